@@ -104,6 +104,19 @@ struct mica_options {
   void *progress_arg;
   const char *accept; // the weakest evidence of equality that a result may have: "proved", "full" or "reduced" (docs/theory.md); NULL: "full"
   bool disturbed;     // take an earlier result also if its times were disturbed by what else ran; else it is measured again
+  // What is told of the passes (docs/debugging.md); NULL: nothing.
+  const char *dump;         // names of passes, separated by commas, or "all": their results are told as text
+  const char *dump_dir;     // a folder: one file for each result instead
+  const char *stop_after;   // the last pass that is run; its results are told, and there is no report
+  const char *trace;        // a file for times of passes by thread, in the Trace Event Format
+  const char *keep_dropped; // a folder for candidates that are dropped, each with the command that shows why
+  const char *candidate;    // a file: this kernel graph in place of a search; MICA_NO where it is dropped
+  const char *knobs;        // schemes and knobs of the candidate's kernels on a GPU, by launch, separated by semicolons
+  bool check_passes;        // check what each pass leaves; a debug build does that in any case
+  // NULL, or called when the work ends, with each result of a pass. text is NULL where the last pass has none.
+  void (*told)(void *arg, const char *pass, const char *title, const char *text);
+  void (*traced)(void *arg, const char *line); // NULL, or called after a pass: its name, time, size, values
+  void *told_arg;                              // of both
 };
 
 MICA_API const char *mica_version(void); // "0.1.0"
@@ -178,7 +191,7 @@ static inline struct mica_options mica_options_default(void)
 // Searches for faster equivalents of p, proves, compiles and measures them against running p one operator at a time
 // (L. Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs", sections 3 to 5). The best may be the
 // program as it is; the report then says why. opts may be NULL. MICA_ENVIRONMENT after a stop; the report is then
-// still there if something was measured and could be proven, NULL otherwise. Where the time was over it is MICA_OK if there is a report.
+// still there if something was measured and could be proven, NULL otherwise, and NULL after stop_after. Where the time was over it is MICA_OK if there is a report.
 MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts, struct mica_report **out);
 
 MICA_API const char *mica_report_text(const struct mica_report *r); // for people

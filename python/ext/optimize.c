@@ -20,10 +20,11 @@ static const struct {
   {                                                  \
 #name, kind, offsetof(struct mica_options, name) \
   }
-    ROW(target, TEXT),    ROW(dtype, TEXT),   ROW(max_block_ops, INT),  ROW(max_kernel_ops, INT), ROW(max_part_ops, INT),
-    ROW(max_values, INT), ROW(threads, INT),  ROW(search_threads, INT), ROW(measure, INT),        ROW(tune, REAL),
-    ROW(time, REAL),      ROW(seconds, REAL), ROW(seed, SEED),          ROW(off, TEXT),           ROW(remember, BOOL),
-    ROW(fresh, BOOL),     ROW(db, TEXT),      ROW(accept, TEXT),        ROW(disturbed, BOOL),
+    ROW(target, TEXT),    ROW(dtype, TEXT),         ROW(max_block_ops, INT), ROW(max_kernel_ops, INT), ROW(max_part_ops, INT),  ROW(max_values, INT),
+    ROW(threads, INT),    ROW(search_threads, INT), ROW(measure, INT),       ROW(tune, REAL),          ROW(time, REAL),         ROW(seconds, REAL),
+    ROW(seed, SEED),      ROW(off, TEXT),           ROW(remember, BOOL),     ROW(fresh, BOOL),         ROW(db, TEXT),           ROW(accept, TEXT),
+    ROW(disturbed, BOOL), ROW(dump, TEXT),          ROW(dump_dir, TEXT),     ROW(trace, TEXT),         ROW(keep_dropped, TEXT), ROW(candidate, TEXT),
+    ROW(knobs, TEXT),     ROW(check_passes, BOOL),
 #undef ROW
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -71,7 +72,7 @@ static int options_read(struct state *st, PyObject *given, struct mica_options *
     while (i < ROWS && strcmp(rows[i].name, text)) i++;
     if (i < ROWS && option_set(o, i, value)) return -1;
     if (i < ROWS) continue;
-    char message[512] = "";
+    char message[1024] = "";
     size_t n = (size_t)snprintf(message, sizeof message, "there is no option `%.60s` [bad-option]\n  hint: the options are", text);
     for (i = 0; i < ROWS; i++) n += (size_t)snprintf(message + n, sizeof message - n, "%s %s", i ? "," : "", rows[i].name);
     return ext_raise_status(st, MICA_USER, message), -1;

@@ -162,6 +162,7 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
     params          values of a text's parameters: {"b": 8}
     progress        None: a line on terminals and in notebooks; False: nothing; a function: called with a dictionary
     options         those of the C interface (mica.h) and of the command: time=60, threads=2, fresh=True, dtype="f32", ...
+                    trace="job.json" and dump="all", dump_dir="passes" show what the passes did (docs/debugging.md)
 
     Ctrl-C ends the search and keeps the best that was proven (with a warning, mica.Stopped); without one it is raised.
     """
@@ -172,8 +173,9 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
     options["target"] = target or _target_of(example_inputs)
     if isinstance(options.get("off"), (list, tuple)):
         options["off"] = ",".join(options["off"])
-    if options.get("db") is not None:
-        options["db"] = os.fspath(options["db"])
+    for path in ("db", "dump_dir", "trace", "keep_dropped", "candidate"):
+        if options.get(path) is not None:
+            options[path] = os.fspath(options[path])
     shown = progress_open(progress, source.name)
     try:
         report, interrupted = _mica.optimize(source, options, shown.callback)

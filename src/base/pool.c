@@ -1,6 +1,7 @@
 // A pool for one loop: workers take the next index until none is left. Jobs write only into their own
 // slot, so results do not depend on who ran what.
 #include "base/memory.h"
+#include "base/trace.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,9 +11,10 @@ struct loop {
   int n;
   void (*job)(void *, int, int);
   void *arg;
-  struct guard *guard;  // of who began it
-  atomic_bool failed;   // a worker found no memory
-  struct shortage lack; // the first one's
+  struct guard *guard;      // of who began it
+  struct trace_place place; // the same
+  atomic_bool failed;       // a worker found no memory
+  struct shortage lack;     // the first one's
 };
 struct worker {
   struct loop *loop;
@@ -30,7 +32,11 @@ static void *work(void *p)
 {
   const struct worker *w = p;
   struct shortage lack;
-  if (guard_run(w->loop->guard, share, p, &lack)) return NULL;
+  struct span span = {0};
+  if (w->id) trace_share(&span, &w->loop->place);
+  bool fine = guard_run(w->loop->guard, share, p, &lack);
+  if (w->id) trace_share_end(&span);
+  if (fine) return NULL;
   atomic_store(&w->loop->next, w->loop->n);
   if (!atomic_exchange(&w->loop->failed, true)) w->loop->lack = lack;
   return NULL;
@@ -38,7 +44,7 @@ static void *work(void *p)
 
 void pool_run(int threads, int n, void (*job)(void *, int, int), void *arg)
 {
-  struct loop loop = {.n = n, .job = job, .arg = arg, .guard = guard_here()};
+  struct loop loop = {.n = n, .job = job, .arg = arg, .guard = guard_here(), .place = trace_here()};
   threads = MAX(1, MIN(threads, n));
   struct worker *w = MEM_NEWS(struct worker, threads);
   pthread_t *t = MEM_NEWS(pthread_t, threads);

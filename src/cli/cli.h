@@ -15,6 +15,7 @@
 //   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu;   tile_cpu.c  its --cpu
 //   tile_bench.c `mica tile bench`
 //   lower_check.c `mica lower --check`
+//   watch_passes.c  what --dump, --stop-after and MICA_TRACE print
 //   cmd_*.c     the subcommands
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
@@ -42,10 +43,10 @@ struct cli {
   int nset;
   const char **set;
   const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs,
-      *dump, *accept;
+      *dump, *accept, *dump_dir, *stop_after, *keep_dropped, *candidate;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top;
   uint64_t seed;
-  bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict;
+  bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict, check_passes;
 };
 
 struct cmd {
@@ -87,6 +88,11 @@ struct progress {
 void progress_open(struct progress *p, const struct cli *c, const char *label);
 void progress_show(void *arg, const struct mica_progress *m); // callback of mica_options
 void progress_clear(struct progress *p);
+
+// ---- watch_passes.c ----
+// Options by --dump and the like and by MICA_TRACE; `line` is cleared before anything is printed. The answers are for this call alone.
+int watch_options(struct cli *c, struct progress *line, struct mica_options *o);
+void watch_list(FILE *f); // of passes
 
 // ---- output.c ----
 // Files are written aside and renamed; devices and pipes are written to; "-" is standard output.
@@ -148,7 +154,7 @@ bool cli_lower_chosen(const struct cli *c, const struct lower_plan *p, int unit)
 bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit);  // picks so that it is a launch; false: it never is
 // Runs the program of these choices and, with --all, each other choice of the kernels that are asked for.
 int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choice *pick);
-int cli_lower_dump(struct cli *c, const struct lower_plan *p, const struct choice *pick);
+int cli_lower_dump(struct cli *c, const struct lower_plan *p, struct choice *pick);
 int cli_lower_schemes(const struct cli *c); // the table of docs/lower.md
 int cli_lower_json(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 

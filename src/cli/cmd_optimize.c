@@ -64,6 +64,14 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
   return OK;
 }
 
+// A model is many programs.
+static int model(struct cli *c, const struct mica_options *o)
+{
+  if (!o->dump && !o->stop_after && !o->keep_dropped && !o->candidate && !o->trace) return cli_import_onnx(c, c->args[0], true);
+  err_set(&c->err, ERR_OPTION, NOWHERE, "the passes of a model's programs are looked at one program at a time");
+  return err_hint(&c->err, "`mica import %.200s --out DIR` writes the programs", c->args[0]), USER;
+}
+
 int cmd_optimize(struct cli *c)
 {
   struct mica_options o = cli_options(c);
@@ -71,12 +79,13 @@ int cmd_optimize(struct cli *c)
   struct mica_report *r = NULL;
   struct progress line;
   end_by(c->time);
-  if (cli_is_onnx(c->args[0])) return cli_import_onnx(c, c->args[0], true);
+  progress_open(&line, c, NULL);
+  TRY(watch_options(c, &line, &o));
+  if (cli_is_onnx(c->args[0])) return model(c, &o);
   if (c->out) TRY(folder_check(&c->mem, c->out, &c->err)); // before the work, which a bad folder must not cost
   if (c->json) TRY(output_check(c->json, &c->err));
   if (c->html) TRY(output_check(c->html, &c->err));
   struct mica_context *m = mica_open();
-  progress_open(&line, c, NULL);
   o.progress = progress_show, o.progress_arg = &line;
   int status = mica_load(m, c->args[0], c->nset, c->set, &p);
   if (status == OK) status = mica_optimize(m, p, &o, &r);

@@ -29,7 +29,7 @@ void help_overview(FILE *f)
 {
   fprintf(f, "mica %s, a superoptimizer for tensor programs\n\n", mica_version());
   for (int i = 0; i < cmd_count; i++) fprintf(f, "  mica %-9s ", cmds[i].name), wrapped(f, cmds[i].summary, COMMAND_AT);
-  fprintf(f, "\n`mica help COMMAND` has the options and examples.\n"
+  fprintf(f, "\n`mica help COMMAND` has the options and examples, `mica help passes` the passes of `mica optimize`.\n"
              "Exit status: 0 done, 1 the answer is no, 2 the program or an option is wrong, 3 the environment is,\n4 the answer is not certain "
              "(`mica verify --strict`).\n");
 }
@@ -66,6 +66,7 @@ void help_command(FILE *f, const struct cmd *cmd)
 int cmd_help(struct cli *c)
 {
   const struct cmd *cmd = c->nargs ? cmd_find(c->args[0]) : NULL;
+  if (c->nargs && !strcmp(c->args[0], "passes")) return watch_list(stdout), OK;
   if (c->nargs && !cmd) return cmd_unknown(c, c->args[0]);
   if (cmd)
     help_command(stdout, cmd);

@@ -12,6 +12,7 @@
 #define TEXT_ONLY (UINT64_C(1) << 63) // no answer as JSON
 #define READING (O(SET) | O(DTYPE))
 #define SEARCHING (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF))
+#define WATCHING (O(DUMP) | O(DUMP_DIR) | O(STOP_AFTER) | O(CHECK_PASSES) | O(KEEP_DROPPED) | O(CANDIDATE) | O(KNOBS))
 const struct cmd cmds[] = {
 #define CMD(name, least, most, args, options, summary, examples) \
   {#name, cmd_##name, least, most, args, ((options) & ~TEXT_ONLY) | ((options)&TEXT_ONLY ? 0 : O(JSON)) | O(QUIET), summary, examples},

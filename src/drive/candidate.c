@@ -1,6 +1,6 @@
 // From found graphs to compiled candidates. What goes wrong here costs the candidate, never the job: its reason is
 // kept and shown.
-#include "drive/drive.h"
+#include "drive/pass.h"
 #include "gpu/gpu.h"
 #include "plan/plan.h"
 #include "thread/thread.h"
@@ -91,38 +91,73 @@ static void add(struct contest *c, const struct found *f)
                                            .note = ""};
 }
 
-// The tensors of a GPU's kernels are in registers as it is.
-static int with_threads(const struct job *j, struct graph *g, struct graph **out, struct err *e)
-{
-  if (j->target.kind == TARGET_GPU) return *out = g, OK;
-  return thread_graphs(j->mem, g, out, e);
-}
+// ---- passes ----
 
-void candidate_complete(struct job *j, const struct contest *in, struct candidate *c)
+int run_stable(const struct pass_on *on, struct err *e)
 {
-  struct graph *stable, *whole;
-  struct err e = {0};
+  struct job *j = on->j;
+  struct candidate *x = on->x;
+  struct graph *stable;
   char note[256] = "";
   bool changed;
-  if (plan_stable(j->mem, c->found, &stable, &changed, note, &e) != OK || with_threads(j, stable, &whole, &e) != OK || graph_check(whole, &e) != OK) {
-    c->dropped = arena_strdup(j->mem, e.text);
-    return;
+  TRY(plan_stable(j->mem, x->found, &stable, &changed, note, e));
+  TRY(graph_check(stable, e));
+  if (on->c->overflows && !changed) {
+    x->overflows = true;
+    return err_set(e, ERR_TARGET, NOWHERE, "its exponentials would overflow where the program's do not: %s", note);
   }
-  if (in->overflows && !changed) {
-    c->overflows = true;
-    c->dropped = arena_printf(j->mem, "its exponentials would overflow where the program's do not: %s", note);
-    return;
-  }
-  c->g = whole;
-  if (*note) c->note = arena_strdup(j->mem, note);
+  x->g = stable;
+  if (*note) x->note = arena_strdup(j->mem, note);
+  return OK;
 }
+
+int run_thread_graphs(const struct pass_on *on, struct err *e)
+{
+  struct graph *whole;
+  TRY(thread_graphs(on->j->mem, on->x->g, &whole, e));
+  TRY(graph_check(whole, e));
+  return on->x->g = whole, OK;
+}
+
+static int print_c(const struct job *j, struct candidate *x, const char *name, struct err *e)
+{
+  char id[64];
+  gen_identifier(id, name);
+  str_free(&x->source), str_free(&x->header);
+  int status = gen_c(x->g, id, &j->target, &x->source, &x->header, &x->info, e);
+  if (status != OK) str_free(&x->source), str_free(&x->header);
+  return status;
+}
+
+static int compile_c(const struct job *j, struct candidate *x, const char *name, struct err *e)
+{
+  char id[64];
+  const struct patience until = clock_compiler(j);
+  gen_identifier(id, name);
+  int status = module_build_with(str_text(&x->source), gen_flags(), id, &until, &x->cpu.module, e);
+  if (status == OK) x->kernels = x->info.kernels;
+  str_free(&x->source), str_free(&x->header);
+  return status;
+}
+
+static const char *name_of(const struct job *j) { return j->program->name ? j->program->name : "program"; }
+int run_c(const struct pass_on *on, struct err *e) { return print_c(on->j, on->x, name_of(on->j), e); }
+int run_compile(const struct pass_on *on, struct err *e) { return compile_c(on->j, on->x, name_of(on->j), e); }
+
+int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e)
+{
+  TRY(print_c(j, c, name, e));
+  return compile_c(j, c, name, e);
+}
+
+// ---- those that take part ----
 
 // Schemes cut grids and loops anew, so that graphs which differ in these become the same kernels.
 static void drop_same_kernels(struct contest *c, struct candidate *x)
 {
   x->gpu.kernels_hash = program_hash(&x->gpu.lowered->program, 1);
   for (int i = 1; i < c->ncand - 1; i++)
-    if (!c->cand[i].dropped && c->cand[i].gpu.kernels_hash == x->gpu.kernels_hash) x->dropped = "another graph becomes the same kernels";
+    if (!c->cand[i].dropped && c->cand[i].gpu.kernels_hash == x->gpu.kernels_hash) x->dropped = "another graph becomes the same kernels", x->late = true;
 }
 
 // Lowering for a GPU is cheap, and shows at once whether a candidate can take part.
@@ -131,7 +166,7 @@ static bool takes_part(struct job *j, struct contest *c)
   struct candidate *x = &c->cand[c->ncand - 1];
   if (job_stopping(j)) return true; // it is kept for the next run, no more
   if (j->target.kind == TARGET_GPU) device_candidate(j, c, x);
-  if (x->gpu.lowered && !x->dropped) drop_same_kernels(c, x);
+  if (x->passed >= PASS_LOWER && !x->dropped) drop_same_kernels(c, x);
   return !x->dropped;
 }
 
@@ -211,26 +246,14 @@ int candidate_base(struct job *j, struct contest *c, struct err *e)
   struct graph *stable = (struct graph *)j->stable;
   char note[256] = "";
   bool changed;
-  if (!j->single) TRY(plan_stable(j->mem, c->part->g, &stable, &changed, note, e));
+  bool whole = j->single && (!j->opts->candidate || !graph_same(j->plain, j->stable)); // else the reference is made as that of a subprogram
+  if (!whole) TRY(plan_stable(j->mem, c->part->g, &stable, &changed, note, e));
   c->stable = stable;
   c->cand = NEW(j->mem, struct candidate);
-  c->cand[0] = (struct candidate){.found = c->part->g, .g = stable, .schedule = "op by op", .note = arena_strdup(j->mem, note)};
+  c->cand[0] =
+      (struct candidate){.found = c->part->g, .g = stable, .schedule = "op by op", .note = arena_strdup(j->mem, note), .passed = PASS_THREAD_GRAPHS};
   c->ncand = 1;
   return OK;
-}
-
-int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e)
-{
-  struct str source = {0}, header = {0};
-  char id[64];
-  gen_identifier(id, name);
-  const struct patience until = clock_compiler(j);
-  int status = gen_c(c->g, id, &j->target, &source, &header, &c->info, e);
-  if (status == OK) status = module_build_with(str_text(&source), gen_flags(), id, &until, &c->cpu.module, e);
-  if (status == OK) c->kernels = c->info.kernels;
-  str_free(&source);
-  str_free(&header);
-  return status;
 }
 
 static const char NO_TIME[] = "not compiled: those before it took the time of the subprogram";
@@ -246,25 +269,37 @@ static void build_one(void *arg, int i, int worker)
 {
   (void)worker;
   struct building *b = arg;
-  struct candidate *c = &b->c->cand[b->from + i];
+  struct candidate *x = &b->c->cand[b->from + i];
   bool first = b->from + i <= 1; // op-by-op, and what the model likes best
-  if (c->dropped || job_stopping(b->j)) return;
+  if (x->dropped || job_stopping(b->j)) return;
   if (!first && clock_part_over(b->j)) {
-    c->dropped = NO_TIME;
+    x->dropped = NO_TIME, x->late = true;
     return;
   }
-  candidate_build(b->j, c, b->j->program->name ? b->j->program->name : "program", &b->errs[i]);
+  pass_candidate(b->j, b->c, x, LAST_OF_CANDIDATE, &b->errs[i]);
+}
+
+// In an own arena each, C is made and compiled by all threads.
+static void build_for_cpu(struct job *j, struct contest *c, int from)
+{
+  int n = c->ncand - from;
+  struct building b = {j, c, NEWS(j->mem, struct err, n), from};
+  for (int i = 0; i < n; i++) {
+    struct candidate *x = &c->cand[from + i];
+    if (!x->dropped && pass_candidate(j, c, x, PASS_THREAD_GRAPHS, &b.errs[i]) != OK) pass_fell(j, c, x, &b.errs[i]);
+  }
+  pool_run(j->threads, n, build_one, &b);
+  for (int i = 0; i < n; i++) {
+    struct candidate *x = &c->cand[from + i];
+    c->hurried |= x->dropped == NO_TIME;
+    if (!x->dropped && b.errs[i].status != OK) pass_fell(j, c, x, &b.errs[i]);
+  }
 }
 
 void candidates_build(struct job *j, struct contest *c, int part, int from)
 {
-  int n = c->ncand - from;
-  struct building b = {j, c, NEWS(j->mem, struct err, n), from};
-  job_progress(j, from ? "tune" : "compile", part, 0, &c->stats, 1e6 * c->cand[c->best].timing.median);
-  for (int i = from; i < c->ncand; i++)
-    if (!c->cand[i].g) candidate_complete(j, c, &c->cand[i]);
-  pool_run(j->threads, n, build_one, &b);
-  for (int i = 0; i < n; i++) c->hurried |= c->cand[from + i].dropped == NO_TIME;
-  for (int i = 0; i < n; i++)
-    if (b.errs[i].status != OK) c->cand[from + i].dropped = arena_printf(j->mem, "%s", b.errs[i].text);
+  bool gpu = j->target.kind == TARGET_GPU;
+  job_progress(j, gpu ? "lower" : from ? "tune" : "compile", part, 0, &c->stats, gpu ? 0 : 1e6 * c->cand[c->best].timing.median);
+  if (!gpu) build_for_cpu(j, c, from);
+  for (int i = from; i < c->ncand && gpu && !job_stopping(j); i++) device_candidate(j, c, &c->cand[i]);
 }

@@ -4,7 +4,7 @@
 //
 //   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
 //   |--------- part ---------|--------- part ---------| whole, if several |  of the job
-#include "drive/drive.h"
+#include "drive/pass.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -106,6 +106,7 @@ bool job_stopped_by_user(const struct job *j) { return stop_set(j->opts->stop); 
 bool job_ending(const struct job *j, enum stop which)
 {
   stop_flag f = job_stop(j, which);
+  if (j->watch && j->watch->halted) return true;
   return stop_set(f) || (which != STOP_PROOF && job_stopped_by_user(j));
 }
 

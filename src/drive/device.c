@@ -1,6 +1,6 @@
 // Candidates as kernels for GPUs. Each kernel is made in the way that the model says is best; a whole that is put together from
 // parts takes over the ways of its parts. What goes wrong costs the candidate, with its reason.
-#include "drive/drive.h"
+#include "drive/pass.h"
 #include "gpu/gpu.h"
 
 #include <string.h>
@@ -55,41 +55,97 @@ static void nothing_compiled(const struct job *j, struct lowered *d)
   d->compiled = "", d->proof.note = "";
 }
 
-int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like, struct lowered **out,
-                struct err *e)
+// ---- passes ----
+
+// What a program put together is made of, as kernels.
+static const struct lowered **made_of(const struct job *j, const struct candidate *x, int *n)
 {
-  struct lowered *d = *out = NEW(j->mem, struct lowered);
-  struct graph *named = graph_copy(j->mem, g);
-  named->name = name;
-  const struct lower_opts o = {.tails = true, .dependent = !nlike || like[0]->plan.dependent};
+  const struct lowered **like = NEWS(j->mem, const struct lowered *, j->split.n + 1);
+  *n = 0;
+  for (int i = 0; i < j->split.n && x->of; i++)
+    if (x->of[i]->gpu.lowered) like[(*n)++] = x->of[i]->gpu.lowered;
+  return like;
+}
+
+int run_norm(const struct pass_on *on, struct err *e)
+{
+  const struct job *j = on->j;
+  struct lowered *d = NEW(j->mem, struct lowered);
+  struct graph *named = graph_copy(j->mem, on->x->g);
+  int n;
+  const struct lowered **like = made_of(j, on->x, &n);
+  const struct lower_opts o = {.tails = true, .dependent = !n || like[0]->plan.dependent};
+  named->name = j->program->name ? j->program->name : "program";
   TRY(lower_plan(j->mem, named, &j->gpu, &o, &d->plan, e));
+  return on->x->gpu.lowered = d, OK;
+}
+
+enum { MOST_KNOBS = 64 };
+
+// --knobs of a candidate that is given: by launch, with ; between them.
+static int by_knobs(const struct job *j, struct lowered *d, struct err *e)
+{
+  const char *how[MOST_KNOBS];
+  int n = 0;
+  char *rest = arena_strdup(j->mem, j->opts->knobs), *next;
+  for (; rest && n < MOST_KNOBS; rest = next) {
+    if ((next = strchr(rest, ';'))) *next++ = 0;
+    how[n++] = rest + strspn(rest, " ");
+  }
+  if (!rest && launches_pick(&d->plan, n, how, d->pick)) return OK;
+  return err_set(e, ERR_OPTION, NOWHERE, "--knobs %.200s: these are not %d schemes with knobs, one for each launch", j->opts->knobs, d->plan.nunits);
+}
+
+static bool given(const struct pass_on *on) { return on->j->opts->candidate && on->c && on->x != on->c->cand; }
+
+int run_choices(const struct pass_on *on, struct err *e)
+{
+  const struct job *j = on->j;
+  struct lowered *d = on->x->gpu.lowered;
+  int n;
+  const struct lowered **like = made_of(j, on->x, &n);
   d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
-  for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], nlike, like);
+  if (given(on) && j->opts->knobs) return by_knobs(j, d, e);
+  for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], n, like);
+  return OK;
+}
+
+int run_lower(const struct pass_on *on, struct err *e)
+{
+  const struct job *j = on->j;
+  struct lowered *d = on->x->gpu.lowered;
   struct err first = {0};
-  if (make_with_others(j, d, &first) != OK) return *e = first, (int)e->status;
-  return nothing_compiled(j, d), OK;
+  bool one = given(on) && j->opts->knobs;
+  int status = one ? lower_make(j->mem, &d->plan, d->pick, &d->program, &first) : make_with_others(j, d, &first);
+  if (status != OK) return *e = first, on->x->gpu.lowered = NULL, status;
+  nothing_compiled(j, d);
+  on->x->kernels = d->program.nlaunch, on->x->cost = d->program.cost;
+  return OK;
+}
+
+int run_cuda(const struct pass_on *on, struct err *e)
+{
+  struct lowered *d = on->x->gpu.lowered;
+  struct code *c = NEW(on->j->mem, struct code);
+  TRY(code_make(on->j->mem, &d->program, c, e));
+  return d->code = c, OK;
+}
+
+int run_nvrtc(const struct pass_on *on, struct err *e)
+{
+  struct err mine = {0};
+  device_compile(on->j, on->x->gpu.lowered, &mine);
+  if (mine.status == OK || mine.id == ERR_STOPPED) return OK;
+  return err_set(e, mine.id, NOWHERE, "compiler: %.700s", mine.text);
 }
 
 int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e)
 {
   struct lowered *d = c->gpu.lowered;
-  d->plan = *p, d->pick = arena_copy(j->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
+  d->code = NULL, d->plan = *p, d->pick = arena_copy(j->mem, pick, sizeof *pick * (size_t)(p->nunits + 1));
   TRY(lower_make(j->mem, &d->plan, d->pick, &d->program, e));
   c->kernels = d->program.nlaunch, c->cost = d->program.cost;
   return nothing_compiled(j, d), OK;
-}
-
-int device_joined(struct job *j, struct candidate *c, struct err *e)
-{
-  const struct lowered **like = NEWS(j->mem, const struct lowered *, j->split.n + 1);
-  int n = 0;
-  for (int i = 0; i < j->split.n; i++)
-    if (c->of[i]->gpu.lowered) like[n++] = c->of[i]->gpu.lowered;
-  const char *name = j->program->name ? j->program->name : "program";
-  TRY(device_make(j, c->g, name, n, like, &c->gpu.lowered, e));
-  c->kernels = c->info.kernels = c->gpu.lowered->program.nlaunch, c->cost = c->gpu.lowered->program.cost;
-  c->info.workspace = c->gpu.lowered->program.workspace;
-  return OK;
 }
 
 // What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
@@ -98,21 +154,10 @@ void device_algorithms(struct device_program *d, const int *algorithm)
   for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
 }
 
-void device_candidate(struct job *j, const struct contest *c, struct candidate *x)
+void device_candidate(struct job *j, struct contest *c, struct candidate *x)
 {
   struct err e = {0};
-  if (!x->g && !x->dropped) candidate_complete(j, c, x);
-  if (x->dropped || x->gpu.lowered) return;
-  if (device_make(j, x->g, j->program->name ? j->program->name : "program", 0, NULL, &x->gpu.lowered, &e) != OK)
-    x->dropped = arena_strdup(j->mem, e.text), x->gpu.lowered = NULL;
-  else
-    x->kernels = x->gpu.lowered->program.nlaunch, x->cost = x->gpu.lowered->program.cost;
-}
-
-void devices_build(struct job *j, struct contest *c, int part, int from)
-{
-  job_progress(j, "lower", part, 0, &c->stats, 0);
-  for (int i = from; i < c->ncand && !job_stopping(j); i++) device_candidate(j, c, &c->cand[i]);
+  if (!x->dropped && pass_candidate(j, c, x, LAST_OF_CANDIDATE, &e) != OK) pass_fell(j, c, x, &e);
 }
 
 // ---- compiling ----
@@ -128,14 +173,16 @@ static void take_use(struct lowered *d, const struct code *c)
 
 static int compile_by(const struct job *j, struct gpu_forge *f, struct lowered *d, struct err *e)
 {
-  struct code c;
   struct compile_result result = {0};
   struct compile_stats stats;
   // What was measured is compiled.
   const struct patience until = {.stop = job_stop(j, *j->unmeasured ? STOP_WORK : STOP_PROOF)};
-  TRY(code_make(j->mem, &d->program, &c, e));
-  TRY(gpu_forge_codes(j->mem, f, j->db, &until, j->gpu.arch, 1, &c, &result, &stats, e));
-  take_use(d, &c);
+  if (!d->code) {
+    d->code = NEW(j->mem, struct code);
+    TRY(code_make(j->mem, &d->program, d->code, e));
+  }
+  TRY(gpu_forge_codes(j->mem, f, j->db, &until, j->gpu.arch, 1, d->code, &result, &stats, e));
+  take_use(d, d->code);
   if (result.status != OK) *e = result.err;
   return result.status;
 }

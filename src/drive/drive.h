@@ -11,7 +11,8 @@
 //   report      a JSON document; the text for people is made from it, so a recalled report reads like a new one
 //
 // Files
-//   pipe.c         the straight line through all stages
+//   pipe.c         the walk over the rows of pass.def; pass*.c, watch.c, dropped.c: the rows, and what watches them (pass.h)
+//   stages.c       functions of the job's and of subprograms' passes
 //   whole.c        the program put together of its parts
 //   job.c          a job: options, the two forms of the program, target, database and its keys
 //   deadline.c     the time of a job, and how its rooms are told to end
@@ -22,7 +23,6 @@
 //   race_run.c     candidates timed together
 //   race_rank.c    who of them is ahead
 //   device.c       candidates as kernels for GPUs
-//   device_verified.c  is such a candidate right?
 //   launches.c     how the kernels of one were made, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
@@ -64,6 +64,10 @@ struct candidate {
   bool measured, proven, tuned; // tuned: other sizes of one that was found
   int line;                     // of the climb by sizes in which it was a step, from 1; 0: none
   const char *dropped;          // why it is out of the race, or NULL
+  bool late;                    // dropped because of others or of the time: no command shows it by itself
+  int passed, by;               // rows of pass.def: the last over candidates that it has had; that dropped it
+  const char *again;            // the command that shows why it was dropped, or NULL
+  struct str source, header;    // in C, until they are compiled
   const char *note;             // of plan_stable, or ""
   struct candidate **of;        // of a program put together: what it is made of, by part; NULL: nothing
   struct {
@@ -84,6 +88,7 @@ struct lowered { // kernels for a GPU
   struct device_proof proof;
   int *registers, *spilled; // by launch, of the compiler; -1: not told
   const char *compiled;     // "NVRTC 13.0", or why not
+  struct code *code;        // in CUDA C++, or NULL
 };
 
 struct course_step {      // of a climb
@@ -118,13 +123,15 @@ struct contest {
   bool ended, searched; // the search was not stopped; it ran now and was not recalled
   const char *why;      // of search_result
   struct keeper keeper;
-  const struct graph *raced;  // the best of an earlier race on a GPU, or NULL
-  const char *launches;       // how its kernels were made, as JSON
-  bool overflows;             // the part has exponentials that plan_stable tames
-  bool hurried;               // of a CPU: its time was over before all was compiled and measured
-  struct disturbed disturbed; // of a CPU: a comparison of candidates that stayed disturbed
-  bool decided;               // of a GPU: best is right, and was measured where there is a GPU
-  int nfound, ncand, best;    // cand[0] is op-by-op
+  struct search_result *found, *kept; // of this search; of an earlier one that was stopped
+  bool recalled;                      // found is of an earlier run
+  const struct graph *raced;          // the best of an earlier race on a GPU, or NULL
+  const char *launches;               // how its kernels were made, as JSON
+  bool overflows;                     // the part has exponentials that plan_stable tames
+  bool hurried;                       // of a CPU: its time was over before all was compiled and measured
+  struct disturbed disturbed;         // of a CPU: a comparison of candidates that stayed disturbed
+  bool decided;                       // of a GPU: best is right, and was measured where there is a GPU
+  int nfound, ncand, best;            // cand[0] is op-by-op
   struct candidate *cand;
   int nnear; // of a GPU: others that were nearly as fast as the best, which may be faster beside other parts
   struct candidate *near;
@@ -167,10 +174,15 @@ struct job {
   struct gpu_session *session; // races of the whole program on a GPU, or NULL
   const char *reason;          // why the best is op-by-op, or NULL
   const char *warning;         // what went wrong with the database, or NULL
+  const struct pass *rows;     // NULL: those of pass.def
+  struct watch *watch;         // what is told of the passes (pass.h)
+  json_t *report;              // NULL until it is made
 };
 
 // ---- pipe.c ----
 // The report in *report (borrowed from nothing: the caller's), also after a stop when there is something to report.
+// Of an open job.
+int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e);
 int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report, bool *recalled, struct err *e);
 // With what has compiled, for whoever saves the report.
 int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge, json_t **report,
@@ -178,7 +190,9 @@ int pipe_optimize_by(struct arena *mem, const struct graph *program, const struc
 // Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched). What
 // the searches left in the database stays until pipe_search_done.
 void pipe_search_done(struct job *j);
+int job_split(struct job *j, struct err *e); // the rows up to the subprograms
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
+int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e);
 
 // ---- whole.c ----
 const struct contest *whole_part(const struct job *j, int part); // where a part's candidates are: another's, if it has the same graph
@@ -189,7 +203,6 @@ struct mica_options job_defaults(void);
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts, struct err *e);
 // The GPU that is here, where there is one: its capacities, and whether it can run kernels for the target. After recalling, before all else.
 int job_look(struct job *j, struct err *e);
-int job_split(struct job *j, struct err *e);  // parts
 const char *job_warning(const struct job *j); // what went wrong with the database, or NULL
 void job_close(struct job *j);
 void job_left(struct job *j, const char *what); // a sentence more of what was not done
@@ -226,8 +239,8 @@ int job_agree(struct job *j, const struct crew *c, int status, struct err *e);
 // ---- candidate.c ----
 // r: new results; kept: those of an earlier run that was stopped, or NULL.
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e);
-void candidates_build(struct job *j, struct contest *c, int part, int from);           // those from that index on
-void candidate_complete(struct job *j, const struct contest *in, struct candidate *c); // softmax without overflow, thread graphs
+void candidates_build(struct job *j, struct contest *c, int part, int from); // those from that index on
+// C, compiled; of a graph alone.
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
 bool candidate_known(const struct contest *c, const struct graph *g);    // is there one with this graph?
 int candidate_sized(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
@@ -252,9 +265,6 @@ int race_run(struct job *j, struct contest *c, const int *who, int n, struct buf
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b);
 
 // ---- device.c: candidates on GPUs ----
-// Kernels for the target; the choices are the model's unless `like` has made the same kernels in another way.
-int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like, struct lowered **out,
-                struct err *e);
 // The candidate with this plan and these ways to make its kernels.
 int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
 // Kernels of a program put together, in the ways of its parts.
@@ -262,17 +272,15 @@ int device_joined(struct job *j, struct candidate *c, struct err *e);
 void device_algorithms(struct device_program *d, const int *algorithm); // as they were measured, by launch; NULL: none were
 // By NVRTC where there is one. STOPPED where there is no time.
 void device_compile(const struct job *j, struct lowered *d, struct err *e);
-void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
-void devices_build(struct job *j, struct contest *c, int part, int from);           // candidates from that index on
+void device_candidate(struct job *j, struct contest *c, struct candidate *x); // lowered, or dropped
 json_t *lowered_json(const struct job *j, const struct lowered *d);
-
-// ---- device_verified.c ----
-bool device_verified(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
 
 // ---- launches.c ----
 json_t *launches_json(const struct lowered *d);
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e);
+// What each launch was made by, in order, as picks of a plan. False: it does not fit.
+bool launches_pick(const struct lower_plan *p, int n, const char *const *how, struct choice *pick);
 void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----

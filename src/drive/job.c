@@ -1,7 +1,8 @@
 // A job: what is asked, the forms of the program, the target, and the keys under which results are remembered.
-#include "drive/drive.h"
+#include "drive/pass.h"
 #include "gpu/gpu.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +159,7 @@ static int open_database(struct job *j, struct err *e)
 {
   struct err why = {0};
   const struct patience until = clock_of(j->opts);
-  if (!j->opts->remember) return OK;
+  if (!j->opts->remember || j->opts->candidate) return OK;
   TRY(db_open_or_none(j->opts->db, &until, &j->db, &why, e));
   if (!j->db) j->warning = arena_printf(j->mem, "no database is used: %s", why.text);
   return OK;
@@ -168,9 +169,10 @@ const char *job_warning(const struct job *j) { return j->warning ? j->warning : 
 
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts, struct err *e)
 {
-  struct graph *plain, *stable, *cast;
+  struct graph *cast;
   enum dtype t;
   *j = (struct job){.mem = mem, .opts = opts, .program = program, .left = ""};
+  TRY(watch_open(j, e));
   j->threads = threads_for(j, opts->threads > 0 ? opts->threads : pool_cores());
   j->search_threads = opts->search_threads > 0 ? threads_for(j, opts->search_threads) : j->threads;
   TRY(prune_parse(opts->off, &j->off, e));
@@ -183,9 +185,6 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   TRY(target_open(opts->target, j->threads, true, &j->target, e));
   j->unmeasured = "";
   if (j->target.kind == TARGET_GPU) name_gpu(j), j->gpu = gpu_limits(&j->target);
-  TRY(graph_expand(mem, j->program, false, &plain, e));
-  TRY(graph_expand(mem, j->program, true, &stable, e));
-  j->plain = plain, j->stable = stable;
   const struct patience until = clock_of(opts);
   j->compiler = arena_strdup(mem, compiler_version(&until));
   j->key = key_of(j, "program", opts->tune, j->program);
@@ -267,10 +266,15 @@ static void order_parts(struct job *j)
   }
 }
 
-int job_split(struct job *j, struct err *e)
+int run_split(const struct pass_on *on, struct err *e)
 {
+  struct job *j = on->j;
   struct judged known = {.j = j};
-  TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &(struct lax_judge){too_hard, told, &known}, &j->split, e));
+  const struct lax_judge judge = {too_hard, told, &known};
+  const bool given = j->opts->candidate; // then the program is one subprogram, however hard its search would be
+  TRY(lax_partition(j->mem, j->plain, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &judge, &j->split, e));
+  if (given && j->split.n != 1)
+    return err_set(e, ERR_OPTION, NOWHERE, "--candidate takes the place of one subprogram, and this program has %d", j->split.n);
   order_parts(j);
   j->contests = NEWS(j->mem, struct contest, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
@@ -304,10 +308,12 @@ void job_close(struct job *j)
   for (int i = 0; i < j->split.n && j->contests; i++)
     for (int k = 0; k < j->contests[i].ncand; k++) {
       struct candidate *c = &j->contests[i].cand[k];
+      str_free(&c->source), str_free(&c->header);
       if (c->cpu.module != seen[0] && c->cpu.module != seen[1]) close_module(c);
     }
   if (j->best.cpu.module != j->base.cpu.module) close_module(&j->best);
   close_module(&j->base);
+  watch_free(j);
   gpu_session_close(j->session);
   j->session = NULL;
   gpu_worker_close(j->worker);

@@ -33,6 +33,17 @@ static bool product_fits(const struct lower_unit *u, const struct choice *c)
   return found;
 }
 
+bool launches_pick(const struct lower_plan *p, int n, const char *const *how, struct choice *pick)
+{
+  int at = 0;
+  for (int i = 0; i < p->nunits; i++) {
+    if (lower_inside(p, pick, i)) continue;
+    if (at == n || !how[at] || !scheme_parse(how[at], &pick[i]) || !product_fits(&p->unit[i], &pick[i])) return false;
+    at++;
+  }
+  return at == n;
+}
+
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e)
 {
@@ -40,14 +51,10 @@ int launches_read(struct arena *mem, const json_t *launches, const struct graph 
   for (size_t i = 0; i < json_array_size(launches); i++) o.dependent |= json_is_true(json_object_get(json_array_get(launches, i), "dependent"));
   TRY(lower_plan(mem, g, gpu, &o, p, e));
   *pick = NEWS(mem, struct choice, p->nunits + 1);
-  bool fits = true;
-  size_t n = 0;
-  for (int i = 0; i < p->nunits && fits; i++) {
-    if (lower_inside(p, *pick, i)) continue;
-    const char *how = json_string_value(json_object_get(json_array_get(launches, n++), "how"));
-    fits = how && scheme_parse(how, &(*pick)[i]) && product_fits(&p->unit[i], &(*pick)[i]);
-  }
-  if (fits && json_array_size(launches) == n) return OK;
+  int n = (int)json_array_size(launches);
+  const char **how = NEWS(mem, const char *, n + 1);
+  for (int i = 0; i < n; i++) how[i] = json_string_value(json_object_get(json_array_get(launches, (size_t)i), "how"));
+  if (launches_pick(p, n, how, *pick)) return OK;
   return err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
 }
 

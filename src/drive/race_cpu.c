@@ -1,7 +1,7 @@
 // The race: candidates against op-by-op and against the best so far, all in the same run, so that a machine that slows
 // down slows down all of them. Who takes the lead is proven: equal to the part (verified.c), and its compiled
 // code right on random numbers.
-#include "drive/drive.h"
+#include "drive/pass.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,11 +10,6 @@ static const double HEAT = 0.15;  // seconds of one comparison between candidate
 static const double FINAL = 0.25; // and of the last, a candidate
 static const double HEATS = 40;   // seconds after which no further heat is begun
 enum { NUMERIC_REPEATS = 2, FINALISTS = 6, WHOLE_OPS = 20000000 };
-
-static void drop(struct job *j, struct candidate *c, const struct err *e, const char *what)
-{
-  c->dropped = arena_printf(j->mem, "%s: %s", what, e->text);
-}
 
 static int special(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
 {
@@ -31,22 +26,17 @@ static int numbers_of(struct job *j, struct candidate *k, const struct graph *st
   return special(j, k, stable, stop, e);
 }
 
-// The certificate, then the numbers. False and a reason when it fails either.
-static bool prove(struct job *j, struct contest *c, struct candidate *k)
+int run_numbers(const struct pass_on *on, struct err *e)
 {
-  struct err e = {0};
-  if (!job_verified(j, c->part->g, k, STOP_WORK)) return false;
-  if (numbers_of(j, k, c->stable, job_stop(j, STOP_WORK), &e) == OK) return k->proven = true;
-  if (e.id == ERR_STOPPED)
-    k->dropped = NOT_CHECKED;
-  else
-    drop(j, k, &e, "numbers");
-  return false;
+  struct err mine = {0};
+  if (numbers_of(on->j, on->x, on->c->stable, job_stop(on->j, STOP_WORK), &mine) == OK) return OK;
+  if (mine.id == ERR_STOPPED) on->x->dropped = NOT_CHECKED;
+  return err_set(e, mine.id, NOWHERE, "numbers: %.700s", mine.text);
 }
 
 bool race_lead(struct job *j, struct contest *c, int k)
 {
-  if (!c->cand[k].proven && !prove(j, c, &c->cand[k])) return false;
+  if (!c->cand[k].proven && !pass_leader(j, c, &c->cand[k])) return false;
   return c->best = k, true;
 }
 
@@ -61,7 +51,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
     struct candidate *x = &c->cand[k];
     bool over = k > 1 && clock_part_over(j);
     if (over || now_seconds() - start > HEATS) {
-      if (!x->dropped) c->hurried |= over, x->dropped = "not measured: those before it took the time of the heats";
+      if (!x->dropped) c->hurried |= over, x->dropped = "not measured: those before it took the time of the heats", x->late = true;
       continue;
     }
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
@@ -147,17 +137,17 @@ static int whole_modules(struct job *j, struct err *e)
 {
   struct contest *c = &j->contests[0];
   bool one = j->single, op_by_op = j->best.g == j->base.g;
-  const char *name = j->program->name ? j->program->name : "program";
+  j->base.passed = j->best.passed = PASS_THREAD_GRAPHS;
   if (one && c->cand[0].g == j->base.g && c->cand[0].cpu.module)
     j->base = c->cand[0];
   else
-    TRY(candidate_build(j, &j->base, name, e));
+    TRY(pass_candidate(j, NULL, &j->base, LAST_OF_CANDIDATE, e));
   if (op_by_op)
     j->best = j->base;
   else if (one && graph_same(j->best.g, c->cand[c->best].g))
     j->best = c->cand[c->best];
   else
-    TRY(candidate_build(j, &j->best, name, e));
+    TRY(pass_candidate(j, NULL, &j->best, LAST_OF_CANDIDATE, e));
   return OK;
 }
 

@@ -1,7 +1,18 @@
 // Candidates for GPUs. Where nothing can be measured the model ranks them, and the first that comes through everything that can
 // be checked without a GPU is the best: equal to the part (verified.c), each kernel right in the interpreter, and accepted by
 // the compiler where there is one.
-#include "drive/drive.h"
+#include "drive/pass.h"
+
+int run_interpret(const struct pass_on *on, struct err *e)
+{
+  struct job *j = on->j;
+  struct lowered *d = on->x->gpu.lowered;
+  struct err mine = {0};
+  const char *why = "";
+  int status = device_prove(j->mem, &d->plan, d->pick, -1, j->opts->seed, job_stop(j, STOP_PROOF), &d->proof, &why, &mine);
+  if (status == OK) return OK;
+  return err_set(e, ERR_WRONG, NOWHERE, "interpreter: %.700s", status == NO && *why ? why : mine.text);
+}
 
 static int cheapest(const struct contest *c)
 {
@@ -17,7 +28,7 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
   for (int k; (k = cheapest(c)) >= 0;) {
     job_progress(j, "prove", part, 0, &c->stats, 1e6 * c->cand[k].cost);
     if ((j->stopped = job_stopping(j))) return OK;
-    if (device_verified(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
+    if (pass_leader(j, c, &c->cand[k])) return c->best = k, c->decided = true, j->stopped = job_stopping(j), OK;
     if ((j->stopped = job_stopping(j))) return OK;
   }
   if ((j->stopped = job_stopping(j))) return OK;
@@ -26,6 +37,15 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
 }
 
 // ---- the whole program ----
+
+int device_joined(struct job *j, struct candidate *c, struct err *e)
+{
+  c->passed = PASS_THREAD_GRAPHS;
+  TRY(pass_candidate(j, NULL, c, LAST_OF_CANDIDATE, e));
+  c->info.kernels = c->kernels;
+  c->info.workspace = c->gpu.lowered->program.workspace;
+  return OK;
+}
 
 // Of parts that were proven, the sum; of one part that is the whole, its own.
 static void join_proofs(struct job *j)

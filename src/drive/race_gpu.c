@@ -2,6 +2,7 @@
 // ways; from the fastest few the race climbs (climb.h). The fastest is proven: equal to the part (verified.c), its kernels
 // right in the interpreter. What is not is out, and the next fastest takes its place.
 #include "drive/climb.h"
+#include "drive/pass.h"
 
 #include <math.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static bool stands(struct entrants *f, int i, int *tries)
   struct err e = {0};
   if (device_take(f->j, k, &x->plan->p, x->pick, &e) == OK) {
     device_algorithms(&k->gpu.lowered->program, x->result ? x->result->algorithm : NULL);
-    if (device_verified(f->j, f->c, k)) return true;
+    if (pass_leader(f->j, f->c, k)) return true;
   } else
     k->dropped = arena_strdup(f->j->mem, e.text);
   if (job_ending(f->j, STOP_PROOF)) return k->dropped = NULL, false; // it was not the kernels' fault

@@ -31,6 +31,7 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   if (isinf(t)) return k->dropped = "too little memory", true;
   if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least || stretch_cause(&calls, gauge_reference(j->gauge))) return false;
   k->timing = timing_of(&t, 1);
+  k->late = true;
   k->dropped = arena_printf(j->mem, "slower: %.3g ms against %.3g ms", t * 1e3, best->timing.median * 1e3);
   return true;
 }

@@ -1,6 +1,6 @@
 // The report as one JSON document (docs/report.md lists its keys). It is what the database keeps, and the text for
 // people is made from it.
-#include "drive/drive.h"
+#include "drive/pass.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,7 +88,10 @@ static json_t *candidate_json(const struct candidate *c)
   if (c->timing.runs) json_object_set_new(v, "us", real(1e6 * c->timing.median));
   if (c->timing.disturbed.why) json_object_set_new(v, "disturbed", disturbed_json(c->timing.disturbed));
   if (c->proven && (c->measured || !c->gpu.lowered)) json_object_set_new(v, "max_rel_err", real(c->rel));
-  if (c->dropped) json_object_set_new(v, "dropped", words(c->dropped));
+  if (!c->dropped) return v;
+  json_object_set_new(v, "dropped", words(c->dropped));
+  if (c->by) json_object_set_new(v, "dropped_by", json_string(passes[c->by].name));
+  if (c->again) json_object_set_new(v, "again", words(c->again));
   return v;
 }
 

@@ -1,5 +1,5 @@
 // Is a candidate equal to its part? The verifier's certificate, and which evidence the job accepts.
-#include "drive/drive.h"
+#include "drive/pass.h"
 
 #include <string.h>
 
@@ -31,4 +31,26 @@ bool job_verified(struct job *j, const struct graph *part, struct candidate *k, 
   else if (c->scope > j->accept)
     k->dropped = arena_printf(j->mem, "equal by evidence that was not asked for (--accept %s): %s", evidence_name(c->scope), c->note);
   return !k->dropped;
+}
+
+// ---- the pass ----
+
+static bool equal(struct job *j, const struct contest *c, struct candidate *k, enum stop until)
+{
+  return k->g == c->cand->g || k->cert.equal || job_verified(j, c->part->g, k, until);
+}
+
+// What is put together of parts is proven by parts.
+static bool parts_equal(struct job *j, struct candidate *k)
+{
+  for (int i = 0; i < j->split.n && !k->dropped; i++)
+    if (!equal(j, whole_part(j, i), k->of[i], STOP_PROOF)) k->dropped = k->of[i]->dropped;
+  return k->cert.equal = !k->dropped;
+}
+
+int run_verify(const struct pass_on *on, struct err *e)
+{
+  struct candidate *x = on->x;
+  bool same = x->of ? parts_equal(on->j, x) : equal(on->j, on->c, x, on->j->target.kind == TARGET_GPU ? STOP_PROOF : STOP_WORK);
+  return same ? OK : err_set(e, ERR_UNEQUAL, NOWHERE, "not verified");
 }

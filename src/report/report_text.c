@@ -195,14 +195,16 @@ static void dropped(const json_t *r, struct str *out)
 {
   const json_t *parts = json_object_get(r, "parts");
   int n = 0;
-  const char *first = "";
+  const char *first = "", *again = "";
   for (size_t i = 0; i < json_array_size(parts); i++) {
     size_t k;
     json_t *c;
     json_array_foreach(json_object_get(json_array_get(parts, i), "candidates"), k, c) if (*txt(c, "dropped") && !json_object_get(c, "us") && !n++)
-        first = txt(c, "dropped");
+        first = txt(c, "dropped"),
+        again = txt(c, "again");
   }
   if (n) str_add(out, "  dropped    %d candidate%s; the first: %.*s\n", n, plural(n), (int)strcspn(first, "\n"), first);
+  if (*again) str_add(out, "  again      %s\n", again);
 }
 
 static void search(const json_t *r, struct str *out)

@@ -40,6 +40,7 @@ learnt rates of the host, measured once (src/target/cpu.c), under a lock
 lock of the table of instructions, which is made once (src/tile/instr.c)
 table that table
 here the guard that each thread is in (src/base/memory.c)
+tracing the trace that each thread is in (src/base/trace.c)
 text.2 the compiler's version for its caller (src/rt/module.c), of each thread
 LIST
 readelf -SW "$so" | sed 's/\[ *\([0-9]*\)\]/\1/' | awk '$2 ~ /^\.(data|bss|tbss|tdata)$/ { print $1 }' >"$work/sections"

@@ -117,7 +117,7 @@ done
 
 # ---- what is wrong ----
 expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts
-expect 2 'there are norm, .*layouts, .*choices, and schemes' lower "$work/soft.mica" --dump all
+expect 2 'there are norm, .*layouts, choices, lower, memory, and schemes' lower "$work/soft.mica" --dump all
 expect 2 'did you mean choices' lower "$work/soft.mica" --dump chioces
 expect 2 'no such scheme' lower "$work/soft.mica" --knobs 'columns vec=8'
 expect 2 'there is no kernel soft_2' lower "$work/soft.mica" --kernel soft_2

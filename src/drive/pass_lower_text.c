@@ -1,0 +1,190 @@
+// What is decided of a GPU's kernels, and what they become, as text: dumps of `mica optimize` and of `mica lower`.
+#include "drive/pass.h"
+#include "gpu/gpu.h"
+#include "plan/layout.h"
+#include "plan/passes.h"
+
+#include <string.h>
+
+static const struct lowered *lowered_of(const struct ir_value *v) { return v->on.x->gpu.lowered; }
+
+// ---- of a kernel ----
+
+void print_choices(const struct ir_value *v, struct str *out)
+{
+  const struct lower_unit *u = &lowered_of(v)->plan.unit[v->i];
+  str_add(out, "%s: %d choice%s\n", u->name, u->nchoices, u->nchoices == 1 ? "" : "s");
+  str_add(out, *u->why ? "  not: %s\n" : "%s", u->why);
+  for (int s = 0; s < scheme_count() && !u->product; s++)
+    for (int i = 0; i < u->nchoices; i++)
+      if (u->choice[i].scheme == s && scheme_at(s)->apart) {
+        str_add(out, "  %s on its own: %s\n", scheme_at(s)->name, scheme_at(s)->apart);
+        break;
+      }
+  for (int i = 0; i < u->nchoices; i++) {
+    str_add(out, "  %8.2f us  ", 1e6 * u->choice[i].cost);
+    scheme_text(&u->choice[i], out);
+    if (u->product && u->choice[i].tail) product_text(&u->ends.p, out);
+    str_add(out, "\n");
+  }
+}
+
+// The normal form of a kernel that has one; products and others are named.
+static const struct norm *norm_of(const struct ir_value *v, struct str *out)
+{
+  const struct lower_unit *u = &lowered_of(v)->plan.unit[v->i];
+  const struct blas_product *m = &u->mul.p;
+  str_add(out, "%s\n", u->name);
+  if (u->product) {
+    str_add(out, "product, %lld times %lld x %lld x %lld", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
+    if (u->last != u->first) str_add(out, "; with the kernel that follows"), product_text(&u->ends.p, out);
+    str_add(out, "\n");
+  } else if (!u->n.nsave && *u->why)
+    str_add(out, "no normal form: %s\n", u->why);
+  else
+    return &u->n;
+  return NULL;
+}
+
+void print_norm(const struct ir_value *v, struct str *out)
+{
+  const struct norm *n = norm_of(v, out);
+  if (n) norm_text(n, out);
+}
+
+void print_chains(const struct ir_value *v, struct str *out)
+{
+  const struct norm *n = norm_of(v, out);
+  if (n) chains_text(n, n->passes, out);
+}
+
+void print_schedule(const struct ir_value *v, struct str *out)
+{
+  const struct norm *n = norm_of(v, out);
+  if (n) schedule_text(n, n->passes, out);
+}
+
+void print_meta(const struct ir_value *v, struct str *out)
+{
+  const struct norm *n = norm_of(v, out);
+  if (n) meta_text(n, n->passes, lowered_of(v)->plan.store, out);
+}
+
+void print_threads(const struct ir_value *v, struct str *out)
+{
+  const struct norm *n = norm_of(v, out);
+  if (n) threads_text(n, n->passes, out);
+}
+
+// ---- of all kernels ----
+
+// Tensors of a block graph in shared memory: what products read there.
+static const bool *in_shared(struct arena *mem, const struct norm *n)
+{
+  const struct chains *c = &n->passes->chains;
+  bool *shared = NEWS(mem, bool, n->block->ntensors + 1);
+  for (int i = 0; i < c->nproducts; i++) shared[c->product[i].a] |= c->tile[c->product[i].a], shared[c->product[i].b] = true;
+  return shared;
+}
+
+static void tensor_name(const struct graph *g, int t, struct str *out)
+{
+  if (g->tensors[t].name)
+    str_add(out, "%s", g->tensors[t].name);
+  else
+    str_add(out, "tensor %d", t);
+}
+
+// Strides of tensors that do not lie row by row.
+static void print_orders(const struct lower_plan *p, struct str *out)
+{
+  str_add(out, "tensors between kernels lie %s\n", p->ordered);
+  for (int t = 0; t < p->g->ntensors && p->order; t++) {
+    const struct shape *s = &p->g->tensors[t].shape;
+    int64_t stride[MAX_DIMS], plain[MAX_DIMS], elements = order_strides(&p->order[t], s, stride);
+    if (order_strides(NULL, s, plain) == elements && !memcmp(stride, plain, sizeof *stride * (size_t)s->n)) continue;
+    str_add(out, "  "), tensor_name(p->g, t, out), str_add(out, ":");
+    for (int d = 0; d < s->n; d++) str_add(out, " %lld", (long long)stride[d]);
+    str_add(out, "\n");
+  }
+}
+
+// Of device tensors, and of tiles that lie in shared memory; and what became of the former.
+void print_layouts(const struct ir_value *v, struct str *out)
+{
+  const struct lower_plan *p = &lowered_of(v)->plan;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct layouts l;
+  const bool **shared = NEWS(&mem, const bool *, p->g->nnodes + 1);
+  if (plan_layouts(&mem, p->g, false, &l, &e) == OK) {
+    for (int i = 0; i < p->nunits; i++)
+      if (!p->unit[i].product && p->unit[i].n.passes) shared[p->unit[i].first] = in_shared(&mem, &p->unit[i].n);
+    plan_layouts_text(&l, shared, out);
+  } else
+    str_add(out, "no layouts: %s\n", e.text);
+  print_orders(p, out);
+  arena_close(&mem);
+}
+
+void print_memory(const struct ir_value *v, struct str *out)
+{
+  const struct device_program *d = &lowered_of(v)->program;
+  str_add(out, "workspace: %lld bytes, of which %lld are zero at first\n", (long long)d->workspace, (long long)d->zeroed);
+  for (int l = 0; l < d->nlaunch; l++)
+    for (int k = 0; k < d->launch[l].nargs; k++) {
+      const struct launch_arg *a = &d->launch[l].arg[k];
+      if (a->at.kind != PLACE_WORK) continue;
+      str_add(out, "  %s %s ", d->launch[l].name, a->written ? "writes" : "reads");
+      if (a->tensor == ARG_COUNTERS)
+        str_add(out, "counters");
+      else
+        tensor_name(d->g, a->tensor, out);
+      str_add(out, ": %lld bytes at %lld\n", (long long)(a->elements * tile_types[a->type].bytes), (long long)a->at.offset);
+    }
+}
+
+// ---- tile programs and what comes of them ----
+
+void print_tile(const struct ir_value *v, struct str *out)
+{
+  const struct launch *l = &lowered_of(v)->program.launch[v->i];
+  str_add(out, "// %s: %s\n", l->name, l->how);
+  if (l->product) {
+    str_add(out, "// product, %lld times %lld x %lld x %lld", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
+    product_text(&l->mul, out);
+    str_add(out, "\n");
+  } else
+    str_add(out, "%s", l->text);
+}
+
+int parse_tile(struct arena *mem, const struct ir_value *v, const char *text, size_t n, struct err *e)
+{
+  const struct launch *l = &lowered_of(v)->program.launch[v->i];
+  struct tile_program *p;
+  (void)n;
+  if (l->product) return OK;
+  TRY(tile_parse(mem, l->name, text, &p, e));
+  return tile_lower(p, p->kernels[0], lowered_of(v)->plan.gpu->arch, e);
+}
+
+void print_proof(const struct ir_value *v, struct str *out)
+{
+  const struct device_proof *p = &lowered_of(v)->proof;
+  str_add(out, "%d of %d kernels, %d at full size; %lld blocks, %lld element operations; error %.2g of what is accepted%s%s\n", p->run, p->kernels,
+          p->full, (long long)p->blocks, (long long)p->elements, p->relative, *p->note ? "; " : "", p->note);
+}
+
+void print_cuda(const struct ir_value *v, struct str *out)
+{
+  const char *source = lowered_of(v)->code->kernel[v->i].source;
+  str_add(out, "%s", source ? source : "");
+}
+
+void print_use(const struct ir_value *v, struct str *out)
+{
+  const struct lowered *d = lowered_of(v);
+  str_add(out, "%s\n", d->compiled);
+  for (int i = 0; i < d->program.nlaunch; i++)
+    if (d->registers[i] >= 0) str_add(out, "%s: %d registers, %d bytes spilled\n", d->program.launch[i].name, d->registers[i], d->spilled[i]);
+}

@@ -1,0 +1,201 @@
+// The functions of the job's and of subprograms' passes, but for those that are a file of their own.
+#include "drive/pass.h"
+#include "front/front.h"
+#include "gpu/gpu.h"
+
+#include <string.h>
+
+int run_expand(const struct pass_on *on, struct err *e)
+{
+  struct job *j = on->j;
+  struct graph *plain, *stable;
+  TRY(graph_expand(j->mem, j->program, false, &plain, e));
+  TRY(graph_expand(j->mem, j->program, true, &stable, e));
+  return j->plain = plain, j->stable = stable, OK;
+}
+
+// ---- search ----
+
+static bool same_signature(const struct graph *a, const struct graph *b, int (*list)(const struct graph *, int *), struct arena *mem)
+{
+  int n = list(a, NULL), *x = NEWS(mem, int, n + 1), *y = NEWS(mem, int, list(b, NULL) + 1);
+  bool same = list(b, NULL) == n;
+  list(a, x), list(b, y);
+  for (int i = 0; i < n && same; i++) {
+    const struct tensor *t = &a->tensors[x[i]], *u = &b->tensors[y[i]];
+    same = t->dtype == u->dtype && t->shape.n == u->shape.n && !memcmp(t->shape.d, u->shape.d, sizeof *t->shape.d * (size_t)t->shape.n);
+  }
+  return same;
+}
+
+// In place of a search: the graph that is given.
+static int take_given(struct job *j, struct contest *c, struct err *e)
+{
+  struct graph *g;
+  const char *file = j->opts->candidate;
+  TRY(load_file(j->mem, file, 0, NULL, &g, e));
+  TRY(graph_expand(j->mem, g, false, &g, e));
+  TRY(graph_check(g, e));
+  if (!same_signature(c->part->g, g, graph_inputs, j->mem) || !same_signature(c->part->g, g, graph_outputs, j->mem))
+    return err_set(e, ERR_MISMATCH, NOWHERE, "the candidate %.200s has not the inputs and outputs of the program", file);
+  c->found->found = NEW(j->mem, struct found);
+  c->found->found[0] = (struct found){.g = g, .schedule = "given"};
+  return c->found->n = 1, OK;
+}
+
+// A stop ends the search early; what it had verified until then goes on.
+int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e)
+{
+  struct search_opts o = job_part_opts(j, c);
+  struct err inner = {0};
+  o.store = keeper_open(&c->keeper, j, c->part->g);
+  int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
+  if (status != OK && inner.id == ERR_STOPPED) status = OK, r->complete = false;
+  if (status != OK) *e = inner;
+  if (c->keeper.failed.status) j->warning = c->keeper.failed.text;
+  c->stats = r->stats, c->complete = r->complete, c->ended = !job_ending(j, STOP_SEARCH), c->searched = true;
+  if (!c->ended && !job_stopped_by_user(j)) {
+    j->cut = true;
+    job_left(j, j->split.n > 1 ? arena_printf(j->mem, "subprogram %d: its search was ended early", j->part + 1) : "the search was ended early");
+  }
+  return status;
+}
+
+int run_search(const struct pass_on *on, struct err *e)
+{
+  struct job *j = on->j;
+  struct contest *c = on->c;
+  TRY(candidate_base(j, c, e));
+  c->found = NEW(j->mem, struct search_result), c->kept = NEW(j->mem, struct search_result);
+  if (j->opts->candidate) return take_given(j, c, e);
+  if (!c->part->searchable) return OK;
+  TRY(part_recall(j, c, c->kept, &c->recalled, e));
+  if (!c->recalled) return pipe_search_part(j, c, c->found, e);
+  return c->found = c->kept, OK;
+}
+
+// Those that the pass itself has dropped, and no pass within it.
+static void name_dropped(const struct pass_on *on, int pass)
+{
+  for (int i = 1; i < on->c->ncand; i++) {
+    struct candidate *x = &on->c->cand[i];
+    if (!x->dropped || x->by) continue;
+    x->by = pass;
+    dropped_keep(&(struct pass_on){on->j, on->c, x}, pass);
+  }
+}
+
+int run_pick(const struct pass_on *on, struct err *e)
+{
+  struct job *j = on->j;
+  struct contest *c = on->c;
+  TRY(candidates_pick(j, c, c->found, c->recalled ? NULL : c->kept, e));
+  name_dropped(on, PASS_PICK);
+  if (c->searched) part_remember(j, c);
+  if (c->searched && c->ended) keeper_drop(&c->keeper);
+  return OK;
+}
+
+// ---- races ----
+
+static const struct race { // by target
+  int (*part)(struct job *j, struct contest *c, int part, struct err *e);
+  int (*whole)(struct job *j, struct err *e);
+} races[TARGET_KINDS] = {
+    [TARGET_CPU] = {race_part, race_whole},
+    [TARGET_GPU] = {race_device_part, race_device_whole},
+};
+
+// A candidate that is given is looked at whether or not it is fast.
+int run_race(const struct pass_on *on, struct err *e)
+{
+  struct job *j = on->j;
+  struct contest *c = on->c;
+  struct candidate *given = j->opts->candidate && c->ncand > 1 ? &c->cand[1] : NULL;
+  if (given && !given->dropped) pass_leader(j, c, given);
+  if (given && (given->dropped || job_stopping(j))) return OK;
+  TRY(races[j->target.kind].part(j, c, (int)(c - j->contests), e));
+  name_dropped(on, PASS_RACE);
+  if (c->best) part_remember(j, c);
+  return OK;
+}
+
+int run_whole(const struct pass_on *on, struct err *e) { return races[on->j->target.kind].whole(on->j, e); }
+
+// ---- the whole program ----
+
+// Nothing was measured that stands for the whole program.
+static int stopped_early(const struct job *j, struct err *e)
+{
+  int found = 0;
+  for (int i = 0; i < j->split.n; i++) found += MAX(0, j->contests[i].ncand - 1);
+  const char *what = *j->unmeasured ? "proven" : "measured";
+  const char *why = job_stopped_by_user(j) ? "stopped" : arena_printf(j->mem, "the time, %.3g seconds, was over", clock_most(j));
+  err_set(e, ERR_STOPPED, NOWHERE, "%s before anything was %s; %d verified graph%s found%s", why, what, found, found == 1 ? " was" : "s were",
+          j->db && found ? " and kept" : "");
+  if (!j->db) err_hint(e, "with a database the next run goes on from there");
+  return ENV;
+}
+
+// A part that a stop left alone, or for which there was no time, is run operator by operator.
+static int leave_part(struct job *j, struct contest *c, struct err *e)
+{
+  if (!c->ncand) TRY(candidate_base(j, c, e));
+  c->best = 0;
+  if (j->target.kind == TARGET_GPU) device_candidate(j, c, &c->cand[0]);
+  if (!c->cand[0].dropped) return OK;
+  return j->target.kind == TARGET_CPU && job_stopping(j) ? stopped_early(j, e) : err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped);
+}
+
+// What a race on a GPU did not come to the race tells.
+static int leave_parts(struct job *j, struct err *e)
+{
+  bool gpu = j->target.kind == TARGET_GPU;
+  int left = 0;
+  for (int i = 0; i < j->split.n; i++) {
+    struct contest *c = &j->contests[i];
+    if (c->twin >= 0 || c->decided || (!gpu && c->ncand && (c->ncand == 1 || c->cand[0].measured))) continue;
+    left += !gpu || !c->ncand;
+    TRY(leave_part(j, c, e));
+  }
+  const char *who = j->single ? "it was" : arena_printf(j->mem, "%d of %d subprograms were", left, j->split.n);
+  if (left) job_left(j, arena_printf(j->mem, "%s not measured: operator by operator", who));
+  return OK;
+}
+
+// What there is to report after a stop. On a CPU what was not measured is compiled and measured yet where the time is over; a user who stops does
+// not wait for it.
+static bool something(const struct job *j)
+{
+  if (j->target.kind != TARGET_GPU) return !job_stopped_by_user(j) || (j->single && j->contests[0].cand[0].measured);
+  for (int i = 0; i < j->split.n; i++)
+    if (j->contests[i].decided) return true;
+  return false;
+}
+
+// Puts the winners together; the whole is op-by-op where every part is.
+static int join(struct job *j, struct err *e)
+{
+  bool better = false;
+  struct candidate **of = NEWS(j->mem, struct candidate *, j->split.n);
+  for (int i = 0; i < j->split.n; i++) {
+    const struct contest *c = whole_part(j, i);
+    of[i] = &c->cand[c->best], better |= c->best > 0;
+  }
+  j->base.g = j->base.found = j->stable, j->base.of = of, j->best = j->base;
+  return better ? whole_join(j, of, &j->best, e) : OK;
+}
+
+int run_join(const struct pass_on *on, struct err *e)
+{
+  struct job *j = on->j;
+  if ((j->stopped || j->target.kind == TARGET_GPU) && !something(j)) return stopped_early(j, e);
+  TRY(leave_parts(j, e));
+  return join(j, e);
+}
+
+int run_report(const struct pass_on *on, struct err *e)
+{
+  (void)e;
+  return on->j->report = report_make(on->j), OK;
+}

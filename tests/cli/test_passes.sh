@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# The passes of `mica optimize`, watched: dumps, --stop-after, lines and traces of times, and the commands that show why a candidate was dropped.
+# test: timeout 300
+set -u
+. tests/shell.sh
+export MICA_DB=$work/passes.db
+export PATH=$(dirname "$MICA"):$PATH
+few=(--max-block-ops 3 --measure 1 --threads 2 --no-db)
+cat >"$work/chain.mica" <<'END'
+program chain() {
+  X: f32[64, 64]
+  W: f32[64, 64]
+  return exp(relu(matmul(X, W)))
+}
+END
+
+# ---- the rows ----
+expect 0 'thread-graphs +candidate +cpu +kernel graph -> kernel graph' "$MICA" help passes
+"$MICA" help passes | sed -nE '/^  [a-z]/{N;s/^  ([a-z-]+) +([a-z]+) +([a-z]+) +(.*)\n +(.*)$/| `\1` | \2 | \3 | \4 | \5 |/p}' >"$work/rows"
+[ "$(wc -l <"$work/rows")" -gt 20 ] || complain "only $(wc -l <"$work/rows") passes are listed"
+grep -E '^\| `[a-z-]+` \| (job|subprogram|candidate|leader) \|' docs/tour.md | diff "$work/rows" - >"$work/out" || complain "docs/tour.md lists other passes than \`mica help passes\`"
+
+# ---- --stop-after: each row that the target has, but those that take a race ----
+for p in parse expand split search pick stable thread-graphs c; do
+  expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after $p --check-passes
+done
+for p in norm chains schedule meta threads layouts choices lower memory verify interpret cuda nvrtc race; do
+  expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a "${few[@]}" --stop-after $p --check-passes
+done
+expect 0 'note: pass compile: it leaves no text' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after compile
+expect 0 'note: pass lower: nothing came to it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after lower
+expect 0 '"finding": "equal"' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after report --dump verify
+"$MICA" optimize "$work/chain.mica" --stop-after split >"$work/split.mica"
+expect 0 '' "$MICA" verify "$work/chain.mica" "$work/split.mica"
+
+# ---- dumps in files ----
+expect 0 '' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after c --dump all --dump-dir "$work/dump"
+for f in 00-parse.mica 02-split.mica 04-pick-candidate01.mica 06-thread-graphs-candidate01.mica 07-c-candidate00.c 07-c-candidate01.c; do
+  [ -s "$work/dump/$f" ] || complain "there is no file $f"
+done
+expect 0 '' "$MICA" verify "$work/chain.mica" "$work/dump/06-thread-graphs-candidate01.mica"
+[ -z "$(find "$work/dump" -name '*[~.]')" ] || complain "something half-written is left"
+
+# ---- what is refused ----
+expect 2 'did you mean split' "$MICA" optimize "$work/chain.mica" --dump splits
+expect 2 'there is no pass  *\[bad-option\]|there is no pass x' "$MICA" optimize "$work/chain.mica" --dump parse,x
+expect 2 'did you mean search' "$MICA" optimize "$work/chain.mica" --stop-after serch
+expect 2 'standard output' "$MICA" optimize "$work/chain.mica" --dump parse --json -
+expect 2 'is for --dump' "$MICA" optimize "$work/chain.mica" --dump-dir "$work/none"
+expect 2 'of --candidate' "$MICA" optimize "$work/chain.mica" --knobs rows
+expect 3 '' "$MICA" optimize "$work/chain.mica" --dump parse --dump-dir "$work/chain.mica/dir"
+expect 2 'MICA_TRACE is yes' env MICA_TRACE=yes "$MICA" optimize "$work/chain.mica"
+expect 3 'cannot write' env MICA_TRACE="$work/none/t.json" "$MICA" optimize "$work/chain.mica"
+: >"$work/model.onnx"
+expect 2 'one program at a time' "$MICA" optimize "$work/model.onnx" --dump all
+expect 2 'inputs and outputs' "$MICA" optimize examples/softmax.mica --candidate "$work/chain.mica"
+
+# ---- times ----
+expect 0 '^pass search .* values  subprogram 1$' env MICA_TRACE=1 "$MICA" optimize "$work/chain.mica" "${few[@]}" --quiet --stop-after c
+MICA_TRACE=$work/job.json "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a "${few[@]}" --quiet 2>"$work/err" || complain "no trace is made"
+python3 - "$work/job.json" >"$work/out" 2>&1 <<'END' || complain "the trace is not well-formed"
+import json, sys
+events = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
+slack = 0.002
+end = lambda e: e["ts"] + e["dur"]
+jobs = [e for e in events if e["cat"] == "job"]
+assert len(jobs) == 1 and jobs[0]["name"] == "chain" and jobs[0]["tid"] == 0, jobs
+for a in events:
+    assert a["dur"] >= 0 and a["ts"] >= jobs[0]["ts"] - slack and end(a) <= end(jobs[0]) + slack, a
+    for b in events:
+        if a["tid"] == b["tid"]:
+            apart = end(a) <= b["ts"] + slack or end(b) <= a["ts"] + slack
+            inside = (a["ts"] >= b["ts"] - slack and end(a) <= end(b) + slack) or (b["ts"] >= a["ts"] - slack and end(b) <= end(a) + slack)
+            assert apart or inside, (a, b)
+names = {e["name"] for e in events if e["cat"] == "pass"}
+assert names >= {"expand", "split", "search", "pick", "stable", "norm", "lower", "verify", "race", "join", "whole", "report"}, names
+assert any("candidate 1" in e.get("args", {}).get("note", "") for e in events)
+top = [e for e in events if e["tid"] == 0 and (e["cat"] == "part" or e["name"] in ("expand", "split", "join", "whole", "report"))]
+assert sum(e["dur"] for e in top) > 0.5 * jobs[0]["dur"], "the passes do not cover the job"
+END
+
+# ---- candidates that are dropped: the command shows the same reason, as the pass that dropped it ----
+again() { # NAME PASS REASON
+  [ -s "$work/$1/dropped.sh" ] || { complain "$1: nothing is kept"; return; }
+  grep -m1 -A1 ": $2: " "$work/$1/dropped.sh" >"$work/one.sh" || { complain "$1: nothing was dropped by $2"; return; }
+  local reason
+  reason=$(sed -n "1s/^# [^:]*: $2: //p" "$work/one.sh")
+  [[ $reason =~ $3 ]] || complain "$1: $reason"
+  sh "$work/one.sh" >"$work/out" 2>"$work/err"
+  [ $? = 1 ] || complain "$1: the command does not end with 1"
+  grep -qF "the pass $2 drops the candidate: $reason" "$work/err" || complain "$1: the command has another reason than: $reason"
+}
+dropped() { # NAME PROGRAM CANDIDATE PASS REASON
+  printf '%s\n' "$2" >"$work/it's $1.mica"
+  printf '%s\n' "$3" >"$work/$1_candidate.mica"
+  expect 1 "the pass $4 drops the candidate: .*$5" "$MICA" optimize "$work/it's $1.mica" --candidate "$work/$1_candidate.mica" --keep-dropped "$work/$1" --quiet
+  again "$1" "$4" "$5"
+}
+dropped stable 'program soft() { X: f32[16, 64]; return softmax(X, dim=1) }' \
+  'graph soft { X: f32[16, 64]; e = exp(X); h = sqrt(sum(e, dim=1)); return div(div(e, h), h) }' stable 'would overflow'
+dropped verify "$(cat "$work/chain.mica")" \
+  'graph chain { X: f32[64, 64]; W: f32[64, 64]; return relu(matmul(X, W)) }' verify 'not equal to the program'
+dropped numbers 'program large() { X: f16[32, 32]; W: f16[32, 32]; return matmul(X, W) }' \
+  'graph large { X: f16[32, 32]; W: f16[32, 32]; a = X * 32768; b = W * 0.000030517578125; return matmul(a, b) }' numbers 'is -?inf, and'
+expect 0 '' "$MICA" optimize "$work/chain.mica" --target sm_90a "${few[@]}" --quiet --keep-dropped "$work/lower"
+again lower lower 'no GPU kernel can be made'
+sed s/f32/f16/ "$work/dump/02-split.mica" >"$work/half.mica"
+expect 1 'the pass choices drops the candidate' "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a --quiet \
+  --candidate "$work/half.mica" --knobs 'rows; nothing=1'
+
+finish
