@@ -65,7 +65,8 @@ bool kern_check(const struct kern *k, char why[160])
   for (int i = 0; i < k->nsaves; i++) {
     const struct kern_save *s = &k->save[i];
     if (s->value < 0 || s->value >= k->nvalues) return snprintf(why, 160, "store %d: no value", i), false;
-    if (s->axes != k->v[s->value].axes || kern_strided(k, &s->at) & ~s->axes) return snprintf(why, 160, "store %d: other axes than its value", i), false;
+    if (s->axes != k->v[s->value].axes || kern_strided(k, &s->at) & ~s->axes)
+      return snprintf(why, 160, "store %d: other axes than its value", i), false;
     if (!within(k, &s->at)) return snprintf(why, 160, "store %d: writes outside of its buffer", i), false;
   }
   return true;

@@ -5,7 +5,7 @@
 
 struct kern_evaluating {
   const struct kern *k;
-  double *const *buffer, **of; // by tensor; by value
+  double *const *buffer, **of;  // by tensor; by value
   int64_t (*stride)[KERN_AXES]; // by value
   int64_t at[KERN_AXES];        // the index that is computed
 };

@@ -63,7 +63,10 @@ static axis_set letters_folded(const struct kern_making *m, const struct node *n
   return s;
 }
 
-static int scaled(struct kern_making *m, int x, double by) { return by == 1 ? x : kern_part_map(m, OP_MUL_SCALAR, x, -1, &(struct attrs){.scalar = by}); }
+static int scaled(struct kern_making *m, int x, double by)
+{
+  return by == 1 ? x : kern_part_map(m, OP_MUL_SCALAR, x, -1, &(struct attrs){.scalar = by});
+}
 
 static int folding(struct kern_making *m, const struct node *n, axis_set over)
 {

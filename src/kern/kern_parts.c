@@ -28,10 +28,7 @@ static int at_index(struct kern_making *m, int v, int axis, int64_t index, int *
   return made[v] = out + 1, out;
 }
 
-int kern_part_at(struct kern_making *m, int v, int axis, int64_t index)
-{
-  return at_index(m, v, axis, index, NEWS(m->mem, int, m->k->nvalues + 1));
-}
+int kern_part_at(struct kern_making *m, int v, int axis, int64_t index) { return at_index(m, v, axis, index, NEWS(m->mem, int, m->k->nvalues + 1)); }
 
 int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attrs *a)
 {

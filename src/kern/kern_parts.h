@@ -15,9 +15,9 @@ struct kern_making {
   struct kern *k;
   struct arena *mem;
   char *why;
-  int first;                    // axis
-  int when, *of[2];             // which value of running accumulators is meant; values by tensor, of roots
-  int saves, about;             // savers so far, one may be several stores; the node that is looked at
+  int first;        // axis
+  int when, *of[2]; // which value of running accumulators is meant; values by tensor, of roots
+  int saves, about; // savers so far, one may be several stores; the node that is looked at
   int nparts, cparts;
   struct kern_part *parts;
 };

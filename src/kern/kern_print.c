@@ -11,13 +11,15 @@
 //   }
 #include "kern/kern_text.h"
 
-const char *const kern_kind_name[KERN_KINDS] = {[KERN_LOAD] = "load",       [KERN_CONST] = "const",    [KERN_MAP] = "map",
-                                                [KERN_SPREAD] = "spread",   [KERN_SUM] = "sum",        [KERN_MAX] = "max",
-                                                [KERN_PRODUCT] = "product", [KERN_RUN_MAX] = "runmax", [KERN_RUN_MOVE] = "runmove",
-                                                [KERN_RESCALE] = "rescale"};
+const char *const kern_kind_name[KERN_KINDS] = {
+    [KERN_LOAD] = "load", [KERN_CONST] = "const",     [KERN_MAP] = "map",        [KERN_SPREAD] = "spread",    [KERN_SUM] = "sum",
+    [KERN_MAX] = "max",   [KERN_PRODUCT] = "product", [KERN_RUN_MAX] = "runmax", [KERN_RUN_MOVE] = "runmove", [KERN_RESCALE] = "rescale"};
 const char *const kern_axes_name[KERN_AXES_NAMES] = {"letters", "grid", "loops"};
 
-axis_set kern_axes_named(const struct kern *k, int which) { return which == 0 ? k->letters & ~k->loops : which == 2 ? k->loops : ~(k->letters | k->loops); }
+axis_set kern_axes_named(const struct kern *k, int which)
+{
+  return which == 0 ? k->letters & ~k->loops : which == 2 ? k->loops : ~(k->letters | k->loops);
+}
 
 static void axes(const struct kern *k, axis_set s, struct str *out)
 {

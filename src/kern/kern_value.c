@@ -88,7 +88,10 @@ int kern_add(struct kern *k, struct kern_value v)
   return put(k, &v);
 }
 
-int kern_load(struct kern *k, const struct kern_access *at, int about) { return kern_add(k, (struct kern_value){.kind = KERN_LOAD, .at = *at, .about = about}); }
+int kern_load(struct kern *k, const struct kern_access *at, int about)
+{
+  return kern_add(k, (struct kern_value){.kind = KERN_LOAD, .at = *at, .about = about});
+}
 
 int kern_const(struct kern *k, double c, int about) { return kern_add(k, (struct kern_value){.kind = KERN_CONST, .a.scalar = c, .about = about}); }
 
@@ -107,6 +110,15 @@ int kern_scaled(struct kern *k, int x, double by, int about)
 int kern_fold(struct kern *k, enum kern_kind kind, int x, axis_set over, int about)
 {
   return kern_add(k, (struct kern_value){.kind = kind, .nin = 1, .in = {x}, .folded = over, .about = about});
+}
+
+bool kern_is_element(const struct kern *k, int v)
+{
+  const struct kern_value *x = &k->v[v];
+  if (x->kind != KERN_MAP && x->kind != KERN_SPREAD) return x->kind == KERN_LOAD || x->kind == KERN_CONST;
+  for (int i = 0; i < x->nin; i++)
+    if (!kern_is_element(k, x->in[i])) return false;
+  return true;
 }
 
 void kern_live(struct kern *k)

@@ -29,7 +29,8 @@ bool rule_moments(struct kern *k, const struct kern_value *v, int *out)
   for (int a = 0; a < k->naxes; a++)
     if (v->folded >> a & 1) first.stride[a] = 0;
   int c = kern_load(k, &first, k->v[x].about);
-  int squares = kern_map(k, OP_SQUARE, NULL, kern_map(k, OP_SUB, NULL, x, c, about), -1, about), sum = kern_fold(k, KERN_SUM, squares, v->folded, about);
+  int squares = kern_map(k, OP_SQUARE, NULL, kern_map(k, OP_SUB, NULL, x, c, about), -1, about),
+      sum = kern_fold(k, KERN_SUM, squares, v->folded, about);
   int far = kern_map(k, OP_SQUARE, NULL, kern_map(k, OP_SUB, NULL, mean, c, about), -1, about);
   int rest = kern_map(k, OP_SUB, NULL, sum, kern_scaled(k, far, (double)kern_extent(k, v->folded), about), about);
   return *out = kern_map(k, OP_MAXIMUM, NULL, rest, kern_const(k, 0, about), about), true; // rounding may leave less than 0

@@ -34,7 +34,8 @@ static void same(const char *what, const struct memory *a, const struct memory *
   for (int t = 0; t < TENSORS; t++)
     for (int i = 0; i < ELEMENTS; i++) {
       double x = a->buffer[t][i], y = b->buffer[t][i];
-      if (isfinite(x) && fabs(x) < 1e100 && !(fabs(x - y) <= 1e-7 * (1 + fabs(x)))) fail_msg("%s: tensor %d, element %d: %.17g, then %.17g", what, t, i, x, y);
+      if (isfinite(x) && fabs(x) < 1e100 && !(fabs(x - y) <= 1e-7 * (1 + fabs(x))))
+        fail_msg("%s: tensor %d, element %d: %.17g, then %.17g", what, t, i, x, y);
     }
 }
 
@@ -72,8 +73,8 @@ static int rewritten(struct arena *mem, const char *name, const struct kern *k, 
 
 // ---- kernels made for a rule ----
 
-#define SOFTMAX                                                                               \
-  "kern {\n letters a0=4 a1=8\n loops a2=3\n"                                                 \
+#define SOFTMAX                                                                              \
+  "kern {\n letters a0=4 a1=8\n loops a2=3\n"                                                \
   " v0 = load f16 t0[96] + 0 + a0*24 + a1*1 + a2*8\n v1 = max{a1} v0\n v2 = runmax{a2} v1\n" \
   " v3 = runmove{a2} v1\n v4 = sub v0 v2\n v5 = exp v4\n v6 = exp v3\n v7 = rescale{a1,a2} v5 v6\n save v7 f32 t1[4] + 0 + a0*1\n}\n"
 
@@ -90,12 +91,15 @@ static const struct {
     {"exp2", "kern {\n letters a0=4\n v0 = load f16 t0[4] + 0 + a0*1\n v1 = mul_scalar(-0.5) v0\n v2 = exp v1\n save v2 f16 t2[4] + 0 + a0*1\n}\n"},
     {"constants", "kern {\n letters a0=4\n v0 = load f16 t0[4] + 0 + a0*1\n v1 = const 3\n v2 = const 0.25\n v3 = add v1 v2\n v4 = mul v0 v3\n"
                   " v5 = mul_scalar(2) v4\n v6 = add_scalar(0) v5\n v7 = const 0\n v8 = sub v6 v7\n save v8 f16 t2[4] + 0 + a0*1\n}\n"},
-    {"push", "kern {\n letters a0=4 a1=8\n loops a2=3\n v0 = load f16 t0[96] + 0 + a0*24 + a1*1 + a2*8\n v1 = load f16 t1[24] + 0 + a1*1 + a2*8\n"
-             " v2 = sum{a1} v0\n v3 = product{a1}{} v0 v1\n v4 = sub v2 v3\n v5 = mul_scalar(2) v4\n v6 = sum{a2} v5\n save v6 f32 t2[4] + 0 + a0*1\n}\n"},
-    {"lift", "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = load f16 t1[4] + 0 + a0*1\n v2 = mul v1 v0\n v3 = div v2 v1\n"
-             " v4 = sum{a1} v3\n save v4 f32 t2[4] + 0 + a0*1\n}\n"},
-    {"dot", "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[8] + 0 + a1*1\n v1 = load f16 t1[32] + 0 + a0*1 + a1*4\n v2 = mul v0 v1\n v3 = sum{a1} v2\n"
-            " save v3 f32 t2[4] + 0 + a0*1\n}\n"},
+    {"push",
+     "kern {\n letters a0=4 a1=8\n loops a2=3\n v0 = load f16 t0[96] + 0 + a0*24 + a1*1 + a2*8\n v1 = load f16 t1[24] + 0 + a1*1 + a2*8\n"
+     " v2 = sum{a1} v0\n v3 = product{a1}{} v0 v1\n v4 = sub v2 v3\n v5 = mul_scalar(2) v4\n v6 = sum{a2} v5\n save v6 f32 t2[4] + 0 + a0*1\n}\n"},
+    {"lift",
+     "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = load f16 t1[4] + 0 + a0*1\n v2 = mul v1 v0\n v3 = div v2 v1\n"
+     " v4 = sum{a1} v3\n save v4 f32 t2[4] + 0 + a0*1\n}\n"},
+    {"dot",
+     "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[8] + 0 + a1*1\n v1 = load f16 t1[32] + 0 + a0*1 + a1*4\n v2 = mul v0 v1\n v3 = sum{a1} v2\n"
+     " save v3 f32 t2[4] + 0 + a0*1\n}\n"},
     {"associate", "kern {\n letters a0=4 a1=8 a2=2 a3=5\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = load f16 t1[16] + 0 + a1*2 + a2*1\n"
                   " v2 = load f16 t2[10] + 0 + a2*5 + a3*1\n v3 = load f16 t3[40] + 0 + a1*5 + a3*1\n v4 = product{a2}{} v1 v2\n v5 = neg v4\n"
                   " v6 = add v5 v3\n v7 = product{a1}{} v0 v6\n save v7 f32 t4[20] + 0 + a0*5 + a3*1\n}\n"},
