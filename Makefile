@@ -66,13 +66,13 @@ tile_gpu: build/build.ninja
 gpu_race: build/build.ninja
 	@cmake --build build -j $(JOBS) --target gpu_race
 
-# The thread sanitizer on the rooms that run threads, and on tests of core that do: jobs, races, contexts and modules in threads.
+# The thread sanitizer on the rooms that run threads, and on tests of others that do: jobs, races, contexts and modules in threads.
 tsan: setup
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 	  -DMICA_SANITIZE=thread >/dev/null
 	@cmake --build build-tsan -j $(JOBS)
 	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu)$$'
-	cd build-tsan && $(CTEST) -R '^core_test_(threads|module|module_gpu|core|html|race_gpu|race_joined|split|stop_gpu)$$'
+	cd build-tsan && $(CTEST) -R '^(drive_test_(threads|pipe|race_gpu|race_joined|split|stop_gpu)|api_test_(module|module_gpu)|report_test_html)$$'
 
 # Generated pairs of programs against the verifier: make attack N=25000 SEED=1 JOBS=2 (tests/verify/pairs.h).
 attack: build
@@ -116,7 +116,7 @@ deb: setup
 
 # And programs of those who would install them.
 deb-check: deb
-	MICA=$(CURDIR)/build-deb/mica bash tests/core/test_deb.sh
+	MICA=$(CURDIR)/build-deb/mica bash tests/api/test_deb.sh
 
 format:
 	@scripts/format.sh
