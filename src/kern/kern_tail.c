@@ -6,15 +6,15 @@
 
 enum { SETS = 4 };
 struct kern_tailing {
-  struct kern *k;         // the head; becomes both
-  const struct kern *t;   // the tail, whose axes begin behind the head's
-  int nhead;              // axes of the head
+  struct kern *k;            // the head; becomes both
+  const struct kern *t;      // the tail, whose axes begin behind the head's
+  int nhead;                 // axes of the head
   const struct shape *shape; // of what is saved
   int64_t stride[MAX_DIMS];
-  int64_t at[KERN_AXES];     // strides of all axes through it; 0: it is no axis of it
-  axis_set along[MAX_DIMS];  // the head's axes along a dimension
+  int64_t at[KERN_AXES];          // strides of all axes through it; 0: it is no axis of it
+  axis_set along[MAX_DIMS];       // the head's axes along a dimension
   axis_set tails[MAX_DIMS][SETS]; // the tail's, by load
-  int *to;                   // by value of the tail
+  int *to;                        // by value of the tail
 };
 
 // Notes how an access moves through what was saved; false where another moves differently.
