@@ -23,7 +23,7 @@ static int no_dump(struct cli *c)
 
 static void dump(const struct cli *c, int pass, struct lowered *d, struct str *out)
 {
-  struct candidate x = {.lowered = d};
+  struct candidate x = {.gpu.lowered = d};
   const struct pass_on on = {.x = &x};
   struct ir_value v;
   for (int i = 0; passes[pass].values(&on, i, &v); i++)

@@ -12,7 +12,7 @@
 // Files
 //   kern_value.c    building values; equal values are one
 //   kern_make.c     normal form -> values              kern_parts.c    parts that are joined and split
-//   kern_axes.c     axes that go together become one; axes that never meet too
+//   kern_axes.c     axes that go together become one; axes that never meet too      kern_tail.c  a kernel and its tail as one
 //   rule.def, kern_rule.c   the rules and what applies them; rule_*.c the rules
 //   kern_check.c    what a well-formed kernel is       kern_eval.c     values in float64
 //   kern_print.c    kernel -> text                     kern_parse.c    the same back
@@ -113,9 +113,16 @@ int64_t kern_extent(const struct kern *k, axis_set s);
 bool kern_same_access(const struct kern_access *a, const struct kern_access *b);
 void kern_live(struct kern *k); // sets `live` and the set of folded axes
 
+bool kern_is_element(const struct kern *k, int v); // made element by element of what is loaded
+
+// ---- kern_tail.c ----
+// Adds the tail of k, made with axes behind those of k, of whose normal form is `head`. False where their axes do not fit.
+bool kern_join_tail(struct kern *k, const struct kern *tail, const struct norm *head);
+
 // ---- kern_axes.c ----
-void kern_forget(struct kern *k, int axis); // it is not there any more
-void kern_join_axes(struct kern *k);        // fewer and longer axes, numbered without gaps
+bool kern_rename(struct kern *k, int from, int to); // false where an access has both
+void kern_forget(struct kern *k, int axis);         // it is not there any more
+void kern_join_axes(struct kern *k);                // fewer and longer axes, numbered without gaps
 
 // ---- kern_rule.c ----
 enum kern_rule {

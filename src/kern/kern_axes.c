@@ -60,19 +60,28 @@ static bool meet(const struct kern *k, int a, int b)
 
 static axis_set renamed(axis_set s, int from, int to) { return s >> from & 1 ? (s & ~AXIS(from)) | AXIS(to) : s; }
 
-static void rename_axis(struct kern *k, int from, int to)
+static bool rename_access(struct kern_access *a, int from, int to)
 {
+  bool clear = !a->stride[from] || !a->stride[to] || a->stride[from] == a->stride[to];
+  if (a->stride[from]) a->stride[to] = a->stride[from];
+  if (a->rank[from]) a->rank[to] = a->rank[from];
+  a->stride[from] = a->rank[from] = 0;
+  return clear;
+}
+
+bool kern_rename(struct kern *k, int from, int to)
+{
+  bool clear = true;
   for (int i = 0; i < k->nvalues; i++) {
     struct kern_value *v = &k->v[i];
-    if (v->at.stride[from]) v->at.stride[to] = v->at.stride[from];
-    if (v->at.rank[from]) v->at.rank[to] = v->at.rank[from];
-    v->axes = renamed(v->axes, from, to), v->folded = renamed(v->folded, from, to);
+    clear &= rename_access(&v->at, from, to);
+    v->axes = renamed(v->axes, from, to), v->folded = renamed(v->folded, from, to), v->batch = renamed(v->batch, from, to);
   }
   for (int i = 0; i < k->nsaves; i++) {
-    struct kern_save *s = &k->save[i];
-    if (s->at.stride[from]) s->at.stride[to] = s->at.stride[from];
-    s->axes = renamed(s->axes, from, to);
+    clear &= rename_access(&k->save[i].at, from, to);
+    k->save[i].axes = renamed(k->save[i].axes, from, to);
   }
+  return clear;
 }
 
 static void unite_loads(struct kern *k)
@@ -106,7 +115,7 @@ static bool rename_one(struct kern *k)
       for (int b = 0; b < k->naxes; b++) {
         if (a == b || k->extent[a] <= 1 || k->extent[a] != k->extent[b] || meet(k, a, b)) continue;
         if (!any && contiguous(k, a) != contiguous(k, b)) continue;
-        rename_axis(k, a, b);
+        kern_rename(k, a, b);
         return kern_forget(k, a), true;
       }
   return false;
@@ -131,7 +140,7 @@ static void number(struct kern *k)
     if (k->extent[a] <= 1) continue;
     if (n != a) {
       k->extent[n] = k->extent[a];
-      rename_axis(k, a, n);
+      kern_rename(k, a, n);
       kern_forget(k, a);
     }
     n++;

@@ -112,6 +112,15 @@ int kern_fold(struct kern *k, enum kern_kind kind, int x, axis_set over, int abo
   return kern_add(k, (struct kern_value){.kind = kind, .nin = 1, .in = {x}, .folded = over, .about = about});
 }
 
+bool kern_is_element(const struct kern *k, int v)
+{
+  const struct kern_value *x = &k->v[v];
+  if (x->kind != KERN_MAP && x->kind != KERN_SPREAD) return x->kind == KERN_LOAD || x->kind == KERN_CONST;
+  for (int i = 0; i < x->nin; i++)
+    if (!kern_is_element(k, x->in[i])) return false;
+  return true;
+}
+
 void kern_live(struct kern *k)
 {
   k->folded = 0;

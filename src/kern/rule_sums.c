@@ -11,36 +11,44 @@ static int summed(struct kern *k, const struct kern_value *sum, int x)
   return kern_add(k, v);
 }
 
-// The sum of a product is a longer product; or, where only one operand varies, a product of its sum.
+// The sum of a product is a longer product.
 static bool of_product(struct kern *k, const struct kern_value *sum, int *out)
 {
   struct kern_value p = k->v[sum->in[0]];
-  bool left = has(k, p.in[0], sum->folded), right = has(k, p.in[1], sum->folded);
-  struct kern_value inner = {.kind = KERN_SUM, .folded = sum->folded, .about = sum->about, .within = sum->within};
-  if (left && right) {
-    p.folded |= sum->folded, p.batch &= ~sum->folded, p.about = sum->about;
-  } else {
-    p.in[!left] = summed(k, &inner, p.in[!left]), p.about = sum->about;
-  }
+  p.about = sum->about, p.folded |= sum->folded, p.batch &= ~sum->folded;
   return *out = kern_add(k, p), true;
 }
 
 static bool of_sum(struct kern *k, const struct kern_value *sum, int *out)
 {
   struct kern_value x = k->v[sum->in[0]];
-  x.folded |= sum->folded, x.about = sum->about;
+  x.within = x.within ? x.within : x.about, x.folded |= sum->folded, x.about = sum->about;
   return *out = kern_add(k, x), true;
+}
+
+// What only one operand of a product has, and that is a sum itself, is summed there.
+static bool in_product(struct kern *k, const struct kern_value *v, int *out)
+{
+  for (int i = 0; i < 2; i++) {
+    axis_set own = v->folded & ~k->v[v->in[!i]].axes;
+    if (!own || kern_is_element(k, v->in[i])) continue;
+    struct kern_value p = *v, inner = {.kind = KERN_SUM, .folded = own, .about = v->about};
+    p.folded &= ~own, p.in[i] = summed(k, &inner, p.in[i]);
+    return *out = kern_add(k, p), true;
+  }
+  return false;
 }
 
 bool rule_push(struct kern *k, const struct kern_value *v, int *out)
 {
+  if (v->kind == KERN_PRODUCT) return in_product(k, v, out);
   if (v->kind != KERN_SUM) return false;
   struct kern_value x = k->v[v->in[0]];
   if (x.kind == KERN_PRODUCT) return of_product(k, v, out);
   if (x.kind == KERN_SUM) return of_sum(k, v, out);
   if (x.kind != KERN_MAP) return false;
   bool linear = x.op == OP_ADD || x.op == OP_SUB;
-  if (!linear && !(kern_op(x.op).flags & SCALES)) return false;
+  if ((!linear && !(kern_op(x.op).flags & SCALES)) || kern_is_element(k, v->in[0])) return false;
   for (int i = 0; i < x.nin; i++) x.in[i] = summed(k, v, x.in[i]);
   return *out = kern_add(k, x), true;
 }
@@ -97,7 +105,8 @@ bool rule_associate(struct kern *k, const struct kern_value *v, int *out)
     return *out = kern_add(k, w), true;
   }
   if (w.kind != KERN_MAP) return false;
-  bool linear = w.op == OP_ADD || w.op == OP_SUB;
+  bool linear = w.op == OP_ADD || w.op == OP_SUB, loads = kern_is_element(k, v->in[1]);
+  if (loads && k->v[v->in[0]].kind == KERN_LOAD) return false; // either may be what the other's rows are multiplied by
   if (!linear && !(kern_op(w.op).flags & SCALES)) return false;
   if (linear && (v->folded & ~k->v[w.in[0]].axes || v->folded & ~k->v[w.in[1]].axes)) return false;
   for (int i = 0; i < w.nin; i++) w.in[i] = product(k, v, v->in[0], w.in[i]);

@@ -5,6 +5,7 @@
 #ifndef MICA_LOWER_EMIT_H
 #define MICA_LOWER_EMIT_H
 
+#include "kern/kern.h"
 #include "lower/lower.h"
 
 struct text_mark {
@@ -45,5 +46,6 @@ const char *tile_dtype(enum dtype t); // "fp16"
 // broadcast), by the executing thread ("<<<#grid, #me>>>"). True where op has a row; constants are given as attributes of the operator.
 bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y);
 bool emit_has_pointwise(enum op op);
+void emit_map(struct text *t, const struct kern_value *v, const char *out, const char *x, const char *y); // of a KERN_MAP
 
 #endif

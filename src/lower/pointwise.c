@@ -61,3 +61,15 @@ bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const cha
     return false;
   return true;
 }
+
+// The hardware's power of 2, without the detour that keeps denormal results.
+void emit_map(struct text *t, const struct kern_value *v, const char *out, const char *x, const char *y)
+{
+  const char *tile = kern_op(v->op).tile;
+  if (v->op < OPS)
+    emit_pointwise(t, (enum op)v->op, &v->a, out, x, y);
+  else if (tile)
+    unary(t, tile, out, x);
+  else
+    with_constant(t, "*", out, x, v->a.scalar), unary(t, "exp2.approx", out, out);
+}

@@ -99,24 +99,15 @@ static void add_arg(struct lower_out *out, int tensor)
   out->arg[out->nargs++] = tensor;
 }
 
-static bool used(const struct sk_plan *p, int iter)
-{
-  for (int i = 0; i < p->nvalues; i++)
-    if ((p->v[i].kind == SK_LOAD || p->v[i].kind == SK_SECOND) && p->v[i].index == iter) return true;
-  for (int i = 0; i < p->nproducts; i++)
-    if (p->product[i].iter == iter) return true;
-  return false;
-}
-
 static void buffers(struct sk_emit *e, struct lower_out *out)
 {
   const struct sk_plan *p = e->p;
-  out->arg = NEWS(p->j->mem, int, p->niter + p->nsave);
-  for (int i = 0; i < p->niter; i++)
-    if (used(p, i)) add_arg(out, p->iter[i].tensor);
-  for (int i = 0; i < p->nsave; i++) add_arg(out, p->save[i].tensor);
+  out->arg = NEWS(p->j->mem, int, p->kern.nvalues + p->kern.nsaves);
+  for (int i = 0; i < p->kern.nvalues; i++)
+    if (p->kern.v[i].live && p->kern.v[i].kind == KERN_LOAD) add_arg(out, p->kern.v[i].at.tensor);
+  for (int i = 0; i < p->kern.nsaves; i++) add_arg(out, p->kern.save[i].at.tensor);
   for (int i = 0; i < out->nargs; i++)
-    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)norm_elements(p->head.n, out->arg[i]),
+    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)norm_elements(p->j->n, out->arg[i]),
               tile_dtype(p->j->store[out->arg[i]]));
 }
 
@@ -124,12 +115,12 @@ static void spec(struct sk_emit *e, const struct lower_out *out)
 {
   struct str line = {0};
   const struct sk_plan *p = e->p;
-  for (int i = 0; i < p->nsave; i++) str_add(&line, "%s%%g_%s", i ? ", " : "", e->name[p->save[i].tensor]);
+  for (int i = 0; i < p->kern.nsaves; i++) str_add(&line, "%s%%g_%s", i ? ", " : "", e->name[p->kern.save[i].at.tensor]);
   str_add(&line, " <- Spec<<<#grid, #t>>>(");
   int shown = 0;
   for (int i = 0; i < out->nargs; i++) {
     bool saved = false;
-    for (int k = 0; k < p->nsave; k++) saved |= p->save[k].tensor == out->arg[i];
+    for (int k = 0; k < p->kern.nsaves; k++) saved |= p->kern.save[k].at.tensor == out->arg[i];
     if (!saved) str_add(&line, "%s%%g_%s", shown++ ? ", " : "", e->name[out->arg[i]]);
   }
   text_open(&e->t, "%s)", str_text(&line));
@@ -154,8 +145,8 @@ static void frame(struct sk_emit *e)
   if (e->s->split > 1) text_line(t, "@rank = @block %% %d", e->s->split);
   if (e->s->subs > 1) text_line(t, "@sub = @block / %lld %% %lld", (long long)inner, (long long)e->s->subs);
   inner *= e->s->subs;
-  for (int i = 0; i < e->p->blocks.n; inner *= e->p->extent[e->p->blocks.axis[i++]])
-    text_line(t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->extent[e->p->blocks.axis[i]]);
+  for (int i = 0; i < e->p->blocks.n; inner *= e->p->kern.extent[e->p->blocks.axis[i++]])
+    text_line(t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->kern.extent[e->p->blocks.axis[i]]);
   text_line(t, e->s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", e->s->warps);
   if (e->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
   if (e->s->split > 1) text_line(t, "Sync<cluster.arrive.relaxed><<<#grid, #t>>>()"); // waited for before the first write to another block
@@ -175,7 +166,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
                       .dependent = j->dependent && j->gpu->can & CAN_PDL,
                       .p = p,
                       .s = &s,
-                      .name = text_names(j->mem, p->head.n->kernels)};
+                      .name = text_names(j->mem, p->j->n->kernels)};
   int64_t blocks = MAX(p->blocks.size, 1) * s.subs * s.split;
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", j->gpu,
               (s.split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));

@@ -28,15 +28,15 @@ static void weights(struct sk_emit *e, int i)
   const struct sk_coord along[] = {{&x->cols, arena_printf(mem, "(%s@line)", sub), false}, {&e->p->k, "(@soon * 4)", true}};
   const struct sk_coord across[] = {{&x->cols, arena_printf(mem, "(%s@line / %d * %d)", sub, step, MEMORY_LINE / bytes), true},
                                     {&e->p->k, arena_printf(mem, "(@soon * %d + @line %% %d)", step, step), false}};
-  lines(e, k->along ? k->width : step * per_row, sk_element(e, &e->p->iter[x->iter], unit, 2, k->along ? along : across));
+  lines(e, k->along ? k->width : step * per_row, sk_element(e, &e->p->kern.v[x->w].at, unit, 2, k->along ? along : across));
 }
 
 static void elements(struct sk_emit *e, int v)
 {
-  const struct sk_value *x = &e->p->v[v];
-  bool rows = x->has & sk_space_axes(&e->p->rows);
+  const struct kern_value *x = &e->p->kern.v[v];
+  bool rows = x->axes & sk_space_axes(&e->p->rows);
   const struct sk_coord at[] = {{&e->p->k, "(@soon * 4)", true}, {&e->p->rows, rows ? "@line" : "0", false}};
-  lines(e, rows ? e->p->rows.size : 1, sk_element(e, &e->p->iter[x->index], e->s->kv, 2, at));
+  lines(e, rows ? e->p->rows.size : 1, sk_element(e, &x->at, e->s->kv, 2, at));
 }
 
 void sk_emit_ahead(struct sk_emit *e)
@@ -49,7 +49,7 @@ void sk_emit_ahead(struct sk_emit *e)
   bool always = (int64_t)e->s->ahead * turn <= e->s->steps;
   if (!always) text_open(t, "if (@soon < %lld)", (long long)e->s->steps);
   for (int i = 0; i < e->p->nproducts; i++) weights(e, i);
-  for (int v = 0; v < e->p->nvalues; v++)
+  for (int v = 0; v < e->p->kern.nvalues; v++)
     if (sk_streams(e->p, v)) elements(e, v);
   if (!always) text_close(t);
   text_close(t);

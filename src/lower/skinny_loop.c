@@ -12,21 +12,25 @@
 //   %sum0[n]      statistic 0 of row 8 n + g
 #include "lower/skinny.h"
 
-static const char *type_of(const struct sk_emit *e, const struct sk_value *v) { return tile_dtype(e->p->j->store[e->p->iter[v->index].tensor]); }
+static const char *type_of(const struct kern_value *v) { return tile_dtype(v->at.type); }
 
-static const char *weights_type(const struct sk_emit *e, int product)
+static const char *weights_type(const struct sk_emit *e, int product) { return tile_dtype(e->p->kern.v[e->p->product[product].w].at.type); }
+
+// The node that computes what is summed.
+static int within(const struct sk_emit *e, int v)
 {
-  return tile_dtype(e->p->j->store[e->p->iter[e->p->product[product].iter].tensor]);
+  const struct kern_value *x = &e->p->kern.v[v];
+  return x->within ? x->within : x->about;
 }
 
-static bool in_loop(const struct sk_emit *e, int v) { return e->p->v[v].reached >> SK_LOOP & 1; }
-static bool runs(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_space_axes(&e->p->k); }
-static bool of_rows(const struct sk_emit *e, int v) { return e->p->v[v].has & sk_space_axes(&e->p->rows); }
+static bool in_loop(const struct sk_emit *e, int v) { return e->p->role[v].reached >> SK_LOOP & 1; }
+static bool runs(const struct sk_emit *e, int v) { return e->p->kern.v[v].axes & sk_space_axes(&e->p->k); }
+static bool of_rows(const struct sk_emit *e, int v) { return e->p->kern.v[v].axes & sk_space_axes(&e->p->rows); }
 static int tiles_of(const struct sk_emit *e, int v) { return of_rows(e, v) ? e->s->tiles : 1; }
 
 bool sk_streams(const struct sk_plan *p, int v)
 {
-  return p->v[v].reached >> SK_LOOP & 1 && p->v[v].kind == SK_LOAD && p->v[v].has & sk_space_axes(&p->k);
+  return p->role[v].reached >> SK_LOOP & 1 && p->kern.v[v].kind == KERN_LOAD && p->kern.v[v].axes & sk_space_axes(&p->k);
 }
 
 static const char *row_index(const struct sk_emit *e)
@@ -44,47 +48,47 @@ static void declare(struct sk_emit *e)
   int depth = s->ring ? 1 : s->depth;
   for (int i = 0; i < e->p->nproducts; i++) {
     const struct sk_take *k = &s->take[i];
-    sk_text_about(e, sk_about_iter(e->p, e->p->product[i].iter));
+    sk_text_about(e, e->p->kern.v[e->p->product[i].w].about);
     text_line(t, "%%w%d:[%d].[%d].[%d].[%d].%s.RF", i, depth, k->chunks, k->along ? 2 : s->kv, k->along ? s->kv : k->vector, weights_type(e, i));
-    sk_text_about(e, e->p->product[i].about);
+    sk_text_about(e, within(e, e->p->product[i].value));
     text_line(t, "%%acc%d:[%d, %d].[%d].[2, 1].[1, 2].fp32.RF", i, s->tiles, k->chunks, k->along ? 1 : k->vector / 2);
     text_line(t, "%%acc%d <- Init<0.0><<<#grid, #me>>>()", i);
   }
   for (int i = 0; i < e->p->nstats; i++) {
-    sk_text_about(e, e->p->stat_about[i]);
+    sk_text_about(e, within(e, e->p->stat[i]));
     text_line(t, "%%sum%d:[%d].fp32.RF", i, s->tiles);
     text_line(t, "%%sum%d <- Init<0.0><<<#grid, #me>>>()", i);
   }
-  for (int v = 0; v < e->p->nvalues; v++)
+  for (int v = 0; v < e->p->kern.nvalues; v++)
     if (sk_streams(e->p, v)) {
-      sk_text_about(e, e->p->v[v].about);
-      text_line(t, "%%x%d:[%d].[%d].[%d].%s.RF", v, depth, tiles_of(e, v), s->kv, type_of(e, &e->p->v[v]));
+      sk_text_about(e, e->p->kern.v[v].about);
+      text_line(t, "%%x%d:[%d].[%d].[%d].%s.RF", v, depth, tiles_of(e, v), s->kv, type_of(&e->p->kern.v[v]));
     }
-  sk_text_about(e, (struct sk_about){-1, false});
+  sk_text_about(e, 0);
 }
 
 // What the loop needs and does not change with k.
 static void load_fixed(struct sk_emit *e)
 {
   struct text *t = &e->t;
-  for (int v = 0; v < e->p->nvalues; v++) {
-    const struct sk_value *x = &e->p->v[v];
+  for (int v = 0; v < e->p->kern.nvalues; v++) {
+    const struct kern_value *x = &e->p->kern.v[v];
     const struct sk_coord at[] = {{&e->p->rows, row_index(e), false}};
     if (!in_loop(e, v)) continue;
     sk_text_about(e, x->about);
-    if (x->kind == SK_CONST) {
+    if (x->kind == KERN_CONST) {
       text_line(t, "%%f%d:[1].[1].fp32.RF", v);
       text_line(t, "%%f%d <- Init<%#.17g><<<#grid, #me>>>()", v, x->a.scalar);
     }
-    if (x->kind != SK_LOAD || runs(e, v)) continue;
+    if (x->kind != KERN_LOAD || runs(e, v)) continue;
     text_line(t, "%%f%d:[%d].[1].fp32.RF", v, tiles_of(e, v));
     text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
-    text_line(t, "%%o:[1].%s.RF", type_of(e, x));
-    text_line(t, "%%o <- Move<<<#grid, #me>>>(%s)", sk_element(e, &e->p->iter[x->index], 1, 1, at));
-    text_line(t, "%%f%d[n] <- %s<<<#grid, #me>>>(%%o)", v, e->p->j->store[e->p->iter[x->index].tensor] == F32 ? "Move" : "UnaryPointwise<cast>");
+    text_line(t, "%%o:[1].%s.RF", type_of(x));
+    text_line(t, "%%o <- Move<<<#grid, #me>>>(%s)", sk_element(e, &x->at, 1, 1, at));
+    text_line(t, "%%f%d[n] <- %s<<<#grid, #me>>>(%%o)", v, x->at.type == F32 ? "Move" : "UnaryPointwise<cast>");
     text_close(t);
   }
-  sk_text_about(e, (struct sk_about){-1, false});
+  sk_text_about(e, 0);
 }
 
 // ---- loads ----
@@ -100,8 +104,8 @@ static void load_weights(struct sk_emit *e, int i, const char *d)
   const char *col = k->along ? arena_printf(mem, "(%sc * 16 + i * 8 + @g)", sub) : arena_printf(mem, "(%sc * 8 + @g)", sub);
   const struct sk_coord along[] = {{&x->cols, col, false}, {&e->p->k, "@kv", true}};
   const struct sk_coord across[] = {{&x->cols, col, true}, {&e->p->k, arena_printf(mem, "(@kv * %d + i)", e->s->kv), false}};
-  const char *from = sk_element(e, &e->p->iter[x->iter], unit, 2, k->along ? along : across);
-  struct sk_about was = sk_text_about(e, sk_about_iter(e->p, x->iter));
+  const char *from = sk_element(e, &e->p->kern.v[x->w].at, unit, 2, k->along ? along : across);
+  int was = sk_text_about(e, e->p->kern.v[x->w].about);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
   text_open(t, "for (i = 0; i < %d; i += 1) unroll", k->along ? 2 : e->s->kv);
   if (e->s->ring)
@@ -117,8 +121,8 @@ static void load_elements(struct sk_emit *e, int v, const char *d)
 {
   struct text *t = &e->t;
   const struct sk_coord at[] = {{&e->p->k, "@kv", true}, {&e->p->rows, row_index(e), false}};
-  const char *from = sk_element(e, &e->p->iter[e->p->v[v].index], e->s->kv, 2, at);
-  struct sk_about was = sk_text_about(e, e->p->v[v].about);
+  const char *from = sk_element(e, &e->p->kern.v[v].at, e->s->kv, 2, at);
+  int was = sk_text_about(e, e->p->kern.v[v].about);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
   if (e->s->ring)
     text_line(t, "%%ringx%d[%s][n].tile([1, %d])[@tid, 0] <- Move<cp.async><<<#grid, #me>>>(%s)", v, d, e->s->kv, from);
@@ -135,7 +139,7 @@ static void load_step(struct sk_emit *e, const char *step, const char *d, bool a
   if (!always) text_open(t, "if (%s < %lld)", step, (long long)e->s->steps);
   text_line(t, "@kv = (%s) * 4 + @q", step);
   for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i, d);
-  for (int v = 0; v < e->p->nvalues; v++)
+  for (int v = 0; v < e->p->kern.nvalues; v++)
     if (sk_streams(e->p, v)) load_elements(e, v, d);
   if (!always) text_close(t);
 }
@@ -148,7 +152,7 @@ static void fragment(struct sk_emit *e, int i, const char *d)
   struct text *t = &e->t;
   const struct sk_take *k = &e->s->take[i];
   int products = k->along ? 1 : k->vector / 2;
-  struct sk_about was = sk_text_about(e, e->p->product[i].about);
+  int was = sk_text_about(e, within(e, e->p->product[i].value));
   text_line(t, "%%a%d:[%d, %d].[%d].[2, 2].[1, 2].%s.RF", i, e->s->kv / 4, k->chunks, products, weights_type(e, i));
   text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
@@ -176,21 +180,21 @@ static const char *operand(struct sk_emit *e, int v)
 static void elements(struct sk_emit *e, int v, const char *d, bool *made)
 {
   struct text *t = &e->t;
-  const struct sk_value *x = &e->p->v[v];
-  if (made[v] || (x->kind != SK_OP && !runs(e, v))) return;
+  const struct kern_value *x = &e->p->kern.v[v];
+  if (made[v] || (x->kind != KERN_MAP && !runs(e, v))) return;
   made[v] = true;
-  if (x->kind == SK_OP) elements(e, x->x, d, made);
-  if (x->kind == SK_OP && x->y >= 0) elements(e, x->y, d, made);
-  struct sk_about was = sk_text_about(e, x->about);
+  if (x->kind == KERN_MAP) elements(e, x->in[0], d, made);
+  if (x->kind == KERN_MAP && x->nin > 1) elements(e, x->in[1], d, made);
+  int was = sk_text_about(e, x->about);
   int wide = runs(e, v) ? e->s->kv : 1;
   text_line(t, "%%%c%d:[%d].[%d].fp32.RF", runs(e, v) ? 'e' : 'f', v, tiles_of(e, v), wide);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
   const char *out = operand(e, v), *to = tiles_of(e, v) > 1 ? out : arena_printf(e->p->j->mem, "%c%d[n]", runs(e, v) ? 'e' : 'f', v);
-  bool plain = x->kind == SK_LOAD && e->p->j->store[e->p->iter[x->index].tensor] == F32;
-  if (x->kind == SK_LOAD)
+  bool plain = x->kind == KERN_LOAD && x->at.type == F32;
+  if (x->kind == KERN_LOAD)
     text_line(t, "%%%s <- %s<<<#grid, #me>>>(%%x%d[%s][n])", to, plain ? "Move" : "UnaryPointwise<cast>", v, d);
   else
-    emit_pointwise(t, x->op, &x->a, to, operand(e, x->x), x->y >= 0 ? operand(e, x->y) : NULL);
+    emit_map(t, x, to, operand(e, x->in[0]), x->nin > 1 ? operand(e, x->in[1]) : NULL);
   text_close(t);
   sk_text_about(e, was);
 }
@@ -198,21 +202,21 @@ static void elements(struct sk_emit *e, int v, const char *d, bool *made)
 // x * x where x is loaded: multiplied and added without a copy in fp32.
 static int squared(const struct sk_emit *e, int v)
 {
-  const struct sk_value *x = &e->p->v[v];
-  bool square = x->kind == SK_OP && (x->op == OP_SQUARE || (x->op == OP_MUL && x->x == x->y));
-  return square && e->p->v[x->x].kind == SK_LOAD && runs(e, x->x) && tiles_of(e, x->x) == e->s->tiles ? x->x : -1;
+  const struct kern_value *x = &e->p->kern.v[v];
+  bool square = x->kind == KERN_MAP && (x->op == OP_SQUARE || (x->op == OP_MUL && x->in[0] == x->in[1]));
+  return square && e->p->kern.v[x->in[0]].kind == KERN_LOAD && runs(e, x->in[0]) && tiles_of(e, x->in[0]) == e->s->tiles ? x->in[0] : -1;
 }
 
 static void statistic(struct sk_emit *e, int i, const char *d, bool *made)
 {
   struct text *t = &e->t;
-  int v = e->p->stat[i], of = squared(e, v);
+  int v = e->p->kern.v[e->p->stat[i]].in[0], of = squared(e, v);
   if (of < 0) elements(e, v, d, made);
-  struct sk_about was = sk_text_about(e, e->p->stat_about[i]);
+  int was = sk_text_about(e, within(e, e->p->stat[i]));
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
   text_open(t, "for (i = 0; i < %d; i += 1) unroll", e->s->kv);
   if (of >= 0) {
-    struct sk_about sum = sk_text_about(e, e->p->v[v].about); // the square's line, in the loop of the sum
+    int sum = sk_text_about(e, e->p->kern.v[v].about); // the square's line, in the loop of the sum
     text_line(t, "%%sum%d[n] <- MatMul<<<#grid, #me>>>(%%x%d[%s][n][i], %%x%d[%s][n][i])", i, of, d, of, d);
     sk_text_about(e, sum);
   }
@@ -227,13 +231,12 @@ static void right_operand(struct sk_emit *e, int i, const char *d, bool *made)
 {
   struct text *t = &e->t;
   int v = e->p->product[i].x;
-  const struct sk_value *x = &e->p->v[v];
+  const struct kern_value *x = &e->p->kern.v[v];
   const char *type = weights_type(e, i), *from = arena_printf(e->p->j->mem, "x%d[%s]", v, d);
-  bool plain =
-      x->kind == SK_LOAD && runs(e, v) && e->p->j->store[e->p->iter[x->index].tensor] == e->p->j->store[e->p->iter[e->p->product[i].iter].tensor];
+  bool plain = x->kind == KERN_LOAD && runs(e, v) && x->at.type == e->p->kern.v[e->p->product[i].w].at.type;
   for (int k = 0; k < i; k++)
     if (e->p->product[k].x == v && weights_type(e, k) == type) return;
-  struct sk_about was = sk_text_about(e, e->p->product[i].about);
+  int was = sk_text_about(e, within(e, e->p->product[i].value));
   if (!plain) {
     elements(e, v, d, made);
     from = arena_printf(e->p->j->mem, "r%d", i);
@@ -262,7 +265,7 @@ static void multiply(struct sk_emit *e, int i)
 {
   struct text *t = &e->t;
   const struct sk_take *k = &e->s->take[i];
-  struct sk_about was = sk_text_about(e, e->p->product[i].about);
+  int was = sk_text_about(e, within(e, e->p->product[i].value));
   text_open(t, "for (s = 0; s < %d; s += 1) unroll", e->s->kv / 4);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
   text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
@@ -312,9 +315,9 @@ static void declare_ring(struct sk_emit *e)
     text_line(t, "%%ring%d:[%d].[%d, %d].[%d, %d].%s.SH", i, s->depth, k->chunks, k->along ? 2 : s->kv, s->threads, k->along ? s->kv : k->vector,
               weights_type(e, i));
   }
-  for (int v = 0; v < e->p->nvalues; v++)
+  for (int v = 0; v < e->p->kern.nvalues; v++)
     if (sk_streams(e->p, v))
-      text_line(t, "%%ringx%d:[%d].[%d].[%d, %d].%s.SH", v, s->depth, tiles_of(e, v), s->threads, s->kv, type_of(e, &e->p->v[v]));
+      text_line(t, "%%ringx%d:[%d].[%d].[%d, %d].%s.SH", v, s->depth, tiles_of(e, v), s->threads, s->kv, type_of(&e->p->kern.v[v]));
 }
 
 // What this thread has copied to a stage, into registers.
@@ -329,7 +332,7 @@ static void take_stage(struct sk_emit *e)
     text_close(t);
     text_close(t);
   }
-  for (int v = 0; v < e->p->nvalues; v++) {
+  for (int v = 0; v < e->p->kern.nvalues; v++) {
     if (!sk_streams(e->p, v)) continue;
     text_open(t, "for (n = 0; n < %d; n += 1) unroll", tiles_of(e, v));
     text_line(t, "%%x%d[0][n] <- Move<<<#grid, #me>>>(%%ringx%d[@stage][n].tile([1, %d])[@tid, 0])", v, v, e->s->kv);

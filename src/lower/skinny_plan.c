@@ -1,5 +1,5 @@
-// The plan: values of all savers, then what their axes are: rows, columns, k, or numbers of blocks. Requires a norm, and of the
-// tail too where there is one; provides what skinny_shape.c cuts to size.
+// The plan: the values of a kernel and its tail, and what their axes are: rows, columns, k, or numbers of blocks. Provides what
+// skinny_shape.c cuts to size.
 #include "lower/skinny.h"
 
 #include <string.h>
@@ -8,14 +8,14 @@
 // of which a block takes as many as it likes. The others, and batches, number the blocks.
 static void grid_axis(struct sk_plan *p, int g, struct sk_space *rows, struct sk_space *cols)
 {
-  bool of_weights = g >= p->tail.grid && p->j->tail, of_x = false, of_inner = false;
+  bool of_weights = g >= p->nhead, of_x = false, of_inner = false;
   for (int i = 0; i < p->nproducts; i++) {
-    bool cuts = sk_axes_of(p, &p->iter[p->product[i].iter]) >> g & 1;
+    bool cuts = p->kern.v[p->product[i].w].axes >> g & 1;
     of_weights |= cuts, of_inner |= cuts && !p->product[i].wide;
-    of_x |= p->v[p->product[i].x].has >> g & 1;
+    of_x |= p->kern.v[p->product[i].x].axes >> g & 1;
   }
-  for (int i = 0; i < p->nstats; i++) of_x |= p->v[p->stat[i]].has >> g & 1;
-  bool row = !of_weights && of_x && rows->size * p->extent[g] * p->rows.size <= SK_ROWS;
+  for (int i = 0; i < p->nstats; i++) of_x |= p->kern.v[p->kern.v[p->stat[i]].in[0]].axes >> g & 1;
+  bool row = !of_weights && of_x && rows->size * p->kern.extent[g] * p->rows.size <= SK_ROWS;
   sk_space_push(p, row ? rows : of_x || of_inner ? &p->blocks : cols, g);
 }
 
@@ -27,18 +27,30 @@ static void append(const struct sk_plan *p, struct sk_space *to, const struct sk
 static void grids(struct sk_plan *p)
 {
   struct sk_space rows = {.size = 1}, cols = {.size = 1};
-  for (int g = 0; g < p->naxes; g++) {
-    bool head = g >= p->head.grid && g < p->head.grid + p->head.n->block->ngrid, tail = p->j->tail && g >= p->tail.grid;
-    if ((head && !(p->parts >> g & 1)) || (tail && !p->at[g])) grid_axis(p, g, &rows, &cols);
-  }
+  for (int g = 0; g < p->kern.naxes; g++)
+    if (!((p->kern.letters | p->kern.loops | p->letters_k) >> g & 1) && p->kern.extent[g] > 1) grid_axis(p, g, &rows, &cols);
   append(p, &rows, &p->rows), append(p, &cols, &p->cols);
   p->rows = rows, p->cols = cols;
-  for (int a = 0; a < p->naxes; a++)
+  for (int a = 0; a < p->kern.naxes; a++)
     if (p->batch >> a & 1) sk_space_push(p, &p->blocks, a);
   for (int i = 0; i < p->nproducts; i++)
     if (p->product[i].wide) p->product[i].cols = cols;
-  for (int i = 0; i < p->nvalues; i++)
-    if (p->v[i].kind == SK_PRODUCT) p->v[i].has |= sk_space_axes(&rows);
+}
+
+// Columns of wide products that nothing joins are counted together.
+static bool same_columns(struct sk_plan *p)
+{
+  for (int i = 0; i < p->nproducts; i++) {
+    struct sk_space *c = &p->product[i].cols;
+    if (!p->product[i].wide || sk_space_axes(c) == sk_space_axes(&p->cols)) continue;
+    if (c->n != p->cols.n || sk_space_axes(c) & sk_space_axes(&p->cols)) return false;
+    for (int k = 0; k < c->n; k++)
+      if (p->kern.extent[c->axis[k]] != p->kern.extent[p->cols.axis[k]]) return false;
+    for (int k = 0; k < c->n; k++)
+      if (!kern_rename(&p->kern, c->axis[k], p->cols.axis[k])) return false;
+    *c = p->cols;
+  }
+  return true;
 }
 
 // Columns of the savers: what is not rows. Products of these are wide, others are needed whole by a second product.
@@ -50,17 +62,16 @@ static int columns(struct sk_plan *p)
     p->product[i].wide = !inner;
     if (!inner && !p->cols.size) p->cols = p->product[i].cols;
   }
-  for (int i = 0; i < p->nvalues && !p->cols.size; i++)
-    if (p->v[i].kind == SK_SECOND) {
-      const struct norm_tensor *t = &p->head.n->t[p->head.n->iter[p->v[i].index].tile];
-      p->cols = sk_space_of(p, &p->head, &t->dim[t->ndims - 1]);
-    }
-  return sk_same_columns(p) ? OK : (sk_no(p, "products of different columns"), NO);
+  if (!p->cols.size && p->nseconds) {
+    const struct kern_value *w = &p->kern.v[sk_weights(&p->kern.v[p->second[0].value])];
+    p->cols = sk_walked(p, w->axes & p->kern.letters & ~p->kern.loops & ~p->kern.v[p->second[0].value].folded, &w->at);
+  }
+  return same_columns(p) ? OK : (sk_no(p, "products of different columns"), NO);
 }
 
 static bool within(const struct sk_plan *p, int v, const struct sk_space *a, const struct sk_space *b)
 {
-  return !(p->v[v].has & ~(sk_space_axes(a) | sk_space_axes(b) | sk_space_axes(&p->blocks)));
+  return !(p->kern.v[v].axes & ~(sk_space_axes(a) | sk_space_axes(b) | sk_space_axes(&p->blocks)));
 }
 
 static int spaces(struct sk_plan *p)
@@ -68,54 +79,60 @@ static int spaces(struct sk_plan *p)
   static const struct sk_space none;
   for (int i = 0; i < p->nproducts; i++)
     if (p->product[i].wide && sk_space_axes(&p->product[i].cols) != sk_space_axes(&p->cols)) return sk_no(p, "products of different columns"), NO;
-  for (int i = 0; i < p->nsave; i++)
-    if (!within(p, p->saved[i], &p->rows, &p->cols)) return sk_no(p, "saves something else than rows and columns of products"), NO;
-  for (int i = 0; i < p->nsave; i++)
-    if (sk_space_axes(&p->blocks) & ~sk_axes_of(p, &p->save[i])) return sk_no(p, "blocks that save the same"), NO;
+  for (int i = 0; i < p->kern.nsaves; i++)
+    if (!within(p, p->kern.save[i].value, &p->rows, &p->cols)) return sk_no(p, "saves something else than rows and columns of products"), NO;
+  for (int i = 0; i < p->kern.nsaves; i++)
+    if (sk_space_axes(&p->blocks) & ~kern_strided(&p->kern, &p->kern.save[i].at)) return sk_no(p, "blocks that save the same"), NO;
   for (int i = 0; i < p->nproducts; i++)
     if (!within(p, p->product[i].x, &p->rows, &p->k)) return sk_no(p, "a product of something else than rows"), NO;
   for (int i = 0; i < p->nstats; i++)
-    if (!within(p, p->stat[i], &p->rows, &p->k)) return sk_no(p, "a sum that is not one of rows"), NO;
-  for (int i = 0; i < p->nseconds; i++)
-    if (!within(p, p->second[i].value, &p->rows, &p->second[i].cols)) return sk_no(p, "a second product of something else than rows"), NO;
-  for (int i = 0; i < p->nvalues; i++)
-    if (p->v[i].kind == SK_SECOND && !within(p, i, &p->rows, p->v[i].reached >> SK_WIDE & 1 ? &p->cols : &none))
-      return sk_no(p, "a second product of other columns"), NO;
+    if (!within(p, p->kern.v[p->stat[i]].in[0], &p->rows, &p->k)) return sk_no(p, "a sum that is not one of rows"), NO;
+  for (int i = 0; i < p->nseconds; i++) {
+    bool saved = p->role[p->second[i].value].reached >> SK_WIDE & 1;
+    if (!within(p, p->second[i].x, &p->rows, &p->second[i].cols)) return sk_no(p, "a second product of something else than rows"), NO;
+    if (!within(p, p->second[i].value, &p->rows, saved ? &p->cols : &none)) return sk_no(p, "a second product of other columns"), NO;
+  }
   return OK;
 }
 
 static void reach(struct sk_plan *p, int v, int from)
 {
-  struct sk_value *x = &p->v[v];
-  if (x->reached >> from & 1) return;
-  x->reached |= 1u << from;
-  if (x->kind != SK_OP) return;
-  reach(p, x->x, from);
-  if (x->y >= 0) reach(p, x->y, from);
+  const struct kern_value *x = &p->kern.v[v];
+  if (p->role[v].reached >> from & 1) return;
+  p->role[v].reached |= 1u << from;
+  for (int i = 0; i < x->nin && x->kind == KERN_MAP; i++) reach(p, x->in[i], from);
 }
 
 static void reach_all(struct sk_plan *p)
 {
-  for (int i = 0; i < p->nsave; i++) reach(p, p->saved[i], SK_WIDE);
-  for (int i = 0; i < p->nseconds; i++) reach(p, p->second[i].value, SK_INNER + i);
+  for (int i = 0; i < p->kern.nsaves; i++) reach(p, p->kern.save[i].value, SK_WIDE);
+  for (int i = 0; i < p->nseconds; i++) reach(p, p->second[i].x, SK_INNER + i);
   for (int i = 0; i < p->nproducts; i++) reach(p, p->product[i].x, SK_LOOP);
-  for (int i = 0; i < p->nstats; i++) reach(p, p->stat[i], SK_LOOP);
+  for (int i = 0; i < p->nstats; i++) reach(p, p->kern.v[p->stat[i]].in[0], SK_LOOP);
+}
+
+static int values(struct sk_plan *p)
+{
+  static const unsigned rules = KERN_BIT(PUSH) | KERN_BIT(LIFT) | KERN_BIT(DOT) | KERN_BIT(ASSOCIATE);
+  const struct lower_job *j = p->j;
+  struct kern tail;
+  if (kern_make(j->mem, j->n, j->store, 0, false, &p->kern, p->why)) return NO;
+  p->nhead = p->kern.naxes;
+  if (j->tail && graph_iterations(j->tail->block) > 1) return sk_no(p, "a loop in the tail"), NO;
+  if (j->tail && kern_make(j->mem, j->tail, j->store, p->nhead, true, &tail, p->why)) return NO;
+  if (j->tail && !kern_join_tail(&p->kern, &tail, j->n)) return sk_no(p, "a tail whose axes are not those of what it reads"), NO;
+  kern_rewrite(&p->kern, rules & ~j->off);
+  if (p->kern.nsaves > SK_SAVES) return sk_no(p, "too many savers"), NO;
+  return p->kern.nvalues <= SK_VALUES ? OK : (sk_no(p, "too many operators"), NO);
 }
 
 int sk_plan_make(const struct lower_job *j, struct sk_plan *p, char why[160])
 {
   memset(p, 0, sizeof *p);
   *why = 0;
-  p->j = j, p->why = why, p->making.node = p->taking.node = -1;
+  p->j = j, p->why = why;
   if (j->n->joins) return snprintf(why, 160, "parts that are joined or split"), NO;
-  if (!sk_sides(p)) return sk_no(p, "a tail whose axes are not those of what it reads"), NO;
-  if (p->nsave > SK_SAVES) return sk_no(p, "too many savers"), NO;
-  const struct sk_side *s = j->tail ? &p->tail : &p->head;
-  for (int i = 0; i < p->nsave; i++)
-    if ((p->saved[i] = sk_after(p, s, s->n->save[i].tile)) < 0) return NO;
-  if (!p->nproducts) return sk_no(p, "no product"), NO;
-  if (p->parts && p->unsummed) return sk_no(p, "reads parts without summing them"), NO;
-  if (columns(p) != OK) return NO;
+  if (values(p) != OK || sk_terms(p) != OK || columns(p) != OK) return NO;
   grids(p);
   reach_all(p);
   return spaces(p);

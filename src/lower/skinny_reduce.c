@@ -25,20 +25,20 @@ static void loop_end(struct sk_emit *e)
 void sk_emit_stage(struct sk_emit *e)
 {
   struct text *t = &e->t;
-  for (int v = 0; v < e->p->nvalues; v++) {
-    const struct sk_value *x = &e->p->v[v];
-    int own = x->kind == SK_SECOND ? sk_staged(e->p, e->s, v) / 8 : 0;
+  for (int v = 0; v < e->p->kern.nvalues; v++) {
+    const struct kern_value *x = &e->p->kern.v[v];
+    int own = e->p->role[v].second ? sk_staged(e->p, e->s, v) / 8 : 0;
     if (!own) continue;
-    const struct sk_space *inner = &e->p->second[x->number].cols;
-    const char *type = tile_dtype(e->p->j->store[e->p->iter[x->index].tensor]), *rank = e->s->by_columns ? "@rank" : "0";
+    const struct sk_space *inner = &e->p->second[e->p->role[v].number].cols;
+    const char *type = tile_dtype(sk_access(e->p, v)->type), *rank = e->s->by_columns ? "@rank" : "0";
     const char *col = arena_printf(e->p->j->mem, "(%s * %d + %s * %d + @it %% %d)", e->s->subs > 1 ? "@sub" : "0", e->s->cols / 8, rank, own, own);
     const char *k = arena_printf(e->p->j->mem, "(@it / %d)", own);
     const struct sk_coord at[] = {{inner, k, false}, {&e->p->cols, col, true}};
-    struct sk_about was = sk_text_about(e, sk_about_iter(e->p, x->index));
+    int was = sk_text_about(e, e->p->kern.v[sk_weights(x)].about);
     text_line(t, "%%second%d:[%lld, %d].%s.SH", v, (long long)inner->size, own * 8, type);
     loop_threads(e, inner->size * own);
     text_line(t, "%%second%d.tile([1, 8])[@it / %d, @it %% %d] <- Move<cp.async><<<#grid, #me>>>(%s)", v, own, own,
-              sk_element(e, &e->p->iter[x->index], 8, 2, at));
+              sk_element(e, sk_access(e->p, v), 8, 2, at));
     loop_end(e);
     text_line(t, "Sync<cp.commit><<<#grid, #me>>>()");
     sk_text_about(e, was);
@@ -52,7 +52,7 @@ static void leave_product(struct sk_emit *e, int i)
   struct text *t = &e->t;
   const struct sk_take *k = &e->s->take[i];
   int64_t rows = e->p->rows.size;
-  struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_PRODUCT, i));
+  int was = sk_text_about(e, e->p->kern.v[e->p->product[i].value].about);
   text_line(t, "%%part%d:[%d : %lld].[%lld, %d : %d, 1].fp32.SH", i, e->s->warps, (long long)(rows * (k->width + 4)), (long long)rows, k->width,
             k->width + 4);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
@@ -80,7 +80,7 @@ static void leave_statistic(struct sk_emit *e, int i)
 {
   struct text *t = &e->t;
   int64_t rows = e->p->rows.size;
-  struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_STAT, i));
+  int was = sk_text_about(e, e->p->kern.v[e->p->stat[i]].about);
   text_line(t, "%%sum%d <- Reduction<+><<<#grid, #quad>>>(%%sum%d)", i, i);
   text_line(t, "%%stat%d:[%d].[%lld].fp32.SH", i, e->s->warps, (long long)rows);
   text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
@@ -108,7 +108,7 @@ static void send_product(struct sk_emit *e, int i)
   bool wide = e->p->product[i].wide;
   int vector = wide ? e->s->item : k->width % 4 ? 1 : 4, per_row = k->width / vector;
   const char *at = arena_printf(mem, ".tile([1, %d])[@it / %d, @it %% %d]", vector, per_row, per_row);
-  struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_PRODUCT, i));
+  int was = sk_text_about(e, e->p->kern.v[e->p->product[i].value].about);
   loop_threads(e, e->p->rows.size * per_row);
   text_line(t, "%%o:[%d].fp32.RF", vector);
   sk_emit_parts(e, "o", "part", i, e->s->warps, vector, at);
@@ -122,7 +122,7 @@ static void send_product(struct sk_emit *e, int i)
 static void send_statistic(struct sk_emit *e, int i)
 {
   struct text *t = &e->t;
-  struct sk_about was = sk_text_about(e, sk_about_sum(e->p, SK_STAT, i));
+  int was = sk_text_about(e, e->p->kern.v[e->p->stat[i]].about);
   text_open(t, "if (@tid < %lld)", (long long)e->p->rows.size);
   text_line(t, "%%o:[1].fp32.RF");
   sk_emit_parts(e, "o", "stat", i, e->s->warps, 1, ".tile([1])[@tid]");
@@ -163,9 +163,9 @@ static void left_operands(struct sk_emit *e)
     loop_threads(e, e->p->rows.size * width);
     text_line(t, "@row = @it / %lld", (long long)width);
     text_line(t, "@col = @it %% %lld", (long long)width);
-    sk_emit_value(e, &at, e->p->second[i].value);
-    struct sk_about was = sk_text_about(e, e->p->v[e->p->second[i].value].about);
-    text_line(t, "%%h%d.tile([1, 1])[@row, @col] <- Move<<<#grid, #me>>>(%%v%d)", i, e->p->second[i].value);
+    sk_emit_value(e, &at, e->p->second[i].x);
+    int was = sk_text_about(e, e->p->kern.v[e->p->second[i].x].about);
+    text_line(t, "%%h%d.tile([1, 1])[@row, @col] <- Move<<<#grid, #me>>>(%%v%d)", i, e->p->second[i].x);
     sk_text_about(e, was);
     loop_end(e);
   }
@@ -200,35 +200,26 @@ void sk_emit_early(struct sk_emit *e)
 {
   struct sk_place at = {.from = SK_WIDE, .width = e->s->item};
   bool any = false;
-  for (int v = 0; v < e->p->nvalues && e->s->early; v++)
-    if (e->p->v[v].kind == SK_LOAD && e->p->v[v].reached >> SK_WIDE & 1) sk_emit_load(e, &at, v, SK_DECLARE), any = true;
+  for (int v = 0; v < e->p->kern.nvalues && e->s->early; v++)
+    if (e->p->kern.v[v].kind == KERN_LOAD && e->p->role[v].reached >> SK_WIDE & 1) sk_emit_load(e, &at, v, SK_DECLARE), any = true;
   if (!any) return;
   items_open(e);
-  for (int v = 0; v < e->p->nvalues; v++)
-    if (e->p->v[v].kind == SK_LOAD && e->p->v[v].reached >> SK_WIDE & 1) sk_emit_load(e, &at, v, SK_MOVE);
+  for (int v = 0; v < e->p->kern.nvalues; v++)
+    if (e->p->kern.v[v].kind == KERN_LOAD && e->p->role[v].reached >> SK_WIDE & 1) sk_emit_load(e, &at, v, SK_MOVE);
   items_end(e);
-}
-
-// The node of a saver, which is of the tail where there is one.
-static struct sk_about about_saver(const struct sk_emit *e, int save)
-{
-  const struct graph *b = e->p->j->tail ? e->p->j->tail->block : e->p->j->n->block;
-  int node = 0;
-  for (; save > 0 || b->nodes[node].op != OP_SAVE; node++) save -= b->nodes[node].op == OP_SAVE;
-  return (struct sk_about){node, e->p->j->tail != NULL};
 }
 
 static void save(struct sk_emit *e, struct sk_place *at, int i)
 {
   struct text *t = &e->t;
-  const struct sk_access *a = &e->p->save[i];
+  const struct kern_access *a = &e->p->kern.save[i].at;
   enum dtype type = e->p->j->store[a->tensor];
-  int v = e->p->saved[i];
-  bool has = e->p->v[v].has & sk_space_axes(&e->p->cols) || e->p->v[v].kind == SK_SECOND;
+  int v = e->p->kern.save[i].value;
+  bool has = e->p->kern.v[v].axes & sk_space_axes(&e->p->cols) || e->p->role[v].second;
   const char *col = e->s->subs == 1 ? "@col" : arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {&e->p->cols, col, true}};
   sk_emit_value(e, at, v);
-  struct sk_about was = sk_text_about(e, about_saver(e, i));
+  int was = sk_text_about(e, e->p->kern.save[i].about);
   if (type != F32) {
     text_line(t, "%%y%d:[%d].%s.RF", i, has ? at->width : 1, tile_dtype(type));
     text_line(t, "%%y%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%v%d)", i, v);
@@ -244,7 +235,7 @@ static void results(struct sk_emit *e)
 {
   struct sk_place at = {.from = SK_WIDE, .width = e->s->item};
   items_open(e);
-  for (int i = 0; i < e->p->nsave; i++) save(e, &at, i);
+  for (int i = 0; i < e->p->kern.nsaves; i++) save(e, &at, i);
   items_end(e);
 }
 

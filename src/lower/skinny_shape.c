@@ -3,7 +3,7 @@
 
 static bool take_columns(const struct sk_plan *p, const struct sk_product *x, const struct sk_shape *s, struct sk_take *t)
 {
-  const struct sk_access *a = &p->iter[x->iter];
+  const struct kern_access *a = &p->kern.v[x->w].at;
   for (int vector = 8; vector >= 2; vector /= 2) {
     const struct sk_coord at[] = {{&x->cols, NULL, true}, {&p->k, NULL, false}};
     if (t->width % (8 * vector) || !sk_address(p, a, vector, 2, at, NULL)) continue;
@@ -20,7 +20,7 @@ static bool take_products(const struct sk_plan *p, struct sk_shape *s)
 {
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_product *x = &p->product[i];
-    enum dtype t = p->j->store[p->iter[x->iter].tensor];
+    enum dtype t = p->kern.v[x->w].at.type;
     if (num_rows[t].bits != 16) return false;
     if (!x->wide && x->cols.size > 64) return false;
     s->take[i].width = x->wide ? s->cols : (int)x->cols.size;
@@ -33,41 +33,41 @@ static bool take_products(const struct sk_plan *p, struct sk_shape *s)
 static bool loads_of_loop(const struct sk_plan *p, const struct sk_shape *s)
 {
   const struct sk_coord running[] = {{&p->k, NULL, true}, {&p->rows, NULL, false}}, fixed[] = {{&p->rows, NULL, false}};
-  for (int i = 0; i < p->nvalues; i++) {
-    const struct sk_value *v = &p->v[i];
-    if (v->kind != SK_LOAD || !(v->reached >> SK_LOOP & 1)) continue;
-    bool runs = v->has & sk_space_axes(&p->k);
-    if (!sk_address(p, &p->iter[v->index], runs ? s->kv : 1, runs ? 2 : 1, runs ? running : fixed, NULL)) return false;
+  for (int i = 0; i < p->kern.nvalues; i++) {
+    const struct kern_value *v = &p->kern.v[i];
+    if (v->kind != KERN_LOAD || !(p->role[i].reached >> SK_LOOP & 1)) continue;
+    bool runs = v->axes & sk_space_axes(&p->k);
+    if (!sk_address(p, &v->at, runs ? s->kv : 1, runs ? 2 : 1, runs ? running : fixed, NULL)) return false;
   }
   return true;
 }
 
 static bool items_lie(const struct sk_plan *p, int item)
 {
-  uint64_t cols = sk_space_axes(&p->cols);
-  for (int i = 0; i < p->nsave; i++) {
+  axis_set cols = sk_space_axes(&p->cols);
+  for (int i = 0; i < p->kern.nsaves; i++) {
     const struct sk_coord at[] = {{&p->rows, NULL, false}, {&p->cols, NULL, true}};
-    bool has = p->v[p->saved[i]].has & cols;
-    if (!sk_address(p, &p->save[i], has ? item : 1, has ? 2 : 1, at, NULL)) return false;
+    bool has = p->kern.v[p->kern.save[i].value].axes & cols;
+    if (!sk_address(p, &p->kern.save[i].at, has ? item : 1, has ? 2 : 1, at, NULL)) return false;
   }
-  for (int i = 0; i < p->nvalues; i++) {
-    const struct sk_value *v = &p->v[i];
-    if (!(v->reached >> SK_WIDE & 1) || (v->kind != SK_LOAD && v->kind != SK_SECOND)) continue;
-    const struct sk_coord wide[] = {{v->kind == SK_SECOND ? &p->second[v->number].cols : &p->rows, NULL, false}, {&p->cols, NULL, true}};
-    bool has = v->kind == SK_SECOND || v->has & cols;
-    if (!sk_address(p, &p->iter[v->index], has ? item : 1, has ? 2 : 1, wide, NULL)) return false;
+  for (int i = 0; i < p->kern.nvalues; i++) {
+    const struct kern_value *v = &p->kern.v[i];
+    if (!(p->role[i].reached >> SK_WIDE & 1) || (v->kind != KERN_LOAD && !p->role[i].second)) continue;
+    const struct sk_coord wide[] = {{p->role[i].second ? &p->second[p->role[i].number].cols : &p->rows, NULL, false}, {&p->cols, NULL, true}};
+    bool has = p->role[i].second || v->axes & cols;
+    if (!sk_address(p, sk_access(p, i), has ? item : 1, has ? 2 : 1, wide, NULL)) return false;
   }
   return true;
 }
 
 static bool items_of_seconds(const struct sk_plan *p)
 {
-  for (int i = 0; i < p->nvalues; i++)
+  for (int i = 0; i < p->kern.nvalues; i++)
     for (int k = 0; k < p->nseconds; k++) {
       const struct sk_coord at[] = {{&p->rows, NULL, false}, {&p->second[k].cols, NULL, true}};
-      if (!(p->v[i].reached >> (SK_INNER + k) & 1)) continue;
-      if (p->v[i].kind == SK_SECOND) return false; // a third product
-      if (p->v[i].kind == SK_LOAD && !sk_address(p, &p->iter[p->v[i].index], 1, 2, at, NULL)) return false;
+      if (!(p->role[i].reached >> (SK_INNER + k) & 1)) continue;
+      if (p->role[i].second) return false; // a third product
+      if (p->kern.v[i].kind == KERN_LOAD && !sk_address(p, &p->kern.v[i].at, 1, 2, at, NULL)) return false;
     }
   return true;
 }
@@ -85,11 +85,10 @@ static bool items(const struct sk_plan *p, struct sk_shape *s)
 
 int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
 {
-  const struct sk_value *v = &p->v[value];
-  const struct sk_access *a = &p->iter[v->index];
+  const struct kern_access *a = sk_access(p, value);
   int own = s->by_columns ? s->cols / s->split : s->cols;
-  const struct sk_coord at[] = {{&p->second[v->number].cols, NULL, false}, {&p->cols, NULL, true}};
-  if (dtype_bytes(p->j->store[a->tensor]) != 2 || own % 8 || p->second[v->number].cols.size * own > 16384) return 0;
+  const struct sk_coord at[] = {{&p->second[p->role[value].number].cols, NULL, false}, {&p->cols, NULL, true}};
+  if (dtype_bytes(a->type) != 2 || own % 8 || p->second[p->role[value].number].cols.size * own > 16384) return 0;
   return sk_address(p, a, 8, 2, at, NULL) ? own : 0;
 }
 
@@ -98,9 +97,9 @@ int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s)
 {
   int64_t bytes = 0;
   for (int i = 0; i < p->nproducts; i++) bytes += 2 * s->take[i].width * s->kv * 4 * s->warps;
-  for (int i = 0; i < p->nvalues; i++)
+  for (int i = 0; i < p->kern.nvalues; i++)
     if (sk_streams(p, i))
-      bytes += (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) * s->threads;
+      bytes += (p->kern.v[i].axes & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->kern.v[i].at.type) * s->threads;
   return bytes;
 }
 
@@ -116,15 +115,14 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
     s->registers += t->width / 4 * s->tiles + thirds * t->width * s->kv / 48;
   }
   s->shared += 4 * rows * p->nstats * s->warps;
-  for (int i = 0; i < p->nvalues; i++)
-    if (p->v[i].kind == SK_LOAD && p->v[i].reached >> SK_LOOP & 1)
-      s->registers +=
-          thirds * (p->v[i].has & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->j->store[p->iter[p->v[i].index].tensor]) / 12;
+  for (int i = 0; i < p->kern.nvalues; i++)
+    if (p->kern.v[i].kind == KERN_LOAD && p->role[i].reached >> SK_LOOP & 1)
+      s->registers += thirds * (p->kern.v[i].axes & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->kern.v[i].at.type) / 12;
   if (s->ring) s->shared = MAX(s->shared, s->depth * sk_round_bytes(p, s)); // sums of warps come where the ring was
   s->shared += in;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
-  for (int i = 0; i < p->nvalues; i++)
-    if (p->v[i].kind == SK_SECOND) s->shared += 2 * p->second[p->v[i].number].cols.size * sk_staged(p, s, i);
+  for (int i = 0; i < p->kern.nvalues; i++)
+    if (p->role[i].second) s->shared += 2 * p->second[p->role[i].number].cols.size * sk_staged(p, s, i);
   s->registers += p->nstats * s->tiles;
 }
 

@@ -4,7 +4,15 @@
 
 #include <string.h>
 
-const char *sk_element(const struct sk_emit *e, const struct sk_access *a, int unit, int n, const struct sk_coord *at)
+int sk_text_about(struct sk_emit *e, int about)
+{
+  int was = e->t.tail ? -e->t.about : e->t.about;
+  e->t.tail = about < 0;
+  text_about(&e->t, (about < 0 ? -about : about) - 1);
+  return was;
+}
+
+const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int unit, int n, const struct sk_coord *at)
 {
   struct str s = {0};
   bool fits = sk_address(e->p, a, unit, n, at, &s);
@@ -21,7 +29,7 @@ static const struct sk_space *columns(const struct sk_emit *e, const struct sk_p
 
 static int width_of(const struct sk_emit *e, const struct sk_place *at, int v)
 {
-  return e->p->v[v].kind == SK_SECOND || e->p->v[v].has & sk_space_axes(columns(e, at)) ? at->width : 1;
+  return e->p->role[v].second || e->p->kern.v[v].axes & sk_space_axes(columns(e, at)) ? at->width : 1;
 }
 
 // Columns of the whole block of the graph, in units of `width`.
@@ -30,8 +38,6 @@ static const char *column_index(const struct sk_emit *e, const struct sk_place *
   if (at->from != SK_WIDE || e->s->subs == 1) return "@col";
   return arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
 }
-
-static enum dtype stored(const struct sk_emit *e, const struct sk_value *v) { return e->p->j->store[e->p->iter[v->index].tensor]; }
 
 // %out = a load, cast to fp32 where need be; or of registers that hold it already.
 static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out, const char *from)
@@ -48,17 +54,16 @@ static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out,
 
 void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_load how)
 {
-  const struct sk_value *x = &e->p->v[v];
-  bool has = x->has & sk_space_axes(columns(e, at));
+  const struct kern_value *x = &e->p->kern.v[v];
+  bool has = x->axes & sk_space_axes(columns(e, at));
   int width = has ? at->width : 1;
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), column_index(e, at), true}};
-  const char *from = sk_element(e, &e->p->iter[x->index], width, has ? 2 : 1, to);
+  const char *from = sk_element(e, &x->at, width, has ? 2 : 1, to);
   bool early = at->from == SK_WIDE && e->s->early;
-  struct sk_about was = sk_text_about(e, x->about);
-  if (how == SK_DECLARE) text_line(&e->t, "%%early%d:[%d].%s.RF", v, width, tile_dtype(stored(e, x)));
+  int was = sk_text_about(e, x->about);
+  if (how == SK_DECLARE) text_line(&e->t, "%%early%d:[%d].%s.RF", v, width, tile_dtype(x->at.type));
   if (how == SK_MOVE) text_line(&e->t, "%%early%d <- Move<<<#grid, #me>>>(%s)", v, from);
-  if (how == SK_VALUE)
-    to_fp32(e, stored(e, x), width, arena_printf(e->p->j->mem, "v%d", v), early ? arena_printf(e->p->j->mem, "%%early%d", v) : from);
+  if (how == SK_VALUE) to_fp32(e, x->at.type, width, arena_printf(e->p->j->mem, "v%d", v), early ? arena_printf(e->p->j->mem, "%%early%d", v) : from);
   sk_text_about(e, was);
 }
 
@@ -79,18 +84,19 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
 {
   struct text *t = &e->t;
   struct arena *mem = e->p->j->mem;
-  const struct sk_value *x = &e->p->v[v];
-  const struct sk_coord to[] = {{&e->p->second[x->number].cols, "k", false}, {&e->p->cols, column_index(e, at), true}};
-  int64_t inner = e->p->second[x->number].cols.size;
+  const struct kern_value *w = &e->p->kern.v[sk_weights(&e->p->kern.v[v])];
+  int number = e->p->role[v].number;
+  const struct sk_coord to[] = {{&e->p->second[number].cols, "k", false}, {&e->p->cols, column_index(e, at), true}};
+  int64_t inner = e->p->second[number].cols.size;
   text_line(t, "%%v%d <- Init<0.0><<<#grid, #me>>>()", v);
   text_open(t, "for (k = 0; k < %lld; k += 1)%s", (long long)inner, inner <= 64 ? " unroll" : "");
   text_line(t, "%%left:[1].fp32.RF");
-  text_line(t, "%%left <- Move<<<#grid, #me>>>(%%h%d.tile([1, 1])[@row, k])", x->number);
+  text_line(t, "%%left <- Move<<<#grid, #me>>>(%%h%d.tile([1, 1])[@row, k])", number);
   text_line(t, "%%right:[%d].fp32.RF", width);
-  const char *from = sk_staged(e->p, e->s, v) ? arena_printf(mem, "%%second%d.tile([1, %d])[k, @own]", v, width)
-                                              : sk_element(e, &e->p->iter[x->index], width, 2, to);
-  struct sk_about was = sk_text_about(e, sk_about_iter(e->p, x->index));
-  to_fp32(e, stored(e, x), width, "right", from);
+  const char *from =
+      sk_staged(e->p, e->s, v) ? arena_printf(mem, "%%second%d.tile([1, %d])[k, @own]", v, width) : sk_element(e, &w->at, width, 2, to);
+  int was = sk_text_about(e, w->about);
+  to_fp32(e, w->at.type, width, "right", from);
   sk_text_about(e, was);
   text_line(t, "%%right <- BinaryPointwise<*><<<#grid, #me>>>(%%right, %%left)");
   text_line(t, "%%v%d <- BinaryPointwise<+><<<#grid, #me>>>(%%v%d, %%right)", v, v);
@@ -101,25 +107,26 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
 {
   struct text *t = &e->t;
   struct arena *mem = e->p->j->mem;
-  const struct sk_value *x = &e->p->v[v];
-  int width = width_of(e, at, v), parts = e->s->split > 1 ? e->s->split : e->s->warps;
+  const struct kern_value *x = &e->p->kern.v[v];
+  int width = width_of(e, at, v), number = e->p->role[v].number, parts = e->s->split > 1 ? e->s->split : e->s->warps;
   bool cluster = e->s->split > 1;
   if (at->done[v]) return;
   at->done[v] = true;
-  if (x->kind == SK_OP) sk_emit_value(e, at, x->x);
-  if (x->kind == SK_OP && x->y >= 0) sk_emit_value(e, at, x->y);
+  for (int i = 0; i < x->nin && x->kind == KERN_MAP; i++) sk_emit_value(e, at, x->in[i]);
   const char *out = arena_printf(mem, "v%d", v);
-  struct sk_about was = sk_text_about(e, x->about);
+  int was = sk_text_about(e, x->about);
   text_line(t, "%%%s:[%d].fp32.RF", out, width);
-  switch (x->kind) {
-  case SK_CONST: text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar); break;
-  case SK_LOAD: sk_emit_load(e, at, v, SK_VALUE); break;
-  case SK_OP: emit_pointwise(t, x->op, &x->a, out, arena_printf(mem, "v%d", x->x), x->y < 0 ? NULL : arena_printf(mem, "v%d", x->y)); break;
-  case SK_PRODUCT:
-    sk_emit_parts(e, out, cluster ? "in" : "part", x->index, parts, width, arena_printf(mem, ".tile([1, %d])[@row, @col]", width));
-    break;
-  case SK_STAT: sk_emit_parts(e, out, cluster ? "insum" : "stat", x->index, parts, 1, ".tile([1])[@row]"); break;
-  case SK_SECOND: second(e, at, v, width); break;
-  }
+  if (x->kind == KERN_CONST)
+    text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar);
+  else if (x->kind == KERN_LOAD)
+    sk_emit_load(e, at, v, SK_VALUE);
+  else if (x->kind == KERN_MAP)
+    emit_map(t, x, out, arena_printf(mem, "v%d", x->in[0]), x->nin > 1 ? arena_printf(mem, "v%d", x->in[1]) : NULL);
+  else if (x->kind == KERN_SUM)
+    sk_emit_parts(e, out, cluster ? "insum" : "stat", number, parts, 1, ".tile([1])[@row]");
+  else if (e->p->role[v].second)
+    second(e, at, v, width);
+  else
+    sk_emit_parts(e, out, cluster ? "in" : "part", number, parts, width, arena_printf(mem, ".tile([1, %d])[@row, @col]", width));
   sk_text_about(e, was);
 }

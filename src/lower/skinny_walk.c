@@ -4,28 +4,28 @@
 
 struct walk { // an access along a space: axes merged, strides in units of a vector
   int n;
-  int64_t extent[SK_AXES], stride[SK_AXES];
+  int64_t extent[KERN_AXES], stride[KERN_AXES];
 };
 
 void sk_space_push(const struct sk_plan *p, struct sk_space *s, int axis)
 {
   if (!s->size) s->size = 1;
-  if (p->extent[axis] > 1) s->axis[s->n++] = axis;
-  s->size *= p->extent[axis];
+  if (p->kern.extent[axis] > 1) s->axis[s->n++] = axis;
+  s->size *= p->kern.extent[axis];
 }
 
-uint64_t sk_space_axes(const struct sk_space *s)
+axis_set sk_space_axes(const struct sk_space *s)
 {
-  uint64_t m = 0;
+  axis_set m = 0;
   for (int i = 0; i < s->n; i++) m |= 1ull << s->axis[i];
   return m;
 }
 
-static bool walk_make(const struct sk_plan *p, const struct sk_access *a, const struct sk_space *s, int unit, bool along, struct walk *w)
+static bool walk_make(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *s, int unit, bool along, struct walk *w)
 {
   w->n = 0;
   for (int i = 0; i < s->n; i++) {
-    int64_t stride = a->stride[s->axis[i]], extent = p->extent[s->axis[i]];
+    int64_t stride = a->stride[s->axis[i]], extent = p->kern.extent[s->axis[i]];
     if (w->n && w->stride[w->n - 1] == stride * extent)
       w->extent[w->n - 1] *= extent, w->stride[w->n - 1] = stride;
     else
@@ -56,11 +56,11 @@ static void walk_text(const struct walk *w, const char *index, struct str *out)
   }
 }
 
-bool sk_address(const struct sk_plan *p, const struct sk_access *a, int unit, int n, const struct sk_coord *at, struct str *out)
+bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, int n, const struct sk_coord *at, struct str *out)
 {
-  uint64_t given = sk_space_axes(&p->blocks);
+  axis_set given = sk_space_axes(&p->blocks);
   for (int i = 0; i < n; i++) given |= sk_space_axes(at[i].space);
-  if (a->offset % unit || sk_axes_of(p, a) & ~given) return false;
+  if (a->offset % unit || kern_strided(&p->kern, a) & ~given) return false;
   if (out) str_add(out, "%lld", (long long)(a->offset / unit));
   for (int i = 0; i < p->blocks.n; i++) {
     int64_t stride = a->stride[p->blocks.axis[i]];

@@ -105,7 +105,7 @@ static bool rounded_further(const struct reference64 *r, const struct reference6
   graph_outputs(r->g, outs), numeric_dtypes(r->g, of);
   for (int i = 0; i < n; i++) {
     const int t = outs[i];
-    yes |= further(rounded->value[t], r->value[t], shape_size(&r->g->tensors[t].shape), ROUNDING * num_rows[of[t].tolerance], floor[t]);
+    yes |= further(rounded->value[t], r->value[t], shape_size(&r->g->tensors[t].shape), ROUNDING * num_rows[of[t]].tolerance, floor[t]);
   }
   return mem_free(outs), mem_free(of), yes;
 }
