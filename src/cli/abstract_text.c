@@ -76,9 +76,8 @@ static void graph_walk(struct walk *w, const struct graph *g, const nf *in, nf *
 static nf map(struct walk *w, const struct node *n, nf x, nf y)
 {
   unsigned attrs = op_rows[n->op].attrs;
-  if (attrs & A_SCALAR) name_scalar(w, n->a.scalar);
-  if (attrs & A_LO) name_scalar(w, n->a.lo);
-  if (attrs & A_HI) name_scalar(w, n->a.hi);
+  for (int i = 0; i < ATTRS; i++)
+    if ((attrs >> i & 1) && attr_rows[i].kind == ATTR_REAL_KIND) name_scalar(w, attr_real(&n->a, i));
   if (op_rows[n->op].abstract == AE_RSQRT) name_scalar(w, 1);
   return abstract_map(w->ex, n->op, &n->a, x, y);
 }

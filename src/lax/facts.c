@@ -81,7 +81,7 @@ static double degree(enum abstract how, double x, double y)
   case AE_CONCAT: return x;
   case AE_NONE:
   case AE_CONST:
-  case AE_SILU:
+  case AE_DEFINED:
   case AE_OPAQUE:
   case AE_SHIFT:
   case AE_ACCUM:

@@ -30,7 +30,7 @@ static uint64_t loops(const struct sk_side *s) { return (1ull << s->grid) - (1ul
 static bool same(const struct sk_value *a, const struct sk_value *b)
 {
   return a->kind == b->kind && a->op == b->op && a->x == b->x && a->y == b->y && a->index == b->index && a->number == b->number &&
-         a->a.scalar == b->a.scalar && a->a.lo == b->a.lo && a->a.hi == b->a.hi;
+         attrs_reals_same(&a->a, &b->a);
 }
 
 static int put(struct sk_plan *p, struct sk_value v)
