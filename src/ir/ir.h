@@ -156,8 +156,8 @@ double attr_real(const struct attrs *a, int attr);                   // that one
 
 // Locals named after attributes that are numbers, for LAW and FLOAT texts of op.def.
 #define ATTR_LOCALS(a)                                           \
-  const double scalar = (a)->scalar, lo = (a)->lo, hi = (a)->hi; \
-  (void)scalar, (void)lo, (void)hi
+  const double scalar = (a)->scalar, lo = (a)->lo, hi = (a)->hi, slope = (a)->slope; \
+  (void)scalar, (void)lo, (void)hi, (void)slope
 
 struct attr_row {
   const char *name, *doc;
