@@ -116,13 +116,6 @@ void onnx_as_elu(struct onnx_lower *l)
   lo_out(l, 0, selu ? lo_scale(l, y, onnx_attr_real(l->n, "gamma", 1.05070102214813232421875)) : y);
 }
 
-// relu(x) + log(1 + exp(-|x|)), which does not overflow
-void onnx_as_softplus(struct onnx_lower *l)
-{
-  int x = lo_in(l, 0), small = lo_op1(l, OP_EXP, lo_op1(l, OP_NEG, lo_op1(l, OP_ABS, x)));
-  lo_out(l, 0, lo_op2(l, OP_ADD, lo_op1(l, OP_RELU, x), lo_op1(l, OP_LOG, lo_shift(l, small, 1))));
-}
-
 void onnx_as_softsign(struct onnx_lower *l)
 {
   int x = lo_in(l, 0);
