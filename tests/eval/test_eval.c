@@ -27,6 +27,7 @@ static double f_sin(double x, double y) { return (void)y, cos(x - acos(0)); }
 static double f_cos(double x, double y) { return (void)y, 1 - 2 * sin(x / 2) * sin(x / 2); }
 static double f_erf(double x, double y) { return (void)y, 1 - erfc(x); }
 static double f_softplus(double x, double y) { return (void)y, log1p(exp(x)); }
+static double f_leaky_relu(double x, double y) { return (void)y, x > 0 ? x : x * 0.125; }
 static double f_clamp(double x, double y) { return (void)y, x < -0.5 ? -0.5 : x > 0.75 ? 0.75 : x; }
 static double f_mul_scalar(double x, double y) { return (void)y, x * 2.5; }
 static double f_add_scalar(double x, double y) { return (void)y, x + 2.5; }
@@ -59,6 +60,7 @@ static const struct {
     {OP_COS, f_cos, "cos(X)"},
     {OP_ERF, f_erf, "erf(X)"},
     {OP_SOFTPLUS, f_softplus, "softplus(X)"},
+    {OP_LEAKY_RELU, f_leaky_relu, "leaky_relu(X, slope=0.125)"},
     {OP_CLAMP, f_clamp, "clamp(X, -0.5, 0.75)"},
     {OP_MUL_SCALAR, f_mul_scalar, "X * 2.5"},
     {OP_ADD_SCALAR, f_add_scalar, "X + 2.5"},
