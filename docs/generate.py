@@ -93,7 +93,7 @@ RULES = {
 FLAGS = {
     "COMMUTES": "commutes", "OPAQUE": "has no laws: the search and the proof take it for an unknown function",
     "MEAN": "divides by the number of elements folded", "RMS": "folds squares and takes a root at the end",
-    "REDUCES": "reduces along `dim` too", "RESCALES": "multiplies what it holds by its second argument first",
+    "REDUCES": "reduces along `dim`", "RESCALES": "multiplies what it holds by its second argument first",
     "RUNNING": "its results may be used inside the loop", "KEEPS_ZERO": "0 where its arguments are",
     "KEEPS_SIGN": "positive where its argument is", "SCALES": "its argument times a constant",
     "RISES": "strictly increasing",

@@ -65,7 +65,6 @@ int graph_add(struct graph *g, enum op op, int nin, const int *in, const struct 
   CHECK(op != OP_INPUT && op != OP_ITER && op_rows[op].rule != RULE_GRAPH);
   bool known = nin > 0 && in[0] >= 0 && in[0] < g->ntensors;
   if (known && n.a.dim < 0 && (op_rows[op].attrs & A_DIM)) n.a.dim += g->tensors[in[0]].shape.n;
-  if (known && op == OP_SOFTMAX && n.a.dim < 0) n.a.dim += g->tensors[in[0]].shape.n;
   return add_node(g, &n, out, e);
 }
 

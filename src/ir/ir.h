@@ -115,7 +115,7 @@ enum {
   OPAQUE = 2,       // has no laws: inside a Lax subprogram it is an unknown function
   MEAN = 4,         // divides by the number of elements folded
   RMS = 8,          // folds squares, takes the root of the mean at the end
-  REDUCES = 16,     // an accumulator that also reduces along dim
+  REDUCES = 16,     // an accumulator that also reduces along dim, or a composite that does
   RESCALES = 32,    // an accumulator that multiplies the old value by its second argument first
   RUNNING = 64,     // an accumulator whose value may be used inside the loop
   KEEPS_ZERO = 128, // elementwise, and 0 of zeros
