@@ -66,6 +66,7 @@ static nf folding(struct walk *w, const struct graph *g, const struct node *n, n
   uint64_t k = folded(g, n);
   unsigned flags = op_rows[n->op].flags;
   if (op_rows[n->op].abstract == AE_MAX || op_rows[n->op].abstract == AE_ACCUM_MAX) return expr_max(w->ex, k, x);
+  if (op_rows[n->op].abstract == AE_PROD) return expr_opaque(w->ex, (uint32_t)n->op, 1, &x);
   nf sum = expr_sum(w->ex, k, flags & RMS ? expr_square(w->ex, x) : x);
   if (flags & MEAN) sum = mean_of(w, sum, k);
   return flags & RMS ? expr_sqrt(w->ex, sum) : sum;

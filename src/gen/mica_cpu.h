@@ -210,6 +210,15 @@ M_FN float m_hsum(m_vec v)
 }
 
 /* the maximum of the lanes, NaN where one of them is */
+M_FN float m_hprod(m_vec v)
+{
+  float t[M_W];
+  m_store(t, v);
+  for (int w = M_W / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) t[i] *= t[i + w];
+  return t[0];
+}
+
 M_FN float m_hmax(m_vec v)
 {
 #if M_W == 16

@@ -100,6 +100,7 @@ enum abstract {
   AE_SUM,
   AE_MEAN,
   AE_MAX,
+  AE_PROD,
   AE_CONCAT,
   AE_ACCUM,
   AE_ACCUM_MAX,

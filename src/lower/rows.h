@@ -44,7 +44,7 @@ struct row_access {
   int64_t base[ROW_BASES], rank[ROW_AXES];
   bool left;
 };
-enum row_kind { ROW_LOAD, ROW_CONST, ROW_MAP, ROW_SPREAD, ROW_SUM, ROW_MAX };
+enum row_kind { ROW_LOAD, ROW_CONST, ROW_MAP, ROW_SPREAD, ROW_SUM, ROW_MAX, ROW_PROD };
 struct row_value {
   enum row_kind kind;
   enum op op;     // of ROW_MAP
@@ -91,7 +91,7 @@ void rows_moments(struct arena *mem, struct rows *r);                        // 
 void rows_join_axes(struct rows *r);                                         // rows_axes.c
 void rows_ready(struct arena *mem, struct rows *r);                          // rows_life.c: all that knobs do not change
 void rows_live(struct rows *r);                                              // and the set of folded axes
-static inline bool row_folds(const struct row_value *v) { return v->kind == ROW_SUM || v->kind == ROW_MAX; }
+static inline bool row_folds(const struct row_value *v) { return v->kind >= ROW_SUM; }
 
 // ---- rows_plan.c ----
 
@@ -170,5 +170,6 @@ void row_wait(struct row_text *x); // for the kernel ahead; what comes before; t
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
 const char *row_neutral(enum row_kind kind);
+const char *row_binary(enum row_kind kind); // of a fold: the operator of tile programs
 
 #endif

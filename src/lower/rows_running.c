@@ -87,7 +87,7 @@ static bool folding(const struct running *r, const struct node *n, struct power 
 {
   *out = x;
   if (is_free(&x)) return true;
-  return n->op != OP_MAX && only_deg(&x) && !folds_letters_of(r, n, x.of);
+  return op_rows[n->op].abstract != AE_MAX && op_rows[n->op].abstract != AE_PROD && only_deg(&x) && !folds_letters_of(r, n, x.of);
 }
 
 static bool accumulator(const struct running *r, const struct node *n, struct power x)

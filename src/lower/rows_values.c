@@ -177,11 +177,11 @@ static int fold_parts(struct making *m, enum row_kind kind, const struct parts *
   for (int k = 0; k < p->n; k++) part[k] = fold(m, kind, p->part[k], over & ~AXIS(p->axis));
   if (!(over >> p->axis & 1)) return joined(m, p->axis, p->n, part);
   all = part[0];
-  for (int k = 1; k < p->n; k++) all = mapped(m, kind == ROW_SUM ? OP_ADD : OP_MAXIMUM, 2, all, part[k], NULL);
+  for (int k = 1; k < p->n; k++) all = mapped(m, kind == ROW_SUM ? OP_ADD : kind == ROW_MAX ? OP_MAXIMUM : OP_MUL, 2, all, part[k], NULL);
   return all;
 }
 
-// A sum or maximum over `over`; of axes that x does not depend on, a sum takes as many times the same.
+// A sum, maximum or product over `over`; of axes that x does not depend on, a sum or product takes as many times the same.
 static int fold(struct making *m, enum row_kind kind, int x, axis_set over)
 {
   if (parts_of(m, x)) return fold_parts(m, kind, parts_of(m, x), over);
@@ -190,7 +190,9 @@ static int fold(struct making *m, enum row_kind kind, int x, axis_set over)
     struct row_value v = {.kind = kind, .nin = 1, .in = {x}, .axes = m->r->v[x].axes & ~real, .folded = real};
     x = add(m, v);
   }
-  return kind == ROW_SUM ? scaled(m, x, (double)extent(m, over & ~real)) : x;
+  double times = (double)extent(m, over & ~real);
+  if (kind == ROW_PROD && times > 1) return mapped(m, OP_POW, 2, x, constant(m, times), NULL);
+  return kind == ROW_SUM ? scaled(m, x, times) : x;
 }
 
 static axis_set letters_of(uint32_t has) { return has; }
@@ -209,6 +211,7 @@ static int folding(struct making *m, const struct node *n, axis_set over)
   unsigned flags = op_rows[n->op].flags;
   int x = value(m, n->in[0]);
   if (n->op == OP_MAX || n->op == OP_ACCUM_MAX) return fold(m, ROW_MAX, x, over);
+  if (op_rows[n->op].abstract == AE_PROD) return fold(m, ROW_PROD, x, over);
   if (flags & RMS) x = mapped(m, OP_SQUARE, 1, x, 0, NULL);
   x = fold(m, ROW_SUM, x, over);
   if (flags & MEAN) x = scaled(m, x, 1 / (double)extent(m, over));

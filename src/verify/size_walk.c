@@ -157,8 +157,17 @@ static struct value reduced(const struct walk *w, const struct node *n, const st
   return value_sum(w->b, x, dim, from / to, to > 1);
 }
 
+static struct value product_along(const struct walk *w, const struct node *n)
+{
+  struct value x = w->v[n->in[0]];
+  if ((x.ndens || x.nroots) && !w->b->out->gap) w->b->out->gap = "a product along a dimension of fractions or roots";
+  x.id = 0, x.num = size_power(x.num, (double)shape(w, n->in[0])->d[n->a.dim]);
+  return x;
+}
+
 static struct value reduction(const struct walk *w, const struct node *n)
 {
+  if (op_rows[n->op].abstract == AE_PROD) return product_along(w, n);
   if (op_rows[n->op].abstract != AE_MAX) return reduced(w, n, &w->v[n->in[0]]);
   w->b->out->maxima = true;
   return opaque(w, n);

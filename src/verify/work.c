@@ -57,6 +57,7 @@ static bool field_operation(const struct op_row *row)
   case AE_CONCAT_MATMUL:
   case AE_SUM:
   case AE_MEAN:
+  case AE_PROD:
   case AE_CONCAT:
   case AE_ACCUM:
   case AE_GRAPH: return !(row->flags & (RMS | OPAQUE));
