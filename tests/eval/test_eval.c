@@ -154,6 +154,7 @@ static const struct {
     {OP_MAX, "max(-A, dim=1), max(A, dim=0)", {-1, -4, 4, 5, 6}},
     {OP_MIN, "min(-A, dim=1), min(A, dim=0)", {-3, -6, 1, 2, 3}},
     {OP_LOGSUMEXP, "logsumexp(log(A), dim=1), logsumexp(log(A) + 1000, dim=0)", {1.791759469228055, 2.70805020110221, 1001.6094379124341, 1001.9459101490553, 1002.1972245773362}},
+    {OP_PROD, "prod(-A, dim=1), prod(A, dim=0)", {-6, -120, 4, 10, 18}},
     {OP_RESHAPE, "reshape(A, [3, -1])", {1, 2, 3, 4, 5, 6}},
     {OP_TRANSPOSE, "transpose(A)", {1, 4, 2, 5, 3, 6}},
     {OP_TRANSPOSE, "transpose(reshape(A, [1, 2, 3]), perm=[2, 0, 1])", {1, 4, 2, 5, 3, 6}},
