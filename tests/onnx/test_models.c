@@ -224,9 +224,9 @@ static void test_convex(void **state)
   open_model(&mem, "two_programs", 0, &m);
   assert_int_equal(m->nsteps, 3);
   assert_int_equal(m->steps[0].program, 0);
-  assert_string_equal(m->nodes[m->steps[1].node].type, "Sin");
+  assert_string_equal(m->nodes[m->steps[1].node].type, "Floor");
   assert_int_equal(m->steps[2].program, 1);
-  assert_int_equal(m->programs[1].nin, 3); // the sine, what it was taken of, and a weight
+  assert_int_equal(m->programs[1].nin, 3); // the whole numbers, what they were taken of, and a weight
   onnx_close(m), arena_close(&mem);
 }
 
