@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
+.PHONY: golden fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
 build: build/build.ninja
 	@cmake --build build -j $(JOBS)
 
@@ -46,6 +46,11 @@ check-all: setup venv
 	cd build-asan && MICA_ALL=1 $(CTEST) -L '^check$$'
 	cd build && $(CTEST) -L '^check-all$$'
 
+# Rewrites the golden texts (tests/golden/texts) for review: git diff tests/golden.
+golden: build/build.ninja
+	@cmake --build build -j $(JOBS) --target golden_test_golden
+	build/tests/golden_test_golden write
+
 # On this machine's GPU: the worker and what it says of kernels that do what no kernel should, a race; tile kernels as the
 # interpreter computes them, and as programs in float64; every value of every knob of every scheme. Exit status 3: no GPU.
 check-gpu: tile_gpu gpu_every
@@ -61,13 +66,13 @@ tile_gpu: build/build.ninja
 gpu_race: build/build.ninja
 	@cmake --build build -j $(JOBS) --target gpu_race
 
-# The thread sanitizer on the rooms that run threads, and on tests of core that do: jobs, races, contexts and modules in threads.
+# The thread sanitizer on the rooms that run threads, and on tests of others that do: jobs, races, contexts and modules in threads.
 tsan: setup
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 	  -DMICA_SANITIZE=thread >/dev/null
 	@cmake --build build-tsan -j $(JOBS)
 	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu)$$'
-	cd build-tsan && $(CTEST) -R '^core_test_(threads|module|module_gpu|core|html|race_gpu|race_joined|split|stop_gpu)$$'
+	cd build-tsan && $(CTEST) -R '^(drive_test_(threads|pipe|race_gpu|race_joined|split|stop_gpu)|api_test_(module|module_gpu)|report_test_html)$$'
 
 # Generated pairs of programs against the verifier: make attack N=25000 SEED=1 JOBS=2 (tests/verify/pairs.h).
 attack: build
@@ -111,7 +116,7 @@ deb: setup
 
 # And programs of those who would install them.
 deb-check: deb
-	MICA=$(CURDIR)/build-deb/mica bash tests/core/test_deb.sh
+	MICA=$(CURDIR)/build-deb/mica bash tests/api/test_deb.sh
 
 format:
 	@scripts/format.sh

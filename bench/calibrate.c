@@ -10,7 +10,7 @@
 //
 // --times answers, until its input ends, each set of rates (doubles: RATEs of src/lower/rate.def in order, of each by kind) with the
 // model's seconds of each launch of COUNTS.csv (doubles). bench/calibrate.py fits the rates so.
-#include "core/against.h"
+#include "sim/against.h"
 #include "lower/count.h"
 #include "plan/plan.h"
 #include "samples.h"

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Fits the cost model's rates (src/lower/rate.def) to measured kernels (bench/calibrate*.csv). Needs numpy.
+"""Fits the cost model's rates (src/lower/rate.def) to measured kernels (bench/calibrate.csv.xz). Needs numpy.
 
     bench/calibrate.py [--data TABLE...] the shipped rates: rank correlation a program, and what measuring few of them costs
     bench/calibrate.py --fit             fits, prints the same, and writes rate.def
     bench/calibrate.py --merge A B... --data C   tables of build/calibrate as one, C: programs that are counted alike are one,
                                          with the mean of their times
     bench/calibrate.py --cross N         fits N times without the programs of each fold, and prints how those that were left out fare
+    bench/calibrate.py --unpack DIR      writes the tables of bench/calibrate.csv.xz as DIR/NAME.csv
+    bench/calibrate.py --pack A B...     makes bench/calibrate.csv.xz of tables, and tests/lower/calibrate_sample.csv, which the tests read
 
-Tables are of different days and machines: what they measured of a program is ranked table by table. To those that end in _unseen
-nothing is fitted: a race that the shipped rates had ordered. Who fits anew merges it into the lists, and races for another.
+The packed file holds tables, each after a line "## NAME". Tables are of different days and machines, so programs are ranked table by
+table. Nothing is fitted to the table `unseen`: a race that the shipped rates had ordered. Before a new fit, merge it into `lists` and
+race for another.
 
 The formula is src/lower/kernel_time.c, asked through build/calibrate --times.
 What is made small is the logarithm of modelled over measured time, robustly (soft l1), about its mean over a program first,
@@ -17,7 +20,9 @@ the fastest most. Rates are pulled towards those they start from, by so much tha
 """
 import argparse
 import csv
+import lzma
 import os
+import random
 import re
 import subprocess
 import sys
@@ -26,7 +31,9 @@ import tempfile
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DATA = [os.path.join(HERE, "calibrate%s.csv" % x) for x in ("", "_lists", "_unseen")]
+DATA = os.path.join(HERE, "calibrate.csv.xz")
+SAMPLE = os.path.join(HERE, "..", "tests", "lower", "calibrate_sample.csv")
+SAMPLED, EACH = 20, 12  # programs of a table, and kernel programs of each, in the sample
 RATES = os.path.join(HERE, "..", "src", "lower", "rate.def")
 KINDS = 5
 LEAST = 8  # kernels of a program, to speak of ranks
@@ -53,11 +60,56 @@ def write_rates(path, head, rates):
             f.write('RATE%s(%s, %s, "%s")\n' % ("" if len(x) > 1 else "_OF_ALL", name, ", ".join("%.3g" % v for v in x), doc))
 
 
+def tables(path):
+    """(name, lines) of each table of a packed file, or of one table."""
+    if not path.endswith(".xz"):
+        with open(path) as f:
+            return [(os.path.splitext(os.path.basename(path))[0], f.readlines())]
+    out = []
+    with lzma.open(path, "rt") as f:
+        for line in f:
+            if line.startswith("## "):
+                out.append((line[3:].strip(), []))
+            else:
+                out[-1][1].append(line)
+    return out
+
+
+def sample(lines):
+    """The head, and some kernel programs of some programs, drawn by a fixed seed."""
+    draw, programs = random.Random(1), {}
+    head, *rows = (x for x in lines if not x.startswith("#"))
+    for r in rows:
+        program, graph, number = next(csv.reader([r]))[:3]
+        programs.setdefault(program, {}).setdefault((graph, number), []).append(r)
+    many = [k for k in programs if len(programs[k]) >= EACH]
+    out = [head]
+    for k in sorted(draw.sample(many, min(SAMPLED, len(many)))):
+        kept = set(draw.sample(list(programs[k]), EACH))
+        out += [r for x, rows in programs[k].items() if x in kept for r in rows]
+    return out
+
+
+def pack(paths):
+    with lzma.open(DATA, "wt", preset=9 | lzma.PRESET_EXTREME) as whole, open(SAMPLE, "w") as few:
+        few.write("# Kernels drawn from each table of bench/calibrate.csv.xz by bench/calibrate.py --pack.\n")
+        for name, lines in [t for path in paths for t in tables(path)]:
+            whole.writelines(["## %s\n" % name] + lines)
+            few.writelines(["## %s\n" % name] + sample(lines))
+
+
+def unpack(folder):
+    os.makedirs(folder, exist_ok=True)
+    for name, lines in tables(DATA):
+        with open(os.path.join(folder, name + ".csv"), "w") as f:
+            f.writelines(lines)
+
+
 class Data:
     """Launches that are alike are computed once: .of by launch; .us, .program by entrant; .table of each program."""
 
-    def __init__(self, paths, calibrate):
-        rows = [dict(r, table=i) for i, path in enumerate(paths) for r in csv.DictReader(x for x in open(path) if not x.startswith("#"))]
+    def __init__(self, tables, calibrate):
+        rows = [dict(r, table=i) for i, (_, lines) in enumerate(tables) for r in csv.DictReader(x for x in lines if not x.startswith("#"))]
         names = [k for k in rows[0] if k not in ("program", "graph", "number", "launch", "us", "how", "table")]
         distinct = {}
         self.of = np.array([distinct.setdefault(tuple(r[k] for k in names), len(distinct)) for r in rows])
@@ -124,9 +176,9 @@ def spearman(a, b):
     return 0.0 if a.std() == 0 or b.std() == 0 else float(np.corrcoef(a, b)[0, 1])
 
 
-def judge(d, modelled, each, paths):
-    for i, path in enumerate(paths):
-        print(os.path.basename(path))
+def judge(d, modelled, each, data):
+    for i, (name, _) in enumerate(data):
+        print(name)
         judge_table(d, modelled, each, np.where(d.table == i)[0])
 
 
@@ -222,10 +274,12 @@ def cross(d, rates, fitted, folds, rounds):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--data", default=DATA, nargs="+", metavar="TABLE")
+    p.add_argument("--data", default=[DATA], nargs="+", metavar="TABLE")
     p.add_argument("--rates", default=RATES)
     p.add_argument("--fit", action="store_true")
     p.add_argument("--merge", nargs="+", metavar="TABLE")
+    p.add_argument("--pack", nargs="+", metavar="TABLE")
+    p.add_argument("--unpack", metavar="DIR")
     p.add_argument("--cross", type=int, default=0, metavar="N")
     p.add_argument("--calibrate", default=os.path.join(HERE, "..", "build", "calibrate"))
     p.add_argument("--rounds", type=int, default=40)
@@ -235,17 +289,21 @@ def main():
             p.error("--merge needs --data TABLE, the one to write")
         merge(a.merge, a.data[0])
         return
-    d = Data(a.data, a.calibrate)
+    if a.pack or a.unpack:
+        pack(a.pack) if a.pack else unpack(a.unpack)
+        return
+    data = [t for path in a.data for t in tables(path)]
+    d = Data(data, a.calibrate)
     head, rates = read_rates(a.rates)
-    fitted = np.array([not x.endswith("_unseen.csv") for x in a.data])[d.table][d.program]
+    fitted = np.array([name != "unseen" for name, _ in data])[d.table][d.program]
     if a.cross:
-        judge(d, cross(d, rates, fitted, a.cross, a.rounds), False, a.data)
+        judge(d, cross(d, rates, fitted, a.cross, a.rounds), False, data)
         return
     if a.fit:
-        judge(d, d.totals(rates), False, a.data)
+        judge(d, d.totals(rates), False, data)
         rates = Fit(d, rates, fitted).run(a.rounds)
         write_rates(a.rates, head, rates)
-    judge(d, d.totals(rates), True, a.data)
+    judge(d, d.totals(rates), True, data)
 
 
 if __name__ == "__main__":

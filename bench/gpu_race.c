@@ -7,12 +7,13 @@
 //
 // Behind -- another race begins, with the options given so far. --target (sm_90a) is that of the graphs behind it, one that this GPU runs. Each graph, and the program itself with every operator
 // a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
-// at a time. --tune climbs from the fastest for so many seconds more, to other settings and sizes (src/core/climb.h); what it
+// at a time. --tune climbs from the fastest for so many seconds more, to other settings and sizes (src/drive/climb.h); what it
 // finds is held against float64, and not proven. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
 // the fastest one's tile programs and CUDA C++, --out what `mica optimize --out` does but for the report, --csv adds a line a race to a file, --samples a line a program and launch
 // (bench/samples.h). Exit status 1: in some race none is right.
-#include "core/against.h"
-#include "core/climb.h"
+#include "sim/against.h"
+#include "drive/climb.h"
+#include "export/export.h"
 #include "plan/plan.h"
 #include "samples.h"
 #include "target/target.h"

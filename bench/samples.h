@@ -14,7 +14,7 @@
 #ifndef MICA_BENCH_SAMPLES_H
 #define MICA_BENCH_SAMPLES_H
 
-#include "core/climb.h"
+#include "drive/climb.h"
 
 #include <stdio.h>
 

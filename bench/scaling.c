@@ -2,7 +2,8 @@
 // them by the rule of src/search/units.c. What is not in a unit is done by every process by itself and does not shrink.
 //
 //   cmake --build build --target scaling && build/scaling examples/qknorm_qk.mica
-#include "core/core.h"
+#include "drive/drive.h"
+#include "front/front.h"
 
 #include <stdlib.h>
 #include <time.h>

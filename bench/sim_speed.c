@@ -4,7 +4,7 @@
 //
 // An element operation is one element moved or computed, or one multiply-add (docs/sim.md). Seconds are of the processor, so other
 // work on the machine counts little. Exit status 1: the interpreter found a mistake; 2: a kernel that is not well-formed.
-#include "core/tile_host.h"
+#include "sim/tile_host.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,11 +8,11 @@
 // For each file: the kernel is lowered for the device, printed as CUDA C++ and compiled; it runs on random inputs, and so
 // does the interpreter; outputs are compared bit by bit and by the relative norm of their difference. With --time it is
 // timed (src/cuda/time.c); --csv adds a line to a file. --no-check leaves the interpreter out, for sizes that take it too long.
-// With --against, outputs are held against a tensor program in float64 too (core/against.h). Exit status 1: a kernel gave
+// With --against, outputs are held against a tensor program in float64 too (sim/against.h). Exit status 1: a kernel gave
 // other numbers than the interpreter (relative norm above 1e-3) or than the program, or the interpreter found an error in
 // it, and then it is not timed; 2: a kernel or a program is not well-formed; 3: there is no GPU, or a file is missing.
-#include "core/against.h"
-#include "core/tile_host.h"
+#include "sim/against.h"
+#include "sim/tile_host.h"
 #include "cuda/cuda.h"
 #include "sim/sim.h"
 
@@ -84,7 +84,7 @@ static int compare(struct job *j)
     const struct tile_buffer *b = &j->k->buffers[i];
     if (b->mem != MEM_GL || !b->written) continue;
     int64_t n = (int64_t)j->host.bytes[i] / tile_types[b->type].bytes;
-    struct cuda_difference d = cuda_compare(b->type, j->gpu[i], j->host.data[i], n);
+    struct sim_difference d = sim_compare(b->type, j->gpu[i], j->host.data[i], n);
     j->row->elements += n, j->row->other += d.other;
     bool fine = d.relative <= TOLERANCE; // not a number is not fine, nor is infinite
     j->row->from_sim = fine ? fmax(j->row->from_sim, d.relative) : d.relative;

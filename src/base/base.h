@@ -4,6 +4,7 @@
 //   arena.c   bump allocation with mark and reset; a returned pointer lives in its arena argument
 //   memory.c  what arenas and texts are made of, and the way out where there is no memory (memory.h)
 //   doc.c     JSON documents that are not lost on that way (doc.h)
+//   json_text.c  JSON documents as text, numbers in their shortest form
 //   err.c     one error: status, place, message, hint (rows in err.def)
 //   str.c     growable text, used by every printer
 //   rational.c  the exact number that a constant stands for (rational.h)
@@ -103,6 +104,12 @@ enum { ERR_TEXT = 6000 };                                        // bytes of the
 void err_text(char *out, size_t n, const struct err *e);         // "file:line:col: error: ...", hint on a line of its own
 void err_print(FILE *f, const struct err *e);
 static const struct loc NOWHERE = {0};
+// Returns the status of a call that did not succeed.
+#define TRY(x)                                 \
+  do {                                         \
+    int try_status_ = (x);                     \
+    if (try_status_ != OK) return try_status_; \
+  } while (0)
 
 // ---- str.c: growable text ------------------------------------------------------------------------
 

@@ -20,6 +20,10 @@ int doc_update(json_t *o, json_t *with);
 char *doc_dumps(const json_t *v, size_t flags); // to be freed by mem_free
 void doc_done(json_t *v);                       // json_decref of what was made last, and is of no more use
 
+// ---- json_text.c ----
+struct str;
+void json_text(const json_t *v, struct str *out); // indented, ends in a line feed
+
 #define json_object() doc_held(json_object())
 #define json_array() doc_held(json_array())
 #define json_integer(x) doc_held(json_integer(x))

@@ -11,12 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRY(x)                                 \
-  do {                                         \
-    int try_status_ = (x);                     \
-    if (try_status_ != OK) return try_status_; \
-  } while (0)
-
 enum { MOST_LINKS = 40, PLACE = O_PATH | O_NOFOLLOW | O_CLOEXEC };
 
 struct walk {

@@ -19,7 +19,10 @@
 #ifndef MICA_CLI_H
 #define MICA_CLI_H
 
-#include "core/core.h"
+#include "drive/drive.h"
+#include "export/export.h"
+#include "front/front.h"
+#include "report/report.h"
 
 enum {
 #define OPT(id, ...) OPT_##id,

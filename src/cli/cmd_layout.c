@@ -1,6 +1,6 @@
 // mica layout: layouts and the operations on them, with the table of offsets.
 #include "cli/cli.h"
-#include "core/layout.h"
+#include "api/api_layout.h"
 #include "front/parse.h"
 
 #include <errno.h>

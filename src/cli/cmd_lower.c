@@ -1,8 +1,8 @@
 // mica lower: the kernels of a kernel graph for a GPU, in the tile language. Operators that are no block graphs yet become one
 // kernel each; exponentials are stabilized first, as they are where candidates are built.
 #include "cli/cli.h"
-#include "core/device_host.h"
-#include "core/export.h"
+#include "sim/device_host.h"
+#include "export/export.h"
 #include "cuda/cuda.h"
 #include "plan/plan.h"
 

@@ -1,7 +1,7 @@
 // mica optimize: the public API with a progress line.
 #include "base/visible.h"
 #include "cli/cli.h"
-#include "core/folder.h"
+#include "export/folder.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // mica lower --check: the kernels in the interpreter, each result against the graph in float64 (or, with --against, the last ones
 // against a program). Exit status 1: a kernel has a mistake, or computes something else.
 #include "cli/cli.h"
-#include "core/against.h"
-#include "core/device_proof.h"
+#include "sim/against.h"
+#include "sim/device_proof.h"
 
 #include <string.h>
 

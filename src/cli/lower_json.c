@@ -1,7 +1,6 @@
 // mica lower --json: the whole plan of a program for a GPU, every pass of every kernel.
 #include "cli/cli.h"
 #include "base/doc.h"
-#include "core/core.h"
 #include "plan/layout.h"
 #include "plan/passes.h"
 

@@ -3,8 +3,8 @@
 // memory. Everything is read before the GPU is asked for, so that what is wrong with the words is said on any machine.
 // Exit status 1: results are not the program's.
 #include "cli/cli.h"
-#include "core/against.h"
-#include "core/tile_host.h"
+#include "sim/against.h"
+#include "sim/tile_host.h"
 #include "cuda/cuda.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 // The CPU of `mica tile run --cpu`: the kernel as C, compiled and run on copies of the same inputs; its outputs are
 // compared with the interpreter's.
 #include "cli/cli.h"
-#include "core/tile_cpu.h"
-#include "core/tile_host.h"
+#include "sim/tile_cpu.h"
+#include "sim/tile_host.h"
 #include "cuda/cuda.h"
 
 #include <time.h>
@@ -37,7 +37,7 @@ int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const
     const struct tile_buffer *b = &h->k->buffers[i];
     if (!h->data[i] || !b->written) continue;
     int64_t elements = (int64_t)h->bytes[i] / tile_types[b->type].bytes;
-    struct cuda_difference x = cuda_compare(b->type, host[i], h->data[i], elements);
+    struct sim_difference x = sim_compare(b->type, host[i], h->data[i], elements);
     if (!x.other) x.relative = 0;   // of not-a-numbers too
     bool fine = x.relative <= 1e-3; // not a number is not fine
     if (!fine) status = NO;

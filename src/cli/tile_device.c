@@ -1,7 +1,7 @@
 // The GPU of `mica tile run --gpu`: the kernel is compiled by NVRTC, run on copies of the same inputs, and its outputs are
 // compared with the interpreter's.
 #include "cli/cli.h"
-#include "core/tile_host.h"
+#include "sim/tile_host.h"
 #include "cuda/cuda.h"
 
 int tile_device_open(struct cli *c, struct tile_device *d)
@@ -41,7 +41,7 @@ int tile_device_compare(struct cli *c, const struct tile_device *d, const struct
     const struct tile_buffer *b = &h->k->buffers[i];
     if (!h->data[i] || !b->written) continue;
     int64_t elements = (int64_t)h->bytes[i] / tile_types[b->type].bytes;
-    struct cuda_difference x = cuda_compare(b->type, d->host[i], h->data[i], elements);
+    struct sim_difference x = sim_compare(b->type, d->host[i], h->data[i], elements);
     bool fine = x.relative <= 1e-3; // not a number is not fine
     if (!fine) status = NO;
     if (fine && !output_wants_text(c)) continue;

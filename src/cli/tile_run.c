@@ -3,8 +3,8 @@
 // with --cpu whether the same kernel printed as C does. Exit status 1: the interpreter found a mistake, or the results are not
 // the program's, the GPU's, or those of C.
 #include "cli/cli.h"
-#include "core/against.h"
-#include "core/tile_host.h"
+#include "sim/against.h"
+#include "sim/tile_host.h"
 #include "cuda/cuda.h"
 #include "sim/number.h"
 

@@ -18,7 +18,7 @@
 //   driver.c     the driver's functions; devices, memory, events
 //   launch.c     modules, launches, graphs, tensor maps
 //   bind.c       a tile kernel with sizes and buffers -> a launch
-//   exec.c       run once; results compared
+//   exec.c       run once
 //   time.c       run often; what a launch takes
 //   blas.c       products of matrices in the terms of the vendor's library; what it does at their end (epilogue.def)
 //   cublaslt.c   done by that library
@@ -177,12 +177,6 @@ void cuda_release(struct gpu *g, const struct tile_kernel *k, const gpu_address 
 // written, back.
 int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const struct cuda_ready *r,
               const int64_t *sizes, void *const *host, const size_t *bytes, struct err *e);
-struct cuda_difference {
-  int64_t other, first; // elements that differ in their bits, the first of them or -1
-  double a, b;          // its values
-  double relative;      // norm of a - b over that of b
-};
-struct cuda_difference cuda_compare(enum tile_type t, const void *a, const void *b, int64_t n);
 
 // ---- time.c
 // --------------------------------------------------------------------------------------------------------------

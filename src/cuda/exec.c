@@ -1,9 +1,5 @@
-// A kernel run once on a device with memory of the host, and two results held against each other.
+// A kernel run once on a device with memory of the host.
 #include "cuda/cuda.h"
-#include "sim/number.h"
-
-#include <math.h>
-#include <string.h>
 
 int cuda_upload(struct gpu *g, const struct tile_kernel *k, void *const *host, const size_t *bytes, gpu_address *a, struct err *e)
 {
@@ -32,24 +28,4 @@ int cuda_once(struct gpu *g, struct arena *mem, const struct tile_program *p, co
     if (k->buffers[i].mem == MEM_GL && k->buffers[i].written) status = gpu_read(g, host[i], a[i], bytes[i], e);
   cuda_release(g, k, a);
   return status;
-}
-
-struct cuda_difference cuda_compare(enum tile_type t, const void *a, const void *b, int64_t n)
-{
-  size_t bytes = (size_t)tile_types[t].bytes;
-  struct cuda_difference d = {.first = -1};
-  double difference = 0, norm = 0;
-  for (int64_t i = 0; i < n; i++) {
-    const char *pa = (const char *)a + (size_t)i * bytes, *pb = (const char *)b + (size_t)i * bytes;
-    if (!memcmp(pa, pb, bytes)) {
-      double same = num_one(t, pb);
-      norm += isinf(same) ? 0 : same * same; // equal infinities are equal; what is not a number stays none
-      continue;
-    }
-    double x = num_one(t, pa), y = num_one(t, pb);
-    if (d.other++ == 0) d.first = i, d.a = x, d.b = y;
-    difference += (x - y) * (x - y), norm += y * y;
-  }
-  d.relative = norm == 0 ? sqrt(difference) : sqrt(difference / norm);
-  return d;
 }

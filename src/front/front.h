@@ -16,6 +16,7 @@
 //   block.c    block and thread statements
 //   parse.c    the program: header, parameters, statements
 //   load.c     files, told apart by content
+//   source.c   programs from files and text, with their parameters as text
 //   mirage.c   muGraphs that the public Mirage project saved
 #ifndef MICA_FRONT_H
 #define MICA_FRONT_H
@@ -36,6 +37,12 @@ int front_parse(struct arena *mem, const char *text, size_t n, const char *file,
                 struct err *e);
 // Reads a file: JSON when it starts with '{', this language otherwise.
 int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out, struct err *e);
+
+// ---- source.c ----
+int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e); // of "name=value"
+int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
+int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set, struct graph **out, struct err *e);
+
 // A call that is not in a text: op(tensors..., attributes), where `attributes` is text as in a call, or NULL. What it adds to g has no
 // place. After an error g is as before. Any bytes are safe.
 struct front_call {

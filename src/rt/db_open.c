@@ -9,12 +9,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define TRY(x)                                 \
-  do {                                         \
-    int try_status_ = (x);                     \
-    if (try_status_ != OK) return try_status_; \
-  } while (0)
-
 enum { PATIENCE_MS = 5000, TRIES = 20, PAUSE_US = 50000 };
 enum { APPLICATION = 0x6d696361, LAYOUT = 3, UNSIGNED = 2, MOST_WORDS = 1000 }; // "mica"; the layouts up to UNSIGNED had neither that nor checksums
 

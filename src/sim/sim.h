@@ -22,6 +22,14 @@
 //   mma.c     ldmatrix, mma                      wgmma.c   warpgroup products
 //   tma.c     bulk copies of tensors             report.c  errors as text
 //   pool.c    registers that warpgroups hand on
+//
+// Kernels on this machine, held against what they should compute
+//   tile_host.c    a tile kernel with sizes and buffers, for the interpreter (tile_host.h); tile_words.c: of the command line
+//   tile_cpu.c     the same printed as C, compiled and run (tile_cpu.h)
+//   compare.c      two results of a kernel
+//   against.c      a kernel's results against a program in float64 (against.h)
+//   device_host.c  a device program, launch by launch (device_host.h)
+//   device_proof.c each of its kernels in the interpreter, with few blocks (device_proof.h)
 #ifndef MICA_SIM_H
 #define MICA_SIM_H
 
@@ -94,5 +102,13 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
 int sim_elements(const struct tile_program *p, const struct tile_kernel *k, const int64_t *params, int buf, int64_t *out, struct err *e);
 void sim_print_errors(const struct sim_report *r, struct str *out);
 void sim_print_counts(const struct sim_report *r, struct str *out);
+
+// ---- compare.c ----
+struct sim_difference {
+  int64_t other, first; // elements that differ in their bits, the first of them or -1
+  double a, b;          // its values
+  double relative;      // norm of a - b over that of b
+};
+struct sim_difference sim_compare(enum tile_type t, const void *a, const void *b, int64_t n);
 
 #endif

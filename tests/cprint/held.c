@@ -1,7 +1,7 @@
 #include "held.h"
 
-#include "core/core.h"
-#include "core/tile_cpu.h"
+#include "drive/drive.h"
+#include "sim/tile_cpu.h"
 #include "cprint/cprint.h"
 #include "cuda/cuda.h"
 
@@ -28,7 +28,7 @@ static void compare(struct held *h)
   for (int i = 0; i < k->nbuffers; i++) {
     if (!h->host.data[i] || !k->buffers[i].written) continue;
     int64_t n = (int64_t)h->host.bytes[i] / tile_types[k->buffers[i].type].bytes;
-    struct cuda_difference d = cuda_compare(k->buffers[i].type, h->data[i], h->host.data[i], n);
+    struct sim_difference d = sim_compare(k->buffers[i].type, h->data[i], h->host.data[i], n);
     h->compared += n, h->other += d.other;
     if (!d.other) continue;
     print_error("%%%s: %lld of %lld elements differ, the first is %lld: %.9g in C, %.9g here\n", k->buffers[i].name, (long long)d.other, (long long)n,

@@ -2,7 +2,7 @@
 #ifndef TESTS_CPRINT_HELD_H
 #define TESTS_CPRINT_HELD_H
 
-#include "core/tile_host.h"
+#include "sim/tile_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 #include "proof.h"
 
-#include "core/against.h"
-#include "core/core.h"
-#include "core/tile_host.h"
+#include "sim/against.h"
+#include "drive/drive.h"
+#include "sim/tile_host.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

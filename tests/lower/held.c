@@ -1,7 +1,7 @@
 #include "held.h"
 
 #include "../graphs.h"
-#include "core/tile_host.h"
+#include "sim/tile_host.h"
 #include "eval/eval.h"
 #include "lower/lower.h"
 #include "plan/plan.h"

@@ -2,7 +2,7 @@
 // that the result is what the graph says in float64. The products are done by this machine, as their strides and their row of
 // epilogue.def say.
 #include "given.h"
-#include "core/device_proof.h"
+#include "sim/device_proof.h"
 #include "gpu/gpu.h"
 
 #include <setjmp.h>

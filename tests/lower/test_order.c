@@ -2,7 +2,7 @@
 // chosen where one order is better.
 // test: timeout 120
 #include "given.h"
-#include "core/device_proof.h"
+#include "sim/device_proof.h"
 #include "plan/layout.h"
 
 #include <string.h>

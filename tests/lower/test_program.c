@@ -1,7 +1,7 @@
 // Whole kernel graphs as device programs: library operators become block graphs that compute the same, and the program, run in
 // this machine's memory, leaves after every launch what the graph says in float64.
 #include "given.h"
-#include "core/device_proof.h"
+#include "sim/device_proof.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // The scheme rows: block graphs without products become tile kernels that the interpreter finds nothing against, and that
 // compute what float64 computes, for the settings that the model likes best and for many others.
 #include "../graphs.h"
-#include "core/tile_host.h"
+#include "sim/tile_host.h"
 #include "eval/eval.h"
 #include "lower/rows.h"
 #include "plan/plan.h"

@@ -1,7 +1,7 @@
 // Kernels of few rows: every setting of the scheme, run in the interpreter without a complaint, and equal to the block graph
 // in float64.
 #include "../graphs.h"
-#include "core/tile_host.h"
+#include "sim/tile_host.h"
 #include "eval/eval.h"
 #include "lower/lower.h"
 #include "sim/number.h"

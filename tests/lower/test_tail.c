@@ -1,7 +1,7 @@
 // Kernels with the kernel that finishes them in one launch: by clusters, and by the last block to come. Each pair is lowered in
 // all ways, run in the interpreter, and held against float64; one launch does it, and counters are left at zero.
 #include "../graphs.h"
-#include "core/device_host.h"
+#include "sim/device_host.h"
 #include "cuda/cuda.h"
 #include "lower/lower.h"
 #include "plan/plan.h"

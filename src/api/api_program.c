@@ -1,0 +1,47 @@
+// include/mica.h: programs looked at.
+#include "api/api.h"
+
+#include <string.h>
+
+_Static_assert((int)MICA_F16 == F16 && (int)MICA_BF16 == BF16 && (int)MICA_F32 == F32 && DTYPES == 3, "dtypes of the interface");
+_Static_assert((int)MICA_MAX_DIMS == MAX_DIMS && (int)MICA_MAX_GRID == MAX_GRID && (int)MICA_MAX_LOOPS == MAX_LOOPS, "limits of the interface");
+_Static_assert((int)MICA_REPLICA == REPLICA, "maps of the interface");
+
+struct mica_tensor tensor_tell(const struct tensor *t)
+{
+  struct mica_tensor x = {.name = t->name ? t->name : "", .dtype = (enum mica_dtype)t->dtype, .ndim = t->shape.n};
+  for (int i = 0; i < t->shape.n; i++) x.shape[i] = t->shape.d[i];
+  return x;
+}
+
+// Tensor number i of those that are given to (made by) nodes of this kind.
+static struct mica_tensor find(const struct graph *g, enum op op, int i)
+{
+  for (int k = 0; k < g->nnodes && i >= 0; k++) {
+    const struct node *n = &g->nodes[k];
+    if (n->op == op && !i--) return tensor_tell(&g->tensors[op == OP_INPUT ? n->out : n->in[0]]);
+  }
+  return (struct mica_tensor){.name = ""};
+}
+
+const char *mica_program_name(const struct mica_program *p) { return p->g->name ? p->g->name : "program"; }
+int mica_program_inputs(const struct mica_program *p) { return graph_inputs(p->g, NULL); }
+int mica_program_outputs(const struct mica_program *p) { return graph_outputs(p->g, NULL); }
+struct mica_tensor mica_program_input(const struct mica_program *p, int i) { return find(p->g, OP_INPUT, i); }
+struct mica_tensor mica_program_output(const struct mica_program *p, int i) { return find(p->g, OP_OUTPUT, i); }
+
+static int print(struct mica_context *m, const struct mica_program *p, const char **text)
+{
+  struct str s = {0};
+  graph_print(p->g, &s);
+  *text = arena_strdup(&m->mem, str_text(&s));
+  str_free(&s);
+  return OK;
+}
+
+int mica_program_text(struct mica_context *m, const struct mica_program *p, const char **text)
+{
+  int status;
+  CALL(m, status, print(m, p, text));
+  return status;
+}

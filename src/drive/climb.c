@@ -1,0 +1,296 @@
+// The climb. Entrants wait with what is expected of them; a batch are those of which most is expected. While one batch is
+// compiled the one before is on the GPU: checked, then timed by fewer and fewer. What is faster by more than the noise
+// than the centre of its line is the next centre. The fastest few of all are timed exactly in the end.
+#include "drive/climb.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FINALISTS = 8, SURVIVORS = 6, KEPT = 24 };
+static const double GAIN = 0.985;                // of the centre's time, at most, is a step
+static const double NEAR = 1.35;                 // a line is begun where the fastest of a candidate takes at most this many times the best
+static const double FAR = 2;                     // who is expected to take more than this many times the best is not tried
+static const double FINAL = 1;                   // seconds
+static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best
+
+struct batch {
+  int n, who[BATCH];
+  struct gpu_batch *b;
+};
+
+static void on_progress(void *arg, const char *stage, int done, int all)
+{
+  const struct entrants *f = arg;
+  int best = entrants_fastest(f, -1, false);
+  double part = f->nlines ? 1 - (f->until - now_seconds()) / f->j->opts->tune : all ? (double)done / all : 0;
+  job_progress(f->j, f->nlines ? "tune" : stage, f->part, fmin(fmax(part, 0), 1), &f->c->stats, best < 0 ? 0 : 1e6 * f->x[best].seconds);
+}
+
+// What hangs costs as long as it is waited for.
+static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
+{
+  const struct job *j = f->j;
+  int best = entrants_fastest(f, -1, true);
+  double limit = f->nlines && best >= 0 ? fmax(PATIENCE, LONGER * f->x[best].seconds) : 0;
+  return (struct gpu_race_opts){.limit = limit,
+                                .seed = j->opts->seed,
+                                .db = j->db,
+                                .fresh = j->opts->fresh,
+                                .stop = job_stop(j, STOP_WORK),
+                                .progress = on_progress,
+                                .progress_arg = f,
+                                .forge = j->forge,
+                                .compile_until = isfinite(f->compile_until) ? f->compile_until : 0,
+                                .quick = quick,
+                                .finalists = quick ? SURVIVORS : FINALISTS,
+                                .seconds = FINAL};
+}
+
+// ---- batches ----
+
+static double best_seconds(const struct entrants *f)
+{
+  int i = entrants_fastest(f, -1, false);
+  return i < 0 ? INFINITY : f->x[i].seconds;
+}
+
+// The most promising that waits, in the order of entering where as much is expected.
+static int next(const struct entrants *f, double limit, const int *taken, int n)
+{
+  int best = -1;
+  for (int i = 0; i < f->n; i++) {
+    const struct entrant *x = &f->x[i];
+    bool open = x->state == WAITING && x->expect <= limit && !f->c->cand[x->cand].dropped;
+    for (int k = 0; k < n && open; k++) open = taken[k] != i;
+    if (open && (best < 0 || x->expect < f->x[best].expect)) best = i;
+  }
+  return best;
+}
+
+static int fill(struct entrants *f, struct batch *b, struct err *e)
+{
+  double limit = f->nlines ? FAR * best_seconds(f) : INFINITY;
+  const struct device_program *d[BATCH];
+  *b = (struct batch){0};
+  while (b->n < f->most && now_seconds() < f->until && !job_stopping(f->j)) {
+    int from = b->n;
+    for (int i; b->n < f->most && (i = next(f, limit, b->who, b->n)) >= 0;) b->who[b->n++] = i;
+    if (b->n == from) break;
+    b->n = from + entrants_make(f, b->n - from, b->who + from);
+  }
+  for (int i = 0; i < b->n; i++) d[i] = f->x[b->who[i]].program;
+  struct gpu_race_opts o = opts_of(f, true);
+  return b->n ? gpu_batch_start(f->session, &o, b->n, d, &b->b, e) : OK;
+}
+
+// Their programs are given back but for the fastest, which may have to run once more.
+static void give_back_slow(struct entrants *f, const struct batch *b)
+{
+  for (int i = 0; i < b->n; i++) {
+    int faster = 0;
+    for (int k = 0; k < f->n; k++) faster += f->x[k].state == TIMED && f->x[k].seconds < f->x[b->who[i]].seconds;
+    if (faster >= KEPT) entrants_give_back(f, b->who[i]);
+  }
+}
+
+// Other sizes need not compute the same: where one way to make them is wrong and none was right, no other is tried.
+static void leave_wrong(struct entrants *f, const struct entrant *x)
+{
+  struct candidate *c = &f->c->cand[x->cand];
+  if (c->tuned && !c->dropped && x->result && x->result->verdict == GPU_WRONG && entrants_fastest(f, x->cand, true) < 0)
+    c->dropped = arena_printf(f->j->mem, "wrong: %s", x->result->err.text);
+}
+
+static enum entrant_state state_of(const struct gpu_result *r, bool cut)
+{
+  if (r->err.id == ERR_STOPPED) return cut ? WAITING : LEFT;
+  if (r->verdict != GPU_FINE) return OUT;
+  return r->cold.replays || !cut ? TIMED : WAITING;
+}
+
+// cut: the race was stopped, and its figures are those until then.
+static void take(struct entrants *f, const struct batch *b, const struct gpu_race *out, bool cut)
+{
+  for (int i = 0; i < b->n; i++) {
+    struct entrant *x = &f->x[b->who[i]];
+    struct gpu_result *r = &out->result[i];
+    x->state = state_of(r, cut);
+    if (x->state == WAITING) continue;
+    x->result = r;
+    x->seconds = x->state == TIMED && r->cold.replays ? r->cold.median : INFINITY;
+    x->rough = r->rough;
+    if (x->state != TIMED) entrants_give_back(f, b->who[i]);
+  }
+  for (int i = 0; i < b->n; i++) leave_wrong(f, &f->x[b->who[i]]);
+  f->batches++, f->compiling += out->compile.seconds;
+  if (*out->warning) f->j->warning = arena_strdup(f->j->mem, out->warning);
+  give_back_slow(f, b);
+}
+
+// ---- lines ----
+
+static bool same_operators(const struct graph *a, const struct graph *b)
+{
+  bool same = a->nnodes == b->nnodes;
+  for (int i = 0; i < a->nnodes && same; i++) {
+    const struct node *x = &a->nodes[i], *y = &b->nodes[i];
+    same = x->op == y->op && (x->op != OP_BLOCK || same_operators(x->sub, y->sub));
+  }
+  return same;
+}
+
+// Other sizes are near, and need no line of their own.
+static bool is_start(const struct entrants *f, int cand)
+{
+  for (int i = 0; i < f->nlines; i++)
+    if (same_operators(f->c->cand[f->x[f->line[i].centre].cand].found, f->c->cand[cand].found)) return true;
+  return false;
+}
+
+// The fastest of the fastest candidates with different operators.
+static void begin_lines(struct entrants *f)
+{
+  while (f->nlines < MOST_LINES) {
+    int best = -1;
+    for (int k = 0; k < f->c->ncand; k++) {
+      int x = is_start(f, k) || f->c->cand[k].dropped ? -1 : entrants_fastest(f, k, true);
+      if (x >= 0 && (best < 0 || f->x[x].seconds < f->x[best].seconds)) best = x;
+    }
+    if (best < 0 || (f->nlines && f->x[best].seconds > NEAR * f->x[f->line[0].centre].seconds)) break;
+    f->x[best].line = f->nlines;
+    f->line[f->nlines++].centre = best;
+    climb_begins(f, f->nlines - 1);
+  }
+  for (int i = 0; i < f->nlines; i++) climb_near(f, f->line[i].centre);
+}
+
+static bool differs_at(const struct entrant *x, const struct entrant *centre, int unit)
+{
+  for (int u = 0; u < x->plan->p.nunits; u++) {
+    bool same = choice_same(&x->pick[u], &centre->pick[u]);
+    if (same != (u != unit)) return false;
+  }
+  return true;
+}
+
+// The fastest way of each kernel alone, together.
+static void together(struct entrants *f, int line)
+{
+  const struct entrant *c = &f->x[f->line[line].centre];
+  int units = c->plan->p.nunits, better = 0;
+  struct choice *pick = arena_copy(f->j->mem, c->pick, sizeof *pick * (size_t)(units + 1));
+  for (int u = 0; u < units; u++) {
+    double least = c->seconds;
+    for (int i = 0; i < f->n; i++) {
+      const struct entrant *x = &f->x[i];
+      if (x->plan != c->plan || x->state != TIMED || x->seconds >= least || !differs_at(x, c, u)) continue;
+      pick[u] = x->pick[u], better += least == c->seconds, least = x->seconds;
+    }
+  }
+  if (better > 1) entrants_enter(f, line, c->plan, pick, f->line[line].centre, GAIN * GAIN);
+}
+
+static void advance(struct entrants *f)
+{
+  for (int k = 0; k < f->nlines; k++) {
+    int at = f->line[k].centre, to = at;
+    if (f->x[at].plan->p.nunits > 1) together(f, k);
+    for (int i = 0; i < f->n; i++) {
+      const struct entrant *x = &f->x[i];
+      if (x->line == k && x->state == TIMED && !x->rough && !x->centre && x->seconds < GAIN * f->x[at].seconds && x->seconds < f->x[to].seconds)
+        to = i;
+    }
+    if (to != at) climb_steps(f, k, to), f->line[k].centre = to, climb_near(f, to);
+  }
+  climb_expect(f);
+}
+
+// ---- all of it ----
+
+static void drop(struct entrants *f, struct batch *b)
+{
+  gpu_batch_drop(b->b);
+  for (int i = 0; i < b->n; i++)
+    if (f->x[b->who[i]].state == RACING) f->x[b->who[i]].state = WAITING;
+  *b = (struct batch){0};
+}
+
+static bool was_stopped(struct err *e)
+{
+  bool stopped = e->id == ERR_STOPPED;
+  if (stopped) *e = (struct err){0};
+  return stopped;
+}
+
+// One batch is compiled while the one before is timed; none is begun while another is compiled, which would slow down both.
+static int race_all(struct entrants *f, struct err *e)
+{
+  struct batch now, then = {0};
+  int status = fill(f, &now, e);
+  while (status == OK && now.n) {
+    struct gpu_race *out = NEW(f->j->mem, struct gpu_race);
+    double start = now_seconds();
+    gpu_batch_wait(now.b);
+    f->waiting += now_seconds() - start;
+    status = fill(f, &then, e);
+    if (status == OK) status = gpu_race_batch(f->j->mem, now.b, out, e);
+    bool cut = was_stopped(e);
+    if (status == OK || cut) take(f, &now, out, cut);
+    drop(f, &now);
+    if (cut) return drop(f, &then), OK;
+    if (status == OK && f->nlines) advance(f);
+    now = then, then = (struct batch){0};
+    if (status == OK && !now.n) status = fill(f, &now, e); // what came of the last one
+  }
+  return drop(f, &now), status;
+}
+
+int climb_starters(struct entrants *f, struct err *e) { return race_all(f, e); }
+
+int climb_run(struct entrants *f, struct err *e)
+{
+  begin_lines(f);
+  return f->nlines ? race_all(f, e) : OK;
+}
+
+static int finalists(struct entrants *f, int *who)
+{
+  int n = 0;
+  for (int best = 0; n < FINALISTS && best >= 0;) {
+    best = -1;
+    for (int i = 0; i < f->n; i++) {
+      const struct entrant *x = &f->x[i], *b = best < 0 ? NULL : &f->x[best];
+      bool open = x->state == TIMED && !x->last && isfinite(x->seconds) && !f->c->cand[x->cand].dropped;
+      for (int k = 0; k < n && open; k++) open = who[k] != i;
+      if (open && (!b || (x->rough != b->rough ? b->rough : x->seconds < b->seconds))) best = i;
+    }
+    if (best >= 0) who[n++] = best;
+  }
+  return n;
+}
+
+// Of a race that was stopped: its figures are worse than those before.
+static void leave_bad(struct entrants *f, const struct batch *b, struct gpu_race *out)
+{
+  for (int i = 0; i < b->n; i++)
+    if (state_of(&out->result[i], false) == OUT) f->x[b->who[i]].state = OUT, f->x[b->who[i]].result = &out->result[i];
+}
+
+int climb_finals(struct entrants *f, struct err *e)
+{
+  struct batch b = {0};
+  const struct device_program *d[BATCH];
+  struct gpu_race_opts o = opts_of(f, false);
+  struct gpu_race *out = NEW(f->j->mem, struct gpu_race);
+  b.n = entrants_make(f, finalists(f, b.who), b.who);
+  for (int i = 0; i < b.n; i++) d[i] = f->x[b.who[i]].program;
+  if (!b.n) return NO;
+  int status = gpu_batch_start(f->session, &o, b.n, d, &b.b, e);
+  if (status == OK) status = gpu_race_batch(f->j->mem, b.b, out, e);
+  gpu_batch_drop(b.b);
+  if (was_stopped(e)) return leave_bad(f, &b, out), OK;
+  if (status != OK) return status;
+  take(f, &b, out, false);
+  for (int i = 0; i < b.n; i++) f->x[b.who[i]].last = true, f->x[b.who[i]].rough = false;
+  return OK;
+}

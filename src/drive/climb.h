@@ -1,0 +1,117 @@
+// climb: races of a part's candidates on a GPU, from what the model likes to what was measured.
+//
+// Glossary
+//   entrant  a candidate with one way to make each of its kernels
+//   plan     a candidate's kernels and all ways to make them; launches dependent or not
+//   near     an entrant that differs from another in little: a knob, two knobs by a step, a scheme, a tail, sizes
+//   centre   an entrant whose near ones were entered
+//   line     what comes from one start: each centre is faster than the one before
+//   rough    timed by a few launches only, because others of its batch were faster
+//
+//   climb.c        batches: while one is compiled the one before is timed; new centres
+//   climb_entrants.c  entrants, plans, and how entrants become device programs
+//   climb_near.c   what is near an entrant
+//   climb_expect.c what is expected of those that wait
+//   climb_course.c what the report says of it
+#ifndef MICA_DRIVE_CLIMB_H
+#define MICA_DRIVE_CLIMB_H
+
+#include "drive/drive.h"
+#include "gpu/gpu.h"
+
+enum { MOST_VALUES = 48 };
+struct values { // of a knob, ascending
+  int n, v[MOST_VALUES];
+};
+struct known_values { // that a scheme lists for the knobs of a unit
+  int unit, scheme;
+  bool tail;
+  struct values knob[KNOBS];
+};
+struct climb_plan {
+  int cand;
+  struct lower_plan p;
+  int nknown, knowncap;
+  struct known_values *known;
+};
+enum entrant_state { WAITING, RACING, TIMED, LEFT, OUT }; // left: there was no time to compile it
+struct entrant {
+  int cand, line; // line: -1 for starters that begin none
+  int near_to;    // the entrant it was made from; -1 for starters
+  struct climb_plan *plan;
+  struct choice *pick; // by unit of the plan
+  enum entrant_state state;
+  bool centre, rough;
+  bool last;                      // in a race of the fastest, whose figures are exact
+  double model;                   // seconds by the model
+  double prior;                   // seconds by the model and by what it is near to
+  double expect;                  // seconds by all that is known: who is tried first
+  double seconds;                 // measured; INFINITY: not, or not right
+  struct arena mem;               // of the program
+  struct device_program *program; // NULL: not made, or given back
+  uint64_t hash;                  // of the program
+  struct gpu_result *result;
+};
+enum { MOST_LINES = 3, BATCH = 32, MOST_SIZED = 200 };
+struct line {
+  int centre; // the last one
+};
+struct entrants {
+  struct job *j;
+  struct contest *c;
+  int part;
+  struct gpu_session *session;
+  double until, compile_until; // by now_seconds(): no batch is begun later; what is not compiled then is left
+  int most;                    // of a batch
+  int n, cap, nplans, planscap, nlines, batches, sized;
+  struct entrant *x;
+  struct climb_plan **plan;
+  struct line line[MOST_LINES];
+  double compiling, waiting; // seconds that the compiler took, and that the GPU waited for it
+  struct arena scratch;
+};
+
+// ---- climb_entrants.c ----
+struct entrants *entrants_open(struct job *j, struct contest *c, int part, struct gpu_session *s);
+void entrants_close(struct entrants *f);
+struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent); // NULL where nothing can be made of it
+// Nothing where it is known, or where a scheme does not take its setting. near_to: an entrant, or -1. `handicap` is multiplied into
+// what is expected of it.
+void entrants_enter(struct entrants *f, int line, struct climb_plan *p, const struct choice *pick, int near_to, double handicap);
+bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, struct choice *c); // valid? Then its cost is set
+int entrants_make(struct entrants *f, int n, int *who); // device programs of entrants, in parallel; keeps those that are, returns how many
+void entrants_give_back(struct entrants *f, int i);
+int entrants_fastest(const struct entrants *f, int cand, bool rough); // of a candidate; of all that are not dropped where cand < 0. -1: none
+
+bool choice_same(const struct choice *a, const struct choice *b);
+
+// ---- climb_near.c ----
+void climb_near(struct entrants *f, int at);
+
+// ---- climb_expect.c ----
+void climb_expect(struct entrants *f);
+
+// ---- climb_course.c ----
+void climb_begins(struct entrants *f, int line);
+void climb_steps(struct entrants *f, int line, int to); // before the line's centre is another
+void climb_ends(struct entrants *f, int at);            // with the winner
+
+// ---- climb.c ----
+// After a stop, or when the time of the job is over, OK: what was measured until then stands.
+int climb_starters(struct entrants *f, struct err *e); // times all that wait
+int climb_run(struct entrants *f, struct err *e);      // from the fastest, until f->until or until nothing near is faster
+int climb_finals(struct entrants *f, struct err *e);   // the fastest that have no exact figures yet; NO where there are none
+
+// ---- race_gpu.c ----
+// All candidates of c, then the climb; what is wrong is in *e. To be closed.
+struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e);
+// The fastest that can be proven, -1: none. After a stop the figures are those that are there, and a moment is left to prove it.
+int race_gpu_prove(struct entrants *f, int *best, struct err *e);
+void race_gpu_times(struct entrants *f);                                  // of candidates, and what was wrong with them
+double race_gpu_share(const struct job *j);                               // seconds of climbing, of a part or of the whole
+void race_gpu_algorithms(struct device_program *d, const int *algorithm); // as they were measured, by launch; NULL: none were
+
+// ---- race_joined.c ----
+void joined_keep(struct entrants *f); // what was nearly as fast as the best
+
+#endif

@@ -1,0 +1,307 @@
+// drive: the pipeline. A job searches the parts of a program, completes and compiles what was found, races it, proves what leads,
+// and makes a report of it.
+//
+// Glossary
+//   program     the kernel graph that was asked for: composites allowed, no BLOCK nodes needed
+//   plain       program with composites expanded as mathematics writes them; what is searched and proved against
+//   stable      the same with the row maximum subtracted in softmax; what is run op by op, and the reference of floats
+//   part        a Lax subprogram; a program is one part or several
+//   candidate   a kernel graph for a part: found, made complete (stabilized, thread graphs), compiled, measured, proven
+//   op-by-op    the candidate that every part has: each operator one kernel. Nothing slower is ever the result
+//   report      a JSON document; the text for people is made from it, so a recalled report reads like a new one
+//
+// Files
+//   pipe.c         the straight line through all stages
+//   job.c          a job: options, the two forms of the program, target, database and its keys
+//   deadline.c     the time of a job, and how its rooms are told to end
+//   agree.c        processes that share the searches of a job
+//   candidate.c    from a found graph to a compiled one
+//   verified.c     the certificate of a candidate, and which evidence is accepted
+//   race_cpu.c     candidates against op-by-op: measure, prove, keep the fastest
+//   race_rank.c    who of them is ahead
+//   device.c       candidates as kernels for GPUs
+//   launches.c     how the kernels of one were made, as JSON and back
+//   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
+//   race_gpu.c     candidates on a GPU
+//   race_joined.c  programs put together of parts, on a GPU
+//   climb.c        and ways near the fastest of them (climb.h); climb_entrants.c, climb_near.c
+//   tune.c         other sizes around the fastest, measured
+//   own_times.c    what each kernel of the result takes, on a CPU
+//   course.c       how the time fell while either went on; climb_course.c
+//   remember.c     what the search found for a part, in the database
+//   report_json.c  the report as JSON; certificate_json
+#ifndef MICA_DRIVE_H
+#define MICA_DRIVE_H
+
+#include "base/doc.h"
+#include "lax/lax.h"
+#include "mica.h"
+#include "rt/rt.h"
+#include "search/search.h"
+#include "sim/device_proof.h"
+#include "verify/verify.h"
+
+extern const char build_fingerprint[]; // of all sources, made by the build
+
+enum { MOST_IN_A_RUN = 16 }; // candidates that are timed together
+
+struct candidate {
+  const struct graph *found; // as the search gave it; of op-by-op the part itself
+  const struct graph *g;     // complete: what is compiled
+  double cost;               // modelled seconds
+  int kernels, block_ops, structure;
+  const char *schedule;
+  struct gen_info info;
+  struct module *module; // NULL until compiled
+  struct timing timing;  // of its last run
+  double score;          // time over that of op-by-op in the same run, or by way of one that was in both runs
+  struct certificate cert;
+  double rel;                   // numeric error
+  bool overflows;               // dropped because its exponentials would
+  bool final;                   // it was in the last heat
+  bool measured, proven, tuned; // tuned: other sizes of one that was found
+  int line;                     // of the climb by sizes in which it was a step, from 1; 0: none
+  const char *dropped;          // why it is out of the race, or NULL
+  const char *note;             // of plan_stable, or ""
+  uint64_t kernels_hash;        // of what it is on a GPU
+  struct lowered *lowered;      // what it is on a GPU; NULL for other targets, and where it cannot be lowered
+  struct candidate **of;        // of a program put together: what it is made of, by part; NULL: nothing
+};
+
+struct lowered { // kernels for a GPU
+  struct lower_plan plan;
+  struct choice *pick; // by unit of the plan
+  struct device_program program;
+  struct device_proof proof;
+  int *registers, *spilled; // by launch, of the compiler; -1: not told
+  const char *compiled;     // "NVRTC 13.0", or why not
+};
+
+struct course_step {      // of a climb
+  int line;               // that it belongs to, from 1; 0: none
+  const char *change;     // what was turned; where a line begins, the way that it begins with
+  double before, seconds; // measured; before: 0 where a line begins, and at the end
+  int measured;           // ways that the race had measured until then
+  bool exact;             // the last: timed once more beside the others that were fastest
+};
+struct course {
+  int n, cap;
+  struct course_step *step;
+};
+
+struct keeper { // of what a search that is under way has finished
+  struct job *job;
+  char search[33]; // its key in the database
+  struct search_store store;
+  double start; // seconds
+  bool used;    // there may be units in the database
+  struct err failed;
+};
+
+// One part of the program.
+struct contest {
+  const struct part *part;
+  int twin;                   // an earlier part with the same graph, or -1
+  const struct graph *stable; // of the part: reference of floats
+  int block_ops;              // a limit that is lower than the search's own, so that it ends; 0: none
+  struct search_stats stats;
+  bool complete;        // of search_result
+  bool ended, searched; // the search was not stopped; it ran now and was not recalled
+  const char *why;      // of search_result
+  struct keeper keeper;
+  const struct graph *raced;  // the best of an earlier race on a GPU, or NULL
+  const char *launches;       // how its kernels were made, as JSON
+  bool overflows;             // the part has exponentials that plan_stable tames
+  bool hurried;               // of a CPU: its time was over before all was compiled and measured
+  struct disturbed disturbed; // of a CPU: a comparison of candidates that stayed disturbed
+  bool decided;               // of a GPU: best is right, and was measured where there is a GPU
+  int nfound, ncand, best;    // cand[0] is op-by-op
+  struct candidate *cand;
+  int nnear; // of a GPU: others that were nearly as fast as the best, which may be faster beside other parts
+  struct candidate *near;
+  struct course course;
+};
+
+struct job {
+  struct arena *mem;
+  const struct mica_options *opts;
+  const struct graph *program, *plain, *stable;
+  struct target target;   // with typical rates, so that candidates are ranked alike on every run
+  struct target host;     // with measured ones, for the report
+  struct gpu_limits gpu;  // of GPU targets
+  const char *unmeasured; // why candidates for a GPU are ranked by the model; "": they are measured
+  struct db *db;          // NULL without
+  const char *key;
+  const char *compiler; // its version, "": none
+  int threads;          // of kernels
+  int search_threads;
+  const struct crew *crew; // processes that share the searches, or NULL
+  unsigned off;            // pruning rules
+  struct lax_split split;
+  struct contest *contests;    // one a part
+  int *order;                  // in which parts are worked on
+  bool single;                 // the only part has the program's own signature, so its modules serve the whole
+  int part;                    // being worked on, for the progress
+  struct candidate base, best; // of the whole program
+  struct course course;        // of the whole program's race, where it had one of several parts
+  int nown;                    // kernels of the best on a CPU whose own times are known: all or none
+  struct timing *own;
+  enum evidence accept;        // the weakest evidence that a result may have
+  struct gauge *gauge;         // of what disturbs times on a CPU
+  struct certificate whole;    // of the parts put together; tests is 0 where that was not possible
+  bool stopped;                // by the user, or the time was over
+  bool cut;                    // the time has ended a search early, or the last compiling: the next run goes on
+  const char *left;            // what was not done because of that, sentences; ""
+  struct clock *clock;         // NULL: there is no end
+  struct gpu_forge *forge;     // of a GPU: what has compiled; the caller's, or NULL
+  struct gpu_worker *worker;   // of races on a GPU, or NULL
+  struct gpu_session *session; // races of the whole program on a GPU, or NULL
+  const char *reason;          // why the best is op-by-op, or NULL
+  const char *warning;         // what went wrong with the database, or NULL
+};
+
+// ---- pipe.c ----
+// The report in *report (borrowed from nothing: the caller's), also after a stop when there is something to report.
+int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report, bool *recalled, struct err *e);
+// With what has compiled, for whoever saves the report.
+int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge, json_t **report,
+                     bool *recalled, struct err *e);
+// Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched). What
+// the searches left in the database stays until pipe_search_done.
+void pipe_search_done(struct job *j);
+int pipe_search(struct job *j, struct search_result **r, struct err *e);
+const struct contest *pipe_decided(const struct job *j, int part); // where a part's candidates are: another's, if it has the same graph
+int pipe_join(struct job *j, struct candidate **of, struct candidate *out, struct err *e); // one kernel graph again; of: by part
+
+// ---- job.c ----
+struct mica_options job_defaults(void);
+int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts, struct err *e);
+// The GPU that is here, where there is one: its capacities, and whether it can run kernels for the target. After recalling, before all else.
+int job_look(struct job *j, struct err *e);
+int job_split(struct job *j, struct err *e);  // parts
+const char *job_warning(const struct job *j); // what went wrong with the database, or NULL
+void job_close(struct job *j);
+void job_left(struct job *j, const char *what); // a sentence more of what was not done
+void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s, double best_us);
+const char *job_part_key(const struct job *j, const struct graph *part);
+struct search_opts job_search_opts(struct job *j);
+struct search_opts job_part_opts(struct job *j, const struct contest *c); // with the part's own limit
+int prune_parse(const char *names, unsigned *off, struct err *e);         // "expr,canon"
+
+// ---- deadline.c ----
+enum stop { STOP_SEARCH, STOP_WORK, STOP_PROOF, STOPS };
+stop_flag job_stop(const struct job *j, enum stop which); // for a room: what ends it
+bool job_ending(const struct job *j, enum stop which);
+bool job_stopping(const struct job *j);        // nothing is begun any more
+bool job_stopped_by_user(const struct job *j); // else it is the time
+void clock_open(struct job *j);
+void clock_close(struct job *j);
+void clock_part(struct job *j, int left); // a part begins; so many are left, with it
+bool clock_part_over(const struct job *j);
+// By now_seconds(), INFINITY: there is no end. Of the first race that begins now, and if nothing came of it; of a climb; of everything. Seconds of all.
+double clock_starters(const struct job *j);
+double clock_late(const struct job *j);
+double clock_climb(const struct job *j);
+double clock_end(const struct job *j);
+double clock_most(const struct job *j);
+struct patience clock_compiler(const struct job *j); // for a compiler that may hang
+
+// ---- agree.c ----
+// After job_open of all processes of a crew, which gave `status` in this one: all take the first one's target and must have
+// the same program, limits and build. Where one failed, all do.
+int job_agree(struct job *j, const struct crew *c, int status, struct err *e);
+
+// ---- candidate.c ----
+// r: new results; kept: those of an earlier run that was stopped, or NULL.
+int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e);
+void candidates_build(struct job *j, struct contest *c, int part, int from);           // those from that index on
+void candidate_complete(struct job *j, const struct contest *in, struct candidate *c); // softmax without overflow, thread graphs
+int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
+bool candidate_known(const struct contest *c, const struct graph *g); // is there one with this graph?
+int candidate_base(struct job *j, struct contest *c, struct err *e);
+
+// ---- verified.c ----
+int job_accepts(struct job *j, struct err *e); // sets j->accept from the options
+// Is k->g equal to the part, by evidence that the job accepts? Sets k->cert; else k is dropped with the reason.
+bool job_verified(struct job *j, const struct graph *part, struct candidate *k, enum stop until);
+
+// ---- race_cpu.c ----
+int race_part(struct job *j, struct contest *c, int part, struct err *e);
+int race_whole(struct job *j, struct err *e);
+bool race_lead(struct job *j, struct contest *c, int k); // candidate k leads if it can be proven
+// Times candidates who[0..n) in turns; their scores follow from that of who[0].
+int race_run(struct job *j, struct contest *c, const int *who, int n, struct buffers *b, double seconds, struct err *e);
+// One call tells that k is far slower than `best`, or cannot run: it is dropped.
+bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b);
+
+// ---- device.c: candidates on GPUs ----
+// Kernels for the target; the choices are the model's unless `like` has made the same kernels in another way.
+int device_make(const struct job *j, const struct graph *g, const char *name, int nlike, const struct lowered *const *like, struct lowered **out,
+                struct err *e);
+// The candidate with this plan and these ways to make its kernels.
+int device_take(const struct job *j, struct candidate *c, const struct lower_plan *p, const struct choice *pick, struct err *e);
+// By NVRTC where there is one. STOPPED where there is no time.
+void device_compile(const struct job *j, struct lowered *d, struct err *e);
+void device_candidate(struct job *j, const struct contest *c, struct candidate *x); // completed and lowered, or dropped
+void devices_build(struct job *j, struct contest *c, int part, int from);           // candidates from that index on
+json_t *lowered_json(const struct job *j, const struct lowered *d);
+
+// ---- launches.c ----
+json_t *launches_json(const struct lowered *d);
+int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
+                  struct choice **pick, struct err *e);
+void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured
+
+// ---- race_device.c: candidates on GPUs, ranked by the model ----
+int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
+// Kernels of a program put together, in the ways of its parts.
+int device_joined(struct job *j, struct candidate *c, struct err *e);
+int race_device_whole(struct job *j, struct err *e);
+bool device_candidate_proven(struct job *j, const struct contest *c, struct candidate *k); // or dropped, with the reason
+
+// ---- race_gpu.c: candidates on this machine's GPU ----
+int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
+int race_gpu_whole(struct job *j, struct err *e);
+
+// ---- race_joined.c: programs put together of parts, on this machine's GPU ----
+// Of the program that contests' best come to, and of what else they may come to, the fastest becomes j->best. NO: nothing of it was proven.
+int race_joined(struct job *j, struct err *e);
+
+// ---- own_times.c ----
+void own_times(struct job *j, struct buffers *b);
+json_t *own_times_json(const struct job *j);
+
+// ---- race_rank.c ----
+int rank_finalists(const struct contest *c, int *who, int most); // those nearest the best so far, best first; how many
+int rank_fastest(const struct contest *c); // of the last heat, or one with fewer kernels that is as fast as can be told; 0: op-by-op
+
+// ---- tune.c ----
+void tune_part(struct job *j, struct contest *c, int part, struct buffers *b);
+void tune_ends(struct job *j, struct contest *c); // with the winner, after the finals
+double tune_traffic(const struct graph *sub);     // elements that the blocks of a kernel read and write
+// The axes of a block graph, axis i times and axis o divided by a number; -1: no axis. Loop axes follow grid axes.
+bool tune_axes(const struct graph *sub, int i, int o, int by, struct axes *a);
+void tune_room(struct job *j, struct contest *c, int room);             // for so many candidates more
+int tune_candidate(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
+
+// ---- course.c ----
+void course_add(struct arena *mem, struct course *c, struct course_step s);
+const char *course_sizes(struct arena *mem, const struct graph *from,
+                         const struct graph *to); // "kernel 1: x 8 to 16, i 4 to 2"; "" where all are the same
+json_t *course_json(const struct course *c);
+
+// ---- remember.c ----
+const struct search_store *keeper_open(struct keeper *k, struct job *j, const struct graph *part); // NULL without a database
+void keeper_drop(struct keeper *k); // the search has ended, and its result is kept or was shown
+int part_recall(struct job *j, struct contest *c, struct search_result *r, bool *ended, struct err *e);
+void part_remember(struct job *j, const struct contest *c);
+
+// ---- report_json.c ----
+json_t *report_make(const struct job *j);
+json_t *certificate_json(const struct certificate *c);
+json_t *graph_json(const struct graph *g);
+json_t *schedule_json(const char *schedule, const struct graph *g);
+json_t *stats_json(const struct search_stats *s);
+void stats_add(struct search_stats *sum, const struct search_stats *s); // of a search after those before
+
+#endif

@@ -1,0 +1,318 @@
+// A job: what is asked, the forms of the program, the target, and the keys under which results are remembered.
+#include "drive/drive.h"
+#include "gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct mica_options job_defaults(void)
+{
+  return (struct mica_options){.size = sizeof(struct mica_options),
+                               .target = "cpu",
+                               .max_kernel_ops = 5,
+                               .max_part_ops = 24,
+                               .max_values = 1500,
+                               .measure = 8,
+                               .tune = 20,
+                               .seconds = 1,
+                               .seed = 1,
+                               .remember = true};
+}
+
+enum { MOST_KNOWN = 1024 };
+
+struct judged { // parts whose effort is known
+  struct job *j;
+  int n;
+  uint64_t hash[MOST_KNOWN];
+  int easy[MOST_KNOWN]; // search_easy_ops
+};
+struct probes { // of parts, by several threads
+  const struct search_opts *o;
+  const struct graph *const *part;
+  int *easy;
+};
+
+void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s, double best_us)
+{
+  if (!j->opts->progress) return;
+  struct mica_progress p = {.size = sizeof p, .stage = stage, .part = part + 1, .parts = j->split.n, .best_us = best_us, .done = done};
+  if (s) {
+    p.states = s->states, p.verified = s->verified;
+    for (int i = 0; i < PRUNES; i++) p.pruned += s->pruned[i];
+  }
+  j->opts->progress(j->opts->progress_arg, &p);
+}
+
+static void on_search(void *arg, const struct search_stats *s, double best_us, double done)
+{
+  const struct job *j = arg;
+  job_progress(j, "search", j->part, done, s, best_us);
+}
+
+struct search_opts job_search_opts(struct job *j)
+{
+  const struct mica_options *o = j->opts;
+  return (struct search_opts){
+      .max_block_ops = o->max_block_ops,
+      .max_kernel_ops = o->max_kernel_ops,
+      .max_values = o->max_values,
+      .threads = j->search_threads,
+      .crew = j->crew,
+      .seed = o->seed,
+      .off = j->off,
+      .stop = job_stop(j, STOP_SEARCH),
+      .progress = on_search,
+      .progress_arg = j,
+  };
+}
+
+struct search_opts job_part_opts(struct job *j, const struct contest *c)
+{
+  struct search_opts o = job_search_opts(j);
+  if (c->block_ops) o.max_block_ops = c->block_ops;
+  return o;
+}
+
+static int no_rule(const char *name, size_t n, const char *why, struct err *e)
+{
+  struct str all = {0};
+  for (int k = 0; k < PRUNES; k++)
+    if (prune_rows[k].switchable) str_add(&all, "%s%s", all.n ? ", " : "", prune_rows[k].name);
+  err_set(e, ERR_OPTION, NOWHERE, "%s %.*s", why, (int)MIN(n, 60), name);
+  err_hint(e, "the rules that can be switched off are %s", all.p);
+  str_free(&all);
+  return (int)e->status;
+}
+
+int prune_parse(const char *names, unsigned *off, struct err *e)
+{
+  *off = 0;
+  while (names && *names) {
+    size_t n = strcspn(names, ",");
+    int i = 0;
+    while (i < PRUNES && (strlen(prune_rows[i].name) != n || memcmp(prune_rows[i].name, names, n))) i++;
+    if (i == PRUNES) return no_rule(names, n, "there is no pruning rule", e);
+    if (!prune_rows[i].switchable) return no_rule(names, n, "what it removes is no graph that could run, so nothing switches off the rule", e);
+    *off |= 1u << i;
+    names += n + (names[n] == ',');
+  }
+  return OK;
+}
+
+// What results depend on besides the graph. The text of the graph follows its hash, so that equal hashes cannot
+// mix up two programs.
+static const char *key_of(const struct job *j, const char *kind, double tune, const struct graph *g)
+{
+  const struct mica_options *o = j->opts;
+  struct str text = {0};
+  graph_print(g, &text);
+  const char *key = arena_printf(
+      j->mem,
+      "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu, accept %s\n%s",
+      kind, (unsigned long long)graph_hash(g), MICA_VERSION, build_fingerprint, j->target.name, j->target.device, j->threads, j->compiler,
+      o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune, (unsigned long long)o->seed,
+      evidence_name(j->accept), str_text(&text));
+  str_free(&text);
+  return key;
+}
+
+const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", 0, part); }
+
+// What a GPU's results depend on takes the place of the row's device.
+static void name_gpu(struct job *j)
+{
+  struct err missing = {0};
+  char identity[160];
+  if (gpu_identity(0, identity, &missing) == OK)
+    snprintf(j->target.device, sizeof j->target.device, "%.95s", identity);
+  else
+    j->unmeasured = arena_strdup(j->mem, missing.text);
+}
+
+// Starting the driver takes a moment, which what is recalled does without.
+int job_look(struct job *j, struct err *e)
+{
+  struct err missing = {0};
+  struct gpu_facts f;
+  char device[sizeof j->target.device];
+  if (j->target.kind != TARGET_GPU) return OK;
+  memcpy(device, j->target.device, sizeof device);
+  if (gpu_look(0, &f, &missing) == OK)
+    TRY(target_fit(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0}, e));
+  if (!*j->unmeasured) memcpy(j->target.device, device, sizeof device);
+  j->gpu = gpu_limits(&j->target);
+  return OK;
+}
+
+// As many as can run, and a word where they are fewer than were wanted.
+static int threads_for(struct job *j, int wanted)
+{
+  int n = pool_most(wanted);
+  if (n < wanted) j->warning = arena_printf(j->mem, "%d threads can be used here, not %d", n, wanted);
+  return n;
+}
+
+// One that was named has to be there; without the default one the work goes on.
+static int open_database(struct job *j, struct err *e)
+{
+  struct err why = {0};
+  if (!j->opts->remember) return OK;
+  TRY(db_open_or_none(j->opts->db, &j->db, &why, e));
+  if (!j->db) j->warning = arena_printf(j->mem, "no database is used: %s", why.text);
+  return OK;
+}
+
+const char *job_warning(const struct job *j) { return j->warning ? j->warning : j->db && *db_note(j->db) ? db_note(j->db) : NULL; }
+
+int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts, struct err *e)
+{
+  struct graph *plain, *stable, *cast;
+  enum dtype t;
+  *j = (struct job){.mem = mem, .opts = opts, .program = program, .left = ""};
+  j->threads = threads_for(j, opts->threads > 0 ? opts->threads : pool_cores());
+  j->search_threads = opts->search_threads > 0 ? threads_for(j, opts->search_threads) : j->threads;
+  TRY(prune_parse(opts->off, &j->off, e));
+  TRY(job_accepts(j, e));
+  if (opts->dtype) {
+    if (!dtype_parse(opts->dtype, &t)) return err_set(e, ERR_DTYPE, NOWHERE, "there is no dtype %.40s", opts->dtype);
+    TRY(graph_cast(mem, program, t, &cast, e));
+    j->program = cast;
+  }
+  TRY(target_open(opts->target, j->threads, true, &j->target, e));
+  j->unmeasured = "";
+  if (j->target.kind == TARGET_GPU) name_gpu(j), j->gpu = gpu_limits(&j->target);
+  TRY(graph_expand(mem, j->program, false, &plain, e));
+  TRY(graph_expand(mem, j->program, true, &stable, e));
+  j->plain = plain, j->stable = stable;
+  j->compiler = arena_strdup(mem, compiler_version(&(struct patience){.stop = opts->stop, .until = opts->time > 0 ? now_seconds() + opts->time : 0}));
+  j->key = key_of(j, "program", opts->tune, j->program);
+  if (j->target.kind == TARGET_CPU) j->gauge = gauge_open();
+  return open_database(j, e);
+}
+
+// Identical parts are searched once; the later ones are twins of the first.
+static int twin_of(const struct job *j, int i)
+{
+  const struct graph *g = j->split.parts[i].g;
+  uint64_t hash = graph_hash(g);
+  for (int k = 0; k < i; k++)
+    if (graph_hash(j->split.parts[k].g) == hash && graph_same(j->split.parts[k].g, g)) return k;
+  return -1;
+}
+
+static bool same_list(const struct graph *g, int (*list)(const struct graph *, int *), int n, const int *tensors, struct arena *mem)
+{
+  int *whole = NEWS(mem, int, list(g, NULL));
+  return list(g, whole) == n && !memcmp(whole, tensors, sizeof(int) * (size_t)n);
+}
+
+static void probe(void *arg, int i, int thread)
+{
+  (void)thread;
+  struct probes *p = arg;
+  p->easy[i] = search_easy_ops(p->part[i], p->o);
+}
+
+static const int *find_known(const struct judged *known, uint64_t hash)
+{
+  for (int i = 0; i < known->n; i++)
+    if (known->hash[i] == hash) return &known->easy[i];
+  return NULL;
+}
+
+// What was answered is kept: layers are alike. One thread alone asks no more than it has to.
+static void too_hard(void *arg, int n, const struct graph *const *part, bool *hard)
+{
+  struct judged *known = arg;
+  struct search_opts o = job_search_opts(known->j);
+  const struct graph *unknown[LAX_AHEAD];
+  int answer[LAX_AHEAD], of[LAX_AHEAD], m = 0, most = o.threads > 1 ? n : 1;
+  for (int done = 0; done < n && (!done || hard[done - 1]); done += most) {
+    m = 0;
+    for (int i = done; i < MIN(n, done + most); i++) {
+      const int *easy = find_known(known, graph_hash(part[i]));
+      if (easy)
+        hard[i] = *easy < 0;
+      else
+        of[m] = i, unknown[m++] = part[i];
+    }
+    pool_run(o.threads, m, probe, &(struct probes){&o, unknown, answer});
+    for (int k = 0; k < m; k++) {
+      int at = known->n < MOST_KNOWN ? known->n++ : known->n - 1;
+      known->hash[at] = graph_hash(unknown[k]), known->easy[at] = answer[k], hard[of[k]] = answer[k] < 0;
+    }
+  }
+}
+
+static void told(void *arg, int decided, int all)
+{
+  const struct judged *known = arg;
+  const struct mica_options *o = known->j->opts;
+  struct mica_progress p = {.size = sizeof p, .stage = "looking for subprograms, segments judged:", .part = decided, .parts = all};
+  p.done = (double)decided / all;
+  if (o->progress) o->progress(o->progress_arg, &p);
+}
+
+// Those with the fewest operators first, so that something is found soon; in the program's order where they have as many.
+static void order_parts(struct job *j)
+{
+  j->order = NEWS(j->mem, int, j->split.n);
+  for (int i = 0; i < j->split.n; i++) {
+    int k = i, ops = graph_ops(j->split.parts[i].g);
+    for (; k > 0 && graph_ops(j->split.parts[j->order[k - 1]].g) > ops; k--) j->order[k] = j->order[k - 1];
+    j->order[k] = i;
+  }
+}
+
+int job_split(struct job *j, struct err *e)
+{
+  struct judged known = {.j = j};
+  TRY(lax_partition(j->mem, j->plain, j->opts->max_part_ops, &(struct lax_judge){too_hard, told, &known}, &j->split, e));
+  order_parts(j);
+  j->contests = NEWS(j->mem, struct contest, j->split.n);
+  for (int i = 0; i < j->split.n; i++) {
+    j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true};
+    const struct contest *first = j->contests[i].twin >= 0 ? &j->contests[j->contests[i].twin] : NULL;
+    if (first && first->twin >= 0) j->contests[i].twin = first->twin;
+    const int *easy = find_known(&known, graph_hash(j->split.parts[i].g));
+    j->contests[i].block_ops = easy ? MAX(*easy, 0) : 0;
+  }
+  const struct part *p = j->split.parts;
+  j->single =
+      j->split.n == 1 && same_list(j->plain, graph_inputs, p->nin, p->in, j->mem) && same_list(j->plain, graph_outputs, p->nout, p->out, j->mem);
+  return OK;
+}
+
+void job_left(struct job *j, const char *what)
+{
+  j->left = j->left && *j->left ? arena_printf(j->mem, "%s; %s", j->left, what) : arena_strdup(j->mem, what);
+}
+
+static void close_module(struct candidate *c)
+{
+  if (c->module) module_close(c->module);
+  c->module = NULL;
+}
+
+// The whole program's modules may be those of its only part.
+void job_close(struct job *j)
+{
+  struct module *seen[2] = {j->base.module, j->best.module};
+  for (int i = 0; i < j->split.n && j->contests; i++)
+    for (int k = 0; k < j->contests[i].ncand; k++) {
+      struct candidate *c = &j->contests[i].cand[k];
+      if (c->module != seen[0] && c->module != seen[1]) close_module(c);
+    }
+  if (j->best.module != j->base.module) close_module(&j->best);
+  close_module(&j->base);
+  gpu_session_close(j->session);
+  j->session = NULL;
+  gpu_worker_close(j->worker);
+  j->worker = NULL;
+  clock_close(j);
+  gauge_close(j->gauge);
+  j->gauge = NULL;
+  db_close(j->db);
+  j->db = NULL;
+}

@@ -1,0 +1,60 @@
+// How a candidate's kernels were made, as JSON and back: in the report, from which the folder of --out is made, and in the
+// database, from which a later race starts. Made in the same way again, the kernels are the same.
+#include "drive/drive.h"
+
+#include <string.h>
+
+static json_t *launch_json(const struct lowered *d, int i)
+{
+  const struct launch *l = &d->program.launch[i];
+  json_t *v = json_pack("{s:s, s:s, s:f, s:b, s:b}", "name", l->name, "how", l->how, "model_us", 1e6 * l->cost, "product", l->product, "dependent",
+                        l->dependent);
+  if (!l->product)
+    json_object_set_new(v, "shared", json_integer(l->k->shared_bytes));
+  else if (l->algorithm >= 0)
+    json_object_set_new(v, "algorithm", json_integer(l->algorithm));
+  if (d->registers[i] >= 0) json_object_set_new(v, "registers", json_integer(d->registers[i]));
+  if (d->spilled[i] >= 0) json_object_set_new(v, "spilled", json_integer(d->spilled[i]));
+  return v;
+}
+
+json_t *launches_json(const struct lowered *d)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < d->program.nlaunch; i++) json_array_append_new(list, launch_json(d, i));
+  return list;
+}
+
+// A product has the epilogue that its choices have, and nothing else is made by the library.
+static bool product_fits(const struct lower_unit *u, const struct choice *c)
+{
+  bool found = !u->product && c->scheme != SCHEME_LIBRARY;
+  for (int i = 0; i < u->nchoices && u->product; i++) found |= c->scheme == SCHEME_LIBRARY && u->choice[i].k.v[0] == c->k.v[0];
+  return found;
+}
+
+int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
+                  struct choice **pick, struct err *e)
+{
+  struct lower_opts o = {.tails = true};
+  for (size_t i = 0; i < json_array_size(launches); i++) o.dependent |= json_is_true(json_object_get(json_array_get(launches, i), "dependent"));
+  TRY(lower_plan(mem, g, gpu, &o, p, e));
+  *pick = NEWS(mem, struct choice, p->nunits + 1);
+  bool fits = true;
+  size_t n = 0;
+  for (int i = 0; i < p->nunits && fits; i++) {
+    if (lower_inside(p, *pick, i)) continue;
+    const char *how = json_string_value(json_object_get(json_array_get(launches, n++), "how"));
+    fits = how && scheme_parse(how, &(*pick)[i]) && product_fits(&p->unit[i], &(*pick)[i]);
+  }
+  if (fits && json_array_size(launches) == n) return OK;
+  return err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
+}
+
+void launches_algorithms(const json_t *launches, struct device_program *d)
+{
+  for (int i = 0; i < d->nlaunch; i++) {
+    const json_t *a = json_object_get(json_array_get(launches, (size_t)i), "algorithm");
+    if (json_is_integer(a)) d->launch[i].algorithm = (int)json_integer_value(a);
+  }
+}

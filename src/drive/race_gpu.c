@@ -1,0 +1,304 @@
+// Candidates on a GPU of this machine. First every candidate runs as the model likes it best and with some kernels made in other
+// ways; from the fastest few the race climbs (climb.h). The fastest is proven: equal to the part (verified.c), its kernels
+// right in the interpreter. What is not is out, and the next fastest takes its place.
+#include "drive/climb.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4, LATE = 4 };
+
+// ---- starters ----
+
+// The pick, and it with each unit alone made in other ways, about so many in all.
+static void enter_ways(struct entrants *f, int cand, int ways)
+{
+  const struct lowered *l = f->c->cand[cand].lowered;
+  struct climb_plan *p = l ? entrants_plan(f, cand, l->plan.dependent) : NULL;
+  if (!p) return;
+  struct choice *other = arena_copy(f->j->mem, l->pick, sizeof *l->pick * (size_t)(p->p.nunits + 1));
+  entrants_enter(f, -1, p, l->pick, -1, 1);
+  for (int u = 0; u < p->p.nunits && !f->c->cand[cand].of; u++) { // parts were raced in other ways
+    const struct lower_unit *x = &p->p.unit[u];
+    int most = MIN(x->nchoices, MAX(LEAST_WAYS, ways / p->p.nunits));
+    for (int k = 0; k < most && !lower_inside(&p->p, l->pick, u); k++) {
+      other[u] = x->choice[k];
+      entrants_enter(f, -1, p, other, -1, 1);
+    }
+    other[u] = l->pick[u];
+  }
+}
+
+// As it was fastest in an earlier race.
+static void enter_raced(struct entrants *f, int cand)
+{
+  struct lower_plan p;
+  struct choice *pick;
+  struct err e = {0};
+  const struct candidate *c = &f->c->cand[cand];
+  if (!f->c->raced || !graph_same(f->c->raced, c->found)) return;
+  json_t *launches = json_loads(f->c->launches, 0, NULL);
+  if (launches_read(f->j->mem, launches, c->g, &f->j->gpu, &p, &pick, &e) == OK) {
+    bool fits = true;
+    struct climb_plan *plan = entrants_plan(f, cand, p.dependent);
+    for (int u = 0; plan && u < p.nunits && fits; u++) fits = lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);
+    if (plan && fits) entrants_enter(f, -1, plan, pick, -1, 1);
+  }
+  json_decref(launches);
+}
+
+static void set_timing(struct candidate *c, const struct gpu_time *t)
+{
+  c->timing = (struct timing){.median = t->median,
+                              .least = t->least,
+                              .most = t->p90,
+                              .p25 = t->low,
+                              .p75 = t->high,
+                              .quiet = t->low,
+                              .runs = t->replays,
+                              .disturbed = gpu_disturbed(t)};
+  c->measured = true;
+}
+
+void race_gpu_times(struct entrants *f)
+{
+  for (int k = 0; k < f->c->ncand; k++) {
+    struct candidate *c = &f->c->cand[k];
+    int i = entrants_fastest(f, k, true);
+    if (i >= 0) set_timing(c, &f->x[i].result->cold), c->rel = f->x[i].result->check.relative;
+    for (int n = 0; n < f->n && i < 0 && !c->dropped; n++)
+      if (f->x[n].cand == k && f->x[n].result && f->x[n].result->verdict != GPU_FINE)
+        c->dropped = arena_printf(f->j->mem, "%s: %s", gpu_verdict_name(f->x[n].result->verdict), f->x[n].result->err.text);
+  }
+}
+
+// What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
+void race_gpu_algorithms(struct device_program *d, const int *algorithm)
+{
+  for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
+}
+
+// ---- the fastest that can be proven ----
+
+// What is wrong with one way to make a candidate is not wrong with the others, but a candidate has only so many chances.
+static bool stands(struct entrants *f, int i, int *tries)
+{
+  struct entrant *x = &f->x[i];
+  struct candidate *k = &f->c->cand[x->cand];
+  struct err e = {0};
+  if (device_take(f->j, k, &x->plan->p, x->pick, &e) == OK) {
+    race_gpu_algorithms(&k->lowered->program, x->result ? x->result->algorithm : NULL);
+    if (device_candidate_proven(f->j, f->c, k)) return true;
+  } else
+    k->dropped = arena_strdup(f->j->mem, e.text);
+  if (job_ending(f->j, STOP_PROOF)) return k->dropped = NULL, false; // it was not the kernels' fault
+  x->state = OUT;
+  bool equal = x->cand == 0 || k->cert.equal;
+  if (equal && ++tries[x->cand] < MOST_TRIES && entrants_fastest(f, x->cand, true) >= 0) k->dropped = NULL;
+  return false;
+}
+
+int race_gpu_prove(struct entrants *f, int *best, struct err *e)
+{
+  int *tries = NEWS(f->j->mem, int, f->c->ncand + 1);
+  for (int i; !job_ending(f->j, STOP_PROOF) && (i = entrants_fastest(f, -1, true)) >= 0;) {
+    if (!f->x[i].last && !job_stopping(f->j)) {
+      int status = climb_finals(f, e);
+      if (status == NO)
+        f->x[i].state = OUT;
+      else if (status != OK)
+        return status;
+      continue;
+    }
+    job_progress(f->j, "prove", f->part, 0, &f->c->stats, 1e6 * f->x[i].seconds);
+    if (stands(f, i, tries)) return climb_ends(f, i), *best = f->x[i].cand, OK;
+  }
+  return OK;
+}
+
+// Nothing was measured, and nothing was found to be wrong: there was no time for it.
+static bool came_to_nothing(const struct entrants *f)
+{
+  bool open = false;
+  for (int i = 0; i < f->n; i++) {
+    const struct entrant *x = &f->x[i];
+    if (x->result && x->state != LEFT) return false;
+    open |= x->state == WAITING || x->state == LEFT;
+  }
+  return open;
+}
+
+// What the report says of those that were not tried. Where the time was over before a climb could begin, the next run goes on.
+static void tell_untried(struct entrants *f)
+{
+  int n[OUT + 1] = {0}, timed = 0;
+  for (int i = 0; i < f->n; i++) n[f->x[i].state]++, timed += f->x[i].result && f->x[i].state != LEFT;
+  bool early = !f->nlines && n[WAITING], nothing = came_to_nothing(f);
+  if (early || nothing) f->j->cut = true;
+  if (!job_stopping(f->j) && !early && !n[LEFT]) return;
+  const char *all = f->j->split.n > 1 ? arena_printf(f->j->mem, "subprogram %d: ", f->part + 1) : "";
+  const char *slow = n[LEFT] ? arena_printf(f->j->mem, ", %d left because compiling them took too long", n[LEFT]) : "";
+  const char *climb = nothing                              ? "; it runs operator by operator"
+                      : !f->nlines && f->j->opts->tune > 0 ? "; better ways to make the fastest were not looked for"
+                                                           : "";
+  job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
+}
+
+// A part whose time was over too soon has what is left of the job's: what the model likes best is tried.
+static void race_late(struct entrants *f, struct err *e)
+{
+  for (int i = 0; i < f->n; i++) {
+    struct entrant *x = &f->x[i];
+    if (x->state == LEFT) x->state = WAITING, x->result = NULL;
+    x->hash = 0; // those that are out as their twins are no reason against them
+  }
+  f->most = LATE, f->until = f->compile_until = clock_late(f->j);
+  climb_starters(f, e);
+  f->compile_until = clock_end(f->j);
+}
+
+// As what was wrong with op-by-op: that a library is missing is another's fault than that a kernel is wrong.
+static int nothing_came(const struct entrants *f, struct err *e)
+{
+  const struct candidate *base = &f->c->cand[0];
+  enum errid id = ERR_TARGET;
+  for (int i = 0; i < f->n && id == ERR_TARGET; i++)
+    if (!f->x[i].cand && f->x[i].result && f->x[i].result->err.id != ERR_NONE) id = f->x[i].result->err.id;
+  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name,
+                 base->dropped ? base->dropped : "nothing of it was measured");
+}
+
+static int decide(struct entrants *f, struct err *e)
+{
+  struct contest *c = f->c;
+  struct job *j = f->j;
+  int best = -1;
+  TRY(race_gpu_prove(f, &best, e));
+  tell_untried(f);
+  race_gpu_times(f);
+  j->stopped = job_stopping(j);
+  if (came_to_nothing(f)) return c->cand[0].dropped = NULL, OK;
+  if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was right, and is the program
+  if (best >= 0) return c->best = best, c->decided = true, OK;
+  if (j->stopped) return OK;
+  return nothing_came(f, e);
+}
+
+// Of other sizes only the best is told and kept.
+static void forget_sizes(struct contest *c)
+{
+  int n = 0, best = c->best;
+  for (int k = 0; k < c->ncand; k++) {
+    if (c->cand[k].tuned && k != best) continue;
+    if (k == best) c->best = n;
+    c->cand[n++] = c->cand[k];
+  }
+  c->ncand = n;
+}
+
+// ---- a part, the whole ----
+
+double race_gpu_share(const struct job *j)
+{
+  int races = !j->single;
+  for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0;
+  return j->opts->tune / MAX(races, 1);
+}
+
+struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e)
+{
+  tune_room(j, c, MOST_SIZED);
+  struct entrants *f = entrants_open(j, c, part, s);
+  for (int k = 0; k < c->ncand; k++)
+    if (c->cand[k].lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, k ? FIRST_WAYS : 0);
+  f->until = f->compile_until = clock_starters(j);
+  if (climb_starters(f, e) != OK) return f;
+  f->until = fmin(now_seconds() + seconds, clock_climb(j));
+  f->compile_until = fmin(f->until + seconds, clock_climb(j)); // which a batch that was begun may take
+  if (seconds > 0 && f->until > now_seconds() && !job_stopping(j)) climb_run(f, e);
+  f->compile_until = clock_end(j);
+  return f;
+}
+
+int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
+{
+  struct gpu_session *s;
+  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
+  TRY(gpu_session_open(c->part->g, &o, &s));
+  struct entrants *f = race_gpu_climb(j, c, part, race_gpu_share(j), s, e);
+  if (e->status == OK && came_to_nothing(f) && !job_stopping(j)) race_late(f, e);
+  int status = e->status == OK ? decide(f, e) : (int)e->status;
+  if (status == OK && !j->single) joined_keep(f);
+  entrants_close(f);
+  forget_sizes(c);
+  if (j->single && status == OK)
+    j->session = s;
+  else
+    gpu_session_close(s);
+  return status;
+}
+
+// Those of the same program.
+static void copy_algorithms(struct candidate *to, const struct candidate *from)
+{
+  const struct device_program *d = from->lowered ? &from->lowered->program : NULL;
+  if (!to->lowered || !d || program_hash(d, 1) != program_hash(&to->lowered->program, 1)) return;
+  for (int i = 0; i < d->nlaunch; i++) to->lowered->program.launch[i].algorithm = d->launch[i].algorithm;
+}
+
+// Of one part that is the whole the figures are those of its race.
+static void by_parts(struct job *j)
+{
+  const struct contest *c = &j->contests[0];
+  if (!j->single) {
+    j->unmeasured = "there was no time to measure the whole program; its subprograms were";
+    return;
+  }
+  const struct candidate *from[2] = {&c->cand[0], &c->cand[c->best]};
+  struct candidate *to[2] = {&j->base, &j->best};
+  for (int i = 0; i < 2; i++)
+    copy_algorithms(to[i], from[i]), to[i]->timing = from[i]->timing, to[i]->measured = from[i]->measured, to[i]->rel = from[i]->rel;
+}
+
+static int whole_race(struct job *j, int n, const struct device_program *const *d, struct gpu_race *out, struct err *e)
+{
+  struct gpu_race_opts o = {.seed = j->opts->seed,
+                            .db = j->db,
+                            .fresh = j->opts->fresh,
+                            .stop = job_stop(j, STOP_WORK),
+                            .seconds = j->opts->seconds,
+                            .finalists = 2,
+                            .forge = j->forge,
+                            .with = j->worker,
+                            .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
+  struct gpu_batch *b = NULL;
+  int status = j->session ? OK : gpu_session_open(j->program, &o, &j->session);
+  if (status == OK) status = gpu_batch_start(j->session, &o, n, d, &b, e);
+  if (status == OK) status = gpu_race_batch(j->mem, b, out, e);
+  gpu_batch_drop(b);
+  return status;
+}
+
+int race_gpu_whole(struct job *j, struct err *e)
+{
+  struct candidate *c[2] = {&j->best, &j->base};
+  const struct device_program *d[2];
+  struct gpu_race out;
+  int n = 0;
+  for (int i = 0; i < 2; i++)
+    if (c[i]->lowered && (i == 0 || j->base.g != j->best.g)) c[n] = c[i], d[n++] = &c[i]->lowered->program;
+  int status = job_stopping(j) ? NO : whole_race(j, n, d, &out, e);
+  bool late = status == NO || e->id == ERR_STOPPED || (status == OK && out.result[0].err.id == ERR_STOPPED); // compiling took too long
+  if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
+  TRY(status);
+  for (int i = 0; i < n; i++) {
+    race_gpu_algorithms(&c[i]->lowered->program, out.result[i].algorithm);
+    if (out.result[i].verdict != GPU_FINE && c[i] == &j->best) return *e = out.result[i].err, (int)e->status;
+    if (out.result[i].verdict != GPU_FINE)
+      c[i]->dropped = arena_strdup(j->mem, out.result[i].err.text);
+    else if (out.result[i].cold.replays)
+      set_timing(c[i], &out.result[i].cold), c[i]->rel = out.result[i].check.relative;
+  }
+  if (j->base.g == j->best.g) j->base.timing = j->best.timing, j->base.measured = j->best.measured;
+  return OK;
+}

@@ -1,0 +1,142 @@
+// A program of several parts on a GPU. Each part was raced alone, and what is fastest alone need not be fastest beside the others:
+// kernels of two parts become one where their blocks agree, a launch begins before the one before it has ended, and reads what that left
+// in the cache. So the whole is raced as well: the parts' winners put together, the same with one or two parts replaced by what was
+// nearly as fast, and what is near the fastest of these (climb.h). Sizes stay as the parts have them, because the proof is by parts.
+#include "drive/climb.h"
+
+#include <stdlib.h>
+
+enum { MOST_NEAR = 6, MOST_JOINED = 24 };
+static const double NEARLY = 1.15, SHORT = 0.5e-6; // times the best, and seconds more
+
+// ---- of a part, what was nearly as fast ----
+
+static int next_fastest(const struct contest *c, const bool *taken)
+{
+  int best = -1;
+  for (int k = 0; k < c->ncand; k++) {
+    const struct candidate *x = &c->cand[k];
+    bool open = k != c->best && !taken[k] && x->measured && x->lowered && !x->dropped;
+    if (open && (best < 0 || x->timing.median < c->cand[best].timing.median)) best = k;
+  }
+  return best;
+}
+
+// The candidate with its kernels made as they were fastest, apart from the contest.
+static bool keep(struct entrants *f, int cand, struct candidate *out)
+{
+  struct err e = {0};
+  int i = entrants_fastest(f, cand, true);
+  if (i < 0) return false;
+  *out = f->c->cand[cand];
+  out->lowered = NEW(f->j->mem, struct lowered);
+  if (device_take(f->j, out, &f->x[i].plan->p, f->x[i].pick, &e) != OK) return false;
+  race_gpu_algorithms(&out->lowered->program, f->x[i].result->algorithm);
+  return true;
+}
+
+void joined_keep(struct entrants *f)
+{
+  struct contest *c = f->c;
+  bool *taken = NEWS(f->j->mem, bool, c->ncand);
+  if (!c->decided || !c->cand[c->best].measured) return;
+  double most = NEARLY * c->cand[c->best].timing.median + SHORT;
+  c->near = NEWS(f->j->mem, struct candidate, MOST_NEAR);
+  for (int k; c->nnear < MOST_NEAR && (k = next_fastest(c, taken)) >= 0 && c->cand[k].timing.median <= most; taken[k] = true)
+    c->nnear += keep(f, k, &c->near[c->nnear]);
+}
+
+// ---- the whole, put together in other ways ----
+
+struct swap {  // which of the near ones, of one part or two; NULL: none
+  double more; // seconds that the parts take alone, compared with the best
+  int part[2];
+  struct candidate *by[2];
+};
+
+static int by_more(const void *a, const void *b)
+{
+  const struct swap *x = a, *y = b;
+  if (x->more != y->more) return x->more < y->more ? -1 : 1;
+  for (int i = 0; i < 2; i++)
+    if (x->part[i] != y->part[i]) return x->part[i] < y->part[i] ? -1 : 1;
+  return 0;
+}
+
+static double more(const struct contest *c, const struct candidate *x) { return x->timing.median - c->cand[c->best].timing.median; }
+
+// All of one part, and of two: the most promising first.
+static struct swap *swaps(struct job *j, int *n)
+{
+  int all = 0;
+  for (int p = 0; p < j->split.n; p++) all += j->contests[p].nnear;
+  struct swap *s = NEWS(j->mem, struct swap, 1 + all + all * all / 2);
+  *n = 1; // the winners
+  for (int p = 0; p < j->split.n; p++)
+    for (int k = 0; k < j->contests[p].nnear; k++) {
+      struct contest *c = &j->contests[p];
+      struct swap one = {more(c, &c->near[k]), {p, -1}, {&c->near[k], NULL}};
+      s[(*n)++] = one;
+      for (int q = 0; q < p; q++)
+        for (int i = 0; i < j->contests[q].nnear; i++) {
+          struct candidate *x = &j->contests[q].near[i];
+          s[(*n)++] = (struct swap){one.more + more(&j->contests[q], x), {p, q}, {one.by[0], x}};
+        }
+    }
+  qsort(s + 1, (size_t)*n - 1, sizeof *s, by_more);
+  *n = MIN(*n, MOST_JOINED);
+  return s;
+}
+
+static int put_together(struct job *j, const struct swap *s, struct candidate *out, struct err *e)
+{
+  struct candidate **of = NEWS(j->mem, struct candidate *, j->split.n);
+  for (int i = 0; i < j->split.n; i++) {
+    const struct contest *c = pipe_decided(j, i);
+    of[i] = &c->cand[c->best];
+    for (int k = 0; k < 2; k++)
+      if (s->by[k] && c == &j->contests[s->part[k]]) of[i] = s->by[k];
+  }
+  TRY(pipe_join(j, of, out, e));
+  return device_joined(j, out, e);
+}
+
+// The report tells of parts as they are in the whole.
+static void adopt(struct job *j, const struct candidate *k)
+{
+  for (int i = 0; i < j->split.n; i++) {
+    struct contest *c = &j->contests[i];
+    if (c->twin >= 0 || k->of[i] == &c->cand[c->best]) continue;
+    tune_room(j, c, 1);
+    c->cand[c->ncand] = *k->of[i];
+    c->best = c->ncand++;
+  }
+  j->best = *k;
+  j->best.info.kernels = k->kernels, j->best.info.workspace = k->lowered->program.workspace;
+}
+
+int race_joined(struct job *j, struct err *e)
+{
+  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
+  struct part whole = {.g = (struct graph *)j->plain};
+  struct contest c = {.part = &whole, .twin = -1, .why = "", .complete = true};
+  int n, best = -1;
+  if (job_stopping(j)) return NO;
+  struct swap *s = swaps(j, &n);
+  c.cand = NEWS(j->mem, struct candidate, 1 + n);
+  c.cand[c.ncand++] = (struct candidate){.found = j->base.found, .g = j->base.g, .note = ""}; // which is timed later
+  for (int i = 0; i < n; i++) {
+    struct err inner = {0};
+    c.ncand += put_together(j, &s[i], &c.cand[c.ncand], &inner) == OK;
+  }
+  TRY(gpu_session_open(j->program, &o, &j->session));
+  clock_part(j, 1);
+  struct entrants *f = race_gpu_climb(j, &c, j->split.n - 1, race_gpu_share(j), j->session, e);
+  int status = e->status == OK ? race_gpu_prove(f, &best, e) : (int)e->status;
+  race_gpu_times(f);
+  entrants_close(f);
+  j->course = c.course;
+  j->stopped = j->stopped || job_stopping(j);
+  if (status == OK && best > 0) adopt(j, &c.cand[best]);
+  return status == OK && best <= 0 ? NO : status;
+}

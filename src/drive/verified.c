@@ -1,0 +1,32 @@
+// Is a candidate equal to its part? The verifier's certificate, and which evidence the job accepts.
+#include "drive/drive.h"
+
+#include <string.h>
+
+// ERR_OPTION where --accept names no evidence.
+int job_accepts(struct job *j, struct err *e)
+{
+  const char *accept = j->opts->accept;
+  static const enum evidence weakest[] = {EVIDENCE_PROVED, EVIDENCE_FULL, EVIDENCE_REDUCED};
+  j->accept = EVIDENCE_FULL;
+  if (!accept || !*accept) return OK;
+  for (size_t i = 0; i < COUNT(weakest); i++)
+    if (!strcmp(accept, evidence_name(weakest[i]))) return j->accept = weakest[i], OK;
+  err_set(e, ERR_OPTION, NOWHERE, "there is no evidence `%.40s`", accept);
+  return err_hint(e, "it is proved, full or reduced: the weakest evidence that a result may have"), (int)e->status;
+}
+
+bool job_verified(struct job *j, const struct graph *part, struct candidate *k, enum stop until)
+{
+  struct verify_opts o = {.seed = j->opts->seed, .threads = j->threads, .stop = job_stop(j, until)};
+  struct err e = {0};
+  const struct certificate *c = &k->cert;
+  if (verify_equal(part, k->g, &o, &k->cert, &e) != OK)
+    k->dropped = arena_printf(j->mem, "verifier: %s", e.text);
+  else if (!c->equal)
+    k->dropped =
+        arena_printf(j->mem, "%s: %s", c->finding == FOUND_UNEQUAL ? "not equal to the program" : "not decided whether it is equal", c->note);
+  else if (c->scope > j->accept)
+    k->dropped = arena_printf(j->mem, "equal by evidence that was not asked for (--accept %s): %s", evidence_name(c->scope), c->note);
+  return !k->dropped;
+}

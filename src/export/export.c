@@ -1,0 +1,261 @@
+// The exported source is one file for nvcc. Kernels and what they are made of are in a namespace of their own, because they bring
+// their own 16-bit types; the host function takes pointers to the inputs and outputs, as in the header, and launches what
+// gpu/code.c says: with all sizes evaluated. Tensor maps are made at each call, since they hold addresses; the encoder is a
+// function of the driver, which the run-time library finds, so nothing has to be linked for it. Products need cuBLASLt.
+#include "export/export.h"
+#include "gpu/gpu.h"
+
+#include <string.h>
+
+struct exporting {
+  const struct device_program *d;
+  struct code code;
+  const char *name;
+  bool maps, products;
+  struct str *out;
+};
+
+#define PUT(...) str_add(x->out, __VA_ARGS__)
+
+// ---- kernels ----
+
+static void kernels(struct exporting *x)
+{
+  size_t n = strlen(cuda_prelude_text);
+  PUT("namespace mica_%s {\n\n%s\n", x->name, cuda_prelude_text);
+  for (int i = 0; i < x->code.nkernel; i++) {
+    const char *s = x->code.kernel[i].source, *p = strstr(s, cuda_prelude_text);
+    if (p) str_raw(x->out, s, (size_t)(p - s)), s = p + n;
+    PUT("%s\n", s);
+  }
+  PUT("} // namespace\n\n");
+}
+
+// ---- the host function ----
+
+static void address(struct exporting *x, const struct place *p)
+{
+  if (p->kind == PLACE_INPUT)
+    PUT("(void *)inputs[%d]", p->index);
+  else if (p->kind == PLACE_OUTPUT)
+    PUT("outputs[%d]", p->index);
+  else
+    PUT("(char *)workspace + %lld", (long long)p->offset);
+}
+
+static const char *map_type(enum tile_type t)
+{
+  return t == TT_F16    ? "FLOAT16"
+         : t == TT_BF16 ? "BFLOAT16"
+         : t == TT_F64  ? "FLOAT64"
+         : t == TT_I32  ? "INT32"
+         : t == TT_U32  ? "UINT32"
+         : t == TT_I64  ? "INT64"
+                        : "FLOAT32";
+}
+
+static void map_shape(struct exporting *x, const struct gpu_map_shape *s, int launch, int arg)
+{
+  static const char *const swizzles[] = {"NONE", "32B", "64B", "128B"};
+  int swizzle = s->swizzle_bytes == 32 ? 1 : s->swizzle_bytes == 64 ? 2 : s->swizzle_bytes == 128 ? 3 : 0;
+  PUT("static const map_shape map_%d_%d = {CU_TENSOR_MAP_DATA_TYPE_%s, %d, {", launch, arg, map_type(s->type), s->rank);
+  for (int i = 0; i < s->rank; i++) PUT("%s%llu", i ? ", " : "", (unsigned long long)s->size[i]);
+  PUT("}, {");
+  for (int i = 0; i < s->rank; i++) PUT("%s%llu", i ? ", " : "", (unsigned long long)s->stride[i]);
+  PUT("}, {");
+  for (int i = 0; i < s->rank; i++) PUT("%s%u", i ? ", " : "", s->box[i]);
+  PUT("}, CU_TENSOR_MAP_SWIZZLE_%s};\n", swizzles[swizzle]);
+}
+
+static const char *blas_type(enum tile_type t) { return t == TT_F16 ? "CUDA_R_16F" : t == TT_BF16 ? "CUDA_R_16BF" : "CUDA_R_32F"; }
+
+// Operand o of a product, or NULL.
+static const struct place *operand(const struct code_launch *l, int o)
+{
+  int k = blas_index(&l->mul, o);
+  return k >= 0 ? &l->arg[k].at : NULL;
+}
+
+// Bytes of the workspace ahead of the library's.
+static int64_t room(const struct code *c) { return (c->workspace + 255) / 256 * 256; }
+static int64_t whole_workspace(const struct exporting *x) { return x->products ? room(&x->code) + PRODUCT_WORKSPACE : x->code.workspace; }
+
+// As the library counts: columns first, operands in the places that this gives them.
+static void product(struct exporting *x, const struct code_launch *l)
+{
+  const struct blas_product *p = &l->mul;
+  const struct place work = {PLACE_WORK, 0, room(&x->code)};
+  struct blas_arranged a;
+  CHECK(blas_arrange(p, &a)); // as when it was planned
+  const struct place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A),
+                              operand(l, a.swapped ? BLAS_A : BLAS_B),
+                              operand(l, BLAS_BIAS),
+                              operand(l, blas_has(p, BLAS_C) ? BLAS_C : BLAS_D),
+                              operand(l, BLAS_D),
+                              &work};
+  PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, (float)%.9g, (float)%.9g, %lld, {", l->name, l->how,
+      (long long)p->batch, blas_epilogue_number(p->epilogue), (double)p->alpha, (double)p->beta, (long long)p->stride[BLAS_BIAS][0]);
+  for (size_t i = 0; i < COUNT(a.x); i++)
+    PUT("%s{%s, %s, %lld, %lld, %lld, %lld}", i ? ", " : "", blas_type(a.x[i].type), i < 2 && a.x[i].transposed ? "CUBLAS_OP_T" : "CUBLAS_OP_N",
+        (long long)a.x[i].rows, (long long)a.x[i].cols, (long long)a.x[i].ld, (long long)a.x[i].batch);
+  PUT("}};\n    status = multiply(&p, %d, ", MAX(l->algorithm, 0));
+  for (size_t i = 0; i < COUNT(in); i++) {
+    if (in[i])
+      address(x, in[i]);
+    else
+      PUT("nullptr");
+    PUT(", ");
+  }
+  PUT("stream);\n    if (status) return status;\n  }\n");
+}
+
+static void kernel_launch(struct exporting *x, int i)
+{
+  const struct code_launch *l = &x->code.launch[i];
+  const struct code_kernel *k = &x->code.kernel[l->kernel];
+  PUT("  { // %s: %s\n", l->name, l->how);
+  for (int a = 0; a < l->narg; a++) {
+    PUT(l->arg[a].is_map ? "    CUtensorMap a%d;\n    status = make_map(&map_%d_%d, " : "    void *a%d = ", a, i, a);
+    address(x, &l->arg[a].at);
+    if (l->arg[a].is_map) PUT(", &a%d);\n    if (status) return status", a);
+    PUT(";\n");
+  }
+  PUT("    void *args[] = {");
+  for (int a = 0; a < l->narg; a++) PUT("%s&a%d", a ? ", " : "", a);
+  PUT("};\n    status = launch((const void *)mica_%s::%s, %lld, %d, %lld, %s, args, stream);\n    if (status) return status;\n  }\n", x->name,
+      k->name, (long long)l->blocks, l->threads, (long long)k->shared, l->dependent ? "true" : "false");
+}
+
+static void prepare(struct exporting *x)
+{
+  PUT("extern \"C\" int %s_prepare(void *workspace, cudaStream_t stream)\n{\n  int status = 0;\n", x->name);
+  for (int i = 0; i < x->code.nkernel; i++) {
+    const struct code_kernel *k = &x->code.kernel[i];
+    if (k->shared > 48 * 1024)
+      PUT("  status = (int)cudaFuncSetAttribute((const void *)mica_%s::%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %lld);\n"
+          "  if (status) return status;\n",
+          x->name, k->name, (long long)k->shared);
+    if (k->cluster > 8)
+      PUT("  status = (int)cudaFuncSetAttribute((const void *)mica_%s::%s, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);\n"
+          "  if (status) return status;\n",
+          x->name, k->name);
+  }
+  if (x->code.zeroed)
+    PUT("  status = (int)cudaMemsetAsync(workspace, 0, %lld, stream);\n", (long long)x->code.zeroed);
+  else
+    PUT("  (void)workspace, (void)stream;\n");
+  PUT("  return status;\n}\n\n");
+}
+
+static void host(struct exporting *x)
+{
+  PUT("extern \"C\" size_t %s_workspace(void) { return %lld; }\n\n", x->name, (long long)whole_workspace(x));
+  prepare(x);
+  for (int i = 0; i < x->code.nlaunch; i++)
+    for (int a = 0; a < x->code.launch[i].narg; a++)
+      if (x->code.launch[i].arg[a].is_map) map_shape(x, &x->code.launch[i].arg[a].map, i, a);
+  PUT("\nextern \"C\" int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream)\n{\n"
+      "  int status = 0;\n  (void)workspace;\n",
+      x->name);
+  for (int i = 0; i < x->code.nlaunch; i++)
+    if (x->code.launch[i].kernel < 0)
+      product(x, &x->code.launch[i]);
+    else
+      kernel_launch(x, i);
+  PUT("  return status;\n}\n");
+}
+
+// ---- the header ----
+
+static void tensors(struct exporting *x, const char *what, int (*list)(const struct graph *, int *))
+{
+  struct arena mem = {0};
+  const struct graph *g = x->d->g;
+  int n = list(g, NULL), *t = NEWS(&mem, int, n + 1);
+  char shape[128];
+  list(g, t);
+  for (int i = 0; i < n; i++) {
+    const struct tensor *v = &g->tensors[t[i]];
+    shape_text(shape, &v->shape);
+    PUT(" *   %s[%d]  %s %s%s%s\n", what, i, dtype_name(v->dtype), shape, v->name ? "  " : "", v->name ? v->name : "");
+  }
+  arena_close(&mem);
+}
+
+static void header(struct exporting *x)
+{
+  PUT("/* %s: kernels for compute capability %d.%d, made by Mica. Tensors are in device memory, row by row, at addresses that are\n"
+      " * multiples of 256.\n",
+      x->name, x->d->gpu->arch / 10, x->d->gpu->arch % 10);
+  tensors(x, "inputs", graph_inputs);
+  tensors(x, "outputs", graph_outputs);
+  PUT(" */\n#ifndef MICA_EXPORT_%s_H\n#define MICA_EXPORT_%s_H\n\n#include <cuda_runtime_api.h>\n#include <stddef.h>\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+      x->name, x->name);
+  PUT("/* Bytes of device memory for what kernels leave to each other. */\nsize_t %s_workspace(void);\n"
+      "/* Once on each device, and once for each workspace. 0, or an error of the CUDA run-time. */\n"
+      "int %s_prepare(void *workspace, cudaStream_t stream);\n"
+      "/* Starts the kernels in the stream and returns. A workspace serves one call at a time. 0, or an error of the CUDA run-time. */\n"
+      "int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream);\n\n",
+      x->name, x->name, x->name);
+  PUT("#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+}
+
+static void readme(struct exporting *x)
+{
+  const char *arch = cuda_arch_name(x->d->gpu->arch);
+  PUT("# %s\n\nKernels made by Mica, which are used without it. `kernel.h` says what the tensors are.\n\n", x->name);
+  PUT("    nvcc -O3 -gencode arch=compute_%s,code=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch + 3, arch,
+      x->products ? " -lcublasLt" : "");
+  PUT("| launch | how | blocks | threads | shared memory |\n| --- | --- | --- | --- | --- |\n");
+  for (int i = 0; i < x->code.nlaunch; i++) {
+    const struct code_launch *l = &x->code.launch[i];
+    if (l->kernel < 0)
+      PUT("| %s | %s | | | |\n", l->name, l->how);
+    else
+      PUT("| %s | %s | %lld | %d | %lld |\n", l->name, l->how, (long long)l->blocks, l->threads, (long long)x->code.kernel[l->kernel].shared);
+  }
+  PUT("\nThe workspace has %lld bytes. `NAME.tile` are the kernels in Mica's tile language, `graph.mica` is what they compute, `report.txt`\n"
+      "how that was found and checked.\n",
+      (long long)whole_workspace(x));
+}
+
+// ---- all of it ----
+
+extern const char export_launch_text[], export_map_text[], export_blas_text[]; // *.cuh of this folder
+
+static void source(struct exporting *x)
+{
+  PUT("// %s: made by Mica for %s; kernel.h says how it is called.\n", x->name, cuda_arch_name(x->d->gpu->arch));
+  if (x->maps) PUT("#include <cuda.h>\n");
+  PUT("#include <cuda_runtime.h>\n#include <stdint.h>\n\n#pragma nv_diag_suppress 177, 550 // variables that are not used\n\n");
+  kernels(x);
+  if (x->products) PUT("#include <cublasLt.h> // here, because it has 16-bit types of its own\n\n");
+  PUT("namespace {\n\n%s\n", export_launch_text);
+  if (x->maps) PUT("%s\n", export_map_text);
+  if (x->products) PUT("enum { PROPOSED = %d, WORKSPACE = %d };\n%s\n", PRODUCT_PROPOSED, PRODUCT_WORKSPACE, export_blas_text);
+  PUT("} // namespace\n\n");
+  host(x);
+}
+
+int export_device(struct arena *mem, const struct device_program *d, const char *name, struct exported *out, struct err *e)
+{
+  struct exporting x = {.d = d, .name = name};
+  *out = (struct exported){{0}, {0}, {0}};
+  TRY(code_make(mem, d, &x.code, e));
+  for (int i = 0; i < x.code.nlaunch; i++) {
+    x.products |= x.code.launch[i].kernel < 0;
+    for (int a = 0; a < x.code.launch[i].narg; a++) x.maps |= x.code.launch[i].arg[a].is_map;
+  }
+  x.out = &out->source, source(&x);
+  x.out = &out->header, header(&x);
+  x.out = &out->readme, readme(&x);
+  return OK;
+}
+
+void export_free(struct exported *x)
+{
+  str_free(&x->source);
+  str_free(&x->header);
+  str_free(&x->readme);
+}

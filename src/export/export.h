@@ -1,0 +1,34 @@
+// export: results for those who have no Mica: folders (folder.h), CUDA C++ and C, machine code and how it is launched (manifest.h), and
+// such a folder read back (package.h).
+//
+//   save.c         the folder of a report: which files it has
+//   folder_*.c     folders as a whole, with checksums (folder.h)
+//   export.c       a device program as CUDA C++ that needs nothing of Mica: kernels, a host function that launches them, a header for C
+//   export_*.cuh   what such a source has of its own, embedded by the build
+//   manifest.c     machine code of a device program, and how it is launched (manifest.h)
+//   package_*.c    program.json of a saved folder, read; that of CPUs, written (package.h)
+#ifndef MICA_EXPORT_EXPORT_H
+#define MICA_EXPORT_EXPORT_H
+
+#include "base/doc.h"
+#include "lower/lower.h"
+
+struct db;
+struct gpu_forge;
+
+// ---- export.c ----
+struct exported { // texts
+  struct str source, header, readme;
+};
+// `name`: an identifier; the host functions are name_run, name_prepare and name_workspace. To be freed after an error too.
+int export_device(struct arena *mem, const struct device_program *d, const char *name, struct exported *out, struct err *e);
+void export_free(struct exported *x);
+
+// ---- save.c ----
+int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e);
+// With what has compiled; db: machine code of earlier runs, or NULL.
+int report_save_by(struct arena *mem, const json_t *report, const char *folder, struct gpu_forge *forge, struct db *db, struct err *e);
+// A device program without a report.
+int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e);
+
+#endif

@@ -1,0 +1,56 @@
+// Programs for the CPU in a saved folder: kernel.c, the shared object that was compiled of it, and program.json, which says for which
+// processor. Another compiler would make other code of the source, but what is there still runs, so the object fits where the
+// processor has the same instructions.
+#include "export/package.h"
+#include "export/manifest.h"
+
+#include <string.h>
+
+void package_cpu_json(const struct package_cpu *c, struct str *out)
+{
+  char processor[64];
+  target_processor(processor);
+  json_t *kernel = json_pack("{s:s, s:s, s:s?}", "source", "kernel.c", "function", c->function, "object", c->so ? "kernel.so" : NULL);
+  if (c->so) json_object_set_new(kernel, "processor", json_string(processor));
+  json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "program", c->name, "arch", "cpu", "compiler", compiler_version(NULL), "inputs",
+                           manifest_tensors(c->g, graph_inputs), "outputs", manifest_tensors(c->g, graph_outputs), "kernel", kernel);
+  json_text(root, out);
+  json_decref(root);
+}
+
+// compiler: its name and flags, or "" where the object of any will do.
+static const char *key_of(struct arena *mem, const char *source, const char *compiler)
+{
+  char processor[64];
+  size_t n = strlen(source);
+  target_processor(processor);
+  return arena_printf(mem, "kernel %016llx%016llx\nprocessor %s\ncompiler %s", (unsigned long long)hash_bytes(source, n, 0),
+                      (unsigned long long)hash_bytes(source, n, 1), processor, compiler);
+}
+
+static int compile(struct arena *mem, const char *key, const char *source, const char *function, struct db *db, const void **so, size_t *bytes,
+                   struct err *e)
+{
+  struct module *m;
+  struct err none = {0}; // a database only saves time here
+  char *json;
+  void *kept;
+  if (db && db_get(db, key, mem, &json, &kept, bytes, &none) == OK && kept && *bytes) return *so = kept, OK;
+  TRY(module_build(source, function, &m, e));
+  const void *made = module_bytes(m, bytes);
+  *so = arena_copy(mem, made, *bytes);
+  module_close(m);
+  if (db) db_put(db, key, "{}", *so, *bytes, &none);
+  return OK;
+}
+
+int package_compile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e)
+{
+  const char *by = db ? arena_printf(mem, "%s %s", compiler_version(NULL), gen_flags()) : "";
+  return compile(mem, key_of(mem, source, by), source, function, db, so, bytes, e);
+}
+
+int package_recompile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e)
+{
+  return compile(mem, key_of(mem, source, ""), source, function, db, so, bytes, e);
+}

@@ -1,0 +1,150 @@
+// program.json: what all targets have, and what the CPU's has.
+#include "export/package.h"
+#include "export/manifest.h"
+
+#include <string.h>
+
+enum { MOST_TENSORS = 4096 };
+static const int64_t LARGEST = (int64_t)1 << 40;
+
+int package_file(struct arena *mem, const struct folder_files *files, const char *name, const void **bytes, size_t *n, struct err *e)
+{
+  const struct folder_file *f = folder_find(files, name);
+  if (!f) return err_set(e, ERR_CHANGED, NOWHERE, "%.200s is needed, and is none of the files that " FOLDER_SUMS " lists", name);
+  return *n = f->n, *bytes = arena_copy(mem, f->bytes, f->n), OK;
+}
+
+int64_t package_tensor_bytes(const struct mica_tensor *t)
+{
+  int64_t n = dtype_bytes((enum dtype)t->dtype);
+  for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
+  return n;
+}
+
+// ---- tensors ----
+
+static int shape(const struct reading *r, const json_t *o, struct mica_tensor *t)
+{
+  const json_t *list = json_object_get(o, "shape");
+  size_t n;
+  int64_t size = 1;
+  TRY(reading_list(r, o, "shape", MAX_DIMS, &n));
+  t->ndim = (int)n;
+  for (size_t i = 0; i < n; i++) {
+    const json_t *d = json_array_get(list, i);
+    t->shape[i] = json_integer_value(d);
+    if (!json_is_integer(d) || t->shape[i] < 1 || t->shape[i] > LARGEST / size)
+      return reading_bad(r, "shape", "a list of extents, with fewer than 2^40 elements in all");
+    size *= t->shape[i];
+  }
+  return OK;
+}
+
+static int tensor(struct arena *mem, const struct reading *r, const json_t *o, struct mica_tensor *t)
+{
+  const char *dtype, *name = json_string_value(json_object_get(o, "name"));
+  enum dtype d;
+  TRY(reading_text(r, o, "dtype", &dtype));
+  if (!dtype_parse(dtype, &d)) return reading_bad(r, "dtype", "f16, bf16 or f32");
+  t->dtype = (enum mica_dtype)d, t->name = arena_strdup(mem, name ? name : "");
+  return shape(r, o, t);
+}
+
+static int tensors(struct arena *mem, const json_t *root, const char *key, int *n, struct mica_tensor **out, struct err *e)
+{
+  size_t count;
+  TRY(reading_list(&(struct reading){"the program", e}, root, key, MOST_TENSORS, &count));
+  *out = NEWS(mem, struct mica_tensor, count + 1), *n = (int)count;
+  for (size_t i = 0; i < count; i++) {
+    const struct reading r = {arena_printf(mem, "entry %zu of `%s`", i + 1, key), e};
+    TRY(tensor(mem, &r, json_array_get(json_object_get(root, key), i), &(*out)[i]));
+  }
+  return OK;
+}
+
+// ---- the CPU's ----
+
+static bool is_identifier(const char *s)
+{
+  char same[64];
+  gen_identifier(same, s);
+  return !strcmp(s, same);
+}
+
+static int object(struct arena *mem, const json_t *root, struct package_object *x, struct err *e)
+{
+  const struct reading r = {"`kernel`", e};
+  const json_t *o = json_object_get(root, "kernel");
+  TRY(reading_file(&r, o, "source", &x->source));
+  TRY(reading_text(&r, o, "function", &x->function));
+  if (!is_identifier(x->function)) return reading_bad(&r, "function", "an identifier of C");
+  x->source = arena_strdup(mem, x->source), x->function = arena_strdup(mem, x->function);
+  if (json_is_null(json_object_get(o, "object"))) return OK;
+  TRY(reading_file(&r, o, "object", &x->file));
+  TRY(reading_text(&r, o, "processor", &x->processor));
+  x->file = arena_strdup(mem, x->file), x->processor = arena_strdup(mem, x->processor);
+  return OK;
+}
+
+// ---- the whole ----
+
+static int gpu(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *out, struct err *e)
+{
+  const char *missing = json_string_value(json_object_get(root, "missing"));
+  TRY(cuda_arch_find(out->target, &out->arch, e));
+  if (missing) {
+    err_set(e, ERR_COMPILER, NOWHERE, "the program has no machine code: %.500s", missing);
+    return err_hint(e, "save it again on a machine with NVRTC, or compile its kernel.cu with nvcc"), e->status;
+  }
+  return package_code(mem, files, root, out, e);
+}
+
+static bool same_tensors(const struct graph *g, int (*list)(const struct graph *, int *), int n, const struct mica_tensor *t)
+{
+  struct arena mem = {0};
+  int *of = NEWS(&mem, int, list(g, NULL) + 1);
+  bool same = list(g, of) == n;
+  for (int i = 0; i < n && same; i++) {
+    const struct tensor *x = &g->tensors[of[i]];
+    same = x->shape.n == t[i].ndim && x->dtype == (enum dtype)t[i].dtype && !memcmp(x->shape.d, t[i].shape, sizeof(int64_t) * (size_t)t[i].ndim);
+  }
+  return arena_close(&mem), same;
+}
+
+// Inputs and outputs are those of the graph that was saved.
+static int check_graph(const struct folder_files *files, const struct package *p, struct err *e)
+{
+  struct arena mem = {0};
+  struct graph *g;
+  const struct folder_file *f = folder_find(files, "graph.json");
+  int status = f ? graph_from_json(&mem, f->bytes, f->n, f->name, &g, e) : OK;
+  if (f && status == OK && !(same_tensors(g, graph_inputs, p->nin, p->in) && same_tensors(g, graph_outputs, p->nout, p->out)))
+    status = err_set(e, ERR_CHANGED, NOWHERE, "the inputs and outputs of program.json are not those of graph.json");
+  return arena_close(&mem), status;
+}
+
+static int whole(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *out, struct err *e)
+{
+  const struct reading r = {"the program", e};
+  TRY(reading_text(&r, root, "program", &out->name));
+  TRY(reading_text(&r, root, "arch", &out->target));
+  out->name = arena_strdup(mem, out->name), out->target = arena_strdup(mem, out->target);
+  TRY(tensors(mem, root, "inputs", &out->nin, &out->in, e));
+  TRY(tensors(mem, root, "outputs", &out->nout, &out->out, e));
+  TRY(check_graph(files, out, e));
+  out->gpu = strcmp(out->target, "cpu") != 0;
+  return out->gpu ? gpu(mem, files, root, out, e) : object(mem, root, &out->object, e);
+}
+
+int package_read(struct arena *mem, const struct folder_files *files, struct package *out, struct err *e)
+{
+  const void *text;
+  size_t n;
+  json_error_t why;
+  *out = (struct package){0};
+  TRY(package_file(mem, files, "program.json", &text, &n, e));
+  json_t *root = json_loadb(text, n, 0, &why);
+  if (!root) return err_set(e, ERR_JSON, (struct loc){"program.json", why.line, why.column}, "%s", why.text);
+  int status = whole(mem, files, root, out, e);
+  return json_decref(root), status;
+}

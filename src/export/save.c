@@ -1,0 +1,199 @@
+// The folder of --out: what is in it. folder_write puts it in place as a whole.
+#include "drive/drive.h"
+#include "export/export.h"
+#include "export/manifest.h"
+#include "export/package.h"
+#include "report/report.h"
+
+#include <string.h>
+
+static const double SECONDS = 60, HASTE = 5; // of compiling what was not compiled before; where there was no time for it
+
+struct saved {
+  const char *name;
+  struct str text;
+};
+struct folder {
+  struct arena *mem;
+  int n, cap;
+  struct saved *file;
+  struct manifest_by by;               // of machine code
+  const struct device_program *device; // of a GPU, once it is made
+};
+
+// The text is where it is until the next call.
+static struct str *add(struct folder *f, const char *name)
+{
+  PUSH(f->mem, f->file, f->n, f->cap) = (struct saved){name, {0}};
+  return &f->file[f->n - 1].text;
+}
+
+static int graph_from_report(struct arena *mem, const json_t *report, const char *key, struct graph **g, struct err *e)
+{
+  struct str text = {0};
+  json_text(json_object_get(report, key), &text);
+  int status = graph_from_json(mem, str_text(&text), text.n, "report", g, e);
+  str_free(&text);
+  return status;
+}
+
+// The compiled kernel and what a program has to know that loads it. Without a compiler there is the source alone.
+static int object_files(const struct graph *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
+{
+  struct package_cpu c = {.name = name, .function = id, .source = source, .g = g};
+  struct err mine = {0};
+  int status = package_compile(f->mem, source, id, f->by.db, &c.so, &c.bytes, &mine);
+  if (status != OK && mine.id != ERR_COMPILER) return *e = mine, status;
+  package_cpu_json(&c, add(f, "program.json"));
+  if (status == OK) str_raw(add(f, "kernel.so"), c.so, c.bytes);
+  return OK;
+}
+
+static int generate_c(const struct graph *g, const char *name, const struct target *t, struct folder *f, struct err *e)
+{
+  struct gen_info info = {0};
+  char id[64];
+  gen_identifier(id, g->name ? g->name : "program");
+  struct str source = {0}, header = {0};
+  int status = gen_c(g, id, t, &source, &header, &info, e);
+  str_add(add(f, "kernel.c"), "%s", str_text(&source));
+  str_add(add(f, "kernel.h"), "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o%s -fopenmp -lm\n%s",
+          gen_flags(), info.needs_blas ? " -lopenblas" : "", str_text(&header));
+  if (status == OK) status = object_files(g, id, name, str_text(&source), f, e);
+  str_free(&source);
+  str_free(&header);
+  return status;
+}
+
+// Machine code, and what a program has to know that launches it.
+static int driver_files(const struct device_program *d, const char *name, struct str *readme, struct folder *f, struct err *e)
+{
+  struct manifest m;
+  int status = manifest_make(f->mem, d, name, &f->by, &m, e);
+  str_add(add(f, "program.json"), "%s", str_text(&m.json));
+  for (int i = 0; i < m.n; i++) str_raw(add(f, m.cubin[i].name), m.cubin[i].bytes, m.cubin[i].n);
+  manifest_readme(&m, readme);
+  return manifest_free(&m), status;
+}
+
+static int device_files(const struct device_program *d, const char *name, struct folder *f, struct err *e)
+{
+  struct exported x;
+  char id[64];
+  gen_identifier(id, name ? name : "program");
+  int status = export_device(f->mem, d, id, &x, e);
+  str_add(add(f, "kernel.cu"), "%s", str_text(&x.source));
+  str_add(add(f, "kernel.h"), "%s", str_text(&x.header));
+  if (status == OK) status = driver_files(d, id, &x.readme, f, e);
+  str_add(add(f, "README.md"), "%s", str_text(&x.readme));
+  export_free(&x);
+  for (int i = 0; i < d->nlaunch; i++)
+    if (!d->launch[i].product) str_add(add(f, arena_printf(f->mem, "%s.tile", d->launch[i].name)), "%s", d->launch[i].text);
+  return status;
+}
+
+static int generate_cuda(const json_t *report, struct graph *g, const struct target *t, struct folder *f, struct err *e)
+{
+  struct lower_plan p;
+  struct device_program *d = NEW(f->mem, struct device_program);
+  struct choice *pick;
+  struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
+  *gpu = gpu_limits(t);
+  g->name = json_string_value(json_object_get(report, "program"));
+  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
+  TRY(launches_read(f->mem, launches, g, gpu, &p, &pick, e));
+  TRY(lower_make(f->mem, &p, pick, d, e));
+  launches_algorithms(launches, d);
+  f->device = d;
+  return device_files(d, g->name, f, e);
+}
+
+// What runs, and program.json.
+static int kernels(const json_t *report, struct graph *best, struct folder *f, struct err *e)
+{
+  struct target t;
+  const char *target = json_string_value(json_object_get(report, "target")), *name = json_string_value(json_object_get(report, "program"));
+  TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
+  return t.kind == TARGET_GPU ? generate_cuda(report, best, &t, f, e) : generate_c(best, name ? name : "program", &t, f, e);
+}
+
+// With the kernels that were made.
+static void page(const json_t *report, struct folder *f)
+{
+  struct arena mem = {0};
+  const char *c = NULL;
+  for (int i = 0; i < f->n && !f->device; i++)
+    if (!strcmp(f->file[i].name, "kernel.c")) c = str_text(&f->file[i].text);
+  html_page(&mem, report, f->device, c, add(f, "report.html"));
+  arena_close(&mem);
+}
+
+static int render(const json_t *report, const char *folder, struct folder *f, struct err *e)
+{
+  struct graph *program, *best;
+  TRY(graph_from_report(f->mem, report, "source", &program, e));
+  TRY(graph_from_report(f->mem, report, "graph", &best, e));
+  graph_print(program, add(f, "program.mica"));
+  graph_print(best, add(f, "graph.mica"));
+  json_text(json_object_get(report, "graph"), add(f, "graph.json"));
+  report_text(f->mem, report, folder, add(f, "report.txt"));
+  json_text(report, add(f, "report.json"));
+  TRY(kernels(report, best, f, e));
+  page(report, f);
+  return OK;
+}
+
+static struct folder_files files_of(const struct folder *f)
+{
+  struct folder_file *file = NEWS(f->mem, struct folder_file, f->n + 1);
+  for (int i = 0; i < f->n; i++) file[i] = (struct folder_file){f->file[i].name, str_text(&f->file[i].text), f->file[i].text.n};
+  return (struct folder_files){f->n, file};
+}
+
+static int finish(struct folder *f, const char *folder, int status, struct err *e)
+{
+  const struct folder_files files = files_of(f);
+  if (status == OK) status = folder_write(f->mem, folder, &files, e);
+  for (int i = 0; i < f->n; i++) str_free(&f->file[i].text);
+  return status;
+}
+
+int report_save_by(struct arena *mem, const json_t *report, const char *folder, struct gpu_forge *forge, struct db *db, struct err *e)
+{
+  struct folder *f = NEW(mem, struct folder);
+  const char *left = json_string_value(json_object_get(report, "left"));
+  f->mem = mem, f->by = (struct manifest_by){forge, db, left && *left ? HASTE : SECONDS};
+  return finish(f, folder, render(report, folder, f, e), e);
+}
+
+int report_package(struct arena *mem, const json_t *report, struct gpu_forge *forge, struct db *db, struct folder_files *out, struct err *e)
+{
+  struct folder *f = NEW(mem, struct folder);
+  struct graph *best;
+  f->mem = mem, f->by = (struct manifest_by){forge, db, SECONDS};
+  int status = graph_from_report(mem, report, "graph", &best, e);
+  if (status == OK) status = kernels(report, best, f, e);
+  struct folder_file *file = NEWS(mem, struct folder_file, f->n + 1);
+  for (int i = 0; i < f->n; i++)
+    file[i] = (struct folder_file){f->file[i].name, arena_copy(mem, str_text(&f->file[i].text), f->file[i].text.n), f->file[i].text.n};
+  for (int i = 0; i < f->n; i++) str_free(&f->file[i].text);
+  *out = (struct folder_files){f->n, file};
+  return status;
+}
+
+int report_save(struct arena *mem, const json_t *report, const char *folder, struct err *e)
+{
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  int status = report_save_by(mem, report, folder, forge, NULL, e);
+  return gpu_forge_close(forge), status;
+}
+
+int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e)
+{
+  struct folder *f = NEW(mem, struct folder);
+  f->mem = mem, f->by.forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  graph_print(program, add(f, "program.mica"));
+  graph_print(d->g, add(f, "graph.mica"));
+  int status = finish(f, folder, device_files(d, program->name, f, e), e);
+  return gpu_forge_close(f->by.forge), status;
+}

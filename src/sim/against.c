@@ -1,0 +1,269 @@
+// A tile kernel's results against a program in float64 (against.h).
+//
+// Accepted is a relative norm of the difference of 4 times the unit roundoff of the buffer's type (fp16: 4 * 2^-11,
+// about 2e-3): rounding the result takes about 0.4 of one, and a kernel that rounds values on its way (probabilities of
+// attention, activations between layers) some more, which for a net of 20 layers adds up to 2 or 3. A norm over many
+// elements does not see a few that are missing, so each is held against the program too: it may be 8 times as much off,
+// relative to itself and to the root mean square of all.
+#include "front/front.h"
+#include "sim/against.h"
+#include "sim/tile_host.h"
+#include "sim/number.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+enum { LEAVES = LAY_LEAVES * TILE_LEVELS };
+
+struct against_buffer { // strides in elements of memory, the last leaf the fastest
+  int n;
+  int64_t size, extent[LEAVES], stride[LEAVES];
+};
+struct against_feed { // a program input: elements of a buffer from `first` on
+  int buffer;
+  int64_t first;
+};
+
+static const double bounds[TT_COUNT] = {
+    [TT_F16] = 4 * 0x1p-11,
+    [TT_BF16] = 4 * 0x1p-8,
+    [TT_F32] = 1e-5,
+    [TT_F64] = 1e-12,
+};
+
+// ---- where elements are ----
+
+// Layouts count a nested dimension with its first mode fastest, buffers are counted with the last dimension fastest.
+static int place(const struct tile_program *p, const struct tile_kernel *k, const int64_t *vars, int buf, struct against_buffer *out, struct err *e)
+{
+  const struct tile_view *v = &k->views[k->buffers[buf].view];
+  *out = (struct against_buffer){.size = 1};
+  for (int l = 0; l < v->nlevels; l++)
+    for (int d = 0; d < lay_rank(v->level[l]); d++) {
+      ex shape[LAY_LEAVES], stride[LAY_LEAVES];
+      int n = lay_leaves(lay_mode(v->level[l], d), shape, stride, LAY_LEAVES);
+      if (n < 0 || out->n + n > LEAVES)
+        return err_set(e, ERR_LIMIT, k->buffers[buf].at, "the layout of %%%s has too many dimensions", k->buffers[buf].name);
+      while (n-- > 0) {
+        out->extent[out->n] = ex_eval(p->ex, shape[n], vars), out->stride[out->n] = ex_eval(p->ex, stride[n], vars);
+        out->size *= out->extent[out->n++];
+      }
+    }
+  return OK;
+}
+
+static int64_t offset_of(const struct against_buffer *b, int64_t element)
+{
+  int64_t at = 0;
+  for (int i = b->n - 1; i >= 0; i--) {
+    at += element % b->extent[i] * b->stride[i];
+    element /= b->extent[i];
+  }
+  return at;
+}
+
+// ---- which tensor is which buffer ----
+
+static const char *tensor_name(const struct graph *g, int t) { return g->tensors[t].name ? g->tensors[t].name : ""; }
+
+static size_t stem(const char *name)
+{
+  size_t n = strlen(name);
+  while (n > 0 && isdigit((unsigned char)name[n - 1])) n--;
+  return n;
+}
+
+static bool same_stem(const char *a, const char *b) { return stem(a) == stem(b) && !strncmp(a, b, stem(a)); }
+
+// Numbers of the buffers that the inputs stand for, as positions in a list: 0 for the first stem, and so on.
+static int by_stem(const struct graph *g, int n, const int *in, int *position)
+{
+  int stems = 0;
+  for (int i = 0; i < n; i++) {
+    int first = 0;
+    while (first < i && !same_stem(tensor_name(g, in[first]), tensor_name(g, in[i]))) first++;
+    position[i] = first < i ? position[first] : stems++;
+  }
+  return stems;
+}
+
+static int by_name(const struct against *a, const int *in, int n, const int *list, int *position)
+{
+  for (int i = 0; i < n; i++) {
+    position[i] = -1;
+    for (int j = 0; j < n; j++)
+      if (!strcmp(tensor_name(a->g, in[i]), a->k->buffers[list[j]].name)) position[i] = j;
+    if (position[i] < 0) return NO;
+  }
+  return OK;
+}
+
+static const char *list_names(struct arena *mem, const struct tile_kernel *k, int n, const int *list)
+{
+  const char *s = n ? "" : "none";
+  for (int i = 0; i < n; i++) s = arena_printf(mem, "%s%s%%%s", s, i ? ", " : "", k->buffers[list[i]].name);
+  return s;
+}
+
+static int other_size(const struct against *a, int buf, const char *what, const char *name, int64_t size, struct err *e)
+{
+  char text[256] = "";
+  const struct against_buffer *b = &a->buffer[buf];
+  for (int i = 0; i < b->n; i++) snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "", (long long)b->extent[i]);
+  err_set(e, ERR_MISMATCH, a->k->buffers[buf].at, "%%%s of %s has %lld elements ([%s]), and %s %s of %s has %lld", a->k->buffers[buf].name,
+          a->k->name, (long long)b->size, text, what, name, a->g->name ? a->g->name : "the program", (long long)size);
+  err_hint(e, "sizes of the program are set by --against FILE,NAME=VALUE,... and those of the kernel apart from it");
+  return USER;
+}
+
+static int pair_inputs(struct against *a, struct arena *mem, int nlist, const int *list, struct err *e)
+{
+  int n = graph_inputs(a->g, NULL), *in = NEWS(mem, int, n + 1), *position = NEWS(mem, int, n + 1), places = n;
+  graph_inputs(a->g, in);
+  if (n != nlist)
+    places = by_stem(a->g, n, in, position);
+  else if (by_name(a, in, n, list, position))
+    for (int i = 0; i < n; i++) position[i] = i;
+  if (places != nlist)
+    return err_set(e, ERR_MISMATCH, a->k->at, "%s reads %d buffers (%s), and %s has %d inputs%s", a->k->name, nlist,
+                   list_names(mem, a->k, nlist, list), a->g->name ? a->g->name : "the program", n,
+                   places < n ? ", also with those that only differ by a number taken together" : "");
+  int64_t *used = NEWS(mem, int64_t, nlist + 1);
+  a->feed = NEWS(mem, struct against_feed, n + 1);
+  for (int i = 0; i < n; i++) {
+    a->feed[i] = (struct against_feed){list[position[i]], used[position[i]]};
+    used[position[i]] += shape_size(&a->g->tensors[in[i]].shape);
+  }
+  for (int i = 0; i < n; i++)
+    if (used[position[i]] != a->buffer[a->feed[i].buffer].size)
+      return other_size(a, a->feed[i].buffer, "input", tensor_name(a->g, in[i]), used[position[i]], e);
+  return OK;
+}
+
+static int pair_outputs(struct against *a, struct arena *mem, int nlist, const int *list, struct err *e)
+{
+  int n = graph_outputs(a->g, NULL), *out = NEWS(mem, int, n + 1);
+  graph_outputs(a->g, out);
+  if (n != nlist)
+    return err_set(e, ERR_MISMATCH, a->k->at, "%s writes %d buffers (%s), and %s has %d outputs", a->k->name, nlist,
+                   list_names(mem, a->k, nlist, list), a->g->name ? a->g->name : "the program", n);
+  a->noutputs = n, a->output = arena_copy(mem, list, sizeof *list * (size_t)(n + 1));
+  for (int i = 0; i < n; i++) {
+    int64_t size = shape_size(&a->g->tensors[out[i]].shape);
+    if (size != a->buffer[list[i]].size) return other_size(a, list[i], "output", tensor_name(a->g, out[i]), size, e);
+    if (bounds[a->k->buffers[list[i]].type] <= 0)
+      return err_set(e, ERR_MISMATCH, a->k->buffers[list[i]].at, "%%%s is of %s, and programs compute real numbers", a->k->buffers[list[i]].name,
+                     tile_types[a->k->buffers[list[i]].type].name);
+  }
+  return OK;
+}
+
+static int pair_all(struct against *a, struct arena *mem, const int64_t *params, struct err *e)
+{
+  const struct tile_kernel *k = a->k;
+  int64_t *vars = NEWS(mem, int64_t, ex_vars(a->p->ex) + 1);
+  for (int i = 0; i < k->nparams; i++)
+    if (!ex_is_const(k->params[i])) vars[ex_node(a->p->ex, k->params[i])->c] = params[i];
+  const bool *reads = tile_host_reads(mem, k);
+  int nin = 0, nout = 0, *in = NEWS(mem, int, k->nbuffers + 1), *out = NEWS(mem, int, k->nbuffers + 1);
+  a->buffer = NEWS(mem, struct against_buffer, k->nbuffers + 1);
+  for (int b = 0; b < k->nbuffers; b++) {
+    if (k->buffers[b].mem != MEM_GL) continue;
+    TRY(place(a->p, k, vars, b, &a->buffer[b], e));
+    if (reads[b]) in[nin++] = b;
+    if (k->buffers[b].written) out[nout++] = b;
+  }
+  TRY(pair_inputs(a, mem, nin, in, e));
+  return pair_outputs(a, mem, nout, out, e);
+}
+
+// ---- the program ----
+
+int against_program(struct arena *mem, const char *word, struct graph **out, struct err *e)
+{
+  const char **set = NEWS(mem, const char *, strlen(word) + 1);
+  char *text = arena_strdup(mem, word), *rest = NULL, *path = strtok_r(text, ",", &rest);
+  int n = 0;
+  if (!path) return err_set(e, ERR_OPTION, NOWHERE, "--against takes FILE[,NAME=VALUE]...");
+  for (char *s; (s = strtok_r(NULL, ",", &rest));) set[n++] = s;
+  return load_file(mem, path, n, set, out, e);
+}
+
+static void read_input(const void *arg, int input, int64_t from, int64_t to, double *out)
+{
+  const struct against *a = arg;
+  const struct against_feed *f = &a->feed[input];
+  enum tile_type t = a->k->buffers[f->buffer].type;
+  const char *data = a->data[f->buffer];
+  for (int64_t i = from; i < to; i++) out[i - from] = num_one(t, data + offset_of(&a->buffer[f->buffer], f->first + i) * tile_types[t].bytes);
+}
+
+int against_open(struct against *a, struct arena *mem, const struct graph *program, const struct tile_program *p, const struct tile_kernel *k,
+                 const int64_t *params, void *const *data, struct err *e)
+{
+  struct graph *plain;
+  double start = now_seconds();
+  *a = (struct against){.p = p, .k = k, .data = (const void *const *)data};
+  TRY(graph_expand(mem, program, true, &plain, e));
+  a->g = plain;
+  TRY(pair_all(a, mem, params, e));
+  struct reference64_from from = {read_input, a, false};
+  TRY(reference64_run(&a->reference, a->g, &from, e));
+  a->seconds = now_seconds() - start;
+  return OK;
+}
+
+void against_close(struct against *a)
+{
+  reference64_close(&a->reference);
+  a->reference = (struct reference64){0};
+}
+
+// ---- comparing ----
+
+// NaN for NaN and an infinity for itself are right; nothing else is near them.
+static double distance(double got, double want)
+{
+  if (isnan(got) && isnan(want)) return 0;
+  double off = got == want ? 0 : fabs(got - want);
+  return isnan(off) ? INFINITY : off;
+}
+
+void against_compare(const struct against *a, int i, const void *data, struct against_answer *out)
+{
+  int buf = a->output[i], outs = graph_outputs(a->g, NULL);
+  struct arena mem = {0};
+  int *tensor = NEWS(&mem, int, outs + 1);
+  graph_outputs(a->g, tensor);
+  const double *want = a->reference.value[tensor[i]];
+  arena_close(&mem);
+  enum tile_type t = a->k->buffers[buf].type;
+  const struct against_buffer *b = &a->buffer[buf];
+  *out = (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = bounds[t], .flat = true};
+  double norm = 0, difference = 0, furthest = -1;
+  for (int64_t x = 0; x < b->size; x++) {
+    norm += isfinite(want[x]) ? want[x] * want[x] : 0;
+    out->zeros += want[x] == 0;
+    if (want[x] != want[0]) out->flat = false;
+  }
+  out->typical = sqrt(norm / (double)MAX(b->size, 1));
+  for (int64_t x = 0; x < b->size; x++) {
+    double got = num_one(t, (const char *)data + offset_of(b, x) * tile_types[t].bytes);
+    double off = distance(got, want[x]);
+    difference += off * off;
+    if (off > 0 && !(isfinite(want[x]) && off <= 8 * bounds[t] * (fabs(want[x]) + out->typical))) out->wrong++;
+    if (off > furthest) furthest = off, out->worst = x, out->got = got, out->want = want[x];
+  }
+  out->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
+  out->fine = out->relative <= out->bound && !out->wrong;
+}
+
+void against_text(const struct against_answer *r, struct str *out)
+{
+  str_add(out, "%%%s: %lld elements of about %.3g, relative norm of the difference %.3g (at most %.2g)%s\n", r->name, (long long)r->elements,
+          r->typical, r->relative, r->bound, r->fine ? r->flat ? ", but all elements are the same" : "" : "  WRONG");
+  if (!r->fine)
+    str_add(out, "  %lld elements are off; most, number %lld: the kernel has %g, the program %g\n", (long long)r->wrong, (long long)r->worst, r->got,
+            r->want);
+}

@@ -1,0 +1,293 @@
+// A device program on this machine (device_host.h).
+//
+// Accepted is what sim/against.c accepts of a kernel: a relative norm of the difference of 4 times the unit roundoff of the
+// tensor's dtype in the graph (which rounds operands of tensor cores, wherever the result is kept), and of each element 8 times
+// that, relative to itself and to the root mean square of all.
+#include "sim/device_host.h"
+#include "sim/tile_host.h"
+#include "sim/number.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ALIGN = 256, SHRINKS = 8 }; // ALIGN as memory of a GPU
+
+static const double ABOVE_ZERO = 0.1; // of positive inputs: what is divided by them stays moderate; they shrink by less for the same reason
+static const double bounds[DTYPES] = {[F16] = 4 * 0x1p-11, [BF16] = 4 * 0x1p-8, [F32] = 2e-5};
+static const enum tile_type types[DTYPES] = {[F16] = TT_F16, [BF16] = TT_BF16, [F32] = TT_F32};
+
+// ---- memory ----
+
+static void *room(struct arena *mem, int64_t bytes)
+{
+  uintptr_t raw = (uintptr_t)arena_alloc(mem, (size_t)bytes + ALIGN);
+  return (void *)((raw + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+}
+
+static void *poisoned(struct arena *mem, int64_t bytes) { return memset(room(mem, bytes), 0xff, (size_t)bytes); }
+
+// Where element i of a tensor is, counted row by row, in its buffer.
+static int64_t place_of(const struct device_host *h, int tensor, int64_t i)
+{
+  return order_place(h->d->order ? &h->d->order[tensor] : NULL, &h->d->g->tensors[tensor].shape, i);
+}
+
+static int64_t bytes_of(const struct device_host *h, int tensor)
+{
+  const struct tensor *t = &h->d->g->tensors[tensor];
+  int64_t stride[MAX_DIMS];
+  return order_strides(h->d->order ? &h->d->order[tensor] : NULL, &t->shape, stride) * dtype_bytes(t->dtype);
+}
+
+static void *at(const struct device_host *h, const struct place *p)
+{
+  return p->kind == PLACE_INPUT ? h->in[p->index] : p->kind == PLACE_OUTPUT ? h->out[p->index] : h->work + p->offset;
+}
+
+static void fill(const struct device_host *h)
+{
+  const struct graph *g = h->d->g;
+  int *ins = NEWS(h->mem, int, graph_inputs(g, NULL) + 1), n = graph_inputs(g, ins);
+  for (int i = 0; i < n; i++) {
+    const struct tensor *t = &g->tensors[ins[i]];
+    struct rng r = {hash_mix(h->o->seed, (uint64_t)i)};
+    char *p = h->in[i];
+    int bytes = dtype_bytes(t->dtype);
+    bool positive = h->o->positive && h->o->positive[i];
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
+      double x = rng_normal(&r);
+      num_set(types[t->dtype], positive ? sqrt(h->scale) * (fabs(x) + ABOVE_ZERO) : h->scale * x, p + place_of(h, ins[i], k) * bytes);
+    }
+  }
+}
+
+static void allocate(struct device_host *h)
+{
+  const struct graph *g = h->d->g;
+  int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL), *ins = NEWS(h->mem, int, nin + 1);
+  graph_inputs(g, ins);
+  h->in_tensor = ins;
+  h->in = NEWS(h->mem, void *, nin + 1), h->out = NEWS(h->mem, void *, nout + 1);
+  h->in_type = NEWS(h->mem, enum tile_type, nin + 1);
+  for (int i = 0; i < nin; i++) h->in[i] = room(h->mem, bytes_of(h, ins[i])), h->in_type[i] = types[g->tensors[ins[i]].dtype];
+  for (int l = 0; l < h->d->nlaunch; l++)
+    for (int k = 0; k < h->d->launch[l].nargs; k++) {
+      const struct launch_arg *a = &h->d->launch[l].arg[k];
+      if (a->at.kind == PLACE_OUTPUT && !h->out[a->at.index]) h->out[a->at.index] = poisoned(h->mem, a->elements * tile_types[a->type].bytes);
+    }
+  h->work = poisoned(h->mem, h->d->workspace);
+  memset(h->work, 0, (size_t)h->d->zeroed);
+}
+
+// ---- the reference ----
+
+static void read_input(const void *arg, int input, int64_t from, int64_t to, double *out)
+{
+  const struct device_host *h = arg;
+  enum tile_type t = h->in_type[input];
+  for (int64_t i = from; i < to; i++) {
+    int64_t at = place_of(h, h->in_tensor[input], i);
+    out[i - from] = num_one(t, (const char *)h->in[input] + at * tile_types[t].bytes);
+  }
+}
+
+// The kernel graph with everything that kernels leave as outputs.
+static int own_reference(struct device_host *h, struct err *e)
+{
+  const struct graph *g = h->d->g;
+  struct graph *r = graph_copy(h->mem, g);
+  for (int i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nout && (g->nodes[i].op == OP_BLOCK || g->nodes[i].op == OP_MATMUL); k++) {
+      int t = g->nodes[i].out + k;
+      TRY(graph_add(r, OP_OUTPUT, 1, &t, NULL, NOWHERE, NULL, e));
+    }
+  h->g = r, h->own = true;
+  return OK;
+}
+
+static bool same_inputs(const struct graph *a, const struct graph *b)
+{
+  struct arena mem = {0};
+  int n = graph_inputs(a, NULL), *x = NEWS(&mem, int, n + 1), *y = NEWS(&mem, int, graph_inputs(b, NULL) + 1);
+  bool same = n == graph_inputs(b, y) && graph_outputs(a, NULL) == graph_outputs(b, NULL);
+  graph_inputs(a, x);
+  for (int i = 0; i < n && same; i++)
+    same = a->tensors[x[i]].dtype == b->tensors[y[i]].dtype && shape_eq(&a->tensors[x[i]].shape, &b->tensors[y[i]].shape);
+  arena_close(&mem);
+  return same;
+}
+
+static int refer(struct device_host *h, const struct graph *program, struct err *e)
+{
+  struct graph *plain;
+  if (!program)
+    TRY(own_reference(h, e));
+  else {
+    TRY(graph_expand(h->mem, program, true, &plain, e));
+    if (!same_inputs(h->d->g, plain)) return err_set(e, ERR_MISMATCH, NOWHERE, "the program and the graph have different inputs or outputs");
+    h->g = plain;
+  }
+  struct reference64_from from = {read_input, h, true};
+  h->scale = 1;
+  for (int i = 0; i <= SHRINKS; i++, h->scale /= 4) {
+    fill(h);
+    reference64_close(&h->reference);
+    TRY(reference64_run(&h->reference, h->g, &from, e));
+    if (!h->reference.overflow) return OK;
+  }
+  return err_set(e, ERR_WRONG, NOWHERE, "no random inputs keep the reference in the range of its dtypes");
+}
+
+int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o, struct err *e)
+{
+  *h = (struct device_host){.mem = mem, .d = d, .o = o, .dtype = o->dtype};
+  allocate(h);
+  int status = refer(h, o->program, e);
+  h->o = NULL;
+  return status;
+}
+
+void device_host_close(struct device_host *h)
+{
+  reference64_close(&h->reference);
+  h->reference = (struct reference64){0};
+}
+
+// ---- launches ----
+
+static double element(const struct device_host *h, const struct launch_arg *a, int64_t i)
+{
+  return num_one(a->type, (const char *)at(h, &a->at) + i * tile_types[a->type].bytes);
+}
+
+static double at_operand(const struct device_host *h, const struct launch *l, int o, int64_t batch, int64_t row, int64_t col)
+{
+  const int64_t *s = l->mul.stride[o];
+  return element(h, &l->arg[blas_index(&l->mul, o)], batch * s[0] + row * s[1] + col * s[2]);
+}
+
+#define EPILOGUE(id, name, number, act, value, vectors, doc) \
+  static double end_##id(double x) { return value; }
+#include "cuda/epilogue.def"
+#undef EPILOGUE
+
+// What the library does with a sum of products.
+static double ended(const struct device_host *h, const struct launch *l, double sum, int64_t batch, int64_t row, int64_t col)
+{
+  static double (*const ends[EPILOGUES])(double) = {
+#define EPILOGUE(id, name, number, act, value, vectors, doc) end_##id,
+#include "cuda/epilogue.def"
+#undef EPILOGUE
+  };
+  const struct blas_product *p = &l->mul;
+  double x = (double)p->alpha * sum;
+  if (blas_has(p, BLAS_C)) x += (double)p->beta * at_operand(h, l, BLAS_C, batch, row, col);
+  if (blas_has(p, BLAS_BIAS)) x += at_operand(h, l, BLAS_BIAS, batch, row, col);
+  return ends[p->epilogue](x);
+}
+
+static void multiply(struct device_host *h, const struct launch *l)
+{
+  const struct blas_product *p = &l->mul;
+  const struct launch_arg *d = &l->arg[blas_index(p, BLAS_D)];
+  struct arena mem = {0};
+  double *row = NEWS(&mem, double, p->k);
+  for (int64_t b = 0; b < p->batch; b++)
+    for (int64_t m = 0; m < p->m; m++) {
+      for (int64_t k = 0; k < p->k; k++) row[k] = at_operand(h, l, BLAS_A, b, m, k);
+      for (int64_t n = 0; n < p->n; n++) {
+        double sum = 0;
+        for (int64_t k = 0; k < p->k; k++) sum += row[k] * at_operand(h, l, BLAS_B, b, k, n);
+        int64_t to = b * p->stride[BLAS_D][0] + m * p->stride[BLAS_D][1] + n * p->stride[BLAS_D][2];
+        num_set(d->type, ended(h, l, sum, b, m, n), (char *)at(h, &d->at) + to * tile_types[d->type].bytes);
+      }
+    }
+  arena_close(&mem);
+}
+
+int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_flag stop, struct err *e)
+{
+  const struct launch *l = &h->d->launch[i];
+  *r = (struct sim_report){0};
+  if (l->product) return multiply(h, l), OK;
+  if (l->k->nparams) return err_set(e, ERR_TILE, l->k->at, "%s has sizes that are not constants", l->name);
+  const bool *reads = tile_host_reads(h->mem, l->k);
+  struct sim_buffer *b = NEWS(h->mem, struct sim_buffer, l->nargs + 1);
+  for (int k = 0, n = 0; k < l->k->nbuffers; k++) {
+    if (l->k->buffers[k].mem != MEM_GL) continue;
+    const struct launch_arg *a = &l->arg[n];
+    size_t bytes = (size_t)(a->elements * tile_types[a->type].bytes);
+    b[n] = (struct sim_buffer){at(h, &a->at), bytes, reads[k] || !a->written || a->tensor == ARG_COUNTERS};
+    if (!b[n].written) memset(b[n].data, 0xff, bytes);
+    n++;
+  }
+  struct sim_input in = {.params = NEWS(h->mem, int64_t, 1), .buffers = b, .nbuffers = l->nargs, .stop = stop};
+  return sim_run(h->mem, l->p, l->k, &in, r, e);
+}
+
+bool device_host_counters_zero(const struct device_host *h)
+{
+  for (int64_t i = 0; i < h->d->zeroed; i++)
+    if (h->work[i]) return false;
+  return true;
+}
+
+// ---- comparing ----
+
+static void compare(const struct device_host *h, const struct launch_arg *a, const double *want, struct device_answer *r)
+{
+  double norm = 0, difference = 0, furthest = -1;
+  for (int64_t x = 0; x < r->elements; x++) norm += want[x] * want[x];
+  double typical = sqrt(norm / (double)MAX(r->elements, 1));
+  for (int64_t x = 0; x < r->elements; x++) {
+    double got = element(h, a, place_of(h, a->tensor, x)), off = fabs(got - want[x]);
+    if (isnan(off)) off = INFINITY;
+    difference += off * off;
+    if (!(off <= 8 * r->bound * (fabs(want[x]) + typical))) r->wrong++;
+    if (off > furthest) furthest = off, r->worst = x, r->got = got, r->want = want[x];
+  }
+  r->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
+  r->fine = r->relative <= r->bound && !r->wrong;
+}
+
+static const double *wanted(const struct device_host *h, const struct launch_arg *a)
+{
+  if (h->own) return h->reference.value[a->tensor];
+  if (a->at.kind != PLACE_OUTPUT) return NULL;
+  struct arena mem = {0};
+  int *outs = NEWS(&mem, int, graph_outputs(h->g, NULL) + 1);
+  graph_outputs(h->g, outs);
+  const double *v = h->reference.value[outs[a->at.index]];
+  arena_close(&mem);
+  return v;
+}
+
+int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out)
+{
+  const struct launch *l = &h->d->launch[i];
+  int n = 0;
+  for (int k = 0; k < l->nargs && n < most; k++) {
+    const struct launch_arg *a = &l->arg[k];
+    const double *want = a->written && a->tensor != ARG_COUNTERS ? wanted(h, a) : NULL;
+    if (!want) continue;
+    const struct tensor *t = &h->d->g->tensors[a->tensor];
+    struct device_answer *r = &out[n++];
+    *r = (struct device_answer){.name = t->name ? t->name : arena_printf(h->mem, "t%d", a->tensor),
+                                .launch = i,
+                                .tensor = a->tensor,
+                                .output = a->at.kind == PLACE_OUTPUT ? a->at.index : -1,
+                                .elements = shape_size(&t->shape),
+                                .bound = bounds[h->dtype ? h->dtype[a->tensor] : t->dtype]};
+    compare(h, a, want, r);
+  }
+  return n;
+}
+
+void device_answer_text(const struct device_answer *a, struct str *out)
+{
+  str_add(out, "  %s%s: %lld elements, relative norm of the difference %.3g (at most %.2g)%s\n", a->name, a->output >= 0 ? ", an output" : "",
+          (long long)a->elements, a->relative, a->bound, a->fine ? "" : "  WRONG");
+  if (!a->fine)
+    str_add(out, "    %lld elements are off; most, number %lld: the kernel has %g, the graph %g\n", (long long)a->wrong, (long long)a->worst, a->got,
+            a->want);
+}

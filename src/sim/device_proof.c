@@ -1,0 +1,205 @@
+// Kernels of a device program in the interpreter, one by one (device_proof.h).
+#include "sim/device_proof.h"
+#include "verify/verify.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double MOST_WORK = 2e8; // element operations of a kernel that is run
+
+struct proving {
+  struct arena *mem;
+  const struct lower_plan *p;
+  const struct choice *pick;
+  uint64_t seed;
+  stop_flag stop;
+  struct device_proof *out;
+  const char **why;
+};
+
+struct lone { // a kernel as a kernel graph of its own
+  struct graph *g;
+  enum dtype *store, *dtype; // by tensor of g: as in the whole graph
+  struct order *order;       // the same
+  bool *positive;            // by input: it is what another kernel left
+  int inputs, *at;           // by tensor of the whole graph: tensor of g, or -1
+};
+
+// ---- a kernel by itself ----
+
+static void same_types(struct lone *l, const struct lower_plan *p, int t)
+{
+  l->store[l->at[t]] = p->store[t], l->dtype[l->at[t]] = p->g->tensors[t].dtype;
+  l->order[l->at[t]] = p->order ? p->order[t] : (struct order){-1, false};
+}
+
+// What a kernel reads: an input, or a view of one.
+static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *e)
+{
+  const struct node *n = &p->g->nodes[p->g->tensors[t].node];
+  if (l->at[t] >= 0) return OK;
+  if (op_rows[n->op].rule == RULE_VIEW) {
+    TRY(bring(l, p, n->in[0], e));
+    TRY(graph_add(l->g, n->op, 1, &l->at[n->in[0]], &n->a, n->at, &l->at[t], e));
+  } else {
+    l->positive[l->inputs++] = n->op != OP_INPUT;
+    TRY(graph_input(l->g, NULL, p->store[t], &p->g->tensors[t].shape, n->at, &l->at[t], e));
+  }
+  same_types(l, p, t);
+  return OK;
+}
+
+static int bring_kernel(struct lone *l, const struct lower_plan *p, int node, struct err *e)
+{
+  const struct node *n = &p->g->nodes[node];
+  int *in = NEWS(l->g->mem, int, n->nin + 1), first = 0;
+  for (int k = 0; k < n->nin; k++) {
+    TRY(bring(l, p, n->in[k], e));
+    in[k] = l->at[n->in[k]];
+  }
+  TRY(graph_nest(l->g, graph_copy(l->g->mem, n->sub), n->nin, in, n->at, &first, e));
+  for (int k = 0; k < n->nout; k++) l->at[n->out + k] = first + k, same_types(l, p, n->out + k);
+  return OK;
+}
+
+static int alone(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail, struct lone *l, struct err *e)
+{
+  int nt = p->g->ntensors;
+  *l = (struct lone){.g = graph_new(mem, KERNEL, u->name),
+                     .store = NEWS(mem, enum dtype, nt + 1),
+                     .dtype = NEWS(mem, enum dtype, nt + 1),
+                     .positive = NEWS(mem, bool, nt + 1),
+                     .at = NEWS(mem, int, nt + 1),
+                     .order = NEWS(mem, struct order, nt + 1)};
+  for (int t = 0; t < nt; t++) l->at[t] = -1, l->order[t] = (struct order){-1, false};
+  TRY(bring_kernel(l, p, u->first, e));
+  if (tail) TRY(bring_kernel(l, p, u->last, e));
+  const struct node *n = &p->g->nodes[tail ? u->last : u->first];
+  for (int k = 0; k < n->nout; k++) TRY(graph_add(l->g, OP_OUTPUT, 1, &l->at[n->out + k], NULL, n->at, NULL, e));
+  return OK;
+}
+
+// ---- what it takes ----
+
+// Operations on elements of one kernel, roughly.
+static double work(const struct graph *g)
+{
+  double sum = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct graph *b = g->nodes[i].sub;
+    double one = 0;
+    for (int k = 0; b && k < b->nnodes; k++) {
+      const struct node *n = &b->nodes[k];
+      const struct shape *x = n->nin && n->op != OP_ITER ? &b->tensors[n->in[0]].shape : NULL;
+      double size = n->nout ? (double)shape_size(&b->tensors[n->out].shape) : 0;
+      one += op_rows[n->op].rule == RULE_CONTRACT && x->n ? size * (double)x->d[x->n - 1] : size;
+    }
+    if (b) sum += one * (double)graph_blocks(b) * (double)graph_iterations(b);
+  }
+  return sum;
+}
+
+// ---- the same way to make it ----
+
+static int alike(const struct choice *a, const struct choice *b)
+{
+  int same = a->scheme == b->scheme && a->tail == b->tail ? 1 : -KNOBS;
+  for (int k = 0; k < KNOBS; k++) same += a->k.v[k] == b->k.v[k];
+  return same;
+}
+
+// A knob may be out of place where there are few blocks: then the most similar choice that there is.
+static const struct choice *nearest(struct arena *mem, const struct lower_plan *p, const struct choice *want)
+{
+  const struct lower_unit *u = &p->unit[0];
+  const struct choice *best = NULL;
+  struct lower_job j = lower_unit_job(mem, p, u, want->tail);
+  bool known = u->nchoices && (!want->tail || u->last != u->first);
+  if (known && isfinite(scheme_cost(scheme_at(want->scheme), &j, &want->k))) return want;
+  for (int i = 0; i < u->nchoices; i++)
+    if (!best || alike(&u->choice[i], want) > alike(best, want)) best = &u->choice[i];
+  return best && best->scheme == want->scheme && best->tail == want->tail ? best : NULL;
+}
+
+static void add_note(struct proving *w, const struct lower_unit *u, const char *what)
+{
+  w->out->note = arena_printf(w->mem, "%s%s%s %s", w->out->note, *w->out->note ? "; " : "", u->name, what);
+}
+
+// ---- running ----
+
+static int judge(struct proving *w, struct device_host *h, const struct lower_unit *u, const char *how, struct err *e)
+{
+  struct sim_report r;
+  struct device_answer a[16];
+  TRY(device_host_launch(h, 0, &r, w->stop, e));
+  w->out->run++, w->out->blocks += r.blocks, w->out->elements += r.counts.elements;
+  if (r.found) {
+    const struct sim_error *x = &r.errors[0];
+    return *w->why = arena_printf(w->mem, "%s (%s): %s: %s", u->name, how, sim_class_name[x->kind], x->text), NO;
+  }
+  int n = device_host_compare(h, 0, (int)COUNT(a), a);
+  for (int i = 0; i < n; i++) {
+    w->out->relative = MAX(w->out->relative, a[i].relative / a[i].bound);
+    if (a[i].fine) continue;
+    *w->why = arena_printf(w->mem, "%s (%s): relative error %.3g, %lld elements wrong; element %lld is %g, not %g", u->name, how, a[i].relative,
+                           (long long)a[i].wrong, (long long)a[i].worst, a[i].got, a[i].want);
+    return NO;
+  }
+  if (device_host_counters_zero(h)) return OK;
+  return *w->why = arena_printf(w->mem, "%s (%s) does not leave its counters at zero", u->name, how), NO;
+}
+
+static int run(struct proving *w, struct arena *mem, const struct lone *l, const struct graph *g, const struct lower_unit *u,
+               const struct choice *want, struct err *e)
+{
+  struct lower_plan p;
+  struct device_program d;
+  struct device_host h = {0};
+  struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent, .order = l->order};
+  struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed};
+  TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, &p, e));
+  const struct choice *c = p.nunits == 1 + want->tail ? nearest(mem, &p, want) : NULL;
+  if (!c) return add_note(w, u, "was not run: its scheme does not take fewer blocks"), OK;
+  if (alike(c, want) <= KNOBS) add_note(w, u, "was run with other knobs");
+  TRY(lower_make(mem, &p, (struct choice[]){*c, {0}}, &d, e));
+  int status = device_host_open(&h, mem, &d, &o, e);
+  if (status == OK) status = judge(w, &h, u, d.launch[0].how, e);
+  return device_host_close(&h), status;
+}
+
+static int prove_unit(struct proving *w, int i, struct err *e)
+{
+  struct arena mem = {0};
+  struct lone l;
+  struct graph *small;
+  const struct lower_unit *u = &w->p->unit[i];
+  int status = alone(&mem, w->p, u, w->pick[i].tail, &l, e);
+  if (status == OK) {
+    bool full = !verify_shrink_axes(&mem, l.g, &small) || graph_same(small, l.g);
+    const struct graph *g = full ? l.g : small;
+    if (work(g) > MOST_WORK)
+      add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");
+    else
+      status = run(w, &mem, &l, g, u, &w->pick[i], e), w->out->full += full;
+  }
+  if (e->status && e->at.file) e->at.file = arena_strdup(w->mem, e->at.file); // the name of a text that is forgotten
+  arena_close(&mem);
+  return status;
+}
+
+int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, stop_flag stop,
+                 struct device_proof *out, const char **why, struct err *e)
+{
+  struct proving w = {mem, p, pick, seed, stop, out, why};
+  double start = now_seconds();
+  *out = (struct device_proof){.note = ""};
+  int status = OK;
+  for (int i = 0; i < p->nunits && status == OK; i++) {
+    if (p->unit[i].product || (only < 0 ? lower_inside(p, pick, i) : only != i)) continue;
+    out->kernels++;
+    status = prove_unit(&w, i, e);
+  }
+  out->seconds = now_seconds() - start;
+  return status;
+}

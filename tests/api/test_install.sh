@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# What `make install` installs serves programs that know no more than its prefix (users.sh). The folder may be moved; DESTDIR holds.
+# test: release
+# test: timeout 300
+set -u
+. tests/shell.sh
+build=$(cd "$(dirname "$MICA")" && pwd)
+[ -e "$build/libmica.so" ] && [ -e "$build/libmica.a" ] || { echo "skipped: the libraries are not built in $build"; exit 77; }
+export MICA_DB=$work/mica.db
+unset DESTDIR
+
+expect 0 'mica.pc' cmake --install "$build" --prefix "$work/first"
+DESTDIR=$work/staged expect 0 'mica.h' cmake --install "$build" --prefix /opt/mica
+[ -x "$work/staged/opt/mica/bin/mica" ] || complain "DESTDIR is not respected"
+mv "$work/first" "$work/prefix"
+prefix=$work/prefix lib=$(dirname "$(find "$work/prefix" -name libmica.a)")
+expect 0 'mica' "$work/prefix/bin/mica" help
+[ -e "$work/prefix/share/man/man1/mica.1" ] || complain "no manual page"
+
+. tests/api/users.sh
+sed 's/find_package(mica REQUIRED)/find_package(mica 99.0 REQUIRED)/' -i CMakeLists.txt
+expect 1 'mica' cmake -S . -B newer -DCMAKE_PREFIX_PATH="$work/prefix"
+finish

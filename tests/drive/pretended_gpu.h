@@ -1,0 +1,182 @@
+// A GPU that is none, for the pipeline: gpu_identity and the races are these, which make up a time for every device program and call
+// some of them wrong, or are stopped. What the report says is then known: the fastest right one of all that took part.
+#ifndef TESTS_DRIVE_PRETENDED_GPU_H
+#define TESTS_DRIVE_PRETENDED_GPU_H
+
+#include "../graphs.h"
+#include "drive/climb.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "folder.h"
+
+// What a batch is, and what is asked of it: here a list.
+struct gpu_batch {
+  int n;
+  bool quick;
+  stop_flag stop;
+  const struct device_program *const *programs;
+};
+typedef double clock_of(const struct device_program *d);
+
+static struct {
+  clock_of *clock;
+  int races, programs, wrong, open; // open: batches and sessions that were not given back
+  int sessions;
+  double least, last;            // of all that were right; of the first program of the last race
+  int spoil;                     // of so many one is wrong
+  int stop_at, told;             // the race in which a stop comes, from 1; programs that are measured in it until then
+  bool quick;                    // that is a quick one, or the first that is none
+  bool waits;                    // for a stop that is another's
+  volatile int stop;             // the user's flag
+  int fast[3], late;             // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
+  const struct graph *reference; // of the session that was opened last
+} seen;
+
+int gpu_identity(int device, char out[160], struct err *e)
+{
+  (void)device, (void)e;
+  return snprintf(out, 160, "a pretended GPU"), OK;
+}
+
+int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag stop, struct gpu_worker **out, struct err *e)
+{
+  (void)f, (void)stop, (void)e;
+  assert_true(n->arch == 90 && n->bytes > 0);
+  return *out = NULL, OK;
+}
+
+int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)
+{
+  (void)o;
+  return seen.reference = reference, seen.open++, seen.sessions++, *out = malloc(1), OK;
+}
+
+void gpu_session_close(struct gpu_session *s)
+{
+  seen.open -= s != NULL;
+  free(s);
+}
+
+int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n, const struct device_program *const *programs, struct gpu_batch **out,
+                    struct err *e)
+{
+  (void)e;
+  assert_non_null(s);
+  const struct device_program **copy = malloc(sizeof(*copy) * (size_t)n);
+  memcpy(copy, programs, sizeof(*copy) * (size_t)n);
+  *out = malloc(sizeof **out);
+  **out = (struct gpu_batch){n, o->quick, o->stop, copy};
+  return seen.open++, OK;
+}
+
+void gpu_batch_wait(struct gpu_batch *b) { assert_non_null(b); }
+
+void gpu_batch_drop(struct gpu_batch *b)
+{
+  if (!b) return;
+  free((void *)b->programs);
+  free(b);
+  seen.open--;
+}
+
+// Of n programs so many are measured until the stop that comes in this race.
+static int until_the_stop(const struct gpu_batch *b)
+{
+  bool here = seen.stop_at && (seen.quick ? seen.races == seen.stop_at : seen.races >= seen.stop_at && !b->quick);
+  if (!here) return b->n;
+  seen.stop_at = 0;
+  if (!seen.waits) __atomic_store_n(&seen.stop, 1, __ATOMIC_RELAXED);
+  while (!stop_set(b->stop)) usleep(1000); // a job hears of it a little later
+  return MIN(seen.told, b->n);
+}
+
+// The compiler came to none of the programs.
+static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
+{
+  int most = seen.sessions <= (int)COUNT(seen.fast) ? seen.fast[seen.sessions - 1] : 0;
+  if (!b->quick || !most || b->n <= most) return false;
+  seen.late++;
+  for (int i = 0; i < b->n; i++) {
+    out->result[i].verdict = GPU_NOT_COMPILED, out->result[i].round = -1;
+    err_set(&out->result[i].err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", b->programs[i]->launch[0].name);
+  }
+  return true;
+}
+
+// A race tells who is fast; a quick one tells the fastest few better than the others.
+int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e)
+{
+  *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
+  seen.races++, seen.programs += b->n;
+  assert_false(stop_set(b->stop)); // after a stop there is no race
+  if (came_late(b, out)) return OK;
+  int told = until_the_stop(b);
+  for (int i = 0; i < told; i++) {
+    struct gpu_result *r = &out->result[i];
+    double t = seen.clock(b->programs[i]);
+    if (seen.spoil && program_hash(b->programs[i], 6) % (unsigned)seen.spoil == 0) {
+      r->verdict = GPU_WRONG, r->round = -1, seen.wrong++;
+      err_set(&r->err, ERR_WRONG, NOWHERE, "made up");
+      continue;
+    }
+    int *algorithm = NEWS(mem, int, b->programs[i]->nlaunch + 1);
+    for (int l = 0; l < b->programs[i]->nlaunch; l++) algorithm[l] = b->programs[i]->launch[l].product ? 3 : -1;
+    r->algorithm = algorithm;
+    r->cold = (struct gpu_time){t, t, t, t, t, 20, 1};
+    r->check.relative = 1e-4;
+    if (out->best < 0 || t < out->result[out->best].cold.median) out->best = i;
+    seen.least = fmin(seen.least, t);
+  }
+  for (int i = 0; i < b->n && b->quick; i++) {
+    int faster = 0;
+    for (int k = 0; k < b->n; k++) faster += out->result[k].cold.replays && out->result[k].cold.median < out->result[i].cold.median;
+    if (out->result[i].cold.replays) out->result[i].rough = faster >= 6;
+  }
+  if (told < b->n) return err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring on the GPU");
+  seen.last = out->result[0].verdict == GPU_FINE ? out->result[0].cold.median : NAN;
+  return OK;
+}
+
+static double made_up(const struct device_program *d) { return d->cost * (1 + (double)(program_hash(d, 5) % 64) / 64); }
+
+enum { ENDLESS = 1000000 }; // no clock ends the climb
+
+static const char *database; // or NULL
+static int measured = 2;     // candidates
+
+static json_t *optimize(struct arena *mem, const char *text, int spoil, clock_of *clock, double tune)
+{
+  struct mica_options o = mica_options_default();
+  struct err e = {0};
+  json_t *report = NULL;
+  bool recalled;
+  memset(&seen, 0, sizeof seen);
+  seen.least = INFINITY, seen.spoil = spoil, seen.clock = clock;
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.tune = tune;
+  if (pipe_optimize(mem, graph_of(mem, text), &o, &report, &recalled, &e) != OK) fail_msg("%s", e.text);
+  assert_int_equal(seen.open, 0);
+  assert_non_null(report);
+  return report;
+}
+
+static double number(const json_t *r, const char *a, const char *b)
+{
+  const json_t *v = json_object_get(json_object_get(r, a), b);
+  assert_true(json_is_number(v));
+  return json_number_value(v);
+}
+
+static const char *const texts[] = {
+    "program soft() {\n X: f16[64, 256]\n return softmax(X, dim=1)\n}\n",
+    "program norm() {\n X: f16[8, 128]\n W: f16[128, 64]\n return matmul(rms_norm(X), W)\n}\n",
+};
+
+#endif

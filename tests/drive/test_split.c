@@ -1,0 +1,66 @@
+// Where the programs of examples/ that are too much for one search are cut: the same with any number of threads, and
+// the small parts are worked on first. The sizes of the parts are what to look at when the probe or the cuts change.
+// test: timeout 300
+#include "drive/drive.h"
+#include "front/front.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_PARTS = 8 };
+static const struct {
+  const char *name;
+  int n, ops[MOST_PARTS]; // operators of the parts
+} rows[] = {
+    {"layer", 6, {11, 12, 9, 8, 4, 2}}, {"moe", 3, {4, 4, 3}}, {"ngpt_alpha", 2, {6, 4}}, {"m_gqa", 1, {5}}, {"g_norm", 1, {9}},
+};
+
+struct told {
+  int times, last, all;
+};
+static void progress(void *arg, const struct mica_progress *p)
+{
+  struct told *t = arg;
+  assert_true(p->part >= 0 && p->part <= p->parts && p->done >= 0 && p->done <= 1);
+  t->times++, t->last = p->part, t->all = p->parts;
+}
+
+static void split_of(struct arena *mem, struct job *j, const struct mica_options *o, const char *name)
+{
+  struct err e = {0};
+  struct graph *g;
+  char *path = arena_printf(mem, "%s/examples/%s.mica", MICA_SOURCE_DIR, name);
+  assert_int_equal(load_file(mem, path, 0, NULL, &g, &e), OK);
+  assert_int_equal(job_open(j, mem, g, o, &e), OK);
+  assert_int_equal(job_split(j, &e), OK);
+}
+
+static void same_with_any_threads(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(rows); i++)
+    for (int threads = 1; threads <= 2; threads++) {
+      struct arena mem = {0};
+      struct job j;
+      struct told t = {0};
+      struct mica_options o = mica_options_default();
+      o.dtype = "f32", o.threads = 2, o.search_threads = threads, o.remember = false, o.progress = progress, o.progress_arg = &t;
+      split_of(&mem, &j, &o, rows[i].name);
+      if (j.split.n != rows[i].n) fail_msg("%s: %d parts, not %d", rows[i].name, j.split.n, rows[i].n);
+      for (int k = 0; k < j.split.n; k++) {
+        assert_int_equal(graph_ops(j.split.parts[k].g), rows[i].ops[k]);
+        assert_true(!k || graph_ops(j.split.parts[j.order[k]].g) >= graph_ops(j.split.parts[j.order[k - 1]].g));
+      }
+      assert_true(t.times > 0 && t.all > 0);
+      job_close(&j);
+      arena_close(&mem);
+    }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_with_any_threads)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+// Races on a GPU (pretended_gpu.h) that are stopped, by the user or by the clock: the fastest that was measured is the result, what was
+// not tried is told, and the next run goes on.
+// test: timeout 400
+#include "pretended_gpu.h"
+#include "report/report.h"
+#include "export/export.h"
+
+static const char several[] = "program several() {\n X: f16[64, 256]\n W: f16[256, 128]\n return softmax(matmul(softmax(X, dim=1), W), dim=1)\n}\n";
+
+struct stopped {
+  struct arena mem;
+  struct err e;
+  json_t *report;
+  int status;
+};
+
+static void optimize_and_stop(struct stopped *s, const char *text, int at, int told, bool is_quick, double time)
+{
+  struct mica_options o = mica_options_default();
+  bool recalled;
+  *s = (struct stopped){0};
+  memset(&seen, 0, sizeof seen);
+  seen.least = INFINITY, seen.clock = made_up, seen.stop_at = at, seen.told = told, seen.quick = is_quick, seen.waits = time > 0;
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.tune = ENDLESS, o.time = time;
+  o.stop = &seen.stop;
+  s->status = pipe_optimize(&s->mem, graph_of(&s->mem, text), &o, &s->report, &recalled, &s->e);
+  assert_int_equal(seen.open, 0);
+  assert_false(recalled);
+}
+
+static void end_stopped(struct stopped *s)
+{
+  json_decref(s->report);
+  arena_close(&s->mem);
+}
+
+// In the first race, in one of the climb, in that of the finalists: the fastest of those that were measured is the result, and what
+// was not tried is told.
+static void a_stop_keeps_the_fastest(void **state)
+{
+  (void)state;
+  static const struct {
+    int at, told;
+    bool is_quick;
+  } cases[] = {{1, 1, true}, {1, 3, true}, {2, 0, true}, {3, 5, true}, {4, 20, true}, {2, 4, false}};
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct stopped s;
+    optimize_and_stop(&s, texts[0], cases[i].at, cases[i].told, cases[i].is_quick, 0);
+    assert_int_equal(s.status, ENV);
+    assert_int_equal(s.e.id, ERR_STOPPED);
+    assert_non_null(s.report);
+    assert_true(json_is_true(json_object_get(s.report, "stopped")));
+    double us = number(s.report, "best", "us");
+    if (fabs(us * 1e-6 - seen.least) > 1e-12) fail_msg("case %zu: %g us, and %g was measured", i, us, seen.least * 1e6);
+    const char *left = json_string_value(json_object_get(s.report, "left"));
+    assert_non_null(strstr(left, " ways to make kernels were measured, "));
+    assert_non_null(strstr(s.e.text, left));
+    assert_int_equal(strstr(left, "were not looked for") != NULL, cases[i].at == 1);
+    assert_true(json_is_true(json_object_get(json_object_get(s.report, "certificate"), "equal")));
+    const char *out = arena_printf(&s.mem, "%s/stopped%zu", folder, i);
+    s.e = (struct err){0};
+    if (report_save(&s.mem, s.report, out, &s.e)) fail_msg("%s", s.e.text);
+    end_stopped(&s);
+  }
+}
+
+static void a_stop_before_anything_is_told(void **state)
+{
+  (void)state;
+  struct stopped s;
+  optimize_and_stop(&s, texts[1], 1, 0, true, 0);
+  assert_int_equal(s.status, ENV);
+  assert_int_equal(s.e.id, ERR_STOPPED);
+  assert_null(s.report);
+  assert_non_null(strstr(s.e.text, "stopped before anything was measured"));
+  end_stopped(&s);
+}
+
+// Where the time is over there is no error: that much was asked for. The sanitizers take several times as long to the first race.
+static void the_time_is_heeded(void **state)
+{
+  (void)state;
+  const int seconds = getenv("MICA_SANITIZED") ? 10 : 2;
+  for (int told = 0; told < 3; told += 2) {
+    struct stopped s;
+    optimize_and_stop(&s, texts[0], 1, told, true, seconds);
+    assert_int_equal(s.status, told ? OK : ENV);
+    if (!told) assert_non_null(strstr(s.e.text, arena_printf(&s.mem, "the time, %d seconds, was over before anything was measured", seconds)));
+    if (told) assert_true(json_is_true(json_object_get(s.report, "stopped")) && number(s.report, "best", "us") * 1e-6 > seen.least * 0.999999);
+    end_stopped(&s);
+  }
+}
+
+// What is stopped is no final result; the next run has it.
+static void a_stopped_run_is_gone_on_with(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct stopped s;
+  database = arena_printf(&mem, "%s/stopped.db", folder);
+  optimize_and_stop(&s, texts[0], 2, 8, true, 0);
+  assert_int_equal(s.status, ENV);
+  double before = number(s.report, "best", "us");
+  end_stopped(&s);
+  json_t *r = optimize(&mem, texts[0], 0, made_up, ENDLESS);
+  assert_true(seen.races > 0 && number(r, "best", "us") <= before);
+  assert_false(json_is_true(json_object_get(r, "stopped")));
+  assert_string_equal(json_string_value(json_object_get(r, "left")), "");
+  json_decref(r);
+  json_decref(optimize(&mem, texts[0], 0, made_up, ENDLESS));
+  assert_int_equal(seen.races, 0);
+  database = NULL;
+  arena_close(&mem);
+}
+
+// Of several parts those that were raced are kept; the others are run operator by operator, and the whole is not measured.
+static void parts_that_were_raced_are_kept(void **state)
+{
+  (void)state;
+  struct stopped s;
+  optimize_and_stop(&s, several, 1, 4, false, 0);
+  assert_int_equal(s.status, ENV);
+  assert_non_null(s.report);
+  assert_true(json_array_size(json_object_get(s.report, "parts")) > 1);
+  assert_true(json_is_null(json_object_get(json_object_get(s.report, "best"), "us")));
+  assert_non_null(strstr(json_string_value(json_object_get(json_object_get(s.report, "gpu"), "unmeasured")), "its subprograms were"));
+  struct str text = {0};
+  report_text(&s.mem, s.report, NULL, &text);
+  assert_non_null(strstr(str_text(&text), "stopped early"));
+  str_free(&text);
+  end_stopped(&s);
+}
+
+// ---- compilers that take longer than a part's time ----
+
+enum { NONE = -1, FEW = 4 };
+static const int never[3] = {NONE}, at_last[3] = {FEW}, second_never[3] = {0, NONE}, second_at_last[3] = {0, FEW};
+
+static void optimize_late(struct stopped *s, const char *text, const int fast[3])
+{
+  struct mica_options o = mica_options_default();
+  bool recalled;
+  *s = (struct stopped){0};
+  memset(&seen, 0, sizeof seen);
+  seen.least = INFINITY, seen.clock = made_up;
+  memcpy(seen.fast, fast, sizeof seen.fast);
+  o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.time = 60, o.tune = 1;
+  s->status = pipe_optimize(&s->mem, graph_of(&s->mem, text), &o, &s->report, &recalled, &s->e);
+  assert_int_equal(seen.open, 0);
+  assert_false(recalled);
+}
+
+// The error says that it was the time; what was not tried is not called wrong.
+static void no_time_to_compile_is_told(void **state)
+{
+  (void)state;
+  struct stopped s;
+  optimize_late(&s, texts[1], never);
+  assert_int_equal(s.status, ENV);
+  assert_int_equal(s.e.id, ERR_STOPPED);
+  assert_null(s.report);
+  if (!strstr(s.e.text, "the time, 60 seconds, was over before anything was measured")) fail_msg("%s", s.e.text);
+  end_stopped(&s);
+}
+
+// What is left of the job's time is for a few programs.
+static void what_is_left_of_the_time_is_used(void **state)
+{
+  (void)state;
+  struct stopped s;
+  optimize_late(&s, texts[1], at_last);
+  if (s.status != OK) fail_msg("%s", s.e.text);
+  assert_true(seen.late > 0);
+  assert_true(number(s.report, "best", "us") * 1e-6 > seen.least * 0.999999);
+  end_stopped(&s);
+}
+
+static void a_part_without_time_runs_operator_by_operator(void **state)
+{
+  (void)state;
+  static const int *const cases[] = {second_never, second_at_last};
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct stopped s;
+    optimize_late(&s, several, cases[i]);
+    if (s.status != OK) fail_msg("%s", s.e.text);
+    const char *left = json_string_value(json_object_get(s.report, "left"));
+    bool nothing = strstr(left, "0 ways to make kernels were measured") && strstr(left, "it runs operator by operator");
+    assert_int_equal(nothing, cases[i] == second_never);
+    assert_false(json_is_true(json_object_get(s.report, "stopped")));
+    assert_true(number(s.report, "best", "us") > 0);
+    end_stopped(&s);
+  }
+}
+
+// A run that had too little time is no final result either: the next one has what was not tried.
+static void a_run_without_time_is_gone_on_with(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct stopped s;
+  database = arena_printf(&mem, "%s/late.db", folder);
+  optimize_late(&s, several, second_never);
+  double before = number(s.report, "best", "us");
+  end_stopped(&s);
+  json_t *r = optimize(&mem, several, 0, made_up, 1);
+  assert_true(seen.races > 0 && number(r, "best", "us") <= before);
+  assert_null(strstr(json_string_value(json_object_get(r, "left")), "operator by operator"));
+  json_decref(r);
+  database = NULL;
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_stop_keeps_the_fastest),
+      cmocka_unit_test(a_stop_before_anything_is_told),
+      cmocka_unit_test(the_time_is_heeded),
+      cmocka_unit_test(a_stopped_run_is_gone_on_with),
+      cmocka_unit_test(parts_that_were_raced_are_kept),
+      cmocka_unit_test(no_time_to_compile_is_told),
+      cmocka_unit_test(what_is_left_of_the_time_is_used),
+      cmocka_unit_test(a_part_without_time_runs_operator_by_operator),
+      cmocka_unit_test(a_run_without_time_is_gone_on_with),
+  };
+  return cmocka_run_group_tests(tests, folder_enter, folder_leave);
+}

@@ -1,0 +1,103 @@
+// A time that is too short for a program of several parts, on a CPU: what was decided until then stands, the other parts run operator by
+// operator, and the whole is measured all the same.
+// test: release
+// test: timeout 300
+#include "../graphs.h"
+#include "drive/drive.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double SECONDS = 6;
+static const char several[] = "program several() {\n X: f32[64, 256]\n W: f32[256, 128]\n return softmax(matmul(softmax(X, dim=1), W), dim=1)\n}\n";
+
+struct pace {
+  double start;
+  int part;     // the first that is compiled, -1: none yet
+  bool stop;    // the user's flag is raised in the place of a wait
+  bool at_once; // the time is over before anything is measured
+  volatile int stopped;
+};
+
+// The compiling of parts after the first waits until the time is over.
+static void wait_for_the_end(void *arg, const struct mica_progress *p)
+{
+  struct pace *w = arg;
+  if (strcmp(p->stage, "compile")) return;
+  if (w->part < 0) w->part = p->part;
+  if (p->part == w->part) return;
+  if (w->stop) __atomic_store_n(&w->stopped, 1, __ATOMIC_RELAXED);
+  while (now_seconds() < w->start + SECONDS && !w->stop) usleep(10000);
+}
+
+static int optimize_slowly(struct arena *mem, const char *text, struct pace *w, json_t **report, struct err *e)
+{
+  struct mica_options o = mica_options_default();
+  bool recalled;
+  o.remember = false, o.threads = 2, o.measure = 1, o.time = w->at_once ? 0.001 : SECONDS, o.seconds = 0.1;
+  o.progress = wait_for_the_end, o.progress_arg = w, o.stop = &w->stopped;
+  w->start = now_seconds(), w->part = -1;
+  return pipe_optimize(mem, graph_of(mem, text), &o, report, &recalled, e);
+}
+
+static void the_best_until_then_is_the_result(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct pace w = {0};
+  struct err e = {0};
+  json_t *r;
+  if (optimize_slowly(&mem, several, &w, &r, &e) != OK) fail_msg("%s", e.text);
+  assert_true(json_is_true(json_object_get(r, "stopped")));
+  const char *left = json_string_value(json_object_get(r, "left"));
+  if (!strstr(left, "not measured: operator by operator")) fail_msg("%s", left);
+  const json_t *best = json_object_get(r, "best");
+  double us = json_number_value(json_object_get(best, "us"));
+  assert_true(us > 0 && us <= json_number_value(json_object_get(json_object_get(r, "baseline"), "us")));
+  // What is put together was held against float64.
+  assert_true(json_is_true(json_object_get(best, "op_by_op")) || json_number_value(json_object_get(r, "max_rel_err")) > 0);
+  json_decref(r);
+  arena_close(&mem);
+}
+
+// That much was asked for: no error, and what runs is the program operator by operator.
+static void nothing_measured_is_no_error(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {several, "program soft() {\n X: f32[64, 256]\n return softmax(X, dim=1)\n}\n"};
+  for (size_t i = 0; i < COUNT(texts); i++) {
+    struct arena mem = {0};
+    struct pace w = {.at_once = true};
+    struct err e = {0};
+    json_t *r;
+    if (optimize_slowly(&mem, texts[i], &w, &r, &e) != OK) fail_msg("%s", e.text);
+    const json_t *best = json_object_get(r, "best");
+    assert_true(json_is_true(json_object_get(r, "stopped")) && json_is_true(json_object_get(best, "op_by_op")));
+    assert_true(json_number_value(json_object_get(best, "us")) > 0 && json_number_value(json_object_get(r, "max_rel_err")) > 0);
+    const char *left = json_string_value(json_object_get(r, "left"));
+    if (!strstr(left, "search was ended early") && !strstr(left, "not measured: operator by operator")) fail_msg("%s", left);
+    json_decref(r);
+    arena_close(&mem);
+  }
+}
+
+static void a_user_does_not_wait_for_it(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct pace w = {.stop = true};
+  struct err e = {0};
+  json_t *r;
+  assert_int_equal(optimize_slowly(&mem, several, &w, &r, &e), ENV);
+  assert_int_equal(e.id, ERR_STOPPED);
+  assert_null(r);
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_until_then_is_the_result), cmocka_unit_test(nothing_measured_is_no_error),
+                                     cmocka_unit_test(a_user_does_not_wait_for_it)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
