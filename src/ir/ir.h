@@ -156,7 +156,7 @@ bool attrs_reals_same(const struct attrs *a, const struct attrs *b); // the numb
 double attr_real(const struct attrs *a, int attr);                   // that one, a number
 
 // Locals named after attributes that are numbers, for LAW and FLOAT texts of op.def.
-#define ATTR_LOCALS(a)                                           \
+#define ATTR_LOCALS(a)                                                               \
   const double scalar = (a)->scalar, lo = (a)->lo, hi = (a)->hi, slope = (a)->slope; \
   (void)scalar, (void)lo, (void)hi, (void)slope
 

@@ -117,7 +117,9 @@ static void not_a_number(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  const char *texts[] = {"relu(X)", "maximum(X, Y)", "maximum(Y, X)", "minimum(X, Y)", "minimum(Y, X)", "max(X, dim=0)", "clamp(X, 0, 1)"};
+  const char *texts[] = {"relu(X)",       "maximum(X, Y)",      "maximum(Y, X)", "minimum(X, Y)",  "minimum(Y, X)",
+                         "max(X, dim=0)", "clamp(X, 0, 1)",     "sin(X)",        "cos(X)",         "erf(X)",
+                         "softplus(X)",   "leaky_relu(X, 0.5)", "min(X, dim=0)", "prod(X, dim=0)", "logsumexp(X, dim=0)"};
   for (size_t i = 0; i < COUNT(texts); i++)
     for (int at = 0; at < 2; at++) {
       double x[2] = {1, 1}, y[2] = {2, 0};
@@ -153,7 +155,9 @@ static const struct {
     {OP_MEAN, "mean(A, dim=1)", {2, 5}},
     {OP_MAX, "max(-A, dim=1), max(A, dim=0)", {-1, -4, 4, 5, 6}},
     {OP_MIN, "min(-A, dim=1), min(A, dim=0)", {-3, -6, 1, 2, 3}},
-    {OP_LOGSUMEXP, "logsumexp(log(A), dim=1), logsumexp(log(A) + 1000, dim=0)", {1.791759469228055, 2.70805020110221, 1001.6094379124341, 1001.9459101490553, 1002.1972245773362}},
+    {OP_LOGSUMEXP,
+     "logsumexp(log(A), dim=1), logsumexp(log(A) + 1000, dim=0)",
+     {1.791759469228055, 2.70805020110221, 1001.6094379124341, 1001.9459101490553, 1002.1972245773362}},
     {OP_PROD, "prod(-A, dim=1), prod(A, dim=0)", {-6, -120, 4, 10, 18}},
     {OP_RESHAPE, "reshape(A, [3, -1])", {1, 2, 3, 4, 5, 6}},
     {OP_TRANSPOSE, "transpose(A)", {1, 4, 2, 5, 3, 6}},
