@@ -153,6 +153,7 @@ struct attrs attrs_default(enum op op); // replica maps, zeros, the row's defaul
 
 bool attrs_same(const struct attrs *a, const struct attrs *b);
 bool attrs_reals_same(const struct attrs *a, const struct attrs *b); // the numbers
+struct attrs attrs_reals(const struct attrs *a);                     // nothing but the numbers
 double attr_real(const struct attrs *a, int attr);                   // that one, a number
 
 // Locals named after attributes that are numbers, for LAW and FLOAT texts of op.def.

@@ -55,6 +55,14 @@ bool op_find(const char *name, enum op *op)
 
 double attr_real(const struct attrs *a, int attr) { return *(const double *)(const void *)((const char *)a + attr_rows[attr].offset); }
 
+struct attrs attrs_reals(const struct attrs *a)
+{
+  struct attrs r = {0};
+  for (int i = 0; i < ATTRS; i++)
+    if (attr_rows[i].kind == ATTR_REAL_KIND) *(double *)(void *)((char *)&r + attr_rows[i].offset) = attr_real(a, i);
+  return r;
+}
+
 bool attrs_reals_same(const struct attrs *a, const struct attrs *b)
 {
   for (int i = 0; i < ATTRS; i++) {

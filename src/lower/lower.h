@@ -80,6 +80,7 @@ struct lower_job {
   int64_t cut;                  // rows of a block then, where the last one has fewer; else 0
   struct kernel_counts *counts; // room for `most`: choices() leaves what each does, which count() would say again; or NULL
   struct text_marks *marks;     // emit() leaves what the text is about (emit.h); NULL
+  unsigned off;                 // rules that are left out (kern/rule.def), as bits
 };
 struct lower_out {
   struct str text;  // of the tile program

@@ -1,6 +1,5 @@
-// rows: inside the scheme of that name. A block graph without products as values over axes: letters, grid axes and loop axes
-// are all axes, each with an extent; a value depends on some of them, and sums and maxima fold some. What is a loop in the
-// block graph is no loop any more: where its data fit into registers, they are read once; where they do not, a new loop
+// rows: inside the scheme of that name. A kernel without products (kern/kern.h): values over axes, some of which are folded. What is a
+// loop in the block graph is no loop any more: where its data fit into registers, they are read once; where they do not, a new loop
 // runs over chunks of a folded axis, once for each pass that needs them.
 //
 // Glossary
@@ -13,10 +12,6 @@
 //   stage    within a pass, how many folds a value has before it
 //   left     what the head of a tail left, where the graph is the tail (tail.h)
 //
-//   rows_values.c    normal form -> values
-//   rows_running.c   may running maxima be the final ones?
-//   rows_moments.c   mean and variance in one pass
-//   rows_axes.c      axes that go together become one; axes that never meet too
 //   rows_life.c      what knobs do not change: roles of axes, stages, when values are there
 //   rows_plan.c      knobs -> places, passes, widths of accesses
 //   rows_cost.c      what is counted
@@ -28,42 +23,16 @@
 #ifndef MICA_LOWER_ROWS_H
 #define MICA_LOWER_ROWS_H
 
+#include "kern/kern.h"
 #include "lower/emit.h"
 #include "plan/passes.h"
 
-enum { ROW_AXES = MAX_LETTERS + MAX_GRID + MAX_LOOPS, ROW_LANES = 32, ROW_BASES = 8, ROW_LINE = 128 };
-typedef uint64_t axis_set;
-#define AXIS(a) ((axis_set)1 << (a))
+enum { ROW_LANES = 32, ROW_LINE = 128 };
 
-struct row_access {
-  int tensor; // of the kernel graph
-  enum dtype type;
-  int64_t elements; // of its buffer
-  int64_t offset, stride[ROW_AXES];
-  // of tails: strides along coordinates @base0, ... that all have; in shared memory, of block sum rank[a] a of the cluster
-  int64_t base[ROW_BASES], rank[ROW_AXES];
-  bool left;
-};
-enum row_kind { ROW_LOAD, ROW_CONST, ROW_MAP, ROW_SPREAD, ROW_SUM, ROW_MAX, ROW_PROD };
-struct row_value {
-  enum row_kind kind;
-  enum op op;     // of ROW_MAP
-  struct attrs a; // constants of op; scalar of ROW_CONST
-  int nin, in[2];
-  axis_set axes, folded; // that it depends on; that it folds
-  struct row_access at;  // of ROW_LOAD
-  int about;             // node + 1 of the block graph that it is for; 0: none
-  bool live;
-  // of rows_ready
+struct row_life {        // of a value
   bool through;          // only a fold reads it: it is computed as it is folded, and never there as a whole
   int stage;             // folds that it has before it
   int made, first, last; // by when, of the order of stages: it is there; it is read first and last
-};
-struct row_save {
-  int value;
-  axis_set axes; // that the place in memory depends on
-  struct row_access at;
-  int about; // as of values
 };
 struct row_roles { // the axes that knobs speak of; -1: there is none
   int across;      // along which most of the memory is contiguous
@@ -71,27 +40,17 @@ struct row_roles { // the axes that knobs speak of; -1: there is none
   int join;        // the largest other free axis
 };
 struct rows {
-  int naxes;
-  int64_t extent[ROW_AXES]; // 1: not there
-  axis_set folded;          // by any fold
-  int nvalues, nsaves;
-  struct row_value *v; // each after those that it needs
-  struct row_save *save;
+  struct kern k; // joined axes
   // of rows_ready
+  struct row_life *life; // by value
   struct row_roles role;
   int nstages, norder, *order; // live values by stages, within a stage folds before the rest
 };
 
 // NO with the reason in why.
-int rows_make(const struct lower_job *j, struct rows *out, char why[160]);   // rows_values.c
-int rows_values(const struct lower_job *j, struct rows *out, char why[160]); // before axes are joined
-void rows_forget(struct rows *r, int axis);                                  // it is not there any more
-bool rows_running(struct arena *mem, const struct norm *n, char why[160]);   // rows_running.c
-void rows_moments(struct arena *mem, struct rows *r);                        // rows_moments.c
-void rows_join_axes(struct rows *r);                                         // rows_axes.c
+int rows_make(const struct lower_job *j, struct rows *out, char why[160]);
+int rows_values(const struct lower_job *j, struct kern *out, char why[160]); // before axes are joined
 void rows_ready(struct arena *mem, struct rows *r);                          // rows_life.c: all that knobs do not change
-void rows_live(struct rows *r);                                              // and the set of folded axes
-static inline bool row_folds(const struct row_value *v) { return v->kind >= ROW_SUM; }
 
 // ---- rows_plan.c ----
 
@@ -100,11 +59,11 @@ struct row_plan {
   const struct rows *r;
   struct row_roles role;
   int vec, stream;
-  int ahead;                                            // rounds whose lines are fetched before the kernel ahead has ended; without rounds, 1: all
-  int hold;                                             // 1: the next kernel may begin only when the one ahead has ended
-  bool *late;                                           // by value: a load that comes where it is used; NULL: none
-  int regs[ROW_AXES], lanes[ROW_AXES], warps[ROW_AXES]; // lanes * warps = threads
-  int64_t chunks[ROW_AXES];
+  int ahead;                                               // rounds whose lines are fetched before the kernel ahead has ended; without rounds, 1: all
+  int hold;                                                // 1: the next kernel may begin only when the one ahead has ended
+  bool *late;                                              // by value: a load that comes where it is used; NULL: none
+  int regs[KERN_AXES], lanes[KERN_AXES], warps[KERN_AXES]; // lanes * warps = threads
+  int64_t chunks[KERN_AXES];
   int threads;
   int64_t blocks;
   axis_set rounds; // folded axes of several chunks
@@ -113,10 +72,10 @@ struct row_plan {
   int passes;
 };
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p);
-bool rows_before(struct row_plan *p, int ahead, int hold);           // sets them; false: there is nothing of the kind
-int row_width(const struct row_plan *p, const struct row_access *a); // elements of one access
-bool row_overhangs(const struct row_plan *p, int axis);              // places reach past its extent
-int row_regs(const struct row_plan *p, axis_set axes);               // register elements of a value with these axes
+bool rows_before(struct row_plan *p, int ahead, int hold);            // sets them; false: there is nothing of the kind
+int row_width(const struct row_plan *p, const struct kern_access *a); // elements of one access
+bool row_overhangs(const struct row_plan *p, int axis);               // places reach past its extent
+int row_regs(const struct row_plan *p, axis_set axes);                // register elements of a value with these axes
 static inline int row_threads(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
 
@@ -169,7 +128,7 @@ void row_place_line(struct row_text *x, int axis, const char *chunk);
 void row_wait(struct row_text *x); // for the kernel ahead; what comes before; the next may begin
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
-const char *row_neutral(enum row_kind kind);
-const char *row_binary(enum row_kind kind); // of a fold: the operator of tile programs
+const char *row_neutral(enum kern_kind kind);
+const char *row_binary(enum kern_kind kind); // of a fold: the operator of tile programs
 
 #endif

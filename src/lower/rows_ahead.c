@@ -12,19 +12,19 @@
 
 bool row_is_fetched(const struct lower_job *j, const struct row_plan *p, int value)
 {
-  const struct row_value *v = &p->r->v[value];
+  const struct kern_value *v = &p->r->k.v[value];
   const struct graph *g = j->n->kernels;
-  return v->live && v->kind == ROW_LOAD && !v->at.left && g->nodes[g->tensors[v->at.tensor].node].op == OP_INPUT;
+  return v->live && v->kind == KERN_LOAD && !v->at.left && g->nodes[g->tensors[v->at.tensor].node].op == OP_INPUT;
 }
 
 double rows_soon(const struct lower_job *j, const struct row_plan *p)
 {
   double bytes = 0;
-  for (int i = 0; i < p->r->nvalues && j->dependent && p->ahead; i++) {
+  for (int i = 0; i < p->r->k.nvalues && j->dependent && p->ahead; i++) {
     if (!row_is_fetched(j, p, i)) continue;
-    const struct row_value *v = &p->r->v[i];
+    const struct kern_value *v = &p->r->k.v[i];
     double n = dtype_bytes(v->at.type);
-    for (int a = 0; a < p->r->naxes; a++)
+    for (int a = 0; a < p->r->k.naxes; a++)
       if (v->axes >> a & 1)
         n *= (double)p->regs[a] * row_threads(p, a) * row_vec(p, a) * (p->rounds >> a & 1 ? (double)MIN(p->ahead, p->chunks[a]) : 1);
     bytes += n;
@@ -48,13 +48,13 @@ void rows_before_best(const struct lower_job *j, struct row_plan *p, const struc
 static void fetch_rounds(struct row_text *x, int value)
 {
   const struct row_plan *p = x->p;
-  axis_set over = p->r->v[value].axes & p->rounds;
-  for (int a = 0; a < p->r->naxes; a++)
+  axis_set over = p->r->k.v[value].axes & p->rounds;
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1) unroll", a, a, (long long)MIN(p->ahead, p->chunks[a]), a);
-  for (int a = 0; a < p->r->naxes; a++)
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (over >> a & 1) row_place_line(x, a, arena_printf(x->mem, "s%d", a));
   row_fetch(x, value);
-  for (int a = 0; a < p->r->naxes; a++)
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (over >> a & 1) text_close(&x->t);
 }
 
@@ -62,7 +62,7 @@ void row_wait(struct row_text *x)
 {
   const struct row_plan *p = x->p;
   if (!p->hold) text_line(&x->t, "Sync<grid.trigger><<<#grid, #me>>>()");
-  for (int i = 0; i < p->r->nvalues && p->ahead; i++)
+  for (int i = 0; i < p->r->k.nvalues && p->ahead; i++)
     if (row_is_fetched(x->j, p, i)) fetch_rounds(x, i);
   text_line(&x->t, "Sync<grid.wait><<<#grid, #me>>>()");
   if (p->hold) text_line(&x->t, "Sync<grid.trigger><<<#grid, #me>>>()");

@@ -35,8 +35,8 @@ static struct kind kind_of(const struct row_plan *p, const struct knobs *k)
   struct kind x;
   memset(&x, 0, sizeof x); // kinds are compared by their bytes
   x.across = k->v[KNOB_ACROSS], x.down = k->v[KNOB_DOWN], x.late = k->v[KNOB_LATE], x.alone = k->v[KNOB_JOIN] == 1;
-  for (int i = 0; i < p->r->nvalues; i++)
-    if (p->r->v[i].live) x.regs = MAX(x.regs, p->held[i]);
+  for (int i = 0; i < p->r->k.nvalues; i++)
+    if (p->r->k.v[i].live) x.regs = MAX(x.regs, p->held[i]);
   return x;
 }
 
@@ -76,8 +76,8 @@ static void attempt(struct trying *t, const struct knobs *k)
 static bool repeats(const struct rows *r, int axis, int few, int places)
 {
   if (axis < 0) return few > 0;
-  bool folded = r->folded >> axis & 1;
-  int64_t need = (r->extent[axis] + places - 1) / places;
+  bool folded = r->k.folded >> axis & 1;
+  int64_t need = (r->k.extent[axis] + places - 1) / places;
   return folded ? few && few >= need : !few || (few > 1 && few > need);
 }
 
@@ -97,18 +97,18 @@ static int widest(const struct rows *r, const struct row_roles *role)
 {
   struct row_plan p = {.r = r, .role = *role, .vec = WIDEST};
   int w = 1;
-  for (int i = 0; i < r->nvalues; i++)
-    if (r->v[i].live && r->v[i].kind == ROW_LOAD) w = MAX(w, row_width(&p, &r->v[i].at));
-  for (int i = 0; i < r->nsaves; i++) w = MAX(w, row_width(&p, &r->save[i].at));
+  for (int i = 0; i < r->k.nvalues; i++)
+    if (r->k.v[i].live && r->k.v[i].kind == KERN_LOAD) w = MAX(w, row_width(&p, &r->k.v[i].at));
+  for (int i = 0; i < r->k.nsaves; i++) w = MAX(w, row_width(&p, &r->k.save[i].at));
   return w;
 }
 
 static bool streams(const struct lower_job *j, const struct rows *r)
 {
   double bytes = 0;
-  for (int i = 0; i < r->nvalues; i++)
-    if (r->v[i].live && r->v[i].kind == ROW_LOAD) bytes += (double)r->v[i].at.elements * dtype_bytes(r->v[i].at.type);
-  for (int i = 0; i < r->nsaves; i++) bytes += (double)r->save[i].at.elements * dtype_bytes(r->save[i].at.type);
+  for (int i = 0; i < r->k.nvalues; i++)
+    if (r->k.v[i].live && r->k.v[i].kind == KERN_LOAD) bytes += (double)r->k.v[i].at.elements * dtype_bytes(r->k.v[i].at.type);
+  for (int i = 0; i < r->k.nsaves; i++) bytes += (double)r->k.save[i].at.elements * dtype_bytes(r->k.save[i].at.type);
   return bytes > (double)j->gpu->l2;
 }
 
@@ -116,8 +116,8 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
 {
   struct row_roles role = r->role;
   struct trying t = {.j = j, .r = r, .most = MIN(most, CHOICES), .out = out};
-  int64_t across = role.across < 0 ? 1 : r->extent[role.across], down = role.down < 0 ? 1 : r->extent[role.down];
-  int64_t join = role.join < 0 ? 1 : r->extent[role.join];
+  int64_t across = role.across < 0 ? 1 : r->k.extent[role.across], down = role.down < 0 ? 1 : r->k.extent[role.down];
+  int64_t join = role.join < 0 ? 1 : r->k.extent[role.join];
   struct knobs k = {{0}};
   k.v[KNOB_STREAM] = streams(j, r);
   for (int v = widest(r, &role); v >= 1; v /= 2)

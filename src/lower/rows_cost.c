@@ -8,30 +8,30 @@ static const double PIECES = 0.15;          // of the bytes, for each halving of
 enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result, of an access
 enum { BASE_REGS = 20, THREADS = 2048, BLOCKS = 32, MOST_THREAD_REGS = 255, SLOW = 10 };
 
-static int64_t covered(const struct row_plan *p, int a) { return MIN(p->r->extent[a], (int64_t)p->regs[a] * row_threads(p, a) * row_vec(p, a)); }
+static int64_t covered(const struct row_plan *p, int a) { return MIN(p->r->k.extent[a], (int64_t)p->regs[a] * row_threads(p, a) * row_vec(p, a)); }
 
 // How many times what it needs a block moves for an access: whole sectors, and of pieces of lines something more.
-static double waste(const struct row_plan *p, const struct row_access *x, axis_set axes)
+static double waste(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double run = dtype_bytes(x->type);
-  for (int a = 0; a < p->r->naxes; a++)
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (axes >> a & 1 && x->stride[a] == 1) run *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
   return fmax(1, MEMORY_SECTOR / run) * (1 + PIECES * fmax(0, log2(MEMORY_LINE / fmax(run, MEMORY_SECTOR))));
 }
 
-static double block_bytes(const struct row_plan *p, const struct row_access *x, axis_set axes)
+static double block_bytes(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = dtype_bytes(x->type);
-  for (int a = 0; a < p->r->naxes; a++)
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (axes >> a & 1) n *= (double)covered(p, a) * (p->rounds >> a & 1 ? (double)p->chunks[a] : 1);
   return n * waste(p, x, axes);
 }
 
 // Lines of the L1 that an access of a warp touches: those of lanes next to each other may be the same.
-static double lines(const struct row_plan *p, const struct row_access *x, axis_set axes)
+static double lines(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = 1;
-  for (int a = 0; a < p->r->naxes; a++) {
+  for (int a = 0; a < p->r->k.naxes; a++) {
     if (!(axes >> a & 1) || p->lanes[a] == 1) continue;
     double step = (double)x->stride[a] * row_vec(p, a) * dtype_bytes(x->type);
     n *= fmax(1, p->lanes[a] * fmin(step, MEMORY_LINE) / MEMORY_LINE);
@@ -40,10 +40,10 @@ static double lines(const struct row_plan *p, const struct row_access *x, axis_s
 }
 
 // Line accesses of all blocks for it.
-static double touched(const struct row_plan *p, const struct row_access *x, axis_set axes)
+static double touched(const struct row_plan *p, const struct kern_access *x, axis_set axes)
 {
   double n = (double)p->blocks * p->threads / ROW_LANES * row_regs(p, axes);
-  for (int a = 0; a < p->r->naxes; a++)
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (axes & p->rounds & AXIS(a)) n *= (double)p->chunks[a];
   if (p->role.across >= 0 && axes >> p->role.across & 1) n /= row_width(p, x);
   return n * lines(p, x, axes);
@@ -52,12 +52,12 @@ static double touched(const struct row_plan *p, const struct row_access *x, axis
 static void traffic(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
-  for (int i = 0; i < r->nvalues; i++) {
-    const struct row_value *v = &r->v[i];
-    if (!v->live || v->kind != ROW_LOAD) continue;
+  for (int i = 0; i < r->k.nvalues; i++) {
+    const struct kern_value *v = &r->k.v[i];
+    if (!v->live || v->kind != KERN_LOAD) continue;
     double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type) * waste(p, &v->at, v->axes);
-    for (int a = 0; a < r->naxes; a++)
-      if (v->axes >> a & 1) all *= (double)r->extent[a];
+    for (int a = 0; a < r->k.naxes; a++)
+      if (v->axes >> a & 1) all *= (double)r->k.extent[a];
     count_bytes(j, v->at.tensor, all, c);
     c->cache += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
     c->lines += times * touched(p, &v->at, v->axes);
@@ -66,8 +66,8 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
     else
       c->flight += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
   }
-  for (int i = 0; i < r->nsaves; i++) {
-    const struct row_save *s = &r->save[i];
+  for (int i = 0; i < r->k.nsaves; i++) {
+    const struct kern_save *s = &r->k.save[i];
     double b = block_bytes(p, &s->at, s->axes) * (double)p->blocks;
     count_bytes(j, s->at.tensor, b, c);
     c->cache += b, c->lines += touched(p, &s->at, s->axes);
@@ -81,13 +81,13 @@ static double live_regs(const struct row_plan *p)
   double most = 0;
   for (int now = 0; now < r->norder; now++) {
     double live = 0;
-    for (int i = 0; i < r->nvalues; i++) {
-      const struct row_value *v = &r->v[i];
-      if (!v->live || now >= v->last || v->through) continue; // a result takes the place of what it is made of
+    for (int i = 0; i < r->k.nvalues; i++) {
+      const struct kern_value *v = &r->k.v[i];
+      if (!v->live || now >= r->life[i].last || r->life[i].through) continue; // a result takes the place of what it is made of
       double regs = p->held[i];
-      if (v->kind == ROW_LOAD)
-        live += now < v->first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
-      else if (v->made <= now)
+      if (v->kind == KERN_LOAD)
+        live += now < r->life[i].first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
+      else if (r->life[i].made <= now)
         live += regs;
     }
     most = MAX(most, live);
@@ -108,19 +108,19 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
   double instructions = 20; // of a thread
-  for (int i = 0; i < r->nvalues; i++) {
-    const struct row_value *v = &r->v[i];
+  for (int i = 0; i < r->k.nvalues; i++) {
+    const struct kern_value *v = &r->k.v[i];
     if (!v->live) continue;
-    double n = p->held[row_folds(v) ? v->in[0] : i], rounds = 1, lanes = 1, warps = 1;
-    for (int a = 0; a < r->naxes; a++) {
+    double n = p->held[kern_folds(v) ? v->in[0] : i], rounds = 1, lanes = 1, warps = 1;
+    for (int a = 0; a < r->k.naxes; a++) {
       if ((v->axes | v->folded) & p->rounds & AXIS(a)) rounds *= (double)p->chunks[a];
       if (v->folded >> a & 1) lanes *= p->lanes[a], warps *= p->warps[a];
     }
     double all = n * rounds * (v->axes & p->rounds ? p->passes : 1);
-    if (v->kind == ROW_MAP && op_rows[v->op].cost >= SLOW)
+    if (v->kind == KERN_MAP && kern_op(v->op).cost >= SLOW)
       c->exps += all * p->threads;
     else
-      instructions += all * (v->kind == ROW_LOAD ? 1.5 / p->vec : v->kind == ROW_MAP ? 1 + op_rows[v->op].cost / 3 : 1);
+      instructions += all * (v->kind == KERN_LOAD ? 1.5 / p->vec : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
     if (!v->folded) continue;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
     if (warps > 1) c->barriers += 1, exchange(p, p->held[i], warps, c);
@@ -139,7 +139,7 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
   c->room = fmax(1, fmin(fmin(BLOCKS, THREADS / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
   traffic(j, p, c), work(p, c);
   c->soon = rows_soon(j, p);
-  for (int a = 0; a < p->r->naxes; a++)
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
   c->waits += (rounds - 1) * p->passes + p->passes - 1;
   return true;

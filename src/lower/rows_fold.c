@@ -5,27 +5,27 @@
 
 #include <string.h>
 
-const char *row_binary(enum row_kind kind) { return kind == ROW_SUM ? "+" : kind == ROW_MAX ? "max" : "*"; }
-const char *row_neutral(enum row_kind kind) { return kind == ROW_SUM ? "0.0" : kind == ROW_MAX ? "-inf" : "1.0"; }
+const char *row_binary(enum kern_kind kind) { return kind == KERN_SUM ? "+" : kind == KERN_MAX ? "max" : "*"; }
+const char *row_neutral(enum kern_kind kind) { return kind == KERN_SUM ? "0.0" : kind == KERN_MAX ? "-inf" : "1.0"; }
 
 // Operators that make 0 of zeros.
 // Is value i 0 where it lies past the axis? Loads are until a maximum has masked them, and what keeps zeros.
 static bool zero_outside(const struct row_text *x, int i, int axis)
 {
-  const struct row_value *v = &x->p->r->v[i];
-  bool keeps = v->kind == ROW_MAP ? op_rows[v->op].flags & KEEPS_ZERO : v->kind == ROW_LOAD && v->axes >> axis & 1;
+  const struct kern_value *v = &x->p->r->k.v[i];
+  bool keeps = v->kind == KERN_MAP ? kern_op(v->op).flags & KEEPS_ZERO : v->kind == KERN_LOAD && v->axes >> axis & 1;
   for (int k = 0; k < v->nin; k++) keeps = keeps && zero_outside(x, v->in[k], axis);
   return keeps && !x->masked[i];
 }
 
 // Sets what lies past the extents of folded axes.
-static void mask(struct row_text *x, const struct row_value *v, const char *in)
+static void mask(struct row_text *x, const struct kern_value *v, const char *in)
 {
-  axis_set axes = x->p->r->v[v->in[0]].axes, past = 0;
-  for (int a = 0; a < x->p->r->naxes; a++)
-    if (v->folded >> a & 1 && row_overhangs(x->p, a) && !(v->kind == ROW_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
+  axis_set axes = x->p->r->k.v[v->in[0]].axes, past = 0;
+  for (int a = 0; a < x->p->r->k.naxes; a++)
+    if (v->folded >> a & 1 && row_overhangs(x->p, a) && !(v->kind == KERN_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
   if (!past) return;
-  x->masked[v->in[0]] |= v->kind != ROW_SUM;
+  x->masked[v->in[0]] |= v->kind != KERN_SUM;
   bool vec = x->p->vec > 1;
   row_each_open(x, axes);
   text_open(&x->t, "if (!(%s))", row_inside(x, past));
@@ -37,12 +37,12 @@ static void mask(struct row_text *x, const struct row_value *v, const char *in)
 
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector)
 {
-  const struct row_value *v = &x->p->r->v[value];
+  const struct kern_value *v = &x->p->r->k.v[value];
   const char *in = row_name(x, v->in[0]), *op = row_binary(v->kind);
   text_about(&x->t, v->about - 1);
-  axis_set before = x->p->r->v[v->in[0]].axes;
+  axis_set before = x->p->r->k.v[v->in[0]].axes;
   bool vec = row_has_vec(x, v->folded) && x->p->vec > 1, regs = false;
-  for (int a = 0; a < x->p->r->naxes; a++) regs |= v->folded >> a & 1 && x->p->regs[a] > 1;
+  for (int a = 0; a < x->p->r->k.naxes; a++) regs |= v->folded >> a & 1 && x->p->regs[a] > 1;
   mask(x, v, in);
   if (regs && vec && !keep_vector) {
     const char *columns = arena_printf(x->mem, "columns%d", value);
@@ -69,11 +69,11 @@ static const char *term(const struct row_text *x, const char *s, char what, int 
   return row_term(x, s, arena_printf(x->mem, "@%c%d", what, axis), scale);
 }
 
-static struct exchange exchange_of(const struct row_text *x, const struct row_value *v)
+static struct exchange exchange_of(const struct row_text *x, const struct kern_value *v)
 {
   const struct row_plan *p = x->p;
   struct exchange e = {1, 1, "", "", ""};
-  for (int a = 0; a < p->r->naxes; a++) {
+  for (int a = 0; a < p->r->k.naxes; a++) {
     bool folded = v->folded >> a & 1;
     if (folded && p->lanes[a] > 1) e.first = arena_printf(x->mem, "%s%s@l%d == 0", e.first, *e.first ? " && " : "", a);
     if (!folded && p->lanes[a] > 1) e.at = term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
@@ -91,14 +91,14 @@ static struct exchange exchange_of(const struct row_text *x, const struct row_va
 static const char *zeros(const struct row_text *x)
 {
   const char *s = "";
-  for (int a = 0; a < x->p->r->naxes; a++)
+  for (int a = 0; a < x->p->r->k.naxes; a++)
     if (x->p->regs[a] > 1) s = arena_printf(x->mem, "%s, 0", s);
   return x->p->vec > 1 ? arena_printf(x->mem, "%s, 0", s) : s;
 }
 
 static void send(struct row_text *x, int value, int shared, const struct exchange *e)
 {
-  const struct row_value *v = &x->p->r->v[value];
+  const struct kern_value *v = &x->p->r->k.v[value];
   bool scalar = row_regs(x->p, v->axes) == 1;
   const char *dims = row_dims(x, v->axes, row_has_vec(x, v->axes));
   text_about(&x->t, v->about - 1);
@@ -116,7 +116,7 @@ static void send(struct row_text *x, int value, int shared, const struct exchang
 
 static void receive(struct row_text *x, int value, int shared, const struct exchange *e)
 {
-  const struct row_value *v = &x->p->r->v[value];
+  const struct kern_value *v = &x->p->r->k.v[value];
   bool vec = row_has_vec(x, v->axes);
   const char *dims = row_dims(x, v->axes, vec), *op = row_binary(v->kind);
   text_about(&x->t, v->about - 1);
@@ -140,9 +140,9 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
   struct exchange *e = NEWS(x->mem, struct exchange, n + 1);
   int first = x->fresh, many = 0;
   for (int i = 0; i < n; i++) {
-    const struct row_value *v = &p->r->v[values[i]];
+    const struct kern_value *v = &p->r->k.v[values[i]];
     text_about(&x->t, v->about - 1);
-    for (int a = 0; a < p->r->naxes; a++)
+    for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1 && p->lanes[a] > 1)
         text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #lanes%d>>>(%%v%d)", values[i], row_binary(v->kind), a, values[i]);
     e[i] = exchange_of(x, v);

@@ -2,11 +2,11 @@
 // folds each value has before it, and, in the order of these stages, from when to when it is there.
 #include "lower/rows.h"
 
-static double weight(const struct rows *r, const struct row_access *a, axis_set axes, int axis)
+static double weight(const struct rows *r, const struct kern_access *a, axis_set axes, int axis)
 {
   double n = (double)dtype_bytes(a->type);
-  for (int i = 0; i < r->naxes; i++)
-    if (axes >> i & 1) n *= (double)r->extent[i];
+  for (int i = 0; i < r->k.naxes; i++)
+    if (axes >> i & 1) n *= (double)r->k.extent[i];
   return a->stride[axis] == 1 ? n : 0;
 }
 
@@ -14,17 +14,17 @@ static double weight(const struct rows *r, const struct row_access *a, axis_set 
 static double contiguous(const struct rows *r, int axis)
 {
   double n = 0;
-  for (int i = 0; i < r->nvalues; i++)
-    if (r->v[i].live && r->v[i].kind == ROW_LOAD) n += weight(r, &r->v[i].at, r->v[i].axes, axis);
-  for (int i = 0; i < r->nsaves; i++) n += weight(r, &r->save[i].at, r->save[i].axes, axis);
+  for (int i = 0; i < r->k.nvalues; i++)
+    if (r->k.v[i].live && r->k.v[i].kind == KERN_LOAD) n += weight(r, &r->k.v[i].at, r->k.v[i].axes, axis);
+  for (int i = 0; i < r->k.nsaves; i++) n += weight(r, &r->k.save[i].at, r->k.save[i].axes, axis);
   return n;
 }
 
 static int largest(const struct rows *r, int except, bool folded)
 {
   int best = -1;
-  for (int i = 0; i < r->naxes; i++)
-    if (i != except && r->extent[i] > 1 && (r->folded >> i & 1) == folded && (best < 0 || r->extent[i] > r->extent[best])) best = i;
+  for (int i = 0; i < r->k.naxes; i++)
+    if (i != except && r->k.extent[i] > 1 && (r->k.folded >> i & 1) == folded && (best < 0 || r->k.extent[i] > r->k.extent[best])) best = i;
   return best;
 }
 
@@ -32,8 +32,8 @@ static struct row_roles roles(const struct rows *r)
 {
   struct row_roles x = {-1, -1, -1};
   double most = 0;
-  for (int i = 0; i < r->naxes; i++)
-    if (r->extent[i] > 1 && contiguous(r, i) > most) most = contiguous(r, i), x.across = i;
+  for (int i = 0; i < r->k.naxes; i++)
+    if (r->k.extent[i] > 1 && contiguous(r, i) > most) most = contiguous(r, i), x.across = i;
   if (x.across < 0) x.across = largest(r, -1, false);
   if (x.across < 0) x.across = largest(r, -1, true);
   x.down = largest(r, x.across, true), x.join = largest(r, x.across, false);
@@ -43,50 +43,52 @@ static struct row_roles roles(const struct rows *r)
 // Returns how many stages live values have.
 static int stages(struct arena *mem, struct rows *r)
 {
-  int most = 0, n = r->nvalues, *depth = NEWS(mem, int, n + 1);
+  int most = 0, n = r->k.nvalues, *depth = NEWS(mem, int, n + 1);
   struct step *s = NEWS(mem, struct step, n + 1);
-  for (int i = 0; i < n; i++) s[i] = (struct step){.nin = r->v[i].nin, .in = r->v[i].in, .waits = row_folds(&r->v[i]) ? 1 : 0};
+  for (int i = 0; i < n; i++) s[i] = (struct step){.nin = r->k.v[i].nin, .in = r->k.v[i].in, .waits = kern_folds(&r->k.v[i]) ? 1 : 0};
   schedule_depths(n, s, depth);
-  for (int i = 0; i < n; i++) r->v[i].stage = depth[i], most = MAX(most, r->v[i].live ? depth[i] : 0);
+  for (int i = 0; i < n; i++) r->life[i].stage = depth[i], most = MAX(most, r->k.v[i].live ? depth[i] : 0);
   return most + 1;
 }
 
 static bool passes_through(const struct rows *r, int i)
 {
   int users = 0, folds = 0;
-  for (int u = 0; u < r->nvalues; u++)
-    for (int k = 0; k < r->v[u].nin; k++)
-      if (r->v[u].live && r->v[u].in[k] == i) users++, folds += row_folds(&r->v[u]);
-  for (int k = 0; k < r->nsaves; k++) users += r->save[k].value == i;
-  return r->v[i].kind == ROW_MAP && users == 1 && folds == 1;
+  for (int u = 0; u < r->k.nvalues; u++)
+    for (int k = 0; k < r->k.v[u].nin; k++)
+      if (r->k.v[u].live && r->k.v[u].in[k] == i) users++, folds += kern_folds(&r->k.v[u]);
+  for (int k = 0; k < r->k.nsaves; k++) users += r->k.save[k].value == i;
+  return r->k.v[i].kind == KERN_MAP && users == 1 && folds == 1;
 }
 
 static void in_order(struct arena *mem, struct rows *r)
 {
-  r->order = NEWS(mem, int, r->nvalues + 1), r->norder = 0;
+  r->order = NEWS(mem, int, r->k.nvalues + 1), r->norder = 0;
   for (int s = 0; s < r->nstages; s++)
-    for (int i = 0; i < 2 * r->nvalues; i++) {
-      struct row_value *v = &r->v[i % r->nvalues];
-      if (v->live && v->stage == s && row_folds(v) == (i < r->nvalues)) v->made = r->norder, r->order[r->norder++] = i % r->nvalues;
+    for (int i = 0; i < 2 * r->k.nvalues; i++) {
+      struct kern_value *v = &r->k.v[i % r->k.nvalues];
+      if (v->live && r->life[i % r->k.nvalues].stage == s && kern_folds(v) == (i < r->k.nvalues))
+        r->life[i % r->k.nvalues].made = r->norder, r->order[r->norder++] = i % r->k.nvalues;
     }
 }
 
 static void lives(struct rows *r)
 {
   for (int i = 0; i < r->norder; i++)
-    for (int k = 0; k < r->v[r->order[i]].nin; k++) {
-      struct row_value *x = &r->v[r->v[r->order[i]].in[k]];
+    for (int k = 0; k < r->k.v[r->order[i]].nin; k++) {
+      struct row_life *x = &r->life[r->k.v[r->order[i]].in[k]];
       x->first = x->first ? x->first : i, x->last = MAX(x->last, i);
     }
-  for (int i = 0; i < r->nsaves; i++) {
-    struct row_value *x = &r->v[r->save[i].value];
+  for (int i = 0; i < r->k.nsaves; i++) {
+    struct row_life *x = &r->life[r->k.save[i].value];
     x->last = MAX(x->last, x->made + 1);
   }
 }
 
 void rows_ready(struct arena *mem, struct rows *r)
 {
+  r->life = NEWS(mem, struct row_life, r->k.nvalues + 1);
   r->role = roles(r), r->nstages = stages(mem, r);
-  for (int i = 0; i < r->nvalues; i++) r->v[i].made = r->v[i].first = r->v[i].last = 0, r->v[i].through = passes_through(r, i);
+  for (int i = 0; i < r->k.nvalues; i++) r->life[i].through = passes_through(r, i);
   in_order(mem, r), lives(r);
 }

@@ -8,37 +8,37 @@
 enum { STREAMED = 16 }; // bytes of an access that hints are for
 
 // Number of the access along the buffer, in accesses of `width`.
-static const char *number(const struct row_text *x, const struct row_access *a, int width)
+static const char *number(const struct row_text *x, const struct kern_access *a, int width)
 {
   const struct row_plan *p = x->p;
   const char *s = "";
-  for (int i = 0; i < p->r->naxes; i++) {
+  for (int i = 0; i < p->r->k.naxes; i++) {
     if (!a->stride[i]) continue;
     int64_t step = a->stride[i] * row_vec(p, i) / width;
     s = row_term(x, s, row_place(x, i), step);
     if (i != p->role.across || width == p->vec) continue;
     s = row_term(x, s, "q", a->stride[i]);
   }
-  for (int i = 0; i < ROW_BASES; i++)
+  for (int i = 0; i < KERN_BASES; i++)
     if (a->base[i]) s = row_term(x, s, arena_printf(x->mem, "@base%d", i), a->base[i] / width);
   if (a->offset) s = arena_printf(x->mem, "%s%s%lld", s, *s ? " + " : "", (long long)a->offset / width);
   return *s ? s : "0";
 }
 
 // Which block of the cluster has it: also past extents one that there is.
-static const char *peer(const struct row_text *x, const struct row_access *a)
+static const char *peer(const struct row_text *x, const struct kern_access *a)
 {
   const char *s = "";
-  for (int i = 0; i < x->p->r->naxes; i++) {
+  for (int i = 0; i < x->p->r->k.naxes; i++) {
     const char *place = row_place(x, i);
     if (!a->rank[i]) continue;
-    if (row_overhangs(x->p, i)) place = arena_printf(x->mem, "min(%s, %lld)", place, (long long)x->p->r->extent[i] - 1);
+    if (row_overhangs(x->p, i)) place = arena_printf(x->mem, "min(%s, %lld)", place, (long long)x->p->r->k.extent[i] - 1);
     s = row_term(x, s, place, a->rank[i]);
   }
   return *s ? s : "0";
 }
 
-static const char *memory(const struct row_text *x, const struct row_access *a, int width)
+static const char *memory(const struct row_text *x, const struct kern_access *a, int width)
 {
   const char *buffer = x->buffer[a->tensor], *at = number(x, a, width);
   if (a->left) buffer = arena_printf(x->mem, "%s.peer(%s)", buffer, peer(x, a));
@@ -47,7 +47,7 @@ static const char *memory(const struct row_text *x, const struct row_access *a, 
 
 static bool along_vector(const struct row_plan *p, axis_set axes) { return p->vec > 1 && axes >> p->role.across & 1; }
 
-static int pieces_open(struct row_text *x, axis_set axes, const struct row_access *a)
+static int pieces_open(struct row_text *x, axis_set axes, const struct kern_access *a)
 {
   int width = along_vector(x->p, axes) ? row_width(x->p, a) : 1, n = along_vector(x->p, axes) ? x->p->vec / width : 1;
   if (n > 1) text_open(&x->t, "for (q = 0; q < %d; q += 1) unroll", n);
@@ -64,14 +64,14 @@ static const char *piece(const struct row_text *x, int width) { return width < x
 // Is every element read by one block, once?
 static bool read_once(const struct row_plan *p, axis_set axes)
 {
-  for (int a = 0; a < p->r->naxes; a++)
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (p->chunks[a] > 1 && !(p->rounds >> a & 1) && !(axes >> a & 1)) return false;
   return p->passes == 1;
 }
 
 void row_load(struct row_text *x, int value)
 {
-  const struct row_value *v = &x->p->r->v[value];
+  const struct kern_value *v = &x->p->r->k.v[value];
   const char *inside = row_inside(x, v->axes), *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value);
   int was = text_about(&x->t, v->about - 1);
   text_line(&x->t, "%%%s:[%s].%s.RF", name, row_dims(x, v->axes, row_has_vec(x, v->axes)), tile_dtype(v->at.type));
@@ -94,11 +94,11 @@ static const char *also(const struct row_text *x, const char *s, const char *wha
 }
 
 // The condition of being the first of the lanes whose vectors of it are one line, roughly, and of the threads along other axes.
-static const char *begins_line(const struct row_text *x, const struct row_value *v)
+static const char *begins_line(const struct row_text *x, const struct kern_value *v)
 {
   const struct row_plan *p = x->p;
   const char *s = row_inside(x, v->axes);
-  for (int a = 0; a < p->r->naxes; a++) {
+  for (int a = 0; a < p->r->k.naxes; a++) {
     int line = MIN(p->lanes[a], ROW_LINE / (row_vec(p, a) * (int)dtype_bytes(v->at.type)));
     if (v->axes >> a & 1) {
       if (v->at.stride[a] == 1 && line > 1) s = arena_printf(x->mem, "%s%s@l%d %% %d == 0", s, *s ? " && " : "", a, line);
@@ -112,7 +112,7 @@ static const char *begins_line(const struct row_text *x, const struct row_value 
 
 void row_fetch(struct row_text *x, int value)
 {
-  const struct row_value *v = &x->p->r->v[value];
+  const struct kern_value *v = &x->p->r->k.v[value];
   const char *when = begins_line(x, v);
   int across = x->p->role.across, width = along_vector(x->p, v->axes) ? row_width(x->p, &v->at) : 1;
   int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 ? 1 : x->p->vec / width : 0;
@@ -130,7 +130,7 @@ static const char *stores(const struct row_text *x, axis_set axes)
 {
   const struct row_plan *p = x->p;
   const char *s = row_inside(x, axes);
-  for (int a = 0; a < p->r->naxes; a++) {
+  for (int a = 0; a < p->r->k.naxes; a++) {
     if (axes >> a & 1) continue;
     if (p->lanes[a] > 1) s = also(x, s, "l", a);
     if (p->warps[a] > 1) s = also(x, s, "w", a);
@@ -141,7 +141,7 @@ static const char *stores(const struct row_text *x, axis_set axes)
 
 void row_store(struct row_text *x, int save)
 {
-  const struct row_save *s = &x->p->r->save[save];
+  const struct kern_save *s = &x->p->r->k.save[save];
   const char *name = row_name(x, s->value), *condition = stores(x, s->axes);
   int was = text_about(&x->t, s->about - 1);
   if (s->at.type != F32) {

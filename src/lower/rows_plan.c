@@ -5,13 +5,13 @@
 
 enum { MOST_REGS = 224 };
 
-bool row_overhangs(const struct row_plan *p, int a) { return p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->extent[a]; }
+bool row_overhangs(const struct row_plan *p, int a) { return p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->k.extent[a]; }
 
-int row_width(const struct row_plan *p, const struct row_access *a)
+int row_width(const struct row_plan *p, const struct kern_access *a)
 {
   int most = MIN(p->vec, 16 / dtype_bytes(a->type));
-  int w = plan_chunk(p->r->naxes, p->r->extent, a->stride, p->role.across, a->offset, a->elements, most);
-  for (int i = 0; i < ROW_BASES; i++)
+  int w = plan_chunk(p->r->k.naxes, p->r->k.extent, a->stride, p->role.across, a->offset, a->elements, most);
+  for (int i = 0; i < KERN_BASES; i++)
     while (a->base[i] % w) w /= 2;
   return w;
 }
@@ -19,7 +19,7 @@ int row_width(const struct row_plan *p, const struct row_access *a)
 int row_regs(const struct row_plan *p, axis_set axes)
 {
   int n = 1;
-  for (int i = 0; i < p->r->naxes; i++)
+  for (int i = 0; i < p->r->k.naxes; i++)
     if (axes >> i & 1) n = MIN(n * p->regs[i] * row_vec(p, i), 1 << 20);
   return n;
 }
@@ -29,8 +29,8 @@ static int64_t pieces(int64_t n, int64_t by) { return (n + by - 1) / by; }
 // Registers and chunks of one axis: a folded one has as many registers as it needs, at most `regs` where that is given.
 static void cut(struct row_plan *p, int a, int regs)
 {
-  int64_t rest = pieces(p->r->extent[a], (int64_t)row_vec(p, a) * row_threads(p, a));
-  int64_t n = regs ? MIN(regs, rest) : p->r->folded >> a & 1 ? MIN(rest, 1 << 16) : 1;
+  int64_t rest = pieces(p->r->k.extent[a], (int64_t)row_vec(p, a) * row_threads(p, a));
+  int64_t n = regs ? MIN(regs, rest) : p->r->k.folded >> a & 1 ? MIN(rest, 1 << 16) : 1;
   p->regs[a] = (int)n, p->chunks[a] = pieces(rest, n);
 }
 
@@ -57,26 +57,26 @@ static bool threads(struct row_plan *p, const struct knobs *k)
 static bool passes(struct row_plan *p)
 {
   const struct rows *r = p->r;
-  for (int i = 0; i < r->nvalues; i++) {
-    const struct row_value *v = &r->v[i];
+  for (int i = 0; i < r->k.nvalues; i++) {
+    const struct kern_value *v = &r->k.v[i];
     if (!v->live) continue;
     for (int k = 0; k < v->nin; k++) p->pass[i] = MAX(p->pass[i], p->pass[v->in[k]]);
     if (!(v->folded & p->rounds)) continue;
     if (v->axes & p->rounds) return false;
     p->pass[i]++;
   }
-  for (int i = 0; i < r->nsaves; i++) p->passes = MAX(p->passes, p->pass[r->save[i].value] + 1);
+  for (int i = 0; i < r->k.nsaves; i++) p->passes = MAX(p->passes, p->pass[r->k.save[i].value] + 1);
   return true;
 }
 
 static bool fits(struct row_plan *p)
 {
   int64_t grid = 1;
-  for (int i = 0; i < p->r->nvalues; i++) p->held[i] = row_regs(p, p->r->v[i].axes);
-  for (int i = 0; i < p->r->naxes; i++)
-    if (!(p->r->folded >> i & 1) && (grid *= p->chunks[i]) > INT32_MAX) return false;
-  for (int i = 0; i < p->r->nvalues; i++)
-    if (p->r->v[i].live && p->held[i] > MOST_REGS) return false;
+  for (int i = 0; i < p->r->k.nvalues; i++) p->held[i] = row_regs(p, p->r->k.v[i].axes);
+  for (int i = 0; i < p->r->k.naxes; i++)
+    if (!(p->r->k.folded >> i & 1) && (grid *= p->chunks[i]) > INT32_MAX) return false;
+  for (int i = 0; i < p->r->k.nvalues; i++)
+    if (p->r->k.v[i].live && p->held[i] > MOST_REGS) return false;
   return true;
 }
 
@@ -84,11 +84,11 @@ static bool fits(struct row_plan *p)
 static int64_t shared(const struct row_plan *p)
 {
   int64_t sum = 0;
-  for (int i = 0; i < p->r->nvalues; i++) {
-    const struct row_value *v = &p->r->v[i];
+  for (int i = 0; i < p->r->k.nvalues; i++) {
+    const struct kern_value *v = &p->r->k.v[i];
     int64_t n = p->threads * 4, warps = 1;
     if (!v->live || !v->folded) continue;
-    for (int a = 0; a < p->r->naxes; a++)
+    for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1) n /= p->lanes[a], warps *= p->warps[a];
     if (warps > 1) sum += n * p->held[i] + 16;
   }
@@ -100,13 +100,13 @@ static bool may_be_late(const struct row_plan *p, int load)
 {
   const struct rows *r = p->r;
   bool read = false;
-  if (!r->v[load].live || r->v[load].kind != ROW_LOAD) return false;
-  for (int a = 0; a < r->naxes; a++)
-    if (r->v[load].axes >> a & 1 && p->chunks[a] > 1 && !(p->rounds >> a & 1)) return false;
-  for (int i = 0; i < r->nvalues; i++)
-    for (int k = 0; r->v[i].live && k < r->v[i].nin; k++) {
-      if (r->v[i].in[k] != load) continue;
-      if (r->v[i].stage - row_folds(&r->v[i]) <= 0) return false;
+  if (!r->k.v[load].live || r->k.v[load].kind != KERN_LOAD) return false;
+  for (int a = 0; a < r->k.naxes; a++)
+    if (r->k.v[load].axes >> a & 1 && p->chunks[a] > 1 && !(p->rounds >> a & 1)) return false;
+  for (int i = 0; i < r->k.nvalues; i++)
+    for (int k = 0; r->k.v[i].live && k < r->k.v[i].nin; k++) {
+      if (r->k.v[i].in[k] != load) continue;
+      if (r->life[i].stage - kern_folds(&r->k.v[i]) <= 0) return false;
       read = true;
     }
   return read;
@@ -115,15 +115,15 @@ static bool may_be_late(const struct row_plan *p, int load)
 static bool late(struct arena *mem, struct row_plan *p)
 {
   bool any = false;
-  p->late = NEWS(mem, bool, p->r->nvalues + 1);
-  for (int i = 0; i < p->r->nvalues; i++) any |= p->late[i] = may_be_late(p, i);
+  p->late = NEWS(mem, bool, p->r->k.nvalues + 1);
+  for (int i = 0; i < p->r->k.nvalues; i++) any |= p->late[i] = may_be_late(p, i);
   return any;
 }
 
 bool rows_before(struct row_plan *p, int ahead, int hold)
 {
   int64_t most = 1;
-  for (int a = 0; a < p->r->naxes; a++)
+  for (int a = 0; a < p->r->k.naxes; a++)
     if (p->rounds >> a & 1) most = MAX(most, p->chunks[a]);
   p->ahead = ahead, p->hold = hold;
   return ahead >= 0 && ahead <= most && hold >= 0 && hold <= 1;
@@ -132,14 +132,14 @@ bool rows_before(struct row_plan *p, int ahead, int hold)
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p)
 {
   *p = (struct row_plan){.r = r, .role = r->role, .vec = MAX(k->v[KNOB_VEC], 1), .stream = k->v[KNOB_STREAM], .blocks = 1};
-  p->pass = NEWS(mem, int, r->nvalues + 1), p->held = NEWS(mem, int, r->nvalues + 1);
-  for (int i = 0; i < r->naxes; i++) p->regs[i] = p->lanes[i] = p->warps[i] = 1, p->chunks[i] = 1;
+  p->pass = NEWS(mem, int, r->k.nvalues + 1), p->held = NEWS(mem, int, r->k.nvalues + 1);
+  for (int i = 0; i < r->k.naxes; i++) p->regs[i] = p->lanes[i] = p->warps[i] = 1, p->chunks[i] = 1;
   if (p->vec & (p->vec - 1) || p->vec > 16 || (p->role.across < 0 && p->vec > 1)) return false;
-  if (p->role.across >= 0 && r->extent[p->role.across] % p->vec) return false;
+  if (p->role.across >= 0 && r->k.extent[p->role.across] % p->vec) return false;
   if (!threads(p, k)) return false;
-  for (int i = 0; i < r->naxes; i++) {
+  for (int i = 0; i < r->k.naxes; i++) {
     cut(p, i, i == p->role.across ? k->v[KNOB_REGS] : i == p->role.down ? k->v[KNOB_DEEP] : 0);
-    if (p->chunks[i] > 1 && r->folded >> i & 1)
+    if (p->chunks[i] > 1 && r->k.folded >> i & 1)
       p->rounds |= AXIS(i);
     else
       p->blocks *= p->chunks[i];

@@ -4,6 +4,36 @@
 
 #include <string.h>
 
+static const unsigned rules = KERN_BIT(RUNNING) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(EXP2);
+
+// The reason why the scheme does not do such a value; NULL: it does.
+static const char *refusal(const struct kern_value *v)
+{
+  if (v->kind == KERN_PRODUCT) return "a product";
+  if (v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE || v->kind == KERN_RESCALE) return "depends on how a running maximum moves";
+  return v->kind == KERN_MAP && v->op < OPS && !emit_has_pointwise((enum op)v->op) ? "no elementwise operator of tiles" : NULL;
+}
+
+int rows_values(const struct lower_job *j, struct kern *out, char why[160])
+{
+  if (kern_make(j->mem, j->n, j->store, 0, false, out, why)) return NO;
+  kern_rewrite(out, rules & ~j->off);
+  for (int i = 0; i < out->nvalues; i++) {
+    const struct kern_value *v = &out->v[i];
+    const char *reason = v->live ? refusal(v) : NULL;
+    if (reason) return snprintf(why, 160, "%s: %s", op_rows[j->n->block->nodes[v->about - 1].op].name, reason), NO;
+  }
+  return OK;
+}
+
+int rows_make(const struct lower_job *j, struct rows *out, char why[160])
+{
+  memset(out, 0, sizeof *out);
+  if (rows_values(j, &out->k, why)) return NO;
+  kern_join_axes(&out->k);
+  return rows_ready(j->mem, out), OK;
+}
+
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct rows r;

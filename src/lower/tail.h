@@ -34,7 +34,7 @@ struct tail {
   enum tail_way way;
   struct rows r;
   int nbases;
-  struct tail_base base[ROW_BASES];
+  struct tail_base base[KERN_BASES];
   uint32_t split;         // grid axes over whose parts the tail sums, as bits
   int64_t parts, groups;  // blocks of a group; groups
   struct tail_room *room; // by saver of the head

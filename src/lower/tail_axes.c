@@ -58,10 +58,10 @@ static bool digits_of(struct tailing *t, int save)
   return true;
 }
 
-static int saver_of(const struct tailing *t, const struct row_value *v)
+static int saver_of(const struct tailing *t, const struct kern_value *v)
 {
   const struct norm *h = t->x->j->n;
-  if (!v->live || v->kind != ROW_LOAD) return -1;
+  if (!v->live || v->kind != KERN_LOAD) return -1;
   for (int i = 0; i < h->nsave; i++)
     if (h->save[i].tensor == v->at.tensor) return i;
   return -1;
@@ -82,18 +82,18 @@ static bool cut(struct tailing *t, int axis, int64_t inner)
 {
   struct rows *r = &t->x->r;
   int outer = 0;
-  while (outer < ROW_AXES && r->extent[outer] > 1) outer++;
-  if (outer == ROW_AXES || inner < 2 || r->extent[axis] % inner) return refuse(t, "cuts what the head saves in another way");
-  r->extent[outer] = r->extent[axis] / inner, r->extent[axis] = inner;
-  for (int i = 0; i < r->nvalues; i++) {
-    struct row_value *v = &r->v[i];
+  while (outer < KERN_AXES && r->k.extent[outer] > 1) outer++;
+  if (outer == KERN_AXES || inner < 2 || r->k.extent[axis] % inner) return refuse(t, "cuts what the head saves in another way");
+  r->k.extent[outer] = r->k.extent[axis] / inner, r->k.extent[axis] = inner;
+  for (int i = 0; i < r->k.nvalues; i++) {
+    struct kern_value *v = &r->k.v[i];
     v->at.stride[outer] = v->at.stride[axis] * inner;
     if (v->axes >> axis & 1) v->axes |= AXIS(outer);
     if (v->folded >> axis & 1) v->folded |= AXIS(outer);
   }
-  for (int i = 0; i < r->nsaves; i++) {
-    r->save[i].at.stride[outer] = r->save[i].at.stride[axis] * inner;
-    if (r->save[i].axes >> axis & 1) r->save[i].axes |= AXIS(outer);
+  for (int i = 0; i < r->k.nsaves; i++) {
+    r->k.save[i].at.stride[outer] = r->k.save[i].at.stride[axis] * inner;
+    if (r->k.save[i].axes >> axis & 1) r->k.save[i].axes |= AXIS(outer);
   }
   return true;
 }
@@ -102,17 +102,17 @@ static bool cut(struct tailing *t, int axis, int64_t inner)
 static int cut_one(struct tailing *t)
 {
   struct rows *r = &t->x->r;
-  for (int i = 0; i < r->nvalues; i++) {
-    int save = saver_of(t, &r->v[i]);
+  for (int i = 0; i < r->k.nvalues; i++) {
+    int save = saver_of(t, &r->k.v[i]);
     if (save < 0) continue;
-    const struct row_access *at = &r->v[i].at;
+    const struct kern_access *at = &r->k.v[i].at;
     if (at->offset != t->x->j->n->save[save].offset) return refuse(t, "reads a part of what the head saves"), -1;
-    for (int a = 0; a < ROW_AXES; a++) {
-      if (!at->stride[a] || r->extent[a] <= 1) continue;
+    for (int a = 0; a < KERN_AXES; a++) {
+      if (!at->stride[a] || r->k.extent[a] <= 1) continue;
       const struct digit *d = digit_at(&t->of[save], at->stride[a]);
       if (!d || at->stride[a] % d->stride) return refuse(t, "cuts what the head saves in another way"), -1;
       int64_t end = d->stride * d->extent;
-      if (at->stride[a] * r->extent[a] <= end) continue;
+      if (at->stride[a] * r->k.extent[a] <= end) continue;
       if (end % at->stride[a]) return refuse(t, "cuts what the head saves in another way"), -1;
       return cut(t, a, end / at->stride[a]) ? 1 : -1;
     }
@@ -124,19 +124,19 @@ static int cut_one(struct tailing *t)
 
 static const struct digit *digit_of(const struct tailing *t, int value, int axis)
 {
-  const struct row_value *v = &t->x->r.v[value];
+  const struct kern_value *v = &t->x->r.k.v[value];
   int save = saver_of(t, v);
-  return save < 0 || !v->at.stride[axis] || t->x->r.extent[axis] <= 1 ? NULL : digit_at(&t->of[save], v->at.stride[axis]);
+  return save < 0 || !v->at.stride[axis] || t->x->r.k.extent[axis] <= 1 ? NULL : digit_at(&t->of[save], v->at.stride[axis]);
 }
 
 static void find_splits(struct tailing *t)
 {
   struct tail *x = t->x;
   const struct graph *b = x->j->n->block;
-  for (int i = 0; i < x->r.nvalues; i++)
-    for (int a = 0; a < ROW_AXES; a++) {
+  for (int i = 0; i < x->r.k.nvalues; i++)
+    for (int a = 0; a < KERN_AXES; a++) {
       const struct digit *d = digit_of(t, i, a);
-      if (d && d->grid >= 0 && x->r.folded >> a & 1) x->split |= 1u << d->grid;
+      if (d && d->grid >= 0 && x->r.k.folded >> a & 1) x->split |= 1u << d->grid;
     }
   x->parts = x->groups = 1;
   for (int i = 0; i < b->ngrid; i++) *(x->split >> i & 1 ? &x->parts : &x->groups) *= b->grid[i];
@@ -147,7 +147,7 @@ static int base_of(struct tail *x, const struct digit *d, int64_t stride, int64_
   struct tail_base want = {d->grid, stride / d->stride, extent};
   for (int i = 0; i < x->nbases; i++)
     if (x->base[i].grid == want.grid && x->base[i].below == want.below && x->base[i].extent == want.extent) return i;
-  if (x->nbases == ROW_BASES) return -1;
+  if (x->nbases == KERN_BASES) return -1;
   x->base[x->nbases] = want;
   return x->nbases++;
 }
@@ -158,14 +158,14 @@ static int base_of_axis(struct tailing *t, int axis)
   struct tail *x = t->x;
   int found = -1;
   bool within = false;
-  for (int i = 0; i < x->r.nvalues; i++) {
+  for (int i = 0; i < x->r.k.nvalues; i++) {
     const struct digit *d = digit_of(t, i, axis);
     if (!d) continue;
     if (d->grid < 0 || x->split >> d->grid & 1) {
       within = true;
       continue;
     }
-    int b = base_of(x, d, x->r.v[i].at.stride[axis], x->r.extent[axis]);
+    int b = base_of(x, d, x->r.k.v[i].at.stride[axis], x->r.k.extent[axis]);
     if (b < 0 || (found >= 0 && found != b)) return -2;
     found = b;
   }
@@ -178,16 +178,16 @@ static bool of_own_group(struct tailing *t, int i, const int *base)
   const struct graph *b = t->x->j->n->block;
   int64_t covered[GRID_AXES];
   for (int g = 0; g < GRID_AXES; g++) covered[g] = 1;
-  for (int a = 0; a < ROW_AXES; a++)
-    if (base[a] >= 0 && digit_of(t, i, a)) covered[t->x->base[base[a]].grid] *= t->x->r.extent[a];
+  for (int a = 0; a < KERN_AXES; a++)
+    if (base[a] >= 0 && digit_of(t, i, a)) covered[t->x->base[base[a]].grid] *= t->x->r.k.extent[a];
   for (int g = 0; g < b->ngrid; g++)
     if (!(t->x->split >> g & 1) && covered[g] != b->grid[g]) return false;
   return true;
 }
 
-static void add_bases(struct row_access *at, const int *base)
+static void add_bases(struct kern_access *at, const int *base)
 {
-  for (int a = 0; a < ROW_AXES; a++)
+  for (int a = 0; a < KERN_AXES; a++)
     if (base[a] >= 0) at->base[base[a]] += at->stride[a];
 }
 
@@ -195,9 +195,9 @@ static void add_bases(struct row_access *at, const int *base)
 static void into_room(struct tailing *t, int i, const int *base)
 {
   struct tail *x = t->x;
-  int save = saver_of(t, &x->r.v[i]);
-  struct row_access *at = &x->r.v[i].at;
-  for (int a = 0; a < ROW_AXES; a++) {
+  int save = saver_of(t, &x->r.k.v[i]);
+  struct kern_access *at = &x->r.k.v[i].at;
+  for (int a = 0; a < KERN_AXES; a++) {
     const struct digit *d = digit_of(t, i, a);
     int64_t weight = 1;
     if (!d || base[a] >= 0) continue;
@@ -214,23 +214,23 @@ static void into_room(struct tailing *t, int i, const int *base)
 static bool take_bases(struct tailing *t)
 {
   struct rows *r = &t->x->r;
-  int base[ROW_AXES];
-  for (int a = 0; a < ROW_AXES; a++)
-    if ((base[a] = r->extent[a] > 1 ? base_of_axis(t, a) : -1) < -1) return refuse(t, "joins groups of blocks");
-  for (int i = 0; i < r->nvalues; i++)
-    if (saver_of(t, &r->v[i]) >= 0 && !of_own_group(t, i, base)) return refuse(t, "does not tell groups of blocks apart");
-  for (int i = 0; i < r->nvalues; i++) {
-    bool left = saver_of(t, &r->v[i]) >= 0;
-    add_bases(&r->v[i].at, base);
+  int base[KERN_AXES];
+  for (int a = 0; a < KERN_AXES; a++)
+    if ((base[a] = r->k.extent[a] > 1 ? base_of_axis(t, a) : -1) < -1) return refuse(t, "joins groups of blocks");
+  for (int i = 0; i < r->k.nvalues; i++)
+    if (saver_of(t, &r->k.v[i]) >= 0 && !of_own_group(t, i, base)) return refuse(t, "does not tell groups of blocks apart");
+  for (int i = 0; i < r->k.nvalues; i++) {
+    bool left = saver_of(t, &r->k.v[i]) >= 0;
+    add_bases(&r->k.v[i].at, base);
     if (left && t->x->way == TAIL_CLUSTER) into_room(t, i, base);
   }
-  for (int i = 0; i < r->nsaves; i++) {
-    add_bases(&r->save[i].at, base);
+  for (int i = 0; i < r->k.nsaves; i++) {
+    add_bases(&r->k.save[i].at, base);
     for (int k = 0; k < t->x->nbases; k++)
-      if (!r->save[i].at.base[k]) return refuse(t, "saves the same for several groups of blocks");
+      if (!r->k.save[i].at.base[k]) return refuse(t, "saves the same for several groups of blocks");
   }
-  for (int a = 0; a < ROW_AXES; a++)
-    if (base[a] >= 0) rows_forget(r, a);
+  for (int a = 0; a < KERN_AXES; a++)
+    if (base[a] >= 0) kern_forget(&r->k, a);
   return true;
 }
 
@@ -255,18 +255,19 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
   struct tailing t = {x, NEWS(j->mem, struct digits, j->n->nsave + 1), why};
   int more = 1;
   tail.n = j->tail;
-  if (rows_values(&tail, &x->r, why)) return false;
-  rows_live(&x->r);
+  if (rows_values(&tail, &x->r.k, why)) return false;
+  x->r.k.naxes = KERN_AXES;
+  kern_live(&x->r.k);
   for (int i = 0; i < j->n->nsave; i++)
     if (!digits_of(&t, i)) return false;
   while (more > 0) more = cut_one(&t);
   if (more < 0) return false;
-  rows_live(&x->r); // also which of the new axes are folded
+  kern_live(&x->r.k); // also which of the new axes are folded
   find_splits(&t);
   if (x->parts == 1) return refuse(&t, "joins no parts");
   if (way == TAIL_CLUSTER && x->parts > TAIL_LARGEST_CLUSTER) return refuse(&t, "joins more parts than a cluster has blocks");
   if (!take_bases(&t)) return false;
-  rows_join_axes(&x->r);
+  kern_join_axes(&x->r.k);
   rows_ready(j->mem, &x->r);
   write_head(x);
   return true;

@@ -19,15 +19,15 @@ static int64_t own_items(const struct tail *x, const struct row_plan *p)
 static double busy(const struct tail *x, const struct row_plan *p)
 {
   double instructions = 0, bytes = 0, warps = 0, items = (double)own_items(x, p), cluster = x->way == TAIL_CLUSTER;
-  for (int i = 0; i < p->r->nvalues; i++) {
-    const struct row_value *v = &p->r->v[i];
-    double n = p->held[row_folds(v) ? v->in[0] : i];
+  for (int i = 0; i < p->r->k.nvalues; i++) {
+    const struct kern_value *v = &p->r->k.v[i];
+    double n = p->held[kern_folds(v) ? v->in[0] : i];
     if (!v->live) continue;
-    if (v->kind == ROW_LOAD) n /= row_width(p, &v->at), bytes += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
-    instructions += n * (v->kind == ROW_LOAD ? 3 : 1);
-    for (int a = 0; a < p->r->naxes; a++) warps += v->folded >> a & 1 && p->warps[a] > 1;
+    if (v->kind == KERN_LOAD) n /= row_width(p, &v->at), bytes += (double)p->held[i] * dtype_bytes(v->at.type) * p->threads;
+    instructions += n * (v->kind == KERN_LOAD ? 3 : 1);
+    for (int a = 0; a < p->r->k.naxes; a++) warps += v->folded >> a & 1 && p->warps[a] > 1;
   }
-  for (int i = 0; i < p->r->nsaves; i++) instructions += 3.0 * row_regs(p, p->r->save[i].axes) / row_width(p, &p->r->save[i].at);
+  for (int i = 0; i < p->r->k.nsaves; i++) instructions += 3.0 * row_regs(p, p->r->k.save[i].axes) / row_width(p, &p->r->k.save[i].at);
   double one = (cluster ? ITEM_CLUSTER : ITEM_LAST) + instructions * ISSUE * (1 + p->threads / 32 / 4.0) + warps * WARPS;
   return items * fmax(one, bytes / (cluster ? BYTES_CLUSTER : BYTES_LAST));
 }
@@ -36,10 +36,10 @@ static bool takes(const struct row_plan *p)
 {
   int64_t registers = 0;
   int across = p->role.across;
-  for (int i = 0; i < p->r->nvalues; i++)
-    if (p->r->v[i].live) registers = MAX(registers, p->held[i]);
-  for (int i = 0; i < p->r->nvalues && across >= 0; i++)
-    if (p->vec > 1 && p->r->v[i].at.rank[across]) return false;
+  for (int i = 0; i < p->r->k.nvalues; i++)
+    if (p->r->k.v[i].live) registers = MAX(registers, p->held[i]);
+  for (int i = 0; i < p->r->k.nvalues && across >= 0; i++)
+    if (p->vec > 1 && p->r->k.v[i].at.rank[across]) return false;
   return registers <= 64 && !p->rounds;
 }
 
@@ -67,8 +67,8 @@ int64_t tail_shared(const struct tail *x)
   int64_t bytes = 16;
   for (int i = 0; i < x->j->n->nsave && x->way == TAIL_CLUSTER; i++)
     bytes += (x->room[i].elements * dtype_bytes(x->j->store[x->j->n->save[i].tensor]) + 15) / 16 * 16;
-  for (int i = 0; i < x->r.nvalues; i++) {
-    const struct row_value *v = &x->r.v[i];
+  for (int i = 0; i < x->r.k.nvalues; i++) {
+    const struct kern_value *v = &x->r.k.v[i];
     if (v->live && v->folded) bytes += 4ll * x->p.threads * x->p.held[i];
   }
   return bytes;

@@ -16,8 +16,8 @@ bool tail_keeps(const struct tail *x, int tensor) { return x->way == TAIL_CLUSTE
 
 bool tail_reads(const struct tail *x, int tensor)
 {
-  for (int i = 0; i < x->r.nvalues; i++)
-    if (x->r.v[i].live && x->r.v[i].kind == ROW_LOAD && !x->r.v[i].at.left && x->r.v[i].at.tensor == tensor) return true;
+  for (int i = 0; i < x->r.k.nvalues; i++)
+    if (x->r.k.v[i].live && x->r.k.v[i].kind == KERN_LOAD && !x->r.k.v[i].at.left && x->r.k.v[i].at.tensor == tensor) return true;
   return false;
 }
 
@@ -61,7 +61,7 @@ static bool has_argument(const struct lower_out *out, int tensor)
   return false;
 }
 
-static void argument(struct text *t, const char **global, const struct row_access *a, struct lower_out *out, struct str *list)
+static void argument(struct text *t, const char **global, const struct kern_access *a, struct lower_out *out, struct str *list)
 {
   if (a->left) return;
   bool known = has_argument(out, a->tensor);
@@ -71,14 +71,14 @@ static void argument(struct text *t, const char **global, const struct row_acces
 
 void tail_arguments(const struct tail *x, struct text *t, const char **global, struct lower_out *out, struct str *reads, struct str *writes)
 {
-  int *arg = NEWS(x->j->mem, int, out->nargs + x->r.nvalues + x->r.nsaves + 1);
+  int *arg = NEWS(x->j->mem, int, out->nargs + x->r.k.nvalues + x->r.k.nsaves + 1);
   memcpy(arg, out->arg, sizeof *arg * (size_t)out->nargs);
   out->arg = arg;
-  for (int i = 0; i < x->r.nvalues; i++) {
-    const struct row_value *v = &x->r.v[i];
-    if (v->live && v->kind == ROW_LOAD && !has_argument(out, v->at.tensor)) argument(t, global, &v->at, out, reads);
+  for (int i = 0; i < x->r.k.nvalues; i++) {
+    const struct kern_value *v = &x->r.k.v[i];
+    if (v->live && v->kind == KERN_LOAD && !has_argument(out, v->at.tensor)) argument(t, global, &v->at, out, reads);
   }
-  for (int i = 0; i < x->r.nsaves; i++) argument(t, global, &x->r.save[i].at, out, writes);
+  for (int i = 0; i < x->r.k.nsaves; i++) argument(t, global, &x->r.k.save[i].at, out, writes);
   if (x->way != TAIL_LAST) return;
   text_line(t, "%%counters:[%lld].i32.GL", (long long)x->groups);
   out->arg[out->nargs++] = ARG_COUNTERS;
@@ -101,7 +101,7 @@ void tail_rooms(const struct tail *x, struct text *t, const char **global)
 static void chunks(const struct tail *x, struct text *t)
 {
   int64_t below = 1;
-  for (int a = 0; a < x->r.naxes; a++) {
+  for (int a = 0; a < x->r.k.naxes; a++) {
     int64_t n = x->p.chunks[a];
     if (n == 1 || x->p.rounds >> a & 1) continue;
     text_line(t, "@c%d = @item / %lld %% %lld", a, (long long)below, (long long)n);

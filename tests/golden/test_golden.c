@@ -17,7 +17,7 @@
 
 #define TEXTS "tests/golden/texts"
 
-enum { WHOLE = 8 }; // of so many graphs of a table the texts of one are kept
+enum { WHOLE = 10 }; // of so many graphs of a table the texts of one are kept
 
 static const struct folder {
   const char *path, *prefix; // of names of golden texts
@@ -58,18 +58,24 @@ static void row_texts(const char *path, const char *table, const struct table_gr
   str_add(digests, "\n");
 }
 
-static void file_texts(const char *path, const char *table, struct str out[GOLDENS], struct str *digests)
+static void table_texts(const char *table, struct str out[GOLDENS], struct str *digests)
+{
+  struct table t;
+  table_open(&t, table);
+  for (int i = 0; i < t.n; i++) row_texts(t.path, table, &t.row[i], i % WHOLE == 0, out, digests);
+  table_close(&t);
+}
+
+static void file_texts(const char *path, struct str out[GOLDENS])
 {
   struct arena mem = {0};
   struct err e = {0};
   struct table_graph x = {.line = 1};
   char *text;
   size_t n;
-  int line = 1, row = 0;
   if (file_read(&mem, path, &text, &n, &e)) fail_msg("%s", e.text);
   x.text = text;
-  if (!table) graph_texts(path, &x, false, out);
-  for (const char *at = text; table && table_next(&mem, &at, &line, &x); row++) row_texts(path, table, &x, row % WHOLE == 0, out, digests);
+  graph_texts(path, &x, false, out);
   arena_close(&mem);
 }
 
@@ -133,7 +139,10 @@ static void one_folder(struct golden_set *s, const struct folder *f)
   for (int i = 0; i < n; i++) {
     struct str out[GOLDENS] = {{0}};
     const char *name = stem(&s->mem, list[i]->d_name);
-    file_texts(arena_printf(&s->mem, "%s/%s.mica", f->path, name), f->table ? name : NULL, out, &s->digests);
+    if (f->table)
+      table_texts(name, out, &s->digests);
+    else
+      file_texts(arena_printf(&s->mem, "%s/%s.mica", f->path, name), out);
     for (int k = 0; k < GOLDENS; k++) {
       one_text(s, arena_printf(&s->mem, TEXTS "/%s%s.%s", f->prefix, name, golden_suffix[k]), str_text(&out[k]));
       str_free(&out[k]);
@@ -186,22 +195,15 @@ static void golden(void **state)
 // Prints the texts of one graph of a table.
 static void print_graph(const char *table, const char *name)
 {
-  struct arena mem = {0};
-  struct err e = {0};
-  struct table_graph x;
+  struct table t;
   struct str out[GOLDENS] = {{0}};
-  const char *path = arena_printf(&mem, "tests/lower/graphs/%s.mica", table);
-  char *text;
-  size_t n;
-  int line = 1;
-  if (file_read(&mem, path, &text, &n, &e)) fail_msg("%s", e.text);
-  for (const char *at = text; table_next(&mem, &at, &line, &x);)
-    if (!strcmp(x.name, name)) graph_texts(path, &x, true, out);
+  table_open(&t, table);
+  graph_texts(t.path, table_row(&t, name), true, out);
   for (int k = 0; k < GOLDENS; k++) {
     printf("// ---- %s ----\n%s", golden_suffix[k], str_text(&out[k]));
     str_free(&out[k]);
   }
-  arena_close(&mem);
+  table_close(&t);
 }
 
 int main(int argc, char **argv)

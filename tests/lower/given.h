@@ -2,7 +2,7 @@
 #ifndef TESTS_LOWER_GIVEN_H
 #define TESTS_LOWER_GIVEN_H
 
-#include "../graphs.h"
+#include "../tables.h"
 #include "lower/lower.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "held.h"
 
-#include "../graphs.h"
+#include "../tables.h"
 #include "sim/tile_host.h"
 #include "eval/eval.h"
 #include "lower/lower.h"
@@ -10,6 +10,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+
+struct held { // a row of a table
+  const char *name, *graph, *how, *instance, *refused;
+  bool special;
+};
 
 static const struct manner {
   struct gpu_limits gpu;
@@ -53,7 +58,7 @@ static int prepare(struct holding *h)
   struct graph *plain, *stable;
   bool changed;
   char note[256];
-  plain = graph_of(h->mem, arena_printf(h->mem, "graph g {\n %s\n}\n", h->row->graph));
+  plain = graph_of(h->mem, h->row->graph);
   if (plan_stable(h->mem, plain, &stable, &changed, note, &h->e)) return said(h, h->e.text);
   h->g = stable;
   enum dtype *store = NEWS(h->mem, enum dtype, stable->ntensors);
@@ -168,6 +173,17 @@ static bool hold_row(const struct held *row, const struct manner *m)
   return fine;
 }
 
+static struct held *rows_of(const struct table *t, struct arena *mem)
+{
+  struct held *rows = NEWS(mem, struct held, t->n);
+  for (int i = 0; i < t->n; i++) {
+    const struct table_graph *x = &t->row[i];
+    rows[i] = (struct held){x->title, x->text, table_field(x, "how"), table_field(x, "uses"), table_field(x, "refused"), table_field(x, "special")};
+    if (!rows[i].how) fail_msg("%s:%d: no scheme", t->path, x->line);
+  }
+  return rows;
+}
+
 static void hold_in(const struct held *rows, int n, const struct manner *m)
 {
   int failed = 0;
@@ -175,39 +191,51 @@ static void hold_in(const struct held *rows, int n, const struct manner *m)
   if (failed) fail_msg("%d of %d rows", failed, n);
 }
 
-void hold(const struct held *rows, int n) { hold_in(rows, n, &usual); }
-
-static struct held *without_instances(struct arena *mem, const struct held *rows, int n)
+void hold(const char *table)
 {
-  struct held *plain = arena_copy(mem, rows, sizeof *rows * (size_t)n);
-  for (int i = 0; i < n; i++) plain[i].instance = NULL;
+  struct table t;
+  table_open(&t, table);
+  hold_in(rows_of(&t, &t.mem), t.n, &usual);
+  table_close(&t);
+}
+
+static struct held *without_instances(const struct table *t, struct arena *mem)
+{
+  struct held *plain = rows_of(t, mem);
+  for (int i = 0; i < t->n; i++) plain[i].instance = NULL;
   return plain;
 }
 
-void hold_sm80(const struct held *rows, int n)
+void hold_sm80(const char *table)
 {
-  struct arena mem = {0};
-  hold_in(without_instances(&mem, rows, n), n, &older);
-  arena_close(&mem);
+  struct table t;
+  table_open(&t, table);
+  hold_in(without_instances(&t, &t.mem), t.n, &older);
+  table_close(&t);
 }
 
-void hold_bf16(const struct held *rows, int n)
+// The text with bf16 in place of fp16.
+static const char *with_bf16(struct arena *mem, const char *text)
 {
-  struct arena mem = {0};
-  struct held *plain = without_instances(&mem, rows, n);
-  for (int i = 0; i < n; i++) {
-    struct str s = {0};
-    for (const char *at = rows[i].graph, *f; *at; at = f) {
-      f = strstr(at, "f16[");
-      f = f ? f : at + strlen(at);
-      str_add(&s, "%.*s%s", (int)(f - at), at, *f ? "bf16[" : "");
-      f += *f ? 4 : 0;
-    }
-    plain[i].graph = arena_strdup(&mem, str_text(&s));
-    str_free(&s);
+  struct str s = {0};
+  for (const char *at = text, *f; *at; at = f) {
+    f = strstr(at, " f16[");
+    f = f ? f : at + strlen(at);
+    str_add(&s, "%.*s%s", (int)(f - at), at, *f ? " bf16[" : "");
+    f += *f ? 5 : 0;
   }
-  hold_in(plain, n, &wide);
-  arena_close(&mem);
+  const char *out = arena_strdup(mem, str_text(&s));
+  return str_free(&s), out;
+}
+
+void hold_bf16(const char *table)
+{
+  struct table t;
+  table_open(&t, table);
+  struct held *plain = without_instances(&t, &t.mem);
+  for (int i = 0; i < t.n; i++) plain[i].graph = with_bf16(&t.mem, plain[i].graph);
+  hold_in(plain, t.n, &wide);
+  table_close(&t);
 }
 
 // The scheme's choices for a row's graph, as texts; returns how many.
@@ -233,22 +261,29 @@ static int choices_of(struct arena *mem, const struct held *row, const char *how
   return found;
 }
 
-void hold_choices(const struct held *rows, int n)
+static int hold_row_choices(const struct held *of)
 {
-  int failed = 0;
-  for (int i = 0; i < n; i++) {
-    struct arena mem = {0};
-    const char *how[CHOICES];
-    int found = choices_of(&mem, &rows[i], how);
-    if (!found) print_error("%s: no choices\n", rows[i].name);
-    failed += !found;
-    for (int k = 0; k < found; k++) {
-      struct held row = rows[i];
-      row.how = how[k], row.instance = NULL;
-      failed += !hold_row(&row, &usual);
-    }
-    arena_close(&mem);
+  struct arena mem = {0};
+  const char *how[CHOICES];
+  int found = choices_of(&mem, of, how), failed = !found;
+  if (!found) print_error("%s: no choices\n", of->name);
+  for (int k = 0; k < found; k++) {
+    struct held row = *of;
+    row.how = how[k], row.instance = NULL;
+    failed += !hold_row(&row, &usual);
   }
+  arena_close(&mem);
+  return failed;
+}
+
+void hold_choices(const char *table, int most)
+{
+  struct table t;
+  int failed = 0;
+  table_open(&t, table);
+  const struct held *rows = rows_of(&t, &t.mem);
+  for (int i = 0; i < t.n && i < most; i++) failed += hold_row_choices(&rows[i]);
+  table_close(&t);
   if (failed) fail_msg("%d kernels", failed);
 }
 
@@ -265,21 +300,25 @@ static bool hold_if_taken(const struct held *row, int *held)
   return fine;
 }
 
-int hold_layouts(const struct held *rows, int n)
+int hold_layouts(const char *table)
 {
+  struct table t;
   static const struct {
     int wm, wn, by, stages;
   } at[] = {{1, 1, 0, 2}, {2, 1, 0, 4}, {3, 1, 0, 3}, {1, 2, 0, 2}, {2, 2, 0, 3}, {1, 4, 0, 4},
             {1, 2, 1, 2}, {2, 2, 1, 4}, {1, 2, 1, 3}, {1, 4, 1, 2}, {2, 4, 1, 3}, {3, 2, 1, 2}};
   int failed = 0, held = 0;
   char how[64];
-  for (int i = 0; i < n; i++)
+  table_open(&t, table);
+  const struct held *rows = rows_of(&t, &t.mem);
+  for (int i = 0; i < t.n; i++)
     for (int k = 0; k < (int)COUNT(at); k++) {
       struct held row = rows[i];
       snprintf(how, sizeof how, "mma wm=%d wn=%d by=%d stages=%d", at[k].wm, at[k].wn, at[k].by, at[k].stages);
       row.how = how, row.instance = NULL;
       failed += !hold_if_taken(&row, &held);
     }
+  table_close(&t);
   if (failed) fail_msg("%d kernels of %d", failed, held);
   return held;
 }

@@ -3,37 +3,21 @@
 #include "given.h"
 #include "lower/count.h"
 
-#define PRODUCT(columns, blocks)                                                                                                                    \
-  "X: f16[64, 1024]\n W: f16[1024, " #columns "]\n O = block(x=" #blocks "; i=8) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n" \
-  "save(accum(matmul(x, w)), omap={x:1}) }\n return O"
-
 // Of a product [64, 1024] x [1024, columns] in 8 iterations a block loads [64, 128] of X, in two boxes of 64 rows, and
-// 128 rows of W in as many boxes as the widest of 64, 32, 16 columns that divides its own takes.
-static const struct {
-  const char *text, *scheme;
-  double blocks, memory, boxed, mma, wgmma; // blocks: 0 where settings cut rows; boxed of a block; the rest of all
-} kernels[] = {
-    {PRODUCT(512, 8), "wgmma", 8, 2.0 * (64 * 1024 + 1024 * 512 + 64 * 512), 8 * (128 + 128), 0, 2.0 * 64 * 1024 * 512},
-    {PRODUCT(768, 8), "wgmma", 8, 2.0 * (64 * 1024 + 1024 * 768 + 64 * 768), 8 * (128 + 3 * 128), 0, 2.0 * 64 * 1024 * 768},
-    {PRODUCT(1152, 8), "wgmma", 8, 2.0 * (64 * 1024 + 1024 * 1152 + 64 * 1152), 8 * (128 + 9 * 128), 0, 2.0 * 64 * 1024 * 1152},
-    {PRODUCT(1152, 8), "mma", 0, 2.0 * (64 * 1024 + 1024 * 1152 + 64 * 1152), 0, 2.0 * 64 * 1024 * 1152, 0},
-};
-
+// 128 rows of W in as many boxes as the widest of 64, 32, 16 columns that divides its own takes. Fields of the graphs: blocks (0 where
+// settings cut rows), boxed of a block, the rest of all.
 static bool close_to(double x, double want) { return x >= want * 0.9999 && x <= want * 1.0001; }
 
-static void is_counted(const char *scheme, const struct kernel_counts *c, size_t i)
+static void is_counted(const struct table_graph *x, const struct kernel_counts *c)
 {
   const struct {
     const char *what;
-    double is, want;
-  } all[] = {{"blocks", c->blocks, kernels[i].blocks},
-             {"memory", c->memory, kernels[i].memory},
-             {"boxed", c->boxed, kernels[i].boxed},
-             {"mma", c->mma * c->items, kernels[i].mma},
-             {"wgmma", c->wgmma * c->items, kernels[i].wgmma}};
+    double is;
+  } all[] = {{"blocks", c->blocks}, {"memory", c->memory}, {"boxed", c->boxed}, {"mma", c->mma * c->items}, {"wgmma", c->wgmma * c->items}};
   for (size_t k = 0; k < COUNT(all); k++) {
-    bool any = !strcmp(all[k].what, "blocks") && !all[k].want;
-    if (!any && !close_to(all[k].is, all[k].want)) fail_msg("kernel %zu by %s: %s is %g, not %g", i, scheme, all[k].what, all[k].is, all[k].want);
+    double want = table_number(x, all[k].what);
+    bool any = !strcmp(all[k].what, "blocks") && !want;
+    if (!any && !close_to(all[k].is, want)) fail_msg("%s: %s is %g, not %g", x->title, all[k].what, all[k].is, want);
   }
 }
 
@@ -41,25 +25,29 @@ static void counts_are_those_of_the_graph(void **state)
 {
   (void)state;
   const struct gpu_limits gpu = h200();
-  for (size_t i = 0; i < COUNT(kernels); i++) {
+  struct table t;
+  table_open(&t, "count");
+  for (int i = 0; i < t.n; i++) {
+    const char *scheme = table_field(&t.row[i], "scheme");
     struct arena mem = {0};
     struct err e = {0};
     struct lower_plan p;
     const struct lower_opts o = {.tails = true, .dependent = true};
     int seen = 0;
-    must(lower_plan(&mem, read(&mem, kernels[i].text), &gpu, &o, &p, &e), kernels[i].scheme, &e);
+    must(lower_plan(&mem, graph_of(&mem, t.row[i].text), &gpu, &o, &p, &e), t.row[i].title, &e);
     assert_int_equal(p.nunits, 1);
     for (int k = 0; k < p.unit[0].nchoices; k++) {
       const struct choice *c = &p.unit[0].choice[k];
       const struct lower_job j = lower_unit_job(&mem, &p, &p.unit[0], false);
       struct kernel_counts counts;
-      if (c->scheme == SCHEME_LIBRARY || strcmp(scheme_at(c->scheme)->name, kernels[i].scheme) != 0) continue;
+      if (c->scheme == SCHEME_LIBRARY || strcmp(scheme_at(c->scheme)->name, scheme) != 0) continue;
       assert_true(scheme_at(c->scheme)->count(&j, &c->k, &counts));
-      is_counted(kernels[i].scheme, &counts, i), seen++;
+      is_counted(&t.row[i], &counts), seen++;
     }
-    if (!seen) fail_msg("kernel %zu: no setting of %s", i, kernels[i].scheme);
+    if (!seen) fail_msg("%s: no setting of %s", t.row[i].title, scheme);
     arena_close(&mem);
   }
+  table_close(&t);
 }
 
 // More of anything that takes time takes no less.

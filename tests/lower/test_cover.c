@@ -7,14 +7,6 @@
 
 enum { MOST = 1024 };
 
-static const char *const graphs[] = {
-    "A: f16[128, 256]\n B: f16[256, 128]\n O = block(x=2, y=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, imap={y:1}, fmap={i:0})\n"
-    "save(relu(accum(matmul(a, b))), omap={x:0, y:1}) }\n return O",
-    "X: f16[8, 256]\n W: f16[256, 128]\n O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
-    "save(accum(matmul(x, w)), omap={x:1}) }\n return O",
-    "X: f16[16, 512]\n O = block(x=16) { x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0}) }\n return O",
-};
-
 static bool has(const struct choice *c, int n, int a, int va, int b, int vb)
 {
   for (int i = 0; i < n; i++)
@@ -22,19 +14,19 @@ static bool has(const struct choice *c, int n, int a, int va, int b, int vb)
   return false;
 }
 
-static void hold(const char *text, int scheme, const struct lower_job *j, bool pairs)
+static void hold(const char *name, int scheme, const struct lower_job *j, bool pairs)
 {
   struct choice *listed = NEWS(j->mem, struct choice, MOST), *cover = NEWS(j->mem, struct choice, MOST);
   int all = scheme_settings(j, scheme, MOST, listed), n = scheme_cover(j, scheme, pairs, MOST, cover), beyond = 0;
   const struct scheme *s = scheme_at(scheme);
-  if (!all || !n || n > all + 64) fail_msg("%s: %d of %d settings of\n%s", s->name, n, all, text);
+  if (!all || !n || n > all + 64) fail_msg("%s: %d of %d settings of %s", s->name, n, all, name);
   for (int i = 0; i < n; i++) {
     assert_int_equal(cover[i].scheme, scheme);
     assert_true(isfinite(cover[i].cost) && cover[i].cost == scheme_cost(s, j, &cover[i].k));
     for (int o = 0; o < i; o++) assert_memory_not_equal(&cover[i].k, &cover[o].k, sizeof cover[i].k);
     for (int k = 0; k < KNOBS && s->knob[k]; k++) beyond += !has(listed, all, k, cover[i].k.v[k], k, cover[i].k.v[k]);
   }
-  if (!beyond) fail_msg("%s: nothing but what is listed of\n%s", s->name, text);
+  if (!beyond) fail_msg("%s: nothing but what is listed of %s", s->name, name);
   for (int i = 0; i < all; i++)
     for (int a = 0; a < KNOBS && s->knob[a]; a++)
       for (int b = pairs ? 0 : a; pairs ? b < KNOBS && s->knob[b] : b == a; b++)
@@ -47,20 +39,23 @@ static void every_value_occurs(void **state)
   (void)state;
   const struct gpu_limits gpu = h200();
   unsigned held = 0; // schemes
-  for (size_t g = 0; g < COUNT(graphs); g++)
+  struct table t;
+  table_open(&t, "cover");
+  for (int g = 0; g < t.n; g++)
     for (int s = 0; s < scheme_count(); s++) {
       struct arena mem = {0};
       struct err e = {0};
       struct lower_plan p;
-      must(lower_plan(&mem, read(&mem, graphs[g]), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), graphs[g], &e);
+      must(lower_plan(&mem, graph_of(&mem, t.row[g].text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), t.row[g].title, &e);
       struct lower_job j = lower_unit_job(&mem, &p, &p.unit[0], false);
       if (scheme_settings(&j, s, 1, NEWS(&mem, struct choice, 1))) {
         held |= 1u << s;
-        for (int pairs = 0; pairs < 2; pairs++) hold(graphs[g], s, &j, pairs);
+        for (int pairs = 0; pairs < 2; pairs++) hold(t.row[g].title, s, &j, pairs);
       } else
         assert_int_equal(scheme_cover(&j, s, false, MOST, NEWS(&mem, struct choice, MOST)), 0);
       arena_close(&mem);
     }
+  table_close(&t);
   assert_int_equal(held, (1u << scheme_count()) - 1);
 }
 
@@ -72,7 +67,7 @@ static void no_more_than_asked(void **state)
   struct lower_plan p;
   struct choice out[2];
   const struct gpu_limits gpu = h200();
-  must(lower_plan(&mem, read(&mem, graphs[0]), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), graphs[0], &e);
+  must(lower_plan(&mem, table_graph(&mem, "cover", "product"), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "a product", &e);
   struct lower_job j = lower_unit_job(&mem, &p, &p.unit[0], false);
   for (int s = 0; s < scheme_count(); s++)
     if (!strcmp(scheme_at(s)->name, "mma")) assert_int_equal(scheme_cover(&j, s, true, 2, out), 2);

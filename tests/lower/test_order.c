@@ -7,38 +7,6 @@
 
 #include <string.h>
 
-// clang-format off: the texts are laid out as graphs
-static const struct {
-  const char *name, *text;
-} programs[] = {
-    {"elementwise, then sums", "X: f16[20, 12]\n return sum(exp(X), dim=0) + 1"},
-    {"a transpose between", "X: f16[48, 64]\n T = block(x=4) { x = iter(X, imap={x:1})\n save(exp(x), omap={x:1}) }\n"
-                            "O = block(x=16) { t = iter(T, imap={x:1})\n save(transpose(t), omap={x:0}) }\n return O"},
-    {"three dimensions", "X: f16[3, 10, 12]\n T = block(x=3) { x = iter(X, imap={x:0})\n save(x * 2, omap={x:0}) }\n"
-                         "O = block(x=5) { t = iter(T, imap={x:1})\n save(sum(t, dim=0), omap={x:1}) }\n return O"},
-    {"products by the library", "X: f16[16, 24]\n A: f16[24, 20]\n B: f16[20, 12]\n return matmul(exp(matmul(X, A) * 0.1), B)"},
-    {"batches of products", "Q: f16[2, 3, 4, 16]\n K: f16[2, 3, 16, 12]\n V: f16[2, 3, 12, 8]\n return matmul(matmul(Q, K) * 0.1, V)"},
-    {"heads that share keys", "Q: f16[1, 8, 2, 16]\n K: f16[1, 2, 12, 16]\n return exp(matmul(Q * 0.5, transpose(repeat(K * 0.5, dim=1, times=4))))"},
-    {"a product of tiles", "X: f16[64, 64]\n W: f16[64, 64]\n T = block(x=4) { x = iter(X, imap={x:0})\n save(silu(x), omap={x:0}) }\n"
-                           "O = block(x=2, y=2; i=2) { t = iter(T, imap={x:0}, fmap={i:1})\n w = iter(W, imap={y:1}, fmap={i:0})\n "
-                           "save(accum(matmul(t, w)), omap={x:0, y:1}) }\n return O"},
-    {"two products of tiles",
-     "X: f16[64, 64]\n W: f16[64, 64]\n T = block(x=2, y=2; i=2) { x = iter(X, imap={x:0}, fmap={i:1})\n w = iter(W, imap={y:1}, fmap={i:0})\n"
-     "save(relu(accum(matmul(x, w))), omap={x:0, y:1}) }\n"
-     "O = block(x=2; i=2) { t = iter(T, imap={x:0}, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(t, w)), omap={x:0}) }\n return O"},
-    {"parts of a product of few rows",
-     "X: f16[8, 256]\n W: f16[256, 32]\n P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n"
-     "w = iter(W, imap={x:1, y:0}, fmap={i:0})\n save(reshape(accum(matmul(x, w)), [1, 8, 16]), omap={x:2, y:0}) }\n"
-     "O = block(x=2) { p = iter(P, imap={x:2})\n save(sum(p, dim=0), omap={x:2}) }\n return O"},
-    {"parts of a softmax",
-     "Q: f16[64, 64]\n K: f16[64, 128]\n V: f16[128, 64]\n N, D = block(x=2; i=2) { q = iter(Q)\n k = iter(K, imap={x:1}, fmap={i:1})\n"
-     "v = iter(V, imap={x:0}, fmap={i:0})\n e = exp(matmul(q, k) * 0.05)\n save(accum(matmul(e, v)), omap={x:1})\n save(accum_sum(e, dim=1), "
-     "omap={x:1}) }\n"
-     "O = block(x=4) { n = iter(N, imap={x:0})\n d = iter(D, imap={x:0})\n save(sum_to(n, dim=1, extent=64) / sum(d, dim=1), omap={x:0}) }\n return "
-     "O"},
-};
-// clang-format on
-
 // Every launch of the program with these choices; returns how many tensors between kernels it left in another order.
 static void run(const char *name, const struct lower_plan *p, const struct choice *pick)
 {
@@ -108,12 +76,14 @@ static void all_orders(void **state)
   (void)state;
   struct gpu_limits gpu = h200();
   int ran = 0, turned = 0, none = 0;
-  for (size_t i = 0; i < COUNT(programs); i++)
+  struct table table;
+  table_open(&table, "order");
+  for (int i = 0; i < table.n; i++)
     for (int way = 0; way < 6; way++) {
       struct arena mem = {0};
       struct err e = {0};
       struct graph *w;
-      must(wrap_library(&mem, read(&mem, programs[i].text), &w, &e), programs[i].name, &e);
+      must(wrap_library(&mem, graph_of(&mem, table.row[i].text), &w, &e), table.row[i].title, &e);
       struct order *o = NEWS(&mem, struct order, w->ntensors + 1);
       for (int t = 0; t < w->ntensors; t++) {
         const struct shape *s = &w->tensors[t].shape;
@@ -125,10 +95,11 @@ static void all_orders(void **state)
         o[t] = (struct order){fixed || inner < 0 ? -1 : inner, !fixed && way % 2};
         turned += inner >= 0 && inner < s->n - 1 && !fixed && s->d[inner] > 1;
       }
-      int now = in_order(programs[i].name, &mem, w, o, &gpu);
+      int now = in_order(table.row[i].title, &mem, w, o, &gpu);
       ran += now, none += !now;
       arena_close(&mem);
     }
+  table_close(&table);
   assert_true(turned > 20 && ran > 200 && none < 6);
 }
 

@@ -1,37 +1,10 @@
 // What the plan says of a kernel and what the scheme of products does: tiles in shared memory, operators on the side, the order in
 // which the text computes.
-#include "../graphs.h"
+#include "../tables.h"
 #include "lower/mma.h"
 #include "plan/layout.h"
 
 #include <string.h>
-
-static const struct {
-  const char *name, *text;
-} graphs[] = {
-    {"a product", "A: f16[64, 64]\n B: f16[64, 32]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
-                  "save(silu(accum(matmul(a, b))), omap={x:0}) }\n return O"},
-    {"two that add", "A: f16[64, 64]\n B: f16[64, 32]\n C: f16[64, 32]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n"
-                     "b = iter(B, fmap={i:0})\n c = iter(C, fmap={i:0})\n save(accum(matmul(a, b) + matmul(a, c)), omap={x:0}) }\n return O"},
-    {"a right operand on the side", "A: f16[64, 64]\n B: f16[64, 64]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n"
-                                    "save(matmul(a, exp(b)), omap={x:0}) }\n return O"},
-    {"in a loop", "A: f16[64, 64]\n B: f16[64, 64]\n O = block(x=2; i=2) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
-                  "save(accum(matmul(a, exp(b))), omap={x:0}) }\n return O"},
-    {"a vector on the side",
-     "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
-     "save(matmul(a, b) * sqrt(sum(c * c, dim=0)), omap={x:0}) }\n return O"},
-    {"two products in a row",
-     "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 32]\n O = block(x=2) { a = iter(A, imap={x:0})\n b = iter(B)\n c = iter(C)\n"
-     "e = exp(matmul(a, b))\n save(matmul(e, c) / sum(e, dim=1), omap={x:0}) }\n return O"},
-    {"a transposed operand",
-     "A: f16[64, 64]\n B: f16[32, 64]\n T = transpose(B)\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(T, fmap={i:0})\n"
-     "save(accum(matmul(a, b)), omap={x:0}) }\n return O"},
-    {"columns that are no power of two",
-     "A: f16[64, 64]\n B: f16[64, 48]\n O = block(x=2; i=4) { a = iter(A, imap={x:0}, fmap={i:1})\n b = iter(B, fmap={i:0})\n"
-     "save(accum(matmul(a, b)), omap={x:0}) }\n return O"},
-    {"rows of the result are columns of the first", "A: f16[64, 64]\n B: f16[64, 64]\n C: f16[64, 64]\n O = block(x=2) { a = iter(A)\n b = iter(B)\n"
-                                                    "c = iter(C, imap={x:0})\n save(matmul(c, matmul(a, b)), omap={x:0}) }\n return O"},
-};
 
 static struct norm norm_of(struct arena *mem, const struct graph *g)
 {
@@ -80,9 +53,11 @@ static void schemes_follow(void **s)
 {
   (void)s;
   int taken = 0, sides = 0;
-  for (size_t i = 0; i < COUNT(graphs); i++) {
+  struct table t;
+  table_open(&t, "passes");
+  for (int i = 0; i < t.n; i++) {
     struct arena mem = {0};
-    struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", graphs[i].text));
+    struct graph *g = graph_of(&mem, t.row[i].text);
     struct norm n = norm_of(&mem, g);
     struct gpu_limits gpu = {.arch = 90, .shared = 227 << 10, .registers = 65536};
     struct lower_job j = {.mem = &mem, .n = &n, .store = store_types(&mem, g), .gpu = &gpu, .name = "k"};
@@ -92,12 +67,13 @@ static void schemes_follow(void **s)
       struct layouts l;
       struct err e = {0};
       assert_int_equal(plan_layouts(&mem, g, false, &l, &e), OK);
-      same(graphs[i].name, &p), same_layouts(graphs[i].name, &p, &l, n.node), taken++;
+      same(t.row[i].title, &p), same_layouts(t.row[i].title, &p, &l, n.node), taken++;
       for (int k = 0; k < n.block->nnodes; k++) sides += n.passes->chains.side[k];
     } else
       assert_true(*why); // and what it says is the reason
     arena_close(&mem);
   }
+  table_close(&t);
   assert_true(taken >= 6 && sides >= 4);
 }
 

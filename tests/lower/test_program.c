@@ -9,71 +9,27 @@
 
 #include <cmocka.h>
 
-// clang-format off: the texts are laid out as graphs
-static const struct {
-  const char *name, *text;
-  int products; // launches by the library; -1: not looked at
-} programs[] = {
-    {"elementwise", "X: f16[6, 40]\n return silu(X)", 0},
-    {"broadcast row and column", "X: f16[6, 40]\n R: f16[40]\n C: f16[6, 1]\n return X * R + C", 0},
-    {"constants", "X: f32[6, 40]\n return exp(X * 0.5) - 1", 0},
-    {"the same twice", "X: f16[6, 40]\n return X * X", 0},
-    {"five dimensions", "X: f16[2, 3, 4, 5, 8]\n Y: f16[3, 1, 5, 8]\n return X + Y", 0},
-    {"sum of rows", "X: f16[6, 40]\n return sum(X, dim=1)", 0},
-    {"sum of columns", "X: f16[300, 24]\n return sum(X, dim=0)", 0},
-    {"mean in the middle", "X: f16[3, 260, 8]\n return mean(X, dim=1)", 0},
-    {"largest of columns", "X: f16[384, 8]\n return max(X, dim=0)", 0},
-    {"a long row", "X: f16[2, 20480]\n return sum(X, dim=1)", 0},
-    {"sums of groups", "X: f16[4, 48]\n return sum(X, dim=1, group=8)", 0},
-    {"softmax", "X: f16[8, 64]\n return softmax(X, dim=1)", 0},
-    {"layer norm", "X: f16[8, 64]\n G: f16[64]\n B: f16[64]\n return layer_norm(X, G, B)", 0},
-    {"product", "A: f16[16, 32]\n B: f16[32, 24]\n return matmul(A, B)", 1},
-    {"product of a transpose", "A: f16[16, 32]\n B: f16[24, 32]\n return matmul(A, transpose(B))", 1},
-    {"product between", "A: f16[16, 32]\n B: f16[32, 24]\n return exp(matmul(A * 0.1, B))", 1},
-    {"batched product", "A: f16[2, 3, 4, 16]\n B: f16[2, 3, 16, 8]\n return matmul(A, B)", 1},
-    {"batches that share a matrix", "A: f16[4, 1, 16]\n B: f16[16, 8]\n return matmul(A, B)", 1},
-    {"heads that share keys", "Q: f16[1, 8, 2, 16]\n K: f16[1, 2, 12, 16]\n return matmul(Q, transpose(repeat(K, dim=1, times=4)))", 1},
-    {"a product of permuted heads", "X: f16[4, 6, 16]\n W: f16[6, 16, 8]\n return matmul(transpose(X, perm=[1, 0, 2]), W)", 1},
-    {"a product whose rows have no stride", "X: f16[4, 6, 16]\n W: f16[16, 8]\n return matmul(reshape(transpose(X, perm=[1, 0, 2]), [24, 16]), W)",
-     1},
-    {"a view is an output", "X: f16[6, 40]\n return transpose(exp(X))", 0},
-    {"a reshape is an output", "X: f16[6, 40]\n return reshape(exp(X), [4, 60])", 0},
-    {"an input is an output", "X: f16[6, 40]\n Y: f16[6, 40]\n return X, X + Y", 0},
-    {"one result is two outputs", "X: f16[6, 40]\n e = exp(X)\n return e, e", 0},
-    {"a reshape of a transpose", "X: f16[6, 40]\n return reshape(transpose(X), [16, 15]) * 2", 0},
-    {"repeated", "X: f16[2, 3, 8]\n return repeat(X, dim=1, times=4) + 1", 0},
-    {"rotary", "X: f16[6, 48]\n C: f16[6, 24]\n S: f16[6, 24]\n a, b = split(X, dim=1, parts=2)\n return concat(a * C - b * S, a * S + b * C, dim=1)",
-     0},
-    {"a chunk of columns", "X: f16[6, 4, 10]\n return chunk(X, dim=1, parts=2, index=1) + 1", 0},
-    {"four below each other", "X: f16[6, 40]\n return concat(X, X * 2, X, exp(X), dim=0)", 0},
-    {"bf16", "X: bf16[6, 40]\n return X / sum(abs(X), dim=1)", 0},
-    {"attention of few", "Q: f16[2, 4, 16]\n K: f16[2, 16, 24]\n V: f16[2, 24, 8]\n return matmul(softmax(matmul(Q, K), dim=2), V)", 2},
-    {"kernels of parts",
-     "X: f16[8, 256]\n P = block(x=4, y=2) {\n x = iter(X, imap={x:1, y:0})\n save(reshape(sum(square(x), dim=1), [1, 4]), omap={x:0, y:1})\n }\n"
-     "O = block(x=2) {\n p = iter(P, imap={x:1})\n x = iter(X, imap={x:0})\n save(x / sqrt(reshape(sum(p, dim=0), [4, 1])), omap={x:0})\n }\n return "
-     "O",
-     0},
-};
-// clang-format on
-
 // ---- wrapping ----
 
 static void wrapped_computes_the_same(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < COUNT(programs); i++) {
+  struct table t;
+  table_open(&t, "program");
+  for (int i = 0; i < t.n; i++) {
     struct arena mem = {0};
     struct err e = {0};
-    struct graph *g = read(&mem, programs[i].text), *w;
-    must(wrap_library(&mem, g, &w, &e), programs[i].name, &e);
+    struct graph *g = graph_of(&mem, t.row[i].text), *w;
+    must(wrap_library(&mem, g, &w, &e), t.row[i].title, &e);
     for (int k = 0; k < w->nnodes; k++) {
       enum op op = w->nodes[k].op;
       if (op_rows[op].rule != RULE_IO && op_rows[op].rule != RULE_VIEW && op != OP_CONST && op != OP_MATMUL && op != OP_BLOCK)
-        fail_msg("%s: %s is left", programs[i].name, op_rows[op].name);
+        fail_msg("%s: %s is left", t.row[i].title, op_rows[op].name);
     }
-    assert_same_function(programs[i].name, g, w);
+    assert_same_function(t.row[i].title, g, w);
     arena_close(&mem);
   }
+  table_close(&t);
 }
 
 static void refused(void **state)
@@ -126,16 +82,19 @@ static void programs_run(void **state)
 {
   (void)state;
   struct gpu_limits gpu = h200();
-  for (size_t i = 0; i < COUNT(programs); i++)
+  struct table t;
+  table_open(&t, "program");
+  for (int i = 0; i < t.n; i++)
     for (int way = 0; way < 2; way++) {
       struct arena mem = {0};
       struct err e = {0};
       struct device_program d;
       struct lower_opts o = {.tails = way, .dependent = way};
-      must(lower_program(&mem, read(&mem, programs[i].text), &gpu, &o, &d, &e), programs[i].name, &e);
-      run(&mem, programs[i].name, &d, programs[i].products);
+      must(lower_program(&mem, graph_of(&mem, t.row[i].text), &gpu, &o, &d, &e), t.row[i].title, &e);
+      run(&mem, t.row[i].title, &d, (int)table_number(&t.row[i], "products"));
       arena_close(&mem);
     }
+  table_close(&t);
 }
 
 // A comparison that cannot fail shows nothing.

@@ -1,6 +1,6 @@
 // The scheme rows: block graphs without products become tile kernels that the interpreter finds nothing against, and that
 // compute what float64 computes, for the settings that the model likes best and for many others.
-#include "../graphs.h"
+#include "../tables.h"
 #include "sim/tile_host.h"
 #include "eval/eval.h"
 #include "lower/rows.h"
@@ -20,107 +20,6 @@ extern const struct scheme scheme_rows;
 static const struct gpu_limits H200 = {90, 132, 227 << 10, 228 << 10, 65536, 50 << 20, 4.2e12, 1e13, 8e14, 1e-6};
 
 enum { BEST = 3, SAMPLES = 14, TRIES = 400, RANDOM = 60 };
-
-// clang-format off: the texts are laid out as graphs
-#define BLOCK_OF(inputs, axes, body) inputs "\n O = block(" axes ") {\n" body "\n }\n return O"
-static const struct {
-  const char *name, *text;
-} graphs[] = {
-    {"copy", BLOCK_OF("X: f16[6, 64]", "x=6", "x = iter(X, imap={x:0})\n save(x, omap={x:0})")},
-    {"elementwise", BLOCK_OF("X: f16[33, 24]\n Y: f16[33, 24]", "x=33",
-                             "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n"
-                             "save(silu(x) * y + exp(x * 0.5) - 3, omap={x:0})")},
-    {"bf16 in", BLOCK_OF("X: bf16[8, 40]", "x=4", "x = iter(X, imap={x:0})\n save(gelu(x) + clamp(x, lo=-0.5, hi=0.25), omap={x:0})")},
-    {"fp32", BLOCK_OF("X: f32[8, 40]\n Y: f32[8, 40]", "x=4, y=2",
-                      "x = iter(X, imap={x:0, y:1})\n y = iter(Y, imap={x:0, y:1})\n"
-                      "save(maximum(x, y) / (abs(minimum(x, y)) + 1), omap={x:0, y:1})")},
-    {"one element", BLOCK_OF("X: f32[1, 1]", "", "x = iter(X)\n save(exp(x))")},
-    {"odd", BLOCK_OF("X: f16[7, 13]", "x=7", "x = iter(X, imap={x:0})\n save(relu(x) * 2, omap={x:0})")},
-    {"softmax", BLOCK_OF("X: f16[8, 512]", "x=8", "x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})")},
-    {"softmax of odd rows", BLOCK_OF("X: f16[5, 77]", "x=5", "x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})")},
-    {"softmax of tiles", BLOCK_OF("X: f16[24, 96]", "x=3", "x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})")},
-    {"softmax down", BLOCK_OF("X: f16[48, 40]", "x=2", "x = iter(X, imap={x:1})\n e = exp(x)\n save(e / sum(e, dim=0), omap={x:1})")},
-    {"layer norm", BLOCK_OF("X: f16[6, 320]\n G: f16[320]\n B: f16[320]", "x=6",
-                            "x = iter(X, imap={x:0})\n g = iter(G)\n b = iter(B)\n m = mean(x, dim=1)\n v = mean(square(x - m), dim=1)\n"
-                            "save((x - m) / sqrt(v + 0.00001) * g + b, omap={x:0})")},
-    {"layer norm by squares", BLOCK_OF("X: f16[6, 136]\n G: f16[136]", "x=3",
-                                       "x = iter(X, imap={x:0})\n g = iter(G)\n m = mean(x, dim=1)\n v = mean(x * x, dim=1)\n save((x - m) * rsqrt(v "
-                                       "- m * m + 0.001) * g, omap={x:0})")},
-    {"rms norm", BLOCK_OF("X: f16[9, 200]", "x=9", "x = iter(X, imap={x:0})\n save(x / sqrt(mean(square(x), dim=1)), omap={x:0})")},
-    {"ntrans", BLOCK_OF("X: f16[3, 256]\n H: f16[3, 256]\n A: f16[3, 256]", "x=3",
-                        "x = iter(X, imap={x:0})\n h = iter(H, imap={x:0})\n a = iter(A, imap={x:0})\n n = h / sqrt(mean(square(h), dim=1))\n"
-                        "y = x + a * (n + x)\n save(y / sqrt(mean(square(y), dim=1)), omap={x:0})")},
-    {"sum over a loop",
-     BLOCK_OF("X: f16[4, 512]", "x=4; i=8", "x = iter(X, imap={x:0}, fmap={i:1})\n save(accum_sum(square(x), dim=1), omap={x:0})")},
-    {"mean over a loop", BLOCK_OF("X: f16[4, 510]", "x=4; i=6", "x = iter(X, imap={x:0}, fmap={i:1})\n save(accum_mean(x + 1, dim=1), omap={x:0})")},
-    {"accum of what stays", BLOCK_OF("X: f16[4, 64]\n Y: f16[3, 64]", "x=4; i=3",
-                                     "x = iter(X, imap={x:0})\n y = iter(Y, fmap={i:0})\n save(accum(x * y) + accum_rms(x + y, dim=1), omap={x:0})")},
-    {"rms norm by two iterators",
-     BLOCK_OF("X: f16[6, 256]", "x=6; i=4",
-              "x = iter(X, imap={x:0}, fmap={i:1})\n all = iter(X, imap={x:0})\n save(all / accum_rms(x, dim=1), omap={x:0})")},
-    {"running softmax sums",
-     BLOCK_OF("X: f16[4, 256]", "x=4; i=8",
-              "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(max(x, dim=1))\n e = exp(x - m)\n"
-              "d = accum_sum_rescale(e, exp(moved), dim=1)\n n = accum_sum_rescale(e * x, exp(moved), dim=1)\n save(n / d, omap={x:0})")},
-    {"rotary", BLOCK_OF("X: f16[6, 48]\n C: f16[6, 24]\n S: f16[6, 24]", "x=6",
-                        "x = iter(X, imap={x:0})\n c = iter(C, imap={x:0})\n s = iter(S, imap={x:0})\n a, b = split(x, dim=1, parts=2)\n"
-                        "save(concat(a * c - b * s, a * s + b * c, dim=1), omap={x:0})")},
-    {"gates", BLOCK_OF("X: f16[6, 120]", "x=2",
-                       "x = iter(X, imap={x:0})\n a, b, c = split(exp(x), dim=1, parts=3)\n save(sigmoid(a) * tanh(c) + b, omap={x:0})")},
-    {"parts normed together",
-     BLOCK_OF("X: f16[6, 40]\n Y: f16[6, 40]\n Z: f16[6, 120]", "x=3",
-              "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n z = iter(Z, imap={x:0})\n j = concat(x, y, x * y, dim=1)\n"
-              "save(j * z / sqrt(mean(square(j), dim=1)) - max(z - j, dim=1), omap={x:0})")},
-    {"a part of a sum",
-     BLOCK_OF("X: f16[8, 6, 16]", "x=2", "x = iter(X, imap={x:2})\n save(chunk(sum(square(x), dim=1), dim=0, parts=4, index=2), omap={x:2})")},
-    {"rows one below the other", BLOCK_OF("X: f16[8, 24]\n Y: f16[8, 24]", "x=2",
-                                          "x = iter(X, imap={x:1})\n y = iter(Y, imap={x:1})\n"
-                                          "save(transpose(concat(x, y + 1, dim=0)), omap={x:0})")},
-    {"sum and maximum of one load",
-     BLOCK_OF("X: f16[5, 77]", "x=5", "x = iter(X, imap={x:0})\n save(max(x, dim=1) - sum(x, dim=1) * sum(square(x), dim=1), omap={x:0})")},
-    {"loop over rows", BLOCK_OF("X: f16[8, 40]", "x=2; i=4",
-                                "x = iter(X, imap={x:0}, fmap={i:0})\n e = exp(x)\n n = accum(e, fmap={i:0})\n d = accum(sum(e, dim=1), "
-                                "fmap={i:0})\n save(n / d, omap={x:0})")},
-    {"rms norm over parts",
-     BLOCK_OF("X: f16[8, 240]", "x=8; i=4", "x = iter(X, imap={x:0}, fmap={i:1})\n save(accum(x, fmap={i:1}) / accum_rms(x, dim=1), omap={x:0})")},
-    {"parts of one axis", "X: f16[8, 48]\n O, P = block(x=2; i=2, j=3) {\n x = iter(X, imap={x:0}, fmap={i:1, j:1})\n s = sum(x, dim=1)\n"
-                          "save(accum(x, fmap={i:1}) * accum(s) + sum(accum_sum(x, dim=0), dim=1), omap={x:0})\n save(accum(s * s, fmap={i:1, j:1}), "
-                          "omap={x:0})\n }\n return O, P"},
-    {"combine with maxima", BLOCK_OF("N: f32[8, 3, 40]\n D: f32[8, 3, 1]\n M: f32[8, 3, 1]", "x=3",
-                                     "n = iter(N, imap={x:1})\n d = iter(D, imap={x:1})\n m = iter(M, imap={x:1})\n f = exp(m - max(m, dim=0))\n"
-                                     "save(sum(n * f, dim=0) / sum(abs(d) * f + 1, dim=0), omap={x:1})")},
-    {"combine", BLOCK_OF("N: f32[12, 2, 64]\n D: f32[12, 2, 1]", "x=2",
-                         "n = iter(N, imap={x:1})\n d = iter(D, imap={x:1})\n save(sum(n, dim=0) / sum(exp(d), dim=0), omap={x:1})")},
-    {"sum over the middle", BLOCK_OF("X: f16[3, 20, 24]", "x=3", "x = iter(X, imap={x:0})\n save(sum(x, dim=1), omap={x:0})")},
-    {"max over the first", BLOCK_OF("X: f16[37, 48]", "x=2", "x = iter(X, imap={x:1})\n save(max(x, dim=0), omap={x:1})")},
-    {"sum of groups", BLOCK_OF("X: f16[4, 96]", "x=2", "x = iter(X, imap={x:0})\n save(sum(x, dim=1, group=8), omap={x:0})")},
-    {"sum to parts", BLOCK_OF("X: f16[4, 96]", "x=2", "x = iter(X, imap={x:0})\n save(sum_to(x, dim=1, extent=12), omap={x:0})")},
-    {"sum of everything", BLOCK_OF("X: f16[30, 50]", "", "x = iter(X)\n save(sum(sum(x, dim=0), dim=1))")},
-    {"two sums", BLOCK_OF("X: f16[24, 40]", "", "x = iter(X)\n save(x / (1 + square(sum(x, dim=0))) + mean(x, dim=1))")},
-    {"transpose", BLOCK_OF("X: f16[24, 40]", "x=2", "x = iter(X, imap={x:0})\n save(transpose(x), omap={x:1})")},
-    {"transposed operand",
-     BLOCK_OF("X: f16[24, 40]\n Y: f16[40, 24]", "x=2", "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:1})\n save(x + transpose(y), omap={x:0})")},
-    {"heads",
-     BLOCK_OF(
-         "X: f16[2, 4, 6, 16]\n W: f16[16]", "x=2, y=6",
-         "x = iter(X, imap={x:0, y:2})\n w = iter(W)\n save(transpose(x * rsqrt(mean(square(x), dim=3)) * w, perm=[0, 2, 1, 3]), omap={x:0, y:1})")},
-    {"rows and columns", BLOCK_OF("X: f16[8, 48]\n R: f16[8, 1]\n C: f16[1, 48]", "x=4",
-                                  "x = iter(X, imap={x:0})\n r = iter(R, imap={x:0})\n c = iter(C)\n save(x * r - c, omap={x:0})")},
-    {"outer product", BLOCK_OF("R: f16[8, 1]\n C: f16[1, 48]", "x=4", "r = iter(R, imap={x:0})\n c = iter(C)\n save(r * c + r, omap={x:0})")},
-    {"repeated", BLOCK_OF("X: f16[8, 16]", "x=4",
-                          "x = iter(X, imap={x:0})\n save(repeat(x, dim=1, times=3) + sum(repeat(x, dim=1, times=2), dim=1), omap={x:0})")},
-    {"powers",
-     BLOCK_OF("X: f16[8, 16]\n Y: f16[8, 1]", "x=4", "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(pow(abs(y) + 0.5, x), omap={x:0})")},
-    {"reshaped above", "X: f16[2, 48, 16]\n T = reshape(X, [2, 4, 12, 16])\n O = block(x=2, y=4) {\n x = iter(T, imap={x:0, y:1})\n"
-                       "save(x - max(x, dim=2), omap={x:0, y:1})\n }\n return O"},
-    {"two outputs", "X: f16[6, 80]\n O, S = block(x=6) {\n x = iter(X, imap={x:0})\n e = exp(x)\n save(e, omap={x:0})\n save(sum(e, dim=1), "
-                    "omap={x:0})\n }\n return O, S"},
-    {"one sum, many rows",
-     BLOCK_OF("X: f16[64]\n Y: f16[12, 64]", "x=12", "x = iter(X)\n y = iter(Y, imap={x:0})\n save(y * sum(exp(x), dim=0), omap={x:0})")},
-    {"constants", BLOCK_OF("X: f16[12, 64]", "x=12", "x = iter(X, imap={x:0})\n save(1 / (2 + exp(x)), omap={x:0})")},
-    {"long rows", BLOCK_OF("X: f16[2, 6000]", "x=2", "x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})")},
-};
-// clang-format on
 
 struct fixture {
   struct arena mem;
@@ -145,10 +44,16 @@ static void open_made(struct fixture *f, const char *name, struct graph *g)
   f->j = (struct lower_job){.mem = &f->mem, .n = &f->n, .gpu = &H200, .name = "rows"};
 }
 
-static void open_graph(struct fixture *f, const char *name, const char *text)
+static void open_graph(struct fixture *f, const struct table_graph *x)
 {
   *f = (struct fixture){0};
-  open_made(f, name, graph_of(&f->mem, arena_printf(&f->mem, "graph g {\n %s\n}\n", text)));
+  open_made(f, x->title, graph_of(&f->mem, x->text));
+}
+
+static void open_named(struct fixture *f, const char *name)
+{
+  *f = (struct fixture){0};
+  open_made(f, name, table_graph(&f->mem, "rows_others", name));
 }
 
 // What the kernel argument holds before: an input, or nothing.
@@ -247,20 +152,24 @@ static int sample(struct fixture *f, const char *name, int most)
 static void correct(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < COUNT(graphs); i++) {
+  struct table t;
+  table_open(&t, "rows");
+  for (int i = 0; i < t.n; i++) {
+    const char *name = t.row[i].title;
     struct fixture f;
     char why[160] = "";
     struct knobs best[BEST];
-    open_graph(&f, graphs[i].name, graphs[i].text);
+    open_graph(&f, &t.row[i]);
     int n = scheme_rows.choices(&f.j, BEST, best, why);
-    if (!n) fail_msg("%s: %s", graphs[i].name, why);
+    if (!n) fail_msg("%s: %s", name, why);
     for (int k = 0; k < n; k++) assert_true(isfinite(scheme_cost(&scheme_rows, &f.j, &best[k])));
     for (int k = 0; k < n; k++)
-      if (!run(&f, graphs[i].name, &best[k], NULL)) fail_msg("%s: choice %d is refused", graphs[i].name, k);
-    int done = sample(&f, graphs[i].name, SAMPLES);
-    if (done < 2 && strcmp(graphs[i].name, "one element")) fail_msg("%s: only %d settings went with it", graphs[i].name, done);
+      if (!run(&f, name, &best[k], NULL)) fail_msg("%s: choice %d is refused", name, k);
+    int done = sample(&f, name, SAMPLES);
+    if (done < 2 && strcmp(t.row[i].name, "one_element")) fail_msg("%s: only %d settings went with it", name, done);
     arena_close(&f.mem);
   }
+  table_close(&t);
 }
 
 static void random_graphs(void **state)
@@ -291,87 +200,53 @@ static void random_graphs(void **state)
 }
 
 // The best settings move every byte once, 8 or 16 a lane (4, where a warp then has a row of one line), in whole sectors, and
-// without bank conflicts.
+// without bank conflicts. Fields: the bytes of all loads and of all stores; `narrow`, the logarithm of the bytes that a lane may have at least.
 static void frugal(void **state)
 {
   (void)state;
-  static const struct {
-    const char *name, *text;
-    int64_t loads, stores; // bytes
-    int narrow;            // logarithm of the bytes of a lane that are too few, or 0: of 8
-  } rows[] = {
-      {"softmax", BLOCK_OF("X: f16[4, 4096]", "x=4", "x = iter(X, imap={x:0})\n e = exp(x)\n save(e / sum(e, dim=1), omap={x:0})"), 32768, 32768},
-      {"short rows", BLOCK_OF("X: f16[64, 64]", "x=64", "x = iter(X, imap={x:0})\n save(x / sqrt(mean(square(x), dim=1)), omap={x:0})"), 8192, 8192,
-       2},
-      {"a loop and the whole row",
-       BLOCK_OF("X: f16[4, 4096]", "x=4; i=8",
-                "x = iter(X, imap={x:0}, fmap={i:1})\n all = iter(X, imap={x:0})\n save(all / accum_rms(x, dim=1), omap={x:0})"),
-       32768, 32768},
-      {"joined parts",
-       BLOCK_OF("X: f16[4, 4096]", "x=4; i=8", "x = iter(X, imap={x:0}, fmap={i:1})\n save(accum(x, fmap={i:1}) / accum_rms(x, dim=1), omap={x:0})"),
-       32768, 32768},
-      {"elementwise",
-       BLOCK_OF("X: f32[512, 512]\n Y: f32[512, 512]", "x=8", "x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(x * y, omap={x:0})"), 2097152,
-       1048576},
-      {"ntrans",
-       BLOCK_OF("X: f16[2, 4096]\n H: f16[2, 4096]\n A: f16[2, 4096]", "x=2",
-                "x = iter(X, imap={x:0})\n h = iter(H, imap={x:0})\n a = iter(A, imap={x:0})\n n = h / sqrt(mean(square(h), dim=1))\n"
-                "y = x + a * (n + x)\n save(y / sqrt(mean(square(y), dim=1)), omap={x:0})"),
-       49152, 16384},
-  };
-  for (size_t i = 0; i < COUNT(rows); i++) {
+  struct table t;
+  table_open(&t, "rows_frugal");
+  for (int i = 0; i < t.n; i++) {
+    const struct table_graph *x = &t.row[i];
+    int narrow = table_field(x, "narrow") ? (int)table_number(x, "narrow") : 3;
     struct fixture f;
     char why[160] = "";
     struct knobs best[1];
     struct sim_counts c;
-    open_graph(&f, rows[i].name, rows[i].text);
+    open_graph(&f, x);
     assert_int_equal(scheme_rows.choices(&f.j, 1, best, why), 1);
-    assert_true(run(&f, rows[i].name, &best[0], &c));
+    assert_true(run(&f, x->title, &best[0], &c));
     int64_t wide[2] = {0};
     for (int k = 0; k < 2; k++)
       for (int width = 0; width < SIM_WIDTHS; width++) {
-        if (width < (rows[i].narrow ? rows[i].narrow : 3) && c.bytes[MEM_GL][k][width])
-          fail_msg("%s: accesses of %d bytes a lane", rows[i].name, 1 << width);
+        if (width < narrow && c.bytes[MEM_GL][k][width]) fail_msg("%s: accesses of %d bytes a lane", x->title, 1 << width);
         wide[k] += c.bytes[MEM_GL][k][width];
       }
-    if (wide[0] != rows[i].loads || wide[1] != rows[i].stores)
-      fail_msg("%s: %lld bytes loaded, %lld stored", rows[i].name, (long long)wide[0], (long long)wide[1]);
+    if ((double)wide[0] != table_number(x, "loads") || (double)wide[1] != table_number(x, "stores"))
+      fail_msg("%s: %lld bytes loaded, %lld stored", x->title, (long long)wide[0], (long long)wide[1]);
     assert_int_equal(c.sectors, c.sectors_least);
     assert_int_equal(c.wavefronts, c.wavefronts_least);
     arena_close(&f.mem);
   }
+  table_close(&t);
 }
 
 // What is no work of rows is refused with a reason, and so is a maximum whose moves are used in another way than softmax does.
 static void refused(void **state)
 {
   (void)state;
-  static const struct {
-    const char *text, *why;
-  } rows[] = {
-      {BLOCK_OF("X: f16[4, 8]\n Y: f16[8, 4]", "", "x = iter(X)\n y = iter(Y)\n save(matmul(x, y))"), "a product"},
-      {BLOCK_OF("X: f16[4, 32]", "x=4; i=4",
-                "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(x)\n save(accum(x * moved) + m, omap={x:0})"),
-       "running maximum"},
-      {BLOCK_OF("X: f16[4, 32]", "x=4; i=4", "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(x)\n save(accum(exp(x - m)), omap={x:0})"),
-       "running maximum"},
-      {BLOCK_OF("X: f16[4, 32]", "x=4; i=4",
-                "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(x)\n save(accum_rescale(exp(x - m), exp(moved * 2)), omap={x:0})"),
-       "running maximum"},
-      {BLOCK_OF("X: f16[4, 32]", "x=4; i=4",
-                "x = iter(X, imap={x:0}, fmap={i:1})\n m, moved = accum_max(x)\n save(accum_sum_rescale(exp(x - m), exp(sum(moved, dim=1)), dim=1), "
-                "omap={x:0})"),
-       "running maximum"},
-  };
-  for (size_t i = 0; i < COUNT(rows); i++) {
+  struct table t;
+  table_open(&t, "rows_refused");
+  for (int i = 0; i < t.n; i++) {
     struct fixture f;
     char why[160] = "";
     struct knobs best[1];
-    open_graph(&f, "refused", rows[i].text);
+    open_graph(&f, &t.row[i]);
     assert_int_equal(scheme_rows.choices(&f.j, 1, best, why), 0);
-    if (!strstr(why, rows[i].why)) fail_msg("%s: %s", rows[i].text, why);
+    if (!strstr(why, table_field(&t.row[i], "refused"))) fail_msg("%s: %s", t.row[i].title, why);
     arena_close(&f.mem);
   }
+  table_close(&t);
 }
 
 // Mean and variance come of one pass, and are right also where the mean is large or a row's first element is far from the others.
@@ -379,9 +254,6 @@ static void moments(void **state)
 {
   (void)state;
   static const double first[] = {64.5, 2000, -3}, others[] = {64, 64, 64}, step[] = {1. / 16, 1. / 16, 0};
-  const char *graph = BLOCK_OF("X: f16[4, 240]", "x=4",
-                               "x = iter(X, imap={x:0})\n d = x - mean(x, dim=1)\n"
-                               "save(d / sqrt(mean(square(d), dim=1) + 0.0001), omap={x:0})");
   for (size_t c = 0; c < COUNT(first); c++) {
     struct fixture f;
     struct err e = {0};
@@ -389,7 +261,7 @@ static void moments(void **state)
     struct rows r;
     struct row_plan p;
     char why[160] = "";
-    open_graph(&f, "moments", graph);
+    open_named(&f, "moments");
     assert_int_equal(rows_make(&f.j, &r, why), OK);
     assert_true(rows_plan(&f.mem, &r, &k, &p));
     assert_int_equal(r.nstages, 2);
@@ -422,9 +294,6 @@ static int times(const char *text, const char *what)
 static void before_the_wait(void **state)
 {
   (void)state;
-  const char *graph = "X: f16[4, 512]\n Y: f16[4, 512]\n Z: f16[4, 512]\n T = block(x=4) {\n x = iter(X, imap={x:0})\n save(exp(x), omap={x:0})\n }\n"
-                      "O = block(x=4) {\n t = iter(T, imap={x:0})\n y = iter(Y, imap={x:0})\n z = iter(Z, imap={x:0})\n s = sum(t * y, dim=1)\n"
-                      "save(y / sqrt(s) + z, omap={x:0})\n }\n return O";
   static const struct {
     struct knobs k;
     int fetches;
@@ -435,7 +304,7 @@ static void before_the_wait(void **state)
   struct fixture f;
   struct knobs k = {{4, 32, 1, 1, 0, 0, 0, 0, 2, 0}};
   char why[160];
-  open_graph(&f, "before", graph);
+  open_named(&f, "before_the_wait");
   for (f.node++; f.g->nodes[f.node].op != OP_BLOCK;) f.node++;
   assert_int_equal(norm_make(&f.mem, f.g, f.node, &f.n, why), OK);
   for (size_t i = 0; i < COUNT(rows); i++) {

@@ -1,6 +1,6 @@
 // Kernels of few rows: every setting of the scheme, run in the interpreter without a complaint, and equal to the block graph
 // in float64.
-#include "../graphs.h"
+#include "../tables.h"
 #include "sim/tile_host.h"
 #include "eval/eval.h"
 #include "lower/lower.h"
@@ -16,137 +16,6 @@
 
 extern const struct scheme scheme_skinny;
 
-static const struct {
-  const char *name, *text;
-} graphs[] = {
-    {"a product", "X: f16[16, 256]\n W: f16[256, 128]\n"
-                  "O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
-                  "save(accum(matmul(x, w)), omap={x:1}) }\n return O"},
-    {"three rows", "X: f16[3, 256]\n W: f16[256, 64]\n"
-                   "O = block(; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O"},
-    {"one row without a loop", "X: f16[1, 256]\n W: f16[256, 64]\n"
-                               "O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O"},
-    {"32 rows, steps that do not divide",
-     "X: f16[32, 352]\n W: f16[352, 64]\n"
-     "O = block(; i=11) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O"},
-    {"k by 16", "X: f16[8, 80]\n W: f16[80, 32]\n"
-                "O = block(; i=5) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w))) }\n return O"},
-    {"rms norm", "X: f16[8, 256]\n W: f16[256, 128]\n"
-                 "O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
-                 "p = accum(matmul(x, w))\n s = accum_sum(x * x, dim=1)\n save(p / sqrt(s * 0.00390625 + 0.00001), omap={x:1}) }\n return O"},
-    {"rms accumulator, one row", "X: f16[1, 256]\n W: f16[256, 128]\n"
-                                 "O = block(x=2; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
-                                 "p = accum(matmul(x, w))\n s = accum_rms(x, dim=1)\n save(p / s, omap={x:1}) }\n return O"},
-    {"gated", "X: f16[5, 128]\n W: f16[128, 128]\n V: f16[128, 128]\n"
-              "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n v = iter(V, imap={x:1}, fmap={i:0})\n"
-              "save(silu(accum(matmul(x, w))) * accum(matmul(x, v)), omap={x:1}) }\n return O"},
-    {"low rank",
-     "X: f16[16, 128]\n W: f16[128, 128]\n A: f16[128, 16]\n B: f16[16, 128]\n"
-     "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n"
-     "save(accum(matmul(x, w)) + matmul(accum(matmul(x, a)), b), omap={x:1}) }\n return O"},
-    {"low rank inside the loop", "X: f16[4, 128]\n W: f16[128, 64]\n A: f16[128, 16]\n B: f16[16, 64]\n"
-                                 "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B)\n"
-                                 "save(accum(matmul(x, w) + matmul(matmul(x, a), b))) }\n return O"},
-    {"low rank joined", "X: f16[4, 128]\n W: f16[128, 64]\n A: f16[128, 16]\n B: f16[16, 64]\n"
-                        "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n a = iter(A, fmap={i:0})\n b = iter(B)\n"
-                        "save(accum(concat_matmul(x, matmul(x, a), w, b))) }\n return O"},
-    {"adapter", "X: f16[8, 128]\n A: f16[128, 16]\n B: f16[16, 128]\n"
-                "O = block(x=1; i=2) { x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n b = iter(B, imap={x:1})\n r = iter(X, imap={x:1})\n"
-                "save(r + matmul(relu(accum(matmul(x, a))), b), omap={x:1}) }\n return O"},
-    {"experts", "X: f16[2, 8, 64]\n W: f16[2, 64, 64]\n"
-                "O = block(x=2, y=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0, y:2}, fmap={i:1})\n"
-                "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0, y:2}) }\n return O"},
-    {"low rank added to the weights",
-     "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
-     "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n b = iter(B, imap={x:1})\n a = iter(A, fmap={i:0})\n"
-     "save(accum(matmul(x, matmul(a, b) + w)), omap={x:1}) }\n return O"},
-    {"the same without a loop", "X: f16[4, 64]\n W: f16[64, 128]\n A: f16[64, 16]\n B: f16[16, 128]\n"
-                                "O = block(x=2) { x = iter(X)\n w = iter(W, imap={x:1})\n b = iter(B, imap={x:1})\n a = iter(A)\n"
-                                "save(matmul(x, matmul(a, b) + w), omap={x:1}) }\n return O"},
-    {"relu between, without a loop",
-     "X: f16[4, 64]\n A: f16[64, 16]\n B: f16[16, 128]\n"
-     "O = block(x=2) { x = iter(X)\n b = iter(B, imap={x:1})\n a = iter(A)\n save(matmul(relu(matmul(x, a)), b), omap={x:1}) }\n return O"},
-    {"several experts in a block", "X: f16[4, 8, 64]\n W: f16[4, 64, 64]\n"
-                                   "O = block(x=2; i=2) { x = iter(X, imap={x:0}, fmap={i:2})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
-                                   "save(exp(accum(matmul(x, w)) * 0.125), omap={x:0}) }\n return O"},
-    {"experts as columns",
-     "X: f16[1, 64]\n W: f16[4, 64, 96]\n"
-     "O = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:1})\n"
-     "save(reshape(accum(matmul(reshape(transpose(w, perm=[0, 2, 1]), [192, 32]), reshape(x, [32, 1]))), [2, 96, 1]), omap={x:0}) }\n return O"},
-    {"bf16, rows of fp32", "X: f32[4, 128]\n W: bf16[128, 64]\n"
-                           "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x * 0.5, w))) }\n return O"},
-    {"all bf16, rms norm",
-     "X: bf16[4, 128]\n W: bf16[128, 64]\n"
-     "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n save(accum(matmul(x, w)) / accum_rms(x, dim=1)) }\n return O"},
-    {"contiguous along k",
-     "X: f16[9, 128]\n W: f16[64, 128]\n"
-     "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n save(accum(matmul(x, transpose(w)))) }\n return O"},
-    {"turned", "X: f16[8, 128]\n W: f16[64, 128]\n"
-               "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:1})\n save(accum(matmul(w, transpose(x)))) }\n return O"},
-    {"scaled before the product", "X: f16[4, 128]\n W: f16[128, 64]\n G: f16[1, 128]\n S: f32[4, 1]\n"
-                                  "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n g = iter(G, fmap={i:1})\n s = iter(S)\n "
-                                  "save(accum(matmul(s * (x * g), w))) }\n return O"},
-    {"bias and residual", "X: f16[4, 128]\n W: f16[128, 64]\n B: f16[64]\n R: f16[4, 64]\n"
-                          "O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n b = iter(B)\n r = iter(R)\n "
-                          "save(relu(accum(matmul(x, w)) + b) + r) }\n return O"},
-    {"parts of k", "X: f16[4, 128]\n W: f16[128, 64]\n"
-                   "O, Q = block(x=2; i=2) { x = iter(X, imap={x:1}, fmap={i:1})\n w = iter(W, imap={x:0}, fmap={i:0})\n"
-                   "save(accum(matmul(x, w)), omap={x:0})\n save(accum_sum(x * x, dim=1), omap={x:0}) }\n return O, Q"},
-    {"parts of k summed", "X: f16[4, 256]\n W: f16[256, 128]\n"
-                          "P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
-                          "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
-                          "O = block(x=4) { p = iter(P, imap={x:2})\n save(reshape(sum(p, dim=0), [4, 32]), omap={x:1}) }\n return O"},
-    {"gated parts",
-     "X: f16[8, 256]\n W: f16[256, 128]\n V: f16[256, 128]\n"
-     "P, Q = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n v = iter(V, imap={x:1, y:0}, "
-     "fmap={i:0})\n"
-     "save(reshape(accum(matmul(x, w)), [1, 8, 64]), omap={x:2, y:0})\n save(reshape(accum(matmul(x, v)), [1, 8, 64]), omap={x:2, y:0}) }\n"
-     "O = block(x=2, y=2) { q = iter(Q, imap={x:1, y:2})\n p = iter(P, imap={x:1, y:2})\n"
-     "t = sum(q, dim=0)\n u = sum(p, dim=0)\n save(reshape(t * silu(u), [4, 64]), omap={x:0, y:1}) }\n return O"},
-    {"low rank parts", "X: f16[16, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
-                       "P = block(x=2, y=4; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n x = iter(X, imap={y:1}, "
-                       "fmap={i:1})\n a = iter(A, imap={y:0}, fmap={i:0})\n"
-                       "t = matmul(accum(matmul(x, a)), b)\n save(reshape(t + accum(matmul(x, w)), [1, 16, 64]), omap={x:2, y:0}) }\n"
-                       "O = block(x=2, y=4) { p = iter(P, imap={x:1, y:2})\n save(reshape(sum(p, dim=0), [8, 32]), omap={x:0, y:1}) }\n return O"},
-    {"adapter in parts, rows apart",
-     "X: f16[8, 256]\n A: f16[256, 16]\n B: f16[16, 256]\n"
-     "P = block(x=4, y=4) { a = iter(A, imap={y:0})\n x = iter(X, imap={x:0, y:1})\n save(reshape(matmul(x, a), [1, 2, 16]), omap={x:1, y:0}) }\n"
-     "O = block(x=2) { x = iter(X, imap={x:1})\n b = iter(B, imap={x:1})\n p = iter(P)\n t = relu(sum(p, dim=0))\n"
-     "save(reshape(matmul(t, reshape(b, [1, 16, 128])) + x, [8, 128]), omap={x:1}) }\n return O"},
-    {"a tail that scales rows and adds a bias",
-     "X: f16[4, 256]\n W: f16[256, 128]\n S: f32[4, 1]\n B: f16[128]\n"
-     "P = block(x=2, y=4; i=2) { x = iter(X, imap={y:1}, fmap={i:1})\n w = iter(W, imap={x:1, y:0}, fmap={i:0})\n"
-     "save(reshape(accum(matmul(x, w)), [1, 4, 64]), omap={x:2, y:0}) }\n"
-     "O = block(x=4, y=2) { p = iter(P, imap={x:2, y:1})\n s = iter(S, imap={y:0})\n b = iter(B, imap={x:0})\n"
-     "save(reshape(sum(p / s, dim=0), [2, 32]) + b, omap={x:1, y:0}) }\n return O"},
-    {"one row, sums of single products",
-     "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
-     "O = block(x=2; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
-     "t = reshape(x, [128, 1])\n u = reshape(sum(accum(a * t), dim=0), [16, 1])\n save(sum(u * b, dim=0) + accum(matmul(x, w)), omap={x:1}) }\n "
-     "return O"},
-    {"the same, all sums in the loop",
-     "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
-     "O = block(x=2; i=2) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n x = iter(X, fmap={i:1})\n a = iter(A, fmap={i:0})\n"
-     "t = reshape(x, [128, 1])\n u = reshape(sum(t * a, dim=0), [16, 1])\n save(accum(sum(u * b, dim=0)) + accum_sum(t * w, dim=0), omap={x:1}) }\n "
-     "return O"},
-    {"one row, means of single products",
-     "X: f16[256, 1]\n W: f16[256, 64]\n A: f16[256, 16]\n B: f16[16, 64]\n"
-     "O = block(; i=2) { b = iter(B)\n w = iter(W, fmap={i:0})\n x = iter(X, fmap={i:0})\n a = iter(A, fmap={i:0})\n"
-     "u = reshape(relu(mean(accum(a * x), dim=0)), [16, 1])\n save(mean(u * b, dim=0) + accum_mean(x * w, dim=0)) }\n return O"},
-    {"one row, sums of single products in parts",
-     "X: f16[1, 256]\n W: f16[256, 128]\n A: f16[256, 16]\n B: f16[16, 128]\n"
-     "P = block(x=2, y=4) { b = iter(B, imap={x:1})\n w = iter(W, imap={x:1, y:0})\n x = iter(X, imap={y:1})\n a = iter(A, imap={y:0})\n"
-     "u = reshape(sum(a * reshape(x, [64, 1]), dim=0), [16, 1])\n save(reshape(sum(u * b, dim=0) + matmul(x, w), [1, 1, 64]), omap={x:2, y:0}) }\n"
-     "O = block(x=4) { p = iter(P, imap={x:2})\n save(reshape(sum(p, dim=0), [1, 32]), omap={x:1}) }\n return O"},
-    {"a norm whose sum comes after the loop", "X: f16[4, 256]\n W: f16[256, 64]\n"
-                                              "O = block(; i=4) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
-                                              "s = sum(accum(x * x), dim=1)\n save(accum(matmul(x, w)) / sqrt(s * 0.00390625)) }\n return O"},
-    {"a tail without parts",
-     "X: f16[4, 256]\n W: f16[256, 128]\n"
-     "P = block(x=2; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n save(accum(matmul(x, w)), omap={x:1}) }\n"
-     "O = block(x=4) { p = iter(P, imap={x:1})\n save(exp(p * 0.1), omap={x:1}) }\n return O"},
-};
-
 struct held {
   struct arena mem;
   struct graph *g;
@@ -159,19 +28,19 @@ struct held {
 static const struct gpu_limits h200 = {90, 132, 232448, 233472, 65536, 50 << 20, 4.28e12, 1e13, 8e14, 0.7e-6};
 static const struct gpu_limits a100 = {80, 108, 166912, 167936, 65536, 40 << 20, 1.9e12, 5e12, 3e14, 0.7e-6};
 
-static void open_graph(struct held *h, const char *name, const char *text)
+static void open_graph(struct held *h, const struct table_graph *x)
 {
   struct err e = {0};
   char why[160] = "";
   int node = 0;
   *h = (struct held){.g = NULL};
-  h->g = graph_of(&h->mem, arena_printf(&h->mem, "graph g {\n %s\n}\n", text));
+  h->g = graph_of(&h->mem, x->text);
   while (h->g->nodes[node].op != OP_BLOCK) node++;
-  if (norm_make(&h->mem, h->g, node, &h->n, why) != OK) fail_msg("%s: %s", name, why);
+  if (norm_make(&h->mem, h->g, node, &h->n, why) != OK) fail_msg("%s: %s", x->title, why);
   while (++node < h->g->nnodes && h->g->nodes[node].op != OP_BLOCK) {
   }
   h->has_tail = node < h->g->nnodes;
-  if (h->has_tail && norm_make(&h->mem, h->g, node, &h->tail, why) != OK) fail_msg("%s: %s", name, why);
+  if (h->has_tail && norm_make(&h->mem, h->g, node, &h->tail, why) != OK) fail_msg("%s: %s", x->title, why);
   h->store = NEWS(&h->mem, enum dtype, h->g->ntensors);
   for (int t = 0; t < h->g->ntensors; t++) h->store[t] = h->g->tensors[t].dtype;
   h->input = NEWS(&h->mem, double *, h->g->nnodes), h->output = NEWS(&h->mem, double *, h->g->nnodes);
@@ -251,13 +120,15 @@ static int hold_rings(struct held *h, const char *name, const struct lower_job *
 static void settings(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < COUNT(graphs); i++)
+  struct table t;
+  table_open(&t, "skinny");
+  for (int i = 0; i < t.n; i++)
     for (int gpu = 0; gpu < 2; gpu++) {
       struct held h;
       struct knobs k[CHOICES];
       char why[160] = "";
-      if (getenv("MICA_ONLY") && !strstr(graphs[i].name, getenv("MICA_ONLY"))) continue;
-      open_graph(&h, graphs[i].name, graphs[i].text);
+      if (getenv("MICA_ONLY") && !strstr(t.row[i].title, getenv("MICA_ONLY"))) continue;
+      open_graph(&h, &t.row[i]);
       struct lower_job j = {.mem = &h.mem,
                             .n = &h.n,
                             .tail = h.has_tail ? &h.tail : NULL,
@@ -266,49 +137,33 @@ static void settings(void **state)
                             .name = "m",
                             .dependent = !gpu};
       int n = scheme_skinny.choices(&j, gpu ? 3 : CHOICES, k, why);
-      if (!n) fail_msg("%s: %s", graphs[i].name, why);
+      if (!n) fail_msg("%s: %s", t.row[i].title, why);
       for (int c = 0; c < n; c++) assert_true(isfinite(scheme_cost(&scheme_skinny, &j, &k[c])));
-      for (int c = 0; c < n; c += gpu ? 1 : 1 + n / 12) hold(&h, graphs[i].name, &j, &k[c]);
-      int rings = hold_rings(&h, graphs[i].name, &j);
-      if (!rings) fail_msg("%s: no ring", graphs[i].name);
+      for (int c = 0; c < n; c += gpu ? 1 : 1 + n / 12) hold(&h, t.row[i].title, &j, &k[c]);
+      int rings = hold_rings(&h, t.row[i].title, &j);
+      if (!rings) fail_msg("%s: no ring", t.row[i].title);
       arena_close(&h.mem);
     }
+  table_close(&t);
 }
-
-static const struct {
-  const char *text, *why;
-} refused[] = {
-    {"X: f16[64, 64]\n W: f16[64, 64]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "32 rows"},
-    {"X: f16[4, 64]\n W: f16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
-     "save(accum(relu(matmul(x, w)))) }\n return O",
-     "relu between"},
-    {"X: f16[4, 64]\n W: f16[64, 64]\n O = block() { x = iter(X)\n w = iter(W)\n save(sum(matmul(x, w), dim=1)) }\n return O", "sum after"},
-    {"X: f16[1, 64]\n W: f16[64, 64]\n O = block(; i=2) { x = iter(X, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
-     "save(accum(matmul(x, w)) + sum(accum(w * exp(w)), dim=0)) }\n return O",
-     "not one of rows"},
-    {"X: f16[4, 64]\n O = block() { x = iter(X)\n save(exp(x)) }\n return O", "no product"},
-    {"X: f16[4, 40]\n W: f16[40, 64]\n O = block() { x = iter(X)\n w = iter(W)\n save(matmul(x, w)) }\n return O", "do not divide"},
-    {"X: f16[4, 64]\n W: f16[64, 64]\n P = block(x=2) { x = iter(X, imap={x:1})\n w = iter(W, imap={x:0})\n"
-     "save(reshape(exp(matmul(x, w)), [1, 4, 64]), omap={x:0}) }\n O = block() { p = iter(P)\n save(sum(p, dim=0)) }\n return O",
-     "do not add up"},
-    {"X: f16[4, 64]\n W: f16[64, 64]\n P = block(x=2) { x = iter(X, imap={x:1})\n w = iter(W, imap={x:0})\n"
-     "save(reshape(matmul(x, w), [1, 4, 64]), omap={x:0}) }\n O = block() { p = iter(P)\n save(max(p, dim=0)) }\n return O",
-     "max after"},
-};
 
 static void reasons(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < COUNT(refused); i++) {
+  struct table t;
+  table_open(&t, "skinny_refused");
+  for (int i = 0; i < t.n; i++) {
+    const char *reason = table_field(&t.row[i], "refused");
     struct held h;
     struct knobs k[CHOICES];
     char why[160] = "";
-    open_graph(&h, refused[i].why, refused[i].text);
+    open_graph(&h, &t.row[i]);
     struct lower_job j = {.mem = &h.mem, .n = &h.n, .tail = h.has_tail ? &h.tail : NULL, .store = h.store, .gpu = &h200, .name = "m"};
     assert_int_equal(scheme_skinny.choices(&j, CHOICES, k, why), 0);
-    if (!strstr(why, refused[i].why)) fail_msg("%s: %s", refused[i].why, why);
+    if (!strstr(why, reason)) fail_msg("%s: %s", reason, why);
     arena_close(&h.mem);
   }
+  table_close(&t);
 }
 
 // Blocks of a cluster on an architecture without clusters, and settings that do not divide, are errors, not text.
@@ -316,16 +171,19 @@ static void other_settings(void **state)
 {
   (void)state;
   static const struct knobs bad[] = {{{8, 64, 1, 2}}, {{8, 48, 1, 1}}, {{0, 64, 1, 1}}, {{64, 64, 1, 1}}, {{8, 64, 0, 1}}};
+  struct table t;
+  table_open(&t, "skinny");
   for (size_t i = 0; i < COUNT(bad); i++) {
     struct held h;
     struct lower_out out;
     struct err e = {0};
-    open_graph(&h, graphs[0].name, graphs[0].text);
+    open_graph(&h, &t.row[0]);
     struct lower_job j = {.mem = &h.mem, .n = &h.n, .store = h.store, .gpu = &a100, .name = "m"};
     assert_int_equal(scheme_skinny.emit(&j, &bad[i], &out, &e), USER);
     assert_true(isinf(scheme_cost(&scheme_skinny, &j, &bad[i])));
     arena_close(&h.mem);
   }
+  table_close(&t);
 }
 
 int main(void)

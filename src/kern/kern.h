@@ -1,0 +1,142 @@
+// kern: the value IR of kernels for GPUs. A kernel is a list of values over axes, made from the normal form of a block graph (plan/norm.h);
+// rewrite rules improve it, and schemes (src/lower) only decide where values are and how data move.
+//
+// Glossary
+//   axis        a letter, a grid axis or a loop axis of the block graph, or one of its tail; it has an extent
+//   value       one number for each index of its axes: a load, a constant, an elementwise operator, a reduction or a product
+//   reduction   a sum, maximum or product over the axes in `folded`, which the result does not have
+//   product     the sum over `folded` of its left operand times its right one; each has axes of its own (rows, columns)
+//   running     a value of each iteration of the loops: the maximum so far (KERN_RUN_MAX), the maximum before less that (KERN_RUN_MOVE)
+//   rule        a rewrite that leaves what is saved the same over the reals; a row of rule.def
+//
+// Files
+//   kern_value.c    building values; equal values are one
+//   kern_make.c     normal form -> values              kern_parts.c    parts that are joined and split
+//   kern_axes.c     axes that go together become one; axes that never meet too
+//   rule.def, kern_rule.c   the rules and what applies them; rule_*.c the rules
+//   kern_check.c    what a well-formed kernel is       kern_eval.c     values in float64
+//   kern_print.c    kernel -> text                     kern_parse.c    the same back
+#ifndef MICA_KERN_KERN_H
+#define MICA_KERN_KERN_H
+
+#include "plan/norm.h"
+
+enum { KERN_AXES = 64, KERN_BASES = 8 };
+typedef uint64_t axis_set;
+#define AXIS(a) ((axis_set)1 << (a))
+
+struct kern_access { // element offset + sum stride[a] a of the buffer of a tensor
+  int tensor;        // of the kernel graph
+  enum dtype type;
+  int64_t elements; // of the buffer
+  int64_t offset, stride[KERN_AXES];
+  // Of tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
+  int64_t base[KERN_BASES], rank[KERN_AXES];
+  bool left; // in shared memory, by the head
+};
+
+enum kern_kind {
+  KERN_LOAD,
+  KERN_CONST,
+  KERN_MAP,     // elementwise
+  KERN_SPREAD,  // its operand along more axes, for a store
+  KERN_SUM,     // over `folded`
+  KERN_MAX,     // over `folded`
+  KERN_PROD,    // elements multiplied, over `folded`
+  KERN_PRODUCT, // in[0] times in[1], summed over `folded`
+  KERN_RUN_MAX, // the largest so far, over the iterations of the loop axes `folded`, which it keeps
+  KERN_RUN_MOVE,
+  KERN_RESCALE, // over the iterations: old times in[1], plus the sum of in[0] over the other axes of `folded`
+  KERN_KINDS
+};
+
+// Elementwise operators that only kernels have, behind those of ir/op.def.
+enum kern_op {
+  KERN_FIRST_OP = OPS - 1,
+#define KERN_OP(id, ...) KERN_##id,
+#include "kern/kern_op.def"
+#undef KERN_OP
+  KERN_OPS
+};
+struct kern_op_row {
+  const char *name, *tile; // in text; the elementwise operator of the tile language that it is, NULL: it is another sequence
+  int nin;
+  unsigned attrs, flags; // of ir/op.def
+  double cost;
+};
+struct kern_op_row kern_op(int op);
+double kern_apply(int op, const struct attrs *a, double x, double y);
+
+struct kern_value {
+  enum kern_kind kind;
+  int op;         // of KERN_MAP: enum op or enum kern_op
+  struct attrs a; // constants of op; scalar of KERN_CONST
+  int nin, in[2];
+  axis_set axes, folded;
+  axis_set batch;        // of KERN_PRODUCT: axes that only go along, which number products
+  struct kern_access at; // of KERN_LOAD
+  int about, within;     // the node that it is for, and of sums what computes their terms: node + 1 of the block graph,
+                         // -(node + 1) of the tail's; 0: none
+  bool live;             // of kern_live
+};
+struct kern_save {
+  int value;
+  axis_set axes; // that the place in memory depends on
+  struct kern_access at;
+  int about;
+};
+struct kern {
+  struct arena *mem;
+  int naxes;
+  int64_t extent[KERN_AXES]; // 1: not there
+  axis_set letters, loops;   // which are letters of tiles, and loop axes (or letters that stand for one)
+  axis_set folded;           // by any live reduction
+  int nvalues, cap, nsaves;
+  struct kern_value *v; // each after those that it reads
+  struct kern_save *save;
+};
+static inline bool kern_folds(const struct kern_value *v) { return v->kind == KERN_SUM || v->kind == KERN_MAX || v->kind == KERN_PROD; }
+
+// ---- kern_make.c ----
+// Of the block graph of n, with what tensors are stored as, by tensor of the kernel graph (NULL: as they are). Axes begin at number `first`;
+// tail: it is one, for `about`. NO with the reason in why.
+int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, int first, bool tail, struct kern *out, char why[160]);
+
+// ---- kern_value.c: the number of a value, which may be one that is there already ----
+int kern_add(struct kern *k, struct kern_value v); // axes of all but spreads are set here; sums of what does not vary are multiplied
+int kern_load(struct kern *k, const struct kern_access *at, int about);
+int kern_const(struct kern *k, double c, int about);
+int kern_map(struct kern *k, int op, const struct attrs *a, int x, int y, int about); // y: -1 of one operand; a: NULL none
+int kern_scaled(struct kern *k, int x, double by, int about);
+int kern_fold(struct kern *k, enum kern_kind kind, int x, axis_set over, int about);
+axis_set kern_strided(const struct kern *k, const struct kern_access *a);
+int64_t kern_extent(const struct kern *k, axis_set s);
+bool kern_same_access(const struct kern_access *a, const struct kern_access *b);
+void kern_live(struct kern *k); // sets `live` and the set of folded axes
+
+// ---- kern_axes.c ----
+void kern_forget(struct kern *k, int axis); // it is not there any more
+void kern_join_axes(struct kern *k);        // fewer and longer axes, numbered without gaps
+
+// ---- kern_rule.c ----
+enum kern_rule {
+#define RULE(id, ...) KERN_RULE_##id,
+#include "kern/rule.def"
+#undef RULE
+  KERN_RULES
+};
+#define KERN_BIT(id) (1u << KERN_RULE_##id)
+const char *kern_rule_name(enum kern_rule r);
+const char *kern_rule_doc(enum kern_rule r);
+bool kern_rule_find(const char *name, enum kern_rule *out);
+// Applies the rules of the set until none does anything; returns how often one did.
+int kern_rewrite(struct kern *k, unsigned rules);
+
+// ---- kern_check.c, kern_print.c, kern_parse.c, kern_eval.c ----
+bool kern_check(const struct kern *k, char why[160]); // false with the reason
+void kern_print(const struct kern *k, struct str *out);
+int kern_parse(struct arena *mem, const char *text, struct kern *out, struct err *e);
+// In float64; buffer: by tensor, where loads read and saves write.
+void kern_eval(const struct kern *k, double *const *buffer);
+
+#endif

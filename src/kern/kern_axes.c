@@ -1,0 +1,156 @@
+// Fewer axes. Two axes that everything walks together, one within the other, are one longer axis: rows of tiles and of
+// blocks, a loop and the letters of its tile; accesses along it get wider. Two axes of one extent that no value ever has both
+// of may be called the same, because a folded axis is only a name within its fold: what one part of the graph sums over and
+// another then walks, as in a norm whose data come by two iterators, is so read once and not twice; and two results that have
+// nothing to do with each other are not each computed for every element of the other.
+#include "kern/kern.h"
+
+static bool both(axis_set s, int a, int b) { return (s >> a & 1) == (s >> b & 1); }
+static bool nested(const struct kern_access *x, int slow, int fast, int64_t extent)
+{
+  return x->stride[slow] == x->stride[fast] * extent && x->rank[slow] == x->rank[fast] * extent;
+}
+
+// Is slow * extent of fast + fast all that anything depends on?
+static bool together(const struct kern *k, int slow, int fast)
+{
+  for (int i = 0; i < k->nvalues; i++) {
+    const struct kern_value *v = &k->v[i];
+    if (!v->live) continue;
+    if (!both(v->axes, slow, fast) || !both(v->folded, slow, fast)) return false;
+    if (v->kind == KERN_LOAD && !nested(&v->at, slow, fast, k->extent[fast])) return false;
+  }
+  for (int i = 0; i < k->nsaves; i++)
+    if (!both(k->save[i].axes, slow, fast) || !nested(&k->save[i].at, slow, fast, k->extent[fast])) return false;
+  return true;
+}
+
+void kern_forget(struct kern *k, int axis)
+{
+  k->extent[axis] = 1;
+  for (int i = 0; i < k->nvalues; i++) {
+    k->v[i].axes &= ~AXIS(axis), k->v[i].folded &= ~AXIS(axis);
+    k->v[i].at.stride[axis] = k->v[i].at.rank[axis] = 0;
+  }
+  for (int i = 0; i < k->nsaves; i++) k->save[i].axes &= ~AXIS(axis), k->save[i].at.stride[axis] = 0;
+}
+
+static bool merge_one(struct kern *k)
+{
+  for (int slow = 0; slow < k->naxes; slow++)
+    for (int fast = 0; fast < k->naxes; fast++) {
+      if (slow == fast || k->extent[slow] <= 1 || k->extent[fast] <= 1 || !together(k, slow, fast)) continue;
+      k->extent[fast] *= k->extent[slow];
+      return kern_forget(k, slow), true;
+    }
+  return false;
+}
+
+// ---- axes that never meet ----
+
+static bool meet(const struct kern *k, int a, int b)
+{
+  axis_set two = AXIS(a) | AXIS(b);
+  for (int i = 0; i < k->nvalues; i++)
+    if (k->v[i].live && ((k->v[i].axes | k->v[i].folded) & two) == two) return true;
+  for (int i = 0; i < k->nsaves; i++)
+    if ((k->save[i].axes & two) == two) return true;
+  return false;
+}
+
+static axis_set renamed(axis_set s, int from, int to) { return s >> from & 1 ? (s & ~AXIS(from)) | AXIS(to) : s; }
+
+static void rename_axis(struct kern *k, int from, int to)
+{
+  for (int i = 0; i < k->nvalues; i++) {
+    struct kern_value *v = &k->v[i];
+    if (v->at.stride[from]) v->at.stride[to] = v->at.stride[from];
+    if (v->at.rank[from]) v->at.rank[to] = v->at.rank[from];
+    v->axes = renamed(v->axes, from, to), v->folded = renamed(v->folded, from, to);
+  }
+  for (int i = 0; i < k->nsaves; i++) {
+    struct kern_save *s = &k->save[i];
+    if (s->at.stride[from]) s->at.stride[to] = s->at.stride[from];
+    s->axes = renamed(s->axes, from, to);
+  }
+}
+
+static void unite_loads(struct kern *k)
+{
+  for (int i = 0; i < k->nvalues; i++)
+    for (int n = 0; n < i; n++) {
+      if (k->v[i].kind != KERN_LOAD || k->v[n].kind != KERN_LOAD || !kern_same_access(&k->v[i].at, &k->v[n].at)) continue;
+      for (int u = 0; u < k->nvalues; u++)
+        for (int x = 0; x < k->v[u].nin; x++)
+          if (k->v[u].in[x] == i) k->v[u].in[x] = n;
+      for (int u = 0; u < k->nsaves; u++)
+        if (k->save[u].value == i) k->save[u].value = n;
+      break;
+    }
+}
+
+static bool contiguous(const struct kern *k, int a)
+{
+  for (int i = 0; i < k->nvalues; i++)
+    if (k->v[i].live && k->v[i].at.stride[a] == 1) return true;
+  for (int i = 0; i < k->nsaves; i++)
+    if (k->save[i].at.stride[a] == 1) return true;
+  return false;
+}
+
+// Rather axes that are alike: both contiguous somewhere, or neither.
+static bool rename_one(struct kern *k)
+{
+  for (int any = 0; any < 2; any++)
+    for (int a = 0; a < k->naxes; a++)
+      for (int b = 0; b < k->naxes; b++) {
+        if (a == b || k->extent[a] <= 1 || k->extent[a] != k->extent[b] || meet(k, a, b)) continue;
+        if (!any && contiguous(k, a) != contiguous(k, b)) continue;
+        rename_axis(k, a, b);
+        return kern_forget(k, a), true;
+      }
+  return false;
+}
+
+// ---- what is needed ----
+
+static void forget_unused(struct kern *k)
+{
+  axis_set used = 0;
+  for (int i = 0; i < k->nvalues; i++)
+    if (k->v[i].live) used |= k->v[i].axes | k->v[i].folded;
+  for (int a = 0; a < k->naxes; a++)
+    if (k->extent[a] > 1 && !(used >> a & 1)) kern_forget(k, a);
+}
+
+// Numbers the axes that are left without gaps.
+static void number(struct kern *k)
+{
+  int n = 0;
+  for (int a = 0; a < k->naxes; a++) {
+    if (k->extent[a] <= 1) continue;
+    if (n != a) {
+      k->extent[n] = k->extent[a];
+      rename_axis(k, a, n);
+      kern_forget(k, a);
+    }
+    n++;
+  }
+  k->naxes = n;
+}
+
+void kern_join_axes(struct kern *k)
+{
+  kern_live(k);
+  forget_unused(k);
+  while (merge_one(k)) {
+  }
+  while (rename_one(k)) kern_live(k);
+  unite_loads(k);
+  kern_live(k);
+  while (merge_one(k)) {
+  }
+  number(k);
+  k->letters = k->loops = 0; // axes are what they come to
+  kern_live(k);
+}

@@ -1,0 +1,73 @@
+// A well-formed kernel: operands come first, axes are those that operators give, and accesses stay within their buffers.
+#include "kern/kern.h"
+
+struct kern_checking {
+  const struct kern *k;
+  int i;
+  char *why;
+};
+
+static bool wrong(const struct kern_checking *c, const char *what) { return snprintf(c->why, 160, "value %d: %s", c->i, what), false; }
+
+static bool known_op(int op) { return (op >= OPS && op < KERN_OPS) || (op >= 0 && op < OPS && op_rows[op].rule == RULE_MAP); }
+
+static int operands_of(const struct kern_value *v)
+{
+  if (v->kind == KERN_MAP) return kern_op(v->op).nin;
+  return v->kind == KERN_LOAD || v->kind == KERN_CONST ? 0 : v->kind == KERN_PRODUCT || v->kind == KERN_RESCALE ? 2 : 1;
+}
+
+// The axes that its operands give it; all of a load or a spread are its own.
+static axis_set axes_of(const struct kern *k, const struct kern_value *v)
+{
+  axis_set s = v->kind == KERN_SPREAD ? v->axes : v->kind == KERN_LOAD ? kern_strided(k, &v->at) : 0;
+  for (int i = 0; i < v->nin; i++) s |= k->v[v->in[i]].axes;
+  if (v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE) return s | v->folded;
+  return s & ~v->folded;
+}
+
+static bool within(const struct kern *k, const struct kern_access *a)
+{
+  int64_t least = a->offset, most = a->offset;
+  for (int i = 0; i < k->naxes; i++) *(a->stride[i] < 0 ? &least : &most) += a->stride[i] * (k->extent[i] - 1);
+  return least >= 0 && most < a->elements;
+}
+
+static bool one(const struct kern_checking *c)
+{
+  const struct kern *k = c->k;
+  const struct kern_value *v = &k->v[c->i];
+  axis_set in = 0;
+  if (v->kind < 0 || v->kind >= KERN_KINDS) return wrong(c, "no kind");
+  if (v->kind == KERN_MAP && !known_op(v->op)) return wrong(c, "no elementwise operator");
+  if (v->nin != operands_of(v)) return wrong(c, "operands that it has not");
+  for (int i = 0; i < v->nin; i++) {
+    if (v->in[i] < 0 || v->in[i] >= c->i) return wrong(c, "an operand that comes later");
+    in |= k->v[v->in[i]].axes;
+  }
+  for (int a = 0; a < KERN_AXES; a++)
+    if ((v->axes | v->folded) >> a & 1 && (a >= k->naxes || k->extent[a] < 2)) return wrong(c, "an axis that is not there");
+  bool runs = v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE || v->kind == KERN_RESCALE;
+  if (v->folded && !runs && (v->kind < KERN_SUM || v->folded & ~in)) return wrong(c, "folds what its operand does not have");
+  if (!v->folded && kern_folds(v)) return wrong(c, "folds nothing");
+  if (runs && !(v->folded & k->loops)) return wrong(c, "runs over no loop");
+  if (v->axes != axes_of(k, v)) return wrong(c, "other axes than its operands give it");
+  return v->kind != KERN_LOAD || within(k, &v->at) || wrong(c, "reads outside of its buffer");
+}
+
+bool kern_check(const struct kern *k, char why[160])
+{
+  struct kern_checking c = {.k = k, .why = why};
+  for (int a = 0; a < KERN_AXES; a++)
+    if (k->extent[a] < 1) return snprintf(why, 160, "axis %d: extent %lld", a, (long long)k->extent[a]), false;
+  for (; c.i < k->nvalues; c.i++)
+    if (!one(&c)) return false;
+  for (int i = 0; i < k->nsaves; i++) {
+    const struct kern_save *s = &k->save[i];
+    if (s->value < 0 || s->value >= k->nvalues) return snprintf(why, 160, "store %d: no value", i), false;
+    if (s->axes != k->v[s->value].axes || kern_strided(k, &s->at) & ~s->axes)
+      return snprintf(why, 160, "store %d: other axes than its value", i), false;
+    if (!within(k, &s->at)) return snprintf(why, 160, "store %d: writes outside of its buffer", i), false;
+  }
+  return true;
+}

@@ -1,0 +1,106 @@
+// Values in float64: each is an array over its axes. For small kernels, in tests of rules.
+#include "kern/kern.h"
+
+#include <math.h>
+
+struct kern_evaluating {
+  const struct kern *k;
+  double *const *buffer, **of;  // by tensor; by value
+  int64_t (*stride)[KERN_AXES]; // by value
+  int64_t at[KERN_AXES];        // the index that is computed
+};
+
+static int64_t place(const struct kern_evaluating *e, const int64_t *stride)
+{
+  int64_t x = 0;
+  for (int a = 0; a < e->k->naxes; a++) x += stride[a] * e->at[a];
+  return x;
+}
+
+static double value_at(const struct kern_evaluating *e, int v) { return e->of[v][place(e, e->stride[v])]; }
+
+// The next index of the axes in s, the last axis first; false behind the last.
+static bool next(struct kern_evaluating *e, axis_set s)
+{
+  for (int a = e->k->naxes; a-- > 0;) {
+    if (!(s >> a & 1)) continue;
+    if (++e->at[a] < e->k->extent[a]) return true;
+    e->at[a] = 0;
+  }
+  return false;
+}
+
+// Reductions at one index; of rescaled sums the iterations are the outer loop.
+static double folded(struct kern_evaluating *e, const struct kern_value *v)
+{
+  double sum = v->kind == KERN_MAX ? -INFINITY : v->kind == KERN_PROD ? 1 : 0;
+  axis_set loops = v->kind == KERN_RESCALE ? v->folded & e->k->loops : 0;
+  do {
+    if (loops) sum *= value_at(e, v->in[1]);
+    do {
+      double x = value_at(e, v->in[0]);
+      sum = v->kind == KERN_MAX ? fmax(sum, x) : v->kind == KERN_PROD ? sum * x : sum + (v->kind == KERN_PRODUCT ? x * value_at(e, v->in[1]) : x);
+    } while (next(e, v->folded & ~loops));
+  } while (next(e, loops));
+  return sum;
+}
+
+// The maximum of this iteration, or what it lost against that of the one before, at all iterations of the index.
+static void run(struct kern_evaluating *e, int i)
+{
+  const struct kern_value *v = &e->k->v[i];
+  double most = -INFINITY;
+  bool first = true;
+  do {
+    double now = fmax(most, value_at(e, v->in[0]));
+    e->of[i][place(e, e->stride[i])] = v->kind == KERN_RUN_MAX ? now : first ? 0 : most - now;
+    most = now, first = false;
+  } while (next(e, v->folded));
+}
+
+static double one(struct kern_evaluating *e, const struct kern_value *v)
+{
+  switch (v->kind) {
+  case KERN_LOAD: return e->buffer[v->at.tensor][v->at.offset + place(e, v->at.stride)];
+  case KERN_CONST: return v->a.scalar;
+  case KERN_MAP: return kern_apply(v->op, &v->a, value_at(e, v->in[0]), v->nin > 1 ? value_at(e, v->in[1]) : 0);
+  case KERN_SPREAD: return value_at(e, v->in[0]);
+  case KERN_SUM:
+  case KERN_MAX:
+  case KERN_PROD:
+  case KERN_PRODUCT:
+  case KERN_RESCALE: return folded(e, v);
+  case KERN_RUN_MAX:
+  case KERN_RUN_MOVE:
+  case KERN_KINDS: break;
+  }
+  return NAN;
+}
+
+void kern_eval(const struct kern *k, double *const *buffer)
+{
+  struct arena mem = {0};
+  struct kern_evaluating e = {.k = k, .buffer = buffer, .of = NEWS(&mem, double *, k->nvalues + 1)};
+  e.stride = arena_alloc(&mem, sizeof *e.stride * (size_t)(k->nvalues + 1));
+  for (int i = 0; i < k->nvalues; i++) {
+    const struct kern_value *v = &k->v[i];
+    bool runs = v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE;
+    int64_t n = 1;
+    for (int a = k->naxes; a-- > 0;)
+      if (v->axes >> a & 1) e.stride[i][a] = n, n *= k->extent[a];
+    e.of[i] = NEWS(&mem, double, n);
+    do {
+      if (runs)
+        run(&e, i);
+      else
+        e.of[i][place(&e, e.stride[i])] = one(&e, v);
+    } while (next(&e, runs ? v->axes & ~v->folded : v->axes));
+  }
+  for (int i = 0; i < k->nsaves; i++) {
+    const struct kern_save *s = &k->save[i];
+    do {
+      buffer[s->at.tensor][s->at.offset + place(&e, s->at.stride)] = value_at(&e, s->value);
+    } while (next(&e, s->axes));
+  }
+  arena_close(&mem);
+}

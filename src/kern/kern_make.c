@@ -1,0 +1,228 @@
+// Normal form -> values. Letters, grid axes and loop axes are axes alike: an accumulator is a sum over loop axes, a reduction one over letters.
+// A running accumulator has two values: the one of each iteration, which the loop reads, and the last one, which is read after it.
+#include "kern/kern_parts.h"
+
+#include <string.h>
+
+enum { INSIDE, LAST }; // the loop, or after it
+
+static int cannot(struct kern_making *m, const struct node *n, const char *what)
+{
+  return snprintf(m->why, 160, "%s: %s", op_rows[n->op].name, what), NO;
+}
+
+static int grid_axis(const struct kern_making *m, int i) { return m->first + m->n->nletters + i; }
+static int loop_axis(const struct kern_making *m, int i) { return grid_axis(m, m->n->block->ngrid) + i; }
+static axis_set letters_of(const struct kern_making *m, uint32_t has) { return (axis_set)has << m->first; }
+
+// The axes that a loop axis is: itself, or the letters that it is in what joins its parts.
+static axis_set axes_of_loop(const struct kern_making *m, int i)
+{
+  axis_set s = 0;
+  for (int l = 0; l < m->n->nletters; l++)
+    if (m->n->step[i][l]) s |= AXIS(m->first + l);
+  return s ? s : m->n->block->loop[i] > 1 ? AXIS(loop_axis(m, i)) : 0;
+}
+
+// An accumulator runs over the loop axes that it does not join.
+static axis_set loop_axes(const struct kern_making *m, const struct node *n)
+{
+  axis_set s = 0;
+  for (int i = 0; i < m->n->block->nloop; i++)
+    if (n->op != OP_ACCUM || n->a.fmap[i] == REPLICA) s |= axes_of_loop(m, i);
+  return s;
+}
+
+static int value(const struct kern_making *m, int tensor) { return m->of[m->when][m->n->t[tensor].root]; }
+
+static struct kern_access access_of(const struct kern_making *m, const struct access *a)
+{
+  const struct tensor *t = &m->n->kernels->tensors[a->tensor];
+  struct kern_access x = {
+      .tensor = a->tensor, .type = m->store ? m->store[a->tensor] : t->dtype, .elements = norm_elements(m->n, a->tensor), .offset = a->offset};
+  for (int i = 0; i < m->n->nletters; i++) x.stride[m->first + i] = a->stride[i];
+  for (int i = 0; i < m->n->block->ngrid; i++) x.stride[grid_axis(m, i)] = a->grid[i];
+  for (int i = 0; i < m->n->block->nloop; i++) {
+    bool joined = !(axes_of_loop(m, i) & AXIS(loop_axis(m, i)));
+    if (!joined) x.stride[loop_axis(m, i)] = a->loop[i];
+    for (int l = 0; l < m->n->nletters && joined; l++) x.stride[m->first + l] += a->loop[i] * m->n->step[i][l];
+  }
+  for (int i = 0; i < m->k->naxes; i++)
+    if (m->k->extent[i] <= 1) x.stride[i] = 0;
+  return x;
+}
+
+// ---- reductions, accumulators ----
+
+// The letters that n reduces, of extents above 1.
+static axis_set letters_folded(const struct kern_making *m, const struct node *n)
+{
+  axis_set s = letters_of(m, m->n->t[n->in[0]].has & ~m->n->t[n->out].has);
+  for (int i = 0; i < m->k->naxes; i++)
+    if (m->k->extent[i] <= 1) s &= ~AXIS(i);
+  return s;
+}
+
+static int scaled(struct kern_making *m, int x, double by)
+{
+  return by == 1 ? x : kern_part_map(m, OP_MUL_SCALAR, x, -1, &(struct attrs){.scalar = by});
+}
+
+static int folding(struct kern_making *m, const struct node *n, axis_set over)
+{
+  unsigned flags = op_rows[n->op].flags;
+  int x = value(m, n->in[0]);
+  if (n->op == OP_MAX || n->op == OP_ACCUM_MAX) return kern_part_fold(m, KERN_MAX, x, -1, over);
+  if (op_rows[n->op].abstract == AE_PROD) return kern_part_fold(m, KERN_PROD, x, -1, over);
+  if (flags & RMS) x = kern_part_map(m, OP_SQUARE, x, -1, NULL);
+  x = kern_part_fold(m, KERN_SUM, x, -1, over);
+  if (flags & MEAN) x = scaled(m, x, 1 / (double)kern_extent(m->k, over));
+  return flags & RMS ? kern_part_map(m, OP_SQRT, x, -1, NULL) : x;
+}
+
+static int accumulator(struct kern_making *m, const struct node *n)
+{
+  axis_set over = loop_axes(m, n);
+  unsigned flags = op_rows[n->op].flags;
+  int x = m->of[INSIDE][m->n->t[n->in[0]].root];
+  m->when = INSIDE;
+  if (flags & REDUCES) over |= letters_folded(m, n);
+  if (n->op == OP_ACCUM_MAX && x < 0) return cannot(m, n, "of parts");
+  if (n->op == OP_ACCUM_MAX) {
+    m->of[INSIDE][n->out] = kern_part_fold(m, KERN_RUN_MAX, x, -1, over), m->of[INSIDE][n->out + 1] = kern_part_fold(m, KERN_RUN_MOVE, x, -1, over);
+    m->of[LAST][n->out] = kern_part_fold(m, KERN_MAX, x, -1, over), m->of[LAST][n->out + 1] = kern_const(m->k, 0, m->about);
+    return OK;
+  }
+  int sum = flags & RESCALES ? kern_part_fold(m, KERN_RESCALE, x, value(m, n->in[1]), over) : folding(m, n, over);
+  m->of[INSIDE][n->out] = m->of[LAST][n->out] = sum;
+  return OK;
+}
+
+// ---- products ----
+
+static const struct norm_dim *dim_from_end(const struct norm_tensor *t, int back) { return &t->dim[t->ndims - back]; }
+
+static axis_set batches(const struct kern_making *m, int tensor)
+{
+  const struct norm_tensor *t = &m->n->t[tensor];
+  axis_set s = 0;
+  for (int d = 0; d < t->ndims - 2; d++) s |= letters_of(m, norm_dim_letters(&t->dim[d]));
+  return s;
+}
+
+static bool product(struct kern_making *m, int a, int b, int *out)
+{
+  const struct norm_tensor *at = &m->n->t[a], *bt = &m->n->t[b];
+  struct kern_value v = {.kind = KERN_PRODUCT, .nin = 2, .in = {value(m, a), value(m, b)}, .about = m->about, .within = m->about};
+  if (at->ndims < 2 || bt->ndims < 2 || v.in[0] < 0 || v.in[1] < 0) return false;
+  v.folded = letters_of(m, norm_dim_letters(dim_from_end(at, 1))), v.batch = batches(m, a) | batches(m, b);
+  for (int i = 0; i < m->k->naxes; i++)
+    if (m->k->extent[i] <= 1) v.folded &= ~AXIS(i), v.batch &= ~AXIS(i);
+  return *out = kern_add(m->k, v), true;
+}
+
+static int contraction(struct kern_making *m, const struct node *n)
+{
+  int x, y, joined = n->op == OP_CONCAT_MATMUL, *out = &m->of[m->when][n->out];
+  if (!product(m, n->in[0], n->in[1 + joined], &x)) return cannot(m, n, "a product of vectors or of parts");
+  *out = x;
+  if (!joined) return OK;
+  if (!product(m, n->in[1], n->in[3], &y)) return cannot(m, n, "a product of vectors or of parts");
+  return *out = kern_map(m->k, OP_ADD, NULL, x, y, m->about), OK;
+}
+
+// ---- parts ----
+
+// The letters of dimension dim that only `with` has, slowest first: of a part's number.
+static int part_letters(const struct kern_making *m, int with, int without, int dim, int letter[MAX_FACTORS])
+{
+  const struct norm_dim *d = &m->n->t[with].dim[dim];
+  int n = 0;
+  for (int k = 0; k < d->n; k++)
+    if (!(m->n->t[without].has >> d->letter[k] & 1)) letter[n++] = d->letter[k];
+  return n;
+}
+
+static int split(struct kern_making *m, const struct node *n)
+{
+  int letter[MAX_FACTORS], letters = part_letters(m, n->in[0], n->out, n->a.dim, letter);
+  for (int i = 0; i < n->nout; i++) {
+    int64_t index = n->op == OP_CHUNK ? n->a.index : i;
+    int v = value(m, n->in[0]);
+    for (int k = letters; k-- > 0; index /= m->n->extent[letter[k]]) v = kern_part_at(m, v, m->first + letter[k], index % m->n->extent[letter[k]]);
+    m->of[m->when][n->out + i] = v;
+  }
+  return OK;
+}
+
+static int concat(struct kern_making *m, const struct node *n)
+{
+  int letter[MAX_FACTORS], part[KERN_PARTS], letters = part_letters(m, n->out, n->in[0], n->a.dim, letter), *out = &m->of[m->when][n->out];
+  if (n->nin == 1) return *out = value(m, n->in[0]), OK;
+  if (letters != 1 || n->nin > KERN_PARTS) return cannot(m, n, "too many parts, or parts that are cut in groups");
+  for (int k = 0; k < n->nin; k++) part[k] = value(m, n->in[k]);
+  return *out = kern_joined(m, m->first + letter[0], n->nin, part), OK;
+}
+
+// ---- nodes ----
+
+static int one_node(struct kern_making *m, const struct node *n)
+{
+  int *out = &m->of[m->when][n->out];
+  struct kern_access at;
+  switch (op_rows[n->op].rule) {
+  case RULE_IO:
+    at = access_of(m, n->op == OP_ITER ? &m->n->iter[m->n->iter_of[n->out]] : &m->n->save[m->saves++]);
+    if (n->op == OP_SAVE) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;
+    return *out = kern_load(m->k, &at, m->about), OK;
+  case RULE_CONST: return *out = kern_const(m->k, n->a.scalar, m->about), OK;
+  case RULE_MAP: return *out = kern_part_map(m, n->op, value(m, n->in[0]), n->nin > 1 ? value(m, n->in[1]) : -1, &n->a), OK;
+  case RULE_REDUCE: return *out = folding(m, n, letters_folded(m, n)), OK;
+  case RULE_ACCUM: return accumulator(m, n);
+  case RULE_VIEW: return OK;
+  case RULE_CONTRACT: return contraction(m, n);
+  case RULE_CONCAT: return concat(m, n);
+  case RULE_SPLIT: return split(m, n);
+  case RULE_COMPOSITE:
+  case RULE_GRAPH: break;
+  }
+  return cannot(m, n, "no operator of kernels");
+}
+
+static int both_times(struct kern_making *m, const struct node *n)
+{
+  enum phase p = n->op == OP_SAVE ? AFTER : m->n->block->tensors[n->out].phase;
+  int status = OK;
+  if (op_rows[n->op].rule == RULE_ACCUM) return accumulator(m, n);
+  for (m->when = INSIDE; m->when <= LAST && !status; m->when++)
+    if (p == RUN || m->when == (p == VARYING ? INSIDE : LAST)) status = one_node(m, n);
+  for (int o = 0; o < n->nout && p == FIXED; o++) m->of[INSIDE][n->out + o] = m->of[LAST][n->out + o];
+  return status;
+}
+
+static void axes(struct kern_making *m)
+{
+  const struct norm *n = m->n;
+  struct kern *k = m->k;
+  for (int i = 0; i < KERN_AXES; i++) k->extent[i] = 1;
+  for (int i = 0; i < n->nletters; i++) k->extent[m->first + i] = n->extent[i], k->letters |= AXIS(m->first + i);
+  for (int i = 0; i < n->block->ngrid; i++) k->extent[grid_axis(m, i)] = n->block->grid[i];
+  for (int i = 0; i < n->block->nloop; i++) k->extent[loop_axis(m, i)] = n->block->loop[i], k->loops |= axes_of_loop(m, i);
+  k->naxes = loop_axis(m, n->block->nloop);
+}
+
+int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, int first, bool tail, struct kern *out, char why[160])
+{
+  const struct graph *b = n->block;
+  *out = (struct kern){.mem = mem};
+  struct kern_making m = {.n = n, .store = store, .k = out, .first = first, .why = why, .mem = mem};
+  if (first + n->nletters + b->ngrid + b->nloop > KERN_AXES) return snprintf(why, 160, "too many axes"), NO;
+  for (int i = 0; i < 2; i++) m.of[i] = NEWS(mem, int, b->ntensors + 1);
+  axes(&m);
+  out->save = NEWS(mem, struct kern_save, n->nsave + KERN_STORES);
+  for (int i = 0; i < b->nnodes; i++) {
+    m.about = tail ? -(i + 1) : i + 1;
+    if (both_times(&m, &b->nodes[i])) return NO;
+  }
+  return OK;
+}

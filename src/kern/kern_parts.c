@@ -1,0 +1,74 @@
+// Parts of values (kern_parts.h).
+#include "kern/kern_parts.h"
+
+static const struct kern_part *parts_of(const struct kern_making *m, int v) { return v < 0 ? &m->parts[-v - 1] : NULL; }
+
+int kern_joined(struct kern_making *m, int axis, int n, const int *part)
+{
+  struct kern_part p = {.axis = axis, .n = n};
+  for (int k = 0; k < n; k++) p.part[k] = part[k];
+  PUSH(m->mem, m->parts, m->nparts, m->cparts) = p;
+  return -m->nparts;
+}
+
+static int at_index(struct kern_making *m, int v, int axis, int64_t index, int *made)
+{
+  if (v < 0) {
+    struct kern_part p = *parts_of(m, v); // a copy: what is joined may move the list
+    if (p.axis == axis) return p.part[index];
+    for (int k = 0; k < p.n; k++) p.part[k] = at_index(m, p.part[k], axis, index, made);
+    return kern_joined(m, p.axis, p.n, p.part);
+  }
+  if (!(m->k->v[v].axes >> axis & 1)) return v;
+  if (made[v]) return made[v] - 1;
+  struct kern_value x = m->k->v[v];
+  for (int k = 0; k < x.nin; k++) x.in[k] = at_index(m, x.in[k], axis, index, made);
+  x.at.offset += x.at.stride[axis] * index, x.at.stride[axis] = 0, x.axes &= ~AXIS(axis);
+  int out = kern_add(m->k, x);
+  return made[v] = out + 1, out;
+}
+
+int kern_part_at(struct kern_making *m, int v, int axis, int64_t index) { return at_index(m, v, axis, index, NEWS(m->mem, int, m->k->nvalues + 1)); }
+
+int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attrs *a)
+{
+  bool two = kern_op(op).nin > 1;
+  if (x >= 0 && (!two || y >= 0)) return kern_map(m->k, op, a, x, y, m->about);
+  struct kern_part p = *parts_of(m, x < 0 ? x : y);
+  for (int k = 0; k < p.n; k++) p.part[k] = kern_part_map(m, op, kern_part_at(m, x, p.axis, k), two ? kern_part_at(m, y, p.axis, k) : -1, a);
+  return kern_joined(m, p.axis, p.n, p.part);
+}
+
+int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axis_set over)
+{
+  bool two = kind == KERN_RESCALE;
+  struct kern_value v = {.kind = kind, .nin = two ? 2 : 1, .in = {x, y}, .folded = over, .about = m->about};
+  if (x >= 0 && (!two || y >= 0)) return kern_add(m->k, v);
+  struct kern_part p = *parts_of(m, x < 0 ? x : y);
+  int all, whole = !(over >> p.axis & 1);
+  for (int k = 0; k < p.n; k++)
+    p.part[k] = kern_part_fold(m, kind, kern_part_at(m, x, p.axis, k), two ? kern_part_at(m, y, p.axis, k) : -1, over & ~AXIS(p.axis));
+  if (whole) return kern_joined(m, p.axis, p.n, p.part);
+  all = p.part[0];
+  enum op both = kind == KERN_MAX || kind == KERN_RUN_MAX ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD;
+  for (int k = 1; k < p.n; k++) all = kern_part_map(m, both, all, p.part[k], NULL);
+  return all;
+}
+
+bool kern_part_store(struct kern_making *m, int v, struct kern_access at)
+{
+  struct kern *k = m->k;
+  if (v < 0) {
+    struct kern_part p = *parts_of(m, v);
+    int64_t stride = at.stride[p.axis];
+    bool fits = true;
+    at.stride[p.axis] = 0;
+    for (int i = 0; i < p.n && fits; i++, at.offset += stride) fits = kern_part_store(m, p.part[i], at);
+    return fits;
+  }
+  axis_set axes = kern_strided(k, &at) | k->v[v].axes;
+  if (k->nsaves == m->n->nsave + KERN_STORES) return false;
+  if (axes != k->v[v].axes) v = kern_add(k, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {v}, .axes = axes, .about = m->about});
+  k->save[k->nsaves++] = (struct kern_save){v, axes, at, m->about};
+  return true;
+}

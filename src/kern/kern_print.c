@@ -1,0 +1,86 @@
+// Kernels as text, which kern_parse.c reads:
+//
+//   kern {
+//     letters a0=8 a1=64          extents of axes; letters, grid axes and loop axes each have a line
+//     v0 = load f16 t1[512] + 0 + a0*64 + a1*1
+//     v1 = exp2(1.44) v0
+//     v2 = sum{a1} v1
+//     v3 = product{a1}{a0} v1 v0  what is summed; what goes along
+//     v4 = spread{a0,a1} v2
+//     save v4 f16 t3[512] + 0 + a0*64 + a1*1
+//   }
+#include "kern/kern_text.h"
+
+const char *const kern_kind_name[KERN_KINDS] = {
+    [KERN_LOAD] = "load",      [KERN_CONST] = "const",      [KERN_MAP] = "map",        [KERN_SPREAD] = "spread",
+    [KERN_SUM] = "sum",        [KERN_MAX] = "max",          [KERN_PROD] = "prod",      [KERN_PRODUCT] = "product",
+    [KERN_RUN_MAX] = "runmax", [KERN_RUN_MOVE] = "runmove", [KERN_RESCALE] = "rescale"};
+const char *const kern_axes_name[KERN_AXES_NAMES] = {"letters", "grid", "loops"};
+
+axis_set kern_axes_named(const struct kern *k, int which)
+{
+  return which == 0 ? k->letters & ~k->loops : which == 2 ? k->loops : ~(k->letters | k->loops);
+}
+
+static void axes(const struct kern *k, axis_set s, struct str *out)
+{
+  const char *between = "";
+  str_add(out, "{");
+  for (int a = 0; a < k->naxes; a++)
+    if (s >> a & 1) str_add(out, "%sa%d", between, a), between = ",";
+  str_add(out, "}");
+}
+
+static void access_text(const struct kern *k, const struct kern_access *a, struct str *out)
+{
+  str_add(out, " %s t%d[%lld] + %lld", dtype_name(a->type), a->tensor, (long long)a->elements, (long long)a->offset);
+  for (int i = 0; i < k->naxes; i++)
+    if (a->stride[i]) str_add(out, " + a%d*%lld", i, (long long)a->stride[i]);
+}
+
+static void map(const struct kern_value *v, struct str *out)
+{
+  struct kern_op_row row = kern_op(v->op);
+  str_add(out, "%s", row.name);
+  int n = 0;
+  for (int i = 0; i < ATTRS; i++)
+    if (row.attrs >> i & 1) str_add(out, "%s%.17g", n++ ? "," : "(", attr_real(&v->a, i));
+  if (n) str_add(out, ")");
+}
+
+static void one(const struct kern *k, int i, struct str *out)
+{
+  const struct kern_value *v = &k->v[i];
+  str_add(out, "  v%d = ", i);
+  if (v->kind == KERN_MAP)
+    map(v, out);
+  else
+    str_add(out, "%s", kern_kind_name[v->kind]);
+  if (v->kind == KERN_CONST) str_add(out, " %.17g", v->a.scalar);
+  if (v->kind == KERN_LOAD) access_text(k, &v->at, out);
+  if (v->kind >= KERN_SPREAD) axes(k, v->kind == KERN_SPREAD ? v->axes : v->folded, out);
+  if (v->kind == KERN_PRODUCT) axes(k, v->batch, out);
+  for (int n = 0; n < v->nin; n++) str_add(out, " v%d", v->in[n]);
+  str_add(out, "\n");
+}
+
+void kern_print(const struct kern *k, struct str *out)
+{
+  str_add(out, "kern {\n");
+  for (int w = 0; w < KERN_AXES_NAMES; w++) {
+    bool any = false;
+    for (int a = 0; a < k->naxes; a++)
+      if (kern_axes_named(k, w) >> a & 1 && k->extent[a] > 1) {
+        if (!any) str_add(out, "  %s", kern_axes_name[w]);
+        any = true, str_add(out, " a%d=%lld", a, (long long)k->extent[a]);
+      }
+    if (any) str_add(out, "\n");
+  }
+  for (int i = 0; i < k->nvalues; i++) one(k, i, out);
+  for (int i = 0; i < k->nsaves; i++) {
+    str_add(out, "  save v%d", k->save[i].value);
+    access_text(k, &k->save[i].at, out);
+    str_add(out, "\n");
+  }
+  str_add(out, "}\n");
+}

@@ -1,0 +1,70 @@
+// Applies rules: a rule goes over the values in their order and makes a new list of them; again, until no rule does anything.
+#include "kern/kern_rule.h"
+
+#include <string.h>
+
+static const struct {
+  const char *name, *doc;
+  kern_rewriter *rewrite;
+  bool (*condition)(const struct kern *k);
+} rows[KERN_RULES] = {
+#define RULE(id, name, condition, doc) {#name, doc, rule_##name, condition},
+#include "kern/rule.def"
+#undef RULE
+};
+
+const char *kern_rule_name(enum kern_rule r) { return rows[r].name; }
+const char *kern_rule_doc(enum kern_rule r) { return rows[r].doc; }
+
+bool kern_rule_find(const char *name, enum kern_rule *out)
+{
+  for (int r = 0; r < KERN_RULES; r++)
+    if (!strcmp(rows[r].name, name)) return *out = (enum kern_rule)r, true;
+  return false;
+}
+
+// How often the rule did something. Values that nothing reads are left out.
+static int apply(struct kern *k, enum kern_rule rule)
+{
+  struct kern next = *k;
+  int fired = 0, *to = NEWS(k->mem, int, k->nvalues + 1);
+  if (rows[rule].condition && !rows[rule].condition(k)) return 0;
+  next.v = NULL, next.nvalues = next.cap = 0;
+  for (int i = 0; i < k->nvalues; i++) {
+    struct kern_value v = k->v[i];
+    if (!v.live) continue;
+    for (int n = 0; n < v.nin; n++) v.in[n] = to[v.in[n]];
+    bool made = rows[rule].rewrite(&next, &v, &to[i]);
+    fired += made;
+    if (!made) to[i] = kern_add(&next, v);
+  }
+  if (!fired) return 0;
+  for (int i = 0; i < k->nsaves; i++) {
+    struct kern_save *s = &next.save[i];
+    s->value = to[s->value];
+    if (next.v[s->value].axes != s->axes)
+      s->value = kern_add(&next, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {s->value}, .axes = s->axes, .about = s->about});
+  }
+  *k = next;
+  kern_live(k);
+  return fired;
+}
+
+int kern_rewrite(struct kern *k, unsigned rules)
+{
+  enum { ROUNDS = 32 };
+  struct arena scratch = {0}, *mem = k->mem;
+  int all = 0, fired = 1;
+  k->mem = &scratch;
+  kern_live(k);
+  for (int round = 0; fired && round < ROUNDS; round++) {
+    fired = 0;
+    for (int r = 0; r < KERN_RULES; r++)
+      if (rules >> r & 1) fired += apply(k, (enum kern_rule)r);
+    all += fired;
+  }
+  k->mem = mem;
+  if (all) k->v = arena_copy(mem, k->v, sizeof *k->v * (size_t)k->nvalues), k->cap = k->nvalues;
+  arena_close(&scratch);
+  return all;
+}

@@ -1,0 +1,16 @@
+// Inside the rules (rule.def).
+#ifndef MICA_KERN_RULE_H
+#define MICA_KERN_RULE_H
+
+#include "kern/kern.h"
+
+// A value whose operands are in k already: true where the rule makes *out of it, in k; false where it stays as it is.
+typedef bool kern_rewriter(struct kern *k, const struct kern_value *v, int *out);
+#define RULE(id, name, condition, doc) kern_rewriter rule_##name;
+#include "kern/rule.def"
+#undef RULE
+bool rule_may_run(const struct kern *k);
+
+static inline bool kern_is_map(const struct kern_value *v, int op) { return v->kind == KERN_MAP && v->op == op; }
+
+#endif

@@ -1,0 +1,11 @@
+// Inside kern_print.c and kern_parse.c: the words of the text form.
+#ifndef MICA_KERN_TEXT_H
+#define MICA_KERN_TEXT_H
+
+#include "kern/kern.h"
+
+enum { KERN_AXES_NAMES = 3 };
+extern const char *const kern_kind_name[KERN_KINDS], *const kern_axes_name[KERN_AXES_NAMES];
+axis_set kern_axes_named(const struct kern *k, int which);
+
+#endif

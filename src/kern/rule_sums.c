@@ -1,0 +1,105 @@
+// Rules of sums: over axes, and of products over what they sum. What a sum does not run over leaves it; what is left are products and sums of
+// loads, as large as they can be, so that each is done once, after the loop.
+#include "kern/kern_rule.h"
+
+static bool has(const struct kern *k, int v, axis_set s) { return k->v[v].axes & s; }
+
+static int summed(struct kern *k, const struct kern_value *sum, int x)
+{
+  struct kern_value v = *sum;
+  v.nin = 1, v.in[0] = x;
+  return kern_add(k, v);
+}
+
+// The sum of a product is a longer product; or, where only one operand varies, a product of its sum.
+static bool of_product(struct kern *k, const struct kern_value *sum, int *out)
+{
+  struct kern_value p = k->v[sum->in[0]];
+  bool left = has(k, p.in[0], sum->folded), right = has(k, p.in[1], sum->folded);
+  struct kern_value inner = {.kind = KERN_SUM, .folded = sum->folded, .about = sum->about, .within = sum->within};
+  if (left && right) {
+    p.folded |= sum->folded, p.batch &= ~sum->folded, p.about = sum->about;
+  } else {
+    p.in[!left] = summed(k, &inner, p.in[!left]), p.about = sum->about;
+  }
+  return *out = kern_add(k, p), true;
+}
+
+static bool of_sum(struct kern *k, const struct kern_value *sum, int *out)
+{
+  struct kern_value x = k->v[sum->in[0]];
+  x.folded |= sum->folded, x.about = sum->about;
+  return *out = kern_add(k, x), true;
+}
+
+bool rule_push(struct kern *k, const struct kern_value *v, int *out)
+{
+  if (v->kind != KERN_SUM) return false;
+  struct kern_value x = k->v[v->in[0]];
+  if (x.kind == KERN_PRODUCT) return of_product(k, v, out);
+  if (x.kind == KERN_SUM) return of_sum(k, v, out);
+  if (x.kind != KERN_MAP) return false;
+  bool linear = x.op == OP_ADD || x.op == OP_SUB;
+  if (!linear && !(kern_op(x.op).flags & SCALES)) return false;
+  for (int i = 0; i < x.nin; i++) x.in[i] = summed(k, v, x.in[i]);
+  return *out = kern_add(k, x), true;
+}
+
+bool rule_lift(struct kern *k, const struct kern_value *v, int *out)
+{
+  if (v->kind != KERN_SUM) return false;
+  struct kern_value x = k->v[v->in[0]];
+  bool mul = kern_is_map(&x, OP_MUL), div = kern_is_map(&x, OP_DIV);
+  if (!mul && !div) return false;
+  int factor = !has(k, x.in[1], v->folded) ? 1 : mul && !has(k, x.in[0], v->folded) ? 0 : -1;
+  if (factor < 0) return false;
+  x.in[!factor] = summed(k, v, x.in[!factor]);
+  return *out = kern_add(k, x), true;
+}
+
+// w is loaded, and has what is summed and more; x has just that, of letters.
+bool rule_dot(struct kern *k, const struct kern_value *v, int *out)
+{
+  axis_set sum = v->folded & k->letters & ~k->loops;
+  if (v->kind != KERN_SUM || !sum || !kern_is_map(&k->v[v->in[0]], OP_MUL)) return false;
+  const struct kern_value *mul = &k->v[v->in[0]];
+  for (int i = 0; i < 2; i++) {
+    const struct kern_value *x = &k->v[mul->in[!i]], *w = &k->v[mul->in[i]];
+    axis_set has_x = x->axes & k->letters & ~k->loops, has_w = w->axes & k->letters & ~k->loops;
+    if (w->kind != KERN_LOAD || has_x != sum || (has_w & sum) != sum || has_w == sum) continue;
+    struct kern_value p = {.kind = KERN_PRODUCT,
+                           .nin = 2,
+                           .in = {mul->in[!i], mul->in[i]},
+                           .folded = v->folded,
+                           .about = v->about,
+                           .within = v->within ? v->within : v->about};
+    return *out = kern_add(k, p), true;
+  }
+  return false;
+}
+
+static int product(struct kern *k, const struct kern_value *like, int x, int y)
+{
+  struct kern_value p = *like;
+  p.in[0] = x, p.in[1] = y;
+  return kern_add(k, p);
+}
+
+// x (A B): the sum of A x runs over what the right operand's product sums, and that product over the rest.
+bool rule_associate(struct kern *k, const struct kern_value *v, int *out)
+{
+  if (v->kind != KERN_PRODUCT) return false;
+  struct kern_value w = k->v[v->in[1]];
+  if (w.kind == KERN_PRODUCT) {
+    bool meets = has(k, v->in[0], w.folded) || has(k, w.in[1], v->folded) || v->folded & ~k->v[w.in[0]].axes;
+    if (meets) return false;
+    w.in[0] = product(k, v, v->in[0], w.in[0]), w.batch |= v->batch;
+    return *out = kern_add(k, w), true;
+  }
+  if (w.kind != KERN_MAP) return false;
+  bool linear = w.op == OP_ADD || w.op == OP_SUB;
+  if (!linear && !(kern_op(w.op).flags & SCALES)) return false;
+  if (linear && (v->folded & ~k->v[w.in[0]].axes || v->folded & ~k->v[w.in[1]].axes)) return false;
+  for (int i = 0; i < w.nin; i++) w.in[i] = product(k, v, v->in[0], w.in[i]);
+  return *out = kern_add(k, w), true;
+}
