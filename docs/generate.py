@@ -94,12 +94,13 @@ RULES = {
 FLAGS = {
     "COMMUTES": "commutes", "OPAQUE": "has no laws: the search and the proof take it for an unknown function",
     "MEAN": "divides by the number of elements folded", "RMS": "folds squares and takes a root at the end",
-    "REDUCES": "reduces along `dim` too", "RESCALES": "multiplies what it holds by its second argument first",
+    "REDUCES": "reduces along `dim`", "RESCALES": "multiplies what it holds by its second argument first",
     "RUNNING": "its results may be used inside the loop", "KEEPS_ZERO": "0 where its arguments are",
     "KEEPS_SIGN": "positive where its argument is", "SCALES": "its argument times a constant",
+    "RISES": "strictly increasing",
 }
 LEVELS = {"K": "kernel", "B": "block", "T": "thread"}
-SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "scalar": "0.5", "lo": "-1", "hi": "1",
+SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "scalar": "0.5", "lo": "-1", "hi": "1", "slope": "0.1",
            "shape": "[2, 16]"}
 GROUPS = {"IO": "Inputs, outputs, constants", "CONST": "Inputs, outputs, constants", "MAP": "Elementwise",
           "CONTRACT": "Products", "REDUCE": "Reductions", "VIEW": "Views and data movement",
@@ -174,7 +175,7 @@ def signature(op, attrs):
 
 def operators():
     attributes = {a["id"]: a for a in rows("ir/attr.def", "ATTR", "id name kind presence doc")}
-    table_rows = rows("ir/op.def", "OP", "id name least most rule levels attrs flags float field abstract cost doc")
+    table_rows = rows("ir/op.def", "OP", "id name least most rule levels attrs flags float law abstract cost doc")
     kinds = {"DIM": "dimension", "INT": "integer", "REAL": "number", "LIST": "integers", "GRID": "map of grid axes",
              "LOOP": "map of loop axes"}
     text = [HEAD + "# Operators\n", "The rows of `src/ir/op.def`, which is the only list of operators: parser, evaluators, search, proof and "
@@ -200,7 +201,7 @@ def operators():
             facts += [(f"`{a['name']}`", f"{kinds[a['kind']]}{'' if a['presence'] == 'NEED' else ', optional'}: {a['doc']}") for a in attrs]
             facts += [("properties", "; ".join(FLAGS[x] for x in re.findall(r"[A-Z_]{2,}", op["flags"])))]
             if op["rule"] in ("MAP", "REDUCE", "ACCUM", "CONTRACT"):
-                facts += [("over floats", code(op["float"])), ("over a finite field", code(op["field"]))]
+                facts += [("over floats", code(op["float"])), ("law", code(op["law"]))]
             facts += [("cost", f"{op['cost']} operations an element")] if op["cost"] != "0" else []
             text += [f"### {op['name']}\n", sentence(op["doc"]) + "\n", table(["", ""], [f for f in facts if f[1]]) + "\n",
                      f"```mica\n{shown}\n```\n", f"```console\n$ mica run {path} --threads 1\n{printed}\n```\n"]

@@ -66,6 +66,7 @@ static nf folding(struct walk *w, const struct graph *g, const struct node *n, n
   uint64_t k = folded(g, n);
   unsigned flags = op_rows[n->op].flags;
   if (op_rows[n->op].abstract == AE_MAX || op_rows[n->op].abstract == AE_ACCUM_MAX) return expr_max(w->ex, k, x);
+  if (op_rows[n->op].abstract == AE_PROD) return expr_opaque(w->ex, (uint32_t)n->op, 1, &x);
   nf sum = expr_sum(w->ex, k, flags & RMS ? expr_square(w->ex, x) : x);
   if (flags & MEAN) sum = mean_of(w, sum, k);
   return flags & RMS ? expr_sqrt(w->ex, sum) : sum;
@@ -76,9 +77,8 @@ static void graph_walk(struct walk *w, const struct graph *g, const nf *in, nf *
 static nf map(struct walk *w, const struct node *n, nf x, nf y)
 {
   unsigned attrs = op_rows[n->op].attrs;
-  if (attrs & A_SCALAR) name_scalar(w, n->a.scalar);
-  if (attrs & A_LO) name_scalar(w, n->a.lo);
-  if (attrs & A_HI) name_scalar(w, n->a.hi);
+  for (int i = 0; i < ATTRS; i++)
+    if ((attrs >> i & 1) && attr_rows[i].kind == ATTR_REAL_KIND) name_scalar(w, attr_real(&n->a, i));
   if (op_rows[n->op].abstract == AE_RSQRT) name_scalar(w, 1);
   return abstract_map(w->ex, n->op, &n->a, x, y);
 }

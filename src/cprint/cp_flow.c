@@ -131,6 +131,8 @@ static bool scattered(struct cprint *c, int i)
   return atom_at(c, i) && !cp_vector(c, atom_at(c, i)->atom);
 }
 
+enum { COST_OF_CALLS = 10 }; // of operators that call a function of the library
+
 // A few registers, computed without a call: several such statements share a loop over lanes.
 static bool small(struct cprint *c, int i)
 {
@@ -139,9 +141,14 @@ static bool small(struct cprint *c, int i)
   if (!s || !cp_vector(c, s->atom)) return false;
   int64_t n = s->atom->width > 0 ? s->atom->width : 1;
   for (int m = 0; m < s->atom->nmodes; m++) n *= s->atom->extent[m];
-  static const bool calls[UN_COUNT] = {[UN_EXP] = true,  [UN_EXP2] = true,    [UN_LOG] = true,  [UN_LOG2] = true,
-                                       [UN_TANH] = true, [UN_SIGMOID] = true, [UN_SILU] = true, [UN_GELU] = true};
-  return n <= 4 && !(s->atom->row->sem == SEM_UNARY && calls[s->atom->op]);
+  static const double cost[UN_COUNT] = {
+#define UNARY_OP(id, name, value, cost) [UN_##id] = cost,
+#define BINARY_OP(id, name, value)
+#include "tile/pointwise.def"
+#undef UNARY_OP
+#undef BINARY_OP
+  };
+  return n <= 4 && !(s->atom->row->sem == SEM_UNARY && cost[s->atom->op] >= COST_OF_CALLS);
 }
 
 static int warp_one(struct cprint *c, int i)

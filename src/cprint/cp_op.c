@@ -3,6 +3,7 @@
 // at most 24 digits; Figueroa, "When is double rounding innocuous?") and else in double, as the interpreter does;
 // integers in 64 bits.
 #include "cprint/cp_print.h"
+#include "eval/real_fn.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -11,20 +12,23 @@
 static const char *const suffix[NUMBERS] = {"f32", "f64", "i64"}, *const type[NUMBERS] = {"float", "double", "int64_t"};
 
 // As text.
+#define K(c) c
+#define m_max_c(c, x) (x <= c ? c : x)
+#define m_min_c(c, x) (x >= c ? c : x)
 #define TEXT(...) TEXT_(__VA_ARGS__)
 #define TEXT_(...) #__VA_ARGS__
 static const struct {
   const char *id, *text;
 } unary[UN_COUNT] =
     {
-#define UNARY_OP(id, name, value) [UN_##id] = {#id, TEXT(value)},
+#define UNARY_OP(id, name, value, cost) [UN_##id] = {#id, TEXT(value)},
 #define BINARY_OP(id, name, value)
 #include "tile/pointwise.def"
 #undef UNARY_OP
 #undef BINARY_OP
 },
   binary[BI_COUNT] = {
-#define UNARY_OP(id, name, value)
+#define UNARY_OP(id, name, value, cost)
 #define BINARY_OP(id, name, value) [BI_##id] = {#id, TEXT(value)},
 #include "tile/pointwise.def"
 #undef UNARY_OP
@@ -32,7 +36,7 @@ static const struct {
 };
 
 static const bool exact[UN_COUNT] = {
-    // in fp32; all of the binary ones are
+    // in fp32; all of the binary ones up to BI_LT are
     [UN_CAST] = true, [UN_NEG] = true, [UN_ABS] = true, [UN_RELU] = true, [UN_SQRT] = true, [UN_SQUARE] = true, [UN_NOT] = true,
 };
 
@@ -73,7 +77,7 @@ const char *cp_unary(struct cprint *c, int op, enum tile_type from, const char *
 
 const char *cp_binary(struct cprint *c, int op, enum tile_type t, const char *x, const char *y)
 {
-  enum number n = narrow(t) ? NUM_F32 : t == TT_F64 ? NUM_F64 : NUM_I64;
+  enum number n = narrow(t) && op <= BI_LT ? NUM_F32 : !integer(t) ? NUM_F64 : NUM_I64;
   c->binary[op][n] = true;
   return store(c, t, arena_printf(c->w.mem, "mica_%s_%s(%s, %s)", low(c, binary[op].id), suffix[n], load(c, t, x), load(c, t, y)), !integer(t));
 }

@@ -11,6 +11,7 @@
 #define OVER(x, y) ff_div(F, x, y)
 #define ROOT(x) ff_sqrt(F, x)
 #define OWN_PRODUCT
+#include "eval/law_field.h"
 #include "eval/run.h"
 
 typedef unsigned __int128 wide;

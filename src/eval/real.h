@@ -3,17 +3,11 @@
 #ifndef MICA_EVAL_REAL_H
 #define MICA_EVAL_REAL_H
 
+#include "eval/real_fn.h"
 #include <tgmath.h>
 
 #define VALUE(real, field) real
 #define K(c) ((NUM)(c))
-#define m_exp(x) exp(x)
-#define m_log(x) log(x)
-#define m_sqrt(x) sqrt(x)
-#define m_abs(x) fabs(x)
-#define m_tanh(x) tanh(x)
-#define m_pow(x, y) pow(x, y)
-#define m_gelu(x) (x * K(0.5) * (K(1) + erf(x * K(0.70710678118654752440))))
 #define m_max(x, y) max_of(x, y)
 #define m_min(x, y) min_of(x, y)
 #define m_max_c(c, x) max_of(x, c)

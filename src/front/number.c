@@ -68,7 +68,8 @@ int number_op(struct err *e, struct loc at, int op, struct number a, struct numb
 
 static double by_row(enum op op, const struct attrs *a, double x, double y)
 {
-  const double scalar = a->scalar, lo = a->lo, hi = a->hi, r = 0;
+  const double r = 0;
+  ATTR_LOCALS(a);
   (void)r;
   switch (op) {
 #define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) \

@@ -58,7 +58,7 @@ bool accum_takes(const struct block *b, const struct nest *f, int node, int tens
   unsigned flags = op_rows[n->op].flags;
   if ((flags & RESCALES) && b->place[n->in[1]].kind != PLACE_VIEW) return false;
   if (how->fold == FOLD_NONE && !shape_eq(&b->g->tensors[tensor].shape, &f->space)) return false; // it would be added again
-  if (how->fold == FOLD_MAX || (how->fold != FOLD_NONE && (flags & REDUCES))) return false;
+  if (how->fold == FOLD_MAX || how->fold == FOLD_PROD || (how->fold != FOLD_NONE && (flags & REDUCES))) return false;
   struct folded mine = flags & REDUCES ? fold_of(b, n) : *how;
   return mine.fold == FOLD_NONE || nest_can_fold(f, mine.dim, mine.group);
 }

@@ -73,7 +73,8 @@ void space_place(struct space *s);
 
 // ---- nest.c ------------------------------------------------------------------------------------------------
 
-enum fold { FOLD_NONE, FOLD_SUM, FOLD_MAX };
+enum fold { FOLD_NONE, FOLD_SUM, FOLD_MAX, FOLD_PROD };
+enum fold fold_by(enum op reduction);
 
 struct operand {
   const char *ptr;

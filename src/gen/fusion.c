@@ -176,7 +176,7 @@ static struct folded fold_in(const struct fusion *u, const struct node *n)
   int64_t extent = u->g->tensors[n->in[0]].shape.d[n->a.dim];
   int64_t group = (op_rows[n->op].attrs & A_GROUP) && n->a.group ? n->a.group : extent;
   if (adder(u, n)) group = u->part[n->in[0]].whole.d[n->a.dim];
-  return (struct folded){n->op == OP_MAX ? FOLD_MAX : FOLD_SUM, n->a.dim, group, op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
+  return (struct folded){fold_by(n->op), n->a.dim, group, op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
 }
 
 static int add_reduce(struct fusion *u, int i)

@@ -9,7 +9,7 @@ static struct folded fold_of(const struct node *n, const struct shape *in)
   unsigned has = op_rows[n->op].attrs;
   int64_t extent = in->d[a->dim], group = extent;
   if ((has & A_GROUP) && a->group) group = a->group;
-  return (struct folded){n->op == OP_MAX ? FOLD_MAX : FOLD_SUM, a->dim, group, op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
+  return (struct folded){fold_by(n->op), a->dim, group, op_rows[n->op].flags & MEAN ? 1.0 / (double)group : 1};
 }
 
 static void emit_sink(struct nest *f, int value, const struct view *to, const struct folded *how)

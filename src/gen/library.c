@@ -28,7 +28,7 @@ static void print_reduce(struct kernel *k, struct str *s)
   int64_t extent = f.space.d[a->dim], group = k->n->op == OP_SUM && a->group ? a->group : extent;
   double scale = op_rows[k->n->op].flags & MEAN ? 1.0 / (double)group : 1;
   int x = nest_load(&f, &k->in->v);
-  CHECK(nest_fold(&f, x, k->out, k->n->op == OP_MAX ? FOLD_MAX : FOLD_SUM, a->dim, group, false, scale));
+  CHECK(nest_fold(&f, x, k->out, fold_by(k->n->op), a->dim, group, false, scale));
   run_nest(k, s, &f);
 }
 

@@ -41,6 +41,12 @@ int nest_value(struct nest *f, const char *code, const struct attrs *a, int x, i
 
 int nest_const(struct nest *f, double c) { return nest_value(f, arena_printf(f->mem, "K(%s)", number(f->mem, c)), NULL, -1, -1); }
 
+enum fold fold_by(enum op reduction)
+{
+  enum abstract how = op_rows[reduction].abstract;
+  return how == AE_MAX ? FOLD_MAX : how == AE_PROD ? FOLD_PROD : FOLD_SUM;
+}
+
 int nest_op(struct nest *f, enum op op, const struct attrs *a, int x, int y) { return nest_value(f, op_rows[op].code, a, x, y); }
 
 void nest_store(struct nest *f, int value, const struct view *to, bool add)

@@ -36,9 +36,22 @@ static void print_values(const struct printer *p, int depth, bool inner)
   }
 }
 
+// What a fold starts from, as a vector, a number and text; how two are combined; how the lanes of one are.
+static const struct {
+  const char *vector, *text, *both, *lanes, *into;
+  double number;
+} fold_words[] = {[FOLD_SUM] = {"{0}", "0", "%s + %s", "m_hsum(%s)", "*(%s) += s%d;", 0},
+                  [FOLD_MAX] = {"m_splat(-INFINITY)", "-INFINITY", "m_max(%s, %s)", "m_hmax(%s)", NULL, -(double)__builtin_inf()},
+                  [FOLD_PROD] = {"m_splat(1)", "1", "%s * %s", "m_hprod(%s)", "*(%s) *= s%d;", 1}};
+
+static const char *both(const struct printer *p, const struct sink *k, const char *a, const char *b)
+{
+  return arena_printf(p->f->mem, fold_words[k->fold].both, a, b);
+}
+
 static const char *combined(const struct printer *p, const struct sink *k, const char *old, const char *value)
 {
-  return k->fold == FOLD_MAX ? arena_printf(p->f->mem, "m_max(%s, %s)", value, old) : arena_printf(p->f->mem, "%s + %s", old, value);
+  return k->fold == FOLD_MAX ? both(p, k, value, old) : both(p, k, old, value);
 }
 
 // Where one thread combines its piece of a row of folded results.
@@ -144,7 +157,7 @@ static void open_folds(struct printer *p, int depth, int l)
   for (int i = 0; i < p->f->nsinks; i++) {
     const struct sink *k = &p->f->sinks[i];
     if (!folds_row(p->f, k) || fold_level(p->f, k) != l) continue;
-    const char *zero = k->fold == FOLD_MAX ? "m_splat(-INFINITY)" : "{0}";
+    const char *zero = fold_words[k->fold].vector;
     struct str t = {0};
     for (int u = 0; u < p->unroll; u++) str_add(&t, "%s%s", u ? ", " : "", zero);
     line(p->s, depth, "m_vec f%d[%d] = {%s};", i, p->unroll, str_text(&t));
@@ -156,9 +169,8 @@ static const char *gathered(const struct printer *p, const struct sink *k, int i
 {
   struct arena *mem = p->f->mem;
   const char *t = arena_printf(mem, "f%d[0]", i);
-  for (int u = 1; u < p->unroll; u++)
-    t = k->fold == FOLD_MAX ? arena_printf(mem, "m_max(%s, f%d[%d])", t, i, u) : arena_printf(mem, "%s + f%d[%d]", t, i, u);
-  t = arena_printf(mem, k->fold == FOLD_MAX ? "m_hmax(%s)" : "m_hsum(%s)", t);
+  for (int u = 1; u < p->unroll; u++) t = both(p, k, t, arena_printf(mem, "f%d[%d]", i, u));
+  t = arena_printf(mem, fold_words[k->fold].lanes, t);
   return k->scale == 1 ? t : arena_printf(mem, "%s * %s", t, number(mem, k->scale));
 }
 
@@ -175,8 +187,8 @@ static void close_folds(struct printer *p, int depth, int l)
       line(p->s, depth, "%s(%s, 1, m_splat(s%d));", nest_storen(p->f->mem, k->to.dtype), at, i);
     else if (!k->add && !folds_outside(f, k))
       line(p->s, depth, "*(%s) = s%d;", at, i);
-    else if (k->fold == FOLD_SUM)
-      line(p->s, depth, "*(%s) += s%d;", at, i);
+    else if (fold_words[k->fold].into)
+      line(p->s, depth, fold_words[k->fold].into, at, i);
     else
       line(p->s, depth, "*(%s) = m_max1(*(%s), s%d);", at, at, i);
   }
@@ -218,7 +230,7 @@ static void print_neutral(struct printer *p, int depth, const struct sink *k)
   struct shape one = {0};
   struct nest f = nest_new(p->f->mem, &one);
   f.n = p->f->n;
-  struct sink to = {k->to, nest_const(&f, k->fold == FOLD_MAX ? -(double)__builtin_inf() : 0), FOLD_NONE, -1, 0, {0}, false, 1};
+  struct sink to = {k->to, nest_const(&f, fold_words[k->fold].number), FOLD_NONE, -1, 0, {0}, false, 1};
   for (int i = 0; i < f.n; i++) f.d[i] = k->red[i] ? 1 : p->f->d[i];
   PUSH(f.mem, f.sinks, f.nsinks, f.sinks_cap) = to;
   nest_print(p->s, depth, &f, 0);
@@ -272,7 +284,7 @@ static void print_shared_fold(struct printer *p, int depth, int outer)
 {
   struct nest *f = p->f;
   struct sink *k = &f->sinks[0];
-  const char *zero = k->fold == FOLD_MAX ? "-INFINITY" : "0";
+  const char *zero = fold_words[k->fold].text;
   line(p->s, depth, "float acc[%lld];", (long long)p->chunk);
   line(p->s, depth, "for (int j = 0; j < %lld; j++) acc[j] = %s;", (long long)p->chunk, zero);
   print_loops(p, outer, depth);

@@ -95,12 +95,8 @@ const char *nest_code_text(const struct printer *p, const struct value *v)
       str_add(&t, "v%d", v->y);
     else if (!strcmp(word, "K"))
       str_add(&t, "m_splat");
-    else if (v->a && !strcmp(word, "scalar"))
-      str_add(&t, "%s", number(mem, v->a->scalar));
-    else if (v->a && !strcmp(word, "lo"))
-      str_add(&t, "%s", number(mem, v->a->lo));
-    else if (v->a && !strcmp(word, "hi"))
-      str_add(&t, "%s", number(mem, v->a->hi));
+    else if (v->a && attr_named(word) >= 0)
+      str_add(&t, "%s", number(mem, attr_real(v->a, attr_named(word))));
     else
       str_add(&t, "%s", word);
     c = end;

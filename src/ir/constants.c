@@ -26,7 +26,7 @@ static int check_node(const struct node *n, struct err *e)
 {
   for (int i = 0; i < ATTRS; i++) {
     if (!(op_rows[n->op].attrs >> i & 1) || attr_rows[i].kind != ATTR_REAL_KIND) continue;
-    double c = *(const double *)(const void *)((const char *)&n->a + attr_rows[i].offset);
+    double c = attr_real(&n->a, i);
     bool bound = i == ATTR_LO || i == ATTR_HI;
     if (!constant_fits(c) && !(bound && isinf(c))) return unfit(n, attr_rows[i].name, c, e);
   }

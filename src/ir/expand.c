@@ -55,6 +55,18 @@ static int plain_softmax(struct rewrite *w, int x, int dim)
   return two(w, OP_DIV, e, along(w, OP_SUM, e, dim));
 }
 
+// -max(-x): whatever is known of maxima, running ones too, is known of minima.
+static int smallest(struct rewrite *w, int x, int dim) { return one(w, OP_NEG, along(w, OP_MAX, one(w, OP_NEG, x), dim)); }
+
+// The maximum m is taken off in both forms, since no later pass can mend an exponential inside a logarithm. It is finite: a row that
+// is -inf, or has an inf, is its own logarithm.
+static int log_of_sum(struct rewrite *w, int x, int dim)
+{
+  double most = dtype_largest(w->to->tensors[x].dtype);
+  int m = limited(w, along(w, OP_MAX, x, dim), -most, most);
+  return two(w, OP_ADD, one(w, OP_LOG, along(w, OP_SUM, one(w, OP_EXP, two(w, OP_SUB, x, m)), dim)), m);
+}
+
 // -1 where the mask is -inf, else 0: a quarter of any finite number plus half of the largest is positive, and finite.
 static int hidden(struct rewrite *w, int mask)
 {
@@ -134,6 +146,8 @@ static int composite(struct rewrite *w, const struct node *n, const int *in)
   if (op_rows[n->op].rule != RULE_COMPOSITE) return partial_sums(w, n, in[0]);
   int last = w->to->tensors[in[0]].shape.n - 1;
   if (n->op == OP_SOFTMAX) return n->nin > 1 ? masked_softmax(w, in[0], in[1], n->a.dim) : plain_softmax(w, in[0], n->a.dim);
+  if (n->op == OP_LOGSUMEXP) return log_of_sum(w, in[0], n->a.dim);
+  if (n->op == OP_MIN) return smallest(w, in[0], n->a.dim);
   int x = in[0];
   if (n->op == OP_LAYER_NORM) x = two(w, OP_SUB, x, along(w, OP_MEAN, x, last));
   return normalized(w, x, last, n->a.eps, n->nin, in);

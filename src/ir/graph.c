@@ -65,7 +65,6 @@ int graph_add(struct graph *g, enum op op, int nin, const int *in, const struct 
   CHECK(op != OP_INPUT && op != OP_ITER && op_rows[op].rule != RULE_GRAPH);
   bool known = nin > 0 && in[0] >= 0 && in[0] < g->ntensors;
   if (known && n.a.dim < 0 && (op_rows[op].attrs & A_DIM)) n.a.dim += g->tensors[in[0]].shape.n;
-  if (known && op == OP_SOFTMAX && n.a.dim < 0) n.a.dim += g->tensors[in[0]].shape.n;
   return add_node(g, &n, out, e);
 }
 
@@ -175,9 +174,8 @@ int64_t graph_tile_bytes(const struct graph *g, int elem)
 bool attrs_same(const struct attrs *a, const struct attrs *b)
 {
   return a->dim == b->dim && a->group == b->group && a->extent == b->extent && a->times == b->times && a->parts == b->parts && a->index == b->index &&
-         a->scalar == b->scalar && a->lo == b->lo && a->hi == b->hi && a->eps == b->eps && shape_eq(&a->shape, &b->shape) &&
-         shape_eq(&a->perm, &b->perm) && !memcmp(a->imap, b->imap, sizeof a->imap) && !memcmp(a->omap, b->omap, sizeof a->omap) &&
-         !memcmp(a->fmap, b->fmap, sizeof a->fmap);
+         attrs_reals_same(a, b) && shape_eq(&a->shape, &b->shape) && shape_eq(&a->perm, &b->perm) && !memcmp(a->imap, b->imap, sizeof a->imap) &&
+         !memcmp(a->omap, b->omap, sizeof a->omap) && !memcmp(a->fmap, b->fmap, sizeof a->fmap);
 }
 
 static bool node_same(const struct graph *ga, const struct node *a, const struct graph *gb, const struct node *b)
@@ -212,8 +210,11 @@ uint64_t graph_hash(const struct graph *g)
     if (n->nin) h = hash_mix(h, hash_bytes(n->in, sizeof(int) * (size_t)n->nin, 1));
     const struct attrs *a = &n->a;
     const int64_t ints[] = {a->dim, a->group, a->extent, a->times, a->parts, a->index};
-    const double reals[] = {a->scalar, a->lo, a->hi, a->eps};
-    h = hash_mix(h, hash_bytes(ints, sizeof ints, 2)), h = hash_mix(h, hash_bytes(reals, sizeof reals, 3));
+    double reals[ATTRS];
+    int nreals = 0;
+    for (int k = 0; k < ATTRS; k++)
+      if (attr_rows[k].kind == ATTR_REAL_KIND) reals[nreals++] = attr_real(a, k);
+    h = hash_mix(h, hash_bytes(ints, sizeof ints, 2)), h = hash_mix(h, hash_bytes(reals, sizeof *reals * (size_t)nreals, 3));
     h = hash_mix(h, hash_bytes(a->shape.d, 8 * (size_t)a->shape.n, 4)), h = hash_mix(h, hash_bytes(a->perm.d, 8 * (size_t)a->perm.n, 5));
     h = hash_mix(h, hash_bytes(a->imap, sizeof a->imap, 6)), h = hash_mix(h, hash_bytes(a->omap, sizeof a->omap, 7));
     h = hash_mix(h, hash_bytes(a->fmap, sizeof a->fmap, 8));

@@ -324,7 +324,9 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   case RULE_GRAPH: s = infer_graph(&c, out, nout); break;
   case RULE_COMPOSITE:
     *out = (struct tensor){.dtype = arg(&c, 0)->dtype, .shape = arg(&c, 0)->shape};
-    if (n->op == OP_SOFTMAX)
+    if (c.row->flags & REDUCES)
+      s = reduced(&c, &out->shape);
+    else if (c.row->attrs & A_DIM)
       s = dim_ok(&c, n->a.dim, &out->shape);
     else if (!out->shape.n)
       s = bad(&c, ERR_SHAPE, "needs at least one dimension");

@@ -77,7 +77,7 @@ enum rule {
   RULE_GRAPH,     // defined by a sub-graph
 };
 
-// How the abstract expression of the result is built (expr/of.c).
+// How the abstract expression of the result is built (search/abstract.c).
 enum abstract {
   AE_NONE,
   AE_ID,
@@ -91,7 +91,7 @@ enum abstract {
   AE_SQRT,
   AE_RSQRT,
   AE_SQUARE,
-  AE_SILU,
+  AE_DEFINED,
   AE_OPAQUE,
   AE_SCALE,
   AE_SHIFT,
@@ -102,6 +102,7 @@ enum abstract {
   AE_SUM,
   AE_MEAN,
   AE_MAX,
+  AE_PROD,
   AE_CONCAT,
   AE_ACCUM,
   AE_ACCUM_MAX,
@@ -117,12 +118,13 @@ enum {
   OPAQUE = 2,       // has no laws: inside a Lax subprogram it is an unknown function
   MEAN = 4,         // divides by the number of elements folded
   RMS = 8,          // folds squares, takes the root of the mean at the end
-  REDUCES = 16,     // an accumulator that also reduces along dim
+  REDUCES = 16,     // an accumulator that also reduces along dim, or a composite that does
   RESCALES = 32,    // an accumulator that multiplies the old value by its second argument first
   RUNNING = 64,     // an accumulator whose value may be used inside the loop
   KEEPS_ZERO = 128, // elementwise, and 0 of zeros
   KEEPS_SIGN = 256, // of one argument, positive where that is positive only
   SCALES = 512,     // its argument times a constant
+  RISES = 1024,     // of one argument, strictly increasing where it is defined
 };
 
 enum {
@@ -139,15 +141,27 @@ enum {
 enum attr_kind { ATTR_DIM_KIND, ATTR_INT_KIND, ATTR_REAL_KIND, ATTR_LIST_KIND, ATTR_GRID_KIND, ATTR_LOOP_KIND };
 
 struct attrs {
-  int dim;
-  int64_t group, extent, times, parts, index;
-  double scalar, lo, hi, eps;
-  struct shape shape, perm;                               // lists of integers
-  int8_t imap[MAX_GRID], omap[MAX_GRID], fmap[MAX_LOOPS]; // dimension or REPLICA
+#define ATTR_DIM_FIELD(field) int field;
+#define ATTR_INT_FIELD(field) int64_t field;
+#define ATTR_REAL_FIELD(field) double field;
+#define ATTR_LIST_FIELD(field) struct shape field;
+#define ATTR_GRID_FIELD(field) int8_t field[MAX_GRID]; // dimension or REPLICA
+#define ATTR_LOOP_FIELD(field) int8_t field[MAX_LOOPS];
+#define ATTR(id, field, kind, presence, doc) ATTR_##kind##_FIELD(field)
+#include "ir/attr.def"
+#undef ATTR
 };
 struct attrs attrs_default(enum op op); // replica maps, zeros, the row's defaults (layer_norm's eps)
 
 bool attrs_same(const struct attrs *a, const struct attrs *b);
+bool attrs_reals_same(const struct attrs *a, const struct attrs *b); // the numbers
+struct attrs attrs_reals(const struct attrs *a);                     // nothing but the numbers
+double attr_real(const struct attrs *a, int attr);                   // that one, a number
+
+// Locals named after attributes that are numbers, for LAW and FLOAT texts of op.def.
+#define ATTR_LOCALS(a)                                                               \
+  const double scalar = (a)->scalar, lo = (a)->lo, hi = (a)->hi, slope = (a)->slope; \
+  (void)scalar, (void)lo, (void)hi, (void)slope
 
 struct attr_row {
   const char *name, *doc;
@@ -167,6 +181,8 @@ struct op_row {
 extern const struct op_row op_rows[OPS];
 extern const struct attr_row attr_rows[ATTRS];
 bool op_find(const char *name, enum op *op);
+int attr_named(const char *name); // the attribute of that name that is a number, or -1
+uint64_t op_parts(enum op op);    // the other operators of which its law is made, a bit each
 
 // ---- graphs --------------------------------------------------------------------------------------------
 

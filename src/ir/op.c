@@ -1,22 +1,17 @@
 // Access to the operator, attribute and dtype tables.
 #include "ir/ir.h"
 #include "base/memory.h"
+#include "ir/law_parts.h"
 
 #include <string.h>
 
-// In rows: the levels' short names, and what the rows' expressions would clash with.
-#define K IS_K
-#define B IS_B
-#define T IS_T
+enum { K = IS_K, B = IS_B, T = IS_T }; // in rows; no macros, since K(1) in a row is text
 const struct op_row op_rows[OPS] = {
 #define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) \
   [OP_##id] = {#name, doc, #code, least, most, RULE_##rule, levels, attrs, flags, AE_##abstract, cost},
 #include "ir/op.def"
 #undef OP
 };
-#undef K
-#undef B
-#undef T
 
 const struct attr_row attr_rows[ATTRS] = {
 #define NEED true
@@ -59,6 +54,47 @@ bool op_find(const char *name, enum op *op)
   for (int i = 0; i < OPS; i++)
     if (!strcmp(name, op_rows[i].name)) return *op = (enum op)i, true;
   return false;
+}
+
+double attr_real(const struct attrs *a, int attr) { return *(const double *)(const void *)((const char *)a + attr_rows[attr].offset); }
+
+struct attrs attrs_reals(const struct attrs *a)
+{
+  struct attrs r = {0};
+  for (int i = 0; i < ATTRS; i++)
+    if (attr_rows[i].kind == ATTR_REAL_KIND) *(double *)(void *)((char *)&r + attr_rows[i].offset) = attr_real(a, i);
+  return r;
+}
+
+bool attrs_reals_same(const struct attrs *a, const struct attrs *b)
+{
+  for (int i = 0; i < ATTRS; i++) {
+    if (attr_rows[i].kind != ATTR_REAL_KIND) continue;
+    double x = attr_real(a, i), y = attr_real(b, i);
+    if (x < y || x > y) return false;
+  }
+  return true;
+}
+
+uint64_t op_parts(enum op op)
+{
+  static const struct attrs none = {0};
+  static const uint64_t x = 0, y = 0, r = 0;
+  uint64_t parts[OPS];
+  ATTR_LOCALS(&none);
+  _Static_assert(OPS <= 64, "a bit an operator");
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) parts[OP_##id] = law;
+#include "ir/op.def"
+#undef OP
+  (void)x, (void)y, (void)r;
+  return parts[op] & ~((uint64_t)1 << op);
+}
+
+int attr_named(const char *name)
+{
+  for (int i = 0; i < ATTRS; i++)
+    if (attr_rows[i].kind == ATTR_REAL_KIND && !strcmp(attr_rows[i].name, name)) return i;
+  return -1;
 }
 
 struct attrs attrs_default(enum op op)

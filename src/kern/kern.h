@@ -4,7 +4,7 @@
 // Glossary
 //   axis        a letter, a grid axis or a loop axis of the block graph, or one of its tail; it has an extent
 //   value       one number for each index of its axes: a load, a constant, an elementwise operator, a reduction or a product
-//   reduction   a sum or maximum over the axes in `folded`, which the result does not have
+//   reduction   a sum, maximum or product over the axes in `folded`, which the result does not have
 //   product     the sum over `folded` of its left operand times its right one; each has axes of its own (rows, columns)
 //   running     a value of each iteration of the loops: the maximum so far (KERN_RUN_MAX), the maximum before less that (KERN_RUN_MOVE)
 //   rule        a rewrite that leaves what is saved the same over the reals; a row of rule.def
@@ -42,6 +42,7 @@ enum kern_kind {
   KERN_SPREAD,  // its operand along more axes, for a store
   KERN_SUM,     // over `folded`
   KERN_MAX,     // over `folded`
+  KERN_PROD,    // elements multiplied, over `folded`
   KERN_PRODUCT, // in[0] times in[1], summed over `folded`
   KERN_RUN_MAX, // the largest so far, over the iterations of the loop axes `folded`, which it keeps
   KERN_RUN_MOVE,
@@ -94,7 +95,7 @@ struct kern {
   struct kern_value *v; // each after those that it reads
   struct kern_save *save;
 };
-static inline bool kern_folds(const struct kern_value *v) { return v->kind == KERN_SUM || v->kind == KERN_MAX; }
+static inline bool kern_folds(const struct kern_value *v) { return v->kind == KERN_SUM || v->kind == KERN_MAX || v->kind == KERN_PROD; }
 
 // ---- kern_make.c ----
 // Of the block graph of n, with what tensors are stored as, by tensor of the kernel graph (NULL: as they are). Axes begin at number `first`;

@@ -5,7 +5,8 @@
 
 double kern_apply(int op, const struct attrs *a, double x, double y)
 {
-  const double scalar = a->scalar, lo = a->lo, hi = a->hi, r = 0;
+  const double r = 0;
+  ATTR_LOCALS(a);
   (void)r;
   switch (op) {
 #define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) \

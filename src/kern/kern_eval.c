@@ -30,16 +30,16 @@ static bool next(struct kern_evaluating *e, axis_set s)
   return false;
 }
 
-// Sums and maxima at one index; of rescaled sums the iterations are the outer loop.
+// Reductions at one index; of rescaled sums the iterations are the outer loop.
 static double folded(struct kern_evaluating *e, const struct kern_value *v)
 {
-  double sum = v->kind == KERN_MAX ? -INFINITY : 0;
+  double sum = v->kind == KERN_MAX ? -INFINITY : v->kind == KERN_PROD ? 1 : 0;
   axis_set loops = v->kind == KERN_RESCALE ? v->folded & e->k->loops : 0;
   do {
     if (loops) sum *= value_at(e, v->in[1]);
     do {
       double x = value_at(e, v->in[0]);
-      sum = v->kind == KERN_MAX ? fmax(sum, x) : sum + (v->kind == KERN_PRODUCT ? x * value_at(e, v->in[1]) : x);
+      sum = v->kind == KERN_MAX ? fmax(sum, x) : v->kind == KERN_PROD ? sum * x : sum + (v->kind == KERN_PRODUCT ? x * value_at(e, v->in[1]) : x);
     } while (next(e, v->folded & ~loops));
   } while (next(e, loops));
   return sum;
@@ -67,6 +67,7 @@ static double one(struct kern_evaluating *e, const struct kern_value *v)
   case KERN_SPREAD: return value_at(e, v->in[0]);
   case KERN_SUM:
   case KERN_MAX:
+  case KERN_PROD:
   case KERN_PRODUCT:
   case KERN_RESCALE: return folded(e, v);
   case KERN_RUN_MAX:

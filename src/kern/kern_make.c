@@ -73,6 +73,7 @@ static int folding(struct kern_making *m, const struct node *n, axis_set over)
   unsigned flags = op_rows[n->op].flags;
   int x = value(m, n->in[0]);
   if (n->op == OP_MAX || n->op == OP_ACCUM_MAX) return kern_part_fold(m, KERN_MAX, x, -1, over);
+  if (op_rows[n->op].abstract == AE_PROD) return kern_part_fold(m, KERN_PROD, x, -1, over);
   if (flags & RMS) x = kern_part_map(m, OP_SQUARE, x, -1, NULL);
   x = kern_part_fold(m, KERN_SUM, x, -1, over);
   if (flags & MEAN) x = scaled(m, x, 1 / (double)kern_extent(m->k, over));

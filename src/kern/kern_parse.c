@@ -112,8 +112,10 @@ static void map(struct kern_reading *r, const char *name, struct kern_value *v)
   }
   struct kern_op_row row = kern_op(v->op);
   v->kind = KERN_MAP, v->nin = row.nin;
-  if (row.attrs & A_SCALAR) want(r, "("), v->a.scalar = real(r), want(r, ")");
-  if (row.attrs & A_LO) want(r, "("), v->a.lo = real(r), want(r, ","), v->a.hi = real(r), want(r, ")");
+  int n = 0;
+  for (int i = 0; i < ATTRS; i++)
+    if (row.attrs >> i & 1) want(r, n++ ? "," : "("), *(double *)(void *)((char *)&v->a + attr_rows[i].offset) = real(r);
+  if (n) want(r, ")");
 }
 
 static void one(struct kern_reading *r)

@@ -50,7 +50,8 @@ int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axi
     p.part[k] = kern_part_fold(m, kind, kern_part_at(m, x, p.axis, k), two ? kern_part_at(m, y, p.axis, k) : -1, over & ~AXIS(p.axis));
   if (whole) return kern_joined(m, p.axis, p.n, p.part);
   all = p.part[0];
-  for (int k = 1; k < p.n; k++) all = kern_part_map(m, kind == KERN_MAX || kind == KERN_RUN_MAX ? OP_MAXIMUM : OP_ADD, all, p.part[k], NULL);
+  enum op both = kind == KERN_MAX || kind == KERN_RUN_MAX ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD;
+  for (int k = 1; k < p.n; k++) all = kern_part_map(m, both, all, p.part[k], NULL);
   return all;
 }
 

@@ -12,8 +12,9 @@
 #include "kern/kern_text.h"
 
 const char *const kern_kind_name[KERN_KINDS] = {
-    [KERN_LOAD] = "load", [KERN_CONST] = "const",     [KERN_MAP] = "map",        [KERN_SPREAD] = "spread",    [KERN_SUM] = "sum",
-    [KERN_MAX] = "max",   [KERN_PRODUCT] = "product", [KERN_RUN_MAX] = "runmax", [KERN_RUN_MOVE] = "runmove", [KERN_RESCALE] = "rescale"};
+    [KERN_LOAD] = "load",      [KERN_CONST] = "const",      [KERN_MAP] = "map",        [KERN_SPREAD] = "spread",
+    [KERN_SUM] = "sum",        [KERN_MAX] = "max",          [KERN_PROD] = "prod",      [KERN_PRODUCT] = "product",
+    [KERN_RUN_MAX] = "runmax", [KERN_RUN_MOVE] = "runmove", [KERN_RESCALE] = "rescale"};
 const char *const kern_axes_name[KERN_AXES_NAMES] = {"letters", "grid", "loops"};
 
 axis_set kern_axes_named(const struct kern *k, int which)
@@ -41,8 +42,10 @@ static void map(const struct kern_value *v, struct str *out)
 {
   struct kern_op_row row = kern_op(v->op);
   str_add(out, "%s", row.name);
-  if (row.attrs & A_SCALAR) str_add(out, "(%.17g)", v->a.scalar);
-  if (row.attrs & A_LO) str_add(out, "(%.17g,%.17g)", v->a.lo, v->a.hi);
+  int n = 0;
+  for (int i = 0; i < ATTRS; i++)
+    if (row.attrs >> i & 1) str_add(out, "%s%.17g", n++ ? "," : "(", attr_real(&v->a, i));
+  if (n) str_add(out, ")");
 }
 
 static void one(const struct kern *k, int i, struct str *out)

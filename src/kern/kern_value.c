@@ -31,7 +31,7 @@ static bool same(const struct kern_value *a, const struct kern_value *b)
     if (a->in[i] != b->in[i]) return false;
   if (a->kind == KERN_LOAD) return kern_same_access(&a->at, &b->at);
   if (a->kind == KERN_CONST) return !memcmp(&a->a.scalar, &b->a.scalar, sizeof a->a.scalar); // -0 and 0 differ
-  return a->kind != KERN_MAP || (a->op == b->op && a->a.scalar == b->a.scalar && a->a.lo == b->a.lo && a->a.hi == b->a.hi);
+  return a->kind != KERN_MAP || (a->op == b->op && attrs_reals_same(&a->a, &b->a));
 }
 
 static int put(struct kern *k, const struct kern_value *v)
@@ -49,14 +49,16 @@ static axis_set operands(const struct kern *k, const struct kern_value *v)
   return s;
 }
 
-// Axes that the operand does not have change nothing in a maximum, and multiply a sum.
+// Axes that the operand does not have change nothing in a maximum, multiply a sum, and raise a product.
 static int reduced(struct kern *k, struct kern_value v)
 {
   axis_set real = v.folded & operands(k, &v), rest = v.folded & ~real;
   int x = v.in[0];
   v.folded = real, v.axes = operands(k, &v) & ~real;
   if (real || v.kind == KERN_PRODUCT) x = put(k, &v);
-  return v.kind == KERN_MAX ? x : kern_scaled(k, x, (double)kern_extent(k, rest), v.about);
+  double times = (double)kern_extent(k, rest);
+  if (v.kind == KERN_PROD && times > 1) return kern_map(k, OP_POW, NULL, x, kern_const(k, times, v.about), v.about);
+  return v.kind == KERN_SUM || v.kind == KERN_PRODUCT ? kern_scaled(k, x, times, v.about) : x;
 }
 
 // Without a loop there is one iteration: its maximum is the final one, and nothing moves.
@@ -79,6 +81,7 @@ int kern_add(struct kern *k, struct kern_value v)
   case KERN_SPREAD: v.axes |= operands(k, &v); break;
   case KERN_SUM:
   case KERN_MAX:
+  case KERN_PROD:
   case KERN_PRODUCT: return reduced(k, v);
   case KERN_RUN_MAX:
   case KERN_RUN_MOVE:
@@ -98,7 +101,7 @@ int kern_const(struct kern *k, double c, int about) { return kern_add(k, (struct
 int kern_map(struct kern *k, int op, const struct attrs *a, int x, int y, int about)
 {
   struct kern_value v = {.kind = KERN_MAP, .op = op, .nin = kern_op(op).nin, .in = {x, y}, .about = about};
-  if (a) v.a.scalar = a->scalar, v.a.lo = a->lo, v.a.hi = a->hi;
+  if (a) v.a = attrs_reals(a);
   return kern_add(k, v);
 }
 

@@ -10,8 +10,8 @@ static enum kind kind_of(const struct node *n)
   case RULE_CONST:
   case RULE_VIEW: return LIGHT;
   case RULE_MAP:
-  case RULE_CONTRACT:
-  case RULE_REDUCE: return SEARCHED;
+  case RULE_CONTRACT: return SEARCHED;
+  case RULE_REDUCE: return op_rows[n->op].abstract == AE_PROD ? LIBRARY : SEARCHED;
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:
@@ -79,9 +79,10 @@ static double degree(enum abstract how, double x, double y)
   case AE_MEAN:
   case AE_MAX:
   case AE_CONCAT: return x;
+  case AE_PROD:
   case AE_NONE:
   case AE_CONST:
-  case AE_SILU:
+  case AE_DEFINED:
   case AE_OPAQUE:
   case AE_SHIFT:
   case AE_ACCUM:

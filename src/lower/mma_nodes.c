@@ -59,6 +59,7 @@ static bool reduce(struct mma_plan *p, const struct node *n)
   int root = p->n->t[n->in[0]].root;
   uint32_t gone = p->n->t[n->in[0]].has & ~p->n->t[n->out].has;
   struct mma_shape *s = &p->shape[n->out];
+  if (op_rows[n->op].abstract == AE_PROD) return mma_refuse(p, "a product along a dimension");
   if (mma_sums_parts(p, n)) {
     s->rows = (p->n->t[n->out].has & p->row_letters) != 0;
     return take_cols(p, n->out, s);

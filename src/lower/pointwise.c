@@ -18,13 +18,32 @@ static const char *binary_of(enum op op)
 
 static const char *unary_of(enum op op)
 {
-  if (op_rows[op].rule != RULE_MAP || op_rows[op].most != 1) return NULL;
+  if (op_rows[op].rule != RULE_MAP || op_rows[op].most != 1 || op_rows[op].attrs) return NULL;
   for (int i = 0; i < UN_COUNT; i++)
     if (!strcmp(unary_name[i], op_rows[op].name)) return unary_name[i];
   return NULL;
 }
 
-bool emit_has_pointwise(enum op op) { return unary_of(op) || binary_of(op) || op == OP_CLAMP || op == OP_MUL_SCALAR || op == OP_ADD_SCALAR; }
+// Of one tensor and one constant: the spec of the same name takes the constant as its second operand.
+static const char *shaped_of(enum op op)
+{
+  if (op_rows[op].rule != RULE_MAP || op_rows[op].most != 1 || !op_rows[op].attrs) return NULL;
+  for (int i = 0; i < BI_COUNT; i++)
+    if (!strcmp(binary_name[i], op_rows[op].name)) return binary_name[i];
+  return NULL;
+}
+
+static double constant_of(enum op op, const struct attrs *a)
+{
+  int i = 0;
+  while (!(op_rows[op].attrs >> i & 1)) i++;
+  return attr_real(a, i);
+}
+
+bool emit_has_pointwise(enum op op)
+{
+  return unary_of(op) || binary_of(op) || shaped_of(op) || op == OP_CLAMP || op == OP_MUL_SCALAR || op == OP_ADD_SCALAR;
+}
 
 static void unary(struct text *t, const char *name, const char *out, const char *x)
 {
@@ -51,6 +70,8 @@ bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const cha
     unary(t, unary_of(op), out, x);
   else if (binary_of(op))
     binary(t, binary_of(op), out, x, y);
+  else if (shaped_of(op))
+    with_constant(t, shaped_of(op), out, x, constant_of(op, a));
   else if (op == OP_MUL_SCALAR)
     with_constant(t, "*", out, x, a->scalar);
   else if (op == OP_ADD_SCALAR)

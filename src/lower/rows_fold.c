@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static const char *binary(enum kern_kind k) { return k == KERN_SUM ? "+" : "max"; }
-const char *row_neutral(enum kern_kind kind) { return kind == KERN_SUM ? "0.0" : "-inf"; }
+const char *row_binary(enum kern_kind kind) { return kind == KERN_SUM ? "+" : kind == KERN_MAX ? "max" : "*"; }
+const char *row_neutral(enum kern_kind kind) { return kind == KERN_SUM ? "0.0" : kind == KERN_MAX ? "-inf" : "1.0"; }
 
 // Operators that make 0 of zeros.
 // Is value i 0 where it lies past the axis? Loads are until a maximum has masked them, and what keeps zeros.
@@ -25,7 +25,7 @@ static void mask(struct row_text *x, const struct kern_value *v, const char *in)
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (v->folded >> a & 1 && row_overhangs(x->p, a) && !(v->kind == KERN_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
   if (!past) return;
-  x->masked[v->in[0]] |= v->kind == KERN_MAX;
+  x->masked[v->in[0]] |= v->kind != KERN_SUM;
   bool vec = x->p->vec > 1;
   row_each_open(x, axes);
   text_open(&x->t, "if (!(%s))", row_inside(x, past));
@@ -38,7 +38,7 @@ static void mask(struct row_text *x, const struct kern_value *v, const char *in)
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
-  const char *in = row_name(x, v->in[0]), *op = binary(v->kind);
+  const char *in = row_name(x, v->in[0]), *op = row_binary(v->kind);
   text_about(&x->t, v->about - 1);
   axis_set before = x->p->r->k.v[v->in[0]].axes;
   bool vec = row_has_vec(x, v->folded) && x->p->vec > 1, regs = false;
@@ -118,7 +118,7 @@ static void receive(struct row_text *x, int value, int shared, const struct exch
 {
   const struct kern_value *v = &x->p->r->k.v[value];
   bool vec = row_has_vec(x, v->axes);
-  const char *dims = row_dims(x, v->axes, vec), *op = binary(v->kind);
+  const char *dims = row_dims(x, v->axes, vec), *op = row_binary(v->kind);
   text_about(&x->t, v->about - 1);
   if (row_regs(x->p, v->axes) == 1) {
     text_line(&x->t, "%%parts%d:[%s,%d].fp32.RF", shared, dims, e->parts);
@@ -144,7 +144,7 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
     text_about(&x->t, v->about - 1);
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1 && p->lanes[a] > 1)
-        text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #lanes%d>>>(%%v%d)", values[i], binary(v->kind), a, values[i]);
+        text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #lanes%d>>>(%%v%d)", values[i], row_binary(v->kind), a, values[i]);
     e[i] = exchange_of(x, v);
     many += e[i].parts > 1;
   }

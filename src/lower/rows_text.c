@@ -225,8 +225,6 @@ void row_place_line(struct row_text *x, int a, const char *chunk)
   text_line(&x->t, "@p%d = %s", a, *s ? s : "0");
 }
 
-static const char *binary(const struct kern_value *v) { return v->kind == KERN_SUM ? "+" : "max"; }
-
 static void loop_body(struct row_text *x, axis_set over, int n)
 {
   const struct rows *r = x->p->r;
@@ -241,7 +239,7 @@ static void loop_body(struct row_text *x, axis_set over, int n)
     const struct kern_value *v = &r->k.v[i];
     text_line(&x->t, "%%f%d:[%s].fp32.RF", i, row_dims(x, v->axes, row_has_vec(x, v->axes | v->folded)));
     row_fold_threads(x, i, arena_printf(x->mem, "f%d", i), true);
-    text_line(&x->t, "%%a%d <- BinaryPointwise<%s><<<#grid, #me>>>(%%a%d, %%f%d)", i, binary(v), i, i);
+    text_line(&x->t, "%%a%d <- BinaryPointwise<%s><<<#grid, #me>>>(%%a%d, %%f%d)", i, row_binary(v->kind), i, i);
   }
   for (int i = 0; i < r->k.nsaves; i++)
     if (saves_in_loop(x, i, over, n)) row_store(x, i);
@@ -257,7 +255,7 @@ static void loop_ends(struct row_text *x, axis_set over, int n)
     bool vec = row_has_vec(x, v->folded) && x->p->vec > 1;
     text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
     if (vec)
-      text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #me>>>(%%a%d)", i, binary(v), i);
+      text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #me>>>(%%a%d)", i, row_binary(v->kind), i);
     else
       text_line(&x->t, "%%v%d <- Move<<<#grid, #me>>>(%%a%d)", i, i);
     x->have[batch[count++] = i] = true;

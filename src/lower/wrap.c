@@ -132,7 +132,7 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
     loop = parts_of(extent, COLUMN_PART);
   else if (extent > LONG_ROW)
     loop = parts_of(extent, ROW_PART);
-  if (n->op == OP_SUM && n->a.group) loop = 1;
+  if ((n->op == OP_SUM && n->a.group) || op_rows[n->op].abstract == AE_PROD) loop = 1; // no accumulator does it
   struct cut c = cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE);
   struct graph *b = block_new(w, &c, loop);
   int tile = 0, t = 0, status = load(w, b, &c, s->n, in[0], n->a.dim, &tile);

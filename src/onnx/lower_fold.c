@@ -183,8 +183,7 @@ static int along(struct onnx_lower *l, enum op op, int x, const bool *cut)
 
 static int folded(struct onnx_lower *l, enum op op, int x, const bool *cut)
 {
-  if (op == OP_SUM || op == OP_MEAN || op == OP_MAX) return along(l, op, x, cut);
-  if (op == OP_NEG) return lo_op1(l, OP_NEG, along(l, OP_MAX, lo_op1(l, OP_NEG, x), cut));
+  if (op_rows[op].attrs & A_DIM) return along(l, op, x, cut);
   if (op == OP_SQRT) return lo_op1(l, OP_SQRT, along(l, OP_SUM, lo_op1(l, OP_SQUARE, x), cut));
   return along(l, OP_SUM, lo_op1(l, op, x), cut);
 }

@@ -98,12 +98,17 @@ void onnx_as_swish(struct onnx_lower *l)
   lo_out(l, 0, alpha == 1 ? lo_op1(l, OP_SILU, x) : lo_op2(l, OP_MUL, x, lo_op1(l, OP_SIGMOID, lo_scale(l, x, alpha))));
 }
 
-// relu(x) - slope relu(-x)
+// PRelu, whose slopes are a tensor: relu(x) - slope relu(-x).
 void onnx_as_leaky(struct onnx_lower *l)
 {
-  int x = lo_in(l, 0), down = lo_op1(l, OP_RELU, lo_op1(l, OP_NEG, x));
-  down = l->n->nin > 1 ? lo_op2(l, OP_MUL, down, lo_in(l, 1)) : lo_scale(l, down, onnx_attr_real(l->n, "alpha", 0.01));
-  lo_out(l, 0, lo_op2(l, OP_SUB, lo_op1(l, OP_RELU, x), down));
+  int x = lo_in(l, 0);
+  if (l->n->nin > 1) {
+    int down = lo_op2(l, OP_MUL, lo_op1(l, OP_RELU, lo_op1(l, OP_NEG, x)), lo_in(l, 1));
+    return lo_out(l, 0, lo_op2(l, OP_SUB, lo_op1(l, OP_RELU, x), down));
+  }
+  struct attrs a = attrs_default(OP_LEAKY_RELU);
+  a.slope = onnx_attr_real(l->n, "alpha", 0.01);
+  lo_out(l, 0, lo_op(l, OP_LEAKY_RELU, 1, &x, &a));
 }
 
 // gamma (relu(x) + alpha (exp(min(x, 0)) - 1))
@@ -114,13 +119,6 @@ void onnx_as_elu(struct onnx_lower *l)
   int x = lo_in(l, 0), below = lo_shift(l, lo_op1(l, OP_EXP, lo_op2(l, OP_MINIMUM, x, lo_const(l, 0))), -1);
   int y = lo_op2(l, OP_ADD, lo_op1(l, OP_RELU, x), lo_scale(l, below, alpha));
   lo_out(l, 0, selu ? lo_scale(l, y, onnx_attr_real(l->n, "gamma", 1.05070102214813232421875)) : y);
-}
-
-// relu(x) + log(1 + exp(-|x|)), which does not overflow
-void onnx_as_softplus(struct onnx_lower *l)
-{
-  int x = lo_in(l, 0), small = lo_op1(l, OP_EXP, lo_op1(l, OP_NEG, lo_op1(l, OP_ABS, x)));
-  lo_out(l, 0, lo_op2(l, OP_ADD, lo_op1(l, OP_RELU, x), lo_op1(l, OP_LOG, lo_shift(l, small, 1))));
 }
 
 void onnx_as_softsign(struct onnx_lower *l)

@@ -27,7 +27,8 @@ static bool shifted(const struct graph *g, const struct node *exp)
   if (p->op == OP_ACCUM_MAX) return exp->in[0] != p->out; // how much a running maximum moved
   if (p->op != OP_SUB) return false;
   int t = p->in[1];
-  for (p = &g->nodes[g->tensors[t].node]; op_rows[p->op].rule == RULE_VIEW || p->op == OP_MAXIMUM;) p = &g->nodes[g->tensors[p->in[0]].node];
+  for (p = &g->nodes[g->tensors[t].node]; op_rows[p->op].rule == RULE_VIEW || p->op == OP_MAXIMUM || p->op == OP_CLAMP;)
+    p = &g->nodes[g->tensors[p->in[0]].node];
   return p->op == OP_MAX || p->op == OP_ACCUM_MAX;
 }
 

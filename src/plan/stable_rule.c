@@ -85,7 +85,7 @@ static int rule_contract(struct site *s, const struct node *n, struct scaled *x,
 
 static int rule_reduce(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
 {
-  if (n->op == OP_MAX) return not_linear(s, n);
+  if (op_rows[n->op].abstract == AE_MAX || op_rows[n->op].abstract == AE_PROD) return not_linear(s, n);
   int64_t extent = old_shape(s, n->in[0])->d[n->a.dim], group = n->a.group ? n->a.group : extent;
   int64_t run = extent / factor_extent(s, x, n->a.dim);
   if (run % group && factor_settle(s, x, n->a.dim)) return NO;

@@ -1,5 +1,6 @@
 // Abstract expressions of values (paper, section 4.3, Table 1). Sum factors are products of primes, one a piece
 // of a class, so that equality and divisibility of sizes that are not chosen yet are those of integers.
+#include "search/law_abstract.h"
 #include "search/space.h"
 
 #include <string.h>
@@ -11,47 +12,18 @@ uint32_t atom_scalar(double x) { return (uint32_t)hash_bytes(&x, sizeof x, 0) | 
 
 uint32_t atom_inverse(int c) { return (uint32_t)(INVERSES + c); }
 
-static nf opaque(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y)
-{
-  nf args[4];
-  int n = 0;
-  args[n++] = x;
-  if (op_rows[op].least == 2) args[n++] = y;
-  if (op_rows[op].attrs & A_LO) args[n++] = expr_atom(ex, atom_scalar(a->lo));
-  if (op_rows[op].attrs & A_HI) args[n++] = expr_atom(ex, atom_scalar(a->hi));
-  return expr_opaque(ex, (uint32_t)op, n, args);
-}
-
 nf abstract_map(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y)
 {
-  switch (op_rows[op].abstract) {
-  case AE_ID: return x;
-  case AE_ADD: return expr_add(ex, x, y);
-  case AE_SUB: return expr_add(ex, x, expr_neg(ex, y));
-  case AE_NEG: return expr_neg(ex, x);
-  case AE_MUL: return expr_mul(ex, x, y);
-  case AE_DIV: return expr_div(ex, x, y);
-  case AE_EXP: return expr_exp(ex, x);
-  case AE_SQRT: return expr_sqrt(ex, x);
-  case AE_RSQRT: return expr_div(ex, expr_atom(ex, atom_scalar(1)), expr_sqrt(ex, x));
-  case AE_SQUARE: return expr_square(ex, x);
-  case AE_SILU: return expr_mul(ex, x, opaque(ex, OP_SIGMOID, a, x, x));
-  case AE_SCALE: return expr_mul(ex, x, expr_atom(ex, atom_scalar(a->scalar)));
-  case AE_SHIFT: return expr_add(ex, x, expr_atom(ex, atom_scalar(a->scalar)));
-  case AE_CONST: return expr_atom(ex, atom_scalar(a->scalar));
-  case AE_EWMAX: return expr_ewmax(ex, x, y);
-  case AE_EWMIN: return expr_ewmin(ex, x, y);
-  case AE_OPAQUE: return opaque(ex, op, a, x, y);
-  case AE_NONE:
-  case AE_MATMUL:
-  case AE_CONCAT_MATMUL:
-  case AE_SUM:
-  case AE_MEAN:
-  case AE_MAX:
-  case AE_CONCAT:
-  case AE_ACCUM:
-  case AE_ACCUM_MAX:
-  case AE_GRAPH: break;
+  const nf r = EXPR_UNKNOWN;
+  ATTR_LOCALS(a);
+  (void)r;
+  switch (op) {
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) \
+  case OP_##id:                                                                               \
+    return law;
+#include "ir/op.def"
+#undef OP
+  case OPS: break;
   }
   return EXPR_UNKNOWN;
 }

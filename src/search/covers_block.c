@@ -16,14 +16,11 @@ static bool go_on(struct inside *x, int k, int tensor, int value)
 // Are derivations kept for one order of the operands only? (Who is the left factor of a product follows from the classes.)
 bool cover_turnable(enum op op) { return op == OP_MATMUL || (op_rows[op].flags & COMMUTES); }
 
-static bool same_scalar(const struct attrs *a, const struct attrs *b) { return !(a->scalar < b->scalar || a->scalar > b->scalar); }
-
 // Is the constant of a derivation (a limit, a scalar) that of node n?
 bool cover_same_constants(const struct table *t, const struct deriv *d, const struct node *n)
 {
   if (d->attrs < 0 || n->op != d->op) return true;
-  const struct attrs *a = &t->voc->i[d->attrs].a, *b = &n->a;
-  return same_scalar(a, b) && !(a->lo < b->lo || a->lo > b->lo || a->hi < b->hi || a->hi > b->hi);
+  return attrs_reals_same(&t->voc->i[d->attrs].a, &n->a);
 }
 
 // Every value that `op` makes of a (and b): the walk goes on with each.
@@ -172,7 +169,7 @@ static bool walk_const(struct inside *x, int k, const struct node *n)
     const struct device *dev = t->v[v].leaf < 0 ? NULL : &x->w->pl->m->dev[t->v[v].leaf];
     if (!dev || dev->visit < 0) continue;
     const struct node *of = &p->nodes[p->tensors[x->w->pl->m->s->visit[dev->visit].tensor].node];
-    if (of->op == OP_CONST && same_scalar(&of->a, &n->a) && go_on(x, k, n->out, v)) return true;
+    if (of->op == OP_CONST && attrs_reals_same(&of->a, &n->a) && go_on(x, k, n->out, v)) return true;
   }
   return cover_lost(x->w, x->node, k, "const", "not a constant of the program");
 }

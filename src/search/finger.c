@@ -97,17 +97,18 @@ static struct fv ff_const(struct field_pair *F, double c)
   return F->memo[i].v;
 }
 
+#include "eval/law_field.h"
 typedef struct fv map_fn(struct field_pair *F, const struct attrs *a, struct fv x, struct fv y);
 #define K(c) (c)
-#define DEFINE_MAP(id, field)                                                                      \
+#define DEFINE_MAP(id, law)                                                                        \
   static struct fv map_##id(struct field_pair *F, const struct attrs *a, struct fv x, struct fv y) \
   {                                                                                                \
-    const double scalar = a->scalar, lo = a->lo, hi = a->hi;                                       \
+    ATTR_LOCALS(a);                                                                                \
     const struct fv r = x;                                                                         \
-    (void)F, (void)y, (void)r, (void)scalar, (void)lo, (void)hi;                                   \
-    return field;                                                                                  \
+    (void)F, (void)y, (void)r;                                                                     \
+    return law;                                                                                    \
   }
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) DEFINE_MAP(id, field)
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) DEFINE_MAP(id, law)
 #include "ir/op.def"
 #undef OP
 #undef K

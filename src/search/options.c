@@ -56,6 +56,9 @@ uint64_t option_needs(const struct option *x)
   return hash_mix(hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, (uint64_t)x->nneed), hash_mix((uint64_t)x->parts, (uint64_t)x->split));
 }
 
+// By its name, so that an operator more in the table changes no choice among equals.
+static uint64_t op_hash(enum op op) { return hash_bytes(op_rows[op].name, strlen(op_rows[op].name), 0); }
+
 uint64_t option_structure(const struct table *t, const struct pick *p)
 {
   uint64_t h = hash_mix((uint64_t)t->sch.loop + 7, (uint64_t)t->sch.ngrid);
@@ -63,7 +66,7 @@ uint64_t option_structure(const struct table *t, const struct pick *p)
   for (int i = 0; i < p->n; i++) {
     const struct value *v = &t->v[p->value[i]];
     h = hash_mix(h, v->hash ^ v->stored);
-    if (p->deriv[i] >= 0) h = hash_mix(hash_mix(h, t->d[p->deriv[i]].op), t->v[t->d[p->deriv[i]].a].hash);
+    if (p->deriv[i] >= 0) h = hash_mix(hash_mix(h, op_hash(t->d[p->deriv[i]].op)), t->v[t->d[p->deriv[i]].a].hash);
   }
   return h;
 }

@@ -38,7 +38,7 @@ static void add_instance(struct vocabulary *v, struct arena *mem, int *cap, enum
 {
   for (int i = 0; i < v->n; i++) {
     const struct instance *k = &v->i[i];
-    if (k->op == op && k->cls == cls && k->a.scalar == a->scalar && k->a.lo == a->lo && k->a.hi == a->hi) return;
+    if (k->op == op && k->cls == cls && attrs_reals_same(&k->a, a)) return;
   }
   PUSH(mem, v->i, v->n, *cap) = (struct instance){op, *a, cls};
 }
@@ -49,6 +49,17 @@ static void add_inverse(struct vocabulary *v, struct arena *mem, int *cap, const
   struct attrs a = attrs_default(OP_MUL_SCALAR);
   a.scalar = 1 / (double)s->classes[c].extent;
   add_instance(v, mem, cap, OP_MUL_SCALAR, &a, c);
+}
+
+// The operators of which the law of another one is made.
+static void add_parts(struct vocabulary *v, struct arena *mem, int *cap, uint64_t parts)
+{
+  for (int op = 0; op < OPS; op++) {
+    struct attrs none = attrs_default((enum op)op);
+    if (!(parts >> op & 1)) continue;
+    v->add |= op == OP_ADD || op == OP_SUB, v->sub |= op == OP_SUB, v->mul |= op == OP_MUL || op == OP_DIV, v->div |= op == OP_DIV;
+    if (op_rows[op].most == 1 || (op_rows[op].flags & OPAQUE)) add_instance(v, mem, cap, (enum op)op, &none, -1);
+  }
 }
 
 // Does an elementwise operator of the program stretch both of its operands?
@@ -67,7 +78,7 @@ void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct spac
     enum rule rule = op_rows[n->op].rule;
     enum abstract ae = op_rows[n->op].abstract;
     v->add |= ae == AE_ADD || ae == AE_SUB || ae == AE_SHIFT, v->sub |= ae == AE_SUB || ae == AE_NEG;
-    v->mul |= ae == AE_MUL || ae == AE_MATMUL || ae == AE_SILU || ae == AE_DIV, v->div |= ae == AE_DIV || ae == AE_RSQRT;
+    v->mul |= ae == AE_MUL || ae == AE_MATMUL || ae == AE_DIV, v->div |= ae == AE_DIV || ae == AE_RSQRT;
     v->product |= ae == AE_MATMUL || ae == AE_SUM || ae == AE_MEAN, v->sum |= v->product, v->mean |= ae == AE_MEAN;
     v->rms |= ae == AE_SQRT || ae == AE_RSQRT, v->max |= ae == AE_MAX;
     bool generic = ae == AE_ADD || ae == AE_SUB || ae == AE_MUL || ae == AE_DIV; // tried on all pairs anyway
@@ -78,7 +89,7 @@ void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct spac
         if ((s->visit[s->visit[k].in[0]].full & ~s->visit[k].full) & bit(c, TILE)) add_inverse(v, mem, &cap, s, c);
     struct attrs none = attrs_default(OP_SQRT);
     if (ae == AE_RSQRT) add_instance(v, mem, &cap, OP_SQRT, &none, -1);
-    if (ae == AE_SILU) add_instance(v, mem, &cap, OP_SIGMOID, &none, -1);
+    if (ae == AE_DEFINED) add_parts(v, mem, &cap, op_parts(n->op));
     if (ae == AE_SUB) add_instance(v, mem, &cap, OP_NEG, &none, -1);
   }
 }

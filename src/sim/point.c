@@ -2,13 +2,13 @@
 // Operators are computed in double as pointwise.def writes them, on 32 lanes at a time, and rounded to the type of the
 // result; on integers in 64 bits.
 #include "sim/machine.h"
-
-#include <math.h>
+#define NUM double
+#include "eval/real.h"
 
 enum { ROOM = 16 * LANES * 8 }; // bytes of the widest piece
 #define EACH for (int l = 0; l < LANES; l++)
 
-#define UNARY_OP(id, name, value)                    \
+#define UNARY_OP(id, name, value, cost)              \
   static void un_##id(const double *in, double *out) \
   {                                                  \
     EACH                                             \
@@ -31,14 +31,14 @@ enum { ROOM = 16 * LANES * 8 }; // bytes of the widest piece
 #undef BINARY_OP
 
 static void (*const unary[UN_COUNT])(const double *, double *) = {
-#define UNARY_OP(id, name, value) [UN_##id] = un_##id,
+#define UNARY_OP(id, name, value, cost) [UN_##id] = un_##id,
 #define BINARY_OP(id, name, value)
 #include "tile/pointwise.def"
 #undef UNARY_OP
 #undef BINARY_OP
 };
 static void (*const binary[BI_COUNT])(const double *, const double *, double *) = {
-#define UNARY_OP(id, name, value)
+#define UNARY_OP(id, name, value, cost)
 #define BINARY_OP(id, name, value) [BI_##id] = bi_##id,
 #include "tile/pointwise.def"
 #undef UNARY_OP

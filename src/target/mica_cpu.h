@@ -210,6 +210,15 @@ M_FN float m_hsum(m_vec v)
 }
 
 /* the maximum of the lanes, NaN where one of them is */
+M_FN float m_hprod(m_vec v)
+{
+  float t[M_W];
+  m_store(t, v);
+  for (int w = M_W / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) t[i] *= t[i + w];
+  return t[0];
+}
+
 M_FN float m_hmax(m_vec v)
 {
 #if M_W == 16
@@ -338,11 +347,20 @@ M_FN m_vec m_erfc_pos(m_vec a)
   return p * t * m_exp(-(a * a));
 }
 
+/* An odd polynomial below 1, where 1 - erfc would cancel. */
 M_FN m_vec m_erf(m_vec x)
 {
+  m_vec a = m_abs(x), z = x * x;
   m_ivec sign = (m_ivec)x & m_isplat((int32_t)0x80000000);
-  m_vec y = m_splat(1) - m_erfc_pos(m_abs(x));
-  return (m_vec)((m_ivec)y | sign);
+  m_vec far = m_splat(1) - m_erfc_pos(a);
+  m_vec p = m_splat(7.875875060e-05f);
+  p = p * z - 8.016864286e-04f;
+  p = p * z + 5.189087423e-03f;
+  p = p * z - 2.685421201e-02f;
+  p = p * z + 1.128359472e-01f;
+  p = p * z - 3.761262667e-01f;
+  p = p * z + 1.128379166e+00f;
+  return m_sel((m_ivec)(a < 1.0f), x * p, (m_vec)((m_ivec)far | sign));
 }
 
 /* x/2 (1 + erf(x/sqrt 2)); through erfc, so that large negative x does not cancel */
@@ -359,6 +377,40 @@ M_FN_OUT m_vec m_pow(m_vec x, m_vec y)
   for (int i = 0; i < M_W; i++) x[i] = powf(x[i], y[i]);
   return x;
 }
+
+/* log(1 + x). The factor x / (y - 1) mends what y = 1 + x lost by rounding (W. Kahan). */
+M_FN m_vec m_log1p(m_vec x)
+{
+  m_vec y = x + 1.0f, d = y - 1.0f;
+  m_vec r = m_log(y) * (x / d);
+  return m_sel((m_ivec)(d == 0.0f) | (m_ivec)(x == INFINITY), x, r);
+}
+
+/* Lane by lane, where the reduction of m_trig has too few digits, and for infinities. */
+M_FN_OUT m_vec m_trig_far(m_vec x, m_vec y, m_ivec far, int cosine)
+{
+  for (int i = 0; i < M_W; i++)
+    if (far[i]) y[i] = cosine ? cosf(x[i]) : sinf(x[i]);
+  return y;
+}
+
+/* sin, or cos, to about 1.5 ulp: x = k pi/2 + r with |r| <= pi/4; pi/2 in parts of which k has exact multiples. */
+M_FN m_vec m_trig(m_vec x, int cosine)
+{
+  const float magic = 12582912.0f; /* 1.5 * 2^23 rounds to an integer, the low bits of the sum */
+  m_vec t = x * 6.366197724e-1f + magic, k = t - magic;
+  m_ivec turn = (m_ivec)t + cosine;
+  m_vec r = ((x - k * 1.5703125f) - k * 4.8375129699707031e-4f) - k * 7.549789955e-8f, z = r * r;
+  m_vec s = ((z * -1.958283027e-4f + 8.332724611e-3f) * z - 1.666666454e-1f) * z * r + r;
+  m_vec c = ((z * 2.454287070e-5f - 1.388827933e-3f) * z + 4.166666454e-2f) * z * z - z * 0.5f + 1.0f;
+  m_vec y = m_sel(-(turn & 1), c, s);
+  y = (m_vec)((m_ivec)y ^ (turn & 2) << 30);
+  m_ivec far = ~(m_ivec)(m_abs(x) <= 8192.0f);
+  return m_hmax(m_sel(far, m_splat(1), m_splat(0))) > 0 ? m_trig_far(x, y, far, cosine) : y;
+}
+
+M_FN m_vec m_sin(m_vec x) { return m_sel((m_ivec)(x == 0.0f), x, m_trig(x, 0)); }
+M_FN m_vec m_cos(m_vec x) { return m_trig(x, 1); }
 
 /* ---- half precision ------------------------------------------------------------------------- */
 

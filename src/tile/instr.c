@@ -2,6 +2,7 @@
 // and never change after that, so every thread may read them.
 #include "tile/tile.h"
 #include "base/memory.h"
+#include "tile/device.h"
 
 #include <ctype.h>
 #include <pthread.h>

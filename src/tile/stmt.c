@@ -10,14 +10,14 @@ const struct spec_row tile_specs[SPEC_COUNT] = {
 #undef SPEC
 };
 const char *const unary_name[UN_COUNT] = {
-#define UNARY_OP(id, name, value) [UN_##id] = name,
+#define UNARY_OP(id, name, value, cost) [UN_##id] = name,
 #define BINARY_OP(id, name, value)
 #include "tile/pointwise.def"
 #undef UNARY_OP
 #undef BINARY_OP
 };
 const char *const binary_name[BI_COUNT] = {
-#define UNARY_OP(id, name, value)
+#define UNARY_OP(id, name, value, cost)
 #define BINARY_OP(id, name, value) [BI_##id] = name,
 #include "tile/pointwise.def"
 #undef UNARY_OP

@@ -7,7 +7,7 @@
 //   prove_index.c     digits and subscripts
 //   prove_unfold.c    graphs -> terms: kernel graphs, blocks, views, sums; prove_loop.c does accumulators
 //   prove_term.c      terms of sums, maxima and operators
-//   law.def           an operator's meaning: the terms of its result
+//   law_term.h        the terms that the laws of operators are made of
 //   prove_form.c      sums and products of forms
 //   prove_make.c      terms -> forms
 //   prove_atom.c      atoms, free and bound digits

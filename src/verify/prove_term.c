@@ -1,4 +1,5 @@
-// Terms: how they are put together, and what operators mean (law.def).
+// Terms: how they are put together, and what operators mean (the laws of op.def, by law_term.h).
+#include "verify/law_term.h"
 #include "verify/prove.h"
 
 #include <math.h>
@@ -68,88 +69,70 @@ struct term *term_sum(struct prover *p, struct subscript over, term_body body, c
   return sum;
 }
 
-// ---- the terms of law.def ----
+// ---- what operators mean ----
 
-static struct term *constant(struct prover *p, double c) { return term_constant(p, c); }
 static struct term *plus(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_ADD, x, y); }
 static struct term *times(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_MUL, x, y); }
 static struct term *negative(struct prover *p, struct term *x) { return times(p, term_ratio(p, -1, 1), x); }
-static struct term *minus(struct prover *p, struct term *x, struct term *y) { return plus(p, x, negative(p, y)); }
-static struct term *inverse(struct prover *p, struct term *x) { return term_new(p, TERM_INVERSE, x, NULL); }
-static struct term *exponential(struct prover *p, struct term *x) { return term_new(p, TERM_EXP, x, NULL); }
-static struct term *logarithm(struct prover *p, struct term *x) { return term_new(p, TERM_LOG, x, NULL); }
-static struct term *root(struct prover *p, struct term *x) { return term_new(p, TERM_SQRT, x, NULL); }
-static struct term *power(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_POWER, x, y); }
-static struct term *logistic(struct prover *p, struct term *x) { return term_new(p, TERM_LOGISTIC, x, NULL); }
-static struct term *larger(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_LARGER, x, y); }
 
-static struct term *smaller(struct prover *p, struct term *x, struct term *y) { return negative(p, larger(p, negative(p, x), negative(p, y))); }
+static struct term *smaller(struct prover *p, struct term *x, struct term *y)
+{
+  return negative(p, term_new(p, TERM_LARGER, negative(p, x), negative(p, y)));
+}
 
 // With a bound that may be infinite, that is, none.
-static struct term *at_least(struct prover *p, struct term *x, double lo) { return isinf(lo) && lo < 0 ? x : larger(p, x, term_constant(p, lo)); }
+static struct term *at_least(struct prover *p, struct term *x, double lo)
+{
+  return isinf(lo) && lo < 0 ? x : term_new(p, TERM_LARGER, x, term_constant(p, lo));
+}
 static struct term *at_most(struct prover *p, struct term *x, double hi) { return isinf(hi) && hi > 0 ? x : smaller(p, x, term_constant(p, hi)); }
 
 static struct term *unknown(struct prover *p, enum op op, struct term *x, struct term *y)
 {
-  const struct op_row *row = &op_rows[op];
-  if (!(row->flags & OPAQUE) || row->attrs) return prove_give_up(p, "an operator that the algebra does not know");
-  struct term *t = !y && row->least > 1 ? NULL : term_new(p, TERM_OPAQUE, x, y);
+  struct term *t = !y && op_rows[op].least > 1 ? NULL : term_new(p, TERM_OPAQUE, x, y);
   if (t) t->op = op;
   return t;
 }
 
 static struct term *meaning(struct prover *p, const struct node *n, struct term *x, struct term *y)
 {
-  const struct attrs *a = &n->a;
+  ATTR_LOCALS(&n->a);
   switch ((int)n->op) {
-#define LAW(id, flags, term) \
+#define TERM_OF_MAP(id, law) \
   case OP_##id:              \
-    return term;
-#define FOLD(id, term)
-#include "verify/law.def"
-#undef LAW
-#undef FOLD
-  default: return unknown(p, n->op, x, y);
-  }
-}
-
-static bool rises(enum op op)
-{
-  enum { RISES = 1 };
-  switch ((int)op) {
-#define LAW(id, flags, term) \
-  case OP_##id:              \
-    return (flags) == RISES;
-#define FOLD(id, term)
-#include "verify/law.def"
-#undef LAW
-#undef FOLD
-  default: return false;
+    return law;
+#define TERM_OF_OTHER(id, law)
+#define TERM_OF_IO TERM_OF_OTHER
+#define TERM_OF_CONST TERM_OF_OTHER
+#define TERM_OF_CONTRACT TERM_OF_OTHER
+#define TERM_OF_REDUCE TERM_OF_OTHER
+#define TERM_OF_VIEW TERM_OF_OTHER
+#define TERM_OF_CONCAT TERM_OF_OTHER
+#define TERM_OF_SPLIT TERM_OF_OTHER
+#define TERM_OF_COMPOSITE TERM_OF_OTHER
+#define TERM_OF_ACCUM TERM_OF_OTHER
+#define TERM_OF_GRAPH TERM_OF_OTHER
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) TERM_OF_##rule(id, law)
+#include "ir/op.def"
+#undef OP
+  default: return prove_give_up(p, "an operator that the algebra does not know");
   }
 }
 
 struct term *term_map(struct prover *p, const struct node *n, struct term *x, struct term *y)
 {
   struct term *t = meaning(p, n, x, y);
-  if (t && rises(n->op)) t->rises = n, t->argument = x;
+  if (t && (op_rows[n->op].flags & RISES)) t->rises = n, t->argument = x;
   return t;
 }
-
-static struct term *element(const struct fold *f) { return f->body(f->arg); }
-static struct term *total(const struct fold *f) { return term_sum(f->p, f->over, f->body, f->arg); }
-static struct term *largest(const struct fold *f, struct term *x) { return term_max(f->p, f->over, x); }
 
 struct term *term_fold(const struct fold *f, enum op op)
 {
   struct prover *p = f->p;
-  switch ((int)op) {
-#define LAW(id, flags, term)
-#define FOLD(id, term) \
-  case OP_##id:        \
-    return term;
-#include "verify/law.def"
-#undef LAW
-#undef FOLD
+  switch ((int)op_rows[op].abstract) {
+  case AE_SUM: return term_sum(p, f->over, f->body, f->arg);
+  case AE_MEAN: return times(p, term_sum(p, f->over, f->body, f->arg), term_ratio(p, 1, f->len));
+  case AE_MAX: return term_max(p, f->over, f->body(f->arg));
   default: return prove_give_up(p, "an operator that the algebra does not know");
   }
 }

@@ -37,7 +37,9 @@ static void reduction(struct system *s, struct frame *f, int i)
 {
   const struct node *n = &f->g->nodes[i];
   int x = n->in[0], t = n->out, dim = n->a.dim;
-  int group = shrink_var(s, extent(f, x, dim) / extent(f, t, dim));
+  int64_t folded = extent(f, x, dim) / extent(f, t, dim);
+  bool whole = op_rows[n->op].abstract == AE_PROD; // (-1)^n and 2^n depend on n
+  int group = whole ? shrink_constant(s, folded) : shrink_var(s, folded);
   same_but(s, f, x, t, dim);
   shrink_product(s, 1, (int[]){f->dims[x] + dim}, 2, (int[]){group, f->dims[t] + dim});
   f->attr[i] = group;

@@ -1,5 +1,6 @@
 // Bounds of every tensor of a graph, in order, with the operators' meanings taken from their rows; block and thread
 // graphs are entered as the interpreter enters them.
+#include "verify/law_size.h"
 #include "verify/value.h"
 
 #include <math.h>
@@ -76,6 +77,38 @@ static struct value opaque(const struct walk *w, const struct node *n)
   return value_opaque(w->b, &x, MAX(applications(w, n->out), applications(w, n->in[0])));
 }
 
+// ---- laws: law_size.h ----
+
+static struct value added(const struct walk *w, struct value x, struct value y) { return value_add(w->b, &x, &y); }
+static struct value multiplied(const struct walk *w, struct value x, struct value y) { return value_mul(w->b, &x, &y); }
+static struct value divided(const struct walk *w, struct value x, struct value y, unsigned mask) { return value_div(w->b, &x, &y, mask); }
+static struct value exponential(const struct walk *w, struct value x) { return value_exp(w->b, &x); }
+static struct value root(const struct walk *w, struct value x, unsigned mask) { return value_sqrt(w->b, &x, mask); }
+
+// One of the two, or an unknown function of them.
+static struct value either(const struct walk *w, const struct node *n, struct value x, struct value y, bool maximum)
+{
+  struct value r = value_either(w->b, &x, &y);
+  if (maximum) w->b->out->maxima = true;
+  return value_opaque(w->b, &r, MAX(applications(w, n->out), applications(w, n->in[0])));
+}
+
+static struct value by_law(const struct walk *w, const struct node *n, struct value x, struct value y, unsigned mask)
+{
+  const struct value r = x;
+  ATTR_LOCALS(&n->a);
+  (void)r, (void)y;
+  switch (n->op) {
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) \
+  case OP_##id:                                                                               \
+    return law;
+#include "ir/op.def"
+#undef OP
+  case OPS: break;
+  }
+  return x;
+}
+
 static struct value elementwise(const struct walk *w, const struct node *n)
 {
   enum abstract how = op_rows[n->op].abstract;
@@ -91,10 +124,7 @@ static struct value elementwise(const struct walk *w, const struct node *n)
     r.id = -x.id;
     return value_div(w->b, &one, &r, mask);
   }
-  if (how == AE_SILU) {
-    r = opaque(w, n);
-    return value_mul(w->b, &x, &r);
-  }
+  if (how == AE_DEFINED) return by_law(w, n, x, n->nin > 1 ? aligned(w, n->in[1], n->out) : x, mask);
   if (how == AE_EWMAX || how == AE_EWMIN) w->b->out->maxima = true;
   if (n->nin < 2 || how == AE_OPAQUE || how == AE_EWMAX || how == AE_EWMIN) return opaque(w, n);
   struct value y = aligned(w, n->in[1], n->out);
@@ -127,8 +157,17 @@ static struct value reduced(const struct walk *w, const struct node *n, const st
   return value_sum(w->b, x, dim, from / to, to > 1);
 }
 
+static struct value product_along(const struct walk *w, const struct node *n)
+{
+  struct value x = w->v[n->in[0]];
+  if ((x.ndens || x.nroots) && !w->b->out->gap) w->b->out->gap = "a product along a dimension of fractions or roots";
+  x.id = 0, x.num = size_power(x.num, (double)shape(w, n->in[0])->d[n->a.dim]);
+  return x;
+}
+
 static struct value reduction(const struct walk *w, const struct node *n)
 {
+  if (op_rows[n->op].abstract == AE_PROD) return product_along(w, n);
   if (op_rows[n->op].abstract != AE_MAX) return reduced(w, n, &w->v[n->in[0]]);
   w->b->out->maxima = true;
   return opaque(w, n);

@@ -9,7 +9,7 @@ static int64_t weight(enum op op)
 {
   const struct op_row *row = &op_rows[op];
   bool power = row->abstract == AE_DIV || row->abstract == AE_SQRT || row->abstract == AE_RSQRT;
-  return power ? 100 : row->abstract == AE_EXP ? 16 : row->abstract == AE_OPAQUE || row->abstract == AE_SILU ? 8 : 1;
+  return power ? 100 : row->abstract == AE_EXP ? 16 : row->abstract == AE_OPAQUE || row->abstract == AE_DEFINED ? 8 : 1;
 }
 
 int64_t work_ops(const struct graph *g)
@@ -57,12 +57,13 @@ static bool field_operation(const struct op_row *row)
   case AE_CONCAT_MATMUL:
   case AE_SUM:
   case AE_MEAN:
+  case AE_PROD:
   case AE_CONCAT:
   case AE_ACCUM:
   case AE_GRAPH: return !(row->flags & (RMS | OPAQUE));
   case AE_SQRT:
   case AE_RSQRT:
-  case AE_SILU:
+  case AE_DEFINED:
   case AE_OPAQUE:
   case AE_EWMAX:
   case AE_EWMIN:

@@ -13,7 +13,7 @@ export MICA MICA_LIBRARY
 python3 docs/generate.py "$folder/docs"
 cp docs/error-examples.md "$folder/docs"
 has() { grep -qE "$1" "$folder/docs/$2" || fail "$2 lacks $1"; }
-for op in $(sed -n 's/^OP([A-Z_]*, \([a-z_]*\),.*/\1/p' src/ir/op.def); do has "^### $op\$" operators.md; done
+for op in $(sed -n 's/^\(OP\|UNARY\|SHAPED\)([A-Z_]*, \([a-z_]*\),.*/\2/p' src/ir/op.def); do has "^### $op\$" operators.md; done
 for row in $(sed -n 's/^ERR([A-Z_]*, [A-Z]*, "\([a-z-]*\)",.*/\1/p' src/base/err.def | grep -v '^none$'); do has "^## $row\$" errors.md; done
 for row in $(sed -n 's/^OPT([A-Z_]*, \([a-z-]*\),.*/\1/p' src/cli/opt.def); do has "^\| .--$row[ \`]" command.md; done
 for row in $(sed -n 's/^PRUNE([A-Z_]*, \([a-z]*\),.*/\1/p' src/search/prune.def); do has "^\| .$row. " pruning.md; done

@@ -23,6 +23,11 @@ static double f_sigmoid(double x, double y) { return (void)y, 1 / (1 + exp(-x));
 static double f_gelu(double x, double y) { return (void)y, x * (1 + erf(x / sqrt(2))) / 2; }
 static double f_relu(double x, double y) { return (void)y, x > 0 ? x : 0; }
 static double f_tanh(double x, double y) { return (void)y, tanh(x); }
+static double f_sin(double x, double y) { return (void)y, cos(x - acos(0)); }
+static double f_cos(double x, double y) { return (void)y, 1 - 2 * sin(x / 2) * sin(x / 2); }
+static double f_erf(double x, double y) { return (void)y, 1 - erfc(x); }
+static double f_softplus(double x, double y) { return (void)y, log1p(exp(x)); }
+static double f_leaky_relu(double x, double y) { return (void)y, x > 0 ? x : x * 0.125; }
 static double f_clamp(double x, double y) { return (void)y, x < -0.5 ? -0.5 : x > 0.75 ? 0.75 : x; }
 static double f_mul_scalar(double x, double y) { return (void)y, x * 2.5; }
 static double f_add_scalar(double x, double y) { return (void)y, x + 2.5; }
@@ -51,6 +56,11 @@ static const struct {
     {OP_GELU, f_gelu, "gelu(X)"},
     {OP_RELU, f_relu, "relu(X)"},
     {OP_TANH, f_tanh, "tanh(X)"},
+    {OP_SIN, f_sin, "sin(X)"},
+    {OP_COS, f_cos, "cos(X)"},
+    {OP_ERF, f_erf, "erf(X)"},
+    {OP_SOFTPLUS, f_softplus, "softplus(X)"},
+    {OP_LEAKY_RELU, f_leaky_relu, "leaky_relu(X, slope=0.125)"},
     {OP_CLAMP, f_clamp, "clamp(X, -0.5, 0.75)"},
     {OP_MUL_SCALAR, f_mul_scalar, "X * 2.5"},
     {OP_ADD_SCALAR, f_add_scalar, "X + 2.5"},
@@ -107,7 +117,9 @@ static void not_a_number(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  const char *texts[] = {"relu(X)", "maximum(X, Y)", "maximum(Y, X)", "minimum(X, Y)", "minimum(Y, X)", "max(X, dim=0)", "clamp(X, 0, 1)"};
+  const char *texts[] = {"relu(X)",       "maximum(X, Y)",      "maximum(Y, X)", "minimum(X, Y)",  "minimum(Y, X)",
+                         "max(X, dim=0)", "clamp(X, 0, 1)",     "sin(X)",        "cos(X)",         "erf(X)",
+                         "softplus(X)",   "leaky_relu(X, 0.5)", "min(X, dim=0)", "prod(X, dim=0)", "logsumexp(X, dim=0)"};
   for (size_t i = 0; i < COUNT(texts); i++)
     for (int at = 0; at < 2; at++) {
       double x[2] = {1, 1}, y[2] = {2, 0};
@@ -142,6 +154,11 @@ static const struct {
     {OP_SUM, "sum(reshape(A, [3, 2]), dim=0, group=3)", {9, 12}},
     {OP_MEAN, "mean(A, dim=1)", {2, 5}},
     {OP_MAX, "max(-A, dim=1), max(A, dim=0)", {-1, -4, 4, 5, 6}},
+    {OP_MIN, "min(-A, dim=1), min(A, dim=0)", {-3, -6, 1, 2, 3}},
+    {OP_LOGSUMEXP,
+     "logsumexp(log(A), dim=1), logsumexp(log(A) + 1000, dim=0)",
+     {1.791759469228055, 2.70805020110221, 1001.6094379124341, 1001.9459101490553, 1002.1972245773362}},
+    {OP_PROD, "prod(-A, dim=1), prod(A, dim=0)", {-6, -120, 4, 10, 18}},
     {OP_RESHAPE, "reshape(A, [3, -1])", {1, 2, 3, 4, 5, 6}},
     {OP_TRANSPOSE, "transpose(A)", {1, 4, 2, 5, 3, 6}},
     {OP_TRANSPOSE, "transpose(reshape(A, [1, 2, 3]), perm=[2, 0, 1])", {1, 4, 2, 5, 3, 6}},

@@ -117,6 +117,16 @@ static const struct {
                  "  save(accum(matmul(x, w)) / accum_rms(x, dim=1), omap={x:1})\n save(accum(matmul(z, w)), omap={x:1}) }\n"
                  "U = block(x=8) { x = iter(X)\n w = iter(W, imap={x:1})\n save(matmul(x, w), omap={x:1}) }\n"
                  "return Y, V, U }"},
+    {"functions", "graph g { X: f32[3, 7, 33]\n Y: f16[3, 33]\n P = X * 20\n"
+                  "return sin(P), cos(P), erf(X), softplus(P), leaky_relu(X, slope=0.1), leaky_relu(X, slope=-2), sin(Y), softplus(Y), erf(Y) }"},
+    {"more_reductions", "graph g { X: f32[5, 6, 35]\n Y: f32[300, 130]\n Z: f32[3000]\n W: f16[6, 40]\n P = exp(Y * 0.01)\n"
+                        "return min(X, dim=0), min(X, dim=1), min(X, dim=2), logsumexp(X * 50, dim=2), logsumexp(X, dim=0), prod(X, dim=0), "
+                        "prod(X, dim=1), prod(X, dim=2), prod(P, dim=1), prod(P, dim=0), prod(exp(Z * 0.01), dim=0), logsumexp(Z, dim=0), "
+                        "min(Z, dim=0), logsumexp(W, dim=1), prod(W, dim=0), min(W, dim=1) }"},
+    {"block_product",
+     "graph g { X: f32[6, 4, 37]\n"
+     "Y, Z = block(x=3, y=2) { x = iter(X, imap={x:0, y:1})\n p = prod(x, dim=2)\n save(softplus(p) - min(x, dim=2), omap={x:0, y:1})\n"
+     "  save(prod(x * 0.5, dim=1), omap={x:0, y:2}) }\n return Y, Z }"},
 };
 
 #endif

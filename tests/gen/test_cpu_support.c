@@ -53,7 +53,7 @@ typedef m_vec vec_fn(m_vec);
 // clang-format off
 #define WRAP(name) \
   static m_vec v_##name(m_vec x) { return m_##name(x); }
-WRAP(exp) WRAP(log) WRAP(tanh) WRAP(sigmoid) WRAP(silu) WRAP(erf) WRAP(gelu) WRAP(sqrt) WRAP(rsqrt) WRAP(abs)
+WRAP(exp) WRAP(log) WRAP(tanh) WRAP(sigmoid) WRAP(silu) WRAP(erf) WRAP(gelu) WRAP(sqrt) WRAP(rsqrt) WRAP(abs) WRAP(sin) WRAP(cos) WRAP(log1p)
     // clang-format on
 
     static double d_sigmoid(double x)
@@ -82,6 +82,12 @@ static const struct {
     {"sigmoid", v_sigmoid, d_sigmoid, 3, 0, -100, 100},
     {"silu", v_silu, d_silu, 3, 3e-37, -100, 100},
     {"erf", v_erf, erf, 0, 6e-7, -6, 6},
+    {"erf near 0", v_erf, erf, 4, 0, -0.99f, 0.99f},
+    {"sin", v_sin, sin, 2.5, 0, -3, 3},
+    {"sin afar", v_sin, sin, 2, 3e-7, -9000, 9000},
+    {"cos", v_cos, cos, 2, 3e-7, -9000, 9000},
+    {"log1p", v_log1p, log1p, 3, 0, -0.9999f, 3e38f},
+    {"log1p near 0", v_log1p, log1p, 3, 0, -0.3f, 0.3f},
     {"gelu", v_gelu, d_gelu, 2, 6e-7, -15, 15},
     {"sqrt", v_sqrt, sqrt, 0.51, 0, 0, 3e38f},
     {"rsqrt", v_rsqrt, d_rsqrt, 2, 0, 1e-38f, 10},

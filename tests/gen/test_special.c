@@ -108,6 +108,49 @@ static void folds(void **state)
   arena_close(&r.mem);
 }
 
+static double smallest(const double *row, int n)
+{
+  double r = INFINITY;
+  for (int j = 0; j < n; j++) r = isnan(r) || r < row[j] ? r : row[j];
+  return r;
+}
+
+static double product(const double *row, int n)
+{
+  double r = 1;
+  for (int j = 0; j < n; j++) r *= row[j];
+  return r;
+}
+
+static double log_of_sum(const double *row, int n)
+{
+  double most = special_max(row, n), sum = 0;
+  for (int j = 0; j < n; j++) sum += exp(row[j] - most);
+  return isinf(most) ? most : most + log(sum);
+}
+
+// Reductions that are made of others, and products: along the innermost dimension, and along the other one.
+static void more_folds(void **state)
+{
+  (void)state;
+  static const char text[] = "graph g { X: f32[10, 52]\n Y: f32[52, 10]\n return min(X, dim=1), min(Y, dim=0), logsumexp(X, dim=1), "
+                             "logsumexp(Y, dim=0), prod(X, dim=1), prod(Y, dim=0) }";
+  static double (*const wants[])(const double *, int) = {smallest, smallest, log_of_sum, log_of_sum, product, product};
+  static double x[SPECIAL_ROWS * COLS], y[SPECIAL_ROWS * COLS];
+  struct ran r;
+  special_fill(x, SPECIAL_ROWS, COLS);
+  for (int i = 0; i < SPECIAL_ROWS; i++)
+    for (int j = 0; j < COLS; j++) y[j * SPECIAL_ROWS + i] = x[i * COLS + j];
+  run(&r, text, (double *[]){x, y});
+  for (size_t k = 0; k < COUNT(wants); k++)
+    for (int i = 0; i < SPECIAL_ROWS; i++) {
+      double want = wants[k](x + i * COLS, COLS);
+      if (isfinite(want) && fabs(want) > FLT_MAX) continue; // infinite in fp32
+      same(k < 2 ? "min" : k < 4 ? "logsumexp" : "prod", i, r.got[k][i], r.eval[k][i], want);
+    }
+  arena_close(&r.mem);
+}
+
 // Softmax: of rows, in parts that are joined later, over a loop; the last two times a matrix.
 static const char *const softmaxes[] = {
     "graph g { X: f32[10, 52]\n V: f32[52, 8]\n return matmul(softmax(X, dim=1), V) }",
@@ -141,6 +184,6 @@ static void softmax(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(folds), cmocka_unit_test(softmax)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(folds), cmocka_unit_test(more_folds), cmocka_unit_test(softmax)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -501,7 +501,7 @@ def two_programs(name="two_programs"):
     g = Graph(name, 17)
     x = g.input("x", 4, 8)
     a = g.op("Relu", g.op("MatMul", x, g.weight(8, 8)))
-    b = g.op("Sin", a)
+    b = g.op("Floor", a)
     g.output(g.op("Add", g.op("MatMul", b, g.weight(8, 8)), a), "y", 4, 8)
     return g
 

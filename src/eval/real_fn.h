@@ -1,0 +1,17 @@
+// real_fn: the m_ functions of op.def's FLOAT by functions of the C library. tile/device.h has them in CUDA.
+#ifndef MICA_EVAL_REAL_FN_H
+#define MICA_EVAL_REAL_FN_H
+
+#define m_exp(x) exp(x)
+#define m_log(x) log(x)
+#define m_log1p(x) log1p(x)
+#define m_sqrt(x) sqrt(x)
+#define m_abs(x) fabs(x)
+#define m_tanh(x) tanh(x)
+#define m_sin(x) sin(x)
+#define m_cos(x) cos(x)
+#define m_erf(x) erf(x)
+#define m_pow(x, y) pow(x, y)
+#define m_gelu(x) (x * K(0.5) * (K(1) + erf(x * K(0.70710678118654752440))))
+
+#endif
