@@ -157,7 +157,8 @@ static void drop_same_kernels(struct contest *c, struct candidate *x)
 {
   x->gpu.kernels_hash = program_hash(&x->gpu.lowered->program, 1);
   for (int i = 1; i < c->ncand - 1; i++)
-    if (!c->cand[i].dropped && c->cand[i].gpu.kernels_hash == x->gpu.kernels_hash) x->dropped = "another graph becomes the same kernels", x->late = true;
+    if (!c->cand[i].dropped && c->cand[i].gpu.kernels_hash == x->gpu.kernels_hash)
+      x->dropped = "another graph becomes the same kernels", x->late = true;
 }
 
 // Lowering for a GPU is cheap, and shows at once whether a candidate can take part.

@@ -88,8 +88,8 @@ static int check_one(const struct tensor *t, enum dtype rounded, int which, cons
   a->relative = fmax(a->relative, r), a->worst = fmax(a->worst, s.worst / (ELEMENT * bound));
   a->lost = s.bad >= 0;
   if (s.bad >= 0)
-    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)s.bad,
-                   num_read(t->dtype, out, s.bad), ref[s.bad]);
+    return err_set(e, ERR_WRONG, NOWHERE, "output %d: element %lld is %g, and %g in float64", which, (long long)s.bad, num_read(t->dtype, out, s.bad),
+                   ref[s.bad]);
   if (sqrt(s.difference) > bound * (s.norm > 0 ? sqrt(s.norm) : 1) + floor)
     return err_set(e, ERR_WRONG, NOWHERE, "output %d differs from float64 by %.3g (relative, %s allows %.0e)", which, r, dtype_name(rounded), bound);
   if (s.worst > ELEMENT * bound)

@@ -35,10 +35,10 @@ const char *dtype_name(enum dtype t);
 int dtype_bytes(enum dtype t);
 bool dtype_parse(const char *s, enum dtype *t);
 int dtype_read(const char *s, enum dtype *t, struct err *e); // with a message and the names that there are
-double dtype_largest(enum dtype t);                // finite number
-double dtype_low(enum dtype t);                    // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
-double dtype_underflow(enum dtype t);              // by which a number too small for the dtype may be off
-enum dtype dtype_join(enum dtype a, enum dtype b); // of an operator's result: equal ones stay, others give f32
+double dtype_largest(enum dtype t);                          // finite number
+double dtype_low(enum dtype t);                              // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
+double dtype_underflow(enum dtype t);                        // by which a number too small for the dtype may be off
+enum dtype dtype_join(enum dtype a, enum dtype b);           // of an operator's result: equal ones stay, others give f32
 
 // ---- shapes ----------------------------------------------------------------------------------------
 struct shape {

@@ -135,7 +135,10 @@ static int one(struct sk_plan *p, int i)
     if (kern_is_element(&p->kern, v->in[0])) return statistic(p, i);
     if (v->folded & ~(p->kern.letters | p->kern.loops)) return sk_no(p, "parts that do not add up");
     return sk_no(p, arena_printf(p->j->mem, "%s between a product and its sum", op_name(x)));
-  case KERN_MAX: return sk_no(p, kern_is_element(&p->kern, v->in[0]) ? "max before a product" : "max after the products");
+  case KERN_MAX:
+  case KERN_PROD:
+    return sk_no(p, arena_printf(p->j->mem, "%s %s", kern_kind_name[v->kind],
+                                 kern_is_element(&p->kern, v->in[0]) ? "before a product" : "after the products"));
   case KERN_PRODUCT:
     if (kern_is_element(&p->kern, v->in[0]) && kern_is_element(&p->kern, v->in[1])) return product(p, i);
     return second(p, i);
