@@ -1,5 +1,6 @@
 // Products, statistics and second products among the values. Rules have pushed sums inward (kern/rule_sums.c), so that what the loop sums are
 // products of elements by weights, and sums of elements; a product after the loop is of one of these by weights that are loaded whole.
+#include "kern/kern_text.h"
 #include "lower/skinny.h"
 
 int sk_no(struct sk_plan *p, const char *what)

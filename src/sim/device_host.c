@@ -59,15 +59,18 @@ static void fill(const struct device_host *h)
   }
 }
 
-static void copy_inputs(const struct device_host *h)
+// Values in the dtypes of o->program.
+static void copy_inputs(struct device_host *h)
 {
-  const struct graph *g = h->d->g;
-  int n = graph_inputs(g, NULL);
+  const struct graph *g = h->d->g, *p = h->g = h->o->program;
+  int n = graph_inputs(g, NULL), *ins = NEWS(h->mem, int, n + 1);
+  graph_inputs(p, ins);
   for (int i = 0; i < n; i++) {
     const struct tensor *t = &g->tensors[h->in_tensor[i]];
-    const size_t bytes = (size_t)dtype_bytes(t->dtype);
-    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++)
-      memcpy((char *)h->in[i] + place_of(h, h->in_tensor[i], k) * (int64_t)bytes, (const char *)h->o->inputs->in[i] + k * (int64_t)bytes, bytes);
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
+      const double x = numeric_read(p->tensors[ins[i]].dtype, h->o->inputs->in[i], k);
+      num_set(types[t->dtype], x, (char *)h->in[i] + place_of(h, h->in_tensor[i], k) * dtype_bytes(t->dtype));
+    }
   }
 }
 
@@ -239,16 +242,24 @@ int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_
   return sim_run(h->mem, l->p, l->k, &in, r, e);
 }
 
+static const struct launch_arg *writer_of(const struct device_host *h, int output)
+{
+  for (int l = 0; l < h->d->nlaunch; l++)
+    for (int k = 0; k < h->d->launch[l].nargs; k++) {
+      const struct launch_arg *a = &h->d->launch[l].arg[k];
+      if (a->written && a->tensor != ARG_COUNTERS && a->at.kind == PLACE_OUTPUT && a->at.index == output) return a;
+    }
+  return NULL;
+}
+
 bool device_host_output(const struct device_host *h, int i, void *out)
 {
-  const struct graph *g = h->d->g;
-  int *outs = NEWS(h->mem, int, graph_outputs(g, NULL) + 1);
-  graph_outputs(g, outs);
-  const struct tensor *t = &g->tensors[outs[i]];
-  const int64_t bytes = dtype_bytes(t->dtype);
-  if (!h->out[i]) return false;
-  for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++)
-    memcpy((char *)out + k * bytes, (const char *)h->out[i] + place_of(h, outs[i], k) * bytes, (size_t)bytes);
+  const struct launch_arg *a = writer_of(h, i);
+  if (!a) return false;
+  int *outs = NEWS(h->mem, int, graph_outputs(h->g, NULL) + 1);
+  graph_outputs(h->g, outs);
+  const struct tensor *t = &h->g->tensors[outs[i]];
+  for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) numeric_write(t->dtype, out, k, (float)element(h, a, place_of(h, a->tensor, k)));
   return true;
 }
 

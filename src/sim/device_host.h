@@ -37,7 +37,7 @@ struct device_host_opts {
   const struct graph *program;  // the reference, or NULL for the kernel graph itself
   const bool *positive;         // by input of the program: its values are; or NULL
   const enum dtype *dtype;      // by tensor of the kernel graph: how exact it must be; NULL: as its dtype
-  const struct buffers *inputs; // values of the program's inputs, row by row; NULL: random ones. With them nothing is evaluated
+  const struct buffers *inputs; // values of `program`'s inputs, row by row; NULL: random ones. With them nothing is evaluated
   uint64_t seed;
   stop_flag stop; // of the reference, or NULL
 };
@@ -48,7 +48,7 @@ void device_host_close(struct device_host *h);
 // Launch number i after those before it. The report is empty for products. What it writes and does not read holds
 // not-a-number before.
 int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_flag stop, struct err *e);
-// Output i of the program, row by row, in its dtype. False: no launch writes it.
+// Output i, row by row, in the dtype that it has in the reference. False: no launch writes it.
 bool device_host_output(const struct device_host *h, int i, void *out);
 // What launch i has written, for which the reference has values: at most `most`. Returns how many.
 int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out);

@@ -151,11 +151,11 @@ static int judge(struct proving *w, struct device_host *h, const struct lower_un
 }
 
 // The kernel on one set of special inputs.
-static int judge_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct buffers *b, const struct lower_unit *u,
-                         struct err *e)
+static int judge_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct graph *g, const struct buffers *b,
+                         const struct lower_unit *u, struct err *e)
 {
   struct device_host h = {0};
-  struct device_host_opts o = {.inputs = b, .stop = w->stop};
+  struct device_host_opts o = {.program = g, .inputs = b, .stop = w->stop};
   struct reference64 r = {0};
   struct special_answer a = {0};
   struct sim_report said;
@@ -169,8 +169,8 @@ static int judge_special(struct proving *w, struct arena *mem, const struct devi
     const struct sim_error *x = &said.errors[0];
     return *w->why = arena_printf(w->mem, "%s on special inputs (%s): %s: %s", u->name, d->launch[0].how, sim_class_name[x->kind], x->text), NO;
   }
-  if (status == OK && all) status = special_reference(d->g, b, w->stop, &r, e);
-  if (status == OK && all) status = special_compare(&r, d->g, b, b->out, w->stop, &a, &wrong);
+  if (status == OK && all) status = special_reference(g, b, w->stop, &r, e);
+  if (status == OK && all) status = special_compare(&r, g, b, b->out, w->stop, &a, &wrong);
   reference64_close(&r);
   w->out->held += a.held, w->out->special += a.all;
   if (wrong.id == ERR_WRONG) *w->why = arena_printf(w->mem, "%s (%s): %s", u->name, d->launch[0].how, wrong.text);
@@ -178,14 +178,34 @@ static int judge_special(struct proving *w, struct arena *mem, const struct devi
   return status;
 }
 
-static int run_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct lower_unit *u, struct err *e)
+static enum dtype coarser(enum dtype a, enum dtype b) { return numeric_tolerance(a) >= numeric_tolerance(b) ? a : b; }
+
+// Numbers are as large, and results as exact, as the dtype allows that rounds a tensor most: where it is kept, or in the whole graph.
+static const struct graph *rounded_most(struct arena *mem, const struct graph *from, const struct lone *l)
 {
+  struct graph *g = graph_copy(mem, from);
+  for (int t = 0; t < g->ntensors; t++) g->tensors[t].dtype = coarser(g->tensors[t].dtype, coarser(l->store[t], l->dtype[t]));
+  return g;
+}
+
+// Of what another kernel left, such as sums of exponentials, most special values cannot be: then the kernel is not run on them.
+static bool reads_inputs(const struct lone *l)
+{
+  bool all = true;
+  for (int i = 0; i < l->inputs; i++) all &= !l->positive[i];
+  return all;
+}
+
+static int run_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct lone *l, const struct lower_unit *u,
+                       struct err *e)
+{
+  const struct graph *g = rounded_most(mem, d->g, l);
   struct buffers *b;
   int status = OK;
-  for (int round = 0, n = special_rounds(d->g); round < n && status == OK; round++) {
-    TRY(buffers_open_until(d->g, hash_mix(w->seed, (uint64_t)round), w->stop, &b, e));
-    special_inputs(d->g, b, w->seed, round);
-    status = judge_special(w, mem, d, b, u, e);
+  for (int round = 0, n = special_rounds(g); round < n && status == OK; round++) {
+    TRY(buffers_open_until(g, hash_mix(w->seed, (uint64_t)round), w->stop, &b, e));
+    special_inputs(g, b, w->seed, round);
+    status = judge_special(w, mem, d, g, b, u, e);
     buffers_close(b);
   }
   return status;
@@ -207,7 +227,7 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   int status = device_host_open(&h, mem, &d, &o, e);
   if (status == OK) status = judge(w, &h, u, d.launch[0].how, e);
   device_host_close(&h);
-  if (status == OK && work(g) <= MOST_SPECIAL) status = run_special(w, mem, &d, u, e);
+  if (status == OK && reads_inputs(l) && work(g) <= MOST_SPECIAL) status = run_special(w, mem, &d, l, u, e);
   return status;
 }
 
