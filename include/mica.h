@@ -177,8 +177,8 @@ static inline struct mica_options mica_options_default(void)
 
 // Searches for faster equivalents of p, proves, compiles and measures them against running p one operator at a time
 // (L. Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs", sections 3 to 5). The best may be the
-// program as it is; the report then says why. opts may be NULL. MICA_ENVIRONMENT after a stop; the report is then
-// still there if something was measured and could be proven, NULL otherwise. Where the time was over it is MICA_OK if there is a report.
+// program itself; the report then says why. opts may be NULL. MICA_ENVIRONMENT after a stop: *out is then the report of the
+// best result if something was measured and proven, else NULL. At the deadline the status is MICA_OK if there is a report.
 MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts, struct mica_report **out);
 
 MICA_API const char *mica_report_text(const struct mica_report *r); // text for people
@@ -189,10 +189,10 @@ MICA_API int mica_report_html(struct mica_context *m, const struct mica_report *
 MICA_API bool mica_report_recalled(const struct mica_report *r); // whether it came from the database
 // What disturbed its times, or the comparison that chose it, even after repetitions; "": nothing.
 MICA_API const char *mica_report_disturbed(const struct mica_report *r);
-// Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
-// program.json with machine code: docs/lower.md), what mica_module_load needs besides (program.json, kernel.so), the report, and
-// SHA256SUMS of all these into a folder, as a whole: it is written beside it and takes the place of an older one in one step. After an error
-// the older one is there. Other files in it are kept; a folder in it is an error.
+// Writes into a folder: the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
+// program.json with machine code: docs/lower.md), the files that mica_module_load needs (program.json, kernel.so), the report, and
+// SHA256SUMS of all these. The folder appears as a whole: a temporary folder is written and replaces the older one in one step. After an
+// error the older one is there. Other files in it are kept; a folder in it is an error.
 MICA_API int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder);
 // The default database, used if `db` of the options is NULL. MICA_NO: there is none, as none of MICA_DB, XDG_CACHE_HOME and HOME is set.
 MICA_API int mica_database(struct mica_context *m, const char **path);
