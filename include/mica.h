@@ -1,6 +1,6 @@
-// Mica: a superoptimizer for tensor programs. This is its whole C interface: read or build a program, look at it,
-// optimize it, run what was found, save it and load it again. `mica optimize` is a thin layer over it, and docs/library.md
-// a guide with an example that is compiled and run by the tests.
+// Mica: a superoptimizer for tensor programs. This is the whole C interface: read or build a program, inspect it,
+// optimize it, run the result, save it and load it again. `mica optimize` is a thin layer over it. docs/library.md is a guide;
+// the tests compile and run its example.
 //
 //   struct mica_context *m = mica_open();
 //   struct mica_program *p;
@@ -9,23 +9,23 @@
 //   else fputs(mica_report_text(r), stdout), mica_report_save(m, r, "out");
 //   mica_close(m);
 //
-// Errors: functions that can fail return an enum mica_status; mica_error then has the message. What a function returns
-// through its last arguments is set only where the status is MICA_OK, unless it says otherwise. Wrong handles (NULL, of another
-// context, closed) are bugs of the caller; everything else is checked, so text, folders and numbers may come from anywhere.
+// Errors: functions that can fail return an enum mica_status; mica_error then has the message. Output arguments are set only if
+// the status is MICA_OK, unless the function says otherwise. Wrong handles (NULL, of another context, closed) are bugs of the caller.
+// All other arguments are checked, so text, folders and numbers may come from untrusted sources.
 //
 // Memory: programs, graphs, reports and texts belong to their context and live until it is closed; modules until they or their context
-// are closed. Strings and arrays that are given are copied.
+// are closed. Strings and arrays that are passed in are copied.
 //
-// Threads: a context, with what belongs to it, is used by one thread at a time, except for mica_module_call and mica_module_prepare, which
-// any number of threads may be in; different contexts are independent. Nothing here prints, exits, or installs signal handlers.
+// Threads: one thread at a time uses a context and its objects. Exceptions are mica_module_call and mica_module_prepare, which any number
+// of threads may call at once. Different contexts are independent. Nothing here prints, exits, or installs signal handlers.
 //
-// Where memory runs out a call returns MICA_ENVIRONMENT. What it had made so far is gone; all that was there before it is as it was,
-// and may be used on and closed.
+// Out of memory: a call returns MICA_ENVIRONMENT and frees all that it has made. Objects that existed before are unchanged, and can be
+// used and closed.
 //
-// Units: extents count elements, sizes are bytes; dimensions and tensors are numbered from 0. Tensors are dense, row by
-// row (the last dimension is the fastest).
+// Units: extents count elements, sizes are bytes; dimensions and tensors are numbered from 0. Tensors are dense and
+// row-major (the last dimension is the fastest).
 //
-// Versions: a program that was built with an older mica.h of the same MICA_ABI_VERSION goes on working with a newer library.
+// Versions: a program that was built with an older mica.h of the same MICA_ABI_VERSION keeps working with a newer library.
 // Handles are opaque, structs whose first member is their size may grow at their end, the others never change, and
 // functions and constants are only added.
 #ifndef MICA_H
@@ -64,8 +64,8 @@ struct mica_layout;
 enum mica_dtype { MICA_F16 = 0, MICA_BF16 = 1, MICA_F32 = 2, MICA_F8E4M3 = 3, MICA_F8E5M2 = 4 };
 enum { MICA_MAX_DIMS = 8, MICA_MAX_GRID = 3, MICA_MAX_LOOPS = 4, MICA_REPLICA = -1 };
 
-struct mica_tensor { // what is known of a tensor; dense, row by row
-  const char *name;  // "" where it has none
+struct mica_tensor { // description of a tensor; dense, row-major
+  const char *name;  // "" if it has none
   enum mica_dtype dtype;
   int ndim;         // 0: one number
   int64_t shape[8]; // shape[0 .. ndim - 1]
@@ -73,37 +73,37 @@ struct mica_tensor { // what is known of a tensor; dense, row by row
 
 struct mica_progress {
   size_t size;                       // of this struct in the library that calls
-  const char *stage;                 // "search", "compile", "measure", ...
-  int part, parts;                   // which subprogram, from 1; while a program is divided, segments judged, and of how many
-  uint64_t states, pruned, verified; // of the search so far
-  double best_us;                    // of the best candidate so far: modelled in the search, measured later; 0 if none
-  double done;                       // of this stage, 0 to 1
+  const char *stage;                 // name: "search", "compile", "measure", ...
+  int part, parts;                   // number of the subprogram, from 1, and how many there are; while a program is divided: segments judged, and all
+  uint64_t states, pruned, verified; // counters of the search so far
+  double best_us;                    // time of the best candidate so far: modelled in the search, measured later; 0: none
+  double done;                       // fraction of this stage, 0 to 1
 };
 
-// What mica_optimize may do. Take mica_options_default and change what matters.
+// Options of mica_optimize. Start from mica_options_default and change the members that matter.
 struct mica_options {
-  size_t size;              // of this struct as the caller knows it; mica_options_default sets it
+  size_t size;              // size of this struct as the caller knows it; mica_options_default sets it
   const char *target;       // "cpu", or a GPU of `mica targets`: "sm_90a"
   const char *dtype;        // NULL, or a dtype that replaces that of every input: "f32"
-  int max_block_ops;        // operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms that can be searched so
-  int max_kernel_ops;       // kernels in a kernel graph
-  int max_part_ops;         // operators of a subprogram that is searched whole
-  int max_values;           // values built for one assignment of axes; what needs more is cut and reported so
-  int threads;              // of search and kernels; 0 means every core
-  int search_threads;       // of the search alone, which changes nothing in the result; 0 means as many as `threads`
-  int measure;              // candidates a subprogram that are compiled and measured
-  double tune;              // on a GPU: seconds of looking for better ways to make the fastest kernel graphs
-  double time;              // seconds of all; what is not done then is left. 0: 105 for GPUs, as many as it takes for others
-  double seconds;           // of the last comparison
-  uint64_t seed;            // of random inputs and tests
+  int max_block_ops;        // most operators and accumulators in one block graph; 0: 11, or 16 for a program with two norms if that can be searched
+  int max_kernel_ops;       // most kernels in a kernel graph
+  int max_part_ops;         // most operators of a subprogram that is searched as a whole
+  int max_values;           // most values built for one assignment of axes; the report says if this cut the search
+  int threads;              // threads of search and kernels; 0: all cores
+  int search_threads;       // threads of the search; its result does not depend on them; 0: the value of `threads`
+  int measure;              // number of candidates of each subprogram that are compiled and measured
+  double tune;              // seconds of the climb from the fastest kernels to better settings, on a GPU
+  double time;              // deadline of the whole job in seconds; the rest is left out. 0: 105 for GPUs, none for CPUs
+  double seconds;           // duration of the last comparison
+  uint64_t seed;            // seed of random inputs and tests
   const char *off;          // pruning rules to switch off, separated by commas; NULL: none
-  bool remember, fresh;     // use a database of earlier results; do not read from it
-  const char *db;           // its file; NULL: $MICA_DB, else ~/.cache/mica/mica.db
-  const volatile int *stop; // NULL, or a flag that ends the work soon after it is set; what was found is kept
+  bool remember, fresh;     // `remember`: read and write the database. `fresh`: write it, but do not read it
+  const char *db;           // file of the database; NULL: $MICA_DB, else ~/.cache/mica/mica.db
+  const volatile int *stop; // NULL, or a flag; the work ends soon after it is set, and keeps what was found
   void (*progress)(void *arg, const struct mica_progress *p); // NULL, or called now and then
   void *progress_arg;
   const char *accept; // the weakest evidence of equality that a result may have: "proved", "full" or "reduced" (docs/theory.md); NULL: "full"
-  bool disturbed;     // take an earlier result also if its times were disturbed by what else ran; else it is measured again
+  bool disturbed;     // accept an earlier result whose times were disturbed by other processes; else it is measured again
   // What is told of the passes (docs/debugging.md); NULL: nothing.
   const char *dump;         // names of passes, separated by commas, or "all": their results are told as text
   const char *dump_dir;     // a folder: one file for each result instead
@@ -120,9 +120,9 @@ struct mica_options {
 };
 
 MICA_API const char *mica_version(void); // "0.1.0"
-MICA_API int mica_abi_version(void);     // MICA_ABI_VERSION of the library; it has to be the one a program was built with
+MICA_API int mica_abi_version(void);     // MICA_ABI_VERSION of the library; it must equal that of the program's build
 
-MICA_API struct mica_context *mica_open(void); // NULL where there is no memory
+MICA_API struct mica_context *mica_open(void); // NULL: out of memory
 MICA_API void mica_close(struct mica_context *m);
 // Message of the last call that failed: place, what is wrong, and on a second line what to do.
 MICA_API const char *mica_error(const struct mica_context *m);
@@ -132,11 +132,11 @@ MICA_API int mica_load(struct mica_context *m, const char *path, int nset, const
 // The same from text; `name` stands for the file in messages.
 MICA_API int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set, struct mica_program **out);
 
-// ---- programs, looked at ----
+// ---- programs, inspected ----
 MICA_API const char *mica_program_name(const struct mica_program *p);
 MICA_API int mica_program_inputs(const struct mica_program *p); // how many
 MICA_API int mica_program_outputs(const struct mica_program *p);
-// One of them, in order; for an i that there is not, all zero with the name "".
+// One of them, in order. If there is no i-th, all members are 0 and the name is "".
 MICA_API struct mica_tensor mica_program_input(const struct mica_program *p, int i);
 MICA_API struct mica_tensor mica_program_output(const struct mica_program *p, int i);
 // In the language (docs/language.md), so that mica_load_text reads it back. The text lives in the context.
@@ -144,7 +144,7 @@ MICA_API int mica_program_text(struct mica_context *m, const struct mica_program
 
 // ---- programs, built ----
 // Operators, their arguments and attributes are those of the language (docs/language.md; `mica ops` lists them), and so are
-// the errors. After an error the graph is as it was before the call. Tensors are numbers that a call gives out; they
+// the errors. After an error the graph is as it was before the call. Tensors are numbers that calls return; they
 // belong to one graph.
 MICA_API int mica_graph_open(struct mica_context *m, const char *name, struct mica_graph **g);
 // An input; name: a name of the language, not taken, or NULL.
@@ -156,22 +156,22 @@ MICA_API int mica_graph_op(struct mica_graph *g, const char *op, int nargs, cons
 MICA_API int mica_graph_tensor(const struct mica_graph *g, int t, struct mica_tensor *info); // shape and dtype as inferred
 MICA_API int mica_graph_name(struct mica_graph *g, int t, const char *name);                 // names it; printers keep the name
 MICA_API int mica_graph_output(struct mica_graph *g, int t);
-// What was built so far, checked as a whole. The graph may be built on.
+// The program built so far, checked as a whole. The graph can be extended afterwards.
 MICA_API int mica_graph_program(struct mica_graph *g, struct mica_program **p);
 
-// Block graphs (docs/mugraph.md): what one block of a kernel does with tiles of tensors. `grid`: blocks along x, y, z;
+// Block graphs (docs/mugraph.md): the operations of one block of a kernel on tiles of tensors. `grid`: blocks along x, y, z;
 // `loop`: iterations along i, j, k, l, the outermost first. mica_graph_op (accum, accum_sum, matmul, ...), mica_graph_tensor and
 // mica_graph_name work on block graphs too.
 MICA_API int mica_graph_block(struct mica_graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop, struct mica_graph **block);
-// Thread graphs: the same once more, over the threads of a block, for what stays in registers. `grid`: threads along x, y, z. The functions
-// for blocks below are for thread graphs too, where "the graph around" is the block.
+// Thread graphs: the same over the threads of a block, for values in registers. `grid`: threads along x, y, z. The functions
+// for blocks below are for thread graphs too, where "the enclosing graph" is the block.
 MICA_API int mica_graph_thread(struct mica_graph *block, int ngrid, const int64_t *grid, int nloop, const int64_t *loop, struct mica_graph **thread);
-// Loads tiles of tensor t of the graph around: *bt is a tile, a tensor of the block. imap[a], fmap[a]: the dimension that grid axis (loop axis) a
+// Loads tiles of tensor t of the enclosing graph: *bt is a tile, a tensor of the block. imap[a], fmap[a]: the dimension that grid axis (loop axis) a
 // cuts into parts, MICA_REPLICA: none; ngrid and nloop of them, NULL: none at all.
 MICA_API int mica_block_input(struct mica_graph *block, int t, const int *imap, const int *fmap, int *bt);
 // Saves tiles: omap[a]: the dimension along which the tiles of grid axis a are joined. NULL where there is no axis.
 MICA_API int mica_block_output(struct mica_graph *block, int bt, const int *omap);
-// The block (thread graph) becomes an operator of the graph around and cannot be built on. Its results are *t and those after it, *count of
+// The block (thread graph) becomes an operator of the enclosing graph and cannot be extended. Its results are *t and those after it, *count of
 // them, in the order of mica_block_output.
 MICA_API int mica_block_end(struct mica_graph *block, int *t, int *count);
 
@@ -190,41 +190,41 @@ static inline struct mica_options mica_options_default(void)
 
 // Searches for faster equivalents of p, proves, compiles and measures them against running p one operator at a time
 // (L. Wu et al., "Mirage: A Multi-Level Superoptimizer for Tensor Programs", sections 3 to 5). The best may be the
-// program as it is; the report then says why. opts may be NULL. MICA_ENVIRONMENT after a stop; the report is then
-// still there if something was measured and could be proven, NULL otherwise, and NULL after stop_after. Where the time was over it is MICA_OK if there is a report.
+// program itself; the report then says why. opts may be NULL. MICA_ENVIRONMENT after a stop: *out is then the report of the
+// best result if something was measured and proven, else NULL; *out is NULL after stop_after. At the deadline the status is MICA_OK if there is a report.
 MICA_API int mica_optimize(struct mica_context *m, const struct mica_program *p, const struct mica_options *opts, struct mica_report **out);
 
-MICA_API const char *mica_report_text(const struct mica_report *r); // for people
+MICA_API const char *mica_report_text(const struct mica_report *r); // text for people
 MICA_API const char *mica_report_json(const struct mica_report *r); // docs/report.md lists the keys
 // The report as one HTML page that needs no other file and no network, in *html, which lives in the context. docs/report.md says
 // what it shows.
 MICA_API int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html);
-MICA_API bool mica_report_recalled(const struct mica_report *r); // it came from the database
-// Says what disturbed its times, or the comparison by which it was chosen, however often that was repeated; "": nothing did.
+MICA_API bool mica_report_recalled(const struct mica_report *r); // whether it came from the database
+// What disturbed its times, or the comparison that chose it, even after repetitions; "": nothing.
 MICA_API const char *mica_report_disturbed(const struct mica_report *r);
-// Writes the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
-// program.json with machine code: docs/lower.md), what mica_module_load needs besides (program.json, kernel.so), the report, and
-// SHA256SUMS of all these into a folder, as a whole: it is written beside it and takes the place of an older one in one step. After an error
-// the older one is there. Other files in it are kept; a folder in it is an error.
+// Writes into a folder: the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
+// program.json with machine code: docs/lower.md), the files that mica_module_load needs (program.json, kernel.so), the report, and
+// SHA256SUMS of all these. The folder appears as a whole: a temporary folder is written and replaces the older one in one step. After an
+// error the older one is there. Other files in it are kept; a folder in it is an error.
 MICA_API int mica_report_save(struct mica_context *m, const struct mica_report *r, const char *folder);
-// The file of results where `db` of the options is NULL. MICA_NO: there is none, as neither MICA_DB nor XDG_CACHE_HOME nor HOME names a place.
+// The default database, used if `db` of the options is NULL. MICA_NO: there is none, as none of MICA_DB, XDG_CACHE_HOME and HOME is set.
 MICA_API int mica_database(struct mica_context *m, const char **path);
 
 // ---- programs that run ----
-// A module is a program made ready to run: compiled kernels and how they are launched. Its inputs and outputs are the program's.
+// A module is a program that is ready to run: compiled kernels and their launches. Its inputs and outputs are the program's.
 
-// A copy of a saved folder, of files that are all as they were saved, put in place as a whole.
+// Copies a saved folder after a check of all its files; the copy appears as a whole.
 MICA_API int mica_folder_copy(struct mica_context *m, const char *from, const char *to);
 
-// The best of a report. CPU: the compiled kernel (compiled now where it was not kept; MICA_ENVIRONMENT without a C compiler). GPU: machine
-// code by NVRTC; MICA_ENVIRONMENT where that is missing.
+// The best program of a report. CPU: the compiled kernel, compiled now if it was not kept; MICA_ENVIRONMENT without a C compiler. GPU: machine
+// code by NVRTC; MICA_ENVIRONMENT without NVRTC.
 MICA_API int mica_module_of(struct mica_context *m, const struct mica_report *r, struct mica_module **out);
-// What mica_report_save wrote: nothing is searched or measured. CPU: compiled again where the compiled kernel in the folder is of another
-// processor, and kept in the default database ($MICA_DB, else ~/.cache/mica/mica.db), so that the next load compiles nothing. GPU: program.json with its machine code. Every file that SHA256SUMS
-// lists has to be there as it was saved, else MICA_USER; nobody but this user and root may be able to write there, else MICA_ENVIRONMENT.
+// Loads a folder of mica_report_save; nothing is searched or measured. CPU: if the compiled kernel in the folder is for another processor, it is
+// compiled again, and kept in the default database ($MICA_DB, else ~/.cache/mica/mica.db) for the next load. GPU: program.json with its
+// machine code. MICA_USER: a file that SHA256SUMS lists is missing or changed. MICA_ENVIRONMENT: another user can write there.
 // A folder holds code that this process will run: load only folders that you trust.
 MICA_API int mica_module_load(struct mica_context *m, const char *folder, struct mica_module **out);
-// Not while it is being called. Kernels that a GPU has yet to finish are the caller's to wait for.
+// Not while it is being called. The caller waits for GPU kernels that have not finished.
 MICA_API void mica_module_close(struct mica_module *x);
 MICA_API const char *mica_module_name(const struct mica_module *x);   // of the program
 MICA_API const char *mica_module_target(const struct mica_module *x); // "cpu", "sm_90a"
@@ -232,20 +232,20 @@ MICA_API int mica_module_inputs(const struct mica_module *x);
 MICA_API int mica_module_outputs(const struct mica_module *x);
 MICA_API struct mica_tensor mica_module_input(const struct mica_module *x, int i); // as mica_program_input
 MICA_API struct mica_tensor mica_module_output(const struct mica_module *x, int i);
-MICA_API int64_t mica_module_workspace(const struct mica_module *x); // bytes of device memory a call needs; 0: none, as on the CPU
-// Gets ready what only the first call would: kernels are loaded onto the device of the current context (the primary context of device 0 where
-// none is current), and `workspace`, of mica_module_workspace bytes and aligned to 256, is zeroed on `stream`. Once for each workspace
-// and device. NULL: the module's own. On the CPU there is nothing to do.
+MICA_API int64_t mica_module_workspace(const struct mica_module *x); // bytes of device memory that a call needs; 0 on the CPU
+// Does the work of the first call in advance. Kernels are loaded onto the device of the current context (the primary context of device 0 if
+// none is current). `workspace`, of mica_module_workspace bytes and aligned to 256, is zeroed on `stream`. Once for each workspace
+// and device. NULL: the module's own workspace. On the CPU it does nothing.
 MICA_API int mica_module_prepare(struct mica_module *x, void *workspace, void *stream);
-// Runs it. Addresses of inputs and outputs, in order; an output overlaps nothing else.
-// CPU: aligned as their dtype; the results are there on return. `workspace` and `stream` are not used.
+// Runs the program. Addresses of inputs and outputs, in order; an output overlaps no other tensor.
+// CPU: aligned to their dtype; the results are complete on return. `workspace` and `stream` are not used.
 // GPU: device addresses, multiples of 16; the kernels are queued on `stream`, a CUstream or cudaStream_t (NULL: the default
-// one), of the current context, and the call returns. workspace: one that was prepared, for one call at a time; NULL: the
-// module's own, and then calls in different streams must not overlap. Not a call of a CUDA graph's capture where it is the
-// first of all: mica_module_prepare comes before that.
+// one), of the current context, and the call returns. workspace: a prepared one, for one call at a time; NULL: the
+// module's own, and then calls in different streams must not overlap. The first call must not be captured into a CUDA graph,
+// unless mica_module_prepare was called before.
 MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, void *const *outputs, void *workspace, void *stream);
 
-// Are two programs or kernel graphs with the same inputs and outputs equal? MICA_OK or MICA_NO, with the certificate
+// Decides whether two programs or kernel graphs with the same inputs and outputs are equal. MICA_OK or MICA_NO, with the certificate
 // as JSON in *json, which lives in the context. `finding` is "equal", "not equal" or "undecided", and `scope` the evidence:
 // "proved", "full" (tests at full size) or "reduced" (tests at smaller extents only).
 MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed, const char **json);
@@ -253,21 +253,21 @@ MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, c
 // ---- layouts ----
 // A layout is a function from an index to an offset: a tuple of extents, its first mode fastest, with a stride an
 // extent. "(4,(2,4)):(2,(1,8))" sends index 6 = 2 + 4 * 1, coordinate (2, (1, 0)), to 2 * 2 + 1 * 1 = 5. Names stand for
-// unknown positive integers, the same in all layouts of a context; what is not known to hold for all their values is
+// unknown positive integers, the same in all layouts of a context. An operation that is not valid for all their values is
 // refused. docs/layout.md states what each operation guarantees. Layouts belong to their context, and operations take
 // layouts of their context only. MICA_USER: the text is wrong. MICA_NO: there is no such layout, or none is found.
 
 // Strides may be left out of text: they are then compact, last mode fastest where row_major, else the first.
 MICA_API int mica_layout_parse(struct mica_context *m, const char *text, bool row_major, struct mica_layout **out);
 MICA_API const char *mica_layout_text(const struct mica_layout *l);          // "(4,(2,4)):(2,(1,8))"
-MICA_API int64_t mica_layout_size(const struct mica_layout *l);              // indices; -1 where that has unknown names
+MICA_API int64_t mica_layout_size(const struct mica_layout *l);              // number of indices; -1 if it has unknown names
 MICA_API int64_t mica_layout_cosize(const struct mica_layout *l);            // largest offset + 1, or -1
 MICA_API int64_t mica_layout_at(const struct mica_layout *l, int64_t index); // offset; -1 with unknown names or index < 0
 
 MICA_API int mica_layout_coalesce(struct mica_context *m, const struct mica_layout *a, struct mica_layout **out);
 // R(i) = A(B(i)).
 MICA_API int mica_layout_compose(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
-// The offsets of 0 to size - 1 that A leaves out: A(i) + R(j) are all different, and all of them are there.
+// R completes A to all offsets from 0 to size - 1: the sums A(i) + R(j) are these offsets, each once.
 MICA_API int mica_layout_complement(struct mica_context *m, const struct mica_layout *a, int64_t size, struct mica_layout **out);
 // ((tile),(rest)): A composed with (B, complement(B, |A|)); zipped: mode by mode, ((tiles),(rests)).
 MICA_API int mica_layout_divide(struct mica_context *m, const struct mica_layout *a, const struct mica_layout *b, struct mica_layout **out);
