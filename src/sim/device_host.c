@@ -68,8 +68,8 @@ static void copy_inputs(struct device_host *h)
   for (int i = 0; i < n; i++) {
     const struct tensor *t = &g->tensors[h->in_tensor[i]];
     for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
-      const double x = numeric_read(p->tensors[ins[i]].dtype, h->o->inputs->in[i], k);
-      num_set(types[t->dtype], x, (char *)h->in[i] + place_of(h, h->in_tensor[i], k) * dtype_bytes(t->dtype));
+      const double x = num_read(p->tensors[ins[i]].dtype, h->o->inputs->in[i], k);
+      num_set(tile_type_of(t->dtype), x, (char *)h->in[i] + place_of(h, h->in_tensor[i], k) * dtype_bytes(t->dtype));
     }
   }
 }
@@ -259,7 +259,7 @@ bool device_host_output(const struct device_host *h, int i, void *out)
   int *outs = NEWS(h->mem, int, graph_outputs(h->g, NULL) + 1);
   graph_outputs(h->g, outs);
   const struct tensor *t = &h->g->tensors[outs[i]];
-  for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) numeric_write(t->dtype, out, k, (float)element(h, a, place_of(h, a->tensor, k)));
+  for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) num_write(t->dtype, out, k, element(h, a, place_of(h, a->tensor, k)));
   return true;
 }
 

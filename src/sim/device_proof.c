@@ -178,7 +178,7 @@ static int judge_special(struct proving *w, struct arena *mem, const struct devi
   return status;
 }
 
-static enum dtype coarser(enum dtype a, enum dtype b) { return numeric_tolerance(a) >= numeric_tolerance(b) ? a : b; }
+static enum dtype coarser(enum dtype a, enum dtype b) { return num_rows[a].tolerance >= num_rows[b].tolerance ? a : b; }
 
 // Numbers are as large, and results as exact, as the dtype allows that rounds a tensor most: where it is kept, or in the whole graph.
 static const struct graph *rounded_most(struct arena *mem, const struct graph *from, const struct lone *l)

@@ -25,10 +25,10 @@ struct gpu_batch {
   stop_flag stop;
   const struct device_program *const *programs;
 };
-typedef double clock_of(const struct device_program *d);
+typedef double pretended_clock(const struct device_program *d);
 
 static struct {
-  clock_of *clock;
+  pretended_clock *clock;
   int races, programs, wrong, open; // open: batches and sessions that were not given back
   int sessions;
   double least, last;            // of all that were right; of the first program of the last race
@@ -153,7 +153,7 @@ enum { ENDLESS = 1000000 }; // no clock ends the climb
 static const char *database; // or NULL
 static int measured = 2;     // candidates
 
-static json_t *optimize(struct arena *mem, const char *text, int spoil, clock_of *clock, double tune)
+static json_t *optimize(struct arena *mem, const char *text, int spoil, pretended_clock *clock, double tune)
 {
   struct mica_options o = mica_options_default();
   struct err e = {0};
