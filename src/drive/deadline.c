@@ -67,8 +67,8 @@ static const struct mem_kind kind = {.close = close_clock};
 // Of all the time. A result of a CPU is compiled, checked and measured at the end; a program whose reference takes long needs more.
 static double end_of(const struct job *j, double all)
 {
-  double end = fmin(END * all, MOST_END), work = reference64_products(j->plain);
-  for (int t = 0; t < j->plain->ntensors; t++) work += ELEMENT * (double)shape_size(&j->plain->tensors[t].shape);
+  double end = fmin(END * all, MOST_END), work = reference64_products(j->program);
+  for (int t = 0; t < j->program->ntensors; t++) work += ELEMENT * (double)shape_size(&j->program->tensors[t].shape);
   double check = work / (CHECKED * pool_cores());
   if (j->target.kind == TARGET_GPU) return end;
   return fmax(end, fmax(fmin(LEAST_END, OF_SHORT * all), fmin(check, OF_CHECK * all)));

@@ -29,6 +29,6 @@ int target_open(const char *name, int threads, bool quick, struct target *t, str
     }
   }
   int s = err_set(e, ERR_TARGET, NOWHERE, "there is no target %.40s", name);
-  err_hint(e, "`mica targets` lists them");
+  err_hint(e, "`mica targets` lists them; cpu is this machine");
   return s;
 }

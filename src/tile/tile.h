@@ -31,7 +31,7 @@ enum tile_type {
 #include "base/dtype.def"
   TT_COUNT
 };
-static const struct num_row *const tile_types = num_rows;
+#define tile_types num_rows
 static inline enum tile_type tile_type_of(enum dtype t) { return (enum tile_type)t; } // they are the first rows
 
 enum tile_mem { MEM_GL, MEM_SH, MEM_RF };

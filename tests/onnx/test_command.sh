@@ -57,8 +57,8 @@ expect 0 '^y  mean' "$MICA" run $models/norm.onnx
 [ "$(mean)" = "$first" ] || complain "optimized: $first, not $(mean)"
 
 # ---- where the time is short, of several subprograms those that were not reached run operator by operator, and all programs are there ----
-expect 0 '"left": "[^"]+' "$MICA" optimize $models/llama_script.onnx --out "$work/llama" --measure 1 --threads 2 --time 2 --quiet --json -
-for one in main_graph_1 main_graph_2; do [ -s "$work/llama/$one/graph.mica" ] || complain "no $one/graph.mica"; done
+expect 0 '"left": "[^"]+' "$MICA" optimize $models/llama_script.onnx --out "$work/llama" --measure 1 --threads 2 --time 4 --quiet --json -
+[ -s "$work/llama/main_graph/graph.mica" ] || complain "no main_graph/graph.mica"
 expect 0 '^y  mean' "$MICA" run "$work/llama"
 first=$(mean)
 expect 0 '^y  mean' "$MICA" run $models/llama_script.onnx

@@ -5,8 +5,9 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 rows() { sed -n "s/^$1(\([A-Z0-9]*, \)*\"\([^\"]*\)\".*/\2/p" "src/tile/$2" | sort -u; }
 types() { sed -n 's/.*\.name = "\([a-z0-9]*\)".*/\1/p; s/^W[A-Z]*([A-Z0-9]*, "\([a-z0-9]*\)".*/\1/p' src/base/dtype.def; }
+elementwise() { sed -n 's/^\(UNARY\|SHAPED\)([A-Z0-9_]*, \([a-z0-9_]*\),.*/\2/p' src/ir/op.def; }
 named=0
-for row in $(rows EVENT instr.def) $(types) $(rows SPEC spec.def) $(rows UNARY_OP pointwise.def) \
+for row in $(rows EVENT instr.def) $(types) $(rows SPEC spec.def) $(rows UNARY_OP pointwise.def) $(elementwise) \
   $(rows BINARY_OP pointwise.def | grep '[a-z]'); do
   word=$row
   until grep -qF "\`$word\`" docs/tile.md || grep -qF "\`$word, " docs/tile.md; do
