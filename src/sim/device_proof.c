@@ -199,16 +199,12 @@ static bool reads_inputs(const struct lone *l)
 static bool computes(const struct graph *g, enum abstract kind)
 {
   bool yes = false;
-  for (int i = 0; i < g->nnodes && !yes; i++)
-    yes = op_rows[g->nodes[i].op].abstract == kind || (g->nodes[i].sub && computes(g->nodes[i].sub, kind));
+  for (int i = 0; i < g->nnodes && !yes; i++) yes = op_rows[g->nodes[i].op].abstract == kind || (g->nodes[i].sub && computes(g->nodes[i].sub, kind));
   return yes;
 }
 
 // An exponential that is 0 in its dtype and not in float64 makes NaN of an infinity that a product multiplies it by: no mistake of the kernel.
-static bool weighs(const struct graph *g)
-{
-  return computes(g, AE_EXP) && (computes(g, AE_MATMUL) || computes(g, AE_CONCAT_MATMUL));
-}
+static bool weighs(const struct graph *g) { return computes(g, AE_EXP) && (computes(g, AE_MATMUL) || computes(g, AE_CONCAT_MATMUL)); }
 
 static int run_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct lone *l, const struct lower_unit *u,
                        struct err *e)
