@@ -117,7 +117,7 @@ print(*codes)
 """) == ["900"]
 
 
-@pytest.mark.parametrize("arch, target", [("90", "sm_90a"), ("80", "sm_80"), ("100", "sm_89"), ("75", "None")])
+@pytest.mark.parametrize("arch, target", [("90", "sm_90a"), ("80", "sm_80"), ("100", "sm_100a"), ("110", "None"), ("75", "None")])
 def test_the_target_of_a_gpu(driver, arch, target):
     said = driver("""
 from mica.config import gpu_target
