@@ -5,12 +5,12 @@
 //            [--no-tails] [--independent] [--tune S] [--save FOLDER] [--out FOLDER] [--csv FILE] [--samples FILE] PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...
 //            [-- PROGRAM.mica[,NAME=VALUE]... [GRAPH.mica[,NAME=VALUE]...]...]...
 //
-// Behind -- another race begins, with the options given so far. --target (sm_90a) is that of the graphs behind it, one that this GPU runs. Each graph, and the program itself with every operator
-// a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost model, then others, one kernel
-// at a time. --tune climbs from the fastest for so many seconds more, to other settings and sizes (src/drive/climb.h); what it
-// finds is held against float64, and not proven. --no-tails keeps kernels apart, --independent launches each after the one before has ended, --save writes
-// the fastest one's tile programs and CUDA C++, --out what `mica optimize --out` does but for the report, --csv adds a line a race to a file, --samples a line a program and launch
-// (bench/samples.h). Exit status 1: in some race none is right.
+// After -- another race begins, with the options given so far. --target (sm_90a) is the target of the graphs after it, and one that this GPU runs.
+// Each graph, and the program itself with every operator as a kernel, is lowered in up to N ways (8): the best choice for each kernel by the cost
+// model, then others, one kernel at a time. --tune N climbs from the fastest for N more seconds, to other settings and sizes (src/drive/climb.h).
+// The results of a climb are checked against float64, and not proven. --no-tails keeps kernels apart. --independent launches each kernel after the
+// previous one has ended. --save writes the tile programs and CUDA C++ of the fastest. --out writes the files of `mica optimize --out` except the
+// report. --csv adds a line a race to a file, --samples a line a program and launch (bench/samples.h). Exit status 1: some race has no right result.
 #include "sim/against.h"
 #include "drive/climb.h"
 #include "export/export.h"

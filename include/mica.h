@@ -104,7 +104,7 @@ struct mica_options {
   void *progress_arg;
   const char *accept; // the weakest evidence of equality that a result may have: "proved", "full" or "reduced" (docs/theory.md); NULL: "full"
   bool disturbed;     // accept an earlier result whose times were disturbed by other processes; else it is measured again
-  // What is told of the passes (docs/debugging.md); NULL: nothing.
+  // Output of the passes (docs/debugging.md); NULL: none.
   const char *dump;         // names of passes, separated by commas, or "all": their results are told as text
   const char *dump_dir;     // a folder: one file for each result instead
   const char *stop_after;   // the last pass that is run; its results are told, and there is no report

@@ -126,17 +126,13 @@ static void arg_text(const struct device_program *d, const struct launch_arg *a,
   str_add(out, "%s%s %lld", a->written ? "writes " : "", kinds[a->at.kind], (long long)(a->at.kind == PLACE_WORK ? a->at.offset : a->at.index));
 }
 
-static void launch_text(const struct device_program *d, const struct launch *l, struct str *out)
+static void text_of_launch(const struct device_program *d, const struct launch *l, struct str *out)
 {
   str_add(out, "// %s: %s, %.2f us modelled; ", l->name, l->how, 1e6 * l->cost);
   for (int i = 0; i < l->nargs; i++) str_add(out, i ? ", " : ""), arg_text(d, &l->arg[i], out);
   str_add(out, "\n");
-  if (l->product) {
-    str_add(out, "// product, %lld times %lld x %lld x %lld", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
-    product_text(&l->mul, out);
-    str_add(out, "\n\n");
-  } else
-    str_add(out, "%s\n", l->text);
+  launch_body_text(l, out);
+  str_add(out, "\n");
 }
 
 static int save(struct cli *c, const struct launch *l, const char *suffix, const void *text, size_t n)
@@ -159,7 +155,7 @@ static int compile(struct cli *c, const struct nvrtc *r, const struct launch *l,
 static int finish_one(struct cli *c, const struct nvrtc *r, const struct device_program *d, const struct launch *l)
 {
   struct str text = {0}, source = {0};
-  launch_text(d, l, &text);
+  text_of_launch(d, l, &text);
   if (output_wants_text(c) && !c->check && !c->out && !c->compile) fputs(str_text(&text), stdout);
   int status = save(c, l, "tile", str_text(&text), text.n);
   if (!l->product && (c->out || c->compile) && status == OK) status = cuda_print(l->p, l->k, d->gpu->arch, &source, &c->err);

@@ -150,12 +150,7 @@ void print_tile(const struct ir_value *v, struct str *out)
 {
   const struct launch *l = &lowered_of(v)->program.launch[v->i];
   str_add(out, "// %s: %s\n", l->name, l->how);
-  if (l->product) {
-    str_add(out, "// product, %lld times %lld x %lld x %lld", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
-    product_text(&l->mul, out);
-    str_add(out, "\n");
-  } else
-    str_add(out, "%s", l->text);
+  launch_body_text(l, out);
 }
 
 int parse_tile(struct arena *mem, const struct ir_value *v, const char *text, size_t n, struct err *e)

@@ -225,3 +225,14 @@ void product_text(const struct blas_product *p, struct str *out)
     str_add(out, " + %g C", (double)p->beta);
   if (blas_has(p, BLAS_BIAS)) str_add(out, " + bias");
 }
+
+void launch_body_text(const struct launch *l, struct str *out)
+{
+  if (!l->product) {
+    str_add(out, "%s", l->text);
+    return;
+  }
+  str_add(out, "// product, %lld times %lld x %lld x %lld", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);
+  product_text(&l->mul, out);
+  str_add(out, "\n");
+}

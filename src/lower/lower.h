@@ -249,5 +249,6 @@ bool product_of(const struct graph *kernels, const struct order *order, int node
 bool product_ends(const struct lower_product *x, const struct norm *n, const enum dtype *store, struct lower_product *out, char why[160]);
 // "0.5 (A B) + C + bias, relu"; nothing of a plain product
 void product_text(const struct blas_product *p, struct str *out);
+void launch_body_text(const struct launch *l, struct str *out); // its tile program, or a comment that describes the product
 
 #endif
