@@ -71,7 +71,7 @@ tsan: setup
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 	  -DMICA_SANITIZE=thread >/dev/null
 	@cmake --build build-tsan -j $(JOBS)
-	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu)$$'
+	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu|mega)$$'
 	cd build-tsan && $(CTEST) -R '^(drive_test_(threads|pipe|race_gpu|race_joined|split|stop_gpu)|api_test_(module|module_gpu)|report_test_html)$$'
 
 # Generated pairs of programs against the verifier: make attack N=25000 SEED=1 JOBS=2 (tests/verify/pairs.h).

@@ -1,5 +1,5 @@
 // gpu_every: is every value of every knob right on this machine's GPU? Small graphs, each kernel of them made by each scheme with so
-// many settings that every value of every knob occurs (src/lower/cover.c), alone and with its tail; all are run as a race runs its
+// many settings that every value of every knob occurs (tests/lower/cover.c), alone and with its tail; all are run as a race runs its
 // candidates (docs/gpu.md, "What a check sees"), held against float64, and none is timed.
 //
 //   gpu_every [--target NAME,..] [--pairs] [--only REGEX] [--scheme NAME] [--csv FILE] [--list] [FILE.mica]...
@@ -7,6 +7,7 @@
 // FILE (bench/every.mica) has graphs one after the other, each beginning with `graph` at the beginning of a line. --target: sm_90a and
 // older ones (that of this GPU, sm_86, sm_80). --pairs: every two values of two knobs, three to five times as many kernels. --only: graphs by
 // name. --csv has a row a kernel, --list only counts them and needs no GPU. Exit status 1: something is not right.
+#include "cover.h"
 #include "front/front.h"
 #include "gpu/gpu.h"
 #include "plan/plan.h"

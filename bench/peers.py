@@ -7,6 +7,7 @@ Needs torch (written for 2.11 cu130), triton (3.6), nothing else. The modules ar
     python3 bench/peers.py --only '^(lin|moe|misc)/' --budget-s 515 --tag rest
     python3 bench/peers.py --merge peers_attn.json peers_rest.json     # table only, no torch
     python3 bench/peers.py --list                                      # workloads, no torch
+    python3 bench/peers.py --families SEED ...                         # workloads that a seed draws (peers/families.py)
 
 How it runs.  The process you start is a supervisor: it never imports torch.  It
 starts one child (own process group) that does the measuring and writes the JSON

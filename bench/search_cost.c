@@ -50,7 +50,7 @@ static void add_schedules(struct bench *b)
   for (unsigned grid = 0; grid < 1u << b->s.nclass; grid++)
     for (int loop = -1; loop < b->s.nclass && __builtin_popcount(grid) <= MAX_GRID && b->ntable < MOST_TABLES; loop++) {
       if (loop >= 0 && !(b->s.classes[loop].kind & (CONTRACTED | REDUCED))) continue;
-      struct schedule *sch = &b->table[b->ntable++].sch;
+      struct search_schedule *sch = &b->table[b->ntable++].sch;
       sch->loop = loop;
       for (int c = 0; c < b->s.nclass; c++)
         if (grid >> c & 1) sch->grid[sch->ngrid++] = c;

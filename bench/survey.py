@@ -29,7 +29,7 @@ def sizes(p):
 
 
 def search(names, args):
-    known = programs()
+    known = programs(args.families)
 
     def one(name):
         where, start = os.path.join(args.search, folder(name)), time.time()
@@ -46,7 +46,7 @@ def search(names, args):
 
 
 def words(name, args):
-    p = programs()[name]
+    p = programs(args.families)[name]
     graphs = sorted(glob.glob(os.path.join(args.race, folder(name), "*.mica")))
     return ["--out", os.path.join(args.out, folder(name)), p.file + sizes(p)] + graphs
 
@@ -60,7 +60,7 @@ def optimize(name, args, end):
     where, start = os.path.join(args.out, folder(name)), time.time()
     with open(where + ".log", "wb") as log:
         try:
-            code = subprocess.run([args.mica, "optimize"] + programs()[name].words() + ["--target", "sm_90a", "--db", os.path.join(args.out, "mica.db"),
+            code = subprocess.run([args.mica, "optimize"] + programs(args.families)[name].words() + ["--target", "sm_90a", "--db", os.path.join(args.out, "mica.db"),
                                   "--tune", str(max(1, round(args.tune))), "--out", where], stdout=log, stderr=subprocess.STDOUT, timeout=max(1, end - time.time())).returncode
         except subprocess.TimeoutExpired:
             code = None
@@ -73,7 +73,7 @@ def optimize(name, args, end):
     with open(os.path.join(where, "program.json")) as f:
         how = [x.get("how", "") for x in json.load(f)["launches"]]
     with open(os.path.join(args.out, "survey.csv"), "a") as f:
-        p = programs()[name]
+        p = programs(args.families)[name]
         f.write('"%s","%s",%d,%.3f,,,,%s,,"%s",mica optimize\n' % (p.file + sizes(p), "all parts", len(how), best["us"], best.get("relative", ""), " | ".join(how)))
 
 
@@ -116,6 +116,8 @@ def main():
     ap.add_argument("--search", metavar="DIR")
     ap.add_argument("--race", metavar="DIR")
     ap.add_argument("--out", metavar="OUT", help="with --race")
+    ap.add_argument("--families", type=int, metavar="SEED", help="the workloads that this seed draws from families, instead of the fixed list")
+    ap.add_argument("--list", action="store_true", help="names of the workloads and their programs")
     ap.add_argument("--only", default="", metavar="REGEX")
     ap.add_argument("--top", type=int, default=12, help="graphs of a workload (12)")
     ap.add_argument("--jobs", type=int, default=1, help="searches at a time (1)")
@@ -126,9 +128,13 @@ def main():
     ap.add_argument("--mica", default="build/mica")
     ap.add_argument("--gpu-race", default="build/gpu_race")
     args = ap.parse_args()
+    if args.list:
+        known = programs(args.families)
+        print("\n".join("%-26s %s" % (n, " ".join(known[n].words())) for n in known if re.search(args.only, n)))
+        return 0
     if bool(args.search) == bool(args.race) or (args.race and not args.out):
         ap.error("either --search DIR, or --race DIR and --out OUT")
-    names = [n for n in programs() if re.search(args.only, n)]
+    names = [n for n in programs(args.families) if re.search(args.only, n)]
     return search(names, args) if args.search else race(names, args)
 
 

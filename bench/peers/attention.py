@@ -7,7 +7,11 @@ from .triton_kernels import fd_candidates, fd_launch
 from .workload import WORKLOADS, Baseline, Workload, comp, eager, rms, rms32
 
 
-def add_attn(name, B, Hq, Hkv, T, N, D, scale=None, pre=None, note=""):
+def add_attn(*args, **more):
+    WORKLOADS.append(attn(*args, **more))
+
+
+def attn(name, B, Hq, Hkv, T, N, D, scale=None, pre=None, note=""):
     T, N = sz(T), sz(N)
     G = Hq // Hkv
     scale_v = 1.0 / math.sqrt(D) if scale is None else scale
@@ -162,7 +166,7 @@ def add_attn(name, B, Hq, Hkv, T, N, D, scale=None, pre=None, note=""):
         bl.append(comp("compile_sdpa", sdpa(None, "mha" if G == 1 else "fold"), 3, mode="default"))
     bl.append(Baseline("flex_autotune", 4,
                        lambda ctx: build_flex(ctx, MA, bool(G & (G - 1))), limit=120))
-    WORKLOADS.append(Workload(
+    return Workload(
         name, "attn", "q[%d,%d,%d,%d] k,v[%d,%d,%d,%d]" % (B, Hq, T, D, B, Hkv, N, D),
         4 * B * Hq * T * N * D, 2 * (2 * B * Hq * T * D + 2 * B * Hkv * N * D),
-        make, ref, bl, note=note))
+        make, ref, bl, note=note)

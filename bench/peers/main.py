@@ -8,9 +8,13 @@ import sys
 
 from .child import Child
 from .env import ROLE, TMP, Sizes, torch
+from .agree import agree
+from .drawn import define
 from .every import define_workloads
 from .make import make
 from .mica import add_mica
+from .model import model
+from .programs import programs
 from .supervise import supervise
 from .table import full_table, list_table, mica_table, summarize, table
 from .workload import WORKLOADS
@@ -36,6 +40,9 @@ def main(about):
     ap.add_argument("--baselines", default="", help="regex on baseline names")
     ap.add_argument("--earlier", default="", metavar="JSON", help="an earlier run: only the --best fastest peers of it (and Mica) are measured again")
     ap.add_argument("--best", type=int, default=2, metavar="N", help="with --earlier (2)")
+    ap.add_argument("--families", type=int, metavar="SEED", help="the workloads that this seed draws from families, instead of the fixed list")
+    ap.add_argument("--agree", action="store_true",
+                    help="with --families, on the CPU with tiny shapes: Mica's program and torch's function compute the same in float64")
     ap.add_argument("--max-prio", type=int, default=9,
                     help="0 eager+SDPA+cuBLAS, 1 Triton, 2 torch.compile and flex, 3 and 4 more compiled forms")
     ap.add_argument("--budget-s", type=float, default=515.0,
@@ -55,8 +62,10 @@ def main(about):
     ap.add_argument("--full", action="store_true", help="with --merge: every baseline")
     ap.add_argument("--mica", default="", metavar="DIR", help="folders that `mica optimize --out` saved, one a workload (bench/mica_peers.sh)")
     ap.add_argument("--make", default="", metavar="DIR", help="no timing here: `mica optimize` each workload into a folder of DIR; no torch")
-    ap.add_argument("--mica-binary", default="build/mica", help="for --make")
-    ap.add_argument("--limit-s", type=float, default=300.0, help="for --make: seconds for one program")
+    ap.add_argument("--model", default="", metavar="CSV",
+                    help="no timing here: what the cost model says of Mica's programs, added to a table; no torch")
+    ap.add_argument("--mica-binary", default="build/mica", help="for --make, --model and --agree")
+    ap.add_argument("--limit-s", type=float, default=300.0, help="for --make and --model: seconds for one program")
     ap.add_argument("--dry-run", action="store_true", help="CPU, tiny shapes: every runnable baseline against the reference")
     args = ap.parse_args()
     if args.bf16:
@@ -83,22 +92,30 @@ def main(about):
         if args.full:
             print(full_table(doc))
         return 0
-    if args.dry_run and ROLE != "dry":
+    if (args.dry_run or args.agree) and ROLE != "dry":
         os.environ["PEERS_ROLE"] = "dry"
         os.execv(sys.executable, [sys.executable, os.path.abspath(sys.argv[0])] + sys.argv[1:])
-    Sizes.tiny = args.dry_run
-    define_workloads()
+    Sizes.tiny = args.dry_run or args.agree
+    without = {}
+    if args.families is None:
+        define_workloads()
+    else:
+        without = define(args.families)
     if args.earlier:
         keep_best(args.earlier, args.best)
     if args.mica:
-        add_mica(WORKLOADS, args.mica)
+        add_mica(WORKLOADS, args.mica, programs(args.families))
     todo = [w for w in WORKLOADS if re.search(args.only, w.name) and not (args.skip and re.search(args.skip, w.name))]
     if args.list:
         WORKLOADS[:] = todo
-        print(list_table())
+        print(list_table(without))
         return 0
+    if args.agree:
+        return agree(args.families, [w.name for w in todo], args.mica_binary)
+    if args.model:
+        return model(todo, programs(args.families), args.mica_binary, args.model, args.limit_s, args.budget_s)
     if args.make:
-        return make([w.name for w in todo], args.mica_binary, args.make, args.dtype, args.limit_s, args.budget_s)
+        return make([w.name for w in todo], programs(args.families), args.mica_binary, args.make, args.dtype, args.limit_s, args.budget_s)
     if ROLE == "":
         argv = [a for a in sys.argv[1:] if a != "--resume"]
         return supervise(args, argv)

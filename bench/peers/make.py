@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from .programs import folder, programs
+from .programs import folder
 
 GRACE = 60  # seconds between asking a run to stop, which then keeps its best, and ending it
 LINE = "%-25s %8s %10s %10s %6s %8s  %s"
@@ -66,9 +66,9 @@ def number(x):
     return "-" if x is None else "%.2f" % x
 
 
-def make(names, binary, outdir, dtype, limit, budget):
+def make(names, known, binary, outdir, dtype, limit, budget):
     """Folders in outdir, one a workload; prints a line each. 1 where one has no program."""
-    known, end, failed, left = programs(), time.time() + budget, 0, []
+    end, failed, left = time.time() + budget, 0, []
     os.makedirs(outdir, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the run under way, too
     print(LINE % ("workload", "seconds", "mica us", "op-by-op", "ratio", "launches", ""), flush=True)

@@ -7,7 +7,7 @@ import math
 import os
 
 from .env import torch
-from .programs import folder, programs
+from .programs import folder
 from .workload import Baseline
 
 TYPES = {"fp16": 6, "bf16": 9, "fp32": 7}  # CU_TENSOR_MAP_DATA_TYPE_*
@@ -176,9 +176,8 @@ class Saved:
         return outs[0]
 
 
-def add_mica(workloads, where):
+def add_mica(workloads, where, known):
     """One more way to compute each workload that Mica has made a program for."""
-    known = programs()
     for w in workloads:
         path = os.path.join(where, folder(w.name))
         if w.name not in known or not os.path.exists(os.path.join(path, "program.json")):

@@ -19,7 +19,12 @@ def layers(x, w, b):
     return tuple(out)
 
 
-def programs():
+def programs(seed=None):
+    """Of the fixed list, or of the families that a seed draws."""
+    if seed is not None:
+        from .drawn import programs as drawn
+
+        return drawn(seed)
     p = {}
     for t, kind in ((1, "dec"), (32, "spec"), (512, "pre")):
         for b in (1, 8):

@@ -89,10 +89,12 @@ def full_table(doc):
     return "\n".join(out)
 
 
-def list_table():
+def list_table(without=()):
     out = ["%-26s %-78s %14s %14s %9s" % ("workload", "shapes", "flop", "bytes", "flop/B")]
     for w in WORKLOADS:
         out.append("%-26s %-78s %14d %14d %9.2f" % (w.name, w.shapes, w.flops, w.nbytes, w.flops / w.nbytes))
+    for name in without:
+        out.append("%-26s no program: %s" % (name, without[name]))
     return "\n".join(out)
 
 

@@ -1,4 +1,4 @@
-"""Models in plain torch, small unless told otherwise: a Llama decoder layer, BERT's attention, a LoRA linear, Mixtral's experts.
+"""Models in plain torch, small unless told otherwise: a Llama decoder layer, layers that decode with a static cache, BERT's attention, a LoRA linear, Mixtral's experts.
 The tests and bench/torch_models.py use them."""
 import math
 
@@ -46,6 +46,49 @@ class LlamaLayer(nn.Module):
         x = x + self.o(a.transpose(1, 2).reshape(b, t, self.d))
         h = self.norm2(x)
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+class CachedLayer(LlamaLayer):
+    """A Llama layer that decodes: it writes the key and the value of a token into a cache, in place, and reads the cache whole."""
+
+    def __init__(self, d=64, heads=4, groups=2, ffn=96, batch=2, most=32):
+        super().__init__(d, heads, groups, ffn)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(batch, groups, most, self.c))
+
+    def forward(self, x, cos, sin, position, bias):
+        b, t, _ = x.shape
+        h = self.norm1(x)
+        q, k, v = (p(h).view(b, t, -1, self.c).transpose(1, 2) for p in (self.q, self.k, self.v))
+        q, k = (y * cos + rotate_half(y) * sin for y in (q, k))
+        self.keys.index_copy_(2, position, k)
+        self.values.index_copy_(2, position, v)
+        a = F.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=bias, enable_gqa=True)
+        x = x + self.o(a.transpose(1, 2).reshape(b, t, self.d))
+        h = self.norm2(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+class CachedLlama(nn.Module):
+    """Layers with static caches; `window` hides what is further back."""
+
+    def __init__(self, layers=2, window=None, **sizes):
+        super().__init__()
+        self.layers = nn.ModuleList(CachedLayer(**sizes) for _ in range(layers))
+        cos, sin = rotary(self.layers[0].keys.shape[2], self.layers[0].c)
+        self.register_buffer("cos", cos)
+        self.register_buffer("sin", sin)
+        self.window = window
+
+    def forward(self, x, position):
+        columns = torch.arange(self.cos.shape[0], device=x.device)
+        hidden = columns > position[:, None]
+        if self.window is not None:
+            hidden = hidden | (columns <= position[:, None] - self.window)
+        bias = torch.zeros(hidden.shape, dtype=x.dtype, device=x.device).masked_fill(hidden, -math.inf)
+        for layer in self.layers:
+            x = layer(x, self.cos[position], self.sin[position], position, bias)
+        return x
 
 
 def rotary(t, c):

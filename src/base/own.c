@@ -13,7 +13,7 @@
 
 enum { MOST_LINKS = 40, PLACE = O_PATH | O_NOFOLLOW | O_CLOEXEC };
 
-struct walk {
+struct own_walk {
   int fd; // of `real`
   bool make;
   int links;
@@ -81,7 +81,7 @@ int own_check(int fd, const char *path, unsigned how, struct err *e)
 
 // ---- the walk ----
 
-static int walk_root(struct walk *w)
+static int walk_root(struct own_walk *w)
 {
   struct stat s;
   if (w->fd >= 0) close(w->fd);
@@ -91,7 +91,7 @@ static int walk_root(struct walk *w)
 }
 
 // `text` goes ahead of what is yet to come.
-static int walk_ahead(struct walk *w, const char *text)
+static int walk_ahead(struct own_walk *w, const char *text)
 {
   char rest[OWN_PATH];
   memcpy(rest, w->rest, sizeof rest);
@@ -99,7 +99,7 @@ static int walk_ahead(struct walk *w, const char *text)
   return errno = ENAMETOOLONG, failed(w->e, "follow", text);
 }
 
-static int walk_link(struct walk *w, int link, const struct stat *s, const char *path)
+static int walk_link(struct own_walk *w, int link, const struct stat *s, const char *path)
 {
   char text[OWN_PATH];
   TRY(belongs(s, path, true, w->e));
@@ -110,7 +110,7 @@ static int walk_link(struct walk *w, int link, const struct stat *s, const char 
   return *text == '/' ? walk_root(w) : OK;
 }
 
-static int walk_up(struct walk *w)
+static int walk_up(struct own_walk *w)
 {
   const int up = openat(w->fd, "..", PLACE | O_DIRECTORY);
   if (up < 0) return failed(w->e, "open", w->real);
@@ -121,14 +121,14 @@ static int walk_up(struct walk *w)
   return OK;
 }
 
-static int walk_make(const struct walk *w, const char *name, const char *path)
+static int walk_make(const struct own_walk *w, const char *name, const char *path)
 {
   if (mkdirat(w->fd, name, 0700)) return errno == EEXIST ? OK : failed(w->e, "make the folder", path);
   return fchmodat(w->fd, name, 0700, 0) ? failed(w->e, "make the folder", path) : OK;
 }
 
 // Into what `next` is a descriptor of, or to where it points.
-static int walk_into(struct walk *w, int next, const char *path, bool *entered)
+static int walk_into(struct own_walk *w, int next, const char *path, bool *entered)
 {
   struct stat s;
   *entered = false;
@@ -142,7 +142,7 @@ static int walk_into(struct walk *w, int next, const char *path, bool *entered)
   return OK;
 }
 
-static int walk_step(struct walk *w, const char *name)
+static int walk_step(struct own_walk *w, const char *name)
 {
   char path[OWN_PATH + NAME_MAX + 2];
   bool entered;
@@ -159,7 +159,7 @@ static int walk_step(struct walk *w, const char *name)
   return status;
 }
 
-static int walk_on(struct walk *w)
+static int walk_on(struct own_walk *w)
 {
   char name[NAME_MAX + 1];
   for (;;) {
@@ -172,7 +172,7 @@ static int walk_on(struct walk *w)
   }
 }
 
-static int walk_path(struct walk *w, const char *path)
+static int walk_path(struct own_walk *w, const char *path)
 {
   char here[OWN_PATH] = "";
   if (*path != '/' && !getcwd(here, sizeof here)) return failed(w->e, "find", "the current folder");
@@ -183,7 +183,7 @@ static int walk_path(struct walk *w, const char *path)
 
 int own_above(const char *path, struct err *e)
 {
-  struct walk w = {.fd = -1, .e = e};
+  struct own_walk w = {.fd = -1, .e = e};
   const int status = walk_path(&w, path);
   if (w.fd >= 0) close(w.fd);
   return status;
@@ -191,7 +191,7 @@ int own_above(const char *path, struct err *e)
 
 int own_folder(const char *path, bool make, int *folder, char real[OWN_PATH], struct err *e)
 {
-  struct walk w = {.fd = -1, .make = make, .e = e};
+  struct own_walk w = {.fd = -1, .make = make, .e = e};
   int status = walk_path(&w, path);
   *folder = -1;
   if (status == OK && (*folder = openat(w.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) status = failed(e, "open", path);

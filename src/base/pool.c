@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-struct loop {
+struct pool_loop {
   atomic_int next;
   int n;
   void (*job)(void *, int, int);
@@ -16,21 +16,21 @@ struct loop {
   atomic_bool failed;       // a worker found no memory
   struct shortage lack;     // the first one's
 };
-struct worker {
-  struct loop *loop;
+struct pool_worker {
+  struct pool_loop *loop;
   int id;
 };
 
 static void share(void *p)
 {
-  const struct worker *w = p;
+  const struct pool_worker *w = p;
   for (int i; (i = atomic_fetch_add(&w->loop->next, 1)) < w->loop->n;) w->loop->job(w->loop->arg, i, w->id);
 }
 
 // Where one finds no memory the others end after the index that they have.
 static void *work(void *p)
 {
-  const struct worker *w = p;
+  const struct pool_worker *w = p;
   struct shortage lack;
   struct span span = {0};
   if (w->id) trace_share(&span, &w->loop->place);
@@ -44,12 +44,12 @@ static void *work(void *p)
 
 void pool_run(int threads, int n, void (*job)(void *, int, int), void *arg)
 {
-  struct loop loop = {.n = n, .job = job, .arg = arg, .guard = guard_here(), .place = trace_here()};
+  struct pool_loop loop = {.n = n, .job = job, .arg = arg, .guard = guard_here(), .place = trace_here()};
   threads = MAX(1, MIN(threads, n));
-  struct worker *w = MEM_NEWS(struct worker, threads);
+  struct pool_worker *w = MEM_NEWS(struct pool_worker, threads);
   pthread_t *t = MEM_NEWS(pthread_t, threads);
   int started = 0;
-  for (int i = 0; i < threads; i++) w[i] = (struct worker){&loop, i};
+  for (int i = 0; i < threads; i++) w[i] = (struct pool_worker){&loop, i};
   while (started + 1 < threads && !pool_thread(&t[started], work, &w[started + 1])) started++;
   work(&w[0]);
   for (int i = 0; i < started; i++) pthread_join(t[i], NULL);

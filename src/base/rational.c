@@ -76,14 +76,14 @@ struct rational rational_of(double x)
 
 // ---- literals ----
 
-struct digits { // d[0] . d[1] d[2] ... * 10^exponent, without zeros at the ends
+struct rational_digits { // d[0] . d[1] d[2] ... * 10^exponent, without zeros at the ends
   char d[64];
   int n, exponent;
 };
 
-static struct digits digits_of(const char *text)
+static struct rational_digits digits_of(const char *text)
 {
-  struct digits r = {.exponent = -1};
+  struct rational_digits r = {.exponent = -1};
   bool point = false;
   for (; *text && *text != 'e' && *text != 'E'; text++) {
     if (*text == '.') point = true;
@@ -101,7 +101,7 @@ bool rational_written(const char *text, double x)
 {
   char shortest[32];
   str_double(shortest, x);
-  struct digits a = digits_of(text), b = digits_of(shortest);
+  struct rational_digits a = digits_of(text), b = digits_of(shortest);
   return a.n == b.n && (!a.n || (a.exponent == b.exponent && !memcmp(a.d, b.d, (size_t)a.n)));
 }
 

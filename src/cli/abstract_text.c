@@ -3,24 +3,24 @@
 #include "cli/cli.h"
 #include "search/space.h"
 
-struct atom {
+struct abstract_text_atom {
   uint32_t id;
   const char *text;
 };
-struct walk {
+struct abstract_text_walk {
   struct arena *mem;
   struct expr *ex;
-  struct atom *atoms;
+  struct abstract_text_atom *atoms;
   int natoms, cap;
 };
 
-static nf atom(struct walk *w, uint32_t id, const char *text)
+static nf atom(struct abstract_text_walk *w, uint32_t id, const char *text)
 {
-  PUSH(w->mem, w->atoms, w->natoms, w->cap) = (struct atom){id, text};
+  PUSH(w->mem, w->atoms, w->natoms, w->cap) = (struct abstract_text_atom){id, text};
   return expr_atom(w->ex, id);
 }
 
-static void name_scalar(struct walk *w, double x)
+static void name_scalar(struct abstract_text_walk *w, double x)
 {
   char text[32];
   str_double(text, x);
@@ -29,7 +29,7 @@ static void name_scalar(struct walk *w, double x)
 
 static const char *atom_text(void *arg, uint32_t id)
 {
-  const struct walk *w = arg;
+  const struct abstract_text_walk *w = arg;
   for (int i = 0; i < w->natoms; i++)
     if (w->atoms[i].id == id) return w->atoms[i].text;
   return "?";
@@ -56,12 +56,12 @@ static uint64_t folded(const struct graph *g, const struct node *n)
   return (uint64_t)k;
 }
 
-static nf mean_of(struct walk *w, nf sum, uint64_t k)
+static nf mean_of(struct abstract_text_walk *w, nf sum, uint64_t k)
 {
   return expr_mul(w->ex, sum, atom(w, (1u << 18) + (uint32_t)k % (1u << 18), arena_printf(w->mem, "(1/%llu)", (unsigned long long)k)));
 }
 
-static nf folding(struct walk *w, const struct graph *g, const struct node *n, nf x)
+static nf folding(struct abstract_text_walk *w, const struct graph *g, const struct node *n, nf x)
 {
   uint64_t k = folded(g, n);
   unsigned flags = op_rows[n->op].flags;
@@ -72,9 +72,9 @@ static nf folding(struct walk *w, const struct graph *g, const struct node *n, n
   return flags & RMS ? expr_sqrt(w->ex, sum) : sum;
 }
 
-static void graph_walk(struct walk *w, const struct graph *g, const nf *in, nf *out);
+static void graph_walk(struct abstract_text_walk *w, const struct graph *g, const nf *in, nf *out);
 
-static nf map(struct walk *w, const struct node *n, nf x, nf y)
+static nf map(struct abstract_text_walk *w, const struct node *n, nf x, nf y)
 {
   unsigned attrs = op_rows[n->op].attrs;
   for (int i = 0; i < ATTRS; i++)
@@ -83,7 +83,7 @@ static nf map(struct walk *w, const struct node *n, nf x, nf y)
   return abstract_map(w->ex, n->op, &n->a, x, y);
 }
 
-static nf contract(struct walk *w, const struct graph *g, const struct node *n, const nf *t)
+static nf contract(struct abstract_text_walk *w, const struct graph *g, const struct node *n, const nf *t)
 {
   nf ab = expr_mul(w->ex, t[n->in[0]], t[n->in[n->op == OP_CONCAT_MATMUL ? 2 : 1]]);
   nf sum = expr_sum(w->ex, folded(g, n), ab);
@@ -92,21 +92,21 @@ static nf contract(struct walk *w, const struct graph *g, const struct node *n, 
   return expr_add(w->ex, sum, expr_sum(w->ex, (uint64_t)second->d[second->n - 1], expr_mul(w->ex, t[n->in[1]], t[n->in[3]])));
 }
 
-static void nested(struct walk *w, const struct node *n, nf *t)
+static void nested(struct abstract_text_walk *w, const struct node *n, nf *t)
 {
   nf *in = NEWS(w->mem, nf, n->nin);
   for (int i = 0; i < n->nin; i++) in[i] = t[n->in[i]];
   graph_walk(w, n->sub, in, t + n->out);
 }
 
-static nf joined(struct walk *w, const struct node *n, const nf *t)
+static nf joined(struct abstract_text_walk *w, const struct node *n, const nf *t)
 {
   nf *args = NEWS(w->mem, nf, n->nin);
   for (int i = 0; i < n->nin; i++) args[i] = t[n->in[i]];
   return n->nin == 1 ? args[0] : expr_opaque(w->ex, OP_CONCAT, n->nin, args);
 }
 
-static void node_walk(struct walk *w, const struct graph *g, const struct node *n, nf *t)
+static void node_walk(struct abstract_text_walk *w, const struct graph *g, const struct node *n, nf *t)
 {
   nf x = n->nin ? t[n->in[0]] : EXPR_UNKNOWN, y = n->nin > 1 ? t[n->in[1]] : EXPR_UNKNOWN;
   switch (op_rows[n->op].rule) {
@@ -125,7 +125,7 @@ static void node_walk(struct walk *w, const struct graph *g, const struct node *
   for (int i = 1; i < n->nout; i++) t[n->out + i] = n->op == OP_ACCUM_MAX ? EXPR_UNKNOWN : t[n->out];
 }
 
-static void graph_walk(struct walk *w, const struct graph *g, const nf *in, nf *out)
+static void graph_walk(struct abstract_text_walk *w, const struct graph *g, const nf *in, nf *out)
 {
   nf *t = NEWS(w->mem, nf, g->ntensors);
   int nin = 0, nout = 0;
@@ -143,7 +143,7 @@ static void graph_walk(struct walk *w, const struct graph *g, const nf *in, nf *
 int abstract_text(struct arena *mem, const struct graph *g, struct str *out, struct err *e)
 {
   (void)e;
-  struct walk w = {.mem = mem, .ex = expr_open()};
+  struct abstract_text_walk w = {.mem = mem, .ex = expr_open()};
   int n = graph_inputs(g, NULL), m = graph_outputs(g, NULL), *t = NEWS(mem, int, MAX(n, m));
   nf *in = NEWS(mem, nf, n), *results = NEWS(mem, nf, m);
   struct expr_names names = {atom_text, fn_text, &w};

@@ -7,27 +7,27 @@
 #include <string.h>
 #include <time.h>
 
-struct row {
+struct bench_row {
   const char *what, *path; // "m_gqa b=1"; the file
   const char **set;
   int nset;
   json_t *report; // NULL where it could not be done
   const char *failure;
 };
-struct bench {
+struct cli_bench {
   struct cli *c;
-  struct row *rows;
+  struct bench_row *rows;
   int n, cap;
   char commit[48];
   struct err first; // of the programs that could not be done, but for want of memory
 };
 
 // "examples/softmax.mica,n=2048,m=4"
-static void add(struct bench *b, const char *word)
+static void add(struct cli_bench *b, const char *word)
 {
   struct arena *mem = &b->c->mem;
   char *text = arena_strdup(mem, word), *save = NULL;
-  struct row r = {.set = NEWS(mem, const char *, b->c->nset + (int)strlen(word))};
+  struct bench_row r = {.set = NEWS(mem, const char *, b->c->nset + (int)strlen(word))};
   for (int i = 0; i < b->c->nset; i++) r.set[r.nset++] = b->c->set[i];
   r.path = strtok_r(text, ", \t", &save);
   if (!r.path) return;
@@ -41,7 +41,7 @@ static void add(struct bench *b, const char *word)
 }
 
 // A list has a program a line, in the form of the arguments; # starts a comment.
-static int add_list(struct bench *b, const char *path)
+static int add_list(struct cli_bench *b, const char *path)
 {
   char *text, *save = NULL;
   size_t n;
@@ -53,7 +53,7 @@ static int add_list(struct bench *b, const char *path)
   return OK;
 }
 
-static int collect(struct bench *b)
+static int collect(struct cli_bench *b)
 {
   struct cli *c = b->c;
   for (int i = 0; i < c->nargs; i++) {
@@ -73,7 +73,7 @@ static int collect(struct bench *b)
 
 // ---- one program ----
 
-static int one(struct bench *b, struct row *r)
+static int one(struct cli_bench *b, struct bench_row *r)
 {
   struct cli *c = b->c;
   struct arena mem = {0};
@@ -110,11 +110,11 @@ static const char *txt(const json_t *o, const char *a, const char *b)
   return s ? s : "";
 }
 
-static bool op_by_op(const struct row *r) { return json_is_true(json_object_get(json_object_get(r->report, "best"), "op_by_op")); }
+static bool op_by_op(const struct bench_row *r) { return json_is_true(json_object_get(json_object_get(r->report, "best"), "op_by_op")); }
 
-static bool measured(const struct row *r) { return r->report && json_is_number(json_object_get(r->report, "speedup")); }
+static bool measured(const struct bench_row *r) { return r->report && json_is_number(json_object_get(r->report, "speedup")); }
 
-static void print_row(const struct row *r)
+static void print_row(const struct bench_row *r)
 {
   if (!r->report) {
     printf("%-26s %s\n", r->what, r->failure);
@@ -139,7 +139,7 @@ static void print_head(const struct cli *c)
   printf("%-26s %16s %16s %7s   %-23s %7s\n", "program", "op-by-op", "optimized", "ratio", "share", "search s");
 }
 
-static double mean_ratio(const struct bench *b, int *n)
+static double mean_ratio(const struct cli_bench *b, int *n)
 {
   double sum = 0;
   *n = 0;
@@ -148,7 +148,7 @@ static double mean_ratio(const struct bench *b, int *n)
   return *n ? exp(sum / *n) : 1;
 }
 
-static void print_foot(const struct bench *b)
+static void print_foot(const struct cli_bench *b)
 {
   int n, left = 0;
   double mean = mean_ratio(b, &n);
@@ -172,7 +172,7 @@ static const char *note(const json_t *v)
 }
 
 // The first n rows: written anew after each, so that an interrupted run keeps what it measured.
-static int write_csv(const struct bench *b, int n)
+static int write_csv(const struct cli_bench *b, int n)
 {
   struct cli *c = b->c;
   if (!c->csv) return OK;
@@ -184,7 +184,7 @@ static int write_csv(const struct bench *b, int n)
   str_add(&s, "program,dtype,target,device,threads,commit,date,baseline_us,baseline_p25,baseline_p75,baseline_kernels,best_us,"
               "best_p25,best_p75,best_kernels,speedup,share,share_of,search_s,max_rel_err,delta,note\n");
   for (int i = 0; i < n; i++) {
-    const struct row *r = &b->rows[i];
+    const struct bench_row *r = &b->rows[i];
     const json_t *v = r->report;
     str_add(&s, "%s,%s,%s,\"%s\",%d,%s,%s,", r->what, c->dtype ? c->dtype : "", c->target, txt(v, "device", NULL), (int)num(v, "threads", NULL), rev,
             date);
@@ -202,13 +202,13 @@ static int write_csv(const struct bench *b, int n)
   return status;
 }
 
-static int write_json(const struct bench *b)
+static int write_json(const struct cli_bench *b)
 {
   int n;
   json_t *rows = json_array(),
          *root = json_pack("{s:s, s:i, s:f, s:o}", "mica", mica_version(), "schema", 1, "geometric_mean", mean_ratio(b, &n), "programs", rows);
   for (int i = 0; i < b->n; i++) {
-    const struct row *r = &b->rows[i];
+    const struct bench_row *r = &b->rows[i];
     json_t *v = json_pack("{s:s}", "what", r->what);
     if (r->report)
       json_object_set_new(v, "report", json_incref(r->report));
@@ -223,7 +223,7 @@ static int write_json(const struct bench *b)
 
 int cmd_bench(struct cli *c)
 {
-  struct bench b = {.c = c};
+  struct cli_bench b = {.c = c};
   int status = collect(&b);
   if (status != OK) return status;
   output_revision(b.commit);

@@ -19,14 +19,14 @@ int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n)
 
 // ---- inputs have no names in such files: those of one shape in the order in which the graph equals the program ----
 
-struct matching {
+struct import_matching {
   struct cli *c;
   const struct graph *program, *g, *found;
   int n, order[MOST_INPUTS], left; // left: orders that may still be tried
 };
 
 // Chooses whose place input number i takes; the first choice is its own.
-static bool match_from(struct matching *m, int i)
+static bool match_from(struct import_matching *m, int i)
 {
   if (i == m->n) {
     m->found = graph_reorder(&m->c->mem, m->g, m->order);
@@ -45,7 +45,7 @@ static bool match_from(struct matching *m, int i)
 
 struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g)
 {
-  struct matching m = {.c = c, .program = program, .g = g, .n = graph_inputs(g, NULL), .left = 120};
+  struct import_matching m = {.c = c, .program = program, .g = g, .n = graph_inputs(g, NULL), .left = 120};
   if (m.n > MOST_INPUTS || graph_inputs(program, NULL) != m.n) return g;
   for (int i = 0; i < m.n; i++) m.order[i] = i;
   return match_from(&m, 0) ? (struct graph *)m.found : g;

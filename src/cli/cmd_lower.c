@@ -220,13 +220,17 @@ int cmd_lower(struct cli *c)
   struct lower_plan p;
   struct choice *pick;
   struct nvrtc *r = NULL;
+  struct lower_opts opts = {.tails = true, .dependent = true};
   if (c->dump && !strcmp(c->dump, "schemes")) return cli_lower_schemes(c);
+  if (c->dump && !strcmp(c->dump, "rules")) return cli_lower_rules(c);
   if (!c->nargs) return err_set(&c->err, ERR_OPTION, NOWHERE, "mica lower takes a file");
+  TRY(cli_lower_off(c, &opts.off));
   TRY(limits(c, &gpu));
   TRY(load(c, &g));
-  TRY(lower_plan(&c->mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &c->err));
+  TRY(lower_plan(&c->mem, g, &gpu, &opts, &p, &c->err));
   TRY(picks(c, &p, &pick));
   if (c->json) TRY(cli_lower_json(c, &p, pick));
+  if (c->dump && !strcmp(c->dump, "kern")) return cli_lower_kern(c, &p, pick);
   if (c->dump) return cli_lower_dump(c, &p, pick);
   if (c->compile) TRY(nvrtc_open(&r, &c->err));
   int status = c->check && !c->compile && !c->out ? OK : finish_all(c, &p, r, pick);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct run {
+struct cli_run {
   struct cli *c;
   struct graph *g; // without composites
   int nin, nout, *in, *out;
@@ -16,7 +16,7 @@ struct run {
   struct field *field;
 };
 
-static int choose_engine(struct run *r)
+static int choose_engine(struct cli_run *r)
 {
   static const char *const names[] = {"f64", "f32", "field", "cpu"};
   struct near near = near_start(r->c->engine);
@@ -32,9 +32,9 @@ static int choose_engine(struct run *r)
 
 // ---- inputs ----
 
-static const struct tensor *tensor(const struct run *r, int t) { return &r->g->tensors[t]; }
+static const struct tensor *tensor(const struct cli_run *r, int t) { return &r->g->tensors[t]; }
 
-static int read_input(struct run *r, const char *arg)
+static int read_input(struct cli_run *r, const char *arg)
 {
   const char *eq = strchr(arg, '=');
   struct err *e = &r->c->err;
@@ -57,7 +57,7 @@ static int read_input(struct run *r, const char *arg)
   return OK;
 }
 
-static int make_inputs(struct run *r)
+static int make_inputs(struct cli_run *r)
 {
   struct arena *mem = &r->c->mem;
   r->nin = graph_inputs(r->g, NULL), r->nout = graph_outputs(r->g, NULL);
@@ -74,7 +74,7 @@ static int make_inputs(struct run *r)
 
 // ---- running ----
 
-static int run_module(struct run *r, struct module *m, struct buffers *b)
+static int run_module(struct cli_run *r, struct module *m, struct buffers *b)
 {
   for (int i = 0; i < r->nin; i++) {
     const struct tensor *t = tensor(r, r->in[i]);
@@ -89,7 +89,7 @@ static int run_module(struct run *r, struct module *m, struct buffers *b)
   return OK;
 }
 
-static int run_cpu(struct run *r)
+static int run_cpu(struct cli_run *r)
 {
   struct cli *c = r->c;
   struct target t;
@@ -111,7 +111,7 @@ static int run_cpu(struct run *r)
 
 // ---- results ----
 
-static json_t *summary(const struct run *r, int i)
+static json_t *summary(const struct cli_run *r, int i)
 {
   const struct tensor *t = tensor(r, r->out[i]);
   int64_t n = shape_size(&t->shape);
@@ -165,7 +165,7 @@ static void print_summary(const json_t *v)
   str_free(&line);
 }
 
-static int save_output(struct run *r, int i)
+static int save_output(struct cli_run *r, int i)
 {
   struct cli *c = r->c;
   const struct tensor *t = tensor(r, r->out[i]);
@@ -180,7 +180,7 @@ static int save_output(struct run *r, int i)
   return npy_write(arena_printf(&c->mem, "%s/%s.npy", c->out, name), &t->shape, x, &c->err);
 }
 
-static int report(struct run *r)
+static int report(struct cli_run *r)
 {
   struct cli *c = r->c;
   json_t *list = json_array();
@@ -199,7 +199,7 @@ static int report(struct run *r)
 
 int cmd_run(struct cli *c)
 {
-  struct run r = {.c = c};
+  struct cli_run r = {.c = c};
   struct graph *g;
   if (cli_is_onnx(c->args[0])) return cli_run_onnx(c);
   TRY(choose_engine(&r));

@@ -74,7 +74,7 @@ static json_t *schedule(const struct norm *n, const struct schedule *s)
   return json_pack("{s:o, s:o, s:o}", "order", order, "barriers", barriers, "bytes", integer(s->held));
 }
 
-static json_t *copy(const struct norm *n, const struct access *a, const struct copy_meta *m, bool save, const enum dtype *store)
+static json_t *copy(const struct norm *n, const struct plan_access *a, const struct copy_meta *m, bool save, const enum dtype *store)
 {
   int bytes = dtype_bytes(store[a->tensor]), chunk = MIN(m->chunk, 16 / bytes);
   return json_pack("{s:s, s:i, s:o, s:i, s:o, s:b, s:b}", "kind", save ? "save" : "iter", "tile", a->tile, "tensor",

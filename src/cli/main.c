@@ -67,7 +67,7 @@ static int guarded(struct cli *c, int argc, char **argv)
 
 // ---- the stack ----
 
-struct call {
+struct main_call {
   struct cli *c;
   int argc;
   char **argv;
@@ -76,7 +76,7 @@ struct call {
 
 static void *call(void *arg)
 {
-  struct call *x = arg;
+  struct main_call *x = arg;
   return x->status = guarded(x->c, x->argc, x->argv), NULL;
 }
 
@@ -87,7 +87,7 @@ static int with_stack(struct cli *c, int argc, char **argv)
   struct rlimit r;
   pthread_attr_t usual;
   pthread_t t;
-  struct call x = {c, argc, argv, OK};
+  struct main_call x = {c, argc, argv, OK};
   if (getrlimit(RLIMIT_STACK, &r) || r.rlim_cur >= POOL_STACK) return guarded(c, argc, argv);
   r.rlim_cur = MIN(r.rlim_max, (rlim_t)POOL_STACK);
   setrlimit(RLIMIT_STACK, &r);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_FLAG, KIND_INT, KIND_WHOLE, KIND_TEXT, KIND_LIST };
+enum options_kind { KIND_FLAG, KIND_INT, KIND_WHOLE, KIND_TEXT, KIND_LIST };
 
 static const struct {
   const char *name;
-  enum kind kind;
+  enum options_kind kind;
   size_t offset;
 } rows[OPTS] = {
 #define OPT(id, name, kind, field, argument, doc) {#name, KIND_##kind, offsetof(struct cli, field)},

@@ -60,7 +60,7 @@ void cp_shut(struct cprint *c);                // and its closing brace
 ex cp_guards(struct cprint *c);                // all of them
 
 // ---- cp_ex.c ----
-const char *cp_value(struct cprint *c, ex x, enum level least);
+const char *cp_value(struct cprint *c, ex x, enum tile_level least);
 
 // ---- cp_reach.c ----
 struct how {

@@ -50,9 +50,9 @@ static void loop_close(struct printer *w)
   c_line(&w->s, "}");
 }
 
-static struct piece piece_of(struct printer *w, const struct tile_atom *a, const ex *modes)
+static struct cuda_piece piece_of(struct printer *w, const struct tile_atom *a, const ex *modes)
 {
-  struct piece q = {.atom = a, .modes = modes};
+  struct cuda_piece q = {.atom = a, .modes = modes};
   for (int i = 0; i < a->nout + a->nin; i++) {
     q.index[i] = c_index(&w->s, &a->operand[i], modes, a->nmodes);
     q.inside[i] = c_guard(&w->s, &a->operand[i], modes, a->nmodes);
@@ -60,7 +60,7 @@ static struct piece piece_of(struct printer *w, const struct tile_atom *a, const
   return q;
 }
 
-static bool guard_open(struct printer *w, const struct piece *q)
+static bool guard_open(struct printer *w, const struct cuda_piece *q)
 {
   if (!q->atom->nout || q->inside[0] == EX_C(1)) return false;
   c_line(&w->s, "if (%s) {", cu_value(w, q->inside[0], L_ANY));
@@ -69,7 +69,7 @@ static bool guard_open(struct printer *w, const struct piece *q)
 }
 
 // Everyone's value, then what the others have, a distance at a time.
-static int over_threads(struct printer *w, struct piece *q)
+static int over_threads(struct printer *w, struct cuda_piece *q)
 {
   const char *to = cu_first(w, q, 0), *from = cu_first(w, q, 1);
   c_line(&w->s, "%s = %s;", to, from);
@@ -83,7 +83,7 @@ static int over_threads(struct printer *w, struct piece *q)
 
 static int one(struct printer *w, const struct tile_atom *a, const ex *modes)
 {
-  struct piece q = piece_of(w, a, modes);
+  struct cuda_piece q = piece_of(w, a, modes);
   bool guarded = guard_open(w, &q);
   bool steps = a->row->sem == SEM_REDUCE_WARP && strstr(a->row->text, "$s");
   int status = steps ? over_threads(w, &q) : cu_piece(w, &q);
@@ -110,7 +110,7 @@ static int each(struct printer *w, const struct tile_atom *a, ex *modes) { retur
 static int folded(struct printer *w, const struct tile_atom *a, ex *modes)
 {
   for (int i = 0; i < a->nreduce; i++) modes[i] = EX_C(0);
-  struct piece q = piece_of(w, a, modes);
+  struct cuda_piece q = piece_of(w, a, modes);
   bool guarded = guard_open(w, &q);
   c_line(&w->s, "%s = %s;", cu_first(w, &q, 0), cu_init(w, &q));
   if (guarded) loop_close(w);

@@ -22,7 +22,7 @@ static bool is_opposite(const struct printer *w, ex x)
 
 bool cu_is_truth(const struct printer *w, ex x) { return is_truth(w, x) || is_opposite(w, x); }
 
-static const char *at_least(struct printer *w, struct words t, enum level least)
+static const char *at_least(struct printer *w, struct words t, enum tile_level least)
 {
   return t.level < least ? arena_printf(w->s.mem, "(%s)", t.text) : t.text;
 }
@@ -101,13 +101,13 @@ static struct words term(struct printer *w, ex x, int64_t k)
   return (struct words){arena_printf(w->s.mem, "%s * %s", at_least(w, t, L_TERM), c.text), L_TERM, t.wide || c.wide};
 }
 
-struct parts { // of a sum
+struct cu_ex_parts { // of a sum
   struct str s;
   int n;
   struct ex_range range;
 };
 
-static void part(struct printer *w, struct parts *p, struct words t, bool minus, struct ex_range r)
+static void part(struct printer *w, struct cu_ex_parts *p, struct words t, bool minus, struct ex_range r)
 {
   const char *text = at_least(w, t, minus ? L_TERM : L_SUM);
   if (!p->n)
@@ -117,7 +117,7 @@ static void part(struct printer *w, struct parts *p, struct words t, bool minus,
   p->range = p->n++ ? added(p->range, r) : r;
 }
 
-static void constant_part(struct printer *w, struct parts *narrow, struct parts *wide, int64_t c)
+static void constant_part(struct printer *w, struct cu_ex_parts *narrow, struct cu_ex_parts *wide, int64_t c)
 {
   struct ex_range r = {c, c};
   bool fit = fits(r) && (!narrow->n || fits(added(narrow->range, r))), minus = c < 0 && c != INT64_MIN;
@@ -169,7 +169,7 @@ static ex common_factor(struct printer *w, const struct ex_node *n)
 static struct words sum(struct printer *w, ex x)
 {
   const struct ex_node *n = node(w, x);
-  struct parts narrow = {0}, wide = {0};
+  struct cu_ex_parts narrow = {0}, wide = {0};
   ex factor = fits(range(w, x)) ? 0 : common_factor(w, n), rest = EX_C(0);
   for (int i = 0; factor && i < n->n; i++)
     if (has_factor(w, n->arg[i], factor)) rest = ex_add(w->s.p->ex, rest, ex_mul(w->s.p->ex, EX_C(n->coef[i]), without(w, n->arg[i], factor)));
@@ -229,7 +229,7 @@ static struct words quotient(struct printer *w, ex x)
 
 static const struct {
   const char *op;
-  enum level level,
+  enum tile_level level,
       operand; // what an operand has to bind as tightly as: more than C++ asks for where people misread it
 } binary[] = {
     [EX_XOR] = {"^", L_XOR, L_ATOM},    [EX_AND] = {"&", L_AND, L_ATOM},    [EX_SHR] = {">>", L_SHIFT, L_ATOM},     [EX_LT] = {"<", L_LESS, L_SHIFT},
@@ -239,7 +239,7 @@ static const struct {
 static struct words infix(struct printer *w, enum ex_kind kind, const char *op, ex x, ex y)
 {
   struct words a = cu_ex(w, x), b = cu_ex(w, y);
-  enum level least = binary[kind].operand;
+  enum tile_level least = binary[kind].operand;
   const char *text = arena_printf(w->s.mem, "%s %s %s", at_least(w, a, least), op, at_least(w, b, least));
   bool truth = kind == EX_LT || kind == EX_EQ || kind == EX_BOTH || kind == EX_EITHER;
   return (struct words){text, binary[kind].level, !truth && (a.wide || b.wide), truth};
@@ -304,4 +304,4 @@ struct words cu_ex(struct printer *w, ex x)
   return constant(w, 0);
 }
 
-const char *cu_value(struct printer *w, ex x, enum level least) { return at_least(w, cu_ex(w, x), least); }
+const char *cu_value(struct printer *w, ex x, enum tile_level least) { return at_least(w, cu_ex(w, x), least); }

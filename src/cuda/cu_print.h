@@ -22,12 +22,12 @@ struct printer {
 // ---- cu_ex.c ----
 struct words { // an expression as text
   const char *text;
-  enum level level; // of its outermost operator
-  bool wide, truth; // its type: i64, bool or int
+  enum tile_level level; // of its outermost operator
+  bool wide, truth;      // its type: i64, bool or int
 };
 struct words cu_ex(struct printer *w, ex x);
-bool cu_is_truth(const struct printer *w, ex x);                 // is it a comparison in C++?
-const char *cu_value(struct printer *w, ex x, enum level least); // in parentheses where its operator binds less
+bool cu_is_truth(const struct printer *w, ex x);                      // is it a comparison in C++?
+const char *cu_value(struct printer *w, ex x, enum tile_level least); // in parentheses where its operator binds less
 
 // ---- cu_place.c: where operands are ----
 const char *cu_element(struct printer *w, int buf, ex index);                                   // an lvalue, `t1[8 * i]`
@@ -38,7 +38,7 @@ const char *cu_descriptor(struct printer *w, const struct tile_operand *o, ex in
 bool cu_has(const struct tile_kernel *k, enum sem sem); // an instruction of this kind
 
 // ---- cu_text.c: an instruction's text with its operands ----
-struct piece {
+struct cuda_piece {
   const struct tile_atom *atom;
   const ex *modes;          // variables of the loops around it
   ex index[TILE_OPERANDS];  // of the first element of each operand
@@ -46,9 +46,9 @@ struct piece {
   int step;                 // of a reduction over threads: lane distance
 };
 // Prints the statement. Inputs that are not inside read as zeros.
-int cu_piece(struct printer *w, const struct piece *q);
-const char *cu_first(struct printer *w, const struct piece *q, int operand); // its first element
-const char *cu_init(struct printer *w, const struct piece *q);               // the atom's value in the type of its output
+int cu_piece(struct printer *w, const struct cuda_piece *q);
+const char *cu_first(struct printer *w, const struct cuda_piece *q, int operand); // its first element
+const char *cu_init(struct printer *w, const struct cuda_piece *q);               // the atom's value in the type of its output
 
 // ---- cu_atom.c ----
 void cu_var(struct printer *w, ex var, const char *name); // what it is called from now on

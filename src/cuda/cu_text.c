@@ -28,18 +28,18 @@ static const struct instr_operand *wanted(const struct instr *row, int operand)
   return operand < row->nout ? &row->out[operand] : &row->in[operand - row->nout];
 }
 
-static int elements(const struct piece *q, int operand)
+static int elements(const struct cuda_piece *q, int operand)
 {
   const struct instr_operand *o = wanted(q->atom->row, operand);
   return o->kind == OPND_FRAGMENT || o->kind == OPND_MATS ? o->count : MAX(1, q->atom->width);
 }
 
-static enum tile_type type_of(const struct printer *w, const struct piece *q, int operand)
+static enum tile_type type_of(const struct printer *w, const struct cuda_piece *q, int operand)
 {
   return w->s.k->buffers[q->atom->operand[operand].buf].type;
 }
 
-static const char *element(struct printer *w, const struct piece *q, int operand, int i)
+static const char *element(struct printer *w, const struct cuda_piece *q, int operand, int i)
 {
   const struct tile_operand *o = &q->atom->operand[operand];
   enum operand_kind kind = wanted(q->atom->row, operand)->kind;
@@ -48,7 +48,7 @@ static const char *element(struct printer *w, const struct piece *q, int operand
 }
 
 // The type of $v of an operand: by bytes where the row takes any type, else a pair.
-static const char *vector_type(const struct printer *w, const struct piece *q, int operand)
+static const char *vector_type(const struct printer *w, const struct cuda_piece *q, int operand)
 {
   static const char *const by_bytes[] = {[1] = "u8", [2] = "u16", [4] = "u32", [8] = "uint2", [16] = "uint4"};
   const struct instr_operand *o = wanted(q->atom->row, operand);
@@ -58,7 +58,7 @@ static const char *vector_type(const struct printer *w, const struct piece *q, i
   return bytes < COUNT(by_bytes) && by_bytes[bytes] ? by_bytes[bytes] : NULL;
 }
 
-const char *cu_first(struct printer *w, const struct piece *q, int operand) { return element(w, q, operand, 0); }
+const char *cu_first(struct printer *w, const struct cuda_piece *q, int operand) { return element(w, q, operand, 0); }
 
 // ---- constants ----
 
@@ -72,7 +72,7 @@ static const char *real(struct printer *w, double x, bool single)
   return arena_printf(w->s.mem, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", single ? "f" : "");
 }
 
-const char *cu_init(struct printer *w, const struct piece *q)
+const char *cu_init(struct printer *w, const struct cuda_piece *q)
 {
   enum tile_type t = type_of(w, q, 0);
   double x = q->atom->value;
@@ -84,18 +84,18 @@ const char *cu_init(struct printer *w, const struct piece *q)
 
 // ---- C++ ----
 
-static int broken(struct printer *w, const struct piece *q, const char *text)
+static int broken(struct printer *w, const struct cuda_piece *q, const char *text)
 {
   return err_set(w->s.e, ERR_TILE, w->s.k->at, "the text of %s is not understood at '%.16s'", q->atom->row->name, text);
 }
 
-static const char *guarded(struct printer *w, const struct piece *q, int operand, const char *type, const char *text)
+static const char *guarded(struct printer *w, const struct cuda_piece *q, int operand, const char *type, const char *text)
 {
   if (operand < q->atom->nout || q->inside[operand] == EX_C(1)) return text;
   return arena_printf(w->s.mem, "(%s ? %s : %s{})", cu_value(w, q->inside[operand], L_EITHER), text, type);
 }
 
-static const char *cxx_mark(struct printer *w, const struct piece *q, struct mark m)
+static const char *cxx_mark(struct printer *w, const struct cuda_piece *q, struct mark m)
 {
   const struct tile_atom *a = q->atom;
   if (m.operand >= a->nout + a->nin) return NULL;
@@ -121,7 +121,7 @@ static const char *cxx_mark(struct printer *w, const struct piece *q, struct mar
   }
 }
 
-static int cxx(struct printer *w, const struct piece *q, const char *text)
+static int cxx(struct printer *w, const struct cuda_piece *q, const char *text)
 {
   struct str s = {0};
   int status = OK;
@@ -152,15 +152,15 @@ struct assembly {
     int operand, first, n; // its registers, in the list of its side
   } mark[ASM_MARKS];
   int nmarks;
-  struct side {
+  struct cu_text_side {
     const char *text[ASM_REGISTERS];
     int n;
   } out, in;
 };
 
-static bool is_output(const struct piece *q, struct mark m) { return m.operand >= 0 && m.operand < q->atom->nout && (!m.what || m.what == 'w'); }
+static bool is_output(const struct cuda_piece *q, struct mark m) { return m.operand >= 0 && m.operand < q->atom->nout && (!m.what || m.what == 'w'); }
 
-static bool reg(struct printer *w, struct side *s, const char *how, char letter, const char *value)
+static bool reg(struct printer *w, struct cu_text_side *s, const char *how, char letter, const char *value)
 {
   if (s->n == ASM_REGISTERS) return false;
   s->text[s->n++] = arena_printf(w->s.mem, "\"%s%c\"(%s)", how, letter, value);
@@ -169,14 +169,14 @@ static bool reg(struct printer *w, struct side *s, const char *how, char letter,
 
 // An integer in a 32-bit register.
 // A comparison is of one byte in C++, and no register.
-static bool int_reg(struct printer *w, struct side *s, ex x)
+static bool int_reg(struct printer *w, struct cu_text_side *s, ex x)
 {
   struct words t = cu_ex(w, x);
   return reg(w, s, "", 'r', t.wide || cu_is_truth(w, x) ? arena_printf(w->s.mem, "int(%s)", t.text) : t.text);
 }
 
 // The elements of an operand: pairs of 16-bit elements in a word, two of 8 bits in half of one.
-static bool registers(struct printer *w, const struct piece *q, struct mark m, struct side *s)
+static bool registers(struct printer *w, const struct cuda_piece *q, struct mark m, struct cu_text_side *s)
 {
   enum tile_type t = type_of(w, q, m.operand);
   int n = elements(q, m.operand), bytes = tile_types[t].bytes;
@@ -197,14 +197,14 @@ static bool registers(struct printer *w, const struct piece *q, struct mark m, s
   return true;
 }
 
-static ex box_coordinate(struct printer *w, const struct piece *q, const struct tile_operand *o, int d)
+static ex box_coordinate(struct printer *w, const struct cuda_piece *q, const struct tile_operand *o, int d)
 {
   ex x = o->coord[d];
   for (int i = 0; i < q->atom->nmodes; i++) x = ex_add(w->s.p->ex, x, ex_mul(w->s.p->ex, o->coord_stride[d][i], q->modes[i]));
   return x;
 }
 
-static bool operand_mark(struct printer *w, const struct piece *q, struct mark m, struct side *s)
+static bool operand_mark(struct printer *w, const struct cuda_piece *q, struct mark m, struct cu_text_side *s)
 {
   const struct tile_operand *o = &q->atom->operand[m.operand];
   switch (m.what) {
@@ -226,7 +226,7 @@ static bool operand_mark(struct printer *w, const struct piece *q, struct mark m
   }
 }
 
-static const char *bytes_inside(struct printer *w, const struct piece *q)
+static const char *bytes_inside(struct printer *w, const struct cuda_piece *q)
 {
   ex inside = EX_C(1);
   for (int i = 0; i < q->atom->nin; i++) inside = ex_both(w->s.p->ex, inside, q->inside[q->atom->nout + i]);
@@ -235,7 +235,7 @@ static const char *bytes_inside(struct printer *w, const struct piece *q)
 }
 
 // Digits that stand in the text itself; NULL: registers.
-static const char *immediate(struct printer *w, const struct piece *q, struct mark m)
+static const char *immediate(struct printer *w, const struct cuda_piece *q, struct mark m)
 {
   const struct tile_atom *a = q->atom;
   switch (m.what) {
@@ -250,7 +250,7 @@ static const char *immediate(struct printer *w, const struct piece *q, struct ma
   }
 }
 
-static bool collect(struct printer *w, const struct piece *q, struct assembly *x, const char *text)
+static bool collect(struct printer *w, const struct cuda_piece *q, struct assembly *x, const char *text)
 {
   for (const char *t = text; (t = strchr(t, '$'));) {
     struct mark m = mark_at(t);
@@ -259,7 +259,7 @@ static bool collect(struct printer *w, const struct piece *q, struct assembly *x
     bool known = immediate(w, q, m) != NULL;
     for (int i = 0; i < x->nmarks; i++) known |= x->mark[i].what == m.what && x->mark[i].operand == m.operand;
     if (known) continue;
-    struct side *s = is_output(q, m) ? &x->out : &x->in;
+    struct cu_text_side *s = is_output(q, m) ? &x->out : &x->in;
     int first = s->n;
     bool fine = m.operand >= 0  ? operand_mark(w, q, m, s)
                 : m.what == 'b' ? reg(w, s, "", 'r', bytes_inside(w, q))
@@ -273,7 +273,7 @@ static bool collect(struct printer *w, const struct piece *q, struct assembly *x
   return true;
 }
 
-static void numbers(const struct assembly *x, const struct piece *q, struct mark m, struct str *s)
+static void numbers(const struct assembly *x, const struct cuda_piece *q, struct mark m, struct str *s)
 {
   int i = 0;
   while (x->mark[i].what != m.what || x->mark[i].operand != m.operand) i++;
@@ -285,7 +285,7 @@ static void numbers(const struct assembly *x, const struct piece *q, struct mark
   if (list) str_add(s, "}");
 }
 
-static void side_text(const struct side *side, struct str *s)
+static void side_text(const struct cu_text_side *side, struct str *s)
 {
   str_add(s, " :");
   for (int i = 0; i < side->n; i++) str_add(s, "%s%s", i ? ", " : " ", side->text[i]);
@@ -304,7 +304,7 @@ static void literal(char c, struct str *s)
     str_raw(s, &c, 1);
 }
 
-static int ptx(struct printer *w, const struct piece *q, const char *text, bool effects)
+static int ptx(struct printer *w, const struct cuda_piece *q, const char *text, bool effects)
 {
   struct assembly *x = NEW(w->s.mem, struct assembly);
   if (!collect(w, q, x, text)) return broken(w, q, text);
@@ -344,7 +344,7 @@ static const char *promising(struct printer *w, const struct instr *row, const c
   return at ? arena_printf(w->s.mem, "%.*s%s", (int)(at - text), text, at + sizeof promise - 1) : text;
 }
 
-static int zeros(struct printer *w, const struct piece *q)
+static int zeros(struct printer *w, const struct cuda_piece *q)
 {
   for (int o = 0; o < q->atom->nout; o++) {
     const char *type = tile_types[type_of(w, q, o)].cuda;
@@ -353,7 +353,7 @@ static int zeros(struct printer *w, const struct piece *q)
   return OK;
 }
 
-int cu_piece(struct printer *w, const struct piece *q)
+int cu_piece(struct printer *w, const struct cuda_piece *q)
 {
   const struct instr *row = q->atom->row;
   const char *text = row->text;

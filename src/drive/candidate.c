@@ -259,7 +259,7 @@ int candidate_base(struct job *j, struct contest *c, struct err *e)
 
 static const char NO_TIME[] = "not compiled: those before it took the time of the subprogram";
 
-struct building {
+struct candidate_building {
   struct job *j;
   struct contest *c;
   struct err *errs; // one a candidate, because arenas are not shared by threads
@@ -269,7 +269,7 @@ struct building {
 static void build_one(void *arg, int i, int worker)
 {
   (void)worker;
-  struct building *b = arg;
+  struct candidate_building *b = arg;
   struct candidate *x = &b->c->cand[b->from + i];
   bool first = b->from + i <= 1; // op-by-op, and what the model likes best
   if (x->dropped || job_stopping(b->j)) return;
@@ -284,7 +284,7 @@ static void build_one(void *arg, int i, int worker)
 static void build_for_cpu(struct job *j, struct contest *c, int from)
 {
   int n = c->ncand - from;
-  struct building b = {j, c, NEWS(j->mem, struct err, n), from};
+  struct candidate_building b = {j, c, NEWS(j->mem, struct err, n), from};
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[from + i];
     if (!x->dropped && pass_candidate(j, c, x, PASS_THREAD_GRAPHS, &b.errs[i]) != OK) pass_fell(j, c, x, &b.errs[i]);

@@ -12,7 +12,7 @@ static const double FAR = 2;                     // who is expected to take more
 static const double FINAL = 1;                   // seconds
 static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best
 
-struct batch {
+struct climb_batch {
   int n, who[BATCH];
   struct gpu_batch *b;
 };
@@ -66,11 +66,11 @@ static int next(const struct entrants *f, double limit, const int *taken, int n)
   return best;
 }
 
-static int fill(struct entrants *f, struct batch *b, struct err *e)
+static int fill(struct entrants *f, struct climb_batch *b, struct err *e)
 {
   double limit = f->nlines ? FAR * best_seconds(f) : INFINITY;
   const struct device_program *d[BATCH];
-  *b = (struct batch){0};
+  *b = (struct climb_batch){0};
   while (b->n < f->most && now_seconds() < f->until && !job_stopping(f->j)) {
     int from = b->n;
     for (int i; b->n < f->most && (i = next(f, limit, b->who, b->n)) >= 0;) b->who[b->n++] = i;
@@ -83,7 +83,7 @@ static int fill(struct entrants *f, struct batch *b, struct err *e)
 }
 
 // Their programs are given back but for the fastest, which may have to run once more.
-static void give_back_slow(struct entrants *f, const struct batch *b)
+static void give_back_slow(struct entrants *f, const struct climb_batch *b)
 {
   for (int i = 0; i < b->n; i++) {
     int faster = 0;
@@ -108,7 +108,7 @@ static enum entrant_state state_of(const struct gpu_result *r, bool cut)
 }
 
 // cut: the race was stopped, and its figures are those until then.
-static void take(struct entrants *f, const struct batch *b, const struct gpu_race *out, bool cut)
+static void take(struct entrants *f, const struct climb_batch *b, const struct gpu_race *out, bool cut)
 {
   for (int i = 0; i < b->n; i++) {
     struct entrant *x = &f->x[b->who[i]];
@@ -206,12 +206,12 @@ static void advance(struct entrants *f)
 
 // ---- all of it ----
 
-static void drop(struct entrants *f, struct batch *b)
+static void drop(struct entrants *f, struct climb_batch *b)
 {
   gpu_batch_drop(b->b);
   for (int i = 0; i < b->n; i++)
     if (f->x[b->who[i]].state == RACING) f->x[b->who[i]].state = WAITING;
-  *b = (struct batch){0};
+  *b = (struct climb_batch){0};
 }
 
 static bool was_stopped(struct err *e)
@@ -224,7 +224,7 @@ static bool was_stopped(struct err *e)
 // One batch is compiled while the one before is timed; none is begun while another is compiled, which would slow down both.
 static int race_all(struct entrants *f, struct err *e)
 {
-  struct batch now, then = {0};
+  struct climb_batch now, then = {0};
   int status = fill(f, &now, e);
   while (status == OK && now.n) {
     struct gpu_race *out = NEW(f->j->mem, struct gpu_race);
@@ -238,7 +238,7 @@ static int race_all(struct entrants *f, struct err *e)
     drop(f, &now);
     if (cut) return drop(f, &then), OK;
     if (status == OK && f->nlines) advance(f);
-    now = then, then = (struct batch){0};
+    now = then, then = (struct climb_batch){0};
     if (status == OK && !now.n) status = fill(f, &now, e); // what came of the last one
   }
   return drop(f, &now), status;
@@ -269,7 +269,7 @@ static int finalists(struct entrants *f, int *who)
 }
 
 // Of a race that was stopped: its figures are worse than those before.
-static void leave_bad(struct entrants *f, const struct batch *b, struct gpu_race *out)
+static void leave_bad(struct entrants *f, const struct climb_batch *b, struct gpu_race *out)
 {
   for (int i = 0; i < b->n; i++)
     if (state_of(&out->result[i], false) == OUT) f->x[b->who[i]].state = OUT, f->x[b->who[i]].result = &out->result[i];
@@ -277,7 +277,7 @@ static void leave_bad(struct entrants *f, const struct batch *b, struct gpu_race
 
 int climb_finals(struct entrants *f, struct err *e)
 {
-  struct batch b = {0};
+  struct climb_batch b = {0};
   const struct device_program *d[BATCH];
   struct gpu_race_opts o = opts_of(f, false);
   struct gpu_race *out = NEW(f->j->mem, struct gpu_race);

@@ -97,14 +97,14 @@ void entrants_give_back(struct entrants *f, int i)
 
 // ---- device programs ----
 
-struct making {
+struct climb_entrants_making {
   struct entrants *f;
   const int *who;
 };
 
 static void make_one(void *arg, int i, int worker)
 {
-  struct making *m = arg;
+  struct climb_entrants_making *m = arg;
   struct entrant *x = &m->f->x[m->who[i]];
   struct err e = {0};
   (void)worker;
@@ -124,7 +124,7 @@ static bool twin(const struct entrants *f, int i)
 
 int entrants_make(struct entrants *f, int n, int *who)
 {
-  struct making m = {f, who};
+  struct climb_entrants_making m = {f, who};
   int kept = 0;
   pool_run(f->j->threads, n, make_one, &m);
   for (int i = 0; i < n; i++) {

@@ -18,6 +18,7 @@
 //   deadline.c     the time of a job, and how its rooms are told to end
 //   agree.c        processes that share the searches of a job
 //   candidate.c    from a found graph to a compiled one
+//   price.c        what a found graph takes on a GPU, by the model of lowering
 //   verified.c     the certificate of a candidate, and which evidence is accepted
 //   race_cpu.c     candidates against op-by-op: measure, prove, keep the fastest
 //   race_run.c     candidates timed together
@@ -246,6 +247,15 @@ bool candidate_known(const struct contest *c, const struct graph *g);    // is t
 int candidate_sized(struct contest *c, int from, const struct graph *g); // one of other sizes, made from another; its number
 void candidates_room(struct job *j, struct contest *c, int room);        // for so many candidates more
 int candidate_base(struct job *j, struct contest *c, struct err *e);
+
+// ---- price.c ----
+struct pricing { // of one subprogram
+  const struct gpu_limits *gpu;
+  bool overflows; // its exponentials would, unless they are made stable
+};
+struct pricing price_open(struct arena *mem, const struct gpu_limits *gpu, const struct graph *part);
+double price_graph(const struct pricing *by, const struct graph *g); // seconds; infinite: it cannot be made
+struct pricer pricing_pricer(struct pricing *by);                    // for the search
 
 // ---- verified.c ----
 int job_accepts(struct job *j, struct err *e); // sets j->accept from the options

@@ -35,11 +35,14 @@ static int write_part(const struct job *j, const struct contest *c, const char *
   return write_graph(j, j->single ? j->program : c->part->g, path, e);
 }
 
-static void add_knobs(const struct lowered *d, struct str *out)
+// How kernels were made, or where none came of it how they were asked for.
+static void add_knobs(const struct pass_on *on, struct str *out)
 {
+  const struct lowered *d = on->x->gpu.lowered;
   struct str how = {0};
-  for (int i = 0; i < d->program.nlaunch; i++) str_add(&how, "%s%s", i ? "; " : "", d->program.launch[i].how);
-  str_add(out, " --knobs "), add_quoted(out, str_text(&how));
+  for (int i = 0; d && i < d->program.nlaunch; i++) str_add(&how, "%s%s", i ? "; " : "", d->program.launch[i].how);
+  if (!how.n && on->j->opts->knobs) str_add(&how, "%s", on->j->opts->knobs);
+  if (how.n) str_add(out, " --knobs "), add_quoted(out, str_text(&how));
   str_free(&how);
 }
 
@@ -52,7 +55,7 @@ static const char *command(const struct pass_on *on, int pass, const char *part,
   if (j->target.kind != TARGET_CPU) str_add(&s, " --target %s", j->target.name);
   if (j->opts->seed != 1) str_add(&s, " --seed %llu", (unsigned long long)j->opts->seed);
   if (j->opts->accept && *j->opts->accept) str_add(&s, " --accept %s", j->opts->accept);
-  if (on->x->gpu.lowered) add_knobs(on->x->gpu.lowered, &s);
+  add_knobs(on, &s);
   str_add(&s, " --stop-after %s", passes[pass].name);
   const char *text = arena_strdup(j->mem, str_text(&s));
   return str_free(&s), text;

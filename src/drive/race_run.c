@@ -8,27 +8,30 @@ static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // calls this many times 
 static const double NEVER = 50, WAIT = 0.1; // no candidate is so many times slower, others had the cores: it is called again for so many seconds
 enum { CHANCES = 4 };
 
-static double one_call(struct candidate *k, struct buffers *b)
-{
-  double start = now_seconds();
-  return module_call(k->cpu.module, b->in, b->out) == 0 ? now_seconds() - start : INFINITY;
-}
-
 // Cold caches and fresh pages may explain brief calls that take long, so there are as many as tell whether others had the processors.
 // If they had, nothing is said of the candidate.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
 {
   struct stretch calls;
   if (!best->measured) return false;
+  struct caller *caller = caller_open(job_stop(j, STOP_WORK));
+  struct err e = {0};
   gauge_watch(j->gauge);
-  double t = one_call(k, b), least = best->timing.median;
+  double t = INFINITY, least = best->timing.median;
+  int status = caller_call(caller, k->cpu.module, b, &t, &e);
+  double start = now_seconds(), last = t;
   bool brief = t < LONG;
-  double start = now_seconds();
-  for (int i = 1; brief && t > HOPELESS * least && (i < CHANCES || !gauge_due(j->gauge) || (t > NEVER * least && now_seconds() - start < WAIT)); i++)
-    t = MIN(t, one_call(k, b));
+  for (int i = 1;
+       !status && brief && t > HOPELESS * least && (i < CHANCES || !gauge_due(j->gauge) || (t > NEVER * least && now_seconds() - start < WAIT));
+       i++) {
+    status = caller_call_again(caller, k->cpu.module, b, &last, &e);
+    t = MIN(t, last);
+  }
   gauge_record(j->gauge, 1, &calls);
+  caller_close(caller);
   module_rest(k->cpu.module);
-  if (isinf(t)) return k->dropped = "too little memory", true;
+  if (e.id == ERR_STOPPED) return k->dropped = "not measured: stopped while it was called", k->late = true;
+  if (status) return k->dropped = "too little memory", true;
   if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least || stretch_cause(&calls, gauge_reference(j->gauge))) return false;
   k->timing = timing_of(&t, 1);
   k->late = true;

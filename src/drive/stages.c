@@ -48,6 +48,10 @@ int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, 
 {
   struct search_opts o = job_part_opts(j, c);
   struct err inner = {0};
+  const struct gpu_limits gpu = gpu_limits(&j->target); // typical ones, as the search's
+  struct pricing by = price_open(j->mem, &gpu, c->part->g);
+  const struct pricer pricer = pricing_pricer(&by);
+  if (j->target.kind == TARGET_GPU) o.pricer = &pricer;
   o.store = keeper_open(&c->keeper, j, c->part->g);
   int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK, r->complete = false;
@@ -98,7 +102,7 @@ int run_pick(const struct pass_on *on, struct err *e)
 
 // ---- races ----
 
-static const struct race { // by target
+static const struct stages_race { // by target
   int (*part)(struct job *j, struct contest *c, int part, struct err *e);
   int (*whole)(struct job *j, struct err *e);
 } races[TARGET_KINDS] = {

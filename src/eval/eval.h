@@ -4,6 +4,7 @@
 //
 //   field.h, field.c   the pair of prime fields; primes.h, primes.c draw the primes
 //   domain.inc         the index rules over one domain, compiled three times: f64.c, f32.c, ff.c
+//   extreme.c          products in the two extreme orders
 //   move.c             boxes of elements from one tensor to another: tiles, parts, views
 //   run.c              kernel graphs; nest.c: block and thread graphs
 //   random.c           inputs
@@ -13,8 +14,10 @@
 #include "eval/field.h"
 #include "ir/ir.h"
 
-enum domain { DOM_F64, DOM_F32, DOM_FIELD };
-size_t domain_bytes(enum domain d); // of one element: 8, 4, sizeof(struct ffv)
+// DOM_RISING, DOM_FALLING: float64, but products along a dimension have the range of fp32 and multiply the smallest or the largest factors first.
+enum domain { DOM_F64, DOM_F32, DOM_FIELD, DOM_RISING, DOM_FALLING };
+size_t domain_bytes(enum domain d);            // of one element: 8, 4, sizeof(struct ffv)
+bool eval_orders_count(const struct graph *g); // it has products along a dimension: DOM_RISING and DOM_FALLING may differ from DOM_F64
 
 // Runs a checked kernel graph without composites. inputs[i] holds the i-th INPUT tensor, row-major, elements of
 // the domain; outputs[i] is allocated in mem for the i-th OUTPUT. `F` is the field of DOM_FIELD, owned by this

@@ -19,7 +19,7 @@ enum { ROWS = 8, COLS = 128, PARTS = 2 };
 
 // A tile of the output: rows x cols at o, x, y, whose rows are n, k and n pairs long. A part (0: p, 1: q) of a pair
 // is one word.
-struct tile {
+struct ff_tile {
   int64_t n, k, rows, cols;
   struct ffv *o;
   const struct ffv *x, *y;
@@ -47,7 +47,7 @@ static void add_one(const struct modulus *m, int64_t cols, wide *restrict sum, u
   for (int64_t j = 0; j < cols; j++) sum[j] = folded(m, sum[j] + (wide)x * y[j * PARTS]);
 }
 
-static void sum_part(const struct modulus *m, const struct tile *t, int part, wide sum[ROWS][COLS])
+static void sum_part(const struct modulus *m, const struct ff_tile *t, int part, wide sum[ROWS][COLS])
 {
   const uint64_t *px = &t->x->p + part, *py = &t->y->p + part;
   int64_t l = 0;
@@ -58,7 +58,7 @@ static void sum_part(const struct modulus *m, const struct tile *t, int part, wi
     for (int64_t i = 0; i < t->rows; i++) add_one(m, t->cols, sum[i], px[(i * t->k + l) * PARTS], py + l * t->n * PARTS);
 }
 
-static void product_p(const struct field *F, const struct tile *t)
+static void product_p(const struct field *F, const struct ff_tile *t)
 {
   wide sum[ROWS][COLS];
   sum_part(&F->P, t, 0, sum);
@@ -70,7 +70,7 @@ static void product_p(const struct field *F, const struct tile *t)
 }
 
 // A row of x (a column of y) with one lost element loses all its products. Returns whether some are left.
-static bool lost_rows(const struct tile *t, bool *lost)
+static bool lost_rows(const struct ff_tile *t, bool *lost)
 {
   bool left = false;
   for (int64_t i = 0; i < t->rows; i++) {
@@ -81,7 +81,7 @@ static bool lost_rows(const struct tile *t, bool *lost)
   return left;
 }
 
-static bool lost_cols(const struct tile *t, bool *lost)
+static bool lost_cols(const struct ff_tile *t, bool *lost)
 {
   bool left = true;
   memset(lost, 0, (size_t)t->cols);
@@ -92,7 +92,7 @@ static bool lost_cols(const struct tile *t, bool *lost)
   return left;
 }
 
-static void product_q(const struct field *F, const struct tile *t, const bool *lost_x, const bool *lost_y)
+static void product_q(const struct field *F, const struct ff_tile *t, const bool *lost_x, const bool *lost_y)
 {
   wide sum[ROWS][COLS]; // what lost elements add is never looked at
   sum_part(&F->Q, t, 1, sum);
@@ -104,7 +104,7 @@ static void product_q(const struct field *F, const struct tile *t, const bool *l
     }
 }
 
-static void lose(const struct tile *t)
+static void lose(const struct ff_tile *t)
 {
   for (int64_t i = 0; i < t->rows; i++)
     for (int64_t j = 0; j < t->cols; j++) t->o[i * t->n + j].q = FF_NONE;
@@ -115,7 +115,7 @@ static void product(struct field *F, enum op op, bool exps, int64_t m, int64_t n
 {
   (void)op; // all contractions are r + x * y
   for (int64_t j = 0; j < n; j += COLS) {
-    struct tile t = {n, k, 0, MIN(COLS, n - j), NULL, NULL, py + j};
+    struct ff_tile t = {n, k, 0, MIN(COLS, n - j), NULL, NULL, py + j};
     bool lost_x[ROWS], lost_y[COLS], some = exps && lost_cols(&t, lost_y);
     for (int64_t i = 0; i < m; i += ROWS) {
       t.rows = MIN(ROWS, m - i), t.o = o + i * n + j, t.x = px + i * k;

@@ -16,6 +16,8 @@
 #define l_max(x, y) ff_max(F, x, y)
 #define l_min(x, y) ff_min(F, x, y)
 #define l_fn(op, x) ff_opaque(F, OP_##op, x, x)
+#define l_odd(op, x) ff_sub(F, l_fn(op, x), l_fn(op, l_neg(x)))  // every odd function is g(x) - g(-x) for some g
+#define l_even(op, x) ff_add(F, l_fn(op, x), l_fn(op, l_neg(x))) // and every even one g(x) + g(-x)
 #define l_fn2(op, x, y) ff_opaque(F, OP_##op, x, y)
 #define l_fn3(op, x, y, z) ff_opaque(F, OP_##op, x, ff_sub(F, y, ff_opaque(F, OP_##op, z, z)))
 #define l_proof(elsewhere, proof) elsewhere

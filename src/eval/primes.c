@@ -62,7 +62,7 @@ void prime_factors(uint64_t x, int most, uint64_t *out, int *n)
   if (x > 1) add_factor(x, most, out, n);
 }
 
-struct search {
+struct primes_search {
   uint64_t step, first; // q = first mod step
   uint64_t check[MOST]; // to be residues, by trial
   int nchecks;
@@ -76,7 +76,7 @@ static bool fits(uint64_t r, uint64_t q) // r odd, q its residue class
 }
 
 // Fixes q modulo r: a class in which r is a residue of both.
-static void fix(struct search *s, struct rng *rng, uint64_t r)
+static void fix(struct primes_search *s, struct rng *rng, uint64_t r)
 {
   uint64_t at = rng_below(rng, r), q = 0;
   for (uint64_t i = 0; i < r && !q; i++)
@@ -86,7 +86,7 @@ static void fix(struct search *s, struct rng *rng, uint64_t r)
   s->step *= r;
 }
 
-static void want(struct search *s, struct rng *rng, int bits, uint64_t r)
+static void want(struct primes_search *s, struct rng *rng, int bits, uint64_t r)
 {
   while (r % 2 == 0) r /= 2;
   if (r == 1 || s->step % r == 0) return;
@@ -97,7 +97,7 @@ static void want(struct search *s, struct rng *rng, int bits, uint64_t r)
     s->check[s->nchecks++] = r;
 }
 
-static bool residues(const struct search *s, uint64_t q)
+static bool residues(const struct primes_search *s, uint64_t q)
 {
   for (int i = 0; i < s->nchecks; i++)
     if (jacobi(s->check[i], q) != 1 || jacobi(s->check[i], 2 * q + 1) != 1) return false;
@@ -117,7 +117,7 @@ static bool divisible(uint64_t q)
 static bool draw(int bits, uint64_t seed, int n, const uint64_t *wanted, struct primes *out)
 {
   struct rng rng = {seed ^ 0x70616972u};
-  struct search s = {.step = 8, .first = 7};
+  struct primes_search s = {.step = 8, .first = 7};
   size_t base = bits < 40 ? 2 : COUNT(BASE);
   for (size_t i = 0; i < base; i++) want(&s, &rng, bits, BASE[i]);
   for (int i = 0; i < n; i++) want(&s, &rng, bits, wanted[i]);

@@ -6,11 +6,26 @@
 
 static const double LARGEST = 0x1p34; // bytes
 
-static const struct domain_row *const domains[] = {[DOM_F64] = &domain_f64, [DOM_F32] = &domain_f32, [DOM_FIELD] = &domain_ff};
+static const struct {
+  const struct domain_row *row;
+  void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x); // NULL: the row's
+} domains[] = {[DOM_F64] = {&domain_f64},
+               [DOM_F32] = {&domain_f32},
+               [DOM_FIELD] = {&domain_ff},
+               [DOM_RISING] = {&domain_f64, fold_rising},
+               [DOM_FALLING] = {&domain_f64, fold_falling}};
 
-size_t domain_bytes(enum domain d) { return domains[d]->bytes; }
+size_t domain_bytes(enum domain d) { return domains[d].row->bytes; }
 
-struct value frame_arg(const struct frame *f, const struct node *n, int i) { return f->v[n->in[i]]; }
+bool eval_orders_count(const struct graph *g)
+{
+  bool yes = false;
+  for (int i = 0; i < g->nnodes && !yes; i++)
+    yes = op_rows[g->nodes[i].op].abstract == AE_PROD || (g->nodes[i].sub && eval_orders_count(g->nodes[i].sub));
+  return yes;
+}
+
+struct eval_value frame_arg(const struct eval_frame *f, const struct node *n, int i) { return f->v[n->in[i]]; }
 
 static bool has_exp(const struct graph *g)
 {
@@ -32,12 +47,12 @@ static void mark_exps(const struct graph *g, const bool *saved, bool *exps)
   }
 }
 
-struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
+struct eval_frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
 {
-  struct frame *f = NEW(r->mem, struct frame);
+  struct eval_frame *f = NEW(r->mem, struct eval_frame);
   f->g = g;
-  f->v = NEWS(r->mem, struct value, g->ntensors);
-  f->nest = NEWS(r->mem, struct frame *, g->nnodes);
+  f->v = NEWS(r->mem, struct eval_value, g->ntensors);
+  f->nest = NEWS(r->mem, struct eval_frame *, g->nnodes);
   f->exps = NEWS(r->mem, bool, g->ntensors);
   mark_exps(g, saved, f->exps);
   for (int i = 0; i < g->ntensors; i++) {
@@ -60,7 +75,7 @@ struct fold fold_of(const struct node *n, const struct shape *from, const struct
   return f;
 }
 
-static void run_contract(struct run *r, struct frame *f, const struct node *n, struct value o)
+static void run_contract(struct run *r, struct eval_frame *f, const struct node *n, struct eval_value o)
 {
   memset(o.p, 0, r->dom->bytes * (size_t)shape_size(&o.s));
   int terms = n->nin / 2; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
@@ -68,37 +83,37 @@ static void run_contract(struct run *r, struct frame *f, const struct node *n, s
     r->dom->contract(r->F, n->op, f->exps[n->out], r->threads, r->stop, o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
 }
 
-static void run_reduce(struct run *r, const struct node *n, struct value o, struct value x)
+static void run_reduce(struct run *r, const struct node *n, struct eval_value o, struct eval_value x)
 {
   struct fold d = fold_of(n, &x.s, &o.s);
   r->dom->fold(r->F, n->op, true, &d, o.p, x.p);
   if (op_rows[n->op].flags & MEAN) r->dom->finish(r->F, false, d.len, shape_size(&o.s), o.p);
 }
 
-static void run_concat(struct run *r, struct frame *f, const struct node *n, struct value o)
+static void run_concat(struct run *r, struct eval_frame *f, const struct node *n, struct eval_value o)
 {
   int64_t at[MAX_DIMS] = {0};
   for (int i = 0; i < n->nin; i++) {
-    struct value x = frame_arg(f, n, i);
+    struct eval_value x = frame_arg(f, n, i);
     move_paste(r->dom->bytes, o, at, x);
     at[n->a.dim] += x.s.d[n->a.dim];
   }
 }
 
-static void run_split(struct run *r, struct frame *f, const struct node *n, struct value x)
+static void run_split(struct run *r, struct eval_frame *f, const struct node *n, struct eval_value x)
 {
   for (int i = 0; i < n->nout; i++) {
-    struct value o = f->v[n->out + i];
+    struct eval_value o = f->v[n->out + i];
     int64_t at[MAX_DIMS] = {0};
     at[n->a.dim] = (n->op == OP_CHUNK ? n->a.index : i) * o.s.d[n->a.dim];
     move_cut(r->dom->bytes, x, at, o);
   }
 }
 
-int run_node(struct run *r, struct frame *f, int node)
+int run_node(struct run *r, struct eval_frame *f, int node)
 {
   const struct node *n = &f->g->nodes[node];
-  struct value o = n->nout ? f->v[n->out] : (struct value){0}, x = n->nin ? frame_arg(f, n, 0) : o;
+  struct eval_value o = n->nout ? f->v[n->out] : (struct eval_value){0}, x = n->nin ? frame_arg(f, n, 0) : o;
   switch (op_rows[n->op].rule) {
   case RULE_CONST: r->dom->constant(r->F, n->a.scalar, o.p); break;
   case RULE_MAP: r->dom->map(r->F, n->op, &n->a, o, x, n->nin > 1 ? frame_arg(f, n, 1) : x); break;
@@ -117,13 +132,13 @@ int run_node(struct run *r, struct frame *f, int node)
   return run_stopped(r) ? (int)r->e->status : OK;
 }
 
-static void take_outputs(struct run *r, struct arena *mem, const struct frame *f, void **outputs)
+static void take_outputs(struct run *r, struct arena *mem, const struct eval_frame *f, void **outputs)
 {
   int k = 0;
   for (int i = 0; i < f->g->nnodes; i++) {
     const struct node *n = &f->g->nodes[i];
     if (n->op != OP_OUTPUT) continue;
-    struct value x = frame_arg(f, n, 0);
+    struct eval_value x = frame_arg(f, n, 0);
     outputs[k] = tensor_room(mem, &f->g->tensors[n->in[0]], r->dom->bytes);
     memcpy(outputs[k++], x.p, r->dom->bytes * (size_t)shape_size(&x.s));
   }
@@ -158,8 +173,10 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
   CHECK(g->level == KERNEL && (d == DOM_FIELD) == (F != NULL));
   if (fits(g, d, e)) return (int)e->status;
   struct arena tmp = {0};
-  struct run r = {domains[d], F, &tmp, MAX(1, threads), stop, e};
-  struct frame *f = frame_new(&r, g, NULL);
+  struct domain_row row = *domains[d].row;
+  if (domains[d].fold) row.fold = domains[d].fold;
+  struct run r = {&row, F, &tmp, MAX(1, threads), stop, e};
+  struct eval_frame *f = frame_new(&r, g, NULL);
   int in = 0, s = OK;
   for (int i = 0; i < g->nnodes && !s; i++) {
     if (g->nodes[i].op == OP_INPUT)

@@ -5,7 +5,7 @@
 #include "eval/eval.h"
 
 // A dense row-major tensor.
-struct value {
+struct eval_value {
   struct shape s;
   char *p;
 };
@@ -19,14 +19,18 @@ struct domain_row {
   size_t bytes;
   void (*constant)(struct field *F, double c, void *out);
   // elementwise; y is x for operators of one argument. Broadcasts to o's shape.
-  void (*map)(struct field *F, enum op op, const struct attrs *a, struct value o, struct value x, struct value y);
+  void (*map)(struct field *F, enum op op, const struct attrs *a, struct eval_value o, struct eval_value x, struct eval_value y);
   // Adds to o. `exps`: an exponential follows; without, the part mod q may get lost. A large product uses that many
   // threads, and is left unfinished soon after `stop` is set.
-  void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct value o, struct value x, struct value y);
+  void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct eval_value o, struct eval_value x,
+                   struct eval_value y);
   void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
   void (*finish)(struct field *F, bool root, int64_t count, int64_t n, void *o); // o / count, or its root
 };
 extern const struct domain_row domain_f64, domain_f32, domain_ff;
+// extreme.c: over doubles, products as the extreme orders have them
+void fold_rising(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
+void fold_falling(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
 
 struct run {
   const struct domain_row *dom;
@@ -38,26 +42,26 @@ struct run {
 };
 
 // The tensors of one graph while it runs. A nest's frame is allocated once and serves all its blocks.
-struct frame {
+struct eval_frame {
   const struct graph *g;
-  struct value *v;     // by tensor
-  bool *exps;          // by tensor: an exponential follows somewhere
-  struct frame **nest; // by node; frames of BLOCK and THREAD nodes
+  struct eval_value *v;     // by tensor
+  bool *exps;               // by tensor: an exponential follows somewhere
+  struct eval_frame **nest; // by node; frames of BLOCK and THREAD nodes
 };
 
 // `saved` says of every saver in order whether an exponential follows what it saves; NULL at the kernel level.
-struct frame *frame_new(struct run *r, const struct graph *g, const bool *saved);
-bool run_stopped(const struct run *r);                                                       // sets the error
-int run_node(struct run *r, struct frame *f, int node);                                      // run.c: every rule but IO and ACCUM
-int run_nest(struct run *r, struct frame *f, const struct node *n, struct frame *sub);       // nest.c
-struct fold fold_of(const struct node *n, const struct shape *from, const struct shape *to); // along the node's dim
-struct value frame_arg(const struct frame *f, const struct node *n, int i);
+struct eval_frame *frame_new(struct run *r, const struct graph *g, const bool *saved);
+bool run_stopped(const struct run *r);                                                           // sets the error
+int run_node(struct run *r, struct eval_frame *f, int node);                                     // run.c: every rule but IO and ACCUM
+int run_nest(struct run *r, struct eval_frame *f, const struct node *n, struct eval_frame *sub); // nest.c
+struct fold fold_of(const struct node *n, const struct shape *from, const struct shape *to);     // along the node's dim
+struct eval_value frame_arg(const struct eval_frame *f, const struct node *n, int i);
 
 // move.c: copies a box of elements; strides count elements.
 void move_strides(const struct shape *s, int64_t st[MAX_DIMS]);
 void move_box(size_t bytes, const struct shape *box, char *to, const int64_t *ts, const char *from, const int64_t *fs);
 // A tile at `at` (elements, by dimension) out of or into a whole.
-void move_cut(size_t bytes, struct value whole, const int64_t *at, struct value tile);
-void move_paste(size_t bytes, struct value whole, const int64_t *at, struct value tile);
-void move_view(size_t bytes, const struct node *n, struct value o, struct value x); // RULE_VIEW
+void move_cut(size_t bytes, struct eval_value whole, const int64_t *at, struct eval_value tile);
+void move_paste(size_t bytes, struct eval_value whole, const int64_t *at, struct eval_value tile);
+void move_view(size_t bytes, const struct node *n, struct eval_value o, struct eval_value x); // RULE_VIEW
 #endif

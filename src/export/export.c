@@ -1,6 +1,6 @@
 // The exported source is one file for nvcc. Kernels and what they are made of are in a namespace of their own, because they bring
 // their own 16-bit types; the host function takes pointers to the inputs and outputs, as in the header, and launches what
-// gpu/code.c says: with all sizes evaluated. Tensor maps are made at each call, since they hold addresses; the encoder is a
+// gpu/gpu_code.c says: with all sizes evaluated. Tensor maps are made at each call, since they hold addresses; the encoder is a
 // function of the driver, which the run-time library finds, so nothing has to be linked for it. Products need cuBLASLt.
 #include "export/export.h"
 #include "gpu/gpu.h"
@@ -33,7 +33,7 @@ static void kernels(struct exporting *x)
 
 // ---- the host function ----
 
-static void address(struct exporting *x, const struct place *p)
+static void address(struct exporting *x, const struct lower_place *p)
 {
   if (p->kind == PLACE_INPUT)
     PUT("(void *)inputs[%d]", p->index);
@@ -57,7 +57,7 @@ static void map_shape(struct exporting *x, const struct gpu_map_shape *s, int la
 }
 
 // Operand o of a product, or NULL.
-static const struct place *operand(const struct code_launch *l, int o)
+static const struct lower_place *operand(const struct code_launch *l, int o)
 {
   int k = blas_index(&l->mul, o);
   return k >= 0 ? &l->arg[k].at : NULL;
@@ -71,15 +71,15 @@ static int64_t whole_workspace(const struct exporting *x) { return x->products ?
 static void product(struct exporting *x, const struct code_launch *l)
 {
   const struct blas_product *p = &l->mul;
-  const struct place work = {PLACE_WORK, 0, room(&x->code)};
+  const struct lower_place work = {PLACE_WORK, 0, room(&x->code)};
   struct blas_arranged a;
   CHECK(blas_arrange(p, &a)); // as when it was planned
-  const struct place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A),
-                              operand(l, a.swapped ? BLAS_A : BLAS_B),
-                              operand(l, BLAS_BIAS),
-                              operand(l, blas_has(p, BLAS_C) ? BLAS_C : BLAS_D),
-                              operand(l, BLAS_D),
-                              &work};
+  const struct lower_place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A),
+                                    operand(l, a.swapped ? BLAS_A : BLAS_B),
+                                    operand(l, BLAS_BIAS),
+                                    operand(l, blas_has(p, BLAS_C) ? BLAS_C : BLAS_D),
+                                    operand(l, BLAS_D),
+                                    &work};
   PUT("  { // %s: %s\n    static const product p = {%lld, (cublasLtEpilogue_t)%d, (float)%.9g, (float)%.9g, %lld, {", l->name, l->how,
       (long long)p->batch, blas_epilogue_number(p->epilogue), (double)p->alpha, (double)p->beta, (long long)p->stride[BLAS_BIAS][0]);
   for (size_t i = 0; i < COUNT(a.x); i++)

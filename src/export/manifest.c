@@ -56,12 +56,12 @@ json_t *manifest_tensors(const struct graph *g, int (*list)(const struct graph *
   return all;
 }
 
-static bool same_place(const struct place *a, const struct place *b)
+static bool same_place(const struct lower_place *a, const struct lower_place *b)
 {
   return a->kind == b->kind && (a->kind == PLACE_WORK ? a->offset == b->offset : a->index == b->index);
 }
 
-static json_t *place_json(const struct place *p)
+static json_t *place_json(const struct lower_place *p)
 {
   static const char *const names[] = {[PLACE_INPUT] = "input", [PLACE_OUTPUT] = "output", [PLACE_WORK] = "workspace"};
   bool work = p->kind == PLACE_WORK;

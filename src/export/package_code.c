@@ -17,7 +17,7 @@ struct unpacking {
 
 // ---- arguments ----
 
-static int place(const struct unpacking *u, const json_t *o, struct place *out)
+static int place(const struct unpacking *u, const json_t *o, struct lower_place *out)
 {
   static const char *const names[] = {[PLACE_INPUT] = "input", [PLACE_OUTPUT] = "output", [PLACE_WORK] = "workspace"};
   const struct package *p = u->p;
@@ -27,7 +27,7 @@ static int place(const struct unpacking *u, const json_t *o, struct place *out)
   TRY(reading_text(&u->r, o, "place", &name));
   while (kind < COUNT(names) && strcmp(names[kind], name)) kind++;
   if (kind == COUNT(names)) return reading_bad(&u->r, "place", "input, output or workspace");
-  *out = (struct place){.kind = (enum place_kind)kind};
+  *out = (struct lower_place){.kind = (enum place_kind)kind};
   const int many = kind == PLACE_INPUT ? p->nin : kind == PLACE_OUTPUT ? p->nout : 1;
   TRY(reading_whole(&u->r, o, "index", 0, many - 1, &index));
   bytes = kind == PLACE_WORK ? p->code.workspace : package_tensor_bytes(kind == PLACE_INPUT ? &p->in[index] : &p->out[index]);

@@ -9,14 +9,14 @@
 
 static const double SECONDS = 60, HASTE = 5; // of compiling what was not compiled before; where there was no time for it
 
-struct saved {
+struct save_saved {
   const char *name;
   struct str text;
 };
 struct folder {
   struct arena *mem;
   int n, cap;
-  struct saved *file;
+  struct save_saved *file;
   struct manifest_by by;               // of machine code
   const struct device_program *device; // of a GPU, once it is made
 };
@@ -24,7 +24,7 @@ struct folder {
 // The text is where it is until the next call.
 static struct str *add(struct folder *f, const char *name)
 {
-  PUSH(f->mem, f->file, f->n, f->cap) = (struct saved){name, {0}};
+  PUSH(f->mem, f->file, f->n, f->cap) = (struct save_saved){name, {0}};
   return &f->file[f->n - 1].text;
 }
 

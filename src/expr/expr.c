@@ -18,7 +18,7 @@ static void seed_pools(struct expr *ex)
   DRAFT_MONO(unit) = {.m = {.k = 1, .x = NF_EMPTY, .s = NF_EMPTY, .q = NF_EMPTY, .d = NF_EMPTY}};
   CHECK(intern_mono(ex, &unit.m) == MONO_UNIT);
   CHECK(poly_of_mono(ex, MONO_UNIT) == NF_ONE);
-  struct mono *m = ex->mono.node[MONO_UNIT];
+  struct expr_mono *m = ex->mono.node[MONO_UNIT];
   m->s = m->q = m->d = NF_ONE;
   m->h.depth = 0;
   ((struct poly *)ex->poly.node[NF_ONE])->h.depth = 0;
@@ -77,14 +77,14 @@ nf nf_settle(struct expr *ex, nf r)
 }
 
 // Results depend on the size limit and so on the target: rows of an earlier epoch count as empty.
-static inline uint32_t memo_slot(enum op op, uint32_t a, uint64_t b, uint32_t cap)
+static inline uint32_t memo_slot(enum expr_op op, uint32_t a, uint64_t b, uint32_t cap)
 {
   uint64_t h = ((uint64_t)a << 8 | op) * 0x9e3779b97f4a7c15u ^ b * 0xc4ceb9fe1a85ec53u;
   h ^= h >> 32;
   return (uint32_t)((h * 0xff51afd7ed558ccdu) >> 32) & (cap - 1);
 }
 
-bool memo_find(const struct expr *ex, enum op op, uint32_t a, uint64_t b, nf *result)
+bool memo_find(const struct expr *ex, enum expr_op op, uint32_t a, uint64_t b, nf *result)
 {
   const struct memo *t = &ex->memo;
   if (!t->n) return false;
@@ -115,7 +115,7 @@ static void memo_grow(struct expr *ex)
     if (old.row[i].epoch == ex->epoch) memo_insert(&ex->memo, old.row[i]);
 }
 
-nf memo_put(struct expr *ex, enum op op, uint32_t a, uint64_t b, nf result)
+nf memo_put(struct expr *ex, enum expr_op op, uint32_t a, uint64_t b, nf result)
 {
   if (2 * ex->memo.n >= ex->memo.cap) memo_grow(ex);
   memo_insert(&ex->memo, (struct memo_row){.epoch = ex->epoch, .op = op, .a = a, .b = b, .result = result});

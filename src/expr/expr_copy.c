@@ -12,17 +12,17 @@ static nf copy_poly(const struct copier *c, nf e);
 
 static uint32_t copy_atom(const struct copier *c, uint32_t id)
 {
-  const struct atom *a = atom_at(c->src, id);
-  struct atom *b = draft_atom(c->dst, a->kind, a->tag, a->n);
+  const struct expr_atom *a = atom_at(c->src, id);
+  struct expr_atom *b = draft_atom(c->dst, a->kind, a->tag, a->n);
   for (uint32_t i = 0; i < a->n; i++) b->arg[i] = copy_poly(c, a->arg[i]);
   return intern_atom(c->dst, b);
 }
 
 static uint32_t copy_mono(const struct copier *c, uint32_t id)
 {
-  const struct mono *a = mono_at(c->src, id);
+  const struct expr_mono *a = mono_at(c->src, id);
   DRAFT_MONO(draft);
-  struct mono *b = &draft.m;
+  struct expr_mono *b = &draft.m;
   b->k = a->k;
   b->x = copy_poly(c, a->x);
   b->s = copy_poly(c, a->s);

@@ -6,24 +6,24 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct printer {
+struct expr_print_printer {
   const struct expr *ex;
   const struct expr_names *names;
   struct str *out;
   bool close; // a one-letter name may follow without a space
 };
 
-static void print_poly(struct printer *p, nf e);
+static void print_poly(struct expr_print_printer *p, nf e);
 
 // Begins a factor. One-letter names follow each other and brackets directly; all others keep a distance.
-static void gap(struct printer *p, bool tight)
+static void gap(struct expr_print_printer *p, bool tight)
 {
   char last = p->out->n ? p->out->p[p->out->n - 1] : ' ';
   if (last != ' ' && last != '(' && !(tight && p->close)) str_add(p->out, " ");
   p->close = tight;
 }
 
-static void print_call(struct printer *p, const char *fn, nf e)
+static void print_call(struct expr_print_printer *p, const char *fn, nf e)
 {
   gap(p, false);
   str_add(p->out, "%s(", fn);
@@ -32,7 +32,7 @@ static void print_call(struct printer *p, const char *fn, nf e)
   p->close = true;
 }
 
-static void print_args(struct printer *p, const struct atom *a)
+static void print_args(struct expr_print_printer *p, const struct expr_atom *a)
 {
   str_add(p->out, "(");
   for (uint32_t i = 0; i < a->n; i++) {
@@ -43,7 +43,7 @@ static void print_args(struct printer *p, const struct atom *a)
   p->close = true;
 }
 
-static void print_atom(struct printer *p, const struct atom *a)
+static void print_atom(struct expr_print_printer *p, const struct expr_atom *a)
 {
   const char *name = NULL;
   switch (a->kind) {
@@ -68,7 +68,7 @@ static uint32_t run_length(const uint32_t *a, uint32_t n)
   return i;
 }
 
-static void print_product(struct printer *p, const struct mono *m)
+static void print_product(struct expr_print_printer *p, const struct expr_mono *m)
 {
   if (m->k > 1) str_add(p->out, "S%" PRIu64 " ", m->k);
   if (!has_numerator(m)) // inside sq
@@ -83,7 +83,7 @@ static void print_product(struct printer *p, const struct mono *m)
   }
 }
 
-static void print_mono(struct printer *p, const struct mono *m)
+static void print_mono(struct expr_print_printer *p, const struct expr_mono *m)
 {
   print_product(p, m);
   if (m->d == NF_ONE) return;
@@ -95,7 +95,7 @@ static void print_mono(struct printer *p, const struct mono *m)
   str_add(p->out, plain ? "" : ")");
 }
 
-static void print_poly(struct printer *p, nf e)
+static void print_poly(struct expr_print_printer *p, nf e)
 {
   const struct poly *sum = poly_at(p->ex, e);
   for (uint32_t i = 0, run; i < sum->n; i += run) {
@@ -109,7 +109,7 @@ static void print_poly(struct printer *p, nf e)
 void expr_print(const struct expr *ex, nf e, const struct expr_names *names, struct str *out)
 {
   if (nf_known(e))
-    print_poly(&(struct printer){ex, names, out, false}, e);
+    print_poly(&(struct expr_print_printer){ex, names, out, false}, e);
   else
     str_add(out, e == EXPR_NEVER ? "<too big for the target>" : "<too big>");
 }

@@ -41,9 +41,9 @@ static uint32_t intern(struct expr *ex, struct pool *p, const struct head *draft
   return p->n - 1;
 }
 
-struct atom *draft_atom(struct expr *ex, enum atom_kind kind, uint64_t tag, uint32_t n)
+struct expr_atom *draft_atom(struct expr *ex, enum atom_kind kind, uint64_t tag, uint32_t n)
 {
-  struct atom *a = arena_alloc(&ex->tmp, sizeof *a + n * sizeof(nf));
+  struct expr_atom *a = arena_alloc(&ex->tmp, sizeof *a + n * sizeof(nf));
   a->kind = kind;
   a->tag = tag;
   a->n = n;
@@ -69,10 +69,10 @@ static inline void head_take(struct head *h, const struct head *part)
   h->depth = MAX(h->depth, part->depth);
 }
 
-uint32_t intern_atom(struct expr *ex, struct atom *draft)
+uint32_t intern_atom(struct expr *ex, struct expr_atom *draft)
 {
   struct head *h = &draft->h;
-  head_begin(h, (uint64_t)draft->kind << 32 | draft->n, offsetof(struct atom, arg) + draft->n * sizeof(nf));
+  head_begin(h, (uint64_t)draft->kind << 32 | draft->n, offsetof(struct expr_atom, arg) + draft->n * sizeof(nf));
   h->hash = hash_mix(h->hash, draft->tag);
   h->mask = 1ull << (h->hash >> 58);
   for (uint32_t i = 0; i < draft->n; i++) head_take(h, &poly_at(ex, draft->arg[i])->h);
@@ -80,10 +80,10 @@ uint32_t intern_atom(struct expr *ex, struct atom *draft)
   return intern(ex, &ex->atom, h);
 }
 
-uint32_t intern_mono(struct expr *ex, struct mono *draft)
+uint32_t intern_mono(struct expr *ex, struct expr_mono *draft)
 {
   struct head *h = &draft->h;
-  head_begin(h, draft->k, offsetof(struct mono, a) + draft->n * sizeof(uint32_t));
+  head_begin(h, draft->k, offsetof(struct expr_mono, a) + draft->n * sizeof(uint32_t));
   for (uint32_t i = 0; i < draft->n; i++) head_take(h, &atom_at(ex, draft->a[i])->h);
   const nf part[] = {draft->x, draft->s, draft->q, draft->d};
   for (size_t i = 0; i < COUNT(part); i++)
@@ -118,7 +118,7 @@ nf poly_of_atom(struct expr *ex, uint32_t a)
 {
   if (!a) return 0;
   DRAFT_MONO(draft);
-  draft.m = (struct mono){.k = 1, .x = NF_EMPTY, .s = NF_ONE, .q = NF_ONE, .d = NF_ONE, .n = 1};
+  draft.m = (struct expr_mono){.k = 1, .x = NF_EMPTY, .s = NF_ONE, .q = NF_ONE, .d = NF_ONE, .n = 1};
   draft.m.a[0] = a;
   return poly_of_mono(ex, intern_mono(ex, &draft.m));
 }
@@ -126,9 +126,9 @@ nf poly_of_atom(struct expr *ex, uint32_t a)
 uint32_t bare_atom(const struct expr *ex, nf e)
 {
   const struct poly *p = poly_at(ex, e);
-  const struct mono *m = p->n == 1 ? mono_at(ex, p->m[0]) : NULL;
+  const struct expr_mono *m = p->n == 1 ? mono_at(ex, p->m[0]) : NULL;
   bool bare = m && m->k == 1 && m->n == 1 && m->x == NF_EMPTY && m->s == NF_ONE && m->q == NF_ONE && m->d == NF_ONE;
   return bare ? m->a[0] : 0;
 }
 
-bool has_numerator(const struct mono *m) { return m->n || m->x != NF_EMPTY || m->s != NF_ONE || m->q != NF_ONE; }
+bool has_numerator(const struct expr_mono *m) { return m->n || m->x != NF_EMPTY || m->s != NF_ONE || m->q != NF_ONE; }

@@ -40,7 +40,7 @@ nf expr_atom(struct expr *ex, uint32_t id)
 static nf applied(struct expr *ex, enum atom_kind kind, uint64_t tag, uint32_t n, const nf *args)
 {
   struct arena_mark top = arena_mark(&ex->tmp);
-  struct atom *a = draft_atom(ex, kind, tag, n);
+  struct expr_atom *a = draft_atom(ex, kind, tag, n);
   memcpy(a->arg, args, n * sizeof *args);
   nf r = poly_of_atom(ex, intern_atom(ex, a));
   arena_reset(&ex->tmp, top);
@@ -66,10 +66,10 @@ nf expr_neg(struct expr *ex, nf x)
 nf expr_mul(struct expr *ex, nf x, nf y) { return nf_known(x) && nf_known(y) ? nf_settle(ex, poly_mul(ex, x, y)) : worse(x, y); }
 
 // The monomial whose only component is the one set in `part`.
-static uint32_t lone(struct expr *ex, struct mono part)
+static uint32_t lone(struct expr *ex, struct expr_mono part)
 {
   DRAFT_MONO(draft);
-  draft.m = (struct mono){
+  draft.m = (struct expr_mono){
       .k = part.k ? part.k : 1,
       .x = part.x ? part.x : NF_EMPTY,
       .s = part.s ? part.s : NF_ONE,
@@ -83,7 +83,7 @@ nf expr_div(struct expr *ex, nf x, nf y)
 {
   if (!nf_known(x) || !nf_known(y)) return worse(x, y);
   nf r;
-  if (!memo_find(ex, OP_DIV, x, y, &r)) r = memo_put(ex, OP_DIV, x, y, poly_scale(ex, x, lone(ex, (struct mono){.d = y})));
+  if (!memo_find(ex, OP_DIV, x, y, &r)) r = memo_put(ex, OP_DIV, x, y, poly_scale(ex, x, lone(ex, (struct expr_mono){.d = y})));
   return nf_settle(ex, r);
 }
 
@@ -92,7 +92,7 @@ nf expr_sum(struct expr *ex, uint64_t k, nf x)
   ASSERT(k > 0);
   if (!nf_known(x) || k == 1) return x;
   nf r;
-  if (!memo_find(ex, OP_SUM, x, k, &r)) r = memo_put(ex, OP_SUM, x, k, poly_scale(ex, x, lone(ex, (struct mono){.k = k})));
+  if (!memo_find(ex, OP_SUM, x, k, &r)) r = memo_put(ex, OP_SUM, x, k, poly_scale(ex, x, lone(ex, (struct expr_mono){.k = k})));
   return nf_settle(ex, r);
 }
 
@@ -101,7 +101,7 @@ nf expr_exp(struct expr *ex, nf x)
   if (!nf_known(x)) return x;
   nf r;
   if (memo_find(ex, OP_EXP, x, 0, &r)) return nf_settle(ex, r);
-  r = ex->exp_laws ? poly_of_mono(ex, lone(ex, (struct mono){.x = x})) : applied(ex, ATOM_EXP, 0, 1, &x);
+  r = ex->exp_laws ? poly_of_mono(ex, lone(ex, (struct expr_mono){.x = x})) : applied(ex, ATOM_EXP, 0, 1, &x);
   return nf_settle(ex, memo_put(ex, OP_EXP, x, 0, r));
 }
 
@@ -110,13 +110,13 @@ nf expr_sqrt(struct expr *ex, nf x)
   if (!nf_known(x)) return x;
   nf r;
   if (memo_find(ex, OP_SQRT, x, 0, &r)) return nf_settle(ex, r);
-  r = ex->exp_laws ? poly_of_mono(ex, lone(ex, (struct mono){.s = x})) : applied(ex, ATOM_SQRT, 0, 1, &x);
+  r = ex->exp_laws ? poly_of_mono(ex, lone(ex, (struct expr_mono){.s = x})) : applied(ex, ATOM_SQRT, 0, 1, &x);
   return nf_settle(ex, memo_put(ex, OP_SQRT, x, 0, r));
 }
 
 static nf max_anew(struct expr *ex, uint64_t k, nf x)
 {
-  const struct atom *inner = atom_at(ex, bare_atom(ex, x));
+  const struct expr_atom *inner = atom_at(ex, bare_atom(ex, x));
   if (!inner || inner->kind != ATOM_MAX) return applied(ex, ATOM_MAX, k, 1, &x);
   if (__builtin_mul_overflow(k, inner->tag, &k)) return 0;
   return applied(ex, ATOM_MAX, k, 1, inner->arg);
@@ -134,7 +134,7 @@ nf expr_max(struct expr *ex, uint64_t k, nf x)
 // The set whose extremum x is: the arguments of an atom of that kind, else x alone.
 static uint32_t members(const struct expr *ex, enum atom_kind kind, const nf *x, const nf **set)
 {
-  const struct atom *a = atom_at(ex, bare_atom(ex, *x));
+  const struct expr_atom *a = atom_at(ex, bare_atom(ex, *x));
   bool nested = a && a->kind == kind;
   *set = nested ? a->arg : x;
   return nested ? a->n : 1;

@@ -31,7 +31,7 @@ struct head {
 
 enum atom_kind { ATOM_INPUT, ATOM_OPAQUE, ATOM_EXP, ATOM_SQRT, ATOM_MAX, ATOM_EWMAX, ATOM_EWMIN };
 
-struct atom {
+struct expr_atom {
   struct head h;
   uint64_t tag; // INPUT: id; OPAQUE: function; MAX: length of the reduction
   enum atom_kind kind;
@@ -39,7 +39,7 @@ struct atom {
   nf arg[];
 };
 
-struct mono {
+struct expr_mono {
   struct head h;
   uint64_t k; // sum factor
   nf x;       // exponent, or NF_EMPTY
@@ -63,13 +63,13 @@ struct pool {
   uint32_t slots; // a power of two
 };
 
-enum op { OP_ATOM, OP_ADD, OP_MUL, OP_QUOT, OP_QUOT_LAX, OP_DIV, OP_SUM, OP_EXP, OP_SQRT, OP_SQUARE, OP_MAX };
+enum expr_op { OP_ATOM, OP_ADD, OP_MUL, OP_QUOT, OP_QUOT_LAX, OP_DIV, OP_SUM, OP_EXP, OP_SQRT, OP_SQUARE, OP_MAX };
 
 struct memo_row {
   uint64_t b;
   uint32_t a;
   uint32_t epoch; // another than the context's: empty
-  enum op op;
+  enum expr_op op;
   nf result;
 };
 struct memo {
@@ -99,31 +99,31 @@ struct expr {
 static const uint32_t MONO_UNIT = 1; // the monomial 1
 
 static inline bool nf_known(nf x) { return x > EXPR_NEVER; }
-static inline const struct atom *atom_at(const struct expr *ex, uint32_t i) { return ex->atom.node[i]; }
-static inline const struct mono *mono_at(const struct expr *ex, uint32_t i) { return ex->mono.node[i]; }
+static inline const struct expr_atom *atom_at(const struct expr *ex, uint32_t i) { return ex->atom.node[i]; }
+static inline const struct expr_mono *mono_at(const struct expr *ex, uint32_t i) { return ex->mono.node[i]; }
 static inline const struct poly *poly_at(const struct expr *ex, nf i) { return ex->poly.node[i]; }
 
 // A normal form of one monomial 1 * atom gives the atom, all others 0.
 uint32_t bare_atom(const struct expr *ex, nf e);
 // Has the monomial something above the fraction bar besides its sum factor? Every term's monomials have.
-bool has_numerator(const struct mono *m);
+bool has_numerator(const struct expr_mono *m);
 
 // ---- expr.c: a result for the caller, and the memo of operations ----
 nf nf_settle(struct expr *ex, nf r); // 0, past a limit, becomes EXPR_NEVER under a target, else EXPR_UNKNOWN
-bool memo_find(const struct expr *ex, enum op op, uint32_t a, uint64_t b, nf *result);
-nf memo_put(struct expr *ex, enum op op, uint32_t a, uint64_t b, nf result); // returns result
-void memo_clear(struct expr *ex);                                            // begins an epoch
+bool memo_find(const struct expr *ex, enum expr_op op, uint32_t a, uint64_t b, nf *result);
+nf memo_put(struct expr *ex, enum expr_op op, uint32_t a, uint64_t b, nf result); // returns result
+void memo_clear(struct expr *ex);                                                 // begins an epoch
 
 // ---- intern.c: drafts are filled but for their heads; 0 means too deep ----
-#define DRAFT_MONO(name)                                           \
-  union {                                                          \
-    struct mono m;                                                 \
-    char room[sizeof(struct mono) + MAX_ATOMS * sizeof(uint32_t)]; \
+#define DRAFT_MONO(name)                                                \
+  union {                                                               \
+    struct expr_mono m;                                                 \
+    char room[sizeof(struct expr_mono) + MAX_ATOMS * sizeof(uint32_t)]; \
   } name
-struct atom *draft_atom(struct expr *ex, enum atom_kind kind, uint64_t tag, uint32_t n); // in ex->tmp
-struct poly *draft_poly(struct expr *ex, uint32_t n);                                    // in ex->tmp
-uint32_t intern_atom(struct expr *ex, struct atom *draft);
-uint32_t intern_mono(struct expr *ex, struct mono *draft);
+struct expr_atom *draft_atom(struct expr *ex, enum atom_kind kind, uint64_t tag, uint32_t n); // in ex->tmp
+struct poly *draft_poly(struct expr *ex, uint32_t n);                                         // in ex->tmp
+uint32_t intern_atom(struct expr *ex, struct expr_atom *draft);
+uint32_t intern_mono(struct expr *ex, struct expr_mono *draft);
 nf intern_poly(struct expr *ex, struct poly *draft);
 nf poly_of_mono(struct expr *ex, uint32_t m);
 nf poly_of_atom(struct expr *ex, uint32_t a);

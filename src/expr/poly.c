@@ -84,9 +84,9 @@ nf poly_mul(struct expr *ex, nf a, nf b)
 uint32_t mono_mul(struct expr *ex, uint32_t a, uint32_t b)
 {
   if (a == MONO_UNIT || b == MONO_UNIT) return a == MONO_UNIT ? b : a;
-  const struct mono *s = mono_at(ex, a), *t = mono_at(ex, b);
+  const struct expr_mono *s = mono_at(ex, a), *t = mono_at(ex, b);
   DRAFT_MONO(draft);
-  struct mono *m = &draft.m;
+  struct expr_mono *m = &draft.m;
   if (s->n + t->n > MAX_ATOMS || __builtin_mul_overflow(s->k, t->k, &m->k)) return 0;
   m->x = poly_add(ex, s->x, t->x);
   m->s = poly_mul(ex, s->s, t->s);
@@ -112,10 +112,10 @@ static nf poly_minus(struct expr *ex, nf t, nf e)
 uint32_t mono_div(struct expr *ex, uint32_t t, uint32_t e)
 {
   if (e == MONO_UNIT || t == e) return e == MONO_UNIT ? t : MONO_UNIT;
-  const struct mono *p = mono_at(ex, t), *q = mono_at(ex, e);
+  const struct expr_mono *p = mono_at(ex, t), *q = mono_at(ex, e);
   if (p->k % q->k || p->n < q->n || q->h.mask & ~p->h.mask) return 0;
   DRAFT_MONO(draft);
-  struct mono *m = &draft.m;
+  struct expr_mono *m = &draft.m;
   m->k = p->k / q->k;
   int n = multi_minus(p->a, p->n, q->a, q->n, m->a);
   if (n < 0 || !(m->x = poly_minus(ex, p->x, q->x)) || !(m->d = poly_quot(ex, p->d, q->d)) || !(m->s = poly_quot(ex, p->s, q->s)) ||
@@ -156,7 +156,7 @@ static nf quot(struct expr *ex, nf t, nf e, bool lax)
 {
   if (e == NF_ONE || t == e) return e == NF_ONE ? t : NF_ONE;
   nf r;
-  enum op op = lax ? OP_QUOT_LAX : OP_QUOT;
+  enum expr_op op = lax ? OP_QUOT_LAX : OP_QUOT;
   if (memo_find(ex, op, t, e, &r)) return r;
   struct arena_mark top = arena_mark(&ex->tmp);
   r = divide(ex, poly_at(ex, t), poly_at(ex, e), lax);

@@ -27,7 +27,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 
 // The divisor common to one component of all monomials, if one of these components is it: it is then
 // the least in an admissible order.
-static nf common(struct expr *ex, const struct poly *p, nf (*component)(const struct mono *))
+static nf common(struct expr *ex, const struct poly *p, nf (*component)(const struct expr_mono *))
 {
   nf least = component(mono_at(ex, p->m[0]));
   for (uint32_t i = 1; i < p->n; i++) {
@@ -39,8 +39,8 @@ static nf common(struct expr *ex, const struct poly *p, nf (*component)(const st
   return least;
 }
 
-static nf radicand(const struct mono *m) { return m->s; }
-static nf denominator(const struct mono *m) { return m->d; }
+static nf radicand(const struct expr_mono *m) { return m->s; }
+static nf denominator(const struct expr_mono *m) { return m->d; }
 
 static nf meet_exponents(struct expr *ex, nf a, nf b)
 {
@@ -57,12 +57,12 @@ static nf meet_exponents(struct expr *ex, nf a, nf b)
 static uint32_t content(struct expr *ex, const struct poly *p)
 {
   DRAFT_MONO(draft);
-  struct mono *c = &draft.m;
-  const struct mono *first = mono_at(ex, p->m[0]);
-  *c = (struct mono){.k = first->k, .x = first->x, .q = NF_ONE, .n = first->n};
+  struct expr_mono *c = &draft.m;
+  const struct expr_mono *first = mono_at(ex, p->m[0]);
+  *c = (struct expr_mono){.k = first->k, .x = first->x, .q = NF_ONE, .n = first->n};
   for (uint32_t i = 0; i < c->n; i++) c->a[i] = first->a[i];
   for (uint32_t i = 1; i < p->n; i++) {
-    const struct mono *m = mono_at(ex, p->m[i]);
+    const struct expr_mono *m = mono_at(ex, p->m[i]);
     uint32_t shared[MAX_ATOMS];
     c->k = gcd(c->k, m->k);
     c->x = meet_exponents(ex, c->x, m->x);
@@ -81,7 +81,7 @@ static nf sq_of_sum(struct expr *ex, const struct poly *p)
   struct poly *rest = draft_poly(ex, p->n);
   for (uint32_t i = 0; i < p->n; i++) rest->m[i] = mono_div(ex, p->m[i], c);
   DRAFT_MONO(draft);
-  draft.m = (struct mono){.k = 1, .x = NF_EMPTY, .s = NF_ONE, .q = intern_poly(ex, rest), .d = NF_ONE};
+  draft.m = (struct expr_mono){.k = 1, .x = NF_EMPTY, .s = NF_ONE, .q = intern_poly(ex, rest), .d = NF_ONE};
   uint32_t sq = intern_mono(ex, &draft.m), cc = mono_mul(ex, c, c);
   arena_reset(&ex->tmp, top);
   return sq && cc ? poly_of_mono(ex, mono_mul(ex, sq, cc)) : 0;
@@ -141,7 +141,7 @@ static bool may_hide_square(const struct expr *ex, nf f)
   for (uint32_t i = 2; i <= p->n / i; i++)
     if (p->n % (i * i) == 0) return true;
   for (uint32_t i = 0; i < p->n; i++) {
-    const struct mono *m = mono_at(ex, p->m[i]);
+    const struct expr_mono *m = mono_at(ex, p->m[i]);
     const struct poly *x = poly_at(ex, m->x);
     if (!has_twins(m->a, m->n) && !has_twins(x->m, x->n) && !may_hide_square(ex, m->s) && !may_hide_square(ex, m->q)) return false;
   }
@@ -150,14 +150,14 @@ static bool may_hide_square(const struct expr *ex, nf f)
 
 nf square_inside(struct expr *ex, uint32_t t)
 {
-  const struct mono *m = mono_at(ex, t);
+  const struct expr_mono *m = mono_at(ex, t);
   const struct poly *x = poly_at(ex, m->x);
   struct arena_mark top = arena_mark(&ex->tmp);
   struct poly *half = draft_poly(ex, x->n);
   half->n = halve(x->m, x->n, half->m);
   DRAFT_MONO(draft);
-  struct mono *g = &draft.m;
-  *g = (struct mono){.k = square_part(m->k), .x = intern_poly(ex, half), .q = NF_ONE};
+  struct expr_mono *g = &draft.m;
+  *g = (struct expr_mono){.k = square_part(m->k), .x = intern_poly(ex, half), .q = NF_ONE};
   g->s = may_hide_square(ex, m->s) ? m->s : NF_ONE;
   g->d = may_hide_square(ex, m->d) ? m->d : NF_ONE;
   g->n = halve(m->a, m->n, g->a);

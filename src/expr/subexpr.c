@@ -37,14 +37,14 @@ static void add_position(struct expr *ex, nf e)
 
 static void visit_atom(struct expr *ex, uint32_t id)
 {
-  const struct atom *a = atom_at(ex, id);
+  const struct expr_atom *a = atom_at(ex, id);
   for (uint32_t i = 0; i < a->n; i++) visit(ex, a->arg[i]);
   if (a->kind == ATOM_MAX || a->kind == ATOM_EWMAX || a->kind == ATOM_EWMIN) PUSH(&ex->mem, ex->lattice, ex->nlattice, ex->lattice_cap) = id;
 }
 
 static void visit_mono(struct expr *ex, uint32_t id)
 {
-  const struct mono *m = mono_at(ex, id);
+  const struct expr_mono *m = mono_at(ex, id);
   for (uint32_t i = 0; i < m->n; i++) visit_atom(ex, m->a[i]);
   visit(ex, m->x);
   visit(ex, m->s);
@@ -103,7 +103,7 @@ static bool contained(struct expr *ex, const struct poly *e, const struct poly *
   return false;
 }
 
-static bool is_subset(const struct atom *a, const struct atom *b)
+static bool is_subset(const struct expr_atom *a, const struct expr_atom *b)
 {
   uint32_t found = 0;
   for (uint32_t j = 0; j < b->n && found < a->n; j++) found += a->arg[found] == b->arg[j];
@@ -111,10 +111,10 @@ static bool is_subset(const struct atom *a, const struct atom *b)
 }
 
 // Can the law of its operator alone turn atom a into an atom of the target?
-static bool grows_by_law(const struct expr *ex, const struct atom *a)
+static bool grows_by_law(const struct expr *ex, const struct expr_atom *a)
 {
   for (uint32_t i = 0; i < ex->nlattice; i++) {
-    const struct atom *b = atom_at(ex, ex->lattice[i]);
+    const struct expr_atom *b = atom_at(ex, ex->lattice[i]);
     if (a->kind == b->kind && is_subset(a, b) && (a->kind != ATOM_MAX || b->tag % a->tag == 0)) return true;
   }
   return false;
@@ -123,7 +123,7 @@ static bool grows_by_law(const struct expr *ex, const struct atom *a)
 static bool decide(struct expr *ex, nf e)
 {
   const struct poly *p = poly_at(ex, e);
-  const struct atom *bare = atom_at(ex, bare_atom(ex, e));
+  const struct expr_atom *bare = atom_at(ex, bare_atom(ex, e));
   if (bare && grows_by_law(ex, bare)) return true;
   for (uint32_t i = 0; i < ex->npos; i++) {
     const struct poly *q = poly_at(ex, ex->pos[i]);

@@ -56,13 +56,13 @@ static int refuse(struct parser *p, const struct token *word, enum level level)
   return err_hint(p->e, "block statements stand in the kernel graph, thread statements in a block"), s;
 }
 
-int block_parse(struct parser *p, struct value *v)
+int block_parse(struct parser *p, struct front_value *v)
 {
   struct token word = p->t;
   enum level level = lex_is(&word, "block") ? BLOCK : THREAD;
   if (!p->blocks || p->scope->g->level + 1 != level) return refuse(p, &word, level);
   parse_next(p);
-  struct scope *above = p->scope, inner = {.above = above, .g = graph_new(p->mem, level, NULL)};
+  struct front_scope *above = p->scope, inner = {.above = above, .g = graph_new(p->mem, level, NULL)};
   int s = header(p, inner.g);
   struct loc opened = p->t.at;
   if (!s) s = parse_expect(p, '{', "`{`, which opens the block");
@@ -77,7 +77,7 @@ int block_parse(struct parser *p, struct value *v)
     s = err_set(p->e, ERR_GRAPH, word.at, "this %s %s nothing", level_name(level), saves ? "loads" : "saves");
     return err_hint(p->e, "it needs at least one iter(...) and one save(...)"), s;
   }
-  *v = (struct value){.kind = TENSORS, .at = word.at, .count = saves};
+  *v = (struct front_value){.kind = TENSORS, .at = word.at, .count = saves};
   p->tensors += saves;
   return graph_nest(above->g, inner.g, inner.nfrom, inner.from, word.at, &v->first, p->e);
 }

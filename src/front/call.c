@@ -10,7 +10,7 @@ struct call {
   enum op op;
   const struct op_row *row;
   struct token id;
-  struct value *args; // operands
+  struct front_value *args; // operands
   int n, cap;
   int source; // of iter: a tensor of the graph above, or -1
   struct attrs a;
@@ -90,7 +90,7 @@ static int find(struct call *c)
 
 static void *field(struct call *c, int attr) { return (char *)&c->a + attr_rows[attr].offset; }
 
-static int set_number(struct call *c, int attr, const struct value *v)
+static int set_number(struct call *c, int attr, const struct front_value *v)
 {
   const struct attr_row *row = &attr_rows[attr];
   if (v->kind != NUMBER)
@@ -191,7 +191,7 @@ static int set_attr(struct call *c, int attr)
 {
   if (attr_opens(attr) == '[') return set_list(c, attr);
   if (attr_opens(attr) == '{') return set_map(c, attr);
-  struct value v;
+  struct front_value v;
   struct loc at = c->p->t.at;
   int s = expr_parse(c->p, &v);
   v.at = at;
@@ -236,7 +236,7 @@ static int argument(struct call *c)
     parse_next(p);
     return scope_outer(p, &id, &c->source);
   }
-  struct value v;
+  struct front_value v;
   int s = expr_parse(p, &v);
   if (s) return s;
   v.at = at;
@@ -288,10 +288,10 @@ static int room(struct parser *p, struct loc at)
   return err_set(p->e, ERR_LIMIT, at, "the program has more than %d tensors", FRONT_TENSORS);
 }
 
-int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct value *v)
+int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct front_value *v)
 {
   struct graph *g = p->scope->g;
-  *v = (struct value){.kind = TENSORS, .at = at};
+  *v = (struct front_value){.kind = TENSORS, .at = at};
   int s = room(p, at);
   if (!s) s = graph_add(g, op, n, in, a, at, &v->first, p->e);
   if (s) return s;
@@ -299,11 +299,11 @@ int call_add(struct parser *p, enum op op, int n, const int *in, const struct at
   return OK;
 }
 
-static int add_iter(struct call *c, struct value *v)
+static int add_iter(struct call *c, struct front_value *v)
 {
   struct parser *p = c->p;
-  struct scope *s = p->scope;
-  *v = (struct value){.kind = TENSORS, .at = c->id.at, .count = 1};
+  struct front_scope *s = p->scope;
+  *v = (struct front_value){.kind = TENSORS, .at = c->id.at, .count = 1};
   int status = room(p, c->id.at);
   if (!status) status = graph_iter(s->g, s->above->g, c->source, &c->a, c->id.at, &v->first, p->e);
   if (status) return status;
@@ -311,13 +311,13 @@ static int add_iter(struct call *c, struct value *v)
   return p->tensors++, OK;
 }
 
-static int fold(struct call *c, struct value *v)
+static int fold(struct call *c, struct front_value *v)
 {
-  *v = (struct value){.kind = NUMBER, .at = c->id.at};
+  *v = (struct front_value){.kind = NUMBER, .at = c->id.at};
   return number_fold(c->p->e, c->id.at, c->op, &c->a, 1, &c->args[0].number, &v->number);
 }
 
-static int build(struct call *c, struct value *v)
+static int build(struct call *c, struct front_value *v)
 {
   if (c->op == OP_ITER) return add_iter(c, v);
   bool map = c->row->rule == RULE_MAP;
@@ -325,7 +325,7 @@ static int build(struct call *c, struct value *v)
   if (map && c->args[0].kind == NUMBER) return fold(c, v);
   int *in = NULL, n = 0, cap = 0;
   for (int i = 0; i < c->n; i++) {
-    const struct value *x = &c->args[i];
+    const struct front_value *x = &c->args[i];
     if (x->kind == NUMBER) return misused(c, err_set(c->p->e, ERR_ARITY, x->at, "%s takes a tensor here, not a number", c->row->name));
     if (x->count != 1 && c->row->most != MANY) {
       int s = err_set(c->p->e, ERR_ARITY, x->at, "%d tensors stand where %s takes one", x->count, c->row->name);
@@ -336,7 +336,7 @@ static int build(struct call *c, struct value *v)
   return call_add(c->p, c->op, n, in, &c->a, c->id.at, v);
 }
 
-int call_parse(struct parser *p, const struct token *id, struct value *v)
+int call_parse(struct parser *p, const struct token *id, struct front_value *v)
 {
   struct call c = {.p = p, .id = *id, .source = -1};
   int s = find(&c);
@@ -356,12 +356,12 @@ static int operands(struct call *c, int n, const int *tensors)
       return err_set(c->p->e, ERR_GRAPH, c->id.at, "argument %d of %s is tensor %d, and this %s graph has %d tensors", i + 1, c->row->name,
                      tensors[i], level_name(g->level), g->ntensors);
     if (c->n == c->row->most) return too_many(c, c->id.at);
-    PUSH(c->p->mem, c->args, c->n, c->cap) = (struct value){.kind = TENSORS, .at = c->id.at, .first = tensors[i], .count = 1};
+    PUSH(c->p->mem, c->args, c->n, c->cap) = (struct front_value){.kind = TENSORS, .at = c->id.at, .first = tensors[i], .count = 1};
   }
   return OK;
 }
 
-static int rest(struct call *c, int n, const int *tensors, struct value *v)
+static int rest(struct call *c, int n, const int *tensors, struct front_value *v)
 {
   int s = lex_is(&c->id, "iter") || lex_is(&c->id, "save") ? wrong_place(c) : find(c);
   if (!s) s = operands(c, n, tensors);
@@ -373,7 +373,7 @@ static int rest(struct call *c, int n, const int *tensors, struct value *v)
   return s;
 }
 
-int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct value *v)
+int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct front_value *v)
 {
   struct call c = {.p = p, .source = -1, .id = *id};
   return rest(&c, n, tensors, v);

@@ -45,11 +45,11 @@ static const struct {
     {"allreduce", OP_ALL_REDUCE, NO_DIM},
 };
 
-struct known {
+struct mirage_known {
   json_int_t guid;
   int tensor;
 };
-struct reader {
+struct mirage_reader {
   struct arena *mem;
   struct loc at;
   struct err *e;
@@ -57,16 +57,16 @@ struct reader {
   int graph, kernel, block; // being read; block is -1 in the kernel graph
 };
 // One graph under construction, and the one around it.
-struct place {
+struct mirage_place {
   struct graph *g;
-  const struct place *above;
-  struct known *known;
+  const struct mirage_place *above;
+  struct mirage_known *known;
   int nknown, cap;
   int *from, nfrom, from_cap; // tensors of `above` that the iterators cut
 };
 
-static int bad(struct reader *r, enum errid id, const char *fmt, ...) PRINTF(3, 4);
-static int bad(struct reader *r, enum errid id, const char *fmt, ...)
+static int bad(struct mirage_reader *r, enum errid id, const char *fmt, ...) PRINTF(3, 4);
+static int bad(struct mirage_reader *r, enum errid id, const char *fmt, ...)
 {
   char text[400], where[48] = "";
   va_list ap;
@@ -78,7 +78,7 @@ static int bad(struct reader *r, enum errid id, const char *fmt, ...)
 }
 
 // What graph_add found, with the place put in front.
-static int located(struct reader *r, int status)
+static int located(struct mirage_reader *r, int status)
 {
   if (status == OK) return OK;
   struct err inner = *r->e;
@@ -86,7 +86,7 @@ static int located(struct reader *r, int status)
   return bad(r, inner.id, "%.380s", inner.text);
 }
 
-static int want_int(struct reader *r, const json_t *o, const char *key, int64_t least, int64_t most, int64_t *out)
+static int want_int(struct mirage_reader *r, const json_t *o, const char *key, int64_t least, int64_t most, int64_t *out)
 {
   const json_t *v = json_object_get(o, key);
   if (!json_is_integer(v)) return bad(r, ERR_JSON, "`%s` should be an integer", key);
@@ -95,7 +95,7 @@ static int want_int(struct reader *r, const json_t *o, const char *key, int64_t 
   return bad(r, ERR_JSON, "`%s` is %lld, outside [%lld, %lld]", key, (long long)*out, (long long)least, (long long)most);
 }
 
-static int want_xyz(struct reader *r, const json_t *o, const char *key, int64_t least, int64_t most, int64_t out[MAX_GRID])
+static int want_xyz(struct mirage_reader *r, const json_t *o, const char *key, int64_t least, int64_t most, int64_t out[MAX_GRID])
 {
   static const char *const axes[MAX_GRID] = {"x", "y", "z"};
   const json_t *v = json_object_get(o, key);
@@ -107,7 +107,7 @@ static int want_xyz(struct reader *r, const json_t *o, const char *key, int64_t 
 
 // ---- tensors ----
 
-static int read_shape(struct reader *r, const json_t *t, struct shape *s)
+static int read_shape(struct mirage_reader *r, const json_t *t, struct shape *s)
 {
   const json_t *dims = json_object_get(t, "dim");
   int64_t n;
@@ -122,7 +122,7 @@ static int read_shape(struct reader *r, const json_t *t, struct shape *s)
   return OK;
 }
 
-static int find(struct reader *r, const struct place *p, const json_t *t, int *tensor)
+static int find(struct mirage_reader *r, const struct mirage_place *p, const json_t *t, int *tensor)
 {
   const json_t *guid = json_object_get(t, "guid");
   for (int i = p->nknown - 1; i >= 0 && json_is_integer(guid); i--)
@@ -131,7 +131,7 @@ static int find(struct reader *r, const struct place *p, const json_t *t, int *t
 }
 
 // Tensors from `first` on are the outputs of operator o; their shapes must be the file's.
-static int learn(struct reader *r, struct place *p, const json_t *o, int first)
+static int learn(struct mirage_reader *r, struct mirage_place *p, const json_t *o, int first)
 {
   const json_t *outs = json_object_get(o, "output_tensors");
   size_t n = json_array_size(outs);
@@ -145,7 +145,7 @@ static int learn(struct reader *r, struct place *p, const json_t *o, int first)
     const struct shape *is = &p->g->tensors[first + (int)i].shape;
     shape_text(a, &said), shape_text(b, is);
     if (!shape_eq(&said, is)) return bad(r, ERR_SHAPE, "the file says %s, but the operator makes %s", a, b);
-    PUSH(r->mem, p->known, p->nknown, p->cap) = (struct known){json_integer_value(guid), first + (int)i};
+    PUSH(r->mem, p->known, p->nknown, p->cap) = (struct mirage_known){json_integer_value(guid), first + (int)i};
   }
   return OK;
 }
@@ -166,7 +166,7 @@ static bool operator_of(const char *type, enum op *op, int *dim)
 }
 
 // A reduction says how many elements are left by the shape of its output.
-static int reduction(struct reader *r, const struct place *p, const json_t *o, const struct shape *in, enum op *op, struct attrs *a)
+static int reduction(struct mirage_reader *r, const struct mirage_place *p, const json_t *o, const struct shape *in, enum op *op, struct attrs *a)
 {
   struct shape to;
   if (a->dim < 0) a->dim += in->n;
@@ -182,7 +182,7 @@ static int reduction(struct reader *r, const struct place *p, const json_t *o, c
   return OK;
 }
 
-static int read_plain(struct reader *r, struct place *p, const json_t *o, const char *type)
+static int read_plain(struct mirage_reader *r, struct mirage_place *p, const json_t *o, const char *type)
 {
   enum op op;
   int dim, in[MOST_ARGS], first = p->g->ntensors;
@@ -203,7 +203,7 @@ static int read_plain(struct reader *r, struct place *p, const json_t *o, const 
   return learn(r, p, o, first);
 }
 
-static int read_input(struct reader *r, struct place *p, const json_t *o)
+static int read_input(struct mirage_reader *r, struct mirage_place *p, const json_t *o)
 {
   struct shape s;
   int first = p->g->ntensors;
@@ -212,14 +212,14 @@ static int read_input(struct reader *r, struct place *p, const json_t *o)
   return learn(r, p, o, first);
 }
 
-static int read_output(struct reader *r, struct place *p, const json_t *o)
+static int read_output(struct mirage_reader *r, struct mirage_place *p, const json_t *o)
 {
   int t;
   if (find(r, p, json_array_get(json_object_get(o, "input_tensors"), 0), &t) != OK) return USER;
   return located(r, graph_add(p->g, OP_OUTPUT, 1, &t, NULL, r->at, &(int){0}, r->e));
 }
 
-static int read_map(struct reader *r, const struct graph *g, const json_t *o, const char *key, int8_t map[MAX_GRID])
+static int read_map(struct mirage_reader *r, const struct graph *g, const json_t *o, const char *key, int8_t map[MAX_GRID])
 {
   int64_t v[MAX_GRID];
   if (want_xyz(r, o, key, -1, MAX_DIMS - 1, v) != OK) return USER;
@@ -227,7 +227,7 @@ static int read_map(struct reader *r, const struct graph *g, const json_t *o, co
   return OK;
 }
 
-static int read_iter(struct reader *r, struct place *p, const json_t *o)
+static int read_iter(struct mirage_reader *r, struct mirage_place *p, const json_t *o)
 {
   int from, first = p->g->ntensors;
   int64_t loop;
@@ -240,7 +240,7 @@ static int read_iter(struct reader *r, struct place *p, const json_t *o)
   return learn(r, p, o, first);
 }
 
-static int read_save(struct reader *r, struct place *p, const json_t *o)
+static int read_save(struct mirage_reader *r, struct mirage_place *p, const json_t *o)
 {
   int t;
   struct attrs a = attrs_default(OP_SAVE);
@@ -249,7 +249,7 @@ static int read_save(struct reader *r, struct place *p, const json_t *o)
   return located(r, graph_add(p->g, OP_SAVE, 1, &t, &a, r->at, &(int){0}, r->e));
 }
 
-static int read_block(struct reader *r, struct place *p, const json_t *o)
+static int read_block(struct mirage_reader *r, struct mirage_place *p, const json_t *o)
 {
   const json_t *b = json_object_get(o, "bgraph"), *ops = json_object_get(b, "operators"), *op;
   int64_t grid[MAX_GRID], loop[1];
@@ -257,7 +257,7 @@ static int read_block(struct reader *r, struct place *p, const json_t *o)
   if (!json_is_array(ops) || json_array_size(ops) > MOST_OPS) return bad(r, ERR_JSON, "`bgraph` should have up to %d operators", MOST_OPS);
   if (want_xyz(r, b, "grid_dim", 1, 1 << 20, grid) != OK || want_int(r, b, "forloop_range", 1, 1 << 20, loop) != OK) return USER;
   while (ngrid && grid[ngrid - 1] == 1) ngrid--;
-  struct place sub = {.g = graph_new(r->mem, BLOCK, NULL), .above = p};
+  struct mirage_place sub = {.g = graph_new(r->mem, BLOCK, NULL), .above = p};
   graph_axes(sub.g, ngrid, grid, 1, loop);
   for (size_t i = 0; i < json_array_size(ops); i++) {
     op = json_array_get(ops, i), r->block = (int)i;
@@ -273,9 +273,9 @@ static int read_block(struct reader *r, struct place *p, const json_t *o)
   return learn(r, p, o, first);
 }
 
-static int read_graph(struct reader *r, const json_t *ops, struct graph **out)
+static int read_graph(struct mirage_reader *r, const json_t *ops, struct graph **out)
 {
-  struct place p = {.g = *out = graph_new(r->mem, KERNEL, "mirage")};
+  struct mirage_place p = {.g = *out = graph_new(r->mem, KERNEL, "mirage")};
   r->kernel = 0, r->block = -1;
   if (!json_is_array(ops) || json_array_size(ops) > MOST_OPS) return bad(r, ERR_JSON, "a graph should be an array of up to %d operators", MOST_OPS);
   for (int outputs = 0; outputs < 2; outputs++) // they are last in a graph, wherever the file has them
@@ -298,7 +298,7 @@ static int read_graph(struct reader *r, const json_t *ops, struct graph **out)
 int front_mirage(struct arena *mem, const char *text, size_t bytes, const char *file, enum dtype t, struct graph ***out, int *n, struct err *e)
 {
   json_error_t why;
-  struct reader r = {.mem = mem, .at = {.file = file ? arena_strdup(mem, file) : NULL}, .e = e, .dtype = t, .block = -1};
+  struct mirage_reader r = {.mem = mem, .at = {.file = file ? arena_strdup(mem, file) : NULL}, .e = e, .dtype = t, .block = -1};
   json_t *top = json_loadb(text, bytes, 0, &why);
   *n = 0;
   if (!top) {

@@ -8,11 +8,11 @@
 int front_call(struct arena *mem, struct graph *g, const struct front_call *x, int *first, int *count, struct err *e)
 {
   const char *attributes = x->attributes ? x->attributes : "";
-  struct scope scope = {.g = g};
+  struct front_scope scope = {.g = g};
   struct parser p = {.mem = mem, .e = e, .scope = &scope, .tensors = g->ntensors, .blocks = true};
   const struct token id = {.kind = TOK_NAME, .p = x->op, .n = (int)strnlen(x->op, LONGEST_NAME)};
   const int nodes = g->nnodes, tensors = g->ntensors;
-  struct value v = {0};
+  struct front_value v = {0};
   lex_open(&p.lex, mem, attributes, strnlen(attributes, FRONT_BYTES), "attributes");
   p.lex.inside = 1; // the text stands between parentheses
   p.ahead = lex_next(&p.lex), parse_next(&p);

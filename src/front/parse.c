@@ -76,7 +76,7 @@ static int input(struct parser *p)
     if (!status && !parse_take(p, ',')) break;
   }
   if (!status) status = parse_close(p, ']', '[', opened);
-  struct value v = {.kind = TENSORS, .count = 1};
+  struct front_value v = {.kind = TENSORS, .count = 1};
   if (!status) status = graph_input(p->scope->g, NULL, dtype, &s, id.at, &v.first, p->e);
   if (++p->tensors > FRONT_TENSORS && !status) status = err_set(p->e, ERR_LIMIT, id.at, "the program has more than %d tensors", FRONT_TENSORS);
   return status ? status : scope_define(p, &id, &v);
@@ -94,16 +94,16 @@ static int assign(struct parser *p)
   } while (parse_take(p, ','));
   s = parse_expect(p, '=', "`=`");
   while (p->t.kind == TOK_LINE) parse_next(p);
-  struct value v;
+  struct front_value v;
   if (!s) s = block_starts(p) ? block_parse(p, &v) : expr_parse(p, &v);
   return s ? s : scope_name_results(p, n, ids, &v);
 }
 
-static int outputs(struct parser *p, int n, const struct value *v)
+static int outputs(struct parser *p, int n, const struct front_value *v)
 {
   for (int i = 0; i < n; i++)
     for (int k = 0; k < v[i].count; k++) {
-      struct value none;
+      struct front_value none;
       int t = v[i].first + k, s = call_add(p, OP_OUTPUT, 1, &t, NULL, v[i].at, &none);
       if (s) return s;
     }
@@ -112,7 +112,7 @@ static int outputs(struct parser *p, int n, const struct value *v)
 
 static int results(struct parser *p)
 {
-  struct value *values = NULL;
+  struct front_value *values = NULL;
   int n = 0, cap = 0;
   if (p->scope->g->level != KERNEL) {
     int s = err_set(p->e, ERR_SYNTAX, p->t.at, "`return` in a %s", level_name(p->scope->g->level));
@@ -121,7 +121,7 @@ static int results(struct parser *p)
   parse_next(p);
   do {
     while (n && p->t.kind == TOK_LINE) parse_next(p); // a comma continues the line
-    struct value v;
+    struct front_value v;
     struct loc at = p->t.at;
     int s = expr_parse(p, &v);
     if (!s && v.kind == NUMBER) s = err_set(p->e, ERR_GRAPH, at, "a number is returned, and programs return tensors");
@@ -137,7 +137,7 @@ static int results(struct parser *p)
 // An expression that stands alone has no results: save(...).
 static int alone(struct parser *p)
 {
-  struct value v;
+  struct front_value v;
   struct loc at = p->t.at;
   int s = expr_parse(p, &v);
   if (s || (v.kind == TENSORS && !v.count)) return s;
@@ -155,7 +155,7 @@ static int statement(struct parser *p, bool *returned)
   if (p->ahead.kind == ':') return input(p);
   if (p->ahead.kind == '=' || p->ahead.kind == ',') return assign(p);
   if (block_starts(p)) {
-    struct value v;
+    struct front_value v;
     int s = block_parse(p, &v);
     if (!s) s = err_set(p->e, ERR_SYNTAX, v.at, "the %d results of this block have no names", v.count);
     return s;
@@ -183,7 +183,7 @@ int parse_statements(struct parser *p, struct loc opened, bool *returned)
 static int parameter(struct parser *p, int nset, const struct setting *set)
 {
   struct token id = p->t;
-  struct value v = {.kind = NUMBER};
+  struct front_value v = {.kind = NUMBER};
   int s = parse_expect(p, TOK_NAME, "a parameter");
   bool known = false;
   int64_t x = 0;
@@ -202,7 +202,7 @@ static int parameter(struct parser *p, int nset, const struct setting *set)
 
 static int settings_used(struct parser *p, int nset, const struct setting *set)
 {
-  const struct scope *params = p->scope;
+  const struct front_scope *params = p->scope;
   for (int i = 0; i < nset; i++) {
     bool found = false;
     for (int k = 0; k < params->n; k++) found |= !strcmp(set[i].name, params->names[k].id);
@@ -282,7 +282,7 @@ int front_parse(struct arena *mem, const char *text, size_t n, const char *file,
   if (file) file = arena_strdup(mem, file); // nodes keep their places
   int s = checked(text, n, file, e);
   if (s) return s;
-  struct scope scope = {0};
+  struct front_scope scope = {0};
   struct parser p = {.mem = mem, .e = e, .scope = &scope};
   lex_open(&p.lex, mem, text, n, file);
   p.ahead = lex_next(&p.lex);

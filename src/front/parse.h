@@ -40,7 +40,7 @@ bool lex_is(const struct token *t, const char *word); // the token is this name
 void lex_text(char out[64], const struct token *t);   // for messages: "`matmul`", "the end of the line"
 
 // ---- scope.c: names ------------------------------------------------------------------------------
-struct value {
+struct front_value {
   enum { NUMBER, TENSORS } kind;
   struct loc at;
   struct number number;
@@ -49,11 +49,11 @@ struct value {
 struct name {
   const char *id;
   int next; // in its bucket, plus 1
-  struct value value;
+  struct front_value value;
 };
 enum { BUCKETS = 512 };
-struct scope {
-  struct scope *above;
+struct front_scope {
+  struct front_scope *above;
   struct graph *g;
   struct name *names;
   int n, cap, bucket[BUCKETS]; // first name of each bucket, plus 1
@@ -67,16 +67,16 @@ struct parser {
   struct token t, ahead; // the token to be read, and the one after it
   struct arena *mem;
   struct err *e;
-  struct scope *scope; // innermost
-  int depth;           // of nested expressions
-  int tensors;         // built so far, in all graphs
-  bool blocks;         // `graph`, so block statements are legal
+  struct front_scope *scope; // innermost
+  int depth;                 // of nested expressions
+  int tensors;               // built so far, in all graphs
+  bool blocks;               // `graph`, so block statements are legal
 };
 
-int scope_define(struct parser *p, const struct token *id, const struct value *v);
-int scope_value(struct parser *p, const struct token *id, struct value *v);                      // a name in an expression
-int scope_outer(struct parser *p, const struct token *id, int *tensor);                          // iter's first argument
-int scope_name_results(struct parser *p, int n, const struct token *ids, const struct value *v); // `a, b = v`
+int scope_define(struct parser *p, const struct token *id, const struct front_value *v);
+int scope_value(struct parser *p, const struct token *id, struct front_value *v);                      // a name in an expression
+int scope_outer(struct parser *p, const struct token *id, int *tensor);                                // iter's first argument
+int scope_name_results(struct parser *p, int n, const struct token *ids, const struct front_value *v); // `a, b = v`
 
 // ---- near.c --------------------------------------------------------------------------------------
 struct near {
@@ -98,16 +98,16 @@ int number_whole(struct err *e, enum errid id, struct loc at, const struct numbe
                  int64_t *out); // an integer in [lo, hi], or error `id`
 
 // ---- expr.c, call.c, block.c, parse.c ------------------------------------------------------------
-int expr_parse(struct parser *p, struct value *v);
+int expr_parse(struct parser *p, struct front_value *v);
 int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out);
-int expr_binary(struct parser *p, enum op op, struct loc at, const struct value *a, const struct value *b,
-                struct value *v);                                          // ADD SUB MUL DIV and the other elementwise rows of two arguments
-int call_parse(struct parser *p, const struct token *id, struct value *v); // after the name, at '('
+int expr_binary(struct parser *p, enum op op, struct loc at, const struct front_value *a, const struct front_value *b,
+                struct front_value *v);                                          // ADD SUB MUL DIV and the other elementwise rows of two arguments
+int call_parse(struct parser *p, const struct token *id, struct front_value *v); // after the name, at '('
 // With its tensors given; the parser stands at its attributes and reads them up to the end.
-int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct value *v);
-int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct value *v);
+int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct front_value *v);
+int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct front_value *v);
 bool block_starts(const struct parser *p);
-int block_parse(struct parser *p, struct value *v);
+int block_parse(struct parser *p, struct front_value *v);
 
 int parse_statements(struct parser *p, struct loc opened, bool *returned); // up to the `}`
 void parse_next(struct parser *p);

@@ -6,19 +6,19 @@
 
 static int bucket_of(const struct token *id) { return (int)(hash_bytes(id->p, (size_t)id->n, 0) % BUCKETS); }
 
-static const struct name *find(const struct scope *s, const struct token *id)
+static const struct name *find(const struct front_scope *s, const struct token *id)
 {
   for (int i = s->bucket[bucket_of(id)]; i; i = s->names[i - 1].next)
     if (lex_is(id, s->names[i - 1].id)) return &s->names[i - 1];
   return NULL;
 }
 
-static int unknown(struct parser *p, const struct token *id, const struct scope *from)
+static int unknown(struct parser *p, const struct token *id, const struct front_scope *from)
 {
   char text[64], *word = arena_printf(p->mem, "%.*s", id->n, id->p);
   lex_text(text, id);
   struct near near = near_start(word);
-  for (const struct scope *s = from; s; s = s->above)
+  for (const struct front_scope *s = from; s; s = s->above)
     for (int i = 0; i < s->n; i++)
       if (s == from || s->names[i].value.kind == NUMBER) near_try(&near, s->names[i].id);
   int status = err_set(p->e, ERR_NAME, id->at, "%s is not defined", text);
@@ -42,16 +42,16 @@ int parse_duplicate(struct parser *p, struct loc at, const char *id, struct loc 
   return s;
 }
 
-int scope_define(struct parser *p, const struct token *id, const struct value *v)
+int scope_define(struct parser *p, const struct token *id, const struct front_value *v)
 {
-  struct scope *s = p->scope;
+  struct front_scope *s = p->scope;
   if (lex_is(id, "_")) return OK;
   char *name = arena_printf(p->mem, "%.*s", id->n, id->p);
   if (!print_is_name(name)) return reserved(p, id);
   const struct name *old = find(s, id);
   if (old) return parse_duplicate(p, id->at, name, old->value.at);
   int *bucket = &s->bucket[bucket_of(id)];
-  struct value copy = *v;
+  struct front_value copy = *v;
   copy.at = id->at;
   PUSH(p->mem, s->names, s->n, s->cap) = (struct name){name, *bucket, copy};
   *bucket = s->n;
@@ -60,7 +60,7 @@ int scope_define(struct parser *p, const struct token *id, const struct value *v
   return OK;
 }
 
-static bool number_around(const struct scope *s, const struct token *id, struct value *v)
+static bool number_around(const struct front_scope *s, const struct token *id, struct front_value *v)
 {
   for (; s; s = s->above) {
     const struct name *n = find(s, id);
@@ -69,13 +69,13 @@ static bool number_around(const struct scope *s, const struct token *id, struct 
   return false;
 }
 
-int scope_value(struct parser *p, const struct token *id, struct value *v)
+int scope_value(struct parser *p, const struct token *id, struct front_value *v)
 {
   const struct name *n = find(p->scope, id);
   if (lex_is(id, "return") || lex_is(id, "_")) return reserved(p, id);
   if (n) return *v = n->value, v->at = id->at, OK;
   if (number_around(p->scope->above, id, v)) return v->at = id->at, OK;
-  for (const struct scope *s = p->scope->above; s; s = s->above) {
+  for (const struct front_scope *s = p->scope->above; s; s = s->above) {
     if (!find(s, id)) continue;
     char text[64];
     lex_text(text, id);
@@ -87,7 +87,7 @@ int scope_value(struct parser *p, const struct token *id, struct value *v)
 
 int scope_outer(struct parser *p, const struct token *id, int *tensor)
 {
-  struct scope *s = p->scope;
+  struct front_scope *s = p->scope;
   const struct name *n = s->above ? find(s->above, id) : NULL;
   if (n && n->value.kind == TENSORS) return *tensor = n->value.first, OK;
   if (s->above && find(s, id)) {
@@ -100,7 +100,7 @@ int scope_outer(struct parser *p, const struct token *id, int *tensor)
   return unknown(p, id, s->above ? s->above : s);
 }
 
-int scope_name_results(struct parser *p, int n, const struct token *ids, const struct value *v)
+int scope_name_results(struct parser *p, int n, const struct token *ids, const struct front_value *v)
 {
   int count = v->kind == TENSORS ? v->count : 1;
   if (count != n) {
@@ -108,7 +108,7 @@ int scope_name_results(struct parser *p, int n, const struct token *ids, const s
     return err_hint(p->e, "write one name for each result; `_` drops one"), s;
   }
   for (int i = 0; i < n; i++) {
-    struct value one = *v;
+    struct front_value one = *v;
     if (one.kind == TENSORS) one.first += i, one.count = 1;
     int s = scope_define(p, &ids[i], &one);
     if (s) return s;

@@ -42,7 +42,7 @@ const char *number(struct arena *mem, double x); // a C constant of type float
 
 struct view {
   const char *ptr; // C expression of the address of the first element; only "+ offset" is ever appended
-  int buf;         // buffer of struct space it lies in, or -1
+  int buf;         // buffer of struct gen_space it lies in, or -1
   enum dtype dtype;
   struct shape shape;
   int64_t stride[MAX_DIMS];
@@ -58,7 +58,7 @@ struct view view_broadcast(const struct view *v, const struct shape *to);       
 
 // ---- space.c ---------------------------------------------------------------------------------------------
 
-struct space {
+struct gen_space {
   struct arena *mem;
   int n, cap;
   struct buffer {
@@ -67,9 +67,9 @@ struct space {
   } * buffers;
   int64_t total; // after space_place
 };
-int space_add(struct space *s, int64_t bytes, int first);
-void space_touch(struct space *s, int buf, int time); // buf -1: nothing
-void space_place(struct space *s);
+int space_add(struct gen_space *s, int64_t bytes, int first);
+void space_touch(struct gen_space *s, int buf, int time); // buf -1: nothing
+void space_place(struct gen_space *s);
 
 // ---- nest.c ------------------------------------------------------------------------------------------------
 
@@ -86,7 +86,7 @@ struct operand {
   const char *past; // as of a view
   bool fetches;     // the same
 };
-struct value {
+struct gen_value {
   const char *code;      // text over x and y, or NULL: the operand
   const struct attrs *a; // for scalar, lo, hi
   int x, y;              // values, or -1
@@ -111,7 +111,7 @@ struct nest {
   int64_t d[NEST_DIMS];
   struct operand *operands;
   int noperands, operands_cap;
-  struct value *values;
+  struct gen_value *values;
   int nvalues, values_cap;
   struct sink *sinks;
   int nsinks, sinks_cap;
@@ -155,7 +155,7 @@ struct block {
   int *order;               // node -> index among iterators or savers
   struct str text[STAGES];
   struct str tiles; // declarations, once offsets are known
-  struct space space;
+  struct gen_space space;
   const char **names; // of the tiles in space, by buffer
   int names_cap;
   int depth, now; // of the block's statements; index of the node being emitted
@@ -220,8 +220,8 @@ struct kernel {
   const struct node *n;
   struct place *in; // constants, or views of parameters
   struct view *out;
-  struct space *space;  // the workspace
-  int temps[4], ntemps; // buffers in it that the kernel alone uses: parameters w0, w1, ...
+  struct gen_space *space; // the workspace
+  int temps[4], ntemps;    // buffers in it that the kernel alone uses: parameters w0, w1, ...
   int now, threads;
   int64_t scratch; // bytes a thread, of BLOCK
   bool blas;

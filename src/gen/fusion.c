@@ -5,7 +5,7 @@
 // reduced ends a nest; the next one reads it as a tile.
 #include "gen/emit.h"
 
-struct part { // a tensor of the thread graph, as the whole tile
+struct fusion_part { // a tensor of the thread graph, as the whole tile
   struct shape whole;
   enum { UNMADE, LOADED, VALUE, FOLDED } kind;
   int value, root; // root: the tensor it is another name of
@@ -19,7 +19,7 @@ struct fusion {
   const struct node *node;
   const struct graph *g;
   enum stage st;
-  struct part *part;
+  struct fusion_part *part;
   bool open;
   int nest; // number of f, from 1
   struct nest f;
@@ -67,7 +67,7 @@ static int outer_of(const struct fusion *u, int t, int from)
 static struct view tile_of(struct fusion *u, int t)
 {
   struct block *b = u->b;
-  struct part *p = &u->part[t];
+  struct fusion_part *p = &u->part[t];
   const char *name = name_of(b->mem, arena_printf(b->mem, "u%d_", u->node->out), t, u->g->tensors[t].name);
   struct view v = tile_new(b, name, &p->whole, u->st, false);
   p->at = (struct place){PLACE_VIEW, false, 0, v};
@@ -79,7 +79,7 @@ static void flush(struct fusion *u, int next)
 {
   if (!u->open) return;
   for (int t = 0; t < u->g->ntensors; t++) {
-    struct part *p = &u->part[t];
+    struct fusion_part *p = &u->part[t];
     if (p->kind == VALUE && needed_later(u, t, next)) {
       struct view v = tile_of(u, t);
       nest_store(&u->f, p->value, &v, false);
@@ -135,7 +135,7 @@ static void begin(struct fusion *u, int i, const struct shape *own, bool exact)
 
 static int load(struct fusion *u, int t)
 {
-  struct part *p = &u->part[root(u, t)];
+  struct fusion_part *p = &u->part[root(u, t)];
   if (p->kind == VALUE) return p->value;
   CHECK(p->kind == LOADED);
   if (p->nest == u->nest) return p->value;
@@ -210,7 +210,7 @@ static int wholes(struct fusion *u, struct err *e)
   int iter = 0;
   for (int i = 0; i < u->g->nnodes; i++) {
     const struct node *n = &u->g->nodes[i];
-    struct part *out = &u->part[n->out];
+    struct fusion_part *out = &u->part[n->out];
     enum rule r = op_rows[n->op].rule;
     for (int k = 0; k < n->nout; k++) u->part[n->out + k].root = n->out + k, u->part[n->out + k].outer = -1;
     if (n->op == OP_ITER) {
@@ -235,11 +235,11 @@ int group_thread(struct block *b, int node)
 {
   const struct node *n = &b->g->nodes[node];
   struct fusion u = {b, n, n->sub, stage_of(b, n->out)};
-  u.part = NEWS(b->mem, struct part, n->sub->ntensors + 1);
+  u.part = NEWS(b->mem, struct fusion_part, n->sub->ntensors + 1);
   int s = wholes(&u, b->e), iter = 0;
   for (int i = 0; i < n->sub->nnodes && !s; i++) {
     const struct node *k = &n->sub->nodes[i];
-    struct part *out = &u.part[k->out];
+    struct fusion_part *out = &u.part[k->out];
     enum rule r = op_rows[k->op].rule;
     if (computes(k)) line(&b->text[u.st], depth_of(b, u.st), "//   %s", node_text(b->mem, n->sub, k));
     if (k->op == OP_ITER)

@@ -21,7 +21,7 @@ struct gen {
   const char *name;
   const struct target *t;
   struct home *home;
-  struct space space;
+  struct gen_space space;
   struct str kernels, calls;
   int64_t scratch;
   int nkernels;

@@ -12,7 +12,7 @@ enum { FEW_ROWS = 16 };    // every element of the second operand is read once, 
 enum { SHARED_ROWS = 32 }; // rows that pay for a copy of the second operand
 enum { MANY_ROWS = 128 };  // rows that pay for packing it although it is dense
 
-struct product {
+struct matmul_product {
   int64_t m, n, k;
   int lead;                                   // leading dimensions left
   struct view a, b, c;                        // broadcast to the leading dimensions
@@ -108,7 +108,7 @@ static struct view first(struct block *b, int tensor, int64_t cols, bool dots)
 }
 
 // Leading dimensions along which the second operand stays the same are more rows of the first.
-static void stack_rows(struct product *p)
+static void stack_rows(struct matmul_product *p)
 {
   while (p->lead) {
     int l = p->lead - 1, row = p->c.shape.n - 2;
@@ -120,7 +120,7 @@ static void stack_rows(struct product *p)
   }
 }
 
-static void product_print(struct block *b, struct product *p, enum stage st)
+static void product_print(struct block *b, struct matmul_product *p, enum stage st)
 {
   struct str *s = &b->text[st];
   const char *at[3] = {p->a.ptr, p->b.ptr, p->c.ptr};
@@ -160,7 +160,7 @@ static struct view led(const struct view *v, const struct shape *out)
 }
 
 // A matrix times one column: better the column, as a row, times the matrix turned: dot products along its rows.
-static bool is_column(const struct product *p)
+static bool is_column(const struct matmul_product *p)
 {
   int row = p->c.shape.n - 2;
   return p->n == 1 && p->m >= 16 && p->k >= 16 && p->a.stride[row + 1] == 1 && p->b.dtype == F32 && p->b.stride[row] == 1 && p->c.stride[row] == 1;
@@ -168,7 +168,7 @@ static bool is_column(const struct product *p)
 
 static void multiply(struct block *b, int x, int y, const struct view *c, bool add, enum stage st)
 {
-  struct product p = {.c = *c, .add = add, .lead = c->shape.n - 2};
+  struct matmul_product p = {.c = *c, .add = add, .lead = c->shape.n - 2};
   const struct shape *sx = &b->g->tensors[x].shape, *sy = &b->g->tensors[y].shape;
   p.m = sx->d[sx->n - 2], p.k = sx->d[sx->n - 1], p.n = sy->d[sy->n - 1];
   struct view a = b->place[x].v, w = b->place[y].v;
@@ -183,7 +183,7 @@ static void multiply(struct block *b, int x, int y, const struct view *c, bool a
     product_print(b, &p, st);
     return;
   }
-  struct product plan = p;
+  struct matmul_product plan = p;
   stack_rows(&plan); // how many rows share the second operand, before anything is copied
   w = second(b, y, plan.m, &p.kind);
   a = first(b, x, p.n, p.kind == TURNED);

@@ -16,7 +16,7 @@ static struct operand operand_of(const struct nest *f, const struct view *v)
   return o;
 }
 
-static int push_value(struct nest *f, struct value v)
+static int push_value(struct nest *f, struct gen_value v)
 {
   PUSH(f->mem, f->values, f->nvalues, f->values_cap) = v;
   return f->nvalues - 1;
@@ -25,7 +25,7 @@ static int push_value(struct nest *f, struct value v)
 int nest_load(struct nest *f, const struct view *v)
 {
   PUSH(f->mem, f->operands, f->noperands, f->operands_cap) = operand_of(f, v);
-  return push_value(f, (struct value){.x = -1, .y = -1, .operand = f->noperands - 1});
+  return push_value(f, (struct gen_value){.x = -1, .y = -1, .operand = f->noperands - 1});
 }
 
 int nest_load_repeated(struct nest *f, const struct view *v, int dim, int64_t times)
@@ -37,7 +37,7 @@ int nest_load_repeated(struct nest *f, const struct view *v, int dim, int64_t ti
   return r;
 }
 
-int nest_value(struct nest *f, const char *code, const struct attrs *a, int x, int y) { return push_value(f, (struct value){code, a, x, y, -1}); }
+int nest_value(struct nest *f, const char *code, const struct attrs *a, int x, int y) { return push_value(f, (struct gen_value){code, a, x, y, -1}); }
 
 int nest_const(struct nest *f, double c) { return nest_value(f, arena_printf(f->mem, "K(%s)", number(f->mem, c)), NULL, -1, -1); }
 
@@ -154,7 +154,7 @@ static void simplify(struct nest *f)
 static void find_inner(struct nest *f)
 {
   for (int i = 0; i < f->nvalues; i++) {
-    struct value *v = &f->values[i];
+    struct gen_value *v = &f->values[i];
     v->inner = v->operand >= 0 && f->operands[v->operand].s[f->n - 1];
     v->inner |= (v->x >= 0 && f->values[v->x].inner) || (v->y >= 0 && f->values[v->y].inner);
   }
@@ -165,14 +165,14 @@ static void find_inner(struct nest *f)
 static void divide_once(struct nest *f)
 {
   for (int i = 0; i < f->nvalues; i++) {
-    struct value v = f->values[i];
+    struct gen_value v = f->values[i];
     if (!v.code || strcmp(v.code, op_rows[OP_DIV].code) || !v.inner || f->values[v.y].inner) continue;
-    PUSH(f->mem, f->values, f->nvalues, f->values_cap) = (struct value){0};
+    PUSH(f->mem, f->values, f->nvalues, f->values_cap) = (struct gen_value){0};
     memmove(f->values + i + 1, f->values + i, sizeof v * (size_t)(f->nvalues - 1 - i));
     for (int k = i + 2; k < f->nvalues; k++) f->values[k].x += f->values[k].x >= i, f->values[k].y += f->values[k].y >= i;
     for (int k = 0; k < f->nsinks; k++) f->sinks[k].value += f->sinks[k].value >= i;
-    f->values[i] = (struct value){"K(1) / x", NULL, v.y, -1, -1, false};
-    f->values[i + 1] = (struct value){op_rows[OP_MUL].code, NULL, v.x, i, -1, true};
+    f->values[i] = (struct gen_value){"K(1) / x", NULL, v.y, -1, -1, false};
+    f->values[i + 1] = (struct gen_value){op_rows[OP_MUL].code, NULL, v.x, i, -1, true};
     i++;
   }
 }

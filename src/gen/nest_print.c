@@ -25,10 +25,10 @@ static bool folds_outside(const struct nest *f, const struct sink *k)
   return false;
 }
 
-static void print_values(const struct printer *p, int depth, bool inner)
+static void print_values(const struct gen_printer *p, int depth, bool inner)
 {
   for (int i = 0; i < p->f->nvalues; i++) {
-    const struct value *v = &p->f->values[i];
+    const struct gen_value *v = &p->f->values[i];
     if (v->inner != inner) continue;
     const char *text = v->operand >= 0 ? nest_load_text(p, &p->f->operands[v->operand]) : nest_code_text(p, v);
     line(p->s, depth, "const m_vec v%d = %s;", i, text);
@@ -44,12 +44,12 @@ static const struct {
                   [FOLD_MAX] = {"m_splat(-INFINITY)", "-INFINITY", "m_max(%s, %s)", "m_hmax(%s)", NULL, -(double)__builtin_inf()},
                   [FOLD_PROD] = {"m_splat(1)", "1", "%s * %s", "m_hprod(%s)", "*(%s) *= s%d;", 1}};
 
-static const char *both(const struct printer *p, const struct sink *k, const char *a, const char *b)
+static const char *both(const struct gen_printer *p, const struct sink *k, const char *a, const char *b)
 {
   return arena_printf(p->f->mem, fold_words[k->fold].both, a, b);
 }
 
-static const char *combined(const struct printer *p, const struct sink *k, const char *old, const char *value)
+static const char *combined(const struct gen_printer *p, const struct sink *k, const char *old, const char *value)
 {
   return k->fold == FOLD_MAX ? both(p, k, value, old) : both(p, k, old, value);
 }
@@ -63,7 +63,7 @@ static struct operand partial(const struct nest *f)
 }
 
 // One whole vector (or the masked rest) of a row.
-static void print_body(const struct printer *p, int depth)
+static void print_body(const struct gen_printer *p, int depth)
 {
   struct nest *f = p->f;
   struct arena *mem = f->mem;
@@ -95,7 +95,7 @@ static bool works_inside(const struct nest *f)
 
 // The tensor that a long row stores past the caches, wherever it starts: the row gets a head of fewer than a vector, after
 // which vectors are aligned. NULL: there is none, or its vectors are taken several at a time.
-static const struct operand *past_of_row(const struct printer *p)
+static const struct operand *past_of_row(const struct gen_printer *p)
 {
   for (int i = 0; i < p->f->nsinks && p->unroll == 1 && p->bound >= LONG; i++) {
     const struct sink *k = &p->f->sinks[i];
@@ -104,7 +104,7 @@ static const struct operand *past_of_row(const struct printer *p)
   return NULL;
 }
 
-static void print_part(struct printer *p, int depth, const char *lanes)
+static void print_part(struct gen_printer *p, int depth, const char *lanes)
 {
   line(p->s, depth, "const int n = %s;", lanes);
   p->rest = true;
@@ -113,7 +113,7 @@ static void print_part(struct printer *p, int depth, const char *lanes)
 }
 
 // j starts where vectors of `o` are aligned.
-static void print_head(struct printer *p, int depth, const struct operand *o)
+static void print_head(struct gen_printer *p, int depth, const struct operand *o)
 {
   line(p->s, depth, "const int h = m_head(%s);", nest_address(p, o, false));
   line(p->s, depth, "if (h) {");
@@ -122,7 +122,7 @@ static void print_head(struct printer *p, int depth, const struct operand *o)
   line(p->s, depth, "j = h;");
 }
 
-static void print_row(struct printer *p, int depth)
+static void print_row(struct gen_printer *p, int depth)
 {
   struct nest *f = p->f;
   struct str *s = p->s;
@@ -152,7 +152,7 @@ static void print_row(struct printer *p, int depth)
 }
 
 // Before loop l: registers of the folds that live from here on.
-static void open_folds(struct printer *p, int depth, int l)
+static void open_folds(struct gen_printer *p, int depth, int l)
 {
   for (int i = 0; i < p->f->nsinks; i++) {
     const struct sink *k = &p->f->sinks[i];
@@ -165,7 +165,7 @@ static void open_folds(struct printer *p, int depth, int l)
   }
 }
 
-static const char *gathered(const struct printer *p, const struct sink *k, int i)
+static const char *gathered(const struct gen_printer *p, const struct sink *k, int i)
 {
   struct arena *mem = p->f->mem;
   const char *t = arena_printf(mem, "f%d[0]", i);
@@ -175,7 +175,7 @@ static const char *gathered(const struct printer *p, const struct sink *k, int i
 }
 
 // After loop l: one number a fold, combined with memory where parts of it come from other iterations.
-static void close_folds(struct printer *p, int depth, int l)
+static void close_folds(struct gen_printer *p, int depth, int l)
 {
   struct nest *f = p->f;
   for (int i = 0; i < f->nsinks; i++) {
@@ -195,7 +195,7 @@ static void close_folds(struct printer *p, int depth, int l)
 }
 
 // Stores of values that are the same along the whole row.
-static void print_row_stores(struct printer *p, int depth)
+static void print_row_stores(struct gen_printer *p, int depth)
 {
   struct nest *f = p->f;
   for (int i = 0; i < f->nsinks; i++) {
@@ -209,7 +209,7 @@ static void print_row_stores(struct printer *p, int depth)
   }
 }
 
-static void print_loops(struct printer *p, int l, int depth)
+static void print_loops(struct gen_printer *p, int l, int depth)
 {
   struct nest *f = p->f;
   open_folds(p, depth, l);
@@ -225,7 +225,7 @@ static void print_loops(struct printer *p, int l, int depth)
 }
 
 // Folds into memory start from a neutral value: a nest of its own over what is not folded.
-static void print_neutral(struct printer *p, int depth, const struct sink *k)
+static void print_neutral(struct gen_printer *p, int depth, const struct sink *k)
 {
   struct shape one = {0};
   struct nest f = nest_new(p->f->mem, &one);
@@ -236,7 +236,7 @@ static void print_neutral(struct printer *p, int depth, const struct sink *k)
   nest_print(p->s, depth, &f, 0);
 }
 
-static void print_inside(struct printer *p, int depth)
+static void print_inside(struct gen_printer *p, int depth)
 {
   for (int i = 0; i < p->f->nsinks; i++) {
     const struct sink *k = &p->f->sinks[i];
@@ -268,7 +268,7 @@ static int threads_first(struct nest *f)
 }
 
 // The piece of a row one thread works on at a time.
-static int64_t chunk_of(const struct printer *p, int64_t outer, bool folds)
+static int64_t chunk_of(const struct gen_printer *p, int64_t outer, bool folds)
 {
   int64_t n = p->f->d[last_dim(p->f)], most = folds ? CHUNK : 16 * CHUNK;
   if (p->f->sinks[0].red[last_dim(p->f)]) return 0;
@@ -280,7 +280,7 @@ static int64_t chunk_of(const struct printer *p, int64_t outer, bool folds)
   return most;
 }
 
-static void print_shared_fold(struct printer *p, int depth, int outer)
+static void print_shared_fold(struct gen_printer *p, int depth, int outer)
 {
   struct nest *f = p->f;
   struct sink *k = &f->sinks[0];
@@ -297,12 +297,12 @@ static void print_shared_fold(struct printer *p, int depth, int outer)
   out.values[0].operand = 0, out.values[0].inner = true;
   PUSH(out.mem, out.operands, out.noperands, out.operands_cap) = acc;
   PUSH(out.mem, out.sinks, out.nsinks, out.sinks_cap) = to;
-  struct printer q = *p;
+  struct gen_printer q = *p;
   q.f = &out, q.unroll = 1;
   print_loops(&q, last_dim(&out), depth);
 }
 
-static void print_threads(struct printer *p, int depth)
+static void print_threads(struct gen_printer *p, int depth)
 {
   struct nest *f = p->f;
   int outer = threads_first(f), loops = 0;
@@ -339,7 +339,7 @@ static int unroll_of(const struct nest *f, int64_t bound)
 
 void nest_print(struct str *s, int depth, struct nest *f, int threads)
 {
-  struct printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false, NULL};
+  struct gen_printer p = {s, f, depth, 1, threads, 1, 0, f->d[last_dim(f)], false, NULL};
   for (int i = 0; i < f->n; i++) p.total *= f->d[i];
   p.unroll = unroll_of(f, p.bound);
   if (threads)

@@ -17,7 +17,7 @@ static const char *gather(struct arena *mem, enum dtype t) { return word(mem, t,
 static const char *scatter(struct arena *mem, enum dtype t) { return word(mem, t, "m_scatter", "scatter"); }
 const char *nest_storen(struct arena *mem, enum dtype t) { return word(mem, t, "m_storen", "stn"); }
 
-const char *nest_address(const struct printer *p, const struct operand *o, bool with_inner)
+const char *nest_address(const struct gen_printer *p, const struct operand *o, bool with_inner)
 {
   struct str t = {0};
   int last = last_dim(p->f);
@@ -37,7 +37,7 @@ const char *nest_address(const struct printer *p, const struct operand *o, bool 
   return text;
 }
 
-const char *nest_load_text(const struct printer *p, const struct operand *o)
+const char *nest_load_text(const struct gen_printer *p, const struct operand *o)
 {
   struct arena *mem = p->f->mem;
   int64_t step = o->s[last_dim(p->f)];
@@ -48,7 +48,7 @@ const char *nest_load_text(const struct printer *p, const struct operand *o)
   return p->rest ? arena_printf(mem, "%s(%s, n)", loadn(mem, o->dtype), at) : arena_printf(mem, "%s(%s)", load(mem, o->dtype), at);
 }
 
-bool nest_goes_past(const struct printer *p, const struct operand *o)
+bool nest_goes_past(const struct gen_printer *p, const struct operand *o)
 {
   const struct nest *f = p->f;
   bool lines = o->past && o->dtype == F32 && o->s[last_dim(f)] == 1 && !p->chunk && f->d[last_dim(f)] % 16 == 0;
@@ -56,7 +56,7 @@ bool nest_goes_past(const struct printer *p, const struct operand *o)
   return lines;
 }
 
-void nest_store_line(const struct printer *p, int depth, const struct operand *o, const char *value)
+void nest_store_line(const struct gen_printer *p, int depth, const struct operand *o, const char *value)
 {
   int64_t step = o->s[last_dim(p->f)];
   struct arena *mem = p->f->mem;
@@ -74,7 +74,7 @@ void nest_store_line(const struct printer *p, int depth, const struct operand *o
     line(p->s, depth, "%s(%s, %s);", store(mem, o->dtype), at, value);
 }
 
-const char *nest_code_text(const struct printer *p, const struct value *v)
+const char *nest_code_text(const struct gen_printer *p, const struct gen_value *v)
 {
   struct str t = {0};
   struct arena *mem = p->f->mem;
@@ -106,7 +106,7 @@ const char *nest_code_text(const struct printer *p, const struct value *v)
   return text;
 }
 
-void nest_prefetch(const struct printer *p, int depth, const struct operand *o)
+void nest_prefetch(const struct gen_printer *p, int depth, const struct operand *o)
 {
   if (!o->ahead || p->rest || o->s[last_dim(p->f)] != 1) return;
   if (p->unroll > 1) line(p->s, depth++, "if (u * M_W %% %d == 0)", (int)(64 / dtype_bytes(o->dtype)));

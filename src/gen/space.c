@@ -6,14 +6,14 @@
 
 enum { ALIGN = 64 };
 
-int space_add(struct space *s, int64_t bytes, int first)
+int space_add(struct gen_space *s, int64_t bytes, int first)
 {
   struct buffer b = {(bytes + ALIGN - 1) / ALIGN * ALIGN, -1, first, first};
   PUSH(s->mem, s->buffers, s->n, s->cap) = b;
   return s->n - 1;
 }
 
-void space_touch(struct space *s, int buf, int time)
+void space_touch(struct gen_space *s, int buf, int time)
 {
   if (buf < 0) return;
   struct buffer *b = &s->buffers[buf];
@@ -23,7 +23,7 @@ void space_touch(struct space *s, int buf, int time)
 static bool clash(const struct buffer *a, const struct buffer *b) { return a->first <= b->last && b->first <= a->last; }
 
 // The lowest offset at which b overlaps none of the placed buffers that are alive together with it.
-static int64_t lowest(const struct space *s, const struct buffer *b)
+static int64_t lowest(const struct gen_space *s, const struct buffer *b)
 {
   int64_t at = 0;
   for (bool moved = true; moved;) {
@@ -37,7 +37,7 @@ static int64_t lowest(const struct space *s, const struct buffer *b)
   return at;
 }
 
-void space_place(struct space *s)
+void space_place(struct gen_space *s)
 {
   for (int k = 0; k < s->n; k++) {
     struct buffer *big = NULL;

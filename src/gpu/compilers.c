@@ -12,7 +12,7 @@
 enum { MOST = 256 };
 static const double START = 30; // seconds for a process to answer that it is a worker
 
-struct maker {
+struct compilers_maker {
   struct child process;
   int fd;
   bool busy;
@@ -22,7 +22,7 @@ struct compilers {
   char **env;
   pthread_mutex_t lock; // of what follows
   bool unfit;           // what was started is no worker of this build
-  struct maker m[MOST];
+  struct compilers_maker m[MOST];
 };
 
 struct compilers *compilers_open(const char *path)
@@ -35,7 +35,7 @@ struct compilers *compilers_open(const char *path)
   return p;
 }
 
-static void end(struct maker *m)
+static void end(struct compilers_maker *m)
 {
   if (m->process.pid) process_end(&m->process, m->fd);
 }
@@ -56,7 +56,7 @@ void compilers_close(struct compilers *p)
 
 // ---- one of them ----
 
-static int ask(struct maker *m, enum request kind, const struct wire *in, const struct patience *until, struct wire *out, struct err *e)
+static int ask(struct compilers_maker *m, enum request kind, const struct wire *in, const struct patience *until, struct wire *out, struct err *e)
 {
   int64_t back;
   int carried = -1;
@@ -76,7 +76,7 @@ static int answer(struct wire *out, struct err *e)
   return (int)said.status;
 }
 
-static bool is_worker(struct maker *m)
+static bool is_worker(struct compilers_maker *m)
 {
   struct wire in = {0}, out = {0};
   struct err e = {0};
@@ -88,9 +88,9 @@ static bool is_worker(struct maker *m)
 }
 
 // One that is idle, else a new one; NULL: none can be had.
-static struct maker *take(struct compilers *p)
+static struct compilers_maker *take(struct compilers *p)
 {
-  struct maker *m = NULL;
+  struct compilers_maker *m = NULL;
   pthread_mutex_lock(&p->lock);
   for (int pass = 0; pass < 2 && !m && !p->unfit; pass++)
     for (int i = 0; i < MOST && !m; i++)
@@ -100,7 +100,7 @@ static struct maker *take(struct compilers *p)
   return m;
 }
 
-static void put_back(struct compilers *p, struct maker *m, bool unfit)
+static void put_back(struct compilers *p, struct compilers_maker *m, bool unfit)
 {
   pthread_mutex_lock(&p->lock);
   m->busy = false, p->unfit = p->unfit || unfit;
@@ -120,7 +120,7 @@ static int read_cubin(struct arena *mem, struct wire *out, struct cubin *c, stru
   return OK;
 }
 
-static int compile(struct maker *m, const struct patience *until, struct arena *mem, const char *name, const char *source, int arch,
+static int compile(struct compilers_maker *m, const struct patience *until, struct arena *mem, const char *name, const char *source, int arch,
                    struct cubin *out, struct err *e)
 {
   struct wire in = {0}, back = {0};
@@ -142,7 +142,7 @@ static int compile(struct maker *m, const struct patience *until, struct arena *
 int compilers_compile(struct compilers *p, const struct patience *until, struct arena *mem, const char *name, const char *source, int arch,
                       struct cubin *out, struct err *e)
 {
-  struct maker *m = take(p);
+  struct compilers_maker *m = take(p);
   bool fits = m && (m->process.pid || (process_start(p->path, p->env, &m->process, &m->fd) && is_worker(m)));
   if (m && !fits) end(m);
   int status = fits ? compile(m, until, mem, name, source, arch, out, e) : NO;

@@ -47,7 +47,7 @@
 // ---- code.c ----------------------------------------------------------------------------------------
 
 struct code_arg { // a buffer, or a tensor map of one
-  struct place at;
+  struct lower_place at;
   bool is_map;
   struct gpu_map_shape map;
 };

@@ -151,7 +151,7 @@ struct calling {
   gpu_address workspace;
 };
 
-static gpu_address find(const struct calling *x, const struct place *at)
+static gpu_address find(const struct calling *x, const struct lower_place *at)
 {
   const void *tensor = at->kind == PLACE_INPUT ? x->in[at->index] : at->kind == PLACE_OUTPUT ? x->out[at->index] : NULL;
   return (at->kind == PLACE_WORK ? x->workspace : (uintptr_t)tensor) + (gpu_address)at->offset;

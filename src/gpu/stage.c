@@ -24,7 +24,7 @@ void stage_work(const struct code *c, int64_t *from, int64_t *bytes)
   *bytes = round_up(c->workspace - c->zeroed / GUARD * GUARD);
 }
 
-gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring, int work)
+gpu_address stage_place(const struct stage *s, const struct code *c, const struct lower_place *at, int set, int ring, int work)
 {
   int64_t from, bytes;
   if (at->kind == PLACE_INPUT) return s->in + (uint64_t)(set * s->in_bytes + s->in_at[at->index] + at->offset);

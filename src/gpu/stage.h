@@ -47,7 +47,7 @@ struct stage {
 int stage_problem(struct stage *s, struct wire *in, int carried, struct wire *out, struct err *e);
 void stage_end(struct stage *s);                                      // of the problem
 int stage_room(struct stage *s, const struct code *c, struct err *e); // for the candidate's workspace
-gpu_address stage_place(const struct stage *s, const struct code *c, const struct place *at, int set, int ring, int work);
+gpu_address stage_place(const struct stage *s, const struct code *c, const struct lower_place *at, int set, int ring, int work);
 // The workspace of a candidate behind its zeroed part: [from, from + bytes) of a ring, guards around it.
 void stage_work(const struct code *c, int64_t *from, int64_t *bytes);
 

@@ -102,7 +102,7 @@ void wire_get_error(struct wire *w, struct err *e)
 
 // ---- on a socket ----
 
-struct head {
+struct wire_head {
   int64_t kind, n;
 };
 
@@ -121,7 +121,7 @@ static int send_all(int fd, const char *p, size_t n, struct err *e)
 
 int wire_send(int fd, int64_t kind, const struct wire *w, int carry, struct err *e)
 {
-  struct head head = {kind, (int64_t)w->s.n};
+  struct wire_head head = {kind, (int64_t)w->s.n};
   struct iovec part = {&head, sizeof head};
   union {
     char room[CMSG_SPACE(sizeof(int))];
@@ -199,7 +199,7 @@ int wire_receive(int fd, int64_t *kind, struct wire *w, int *carried, double sec
   enum { PIECE = 1 << 20 };
   static const int64_t MOST = INT64_C(1) << 32;
   double until = seconds < 0 ? 0 : now_seconds() + seconds;
-  struct head head;
+  struct wire_head head;
   *carried = -1;
   w->s.n = 0, w->at = 0, w->bad = false;
   int status = read_all(fd, (char *)&head, sizeof head, carried, until, e);

@@ -5,16 +5,16 @@
 
 #include <string.h>
 
-struct row {
+struct draw_row {
   const char *mark, *text, *shape; // "load", "k = K[x, :, y.i]", "[1, 64, 32]"
   const struct node *sub;          // a nested graph, drawn in place of a row
   int node;
 };
-enum section { BEFORE, LOOP, END, SECTIONS };
+enum draw_section { BEFORE, LOOP, END, SECTIONS };
 
 struct drawing {
-  struct printer pr;
-  struct row *rows[SECTIONS];
+  struct ir_printer pr;
+  struct draw_row *rows[SECTIONS];
   int n[SECTIONS], cap[SECTIONS];
   const char *indent;
   int kernels;
@@ -23,7 +23,7 @@ struct drawing {
 };
 
 // After each line that is written.
-static void note(const struct drawing *d, const struct row *r)
+static void note(const struct drawing *d, const struct draw_row *r)
 {
   struct draw_line l = {.mark = r ? r->mark : "", .text = r ? r->text : "", .shape = r ? r->shape : ""};
   if (!d->lines) return;
@@ -65,7 +65,7 @@ static const char *typed(struct arena *mem, const struct tensor *t)
   return arena_printf(mem, "%s%s", dtype_name(t->dtype), shape);
 }
 
-static enum section section_of(const struct graph *g, const struct node *n)
+static enum draw_section section_of(const struct graph *g, const struct node *n)
 {
   if (!g->nloop) return BEFORE;
   if (op_rows[n->op].rule == RULE_ACCUM) return LOOP;
@@ -135,7 +135,7 @@ static void add_row(struct drawing *d, const struct node *n)
   struct arena *mem = d->pr.mem;
   const struct graph *g = d->pr.g;
   const struct tensor *t = n->nout ? &g->tensors[n->out] : &g->tensors[n->in[0]];
-  struct row r = {.mark = "", .sub = n->sub ? n : NULL, .node = (int)(n - g->nodes)};
+  struct draw_row r = {.mark = "", .sub = n->sub ? n : NULL, .node = (int)(n - g->nodes)};
   if (n->op == OP_INPUT)
     r.mark = "input", r.text = declared(d, n);
   else if (n->op == OP_OUTPUT)
@@ -149,7 +149,7 @@ static void add_row(struct drawing *d, const struct node *n)
   else
     r.mark = mark_of(d, n), r.text = arena_printf(mem, "%s = %s", outputs(d, n), expression(d, n));
   r.shape = typed(mem, t);
-  enum section s = section_of(g, n);
+  enum draw_section s = section_of(g, n);
   PUSH(mem, d->rows[s], d->n[s], d->cap[s]) = r;
 }
 
@@ -165,7 +165,7 @@ static const char *bytes_text(struct arena *mem, const struct graph *g)
   return arena_printf(mem, "%lld KiB", (long long)(n / 1024));
 }
 
-static void header(struct drawing *d, const struct row *r)
+static void header(struct drawing *d, const struct draw_row *r)
 {
   const struct graph *g = r->sub->sub;
   const int64_t *grid = g->grid, *loop = g->loop;
@@ -181,7 +181,7 @@ static void header(struct drawing *d, const struct row *r)
   note(d, r);
 }
 
-static void nested(struct drawing *d, const struct row *r)
+static void nested(struct drawing *d, const struct draw_row *r)
 {
   struct drawing inner = {0};
   print_open(&inner.pr, d->pr.mem, r->sub->sub, d->pr.out);
@@ -196,10 +196,10 @@ static void nested(struct drawing *d, const struct row *r)
   note(&inner, NULL);
 }
 
-static void section(struct drawing *d, enum section s, int marks, int width)
+static void section(struct drawing *d, enum draw_section s, int marks, int width)
 {
   for (int i = 0; i < d->n[s]; i++) {
-    const struct row *r = &d->rows[s][i];
+    const struct draw_row *r = &d->rows[s][i];
     if (r->sub) {
       nested(d, r);
       continue;

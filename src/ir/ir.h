@@ -271,6 +271,10 @@ struct rebuilding {
   bool (*attrs)(const struct node *n, const struct shape *was, const struct shape *now, const struct shape *made, struct attrs *a);
 };
 int graph_rebuild(struct arena *mem, const struct graph *g, const struct rebuilding *how, struct graph **out, struct err *e);
+// Adds a node of g to another graph as it is. map: by tensor of g, the tensor of `to` in its place, which is set for the node's outputs.
+// above, from: of ITER, the graph above `to` and its tensor that is cut.
+int graph_take(struct graph *to, const struct graph *above, int from, const struct graph *g, const struct node *n, int *map, struct err *e);
+void graph_keep_names(struct graph *to, const struct graph *g, const struct node *n, const int *map); // of the node's outputs, where they have none
 // A copy with every input of the given dtype (interior dtypes follow).
 int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e);
 

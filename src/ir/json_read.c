@@ -11,7 +11,7 @@ enum { MAX_NODES = 1 << 14, MAX_ARGS = 64, MAX_NAME = 255 };
 static const int64_t INT_LIMIT = (int64_t)1 << 40;
 static const int64_t AXES_LIMIT = (int64_t)1 << 22; // of all grid (loop) extents multiplied
 
-struct reader {
+struct json_read_reader {
   struct arena *mem;
   struct loc at;
   struct err *e;
@@ -19,15 +19,15 @@ struct reader {
 };
 
 // One graph under construction, and the one that holds it.
-struct place {
+struct json_read_place {
   struct graph *g;
   const struct graph *above;
   json_t *nodes;
   int *from, nfrom, from_cap; // tensors of `above` that the iterators so far cut
 };
 
-static int bad(struct reader *r, enum errid id, const char *fmt, ...) PRINTF(3, 4);
-static int bad(struct reader *r, enum errid id, const char *fmt, ...)
+static int bad(struct json_read_reader *r, enum errid id, const char *fmt, ...) PRINTF(3, 4);
+static int bad(struct json_read_reader *r, enum errid id, const char *fmt, ...)
 {
   char text[512];
   va_list ap;
@@ -38,7 +38,7 @@ static int bad(struct reader *r, enum errid id, const char *fmt, ...)
 }
 
 // An error that graph_add found, with the place put in front.
-static int located(struct reader *r, int status)
+static int located(struct json_read_reader *r, int status)
 {
   char text[sizeof r->e->text];
   if (!status) return OK;
@@ -53,7 +53,7 @@ static const char *kind_name(const json_t *v)
   return v ? names[json_typeof(v)] : "nothing";
 }
 
-static int want_string(struct reader *r, const char *key, json_t *v, const char **out)
+static int want_string(struct json_read_reader *r, const char *key, json_t *v, const char **out)
 {
   if (!json_is_string(v)) return bad(r, ERR_JSON, "`%s` should be a string, not %s", key, kind_name(v));
   *out = json_string_value(v);
@@ -64,7 +64,7 @@ static int want_string(struct reader *r, const char *key, json_t *v, const char 
   return OK;
 }
 
-static int want_int(struct reader *r, const char *key, json_t *v, int64_t least, int64_t most, int64_t *out)
+static int want_int(struct json_read_reader *r, const char *key, json_t *v, int64_t least, int64_t most, int64_t *out)
 {
   if (!json_is_integer(v)) return bad(r, ERR_JSON, "`%s` should be an integer, not %s", key, kind_name(v));
   *out = json_integer_value(v);
@@ -72,7 +72,7 @@ static int want_int(struct reader *r, const char *key, json_t *v, int64_t least,
   return bad(r, ERR_JSON, "`%s` is %lld, outside [%lld, %lld]", key, (long long)*out, (long long)least, (long long)most);
 }
 
-static int want_real(struct reader *r, const char *key, json_t *v, double *out)
+static int want_real(struct json_read_reader *r, const char *key, json_t *v, double *out)
 {
   const char *s = json_is_string(v) ? json_string_value(v) : "";
   if (json_is_number(v)) return *out = json_number_value(v), OK;
@@ -80,7 +80,7 @@ static int want_real(struct reader *r, const char *key, json_t *v, double *out)
   return bad(r, ERR_JSON, "`%s` should be a number, \"inf\" or \"-inf\", not %s", key, kind_name(v));
 }
 
-static int want_list(struct reader *r, const char *key, json_t *v, int64_t least, struct shape *out)
+static int want_list(struct json_read_reader *r, const char *key, json_t *v, int64_t least, struct shape *out)
 {
   if (!json_is_array(v)) return bad(r, ERR_JSON, "`%s` should be an array of integers, not %s", key, kind_name(v));
   if (json_array_size(v) > MAX_DIMS) return bad(r, ERR_JSON, "`%s` has more than %d entries", key, MAX_DIMS);
@@ -90,7 +90,7 @@ static int want_list(struct reader *r, const char *key, json_t *v, int64_t least
   return s;
 }
 
-static int want_map(struct reader *r, const char *key, json_t *v, const char *axes, int n, int8_t *out)
+static int want_map(struct json_read_reader *r, const char *key, json_t *v, const char *axes, int n, int8_t *out)
 {
   if (!json_is_object(v)) return bad(r, ERR_JSON, "`%s` should be an object of axes and dimensions, not %s", key, kind_name(v));
   const char *axis;
@@ -106,7 +106,7 @@ static int want_map(struct reader *r, const char *key, json_t *v, const char *ax
   return OK;
 }
 
-static int want_axes(struct reader *r, const char *key, json_t *v, const char *axes, int64_t *out, int *n)
+static int want_axes(struct json_read_reader *r, const char *key, json_t *v, const char *axes, int64_t *out, int *n)
 {
   *n = 0;
   if (!v) return OK;
@@ -124,7 +124,7 @@ static int want_axes(struct reader *r, const char *key, json_t *v, const char *a
 
 // ---- attributes ----
 
-static int attribute(struct reader *r, const struct graph *g, int i, json_t *v, struct attrs *a)
+static int attribute(struct json_read_reader *r, const struct graph *g, int i, json_t *v, struct attrs *a)
 {
   const struct attr_row *row = &attr_rows[i];
   char *p = (char *)a + row->offset;
@@ -152,7 +152,7 @@ static bool common_key(enum op op, const char *key)
   return op_rows[op].rule == RULE_GRAPH && !strcmp(key, "graph");
 }
 
-static int attributes(struct reader *r, const struct graph *g, enum op op, json_t *node, struct attrs *a)
+static int attributes(struct json_read_reader *r, const struct graph *g, enum op op, json_t *node, struct attrs *a)
 {
   unsigned seen = 0, takes = op_rows[op].attrs;
   const char *key;
@@ -188,7 +188,7 @@ static bool made_later(const json_t *nodes, const char *name)
   return false;
 }
 
-static int argument(struct reader *r, const struct graph *g, const json_t *nodes, json_t *v, int *t)
+static int argument(struct json_read_reader *r, const struct graph *g, const json_t *nodes, json_t *v, int *t)
 {
   if (json_is_integer(v)) {
     json_int_t i = json_integer_value(v);
@@ -203,7 +203,7 @@ static int argument(struct reader *r, const struct graph *g, const json_t *nodes
   return bad(r, ERR_NAME, "there is no tensor `%s` in the %s graph", name, level_name(g->level));
 }
 
-static int arguments(struct reader *r, const struct graph *g, const json_t *nodes, json_t *in, int *t, int *n)
+static int arguments(struct json_read_reader *r, const struct graph *g, const json_t *nodes, json_t *in, int *t, int *n)
 {
   *n = (int)json_array_size(in);
   if (in && !json_is_array(in)) return bad(r, ERR_JSON, "`in` should be an array of tensors, not %s", kind_name(in));
@@ -213,7 +213,7 @@ static int arguments(struct reader *r, const struct graph *g, const json_t *node
   return s;
 }
 
-static int results(struct reader *r, struct graph *g, int first, json_t *out)
+static int results(struct json_read_reader *r, struct graph *g, int first, json_t *out)
 {
   int n = g->ntensors - first;
   if (!out) return OK;
@@ -234,9 +234,9 @@ static int results(struct reader *r, struct graph *g, int first, json_t *out)
 
 // ---- nodes ----
 
-static int read_nodes(struct reader *r, struct place *p);
+static int read_nodes(struct json_read_reader *r, struct json_read_place *p);
 
-static int read_input(struct reader *r, struct place *p, json_t *node)
+static int read_input(struct json_read_reader *r, struct json_read_place *p, json_t *node)
 {
   const char *text;
   enum dtype t;
@@ -247,7 +247,7 @@ static int read_input(struct reader *r, struct place *p, json_t *node)
   return located(r, graph_input(p->g, NULL, t, &shape, r->at, &(int){0}, r->e));
 }
 
-static int read_iter(struct reader *r, struct place *p, json_t *node, const struct attrs *a)
+static int read_iter(struct json_read_reader *r, struct json_read_place *p, json_t *node, const struct attrs *a)
 {
   int t[MAX_ARGS], n, s = arguments(r, p->above, NULL, json_object_get(node, "in"), t, &n);
   if (s) return s;
@@ -256,7 +256,7 @@ static int read_iter(struct reader *r, struct place *p, json_t *node, const stru
   return located(r, graph_iter(p->g, p->above, t[0], a, r->at, &(int){0}, r->e));
 }
 
-static int known_keys(struct reader *r, json_t *object, const char *const *keys, size_t n)
+static int known_keys(struct json_read_reader *r, json_t *object, const char *const *keys, size_t n)
 {
   const char *key;
   json_t *v;
@@ -269,14 +269,14 @@ static int known_keys(struct reader *r, json_t *object, const char *const *keys,
   return OK;
 }
 
-static int read_name(struct reader *r, json_t *object, const char **name)
+static int read_name(struct json_read_reader *r, json_t *object, const char **name)
 {
   json_t *v = json_object_get(object, "name");
   *name = NULL;
   return v ? want_string(r, "name", v, name) : OK;
 }
 
-static int read_graph(struct reader *r, struct place *p, json_t *node)
+static int read_graph(struct json_read_reader *r, struct json_read_place *p, json_t *node)
 {
   static const char *const keys[] = {"name", "level", "grid", "loop", "nodes"};
   json_t *o = json_object_get(node, "graph");
@@ -290,7 +290,7 @@ static int read_graph(struct reader *r, struct place *p, json_t *node)
     return bad(r, ERR_LEVEL, "`level` is \"%s\" where \"%s\" belongs", level, level_name(p->g->level + 1));
   if (want_axes(r, "grid", json_object_get(o, "grid"), GRID_AXES, grid, &ngrid)) return USER;
   if (want_axes(r, "loop", json_object_get(o, "loop"), LOOP_AXES, loop, &nloop)) return USER;
-  struct place sub = {.g = graph_new(r->mem, p->g->level + 1, name), .above = p->g, .nodes = json_object_get(o, "nodes")};
+  struct json_read_place sub = {.g = graph_new(r->mem, p->g->level + 1, name), .above = p->g, .nodes = json_object_get(o, "nodes")};
   graph_axes(sub.g, ngrid, grid, nloop, loop);
   char where[sizeof r->where];
   memcpy(where, r->where, sizeof where);
@@ -306,7 +306,7 @@ static int read_graph(struct reader *r, struct place *p, json_t *node)
   return located(r, graph_nest(p->g, sub.g, sub.nfrom, sub.from, r->at, &(int){0}, r->e));
 }
 
-static int read_node(struct reader *r, struct place *p, json_t *node)
+static int read_node(struct json_read_reader *r, struct json_read_place *p, json_t *node)
 {
   const char *name;
   enum op op;
@@ -325,7 +325,7 @@ static int read_node(struct reader *r, struct place *p, json_t *node)
   return s ? s : located(r, graph_add(p->g, op, nin, t, &a, r->at, &(int){0}, r->e));
 }
 
-static int read_nodes(struct reader *r, struct place *p)
+static int read_nodes(struct json_read_reader *r, struct json_read_place *p)
 {
   if (!json_is_array(p->nodes)) return bad(r, ERR_JSON, "`nodes` should be an array, not %s", kind_name(p->nodes));
   if (json_array_size(p->nodes) > MAX_NODES) return bad(r, ERR_LIMIT, "more than %d nodes", MAX_NODES);
@@ -340,7 +340,7 @@ static int read_nodes(struct reader *r, struct place *p)
   return OK;
 }
 
-static int read_top(struct reader *r, json_t *top, struct graph **out)
+static int read_top(struct json_read_reader *r, json_t *top, struct graph **out)
 {
   static const char *const keys[] = {"mica", "version", "name", "level", "nodes"};
   const char *name, *level, *mark;
@@ -354,7 +354,7 @@ static int read_top(struct reader *r, json_t *top, struct graph **out)
   if (known_keys(r, top, keys, COUNT(keys)) || read_name(r, top, &name)) return USER;
   if (want_string(r, "level", json_object_get(top, "level"), &level)) return USER;
   if (strcmp(level, level_name(KERNEL))) return bad(r, ERR_LEVEL, "a file holds a kernel graph, not a %s graph", level);
-  struct place p = {.g = graph_new(r->mem, KERNEL, name), .nodes = json_object_get(top, "nodes")};
+  struct json_read_place p = {.g = graph_new(r->mem, KERNEL, name), .nodes = json_object_get(top, "nodes")};
   r->where[0] = 0;
   if (read_nodes(r, &p)) return USER;
   *out = p.g;
@@ -370,7 +370,7 @@ int graph_from_json(struct arena *mem, const char *text, size_t n, const char *f
     at.line = MAX(why.line, 0), at.col = MAX(why.column, 0);
     return err_set(e, ERR_JSON, at, "not JSON: %s", why.text);
   }
-  struct reader r = {.mem = mem, .at = at, .e = e};
+  struct json_read_reader r = {.mem = mem, .at = at, .e = e};
   int s = read_top(&r, top, out);
   json_decref(top);
   if (s && !e->at.file) e->at.file = at.file;

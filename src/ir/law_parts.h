@@ -17,6 +17,8 @@
 #define l_max(x, y) ((x) | (y) | l_bit(MAXIMUM))
 #define l_min(x, y) ((x) | (y) | l_bit(MINIMUM))
 #define l_fn(op, x) ((x) | l_bit(op))
+#define l_odd(op, x) l_fn(op, x)
+#define l_even(op, x) l_fn(op, x)
 #define l_fn2(op, x, y) ((x) | (y) | l_bit(op))
 #define l_fn3(op, x, y, z) ((x) | (y) | (z) | l_bit(op))
 #define l_proof(elsewhere, proof) elsewhere

@@ -30,23 +30,23 @@ static const char *proper(struct arena *mem, const char *name)
   return strcmp(s, "_") ? s : "__";
 }
 
-const char *print_title(const struct printer *pr) { return pr->g->name ? proper(pr->mem, pr->g->name) : "main"; }
+const char *print_title(const struct ir_printer *pr) { return pr->g->name ? proper(pr->mem, pr->g->name) : "main"; }
 
-static bool taken(const struct printer *pr, const char *name)
+static bool taken(const struct ir_printer *pr, const char *name)
 {
   for (int t = 0; t < pr->g->ntensors; t++)
     if (pr->names[t] && !strcmp(pr->names[t], name)) return true;
   return false;
 }
 
-static const char *unique(struct printer *pr, const char *name)
+static const char *unique(struct ir_printer *pr, const char *name)
 {
   const char *s = name;
   for (int i = 2; taken(pr, s); i++) s = arena_printf(pr->mem, "%.100s_%d", name, i);
   return s;
 }
 
-const char *print_name(struct printer *pr, int t)
+const char *print_name(struct ir_printer *pr, int t)
 {
   while (!pr->names[t]) {
     const char *s = arena_printf(pr->mem, "t%d", pr->invented++);
@@ -55,7 +55,7 @@ const char *print_name(struct printer *pr, int t)
   return pr->names[t];
 }
 
-const char *print_iter_name(struct printer *pr, int t, const char *from)
+const char *print_iter_name(struct ir_printer *pr, int t, const char *from)
 {
   if (pr->names[t]) return pr->names[t];
   char *s = arena_strdup(pr->mem, from);
@@ -65,7 +65,7 @@ const char *print_iter_name(struct printer *pr, int t, const char *from)
 
 // ---- what is written inside what ---------------------------------------------------------------------
 
-static bool may_inline(const struct printer *pr, int node)
+static bool may_inline(const struct ir_printer *pr, int node)
 {
   const struct node *n = &pr->g->nodes[node];
   enum rule r = op_rows[n->op].rule;
@@ -84,7 +84,7 @@ static bool takes_number(const struct node *n, int arg, double c)
   return n->op == OP_DIV && arg == 0;
 }
 
-static int bare_constant(struct printer *pr, int node)
+static int bare_constant(struct ir_printer *pr, int node)
 {
   const struct node *n = &pr->g->nodes[node];
   for (int i = 0; i < n->nin; i++) {
@@ -99,7 +99,7 @@ static int bare_constant(struct printer *pr, int node)
 
 // Marks what node's expression swallows; returns the last node before all of that. `at` is the last node before the
 // operands, which are the arguments of one or several nodes in a row.
-static int absorb(struct printer *pr, int node, int at, int height)
+static int absorb(struct ir_printer *pr, int node, int at, int height)
 {
   const struct node *n = &pr->g->nodes[node];
   for (int i = n->nin - 1; i >= 0 && height; i--) {
@@ -111,7 +111,7 @@ static int absorb(struct printer *pr, int node, int at, int height)
   return at;
 }
 
-static void choose_inlined(struct printer *pr)
+static void choose_inlined(struct ir_printer *pr)
 {
   const struct graph *g = pr->g;
   int last = g->nnodes, outputs = 0;
@@ -126,9 +126,9 @@ static void choose_inlined(struct printer *pr)
   }
 }
 
-void print_open(struct printer *pr, struct arena *mem, const struct graph *g, struct str *out)
+void print_open(struct ir_printer *pr, struct arena *mem, const struct graph *g, struct str *out)
 {
-  *pr = (struct printer){.g = g, .mem = mem, .out = out};
+  *pr = (struct ir_printer){.g = g, .mem = mem, .out = out};
   pr->names = NEWS(mem, const char *, g->ntensors);
   pr->uses = NEWS(mem, int, g->ntensors);
   pr->inlined = NEWS(mem, bool, g->nnodes), pr->bare = NEWS(mem, bool, g->nnodes);
@@ -151,7 +151,7 @@ static void number(struct str *out, double x)
   str_add(out, "%s", text);
 }
 
-static void operand(struct printer *pr, int tensor, int tight)
+static void operand(struct ir_printer *pr, int tensor, int tight)
 {
   int node = pr->g->tensors[tensor].node;
   if (pr->bare[node])
@@ -187,7 +187,7 @@ static void map(struct str *out, const char *letters, int n, const int8_t *dims)
   str_add(out, "}");
 }
 
-static void attribute(struct printer *pr, const void *x, enum attr_kind kind)
+static void attribute(struct ir_printer *pr, const void *x, enum attr_kind kind)
 {
   char text[128];
   switch (kind) {
@@ -200,7 +200,7 @@ static void attribute(struct printer *pr, const void *x, enum attr_kind kind)
   }
 }
 
-static void call(struct printer *pr, const struct node *n)
+static void call(struct ir_printer *pr, const struct node *n)
 {
   const struct attrs base = attrs_default(n->op);
   const char *sep = "";
@@ -238,7 +238,7 @@ static char sign_of(const struct node *n)
   return n->op == OP_ADD ? '+' : n->op == OP_SUB ? '-' : n->op == OP_DIV ? '/' : '*';
 }
 
-void print_node(struct printer *pr, const struct node *n, int tight)
+void print_node(struct ir_printer *pr, const struct node *n, int tight)
 {
   int own = binding(n->op);
   if (own == CALL) {
@@ -263,11 +263,11 @@ static void axes(struct str *out, const char *letters, int n, const int64_t *ext
   for (int i = 0; i < n; i++) str_add(out, "%s%c=%lld", i ? ", " : "", letters[i], (long long)extents[i]);
 }
 
-static void body(struct printer *pr);
+static void body(struct ir_printer *pr);
 
-static void nested(struct printer *pr, const struct node *n)
+static void nested(struct ir_printer *pr, const struct node *n)
 {
-  struct printer inner;
+  struct ir_printer inner;
   str_add(pr->out, "%s(", op_rows[n->op].name);
   axes(pr->out, "xyz", n->sub->ngrid, n->sub->grid);
   if (n->sub->nloop) str_add(pr->out, n->sub->ngrid ? "; " : ";");
@@ -279,7 +279,7 @@ static void nested(struct printer *pr, const struct node *n)
   str_add(pr->out, "%*s}", pr->indent, "");
 }
 
-static void statement(struct printer *pr, const struct node *n)
+static void statement(struct ir_printer *pr, const struct node *n)
 {
   struct str *out = pr->out;
   str_add(out, "%*s", pr->indent, "");
@@ -307,7 +307,7 @@ static void statement(struct printer *pr, const struct node *n)
   str_add(out, "\n");
 }
 
-static void body(struct printer *pr)
+static void body(struct ir_printer *pr)
 {
   const char *sep = "return ";
   choose_inlined(pr);
@@ -324,7 +324,7 @@ static void body(struct printer *pr)
 void graph_print(const struct graph *g, struct str *out)
 {
   struct arena mem = {0};
-  struct printer pr;
+  struct ir_printer pr;
   bool blocks = false;
   for (int i = 0; i < g->nnodes; i++) blocks |= g->nodes[i].sub != NULL;
   print_open(&pr, &mem, g, out);

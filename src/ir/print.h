@@ -7,10 +7,10 @@
 enum { LONGEST_NAME = 128 };
 bool print_is_name(const char *s); // an identifier that is no word of the language
 
-struct printer {
+struct ir_printer {
   const struct graph *g;
-  const struct printer *above; // of the graph around this one
-  const struct node *node;     // this graph's node there
+  const struct ir_printer *above; // of the graph around this one
+  const struct node *node;        // this graph's node there
   struct arena *mem;
   const char **names; // of tensors; NULL until one is needed
   int *uses;          // of tensors
@@ -19,10 +19,10 @@ struct printer {
   int invented, indent;
   struct str *out;
 };
-void print_open(struct printer *pr, struct arena *mem, const struct graph *g, struct str *out);
-const char *print_title(const struct printer *pr);                             // the graph's name
-const char *print_name(struct printer *pr, int tensor);                        // given, or invented now
-const char *print_iter_name(struct printer *pr, int tensor, const char *from); // near the name of what it loads
-void print_node(struct printer *pr, const struct node *n, int tight);          // the expression; tight: binding it must have
+void print_open(struct ir_printer *pr, struct arena *mem, const struct graph *g, struct str *out);
+const char *print_title(const struct ir_printer *pr);                             // the graph's name
+const char *print_name(struct ir_printer *pr, int tensor);                        // given, or invented now
+const char *print_iter_name(struct ir_printer *pr, int tensor, const char *from); // near the name of what it loads
+void print_node(struct ir_printer *pr, const struct node *n, int tight);          // the expression; tight: binding it must have
 
 #endif

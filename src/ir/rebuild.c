@@ -67,3 +67,29 @@ int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct gr
 {
   return graph_rebuild(mem, g, &(struct rebuilding){.arg = &t, .dtype = to_dtype}, out, e);
 }
+
+int graph_take(struct graph *to, const struct graph *above, int from, const struct graph *g, const struct node *n, int *map, struct err *e)
+{
+  const struct tensor *t = &g->tensors[n->out];
+  int *in = NEWS(to->mem, int, n->nin + 1), out = 0, status;
+  for (int k = 0; k < n->nin && n->op != OP_ITER; k++) in[k] = map[n->in[k]];
+  if (n->op == OP_INPUT)
+    status = graph_input(to, NULL, t->dtype, &t->shape, n->at, &out, e);
+  else if (n->op == OP_ITER)
+    status = graph_iter(to, above, from, &n->a, n->at, &out, e);
+  else if (n->sub)
+    status = graph_nest(to, graph_copy(to->mem, n->sub), n->nin, in, n->at, &out, e);
+  else
+    status = graph_add(to, n->op, n->nin, in, &n->a, n->at, &out, e);
+  for (int k = 0; k < n->nout && !status; k++) map[n->out + k] = out + k;
+  return status;
+}
+
+void graph_keep_names(struct graph *to, const struct graph *g, const struct node *n, const int *map)
+{
+  for (int k = 0; k < n->nout; k++) {
+    const char *name = g->tensors[n->out + k].name;
+    struct tensor *t = &to->tensors[map[n->out + k]];
+    if (name && !t->name) t->name = arena_strdup(to->mem, name);
+  }
+}

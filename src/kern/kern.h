@@ -77,6 +77,7 @@ struct kern_value {
   struct kern_access at; // of KERN_LOAD
   int about, within;     // the node that it is for, and of sums what computes their terms: node + 1 of the block graph,
                          // -(node + 1) of the tail's; 0: none
+  int uses;              // of kern_live: live values and saves that read it
   bool live;             // of kern_live
 };
 struct kern_save {

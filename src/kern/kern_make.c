@@ -35,7 +35,7 @@ static axis_set loop_axes(const struct kern_making *m, const struct node *n)
 
 static int value(const struct kern_making *m, int tensor) { return m->of[m->when][m->n->t[tensor].root]; }
 
-static struct kern_access access_of(const struct kern_making *m, const struct access *a)
+static struct kern_access access_of(const struct kern_making *m, const struct plan_access *a)
 {
   const struct tensor *t = &m->n->kernels->tensors[a->tensor];
   struct kern_access x = {

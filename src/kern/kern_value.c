@@ -127,11 +127,14 @@ bool kern_is_element(const struct kern *k, int v)
 void kern_live(struct kern *k)
 {
   k->folded = 0;
-  for (int i = 0; i < k->nvalues; i++) k->v[i].live = false;
-  for (int i = 0; i < k->nsaves; i++) k->v[k->save[i].value].live = true;
+  for (int i = 0; i < k->nvalues; i++) k->v[i].live = false, k->v[i].uses = 0;
+  for (int i = 0; i < k->nsaves; i++) k->v[k->save[i].value].live = true, k->v[k->save[i].value].uses++;
   for (int i = k->nvalues - 1; i >= 0; i--) {
     if (!k->v[i].live) continue;
-    for (int n = 0; n < k->v[i].nin; n++) k->v[k->v[i].in[n]].live = true;
+    for (int n = 0; n < k->v[i].nin; n++) {
+      struct kern_value *x = &k->v[k->v[i].in[n]];
+      x->live = true, x->uses += !n || k->v[i].in[0] != k->v[i].in[1];
+    }
     if (k->v[i].kind != KERN_RUN_MAX && k->v[i].kind != KERN_RUN_MOVE) k->folded |= k->v[i].folded;
   }
 }

@@ -5,14 +5,21 @@
 bool rule_rsqrt(struct kern *k, const struct kern_value *v, int *out)
 {
   if (!kern_is_map(v, OP_DIV) || !kern_is_map(&k->v[v->in[1]], OP_SQRT)) return false;
-  int root = kern_map(k, OP_RSQRT, NULL, k->v[v->in[1]].in[0], -1, v->about);
+  int root = kern_map(k, OP_RSQRT, NULL, k->v[v->in[1]].in[0], -1, k->v[v->in[1]].about);
   return *out = kern_map(k, OP_MUL, NULL, v->in[0], root, v->about), true;
+}
+
+// Has y letters of x only, and not all of them?
+static bool fewer(const struct kern *k, int y, int x)
+{
+  axis_set of_y = k->v[y].axes & k->letters, of_x = k->v[x].axes & k->letters;
+  return of_y != of_x && !(of_y & ~of_x);
 }
 
 // A reciprocal for each y, and products: divisions are long.
 bool rule_reciprocal(struct kern *k, const struct kern_value *v, int *out)
 {
-  if (!kern_is_map(v, OP_DIV) || k->v[v->in[1]].axes == v->axes) return false;
+  if (!kern_is_map(v, OP_DIV) || !fewer(k, v->in[1], v->in[0]) || k->v[v->in[1]].kind == KERN_CONST) return false;
   int one = kern_map(k, KERN_RCP, NULL, v->in[1], -1, v->about);
   return *out = kern_map(k, OP_MUL, NULL, v->in[0], one, v->about), true;
 }
@@ -24,6 +31,17 @@ bool rule_exp2(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_map(k, KERN_EXP2, &(struct attrs){.scalar = log2e}, v->in[0], -1, v->about), true;
 }
 
+// Numbers for which the guard is a sixteenth differ by 2^100 if they differ, so their powers are 0 and 1 for any factor.
+bool rule_difference(struct kern *k, const struct kern_value *v, int *out)
+{
+  if (!kern_is_map(v, KERN_EXP2) || !kern_is_map(&k->v[v->in[0]], OP_SUB)) return false;
+  int x = k->v[v->in[0]].in[0], m = k->v[v->in[0]].in[1], about = k->v[v->in[0]].about;
+  if (v->a.scalar == 1 || !fewer(k, m, x) || k->v[m].kind == KERN_CONST) return false;
+  int c = kern_map(k, KERN_GUARD, &v->a, m, -1, v->about);
+  int by = kern_map(k, OP_MUL, NULL, x, c, v->about), less = kern_map(k, OP_MUL, NULL, m, c, v->about);
+  return *out = kern_map(k, KERN_EXP2, &(struct attrs){.scalar = 1}, kern_map(k, OP_SUB, NULL, by, less, about), -1, v->about), true;
+}
+
 static bool is_const(const struct kern *k, int v, double *c) { return k->v[v].kind == KERN_CONST && (*c = k->v[v].a.scalar, true); }
 
 // An operator with a constant operand as one with an attribute.
@@ -33,9 +51,21 @@ static bool by_constant(struct kern *k, const struct kern_value *v, int *out)
   bool right = is_const(k, v->in[1], &c), left = !right && is_const(k, v->in[0], &c);
   int x = v->in[left];
   if (v->op == OP_MUL && (left || right)) return *out = kern_scaled(k, x, c, v->about), true;
+  if (v->op == OP_DIV && right && c != 0) return *out = kern_scaled(k, x, 1 / c, v->about), true;
   if (!(v->op == OP_ADD && (left || right)) && !(v->op == OP_SUB && right)) return false;
   struct attrs a = {.scalar = v->op == OP_SUB ? -c : c};
   return *out = c == 0 ? x : kern_map(k, OP_ADD_SCALAR, &a, x, -1, v->about), true;
+}
+
+// (d x) y of a y with fewer axes: x (d y).
+static bool of_fewer(struct kern *k, const struct kern_value *v, int *out)
+{
+  for (int i = 0; i < 2 && v->op == OP_MUL; i++) {
+    const struct kern_value x = k->v[v->in[i]];
+    if (!kern_is_map(&x, OP_MUL_SCALAR) || !fewer(k, v->in[!i], v->in[i])) continue;
+    return *out = kern_map(k, OP_MUL, NULL, x.in[0], kern_scaled(k, v->in[!i], x.a.scalar, v->about), v->about), true;
+  }
+  return false;
 }
 
 // c (d x), c + (d + x), c (-x); 2^(c (d x)).
@@ -56,7 +86,8 @@ bool rule_constants(struct kern *k, const struct kern_value *v, int *out)
   if (v->kind != KERN_MAP) return false;
   if (is_const(k, v->in[0], &x) && (v->nin == 1 || is_const(k, v->in[1], &y)))
     return *out = kern_const(k, kern_apply(v->op, &v->a, x, y), v->about), true;
-  if (v->nin == 2) return by_constant(k, v, out);
+  if (v->nin == 2) return by_constant(k, v, out) || of_fewer(k, v, out);
+  if (v->op == KERN_GUARD) return false;
   if ((v->op == OP_MUL_SCALAR && v->a.scalar == 1) || (v->op == OP_ADD_SCALAR && v->a.scalar == 0)) return *out = v->in[0], true;
   return of_scaled(k, v, out);
 }

@@ -26,6 +26,35 @@ static bool of_sum(struct kern *k, const struct kern_value *sum, int *out)
   return *out = kern_add(k, x), true;
 }
 
+static bool is_scaled(const struct kern *k, int v) { return kern_is_map(&k->v[v], OP_MUL_SCALAR); }
+
+// Of an operand of a product only where it is loaded: what is computed has fewer elements than the result in most products.
+bool rule_scaled(struct kern *k, const struct kern_value *v, int *out)
+{
+  struct kern_value x = *v;
+  if (v->kind == KERN_MAP || v->kind < KERN_SUM || v->kind > KERN_RESCALE || v->kind == KERN_PROD) return false;
+  for (int i = 0; i < (v->kind == KERN_PRODUCT ? 2 : 1); i++) {
+    const struct kern_value from = k->v[v->in[i]];
+    bool max = v->kind == KERN_MAX || v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE;
+    if (!is_scaled(k, v->in[i]) || (max && from.a.scalar <= 0)) continue;
+    if (v->kind == KERN_PRODUCT && k->v[from.in[0]].kind != KERN_LOAD) continue;
+    x.in[i] = from.in[0];
+    return *out = kern_scaled(k, kern_add(k, x), from.a.scalar, v->about), true;
+  }
+  return false;
+}
+
+bool rule_sums(struct kern *k, const struct kern_value *v, int *out)
+{
+  if (v->kind != KERN_SUM) return false;
+  struct kern_value x = k->v[v->in[0]];
+  bool sum = x.kind == KERN_SUM || x.kind == KERN_RESCALE;
+  if (!sum || !(x.folded & k->loops) || v->folded & k->loops || x.uses != 1 || k->v[x.in[0]].kind == KERN_LOAD) return false;
+  if (x.kind == KERN_RESCALE && has(k, x.in[1], v->folded)) return false;
+  x.folded |= v->folded;
+  return *out = kern_add(k, x), true;
+}
+
 // What only one operand of a product has, and that is a sum itself, is summed there.
 static bool in_product(struct kern *k, const struct kern_value *v, int *out)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct work {
+struct partition_work {
   struct facts *f;
   int n, cap, ids;
   struct piece *stack;
@@ -14,7 +14,7 @@ struct work {
   struct piece *done;
 };
 
-static void push(struct work *w, struct piece r)
+static void push(struct partition_work *w, struct piece r)
 {
   r.id = ++w->ids;
   for (int i = 0; i < r.n; i++) w->f->owner[r.node[i]] = r.id;
@@ -22,7 +22,7 @@ static void push(struct work *w, struct piece r)
 }
 
 // The nodes of r whose group is `which`.
-static struct piece subset(struct work *w, const struct piece *r, const int *group, int which, const char *why)
+static struct piece subset(struct partition_work *w, const struct piece *r, const int *group, int which, const char *why)
 {
   struct piece s = {0};
   for (int i = 0; i < r->n; i++) s.n += group[i] == which;
@@ -34,19 +34,19 @@ static struct piece subset(struct work *w, const struct piece *r, const int *gro
   return s;
 }
 
-static void scatter(struct work *w, const struct piece *r, const int *group, int n)
+static void scatter(struct partition_work *w, const struct piece *r, const int *group, int n)
 {
   for (int k = n - 1; k >= 0; k--) push(w, subset(w, r, group, k, k ? "shares no tensor with the part before it" : r->why));
 }
 
-static void split(struct work *w, const struct piece *r, const bool *first, int *group, const char *why)
+static void split(struct partition_work *w, const struct piece *r, const bool *first, int *group, const char *why)
 {
   for (int i = 0; i < r->n; i++) group[i] = !first[r->node[i]];
   push(w, subset(w, r, group, 1, why));
   push(w, subset(w, r, group, 0, r->why));
 }
 
-static void push_segments(struct work *w, const struct piece *r, const int *group, int n, char (*why)[160])
+static void push_segments(struct partition_work *w, const struct piece *r, const int *group, int n, char (*why)[160])
 {
   for (int k = n - 1; k >= 0; k--) push(w, subset(w, r, group, k, why[k]));
 }
@@ -54,7 +54,7 @@ static void push_segments(struct work *w, const struct piece *r, const int *grou
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 // Library parts in a row are one.
-static bool merge(struct work *w, const struct piece *r)
+static bool merge(struct partition_work *w, const struct piece *r)
 {
   struct piece *last = w->ndone ? &w->done[w->ndone - 1] : NULL;
   if (!last || last->searchable || r->searchable) return false;
@@ -67,7 +67,7 @@ static bool merge(struct work *w, const struct piece *r)
   return true;
 }
 
-static void finish(struct work *w, struct piece *r)
+static void finish(struct partition_work *w, struct piece *r)
 {
   if (r->row_chain) {
     size_t n = strlen(r->why);
@@ -76,7 +76,7 @@ static void finish(struct work *w, struct piece *r)
   if (!merge(w, r)) PUSH(w->f->tmp, w->done, w->ndone, w->done_cap) = *r;
 }
 
-static void step(struct work *w, bool *first, int *group)
+static void step(struct partition_work *w, bool *first, int *group)
 {
   struct piece r = w->stack[--w->n];
   char why[160] = "", (*whys)[160];
@@ -94,7 +94,7 @@ static void step(struct work *w, bool *first, int *group)
 
 static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, struct err *e)
 {
-  struct work w = {.f = f};
+  struct partition_work w = {.f = f};
   struct piece all = {.node = NEWS(f->tmp, int, f->p->nnodes + 1), .whole = true};
   for (int i = 0; i < f->p->nnodes; i++)
     if (f->owner[i] >= 0) all.node[all.n++] = i;

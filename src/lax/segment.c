@@ -9,7 +9,7 @@
 
 enum { MOST_JUDGED = 256 };
 
-struct span { // nodes first .. end - 1 of the piece
+struct segment_span { // nodes first .. end - 1 of the piece
   int first, end;
 };
 struct cutter {
@@ -18,12 +18,12 @@ struct cutter {
   int *last; // by root: the last node of the piece that reads it
   int *from; // the cheapest segments: where the last of them starts that ends before a node
   int nhard, hard_cap, neasy, easy_cap;
-  struct span *hard, *easy; // what was judged
+  struct segment_span *hard, *easy; // what was judged
 };
 
-static bool holds(struct span outer, struct span inner) { return outer.first <= inner.first && inner.end <= outer.end; }
+static bool holds(struct segment_span outer, struct segment_span inner) { return outer.first <= inner.first && inner.end <= outer.end; }
 
-static bool too_hard(const struct cutter *c, struct span s)
+static bool too_hard(const struct cutter *c, struct segment_span s)
 {
   if (s.end - s.first == 1) return false;
   if (s.end - s.first > c->f->max_ops) return true;
@@ -33,7 +33,7 @@ static bool too_hard(const struct cutter *c, struct span s)
 }
 
 // The subprogram that s is; NULL where it cannot be made.
-static const struct graph *graph_of(const struct cutter *c, struct arena *mem, struct span s)
+static const struct graph *graph_of(const struct cutter *c, struct arena *mem, struct segment_span s)
 {
   const struct facts *f = c->f;
   struct piece part = {.id = INT_MAX, .n = s.end - s.first, .node = c->r->node + s.first, .searchable = true};
@@ -45,7 +45,7 @@ static const struct graph *graph_of(const struct cutter *c, struct arena *mem, s
   return done ? made.g : NULL;
 }
 
-static bool known_easy(const struct cutter *c, struct span s)
+static bool known_easy(const struct cutter *c, struct segment_span s)
 {
   if (s.end - s.first < LAX_EASY) return true;
   for (int i = 0; i < c->neasy; i++)
@@ -60,7 +60,7 @@ static void tell(const struct cutter *c)
   if (!c->f->judge->told) return;
   for (int j = LAX_EASY; j <= c->r->n; j++)
     for (int i = MAX(0, j - c->f->max_ops); i <= j - LAX_EASY; i++, all++)
-      decided += too_hard(c, (struct span){i, j}) || known_easy(c, (struct span){i, j});
+      decided += too_hard(c, (struct segment_span){i, j}) || known_easy(c, (struct segment_span){i, j});
   c->f->judge->told(c->f->judge->arg, decided, all);
 }
 
@@ -113,7 +113,7 @@ static void choose(const struct cutter *c, int *from)
   struct growing g = {.seen = NEWS(c->f->tmp, int, c->f->p->ntensors)};
   for (int j = 1; j <= c->r->n; j++) {
     best[j] = INFINITY, g.end = j, g.cost = 0;
-    for (int i = j - 1; i >= 0 && !too_hard(c, (struct span){i, j}); i--) {
+    for (int i = j - 1; i >= 0 && !too_hard(c, (struct segment_span){i, j}); i--) {
       add_node(c, &g, i);
       double b = best[i] + g.cost;
       if (b < best[j] || (b <= best[j] && count[i] + 1 < count[j])) best[j] = b, count[j] = count[i] + 1, from[j] = i;
@@ -124,13 +124,13 @@ static void choose(const struct cutter *c, int *from)
 
 // Chooses, and finds the longest segment that nothing is known of: it is the likeliest to be too hard, what says so
 // soonest, and the others may not come up again. false: there is none.
-static bool open_question(struct cutter *c, struct span *s)
+static bool open_question(struct cutter *c, struct segment_span *s)
 {
-  *s = (struct span){0};
+  *s = (struct segment_span){0};
   choose(c, c->from);
   if (!c->f->judge || c->nhard + c->neasy >= MOST_JUDGED) return false;
   for (int j = c->r->n; j > 0; j = c->from[j]) {
-    struct span t = {c->from[j], j};
+    struct segment_span t = {c->from[j], j};
     if (t.end - t.first >= s->end - s->first && !known_easy(c, t)) *s = t;
   }
   return s->end > 0;
@@ -138,10 +138,10 @@ static bool open_question(struct cutter *c, struct span *s)
 
 // Asks about s and about what would come next, and next to that, if it were too hard. Answers to questions that do not
 // come next are dropped, so that those that are asked are the same however many are answered at once.
-static void ask(struct cutter *c, struct span s)
+static void ask(struct cutter *c, struct segment_span s)
 {
   struct arena mem = {0};
-  struct span asked[LAX_AHEAD];
+  struct segment_span asked[LAX_AHEAD];
   const struct graph *g[LAX_AHEAD];
   bool hard[LAX_AHEAD] = {false};
   int n = 0, nhard = c->nhard;
@@ -170,10 +170,10 @@ int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160
   struct cutter c = {.f = f, .r = r};
   bool large = r->n > f->max_ops;
   if (!r->searchable || (large && (r->row_chain = rows_local(f, r)))) return 1;
-  if (!large && known_easy(&c, (struct span){0, r->n})) return 1;
+  if (!large && known_easy(&c, (struct segment_span){0, r->n})) return 1;
   find_last(&c);
   int *from = c.from = NEWS(f->tmp, int, r->n + 1), n = 0;
-  for (struct span s; open_question(&c, &s);) ask(&c, s);
+  for (struct segment_span s; open_question(&c, &s);) ask(&c, s);
   for (int j = r->n; j > 0; j = from[j]) n++;
   *why = arena_alloc(f->tmp, sizeof **why * (size_t)n);
   int k = n;

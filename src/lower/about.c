@@ -1,6 +1,6 @@
 // Which node of the block graph each line of a tile program is about: what schemes have noted as they wrote (text_about), line by line
 // and for the block graph as the kernel graph has it.
-#include "lower/emit.h"
+#include "lower/lower_emit.h"
 
 #include <string.h>
 

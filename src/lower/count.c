@@ -20,7 +20,8 @@ void count_bytes(const struct lower_job *j, int tensor, double bytes, struct ker
   *(far ? &c->memory : &c->near) += bytes;
 }
 
-double count_touched(const struct norm *n, const struct access *a)
+// Elements of the access's buffer that all blocks touch.
+static double touched_by(const struct norm *n, const struct plan_access *a)
 {
   double size = (double)shape_size(&n->kernels->tensors[a->tensor].shape), all = 1;
   for (int i = 0; i < n->nletters; i++) all *= a->stride[i] ? (double)n->extent[i] : 1;
@@ -29,7 +30,7 @@ double count_touched(const struct norm *n, const struct access *a)
   return MIN(size, all);
 }
 
-double count_run(const struct norm *n, const struct access *a)
+double count_run(const struct norm *n, const struct plan_access *a)
 {
   int64_t run = 1;
   for (bool more = true; more;) {
@@ -40,7 +41,7 @@ double count_run(const struct norm *n, const struct access *a)
   return (double)run;
 }
 
-static bool listed(const struct access *a, int n, int tensor)
+static bool listed(const struct plan_access *a, int n, int tensor)
 {
   for (int i = 0; i < n; i++)
     if (a[i].tensor == tensor) return true;
@@ -49,12 +50,12 @@ static bool listed(const struct access *a, int n, int tensor)
 
 static void one_side(const struct lower_job *j, const struct norm *n, bool saves, struct kernel_counts *c)
 {
-  const struct access *all = saves ? n->save : n->iter;
+  const struct plan_access *all = saves ? n->save : n->iter;
   for (int i = 0; i < (saves ? n->nsave : n->niter); i++) {
-    const struct access *a = &all[i];
+    const struct plan_access *a = &all[i];
     bool inner = j->tail && (saves ? n == j->n : n == j->tail && listed(j->n->save, j->n->nsave, a->tensor));
     bool again = listed(all, i, a->tensor) || (n == j->tail && !saves && listed(j->n->iter, j->n->niter, a->tensor));
-    if (!inner && !again) count_bytes(j, a->tensor, count_touched(n, a) * dtype_bytes(j->store[a->tensor]), c);
+    if (!inner && !again) count_bytes(j, a->tensor, touched_by(n, a) * dtype_bytes(j->store[a->tensor]), c);
   }
 }
 

@@ -31,8 +31,7 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
 
 // Bytes of a tensor of the kernel graph: to memory, or near where another kernel of the graph is at their other end.
 void count_bytes(const struct lower_job *j, int tensor, double bytes, struct kernel_counts *c);
-double count_touched(const struct norm *n, const struct access *a); // elements of its buffer that all blocks touch
-double count_run(const struct norm *n, const struct access *a);     // elements that lie together in a tile
+double count_run(const struct norm *n, const struct plan_access *a); // elements that lie together in a tile
 // All iterators and savers of the kernel and its tail, each tensor once; what only lies between the two is left out.
 void count_tensors(const struct lower_job *j, struct kernel_counts *c);
 void count_product(const struct graph *g, const enum dtype *store, const struct lower_product *x, const struct gpu_limits *gpu,

@@ -16,7 +16,7 @@ enum { DIGITS = MAX_LETTERS + GRID_AXES + 3 };
 
 // ---- the expression ----
 
-struct form { // indices of iterators, -1: none
+struct epilogue_form { // indices of iterators, -1: none
   const struct norm *n;
   int product_tensor; // of the kernel graph
   int p, other[2], nother;
@@ -29,7 +29,7 @@ static const struct node *maker(const struct norm *n, int tensor)
   return &n->block->nodes[n->block->tensors[root].node];
 }
 
-static bool add_operand(struct form *f, int iter, double factor)
+static bool add_operand(struct epilogue_form *f, int iter, double factor)
 {
   if (f->n->iter[iter].tensor == f->product_tensor) {
     if (f->p >= 0) return false;
@@ -47,7 +47,7 @@ static const struct {
   double times[2];
 } sums[] = {{OP_ADD, {1, 1}}, {OP_SUB, {1, -1}}, {OP_NEG, {-1, 0}}, {OP_MUL_SCALAR, {1, 0}}};
 
-static bool add_sum(struct form *f, int tensor, double factor)
+static bool add_sum(struct epilogue_form *f, int tensor, double factor)
 {
   const struct node *n = maker(f->n, tensor);
   if (n->op == OP_ITER) return add_operand(f, f->n->iter_of[n->out], factor);
@@ -87,20 +87,20 @@ static bool find_row(enum op act, bool biased, struct blas_product *p)
 // ---- strides ----
 
 enum { TENSORS = 4 };
-struct digit {
+struct epilogue_digit {
   int64_t extent, stride[TENSORS]; // of P, D, and the others
 };
-struct digits {
+struct epilogue_digits {
   int n;
-  struct digit d[DIGITS];
+  struct epilogue_digit d[DIGITS];
 };
 
-static bool digits_of(const struct norm *n, const struct access *const of[TENSORS], struct digits *out)
+static bool digits_of(const struct norm *n, const struct plan_access *const of[TENSORS], struct epilogue_digits *out)
 {
-  *out = (struct digits){0};
+  *out = (struct epilogue_digits){0};
   for (int i = 0; i < n->nletters + n->block->ngrid; i++) {
     bool letter = i < n->nletters;
-    struct digit d = {.extent = letter ? n->extent[i] : n->block->grid[i - n->nletters]};
+    struct epilogue_digit d = {.extent = letter ? n->extent[i] : n->block->grid[i - n->nletters]};
     for (int t = 0; t < TENSORS && of[t]; t++) d.stride[t] = letter ? of[t]->stride[i] : of[t]->grid[i - n->nletters];
     if (d.extent == 1) continue;
     if (!d.stride[0] || !d.stride[1]) return false;
@@ -110,7 +110,7 @@ static bool digits_of(const struct norm *n, const struct access *const of[TENSOR
 }
 
 // The digit whose stride in P is this, cut where it has more than `most` values; taken out of the list.
-static bool take(struct digits *l, int64_t stride, int64_t most, struct digit *out)
+static bool take(struct epilogue_digits *l, int64_t stride, int64_t most, struct epilogue_digit *out)
 {
   int i = 0;
   while (i < l->n && l->d[i].stride[0] != stride) i++;
@@ -124,12 +124,12 @@ static bool take(struct digits *l, int64_t stride, int64_t most, struct digit *o
 }
 
 // Strides of all tensors along a dimension of P; 0 where its extent is 1.
-static bool along(struct digits *l, int64_t stride, int64_t extent, int64_t out[TENSORS])
+static bool along(struct epilogue_digits *l, int64_t stride, int64_t extent, int64_t out[TENSORS])
 {
   int64_t done = 1;
   memset(out, 0, sizeof *out * TENSORS);
   while (done < extent) {
-    struct digit d;
+    struct epilogue_digit d;
     if (!take(l, stride * done, extent / done, &d)) return false;
     for (int t = 0; t < TENSORS; t++)
       if (done == 1)
@@ -142,10 +142,10 @@ static bool along(struct digits *l, int64_t stride, int64_t extent, int64_t out[
 }
 
 // By dimension: batch, row, column.
-static bool all_strides(const struct blas_product *p, const struct norm *n, const struct access *const of[TENSORS], int64_t out[3][TENSORS])
+static bool all_strides(const struct blas_product *p, const struct norm *n, const struct plan_access *const of[TENSORS], int64_t out[3][TENSORS])
 {
   const int64_t extent[3] = {p->batch, p->m, p->n};
-  struct digits l;
+  struct epilogue_digits l;
   for (int t = 0; t < TENSORS && of[t]; t++)
     if (of[t]->offset) return false;
   if (!digits_of(n, of, &l)) return false;
@@ -171,7 +171,7 @@ static bool is_vector(const struct blas_product *p, int64_t s[3][TENSORS], int t
   return (p->m > 1 && !s[1][tensor]) || (p->n > 1 && !s[2][tensor]);
 }
 
-static bool put_operand(const struct form *f, int k, int64_t s[3][TENSORS], const enum dtype *store, struct lower_product *out, bool *biased)
+static bool put_operand(const struct epilogue_form *f, int k, int64_t s[3][TENSORS], const enum dtype *store, struct lower_product *out, bool *biased)
 {
   bool vector = is_vector(&out->p, s, 2 + k);
   int operand = vector ? BLAS_BIAS : BLAS_C;
@@ -190,8 +190,8 @@ static bool refuse(char why[160], const char *reason) { return snprintf(why, 160
 
 bool product_ends(const struct lower_product *x, const struct norm *n, const enum dtype *store, struct lower_product *out, char why[160])
 {
-  struct form f = {.n = n, .product_tensor = x->tensor[BLAS_D], .p = -1};
-  const struct access *of[TENSORS] = {NULL};
+  struct epilogue_form f = {.n = n, .product_tensor = x->tensor[BLAS_D], .p = -1};
+  const struct plan_access *of[TENSORS] = {NULL};
   int64_t s[3][TENSORS];
   bool biased = false;
   *out = *x;

@@ -28,7 +28,7 @@ const struct kernel_rates kernel_rates = {
 static const double STAGE = 65536, LEAST = 1.0 / 16, MOST = 4; // bytes, the unit of what is under way; within which its exponent was fitted
 enum { SMOOTH = 6 };                                           // beyond so many turns a last one that is not full does not matter
 
-struct placed {                          // which items are where
+struct kernel_time_placed {              // which items are where
   double turns, here, most, busy, warps; // of blocks; on a multiprocessor at a time, in all; multiprocessors; warps of one
   bool walks;
 };
@@ -41,16 +41,16 @@ static double reached(const struct gpu_limits *gpu, double cluster)
 
 static double whole(double n, double few) { return n < few ? ceil(n - 1e-9) : n; }
 
-static struct placed placed_of(const struct kernel_counts *c, const struct gpu_limits *gpu)
+static struct kernel_time_placed placed_of(const struct kernel_counts *c, const struct gpu_limits *gpu)
 {
   double processors = gpu->processors;
   double at_once = fmin(fmin(c->items, c->blocks), reached(gpu, c->cluster) * c->room), here = ceil(at_once / processors);
-  return (struct placed){.turns = whole(c->items / at_once, SMOOTH),
-                         .here = here,
-                         .most = whole(c->items / processors, SMOOTH * c->room),
-                         .busy = fmin(at_once, processors),
-                         .warps = here * c->threads / 32,
-                         .walks = c->items > c->blocks + 0.5};
+  return (struct kernel_time_placed){.turns = whole(c->items / at_once, SMOOTH),
+                                     .here = here,
+                                     .most = whole(c->items / processors, SMOOTH * c->room),
+                                     .busy = fmin(at_once, processors),
+                                     .warps = here * c->threads / 32,
+                                     .walks = c->items > c->blocks + 0.5};
 }
 
 static double norm(double a, double b, double p)
@@ -61,14 +61,16 @@ static double norm(double a, double b, double p)
 
 #define R(id) (r->id[kind])
 
-static double moved(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind, const struct placed *s)
+static double moved(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind,
+                    const struct kernel_time_placed *s)
 {
   double memory = c->memory / (gpu->bandwidth * R(memory)) + c->near * s->most * gpu->processors / c->items / (gpu->l2_bandwidth * R(near));
   double cache = fmax(c->cache / (gpu->l2_bandwidth * R(cache)), s->most * c->cache / c->items / R(port));
   return fmax(memory, fmax(cache, s->most * c->boxed * R(box))) + c->lines / s->busy * R(line);
 }
 
-static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind, const struct placed *s)
+static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind,
+                   const struct kernel_time_placed *s)
 {
   double flops = gpu->flops / gpu->processors, few = fmin(1, s->warps / R(lane_warps));
   double tensor = c->mma / (flops * R(mma) * gpu->mma_share * fmin(1, s->warps / R(mma_warps))) + c->wgmma / (flops * R(wgmma));
@@ -81,7 +83,7 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
 {
   if (!r) r = &kernel_rates;
   const int kind = (int)c->kind;
-  const struct placed s = placed_of(c, gpu);
+  const struct kernel_time_placed s = placed_of(c, gpu);
   double refills = c->flight > 0 ? fmax(1, c->loaded / c->flight) : 1;
   double bytes = moved(c, gpu, r, kind, &s), computing = work(c, gpu, r, kind, &s);
   double ring = s.turns * (R(refill) * (refills - 1) + R(latency) * c->loop_waits + R(step) * c->steps + R(loop_fold) * c->loop_folds +

@@ -14,12 +14,13 @@
 //   wrap.c       library operators as block graphs
 //   merge.c      kernels that go on with the tiles of the one before
 //   steps.c      products beside a loop, in steps of it
-//   text.c       tile text: names, indentation
+//   lower_values.c  values of a kernel, rewritten by rules (src/kern)
+//   text.c       tile text: names, indentation, the frame of a kernel
+//   fill.c       templates of tile text
 //   about.c      which nodes lines of the text are about
 //   pointwise.c  elementwise operators as specs
 //   limits.c     what a target can do
 //   scheme.c     the table of schemes; choices over all of them
-//   cover.c      settings in which every value of every knob occurs
 //   order.c      how tensors between kernels lie in device memory
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
@@ -99,6 +100,7 @@ struct scheme {
   const char *name, *doc;
   const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
   const char *knob[KNOBS]; // names; NULL at the end
+  unsigned rules;          // by which it rewrites values (kern/rule.def), as bits
   bool tails;              // takes a tail
   bool joins;              // takes graphs that join or split parts
   // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
@@ -130,22 +132,19 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 // What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
-// cover.c: few of those and of what the climb may make of them, such that every value of every knob occurs, or with `pairs` every two values
-// of two knobs that occur in one setting.
-int scheme_cover(const struct lower_job *j, int scheme, bool pairs, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail", "cublaslt epilogue=relu"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0; "algorithm 3" of a product is skipped
 
 // ---- program.c -------------------------------------------------------------------------------------
 
 enum place_kind { PLACE_INPUT, PLACE_OUTPUT, PLACE_WORK };
-struct place {
+struct lower_place {
   enum place_kind kind;
   int index;      // of the program's inputs or outputs
   int64_t offset; // bytes in the workspace
 };
 struct launch_arg {
-  struct place at;
+  struct lower_place at;
   int tensor; // of the kernel graph, views resolved; or ARG_COUNTERS
   enum tile_type type;
   int64_t elements;
@@ -205,6 +204,7 @@ struct lower_plan {
   const char *ordered;       // why so, for people
   const struct gpu_limits *gpu;
   bool dependent, tails;
+  unsigned off; // of lower_opts
   int nunits;
   struct lower_unit *unit;
 };
@@ -212,6 +212,7 @@ struct lower_opts {
   bool tails;                // choices where a kernel whose results only the next one reads becomes one launch with it
   bool dependent;            // kernels are launched before the one ahead has ended
   const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
+  unsigned off;              // rules of values that are left out (kern/rule.def), as bits
 };
 // Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *out,

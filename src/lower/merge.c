@@ -73,21 +73,13 @@ static int append(struct merging *m, struct graph *sub, const struct node *n, co
   int *tile = NEWS(m->to->mem, int, n->sub->ntensors + 1), iters = 0, saves = 0, status = OK;
   for (int i = 0; i < n->sub->nnodes && !status; i++) {
     const struct node *x = &n->sub->nodes[i];
-    int *from = NEWS(m->to->mem, int, x->nin + 1), out = 0;
-    for (int k = 0; k < x->nin && x->op != OP_ITER; k++) from[k] = tile[x->in[k]];
-    if (x->op == OP_ITER) {
-      int t = n->in[iters++];
-      if (n != first && makes(first, t)) {
-        tile[x->out] = left[t - first->out];
-        continue;
-      }
-      status = graph_iter(sub, m->to, in[(*nin)++] = m->map[t], &x->a, x->at, &out, m->e);
-    } else if (x->op == OP_SAVE && n == first) {
-      left[saves++] = from[0];
-    } else {
-      status = graph_add(sub, x->op, x->nin, from, &x->a, x->at, &out, m->e);
-    }
-    for (int k = 0; k < x->nout; k++) tile[x->out + k] = out + k;
+    int from = x->op == OP_ITER ? n->in[iters++] : -1;
+    if (from >= 0 && n != first && makes(first, from))
+      tile[x->out] = left[from - first->out];
+    else if (x->op == OP_SAVE && n == first)
+      left[saves++] = tile[x->in[0]];
+    else
+      status = graph_take(sub, m->to, from < 0 ? -1 : (in[(*nin)++] = m->map[from]), n->sub, x, tile, m->e);
   }
   return status;
 }
@@ -107,29 +99,6 @@ static int both(struct merging *m, const struct node *a, const struct node *b)
   return status;
 }
 
-static int copy(struct merging *m, const struct node *n)
-{
-  const struct tensor *t = &m->g->tensors[n->out];
-  int *in = NEWS(m->to->mem, int, n->nin + 1), out = 0, status;
-  for (int k = 0; k < n->nin; k++) in[k] = m->map[n->in[k]];
-  if (n->op == OP_INPUT)
-    status = graph_input(m->to, NULL, t->dtype, &t->shape, n->at, &out, m->e);
-  else if (n->sub)
-    status = graph_nest(m->to, graph_copy(m->to->mem, n->sub), n->nin, in, n->at, &out, m->e);
-  else
-    status = graph_add(m->to, n->op, n->nin, in, &n->a, n->at, &out, m->e);
-  for (int k = 0; k < n->nout; k++) m->map[n->out + k] = out + k;
-  return status;
-}
-
-static void keep_names(const struct merging *m, const struct node *n)
-{
-  for (int k = 0; k < n->nout; k++) {
-    const char *name = m->g->tensors[n->out + k].name;
-    if (name) m->to->tensors[m->map[n->out + k]].name = arena_strdup(m->to->mem, name);
-  }
-}
-
 int lower_merge(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
   int first, second, status = OK, merged = NO;
@@ -137,8 +106,9 @@ int lower_merge(struct arena *mem, const struct graph *g, struct graph **out, st
     struct merging m = {g, *out = graph_new(mem, KERNEL, g->name), NEWS(mem, int, g->ntensors + 1), e};
     for (int i = 0; i < g->nnodes && !status; i++) {
       if (i == first) continue;
-      status = i == second ? both(&m, &g->nodes[first], &g->nodes[i]) : copy(&m, &g->nodes[i]);
-      if (!status) keep_names(&m, &g->nodes[i]);
+      const struct node *n = &g->nodes[i];
+      status = i == second ? both(&m, &g->nodes[first], n) : graph_take(m.to, NULL, -1, g, n, m.map, e);
+      if (!status) graph_keep_names(m.to, g, n, m.map);
     }
     g = *out;
   }

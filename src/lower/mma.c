@@ -41,7 +41,7 @@ static const char **buffer_names(struct arena *mem, const struct graph *g)
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
 {
   struct arena *mem = p->job->mem;
-  size_t n = (size_t)p->n->block->ntensors;
+  size_t n = (size_t)p->k.nvalues + 1;
   struct mma_kernel k = {.p = p, .mem = mem, .t = t, .global = buffer_names(mem, p->n->kernels)};
   k.reg = NEWS(mem, const char *, n), k.left = NEWS(mem, const char *, n), k.have = NEWS(mem, struct mma_shape, n);
   return k;
@@ -51,28 +51,25 @@ struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
 
 void mma_section(struct mma_kernel *k, enum mma_section s)
 {
-  const struct graph *b = k->p->n->block;
-  const struct schedule *planned = &k->p->n->passes->schedule;
+  const struct mma_plan *p = k->p;
   if (s != MMA_CONST) k->section = s;
-  for (int i = 0; i < b->nnodes && s == MMA_CONST; i++)
-    if (op_rows[b->nodes[i].op].rule == RULE_CONST) mma_node(k, i);
-  for (int i = 0; i < planned->n && s != MMA_CONST; i++)
-    if (k->p->section[planned->order[i]] == s) mma_node(k, planned->order[i]);
+  for (int v = 0; v < p->k.nvalues && s == MMA_CONST; v++)
+    if (p->k.v[v].live && p->k.v[v].kind == KERN_CONST) mma_compute(k, v);
+  for (int i = 0; i < p->norder && s != MMA_CONST; i++)
+    if (p->section[p->order[i]] == s) mma_compute(k, p->order[i]);
 }
 
 void mma_hoist(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    if (p->section[i] != MMA_LOOP || n->op == OP_ITER || op_rows[n->op].rule == RULE_VIEW) continue;
-    for (int j = 0; j < n->nin && n->op != OP_MATMUL && !mma_sums_parts(p, n); j++) {
-      int root = p->n->t[n->in[j]].root;
-      if (p->n->iter_of[root] >= 0 && b->tensors[root].phase == FIXED) mma_value(k, root, mma_wanted(p, i, j));
-    }
-    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
-    if (x && b->tensors[x->a].phase == FIXED && mma_keeps_left(p, x)) mma_left(k, x->a, x->sum_cols);
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    const struct kern_value *n = mma_at(p, v);
+    if (p->section[v] != MMA_LOOP) continue;
+    for (int j = 0; j < n->nin && n->kind != KERN_PRODUCT && !(mma_reduces(n) && mma_sums_parts(p, v)); j++)
+      if (mma_loads(p, n->in[j]) && !mma_varies(p, n->in[j])) mma_value(k, n->in[j], mma_wanted(p, v, j));
+    const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
+    if (x && !mma_varies(p, x->a) && p->section[x->a] != MMA_LOOP && mma_keeps_left(p, x)) mma_left(k, x->a, x->sum_cols);
   }
 }
 
@@ -80,15 +77,15 @@ void mma_hoist(struct mma_kernel *k)
 void mma_fetch(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    if (p->section[i] != MMA_LOOP || op_rows[n->op].rule != RULE_MAP) continue;
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    const struct kern_value *n = mma_at(p, v);
+    if (p->section[v] != MMA_LOOP || n->kind != KERN_MAP) continue;
     for (int j = 0; j < n->nin; j++) {
-      int root = p->n->t[n->in[j]].root;
-      if (p->n->iter_of[root] < 0 || p->tile_of[root] >= 0 || b->tensors[root].phase != VARYING) continue;
-      bool full = p->n->t[root].has & p->row_letters && p->n->t[root].has & ~p->row_letters;
-      if (!full || mma_fragment_registers(p, mma_wanted(p, i, j)) <= 32) mma_value(k, root, mma_wanted(p, i, j));
+      int x = n->in[j];
+      if (!mma_loads(p, x) || p->tile_of[x] >= 0 || !mma_varies(p, x)) continue;
+      bool full = mma_has(p, x) & p->row_letters && mma_has(p, x) & ~p->row_letters;
+      if (!full || mma_fragment_registers(p, mma_wanted(p, v, j)) <= 32) mma_value(k, x, mma_wanted(p, v, j));
     }
   }
 }
@@ -136,7 +133,7 @@ static void ring(struct mma_kernel *k)
 
 struct mma_known mma_remember(const struct mma_kernel *k)
 {
-  size_t n = (size_t)k->p->n->block->ntensors;
+  size_t n = (size_t)k->p->k.nvalues;
   return (struct mma_known){arena_copy(k->mem, k->reg, n * sizeof *k->reg), arena_copy(k->mem, k->left, n * sizeof *k->left),
                             arena_copy(k->mem, k->have, n * sizeof *k->have)};
 }
@@ -301,6 +298,7 @@ const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
     .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead", "hold"},
+    .rules = MMA_RULES,
     .tails = true,
     .choices = choices,
     .count = count,

@@ -28,11 +28,12 @@
 //
 //   mma_cut.c    the grid cut anew              mma_step.c     the loop cut anew
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
-//   mma_nodes.c  which nodes the scheme does, columns of each tensor
+//   mma_shape.c  which values the scheme does, columns of each
+//   mma_section.c  what is computed before, in and after the loop, and in which order
 //   mma_fit.c    the plan at some knobs: tiles a warp, registers, shared memory; the cost
 //   mma_live.c   registers                          mma_walk.c     addresses as text
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
-//   mma_value.c  fragments from device memory       mma_node.c     elementwise, reductions, accumulators
+//   mma_value.c  fragments from device memory       mma_compute.c  elementwise, reductions, accumulators
 //   mma_combine.c  parts that warps have            mma_cost.c     what is counted
 //   mma_side.c   right operands that are computed   mma_vector.c   vectors that are computed on the side
 //   mma_save.c   savers                             mma_pad.c      sizes that fragments do not divide
@@ -40,10 +41,13 @@
 #ifndef MICA_LOWER_MMA_H
 #define MICA_LOWER_MMA_H
 
-#include "lower/emit.h"
+#include "lower/lower_emit.h"
 #include "lower/tail.h"
 #include "plan/passes.h"
 
+enum {
+  MMA_RULES = KERN_BIT(RSQRT) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(DIFFERENCE) | KERN_BIT(CONSTANTS) | KERN_BIT(SCALED) | KERN_BIT(SUMS)
+};
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
 enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD }; // MMA_LAST: which way a tail is done
 struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
@@ -68,7 +72,7 @@ struct mma_cols {
   const char *from; // tile that a thread begins with, as text, where results are made in pieces; NULL: the first
 };
 struct mma_tile {
-  int tensor, iter;
+  int value, iter, tensor; // the load; its iterator, and the tensor that this makes: the name of the room
   struct mma_list out, in;
   int64_t rows, cols;                  // of the tile: extents of out and in, and what zeros fill behind
   int64_t own_rows, own_cols, batches; // extents; the batch's share of own_rows
@@ -93,25 +97,27 @@ enum mma_section {
   MMA_SENT, // with the result that is sent away in pieces (wgmma_store.c)
   MMA_CONST
 };                 // MMA_CONST: constants, whose section is not looked at
-struct mma_shape { // of a tensor in registers
+struct mma_shape { // of a value in registers
   bool rows;
   int cols; // list, -1: none
 };
 struct mma_product {
-  int node, out, a, b; // tensors; oriented: turned where the product's rows are columns of others
+  int out, a, b; // values; oriented: turned where the product's rows are columns of others
   uint32_t rows, cols, sum, batch;
   int sum_cols, out_cols; // lists
-  int into;               // node of the accumulator that it adds to directly, -1: none
+  int into;               // the accumulator that it adds to directly, -1: none
+  const struct chain_product *chain;
 };
 struct mma_side {
-  int root, tile; // what is read, and the tile that it replaces or comes from; -1: from device memory
+  int root, tile; // the value that is read, and the tile that it replaces or comes from; -1: from device memory
   bool vector, varying;
-  bool *node;            // by node: does it belong to it
+  bool *member;          // by value: does it belong to it
   struct mma_plan *plan; // its fragments: all warps share the rows
 };
 struct mma_plan {
   const struct lower_job *job;
   const struct norm *n;
+  struct kern k; // its axes are the letters, then axes of the grid and the loop
   char *why;
   struct tail *tails[TAIL_WAYS], *tail; // by way, NULL: not so; that of knobs, NULL: no tail
   uint32_t row_letters, batch_letters;
@@ -122,11 +128,13 @@ struct mma_plan {
   struct mma_cols cols[MMA_LISTS];
   struct mma_tile tile[MMA_TILES];
   struct mma_product *product;
-  int *product_of;           // by node, -1
-  int *tile_of;              // by tensor, -1
-  struct mma_shape *shape;   // by tensor
-  enum mma_section *section; // by node
-  const bool *folded;        // by node: a sum of products that add to an accumulator one after another
+  int *product_of;           // by value, -1
+  int *tile_of;              // by value, -1
+  int *iter_of;              // by value: the iterator of a load, -1
+  struct mma_shape *shape;   // by value
+  enum mma_section *section; // by value
+  bool *folded;              // by value: a sum of products that add to an accumulator one after another
+  int norder, *order;        // values that are computed, in the order in which they are
   enum dtype type;           // of operands
   bool wg, wg_async;         // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
   int poly;                  // one tile of exponentials out of so many is left to multiplications; 0: none
@@ -153,17 +161,29 @@ struct norm *mma_block_norm(const struct mma_plan *p);                          
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
 bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]);                          // b: of n
 int64_t mma_own_step(const struct norm *n); // what the block graph's loop takes; 0: not known
-// ---- mma_plan.c, mma_nodes.c, mma_fit.c ----
+// ---- mma_plan.c, mma_shape.c, mma_section.c, mma_fit.c ----
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, of j NULL where it is
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
-int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters);          // the list, made where there is none; -1: no room
-bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these nodes; NULL: of all but sides
-bool mma_sums_parts(const struct mma_plan *p, const struct node *n);
-bool mma_side_add(struct mma_plan *p, int root, int *source);   // the iterator that has all of the operand's elements
-bool mma_side_mark(struct mma_plan *p, bool *node, int tensor); // nodes that compute it; false: not by iterators alone
+int mma_cols_of(struct mma_plan *p, int value, uint32_t letters);           // the list, made where there is none; -1: no room
+bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these values; NULL: of all but sides
+bool mma_sums_parts(const struct mma_plan *p, int fold);
+void mma_sections(struct mma_plan *p); // sections and the order of values
+static inline const struct kern_value *mma_at(const struct mma_plan *p, int v) { return &p->k.v[v]; }
+static inline bool mma_loads(const struct mma_plan *p, int v) { return p->k.v[v].kind == KERN_LOAD; }
+static inline uint32_t mma_letters(const struct mma_plan *p, axis_set s) { return (uint32_t)(s & p->k.letters); }
+static inline uint32_t mma_has(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].axes); }
+static inline uint32_t mma_gone(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].folded); } // by a reduction
+static inline bool mma_varies(const struct mma_plan *p, int v) { return p->k.v[v].axes & p->k.loops; }
+bool mma_reduces(const struct kern_value *v);          // a sum or a maximum, of iterations or letters
+bool mma_accumulates(const struct mma_plan *p, int v); // over iterations
+bool mma_reads(const struct mma_plan *p, int v, int operand);
+int mma_running(const struct mma_plan *p, int like, enum kern_kind kind); // of the same maximum; -1: there is none
+bool mma_side_add(struct mma_plan *p, int root, int *source);             // the iterator that has all of the operand's elements
+bool mma_side_mark(struct mma_plan *p, bool *member, int value);          // values that compute it; false: not loads alone
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 bool mma_side_fit(struct mma_plan *p);
 bool mma_vectors(struct mma_plan *p);
+bool mma_adds_products(const struct mma_plan *p, int accumulator);
 bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
@@ -195,12 +215,17 @@ void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out)
 void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,
                    struct str *out);
 // offset, grid and loop of an access at iteration `it`.
-void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out);
+void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int unit, const char *it, struct str *out);
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most);
+int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l, int most);
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);
+
+// Loops that are unrolled, one within the other: an index for each letter, and its extent.
+struct mma_kernel;
+void mma_nest(struct mma_kernel *k, const char *indices, ...);
+void mma_unnest(struct mma_kernel *k, int n); // closes so many
 
 // ---- the kernel while it is written ----
 struct mma_kernel {
@@ -208,16 +233,16 @@ struct mma_kernel {
   struct arena *mem;
   struct text *t;
   const char **global;    // by tensor of the kernel graph
-  const char **reg;       // by tensor: its registers, NULL: none yet
-  struct mma_shape *have; // by tensor: the shape of these
-  const char **left;      // by tensor: the same rounded to a left operand
+  const char **reg;       // by value: its registers, NULL: none yet
+  struct mma_shape *have; // by value: the shape of these
+  const char **left;      // by value: the same rounded to a left operand
   enum mma_section section;
   int committed, arrived; // groups of copies so far, and how many were waited for, where there is no ring (mma_arrive)
   uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
 };
 // ---- mma.c ----
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
-void mma_section(struct mma_kernel *k, enum mma_section s); // its nodes
+void mma_section(struct mma_kernel *k, enum mma_section s); // its values
 void mma_fetch(struct mma_kernel *k);                       // what an iteration reads itself is on its way while products run
 void mma_hoist(struct mma_kernel *k);                       // what the loop reads and does not change goes into registers before it
 struct mma_known {                                          // registers that are declared within a block are not known after it
@@ -228,7 +253,7 @@ struct mma_known mma_remember(const struct mma_kernel *k);
 void mma_forget(struct mma_kernel *k, const struct mma_known *known);
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma_product.c
 // Of a vector that lies in shared memory; NULL: it does not. wgmma_queue.c
-const char *wgmma_vector_value(struct mma_kernel *k, const struct access *a, struct mma_shape s);
+const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s);
 
 const char *mma_it(const struct mma_kernel *k);             // the iteration, as text
 int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph
@@ -237,14 +262,14 @@ const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s,
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type); // fresh registers
 // Loops over this thread's rows, m and h, with @pr, @b and @r (which stay within bounds); nothing where not `rows`.
 // Of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.
-const char *mma_address(struct mma_kernel *k, const struct access *a, struct mma_shape s, int unit, int e);
+const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s, int unit, int e);
 const char *mma_row_tile(const struct mma_plan *p);
 void mma_rows_open(struct mma_kernel *k, bool rows);
 void mma_rows_close(struct mma_kernel *k, bool rows);
 void mma_row_names(struct mma_kernel *k, const char *padded);                                  // @pr = padded, and @b and @r
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // of @b and @r
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit);                      // of this thread's first column of tile n
-struct mma_shape mma_wanted(const struct mma_plan *p, int node, int i);                        // shape in which a node reads its operand i
+struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i);                       // shape in which it reads its operand i
 const char *mma_text(struct mma_kernel *k, struct str *s);                                     // in the arena; frees s
 
 void mma_zero(struct mma_kernel *k);
@@ -268,17 +293,17 @@ const char *mma_side_row_exists(const struct mma_kernel *k); // k: of the side
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
 void mma_vector_declare(struct mma_kernel *k);
 void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s,
-                      const char *reg);                         // k: of the side
-const char *mma_vector_value(struct mma_kernel *k, int tensor); // NULL: it is none
+                      const char *reg);                        // k: of the side
+const char *mma_vector_value(struct mma_kernel *k, int value); // NULL: it is none
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into);
-bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x);     // all its fragments at once
-const char *mma_left(struct mma_kernel *k, int tensor, int cols);               // fragments of a left operand
-const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want); // registers of an operand
-const char *mma_load_parts(struct mma_kernel *k, int node);                     // sum or maximum over the parts of an iterator
-void mma_node(struct mma_kernel *k, int node);
+bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x); // all its fragments at once
+void mma_cast_left(struct mma_kernel *k, const char *left, const char *from, int cols, bool back);
+const char *mma_left(struct mma_kernel *k, int value, int cols);               // fragments of a left operand
+const char *mma_value(struct mma_kernel *k, int value, struct mma_shape want); // registers of an operand
+const char *mma_load_parts(struct mma_kernel *k, int fold);                    // sum or maximum over the parts of an iterator
+void mma_compute(struct mma_kernel *k, int value);
 void mma_declare_accumulators(struct mma_kernel *k);
 void mma_finish_accumulators(struct mma_kernel *k);
 void mma_save(struct mma_kernel *k, int save);
-int mma_saver(const struct norm *n, int save); // the node
 
 #endif

@@ -16,19 +16,17 @@ static const char *rows(struct mma_kernel *k, const char *reg, const char *op)
   const char *row = arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(p));
   text_line(k->t, "%%%s:[%d, %d].fp32.SH", x, p->wn, p->wm * p->mt * 16);
   text_open(k->t, "if (@lane %% 4 == 0)");
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+  mma_nest(k, "mh", p->mt, 2);
   text_line(k->t, "%%%s[@wn, %s] <- Move<<<#grid, #me>>>(%%%s[m, 0][h, 0][0, 0])", x, row, reg);
-  text_close(k->t), text_close(k->t), text_close(k->t);
+  mma_unnest(k, 3);
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
   text_line(k->t, "%%%s:[].fp32.RF", one);
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+  mma_nest(k, "mh", p->mt, 2);
   text_line(k->t, "%%%s[m, 0][h, 0][0, 0] <- Move<<<#grid, #me>>>(%%%s[0, %s])", reg, x, row);
   text_open(k->t, "for (w = 1; w < %d; w += 1) unroll", p->wn);
   text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s[w, %s])", one, x, row);
   text_line(k->t, "%%%s[m, 0][h, 0][0, 0] <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s[m, 0][h, 0][0, 0], %%%s)", reg, op, reg, one);
-  text_close(k->t), text_close(k->t), text_close(k->t);
+  mma_unnest(k, 3);
   return reg;
 }
 
@@ -38,23 +36,18 @@ static const char *fragments(struct mma_kernel *k, const char *reg, struct mma_s
   int nt = p->cols[s.cols].nt, mine = share ? nt / p->wn : nt;
   const char *x = arena_printf(k->mem, "x%d", k->t->fresh++), *to = arena_printf(k->mem, "v%d", k->t->fresh++);
   text_line(k->t, "%%%s:[%d, 32].[2].fp32.SH", x, p->wn * p->wm * p->mt * nt * 2);
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", nt);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+  mma_nest(k, "mnh", p->mt, nt, 2);
   text_line(k->t, "%%%s[(((@wn * %d + @wm) * %d + m) * %d + n) * 2 + h, @lane] <- Move<<<#grid, #me>>>(%%%s[m, n][h, 0])", x, p->wm, p->mt, nt, reg);
-  text_close(k->t), text_close(k->t), text_close(k->t);
+  mma_unnest(k, 3);
   text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
   text_line(k->t, "%%%s:[%d, %d].[2, 1].[1, 2].fp32.RF", to, p->mt, mine);
   text_line(k->t, "%%%s <- Init<0.0><<<#grid, #me>>>()", to);
-  text_open(k->t, "for (w = 0; w < %d; w += 1) unroll", p->wn);
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", mine);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+  mma_nest(k, "wmnh", p->wn, p->mt, mine, 2);
   text_line(k->t, "%%two:[1, 2].fp32.RF");
   text_line(k->t, "%%two <- Move<<<#grid, #me>>>(%%%s[(((w * %d + @wm) * %d + m) * %d + %sn) * 2 + h, @lane])", x, p->wm, p->mt, nt,
             share ? arena_printf(k->mem, "@wn * %d + ", mine) : "");
   text_line(k->t, "%%%s[m, n][h, 0] <- BinaryPointwise<+><<<#grid, #me>>>(%%%s[m, n][h, 0], %%two)", to, to);
-  text_close(k->t), text_close(k->t), text_close(k->t), text_close(k->t);
+  mma_unnest(k, 4);
   return to;
 }
 

@@ -22,12 +22,10 @@ static double elements_of(const struct mma_plan *p, uint32_t has, bool loads)
 }
 
 // Do only operands that are computed on the side read it?
-static bool aside(const struct mma_plan *p, int root)
+static bool aside(const struct mma_plan *p, int load)
 {
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < b->nnodes; i++)
-    for (int k = 0; k < b->nodes[i].nin && b->nodes[i].op != OP_ITER; k++)
-      if (p->n->t[b->nodes[i].in[k]].root == root && op_rows[b->nodes[i].op].rule != RULE_VIEW && p->section[i] != MMA_SIDE) return false;
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (mma_reads(p, v, load) && p->section[v] != MMA_SIDE) return false;
   return true;
 }
 
@@ -35,16 +33,17 @@ static bool aside(const struct mma_plan *p, int root)
 static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
   double ring = 0, fixed = 0, soon = 0;
-  for (int i = 0; i < p->n->niter; i++) {
-    const struct access *a = &p->n->iter[i];
-    bool varying = p->n->block->tensors[a->tile].phase == VARYING, tile = p->tile_of[a->tile] >= 0;
-    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has, true), run = elem * count_run(p->n, a);
+  for (int v = 0; v < p->k.nvalues; v++) {
+    if (!mma_loads(p, v) || !p->k.v[v].live) continue;
+    const struct plan_access *a = &p->n->iter[p->iter_of[v]];
+    bool varying = mma_varies(p, v), tile = p->tile_of[v] >= 0;
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, v), true), run = elem * count_run(p->n, a);
     double more = MEMORY_SECTOR * ceil(run / MEMORY_SECTOR) / run, n = times(p, varying), bytes = elem * all;
-    double copy = tile ? elem * p->tile[p->tile_of[a->tile]].width : 2 * elem;
+    double copy = tile ? elem * p->tile[p->tile_of[v]].width : 2 * elem;
     c->cache += c->items * n * bytes * more;
     if (tile) c->shared += n * bytes;
     if (!tile || !p->wg) c->lanes += n * bytes / copy * 2, c->lines += c->items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
-    if (!tile && varying && p->iterations > 1 && !aside(p, a->tile)) c->loop_waits = n;
+    if (!tile && varying && p->iterations > 1 && !aside(p, v)) c->loop_waits = n;
     if (tile && p->ahead) soon += varying ? bytes * p->ahead : bytes;
     *(varying && p->iterations > 1 ? &ring : &fixed) += bytes;
     c->loaded += n * bytes;
@@ -60,8 +59,8 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
 static void saves(const struct mma_plan *p, const bool *sent, struct kernel_counts *c)
 {
   for (int i = 0; i < p->n->nsave; i++) {
-    const struct access *a = &p->n->save[i];
-    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, p->n->t[a->tile].has, false);
+    const struct plan_access *a = &p->n->save[i];
+    double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, p->k.save[i].value), false);
     double run = elem * count_run(p->n, a);
     c->cache += c->items * elem * all;
     if (sent && sent[i])
@@ -76,7 +75,7 @@ static void products(const struct mma_plan *p, struct kernel_counts *c)
   double warps = p->wm * p->wn, *flops = p->wg ? &c->wgmma : &c->mma;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    bool loop = p->section[x->node] == MMA_LOOP;
+    bool loop = p->section[x->out] == MMA_LOOP;
     double n = times(p, loop), rows = 16.0 * p->mt, cols = 8.0 * p->cols[x->out_cols].nt, sum = 8.0 * p->cols[x->sum_cols].nt;
     double share = p->wg ? 4 : 1; // warps that read the right operand together
     *flops += n * warps * 2 * rows * cols * sum;
@@ -93,42 +92,55 @@ static void products(const struct mma_plan *p, struct kernel_counts *c)
 // lines as a fragment has rows, and warps that share rows load the same.
 static void parts(const struct mma_plan *p, struct kernel_counts *c)
 {
-  for (int i = 0; i < p->n->block->nnodes; i++) {
-    const struct node *n = &p->n->block->nodes[i];
-    bool reduces = op_rows[n->op].rule == RULE_REDUCE || op_rows[n->op].flags & REDUCES, loop = p->section[i] == MMA_LOOP;
-    if (!n->nout || !reduces || p->section[i] == MMA_SIDE || !mma_sums_parts(p, n)) continue;
-    struct mma_shape s = p->shape[n->out];
-    double each = times(p, loop), all = (double)norm_extent(p->n, p->n->t[n->in[0]].has & ~p->n->t[n->out].has);
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    bool loop = p->section[v] == MMA_LOOP;
+    if (!mma_reduces(mma_at(p, v)) || !mma_sums_parts(p, v)) continue;
+    struct mma_shape s = p->shape[v];
+    double each = times(p, loop), all = (double)norm_extent(p->n, mma_gone(p, v));
     double words = (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? p->cols[s.cols].nt : 1), loads = each * all * words * p->threads;
     SERIAL(c, loop, waits) += each * (all <= UNROLLED ? 1 : all / FEW), c->lanes += loads * 4,
         c->lines += c->items * loads / 32 * (s.rows ? QUAD : 1);
   }
 }
 
-static bool slow(enum op op) { return op_rows[op].cost >= 10; }
+static double cost_of(const struct kern_value *v) { return v->kind == KERN_MAP ? kern_op(v->op).cost : 2; }
+
+static double elements_in(const struct mma_plan *p, struct mma_shape s)
+{
+  return (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? 2.0 * p->cols[s.cols].nt : 1);
+}
+
+// A product that only a sum or a difference reads is one instruction with it.
+static bool fused(const struct mma_plan *p, int v)
+{
+  const struct kern_value *x = mma_at(p, v);
+  if (x->kind != KERN_MAP || x->op != OP_MUL || x->uses != 1) return false;
+  for (int i = v + 1; i < p->k.nvalues; i++)
+    if (mma_reads(p, i, v)) return p->k.v[i].kind == KERN_MAP && (p->k.v[i].op == OP_ADD || p->k.v[i].op == OP_SUB);
+  return false;
+}
 
 // Elementwise operators, folds and accumulators on the lanes. Casts, maxima and factors of accumulators count as one each.
 static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
 {
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    const struct op_row *row = &op_rows[n->op];
-    bool maps = row->rule == RULE_MAP, folds = row->rule == RULE_REDUCE || row->flags & REDUCES;
-    if (!n->nout || n->op == OP_ITER || row->rule == RULE_VIEW || row->rule == RULE_CONST || row->rule == RULE_CONTRACT) continue;
-    bool loop = p->section[i] == MMA_LOOP || row->rule == RULE_ACCUM;
-    struct mma_shape s = maps ? p->shape[n->out] : mma_wanted(p, i, 0);
-    double each = times(p, loop && p->iterations > 1), elements = (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? 2.0 * p->cols[s.cols].nt : 1);
-    if (p->folded[i] || p->section[i] == MMA_SIDE) continue;
-    if (row->flags & RESCALES) elements += (p->shape[n->out].cols >= 0 ? 2.0 * p->cols[p->shape[n->out].cols].nt : 1) * 2 * p->mt;
-    double all = each * p->threads * elements, by_lanes = loop && p->poly && slow(n->op) ? all / p->poly : 0;
-    if (maps && slow(n->op))
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    const struct kern_value *n = mma_at(p, v);
+    bool maps = n->kind == KERN_MAP || n->kind == KERN_SPREAD, accumulates = mma_accumulates(p, v), folds = !maps && mma_gone(p, v);
+    if (n->kind == KERN_PRODUCT || n->kind == KERN_RUN_MOVE || p->folded[v] || fused(p, v) || cost_of(n) == 0) continue;
+    bool loop = p->section[v] == MMA_LOOP, rolled = loop && p->iterations > 1, last = rolled && !accumulates;
+    struct mma_shape s = maps ? p->shape[v] : mma_wanted(p, v, 0);
+    double each = times(p, rolled), elements = elements_in(p, s), rows = s.rows ? 2.0 * p->mt : 1;
+    double all = each * p->threads * (elements + (n->kind == KERN_RESCALE ? elements_in(p, p->shape[v]) : 0));
+    bool slow = cost_of(n) >= 10;
+    double by_lanes = loop && p->poly && slow ? all / p->poly : 0;
+    if (maps && slow)
       c->exps += all - by_lanes, c->lanes += POLY * by_lanes;
     else
-      c->lanes += all * (maps ? fmax(1, row->cost / 2.0) : 1);
-    bool rolled = loop && p->iterations > 1, last = rolled && row->rule != RULE_ACCUM;
+      c->lanes += all * (maps ? fmax(1, cost_of(n) / 2) : 1);
     if (folds)
-      SERIAL(c, last, folds) += 2 * (last ? each : 1), SERIAL(c, rolled, chain) += each * elements / (s.rows ? 2.0 * p->mt : 1);
+      SERIAL(c, last, folds) += 2 * (last ? each : 1), SERIAL(c, rolled, chain) += each * elements / rows;
     else
       SERIAL(c, rolled, chain) += each * 2;
     if (folds && p->wn > 1 && s.cols >= 0 && p->cols[s.cols].split) SERIAL(c, last, barriers) += last ? each : 1;
@@ -140,17 +152,15 @@ static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
 static void side(const struct mma_plan *p, const struct mma_side *s, struct kernel_counts *c)
 {
   const struct mma_plan *q = s->plan;
-  const struct graph *b = p->n->block;
   double n = times(p, s->varying), lanes = 32.0 * q->wm, words = 0;
   bool loop = s->varying && p->iterations > 1;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *x = &b->nodes[i];
-    if (!s->node[i] || op_rows[x->op].rule == RULE_VIEW || !x->nout) continue;
-    struct mma_shape of = q->shape[x->out];
-    double elements = (of.rows ? 2.0 * q->mt : 1) * (of.cols >= 0 ? 2.0 * q->cols[of.cols].nt : 1);
+  for (int v = 0; v < p->k.nvalues; v++) {
+    if (!s->member[v]) continue;
+    const struct kern_value *x = mma_at(p, v);
+    double elements = elements_in(q, q->shape[v]);
     for (int k = 0; k < x->nin; k++)
-      if (p->n->iter_of[p->n->t[x->in[k]].root] >= 0 && p->tile_of[p->n->t[x->in[k]].root] < 0) words += elements / 2;
-    c->lanes += n * lanes * elements * fmax(1, op_rows[x->op].cost / 2.0), SERIAL(c, loop, chain) += n * elements;
+      if (mma_loads(p, x->in[k]) && p->tile_of[x->in[k]] < 0) words += elements / 2;
+    c->lanes += n * lanes * elements * fmax(1, cost_of(x) / 2), SERIAL(c, loop, chain) += n * elements;
   }
   c->lanes += n * lanes * words * 4, SERIAL(c, loop, waits) += n * words / FEW, SERIAL(c, loop, barriers) += n;
 }
@@ -165,15 +175,12 @@ static void combine(const struct mma_plan *p, struct mma_shape s, bool loop, boo
 
 static void combining(const struct mma_plan *p, struct kernel_counts *c)
 {
-  const struct graph *b = p->n->block;
-  if (p->wn == 1) return;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
-    if (!n->nout) continue;
-    struct mma_shape s = p->shape[n->out];
-    if (op_rows[n->op].rule == RULE_ACCUM && mma_partial(p, i)) combine(p, s, false, s.cols >= 0 && p->cols[s.cols].split_after, c);
-    if (x && x->into < 0 && p->cols[x->sum_cols].split && !p->folded[i]) combine(p, s, p->section[i] == MMA_LOOP, false, c);
+  for (int i = 0; i < p->norder && p->wn > 1; i++) {
+    int v = p->order[i];
+    const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
+    struct mma_shape s = p->shape[v];
+    if (mma_partial(p, v)) combine(p, s, false, s.cols >= 0 && p->cols[s.cols].split_after, c);
+    if (x && x->into < 0 && p->cols[x->sum_cols].split) combine(p, s, p->section[v] == MMA_LOOP, false, c);
   }
 }
 

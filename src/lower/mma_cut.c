@@ -39,7 +39,7 @@ static struct lower_job *own(const struct lower_job *j, struct cutting *c)
 
 static int accesses(const struct norm *n) { return n->niter + n->nsave; }
 
-static struct access *access_at(const struct norm *n, int i) { return i < n->niter ? &n->iter[i] : &n->save[i - n->niter]; }
+static struct plan_access *access_at(const struct norm *n, int i) { return i < n->niter ? &n->iter[i] : &n->save[i - n->niter]; }
 
 static void depends(struct cutting *c, int axis)
 {
@@ -72,7 +72,7 @@ static bool make_letter(struct cutting *c, int axis)
   if (l == MAX_LETTERS) return refuse(c, "rows have too many letters");
   n->nletters++, n->extent[l] = c->b->grid[axis], c->b->grid[axis] = 1;
   for (int i = 0; i < accesses(n); i++) {
-    struct access *a = access_at(n, i);
+    struct plan_access *a = access_at(n, i);
     a->stride[l] = a->grid[axis], a->grid[axis] = 0;
   }
   for (int t = 0; t < c->b->ntensors; t++)
@@ -106,7 +106,7 @@ static bool make_axis(struct cutting *c, int letter)
   if (axis == GRID_AXES) return refuse(c, "the grid has too many axes");
   c->b->grid[axis] = n->extent[letter], c->b->ngrid++;
   for (int i = 0; i < accesses(n); i++) {
-    struct access *a = access_at(n, i);
+    struct plan_access *a = access_at(n, i);
     a->grid[axis] = a->stride[letter], a->stride[letter] = 0;
   }
   for (int t = 0; t < c->b->ntensors; t++) n->t[t].has &= ~bit;
@@ -126,7 +126,7 @@ static bool pack_axes(struct cutting *c, int64_t pieces)
     from[count] = i, axis[count++] = c->b->grid[i];
   }
   for (int i = 0; i < accesses(c->n); i++) {
-    struct access *a = access_at(c->n, i);
+    struct plan_access *a = access_at(c->n, i);
     int64_t grid[GRID_AXES] = {0};
     for (int k = first; k < count; k++) grid[k] = a->grid[from[k]];
     memcpy(a->grid, grid, sizeof grid);
@@ -139,7 +139,7 @@ static bool pack_axes(struct cutting *c, int64_t pieces)
 // if they can be.
 static int in_order(const struct norm *n, uint32_t letters, int8_t out[MAX_LETTERS])
 {
-  const struct access *by = &n->save[0];
+  const struct plan_access *by = &n->save[0];
   int count = 0;
   for (int i = n->niter - 1; i >= 0; i--)
     if ((n->t[n->iter[i].tile].has & letters) == letters) by = &n->iter[i];
@@ -159,7 +159,7 @@ static bool part_letter(struct cutting *c, int letter, int64_t part)
   if (axis == GRID_AXES) return refuse(c, "the grid has too many axes");
   c->b->grid[axis] = c->n->extent[letter] / part, c->n->extent[letter] = part, c->b->ngrid++;
   for (int i = 0; i < accesses(c->n); i++) {
-    struct access *a = access_at(c->n, i);
+    struct plan_access *a = access_at(c->n, i);
     a->grid[axis] = a->stride[letter] * part;
   }
   return true;

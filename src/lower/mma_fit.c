@@ -1,11 +1,6 @@
 // The plan at some knobs: how many tiles a warp has, what warps share, whether registers and shared memory suffice.
 #include "lower/mma.h"
 
-static int64_t fragment_registers(const struct mma_plan *p, struct mma_shape s)
-{
-  return (s.rows ? 2 * p->mt : 1) * (s.cols >= 0 ? 2 * p->cols[s.cols].nt : 1);
-}
-
 // ---- columns among warps ----
 
 // Warps have either parts of a product's sum or parts of its columns.
@@ -29,23 +24,28 @@ static void split(struct mma_plan *p, bool product, bool summed)
 // whole: a product that sums over them, or one that makes them, of which each warp has a part of the sum.
 static void split_after(struct mma_plan *p)
 {
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < b->nnodes; i++)
-    if (op_rows[b->nodes[i].op].rule == RULE_ACCUM && mma_partial(p, i)) {
-      int c = p->shape[b->nodes[i].out].cols;
-      if (c >= 0 && !p->cols[c].split && p->cols[c].padded % (8 * p->wn) == 0) p->cols[c].split_after = true;
-    }
-  for (int i = 0; i < b->nnodes; i++) {
-    if (p->section[i] != MMA_POST) continue;
-    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
+  for (int v = 0; v < p->k.nvalues; v++) {
+    int c = p->shape[v].cols;
+    if (mma_partial(p, v) && c >= 0 && !p->cols[c].split && p->cols[c].padded % (8 * p->wn) == 0) p->cols[c].split_after = true;
+  }
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    if (p->section[v] != MMA_POST) continue;
+    const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
     if (x) p->cols[x->sum_cols].split_after = false;
     if (x && p->cols[x->sum_cols].split) p->cols[x->out_cols].split_after = false;
-    for (int k = 0; k < b->nodes[i].nin; k++) {
-      int root = p->n->t[b->nodes[i].in[k]].root, c = p->shape[root].cols, from = b->tensors[root].node;
-      bool part = op_rows[b->nodes[from].op].rule == RULE_ACCUM && mma_partial(p, from);
-      if (c >= 0 && p->n->iter_of[root] < 0 && p->section[from] != MMA_POST && !part) p->cols[c].split_after = false;
+    for (int k = 0; k < p->k.v[v].nin; k++) {
+      int from = p->k.v[v].in[k], c = p->shape[from].cols;
+      if (c >= 0 && !mma_loads(p, from) && p->section[from] != MMA_POST && !mma_partial(p, from)) p->cols[c].split_after = false;
     }
   }
+}
+
+bool mma_adds_products(const struct mma_plan *p, int accumulator)
+{
+  bool adds = false;
+  for (int i = 0; i < p->nproducts; i++) adds |= p->product[i].into == accumulator;
+  return adds;
 }
 
 bool mma_partial(const struct mma_plan *p, int accumulator)
@@ -75,21 +75,19 @@ static bool share_columns(struct mma_plan *p, int by)
 // Registers of a thread: what lives through the loop, and the most that one product or operator needs besides.
 static int64_t estimate(const struct mma_plan *p)
 {
-  const struct graph *b = p->n->block;
   int64_t lasting = 0, most = 0;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    int64_t here = 0;
-    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SIDE || p->folded[i]) continue;
-    here = fragment_registers(p, p->shape[n->out]);
-    if (op_rows[n->op].rule == RULE_ACCUM || p->section[i] == MMA_PRE) {
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    const struct kern_value *n = mma_at(p, v);
+    int64_t here = mma_fragment_registers(p, p->shape[v]);
+    if (p->folded[v]) continue;
+    if (mma_accumulates(p, v) || p->section[v] == MMA_PRE) {
       lasting += here;
       continue;
     }
-    for (int k = 0; k < n->nin; k++)
-      if (n->op != OP_MATMUL) here += fragment_registers(p, mma_wanted(p, i, k)) / 2;
-    if (p->product_of[i] >= 0) {
-      const struct mma_product *x = &p->product[p->product_of[i]];
+    for (int k = 0; k < n->nin && n->kind != KERN_PRODUCT; k++) here += mma_fragment_registers(p, mma_wanted(p, v, k)) / 2;
+    if (p->product_of[v] >= 0) {
+      const struct mma_product *x = &p->product[p->product_of[v]];
       if (x->into >= 0) here = 0;
       here += mma_keeps_left(p, x) ? 2 * p->mt * p->cols[x->sum_cols].nt / 2 : 4 * p->mt;
     }
@@ -101,17 +99,14 @@ static int64_t estimate(const struct mma_plan *p)
 // Shared memory that parts of sums and maxima pass through.
 static int64_t combined(const struct mma_plan *p)
 {
-  const struct graph *b = p->n->block;
   int64_t bytes = 0;
-  if (p->wn == 1) return 0;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    bool reduces = op_rows[n->op].rule == RULE_REDUCE || (op_rows[n->op].rule == RULE_ACCUM && op_rows[n->op].flags & REDUCES);
-    if (p->section[i] == MMA_SIDE || !n->nout) continue;
-    struct mma_shape in = reduces ? mma_wanted(p, i, 0) : (struct mma_shape){false, -1};
-    const struct mma_product *x = p->product_of[i] >= 0 ? &p->product[p->product_of[i]] : NULL;
-    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, i) || (x && x->into < 0 && p->cols[x->sum_cols].split))
-      bytes += mma_combine_bytes(p, p->shape[n->out]);
+  for (int i = 0; i < p->norder && p->wn > 1; i++) {
+    int v = p->order[i];
+    bool reduces = mma_reduces(mma_at(p, v)) && mma_gone(p, v);
+    struct mma_shape in = reduces ? mma_wanted(p, v, 0) : (struct mma_shape){false, -1};
+    const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
+    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, v) || (x && x->into < 0 && p->cols[x->sum_cols].split))
+      bytes += mma_combine_bytes(p, p->shape[v]);
   }
   return bytes;
 }
@@ -129,7 +124,7 @@ static bool may_queue(const struct mma_plan *p, const struct mma_tile *t)
 {
   int reads = 0;
   if (t->reads) return false;
-  for (int i = 0; i < p->nproducts; i++) reads += p->product[i].b == t->tensor;
+  for (int i = 0; i < p->nproducts; i++) reads += p->product[i].b == t->value;
   for (int i = 0; i < p->nsides; i++)
     if (p->side[i].tile == t - p->tile) return false;
   return reads == 1;

@@ -53,7 +53,7 @@ static const char *line_begins(const struct mma_plan *p, const struct mma_tile *
 static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it)
 {
   const struct mma_plan *p = k->p;
-  const struct access *a = &p->n->iter[t->iter];
+  const struct plan_access *a = &p->n->iter[t->iter];
   int w = t->width;
   long long row = t->own_cols / w, pieces = t->own_rows * row;
   struct str at = {0};

@@ -81,10 +81,9 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
   text_open(k->t, "for (n = %lld; n < %d; n += 1) unroll", MAX(first, 0ll), c->nt);
   for (int e = 0; e < (pairs ? 1 : 2); e++) {
     text_open(k->t, "if (%s + %d >= %lld)", mma_cols_index(p, s.cols, 1), e, (long long)c->size);
-    text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", s.rows ? p->mt : 1);
-    text_open(k->t, "for (h = 0; h < %d; h += 1) unroll", s.rows ? 2 : 1);
+    mma_nest(k, "mh", s.rows ? p->mt : 1, s.rows ? 2 : 1);
     text_line(k->t, "%%%s[m, n][h, 0]%s <- Init<%s><<<#grid, #me>>>()", reg, pairs ? "" : e ? "[0, 1]" : "[0, 0]", value);
-    text_close(k->t), text_close(k->t), text_close(k->t);
+    mma_unnest(k, 3);
   }
   text_close(k->t);
 }

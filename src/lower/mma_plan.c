@@ -18,24 +18,51 @@ bool mma_refuse(struct mma_plan *p, const char *fmt, ...)
 
 // ---- products and their rows ----
 
+static struct mma_product oriented(const struct mma_plan *p, int v, const struct chain_product *c)
+{
+  const struct kern_value *x = &p->k.v[v];
+  struct norm_product n = norm_product(p->n, c->node);
+  bool turned = n.a != n.b ? c->a != n.a : c->cols != n.cols;
+  uint32_t there = 0; // letters that are
+  for (int i = 0; i < p->n->nletters; i++) there |= p->n->extent[i] > 1 ? 1u << i : 0;
+  return (struct mma_product){v, x->in[turned], x->in[!turned], c->rows & there, c->cols & there, c->sum & there, c->batch & there, 0, 0, -1, c};
+}
+
 static bool collect(struct mma_plan *p)
 {
   const struct chains *c = &p->n->passes->chains;
   const struct graph *b = p->n->block;
-  if (p->n->joins) return mma_refuse(p, "parts that are joined or split");
-  for (int i = 0; i < b->nnodes; i++) {
-    p->product_of[i] = -1;
+  for (int i = 0; i < b->nnodes; i++)
     if (b->nodes[i].op == OP_CONCAT_MATMUL) return mma_refuse(p, "a concat_matmul");
-  }
-  p->product = NEWS(p->job->mem, struct mma_product, c->nproducts + 1);
-  for (int i = 0; i < c->nproducts; i++) {
-    const struct chain_product *x = &c->product[i];
-    p->product_of[x->node] = i;
-    p->product[i] = (struct mma_product){x->node, x->out, x->a, x->b, x->rows, x->cols, x->sum, x->batch, 0, 0, x->into};
-  }
-  p->nproducts = c->nproducts, p->row_letters = c->rows;
+  p->product = NEWS(p->job->mem, struct mma_product, p->k.nvalues + 1);
+  for (int v = 0; v < p->k.nvalues; v++)
+    for (int i = 0; i < c->nproducts && p->k.v[v].live && p->k.v[v].kind == KERN_PRODUCT; i++)
+      if (p->k.v[v].about == c->product[i].node + 1) p->product_of[v] = p->nproducts, p->product[p->nproducts++] = oriented(p, v, &c->product[i]);
+  for (int i = 0; i < p->n->nletters; i++) p->row_letters |= p->n->extent[i] > 1 ? c->rows & 1u << i : 0;
   if (!p->nproducts) return mma_refuse(p, "no products");
   return c->oriented || mma_refuse(p, "products have no rows in common");
+}
+
+// All that is added up to v, by values that nothing else reads, are products. Marks these, or undoes that.
+static bool sum_of_products(struct mma_plan *p, int v, int into)
+{
+  const struct kern_value *x = &p->k.v[v];
+  bool sum = x->kind == KERN_MAP && x->op == OP_ADD && x->in[0] != x->in[1];
+  if (x->uses != 1) return false;
+  if (x->kind == KERN_PRODUCT) return p->product[p->product_of[v]].into = into, true;
+  if (!sum) return false;
+  p->folded[v] = into >= 0;
+  return sum_of_products(p, x->in[0], into) && sum_of_products(p, x->in[1], into);
+}
+
+static void join_accumulators(struct mma_plan *p)
+{
+  for (int v = 0; v < p->k.nvalues; v++) {
+    const struct kern_value *x = &p->k.v[v];
+    bool adds = x->kind == KERN_SUM || x->kind == KERN_RESCALE;
+    if (!x->live || !adds || !mma_accumulates(p, v) || mma_gone(p, v)) continue;
+    if (!sum_of_products(p, x->in[0], v)) sum_of_products(p, x->in[0], -1);
+  }
 }
 
 static void push_letters(struct mma_list *l, const struct norm_tensor *t, uint32_t wanted)
@@ -52,11 +79,12 @@ static void push_letters(struct mma_list *l, const struct norm_tensor *t, uint32
 static void list_rows(struct mma_plan *p)
 {
   p->batch_letters = 0;
-  for (int i = 0; i < p->nproducts; i++) p->batch_letters |= p->product[i].batch & p->n->t[p->product[i].b].has;
+  for (int i = 0; i < p->nproducts; i++) p->batch_letters |= p->product[i].batch & mma_has(p, p->product[i].b);
   for (int i = 0; i < p->nproducts; i++) {
-    push_letters(&p->batch, &p->n->t[p->product[i].out], p->batch_letters);
-    push_letters(&p->rows, &p->n->t[p->product[i].a], p->row_letters & ~p->batch_letters);
-    push_letters(&p->rows, &p->n->t[p->product[i].out], p->row_letters & ~p->batch_letters);
+    const struct chain_product *c = p->product[i].chain;
+    push_letters(&p->batch, &p->n->t[c->out], p->batch_letters);
+    push_letters(&p->rows, &p->n->t[c->a], p->row_letters & ~p->batch_letters);
+    push_letters(&p->rows, &p->n->t[c->out], p->row_letters & ~p->batch_letters);
   }
   p->nbatch = mma_list_size(p->n, &p->batch), p->nrows = mma_list_size(p->n, &p->rows);
   p->padded = (p->nrows + 15) / 16 * 16;
@@ -64,14 +92,18 @@ static void list_rows(struct mma_plan *p)
 
 // ---- columns ----
 
-int mma_cols_of(struct mma_plan *p, int tensor, uint32_t letters)
+// In the order of the tensor that the value is about.
+int mma_cols_of(struct mma_plan *p, int value, uint32_t letters)
 {
+  const struct node *about = &p->n->block->nodes[mma_at(p, value)->about - 1];
+  const struct norm_tensor *t = &p->n->t[about->nout ? about->out : about->in[0]];
   for (int i = 0; i < p->ncols; i++)
     if (p->cols[i].has == letters) return i;
   if (p->ncols == MMA_LISTS) return -1;
   struct mma_cols *c = &p->cols[p->ncols];
   *c = (struct mma_cols){.has = letters};
-  push_letters(&c->list, &p->n->t[tensor], letters);
+  push_letters(&c->list, t, letters);
+  for (uint32_t rest = letters & ~mma_list_has(&c->list); rest; rest &= rest - 1) c->list.letter[c->list.n++] = (int8_t)__builtin_ctz(rest);
   c->size = mma_list_size(p->n, &c->list), c->padded = mma_pad(c->size);
   return p->ncols++;
 }
@@ -97,7 +129,7 @@ static void choose_swizzle(struct mma_tile *t)
   if (s.bits) t->swizzle[0] = s.bits, t->swizzle[1] = 3, t->swizzle[2] = s.from;
 }
 
-static bool operand_type(struct mma_plan *p, const struct access *a)
+static bool operand_type(struct mma_plan *p, const struct plan_access *a)
 {
   enum dtype t = p->job->store[a->tensor];
   if (num_rows[t].bits != 16) return mma_refuse(p, "an operand of a product is kept in %s", num_rows[t].name);
@@ -106,10 +138,10 @@ static bool operand_type(struct mma_plan *p, const struct access *a)
   return true;
 }
 
-static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *outer, const struct mma_list *inner, bool left)
+static bool add_tile(struct mma_plan *p, int value, const struct mma_list *outer, const struct mma_list *inner, bool left)
 {
-  const struct access *a = &p->n->iter[p->n->iter_of[tensor]];
-  uint32_t has = p->n->t[tensor].has;
+  const struct plan_access *a = &p->n->iter[p->iter_of[value]];
+  uint32_t has = mma_has(p, value);
   struct mma_list rows = {0};
   for (int i = 0; i < outer->n; i++)
     if (has >> outer->letter[i] & 1) rows.letter[rows.n++] = outer->letter[i];
@@ -123,27 +155,28 @@ static bool add_tile(struct mma_plan *p, int tensor, const struct mma_list *oute
   if (swap && left && (p->cut || mma_list_has(&rows) != mma_list_has(&p->rows) || p->nrows % 8)) swap = false, in = *inner, out = rows;
   if (left && p->cut && mma_list_has(&rows) != mma_list_has(&p->rows))
     return mma_refuse(p, "an operand has only some of the rows, which are cut anew");
-  if (p->tile_of[tensor] >= 0) {
-    struct mma_tile *t = &p->tile[p->tile_of[tensor]];
+  if (p->tile_of[value] >= 0) {
+    struct mma_tile *t = &p->tile[p->tile_of[value]];
     t->reads += left;
     return (mma_list_same(&t->out, &out) && mma_list_same(&t->in, &in)) || mma_refuse(p, "two products read a tensor in different ways");
   }
   if (p->ntiles == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   struct mma_tile *t = &p->tile[p->ntiles];
-  *t = (struct mma_tile){.tensor = tensor,
-                         .iter = p->n->iter_of[tensor],
+  *t = (struct mma_tile){.value = value,
+                         .tensor = a->tile,
+                         .iter = p->iter_of[value],
                          .out = out,
                          .in = in,
                          .reads = left,
                          .slot = -1,
                          .cut = left && p->cut,
                          .batches = norm_extent(p->n, mma_list_has(&out) & p->batch_letters),
-                         .buffer = tensor};
+                         .buffer = a->tile};
   t->width = mma_width(p, a, &in, 8), t->turned = swap;
   mma_pad_tile(p, t, left);
-  t->varying = p->n->passes->meta.iter[t->iter].ring;
+  t->varying = mma_varies(p, value);
   choose_swizzle(t);
-  p->tile_of[tensor] = p->ntiles++;
+  p->tile_of[value] = p->ntiles++;
   return true;
 }
 
@@ -156,10 +189,10 @@ static bool product_tiles(struct mma_plan *p)
     const struct mma_list *cols = &p->cols[x->out_cols].list, *sum = &p->cols[x->sum_cols].list;
     bool summed_inside = false;
     int b = x->b;
-    if (p->n->iter_of[b] < 0 && !mma_side_add(p, x->b, &b)) return false;
-    if (p->n->iter_of[x->a] >= 0 && !add_tile(p, x->a, &left, sum, true)) return false;
+    if (!mma_loads(p, b) && !mma_side_add(p, x->b, &b)) return false;
+    if (mma_loads(p, x->a) && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
-    const struct access *a = &p->n->iter[p->n->iter_of[b]];
+    const struct plan_access *a = &p->n->iter[p->iter_of[b]];
     summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
     const struct mma_list *outer = summed_inside ? cols : sum;
     for (int k = 0; k < outer->n; k++) right.letter[right.n++] = outer->letter[k];
@@ -171,26 +204,18 @@ static bool product_tiles(struct mma_plan *p)
   return true;
 }
 
-// ---- sections ----
-
-static void place_nodes(struct mma_plan *p)
-{
-  static const enum mma_section of[] = {[SECTION_BEFORE] = MMA_PRE, [SECTION_LOOP] = MMA_LOOP, [SECTION_AFTER] = MMA_POST};
-  for (int i = 0; i < p->n->block->nnodes; i++)
-    if (p->section[i] != MMA_SIDE) p->section[i] = of[p->n->passes->schedule.section[i]];
-}
+// ---- order ----
 
 // When tiles are read first: by products in the order in which they are emitted, or before all of them on the side.
 static void order_tiles(struct mma_plan *p)
 {
-  const int after = 1 << 20;
-  const struct schedule *planned = &p->n->passes->schedule;
-  int *place = NEWS(p->job->mem, int, p->n->block->nnodes + 1);
-  for (int i = 0; i < planned->n; i++) place[planned->order[i]] = i;
-  for (int i = 0; i < p->ntiles; i++) p->tile[i].due = 2 * after;
+  const int never = 1 << 20;
+  int *place = NEWS(p->job->mem, int, p->k.nvalues + 1);
+  for (int i = 0; i < p->norder; i++) place[p->order[i]] = i;
+  for (int i = 0; i < p->ntiles; i++) p->tile[i].due = never;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    int at = place[x->into >= 0 ? x->into : x->node] + (p->section[x->node] == MMA_POST ? after : 0), of[] = {x->a, x->b};
+    int at = place[x->into >= 0 ? x->into : x->out], of[] = {x->a, x->b};
     for (int k = 0; k < 2; k++)
       if (p->tile_of[of[k]] >= 0) p->tile[p->tile_of[of[k]]].due = MIN(p->tile[p->tile_of[of[k]]].due, at);
   }
@@ -212,22 +237,45 @@ bool mma_tails(struct mma_plan *p)
   return !j->tail || p->tails[TAIL_CLUSTER] || p->tails[TAIL_LAST];
 }
 
+static bool same_access(const struct mma_plan *p, const struct kern_access *a, const struct plan_access *b)
+{
+  const struct graph *g = p->n->block;
+  bool same = a->tensor == b->tensor && a->offset == b->offset;
+  for (int i = 0; i < p->n->nletters && same; i++) same = p->n->extent[i] <= 1 || a->stride[i] == b->stride[i];
+  for (int i = 0; i < g->ngrid && same; i++) same = g->grid[i] <= 1 || a->stride[p->n->nletters + i] == b->grid[i];
+  for (int i = 0; i < g->nloop && same; i++) same = g->loop[i] <= 1 || a->stride[p->n->nletters + g->ngrid + i] == b->loop[i];
+  return same;
+}
+
+static bool take_values(struct mma_plan *p)
+{
+  const struct lower_job *j = p->job;
+  if (p->n->joins) return mma_refuse(p, "parts that are joined or split");
+  if (lower_values(j, MMA_RULES, &p->k, p->why)) return false;
+  size_t n = (size_t)p->k.nvalues + 1;
+  p->product_of = NEWS(j->mem, int, n), p->section = NEWS(j->mem, enum mma_section, n), p->folded = NEWS(j->mem, bool, n);
+  p->tile_of = NEWS(j->mem, int, n), p->iter_of = NEWS(j->mem, int, n), p->shape = NEWS(j->mem, struct mma_shape, n);
+  for (int v = 0; v < p->k.nvalues; v++) {
+    p->product_of[v] = p->tile_of[v] = p->iter_of[v] = -1, p->section[v] = MMA_CONST;
+    for (int i = p->n->niter - 1; i >= 0 && mma_loads(p, v); i--)
+      if (same_access(p, &p->k.v[v].at, &p->n->iter[i])) p->iter_of[v] = i;
+    if (mma_loads(p, v) && p->iter_of[v] < 0) return mma_refuse(p, "a load that is no iterator's");
+  }
+  return true;
+}
+
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
 {
   if (!j) return 0;
-  const struct graph *b = j->n->block;
-  *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(b), .cut = j->cut};
-  p->product_of = NEWS(j->mem, int, b->nnodes), p->section = NEWS(j->mem, enum mma_section, b->nnodes);
-  p->folded = j->n->passes->chains.folded;
-  p->tile_of = NEWS(j->mem, int, b->ntensors), p->shape = NEWS(j->mem, struct mma_shape, b->ntensors);
-  for (int i = 0; i < b->ntensors; i++) p->tile_of[i] = -1;
-  if (!collect(p)) return 0;
+  *p = (struct mma_plan){.job = j, .n = j->n, .why = why, .type = DTYPES, .iterations = graph_iterations(j->n->block), .cut = j->cut};
+  if (!take_values(p) || !collect(p)) return 0;
+  join_accumulators(p);
   list_rows(p);
   if (j->anew && !p->batch_letters) mma_cut_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
   if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
-  place_nodes(p), order_tiles(p);
+  mma_sections(p), order_tiles(p);
   return mma_shapes(p, NULL) && mma_tails(p);
 }

@@ -4,7 +4,7 @@
 // too, else both are transposed on the way.
 #include "lower/mma.h"
 
-static int left_tile(const struct mma_plan *p, int tensor) { return p->tile_of[tensor]; }
+static int left_tile(const struct mma_plan *p, int value) { return p->tile_of[value]; }
 
 // Kept where they are read again, or the same in every iteration, if there is room.
 bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x)
@@ -12,10 +12,10 @@ bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x)
   int64_t registers = 2ll * p->mt * p->cols[x->sum_cols].nt;
   if (left_tile(p, x->a) < 0) return true;
   const struct mma_tile *t = &p->tile[left_tile(p, x->a)];
-  if (p->wg) return p->n->uses[x->a] > t->reads;
-  if (p->n->uses[x->a] > t->reads) return true; // others read its fragments too
+  if (p->wg) return mma_at(p, x->a)->uses > t->reads;
+  if (mma_at(p, x->a)->uses > t->reads) return true; // others read its fragments too
   if (registers > 64) return false;
-  return t->reads > 1 || (!t->varying && p->iterations > 1 && p->section[x->node] == MMA_LOOP);
+  return t->reads > 1 || (!t->varying && p->iterations > 1 && p->section[x->out] == MMA_LOOP);
 }
 
 // Is there a step of 8 behind those of 16?
@@ -82,35 +82,36 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
   return name;
 }
 
-static const char *left_from_registers(struct mma_kernel *k, int tensor, int cols)
+// Between fragments of a left operand and accumulators, tile by tile; back: to the latter.
+void mma_cast_left(struct mma_kernel *k, const char *left, const char *from, int cols, bool back)
 {
-  const struct mma_plan *p = k->p;
-  const char *from = mma_value(k, tensor, (struct mma_shape){true, cols});
-  const char *name = arena_printf(k->mem, "a%d", k->t->fresh++);
-  int whole = p->cols[cols].nt / 2 * 2;
-  mma_mask(k, from, (struct mma_shape){true, cols}, "0.0");
-  declare_left(k, name, whole / 2, rest(p, cols));
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-  if (whole) {
-    text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", whole);
-    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-    text_line(k->t, "%%%s[m, n / 2][h, n %% 2] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n][h, 0])", name, from);
-    text_close(k->t), text_close(k->t);
-  }
-  if (rest(p, cols)) {
-    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-    text_line(k->t, "%%%sl[m, 0][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, %d][h, 0])", name, from, whole);
-    text_close(k->t);
+  int whole = k->p->cols[cols].nt / 2 * 2;
+  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
+  for (int last = 0; last < 2; last++) {
+    if (last ? !rest(k->p, cols) : !whole) continue;
+    const char *l = arena_printf(k->mem, last ? "%sl[m, 0][h, 0]" : "%s[m, n / 2][h, n %% 2]", left),
+               *r = last ? arena_printf(k->mem, "%s[m, %d][h, 0]", from, whole) : arena_printf(k->mem, "%s[m, n][h, 0]", from);
+    mma_nest(k, last ? "h" : "nh", last ? 2 : whole, 2);
+    emit_unary(k->t, "cast", back ? r : l, back ? l : r);
+    mma_unnest(k, last ? 1 : 2);
   }
   text_close(k->t);
+}
+
+static const char *left_from_registers(struct mma_kernel *k, int value, int cols)
+{
+  const char *from = mma_value(k, value, (struct mma_shape){true, cols}), *name = arena_printf(k->mem, "a%d", k->t->fresh++);
+  mma_mask(k, from, (struct mma_shape){true, cols}, "0.0");
+  declare_left(k, name, k->p->cols[cols].nt / 2, rest(k->p, cols));
+  mma_cast_left(k, name, from, cols, false);
   return name;
 }
 
-const char *mma_left(struct mma_kernel *k, int tensor, int cols)
+const char *mma_left(struct mma_kernel *k, int value, int cols)
 {
-  if (k->left[tensor]) return k->left[tensor];
-  int tile = left_tile(k->p, tensor);
-  return k->left[tensor] = tile >= 0 ? left_from_tile(k, &k->p->tile[tile], cols) : left_from_registers(k, tensor, cols);
+  if (k->left[value]) return k->left[value];
+  int tile = left_tile(k->p, value);
+  return k->left[value] = tile >= 0 ? left_from_tile(k, &k->p->tile[tile], cols) : left_from_registers(k, value, cols);
 }
 
 // Where the rows of a right operand begin that belong to @b, as text to be added.
@@ -213,7 +214,7 @@ static void product_lines(struct mma_kernel *k, const struct mma_product *x, con
 
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
-  int was = text_about_tensor(k->t, k->p->n->block, x->out);
+  int was = text_about(k->t, mma_at(k->p, x->out)->about - 1);
   product_lines(k, x, into);
   text_about(k->t, was);
 }

@@ -2,7 +2,7 @@
 // the same, one stores.
 #include "lower/mma.h"
 
-static void store(struct mma_kernel *k, const struct access *a, const char *from, struct mma_shape s, int width, int e)
+static void store(struct mma_kernel *k, const struct plan_access *a, const char *from, struct mma_shape s, int width, int e)
 {
   enum dtype t = k->p->job->store[a->tensor];
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *at = mma_address(k, a, s, width, e),
@@ -38,7 +38,7 @@ static void missing_letters(const struct mma_plan *p, uint32_t has, const struct
 {
   int64_t below = 1;
   for (int i = l->n - 1; i >= 0; below *= p->n->extent[(int)l->letter[i--]])
-    if (!(has >> l->letter[i] & 1))
+    if (!(has >> l->letter[i] & 1) && p->n->extent[(int)l->letter[i]] > 1)
       str_add(c, "%s%s / %lld %% %lld == 0", c->n ? " && " : "", index, (long long)below, (long long)p->n->extent[(int)l->letter[i]]);
 }
 
@@ -57,36 +57,25 @@ static const char *row_exists(struct mma_kernel *k, uint32_t has)
 static void save_text(struct mma_kernel *k, int save)
 {
   const struct mma_plan *p = k->p;
-  const struct access *a = &p->n->save[save];
-  int root = p->n->t[a->tile].root;
-  struct mma_shape s = p->shape[root];
-  const char *who = once(k, s), *exists = s.rows ? row_exists(k, p->n->t[root].has) : "";
+  const struct plan_access *a = &p->n->save[save];
+  int value = p->k.save[save].value;
+  struct mma_shape s = p->shape[value];
+  const char *who = once(k, s), *exists = s.rows ? row_exists(k, mma_has(p, value)) : "";
   int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   if (*who) text_open(k->t, "if (%s)", who);
   mma_rows_open(k, s.rows);
   if (*exists) text_open(k->t, "if (%s)", exists);
   if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
-  if (width == 2)
-    store(k, a, k->reg[root], s, 2, 0);
-  else
-    for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e++) store(k, a, k->reg[root], s, 1, e);
+  for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e += width) store(k, a, k->reg[value], s, width, e);
   if (s.cols >= 0) text_close(k->t);
   if (*exists) text_close(k->t);
   mma_rows_close(k, s.rows);
   if (*who) text_close(k->t);
 }
 
-// The saver's node.
-int mma_saver(const struct norm *n, int save)
-{
-  int i = 0;
-  for (; save > 0 || n->block->nodes[i].op != OP_SAVE; i++) save -= n->block->nodes[i].op == OP_SAVE;
-  return i;
-}
-
 void mma_save(struct mma_kernel *k, int save)
 {
-  int was = text_about(k->t, mma_saver(k->p->n, save));
+  int was = text_about(k->t, k->p->k.save[save].about - 1);
   save_text(k, save);
   text_about(k->t, was);
 }

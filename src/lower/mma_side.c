@@ -6,65 +6,63 @@
 
 // ---- plan ----
 
-// Marks the nodes that `tensor` is computed by; false where one is no elementwise operator or reduction.
-bool mma_side_mark(struct mma_plan *p, bool *node, int tensor)
+// Marks the values that it is computed by; false where one is no elementwise operator or reduction.
+bool mma_side_mark(struct mma_plan *p, bool *member, int value)
 {
-  const struct graph *b = p->n->block;
-  int i = b->tensors[p->n->t[tensor].root].node;
-  const struct node *n = &b->nodes[i];
-  enum rule rule = op_rows[n->op].rule;
-  if (n->op == OP_ITER || rule == RULE_CONST) return true;
-  if (rule != RULE_MAP && rule != RULE_REDUCE) return false;
-  node[i] = true;
-  for (int k = 0; k < n->nin; k++)
-    if (!mma_side_mark(p, node, n->in[k])) return false;
+  const struct kern_value *v = mma_at(p, value);
+  bool map = v->kind == KERN_MAP || v->kind == KERN_SPREAD, fold = kern_folds(v) && !mma_accumulates(p, value);
+  if (mma_loads(p, value) || v->kind == KERN_CONST) return true;
+  if (!map && !fold) return false;
+  member[value] = true;
+  for (int k = 0; k < v->nin; k++)
+    if (!mma_side_mark(p, member, v->in[k])) return false;
   return true;
 }
 
-static bool reads(const struct mma_plan *p, int node, int root)
+bool mma_reads(const struct mma_plan *p, int v, int operand)
 {
-  const struct node *n = &p->n->block->nodes[node];
-  for (int k = 0; k < n->nin && n->op != OP_ITER && op_rows[n->op].rule != RULE_VIEW; k++)
-    if (p->n->t[n->in[k]].root == root) return true;
-  return false;
+  const struct kern_value *x = &p->k.v[v];
+  return x->live && ((x->nin && x->in[0] == operand) || (x->nin > 1 && x->in[1] == operand));
 }
 
 // What is computed there is read there only, but for the operand, which products read on their right.
-static bool private_nodes(struct mma_plan *p, const struct mma_side *s)
+static bool private_values(struct mma_plan *p, const struct mma_side *s)
 {
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < b->nnodes; i++)
-    for (int k = 0; k < b->nnodes && s->node[i]; k++) {
-      bool right = b->nodes[i].out == s->root && p->product_of[k] >= 0 && p->product[p->product_of[k]].b == s->root &&
-                   p->product[p->product_of[k]].a != s->root;
-      if (!s->node[k] && !right && reads(p, k, b->nodes[i].out)) return false;
+  for (int i = 0; i < p->k.nvalues; i++)
+    for (int k = 0; k < p->k.nvalues && s->member[i]; k++) {
+      bool right = i == s->root && p->product_of[k] >= 0 && p->product[p->product_of[k]].b == i && p->product[p->product_of[k]].a != i;
+      if (!s->member[k] && !right && mma_reads(p, k, i)) return false;
     }
   return true;
 }
 
+// The load that has all of the operand's elements.
+static bool find_source(struct mma_plan *p, const struct mma_side *s, int *source)
+{
+  int found = 0;
+  for (int i = 0; i < p->k.nvalues; i++) {
+    bool within = false;
+    for (int k = 0; k < p->k.nvalues && mma_loads(p, i); k++) within |= s->member[k] && mma_reads(p, k, i);
+    if (!within || mma_has(p, i) != mma_has(p, s->root)) continue;
+    *source = i, found++;
+    for (int k = 0; k < p->nproducts; k++)
+      if (p->product[k].a == i || p->product[k].b == i) return mma_refuse(p, "a product reads what a right operand is computed from");
+  }
+  return found == 1 || mma_refuse(p, "a right operand is computed from %d tensors of its size", found);
+}
+
 bool mma_side_add(struct mma_plan *p, int root, int *source)
 {
-  const struct graph *b = p->n->block;
   struct mma_side *s = &p->side[p->nsides];
-  int found = 0;
   for (int i = 0; i < p->nsides; i++)
-    if (p->side[i].root == root) return *source = p->tile[p->side[i].tile].tensor, true;
+    if (p->side[i].root == root) return *source = p->tile[p->side[i].tile].value, true;
   if (p->nsides == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
-  *s = (struct mma_side){.root = root, .node = NEWS(p->job->mem, bool, b->nnodes)};
-  if (!mma_side_mark(p, s->node, root)) return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
-  for (int i = 0; i < p->n->niter; i++) {
-    int tile = p->n->iter[i].tile;
-    bool within = false;
-    for (int k = 0; k < b->nnodes; k++) within |= s->node[k] && reads(p, k, tile);
-    if (!within || p->n->t[tile].has != p->n->t[root].has) continue;
-    *source = tile, found++;
-    for (int k = 0; k < p->nproducts; k++)
-      if (p->product[k].a == tile || p->product[k].b == tile) return mma_refuse(p, "a product reads what a right operand is computed from");
-  }
-  if (found != 1) return mma_refuse(p, "a right operand is computed from %d tensors of its size", found);
-  if (!private_nodes(p, s)) return mma_refuse(p, "what a right operand is computed from is read elsewhere");
-  for (int i = 0; i < b->nnodes; i++)
-    if (s->node[i]) p->section[i] = MMA_SIDE;
+  *s = (struct mma_side){.root = root, .member = NEWS(p->job->mem, bool, p->k.nvalues + 1)};
+  if (!mma_side_mark(p, s->member, root)) return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
+  if (!find_source(p, s, source)) return false;
+  if (!private_values(p, s)) return mma_refuse(p, "what a right operand is computed from is read elsewhere");
+  for (int i = 0; i < p->k.nvalues; i++)
+    if (s->member[i]) p->section[i] = MMA_SIDE;
   p->nsides++;
   return true;
 }
@@ -77,26 +75,25 @@ static void push(struct mma_list *l, int8_t letter, uint32_t wanted)
 // Columns are what is reduced, or what is contiguous where nothing is.
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
 {
-  const struct graph *b = p->n->block;
   const struct mma_tile *t = s->tile >= 0 ? &p->tile[s->tile] : NULL;
-  const struct norm_tensor *made = &p->n->t[s->root];
+  const struct norm_tensor *made = &p->n->t[p->n->block->nodes[mma_at(p, s->root)->about - 1].out];
   struct mma_plan *q = s->plan = arena_copy(p->job->mem, p, sizeof *p);
-  uint32_t cols = 0;
+  uint32_t cols = 0, has = mma_has(p, s->root);
   q->nsides = q->nproducts = q->ncols = 0, q->source = t;
-  q->shape = NEWS(p->job->mem, struct mma_shape, b->ntensors);
-  for (int i = 0; i < b->nnodes; i++)
-    if (s->node[i] && op_rows[b->nodes[i].op].rule == RULE_REDUCE) cols |= p->n->t[b->nodes[i].in[0]].has & ~p->n->t[b->nodes[i].out].has;
+  q->shape = NEWS(p->job->mem, struct mma_shape, p->k.nvalues + 1);
+  for (int i = 0; i < p->k.nvalues; i++)
+    if (s->member[i]) cols |= mma_gone(p, i);
   if (!cols && t) cols = mma_list_has(&t->in);
-  q->row_letters = made->has & ~cols, q->batch_letters = 0;
+  q->row_letters = has & ~cols, q->batch_letters = 0;
   q->batch = q->rows = (struct mma_list){0};
   for (int i = 0; t && i < t->out.n; i++) push(&q->rows, t->out.letter[i], q->row_letters);
   for (int i = 0; t && i < t->in.n; i++) push(&q->rows, t->in.letter[i], q->row_letters);
   for (int d = 0; d < made->ndims; d++)
     for (int i = 0; i < made->dim[d].n; i++) push(&q->rows, made->dim[d].letter[i], q->row_letters);
   q->cut = 0, q->nbatch = 1, q->nrows = mma_list_size(p->n, &q->rows), q->padded = (q->nrows + 15) / 16 * 16;
-  s->varying = p->iterations > 1 && b->tensors[s->root].phase == VARYING;
-  if (s->vector && made->has & cols) return mma_refuse(p, "a vector is computed from what it is reduced to");
-  return mma_shapes(q, s->node);
+  s->varying = p->iterations > 1 && mma_varies(p, s->root);
+  if (s->vector && has & cols) return mma_refuse(p, "a vector is computed from what it is reduced to");
+  return mma_shapes(q, s->member);
 }
 
 // As many warps as share the rows evenly.
@@ -190,17 +187,16 @@ const char *mma_side_value(struct mma_kernel *k, struct mma_shape s)
 
 static void side(struct mma_kernel *k, const struct mma_side *s)
 {
-  const struct graph *b = k->p->n->block;
-  size_t n = (size_t)b->ntensors;
+  int n = k->p->k.nvalues;
   struct mma_kernel q = *k;
   q.p = s->plan, q.section = s->varying ? MMA_LOOP : MMA_PRE;
   q.reg = NEWS(k->mem, const char *, n), q.left = NEWS(k->mem, const char *, n), q.have = NEWS(k->mem, struct mma_shape, n);
-  for (int i = 0; i < b->nnodes; i++)
-    if (op_rows[b->nodes[i].op].rule == RULE_CONST) q.reg[b->nodes[i].out] = k->reg[b->nodes[i].out];
+  for (int i = 0; i < n; i++)
+    if (k->p->k.v[i].kind == KERN_CONST) q.reg[i] = k->reg[i];
   text_open(k->t, "if (@tid < %d)", 32 * s->plan->wm);
   text_line(k->t, "@wm = @tid / 32");
-  for (int i = 0; i < b->nnodes; i++)
-    if (s->node[i]) mma_node(&q, i);
+  for (int i = 0; i < n; i++)
+    if (s->member[i]) mma_compute(&q, i);
   if (s->vector)
     mma_vector_store(&q, k->p, s, q.reg[s->root]);
   else

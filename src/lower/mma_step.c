@@ -22,7 +22,7 @@ static int continued_letter(const struct norm *n, int loop)
 {
   int letter = -1;
   for (int i = 0; i < n->niter; i++) {
-    const struct access *a = &n->iter[i];
+    const struct plan_access *a = &n->iter[i];
     if (!a->loop[loop]) continue;
     int own = -1;
     for (int l = 0; l < n->nletters; l++)

@@ -58,16 +58,14 @@ const char *mma_row_tile(const struct mma_plan *p)
 void mma_rows_open(struct mma_kernel *k, bool rows)
 {
   if (!rows) return;
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
+  mma_nest(k, "mh", k->p->mt, 2);
   mma_row_names(k, arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(k->p)));
 }
 
 void mma_rows_close(struct mma_kernel *k, bool rows)
 {
   if (!rows) return;
-  text_close(k->t);
-  text_close(k->t);
+  mma_unnest(k, 2);
 }
 
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out)
@@ -86,7 +84,7 @@ const char *mma_cols_index(const struct mma_plan *p, int cols, int unit)
 
 // ---- loads ----
 
-const char *mma_address(struct mma_kernel *k, const struct access *a, struct mma_shape s, int unit, int e)
+const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s, int unit, int e)
 {
   struct str at = {0};
   mma_walk_base(k->p, a, unit, mma_it(k), &at);
@@ -107,33 +105,20 @@ const char *mma_address(struct mma_kernel *k, const struct access *a, struct mma
 // beginning.
 static const char *how(struct mma_shape s) { return s.rows ? "" : "<ld.global.nc>"; }
 
-static void load_one(struct mma_kernel *k, const struct access *a, const char *to, struct mma_shape s, int e)
+// Element e, or with a width of 2 a pair of columns.
+static void load(struct mma_kernel *k, const struct plan_access *a, const char *to, struct mma_shape s, int width, int e)
 {
   enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *from = mma_address(k, a, s, 1, e);
-  if (t == F32) {
-    text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- Move%s<<<#grid, #me>>>(%%%s[%s])", to, row, col, half, e, how(s), k->global[a->tensor], from);
-    return;
-  }
-  text_line(k->t, "%%one%d:[].%s.RF", e, tile_dtype(t));
-  text_line(k->t, "%%one%d <- Move%s<<<#grid, #me>>>(%%%s[%s])", e, how(s), k->global[a->tensor], from);
-  text_line(k->t, "%%%s[%s, %s][%s, 0][0, %d] <- UnaryPointwise<cast><<<#grid, #me>>>(%%one%d)", to, row, col, half, e, e);
+  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *pair = width == 2 ? ".tile([2])" : "";
+  const char *from = arena_printf(k->mem, "%s%s[%s]", k->global[a->tensor], pair, mma_address(k, a, s, width, e)),
+             *one = width == 2 ? "pair" : arena_printf(k->mem, "one%d", e);
+  to = arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", to, row, col, half, e);
+  if (t != F32) text_line(k->t, "%%%s:%s.%s.RF", one, width == 2 ? "[1, 2]" : "[]", tile_dtype(t));
+  text_line(k->t, "%%%s <- Move%s<<<#grid, #me>>>(%%%s)", t == F32 ? to : one, how(s), from);
+  if (t != F32) emit_unary(k->t, "cast", to, one);
 }
 
-static void load_pair(struct mma_kernel *k, const struct access *a, const char *to, struct mma_shape s)
-{
-  enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *from = mma_address(k, a, s, 2, 0);
-  if (t == F32) {
-    text_line(k->t, "%%%s[%s, n][%s, 0] <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", to, row, half, how(s), k->global[a->tensor], from);
-    return;
-  }
-  text_line(k->t, "%%pair:[1, 2].%s.RF", tile_dtype(t));
-  text_line(k->t, "%%pair <- Move%s<<<#grid, #me>>>(%%%s.tile([2])[%s])", how(s), k->global[a->tensor], from);
-  text_line(k->t, "%%%s[%s, n][%s, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%pair)", to, row, half);
-}
-
-static const char *from_memory(struct mma_kernel *k, const struct access *a, struct mma_shape s)
+static const char *from_memory(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
   int was = text_about_tensor(k->t, p->n->block, a->tile);
@@ -141,76 +126,58 @@ static const char *from_memory(struct mma_kernel *k, const struct access *a, str
   int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   mma_rows_open(k, s.rows);
   if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
-  if (width == 2)
-    load_pair(k, a, to, s);
-  else
-    for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e++) load_one(k, a, to, s, e);
+  for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e += width) load(k, a, to, s, width, e);
   if (s.cols >= 0) text_close(k->t);
   mma_rows_close(k, s.rows);
-  text_about(k->t, was);
   text_about(k->t, was);
   return to;
 }
 
-const char *mma_load_parts(struct mma_kernel *k, int node)
+const char *mma_load_parts(struct mma_kernel *k, int fold)
 {
   const struct mma_plan *p = k->p;
-  const struct node *n = &p->n->block->nodes[node];
-  const struct access *a = &p->n->iter[p->n->iter_of[p->n->t[n->in[0]].root]];
-  struct mma_shape s = p->shape[n->out];
-  const char *out = mma_declare(k, s, "fp32"), *one;
-  k->parts = p->n->t[n->in[0]].has & ~p->n->t[n->out].has;
+  const struct kern_value *v = mma_at(p, fold);
+  struct mma_shape s = p->shape[fold];
+  const char *out = mma_declare(k, s, "fp32"), *one, *op = v->kind == KERN_MAX ? "max" : "+";
+  k->parts = mma_gone(p, fold);
   int64_t parts = norm_extent(p->n, k->parts);
-  text_line(k->t, "%%%s <- Init<%s><<<#grid, #me>>>()", out, n->op == OP_MAX ? "-inf" : "0.0");
+  text_line(k->t, "%%%s <- Init<%s><<<#grid, #me>>>()", out, v->kind == KERN_MAX ? "-inf" : "0.0");
   text_open(k->t, "for (p = 0; p < %lld; p += 1)%s", (long long)parts, parts <= 16 ? " unroll" : "");
-  one = from_memory(k, a, s);
-  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, n->op == OP_MAX ? "max" : "+", out, one);
+  one = from_memory(k, &p->n->iter[p->iter_of[v->in[0]]], s);
+  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, op, out, one);
   text_close(k->t);
   k->parts = 0;
   return out;
 }
 
-static const char *from_left(struct mma_kernel *k, int tensor, struct mma_shape s)
+static const char *from_left(struct mma_kernel *k, int value, struct mma_shape s)
 {
-  const char *left = mma_left(k, tensor, s.cols), *to = mma_declare(k, s, "fp32");
-  int whole = k->p->cols[s.cols].nt / 2 * 2;
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
-  if (whole) {
-    text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", whole);
-    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-    text_line(k->t, "%%%s[m, n][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n / 2][h, n %% 2])", to, left);
-    text_close(k->t), text_close(k->t);
-  }
-  if (whole < k->p->cols[s.cols].nt) {
-    text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-    text_line(k->t, "%%%s[m, %d][h, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%sl[m, 0][h, 0])", to, whole, left);
-    text_close(k->t);
-  }
-  text_close(k->t);
+  const char *left = mma_left(k, value, s.cols), *to = mma_declare(k, s, "fp32");
+  mma_cast_left(k, left, to, s.cols, true);
   return to;
 }
 
 // Some product's left operand, with these columns summed.
-static bool is_left(const struct mma_plan *p, int tensor, int cols)
+static bool is_left(const struct mma_plan *p, int value, int cols)
 {
   for (int i = 0; i < p->nproducts; i++)
-    if (p->product[i].a == tensor && p->product[i].sum_cols == cols) return true;
+    if (p->product[i].a == value && p->product[i].sum_cols == cols) return true;
   return false;
 }
 
-const char *mma_value(struct mma_kernel *k, int tensor, struct mma_shape want)
+const char *mma_value(struct mma_kernel *k, int value, struct mma_shape want)
 {
   const struct mma_plan *p = k->p;
-  const struct norm_tensor *t = &p->n->t[tensor];
-  if (p->n->iter_of[tensor] < 0) return k->reg[tensor] ? k->reg[tensor] : (k->reg[tensor] = mma_vector_value(k, tensor));
-  want.rows = (t->has & p->row_letters) != 0;
-  if (!(t->has & ~p->row_letters)) want.cols = -1;
-  if (k->reg[tensor] && k->have[tensor].cols == want.cols) return k->reg[tensor];
-  if (p->source && p->source->tensor == tensor) return k->have[tensor] = want, k->reg[tensor] = mma_side_value(k, want);
-  if (p->tile_of[tensor] >= 0 && is_left(p, tensor, want.cols))
-    want.rows = true, k->reg[tensor] = from_left(k, tensor, want);
-  else if (!(k->reg[tensor] = wgmma_vector_value(k, &p->n->iter[p->n->iter_of[tensor]], want)))
-    k->reg[tensor] = from_memory(k, &p->n->iter[p->n->iter_of[tensor]], want);
-  k->have[tensor] = want;
-  return k->reg[tensor];
+  if (!mma_loads(p, value)) return k->reg[value] ? k->reg[value] : (k->reg[value] = mma_vector_value(k, value));
+  const struct plan_access *a = &p->n->iter[p->iter_of[value]];
+  want.rows = (mma_has(p, value) & p->row_letters) != 0;
+  if (!(mma_has(p, value) & ~p->row_letters)) want.cols = -1;
+  if (k->reg[value] && k->have[value].cols == want.cols) return k->reg[value];
+  if (p->source && p->source->value == value) return k->have[value] = want, k->reg[value] = mma_side_value(k, want);
+  if (p->tile_of[value] >= 0 && is_left(p, value, want.cols))
+    want.rows = true, k->reg[value] = from_left(k, value, want);
+  else if (!(k->reg[value] = wgmma_vector_value(k, a, want)))
+    k->reg[value] = from_memory(k, a, want);
+  k->have[value] = want;
+  return k->reg[value];
 }

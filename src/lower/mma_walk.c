@@ -2,6 +2,7 @@
 // strides are those of one longer letter are taken together, so that most addresses are a product and no division.
 #include "lower/mma.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l)
@@ -53,7 +54,7 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
   mma_walk_text(&w, index, out);
 }
 
-void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, const char *it, struct str *out)
+void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int unit, const char *it, struct str *out)
 {
   const struct graph *b = p->n->block;
   struct mma_walk grid = {0}, loop = {0};
@@ -64,10 +65,23 @@ void mma_walk_base(const struct mma_plan *p, const struct access *a, int unit, c
   mma_walk_text(&loop, it, out);
 }
 
-int mma_width(const struct mma_plan *p, const struct access *a, const struct mma_list *l, int most)
+int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l, int most)
 {
   const struct meta *m = &p->n->passes->meta;
   bool save = a >= p->n->save && a < p->n->save + p->n->nsave;
   const struct copy_meta *x = save ? &m->save[a - p->n->save] : &m->iter[a - p->n->iter];
   return l->n && l->letter[l->n - 1] == x->along ? MIN(x->chunk, most) : 1;
+}
+
+void mma_nest(struct mma_kernel *k, const char *indices, ...)
+{
+  va_list extents;
+  va_start(extents, indices);
+  for (const char *i = indices; *i; i++) text_open(k->t, "for (%c = 0; %c < %d; %c += 1) unroll", *i, *i, va_arg(extents, int), *i);
+  va_end(extents);
+}
+
+void mma_unnest(struct mma_kernel *k, int n)
+{
+  while (n--) text_close(k->t);
 }

@@ -1,37 +1,31 @@
-// Elementwise operators as specs. An operator of one argument is the spec of the same name (src/tile/pointwise.def); those
-// of two arguments have a sign there; the rest, those with constants, are short sequences.
-#include "lower/emit.h"
+// Elementwise operators as specs. An operator of one argument is the spec of the same name (src/tile/pointwise.def), which takes the
+// operator's constant as its second operand; those of two arguments, and some with constants, have signs there.
+#include "lower/lower_emit.h"
 
 #include <string.h>
 
 static const struct {
   enum op op;
   enum binary_op as;
-} binaries[] = {{OP_ADD, BI_ADD}, {OP_SUB, BI_SUB}, {OP_MUL, BI_MUL}, {OP_DIV, BI_DIV}, {OP_POW, BI_POW}, {OP_MINIMUM, BI_MIN}, {OP_MAXIMUM, BI_MAX}};
+} signs[] = {{OP_ADD, BI_ADD},     {OP_SUB, BI_SUB},     {OP_MUL, BI_MUL},        {OP_DIV, BI_DIV},       {OP_POW, BI_POW},
+             {OP_MINIMUM, BI_MIN}, {OP_MAXIMUM, BI_MAX}, {OP_MUL_SCALAR, BI_MUL}, {OP_ADD_SCALAR, BI_ADD}};
 
-static const char *binary_of(enum op op)
+static const char *named(const char *const *names, int n, enum op op)
 {
-  for (size_t i = 0; i < COUNT(binaries); i++)
-    if (binaries[i].op == op) return binary_name[binaries[i].as];
+  for (int i = 0; i < n; i++)
+    if (op_rows[op].rule == RULE_MAP && op_rows[op].most == 1 && !strcmp(names[i], op_rows[op].name)) return names[i];
   return NULL;
 }
 
-static const char *unary_of(enum op op)
+// In the tile language; NULL: there is no such operator.
+static const char *name_of(enum op op)
 {
-  if (op_rows[op].rule != RULE_MAP || op_rows[op].most != 1 || op_rows[op].attrs) return NULL;
-  for (int i = 0; i < UN_COUNT; i++)
-    if (!strcmp(unary_name[i], op_rows[op].name)) return unary_name[i];
-  return NULL;
+  for (size_t i = 0; i < COUNT(signs); i++)
+    if (signs[i].op == op) return binary_name[signs[i].as];
+  return op_rows[op].attrs ? named(binary_name, BI_COUNT, op) : named(unary_name, UN_COUNT, op);
 }
 
-// Of one tensor and one constant: the spec of the same name takes the constant as its second operand.
-static const char *shaped_of(enum op op)
-{
-  if (op_rows[op].rule != RULE_MAP || op_rows[op].most != 1 || !op_rows[op].attrs) return NULL;
-  for (int i = 0; i < BI_COUNT; i++)
-    if (!strcmp(binary_name[i], op_rows[op].name)) return binary_name[i];
-  return NULL;
-}
+bool emit_has_pointwise(enum op op) { return name_of(op) || op == OP_CLAMP; }
 
 static double constant_of(enum op op, const struct attrs *a)
 {
@@ -40,17 +34,12 @@ static double constant_of(enum op op, const struct attrs *a)
   return attr_real(a, i);
 }
 
-bool emit_has_pointwise(enum op op)
-{
-  return unary_of(op) || binary_of(op) || shaped_of(op) || op == OP_CLAMP || op == OP_MUL_SCALAR || op == OP_ADD_SCALAR;
-}
-
-static void unary(struct text *t, const char *name, const char *out, const char *x)
+void emit_unary(struct text *t, const char *name, const char *out, const char *x)
 {
   text_line(t, "%%%s <- UnaryPointwise<%s><<<#grid, #me>>>(%%%s)", out, name, x);
 }
 
-static void binary(struct text *t, const char *name, const char *out, const char *x, const char *y)
+void emit_binary(struct text *t, const char *name, const char *out, const char *x, const char *y)
 {
   text_line(t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, name, x, y);
 }
@@ -61,36 +50,46 @@ static void with_constant(struct text *t, const char *name, const char *out, con
   snprintf(constant, sizeof constant, "c%d", t->fresh++);
   text_line(t, "%%%s:[].fp32.RF", constant);
   text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", constant, c);
-  binary(t, name, out, x, constant);
+  emit_binary(t, name, out, x, constant);
 }
 
 bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
 {
-  if (unary_of(op))
-    unary(t, unary_of(op), out, x);
-  else if (binary_of(op))
-    binary(t, binary_of(op), out, x, y);
-  else if (shaped_of(op))
-    with_constant(t, shaped_of(op), out, x, constant_of(op, a));
-  else if (op == OP_MUL_SCALAR)
-    with_constant(t, "*", out, x, a->scalar);
-  else if (op == OP_ADD_SCALAR)
-    with_constant(t, "+", out, x, a->scalar);
-  else if (op == OP_CLAMP)
+  const char *name = name_of(op);
+  if (op == OP_CLAMP)
     with_constant(t, "max", out, x, a->lo), with_constant(t, "min", out, out, a->hi);
-  else
+  else if (!name)
     return false;
+  else if (op_rows[op].most > 1)
+    emit_binary(t, name, out, x, y);
+  else if (op_rows[op].attrs)
+    with_constant(t, name, out, x, constant_of(op, a));
+  else
+    emit_unary(t, name, out, x);
   return true;
 }
 
+// `scalar`, or a sixteenth of it.
+static void guard(struct text *t, double c, const char *out, const char *x)
+{
+  emit_unary(t, "abs", out, x), with_constant(t, "<", out, out, 0x1p126);
+  with_constant(t, "*", out, out, c * 15 / 16), with_constant(t, "+", out, out, c / 16);
+}
+
 // The hardware's power of 2, without the detour that keeps denormal results.
+static void power(struct text *t, double c, const char *out, const char *x)
+{
+  if (c != 1) with_constant(t, "*", out, x, c);
+  emit_unary(t, "exp2.approx", out, c == 1 ? x : out);
+}
+
 void emit_map(struct text *t, const struct kern_value *v, const char *out, const char *x, const char *y)
 {
   const char *tile = kern_op(v->op).tile;
   if (v->op < OPS)
     emit_pointwise(t, (enum op)v->op, &v->a, out, x, y);
   else if (tile)
-    unary(t, tile, out, x);
+    emit_unary(t, tile, out, x);
   else
-    with_constant(t, "*", out, x, v->a.scalar), unary(t, "exp2.approx", out, out);
+    (v->op == KERN_GUARD ? guard : power)(t, v->a.scalar, out, x);
 }

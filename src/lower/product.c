@@ -4,13 +4,13 @@
 #include "lower/lower.h"
 #include "plan/letters.h"
 
-struct side {
+struct product_side {
   int root, n; // factors of the batches, slowest first, as the other side has them
   int64_t extent[2 * MAX_FACTORS], stride[2 * MAX_FACTORS];
   int64_t rows, cols; // strides
 };
 
-static bool push(struct side *s, int64_t extent, int64_t stride)
+static bool push(struct product_side *s, int64_t extent, int64_t stride)
 {
   if (extent == 1) return true;
   if (s->n == 2 * MAX_FACTORS) return false;
@@ -27,10 +27,10 @@ static bool one_stride(const struct kview_dim *d, int64_t *stride)
   return true;
 }
 
-static bool side_of(const struct graph *g, const struct order *order, int tensor, const struct shape *out, struct side *s)
+static bool side_of(const struct graph *g, const struct order *order, int tensor, const struct shape *out, struct product_side *s)
 {
   struct kview v;
-  *s = (struct side){0};
+  *s = (struct product_side){0};
   if (!kview_in(g, order, tensor, &v)) return false;
   s->root = v.root;
   for (int d = 0; d < out->n - 2; d++) {
@@ -47,7 +47,7 @@ static bool side_of(const struct graph *g, const struct order *order, int tensor
   return s->rows == 1 || s->cols == 1;
 }
 
-static bool split(struct side *s, int i, int64_t fast)
+static bool split(struct product_side *s, int i, int64_t fast)
 {
   if (s->extent[i] % fast || s->n == 2 * MAX_FACTORS) return false;
   for (int k = s->n++; k > i; k--) s->extent[k] = s->extent[k - 1], s->stride[k] = s->stride[k - 1];
@@ -56,7 +56,7 @@ static bool split(struct side *s, int i, int64_t fast)
 }
 
 // Both sides in the same factors.
-static bool align(struct side *a, struct side *b)
+static bool align(struct product_side *a, struct product_side *b)
 {
   for (int back = 1; back <= a->n && back <= b->n; back++) {
     int64_t x = a->extent[a->n - back], y = b->extent[b->n - back];
@@ -66,7 +66,7 @@ static bool align(struct side *a, struct side *b)
   return a->n == b->n;
 }
 
-static void fold_rows(struct blas_product *p, struct side *a, struct side *b)
+static void fold_rows(struct blas_product *p, struct product_side *a, struct product_side *b)
 {
   while (a->n && !b->stride[b->n - 1] && a->cols == 1 && (p->m == 1 || a->stride[a->n - 1] == p->m * a->rows)) {
     if (p->m == 1) a->rows = a->stride[a->n - 1];
@@ -74,7 +74,7 @@ static void fold_rows(struct blas_product *p, struct side *a, struct side *b)
   }
 }
 
-static bool batch_stride(const struct side *s, int64_t *stride)
+static bool batch_stride(const struct product_side *s, int64_t *stride)
 {
   *stride = s->n ? s->stride[s->n - 1] : 0;
   for (int i = 0; i + 1 < s->n; i++)
@@ -95,7 +95,7 @@ bool product_of(const struct graph *g, const struct order *order, int node, stru
   const struct node *n = &g->nodes[node];
   const struct shape *x = &g->tensors[n->in[0]].shape, *o = &g->tensors[n->out].shape;
   struct blas_product *p = &out->p;
-  struct side a, b;
+  struct product_side a, b;
   if (x->n < 2 || g->tensors[n->in[1]].shape.n < 2 || !side_of(g, order, n->in[0], o, &a) || !side_of(g, order, n->in[1], o, &b) || !align(&a, &b))
     return false;
   *out = (struct lower_product){.p = {.batch = 1, .m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .alpha = 1},

@@ -2,8 +2,9 @@
 // programs are made of one graph: a plan has the normal form of every kernel and all choices for it; a program is one choice of
 // each, as text, lowered.
 #include "lower/count.h"
-#include "lower/emit.h"
+#include "lower/lower_emit.h"
 #include "plan/letters.h"
+#include "thread/thread.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,8 +22,14 @@ struct planning {
 
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
 {
-  return (struct lower_job){
-      .mem = mem, .n = &u->n, .tail = tail ? &u->tail : NULL, .store = p->store, .gpu = p->gpu, .name = u->name, .dependent = p->dependent};
+  return (struct lower_job){.mem = mem,
+                            .n = &u->n,
+                            .tail = tail ? &u->tail : NULL,
+                            .store = p->store,
+                            .gpu = p->gpu,
+                            .name = u->name,
+                            .dependent = p->dependent,
+                            .off = p->off};
 }
 
 // Of the node that is the kernel, or with a tail the last one. A kernel that may be a tail is asked about twice without one.
@@ -64,30 +71,6 @@ static void beside(struct planning *w, struct lower_unit *u, const struct lower_
   in_turns(w, u, first ? &alone : both, first ? both : &alone);
 }
 
-static bool find_tail(struct planning *w, const struct lower_unit *u, struct lower_unit *both, struct lower_unit *next)
-{
-  char why[160];
-  *both = *next = *u;
-  both->last = next->first = next->last = lower_tail_of(w->p->g, u->first);
-  return both->last >= 0 && norm_make_in(w->mem, w->p->g, w->p->order, both->last, &both->tail, why) == OK;
-}
-
-static void choose_alone(struct planning *w, const struct lower_unit *both, struct lower_unit *next)
-{
-  next->n = both->tail, next->product = false;
-  choose(w, next, false);
-}
-
-static void with_tail(struct planning *w, struct lower_unit *u)
-{
-  struct lower_unit both, next;
-  if (!find_tail(w, u, &both, &next)) return;
-  choose(w, &both, true);
-  if (!both.nchoices) return;
-  choose_alone(w, &both, &next);
-  beside(w, u, &both, &next);
-}
-
 // ---- products ----
 
 static struct choice product_choice(const struct lower_plan *p, const struct lower_product *x, bool tail)
@@ -97,27 +80,36 @@ static struct choice product_choice(const struct lower_plan *p, const struct low
   return (struct choice){.scheme = SCHEME_LIBRARY, .k = {{tail ? (int)x->p.epilogue + 1 : 0}}, .tail = tail, .cost = kernel_time(&c, p->gpu, NULL)};
 }
 
-static void product_with_tail(struct planning *w, struct lower_unit *u)
+static void one_choice(struct planning *w, struct lower_unit *u, const struct lower_product *x, bool tail)
 {
-  struct lower_unit both, next;
+  u->choice = NEW(w->mem, struct choice), u->nchoices = 1;
+  *u->choice = product_choice(w->p, x, tail);
+}
+
+static void with_tail(struct planning *w, struct lower_unit *u)
+{
+  struct lower_unit both = *u, next = *u;
   char why[160];
-  if (!find_tail(w, u, &both, &next)) return;
-  if (!product_ends(&u->mul, &both.tail, w->p->store, &both.ends, why)) {
-    u->why = arena_printf(w->mem, "no epilogue: %s", why);
-    return;
-  }
-  both.choice = NEW(w->mem, struct choice), both.nchoices = 1;
-  *both.choice = product_choice(w->p, &both.ends, true);
-  choose_alone(w, &both, &next);
+  both.last = next.first = next.last = lower_tail_of(w->p->g, u->first);
+  if (both.last < 0 || norm_make_in(w->mem, w->p->g, w->p->order, both.last, &both.tail, why) != OK) return;
+  if (!u->product)
+    choose(w, &both, true);
+  else if (product_ends(&u->mul, &both.tail, w->p->store, &both.ends, why))
+    one_choice(w, &both, &both.ends, true);
+  else
+    both.nchoices = 0, u->why = arena_printf(w->mem, "no epilogue: %s", why);
+  if (!both.nchoices) return;
+  next.n = both.tail, next.product = false;
+  choose(w, &next, false);
   beside(w, u, &both, &next);
 }
 
-static int plan_product(struct planning *w, struct lower_unit *u, const struct lower_opts *o, struct err *e)
+static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)
 {
   const struct graph *g = w->p->g;
   const struct node *n = &g->nodes[u->first];
   u->product = true;
-  u->choice = NEW(w->mem, struct choice), u->why = "";
+  u->why = "";
   if (!product_of(g, w->p->order, u->first, &u->mul)) return err_set(e, ERR_TARGET, n->at, "matmul of operands without strides");
   const int *x = u->mul.tensor;
   if (w->p->store[x[0]] != w->p->store[x[1]])
@@ -125,9 +117,7 @@ static int plan_product(struct planning *w, struct lower_unit *u, const struct l
   if (!blas_multiplies(tile_type_of(w->p->store[x[0]])))
     return err_set(e, ERR_TARGET, n->at, "matmul of %s: GPUs multiply no such dtype yet, only the CPU does", dtype_name(w->p->store[x[0]]));
   for (int i = 0; i < BLAS_C; i++) u->mul.p.type[i] = tile_type_of(w->p->store[x[i]]);
-  *u->choice = product_choice(w->p, &u->mul, false), u->nchoices = 1;
-  if (o->tails) product_with_tail(w, u);
-  return OK;
+  return one_choice(w, u, &u->mul, false), OK;
 }
 
 static bool lies_alike(const struct graph *g, const struct order *a, const struct order *b, int tensor)
@@ -170,11 +160,15 @@ static int plan_unit(struct planning *w, int node, const struct lower_opts *o, s
   *u = (struct lower_unit){.first = node, .last = node, .head = -1, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
   for (int i = 0; i < w->p->nunits - 1; i++)
     if (w->p->unit[i].last == node) u->head = i;
-  if (w->p->g->nodes[node].op == OP_MATMUL) return plan_product(w, u, o, e);
-  if (norm_make_in(w->mem, w->p->g, w->p->order, node, &u->n, why) != OK) return u->why = arena_strdup(w->mem, why), OK;
-  choose(w, u, false);
-  if (o->tails) with_tail(w, u);
-  return OK;
+  int status = OK;
+  if (w->p->g->nodes[node].op == OP_MATMUL)
+    status = plan_product(w, u, e);
+  else if (norm_make_in(w->mem, w->p->g, w->p->order, node, &u->n, why) != OK)
+    return u->why = arena_strdup(w->mem, why), OK;
+  else
+    choose(w, u, false);
+  if (!status && o->tails) with_tail(w, u);
+  return status;
 }
 
 static const char *stem_of(struct arena *mem, const struct graph *g)
@@ -198,6 +192,7 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
                            .gpu = gpu,
                            .dependent = o->dependent && gpu->can & CAN_PDL,
                            .tails = o->tails,
+                           .off = o->off,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   w->p = p, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
   for (int i = 0; i < wrapped->nnodes && !status; i++)
@@ -261,6 +256,7 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
 {
   struct graph *merged;
   struct lower_plan longer;
+  TRY(thread_flat(mem, g, &g, e));
   int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : lower_merge(mem, g, &merged, e);
   if (changed != OK) return status ? status : changed == NO ? OK : changed;
   status = plan_wrapped(mem, merged, gpu, o, &longer, e);
@@ -274,7 +270,7 @@ struct building {
   struct arena *mem;
   const struct lower_plan *p;
   struct device_program *d;
-  struct place *place; // by tensor of the kernel graph
+  struct lower_place *place; // by tensor of the kernel graph
   struct err *e;
 };
 
@@ -286,8 +282,8 @@ static void find_places(struct building *b)
   for (int i = 0; i < g->nnodes; i++) {
     struct kview v;
     const struct node *n = &g->nodes[i];
-    if (n->op == OP_INPUT) b->place[n->out] = (struct place){PLACE_INPUT, ins++, 0};
-    if (n->op == OP_OUTPUT && kview_of(g, n->in[0], &v)) b->place[v.root] = (struct place){PLACE_OUTPUT, outs++, 0};
+    if (n->op == OP_INPUT) b->place[n->out] = (struct lower_place){PLACE_INPUT, ins++, 0};
+    if (n->op == OP_OUTPUT && kview_of(g, n->in[0], &v)) b->place[v.root] = (struct lower_place){PLACE_OUTPUT, outs++, 0};
   }
 }
 
@@ -395,7 +391,7 @@ bool lower_inside(const struct lower_plan *p, const struct choice *pick, int uni
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *d, struct err *e)
 {
   *d = (struct device_program){.g = p->g, .order = p->order, .gpu = p->gpu, .launch = NEWS(mem, struct launch, p->nunits + 1)};
-  struct building b = {mem, p, d, NEWS(mem, struct place, p->g->ntensors + 1), e};
+  struct building b = {mem, p, d, NEWS(mem, struct lower_place, p->g->ntensors + 1), e};
   int status = OK;
   find_places(&b);
   for (int i = 0; i < p->nunits && !status; i++)

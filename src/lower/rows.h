@@ -24,7 +24,7 @@
 #define MICA_LOWER_ROWS_H
 
 #include "kern/kern.h"
-#include "lower/emit.h"
+#include "lower/lower_emit.h"
 #include "plan/passes.h"
 
 enum { ROW_LANES = 32, ROW_LINE = 128 };
@@ -86,8 +86,7 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
 
 // ---- rows_ahead.c ----
 
-bool row_is_fetched(const struct lower_job *j, const struct row_plan *p, int value); // a load that may be asked for ahead
-double rows_soon(const struct lower_job *j, const struct row_plan *p);               // bytes of a block that are
+double rows_soon(const struct lower_job *j, const struct row_plan *p); // bytes of a block that are
 void rows_before_best(const struct lower_job *j, struct row_plan *p, const struct kernel_counts *c);
 
 // ---- rows_text.c, rows_move.c, rows_fold.c, rows_ahead.c ----
@@ -99,7 +98,6 @@ struct row_text {
   const struct row_plan *p;
   const char **buffer;                      // by tensor of the kernel graph; NULL: no argument
   const char *team;                         // group of the threads, "t"
-  const char *in, *outs;                    // lists of them
   const char *threads, *coordinate, *block; // extents and names of coordinates
   bool *have;                               // by value: computed where the text stands
   bool *wide;                               // by value: loads whose fp32 registers are there
@@ -113,19 +111,18 @@ void row_begin(struct row_text *x);                                      // grou
 void row_passes(struct row_text *x);                                     // everything else
 const char *row_dims(const struct row_text *x, axis_set regs, bool vec); // extents of a register tensor, "4,1,8"
 bool row_has_vec(const struct row_text *x, axis_set axes);
-const char *row_type(const struct row_text *x, axis_set axes);                                    // "[4,1,8].fp32"
 const char *row_name(struct row_text *x, int value);                                              // "v3", which is fp32 and there
 const char *row_term(const struct row_text *x, const char *sum, const char *what, int64_t scale); // sum + what * scale
 const char *row_place(const struct row_text *x, int axis);                                        // of the executing thread, in vectors
 const char *row_inside(const struct row_text *x, axis_set axes); // condition of being within all extents, "" where it always holds
-void row_each_open(struct row_text *x, axis_set axes);           // loops over the registers of axes
-void row_each_close(struct row_text *x, axis_set axes);
+// Loops over the registers of axes, and where it is not empty a condition; returns the indentation before, for text_until.
+int row_each_open(struct row_text *x, axis_set axes, const char *condition);
+int row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll);  // loops over the first rounds, their places
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
 void row_load(struct row_text *x, int value);
 void row_store(struct row_text *x, int save);
 void row_fetch(struct row_text *x, int value); // its lines to the L2 cache
-void row_place_line(struct row_text *x, int axis, const char *chunk);
-void row_wait(struct row_text *x); // for the kernel ahead; what comes before; the next may begin
+void row_wait(struct row_text *x);             // for the kernel ahead; what comes before; the next may begin
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
 const char *row_neutral(enum kern_kind kind);

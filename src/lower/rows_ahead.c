@@ -10,7 +10,8 @@
 #include "lower/count.h"
 #include "lower/rows.h"
 
-bool row_is_fetched(const struct lower_job *j, const struct row_plan *p, int value)
+// A load that may be asked for ahead.
+static bool is_fetched(const struct lower_job *j, const struct row_plan *p, int value)
 {
   const struct kern_value *v = &p->r->k.v[value];
   const struct graph *g = j->n->kernels;
@@ -21,7 +22,7 @@ double rows_soon(const struct lower_job *j, const struct row_plan *p)
 {
   double bytes = 0;
   for (int i = 0; i < p->r->k.nvalues && j->dependent && p->ahead; i++) {
-    if (!row_is_fetched(j, p, i)) continue;
+    if (!is_fetched(j, p, i)) continue;
     const struct kern_value *v = &p->r->k.v[i];
     double n = dtype_bytes(v->at.type);
     for (int a = 0; a < p->r->k.naxes; a++)
@@ -45,25 +46,16 @@ void rows_before_best(const struct lower_job *j, struct row_plan *p, const struc
   if (soon <= 0 || soon * c->blocks > (double)j->gpu->l2 / 3) p->ahead = 0;
 }
 
-static void fetch_rounds(struct row_text *x, int value)
-{
-  const struct row_plan *p = x->p;
-  axis_set over = p->r->k.v[value].axes & p->rounds;
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1) unroll", a, a, (long long)MIN(p->ahead, p->chunks[a]), a);
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (over >> a & 1) row_place_line(x, a, arena_printf(x->mem, "s%d", a));
-  row_fetch(x, value);
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (over >> a & 1) text_close(&x->t);
-}
-
 void row_wait(struct row_text *x)
 {
   const struct row_plan *p = x->p;
-  if (!p->hold) text_line(&x->t, "Sync<grid.trigger><<<#grid, #me>>>()");
-  for (int i = 0; i < p->r->k.nvalues && p->ahead; i++)
-    if (row_is_fetched(x->j, p, i)) fetch_rounds(x, i);
-  text_line(&x->t, "Sync<grid.wait><<<#grid, #me>>>()");
-  if (p->hold) text_line(&x->t, "Sync<grid.trigger><<<#grid, #me>>>()");
+  const struct hole *holes = HOLES(NULL, INT(hold, p->hold));
+  text_fill(&x->t, "?!hold Sync<grid.trigger>()", holes);
+  for (int i = 0; i < p->r->k.nvalues && p->ahead; i++) {
+    if (!is_fetched(x->j, p, i)) continue;
+    int indent = row_rounds_open(x, p->r->k.v[i].axes & p->rounds, p->ahead, " unroll");
+    row_fetch(x, i);
+    text_until(&x->t, indent);
+  }
+  text_fill(&x->t, "Sync<grid.wait>()\n?hold Sync<grid.trigger>()", holes);
 }

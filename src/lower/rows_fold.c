@@ -8,7 +8,6 @@
 const char *row_binary(enum kern_kind kind) { return kind == KERN_SUM ? "+" : kind == KERN_MAX ? "max" : "*"; }
 const char *row_neutral(enum kern_kind kind) { return kind == KERN_SUM ? "0.0" : kind == KERN_MAX ? "-inf" : "1.0"; }
 
-// Operators that make 0 of zeros.
 // Is value i 0 where it lies past the axis? Loads are until a maximum has masked them, and what keeps zeros.
 static bool zero_outside(const struct row_text *x, int i, int axis)
 {
@@ -26,40 +25,35 @@ static void mask(struct row_text *x, const struct kern_value *v, const char *in)
     if (v->folded >> a & 1 && row_overhangs(x->p, a) && !(v->kind == KERN_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
   if (!past) return;
   x->masked[v->in[0]] |= v->kind != KERN_SUM;
-  bool vec = x->p->vec > 1;
-  row_each_open(x, axes);
-  text_open(&x->t, "if (!(%s))", row_inside(x, past));
-  int width = vec && row_has_vec(x, axes) ? x->p->vec : 1;
-  text_line(&x->t, "%%%s%s <- Init<%s><<<#grid, #me>>>()", in, row_at(x, axes, width, "0"), row_neutral(v->kind));
-  text_close(&x->t);
-  row_each_close(x, axes);
+  int width = row_has_vec(x, axes) ? x->p->vec : 1, indent = row_each_open(x, axes, arena_printf(x->mem, "!(%s)", row_inside(x, past)));
+  text_fill(&x->t, "%$in$at <- Init<$neutral>()", HOLES(NULL, STR(in, in), STR(at, row_at(x, axes, width, "0")), STR(neutral, row_neutral(v->kind))));
+  text_until(&x->t, indent);
 }
 
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
-  const char *in = row_name(x, v->in[0]), *op = row_binary(v->kind);
+  const char *in = row_name(x, v->in[0]);
   text_about(&x->t, v->about - 1);
   axis_set before = x->p->r->k.v[v->in[0]].axes;
   bool vec = row_has_vec(x, v->folded) && x->p->vec > 1, regs = false;
   for (int a = 0; a < x->p->r->k.naxes; a++) regs |= v->folded >> a & 1 && x->p->regs[a] > 1;
   mask(x, v, in);
-  if (regs && vec && !keep_vector) {
-    const char *columns = arena_printf(x->mem, "columns%d", value);
-    text_line(&x->t, "%%%s:[%s].fp32.RF", columns, row_dims(x, v->axes, row_has_vec(x, before)));
-    text_line(&x->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", columns, op, in);
-    in = columns;
-  }
-  if (regs || (vec && !keep_vector))
-    text_line(&x->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", out, op, in);
-  else
-    text_line(&x->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", out, in);
+  const struct hole *holes =
+      HOLES(NULL, INT(i, value), STR(out, out), STR(in, in), STR(op, row_binary(v->kind)), INT(twice, regs && vec && !keep_vector),
+            INT(once, regs || (vec && !keep_vector)), STR(dims, row_dims(x, v->axes, row_has_vec(x, before))));
+  text_fill(&x->t,
+            "?twice %columns$i:[$dims].fp32.RF <- Reduction<$op>(%$in)\n"
+            "?twice %$out <- Reduction<$op>(%columns$i)\n"
+            "?!twice ?once %$out <- Reduction<$op>(%$in)\n"
+            "?!once %$out <- Move(%$in)",
+            holes);
 }
 
 // ---- over threads ----
 
 // Places of the parts of one fold in shared memory: `kept` of them side by side, each of `parts` parts.
-struct exchange {
+struct row_exchange {
   int kept, parts;
   const char *at, *part, *first; // the executing thread's, and the condition of being the one lane that has it
 };
@@ -69,13 +63,13 @@ static const char *term(const struct row_text *x, const char *s, char what, int 
   return row_term(x, s, arena_printf(x->mem, "@%c%d", what, axis), scale);
 }
 
-static struct exchange exchange_of(const struct row_text *x, const struct kern_value *v)
+static struct row_exchange exchange_of(const struct row_text *x, const struct kern_value *v)
 {
   const struct row_plan *p = x->p;
-  struct exchange e = {1, 1, "", "", ""};
+  struct row_exchange e = {1, 1, "", "", ""};
   for (int a = 0; a < p->r->k.naxes; a++) {
     bool folded = v->folded >> a & 1;
-    if (folded && p->lanes[a] > 1) e.first = arena_printf(x->mem, "%s%s@l%d == 0", e.first, *e.first ? " && " : "", a);
+    if (folded && p->lanes[a] > 1) e.first = text_join(x->mem, e.first, " && ", "@l%d == 0", a);
     if (!folded && p->lanes[a] > 1) e.at = term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
     if (p->warps[a] == 1) continue;
     if (folded)
@@ -96,55 +90,52 @@ static const char *zeros(const struct row_text *x)
   return x->p->vec > 1 ? arena_printf(x->mem, "%s, 0", s) : s;
 }
 
-static void send(struct row_text *x, int value, int shared, const struct exchange *e)
+// A result of one register lies side by side with those of the other parts, one of several as a tile of each part.
+static const struct hole *part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
-  bool scalar = row_regs(x->p, v->axes) == 1;
-  const char *dims = row_dims(x, v->axes, row_has_vec(x, v->axes));
-  text_about(&x->t, v->about - 1);
-  if (scalar)
-    text_line(&x->t, "%%sh%d:[%d, %d].fp32.SH", shared, e->kept, e->parts);
-  else
-    text_line(&x->t, "%%sh%d:[%d,%s].fp32.SH", shared, e->kept * e->parts, dims);
-  if (*e->first) text_open(&x->t, "if (%s)", e->first);
-  if (scalar)
-    text_line(&x->t, "%%sh%d.tile([1, 1])[%s, %s] <- Move<<<#grid, #me>>>(%%v%d)", shared, e->at, e->part, value);
-  else
-    text_line(&x->t, "%%sh%d.tile([1,%s])[(%s) * %d + %s%s] <- Move<<<#grid, #me>>>(%%v%d)", shared, dims, e->part, e->kept, e->at, zeros(x), value);
-  if (*e->first) text_close(&x->t);
+  return KEPT_HOLES(x->mem, NULL, INT(v, value), INT(sh, shared), INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts),
+                    INT(scalar, row_regs(x->p, v->axes) == 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(at, e->at),
+                    STR(part, e->part), STR(first, e->first), STR(zeros, zeros(x)), STR(op, row_binary(v->kind)), STR(neutral, row_neutral(v->kind)));
 }
 
-static void receive(struct row_text *x, int value, int shared, const struct exchange *e)
+static void send(struct row_text *x, int value, int shared, const struct row_exchange *e)
 {
-  const struct kern_value *v = &x->p->r->k.v[value];
-  bool vec = row_has_vec(x, v->axes);
-  const char *dims = row_dims(x, v->axes, vec), *op = row_binary(v->kind);
-  text_about(&x->t, v->about - 1);
-  if (row_regs(x->p, v->axes) == 1) {
-    text_line(&x->t, "%%parts%d:[%s,%d].fp32.RF", shared, dims, e->parts);
-    text_line(&x->t, "%%parts%d <- Move<<<#grid, #me>>>(%%sh%d.tile([1, %d])[%s, 0])", shared, shared, e->parts, e->at);
-    text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #me>>>(%%parts%d)", value, op, shared);
-    return;
-  }
-  text_line(&x->t, "%%parts%d:[%s].fp32.RF", shared, dims);
-  text_line(&x->t, "%%v%d <- Init<%s><<<#grid, #me>>>()", value, row_neutral(v->kind));
-  text_open(&x->t, "for (w = 0; w < %d; w += 1) unroll", e->parts);
-  text_line(&x->t, "%%parts%d <- Move<<<#grid, #me>>>(%%sh%d.tile([1,%s])[w * %d + %s%s])", shared, shared, dims, e->kept, e->at, zeros(x));
-  text_line(&x->t, "%%v%d <- BinaryPointwise<%s><<<#grid, #me>>>(%%v%d, %%parts%d)", value, op, value, shared);
-  text_close(&x->t);
+  text_about(&x->t, x->p->r->k.v[value].about - 1);
+  text_fill(&x->t,
+            "?scalar %sh$sh:[$kept, $parts].fp32.SH\n"
+            "?!scalar %sh$sh:[$all,$dims].fp32.SH\n"
+            "?first if ($first) {\n"
+            "?scalar %sh$sh.tile([1, 1])[$at, $part] <- Move(%v$v)\n"
+            "?!scalar %sh$sh.tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%v$v)",
+            part_holes(x, value, shared, e));
+}
+
+static void receive(struct row_text *x, int value, int shared, const struct row_exchange *e)
+{
+  text_about(&x->t, x->p->r->k.v[value].about - 1);
+  text_fill(&x->t,
+            "?scalar %parts$sh:[$dims,$parts].fp32.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
+            "?scalar %v$v <- Reduction<$op>(%parts$sh)\n"
+            "?!scalar %parts$sh:[$dims].fp32.RF\n"
+            "?!scalar %v$v <- Init<$neutral>()\n"
+            "?!scalar each w:$parts\n"
+            "?!scalar %parts$sh <- Move(%sh$sh.tile([1,$dims])[w * $kept + $at$zeros])\n"
+            "?!scalar %v$v <- BinaryPointwise<$op>(%v$v, %parts$sh)",
+            part_holes(x, value, shared, e));
 }
 
 void row_fold_across(struct row_text *x, int n, const int *values, bool again)
 {
   const struct row_plan *p = x->p;
-  struct exchange *e = NEWS(x->mem, struct exchange, n + 1);
+  struct row_exchange *e = NEWS(x->mem, struct row_exchange, n + 1);
   int first = x->fresh, many = 0;
   for (int i = 0; i < n; i++) {
     const struct kern_value *v = &p->r->k.v[values[i]];
     text_about(&x->t, v->about - 1);
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1 && p->lanes[a] > 1)
-        text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #lanes%d>>>(%%v%d)", values[i], row_binary(v->kind), a, values[i]);
+        text_fill(&x->t, "%v$v <- Reduction<$op>#lanes$a(%v$v)", HOLES(NULL, INT(v, values[i]), STR(op, row_binary(v->kind)), INT(a, a)));
     e[i] = exchange_of(x, v);
     many += e[i].parts > 1;
   }

@@ -2,22 +2,14 @@
 // folds each value has before it, and, in the order of these stages, from when to when it is there.
 #include "lower/rows.h"
 
-static double weight(const struct rows *r, const struct kern_access *a, axis_set axes, int axis)
-{
-  double n = (double)dtype_bytes(a->type);
-  for (int i = 0; i < r->k.naxes; i++)
-    if (axes >> i & 1) n *= (double)r->k.extent[i];
-  return a->stride[axis] == 1 ? n : 0;
-}
-
 // Bytes of accesses that are contiguous along the axis.
 static double contiguous(const struct rows *r, int axis)
 {
-  double n = 0;
-  for (int i = 0; i < r->k.nvalues; i++)
-    if (r->k.v[i].live && r->k.v[i].kind == KERN_LOAD) n += weight(r, &r->k.v[i].at, r->k.v[i].axes, axis);
-  for (int i = 0; i < r->k.nsaves; i++) n += weight(r, &r->k.save[i].at, r->k.save[i].axes, axis);
-  return n;
+  struct kern_use u;
+  double sum = 0;
+  for (int i = 0; i < kern_uses(&r->k); i++)
+    if (kern_use(&r->k, i, &u) && u.at->stride[axis] == 1) sum += (double)kern_extent(&r->k, u.axes) * dtype_bytes(u.at->type);
+  return sum;
 }
 
 static int largest(const struct rows *r, int except, bool folded)
@@ -44,8 +36,8 @@ static struct row_roles roles(const struct rows *r)
 static int stages(struct arena *mem, struct rows *r)
 {
   int most = 0, n = r->k.nvalues, *depth = NEWS(mem, int, n + 1);
-  struct step *s = NEWS(mem, struct step, n + 1);
-  for (int i = 0; i < n; i++) s[i] = (struct step){.nin = r->k.v[i].nin, .in = r->k.v[i].in, .waits = kern_folds(&r->k.v[i]) ? 1 : 0};
+  struct plan_step *s = NEWS(mem, struct plan_step, n + 1);
+  for (int i = 0; i < n; i++) s[i] = (struct plan_step){.nin = r->k.v[i].nin, .in = r->k.v[i].in, .waits = kern_folds(&r->k.v[i]) ? 1 : 0};
   schedule_depths(n, s, depth);
   for (int i = 0; i < n; i++) r->life[i].stage = depth[i], most = MAX(most, r->k.v[i].live ? depth[i] : 0);
   return most + 1;

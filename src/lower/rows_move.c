@@ -50,13 +50,8 @@ static bool along_vector(const struct row_plan *p, axis_set axes) { return p->ve
 static int pieces_open(struct row_text *x, axis_set axes, const struct kern_access *a)
 {
   int width = along_vector(x->p, axes) ? row_width(x->p, a) : 1, n = along_vector(x->p, axes) ? x->p->vec / width : 1;
-  if (n > 1) text_open(&x->t, "for (q = 0; q < %d; q += 1) unroll", n);
+  if (n > 1) text_begin(&x->t, "each q:$n", HOLES(NULL, INT(n, n)));
   return width;
-}
-
-static void pieces_close(struct row_text *x, axis_set axes, int width)
-{
-  if (along_vector(x->p, axes) && x->p->vec > width) text_close(&x->t);
 }
 
 static const char *piece(const struct row_text *x, int width) { return width < x->p->vec ? "q" : "0"; }
@@ -74,38 +69,31 @@ void row_load(struct row_text *x, int value)
   const struct kern_value *v = &x->p->r->k.v[value];
   const char *inside = row_inside(x, v->axes), *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value);
   int was = text_about(&x->t, v->about - 1);
-  text_line(&x->t, "%%%s:[%s].%s.RF", name, row_dims(x, v->axes, row_has_vec(x, v->axes)), tile_dtype(v->at.type));
-  if (*inside) text_line(&x->t, "%%%s <- Init<0.0><<<#grid, #me>>>()", name);
-  row_each_open(x, v->axes);
-  if (*inside) text_open(&x->t, "if (%s)", inside);
-  int width = pieces_open(x, v->axes, &v->at);
+  text_fill(
+      &x->t, "%$name:[$dims].$type.RF\n?inside %$name <- Init<0.0>()",
+      HOLES(NULL, STR(name, name), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(type, tile_dtype(v->at.type)), STR(inside, inside)));
+  int indent = row_each_open(x, v->axes, inside), width = pieces_open(x, v->axes, &v->at);
   bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
-  text_line(&x->t, "%%%s%s <- Move%s<<<#grid, #me>>>(%s)", name, row_at(x, v->axes, width, piece(x, width)), stream ? "<ld.global.stream>" : "",
-            memory(x, &v->at, width));
-  pieces_close(x, v->axes, width);
-  if (*inside) text_close(&x->t);
-  row_each_close(x, v->axes);
+  text_fill(
+      &x->t, stream ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
+      HOLES(NULL, STR(to, arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)))), STR(from, memory(x, &v->at, width))));
+  text_until(&x->t, indent);
   text_about(&x->t, was);
 }
 
-static const char *also(const struct row_text *x, const char *s, const char *what, int a)
-{
-  return arena_printf(x->mem, "%s%s@%s%d == 0", s, *s ? " && " : "", what, a);
-}
-
-// The condition of being the first of the lanes whose vectors of it are one line, roughly, and of the threads along other axes.
-static const char *begins_line(const struct row_text *x, const struct kern_value *v)
+// The condition of being within all extents, and first of the threads and blocks along other axes. `fetched`: of the threads alone, and
+// first of the lanes whose vectors are one line, roughly.
+static const char *first_along(const struct row_text *x, axis_set axes, const struct kern_access *fetched)
 {
   const struct row_plan *p = x->p;
-  const char *s = row_inside(x, v->axes);
+  const char *s = row_inside(x, axes);
   for (int a = 0; a < p->r->k.naxes; a++) {
-    int line = MIN(p->lanes[a], ROW_LINE / (row_vec(p, a) * (int)dtype_bytes(v->at.type)));
-    if (v->axes >> a & 1) {
-      if (v->at.stride[a] == 1 && line > 1) s = arena_printf(x->mem, "%s%s@l%d %% %d == 0", s, *s ? " && " : "", a, line);
-      continue;
-    }
-    if (p->lanes[a] > 1) s = also(x, s, "l", a);
-    if (p->warps[a] > 1) s = also(x, s, "w", a);
+    bool has = axes >> a & 1;
+    int line = has && fetched && fetched->stride[a] == 1 ? MIN(p->lanes[a], ROW_LINE / (row_vec(p, a) * (int)dtype_bytes(fetched->type))) : 1;
+    if (line > 1) s = text_join(x->mem, s, " && ", "@l%d %% %d == 0", a, line);
+    if (!has && p->lanes[a] > 1) s = text_join(x->mem, s, " && ", "@l%d == 0", a);
+    if (!has && p->warps[a] > 1) s = text_join(x->mem, s, " && ", "@w%d == 0", a);
+    if (!has && !fetched && p->chunks[a] > 1 && !(p->rounds >> a & 1)) s = text_join(x->mem, s, " && ", "@c%d == 0", a);
   }
   return s;
 }
@@ -113,51 +101,29 @@ static const char *begins_line(const struct row_text *x, const struct kern_value
 void row_fetch(struct row_text *x, int value)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
-  const char *when = begins_line(x, v);
   int across = x->p->role.across, width = along_vector(x->p, v->axes) ? row_width(x->p, &v->at) : 1;
   int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 ? 1 : x->p->vec / width : 0;
-  row_each_open(x, v->axes);
-  if (*when) text_open(&x->t, "if (%s)", when);
-  if (n) text_open(&x->t, "for (q = 0; q < %d; q += 1) unroll", n);
-  text_line(&x->t, "Sync<prefetch.L2><<<#grid, #me>>>(%s)", memory(x, &v->at, width));
-  if (n) text_close(&x->t);
-  if (*when) text_close(&x->t);
-  row_each_close(x, v->axes);
-}
-
-// The condition under which the executing thread stores: within all extents, and first along all other axes.
-static const char *stores(const struct row_text *x, axis_set axes)
-{
-  const struct row_plan *p = x->p;
-  const char *s = row_inside(x, axes);
-  for (int a = 0; a < p->r->k.naxes; a++) {
-    if (axes >> a & 1) continue;
-    if (p->lanes[a] > 1) s = also(x, s, "l", a);
-    if (p->warps[a] > 1) s = also(x, s, "w", a);
-    if (p->chunks[a] > 1 && !(p->rounds >> a & 1)) s = also(x, s, "c", a);
-  }
-  return s;
+  int indent = row_each_open(x, v->axes, first_along(x, v->axes, &v->at));
+  text_fill(&x->t, "?n each q:$n\nSync<prefetch.L2>($line)", HOLES(NULL, INT(n, n), STR(line, memory(x, &v->at, width))));
+  text_until(&x->t, indent);
 }
 
 void row_store(struct row_text *x, int save)
 {
   const struct kern_save *s = &x->p->r->k.save[save];
-  const char *name = row_name(x, s->value), *condition = stores(x, s->axes);
+  const char *name = row_name(x, s->value);
   int was = text_about(&x->t, s->about - 1);
   if (s->at.type != F32) {
-    const char *narrow = arena_printf(x->mem, "o%d", save);
-    text_line(&x->t, "%%%s:[%s].%s.RF", narrow, row_dims(x, s->axes, row_has_vec(x, s->axes)), tile_dtype(s->at.type));
-    text_line(&x->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", narrow, name);
-    name = narrow;
+    text_fill(
+        &x->t, "%o$i:[$dims].$type.RF <- UnaryPointwise<cast>(%$name)",
+        HOLES(NULL, INT(i, save), STR(dims, row_dims(x, s->axes, row_has_vec(x, s->axes))), STR(type, tile_dtype(s->at.type)), STR(name, name)));
+    name = arena_printf(x->mem, "o%d", save);
   }
-  row_each_open(x, s->axes);
-  if (*condition) text_open(&x->t, "if (%s)", condition);
-  int width = pieces_open(x, s->axes, &s->at);
+  int indent = row_each_open(x, s->axes, first_along(x, s->axes, NULL)), width = pieces_open(x, s->axes, &s->at);
   bool stream = x->p->stream && width * dtype_bytes(s->at.type) >= STREAMED;
-  text_line(&x->t, "%s <- Move%s<<<#grid, #me>>>(%%%s%s)", memory(x, &s->at, width), stream ? "<st.global.cs>" : "", name,
-            row_at(x, s->axes, width, piece(x, width)));
-  pieces_close(x, s->axes, width);
-  if (*condition) text_close(&x->t);
-  row_each_close(x, s->axes);
+  text_fill(
+      &x->t, stream ? "$to <- Move<st.global.cs>(%$from)" : "$to <- Move(%$from)",
+      HOLES(NULL, STR(from, arena_printf(x->mem, "%s%s", name, row_at(x, s->axes, width, piece(x, width)))), STR(to, memory(x, &s->at, width))));
+  text_until(&x->t, indent);
   text_about(&x->t, was);
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const unsigned rules = KERN_BIT(RUNNING) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(EXP2);
+enum { rules = KERN_BIT(RUNNING) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(CONSTANTS) };
 
 // The reason why the scheme does not do such a value; NULL: it does.
 static const char *refusal(const struct kern_value *v)
@@ -16,8 +16,7 @@ static const char *refusal(const struct kern_value *v)
 
 int rows_values(const struct lower_job *j, struct kern *out, char why[160])
 {
-  if (kern_make(j->mem, j->n, j->store, 0, false, out, why)) return NO;
-  kern_rewrite(out, rules & ~j->off);
+  if (lower_values(j, rules, out, why)) return NO;
   for (int i = 0; i < out->nvalues; i++) {
     const struct kern_value *v = &out->v[i];
     const char *reason = v->live ? refusal(v) : NULL;
@@ -74,6 +73,7 @@ const struct scheme scheme_rows = {
     .doc = "sums, maxima and elementwise operators, tiles in registers",
     .apart = "a loop is an axis like others, so sections and rings are those of its knobs",
     .knob = {"vec", "across", "down", "join", "regs", "deep", "stream", "late", "ahead", "hold"},
+    .rules = rules,
     .joins = true,
     .choices = choices,
     .count = count,

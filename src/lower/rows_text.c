@@ -7,8 +7,7 @@
 
 const char *row_term(const struct row_text *x, const char *sum, const char *what, int64_t scale)
 {
-  const char *plus = *sum ? " + " : "";
-  return scale == 1 ? arena_printf(x->mem, "%s%s%s", sum, plus, what) : arena_printf(x->mem, "%s%s%s * %lld", sum, plus, what, (long long)scale);
+  return scale == 1 ? text_join(x->mem, sum, " + ", "%s", what) : text_join(x->mem, sum, " + ", "%s * %lld", what, (long long)scale);
 }
 
 // ---- shapes and names ----
@@ -18,16 +17,19 @@ const char *row_term(const struct row_text *x, const char *sum, const char *what
 const char *row_dims(const struct row_text *x, axis_set regs, bool vec)
 {
   const struct row_plan *p = x->p;
-  const char *s = NULL;
+  const char *s = "";
   for (int a = 0; a < p->r->k.naxes; a++)
-    if (p->regs[a] > 1) s = arena_printf(x->mem, "%s%s%d", s ? s : "", s ? "," : "", regs >> a & 1 ? p->regs[a] : 1);
-  if (p->vec > 1) s = arena_printf(x->mem, "%s%s%d", s ? s : "", s ? "," : "", vec ? p->vec : 1);
-  return s ? s : "1";
+    if (p->regs[a] > 1) s = text_join(x->mem, s, ",", "%d", regs >> a & 1 ? p->regs[a] : 1);
+  if (p->vec > 1) s = text_join(x->mem, s, ",", "%d", vec ? p->vec : 1);
+  return *s ? s : "1";
 }
 
 bool row_has_vec(const struct row_text *x, axis_set axes) { return x->p->role.across >= 0 && axes >> x->p->role.across & 1; }
 
-const char *row_type(const struct row_text *x, axis_set axes) { return arena_printf(x->mem, "[%s].fp32", row_dims(x, axes, row_has_vec(x, axes))); }
+static const char *type_of(const struct row_text *x, axis_set axes)
+{
+  return arena_printf(x->mem, "[%s].fp32", row_dims(x, axes, row_has_vec(x, axes)));
+}
 
 const char *row_name(struct row_text *x, int value)
 {
@@ -35,8 +37,7 @@ const char *row_name(struct row_text *x, int value)
   const char *name = arena_printf(x->mem, "v%d", value);
   if (v->kind == KERN_LOAD && !x->have[value]) row_load(x, value), x->have[value] = true; // which came late
   if (v->kind == KERN_LOAD && v->at.type != F32 && !x->wide[value]) {
-    text_line(&x->t, "%%%s:%s.RF", name, row_type(x, v->axes));
-    text_line(&x->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%h%d)", name, value);
+    text_fill(&x->t, "%v$v:$type.RF <- UnaryPointwise<cast>(%h$v)", HOLES(NULL, INT(v, value), STR(type, type_of(x, v->axes))));
     x->wide[value] = true;
   }
   return name;
@@ -54,34 +55,31 @@ const char *row_inside(const struct row_text *x, axis_set axes)
   const char *s = "";
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (axes >> a & 1 && row_overhangs(x->p, a))
-      s = arena_printf(x->mem, "%s%s%s < %lld", s, *s ? " && " : "", row_place(x, a), (long long)x->p->r->k.extent[a] / row_vec(x->p, a));
+      s = text_join(x->mem, s, " && ", "%s < %lld", row_place(x, a), (long long)x->p->r->k.extent[a] / row_vec(x->p, a));
   return s;
 }
 
-void row_each_open(struct row_text *x, axis_set axes)
+int row_each_open(struct row_text *x, axis_set axes, const char *condition)
 {
+  int indent = x->t.indent;
   for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (axes >> a & 1 && x->p->regs[a] > 1) text_open(&x->t, "for (r%d = 0; r%d < %d; r%d += 1) unroll", a, a, x->p->regs[a], a);
-}
-
-void row_each_close(struct row_text *x, axis_set axes)
-{
-  for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (axes >> a & 1 && x->p->regs[a] > 1) text_close(&x->t);
+    if (axes >> a & 1 && x->p->regs[a] > 1) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
+  if (*condition) text_open(&x->t, "if (%s)", condition);
+  return indent;
 }
 
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece)
 {
   const struct row_plan *p = x->p;
   const char *tile = "", *at = "";
-  for (int a = 0; a < p->r->k.naxes; a++)
-    if (p->regs[a] > 1) {
-      tile = arena_printf(x->mem, "%s%s1", tile, *tile ? ", " : "");
-      at = axes >> a & 1 ? arena_printf(x->mem, "%s%sr%d", at, *at ? ", " : "", a) : arena_printf(x->mem, "%s%s0", at, *at ? ", " : "");
-    }
+  for (int a = 0; a < p->r->k.naxes; a++) {
+    if (p->regs[a] == 1) continue;
+    tile = text_join(x->mem, tile, ", ", "1");
+    at = axes >> a & 1 ? text_join(x->mem, at, ", ", "r%d", a) : text_join(x->mem, at, ", ", "0");
+  }
   if (p->vec > 1) {
-    tile = arena_printf(x->mem, "%s%s%d", tile, *tile ? ", " : "", width);
-    at = arena_printf(x->mem, "%s%s%s", at, *at ? ", " : "", row_has_vec(x, axes) ? piece : "0");
+    tile = text_join(x->mem, tile, ", ", "%d", width);
+    at = text_join(x->mem, at, ", ", "%s", row_has_vec(x, axes) ? piece : "0");
   }
   if (!*at) at = "0";
   return width > 1 ? arena_printf(x->mem, ".tile([%s])[%s]", tile, at) : arena_printf(x->mem, "[%s]", at);
@@ -89,66 +87,22 @@ const char *row_at(const struct row_text *x, axis_set axes, int width, const cha
 
 // ---- values ----
 
-static void constant(struct row_text *x, int i, double c)
+static const char *template_of(const struct kern_value *v)
 {
-  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, 0));
-  text_line(&x->t, "%%v%d <- Init<%#.17g><<<#grid, #me>>>()", i, c);
-}
-
-static void spread(struct row_text *x, int i, const struct kern_value *v)
-{
-  const char *in = row_name(x, v->in[0]);
-  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
-  text_line(&x->t, "%%v%d <- Init<0.0><<<#grid, #me>>>()", i);
-  text_line(&x->t, "%%v%d <- BinaryPointwise<+><<<#grid, #me>>>(%%v%d, %%%s)", i, i, in);
-}
-
-// x / y of fewer y than results: a reciprocal of each, and products.
-static void quotient(struct row_text *x, int i, const struct kern_value *v)
-{
-  const char *a = row_name(x, v->in[0]), *b = row_name(x, v->in[1]), *type = row_type(x, x->p->r->k.v[v->in[1]].axes);
-  text_line(&x->t, "%%q%d:%s.RF", i, type);
-  text_line(&x->t, "%%q%d <- UnaryPointwise<rcp><<<#grid, #me>>>(%%%s)", i, b);
-  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
-  text_line(&x->t, "%%v%d <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%q%d)", i, a, i);
-}
-
-// The hardware's power of 2, without the detour that keeps denormal results.
-static void exponential(struct row_text *x, int i, const struct kern_value *v)
-{
-  const char *in = row_name(x, v->in[0]);
-  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
-  text_line(&x->t, "%%e%d:[].fp32.RF", i);
-  text_line(&x->t, "%%e%d <- Init<%#.17g><<<#grid, #me>>>()", i, v->a.scalar);
-  text_line(&x->t, "%%v%d <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%e%d)", i, in, i);
-  text_line(&x->t, "%%v%d <- UnaryPointwise<exp2.approx><<<#grid, #me>>>(%%v%d)", i, i);
-}
-
-static void mapped(struct row_text *x, int i, const struct kern_value *v)
-{
-  if (v->op == KERN_EXP2) {
-    exponential(x, i, v);
-    return;
-  }
-  if (v->op == OP_DIV && row_regs(x->p, x->p->r->k.v[v->in[1]].axes) < row_regs(x->p, v->axes)) {
-    quotient(x, i, v);
-    return;
-  }
-  const char *a = row_name(x, v->in[0]), *b = v->nin > 1 ? row_name(x, v->in[1]) : NULL;
-  text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
-  emit_pointwise(&x->t, (enum op)v->op, &v->a, arena_printf(x->mem, "v%d", i), a, b);
+  if (v->kind == KERN_CONST) return "%v$v:$type.RF <- Init<$c>()";
+  if (v->kind == KERN_SPREAD)
+    return "%v$v:$type.RF <- Init<0.0>()\n"
+           "%v$v <- BinaryPointwise<+>(%v$v, %$x)";
+  return "%v$v:$type.RF"; // and an operator of tile programs
 }
 
 static void one_value(struct row_text *x, int i)
 {
   const struct kern_value *v = &x->p->r->k.v[i];
   text_about(&x->t, v->about - 1);
-  if (v->kind == KERN_CONST)
-    constant(x, i, v->a.scalar);
-  else if (v->kind == KERN_SPREAD)
-    spread(x, i, v);
-  else if (v->kind == KERN_MAP)
-    mapped(x, i, v);
+  const char *a = v->nin > 0 ? row_name(x, v->in[0]) : "", *b = v->nin > 1 ? row_name(x, v->in[1]) : NULL;
+  text_fill(&x->t, template_of(v), HOLES(NULL, INT(v, i), STR(x, a), STR(type, type_of(x, v->axes)), STR(c, text_number(x->mem, v->a.scalar))));
+  if (v->kind == KERN_MAP) emit_map(&x->t, v, arena_printf(x->mem, "v%d", i), a, b);
   text_about(&x->t, -1);
   x->have[i] = true;
 }
@@ -160,7 +114,7 @@ static void folds(struct row_text *x, const bool *want, int s, bool again)
   for (int i = 0; i < r->k.nvalues; i++) {
     if (!want[i] || x->have[i] || !kern_folds(&r->k.v[i]) || r->life[i].stage != s) continue;
     text_about(&x->t, r->k.v[i].about - 1);
-    text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, r->k.v[i].axes));
+    text_line(&x->t, "%%v%d:%s.RF", i, type_of(x, r->k.v[i].axes));
     row_fold_threads(x, i, arena_printf(x->mem, "v%d", i), false);
     x->have[batch[n++] = i] = true;
   }
@@ -185,26 +139,20 @@ static void values(struct row_text *x, const bool *want, bool again)
 static axis_set varies(const struct row_text *x, int value) { return x->p->r->k.v[value].axes & x->p->rounds; }
 static bool folds_rounds(const struct row_text *x, int value) { return x->p->r->k.v[value].folded & x->p->rounds; }
 
-// Does value i end a loop over the axes `over` in pass n? Its input varies with just these.
-static bool ends_loop(const struct row_text *x, int i, axis_set over, int n)
-{
-  const struct kern_value *v = &x->p->r->k.v[i];
-  return v->live && folds_rounds(x, i) && varies(x, v->in[0]) == over && x->p->pass[v->in[0]] == n;
-}
+// What a loop over the axes `over` in pass n is for: folds whose input varies with just these, and saves.
+struct row_scope {
+  int nfolds, nsaves, *fold, *save;
+};
 
-static bool saves_in_loop(const struct row_text *x, int i, axis_set over, int n)
+static struct row_scope scope_of(const struct row_text *x, axis_set over, int n)
 {
-  const struct kern_save *s = &x->p->r->k.save[i];
-  return (s->axes & x->p->rounds) == over && x->p->pass[s->value] == n;
-}
-
-static bool any_in_loop(const struct row_text *x, axis_set over, int n)
-{
-  for (int i = 0; i < x->p->r->k.nvalues; i++)
-    if (ends_loop(x, i, over, n)) return true;
-  for (int i = 0; i < x->p->r->k.nsaves; i++)
-    if (saves_in_loop(x, i, over, n)) return true;
-  return false;
+  const struct kern *k = &x->p->r->k;
+  struct row_scope s = {.fold = NEWS(x->mem, int, k->nvalues + 1), .save = NEWS(x->mem, int, k->nsaves + 1)};
+  for (int i = 0; i < k->nvalues; i++)
+    if (k->v[i].live && folds_rounds(x, i) && varies(x, k->v[i].in[0]) == over && x->p->pass[k->v[i].in[0]] == n) s.fold[s.nfolds++] = i;
+  for (int i = 0; i < k->nsaves; i++)
+    if ((k->save[i].axes & x->p->rounds) == over && x->p->pass[k->save[i].value] == n) s.save[s.nsaves++] = i;
+  return s;
 }
 
 static void want_inputs(const struct row_text *x, int value, bool *want)
@@ -215,7 +163,7 @@ static void want_inputs(const struct row_text *x, int value, bool *want)
   for (int k = 0; k < v->nin; k++) want_inputs(x, v->in[k], want);
 }
 
-void row_place_line(struct row_text *x, int a, const char *chunk)
+static void place_line(struct row_text *x, int a, const char *chunk)
 {
   const struct row_plan *p = x->p;
   const char *s = "";
@@ -225,118 +173,103 @@ void row_place_line(struct row_text *x, int a, const char *chunk)
   text_line(&x->t, "@p%d = %s", a, *s ? s : "0");
 }
 
-static void loop_body(struct row_text *x, axis_set over, int n)
+static const struct hole *fold_holes(const struct row_text *x, int i)
 {
-  const struct rows *r = x->p->r;
-  bool *want = NEWS(x->mem, bool, r->k.nvalues + 1);
-  for (int i = 0; i < r->k.nvalues; i++)
-    if (ends_loop(x, i, over, n)) want_inputs(x, r->k.v[i].in[0], want);
-  for (int i = 0; i < r->k.nsaves; i++)
-    if (saves_in_loop(x, i, over, n)) want_inputs(x, r->k.save[i].value, want);
+  const struct kern_value *v = &x->p->r->k.v[i];
+  return KEPT_HOLES(x->mem, NULL, INT(i, i), STR(op, row_binary(v->kind)), STR(neutral, row_neutral(v->kind)), STR(type, type_of(x, v->axes)),
+                    INT(vec, row_has_vec(x, v->folded) && x->p->vec > 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes | v->folded))));
+}
+
+static void loop_body(struct row_text *x, const struct row_scope *s)
+{
+  const struct kern *k = &x->p->r->k;
+  bool *want = NEWS(x->mem, bool, k->nvalues + 1);
+  for (int i = 0; i < s->nfolds; i++) want_inputs(x, k->v[s->fold[i]].in[0], want);
+  for (int i = 0; i < s->nsaves; i++) want_inputs(x, k->save[s->save[i]].value, want);
   values(x, want, true);
-  for (int i = 0; i < r->k.nvalues; i++) {
-    if (!ends_loop(x, i, over, n)) continue;
-    const struct kern_value *v = &r->k.v[i];
-    text_line(&x->t, "%%f%d:[%s].fp32.RF", i, row_dims(x, v->axes, row_has_vec(x, v->axes | v->folded)));
-    row_fold_threads(x, i, arena_printf(x->mem, "f%d", i), true);
-    text_line(&x->t, "%%a%d <- BinaryPointwise<%s><<<#grid, #me>>>(%%a%d, %%f%d)", i, row_binary(v->kind), i, i);
+  for (int i = 0; i < s->nfolds; i++) {
+    text_fill(&x->t, "%f$i:[$dims].fp32.RF", fold_holes(x, s->fold[i]));
+    row_fold_threads(x, s->fold[i], arena_printf(x->mem, "f%d", s->fold[i]), true);
+    text_fill(&x->t, "%a$i <- BinaryPointwise<$op>(%a$i, %f$i)", fold_holes(x, s->fold[i]));
   }
-  for (int i = 0; i < r->k.nsaves; i++)
-    if (saves_in_loop(x, i, over, n)) row_store(x, i);
+  for (int i = 0; i < s->nsaves; i++) row_store(x, s->save[i]);
 }
 
-static void loop_ends(struct row_text *x, axis_set over, int n)
+int row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll)
 {
-  const struct rows *r = x->p->r;
-  int count = 0, *batch = NEWS(x->mem, int, r->k.nvalues + 1);
-  for (int i = 0; i < r->k.nvalues; i++) {
-    if (!ends_loop(x, i, over, n)) continue;
-    const struct kern_value *v = &r->k.v[i];
-    bool vec = row_has_vec(x, v->folded) && x->p->vec > 1;
-    text_line(&x->t, "%%v%d:%s.RF", i, row_type(x, v->axes));
-    if (vec)
-      text_line(&x->t, "%%v%d <- Reduction<%s><<<#grid, #me>>>(%%a%d)", i, row_binary(v->kind), i);
-    else
-      text_line(&x->t, "%%v%d <- Move<<<#grid, #me>>>(%%a%d)", i, i);
-    x->have[batch[count++] = i] = true;
-  }
-  row_fold_across(x, count, batch, false);
+  int indent = x->t.indent;
+  for (int a = 0; a < x->p->r->k.naxes; a++)
+    if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)%s", a, a, (long long)MIN(most, x->p->chunks[a]), a, unroll);
+  for (int a = 0; a < x->p->r->k.naxes; a++)
+    if (over >> a & 1) place_line(x, a, arena_printf(x->mem, "s%d", a));
+  return indent;
 }
 
-static void loop(struct row_text *x, axis_set over, int n)
+static void loop(struct row_text *x, axis_set over, const struct row_scope *s)
 {
-  const struct rows *r = x->p->r;
-  size_t bytes = sizeof(bool) * (size_t)r->k.nvalues;
+  size_t bytes = sizeof(bool) * (size_t)x->p->r->k.nvalues;
   bool *have = arena_copy(x->mem, x->have, bytes), *wide = arena_copy(x->mem, x->wide, bytes);
-  for (int i = 0; i < r->k.nvalues; i++)
-    if (ends_loop(x, i, over, n)) {
-      const struct kern_value *v = &r->k.v[i];
-      text_line(&x->t, "%%a%d:[%s].fp32.RF", i, row_dims(x, v->axes, row_has_vec(x, v->axes | v->folded)));
-      text_line(&x->t, "%%a%d <- Init<%s><<<#grid, #me>>>()", i, row_neutral(v->kind));
-    }
-  for (int a = 0; a < r->k.naxes; a++)
-    if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)", a, a, (long long)x->p->chunks[a], a);
-  for (int a = 0; a < r->k.naxes; a++)
-    if (over >> a & 1) row_place_line(x, a, arena_printf(x->mem, "s%d", a));
-  loop_body(x, over, n);
-  for (int a = 0; a < r->k.naxes; a++)
-    if (over >> a & 1) text_close(&x->t);
+  for (int i = 0; i < s->nfolds; i++) text_fill(&x->t, "%a$i:[$dims].fp32.RF <- Init<$neutral>()", fold_holes(x, s->fold[i]));
+  int indent = row_rounds_open(x, over, INT64_MAX, "");
+  loop_body(x, s);
+  text_until(&x->t, indent);
   memcpy(x->have, have, bytes), memcpy(x->wide, wide, bytes);
-  loop_ends(x, over, n);
+  for (int i = 0; i < s->nfolds; i++) {
+    text_fill(&x->t,
+              "?vec %v$i:$type.RF <- Reduction<$op>(%a$i)\n"
+              "?!vec %v$i:$type.RF <- Move(%a$i)",
+              fold_holes(x, s->fold[i]));
+    x->have[s->fold[i]] = true;
+  }
+  row_fold_across(x, s->nfolds, s->fold, false);
 }
 
 static void pass(struct row_text *x, int n)
 {
-  const struct rows *r = x->p->r;
-  bool *want = NEWS(x->mem, bool, r->k.nvalues + 1);
-  for (int i = 0; i < r->k.nvalues; i++) want[i] = r->k.v[i].live && !varies(x, i) && x->p->pass[i] == n && !folds_rounds(x, i);
+  const struct kern *k = &x->p->r->k;
+  bool *want = NEWS(x->mem, bool, k->nvalues + 1);
+  struct row_scope s = scope_of(x, 0, n);
+  for (int i = 0; i < k->nvalues; i++) want[i] = k->v[i].live && !varies(x, i) && x->p->pass[i] == n && !folds_rounds(x, i);
   values(x, want, false);
-  for (int i = 0; i < r->k.nsaves; i++)
-    if (saves_in_loop(x, i, 0, n)) row_store(x, i);
-  for (axis_set over = x->p->rounds; over; over = (over - 1) & x->p->rounds)
-    if (any_in_loop(x, over, n)) loop(x, over, n);
+  for (int i = 0; i < s.nsaves; i++) row_store(x, s.save[i]);
+  for (axis_set over = x->p->rounds; over; over = (over - 1) & x->p->rounds) {
+    s = scope_of(x, over, n);
+    if (s.nfolds || s.nsaves) loop(x, over, &s);
+  }
 }
 
 // ---- the kernel around it ----
 
-static void buffers(struct row_text *x, struct lower_out *out)
+// Dimensions of the threads: warps of each axis, then lanes; what lies along memory is fastest.
+struct row_dim {
+  int axis, n;
+  char kind; // of its coordinate: @w2, @l2
+};
+
+static int thread_dims(const struct row_plan *p, struct row_dim dim[6])
 {
-  const struct rows *r = x->p->r;
-  const struct graph *g = x->j->n->kernels;
-  const char **names = text_names(x->mem, g), *in = "", *outs = "";
-  out->arg = NEWS(x->mem, int, r->k.nvalues + r->k.nsaves + 1);
-  for (int i = 0; i < r->k.nvalues + r->k.nsaves; i++) {
-    bool save = i >= r->k.nvalues;
-    const struct kern_access *a = save ? &r->k.save[i - r->k.nvalues].at : &r->k.v[i].at;
-    if (!save && (!r->k.v[i].live || r->k.v[i].kind != KERN_LOAD)) continue;
-    const char *name = names[a->tensor], **list = save ? &outs : &in;
-    if (x->buffer[a->tensor]) continue;
-    x->buffer[a->tensor] = name, out->arg[out->nargs++] = a->tensor;
-    text_line(&x->t, "%%%s:[%lld].%s.GL", name, (long long)a->elements, tile_dtype(a->type));
-    *list = arena_printf(x->mem, "%s%s%%%s", *list, **list ? ", " : "", name);
+  const int order[3] = {p->role.join, p->role.down, p->role.across};
+  int n = 0;
+  for (int i = 0; i < 6; i++) {
+    int a = order[i % 3], extent = a < 0 ? 1 : i < 3 ? p->warps[a] : p->lanes[a];
+    if (extent > 1) dim[n++] = (struct row_dim){a, extent, i < 3 ? 'w' : 'l'};
   }
-  x->in = in, x->outs = outs;
+  return n;
 }
 
-// Dimensions of the threads: warps of each axis, then lanes; what lies along memory is fastest.
 const char *row_coordinates(struct row_text *x)
 {
   const struct row_plan *p = x->p;
-  const int order[3] = {p->role.join, p->role.down, p->role.across};
+  struct row_dim d[6];
   const char *extents = "", *names = "";
-  for (int i = 0; i < 6; i++) {
-    int a = order[i % 3], n = a < 0 ? 1 : i < 3 ? p->warps[a] : p->lanes[a];
-    if (n == 1) continue;
-    extents = arena_printf(x->mem, "%s%s%d", extents, *extents ? ", " : "", n);
-    names = arena_printf(x->mem, "%s%s@%c%d", names, *names ? ", " : "", i < 3 ? 'w' : 'l', a);
-  }
+  for (int i = 0, n = thread_dims(p, d); i < n; i++)
+    extents = text_join(x->mem, extents, ", ", "%d", d[i].n), names = text_join(x->mem, names, ", ", "@%c%d", d[i].kind, d[i].axis);
   x->threads = *extents ? extents : "1", x->coordinate = *names ? names : "@t";
   extents = names = "";
   for (int i = 0; i < p->r->k.naxes; i++) {
     int a = p->role.across < 0 ? i : (i + p->role.across + 1) % p->r->k.naxes; // the contiguous axis last
     if (p->chunks[a] == 1 || p->rounds >> a & 1) continue;
-    extents = arena_printf(x->mem, "%s%s%lld", extents, *extents ? ", " : "", (long long)p->chunks[a]);
-    names = arena_printf(x->mem, "%s%s@c%d", names, *names ? ", " : "", a);
+    extents = text_join(x->mem, extents, ", ", "%lld", (long long)p->chunks[a]), names = text_join(x->mem, names, ", ", "@c%d", a);
   }
   x->block = *names ? names : "@b";
   return *extents ? extents : "1";
@@ -345,26 +278,22 @@ const char *row_coordinates(struct row_text *x)
 // Lanes that fold an axis together: neighbours along its dimension of the threads.
 static void lane_groups(struct row_text *x)
 {
-  const struct row_plan *p = x->p;
-  const int order[3] = {p->role.join, p->role.down, p->role.across};
-  for (int k = 0; k < 3; k++) {
+  struct row_dim d[6];
+  int n = thread_dims(x->p, d);
+  for (int k = 0; k < n; k++) {
     const char *tile = "", *at = "";
-    if (order[k] < 0 || !(p->r->k.folded >> order[k] & 1) || p->lanes[order[k]] == 1) continue;
-    for (int i = 0; i < 6; i++) {
-      int a = order[i % 3], n = a < 0 ? 1 : i < 3 ? p->warps[a] : p->lanes[a];
-      if (n == 1) continue;
-      bool own = i == k + 3;
-      tile = arena_printf(x->mem, "%s%s%d", tile, *tile ? ", " : "", own ? n : 1);
-      at = own ? arena_printf(x->mem, "%s%s0", at, *at ? ", " : "") : arena_printf(x->mem, "%s%s@%c%d", at, *at ? ", " : "", i < 3 ? 'w' : 'l', a);
+    if (d[k].kind != 'l' || !(x->p->r->k.folded >> d[k].axis & 1)) continue;
+    for (int i = 0; i < n; i++) {
+      tile = text_join(x->mem, tile, ", ", "%d", i == k ? d[i].n : 1);
+      at = i == k ? text_join(x->mem, at, ", ", "0") : text_join(x->mem, at, ", ", "@%c%d", d[i].kind, d[i].axis);
     }
-    text_line(&x->t, "#lanes%d = #%s.tile([%s])[%s]", order[k], x->team, tile, at);
+    text_line(&x->t, "#lanes%d = #%s.tile([%s])[%s]", d[k].axis, x->team, tile, at);
   }
 }
 
 struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out)
 {
-  struct row_text x = {
-      .t = {.out = out}, .mem = j->mem, .j = j, .p = p, .team = "t", .buffer = NEWS(j->mem, const char *, j->n->kernels->ntensors + 1)};
+  struct row_text x = {.t = {.out = out}, .mem = j->mem, .j = j, .p = p, .team = "t"};
   x.have = NEWS(j->mem, bool, p->r->k.nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->k.nvalues + 1);
   x.masked = NEWS(j->mem, bool, p->r->k.nvalues + 1);
   return x;
@@ -374,7 +303,7 @@ void row_begin(struct row_text *x)
 {
   lane_groups(x);
   for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (x->p->r->k.extent[a] > 1 && !(x->p->rounds >> a & 1)) row_place_line(x, a, arena_printf(x->mem, "@c%d", a));
+    if (x->p->r->k.extent[a] > 1 && !(x->p->rounds >> a & 1)) place_line(x, a, arena_printf(x->mem, "@c%d", a));
 }
 
 void row_passes(struct row_text *x)
@@ -385,19 +314,13 @@ void row_passes(struct row_text *x)
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
 {
   struct row_text x = row_text_new(j, p, &out->text);
-  x.t.marks = j->marks;
+  x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels);
   text_kernel(&x.t, j->name, NULL, j->gpu, CAN_PDL);
-  buffers(&x, out);
   const char *blocks = row_coordinates(&x);
-  text_line(&x.t, "#grid:[%s].block", blocks);
-  text_line(&x.t, "#t:[%s].thread", x.threads);
-  text_open(&x.t, "%s <- Spec<<<#grid, #t>>>(%s)", x.outs, x.in);
-  text_line(&x.t, "%s = #grid.indices()", x.block);
-  text_line(&x.t, "%s = #t.indices()", x.coordinate);
-  text_line(&x.t, "#me = #t.scalar()");
+  emit_frame(&x.t, j->mem, &p->r->k, x.buffer, blocks, x.threads, out);
+  text_fill(&x.t, "$block = #grid.indices()\n$thread = #t.indices()\n#me = #t.scalar()", HOLES(NULL, STR(block, x.block), STR(thread, x.coordinate)));
   row_begin(&x);
   if (j->dependent) row_wait(&x);
   row_passes(&x);
-  text_close(&x.t);
-  text_close(&x.t);
+  text_until(&x.t, 0);
 }

@@ -76,12 +76,8 @@ static int take_turns(const struct choice *c, const int *got, int most, struct c
   int n = 0;
   for (int turn = 0; turn < most && n < most; turn++) {
     int from = n;
-    for (int s = 0; s < scheme_count() && n < most; s++) {
-      int at = n;
-      if (turn >= got[s]) continue;
-      for (; at > from && out[at - 1].cost > c[s * most + turn].cost; at--) out[at] = out[at - 1];
-      out[at] = c[s * most + turn], n++;
-    }
+    for (int s = 0; s < scheme_count() && n < most; s++)
+      if (turn < got[s]) n = from + insert(out + from, n - from, most - from, &c[s * most + turn]);
   }
   return n;
 }
@@ -122,64 +118,46 @@ int scheme_settings(const struct lower_job *j, int scheme, int most, struct choi
   return n;
 }
 
-static const char library[] = "cublaslt", ends[] = "epilogue=";
-
-static void product_choice_text(const struct choice *c, struct str *out)
-{
-  str_add(out, "%s", library);
-  if (c->tail) str_add(out, " %s%s", ends, blas_epilogue_name((enum epilogue)(c->k.v[0] - 1)));
-}
-
-// "cublaslt epilogue=relu_bias algorithm 3": the algorithm is not chosen by those who ask for the product (gpu/product.c).
-static bool product_parse(const char *text, struct choice *out)
-{
-  char name[24];
-  enum epilogue e;
-  size_t n = strspn(text, " ");
-  *out = (struct choice){.scheme = SCHEME_LIBRARY};
-  if (strncmp(text + n, ends, sizeof ends - 1) != 0) return !text[n] || !strncmp(text + n, "algorithm ", 10);
-  text += n + sizeof ends - 1, n = strcspn(text, " ");
-  snprintf(name, sizeof name, "%.*s", (int)MIN(n, sizeof name), text);
-  if (!blas_epilogue_find(name, &e)) return false;
-  return out->tail = true, out->k.v[0] = (int)e + 1, true;
-}
+static const char library[] = "cublaslt", epilogue[] = "epilogue";
 
 void scheme_text(const struct choice *c, struct str *out)
 {
-  if (c->scheme == SCHEME_LIBRARY) {
-    product_choice_text(c, out);
-    return;
+  const struct scheme *s = c->scheme == SCHEME_LIBRARY ? NULL : scheme_at(c->scheme);
+  str_add(out, "%s", s ? s->name : library);
+  for (int i = 0; s && i < KNOBS && s->knob[i]; i++) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
+  if (c->tail && s) str_add(out, " tail");
+  if (c->tail && !s) str_add(out, " %s=%s", epilogue, blas_epilogue_name((enum epilogue)(c->k.v[0] - 1)));
+}
+
+// "tail" or "stages=3" of a scheme, "epilogue=relu_bias" of a product.
+static bool parse_word(const char *word, struct choice *out)
+{
+  const struct scheme *s = out->scheme == SCHEME_LIBRARY ? NULL : scheme_at(out->scheme);
+  const char *equals = strchr(word, '=');
+  size_t n = equals ? (size_t)(equals - word) : strlen(word);
+  enum epilogue e;
+  if (!s) {
+    if (!equals || n != sizeof epilogue - 1 || memcmp(word, epilogue, n) != 0 || !blas_epilogue_find(equals + 1, &e)) return false;
+    return out->tail = true, out->k.v[0] = (int)e + 1, true;
   }
-  const struct scheme *s = scheme_at(c->scheme);
-  str_add(out, "%s", s->name);
-  for (int i = 0; i < KNOBS && s->knob[i]; i++) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
-  if (c->tail) str_add(out, " tail");
+  if (!strcmp(word, "tail")) return out->tail = true;
+  for (int k = 0; equals && k < KNOBS && s->knob[k]; k++)
+    if (strlen(s->knob[k]) == n && !memcmp(s->knob[k], word, n)) return out->k.v[k] = atoi(equals + 1), true;
+  return false;
 }
 
 // "mma warps=4 stages=3 tail"; knobs that are left out stay 0.
 bool scheme_parse(const char *text, struct choice *out)
 {
-  size_t n = strcspn(text, " ");
-  if (n == sizeof library - 1 && !memcmp(text, library, n)) return product_parse(text + n, out);
-  *out = (struct choice){.scheme = -1};
-  for (int i = 0; i < scheme_count(); i++)
-    if (strlen(scheme_at(i)->name) == n && !memcmp(scheme_at(i)->name, text, n)) out->scheme = i;
-  if (out->scheme < 0) return false;
-  for (text += n; *text; text += n) {
-    text += strspn(text, " ");
-    n = strcspn(text, " ");
-    const char *equals = memchr(text, '=', n);
-    int k = 0;
-    if (!n) break;
-    if (n == 4 && !memcmp(text, "tail", n)) {
-      out->tail = true;
-      continue;
-    }
-    if (!equals) return false;
-    const struct scheme *s = scheme_at(out->scheme);
-    while (k < KNOBS && s->knob[k] && (strlen(s->knob[k]) != (size_t)(equals - text) || memcmp(s->knob[k], text, (size_t)(equals - text)))) k++;
-    if (k == KNOBS || !s->knob[k]) return false;
-    out->k.v[k] = atoi(equals + 1);
+  char word[64];
+  int n = 0, scheme = 0;
+  if (sscanf(text, "%63s%n", word, &n) != 1) return false;
+  while (scheme < scheme_count() && strcmp(scheme_at(scheme)->name, word) != 0) scheme++;
+  if (scheme == scheme_count() && strcmp(word, library) != 0) return false;
+  *out = (struct choice){.scheme = scheme == scheme_count() ? SCHEME_LIBRARY : scheme};
+  while (text += n, sscanf(text, "%63s%n", word, &n) == 1) {
+    if (out->scheme == SCHEME_LIBRARY && !strcmp(word, "algorithm")) break; // not chosen by those who ask for the product (gpu/gpu_product.c)
+    if (!parse_word(word, out)) return false;
   }
   return true;
 }

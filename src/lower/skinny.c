@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { SETTINGS = 512 };
-struct setting {
+struct skinny_setting {
   struct knobs k;
   double cost;
   int again, order; // how many like it were listed before; settings of equal cost stay as they are listed
@@ -15,14 +15,14 @@ struct setting {
 
 static int cheaper(const void *a, const void *b)
 {
-  const struct setting *x = a, *y = b;
+  const struct skinny_setting *x = a, *y = b;
   if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
   return x->again != y->again ? x->again - y->again : x->order - y->order;
 }
 
 // The model does not tell apart what differs by less than it errs. Of these come first those that are least alike, since only
 // the first few of each kernel are tried at once: k split differently.
-static void order(struct setting *all, int n)
+static void order(struct skinny_setting *all, int n)
 {
   for (int i = 0; i < n; i++)
     for (int k = 0; k < i; k++)
@@ -55,7 +55,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
 {
   static const int cols[] = {64, 128, 32, 256, 16}, warps[] = {8, 4, 16, 2, 1}, split[] = {2, 1, 4, 8};
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
-  struct setting *all = NEWS(j->mem, struct setting, SETTINGS);
+  struct skinny_setting *all = NEWS(j->mem, struct skinny_setting, SETTINGS);
   struct sk_shape s;
   int n = 0;
   if (sk_plan_make(j, p, why) != OK) return 0;
@@ -67,7 +67,7 @@ static int choices(const struct lower_job *j, int most, struct knobs *out, char 
                             [KNOB_DEPTH] = depths[d]}};
     if (!sk_shape_make(p, &k, &s)) continue;
     if (j->dependent) k.v[KNOB_AHEAD] = s.ahead = ahead(p, &s);
-    all[n] = (struct setting){.k = k, .cost = cost(p, &s), .order = n}, n++;
+    all[n] = (struct skinny_setting){.k = k, .cost = cost(p, &s), .order = n}, n++;
   }
   order(all, n);
   for (int i = 0; i < MIN(n, most); i++) {
@@ -92,66 +92,41 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
 
 // ---- text ----
 
-static void add_arg(struct lower_out *out, int tensor)
-{
-  for (int i = 0; i < out->nargs; i++)
-    if (out->arg[i] == tensor) return;
-  out->arg[out->nargs++] = tensor;
-}
-
-static void buffers(struct sk_emit *e, struct lower_out *out)
-{
-  const struct sk_plan *p = e->p;
-  out->arg = NEWS(p->j->mem, int, p->kern.nvalues + p->kern.nsaves);
-  for (int i = 0; i < p->kern.nvalues; i++)
-    if (p->kern.v[i].live && p->kern.v[i].kind == KERN_LOAD) add_arg(out, p->kern.v[i].at.tensor);
-  for (int i = 0; i < p->kern.nsaves; i++) add_arg(out, p->kern.save[i].at.tensor);
-  for (int i = 0; i < out->nargs; i++)
-    text_line(&e->t, "%%g_%s:[%lld].%s.GL", e->name[out->arg[i]], (long long)norm_elements(p->j->n, out->arg[i]),
-              tile_dtype(p->j->store[out->arg[i]]));
-}
-
-static void spec(struct sk_emit *e, const struct lower_out *out)
-{
-  struct str line = {0};
-  const struct sk_plan *p = e->p;
-  for (int i = 0; i < p->kern.nsaves; i++) str_add(&line, "%s%%g_%s", i ? ", " : "", e->name[p->kern.save[i].at.tensor]);
-  str_add(&line, " <- Spec<<<#grid, #t>>>(");
-  int shown = 0;
-  for (int i = 0; i < out->nargs; i++) {
-    bool saved = false;
-    for (int k = 0; k < p->kern.nsaves; k++) saved |= p->kern.save[k].at.tensor == out->arg[i];
-    if (!saved) str_add(&line, "%s%%g_%s", shown++ ? ", " : "", e->name[out->arg[i]]);
-  }
-  text_open(&e->t, "%s)", str_text(&line));
-  str_free(&line);
-}
-
 // Blocks: the rank in the cluster fastest, then the part of the columns, then grid axes.
 static void frame(struct sk_emit *e)
 {
-  struct text *t = &e->t;
-  int64_t inner = e->s->split;
-  text_line(t, "@block = #grid.indices()");
-  text_line(t, "@tid = #t.indices()");
-  text_line(t, "#me = #t.scalar()");
-  text_line(t, "#warps:[%d].[32].thread = #t.tile([32])", e->s->warps);
-  text_line(t, "#lanes:[32].thread = #warps[@tid / 32]");
-  text_line(t, "#quads:[%d].[4].thread = #t.tile([4])", e->s->threads / 4);
-  text_line(t, "#quad:[4].thread = #quads[@tid / 4]");
-  text_line(t, "@warp = @tid / 32");
-  text_line(t, "@g = @tid %% 32 / 4");
-  text_line(t, "@q = @tid %% 4");
-  if (e->s->split > 1) text_line(t, "@rank = @block %% %d", e->s->split);
-  if (e->s->subs > 1) text_line(t, "@sub = @block / %lld %% %lld", (long long)inner, (long long)e->s->subs);
-  inner *= e->s->subs;
+  int64_t inner = e->s->split * e->s->subs;
+  text_fill(&e->t,
+            "@block = #grid.indices()\n"
+            "@tid = #t.indices()\n"
+            "#me = #t.scalar()\n"
+            "#warps:[$warps].[32].thread = #t.tile([32])\n"
+            "#lanes:[32].thread = #warps[@tid / 32]\n"
+            "#quads:[$quads].[4].thread = #t.tile([4])\n"
+            "#quad:[4].thread = #quads[@tid / 4]\n"
+            "@warp = @tid / 32\n"
+            "@g = @tid % 32 / 4\n"
+            "@q = @tid % 4\n"
+            "?cluster @rank = @block % $split\n"
+            "?subbed @sub = @block / $split % $subs",
+            e->all);
   for (int i = 0; i < e->p->blocks.n; inner *= e->p->kern.extent[e->p->blocks.axis[i++]])
-    text_line(t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->kern.extent[e->p->blocks.axis[i]]);
-  text_line(t, e->s->split > 1 ? "@first = @rank * %d + @warp" : "@first = @warp", e->s->warps);
-  if (e->dependent) text_line(t, "Sync<grid.trigger><<<#grid, #t>>>()");
-  if (e->s->split > 1) text_line(t, "Sync<cluster.arrive.relaxed><<<#grid, #t>>>()"); // waited for before the first write to another block
+    text_line(&e->t, "@place%d = @block / %lld %% %lld", i, (long long)inner, (long long)e->p->kern.extent[e->p->blocks.axis[i]]);
+  text_fill(&e->t,
+            "?cluster @first = @rank * $warps + @warp\n"
+            "?!cluster @first = @warp\n"
+            "?dependent Sync<grid.trigger>#t()\n"
+            "?cluster Sync<cluster.arrive.relaxed>#t()", // waited for before the first write to another block
+            e->all);
   if (e->dependent) sk_emit_ahead(e);
-  if (e->dependent) text_line(t, "Sync<grid.wait><<<#grid, #t>>>()");
+  text_fill(&e->t, "?dependent Sync<grid.wait>#t()", e->all);
+}
+
+static const char **buffer_names(struct arena *mem, const struct graph *g)
+{
+  const char **name = text_names(mem, g);
+  for (int i = 0; i < g->ntensors; i++) name[i] = arena_printf(mem, "g_%s", name[i]);
+  return name;
 }
 
 static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *err)
@@ -166,23 +141,23 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
                       .dependent = j->dependent && j->gpu->can & CAN_PDL,
                       .p = p,
                       .s = &s,
-                      .name = text_names(j->mem, p->j->n->kernels)};
-  int64_t blocks = MAX(p->blocks.size, 1) * s.subs * s.split;
+                      .name = buffer_names(j->mem, p->j->n->kernels)};
+  e.all = HOLES(NULL, INT(kv, s.kv), INT(kvs, s.kv / 4), INT(step, 4 * s.kv), INT(tiles, s.tiles), INT(depth, s.depth),
+                INT(stages, s.ring ? 1 : s.depth), INT(warps, s.warps), INT(threads, s.threads), INT(quads, s.threads / 4), INT(split, s.split),
+                INT(cluster, s.split > 1), INT(subs, s.subs), INT(subbed, s.subs > 1), INT(steps, s.steps), INT(turn, s.warps * s.split),
+                INT(rows, p->rows.size), INT(short, p->rows.size % 8), INT(ring, s.ring), INT(dependent, e.dependent), INT(item, s.item));
+  const char *blocks = arena_printf(j->mem, "%lld", (long long)(MAX(p->blocks.size, 1) * s.subs * s.split));
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", j->gpu,
               (s.split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));
-  if (s.split > 1) text_line(&e.t, "cluster %d", s.split);
-  buffers(&e, out);
-  text_line(&e.t, "#grid:[%lld].block", (long long)blocks);
-  text_line(&e.t, "#t:[%d].thread", s.threads);
-  spec(&e, out);
+  text_fill(&e.t, "?cluster cluster $split", e.all);
+  emit_frame(&e.t, j->mem, &p->kern, e.name, blocks, arena_printf(j->mem, "%d", s.threads), out);
   frame(&e);
   sk_emit_stage(&e);
   sk_emit_early(&e);
   sk_emit_inbox(&e);
   sk_emit_loop(&e);
   sk_emit_reduce(&e);
-  text_close(&e.t);
-  text_close(&e.t);
+  text_until(&e.t, 0);
   return OK;
 }
 
@@ -191,6 +166,7 @@ const struct scheme scheme_skinny = {.name = "skinny",
                                      .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
                                      .knob = {"warps", "cols", "depth", "split", "ring", "ahead"},
                                      .tails = true,
+                                     .rules = SK_RULES,
                                      .choices = choices,
                                      .count = count,
                                      .emit = emit};

@@ -26,8 +26,12 @@
 #define MICA_LOWER_SKINNY_H
 
 #include "kern/kern.h"
-#include "lower/emit.h"
+#include "lower/lower_emit.h"
 
+enum {
+  SK_RULES = KERN_BIT(RSQRT) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(CONSTANTS) | KERN_BIT(PUSH) | KERN_BIT(LIFT) | KERN_BIT(DOT) |
+             KERN_BIT(ASSOCIATE)
+};
 enum { SK_VALUES = 128, SK_PRODUCTS = 6, SK_STATS = 4, SK_SECONDS = 4, SK_ROWS = 32, SK_SAVES = 4 };
 
 struct sk_space {
@@ -83,7 +87,7 @@ struct sk_shape {
   struct sk_take {       // by product
     bool along;          // contiguous along k
     int vector;          // columns of a lane; 1 where along
-    int chunk, chunks;   // columns of a warp's fragments, how many of them
+    int chunks;          // a warp's fragments along its columns
     int width;           // columns in all
   } take[SK_PRODUCTS];
   int64_t shared; // bytes
@@ -129,10 +133,21 @@ struct sk_emit {
   bool dependent;
   const struct sk_plan *p;
   const struct sk_shape *s;
-  const char **name; // of buffers, by tensor of the kernel graph
+  const char **name;      // of buffers, by tensor of the kernel graph
+  const struct hole *all; // holes of what the whole kernel has
+};
+// Text that gives the executing thread value v as %vN, `width` columns of row @row from column group @col on. `done`: by
+// value, whether its text stands already.
+struct sk_place {
+  int from; // SK_WIDE, SK_INNER + i
+  int width;
+  bool done[SK_VALUES];
 };
 int sk_text_about(struct sk_emit *e, int about); // of what follows, as values have it; returns what it was before (skinny_value.c)
+void sk_fill(struct sk_emit *e, int about, const char *template, const struct hole *holes);
+const struct hole *sk_product_holes(const struct sk_emit *e, int product);
 const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int unit, int n, const struct sk_coord *at); // "%g_W.tile([8])[...]"
+const char *sk_column(const struct sk_emit *e, const struct sk_place *at);
 bool sk_streams(const struct sk_plan *p, int value); // it is loaded in every round
 void sk_emit_ahead(struct sk_emit *e);               // before the wait for the kernel ahead
 void sk_emit_loop(struct sk_emit *e);
@@ -141,13 +156,6 @@ void sk_emit_early(struct sk_emit *e);  // and what else is loaded for the resul
 void sk_emit_inbox(struct sk_emit *e);  // where other blocks of the cluster write; they may while this one still is in its loop
 void sk_emit_reduce(struct sk_emit *e); // after it: everything
 
-// Text that gives the executing thread value v as %vN, `width` columns of row @row from column group @col on. `done`: by
-// value, whether its text stands already.
-struct sk_place {
-  int from; // SK_WIDE, SK_INNER + i
-  int width;
-  bool done[SK_VALUES];
-};
 enum sk_load { SK_DECLARE, SK_MOVE, SK_VALUE }; // registers for it, the load, the value
 void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_load how);
 void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v);

@@ -113,7 +113,6 @@ static void reach_all(struct sk_plan *p)
 
 static int values(struct sk_plan *p)
 {
-  static const unsigned rules = KERN_BIT(PUSH) | KERN_BIT(LIFT) | KERN_BIT(DOT) | KERN_BIT(ASSOCIATE);
   const struct lower_job *j = p->j;
   struct kern tail;
   if (kern_make(j->mem, j->n, j->store, 0, false, &p->kern, p->why)) return NO;
@@ -121,7 +120,7 @@ static int values(struct sk_plan *p)
   if (j->tail && graph_iterations(j->tail->block) > 1) return sk_no(p, "a loop in the tail"), NO;
   if (j->tail && kern_make(j->mem, j->tail, j->store, p->nhead, true, &tail, p->why)) return NO;
   if (j->tail && !kern_join_tail(&p->kern, &tail, j->n)) return sk_no(p, "a tail whose axes are not those of what it reads"), NO;
-  kern_rewrite(&p->kern, rules & ~j->off);
+  kern_rewrite(&p->kern, SK_RULES & ~j->off);
   if (p->kern.nsaves > SK_SAVES) return sk_no(p, "too many savers"), NO;
   return p->kern.nvalues <= SK_VALUES ? OK : (sk_no(p, "too many operators"), NO);
 }

@@ -8,39 +8,37 @@
 //   %h0[row, column]        left operand of second 0         %second7[k, column]  weights of the second that is value 7
 #include "lower/skinny.h"
 
-static void loop_threads(struct sk_emit *e, int64_t n)
+// One after another, n items of which each thread takes its own: @it.
+static int loop_threads(struct sk_emit *e, int64_t n)
 {
-  struct text *t = &e->t;
-  text_open(t, "for (z = 0; z < %lld; z += 1) unroll", (long long)((n + e->s->threads - 1) / e->s->threads));
-  text_line(t, "@it = z * %d + @tid", e->s->threads);
-  text_open(t, "if (@it < %lld)", (long long)n);
-}
-
-static void loop_end(struct sk_emit *e)
-{
-  text_close(&e->t);
-  text_close(&e->t);
+  int indent = e->t.indent;
+  text_begin(&e->t,
+             "each z:$turns\n"
+             "@it = z * $threads + @tid\n"
+             "if (@it < $n) {",
+             HOLES(e->all, INT(turns, (n + e->s->threads - 1) / e->s->threads), INT(n, n)));
+  return indent;
 }
 
 void sk_emit_stage(struct sk_emit *e)
 {
-  struct text *t = &e->t;
   for (int v = 0; v < e->p->kern.nvalues; v++) {
     const struct kern_value *x = &e->p->kern.v[v];
     int own = e->p->role[v].second ? sk_staged(e->p, e->s, v) / 8 : 0;
     if (!own) continue;
     const struct sk_space *inner = &e->p->second[e->p->role[v].number].cols;
-    const char *type = tile_dtype(sk_access(e->p, v)->type), *rank = e->s->by_columns ? "@rank" : "0";
-    const char *col = arena_printf(e->p->j->mem, "(%s * %d + %s * %d + @it %% %d)", e->s->subs > 1 ? "@sub" : "0", e->s->cols / 8, rank, own, own);
-    const char *k = arena_printf(e->p->j->mem, "(@it / %d)", own);
-    const struct sk_coord at[] = {{inner, k, false}, {&e->p->cols, col, true}};
-    int was = sk_text_about(e, e->p->kern.v[sk_weights(x)].about);
-    text_line(t, "%%second%d:[%lld, %d].%s.SH", v, (long long)inner->size, own * 8, type);
-    loop_threads(e, inner->size * own);
-    text_line(t, "%%second%d.tile([1, 8])[@it / %d, @it %% %d] <- Move<cp.async><<<#grid, #me>>>(%s)", v, own, own,
-              sk_element(e, sk_access(e->p, v), 8, 2, at));
-    loop_end(e);
-    text_line(t, "Sync<cp.commit><<<#grid, #me>>>()");
+    const struct hole *holes = HOLES(e->all, INT(v, v), INT(own, own), INT(cols, e->s->cols / 8), INT(k, inner->size), INT(width, own * 8),
+                                     STR(type, tile_dtype(sk_access(e->p, v)->type)), STR(mysub, e->s->subs > 1 ? "@sub" : "0"),
+                                     STR(rank, e->s->by_columns ? "@rank" : "0"));
+    const char *col = text_of(e->p->j->mem, "($mysub * $cols + $rank * $own + @it % $own)", holes);
+    const struct sk_coord at[] = {{inner, text_of(e->p->j->mem, "(@it / $own)", holes), false}, {&e->p->cols, col, true}};
+    int was = sk_text_about(e, e->p->kern.v[sk_weights(x)].about), indent;
+    text_fill(&e->t, "%second$v:[$k, $width].$type.SH", holes);
+    indent = loop_threads(e, inner->size * own);
+    text_fill(&e->t, "%second$v.tile([1, 8])[@it / $own, @it % $own] <- Move<cp.async>($from)",
+              HOLES(holes, STR(from, sk_element(e, sk_access(e->p, v), 8, 2, at))));
+    text_until(&e->t, indent);
+    text_fill(&e->t, "Sync<cp.commit>()", NULL);
     sk_text_about(e, was);
   }
 }
@@ -49,204 +47,159 @@ void sk_emit_stage(struct sk_emit *e)
 
 static void leave_product(struct sk_emit *e, int i)
 {
-  struct text *t = &e->t;
-  const struct sk_take *k = &e->s->take[i];
-  int64_t rows = e->p->rows.size;
-  int was = sk_text_about(e, e->p->kern.v[e->p->product[i].value].about);
-  text_line(t, "%%part%d:[%d : %lld].[%lld, %d : %d, 1].fp32.SH", i, e->s->warps, (long long)(rows * (k->width + 4)), (long long)rows, k->width,
-            k->width + 4);
-  text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
-  text_open(t, "for (c = 0; c < %d; c += 1) unroll", k->chunks);
-  text_open(t, "for (e = 0; e < 2; e += 1) unroll");
-  if (rows % 8) text_open(t, "if (n * 8 + @q * 2 + e < %lld)", (long long)rows);
-  if (k->along) {
-    text_open(t, "for (m = 0; m < 2; m += 1) unroll");
-    text_line(t, "%%part%d[@warp][n * 8 + @q * 2 + e, c * 16 + m * 8 + @g] <- Move<<<#grid, #me>>>(%%acc%d[n, c][0][m, 0][0, e])", i, i);
-    text_close(t);
-  } else {
-    text_line(t, "%%o:[%d].fp32.RF", k->vector);
-    text_open(t, "for (j = 0; j < %d; j += 1) unroll", k->vector / 2);
-    text_line(t, "%%o[j * 2] <- Move<<<#grid, #me>>>(%%acc%d[n, c][j][0, 0][0, e])", i);
-    text_line(t, "%%o[j * 2 + 1] <- Move<<<#grid, #me>>>(%%acc%d[n, c][j][1, 0][0, e])", i);
-    text_close(t);
-    text_line(t, "%%part%d[@warp].tile([1, %d])[n * 8 + @q * 2 + e, c * 8 + @g] <- Move<<<#grid, #me>>>(%%o)", i, k->vector);
-  }
-  if (rows % 8) text_close(t);
-  for (int n = 0; n < 3; n++) text_close(t);
-  sk_text_about(e, was);
+  int64_t pitch = e->s->take[i].width + 4;
+  sk_fill(e, e->p->kern.v[e->p->product[i].value].about,
+          "%part$i:[$warps : $size].[$rows, $width : $pitch, 1].fp32.SH\n"
+          "each n:$tiles c:$chunks e:2\n"
+          "?short if (n * 8 + @q * 2 + e < $rows) {\n"
+          "?along each m:2\n"
+          "?along %part$i[@warp][n * 8 + @q * 2 + e, c * 16 + m * 8 + @g] <- Move(%acc$i[n, c][0][m, 0][0, e])\n"
+          "?!along %o:[$vector].fp32.RF\n"
+          "?!along each j:$pairs\n"
+          "?!along %o[j * 2] <- Move(%acc$i[n, c][j][0, 0][0, e])\n"
+          "?!along %o[j * 2 + 1] <- Move(%acc$i[n, c][j][1, 0][0, e])\n"
+          "?!along }\n"
+          "?!along %part$i[@warp].tile([1, $vector])[n * 8 + @q * 2 + e, c * 8 + @g] <- Move(%o)",
+          HOLES(sk_product_holes(e, i), INT(pitch, pitch), INT(size, e->p->rows.size * pitch)));
 }
 
 static void leave_statistic(struct sk_emit *e, int i)
 {
-  struct text *t = &e->t;
-  int64_t rows = e->p->rows.size;
-  int was = sk_text_about(e, e->p->kern.v[e->p->stat[i]].about);
-  text_line(t, "%%sum%d <- Reduction<+><<<#grid, #quad>>>(%%sum%d)", i, i);
-  text_line(t, "%%stat%d:[%d].[%lld].fp32.SH", i, e->s->warps, (long long)rows);
-  text_open(t, "for (n = 0; n < %d; n += 1) unroll", e->s->tiles);
-  text_open(t, "if (@q == 0 && n * 8 + @g < %lld)", (long long)rows);
-  text_line(t, "%%stat%d[@warp][n * 8 + @g] <- Move<<<#grid, #me>>>(%%sum%d[n])", i, i);
-  text_close(t);
-  text_close(t);
-  sk_text_about(e, was);
+  sk_fill(e, e->p->kern.v[e->p->stat[i]].about,
+          "%sum$i <- Reduction<+>#quad(%sum$i)\n"
+          "%stat$i:[$warps].[$rows].fp32.SH\n"
+          "each n:$tiles\n"
+          "if (@q == 0 && n * 8 + @g < $rows) {\n"
+          "%stat$i[@warp][n * 8 + @g] <- Move(%sum$i[n])",
+          HOLES(e->all, INT(i, i)));
 }
 
 // ---- over the cluster ----
 
-static const char *owner(const struct sk_emit *e, int per_row)
-{
-  const struct sk_shape *s = e->s;
-  if (s->by_columns) return arena_printf(e->p->j->mem, "@it %% %d / %d", per_row, per_row / s->split);
-  return arena_printf(e->p->j->mem, "min(@it / %lld, %d)", (long long)s->share, s->split - 1);
-}
-
 static void send_product(struct sk_emit *e, int i)
 {
-  struct text *t = &e->t;
-  struct arena *mem = e->p->j->mem;
-  const struct sk_take *k = &e->s->take[i];
+  const struct sk_shape *s = e->s;
   bool wide = e->p->product[i].wide;
-  int vector = wide ? e->s->item : k->width % 4 ? 1 : 4, per_row = k->width / vector;
-  const char *at = arena_printf(mem, ".tile([1, %d])[@it / %d, @it %% %d]", vector, per_row, per_row);
-  int was = sk_text_about(e, e->p->kern.v[e->p->product[i].value].about);
-  loop_threads(e, e->p->rows.size * per_row);
-  text_line(t, "%%o:[%d].fp32.RF", vector);
-  sk_emit_parts(e, "o", "part", i, e->s->warps, vector, at);
-  if (!wide) text_open(t, "for (b = 0; b < %d; b += 1) unroll", e->s->split);
-  text_line(t, "%%in%d[@rank].peer(%s)%s <- Move<<<#grid, #me>>>(%%o)", i, wide ? owner(e, per_row) : "b", at);
-  if (!wide) text_close(t);
-  loop_end(e);
+  int width = s->take[i].width, vector = wide ? s->item : width % 4 ? 1 : 4, row = width / vector;
+  const struct hole *holes = HOLES(e->all, INT(i, i), INT(wide, wide), INT(columns, s->by_columns), INT(vector, vector), INT(row, row),
+                                   INT(own, row / s->split), INT(share, s->share), INT(last, s->split - 1));
+  const char *at = text_of(e->p->j->mem, ".tile([1, $vector])[@it / $row, @it % $row]", holes);
+  const char *owner = s->by_columns ? "@it % $row / $own" : "min(@it / $share, $last)";
+  int was = sk_text_about(e, e->p->kern.v[e->p->product[i].value].about), indent = loop_threads(e, e->p->rows.size * row);
+  text_fill(&e->t, "%o:[$vector].fp32.RF", holes);
+  sk_emit_parts(e, "o", "part", i, s->warps, vector, at);
+  text_fill(&e->t,
+            "?!wide each b:$split\n"
+            "%in$i[@rank].peer($to)$at <- Move(%o)",
+            HOLES(holes, STR(at, at), STR(to, wide ? text_of(e->p->j->mem, owner, holes) : "b")));
+  text_until(&e->t, indent);
   sk_text_about(e, was);
 }
 
 static void send_statistic(struct sk_emit *e, int i)
 {
-  struct text *t = &e->t;
-  int was = sk_text_about(e, e->p->kern.v[e->p->stat[i]].about);
-  text_open(t, "if (@tid < %lld)", (long long)e->p->rows.size);
-  text_line(t, "%%o:[1].fp32.RF");
+  int was = sk_text_about(e, e->p->kern.v[e->p->stat[i]].about), indent = e->t.indent;
+  text_begin(&e->t, "if (@tid < $rows) {\n%o:[1].fp32.RF", e->all);
   sk_emit_parts(e, "o", "stat", i, e->s->warps, 1, ".tile([1])[@tid]");
-  text_open(t, "for (b = 0; b < %d; b += 1) unroll", e->s->split);
-  text_line(t, "%%insum%d[@rank].peer(b).tile([1])[@tid] <- Move<<<#grid, #me>>>(%%o)", i);
-  text_close(t);
-  text_close(t);
+  text_fill(&e->t, "each b:$split\n%insum$i[@rank].peer(b).tile([1])[@tid] <- Move(%o)", HOLES(e->all, INT(i, i)));
+  text_until(&e->t, indent);
   sk_text_about(e, was);
 }
 
 void sk_emit_inbox(struct sk_emit *e)
 {
-  long long rows = e->p->rows.size;
-  for (int i = 0; i < e->p->nproducts && e->s->split > 1; i++)
-    text_line(&e->t, "%%in%d:[%d].[%lld, %d].fp32.SH", i, e->s->split, rows, e->s->take[i].width);
-  for (int i = 0; i < e->p->nstats && e->s->split > 1; i++) text_line(&e->t, "%%insum%d:[%d].[%lld].fp32.SH", i, e->s->split, rows);
+  for (int i = 0; i < e->p->nproducts; i++) text_fill(&e->t, "?cluster %in$i:[$split].[$rows, $width].fp32.SH", sk_product_holes(e, i));
+  for (int i = 0; i < e->p->nstats; i++) text_fill(&e->t, "?cluster %insum$i:[$split].[$rows].fp32.SH", HOLES(e->all, INT(i, i)));
 }
 
 static void over_cluster(struct sk_emit *e)
 {
-  struct text *t = &e->t;
-  text_line(t, "Sync<cluster.wait><<<#grid, #t>>>()");
+  text_fill(&e->t, "Sync<cluster.wait>#t()", NULL);
   for (int i = 0; i < e->p->nproducts; i++) send_product(e, i);
   for (int i = 0; i < e->p->nstats; i++) send_statistic(e, i);
-  text_line(t, "Sync<cluster.arrive><<<#grid, #t>>>()");
-  text_line(t, "Sync<cluster.wait><<<#grid, #t>>>()");
+  text_fill(&e->t, "Sync<cluster.arrive>#t()\nSync<cluster.wait>#t()", NULL);
 }
 
 // ---- the results ----
 
 static void left_operands(struct sk_emit *e)
 {
-  struct text *t = &e->t;
   for (int i = 0; i < e->p->nseconds; i++) {
     struct sk_place at = {.from = SK_INNER + i, .width = 1};
-    int64_t width = e->p->second[i].cols.size;
-    text_line(t, "%%h%d:[%lld, %lld].fp32.SH", i, (long long)e->p->rows.size, (long long)width);
-    loop_threads(e, e->p->rows.size * width);
-    text_line(t, "@row = @it / %lld", (long long)width);
-    text_line(t, "@col = @it %% %lld", (long long)width);
-    sk_emit_value(e, &at, e->p->second[i].x);
-    int was = sk_text_about(e, e->p->kern.v[e->p->second[i].x].about);
-    text_line(t, "%%h%d.tile([1, 1])[@row, @col] <- Move<<<#grid, #me>>>(%%v%d)", i, e->p->second[i].x);
-    sk_text_about(e, was);
-    loop_end(e);
+    int x = e->p->second[i].x, indent = e->t.indent;
+    const struct hole *holes = HOLES(e->all, INT(i, i), INT(x, x), INT(width, e->p->second[i].cols.size));
+    text_fill(&e->t, "%h$i:[$rows, $width].fp32.SH", holes);
+    loop_threads(e, e->p->rows.size * e->p->second[i].cols.size);
+    text_fill(&e->t, "@row = @it / $width\n@col = @it % $width", holes);
+    sk_emit_value(e, &at, x);
+    sk_fill(e, e->p->kern.v[x].about, "%h$i.tile([1, 1])[@row, @col] <- Move(%v$x)", holes);
+    text_until(&e->t, indent);
   }
-  if (e->p->nseconds) text_line(t, "Sync<barrier><<<#grid, #t>>>()");
+  if (e->p->nseconds) text_fill(&e->t, "Sync<barrier>#t()", NULL);
 }
 
 // The items that this block finishes, one after another: @row, @col and, of what the block has for itself, @own.
-static void items_open(struct sk_emit *e)
+static int items_open(struct sk_emit *e)
 {
-  struct text *t = &e->t;
   const struct sk_shape *s = e->s;
-  int per_row = s->cols / s->item, own = s->by_columns ? per_row / s->split : per_row;
-  bool rest = !s->by_columns && s->split > 1;
-  loop_threads(e, s->share);
-  if (rest)
-    text_line(t, "@item = @rank * %lld + @it", (long long)s->share);
-  else
-    text_line(t, "@item = @it");
-  text_open(t, "if (@item < %lld)", (long long)s->items);
-  text_line(t, "@row = @item / %d", own);
-  text_line(t, "@own = @item %% %d", own);
-  text_line(t, s->by_columns ? "@col = @rank * %d + @own" : "@col = @own", own);
+  int own = s->cols / s->item / (s->by_columns ? s->split : 1), indent = loop_threads(e, s->share);
+  text_begin(&e->t,
+             "?rest @item = @rank * $share + @it\n"
+             "?!rest @item = @it\n"
+             "if (@item < $items) {\n"
+             "@row = @item / $own\n"
+             "@own = @item % $own\n"
+             "?columns @col = @rank * $own + @own\n"
+             "?!columns @col = @own",
+             HOLES(e->all, INT(rest, !s->by_columns && s->split > 1), INT(columns, s->by_columns), INT(own, own), INT(items, s->items),
+                   INT(share, s->share)));
+  return indent;
 }
 
-static void items_end(struct sk_emit *e)
+static bool comes_early(const struct sk_emit *e, int v)
 {
-  text_close(&e->t);
-  loop_end(e);
+  return e->s->early && e->p->kern.v[v].kind == KERN_LOAD && e->p->role[v].reached >> SK_WIDE & 1;
 }
 
 void sk_emit_early(struct sk_emit *e)
 {
   struct sk_place at = {.from = SK_WIDE, .width = e->s->item};
   bool any = false;
-  for (int v = 0; v < e->p->kern.nvalues && e->s->early; v++)
-    if (e->p->kern.v[v].kind == KERN_LOAD && e->p->role[v].reached >> SK_WIDE & 1) sk_emit_load(e, &at, v, SK_DECLARE), any = true;
-  if (!any) return;
-  items_open(e);
   for (int v = 0; v < e->p->kern.nvalues; v++)
-    if (e->p->kern.v[v].kind == KERN_LOAD && e->p->role[v].reached >> SK_WIDE & 1) sk_emit_load(e, &at, v, SK_MOVE);
-  items_end(e);
+    if (comes_early(e, v)) sk_emit_load(e, &at, v, SK_DECLARE), any = true;
+  if (!any) return;
+  int indent = items_open(e);
+  for (int v = 0; v < e->p->kern.nvalues; v++)
+    if (comes_early(e, v)) sk_emit_load(e, &at, v, SK_MOVE);
+  text_until(&e->t, indent);
 }
 
 static void save(struct sk_emit *e, struct sk_place *at, int i)
 {
-  struct text *t = &e->t;
   const struct kern_access *a = &e->p->kern.save[i].at;
   enum dtype type = e->p->j->store[a->tensor];
   int v = e->p->kern.save[i].value;
   bool has = e->p->kern.v[v].axes & sk_space_axes(&e->p->cols) || e->p->role[v].second;
-  const char *col = e->s->subs == 1 ? "@col" : arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
-  const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {&e->p->cols, col, true}};
+  const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {&e->p->cols, sk_column(e, at), true}};
   sk_emit_value(e, at, v);
-  int was = sk_text_about(e, e->p->kern.save[i].about);
-  if (type != F32) {
-    text_line(t, "%%y%d:[%d].%s.RF", i, has ? at->width : 1, tile_dtype(type));
-    text_line(t, "%%y%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%v%d)", i, v);
-  }
-  if (!has) text_open(t, "if (@col == 0%s)", e->s->subs == 1 ? "" : " && @sub == 0");
-  text_line(t, "%s <- Move<<<#grid, #me>>>(%%%c%d)", sk_element(e, a, has ? at->width : 1, has ? 2 : 1, to), type == F32 ? 'v' : 'y',
-            type == F32 ? v : i);
-  if (!has) text_close(t);
-  sk_text_about(e, was);
-}
-
-static void results(struct sk_emit *e)
-{
-  struct sk_place at = {.from = SK_WIDE, .width = e->s->item};
-  items_open(e);
-  for (int i = 0; i < e->p->kern.nsaves; i++) save(e, &at, i);
-  items_end(e);
+  sk_fill(e, e->p->kern.save[i].about,
+          "?narrow %y$i:[$width].$type.RF <- UnaryPointwise<cast>(%v$v)\n"
+          "?!has if (@col == 0$first) {\n"
+          "?narrow $to <- Move(%y$i)\n"
+          "?!narrow $to <- Move(%v$v)",
+          HOLES(e->all, INT(i, i), INT(v, v), INT(has, has), INT(narrow, type != F32), INT(width, has ? at->width : 1), STR(type, tile_dtype(type)),
+                STR(first, e->s->subs == 1 ? "" : " && @sub == 0"), STR(to, sk_element(e, a, has ? at->width : 1, has ? 2 : 1, to))));
 }
 
 void sk_emit_reduce(struct sk_emit *e)
 {
-  struct text *t = &e->t;
+  struct sk_place at = {.from = SK_WIDE, .width = e->s->item};
   for (int i = 0; i < e->p->nproducts; i++) leave_product(e, i);
   for (int i = 0; i < e->p->nstats; i++) leave_statistic(e, i);
-  if (e->p->nseconds) text_line(t, "Sync<cp.wait, 0><<<#grid, #me>>>()");
-  text_line(t, "Sync<barrier><<<#grid, #t>>>()");
+  text_fill(&e->t, "?seconds Sync<cp.wait, 0>()\nSync<barrier>#t()", HOLES(NULL, INT(seconds, e->p->nseconds)));
   if (e->s->split > 1) over_cluster(e);
   left_operands(e);
-  results(e);
+  int indent = items_open(e);
+  for (int i = 0; i < e->p->kern.nsaves; i++) save(e, &at, i);
+  text_until(&e->t, indent);
 }

@@ -1,19 +1,21 @@
 // What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers.
 #include "lower/skinny.h"
 
+// Does the access have an address along these spaces, in vectors of `unit` along the second (NULL: none)?
+static bool lies(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *other, const struct sk_space *along, int unit)
+{
+  const struct sk_coord at[] = {{other, NULL, false}, {along, NULL, true}};
+  return sk_address(p, a, along ? unit : 1, along ? 2 : 1, at, NULL);
+}
+
 static bool take_columns(const struct sk_plan *p, const struct sk_product *x, const struct sk_shape *s, struct sk_take *t)
 {
   const struct kern_access *a = &p->kern.v[x->w].at;
-  for (int vector = 8; vector >= 2; vector /= 2) {
-    const struct sk_coord at[] = {{&x->cols, NULL, true}, {&p->k, NULL, false}};
-    if (t->width % (8 * vector) || !sk_address(p, a, vector, 2, at, NULL)) continue;
-    t->vector = vector, t->chunk = 8 * vector, t->chunks = t->width / t->chunk;
-    return true;
-  }
-  const struct sk_coord at[] = {{&p->k, NULL, true}, {&x->cols, NULL, false}};
-  if (t->width % 16 || !sk_address(p, a, s->kv, 2, at, NULL)) return false;
-  t->along = true, t->vector = 1, t->chunk = 16, t->chunks = t->width / 16;
-  return true;
+  for (t->vector = 8; t->vector >= 2; t->vector /= 2)
+    if (t->width % (8 * t->vector) == 0 && lies(p, a, &p->k, &x->cols, t->vector)) break;
+  t->along = t->vector < 2; // and then it is 1
+  t->chunks = t->width / (t->along ? 16 : 8 * t->vector);
+  return !t->along || (t->width % 16 == 0 && lies(p, a, &x->cols, &p->k, s->kv));
 }
 
 static bool take_products(const struct sk_plan *p, struct sk_shape *s)
@@ -32,12 +34,10 @@ static bool take_products(const struct sk_plan *p, struct sk_shape *s)
 // What is loaded in the loop: vectors along k, or what does not change.
 static bool loads_of_loop(const struct sk_plan *p, const struct sk_shape *s)
 {
-  const struct sk_coord running[] = {{&p->k, NULL, true}, {&p->rows, NULL, false}}, fixed[] = {{&p->rows, NULL, false}};
   for (int i = 0; i < p->kern.nvalues; i++) {
     const struct kern_value *v = &p->kern.v[i];
     if (v->kind != KERN_LOAD || !(p->role[i].reached >> SK_LOOP & 1)) continue;
-    bool runs = v->axes & sk_space_axes(&p->k);
-    if (!sk_address(p, &v->at, runs ? s->kv : 1, runs ? 2 : 1, runs ? running : fixed, NULL)) return false;
+    if (!lies(p, &v->at, &p->rows, v->axes & sk_space_axes(&p->k) ? &p->k : NULL, s->kv)) return false;
   }
   return true;
 }
@@ -45,17 +45,13 @@ static bool loads_of_loop(const struct sk_plan *p, const struct sk_shape *s)
 static bool items_lie(const struct sk_plan *p, int item)
 {
   axis_set cols = sk_space_axes(&p->cols);
-  for (int i = 0; i < p->kern.nsaves; i++) {
-    const struct sk_coord at[] = {{&p->rows, NULL, false}, {&p->cols, NULL, true}};
-    bool has = p->kern.v[p->kern.save[i].value].axes & cols;
-    if (!sk_address(p, &p->kern.save[i].at, has ? item : 1, has ? 2 : 1, at, NULL)) return false;
-  }
+  for (int i = 0; i < p->kern.nsaves; i++)
+    if (!lies(p, &p->kern.save[i].at, &p->rows, p->kern.v[p->kern.save[i].value].axes & cols ? &p->cols : NULL, item)) return false;
   for (int i = 0; i < p->kern.nvalues; i++) {
-    const struct kern_value *v = &p->kern.v[i];
-    if (!(p->role[i].reached >> SK_WIDE & 1) || (v->kind != KERN_LOAD && !p->role[i].second)) continue;
-    const struct sk_coord wide[] = {{p->role[i].second ? &p->second[p->role[i].number].cols : &p->rows, NULL, false}, {&p->cols, NULL, true}};
-    bool has = p->role[i].second || v->axes & cols;
-    if (!sk_address(p, sk_access(p, i), has ? item : 1, has ? 2 : 1, wide, NULL)) return false;
+    bool second = p->role[i].second;
+    if (!(p->role[i].reached >> SK_WIDE & 1) || (p->kern.v[i].kind != KERN_LOAD && !second)) continue;
+    const struct sk_space *other = second ? &p->second[p->role[i].number].cols : &p->rows;
+    if (!lies(p, sk_access(p, i), other, second || p->kern.v[i].axes & cols ? &p->cols : NULL, item)) return false;
   }
   return true;
 }
@@ -64,10 +60,9 @@ static bool items_of_seconds(const struct sk_plan *p)
 {
   for (int i = 0; i < p->kern.nvalues; i++)
     for (int k = 0; k < p->nseconds; k++) {
-      const struct sk_coord at[] = {{&p->rows, NULL, false}, {&p->second[k].cols, NULL, true}};
       if (!(p->role[i].reached >> (SK_INNER + k) & 1)) continue;
       if (p->role[i].second) return false; // a third product
-      if (p->kern.v[i].kind == KERN_LOAD && !sk_address(p, &p->kern.v[i].at, 1, 2, at, NULL)) return false;
+      if (p->kern.v[i].kind == KERN_LOAD && !lies(p, &p->kern.v[i].at, &p->rows, &p->second[k].cols, 1)) return false;
     }
   return true;
 }
@@ -87,9 +82,8 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
 {
   const struct kern_access *a = sk_access(p, value);
   int own = s->by_columns ? s->cols / s->split : s->cols;
-  const struct sk_coord at[] = {{&p->second[p->role[value].number].cols, NULL, false}, {&p->cols, NULL, true}};
   if (dtype_bytes(a->type) != 2 || own % 8 || p->second[p->role[value].number].cols.size * own > 16384) return 0;
-  return sk_address(p, a, 8, 2, at, NULL) ? own : 0;
+  return lies(p, a, &p->second[p->role[value].number].cols, &p->cols, 8) ? own : 0;
 }
 
 // What the threads of a block load in a round.

@@ -118,37 +118,24 @@ static int second(struct sk_plan *p, int v)
 
 // ---- values ----
 
-static const char *op_name(const struct kern_value *v)
-{
-  if (v->kind == KERN_MAP) return kern_op(v->op).name;
-  return v->kind == KERN_MAX ? "max" : "product";
-}
-
 static int one(struct sk_plan *p, int i)
 {
+  static const char *const refused[KERN_KINDS] = {[KERN_SPREAD] = "saves more than is computed",
+                                                  [KERN_RUN_MAX] = "a running maximum",
+                                                  [KERN_RUN_MOVE] = "a running maximum",
+                                                  [KERN_RESCALE] = "a running maximum"};
   const struct kern_value *v = &p->kern.v[i], *x = v->nin ? &p->kern.v[v->in[0]] : NULL;
-  switch (v->kind) {
-  case KERN_LOAD:
-  case KERN_CONST:
-  case KERN_MAP: return 0;
-  case KERN_SPREAD: return sk_no(p, "saves more than is computed");
-  case KERN_SUM:
-    if (kern_is_element(&p->kern, v->in[0])) return statistic(p, i);
-    if (v->folded & ~(p->kern.letters | p->kern.loops)) return sk_no(p, "parts that do not add up");
-    return sk_no(p, arena_printf(p->j->mem, "%s between a product and its sum", op_name(x)));
-  case KERN_MAX:
-  case KERN_PROD:
-    return sk_no(p, arena_printf(p->j->mem, "%s %s", kern_kind_name[v->kind],
-                                 kern_is_element(&p->kern, v->in[0]) ? "before a product" : "after the products"));
-  case KERN_PRODUCT:
-    if (kern_is_element(&p->kern, v->in[0]) && kern_is_element(&p->kern, v->in[1])) return product(p, i);
-    return second(p, i);
-  case KERN_RUN_MAX:
-  case KERN_RUN_MOVE:
-  case KERN_RESCALE: return sk_no(p, "a running maximum");
-  case KERN_KINDS: break;
-  }
-  return -1;
+  bool before = true; // is it of elements, before products?
+  for (int k = 0; k < v->nin; k++) before &= kern_is_element(&p->kern, v->in[k]);
+  if (refused[v->kind]) return sk_no(p, refused[v->kind]);
+  if (v->kind == KERN_PRODUCT) return before ? product(p, i) : second(p, i);
+  if (!kern_folds(v)) return 0;
+  if (v->kind != KERN_SUM)
+    return sk_no(p, arena_printf(p->j->mem, "%s %s", kern_kind_name[v->kind], before ? "before a product" : "after the products"));
+  if (before) return statistic(p, i);
+  if (v->folded & ~(p->kern.letters | p->kern.loops)) return sk_no(p, "parts that do not add up");
+  const char *name = x->kind == KERN_MAP ? kern_op(x->op).name : x->kind == KERN_MAX ? "max" : "product";
+  return sk_no(p, arena_printf(p->j->mem, "%s between a product and its sum", name));
 }
 
 int sk_terms(struct sk_plan *p)

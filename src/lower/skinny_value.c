@@ -12,11 +12,18 @@ int sk_text_about(struct sk_emit *e, int about)
   return was;
 }
 
+void sk_fill(struct sk_emit *e, int about, const char *template, const struct hole *holes)
+{
+  int was = sk_text_about(e, about);
+  text_fill(&e->t, template, holes);
+  sk_text_about(e, was);
+}
+
 const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int unit, int n, const struct sk_coord *at)
 {
   struct str s = {0};
   bool fits = sk_address(e->p, a, unit, n, at, &s);
-  const char *out = arena_printf(e->p->j->mem, "%%g_%s.tile([%d])[%s]", e->name[a->tensor], unit, str_text(&s));
+  const char *out = arena_printf(e->p->j->mem, "%%%s.tile([%d])[%s]", e->name[a->tensor], unit, str_text(&s));
   str_free(&s);
   CHECK(fits); // sk_shape_make has looked
   return out;
@@ -33,7 +40,7 @@ static int width_of(const struct sk_emit *e, const struct sk_place *at, int v)
 }
 
 // Columns of the whole block of the graph, in units of `width`.
-static const char *column_index(const struct sk_emit *e, const struct sk_place *at)
+const char *sk_column(const struct sk_emit *e, const struct sk_place *at)
 {
   if (at->from != SK_WIDE || e->s->subs == 1) return "@col";
   return arena_printf(e->p->j->mem, "(@sub * %d + @col)", e->s->cols / at->width);
@@ -42,70 +49,71 @@ static const char *column_index(const struct sk_emit *e, const struct sk_place *
 // %out = a load, cast to fp32 where need be; or of registers that hold it already.
 static void to_fp32(struct sk_emit *e, enum dtype t, int width, const char *out, const char *from)
 {
-  bool registers = !strncmp(from, "%early", 6);
-  int fresh = e->t.fresh++;
-  if (t != F32 && !registers) {
-    text_line(&e->t, "%%l%d:[%d].%s.RF", fresh, width, tile_dtype(t));
-    text_line(&e->t, "%%l%d <- Move<<<#grid, #me>>>(%s)", fresh, from);
-    from = arena_printf(e->p->j->mem, "%%l%d", fresh);
-  }
-  text_line(&e->t, "%%%s <- %s<<<#grid, #me>>>(%s)", out, t == F32 ? "Move" : "UnaryPointwise<cast>", from);
+  bool narrow = t != F32, registers = !strncmp(from, "%early", 6);
+  text_fill(&e->t,
+            "?apart %l$fresh:[$width].$type.RF <- Move($from)\n"
+            "?apart %$out <- UnaryPointwise<cast>(%l$fresh)\n"
+            "?!apart %$out <- $how($from)",
+            HOLES(NULL, INT(apart, narrow && !registers), INT(fresh, e->t.fresh++), INT(width, width), STR(type, tile_dtype(t)), STR(out, out),
+                  STR(from, from), STR(how, narrow ? "UnaryPointwise<cast>" : "Move")));
 }
 
 void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_load how)
 {
   const struct kern_value *x = &e->p->kern.v[v];
   bool has = x->axes & sk_space_axes(columns(e, at));
-  int width = has ? at->width : 1;
-  const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), column_index(e, at), true}};
+  int width = has ? at->width : 1, was = sk_text_about(e, x->about);
+  const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), sk_column(e, at), true}};
   const char *from = sk_element(e, &x->at, width, has ? 2 : 1, to);
-  bool early = at->from == SK_WIDE && e->s->early;
-  int was = sk_text_about(e, x->about);
-  if (how == SK_DECLARE) text_line(&e->t, "%%early%d:[%d].%s.RF", v, width, tile_dtype(x->at.type));
-  if (how == SK_MOVE) text_line(&e->t, "%%early%d <- Move<<<#grid, #me>>>(%s)", v, from);
-  if (how == SK_VALUE) to_fp32(e, x->at.type, width, arena_printf(e->p->j->mem, "v%d", v), early ? arena_printf(e->p->j->mem, "%%early%d", v) : from);
+  const struct hole *holes = HOLES(NULL, INT(v, v), INT(width, width), STR(type, tile_dtype(x->at.type)), STR(from, from));
+  if (how == SK_VALUE)
+    to_fp32(e, x->at.type, width, text_of(e->p->j->mem, "v$v", holes),
+            at->from == SK_WIDE && e->s->early ? text_of(e->p->j->mem, "%early$v", holes) : from);
+  else
+    text_fill(&e->t, how == SK_DECLARE ? "%early$v:[$width].$type.RF" : "%early$v <- Move($from)", holes);
   sk_text_about(e, was);
 }
 
 void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int number, int parts, int width, const char *element)
 {
-  struct text *t = &e->t;
-  int fresh = t->fresh++;
-  text_line(t, "%%%s <- Move<<<#grid, #me>>>(%%%s%d[0]%s)", out, of, number, element);
-  text_open(t, "for (p = 1; p < %d; p += 1) unroll", parts);
-  text_line(t, "%%l%d:[%d].fp32.RF", fresh, width);
-  text_line(t, "%%l%d <- Move<<<#grid, #me>>>(%%%s%d[p]%s)", fresh, of, number, element);
-  text_line(t, "%%%s <- BinaryPointwise<+><<<#grid, #me>>>(%%%s, %%l%d)", out, out, fresh);
-  text_close(t);
+  text_fill(
+      &e->t,
+      "%$out <- Move(%$of$i[0]$at)\n"
+      "for (p = 1; p < $parts; p += 1) unroll {\n"
+      "%l$fresh:[$width].fp32.RF <- Move(%$of$i[p]$at)\n"
+      "%$out <- BinaryPointwise<+>(%$out, %l$fresh)",
+      HOLES(NULL, STR(out, out), STR(of, of), INT(i, number), INT(parts, parts), INT(width, width), STR(at, element), INT(fresh, e->t.fresh++)));
 }
 
 // Row @row of %hN by the second's weights.
 static void second(struct sk_emit *e, const struct sk_place *at, int v, int width)
 {
-  struct text *t = &e->t;
-  struct arena *mem = e->p->j->mem;
   const struct kern_value *w = &e->p->kern.v[sk_weights(&e->p->kern.v[v])];
-  int number = e->p->role[v].number;
-  const struct sk_coord to[] = {{&e->p->second[number].cols, "k", false}, {&e->p->cols, column_index(e, at), true}};
-  int64_t inner = e->p->second[number].cols.size;
-  text_line(t, "%%v%d <- Init<0.0><<<#grid, #me>>>()", v);
-  text_open(t, "for (k = 0; k < %lld; k += 1)%s", (long long)inner, inner <= 64 ? " unroll" : "");
-  text_line(t, "%%left:[1].fp32.RF");
-  text_line(t, "%%left <- Move<<<#grid, #me>>>(%%h%d.tile([1, 1])[@row, k])", number);
-  text_line(t, "%%right:[%d].fp32.RF", width);
-  const char *from =
-      sk_staged(e->p, e->s, v) ? arena_printf(mem, "%%second%d.tile([1, %d])[k, @own]", v, width) : sk_element(e, &w->at, width, 2, to);
+  int number = e->p->role[v].number, indent = e->t.indent;
+  const struct sk_space *inner = &e->p->second[number].cols;
+  const struct sk_coord to[] = {{inner, "k", false}, {&e->p->cols, sk_column(e, at), true}};
+  const struct hole *holes =
+      HOLES(NULL, INT(v, v), INT(i, number), INT(n, inner->size), STR(unroll, inner->size <= 64 ? " unroll" : ""), INT(width, width));
+  text_begin(&e->t,
+             "%v$v <- Init<0.0>()\n"
+             "for (k = 0; k < $n; k += 1)$unroll {\n"
+             "%left:[1].fp32.RF <- Move(%h$i.tile([1, 1])[@row, k])\n"
+             "%right:[$width].fp32.RF",
+             holes);
+  bool staged = sk_staged(e->p, e->s, v);
   int was = sk_text_about(e, w->about);
-  to_fp32(e, w->at.type, width, "right", from);
+  to_fp32(e, w->at.type, width, "right",
+          staged ? text_of(e->p->j->mem, "%second$v.tile([1, $width])[k, @own]", holes) : sk_element(e, &w->at, width, 2, to));
   sk_text_about(e, was);
-  text_line(t, "%%right <- BinaryPointwise<*><<<#grid, #me>>>(%%right, %%left)");
-  text_line(t, "%%v%d <- BinaryPointwise<+><<<#grid, #me>>>(%%v%d, %%right)", v, v);
-  text_close(t);
+  text_fill(&e->t,
+            "%right <- BinaryPointwise<*>(%right, %left)\n"
+            "%v$v <- BinaryPointwise<+>(%v$v, %right)",
+            holes);
+  text_until(&e->t, indent);
 }
 
 void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
 {
-  struct text *t = &e->t;
   struct arena *mem = e->p->j->mem;
   const struct kern_value *x = &e->p->kern.v[v];
   int width = width_of(e, at, v), number = e->p->role[v].number, parts = e->s->split > 1 ? e->s->split : e->s->warps;
@@ -115,13 +123,13 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   for (int i = 0; i < x->nin && x->kind == KERN_MAP; i++) sk_emit_value(e, at, x->in[i]);
   const char *out = arena_printf(mem, "v%d", v);
   int was = sk_text_about(e, x->about);
-  text_line(t, "%%%s:[%d].fp32.RF", out, width);
+  text_line(&e->t, "%%%s:[%d].fp32.RF", out, width);
   if (x->kind == KERN_CONST)
-    text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar);
+    text_line(&e->t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar);
   else if (x->kind == KERN_LOAD)
     sk_emit_load(e, at, v, SK_VALUE);
   else if (x->kind == KERN_MAP)
-    emit_map(t, x, out, arena_printf(mem, "v%d", x->in[0]), x->nin > 1 ? arena_printf(mem, "v%d", x->in[1]) : NULL);
+    emit_map(&e->t, x, out, arena_printf(mem, "v%d", x->in[0]), x->nin > 1 ? arena_printf(mem, "v%d", x->in[1]) : NULL);
   else if (x->kind == KERN_SUM)
     sk_emit_parts(e, out, cluster ? "insum" : "stat", number, parts, 1, ".tile([1])[@row]");
   else if (e->p->role[v].second)

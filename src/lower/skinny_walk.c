@@ -2,7 +2,7 @@
 // evenly, they are one, so that most addresses are index times stride, and only odd ones divide.
 #include "lower/skinny.h"
 
-struct walk { // an access along a space: axes merged, strides in units of a vector
+struct skinny_walk { // an access along a space: axes merged, strides in units of a vector
   int n;
   int64_t extent[KERN_AXES], stride[KERN_AXES];
 };
@@ -21,7 +21,7 @@ axis_set sk_space_axes(const struct sk_space *s)
   return m;
 }
 
-static bool walk_make(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *s, int unit, bool along, struct walk *w)
+static bool walk_make(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *s, int unit, bool along, struct skinny_walk *w)
 {
   w->n = 0;
   for (int i = 0; i < s->n; i++) {
@@ -44,7 +44,7 @@ static bool walk_make(const struct sk_plan *p, const struct kern_access *a, cons
   return !along || unit == 1 || w->n;
 }
 
-static void walk_text(const struct walk *w, const char *index, struct str *out)
+static void walk_text(const struct skinny_walk *w, const char *index, struct str *out)
 {
   int64_t inner = 1;
   for (int i = w->n - 1; i >= 0; inner *= w->extent[i--]) {
@@ -68,7 +68,7 @@ bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, 
     if (out && stride) str_add(out, " + @place%d * %lld", i, (long long)(stride / unit));
   }
   for (int i = 0; i < n; i++) {
-    struct walk w;
+    struct skinny_walk w;
     if (!walk_make(p, a, at[i].space, unit, at[i].along, &w)) return false;
     if (out) walk_text(&w, at[i].index, out);
   }

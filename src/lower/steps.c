@@ -53,41 +53,24 @@ static bool steps(struct arena *mem, const struct graph *b, const struct node *n
          !read_in_loop(mem, b, n->out);
 }
 
-static int add_iterator(struct graph *to, const struct graph *above, const struct node *nest, const struct graph *b, int node, int dim, int *out,
-                        struct err *e)
-{
-  struct attrs a = b->nodes[node].a;
-  int at = 0;
-  for (int i = 0; i < node; i++) at += b->nodes[i].op == OP_ITER;
-  if (dim >= 0) a.fmap[0] = (int8_t)dim;
-  return graph_iter(to, above, nest->in[at], &a, b->nodes[node].at, out, e);
-}
-
 static int block(const struct graph *above, const struct node *nest, const bool *in_steps, struct graph **out, struct err *e)
 {
   const struct graph *b = nest->sub;
-  struct graph *to = graph_new(above->mem, BLOCK, b->name);
-  int *of = NEWS(above->mem, int, b->ntensors + 1), *cut = NEWS(above->mem, int, b->ntensors + 1), status = OK;
+  const struct attrs all = attrs_default(OP_ACCUM);
+  struct graph *to = *out = graph_new(above->mem, BLOCK, b->name);
+  int *of = NEWS(above->mem, int, b->ntensors + 1), *cut = NEWS(above->mem, int, b->ntensors + 1), iters = 0, status = OK;
   graph_axes(to, b->ngrid, b->grid, b->nloop, b->loop);
   for (int t = 0; t < b->ntensors; t++) cut[t] = -1;
   for (int i = 0; i < b->nnodes; i++)
     for (int k = 0; in_steps[i] && k < 2; k++) cut[b->nodes[i].in[k]] = b->tensors[b->nodes[i].in[k]].shape.n - 1 - k;
   for (int i = 0; i < b->nnodes && !status; i++) {
-    const struct node *n = &b->nodes[i];
-    struct attrs all = attrs_default(OP_ACCUM);
-    int *in = NEWS(above->mem, int, n->nin + 1), made = 0;
-    for (int k = 0; k < n->nin && n->op != OP_ITER; k++) in[k] = of[n->in[k]];
-    if (n->op == OP_ITER)
-      status = add_iterator(to, above, nest, b, i, cut[n->out], &made, e);
-    else
-      status = graph_add(to, n->op, n->nin, in, &n->a, n->at, &made, e);
-    if (!status && in_steps[i]) status = graph_add(to, OP_ACCUM, 1, &made, &all, n->at, &made, e);
-    for (int o = 0; o < n->nout && !status; o++) {
-      of[n->out + o] = made + o;
-      if (b->tensors[n->out + o].name) to->tensors[made + o].name = b->tensors[n->out + o].name;
-    }
+    struct node n = b->nodes[i];
+    int from = n.op == OP_ITER ? nest->in[iters++] : -1;
+    if (from >= 0 && cut[n.out] >= 0) n.a.fmap[0] = (int8_t)cut[n.out];
+    status = graph_take(to, above, from, b, &n, of, e);
+    if (!status && in_steps[i]) status = graph_add(to, OP_ACCUM, 1, &of[n.out], &all, n.at, &of[n.out], e);
+    if (!status) graph_keep_names(to, b, &n, of);
   }
-  *out = to;
   return status;
 }
 

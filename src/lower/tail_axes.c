@@ -5,26 +5,27 @@
 
 #include <string.h>
 
-struct digit {
+struct tail_axes_digit {
   int64_t stride, extent;
   int grid, letter; // one of them, the other is -1
   int64_t room;     // stride in the room
 };
-struct digits {
+struct tail_axes_digits {
   int n;
-  struct digit d[MAX_LETTERS + GRID_AXES];
+  struct tail_axes_digit d[MAX_LETTERS + GRID_AXES];
 };
 struct tailing {
   struct tail *x;
-  struct digits *of; // by saver of the head
+  struct tail_axes_digits *of; // by saver of the head
   char *why;
+  int nleft, *left, *save; // values that load what the head saves; by value, the saver
 };
 
 static bool refuse(struct tailing *t, const char *what) { return snprintf(t->why, 160, "a tail that %s", what), false; }
 
 // ---- digits of what the head saves ----
 
-static void add(struct digits *l, struct digit d)
+static void add(struct tail_axes_digits *l, struct tail_axes_digit d)
 {
   int i = l->n++;
   for (; i > 0 && l->d[i - 1].stride > d.stride; i--) l->d[i] = l->d[i - 1];
@@ -35,18 +36,18 @@ static void add(struct digits *l, struct digit d)
 static bool digits_of(struct tailing *t, int save)
 {
   const struct norm *h = t->x->j->n;
-  const struct access *a = &h->save[save];
+  const struct plan_access *a = &h->save[save];
   struct tail_room *room = &t->x->room[save];
-  struct digits *l = &t->of[save];
+  struct tail_axes_digits *l = &t->of[save];
   int64_t size = 1, end = 0;
   bool padded = false;
   for (int i = 0; i < h->block->ngrid; i++) {
     if (h->block->grid[i] == 1) continue;
     if (!a->grid[i]) return refuse(t, "reads what several blocks save");
-    add(l, (struct digit){a->grid[i], h->block->grid[i], i, -1, 0});
+    add(l, (struct tail_axes_digit){a->grid[i], h->block->grid[i], i, -1, 0});
   }
   for (int i = 0; i < h->nletters; i++)
-    if (a->stride[i] && h->extent[i] > 1) add(l, (struct digit){a->stride[i], h->extent[i], -1, i, 0});
+    if (a->stride[i] && h->extent[i] > 1) add(l, (struct tail_axes_digit){a->stride[i], h->extent[i], -1, i, 0});
   for (int i = 0; i < l->n; i++) {
     if (l->d[i].stride < end) return refuse(t, "reads what overlaps");
     end = l->d[i].stride * l->d[i].extent;
@@ -58,17 +59,21 @@ static bool digits_of(struct tailing *t, int save)
   return true;
 }
 
-static int saver_of(const struct tailing *t, const struct kern_value *v)
+static void find_left(struct tailing *t)
 {
   const struct norm *h = t->x->j->n;
-  if (!v->live || v->kind != KERN_LOAD) return -1;
-  for (int i = 0; i < h->nsave; i++)
-    if (h->save[i].tensor == v->at.tensor) return i;
-  return -1;
+  const struct kern *k = &t->x->r.k;
+  t->left = NEWS(t->x->j->mem, int, k->nvalues + 1), t->save = NEWS(t->x->j->mem, int, k->nvalues + 1);
+  for (int i = 0; i < k->nvalues; i++)
+    for (int s = 0; s < h->nsave && k->v[i].live && k->v[i].kind == KERN_LOAD; s++)
+      if (h->save[s].tensor == k->v[i].at.tensor) {
+        t->left[t->nleft++] = i, t->save[i] = s;
+        break;
+      }
 }
 
 // The digit that an axis of this stride begins in.
-static const struct digit *digit_at(const struct digits *l, int64_t stride)
+static const struct tail_axes_digit *digit_at(const struct tail_axes_digits *l, int64_t stride)
 {
   for (int i = 0; i < l->n; i++)
     if (stride >= l->d[i].stride && stride < l->d[i].stride * l->d[i].extent) return &l->d[i];
@@ -101,20 +106,16 @@ static bool cut(struct tailing *t, int axis, int64_t inner)
 // 1: an axis was cut; 0: all lie within digits; -1: refused.
 static int cut_one(struct tailing *t)
 {
-  struct rows *r = &t->x->r;
-  for (int i = 0; i < r->k.nvalues; i++) {
-    int save = saver_of(t, &r->k.v[i]);
-    if (save < 0) continue;
-    const struct kern_access *at = &r->k.v[i].at;
+  struct kern *k = &t->x->r.k;
+  for (int i = 0; i < t->nleft; i++) {
+    const struct kern_access *at = &k->v[t->left[i]].at;
+    int save = t->save[t->left[i]];
     if (at->offset != t->x->j->n->save[save].offset) return refuse(t, "reads a part of what the head saves"), -1;
     for (int a = 0; a < KERN_AXES; a++) {
-      if (!at->stride[a] || r->k.extent[a] <= 1) continue;
-      const struct digit *d = digit_at(&t->of[save], at->stride[a]);
-      if (!d || at->stride[a] % d->stride) return refuse(t, "cuts what the head saves in another way"), -1;
-      int64_t end = d->stride * d->extent;
-      if (at->stride[a] * r->k.extent[a] <= end) continue;
-      if (end % at->stride[a]) return refuse(t, "cuts what the head saves in another way"), -1;
-      return cut(t, a, end / at->stride[a]) ? 1 : -1;
+      const struct tail_axes_digit *d = digit_at(&t->of[save], at->stride[a]);
+      int64_t step = at->stride[a], end = d ? d->stride * d->extent : 0;
+      if (!step || k->extent[a] <= 1 || (d && step % d->stride == 0 && step * k->extent[a] <= end)) continue;
+      return cut(t, a, !d || step % d->stride || end % step ? 0 : end / step) ? 1 : -1;
     }
   }
   return 0;
@@ -122,27 +123,27 @@ static int cut_one(struct tailing *t)
 
 // ---- what axes are ----
 
-static const struct digit *digit_of(const struct tailing *t, int value, int axis)
+// Of a value that loads what the head saves.
+static const struct tail_axes_digit *digit_of(const struct tailing *t, int value, int axis)
 {
-  const struct kern_value *v = &t->x->r.k.v[value];
-  int save = saver_of(t, v);
-  return save < 0 || !v->at.stride[axis] || t->x->r.k.extent[axis] <= 1 ? NULL : digit_at(&t->of[save], v->at.stride[axis]);
+  int64_t stride = t->x->r.k.v[value].at.stride[axis];
+  return !stride || t->x->r.k.extent[axis] <= 1 ? NULL : digit_at(&t->of[t->save[value]], stride);
 }
 
 static void find_splits(struct tailing *t)
 {
   struct tail *x = t->x;
   const struct graph *b = x->j->n->block;
-  for (int i = 0; i < x->r.k.nvalues; i++)
+  for (int i = 0; i < t->nleft; i++)
     for (int a = 0; a < KERN_AXES; a++) {
-      const struct digit *d = digit_of(t, i, a);
+      const struct tail_axes_digit *d = digit_of(t, t->left[i], a);
       if (d && d->grid >= 0 && x->r.k.folded >> a & 1) x->split |= 1u << d->grid;
     }
   x->parts = x->groups = 1;
   for (int i = 0; i < b->ngrid; i++) *(x->split >> i & 1 ? &x->parts : &x->groups) *= b->grid[i];
 }
 
-static int base_of(struct tail *x, const struct digit *d, int64_t stride, int64_t extent)
+static int base_of(struct tail *x, const struct tail_axes_digit *d, int64_t stride, int64_t extent)
 {
   struct tail_base want = {d->grid, stride / d->stride, extent};
   for (int i = 0; i < x->nbases; i++)
@@ -158,16 +159,13 @@ static int base_of_axis(struct tailing *t, int axis)
   struct tail *x = t->x;
   int found = -1;
   bool within = false;
-  for (int i = 0; i < x->r.k.nvalues; i++) {
-    const struct digit *d = digit_of(t, i, axis);
-    if (!d) continue;
-    if (d->grid < 0 || x->split >> d->grid & 1) {
-      within = true;
-      continue;
-    }
-    int b = base_of(x, d, x->r.k.v[i].at.stride[axis], x->r.k.extent[axis]);
-    if (b < 0 || (found >= 0 && found != b)) return -2;
-    found = b;
+  for (int i = 0; i < t->nleft; i++) {
+    const struct tail_axes_digit *d = digit_of(t, t->left[i], axis);
+    bool group = d && d->grid >= 0 && !(x->split >> d->grid & 1);
+    int b = group ? base_of(x, d, x->r.k.v[t->left[i]].at.stride[axis], x->r.k.extent[axis]) : -1;
+    within |= d && !group;
+    if (group && (b < 0 || (found >= 0 && found != b))) return -2;
+    if (group) found = b;
   }
   return within && found >= 0 ? -2 : found;
 }
@@ -195,10 +193,9 @@ static void add_bases(struct kern_access *at, const int *base)
 static void into_room(struct tailing *t, int i, const int *base)
 {
   struct tail *x = t->x;
-  int save = saver_of(t, &x->r.k.v[i]);
   struct kern_access *at = &x->r.k.v[i].at;
   for (int a = 0; a < KERN_AXES; a++) {
-    const struct digit *d = digit_of(t, i, a);
+    const struct tail_axes_digit *d = digit_of(t, i, a);
     int64_t weight = 1;
     if (!d || base[a] >= 0) continue;
     for (int g = 0; g < d->grid; g++) weight *= x->split >> g & 1 ? x->j->n->block->grid[g] : 1;
@@ -207,7 +204,7 @@ static void into_room(struct tailing *t, int i, const int *base)
     else
       at->stride[a] = at->stride[a] / d->stride * d->room;
   }
-  at->offset = 0, at->elements = x->room[save].elements, at->left = true;
+  at->offset = 0, at->elements = x->room[t->save[i]].elements, at->left = true;
   memset(at->base, 0, sizeof at->base);
 }
 
@@ -217,13 +214,10 @@ static bool take_bases(struct tailing *t)
   int base[KERN_AXES];
   for (int a = 0; a < KERN_AXES; a++)
     if ((base[a] = r->k.extent[a] > 1 ? base_of_axis(t, a) : -1) < -1) return refuse(t, "joins groups of blocks");
-  for (int i = 0; i < r->k.nvalues; i++)
-    if (saver_of(t, &r->k.v[i]) >= 0 && !of_own_group(t, i, base)) return refuse(t, "does not tell groups of blocks apart");
-  for (int i = 0; i < r->k.nvalues; i++) {
-    bool left = saver_of(t, &r->k.v[i]) >= 0;
-    add_bases(&r->k.v[i].at, base);
-    if (left && t->x->way == TAIL_CLUSTER) into_room(t, i, base);
-  }
+  for (int i = 0; i < t->nleft; i++)
+    if (!of_own_group(t, t->left[i], base)) return refuse(t, "does not tell groups of blocks apart");
+  for (int i = 0; i < r->k.nvalues; i++) add_bases(&r->k.v[i].at, base);
+  for (int i = 0; i < t->nleft && t->x->way == TAIL_CLUSTER; i++) into_room(t, t->left[i], base);
   for (int i = 0; i < r->k.nsaves; i++) {
     add_bases(&r->k.save[i].at, base);
     for (int k = 0; k < t->x->nbases; k++)
@@ -241,7 +235,7 @@ static void write_head(struct tail *x)
   if (x->way != TAIL_CLUSTER) return;
   x->head.save = arena_copy(mem, x->head.save, sizeof *x->head.save * (size_t)(x->head.nsave + 1));
   for (int i = 0; i < x->head.nsave; i++) {
-    struct access *a = &x->head.save[i];
+    struct plan_access *a = &x->head.save[i];
     a->offset = 0;
     memset(a->grid, 0, sizeof a->grid);
     memcpy(a->stride, x->room[i].stride, sizeof a->stride);
@@ -252,12 +246,12 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
 {
   struct lower_job tail = *j;
   *x = (struct tail){.j = j, .way = way, .room = NEWS(j->mem, struct tail_room, j->n->nsave + 1)};
-  struct tailing t = {x, NEWS(j->mem, struct digits, j->n->nsave + 1), why};
+  struct tailing t = {.x = x, .of = NEWS(j->mem, struct tail_axes_digits, j->n->nsave + 1), .why = why};
   int more = 1;
   tail.n = j->tail;
   if (rows_values(&tail, &x->r.k, why)) return false;
   x->r.k.naxes = KERN_AXES;
-  kern_live(&x->r.k);
+  kern_live(&x->r.k), find_left(&t);
   for (int i = 0; i < j->n->nsave; i++)
     if (!digits_of(&t, i)) return false;
   while (more > 0) more = cut_one(&t);

@@ -21,30 +21,34 @@ bool tail_reads(const struct tail *x, int tensor)
   return false;
 }
 
-// The grid axes of the head in `axes`, from a number that counts them alone, x fastest.
-static void spread(const struct tail *x, const char *number, int64_t below, bool split, struct str *out)
+// The grid axes of the head that are split, or those that are not, from one number into another: `packed` counts them alone, otherwise the
+// result does; the other number counts all axes. x is fastest.
+static void regroup(const struct tail *x, const char *number, int64_t below, bool split, bool packed, struct str *out)
 {
   const struct graph *b = x->j->n->block;
   int64_t weight = 1;
-  for (int i = 0; i < b->ngrid; weight *= b->grid[i++]) {
-    if ((x->split >> i & 1) != split || b->grid[i] == 1) continue;
-    str_add(out, "%s%s / %lld %% %lld * %lld", out->n ? " + " : "", number, (long long)below, (long long)b->grid[i], (long long)weight);
-    below *= b->grid[i];
+  for (int i = 0; i < b->ngrid; i++) {
+    bool own = (x->split >> i & 1) == split;
+    if (own && !(packed && b->grid[i] == 1))
+      str_add(out, "%s%s / %lld %% %lld * %lld", out->n ? " + " : "", number, (long long)below, (long long)b->grid[i], (long long)weight);
+    below *= own || !packed ? b->grid[i] : 1;
+    weight *= own || packed ? b->grid[i] : 1;
   }
 }
 
 void tail_blocks(const struct tail *x, struct text *t)
 {
   const struct graph *b = x->j->n->block;
-  if (x->way == TAIL_CLUSTER) {
-    struct str bid = {0};
-    text_line(t, "@block = #grid.indices()");
-    text_line(t, "@rank = @block %% %lld", (long long)x->parts);
-    spread(x, "@block", x->parts, false, &bid), spread(x, "@rank", 1, true, &bid);
-    text_line(t, "@bid = %s", str_text(&bid));
-    str_free(&bid);
-  } else
-    text_line(t, "@bid = #grid.indices()");
+  bool cluster = x->way == TAIL_CLUSTER;
+  struct str bid = {0};
+  if (cluster) regroup(x, "@block", x->parts, false, true, &bid), regroup(x, "@rank", 1, true, true, &bid);
+  text_fill(t,
+            "?cluster @block = #grid.indices()\n"
+            "?cluster @rank = @block % $parts\n"
+            "?cluster @bid = $bid\n"
+            "?!cluster @bid = #grid.indices()",
+            HOLES(NULL, INT(cluster, cluster), INT(parts, x->parts), STR(bid, str_text(&bid))));
+  str_free(&bid);
   for (int k = 0; k < x->nbases; k++) {
     int64_t below = x->base[k].below;
     for (int i = 0; i < x->base[k].grid; i++) below *= b->grid[i];
@@ -54,31 +58,9 @@ void tail_blocks(const struct tail *x, struct text *t)
 
 // ---- buffers ----
 
-static bool has_argument(const struct lower_out *out, int tensor)
-{
-  for (int i = 0; i < out->nargs; i++)
-    if (out->arg[i] == tensor) return true;
-  return false;
-}
-
-static void argument(struct text *t, const char **global, const struct kern_access *a, struct lower_out *out, struct str *list)
-{
-  if (a->left) return;
-  bool known = has_argument(out, a->tensor);
-  if (!known) text_line(t, "%%%s:[%lld].%s.GL", global[a->tensor], (long long)a->elements, tile_dtype(a->type)), out->arg[out->nargs++] = a->tensor;
-  str_add(list, "%s%%%s", list->n ? ", " : "", global[a->tensor]);
-}
-
 void tail_arguments(const struct tail *x, struct text *t, const char **global, struct lower_out *out, struct str *reads, struct str *writes)
 {
-  int *arg = NEWS(x->j->mem, int, out->nargs + x->r.k.nvalues + x->r.k.nsaves + 1);
-  memcpy(arg, out->arg, sizeof *arg * (size_t)out->nargs);
-  out->arg = arg;
-  for (int i = 0; i < x->r.k.nvalues; i++) {
-    const struct kern_value *v = &x->r.k.v[i];
-    if (v->live && v->kind == KERN_LOAD && !has_argument(out, v->at.tensor)) argument(t, global, &v->at, out, reads);
-  }
-  for (int i = 0; i < x->r.k.nsaves; i++) argument(t, global, &x->r.k.save[i].at, out, writes);
+  emit_arguments(t, x->j->mem, &x->r.k, global, out, reads, writes);
   if (x->way != TAIL_LAST) return;
   text_line(t, "%%counters:[%lld].i32.GL", (long long)x->groups);
   out->arg[out->nargs++] = ARG_COUNTERS;
@@ -124,27 +106,30 @@ static void item(const struct tail *x, struct text *t, const char **global)
 
 static void items(const struct tail *x, struct text *t, const char **global)
 {
-  bool cluster = x->way == TAIL_CLUSTER, some = cluster && x->p.blocks % x->parts;
-  text_open(t, "for (z = 0; z < %lld; z += 1)", (long long)x->rounds); // also of one: names of the head are hidden
-  if (cluster)
-    text_line(t, "@item = z * %lld + @rank", (long long)x->parts);
-  else
-    text_line(t, "@item = z");
-  if (some) text_open(t, "if (@item < %lld)", (long long)x->p.blocks);
+  bool cluster = x->way == TAIL_CLUSTER;
+  int indent = t->indent;
+  text_begin(t,
+             "for (z = 0; z < $rounds; z += 1) {\n" // also of one: names of the head are hidden
+             "?cluster @item = z * $parts + @rank\n"
+             "?!cluster @item = z\n"
+             "?some if (@item < $blocks) {",
+             HOLES(NULL, INT(rounds, x->rounds), INT(cluster, cluster), INT(parts, x->parts), INT(some, cluster && x->p.blocks % x->parts),
+                   INT(blocks, x->p.blocks)));
   item(x, t, global);
-  if (some) text_close(t);
-  text_close(t);
+  text_until(t, indent);
 }
 
 static void team(const struct tail *x, struct text *t, const char **global, int threads)
 {
   struct row_text r = row_text_new(x->j, &x->p, t->out);
+  int indent = t->indent;
   row_coordinates(&r);
-  bool part = x->p.threads < threads;
-  if (part) text_open(t, "if (@tid < %d)", x->p.threads);
-  text_line(t, "#team = #t.tile([%d])[0].reshape(0, [%s])", x->p.threads, r.threads);
+  text_begin(t,
+             "?part if (@tid < $threads) {\n"
+             "#team = #t.tile([$threads])[0].reshape(0, [$extents])",
+             HOLES(NULL, INT(part, x->p.threads < threads), INT(threads, x->p.threads), STR(extents, r.threads)));
   items(x, t, global);
-  if (part) text_close(t);
+  text_until(t, indent);
 }
 
 // ---- who does it ----
@@ -156,44 +141,35 @@ static void meet(struct text *t, bool hands_over)
   text_line(t, "Sync<cluster.wait><<<#grid, #t>>>()");
 }
 
-// The number of the group, by the grid axes that are not split.
-static const char *group(const struct tail *x)
-{
-  const struct graph *b = x->j->n->block;
-  struct str s = {0};
-  int64_t below = 1, weight = 1;
-  str_add(&s, "0");
-  for (int i = 0; i < b->ngrid; below *= b->grid[i++])
-    if (!(x->split >> i & 1))
-      str_add(&s, " + @bid / %lld %% %lld * %lld", (long long)below, (long long)b->grid[i], (long long)weight), weight *= b->grid[i];
-  const char *text = arena_strdup(x->j->mem, str_text(&s));
-  return str_free(&s), text;
-}
-
 static void by_the_last(const struct tail *x, struct text *t, const char **global, int threads)
 {
-  const char *counter = arena_printf(x->j->mem, "%%counters[%s]", group(x));
-  text_line(t, "#all = #t.tile([%d])[0]", threads);
-  text_line(t, "%%order:[1].i32.SH");
-  text_line(t, "%%count:[].i32.RF");
-  text_line(t, "Sync<barrier><<<#grid, #all>>>()");
-  text_open(t, "if (@tid == 0)");
-  text_line(t, "%%one:[].i32.RF");
-  text_line(t, "%%one <- Init<1><<<#grid, #me>>>()");
-  text_line(t, "Sync<fence.gpu><<<#grid, #me>>>()");
-  text_line(t, "%%count <- Move<atom.add><<<#grid, #me>>>(%s, %%one)", counter);
-  text_line(t, "Sync<fence.gpu><<<#grid, #me>>>()");
-  text_line(t, "%%order[0] <- Move<<<#grid, #me>>>(%%count)");
-  text_close(t);
-  text_line(t, "Sync<barrier><<<#grid, #all>>>()");
-  text_line(t, "@order = value(%%order[0])");
-  text_open(t, "if (@order == %lld)", (long long)x->parts - 1);
-  text_open(t, "if (@tid == 0)");
-  text_line(t, "%%count <- Init<0><<<#grid, #me>>>()");
-  text_line(t, "%s <- Move<<<#grid, #me>>>(%%count)", counter);
-  text_close(t);
+  int indent = t->indent;
+  struct str group = {0};
+  str_add(&group, "0");
+  regroup(x, "@bid", 1, false, false, &group);
+  text_begin(t,
+             "#all = #t.tile([$threads])[0]\n"
+             "%order:[1].i32.SH\n"
+             "%count:[].i32.RF\n"
+             "Sync<barrier>#all()\n"
+             "if (@tid == 0) {\n"
+             "%one:[].i32.RF <- Init<1>()\n"
+             "Sync<fence.gpu>()\n"
+             "%count <- Move<atom.add>(%counters[$group], %one)\n"
+             "Sync<fence.gpu>()\n"
+             "%order[0] <- Move(%count)\n"
+             "}\n"
+             "Sync<barrier>#all()\n"
+             "@order = value(%order[0])\n"
+             "if (@order == $last) {\n"
+             "if (@tid == 0) {\n"
+             "%count <- Init<0>()\n"
+             "%counters[$group] <- Move(%count)\n"
+             "}",
+             HOLES(NULL, INT(threads, threads), STR(group, str_text(&group)), INT(last, x->parts - 1)));
+  str_free(&group);
   team(x, t, global, threads);
-  text_close(t);
+  text_until(t, indent);
 }
 
 void tail_emit(const struct tail *x, struct text *t, const char **global, int threads)

@@ -1,5 +1,5 @@
 // Lines of a tile program.
-#include "lower/emit.h"
+#include "lower/lower_emit.h"
 #include "base/memory.h"
 
 #include <ctype.h>
@@ -63,6 +63,41 @@ void text_kernel(struct text *t, const char *name, const char *comment, const st
   if (target && gpu->can & may_use) text_line(t, "target %s", target->name);
 }
 
+static bool is_argument(const struct lower_out *out, int tensor)
+{
+  for (int i = 0; i < out->nargs; i++)
+    if (out->arg[i] == tensor) return true;
+  return false;
+}
+
+void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, const char **name, struct lower_out *out, struct str *ins,
+                    struct str *outs)
+{
+  int *arg = NEWS(mem, int, out->nargs + k->nvalues + k->nsaves + 1);
+  for (int i = 0; i < out->nargs; i++) arg[i] = out->arg[i];
+  out->arg = arg;
+  for (int i = 0; i < kern_uses(k); i++) {
+    struct kern_use u;
+    if (!kern_use(k, i, &u) || u.at->left || is_argument(out, u.at->tensor)) continue;
+    const struct kern_access *a = u.at;
+    struct str *list = u.save ? outs : ins;
+    text_line(t, "%%%s:[%lld].%s.GL", name[a->tensor], (long long)a->elements, tile_dtype(a->type));
+    str_add(list, "%s%%%s", list->n ? ", " : "", name[a->tensor]);
+    out->arg[out->nargs++] = a->tensor;
+  }
+}
+
+void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, const char *blocks, const char *threads,
+                struct lower_out *out)
+{
+  struct str ins = {0}, outs = {0};
+  emit_arguments(t, mem, k, name, out, &ins, &outs);
+  text_line(t, "#grid:[%s].block", blocks);
+  text_line(t, "#t:[%s].thread", threads);
+  text_open(t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&outs), str_text(&ins));
+  str_free(&ins), str_free(&outs);
+}
+
 // Names may hold anything that the language of programs allows; tile names are letters, digits and _.
 static const char *identifier(struct arena *mem, const char *name, int i)
 {
@@ -89,3 +124,16 @@ const char **text_names(struct arena *mem, const struct graph *g)
 }
 
 const char *tile_dtype(enum dtype t) { return num_rows[t].name; }
+
+const char *text_number(struct arena *mem, double x) { return arena_printf(mem, "%#.17g", x); }
+
+const char *text_join(struct arena *mem, const char *list, const char *separator, const char *item, ...)
+{
+  char text[256];
+  va_list ap;
+  va_start(ap, item);
+  int n = vsnprintf(text, sizeof text, item, ap);
+  va_end(ap);
+  CHECK(n >= 0 && n < (int)sizeof text);
+  return arena_printf(mem, "%s%s%s", list, *list ? separator : "", text);
+}

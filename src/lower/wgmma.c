@@ -8,12 +8,12 @@
 
 // ---- arguments: a buffer that TMA reads is a tensor of its own, beside the flat one of other accesses ----
 
-struct arguments {
+struct wgmma_arguments {
   struct lower_out *out;
   struct str reads, writes;
 };
 
-static void add_argument(struct mma_kernel *k, struct arguments *a, int tensor, const char *name, const char *type, bool write)
+static void add_argument(struct mma_kernel *k, struct wgmma_arguments *a, int tensor, const char *name, const char *type, bool write)
 {
   struct str *list = write ? &a->writes : &a->reads;
   text_line(k->t, "%%%s:%s.%s.GL", name, type, tile_dtype(k->p->job->store[tensor]));
@@ -21,17 +21,25 @@ static void add_argument(struct mma_kernel *k, struct arguments *a, int tensor, 
   a->out->arg[a->out->nargs++] = tensor;
 }
 
+static int load_of(const struct mma_plan *p, int iter)
+{
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (p->k.v[v].live && p->iter_of[v] == iter) return v;
+  return -1;
+}
+
 static bool is_operand(const struct mma_plan *p, int iter)
 {
-  const struct access *a = &p->n->iter[iter];
-  if (p->tile_of[a->tile] < 0) return false;
-  const struct mma_tile *t = &p->tile[p->tile_of[a->tile]];
+  int value = load_of(p, iter);
+  if (value < 0) return true; // nobody reads it
+  if (p->tile_of[value] < 0) return false;
+  const struct mma_tile *t = &p->tile[p->tile_of[value]];
   for (int i = 0; i < p->nproducts; i++) // an elementwise reader takes it from device memory, unless it is a left operand
-    if (p->product[i].a == a->tile) return true;
+    if (p->product[i].a == value) return true;
   return !wgmma_reads_tile(p, t);
 }
 
-static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct arguments *a)
+static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct wgmma_arguments *a)
 {
   const struct mma_plan *p = k->p;
   bool *flat = NEWS(k->mem, bool, p->n->kernels->ntensors);
@@ -114,7 +122,7 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
 }
 
 // Which ring a tile is in; -1: it does not change with the loop.
-static int ring_of(const struct wg_plan *w, const struct mma_tile *t) { return !t->varying ? -1 : w->rings == 2 && t->tensor == w->second->b; }
+static int ring_of(const struct wg_plan *w, const struct mma_tile *t) { return !t->varying ? -1 : w->rings == 2 && t->value == w->second->b; }
 
 static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const char *stage, const char *it, const char *barrier)
 {
@@ -277,7 +285,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
 
 static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
 {
-  return mma_anew(wgmma_lift(j), (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}, why);
+  return mma_anew(j, (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}, why);
 }
 
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
@@ -289,7 +297,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct text t = {.out = &out->text, .marks = j->marks};
   if (j->marks) j->marks->block = w->p.n->block;
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
-  struct arguments a = {.out = out};
+  struct wgmma_arguments a = {.out = out};
   text_kernel(&t, j->name, NULL, j->gpu, CAN_WGMMA);
   arguments(&k, w, &a);
   if (w->p.tail && w->p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)w->p.tail->parts);
@@ -402,12 +410,11 @@ static int choose_rest(struct wg_plan *w, struct mma_anew to, int n, int most, s
 static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  const struct lower_job *lifted = wgmma_lift(j);
   struct mma_anew to[MMA_CUTS];
   char other[160];
-  int n = 0, cuts = mma_cuts(lifted, 64, to, why);
+  int n = 0, cuts = mma_cuts(j, 64, to, why);
   for (int i = 0; i < cuts; i++)
-    if (wgmma_plan(w, mma_anew(lifted, to[i], other), *why ? other : why)) n = choose_rest(w, to[i], n, most, out, why);
+    if (wgmma_plan(w, mma_anew(j, to[i], other), *why ? other : why)) n = choose_rest(w, to[i], n, most, out, why);
   return n;
 }
 
@@ -425,6 +432,7 @@ const struct scheme scheme_wgmma = {
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
     .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step"},
+    .rules = MMA_RULES,
     .tails = true,
     .choices = choices,
     .count = count,

@@ -8,7 +8,6 @@
 //   wgmma_store.c    results by TMA
 //   wgmma_queue.c    without a loop: right operands that take turns, vectors in shared memory
 //   wgmma_cost.c     what is counted
-//   wgmma_lift.c     factors of left operands, behind the product
 //   wgmma_order.c    the order in which blocks are done
 //   wgmma_product.c  products, and the ring that they read
 //   wgmma_chain.c    two of them that run across iterations
@@ -32,7 +31,7 @@ struct box { // a tile of operands: where it is in device memory, in pieces of `
   int64_t chunk, chunks;
 };
 // False with p->why set where TMA cannot bring the tile, or what an access has in these rows and columns.
-bool box_of(struct mma_plan *p, const struct access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out);
+bool box_of(struct mma_plan *p, const struct plan_access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out);
 bool box_make(struct mma_plan *p, const struct mma_tile *t, struct box *out);
 // "[extents : strides]" of the buffer, and ".tile([..])[..]" of the piece `chunk` at iteration `it`.
 const char *box_type(const struct mma_plan *p, const struct box *b);
@@ -51,7 +50,7 @@ struct wg_plan {
   struct mma_plan p;
   struct box box[MMA_TILES];
   struct wg_store *store;    // by saver
-  enum mma_section *section; // by node, before some are done by pieces
+  enum mma_section *section; // by value, before some are done by pieces
   int64_t store_chunk;       // columns of a piece of a result; 0: none goes by TMA
   int groups, places;        // places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
   int64_t blocks, items;     // launched, and of the block graph
@@ -94,14 +93,13 @@ void wgmma_vector_load(struct mma_kernel *k);
 // ---- wgmma.c ----
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
-// ---- wgmma_lift.c, wgmma_order.c ----
-const struct lower_job *wgmma_lift(const struct lower_job *j);                    // j itself, where there is nothing to do
+// ---- wgmma_order.c ----
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item); // @bid of so many-th item
 
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
-const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int tensor, const char *stage); // of its barriers
-const char *wgmma_last_stage(struct mma_kernel *k);                                                   // of the last iteration of an item
+const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value, const char *stage); // of its barriers
+const char *wgmma_last_stage(struct mma_kernel *k);                                                  // of the last iteration of an item
 void wgmma_release(struct mma_kernel *k, const char *who, const char *which); // of a stage, by the threads for which `who` holds
 void wgmma_commit(struct mma_kernel *k);
 void wgmma_wait(struct mma_kernel *k, int left);                           // until so many groups of products are under way

@@ -11,7 +11,7 @@ static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, 
 }
 
 // Rows of which a block has a piece: one dimension, which the first axis walks.
-static bool add_rows(const struct mma_plan *p, struct box *b, const struct access *a, const struct mma_list *l)
+static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct mma_list *l)
 {
   struct mma_walk rows = {0};
   for (int i = 0; i < l->n; i++) mma_walk_add(&rows, p->n->extent[(int)l->letter[i]], a->stride[(int)l->letter[i]]);
@@ -22,7 +22,7 @@ static bool add_rows(const struct mma_plan *p, struct box *b, const struct acces
 
 // Letters of a list, slowest first. What is padded is one dimension, as long as it is, so that TMA fills the rest of the box with
 // zeros wherever blocks and iterations are.
-static bool add_letters(const struct mma_plan *p, struct box *b, const struct access *a, const struct mma_list *l, bool inner)
+static bool add_letters(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct mma_list *l, bool inner)
 {
   int first = b->ndims;
   for (int i = 0; i < l->n; i++) {
@@ -49,20 +49,20 @@ static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
   return add_dim(b, 1, stride, 1, false) ? &b->dim[b->ndims - 1] : NULL;
 }
 
-struct axis {
+struct wgmma_box_axis {
   bool loop;
   int index;
   int64_t extent, stride;
 };
 
-static int axes_by_stride(const struct mma_plan *p, const struct access *a, struct axis *out)
+static int axes_by_stride(const struct mma_plan *p, const struct plan_access *a, struct wgmma_box_axis *out)
 {
   const struct graph *g = p->n->block;
   int n = 0;
   for (int i = 0; i < g->ngrid + g->nloop; i++) {
     bool loop = i >= g->ngrid;
     int k = loop ? i - g->ngrid : i;
-    struct axis x = {loop, k, loop ? g->loop[k] : g->grid[k], loop ? a->loop[k] : a->grid[k]};
+    struct wgmma_box_axis x = {loop, k, loop ? g->loop[k] : g->grid[k], loop ? a->loop[k] : a->grid[k]};
     if (!x.stride || x.extent == 1) continue;
     int at = n++;
     for (; at > 0 && out[at - 1].stride > x.stride; at--) out[at] = out[at - 1];
@@ -81,9 +81,9 @@ static void begin_walks(const struct mma_plan *p, struct box_dim *d)
   for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = g->loop[i];
 }
 
-static bool add_axes(const struct mma_plan *p, struct box *b, const struct access *a)
+static bool add_axes(const struct mma_plan *p, struct box *b, const struct plan_access *a)
 {
-  struct axis axis[GRID_AXES + MAX_LOOPS];
+  struct wgmma_box_axis axis[GRID_AXES + MAX_LOOPS];
   int n = axes_by_stride(p, a, axis);
   for (int i = 0; i < b->ndims; i++) begin_walks(p, &b->dim[i]);
   for (int i = 0; i < n; i++) {
@@ -109,7 +109,7 @@ static void sort(struct box *b)
 }
 
 // The tile's rows must come in the order in which the box has them.
-static bool rows_in_order(const struct mma_plan *p, const struct box *b, const struct access *a, const struct mma_list *out)
+static bool rows_in_order(const struct mma_plan *p, const struct box *b, const struct plan_access *a, const struct mma_list *out)
 {
   (void)b;
   for (int i = 1; i < out->n; i++)
@@ -117,7 +117,7 @@ static bool rows_in_order(const struct mma_plan *p, const struct box *b, const s
   return true;
 }
 
-bool box_of(struct mma_plan *p, const struct access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out)
+bool box_of(struct mma_plan *p, const struct plan_access *a, const struct mma_list *rows, const struct mma_list *cols, struct box *out)
 {
   int64_t size = mma_padded(p, mma_list_has(cols), mma_list_size(p->n, cols));
   bool cut = p->cut && mma_list_same(rows, &p->rows);

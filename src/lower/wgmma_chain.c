@@ -23,7 +23,7 @@ static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence><<<#
 
 static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 {
-  int was = text_about(k->t, w->first->node);
+  int was = text_about(k->t, mma_at(k->p, w->first->out)->about - 1);
   const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
   wgmma_multiply(k, w->first, wgmma_left(k, w->first), wgmma_right(k, w->first, "@stage"), into);
   wgmma_commit(k);
@@ -33,8 +33,8 @@ static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 
 static void begin_second(struct mma_kernel *k, const struct wg_plan *w, const char *left, const char *stage)
 {
-  const char *sum = k->reg[k->p->n->block->nodes[w->second->into].out];
-  int was = text_about(k->t, w->second->node);
+  const char *sum = k->reg[w->second->into];
+  int was = text_about(k->t, mma_at(k->p, w->second->out)->about - 1);
   wgmma_multiply(k, w->second, arena_printf(k->mem, "%%%s[m, s]", left), wgmma_right(k, w->second, stage), sum);
   wgmma_commit(k);
   text_about(k->t, was);
@@ -44,30 +44,19 @@ static void begin_second(struct mma_kernel *k, const struct wg_plan *w, const ch
 static void between(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
-  const struct graph *b = p->n->block;
   k->section = MMA_LOOP;
-  for (int i = 0; i < b->nnodes; i++)
-    if (p->section[i] == MMA_LOOP && op_rows[b->nodes[i].op].rule != RULE_CONST && i != w->first->node && i != w->second->node &&
-        i != w->second->into)
-      mma_node(k, i);
-}
-
-static void round_left(struct mma_kernel *k, const struct wg_plan *w, const char *left)
-{
-  const struct mma_plan *p = k->p;
-  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[w->second->sum_cols].nt);
-  text_open(k->t, "for (h = 0; h < 2; h += 1) unroll");
-  text_line(k->t, "%%%s[0, n / 2][h, n %% 2] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[0, n][h, 0])", left, k->reg[w->second->a]);
-  text_close(k->t), text_close(k->t);
+  for (int i = 0; i < p->norder; i++)
+    if (p->section[p->order[i]] == MMA_LOOP && p->order[i] != w->first->out && p->order[i] != w->second->out && p->order[i] != w->second->into)
+      mma_compute(k, p->order[i]);
 }
 
 static void rescale(struct mma_kernel *k, const struct wg_plan *w)
 {
-  const struct node *n = &k->p->n->block->nodes[w->second->into];
-  const char *sum = k->reg[n->out];
-  if (n->nin < 2) return;
-  int was = text_about(k->t, w->second->into);
-  text_line(k->t, "%%%s <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%%s)", sum, sum, k->reg[k->p->n->t[n->in[1]].root]);
+  const struct kern_value *v = mma_at(k->p, w->second->into);
+  const char *sum = k->reg[w->second->into];
+  if (v->kind != KERN_RESCALE) return;
+  int was = text_about(k->t, v->about - 1);
+  text_line(k->t, "%%%s <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%%s)", sum, sum, k->reg[v->in[1]]);
   text_about(k->t, was);
 }
 
@@ -111,7 +100,7 @@ static void first_iteration(struct mma_kernel *k, const struct wg_plan *w, const
   wgmma_wait(k, 0);
   if (w->rings > 1) release(k, w, w->first, "@stage");
   between(k, w);
-  round_left(k, w, left);
+  mma_cast_left(k, left, k->reg[w->second->a], w->second->sum_cols, false);
   if (w->rings > 1) wait_full(k, w, w->second);
   text_close(k->t);
 }
@@ -135,7 +124,7 @@ static void other_iterations(struct mma_kernel *k, const struct wg_plan *w, cons
   wgmma_wait(k, 0);
   release(k, w, w->second, "@last");
   rescale(k, w);
-  round_left(k, w, left);
+  mma_cast_left(k, left, k->reg[w->second->a], w->second->sum_cols, false);
   text_close(k->t);
 }
 

@@ -13,8 +13,8 @@ int wgmma_copies(const struct wg_plan *w) { return w->walks ? 2 : 1; }
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
 {
   int products = 0;
-  for (int i = 0; i < p->nproducts; i++) products += (p->product[i].a == t->tensor) + (p->product[i].b == t->tensor);
-  return p->n->uses[t->tensor] > products;
+  for (int i = 0; i < p->nproducts; i++) products += p->product[i].a == t->value || p->product[i].b == t->value;
+  return mma_at(p, t->value)->uses > products;
 }
 
 // Steps of sums, and columns of boxes, are 16.
@@ -31,7 +31,7 @@ static void pad(struct mma_plan *p)
 bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 {
   struct mma_plan *p = &w->p;
-  if (!j || !mma_plan(p, wgmma_lift(j), why)) return false;
+  if (!j || !mma_plan(p, j, why)) return false;
   p->why = why, p->wg = true, w->any_varying = false;
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
@@ -53,13 +53,13 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
 // Does the loop nothing but add products to accumulators? Then one iteration's run while the next one's are begun.
 static bool adds_only(const struct mma_plan *p)
 {
-  const struct graph *b = p->n->block;
   if (p->iterations == 1) return false;
-  for (int i = 0; i < b->nnodes; i++) {
-    bool product = p->product_of[i] >= 0 && p->product[p->product_of[i]].into >= 0;
-    if (p->section[i] != MMA_LOOP || b->nodes[i].op == OP_ITER || op_rows[b->nodes[i].op].rule == RULE_VIEW) continue;
-    if (product && p->tile_of[p->product[p->product_of[i]].a] < 0) return false;
-    if (!product && b->nodes[i].op != OP_ACCUM) return false;
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    bool product = p->product_of[v] >= 0 && p->product[p->product_of[v]].into >= 0;
+    if (p->section[v] != MMA_LOOP || p->folded[v]) continue;
+    if (product && p->tile_of[p->product[p->product_of[v]].a] < 0) return false;
+    if (!product && (mma_at(p, v)->kind != KERN_SUM || !mma_adds_products(p, v))) return false;
   }
   for (int i = 0; i < p->ntiles; i++)
     if (wgmma_reads_tile(p, &p->tile[i])) return false;
@@ -75,8 +75,8 @@ static void find_chain(struct wg_plan *w)
   w->first = w->second = NULL;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    if (p->section[x->node] != MMA_LOOP) continue;
-    bool ready = p->tile_of[x->a] >= 0 || p->n->block->tensors[x->a].phase == FIXED, adds = x->into >= 0;
+    if (p->section[x->out] != MMA_LOOP) continue;
+    bool ready = p->tile_of[x->a] >= 0 || !mma_varies(p, x->a), adds = x->into >= 0;
     if (ready && !adds && !first)
       first = x;
     else if (!ready && adds && !second)
@@ -88,7 +88,7 @@ static void find_chain(struct wg_plan *w)
   if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
     if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return;
-  if (p->n->block->tensors[second->a].phase == VARYING) w->first = first, w->second = second;
+  if (mma_varies(p, second->a)) w->first = first, w->second = second;
 }
 
 // The unit for exponentials is short where the two products have few multiplications for each.

@@ -13,9 +13,9 @@ void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w)
 }
 
 // Barriers of the second ring stand behind those of the first.
-const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int tensor, const char *stage)
+const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value, const char *stage)
 {
-  return w->rings == 2 && tensor == w->second->b ? arena_printf(k->mem, "%s + %d", stage, k->p->stages) : stage;
+  return w->rings == 2 && value == w->second->b ? arena_printf(k->mem, "%s + %d", stage, k->p->stages) : stage;
 }
 
 // Of the last iteration of an item.
@@ -62,10 +62,9 @@ void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wa
 
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
-  text_open(k->t, "for (s = 0; s < %lld; s += 1) unroll", (long long)k->p->cols[x->sum_cols].padded / 16);
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
+  mma_nest(k, "sm", (int)(k->p->cols[x->sum_cols].padded / 16), k->p->mt);
   text_line(k->t, "%%%s%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", x->into >= 0 ? "" : ", s", left, right);
-  text_close(k->t), text_close(k->t);
+  mma_unnest(k, 2);
 }
 
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)

@@ -61,12 +61,14 @@ void wgmma_queue_leave(struct mma_kernel *k, const struct mma_tile *t)
 // Elements that are copied at once; 0: it is no vector, or not one that can be copied.
 static int width(const struct mma_plan *p, int iter, int *cols)
 {
-  const struct access *a = &p->n->iter[iter];
-  const struct norm_tensor *t = &p->n->t[a->tile];
+  const struct plan_access *a = &p->n->iter[iter];
+  uint32_t has = 0;
   *cols = -1;
-  if (p->tile_of[a->tile] >= 0 || !t->has || t->has & p->row_letters) return 0;
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (p->k.v[v].live && p->iter_of[v] == iter && p->tile_of[v] < 0) has = mma_has(p, v);
+  if (!has || has & p->row_letters) return 0;
   for (int c = 0; c < p->ncols; c++)
-    if (p->cols[c].has == t->has) *cols = c;
+    if (p->cols[c].has == has) *cols = c;
   if (*cols < 0 || mma_pads(p, *cols)) return 0;
   int bytes = dtype_bytes(p->job->store[a->tensor]), w = mma_width(p, a, &p->cols[*cols].list, 16 / bytes);
   return w * bytes >= 4 ? w : 0;
@@ -86,7 +88,7 @@ void wgmma_vector_declare(struct mma_kernel *k, const struct wg_plan *w)
   const struct mma_plan *p = k->p;
   int cols;
   for (int i = 0; i < p->n->niter && p->queued; i++) {
-    const struct access *a = &p->n->iter[i];
+    const struct plan_access *a = &p->n->iter[i];
     if (width(p, i, &cols))
       text_line(k->t, "%%q%d:[%d].[%lld].%s.SH", a->tile, w->groups, (long long)p->cols[cols].size, tile_dtype(p->job->store[a->tensor]));
   }
@@ -99,7 +101,7 @@ void wgmma_vector_load(struct mma_kernel *k)
   bool any = false;
   int cols, w;
   for (int i = 0; i < p->n->niter && p->queued; i++) {
-    const struct access *a = &p->n->iter[i];
+    const struct plan_access *a = &p->n->iter[i];
     struct str at = {0};
     if (!(w = width(p, i, &cols))) continue;
     long long pieces = p->cols[cols].size / w;
@@ -110,7 +112,7 @@ void wgmma_vector_load(struct mma_kernel *k)
     text_open(k->t, "if (@piece < %lld)", pieces);
     text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async><<<#grid, #me>>>(%%%s.tile([%d])[%s])", a->tile, w, k->global[a->tensor], w,
               mma_text(k, &at));
-    text_close(k->t), text_close(k->t);
+    mma_unnest(k, 2);
     any = true;
   }
   if (!any) return;
@@ -120,7 +122,7 @@ void wgmma_vector_load(struct mma_kernel *k)
 }
 
 // NULL: it does not lie in shared memory.
-const char *wgmma_vector_value(struct mma_kernel *k, const struct access *a, struct mma_shape s)
+const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
   int cols;

@@ -31,53 +31,47 @@ void wgmma_store_plan(struct wg_plan *w)
   p->why = ignored;
   w->store = NEWS(p->job->mem, struct wg_store, p->n->nsave + 1), w->store_chunk = 0;
   for (int i = 0; i < p->n->nsave; i++) {
-    const struct access *a = &p->n->save[i];
+    const struct plan_access *a = &p->n->save[i];
     struct wg_store *s = &w->store[i];
-    int root = p->n->t[a->tile].root;
-    struct mma_shape shape = p->shape[root];
-    if (p->job->store[a->tensor] == F32 || !shape.rows || shape.cols < 0 || !all_rows(p, p->n->t[root].has) || mma_pads(p, shape.cols)) continue;
+    int value = p->k.save[i].value;
+    struct mma_shape shape = p->shape[value];
+    if (p->job->store[a->tensor] == F32 || !shape.rows || shape.cols < 0 || !all_rows(p, mma_has(p, value)) || mma_pads(p, shape.cols)) continue;
     if (!box_of(p, a, &p->rows, &p->cols[shape.cols].list, &s->box) || !cut(s)) continue;
     if (w->store_chunk && w->store_chunk != s->box.chunk) continue; // places for pieces have one size
     w->store_chunk = s->box.chunk, s->sent = true;
   }
   p->why = why;
-  w->section = arena_copy(p->job->mem, p->section, sizeof *p->section * (size_t)p->n->block->nnodes);
+  w->section = arena_copy(p->job->mem, p->section, sizeof *p->section * (size_t)p->k.nvalues);
 }
 
 // ---- operators that are done by pieces ----
 
 // Do only results that are sent, or operators that are done with them, read it?
-static bool read_late(const struct wg_plan *w, int root)
+static bool read_late(const struct wg_plan *w, int value)
 {
   const struct mma_plan *p = &w->p;
-  const struct graph *b = p->n->block;
-  for (int i = 0; i < p->n->nsave; i++)
-    if (p->n->t[p->n->save[i].tile].root == root && !w->store[i].sent) return false;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *n = &b->nodes[i];
-    if (n->op == OP_ITER || n->op == OP_SAVE || op_rows[n->op].rule == RULE_VIEW || p->section[i] == MMA_SENT) continue;
-    for (int k = 0; k < n->nin; k++)
-      if (p->n->t[n->in[k]].root == root) return false;
-  }
+  for (int i = 0; i < p->k.nsaves; i++)
+    if (p->k.save[i].value == value && !w->store[i].sent) return false;
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (mma_reads(p, v, value) && p->section[v] != MMA_SENT) return false;
   return true;
 }
 
-static bool has_columns_of_result(const struct wg_plan *w, int root)
+static bool has_columns_of_result(const struct wg_plan *w, int value)
 {
-  for (int i = 0; i < w->p.n->nsave; i++)
-    if (w->store[i].sent && w->p.shape[w->p.n->t[w->p.n->save[i].tile].root].cols == w->p.shape[root].cols) return true;
+  for (int i = 0; i < w->p.k.nsaves; i++)
+    if (w->store[i].sent && w->p.shape[w->p.k.save[i].value].cols == w->p.shape[value].cols) return true;
   return false;
 }
 
 void wgmma_store_sections(struct wg_plan *w)
 {
   struct mma_plan *p = &w->p;
-  const struct graph *b = p->n->block;
-  memcpy(p->section, w->section, sizeof *p->section * (size_t)b->nnodes);
-  for (int i = b->nnodes - 1; i >= 0 && w->places; i--) {
-    const struct node *n = &b->nodes[i];
-    if ((p->iterations > 1 && p->section[i] != MMA_POST) || op_rows[n->op].rule != RULE_MAP || p->folded[i]) continue;
-    if (has_columns_of_result(w, n->out) && read_late(w, n->out)) p->section[i] = MMA_SENT;
+  memcpy(p->section, w->section, sizeof *p->section * (size_t)p->k.nvalues);
+  for (int v = p->k.nvalues - 1; v >= 0 && w->places; v--) {
+    const struct kern_value *x = mma_at(p, v);
+    if (!x->live || x->kind != KERN_MAP || (p->iterations > 1 && p->section[v] != MMA_POST) || p->section[v] == MMA_SIDE || p->folded[v]) continue;
+    if (has_columns_of_result(w, v) && read_late(w, v)) p->section[v] = MMA_SENT;
   }
 }
 
@@ -101,48 +95,41 @@ void wgmma_store_declare(struct mma_kernel *k, const struct wg_plan *w)
 
 // ---- emission ----
 
-static bool is_late(const struct mma_plan *p, int root) { return p->section[p->n->block->tensors[root].node] == MMA_SENT; }
-
-// A copy of the registers that hold tensor `root` wholly, of the piece j.
-static void slice(struct mma_kernel *k, const struct mma_plan *whole, int root, int cols)
+// A copy of the registers that hold a value wholly, of the piece j.
+static void slice(struct mma_kernel *k, const struct mma_plan *whole, int value, int cols)
 {
   const struct mma_plan *p = k->p;
-  const char *from = k->reg[root];
-  if (!from || is_late(p, root)) return;
-  struct mma_shape s = p->n->iter_of[root] >= 0 ? k->have[root] : p->shape[root];
+  const char *from = k->reg[value];
+  if (!from || p->section[value] == MMA_SENT) return;
+  struct mma_shape s = mma_loads(p, value) ? k->have[value] : p->shape[value];
   if (s.cols != cols || p->cols[cols].nt == whole->cols[cols].nt) return;
-  const char *to = k->reg[root] = mma_declare(k, s, "fp32");
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", s.rows ? p->mt : 1);
-  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[cols].nt);
-  text_open(k->t, "for (h = 0; h < %d; h += 1) unroll", s.rows ? 2 : 1);
+  const char *to = k->reg[value] = mma_declare(k, s, "fp32");
+  mma_nest(k, "mnh", s.rows ? p->mt : 1, p->cols[cols].nt, s.rows ? 2 : 1);
   text_line(k->t, "%%%s[m, n][h, 0] <- Move<<<#grid, #me>>>(%%%s[m, %s + n][h, 0])", to, from, p->cols[cols].from);
-  text_close(k->t), text_close(k->t), text_close(k->t);
+  mma_unnest(k, 3);
 }
 
 // Marks what the result needs of operators that are done by pieces.
-static void mark(const struct mma_plan *p, int root, bool *needed)
+static void mark(const struct mma_plan *p, int value, bool *needed)
 {
-  const struct graph *b = p->n->block;
-  int node = b->tensors[root].node;
-  if (p->section[node] != MMA_SENT || needed[node]) return;
-  needed[node] = true;
-  for (int i = 0; i < b->nodes[node].nin; i++) mark(p, p->n->t[b->nodes[node].in[i]].root, needed);
+  if (p->section[value] != MMA_SENT || needed[value]) return;
+  needed[value] = true;
+  for (int i = 0; i < p->k.v[value].nin; i++) mark(p, p->k.v[value].in[i], needed);
 }
 
 // The result's piece j in registers.
-static const char *compute(struct mma_kernel *k, const struct mma_plan *whole, int root)
+static const char *compute(struct mma_kernel *k, const struct mma_plan *whole, int value)
 {
   const struct mma_plan *p = k->p;
-  const struct graph *b = p->n->block;
-  bool *needed = NEWS(k->mem, bool, b->nnodes);
-  int cols = p->shape[root].cols;
-  mark(p, root, needed);
-  slice(k, whole, root, cols);
-  for (int i = 0; i < b->nnodes; i++)
-    for (int j = 0; needed[i] && j < b->nodes[i].nin; j++) slice(k, whole, p->n->t[b->nodes[i].in[j]].root, cols);
-  for (int i = 0; i < b->nnodes; i++)
-    if (needed[i]) mma_node(k, i);
-  return k->reg[root];
+  bool *needed = NEWS(k->mem, bool, p->k.nvalues + 1);
+  int cols = p->shape[value].cols;
+  mark(p, value, needed);
+  slice(k, whole, value, cols);
+  for (int v = 0; v < p->k.nvalues; v++)
+    for (int j = 0; needed[v] && j < p->k.v[v].nin; j++) slice(k, whole, p->k.v[v].in[j], cols);
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (needed[v]) mma_compute(k, v);
+  return k->reg[value];
 }
 
 // The piece of the buffer with rows number @rows and columns number j.
@@ -190,13 +177,12 @@ static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save
 }
 
 // 16 columns of this warp's 16 rows at a time.
-static void put(struct mma_kernel *k, const struct wg_plan *w, const struct access *a, const char *from)
+static void put(struct mma_kernel *k, const struct wg_plan *w, const struct plan_access *a, const char *from)
 {
   struct text *t = k->t;
   text_open(t, "for (n = 0; n < %lld; n += 1) unroll", (long long)w->store_chunk / 16);
   text_line(t, "%%two:[2, 2].[1, 2].%s.RF", tile_dtype(k->p->job->store[a->tensor]));
-  text_open(t, "for (e = 0; e < 2; e += 1) unroll");
-  text_open(t, "for (h = 0; h < 2; h += 1) unroll");
+  mma_nest(k, "eh", 2, 2);
   text_line(t, "%%two[h, e] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n * 2 + e][h, 0])", from);
   text_close(t), text_close(t);
   text_line(t, "%%sent[@g][@place].tile([1, 8])[@wm %% 4 * 16 + @lane %% 16, n * 2 + @lane / 16] <- Move<stmatrix><<<#grid, #warp>>>(%%two)");
@@ -206,7 +192,7 @@ static void put(struct mma_kernel *k, const struct wg_plan *w, const struct acce
 static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const char *from)
 {
   struct text *t = k->t;
-  const struct access *a = &k->p->n->save[save];
+  const struct plan_access *a = &k->p->n->save[save];
   text_open(t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
   text_line(t, "@rows = @g * %d + m", k->p->mt);
   text_line(t, "@place = %s", place(k, w, save));
@@ -229,13 +215,13 @@ void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
 {
   const struct mma_plan *whole = k->p;
   struct mma_plan *p = arena_copy(k->mem, whole, sizeof *p);
-  int root = p->n->t[p->n->save[save].tile].root, cols = p->shape[root].cols;
+  int value = p->k.save[save].value, cols = p->shape[value].cols;
   struct mma_known known = mma_remember(k);
   text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (long long)w->store[save].box.chunks);
   p->cols[cols].nt = (int)w->store_chunk / 8, p->cols[cols].from = arena_printf(k->mem, "j * %d", p->cols[cols].nt);
   k->p = p, k->section = MMA_SENT;
-  const char *from = compute(k, whole, root);
-  int was = text_about(k->t, mma_saver(p->n, save));
+  const char *from = compute(k, whole, value);
+  int was = text_about(k->t, p->k.save[save].about - 1);
   send(k, w, save, from);
   text_about(k->t, was);
   text_close(k->t);

@@ -33,17 +33,14 @@ int workspace_plan(struct arena *mem, struct device_program *d, struct err *e)
   find_lives(d, &o);
   int64_t rest = plan_pack(mem, o.n, o.p);
   d->zeroed = 0;
-  for (int l = 0; l < d->nlaunch; l++)
-    for (int k = 0; k < d->launch[l].nargs; k++) {
-      struct launch_arg *a = &d->launch[l].arg[k];
-      if (a->at.kind != PLACE_WORK || a->tensor != ARG_COUNTERS) continue;
-      a->at.offset = d->zeroed, d->zeroed += bytes_of(a);
-    }
-  for (int l = 0; l < d->nlaunch; l++)
-    for (int k = 0; k < d->launch[l].nargs; k++) {
-      struct launch_arg *a = &d->launch[l].arg[k];
-      if (a->at.kind == PLACE_WORK && a->tensor != ARG_COUNTERS) a->at.offset = d->zeroed + o.p[o.piece[a->tensor]].offset;
-    }
+  for (int i = 0; i < 2; i++) // counters, then what lies behind them
+    for (int l = 0; l < d->nlaunch; l++)
+      for (int k = 0; k < d->launch[l].nargs; k++) {
+        struct launch_arg *a = &d->launch[l].arg[k];
+        if (a->at.kind != PLACE_WORK || (a->tensor != ARG_COUNTERS) != i) continue;
+        a->at.offset = d->zeroed + (i ? o.p[o.piece[a->tensor]].offset : 0);
+        if (!i) d->zeroed += bytes_of(a);
+      }
   if (__builtin_add_overflow(d->zeroed, rest, &d->workspace)) return err_set(e, ERR_MEMORY, NOWHERE, "a workspace of more than 2^63 bytes");
   return OK;
 }

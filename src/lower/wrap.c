@@ -18,7 +18,7 @@ struct wrapping {
   int cap;
 };
 
-struct cut { // of the result: grid axes over its dimensions
+struct wrap_cut { // of the result: grid axes over its dimensions
   int n;
   int dim[MAX_GRID];
   int64_t parts[MAX_GRID];
@@ -33,7 +33,7 @@ static int64_t parts_of(int64_t extent, int64_t most) // the fewest equal parts 
 
 // Axes on one dimension nest, the first is the slow one; of different dimensions the fastest comes first, so that neighbours in
 // the grid are neighbours in memory.
-static void add_axis(struct cut *c, int dim, int64_t parts)
+static void add_axis(struct wrap_cut *c, int dim, int64_t parts)
 {
   int i = c->n++;
   for (; i > 0 && c->dim[i - 1] == dim; i--) c->dim[i] = c->dim[i - 1], c->parts[i] = c->parts[i - 1];
@@ -42,9 +42,9 @@ static void add_axis(struct cut *c, int dim, int64_t parts)
 
 // A tile of the shape: `inside` elements of it are there before. Of a view, whose dimensions may have several strides, an axis
 // cuts one of their factors.
-static struct cut cut_of(const struct shape *s, const struct kview *v, int64_t inside, int64_t tile)
+static struct wrap_cut cut_of(const struct shape *s, const struct kview *v, int64_t inside, int64_t tile)
 {
-  struct cut c = {0};
+  struct wrap_cut c = {0};
   for (int d = s->n - 1; d >= 0; d--)
     for (int k = v ? v->dim[d].n : 1; k-- > 0;) {
       int64_t extent = v ? v->dim[d].extent[k] : s->d[d];
@@ -57,43 +57,59 @@ static struct cut cut_of(const struct shape *s, const struct kview *v, int64_t i
 
 // ---- block graphs ----
 
-static struct graph *block_new(struct wrapping *w, const struct cut *c, int64_t loop)
+struct wrap_block { // a block graph while it is made
+  struct graph *g;
+  struct wrap_cut cut;
+  int rank, nfrom, *from; // of what is cut; what is loaded
+  int status;             // the first error: what comes later does nothing
+};
+
+static struct wrap_block begin(struct wrapping *w, int rank, struct wrap_cut c, int64_t loop, int most)
 {
-  struct graph *b = graph_new(w->to->mem, BLOCK, NULL);
+  struct wrap_block b = {.g = graph_new(w->to->mem, BLOCK, NULL), .cut = c, .rank = rank, .from = NEWS(w->to->mem, int, most)};
   int64_t one = 1;
-  graph_axes(b, MAX(1, c->n), c->n ? c->parts : &one, loop > 1, &loop);
+  graph_axes(b.g, MAX(1, c.n), c.n ? c.parts : &one, loop > 1, &loop);
   return b;
 }
 
 // An iterator over tensor t, which is broadcast to the shape that is cut.
-static int load(struct wrapping *w, struct graph *b, const struct cut *c, int rank, int t, int loop_dim, int *out)
+static int load(struct wrapping *w, struct wrap_block *b, int t, int loop_dim)
 {
   struct attrs a = attrs_default(OP_ITER);
   const struct shape *s = &w->to->tensors[t].shape;
-  for (int i = 0; i < c->n; i++) {
-    int d = c->dim[i] - (rank - s->n);
+  int out = 0;
+  for (int i = 0; i < b->cut.n; i++) {
+    int d = b->cut.dim[i] - (b->rank - s->n);
     if (d >= 0 && s->d[d] > 1) a.imap[i] = (int8_t)d;
   }
-  if (b->nloop) a.fmap[0] = (int8_t)loop_dim;
-  return graph_iter(b, w->to, t, &a, NOWHERE, out, w->e);
+  if (b->g->nloop) a.fmap[0] = (int8_t)loop_dim;
+  b->from[b->nfrom++] = t;
+  if (!b->status) b->status = graph_iter(b->g, w->to, t, &a, NOWHERE, &out, w->e);
+  return out;
 }
 
-static int save(struct wrapping *w, struct graph *b, const struct cut *c, int t, int nin, const int *in, struct loc at, int *out)
+static int add(struct wrapping *w, struct wrap_block *b, enum op op, int nin, const int *in, const struct attrs *a, struct loc at)
+{
+  int out = 0;
+  if (!b->status) b->status = graph_add(b->g, op, nin, in, a, at, &out, w->e);
+  return out;
+}
+
+// Saves n tiles, from number t on.
+static int end(struct wrapping *w, struct wrap_block *b, int n, int t, struct loc at, int *out)
 {
   struct attrs a = attrs_default(OP_SAVE);
-  for (int i = 0; i < c->n; i++) a.omap[i] = (int8_t)c->dim[i];
-  int status = graph_add(b, OP_SAVE, 1, &t, &a, at, NULL, w->e);
-  return status ? status : graph_nest(w->to, b, nin, in, at, out, w->e);
+  for (int i = 0; i < b->cut.n; i++) a.omap[i] = (int8_t)b->cut.dim[i];
+  for (; n > 0; n--, t++) add(w, b, OP_SAVE, 1, &t, &a, at);
+  return b->status ? b->status : graph_nest(w->to, b->g, b->nfrom, b->from, at, out, w->e);
 }
 
 static int copied(struct wrapping *w, int t, int *out)
 {
   const struct shape *s = &w->to->tensors[t].shape;
   struct kview v;
-  struct cut c = cut_of(s, kview_of(w->to, t, &v) ? &v : NULL, 1, TILE);
-  struct graph *b = block_new(w, &c, 1);
-  int tile = 0, status = load(w, b, &c, s->n, t, -1, &tile);
-  return status ? status : save(w, b, &c, tile, 1, &t, NOWHERE, out);
+  struct wrap_block b = begin(w, s->n, cut_of(s, kview_of(w->to, t, &v) ? &v : NULL, 1, TILE), 1, 1);
+  return end(w, &b, 1, load(w, &b, t, -1), NOWHERE, out);
 }
 
 static const struct node *constant(const struct graph *g, int t)
@@ -104,21 +120,17 @@ static const struct node *constant(const struct graph *g, int t)
 
 static int map(struct wrapping *w, const struct node *n, const int *in, const struct shape *s, int *out)
 {
-  struct cut c = cut_of(s, NULL, 1, TILE);
-  struct graph *b = block_new(w, &c, 1);
-  int from[2], tile[2], nfrom = 0, status = OK, t = 0;
-  for (int k = 0; k < n->nin && !status; k++) {
+  struct wrap_block b = begin(w, s->n, cut_of(s, NULL, 1, TILE), 1, n->nin);
+  int tile[2];
+  for (int k = 0; k < n->nin; k++) {
     const struct node *number = constant(w->to, in[k]);
     if (k && in[k] == in[0])
       tile[k] = tile[0];
-    else if (number)
-      status = graph_add(b, OP_CONST, 0, NULL, &number->a, n->at, &tile[k], w->e);
     else
-      status = load(w, b, &c, s->n, from[nfrom++] = in[k], -1, &tile[k]);
+      tile[k] = number ? add(w, &b, OP_CONST, 0, NULL, &number->a, n->at) : load(w, &b, in[k], -1);
   }
-  if (!status && !nfrom) status = err_set(w->e, ERR_GRAPH, n->at, "%s of constants alone", op_rows[n->op].name);
-  if (!status) status = graph_add(b, n->op, n->nin, tile, &n->a, n->at, &t, w->e);
-  return status ? status : save(w, b, &c, t, nfrom, from, n->at, out);
+  if (!b.status && !b.nfrom) return err_set(w->e, ERR_GRAPH, n->at, "%s of constants alone", op_rows[n->op].name);
+  return end(w, &b, 1, add(w, &b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
 }
 
 static enum op accumulator(enum op op) { return op == OP_SUM ? OP_ACCUM_SUM : op == OP_MEAN ? OP_ACCUM_MEAN : OP_ACCUM_MAX; }
@@ -133,19 +145,16 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   else if (extent > LONG_ROW)
     loop = parts_of(extent, ROW_PART);
   if ((n->op == OP_SUM && n->a.group) || op_rows[n->op].abstract == AE_PROD) loop = 1; // no accumulator does it
-  struct cut c = cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE);
-  struct graph *b = block_new(w, &c, loop);
-  int tile = 0, t = 0, status = load(w, b, &c, s->n, in[0], n->a.dim, &tile);
-  bool twice = loop > 1 && n->op == OP_MAX;
-  struct attrs a = attrs_default(loop > 1 ? accumulator(n->op) : n->op), one = attrs_default(OP_MAX);
+  struct wrap_block b = begin(w, s->n, cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE), loop, 1);
+  enum op op = loop > 1 ? accumulator(n->op) : n->op;
+  struct attrs a = loop > 1 ? attrs_default(op) : n->a, one = attrs_default(OP_MAX);
+  int tile = load(w, &b, in[0], n->a.dim);
   one.dim = n->a.dim;
-  if (loop == 1)
-    a = n->a;
-  else if (!twice)
+  if (loop > 1 && n->op == OP_MAX)
+    tile = add(w, &b, OP_MAX, 1, &tile, &one, n->at); // of the tile, and then of all
+  else
     a.dim = n->a.dim;
-  if (!status && twice) status = graph_add(b, OP_MAX, 1, &tile, &one, n->at, &tile, w->e);
-  if (!status) status = graph_add(b, loop > 1 ? accumulator(n->op) : n->op, 1, &tile, &a, n->at, &t, w->e);
-  return status ? status : save(w, b, &c, t, 1, in, n->at, out);
+  return end(w, &b, 1, add(w, &b, op, 1, &tile, &a, n->at), n->at, out);
 }
 
 // Tensors joined or split along a dimension, which no grid axis cuts.
@@ -156,15 +165,10 @@ static int parts(struct wrapping *w, const struct node *n, const int *in, const 
       return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of different extents", op_rows[n->op].name);
   struct shape rest = *whole;
   rest.d[n->a.dim] = 1;
-  struct cut c = cut_of(&rest, NULL, whole->d[n->a.dim], TILE);
-  struct graph *b = block_new(w, &c, 1);
-  int *tile = NEWS(w->to->mem, int, n->nin), t = 0, status = OK;
-  struct attrs a = attrs_default(OP_SAVE);
-  for (int k = 0; k < n->nin && !status; k++) status = load(w, b, &c, whole->n, in[k], -1, &tile[k]);
-  if (!status) status = graph_add(b, n->op, n->nin, tile, &n->a, n->at, &t, w->e);
-  for (int i = 0; i < c.n; i++) a.omap[i] = (int8_t)c.dim[i];
-  for (int k = 0; k < n->nout && !status; k++, t++) status = graph_add(b, OP_SAVE, 1, &t, &a, n->at, NULL, w->e);
-  return status ? status : graph_nest(w->to, b, n->nin, in, n->at, out, w->e);
+  struct wrap_block b = begin(w, whole->n, cut_of(&rest, NULL, whole->d[n->a.dim], TILE), 1, n->nin);
+  int *tile = NEWS(w->to->mem, int, n->nin);
+  for (int k = 0; k < n->nin; k++) tile[k] = load(w, &b, in[k], -1);
+  return end(w, &b, n->nout, add(w, &b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
 }
 
 // ---- what is kept ----
@@ -241,14 +245,6 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);
 }
 
-static void keep_names(struct graph *to, const struct graph *g, const struct node *n, int out)
-{
-  for (int k = 0; k < n->nout; k++) {
-    const char *name = g->tensors[n->out + k].name;
-    if (name && !to->tensors[out + k].name) to->tensors[out + k].name = arena_strdup(to->mem, name);
-  }
-}
-
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e)
 {
   struct graph *g;
@@ -264,7 +260,7 @@ int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **
     status = one_node(&w, g, n, in, &first);
     if (status) return status;
     for (int k = 0; k < n->nout; k++) to[n->out + k] = first + k;
-    keep_names(*out, g, n, first);
+    graph_keep_names(*out, g, n, to);
   }
   return status ? status : graph_check(*out, e);
 }

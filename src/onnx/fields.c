@@ -17,7 +17,7 @@ int onnx_bad(const struct onnx_model *m, struct err *e, const char *fmt, ...)
 int onnx_message(struct onnx_parse *r, struct onnx_bytes b, const struct onnx_field *fields, int n, const char *what, void *into)
 {
   if (!b.n) return OK;
-  struct wire w = {.p = b.p, .end = b.p + b.n};
+  struct onnx_wire w = {.p = b.p, .end = b.p + b.n};
   struct wire_field f;
   int s = OK;
   while (s == OK && wire_next(&w, &f)) {
@@ -75,7 +75,7 @@ int onnx_read_ints(struct onnx_parse *r, const struct wire_field *f, void *into)
   uint64_t one = f->value;
   if (f->kind == WIRE_VARINT) return PUSH(r->m->mem, x->v, x->n, x->cap) = (int64_t)one, OK;
   if (f->kind != WIRE_BYTES) return onnx_bad(r->m, r->e, "a list of integers has the wrong kind");
-  struct wire w = {.p = f->bytes.p, .end = f->bytes.p + f->bytes.n};
+  struct onnx_wire w = {.p = f->bytes.p, .end = f->bytes.p + f->bytes.n};
   while (w.p < w.end && wire_varint(&w, &one)) PUSH(r->m->mem, x->v, x->n, x->cap) = (int64_t)one;
   return w.bad ? onnx_bad(r->m, r->e, "byte %lld: %s (a list of integers)", onnx_place(r, w.p), w.bad) : OK;
 }

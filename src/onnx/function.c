@@ -80,11 +80,11 @@ int onnx_read_function(struct onnx_parse *r, const struct wire_field *f, void *i
 
 // ---- writing out ----
 
-struct call { // NULL for the model's graph
+struct function_call { // NULL for the model's graph
   const struct onnx_function *fn;
   const struct onnx_node *node; // its names are already those of the model's graph
   const char *prefix;
-  const struct call *above;
+  const struct function_call *above;
 };
 struct inliner {
   struct onnx_model *m;
@@ -93,7 +93,7 @@ struct inliner {
   int nnodes, cap, looked, calls; // looked: at nodes, also those that are calls
 };
 
-static int write_nodes(struct inliner *w, const struct onnx_node *nodes, int n, const struct call *c);
+static int write_nodes(struct inliner *w, const struct onnx_node *nodes, int n, const struct function_call *c);
 
 static int index_of(const struct onnx_texts *list, const char *name)
 {
@@ -104,7 +104,7 @@ static int index_of(const struct onnx_texts *list, const char *name)
 
 // The name in the model's graph of a name in the function. A parameter of the function that the call leaves out is "" as an
 // input; as an output it has a name that nobody reads.
-static const char *outer(struct inliner *w, const struct call *c, const char *name)
+static const char *outer(struct inliner *w, const struct function_call *c, const char *name)
 {
   if (!c || !*name) return name;
   int in = index_of(&c->fn->in, name), out = index_of(&c->fn->out, name);
@@ -113,7 +113,7 @@ static const char *outer(struct inliner *w, const struct call *c, const char *na
   return arena_printf(w->m->mem, "%s/%s", c->prefix, name);
 }
 
-static void rename_all(struct inliner *w, const struct call *c, const char ***names, int n)
+static void rename_all(struct inliner *w, const struct function_call *c, const char ***names, int n)
 {
   const char **to = NEWS(w->m->mem, const char *, n + 1);
   for (int i = 0; i < n; i++) to[i] = outer(w, c, (*names)[i]);
@@ -128,7 +128,7 @@ static const struct onnx_attr *named(const struct onnx_attr *a, int n, const cha
 }
 
 // Attributes that stand for one of the function take the call's value, else the function's own; else they are absent.
-static void fill_attrs(struct inliner *w, const struct call *c, struct onnx_node *n)
+static void fill_attrs(struct inliner *w, const struct function_call *c, struct onnx_node *n)
 {
   struct onnx_attr *to = NEWS(w->m->mem, struct onnx_attr, n->nattrs + 1);
   int k = 0;
@@ -147,7 +147,7 @@ static const char *title(struct inliner *w, const struct onnx_function *f)
   return arena_printf(w->m->mem, *f->domain ? "%.60s.%.60s" : "%.0s%.60s", f->domain, f->name);
 }
 
-static int refuse_recursion(struct inliner *w, const struct onnx_function *f, const struct call *c)
+static int refuse_recursion(struct inliner *w, const struct onnx_function *f, const struct function_call *c)
 {
   const char *way = title(w, f);
   for (; c; c = c->above) {
@@ -157,7 +157,7 @@ static int refuse_recursion(struct inliner *w, const struct onnx_function *f, co
   return onnx_bad(w->m, w->e, "the function %s calls itself: %.400s", title(w, f), way);
 }
 
-static bool calls(const struct call *c, const struct onnx_function *f)
+static bool calls(const struct function_call *c, const struct onnx_function *f)
 {
   for (; c; c = c->above)
     if (c->fn == f) return true;
@@ -165,7 +165,7 @@ static bool calls(const struct call *c, const struct onnx_function *f)
 }
 
 // An output of the function that is one of its inputs too is made by a node of its own.
-static void pass_through(struct inliner *w, const struct call *c)
+static void pass_through(struct inliner *w, const struct function_call *c)
 {
   for (int k = 0; k < c->fn->out.n; k++) {
     int in = index_of(&c->fn->in, c->fn->out.v[k]);
@@ -178,23 +178,23 @@ static void pass_through(struct inliner *w, const struct call *c)
   }
 }
 
-static int write_call(struct inliner *w, const struct onnx_function *f, const struct onnx_node *n, const struct call *above)
+static int write_call(struct inliner *w, const struct onnx_function *f, const struct onnx_node *n, const struct function_call *above)
 {
   int depth = 1;
-  for (const struct call *c = above; c; c = c->above) depth++;
+  for (const struct function_call *c = above; c; c = c->above) depth++;
   if (calls(above, f)) return refuse_recursion(w, f, above);
   if (depth > DEEPEST_CALL) return onnx_bad(w->m, w->e, "functions call one another more than %d deep, in %s", DEEPEST_CALL, title(w, f));
   if (n->nin > f->in.n || n->nout > f->out.n)
     return onnx_bad(w->m, w->e, "node \"%.100s\" calls %s with %d inputs and %d outputs, and it has %d and %d", n->name, title(w, f), n->nin, n->nout,
                     f->in.n, f->out.n);
   const char *name = *n->name ? n->name : n->type;
-  struct call c = {f, n, arena_printf(w->m->mem, "%.200s.%d", name, ++w->calls), above};
+  struct function_call c = {f, n, arena_printf(w->m->mem, "%.200s.%d", name, ++w->calls), above};
   int s = write_nodes(w, f->nodes, f->nnodes, &c);
   if (s == OK) pass_through(w, &c);
   return s;
 }
 
-static int write_nodes(struct inliner *w, const struct onnx_node *nodes, int count, const struct call *c)
+static int write_nodes(struct inliner *w, const struct onnx_node *nodes, int count, const struct function_call *c)
 {
   int s = OK;
   for (int i = 0; i < count && s == OK; i++) {

@@ -1,5 +1,5 @@
 // Elementwise nodes on cells, by the functions of fn.def; comparisons; sums and maxima along dimensions.
-#include "onnx/host.h"
+#include "onnx/onnx_host.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -239,14 +239,14 @@ void host_arg_max(struct onnx_host *h)
     }
 }
 
-struct pick {
+struct host_math_pick {
   double f;
   int64_t i, at; // f of reals, i of integers; where it stands
 };
 
 static int larger_first(const void *a, const void *b)
 {
-  const struct pick *x = a, *y = b;
+  const struct host_math_pick *x = a, *y = b;
   if (x->f != y->f) return x->f > y->f ? -1 : 1;
   if (x->i != y->i) return x->i > y->i ? -1 : 1;
   return x->at < y->at ? -1 : x->at > y->at;
@@ -254,7 +254,7 @@ static int larger_first(const void *a, const void *b)
 
 static int smaller_first(const void *a, const void *b)
 {
-  const struct pick *x = a, *y = b;
+  const struct host_math_pick *x = a, *y = b;
   if (x->f == y->f && x->i == y->i) return x->at < y->at ? -1 : x->at > y->at;
   return larger_first(y, x);
 }
@@ -274,13 +274,13 @@ void host_top_k(struct onnx_host *h)
   s.d[axis] = k;
   struct onnx_cells *out = host_out(h, 0, a->type, &s), *at = h->n->nout > 1 ? host_out(h, 1, ONNX_INT64, &s) : NULL;
   if (h->failed || !out->p) return;
-  struct pick *all = arena_alloc(h->mem, sizeof *all * (size_t)MAX(d, 1));
+  struct host_math_pick *all = arena_alloc(h->mem, sizeof *all * (size_t)MAX(d, 1));
   int64_t step = after(&a->shape, axis);
   for (int64_t lane = 0, n = onnx_elements(&s) ? before(&a->shape, axis) * step : 0; lane < n; lane++) {
     int64_t from = lane / step * step * d + lane % step, to = lane / step * step * k + lane % step;
     for (int64_t i = 0; i < d; i++)
-      all[i] =
-          onnx_type_kind(a->type) == REAL ? (struct pick){.f = a->f[from + i * step], .at = i} : (struct pick){.i = a->i[from + i * step], .at = i};
+      all[i] = onnx_type_kind(a->type) == REAL ? (struct host_math_pick){.f = a->f[from + i * step], .at = i}
+                                               : (struct host_math_pick){.i = a->i[from + i * step], .at = i};
     qsort(all, (size_t)d, sizeof *all, onnx_attr_int(h->n, "largest", 1) ? larger_first : smaller_first);
     for (int64_t i = 0; i < k; i++) {
       if (onnx_type_kind(a->type) == REAL)

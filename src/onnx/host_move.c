@@ -1,5 +1,5 @@
 // Nodes that move elements: each element of the result is one of an input, or a constant.
-#include "onnx/host.h"
+#include "onnx/onnx_host.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Nodes that give the same elements another shape or type, and those that make elements of nothing.
-#include "onnx/host.h"
+#include "onnx/onnx_host.h"
 
 #include <math.h>
 #include <string.h>

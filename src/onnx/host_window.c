@@ -1,5 +1,5 @@
 // Convolutions and pooling on cells: windows that slide over the dimensions in space of [N, C, ...], in plain loops.
-#include "onnx/host.h"
+#include "onnx/onnx_host.h"
 
 #include <math.h>
 #include <string.h>

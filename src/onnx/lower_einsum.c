@@ -2,33 +2,33 @@
 // summed, which is a product of matrices: the result's last labels that are the right one's alone are its columns, those of the left one
 // alone before them its rows, and all before them are batched, where a label that one side lacks has extent 1 there. So
 // weights of experts, td,edf->etf, stay as they lie. Labels stand once in a term (no diagonals), extents of a label agree.
-#include "onnx/lower.h"
+#include "onnx/onnx_lower.h"
 
 #include <ctype.h>
 #include <string.h>
 
 enum { MOST_TERMS = 8, LABELS = 64, DOTS = 52 }; // DOTS + i: dimension i of an ellipsis, from the right
 
-struct term {
+struct lower_einsum_term {
   int t, n, label[MAX_DIMS];
 };
 struct einsum {
   struct onnx_lower *l;
-  struct term in[MOST_TERMS], out;
+  struct lower_einsum_term in[MOST_TERMS], out;
   int nin;
   int64_t extent[LABELS];
 };
 
-static int place(const struct term *x, int label)
+static int place(const struct lower_einsum_term *x, int label)
 {
   for (int i = 0; i < x->n; i++)
     if (x->label[i] == label) return i;
   return -1;
 }
 
-static bool has(const struct term *x, int label) { return place(x, label) >= 0; }
+static bool has(const struct lower_einsum_term *x, int label) { return place(x, label) >= 0; }
 
-static void add(struct einsum *s, struct term *x, int label)
+static void add(struct einsum *s, struct lower_einsum_term *x, int label)
 {
   if (x->n == MAX_DIMS) return lo_fail(s->l, "a term has more than %d labels", MAX_DIMS);
   if (has(x, label)) return lo_fail(s->l, "a label stands twice in a term, which is not taken");
@@ -40,7 +40,7 @@ static void add(struct einsum *s, struct term *x, int label)
 static int letter_of(char c) { return islower((unsigned char)c) ? c - 'a' : isupper((unsigned char)c) ? c - 'A' + 26 : -1; }
 
 // Labels up to the end of a term; an ellipsis stands for `dots` dimensions.
-static const char *read_term(struct einsum *s, const char *p, int dots, struct term *x)
+static const char *read_term(struct einsum *s, const char *p, int dots, struct lower_einsum_term *x)
 {
   for (bool seen = false; *p && *p != ',' && *p != '-' && !s->l->failed; p++) {
     if (*p == ' ') continue;
@@ -66,7 +66,7 @@ static void read_inputs(struct einsum *s, const char **p, int *dots)
 {
   for (;; ++*p) {
     if (s->nin == MIN(s->l->n->nin, MOST_TERMS)) return lo_fail(s->l, "its equation has more terms than it has inputs");
-    struct term *x = &s->in[s->nin];
+    struct lower_einsum_term *x = &s->in[s->nin];
     x->t = lo_in(s->l, s->nin++);
     int rank = lo_shape(s->l, x->t)->n, more = rank - letters_in(*p);
     if (s->l->failed) return;
@@ -122,7 +122,7 @@ static bool needed(const struct einsum *s, int label, int k)
   return is;
 }
 
-static void drop(struct einsum *s, struct term *x, int at)
+static void drop(struct einsum *s, struct lower_einsum_term *x, int at)
 {
   struct shape shape = *lo_shape(s->l, x->t);
   x->t = lo_dim(s->l, OP_SUM, x->t, at);
@@ -133,17 +133,17 @@ static void drop(struct einsum *s, struct term *x, int at)
 }
 
 // Sums the labels of x that neither `beside` nor a later input has.
-static void sum_lone(struct einsum *s, struct term *x, const struct term *beside, int later)
+static void sum_lone(struct einsum *s, struct lower_einsum_term *x, const struct lower_einsum_term *beside, int later)
 {
   for (int i = x->n; i-- > 0;)
     if (!has(beside, x->label[i]) && !needed(s, x->label[i], later)) drop(s, x, i);
 }
 
 // Dimensions of x in the order of these labels, as far as it has them.
-static void order(struct einsum *s, struct term *x, const struct term *to)
+static void order(struct einsum *s, struct lower_einsum_term *x, const struct lower_einsum_term *to)
 {
   struct shape perm = {0};
-  struct term y = {.t = x->t};
+  struct lower_einsum_term y = {.t = x->t};
   for (int i = 0; i < to->n; i++) {
     int at = place(x, to->label[i]);
     if (at >= 0) perm.d[perm.n++] = at, y.label[y.n++] = to->label[i];
@@ -152,26 +152,27 @@ static void order(struct einsum *s, struct term *x, const struct term *to)
   *x = y;
 }
 
-static int64_t extent_of(const struct einsum *s, const struct term *x)
+static int64_t extent_of(const struct einsum *s, const struct lower_einsum_term *x)
 {
   int64_t n = 1;
   for (int i = 0; i < x->n; i++) n *= s->extent[x->label[i]];
   return n;
 }
 
-static void append(struct term *to, const struct term *x)
+static void append(struct lower_einsum_term *to, const struct lower_einsum_term *x)
 {
   for (int i = 0; i < x->n; i++) to->label[to->n++] = x->label[i];
 }
 
 // How a pair becomes a product: batch, then rows of x, then columns of y; sum: what both have and nobody needs after it.
-struct product {
-  struct term batch, rows, cols, sum;
+struct lower_einsum_product {
+  struct lower_einsum_term batch, rows, cols, sum;
 };
 
-static void labels_of(const struct einsum *s, const struct term *x, const struct term *y, int later, struct term *all, struct term *sum)
+static void labels_of(const struct einsum *s, const struct lower_einsum_term *x, const struct lower_einsum_term *y, int later,
+                      struct lower_einsum_term *all, struct lower_einsum_term *sum)
 {
-  *all = *sum = (struct term){0};
+  *all = *sum = (struct lower_einsum_term){0};
   for (int i = 0; i < x->n; i++) // first what the result has not, which is batched
     if (needed(s, x->label[i], later) && !has(&s->out, x->label[i]))
       all->label[all->n++] = x->label[i];
@@ -183,19 +184,19 @@ static void labels_of(const struct einsum *s, const struct term *x, const struct
     if (has(x, s->out.label[i]) || has(y, s->out.label[i])) all->label[all->n++] = s->out.label[i];
 }
 
-static int labels_together(const struct term *x, const struct term *y)
+static int labels_together(const struct lower_einsum_term *x, const struct lower_einsum_term *y)
 {
   int n = x->n;
   for (int i = 0; i < y->n; i++) n += !has(x, y->label[i]);
   return n;
 }
 
-static bool shared(const struct term *x, const struct term *y, int label) { return has(x, label) && has(y, label); }
+static bool shared(const struct lower_einsum_term *x, const struct lower_einsum_term *y, int label) { return has(x, label) && has(y, label); }
 
 // Where the last label is in both, rows and columns are moved behind it, so that they do not become batches.
-static void shared_first(const struct term *x, const struct term *y, struct term *all)
+static void shared_first(const struct lower_einsum_term *x, const struct lower_einsum_term *y, struct lower_einsum_term *all)
 {
-  struct term to = {0};
+  struct lower_einsum_term to = {0};
   for (int pass = 0; pass < 3; pass++)
     for (int i = 0; i < all->n; i++) {
       int label = all->label[i], of = shared(x, y, label) ? 0 : has(x, label) ? 1 : 2;
@@ -204,7 +205,8 @@ static void shared_first(const struct term *x, const struct term *y, struct term
   *all = to;
 }
 
-static void divide(const struct term *x, const struct term *y, const struct term *all, struct product *p)
+static void divide(const struct lower_einsum_term *x, const struct lower_einsum_term *y, const struct lower_einsum_term *all,
+                   struct lower_einsum_product *p)
 {
   int i = all->n, cols, rows;
   while (i > 0 && !has(x, all->label[i - 1])) i--;
@@ -212,15 +214,16 @@ static void divide(const struct term *x, const struct term *y, const struct term
   while (i > 0 && !has(y, all->label[i - 1])) i--;
   rows = i;
   for (i = 0; i < all->n; i++) {
-    struct term *to = i < rows ? &p->batch : i < cols ? &p->rows : &p->cols;
+    struct lower_einsum_term *to = i < rows ? &p->batch : i < cols ? &p->rows : &p->cols;
     to->label[to->n++] = all->label[i];
   }
 }
 
 // x as [batch, a, b]: batched labels that it lacks have extent 1.
-static int matrix(struct einsum *s, struct term x, const struct product *p, const struct term *a, const struct term *b)
+static int matrix(struct einsum *s, struct lower_einsum_term x, const struct lower_einsum_product *p, const struct lower_einsum_term *a,
+                  const struct lower_einsum_term *b)
 {
-  struct term to = p->batch;
+  struct lower_einsum_term to = p->batch;
   struct shape shape = {0};
   append(&to, a), append(&to, b);
   order(s, &x, &to);
@@ -229,17 +232,17 @@ static int matrix(struct einsum *s, struct term x, const struct product *p, cons
   return lo_reshape(s->l, x.t, &shape);
 }
 
-static void multiply(struct einsum *s, struct term *x, struct term *y, int later)
+static void multiply(struct einsum *s, struct lower_einsum_term *x, struct lower_einsum_term *y, int later)
 {
-  struct product p = {0};
-  struct term all;
+  struct lower_einsum_product p = {0};
+  struct lower_einsum_term all;
   sum_lone(s, x, y, later), sum_lone(s, y, x, later);
   if (labels_together(x, y) > MAX_DIMS) return lo_fail(s->l, "two of its terms have more than %d labels together", MAX_DIMS);
   labels_of(s, x, y, later, &all, &p.sum);
   int last = all.n ? all.label[all.n - 1] : -1;
   if (last >= 0 && shared(x, y, last) && p.sum.n) shared_first(x, y, &all);
   last = all.n ? all.label[all.n - 1] : -1;
-  struct term *left = x, *right = y;
+  struct lower_einsum_term *left = x, *right = y;
   if (last >= 0 && !has(y, last)) left = y, right = x;
   divide(left, right, &all, &p);
   if (p.batch.n + 2 > MAX_DIMS) return lo_fail(s->l, "it is a product of more than %d dimensions", MAX_DIMS);
@@ -255,7 +258,7 @@ void onnx_as_einsum(struct onnx_lower *l)
 {
   struct einsum s = {.l = l};
   if (!read_equation(&s)) return;
-  struct term x = s.in[0], nothing = {0};
+  struct lower_einsum_term x = s.in[0], nothing = {0};
   for (int k = 1; k < s.nin && !l->failed; k++) multiply(&s, &x, &s.in[k], k + 1);
   if (s.nin == 1) sum_lone(&s, &x, &nothing, 1);
   order(&s, &x, &s.out);

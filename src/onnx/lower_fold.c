@@ -1,5 +1,5 @@
 // Products, softmax and reductions.
-#include "onnx/lower.h"
+#include "onnx/onnx_lower.h"
 
 #include <string.h>
 
@@ -65,7 +65,7 @@ void onnx_as_gemm(struct onnx_lower *l)
 
 // ---- convolutions whose windows do not overlap are products of patches ----
 
-struct window {
+struct lower_fold_window {
   int n; // dimensions in space
   int64_t size[MAX_DIMS], step[MAX_DIMS];
 };
@@ -77,7 +77,7 @@ static bool all_are(const struct onnx_ints *x, int64_t c)
   return true;
 }
 
-static bool window_of(struct onnx_lower *l, const struct shape *x, const struct shape *w, struct window *to)
+static bool window_of(struct onnx_lower *l, const struct shape *x, const struct shape *w, struct lower_fold_window *to)
 {
   struct onnx_ints pads, steps, gaps;
   bool padded = lo_list(l, "pads", MAX_DIMS, &pads) && !all_are(&pads, 0), stepped = lo_list(l, "strides", MAX_DIMS, &steps);
@@ -107,7 +107,7 @@ static int add_bias(struct onnx_lower *l, int t, bool column)
 }
 
 // [N, C, h p, w q] -> [N, h w, C p q]
-static int patches(struct onnx_lower *l, int x, const struct window *w, struct shape *places)
+static int patches(struct onnx_lower *l, int x, const struct lower_fold_window *w, struct shape *places)
 {
   struct shape s = *lo_shape(l, x), cut = {.n = 2, .d = {s.d[0], s.d[1]}}, perm = {.n = 1, .d = {0}}, flat = {.n = 3, .d = {s.d[0], 1, s.d[1]}};
   if (2 + 2 * w->n > MAX_DIMS) return lo_fail(l, "it has %d dimensions", s.n), -1;
@@ -126,7 +126,7 @@ static int patches(struct onnx_lower *l, int x, const struct window *w, struct s
 void onnx_as_conv(struct onnx_lower *l)
 {
   int x = lo_in(l, 0), w = lo_in(l, 1), t;
-  struct window win;
+  struct lower_fold_window win;
   struct shape places, out;
   if (l->failed) return;
   struct shape xs = *lo_shape(l, x), ws = *lo_shape(l, w);

@@ -1,5 +1,5 @@
 // Elementwise nodes. A known single number next to a tensor becomes part of the operator, as in the language of programs.
-#include "onnx/lower.h"
+#include "onnx/onnx_lower.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,20 +1,20 @@
 // Norms. Those over the last dimensions are Mica's layer_norm and rms_norm of rows, with the weight inside where its
 // shape is that of a row, and beside it where it has to be spread.
-#include "onnx/lower.h"
+#include "onnx/onnx_lower.h"
 
-struct rows {
+struct lower_norm_rows {
   int x;                // [rows, length]
   struct shape s, norm; // of the whole; the dimensions that are normed
   struct shape ends;    // of a mean: those dimensions have extent 1
   double eps;
 };
 
-static bool rows_of(struct onnx_lower *l, double eps, struct rows *r)
+static bool rows_of(struct onnx_lower *l, double eps, struct lower_norm_rows *r)
 {
   int axis, x = lo_in(l, 0);
   struct shape flat = {0};
   int64_t length = 1;
-  *r = (struct rows){.s = *lo_shape(l, x), .eps = onnx_attr_real(l->n, "epsilon", eps)};
+  *r = (struct lower_norm_rows){.s = *lo_shape(l, x), .eps = onnx_attr_real(l->n, "epsilon", eps)};
   if (!lo_axis(l, onnx_attr_int(l->n, "axis", -1), r->s.n, &axis)) return false;
   r->ends = r->s;
   for (int i = 0; i < r->s.n; i++) {
@@ -29,7 +29,7 @@ static bool rows_of(struct onnx_lower *l, double eps, struct rows *r)
 }
 
 // Input k as the weight of a row, where its shape is that of the normed dimensions but for extents of 1 in front; else -1.
-static int row_weight(struct onnx_lower *l, const struct rows *r, int k)
+static int row_weight(struct onnx_lower *l, const struct lower_norm_rows *r, int k)
 {
   if (!lo_has(l, k)) return -1;
   int t = lo_in(l, k), more = lo_shape(l, t)->n - r->norm.n;
@@ -57,13 +57,13 @@ static int spread(struct onnx_lower *l, int t, int weight, int shift)
 }
 
 // Statistics that are outputs are float32 whatever the tensor is, which an operator here cannot change.
-static void statistic(struct onnx_lower *l, const struct rows *r, int k, int t)
+static void statistic(struct onnx_lower *l, const struct lower_norm_rows *r, int k, int t)
 {
   if (t >= 0 && l->g->tensors[t].dtype != F32) lo_fail(l, "its statistics are read, and would be %s", dtype_name(l->g->tensors[t].dtype));
   lo_out(l, k, lo_reshape(l, t, &r->ends));
 }
 
-static int deviation(struct onnx_lower *l, const struct rows *r, int x)
+static int deviation(struct onnx_lower *l, const struct lower_norm_rows *r, int x)
 {
   int squares = lo_dim(l, OP_MEAN, lo_op1(l, OP_SQUARE, x), lo_shape(l, x)->n - 1);
   return lo_op1(l, OP_RSQRT, lo_shift(l, squares, r->eps));
@@ -72,7 +72,7 @@ static int deviation(struct onnx_lower *l, const struct rows *r, int x)
 // LayerNormalization, also with its second and third output, the mean and 1 / sqrt(variance + epsilon).
 void onnx_as_layer_norm(struct onnx_lower *l)
 {
-  struct rows r;
+  struct lower_norm_rows r;
   if (!rows_of(l, 1e-5, &r)) return;
   int in[3] = {r.x, row_weight(l, &r, 1), row_weight(l, &r, 2)};
   bool inside = in[1] >= 0 && (!lo_has(l, 2) || in[2] >= 0);
@@ -87,7 +87,7 @@ void onnx_as_layer_norm(struct onnx_lower *l)
 // RMSNormalization, and onnxruntime's SimplifiedLayerNormalization, whose second output is 1 / sqrt(mean square + epsilon).
 void onnx_as_rms_norm(struct onnx_lower *l)
 {
-  struct rows r;
+  struct lower_norm_rows r;
   if (!rows_of(l, 1e-5, &r)) return;
   int in[2] = {r.x, row_weight(l, &r, 1)};
   int t = lo_reshape(l, with_eps(l, OP_RMS_NORM, in[1] >= 0 ? 2 : 1, in, r.eps), &r.s);

@@ -1,5 +1,5 @@
 // Nodes that move elements, as far as Mica's views, parts and joins can say it.
-#include "onnx/lower.h"
+#include "onnx/onnx_lower.h"
 
 #include <string.h>
 

@@ -24,20 +24,20 @@ struct info {
   struct onnx_ints dims; // -1: not a number
   const char *symbol[MAX_DIMS];
 };
-struct dim {
+struct model_dim {
   int64_t value;
   const char *symbol;
 };
 
 static const struct onnx_field dim_fields[] = {
-    {1, WIRE_VARINT, onnx_read_int64, offsetof(struct dim, value)},
-    {2, WIRE_BYTES, onnx_read_text, offsetof(struct dim, symbol)},
+    {1, WIRE_VARINT, onnx_read_int64, offsetof(struct model_dim, value)},
+    {2, WIRE_BYTES, onnx_read_text, offsetof(struct model_dim, symbol)},
 };
 
 static int read_dim(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
   struct info *i = into;
-  struct dim d = {.value = -1, .symbol = ""};
+  struct model_dim d = {.value = -1, .symbol = ""};
   int s = onnx_message(r, f->bytes, dim_fields, COUNT(dim_fields), "Dimension", &d);
   if (s == OK && i->dims.n < MAX_DIMS) i->symbol[i->dims.n] = d.symbol;
   if (s == OK && d.value < -1) return onnx_bad(r->m, r->e, "byte %lld: an extent is negative", onnx_place(r, f->bytes.p));

@@ -80,12 +80,12 @@ struct wire_field {
   uint64_t value;          // of VARINT, 64 and 32
   struct onnx_bytes bytes; // of BYTES
 };
-struct wire {
+struct onnx_wire {
   const uint8_t *p, *end;
   const char *bad; // what is wrong at p, or NULL
 };
-bool wire_next(struct wire *w, struct wire_field *f); // false at the end, and where it is bad
-bool wire_varint(struct wire *w, uint64_t *x);
+bool wire_next(struct onnx_wire *w, struct wire_field *f); // false at the end, and where it is bad
+bool wire_varint(struct onnx_wire *w, uint64_t *x);
 
 // ---- fields.c, model.c, tensor.c --------------------------------------------------------------------------------------------
 struct onnx_ints {

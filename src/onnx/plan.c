@@ -1,14 +1,14 @@
 // The fate of every node, in the order of the model: folded where all it reads is known, else taken where it can be
 // lowered, else left where a simple function can run it, else unsupported. Lowering is tried on the node alone, in a graph
 // of its own, which also gives the shapes of what it makes.
-#include "onnx/lower.h"
+#include "onnx/onnx_lower.h"
 #include "onnx/write.h"
 
 #include <string.h>
 
 enum { MOST_ROUNDS = 8 };
 
-struct planner {
+struct plan_planner {
   struct onnx_model *m;
   struct arena scratch;
   int *tensor, ntensor;    // of lowering, by value
@@ -24,7 +24,7 @@ const char *onnx_node_title(struct arena *mem, const struct onnx_model *m, int n
   return arena_printf(mem, "number %d (%.120s)", node, type);
 }
 
-static const char *impossible(struct planner *p, struct onnx_node *n)
+static const char *impossible(struct plan_planner *p, struct onnx_node *n)
 {
   struct arena *mem = p->m->mem;
   if (!onnx_domain_known(n->domain)) return arena_printf(mem, "operators of the domain `%.60s` are not known", n->domain);
@@ -41,7 +41,7 @@ static const char *impossible(struct planner *p, struct onnx_node *n)
   return NULL;
 }
 
-static bool is_known(const struct planner *p, const struct onnx_node *n)
+static bool is_known(const struct plan_planner *p, const struct onnx_node *n)
 {
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0 && !onnx_known(p->m, n->in[k])) return false;
@@ -49,7 +49,7 @@ static bool is_known(const struct planner *p, const struct onnx_node *n)
 }
 
 // Runs n on what is known of its inputs; `elements`: all of it is.
-static bool simple(struct planner *p, struct onnx_node *n, struct arena *mem, bool elements, struct onnx_host *h)
+static bool simple(struct plan_planner *p, struct onnx_node *n, struct arena *mem, bool elements, struct onnx_host *h)
 {
   *h = (struct onnx_host){.mem = mem, .n = n, .row = n->row, .nin = n->nin, .most = MIN(ONNX_KNOWN_CELLS, ONNX_MOST_KNOWN - p->m->known_cells)};
   h->in = NEWS(mem, const struct onnx_cells *, n->nin + 1), h->out = NEWS(mem, struct onnx_cells *, n->nout + 1);
@@ -69,13 +69,13 @@ static bool simple(struct planner *p, struct onnx_node *n, struct arena *mem, bo
   return true;
 }
 
-static void learn(struct planner *p, int value, int type, const struct shape *s)
+static void learn(struct plan_planner *p, int value, int type, const struct shape *s)
 {
   struct onnx_value *v = &p->m->values[value];
   v->type = type, v->shape = *s, v->shaped = true;
 }
 
-static bool fold(struct planner *p, struct onnx_node *n)
+static bool fold(struct plan_planner *p, struct onnx_node *n)
 {
   struct onnx_host h;
   bool shape = !strcmp(n->row->type, "Shape") || !strcmp(n->row->type, "Size");
@@ -100,7 +100,7 @@ static int work_of(const struct graph *g)
   return n;
 }
 
-static bool lowered(struct planner *p, struct onnx_node *n, const char **why)
+static bool lowered(struct plan_planner *p, struct onnx_node *n, const char **why)
 {
   struct onnx_lower l = {.m = p->m, .g = graph_new(&p->scratch, KERNEL, NULL), .tensor = p->tensor};
   bool good = onnx_lower_node(&l, n);
@@ -117,7 +117,7 @@ static bool lowered(struct planner *p, struct onnx_node *n, const char **why)
   return good;
 }
 
-static bool left(struct planner *p, struct onnx_node *n, const char **why)
+static bool left(struct plan_planner *p, struct onnx_node *n, const char **why)
 {
   struct onnx_host h;
   bool good = simple(p, n, &p->scratch, false, &h);
@@ -127,7 +127,7 @@ static bool left(struct planner *p, struct onnx_node *n, const char **why)
   return good;
 }
 
-static void decide(struct planner *p, struct onnx_node *n)
+static void decide(struct plan_planner *p, struct onnx_node *n)
 {
   const char *why = NULL;
   n->fate = ONNX_TAKEN;
@@ -164,7 +164,7 @@ static void mark_used(struct onnx_model *m)
   }
 }
 
-static void more_tensors(struct planner *p)
+static void more_tensors(struct plan_planner *p)
 {
   if (p->ntensor >= p->m->nvalues) return;
   int n = 2 * p->m->nvalues, *to = NEWS(p->m->mem, int, n + 1);
@@ -172,7 +172,7 @@ static void more_tensors(struct planner *p)
   p->tensor = to, p->ntensor = n;
 }
 
-static int plan_node(struct planner *p, struct onnx_node n)
+static int plan_node(struct plan_planner *p, struct onnx_node n)
 {
   for (int k = 0; k < n.nout; k++)
     if (n.out[k] >= 0) p->m->values[n.out[k]].node = p->nnodes;
@@ -188,10 +188,10 @@ static void count_uses(struct onnx_model *m, const struct onnx_node *n, int by)
     if (n->in[k] >= 0) m->values[n->in[k]].uses += by;
 }
 
-static int plan_any(struct planner *p, struct onnx_node n);
+static int plan_any(struct plan_planner *p, struct onnx_node n);
 
 // A node that is written out becomes others, of which each is planned; where it cannot be, it is unsupported, with the reason.
-static int plan_written(struct planner *p, struct onnx_node n, const struct onnx_row *row)
+static int plan_written(struct plan_planner *p, struct onnx_node n, const struct onnx_row *row)
 {
   struct onnx_write w = {.m = p->m, .n = &n};
   n.row = row, n.fate = ONNX_UNSUPPORTED, n.why = impossible(p, &n);
@@ -210,13 +210,13 @@ static int plan_written(struct planner *p, struct onnx_node n, const struct onnx
   return p->nnodes - 1;
 }
 
-static int plan_any(struct planner *p, struct onnx_node n)
+static int plan_any(struct plan_planner *p, struct onnx_node n)
 {
   const struct onnx_row *row = n.as ? NULL : onnx_row_find(n.domain, n.type);
   return row && row->write ? plan_written(p, n, row) : plan_node(p, n);
 }
 
-static void plan_nodes(struct planner *p)
+static void plan_nodes(struct plan_planner *p)
 {
   struct onnx_model *m = p->m;
   int *at = NEWS(m->mem, int, m->nnodes + 1);
@@ -243,7 +243,7 @@ static int programs(struct onnx_model *m, struct err *e)
 
 int onnx_plan(struct onnx_model *m, struct err *e)
 {
-  struct planner p = {.m = m};
+  struct plan_planner p = {.m = m};
   more_tensors(&p);
   for (int i = 0; i < m->nnodes; i++) // first, so that the numbers of a gelu are known
     if (is_constant(&m->nodes[i])) decide(&p, &m->nodes[i]);

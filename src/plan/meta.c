@@ -17,7 +17,7 @@ int plan_chunk(int n, const int64_t *extent, const int64_t *stride, int along, i
 
 enum { AXES = MAX_LETTERS + GRID_AXES + MAX_LOOPS };
 
-static struct copy_meta copy_of(const struct norm *n, const struct access *a)
+static struct copy_meta copy_of(const struct norm *n, const struct plan_access *a)
 {
   int64_t extent[AXES], stride[AXES];
   int axes = 0;

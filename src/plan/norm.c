@@ -31,10 +31,10 @@ static int iterator(struct making *m, const struct node *n, int input)
 {
   const struct graph *b = block_of(m);
   struct kview v;
-  struct access *a = &m->n->iter[m->n->niter];
+  struct plan_access *a = &m->n->iter[m->n->niter];
   struct raw_stride *from = &m->from[m->n->niter];
   if (!kview_in(m->n->kernels, m->n->order, input, &v)) return cannot(m, n, "what it reads is a view without strides");
-  *a = (struct access){.tile = n->out, .tensor = v.root};
+  *a = (struct plan_access){.tile = n->out, .tensor = v.root};
   for (int i = 0; i < b->ngrid; i++)
     if (n->a.imap[i] != REPLICA && !kview_take(&v.dim[n->a.imap[i]], b->grid[i], &a->grid[i]))
       return cannot(m, n, "a grid axis cuts a view where it has no stride");
@@ -245,7 +245,7 @@ static int settle_tensor(struct making *m, int t)
 
 struct settling {
   struct making *m;
-  struct access *a;
+  struct plan_access *a;
   int64_t *step;
 };
 
@@ -268,8 +268,8 @@ static void saver(struct making *m, const struct node *n, int out)
   const struct graph *b = block_of(m);
   const struct shape *whole = &m->n->kernels->tensors[out].shape, *tile = &b->tensors[n->in[0]].shape;
   const struct norm_tensor *x = &m->n->t[n->in[0]];
-  struct access *a = &m->n->save[m->n->nsave++];
-  *a = (struct access){.tile = n->in[0], .tensor = out};
+  struct plan_access *a = &m->n->save[m->n->nsave++];
+  *a = (struct plan_access){.tile = n->in[0], .tensor = out};
   int64_t dim_stride[MAX_DIMS];
   order_strides(m->n->order ? &m->n->order[out] : NULL, whole, dim_stride);
   for (int d = whole->n - 1; d >= 0; d--) {
@@ -315,7 +315,7 @@ int norm_make_in(struct arena *mem, const struct graph *kernels, const struct or
   int nt = b->ntensors, iterators = 0;
   *out = (struct norm){.kernels = kernels, .block = b, .order = order, .node = node};
   out->t = NEWS(mem, struct norm_tensor, nt), out->iter_of = NEWS(mem, int, nt), out->uses = NEWS(mem, int, nt);
-  out->iter = NEWS(mem, struct access, b->nnodes), out->save = NEWS(mem, struct access, b->nnodes);
+  out->iter = NEWS(mem, struct plan_access, b->nnodes), out->save = NEWS(mem, struct plan_access, b->nnodes);
   struct making *m = NEW(mem, struct making);
   m->n = out, m->why = why;
   m->dim = arena_alloc(mem, sizeof *m->dim * (size_t)nt), m->ndims = NEWS(mem, int, nt), m->from = NEWS(mem, struct raw_stride, b->nnodes);

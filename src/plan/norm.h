@@ -39,7 +39,7 @@ struct norm_tensor {
 };
 // Where an iterator reads or a saver writes. The element at block b, iteration i and letters l of the tile is number
 // offset + sum grid[x] b[x] + sum loop[k] i[k] + sum stride[l] l of the buffer.
-struct access {
+struct plan_access {
   int tile;                                                              // tensor of the block graph
   int tensor;                                                            // of the kernel graph: the one that has the buffer, views resolved
   int64_t offset, grid[GRID_AXES], loop[MAX_LOOPS], stride[MAX_LETTERS]; // elements; 0 where it does not depend on it
@@ -52,9 +52,9 @@ struct norm {
   int64_t extent[MAX_LETTERS];
   struct norm_tensor *t; // by tensor of block
   int niter, nsave;
-  struct access *iter, *save; // in the order of the block graph
-  int *iter_of;               // by tensor of block: index into iter of an iterator's tile, else -1
-  int *uses;                  // by tensor of block: nodes that read it or a view of it, views not counted
+  struct plan_access *iter, *save; // in the order of the block graph
+  int *iter_of;                    // by tensor of block: index into iter of an iterator's tile, else -1
+  int *uses;                       // by tensor of block: nodes that read it or a view of it, views not counted
   // Accumulators that join the parts of the iterations (`accum` with an fmap) have letters for loop axes: iteration number
   // sum step[k][l] l along axis k. Parts of a dimension are joined and split by a letter for their number, the slowest of the
   // dimension. Only schemes that say so take either.

@@ -13,7 +13,7 @@ static void letters_text(const struct norm *n, const struct norm_tensor *t, stru
   str_add(out, "]");
 }
 
-static void access_text(const struct norm *n, const struct access *a, struct str *out)
+static void access_text(const struct norm *n, const struct plan_access *a, struct str *out)
 {
   const char *name = n->kernels->tensors[a->tensor].name;
   if (name)

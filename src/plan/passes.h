@@ -64,20 +64,20 @@ struct schedule {
 };
 void plan_schedule(struct arena *mem, const struct norm *n, const struct chains *c, struct schedule *out);
 
-struct step {     // what schedules are made of: an operator of a block graph, or anything else that computes
-  bool load;      // nothing that is ordered: held from its first reader to its last
-  int nin, *in;   // steps that it needs
-  uint32_t waits; // of these, by bits: for other threads
-  int group;      // steps of a smaller group come first
-  int pin;        // a group through all of which the result is held; -1: none
-  int64_t bytes;  // of the result
-  bool reuses;    // the result may lie where an operand was
+struct plan_step { // what schedules are made of: an operator of a block graph, or anything else that computes
+  bool load;       // nothing that is ordered: held from its first reader to its last
+  int nin, *in;    // steps that it needs
+  uint32_t waits;  // of these, by bits: for other threads
+  int group;       // steps of a smaller group come first
+  int pin;         // a group through all of which the result is held; -1: none
+  int64_t bytes;   // of the result
+  bool reuses;     // the result may lie where an operand was
 };
-enum { SCHEDULE_EXACT = 8 };                                   // so many steps of one group and depth get the best of all orders
-void schedule_depths(int n, const struct step *s, int *depth); // steps after what they need
+enum { SCHEDULE_EXACT = 8 };                                        // so many steps of one group and depth get the best of all orders
+void schedule_depths(int n, const struct plan_step *s, int *depth); // steps after what they need
 // By group, by depth, then the least in use at once: the best of all where one group and depth has at most `exact` steps, else the
 // step that leaves least first. order: the steps but loads; returns how many; at[i]: bytes in use at order[i].
-int schedule_order(struct arena *mem, int n, const struct step *s, const int *depth, int exact, int *order, int64_t *at);
+int schedule_order(struct arena *mem, int n, const struct plan_step *s, const int *depth, int exact, int *order, int64_t *at);
 
 // ---- meta.c ----------------------------------------------------------------------------------------
 

@@ -57,7 +57,8 @@ void schedule_text(const struct norm *n, const struct passes *p, struct str *out
           s->barriers[2], (long long)s->held);
 }
 
-static void copy_text(const struct norm *n, const struct access *a, const struct copy_meta *m, bool save, const enum dtype *store, struct str *out)
+static void copy_text(const struct norm *n, const struct plan_access *a, const struct copy_meta *m, bool save, const enum dtype *store,
+                      struct str *out)
 {
   const char *name = n->kernels->tensors[a->tensor].name;
   int bytes = dtype_bytes(store[a->tensor]), chunk = MIN(m->chunk, 16 / bytes);

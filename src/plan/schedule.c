@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-void schedule_depths(int n, const struct step *s, int *depth)
+void schedule_depths(int n, const struct plan_step *s, int *depth)
 {
   for (int i = 0; i < n; i++) {
     depth[i] = 0;
@@ -21,12 +21,12 @@ void schedule_depths(int n, const struct step *s, int *depth)
 
 struct ordering {
   int n;
-  const struct step *s;
+  const struct plan_step *s;
   bool *done;
   int group;
 };
 
-static bool reads(const struct step *s, int x)
+static bool reads(const struct plan_step *s, int x)
 {
   for (int k = 0; k < s->nin; k++)
     if (s->in[k] == x) return true;
@@ -55,7 +55,7 @@ static int64_t held_bytes(const struct ordering *o)
 static int64_t held_during(struct ordering *o, int x, int64_t before)
 {
   int64_t reused = 0, sum = before;
-  const struct step *s = o->s;
+  const struct plan_step *s = o->s;
   for (int k = 0; k < s[x].nin; k++) {
     int from = s[x].in[k];
     bool again = false;
@@ -124,7 +124,7 @@ static void greedy_order(struct ordering *o, int n, int *part)
   for (int i = 0; i < n; i++) o->done[part[i]] = false;
 }
 
-int schedule_order(struct arena *mem, int n, const struct step *s, const int *depth, int exact, int *order, int64_t *at)
+int schedule_order(struct arena *mem, int n, const struct plan_step *s, const int *depth, int exact, int *order, int64_t *at)
 {
   struct ordering o = {n, s, NEWS(mem, bool, n + 1), 0};
   int count = 0, deepest = 0, groups = 0;
@@ -185,12 +185,12 @@ struct scheduling {
   const struct norm *n;
   const struct chains *c;
   struct schedule *out;
-  struct step *step;
+  struct plan_step *step;
   int nsteps, *of; // by tensor: the step that makes or loads it, -1
   bool loops;
 };
 
-static void push(struct step *s, int x, bool waits)
+static void push(struct plan_step *s, int x, bool waits)
 {
   if (x < 0) return;
   if (waits) s->waits |= 1u << MIN(s->nin, 31);
@@ -205,7 +205,7 @@ static int load(struct scheduling *w, int tensor)
   int root = w->n->t[tensor].root;
   if (w->n->iter_of[root] < 0 || w->of[root] >= 0) return w->of[root];
   bool fixed = w->loops && w->n->block->tensors[root].phase == FIXED;
-  w->step[w->nsteps] = (struct step){.load = true, .pin = fixed ? SECTION_LOOP : -1, .bytes = w->c->tile[root] ? 0 : bytes_of(w->n, root)};
+  w->step[w->nsteps] = (struct plan_step){.load = true, .pin = fixed ? SECTION_LOOP : -1, .bytes = w->c->tile[root] ? 0 : bytes_of(w->n, root)};
   return w->of[root] = w->nsteps++;
 }
 
@@ -216,7 +216,7 @@ static bool folds(const struct norm *n, const struct chains *c, const struct nod
   return !c->nproducts || !chain_sums_parts(n, c->rows, x);
 }
 
-static void operands(struct scheduling *w, struct step *s, int node)
+static void operands(struct scheduling *w, struct plan_step *s, int node)
 {
   const struct node *x = &w->n->block->nodes[node];
   bool meets = folds(w->n, w->c, x);
@@ -236,7 +236,7 @@ static void step(struct scheduling *w, int node)
     most += p->into == node ? 2 : 0, added |= p->node == node && p->into >= 0;
   }
   for (int k = 0; k < x->nin; k++) load(w, x->in[k]);
-  struct step s = {.in = NEWS(w->mem, int, most + 1), .group = (int)w->out->section[node], .pin = w->loops && accumulates ? SECTION_LOOP : -1};
+  struct plan_step s = {.in = NEWS(w->mem, int, most + 1), .group = (int)w->out->section[node], .pin = w->loops && accumulates ? SECTION_LOOP : -1};
   operands(w, &s, node);
   for (int k = 0; k < w->c->nproducts; k++) // done where the accumulator is
     if (w->c->product[k].into == node) operands(w, &s, w->c->product[k].node);
@@ -251,7 +251,7 @@ static void pin(struct scheduling *w)
 {
   for (int i = 0; i < w->nsteps; i++)
     for (int k = 0; k < w->step[i].nin; k++) {
-      struct step *from = &w->step[w->step[i].in[k]];
+      struct plan_step *from = &w->step[w->step[i].in[k]];
       bool reader = w->loops && !w->step[i].load && w->step[i].group == SECTION_LOOP;
       if (reader && !from->load && from->group == SECTION_BEFORE) from->pin = SECTION_LOOP;
     }
@@ -270,7 +270,7 @@ void plan_schedule(struct arena *mem, const struct norm *n, const struct chains 
                            .depth = NEWS(mem, int, b->nnodes + 1),
                            .order = NEWS(mem, int, most),
                            .at = NEWS(mem, int64_t, most)};
-  struct scheduling w = {mem, n, c, out, NEWS(mem, struct step, most), 0, NEWS(mem, int, b->ntensors + 1), graph_iterations(b) > 1};
+  struct scheduling w = {mem, n, c, out, NEWS(mem, struct plan_step, most), 0, NEWS(mem, int, b->ntensors + 1), graph_iterations(b) > 1};
   int *node = NEWS(mem, int, most), *depth = NEWS(mem, int, most);
   for (int t = 0; t < b->ntensors; t++) w.of[t] = -1;
   place(mem, n, c, out);

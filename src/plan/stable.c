@@ -15,7 +15,7 @@
 
 enum { MOST_DIMS = 3 }; // of a maximum
 
-struct candidate {
+struct stable_candidate {
   const struct graph *g; // the kernel graph or a block graph
   int node;
 };
@@ -33,13 +33,13 @@ static bool shifted(const struct graph *g, const struct node *exp)
 }
 
 // The exponential number `skip` of those that are not shifted yet; *seen counts them and starts at 0.
-static bool next_candidate(const struct graph *g, int skip, int *seen, struct candidate *c)
+static bool next_candidate(const struct graph *g, int skip, int *seen, struct stable_candidate *c)
 {
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     if (n->sub && n->sub->level == BLOCK && next_candidate(n->sub, skip, seen, c)) return true;
     if (n->op != OP_EXP || shifted(g, n) || (*seen)++ < skip) continue;
-    *c = (struct candidate){g, i};
+    *c = (struct stable_candidate){g, i};
     return true;
   }
   return false;
@@ -55,7 +55,7 @@ static int attempt(struct attempt *a, const struct graph *g, struct graph **out)
 }
 
 // Tries both kinds of maximum along these dimensions. The failure that came furthest says why.
-static bool try_dims(struct arena *mem, const struct graph *g, struct candidate c, unsigned dims, struct graph **out, struct attempt *best)
+static bool try_dims(struct arena *mem, const struct graph *g, struct stable_candidate c, unsigned dims, struct graph **out, struct attempt *best)
 {
   bool varying = c.g->tensors[c.g->nodes[c.node].in[0]].phase == VARYING;
   for (int running = 0; running <= varying; running++) {
@@ -74,7 +74,7 @@ static bool try_dims(struct arena *mem, const struct graph *g, struct candidate 
   return false;
 }
 
-static bool try_candidate(struct arena *mem, const struct graph *g, struct candidate c, struct graph **out, struct attempt *best)
+static bool try_candidate(struct arena *mem, const struct graph *g, struct stable_candidate c, struct graph **out, struct attempt *best)
 {
   int n = c.g->tensors[c.g->nodes[c.node].in[0]].shape.n;
   for (int count = 1; count <= MIN(n, MOST_DIMS); count++)
@@ -86,7 +86,7 @@ static bool try_candidate(struct arena *mem, const struct graph *g, struct candi
   return false;
 }
 
-static void add_note(char note[256], struct candidate c, const struct attempt *best)
+static void add_note(char note[256], struct stable_candidate c, const struct attempt *best)
 {
   const struct node *n = &c.g->nodes[c.node];
   const char *name = c.g->tensors[n->out].name;
@@ -101,7 +101,7 @@ static void add_note(char note[256], struct candidate c, const struct attempt *b
 
 int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e)
 {
-  struct candidate c;
+  struct stable_candidate c;
   *changed = false, note[0] = 0;
   for (int skip = 0, seen = 0; next_candidate(g, skip, &seen, &c); seen = 0) {
     struct attempt best = {0};

@@ -41,7 +41,7 @@ void html_listing(struct html *h, const char *label, const char *text, size_t n,
 
 // ---- C ----
 
-struct reading {
+struct html_lines_reading {
   struct html *h;
   const struct graph *block, *thread; // NULL: not in one
   int node, thread_node;
@@ -68,7 +68,7 @@ static int node_named(const struct graph *g, const char *s)
 }
 
 // One comment; its key, or NULL where it is of another kind.
-static const char *comment_key(struct reading *r, const char *s)
+static const char *comment_key(struct html_lines_reading *r, const char *s)
 {
   bool inner = !strncmp(s, "//   ", 5);
   if (strncmp(s, "// ", 3) || !r->block) return NULL;
@@ -85,7 +85,7 @@ static const char *comment_key(struct reading *r, const char *s)
 struct html_line *html_c_lines(struct html *h, const char *text, size_t n, int node)
 {
   struct html_line *lines = NEWS(h->mem, struct html_line, html_lines_in(text, n) + 1);
-  struct reading r = {.h = h, .block = h->g->nodes[node].sub, .node = node};
+  struct html_lines_reading r = {.h = h, .block = h->g->nodes[node].sub, .node = node};
   const char *keys = NULL, *whole = arena_printf(h->mem, "k%d", node);
   size_t indent = 0, end;
   bool group = false; // comments one after the other

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-struct work {
+struct html_roof_work {
   const char *name, *how; // how its time is known
   double bytes, ops, us;  // us: 0 where it is not known
 };
@@ -14,7 +14,7 @@ struct roof {
   struct html *h;
   double bandwidth, flops;
   int n;
-  struct work *w;
+  struct html_roof_work *w;
   double x0, x1, y0, y1; // logarithms to 10
 };
 static const double WIDTH = 760, HEIGHT = 400, LEFT = 74, RIGHT = 20, TOP = 18, BOTTOM = 48;
@@ -80,7 +80,7 @@ static bool is_kernel(const struct node *n)
 
 static void add(struct roof *f, const char *name, const char *how, double bytes, double ops, double us)
 {
-  if (bytes > 0 && ops > 0) f->w[f->n++] = (struct work){name, how, bytes, ops, us};
+  if (bytes > 0 && ops > 0) f->w[f->n++] = (struct html_roof_work){name, how, bytes, ops, us};
 }
 
 static double known_time(const json_t *t, const char **how)
@@ -118,7 +118,7 @@ static void collect(struct roof *f)
   const json_t *best = json_object_get(h->r, "best"), *base = json_object_get(h->r, "baseline");
   const char *how;
   double ops = h->source ? graph_work(h->source) : 0, bytes = h->source ? program_bytes(h->source) : 0;
-  f->w = NEWS(h->mem, struct work, (h->g ? h->g->nnodes : 0) + (h->d ? h->d->nlaunch : 0) + 3);
+  f->w = NEWS(h->mem, struct html_roof_work, (h->g ? h->g->nnodes : 0) + (h->d ? h->d->nlaunch : 0) + 3);
   double us = known_time(best, &how);
   if (us > 0) add(f, "optimized", how, bytes, ops, us);
   us = known_time(base, &how);
@@ -128,8 +128,8 @@ static void collect(struct roof *f)
 
 // ---- the plot ----
 
-static double intensity(const struct work *w) { return w->ops / w->bytes; }
-static double rate_of(const struct roof *f, const struct work *w)
+static double intensity(const struct html_roof_work *w) { return w->ops / w->bytes; }
+static double rate_of(const struct roof *f, const struct html_roof_work *w)
 {
   return w->us > 0 ? w->ops / (1e-6 * w->us) : MIN(f->flops, f->bandwidth * intensity(w));
 }
@@ -188,7 +188,7 @@ static void points(const struct roof *f)
   struct html *h = f->h;
   double *at = NEWS(h->mem, double, 2 * f->n);
   for (int i = 0; i < f->n; i++) {
-    const struct work *w = &f->w[i];
+    const struct html_roof_work *w = &f->w[i];
     double own = px(f, log10(intensity(w))), x = own, y = py(f, MAX(f->y0, log10(rate_of(f, w))));
     for (int k = 0; k < i; k++)
       if (fabs(at[2 * k] - x) < 21 && fabs(at[2 * k + 1] - y) < 21) x = at[2 * k] + 23, k = -1;
@@ -210,7 +210,7 @@ static void rows(const struct roof *f)
               "<th scope=\"col\" class=\"num\">Time</th><th scope=\"col\">Known by</th><th scope=\"col\" class=\"num\">At best</th><th scope=\"col\" "
               "class=\"num\">Of the roof</th></tr></thead><tbody>\n");
   for (int i = 0; i < f->n; i++) {
-    const struct work *w = &f->w[i];
+    const struct html_roof_work *w = &f->w[i];
     double least = 1e6 * MAX(w->bytes / f->bandwidth, w->ops / f->flops);
     html_add(h,
              "<tr><td class=\"num\">%d</td><th scope=\"row\">%s</th><td class=\"num\">%s</td><td class=\"num\">%s</td><td class=\"num\">%.3g</td><td "

@@ -35,13 +35,13 @@ static void bars(struct html *h, const char *caption, const char *head, int n, c
   html_raw(h, "</tbody></table></div>\n");
 }
 
-struct tally {
+struct html_search_tally {
   int tried, measured, proven, dropped;
 };
 
-static struct tally tally_of(const json_t *parts)
+static struct html_search_tally tally_of(const json_t *parts)
 {
-  struct tally t = {0};
+  struct html_search_tally t = {0};
   size_t i, k;
   const json_t *p, *c;
   json_array_foreach(parts, i, p) json_array_foreach(json_object_get(p, "candidates"), k, c)
@@ -61,7 +61,7 @@ static const char *rule_doc(const char *name)
 void html_counters(struct html *h)
 {
   const json_t *s = json_object_get(h->r, "search"), *count;
-  struct tally t = tally_of(json_object_get(h->r, "parts"));
+  struct html_search_tally t = tally_of(json_object_get(h->r, "parts"));
   const struct counter way[] = {{"Operators tried", "states of the search", html_num(s, "states")},
                                 {"Values kept", "distinct", html_num(s, "values")},
                                 {"Schedules", "assignments of axes", html_num(s, "schedules")},

@@ -12,10 +12,10 @@
 enum { SWEEPS = 12, PLACINGS = 24, DOWN = 0, UP = 1, TOO_LARGE = 600 };
 static const double GAP_X = 22, GAP_Y = 34, GAP_POINT = 14, MARGIN = 12, STAGE_GAP = 30;
 
-struct point {   // a box, or a place where an edge passes a layer
-  int box;       // -1: of an edge
-  int layer, at; // at: index in its layer
-  double w, x;   // x: of its middle
+struct html_sheet_point { // a box, or a place where an edge passes a layer
+  int box;                // -1: of an edge
+  int layer, at;          // at: index in its layer
+  double w, x;            // x: of its middle
   double key;
   int nin, nout, in0, out0; // its links, in the lists sorted by lower and by upper end
 };
@@ -26,7 +26,7 @@ struct arranging {
   struct arena *mem;
   struct sheet *s;
   int npoints, nlinks, nlayers;
-  struct point *p;
+  struct html_sheet_point *p;
   struct link *link;
   int *by_to, *by_from; // links
   int **layer, *nlayer; // points
@@ -76,7 +76,7 @@ static void sink(struct arranging *a)
 static int add_point(struct arranging *a, int box, int layer, double w)
 {
   int i = a->npoints++;
-  a->p[i] = (struct point){.box = box, .layer = layer, .w = w};
+  a->p[i] = (struct html_sheet_point){.box = box, .layer = layer, .w = w};
   a->layer[layer][a->nlayer[layer]] = i;
   a->p[i].at = a->nlayer[layer]++;
   return i;
@@ -87,7 +87,7 @@ static void make_points(struct arranging *a)
   struct sheet *s = a->s;
   int most = s->nboxes;
   for (int e = 0; e < s->nedges; e++) most += s->box[s->edge[e].to].layer - s->box[s->edge[e].from].layer;
-  a->p = NEWS(a->mem, struct point, most + 1), a->link = NEWS(a->mem, struct link, most + s->nedges + 1);
+  a->p = NEWS(a->mem, struct html_sheet_point, most + 1), a->link = NEWS(a->mem, struct link, most + s->nedges + 1);
   a->layer = NEWS(a->mem, int *, a->nlayers), a->nlayer = NEWS(a->mem, int, a->nlayers), a->first = NEWS(a->mem, int, s->nedges + 1);
   int *room = NEWS(a->mem, int, a->nlayers);
   for (int i = 0; i < s->nboxes; i++) room[s->box[i].layer]++;
@@ -115,18 +115,18 @@ static void index_links(struct arranging *a)
     a->p[i].out0 = out, out += a->p[i].nout, a->p[i].nout = 0;
   }
   for (int i = 0; i < a->nlinks; i++) {
-    struct point *to = &a->p[a->link[i].to], *from = &a->p[a->link[i].from];
+    struct html_sheet_point *to = &a->p[a->link[i].to], *from = &a->p[a->link[i].from];
     a->by_to[to->in0 + to->nin++] = i, a->by_from[from->out0 + from->nout++] = i;
   }
 }
 
 // The k-th neighbour above (DOWN: a sweep downwards looks there) or below.
-static const struct point *neighbour(const struct arranging *a, const struct point *p, int dir, int k)
+static const struct html_sheet_point *neighbour(const struct arranging *a, const struct html_sheet_point *p, int dir, int k)
 {
   return dir == DOWN ? &a->p[a->link[a->by_to[p->in0 + k]].from] : &a->p[a->link[a->by_from[p->out0 + k]].to];
 }
 
-static int neighbours(const struct point *p, int dir) { return dir == DOWN ? p->nin : p->nout; }
+static int neighbours(const struct html_sheet_point *p, int dir) { return dir == DOWN ? p->nin : p->nout; }
 
 // ---- the order in a layer ----
 
@@ -146,7 +146,7 @@ static void sweep(struct arranging *a, int dir)
   for (int i = 1; i < a->nlayers; i++) {
     int l = dir == DOWN ? i : a->nlayers - 1 - i;
     for (int k = 0; k < a->nlayer[l]; k++) {
-      struct point *p = &a->p[a->layer[l][k]];
+      struct html_sheet_point *p = &a->p[a->layer[l][k]];
       int n = neighbours(p, dir);
       double sum = 0;
       for (int m = 0; m < n; m++) sum += neighbour(a, p, dir, m)->at;
@@ -188,24 +188,24 @@ static void find_order(struct arranging *a)
 
 static double apart(const struct arranging *a, int left, int right)
 {
-  const struct point *p = &a->p[left], *q = &a->p[right];
+  const struct html_sheet_point *p = &a->p[left], *q = &a->p[right];
   return p->w / 2 + q->w / 2 + (p->box < 0 || q->box < 0 ? GAP_POINT : GAP_X);
 }
 
 // Wanted places in key: the nearest with the gaps between, edges' points weighing more so that they run straight.
 static void pool(struct arranging *a, int l)
 {
-  struct group {
+  struct html_sheet_group {
     double sum, weight;
     int n;
-  } *g = NEWS(a->mem, struct group, a->nlayer[l] + 1);
+  } *g = NEWS(a->mem, struct html_sheet_group, a->nlayer[l] + 1);
   const int *v = a->layer[l];
   double *gap = NEWS(a->mem, double, a->nlayer[l] + 1);
   int n = 0;
   for (int i = 0; i < a->nlayer[l]; i++) {
     gap[i] = i ? gap[i - 1] + apart(a, v[i - 1], v[i]) : 0;
     double w = a->p[v[i]].box < 0 ? 8 : 1;
-    g[n++] = (struct group){w * (a->p[v[i]].key - gap[i]), w, 1};
+    g[n++] = (struct html_sheet_group){w * (a->p[v[i]].key - gap[i]), w, 1};
     while (n > 1 && g[n - 2].sum / g[n - 2].weight > g[n - 1].sum / g[n - 1].weight) {
       g[n - 2].sum += g[n - 1].sum, g[n - 2].weight += g[n - 1].weight, g[n - 2].n += g[n - 1].n;
       n--;
@@ -218,12 +218,12 @@ static void pool(struct arranging *a, int l)
 static void place_layer(struct arranging *a, int l, int dir)
 {
   for (int k = 0; k < a->nlayer[l]; k++) {
-    struct point *p = &a->p[a->layer[l][k]];
+    struct html_sheet_point *p = &a->p[a->layer[l][k]];
     double sum = 0;
     int n = 0;
     for (int d = DOWN; d <= UP; d++)
       for (int m = 0; m < neighbours(p, d); m++) {
-        const struct point *q = neighbour(a, p, d, m);
+        const struct html_sheet_point *q = neighbour(a, p, d, m);
         int weight = (d == dir ? 2 : 1) * (p->box < 0 && q->box < 0 ? 8 : 1); // long edges run straight
         sum += weight * q->x, n += weight;
       }
@@ -278,7 +278,7 @@ static void find_y(struct arranging *a)
 // Where an edge ends at the top of a box: in the order of the other ends, around the middle.
 static double port(const struct arranging *a, const struct sheet_box *b, int point, int link)
 {
-  const struct point *p = &a->p[point];
+  const struct html_sheet_point *p = &a->p[point];
   int before = 0;
   double own = a->p[a->link[link].from].x;
   for (int k = 0; k < p->nin; k++) {

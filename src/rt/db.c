@@ -74,20 +74,20 @@ void db_close(struct db *db)
 
 // ---- checksums ----
 
-struct piece {   // of a row
-  const void *p; // NULL: there is none
+struct db_piece { // of a row
+  const void *p;  // NULL: there is none
   size_t n;
 };
 
-static struct piece text_piece(const char *s) { return (struct piece){s, strlen(s)}; }
+static struct db_piece text_piece(const char *s) { return (struct db_piece){s, strlen(s)}; }
 
-static struct piece column(sqlite3_stmt *s, int i)
+static struct db_piece column(sqlite3_stmt *s, int i)
 {
   const void *p = sqlite3_column_blob(s, i);
-  return (struct piece){p ? p : sqlite3_column_type(s, i) == SQLITE_NULL ? NULL : "", (size_t)sqlite3_column_bytes(s, i)};
+  return (struct db_piece){p ? p : sqlite3_column_type(s, i) == SQLITE_NULL ? NULL : "", (size_t)sqlite3_column_bytes(s, i)};
 }
 
-static void sum_of(const struct db *db, int n, const struct piece *p, uint8_t out[SHA256])
+static void sum_of(const struct db *db, int n, const struct db_piece *p, uint8_t out[SHA256])
 {
   struct sha256 s;
   hmac_open(&s, db->key);
@@ -98,7 +98,7 @@ static void sum_of(const struct db *db, int n, const struct piece *p, uint8_t ou
   hmac_close(&s, db->key, out);
 }
 
-static bool fits(struct db *db, int n, const struct piece *p, struct piece sum)
+static bool fits(struct db *db, int n, const struct db_piece *p, struct db_piece sum)
 {
   uint8_t mine[SHA256];
   sum_of(db, n, p, mine);
@@ -128,7 +128,7 @@ int db_get(struct db *db, const char *key, struct arena *mem, char **json, void 
   sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
   int got = sqlite3_step(s);
   if (got != SQLITE_ROW) return done(db, DB_GET, got == SQLITE_DONE ? NO : db_failed(db, "read", e));
-  if (!fits(db, 4, (struct piece[]){text_piece("best"), text_piece(key), column(s, 0), column(s, 1)}, column(s, 2))) return done(db, DB_GET, NO);
+  if (!fits(db, 4, (struct db_piece[]){text_piece("best"), text_piece(key), column(s, 0), column(s, 1)}, column(s, 2))) return done(db, DB_GET, NO);
   const char *text = (const char *)sqlite3_column_text(s, 0);
   const void *blob = sqlite3_column_blob(s, 1);
   size_t n = (size_t)sqlite3_column_bytes(s, 1);
@@ -145,7 +145,7 @@ int db_put(struct db *db, const char *key, const char *json, const void *so, siz
   sqlite3_bind_text(s, 2, json, -1, SQLITE_STATIC);
   if (so) sqlite3_bind_blob64(s, 3, so, so_bytes, SQLITE_STATIC);
   uint8_t sum[SHA256];
-  sum_of(db, 4, (struct piece[]){text_piece("best"), text_piece(key), text_piece(json), {so, so_bytes}}, sum);
+  sum_of(db, 4, (struct db_piece[]){text_piece("best"), text_piece(key), text_piece(json), {so, so_bytes}}, sum);
   sqlite3_bind_blob(s, 4, sum, sizeof sum, SQLITE_STATIC);
   return change(db, DB_PUT, e);
 }
@@ -157,7 +157,7 @@ int db_unit_get(struct db *db, const char *search, uint64_t unit, struct arena *
   sqlite3_bind_int64(s, 2, (sqlite3_int64)unit);
   int got = sqlite3_step(s);
   if (got != SQLITE_ROW) return done(db, DB_UNIT_GET, got == SQLITE_DONE ? NO : db_failed(db, "read", e));
-  if (!fits(db, 4, (struct piece[]){text_piece("work"), text_piece(search), {&unit, sizeof unit}, column(s, 0)}, column(s, 1)))
+  if (!fits(db, 4, (struct db_piece[]){text_piece("work"), text_piece(search), {&unit, sizeof unit}, column(s, 0)}, column(s, 1)))
     return done(db, DB_UNIT_GET, NO);
   const void *blob = sqlite3_column_blob(s, 0);
   *n = (size_t)sqlite3_column_bytes(s, 0);
@@ -172,7 +172,7 @@ int db_unit_put(struct db *db, const char *search, uint64_t unit, const void *by
   sqlite3_bind_int64(s, 2, (sqlite3_int64)unit);
   sqlite3_bind_blob64(s, 3, bytes, n, SQLITE_STATIC);
   uint8_t sum[SHA256];
-  sum_of(db, 4, (struct piece[]){text_piece("work"), text_piece(search), {&unit, sizeof unit}, {bytes, n}}, sum);
+  sum_of(db, 4, (struct db_piece[]){text_piece("work"), text_piece(search), {&unit, sizeof unit}, {bytes, n}}, sum);
   sqlite3_bind_blob(s, 4, sum, sizeof sum, SQLITE_STATIC);
   return change(db, DB_UNIT_PUT, e);
 }

@@ -2,7 +2,7 @@
 // down all of them, after a warm-up that is not counted. On a busy machine rounds go on until each module had its quiet ones:
 // rounds that something disturbed are put aside (disturbed.c).
 #include "base/memory.h"
-#include "rt/rt.h"
+#include "rt/left.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 static const float ABOVE_ZERO = 0.1f; // what is divided by positive inputs stays moderate
+static const double WORTH_TWO = 0.05; // seconds of a call that is made a second time to warm up
 enum { LEAST_ROUNDS = 5, LENIENT = 20, MOST_ROUNDS = 4000, LEAST_QUIET = 3, PAGE = 4096, HUGE = 2 << 20, PIECE = 1 << 16 };
 
 // ---- buffers ----
@@ -53,9 +54,20 @@ static void fill_piece(void *arg, int i, int worker)
   }
 }
 
+void buffers_hold(struct buffers *b, struct left_call *c)
+{
+  mem_keep(b);
+  mem_keep(b->in), mem_keep(b->out), mem_keep(b->in_bytes), mem_keep(b->out_bytes);
+  b->left = c;
+}
+
 void buffers_close(struct buffers *b)
 {
-  if (!b) return;
+  if (b && !call_takes_buffers(b->left)) buffers_drop(b);
+}
+
+void buffers_drop(struct buffers *b)
+{
   for (int i = 0; i < b->nin && b->in; i++) free(b->in[i]);
   for (int i = 0; i < b->nout && b->out; i++) free(b->out[i]);
   mem_free(b->in), mem_free(b->out), mem_free(b->in_bytes), mem_free(b->out_bytes);
@@ -113,19 +125,13 @@ int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struc
 
 // ---- timing ----
 
-static int timed_call(struct module *m, struct buffers *b, double *seconds, struct err *e)
-{
-  double start = now_seconds();
-  int s = module_call(m, b->in, b->out);
-  *seconds = now_seconds() - start;
-  return s ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory") : OK;
-}
-
 // What is slow gets fewer rounds: as many as fit LENIENT times the time asked, at least one.
 static int least_rounds(double round, double seconds) { return (int)MAX(1, MIN(LEAST_ROUNDS, LENIENT * seconds / round)); }
 
 struct rounds {
   struct module *const *m;
+  struct caller *caller;
+  double *before;          // seconds of the last call of each of m
   const double *last;      // of the only module, the times of n kernels; NULL: n modules are timed
   int n, kept, open, lost; // rounds: undisturbed, of the stretch that is under way, disturbed
   double *times;           // of each of n: those kept from the front, with the open ones behind; those lost at the end
@@ -139,13 +145,12 @@ static int all_rounds(const struct rounds *r) { return r->kept + r->open + r->lo
 static int play(struct rounds *r, struct buffers *b, stop_flag stop, struct err *e)
 {
   int at = r->kept + r->open, s = OK;
-  double one;
-  if (r->last) s = timed_call(r->m[0], b, &one, e);
+  if (r->last) s = caller_call_again(r->caller, r->m[0], b, &r->before[0], e);
   for (int k = 0; k < r->n && !s; k++) {
     if (r->last)
       times_of(r, k)[at] = r->last[k];
     else
-      s = timed_call(r->m[k], b, &times_of(r, k)[at], e);
+      s = caller_call_again(r->caller, r->m[k], b, &r->before[k], e), times_of(r, k)[at] = r->before[k];
   }
   r->open++;
   return !s && stop_set(stop) ? err_set(e, ERR_STOPPED, NOWHERE, "stopped while measuring") : s;
@@ -202,28 +207,40 @@ static int play_rounds(struct rounds *r, int least, struct buffers *b, double se
   return s;
 }
 
+// A call that is brief has a second one, as all others of it are made.
+static int warm_up(struct rounds *r, int n, struct buffers *b, double *all, struct err *e)
+{
+  int s = OK;
+  for (int k = 0; k < n && !s; k++) {
+    s = caller_call(r->caller, r->m[k], b, &r->before[k], e);
+    *all += r->before[k];
+    if (!s && r->before[k] < WORTH_TWO) s = caller_call_again(r->caller, r->m[k], b, &r->before[k], e);
+  }
+  return s;
+}
+
+static int measure_all(struct rounds *r, int nmodules, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t,
+                       struct err *e)
+{
+  double all = 0;
+  r->caller = caller_open(stop);
+  r->before = MEM_NEWS(double, nmodules);
+  int s = warm_up(r, nmodules, b, &all, e);
+  if (!s) s = play_rounds(r, least_rounds(all, seconds), b, seconds, stop, g, t, e);
+  caller_close(r->caller);
+  for (int k = 0; k < nmodules; k++) module_rest(r->m[k]);
+  return mem_free(r->before), s;
+}
+
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e)
 {
   struct rounds r = {.m = m, .n = n};
-  double warm_up = 0;
-  int s = OK;
-  for (int k = 0; k < n && !s; k++) {
-    double one;
-    s = timed_call(m[k], b, &one, e);
-    warm_up += one;
-  }
-  if (!s) s = play_rounds(&r, least_rounds(warm_up, seconds), b, seconds, stop, g, t, e);
-  for (int k = 0; k < n; k++) module_rest(m[k]);
-  return s;
+  return measure_all(&r, n, b, seconds, stop, g, t, e);
 }
 
 int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e)
 {
   struct rounds r = {.m = &m, .last = module_seconds(m), .n = n};
-  double one;
   CHECK(r.last);
-  int s = timed_call(m, b, &one, e);
-  if (!s) s = play_rounds(&r, least_rounds(one, seconds), b, seconds, stop, g, t, e);
-  module_rest(m);
-  return s;
+  return measure_all(&r, 1, b, seconds, stop, g, t, e);
 }

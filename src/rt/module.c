@@ -2,8 +2,9 @@
 // is started without a shell, in a private folder that is removed whatever happens (base/child.h); what it says becomes part of
 // the error. A module owns workspaces: the first call allocates one, later calls use it again; as many as there are calls at
 // the same time.
-#include "rt/rt.h"
+#include "rt/left.h"
 #include "base/child.h"
+#include "base/memory.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,6 +30,7 @@ struct module {
   int fd;               // of the object's file in memory
   pthread_mutex_t lock; // of rooms
   struct room *rooms;
+  struct left_call *left; // a call that nobody waits for, or NULL
 };
 
 // ---- finding and starting the compiler ----
@@ -294,9 +296,21 @@ int module_call(struct module *m, void *const *inputs, void *const *outputs)
 
 const double *module_seconds(const struct module *m) { return m->seconds; }
 
+void module_hold(struct module *m, struct left_call *c)
+{
+  mem_keep(m), mem_keep(m->bytes);
+  m->left = c;
+}
+
+struct left_call *module_left(const struct module *m) { return m->left; }
+
 void module_close(struct module *m)
 {
-  if (!m) return;
+  if (m && !call_takes_module(m->left)) module_drop(m);
+}
+
+void module_drop(struct module *m)
+{
   if (m->so) dlclose(m->so);
   if (m->fd >= 0) close(m->fd);
   module_rest(m);

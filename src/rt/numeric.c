@@ -129,8 +129,9 @@ static bool rounding_counts(const struct reference64 *r, const struct buffers *b
 static int call_and_compare(struct module *m, const struct reference64 *r, struct buffers *b, stop_flag stop, double *rel, struct err *e)
 {
   for (int i = 0; i < b->nout; i++) memset(b->out[i], 0xff, b->out_bytes[i]); // NaN in every dtype
-  if (module_call(m, b->in, b->out)) return err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory");
-  int *outs = MEM_NEWS(int, b->nout + 1), s = OK;
+  int s = caller_once(m, b, stop, e);
+  if (s) return s;
+  int *outs = MEM_NEWS(int, b->nout + 1);
   enum dtype *of = MEM_NEWS(enum dtype, r->g->ntensors);
   double *floor = MEM_NEWS(double, r->g->ntensors);
   graph_outputs(r->g, outs), numeric_dtypes(r->g, of);

@@ -15,7 +15,7 @@ enum { ROWS = 32, COLS = 256, DEEP = 64, PIECE = 1 << 16, LARGE_PAGE = 2 << 20 }
 
 // ---- products in float64 ----
 
-struct product {
+struct reference64_product {
   const double *a, *b;
   double *c;
   int64_t m, n, k;
@@ -40,7 +40,7 @@ static int pieces(int64_t n, int64_t size) { return (int)((n + size - 1) / size)
 static void product_tile(void *arg, int piece, int worker)
 {
   (void)worker;
-  const struct product *p = arg;
+  const struct reference64_product *p = arg;
   int wide = pieces(p->n, COLS);
   int64_t i0 = (int64_t)(piece / wide) * ROWS, j0 = (int64_t)(piece % wide) * COLS, width = MIN(COLS, p->n - j0);
   for (int64_t k0 = 0; k0 < p->k && !stop_set(p->stop); k0 += DEEP)
@@ -67,7 +67,7 @@ static int64_t matrix_at(const struct shape *x, const struct shape *out, int64_t
 static void multiply(struct reference64 *r, const struct node *n)
 {
   const struct shape *x = &r->g->tensors[n->in[0]].shape, *y = &r->g->tensors[n->in[1]].shape, *o = &r->g->tensors[n->out].shape;
-  struct product p = {.m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .stop = r->from->stop};
+  struct reference64_product p = {.m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .stop = r->from->stop};
   int64_t batch = shape_size(o) / p.m / p.n;
   for (int64_t i = 0; i < batch; i++) {
     p.a = r->value[n->in[0]] + matrix_at(x, o, i), p.b = r->value[n->in[1]] + matrix_at(y, o, i);
@@ -79,7 +79,7 @@ static void multiply(struct reference64 *r, const struct node *n)
 // ---- everything else: graphs of one node for the interpreter ----
 
 // A part of a node's work: `rows` of the output along `dim`, from row `from` on. dim < 0: all of it.
-struct part {
+struct reference64_part {
   int dim;
   int64_t from, rows;
 };
@@ -92,7 +92,8 @@ static int along(const struct reference64 *r, const struct node *n, int t, int d
   return dim >= 0 && k >= 0 && x->d[k] > 1 ? k : -1;
 }
 
-static int one_node(struct arena *mem, const struct reference64 *r, const struct node *n, const struct part *part, struct graph **out, struct err *e)
+static int one_node(struct arena *mem, const struct reference64 *r, const struct node *n, const struct reference64_part *part, struct graph **out,
+                    struct err *e)
 {
   const struct graph *g = r->g;
   struct graph *o = *out = graph_new(mem, KERNEL, "node");
@@ -122,18 +123,35 @@ static int64_t row_size(const struct reference64 *r, int t, int dim)
   return dim < 0 ? 0 : shape_size(x) / x->d[dim];
 }
 
-static int interpret(struct reference64 *r, const struct node *n, const struct part *part, struct err *e)
+// A product along a dimension that leaves the range of fp32 in some order of its factors is infinite, as it then is in code.
+static int mark_orders(struct arena *mem, const struct reference64 *r, const struct graph *g, void **in, void **out, struct err *e)
+{
+  int nout = graph_outputs(g, NULL), *outs = NEWS(mem, int, nout + 1);
+  void **worst = NEWS(mem, void *, nout + 1);
+  TRY(eval_run(mem, g, DOM_FALLING, NULL, in, worst, r->from->stop, e));
+  graph_outputs(g, outs);
+  for (int i = 0; i < nout; i++) {
+    double *x = out[i], *y = worst[i];
+    for (int64_t k = 0, size = shape_size(&g->tensors[outs[i]].shape); k < size; k++)
+      if (!isfinite(y[k]) && isfinite(x[k])) x[k] = INFINITY;
+  }
+  return OK;
+}
+
+static int interpret(struct reference64 *r, const struct node *n, const struct reference64_part *part, struct err *e)
 {
   struct arena mem = {0};
   struct graph *g;
   int s = one_node(&mem, r, n, part, &g, e), nin = 0;
   void **in = NEWS(&mem, void *, n->nin + 1), **out = NEWS(&mem, void *, n->nout + 1);
+  const bool orders = !s && eval_orders_count(g);
   for (int i = 0; i < n->nin; i++) {
     int t = n->in[i];
     if (r->g->nodes[r->g->tensors[t].node].op == OP_CONST) continue;
     in[nin++] = r->value[t] + part->from * row_size(r, t, along(r, n, t, part->dim));
   }
-  if (!s) s = eval_run(&mem, g, DOM_F64, NULL, in, out, r->from->stop, e);
+  if (!s) s = eval_run(&mem, g, orders && r->from->nudge == NUDGE_DOWN ? DOM_RISING : DOM_F64, NULL, in, out, r->from->stop, e);
+  if (!s && orders && r->from->in_range) s = mark_orders(&mem, r, g, in, out, e);
   for (int i = 0; i < n->nout && !s; i++) {
     int64_t size = shape_size(&r->g->tensors[n->out + i].shape), row = row_size(r, n->out + i, part->dim);
     memcpy(r->value[n->out + i] + part->from * row, out[i], (size_t)(part->dim < 0 ? size : part->rows * row) * sizeof(double));
@@ -166,14 +184,14 @@ static void interpret_part(void *arg, int i, int worker)
 {
   (void)worker;
   const struct parting *p = arg;
-  struct part part = {p->dim, i * p->rows, MIN(p->rows, p->all - i * p->rows)};
+  struct reference64_part part = {p->dim, i * p->rows, MIN(p->rows, p->all - i * p->rows)};
   interpret(p->r, p->n, &part, &p->e[i]);
 }
 
 static int interpret_rows(struct reference64 *r, const struct node *n, struct err *e)
 {
   int dim = rows_dim(r, n), status = OK;
-  const struct part whole = {.dim = -1};
+  const struct reference64_part whole = {.dim = -1};
   if (dim < 0) return interpret(r, n, &whole, e);
   int64_t all = r->g->tensors[n->out].shape.d[dim], size = shape_size(&r->g->tensors[n->in[0]].shape);
   struct parting p = {r, n, dim, MAX(1, PIECE * all / MAX(size, 1)), all, NULL};

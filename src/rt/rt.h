@@ -64,10 +64,22 @@ struct buffers { // device tensors of one kernel graph's inputs and outputs, in 
   int nin, nout;
   void **in, **out;
   size_t *in_bytes, *out_bytes;
+  struct left_call *left; // a call that nobody waits for, or NULL (left.c)
 };
 int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e);                       // random normal inputs
 int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, struct buffers **b, struct err *e); // ERR_STOPPED soon after it is set
 void buffers_close(struct buffers *b);
+
+// ---- left.c: calls that can be left ----
+// One after the other; not for several threads. After `stop` is set a call ends with ERR_STOPPED within a small part of a second. It may be under
+// way then: it goes on, and the module and the buffers live until its end, also where they are closed before.
+struct caller;
+struct caller *caller_open(stop_flag stop); // stop may be NULL
+void caller_close(struct caller *c);
+int caller_call(struct caller *c, struct module *m, struct buffers *b, double *seconds, struct err *e);
+int caller_once(struct module *m, struct buffers *b, stop_flag stop, struct err *e);
+// *seconds: of the call before. A brief one is made directly, since it holds up no stop.
+int caller_call_again(struct caller *c, struct module *m, struct buffers *b, double *seconds, struct err *e);
 
 // Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds. Disturbed rounds are
 // repeated, for up to four times as long; where too few are left, all count, and the timings say so.
@@ -87,7 +99,8 @@ void round_values(double *x, int64_t n, enum dtype t); // each to the nearest of
 // Moves each number by what underflow may take it. Zero stays, and no number changes its sign.
 void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t seed);
 // floor[t] of each output tensor t of r: the norm by which underflow alone may take it from its float64 value. Every value that is computed is
-// moved by half the spacing of the denormal numbers of its dtype, and the moves go on to the outputs; r was evaluated from `from`.
+// moved by half the spacing of the denormal numbers of its dtype, and the moves go on to the outputs; r was evaluated from `from`. Products along
+// a dimension multiply the smallest factors first, and what is not normal in fp32 on the way is 0.
 int underflow_floors(const struct reference64 *r, const struct reference64_from *from, double *floor, struct err *e);
 
 // ---- reference64.c: a graph evaluated in float64, fast enough for programs of full size ----
@@ -95,7 +108,7 @@ struct reference64_from {
   // Elements [from, to) of input number `input`, row-major; called by several threads.
   void (*read)(const void *arg, int input, int64_t from, int64_t to, double *out);
   const void *arg;
-  bool in_range; // stop where a value leaves the range of its dtype
+  bool in_range; // stop where a value leaves the range of its dtype, or a product along a dimension that of fp32 in some order of its factors
   bool rounds;   // each value is rounded to its dtype as it is made: what a program that runs operator by operator does
   enum nudge nudge;
   stop_flag stop; // ends it with ERR_STOPPED, within a small part of a second; NULL: nothing does

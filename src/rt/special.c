@@ -6,6 +6,9 @@
 // float64, and rounded to its dtypes at each operator; the graph that the code was made of in float64 and in float32. Half of them
 // take -0 and what is not normal for 0, which code may do too. Other elements that differ are not held.
 //
+// The order of factors is the code's choice: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. Where the code's graph has products
+// along a dimension, two more evaluations must agree: with the smallest factors first and with the largest first (eval/extreme.c).
+//
 // NaN spreads to all that depends on it, and one in each input would leave no number in most programs: a round puts NaN, infinities
 // and huge numbers into one of the inputs.
 #include "eval/eval.h"
@@ -27,9 +30,9 @@ static double tiny(enum dtype t) { return num_normal(&num_rows[t]) / TINY_PART; 
 
 // ---- inputs ----
 
-enum kind { ONE_NAN, ONE_INF, ONE_LOW, ALL_LOW, MOST_LOW, ONE_HUGE, ALL_ZERO, ALL_TINY, KINDS };
+enum special_kind { ONE_NAN, ONE_INF, ONE_LOW, ALL_LOW, MOST_LOW, ONE_HUGE, ALL_ZERO, ALL_TINY, KINDS };
 
-static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum kind kind, int64_t at)
+static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum special_kind kind, int64_t at)
 {
   static const struct {
     double one, others; // 0: as they are
@@ -57,7 +60,8 @@ static void make_special(const struct tensor *t, void *p, struct rng *r)
   rows = size / cols;
   int64_t count = MAX(1, MIN(KINDS, rows / 2)), first = (int64_t)rng_below(r, (uint64_t)rows), kind = (int64_t)rng_below(r, KINDS);
   for (int64_t i = 0; i < count; i++)
-    fill_row(t->dtype, p, (first + i * rows / count) % rows * cols, cols, (enum kind)((kind + i) % KINDS), (int64_t)rng_below(r, (uint64_t)cols));
+    fill_row(t->dtype, p, (first + i * rows / count) % rows * cols, cols, (enum special_kind)((kind + i) % KINDS),
+             (int64_t)rng_below(r, (uint64_t)cols));
 }
 
 // -0 and numbers that are not normal, in few places.
@@ -68,19 +72,7 @@ static void make_small(const struct tensor *t, void *p, struct rng *r)
   for (int i = 0; i < SMALL; i++) num_write(t->dtype, p, (int64_t)rng_below(r, size), i % 2 ? tiny(t->dtype) : -0.0);
 }
 
-// A product along a dimension may become 0 in fp32 before it meets an infinity, and not in float64.
-static bool multiplies(const struct graph *g)
-{
-  for (int i = 0; i < g->nnodes; i++)
-    if (op_rows[g->nodes[i].op].abstract == AE_PROD || (g->nodes[i].sub && multiplies(g->nodes[i].sub))) return true;
-  return false;
-}
-
-int special_rounds(const struct graph *g)
-{
-  if (multiplies(g)) return 0;
-  return reference64_products(g) > CHEAP ? 1 : MIN(MOST_ROUNDS, graph_inputs(g, NULL));
-}
+int special_rounds(const struct graph *g) { return reference64_products(g) > CHEAP ? 1 : MIN(MOST_ROUNDS, graph_inputs(g, NULL)); }
 
 void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int round)
 {
@@ -100,14 +92,14 @@ void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int
 
 // ---- evaluations ----
 
-struct reading {
+struct special_reading {
   const struct graph *g;
   const struct buffers *b;
   const int *ins;
   bool flushed; // what is not normal, and -0, is 0
 };
 
-static double element(const struct reading *d, int input, int64_t i)
+static double element(const struct special_reading *d, int input, int64_t i)
 {
   enum dtype t = d->g->tensors[d->ins[input]].dtype;
   double x = num_read(t, d->b->in[input], i);
@@ -116,7 +108,7 @@ static double element(const struct reading *d, int input, int64_t i)
 
 static void read_elements(const void *arg, int input, int64_t from, int64_t to, double *out)
 {
-  const struct reading *d = arg;
+  const struct special_reading *d = arg;
   for (int64_t i = from; i < to; i++) out[i - from] = element(d, input, i);
 }
 
@@ -124,7 +116,7 @@ static int evaluate(struct reference64 *r, const struct graph *g, const struct b
 {
   int *ins = MEM_NEWS(int, b->nin + 1);
   graph_inputs(g, ins);
-  struct reading d = {g, b, ins, rounds};
+  struct special_reading d = {g, b, ins, rounds};
   struct reference64_from from = {.read = read_elements, .arg = &d, .rounds = rounds, .stop = stop};
   int s = reference64_run(r, g, &from, e);
   r->from = NULL;
@@ -156,7 +148,7 @@ static int interpret(struct arena *mem, const struct graph *g, enum domain d, co
   int *ins = NEWS(mem, int, b->nin + 1);
   void **in = NEWS(mem, void *, b->nin + 1);
   graph_inputs(g, ins);
-  struct reading r = {g, b, ins, d == DOM_F32};
+  struct special_reading r = {g, b, ins, d == DOM_F32};
   for (int i = 0; i < b->nin; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
     int64_t n = shape_size(&t->shape);
@@ -205,7 +197,7 @@ struct doubt { // an element that differs
   int output;
   int64_t at;
 };
-struct comparison {
+struct special_comparison {
   struct arena mem;
   int nout;
   struct output *out;
@@ -214,25 +206,25 @@ struct comparison {
   struct doubt *doubt;
 };
 
-static void compare(struct comparison *c)
+static void compare(struct special_comparison *c)
 {
   for (int i = 0; i < c->nout; i++)
     for (int64_t k = 0; k < c->out[i].n; k++)
       if (!is_right(&c->out[i], k) && ++c->differ <= MOST_DOUBTS) PUSH(&c->mem, c->doubt, c->n, c->cap) = (struct doubt){i, k};
 }
 
-enum evaluation { ROUNDED, OWN_F64, OWN_F32, EVALUATIONS };
+enum evaluation { ROUNDED, OWN_F64, OWN_F32, OWN_RISING, OWN_FALLING, EVALUATIONS };
+static const enum domain own_domain[EVALUATIONS] = {[OWN_F64] = DOM_F64, [OWN_F32] = DOM_F32, [OWN_RISING] = DOM_RISING, [OWN_FALLING] = DOM_FALLING};
 
 // Leaves the doubts in which one more evaluation agrees with the first: none where it cannot be made. ERR_STOPPED where it was stopped.
-static int ask(struct comparison *c, enum evaluation which, const struct graph *program, const struct graph *own, const struct buffers *b,
+static int ask(struct special_comparison *c, enum evaluation which, const struct graph *program, const struct graph *own, const struct buffers *b,
                stop_flag stop, struct err *e)
 {
   struct arena mem = {0};
   struct reference64 r = {0};
   struct err why = {0};
   void **out = NEWS(&mem, void *, b->nout + 1);
-  int left = 0, s = which == ROUNDED ? evaluate(&r, program, b, true, stop, &why)
-                                     : interpret(&mem, own, which == OWN_F32 ? DOM_F32 : DOM_F64, b, stop, out, &why);
+  int left = 0, s = which == ROUNDED ? evaluate(&r, program, b, true, stop, &why) : interpret(&mem, own, own_domain[which], b, stop, out, &why);
   for (int i = 0; i < c->n && s == OK; i++) {
     const struct doubt d = c->doubt[i];
     const struct output *x = &c->out[d.output];
@@ -249,7 +241,7 @@ static int ask(struct comparison *c, enum evaluation which, const struct graph *
 int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs, stop_flag stop,
                     struct special_answer *a, struct err *e)
 {
-  struct comparison c = {.nout = b->nout};
+  struct special_comparison c = {.nout = b->nout};
   int *outs = NEWS(&c.mem, int, b->nout + 1), s = OK;
   enum dtype *of = NEWS(&c.mem, enum dtype, r->g->ntensors);
   int64_t all = 0;
@@ -265,7 +257,8 @@ int special_compare(const struct reference64 *r, const struct graph *own, const 
   compare(&c);
   a->all += all, a->held += all - c.differ;
   if (c.n && MAX(operations(own), operations(r->g)) > AFFORDABLE) c.n = 0;
-  for (enum evaluation k = 0; k < EVALUATIONS && c.n && !s; k++) s = ask(&c, k, r->g, own, b, stop, e);
+  const enum evaluation end = eval_orders_count(own) ? EVALUATIONS : OWN_RISING;
+  for (enum evaluation k = 0; k < end && c.n && !s; k++) s = ask(&c, k, r->g, own, b, stop, e);
   if (c.n && !s) {
     const struct output *x = &c.out[c.doubt->output];
     int64_t at = c.doubt->at;
@@ -286,7 +279,7 @@ static int one_round(struct module *m, const struct graph *g, const struct graph
   special_inputs(g, b, seed, round);
   for (int i = 0; i < b->nout; i++) memset(b->out[i], 0, b->out_bytes[i]);
   s = special_reference(g, b, stop, &r, e);
-  if (!s && module_call(m, b->in, b->out)) s = err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory");
+  if (!s) s = caller_once(m, b, stop, e);
   if (!s) s = special_compare(&r, own, b, b->out, stop, a, e);
   reference64_close(&r);
   buffers_close(b);

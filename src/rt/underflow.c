@@ -1,7 +1,8 @@
 // Values as their dtypes hold them. A number near the least one of its dtype is off by up to half the spacing of the denormal numbers, however
 // small it is: f16 keeps two bits of 1e-7. No relative tolerance allows for that, so a check that fails asks how far underflow alone may take
 // the outputs. The graph is evaluated twice more in float64, with every computed value moved by that much: all towards zero, as sums of numbers
-// feel it that all become 0, and each in a random direction, as rounding is. Both moves go through whatever is computed from them.
+// feel it that all become 0, and each in a random direction, as rounding is. Both moves go through whatever is computed from them. The first of
+// both multiplies along a dimension in the order that is least, since a part of a product may be too small where the product is not.
 #include "base/memory.h"
 #include "rt/rt.h"
 
@@ -9,7 +10,7 @@
 
 enum { PIECE = 1 << 16 };
 
-struct values {
+struct underflow_values {
   double *x;
   int64_t n;
   enum dtype t;
@@ -20,19 +21,22 @@ struct values {
 static void round_piece(void *arg, int piece, int worker)
 {
   (void)worker;
-  const struct values *v = arg;
+  const struct underflow_values *v = arg;
   int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, v->n);
   for (int64_t i = from; i < to; i++) v->x[i] = num_round(v->t, v->x[i]);
 }
 
-static void run_pieces(struct values *v, void (*piece)(void *, int, int)) { pool_run(pool_cores(), (int)((v->n + PIECE - 1) / PIECE), piece, v); }
+static void run_pieces(struct underflow_values *v, void (*piece)(void *, int, int))
+{
+  pool_run(pool_cores(), (int)((v->n + PIECE - 1) / PIECE), piece, v);
+}
 
-void round_values(double *x, int64_t n, enum dtype t) { run_pieces(&(struct values){.x = x, .n = n, .t = t}, round_piece); }
+void round_values(double *x, int64_t n, enum dtype t) { run_pieces(&(struct underflow_values){.x = x, .n = n, .t = t}, round_piece); }
 
 static void nudge_piece(void *arg, int piece, int worker)
 {
   (void)worker;
-  const struct values *v = arg;
+  const struct underflow_values *v = arg;
   struct rng r = {hash_mix(v->seed, (uint64_t)piece)};
   int64_t from = (int64_t)piece * PIECE, to = MIN(from + PIECE, v->n);
   for (int64_t i = from; i < to; i++) {
@@ -44,7 +48,7 @@ static void nudge_piece(void *arg, int piece, int worker)
 
 void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t seed)
 {
-  run_pieces(&(struct values){x, n, t, how, seed}, nudge_piece);
+  run_pieces(&(struct underflow_values){x, n, t, how, seed}, nudge_piece);
 }
 
 // Elements without a number say nothing.

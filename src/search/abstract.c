@@ -43,7 +43,7 @@ static mask dim_mask(const struct dim *d)
   return m;
 }
 
-struct maker {
+struct abstract_maker {
   struct reference *r;
   struct arena *mem;
   const struct fctx *f;
@@ -51,9 +51,9 @@ struct maker {
   bool done[MAX_VISITS];
 };
 
-static bool make(struct maker *m, int v);
+static bool make(struct abstract_maker *m, int v);
 
-static bool make_reduce(struct maker *m, const struct node *n, int v)
+static bool make_reduce(struct abstract_maker *m, const struct node *n, int v)
 {
   const struct space *s = m->f->s;
   const struct visit *me = &s->visit[v], *x = &s->visit[me->in[0]];
@@ -69,7 +69,7 @@ static bool make_reduce(struct maker *m, const struct node *n, int v)
   return true;
 }
 
-static bool make_node(struct maker *m, const struct node *n, int v)
+static bool make_node(struct abstract_maker *m, const struct node *n, int v)
 {
   const struct space *s = m->f->s;
   const struct visit *me = &s->visit[v];
@@ -105,7 +105,7 @@ static bool make_node(struct maker *m, const struct node *n, int v)
   return false;
 }
 
-static bool make(struct maker *m, int v)
+static bool make(struct abstract_maker *m, int v)
 {
   if (m->done[v]) return true;
   m->done[v] = true;
@@ -120,7 +120,7 @@ static bool make(struct maker *m, int v)
 
 int reference_build(struct reference *r, struct arena *mem, const struct fctx *f, struct expr *ex)
 {
-  struct maker m = {r, mem, f, ex};
+  struct abstract_maker m = {r, mem, f, ex};
   nf targets[64];
   for (int o = 0; o < f->s->nout; o++) {
     if (!make(&m, f->s->out[o])) return NO;

@@ -21,7 +21,7 @@ struct copying {
   int *at;           // tensor of b -> tensor of `to`
   struct err *e;
 };
-struct making {
+struct alike_making {
   struct arena *mem;
   const struct graph *p;
   uint64_t seed;
@@ -121,13 +121,13 @@ static int copy_block(struct graph *g, int i, const struct change *c, struct err
 static const struct change none = {-1, -1};
 
 // The same as p, or NULL.
-static struct graph *verified(const struct making *m, struct graph *g)
+static struct graph *verified(const struct alike_making *m, struct graph *g)
 {
   struct err e = {0};
   return graph_check(g, &e) || !verify_filter(m->p, g, m->seed) ? NULL : g;
 }
 
-static struct graph *changed(const struct making *m, const struct graph *g, int i, const struct change *c)
+static struct graph *changed(const struct alike_making *m, const struct graph *g, int i, const struct change *c)
 {
   struct err e = {0};
   struct graph *to = graph_copy(m->mem, g);
@@ -135,7 +135,7 @@ static struct graph *changed(const struct making *m, const struct graph *g, int 
 }
 
 // With other extents of the axes of block i.
-static struct graph *resized(const struct making *m, const struct graph *g, int i, const struct axes *a)
+static struct graph *resized(const struct alike_making *m, const struct graph *g, int i, const struct axes *a)
 {
   struct err e = {0};
   struct graph *to;
@@ -152,14 +152,14 @@ static struct axes axes_of(const struct graph *b)
 
 // ---- axes -----------------------------------------------------------------------------------------------------------
 
-static struct graph *unrolled(const struct making *m, const struct graph *g, int i, int loop)
+static struct graph *unrolled(const struct alike_making *m, const struct graph *g, int i, int loop)
 {
   struct axes a = axes_of(g->nodes[i].sub);
   a.loop[loop] = 1;
   return resized(m, g, i, &a);
 }
 
-static struct graph *spread(const struct making *m, const struct graph *g, int i, int loop)
+static struct graph *spread(const struct alike_making *m, const struct graph *g, int i, int loop)
 {
   struct graph *to = NULL;
   for (int d = 0; d < MAX_DIMS && !to; d++) to = changed(m, g, i, &(struct change){loop, d});
@@ -192,7 +192,7 @@ static bool cut_the_same(const struct graph *b, int x, int y)
   return same;
 }
 
-static struct graph *merged_once(const struct making *m, const struct graph *g, int i)
+static struct graph *merged_once(const struct alike_making *m, const struct graph *g, int i)
 {
   const struct graph *b = g->nodes[i].sub;
   struct graph *to = NULL;
@@ -206,14 +206,14 @@ static struct graph *merged_once(const struct making *m, const struct graph *g, 
   return to;
 }
 
-static struct graph *merged(const struct making *m, struct graph *g, int i)
+static struct graph *merged(const struct alike_making *m, struct graph *g, int i)
 {
   for (struct graph *to; (to = merged_once(m, g, i));) g = to;
   return g;
 }
 
 // Loops that `which` names, unrolled; or made axes, where that is wanted or they cannot be unrolled.
-static struct graph *without_loops(const struct making *m, struct graph *g, int i, bool (*which)(const struct graph *b, int loop), bool blocks)
+static struct graph *without_loops(const struct alike_making *m, struct graph *g, int i, bool (*which)(const struct graph *b, int loop), bool blocks)
 {
   for (int l = g->nodes[i].sub->nloop - 1; l >= 0; l--) {
     if (!which(g->nodes[i].sub, l)) continue;
@@ -226,7 +226,7 @@ static struct graph *without_loops(const struct making *m, struct graph *g, int 
 
 // ---- kernel graphs ----------------------------------------------------------------------------------------------------
 
-static struct graph *without_idle(const struct making *m, const struct graph *g)
+static struct graph *without_idle(const struct alike_making *m, const struct graph *g)
 {
   struct err e = {0};
   struct graph *to = graph_copy(m->mem, g);
@@ -238,7 +238,7 @@ static struct graph *without_idle(const struct making *m, const struct graph *g)
   return to;
 }
 
-static struct graph *with_axes_changed(const struct making *m, struct graph *g, bool no_joins, bool blocks)
+static struct graph *with_axes_changed(const struct alike_making *m, struct graph *g, bool no_joins, bool blocks)
 {
   for (int i = 0; i < g->nnodes; i++) {
     if (!g->nodes[i].sub) continue;
@@ -250,7 +250,7 @@ static struct graph *with_axes_changed(const struct making *m, struct graph *g, 
 
 int graphs_alike(struct arena *mem, const struct graph *p, const struct graph *g, uint64_t seed, struct alike out[MOST_ALIKE])
 {
-  const struct making m = {mem, p, seed};
+  const struct alike_making m = {mem, p, seed};
   struct graph *plain = without_idle(&m, g);
   const struct alike all[MOST_ALIKE] = {{plain, ALIKE_SELF},
                                         {with_axes_changed(&m, plain, false, false), ALIKE_AXES},

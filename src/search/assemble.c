@@ -9,8 +9,8 @@ struct joiner {
   const struct space *s;
   struct graph *g;
   struct err *e;
-  int *program;      // program tensor -> tensor of g, or -1
-  struct placed *at; // by device tensor
+  int *program;             // program tensor -> tensor of g, or -1
+  struct search_placed *at; // by device tensor
 };
 
 // The labels with every class in a dimension of its own.
@@ -89,7 +89,7 @@ static int add_block(struct joiner *j, const struct plan *p, const struct option
 {
   const struct table *t = &j->pl->tables[x->table];
   struct labels want[MAX_ROOTS];
-  struct placed made[MAX_ROOTS];
+  struct search_placed made[MAX_ROOTS];
   int status = OK;
   for (int i = 0; i < x->p.n && !status; i++)
     if (x->p.deriv[i] < 0) status = place(j, t->v[x->p.value[i]].leaf);
@@ -171,7 +171,8 @@ int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, 
 {
   const struct space *s = pl->m->s;
   struct arena scratch = {0};
-  struct joiner j = {pl, s, graph_new(mem, KERNEL, s->p->name), e, NEWS(&scratch, int, s->p->ntensors), NEWS(&scratch, struct placed, pl->ndev)};
+  struct joiner j = {
+      pl, s, graph_new(mem, KERNEL, s->p->name), e, NEWS(&scratch, int, s->p->ntensors), NEWS(&scratch, struct search_placed, pl->ndev)};
   int status = OK;
   memset(j.program, -1, sizeof(int) * (size_t)s->p->ntensors);
   for (int d = 0; d < pl->ndev; d++) j.at[d].tensor = -1;
@@ -211,7 +212,7 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
       at = say(text, n, at, "%s", op_rows[s->p->nodes[x->node].op].name);
       continue;
     }
-    const struct schedule *sch = &pl->tables[x->table].sch;
+    const struct search_schedule *sch = &pl->tables[x->table].sch;
     at = say(text, n, at, "grid");
     for (int k = 0; k < sch->ngrid; k++) at = say(text, n, at, " %c=%s", "xyz"[k], s -> classes[sch->grid[k]].name);
     if (sch->loop >= 0) at = say(text, n, at, " loop i=%s", s->classes[sch->loop].name);

@@ -14,19 +14,19 @@ int64_t size_of(const struct sizes *z, mask m)
   return n;
 }
 
-struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z) { return cost_rules(m->t)->term(m, w, z); }
+struct search_term cost_term(const struct model *m, const struct work *w, const struct sizes *z) { return cost_rules(m->t)->term(m, w, z); }
 
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z)
 {
-  struct term sum = {0};
+  struct search_term sum = {0};
   for (int i = 0; i < w->n; i++) {
-    struct term x = cost_term(m, &t->work[w->id[i]], z);
+    struct search_term x = cost_term(m, &t->work[w->id[i]], z);
     cost_add(&sum, &x);
   }
   return cost_seconds(m, &sum, z);
 }
 
-double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z) { return cost_rules(m->t)->seconds(m, sum, z); }
+double cost_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z) { return cost_rules(m->t)->seconds(m, sum, z); }
 
 double cost_library(const struct model *m, const struct node *n) { return cost_rules(m->t)->library(m, n); }
 

@@ -25,18 +25,18 @@ static double run_bytes(const struct model *m, const struct device *d, double el
 
 static double times_of(const struct work *w, const struct sizes *z) { return (double)z->blocks * (w->looped ? (double)z->iterations : 1); }
 
-static struct term load_term(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term load_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   const struct device *d = &m->dev[w->device];
-  if (!d->has) return (struct term){0};
+  if (!d->has) return (struct search_term){0};
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : 4;
   double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored), times = times_of(w, z);
-  return (struct term){.compute = tile * times / (m->t->cache_bandwidth / m->t->cores),
-                       .unique = whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z)),
-                       .again = fmax(0, tile * times - whole)};
+  return (struct search_term){.compute = tile * times / (m->t->cache_bandwidth / m->t->cores),
+                              .unique = whole * (1 + SHORT_RUN / run_bytes(m, d, elem, tile, z)),
+                              .again = fmax(0, tile * times - whole)};
 }
 
-static struct term product_term(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term product_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   double k = (double)size_of(z, w->over), batch = (double)size_of(z, w->batch);
   double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
@@ -44,28 +44,28 @@ static struct term product_term(const struct model *m, const struct work *w, con
   double efficiency = 0.97 * k / (k + 2) * (rows < 2 ? 0.5 : rows / (rows + 0.1)) * cols / (lanes * ceil(cols / lanes));
   double bytes = 4 * batch * (k * cols * ceil(rows / 16) + rows * k); // the right operand streams from cache
   double once = fmax(2 * batch * rows * cols * k / (one_core * efficiency), bytes / (m->t->cache_bandwidth / m->t->cores));
-  return (struct term){.compute = times_of(w, z) * (once + START)};
+  return (struct search_term){.compute = times_of(w, z) * (once + START)};
 }
 
-static struct term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   double n = (double)size_of(z, w->rows), times = times_of(w, z);
   double one_core = m->t->flops / m->t->cores / 2; // one operation, not a fused pair
   double once = w->ops >= 10 ? n * w->ops / 10 / (m->t->exp_rate / m->t->cores) : n * w->ops / one_core;
-  return (struct term){.compute = times * (once + START), .streams = times * 2 * n};
+  return (struct search_term){.compute = times * (once + START), .streams = times * 2 * n};
 }
 
-static struct term save_term(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term save_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   (void)m;
-  return (struct term){.unique = 4 * (double)size_of(z, w->rows)};
+  return (struct search_term){.unique = 4 * (double)size_of(z, w->rows)};
 }
 
-static struct term term_of(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term term_of(const struct model *m, const struct work *w, const struct sizes *z)
 {
-  static struct term (*const terms[])(const struct model *, const struct work *, const struct sizes *) = {
+  static struct search_term (*const terms[])(const struct model *, const struct work *, const struct sizes *) = {
       [WORK_LOAD] = load_term, [WORK_PRODUCT] = product_term, [WORK_PASS] = pass_term, [WORK_SAVE] = save_term};
-  struct term x = terms[w->kind](m, w, z);
+  struct search_term x = terms[w->kind](m, w, z);
   x.tile = w->elem * (double)size_of(z, w->stored);
   return x;
 }
@@ -74,7 +74,7 @@ static struct term term_of(const struct model *m, const struct work *w, const st
 // nothing of them fits, and no further: together they fit the second level (bench/cpu_tiles.csv).
 static double farther(const struct target *t, double near, double tiles) { return 4 * near * fmin(tiles / (4 * (double)t->l1), 1); }
 
-static double kernel_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
+static double kernel_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z)
 {
   if (sum->tile > (double)m->t->scratch) return INFINITY;
   double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
@@ -112,7 +112,7 @@ static double seconds_of(const struct target *t, double elements, double ops)
   return ops >= 10 ? elements * ops / 10 / t->exp_rate : elements * ops / (t->flops / 2);
 }
 
-static bool may_fit(const struct model *m, const struct term *least) { return least->tile <= (double)m->t->scratch; }
+static bool may_fit(const struct model *m, const struct search_term *least) { return least->tile <= (double)m->t->scratch; }
 
 const struct cost_rules cost_cpu = {
     .term = term_of, .seconds = kernel_seconds, .library = library_seconds, .operate = seconds_of, .fits = may_fit, .lattice = 64, .fill = 1};

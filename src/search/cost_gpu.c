@@ -25,7 +25,15 @@ static const double PART = 1e-8; // of parts that are summed beside products: fr
 
 static const double WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
 static const double SECTOR = 32, LINE = 128;                 // bytes that memory moves at least, and likes to
-enum { STAGES = 4, BLOCKS = 16, BLOCK_REGISTERS = 144 << 10, BLOCK_OVERHEAD = 10 << 10, BLOCK_SHARED = 1 << 10, PRODUCT_REGISTERS = 4 << 10 };
+enum {
+  STAGES = 4,
+  BLOCKS = 16,
+  BLOCK_REGISTERS = 144 << 10,
+  MOST_REGISTERS = 4 << 20,
+  BLOCK_OVERHEAD = 10 << 10,
+  BLOCK_SHARED = 1 << 10,
+  PRODUCT_REGISTERS = 4 << 10
+};
 
 static double pad(double n, double to) { return to * ceil(n / to); }
 
@@ -71,18 +79,18 @@ static double waste(const struct model *m, const struct device *d, double elem, 
 
 static double turns_of(const struct work *w, const struct sizes *z) { return w->looped ? (double)z->iterations : 1; }
 
-static struct term load_term(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term load_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   const struct device *d = &m->dev[w->device];
-  if (!d->has) return (struct term){0};
+  if (!d->has) return (struct search_term){0};
   double elem = d->input >= 0 ? dtype_bytes(m->s->p->tensors[d->input].dtype) : elem_of(m, d->has);
   double whole = elem * (double)size_of(z, d->has), tile = elem * (double)size_of(z, w->stored);
   double more = waste(m, d, elem, elem * (double)size_of(z, w->stored & whole_classes(d->has)), z), turns = turns_of(w, z);
   bool near = d->input < 0 && whole < 0.5 * (double)m->t->l2; // an earlier kernel left it in L2
-  struct term x = {.unique = near ? 0 : whole * more,
-                   .again = tile * more * turns * (double)z->blocks,
-                   .steps = w->looped ? BARRIER * turns : 0,
-                   .parts = turns * ((double)size_of(z, partial(d->has)) - 1)};
+  struct search_term x = {.unique = near ? 0 : whole * more,
+                          .again = tile * more * turns * (double)z->blocks,
+                          .steps = w->looped ? BARRIER * turns : 0,
+                          .parts = turns * ((double)size_of(z, partial(d->has)) - 1)};
   *(w->feeds ? w->looped ? &x.ring : &x.tile : &x.registers) = w->feeds ? tile : 4 * tile / elem;
   return x;
 }
@@ -104,46 +112,46 @@ static double product_seconds(const struct target *t, double rows, double cols, 
   return least;
 }
 
-static struct term product_term(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term product_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   double k = pad((double)size_of(z, w->over), 16), batch = (double)size_of(z, w->batch), turns = turns_of(w, z);
   double rows = (double)size_of(z, w->rows), cols = (double)size_of(z, w->cols);
   double area = fmin(pad(rows, 16) * pad(cols, 8), pad(rows, 8) * pad(cols, 16));
   double all = turns * (double)z->blocks * batch * product_seconds(m->t, rows, cols, k);
-  return (struct term){.compute = all,
-                       .once = w->looped ? 0 : all,
-                       .registers = 4 * batch * area + PRODUCT_REGISTERS,
-                       .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16)};
+  return (struct search_term){.compute = all,
+                              .once = w->looped ? 0 : all,
+                              .registers = 4 * batch * area + PRODUCT_REGISTERS,
+                              .steps = turns * (PRODUCT + PRODUCT_STEP * k / 16)};
 }
 
-static struct term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   double n = (double)size_of(z, w->rows), turns = turns_of(w, z), cores = m->t->cores;
   double all = turns * (double)z->blocks * cores * cost_gpu.operate(m->t, n, w->ops);
-  return (struct term){.streams = all, .once = w->looped ? 0 : all, .steps = turns * (w->folds ? FOLD : PASS)};
+  return (struct search_term){.streams = all, .once = w->looped ? 0 : all, .steps = turns * (w->folds ? FOLD : PASS)};
 }
 
-static struct term save_term(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term save_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   double bytes = elem_of(m, w->rows) * (double)size_of(z, w->rows);
   bool near = partial(w->rows) && bytes < 0.5 * (double)m->t->l2;
-  return (struct term){.unique = near ? 0 : bytes, .again = near ? bytes : 0};
+  return (struct search_term){.unique = near ? 0 : bytes, .again = near ? bytes : 0};
 }
 
-static struct term term_of(const struct model *m, const struct work *w, const struct sizes *z)
+static struct search_term term_of(const struct model *m, const struct work *w, const struct sizes *z)
 {
-  static struct term (*const terms[])(const struct model *, const struct work *, const struct sizes *) = {
+  static struct search_term (*const terms[])(const struct model *, const struct work *, const struct sizes *) = {
       [WORK_LOAD] = load_term, [WORK_PRODUCT] = product_term, [WORK_PASS] = pass_term, [WORK_SAVE] = save_term};
   return terms[w->kind](m, w, z);
 }
 
-static bool may_fit(const struct model *m, const struct term *least)
+static bool may_fit(const struct model *m, const struct search_term *least)
 {
-  return least->tile + least->ring <= (double)m->t->scratch && least->registers <= BLOCK_REGISTERS;
+  return least->tile + least->ring <= (double)m->t->scratch && least->registers <= MOST_REGISTERS;
 }
 
 // Stages of the ring; 0 where the kernel does not fit.
-static double stages_of(const struct model *m, const struct term *sum, const struct sizes *z)
+static double stages_of(const struct model *m, const struct search_term *sum, const struct sizes *z)
 {
   if (!may_fit(m, sum)) return 0;
   if (sum->ring <= 0) return 1;
@@ -152,14 +160,14 @@ static double stages_of(const struct model *m, const struct term *sum, const str
 }
 
 // Blocks that a multiprocessor holds at a time.
-static double held(const struct model *m, const struct term *sum, double stages)
+static double held(const struct model *m, const struct search_term *sum, double stages)
 {
   double shared = (double)m->t->shared_processor / (sum->tile + stages * sum->ring + BLOCK_SHARED);
   double registers = 4 * (double)m->t->registers / (1.3 * sum->registers + BLOCK_OVERHEAD);
   return fmax(1, fmin(BLOCKS, floor(fmin(shared, registers))));
 }
 
-static double kernel_seconds(const struct model *m, const struct term *sum, const struct sizes *z)
+static double kernel_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z)
 {
   const struct target *t = m->t;
   double stages = stages_of(m, sum, z), blocks = (double)z->blocks, cores = t->cores;
@@ -173,8 +181,9 @@ static double kernel_seconds(const struct model *m, const struct term *sum, cons
   double work = fmax(product, vector) + 0.5 * fmin(product, vector);
   double turns = ceil(blocks / (cores * hold)), wait = (sum->steps + (sum->compute > 0 ? PART * sum->parts : 0)) * turns;
   double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
+  double over = sqrt(fmax(1, sum->registers / BLOCK_REGISTERS)); // schemes cut rows of products anew, and read long rows again
   double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
-  return t->launch + START + longest + show * (moved + work + wait - longest) + alone + NEXT * fmin(turns - 1, MANY_TURNS);
+  return t->launch + START + over * longest + show * (moved + work + wait - longest) + alone + NEXT * fmin(turns - 1, MANY_TURNS);
 }
 
 // A product by the vendor's library, or an operator as a kernel of its own.

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-bool cover_lost(struct walk *w, int kernel, int block, const char *what, const char *why)
+bool cover_lost(struct search_walk *w, int kernel, int block, const char *what, const char *why)
 {
   int64_t at = (int64_t)kernel * MANY + block + 1;
   if (at > w->furthest) {
@@ -20,7 +20,7 @@ bool cover_lost(struct walk *w, int kernel, int block, const char *what, const c
 // ---- kernels ----------------------------------------------------------------------------------------------------------
 
 // Every way to give the classes of the schedule to the axes.
-static bool orders(struct inside *x, const struct schedule *s, int at, unsigned used)
+static bool orders(struct inside *x, const struct search_schedule *s, int at, unsigned used)
 {
   if (at == s->ngrid) {
     struct arena mem = {0};
@@ -39,7 +39,7 @@ static bool orders(struct inside *x, const struct schedule *s, int at, unsigned 
 }
 
 // A loop over tensors of earlier kernels only may be one that adds up partial sums.
-static bool may_unroll(const struct walk *w, const struct node *kernel)
+static bool may_unroll(const struct search_walk *w, const struct node *kernel)
 {
   const struct graph *b = kernel->sub;
   bool only = true;
@@ -51,14 +51,14 @@ static bool may_unroll(const struct walk *w, const struct node *kernel)
   return only;
 }
 
-static bool walk_schedules(struct walk *w, int i, const struct graph *b)
+static bool walk_schedules(struct search_walk *w, int i, const struct graph *b)
 {
   int axes = 0;
   bool looped = graph_iterations(b) > 1, unroll = looped && may_unroll(w, &w->g->nodes[i]);
   for (int a = 0; a < b->ngrid; a++) axes += b->grid[a] > 1;
   if (b->nloop > 1) return cover_lost(w, i, 0, "block graph", "the search uses one loop axis");
   for (int t = 0; t < w->pl->ntables; t++) {
-    const struct schedule *s = &w->pl->tables[t].sch;
+    const struct search_schedule *s = &w->pl->tables[t].sch;
     bool as_loop = looped && s->loop >= 0, as_none = (!looped || unroll) && s->loop < 0;
     struct inside x = {.w = w, .node = i, .b = b, .table = t, .loop = as_loop};
     if (s->ngrid == axes && (as_loop || as_none) && orders(&x, s, 0, 0)) return true;
@@ -67,7 +67,7 @@ static bool walk_schedules(struct walk *w, int i, const struct graph *b)
 }
 
 // A library operator as a block graph of its own, under any schedule without a loop.
-static bool walk_library(struct walk *w, int i)
+static bool walk_library(struct search_walk *w, int i)
 {
   const struct planner *pl = w->pl;
   const struct node *n = &w->g->nodes[i];
@@ -89,7 +89,7 @@ static bool walk_library(struct walk *w, int i)
         }
       }
       mask has;
-      const struct value *made_of = &y->v[w->owner[t][d]];
+      const struct search_value *made_of = &y->v[w->owner[t][d]];
       if (!fits || !value_saveable(pl->m->s, y, made_of, &has)) continue;
       for (int e = pl->nfixed; e < pl->ndev; e++) {
         if (pl->m->dev[e].has != has || pl->m->dev[e].hash != made_of->hash) continue;
@@ -101,7 +101,7 @@ static bool walk_library(struct walk *w, int i)
   return cover_lost(w, i, 0, op_rows[n->op].name, "as a kernel of its own it makes nothing that the search leaves in device memory");
 }
 
-static bool walk_output(struct walk *w, int i)
+static bool walk_output(struct search_walk *w, int i)
 {
   const struct planner *pl = w->pl;
   int d = w->device[w->g->nodes[i].in[0]], o = cover_number(w->g, i, OP_OUTPUT), first = pl->nfixed + pl->ncut;
@@ -110,7 +110,7 @@ static bool walk_output(struct walk *w, int i)
   return cover_lost(w, i, 0, "output", "it is not the program's");
 }
 
-bool cover_kernel(struct walk *w, int i)
+bool cover_kernel(struct search_walk *w, int i)
 {
   if (i == w->g->nnodes) return true;
   const struct node *n = &w->g->nodes[i];
@@ -135,7 +135,7 @@ bool space_covers(struct arena *mem, const struct planner *pl, const struct grap
     const struct node *n = &g->nodes[i];
     if (op_rows[n->op].rule == RULE_VIEW) program_input[n->out] = program_input[n->in[0]], viewed[n->out] = true;
   }
-  struct walk w = {pl, g, program_input, viewed, device, NEWS(mem, int *, pl->ntables), 0, 0, why, room};
+  struct search_walk w = {pl, g, program_input, viewed, device, NEWS(mem, int *, pl->ntables), 0, 0, why, room};
   for (int t = 0; t < pl->ntables; t++) {
     w.owner[t] = NEWS(mem, int, pl->tables[t].nd + 1);
     for (int v = 0; v < pl->tables[t].n; v++)

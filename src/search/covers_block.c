@@ -132,7 +132,7 @@ static bool dim_has(const struct labels *l, int dim, int c)
 
 // May one axis, over piece `piece` of class c, cut the tensor that v is loaded from as the map says? Of tensors that the
 // program has not the order of the dimensions is open.
-static bool cuts(const struct walk *w, const struct value *v, bool open, int dim, int c, enum piece piece)
+static bool cuts(const struct search_walk *w, const struct search_value *v, bool open, int dim, int c, enum piece piece)
 {
   const struct device *dev = &w->pl->m->dev[v->leaf];
   bool cut = (dev->has & all_of(c)) == all_of(c) && !(v->stored & bit(c, piece));
@@ -144,7 +144,7 @@ static bool cuts(const struct walk *w, const struct value *v, bool open, int dim
 
 static bool walk_iter(struct inside *x, int k, int number)
 {
-  struct walk *w = x->w;
+  struct search_walk *w = x->w;
   const struct node *n = &x->b->nodes[k];
   const struct table *t = table_of(x);
   int from = w->g->nodes[x->node].in[number];
@@ -211,7 +211,7 @@ int cover_number(const struct graph *b, int k, enum op op)
   return n;
 }
 
-static bool reads_earlier(const struct walk *w, const struct node *kernel)
+static bool reads_earlier(const struct search_walk *w, const struct node *kernel)
 {
   for (int i = 0; i < kernel->nin; i++)
     if (w->program_input[kernel->in[i]] < 0) return true;

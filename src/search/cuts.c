@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct place { // a tensor by what it is
+struct cuts_place { // a tensor by what it is
   mask has;
   uint64_t hash;
   bool taken;   // a cut already, or none
@@ -19,7 +19,7 @@ struct place { // a tensor by what it is
 struct places {
   struct arena mem;
   int n, room; // room: a power of two
-  struct place *at;
+  struct cuts_place *at;
 };
 struct offers {
   const struct cut_source *from;
@@ -31,10 +31,10 @@ struct offers {
 
 // ---- places ---------------------------------------------------------------------------------------------------------
 
-static struct place *slot(const struct places *p, mask has, uint64_t hash)
+static struct cuts_place *slot(const struct places *p, mask has, uint64_t hash)
 {
   uint64_t i = hash_mix(has, hash);
-  struct place *x;
+  struct cuts_place *x;
   while ((x = &p->at[i++ & (uint64_t)(p->room - 1)])->has && (x->has != has || x->hash != hash)) {
   }
   return x;
@@ -44,17 +44,17 @@ static void grow(struct places *p)
 {
   struct places old = *p;
   p->room = MAX(256, 2 * old.room);
-  p->at = NEWS(&p->mem, struct place, p->room);
+  p->at = NEWS(&p->mem, struct cuts_place, p->room);
   for (int i = 0; i < old.room; i++)
     if (old.at[i].has) *slot(p, old.at[i].has, old.at[i].hash) = old.at[i];
 }
 
 // The place of a tensor of at least one class, made where it is new.
-static struct place *place_of(struct places *p, mask has, uint64_t hash)
+static struct cuts_place *place_of(struct places *p, mask has, uint64_t hash)
 {
   if (2 * (p->n + 1) > p->room) grow(p);
-  struct place *x = slot(p, has, hash);
-  if (!x->has) *x = (struct place){has, hash, false, INFINITY, INFINITY}, p->n++;
+  struct cuts_place *x = slot(p, has, hash);
+  if (!x->has) *x = (struct cuts_place){has, hash, false, INFINITY, INFINITY}, p->n++;
   return x;
 }
 
@@ -62,7 +62,7 @@ static bool is_known(const struct places *p, mask has, uint64_t hash) { return p
 
 // ---- offers ---------------------------------------------------------------------------------------------------------
 
-bool cut_offered(const struct space *s, const struct table *t, const struct value *v, bool parts)
+bool cut_offered(const struct space *s, const struct table *t, const struct search_value *v, bool parts)
 {
   mask has;
   int c, split = 0;
@@ -75,7 +75,7 @@ bool cut_offered(const struct space *s, const struct table *t, const struct valu
 }
 
 // The whole of v, partial sums or maxima over class c.
-static uint64_t whole_hash(const struct cut_source *from, const struct value *v, int c, enum op op)
+static uint64_t whole_hash(const struct cut_source *from, const struct search_value *v, int c, enum op op)
 {
   struct arena mem = {0};
   struct finger f;
@@ -88,7 +88,7 @@ static uint64_t whole_hash(const struct cut_source *from, const struct value *v,
 static const enum op folds[] = {OP_SUM, OP_MAX};
 
 // Is v partial sums of something that is known?
-static bool part_of_known(const struct offers *o, const struct value *v)
+static bool part_of_known(const struct offers *o, const struct search_value *v)
 {
   int c;
   if (!partial_class(o->from->m->s, v->has, &c)) return false;
@@ -104,7 +104,7 @@ static void collect(struct offers *o)
     if (from->m->dev[d].has) place_of(&o->known, from->m->dev[d].has, from->m->dev[d].hash);
   for (int i = 0; i < from->ntables; i++)
     for (int k = 0; k < from->tables[i].n; k++) {
-      const struct value *v = &from->tables[i].v[k];
+      const struct search_value *v = &from->tables[i].v[k];
       if (!v->f.v || !v->has || is_known(&o->known, v->has, v->hash)) continue;
       if (from->parts && !part_of_known(o, v)) continue;
       place_of(&o->known, v->has, v->hash);
@@ -178,7 +178,7 @@ static void price_table(struct offers *o, const struct table *t)
   least_before(o->from->m, t, least), least_after(o->from, t, rest);
   for (int i = 0; i < t->n; i++) {
     if (!t->v[i].has) continue;
-    struct place *p = place_of(&o->costs, t->v[i].has, t->v[i].hash);
+    struct cuts_place *p = place_of(&o->costs, t->v[i].has, t->v[i].hash);
     p->least = fmin(p->least, least[i]), p->rest = fmin(p->rest, rest[i]);
   }
   arena_close(&mem);
@@ -200,8 +200,8 @@ static double all_bytes(const struct model *m)
 static double cost_through(struct offers *o, const struct cut *cut, double bytes)
 {
   const struct model *m = o->from->m;
-  const struct value *v = &o->from->tables[cut->table].v[cut->value];
-  const struct place *p = place_of(&o->costs, v->has, v->hash);
+  const struct search_value *v = &o->from->tables[cut->table].v[cut->value];
+  const struct cuts_place *p = place_of(&o->costs, v->has, v->hash);
   double rest = p->rest, least = p->least;
   int c;
   if (partial_class(m->s, v->has, &c)) {

@@ -20,7 +20,7 @@ struct given {
   int held;                                    // the first of them that the last search holds, or -1
   char why[sizeof((struct cover *)NULL)->why]; // where the walk along the last of them ended
 };
-struct group { // of graphs that are asked about together
+struct excluded_group { // of graphs that are asked about together
   int n;
   struct given **x;
 };
@@ -32,7 +32,7 @@ struct asking {
 };
 
 // Sets held of all. false: the program is not one that is searched, or the user stopped.
-static bool ask(const struct asking *a, const struct search_opts *o, const struct group *all)
+static bool ask(const struct asking *a, const struct search_opts *o, const struct excluded_group *all)
 {
   struct search_result r;
   int n = 0, at = 0;
@@ -53,9 +53,9 @@ static bool ask(const struct asking *a, const struct search_opts *o, const struc
 }
 
 // Takes from *from what is (not) held.
-static struct group taken(const struct asking *a, struct group *from, bool held)
+static struct excluded_group taken(const struct asking *a, struct excluded_group *from, bool held)
 {
-  struct group to = {0, NEWS(a->mem, struct given *, from->n + 1)};
+  struct excluded_group to = {0, NEWS(a->mem, struct given *, from->n + 1)};
   int left = 0;
   for (int i = 0; i < from->n; i++) {
     if ((from->x[i]->held >= 0) == held)
@@ -69,7 +69,7 @@ static struct group taken(const struct asking *a, struct group *from, bool held)
 
 // ---- limits ---------------------------------------------------------------------------------------------------------
 
-static int kernels_of(const struct group *all)
+static int kernels_of(const struct excluded_group *all)
 {
   int most = 1;
   for (int i = 0; i < all->n; i++) most = MAX(most, graph_ops(all->x[i]->g[0]));
@@ -83,7 +83,7 @@ static int block_ops(const struct graph *b)
   return n;
 }
 
-static int block_ops_of(const struct group *all)
+static int block_ops_of(const struct excluded_group *all)
 {
   int most = 1;
   for (int i = 0; i < all->n; i++)
@@ -104,7 +104,7 @@ static int *limit_of(struct search_opts *o, size_t i)
 }
 
 // Raises limit i as far as the graphs need it; false: it is no lower.
-static bool raise_limit(const struct asking *a, struct search_opts *o, const struct group *all, size_t i)
+static bool raise_limit(const struct asking *a, struct search_opts *o, const struct excluded_group *all, size_t i)
 {
   struct search_opts full = *o;
   int later;
@@ -116,7 +116,7 @@ static bool raise_limit(const struct asking *a, struct search_opts *o, const str
 }
 
 // Takes from *open what a limit excludes, and raises the limits in *wide.
-static bool take_limits(const struct asking *a, struct search_opts *wide, struct group *open)
+static bool take_limits(const struct asking *a, struct search_opts *wide, struct excluded_group *open)
 {
   bool more = true, any = false;
   for (size_t i = 0; i < COUNT(limits) && more; i++) {
@@ -124,13 +124,13 @@ static bool take_limits(const struct asking *a, struct search_opts *wide, struct
     any |= raise_limit(a, wide, open, i);
     if (!raise_limit(a, &one, open, i)) continue;
     more = ask(a, &one, open);
-    struct group held = taken(a, open, true);
+    struct excluded_group held = taken(a, open, true);
     for (int k = 0; k < held.n; k++)
       snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "%s is too low: with %d the space holds it", limits[i], *limit_of(&one, i));
   }
   if (!any || !more) return more;
   more = ask(a, wide, open);
-  struct group held = taken(a, open, true);
+  struct excluded_group held = taken(a, open, true);
   for (int k = 0; k < held.n; k++)
     snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "several limits are too low: with higher ones the space holds it");
   return more;
@@ -140,7 +140,7 @@ static bool take_limits(const struct asking *a, struct search_opts *wide, struct
 
 // The options without these rules. Without the oracle the number of operators is all that bounds the space, so no more
 // are tried than the graphs have.
-static struct search_opts options_without(const struct search_opts *wide, const struct group *all, unsigned rules)
+static struct search_opts options_without(const struct search_opts *wide, const struct excluded_group *all, unsigned rules)
 {
   struct search_opts o = *wide;
   o.off |= rules;
@@ -149,7 +149,7 @@ static struct search_opts options_without(const struct search_opts *wide, const 
   return o;
 }
 
-static bool ask_without(const struct asking *a, const struct search_opts *wide, const struct group *all, unsigned rules)
+static bool ask_without(const struct asking *a, const struct search_opts *wide, const struct excluded_group *all, unsigned rules)
 {
   struct search_opts o = options_without(wide, all, rules);
   return ask(a, &o, all);
@@ -168,7 +168,7 @@ static void rules_text(unsigned rules, struct str *words, struct str *list)
 }
 
 // The space of o holds them all.
-static void name_rules(const struct asking *a, const struct group *all, struct search_opts o, unsigned rules)
+static void name_rules(const struct asking *a, const struct excluded_group *all, struct search_opts o, unsigned rules)
 {
   struct str words = {0}, list = {0};
   struct search_opts was = *a->o;
@@ -184,31 +184,31 @@ static void name_rules(const struct asking *a, const struct group *all, struct s
 }
 
 // All are held with these rules off. Those from r on that need not be off are switched on.
-static bool take_fewest(const struct asking *a, const struct search_opts *wide, struct group all, unsigned rules, int r)
+static bool take_fewest(const struct asking *a, const struct search_opts *wide, struct excluded_group all, unsigned rules, int r)
 {
   while (r < PRUNES && !(rules >> r & 1)) r++;
   if (!all.n) return true;
   if (r == PRUNES) return name_rules(a, &all, options_without(wide, &all, rules), rules), true;
   if (!ask_without(a, wide, &all, rules & ~(1u << r))) return false;
-  struct group fewer = taken(a, &all, true);
+  struct excluded_group fewer = taken(a, &all, true);
   return take_fewest(a, wide, fewer, rules & ~(1u << r), r + 1) && take_fewest(a, wide, all, rules, r + 1);
 }
 
 // One rule that excludes each; the oracle, which removes most, comes last.
-static bool take_single(const struct asking *a, const struct search_opts *wide, struct group *open, unsigned all)
+static bool take_single(const struct asking *a, const struct search_opts *wide, struct excluded_group *open, unsigned all)
 {
   for (int r = PRUNES - 1; r >= 0 && open->n; r--) {
     if (!(all >> r & 1)) continue;
     struct search_opts o = options_without(wide, open, 1u << r);
     if (!ask(a, &o, open)) return false;
-    struct group held = taken(a, open, true);
+    struct excluded_group held = taken(a, open, true);
     name_rules(a, &held, o, 1u << r);
   }
   return true;
 }
 
 // Without several rules values are so many that more of them are not worth the time.
-static bool take_several(const struct asking *a, const struct search_opts *wide, struct group *open, unsigned all)
+static bool take_several(const struct asking *a, const struct search_opts *wide, struct excluded_group *open, unsigned all)
 {
   struct search_opts o = *wide;
   o.max_values = a->o->max_values;
@@ -217,7 +217,7 @@ static bool take_several(const struct asking *a, const struct search_opts *wide,
   return take_fewest(a, &o, taken(a, open, true), all, 0);
 }
 
-static void take_rules(const struct asking *a, const struct search_opts *wide, struct group *open)
+static void take_rules(const struct asking *a, const struct search_opts *wide, struct excluded_group *open)
 {
   unsigned all = 0;
   for (int r = 0; r < PRUNES; r++) all |= (unsigned)(prune_rows[r].switchable && !(wide->off >> r & 1)) << r;
@@ -234,7 +234,7 @@ static bool equal(const struct graph *p, const struct graph *g, uint64_t seed)
   return verify_prove(p, g, why) || verify_filter(p, g, seed);
 }
 
-static int open_one(const struct asking *a, const struct graph *g, struct group *open, struct cover *c, struct err *e)
+static int open_one(const struct asking *a, const struct graph *g, struct excluded_group *open, struct cover *c, struct err *e)
 {
   struct graph *plain;
   struct alike alike[MOST_ALIKE];
@@ -247,7 +247,7 @@ static int open_one(const struct asking *a, const struct graph *g, struct group 
   return OK;
 }
 
-static void say_all(const struct group *all, const char *why)
+static void say_all(const struct excluded_group *all, const char *why)
 {
   for (int i = 0; i < all->n; i++) snprintf(all->x[i]->c->why, sizeof all->x[i]->c->why, "%s", why);
 }
@@ -277,14 +277,14 @@ static void close_reasons(void *arg)
   pthread_join(l->thread, NULL);
 }
 
-static void find_reasons(const struct asking *a, struct group *open)
+static void find_reasons(const struct asking *a, struct excluded_group *open)
 {
   struct search_opts wide = *a->o;
   if (open->n && take_limits(a, &wide, open)) take_rules(a, &wide, open);
 }
 
 // Without a thread there is no limit.
-static void find_reasons_in_time(const struct asking *a, struct group *open)
+static void find_reasons_in_time(const struct asking *a, struct excluded_group *open)
 {
   struct reason_limit l = {.user = a->o->stop, .until = now_seconds() + a->o->explain};
   struct search_opts o = *a->o;
@@ -302,11 +302,11 @@ static void find_reasons_in_time(const struct asking *a, struct group *open)
   close_reasons(&l);
 }
 
-static void answer(const struct asking *a, struct group *open)
+static void answer(const struct asking *a, struct excluded_group *open)
 {
   say_all(open, "the program is not one that is searched");
   bool searched = ask(a, a->o, open);
-  struct group held = taken(a, open, true);
+  struct excluded_group held = taken(a, open, true);
   for (int i = 0; i < held.n; i++) *held.x[i]->c = (struct cover){.held = true, .as = held.x[i]->as[held.x[i]->held]};
   if (stop_set(a->o->stop)) say_all(open, "stopped before the space was searched");
   if (!searched) return;
@@ -318,7 +318,7 @@ int search_covers(struct arena *mem, const struct graph *p, const struct target 
                   struct cover *out, struct err *e)
 {
   const struct asking a = {mem, p, t, o};
-  struct group open = {0, NEWS(mem, struct given *, n + 1)};
+  struct excluded_group open = {0, NEWS(mem, struct given *, n + 1)};
   for (int i = 0; i < n; i++)
     if (open_one(&a, g[i], &open, &out[i], e) != OK) return (int)e->status;
   answer(&a, &open);

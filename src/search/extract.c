@@ -7,7 +7,7 @@
 
 static const long STEPS = 60000; // of one bound; counts the same everywhere
 
-struct walk {
+struct extract_walk {
   const struct table *t;
   const uint8_t *least;
   int first_extra, max_extra, extra; // leaves from here on are made by earlier kernels: at most so many
@@ -25,7 +25,7 @@ struct walk {
 enum { OPEN = -2, LEAF = -1, NEVER = 255 };
 
 // Does value v, as far as chosen, need value u?
-static bool needs(const struct walk *w, int v, int u)
+static bool needs(const struct extract_walk *w, int v, int u)
 {
   if (v == u) return true;
   int i = w->at[v];
@@ -34,7 +34,7 @@ static bool needs(const struct walk *w, int v, int u)
   return needs(w, d->a, u) || (d->b >= 0 && needs(w, d->b, u));
 }
 
-static void put(const struct walk *w, struct pick *p, bool *done, int v)
+static void put(const struct extract_walk *w, struct pick *p, bool *done, int v)
 {
   int i = w->at[v];
   if (done[i]) return;
@@ -48,7 +48,7 @@ static void put(const struct walk *w, struct pick *p, bool *done, int v)
   p->value[p->n] = v, p->deriv[p->n++] = w->chosen[i];
 }
 
-static void emit(struct walk *w)
+static void emit(struct extract_walk *w)
 {
   struct pick p = {0};
   bool done[MAX_PICK] = {false};
@@ -58,7 +58,7 @@ static void emit(struct walk *w)
   if (!w->take(w->arg, &p)) w->stopped = true;
 }
 
-static bool ask(struct walk *w, int v, int above)
+static bool ask(struct extract_walk *w, int v, int above)
 {
   if (w->at[v] >= 0) return true;
   if (w->n == MAX_PICK) return false;
@@ -66,14 +66,14 @@ static bool ask(struct walk *w, int v, int above)
   return true;
 }
 
-static void drop(struct walk *w, int n)
+static void drop(struct extract_walk *w, int n)
 {
   while (w->n > n) w->at[w->need[--w->n]] = -1;
 }
 
-static void choose(struct walk *w, int i);
+static void choose(struct extract_walk *w, int i);
 
-static void derive(struct walk *w, int i, int d)
+static void derive(struct extract_walk *w, int i, int d)
 {
   const struct deriv *x = &w->t->d[d];
   int v = w->need[i], n = w->n;
@@ -86,7 +86,7 @@ static void derive(struct walk *w, int i, int d)
 
 // Does what is open from value i on take too many operators? Each open value that no leaf gives takes one; and a value
 // with all that it needs comes on top of the operators between it and a root.
-static bool too_many(const struct walk *w, int i)
+static bool too_many(const struct extract_walk *w, int i)
 {
   int open = 0;
   for (int k = i; k < w->n; k++) {
@@ -99,7 +99,7 @@ static bool too_many(const struct walk *w, int i)
 
 // Decides value number i and everything after it. Values that became needed stand behind it, so this ends when
 // none is open.
-static void choose(struct walk *w, int i)
+static void choose(struct extract_walk *w, int i)
 {
   if (w->stopped || ++w->steps > STEPS) {
     w->stopped |= w->steps > STEPS;
@@ -109,7 +109,7 @@ static void choose(struct walk *w, int i)
     if (w->ops == w->bound) emit(w);
     return;
   }
-  const struct value *v = &w->t->v[w->need[i]];
+  const struct search_value *v = &w->t->v[w->need[i]];
   bool extra = v->leaf >= w->first_extra;
   if (i >= w->nroots && v->leaf >= 0 && w->extra + extra <= w->max_extra) {
     w->chosen[i] = LEAF, w->extra += extra;
@@ -149,7 +149,7 @@ bool extract(const struct table *t, const int *roots, int nroots, int max_ops, i
              bool (*take)(void *, const struct pick *), void *arg)
 {
   struct arena mem = {0};
-  struct walk w = {
+  struct extract_walk w = {
       .t = t, .least = t->least[max_extra > 0], .nroots = nroots, .first_extra = first_extra, .max_extra = max_extra, .take = take, .arg = arg};
   w.at = NEWS(&mem, int, t->n);
   memset(w.at, -1, sizeof *w.at * (size_t)t->n);

@@ -175,12 +175,12 @@ void finger_const(const struct fctx *f, struct arena *mem, double x, struct fing
 
 // ---- walking: the pieces of `all` as loops, neighbours merged where every tensor steps evenly ------------
 
-struct walk {
+struct finger_walk {
   int n;
   int64_t extent[3 * MAX_CLASSES], step[3][3 * MAX_CLASSES]; // steps of up to three tensors
 };
 
-static void walk_open(struct walk *w, const struct space *s, mask all, const mask *has, int tensors)
+static void walk_open(struct finger_walk *w, const struct space *s, mask all, const mask *has, int tensors)
 {
   int64_t step[3] = {1, 1, 1};
   w->n = 0;
@@ -206,7 +206,7 @@ static void walk_open(struct walk *w, const struct space *s, mask all, const mas
 }
 
 // Advances the outer loops (all but the innermost, which is loop 0); false at the end.
-static bool walk_next(const struct walk *w, int64_t *index, int64_t *at, int tensors)
+static bool walk_next(const struct finger_walk *w, int64_t *index, int64_t *at, int tensors)
 {
   for (int d = 1; d < w->n; d++) {
     for (int t = 0; t < tensors; t++) at[t] += w->step[t][d];
@@ -238,7 +238,7 @@ static void invert_all(const struct fctx *f, struct arena *mem, const struct fin
 }
 
 // fn of all elements; inlined where it is known.
-static inline __attribute__((always_inline)) void map_all(const struct fctx *f, map_fn *fn, const struct attrs *a, const struct walk *w,
+static inline __attribute__((always_inline)) void map_all(const struct fctx *f, map_fn *fn, const struct attrs *a, const struct finger_walk *w,
                                                           const struct finger *x, const struct finger *y, struct finger *out)
 {
   struct field_pair F = {.f = f};
@@ -264,7 +264,7 @@ bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struc
   }
   mask all = x->has | (y ? y->has : 0);
   *out = make(f, mem, all, op != OP_EXP && x->q && (!y || y->q));
-  struct walk w;
+  struct finger_walk w;
   walk_open(&w, f->s, all, (mask[]){all, x->has, y ? y->has : 0}, 3);
   if (op == OP_MUL)
     map_all(f, map_MUL, a, &w, x, y, out);
@@ -281,7 +281,7 @@ void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const stru
   const struct attrs none = {0};
   *out = make(f, mem, x->has & ~over, x->q);
   bool *seen = NEWS(mem, bool, out->n);
-  struct walk w;
+  struct finger_walk w;
   walk_open(&w, f->s, x->has, (mask[]){out->has, x->has}, 2);
   int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0};
   map_fn *square = op == OP_ACCUM_RMS ? maps[OP_SQUARE] : NULL;
@@ -331,7 +331,7 @@ void finger_product(const struct fctx *f, struct arena *mem, const struct finger
 {
   mask all = x->has | y->has;
   *out = make(f, mem, all & ~over, x->q && y->q);
-  struct walk w;
+  struct finger_walk w;
   walk_open(&w, f->s, all, (mask[]){out->has, x->has, y->has}, 3);
   int64_t index[3 * MAX_CLASSES] = {0}, at[3] = {0}, d = w.step[0][0], dx = w.step[1][0], dy = w.step[2][0];
   do {

@@ -7,7 +7,7 @@
 
 enum { GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2 };
 
-struct group { // those that need the same
+struct keep_group { // those that need the same
   uint64_t needs;
   bool seen;
   int n, at[SAME_NEEDS]; // options, rising
@@ -19,7 +19,7 @@ struct key { // of an option, what is compared most
 };
 struct kept {
   struct key key[MOST_OPTIONS];
-  struct group group[GROUPS];
+  struct keep_group group[GROUPS];
   int of_size[SAME_NEEDS + 1]; // groups
 };
 
@@ -29,9 +29,9 @@ struct likes {
 };
 
 // Those that need the same, or the place for them; NULL where there is none.
-static struct group *group_of(const struct options *to, uint64_t needs)
+static struct keep_group *group_of(const struct options *to, uint64_t needs)
 {
-  struct group *group = to->kept->group;
+  struct keep_group *group = to->kept->group;
   int i = (int)(needs % GROUPS), steps = 0;
   while (group[i].seen && group[i].needs != needs && ++steps < GROUPS) i = (i + 1) % GROUPS;
   return steps == GROUPS ? NULL : &group[i];
@@ -40,7 +40,7 @@ static struct group *group_of(const struct options *to, uint64_t needs)
 static struct likes likes_of(const struct options *to, uint64_t needs, int table, uint64_t structure)
 {
   struct likes l = {.worst_kin = -1, .worst_near = -1, .worst_twin = -1};
-  const struct group *g = group_of(to, needs);
+  const struct keep_group *g = group_of(to, needs);
   for (int k = 0; g && k < g->n; k++) {
     int i = g->at[k];
     const struct key *y = &to->kept->key[i];
@@ -51,7 +51,7 @@ static struct likes likes_of(const struct options *to, uint64_t needs, int table
   return l;
 }
 
-static void leave(struct kept *kept, struct group *g, int at)
+static void leave(struct kept *kept, struct keep_group *g, int at)
 {
   int k = 0;
   while (g->at[k] != at) k++;
@@ -59,7 +59,7 @@ static void leave(struct kept *kept, struct group *g, int at)
   memmove(&g->at[k], &g->at[k + 1], sizeof(int) * (size_t)(g->n - k));
 }
 
-static void enter(struct kept *kept, struct group *g, uint64_t needs, int at)
+static void enter(struct kept *kept, struct keep_group *g, uint64_t needs, int at)
 {
   kept->of_size[g->n]--, kept->of_size[++g->n]++;
   int k = g->n - 1;
@@ -78,7 +78,7 @@ static int most_of(const struct kept *kept)
 // The dearest option of the first needs that have most of them.
 static int dearest_of_most(const struct kept *kept)
 {
-  const struct group *g = kept->group;
+  const struct keep_group *g = kept->group;
   for (int most = most_of(kept); g->n < most; g++) {
   }
   int worst = g->at[0];
@@ -135,7 +135,7 @@ void keep_clear(struct options *to)
 
 bool keep_append(struct options *to, const struct option *x)
 {
-  struct group *g = to->n < MOST_OPTIONS ? group_of(to, x->needs) : NULL;
+  struct keep_group *g = to->n < MOST_OPTIONS ? group_of(to, x->needs) : NULL;
   if (!g || g->n == SAME_NEEDS) return false;
   enter(to->kept, g, x->needs, to->n);
   to->kept->key[to->n] = (struct key){x->needs, x->structure, x->cost, x->table};
@@ -146,7 +146,7 @@ bool keep_append(struct options *to, const struct option *x)
 void keep_pack(const struct options *to, struct str *out)
 {
   for (int i = 0; i < GROUPS; i++) {
-    const struct group *g = &to->kept->group[i];
+    const struct keep_group *g = &to->kept->group[i];
     put_number(out, g->seen);
     if (g->seen) put_whole(out, &g->needs, sizeof g->needs);
   }
@@ -155,7 +155,7 @@ void keep_pack(const struct options *to, struct str *out)
 bool keep_unpack(struct options *to, struct bytes *in)
 {
   for (int i = 0; i < GROUPS; i++) {
-    struct group *g = &to->kept->group[i];
+    struct keep_group *g = &to->kept->group[i];
     if ((g->seen = get_number(in, 1))) get_whole(in, &g->needs, sizeof g->needs);
   }
   return !in->bad;

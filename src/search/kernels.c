@@ -151,7 +151,7 @@ static uint64_t family_of(const struct planner *pl, const struct option *x)
 {
   uint64_t h = hash_mix((uint64_t)x->node, hash_bytes(x->make, sizeof(int) * (size_t)x->nmake, 0));
   h = hash_mix(h, hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, 1));
-  return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct schedule), 2));
+  return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct search_schedule), 2));
 }
 
 // Most states differ only in small tensors that cost next to nothing.

@@ -21,17 +21,17 @@ struct layer { // prefixes of as many operators
   int *bucket;    // hash index, from 1
   int nbucket;
 };
-struct span {
+struct prefixes_span {
   int first, n;
 };
-struct walk {
+struct prefixes_walk {
   const struct prefixes *a;
   struct arena mem;
   struct made made;
   int npair, pair_cap, pair_room;
-  uint64_t *pair;    // values x, y that were tried
-  struct span *span; // and what they made
-  int *pair_at;      // hash index, from 1
+  uint64_t *pair;             // values x, y that were tried
+  struct prefixes_span *span; // and what they made
+  int *pair_at;               // hash index, from 1
   int nleast;
   uint8_t *least; // of each value, plus 1; 0: not asked yet
   bool cut;
@@ -44,14 +44,14 @@ struct prefix { // being extended
 
 // ---- pairs ----------------------------------------------------------------------------------------------------------
 
-static int *slot(struct walk *w, uint64_t key)
+static int *slot(struct prefixes_walk *w, uint64_t key)
 {
   uint64_t at = hash_mix(1, key) % (uint64_t)w->pair_room;
   while (w->pair_at[at] && w->pair[w->pair_at[at] - 1] != key) at = (at + 1) % (uint64_t)w->pair_room;
   return &w->pair_at[at];
 }
 
-static void more_room(struct walk *w)
+static void more_room(struct prefixes_walk *w)
 {
   w->pair_room = w->pair_room ? 2 * w->pair_room : 1024;
   w->pair_at = NEWS(&w->mem, int, w->pair_room);
@@ -59,13 +59,13 @@ static void more_room(struct walk *w)
 }
 
 // What the operators on x and y (-1: on x alone) make.
-static struct span results(struct walk *w, int x, int y, int left)
+static struct prefixes_span results(struct prefixes_walk *w, int x, int y, int left)
 {
   uint64_t key = (uint64_t)MAX(x, y) << 32 | (uint32_t)(MIN(x, y) + 1);
   if (2 * (w->npair + 1) > w->pair_room) more_room(w);
   int *at = slot(w, key);
   if (*at) return w->span[*at - 1];
-  struct span s = {w->made.n, 0};
+  struct prefixes_span s = {w->made.n, 0};
   if (!w->a->apply(w->a->arg, MAX(x, y), MIN(x, y), left, &w->mem, &w->made)) w->cut = true;
   s.n = w->made.n - s.first;
   int cap = w->pair_cap, n = w->npair;
@@ -75,7 +75,7 @@ static struct span results(struct walk *w, int x, int y, int left)
   return s;
 }
 
-static int least(struct walk *w, int v)
+static int least(struct prefixes_walk *w, int v)
 {
   if (v >= w->nleast) {
     int n = MAX(2 * w->nleast, v + 256);
@@ -90,14 +90,14 @@ static int least(struct walk *w, int v)
 
 static uint64_t hash_of(const struct prefix *p) { return hash_bytes(p->v, sizeof *p->v * (size_t)p->ops, p->used); }
 
-static struct prefix prefix_at(const struct walk *w, const struct layer *l, int i)
+static struct prefix prefix_at(const struct prefixes_walk *w, const struct layer *l, int i)
 {
   struct prefix p = {l->ops, l->used[i], {0}};
   memcpy(p.v, &l->v[i * w->a->max_ops], sizeof *p.v * (size_t)l->ops);
   return p;
 }
 
-static int *place(const struct walk *w, const struct layer *l, const struct prefix *p)
+static int *place(const struct prefixes_walk *w, const struct layer *l, const struct prefix *p)
 {
   uint64_t at = hash_of(p) % (uint64_t)l->nbucket;
   for (; l->bucket[at]; at = (at + 1) % (uint64_t)l->nbucket) {
@@ -107,7 +107,7 @@ static int *place(const struct walk *w, const struct layer *l, const struct pref
   return &l->bucket[at];
 }
 
-static void rehash(struct walk *w, struct layer *l)
+static void rehash(struct prefixes_walk *w, struct layer *l)
 {
   l->nbucket = l->nbucket ? 2 * l->nbucket : 256;
   l->bucket = NEWS(&w->mem, int, l->nbucket);
@@ -117,7 +117,7 @@ static void rehash(struct walk *w, struct layer *l)
   }
 }
 
-static void keep(struct walk *w, struct layer *l, const struct prefix *p)
+static void keep(struct prefixes_walk *w, struct layer *l, const struct prefix *p)
 {
   if (2 * (l->n + 1) > l->nbucket) rehash(w, l);
   int *at = place(w, l, p), most = w->a->max_ops;
@@ -141,7 +141,7 @@ static void keep(struct walk *w, struct layer *l, const struct prefix *p)
 // ----------------------------------------------------------------------------------------------------------
 
 // May what an operator on x and y leaves behind still become a graph? `used`: with x and y.
-static bool hopeful(struct walk *w, const struct prefix *p, uint64_t used)
+static bool hopeful(struct prefixes_walk *w, const struct prefix *p, uint64_t used)
 {
   int left = w->a->max_ops - p->ops - 1, loose = 1;
   for (int i = 0; i < p->ops; i++) {
@@ -172,13 +172,13 @@ static bool has(const struct prefix *p, int v)
   return false;
 }
 
-static void walk(struct walk *w, const struct prefix *p, struct layer *next, bool deeper);
+static void walk(struct prefixes_walk *w, const struct prefix *p, struct layer *next, bool deeper);
 
-static void apply(struct walk *w, const struct prefix *p, uint64_t used, int x, int y, struct layer *next, bool deeper)
+static void apply(struct prefixes_walk *w, const struct prefix *p, uint64_t used, int x, int y, struct layer *next, bool deeper)
 {
   int left = w->a->max_ops - p->ops - 1;
   if (!hopeful(w, p, used)) return;
-  struct span s = results(w, x, y, left);
+  struct prefixes_span s = results(w, x, y, left);
   for (int i = s.first; i < s.first + s.n && (next || deeper) && !w->cut; i++) {
     int v = w->made.v[i];
     if (v < w->a->leaves || has(p, v) || least(w, v) > left) continue;
@@ -191,7 +191,7 @@ static void apply(struct walk *w, const struct prefix *p, uint64_t used, int x, 
 }
 
 // All operators on values of p and leaves. What they make extends p: into `next`, or walked at once where `deeper`.
-static void walk(struct walk *w, const struct prefix *p, struct layer *next, bool deeper)
+static void walk(struct prefixes_walk *w, const struct prefix *p, struct layer *next, bool deeper)
 {
   int leaves = w->a->leaves, n = leaves + p->ops;
   for (int x = 0; x < n && !w->cut; x++)
@@ -203,7 +203,7 @@ static void walk(struct walk *w, const struct prefix *p, struct layer *next, boo
     }
 }
 
-static void walk_all(struct walk *w, const struct layer *l, struct layer *next, bool deeper)
+static void walk_all(struct prefixes_walk *w, const struct layer *l, struct layer *next, bool deeper)
 {
   for (int i = 0; i < l->n && !w->cut; i++) {
     struct prefix p = prefix_at(w, l, i);
@@ -213,7 +213,7 @@ static void walk_all(struct walk *w, const struct layer *l, struct layer *next, 
 
 bool prefixes_walk(const struct prefixes *a)
 {
-  struct walk w = {.a = a};
+  struct prefixes_walk w = {.a = a};
   struct layer l = {0};
   const struct prefix none = {0};
   CHECK(a->max_ops < MAX_PICK);

@@ -59,7 +59,7 @@ static bool count_structure(void *arg, const struct pick *pick)
 }
 
 // Does value v of t leave output o of the program in device memory?
-static bool makes(const struct probe *p, const struct table *t, const struct value *v, int o)
+static bool makes(const struct probe *p, const struct table *t, const struct search_value *v, int o)
 {
   mask has;
   return v->der >= 0 && v->hash == p->w.ref.hash[o] && value_saveable(&p->s, t, v, &has) && has == p->s.visit[o].full;

@@ -19,7 +19,7 @@ const struct prune_row prune_rows[PRUNES] = {
 #undef PRUNE
 };
 
-struct job {
+struct search_job {
   struct arena *mem, *out; // of the search; of its results
   struct space *s;
   struct fctx *f;
@@ -46,12 +46,12 @@ struct job {
   bool all_cuts, all_parts, all_graphs, all_sets; // no limit was met on device tensors, partial sums of these, graphs, sets
 };
 
-static bool stopped(const struct job *j) { return units_stopped(&j->units); }
+static bool stopped(const struct search_job *j) { return units_stopped(&j->units); }
 
 // ---- schedules ----------------------------------------------------------------------------------------------------
 
 // At most three grid axes and one loop axis, each over one class; the loop over one that is summed.
-static void schedules(struct job *j)
+static void schedules(struct search_job *j)
 {
   j->table = NULL, j->ntable = schedules_build(j->mem, j->s, &j->table);
   j->table_mem = NEWS(j->mem, struct arena, j->ntable);
@@ -61,7 +61,7 @@ static void schedules(struct job *j)
 
 // ---- saturation ---------------------------------------------------------------------------------------------------
 
-static void empty_table(struct job *j, int i)
+static void empty_table(struct search_job *j, int i)
 {
   arena_close(&j->table_mem[i]);
   j->table[i] = (struct table){.sch = j->table[i].sch};
@@ -69,7 +69,7 @@ static void empty_table(struct job *j, int i)
 }
 
 // Fingerprints go with the worker's scratch memory, but for those of values that may be cuts.
-static void keep_fingers(struct job *j, int i)
+static void keep_fingers(struct search_job *j, int i)
 {
   struct table *t = &j->table[i];
   for (int k = 0; k < t->n; k++) {
@@ -82,7 +82,7 @@ static void keep_fingers(struct job *j, int i)
 static bool make_table(void *arg, int i, int worker, double until)
 {
   (void)until;
-  struct job *j = arg;
+  struct search_job *j = arg;
   struct worker *w = &j->w[worker];
   empty_table(j, i);
   w->stats = (struct search_stats){0};
@@ -95,12 +95,12 @@ static bool make_table(void *arg, int i, int worker, double until)
 
 static void pack_table(void *arg, int i, struct str *out)
 {
-  const struct job *j = arg;
+  const struct search_job *j = arg;
   stats_pack(&j->table_stats[i], out);
   table_pack(&j->table[i], out);
 }
 
-static bool restore_offers(struct job *j, struct table *t, struct worker *w)
+static bool restore_offers(struct search_job *j, struct table *t, struct worker *w)
 {
   for (int k = 0; j->keep && k < t->n; k++)
     if (cut_offered(j->s, t, &t->v[k], j->parts) && !value_restore(t, w, j->f, &j->o, k)) return false;
@@ -109,7 +109,7 @@ static bool restore_offers(struct job *j, struct table *t, struct worker *w)
 
 static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
 {
-  struct job *j = arg;
+  struct search_job *j = arg;
   struct worker *w = &j->w[0];
   empty_table(j, i);
   stats_unpack(&j->table_stats[i], in);
@@ -126,11 +126,14 @@ static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
 
 // ---- for partial sums of what earlier kernels left --------------------------------------------------------------------
 
-static bool make_split(void *arg, int i, int worker, double until) { return make_table(arg, ((struct job *)arg)->split[i], worker, until); }
+static bool make_split(void *arg, int i, int worker, double until) { return make_table(arg, ((struct search_job *)arg)->split[i], worker, until); }
 
-static void pack_split(void *arg, int i, struct str *out) { pack_table(arg, ((struct job *)arg)->split[i], out); }
+static void pack_split(void *arg, int i, struct str *out) { pack_table(arg, ((struct search_job *)arg)->split[i], out); }
 
-static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole) { return unpack_table(arg, ((struct job *)arg)->split[i], in, whole); }
+static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole)
+{
+  return unpack_table(arg, ((struct search_job *)arg)->split[i], in, whole);
+}
 
 // May partial sums be of this class? Then those of a schedule with this axis alone are all there are.
 static bool may_split(const struct index_class *c)
@@ -140,25 +143,25 @@ static bool may_split(const struct index_class *c)
   return divides && (c->kind & (CONTRACTED | REDUCED));
 }
 
-static void saturate_splits(struct job *j)
+static void saturate_splits(struct search_job *j)
 {
   j->nsplit = 0, j->parts = true;
   for (int i = 0; i < j->ntable; i++) {
-    const struct schedule *s = &j->table[i].sch;
+    const struct search_schedule *s = &j->table[i].sch;
     empty_table(j, i);
     if (s->ngrid == 1 && s->loop < 0 && may_split(&j->s->classes[s->grid[0]])) j->split[j->nsplit++] = i;
   }
   units_run(&j->units, &(struct batch){UNIT_PARTS, 0, j->nsplit, true, j, make_split, pack_split, unpack_split});
 }
 
-static void saturate_all(struct job *j, int stage)
+static void saturate_all(struct search_job *j, int stage)
 {
   units_run(&j->units, &(struct batch){stage, 0, j->ntable, true, j, make_table, pack_table, unpack_table});
 }
 
-static void add_visit(struct job *j, int v) { j->dev[j->ndev++] = visit_device(j->s, j->w, j->nworker, v); }
+static void add_visit(struct search_job *j, int v) { j->dev[j->ndev++] = visit_device(j->s, j->w, j->nworker, v); }
 
-static void add_visits(struct job *j, bool fixed)
+static void add_visits(struct search_job *j, bool fixed)
 {
   for (int v = 0; v < j->s->nvisit; v++) {
     bool given = visit_given(j->s, v), out = false;
@@ -168,13 +171,13 @@ static void add_visits(struct job *j, bool fixed)
   }
 }
 
-static void add_outputs(struct job *j)
+static void add_outputs(struct search_job *j)
 {
   for (int o = 0; o < j->s->nout; o++) add_visit(j, j->s->out[o]);
 }
 
 // What a kernel makes that is no tensor of the program.
-static void add_device(struct job *j, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
+static void add_device(struct search_job *j, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
 {
   struct device *d = &j->dev[j->ndev++];
   *d = (struct device){.has = has, .f = *f, .hash = hash, .ehash = expr_hash(from, e), .visit = -1, .input = -1};
@@ -182,7 +185,7 @@ static void add_device(struct job *j, mask has, const struct finger *f, uint64_t
 }
 
 // What earlier kernels may leave in device memory beside the program's own tensors, as these tables offer it.
-static bool add_cuts(struct job *j, int most)
+static bool add_cuts(struct search_job *j, int most)
 {
   struct cut *cut;
   struct model model = {j->s, j->t, j->dev};
@@ -194,7 +197,7 @@ static bool add_cuts(struct job *j, int most)
   int n = cuts_choose(j->mem, &from, most, &cut, &all);
   j->ndev = ndev;
   for (int i = 0; i < n; i++) {
-    const struct value *v = &j->table[cut[i].table].v[cut[i].value];
+    const struct search_value *v = &j->table[cut[i].table].v[cut[i].value];
     struct finger f = v->f;
     f.v = arena_copy(j->mem, f.v, sizeof *f.v * (size_t)f.n);
     add_device(j, v->has, &f, v->hash, j->w[j->by[cut[i].table]].ex, v->e);
@@ -206,13 +209,13 @@ static bool add_cuts(struct job *j, int most)
 // ---- the planner's view ---------------------------------------------------------------------------------------------
 
 // A device tensor may be computed with and without the loop, and by expressions that the axioms do not equate.
-static int *find_homes(struct job *j)
+static int *find_homes(struct search_job *j)
 {
   int *home = NEWS(j->mem, int, j->ntable * j->ndev * HOMES);
   memset(home, -1, sizeof(int) * (size_t)(j->ntable * j->ndev * HOMES));
   for (int i = 0; i < j->ntable; i++)
     for (int k = 0; k < j->table[i].n; k++) {
-      const struct value *v = &j->table[i].v[k];
+      const struct search_value *v = &j->table[i].v[k];
       mask has;
       if (v->der < 0 || !value_saveable(j->s, &j->table[i], v, &has)) continue;
       for (int d = j->nfixed; d < j->ndev; d++)
@@ -225,7 +228,7 @@ static int *find_homes(struct job *j)
   return home;
 }
 
-static void count(struct job *j, struct search_stats *s)
+static void count(struct search_job *j, struct search_stats *s)
 {
   for (int i = 0; i < j->ntable; i++) {
     const struct search_stats *t = &j->table_stats[i];
@@ -234,13 +237,13 @@ static void count(struct job *j, struct search_stats *s)
   }
 }
 
-static void tell(const struct job *j, const struct search_result *r, double done)
+static void tell(const struct search_job *j, const struct search_result *r, double done)
 {
   if (j->o.progress) j->o.progress(j->o.progress_arg, &r->stats, r->n ? r->found[0].cost * 1e6 : 0, done);
 }
 
 // Plans, and those of them that the verifier lets pass. After a stop what a first look found stays where it is better.
-static void finish(struct job *j, struct planner *pl, int most, double done, struct search_result *r)
+static void finish(struct search_job *j, struct planner *pl, int most, double done, struct search_result *r)
 {
   struct search_result all = {0};
   plans_verified(j->out, pl, most, &all);
@@ -250,14 +253,14 @@ static void finish(struct job *j, struct planner *pl, int most, double done, str
   tell(j, r, done);
 }
 
-static bool is_long(const struct job *j, const struct search_stats *s)
+static bool is_long(const struct search_job *j, const struct search_stats *s)
 {
   return s->states >= (uint64_t)(graph_ops(j->s->p) >= MANY_OPS ? LOOK_FROM_MANY : LOOK_FROM);
 }
 
 // Something verified early, for whoever stops the search or watches it, from few graphs of each schedule. It leaves no
 // trace in the final result.
-static void look(struct job *j, struct search_result *r, double done)
+static void look(struct search_job *j, struct search_result *r, double done)
 {
   int ndev = j->ndev;
   bool first = !j->o.crew || !j->o.crew->rank; // who answers
@@ -288,7 +291,7 @@ static void look(struct job *j, struct search_result *r, double done)
 }
 
 // Kernels that read inputs only, as the tables without cuts have them, between library operators.
-static void first_look(struct job *j, struct search_result *r)
+static void first_look(struct search_job *j, struct search_result *r)
 {
   if (j->keep) add_visits(j, false);
   j->ncut = j->ndev - j->nfixed;
@@ -297,7 +300,7 @@ static void first_look(struct job *j, struct search_result *r)
 }
 
 // What cut the space, and what to raise.
-static void limits_met(const struct job *j, struct str *s)
+static void limits_met(const struct search_job *j, struct str *s)
 {
   if (stopped(j))
     str_add(s, "the search was stopped");
@@ -310,7 +313,7 @@ static void limits_met(const struct job *j, struct str *s)
     str_add(s, "%skernels that make several tensors were tried for %d sets at a step, %d in all", s->n ? "; " : "", MAX_SETS, MOST_JOINT);
 }
 
-static void answer(struct job *j, const struct planner *pl)
+static void answer(struct search_job *j, const struct planner *pl)
 {
   for (int i = 0; i < j->asked->n && !stopped(j); i++) {
     struct cover *c = &j->asked->out[i];
@@ -318,7 +321,7 @@ static void answer(struct job *j, const struct planner *pl)
   }
 }
 
-static void explain(const struct job *j, struct search_result *r)
+static void explain(const struct search_job *j, struct search_result *r)
 {
   struct str s = {0};
   int worst = 0;
@@ -334,7 +337,7 @@ static void explain(const struct job *j, struct search_result *r)
   str_free(&s);
 }
 
-static void run(struct job *j, struct search_result *r)
+static void run(struct search_job *j, struct search_result *r)
 {
   vocabulary_build(&j->voc, j->mem, j->s);
   schedules(j);
@@ -419,7 +422,7 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   r->stats.graphs = (uint64_t)r->n;
 }
 
-static void set_options(struct job *j, const struct graph *p, const struct search_opts *o)
+static void set_options(struct search_job *j, const struct graph *p, const struct search_opts *o)
 {
   j->o = *o;
   search_defaults(&j->o, p, &j->later_ops);
@@ -427,7 +430,7 @@ static void set_options(struct job *j, const struct graph *p, const struct searc
   j->s = NEW(j->mem, struct space), j->f = NEW(j->mem, struct fctx);
 }
 
-static void close_all(struct job *j)
+static void close_all(struct search_job *j)
 {
   workers_close(j->w, j->nworker);
   for (int i = 0; i < j->ntable; i++) arena_close(&j->table_mem[i]);
@@ -439,8 +442,8 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   double start = now_seconds();
   *r = (struct search_result){0};
   struct arena scratch = {0};
-  struct job *j = NEW(&scratch, struct job);
-  *j = (struct job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .start = start};
+  struct search_job *j = NEW(&scratch, struct search_job);
+  *j = (struct search_job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .start = start};
   set_options(j, p, o);
   if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
   units_open(&j->units, &j->o, &r->stats);

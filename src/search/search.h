@@ -48,6 +48,13 @@ struct crew {
   void (*gather)(void *arg, const void *mine, size_t bytes, struct arena *mem, void **all, size_t *n);
 };
 
+// What a kernel graph takes when it is really made, from a better model than the search's own: a function of the graph alone. Several
+// threads at a time call it.
+struct pricer {
+  void *arg;
+  double (*price)(void *arg, const struct graph *kernels); // seconds; infinite: it cannot be made
+};
+
 struct search_opts {
   int max_block_ops;  // operators and accumulators of one block graph; 0 means 11, and 16 for the kernels of a program
                       // with two norms that read its inputs only
@@ -63,13 +70,14 @@ struct search_opts {
   void *progress_arg;
   const struct search_store *store;                                   // or NULL
   const struct crew *crew;                                            // or NULL
+  const struct pricer *pricer;                                        // ranks what is found; NULL: the search's own model does
   void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or told what each unit took; one thread at a time
   void *timed_arg;
 };
 
 struct found {
   struct graph *g;    // a checked kernel graph at full size: BLOCK nodes and library operators
-  double cost;        // seconds by the cost model
+  double cost;        // seconds by the pricer, or by the cost model
   int kernels;        // kernels in it
   int block_ops;      // operators of its largest block graph
   int structure;      // graphs that differ in sizes only share it

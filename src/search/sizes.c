@@ -11,10 +11,10 @@ enum { MOST = 24, LATTICE = 160 };
 
 struct point { // sizes
   struct sizes z;
-  int k[MAX_AXES + 1]; // the axes' extents
-  struct term *price;  // of each work of the table; tile < 0: not asked for yet
+  int k[MAX_AXES + 1];       // the axes' extents
+  struct search_term *price; // of each work of the table; tile < 0: not asked for yet
 };
-struct axis {
+struct sizes_axis {
   int c;
   bool grid;
   int n, step; // the lattice takes every step-th
@@ -25,7 +25,7 @@ struct ground {
   const struct model *m;
   const struct table *t;
   int naxis;
-  struct axis axis[MAX_AXES + 1];
+  struct sizes_axis axis[MAX_AXES + 1];
   struct sizes whole;   // before the axes have extents
   struct point *least;  // the smallest tiles
   void *at;             // points by their extents: for each axis in turn an array by its extent, made where it is gone into
@@ -46,7 +46,7 @@ static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, in
 }
 
 // Divisors of n from `least` up, at most MOST of them, evenly spread.
-static void divisors(const struct cost_rules *r, int64_t n, int64_t least, struct axis *a)
+static void divisors(const struct cost_rules *r, int64_t n, int64_t least, struct sizes_axis *a)
 {
   int64_t all[256];
   int count = 0;
@@ -85,13 +85,13 @@ static void thin(struct ground *g)
 static struct point *new_point(const struct ground *g, const struct sizes *z)
 {
   struct point *p = NEW(g->mem, struct point);
-  p->z = *z, p->price = NEWS(g->mem, struct term, g->t->nwork);
+  p->z = *z, p->price = NEWS(g->mem, struct search_term, g->t->nwork);
   for (int i = 0; i < g->t->nwork; i++) p->price[i].tile = -1;
   return p;
 }
 
 // Gives an axis its k-th extent; false where that does not divide what is left or makes too many blocks.
-static bool set_axis(struct sizes *z, const struct axis *a, int k)
+static bool set_axis(struct sizes *z, const struct sizes_axis *a, int k)
 {
   int64_t *ext = z->ext[a->c], *count = a->grid ? &z->blocks : &z->iterations, n = a->extent[k];
   if (ext[TILE] % n || (a->grid && *count * n > 1 << 16)) return false;
@@ -130,7 +130,7 @@ static void lattice(struct ground *g, int i, int *k)
 
 static void add_axis(struct ground *g, int c, bool grid)
 {
-  g->axis[g->naxis] = (struct axis){.c = c, .grid = grid, .step = 1};
+  g->axis[g->naxis] = (struct sizes_axis){.c = c, .grid = grid, .step = 1};
   divisors(cost_rules(g->m->t), g->m->s->classes[c].extent, 2, &g->axis[g->naxis++]);
 }
 
@@ -156,7 +156,7 @@ struct ground *sizes_open(struct arena *mem, const struct model *m, const struct
   return g;
 }
 
-static const struct term *price(const struct ground *g, struct point *p, int work)
+static const struct search_term *price(const struct ground *g, struct point *p, int work)
 {
   if (p->price[work].tile < 0) p->price[work] = cost_term(g->m, &g->t->work[work], &p->z);
   return &p->price[work];
@@ -165,19 +165,19 @@ static const struct term *price(const struct ground *g, struct point *p, int wor
 // Do the smallest tiles there can be fit?
 static bool fits(const struct ground *g, const struct works *w)
 {
-  struct term sum = {0};
+  struct search_term sum = {0};
   for (int i = 0; i < w->n; i++) cost_add(&sum, price(g, g->least, w->id[i]));
   return cost_rules(g->m->t)->fits(g->m, &sum);
 }
 
 double sizes_cost(const struct ground *g, struct point *p, const struct works *w)
 {
-  struct term sum = {0};
+  struct search_term sum = {0};
   for (int i = 0; i < w->n; i++) cost_add(&sum, price(g, p, w->id[i]));
   return cost_seconds(g->m, &sum, &p->z);
 }
 
-struct choice {
+struct sizes_choice {
   struct ground *g;
   const struct works *w;
   struct sized *out;
@@ -185,7 +185,7 @@ struct choice {
   uint64_t *too_large;
 };
 
-static void judge(struct choice *c, struct point *p)
+static void judge(struct sizes_choice *c, struct point *p)
 {
   double cost = sizes_cost(c->g, p, c->w);
   if (!isfinite(cost)) ++*c->too_large;
@@ -198,7 +198,7 @@ static void judge(struct choice *c, struct point *p)
 }
 
 // Steps along one axis at a time from the best so far.
-static void refine(struct choice *c)
+static void refine(struct sizes_choice *c)
 {
   for (double best = INFINITY; c->n && c->out[0].cost < best;) {
     const struct point *from = c->out[0].at;
@@ -216,7 +216,7 @@ static void refine(struct choice *c)
 
 int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int most, uint64_t *too_large)
 {
-  struct choice c = {g, w, out, .most = most, .too_large = too_large};
+  struct sizes_choice c = {g, w, out, .most = most, .too_large = too_large};
   if (!fits(g, w)) return ++*too_large, 0;
   for (int i = 0; i < g->nlattice; i++) judge(&c, g->lattice[i]);
   refine(&c);

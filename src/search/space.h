@@ -60,7 +60,7 @@ static inline mask all_of(int c) { return (mask)7 << (3 * c); }
 
 // ---- classes.c -----------------------------------------------------------------------------------------
 
-enum kind { FREE = 1, CONTRACTED = 2, REDUCED = 4 }; // how the program uses a class; several may hold
+enum search_kind { FREE = 1, CONTRACTED = 2, REDUCED = 4 }; // how the program uses a class; several may hold
 
 struct index_class {
   int64_t extent; // in the program
@@ -164,7 +164,7 @@ uint8_t *pairs_at(const struct pairs *p, int a, int b); // NULL where one has no
 
 // ---- values.c: saturation ----------------------------------------------------------------------------------
 
-struct schedule {
+struct search_schedule {
   int ngrid, grid[MAX_GRID]; // classes on the axes
   int loop;                  // class of the loop axis, or -1
 };
@@ -187,7 +187,7 @@ struct deriv { // one way to compute a value
   int attrs; // index into the program's instances, or -1
   int next;  // next derivation of the same value, or -1
 };
-struct value {
+struct search_value {
   mask has, stored;
   enum phase phase; // FIXED, VARYING or AFTER
   nf e;
@@ -207,17 +207,17 @@ struct instance {
 struct vocabulary {
   int n;
   struct instance *i;
-  struct instance plain[OPS];                            // operators that are tried on all pairs have no attributes
-  bool add, sub, mul, div, product, sum, mean, rms, max; // families present
-  bool outer;                                            // elementwise operators may stretch both operands
+  struct instance plain[OPS];                                 // operators that are tried on all pairs have no attributes
+  bool add, sub, neg, mul, div, product, sum, mean, rms, max; // families present
+  bool outer;                                                 // elementwise operators may stretch both operands
 };
 void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s);
 
 struct table { // all values of one schedule
-  struct schedule sch;
+  struct search_schedule sch;
   const struct vocabulary *voc;
   int n, cap;
-  struct value *v;
+  struct search_value *v;
   int nd, dcap;
   struct deriv *d;
   int *bucket; // hash index over values
@@ -243,7 +243,7 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
 // Goes on with an opened table until `upto` values have met all before them; is there more to do?
 bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto);
 // May a kernel save value v of t? Then *has is the device tensor's mask.
-bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has);
+bool value_saveable(const struct space *s, const struct table *t, const struct search_value *v, mask *has);
 
 // The first steps of saturate: an empty table, then what its kernels can load.
 void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
@@ -252,7 +252,7 @@ void table_open(struct table *t, struct arena *mem, struct worker *w, const stru
 // are not those that its hashes say.
 bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i);
 // What one operator makes of values of t, as masks and phase; false where it fits none.
-bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct value *v);
+bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct search_value *v);
 
 // ---- prefixes.c: what is tried where no oracle prunes ------------------------------------------------------------
 
@@ -373,23 +373,23 @@ struct sizes {
   int64_t blocks, iterations;
 };
 int64_t size_of(const struct sizes *z, mask m);
-struct term {       // what some work adds to a kernel under some sizes
-  double compute;   // seconds of one core for all blocks; of a GPU in products
-  double unique;    // bytes of device memory touched once
-  double again;     // bytes read again by other blocks or iterations; of a GPU all that goes from L2 to multiprocessors
-  double streams;   // bytes that elementwise operators and reductions read and write in tiles; of a GPU seconds of one
-                    // multiprocessor for them, in all blocks
-  double tile;      // bytes of tiles; of a GPU those in shared memory that are loaded once
-  double ring;      // of GPUs: bytes of shared memory that each iteration loads
-  double registers; // bytes of tiles in registers
-  double steps;     // seconds that a block waits for its own results: barriers, products in a row
-  double once;      // of compute and streams what is outside of the loop
-  double parts;     // partial sums that are read one after another, all but the first
+struct search_term { // what some work adds to a kernel under some sizes
+  double compute;    // seconds of one core for all blocks; of a GPU in products
+  double unique;     // bytes of device memory touched once
+  double again;      // bytes read again by other blocks or iterations; of a GPU all that goes from L2 to multiprocessors
+  double streams;    // bytes that elementwise operators and reductions read and write in tiles; of a GPU seconds of one
+                     // multiprocessor for them, in all blocks
+  double tile;       // bytes of tiles; of a GPU those in shared memory that are loaded once
+  double ring;       // of GPUs: bytes of shared memory that each iteration loads
+  double registers;  // bytes of tiles in registers
+  double steps;      // seconds that a block waits for its own results: barriers, products in a row
+  double once;       // of compute and streams what is outside of the loop
+  double parts;      // partial sums that are read one after another, all but the first
 };
 struct cost_rules { // of a kind of target
-  struct term (*term)(const struct model *m, const struct work *w, const struct sizes *z);
-  double (*seconds)(const struct model *m, const struct term *sum, const struct sizes *z);
-  bool (*fits)(const struct model *m, const struct term *least); // may a kernel be that adds at least this?
+  struct search_term (*term)(const struct model *m, const struct work *w, const struct sizes *z);
+  double (*seconds)(const struct model *m, const struct search_term *sum, const struct sizes *z);
+  bool (*fits)(const struct model *m, const struct search_term *least); // may a kernel be that adds at least this?
   double (*library)(const struct model *m, const struct node *n);
   double (*operate)(const struct target *t, double elements, double ops); // seconds of all cores for elementwise operators
   bool (*extent)(int64_t tile, bool looped);                              // a good extent of a tile; NULL: all are
@@ -400,15 +400,15 @@ struct cost_rules { // of a kind of target
 };
 extern const struct cost_rules cost_cpu, cost_gpu;
 const struct cost_rules *cost_rules(const struct target *t);
-struct term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
-static inline void cost_add(struct term *sum, const struct term *x) // most of a search's additions
+struct search_term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
+static inline void cost_add(struct search_term *sum, const struct search_term *x) // most of a search's additions
 {
   sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
   sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once, sum->parts += x->parts;
 }
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
 // Cost of the kernel whose works add this. Infinite where its tiles exceed the target's scratch.
-double cost_seconds(const struct model *m, const struct term *sum, const struct sizes *z);
+double cost_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z);
 // Cost of a library operator: program node n.
 double cost_library(const struct model *m, const struct node *n);
 double cost_op_by_op(const struct model *m); // of the program as it is
@@ -429,7 +429,7 @@ struct cut_source {
 };
 // Is v something that a later kernel might want: partial sums, or, unless only those are asked for, the result of a sum or
 // product?
-bool cut_offered(const struct space *s, const struct table *t, const struct value *v, bool parts);
+bool cut_offered(const struct space *s, const struct table *t, const struct search_value *v, bool parts);
 // What is offered by those values that kept their fingerprints and is not there already, in the order of tables. Of more
 // than `most` those with the cheapest plans; then *all is false.
 int cuts_choose(struct arena *mem, const struct cut_source *from, int most, struct cut **out, bool *all);
@@ -452,14 +452,15 @@ const struct sizes *sizes_of(const struct point *p);
 // ---- build.c: block graphs ---------------------------------------------------------------------------------------
 
 // A tensor of the kernel graph under construction, one class at most a dimension where blocks read it.
-struct placed {
+struct search_placed {
   int tensor; // of the kernel graph; -1 while absent
   struct labels l;
 };
 // Adds the BLOCK node of p to kernel graph g. dev_at[i]: where device tensor i is; roots' device tensors are
 // written to made[k], their dimensions in the order want[k] (n < 0: any).
 int build_block(struct graph *g, const struct space *s, const struct table *t, const struct pick *p, const struct sizes *z, const struct device *dev,
-                const struct placed *dev_at, const int *roots, int nroots, const struct labels *want, struct placed *made, struct err *e);
+                const struct search_placed *dev_at, const int *roots, int nroots, const struct labels *want, struct search_placed *made,
+                struct err *e);
 
 // ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
@@ -573,8 +574,8 @@ int plan_kernels(struct planner *pl, struct plan *out, int most);
 
 // ---- spread.c: the same plans in other sizes --------------------------------------------------------------------
 
-// Lists plans of plan[0..n) again with other sizes, at most `most` in all, cheapest first. How many there are then.
-int plans_spread(struct planner *pl, struct plan *plan, int n, int most);
+// Plans of plan[0..n) again with other sizes into out, at most `most`: at most `each` of the first of each family. How many.
+int plans_spread(struct planner *pl, const struct plan *plan, int n, struct plan *out, int each, int most);
 
 // ---- assemble.c: plans as kernel graphs -----------------------------------------------------------------------------
 
@@ -583,8 +584,8 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
 
 // ---- trial.c: verified kernel graphs ---------------------------------------------------------------------------------
 
-// Those of at most `most` plans that the verifier lets pass, best first, into mem; counted in pl->stats. After a stop at
-// least one, where there is one.
+// Those of at most `most` plans, and of their other sizes, that the verifier lets pass and the pricer can make, best first, into mem;
+// counted in pl->stats. After a stop at least one, where there is one.
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r);
 
 // ---- covers.c: is a graph in the space? -----------------------------------------------------------------------------

@@ -159,21 +159,13 @@ static int spread_plan(struct planner *pl, const struct plan *p, struct plan *ou
   return n;
 }
 
-static int cheaper_plan(const void *x, const void *y)
+int plans_spread(struct planner *pl, const struct plan *plan, int n, struct plan *out, int each, int most)
 {
-  const struct plan *a = x, *b = y;
-  if (a->cost < b->cost || a->cost > b->cost) return a->cost < b->cost ? -1 : 1;
-  return a->structure < b->structure ? -1 : a->structure > b->structure;
-}
-
-int plans_spread(struct planner *pl, struct plan *plan, int n, int most)
-{
-  int all = n, each = cost_rules(pl->m->t)->spread;
+  int all = 0;
   for (int i = 0; i < MIN(n, PLANS) && !units_stopped(pl->units); i++) {
     bool is_new = true; // how a kernel computes the same matters less than sizes
     for (int k = 0; k < i && is_new; k++) is_new = plan[k].family != plan[i].family;
-    if (is_new) all += spread_plan(pl, &plan[i], plan + all, MIN(each, most - all));
+    if (is_new) all += spread_plan(pl, &plan[i], out + all, MIN(each, most - all));
   }
-  if (all > n) qsort(plan, (size_t)all, sizeof *plan, cheaper_plan);
   return all;
 }

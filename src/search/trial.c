@@ -1,51 +1,174 @@
-// From plans to verified kernel graphs: each plan is put together and must pass the verifier's filter; units of work,
-// so that threads and processes share them.
+// From plans to verified kernel graphs: each plan is put together, must pass the verifier's filter, and is priced by lowering where the
+// caller can do that; units of work, so that threads and processes share them. The search's own model takes tiles as they are and does
+// not know what can be made, so its order stands only among graphs that have no price.
 #include "search/space.h"
 #include "verify/verify.h"
 
-enum verdict { UNKNOWN, RIGHT, WRONG };
-struct trial {
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RESIZED = 12, SIZES = 64 }; // so many plans are tried in other sizes, in so many in all or a few more
+static const double FAR = 1.5;     // what costs more than that times the best is not looked at closer
+
+enum trial_verdict { UNKNOWN, RIGHT, WRONG };
+struct tried {
+  struct plan p;
+  int seed;
+  char verdict;
+  double price; // of what is right
+};
+struct search_trial {
   const struct planner *pl;
-  const struct plan *plan;
-  char *verdict; // by plan
+  int n;
+  struct tried *t;
 };
 
-static bool graph_of(struct arena *mem, const struct trial *t, int i, struct graph **g)
+static bool graph_of(struct arena *mem, const struct search_trial *t, int i, struct graph **g)
 {
   struct err e = {0};
-  return assemble(mem, t->pl, &t->plan[i], g, &e) == OK && graph_check(*g, &e) == OK;
+  return assemble(mem, t->pl, &t->t[i].p, g, &e) == OK && graph_check(*g, &e) == OK;
 }
+
+// The first look has no time for prices.
+static const struct pricer *pricer_of(const struct planner *pl) { return pl->few ? NULL : pl->o->pricer; }
 
 static bool try_plan(void *arg, int i, int worker, double until)
 {
   (void)worker, (void)until;
-  struct trial *t = arg;
+  const struct search_trial *t = arg;
+  const struct pricer *by = pricer_of(t->pl);
+  struct tried *x = &t->t[i];
   struct arena mem = {0};
   struct graph *g;
-  bool right = graph_of(&mem, t, i, &g) && verify_filter(t->pl->m->s->p, g, t->pl->o->seed + (uint64_t)i);
-  t->verdict[i] = right ? RIGHT : WRONG;
+  bool right = graph_of(&mem, t, i, &g) && verify_filter(t->pl->m->s->p, g, t->pl->o->seed + (uint64_t)x->seed);
+  x->price = right && by ? by->price(by->arg, g) : x->p.cost;
+  x->verdict = right ? RIGHT : WRONG;
   arena_close(&mem);
   return true;
 }
 
 static void pack_verdict(void *arg, int i, struct str *out)
 {
-  const struct trial *t = arg;
-  put_number(out, (uint64_t)t->verdict[i]);
+  const struct search_trial *t = arg;
+  put_number(out, (uint64_t)t->t[i].verdict);
+  put_whole(out, &t->t[i].price, sizeof t->t[i].price);
 }
 
 static bool unpack_verdict(void *arg, int i, struct bytes *in, bool *whole)
 {
-  struct trial *t = arg;
-  t->verdict[i] = (char)get_number(in, WRONG);
-  return *whole = !in->bad && t->verdict[i];
+  const struct search_trial *t = arg;
+  struct tried *x = &t->t[i];
+  x->verdict = (char)get_number(in, WRONG);
+  get_whole(in, &x->price, sizeof x->price);
+  return *whole = !in->bad && x->verdict;
 }
 
-static void add_found(struct arena *mem, const struct trial *t, int i, struct search_result *r)
+static int by_order(double a, double b, const struct plan *p, const struct plan *q)
 {
-  const struct plan *p = &t->plan[i];
+  if (a < b || a > b) return a < b ? -1 : 1;
+  return p->structure < q->structure ? -1 : p->structure > q->structure;
+}
+
+static int cheaper_plan(const void *x, const void *y)
+{
+  const struct tried *a = x, *b = y;
+  return by_order(a->p.cost, b->p.cost, &a->p, &b->p);
+}
+
+static int cheaper_graph(const void *x, const void *y)
+{
+  const struct tried *a = x, *b = y;
+  return by_order(a->price, b->price, &a->p, &b->p);
+}
+
+static void append(struct search_trial *t, const struct plan *p) { t->t[t->n++] = (struct tried){.p = *p}; }
+
+// Those from that one on.
+static void try_all(struct search_trial *t, int from)
+{
+  struct search_trial rest = {t->pl, t->n - from, t->t + from};
+  qsort(rest.t, (size_t)rest.n, sizeof *rest.t, cheaper_plan);
+  for (int i = 0; i < rest.n; i++) rest.t[i].seed = from + i;
+  units_run(t->pl->units, &(struct batch){UNIT_PLAN, from, rest.n, false, &rest, try_plan, pack_verdict, unpack_verdict});
+}
+
+static bool good(const struct tried *x) { return x->verdict == RIGHT && isfinite(x->price); }
+
+static double best_price(const struct search_trial *t)
+{
+  double best = INFINITY;
+  for (int i = 0; i < t->n; i++)
+    if (good(&t->t[i])) best = fmin(best, t->t[i].price);
+  return best;
+}
+
+static int kin_of(const struct search_trial *t, const struct plan *p)
+{
+  for (int i = 0; i < t->n; i++)
+    if (t->t[i].p.family == p->family) return i;
+  return -1;
+}
+
+// Plans of a family are seldom far apart: the first of each has a price before the others, which have one only where that price is near
+// the best, or where the first cannot be made.
+static void try_families(struct search_trial *t, const struct plan *plan, int n)
+{
+  bool *first = NEWS(t->pl->mem, bool, n + 1);
+  for (int i = 0; i < n; i++)
+    if (kin_of(t, &plan[i]) < 0) first[i] = true, append(t, &plan[i]);
+  try_all(t, 0);
+  int heads = t->n;
+  double best = best_price(t);
+  for (int i = 0; i < n; i++) {
+    const struct tried *head = &t->t[kin_of(t, &plan[i])];
+    if (!first[i] && (!good(head) || head->price <= FAR * best)) append(t, &plan[i]);
+  }
+  try_all(t, heads);
+}
+
+// What the dearest kernel makes, of what, and what its axes run over: plans that agree in this gain from the same sizes.
+static uint64_t heart_of(const struct plan *p)
+{
+  const struct option *x = p->k[0];
+  for (int i = 1; i < p->n; i++)
+    if (p->k[i]->cost > x->cost) x = p->k[i];
+  uint64_t h = hash_bytes(x->make, sizeof *x->make * (size_t)x->nmake, (uint64_t)x->node);
+  return hash_mix(hash_bytes(x->need, sizeof *x->need * (size_t)x->nneed, h), (uint64_t)x->table);
+}
+
+// Of the cheapest graphs other sizes, too.
+static void try_sizes(struct search_trial *t, struct planner *pl, int most)
+{
+  struct plan best[RESIZED], *others = NEWS(pl->mem, struct plan, most + 1);
+  double far = FAR * best_price(t);
+  int n = 0, from = t->n;
+  qsort(t->t, (size_t)t->n, sizeof *t->t, cheaper_graph);
+  for (int i = 0; i < t->n && n < RESIZED; i++) {
+    bool is_new = good(&t->t[i]) && t->t[i].price <= far;
+    for (int k = 0; k < n && is_new; k++) is_new = heart_of(&best[k]) != heart_of(&t->t[i].p);
+    if (is_new) best[n++] = t->t[i].p;
+  }
+  n = plans_spread(pl, best, n, others, MAX(cost_rules(pl->m->t)->spread, SIZES / MAX(n, 1)), most - t->n);
+  for (int i = 0; i < n; i++) append(t, &others[i]);
+  try_all(t, from);
+}
+
+// By the search's model alone: all plans, and other sizes of those that it likes.
+static void try_unpriced(struct search_trial *t, struct planner *pl, const struct plan *plan, int n, int most)
+{
+  struct plan *others = NEWS(pl->mem, struct plan, most + 1);
+  int more = pl->few ? 0 : plans_spread(pl, plan, n, others, cost_rules(pl->m->t)->spread, most - n);
+  for (int i = 0; i < n; i++) append(t, &plan[i]);
+  for (int i = 0; i < more; i++) append(t, &others[i]);
+  try_all(t, 0);
+}
+
+static void add_found(struct arena *mem, const struct search_trial *t, int i, struct search_result *r)
+{
+  const struct plan *p = &t->t[i].p;
   struct found *f = &r->found[r->n];
-  *f = (struct found){.cost = p->cost, .structure = r->n};
+  *f = (struct found){.cost = t->t[i].price, .structure = r->n};
   CHECK(graph_of(mem, t, i, &f->g));
   for (int k = 0; k < p->n; k++) {
     f->kernels += p->k[k]->kernels;
@@ -53,24 +176,34 @@ static void add_found(struct arena *mem, const struct trial *t, int i, struct se
   }
   plan_text(t->pl, p, f->schedule, sizeof f->schedule);
   for (int k = 0; k < i; k++)
-    if (t->plan[k].family == p->family) f->structure = MIN(f->structure, k);
+    if (t->t[k].p.family == p->family) f->structure = MIN(f->structure, k);
   r->n++;
+}
+
+// Where none can be made, all are told in the order of the search's model: others say why.
+static void without_prices(struct search_trial *t)
+{
+  for (int i = 0; i < t->n; i++) t->t[i].price = t->t[i].p.cost;
 }
 
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r)
 {
-  int room = most * (1 + cost_rules(pl->m->t)->spread), right = 0;
+  int room = most * (1 + cost_rules(pl->m->t)->spread), can = 0, right = 0;
   struct plan *plans = NEWS(pl->mem, struct plan, room);
+  struct search_trial t = {pl, 0, NEWS(pl->mem, struct tried, room + 1)};
   int n = plan_kernels(pl, plans, most);
-  if (!pl->few) n = plans_spread(pl, plans, n, room);
-  struct trial t = {pl, plans, NEWS(pl->mem, char, n + 1)};
-  units_run(pl->units, &(struct batch){UNIT_PLAN, 0, n, false, &t, try_plan, pack_verdict, unpack_verdict});
-  for (int i = 0; i < n; i++) right += t.verdict[i] == RIGHT;
-  for (int i = 0; i < n && !right; i++)
-    if (t.verdict[i] == UNKNOWN) try_plan(&t, i, 0, 0), right += t.verdict[i] == RIGHT;
+  if (pricer_of(pl))
+    try_families(&t, plans, n), try_sizes(&t, pl, room);
+  else
+    try_unpriced(&t, pl, plans, n, room);
+  for (int i = 0; i < t.n; i++) right += t.t[i].verdict == RIGHT, can += good(&t.t[i]);
+  for (int i = 0; i < t.n && !right; i++)
+    if (t.t[i].verdict == UNKNOWN) try_plan(&t, i, 0, 0), right += t.t[i].verdict == RIGHT, can += good(&t.t[i]);
+  if (!can) without_prices(&t);
+  qsort(t.t, (size_t)t.n, sizeof *t.t, cheaper_graph);
   r->found = NEWS(mem, struct found, right + 1);
-  for (int i = 0; i < n; i++) {
-    pl->stats->verified += t.verdict[i] == RIGHT, pl->stats->pruned[PRUNE_FINGER] += t.verdict[i] == WRONG;
-    if (t.verdict[i] == RIGHT) add_found(mem, &t, i, r);
+  for (int i = 0; i < t.n; i++) {
+    pl->stats->verified += t.t[i].verdict == RIGHT, pl->stats->pruned[PRUNE_FINGER] += t.t[i].verdict == WRONG;
+    if (good(&t.t[i])) add_found(mem, &t, i, r);
   }
 }

@@ -13,7 +13,7 @@
 // Without an oracle: prefixes of one length, at most so many times the limit on values, which counts up to so many here.
 enum { PREFIXES = 16, MOST_VALUES = 1 << 18 };
 
-struct run {
+struct values_run {
   struct table *t;
   struct arena *mem;
   struct worker *w;
@@ -78,7 +78,7 @@ void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct spac
     enum rule rule = op_rows[n->op].rule;
     enum abstract ae = op_rows[n->op].abstract;
     v->add |= ae == AE_ADD || ae == AE_SUB || ae == AE_SHIFT, v->sub |= ae == AE_SUB || ae == AE_NEG;
-    v->mul |= ae == AE_MUL || ae == AE_MATMUL || ae == AE_DIV, v->div |= ae == AE_DIV || ae == AE_RSQRT;
+    v->neg |= ae == AE_NEG, v->mul |= ae == AE_MUL || ae == AE_MATMUL || ae == AE_DIV, v->div |= ae == AE_DIV || ae == AE_RSQRT;
     v->product |= ae == AE_MATMUL || ae == AE_SUM || ae == AE_MEAN, v->sum |= v->product, v->mean |= ae == AE_MEAN;
     v->rms |= ae == AE_SQRT || ae == AE_RSQRT, v->max |= ae == AE_MAX;
     bool generic = ae == AE_ADD || ae == AE_SUB || ae == AE_MUL || ae == AE_DIV; // tried on all pairs anyway
@@ -101,7 +101,7 @@ static uint64_t key(mask has, mask stored, enum phase phase, uint64_t ehash, uin
   return hash_mix(hash_mix(hash_mix(has, stored), (uint64_t)phase), hash_mix(ehash, hash));
 }
 
-static void rehash(struct run *r)
+static void rehash(struct values_run *r)
 {
   struct table *t = r->t;
   t->nbucket = t->nbucket ? 2 * t->nbucket : 256;
@@ -115,13 +115,13 @@ static void rehash(struct run *r)
 }
 
 // The value equal to *v, made where it is new.
-static int intern(struct run *r, const struct value *v)
+static int intern(struct values_run *r, const struct search_value *v)
 {
   struct table *t = r->t;
   if (2 * (t->n + 1) > t->nbucket) rehash(r);
   int b = (int)(key(v->has, v->stored, v->phase, v->ehash, v->hash) % (uint64_t)t->nbucket);
   for (; t->bucket[b]; b = (b + 1) % t->nbucket) {
-    const struct value *o = &t->v[t->bucket[b] - 1];
+    const struct search_value *o = &t->v[t->bucket[b] - 1];
     if (o->has == v->has && o->stored == v->stored && o->phase == v->phase && o->ehash == v->ehash && o->hash == v->hash) return t->bucket[b] - 1;
   }
   PUSH(r->mem, t->v, t->n, t->cap) = *v;
@@ -131,14 +131,14 @@ static int intern(struct run *r, const struct value *v)
   return t->n - 1;
 }
 
-static bool prune(struct run *r, enum prune rule)
+static bool prune(struct values_run *r, enum prune rule)
 {
   r->w->stats.pruned[rule]++;
   return false;
 }
 
 // Does the oracle let this expression live?
-static bool alive(struct run *r, nf e)
+static bool alive(struct values_run *r, nf e)
 {
   r->w->stats.states++;
   if (r->off >> PRUNE_EXPR & 1 || expr_sub(r->w->ex, e)) return true;
@@ -148,14 +148,14 @@ static bool alive(struct run *r, nf e)
 static const uint8_t pair_bits[] = {[AE_ADD] = PAIR_ADD, [AE_SUB] = PAIR_ADD, [AE_MUL] = PAIR_MUL, [AE_DIV] = PAIR_DIV}; // signs are dropped
 
 // What is remembered of the pair for an operator; 0: nothing.
-static uint8_t pair_bit(enum abstract op, const struct value *a, const struct value *b)
+static uint8_t pair_bit(enum abstract op, const struct search_value *a, const struct search_value *b)
 {
   uint8_t bit = op < COUNT(pair_bits) ? pair_bits[op] : 0;
   return bit == PAIR_DIV && a->number < b->number ? PAIR_DIV_BACK : bit;
 }
 
 // Was it refused before?
-static bool refused(struct run *r, const struct value *a, const struct value *b, uint8_t bit)
+static bool refused(struct values_run *r, const struct search_value *a, const struct search_value *b, uint8_t bit)
 {
   const uint8_t *at = bit ? pairs_at(&r->w->pairs, a->number, b->number) : NULL;
   if (!at || !(*at & bit)) return false;
@@ -164,7 +164,7 @@ static bool refused(struct run *r, const struct value *a, const struct value *b,
 }
 
 // Does the oracle let e live, which an operator makes of the pair?
-static bool alive_pair(struct run *r, nf e, const struct value *a, const struct value *b, uint8_t bit)
+static bool alive_pair(struct values_run *r, nf e, const struct search_value *a, const struct search_value *b, uint8_t bit)
 {
   if (alive(r, e)) return true;
   uint8_t *at = bit ? pairs_at(&r->w->pairs, a->number, b->number) : NULL;
@@ -172,11 +172,12 @@ static bool alive_pair(struct run *r, nf e, const struct value *a, const struct 
   return false;
 }
 
-// A whole tensor with the target's expression but another value can only be a wrong answer.
-static bool wrong(struct run *r, const struct value *v)
+// A whole tensor with the target's expression but another value can only be a wrong answer. Expressions have no signs, so where the
+// program turns signs around it may be the answer but for its sign.
+static bool wrong(struct values_run *r, const struct search_value *v)
 {
   const struct space *s = r->s;
-  if (s->nout != 1 || r->off >> PRUNE_FINGER & 1) return false;
+  if (s->nout != 1 || r->voc->neg || r->off >> PRUNE_FINGER & 1) return false;
   int o = s->out[0];
   if (v->e != r->w->ref.e[o] || v->has != s->visit[o].full || v->hash == r->w->ref.hash[o]) return false;
   r->w->stats.pruned[PRUNE_FINGER]++;
@@ -185,7 +186,7 @@ static bool wrong(struct run *r, const struct value *v)
 
 // Operators that must follow before a kernel can save what they make of *v; 99: none can. A block index that is fixed
 // stays so, and an operator sums over one class, an accumulator over the loop too.
-static int least_after(const struct run *r, const struct value *v)
+static int least_after(const struct values_run *r, const struct search_value *v)
 {
   int least = 99;
   mask has;
@@ -203,7 +204,7 @@ static int least_after(const struct run *r, const struct value *v)
 }
 
 // Has *v, of which masks and phase are known, no use with the operators that are left?
-static bool useless(struct run *r, const struct value *v)
+static bool useless(struct values_run *r, const struct search_value *v)
 {
   if (!r->counted) return false;
   r->mark = arena_mark(&r->w->scratch);
@@ -211,7 +212,7 @@ static bool useless(struct run *r, const struct value *v)
 }
 
 // Is *v the last of a graph, and no output?
-static bool ends_wrong(struct run *r, const struct value *v)
+static bool ends_wrong(struct values_run *r, const struct search_value *v)
 {
   if (!r->counted || !r->outputs || r->left) return false;
   for (int o = 0; o < r->s->nout; o++)
@@ -220,7 +221,7 @@ static bool ends_wrong(struct run *r, const struct value *v)
 }
 
 // The value equal to *v, -1 where that is wrong.
-static int place(struct run *r, struct value *v)
+static int place(struct values_run *r, struct search_value *v)
 {
   int n = r->t->n, at = wrong(r, v) || ends_wrong(r, v) ? -1 : intern(r, v);
   if (r->counted && at < n) arena_reset(&r->w->scratch, r->mark);
@@ -228,12 +229,12 @@ static int place(struct run *r, struct value *v)
   return at;
 }
 
-static void record(struct run *r, struct value *v, const struct deriv *d)
+static void record(struct values_run *r, struct search_value *v, const struct deriv *d)
 {
   v->hash = finger_hash(&v->f), v->ehash = expr_hash(r->w->ex, v->e);
   int i = place(r, v);
   if (i < 0) return;
-  struct value *in = &r->t->v[i];
+  struct search_value *in = &r->t->v[i];
   PUSH(r->mem, r->t->d, r->t->nd, r->t->dcap) = *d;
   r->t->d[r->t->nd - 1].next = in->der;
   in->der = r->t->nd - 1;
@@ -245,14 +246,14 @@ static void record(struct run *r, struct value *v, const struct deriv *d)
 static mask classes_in(mask m) { return (m | m >> 1 | m >> 2) & 0x1249249249249249u; }
 
 // Do tiles of x and y line up, class by class: equal stored pieces, or one of them broadcast?
-static bool lines_up(const struct value *x, const struct value *y)
+static bool lines_up(const struct search_value *x, const struct search_value *y)
 {
   if (classes_in(x->stored ^ y->stored) & classes_in(x->stored) & classes_in(y->stored)) return false;
   return !(x->has & ~x->stored & y->stored) && !(y->has & ~y->stored & x->stored);
 }
 
 // What may be made of this pair, whatever the operator?
-static void meet(struct run *r, const struct value *x, const struct value *y)
+static void meet(struct values_run *r, const struct search_value *x, const struct search_value *y)
 {
   bool apart = (x->phase == VARYING && y->phase == AFTER) || (x->phase == AFTER && y->phase == VARYING);
   bool outer = !(r->voc->outer || r->off >> PRUNE_SHAPE & 1) && (x->stored & ~y->stored) && (y->stored & ~x->stored);
@@ -262,29 +263,30 @@ static void meet(struct run *r, const struct value *x, const struct value *y)
   r->phase = x->phase == FIXED ? y->phase : x->phase;
 }
 
-static nf map_expr(struct run *r, const struct instance *in, const struct value *a, const struct value *b)
+static nf map_expr(struct values_run *r, const struct instance *in, const struct search_value *a, const struct search_value *b)
 {
   if (in->cls >= 0) return expr_mul(r->w->ex, a->e, expr_atom(r->w->ex, atom_inverse(in->cls)));
   return abstract_map(r->w->ex, in->op, &in->a, a->e, b ? b->e : 0);
 }
 
-static bool map_finger(struct run *r, const struct instance *in, const struct value *a, const struct value *b, struct finger *out)
+static bool map_finger(struct values_run *r, const struct instance *in, const struct search_value *a, const struct search_value *b,
+                       struct finger *out)
 {
   if (in->cls < 0) return finger_map(r->f, &r->w->scratch, in->op, &in->a, &a->f, b ? &b->f : NULL, out);
   finger_fold(r->f, &r->w->scratch, OP_SUM, &a->f, 0, finger_size(r->s, all_of(in->cls)), out); // the extent is another one there
   return true;
 }
 
-static void try_map(struct run *r, const struct instance *in, int index, int x, int y)
+static void try_map(struct values_run *r, const struct instance *in, int index, int x, int y)
 {
-  const struct value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
+  const struct search_value *a = &r->t->v[x], *b = y < 0 ? NULL : &r->t->v[y];
   uint8_t bit = b ? pair_bit(op_rows[in->op].abstract, a, b) : 0;
   if (b && r->map_rule != PRUNES) {
     prune(r, r->map_rule);
     return;
   }
   if (refused(r, a, b, bit)) return;
-  struct value v = {.has = a->has, .stored = a->stored, .phase = b ? r->phase : a->phase, .leaf = -1, .der = -1};
+  struct search_value v = {.has = a->has, .stored = a->stored, .phase = b ? r->phase : a->phase, .leaf = -1, .der = -1};
   if (b) v.has |= b->has, v.stored |= b->stored;
   if (useless(r, &v)) return;
   v.e = map_expr(r, in, a, b);
@@ -292,15 +294,15 @@ static void try_map(struct run *r, const struct instance *in, int index, int x, 
   record(r, &v, &(struct deriv){in->op, x, y, in->cls, index, -1});
 }
 
-static void try_pair(struct run *r, enum op op, int x, int y) { try_map(r, &r->voc->plain[op], -1, x, y); }
+static void try_pair(struct values_run *r, enum op op, int x, int y) { try_map(r, &r->voc->plain[op], -1, x, y); }
 
 // What a fold takes: the pieces of class c that the tile stores; with an accumulator also the loop piece.
-static mask fold_over(const struct run *r, enum op op, const struct value *a, int c)
+static mask fold_over(const struct values_run *r, enum op op, const struct search_value *a, int c)
 {
   return (c < 0 ? 0 : a->stored & all_of(c)) | (op_rows[op].rule == RULE_ACCUM ? r->loop : 0);
 }
 
-static nf fold_expr(struct run *r, enum op op, const struct value *a, int c, mask over)
+static nf fold_expr(struct values_run *r, enum op op, const struct search_value *a, int c, mask over)
 {
   struct expr *ex = r->w->ex;
   uint64_t k = abstract_factor(r->s, over);
@@ -310,49 +312,49 @@ static nf fold_expr(struct run *r, enum op op, const struct value *a, int c, mas
   return op == OP_ACCUM_RMS ? expr_sqrt(ex, e) : e;
 }
 
-static void fold_finger(struct run *r, enum op op, const struct value *a, mask over, struct finger *out)
+static void fold_finger(struct values_run *r, enum op op, const struct search_value *a, mask over, struct finger *out)
 {
   finger_fold(r->f, &r->w->scratch, op, &a->f, over, op_rows[op].flags & MEAN ? finger_size(r->s, over) : 1, out);
 }
 
-static void try_fold(struct run *r, enum op op, int x, int c)
+static void try_fold(struct values_run *r, enum op op, int x, int c)
 {
-  const struct value *a = &r->t->v[x];
+  const struct search_value *a = &r->t->v[x];
   bool accum = op_rows[op].rule == RULE_ACCUM, mean = op_rows[op].flags & MEAN;
   mask over = fold_over(r, op, a, c);
-  struct value v = {.has = a->has & ~over, .stored = a->stored & ~over, .phase = accum ? AFTER : a->phase, .leaf = -1, .der = -1};
+  struct search_value v = {.has = a->has & ~over, .stored = a->stored & ~over, .phase = accum ? AFTER : a->phase, .leaf = -1, .der = -1};
   if ((mean && over != all_of(c)) || useless(r, &v)) return;
   if (!alive(r, v.e = fold_expr(r, op, a, c, over))) return;
   fold_finger(r, op, a, over, &v.f);
   record(r, &v, &(struct deriv){op, x, -1, c, -1, -1});
 }
 
-static nf product_expr(struct run *r, const struct value *a, const struct value *b, mask over)
+static nf product_expr(struct values_run *r, const struct search_value *a, const struct search_value *b, mask over)
 {
   return expr_sum(r->w->ex, abstract_factor(r->s, over), expr_mul(r->w->ex, a->e, b->e));
 }
 
-static void try_product(struct run *r, int x, int y, int c)
+static void try_product(struct values_run *r, int x, int y, int c)
 {
-  const struct value *a = &r->t->v[x], *b = &r->t->v[y];
+  const struct search_value *a = &r->t->v[x], *b = &r->t->v[y];
   if (r->product_rule != PRUNES) {
     prune(r, r->product_rule);
     return;
   }
   if (refused(r, a, b, PAIR_MUL)) return; // nor then a sum of it
   mask over = a->stored & all_of(c);
-  struct value v = {.has = (a->has | b->has) & ~over, .stored = (a->stored | b->stored) & ~over, .phase = r->phase, .leaf = -1, .der = -1};
+  struct search_value v = {.has = (a->has | b->has) & ~over, .stored = (a->stored | b->stored) & ~over, .phase = r->phase, .leaf = -1, .der = -1};
   if (useless(r, &v) || !alive(r, v.e = product_expr(r, a, b, over))) return;
   finger_product(r->f, &r->w->scratch, &a->f, &b->f, over, &v.f);
   record(r, &v, &(struct deriv){OP_MATMUL, x, y, c, -1, -1});
 }
 
-static void unary(struct run *r, int x)
+static void unary(struct values_run *r, int x)
 {
   const struct vocabulary *voc = r->voc;
   for (int i = 0; i < voc->n; i++)
     if (op_rows[voc->i[i].op].least == 1) try_map(r, &voc->i[i], i, x, -1);
-  const struct value *a = &r->t->v[x];
+  const struct search_value *a = &r->t->v[x];
   mask stored = a->stored;
   bool varying = a->phase == VARYING;
   for (int c = 0; c < r->s->nclass; c++) {
@@ -367,7 +369,7 @@ static void unary(struct run *r, int x)
   if (varying) try_fold(r, OP_ACCUM, x, -1);
 }
 
-static void binary(struct run *r, int x, int y)
+static void binary(struct values_run *r, int x, int y)
 {
   const struct vocabulary *voc = r->voc;
   meet(r, &r->t->v[x], &r->t->v[y]);
@@ -397,9 +399,9 @@ static void binary(struct run *r, int x, int y)
 // ---- leaves ---------------------------------------------------------------------------------------------------------
 
 // A device tensor as an iterator loads it, of which the block and iteration index fix some pieces.
-static void load_part(struct run *r, const struct device *d, int i, mask fixed)
+static void load_part(struct values_run *r, const struct device *d, int i, mask fixed)
 {
-  struct value v = {.has = d->has, .stored = d->has & ~fixed, .e = d->e[r->w->id], .f = d->f, .leaf = i, .der = -1};
+  struct search_value v = {.has = d->has, .stored = d->has & ~fixed, .e = d->e[r->w->id], .f = d->f, .leaf = i, .der = -1};
   v.phase = fixed & r->loop ? VARYING : FIXED;
   v.hash = d->hash, v.ehash = d->ehash;
   int at = intern(r, &v);
@@ -407,7 +409,7 @@ static void load_part(struct run *r, const struct device *d, int i, mask fixed)
 }
 
 // Every class that an axis runs over is partitioned; with rule `whole` off, or not.
-static void load(struct run *r, const struct device *d, int i)
+static void load(struct values_run *r, const struct device *d, int i)
 {
   mask fixed = 0;
   for (int c = 0; c < r->s->nclass; c++) {
@@ -427,10 +429,10 @@ static void load(struct run *r, const struct device *d, int i)
   }
 }
 
-static struct run run_of(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
-                         const struct search_opts *o)
+static struct values_run run_of(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc,
+                                const struct search_opts *o)
 {
-  struct run r = {t, mem, w, f, f->s, voc, .off = o->off};
+  struct values_run r = {t, mem, w, f, f->s, voc, .off = o->off};
   for (int i = 0; i < t->sch.ngrid; i++) r.grid |= bit(t->sch.grid[i], GRID);
   if (t->sch.loop >= 0) r.loop = bit(t->sch.loop, LOOP);
   return r;
@@ -439,20 +441,20 @@ static struct run run_of(struct table *t, struct arena *mem, struct worker *w, c
 void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
                 int ndev, const struct search_opts *o)
 {
-  struct run r = run_of(t, mem, w, f, voc, o);
+  struct values_run r = run_of(t, mem, w, f, voc, o);
   t->voc = voc;
   for (int i = 0; i < ndev; i++) load(&r, &dev[i], i);
 }
 
 struct counted {
-  struct run r;
+  struct values_run r;
   const struct search_opts *o;
 };
 
 static bool counted_apply(void *arg, int x, int y, int left, struct arena *mem, struct made *made)
 {
   struct counted *c = arg;
-  struct run *r = &c->r;
+  struct values_run *r = &c->r;
   r->left = left, r->made_mem = mem, r->made = made;
   if (y < 0)
     unary(r, x);
@@ -468,7 +470,7 @@ static int counted_least(void *arg, int v)
 }
 
 // Where no oracle ends it, the number of operators does.
-static void saturate_counted(struct run *r, const struct search_opts *o)
+static void saturate_counted(struct values_run *r, const struct search_opts *o)
 {
   struct counted c = {*r, o};
   c.r.counted = true, c.r.outputs = o->max_kernel_ops == 1;
@@ -484,7 +486,7 @@ static void saturate_counted(struct run *r, const struct search_opts *o)
 
 bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto)
 {
-  struct run r = run_of(t, mem, w, f, t->voc, o);
+  struct values_run r = run_of(t, mem, w, f, t->voc, o);
   if (o->off >> PRUNE_EXPR & 1) return saturate_counted(&r, o), t->met = t->n, false; // in one go
   for (; t->met < t->n && t->met < upto && !t->cut; t->met++) {
     if (stop_set(o->stop)) return false;
@@ -506,9 +508,9 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
 }
 
 // What try_map, try_fold and try_product make, once more: bytes are held against it (pack.c).
-bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct value *v)
+bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct search_value *v)
 {
-  const struct value *a = &t->v[d->a], *b = d->b < 0 ? NULL : &t->v[d->b];
+  const struct search_value *a = &t->v[d->a], *b = d->b < 0 ? NULL : &t->v[d->b];
   enum rule rule = op_rows[d->op].rule;
   bool map = rule == RULE_MAP, product = d->op == OP_MATMUL, accum = rule == RULE_ACCUM;
   mask loop = t->sch.loop < 0 ? 0 : bit(t->sch.loop, LOOP), over = map || d->cls < 0 ? 0 : a->stored & all_of(d->cls);
@@ -533,15 +535,15 @@ bool value_derive(const struct space *s, const struct table *t, const struct der
 }
 
 // Only what the oracle lets live, as when it was made: expressions from anywhere could grow without end.
-static bool restore(struct run *r, int i)
+static bool restore(struct values_run *r, int i)
 {
-  struct value *v = &r->t->v[i];
+  struct search_value *v = &r->t->v[i];
   if (v->f.v) return true;
   int k = v->der;
   while (r->t->d[k].next >= 0) k = r->t->d[k].next;
   const struct deriv *d = &r->t->d[k];
   if (!restore(r, d->a) || (d->b >= 0 && !restore(r, d->b))) return false;
-  const struct value *a = &r->t->v[d->a], *b = d->b < 0 ? NULL : &r->t->v[d->b];
+  const struct search_value *a = &r->t->v[d->a], *b = d->b < 0 ? NULL : &r->t->v[d->b];
   const struct instance plain = {d->op, attrs_default(d->op), -1}, *in = d->attrs < 0 ? &plain : &r->voc->i[d->attrs];
   bool map = op_rows[d->op].rule == RULE_MAP;
   mask over = map ? 0 : fold_over(r, d->op, a, d->cls);
@@ -557,11 +559,11 @@ static bool restore(struct run *r, int i)
 
 bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i)
 {
-  struct run r = run_of(t, NULL, w, f, t->voc, o);
+  struct values_run r = run_of(t, NULL, w, f, t->voc, o);
   return restore(&r, i);
 }
 
-bool value_saveable(const struct space *s, const struct table *t, const struct value *v, mask *has)
+bool value_saveable(const struct space *s, const struct table *t, const struct search_value *v, mask *has)
 {
   if (v->phase == VARYING) return false;
   for (int i = 0; i < t->sch.ngrid; i++)

@@ -5,13 +5,13 @@
 
 #include <string.h>
 
-static struct work load_work(const struct model *m, const struct value *v, bool feeds)
+static struct work load_work(const struct model *m, const struct search_value *v, bool feeds)
 {
   return (struct work){
       .feeds = feeds, .kind = WORK_LOAD, .device = v->leaf, .looped = v->phase == VARYING, .elem = m->dev[v->leaf].has ? 4 : 0, .stored = v->stored};
 }
 
-static struct work product_work(const struct table *t, const struct value *v, const struct deriv *d)
+static struct work product_work(const struct table *t, const struct search_value *v, const struct deriv *d)
 {
   mask a = t->v[d->a].stored, b = t->v[d->b].stored, over = a & all_of(d->cls), batch = a & b & ~over;
   return (struct work){.kind = WORK_PRODUCT,
@@ -31,7 +31,7 @@ static bool is_product(const struct table *t, int v)
   return false;
 }
 
-static struct work pass_work(const struct model *m, const struct table *t, const struct value *v, const struct deriv *d)
+static struct work pass_work(const struct model *m, const struct table *t, const struct search_value *v, const struct deriv *d)
 {
   const struct op_row *row = &op_rows[d->op];
   bool reciprocal = d->op == OP_DIV && t->v[d->b].stored != v->stored; // one a row, and products
@@ -81,7 +81,7 @@ void work_open(struct arena *mem, const struct model *m, struct table *t)
   const bool *feeds = fed(&scratch, m, t);
   t->nwork = 0;
   for (int i = 0; i < t->n; i++) {
-    const struct value *v = &t->v[i];
+    const struct search_value *v = &t->v[i];
     if (v->leaf >= 0) t->load_work[i] = intern(t, &x, load_work(m, v, feeds[i]));
     t->save_work[i] = intern(t, &x, (struct work){.kind = WORK_SAVE, .rows = v->has});
     for (int k = v->der; k >= 0; k = t->d[k].next)

@@ -18,7 +18,7 @@ static uint64_t swizzled(struct swizzle s, uint64_t x)
   return s.shift >= 0 ? x ^ (x & mask) >> s.shift : x ^ (x & mask) << -s.shift;
 }
 
-void access_elements(struct access *x, const struct place *p)
+void access_elements(struct access *x, const struct sim_place *p)
 {
   struct swizzle s = x->op->buffer->swizzle;
   int64_t bytes = x->op->bytes, apart = 0;

@@ -4,7 +4,7 @@
 // times their unit roundoff (fp16: 4 * 2^-11, about 2e-3): rounding the result takes about 0.4 of one, and a kernel that rounds values on its way (probabilities of
 // attention, activations between layers) some more, which for a net of 20 layers adds up to 2 or 3. A norm over many
 // elements does not see a few that are missing, so each is held against the program too: it may be 8 times as much off,
-// relative to itself and to the root mean square of all.
+// relative to itself and to the root mean square of all. Where that fails, what underflow may do is allowed too (rt/underflow.c).
 #include "front/front.h"
 #include "sim/against.h"
 #include "sim/tile_host.h"
@@ -192,16 +192,30 @@ static void read_input(const void *arg, int input, int64_t from, int64_t to, dou
   for (int64_t i = from; i < to; i++) out[i - from] = num_one(t, data + offset_of(&a->buffer[f->buffer], f->first + i) * tile_types[t].bytes);
 }
 
+// What the program reads, since a kernel may write to the same buffers.
+static void keep_inputs(struct against *a, struct arena *mem, void *const *data)
+{
+  const void **kept = NEWS(mem, const void *, a->k->nbuffers + 1);
+  for (int i = 0, n = graph_inputs(a->g, NULL); i < n; i++) {
+    const int buf = a->feed[i].buffer;
+    const struct against_buffer *b = &a->buffer[buf];
+    size_t bytes = (size_t)(offset_of(b, b->size - 1) + 1) * (size_t)tile_types[a->k->buffers[buf].type].bytes;
+    if (!kept[buf]) kept[buf] = arena_copy(mem, data[buf], bytes);
+  }
+  a->data = kept;
+}
+
 int against_open(struct against *a, struct arena *mem, const struct graph *program, const struct tile_program *p, const struct tile_kernel *k,
                  const int64_t *params, void *const *data, struct err *e)
 {
   struct graph *plain;
   double start = now_seconds();
-  *a = (struct against){.p = p, .k = k, .data = (const void *const *)data};
+  *a = (struct against){.p = p, .k = k};
   TRY(graph_expand(mem, program, true, &plain, e));
   a->g = plain;
   TRY(pair_all(a, mem, params, e));
-  struct reference64_from from = {read_input, a, false};
+  keep_inputs(a, mem, data);
+  struct reference64_from from = {.read = read_input, .arg = a};
   TRY(reference64_run(&a->reference, a->g, &from, e));
   a->seconds = now_seconds() - start;
   return OK;
@@ -223,33 +237,60 @@ static double distance(double got, double want)
   return isnan(off) ? INFINITY : off;
 }
 
-void against_compare(const struct against *a, int i, const void *data, struct against_answer *out)
+// Of the program's values.
+static void survey(const double *want, int64_t n, struct against_answer *out)
 {
-  int buf = a->output[i], outs = graph_outputs(a->g, NULL);
-  struct arena mem = {0};
-  int *tensor = NEWS(&mem, int, outs + 1);
-  graph_outputs(a->g, tensor);
-  const double *want = a->reference.value[tensor[i]];
-  arena_close(&mem);
-  enum tile_type t = a->k->buffers[buf].type;
-  const struct against_buffer *b = &a->buffer[buf];
-  *out = (struct against_answer){.name = a->k->buffers[buf].name, .elements = b->size, .bound = tile_types[t].kernel, .flat = true};
-  double norm = 0, difference = 0, furthest = -1;
-  for (int64_t x = 0; x < b->size; x++) {
+  double norm = 0;
+  for (int64_t x = 0; x < n; x++) {
     norm += isfinite(want[x]) ? want[x] * want[x] : 0;
     out->zeros += want[x] == 0;
     if (want[x] != want[0]) out->flat = false;
   }
-  out->typical = sqrt(norm / (double)MAX(b->size, 1));
+  out->typical = sqrt(norm / (double)MAX(n, 1));
+}
+
+// floor: of the norm of the difference, what underflow explains.
+static void compare(const struct against *a, int buf, const double *want, const void *data, double floor, struct against_answer *out)
+{
+  enum tile_type t = a->k->buffers[buf].type;
+  const struct against_buffer *b = &a->buffer[buf];
+  const double count = sqrt((double)MAX(b->size, 1)), norm = out->typical * count, usual = out->typical + floor / count / out->bound;
+  double difference = 0, furthest = -1;
+  out->wrong = 0;
   for (int64_t x = 0; x < b->size; x++) {
     double got = num_one(t, (const char *)data + offset_of(b, x) * tile_types[t].bytes);
     double off = distance(got, want[x]);
     difference += off * off;
-    if (off > 0 && !(isfinite(want[x]) && off <= 8 * tile_types[t].kernel * (fabs(want[x]) + out->typical))) out->wrong++;
+    if (off > 0 && !(isfinite(want[x]) && off <= 8 * out->bound * (fabs(want[x]) + usual))) out->wrong++;
     if (off > furthest) furthest = off, out->worst = x, out->got = got, out->want = want[x];
   }
-  out->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
-  out->fine = out->relative <= out->bound && !out->wrong;
+  out->relative = norm > 0 ? sqrt(difference) / norm : sqrt(difference);
+  out->fine = sqrt(difference) <= out->bound * (norm > 0 ? norm : 1) + floor && !out->wrong;
+}
+
+// floor[t] of the program's output tensors; zeros where it cannot be had.
+static const double *floors(const struct against *a, struct arena *mem)
+{
+  double *floor = NEWS(mem, double, a->g->ntensors + 1);
+  struct reference64_from from = {.read = read_input, .arg = a};
+  struct err e = {0};
+  underflow_floors(&a->reference, &from, floor, &e);
+  return floor;
+}
+
+void against_compare(const struct against *a, int i, const void *data, struct against_answer *out)
+{
+  const int buf = a->output[i];
+  struct arena mem = {0};
+  int *tensor = NEWS(&mem, int, graph_outputs(a->g, NULL) + 1);
+  graph_outputs(a->g, tensor);
+  const double *want = a->reference.value[tensor[i]];
+  const struct tile_buffer *b = &a->k->buffers[buf];
+  *out = (struct against_answer){.name = b->name, .elements = a->buffer[buf].size, .bound = tile_types[b->type].kernel, .flat = true};
+  survey(want, out->elements, out);
+  compare(a, buf, want, data, 0, out);
+  if (!out->fine) compare(a, buf, want, data, floors(a, &mem)[tensor[i]], out);
+  arena_close(&mem);
 }
 
 void against_text(const struct against_answer *r, struct str *out)

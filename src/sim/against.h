@@ -16,7 +16,7 @@ struct against {
   const struct graph *g; // without composites, softmax without overflow
   const struct tile_program *p;
   const struct tile_kernel *k;
-  const void *const *data;       // by buffer of the kernel; read while against_open runs
+  const void *const *data;       // by buffer of the kernel: copies of those that the program reads
   struct against_buffer *buffer; // by buffer of the kernel: where its elements are
   struct against_feed *feed;     // by program input
   int noutputs, *output;         // kernel buffers by program output

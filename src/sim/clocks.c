@@ -19,7 +19,7 @@ void sync_copy(const struct sim *s, struct known to, struct known from)
   *to.parts = *from.parts;
 }
 
-static void add_part(struct known to, struct part x)
+static void add_part(struct known to, struct sim_part x)
 {
   struct parts *p = to.parts;
   int n = 0;
@@ -69,7 +69,7 @@ void sync_own(struct warp *w, struct known to)
   if (w->active == w->lanes)
     sync_bump(&to.all[w->agent], EPOCH(w->clock, WHOLE));
   else
-    add_part(to, (struct part){w->agent, w->active, EPOCH(w->clock, WHOLE)});
+    add_part(to, (struct sim_part){w->agent, w->active, EPOCH(w->clock, WHOLE)});
 }
 
 // Lanes that others do not know of keep for themselves what they alone have waited for.

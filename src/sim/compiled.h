@@ -24,7 +24,7 @@ struct slot { // an expression
 };
 
 enum step_kind { STEP_LET, STEP_VALUE, STEP_ALLOC, STEP_FOR, STEP_TEST, STEP_NEXT, STEP_IF, STEP_ELSE, STEP_ENDIF, STEP_ATOM, STEP_END };
-struct step {
+struct sim_step {
   enum step_kind kind;
   const struct tile_stmt *stmt;
   int jump;         // where to go when no lane is left; NEXT: to its TEST

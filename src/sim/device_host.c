@@ -37,7 +37,7 @@ static int64_t bytes_of(const struct device_host *h, int tensor)
   return order_strides(h->d->order ? &h->d->order[tensor] : NULL, &t->shape, stride) * dtype_bytes(t->dtype);
 }
 
-static void *at(const struct device_host *h, const struct place *p)
+static void *at(const struct device_host *h, const struct lower_place *p)
 {
   return p->kind == PLACE_INPUT ? h->in[p->index] : p->kind == PLACE_OUTPUT ? h->out[p->index] : h->work + p->offset;
 }

@@ -1,5 +1,6 @@
 // Kernels of a device program in the interpreter, one by one (device_proof.h).
 #include "sim/device_proof.h"
+#include "sim/device_fed.h"
 #include "verify/verify.h"
 
 #include <math.h>
@@ -21,8 +22,8 @@ struct lone { // a kernel as a kernel graph of its own
   struct graph *g;
   enum dtype *store, *dtype; // by tensor of g: as in the whole graph
   struct order *order;       // the same
-  bool *positive;            // by input: it is what another kernel left
-  int inputs, *at;           // by tensor of the whole graph: tensor of g, or -1
+  struct fed fed;            // its inputs; what another kernel left is positive on random inputs
+  int *at;                   // by tensor of the whole graph: tensor of g, or -1
 };
 
 // ---- a kernel by itself ----
@@ -42,7 +43,7 @@ static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *
     TRY(bring(l, p, n->in[0], e));
     TRY(graph_add(l->g, n->op, 1, &l->at[n->in[0]], &n->a, n->at, &l->at[t], e));
   } else {
-    l->positive[l->inputs++] = n->op != OP_INPUT;
+    l->fed.from[l->fed.n] = t, l->fed.made[l->fed.n++] = n->op != OP_INPUT;
     TRY(graph_input(l->g, NULL, p->store[t], &p->g->tensors[t].shape, n->at, &l->at[t], e));
   }
   same_types(l, p, t);
@@ -68,7 +69,7 @@ static int alone(struct arena *mem, const struct lower_plan *p, const struct low
   *l = (struct lone){.g = graph_new(mem, KERNEL, u->name),
                      .store = NEWS(mem, enum dtype, nt + 1),
                      .dtype = NEWS(mem, enum dtype, nt + 1),
-                     .positive = NEWS(mem, bool, nt + 1),
+                     .fed = {.from = NEWS(mem, int, nt + 1), .made = NEWS(mem, bool, nt + 1)},
                      .at = NEWS(mem, int, nt + 1),
                      .order = NEWS(mem, struct order, nt + 1)};
   for (int t = 0; t < nt; t++) l->at[t] = -1, l->order[t] = (struct order){-1, false};
@@ -188,11 +189,10 @@ static const struct graph *rounded_most(struct arena *mem, const struct graph *f
   return g;
 }
 
-// Of what another kernel left, such as sums of exponentials, most special values cannot be: then the kernel is not run on them.
 static bool reads_inputs(const struct lone *l)
 {
   bool all = true;
-  for (int i = 0; i < l->inputs; i++) all &= !l->positive[i];
+  for (int i = 0; i < l->fed.n; i++) all &= !l->fed.made[i];
   return all;
 }
 
@@ -206,19 +206,51 @@ static bool computes(const struct graph *g, enum abstract kind)
 // An exponential that is 0 in its dtype and not in float64 makes NaN of an infinity that a product multiplies it by: no mistake of the kernel.
 static bool weighs(const struct graph *g) { return computes(g, AE_EXP) && (computes(g, AE_MATMUL) || computes(g, AE_CONCAT_MATMUL)); }
 
-static int run_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct lone *l, const struct lower_unit *u,
-                       struct err *e)
+// whole: the graph that feeds the kernel what it reads; NULL where it reads inputs only.
+static int run_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct lone *l, const struct graph *whole,
+                       const struct lower_unit *u, struct err *e)
 {
   const struct graph *g = rounded_most(mem, d->g, l);
   struct buffers *b;
   int status = OK;
-  for (int round = 0, n = special_rounds(g); round < n && status == OK; round++) {
+  for (int round = 0, n = special_rounds(whole ? whole : g); round < n && status == OK; round++) {
     TRY(buffers_open_until(g, hash_mix(w->seed, (uint64_t)round), w->stop, &b, e));
-    special_inputs(g, b, w->seed, round);
-    status = judge_special(w, mem, d, g, b, u, e);
+    if (whole)
+      status = fed_inputs(&l->fed, whole, g, w->seed, round, w->stop, b, e);
+    else
+      special_inputs(g, b, w->seed, round);
+    if (status == OK) status = judge_special(w, mem, d, g, b, u, e);
     buffers_close(b);
   }
   return status;
+}
+
+static int make_lone(struct proving *w, struct arena *mem, const struct lone *l, const struct graph *g, const struct choice *want,
+                     struct lower_plan *p, const struct choice **chosen, struct device_program *d, struct err *e)
+{
+  struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent, .order = l->order};
+  TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, p, e));
+  *chosen = p->nunits == 1 + want->tail ? nearest(mem, p, want) : NULL;
+  return *chosen ? lower_make(mem, p, (struct choice[]){**chosen, {0}}, d, e) : OK;
+}
+
+// Most special values cannot be what a kernel leaves, such as a sum of exponentials: a kernel that reads others' results gets what these make
+// of special inputs.
+static int run_fed(struct proving *w, struct arena *mem, const struct lone *of_whole, const struct lower_unit *u, const struct choice *want,
+                   struct err *e)
+{
+  struct lone l;
+  struct lower_plan p;
+  struct device_program d;
+  const struct choice *c;
+  const struct graph *whole = fed_graph(mem, w->p->g, &of_whole->fed, e);
+  if (!whole) return e->status;
+  struct lower_plan small = *w->p;
+  small.g = whole;
+  TRY(alone(mem, &small, u, want->tail, &l, e));
+  if (work(whole) + reference64_products(whole) > MOST_SPECIAL) return OK;
+  TRY(make_lone(w, mem, &l, l.g, want, &p, &c, &d, e));
+  return c ? run_special(w, mem, &d, &l, whole, u, e) : OK;
 }
 
 static int run(struct proving *w, struct arena *mem, const struct lone *l, const struct graph *g, const struct lower_unit *u,
@@ -227,18 +259,16 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   struct lower_plan p;
   struct device_program d;
   struct device_host h = {0};
-  struct lower_opts lo = {.tails = want->tail, .dependent = w->p->dependent, .order = l->order};
-  struct device_host_opts o = {.positive = l->positive, .dtype = l->dtype, .seed = w->seed, .stop = w->stop};
-  TRY(lower_plan_of(mem, g, l->store, w->p->gpu, &lo, &p, e));
-  const struct choice *c = p.nunits == 1 + want->tail ? nearest(mem, &p, want) : NULL;
+  const struct choice *c;
+  struct device_host_opts o = {.positive = l->fed.made, .dtype = l->dtype, .seed = w->seed, .stop = w->stop};
+  TRY(make_lone(w, mem, l, g, want, &p, &c, &d, e));
   if (!c) return add_note(w, u, "was not run: its scheme does not take fewer blocks"), OK;
   if (alike(c, want) <= KNOBS) add_note(w, u, "was run with other knobs");
-  TRY(lower_make(mem, &p, (struct choice[]){*c, {0}}, &d, e));
   int status = device_host_open(&h, mem, &d, &o, e);
   if (status == OK) status = judge(w, &h, u, d.launch[0].how, e);
   device_host_close(&h);
-  if (status == OK && reads_inputs(l) && !weighs(g) && work(g) <= MOST_SPECIAL) status = run_special(w, mem, &d, l, u, e);
-  return status;
+  if (status || weighs(g) || work(g) > MOST_SPECIAL) return status;
+  return reads_inputs(l) ? run_special(w, mem, &d, l, NULL, u, e) : run_fed(w, mem, l, u, want, e);
 }
 
 static int prove_unit(struct proving *w, int i, struct err *e)

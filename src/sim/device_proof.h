@@ -1,6 +1,6 @@
 // device_proof: are the kernels of a device program right? Each is run in the interpreter, by itself, with the tiles and the
-// knobs that it has but fewer blocks and iterations, and held against its block graph in float64: on random inputs, and where that takes little
-// and all its inputs are the program's, on inputs with NaN, infinities and the like. That what the kernel graph
+// knobs that it has but fewer blocks and iterations, and held against its block graph in float64: on random inputs, and where that takes little,
+// on inputs with NaN, infinities and the like, or on what the kernels before it make of these. That what the kernel graph
 // computes is the program is another matter: the verifier's.
 #ifndef MICA_SIM_DEVICE_PROOF_H
 #define MICA_SIM_DEVICE_PROOF_H

@@ -2,7 +2,7 @@
 // inside a fragment or a tile become tables of offsets. Bodies of decomposed specs are inlined.
 #include "sim/machine.h"
 
-static int add_step(struct sim *s, struct step x)
+static int add_step(struct sim *s, struct sim_step x)
 {
   PUSH(s->mem, s->steps, s->nsteps, s->step_cap) = x;
   return s->nsteps - 1;
@@ -141,7 +141,7 @@ static int block(struct sim *s, int stmt);
 
 static int let(struct sim *s, const struct tile_stmt *t)
 {
-  struct step x = {.kind = t->view >= 0 ? STEP_VALUE : STEP_LET, .stmt = t, .nvars = t->nvars};
+  struct sim_step x = {.kind = t->view >= 0 ? STEP_VALUE : STEP_LET, .stmt = t, .nvars = t->nvars};
   if (t->view >= 0) {
     x.atom = value_add(s, t);
   } else {
@@ -156,9 +156,9 @@ static int let(struct sim *s, const struct tile_stmt *t)
 
 static int loop(struct sim *s, const struct tile_stmt *t)
 {
-  struct step start = {.kind = STEP_FOR, .stmt = t, .slots = one_slot(s, t->from)};
-  struct step test = {.kind = STEP_TEST, .stmt = t, .slots = one_slot(s, t->to)};
-  struct step next = {.kind = STEP_NEXT, .stmt = t, .slots = one_slot(s, t->step)};
+  struct sim_step start = {.kind = STEP_FOR, .stmt = t, .slots = one_slot(s, t->from)};
+  struct sim_step test = {.kind = STEP_TEST, .stmt = t, .slots = one_slot(s, t->to)};
+  struct sim_step next = {.kind = STEP_NEXT, .stmt = t, .slots = one_slot(s, t->step)};
   int v = ex_is_const(t->var) ? -1 : define(s, t->var);
   start.vars = test.vars = next.vars = arena_copy(s->mem, &v, sizeof v);
   if (v < 0) return err_set(s->e, ERR_TILE, t->at, "a loop over a constant");
@@ -173,19 +173,19 @@ static int loop(struct sim *s, const struct tile_stmt *t)
 
 static int condition(struct sim *s, const struct tile_stmt *t)
 {
-  int head = add_step(s, (struct step){.kind = STEP_IF, .stmt = t, .slots = one_slot(s, t->cond)});
+  int head = add_step(s, (struct sim_step){.kind = STEP_IF, .stmt = t, .slots = one_slot(s, t->cond)});
   if (block(s, t->body)) return s->status;
-  int middle = add_step(s, (struct step){.kind = STEP_ELSE, .stmt = t});
+  int middle = add_step(s, (struct sim_step){.kind = STEP_ELSE, .stmt = t});
   s->steps[head].jump = middle;
   if (t->other >= 0 && block(s, t->other)) return s->status;
-  int end = add_step(s, (struct step){.kind = STEP_ENDIF, .stmt = t});
+  int end = add_step(s, (struct sim_step){.kind = STEP_ENDIF, .stmt = t});
   s->steps[middle].jump = end;
   return OK;
 }
 
 static int allocate(struct sim *s, const struct tile_stmt *t, int view)
 {
-  add_step(s, (struct step){.kind = STEP_ALLOC, .stmt = t, .atom = s->k->views[view].buf});
+  add_step(s, (struct sim_step){.kind = STEP_ALLOC, .stmt = t, .atom = s->k->views[view].buf});
   return OK;
 }
 
@@ -195,7 +195,7 @@ static int spec(struct sim *s, const struct tile_stmt *t)
   if (x->decomposed) return block(s, t->body);
   if (x->kind == SPEC_ALLOCATE) return allocate(s, t, x->out[0]);
   if (atom_add(s, x, t->at)) return s->status;
-  add_step(s, (struct step){.kind = STEP_ATOM, .stmt = t, .atom = s->natoms - 1});
+  add_step(s, (struct sim_step){.kind = STEP_ATOM, .stmt = t, .atom = s->natoms - 1});
   return OK;
 }
 
@@ -221,7 +221,7 @@ int flow_compile(struct sim *s)
   s->nvars = ex_vars(s->p->ex);
   s->var_pos = NEWS(s->mem, int, s->nvars + 1);
   if (block(s, s->k->body)) return s->status;
-  add_step(s, (struct step){.kind = STEP_END});
+  add_step(s, (struct sim_step){.kind = STEP_END});
   if (s->natoms * TILE_OPERANDS > UINT16_MAX) return s->status = err_set(s->e, ERR_LIMIT, s->k->at, "more than 16000 specs without a body");
   s->site_buf = NEWS(s->mem, int, s->natoms *TILE_OPERANDS + 1);
   for (int i = 0; i < s->natoms; i++)

@@ -71,13 +71,13 @@ struct shadow { // of a block's shared memory
 // Vector clocks: what happened before; what of it the async proxy may see; what of it a fence has made visible to the
 // GPU. They lie behind one another and are joined as one. Beside them, of the first, what only some lanes of a warp
 // have published since the warp's last barrier: their own doing up to an epoch.
-struct part {
+struct sim_part {
   int agent;
   uint32_t lanes, epoch;
 };
 struct parts {
   int n;
-  struct part part[PARTS];
+  struct sim_part part[PARTS];
 };
 struct known {
   uint32_t *all, *async, *gpu;
@@ -120,7 +120,7 @@ struct wait {
 };
 
 enum { KIND_WARP, KIND_CP, KIND_WGMMA, KIND_BULK, KINDS };
-struct frame {
+struct sim_frame {
   uint32_t saved, other;
 };
 struct warp {
@@ -129,7 +129,7 @@ struct warp {
   int number, agent;
   uint32_t lanes, active; // that exist; that execute
   int pc, depth, cap;
-  struct frame *frames;
+  struct sim_frame *frames;
   struct wait wait;
   bool again; // the wait before an atom is over
   // expressions
@@ -210,7 +210,7 @@ struct sim {
   int *var_pos; // where a variable is defined, in the order of the text
   int position;
   int nsteps, step_cap, natoms, atom_cap;
-  struct step *steps;
+  struct sim_step *steps;
   struct sim_atom *atoms;
   int *site_buf; // buffer of an atom's operand, [atom * TILE_OPERANDS + operand]
   // geometry
@@ -270,14 +270,14 @@ struct walk {
   int64_t mode[TILE_MODES];
   bool done;
 };
-struct place { // of an operand's piece
+struct sim_place { // of an operand's piece
   bool uniform;
   int64_t at[LANES]; // elements
   uint32_t mask;     // lanes inside
 };
 struct walk walk_begin(struct warp *w, const struct sim_atom *a);
 void walk_next(struct walk *it);
-void walk_place(const struct walk *it, int operand, struct place *p);
+void walk_place(const struct walk *it, int operand, struct sim_place *p);
 // `width` elements a lane, [width][LANES]; the result may be the registers themselves. tmp: 32 * 32 * 8 bytes.
 const void *walk_load(const struct walk *it, int operand, int width, void *tmp);
 void walk_store(const struct walk *it, int operand, int width, const void *values);
@@ -305,9 +305,9 @@ struct access {
 };
 static inline int access_lane(const struct access *x, int piece) { return x->one < 0 ? piece : x->one; }
 void access_init(struct access *x, struct warp *w, const struct sim_atom *a, int operand, int bytes);
-void access_elements(struct access *x, const struct place *p); // element offsets -> bytes, swizzled
-bool access_reach(struct access *x);                           // peers, alignment, bounds; false: no lane is left
-void access_check(struct access *x);                           // that, the shadow, the counts
+void access_elements(struct access *x, const struct sim_place *p); // element offsets -> bytes, swizzled
+bool access_reach(struct access *x);                               // peers, alignment, bounds; false: no lane is left
+void access_check(struct access *x);                               // that, the shadow, the counts
 void shadow_shared(struct access *x);
 void shadow_global(struct access *x);
 // quick.c: of the lanes `m`, in their order, those whose access is as nearly every one is, until one is not: what is left.

@@ -6,7 +6,7 @@
 static void reach(struct warp *w, const struct sim_atom *a, int o, uint32_t mask, struct cta *there, struct access *x)
 {
   struct walk it = walk_begin(w, a);
-  struct place p;
+  struct sim_place p;
   walk_place(&it, o, &p);
   p.mask &= mask;
   access_init(x, w, a, o, 8);

@@ -15,19 +15,19 @@ static inline bool over(const uint32_t *known, int own, uint32_t epoch, int agen
   return (epoch <= known[agent]) | ((agent == own) & (((epoch ^ stamp) & WHOLE) == 0));
 }
 
-struct span {
+struct quick_span {
   int64_t first, last; // cells
 };
-static inline struct span span_of(const struct access *x, const struct sbuf *b, int lane)
+static inline struct quick_span span_of(const struct access *x, const struct sbuf *b, int lane)
 {
   int64_t from = b->offset - b->base + x->at[lane];
-  return (struct span){b->cell + (from >> b->shift), b->cell + ((from + x->bytes - 1) >> b->shift)};
+  return (struct quick_span){b->cell + (from >> b->shift), b->cell + ((from + x->bytes - 1) >> b->shift)};
 }
 
 // The first of a row's cells; -1: lanes are not side by side, or not with a cell each.
 static int64_t row_cell(const struct access *x, const struct sbuf *b)
 {
-  struct span c = span_of(x, b, 0);
+  struct quick_span c = span_of(x, b, 0);
   return x->row && x->mask == FULL && !x->whole && x->one < 0 && x->bytes == 1 << b->shift && c.first == c.last ? c.first : -1;
 }
 
@@ -105,7 +105,7 @@ uint32_t quick_reads(const struct access *x, const struct shadow *h, uint32_t *m
   if (m == FULL && (row_read(x, h, mine, &b) || all_read(x, h, mine, &b))) return 0;
   for (; m; m &= m - 1) {
     int l = __builtin_ctz(m);
-    struct span c = span_of(x, &b, l);
+    struct quick_span c = span_of(x, &b, l);
     uint32_t stamp = EPOCH(x->clock, shadow_stamp(x, l));
     bool good = true;
     for (int64_t i = c.first; i <= c.last; i++) good &= (write[i] > start) & over(known, own, write[i], agent[i], stamp) & (site_buf[site[i]] == buf);
@@ -136,7 +136,7 @@ uint32_t quick_writes(const struct access *x, struct shadow *h, uint32_t m)
   if (m == FULL && row_write(x, h, &b)) return 0;
   for (; m; m &= m - 1) {
     int l = __builtin_ctz(m);
-    struct span c = span_of(x, &b, l);
+    struct quick_span c = span_of(x, &b, l);
     uint32_t stamp = EPOCH(x->clock, shadow_stamp(x, l));
     bool good = true;
     for (int64_t i = c.first; i <= c.last; i++) {

@@ -4,7 +4,7 @@
 
 enum { PIECE = 16, ALIGNED = 128 };
 
-struct box {
+struct tma_box {
   struct warp *w;
   const struct sim_atom *a;
   const struct tile_map *map;
@@ -20,12 +20,12 @@ static int64_t coordinate(const struct walk *it, const struct sim_operand *op, i
   return c;
 }
 
-static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
+static bool box_begin(const struct walk *it, int lane, bool load, struct tma_box *b)
 {
   struct warp *w = it->w;
   const struct sim_atom *a = it->a;
-  *b = (struct box){.w = w, .a = a, .lane = lane, .global = load, .shared = !load, .n = 1};
-  struct place p;
+  *b = (struct tma_box){.w = w, .a = a, .lane = lane, .global = load, .shared = !load, .n = 1};
+  struct sim_place p;
   int map = a->op[b->global].t->map;
   b->map = &w->s->k->maps[map];
   for (int d = 0; d < b->map->rank; d++) {
@@ -51,7 +51,7 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct box *b)
 }
 
 // Where element i of the box is in the tensor; -1 outside.
-static int64_t global_element(const struct box *b, int64_t i)
+static int64_t global_element(const struct tma_box *b, int64_t i)
 {
   int64_t at = 0;
   for (int d = 0; d < b->map->rank; d++) {
@@ -64,9 +64,9 @@ static int64_t global_element(const struct box *b, int64_t i)
 }
 
 // Elements i .. i + n of the box, up to a warp's worth, in memory `o`.
-static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool write, int agent, uint32_t clock, struct access *x)
+static void pieces(const struct tma_box *b, int o, int64_t i, int n, int per, bool write, int agent, uint32_t clock, struct access *x)
 {
-  struct place p = {.mask = 0};
+  struct sim_place p = {.mask = 0};
   bool global = o == b->global;
   for (int j = 0; j < LANES; j++) {
     int64_t e = i + (int64_t)j * per;
@@ -84,7 +84,7 @@ static void pieces(const struct box *b, int o, int64_t i, int n, int per, bool w
     shadow_global(x);
 }
 
-static void load_box(const struct box *b, int agent, uint32_t clock)
+static void load_box(const struct tma_box *b, int agent, uint32_t clock)
 {
   size_t bytes = (size_t)b->a->op[0].bytes;
   int per = (int)(PIECE / bytes);
@@ -111,7 +111,7 @@ static void load_one(const struct walk *it, int lane, struct cta *there)
 {
   struct warp *w = it->w;
   const struct sim_atom *a = it->a;
-  struct box b;
+  struct tma_box b;
   struct mbar *bar = mbar_find(w, a, 2, lane, there);
   if (!bar || !box_begin(it, lane, true, &b)) return;
   b.there = there;
@@ -151,7 +151,7 @@ enum go sem_tma_multicast(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
-static void store_element(const struct box *b, const struct access *to, int l, const uint8_t *from)
+static void store_element(const struct tma_box *b, const struct access *to, int l, const uint8_t *from)
 {
   const struct sim_operand *op = &b->a->op[0];
   uint8_t x[LANES * 8] = {0}, y[LANES * 8] = {0}, z[LANES * 8];
@@ -165,7 +165,7 @@ static void store_element(const struct box *b, const struct access *to, int l, c
   memcpy(p, z, (size_t)op->bytes);
 }
 
-static void store_box(const struct box *b)
+static void store_box(const struct tma_box *b)
 {
   struct warp *w = b->w;
   size_t bytes = (size_t)b->a->op[0].bytes;
@@ -189,7 +189,7 @@ enum go sem_tma_store(struct warp *w, const struct sim_atom *a)
   sync_open(w, &w->bulk);
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it))
     for (uint32_t m = w->active; m; m &= m - 1) {
-      struct box b;
+      struct tma_box b;
       if (!box_begin(&it, __builtin_ctz(m), false, &b)) continue;
       store_box(&b);
       w->s->r->counts.bulk_bytes[1] += b.n * a->op[0].bytes, w->s->r->counts.elements += b.n;

@@ -43,7 +43,7 @@ static bool affine(const struct walk *it, int base, const int *stride, int64_t o
   return uniform;
 }
 
-void walk_place(const struct walk *it, int o, struct place *p)
+void walk_place(const struct walk *it, int o, struct sim_place *p)
 {
   const struct sim_operand *op = &it->a->op[o];
   p->uniform = affine(it, op->offset, op->stride, p->at);
@@ -63,7 +63,7 @@ void walk_place(const struct walk *it, int o, struct place *p)
 
 // ---- registers ----
 
-static const void *load_regs(const struct walk *it, int o, int width, const struct place *p, uint8_t *tmp)
+static const void *load_regs(const struct walk *it, int o, int width, const struct sim_place *p, uint8_t *tmp)
 {
   const struct sim_operand *op = &it->a->op[o];
   if (p->uniform) {
@@ -81,7 +81,7 @@ static const void *load_regs(const struct walk *it, int o, int width, const stru
   return tmp;
 }
 
-static void store_regs(const struct walk *it, int o, int width, const struct place *p, const uint8_t *values)
+static void store_regs(const struct walk *it, int o, int width, const struct sim_place *p, const uint8_t *values)
 {
   const struct sim_operand *op = &it->a->op[o];
   size_t b = (size_t)op->bytes;
@@ -164,7 +164,7 @@ static uint32_t together(const struct access *x, uint32_t mask) { return x->op->
 const void *walk_load(const struct walk *it, int o, int width, void *tmp)
 {
   const struct sim_operand *op = &it->a->op[o];
-  struct place p;
+  struct sim_place p;
   walk_place(it, o, &p);
   if (op->mem == MEM_RF) return load_regs(it, o, width, &p, tmp);
   struct access x;
@@ -182,7 +182,7 @@ const void *walk_load(const struct walk *it, int o, int width, void *tmp)
 void walk_store(const struct walk *it, int o, int width, const void *values)
 {
   const struct sim_operand *op = &it->a->op[o];
-  struct place p;
+  struct sim_place p;
   walk_place(it, o, &p);
   if (op->mem == MEM_RF) {
     store_regs(it, o, width, &p, values);

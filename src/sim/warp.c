@@ -8,7 +8,7 @@ static void push(struct warp *w, uint32_t other)
     w->frames = arena_grow(w->s->mem, w->frames, sizeof *w->frames * (size_t)w->cap, sizeof *w->frames * (size_t)(w->cap + 32));
     w->cap += 32;
   }
-  w->frames[w->depth++] = (struct frame){w->active, other};
+  w->frames[w->depth++] = (struct sim_frame){w->active, other};
 }
 
 static uint32_t nonzero(const struct vec *v)
@@ -27,7 +27,7 @@ static uint32_t less(const struct vec *a, const struct vec *b)
   return m;
 }
 
-static void step_let(struct warp *w, const struct step *t)
+static void step_let(struct warp *w, const struct sim_step *t)
 {
   for (int i = 0; i < t->nvars; i++)
     if (t->vars[i] >= 0) code_set(w, t->vars[i], code_eval(w, t->slots[i]));
@@ -35,7 +35,7 @@ static void step_let(struct warp *w, const struct step *t)
 }
 
 // Through the same checks as a move of one element.
-static void step_value(struct warp *w, const struct step *t)
+static void step_value(struct warp *w, const struct sim_step *t)
 {
   const struct sim_atom *a = &w->s->atoms[t->atom];
   struct walk it = walk_begin(w, a);
@@ -46,7 +46,7 @@ static void step_value(struct warp *w, const struct step *t)
   w->pc++;
 }
 
-static void step_loop(struct warp *w, const struct step *t)
+static void step_loop(struct warp *w, const struct sim_step *t)
 {
   const struct vec *v = code_eval(w, t->slots[0]);
   int var = t->vars[0];
@@ -69,7 +69,7 @@ static void step_loop(struct warp *w, const struct step *t)
   w->pc = t->jump;
 }
 
-static void step_if(struct warp *w, const struct step *t)
+static void step_if(struct warp *w, const struct sim_step *t)
 {
   uint32_t yes = nonzero(code_eval(w, t->slots[0]));
   push(w, w->active & ~yes);
@@ -77,7 +77,7 @@ static void step_if(struct warp *w, const struct step *t)
   w->pc = w->active ? w->pc + 1 : t->jump;
 }
 
-static void step_else(struct warp *w, const struct step *t)
+static void step_else(struct warp *w, const struct sim_step *t)
 {
   w->active = w->frames[w->depth - 1].other;
   w->pc = w->active ? w->pc + 1 : t->jump;
@@ -98,7 +98,7 @@ static void step_end(struct warp *w)
   w->pc = -1;
 }
 
-static bool step_atom(struct warp *w, const struct step *t)
+static bool step_atom(struct warp *w, const struct sim_step *t)
 {
   struct sim_atom *a = &w->s->atoms[t->atom];
   if (!w->again) a->issued++;
@@ -111,7 +111,7 @@ void warp_run(struct warp *w)
 {
   struct sim *s = w->s;
   while (!s->stopped && w->pc >= 0) {
-    const struct step *t = &s->steps[w->pc];
+    const struct sim_step *t = &s->steps[w->pc];
     switch (t->kind) {
     case STEP_LET: step_let(w, t); break;
     case STEP_VALUE: step_value(w, t); break;

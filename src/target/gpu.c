@@ -1,6 +1,6 @@
 // GPUs as targets: capacities and typical rates of a row, or of a device whose facts are known. A row is enough for
 // everything but measuring.
-#include "target/gpu.h"
+#include "target/target_gpu.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // The table of targets: the host, then GPUs.
 #include "target/target.h"
-#include "target/gpu.h"
+#include "target/target_gpu.h"
 #include "target/host.h"
 
 #include <string.h>

@@ -15,7 +15,7 @@ enum fuse {
   FUSES
 };
 
-struct block {
+struct thread_block {
   struct arena *mem;
   const struct graph *g; // the block graph as it was
   struct graph *to;      // and as it becomes
@@ -26,10 +26,10 @@ struct block {
   struct err *e;
 };
 
-int group_size(const struct block *b, int group);
-bool group_reads(const struct block *b, int group, int tensor);  // from outside
-bool group_result(const struct block *b, int group, int tensor); // made inside, read outside
+int group_size(const struct thread_block *b, int group);
+bool group_reads(const struct thread_block *b, int group, int tensor);  // from outside
+bool group_result(const struct thread_block *b, int group, int tensor); // made inside, read outside
 // build.c: appends the THREAD node of a group to b->to and notes where its results went.
-int build_thread(struct block *b, int group);
+int build_thread(struct thread_block *b, int group);
 
 #endif

@@ -18,9 +18,12 @@ static const struct fuse_row rows[FUSES] = {
 #undef FUSE
 };
 
-static bool depends(const struct block *b, int node, int on) { return b->needs[(size_t)node * (size_t)b->words + (size_t)on / 64] >> (on % 64) & 1; }
+static bool depends(const struct thread_block *b, int node, int on)
+{
+  return b->needs[(size_t)node * (size_t)b->words + (size_t)on / 64] >> (on % 64) & 1;
+}
 
-static void find_needs(struct block *b)
+static void find_needs(struct thread_block *b)
 {
   b->words = (b->g->nnodes + 63) / 64;
   b->needs = NEWS(b->mem, uint64_t, (size_t)b->words * (size_t)b->g->nnodes + 1);
@@ -36,7 +39,7 @@ static void find_needs(struct block *b)
 
 // ---- groups ----
 
-int group_size(const struct block *b, int group)
+int group_size(const struct thread_block *b, int group)
 {
   int n = 0;
   for (int i = 0; i < b->g->nnodes; i++) n += b->group[i] == group;
@@ -60,7 +63,7 @@ static bool feeds(const struct node *n)
 static const struct shape *space_of(const struct graph *g, const struct node *n) { return &g->tensors[feeds(n) ? n->out : n->in[0]].shape; }
 
 // Would the union of two groups have a path that leaves it and comes back?
-static bool path_through_others(const struct block *b, int one, int two)
+static bool path_through_others(const struct thread_block *b, int one, int two)
 {
   for (int x = 0; x < b->g->nnodes; x++) {
     if (b->group[x] == one || b->group[x] == two) continue;
@@ -75,7 +78,7 @@ static bool path_through_others(const struct block *b, int one, int two)
 }
 
 // May node i share a group with the producer of its argument t?
-static bool may_join(const struct block *b, int i, int t)
+static bool may_join(const struct thread_block *b, int i, int t)
 {
   const struct graph *g = b->g;
   const struct node *n = &g->nodes[i], *p = &g->nodes[g->tensors[t].node];
@@ -85,7 +88,7 @@ static bool may_join(const struct block *b, int i, int t)
   return one != two && group_size(b, one) + group_size(b, two) <= MOST && !path_through_others(b, one, two);
 }
 
-static void find_groups(struct block *b)
+static void find_groups(struct thread_block *b)
 {
   for (int i = 0; i < b->g->nnodes; i++) b->group[i] = i;
   for (int i = 0; i < b->g->nnodes; i++) {
@@ -99,7 +102,7 @@ static void find_groups(struct block *b)
   }
 }
 
-bool group_reads(const struct block *b, int group, int tensor)
+bool group_reads(const struct thread_block *b, int group, int tensor)
 {
   if (b->group[b->g->tensors[tensor].node] == group) return false;
   for (int i = 0; i < b->g->nnodes; i++)
@@ -108,7 +111,7 @@ bool group_reads(const struct block *b, int group, int tensor)
   return false;
 }
 
-bool group_result(const struct block *b, int group, int tensor)
+bool group_result(const struct thread_block *b, int group, int tensor)
 {
   if (b->group[b->g->tensors[tensor].node] != group) return false;
   for (int i = 0; i < b->g->nnodes; i++)
@@ -119,7 +122,7 @@ bool group_result(const struct block *b, int group, int tensor)
 
 // ---- putting the block graph back together ----
 
-static int put_node(struct block *b, const struct node *n)
+static int put_node(struct thread_block *b, const struct node *n)
 {
   int *in = NEWS(b->mem, int, n->nin + 1), t = 0, s;
   for (int k = 0; k < n->nin; k++) in[k] = b->moved[n->in[k]];
@@ -134,14 +137,14 @@ static int put_node(struct block *b, const struct node *n)
   return s;
 }
 
-static int put_iter(struct block *b, const struct node *n, const struct graph *above, int from)
+static int put_iter(struct thread_block *b, const struct node *n, const struct graph *above, int from)
 {
   int s = graph_iter(b->to, above, from, &n->a, n->at, &b->moved[n->out], b->e);
   if (!s) b->to->tensors[b->moved[n->out]].name = b->g->tensors[n->out].name;
   return s;
 }
 
-static bool ready(const struct block *b, int group)
+static bool ready(const struct thread_block *b, int group)
 {
   for (int i = 0; i < b->g->nnodes; i++) {
     if (b->group[i] != group) continue;
@@ -154,7 +157,7 @@ static bool ready(const struct block *b, int group)
 }
 
 // Is a constant still read by a node that stays in the block graph? Groups hold copies of theirs.
-static bool const_needed(const struct block *b, int node)
+static bool const_needed(const struct thread_block *b, int node)
 {
   for (int i = 0; i < b->g->nnodes; i++)
     for (int k = 0; k < b->g->nodes[i].nin; k++)
@@ -164,7 +167,7 @@ static bool const_needed(const struct block *b, int node)
 
 // Iterators and constants first, then groups as soon as their arguments are there, savers last: the order of
 // iterators and savers is the signature of the block.
-static int put_all(struct block *b, const struct graph *above, const struct node *holder)
+static int put_all(struct thread_block *b, const struct graph *above, const struct node *holder)
 {
   int iter = 0, s = OK;
   const struct graph *g = b->g;
@@ -196,7 +199,7 @@ static int fuse_block(struct arena *mem, const struct graph *above, struct node 
 {
   struct arena tmp = {0};
   const struct graph *g = holder->sub;
-  struct block b = {.mem = &tmp, .g = g, .to = graph_new(mem, BLOCK, g->name), .e = e};
+  struct thread_block b = {.mem = &tmp, .g = g, .to = graph_new(mem, BLOCK, g->name), .e = e};
   graph_axes(b.to, g->ngrid, g->grid, g->nloop, g->loop);
   b.group = NEWS(&tmp, int, g->nnodes + 1), b.moved = NEWS(&tmp, int, g->ntensors + 1);
   for (int t = 0; t < g->ntensors; t++) b.moved[t] = -1;

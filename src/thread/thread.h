@@ -7,4 +7,8 @@
 
 // Rewrites every BLOCK node of kernel graph g; the result is a complete muGraph that computes the same.
 int thread_graphs(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
+
+// thread_flat.c: the inverse, a graph without THREAD nodes that computes the same; *out is g where there is none. An error where
+// a thread graph is no partition of its operators over whole tiles.
+int thread_flat(struct arena *mem, const struct graph *g, const struct graph **out, struct err *e);
 #endif

@@ -6,13 +6,13 @@
 
 enum { DIMS = 16, LEAVES = 16, TRACKS = TILE_OPERANDS * (1 + TILE_DIMS) };
 
-struct dim { // of an operand: a mode of a level
+struct axes_dim { // of an operand: a mode of a level
   int level, mode;
   int64_t extent;
 };
 struct dims {
   int n;
-  struct dim dim[DIMS];
+  struct axes_dim dim[DIMS];
 };
 struct track { // the leaves of one dimension of an operand, or of one of its coordinates
   int n, at;
@@ -43,7 +43,7 @@ static bool dims_of(struct match *m, int operand, int from, int to, struct dims 
   for (int l = from; l < to; l++)
     for (int i = 0; i < lay_rank(s->v->level[l]); i++) {
       if (d->n == DIMS) return refuse(m, "%s has more than %d dimensions", match_text(m, operand), DIMS);
-      struct dim *one = &d->dim[d->n++];
+      struct axes_dim *one = &d->dim[d->n++];
       one->level = l, one->mode = i;
       if (!constant_size(m, lay_mode(s->v->level[l], i), &one->extent))
         return refuse(m, "the extents of %s are not constant: tile it first", match_text(m, operand));
@@ -63,7 +63,7 @@ static bool track_of(struct match *m, int operand, struct lay mode, struct track
   return true;
 }
 
-static bool tracks_of(struct match *m, int operand, const struct dim *d, struct axis *axis, struct track *t, int *n)
+static bool tracks_of(struct match *m, int operand, const struct axes_dim *d, struct axis *axis, struct track *t, int *n)
 {
   const struct tile_view *v = m->side[operand].v;
   if (!track_of(m, operand, lay_mode(v->level[d->level], d->mode), &t[*n])) return false;
@@ -81,7 +81,7 @@ static bool still(const struct track *t) // a leaf of extent 1 is passed over
 }
 
 // Cuts all tracks alike and appends the loops.
-static bool cut(struct match *m, struct track *t, int n, struct axis *scratch, struct axes *out)
+static bool cut(struct match *m, struct track *t, int n, struct axis *scratch, struct tile_axes *out)
 {
   for (;;) {
     int64_t least = INT64_MAX;
@@ -103,7 +103,7 @@ static bool cut(struct match *m, struct track *t, int n, struct axis *scratch, s
 }
 
 // One loop nest over a dimension each of some operands; NULL: the operand does not move.
-static bool together(struct match *m, const struct dim *const *d, bool reduced, struct axes *out)
+static bool together(struct match *m, const struct axes_dim *const *d, bool reduced, struct tile_axes *out)
 {
   struct axis axis = {.reduced = reduced};
   struct track t[TRACKS];
@@ -113,7 +113,7 @@ static bool together(struct match *m, const struct dim *const *d, bool reduced, 
   return cut(m, t, n, &axis, out);
 }
 
-bool axes_of_levels(struct match *m, int operand, int from, int to, struct axes *out)
+bool axes_of_levels(struct match *m, int operand, int from, int to, struct tile_axes *out)
 {
   struct dims dims = {0};
   if (!dims_of(m, operand, from, to, &dims)) return false;
@@ -121,7 +121,7 @@ bool axes_of_levels(struct match *m, int operand, int from, int to, struct axes 
     int first = i;
     while (first && dims.dim[first - 1].level == dims.dim[i].level) first--;
     for (int j = first; j <= i; j++) {
-      const struct dim *d[TILE_OPERANDS] = {0};
+      const struct axes_dim *d[TILE_OPERANDS] = {0};
       d[operand] = &dims.dim[j];
       if (!together(m, d, false, out)) return false;
     }
@@ -149,10 +149,10 @@ static bool same(const struct dims *a, const struct dims *b)
 static bool disagree(struct match *m, int a, int b) { return refuse(m, "the shapes of %s and %s do not agree", match_text(m, a), match_text(m, b)); }
 
 // Dimensions of equal extent belong together; 1 of an input goes with any (broadcast), 1 of the output is reduced over.
-static bool positional(struct match *m, const struct dims *dims, bool broadcast, bool reduce, struct axes *out)
+static bool positional(struct match *m, const struct dims *dims, bool broadcast, bool reduce, struct tile_axes *out)
 {
   for (int i = dims[0].n - 1; i >= 0; i--) {
-    const struct dim *d[TILE_OPERANDS];
+    const struct axes_dim *d[TILE_OPERANDS];
     int64_t most = 1;
     for (int o = 0; o < m->nsides; o++) d[o] = &dims[o].dim[i], most = MAX(most, d[o]->extent);
     for (int o = 0; o < m->nsides; o++)
@@ -163,7 +163,7 @@ static bool positional(struct match *m, const struct dims *dims, bool broadcast,
 }
 
 // What is left when the extents 1 are dropped: equal, or nothing.
-static bool dense(struct match *m, const struct dims *dims, bool broadcast, bool reduce, struct axes *out)
+static bool dense(struct match *m, const struct dims *dims, bool broadcast, bool reduce, struct tile_axes *out)
 {
   int most = 0;
   for (int o = 0; o < m->nsides; o++)
@@ -173,14 +173,14 @@ static bool dense(struct match *m, const struct dims *dims, bool broadcast, bool
     if (!nothing && !same(&dims[o], &dims[most])) return disagree(m, MIN(o, most), MAX(o, most));
   }
   for (int i = dims[most].n - 1; i >= 0; i--) {
-    const struct dim *d[TILE_OPERANDS];
+    const struct axes_dim *d[TILE_OPERANDS];
     for (int o = 0; o < m->nsides; o++) d[o] = dims[o].n ? &dims[o].dim[i] : NULL;
     if (!together(m, d, reduce && !d[0], out)) return false;
   }
   return true;
 }
 
-bool axes_elementwise(struct match *m, bool broadcast, bool reduce, struct axes *out)
+bool axes_elementwise(struct match *m, bool broadcast, bool reduce, struct tile_axes *out)
 {
   struct dims dims[TILE_OPERANDS] = {0}, whole[TILE_OPERANDS];
   bool aligned = true;
@@ -198,7 +198,7 @@ bool axes_elementwise(struct match *m, bool broadcast, bool reduce, struct axes 
 }
 
 // [m,n] of the output, [m,k] and [k,n] of the inputs, at every level.
-bool axes_product(struct match *m, struct axes *out)
+bool axes_product(struct match *m, struct tile_axes *out)
 {
   struct dims dims[3] = {0};
   out->n = 0;
@@ -209,11 +209,11 @@ bool axes_product(struct match *m, struct axes *out)
     for (int l = 0; l < m->side[o].outer; l++)
       if (lay_rank(m->side[o].v->level[l]) != 2) return refuse(m, "%s: the levels of a product's operands have two dimensions", match_text(m, o));
   for (int i = dims[0].n - 2; i >= 0; i -= 2) {
-    const struct dim *c = &dims[0].dim[i], *a = &dims[1].dim[i], *b = &dims[2].dim[i];
+    const struct axes_dim *c = &dims[0].dim[i], *a = &dims[1].dim[i], *b = &dims[2].dim[i];
     if (c[0].extent != a[0].extent || c[1].extent != b[1].extent || a[1].extent != b[0].extent)
       return refuse(m, "[m,k] x [k,n] -> [m,n] does not hold: %s x %s -> %s", match_text(m, 1), match_text(m, 2), match_text(m, 0));
-    const struct dim *const rows[TILE_OPERANDS] = {&c[0], &a[0], NULL}, *const columns[TILE_OPERANDS] = {&c[1], NULL, &b[1]},
-                            *const sum[TILE_OPERANDS] = {NULL, &a[1], &b[0]};
+    const struct axes_dim *const rows[TILE_OPERANDS] = {&c[0], &a[0], NULL}, *const columns[TILE_OPERANDS] = {&c[1], NULL, &b[1]},
+                                 *const sum[TILE_OPERANDS] = {NULL, &a[1], &b[0]};
     if (!together(m, rows, false, out) || !together(m, columns, false, out) || !together(m, sum, false, out)) return false;
   }
   return true;
@@ -231,7 +231,7 @@ static bool continues(struct match *m, const struct axis *a, const struct axis *
   return true;
 }
 
-void axes_merge(struct match *m, struct axes *a)
+void axes_merge(struct match *m, struct tile_axes *a)
 {
   for (bool again = true; again;) {
     again = false;

@@ -18,7 +18,7 @@ struct c_source {
 };
 
 // How tightly operators bind, from the loosest.
-enum level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_LESS, L_SHIFT, L_SUM, L_TERM, L_UNARY, L_ATOM };
+enum tile_level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_LESS, L_SHIFT, L_SUM, L_TERM, L_UNARY, L_ATOM };
 
 // ---- c_source.c ----
 // An identifier out of any text that nothing else in the source is called by; `or_else` where nothing is left of it.

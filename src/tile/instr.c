@@ -27,12 +27,12 @@ static const struct raw raw_rows[] = {
 #undef INSTR
 #undef ROW
 
-struct reader { // of one row's operands
+struct instr_reader { // of one row's operands
   struct lay_ctx lay;
   const char *p;
 };
 
-static bool word(struct reader *r, const char *w)
+static bool word(struct instr_reader *r, const char *w)
 {
   while (*r->p == ' ') r->p++;
   size_t n = strlen(w);
@@ -41,7 +41,7 @@ static bool word(struct reader *r, const char *w)
   return true;
 }
 
-static void levels(struct reader *r, struct instr_operand *o)
+static void levels(struct instr_reader *r, struct instr_operand *o)
 {
   o->count = 1;
   for (; word(r, "["); r->p++) {
@@ -62,7 +62,7 @@ static void levels(struct reader *r, struct instr_operand *o)
   if (!o->rank) o->nlevels = 0; // []: a scalar
 }
 
-static void type(struct reader *r, struct instr_operand *o)
+static void type(struct instr_reader *r, struct instr_operand *o)
 {
   size_t n = strcspn(r->p, ".");
   o->any_type = true;
@@ -78,7 +78,7 @@ static void type(struct reader *r, struct instr_operand *o)
   r->p += n + 1;
 }
 
-static void memory(struct reader *r, struct instr_operand *o)
+static void memory(struct instr_reader *r, struct instr_operand *o)
 {
   if (word(r, "ANY"))
     o->any_mem = true;
@@ -93,7 +93,7 @@ static void memory(struct reader *r, struct instr_operand *o)
 }
 
 // A layout ends at the next comma, space or end outside of parentheses.
-static struct lay layout(struct reader *r)
+static struct lay layout(struct instr_reader *r)
 {
   while (*r->p == ' ') r->p++;
   int depth = 0;
@@ -108,7 +108,7 @@ static struct lay layout(struct reader *r)
   return l;
 }
 
-static bool operand(struct reader *r, struct instr_operand *o)
+static bool operand(struct instr_reader *r, struct instr_operand *o)
 {
   static const struct {
     const char *name;
@@ -138,7 +138,7 @@ static void default_order(struct lay_ctx *c, struct instr_operand *o)
   if (!o->order.n) o->order = lay_compact(c, lay_tuple(c, n, mode), false);
 }
 
-static void operands(struct reader *r, struct instr *i)
+static void operands(struct instr_reader *r, struct instr *i)
 {
   bool sync = i->spec == SPEC_SYNC;
   while (!sync && operand(r, &i->out[0])) CHECK(++i->nout == 1);
@@ -193,7 +193,7 @@ static const char *with_number(struct arena *mem, const char *text, int number)
   return out;
 }
 
-static void parse_row(struct reader *r, const struct raw *raw, int number, struct instr *i)
+static void parse_row(struct instr_reader *r, const struct raw *raw, int number, struct instr *i)
 {
   struct arena *mem = r->lay.mem;
   bool family = number > 0;
@@ -221,7 +221,7 @@ static void parse_all(void)
   enum { STEPS = 32 }; // the most members of a family
   arena_close(&table.mem);
   table.mem.lasting = true, table.n = 0;
-  struct reader r = {.lay = {&table.mem, ex_open(&table.mem), NULL}};
+  struct instr_reader r = {.lay = {&table.mem, ex_open(&table.mem), NULL}};
   table.rows = NEWS(&table.mem, struct instr, COUNT(raw_rows) * STEPS);
   for (size_t i = 0; i < COUNT(raw_rows); i++) {
     const char *family = strstr(raw_rows[i].attrs, "N=");

@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <string.h>
 
-struct reader {
+struct lay_parse_reader {
   struct lay_ctx *c;
   const char *text, *at;
   ex (*name)(void *arg, const char *name);
@@ -19,22 +19,22 @@ struct reader {
 };
 
 // A tree of integers, in the shapes of its leaves.
-typedef bool rule(struct reader *r, int depth, struct lay *out);
-static bool tuple(struct reader *r, int depth, struct lay *out);
+typedef bool rule(struct lay_parse_reader *r, int depth, struct lay *out);
+static bool tuple(struct lay_parse_reader *r, int depth, struct lay *out);
 
-static void skip(struct reader *r)
+static void skip(struct lay_parse_reader *r)
 {
   while (isspace((unsigned char)*r->at)) r->at++;
 }
 
-static char peek(struct reader *r) { return skip(r), *r->at; }
+static char peek(struct lay_parse_reader *r) { return skip(r), *r->at; }
 
-static bool wrong(struct reader *r, const char *what)
+static bool wrong(struct lay_parse_reader *r, const char *what)
 {
   return lay_refuse(r->c, "column %d of layout '%.80s': %s", (int)(r->at - r->text) + 1, r->text, what);
 }
 
-static bool number(struct reader *r, struct lay *out)
+static bool number(struct lay_parse_reader *r, struct lay *out)
 {
   int64_t v = 0;
   for (; isdigit((unsigned char)*r->at); r->at++) {
@@ -46,7 +46,7 @@ static bool number(struct reader *r, struct lay *out)
   return *out = lay_int(r->c, EX_C(v), 0), true;
 }
 
-static bool name(struct reader *r, struct lay *out)
+static bool name(struct lay_parse_reader *r, struct lay *out)
 {
   const char *from = r->at;
   while (isalnum((unsigned char)*r->at) || *r->at == '_') r->at++;
@@ -63,7 +63,7 @@ static bool name(struct reader *r, struct lay *out)
   return *out = lay_int(r->c, x, 0), true;
 }
 
-static bool atom(struct reader *r, int depth, struct lay *out)
+static bool atom(struct lay_parse_reader *r, int depth, struct lay *out)
 {
   char next = peek(r);
   if (isdigit((unsigned char)next)) return number(r, out);
@@ -79,14 +79,14 @@ static bool atom(struct reader *r, int depth, struct lay *out)
 }
 
 // What parentheses around one integer mean shows after them.
-static bool integer(struct reader *r, struct lay l, ex *x)
+static bool integer(struct lay_parse_reader *r, struct lay l, ex *x)
 {
   while (l.node->arity == 1) l = lay_mode(l, 0);
   if (l.node->arity != LAY_LEAF) return wrong(r, "a tuple is no number");
   return *x = l.node->shape, true;
 }
 
-static bool apply(struct reader *r, char op, ex a, ex b, struct lay *out)
+static bool apply(struct lay_parse_reader *r, char op, ex a, ex b, struct lay *out)
 {
   struct ex_pool *p = r->c->ex;
   if ((op == '/' || op == '%') && ex_range(p, b).lo < 1) return wrong(r, "the divisor is not known to be positive");
@@ -95,7 +95,7 @@ static bool apply(struct reader *r, char op, ex a, ex b, struct lay *out)
   return *out = lay_int(r->c, x, 0), true;
 }
 
-static bool chain(struct reader *r, int depth, const char *ops, rule *part, struct lay *out)
+static bool chain(struct lay_parse_reader *r, int depth, const char *ops, rule *part, struct lay *out)
 {
   if (!part(r, depth, out)) return false;
   for (char op; (op = peek(r)) && strchr(ops, op);) {
@@ -107,10 +107,10 @@ static bool chain(struct reader *r, int depth, const char *ops, rule *part, stru
   return true;
 }
 
-static bool term(struct reader *r, int depth, struct lay *out) { return chain(r, depth, "*/%", atom, out); }
+static bool term(struct lay_parse_reader *r, int depth, struct lay *out) { return chain(r, depth, "*/%", atom, out); }
 
 // Parenthesised items always make a tuple, and at the top level where there are several.
-static bool tuple(struct reader *r, int depth, struct lay *out)
+static bool tuple(struct lay_parse_reader *r, int depth, struct lay *out)
 {
   struct lay item[LAY_LEAVES];
   int n = 0;
@@ -123,7 +123,7 @@ static bool tuple(struct reader *r, int depth, struct lay *out)
   return true;
 }
 
-static bool sound(struct reader *r, struct lay l)
+static bool sound(struct lay_parse_reader *r, struct lay l)
 {
   int leaves = 0;
   for (int i = 0; i < l.n; i++) {
@@ -136,7 +136,7 @@ static bool sound(struct reader *r, struct lay l)
   return lay_kept(r->c);
 }
 
-static bool layout(struct reader *r, struct lay *out)
+static bool layout(struct lay_parse_reader *r, struct lay *out)
 {
   struct lay shape, stride;
   bool bracket = peek(r) == '[';
@@ -161,6 +161,6 @@ static bool layout(struct reader *r, struct lay *out)
 
 bool lay_parse(struct lay_ctx *c, const char *text, bool row, ex (*named)(void *arg, const char *name), void *arg, struct lay *out)
 {
-  struct reader r = {c, text, text, named, arg, row, false};
+  struct lay_parse_reader r = {c, text, text, named, arg, row, false};
   return layout(&r, out);
 }

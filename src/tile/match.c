@@ -103,7 +103,7 @@ static bool two_dimensional(const struct match *m)
   return false;
 }
 
-static bool loops(struct match *m, struct axes *a)
+static bool loops(struct match *m, struct tile_axes *a)
 {
   enum sem sem = m->row->sem;
   bool ok;
@@ -116,7 +116,7 @@ static bool loops(struct match *m, struct axes *a)
 }
 
 // Fragments and rows at every step: pairs stay in one register, rows aligned.
-static bool steps_fit(struct match *m, const struct axes *a)
+static bool steps_fit(struct match *m, const struct tile_axes *a)
 {
   for (int i = 0; i < m->nsides; i++) {
     enum operand_kind kind = match_pattern(m->row, i)->kind;
@@ -135,7 +135,7 @@ static bool collective(const struct instr *row)
 
 static bool pieces_fit(struct match *m)
 {
-  struct axes a = {0};
+  struct tile_axes a = {0};
   if (m->row->spec == SPEC_SYNC) return true;
   if (match_pattern(m->row, 0)->kind == OPND_BOX) return match_boxes(m, &a);
   if (!shapes_fit(m) || !loops(m, &a)) return false;

@@ -20,7 +20,7 @@ struct axis { // a loop with a constant number of rounds
   ex coord[TILE_OPERANDS][TILE_DIMS];
   bool reduced; // the output stands still: a reduction goes over it
 };
-struct axes {
+struct tile_axes {
   int n;
   struct axis axis[AXES];
 };
@@ -42,7 +42,7 @@ struct lowering { // of a kernel
     ex var, value;
   } * defs;   // definitions of variables, in order
   int nparts; // families of named barriers
-  struct part {
+  struct tile_part {
     int64_t threads;
     ex offset;        // of the only group, where `size` does not divide offsets
     int first, count; // barrier numbers
@@ -72,18 +72,18 @@ int64_t match_bytes(const struct side *s);                                 // of
 const char *match_text(struct match *m, int i);                            // "%x:[2,2].[1,2].fp16.RF"
 
 // ---- axes.c: each makes common loops of the levels before `outer` ----
-bool axes_elementwise(struct match *m, bool broadcast, bool reduce, struct axes *out);
-bool axes_product(struct match *m, struct axes *out);
+bool axes_elementwise(struct match *m, bool broadcast, bool reduce, struct tile_axes *out);
+bool axes_product(struct match *m, struct tile_axes *out);
 // The mode in constant leaves; strides of operand and coordinates.
-bool axes_of_levels(struct match *m, int operand, int from, int to, struct axes *out);
-void axes_merge(struct match *m, struct axes *a); // fewest loops, those that are reduced first
+bool axes_of_levels(struct match *m, int operand, int from, int to, struct tile_axes *out);
+void axes_merge(struct match *m, struct tile_axes *a); // fewest loops, those that are reduced first
 
 // ---- match_vec.c ----
-bool match_vector(struct match *m, struct axes *a); // operands of OPND_VECTOR
-bool match_modes(struct match *m, struct axes *a);  // the loops of the atom; drops those of one round
-bool match_guards(struct match *m, const struct axes *a, const struct axis *lane, int64_t width);
+bool match_vector(struct match *m, struct tile_axes *a); // operands of OPND_VECTOR
+bool match_modes(struct match *m, struct tile_axes *a);  // the loops of the atom; drops those of one round
+bool match_guards(struct match *m, const struct tile_axes *a, const struct axis *lane, int64_t width);
 // Offset and steps of operand i are multiples of `elements`.
-bool match_aligned(struct match *m, int i, const struct axes *a, int64_t elements);
+bool match_aligned(struct match *m, int i, const struct tile_axes *a, int64_t elements);
 bool match_together(struct match *m, int i, int64_t elements); // no swizzle parts so many elements
 
 // ---- match_frag.c ----
@@ -94,8 +94,8 @@ void match_count_mats(struct match *m, int mats, int row); // the order of 2 x 2
 
 // ---- match_bulk.c ----
 bool match_matrix(struct match *m, int i, const struct instr_operand *want);
-bool match_descriptors(struct match *m, const struct axes *a);
-bool match_boxes(struct match *m, struct axes *a); // the loops too
+bool match_descriptors(struct match *m, const struct tile_axes *a);
+bool match_boxes(struct match *m, struct tile_axes *a); // the loops too
 
 // ---- match_sync.c ----
 bool match_threads(struct match *m);

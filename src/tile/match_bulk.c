@@ -28,13 +28,13 @@ static int64_t offset_in(const struct arrangement *r, int64_t mn, int64_t k)
   return mn % r->span + r->lead * (mn / r->span) + r->span * (k % CORE) + r->step * (k / CORE);
 }
 
-struct tile { // in memory: offset = at(mn, k)
+struct match_bulk_tile { // in memory: offset = at(mn, k)
   const struct lay *mn, *k;
   int64_t rows;
 };
-static int64_t at(const struct tile *t, int64_t mn, int64_t k) { return lay_call(t->mn, mn) + lay_call(t->k, k); }
+static int64_t at(const struct match_bulk_tile *t, int64_t mn, int64_t k) { return lay_call(t->mn, mn) + lay_call(t->k, k); }
 
-static bool arranged(const struct tile *t, bool trans, int64_t span, bool swizzled, struct arrangement *r)
+static bool arranged(const struct match_bulk_tile *t, bool trans, int64_t span, bool swizzled, struct arrangement *r)
 {
   *r = (struct arrangement){.trans = trans, .span = span, .swizzled = swizzled, .lead = CORE, .step = CORE};
   int64_t next_core = t->rows > CORE ? at(t, CORE, 0) : CORE, next_k = at(t, 0, CORE);
@@ -51,7 +51,7 @@ static bool arranged(const struct tile *t, bool trans, int64_t span, bool swizzl
 }
 
 // The offset with all loops around the instruction, modulo the pattern of the swizzle.
-static bool begins_pattern(struct match *m, int i, const struct axes *a, int64_t span, bool swizzled)
+static bool begins_pattern(struct match *m, int i, const struct tile_axes *a, int64_t span, bool swizzled)
 {
   ex at0 = m->side[i].v->offset;
   for (int j = 0; a && j < a->n; j++) {
@@ -86,7 +86,7 @@ bool match_matrix(struct match *m, int i, const struct instr_operand *want)
     if (!s->v->nlevels || lay_rank(level) != 2 || lay_size(m->lay, lay_mode(level, d)) != EX_C(want->extent[0][d]))
       return refuse(m, "%s does not end in a tile [%d,%d]", match_text(m, i), (int)want->extent[0][0], (int)want->extent[0][1]);
   struct lay left = lay_mode(level, 0), right = lay_mode(level, 1);
-  struct tile t = {i == 1 ? &left : &right, i == 1 ? &right : &left, want->extent[0][i == 1 ? 0 : 1]};
+  struct match_bulk_tile t = {i == 1 ? &left : &right, i == 1 ? &right : &left, want->extent[0][i == 1 ? 0 : 1]};
   int64_t span = CORE << bits;
   struct arrangement r;
   if (!arranged(&t, false, span, bits, &r) && !arranged(&t, true, span, bits, &r))
@@ -100,7 +100,7 @@ bool match_matrix(struct match *m, int i, const struct instr_operand *want)
   return true;
 }
 
-bool match_descriptors(struct match *m, const struct axes *a)
+bool match_descriptors(struct match *m, const struct tile_axes *a)
 {
   for (int i = 1; i < m->nsides; i++)
     if (match_pattern(m->row, i)->kind == OPND_MATRIX) {
@@ -113,7 +113,7 @@ bool match_descriptors(struct match *m, const struct axes *a)
 // ---- TMA ----------------------------------------------------------------------------------------------------------
 
 // The box of a tile along dimension c of the tensor: coordinates 0 .. box - 1, each once.
-static bool box_along(struct match *m, int g, const struct axes *a, int c, int64_t *box)
+static bool box_along(struct match *m, int g, const struct tile_axes *a, int c, int64_t *box)
 {
   *box = 1;
   for (int round = 0; round < a->n; round++)
@@ -129,7 +129,7 @@ static bool box_along(struct match *m, int g, const struct axes *a, int c, int64
 }
 
 // The step in shared memory of one element along dimension c.
-static bool shared_step(struct match *m, int g, int s, const struct axes *a, int c, int64_t *step)
+static bool shared_step(struct match *m, int g, int s, const struct tile_axes *a, int c, int64_t *step)
 {
   *step = 0;
   for (int j = 0; j < a->n; j++) {
@@ -149,7 +149,7 @@ struct dimension { // of the tensor, while its order in the map is looked for
   ex size, stride;
 };
 
-static bool dimensions(struct match *m, int g, int s, const struct axes *a, struct dimension *d, int *n)
+static bool dimensions(struct match *m, int g, int s, const struct tile_axes *a, struct dimension *d, int *n)
 {
   const struct tile_view *v = m->side[g].v, *root = &m->l->k->views[m->side[g].b->view];
   *n = v->ncoord;
@@ -203,7 +203,7 @@ static bool map_of(struct match *m, int g, int s, const struct dimension *d, int
   return true;
 }
 
-static bool box_coords(struct match *m, int g, const struct dimension *d, int n, const struct axes *a)
+static bool box_coords(struct match *m, int g, const struct dimension *d, int n, const struct tile_axes *a)
 {
   struct tile_operand *o = &m->atom.operand[g];
   for (int i = 0; i < n; i++) {
@@ -216,7 +216,7 @@ static bool box_coords(struct match *m, int g, const struct dimension *d, int n,
 // The innermost level of both is the box, the levels around it loops.
 static bool one_box(struct match *m, int g, int s, struct dimension *d, int *n)
 {
-  struct axes inner = {0};
+  struct tile_axes inner = {0};
   for (int i = 0; i < 2; i++) {
     struct side *side = &m->side[i];
     if (!side->v->nlevels) return refuse(m, "%s is a scalar, no box", match_text(m, i));
@@ -231,7 +231,7 @@ static bool one_box(struct match *m, int g, int s, struct dimension *d, int *n)
   return map_of(m, g, s, d, *n);
 }
 
-bool match_boxes(struct match *m, struct axes *a)
+bool match_boxes(struct match *m, struct tile_axes *a)
 {
   int g = m->side[0].b->mem == MEM_GL ? 0 : 1, s = 1 - g, sides = m->nsides, n;
   struct dimension d[TILE_DIMS];

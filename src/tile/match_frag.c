@@ -11,7 +11,7 @@
 static bool inner_of(struct match *m, int i, struct lay *inner)
 {
   const struct side *s = &m->side[i];
-  struct axes a = {0};
+  struct tile_axes a = {0};
   if (!axes_of_levels(m, i, s->outer, s->v->nlevels, &a)) return false;
   struct lay mode[AXES];
   for (int j = 0; j < a.n; j++) mode[j] = lay_int(m->lay, EX_C(a.axis[j].extent), a.axis[j].stride[i]);
@@ -91,7 +91,7 @@ bool match_mats(struct match *m, int i, const struct instr_operand *want)
 bool match_row(struct match *m, int i)
 {
   struct side *s = &m->side[i];
-  struct axes a = {0};
+  struct tile_axes a = {0};
   s->outer = s->v->nlevels ? s->v->nlevels - 1 : 0;
   if (!axes_of_levels(m, i, s->outer, s->v->nlevels, &a)) return false;
   axes_merge(m, &a);

@@ -82,7 +82,7 @@ static bool part_number(struct match *m, const struct tile_group *g, int64_t siz
   while (i < l->nparts && (l->parts[i].threads != size || l->parts[i].offset != offset)) i++;
   int first = i < l->nparts ? l->parts[i].first : i ? l->parts[i - 1].first + l->parts[i - 1].count : 1;
   if (first + count > BARRIERS) return refuse(m, "a block has 15 named barriers, and this kernel needs more");
-  if (i == l->nparts) l->parts[l->nparts++] = (struct part){size, offset, first, count};
+  if (i == l->nparts) l->parts[l->nparts++] = (struct tile_part){size, offset, first, count};
   m->atom.barrier = regular ? ex_add(m->ex, EX_C(first), ex_div(m->ex, g->offset, EX_C(size))) : EX_C(first);
   m->atom.barrier_threads = (int)size;
   return true;

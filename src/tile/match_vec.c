@@ -23,7 +23,7 @@ static void suggest(struct match *m, ex x, int64_t multiple)
       snprintf(m->hint, sizeof m->hint, "if it always is one, say so: `param %s multiple %d`", ex_node(m->ex, k->params[i])->name, (int)multiple);
 }
 
-bool match_aligned(struct match *m, int i, const struct axes *a, int64_t elements)
+bool match_aligned(struct match *m, int i, const struct tile_axes *a, int64_t elements)
 {
   const struct side *s = &m->side[i];
   long long bytes = (long long)(elements * match_bytes(s));
@@ -45,7 +45,7 @@ bool match_together(struct match *m, int i, int64_t elements)
 }
 
 // Nothing but the last round of the loops could be outside, and it is not.
-static bool always_inside(struct match *m, const struct tile_guard *g, const struct axes *a, ex lanes)
+static bool always_inside(struct match *m, const struct tile_guard *g, const struct tile_axes *a, ex lanes)
 {
   ex last = ex_add(m->ex, g->value, lanes);
   for (int j = 0; j < a->n; j++) {
@@ -56,7 +56,7 @@ static bool always_inside(struct match *m, const struct tile_guard *g, const str
 }
 
 // The coordinate goes up by one from element to element, from a multiple of the width to a limit that is one.
-static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct axes *a, ex step, int64_t width)
+static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct tile_axes *a, ex step, int64_t width)
 {
   bool ok = step == EX_C(1) && multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
   for (int j = 0; j < a->n; j++) ok = ok && multiple_of(m, g->stride[j], width);
@@ -68,7 +68,7 @@ static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, c
 }
 
 // lane: the steps from one element of a vector to the next, NULL where there is one.
-bool match_guards(struct match *m, const struct axes *a, const struct axis *lane, int64_t width)
+bool match_guards(struct match *m, const struct tile_axes *a, const struct axis *lane, int64_t width)
 {
   for (int i = 0; i < m->nsides; i++) {
     const struct tile_view *v = m->side[i].v;
@@ -86,7 +86,7 @@ bool match_guards(struct match *m, const struct axes *a, const struct axis *lane
   return true;
 }
 
-static int contiguous(struct match *m, const struct axes *a) // the loop in which all operands are, or -1
+static int contiguous(struct match *m, const struct tile_axes *a) // the loop in which all operands are, or -1
 {
   for (int j = 0; j < a->n; j++) {
     bool all = true;
@@ -96,7 +96,7 @@ static int contiguous(struct match *m, const struct axes *a) // the loop in whic
   return -1;
 }
 
-static bool not_contiguous(struct match *m, const struct axes *a, int64_t width)
+static bool not_contiguous(struct match *m, const struct tile_axes *a, int64_t width)
 {
   for (int i = 0; i < m->nsides; i++) {
     bool any = false;
@@ -107,7 +107,7 @@ static bool not_contiguous(struct match *m, const struct axes *a, int64_t width)
 }
 
 // Makes `width` elements of axis j the vector: *lane is their step, a loop over vectors is left.
-static void split(struct match *m, struct axes *a, int j, int64_t width, struct axis *lane)
+static void split(struct match *m, struct tile_axes *a, int j, int64_t width, struct axis *lane)
 {
   struct axis x = *lane = a->axis[j];
   x.extent /= width;
@@ -119,7 +119,7 @@ static void split(struct match *m, struct axes *a, int j, int64_t width, struct 
   a->axis[0] = x;
 }
 
-bool match_modes(struct match *m, struct axes *a)
+bool match_modes(struct match *m, struct tile_axes *a)
 {
   int n = 0;
   for (int j = 0; j < a->n; j++)
@@ -136,7 +136,7 @@ bool match_modes(struct match *m, struct axes *a)
   return true;
 }
 
-bool match_vector(struct match *m, struct axes *a)
+bool match_vector(struct match *m, struct tile_axes *a)
 {
   int64_t width = m->row->width ? m->row->width : m->row->bytes / match_bytes(&m->side[0]);
   m->atom.width = (int)width;

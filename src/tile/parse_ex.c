@@ -1,6 +1,6 @@
 // Integer expressions, with C's operators and precedences. The parser sees to what ex.h asks of its callers, that divisors
 // are positive; and what ex.h replaces because it is too large is an error here.
-#include "tile/parse.h"
+#include "tile/tile_parse.h"
 
 int read_too_large(struct reader *r, struct loc at)
 {

@@ -1,5 +1,5 @@
 // Statements of bodies: specs, loops, conditions. A name is seen from its definition to the end of its block.
-#include "tile/parse.h"
+#include "tile/tile_parse.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // Tuples, levels, types and tilers; the strides that a type leaves out; and annotations held against what came out. An
 // annotation without strides says nothing about strides.
-#include "tile/parse.h"
+#include "tile/tile_parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -220,13 +220,13 @@ int read_group_type(struct reader *r, struct tile_written *w)
 }
 
 // ---- tilers ----
-struct piece { // of a tiler: extent, or extent : stride
+struct parse_type_piece { // of a tiler: extent, or extent : stride
   struct tuple shape, stride;
   bool strided, whole; // whole: `_`
   struct loc at;
 };
 
-static int piece(struct reader *r, struct piece *p)
+static int piece(struct reader *r, struct parse_type_piece *p)
 {
   p->shape.n = 0, p->at = r->t.at, p->strided = p->whole = false;
   if (read_word(r, "_")) return p->whole = true, add_node(r, &p->shape, LAY_LEAF, EX_C(0));
@@ -243,7 +243,7 @@ static struct lay leaf_or_compact(struct reader *r, const struct tuple *t)
 }
 
 // One dimension tiled by `4,2 : 1,16`, as extents : strides; true where the pieces are that.
-static bool joined(int rank, int n, const struct piece *p)
+static bool joined(int rank, int n, const struct parse_type_piece *p)
 {
   int colons = 0, at = -1;
   for (int i = 0; i < n; i++) {
@@ -253,7 +253,7 @@ static bool joined(int rank, int n, const struct piece *p)
   return rank != n && n > 1 && (!colons || (colons == 1 && 2 * (at + 1) == n + 1));
 }
 
-static int join(struct reader *r, int n, struct piece *p, struct lay *modes, int *count)
+static int join(struct reader *r, int n, struct parse_type_piece *p, struct lay *modes, int *count)
 {
   int half = 0;
   while (half < n && !p[half].strided) half++;
@@ -300,7 +300,7 @@ static int brackets(struct reader *r, struct lay *modes, int *n)
 
 static int pieces(struct reader *r, int rank, struct lay *modes, int *n)
 {
-  struct piece p[MOST];
+  struct parse_type_piece p[MOST];
   struct loc opened = r->t.at;
   bool in_brackets = read_take(r, '[');
   do {

@@ -1,5 +1,5 @@
 // Views and groups: a name and its suffixes; the statements that name them; scalars.
-#include "tile/parse.h"
+#include "tile/tile_parse.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // Parts of programs as text: expressions, levels, views, groups, specs in a line. Scalars that a body defines are written
 // with their '@'; ex_text knows nothing of it, so it is put before the names that a scope says to be such.
-#include "tile/parse.h"
+#include "tile/tile_parse.h"
 
 #include <ctype.h>
 #include <string.h>

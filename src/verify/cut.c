@@ -6,20 +6,20 @@
 
 #include <string.h>
 
-struct side {
+struct cut_side {
   const struct graph *g;
   int *group;   // of a tensor: the same number in both graphs for the same computation
   bool *needed; // of a tensor: some output of the cut graph needs it
 };
-struct known { // one computation: a node, by the classes of its inputs
+struct cut_known { // one computation: a node, by the classes of its inputs
   const struct node *n;
   int *in, first; // first: class of its first output
   bool side[2];   // occurs in that graph
 };
-struct cutting {
+struct cut_cutting {
   struct arena *mem;
-  struct side s[2];
-  struct known *known;
+  struct cut_side s[2];
+  struct cut_known *known;
   int nknown, known_cap, classes;
   bool *common, *wanted; // of a class: costly and computed by both; an input of the cut graphs
 };
@@ -30,18 +30,18 @@ static bool same_operator(const struct node *x, const struct node *y)
   return attrs_same(&x->a, &y->a) && (!x->sub || graph_same(x->sub, y->sub));
 }
 
-static struct known *find(struct cutting *c, const struct node *n, const int *in)
+static struct cut_known *find(struct cut_cutting *c, const struct node *n, const int *in)
 {
   for (int k = 0; k < c->nknown; k++) {
-    struct known *x = &c->known[k];
+    struct cut_known *x = &c->known[k];
     if (same_operator(x->n, n) && (!n->nin || !memcmp(x->in, in, sizeof *in * (size_t)n->nin))) return x;
   }
   return NULL;
 }
 
-static void classify(struct cutting *c, int side)
+static void classify(struct cut_cutting *c, int side)
 {
-  struct side *s = &c->s[side];
+  struct cut_side *s = &c->s[side];
   int inputs = 0;
   for (int i = 0; i < s->g->nnodes; i++) {
     const struct node *n = &s->g->nodes[i];
@@ -51,9 +51,9 @@ static void classify(struct cutting *c, int side)
     }
     int *in = NEWS(c->mem, int, n->nin + 1);
     for (int j = 0; j < n->nin; j++) in[j] = s->group[n->in[j]];
-    struct known *k = n->nout ? find(c, n, in) : NULL;
+    struct cut_known *k = n->nout ? find(c, n, in) : NULL;
     if (!k && n->nout) {
-      PUSH(c->mem, c->known, c->nknown, c->known_cap) = (struct known){.n = n, .in = in, .first = c->classes};
+      PUSH(c->mem, c->known, c->nknown, c->known_cap) = (struct cut_known){.n = n, .in = in, .first = c->classes};
       k = &c->known[c->nknown - 1], c->classes += n->nout;
     }
     for (int j = 0; j < n->nout; j++) s->group[n->out + j] = k->first + j;
@@ -64,7 +64,7 @@ static void classify(struct cutting *c, int side)
 static bool costly(const struct node *n) { return op_rows[n->op].rule == RULE_CONTRACT || op_rows[n->op].rule == RULE_GRAPH; }
 
 // Follows the outputs back to the cut.
-static void mark(struct cutting *c, const struct side *s)
+static void mark(struct cut_cutting *c, const struct cut_side *s)
 {
   for (int i = s->g->nnodes - 1; i >= 0; i--) {
     const struct node *n = &s->g->nodes[i];
@@ -82,9 +82,9 @@ static void mark(struct cutting *c, const struct side *s)
 
 // ---- the cut graphs ----
 
-struct making {
-  const struct cutting *c;
-  const struct side *s;
+struct cut_making {
+  const struct cut_cutting *c;
+  const struct cut_side *s;
   struct graph *to;
   int *at, *input; // of a tensor of s: its place; of a class: the tensor of its input
 };
@@ -95,7 +95,7 @@ static int add_input(struct graph *to, const struct tensor *t, int *out)
   return graph_input(to, NULL, t->dtype, &t->shape, NOWHERE, out, &e);
 }
 
-static int add_node(struct making *m, const struct node *n)
+static int add_node(struct cut_making *m, const struct node *n)
 {
   struct err e = {0};
   int *in = NEWS(m->c->mem, int, n->nin + 1), out;
@@ -105,7 +105,7 @@ static int add_node(struct making *m, const struct node *n)
   return status;
 }
 
-static int make_inputs(struct making *m)
+static int make_inputs(struct cut_making *m)
 {
   const struct graph *g = m->s->g;
   int status = OK;
@@ -124,10 +124,10 @@ static int make_inputs(struct making *m)
   return status;
 }
 
-static struct graph *make(const struct cutting *c, int side, struct arena *mem)
+static struct graph *make(const struct cut_cutting *c, int side, struct arena *mem)
 {
   const struct graph *g = c->s[side].g;
-  struct making m = {c, &c->s[side], graph_new(mem, KERNEL, g->name), NEWS(c->mem, int, g->ntensors + 1), NEWS(c->mem, int, c->classes + 1)};
+  struct cut_making m = {c, &c->s[side], graph_new(mem, KERNEL, g->name), NEWS(c->mem, int, g->ntensors + 1), NEWS(c->mem, int, c->classes + 1)};
   struct err e = {0};
   int status = make_inputs(&m);
   for (int i = 0; i < g->nnodes && !status; i++) {
@@ -150,7 +150,7 @@ static struct graph *make(const struct cutting *c, int side, struct arena *mem)
 bool cut_common(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **ca, struct graph **cb)
 {
   struct arena scratch = {0};
-  struct cutting c = {.mem = &scratch, .s = {{.g = a}, {.g = b}}, .classes = graph_inputs(a, NULL)};
+  struct cut_cutting c = {.mem = &scratch, .s = {{.g = a}, {.g = b}}, .classes = graph_inputs(a, NULL)};
   for (int i = 0; i < 2; i++) {
     c.s[i].group = NEWS(&scratch, int, c.s[i].g->ntensors + 1);
     c.s[i].needed = NEWS(&scratch, bool, c.s[i].g->ntensors + 1);

@@ -15,7 +15,7 @@ static const int64_t FULL_BYTES = (int64_t)4 << 30;
 static const int64_t SMALL_OPS = 4000000000; // of all tests at reduced extents
 static const int64_t ONE_TEST = 1;
 
-struct job {
+struct equal_job {
   struct arena *mem;
   const struct graph *a, *b; // plain, full size
   const struct verify_opts *o;
@@ -39,13 +39,13 @@ const char *evidence_name(enum evidence s)
   return names[s];
 }
 
-static void conclude(struct job *j, enum finding f, enum evidence s)
+static void conclude(struct equal_job *j, enum finding f, enum evidence s)
 {
   j->c->finding = f, j->c->equal = f == FOUND_EQUAL, j->c->scope = s;
   if (f != FOUND_EQUAL) j->c->delta = 1;
 }
 
-static void differs(struct job *j, enum finding f, const struct graph *g, const struct place *at, const char *where)
+static void differs(struct equal_job *j, enum finding f, const struct graph *g, const struct verify_place *at, const char *where)
 {
   char text[160];
   place_text(text, g, at);
@@ -54,7 +54,7 @@ static void differs(struct job *j, enum finding f, const struct graph *g, const 
   conclude(j, f, EVIDENCE_NONE);
 }
 
-static void undecided(struct job *j, const char *why)
+static void undecided(struct equal_job *j, const char *why)
 {
   j->c->note[0] = 0;
   certificate_note(j->c, "%s", why);
@@ -63,7 +63,7 @@ static void undecided(struct job *j, const char *why)
 
 // The finding of both kinds of tests at full size, of which tests over the reals did not tell that the pair is unequal.
 // `whole`: the pair is as it was given, so that a difference counts.
-static void weigh(struct job *j, const struct testing *t, enum verdict fields, enum numbers numbers, bool whole)
+static void weigh(struct equal_job *j, const struct testing *t, enum verdict fields, enum numbers numbers, bool whole)
 {
   struct certificate *c = j->c;
   c->note[0] = 0;
@@ -78,17 +78,17 @@ static void weigh(struct job *j, const struct testing *t, enum verdict fields, e
                "float64 agree");
 }
 
-static bool affordable(const struct job *j, const struct graph *a, const struct graph *b)
+static bool affordable(const struct equal_job *j, const struct graph *a, const struct graph *b)
 {
   return work_ops(a) + work_ops(b) <= j->limit && work_bytes(a) + work_bytes(b) <= FULL_BYTES;
 }
 
 // Tests at full size. False: they were too much, or broken.
-static bool full(struct job *j, const struct graph *a, const struct graph *b, bool whole)
+static bool full(struct equal_job *j, const struct graph *a, const struct graph *b, bool whole)
 {
   if (!affordable(j, a, b)) return false;
   struct testing t = testing_of(j->o, j->seed, a, b);
-  struct place at = {0};
+  struct verify_place at = {0};
   enum numbers numbers = real_compare(a, b, j->seed, j->o->threads, j->o->stop, &at, j->e);
   if ((j->broken = numbers == NUMBERS_BROKEN)) return false;
   if (numbers == NUMBERS_DIFFER && !whole) return false;
@@ -102,7 +102,7 @@ static bool full(struct job *j, const struct graph *a, const struct graph *b, bo
 // ---- reduced extents ----
 
 // The tests on the pair at small extents; with constants 1/n of means rescaled where they differ as written.
-static bool small_agrees(struct job *j, enum shrink_style style, int64_t ops, struct testing *t)
+static bool small_agrees(struct equal_job *j, enum shrink_style style, int64_t ops, struct testing *t)
 {
   struct graph *a, *b;
   if (!shrink_pair(j->mem, j->a, j->b, style, &a, &b)) return undecided(j, "extents cannot be reduced"), false;
@@ -119,7 +119,7 @@ static bool small_agrees(struct job *j, enum shrink_style style, int64_t ops, st
 }
 
 // One test at each choice of extents, and as many as delta wants at the smallest.
-static bool all_small_agree(struct job *j, struct testing *t)
+static bool all_small_agree(struct equal_job *j, struct testing *t)
 {
   static const enum shrink_style styles[] = {APART, OTHER, VARIED};
   for (size_t i = 0; i < COUNT(styles); i++)
@@ -127,7 +127,7 @@ static bool all_small_agree(struct job *j, struct testing *t)
   return small_agrees(j, TINY, SMALL_OPS, t);
 }
 
-static void small(struct job *j, double ops)
+static void small(struct equal_job *j, double ops)
 {
   struct testing t;
   if (all_small_agree(j, &t)) {
@@ -141,7 +141,7 @@ static void small(struct job *j, double ops)
 
 // ---- all ----
 
-static void decide(struct job *j)
+static void decide(struct equal_job *j)
 {
   struct graph *a, *b;
   bool cut = cut_common(j->mem, j->a, j->b, &a, &b) && work_ops(a) + work_ops(b) < (work_ops(j->a) + work_ops(j->b)) / 2;
@@ -158,7 +158,7 @@ static int verify(struct arena *mem, const struct graph *a, const struct graph *
   if (!s) s = graph_expand(mem, b, false, &pb, e);
   if (s) return s;
   *c = (struct certificate){.delta = 1, .seed = o->seed};
-  struct job j = {mem, pa, pb, o, c, e, .limit = o->full_size_ops > 0 ? o->full_size_ops : FULL_OPS};
+  struct equal_job j = {mem, pa, pb, o, c, e, .limit = o->full_size_ops > 0 ? o->full_size_ops : FULL_OPS};
   j.seed = hash_mix(hash_mix(o->seed, graph_hash(pa)), graph_hash(pb));
   if (stop_set(o->stop)) return err_set(e, ERR_STOPPED, NOWHERE, "stopped");
   if (!o->no_proof && verify_prove(pa, pb, c->proof)) {

@@ -19,7 +19,7 @@ static bool passes(const struct graph *a, const struct graph *b, uint64_t seed)
 {
   int n = has_maximum(a) || has_maximum(b) ? 8 : 1;
   for (int i = 0; i < n; i++) {
-    struct place where;
+    struct verify_place where;
     struct err e = {0};
     struct trial t = {a, b, .bits = PRIMES_FILTER, .threads = 1};
     enum verdict v = trial_run(&t, seed + (uint64_t)i, &where, &e);

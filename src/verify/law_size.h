@@ -17,6 +17,8 @@
 #define l_max(x, y) either(w, n, x, y, true)
 #define l_min(x, y) either(w, n, x, y, true)
 #define l_fn(op, x) either(w, n, x, x, false)
+#define l_odd(op, x) of_both_signs(w, n, x)
+#define l_even(op, x) of_both_signs(w, n, x)
 #define l_fn2(op, x, y) either(w, n, x, y, false)
 #define l_fn3(op, x, y, z) l_fn2(op, l_fn2(op, x, y), z)
 #define l_proof(elsewhere, proof) elsewhere

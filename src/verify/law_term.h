@@ -22,6 +22,8 @@
 #define l_at_least(x, c) at_least(p, x, c)
 #define l_at_most(x, c) at_most(p, x, c)
 #define l_fn(op, x) unknown(p, OP_##op, x, NULL)
+#define l_odd(op, x) of_parity(p, OP_##op, x, -1)
+#define l_even(op, x) of_parity(p, OP_##op, x, 1)
 #define l_fn2(op, x, y) unknown(p, OP_##op, x, y)
 #define l_fn3(op, x, y, z) prove_give_up(p, "an unknown function of three values")
 #define l_proof(elsewhere, proof) proof

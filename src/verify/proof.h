@@ -30,7 +30,7 @@
 
 enum { SIDE = 24, ONE = 0 }; // variables on a side of a product; the variable that is always 1
 
-struct product {
+struct verify_product {
   int n[2];
   int v[2][SIDE];
 };
@@ -53,7 +53,7 @@ struct system {
   int fixed_n, fixed_cap;
   bool *axis; // extent of a grid or loop axis
   int axis_n, axis_cap;
-  struct product *products;
+  struct verify_product *products;
   int nproducts, products_cap;
   struct total *totals;
   int ntotals, totals_cap;
@@ -125,7 +125,7 @@ struct trial {
   int nresidues; // numbers that the primes shall have as residues: trial_residues
   uint64_t residues[MOST_RESIDUES];
 };
-struct place { // of the first element that differs
+struct verify_place { // of the first element that differs
   int output;
   int64_t index;
 };
@@ -134,11 +134,11 @@ void trial_residues(struct trial *t);
 uint64_t trial_seed(uint64_t seed, int i);                        // of test i of trial_many
 struct primes trial_primes(const struct trial *t, uint64_t seed); // that trial_run draws
 // One test, with primes drawn by the seed. BROKEN: *e says why (stopped, out of memory).
-enum verdict trial_run(const struct trial *t, uint64_t seed, struct place *where, struct err *e);
+enum verdict trial_run(const struct trial *t, uint64_t seed, struct verify_place *where, struct err *e);
 // `n` tests with seeds from `seed` on `threads` threads, each drawn again up to 16 times where it meets a zero
 // divisor. *passed counts tests before the first that did not pass; the verdict is that one's.
-enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where, struct err *e);
-void place_text(char out[160], const struct graph *g, const struct place *w);
+enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct verify_place *where, struct err *e);
+void place_text(char out[160], const struct graph *g, const struct verify_place *w);
 
 // ---- tests.c -------------------------------------------------------------------------------------------------
 
@@ -152,9 +152,9 @@ struct testing { // of one pair of graphs, at one size
   int64_t ops;   // of one test
   bool faithful; // a difference over fields is one over the reals
   bool opaque_max;
-  int passed;          // what came of it,
-  struct place where;  // the first difference,
-  struct primes first; // and the primes of the first test
+  int passed;                // what came of it,
+  struct verify_place where; // the first difference,
+  struct primes first;       // and the primes of the first test
 };
 struct testing testing_of(const struct verify_opts *o, uint64_t seed, const struct graph *a, const struct graph *b);
 // As many tests over fields as delta wants, but at least one, and no more than `ops` operations allow.
@@ -166,7 +166,7 @@ void testing_credit(const struct testing *t, struct certificate *c); // what the
 // AGREES: no element differs by more than rounding explains, and every output has elements that both define.
 // DIFFERS: some element differs by far more. UNKNOWN: an output was defined by both on no input, or rounding hides all.
 enum numbers { NUMBERS_AGREE, NUMBERS_DIFFER, NUMBERS_UNKNOWN, NUMBERS_BROKEN };
-enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct place *where,
+enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct verify_place *where,
                           struct err *e);
 
 // ---- cut.c -----------------------------------------------------------------------------------------------------

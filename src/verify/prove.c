@@ -19,7 +19,7 @@ bool prove_step(struct prover *p)
   return !p->why;
 }
 
-struct side {
+struct prove_side {
   const struct scope *s;
   int t; // the output's tensor
 };
@@ -57,7 +57,7 @@ static bool is_zero_somehow(struct prover *p, struct term *x, struct term *y)
 }
 
 // Element `at` of both sides; every value of a digit that has to be known is a case.
-static bool same(struct prover *p, const struct side *a, const struct side *b, const struct subscript *at)
+static bool same(struct prover *p, const struct prove_side *a, const struct prove_side *b, const struct subscript *at)
 {
   struct term *x = unfold(p, a->s, a->t, at), *y = x ? unfold(p, b->s, b->t, at) : NULL;
   if (x && y) return is_zero_somehow(p, x, y);
@@ -76,7 +76,7 @@ static bool same(struct prover *p, const struct side *a, const struct side *b, c
 static bool outputs(struct prover *p, const struct graph *a, const struct graph *b)
 {
   int n = graph_outputs(a, NULL), *ta = NEWS(p->mem, int, n + 1), *tb = NEWS(p->mem, int, n + 1);
-  struct side x = {.s = unfold_scope(p, a, NULL, NULL)}, y = {.s = unfold_scope(p, b, NULL, NULL)};
+  struct prove_side x = {.s = unfold_scope(p, a, NULL, NULL)}, y = {.s = unfold_scope(p, b, NULL, NULL)};
   graph_outputs(a, ta), graph_outputs(b, tb);
   for (int i = 0; i < n && !p->why; i++) {
     const struct shape *s = &a->tensors[ta[i]].shape;

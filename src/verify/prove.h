@@ -43,13 +43,13 @@
 
 #include "verify/verify.h"
 
-struct piece {
+struct verify_piece {
   int digit; // or -1: the fixed number `at`
   int64_t at, div, extent;
 };
 struct subscript {
   int n;
-  const struct piece *p;
+  const struct verify_piece *p;
 };
 struct digit {
   int64_t extent, value;  // value: of the case, or -1
@@ -94,7 +94,7 @@ bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct 
 struct subscript subscript_rename(struct prover *p, struct subscript s, int u, int v, int w);
 // Replaces a digit by a high and a low one, the low one of that extent.
 void digit_cut(struct prover *p, int digit, int64_t extent);
-int digit_isolate(struct prover *p, struct piece x); // replaces x's digit so that x is a digit of its own, and returns it
+int digit_isolate(struct prover *p, struct verify_piece x); // replaces x's digit so that x is a digit of its own, and returns it
 
 // ---- prove_number.c: exact rationals ------------------------------------------------------------------------
 
@@ -138,7 +138,8 @@ struct term {
   struct term *x, *y;
   struct ratio number;
   double constant;
-  enum op op;                    // of an unknown function
+  enum op op;                    // of an unknown function f,
+  int parity;                    // with f(-x) = parity f(x); 0: nothing is known
   int array;                     // of an element: the number of the input
   int n;                         // subscripts of an element, bound digits as one subscript, or iterations of a running
   const struct subscript *at;    // maximum: this one's subscripts, a loop axis each, then those of any one in x
@@ -181,18 +182,18 @@ struct term *term_map(struct prover *p, const struct node *n, struct term *x, st
 typedef struct term *(*term_body)(const void *arg);
 struct term *term_sum(struct prover *p, struct subscript over, term_body body, const void *arg);
 struct term *term_max(struct prover *p, struct subscript over, struct term *x);
-struct fold { // of `len` elements
+struct verify_fold { // of `len` elements
   struct prover *p;
   int64_t len;
   struct subscript over;
   term_body body;
   const void *arg;
 };
-struct term *term_fold(const struct fold *f, enum op op);
+struct term *term_fold(const struct verify_fold *f, enum op op);
 
 // ---- forms ---------------------------------------------------------------------------------------------------
 
-enum atom_kind {
+enum verify_atom_kind {
   ATOM_ELEMENT,
   ATOM_CONSTANT,
   ATOM_EXP,
@@ -206,7 +207,7 @@ enum atom_kind {
 };
 enum sign { ANY_SIGN, NONNEGATIVE, POSITIVE }; // ascending
 struct atom {
-  enum atom_kind kind;
+  enum verify_atom_kind kind;
   uint64_t hash; // the same for all names of bound digits
   int tag;       // array, operator, or whether it is a change
   double value;  // of a constant

@@ -14,7 +14,7 @@ static uint64_t subscript_hash(const struct prover *p, struct subscript s)
 {
   uint64_t h = 1;
   for (int i = 0; i < s.n; i++) {
-    struct piece x = s.p[i];
+    struct verify_piece x = s.p[i];
     bool output = x.digit >= 0 && p->digits[x.digit].output;
     h = hash_mix(hash_mix(h, x.digit < 0 ? 2 : output ? 3 : 4), output ? (uint64_t)x.digit : (uint64_t)x.at);
     h = hash_mix(hash_mix(h, (uint64_t)x.div), (uint64_t)x.extent);
@@ -175,14 +175,14 @@ struct monomial monomial_renew(struct prover *p, const struct monomial *m, int d
 
 // ---- merging bound digits ----
 
-static bool is_whole(const struct prover *p, const struct piece *x) { return x->extent == p->digits[x->digit].extent; }
+static bool is_whole(const struct prover *p, const struct verify_piece *x) { return x->extent == p->digits[x->digit].extent; }
 
 // Does v follow u, both whole, wherever either of them occurs free?
 static bool side_by_side(const struct prover *p, const struct atom *a, int u, int v)
 {
   for (int i = 0; i < a->nat; i++)
     for (int k = 0; k < a->at[i].n; k++) {
-      const struct piece *x = &a->at[i].p[k];
+      const struct verify_piece *x = &a->at[i].p[k];
       if ((x->digit == u || x->digit == v) && !is_whole(p, x)) return false;
       if (x->digit == u && (k + 1 == a->at[i].n || x[1].digit != v)) return false;
       if (x->digit == v && (!k || x[-1].digit != u)) return false;
@@ -254,7 +254,7 @@ static void find_ends(const struct prover *p, struct ends *s, const struct atom 
 {
   for (int i = 0; i < a->nat; i++)
     for (int k = 0; k < a->at[i].n; k++) {
-      const struct piece *x = &a->at[i].p[k];
+      const struct verify_piece *x = &a->at[i].p[k];
       if (x->digit == d && !is_whole(p, x)) add_end(s, x->div), add_end(s, x->div * x->extent);
     }
   for (int f = 0; f < 2 && a->f[f]; f++)

@@ -102,7 +102,7 @@ static bool share(struct prover *p, struct branches *s, const struct form **shif
 
 // ---- maxima in branches ----
 
-static bool plain(const struct factor *f, enum atom_kind kind) { return f->a->kind == kind && ratio_is(f->e, 1); }
+static bool plain(const struct factor *f, enum verify_atom_kind kind) { return f->a->kind == kind && ratio_is(f->e, 1); }
 
 // A monomial c u max(..) or c u |x| |y| .. with c > 0 and u not negative: the factor, or how many bars.
 static const struct factor *maximum_in(struct prover *p, const struct monomial *m, int *bars)

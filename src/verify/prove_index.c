@@ -7,10 +7,10 @@ enum { MOST_PIECES = 40, MOST_LOOKED_AT = 1000 };
 
 static const char NOWHERE_TO_CUT[] = "an index is cut where none of its parts ends";
 
-struct builder {
+struct prove_index_builder {
   struct prover *p;
   int n;
-  struct piece piece[MOST_PIECES];
+  struct verify_piece piece[MOST_PIECES];
 };
 
 int digit_new(struct prover *p, int64_t extent, bool output)
@@ -19,12 +19,12 @@ int digit_new(struct prover *p, int64_t extent, bool output)
   return p->ndigits - 1;
 }
 
-static struct piece part_of(int digit, int64_t div, int64_t extent) { return (struct piece){digit, 0, div, extent}; }
+static struct verify_piece part_of(int digit, int64_t div, int64_t extent) { return (struct verify_piece){digit, 0, div, extent}; }
 
-static void put(struct builder *b, struct piece x);
+static void put(struct prove_index_builder *b, struct verify_piece x);
 
 // A part of a digit that was cut is a part of its low digit, of its high one, or of both.
-static void put_cut(struct builder *b, struct piece x)
+static void put_cut(struct prove_index_builder *b, struct verify_piece x)
 {
   const struct digit *d = &b->p->digits[x.digit];
   int high = d->high, low = d->low;
@@ -39,7 +39,7 @@ static void put_cut(struct builder *b, struct piece x)
     put(b, part_of(high, 1, end / n)), put(b, part_of(low, x.div, n / x.div));
 }
 
-static void put_all(struct builder *b, struct subscript s)
+static void put_all(struct prove_index_builder *b, struct subscript s)
 {
   for (int i = 0; i < s.n; i++) put(b, s.p[i]);
 }
@@ -53,7 +53,7 @@ static bool same_pieces(struct subscript s, struct subscript t)
 }
 
 // A part of a composite whose pieces have changed since: cut anew. False: it is a piece as it stands.
-static bool put_composite(struct builder *b, struct piece x)
+static bool put_composite(struct prove_index_builder *b, struct verify_piece x)
 {
   const struct digit d = b->p->digits[x.digit];
   if (!prove_step(b->p)) return true;
@@ -64,9 +64,9 @@ static bool put_composite(struct builder *b, struct piece x)
   return true;
 }
 
-static void put(struct builder *b, struct piece x)
+static void put(struct prove_index_builder *b, struct verify_piece x)
 {
-  struct piece *last = b->n ? &b->piece[b->n - 1] : NULL;
+  struct verify_piece *last = b->n ? &b->piece[b->n - 1] : NULL;
   const struct digit *d = x.digit >= 0 ? &b->p->digits[x.digit] : NULL;
   if (x.extent == 1 || b->p->why) return;
   if (d && d->high >= 0) {
@@ -74,7 +74,7 @@ static void put(struct builder *b, struct piece x)
     return;
   }
   if (d && d->parts.n && put_composite(b, x)) return;
-  if (d && d->value >= 0) x = (struct piece){-1, d->value / x.div % x.extent, 1, x.extent};
+  if (d && d->value >= 0) x = (struct verify_piece){-1, d->value / x.div % x.extent, 1, x.extent};
   if (last && x.digit < 0 && last->digit < 0) {
     last->at = last->at * x.extent + x.at, last->extent *= x.extent;
   } else if (last && x.digit == last->digit && last->div == x.div * x.extent) {
@@ -87,7 +87,7 @@ static void put(struct builder *b, struct piece x)
   }
 }
 
-static struct subscript built(struct builder *b)
+static struct subscript built(struct prove_index_builder *b)
 {
   if (!b->n) return (struct subscript){0};
   return (struct subscript){b->n, arena_copy(b->p->mem, b->piece, sizeof *b->piece * (size_t)b->n)};
@@ -95,21 +95,21 @@ static struct subscript built(struct builder *b)
 
 struct subscript subscript_of(struct prover *p, int digit)
 {
-  struct builder b = {.p = p};
+  struct prove_index_builder b = {.p = p};
   put(&b, part_of(digit, 1, p->digits[digit].extent));
   return built(&b);
 }
 
 struct subscript subscript_fixed(struct prover *p, int64_t at, int64_t extent)
 {
-  struct builder b = {.p = p};
-  put(&b, (struct piece){-1, at, 1, extent});
+  struct prove_index_builder b = {.p = p};
+  put(&b, (struct verify_piece){-1, at, 1, extent});
   return built(&b);
 }
 
 struct subscript subscript_join(struct prover *p, struct subscript high, struct subscript low)
 {
-  struct builder b = {.p = p};
+  struct prove_index_builder b = {.p = p};
   put_all(&b, high), put_all(&b, low);
   return built(&b);
 }
@@ -118,9 +118,9 @@ struct subscript subscript_expand(struct prover *p, struct subscript s) { return
 
 struct subscript subscript_rename(struct prover *p, struct subscript s, int u, int v, int w)
 {
-  struct builder b = {.p = p};
+  struct prove_index_builder b = {.p = p};
   for (int i = 0; i < s.n; i++) {
-    struct piece x = s.p[i];
+    struct verify_piece x = s.p[i];
     if (u < 0 && x.digit == u && (x.at || x.extent != p->digits[w].extent))
       ; // another number
     else if (u < 0 ? x.digit == u : x.digit == u && v >= 0)
@@ -140,7 +140,7 @@ void digit_cut(struct prover *p, int digit, int64_t extent)
   p->digits[digit].high = high, p->digits[digit].low = low;
 }
 
-int digit_isolate(struct prover *p, struct piece x)
+int digit_isolate(struct prover *p, struct verify_piece x)
 {
   int64_t end = x.div * x.extent;
   if (end < p->digits[x.digit].extent) digit_cut(p, x.digit, end), x.digit = p->digits[x.digit].low;
@@ -156,7 +156,7 @@ bool subscript_composite(const struct prover *p, struct subscript s)
 }
 
 // The same name for the same pieces, if it is not long since they had one.
-static struct piece composite(struct prover *p, struct subscript parts, int64_t extent)
+static struct verify_piece composite(struct prover *p, struct subscript parts, int64_t extent)
 {
   for (int i = p->ndigits - 1; i >= 0 && i >= p->ndigits - MOST_LOOKED_AT; i--)
     if (p->digits[i].parts.n && same_pieces(p->digits[i].parts, parts)) return part_of(i, 1, extent);
@@ -166,14 +166,14 @@ static struct piece composite(struct prover *p, struct subscript parts, int64_t 
 }
 
 // The low part, of extent `rest`, of the last piece of s or, where that has no such part, of the last pieces.
-static bool cut_last(struct prover *p, struct subscript s, int64_t rest, struct builder *h, struct builder *l)
+static bool cut_last(struct prover *p, struct subscript s, int64_t rest, struct prove_index_builder *h, struct prove_index_builder *l)
 {
   int64_t n = 1;
   int k = s.n;
   while (k > 0 && n % rest) n *= s.p[--k].extent;
   if (n % rest) return prove_give_up(p, NOWHERE_TO_CUT);
   struct subscript run = {s.n - k, s.p + k};
-  struct piece x = run.n == 1 ? *run.p : composite(p, run, n), y = x;
+  struct verify_piece x = run.n == 1 ? *run.p : composite(p, run, n), y = x;
   x.extent /= rest, y.extent = rest;
   if (x.digit >= 0)
     x.div *= rest;
@@ -186,7 +186,7 @@ static bool cut_last(struct prover *p, struct subscript s, int64_t rest, struct 
 
 bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct subscript *high, struct subscript *low)
 {
-  struct builder h = {.p = p}, l = {.p = p};
+  struct prove_index_builder h = {.p = p}, l = {.p = p};
   int64_t have = 1;
   s = subscript_expand(p, s);
   int i = s.n;

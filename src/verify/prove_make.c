@@ -57,6 +57,30 @@ static struct form *unknown(struct prover *p, enum op op, const struct form *x, 
   return form_atom(p, a, (struct ratio){1, 1});
 }
 
+// The sign of x among x and -x. What decides has no names of digits in it, so that forms which only differ in these have the same sign: the
+// coefficients of the monomials whose hash is least. Where they cancel, the sign is 1: that loses proofs, and makes none wrong.
+static int leading_sign(struct prover *p, const struct form *x)
+{
+  struct ratio c = {0, 1};
+  uint64_t least = UINT64_MAX;
+  for (const struct monomial *m = x->m; m < x->m + x->n; m++) {
+    if (m->hash > least) continue;
+    c = m->hash < least ? m->c : ratio_add(p, c, m->c);
+    least = m->hash;
+  }
+  return ratio_floor(c) < 0 ? -1 : 1;
+}
+
+// f(-x) = parity f(x): one argument stands for x and for -x.
+static struct form *of_parity(struct prover *p, enum op op, const struct form *x, int parity)
+{
+  if (!x || p->why) return NULL;
+  if (!x->n && parity < 0) return form_constant(p, (struct ratio){0, 1});
+  const int sign = leading_sign(p, x);
+  struct form *f = unknown(p, op, sign < 0 ? form_scale(p, x, (struct ratio){-1, 1}) : x, NULL);
+  return f && sign < 0 && parity < 0 ? form_scale(p, f, (struct ratio){-1, 1}) : f;
+}
+
 // ---- digits that are bound ----
 
 // The digits that a sum or a maximum binds, cut as they are now.
@@ -198,7 +222,7 @@ static const struct form *made(struct prover *p, struct term *t)
   case TERM_POWER: return of_power(p, t);
   case TERM_LARGER: return form_larger(p, x, form_of(p, t->y));
   case TERM_LOGISTIC: return of_logistic(p, x);
-  case TERM_OPAQUE: return unknown(p, t->op, x, t->y ? form_of(p, t->y) : NULL);
+  case TERM_OPAQUE: return t->parity ? of_parity(p, t->op, x, t->parity) : unknown(p, t->op, x, t->y ? form_of(p, t->y) : NULL);
   case TERM_SUM: return of_sum(p, t);
   case TERM_MAX: return of_max(p, t);
   case TERM_RUNNING: return of_running(p, t);

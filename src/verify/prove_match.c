@@ -6,12 +6,12 @@
 
 enum { MOST_NAMES = 200 };
 
-struct name {
+struct prove_match_name {
   int digit, level, other; // other: its partner in the other list, or -1
 };
 struct matching {
   struct prover *p;
-  struct name side[2][MOST_NAMES];
+  struct prove_match_name side[2][MOST_NAMES];
   int n[2], level;
   int trail[MOST_NAMES], ntrail; // names of side 0 that got partners, in order
 };
@@ -26,7 +26,7 @@ static int find(const struct matching *m, int side, int digit)
 static void undo(struct matching *m, int to)
 {
   while (m->ntrail > to) {
-    struct name *x = &m->side[0][m->trail[--m->ntrail]];
+    struct prove_match_name *x = &m->side[0][m->trail[--m->ntrail]];
     m->side[1][x->other].other = -1, x->other = -1;
   }
 }
@@ -35,7 +35,7 @@ static bool same_digit(struct matching *m, int x, int y)
 {
   int i = find(m, 0, x), k = find(m, 1, y);
   if (i < 0 || k < 0) return i < 0 && k < 0 && x == y;
-  struct name *u = &m->side[0][i], *v = &m->side[1][k];
+  struct prove_match_name *u = &m->side[0][i], *v = &m->side[1][k];
   if (u->other >= 0 || v->other >= 0) return u->other == k;
   if (u->level != v->level || m->p->digits[x].extent != m->p->digits[y].extent) return false;
   u->other = k, v->other = i;
@@ -51,8 +51,8 @@ static bool enter(struct matching *m, int n, const int *x, const int *y)
   }
   m->level++;
   for (int i = 0; i < n; i++) {
-    m->side[0][m->n[0]++] = (struct name){x[i], m->level, -1};
-    m->side[1][m->n[1]++] = (struct name){y[i], m->level, -1};
+    m->side[0][m->n[0]++] = (struct prove_match_name){x[i], m->level, -1};
+    m->side[1][m->n[1]++] = (struct prove_match_name){y[i], m->level, -1};
   }
   return true;
 }
@@ -70,7 +70,7 @@ static bool subscripts(struct matching *m, struct subscript s, struct subscript 
 {
   bool same = s.n == t.n;
   for (int i = 0; i < s.n && same; i++) {
-    const struct piece *x = &s.p[i], *y = &t.p[i];
+    const struct verify_piece *x = &s.p[i], *y = &t.p[i];
     same = x->at == y->at && x->div == y->div && x->extent == y->extent;
     if (x->digit >= 0 && y->digit >= 0)
       same = same && same_digit(m, x->digit, y->digit);

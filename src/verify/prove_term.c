@@ -94,6 +94,13 @@ static struct term *unknown(struct prover *p, enum op op, struct term *x, struct
   return t;
 }
 
+static struct term *of_parity(struct prover *p, enum op op, struct term *x, int parity)
+{
+  struct term *t = unknown(p, op, x, NULL);
+  if (t) t->parity = parity;
+  return t;
+}
+
 static struct term *meaning(struct prover *p, const struct node *n, struct term *x, struct term *y)
 {
   ATTR_LOCALS(&n->a);
@@ -126,7 +133,7 @@ struct term *term_map(struct prover *p, const struct node *n, struct term *x, st
   return t;
 }
 
-struct term *term_fold(const struct fold *f, enum op op)
+struct term *term_fold(const struct verify_fold *f, enum op op)
 {
   struct prover *p = f->p;
   switch ((int)op_rows[op].abstract) {

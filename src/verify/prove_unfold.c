@@ -37,7 +37,7 @@ static const int64_t *key_of(struct prover *p, const struct scope *s, int t, con
   for (int i = 0; i < rank; i++) {
     key[n++] = at[i].n;
     for (int k = 0; k < at[i].n; k++) {
-      const struct piece *x = &at[i].p[k];
+      const struct verify_piece *x = &at[i].p[k];
       key[n++] = x->digit, key[n++] = x->at, key[n++] = x->div, key[n++] = x->extent;
     }
   }
@@ -68,7 +68,7 @@ static struct term *elementwise(const struct step *w)
 
 // ---- sums ----
 
-struct product { // pair number i of [A1 A2] [B1; B2]
+struct prove_unfold_product { // pair number i of [A1 A2] [B1; B2]
   const struct step *w;
   int i;
   struct subscript k;
@@ -88,7 +88,7 @@ static struct term *side(const struct step *w, int x, struct subscript row, stru
 
 static struct term *product_body(const void *arg)
 {
-  const struct product *a = arg;
+  const struct prove_unfold_product *a = arg;
   const struct step *w = a->w;
   int r = shape(w, w->t)->n;
   struct term *x = side(w, w->n->in[a->i], w->at[r - 2], a->k);
@@ -100,21 +100,21 @@ static struct term *contraction(const struct step *w)
   struct term *sum = NULL;
   for (int i = 0; i < w->n->nin / 2; i++) {
     const struct shape *x = shape(w, w->n->in[i]);
-    struct product a = {w, i, subscript_of(w->p, digit_new(w->p, x->d[x->n - 1], false))};
+    struct prove_unfold_product a = {w, i, subscript_of(w->p, digit_new(w->p, x->d[x->n - 1], false))};
     struct term *one = term_sum(w->p, a.k, product_body, &a);
     sum = i ? term_new(w->p, TERM_ADD, sum, one) : one;
   }
   return sum;
 }
 
-struct folded {
+struct prove_unfold_folded {
   const struct step *w;
   const struct subscript *at;
 };
 
 static struct term *fold_body(const void *arg)
 {
-  const struct folded *a = arg;
+  const struct prove_unfold_folded *a = arg;
   return unfold(a->w->p, a->w->s, a->w->n->in[0], a->at);
 }
 
@@ -128,8 +128,8 @@ static struct term *reduction(const struct step *w)
   if (op_rows[n->op].attrs & A_EXTENT) return prove_give_up(w->p, "partial sums that were not expanded");
   memcpy(at, w->at, sizeof *at * (size_t)shape(w, w->t)->n);
   at[n->a.dim] = subscript_join(w->p, at[n->a.dim], over);
-  struct folded a = {w, at};
-  return term_fold(&(struct fold){w->p, len, over, fold_body, &a}, n->op);
+  struct prove_unfold_folded a = {w, at};
+  return term_fold(&(struct verify_fold){w->p, len, over, fold_body, &a}, n->op);
 }
 
 // ---- views ----

@@ -57,7 +57,7 @@ struct compared {
   stop_flag stop;
   int nout, *outs;
   int64_t *seen; // of each output: elements that were compared
-  struct place *where;
+  struct verify_place *where;
 };
 
 static int evaluate(struct arena *mem, const struct compared *c, int side, int draw, struct runs *r, struct err *e)
@@ -93,7 +93,7 @@ static bool differs(struct compared *c, const struct runs *x, const struct runs 
     double most = tolerance(x, y, i, n);
     for (int64_t k = 0; k < n; k++) {
       if (!counts(x, y, i, k)) continue;
-      if (fabs(x->wide[i][k] - y->wide[i][k]) > most) return *c->where = (struct place){i, k}, true;
+      if (fabs(x->wide[i][k] - y->wide[i][k]) > most) return *c->where = (struct verify_place){i, k}, true;
       c->seen[i]++;
     }
   }
@@ -122,7 +122,7 @@ static enum numbers compare(struct arena *mem, struct compared *c, struct err *e
   return enough(c, 1) ? NUMBERS_AGREE : NUMBERS_UNKNOWN;
 }
 
-enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct place *where,
+enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct verify_place *where,
                           struct err *e)
 {
   struct arena mem = {0};

@@ -47,14 +47,14 @@ void shrink_same(struct system *s, int u, int v)
 
 void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r)
 {
-  struct product p = {0};
+  struct verify_product p = {0};
   for (int i = 0; i < nl; i++) p.v[0][p.n[0]++] = l[i];
   for (int i = 0; i < nr; i++) p.v[1][p.n[1]++] = r[i];
   PUSH(s->mem, s->products, s->nproducts, s->products_cap) = p;
 }
 
 // Roots only, ones dropped, common factors cancelled. Two left alone become one class: true.
-static bool simplify(struct system *s, struct product *p)
+static bool simplify(struct system *s, struct verify_product *p)
 {
   for (int side = 0; side < 2; side++) {
     int n = 0;
@@ -75,9 +75,9 @@ static bool simplify(struct system *s, struct product *p)
   return true;
 }
 
-static struct product turned(const struct product *p)
+static struct verify_product turned(const struct verify_product *p)
 {
-  struct product r = {{p->n[1], p->n[0]}, {{0}}};
+  struct verify_product r = {{p->n[1], p->n[0]}, {{0}}};
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < p->n[!side]; i++) r.v[side][i] = p->v[!side][i];
   return r;
@@ -85,7 +85,7 @@ static struct product turned(const struct product *p)
 
 // Factors of the same full value on both sides, one each, become one class: a proposal like all of this, but it keeps
 // extents small where two views split an index in the same way.
-static bool pair_up(struct system *s, const struct product *p)
+static bool pair_up(struct system *s, const struct verify_product *p)
 {
   int found = 0, n = p->n[0];
   if (n != p->n[1] || n < 2 || n > 8) return false;
@@ -103,12 +103,12 @@ static bool pair_up(struct system *s, const struct product *p)
 }
 
 // Two products that define one class: their right sides agree.
-static bool compare(struct system *s, const struct product *a, const struct product *b, bool guess)
+static bool compare(struct system *s, const struct verify_product *a, const struct verify_product *b, bool guess)
 {
   for (int turn = 0; turn < 4; turn++) {
-    struct product x = turn & 1 ? turned(a) : *a, y = turn & 2 ? turned(b) : *b;
+    struct verify_product x = turn & 1 ? turned(a) : *a, y = turn & 2 ? turned(b) : *b;
     if (x.n[0] != 1 || y.n[0] != 1 || x.v[0][0] != y.v[0][0] || x.n[1] < 2 || y.n[1] < 2) continue;
-    struct product both = {{x.n[1], y.n[1]}, {{0}}};
+    struct verify_product both = {{x.n[1], y.n[1]}, {{0}}};
     for (int i = 0; i < x.n[1]; i++) both.v[0][i] = x.v[1][i];
     for (int i = 0; i < y.n[1]; i++) both.v[1][i] = y.v[1][i];
     if (simplify(s, &both) || (guess && pair_up(s, &both))) return true;
@@ -132,7 +132,7 @@ static void simplify_all(struct system *s)
   }
 }
 
-static int64_t value_of(struct system *s, const struct product *p, int side)
+static int64_t value_of(struct system *s, const struct verify_product *p, int side)
 {
   int64_t n = 1;
   for (int i = 0; i < p->n[side]; i++)
@@ -149,7 +149,7 @@ static bool multiply(struct system *s, int v, int64_t factor)
 }
 
 // Multiplies one side of a product by `factor`: the first variable that may grow, tiles and views before axes.
-static bool grow(struct system *s, const struct product *p, int side, int64_t factor, bool from_end)
+static bool grow(struct system *s, const struct verify_product *p, int side, int64_t factor, bool from_end)
 {
   if (factor == 1) return true;
   for (int axes = 0; axes < 2; axes++)
@@ -162,7 +162,7 @@ static bool grow(struct system *s, const struct product *p, int side, int64_t fa
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-static bool balance(struct system *s, const struct product *p, bool from_end, bool *changed)
+static bool balance(struct system *s, const struct verify_product *p, bool from_end, bool *changed)
 {
   int64_t l = value_of(s, p, 0), r = value_of(s, p, 1);
   if (l == r) return true;

@@ -6,14 +6,14 @@
 
 enum { FOLDS = 32 };
 
-struct fold {
+struct rescale_fold {
   int64_t full, small;
 };
 struct folds {
   int n;
-  struct fold f[FOLDS];
+  struct rescale_fold f[FOLDS];
 };
-struct pass {
+struct rescale_pass {
   struct arena *mem;
   const struct graph *full;
   struct graph *small;
@@ -21,7 +21,7 @@ struct pass {
   int changed;
 };
 
-static void note(struct folds *s, struct fold f)
+static void note(struct folds *s, struct rescale_fold f)
 {
   for (int i = 0; i < s->n; i++)
     if (s->f[i].full == f.full && s->f[i].small == f.small) return;
@@ -33,11 +33,11 @@ static void merge(struct folds *s, const struct folds *from)
   for (int i = 0; i < from->n; i++) note(s, from->f[i]);
 }
 
-static void folded(struct folds *s, struct fold by)
+static void folded(struct folds *s, struct rescale_fold by)
 {
   struct folds before = *s;
   note(s, by);
-  for (int i = 0; i < before.n; i++) note(s, (struct fold){before.f[i].full * by.full, before.f[i].small * by.small});
+  for (int i = 0; i < before.n; i++) note(s, (struct rescale_fold){before.f[i].full * by.full, before.f[i].small * by.small});
 }
 
 static int64_t extent(const struct graph *g, int t, int dim) { return g->tensors[t].shape.d[dim]; }
@@ -58,7 +58,7 @@ static int64_t iterations(const struct graph *g, const struct node *n)
   return r;
 }
 
-static void rescale(struct pass *p, int i)
+static void rescale(struct rescale_pass *p, int i)
 {
   struct node *n = &p->small->nodes[i];
   const struct folds *s = &p->of[n->in[0]];
@@ -73,19 +73,19 @@ static void rescale(struct pass *p, int i)
   if (found && found != n->a.scalar) n->a.scalar = found, p->changed++;
 }
 
-static void walk(struct pass *p, const struct pass *above, const int *from);
+static void walk(struct rescale_pass *p, const struct rescale_pass *above, const int *from);
 
-static void enter(struct pass *p, int i)
+static void enter(struct rescale_pass *p, int i)
 {
   const struct node *n = &p->full->nodes[i];
-  struct pass sub = {p->mem, n->sub, p->small->nodes[i].sub, NEWS(p->mem, struct folds, n->sub->ntensors + 1), 0};
+  struct rescale_pass sub = {p->mem, n->sub, p->small->nodes[i].sub, NEWS(p->mem, struct folds, n->sub->ntensors + 1), 0};
   walk(&sub, p, n->in);
   p->changed += sub.changed;
   for (int k = 0, save = 0; k < n->sub->nnodes; k++)
     if (n->sub->nodes[k].op == OP_SAVE) p->of[n->out + save++] = sub.of[n->sub->nodes[k].in[0]];
 }
 
-static void walk(struct pass *p, const struct pass *above, const int *from)
+static void walk(struct rescale_pass *p, const struct rescale_pass *above, const int *from)
 {
   int iter = 0;
   for (int i = 0; i < p->full->nnodes; i++) {
@@ -99,8 +99,8 @@ static void walk(struct pass *p, const struct pass *above, const int *from)
     if (n->op == OP_ITER || !n->nout) continue;
     struct folds s = {0};
     for (int k = 0; k < n->nin; k++) merge(&s, &p->of[n->in[k]]);
-    folded(&s, (struct fold){along(p->full, n), along(p->small, m)});
-    folded(&s, (struct fold){iterations(p->full, n), iterations(p->small, m)});
+    folded(&s, (struct rescale_fold){along(p->full, n), along(p->small, m)});
+    folded(&s, (struct rescale_fold){iterations(p->full, n), iterations(p->small, m)});
     for (int k = 0; k < n->nout; k++) p->of[n->out + k] = s;
   }
 }
@@ -108,7 +108,7 @@ static void walk(struct pass *p, const struct pass *above, const int *from)
 int rescale_constants(struct graph *small, const struct graph *full)
 {
   struct arena mem = {0};
-  struct pass p = {&mem, full, small, NEWS(&mem, struct folds, full->ntensors + 1), 0};
+  struct rescale_pass p = {&mem, full, small, NEWS(&mem, struct folds, full->ntensors + 1), 0};
   walk(&p, NULL, NULL);
   arena_close(&mem);
   return p.changed;

@@ -19,7 +19,7 @@ static const int *outputs(struct arena *mem, const struct graph *g, int *n)
   return outs;
 }
 
-static bool compare(struct arena *mem, const struct graph *g, void *const *x, void *const *y, struct place *where)
+static bool compare(struct arena *mem, const struct graph *g, void *const *x, void *const *y, struct verify_place *where)
 {
   int n;
   const int *outs = outputs(mem, g, &n);
@@ -27,12 +27,12 @@ static bool compare(struct arena *mem, const struct graph *g, void *const *x, vo
     const struct ffv *u = x[i], *v = y[i];
     int64_t size = shape_size(&g->tensors[outs[i]].shape);
     for (int64_t k = 0; k < size; k++)
-      if (!agree(u[k], v[k])) return *where = (struct place){i, k}, false;
+      if (!agree(u[k], v[k])) return *where = (struct verify_place){i, k}, false;
   }
   return true;
 }
 
-static enum verdict run(struct arena *mem, const struct trial *t, struct field *F, uint64_t seed, struct place *where, struct err *e)
+static enum verdict run(struct arena *mem, const struct trial *t, struct field *F, uint64_t seed, struct verify_place *where, struct err *e)
 {
   int nin = graph_inputs(t->a, NULL), nout = graph_outputs(t->a, NULL);
   void **in = NEWS(mem, void *, nin + 1), **x = NEWS(mem, void *, nout + 1), **y = NEWS(mem, void *, nout + 1);
@@ -46,7 +46,7 @@ static enum verdict run(struct arena *mem, const struct trial *t, struct field *
 
 struct primes trial_primes(const struct trial *t, uint64_t seed) { return primes_draw(t->bits, hash_mix(seed, 0), t->nresidues, t->residues); }
 
-enum verdict trial_run(const struct trial *t, uint64_t seed, struct place *where, struct err *e)
+enum verdict trial_run(const struct trial *t, uint64_t seed, struct verify_place *where, struct err *e)
 {
   struct arena mem = {0};
   struct field F;
@@ -99,7 +99,7 @@ struct series {
   int at; // number of the first test of this batch
   struct outcome {
     enum verdict v;
-    struct place where;
+    struct verify_place where;
     struct err e;
   } * out;
 };
@@ -115,7 +115,7 @@ static void one(void *arg, int i, int worker)
 }
 
 // In batches, so that a difference found early ends the series; the first one counts whoever found it.
-enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct place *where, struct err *e)
+enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct verify_place *where, struct err *e)
 {
   struct arena mem = {0};
   enum { BATCH = 64 };
@@ -140,7 +140,7 @@ enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads
 }
 
 // "output 1 (O) differs at [0, 3, 2]"
-void place_text(char out[160], const struct graph *g, const struct place *w)
+void place_text(char out[160], const struct graph *g, const struct verify_place *w)
 {
   struct arena mem = {0};
   int n;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-struct walk {
+struct size_walk {
   struct arena *mem;
   struct bounder *b;
   const struct graph *g;
@@ -15,7 +15,7 @@ struct walk {
 
 static const unsigned DIM_BITS = (1u << MAX_DIMS) - 1;
 
-static const struct shape *shape(const struct walk *w, int t) { return &w->g->tensors[t].shape; }
+static const struct shape *shape(const struct size_walk *w, int t) { return &w->g->tensors[t].shape; }
 
 static int loop_bit(const struct graph *g, int axis) { return LOOP_BIT + MAX_LOOPS * (g->level == THREAD) + axis; }
 
@@ -33,7 +33,7 @@ static struct value moved(const struct value *x, int n, const int *to)
 }
 
 // Elements have moved: the same place now has another denominator.
-static struct value renamed(const struct walk *w, struct value x)
+static struct value renamed(const struct size_walk *w, struct value x)
 {
   x.id = 0;
   for (int i = 0; i < x.ndens; i++)
@@ -44,7 +44,7 @@ static struct value renamed(const struct walk *w, struct value x)
 }
 
 // Argument x of an elementwise operator with result t.
-static struct value aligned(const struct walk *w, int x, int t)
+static struct value aligned(const struct size_walk *w, int x, int t)
 {
   int to[MAX_DIMS], shift = shape(w, t)->n - shape(w, x)->n;
   for (int i = 0; i < MAX_DIMS; i++) to[i] = MAX(0, MIN(i + shift, MAX_DIMS - 1));
@@ -52,7 +52,7 @@ static struct value aligned(const struct walk *w, int x, int t)
 }
 
 // Where tensor x, aligned with t, may change.
-static unsigned varies(const struct walk *w, int x, int t)
+static unsigned varies(const struct size_walk *w, int x, int t)
 {
   unsigned m = 0;
   int shift = shape(w, t)->n - shape(w, x)->n;
@@ -65,9 +65,9 @@ static unsigned varies(const struct walk *w, int x, int t)
   return m;
 }
 
-static double applications(const struct walk *w, int t) { return w->times * (double)shape_size(shape(w, t)); }
+static double applications(const struct size_walk *w, int t) { return w->times * (double)shape_size(shape(w, t)); }
 
-static struct value opaque(const struct walk *w, const struct node *n)
+static struct value opaque(const struct size_walk *w, const struct node *n)
 {
   struct value x = aligned(w, n->in[0], n->out);
   if (n->nin > 1) {
@@ -79,21 +79,28 @@ static struct value opaque(const struct walk *w, const struct node *n)
 
 // ---- laws: law_size.h ----
 
-static struct value added(const struct walk *w, struct value x, struct value y) { return value_add(w->b, &x, &y); }
-static struct value multiplied(const struct walk *w, struct value x, struct value y) { return value_mul(w->b, &x, &y); }
-static struct value divided(const struct walk *w, struct value x, struct value y, unsigned mask) { return value_div(w->b, &x, &y, mask); }
-static struct value exponential(const struct walk *w, struct value x) { return value_exp(w->b, &x); }
-static struct value root(const struct walk *w, struct value x, unsigned mask) { return value_sqrt(w->b, &x, mask); }
+static struct value added(const struct size_walk *w, struct value x, struct value y) { return value_add(w->b, &x, &y); }
+static struct value multiplied(const struct size_walk *w, struct value x, struct value y) { return value_mul(w->b, &x, &y); }
+static struct value divided(const struct size_walk *w, struct value x, struct value y, unsigned mask) { return value_div(w->b, &x, &y, mask); }
+static struct value exponential(const struct size_walk *w, struct value x) { return value_exp(w->b, &x); }
+static struct value root(const struct size_walk *w, struct value x, unsigned mask) { return value_sqrt(w->b, &x, mask); }
 
 // One of the two, or an unknown function of them.
-static struct value either(const struct walk *w, const struct node *n, struct value x, struct value y, bool maximum)
+static struct value either(const struct size_walk *w, const struct node *n, struct value x, struct value y, bool maximum)
 {
   struct value r = value_either(w->b, &x, &y);
   if (maximum) w->b->out->maxima = true;
   return value_opaque(w->b, &r, MAX(applications(w, n->out), applications(w, n->in[0])));
 }
 
-static struct value by_law(const struct walk *w, const struct node *n, struct value x, struct value y, unsigned mask)
+// A sum or a difference of an unknown function of x and of -x.
+static struct value of_both_signs(const struct size_walk *w, const struct node *n, struct value x)
+{
+  struct value r = value_opaque(w->b, &x, 2 * MAX(applications(w, n->out), applications(w, n->in[0])));
+  return value_add(w->b, &r, &r);
+}
+
+static struct value by_law(const struct size_walk *w, const struct node *n, struct value x, struct value y, unsigned mask)
 {
   const struct value r = x;
   ATTR_LOCALS(&n->a);
@@ -109,7 +116,7 @@ static struct value by_law(const struct walk *w, const struct node *n, struct va
   return x;
 }
 
-static struct value elementwise(const struct walk *w, const struct node *n)
+static struct value elementwise(const struct size_walk *w, const struct node *n)
 {
   enum abstract how = op_rows[n->op].abstract;
   struct value one = value_atom(0), x = aligned(w, n->in[0], n->out), r;
@@ -133,7 +140,7 @@ static struct value elementwise(const struct walk *w, const struct node *n)
   return value_div(w->b, &x, &y, varies(w, n->in[1], n->out));
 }
 
-static struct value product(const struct walk *w, int x, int y, int t)
+static struct value product(const struct size_walk *w, int x, int y, int t)
 {
   int rx = shape(w, x)->n, ry = shape(w, y)->n, r = shape(w, t)->n, tx[MAX_DIMS], ty[MAX_DIMS];
   for (int i = 0; i < rx; i++) tx[i] = i == rx - 1 ? CONTRACTED_BIT : r - rx + i;
@@ -142,7 +149,7 @@ static struct value product(const struct walk *w, int x, int y, int t)
   return value_sum(w->b, &p, CONTRACTED_BIT, (double)shape(w, x)->d[rx - 1], false);
 }
 
-static struct value contraction(const struct walk *w, const struct node *n)
+static struct value contraction(const struct size_walk *w, const struct node *n)
 {
   struct value p = product(w, n->in[0], n->in[n->nin / 2], n->out);
   if (n->nin == 2) return p;
@@ -150,14 +157,14 @@ static struct value contraction(const struct walk *w, const struct node *n)
   return value_add(w->b, &p, &q);
 }
 
-static struct value reduced(const struct walk *w, const struct node *n, const struct value *x)
+static struct value reduced(const struct size_walk *w, const struct node *n, const struct value *x)
 {
   int dim = n->a.dim;
   double from = (double)shape(w, n->in[0])->d[dim], to = (double)shape(w, n->out)->d[dim];
   return value_sum(w->b, x, dim, from / to, to > 1);
 }
 
-static struct value product_along(const struct walk *w, const struct node *n)
+static struct value product_along(const struct size_walk *w, const struct node *n)
 {
   struct value x = w->v[n->in[0]];
   if ((x.ndens || x.nroots) && !w->b->out->gap) w->b->out->gap = "a product along a dimension of fractions or roots";
@@ -165,7 +172,7 @@ static struct value product_along(const struct walk *w, const struct node *n)
   return x;
 }
 
-static struct value reduction(const struct walk *w, const struct node *n)
+static struct value reduction(const struct size_walk *w, const struct node *n)
 {
   if (op_rows[n->op].abstract == AE_PROD) return product_along(w, n);
   if (op_rows[n->op].abstract != AE_MAX) return reduced(w, n, &w->v[n->in[0]]);
@@ -173,7 +180,7 @@ static struct value reduction(const struct walk *w, const struct node *n)
   return opaque(w, n);
 }
 
-static struct value view(const struct walk *w, const struct node *n)
+static struct value view(const struct size_walk *w, const struct node *n)
 {
   const struct value *x = &w->v[n->in[0]];
   int r = shape(w, n->in[0])->n, to[MAX_DIMS];
@@ -188,7 +195,7 @@ static struct value view(const struct walk *w, const struct node *n)
   return v;
 }
 
-static struct value concat(const struct walk *w, const struct node *n)
+static struct value concat(const struct size_walk *w, const struct node *n)
 {
   struct value r = w->v[n->in[0]];
   for (int i = 1; i < n->nin; i++) r = value_either(w->b, &r, &w->v[n->in[i]]);
@@ -196,7 +203,7 @@ static struct value concat(const struct walk *w, const struct node *n)
 }
 
 // The sum over the iterations; along an axis that fmap joins, what changed with the axis changes with the dimension.
-static struct value over_loops(const struct walk *w, const struct node *n, struct value x)
+static struct value over_loops(const struct size_walk *w, const struct node *n, struct value x)
 {
   for (int l = 0; l < w->g->nloop; l++) {
     int bit = loop_bit(w->g, l), dim = op_rows[n->op].attrs & A_FMAP ? n->a.fmap[l] : REPLICA;
@@ -212,7 +219,7 @@ static struct value over_loops(const struct walk *w, const struct node *n, struc
   return x;
 }
 
-static struct value accumulator(const struct walk *w, const struct node *n)
+static struct value accumulator(const struct size_walk *w, const struct node *n)
 {
   unsigned flags = op_rows[n->op].flags;
   struct value x = w->v[n->in[0]];
@@ -231,11 +238,11 @@ static struct value accumulator(const struct walk *w, const struct node *n)
   return value_mul(w->b, &x, &f);
 }
 
-static void walk_graph(struct walk *w, const struct walk *above, const int *from);
+static void walk_graph(struct size_walk *w, const struct size_walk *above, const int *from);
 
-static void enter(struct walk *w, const struct node *n)
+static void enter(struct size_walk *w, const struct node *n)
 {
-  struct walk sub = {w->mem, w->b, n->sub, NEWS(w->mem, struct value, n->sub->ntensors + 1), w->times};
+  struct size_walk sub = {w->mem, w->b, n->sub, NEWS(w->mem, struct value, n->sub->ntensors + 1), w->times};
   sub.times *= (double)(graph_blocks(n->sub) * graph_iterations(n->sub));
   walk_graph(&sub, w, n->in);
   int save = 0;
@@ -254,7 +261,7 @@ static void enter(struct walk *w, const struct node *n)
 }
 
 // A tile: what changed along a dimension changes with the loop axes that cut it.
-static struct value tile(const struct walk *w, const struct node *n, struct value x)
+static struct value tile(const struct size_walk *w, const struct node *n, struct value x)
 {
   for (int i = 0; i < x.ndens + x.nroots; i++) {
     unsigned *m = i < x.ndens ? &x.den[i].mask : &x.root[i - x.ndens].mask;
@@ -264,7 +271,7 @@ static struct value tile(const struct walk *w, const struct node *n, struct valu
   return x;
 }
 
-static struct value value_of(const struct walk *w, const struct node *n)
+static struct value value_of(const struct size_walk *w, const struct node *n)
 {
   switch (op_rows[n->op].rule) {
   case RULE_MAP: return elementwise(w, n);
@@ -282,7 +289,7 @@ static struct value value_of(const struct walk *w, const struct node *n)
   return value_atom(0);
 }
 
-static void walk_graph(struct walk *w, const struct walk *above, const int *from)
+static void walk_graph(struct size_walk *w, const struct size_walk *above, const int *from)
 {
   int iter = 0;
   for (int i = 0; i < w->g->nnodes; i++) {
@@ -302,7 +309,7 @@ static void walk_graph(struct walk *w, const struct walk *above, const int *from
 
 static struct value *outputs(struct arena *mem, struct bounder *b, const struct graph *g, int *n)
 {
-  struct walk w = {mem, b, g, NEWS(mem, struct value, g->ntensors + 1), 1};
+  struct size_walk w = {mem, b, g, NEWS(mem, struct value, g->ntensors + 1), 1};
   walk_graph(&w, NULL, NULL);
   int *outs = NEWS(mem, int, graph_outputs(g, NULL) + 1);
   *n = graph_outputs(g, outs);

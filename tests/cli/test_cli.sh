@@ -47,7 +47,7 @@ program layers.mica 'program layers() {
 # ---- help and tables ----
 expect 0 'superoptimizer' "$MICA"
 expect 0 'optimize' "$MICA" help
-for command in optimize search run verify show bench ops targets version; do
+for command in optimize search run verify show bench ops targets version mega; do
   expect 0 'examples' "$MICA" help "$command"
   expect 0 'examples' "$MICA" "$command" --help
 done

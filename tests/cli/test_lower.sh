@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # mica lower, and mica optimize for a GPU that is not there: what is printed, refused and saved.
+# test: release
 # test: timeout 400
 set -u
 . tests/shell.sh
@@ -117,7 +118,16 @@ done
 
 # ---- what is wrong ----
 expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts
-expect 2 'there are norm, .*layouts, choices, lower, memory, and schemes' lower "$work/soft.mica" --dump all
+expect 2 'there are norm, .*layouts, choices, lower, memory, kern, schemes and rules' lower "$work/soft.mica" --dump all
+expect 2 'there is no rule exp3' lower "$work/soft.mica" --off exp2,exp3
+expect 2 'did you mean exp2' lower "$work/soft.mica" --off exp3
+"$MICA" lower --dump rules > "$work/rules"
+for rule in exp2 reciprocal rsqrt constants; do # by all schemes
+  grep -q "^| .$rule. | .skinny., .rows., .mma., .wgmma. |" "$work/rules" || complain "rule $rule"
+  "$MICA" lower "$work/soft.mica" --off "$rule" --check >"$work/out" 2>&1 || complain "without $rule: $(tail -3 "$work/out")"
+done
+"$MICA" lower "$work/soft.mica" --dump kern | grep -q '= exp2(' || complain "no exp2"
+! "$MICA" lower "$work/soft.mica" --dump kern --off exp2 | grep -q '= exp2(' || complain "exp2 is not off"
 expect 2 'did you mean choices' lower "$work/soft.mica" --dump chioces
 expect 2 'no such scheme' lower "$work/soft.mica" --knobs 'columns vec=8'
 expect 2 'there is no kernel soft_2' lower "$work/soft.mica" --kernel soft_2

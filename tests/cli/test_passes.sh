@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The passes of `mica optimize`, watched: dumps, --stop-after, lines and traces of times, and the commands that show why a candidate was dropped.
+# test: release
 # test: timeout 300
 set -u
 . tests/shell.sh
@@ -15,7 +16,7 @@ program chain() {
 END
 
 # ---- the rows ----
-expect 0 'thread-graphs +candidate +cpu +kernel graph -> kernel graph' "$MICA" help passes
+expect 0 'thread-graphs +candidate +all +kernel graph -> kernel graph' "$MICA" help passes
 "$MICA" help passes | sed -nE '/^  [a-z]/{N;s/^  ([a-z-]+) +([a-z]+) +([a-z]+) +(.*)\n +(.*)$/| `\1` | \2 | \3 | \4 | \5 |/p}' >"$work/rows"
 [ "$(wc -l <"$work/rows")" -gt 20 ] || complain "only $(wc -l <"$work/rows") passes are listed"
 grep -E '^\| `[a-z-]+` \| (job|subprogram|candidate|leader) \|' docs/tour.md | diff "$work/rows" - >"$work/out" || complain "docs/tour.md lists other passes than \`mica help passes\`"
@@ -90,10 +91,11 @@ again() { # NAME PASS REASON
   [ $? = 1 ] || complain "$1: the command does not end with 1"
   grep -qF "the pass $2 drops the candidate: $reason" "$work/err" || complain "$1: the command has another reason than: $reason"
 }
-dropped() { # NAME PROGRAM CANDIDATE PASS REASON
+dropped() { # NAME PROGRAM CANDIDATE PASS REASON [OPTION...]
   printf '%s\n' "$2" >"$work/it's $1.mica"
   printf '%s\n' "$3" >"$work/$1_candidate.mica"
-  expect 1 "the pass $4 drops the candidate: .*$5" "$MICA" optimize "$work/it's $1.mica" --candidate "$work/$1_candidate.mica" --keep-dropped "$work/$1" --quiet
+  expect 1 "the pass $4 drops the candidate: .*$5" "$MICA" optimize "$work/it's $1.mica" --candidate "$work/$1_candidate.mica" \
+    --keep-dropped "$work/$1" --quiet "${@:6}"
   again "$1" "$4" "$5"
 }
 dropped stable 'program soft() { X: f32[16, 64]; return softmax(X, dim=1) }' \
@@ -104,6 +106,20 @@ dropped numbers 'program large() { X: f16[32, 32]; W: f16[32, 32]; return matmul
   'graph large { X: f16[32, 32]; W: f16[32, 32]; a = X * 32768; b = W * 0.000030517578125; return matmul(a, b) }' numbers 'is -?inf, and'
 expect 0 '' "$MICA" optimize "$work/chain.mica" --target sm_90a "${few[@]}" --quiet --keep-dropped "$work/lower"
 again lower lower 'no GPU kernel can be made'
+# Without a GPU: what no scheme makes with these knobs, and what is made and is another program. The command has the target and the knobs.
+half=$(sed s/f32/f16/ "$work/chain.mica")
+tiled() { # BODY: one kernel that ends with it
+  echo "graph chain { X: f16[64, 64]; W: f16[64, 64]
+    O = block(x=4) { x = iter(X, imap={x:0}); w = iter(W); save($1, omap={x:0}) }
+    return O }"
+}
+dropped gpu_lower "$half" "$(tiled 'exp(relu(matmul(x, w)))')" lower 'knobs out of range' --target sm_90a --knobs 'mma wm=2'
+grep -qF -- "--target sm_90a --knobs 'mma wm=2' --stop-after lower" "$work/gpu_lower/dropped.sh" || complain "the command has other knobs"
+dropped gpu_scheme "$half" "$(tiled 'exp(relu(matmul(x, w)))')" choices 'one for each launch' --target sm_90a --knobs 'rows; mma'
+dropped gpu_verify "$half" "$(tiled 'relu(matmul(x, w))')" verify 'not equal to the program' --target sm_90a
+grep -qE -- "--target sm_90a --knobs '[a-z]+ [a-z]+=.*' --stop-after verify" "$work/gpu_verify/dropped.sh" || complain "the command has no knobs"
+dropped gpu_own_knobs "$half" "$(tiled 'relu(matmul(x, w))')" verify 'not equal to the program' --target sm_90a --knobs 'mma wm=1 wn=2'
+grep -qE -- "--knobs 'mma wm=1 wn=2 .*' --stop-after verify" "$work/gpu_own_knobs/dropped.sh" || complain "the command has other knobs than were given"
 sed s/f32/f16/ "$work/dump/02-split.mica" >"$work/half.mica"
 expect 1 'the pass choices drops the candidate' "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a --quiet \
   --candidate "$work/half.mica" --knobs 'rows; nothing=1'

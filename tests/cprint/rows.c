@@ -366,7 +366,7 @@ int rows_held(bool global, int arch, int beyond)
   struct text t = {.arch = arch};
   for (int i = 0; i < n; i++) {
     if (rows[i].needs & ~target_gpu(arch)->can || (beyond && !(rows[i].needs & ~target_gpu(beyond)->can))) continue;
-    if (i % (beyond ? 1 : thinned(3)) || !row(&t, &rows[i], i, global)) continue;
+    if (i % (beyond ? 1 : thinned(3) * quick_step(2)) || !row(&t, &rows[i], i, global)) continue;
     taken[t.n++] = &rows[i];
     if (t.n == TOGETHER || t.inputs > INPUTS) chosen += flush(&t, taken);
   }

@@ -10,7 +10,7 @@ static void rows_in_registers(void **state)
   (void)state;
   int n = rows_held(false, 80, 0);
   print_message("%d rows\n", n);
-  assert_true(n > 300 / thinned(3));
+  assert_true(n > 300 / thinned(3) / quick_step(2));
 }
 
 static void rows_of_sm90(void **state)

@@ -42,8 +42,8 @@ static void a_stop_keeps_the_fastest(void **state)
   (void)state;
   static const struct {
     int at, told;
-    bool is_quick;
-  } cases[] = {{1, 1, true}, {1, 3, true}, {2, 0, true}, {3, 5, true}, {4, 20, true}, {2, 4, false}};
+    bool is_quick, climbs; // climbs: the climb has begun; the ways that are known at first are measured in two races
+  } cases[] = {{1, 1, true, false}, {1, 3, true, false}, {2, 0, true, false}, {3, 5, true, true}, {4, 20, true, true}, {2, 4, false, true}};
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct stopped s;
     optimize_and_stop(&s, texts[0], cases[i].at, cases[i].told, cases[i].is_quick, 0);
@@ -56,7 +56,7 @@ static void a_stop_keeps_the_fastest(void **state)
     const char *left = json_string_value(json_object_get(s.report, "left"));
     assert_non_null(strstr(left, " ways to make kernels were measured, "));
     assert_non_null(strstr(s.e.text, left));
-    assert_int_equal(strstr(left, "were not looked for") != NULL, cases[i].at == 1);
+    assert_int_equal(strstr(left, "were not looked for") != NULL, !cases[i].climbs);
     assert_true(json_is_true(json_object_get(json_object_get(s.report, "certificate"), "equal")));
     const char *out = arena_printf(&s.mem, "%s/stopped%zu", folder, i);
     s.e = (struct err){0};

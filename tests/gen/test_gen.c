@@ -52,7 +52,8 @@ static void check(const char *name, const struct graph *g, const struct target *
 static void as_written(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < COUNT(cases); i++) {
+  for (size_t i = 0, seen = 0; i < COUNT(cases); i++) {
+    if (strstr(cases[i].text, "block(") && seen++ % (size_t)quick_step(2) != (size_t)quick_step(2) - 1) continue; // the others with thread graphs
     struct arena mem = {0};
     struct graph *g;
     parse(&mem, cases[i].text, &g);

@@ -73,7 +73,7 @@ static const struct {
 
 static struct code *code_of(struct fixture *f, const char *name, const char *source)
 {
-  static const struct place at[3] = {{PLACE_INPUT, 0, 0}, {PLACE_OUTPUT, 0, 0}, {PLACE_WORK, 0, 0}};
+  static const struct lower_place at[3] = {{PLACE_INPUT, 0, 0}, {PLACE_OUTPUT, 0, 0}, {PLACE_WORK, 0, 0}};
   struct code *c = NEW(&f->mem, struct code);
   struct cubin cubin;
   if (nvrtc_compile(f->nvrtc, &f->mem, name, source, f->facts.gpu.arch, &cubin, &f->e)) fail_msg("%s", f->e.text);
@@ -137,7 +137,7 @@ static void early_readers_are_seen(void **state)
     both.kernel[0] = first->kernel[0], both.kernel[1] = second->kernel[0];
     both.launch[0] = first->launch[0], both.launch[1] = second->launch[0];
     both.launch[1].kernel = 1, both.launch[1].dependent = true;
-    first->launch->arg[1].at = second->launch->arg[0].at = (struct place){PLACE_WORK, 0, 256};
+    first->launch->arg[1].at = second->launch->arg[0].at = (struct lower_place){PLACE_WORK, 0, 256};
     f.e = (struct err){0};
     int status = judge(&f, &p, &both);
     if (status != (hasty ? NO : OK)) fail_msg("%s: %d, %s", second->kernel->name, status, f.e.text);

@@ -1,6 +1,6 @@
 """The structure of src: rooms and their arrows (src/rooms.def), circles, names that stand once.
 
-    rooms.py            says what is wrong, exit status 1; with --names also names of files and tags that stand twice
+    rooms.py            says what is wrong, exit status 1
     rooms.py --arrows   prints the rows of rooms.def as the sources have them
 """
 
@@ -182,8 +182,7 @@ def main():
     wrong = check_rooms(rooms, rows)
     includes = {path: {t for t in (os.path.join("src", name) for name in names) if t in files} for path, (names, _) in files.items()}
     wrong += check_circles(arrows, includes, patterns)
-    if "--names" in sys.argv:
-        wrong += check_names(files)
+    wrong += check_names(files)
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 

@@ -89,6 +89,13 @@ static const struct {
     {"reciprocal", "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = sum{a1} v0\n v2 = div v0 v1\n"
                    " save v2 f16 t2[32] + 0 + a0*8 + a1*1\n}\n"},
     {"exp2", "kern {\n letters a0=4\n v0 = load f16 t0[4] + 0 + a0*1\n v1 = mul_scalar(-0.5) v0\n v2 = exp v1\n save v2 f16 t2[4] + 0 + a0*1\n}\n"},
+    {"difference", "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = max{a1} v0\n v2 = sub v0 v1\n v3 = exp2(1.44) v2\n"
+                   " save v3 f16 t2[32] + 0 + a0*8 + a1*1\n}\n"},
+    {"scaled",
+     "kern {\n letters a0=4 a1=8 a2=4\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = load f16 t1[32] + 0 + a1*4 + a2*1\n"
+     " v2 = mul_scalar(0.5) v0\n v3 = product{a1}{} v2 v1\n v4 = max{a2} v3\n v5 = sum{a2} v3\n v6 = add v4 v5\n save v6 f32 t2[4] + 0 + a0*1\n}\n"},
+    {"sums", "kern {\n letters a0=4 a1=8\n loops a2=3\n v0 = load f16 t0[96] + 0 + a0*24 + a1*1 + a2*8\n v1 = exp v0\n v2 = sum{a2} v1\n"
+             " v3 = sum{a1} v2\n save v3 f32 t2[4] + 0 + a0*1\n}\n"},
     {"constants", "kern {\n letters a0=4\n v0 = load f16 t0[4] + 0 + a0*1\n v1 = const 3\n v2 = const 0.25\n v3 = add v1 v2\n v4 = mul v0 v3\n"
                   " v5 = mul_scalar(2) v4\n v6 = add_scalar(0) v5\n v7 = const 0\n v8 = sub v6 v7\n save v8 f16 t2[4] + 0 + a0*1\n}\n"},
     {"push",
@@ -199,7 +206,8 @@ static void random_kernels(void **state)
     arena_close(&mem);
   }
   for (int r = 0; r < KERN_RULES; r++) { // random kernels have no running maxima and no variances
-    if (!fired[r] && !((KERN_BIT(RUNNING) | KERN_BIT(MOMENTS)) >> r & 1)) fail_msg("%s never did anything", kern_rule_name((enum kern_rule)r));
+    if (!fired[r] && !((KERN_BIT(RUNNING) | KERN_BIT(MOMENTS) | KERN_BIT(DIFFERENCE) | KERN_BIT(SUMS)) >> r & 1))
+      fail_msg("%s never did anything", kern_rule_name((enum kern_rule)r));
   }
 }
 

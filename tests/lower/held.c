@@ -3,6 +3,7 @@
 #include "../tables.h"
 #include "sim/tile_host.h"
 #include "eval/eval.h"
+#include "kern/kern.h"
 #include "lower/lower.h"
 #include "plan/plan.h"
 #include "../gpu_of.h"
@@ -16,6 +17,7 @@
 struct held { // a row of a table
   const char *name, *graph, *how, *instance, *refused;
   bool special;
+  unsigned off; // rules of values
 };
 
 static const struct manner {
@@ -78,7 +80,8 @@ static int lower(struct holding *h)
   char why[160] = "";
   if (!scheme_parse(h->row->how, &h->c)) return said(h, "no such scheme");
   if (norm_make_in(h->mem, h->g, NULL, h->node, &n, why)) return said(h, why);
-  struct lower_job j = {.mem = h->mem, .n = &n, .store = h->store, .gpu = &h->gpu, .name = "kernel_under_test", .dependent = h->gpu.can & CAN_PDL};
+  struct lower_job j = {
+      .mem = h->mem, .n = &n, .store = h->store, .gpu = &h->gpu, .name = "kernel_under_test", .dependent = h->gpu.can & CAN_PDL, .off = h->row->off};
   const struct scheme *s = scheme_at(h->c.scheme);
   struct knobs all[CHOICES];
   if (!s->choices(&j, CHOICES, all, why)) return said(h, why);
@@ -173,6 +176,12 @@ static bool hold_row(const struct held *row, const struct manner *m)
   return fine;
 }
 
+bool hold_graph(const char *name, const char *graph, const char *how)
+{
+  const struct held row = {.name = name, .graph = graph, .how = how};
+  return hold_row(&row, &usual);
+}
+
 static struct held *rows_of(const struct table *t, struct arena *mem)
 {
   struct held *rows = NEWS(mem, struct held, t->n);
@@ -197,6 +206,25 @@ void hold(const char *table)
   table_open(&t, table);
   hold_in(rows_of(&t, &t.mem), t.n, 1, &usual);
   table_close(&t);
+}
+
+void hold_off(const char *table, int most)
+{
+  struct table t;
+  struct choice c;
+  int failed = 0;
+  table_open(&t, table);
+  const struct held *rows = rows_of(&t, &t.mem);
+  for (int i = 0; i < t.n && i < most; i++)
+    for (int r = 0; r < KERN_RULES && scheme_parse(rows[i].how, &c); r += thinned(3)) {
+      struct held row = rows[i];
+      row.instance = NULL, row.off = 1u << r;
+      bool has = scheme_at(c.scheme)->rules & row.off, fine = !has || hold_row(&row, &usual);
+      if (!fine) print_error("without %s\n", kern_rule_name((enum kern_rule)r));
+      failed += !fine;
+    }
+  table_close(&t);
+  if (failed) fail_msg("%d kernels", failed);
 }
 
 static struct held *without_instances(const struct table *t, struct arena *mem)

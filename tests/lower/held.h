@@ -2,6 +2,8 @@
 #ifndef TESTS_LOWER_HELD_H
 #define TESTS_LOWER_HELD_H
 
+#include <stdbool.h>
+
 // A row of tests/lower/graphs/TABLE.mica (../tables.h) is a graph; its last block is lowered. Fields:
 //   how       scheme and knobs, "mma wm=1 wn=2 stages=2"
 //   uses      an instance of the instruction table that must have been used
@@ -10,6 +12,10 @@
 
 // Fails the test for rows whose kernel is not clean in the interpreter, or off by more than 2e-3 (relative norm).
 void hold(const char *table);
+// The same of one graph, as text: is it?
+bool hold_graph(const char *name, const char *graph, const char *how);
+// The first `most` rows without each rule of values that the scheme has, one at a time.
+void hold_off(const char *table, int most);
 // The first `most` rows at all knobs that the row's scheme chooses.
 void hold_choices(const char *table, int most);
 // At a dozen layouts of warps (wm, wn, by) and stages, where the scheme mma takes them, whether it would choose them or not; how many. Under the

@@ -2,7 +2,7 @@
 // that takes it, lines that store are about a saver, and copies from device memory are about an iterator. Of skinny every node that is no view
 // has its lines, those after the loop too.
 #include "given.h"
-#include "lower/emit.h"
+#include "lower/lower_emit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 // A cover has every value that a scheme lists of a knob, every pair of values with `pairs`, some that it does not list, nothing twice
 // and nothing that does not fit.
+#include "cover.h"
 #include "given.h"
 #include "plan/plan.h"
 

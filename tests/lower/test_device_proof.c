@@ -56,6 +56,42 @@ static void kernels_are_right_on_special_inputs(void **state)
   }
 }
 
+// A kernel that reads what another one leaves is run on what that one makes of special inputs.
+static void readers_of_results_are_run_on_special_inputs(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name, *text;
+  } rows[] = {
+      {"share of a sum", "X: f16[40, 48]\n S = block(x=20) {\n x = iter(X, imap={x:0})\n save(sum(x, dim=1), omap={x:0})\n }\n"
+                         "O = block(x=10) {\n x = iter(X, imap={x:0})\n s = iter(S, imap={x:0})\n save(x / s, omap={x:0})\n }\n return O"},
+      {"softmax", "X: f16[40, 48]\n M, S = block(x=20) {\n x = iter(X, imap={x:0})\n m = max(x, dim=1)\n save(m, omap={x:0})\n"
+                  " save(sum(exp(x - m), dim=1), omap={x:0})\n }\n"
+                  "O = block(x=10) {\n x = iter(X, imap={x:0})\n m = iter(M, imap={x:0})\n s = iter(S, imap={x:0})\n"
+                  " save(exp(x - m) / s, omap={x:0})\n }\n return O"},
+      {"product of products", "X: f32[40, 48]\n P = block(x=20) {\n x = iter(X, imap={x:0})\n save(prod(x, dim=1), omap={x:0})\n }\n"
+                              "O = block(x=1) {\n p = iter(P)\n save(prod(p, dim=0), omap={x:0})\n }\n return O"},
+  };
+  struct target t;
+  struct err e = {0};
+  if (target_open("sm_90a", 0, true, &t, &e)) fail_msg("%s", e.text);
+  struct gpu_limits gpu = gpu_limits(&t);
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct lower_plan p;
+    struct device_proof proof;
+    const char *why = "";
+    const struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", rows[i].text));
+    if (lower_plan(&mem, g, &gpu, &(struct lower_opts){.dependent = true}, &p, &e)) fail_msg("%s: %s", rows[i].name, e.text);
+    if (p.nunits != 2 || !p.unit[1].nchoices) fail_msg("%s: %d kernels: %s", rows[i].name, p.nunits, p.unit[p.nunits - 1].why);
+    struct choice pick[2] = {p.unit[0].choice[0], p.unit[1].choice[0]};
+    if (device_prove(&mem, &p, pick, 1, 1, NULL, &proof, &why, &e)) fail_msg("%s: %s%s", rows[i].name, why, e.text);
+    if (!proof.held || proof.run != 1)
+      fail_msg("%s: %lld of %lld held; %s", rows[i].name, (long long)proof.held, (long long)proof.special, proof.note);
+    arena_close(&mem);
+  }
+}
+
 // Neither right nor wrong.
 static void a_stop_ends_it(void **state)
 {
@@ -79,6 +115,7 @@ static void a_stop_ends_it(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_right_on_special_inputs), cmocka_unit_test(a_stop_ends_it)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_right_on_special_inputs),
+                                     cmocka_unit_test(readers_of_results_are_run_on_special_inputs), cmocka_unit_test(a_stop_ends_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ static void transposed_consumer(void **state)
                                "O = block(x=128) { t = iter(T, imap={x:1})\n save(transpose(t / sum(t, dim=0)), omap={x:0}) }\n return O");
   must(lower_plan(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), "transposed", &e);
   assert_non_null(p.order);
-  const struct access *a = &p.unit[0].n.save[0];
+  const struct plan_access *a = &p.unit[0].n.save[0];
   int64_t stride[MAX_DIMS];
   assert_int_equal(order_strides(&p.order[a->tensor], &p.g->tensors[a->tensor].shape, stride), 512 * 512);
   assert_int_equal(stride[0], 1);

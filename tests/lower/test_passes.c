@@ -17,18 +17,32 @@ static struct norm norm_of(struct arena *mem, const struct graph *g)
   return n;
 }
 
+static int tile_of_iterator(const struct mma_plan *p, int iter)
+{
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (p->iter_of[v] == iter && p->tile_of[v] >= 0) return p->tile_of[v];
+  return -1;
+}
+
+static bool on_the_side(const struct mma_plan *p, int node)
+{
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (p->k.v[v].live && p->k.v[v].about == node + 1 && p->section[v] == MMA_SIDE) return true;
+  return false;
+}
+
 // Every iterator in shared memory is a tile of the scheme and the other way round; so are nodes on the side.
 static void same(const char *name, const struct mma_plan *p)
 {
   const struct chains *c = &p->n->passes->chains;
   for (int i = 0; i < p->n->niter; i++) {
-    int t = p->n->iter[i].tile, x = p->tile_of[t];
+    int t = p->n->iter[i].tile, x = tile_of_iterator(p, i);
     const struct copy_meta *m = &p->n->passes->meta.iter[i];
     if ((x >= 0) != c->tile[t] || m->shared != c->tile[t]) fail_msg("%s: tile t%d", name, t);
     if (x >= 0 && (p->tile[x].varying != m->ring || p->tile[x].width != m->chunk)) fail_msg("%s: copy of t%d", name, t);
   }
   for (int i = 0; i < p->n->block->nnodes; i++)
-    if ((p->section[i] == MMA_SIDE) != c->side[i]) fail_msg("%s: node %d is%s on the side", name, i, c->side[i] ? " not" : "");
+    if (on_the_side(p, i) != c->side[i]) fail_msg("%s: node %d is%s on the side", name, i, c->side[i] ? " not" : "");
 }
 
 // A tile is contiguous along the dimension that the plan of layouts has innermost, and swizzled as it says; so is one that what is
@@ -39,7 +53,7 @@ static void same_layouts(const char *name, const struct mma_plan *p, const struc
     const struct mma_tile *t = &p->tile[i];
     int shown = t->tensor;
     for (int k = 0; k < p->nsides; k++)
-      if (p->side[k].tile == i && !p->side[k].vector) shown = p->side[k].root;
+      if (p->side[k].tile == i && !p->side[k].vector) shown = p->n->block->nodes[mma_at(p, p->side[k].root)->about - 1].out;
     const struct tensor_layout *x = &l->tile[node][shown];
     int last = t->in.n ? t->in.letter[t->in.n - 1] : -1;
     if (last < 0 || x->inner < 0 || !(norm_dim_letters(&p->n->t[t->tensor].dim[x->inner]) >> last & 1))

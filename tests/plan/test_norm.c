@@ -35,7 +35,7 @@ static struct graph *read(struct arena *mem, const char *text) { return graph_of
 static int compare(const struct norm *n, const double *saved)
 {
   const struct graph *b = n->block;
-  const struct access *from = &n->iter[0], *to = &n->save[0];
+  const struct plan_access *from = &n->iter[0], *to = &n->save[0];
   int count = 0;
   int64_t letters = norm_extent(n, n->t[to->tile].has);
   for (int64_t block = 0; block < graph_blocks(b); block++)
@@ -108,7 +108,7 @@ static void joined(void **state)
   while (g->nodes[node].op != OP_BLOCK) node++;
   assert_int_equal(norm_make_in(&mem, g, NULL, node, &n, why), OK);
   assert_true(n.joins);
-  const struct access *save = &n.save[0];
+  const struct plan_access *save = &n.save[0];
   int64_t seen = 0;
   for (int k = 0; k < 2; k++)
     for (int l = 0, last = 0; l < n.nletters; l++) {

@@ -75,14 +75,14 @@ static void known(void **s)
 enum { STEPS = 7, ROOM = STEPS + 1 };
 struct work { // steps, of which the first `loads` are loads
   int n, loads, in[STEPS][4];
-  struct step s[STEPS];
+  struct plan_step s[STEPS];
 };
 
 static void random_work(struct work *w)
 {
   w->n = 3 + below(STEPS - 2), w->loads = below(3);
   for (int i = 0; i < w->n; i++) {
-    w->s[i] = (struct step){.load = i < w->loads, .pin = below(6) ? -1 : 0, .bytes = below(9), .reuses = below(2), .in = w->in[i]};
+    w->s[i] = (struct plan_step){.load = i < w->loads, .pin = below(6) ? -1 : 0, .bytes = below(9), .reuses = below(2), .in = w->in[i]};
     for (int k = 0; k < i && w->s[i].nin < 3 && !w->s[i].load; k++)
       if (!below(2)) w->in[i][w->s[i].nin++] = k;
     w->s[i].waits = (uint32_t)below(8);
@@ -105,7 +105,7 @@ static int64_t most_in_use(const struct work *w, const int *order, int count)
   }
   for (int at = 0; at < count; at++) {
     int64_t sum = 0, reused = 0;
-    const struct step *x = &w->s[order[at]];
+    const struct plan_step *x = &w->s[order[at]];
     for (int v = 0; v < w->n; v++) sum += first[v] <= at && at <= last[v] ? w->s[v].bytes : 0;
     for (int k = 0; k < x->nin && x->reuses; k++)
       if (last[x->in[k]] == at) reused = MAX(reused, MIN(w->s[x->in[k]].bytes, x->bytes));
@@ -119,7 +119,7 @@ static int barriers(const struct work *w, const int *order, int count)
 {
   int n = 0, since[ROOM] = {0}; // so many barriers were there when it was done; loads are on their way at first
   for (int at = 0; at < count; at++) {
-    const struct step *x = &w->s[order[at]];
+    const struct plan_step *x = &w->s[order[at]];
     for (int k = 0; k < x->nin; k++)
       if (x->waits >> k & 1 && since[x->in[k]] == n) n++;
     since[order[at]] = n;

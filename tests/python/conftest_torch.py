@@ -15,7 +15,7 @@ os.environ.setdefault("MICA_TORCH_CACHE", tempfile.mkdtemp(prefix="mica_torch_")
 os.environ["MICA_TORCH_FAULTS"] = "raise"  # what a user shall not lose a model for, a test shall see
 
 SHORT = {"max_kernel_ops": 1, "max_block_ops": 4, "measure": 1, "seconds": 0.02, "remember": False, "threads": 2, "disturbed": True}
-ALL = {"rest": "eager", "take": "all", "min_work": 0, "time": 300, "search": SHORT}
+ALL = {"rest": "eager", "take": "all", "min_work": 0, "time": 3000, "search": SHORT}  # seconds of a graph, of which a slow machine needs many
 
 
 def compiled(model, **options):

@@ -212,6 +212,30 @@ static void underflow_is_no_mistake(void **state)
   }
 }
 
+// A part of a product may leave the range of fp32 where the product does not: no order of factors is a mistake.
+static void orders_of_factors_are_no_mistake(void **state)
+{
+  (void)state;
+  static const char code[] = "#include <stddef.h>\nsize_t mica_p_workspace(void) { return 0; }\n"
+                             "int mica_p(void *const *in, void *const *out, void *w) { const float *x = in[0]; float *y = out[0]; (void)w;\n"
+                             "for (int i = 0; i < 64; i++) { y[i] = %s; for (int k = 0; k < 8; k++) { float r = 1;\n"
+                             "for (int j = 0; j < 96; j++) r *= __builtin_expf(6 * x[768 * i + 8 * j + k]);\n y[i] *= r; } }\n return 0; }\n";
+  struct arena mem = {0};
+  const struct graph *g = expanded(&mem, "program p { X: f32[64, 768]\n return prod(exp(X * 6), dim=1) }");
+  for (int wrong = 0; wrong < 2; wrong++) {
+    struct module *m;
+    struct err e = {0};
+    double rel;
+    if (module_build(arena_printf(&mem, code, wrong ? "1.01f" : "1"), "p", &m, &e)) fail_msg("%s", e.text);
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+      int s = check_numeric(m, g, seed, 1, NULL, &rel, &e);
+      if (s != (wrong ? NO : OK)) fail_msg("seed %d: %s", (int)seed, wrong ? "a factor of 1.01 is not seen" : e.text);
+    }
+    module_close(m);
+  }
+  arena_close(&mem);
+}
+
 // Nothing is said of a check that was stopped, neither that it is right nor that it is wrong.
 static void a_stopped_check_says_nothing(void **state)
 {
@@ -386,6 +410,7 @@ int main(void)
       cmocka_unit_test(large_exponents),
       cmocka_unit_test(rounding_is_no_mistake),
       cmocka_unit_test(underflow_is_no_mistake),
+      cmocka_unit_test(orders_of_factors_are_no_mistake),
       cmocka_unit_test(a_stopped_check_says_nothing),
       cmocka_unit_test(inputs_of_many_checks),
       cmocka_unit_test(tolerance_of_what_is_rounded),

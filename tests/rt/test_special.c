@@ -41,6 +41,10 @@ static const struct {
      "graph p { X: f32[40, 64]\n V: f32[64, 8]\n O = block(x=5; i=4) { x = iter(X, imap={x:0}, fmap={i:1})\n v = iter(V, fmap={i:0})\n"
      " m, d = accum_max(maximum(max(x, dim=1), -1e38))\n e = exp(x - m)\n f = exp(d)\n"
      " save(accum_rescale(matmul(e, v), f) / accum_sum_rescale(e, f, dim=1), omap={x:0}) }\n return O }"},
+    {"program p { X: f32[40, 24]\n Y: f32[40, 24]\n return prod(X, dim=1), prod(Y * 2, dim=0) }", NULL, true},
+    {"program p { X: bf16[40, 24]\n return prod(X, dim=1) + 1, relu(prod(X * X, dim=0)) }", NULL, true},
+    {"program p { X: f16[40, 24]\n return prod(X, dim=1), X * prod(X, dim=1) }", NULL, true},
+    {"program p { X: f32[40, 24]\n return prod(2 * X, dim=1) }", "program p { X: f32[40, 24]\n return 16777216 * prod(X, dim=1) }", true},
 };
 
 static void right_code_passes(void **state)
@@ -68,6 +72,36 @@ static void right_code_passes(void **state)
 #define ROWS(start, step, end) \
   FUNCTION("for (int i = 0; i < 40; i++) { float r = " start "; for (int j = 0; j < 24; j++) { float a = x[24 * i + j]; " step " }\n" end " }\n")
 
+// Code may multiply in any order: what an order decides is not held.
+static void any_order_of_factors_passes(void **state)
+{
+  (void)state;
+  static const char *const orders[] = {
+      ROWS("1", "r *= a;", "y[i] = r;"),
+      ROWS("1", "r *= x[24 * i + 23 - j]; (void)a;", "y[i] = r;"),
+      ROWS("1", "r *= x[24 * i + 5 * j % 24]; (void)a;", "y[i] = r;"),
+      ROWS("1", "if (!j) for (int k = 0; k < 4; k++) { float s = 1; for (int l = k; l < 24; l += 4) s *= x[24 * i + l]; r *= s; } (void)a;",
+           "y[i] = r;"),
+      // what is not normal on the way is 0
+      ROWS("1", "r *= a; if (fabsf(r) < 0x1p-126f) r = 0;", "y[i] = r;"),
+      ROWS("1", "r *= x[24 * i + 23 - j]; if (fabsf(r) < 0x1p-126f) r = 0; (void)a;", "y[i] = r;"),
+  };
+  for (size_t i = 0; i < COUNT(orders); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct module *m;
+    struct special_answer a;
+    struct graph *g = expanded(&mem, "program p { X: f32[40, 24]\n return prod(X, dim=1) }");
+    if (module_build(orders[i], "p", &m, &e)) fail_msg("%s", e.text);
+    for (uint64_t seed = 1; seed <= 4 * SEEDS; seed++) {
+      if (check_special(m, g, g, seed, NULL, &a, &e)) fail_msg("order %d, seed %d: %s", (int)i, (int)seed, e.text);
+      assert_true(a.held > a.all / 2);
+    }
+    module_close(m);
+    arena_close(&mem);
+  }
+}
+
 static const struct {
   const char *program, *code;
 } planted[] = {
@@ -78,6 +112,10 @@ static const struct {
     {"max(X, dim=1)", ROWS("-INFINITY", "r = a > r ? a : r;", "y[i] = r;")},
     {"clamp(X, lo=-1, hi=1)", FUNCTION("for (int i = 0; i < 960; i++) y[i] = fminf(fmaxf(x[i], -1), 1);\n")},
     {"sum(X, dim=1)", ROWS("0", "if (a == a) r += a;", "y[i] = r;")},
+    {"prod(X, dim=1)", ROWS("1", "if (a == a) r *= a;", "y[i] = r;")},
+    {"prod(X, dim=1)", ROWS("1", "r *= fminf(fmaxf(a, -3e38f), 3e38f); if (a != a) r = a;", "y[i] = r;")}, // no infinities
+    {"prod(X, dim=0)", FUNCTION("for (int j = 0; j < 24; j++) { float r = 1, z = 0; for (int i = 0; i < 40; i++) r *= x[24 * i + j],\n"
+                                "z += x[24 * i + j] == 0; y[j] = z > 0 ? 0 : r; }\n")}, // 0 times infinity
     {"X * 2", FUNCTION("for (int i = 0; i < 960; i++) y[i] = fminf(x[i] * 2, 3e38f);\n")},
     // a running maximum that begins with -inf: NaN where the first part is
     {"softmax(X, dim=1)", FUNCTION("for (int i = 0; i < 40; i++) { float m = -INFINITY, s = 0;\n"
@@ -133,7 +171,7 @@ static void says_how_much_it_held(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(right_code_passes), cmocka_unit_test(lost_values_are_found),
-                                     cmocka_unit_test(says_how_much_it_held)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(right_code_passes), cmocka_unit_test(any_order_of_factors_passes),
+                                     cmocka_unit_test(lost_values_are_found), cmocka_unit_test(says_how_much_it_held)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

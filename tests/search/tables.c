@@ -111,7 +111,7 @@ struct taking {
 
 // The sizes of that number: every axis has an extent of 2, 4, .. up to `most`; false where one does not divide its
 // class.
-static bool sizes_from(const struct tables *t, const struct schedule *sch, int code, int powers, struct sizes *z)
+static bool sizes_from(const struct tables *t, const struct search_schedule *sch, int code, int powers, struct sizes *z)
 {
   *z = (struct sizes){.blocks = 1, .iterations = 1};
   for (int c = 0; c < t->s.nclass; c++) z->ext[c][GRID] = z->ext[c][LOOP] = 1;

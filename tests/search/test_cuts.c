@@ -51,7 +51,7 @@ static struct bench *open_bench(struct arena *mem, const char *text)
   add_inputs(b);
   for (int c = -1; c < b->s.nclass; c++) {
     struct table *t = &b->t[b->ntables++];
-    t->sch = (struct schedule){.ngrid = c >= 0, .grid = {MAX(c, 0)}, .loop = -1};
+    t->sch = (struct search_schedule){.ngrid = c >= 0, .grid = {MAX(c, 0)}, .loop = -1};
     saturate(t, mem, &b->w, &b->f, &b->voc, b->dev, b->ndev, &b->o);
     for (int i = 0; i < t->n; i++)
       if (!cut_offered(&b->s, t, &t->v[i], false)) t->v[i].f.v = NULL;

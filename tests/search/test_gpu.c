@@ -209,7 +209,7 @@ static void test_counters(void **state)
 
 // ---- the model ------------------------------------------------------------------------------------------------------
 
-static double seconds(const struct target *t, struct term x, int64_t blocks, int64_t iterations)
+static double seconds(const struct target *t, struct search_term x, int64_t blocks, int64_t iterations)
 {
   struct sizes z = {.blocks = blocks, .iterations = iterations};
   return cost_seconds(&(struct model){.t = t}, &x, &z);
@@ -220,25 +220,29 @@ static void test_model(void **state)
   (void)state;
   struct target t = gpu("sm_90a"), small = gpu("sm_86");
   double mega = 1 << 20, kilo = 1 << 10;
-  struct term stream = {.unique = 64 * mega, .again = 64 * mega, .ring = 16 * kilo};
+  struct search_term stream = {.unique = 64 * mega, .again = 64 * mega, .ring = 16 * kilo};
   double copy = 64 * mega / t.bandwidth;
   // enough blocks come near the bandwidth, few do not, and no time is below it
   assert_in_range(1e9 * seconds(&t, stream, 264, 16), 1e9 * copy, 1.2e9 * copy);
   assert_true(seconds(&t, stream, 8, 512) > 4 * copy);
   // what is read by all goes through L2
-  struct term shared = {.unique = mega, .again = 512 * mega, .ring = 16 * kilo};
+  struct search_term shared = {.unique = mega, .again = 512 * mega, .ring = 16 * kilo};
   assert_true(seconds(&t, shared, 264, 128) > 512 * mega / t.cache_bandwidth);
   // a launch is never free
-  assert_true(seconds(&t, (struct term){0}, 1, 1) > t.launch);
+  assert_true(seconds(&t, (struct search_term){0}, 1, 1) > t.launch);
   // one block more than fills the device takes another turn
-  struct term work = {.compute = 132e-5, .again = 1};
-  assert_true(seconds(&t, work, 132, 1) < seconds(&t, (struct term){.compute = 133e-5, .again = 1}, 133, 1) / 1.5);
+  struct search_term work = {.compute = 132e-5, .again = 1};
+  assert_true(seconds(&t, work, 132, 1) < seconds(&t, (struct search_term){.compute = 133e-5, .again = 1}, 133, 1) / 1.5);
   // tiles must fit: two stages of a ring, and what the smaller device has
-  assert_true(isfinite(seconds(&t, (struct term){.ring = 100 * kilo, .again = mega}, 132, 8)));
-  assert_true(isinf(seconds(&t, (struct term){.ring = 120 * kilo, .again = mega}, 132, 8)));
-  assert_true(isfinite(seconds(&t, (struct term){.ring = 120 * kilo, .again = mega}, 132, 1)));
-  assert_true(isinf(seconds(&small, (struct term){.ring = 100 * kilo, .again = mega}, 132, 8)));
-  assert_true(isinf(seconds(&t, (struct term){.registers = 300 * kilo}, 132, 1)));
+  assert_true(isfinite(seconds(&t, (struct search_term){.ring = 100 * kilo, .again = mega}, 132, 8)));
+  assert_true(isinf(seconds(&t, (struct search_term){.ring = 120 * kilo, .again = mega}, 132, 8)));
+  assert_true(isfinite(seconds(&t, (struct search_term){.ring = 120 * kilo, .again = mega}, 132, 1)));
+  assert_true(isinf(seconds(&small, (struct search_term){.ring = 100 * kilo, .again = mega}, 132, 8)));
+  // what does not fit registers costs time, since schemes cut it anew or read it again; but there is an end
+  struct search_term long_rows = {.unique = 64 * mega, .again = 64 * mega, .registers = 140 * kilo}, wider = long_rows, widest = long_rows;
+  wider.registers = 300 * kilo, widest.registers = 5 * mega;
+  assert_true(seconds(&t, wider, 132, 1) > 1.2 * seconds(&t, long_rows, 132, 1) && seconds(&t, wider, 132, 1) < 2 * seconds(&t, long_rows, 132, 1));
+  assert_true(isinf(seconds(&t, widest, 132, 1)));
 }
 
 int main(void)

@@ -21,9 +21,9 @@ struct bench {
 
 static double sum_anew(const struct bench *b, const struct works *w, const struct sizes *z)
 {
-  struct term sum = {0};
+  struct search_term sum = {0};
   for (int i = 0; i < w->n; i++) {
-    struct term x = cost_term(&b->m, &b->t.work[w->id[i]], z);
+    struct search_term x = cost_term(&b->m, &b->t.work[w->id[i]], z);
     sum.compute += x.compute, sum.unique += x.unique, sum.again += x.again, sum.streams += x.streams, sum.tile += x.tile;
   }
   return cost_seconds(&b->m, &sum, z);
@@ -132,7 +132,7 @@ static double streamed(double tiles, double compute)
 {
   const struct model m = {.t = &machine};
   const struct sizes z = {.blocks = 2, .iterations = 1};
-  return cost_seconds(&m, &(struct term){.streams = 1e9, .tile = tiles, .compute = compute}, &z);
+  return cost_seconds(&m, &(struct search_term){.streams = 1e9, .tile = tiles, .compute = compute}, &z);
 }
 
 // What is read again from tiles costs more where they do not fit the nearest cache, and where they fit the next one the same

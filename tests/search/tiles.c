@@ -25,22 +25,22 @@ static void corner(int n, const int8_t *map, const int64_t *extent, int64_t numb
     if (map[i] != REPLICA) part[map[i]] = part[map[i]] * extent[i] + at[i];
 }
 
-static struct value tile_at(const struct graph *b, const struct tiles *t, int x, struct spot s)
+static struct eval_value tile_at(const struct graph *b, const struct tiles *t, int x, struct spot s)
 {
   const struct tiles *y = &t[x];
-  return (struct value){b->tensors[x].shape, (char *)(y->v + y->size * (s.block * y->each + (y->each > 1 ? s.iter : 0)))};
+  return (struct eval_value){b->tensors[x].shape, (char *)(y->v + y->size * (s.block * y->each + (y->each > 1 ? s.iter : 0)))};
 }
 
-static void load(const struct graph *b, const struct node *n, struct spot s, const struct whole *from, struct value o)
+static void load(const struct graph *b, const struct node *n, struct spot s, const struct whole *from, struct eval_value o)
 {
   int64_t at[MAX_DIMS] = {0};
   corner(b->ngrid, n->a.imap, b->grid, s.block, at);
   corner(b->nloop, n->a.fmap, b->loop, s.iter, at);
   for (int i = 0; i < o.s.n; i++) at[i] *= o.s.d[i];
-  move_cut(sizeof(struct ffv), (struct value){from->s, (char *)from->v}, at, o);
+  move_cut(sizeof(struct ffv), (struct eval_value){from->s, (char *)from->v}, at, o);
 }
 
-static void accumulate(struct field *F, const struct graph *b, const struct node *n, struct spot s, struct value o, struct value x)
+static void accumulate(struct field *F, const struct graph *b, const struct node *n, struct spot s, struct eval_value o, struct eval_value x)
 {
   struct fold f = op_rows[n->op].flags & REDUCES ? fold_of(n, &x.s, &o.s) : (struct fold){1, 1, 1, shape_size(&x.s)};
   bool joins = (op_rows[n->op].attrs & A_FMAP) && b->nloop && n->a.fmap[0] != REPLICA;
@@ -58,7 +58,7 @@ static void accumulate(struct field *F, const struct graph *b, const struct node
 
 static void one_tile(struct field *F, const struct graph *b, const struct node *n, struct spot s, const struct whole *whole, struct tiles *t)
 {
-  struct value o = tile_at(b, t, n->out, s), x = n->nin ? tile_at(b, t, n->in[0], s) : o, y = n->nin > 1 ? tile_at(b, t, n->in[1], s) : x;
+  struct eval_value o = tile_at(b, t, n->out, s), x = n->nin ? tile_at(b, t, n->in[0], s) : o, y = n->nin > 1 ? tile_at(b, t, n->in[1], s) : x;
   struct fold f;
   switch (op_rows[n->op].rule) {
   case RULE_IO: load(b, n, s, whole, o); break;
@@ -99,11 +99,11 @@ struct whole tiles_save(struct arena *mem, const struct graph *b, int x, const s
     if (a->omap[i] != REPLICA) whole.s.d[a->omap[i]] *= b->grid[i];
   whole.v = NEWS(mem, struct ffv, shape_size(&whole.s));
   for (struct spot s = {0}; s.block < graph_blocks(b); s.block++) {
-    struct value tile = tile_at(b, t, x, s);
+    struct eval_value tile = tile_at(b, t, x, s);
     int64_t at[MAX_DIMS] = {0};
     corner(b->ngrid, a->omap, b->grid, s.block, at);
     for (int i = 0; i < tile.s.n; i++) at[i] *= tile.s.d[i];
-    move_paste(sizeof(struct ffv), (struct value){whole.s, (char *)whole.v}, at, tile);
+    move_paste(sizeof(struct ffv), (struct eval_value){whole.s, (char *)whole.v}, at, tile);
   }
   return whole;
 }
@@ -167,7 +167,7 @@ uint64_t structure_key(const struct graph *g, struct field *F, void *const *in)
     } else if (op_rows[n->op].rule == RULE_VIEW && at[n->in[0]].v) { // of an input
       at[n->out].v = NEWS(&mem, struct ffv, shape_size(&at[n->out].s));
       const struct whole *x = &at[n->in[0]], *o = &at[n->out];
-      move_view(sizeof(struct ffv), n, (struct value){o->s, (char *)o->v}, (struct value){x->s, (char *)x->v});
+      move_view(sizeof(struct ffv), n, (struct eval_value){o->s, (char *)o->v}, (struct eval_value){x->s, (char *)x->v});
     } else if (n->op == OP_BLOCK) {
       struct tiles *t = NEWS(&mem, struct tiles, n->sub->ntensors);
       for (int k = 0, iters = 0; k < n->sub->nnodes; k++)

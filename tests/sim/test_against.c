@@ -137,6 +137,29 @@ static void one_of_many(void **state)
   arena_close(&mem);
 }
 
+// A result in fp16 that underflow takes away is right, and twice the result is wrong. The buffers may have changed since.
+static void underflow_is_allowed(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *program;
+    double factor;
+    bool fine;
+  } rows[] = {{"X * 1e-7", 1e-7, true}, {"X * 1e-7", 2e-7, false}, {"X * 1e-9", 0, true}, {"X * 1e-9", 1e-6, false}, {"X * 1e-2", 0, false}};
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct fixture f;
+    struct against_answer r;
+    start(&f);
+    assert_int_equal(open_program(&f, arena_printf(&f.mem, "program p() { X: f16[3, 4]\n W: f16[4, 8]; bias: f16[8]\n return %s }", rows[i].program)),
+                     OK);
+    for (int k = 0; k < M * D; k++) num_set(TT_F16, rows[i].factor * get(&f, X, k), (char *)f.h.data[Y] + 2 * k);
+    memset(f.h.data[X], 0, f.h.bytes[X]);
+    against_compare(&f.a, 0, f.h.data[Y], &r);
+    if (r.fine != rows[i].fine) fail_msg("%s as %g X: relative %g", rows[i].program, rows[i].factor, r.relative);
+    end(&f);
+  }
+}
+
 static void refused(void **state)
 {
   (void)state;
@@ -179,10 +202,8 @@ static void names(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(results),
-      cmocka_unit_test(one_of_many),
-      cmocka_unit_test(refused),
-      cmocka_unit_test(names),
+      cmocka_unit_test(results), cmocka_unit_test(one_of_many), cmocka_unit_test(underflow_is_allowed),
+      cmocka_unit_test(refused), cmocka_unit_test(names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

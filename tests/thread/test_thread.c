@@ -118,6 +118,28 @@ static void fuses_what_the_rules_say(void **state)
   }
 }
 
+static const struct graph *flat(struct arena *mem, const char *name, const struct graph *g)
+{
+  struct err e = {0};
+  const struct graph *f;
+  if (thread_flat(mem, g, &f, &e) || graph_check(f, &e)) fail_msg("%s: %s", name, e.text);
+  assert_int_equal(count_threads(f), 0);
+  return f;
+}
+
+// What the rules make can be undone, and hand-written thread graphs are the block operators that they stand for.
+static void flat_graphs_compute_the_same(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(forms); i++) {
+    struct arena mem = {0};
+    struct graph *g = graph_of(&mem, forms[i].text), *t = fused(&mem, forms[i].name, g);
+    same_values(&mem, forms[i].name, g, flat(&mem, forms[i].name, t));
+    if (!count_threads(g)) assert_ptr_equal(flat(&mem, forms[i].name, g), g);
+    arena_close(&mem);
+  }
+}
+
 static void is_equal(void **state)
 {
   (void)state;
@@ -156,6 +178,7 @@ static void hand_written_ones_are_checked(void **state)
     struct graph *a = graph_of(&mem, pairs[i].block), *b = graph_of(&mem, pairs[i].thread),
                  *wrong = graph_of(&mem, pairs[(i + 1) % COUNT(pairs)].thread);
     same_values(&mem, "pair", a, b);
+    assert_true(graph_same(a, flat(&mem, "pair", b)));
     assert_int_equal(verify_equal(a, b, &o, &c, &e), OK);
     assert_true(c.equal);
     const struct shape *sa = &a->tensors[a->ntensors - 1].shape, *sw = &wrong->tensors[wrong->ntensors - 1].shape;
@@ -163,6 +186,41 @@ static void hand_written_ones_are_checked(void **state)
       assert_int_equal(verify_equal(a, wrong, &o, &c, &e), OK);
       assert_false(c.equal);
     }
+    arena_close(&mem);
+  }
+}
+
+// Thread graphs that are no partition of operators over whole tiles, and why.
+static const struct {
+  const char *text, *why;
+} not_flat[] = {
+    {BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:1})\n save(sum(v, dim=1), omap={x:1}) }\n save(accum(sum(t, dim=1)), omap={x:0})"),
+     "sum reduces the dimension that the threads cut"},
+    {BLOCK_OF("t = thread(x=1; i=4) { v = iter(x, fmap={i:1})\n save(accum(max(v, dim=1))) }\n save(accum(t), omap={x:0})"),
+     "max reduces the dimension that the threads cut"},
+    {BLOCK_OF("t = thread(x=1; i=4) { v = iter(x, fmap={i:1})\n save(accum(square(v))) }\n save(accum(t, fmap={i:1}), omap={x:0})"),
+     "accum does not join the parts of the iterations as they were cut"},
+    {BLOCK_OF("t = thread(x=1; i=4) { v = iter(x, fmap={i:0})\n save(accum(exp(v), fmap={i:1})) }\n save(accum(t, fmap={i:1}), omap={x:0})"),
+     "accum does not join the parts of the iterations as they were cut"},
+    {BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:0})\n save(exp(v), omap={x:1}) }\n save(accum(t), omap={x:0})"),
+     "save does not join the parts of the threads as they were cut"},
+    {BLOCK_OF("t = thread(x=1; i=4) { v = iter(x, fmap={i:1})\n save(accum(exp(sum(v, dim=1)))) }\n save(accum(t), omap={x:0})"),
+     "exp reads a partial sum of one iteration"},
+    {BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:0})\n w = iter(x, imap={x:1})\n save(accum(v * w), omap={x:0}) }\n save(accum(t), omap={x:0})"),
+     "different dimensions"},
+    {BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:1})\n w = iter(x)\n save(v + w, omap={x:1}) }\n save(accum(sum(t, dim=1)), omap={x:0})"),
+     "broadcasts along a dimension that the threads cut"},
+};
+
+static void others_are_refused(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(not_flat); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    const struct graph *f;
+    int status = thread_flat(&mem, graph_of(&mem, not_flat[i].text), &f, &e);
+    if (status == OK || !strstr(e.text, not_flat[i].why)) fail_msg("%s\nstatus %d: %s", not_flat[i].text, status, e.text);
     arena_close(&mem);
   }
 }
@@ -215,6 +273,7 @@ static void random_blocks_compute_the_same(void **state)
       struct graph *t = fused(&mem, "random", g);
       threads += count_threads(t);
       same_values(&mem, "random", g, t);
+      same_values(&mem, "random", g, flat(&mem, "random", t));
     }
     arena_close(&mem);
   }
@@ -225,6 +284,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fuses_what_the_rules_say),
+      cmocka_unit_test(flat_graphs_compute_the_same),
+      cmocka_unit_test(others_are_refused),
       cmocka_unit_test(is_equal),
       cmocka_unit_test(hand_written_ones_are_checked),
       cmocka_unit_test(random_blocks_compute_the_same),

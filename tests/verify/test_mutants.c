@@ -108,7 +108,7 @@ static bool equal_on_reals(struct arena *mem, const struct tally *t, const struc
 }
 
 // One of so many mutants is judged.
-static int step(void) { return quick_step(2) * thinned(4); }
+static int step(void) { return quick_step(4) * thinned(3); }
 
 // ---- one mutant ----
 

@@ -52,6 +52,28 @@ static void test_cases(void **state)
 }
 
 #define IN2 "X: f32[4, 6]; Y: f32[4, 6]"
+
+// Odd and even functions are odd and even over fields too.
+static void test_parity(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *a, *b;
+    enum finding found;
+  } rows[] = {
+      {"sin(Y - X)", "-sin(X - Y)", FOUND_EQUAL},    {"cos(Y - X)", "cos(X - Y)", FOUND_EQUAL},    {"erf(-2 * X)", "-erf(2 * X)", FOUND_EQUAL},
+      {"tanh(X * -Y)", "-tanh(X * Y)", FOUND_EQUAL}, {"sin(X - X)", "Y - Y", FOUND_EQUAL},         {"sin(Y - X)", "sin(X - Y)", FOUND_UNEQUAL},
+      {"cos(Y - X)", "-cos(X - Y)", FOUND_UNEQUAL},  {"erf(-2 * X)", "erf(2 * X)", FOUND_UNEQUAL}, {"cos(X - X)", "Y - Y", FOUND_UNEQUAL},
+      {"gelu(-X)", "-gelu(X)", FOUND_UNEQUAL},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    char a[160], b[160];
+    snprintf(a, sizeof a, "program p { " IN2 "\n return %s }", rows[i].a);
+    snprintf(b, sizeof b, "program p { " IN2 "\n return %s }", rows[i].b);
+    struct certificate c = compare(a, b, &(struct verify_opts){.seed = 5, .no_proof = true});
+    if (c.finding != rows[i].found || (c.finding == FOUND_EQUAL && c.delta > 1e-9 * 1.0001)) fail_msg("%s, %s: %s", rows[i].a, rows[i].b, c.note);
+  }
+}
 // The sum of X over the iterations is 4 X.
 #define REPEATED                                                                                                                               \
   "graph g { X: f32[1, 6]; W: f32[8, 6]\n"                                                                                                     \
@@ -420,12 +442,13 @@ static void test_examples(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cases),           cmocka_unit_test(test_equal),     cmocka_unit_test(test_unequal),
-      cmocka_unit_test(test_unequal_reduced), cmocka_unit_test(test_place),     cmocka_unit_test(test_extents_of_one),
-      cmocka_unit_test(test_zero_division),   cmocka_unit_test(test_signature), cmocka_unit_test(test_undecided),
-      cmocka_unit_test(test_never_unequal),   cmocka_unit_test(test_common),    cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_certificate),     cmocka_unit_test(test_delta),     cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_not_covered),     cmocka_unit_test(test_shrink),    cmocka_unit_test(test_examples),
+      cmocka_unit_test(test_cases),           cmocka_unit_test(test_equal),       cmocka_unit_test(test_unequal),
+      cmocka_unit_test(test_unequal_reduced), cmocka_unit_test(test_place),       cmocka_unit_test(test_extents_of_one),
+      cmocka_unit_test(test_zero_division),   cmocka_unit_test(test_signature),   cmocka_unit_test(test_undecided),
+      cmocka_unit_test(test_never_unequal),   cmocka_unit_test(test_common),      cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_parity),          cmocka_unit_test(test_certificate), cmocka_unit_test(test_delta),
+      cmocka_unit_test(test_threads),         cmocka_unit_test(test_not_covered), cmocka_unit_test(test_shrink),
+      cmocka_unit_test(test_examples),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 """torch.compile(model, backend="mica"): the parts of a model that Mica can express become programs that it optimizes.
 
     compiled = torch.compile(model, backend="mica", options={"time": 30})
-    print(mica.torch.explain(model, x))      # which nodes are taken, which are left, and why
+    print(mica.torch.explain(model, x))      # five lines: what is taken, what is left and why, what is gained
 
 docs/torch.md has the options and what is done when. Importing this module imports torch; `import mica` does not.
 """
@@ -15,7 +15,8 @@ from . import library
 from .compiler import _listeners, backend
 from .engine import EngineError
 from .options import Options
-from .report import Explanation, Report
+from .report import Report
+from .summary import Explanation
 
 __all__ = ["EngineError", "Explanation", "Options", "Report", "backend", "call", "explain"]
 
@@ -31,7 +32,8 @@ def call(program, *tensors, options=None):
 
 
 def explain(model, *inputs, options=None, **kwargs):
-    """Compiles model for these inputs and says of every node what became of it. The model itself stays as it is."""
+    """Compiles model for these inputs and says in five lines what became of it; `details()` of the result has every node. The model itself stays
+    as it is, but is called once: caches that it writes are written."""
     graphs = []
     _listeners.lists = [*getattr(_listeners, "lists", []), graphs]
     try:

@@ -10,18 +10,22 @@ goes to Inductor (or eager) as it came.
 from __future__ import annotations
 
 import logging
+import os
+import re
+import sys
 import threading
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from functorch.compile import make_boxed_func
 
-from . import engine, fuse, inductor, measure, verdicts
+from . import engine, fuse, inductor, measure, mutations, verdicts
 from .graphs import any_strides, copy_of, fresh_weights, is_call, keep_strides, without_empty
 from .ops import VIEWS, name_of
 from .options import options_of
 from .region import real_tensors
 from .report import Node, Report
+from .summary import NO_GRAD, one_line
 
 log = logging.getLogger("mica.torch")
 _listeners = threading.local()   # reports go to whoever explains, in this thread
@@ -30,18 +34,32 @@ _listeners = threading.local()   # reports go to whoever explains, in this threa
 def backend(gm, example_inputs, *, options=None, mode=None, **_):
     """The function that torch.compile calls, once a graph."""
     options = options_of(options, mode)
+    engine.check_target(options.target)
     report = Report()
-    for listener in getattr(_listeners, "lists", []):
+    listeners = getattr(_listeners, "lists", [])
+    for listener in listeners:
         listener.append(report)
-    if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in example_inputs):
-        report.why = "it needs gradients"
-        log.info("graph %s", report)
+    say = options.summary and not listeners
+    tracked = sum(isinstance(t, torch.Tensor) and t.requires_grad for t in example_inputs) if torch.is_grad_enabled() else 0
+    if tracked:
+        report.why = f"it needs gradients: {tracked} of its inputs and weights track them; {NO_GRAD}"
+        _tell(report, say)
         return _as_it_is(gm, example_inputs, options)
 
     def compiler(graph, inputs):
-        return make_boxed_func(_compile(graph, inputs, example_inputs, options, report))
+        run = make_boxed_func(_compile(graph, inputs, example_inputs, options, report))
+        _tell(report, say)
+        return run
 
-    return aot_autograd(fw_compiler=compiler, decompositions={})(gm, example_inputs)
+    # What the model changes in place stays in place: else whole caches would be copied, in what is left to Inductor too.
+    return aot_autograd(fw_compiler=compiler, decompositions={}, keep_inference_input_mutations=True)(gm, example_inputs)
+
+
+def _tell(report, say):
+    """One line after a compilation, whether Mica helped or not; all there is to know goes to the logger."""
+    log.info("graph %s", report)
+    if say:
+        print(f"mica: {one_line(report)}", file=sys.stderr)
 
 
 def _as_it_is(gm, example_inputs, options):
@@ -57,7 +75,7 @@ def _device_of(graph):
 
 
 def _static(graph, real):
-    """Names of placeholders that are weights, and the real tensors behind those that can be told."""
+    """Names of placeholders that stay where they are, and the real tensors behind those that can be told."""
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]
     context = torch._guards.TracingContext.try_get()
     meta = context.fw_metadata if context is not None else None
@@ -78,8 +96,10 @@ def _compile(gm, inputs, real, options, report):
     _list_nodes(gm.graph, report)
     static, known = _static(gm.graph, real)
     before = copy_of(gm)
+    changed = {p.name for p in mutations.written(gm.graph)}
+    weights = fuse.Weights(static - changed, _apart(known, changed))
     try:
-        return _with_programs(gm, before, inputs, static, known, options, report)
+        return _counted(_with_programs(gm, before, inputs, static, weights, options, report), before.graph)
     except Exception as error:  # a mistake in here shall cost speed, not the model
         if options.faults == "raise":
             raise
@@ -89,21 +109,52 @@ def _compile(gm, inputs, real, options, report):
         return _rest(before, inputs, static, options)
 
 
-def _with_programs(gm, before, inputs, static, known, options, report):
+def _apart(known, changed):
+    """The tensors that share no storage with what the graph changes: judging reads them, and writes copies alone."""
+    storages = {t.untyped_storage()._cdata for name, t in known.items() if name in changed}
+    return {name: t for name, t in known.items() if t.untyped_storage()._cdata not in storages}
+
+
+def _counted(run, graph):
+    """Changes count in the versions of tensors, by which copies of weights are known to be of old ones."""
+    changed = mutations.written(graph)
+    places = [i for i, p in enumerate(n for n in graph.nodes if n.op == "placeholder") if p in changed]
+    if not places:
+        return run
+
+    def call(*args):
+        results = run(*args)
+        torch.autograd.graph.increment_version([args[i] for i in places if not args[i].is_inference()])
+        return results
+    return call
+
+
+def _with_programs(gm, before, inputs, static, weights, options, report):
+    compilations = inductor.compilations
+    try:
+        return _chosen(gm, before, inputs, static, weights, options, report)
+    finally:
+        report.compilations = inductor.compilations - compilations
+
+
+def _chosen(gm, before, inputs, static, weights, options, report):
+    if not mutations.is_regular(gm.graph):
+        report.why = "it changes tensors in place before its end"
+        report.leave(report.why)
+        return _rest(before, inputs, static, options)
     device = _device_of(gm.graph)
     any_strides(gm.graph)
     without_empty(gm.graph)
     try:
         target = options.target or engine.target_of(device)
-        regions = fuse.fuse(gm, fuse.Weights(static, known), device.type, target, options, report)
+        regions = fuse.fuse(gm, weights, device.type, target, options, report)
     except engine.EngineError as error:  # there is no target for this GPU
         regions, report.why = [], str(error)
     if regions:
         keep_strides(gm, before)
     run = _rest(gm, inputs, static, options)
     if regions and options.take == "faster" and options.rest == "inductor" and _matters(gm, regions):
-        run = _faster(run, gm, before, inputs, known, static, options, report)
-    log.info("graph %s", report)
+        run = _faster(run, gm, before, inputs, weights.known, static, options, report)
     return fresh_weights(run, gm, regions) if inductor.in_graphs(options.mode) else run
 
 
@@ -114,7 +165,13 @@ def _list_nodes(graph, report):
             val = n.meta.get("val")
             shape = str(list(val.shape)).replace("'", "") if isinstance(val, torch.Tensor) else ""
             if isinstance(val, (torch.Tensor, list, tuple)):
-                report.nodes.append(Node(n.name, name_of(n.target) or str(n.target), shape))
+                report.nodes.append(Node(n.name, name_of(n.target) or str(n.target), shape, where=_line_of(n)))
+
+
+def _line_of(node):
+    """file:line of the model that the node comes from, "" where that is not known."""
+    lines = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    return f"{os.path.basename(lines[-1][0])}:{lines[-1][1]}" if lines else ""
 
 
 # ---- who runs the graph ----

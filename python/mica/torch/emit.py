@@ -48,7 +48,9 @@ def number(x):
         raise Cannot("a number that is NaN")
     if math.isinf(x):
         return "inf" if x > 0 else "-inf"
-    return str(int(x)) if x == int(x) and abs(x) < 1e15 else repr(x)
+    if x == int(x) and abs(x) < 1e15:
+        return str(int(x))
+    return next(text for text in (f"{x:.{digits}g}" for digits in range(1, 18)) if float(text) == x)  # as the language writes it (str_double)
 
 
 def join_dtypes(a, b):

@@ -13,6 +13,7 @@ import functools
 import hashlib
 import json
 import os
+import subprocess
 
 import torch
 
@@ -25,6 +26,24 @@ MORE_TIME = "a larger `time` gives it more"
 
 class EngineError(RuntimeError):
     """Mica did not make a program; the text is its message."""
+
+
+class LateError(EngineError):
+    """The time was over before this program's turn."""
+
+
+@functools.cache
+def targets():
+    """Names of the targets that there are (a command, as the CPU is measured for it)."""
+    from mica.config import command
+    said = subprocess.run([command(), "targets", "--quiet", "--json", "-"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return [t["name"] for t in json.loads(said)["targets"]]
+
+
+def check_target(name):
+    """A name that is none of a target is an error before anything is compiled."""
+    if name and name not in targets():
+        raise ValueError(f"option target of backend mica: there is no target {name!r}; there are {', '.join(targets())}")
 
 
 class Compiled:
@@ -89,28 +108,48 @@ def untried(report):
     return f"in {report['options']['time']:.3g} seconds not all was tried ({left})" if left else ""
 
 
-def _is_final(folder, options):
-    """Whether what lies in a folder is all that there is to have in the time that is given now."""
+def _asked(folder):
+    """The file with the seconds of what lies in a folder: its share of the time, which a search may not have had as a whole."""
+    return folder + ".asked"
+
+
+def _is_final(folder, options, asked):
+    """Whether what lies in a folder is all that there is to have in the time that is asked for now."""
     try:
         with open(os.path.join(folder, "report.json"), encoding="utf-8") as f:
             report = json.load(f)
         disturbed = report.get("disturbed") and not options.search.get("disturbed")
-        return not disturbed and (not untried(report) or options.time <= report["options"]["time"])
+        return not disturbed and (not untried(report) or asked <= _seconds_of(folder, report))
     except FileNotFoundError:
         return False
     except (ValueError, KeyError) as error:
         raise EngineError(f"the cache of compiled programs: {folder}: {error!r}") from None
 
 
-def compile(text, target, options):
-    """A program of the language, optimized: a Compiled. Raises EngineError."""
+def _seconds_of(folder, report):
+    try:
+        with open(_asked(folder), encoding="utf-8") as f:
+            return float(f.read())
+    except (FileNotFoundError, ValueError):
+        return report["options"]["time"]
+
+
+def compile(text, target, options, seconds=None, asked=None):
+    """A program of the language, optimized: a Compiled. seconds: for the search; asked: the program's share of the time, of which these are
+    what is left. Both are all of it unless given. Raises EngineError, LateError where no time is left."""
+    seconds = options.time if seconds is None else seconds
+    asked = seconds if asked is None else asked
     settings = {"threads": options.threads or torch.get_num_threads(), **options.search}
     what = json.dumps([text, target, sorted(settings.items()), _mica.version()])
     folder = os.path.join(options.folder(), hashlib.sha256(what.encode()).hexdigest()[:24])
     with _locked(folder):
-        recalled = _is_final(folder, options)
+        recalled = _is_final(folder, options, asked)
         if not recalled:
-            _make(text, target, settings, options, folder)
+            if seconds <= 0:
+                raise LateError(f"no time was left; {MORE_TIME}")
+            _make(text, target, settings, options, seconds, folder)
+            with open(_asked(folder), "w", encoding="utf-8") as f:
+                f.write(repr(float(asked)))
         return Compiled(folder, recalled)
 
 
@@ -141,9 +180,9 @@ def _locked(folder):
         raise EngineError(f"the cache of compiled programs: {error}") from None
 
 
-def _make(text, target, settings, options, folder):
+def _make(text, target, settings, options, seconds, folder):
     try:
-        mica.optimize(text, target=target, time=float(options.time), progress=options.progress, **settings).save(folder)
+        mica.optimize(text, target=target, time=float(seconds), progress=options.progress, **settings).save(folder)
     except (mica.Error, TypeError) as error:
         late = f"; {MORE_TIME}" if getattr(error, "code", "") == "stopped" else ""
         raise EngineError(str(error).split("\n")[0] + late) from None

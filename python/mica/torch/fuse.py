@@ -14,7 +14,8 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import map_arg
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
-from . import inductor, library
+from . import library, mutations
+from .budget import Budget
 from .graphs import is_call
 from .ops import READS_NUMBERS, constant, name_of
 from .partition import partition
@@ -31,9 +32,15 @@ class Weights:
     known: dict   # name -> the tensor behind it, where that is known
 
 
+def _turns(parts, options):
+    """How many sizes of programs may be tried, as the largest group is."""
+    largest = max((g.program.operators for g in parts.groups), default=0)
+    return 1 + sum(most < largest for most in options.max_ops[1:])
+
+
 def fuse(gm, weights, kind, target, options, report):
     """Changes gm. Gives the regions that it calls."""
-    regions = []
+    regions, budget = [], None
     for turn, most in enumerate(options.max_ops):
         if turn and not any(n.meta.get("mica_tried", 0) > most for n in gm.graph.nodes):
             continue
@@ -42,10 +49,12 @@ def fuse(gm, weights, kind, target, options, report):
         parts, prepared = partition(gm.graph, static if options.weights == "copy" else set(), kind, options.min_ops, options.min_work, most)
         if not options.buckets:
             _leave_dynamic(parts)
-        # Smaller programs share the time of a whole one.
-        shared = dataclasses.replace(options, time=options.time / len(parts.groups)) if turn and parts.groups else options
+        budget = budget or Budget(options.time, _turns(parts, options))
         _say_reasons(parts, prepared, report)
-        regions += _one_turn(gm, parts, prepared, weights, target, shared, report)
+        regions += _one_turn(gm, parts, prepared, weights, target, options, report, budget)
+    report.seconds = budget.spent
+    for region in budget.late:
+        region.taken = None  # another graph has time of its own
     if regions:
         gm.recompile()
     return regions
@@ -100,36 +109,67 @@ def _own_copies(gm, group, shared):
     return own
 
 
-def _one_turn(gm, parts, prepared, weights, target, options, report):
+def _one_turn(gm, parts, prepared, weights, target, options, report, budget):
     if not parts.groups:
         return []
     sets = [_own_copies(gm, g, prepared) for g in parts.groups]
     gm.graph.eliminate_dead_code()  # what there are only copies of now
     order = {n: i for i, n in enumerate(gm.graph.nodes)}
     fuse_by_partitions(gm, [dict.fromkeys(sorted(s, key=order.get)) for s in sets], prefix="mica_", always_return_tuple=True)
-    regions, base = [], len(report.programs)
-    for k, group in enumerate(parts.groups):
-        name = f"program {base + k}"
-        node = next(n for n in gm.graph.nodes if n.op == "call_module" and n.target == f"mica_{k}")
-        own = Region(name, _with_strides_of(getattr(gm, node.target), node.args), [a.name in weights.static for a in node.args], target, options)
-        taken = Taken(name, group.program.operators, group.program.text)  # of this graph, which may leave it in the end
-        log.info("%s: %d operators, at most %g seconds", name, taken.operators, options.time)
-        key, region = library.register(own)  # one of another graph, where that has the same
-        if region.taken is None:
-            region.taken = dataclasses.replace(taken)
-            _decide(region, {p: weights.known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in weights.known})
-            log.info("%s", region.taken.line())
-        taken.like(region.taken)
-        report.programs.append(taken)
-        if taken.taken or region.symbol is not None:
-            _call(gm, node, key, region)
-            regions.append(region)
-        else:
-            _put_back(gm, node, own, taken.operators)
-        delattr(gm, f"mica_{k}")
+    mutations.to_the_end(gm.graph)
+    maker = _Maker(gm, weights, target, options, report, budget)
+    budget.begin(maker.undecided(len(parts.groups)))
+    regions = [r for r in (maker.replace(k, group) for k, group in enumerate(parts.groups)) if r is not None]
     gm.graph.eliminate_dead_code()
     gm.graph.lint()
     return regions
+
+
+class _Maker:
+    """Makes regions of the submodules that groups are now, each distinct one once."""
+
+    def __init__(self, gm, weights, target, options, report, budget):
+        self.gm, self.weights, self.target, self.options, self.report, self.budget = gm, weights, target, options, report, budget
+        self.base = len(report.programs)
+        self.first = {}  # key of a region -> the name of its first program in this graph
+
+    def region(self, k):
+        node = next(n for n in self.gm.graph.nodes if n.op == "call_module" and n.target == f"mica_{k}")
+        static = [a.name in self.weights.static for a in node.args]
+        return node, Region(f"program {self.base + k}", _with_strides_of(getattr(self.gm, node.target), node.args), static, self.target, self.options)
+
+    def undecided(self, groups):
+        """How many distinct programs are not known from before."""
+        keys = {self.region(k)[1].key() for k in range(groups)}
+        return sum(not library.is_decided(key) for key in keys)
+
+    def replace(self, k, group):
+        """A call of the region in place of the submodule, or the nodes again; gives the region that is called."""
+        node, own = self.region(k)
+        taken = Taken(own.name, group.program.operators, group.program.text)  # of this graph, which may leave it in the end
+        key, region = library.register(own)  # one of another graph, where that has the same
+        if region.taken is None:
+            self._decide(region, node, taken)
+        taken.like(region.taken)
+        taken.same_as = self.first.get(key, "")
+        self.first.setdefault(key, own.name)
+        if region.taken.late:
+            self.budget.late.add(region)
+        self.report.programs.append(taken)
+        delattr(self.gm, node.target)
+        if not taken.taken and region.symbol is None:
+            return _put_back(self.gm, node, own, taken.operators)
+        _call(self.gm, node, key, region)
+        return region
+
+    def _decide(self, region, node, taken):
+        log.info("%s: %d operators, at most %.3g seconds", taken.name, taken.operators, self.budget.share)
+        region.taken, region.seconds, region.budget = dataclasses.replace(taken), self.budget.share, self.budget
+        known = self.weights.known
+        self.report.judged += 1
+        with self.budget.program():
+            _decide(region, {p: known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in known})
+        log.info("%s", region.taken.line())
 
 
 def _with_strides_of(module, args):
@@ -191,6 +231,7 @@ def _put_back(gm, node, region, tried):
 
 def direct(gm):
     """The graph as Python, which calls regions without torch's dispatcher."""
+    mutations.in_place(gm.graph)
     for node in gm.graph.nodes:
         if is_call(node):
             tensors, sizes, key = node.args
@@ -202,4 +243,7 @@ def direct(gm):
 def _plain(region):
     def mica_region(*args):
         return region(*args)
-    return mica_region
+
+    def mica_region_owned(*args):
+        return library.owned(region(*args), [a for a in args if isinstance(a, torch.Tensor)])
+    return mica_region if region.symbol is None else mica_region_owned

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import torch
 from torch import fx
@@ -19,6 +20,10 @@ def in_graphs(mode):
     return bool(settings_of(mode).get("triton.cudagraphs"))
 
 
+_compilations = itertools.count()
+compilations = 0  # of this process
+
+
 def compile(gm, inputs, mode, static=()):
     """A function of the graph's inputs. gm becomes Inductor's. static: places of inputs that stay where they are, which CUDA graphs do
     not copy. (compile_fx itself knows only of those that Dynamo told it of, and is asked here from within a compilation.)"""
@@ -26,6 +31,8 @@ def compile(gm, inputs, mode, static=()):
 
     def inner(graph, example_inputs, **kwargs):
         return compile_fx_inner(graph, example_inputs, **{**kwargs, "static_input_idxs": list(static)})
+    global compilations
+    compilations = next(_compilations) + 1
     with torch._guards.tracing(None):
         return compile_fx(gm, inputs, inner_compile=inner, config_patches=settings_of(mode) or None)
 

@@ -23,6 +23,12 @@ def register(new):
     return key, _regions.setdefault(key, new)
 
 
+def is_decided(key):
+    """A region of this key is there, and what became of its program is known."""
+    found = _regions.get(key)
+    return found is not None and found.taken is not None
+
+
 def region(key):
     return _regions[key]
 
@@ -31,7 +37,7 @@ def region(key):
 def run(tensors: list[torch.Tensor], sizes: list[int], key: str) -> list[torch.Tensor]:
     """A region of a compiled graph. tensors and sizes: its arguments, in order, apart."""
     found = _regions[key]
-    return _owned(found(*found.joined(tensors, sizes)), tensors)
+    return owned(found(*found.joined(tensors, sizes)), tensors)
 
 
 @run.register_fake
@@ -41,7 +47,7 @@ def _(tensors, sizes, key):
     return [torch.empty(o.shape, dtype=o.dtype, device=o.device) for o in out]
 
 
-def _owned(outputs, inputs):
+def owned(outputs, inputs):
     """An operator gives no argument back: nodes that run instead of a program may."""
     taken = {t.untyped_storage()._cdata for t in inputs}
     out = []

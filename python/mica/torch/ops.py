@@ -9,6 +9,7 @@ attention are in `attention.py`.
 """
 from __future__ import annotations
 
+import functools
 import math
 import operator
 
@@ -82,8 +83,14 @@ UNARY = {
     "abs": "abs({0})", "silu": "silu({0})", "sigmoid": "sigmoid({0})", "relu": "relu({0})", "tanh": "tanh({0})",
     "square": "square({0})", "reciprocal": "1 / {0}", "exp2": f"exp({{0}} * {number(math.log(2))})",
 }
-for _name, _text in UNARY.items():
-    ROWS[f"aten.{_name}.default"] = (lambda text: lambda e, x: e.unary(text, x))(_text)
+
+
+def unary_rows(table):
+    for name, text in table.items():
+        ROWS[f"aten.{name}.default"] = functools.partial(lambda text, e, x: e.unary(text, x), text)
+
+
+unary_rows(UNARY)
 
 
 @row("aten.gelu.default")
@@ -131,20 +138,23 @@ for _name in ("minimum", "maximum"):
     ROWS[f"aten.{_name}.default"] = (lambda op: lambda e, a, b: e.binary(f"{op}({{0}}, {{1}})", a, b))(_name)
 
 
+MOST_POWER = 64  # that the language computes as products
+
+
 @row("aten.pow.Tensor_Scalar")
 def power(e, x, p):
     if p == 1:
         return x
     if p == 3:
         return e.unary("square({0}) * {0}", x)
-    if p == -1:
-        return e.unary("1 / {0}", x)
+    if p in range(-MOST_POWER, MOST_POWER + 1) and p not in (-2, 0, 2):
+        return e.unary(f"pow({{0}}, {int(p)})" if p > 0 else "1 / {0}" if p == -1 else f"1 / pow({{0}}, {int(-p)})", x)
     if p not in (2, 0.5, -0.5):
         raise Cannot(f"the power {p} of what may be negative")
     return e.unary(f"pow({{0}}, {number(p)})", x)
 
 
-@row("aten.clamp.default", "aten.hardtanh.default")
+@row("aten.clamp.default")
 def clamp(e, x, lo=None, hi=None):
     lo, hi = (-math.inf if lo is None else lo), (math.inf if hi is None else hi)
     return e.unary(f"clamp({{0}}, {number(lo)}, {number(hi)})", x)
@@ -202,11 +212,18 @@ def safe_softmax(e, x, dim, dtype=None):
 
 @row("aten.native_layer_norm.default", "aten.layer_norm.default")
 def layer_norm(e, x, shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
-    if len(shape) != 1:
-        raise Cannot("a norm over several dimensions")
     if bias is not None and weight is None:
-        return [e.binary("{0} + {1}", e.norm("layer_norm", x, [], eps), bias)]
-    return [e.norm("layer_norm", x, [w for w in (weight, bias) if w is not None], eps)]
+        return [e.binary("{0} + {1}", over_last(e, "layer_norm", x, shape, [], eps), bias)]
+    return [over_last(e, "layer_norm", x, shape, [w for w in (weight, bias) if w is not None], eps)]
+
+
+def over_last(e, op, x, shape, others, eps):
+    """A norm over the last dimensions, as many as shape has: over one that they are joined to."""
+    if len(shape) == 1:
+        return e.norm(op, x, others, eps)
+    size = math.prod(shape)
+    joined = e.reshape(x, [*x.want[:x.ndim - len(shape)], size])
+    return e.reshape(e.norm(op, joined, [e.reshape(o, [size]) for o in others], eps), x.want)
 
 
 ROWS["aten.layer_norm.default"] = lambda e, *a: layer_norm(e, *a)[0]
@@ -214,10 +231,8 @@ ROWS["aten.layer_norm.default"] = lambda e, *a: layer_norm(e, *a)[0]
 
 @row("aten._fused_rms_norm.default")
 def fused_rms_norm(e, x, shape, weight=None, eps=None):
-    if len(shape) != 1:
-        raise Cannot("a norm over several dimensions")
     eps = 2.0 ** -23 if eps is None else eps  # of what torch computes it in
-    return [e.norm("rms_norm", x, [] if weight is None else [weight], eps)]
+    return [over_last(e, "rms_norm", x, shape, [] if weight is None else [weight], eps)]
 
 
 ROWS["aten.rms_norm.default"] = lambda e, *a: fused_rms_norm(e, *a)[0]
@@ -344,6 +359,14 @@ def cat(e, xs, dim=0):
 @row("aten.stack.default")
 def stack(e, xs, dim=0):
     return e.concat([unsqueeze(e, x, dim) for x in xs], axis(dim, xs[0].ndim + 1))
+
+
+@row("aten.repeat.default")
+def tile(e, x, times):
+    extents = (1,) * (len(times) - x.ndim) + x.want
+    split = e.reshape(x, [n for extent in extents for n in (1, extent)])
+    wide = e.expand(split, [n for pair in zip(times, extents) for n in pair])
+    return e.reshape(wide, [t * extent for t, extent in zip(times, extents)])
 
 
 @row("aten.repeat_interleave.self_int")

@@ -13,7 +13,7 @@ from .inductor import MODES, in_graphs
 class Options:
     """What the backend may do; docs/torch.md has the same table with reasons."""
     target: str = ""            # "cpu", "sm_90a"; empty: of the device that the tensors are on
-    time: float = 60.0          # seconds for one program: search, compiling and measuring
+    time: float = 60.0          # seconds for one graph, shared by its distinct programs: search, compiling and measuring
     rest: str = "inductor"      # who runs what Mica does not take: "inductor" or "eager"
     take: str = "faster"        # "faster": a program must be measured faster than the rest's compiler; "all": no such test
     min_ops: int = 2            # operators of a program, views not counted
@@ -26,6 +26,7 @@ class Options:
     tolerance: float = 0.0      # relative norm of the difference to eager that is accepted; 0: by dtype
     search: dict = field(default_factory=dict)  # options of mica optimize: {"max_block_ops": 6, "measure": 2}
     threads: int = 0            # of kernels; 0: torch.get_num_threads()
+    summary: bool = True        # a line on standard error after a graph is compiled, whether Mica helped or not; $MICA_TORCH_SUMMARY=0 has none
     progress: bool = False      # a line on the terminal or in the notebook while a program is searched and measured
     faults: str = ""            # a mistake of Mica's while a graph is compiled: "leave" it to the rest, or "raise"; empty: $MICA_TORCH_FAULTS or "leave"
     cache: str = ""             # folder of compiled programs; empty: $MICA_TORCH_CACHE or ~/.cache/mica/torch
@@ -71,5 +72,6 @@ def options_of(given, mode=None):
         given["max_ops"] = tuple(sorted(set(_sizes(given["max_ops"], "max_ops", 1)), reverse=True))
         if not given["max_ops"]:
             raise ValueError("option max_ops of backend mica: there is no size")
+    given["summary"] = bool(given.get("summary", os.environ.get("MICA_TORCH_SUMMARY", "1") != "0"))
     given["faults"] = given.get("faults") or os.environ.get("MICA_TORCH_FAULTS", "leave")
     return Options(**given)

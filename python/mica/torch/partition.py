@@ -21,6 +21,7 @@ import torch
 from .cut import pieces
 from .emit import Cannot
 from .graphs import is_call
+from .mutations import writes
 from .ops import VIEWS, name_of, narrows, widens
 from .program import Builder, Shapes, build, symbols_of
 
@@ -101,7 +102,7 @@ def examine(graph, prepared, kind, banned, tried):
             continue  # arithmetic on extents
         if is_call(node.args[0] if name_of(node.target) == "getitem" else node):
             continue  # in a program of an earlier turn
-        why = banned.get(node) or device_reason(node, kind)
+        why = banned.get(node) or ("it changes an input in place" if writes(node) else "") or device_reason(node, kind)
         if not why and name_of(node.target) == "getitem":
             of = narrow.get(node.args[0])
             if node.args[0] not in alone:

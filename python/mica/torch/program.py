@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import attention, norms
+from . import activations, attention, losses, norms, reductions  # noqa: F401  their rows
 from .emit import SYMBOLS, WIDTH, Cannot, Emitter, Value
 from .ops import CASTS, DTYPES, HIDES, ROWS, name_of, operators, widens
 

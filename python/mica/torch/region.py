@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import threading
@@ -19,7 +20,9 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import engine, inductor, measure, verdicts
+from .budget import Budget
 from .emit import Cannot
+from .ops import name_of
 from .program import Shapes, batch_of, build, symbols_of
 from .report import Taken
 from .weights import Prepared, capturing
@@ -49,6 +52,13 @@ def chain_module(chain, weight):
     return fx.GraphModule({}, graph)
 
 
+def _about(val):
+    """What a program depends on of a tensor or an extent."""
+    if not isinstance(val, torch.Tensor):
+        return type(val).__name__, str(val)
+    return str(val.dtype), str(val.device), *(tuple(str(s) for s in sizes) for sizes in (val.shape, val.stride()))
+
+
 class Region:
     """nodes: a GraphModule of the group, which is also what runs where the program does not."""
 
@@ -68,6 +78,8 @@ class Region:
         self.symbol = symbols.pop() if symbols else None
         self.programs = {}       # bucket (0 without a symbol) -> _Program, or None where the nodes run
         self.taken = None        # of the report
+        self.seconds = options.time  # of a bucket's program
+        self.budget = Budget(options.time)
         self.is_tensor = [isinstance(p.meta.get("val"), torch.Tensor) for p in self.placeholders]
         if self.symbol is not None:
             self.rows_of = next((i, *batch_of(p.meta["val"])[:2]) for i, p in enumerate(self.placeholders)
@@ -75,10 +87,17 @@ class Region:
 
     def key(self):
         """What this region computes, as a short name: equal in every process, for caches of generated code hold it."""
-        what = [self.module.code, self.target, repr(self.options), str(self.symbol)]
-        vals = [n.meta.get("val") for n in self.placeholders]
-        what += [repr([(n.name, t, t.stride() if isinstance(t, torch.Tensor) else 0) for n, t in zip(self.placeholders, vals)])]
+        what = [*self._lines(), self.target, repr(dataclasses.replace(self.options, summary=True, progress=False)), str(self.symbol)]
         return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+
+    def _lines(self):
+        """The nodes with numbers for names: equal layers of a model are equal here."""
+        number = {}
+        for n in self.module.graph.nodes:
+            args = repr(fx.map_arg((n.args, n.kwargs), lambda a: f"%{number[a]}"))
+            about = (*_about(n.meta.get("val")), n in self.static) if n.op == "placeholder" else name_of(n.target) or str(n.target)
+            number[n] = len(number)
+            yield f"{n.op} {about} {args if n.op != 'placeholder' else ''}"
 
     def build(self, bucket=0):
         from .partition import prepared_of
@@ -94,9 +113,10 @@ class Region:
         try:
             program = self.build(bucket)
             taken.text, taken.operators = program.text, program.operators
-            compiled = engine.compile(program.text, self.target, self.options)
+            seconds = self.budget.for_search(self.options.take == "faster" and self.options.rest == "inductor")
+            compiled = engine.compile(program.text, self.target, self.options, seconds, self.budget.share)
         except (engine.EngineError, Cannot) as error:
-            taken.why = str(error)
+            taken.why, taken.late = str(error), isinstance(error, engine.LateError)
             return None
         taken.recalled = compiled.recalled
         made = _Program(self, program, compiled, bucket)
@@ -122,6 +142,9 @@ class Region:
         if self.options.take == "faster":
             try:
                 taken.us, taken.rest_us = self._race(made, examples, want[0].device)
+            except engine.LateError as error:
+                taken.why, taken.late = str(error), True
+                return
             except RuntimeError as error:  # what cannot be captured
                 taken.why = f"not measured: {str(error).splitlines()[0]}"
                 return
@@ -138,11 +161,14 @@ class Region:
         key = verdicts.key_of(device, self.key(), made.bucket, made.compiled.folder)
         times = verdicts.recall(folder, key)
         if times is None:
-            rest = self.fallback
-            if self.symbol is None and self.options.rest == "inductor":
-                static = [i for i, p in enumerate(self.placeholders) if p in self.static]
-                rest = inductor.compile_alone(self.module, examples, self.options.mode, static)
-            times = measure.race(lambda: made(examples), lambda: rest(*examples), device, graphs)
+            if not self.budget.may_judge():
+                raise engine.LateError(f"no time was left to measure it; {engine.MORE_TIME}")
+            with self.budget.judgement():
+                rest = self.fallback
+                if self.symbol is None and self.options.rest == "inductor":
+                    static = [i for i, p in enumerate(self.placeholders) if p in self.static]
+                    rest = inductor.compile_alone(self.module, examples, self.options.mode, static)
+                times = measure.race(lambda: made(examples), lambda: rest(*examples), device, graphs)
             verdicts.remember(folder, key, *times)
         return times
 
@@ -195,7 +221,8 @@ class Region:
                 real = {p: a for p, a in zip(self.placeholders, args) if p in self.static}
                 taken = Taken(f"{self.name}[{bucket}]", 0, "")
                 try:
-                    with real_tensors():
+                    self.budget = Budget(self.seconds)
+                    with real_tensors(), self.budget.program():
                         self.programs[bucket] = self.compile(bucket, real, taken)
                 except Exception as error:  # a mistake in here shall cost speed, not the call
                     if self.options.faults == "raise":

@@ -1,0 +1,63 @@
+"""The seconds that one graph may take: its distinct programs share them for search, compiling and measuring."""
+from __future__ import annotations
+
+import contextlib
+import time
+
+OVER = 1.1  # of the seconds, what the last judgement may end at
+
+clock = time.monotonic
+
+
+class Budget:
+    """Turns have equal parts of the time, and the distinct programs of a turn have equal shares of that. A share is the same in every
+    process, so that a second one finds what the first one made."""
+
+    def __init__(self, seconds, turns=1):
+        self.seconds, self.turns = seconds, max(turns, 1)
+        self.share, self.limit, self.waiting = seconds, seconds, 1  # of one program, until a turn begins
+        self.begun = 0        # turns
+        self.spent = 0.0      # by programs that are decided
+        self.longest = 0.0    # seconds of the longest judgement
+        self.late = set()     # regions that there was no time for
+        self.since = None     # when the program that is decided now began
+
+    def begin(self, programs):
+        """A turn of so many distinct programs. What earlier turns left is theirs too."""
+        self.share = self.seconds / self.turns / max(programs, 1)
+        self.begun += 1
+        self.limit = self.seconds * self.begun / self.turns
+        self.waiting = programs
+
+    @property
+    def used(self):
+        return self.spent + (clock() - self.since if self.since is not None else 0.0)
+
+    @contextlib.contextmanager
+    def program(self):
+        """Around the decision on one of them."""
+        self.since = clock()
+        try:
+            yield
+        finally:
+            self.spent, self.since = self.used, None
+            self.waiting = max(self.waiting - 1, 0)
+
+    def for_search(self, judged):
+        """Seconds of a search. judged: a judgement follows, which compiles what it is measured against."""
+        seconds = min(self.share, (self.limit - self.spent) / max(self.waiting, 1))
+        if not judged or seconds <= 0:
+            return seconds
+        return max(seconds - (self.longest or seconds / 2), seconds / 4)
+
+    def may_judge(self):
+        """A judgement like the longest one yet would end in time."""
+        return self.used + self.longest <= OVER * self.seconds
+
+    @contextlib.contextmanager
+    def judgement(self):
+        begin = clock()
+        try:
+            yield
+        finally:
+            self.longest = max(self.longest, clock() - begin)

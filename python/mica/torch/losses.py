@@ -1,0 +1,70 @@
+"""Rows of the table: losses, as compositions. Those that read a class by its number need a gather, which the language lacks."""
+from __future__ import annotations
+
+from .emit import Cannot, number
+from .ops import row
+
+NONE, MEAN, SUM = range(3)  # torch's numbers of reductions
+
+
+def reduced(e, x, reduction):
+    return x if reduction == NONE else e.reduce({MEAN: "mean", SUM: "sum"}[reduction], x, range(x.ndim), False)
+
+
+@row("aten.mse_loss.default")
+def mse(e, x, y, reduction=MEAN):
+    return reduced(e, e.binary("square({0} - {1})", x, y), reduction)
+
+
+@row("aten.l1_loss.default")
+def l1(e, x, y, reduction=MEAN):
+    return reduced(e, e.binary("abs({0} - {1})", x, y), reduction)
+
+
+def bent(e, x, y, at, scale):
+    """A parabola below `at`, a line above: of the difference d and its part m below, scale (m m / 2 + at (d - m))."""
+    d = e.binary("abs({0} - {1})", x, y)
+    m = e.unary(f"clamp({{0}}, 0, {number(at)})", d)
+    return e.binary(f"(square({{1}}) * 0.5 + ({{0}} - {{1}}) * {number(at)}) * {number(scale)}", d, m)
+
+
+@row("aten.smooth_l1_loss.default")
+def smooth_l1(e, x, y, reduction=MEAN, beta=1.0):
+    return l1(e, x, y, reduction) if beta == 0 else reduced(e, bent(e, x, y, beta, 1 / beta), reduction)
+
+
+@row("aten.huber_loss.default")
+def huber(e, x, y, reduction=MEAN, delta=1.0):
+    return reduced(e, bent(e, x, y, delta, 1), reduction)
+
+
+@row("aten.soft_margin_loss.default")
+def soft_margin(e, x, y, reduction=MEAN):
+    return reduced(e, e.binary("softplus(neg({0} * {1}))", x, y), reduction)
+
+
+@row("aten.binary_cross_entropy.default")
+def binary_cross_entropy(e, x, y, weight=None, reduction=MEAN):
+    """torch limits the logarithms to -100."""
+    loss = e.binary("neg({1} * clamp(log({0}), -100, inf) + (1 - {1}) * clamp(log(1 - {0}), -100, inf))", x, y)
+    return reduced(e, loss if weight is None else e.binary("{0} * {1}", loss, weight), reduction)
+
+
+@row("aten.binary_cross_entropy_with_logits.default")
+def binary_cross_entropy_with_logits(e, x, y, weight=None, pos_weight=None, reduction=MEAN):
+    right = e.unary("softplus(neg({0}))", x)
+    if pos_weight is not None:
+        right = e.binary("{0} * {1}", right, e.unary("{0} + 1", e.binary("{0} * {1}", y, e.unary("{0} - 1", pos_weight))))
+    loss = e.binary("{0} + {1}", e.binary("(1 - {1}) * {0}", x, y), right)
+    return reduced(e, loss if weight is None else e.binary("{0} * {1}", loss, weight), reduction)
+
+
+LEAST = {"f16": 6e-8}  # positive numbers; of the others that of f32
+
+
+@row("aten.xlogy.Tensor")
+def xlogy(e, x, y):
+    """x log(x) with 0 of 0, as kl_div has it of probabilities. Of different tensors 0 log(0) and x log(0) would differ."""
+    if x != y:
+        raise Cannot("xlogy of two tensors")
+    return e.unary(f"{{0}} * log(clamp({{0}}, {number(LEAST.get(x.dtype, 1.2e-38))}, inf))", x)

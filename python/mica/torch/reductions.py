@@ -1,0 +1,193 @@
+"""Rows of the table: along dimensions. Reductions, norms of groups, channels and several dimensions, pools without overlap."""
+from __future__ import annotations
+
+import math
+
+from .emit import Cannot, axis, number
+from .ops import ROWS, reduction, row, var
+
+ROWS["aten.amin.default"] = reduction("min")
+ROWS["aten.logsumexp.default"] = reduction("logsumexp")
+ROWS["aten.prod.dim_int"] = reduction("prod")
+
+
+def every(op):
+    """Over all dimensions."""
+    return lambda e, x, dtype=None: e.reduce(op, x, range(x.ndim), False)
+
+
+for _name, _op in (("sum", "sum"), ("mean", "mean"), ("max", "max"), ("min", "min"), ("prod", "prod")):
+    ROWS[f"aten.{_name}.default"] = every(_op)
+
+
+def values(op):
+    """The largest or smallest elements, without their places: who reads those keeps the node out of programs."""
+    return lambda e, x, dim, keepdim=False: [e.reduce(op, x, [dim], keepdim)]
+
+
+ROWS["aten.max.dim"], ROWS["aten.min.dim"] = values("max"), values("min")
+
+
+@row("aten._log_softmax.default", "aten.log_softmax.int")
+def log_softmax(e, x, dim, half_to_float=False):
+    return e.binary("{0} - {1}", x, e.reduce("logsumexp", x, [dim], True))
+
+
+# ---- norms of vectors, deviations ----
+NORMS = {2: ("square({0})", "sum", "sqrt({0})"), 1: ("abs({0})", "sum", None), math.inf: ("abs({0})", "max", None),
+         -math.inf: ("abs({0})", "min", None)}
+
+
+@row("aten.linalg_vector_norm.default")
+def vector_norm(e, x, order=2, dims=None, keepdim=False, dtype=None):
+    if order not in NORMS:
+        raise Cannot(f"a norm of order {order}")
+    before, op, after = NORMS[order]
+    dims = range(x.ndim) if dims is None else [dims] if isinstance(dims, int) else dims or range(x.ndim)
+    made = e.reduce(op, e.unary(before, x), dims, keepdim)
+    return e.unary(after, made) if after else made
+
+
+ROWS["aten.norm.Scalar"] = vector_norm
+ROWS["aten.norm.ScalarOpt_dim"] = lambda e, x, order=None, dims=None, keepdim=False: vector_norm(e, x, 2 if order is None else order, dims, keepdim)
+
+
+@row("aten.std.correction")
+def std(e, x, dims=None, correction=1, keepdim=False):
+    return e.unary("sqrt({0})", var(e, x, dims, correction, keepdim))
+
+
+def with_mean(spread):
+    return lambda e, x, dims=None, correction=1, keepdim=False: [spread(e, x, dims, correction, keepdim),
+                                                                 ROWS["aten.mean.dim"](e, x, dims, keepdim)]
+
+
+ROWS["aten.var_mean.correction"], ROWS["aten.std_mean.correction"] = with_mean(var), with_mean(std)
+
+
+# ---- norms of channels ----
+def per_channel(e, x, v):
+    """[c] as it stands beside [n, c, ...]."""
+    return e.reshape(v, [v.want[0]] + [1] * (x.ndim - 2))
+
+
+def affine(e, x, like, weight, bias):
+    for op, v in (("*", weight), ("+", bias)):
+        if v is not None:
+            x = e.binary(f"{{0}} {op} {{1}}", x, per_channel(e, like, v))
+    return x
+
+
+def group_norm(e, x, groups, weight=None, bias=None, eps=1e-5):
+    if x.want[1] % groups:
+        raise Cannot(f"{x.want[1]} channels in {groups} groups")
+    inner = math.prod(x.want[1:]) // groups
+    made = e.norm("layer_norm", e.reshape(x, [x.want[0], groups, inner]), [], eps)
+    return affine(e, e.reshape(made, x.want), x, weight, bias)
+
+
+@row("aten.group_norm.default")
+def group_norm_(e, x, groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    return group_norm(e, x, groups, weight, bias, eps)
+
+
+@row("aten.native_group_norm.default")
+def native_group_norm(e, x, weight, bias, n, c, inner, groups, eps):
+    return [group_norm(e, x, groups, weight, bias, eps)]
+
+
+def batch_norm(e, x, weight, bias, mean, variance, eps):
+    scale = e.unary(f"rsqrt({{0}} + {number(eps)})", variance)
+    scale = scale if weight is None else e.binary("{0} * {1}", scale, weight)
+    off = e.binary("{0} - {1}", x, per_channel(e, x, mean))
+    return affine(e, e.binary("{0} * {1}", off, per_channel(e, x, scale)), x, None, bias)
+
+
+@row("aten._native_batch_norm_legit_no_training.default")
+def batch_norm_trained(e, x, weight, bias, mean, variance, momentum, eps):
+    return [batch_norm(e, x, weight, bias, mean, variance, eps)]
+
+
+@row("aten.native_batch_norm.default", "aten.cudnn_batch_norm.default", "aten.miopen_batch_norm.default")
+def batch_norm_any(e, x, weight, bias, mean, variance, training, momentum, eps):
+    if training:
+        raise Cannot("batch_norm while it is trained")
+    return [batch_norm(e, x, weight, bias, mean, variance, eps)]
+
+
+@row("aten._native_batch_norm_legit.no_stats")
+def norm_of_batch(e, x, weight, bias, training, momentum, eps):
+    """Of the batch itself: what instance_norm becomes."""
+    dims = [d for d in range(x.ndim) if d != 1]
+    off = e.binary("{0} - {1}", x, e.reduce("mean", x, dims, True))
+    spread = e.unary(f"rsqrt({{0}} + {number(eps)})", e.reduce("mean", e.unary("square({0})", off), dims, True))
+    return [affine(e, e.binary("{0} * {1}", off, spread), x, weight, bias)]
+
+
+# ---- pools whose windows neither overlap nor leave a rest ----
+def pool(e, op, x, window, stride, padding, dilation=1, ceil=False):
+    dims = len(window)
+    stride = list(stride or window) * (dims if len(stride or window) == 1 else 1)
+    extents = x.want[x.ndim - dims:]
+    if any(padding if isinstance(padding, (list, tuple)) else [padding]) or stride != list(window) or set(_several(dilation)) != {1} \
+            or any(n % w for n, w in zip(extents, window)):
+        raise Cannot("a pool with padding, or with windows that overlap or leave a rest")
+    split = [k for n, w in zip(extents, window) for k in (n // w, w)]
+    first = x.ndim - dims
+    return e.reduce(op, e.reshape(x, [*x.want[:first], *split]), [first + 2 * d + 1 for d in range(dims)], False)
+
+
+def _several(x):
+    return x if isinstance(x, (list, tuple)) else [x]
+
+
+def window_of(window, dims):
+    window = list(_several(window))
+    return window * dims if len(window) == 1 else window
+
+
+def average(dims):
+    def f(e, x, window, stride=None, padding=0, ceil=False, count_padding=True, divisor=None):
+        if divisor is not None:
+            raise Cannot("a pool with a divisor of its own")
+        return pool(e, "mean", x, window_of(window, dims), stride, padding, 1, ceil)
+    return f
+
+
+def largest(dims):
+    return lambda e, x, window, stride=None, padding=0, dilation=1, ceil=False: [
+        pool(e, "max", x, window_of(window, dims), stride, padding, dilation, ceil)]
+
+
+for _dims in (2, 3):
+    ROWS[f"aten.avg_pool{_dims}d.default"] = average(_dims)
+    ROWS[f"aten.max_pool{_dims}d_with_indices.default"] = largest(_dims)
+
+
+@row("aten._adaptive_avg_pool2d.default", "aten._adaptive_avg_pool3d.default")
+def adaptive(e, x, sizes):
+    extents = x.want[x.ndim - len(sizes):]
+    if any(n % s for n, s in zip(extents, sizes)):
+        raise Cannot(f"a pool of {list(extents)} to {list(sizes)}")
+    return pool(e, "mean", x, [n // s for n, s in zip(extents, sizes)], None, 0)
+
+
+# ---- products with vectors ----
+def _columns(e, v):
+    return e.reshape(v, [*v.want, 1])
+
+
+@row("aten.mv.default")
+def mv(e, a, x):
+    return e.reshape(e.matmul(a, _columns(e, x)), a.want[:1])
+
+
+@row("aten.dot.default", "aten.vdot.default")
+def dot(e, x, y):
+    return e.reduce("sum", e.binary("{0} * {1}", x, y), [0], False)
+
+
+@row("aten.addmv.default")
+def addmv(e, bias, a, x, beta=1, alpha=1):
+    product = ROWS["aten.mul.Tensor"](e, mv(e, a, x), alpha)
+    return product if beta == 0 else ROWS["aten.add.Tensor"](e, product, bias, beta)

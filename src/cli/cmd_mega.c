@@ -1,0 +1,138 @@
+// mica mega: a model's decode step as one persistent kernel (docs/mega.md). The first argument is a verb, a row of the table below. MODEL is
+// a .mega text or the config.json of a transformer.
+#include "cli/cli.h"
+#include "front/parse.h"
+#include "mega/mega_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUN_WORKERS = 4, RUN_STEPS = 8, RUN_DEADLINE = 2 };
+
+struct mega_loaded {
+  struct mega_model *m;
+  struct mega_config *config; // NULL: the model is a text
+  struct mega_plan *p;
+};
+
+static int load(struct cli *c, bool runs, struct mega_loaded *l)
+{
+  struct mega_sizes s = {.rows = c->rows, .workers = c->workers, .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
+  if (runs) s.steps = c->steps ? c->steps : RUN_STEPS, s.usual_workers = RUN_WORKERS;
+  TRY(mega_load(&c->mem, c->args[1], &s, &l->m, &l->config, &c->err));
+  return mega_plan_make(&c->mem, l->m, &l->p, &c->err);
+}
+
+// Takes the document.
+static int print_json(struct cli *c, json_t *v)
+{
+  int status = output_json(c, v);
+  json_decref(v);
+  return status;
+}
+
+static int plan(struct cli *c)
+{
+  struct mega_loaded l;
+  struct str text = {0};
+  TRY(load(c, false, &l));
+  int status = OK;
+  if (c->dump)
+    status = mega_dump(&c->mem, l.p, c->dump, &text, &c->err);
+  else if (c->text)
+    mega_print(l.m, l.p, &text);
+  else
+    mega_plan_text(l.p, &text);
+  if (status == OK && output_wants_text(c)) fputs(str_text(&text), stdout);
+  str_free(&text);
+  if (status == OK && c->json) status = print_json(c, mega_plan_json(l.p));
+  return status;
+}
+
+static int check(struct cli *c)
+{
+  struct mega_loaded l;
+  TRY(load(c, false, &l));
+  if (output_wants_text(c))
+    printf("%s: ok, %d operators, %d tensors, %d nodes a step, %d events\n", l.m->name, l.m->nops, l.m->ntensors, l.p->nnodes, l.p->nevents);
+  return c->json ? print_json(c, mega_model_json(l.m)) : OK;
+}
+
+static int prove(struct cli *c)
+{
+  struct mega_loaded l;
+  struct mega_proof r;
+  struct str text = {0};
+  TRY(load(c, false, &l));
+  double start = now_seconds();
+  int status = mega_prove(l.p, &r, &c->err);
+  if (status != OK && status != NO) return status;
+  mega_proof_text(&r, &text);
+  if (output_wants_text(c))
+    printf("%s: %s, %d tasks in two steps, %.2f s\n%s", l.m->name, status == OK ? "proved" : "not proved", 2 * l.p->nnodes * l.m->workers,
+           now_seconds() - start, str_text(&text));
+  str_free(&text);
+  return c->json && print_json(c, mega_proof_json(&r)) != OK ? ENV : status;
+}
+
+static json_t *tokens_json(const struct mega_model *m, const struct mega_answer *a)
+{
+  json_t *rows = json_array();
+  for (int r = 0; r < m->rows && a->tokens; r++) {
+    json_t *one = json_array();
+    for (int s = 0; s < a->steps; s++) json_array_append_new(one, json_integer(a->tokens[s * m->rows + r]));
+    json_array_append_new(rows, one);
+  }
+  return rows;
+}
+
+// Against the reference in float64, which knows transformers by their configuration alone.
+static int compare(struct cli *c, const struct mega_loaded *l, float *const *first, const struct mega_answer *a, const char **verdict)
+{
+  int32_t *want;
+  *verdict = "not compared: a reference needs the configuration of a transformer";
+  if (!l->config) return OK;
+  TRY(mega_reference(&c->mem, l->config, l->m, first, a->steps, &want, &c->err));
+  *verdict = "equal to the reference in float64";
+  for (int i = 0; i < a->steps * l->m->rows; i++)
+    if (want[i] != a->tokens[i])
+      return err_set(&c->err, ERR_WRONG, NOWHERE, "row %d, step %d: token %d, and %d of the reference in float64", i % l->m->rows, i / l->m->rows,
+                     a->tokens[i], want[i]);
+  return OK;
+}
+
+static int run(struct cli *c)
+{
+  struct mega_loaded l;
+  struct mega_proof proof;
+  struct mega_answer a;
+  float **first;
+  const char *verdict = "";
+  TRY(load(c, true, &l));
+  TRY(mega_prove(l.p, &proof, &c->err));
+  TRY(mega_values_make(&c->mem, l.m, c->seed, &first, &c->err));
+  TRY(mega_run(&c->mem, l.p, first, c->steps ? c->steps : RUN_STEPS, c->deadline ? c->deadline : RUN_DEADLINE, &a, &c->err));
+  for (int r = 0; r < l.m->rows && a.tokens && output_wants_text(c); r++) {
+    printf("row %d:", r);
+    for (int s = 0; s < a.steps; s++) printf(" %d", a.tokens[s * l.m->rows + r]);
+    printf("\n");
+  }
+  TRY(compare(c, &l, first, &a, &verdict));
+  if (output_wants_text(c)) printf("%d workers, %d steps: %s\n", l.m->workers, a.steps, verdict);
+  return c->json ? print_json(c, json_pack("{s:o, s:s}", "tokens", tokens_json(l.m, &a), "verdict", verdict)) : OK;
+}
+
+static const struct mega_verb {
+  const char *name;
+  int (*run)(struct cli *c);
+} verbs[] = {{"plan", plan}, {"check", check}, {"prove", prove}, {"run", run}};
+
+int cmd_mega(struct cli *c)
+{
+  struct near near = near_start(c->args[0]);
+  for (size_t i = 0; i < COUNT(verbs); i++) {
+    if (!strcmp(verbs[i].name, c->args[0])) return verbs[i].run(c);
+    near_try(&near, verbs[i].name);
+  }
+  return option_unknown(c, "verb of `mica mega`", c->args[0], near.best, "there are plan, check, prove and run");
+}

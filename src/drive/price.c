@@ -1,0 +1,54 @@
+// What a kernel graph takes by the model of lowering: made stable, given schemes, kernel by kernel. No kernel text is written.
+#include "drive/drive.h"
+#include "plan/plan.h"
+
+#include <math.h>
+
+// The first choice of each launch. Infinite where no scheme takes a kernel.
+static double cost_of(struct arena *mem, const struct lower_plan *p)
+{
+  struct choice *pick = NEWS(mem, struct choice, p->nunits + 1);
+  double sum = 0;
+  for (int i = 0; i < p->nunits; i++) {
+    const struct lower_unit *u = &p->unit[i];
+    if (u->nchoices) pick[i] = u->choice[0];
+    if (!lower_inside(p, pick, i)) sum += u->nchoices ? pick[i].cost : INFINITY;
+  }
+  return sum;
+}
+
+static double price_in(struct arena *mem, const struct pricing *by, const struct graph *g)
+{
+  const struct lower_opts o = {.tails = true, .dependent = true};
+  struct graph *stable;
+  struct lower_plan plan;
+  struct err e = {0};
+  char note[256];
+  bool changed;
+  if (plan_stable(mem, g, &stable, &changed, note, &e) != OK || (by->overflows && !changed)) return INFINITY;
+  stable = graph_copy(mem, stable);
+  if (!stable->name) stable->name = "program";
+  return lower_plan(mem, stable, by->gpu, &o, &plan, &e) == OK ? cost_of(mem, &plan) : INFINITY;
+}
+
+double price_graph(const struct pricing *by, const struct graph *g)
+{
+  struct arena mem = {0};
+  double seconds = price_in(&mem, by, g);
+  arena_close(&mem);
+  return seconds;
+}
+
+struct pricing price_open(struct arena *mem, const struct gpu_limits *gpu, const struct graph *part)
+{
+  struct pricing by = {.gpu = gpu};
+  struct graph *stable;
+  struct err e = {0};
+  char note[256];
+  if (plan_stable(mem, part, &stable, &by.overflows, note, &e) != OK) by.overflows = false;
+  return by;
+}
+
+static double price(void *arg, const struct graph *g) { return price_graph(arg, g); }
+
+struct pricer pricing_pricer(struct pricing *by) { return (struct pricer){by, price}; }

@@ -1,0 +1,177 @@
+// Expressions, by recursive descent. Every operator either folds two numbers or appends a node:
+//   tensor * number, tensor / number   mul_scalar         number / tensor   div of a constant
+//   tensor + number, tensor - number   add_scalar         number - tensor   add_scalar of neg
+#include "base/rational.h"
+#include "front/parse.h"
+
+#include <math.h>
+
+static int sum(struct parser *p, struct front_value *v);
+
+static int to_tensor(struct parser *p, struct front_value *v, int *t)
+{
+  if (v->kind == TENSORS && v->count == 1) return *t = v->first, OK;
+  if (v->kind == TENSORS) {
+    int s = err_set(p->e, ERR_ARITY, v->at, "%d tensors stand where one is needed", v->count);
+    return err_hint(p->e, "name them first: a, b = ..."), s;
+  }
+  struct attrs a = attrs_default(OP_CONST);
+  struct front_value c = {0};
+  int s = number_real(p->e, v->at, &v->number, &a.scalar);
+  if (!s) s = call_add(p, OP_CONST, 0, NULL, &a, v->at, &c);
+  return *t = c.first, s;
+}
+
+static int with_scalar(struct parser *p, enum op op, struct loc at, struct front_value *x, double c, struct front_value *v)
+{
+  int t, s = to_tensor(p, x, &t);
+  struct attrs a = attrs_default(op);
+  a.scalar = c;
+  return s ? s : call_add(p, op, 1, &t, &a, at, v);
+}
+
+static int unary(struct parser *p, enum op op, struct loc at, struct front_value *x, struct front_value *v)
+{
+  int t, s = to_tensor(p, x, &t);
+  return s ? s : call_add(p, op, 1, &t, NULL, at, v);
+}
+
+// A power that has an operator of its own, so that its laws are known.
+static bool known_power(double y, enum op *op)
+{
+  *op = y == 2 ? OP_SQUARE : y == 0.5 ? OP_SQRT : OP_RSQRT;
+  return y == 2 || y == 0.5 || y == -0.5;
+}
+
+static int with_number(struct parser *p, enum op op, struct loc at, struct front_value *a, struct front_value *b, struct front_value *v)
+{
+  bool left = a->kind == NUMBER; // number op tensor
+  struct front_value *x = left ? b : a;
+  double c, inverse;
+  enum op power;
+  int bad = number_real(p->e, at, left ? &a->number : &b->number, &c);
+  if (bad) return bad;
+  if (op == OP_ADD) return with_scalar(p, OP_ADD_SCALAR, at, x, c, v);
+  if (op == OP_MUL) return with_scalar(p, OP_MUL_SCALAR, at, x, c, v);
+  if (op == OP_SUB && !left) return with_scalar(p, OP_ADD_SCALAR, at, x, -c, v);
+  if (op == OP_DIV && !left && (c == 0 || !isfinite(1 / c))) return number_by_zero(p->e, at);
+  if (op == OP_DIV && !left) return with_scalar(p, OP_MUL_SCALAR, at, x, rational_fold('/', 1, c, &inverse) ? inverse : 1 / c, v);
+  if (op == OP_POW && !left && known_power(c, &power)) return unary(p, power, at, x, v);
+  if (op == OP_SUB) {
+    struct front_value neg = {0};
+    int s = unary(p, OP_NEG, at, x, &neg);
+    return s ? s : with_scalar(p, OP_ADD_SCALAR, at, &neg, c, v);
+  }
+  int in[2], s = to_tensor(p, a, &in[0]);
+  if (!s) s = to_tensor(p, b, &in[1]);
+  return s ? s : call_add(p, op, 2, in, NULL, at, v);
+}
+
+int expr_binary(struct parser *p, enum op op, struct loc at, const struct front_value *a, const struct front_value *b, struct front_value *v)
+{
+  struct front_value x = *a, y = *b;
+  int sign = op == OP_ADD ? '+' : op == OP_SUB ? '-' : op == OP_MUL ? '*' : op == OP_DIV ? '/' : 0;
+  if (x.kind == NUMBER && y.kind == NUMBER) {
+    *v = (struct front_value){.kind = NUMBER, .at = at};
+    if (sign) return number_op(p->e, at, sign, x.number, y.number, &v->number);
+    const struct number xy[] = {x.number, y.number};
+    return number_fold(p->e, at, op, &(struct attrs){0}, 2, xy, &v->number);
+  }
+  if (x.kind == NUMBER || y.kind == NUMBER) return with_number(p, op, at, &x, &y, v);
+  int in[2], s = to_tensor(p, &x, &in[0]);
+  if (!s) s = to_tensor(p, &y, &in[1]);
+  return s ? s : call_add(p, op, 2, in, NULL, at, v);
+}
+
+static int inside(struct parser *p, struct front_value *v)
+{
+  struct loc opened = p->t.at;
+  parse_next(p);
+  int s = sum(p, v);
+  return s ? s : parse_close(p, ')', '(', opened);
+}
+
+static int named(struct parser *p, struct front_value *v)
+{
+  struct token id = p->t;
+  parse_next(p);
+  if (p->t.kind == '(') return call_parse(p, &id, v);
+  if (!lex_is(&id, "inf")) return scope_value(p, &id, v);
+  *v = (struct front_value){.kind = NUMBER, .at = id.at, .number = {.real = INFINITY, .lost = DECIMAL}};
+  return OK;
+}
+
+static int primary(struct parser *p, struct front_value *v)
+{
+  *v = (struct front_value){.kind = NUMBER, .at = p->t.at, .number = p->t.number};
+  if (p->t.kind == TOK_NUMBER) return parse_next(p), OK;
+  if (p->t.kind == TOK_NAME) return named(p, v);
+  if (p->t.kind == '(') return inside(p, v);
+  return parse_unexpected(p, "an expression");
+}
+
+static int negated(struct parser *p, struct front_value *v)
+{
+  while (p->t.kind == TOK_LINE) parse_next(p); // an operator at the end of a line continues it
+  struct loc at = p->t.at;
+  if (p->t.kind != '-') return primary(p, v);
+  parse_next(p);
+  if (++p->depth > FRONT_DEPTH) return err_set(p->e, ERR_LIMIT, at, "expressions are nested more than %d deep", FRONT_DEPTH);
+  struct front_value x;
+  int s = negated(p, &x);
+  p->depth--;
+  if (s || x.kind == TENSORS) return s ? s : unary(p, OP_NEG, at, &x, v);
+  *v = x, v->at = at;
+  if (x.number.lost == WHOLE) return number_op(p->e, at, '-', number_of(0), x.number, &v->number);
+  v->number.real = -x.number.real;
+  return OK;
+}
+
+static int product(struct parser *p, struct front_value *v)
+{
+  int s = negated(p, v);
+  while (!s && (p->t.kind == '*' || p->t.kind == '/' || p->t.kind == '%')) {
+    struct token op = p->t;
+    struct front_value y;
+    parse_next(p);
+    s = negated(p, &y);
+    if (s) return s;
+    struct front_value x = *v;
+    if (op.kind != '%') {
+      s = expr_binary(p, op.kind == '*' ? OP_MUL : OP_DIV, op.at, &x, &y, v);
+    } else if (x.kind == NUMBER && y.kind == NUMBER) {
+      s = number_op(p->e, op.at, '%', x.number, y.number, &v->number);
+    } else {
+      s = err_set(p->e, ERR_SYNTAX, op.at, "`%%` takes integers, not tensors");
+    }
+  }
+  return s;
+}
+
+static int sum(struct parser *p, struct front_value *v)
+{
+  struct loc at = p->t.at;
+  if (++p->depth > FRONT_DEPTH) return err_set(p->e, ERR_LIMIT, at, "expressions are nested more than %d deep", FRONT_DEPTH);
+  int s = product(p, v);
+  while (!s && (p->t.kind == '+' || p->t.kind == '-')) {
+    struct token op = p->t;
+    struct front_value x = *v, y;
+    parse_next(p);
+    s = product(p, &y);
+    if (!s) s = expr_binary(p, op.kind == '+' ? OP_ADD : OP_SUB, op.at, &x, &y, v);
+  }
+  p->depth--;
+  return s;
+}
+
+int expr_parse(struct parser *p, struct front_value *v) { return sum(p, v); }
+
+int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out)
+{
+  struct front_value v;
+  struct loc at = p->t.at;
+  int s = expr_parse(p, &v);
+  if (s) return s;
+  if (v.kind != NUMBER) return err_set(p->e, id, at, "%s must be a number, not a tensor", what);
+  return number_whole(p->e, id, at, &v.number, what, lo, hi, out);
+}

@@ -1,0 +1,203 @@
+// Kernel-level operators: a product is OpenBLAS, everything else one vectorized loop over threads. These are what
+// op-by-op execution consists of, so they are as good as a loop of one operator can be.
+#include "gen/emit.h"
+
+static void run_nest(struct kernel *k, struct str *s, struct nest *f)
+{
+  nest_finish(f);
+  nest_print(s, 1, f, k->threads);
+}
+
+static int operand_value(struct kernel *k, struct nest *f, int i)
+{
+  return k->in[i].kind == PLACE_CONST ? nest_const(f, k->in[i].c) : nest_load(f, &k->in[i].v);
+}
+
+static void print_map(struct kernel *k, struct str *s)
+{
+  struct nest f = nest_new(k->mem, &k->out->shape);
+  int x = operand_value(k, &f, 0), y = k->n->nin > 1 ? operand_value(k, &f, 1) : -1;
+  nest_store(&f, nest_op(&f, k->n->op, &k->n->a, x, y), k->out, false);
+  run_nest(k, s, &f);
+}
+
+static void print_reduce(struct kernel *k, struct str *s)
+{
+  const struct attrs *a = &k->n->a;
+  struct nest f = nest_new(k->mem, &k->in->v.shape);
+  int64_t extent = f.space.d[a->dim], group = k->n->op == OP_SUM && a->group ? a->group : extent;
+  double scale = op_rows[k->n->op].flags & MEAN ? 1.0 / (double)group : 1;
+  int x = nest_load(&f, &k->in->v);
+  CHECK(nest_fold(&f, x, k->out, fold_by(k->n->op), a->dim, group, false, scale));
+  run_nest(k, s, &f);
+}
+
+static void print_copy(struct kernel *k, struct str *s, const struct view *from, const struct view *to)
+{
+  struct nest f = nest_new(k->mem, &to->shape);
+  nest_store(&f, nest_load(&f, from), to, false);
+  run_nest(k, s, &f);
+}
+
+static void print_fill(struct kernel *k, struct str *s, double c, const struct view *to)
+{
+  struct nest f = nest_new(k->mem, &to->shape);
+  nest_store(&f, nest_const(&f, c), to, false);
+  run_nest(k, s, &f);
+}
+
+static int unit_dim(const struct view *v)
+{
+  for (int i = v->shape.n - 1; i >= 0; i--)
+    if (v->shape.d[i] > 1 && v->stride[i] == 1) return i;
+  return -1;
+}
+
+// Pieces of the tensor that are turned in registers, shared out over the leading dimensions and pieces of one side.
+static void print_transpose(struct kernel *k, struct str *s)
+{
+  const struct view from = view_permuted(&k->in->v, &k->n->a.perm), *to = k->out;
+  int p = unit_dim(&from), q = unit_dim(to), depth = 1, loops = 1;
+  if (p == q || p < 0 || q < 0 || from.dtype != F32) {
+    print_copy(k, s, &from, to);
+    return;
+  }
+  const char *src = from.ptr, *dst = to->ptr;
+  for (int i = 0; i < from.shape.n; i++) loops += i != p && i != q && from.shape.d[i] > 1;
+  line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) collapse(%d) schedule(static)", loops);
+  for (int i = 0; i < from.shape.n; i++) {
+    if (i == p || i == q || from.shape.d[i] == 1) continue;
+    line(s, depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)from.shape.d[i], i);
+    src = arena_printf(k->mem, "%s + i%d * %lld", src, i, (long long)from.stride[i]);
+    dst = arena_printf(k->mem, "%s + i%d * %lld", dst, i, (long long)to->stride[i]);
+  }
+  long long rows = from.shape.d[q], piece = 64;
+  line(s, depth, "for (ptrdiff_t r = 0; r < %lld; r += %lld)", rows, piece);
+  line(s, depth + 1, "m_load_tile_t(%lld - r < %lld ? (int)(%lld - r) : %lld, %lld, %s + r * %lld, %lld, %s + r, %lld);", rows, piece, rows, piece,
+       (long long)from.shape.d[p], src, (long long)from.stride[q], (long long)from.stride[q], dst, (long long)to->stride[p]);
+}
+
+static int print_view(struct kernel *k, struct str *s, struct err *e)
+{
+  if (k->n->op == OP_ALL_REDUCE) return err_set(e, ERR_TARGET, k->n->at, "all_reduce sums over devices, and the cpu target has one");
+  if (k->n->op == OP_TRANSPOSE) {
+    print_transpose(k, s);
+    return OK;
+  }
+  struct nest f = nest_new(k->mem, &k->out->shape); // repeat
+  nest_store(&f, nest_load_repeated(&f, &k->in->v, k->n->a.dim, k->n->a.times), k->out, false);
+  run_nest(k, s, &f);
+  return OK;
+}
+
+static void print_concat(struct kernel *k, struct str *s)
+{
+  int64_t at = 0;
+  for (int i = 0; i < k->n->nin; i++) {
+    int64_t extent = k->in[i].v.shape.d[k->n->a.dim];
+    struct view to = view_cut(k->mem, k->out, k->n->a.dim, at, extent);
+    print_copy(k, s, &k->in[i].v, &to);
+    at += extent;
+  }
+}
+
+static void print_split(struct kernel *k, struct str *s)
+{
+  int dim = k->n->a.dim;
+  int64_t extent = k->out->shape.d[dim];
+  for (int i = 0; i < k->n->nout; i++) {
+    struct view from = view_cut(k->mem, &k->in->v, dim, extent * (k->n->op == OP_CHUNK ? k->n->a.index : i), extent);
+    print_copy(k, s, &from, &k->out[i]);
+  }
+}
+
+// ---- products: one call of OpenBLAS a matrix, the matrices of a batch over threads ----
+
+static struct view temporary(struct kernel *k, const struct shape *shape)
+{
+  int buf = space_add(k->space, 4 * shape_size(shape), k->now);
+  k->temps[k->ntemps] = buf;
+  return view_dense(arena_printf(k->mem, "w%d", k->ntemps++), buf, F32, shape);
+}
+
+// fp32 with one of the last two dimensions contiguous, which is what BLAS reads.
+static struct view readable(struct kernel *k, struct str *s, int i)
+{
+  struct view v = k->in[i].v;
+  int n = v.shape.n;
+  bool plain = v.stride[n - 1] == 1 || v.stride[n - 2] == 1;
+  if (v.dtype == F32 && plain) return v;
+  struct view t = temporary(k, &v.shape);
+  print_copy(k, s, &v, &t);
+  return t;
+}
+
+struct library_side {
+  const char *at;
+  bool turned;
+  int64_t ld;
+};
+
+static struct library_side side_of(struct kernel *k, const struct view *v, const struct shape *out)
+{
+  int n = v->shape.n;
+  int64_t rows = v->shape.d[n - 2], cols = v->shape.d[n - 1];
+  struct library_side r = {v->ptr, v->stride[n - 1] != 1 && cols > 1, 0};
+  r.ld = r.turned ? MAX(v->stride[n - 1], rows) : MAX(v->stride[n - 2], cols);
+  for (int i = 0; i < out->n - 2; i++) {
+    int from = i - (out->n - n);
+    if (from < 0 || v->shape.d[from] == 1) continue;
+    r.at = arena_printf(k->mem, "%s + i%d * %lld", r.at, i, (long long)v->stride[from]);
+  }
+  return r;
+}
+
+static bool one_matrix(const struct view *v)
+{
+  for (int i = 0; i < v->shape.n - 2; i++)
+    if (v->shape.d[i] != 1) return false;
+  return true;
+}
+
+// OpenBLAS spreads a large product over threads itself; of small ones each thread gets its own.
+static const double SMALL_PRODUCT = 1 << 24;
+
+static void print_matmul(struct kernel *k, struct str *s)
+{
+  struct view a = readable(k, s, 0), b = readable(k, s, 1), c = *k->out;
+  struct view out = c.dtype == F32 ? c : temporary(k, &c.shape);
+  int n = out.shape.n, depth = 1, loops = 0;
+  int64_t m = out.shape.d[n - 2], batch = shape_size(&out.shape) / m / out.shape.d[n - 1];
+  bool stacks = one_matrix(&b) && view_is_dense(&a) && a.shape.n == n; // all of a as the rows of one product
+  struct shape lead = out.shape;
+  for (int i = 0; i < n - 2; i++) loops += (lead.d[i] = stacks ? 1 : lead.d[i]) > 1;
+  struct library_side x = side_of(k, &a, &lead), y = side_of(k, &b, &lead), z = side_of(k, &out, &lead);
+  if (stacks) m *= batch, x.at = a.ptr, z.at = out.ptr;
+  bool small = (double)m * (double)out.shape.d[n - 1] * (double)a.shape.d[a.shape.n - 1] < SMALL_PRODUCT;
+  if (loops && small && batch >= k->threads) line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) collapse(%d) schedule(static)", loops);
+  for (int i = 0; i < n - 2; i++)
+    if (lead.d[i] > 1) line(s, depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)lead.d[i], i);
+  line(s, depth, "cblas_sgemm(CblasRowMajor, %s, %s, %lld, %lld, %lld, 1, %s, %lld, %s, %lld, 0, %s, %lld);",
+       x.turned ? "CblasTrans" : "CblasNoTrans", y.turned ? "CblasTrans" : "CblasNoTrans", (long long)m, (long long)out.shape.d[n - 1],
+       (long long)a.shape.d[a.shape.n - 1], x.at, (long long)x.ld, y.at, (long long)y.ld, z.at, (long long)z.ld);
+  if (c.dtype != F32) print_copy(k, s, &out, &c);
+  k->blas = true;
+}
+
+int library_print(struct kernel *k, struct str *s, struct err *e)
+{
+  switch (op_rows[k->n->op].rule) {
+  case RULE_MAP: print_map(k, s); return OK;
+  case RULE_CONTRACT: print_matmul(k, s); return OK;
+  case RULE_REDUCE: print_reduce(k, s); return OK;
+  case RULE_VIEW: return print_view(k, s, e);
+  case RULE_CONCAT: print_concat(k, s); return OK;
+  case RULE_SPLIT: print_split(k, s); return OK;
+  case RULE_CONST: print_fill(k, s, k->n->a.scalar, k->out); return OK;
+  case RULE_IO: print_copy(k, s, &k->in->v, k->out); return OK; // an output that is an input, or a second output
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: break;
+  }
+  return err_set(e, ERR_TARGET, k->n->at, "%s is not generated as a kernel", op_rows[k->n->op].name);
+}

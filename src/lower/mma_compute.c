@@ -1,0 +1,239 @@
+// Values as specs over fragments: elementwise operators, reductions over columns, accumulators. Sums that only
+// accumulate are left in parts, one a lane of a quad, until after the loop.
+#include "lower/mma.h"
+
+#include <math.h>
+
+// A value that is computed has its own shape; a load comes in that of the result, or whole where it is reduced.
+struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i)
+{
+  const struct kern_value *n = mma_at(p, value);
+  int x = n->in[i];
+  struct mma_shape s = p->shape[value];
+  if (!mma_loads(p, x)) return p->shape[x];
+  if (n->kind == KERN_MAP || n->kind == KERN_SPREAD) return s;
+  uint32_t letters = mma_has(p, x) & ~p->row_letters;
+  for (int c = 0; c < p->ncols; c++)
+    if (letters && p->cols[c].has == letters) s.cols = c;
+  return s;
+}
+
+static const char *operand(struct mma_kernel *k, int value, int i) { return mma_value(k, mma_at(k->p, value)->in[i], mma_wanted(k->p, value, i)); }
+
+static void set(struct mma_kernel *k, const char *out, double x) { text_line(k->t, "%%%s <- Init<%#.9g><<<#grid, #me>>>()", out, x); }
+
+// ---- elementwise ----
+
+// 2^x. Where so many exponentials are computed beside products that the unit for them is short, one tile of columns out of `poly` is left
+// to multiplications.
+static void powers(struct mma_kernel *k, const struct kern_value *v, const char *out, const char *x, struct mma_shape s)
+{
+  const struct mma_plan *p = k->p;
+  int nt = s.cols >= 0 ? p->cols[s.cols].nt : 1, every = p->poly;
+  if (!every || nt % every || v->a.scalar != 1 || k->section != MMA_LOOP) {
+    emit_map(k->t, v, out, x, NULL);
+    return;
+  }
+  mma_nest(k, "mn", s.rows ? p->mt : 1, nt / every);
+  for (int e = 0; e < every; e++) {
+    const char *at = arena_printf(k->mem, "[m, n * %d + %d]", every, e);
+    emit_unary(k->t, e == every - 1 ? "exp2.poly" : "exp2.approx", arena_printf(k->mem, "%s%s", out, at), arena_printf(k->mem, "%s%s", x, at));
+  }
+  mma_unnest(k, 2);
+}
+
+static void map(struct mma_kernel *k, int value)
+{
+  const struct mma_plan *p = k->p;
+  const struct kern_value *v = mma_at(p, value);
+  if (p->folded[value]) return;
+  const char *x = operand(k, value, 0), *y = v->nin > 1 ? operand(k, value, 1) : NULL;
+  const char *out = k->reg[value] = mma_declare(k, p->shape[value], "fp32");
+  if (v->op == KERN_EXP2)
+    powers(k, v, out, x, p->shape[value]);
+  else
+    emit_map(k->t, v, out, x, y);
+}
+
+static void spread(struct mma_kernel *k, int value)
+{
+  const char *x = operand(k, value, 0), *out = k->reg[value] = mma_declare(k, k->p->shape[value], "fp32");
+  set(k, out, 0);
+  emit_binary(k->t, "+", out, out, x);
+}
+
+// ---- reductions ----
+
+// Over this thread's columns: first down every other tile, so that there are several chains side by side.
+static const char *reduce_thread(struct mma_kernel *k, const char *op, const char *x, struct mma_shape s)
+{
+  const struct mma_plan *p = k->p;
+  const char *some = arena_printf(k->mem, "v%d", k->t->fresh++), *one;
+  mma_mask(k, x, s, *op == 'm' ? "-inf" : "0.0");
+  int nt = s.cols >= 0 ? p->cols[s.cols].nt : 1, chains = MIN(nt, 2);
+  text_line(k->t, "%%%s:[%d, %d].[2, 1].[1, 2].fp32.RF", some, p->mt, chains);
+  mma_nest(k, "mn", p->mt, chains);
+  text_line(k->t, "%%%s[m, n] <- Move<<<#grid, #me>>>(%%%s[m, n])", some, x);
+  text_close(k->t);
+  if (nt > chains) {
+    text_open(k->t, "for (n = %d; n < %d; n += 1) unroll", chains, nt);
+    text_line(k->t, "%%%s[m, n %% %d] <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s[m, n %% %d], %%%s[m, n])", some, chains, op, some, chains, x);
+    text_close(k->t);
+  }
+  text_close(k->t);
+  one = mma_declare(k, (struct mma_shape){s.rows, -1}, "fp32");
+  text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", one, op, some);
+  return one;
+}
+
+static void reduce_quad(struct mma_kernel *k, const char *op, const char *x)
+{
+  text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #quad>>>(%%%s)", x, op, x);
+}
+
+static const char *combined_by(const struct kern_value *v) { return v->kind == KERN_MAX ? "max" : "+"; }
+
+static void reduce(struct mma_kernel *k, int value)
+{
+  const struct kern_value *v = mma_at(k->p, value);
+  if (mma_sums_parts(k->p, value)) {
+    k->reg[value] = mma_load_parts(k, value);
+    return;
+  }
+  struct mma_shape in = mma_wanted(k->p, value, 0);
+  const char *out = k->reg[value] = reduce_thread(k, combined_by(v), operand(k, value, 0), in);
+  reduce_quad(k, combined_by(v), out);
+  if (in.cols >= 0 && k->p->cols[in.cols].split) mma_combine(k, out, k->p->shape[value], combined_by(v), false);
+}
+
+// ---- accumulators ----
+
+int mma_running(const struct mma_plan *p, int like, enum kern_kind kind)
+{
+  const struct kern_value *x = mma_at(p, like);
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (p->k.v[v].live && p->k.v[v].kind == kind && p->k.v[v].in[0] == x->in[0] && p->k.v[v].folded == x->folded) return v;
+  return -1;
+}
+
+// The maximum over all iterations is the last one of those so far, where these are.
+static int last_of(const struct mma_plan *p, int v) { return mma_at(p, v)->kind == KERN_MAX ? mma_running(p, v, KERN_RUN_MAX) : -1; }
+
+void mma_declare_accumulators(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    const struct kern_value *x = mma_at(p, v);
+    if (!mma_accumulates(p, v) || last_of(p, v) >= 0) continue;
+    text_about(k->t, x->about - 1);
+    k->reg[v] = mma_declare(k, p->shape[v], "fp32");
+    set(k, k->reg[v], x->kind == KERN_MAX || x->kind == KERN_RUN_MAX ? -INFINITY : 0);
+  }
+  text_about(k->t, -1);
+}
+
+// The maximum so far, and how far it has moved.
+static void run(struct mma_kernel *k, int value)
+{
+  int move = mma_running(k->p, value, KERN_RUN_MOVE);
+  const char *top = k->reg[value], *x = operand(k, value, 0), *now = mma_declare(k, k->p->shape[value], "fp32");
+  emit_binary(k->t, "max", now, top, x);
+  if (move >= 0) emit_binary(k->t, "-", k->reg[move], top, now);
+  text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", top, now);
+  if (move < 0) return;
+  text_open(k->t, "if (it == 0)");
+  set(k, k->reg[move], 0);
+  text_close(k->t);
+}
+
+static void accumulate(struct mma_kernel *k, int value)
+{
+  const struct mma_plan *p = k->p;
+  const struct kern_value *v = mma_at(p, value);
+  if (v->kind == KERN_RUN_MAX) run(k, value);
+  if (v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE || last_of(p, value) >= 0) return;
+  const char *sum = k->reg[value], *x;
+  if (v->kind == KERN_RESCALE) emit_binary(k->t, "*", sum, sum, operand(k, value, 1));
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->product[i].into == value) mma_product_emit(k, &p->product[i], sum);
+  if (mma_adds_products(p, value)) return;
+  x = operand(k, value, 0);
+  if (mma_gone(p, value)) x = reduce_thread(k, combined_by(v), x, mma_wanted(p, value, 0));
+  emit_binary(k->t, combined_by(v), sum, sum, x);
+}
+
+static void finish(struct mma_kernel *k, int value)
+{
+  const struct mma_plan *p = k->p;
+  const struct kern_value *v = mma_at(p, value);
+  struct mma_shape s = p->shape[value];
+  if (last_of(p, value) >= 0) k->reg[value] = k->reg[last_of(p, value)];
+  if (mma_partial(p, value)) k->reg[value] = mma_combine(k, k->reg[value], s, "+", s.cols >= 0 && p->cols[s.cols].split_after);
+  if (!mma_gone(p, value) || last_of(p, value) >= 0) return;
+  reduce_quad(k, combined_by(v), k->reg[value]);
+  if (p->cols[mma_wanted(p, value, 0).cols].split) mma_combine(k, k->reg[value], s, combined_by(v), false);
+}
+
+// What was in parts among warps is whole afterwards, or split by columns that were not before.
+void mma_finish_accumulators(struct mma_kernel *k)
+{
+  struct mma_plan *p = arena_copy(k->mem, k->p, sizeof *p);
+  if (p->wn > 1) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()"); // shared memory of the loop may be taken again
+  for (int i = 0; i < p->norder; i++)
+    if (mma_accumulates(p, p->order[i])) text_about(k->t, mma_at(p, p->order[i])->about - 1), finish(k, p->order[i]);
+  text_about(k->t, -1);
+  k->p = p;
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
+  for (int v = 0; v < p->k.nvalues; v++) { // loads and vectors in registers are loaded again
+    bool again = mma_loads(p, v) || p->section[v] == MMA_SIDE;
+    if (again && k->reg[v] && k->have[v].cols >= 0 && p->cols[k->have[v].cols].split_after) k->reg[v] = NULL;
+  }
+}
+
+// ---- any value ----
+
+// Vectors from device memory that are wanted next to a product's result are on their way while it runs.
+static void fetch_vectors(struct mma_kernel *k, int out)
+{
+  const struct mma_plan *p = k->p;
+  for (int i = 0; i < p->norder; i++) {
+    int v = p->order[i];
+    const struct kern_value *x = mma_at(p, v);
+    for (int j = 0; j < 2 && x->kind == KERN_MAP && x->nin > 1 && p->section[v] == k->section; j++) {
+      int other = x->in[1 - j];
+      bool vector = mma_loads(p, other) && p->tile_of[other] < 0 && !(mma_has(p, other) & p->row_letters);
+      if (x->in[j] == out && vector) operand(k, v, 1 - j);
+    }
+  }
+}
+
+static void product(struct mma_kernel *k, int value)
+{
+  const struct mma_product *x = &k->p->product[k->p->product_of[value]];
+  if (x->into >= 0) return; // with its accumulator
+  if (k->p->iterations == 1) fetch_vectors(k, x->out);
+  const char *out = mma_declare(k, k->p->shape[x->out], "fp32");
+  if (!k->p->wg) set(k, out, 0);
+  mma_product_emit(k, x, out);
+  if (k->p->cols[x->sum_cols].split) out = mma_combine(k, out, k->p->shape[x->out], "+", false);
+  k->reg[x->out] = out;
+}
+
+static void constant(struct mma_kernel *k, int value)
+{
+  k->reg[value] = mma_declare(k, (struct mma_shape){false, -1}, "fp32");
+  set(k, k->reg[value], mma_at(k->p, value)->a.scalar);
+}
+
+static void (*const computes[KERN_KINDS])(struct mma_kernel *, int) = {
+    [KERN_CONST] = constant, [KERN_MAP] = map, [KERN_SPREAD] = spread, [KERN_PRODUCT] = product, [KERN_SUM] = reduce, [KERN_MAX] = reduce};
+
+void mma_compute(struct mma_kernel *k, int value)
+{
+  const struct kern_value *v = mma_at(k->p, value);
+  int was = text_about(k->t, v->about - 1);
+  (mma_accumulates(k->p, value) ? accumulate : computes[v->kind])(k, value);
+  text_about(k->t, was);
+}

@@ -1,0 +1,349 @@
+// mega: a model's decode step as one persistent kernel: tasks, events between them, the proof that they are right, and the same schedule
+// run by threads of this machine. docs/mega.md describes it to users.
+//
+// Glossary
+//   layer       a kind of operator, a row of layer.def
+//   model       tensors, and operators in the order in which a sequential program would run them
+//   node        one operator in one repetition ("attend of layer 3"); a step is a list of nodes
+//   work tile   one part of the grid of a node
+//   task        the consecutive work tiles of a node that one worker runs
+//   worker      one persistent block; its threads consume, its producer fills the pipeline
+//   region      the elements that a work tile reads or writes, as boxes
+//   write       a node that writes a tensor; the writes of a tensor in a step are numbered from 0
+//   version     one of the copies of a tensor that its writes take in turn
+//   event       something that tasks publish and others wait for; a set of producer tiles has one
+//   epoch       number of a write of a tensor, or of a step for an event, counted on from step to step
+//
+// Files
+//   mega_spec.c       layer.def -> accesses
+//   mega_model.c      models: tensors, operators, their shapes
+//   mega_config.c     config.json -> the numbers of a transformer;  mega_llama.c  these -> a model;  mega_load.c  a model from a file
+//   mega_print.c, mega_parse.c, mega_json.c  the text form and JSON
+//   mega_region.c     regions of work tiles, boxes
+//   mega_plan.c       nodes, writes, schedule;  mega_view.c  questions about a plan;  mega_dump.c  plans as text
+//   mega_event.c      events of data;  mega_version.c  versions, and what reuse and pipelines need;  mega_clock.c  vector clocks
+//   mega_prove.c      the proof;  mega_fault.c  what it finds;  prove_*.c  its checks (mega_prove.h)
+//   mega_body.c, mega_attend.c  task bodies in C (mega_bodies.h)
+//   mega_run.c        threads;  mega_pipe.c  their pipelines;  mega_wait.c  waits, the watchdog;  mega_move.c  boxes in and out (mega_threads.h)
+//   mega_values.c     weights by a seed;  mega_reference.c  a transformer in float64, without tasks (mega_run.h)
+#ifndef MICA_MEGA_H
+#define MICA_MEGA_H
+
+#include "base/base.h"
+
+#include <jansson.h>
+
+enum { MEGA_DIMS = 6, MEGA_AXES = 2, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12, MEGA_SECTIONS = 3 };
+enum { MEGA_MOST_OPS = 64, MEGA_MOST_TENSORS = 256, MEGA_MOST_LAYERS = 512, MEGA_MOST_WORKERS = 512, MEGA_MOST_ROWS = 64, MEGA_MOST_TILES = 65535 };
+enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384 };
+
+enum mega_kind {
+#define TENSOR_KIND(id, ...) MEGA_##id,
+#define EVENT_KIND(...)
+#include "mega/kind.def"
+  MEGA_KINDS
+};
+enum mega_signal {
+#define TENSOR_KIND(...)
+#define EVENT_KIND(id, ...) MEGA_##id,
+#include "mega/kind.def"
+  MEGA_SIGNALS
+};
+struct mega_name {
+  const char *name;
+  bool flag; // `written` of a kind of tensor, `ordering` of a kind of event
+  const char *doc;
+};
+extern const struct mega_name mega_kinds[], mega_signals[];
+
+// Numbers of operators: MEGA_ATTR(name).
+#define MEGA_ATTRS(X) X(heads) X(kv) X(dim) X(eps) X(theta) X(rope_factor) X(rope_low) X(rope_high) X(rope_original)
+enum mega_attr {
+#define X(name) MEGA_ATTR_##name,
+  MEGA_ATTRS(X)
+#undef X
+      MEGA_ATTR_COUNT
+};
+extern const char *const mega_attr_names[];
+
+// ---- mega_spec.c ----
+enum mega_how { MEGA_WHOLE, MEGA_THIS_LAYER, MEGA_PART, MEGA_PAGE_NOW, MEGA_SLOT_NOW, MEGA_PAGE_PAST, MEGA_SLOT_PAST, MEGA_ANY };
+struct mega_dim {
+  enum mega_how how;
+  int symbol;                             // of its extent; -1: `extent`
+  int extent;                             // a number in the row
+  int axis;                               // MEGA_PART: that divides it
+  int section;                            // MEGA_PART: the section that is divided; -1: the dimension has none
+  int nsections, sections[MEGA_SECTIONS]; // their symbols, one after another
+  bool cut;                               // pieces of a stream are cut along it
+};
+struct mega_access {
+  int arg;
+  bool out, stream;
+  int rank;
+  struct mega_dim dim[MEGA_DIMS];
+};
+struct mega_grid {
+  int symbol; // that says how many parts there are; -1: as many as the operator asks for
+  char name[8];
+};
+struct mega_size { // symbol = product of two attributes
+  int symbol, a, b;
+};
+struct mega_spec {
+  int nsymbols, naxes, naccess, nargs, nsizes;
+  char symbol[MEGA_SYMBOLS][12];
+  struct mega_grid axis[MEGA_AXES];
+  struct mega_access access[MEGA_ACCESSES];
+  bool writes[MEGA_ARGS]; // by argument: it is written
+  struct mega_size size[MEGA_SYMBOLS];
+  uint32_t attrs; // bits
+};
+struct mega_task;
+struct mega_layer {
+  const char *name, *grid, *sizes, *attributes, *access, *program, *doc;
+  void (*body)(struct mega_task *t);
+};
+extern const struct mega_layer mega_layers[];
+extern const int mega_layer_count;
+const struct mega_layer *mega_layer_find(const char *name);
+// Of a row; NO and the place in `why` where it does not read (a mistake in layer.def, which a test finds).
+int mega_spec_read(const struct mega_layer *l, struct mega_spec *s, char why[160]);
+
+// ---- mega_model.c ----
+struct mega_tensor {
+  const char *name;
+  enum mega_kind kind;
+  int type;           // row of mega_types
+  int rank, versions; // versions 0: as few as the proof accepts
+  int64_t dim[MEGA_DIMS];
+};
+struct mega_type {
+  const char *name;
+  int bits;
+};
+extern const struct mega_type mega_types[];
+int mega_type_find(const char *name); // or -1
+static inline int mega_bytes(int type) { return mega_types[type].bits / 8; }
+int64_t mega_elements(const struct mega_tensor *t);
+
+struct mega_after { // an event that the text states
+  const char *op;
+  int layer_back, step_back;
+  int kind; // or -1
+  struct loc at;
+};
+struct mega_op {
+  const char *name;
+  const struct mega_layer *layer;
+  struct mega_spec spec;
+  int repeat;           // number of layers; 0: it runs once
+  int tiles;            // work tiles of a node
+  int parts[MEGA_AXES]; // by axis
+  int64_t size[MEGA_SYMBOLS];
+  int arg[MEGA_ARGS]; // tensors
+  double attr[MEGA_ATTR_COUNT];
+  int nafter;
+  struct mega_after *after;
+  struct loc at;
+};
+struct mega_model {
+  const char *name;
+  int rows, workers, stages, stage_bytes;
+  int64_t context; // positions of each row that the cache holds before the first step
+  int ntensors, nops;
+  struct mega_tensor tensor[MEGA_MOST_TENSORS];
+  struct mega_op op[MEGA_MOST_OPS];
+};
+int mega_tensor_find(const struct mega_model *m, const char *name); // or -1
+int mega_op_find(const struct mega_model *m, const char *name);
+int mega_tensor_add(struct mega_model *m, const struct mega_tensor *t, struct loc at, struct err *e);
+int mega_op_add(struct mega_model *m, const struct mega_op *op, struct err *e); // shapes are checked, `parts` and `size` are set
+int mega_model_check(const struct mega_model *m, struct err *e);                // what concerns all operators together
+// What the element of an access's dimension has to be for this operator: the offset and extent of a section, or 0 and the dimension.
+int64_t mega_section(const struct mega_op *op, const struct mega_dim *d, int64_t *offset);
+
+// ---- mega_config.c, mega_llama.c ----
+struct mega_config {
+  const char *name;
+  int hidden, inner, layers, heads, kv, dim, vocab;
+  double eps, theta, rope_factor, rope_low, rope_high, rope_original;
+  bool tied, qk_norm;
+  int type; // of weights and cache
+};
+struct mega_sizes { // what is asked for besides the model; 0, and -1 of context: what the text says, or else the usual
+  int rows, workers, stages, stage_bytes, steps;
+  int usual_workers; // of a configuration, in place of MEGA_WORKERS; 0: those
+  int64_t context;
+};
+enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128 };
+int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e);
+int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *s, struct mega_model **out, struct err *e);
+
+// ---- mega_print.c, mega_parse.c, mega_json.c ----
+struct mega_plan;
+void mega_print(const struct mega_model *m, const struct mega_plan *p, struct str *out); // p: its versions and events too; or NULL
+int mega_parse(struct arena *mem, const char *text, size_t n, const char *file, const struct mega_sizes *s, struct mega_model **out, struct err *e);
+json_t *mega_model_json(const struct mega_model *m);
+json_t *mega_plan_json(const struct mega_plan *p);
+// A model from a file: .mega text, or JSON with the fields of a transformer. *config is set where it was the latter.
+int mega_load(struct arena *mem, const char *path, const struct mega_sizes *s, struct mega_model **out, struct mega_config **config, struct err *e);
+
+// ---- mega_region.c ----
+struct mega_box {
+  int64_t lo[MEGA_DIMS], hi[MEGA_DIMS];
+};
+struct mega_region {
+  int n, cap;
+  struct mega_box *box;
+};
+// The elements of an access of work tile `tile`, in layer `layer` and in step number `step`. Appends boxes.
+void mega_region(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
+                 struct mega_region *out);
+void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, struct mega_region *out); // of state, before the first step
+bool mega_meet(int rank, const struct mega_box *a, const struct mega_box *b);
+int64_t mega_volume(int rank, const struct mega_box *b);
+// The part of `from` that no box of `r` covers is empty; else one element of it in `left`.
+bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, const struct mega_region *r, struct mega_box *left);
+// Pieces of a stream's box: how many, and the i-th.
+int64_t mega_pieces(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box);
+void mega_piece(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box, int64_t i, struct mega_box *out);
+void mega_box_text(int rank, const struct mega_box *b, struct str *out);
+
+// ---- mega_plan.c ----
+struct mega_node {
+  int op, layer;
+};
+struct mega_span { // work tiles lo .. hi - 1
+  int lo, hi;
+};
+struct mega_event {
+  int node; // whose tiles publish it
+  int nspans;
+  struct mega_span *span; // these tiles, ascending
+  enum mega_signal kind;
+  int tensor;            // what its producers have written, or for reuse, what they have read
+  bool reuse;            // it orders the reuse of a version, and carries no data
+  int64_t count;         // that a step adds: tiles of a counter, tasks of a flag, tiles of tagged data
+  bool release, acquire; // memory order of the publishing and of the waiting side
+  bool barrier;          // of the block, between its stores and the publication
+};
+struct mega_wait {
+  int node, lo, hi; // these tiles of the node wait
+  int event;
+  int back;    // steps: 0 the event of this step, 1 of the step before
+  int write;   // tagged data: the write that the words must have
+  bool stream; // the producer of the pipeline waits, not the consumers
+};
+struct mega_implied { // a wait that was derived, and dropped because others imply it
+  int op, from;       // operators: who waits for whom
+  int layer_back, step_back;
+};
+enum mega_load { MEGA_LOAD_PLAIN, MEGA_LOAD_CONST, MEGA_LOAD_WORDS };
+struct mega_held {     // how the plan keeps a tensor
+  int nwrites, *write; // nodes of a step that write it, in order
+  int versions;
+  bool tagged;
+  int word_bytes; // of tagged data, the epoch included
+  enum mega_load load;
+};
+struct mega_plan {
+  const struct mega_model *m;
+  int nnodes;
+  struct mega_node *node;
+  int *pipe;         // order in which producers fill: nodes
+  uint16_t *lo, *hi; // [node][worker]
+  bool *fence;       // by node: its tasks have a proxy fence after their waits
+  int nevents, events_cap, nwaits, waits_cap;
+  struct mega_event *event;
+  struct mega_wait *wait; // ascending by node
+  int nimplied, implied_cap;
+  struct mega_implied *implied; // each once
+  struct mega_held held[MEGA_MOST_TENSORS];
+  bool whole_words; // the target never tears words of 16 bytes
+};
+int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_plan **out, struct err *e);
+
+// ---- mega_view.c ----
+static inline const struct mega_op *mega_op_of(const struct mega_plan *p, int node) { return &p->m->op[p->node[node].op]; }
+static inline struct mega_span mega_share(const struct mega_plan *p, int node, int worker)
+{
+  size_t at = (size_t)node * (size_t)p->m->workers + (size_t)worker;
+  return (struct mega_span){p->lo[at], p->hi[at]};
+}
+int64_t mega_shared_tiles(const struct mega_event *ev, struct mega_span s); // of a task, that publish the event
+// Which write an access reads: the last before the node, else the last of the step before (*back = 1); -1: nobody writes the tensor.
+int mega_read_write(const struct mega_plan *p, int node, int tensor, int *back);
+void mega_node_name(const struct mega_plan *p, int node, char out[80]);
+int mega_event_tasks(const struct mega_plan *p, const struct mega_event *ev);     // that publish it
+int64_t mega_event_count(const struct mega_plan *p, const struct mega_event *ev); // what they publish in a step
+
+// ---- mega_event.c, mega_version.c ----
+enum { MEGA_TAGGED_ROWS = 8, MEGA_FLAG_TASKS = 16 }; // up to so many rows activations are tagged; from so many tasks on an event is a flag
+void mega_events_derive(struct arena *mem, struct mega_plan *p);
+void mega_events_stream(struct arena *mem, struct mega_plan *p, int node);               // waits of its pipeline for state of the step before
+int mega_event_add(struct arena *mem, struct mega_plan *p, const struct mega_event *ev); // or one that is the same
+int mega_versions_choose(struct arena *mem, struct mega_plan *p, struct err *e);
+int mega_after_check(const struct mega_plan *p, struct err *e); // `after` lines of the text
+
+// ---- mega_clock.c ----
+// Vector clocks of two steps. A task is numbered by its instance, step * nnodes + node; a clock says of each worker how many instances are
+// known to have ended. `all`: by synchronization alone, so that all memory is seen. `some`: by any chain of events with a release and an
+// acquire on it. `any`: by any chain.
+enum mega_order { MEGA_ALL, MEGA_SOME, MEGA_CHAIN, MEGA_ORDERS };
+struct mega_known { // by kind of clock: a number a worker
+  uint32_t *of[MEGA_ORDERS];
+};
+struct mega_clocks {
+  const struct mega_plan *p;
+  int steps, *first_wait;   // by node: index of its first wait; nnodes + 1 of them
+  struct mega_known *begun; // [instance][worker]: when the task has waited for all that its tiles wait for
+  struct mega_known *event; // [step][event]: of all that publish it, when they have ended
+  int *fenced;              // [instance][worker]: the last instance up to this one with a proxy fence, or -1
+};
+enum { MEGA_STEPS = 2 };
+bool mega_clocks_make(struct arena *mem, const struct mega_plan *p, struct mega_clocks *out); // false: there is no memory
+static inline const struct mega_known *mega_begun(const struct mega_clocks *c, int instance, int worker)
+{
+  return &c->begun[(size_t)instance * (size_t)c->p->m->workers + (size_t)worker];
+}
+// What a task knows before its first tile; and after the waits of its tile `tile`, the tiles before it done.
+void mega_clock_start(const struct mega_clocks *c, int instance, int worker, struct mega_known *k);
+void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int tile, struct mega_known *k);
+struct mega_known mega_known_new(struct arena *mem, int workers);
+// Drops waits for events that order memory, where the other waits already order all that they cover.
+bool mega_waits_prune(struct arena *mem, struct mega_plan *p); // false: there is no memory
+
+// ---- mega_prove.c ----
+enum mega_check {
+#define CHECK_ROW(id, ...) MEGA_CHECK_##id,
+#include "mega/check.def"
+  MEGA_CHECKS
+};
+struct mega_check_row {
+  const char *name, *what;
+};
+extern const struct mega_check_row mega_checks[];
+enum { MEGA_MOST_FAULTS = 8 };
+struct mega_fault { // what does not hold: where, in words
+  enum mega_check check;
+  int node, tile, event; // -1: it is about none
+  char text[400];
+};
+struct mega_proof {
+  int nfaults; // of the first check that fails; the checks after it stand on it and are not done
+  struct mega_fault fault[MEGA_MOST_FAULTS];
+  bool done[MEGA_CHECKS];
+  int64_t looked[MEGA_CHECKS]; // facts that a check looked at
+};
+int mega_prove(const struct mega_plan *p, struct mega_proof *out, struct err *e); // OK: no fault; NO; or no memory
+void mega_fault_add(const struct mega_plan *p, struct mega_proof *to, enum mega_check c, int node, int tile, int event, const char *fmt, ...)
+    PRINTF(7, 8);
+void mega_proof_text(const struct mega_proof *r, struct str *out);
+json_t *mega_proof_json(const struct mega_proof *r);
+
+// ---- mega_dump.c ----
+void mega_plan_text(const struct mega_plan *p, struct str *out);
+int mega_dump(struct arena *mem, const struct mega_plan *p, const char *what, struct str *out, struct err *e); // regions, events, schedule
+
+#endif

@@ -1,0 +1,89 @@
+// Task bodies of attention in C, float32: rotary embedding, appending to the cache, attention over its pages with a running maximum.
+#include "mega/mega_bodies.h"
+
+#include <math.h>
+
+// The angle of a pair at a position. The frequency is lowered where the model was trained for shorter contexts (Llama 3).
+double mega_rotary_angle(const double *attr, int64_t pair, int64_t position)
+{
+  double f = pow(attr[MEGA_ATTR_theta], -2.0 * (double)pair / attr[MEGA_ATTR_dim]), factor = attr[MEGA_ATTR_rope_factor];
+  if (factor > 0) {
+    double turns = attr[MEGA_ATTR_rope_original] * f / (2 * M_PI), low = attr[MEGA_ATTR_rope_low], high = attr[MEGA_ATTR_rope_high];
+    double smooth = fmin(fmax((turns - low) / (high - low), 0), 1);
+    f = (1 - smooth) * f / factor + smooth * f;
+  }
+  return f * (double)position;
+}
+
+static void rotate(const struct mega_task *t, const float *x, float *to)
+{
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], half = dim / 2;
+  for (int64_t i = 0; i < half; i++) {
+    double angle = mega_rotary_angle(t->op->attr, i, t->position);
+    float c = (float)cos(angle), s = (float)sin(angle), a = x[i], b = x[i + half];
+    to[i] = a * c - b * s, to[i + half] = b * c + a * s;
+  }
+}
+
+static void norm_head(const struct mega_task *t, const float *gain, const float *x, float *to)
+{
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim];
+  float sum = 0;
+  for (int64_t i = 0; i < dim; i++) sum += x[i] * x[i];
+  float f = 1 / sqrtf(sum / (float)dim + (float)t->op->attr[MEGA_ATTR_eps]);
+  for (int64_t i = 0; i < dim; i++) to[i] = x[i] * f * gain[i];
+}
+
+static void append(struct mega_task *t, const float *gain, float *to)
+{
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim];
+  const float *key = t->data[0];
+  if (gain) norm_head(t, gain, key, t->spare), key = t->spare;
+  rotate(t, key, to);
+  for (int64_t i = 0; i < dim; i++) to[dim + i] = t->data[1][i];
+}
+
+void mega_body_rotary_append(struct mega_task *t) { append(t, NULL, t->data[2]); }
+void mega_body_qknorm_rotary_append(struct mega_task *t) { append(t, t->data[2], t->data[3]); }
+
+// ---- attention ----
+
+struct mega_softmax { // of one query head: maximum, sum of exponentials, weighted values
+  float most, sum, *value;
+  const float *query;
+};
+
+static void see(struct mega_softmax *a, const float *key, const float *value, int64_t dim)
+{
+  float score = 0;
+  for (int64_t i = 0; i < dim; i++) score += a->query[i] * key[i];
+  score /= sqrtf((float)dim);
+  float most = fmaxf(a->most, score), keep = expf(a->most - most), add = expf(score - most);
+  a->sum = a->sum * keep + add, a->most = most;
+  for (int64_t i = 0; i < dim; i++) a->value[i] = a->value[i] * keep + add * value[i];
+}
+
+static void attend(struct mega_task *t, const float *gain, const float *now, float *y)
+{
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], group = mega_extent(&t->box[0], 1) / dim;
+  struct mega_softmax head[MEGA_MOST_GROUP];
+  const float *piece;
+  for (int64_t g = 0; g < group; g++) {
+    float *q = t->spare + g * dim;
+    if (gain) norm_head(t, gain, t->data[0] + g * dim, q + group * dim);
+    rotate(t, gain ? q + group * dim : t->data[0] + g * dim, q);
+    head[g] = (struct mega_softmax){-INFINITY, 0, y + g * dim, q};
+  }
+  while ((piece = t->next(t))) {
+    int64_t n = mega_extent(&t->piece, 4);
+    for (int64_t g = 0; g < group; g++)
+      for (int64_t i = 0; i < n; i++) see(&head[g], piece + i * dim, piece + (n + i) * dim, dim);
+  }
+  for (int64_t g = 0; g < group; g++) {
+    see(&head[g], now, now + dim, dim);
+    for (int64_t i = 0; i < dim; i++) head[g].value[i] /= head[g].sum;
+  }
+}
+
+void mega_body_paged_attention(struct mega_task *t) { attend(t, NULL, t->data[2], t->data[3]); }
+void mega_body_qknorm_paged_attention(struct mega_task *t) { attend(t, t->data[1], t->data[3], t->data[4]); }

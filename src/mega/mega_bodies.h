@@ -1,0 +1,33 @@
+// Inside the room: the task bodies of layer.def, in C. A body sees the elements of its regions, packed, and nothing else.
+#ifndef MICA_MEGA_BODIES_H
+#define MICA_MEGA_BODIES_H
+
+#include "mega/mega.h"
+
+enum { MEGA_MOST_GROUP = 64 }; // query heads of a kv head
+
+// One work tile while it runs. Arrays are packed: the elements of a box in the order of its dimensions.
+struct mega_task {
+  const struct mega_op *op;
+  int64_t position;                   // of the tile's row in its request
+  float *data[MEGA_ACCESSES];         // by access that is no stream: what it reads; zeros, where it writes
+  struct mega_box box[MEGA_ACCESSES]; // which elements these are
+  float *spare;                       // zeros: as many as the tile writes, and twice as many as it reads first
+  const float *table;                 // the whole tensor of the access whose elements data decide
+  int64_t table_stride;               // elements from one of its rows to the next
+  struct mega_box piece;              // of the stream, after next
+  int piece_rank;
+  const float *(*next)(struct mega_task *t); // the next piece of the stream; NULL: there is none, or the run ends
+  void *runner;
+  const char *fault; // data that the layer cannot take
+};
+static inline int64_t mega_extent(const struct mega_box *b, int d) { return b->hi[d] - b->lo[d]; }
+
+#define LAYER(name, ...) void mega_body_##name(struct mega_task *t);
+#include "mega/layer.def"
+#undef LAYER
+
+// ---- mega_attend.c ----
+double mega_rotary_angle(const double *attr, int64_t pair, int64_t position);
+
+#endif

@@ -1,0 +1,199 @@
+// Vector clocks of two steps under events and worker order, whatever the timing. Nodes are walked in the order of a sequential program:
+// an event of a node that comes later in it says nothing here (and is a deadlock, which another check finds).
+#include "mega/mega.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void join(uint32_t *restrict to, const uint32_t *restrict from, int n)
+{
+  for (int i = 0; i < n; i++) to[i] = MAX(to[i], from[i]);
+}
+
+struct mega_known mega_known_new(struct arena *mem, int workers)
+{
+  struct mega_known k;
+  for (int o = 0; o < MEGA_ORDERS; o++) k.of[o] = NEWS(mem, uint32_t, workers);
+  return k;
+}
+
+// An event with release and acquire makes a chain of any kind one that has both.
+static void heed(const struct mega_clocks *c, const struct mega_wait *x, int step, struct mega_known *k)
+{
+  const struct mega_event *ev = &c->p->event[x->event];
+  int from = step - x->back, n = c->p->m->workers;
+  if (from < 0 || x->stream) return;
+  const struct mega_known *j = &c->event[from * c->p->nevents + x->event];
+  bool orders = mega_signals[ev->kind].flag && ev->release && ev->acquire && ev->barrier;
+  join(k->of[MEGA_CHAIN], j->of[MEGA_CHAIN], n);
+  join(k->of[MEGA_SOME], j->of[orders ? MEGA_CHAIN : MEGA_SOME], n);
+  if (orders) join(k->of[MEGA_ALL], j->of[MEGA_ALL], n);
+}
+
+void mega_clock_start(const struct mega_clocks *c, int instance, int worker, struct mega_known *k)
+{
+  size_t bytes = sizeof(uint32_t) * (size_t)c->p->m->workers;
+  for (int o = 0; o < MEGA_ORDERS; o++) {
+    if (instance)
+      memcpy(k->of[o], mega_begun(c, instance - 1, worker)->of[o], bytes);
+    else
+      memset(k->of[o], 0, bytes);
+  }
+  k->of[MEGA_ALL][worker] = k->of[MEGA_CHAIN][worker] = (uint32_t)instance; // its own tasks before this one; by no event
+}
+
+void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int tile, struct mega_known *k)
+{
+  int node = instance % c->p->nnodes, step = instance / c->p->nnodes;
+  bool first = mega_share(c->p, node, worker).lo == tile;
+  for (int i = c->first_wait[node]; i < c->first_wait[node + 1]; i++) {
+    const struct mega_wait *x = &c->p->wait[i];
+    if (x->lo <= tile && tile < x->hi && (first || x->lo == tile)) heed(c, x, step, k);
+  }
+}
+
+// Once the tasks of this node have begun, what their end publishes is known.
+static void publish(struct mega_clocks *c, int step, int node)
+{
+  const struct mega_plan *p = c->p;
+  int instance = step * p->nnodes + node, n = p->m->workers;
+  for (int e = 0; e < p->nevents; e++) {
+    const struct mega_event *ev = &p->event[e];
+    struct mega_known *j = &c->event[step * p->nevents + e];
+    if (ev->node != node) continue;
+    for (int w = 0; w < n; w++) {
+      if (!mega_shared_tiles(ev, mega_share(p, node, w))) continue;
+      for (int o = 0; o < MEGA_ORDERS; o++) join(j->of[o], mega_begun(c, instance, w)->of[o], n);
+      j->of[MEGA_ALL][w] = j->of[MEGA_CHAIN][w] = (uint32_t)instance + 1;
+    }
+  }
+}
+
+static void run_node(struct mega_clocks *c, int step, int node)
+{
+  const struct mega_plan *p = c->p;
+  int instance = step * p->nnodes + node, workers = p->m->workers;
+  for (int w = 0; w < workers; w++) {
+    struct mega_known *k = &c->begun[(size_t)instance * (size_t)workers + (size_t)w];
+    struct mega_span s = mega_share(p, node, w);
+    int *fenced = &c->fenced[(size_t)instance * (size_t)workers + (size_t)w];
+    mega_clock_start(c, instance, w, k);
+    for (int i = c->first_wait[node]; i < c->first_wait[node + 1]; i++)
+      if (p->wait[i].lo < s.hi && s.lo < p->wait[i].hi) heed(c, &p->wait[i], step, k);
+    *fenced = p->fence[node] && s.hi > s.lo ? instance : instance ? fenced[-workers] : -1;
+  }
+  publish(c, step, node);
+}
+
+static bool room(struct arena *mem, const struct mega_plan *p, struct mega_clocks *c)
+{
+  size_t n = (size_t)p->m->workers, tasks = (size_t)MEGA_STEPS * (size_t)p->nnodes * n, events = (size_t)MEGA_STEPS * (size_t)MAX(p->nevents, 1);
+  uint32_t *numbers = arena_try(mem, sizeof *numbers * MEGA_ORDERS * n * (tasks + events));
+  *c = (struct mega_clocks){
+      .p = p, .steps = MEGA_STEPS, .begun = arena_try(mem, sizeof *c->begun * tasks), .event = arena_try(mem, sizeof *c->event * events)};
+  c->fenced = arena_try(mem, sizeof *c->fenced * tasks);
+  c->first_wait = NEWS(mem, int, p->nnodes + 1);
+  if (!numbers || !c->begun || !c->event || !c->fenced) return false;
+  for (size_t i = 0; i < tasks + events; i++)
+    for (int o = 0; o < MEGA_ORDERS; o++, numbers += n) (i < tasks ? &c->begun[i] : &c->event[i - tasks])->of[o] = numbers;
+  return true;
+}
+
+static void index_waits(struct mega_clocks *c)
+{
+  int at = 0;
+  for (int n = 0; n <= c->p->nnodes; n++) {
+    while (at < c->p->nwaits && c->p->wait[at].node < n) at++;
+    c->first_wait[n] = at;
+  }
+}
+
+bool mega_clocks_make(struct arena *mem, const struct mega_plan *p, struct mega_clocks *c)
+{
+  if (!room(mem, p, c)) return false;
+  index_waits(c);
+  for (int s = 0; s < c->steps; s++)
+    for (int n = 0; n < p->nnodes; n++) run_node(c, s, n);
+  return true;
+}
+
+// ---- waits that say nothing new ----
+
+static bool covers(const struct mega_clocks *c, const struct mega_wait *x, int worker, const struct mega_known *k)
+{
+  const struct mega_event *ev = &c->p->event[x->event];
+  for (int w = 0; w < c->p->m->workers; w++)
+    if (w != worker && mega_shared_tiles(ev, mega_share(c->p, ev->node, w)) && k->of[MEGA_ALL][w] < (uint32_t)ev->node + 1) return false;
+  return true;
+}
+
+static bool needless(const struct mega_clocks *c, const struct mega_wait *x, const bool *gone, struct mega_known *k)
+{
+  const struct mega_plan *p = c->p;
+  if (x->back || x->stream || !mega_signals[p->event[x->event].kind].flag) return false;
+  for (int w = 0; w < p->m->workers; w++) {
+    struct mega_span s = mega_share(p, x->node, w);
+    if (s.lo >= x->hi || x->lo >= s.hi) continue;
+    mega_clock_start(c, x->node, w, k);
+    for (int i = c->first_wait[x->node]; i < c->first_wait[x->node + 1]; i++) {
+      const struct mega_wait *o = &p->wait[i];
+      if (o != x && !gone[i] && o->lo <= MAX(s.lo, x->lo) && o->hi > MAX(s.lo, x->lo)) heed(c, o, 0, k);
+    }
+    if (!covers(c, x, w, k)) return false;
+  }
+  return true;
+}
+
+// Smaller sets first: a wait for few tiles is more often a part of another's than the other way round.
+static void prune_node(struct mega_clocks *c, int node, bool *gone, struct mega_known *k)
+{
+  for (int64_t size = 1; size > 0;) {
+    int64_t next = 0;
+    for (int i = c->first_wait[node]; i < c->first_wait[node + 1]; i++) {
+      int64_t count = c->p->event[c->p->wait[i].event].count;
+      if (count > size) next = next ? MIN(next, count) : count;
+      if (count == size && needless(c, &c->p->wait[i], gone, k)) gone[i] = true;
+    }
+    size = next;
+  }
+}
+
+static void remember(struct arena *mem, struct mega_plan *p, const struct mega_wait *x)
+{
+  const struct mega_node *to = &p->node[x->node], *from = &p->node[p->event[x->event].node];
+  bool layered = p->m->op[to->op].repeat && p->m->op[from->op].repeat;
+  struct mega_implied i = {to->op, from->op, layered ? to->layer - from->layer : 0, x->back};
+  for (int k = 0; k < p->nimplied; k++)
+    if (!memcmp(&p->implied[k], &i, sizeof i)) return;
+  PUSH(mem, p->implied, p->nimplied, p->implied_cap) = i;
+}
+
+static void drop_waits(struct arena *mem, struct arena *own, struct mega_plan *p, const bool *gone)
+{
+  int *now = NEWS(own, int, p->nevents + 1), n = 0;
+  for (int i = 0; i < p->nwaits; i++)
+    if (gone[i]) remember(mem, p, &p->wait[i]);
+  for (int i = 0; i < p->nwaits; i++)
+    if (!gone[i]) now[p->wait[i].event] = 1, p->wait[n++] = p->wait[i];
+  p->nwaits = n, n = 0;
+  for (int e = 0; e < p->nevents; e++)
+    if (now[e]) p->event[n] = p->event[e], now[e] = n++;
+  p->nevents = n;
+  for (int i = 0; i < p->nwaits; i++) p->wait[i].event = now[p->wait[i].event];
+}
+
+bool mega_waits_prune(struct arena *mem, struct mega_plan *p)
+{
+  struct arena own = {0};
+  struct mega_clocks c;
+  bool fine = room(&own, p, &c);
+  if (fine) {
+    bool *gone = NEWS(&own, bool, p->nwaits + 1);
+    struct mega_known k = mega_known_new(&own, p->m->workers);
+    index_waits(&c);
+    for (int n = 0; n < p->nnodes; n++) run_node(&c, 0, n), prune_node(&c, n, gone, &k);
+    drop_waits(mem, &own, p, gone);
+  }
+  arena_close(&own);
+  return fine;
+}

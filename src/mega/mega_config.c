@@ -1,0 +1,133 @@
+// config.json of a transformer: its fields are rows of config.def. All that is wrong with the names is said at once.
+#include "base/doc.h"
+#include "base/num.h"
+#include "mega/mega.h"
+
+#include <string.h>
+
+enum { NEEDED, TAKEN, IGNORED };
+static const struct mega_field {
+  const char *name;
+  int use;
+} fields[] = {
+#define CONFIG_FIELD(name, use) {#name, use},
+#include "mega/config.def"
+};
+enum { MOST_OF_A_FIELD = 1 << 24 };
+
+static const struct mega_field *field(const char *name)
+{
+  for (size_t i = 0; i < COUNT(fields); i++)
+    if (!strcmp(fields[i].name, name)) return &fields[i];
+  return NULL;
+}
+
+static int names(const json_t *o, struct loc at, struct err *e)
+{
+  struct str unknown = {0}, missing = {0};
+  const char *key;
+  json_t *v;
+  json_object_foreach((json_t *)o, key, v) if (!field(key)) str_add(&unknown, "%s%.40s", unknown.n ? ", " : "", key);
+  for (size_t i = 0; i < COUNT(fields); i++)
+    if (fields[i].use == NEEDED && !json_object_get(o, fields[i].name)) str_add(&missing, "%s%s", missing.n ? ", " : "", fields[i].name);
+  int status = OK;
+  if (missing.n)
+    status = err_set(e, ERR_MEGA, at, "the configuration lacks %.500s", str_text(&missing));
+  else if (unknown.n)
+    status = err_set(e, ERR_MEGA, at, "the configuration has fields whose meaning is not known: %.500s", str_text(&unknown)),
+    err_hint(e, "remove those that do not change what a step computes");
+  str_free(&unknown), str_free(&missing);
+  return status;
+}
+
+static int whole(const json_t *o, const char *name, int otherwise, int *out, struct loc at, struct err *e)
+{
+  const json_t *v = json_object_get(o, name);
+  *out = otherwise;
+  if (!v || json_is_null(v)) return OK;
+  json_int_t x = json_is_integer(v) ? json_integer_value(v) : 0;
+  if (x < 1 || x > MOST_OF_A_FIELD) return err_set(e, ERR_MEGA, at, "%s is no integer from 1 to %d", name, MOST_OF_A_FIELD);
+  return *out = (int)x, OK;
+}
+
+static int real(const json_t *o, const char *name, double otherwise, double *out, struct loc at, struct err *e)
+{
+  const json_t *v = json_object_get(o, name);
+  *out = v && json_is_number(v) ? json_number_value(v) : otherwise;
+  if (v && (!json_is_number(v) || !(*out > 0))) return err_set(e, ERR_MEGA, at, "%s is no number above 0", name);
+  return OK;
+}
+
+static bool yes(const json_t *o, const char *name) { return json_is_true(json_object_get(o, name)); }
+
+// Settings that another model would be needed for.
+static int supported(const json_t *o, struct loc at, struct err *e)
+{
+  static const char *const off[] = {"attention_bias", "mlp_bias", "use_sliding_window"};
+  const char *act = json_string_value(json_object_get(o, "hidden_act")), *type = json_string_value(json_object_get(o, "model_type"));
+  for (size_t i = 0; i < COUNT(off); i++)
+    if (yes(o, off[i])) return err_set(e, ERR_MEGA, at, "%s is set, and no layer does that", off[i]);
+  if (act && strcmp(act, "silu")) return err_set(e, ERR_MEGA, at, "hidden_act is %.40s, and the layers have silu", act);
+  if (!type || (strcmp(type, "llama") && strcmp(type, "qwen3")))
+    return err_set(e, ERR_MEGA, at, "model_type is %.40s; there are llama and qwen3", type ? type : "missing");
+  return OK;
+}
+
+static int rope(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
+{
+  const json_t *s = json_object_get(o, "rope_scaling");
+  if (!s || json_is_null(s)) return OK;
+  const char *type = json_string_value(json_object_get(s, "rope_type"));
+  if (!type || strcmp(type, "llama3"))
+    return err_set(e, ERR_MEGA, at, "rope_scaling is %.40s; llama3 is supported", type ? type : "without a rope_type");
+  TRY(real(s, "factor", 1, &c->rope_factor, at, e));
+  TRY(real(s, "low_freq_factor", 1, &c->rope_low, at, e));
+  TRY(real(s, "high_freq_factor", 4, &c->rope_high, at, e));
+  TRY(real(s, "original_max_position_embeddings", 8192, &c->rope_original, at, e));
+  return c->rope_high > c->rope_low ? OK : err_set(e, ERR_MEGA, at, "rope_scaling: high_freq_factor is not above low_freq_factor");
+}
+
+static int type_of(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
+{
+  const json_t *v = json_object_get(o, "torch_dtype");
+  const char *name = json_string_value(v ? v : json_object_get(o, "dtype"));
+  c->type = BF16;
+  for (int t = 0; name && t < DTYPES; t++)
+    if (!strcmp(num_rows[t].array, name)) return c->type = t, OK;
+  return name ? err_set(e, ERR_MEGA, at, "torch_dtype is %.40s, which is no type of weights", name) : OK;
+}
+
+static int numbers(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
+{
+  TRY(whole(o, "hidden_size", 0, &c->hidden, at, e));
+  TRY(whole(o, "intermediate_size", 0, &c->inner, at, e));
+  TRY(whole(o, "num_hidden_layers", 0, &c->layers, at, e));
+  TRY(whole(o, "num_attention_heads", 0, &c->heads, at, e));
+  TRY(whole(o, "vocab_size", 0, &c->vocab, at, e));
+  TRY(whole(o, "num_key_value_heads", c->heads, &c->kv, at, e));
+  TRY(whole(o, "head_dim", MAX(1, c->hidden / c->heads), &c->dim, at, e));
+  TRY(real(o, "rms_norm_eps", 1e-6, &c->eps, at, e));
+  TRY(real(o, "rope_theta", 10000, &c->theta, at, e));
+  if (c->heads % c->kv) return err_set(e, ERR_MEGA, at, "%d attention heads are not divided by %d key-value heads", c->heads, c->kv);
+  if (c->dim % 2) return err_set(e, ERR_MEGA, at, "head_dim is %d, and a rotary embedding takes pairs", c->dim);
+  if (c->layers > MEGA_MOST_LAYERS) return err_set(e, ERR_LIMIT, at, "%d layers; at most %d are supported", c->layers, MEGA_MOST_LAYERS);
+  c->tied = yes(o, "tie_word_embeddings");
+  c->qk_norm = !strcmp(json_string_value(json_object_get(o, "model_type")), "qwen3");
+  TRY(rope(o, c, at, e));
+  return type_of(o, c, at, e);
+}
+
+int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e)
+{
+  json_error_t why;
+  json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+  struct loc at = {file, 0, 0};
+  *out = (struct mega_config){.name = "model"};
+  (void)mem;
+  if (!o) return err_set(e, ERR_JSON, (struct loc){file, why.line, why.column}, "%.200s", why.text);
+  int status = json_is_object(o) ? names(o, at, e) : err_set(e, ERR_MEGA, at, "a configuration is a JSON object");
+  if (status == OK) status = supported(o, at, e);
+  if (status == OK) status = numbers(o, out, at, e);
+  doc_done(o);
+  return status;
+}

@@ -1,0 +1,245 @@
+// Models: tensors and operators, and whether their shapes agree. Errors name the operator, the argument and both extents.
+#include "mega/mega_bodies.h"
+
+#include <string.h>
+
+const struct mega_type mega_types[] = {
+#define DTYPE(id, name, exponent, mantissa, ...) {name, 1 + exponent + mantissa},
+#define WIDE(id, name, exponent, mantissa, ...) {name, 1 + exponent + mantissa},
+#define WORD(id, name, bits, ...) {name, bits},
+#include "base/dtype.def"
+};
+
+int mega_type_find(const char *name)
+{
+  for (size_t i = 0; i < COUNT(mega_types); i++)
+    if (!strcmp(mega_types[i].name, name)) return (int)i;
+  return -1;
+}
+
+int64_t mega_elements(const struct mega_tensor *t)
+{
+  int64_t n = 1;
+  for (int d = 0; d < t->rank; d++) n *= t->dim[d];
+  return n;
+}
+
+int mega_tensor_find(const struct mega_model *m, const char *name)
+{
+  for (int i = 0; i < m->ntensors; i++)
+    if (!strcmp(m->tensor[i].name, name)) return i;
+  return -1;
+}
+
+int mega_op_find(const struct mega_model *m, const char *name)
+{
+  for (int i = 0; i < m->nops; i++)
+    if (!strcmp(m->op[i].name, name)) return i;
+  return -1;
+}
+
+int mega_tensor_add(struct mega_model *m, const struct mega_tensor *t, struct loc at, struct err *e)
+{
+  double elements = 1;
+  for (int d = 0; d < t->rank; d++) {
+    elements *= (double)t->dim[d];
+    if (t->dim[d] < 1 || elements > 0x1p40) return err_set(e, ERR_EXTENT, at, "tensor %.40s: dimension %d is %lld", t->name, d, (long long)t->dim[d]);
+  }
+  if (mega_tensor_find(m, t->name) >= 0) return err_set(e, ERR_DUPLICATE, at, "tensor %.40s is already declared", t->name);
+  if (m->ntensors == MEGA_MOST_TENSORS) return err_set(e, ERR_LIMIT, at, "a model has at most %d tensors", MEGA_MOST_TENSORS);
+  if (t->kind == MEGA_ACTIVATION && elements * m->rows > 0x1p28)
+    return err_set(e, ERR_LIMIT, at, "activation %.40s has more than 2^28 elements", t->name);
+  m->tensor[m->ntensors++] = *t;
+  return OK;
+}
+
+// ---- operators ----
+
+int64_t mega_section(const struct mega_op *op, const struct mega_dim *d, int64_t *offset)
+{
+  *offset = 0;
+  for (int i = 0; i < d->section; i++) *offset += op->size[d->sections[i]];
+  return op->size[d->sections[d->section]];
+}
+
+static int wrong_extent(const struct mega_op *op, const struct mega_tensor *t, int d, const char *what, int64_t want, struct err *e)
+{
+  return err_set(e, ERR_SHAPE, op->at, "operator %.40s: dimension %d of %.40s is %lld, and %s of %s is %lld", op->name, d, t->name,
+                 (long long)t->dim[d], what, op->layer->name, (long long)want);
+}
+
+// An extent that is not known yet becomes that of the tensor.
+static int bind(struct mega_op *op, const struct mega_tensor *t, int d, int symbol, struct err *e)
+{
+  if (!op->size[symbol]) op->size[symbol] = t->dim[d];
+  return op->size[symbol] == t->dim[d] ? OK : wrong_extent(op, t, d, op->spec.symbol[symbol], op->size[symbol], e);
+}
+
+static int bind_sections(struct mega_op *op, const struct mega_tensor *t, int d, const struct mega_dim *x, struct err *e)
+{
+  int64_t sum = 0;
+  for (int i = 0; i < x->nsections; i++) sum += op->size[x->sections[i]];
+  return sum == t->dim[d] ? OK : wrong_extent(op, t, d, "the sum of the sections", sum, e);
+}
+
+static int bind_access(const struct mega_model *m, struct mega_op *op, const struct mega_access *a, struct err *e)
+{
+  const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
+  if (t->rank != a->rank)
+    return err_set(e, ERR_SHAPE, op->at, "operator %.40s: %.40s has %d dimensions, and %s takes %d", op->name, t->name, t->rank, op->layer->name,
+                   a->rank);
+  for (int d = 0; d < a->rank; d++) {
+    const struct mega_dim *x = &a->dim[d];
+    if (x->how == MEGA_THIS_LAYER && t->dim[d] != MAX(op->repeat, 1)) return wrong_extent(op, t, d, "the number of layers", MAX(op->repeat, 1), e);
+    if (x->extent && t->dim[d] != x->extent) return wrong_extent(op, t, d, "the extent", x->extent, e);
+    if (x->symbol >= 0) TRY(bind(op, t, d, x->symbol, e));
+    if (x->nsections) TRY(bind_sections(op, t, d, x, e));
+  }
+  return OK;
+}
+
+static int kinds_fit(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
+{
+  const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
+  if (a->out && !mega_kinds[t->kind].flag)
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s writes %.40s, which is %s", op->name, t->name, mega_kinds[t->kind].name);
+  if (a->stream && t->kind != MEGA_WEIGHTS && t->kind != MEGA_STATE)
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s through the pipeline, which takes weights and state only", op->name, t->name);
+  bool any = false;
+  for (int d = 0; d < a->rank; d++) any |= a->dim[d].how == MEGA_ANY;
+  if (any && t->kind != MEGA_WEIGHTS)
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s: data decide what it reads of %.40s, which therefore has to be weights", op->name, t->name);
+  return OK;
+}
+
+// Numbers that bodies count with, and state that one tile of a node could read while another writes it.
+static int sound(const struct mega_model *m, const struct mega_op *op, struct err *e)
+{
+  double heads = op->attr[MEGA_ATTR_heads], kv = op->attr[MEGA_ATTR_kv], dim = op->attr[MEGA_ATTR_dim];
+  for (int a = 0; a < op->spec.nargs; a++)
+    for (int b = 0; b < op->spec.nargs; b++)
+      if (op->arg[a] == op->arg[b] && op->spec.writes[a] && a != b && m->tensor[op->arg[a]].kind != MEGA_ACTIVATION)
+        return err_set(e, ERR_MEGA, op->at, "operator %.40s names %.40s twice, and writes it", op->name, m->tensor[op->arg[a]].name);
+  if (!(op->spec.attrs >> MEGA_ATTR_heads & 1)) return OK;
+  bool whole = heads >= 1 && kv >= 1 && dim >= 2 && heads < 0x1p16 && dim < 0x1p16 && heads == (int)heads && kv == (int)kv && dim == (int)dim;
+  if (whole && (int)heads % (int)kv == 0 && (int)dim % 2 == 0 && heads / kv <= MEGA_MOST_GROUP) return OK;
+  err_set(e, ERR_MEGA, op->at, "operator %.40s has heads = %g, kv = %g, dim = %g", op->name, heads, kv, dim);
+  return err_hint(e, "heads is a multiple of kv, at most %d of it, and dim is even", MEGA_MOST_GROUP), USER;
+}
+
+// Parts of each axis. One axis at most is free, and gets what is left of the tiles that are asked for.
+static int split_tiles(struct mega_op *op, struct err *e)
+{
+  int64_t fixed = 1;
+  for (int i = 0; i < op->spec.naxes; i++)
+    if (op->spec.axis[i].symbol >= 0) fixed *= op->parts[i] = (int)op->size[op->spec.axis[i].symbol];
+  bool free_axis = op->spec.naxes && op->spec.axis[0].symbol < 0;
+  if (!op->tiles) op->tiles = (int)MIN(fixed, MEGA_MOST_TILES + 1);
+  if (op->tiles % fixed || (!free_axis && op->tiles != fixed))
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s has %d tiles, and its grid has %lld", op->name, op->tiles, (long long)fixed);
+  if (free_axis) op->parts[0] = (int)(op->tiles / fixed);
+  if (op->tiles > MEGA_MOST_TILES)
+    return err_set(e, ERR_LIMIT, op->at, "operator %.40s has %d tiles, and at most %d fit the schedule", op->name, op->tiles, MEGA_MOST_TILES);
+  return OK;
+}
+
+// Parts of a dimension are equal, but for the last along a free axis; none is empty.
+static int parts_fit(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
+{
+  const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
+  for (int d = 0; d < a->rank; d++) {
+    const struct mega_dim *x = &a->dim[d];
+    if (x->how != MEGA_PART) continue;
+    int64_t offset, extent = x->section >= 0 ? mega_section(op, x, &offset) : t->dim[d], parts = op->parts[x->axis];
+    bool fixed = op->spec.axis[x->axis].symbol >= 0, same = x->symbol >= 0 && !strcmp(op->spec.symbol[x->symbol], op->spec.axis[x->axis].name);
+    int64_t width = (extent + parts - 1) / parts, used = (extent + width - 1) / width;
+    if ((fixed && extent % parts) || (same && extent != parts))
+      return err_set(e, ERR_SHAPE, op->at, "operator %.40s: dimension %d of %.40s is %lld, which has no %lld equal parts", op->name, d, t->name,
+                     (long long)extent, (long long)parts);
+    if (used == parts) continue;
+    err_set(e, ERR_MEGA, op->at, "operator %.40s: %lld tiles divide dimension %d of %.40s, which is %lld, so that some are empty", op->name,
+            (long long)parts, d, t->name, (long long)extent);
+    return err_hint(e, "%lld tiles would do", (long long)used), USER;
+  }
+  return OK;
+}
+
+// A slice of one element along the dimension that is cut has to fit a stage.
+static int stage_fits(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
+{
+  const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
+  int64_t bytes = mega_bytes(t->type);
+  for (int d = 0; d < a->rank; d++) {
+    const struct mega_dim *x = &a->dim[d];
+    bool one = x->how == MEGA_THIS_LAYER || x->how == MEGA_PAGE_PAST || x->cut;
+    int64_t parts = x->how == MEGA_PART ? op->parts[x->axis] : 1;
+    if (!one) bytes *= (t->dim[d] + parts - 1) / parts;
+  }
+  if (bytes <= m->stage_bytes) return OK;
+  err_set(e, ERR_MEGA, op->at, "operator %.40s: the thinnest piece of %.40s has %lld bytes, and a stage has %d", op->name, t->name, (long long)bytes,
+          m->stage_bytes);
+  return err_hint(e, "more tiles or larger stages would do"), USER;
+}
+
+int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e)
+{
+  struct mega_op op = *given;
+  char why[160];
+  CHECK(mega_spec_read(op.layer, &op.spec, why) == OK);
+  if (m->nops == MEGA_MOST_OPS) return err_set(e, ERR_LIMIT, op.at, "a model has at most %d operators", MEGA_MOST_OPS);
+  if (mega_op_find(m, op.name) >= 0) return err_set(e, ERR_DUPLICATE, op.at, "operator %.40s is already there", op.name);
+  if (op.repeat > MEGA_MOST_LAYERS) return err_set(e, ERR_LIMIT, op.at, "operator %.40s: at most %d layers", op.name, MEGA_MOST_LAYERS);
+  TRY(sound(m, &op, e));
+  for (int i = 0; i < op.spec.nsizes; i++) {
+    const struct mega_size *z = &op.spec.size[i];
+    op.size[z->symbol] = (int64_t)op.attr[z->a] * (int64_t)op.attr[z->b];
+  }
+  for (int i = 0; i < MEGA_SYMBOLS && i < op.spec.nsymbols; i++)
+    for (int a = 0; a < MEGA_ATTR_COUNT; a++)
+      if (!strcmp(op.spec.symbol[i], mega_attr_names[a])) op.size[i] = (int64_t)op.attr[a];
+  for (int i = 0; i < op.spec.naccess; i++) TRY(bind_access(m, &op, &op.spec.access[i], e));
+  TRY(split_tiles(&op, e));
+  for (int i = 0; i < op.spec.naccess; i++) {
+    TRY(kinds_fit(m, &op, &op.spec.access[i], e));
+    TRY(parts_fit(m, &op, &op.spec.access[i], e));
+    if (op.spec.access[i].stream) TRY(stage_fits(m, &op, &op.spec.access[i], e));
+  }
+  m->op[m->nops++] = op;
+  return OK;
+}
+
+// ---- all operators together ----
+
+// The cache has whole pages for each row, and room for the position of two steps.
+static int cache_fits(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
+{
+  const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
+  for (int d = 0; d < a->rank; d++) {
+    if (a->dim[d].how != MEGA_PAGE_NOW) continue;
+    int64_t slots = 1;
+    for (int s = 0; s < a->rank; s++)
+      if (a->dim[s].how == MEGA_SLOT_NOW) slots = t->dim[s];
+    if (t->dim[d] % m->rows)
+      return err_set(e, ERR_SHAPE, op->at, "%.40s has %lld pages, which %d rows do not divide", t->name, (long long)t->dim[d], m->rows);
+    int64_t room = t->dim[d] / m->rows * slots;
+    if (m->context + 2 > room)
+      return err_set(e, ERR_SHAPE, op->at, "%.40s has room for %lld positions of a row; the context is %lld, and two steps are proved", t->name,
+                     (long long)room, (long long)m->context);
+  }
+  return OK;
+}
+
+int mega_model_check(const struct mega_model *m, struct err *e)
+{
+  if (!m->nops) return err_set(e, ERR_MEGA, NOWHERE, "model %.40s has no operators", m->name);
+  for (int i = 0, run = 0; i < m->nops; i++) {
+    const struct mega_op *op = &m->op[i];
+    bool goes_on = i && m->op[i - 1].repeat && op->repeat;
+    if (goes_on && m->op[i - 1].repeat != op->repeat)
+      return err_set(e, ERR_MEGA, op->at, "operator %.40s runs %d times, and the one before it %d times", op->name, op->repeat, m->op[i - 1].repeat);
+    run += op->repeat && !goes_on;
+    if (run > 1) return err_set(e, ERR_MEGA, op->at, "operator %.40s begins a second group of layers; one is supported", op->name);
+    for (int a = 0; a < op->spec.naccess; a++) TRY(cache_fits(m, op, &op->spec.access[a], e));
+  }
+  return OK;
+}

@@ -1,0 +1,84 @@
+// Boxes of tensors to packed arrays and back: plain memory, or words with the epoch that is read or written.
+#include "mega/mega_threads.h"
+
+#include <string.h>
+
+static bool runs(const struct mega_tensor *t, const struct mega_box *b, int d, int64_t at, bool (*f)(void *arg, int64_t at, int64_t n), void *arg)
+{
+  if (d + 1 >= MIN(t->rank, MEGA_DIMS)) return f(arg, at * t->dim[d] + b->lo[d], b->hi[d] - b->lo[d]);
+  for (int64_t i = b->lo[d]; i < b->hi[d]; i++)
+    if (!runs(t, b, d + 1, at * t->dim[d] + i, f, arg)) return false;
+  return true;
+}
+
+void mega_runs(const struct mega_tensor *t, const struct mega_box *b, bool (*f)(void *arg, int64_t at, int64_t n), void *arg)
+{
+  runs(t, b, 0, 0, f, arg);
+}
+
+struct mega_moving {
+  struct mega_thread *t;
+  const struct mega_tensor *tensor;
+  struct mega_memory *memory;
+  int64_t base; // of the slot
+  uint32_t epoch;
+  float *packed;
+  bool fine;
+};
+
+// The slot of an access's epoch. A constant tensor has one, and state too.
+static struct mega_moving moving_of(struct mega_thread *t, int access, float *packed)
+{
+  const struct mega_plan *p = t->run->p;
+  const struct mega_op *op = mega_op_of(p, t->node);
+  const struct mega_access *a = &op->spec.access[access];
+  int tensor = op->arg[a->arg], back = 0, write = 0;
+  const struct mega_held *h = &p->held[tensor];
+  struct mega_moving m = {t, &p->m->tensor[tensor], &t->run->memory[tensor], .packed = packed, .fine = true};
+  if (a->out)
+    while (h->write[write] != t->node) write++;
+  else
+    write = mega_read_write(p, t->node, tensor, &back);
+  if (m.tensor->kind != MEGA_ACTIVATION) return m;
+  int64_t epoch = (int64_t)(t->step - back) * h->nwrites + write;
+  m.base = epoch % h->versions * m.memory->elements, m.epoch = (uint32_t)epoch + 1;
+  return m;
+}
+
+static bool gather_run(void *arg, int64_t at, int64_t n)
+{
+  struct mega_moving *m = arg;
+  if (m->memory->plain)
+    memcpy(m->packed, m->memory->plain + m->base + at, sizeof(float) * (size_t)n);
+  else
+    for (int64_t i = 0; i < n; i++)
+      if (!mega_wait_word(m->t, &m->memory->words[m->base + at + i], m->epoch, m->tensor, &m->packed[i])) return m->fine = false;
+  m->packed += n;
+  return true;
+}
+
+static bool scatter_run(void *arg, int64_t at, int64_t n)
+{
+  struct mega_moving *m = arg;
+  if (m->memory->plain) memcpy(m->memory->plain + m->base + at, m->packed, sizeof(float) * (size_t)n);
+  for (int64_t i = 0; i < n && m->memory->words; i++) {
+    uint32_t bits;
+    memcpy(&bits, &m->packed[i], sizeof bits);
+    atomic_store_explicit(&m->memory->words[m->base + at + i], (uint64_t)m->epoch << 32 | bits, memory_order_relaxed);
+  }
+  m->packed += n;
+  return true;
+}
+
+bool mega_gather(struct mega_thread *t, int access, const struct mega_box *b, float *to)
+{
+  struct mega_moving m = moving_of(t, access, to);
+  mega_runs(m.tensor, b, gather_run, &m);
+  return m.fine;
+}
+
+void mega_scatter(struct mega_thread *t, int access, const struct mega_box *b, const float *from)
+{
+  struct mega_moving m = moving_of(t, access, (float *)from);
+  mega_runs(m.tensor, b, scatter_run, &m);
+}

@@ -1,0 +1,112 @@
+// Pipelines: a producer copies pieces of weights and of the cache into stages, in the plan's order, as soon as stages are free. It waits for
+// no event, except where the plan says so.
+#include "mega/mega_threads.h"
+
+#include <string.h>
+
+// ---- the producer ----
+
+static bool wait_stream(struct mega_thread *t)
+{
+  const struct mega_running *r = t->run;
+  for (int i = r->first_wait[t->node]; i < r->first_wait[t->node + 1]; i++) {
+    const struct mega_wait *x = &r->p->wait[i];
+    if (x->stream && x->lo <= t->tile && t->tile < x->hi && !mega_wait_event(t, x)) return false;
+  }
+  return true;
+}
+
+static bool fill(struct mega_thread *t, int access, const struct mega_box *b)
+{
+  struct mega_running *r = t->run;
+  struct mega_ring *ring = &r->ring[t->worker];
+  int64_t piece = t->taken++, stage = piece % r->p->m->stages;
+  if (!mega_wait_ring(t, piece - r->p->m->stages + 1)) return false;
+  mega_gather(t, access, b, ring->stage + stage * r->stage_floats);
+  atomic_store_explicit(&ring->filled, piece + 1, memory_order_release);
+  return true;
+}
+
+static bool fill_tile(struct mega_thread *t)
+{
+  const struct mega_plan *p = t->run->p;
+  const struct mega_op *op = mega_op_of(p, t->node);
+  if (!wait_stream(t)) return false;
+  for (int a = 0; a < op->spec.naccess; a++) {
+    struct mega_region *r = &t->pieces;
+    if (!op->spec.access[a].stream) continue;
+    r->n = 0;
+    mega_region(&t->own, p->m, op, a, p->node[t->node].layer, t->tile, t->step, r);
+    for (int i = 0; i < r->n; i++)
+      for (int64_t k = 0; k < mega_pieces(p->m, op, a, &r->box[i]); k++) {
+        struct mega_box b;
+        mega_piece(p->m, op, a, &r->box[i], k, &b);
+        if (!fill(t, a, &b)) return false;
+      }
+  }
+  return true;
+}
+
+void mega_produce(struct mega_thread *t)
+{
+  const struct mega_plan *p = t->run->p;
+  for (t->step = 0; t->step < t->run->steps; t->step++)
+    for (int n = 0; n < p->nnodes; n++) {
+      t->node = p->pipe[n];
+      struct mega_span s = mega_share(p, t->node, t->worker);
+      for (t->tile = s.lo; t->tile < s.hi; t->tile++)
+        if (!fill_tile(t)) return;
+    }
+}
+
+// ---- the consumer's side ----
+
+static void list_box(struct mega_thread *t, int access, const struct mega_box *box, struct mega_region *to)
+{
+  const struct mega_model *m = t->run->p->m;
+  const struct mega_op *op = mega_op_of(t->run->p, t->node);
+  for (int64_t k = 0; k < mega_pieces(m, op, access, box); k++) {
+    struct mega_box b;
+    mega_piece(m, op, access, box, k, &b);
+    PUSH(&t->own, to->box, to->n, to->cap) = b;
+  }
+}
+
+void mega_list_pieces(struct mega_thread *t, int step)
+{
+  const struct mega_plan *p = t->run->p;
+  const struct mega_op *op = mega_op_of(p, t->node);
+  struct mega_region whole = {0};
+  t->pieces = (struct mega_region){0}, t->at = 0;
+  for (int a = 0; a < op->spec.naccess; a++) {
+    if (!op->spec.access[a].stream) continue;
+    t->piece_access = a, whole.n = 0;
+    mega_region(&t->own, p->m, op, a, p->node[t->node].layer, t->tile, step, &whole);
+    for (int i = 0; i < whole.n; i++) list_box(t, a, &whole.box[i], &t->pieces);
+  }
+}
+
+static void let_go(struct mega_thread *t)
+{
+  if (t->holds) atomic_store_explicit(&t->run->ring[t->worker].freed, t->taken, memory_order_release);
+  t->holds = false;
+}
+
+const float *mega_next_piece(struct mega_task *task)
+{
+  struct mega_thread *t = task->runner;
+  struct mega_running *r = t->run;
+  let_go(t);
+  if (t->at == t->pieces.n || !mega_wait_ring(t, t->taken + 1)) return NULL;
+  task->piece = t->pieces.box[t->at++];
+  task->piece_rank = task->op->spec.access[t->piece_access].rank;
+  int64_t stage = t->taken++ % r->p->m->stages;
+  t->holds = true;
+  return r->ring[t->worker].stage + stage * r->stage_floats;
+}
+
+bool mega_finish_pieces(struct mega_thread *t, const struct mega_task *task)
+{
+  let_go(t);
+  return t->at == t->pieces.n && !task->fault;
+}

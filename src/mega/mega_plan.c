@@ -1,0 +1,119 @@
+// Plans: the nodes of a step, who writes each tensor, which worker runs which tiles; then events and versions.
+#include "mega/mega.h"
+
+#include <string.h>
+
+// ---- nodes ----
+
+// Operators with layers that follow one another form a loop over layers.
+static int make_nodes(const struct mega_model *m, struct mega_node *to)
+{
+  int n = 0;
+  for (int first = 0, last; first < m->nops; first = last) {
+    int repeat = MAX(m->op[first].repeat, 1);
+    for (last = first + 1; m->op[first].repeat && last < m->nops && m->op[last].repeat; last++) {
+    }
+    for (int l = 0; l < repeat; l++)
+      for (int o = first; o < last; o++, n++)
+        if (to) to[n] = (struct mega_node){o, l};
+  }
+  return n;
+}
+
+static bool op_writes(const struct mega_op *op, int tensor)
+{
+  for (int a = 0; a < op->spec.nargs; a++)
+    if (op->spec.writes[a] && op->arg[a] == tensor) return true;
+  return false;
+}
+
+static void find_writes(struct arena *mem, struct mega_plan *p, int tensor)
+{
+  struct mega_held *h = &p->held[tensor];
+  int cap = 0;
+  for (int n = 0; n < p->nnodes; n++)
+    if (op_writes(mega_op_of(p, n), tensor)) PUSH(mem, h->write, h->nwrites, cap) = n;
+}
+
+// ---- schedule ----
+
+// Equal shares; the workers that get one tile more begin where those of the node before ended, so that no worker is always the busier.
+static void make_schedule(struct arena *mem, struct mega_plan *p)
+{
+  int workers = p->m->workers, start = 0;
+  p->lo = NEWS(mem, uint16_t, p->nnodes * workers), p->hi = NEWS(mem, uint16_t, p->nnodes * workers);
+  for (int n = 0; n < p->nnodes; n++) {
+    int tiles = mega_op_of(p, n)->tiles, at = 0, more = tiles % workers;
+    for (int w = 0; w < workers; w++) {
+      size_t i = (size_t)n * (size_t)workers + (size_t)w;
+      int turn = (w - start + workers) % workers;
+      p->lo[i] = (uint16_t)at;
+      at += tiles / workers + (turn < more);
+      p->hi[i] = (uint16_t)at;
+    }
+    start = (start + more) % workers;
+  }
+}
+
+// ---- how tensors are kept ----
+
+static void hold(struct mega_plan *p, int tensor)
+{
+  const struct mega_tensor *t = &p->m->tensor[tensor];
+  struct mega_held *h = &p->held[tensor];
+  h->tagged = t->kind == MEGA_ACTIVATION && p->m->rows <= MEGA_TAGGED_ROWS && mega_bytes(t->type) == 4;
+  h->word_bytes = h->tagged ? 8 : 0;
+  h->versions = t->kind == MEGA_ACTIVATION ? (t->versions ? t->versions : MEGA_MOST_VERSIONS) : 1;
+  h->load = h->tagged ? MEGA_LOAD_WORDS : mega_kinds[t->kind].flag ? MEGA_LOAD_PLAIN : MEGA_LOAD_CONST;
+}
+
+// A read before any write is of the step before, which only state and outputs outlive.
+static int reads_written(const struct mega_plan *p, struct err *e)
+{
+  for (int n = 0; n < p->nnodes; n++) {
+    const struct mega_op *op = mega_op_of(p, n);
+    for (int a = 0; a < op->spec.naccess; a++) {
+      const struct mega_access *x = &op->spec.access[a];
+      const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
+      int back;
+      bool written = mega_kinds[t->kind].flag;
+      if (x->out || !written || t->kind == MEGA_STATE) continue;
+      int w = mega_read_write(p, n, op->arg[x->arg], &back);
+      if (w >= 0 && !back) continue;
+      err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s before any operator writes it", op->name, t->name);
+      return err_hint(e, "the tensor is %s, which does not outlive a step; state does", mega_kinds[t->kind].name), USER;
+    }
+  }
+  return OK;
+}
+
+// A task that reads state by way of the pipeline also waits for what this step adds to it, and the next step's pipeline copies that. So its
+// wait has a proxy fence.
+static void place_fences(struct mega_plan *p)
+{
+  for (int n = 0; n < p->nnodes; n++) {
+    const struct mega_op *op = mega_op_of(p, n);
+    for (int a = 0; a < op->spec.naccess; a++)
+      p->fence[n] |= op->spec.access[a].stream && p->m->tensor[op->arg[op->spec.access[a].arg]].kind == MEGA_STATE;
+  }
+}
+
+int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_plan **out, struct err *e)
+{
+  struct mega_plan *p = *out = NEW(mem, struct mega_plan);
+  TRY(mega_model_check(m, e));
+  p->m = m;
+  p->nnodes = make_nodes(m, NULL);
+  p->node = NEWS(mem, struct mega_node, p->nnodes);
+  make_nodes(m, p->node);
+  p->pipe = NEWS(mem, int, p->nnodes);
+  p->fence = NEWS(mem, bool, p->nnodes);
+  for (int n = 0; n < p->nnodes; n++) p->pipe[n] = n;
+  for (int t = 0; t < m->ntensors; t++) find_writes(mem, p, t), hold(p, t);
+  TRY(reads_written(p, e));
+  make_schedule(mem, p);
+  place_fences(p);
+  mega_events_derive(mem, p);
+  TRY(mega_versions_choose(mem, p, e));
+  return mega_after_check(p, e);
+}

@@ -1,0 +1,262 @@
+// A run: memory, threads, and what a consumer does with a work tile: wait, gather, body, scatter, publish.
+#include "mega/mega_threads.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- a work tile ----
+
+static bool wait_tile(struct mega_thread *t)
+{
+  const struct mega_running *r = t->run;
+  for (int i = r->first_wait[t->node]; i < r->first_wait[t->node + 1]; i++) {
+    const struct mega_wait *x = &r->p->wait[i];
+    if (!x->stream && x->lo <= t->tile && t->tile < x->hi && !mega_wait_event(t, x)) return false;
+  }
+  return true;
+}
+
+static bool any_element(const struct mega_access *a)
+{
+  for (int d = 0; d < a->rank; d++)
+    if (a->dim[d].how == MEGA_ANY) return true;
+  return false;
+}
+
+// Regions of the tile, each a box here; `at` is where its packed elements are.
+static bool load(struct mega_thread *t, struct mega_task *task)
+{
+  const struct mega_plan *p = t->run->p;
+  const struct mega_op *op = task->op;
+  struct mega_region r = {0};
+  float *at = t->scratch;
+  for (int a = 0; a < op->spec.naccess; a++) {
+    const struct mega_access *x = &op->spec.access[a];
+    const struct mega_tensor *of = &p->m->tensor[op->arg[x->arg]];
+    if (x->stream) continue;
+    r.n = 0;
+    mega_region(&t->own, p->m, op, a, p->node[t->node].layer, t->tile, t->step, &r);
+    task->box[a] = r.box[0];
+    if (any_element(x)) {
+      task->table = t->run->memory[op->arg[x->arg]].plain, task->table_stride = of->dim[1];
+      continue;
+    }
+    task->data[a] = at, at += mega_volume(x->rank, &r.box[0]);
+    if (!x->out && !mega_gather(t, a, &r.box[0], task->data[a])) return false;
+  }
+  return task->spare = at, true;
+}
+
+static bool is_token(const struct mega_tensor *t) { return t->kind == MEGA_STATE && t->rank == 1 && !strcmp(mega_types[t->type].name, "i32"); }
+
+static void keep_tokens(struct mega_thread *t, const struct mega_box *b, const float *x)
+{
+  for (int64_t i = b->lo[0]; i < MIN(b->hi[0], t->run->p->m->rows); i++)
+    t->run->out->tokens[t->step * t->run->p->m->rows + i] = (int32_t)x[i - b->lo[0]];
+}
+
+static void store(struct mega_thread *t, const struct mega_task *task)
+{
+  const struct mega_model *m = t->run->p->m;
+  for (int a = 0; a < task->op->spec.naccess; a++) {
+    const struct mega_access *x = &task->op->spec.access[a];
+    if (!x->out) continue;
+    const struct mega_tensor *of = &m->tensor[task->op->arg[x->arg]];
+    mega_scatter(t, a, &task->box[a], task->data[a]);
+    if (is_token(of)) keep_tokens(t, &task->box[a], task->data[a]);
+  }
+}
+
+static bool run_tile(struct mega_thread *t)
+{
+  const struct mega_plan *p = t->run->p;
+  struct mega_task task = {.op = mega_op_of(p, t->node), .position = p->m->context + t->step, .next = mega_next_piece, .runner = t};
+  struct arena_mark mark = arena_mark(&t->own);
+  memset(t->scratch, 0, sizeof(float) * (size_t)t->run->scratch_floats);
+  bool fine = wait_tile(t) && load(t, &task);
+  if (fine) {
+    mega_list_pieces(t, t->step);
+    task.op->layer->body(&task);
+    fine = mega_finish_pieces(t, &task);
+  }
+  if (task.fault) mega_stop(t, false, "worker %d in step %d at %s tile %d: %s", t->worker, t->step, task.op->name, t->tile, task.fault);
+  if (fine) store(t, &task);
+  arena_reset(&t->own, mark);
+  return fine;
+}
+
+static void consume(struct mega_thread *t)
+{
+  const struct mega_plan *p = t->run->p;
+  for (t->step = 0; t->step < t->run->steps; t->step++)
+    for (t->node = 0; t->node < p->nnodes; t->node++) {
+      struct mega_span s = mega_share(p, t->node, t->worker);
+      for (t->tile = s.lo; t->tile < s.hi; t->tile++)
+        if (!run_tile(t)) return;
+      mega_publish(t);
+    }
+}
+
+// ---- threads ----
+
+struct mega_started {
+  struct mega_thread thread;
+  struct guard *guard;
+  struct shortage lack;
+  bool short_of_memory;
+};
+
+static void work(void *arg)
+{
+  struct mega_started *s = arg;
+  (s->thread.producer ? mega_produce : consume)(&s->thread);
+}
+
+static void *begin(void *arg)
+{
+  struct mega_started *s = arg;
+  s->short_of_memory = !guard_run(s->guard, work, s, &s->lack);
+  if (s->short_of_memory) mega_stop(&s->thread, false, "no memory");
+  return NULL;
+}
+
+// Of all that waited, the earliest task waited for what never comes; a pipeline waits for its consumer.
+static void choose_record(struct mega_running *r, const struct mega_started *s)
+{
+  const struct mega_thread *first = NULL;
+  for (int i = 0; i < 2 * r->p->m->workers; i++) {
+    const struct mega_thread *t = &s[i].thread;
+    if (!*t->note) continue;
+    int at = t->step * r->p->nnodes + t->node, best = first ? first->step * r->p->nnodes + first->node : 0;
+    if (!first || (t->producer == first->producer ? at < best : first->producer)) first = t;
+  }
+  if (first) snprintf(r->out->record, sizeof r->out->record, "%s", first->note);
+}
+
+static int run_threads(struct mega_running *r, struct mega_started *s, struct err *e)
+{
+  int n = 2 * r->p->m->workers, alive = 0;
+  pthread_t *id = MEM_NEWS(pthread_t, n);
+  while (alive < n && !pool_thread(&id[alive], begin, &s[alive])) alive++;
+  if (alive < n) mega_stop(&s[0].thread, false, "only %d of %d threads could be started", alive, n);
+  for (int i = 0; i < alive; i++) pthread_join(id[i], NULL);
+  mem_free(id);
+  for (int i = 0; i < n; i++) arena_close(&s[i].thread.own);
+  for (int i = 0; i < n; i++)
+    if (s[i].short_of_memory) return mem_error(&s[i].lack, e);
+  if (r->out->hung) choose_record(r, s);
+  if (!*r->out->record) return OK;
+  return err_set(e, r->out->hung ? ERR_HUNG : ERR_WRONG, NOWHERE, "%s", r->out->record);
+}
+
+// ---- memory ----
+
+static int allocate(struct arena *mem, struct mega_running *r, float *const *first, struct err *e)
+{
+  const struct mega_plan *p = r->p;
+  for (int t = 0; t < p->m->ntensors; t++) {
+    const struct mega_held *h = &p->held[t];
+    struct mega_memory *x = &r->memory[t];
+    x->elements = mega_elements(&p->m->tensor[t]);
+    int64_t all = x->elements * (p->m->tensor[t].kind == MEGA_ACTIVATION ? h->versions : 1);
+    if (first[t] && !h->nwrites) {
+      x->plain = first[t];
+      continue;
+    }
+    void *room = arena_try(mem, (h->tagged ? sizeof *x->words : sizeof *x->plain) * (size_t)all);
+    if (!room) return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s, %lld elements", p->m->tensor[t].name, (long long)all);
+    if (h->tagged)
+      x->words = room;
+    else
+      x->plain = room;
+    if (p->m->tensor[t].kind == MEGA_OUTPUT) r->out->output[t] = x->plain;
+    for (int64_t i = 0; i < all && !h->tagged; i++) x->plain[i] = first[t] ? first[t][i] : __builtin_nanf("");
+  }
+  return OK;
+}
+
+// The largest piece and the largest tile, in elements. Gated products and attention need spare room, too.
+static void measure(struct arena *mem, struct mega_running *r)
+{
+  const struct mega_plan *p = r->p;
+  struct mega_region g = {0};
+  for (int o = 0; o < p->m->nops; o++) {
+    const struct mega_op *op = &p->m->op[o];
+    int64_t tile = 0;
+    for (int a = 0; a < op->spec.naccess; a++) {
+      const struct mega_access *x = &op->spec.access[a];
+      const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
+      if (any_element(x)) continue;
+      g.n = 0;
+      mega_region(mem, p->m, op, a, 0, 0, r->steps, &g);
+      if (x->stream)
+        r->stage_floats = MAX(r->stage_floats, p->m->stage_bytes / mega_bytes(t->type));
+      else
+        tile += 3 * mega_volume(x->rank, &g.box[0]);
+    }
+    r->scratch_floats = MAX(r->scratch_floats, tile);
+  }
+}
+
+static void *lines(struct arena *mem, size_t n) // whole cache lines
+{
+  char *p = arena_alloc(mem, sizeof(struct mega_word) * (n + 1));
+  return p + (-(uintptr_t)p & (sizeof(struct mega_word) - 1));
+}
+
+static void index_nodes(struct arena *mem, struct mega_running *r)
+{
+  const struct mega_plan *p = r->p;
+  int wait = 0, n = 0;
+  r->first_wait = NEWS(mem, int, p->nnodes + 1), r->first_event = NEWS(mem, int, p->nnodes + 1), r->events_of = NEWS(mem, int, p->nevents + 1);
+  for (int i = 0; i <= p->nnodes; i++) {
+    while (wait < p->nwaits && p->wait[wait].node < i) wait++;
+    r->first_wait[i] = wait, r->first_event[i] = n;
+    for (int e = 0; e < p->nevents && i < p->nnodes; e++)
+      if (p->event[e].node == i && p->event[e].kind != MEGA_TAGGED) r->events_of[n++] = e;
+  }
+}
+
+// Every position of the run has a place in the cache.
+static int steps_fit(const struct mega_model *m, int steps, struct err *e)
+{
+  struct arena own = {0};
+  struct mega_region now = {0};
+  int status = OK;
+  for (int o = 0; o < m->nops; o++)
+    for (int a = 0; a < m->op[o].spec.naccess; a++) {
+      const struct mega_access *x = &m->op[o].spec.access[a];
+      now.n = 0;
+      mega_region(&own, m, &m->op[o], a, 0, 0, steps - 1, &now);
+      for (int d = 0; d < x->rank && status == OK; d++)
+        if (x->dim[d].how == MEGA_PAGE_NOW && now.box[0].hi[d] > m->tensor[m->op[o].arg[x->arg]].dim[d] / m->rows)
+          status = err_set(e, ERR_MEGA, NOWHERE, "%s has no room for %lld positions", m->tensor[m->op[o].arg[x->arg]].name,
+                           (long long)(m->context + steps));
+    }
+  arena_close(&own);
+  return status;
+}
+
+int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e)
+{
+  struct mega_running *r = NEW(mem, struct mega_running);
+  int workers = p->m->workers;
+  *r = (struct mega_running){.p = p, .steps = steps, .deadline = deadline, .out = out};
+  *out = (struct mega_answer){.steps = steps, .output = NEWS(mem, float *, p->m->ntensors)};
+  for (int t = 0; t < p->m->ntensors && !out->tokens; t++)
+    if (is_token(&p->m->tensor[t])) out->tokens = NEWS(mem, int32_t, steps * p->m->rows);
+  TRY(steps_fit(p->m, steps, e));
+  index_nodes(mem, r);
+  measure(mem, r);
+  TRY(allocate(mem, r, first, e));
+  r->counter = lines(mem, (size_t)p->nevents), r->flag = lines(mem, (size_t)p->nevents * (size_t)workers);
+  r->ring = lines(mem, 3 * (size_t)workers);
+  struct mega_started *s = NEWS(mem, struct mega_started, 2 * workers);
+  for (int i = 0; i < 2 * workers; i++) {
+    s[i] = (struct mega_started){.thread = {.run = r, .worker = i / 2, .producer = i % 2}, .guard = guard_here()};
+    s[i].thread.scratch = NEWS(mem, float, r->scratch_floats + 1);
+    if (i % 2) r->ring[i / 2].stage = NEWS(mem, float, r->stage_floats * p->m->stages + 1);
+  }
+  return run_threads(r, s, e);
+}

@@ -1,0 +1,31 @@
+// The schedule of a plan, run by threads of this machine: one thread a worker and one for its pipeline, C11 atomics for events, task bodies
+// in float32. It shows that the plan computes what it should under real races, and it is what the thread sanitizer watches.
+//
+// Glossary
+//   slot     a version of a tensor in memory
+//   word     value and epoch of tagged data in one atomic 64-bit word
+//   ring     stages of a worker's pipeline; filled and freed count pieces
+//   record   what the first thread saw that waited past the deadline: worker, role, node, event, word seen and wanted
+#ifndef MICA_MEGA_RUN_H
+#define MICA_MEGA_RUN_H
+
+#include "mega/mega.h"
+
+// Weights and first state of a model by a seed: by tensor, NULL where it has neither. Positions of a cache that are not filled are NaN.
+int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t seed, float ***out, struct err *e);
+
+struct mega_answer {
+  int steps;
+  int32_t *tokens; // [step][row]; NULL: the model has none
+  float **output;  // by tensor: of output, what the last step wrote; else NULL
+  bool hung;
+  char record[400]; // why it ended, where it did
+};
+// `first` is not changed. Past `deadline` seconds in one wait the run ends as hung: NO, with the record. A run leaves nothing behind.
+int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e);
+
+// The same tokens without tasks, events or versions: a transformer in float64, sequentially.
+int mega_reference(struct arena *mem, const struct mega_config *c, const struct mega_model *m, float *const *first, int steps, int32_t **tokens,
+                   struct err *e);
+
+#endif

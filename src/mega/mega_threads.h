@@ -1,0 +1,71 @@
+// Inside the room: what the threads of a run share.
+#ifndef MICA_MEGA_THREADS_H
+#define MICA_MEGA_THREADS_H
+
+#include "mega/mega_bodies.h"
+#include "mega/mega_run.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+struct mega_word { // on a cache line of its own
+  alignas(128) _Atomic uint32_t value;
+};
+struct mega_memory {       // of a tensor
+  float *plain;            // [slot][element]
+  _Atomic uint64_t *words; // the same of tagged data: epoch in the upper half
+  int64_t elements;
+};
+struct mega_ring {
+  float *stage; // [stages][stage_floats]
+  alignas(128) _Atomic int64_t filled;
+  alignas(128) _Atomic int64_t freed;
+};
+struct mega_running {
+  const struct mega_plan *p;
+  int steps, *first_wait, *first_event, *events_of; // by node: waits; events that it publishes
+  double deadline;
+  int64_t stage_floats, scratch_floats;
+  struct mega_memory memory[MEGA_MOST_TENSORS];
+  struct mega_word *counter; // by event
+  struct mega_word *flag;    // [event][worker]
+  struct mega_ring *ring;    // by worker
+  atomic_int stop;           // everybody leaves
+  atomic_int recorded;       // somebody writes the record
+  struct mega_answer *out;
+};
+struct mega_thread {
+  struct mega_running *run;
+  int worker, step, node, tile;
+  bool producer;
+  char note[400]; // what it waited for when the run ended; "": nothing
+  struct arena own;
+  float *scratch;
+  // of a consumer: the stream of its tile
+  int64_t taken, left; // pieces that were taken from the ring; that are left of the tile
+  bool holds;          // the last one taken is not freed
+  struct mega_region pieces;
+  int piece_access, at;
+};
+
+// ---- mega_wait.c: waits return false where the run ends ----
+bool mega_wait_event(struct mega_thread *t, const struct mega_wait *x);
+bool mega_wait_ring(struct mega_thread *t, int64_t until); // of its producer freed pieces, of its consumer filled ones
+bool mega_wait_word(struct mega_thread *t, _Atomic uint64_t *word, uint32_t epoch, const struct mega_tensor *of, float *out);
+void mega_publish(struct mega_thread *t);
+void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...) PRINTF(3, 4);
+bool mega_stopped(const struct mega_running *r);
+
+// ---- mega_pipe.c ----
+void mega_produce(struct mega_thread *t);
+const float *mega_next_piece(struct mega_task *task);
+bool mega_finish_pieces(struct mega_thread *t, const struct mega_task *task);
+void mega_list_pieces(struct mega_thread *t, int step); // of the tile: into t->pieces
+
+// ---- mega_move.c ----
+// Runs of elements of a box that lie one after another: f(arg, first element, count), in the order of the box.
+void mega_runs(const struct mega_tensor *t, const struct mega_box *b, bool (*f)(void *arg, int64_t at, int64_t n), void *arg);
+bool mega_gather(struct mega_thread *t, int access, const struct mega_box *b, float *to);
+void mega_scatter(struct mega_thread *t, int access, const struct mega_box *b, const float *from);
+
+#endif

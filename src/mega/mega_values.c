@@ -1,0 +1,74 @@
+// Weights and first state by a seed. The scale of weights keeps activations near 1; gains are near 1; tokens are rows of the table.
+#include "base/num.h"
+#include "mega/mega_run.h"
+
+#include <math.h>
+#include <string.h>
+
+struct mega_use { // how an operator uses a tensor
+  bool stream, any;
+  int64_t table_rows; // for tokens: of the table that they choose from
+};
+
+static void use_of(const struct mega_op *op, const struct mega_model *m, int tensor, struct mega_use *u)
+{
+  for (int a = 0; a < op->spec.naccess; a++) {
+    const struct mega_access *x = &op->spec.access[a];
+    for (int d = 0; d < x->rank; d++) {
+      if (x->dim[d].how != MEGA_ANY) continue;
+      if (op->arg[x->arg] == tensor) u->any = true;
+      if (op->arg[0] == tensor) u->table_rows = m->tensor[op->arg[x->arg]].dim[d];
+    }
+    if (op->arg[x->arg] == tensor && x->stream) u->stream = true;
+  }
+}
+
+static double scale_of(const struct mega_tensor *t, const struct mega_use *u)
+{
+  int k = t->rank == 2 ? 1 : t->rank - 2; // tables are [n][k], others [...][k][n]
+  return u->stream || u->any ? 1 / sqrt((double)t->dim[k]) : 0;
+}
+
+static void fill_weights(const struct mega_tensor *t, const struct mega_use *u, struct rng *r, float *to)
+{
+  double scale = scale_of(t, u);
+  for (int64_t i = 0; i < mega_elements(t); i++) {
+    double x = scale > 0 ? scale * rng_normal(r) : 1 + 0.1 * rng_normal(r);
+    to[i] = (float)(t->type < DTYPES ? num_round((enum dtype)t->type, x) : x);
+  }
+}
+
+static void fill_boxes(struct arena *mem, const struct mega_model *m, int tensor, struct rng *r, float *to)
+{
+  const struct mega_tensor *t = &m->tensor[tensor];
+  struct mega_region filled = {0};
+  mega_filled(mem, m, tensor, &filled);
+  for (int64_t i = 0; i < mega_elements(t); i++) {
+    struct mega_box at = {0};
+    bool in = false;
+    for (int64_t d = t->rank - 1, left = i; d >= 0; d--) at.lo[d] = left % t->dim[d], at.hi[d] = at.lo[d] + 1, left /= t->dim[d];
+    for (int k = 0; k < filled.n && !in; k++) in = mega_meet(t->rank, &filled.box[k], &at);
+    to[i] = in ? (float)rng_normal(r) : NAN;
+  }
+}
+
+int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t seed, float ***out, struct err *e)
+{
+  float **v = *out = NEWS(mem, float *, m->ntensors);
+  for (int t = 0; t < m->ntensors; t++) {
+    struct rng r = {hash_mix(seed, (uint64_t)t)};
+    struct mega_use u = {0};
+    const struct mega_tensor *x = &m->tensor[t];
+    if (x->kind == MEGA_ACTIVATION || x->kind == MEGA_OUTPUT) continue;
+    for (int o = 0; o < m->nops; o++) use_of(&m->op[o], m, t, &u);
+    if (!(v[t] = arena_try(mem, sizeof(float) * (size_t)mega_elements(x))))
+      return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s, %lld elements", x->name, (long long)mega_elements(x));
+    if (u.table_rows)
+      for (int64_t i = 0; i < mega_elements(x); i++) v[t][i] = (float)rng_below(&r, (uint64_t)u.table_rows);
+    else if (x->kind == MEGA_STATE)
+      fill_boxes(mem, m, t, &r, v[t]);
+    else
+      fill_weights(x, &u, &r, v[t]);
+  }
+  return OK;
+}

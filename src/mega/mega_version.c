@@ -1,0 +1,140 @@
+// What order needs besides the events of data. Versions: as few as the proof of reuse accepts. Where no number of versions is enough, and for output and state, which have one, the
+// readers publish an event that the writer waits for.
+#include "mega/mega_prove.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct mega_choosing {
+  struct arena *mem;
+  struct mega_plan *p;
+  struct mega_proof proof;
+  struct mega_proving v;
+};
+
+static int prepare(struct mega_choosing *c, struct err *e)
+{
+  arena_close(c->v.mem);
+  c->v = (struct mega_proving){.mem = c->v.mem, .p = c->p, .out = &c->proof};
+  c->proof = (struct mega_proof){0};
+  if (!mega_clocks_make(c->v.mem, c->p, &c->v.clocks))
+    return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the clocks of %d workers", c->p->m->workers);
+  return OK;
+}
+
+static int by_node(const void *a, const void *b)
+{
+  const struct mega_wait *x = a, *y = b;
+  return x->node != y->node ? (x->node > y->node) - (x->node < y->node)
+         : x->lo != y->lo   ? (x->lo > y->lo) - (x->lo < y->lo)
+                            : (x->event > y->event) - (x->event < y->event);
+}
+
+static void sort_waits(struct mega_plan *p)
+{
+  if (p->nwaits) qsort(p->wait, (size_t)p->nwaits, sizeof *p->wait, by_node);
+}
+
+// All tiles of the writer wait for all tiles of the node whose access is overwritten.
+static void add_reuse(struct mega_choosing *c, int writer, int other, int tensor)
+{
+  struct mega_plan *p = c->p;
+  struct mega_span all = {0, mega_op_of(p, other)->tiles};
+  struct mega_event ev = {.node = other, .nspans = 1, .span = &all, .tensor = tensor, .reuse = true};
+  int event = mega_event_add(c->mem, p, &ev);
+  PUSH(c->mem, p->wait, p->nwaits, p->waits_cap) = (struct mega_wait){writer, 0, mega_op_of(p, writer)->tiles, event, other >= writer, 0, false};
+  sort_waits(p);
+}
+
+static void lower_versions(struct mega_choosing *c, bool *stuck)
+{
+  struct mega_plan *p = c->p;
+  for (int t = 0; t < p->m->ntensors; t++) {
+    struct mega_held *h = &p->held[t];
+    int most = MIN(h->nwrites, MEGA_MOST_VERSIONS);
+    if (p->m->tensor[t].kind != MEGA_ACTIVATION || p->m->tensor[t].versions || !h->nwrites) continue;
+    for (h->versions = 1; h->versions <= most; h->versions++)
+      if (mega_reuse_fits(&c->v, t)) break;
+    stuck[t] = h->versions > most;
+    h->versions = MIN(h->versions, most);
+  }
+}
+
+static int too_many(const struct mega_plan *p, struct err *e)
+{
+  for (int t = 0; t < p->m->ntensors; t++) {
+    const struct mega_tensor *x = &p->m->tensor[t];
+    if (x->versions > MAX(p->held[t].nwrites, 1))
+      return err_set(e, ERR_MEGA, NOWHERE, "%.40s has %d versions, and a step writes it %d times", x->name, x->versions, p->held[t].nwrites);
+  }
+  return OK;
+}
+
+// ---- pipelines that are too far ahead ----
+
+// The producer waits, before it copies state, for those who wrote it in the step before.
+static int hold_back(struct mega_choosing *c, struct err *e)
+{
+  TRY(prepare(c, e));
+  c->v.ahead = NEWS(c->v.mem, bool, c->p->nnodes);
+  mega_streams_make(&c->v);
+  TRY(mega_prove_fence(&c->v, e));
+  for (int n = 0; n < c->p->nnodes; n++)
+    if (c->v.ahead[n]) mega_events_stream(c->mem, c->p, n);
+  return sort_waits(c->p), OK;
+}
+
+int mega_versions_choose(struct arena *mem, struct mega_plan *p, struct err *e)
+{
+  struct arena own = {0};
+  struct mega_choosing c = {.mem = mem, .p = p, .v = {.mem = &own}};
+  bool stuck[MEGA_MOST_TENSORS] = {0};
+  int status = too_many(p, e);
+  sort_waits(p);
+  if (status == OK && !mega_waits_prune(mem, p)) status = err_set(e, ERR_MEMORY, NOWHERE, "no memory for the clocks of %d workers", p->m->workers);
+  if (status == OK) status = prepare(&c, e);
+  if (status == OK) lower_versions(&c, stuck);
+  for (int t = 0; t < p->m->ntensors && status == OK; t++) {
+    int writer, other;
+    if (!p->held[t].nwrites || (p->m->tensor[t].versions && p->m->tensor[t].kind == MEGA_ACTIVATION)) continue;
+    while (status == OK && !mega_reuse_find(&c.v, t, &writer, &other)) add_reuse(&c, writer, other, t), status = prepare(&c, e);
+  }
+  if (status == OK) status = hold_back(&c, e);
+  arena_close(&own);
+  return status;
+}
+
+// ---- events that the text states ----
+
+static bool stated(const struct mega_plan *p, int op, const struct mega_after *a, const struct mega_wait *x)
+{
+  const struct mega_event *ev = &p->event[x->event];
+  const struct mega_node *from = &p->node[ev->node], *to = &p->node[x->node];
+  bool layered = p->m->op[from->op].repeat && p->m->op[op].repeat;
+  return !strcmp(p->m->op[from->op].name, a->op) && x->back == a->step_back && (!layered || to->layer - from->layer == a->layer_back) &&
+         (a->kind < 0 || a->kind == (int)ev->kind);
+}
+
+static bool implied(const struct mega_plan *p, int op, const struct mega_after *a)
+{
+  for (int i = 0; i < p->nimplied; i++) {
+    const struct mega_implied *x = &p->implied[i];
+    if (x->op == op && !strcmp(p->m->op[x->from].name, a->op) && x->layer_back == a->layer_back && x->step_back == a->step_back) return true;
+  }
+  return false;
+}
+
+int mega_after_check(const struct mega_plan *p, struct err *e)
+{
+  for (int o = 0; o < p->m->nops; o++)
+    for (int k = 0; k < p->m->op[o].nafter; k++) {
+      const struct mega_after *a = &p->m->op[o].after[k];
+      bool found = implied(p, o, a);
+      for (int i = 0; i < p->nwaits && !found; i++) found = p->node[p->wait[i].node].op == o && stated(p, o, a, &p->wait[i]);
+      if (found) continue;
+      err_set(e, ERR_MEGA, a->at, "operator %.40s does not wait for %.40s%s%s: no such event is derived", p->m->op[o].name, a->op,
+              a->kind < 0 ? "" : " by a ", a->kind < 0 ? "" : mega_signals[a->kind].name);
+      return err_hint(e, "`mica mega plan --dump events` lists those that are"), USER;
+    }
+  return OK;
+}

@@ -1,0 +1,182 @@
+// Reuse: what a tile overwrites has been read by all who read it, and its first writer has ended. Tagged data need a chain of events with a
+// release and an acquire on it, other data one of synchronization alone.
+#include "mega/mega_prove.h"
+
+#include <string.h>
+
+struct mega_reusing {
+  struct mega_proving *v;
+  struct mega_known known; // of the tile that writes
+  int instance, worker, tile, node, tensor;
+  const struct mega_box *box;
+  struct mega_touches *reads, *writes; // by tensor of state
+  struct mega_region other_box;
+  int only;          // this tensor; -1: all
+  int writer, other; // nodes of the first fault
+};
+
+static const uint32_t *needed(const struct mega_reusing *u) { return u->known.of[u->v->p->held[u->tensor].tagged ? MEGA_SOME : MEGA_ALL]; }
+
+static void fault(struct mega_reusing *u, const char *what, int node, int tile)
+{
+  char name[80];
+  if (!u->v->out->nfaults) u->other = node, u->writer = u->node;
+  mega_node_name(u->v->p, node, name);
+  mega_fault_add(u->v->p, u->v->out, MEGA_CHECK_REUSE, u->node, u->tile, -1,
+                 "overwrites %s, which tile %d of %s %s, and no chain of events says that it has", u->v->p->m->tensor[u->tensor].name, tile, name,
+                 what);
+}
+
+// For the choice of versions one fault is enough.
+static bool enough(const struct mega_reusing *u) { return u->only >= 0 && u->v->out->nfaults; }
+
+// ---- versions ----
+
+// Tiles of another worker whose access meets the box, where the task is not known to be over.
+static void check_task(struct mega_reusing *u, int instance, int access, int worker)
+{
+  const struct mega_plan *p = u->v->p;
+  int node = instance % p->nnodes;
+  const struct mega_op *op = mega_op_of(p, node);
+  struct mega_span s = mega_share(p, node, worker);
+  struct mega_region *r = &u->other_box;
+  bool here = instance == u->instance && worker == u->worker; // its own earlier tiles are over
+  if ((worker == u->worker && !here) || s.lo == s.hi || mega_over(needed(u), worker, instance)) return;
+  for (int t = here ? u->tile + 1 : s.lo; t < s.hi; t++) {
+    r->n = 0;
+    mega_region(u->v->mem, p->m, op, access, p->node[node].layer, t, instance / p->nnodes, r);
+    for (int i = 0; i < r->n; i++)
+      if ((instance != u->instance || t != u->tile || worker != u->worker) && mega_meet(p->m->tensor[u->tensor].rank, &r->box[i], u->box)) {
+        fault(u, op->spec.access[access].out ? "writes" : "reads", node, t);
+        return;
+      }
+  }
+}
+
+// The nodes that have to do with one write of the tensor: `epoch` counts its writes from the first step on.
+static void check_epoch(struct mega_reusing *u, int64_t epoch)
+{
+  const struct mega_plan *p = u->v->p;
+  const struct mega_held *h = &p->held[u->tensor];
+  for (int i = 0; i <= u->instance && !enough(u); i++) {
+    int node = i % p->nnodes, step = i / p->nnodes;
+    const struct mega_op *op = mega_op_of(p, node);
+    for (int a = 0; a < op->spec.naccess; a++) {
+      const struct mega_access *x = &op->spec.access[a];
+      int back = 0, write;
+      if (op->arg[x->arg] != u->tensor) continue;
+      if (x->out)
+        for (write = 0; h->write[write] != node;) write++;
+      else
+        write = mega_read_write(p, node, u->tensor, &back);
+      if ((int64_t)(step - back) * h->nwrites + write != epoch) continue;
+      for (int w = 0; w < p->m->workers && !enough(u); w++) check_task(u, i, a, w);
+    }
+  }
+}
+
+static void check_version(struct mega_reusing *u)
+{
+  const struct mega_plan *p = u->v->p;
+  const struct mega_held *h = &p->held[u->tensor];
+  int write = 0;
+  while (h->write[write] != u->node) write++;
+  int64_t epoch = (int64_t)(u->instance / p->nnodes) * h->nwrites + write - h->versions;
+  u->v->out->looked[MEGA_CHECK_REUSE]++;
+  if (epoch >= 0) check_epoch(u, epoch);
+}
+
+// ---- state ----
+
+static bool over(void *arg, const struct mega_touch *t)
+{
+  const struct mega_reusing *u = arg;
+  return t->instance >= u->instance || t->worker == u->worker || mega_over(u->known.of[MEGA_ALL], t->worker, t->instance);
+}
+
+static void check_state(struct mega_reusing *u)
+{
+  int rank = u->v->p->m->tensor[u->tensor].rank, n = u->v->p->nnodes;
+  const struct mega_touch *r = mega_touch_find(&u->reads[u->tensor], rank, u->box, over, u);
+  const struct mega_touch *w = mega_touch_find(&u->writes[u->tensor], rank, u->box, over, u);
+  u->v->out->looked[MEGA_CHECK_REUSE]++;
+  if (r) fault(u, "reads", r->instance % n, r->tile);
+  if (w) fault(u, "writes", w->instance % n, w->tile);
+}
+
+// ---- all tiles ----
+
+static void check_access(struct mega_reusing *u, int access, struct mega_region *r)
+{
+  const struct mega_plan *p = u->v->p;
+  const struct mega_op *op = mega_op_of(p, u->node);
+  const struct mega_access *a = &op->spec.access[access];
+  u->tensor = op->arg[a->arg];
+  bool state = p->m->tensor[u->tensor].kind == MEGA_STATE;
+  if (!p->held[u->tensor].nwrites || (!a->out && !state) || (u->only >= 0 && u->only != u->tensor)) return;
+  r->n = 0;
+  mega_region(u->v->mem, p->m, op, access, p->node[u->node].layer, u->tile, u->instance / p->nnodes, r);
+  for (int i = 0; i < r->n; i++) {
+    struct mega_touch t = {r->box[i], u->instance, u->worker, u->tile};
+    u->box = &r->box[i];
+    if (a->out && state) check_state(u);
+    if (a->out && !state) check_version(u);
+    if (state) mega_touch_add(u->v->mem, a->out ? &u->writes[u->tensor] : &u->reads[u->tensor], &t);
+  }
+}
+
+static bool concerns(const struct mega_reusing *u, const struct mega_op *op)
+{
+  for (int a = 0; a < op->spec.nargs; a++)
+    if (u->only < 0 || op->arg[a] == u->only) return true;
+  return false;
+}
+
+static void sweep(struct mega_reusing *u)
+{
+  const struct mega_plan *p = u->v->p;
+  const struct mega_op *op = mega_op_of(p, u->node);
+  struct mega_region r = {0};
+  for (u->worker = 0; u->worker < p->m->workers; u->worker++) {
+    struct mega_span s = mega_share(p, u->node, u->worker);
+    mega_clock_start(&u->v->clocks, u->instance, u->worker, &u->known);
+    for (u->tile = s.lo; u->tile < s.hi && !enough(u); u->tile++) {
+      mega_clock_tile(&u->v->clocks, u->instance, u->worker, u->tile, &u->known);
+      for (int a = 0; a < op->spec.naccess; a++) check_access(u, a, &r);
+    }
+  }
+}
+
+static void sweep_all(struct mega_reusing *u)
+{
+  const struct mega_plan *p = u->v->p;
+  u->known = mega_known_new(u->v->mem, p->m->workers);
+  u->reads = NEWS(u->v->mem, struct mega_touches, p->m->ntensors), u->writes = NEWS(u->v->mem, struct mega_touches, p->m->ntensors);
+  for (u->instance = 0; u->instance < MEGA_STEPS * p->nnodes; u->instance++) {
+    u->node = u->instance % p->nnodes;
+    if (!enough(u) && concerns(u, mega_op_of(p, u->node))) sweep(u);
+  }
+}
+
+int mega_prove_reuse(struct mega_proving *v, struct err *e)
+{
+  struct mega_reusing u = {.v = v, .only = -1};
+  (void)e;
+  sweep_all(&u);
+  return OK;
+}
+
+bool mega_reuse_find(struct mega_proving *v, int tensor, int *writer, int *other)
+{
+  struct mega_reusing u = {.v = v, .only = tensor};
+  v->out->nfaults = 0;
+  sweep_all(&u);
+  *writer = u.writer, *other = u.other;
+  return !v->out->nfaults;
+}
+
+bool mega_reuse_fits(struct mega_proving *v, int tensor)
+{
+  int writer, other;
+  return mega_reuse_find(v, tensor, &writer, &other);
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# mica mega from outside: plans, proofs, runs; what is wrong with a model or a configuration, and the status.
+set -u
+. tests/shell.sh
+under=("$MICA" mega)
+e=examples/mega
+
+expect 0 'waits for' plan $e/tiny_llama.json --workers 3
+expect 0 'pipeline of 11 stages' plan $e/llama_3_2_1b.json
+expect 0 '2.471 GB a step' plan $e/llama_3_2_1b.json
+expect 0 'wait for event .*of the step before, for reuse' plan $e/mlp.mega --dump events
+expect 0 'streams +cache\[' plan $e/tiny_llama.json --dump regions
+expect 0 '^embed +0\.\.' plan $e/tiny_llama.json --workers 3 --dump schedule
+expect 2 'regions, events or schedule, not clocks' plan $e/tiny_llama.json --dump clocks
+expect 0 '"versions"' plan $e/tiny_llama.json --workers 3 --json -
+expect 0 'ok, 4 operators' check $e/mlp.mega
+expect 0 'proved' prove $e/tiny_qwen3.json --rows 9 --workers 20 --context 64
+expect 0 '"proved": true' prove $e/tiny_qwen3.json --workers 4 --json -
+expect 0 'equal to the reference' run $e/tiny_llama.json --steps 6
+expect 0 'equal to the reference' run $e/tiny_qwen3.json --rows 2 --context 0 --steps 5 --seed 9
+expect 0 'not compared' run $e/mlp.mega --steps 2
+expect 2 'there are plan, check, prove and run' proof $e/mlp.mega
+expect 2 'rows is 65' plan $e/tiny_llama.json --rows 65
+expect 3 'no.mega' plan no.mega
+
+# ---- configurations ----
+config() {
+  sed "$1" $e/tiny_llama.json >"$work/c.json"
+}
+config 's/"hidden_size": 32,/"hidden_siz": 32, "extra": 1,/'
+expect 2 'lacks hidden_size' plan "$work/c.json"
+config 's/"hidden_size": 32,/"hidden_size": 32, "one": 1, "two": 2,/'
+expect 2 'not known: one, two' plan "$work/c.json"
+config 's/"llama"/"gpt2"/'
+expect 2 'model_type is gpt2' plan "$work/c.json"
+config 's/"silu"/"gelu"/'
+expect 2 'hidden_act is gelu' plan "$work/c.json"
+config 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
+expect 2 'not divided by 3' plan "$work/c.json"
+config 's/"head_dim": 8/"head_dim": 7/'
+expect 2 'takes pairs' plan "$work/c.json"
+config 's/"float32"/"int8"/'
+expect 2 'torch_dtype is int8' plan "$work/c.json"
+config 's/"hidden_size": 32/"hidden_size": -1/'
+expect 2 'no integer from 1' plan "$work/c.json"
+config 's/"rope_theta": 10000.0/"rope_scaling": {"rope_type": "yarn"}/'
+expect 2 'rope_scaling is yarn' plan "$work/c.json"
+config 's/}$//'
+expect 2 'bad-json' plan "$work/c.json"
+finish

@@ -1,0 +1,72 @@
+// Graphs are offered in the order of what lowering makes of them: the first of the list is at least as good as all that the search's own
+// model would list, its cost is what lowering says, and nothing is offered that no scheme takes.
+// test: release
+// test: timeout 600
+#include "drive/drive.h"
+#include "front/front.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct {
+  const char *file;
+  struct setting set[5];
+  bool refused; // the model's own list has graphs that cannot be made
+} rows[] = {
+    {"bench/programs/attention", {{"b", 8}, {"h", 12}, {"t", 197}, {"s", 197}, {"d", 64}}, true},
+    {"bench/programs/cosine", {{"m", 64}, {"n", 64}, {"k", 256}}, true},
+    {"bench/programs/max", {{"b", 8}, {"m", 512}, {"n", 1023}}, false},
+};
+
+static const struct graph *program(struct arena *mem, const char *file, const struct setting *set)
+{
+  struct err e = {0};
+  struct graph *g = NULL;
+  int n = 0;
+  while (n < 5 && set[n].name) n++;
+  if (front_load(mem, arena_printf(mem, "%s/%s.mica", MICA_SOURCE_DIR, file), n, set, &g, &e)) err_print(stderr, &e), fail();
+  return g;
+}
+
+static void the_first_is_the_best(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct job j;
+    struct err e = {0};
+    struct mica_options o = mica_options_default();
+    struct search_result r, plain;
+    o.target = "sm_90a", o.threads = o.search_threads = 2, o.remember = false;
+    assert_int_equal(job_open(&j, &mem, program(&mem, rows[i].file, rows[i].set), &o, &e), OK);
+    assert_int_equal(job_split(&j, &e), OK);
+    struct contest *c = &j.contests[0];
+    struct search_opts so = job_part_opts(&j, c);
+    struct pricing by = price_open(&mem, &j.gpu, c->part->g);
+    assert_int_equal(search_run(&mem, c->part->g, &j.target, &so, &plain, &e), OK);
+    assert_int_equal(pipe_search_part(&j, c, &r, &e), OK);
+    assert_true(r.n > 0);
+    bool refused = false;
+    for (int k = 0; k < r.n; k++) assert_true(isfinite(r.found[k].cost) && r.found[k].cost == price_graph(&by, r.found[k].g));
+    for (int k = 0; k < plain.n && k < 64; k++) {
+      double price = price_graph(&by, plain.found[k].g);
+      refused |= !isfinite(price);
+      if (price < r.found[0].cost)
+        fail_msg("%s: graph %d of the model's list takes %.2f us, the first of the offered ones %.2f", rows[i].file, k + 1, 1e6 * price,
+                 1e6 * r.found[0].cost);
+    }
+    assert_int_equal(refused, rows[i].refused);
+    job_close(&j);
+    arena_close(&mem);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_is_the_best)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

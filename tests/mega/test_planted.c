@@ -1,0 +1,316 @@
+// Planted mistakes: a proved plan is changed in one place, and the proof has to fail in the check that the row names, in words of the row.
+#include "megas.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// ---- finding places in a plan ----
+
+static bool absent; // what the mistake needs is not in this plan: there the wait follows from others
+static struct mega_wait no_wait;
+
+static int op_index(const struct mega_plan *p, const char *op)
+{
+  int o = mega_op_find(p->m, op);
+  assert_true(o >= 0);
+  return o;
+}
+
+static int node(const struct mega_plan *p, const char *op, int layer)
+{
+  int o = op_index(p, op);
+  for (int n = 0; n < p->nnodes; n++)
+    if (p->node[n].op == o && p->node[n].layer == layer) return n;
+  fail();
+  return -1;
+}
+
+static struct mega_held *held(struct mega_plan *p, const char *tensor)
+{
+  int t = mega_tensor_find(p->m, tensor);
+  assert_true(t >= 0);
+  return &p->held[t];
+}
+
+// The first wait of a node for tiles of another.
+static struct mega_wait *wait_for(struct mega_plan *p, int of, int from)
+{
+  for (int i = 0; i < p->nwaits; i++)
+    if (p->wait[i].node == of && p->event[p->wait[i].event].node == from) return &p->wait[i];
+  absent = true;
+  return &no_wait;
+}
+
+static struct mega_event *event_of(struct mega_plan *p, int of, int from) { return &p->event[wait_for(p, of, from)->event]; }
+
+static void remove_waits(struct mega_plan *p, int of, int from)
+{
+  int n = 0;
+  for (int i = 0; i < p->nwaits; i++)
+    if (p->wait[i].node != of || p->event[p->wait[i].event].node != from) p->wait[n++] = p->wait[i];
+  absent |= n == p->nwaits;
+  p->nwaits = n;
+}
+
+// Events that nobody waits for any more, so that the row is about order and not about them.
+static void remove_idle(struct mega_plan *p)
+{
+  for (int e = p->nevents - 1; e >= 0; e--) {
+    bool used = false;
+    for (int i = 0; i < p->nwaits; i++) used |= p->wait[i].event == e;
+    if (used) continue;
+    memmove(&p->event[e], &p->event[e + 1], sizeof *p->event * (size_t)(p->nevents - e - 1));
+    p->nevents--;
+    for (int i = 0; i < p->nwaits; i++) p->wait[i].event -= p->wait[i].event > e;
+  }
+}
+
+static uint16_t *lo(struct mega_plan *p, int n, int w) { return &p->lo[n * p->m->workers + w]; }
+static uint16_t *hi(struct mega_plan *p, int n, int w) { return &p->hi[n * p->m->workers + w]; }
+
+// A worker that runs tiles of the node, and not the first of them.
+static int busy(struct mega_plan *p, int n)
+{
+  for (int w = 0; w < p->m->workers; w++)
+    if (*lo(p, n, w) > 0 && *hi(p, n, w) > *lo(p, n, w)) return w;
+  absent = true;
+  return 0;
+}
+
+static bool held_back(const struct mega_plan *p)
+{
+  bool any = false;
+  for (int i = 0; i < p->nwaits; i++) any |= p->wait[i].stream;
+  return any;
+}
+
+static void lose(struct mega_plan *p, const char *op, int layer, const char *from, int from_layer)
+{
+  remove_waits(p, node(p, op, layer), node(p, from, from_layer));
+  remove_idle(p);
+}
+
+static void all_of_kind(struct mega_plan *p, void (*f)(struct mega_event *ev))
+{
+  for (int e = 0; e < p->nevents; e++)
+    if (p->event[e].kind != MEGA_TAGGED) f(&p->event[e]);
+}
+static void no_release(struct mega_event *ev) { ev->release = false; }
+static void no_acquire(struct mega_event *ev) { ev->acquire = false; }
+static void no_barrier(struct mega_event *ev) { ev->barrier = false; }
+
+static struct mega_access *access_of(struct mega_plan *p, const char *op, int access)
+{
+  return &((struct mega_model *)p->m)->op[op_index(p, op)].spec.access[access];
+}
+
+// ---- mistakes ----
+
+#define PLANT(name) static void name(struct mega_plan *p)
+PLANT(tile_not_run) { *lo(p, node(p, "o", 1), busy(p, node(p, "o", 1))) += 1; }
+PLANT(tile_run_twice) { *lo(p, node(p, "o", 1), busy(p, node(p, "o", 1))) -= 1; }
+PLANT(last_tile_lost) { *hi(p, node(p, "head", 0), busy(p, node(p, "head", 0))) -= 1; }
+PLANT(tile_beyond) { *hi(p, node(p, "down", 0), p->m->workers - 1) += 1; }
+PLANT(share_upside_down) { *hi(p, node(p, "qkv", 0), 0) = 0, *lo(p, node(p, "qkv", 0), 0) = 2; }
+PLANT(writers_overlap) { access_of(p, "o", 3)->dim[1].how = MEGA_WHOLE; }
+PLANT(writers_overlap_in_cache) { access_of(p, "append", access_of(p, "append", 2)->out ? 2 : 3)->dim[2].how = MEGA_WHOLE; }
+PLANT(write_missing) { ((struct mega_model *)p->m)->op[op_index(p, "gate_up")].parts[0] *= 2; } // parts are narrower, and tiles as many
+PLANT(read_beyond) { ((struct mega_model *)p->m)->context = 1000; }
+PLANT(word_may_be_torn) { held(p, "h")->word_bytes = 16; }
+PLANT(word_of_odd_size) { held(p, "inner")->word_bytes = 10; }
+PLANT(word_cut_by_tiles) { held(p, "best")->word_bytes = 16, held(p, "h")->word_bytes = 16, p->whole_words = true; }
+PLANT(state_tagged) { *held(p, "token") = (struct mega_held){1, held(p, "token")->write, 1, true, 8, MEGA_LOAD_WORDS}; }
+PLANT(constant_load_of_h) { held(p, "h")->load = MEGA_LOAD_CONST; }
+PLANT(constant_load_of_cache) { held(p, "cache")->load = MEGA_LOAD_CONST; }
+PLANT(constant_load_of_logits) { held(p, "logits")->load = MEGA_LOAD_CONST; }
+PLANT(words_read_plain) { held(p, "qkv")->load = MEGA_LOAD_PLAIN; }
+PLANT(plain_read_as_words) { held(p, "logits")->load = MEGA_LOAD_WORDS; }
+PLANT(count_too_large) { event_of(p, node(p, "attend", 1), node(p, "append", 1))->count += 1; }
+PLANT(count_too_small) { event_of(p, node(p, "largest", 0), node(p, "head", 0))->count -= 1; }
+PLANT(count_of_words_wrong) { event_of(p, node(p, "down", 0), node(p, "gate_up", 0))->count -= 1; }
+PLANT(publisher_missing)
+{
+  struct mega_event *ev = event_of(p, node(p, "gate_up", 1), node(p, "o", 1));
+  ev->span[ev->nspans - 1].hi--;
+}
+PLANT(publisher_of_no_tile)
+{
+  struct mega_event *ev = event_of(p, node(p, "gate_up", 1), node(p, "o", 1));
+  ev->span[ev->nspans - 1].hi += 5000;
+}
+PLANT(nobody_waits) { remove_waits(p, node(p, "embed", 0), node(p, "next", 0)); }
+PLANT(wait_for_no_event) { wait_for(p, node(p, "o", 0), node(p, "attend", 0))->event = p->nevents + 3; }
+PLANT(wait_of_no_tile) { wait_for(p, node(p, "o", 0), node(p, "attend", 0))->hi = 60000; }
+PLANT(stale_epoch_of_step) { wait_for(p, node(p, "attend", 1), node(p, "append", 1))->back = 1; }
+PLANT(stale_epoch_of_words) { wait_for(p, node(p, "gate_up", 1), node(p, "o", 1))->write -= 1; }
+PLANT(epoch_of_no_write) { wait_for(p, node(p, "down", 1), node(p, "gate_up", 1))->write = 99; }
+PLANT(epoch_too_early) { wait_for(p, node(p, "embed", 0), node(p, "next", 0))->back = 0; }
+PLANT(wait_for_another_tensor) { event_of(p, node(p, "down", 1), node(p, "gate_up", 1))->tensor = mega_tensor_find(p->m, "attended"); }
+PLANT(cycle_through_pipeline) // weights of down before those of gate_up fill all stages
+{
+  int a = node(p, "gate_up", 0), b = node(p, "down", 0);
+  absent = p->m->workers > 5; // of more, none has tiles of both
+  p->pipe[a] = b, p->pipe[b] = a;
+}
+PLANT(cycle_of_layers_in_pipeline)
+{
+  int a = node(p, "qkv", 0), b = node(p, "qkv", 1);
+  absent = p->m->workers > 20;
+  p->pipe[a] = b, p->pipe[b] = a;
+}
+PLANT(pipeline_backwards)
+{
+  for (int n = 0; n < p->nnodes; n++) p->pipe[n] = p->nnodes - 1 - n;
+}
+PLANT(event_missing_down_qkv) { lose(p, "qkv", 1, "down", 0); }
+PLANT(event_missing_embed_qkv) { lose(p, "qkv", 0, "embed", 0); }
+PLANT(event_missing_qkv_attend) { lose(p, "attend", 0, "qkv", 0); }
+PLANT(event_missing_append_attend) { lose(p, "attend", 1, "append", 1); }
+PLANT(event_missing_attend_o) { lose(p, "o", 1, "attend", 1); }
+PLANT(event_missing_gate_up_down) { lose(p, "down", 1, "gate_up", 1); }
+PLANT(event_missing_head) { lose(p, "head", 0, "down", 1); }
+PLANT(event_missing_largest) { lose(p, "largest", 0, "head", 0); }
+PLANT(event_missing_next) { lose(p, "next", 0, "largest", 0); }
+PLANT(event_missing_token) { lose(p, "embed", 0, "next", 0); }
+PLANT(one_tile_does_not_wait) { wait_for(p, node(p, "o", 1), node(p, "attend", 1))->lo += 1; }
+PLANT(one_tile_publishes_nothing)
+{
+  struct mega_event *ev = event_of(p, node(p, "gate_up", 1), node(p, "o", 1));
+  ev->span[ev->nspans - 1].hi--, ev->count--;
+}
+PLANT(release_missing) { all_of_kind(p, no_release); }
+PLANT(acquire_missing) { all_of_kind(p, no_acquire); }
+PLANT(barrier_missing) { all_of_kind(p, no_barrier); }
+PLANT(wait_at_the_pipeline_only)
+{
+  struct mega_wait *x = wait_for(p, node(p, "attend", 0), node(p, "append", 0));
+  x->stream = true, x->back = 1;
+}
+PLANT(pipeline_not_held_back)
+{
+  int n = 0;
+  absent = !held_back(p);
+  for (int i = 0; i < p->nwaits; i++)
+    if (!p->wait[i].stream) p->wait[n++] = p->wait[i];
+  p->nwaits = n;
+}
+PLANT(too_few_versions_of_h) { absent = held(p, "h")->versions-- == 1; }
+PLANT(too_few_versions_of_qkv) { absent = held(p, "qkv")->versions-- == 1; }
+PLANT(no_version) { held(p, "inner")->versions = 0; }
+PLANT(more_versions_than_writes) { held(p, "inner")->versions = 3; }
+PLANT(reuse_of_token) { lose(p, "next", 0, "embed", 0); }
+PLANT(reuse_of_logits) { lose(p, "head", 0, "largest", 0); }
+PLANT(fence_missing)
+{
+  absent = held_back(p); // producers that wait have fences of their own
+  for (int n = 0; n < p->nnodes; n++) p->fence[n] = false;
+}
+
+static const struct planted {
+  const char *name;
+  void (*plant)(struct mega_plan *p);
+  enum mega_check check;
+  const char *says; // a part of the first fault
+} mistakes[] = {
+#define ROW(name, check, says) {#name, name, MEGA_CHECK_##check, says},
+    ROW(tile_not_run, SCHEDULE, "o[1] tile") ROW(tile_run_twice, SCHEDULE, "is run by 2 workers") ROW(last_tile_lost, SCHEDULE, "head tile")
+        ROW(tile_beyond, SCHEDULE, "down[0]") ROW(share_upside_down, SCHEDULE, "qkv[0]") ROW(writers_overlap, REGIONS, "which tile 0 writes too") ROW(
+            writers_overlap_in_cache, REGIONS, "append[0] tile 1") ROW(write_missing, REGIONS, "no tile writes element")
+            ROW(read_beyond, REGIONS, "of cache") ROW(word_may_be_torn, WORDS, "may tear") ROW(word_of_odd_size, WORDS, "10 bytes") ROW(
+                word_cut_by_tiles, WORDS, "a word holds 3") ROW(no_version, WORDS, "inner has 0 versions")
+                ROW(more_versions_than_writes, WORDS, "and 2 writes a step") ROW(state_tagged, WORDS, "token is tagged") ROW(
+                    constant_load_of_h, LOADS, "reads h by constant loads") ROW(constant_load_of_cache, LOADS, "cache")
+                    ROW(constant_load_of_logits, LOADS, "logits") ROW(words_read_plain, LOADS, "without its epochs") ROW(
+                        plain_read_as_words, LOADS, "which it has not") ROW(count_too_large, COUNTS, "append[1], event")
+                        ROW(count_too_small, COUNTS, "are published") ROW(count_of_words_wrong, COUNTS, "gate_up[0]") ROW(
+                            publisher_missing, COUNTS, "o[1], event") ROW(publisher_of_no_tile, COUNTS, "not tiles of the node")
+                            ROW(nobody_waits, COUNTS, "nobody waits") ROW(wait_for_no_event, COUNTS, "ill-formed") ROW(
+                                wait_of_no_tile, COUNTS, "o[0] tile 0") ROW(stale_epoch_of_step, EPOCHS, "attend[1] tile")
+                                ROW(stale_epoch_of_words, EPOCHS, "write") ROW(epoch_of_no_write, EPOCHS, "write 99 of inner") ROW(
+                                    epoch_too_early, EPOCHS, "embed tile 0") ROW(wait_for_another_tensor, EPOCHS, "attended, which it does not read")
+                                    ROW(cycle_through_pipeline, DEADLOCK, "waits for") ROW(cycle_of_layers_in_pipeline, DEADLOCK, "waits for")
+                                        ROW(pipeline_backwards, DEADLOCK, "waits for") ROW(event_missing_down_qkv, ORDER, "qkv[1] tile 0: reads h")
+                                            ROW(event_missing_embed_qkv, ORDER, "embed") ROW(event_missing_qkv_attend, ORDER, "attend[0]")
+                                                ROW(event_missing_append_attend, ORDER, "reads cache") ROW(
+                                                    event_missing_attend_o, ORDER, "reads attended") ROW(event_missing_gate_up_down, ORDER, "inner")
+                                                    ROW(event_missing_head, ORDER,
+                                                        "head tile") ROW(event_missing_largest, ORDER, "logits")
+                                                        ROW(event_missing_next, ORDER, "best") ROW(event_missing_token, ORDER, "token") ROW(
+                                                            one_tile_does_not_wait, ORDER, "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER,
+                                                                                                              "gate_up[1]")
+                                                            ROW(release_missing, ORDER, "no event says") ROW(acquire_missing, ORDER, "no event says")
+                                                                ROW(barrier_missing, ORDER, "no event says")
+                                                                    ROW(wait_at_the_pipeline_only, ORDER, "attend[0]")
+                                                                        ROW(too_few_versions_of_h, REUSE, "overwrites h") ROW(too_few_versions_of_qkv,
+                                                                                                                              REUSE, "overwrites qkv")
+                                                                            ROW(reuse_of_token, REUSE, "overwrites token")
+                                                                                ROW(reuse_of_logits, REUSE, "overwrites logits")
+                                                                                    ROW(fence_missing, FENCE, "without a proxy fence")
+                                                                                        ROW(pipeline_not_held_back, FENCE, "may copy cache before")
+#undef ROW
+};
+
+// Plans in which each mistake is planted: tagged data, and counters and flags.
+static const struct base_row {
+  const char *file;
+  int rows, workers;
+  int64_t context;
+} bases[] = {
+    {"examples/mega/tiny_llama.json", 1, 5, 5},
+    {"examples/mega/tiny_qwen3.json", 9, 20, 64},
+    {"examples/mega/tiny_llama.json", 1, 24, 5},
+};
+
+static bool tagged(const struct planted *x)
+{
+  static const char *const names[] = {"word_may_be_torn", "word_of_odd_size", "word_cut_by_tiles", "words_read_plain"};
+  for (size_t i = 0; i < COUNT(names); i++)
+    if (!strcmp(names[i], x->name)) return true;
+  return false;
+}
+
+enum answer { ABSENT, FOUND, MISSED };
+static enum answer try_one(const struct planted *x, int base)
+{
+  struct megas m;
+  struct mega_proof proof;
+  struct mega_sizes s = mega_tiny(bases[base].rows, bases[base].workers, bases[base].context, 4);
+  mega_open(&m, bases[base].file, &s);
+  if (mega_prove(m.p, &proof, &m.err) != OK) fail_msg("plan %d: %s", base, m.err.text);
+  absent = tagged(x) && !held(m.p, "h")->tagged;
+  x->plant(m.p);
+  int status = absent ? OK : mega_prove(m.p, &proof, &m.err);
+  bool right = status == NO && proof.fault[0].check == x->check && strstr(proof.fault[0].text, x->says);
+  if (!right && !absent) {
+    print_error("%s in plan %d: wanted %s, `%s`; ", x->name, base, mega_checks[x->check].name, x->says);
+    print_error("got %s: %s\n", status == NO ? mega_checks[proof.fault[0].check].name : "no fault", status == NO ? proof.fault[0].text : "");
+  }
+  mega_close(&m);
+  return right ? FOUND : absent ? ABSENT : MISSED;
+}
+
+static void all_are_found(void **state)
+{
+  int missed = 0, n = 0;
+  (void)state;
+  for (size_t i = 0; i < COUNT(mistakes); i++) {
+    int planted = 0;
+    for (int base = 0; base < (int)COUNT(bases); base++) {
+      enum answer a = try_one(&mistakes[i], base);
+      planted += a != ABSENT, missed += a == MISSED;
+    }
+    if (!planted) print_error("%s is in no plan\n", mistakes[i].name), missed++;
+    n += planted;
+  }
+  print_message("%d of %d planted mistakes are found, of %zu kinds\n", n - missed, n, COUNT(mistakes));
+  assert_int_equal(missed, 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_are_found)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+"""The first call of a model: equal layers are judged once, the time is kept, and what became of it is said."""
+import types
+
+import pytest
+
+from conftest_torch import ALL, compiled, torch
+import torch_models as models
+
+import mica.torch
+from mica.torch import budget, engine, explain, inductor, measure
+
+nn = torch.nn
+MANY = 16  # layers; equal ones are those between the first and the last
+
+
+@pytest.fixture(autouse=True)
+def anew(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    mica.torch.library._regions.clear()
+    monkeypatch.setenv("MICA_TORCH_CACHE", str(tmp_path))
+
+
+class Watch:
+    """In place of the clock, the search, Inductor and the race: counts them, and each takes the seconds that are told."""
+
+    def __init__(self, monkeypatch, search=0.0, inductor_takes=0.0, wins=True, overshoot=1.0):
+        self.now, self.searches, self.compilations, self.given = 0.0, [], 0, []
+        self.search, self.takes, self.wins, self.overshoot = search, inductor_takes, wins, overshoot
+        monkeypatch.setattr(budget, "clock", lambda: self.now)
+        monkeypatch.setattr(engine, "compile", self.make)
+        monkeypatch.setattr(mica.torch.region, "_Program", lambda region, *_: self.program(region))
+        monkeypatch.setattr(inductor, "compile_alone", lambda module, *_: self.inductor(module))
+        monkeypatch.setattr(inductor, "compile", lambda gm, *_: self.inductor(gm))
+        monkeypatch.setattr(measure, "race", lambda *_: (1.0, 2.0) if wins else (2.0, 1.0))
+
+    def make(self, text, target, options, seconds, asked):
+        if seconds <= 0:
+            raise engine.LateError("no time was left; " + engine.MORE_TIME)
+        self.searches.append(text)
+        self.given.append((seconds, asked))
+        self.now += min(self.search, seconds) * self.overshoot
+        return types.SimpleNamespace(recalled=False, untried="", folder=str(len(self.searches)))
+
+    def program(self, region):
+        def run(args):
+            return [o.clone() for o in region.module(*args)]
+        run.compiled, run.bucket, run.makers = types.SimpleNamespace(folder=str(len(self.searches)), untried=""), 0, []
+        return run
+
+    def inductor(self, module):
+        self.compilations += 1
+        inductor.compilations += 1
+        self.now += self.takes
+        return module.forward
+
+
+def decoder(layers=3):
+    return models.CachedLlama(layers).eval(), (torch.randn(2, 1, 64), torch.tensor([3]))
+
+
+def explained(layers=3, **more):
+    model, inputs = decoder(layers)
+    return explain(model, *inputs, options={**ALL, "take": "faster", "rest": "inductor", **more})
+
+
+def test_equal_layers_are_judged_once(monkeypatch):
+    """One program behind each cache write, of which the first and the last differ: three texts, and an Inductor compilation for each."""
+    watch = Watch(monkeypatch)
+    e = explained(MANY)
+    (g,) = e.graphs
+    assert len(e.programs) == MANY + 1 and all(p.taken for p in e.programs), e.details()
+    assert len(set(watch.searches)) == len(watch.searches) == g.judged == 3
+    assert watch.compilations == g.compilations == 3 + 2  # what runs, and the whole graph that it is measured against
+    assert sum(p.same_as == "program 1" for p in e.programs) == MANY - 2
+
+
+def test_smaller_programs_are_judged_once_too(monkeypatch):
+    watch = Watch(monkeypatch, wins=False)
+    e = explained(MANY, max_ops=(256, 16, 6))
+    (g,) = e.graphs
+    assert not e.taken and len(e.programs) > 4 * MANY
+    assert g.judged == len(watch.searches) == len(set(watch.searches)) < 40
+    assert watch.compilations == g.judged + 1
+
+
+@pytest.mark.parametrize("wins", [True, False])
+@pytest.mark.parametrize("search, takes, overshoot", [(100, 0.1, 1), (100, 3, 1), (100, 9, 1), (0.1, 5, 1), (100, 1, 1.5), (100, 0, 1.05)])
+def test_the_time_is_kept(monkeypatch, wins, search, takes, overshoot):
+    """Searches that take all that they are given, and more; slow judgements: in total at most a tenth more than `time`, but for one judgement
+    whose duration was not known, and what one search overshoots."""
+    watch = Watch(monkeypatch, search, takes, wins, overshoot)
+    (g,) = explained(time=30).graphs
+    first = max(30 * 0.1, takes)
+    assert g.seconds <= 30 + first + 1e-6, g.seconds
+    assert watch.searches and sum(s for s, _ in watch.given) <= 30
+
+
+def test_shares_are_those_of_distinct_programs(monkeypatch):
+    watch = Watch(monkeypatch, search=1000.0)
+    explained(time=30, rest="eager", max_ops=256)
+    assert [seconds for seconds, _ in watch.given] == [asked for _, asked in watch.given] == pytest.approx([10.0] * 3)
+
+
+def test_the_options_that_do_not_matter_judge_nothing_anew(monkeypatch):
+    watch = Watch(monkeypatch)
+    explained()
+    explained(summary=False, progress=True)
+    assert len(watch.searches) == 3
+
+
+# ---- what is said ----
+
+def test_five_lines(monkeypatch):
+    Watch(monkeypatch)
+    lines = str(explained()).splitlines()
+    assert [line.split()[0] for line in lines] == ["taken", "left", "gain", "slowest", "change"]
+    assert "in 4 programs of 3 texts" in lines[0]
+    assert "aten.index_copy.default (no row for this operator; torch_models.py:" in lines[1]
+    assert "a call takes 1.0 us against 2.0 without Mica, 2.00 times as fast" in lines[2]
+    assert "against 2.0" in lines[3] and "aten.index_copy.default" in lines[4]
+
+
+def test_five_lines_of_what_is_slower(monkeypatch):
+    Watch(monkeypatch, wins=False)
+    lines = str(explained()).splitlines()
+    assert lines[0].startswith("taken   none of") and lines[2].startswith("gain    none") and "2.0 us against 1.0 without Mica" in lines[3]
+
+
+def test_too_little_time_is_what_would_change_it(monkeypatch):
+    Watch(monkeypatch, search=1000.0, inductor_takes=100.0)
+    e = explained(time=1)
+    assert "no time was left" in e.details() and "a larger `time`" in str(e).splitlines()[4]
+
+
+@pytest.mark.parametrize("wins", [True, False])
+def test_one_line_is_said_by_default(monkeypatch, capfd, wins):
+    Watch(monkeypatch, wins=wins)
+    model, inputs = decoder(2)
+    with torch.no_grad():
+        compiled(model, take="faster", rest="inductor")(*inputs)
+        said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("mica: ")]
+        assert len(said) == 1 and ("2.00 times as fast" in said[0] if wins else "none of 153 nodes is taken" in said[0]), said
+        compiled(model, take="faster", rest="inductor", summary=False)(*inputs)
+        monkeypatch.setenv("MICA_TORCH_SUMMARY", "0")
+        compiled(model, take="faster", rest="inductor")(*inputs)
+    assert "mica:" not in capfd.readouterr().err
+
+
+def test_gradients_are_the_reason(capfd):
+    model, inputs = models.LoraLinear(), (torch.randn(8, 64),)
+    compiled(model)(*inputs)
+    said = capfd.readouterr().err
+    assert "it needs gradients: 4 of its inputs and weights track them; call the model within torch.no_grad()" in said
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_wrong_target_is_refused(gradients):
+    model, inputs = models.LoraLinear(), (torch.randn(8, 64),)
+    with torch.set_grad_enabled(gradients), pytest.raises(Exception, match="there is no target 'sm_70'; there are cpu, sm_80"):
+        compiled(model, target="sm_70")(*inputs)
+
+
+def test_nothing_taken_is_said_plainly():
+    e = explain(nn.Linear(4, 4), torch.randn(2, 4), options={**ALL, "min_work": 1e9})
+    assert "none of 2 nodes is taken" in e.details() and "0 programs" not in e.details() and str(e).startswith("taken   none of 2 nodes")
