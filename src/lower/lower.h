@@ -25,6 +25,7 @@
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
 //   epilogue.c   what follows them, done by the library in the same launch
+//   memo.c       first choices of kernels that were asked about before
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
 //   rows*.c      scheme: rows in registers, no products
@@ -135,6 +136,15 @@ int scheme_settings(const struct lower_job *j, int scheme, int most, struct choi
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail", "cublaslt epilogue=relu"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0; "algorithm 3" of a product is skipped
 
+// ---- memo.c ----------------------------------------------------------------------------------------
+
+// For one GPU. Several threads may use one memo at a time. A key is a hash of all that choices depend on. Two kernels with the same
+// key would have the price of one, never its text.
+struct lower_memo *lower_memo_new(struct arena *mem);
+uint64_t lower_memo_key(const struct lower_job *j);
+bool lower_memo_get(struct lower_memo *m, uint64_t key, int *n, struct choice *out); // n: 0 where no scheme takes it, or 1
+void lower_memo_put(struct lower_memo *m, uint64_t key, int n, const struct choice *first);
+
 // ---- program.c -------------------------------------------------------------------------------------
 
 enum place_kind { PLACE_INPUT, PLACE_OUTPUT, PLACE_WORK };
@@ -213,6 +223,7 @@ struct lower_opts {
   bool dependent;            // kernels are launched before the one ahead has ended
   const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
   unsigned off;              // rules of values that are left out (kern/rule.def), as bits
+  struct lower_memo *memo;   // for prices: each kernel has its first choice alone, remembered; NULL: all choices
 };
 // Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *out,
