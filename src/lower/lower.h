@@ -4,6 +4,7 @@
 // Glossary
 //   scheme       a way to make a block graph a kernel; a row of scheme.def
 //   knobs        what a scheme leaves open: warps, stages of a ring, ...
+//   work tile    what one block of a grid does. With a budget (gpu_budget) a block does several in turns
 //   tail         a second kernel, which only finishes what the blocks of the first left in parts (sums them, divides), done in
 //                the same launch: by a cluster, or by the last block to arrive
 //   store        the dtype in which a tensor of the kernel graph is kept in device memory. Inputs and outputs of the program
@@ -71,8 +72,12 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   double mma_share;                              // what mma.sync reaches of flops, over what it reaches of the H200's
   double lane_rate, special_rate, shared_rate;   // of a multiprocessor a second: instructions, exponentials, bytes of shared memory
   int runs_on;                                   // the target that kernels are compiled for to be measured; 0: arch
+  int workers;                                   // most blocks of a kernel, which then take work tiles in turns; 0: a block a work tile
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
+// What a kernel of persistent blocks may have: so many of them, this much shared memory in each (0: all), no cluster, no early launch.
+struct gpu_limits gpu_budget(const struct gpu_limits *gpu, int workers, int64_t shared);
+int64_t gpu_blocks(const struct gpu_limits *gpu, int64_t tiles); // of a kernel with so many work tiles
 int gpu_runs_on(const struct gpu_limits *gpu);
 struct kernel_counts;
 struct text_marks;
