@@ -5,7 +5,7 @@
 //   end.c       signals, and the end of a command that does not come to it
 //   work.c      processor time of the command and its children
 //   help.c      texts of help from the rows
-//   progress.c  the line on a terminal
+//   progress.c  the line on a terminal;   terminal.c  its width and colours
 //   output.c    answers to files and standard output
 //   npy.c       numpy's array files;   elements.c  elements of device tensors
 //   import_onnx.c, run_onnx.c  models in the format of ONNX
@@ -39,6 +39,7 @@ struct cli {
   int nargs;
   const char **args;
   bool given[OPTS];
+  const char *source, *source_path; // the text that was read last, for errors found after it was read; or NULL
   // fields of opt.def
   int nset;
   const char **set;
@@ -79,11 +80,19 @@ int option_unknown(struct cli *c, const char *what, const char *word, const char
 void help_overview(FILE *f);
 void help_command(FILE *f, const struct cmd *cmd);
 
+// ---- terminal.c ----
+int terminal_columns(int fd);                   // 0: no terminal
+bool terminal_colours(int fd);                  // a terminal whose user does not refuse them
+void terminal_error(const char *text);          // a message to standard error
+void terminal_title(FILE *f, const char *text); // bold
+
 // ---- progress.c ----
 struct progress {
   bool on, shown;
+  int columns; // of the terminal; 0: standard error is none, and lines are rare
   double start, last;
   const char *label; // the program, in bench
+  char stage[64];    // of the last call
 };
 void progress_open(struct progress *p, const struct cli *c, const char *label);
 void progress_show(void *arg, const struct mica_progress *m); // callback of mica_options
@@ -98,6 +107,7 @@ void watch_list(FILE *f); // of passes
 // Files are written aside and renamed; devices and pipes are written to; "-" is standard output.
 int output_write(const char *path, const char *text, size_t n, struct err *e);
 int output_json(struct cli *c, const json_t *v);    // to --json where given
+bool output_unread(void);                           // standard output is a pipe that nobody reads any more
 bool output_wants_text(const struct cli *c);        // not --quiet, and standard output is not taken by --json -
 int output_check(const char *path, struct err *e);  // can a file be written there?
 int output_folder(const char *path, struct err *e); // made, and can be written to

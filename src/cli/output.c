@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,12 +19,18 @@ static int write_through(const char *path, const char *text, size_t n, struct er
   return good ? OK : err_set(e, ERR_FILE, NOWHERE, "cannot write %s: %s", path, strerror(why));
 }
 
+bool output_unread(void)
+{
+  struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  return poll(&p, 1, 0) == 1 && p.revents & POLLERR;
+}
+
 int output_write(const char *path, const char *text, size_t n, struct err *e)
 {
   struct stat st;
   if (!strcmp(path, "-")) {
     fwrite(text, 1, n, stdout);
-    return fflush(stdout) ? err_set(e, ERR_FILE, NOWHERE, "cannot write to standard output: %s", strerror(errno)) : OK;
+    return fflush(stdout) && !output_unread() ? err_set(e, ERR_FILE, NOWHERE, "cannot write to standard output: %s", strerror(errno)) : OK;
   }
   if (!stat(path, &st) && !S_ISREG(st.st_mode)) return write_through(path, text, n, e);
   return file_write(path, text, n, e);
