@@ -106,12 +106,13 @@ void watch_list(FILE *f); // of passes
 // ---- output.c ----
 // Files are written aside and renamed; devices and pipes are written to; "-" is standard output.
 int output_write(const char *path, const char *text, size_t n, struct err *e);
-int output_json(struct cli *c, const json_t *v);    // to --json where given
-bool output_unread(void);                           // standard output is a pipe that nobody reads any more
-bool output_wants_text(const struct cli *c);        // not --quiet, and standard output is not taken by --json -
-int output_check(const char *path, struct err *e);  // can a file be written there?
-int output_folder(const char *path, struct err *e); // made, and can be written to
-void output_revision(char out[48]);                 // of the tree that the command runs in, else of the build: a column of tables
+int output_json(struct cli *c, const json_t *v);                   // to --json where given
+bool output_unread(void);                                          // standard output is a pipe that nobody reads any more
+bool output_wants_text(const struct cli *c);                       // not --quiet, and standard output is not taken by --json -
+int output_check(const char *path, struct err *e);                 // can a file be written there?
+int output_folder(const char *path, struct err *e);                // made, and can be written to
+void output_said(const char *const *argv, char *out, size_t size); // the first line that a command prints; "" where it fails
+void output_revision(char out[48]);                                // of the tree that the command runs in, else of the build: a column of tables
 
 // ---- what several subcommands do ----
 enum { CLI_FULL_OPS = 2000000000 }; // tests at full size of each of many graphs may take so many operations

@@ -71,18 +71,23 @@ int output_check(const char *path, struct err *e)
   return bad ? err_set(e, ERR_FILE, NOWHERE, "cannot write %s: %s", path, strerror(why)) : OK;
 }
 
-void output_revision(char out[48])
+void output_said(const char *const *argv, char *out, size_t size)
 {
-  static const char *const describe[] = {"/usr/bin/env", "git", "describe", "--always", "--dirty", "--abbrev=12", NULL};
   static const double LONGEST = 10; // seconds
   int said = memfd_create("mica", MFD_CLOEXEC), null = open("/dev/null", O_RDWR | O_CLOEXEC), status = -1;
   struct child c;
-  if (said >= 0 && null >= 0 && !child_start(&c, &(struct child_plan){describe[0], (char *const *)(uintptr_t)describe, NULL, {null, said, null, -1}}))
+  if (said >= 0 && null >= 0 && !child_start(&c, &(struct child_plan){argv[0], (char *const *)(uintptr_t)argv, NULL, {null, said, null, -1}}))
     child_wait(&c, &(struct patience){.stop = cli_stop, .until = now_seconds() + LONGEST}, &status);
-  ssize_t n = status ? 0 : pread(said, out, 47, 0);
+  ssize_t n = status ? 0 : pread(said, out, size - 1, 0);
   out[MAX(n, 0)] = 0;
-  if (!*out) snprintf(out, 48, "%s", build_fingerprint);
   if (said >= 0) close(said);
   if (null >= 0) close(null);
   out[strcspn(out, "\n")] = 0;
+}
+
+void output_revision(char out[48])
+{
+  static const char *const describe[] = {"/usr/bin/env", "git", "describe", "--always", "--dirty", "--abbrev=12", NULL};
+  output_said(describe, out, 48);
+  if (!*out) snprintf(out, 48, "%s", build_fingerprint);
 }
