@@ -101,14 +101,15 @@ docs: setup
 	@bash scripts/site.sh
 
 # DESTDIR is respected. pkg-config and find_package(mica) then find it: docs/library.md.
-install: build
+install:
+	@$(BUILD) build $(RELEASE) $(PRODUCTS) papers
 	cmake --install build --prefix $(PREFIX)
 
 # Debian packages of the library, its development files and the command, in build-deb; for any processor of this architecture.
 # CONTACT="NAME <ADDRESS>": who answers for them.
 deb: setup
 	@$(BUILD) build-deb $(RELEASE) -DMICA_NATIVE=OFF -DMICA_DEB=ON -DCMAKE_INSTALL_PREFIX=/usr $(if $(CONTACT),-DMICA_CONTACT="$(CONTACT)") \
-	  mica_static mica_shared mica
+	  mica_static mica_shared mica papers
 	cd build-deb && cpack -G DEB
 
 # And programs of those who would install them.

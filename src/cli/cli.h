@@ -77,6 +77,10 @@ int options_parse(struct cli *c, int argc, char **argv); // after the subcommand
 int option_unknown(struct cli *c, const char *what, const char *word, const char *nearest, const char *all);
 
 // ---- help.c ----
+struct option_row {
+  const char *name, *argument, *doc; // argument "": a flag
+};
+extern const struct option_row option_rows[];
 void help_overview(FILE *f);
 void help_command(FILE *f, const struct cmd *cmd);
 

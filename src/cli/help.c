@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-static const struct {
-  const char *name, *argument, *doc;
-} rows[OPTS] = {
+const struct option_row option_rows[OPTS] = {
 #define OPT(id, name, kind, field, argument, doc) {#name, argument, doc},
 #include "cli/opt.def"
 #undef OPT
@@ -60,12 +58,12 @@ void help_command(FILE *f, const struct cmd *cmd)
   for (int i = 0; i < OPTS; i++) {
     if (!(cmd->options >> i & 1)) continue;
     char left[64];
-    snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
+    snprintf(left, sizeof left, "--%s %s", option_rows[i].name, option_rows[i].argument);
     if (strlen(left) < OPTION_AT - 2)
       fprintf(f, "  %-24s ", left);
     else
       fprintf(f, "  %s\n%*s", left, OPTION_AT, "");
-    wrapped(f, rows[i].doc, OPTION_AT);
+    wrapped(f, option_rows[i].doc, OPTION_AT);
   }
   fprintf(f, "\n"), terminal_title(f, "examples"), fprintf(f, "\n");
   example_lines(f, cmd->examples);
