@@ -1,23 +1,23 @@
-# Two commands: `make demo` and `make test`. The rest is for work on Mica itself.
+# `make` builds the command and the library. Two commands more: `make demo` and `make test`. The rest is for work on Mica itself.
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 DEMO ?= examples/gqa_spec.mica
 PREFIX ?= /usr/local
+BUILD = JOBS=$(JOBS) bash scripts/build.sh
+RELEASE = -DCMAKE_BUILD_TYPE=Release
+PRODUCTS = mica mica_shared
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: golden fuzz build setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
-build: build/build.ninja
-	@cmake --build build -j $(JOBS)
+.PHONY: golden fuzz build release setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
+build:
+	@$(BUILD) build $(RELEASE) $(PRODUCTS)
 
-build/build.ninja:
-	@command -v cmake >/dev/null && command -v ninja >/dev/null || \
-	  { echo "cmake or ninja is missing; \`make setup\` installs what Mica needs" >&2; exit 3; }
-	@cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+# Everything of the tree, its tests too.
+release:
+	@$(BUILD) build $(RELEASE) -DMICA_TESTS=ON
 
 debug:
-	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-	  -DMICA_SANITIZE=address,undefined >/dev/null
-	@cmake --build build-asan -j $(JOBS)
+	@$(BUILD) build-asan -DCMAKE_BUILD_TYPE=Debug -DMICA_SANITIZE=address,undefined -DMICA_TESTS=ON
 
 setup:
 	@bash scripts/setup.sh
@@ -33,7 +33,7 @@ venv:
 
 # Everything quick, once with the address and undefined-behaviour sanitizers and once as released.
 test: setup venv
-	@$(MAKE) --no-print-directory debug build
+	@$(MAKE) --no-print-directory debug release
 	@$(MAKE) --no-print-directory check
 
 check:
@@ -42,40 +42,39 @@ check:
 
 # The slow tests too: long random tests, and with the sanitizers all rows of tables that `check` thins there (tests/thin.h).
 check-all: setup venv
-	@$(MAKE) --no-print-directory debug build
+	@$(MAKE) --no-print-directory debug release
 	cd build-asan && MICA_ALL=1 $(CTEST) -L '^check$$'
 	cd build && MICA_ALL=1 $(CTEST) -L '^check-all$$'
 
 # Rewrites the golden texts (tests/golden/texts) for review: git diff tests/golden.
-golden: build/build.ninja
-	@cmake --build build -j $(JOBS) --target golden_test_golden
+golden:
+	@$(BUILD) build $(RELEASE) golden_test_golden
 	build/tests/golden_test_golden write
 
 # On this machine's GPU: the worker and what it says of kernels that do what no kernel should, a race; tile kernels as the
 # interpreter computes them, and as programs in float64; every value of every knob of every scheme. Exit status 3: no GPU.
 check-gpu: tile_gpu gpu_every
-	@cmake --build build -j $(JOBS) --target gpu_test_real
+	@$(BUILD) build $(RELEASE) gpu_test_real
 	build/tests/gpu_test_real
 	build/tile_gpu bench/tile.list
 	build/gpu_every
 
-tile_gpu: build/build.ninja
-	@cmake --build build -j $(JOBS) --target tile_gpu
+tile_gpu:
+	@$(BUILD) build $(RELEASE) tile_gpu
 
 # Kernel graphs of a program raced on this machine's GPU: docs/gpu.md.
-gpu_race: build/build.ninja
-	@cmake --build build -j $(JOBS) --target gpu_race
+gpu_race:
+	@$(BUILD) build $(RELEASE) gpu_race
 
 # The thread sanitizer on the rooms that run threads, and on tests of others that do: jobs, races, contexts and modules in threads.
 tsan: setup
-	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-	  -DMICA_SANITIZE=thread >/dev/null
-	@cmake --build build-tsan -j $(JOBS)
+	@$(BUILD) build-tsan -DCMAKE_BUILD_TYPE=Debug -DMICA_SANITIZE=thread
 	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu|mega)$$'
 	cd build-tsan && $(CTEST) -R '^(drive_test_(threads|pipe|race_gpu|race_joined|split|stop_gpu)|api_test_(module|module_gpu)|report_test_html)$$'
 
 # Generated pairs of programs against the verifier: make attack N=25000 SEED=1 JOBS=2 (tests/verify/pairs.h).
-attack: build
+attack:
+	@$(BUILD) build $(RELEASE) -DMICA_TESTS=ON verify_test_pairs
 	@bash scripts/attack.sh $(or $(N),25000) $(or $(SEED),1) $(JOBS)
 
 # libFuzzer on one way in, with clang: make fuzz FUZZ=onnx TIME=3600 (docs/onnx.md).
@@ -83,14 +82,13 @@ fuzz:
 	@bash scripts/fuzz.sh $(or $(FUZZ),onnx) $(or $(TIME),3600)
 
 # Small graphs at every value of every knob on this machine's GPU: docs/gpu.md.
-gpu_every: build/build.ninja
-	@cmake --build build -j $(JOBS) --target gpu_every
+gpu_every:
+	@$(BUILD) build $(RELEASE) gpu_every
 
 # With `mpirun -n K mica search ...`, in build-mpi, and its tests.
 mpi:
 	@bash scripts/setup.sh --mpi
-	@[ -f build-mpi/build.ninja ] || cmake -S . -B build-mpi -G Ninja -DCMAKE_BUILD_TYPE=Release -DMICA_MPI=ON >/dev/null
-	@cmake --build build-mpi -j $(JOBS) --target mica
+	@$(BUILD) build-mpi $(RELEASE) -DMICA_MPI=ON mica
 	cd build-mpi && $(CTEST) -R '^cli_test_mpirun$$'
 
 # The table of all examples against op-by-op; bench/cpu.csv keeps the figures.
@@ -103,15 +101,15 @@ docs: setup
 	@bash scripts/site.sh
 
 # DESTDIR is respected. pkg-config and find_package(mica) then find it: docs/library.md.
-install: build
+install:
+	@$(BUILD) build $(RELEASE) $(PRODUCTS) papers
 	cmake --install build --prefix $(PREFIX)
 
 # Debian packages of the library, its development files and the command, in build-deb; for any processor of this architecture.
 # CONTACT="NAME <ADDRESS>": who answers for them.
 deb: setup
-	@[ -f build-deb/build.ninja ] || cmake -S . -B build-deb -G Ninja -DCMAKE_BUILD_TYPE=Release -DMICA_NATIVE=OFF -DMICA_DEB=ON \
-	  -DCMAKE_INSTALL_PREFIX=/usr $(if $(CONTACT),-DMICA_CONTACT="$(CONTACT)") >/dev/null
-	@cmake --build build-deb -j $(JOBS) --target mica_static mica_shared mica
+	@$(BUILD) build-deb $(RELEASE) -DMICA_NATIVE=OFF -DMICA_DEB=ON -DCMAKE_INSTALL_PREFIX=/usr $(if $(CONTACT),-DMICA_CONTACT="$(CONTACT)") \
+	  mica_static mica_shared mica papers
 	cd build-deb && cpack -G DEB
 
 # And programs of those who would install them.

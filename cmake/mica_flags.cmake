@@ -7,10 +7,14 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
 
-set(MICA_FLAGS -Wall -Wextra -Wshadow -Wswitch-enum -Wmissing-prototypes -Wvla -Werror
-    -Wno-missing-field-initializers -ffp-contract=off
-    # guesses of gcc's optimizer that differ from level to level and see errors where there are none
-    -Wno-maybe-uninitialized -Wno-format-truncation -Wno-restrict)
+set(MICA_FLAGS -Wall -Wextra -Wshadow -Wswitch-enum -Wmissing-prototypes -Wvla -Wno-missing-field-initializers
+    -Wno-format-zero-length -ffp-contract=off)
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU") # guesses of gcc's optimizer that differ from level to level and see errors where there are none
+  list(APPEND MICA_FLAGS -Wno-maybe-uninitialized -Wno-format-truncation -Wno-restrict)
+endif()
+if(MICA_WERROR)
+  list(APPEND MICA_FLAGS -Werror)
+endif()
 set(MICA_ARCH)
 if(MICA_NATIVE)
   include(CheckCCompilerFlag)

@@ -21,12 +21,24 @@ install(FILES ${CMAKE_BINARY_DIR}/mica.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pk
 install(FILES ${CMAKE_BINARY_DIR}/micaConfig.cmake ${CMAKE_BINARY_DIR}/micaConfigVersion.cmake DESTINATION ${config} COMPONENT development)
 if(TARGET mica)
   install(TARGETS mica RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-  if(MICA_DEB)
-    file(COPY cmake/mica.1 DESTINATION ${CMAKE_BINARY_DIR}/deb)
-    execute_process(COMMAND gzip -9nkf mica.1 WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/deb COMMAND_ERROR_IS_FATAL ANY)
-  endif()
-  install(FILES $<IF:$<BOOL:${MICA_DEB}>,${CMAKE_BINARY_DIR}/deb/mica.1.gz,${CMAKE_SOURCE_DIR}/cmake/mica.1>
-          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+  # Manual pages and completion of shells, printed by the command from its tables.
+  set(papers ${CMAKE_BINARY_DIR}/papers)
+  file(READ src/cli/cmd.def commands)
+  string(REGEX MATCHALL "\nCMD\\([a-z]+" commands "${commands}")
+  list(TRANSFORM commands REPLACE "\nCMD\\(" "")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS src/cli/cmd.def)
+  add_custom_command(OUTPUT ${papers}/stamp DEPENDS mica cmake/papers.cmake
+    COMMAND ${CMAKE_COMMAND} "-DMICA=${CMAKE_CROSSCOMPILING_EMULATOR};$<TARGET_FILE:mica>" "-DPAGES=${commands}" -DTO=${papers} -DGZIP=${MICA_DEB}
+            -P ${CMAKE_SOURCE_DIR}/cmake/papers.cmake
+    COMMENT "Printing manual pages and completion scripts" VERBATIM)
+  add_custom_target(papers ALL DEPENDS ${papers}/stamp)
+  list(TRANSFORM commands PREPEND mica- OUTPUT_VARIABLE pages)
+  foreach(page mica ${pages})
+    install(FILES ${papers}/${page}.1$<$<BOOL:${MICA_DEB}>:.gz> DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+  endforeach()
+  install(FILES ${papers}/mica DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT command)
+  install(FILES ${papers}/_mica DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT command)
+  install(FILES ${papers}/mica.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT command)
 endif()
 
 # ---- Debian packages: `cpack -G DEB` in a build folder with CMAKE_INSTALL_PREFIX=/usr and MICA_NATIVE=OFF ----

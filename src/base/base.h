@@ -5,7 +5,7 @@
 //   memory.c  what arenas and texts are made of, and the way out where there is no memory (memory.h)
 //   doc.c     JSON documents that are not lost on that way (doc.h)
 //   json_text.c  JSON documents as text, numbers in their shortest form
-//   err.c     one error: status, place, message, hint (rows in err.def)
+//   err.c     one error: status, place, message, hint (rows in err.def);   err_source.c  the line that it is about
 //   str.c     growable text, used by every printer
 //   num.c     element types (dtype.def), their numbers and bits (num.h, float_bits.h)
 //   rational.c  the exact number that a constant stands for (rational.h)
@@ -90,12 +90,15 @@ struct loc {
   int line, col;    // from 1; 0 when unknown
 };
 
+enum { ERR_SOURCE = 160 }; // bytes of a line that is shown below a message
 struct err {
   enum status status;
   enum errid id;
   struct loc at;
-  char text[768]; // what happened, with the two shapes, the operator, the file
-  char hint[512]; // what to do
+  char text[768];          // what happened, with the two shapes, the operator, the file
+  char hint[512];          // what to do
+  char source[ERR_SOURCE]; // the line that `at` names, or the part of it around the column; "": not known
+  int mark;                // the byte of `source` that `at` names, or -1
 };
 
 // Sets *e (the first error wins) and returns its status, so that `return err_set(...)` reads well.
@@ -105,6 +108,8 @@ const char *err_name(enum errid id);                             // stable name,
 enum { ERR_TEXT = 6000 };                                        // bytes of the longest message, of a path of 4096
 void err_text(char *out, size_t n, const struct err *e);         // "file:line:col: error: ...", hint on a line of its own
 void err_print(FILE *f, const struct err *e);
+void err_source(struct err *e, const char *text, size_t n);    // takes the line of the error from the text that was read
+int err_source_text(char *out, size_t n, const struct err *e); // the line and a mark under its column, or ""
 static const struct loc NOWHERE = {0};
 // Returns the status of a call that did not succeed.
 #define TRY(x)                                 \

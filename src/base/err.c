@@ -16,7 +16,7 @@ static const struct {
 int err_set(struct err *e, enum errid id, struct loc at, const char *fmt, ...)
 {
   if (e->id != ERR_NONE) return (int)e->status;
-  e->id = id, e->status = rows[id].status, e->at = at;
+  e->id = id, e->status = rows[id].status, e->at = at, e->source[0] = 0, e->mark = -1;
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(e->text, sizeof e->text, fmt, ap);
@@ -37,11 +37,12 @@ const char *err_name(enum errid id) { return rows[id].name; }
 
 void err_text(char *out, size_t n, const struct err *e)
 {
-  char line[16] = "", col[16] = "";
+  char line[16] = "", col[16] = "", source[3 * ERR_SOURCE];
   if (e->at.line) snprintf(line, sizeof line, "%d:", e->at.line);
   if (e->at.line && e->at.col) snprintf(col, sizeof col, "%d:", e->at.col);
-  snprintf(out, n, "%s%s%s%s%serror: %s [%s]\n%s%s%s", e->at.file ? e->at.file : "", e->at.file ? ":" : "", line, col,
-           e->at.file || e->at.line ? " " : "mica: ", e->text, err_name(e->id), *e->hint ? "  hint: " : "", e->hint, *e->hint ? "\n" : "");
+  err_source_text(source, sizeof source, e);
+  snprintf(out, n, "%s%s%s%s%serror: %s [%s]\n%s%s%s%s", e->at.file ? e->at.file : "", e->at.file ? ":" : "", line, col,
+           e->at.file || e->at.line ? " " : "mica: ", e->text, err_name(e->id), source, *e->hint ? "  hint: " : "", e->hint, *e->hint ? "\n" : "");
 }
 
 void err_print(FILE *f, const struct err *e)

@@ -5,7 +5,7 @@
 //   end.c       signals, and the end of a command that does not come to it
 //   work.c      processor time of the command and its children
 //   help.c      texts of help from the rows
-//   progress.c  the line on a terminal
+//   progress.c  the line on a terminal;   terminal.c  its width and colours
 //   output.c    answers to files and standard output
 //   npy.c       numpy's array files;   elements.c  elements of device tensors
 //   import_onnx.c, run_onnx.c  models in the format of ONNX
@@ -39,6 +39,7 @@ struct cli {
   int nargs;
   const char **args;
   bool given[OPTS];
+  const char *source, *source_path; // the text that was read last, for errors found after it was read; or NULL
   // fields of opt.def
   int nset;
   const char **set;
@@ -47,7 +48,7 @@ struct cli {
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top, rows, workers, shared, steps,
       deadline;
   uint64_t seed, context;
-  bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict, check_passes;
+  bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict, check_passes, check_only;
 };
 
 struct cmd {
@@ -77,14 +78,26 @@ int options_parse(struct cli *c, int argc, char **argv); // after the subcommand
 int option_unknown(struct cli *c, const char *what, const char *word, const char *nearest, const char *all);
 
 // ---- help.c ----
+struct option_row {
+  const char *name, *argument, *doc; // argument "": a flag
+};
+extern const struct option_row option_rows[];
 void help_overview(FILE *f);
 void help_command(FILE *f, const struct cmd *cmd);
+
+// ---- terminal.c ----
+int terminal_columns(int fd);                   // 0: no terminal
+bool terminal_colours(int fd);                  // a terminal whose user does not refuse them
+void terminal_error(const char *text);          // a message to standard error
+void terminal_title(FILE *f, const char *text); // bold
 
 // ---- progress.c ----
 struct progress {
   bool on, shown;
+  int columns; // of the terminal; 0: standard error is none, and lines are rare
   double start, last;
   const char *label; // the program, in bench
+  char stage[64];    // of the last call
 };
 void progress_open(struct progress *p, const struct cli *c, const char *label);
 void progress_show(void *arg, const struct mica_progress *m); // callback of mica_options
@@ -98,11 +111,13 @@ void watch_list(FILE *f); // of passes
 // ---- output.c ----
 // Files are written aside and renamed; devices and pipes are written to; "-" is standard output.
 int output_write(const char *path, const char *text, size_t n, struct err *e);
-int output_json(struct cli *c, const json_t *v);    // to --json where given
-bool output_wants_text(const struct cli *c);        // not --quiet, and standard output is not taken by --json -
-int output_check(const char *path, struct err *e);  // can a file be written there?
-int output_folder(const char *path, struct err *e); // made, and can be written to
-void output_revision(char out[48]);                 // of the tree that the command runs in, else of the build: a column of tables
+int output_json(struct cli *c, const json_t *v);                   // to --json where given
+bool output_unread(void);                                          // standard output is a pipe that nobody reads any more
+bool output_wants_text(const struct cli *c);                       // not --quiet, and standard output is not taken by --json -
+int output_check(const char *path, struct err *e);                 // can a file be written there?
+int output_folder(const char *path, struct err *e);                // made, and can be written to
+void output_said(const char *const *argv, char *out, size_t size); // the first line that a command prints; "" where it fails
+void output_revision(char out[48]);                                // of the tree that the command runs in, else of the build: a column of tables
 
 // ---- what several subcommands do ----
 enum { CLI_FULL_OPS = 2000000000 }; // tests at full size of each of many graphs may take so many operations

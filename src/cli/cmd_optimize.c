@@ -1,5 +1,4 @@
 // mica optimize: the public API with a progress line.
-#include "base/visible.h"
 #include "cli/cli.h"
 #include "export/folder.h"
 
@@ -35,7 +34,7 @@ static int page(struct cli *c, struct mica_context *m, const struct mica_report 
 {
   const char *html;
   int status = mica_report_html(m, r, &html);
-  if (status != OK) return visible_print(stderr, mica_error(m)), status;
+  if (status != OK) return terminal_error(mica_error(m)), status;
   return output_write(c->html, html, strlen(html), &c->err);
 }
 
@@ -59,7 +58,7 @@ static int show(struct cli *c, struct mica_context *m, const struct mica_report 
   if (c->html) TRY(page(c, m, r));
   if (!c->out) return OK;
   int status = mica_report_save(m, r, c->out);
-  if (status != OK) return visible_print(stderr, mica_error(m)), status;
+  if (status != OK) return terminal_error(mica_error(m)), status;
   if (output_wants_text(c)) saved(c);
   return OK;
 }
@@ -90,7 +89,7 @@ int cmd_optimize(struct cli *c)
   int status = mica_load(m, c->args[0], c->nset, c->set, &p);
   if (status == OK) status = mica_optimize(m, p, &o, &r);
   progress_clear(&line);
-  if (status != OK) visible_print(stderr, mica_error(m));
+  if (status != OK) terminal_error(mica_error(m));
   if (r) {
     end_written();
     int shown = show(c, m, r);

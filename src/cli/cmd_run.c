@@ -34,6 +34,17 @@ static int choose_engine(struct cli_run *r)
 
 static const struct tensor *tensor(const struct cli_run *r, int t) { return &r->g->tensors[t]; }
 
+static int unknown_input(struct cli_run *r, const char *name, int n)
+{
+  struct err *e = &r->c->err;
+  struct str all = {0};
+  for (int i = 0; i < r->nin; i++) str_add(&all, "%s%s", i ? ", " : "", tensor(r, r->in[i])->name);
+  err_set(e, ERR_NAME, NOWHERE, "the program has no input %.*s", MIN(n, 80), name);
+  err_hint(e, r->nin == 1 ? "its input is %.400s" : "its inputs are %.400s", str_text(&all));
+  str_free(&all);
+  return (int)e->status;
+}
+
 static int read_input(struct cli_run *r, const char *arg)
 {
   const char *eq = strchr(arg, '=');
@@ -41,7 +52,7 @@ static int read_input(struct cli_run *r, const char *arg)
   if (!eq) return err_set(e, ERR_OPTION, NOWHERE, "%.80s gives no input; write NAME=FILE.npy", arg);
   int i = 0;
   while (i < r->nin && (strncmp(tensor(r, r->in[i])->name, arg, (size_t)(eq - arg)) || tensor(r, r->in[i])->name[eq - arg])) i++;
-  if (i == r->nin) return err_set(e, ERR_NAME, NOWHERE, "the program has no input %.*s", (int)MIN(eq - arg, 80), arg);
+  if (i == r->nin) return unknown_input(r, arg, (int)(eq - arg));
   struct shape shape;
   double *data;
   TRY(npy_read(&r->c->mem, eq + 1, &shape, &data, e));

@@ -133,7 +133,7 @@ void end_open(void)
   end.changed = eventfd(0, EFD_CLOEXEC);
   sigaction(SIGINT, &stop, NULL);
   sigaction(SIGTERM, &stop, NULL);
-  signal(SIGPIPE, SIG_IGN); // a closed pipe and a file that grew too large are errors of writing, reported as such
+  signal(SIGPIPE, SIG_IGN); // a file that grew too large is an error of writing; a pipe that nobody reads ends nothing that is under way
   signal(SIGXFSZ, SIG_IGN);
   start_watch();
 }

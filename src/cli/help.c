@@ -3,23 +3,29 @@
 
 #include <string.h>
 
-static const struct {
-  const char *name, *argument, *doc;
-} rows[OPTS] = {
+const struct option_row option_rows[OPTS] = {
 #define OPT(id, name, kind, field, argument, doc) {#name, argument, doc},
 #include "cli/opt.def"
 #undef OPT
 };
 
-enum { COLUMNS = 100, OPTION_AT = 27, COMMAND_AT = 17 };
+enum { WIDEST = 100, NARROWEST = 60, OPTION_AT = 27, COMMAND_AT = 17 }; // columns
+
+// Of a window, within limits in which it reads well.
+static int help_width(FILE *f)
+{
+  int n = terminal_columns(fileno(f));
+  return n ? MAX(MIN(n, WIDEST), NARROWEST) : WIDEST;
+}
 
 // The words of a text from column `at` on, which the first line has reached.
 static void wrapped(FILE *f, const char *text, int at)
 {
+  const int width = help_width(f);
   int column = at;
   for (size_t n; *text; text += n + strspn(text + n, " ")) {
     n = strcspn(text, " ");
-    if (column > at && column + 1 + (int)n > COLUMNS) column = at, fprintf(f, "\n%*s", at, "");
+    if (column > at && column + 1 + (int)n > width) column = at, fprintf(f, "\n%*s", at, "");
     column += fprintf(f, "%s%.*s", column > at ? " " : "", (int)n, text);
   }
   fprintf(f, "\n");
@@ -48,18 +54,18 @@ void help_command(FILE *f, const struct cmd *cmd)
 {
   fprintf(f, "mica %s%s%s [OPTIONS]\n\n  ", cmd->name, *cmd->args ? " " : "", cmd->args);
   wrapped(f, cmd->summary, 2);
-  fprintf(f, "\noptions\n");
+  fprintf(f, "\n"), terminal_title(f, "options"), fprintf(f, "\n");
   for (int i = 0; i < OPTS; i++) {
     if (!(cmd->options >> i & 1)) continue;
     char left[64];
-    snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
+    snprintf(left, sizeof left, "--%s %s", option_rows[i].name, option_rows[i].argument);
     if (strlen(left) < OPTION_AT - 2)
       fprintf(f, "  %-24s ", left);
     else
       fprintf(f, "  %s\n%*s", left, OPTION_AT, "");
-    wrapped(f, rows[i].doc, OPTION_AT);
+    wrapped(f, option_rows[i].doc, OPTION_AT);
   }
-  fprintf(f, "\nexamples\n");
+  fprintf(f, "\n"), terminal_title(f, "examples"), fprintf(f, "\n");
   example_lines(f, cmd->examples);
 }
 

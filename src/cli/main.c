@@ -104,14 +104,22 @@ static int with_stack(struct cli *c, int argc, char **argv)
   return x.status;
 }
 
+static void show_error(struct cli *c)
+{
+  char text[ERR_TEXT];
+  if (c->source && c->err.at.file && !strcmp(c->err.at.file, c->source_path)) err_source(&c->err, c->source, strlen(c->source));
+  err_text(text, sizeof text, &c->err);
+  terminal_error(text);
+}
+
 int main(int argc, char **argv)
 {
   struct cli c = {.mem.lasting = true};
   end_open();
   scratch_sweep();
   int status = with_stack(&c, argc, argv);
-  if (fflush(stdout) || ferror(stdout)) status = err_set(&c.err, ERR_FILE, NOWHERE, "cannot write to standard output");
-  if (c.err.id != ERR_NONE) err_print(stderr, &c.err);
+  if ((fflush(stdout) || ferror(stdout)) && !output_unread()) status = err_set(&c.err, ERR_FILE, NOWHERE, "cannot write to standard output");
+  if (c.err.id != ERR_NONE) show_error(&c);
   arena_close(&c.mem);
   return status;
 }

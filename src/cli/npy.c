@@ -1,4 +1,4 @@
-// numpy's array files (format 1.0): arrays of f2, f4 and f8 in C order are read, f8 is written. For models of ONNX integers and bools
+// numpy's array files (format 1.0): arrays of the dtypes of programs and of f8 in C order are read, f8 is written. For models of ONNX integers and bools
 // too, and empty arrays.
 #include "cli/cli.h"
 #include "onnx/onnx.h"
@@ -9,7 +9,7 @@
 static int bad(struct err *e, const char *path, const char *what)
 {
   err_set(e, ERR_OPTION, NOWHERE, "%s %s", path, what);
-  err_hint(e, "save it with numpy.save from an array of float16, float32 or float64 in C order");
+  err_hint(e, "save it with numpy.save from an array of float16, bfloat16 (ml_dtypes), float32 or float64 in C order");
   return USER;
 }
 
@@ -28,14 +28,16 @@ static bool header_shape(const char *header, int64_t least, struct shape *s)
   return p && *p == ')';
 }
 
-static double element(const char *p, int bytes)
+// The type that `'descr'` names, by the typestr column of dtype.def; DTYPES: double, -1: none of these. numpy writes | where the order of
+// bytes does not matter to it, and ml_dtypes names its types as raw bytes.
+static int element_type(const char *header)
 {
-  _Float16 h;
-  float f;
-  double d;
-  if (bytes == 2) return memcpy(&h, p, 2), (double)h;
-  if (bytes == 4) return memcpy(&f, p, 4), (double)f;
-  return memcpy(&d, p, 8), d;
+  const char *descr = strstr(header, "'descr':");
+  const char *name = descr ? strchr(descr + strlen("'descr':"), '\'') : NULL;
+  if (!name || !strchr("<|", name[1])) return -1;
+  for (int t = 0; t < DTYPES; t++)
+    if (!strncmp(name + 2, num_rows[t].typestr + 1, 2) && name[4] == '\'') return t;
+  return strncmp(name + 1, "<f8'", 4) ? -1 : (int)DTYPES;
 }
 
 // A file whose header is there: its text, and where elements begin.
@@ -55,14 +57,14 @@ int npy_read(struct arena *mem, const char *path, struct shape *shape, double **
   const char *header;
   size_t n, at;
   TRY(open_file(mem, path, &text, &n, &header, &at, e));
-  const char *descr = strstr(header, "'<f");
-  int bytes = descr ? descr[3] - '0' : 0;
-  if (bytes != 2 && bytes != 4 && bytes != 8) return bad(e, path, "holds no floating-point numbers");
+  const int type = element_type(header);
+  if (type < 0) return bad(e, path, "holds no floating-point numbers");
   if (!header_shape(header, 1, shape)) return bad(e, path, "has a shape that cannot be read");
-  size_t count = (size_t)shape_size(shape);
-  if ((n - at) / (size_t)bytes != count) return bad(e, path, "does not have as many elements as its shape says");
+  const size_t count = (size_t)shape_size(shape), bytes = type < (int)DTYPES ? (size_t)num_rows[type].bytes : sizeof(double);
+  if ((n - at) / bytes != count) return bad(e, path, "does not have as many elements as its shape says");
   *data = NEWS(mem, double, count);
-  for (size_t i = 0; i < count; i++) (*data)[i] = element(text + at + i * (size_t)bytes, bytes);
+  if (type == (int)DTYPES) return memcpy(*data, text + at, count * sizeof(double)), OK;
+  for (size_t i = 0; i < count; i++) (*data)[i] = num_read((enum dtype)type, text + at, (int64_t)i);
   return OK;
 }
 
@@ -71,9 +73,9 @@ int npy_read_cells(struct arena *mem, const char *path, struct onnx_cells **out,
   static const struct {
     const char *descr;
     int type;
-  } types[] = {{"'<f4'", ONNX_FLOAT},  {"'<f8'", ONNX_DOUBLE}, {"'<f2'", ONNX_FLOAT16}, {"'<i8'", ONNX_INT64},
-               {"'<i4'", ONNX_INT32},  {"'<i2'", ONNX_INT16},  {"'|i1'", ONNX_INT8},    {"'|u1'", ONNX_UINT8},
-               {"'<u2'", ONNX_UINT16}, {"'<u4'", ONNX_UINT32}, {"'<u8'", ONNX_UINT64},  {"'|b1'", ONNX_BOOL}};
+  } types[] = {{"'<f4'", ONNX_FLOAT},  {"'<f8'", ONNX_DOUBLE}, {"'<f2'", ONNX_FLOAT16},  {"'<i8'", ONNX_INT64},   {"'<i4'", ONNX_INT32},
+               {"'<i2'", ONNX_INT16},  {"'|i1'", ONNX_INT8},   {"'|u1'", ONNX_UINT8},    {"'<u2'", ONNX_UINT16},  {"'<u4'", ONNX_UINT32},
+               {"'<u8'", ONNX_UINT64}, {"'|b1'", ONNX_BOOL},   {"'<V2'", ONNX_BFLOAT16}, {"'|V2'", ONNX_BFLOAT16}};
   char *text;
   const char *header;
   size_t n, at, k = 0;

@@ -9,11 +9,11 @@
 enum options_kind { KIND_FLAG, KIND_INT, KIND_WHOLE, KIND_TEXT, KIND_LIST };
 
 static const struct {
-  const char *name;
+  const char *name, *argument;
   enum options_kind kind;
   size_t offset;
 } rows[OPTS] = {
-#define OPT(id, name, kind, field, argument, doc) {#name, KIND_##kind, offsetof(struct cli, field)},
+#define OPT(id, name, kind, field, argument, doc) {#name, argument, KIND_##kind, offsetof(struct cli, field)},
 #include "cli/opt.def"
 #undef OPT
 };
@@ -85,6 +85,12 @@ static int store(struct cli *c, int opt, const char *value)
   return OK;
 }
 
+static int needs_value(struct cli *c, int opt)
+{
+  err_set(&c->err, ERR_OPTION, NOWHERE, "--%s needs a value: --%s %s", rows[opt].name, rows[opt].name, rows[opt].argument);
+  return err_hint(&c->err, "`mica help %s` lists the options", c->cmd->name), USER;
+}
+
 // "--name value", "--name=value", "--flag"; returns how many words it took in *used.
 static int option(struct cli *c, int left, char **argv, int *used)
 {
@@ -95,7 +101,7 @@ static int option(struct cli *c, int left, char **argv, int *used)
   bool flag = rows[opt].kind == KIND_FLAG;
   if (flag && value) return err_set(&c->err, ERR_OPTION, NOWHERE, "--%s takes no value", rows[opt].name);
   if (!flag && !value) {
-    if (left < 2) return err_set(&c->err, ERR_OPTION, NOWHERE, "--%s needs a value", rows[opt].name);
+    if (left < 2) return needs_value(c, opt);
     value = argv[1], *used = 2;
   }
   return store(c, opt, value);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,12 +19,18 @@ static int write_through(const char *path, const char *text, size_t n, struct er
   return good ? OK : err_set(e, ERR_FILE, NOWHERE, "cannot write %s: %s", path, strerror(why));
 }
 
+bool output_unread(void)
+{
+  struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  return poll(&p, 1, 0) == 1 && p.revents & POLLERR;
+}
+
 int output_write(const char *path, const char *text, size_t n, struct err *e)
 {
   struct stat st;
   if (!strcmp(path, "-")) {
     fwrite(text, 1, n, stdout);
-    return fflush(stdout) ? err_set(e, ERR_FILE, NOWHERE, "cannot write to standard output: %s", strerror(errno)) : OK;
+    return fflush(stdout) && !output_unread() ? err_set(e, ERR_FILE, NOWHERE, "cannot write to standard output: %s", strerror(errno)) : OK;
   }
   if (!stat(path, &st) && !S_ISREG(st.st_mode)) return write_through(path, text, n, e);
   return file_write(path, text, n, e);
@@ -64,18 +71,23 @@ int output_check(const char *path, struct err *e)
   return bad ? err_set(e, ERR_FILE, NOWHERE, "cannot write %s: %s", path, strerror(why)) : OK;
 }
 
-void output_revision(char out[48])
+void output_said(const char *const *argv, char *out, size_t size)
 {
-  static const char *const describe[] = {"/usr/bin/env", "git", "describe", "--always", "--dirty", "--abbrev=12", NULL};
   static const double LONGEST = 10; // seconds
   int said = memfd_create("mica", MFD_CLOEXEC), null = open("/dev/null", O_RDWR | O_CLOEXEC), status = -1;
   struct child c;
-  if (said >= 0 && null >= 0 && !child_start(&c, &(struct child_plan){describe[0], (char *const *)(uintptr_t)describe, NULL, {null, said, null, -1}}))
+  if (said >= 0 && null >= 0 && !child_start(&c, &(struct child_plan){argv[0], (char *const *)(uintptr_t)argv, NULL, {null, said, null, -1}}))
     child_wait(&c, &(struct patience){.stop = cli_stop, .until = now_seconds() + LONGEST}, &status);
-  ssize_t n = status ? 0 : pread(said, out, 47, 0);
+  ssize_t n = status ? 0 : pread(said, out, size - 1, 0);
   out[MAX(n, 0)] = 0;
-  if (!*out) snprintf(out, 48, "%s", build_fingerprint);
   if (said >= 0) close(said);
   if (null >= 0) close(null);
   out[strcspn(out, "\n")] = 0;
+}
+
+void output_revision(char out[48])
+{
+  static const char *const describe[] = {"/usr/bin/env", "git", "describe", "--always", "--dirty", "--abbrev=12", NULL};
+  output_said(describe, out, 48);
+  if (!*out) snprintf(out, 48, "%s", build_fingerprint);
 }

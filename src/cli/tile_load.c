@@ -25,6 +25,7 @@ int cli_load_tile_set(struct cli *c, const char *path, int nset, struct tile_set
   size_t n;
   TRY(file_read(&c->mem, path, &text, &n, &c->err));
   if (strlen(text) != n) return err_set(&c->err, ERR_TILE, (struct loc){path, 0, 0}, "not a text file: a byte 0 inside");
+  c->source = text, c->source_path = path;
   return tile_parse_set(&c->mem, path, text, nset, set, p, &c->err);
 }
 

@@ -26,9 +26,6 @@ struct blas_plan {
   blas_object desc, layout[4], preference; // of a, b, d, c
 };
 
-static const char *const library_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
-static const char *const library_folders[] = {"/usr/local/cuda/lib64/libcublasLt.so.1[23]", "/usr/local/cuda*/lib64/libcublasLt.so.1[23]",
-                                              "/opt/cuda/lib64/libcublasLt.so.1[23]"};
 static int blas_check(const struct blas *b, int code, struct err *e, const char *what)
 {
   return code ? err_set(e, ERR_GPU, NOWHERE, "%s: cuBLASLt says %s (%d)", what, b->status_name(code), code) : OK;
@@ -36,12 +33,8 @@ static int blas_check(const struct blas *b, int code, struct err *e, const char 
 
 static int find(struct blas *b, struct err *e)
 {
-  b->so = cuda_library(COUNT(library_names), library_names, COUNT(library_folders), library_folders);
-  if (!b->so) {
-    err_set(e, ERR_LIBRARY, NOWHERE, "cuBLASLt, NVIDIA's library of matrix products (libcublasLt.so.12 or .13), was not found");
-    err_hint(e, "install the CUDA toolkit's cublas package, or set LD_LIBRARY_PATH to the folder of libcublasLt.so");
-    return e->status;
-  }
+  b->so = cuda_library(LIBRARY_CUBLASLT, NULL, e);
+  if (!b->so) return (int)e->status;
   for (size_t i = 0; i < COUNT(symbols); i++) {
     void *f = dlsym(b->so, symbols[i].name);
     if (!f) return err_set(e, ERR_LIBRARY, NOWHERE, "cuBLASLt has no function %s: a version before 11?", symbols[i].name);

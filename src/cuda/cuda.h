@@ -14,6 +14,7 @@
 //   cu_text.c    the texts of instr.def filled in
 //   cu_place.c   where operands are: indices, shared addresses, descriptors
 //   nvrtc.c      source -> cubin
+//   cuda_library.c  where the vendor's libraries are (library.def, place.def)
 //   driver.c     the driver's functions; devices, memory, events
 //   launch.c     modules, launches, graphs, tensor maps
 //   bind.c       a tile kernel with sizes and buffers -> a launch

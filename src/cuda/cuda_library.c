@@ -1,22 +1,102 @@
-// NVIDIA's libraries where they are usually found: by name, as the dynamic linker looks for them, then in folders of the toolkit,
-// the latest first.
+// Libraries of NVIDIA: by name, as the dynamic linker looks for them, then in the places of place.def; of several in one the latest.
 #include "cuda/library.h"
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
 
 // Once loaded a library stays: it keeps memory of its own that unloading would leak, and loading takes longer than compiling.
-enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
+enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE, NAMES = 4 };
 
-void *cuda_library(size_t nnames, const char *const *names, size_t npatterns, const char *const *patterns)
+static const struct {
+  enum errid error;
+  const char *about, *hint, *names[NAMES];
+} rows[LIBRARIES] = {
+#define LIBRARY(id, error, about, hint, ...) {ERR_##error, about, hint, {__VA_ARGS__}},
+#include "cuda/library.def"
+};
+
+static const struct {
+  const char *variable, *pattern, *what;
+} places[] = {
+#define PLACE(variable, pattern, what) {variable, pattern, what},
+#include "cuda/place.def"
+};
+
+const char *cuda_library_about(enum cuda_library_id id) { return rows[id].about; }
+
+// The folder of the file that holds this code; "" where the dynamic linker does not say.
+static void own_place_of(char out[OWN_PATH])
 {
+  Dl_info info;
+  char path[OWN_PATH] = "";
+  *out = 0;
+  const bool found = dladdr((const void *)places, &info) && info.dli_fname && realpath(info.dli_fname, path);
+  char *slash = found ? strrchr(path, '/') : NULL;
+  if (slash) snprintf(out, OWN_PATH, "%.*s", (int)(slash - path), path);
+}
+
+// What stands before a pattern; NULL: the place is none here.
+static const char *before(const char *variable, const char *own)
+{
+  const char *value = !*variable ? "" : !strcmp(variable, "MICA") ? own : getenv(variable);
+  return value && (!*variable || *value == '/') ? value : NULL;
+}
+
+static void *in_place(const char *folder, const char *pattern, const char *name)
+{
+  struct str path = {0};
+  glob_t found = {0};
   void *so = NULL;
-  for (size_t i = 0; i < nnames && !so; i++) so = dlopen(names[i], HOW);
-  for (size_t i = 0; i < npatterns && !so; i++) {
-    glob_t found = {0};
-    if (!glob(patterns[i], 0, NULL, &found))
-      for (size_t j = found.gl_pathc; j-- > 0 && !so;) so = dlopen(found.gl_pathv[j], HOW);
-    globfree(&found);
+  str_add(&path, "%s%s/%s", folder, pattern, name);
+  if (!glob(str_text(&path), 0, NULL, &found))
+    for (size_t i = found.gl_pathc; i-- > 0 && !so;) so = dlopen(found.gl_pathv[i], HOW);
+  globfree(&found);
+  str_free(&path);
+  return so;
+}
+
+static void *look(enum cuda_library_id id, const char **place)
+{
+  char own[OWN_PATH];
+  void *so = NULL;
+  *place = "the dynamic linker";
+  for (int k = 0; k < NAMES && rows[id].names[k]; k++)
+    if ((so = dlopen(rows[id].names[k], HOW))) return so;
+  own_place_of(own);
+  for (size_t i = 0; i < COUNT(places); i++) {
+    const char *folder = before(places[i].variable, own);
+    *place = places[i].what;
+    for (int k = 0; k < NAMES && rows[id].names[k] && folder; k++)
+      if ((so = in_place(folder, places[i].pattern, rows[id].names[k]))) return so;
+  }
+  return NULL;
+}
+
+void *cuda_library(enum cuda_library_id id, struct cuda_found *found, struct err *e)
+{
+  const char *place;
+  struct link_map *map;
+  void *so = look(id, &place);
+  if (!so) {
+    err_set(e, rows[id].error, NOWHERE, "%s was not found%s", rows[id].about, id == LIBRARY_DRIVER ? ": this machine has no GPU to run on" : "");
+    return err_hint(e, "%s", rows[id].hint), NULL;
+  }
+  if (found) {
+    *found = (struct cuda_found){.place = place};
+    if (!dlinfo(so, RTLD_DI_LINKMAP, &map) && map->l_name && !realpath(map->l_name, found->path))
+      snprintf(found->path, sizeof found->path, "%s", map->l_name);
   }
   return so;
+}
+
+void cuda_library_places(struct str *out)
+{
+  str_add(out, "LD_LIBRARY_PATH and the system's folders");
+  for (size_t i = 0; i < COUNT(places); i++) {
+    const bool mica = !strcmp(places[i].variable, "MICA");
+    str_add(out, ", %s%s%s", *places[i].variable && !mica ? "$" : "", mica ? "Mica's folder" : places[i].variable, places[i].pattern);
+  }
 }

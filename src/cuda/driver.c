@@ -2,6 +2,7 @@
 // waits for them; they are environment errors too, as the device is unusable afterwards.
 #include "cuda/driver.h"
 #include "base/memory.h"
+#include "cuda/library.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -33,13 +34,8 @@ int gpu_check(const struct gpu *g, int code, struct err *e, const char *fmt, ...
 
 static int find(struct gpu *g, struct err *e)
 {
-  g->so = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!g->so) g->so = dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!g->so) {
-    err_set(e, ERR_GPU, NOWHERE, "NVIDIA's driver (libcuda.so.1) was not found: this machine has no GPU to run on");
-    err_hint(e, "kernels can be compiled here all the same (`mica tile emit --cubin`), and `mica tile run` interprets them");
-    return e->status;
-  }
+  g->so = cuda_library(LIBRARY_DRIVER, NULL, e);
+  if (!g->so) return (int)e->status;
   for (size_t i = 0; i < COUNT(symbols); i++) {
     void *f = dlsym(g->so, symbols[i].name);
     if (!f) return err_set(e, ERR_GPU, NOWHERE, "the driver has no %s: CUDA 12.0 or later is needed", symbols[i].name);

@@ -1,10 +1,22 @@
-// Looking for a library of NVIDIA's.
+// Looking for the libraries of NVIDIA (library.def) in the places of place.def.
 #ifndef MICA_CUDA_LIBRARY_H
 #define MICA_CUDA_LIBRARY_H
 
-#include "base/base.h"
+#include "base/own.h"
 
-// A handle of dlopen, or NULL. Patterns are those of glob.
-void *cuda_library(size_t nnames, const char *const *names, size_t npatterns, const char *const *patterns);
+enum cuda_library_id {
+#define LIBRARY(id, ...) LIBRARY_##id,
+#include "cuda/library.def"
+  LIBRARIES
+};
+struct cuda_found {
+  char path[OWN_PATH];
+  const char *place; // by which it was found
+};
+
+// A handle of dlopen; NULL and an error with a hint where it is in no place. *found may be NULL.
+void *cuda_library(enum cuda_library_id id, struct cuda_found *found, struct err *e);
+const char *cuda_library_about(enum cuda_library_id id);
+void cuda_library_places(struct str *out); // that are looked at, in their order, separated by commas
 
 #endif

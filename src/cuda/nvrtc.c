@@ -43,10 +43,6 @@ static const struct {
     {"nvrtcGetErrorString", offsetof(struct nvrtc, error)},
 };
 
-static const char *const library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-static const char *const library_folders[] = {"/usr/local/cuda/lib64/libnvrtc.so.1[23]", "/usr/local/cuda*/lib64/libnvrtc.so.1[23]",
-                                              "/opt/cuda/lib64/libnvrtc.so.1[23]"};
-
 const char *cuda_arch_name(int arch)
 {
   const struct target *t = target_gpu(arch);
@@ -67,12 +63,8 @@ int cuda_arch_find(const char *name, int *arch, struct err *e)
 int nvrtc_open(struct nvrtc **out, struct err *e)
 {
   *out = NULL;
-  void *so = cuda_library(COUNT(library_names), library_names, COUNT(library_folders), library_folders);
-  if (!so) {
-    err_set(e, ERR_LIBRARY, NOWHERE, "NVRTC, NVIDIA's run-time compiler (libnvrtc.so.12 or .13), was not found");
-    err_hint(e, "install the CUDA toolkit's nvrtc package, or set LD_LIBRARY_PATH to the folder of libnvrtc.so");
-    return ENV;
-  }
+  void *so = cuda_library(LIBRARY_NVRTC, NULL, e);
+  if (!so) return (int)e->status;
   struct nvrtc *r = mem_lasting(sizeof *r);
   r->so = so;
   for (size_t i = 0; i < COUNT(symbols); i++) {

@@ -263,12 +263,18 @@ struct candidate_building {
   struct job *j;
   struct contest *c;
   struct err *errs; // one a candidate, because arenas are not shared by threads
-  int from;
+  int from, part;
+  int done; // candidates, atomic
 };
+
+static void build_progress(const struct candidate_building *b, int done)
+{
+  struct contest *c = b->c;
+  job_progress(b->j, b->from ? "tune" : "compile", b->part, (double)done / (c->ncand - b->from), &c->stats, 1e6 * c->cand[c->best].timing.median);
+}
 
 static void build_one(void *arg, int i, int worker)
 {
-  (void)worker;
   struct candidate_building *b = arg;
   struct candidate *x = &b->c->cand[b->from + i];
   bool first = b->from + i <= 1; // op-by-op, and what the model likes best
@@ -278,13 +284,16 @@ static void build_one(void *arg, int i, int worker)
     return;
   }
   pass_candidate(b->j, b->c, x, LAST_OF_CANDIDATE, &b->errs[i]);
+  int done = __atomic_add_fetch(&b->done, 1, __ATOMIC_RELAXED);
+  if (!worker) build_progress(b, done); // the thread that the job runs in
 }
 
 // In an own arena each, C is made and compiled by all threads.
-static void build_for_cpu(struct job *j, struct contest *c, int from)
+static void build_for_cpu(struct job *j, struct contest *c, int part, int from)
 {
   int n = c->ncand - from;
-  struct candidate_building b = {j, c, NEWS(j->mem, struct err, n), from};
+  struct candidate_building b = {j, c, NEWS(j->mem, struct err, n), from, part, 0};
+  if (n) build_progress(&b, 0);
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[from + i];
     if (!x->dropped && pass_candidate(j, c, x, PASS_THREAD_GRAPHS, &b.errs[i]) != OK) pass_fell(j, c, x, &b.errs[i]);
@@ -300,7 +309,7 @@ static void build_for_cpu(struct job *j, struct contest *c, int from)
 void candidates_build(struct job *j, struct contest *c, int part, int from)
 {
   bool gpu = j->target.kind == TARGET_GPU;
-  job_progress(j, gpu ? "lower" : from ? "tune" : "compile", part, 0, &c->stats, gpu ? 0 : 1e6 * c->cand[c->best].timing.median);
-  if (!gpu) build_for_cpu(j, c, from);
+  if (gpu) job_progress(j, "lower", part, 0, &c->stats, 0);
+  if (!gpu) build_for_cpu(j, c, part, from);
   for (int i = from; i < c->ncand && gpu && !job_stopping(j); i++) device_candidate(j, c, &c->cand[i]);
 }

@@ -17,6 +17,7 @@
 //   parse.c    the program: header, parameters, statements
 //   load.c     files, told apart by content
 //   source.c   programs from files and text, with their parameters as text
+//   format.c   the usual form of a text
 //   mirage.c   muGraphs that the public Mirage project saved
 #ifndef MICA_FRONT_H
 #define MICA_FRONT_H

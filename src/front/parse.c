@@ -276,10 +276,9 @@ static int checked(const char *text, size_t n, const char *file, struct err *e)
   return err_set(e, ERR_LIMIT, (struct loc){file, 0, 0}, "the text is larger than %d bytes", FRONT_BYTES);
 }
 
-int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set, struct graph **out,
-                struct err *e)
+static int parse_text(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set, struct graph **out,
+                      struct err *e)
 {
-  if (file) file = arena_strdup(mem, file); // nodes keep their places
   int s = checked(text, n, file, e);
   if (s) return s;
   struct front_scope scope = {0};
@@ -291,5 +290,14 @@ int front_parse(struct arena *mem, const char *text, size_t n, const char *file,
   if (!s) s = graph_check(scope.g, e);
   if (!s) s = constants_check(scope.g, e);
   if (!s) *out = scope.g;
+  return s;
+}
+
+int front_parse(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set, struct graph **out,
+                struct err *e)
+{
+  if (file) file = arena_strdup(mem, file); // nodes keep their places
+  int s = parse_text(mem, text, n, file, nset, set, out, e);
+  if (s) err_source(e, text, n);
   return s;
 }

@@ -19,7 +19,7 @@ static const struct {
                 {"certificate", "Certificate", html_certificate},
                 {"checks", "Numbers", html_checks},
                 {"program", "Program", html_program},
-                {"again", "Have it again", html_again}};
+                {"again", "Reproduce", html_again}};
 
 // ---- what is shown ----
 

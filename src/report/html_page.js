@@ -127,7 +127,7 @@
       if (done) e.preventDefault();
     });
     fig.addEventListener('wheel', function (e) {
-      if (!e.ctrlKey && !e.metaKey && document.activeElement !== fig) return;
+      if (!e.ctrlKey && !e.metaKey) return;
       var r = svg.getBoundingClientRect();
       e.preventDefault();
       zoom(Math.exp(-e.deltaY / 400), (e.clientX - r.left) / r.width, (e.clientY - r.top) / r.height);

@@ -96,7 +96,7 @@ static bool same_schedule(const json_t *p, const json_t *c)
   return html_yes(c, "proven") && !strcmp(html_txt(p, "schedule"), html_txt(c, "schedule"));
 }
 
-// The fastest of the part: its schedule, and its time where it has one.
+// The winner of the part: its schedule, and its time where it has one. Another may show less time, of an earlier round.
 static bool won(const json_t *p, const json_t *c)
 {
   bool times = html_has(p, "best_us") && html_has(c, "us");
@@ -105,7 +105,7 @@ static bool won(const json_t *p, const json_t *c)
 
 static const char *verdict(const json_t *p, const json_t *c)
 {
-  if (won(p, c)) return "fastest";
+  if (won(p, c)) return "winner";
   if (*html_txt(c, "dropped")) return "dropped";
   if (html_yes(c, "proven")) return "proven";
   if (html_has(c, "us")) return "measured";
@@ -197,8 +197,10 @@ void html_candidates(struct html *h)
   const json_t *parts = json_object_get(h->r, "parts"), *p;
   size_t i;
   html_section(h, "candidates", "Candidates");
-  html_raw(h, "<p class=\"hint\">Each subprogram's candidates in the order in which they were tried. Those that were measured once and lay far "
-              "behind are dropped; the one that leads is proven before it may lead. A heading sorts.</p>\n");
+  html_raw(
+      h, "<p class=\"hint\">Each subprogram's candidates in the order in which they were tried. Those that were measured once and lay far "
+         "behind are dropped; the one that leads is proven before it may lead. The winner was the "
+         "fastest when the leaders were timed beside each other; the time of another row may be less, in a round of its own. A heading sorts.</p>\n");
   json_array_foreach(parts, i, p) part(h, p, (int)i + 1, (int)json_array_size(parts));
   html_section_end(h);
 }

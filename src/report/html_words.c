@@ -237,7 +237,7 @@ static const char *command(struct html *h)
 
 void html_again(struct html *h)
 {
-  html_section(h, "again", "Have it again");
+  html_section(h, "again", "Reproduce");
   html_raw(h, "<p>The program as it was optimized is <code>program.mica</code> in the folder of <code>--out</code>, and above. Searches are "
               "deterministic; times are those of a machine.</p>\n");
   const char *s = command(h);

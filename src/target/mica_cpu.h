@@ -3,7 +3,7 @@
  * A generated kernel is a parallel loop over grid blocks; a block works on fp32 tiles in
  * per-thread scratch memory: it loads tiles, multiplies them, applies elementwise operators and
  * reductions, and saves. This file holds what those steps are made of. It needs only a C11
- * compiler with GNU vector extensions (gcc 12, clang 12 and later) and libm, so exported
+ * compiler with GNU vector extensions (gcc 11, clang 12 and later) and libm, so exported
  * kernels compile anywhere. Intrinsics appear only where vector extensions have no word for the
  * thing (masked access, min/max, square root) and each has a portable twin.
  *
@@ -17,10 +17,6 @@
  */
 #ifndef MICA_CPU_H
 #define MICA_CPU_H
-
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
-#error "mica_cpu.h needs gcc 12 or clang for __builtin_shufflevector"
-#endif
 
 #include <math.h>
 #include <stddef.h>
@@ -517,14 +513,21 @@ M_FN void m_load_tile(int rows, int cols, const float *src, ptrdiff_t lds, float
   for (int i = 0; i < rows; i++) m_copy(dst + i * ldd, src + i * lds, cols);
 }
 
+/* Lanes of a and b by number. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define M_LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define M_LANES(a, b, ...) __builtin_shuffle(a, b, (m_ivec){__VA_ARGS__})
+#endif
+
 /* Interleaves the halves of a and b that start at lane h. */
 #if M_W == 16
 #define M_ZIP(a, b, h) \
-  __builtin_shufflevector(a, b, h, h + 16, h + 1, h + 17, h + 2, h + 18, h + 3, h + 19, h + 4, h + 20, h + 5, h + 21, h + 6, h + 22, h + 7, h + 23)
+  M_LANES(a, b, h, h + 16, h + 1, h + 17, h + 2, h + 18, h + 3, h + 19, h + 4, h + 20, h + 5, h + 21, h + 6, h + 22, h + 7, h + 23)
 #elif M_W == 8
-#define M_ZIP(a, b, h) __builtin_shufflevector(a, b, h, h + 8, h + 1, h + 9, h + 2, h + 10, h + 3, h + 11)
+#define M_ZIP(a, b, h) M_LANES(a, b, h, h + 8, h + 1, h + 9, h + 2, h + 10, h + 3, h + 11)
 #else
-#define M_ZIP(a, b, h) __builtin_shufflevector(a, b, h, h + 4, h + 1, h + 5)
+#define M_ZIP(a, b, h) M_LANES(a, b, h, h + 4, h + 1, h + 5)
 #endif
 
 /* Transpose M_W rows in registers: interleaving row i with row i + M_W/2 rotates the bits of the

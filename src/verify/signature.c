@@ -14,7 +14,7 @@ static int match(struct arena *mem, const char *what, const struct graph *a, con
                  struct err *e)
 {
   int n = ends(a, NULL), m = ends(b, NULL);
-  if (n != m) return err_set(e, ERR_MISMATCH, NOWHERE, "one has %d %ss, the other %d", n, what, m);
+  if (n != m) return err_set(e, ERR_MISMATCH, NOWHERE, "one has %d %s%s, the other %d", n, what, n == 1 ? "" : "s", m);
   int *ta = NEWS(mem, int, n + 1), *tb = NEWS(mem, int, n + 1);
   ends(a, ta), ends(b, tb);
   for (int i = 0; i < n; i++) {

@@ -107,7 +107,7 @@ static int built(const struct graph *g, struct mica_graph *to)
 // How many thread graphs there are in it.
 static int again(struct mica_context *m, const struct mica_program *p, const char *path)
 {
-  struct mica_program *q;
+  struct mica_program *q = NULL;
   struct mica_graph *g;
   const char *one, *two;
   int threads = 0;

@@ -24,7 +24,7 @@ package() { # NAME PATTERN-OF-DEPENDS FILES...
 }
 package "libmica$abi" 'libc6.*libjansson4.*libsqlite3-0' "lib/*/libmica.so.$abi"
 package libmica-dev "libmica$abi \(= $version\)" include/mica.h 'lib/*/libmica.a' 'lib/*/libmica.so' 'lib/*/pkgconfig/mica.pc' 'lib/*/cmake/mica/micaConfig.cmake'
-package mica libc6 bin/mica share/man/man1/mica.1.gz
+package mica libc6 bin/mica share/man/man1/mica.1.gz share/man/man1/mica-optimize.1.gz share/bash-completion/completions/mica
 prefix=$work/unpacked/usr lib=$(dirname "$(find "$work/unpacked" -name libmica.a)")
 objdump -d --no-show-raw-insn "$lib/libmica.a" | awk '/file format/ { name = $1 } /%[yz]mm/ { print name }' | sort -u >"$work/wide"
 grep -vE '^rates_avx(2|512)\.c\.o:$' "$work/wide" >"$work/out" && complain "code that not every processor of the architecture runs"

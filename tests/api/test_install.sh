@@ -15,7 +15,10 @@ DESTDIR=$work/staged expect 0 'mica.h' cmake --install "$build" --prefix /opt/mi
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix lib=$(dirname "$(find "$work/prefix" -name libmica.a)")
 expect 0 'mica' "$work/prefix/bin/mica" help
-[ -e "$work/prefix/share/man/man1/mica.1" ] || complain "no manual page"
+for page in mica mica-optimize mica-doctor; do [ -s "$work/prefix/share/man/man1/$page.1" ] || complain "no manual page $page"; done
+for script in bash-completion/completions/mica zsh/site-functions/_mica fish/vendor_completions.d/mica.fish; do
+  [ -s "$work/prefix/share/$script" ] || complain "no $script"
+done
 
 . tests/api/users.sh
 sed 's/find_package(mica REQUIRED)/find_package(mica 99.0 REQUIRED)/' -i CMakeLists.txt

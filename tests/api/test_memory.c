@@ -24,7 +24,8 @@ static bool refuse(void)
 {
   const long n = atomic_fetch_add(&count, 1) + 1, first = from;
   if (!first || n < first || (once && n > first)) return false;
-  return refused = true;
+  refused = true;
+  return true;
 }
 
 void *__wrap_malloc(size_t n) { return refuse() ? NULL : __real_malloc(n); }

@@ -12,7 +12,7 @@ static const char soft[] = "program soft() {\n  X: f32[8, 64]\n  E = exp(X)\n  r
 static struct mica_report *optimized(struct mica_context *m)
 {
   struct mica_program *p;
-  struct mica_report *r;
+  struct mica_report *r = NULL;
   struct mica_options o = mica_options_default();
   static char db[512];
   snprintf(db, sizeof db, "%s/mica.db", folder);

@@ -40,7 +40,7 @@ static void fractions(void **state)
     uint64_t n = 1 + rng_below(&r, (uint64_t)1 << (1 + rng_below(&r, 22))), d = 1 + rng_below(&r, (uint64_t)1 << (1 + rng_below(&r, 22)));
     double c = (double)n / (double)d;
     struct rational x = rational_of(c);
-    __int128 a, b, k, l;
+    __int128 a = 0, b = 0, k, l;
     assert_true(!x.rounded && rational_fraction(x, &a, &b));
     if (a * (__int128)d != b * (__int128)n) fail_msg("%llu / %llu", (unsigned long long)n, (unsigned long long)d);
     struct rational y = rational_of(nextafter(c, INFINITY));

@@ -31,6 +31,10 @@ program shapes.mica 'program p() {
   Y: f32[6, 7]
   return matmul(X, Y)
 }'
+program two.mica 'program p() {
+  X: f32[4]; Y: f32[4]
+  return X + Y
+}'
 program zero.mica 'program p(n = 0) {
   X: f32[4, n]
   return exp(X)
@@ -65,7 +69,8 @@ expect 2 'did you mean search' "$MICA" help serch
 for command in '' optimize lower tile import; do # in lines that fit a window
   "$MICA" help $command | awk -v c="$command" '/^examples/ { exit } NR > 1 && length > 100 { print c ": " $0; bad = 1 } END { exit bad }' || complain 'a long line of help'
 done
-expect 2 'needs a value' "$MICA" optimize "$work/soft.mica" --seed
+expect 2 'needs a value: --seed N' "$MICA" optimize "$work/soft.mica" --seed
+expect 2 'mica help optimize. lists the options' "$MICA" optimize "$work/soft.mica" --html
 expect 2 'integer' "$MICA" optimize "$work/soft.mica" --threads many
 expect 2 'integer' "$MICA" optimize "$work/soft.mica" --threads 0
 expect 2 'takes FILE' "$MICA" optimize
@@ -80,6 +85,8 @@ expect 2 'dtype' "$MICA" optimize "$work/soft.mica" --dtype f99
 expect 3 'cannot open' "$MICA" show "$work/absent.mica"
 expect 2 'function.mica:3:' "$MICA" show "$work/function.mica"
 expect 2 'softmax' "$MICA" show "$work/function.mica"
+expect 2 '^  3 \|   return sofmax\(X, dim=1\)$' "$MICA" show "$work/function.mica"
+expect 2 '^    \|          \^$' "$MICA" optimize "$work/function.mica" --no-db
 expect 2 '\[4, 5\].*\[6, 7\]' "$MICA" show "$work/shapes.mica"
 expect 2 'hint' "$MICA" show "$work/zero.mica"
 expect 0 'softmax' "$MICA" show "$work/other.mica" --text
@@ -109,7 +116,28 @@ expect 0 '' "$MICA" run "$work/soft.mica" --out "$work/arrays" --json "$work/run
 [ -n "$(ls "$work"/arrays/*.npy 2>/dev/null)" ] || complain "no array was written"
 expect 0 'hash' "$MICA" run "$work/soft.mica" "X=$(echo "$work"/arrays/*.npy)"
 expect 2 'no input' "$MICA" run "$work/soft.mica" "Z=$work/run.json"
+expect 2 'hint: its input is X$' "$MICA" run "$work/soft.mica" "Z=$work/run.json"
+expect 2 'hint: its inputs are X, Y$' "$MICA" run "$work/two.mica" "Z=$work/run.json"
 expect 2 'numpy' "$MICA" run "$work/soft.mica" "X=$work/run.json"
+
+# ---- a pipe that nobody reads, and a terminal ----
+for command in "ops" "show $work/soft.mica --json -" "help"; do
+  "$MICA" $command 2>"$work/err" | true
+  [ "${PIPESTATUS[0]}" = 0 ] && [ ! -s "$work/err" ] || complain "a closed pipe is no error: $command"
+done
+if command -v script >/dev/null; then
+  on_terminal() { script -qec "stty cols 64; env TERM=xterm $1" /dev/null </dev/null >"$work/out" 2>"$work/err"; }
+  on_terminal "$MICA show $work/function.mica"
+  grep -q $'\033\\[1;31merror:' "$work/out" || complain "no colours on a terminal"
+  on_terminal "NO_COLOR=1 $MICA show $work/function.mica"
+  ! grep -q $'\033' "$work/out" || complain "colours in spite of NO_COLOR"
+  on_terminal "NO_COLOR=1 $MICA help lower"
+  awk '/^examples/ { exit } { sub(/\r$/, "") } length > 64 { bad = 1 } END { exit bad }' "$work/out" || complain "help is wider than the terminal"
+  on_terminal "$MICA optimize $work/soft.mica --no-db --measure 2"
+  lines=$(tr '\r' '\n' <"$work/out" | sed -n $'s/^\033\\[K//p' | grep -v ' on cpu: ')
+  [ -n "$lines" ] && ! awk 'length > 63' <<<"$lines" | grep . || complain "progress is wider than the terminal"
+fi
+"$MICA" show "$work/function.mica" 2>&1 | grep -q $'\033' && complain "colours in a pipe"
 
 # ---- verify ----
 expect 0 'equal' "$MICA" verify "$work/soft.mica" "$work/other.mica"

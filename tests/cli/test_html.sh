@@ -78,7 +78,7 @@ try {
   var key = function (k) { var was = svg.getAttribute('viewBox'); fig.dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true, cancelable: true })); return was !== svg.getAttribute('viewBox'); };
   check('fig takes the focus', fig.tabIndex === 0);
   ['+', '-', 'ArrowLeft', 'ArrowDown'].forEach(function (k) { check('key ' + k, key(k)); });
-  // the mouse: pulling moves, the wheel zooms where it is asked to
+  // the mouse: pulling moves, the wheel zooms with Ctrl alone
   var box = function () { return svg.getAttribute('viewBox'); }, was = box();
   svg.setPointerCapture = function () {}; // there is no such pointer
   [['pointerdown', 100], ['pointermove', 140], ['pointerup', 140]].forEach(function (e) {

@@ -32,6 +32,15 @@ for option in threads search-threads measure tune time max-values max-block-ops;
 done
 for value in -1 NaN inf; do expect 2 'takes an integer' "$MICA" optimize examples/softmax.mica --seed=$value; done
 
+# Arrays of bfloat16, which numpy calls raw bytes: 1, 2, -0.5 and 0 from their bits.
+printf 'program p() {\n  X: bf16[4]\n  return X * 1\n}\n' > "$work/half.mica"
+for descr in '<V2' '|V2'; do
+  printf "\x93NUMPY\1\0\166\0%-117s\n\x80\x3f\0\x40\0\xbf\0\0" "{'descr': '$descr', 'fortran_order': False, 'shape': (4,), }" > "$work/half.npy"
+  expect 0 '\[4\] +mean 0.625 .*least -0.5 +most 2$' "$MICA" run "$work/half.mica" "X=$work/half.npy"
+done
+sed 's/V2/V3/' "$work/half.npy" > "$work/odd.npy"
+expect 2 'holds no floating-point numbers' "$MICA" run "$work/half.mica" "X=$work/odd.npy"
+
 # More threads than can run are fewer threads, and a line.
 expect 0 '256 threads can be used here, not 1000000|[0-9]+ threads' "$MICA" run examples/softmax.mica --set m=8 --set n=16 --engine cpu --threads 1000000
 expect 0 'warning: [0-9]+ threads can be used here, not 1000000' "$MICA" verify examples/softmax.mica examples/softmax.mica --threads 1000000

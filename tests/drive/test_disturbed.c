@@ -43,7 +43,7 @@ static void mark(const char *db)
 static struct mica_report *optimize(struct mica_context *m, const struct mica_options *o)
 {
   struct mica_program *p;
-  struct mica_report *r;
+  struct mica_report *r = NULL;
   if (mica_load_text(m, text, "pair", 0, NULL, &p) || mica_optimize(m, p, o, &r)) fail_msg("%s", mica_error(m));
   return r;
 }

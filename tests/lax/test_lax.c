@@ -18,7 +18,7 @@
 static struct graph *plain(struct arena *mem, const char *text)
 {
   struct err e = {0};
-  struct graph *g, *p;
+  struct graph *g, *p = NULL;
   if (front_parse(mem, text, strlen(text), "test", 0, NULL, &g, &e) || graph_expand(mem, g, false, &p, &e)) fail_msg("%s\n%s", e.text, text);
   return p;
 }

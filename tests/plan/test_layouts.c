@@ -83,8 +83,8 @@ static void against_all(void **state)
       PRODUCT,
       BY_COLUMNS,
       "X: f16[32, 64]\n O = block(x=2) { x = iter(X, imap={x:0})\n s = sum(exp(x), dim=1)\n save(exp(x) / s, omap={x:0}) }\n return O",
-      "X: f16[2, 32, 64]\n Y: f16[2, 64, 32]\n O = block(x=2) { x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(x + transpose(y), "
-      "omap={x:0}) }\n return O",
+      ("X: f16[2, 32, 64]\n Y: f16[2, 64, 32]\n O = block(x=2) { x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n save(x + transpose(y), "
+       "omap={x:0}) }\n return O"),
       "X: f16[32, 64]\n W: f16[64, 32]\n Y = matmul(X, W)\n return exp(Y)",
   };
   for (size_t i = 0; i < COUNT(texts); i++) {

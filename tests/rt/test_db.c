@@ -171,8 +171,8 @@ static const char *const tampered[] = {
     "UPDATE best SET so = NULL WHERE key = 'k'",
     "UPDATE best SET sum = x'00' WHERE key = 'k'",
     "UPDATE best SET sum = zeroblob(32) WHERE key = 'k'",
-    "UPDATE best SET json = (SELECT json FROM best WHERE key = 'other'), so = (SELECT so FROM best WHERE key = 'other'),"
-    " sum = (SELECT sum FROM best WHERE key = 'other') WHERE key = 'k'",
+    ("UPDATE best SET json = (SELECT json FROM best WHERE key = 'other'), so = (SELECT so FROM best WHERE key = 'other'),"
+     " sum = (SELECT sum FROM best WHERE key = 'other') WHERE key = 'k'"),
     "UPDATE work SET bytes = x'01' WHERE search = 's'",
     "UPDATE work SET unit = 7 WHERE search = 's' AND unit = 3",
     "UPDATE work SET search = 't' WHERE search = 's'; UPDATE work SET search = 's' WHERE search = 'u'",

@@ -353,7 +353,7 @@ static const struct {
 static const char *whole_text(struct arena *mem, const char *text)
 {
   if (text[0] == 'B' && text[1] == ':') return arena_printf(mem, "%s%s\n}", HEAD, text + 2);
-  if (text[0] == 'H' && text[1] == ':') return arena_printf(mem, "param M %s %s}", text + 2, HEAD + strlen("param M "));
+  if (text[0] == 'H' && text[1] == ':') return arena_printf(mem, "param M %s %s}", text + 2, &HEAD[strlen("param M ")]);
   return text;
 }
 

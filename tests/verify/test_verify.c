@@ -274,9 +274,9 @@ static void mismatch(const char *x, const char *y, const char *text)
 static void test_signature(void **state)
 {
   (void)state;
-  mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; Y: f32[2]; return X }", "one has 1 inputs, the other 2");
+  mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; Y: f32[2]; return X }", "one has 1 input, the other 2");
   mismatch("program p { X: f32[2]; return X }", "program p { Y: f32[3]; return Y }", "input 1 is X [2] in one and Y [3] in the other");
-  mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; return X, X }", "one has 1 outputs, the other 2");
+  mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; return X, X }", "one has 1 output, the other 2");
   mismatch("program p { X: f32[2]; return X }", "program p { X: f32[2]; S = sum(X, dim=0); return S }",
            "output 1 is X [2] in one and S [1] in the other");
 }

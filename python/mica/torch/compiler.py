@@ -57,7 +57,7 @@ def backend(gm, example_inputs, *, options=None, mode=None, **_):
 
 def _tell(report, say):
     """One line after a compilation, whether Mica helped or not; all there is to know goes to the logger."""
-    log.info("graph %s", report)
+    log.info("a graph: %s", report)
     if say:
         print(f"mica: {one_line(report)}", file=sys.stderr)
 
