@@ -81,7 +81,7 @@ static int way_of(const struct planner *pl, int d, int split, int64_t parts)
 {
   int c, way = 0;
   if (!partial_class(pl->m->s, pl->m->dev[d].has, &c)) return 0;
-  while (way < PART_COUNTS && part_counts[way] != parts) way++;
+  while (way < PART_COUNTS && part_count(pl->m->s->classes[c].extent, way) != parts) way++;
   return c == split && way < PART_COUNTS ? way + 1 : -1;
 }
 
