@@ -76,8 +76,10 @@ static bool only_summed(const struct norm *n, uint32_t letter)
   return true;
 }
 
+static enum phase phase_of(const struct norm *n, int tensor) { return n->block->tensors[tensor].phase; }
+
 // Does the loop change the tensor?
-static bool varying(const struct norm *n, int tensor) { return n->block->tensors[tensor].phase == VARYING; }
+static bool changes(const struct norm *n, int tensor) { return phase_of(n, tensor) == VARYING || phase_of(n, tensor) == RUN; }
 
 // Other iterations have other parts of a sum or maximum, so a part may only be scaled by (compared with) what no iteration changes, and
 // accumulated.
@@ -90,7 +92,7 @@ static bool adds_up(const struct norm *n, int part, bool max)
       if (n->t[x->in[k]].root != part) continue;
       bool same = max ? x->op == OP_MAXIMUM : x->op == OP_MUL_SCALAR || x->op == OP_MUL || (x->op == OP_DIV && !k);
       if (op_rows[x->op].rule == RULE_ACCUM && !k && (x->op == OP_ACCUM_MAX) == max) continue;
-      if (!same || (x->nin > 1 && varying(n, x->in[!k])) || !adds_up(n, x->out, max)) return false;
+      if (!same || (x->nin > 1 && changes(n, x->in[!k])) || !adds_up(n, x->out, max)) return false;
     }
   }
   return true;
@@ -100,7 +102,7 @@ static bool sums_letter(const struct norm *n, const struct node *x, uint32_t let
 {
   bool sums = op_rows[x->op].rule == RULE_REDUCE || op_rows[x->op].rule == RULE_CONTRACT, has = false;
   for (int k = 0; k < x->nin && sums; k++) has |= (n->t[x->in[k]].has & letter) != 0;
-  return has && varying(n, x->out) && !(n->t[x->out].has & letter);
+  return has && changes(n, x->out) && !(n->t[x->out].has & letter);
 }
 
 // Nothing counts iterations, and parts of sums are added up.
@@ -109,7 +111,7 @@ static bool same_sums(const struct norm *n, uint32_t letter)
   const struct graph *b = n->block;
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *x = &b->nodes[i];
-    bool counts = op_rows[x->op].rule == RULE_ACCUM && (op_rows[x->op].flags & MEAN || !varying(n, x->in[0]));
+    bool counts = op_rows[x->op].rule == RULE_ACCUM && (op_rows[x->op].flags & MEAN || phase_of(n, x->in[0]) != VARYING);
     if (counts || (sums_letter(n, x, letter) && !adds_up(n, x->out, x->op == OP_MAX))) return false;
   }
   return true;
