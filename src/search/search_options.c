@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES = 2, SIZINGS = 1024 };
+enum { SIZES = 2, SIZINGS = 1024, LONG_SUM = 1024 };
 
 static const double FAR = 1.2; // sizes of one's own gain less than this
 
@@ -14,7 +14,7 @@ int64_t part_count(int64_t extent, int i)
 {
   int64_t near = (int64_t)2 << i;
   if (extent > near && extent % near == 0) return near;
-  for (int64_t d = near / 2 + 1; d < 2 * near; d++)
+  for (int64_t d = near / 2 + 1; d < 2 * near && extent >= LONG_SUM; d++)
     if (2 * d * d > near * near && d * d < 2 * near * near && d < extent && extent % d == 0) return d;
   return 0;
 }

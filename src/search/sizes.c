@@ -35,16 +35,12 @@ struct ground {
   struct point *lattice[LATTICE];
 };
 
-enum { LONG = 128, FEW = 8 };
-
-// Of n divisors those that leave good tiles; all, where there are none, or of a long extent only a few elements.
+// Of n divisors those that leave good tiles; all, where there are none.
 static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, int n, int64_t *all)
 {
   int good = 0;
-  int64_t largest = 0;
-  for (int i = 0; i < n; i++)
-    if (!r->extent || r->extent(extent / all[i], looped)) good++, largest = MAX(largest, extent / all[i]);
-  if (!good || good == n || (extent > LONG && largest <= FEW)) return n;
+  for (int i = 0; i < n; i++) good += !r->extent || r->extent(extent / all[i], looped);
+  if (!good || good == n) return n;
   for (int i = 0, to = 0; i < n; i++)
     if (r->extent(extent / all[i], looped)) all[to++] = all[i];
   return good;
