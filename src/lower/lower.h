@@ -135,6 +135,7 @@ struct choice {
 // Over all schemes: the cheapest, then the schemes in turns, each cheapest first. 0: none takes it; why has the reason of each.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
 // Seconds, modelled; infinite where the settings do not fit.
+int64_t scheme_step(const struct choice *c); // its knob `step`: elements that a loop takes at a time; 0: as the block graph has it
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 // What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);

@@ -27,6 +27,7 @@
 //                block graph's tiles have of them. The last block may have fewer
 //
 //   mma_cut.c    the grid cut anew              mma_step.c     the loop cut anew
+//   mma_ragged.c the loop's last iteration, where it has less than the others
 //   mma_plan.c   what a block graph needs, whatever the knobs: rows, columns, tiles, sections
 //   mma_shape.c  which values the scheme does, columns of each
 //   mma_section.c  what is computed before, in and after the loop, and in which order
@@ -160,7 +161,14 @@ bool mma_cut_ragged(const struct mma_plan *p);                                  
 struct norm *mma_block_norm(const struct mma_plan *p);                                                // with as many rows as a block has
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
 bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]);                          // b: of n
-int64_t mma_own_step(const struct norm *n); // what the block graph's loop takes; 0: not known
+int64_t mma_own_step(const struct norm *n);  // what the block graph's loop takes; 0: not known
+int64_t mma_steps_all(const struct norm *n); // what all its iterations take together; 0: not known
+// ---- mma_ragged.c ----
+bool mma_ragged(const struct mma_plan *p, int cols);                                              // has the last iteration fewer of these columns?
+bool mma_ragged_fits(struct mma_plan *p);                                                         // does the scheme mask all that they reach?
+const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit, const char *it); // within those of iteration `it`
+const char *mma_ragged_count(const struct mma_plan *p, int unit, const char *it);                 // so many units has that iteration, or more
+int64_t mma_ragged_last(const struct mma_plan *p);                                                // so many has the last iteration
 // ---- mma_plan.c, mma_shape.c, mma_section.c, mma_fit.c ----
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, of j NULL where it is
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false

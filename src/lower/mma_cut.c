@@ -260,16 +260,18 @@ struct norm *mma_block_norm(const struct mma_plan *p)
 
 // ---- which ----
 
-static int some_rows(const struct lower_job *j, int64_t least, int64_t rows[MMA_CUTS], char why[160])
+enum { MMA_STEPS = 5 };
+
+static int some_rows(const struct lower_job *j, int64_t least, int64_t step, int64_t rows[MMA_CUTS], char why[160])
 {
   struct mma_plan as_is, all;
   struct lower_job bare = *j;
   char other[160];
-  bool fine = mma_plan(&as_is, j, why);
+  bool fine = mma_plan(&as_is, mma_anew(j, (struct mma_anew){0, step}, why), why);
   int n = 0;
   if (fine) rows[n++] = 0;
   bare.tail = NULL;
-  const struct lower_job *whole = mma_anew(&bare, (struct mma_anew){1 << 20, 0}, other);
+  const struct lower_job *whole = mma_anew(&bare, (struct mma_anew){1 << 20, step}, other);
   if (!mma_plan(&all, whole, other)) return n;
   for (int64_t r = least; r <= 256; r += r < 64 ? r : 64) {
     bool same = fine && as_is.nbatch == 1 && as_is.nrows == r;
@@ -278,18 +280,38 @@ static int some_rows(const struct lower_job *j, int64_t least, int64_t rows[MMA_
   return n;
 }
 
+static int add_step(int64_t step, int n, int64_t out[MMA_STEPS])
+{
+  bool known = false;
+  for (int i = 0; i < n; i++) known |= out[i] == step;
+  if (!known && n < MMA_STEPS) out[n++] = step;
+  return n;
+}
+
+// As the block graph has it (0) unless those are single elements, 64 and 128 at a time, about 128 in equal shares, and few at once.
+static int some_steps(const struct norm *n, int64_t out[MMA_STEPS])
+{
+  int64_t own = mma_own_step(n), all = mma_steps_all(n), turns = (all + 127) / 128;
+  int count = own == 1 ? 0 : add_step(0, 0, out);
+  if (!own) return count;
+  for (int64_t s = 64; s <= 128; s *= 2)
+    if (s != own && (s < all || own > 1)) count = add_step(s, count, out);
+  int64_t even = ((all + turns - 1) / turns + 15) / 16 * 16;
+  if (all % 128 && even != own && even < all) count = add_step(even, count, out);
+  return own == 1 && all <= 256 ? add_step((all + 15) / 16 * 16, count, out) : count;
+}
+
 // As the block graph has it, and pieces of a few sizes, none of which has all rows in its first half or is what the block graph
 // has anyway; each with a few steps of the loop.
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160])
 {
-  int64_t rows[MMA_CUTS], step = mma_own_step(j->n);
-  int n = 0, nrows = some_rows(j, least, rows, why);
+  int64_t rows[MMA_CUTS], step[MMA_STEPS];
+  int nsteps = some_steps(j->n, step), n = 0, nrows = some_rows(j, least, step[0], rows, why);
   char other[160];
   for (int i = 0; i < nrows; i++)
-    for (int64_t s = 0; s <= 128 && n < MMA_CUTS; s += s ? s : 64) {
-      struct mma_anew a = {rows[i], s};
-      if (s && (s == step || !mma_anew(j, a, other))) continue;
-      out[n++] = a;
+    for (int k = 0; k < nsteps && n < MMA_CUTS; k++) {
+      struct mma_anew a = {rows[i], step[k]};
+      if (!step[k] || mma_anew(j, a, other)) out[n++] = a;
     }
   return n;
 }

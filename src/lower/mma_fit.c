@@ -175,6 +175,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
     return mma_refuse(p, "knobs out of range");
   if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);
   if (p->cut && tiles % p->wm) return mma_refuse(p, "%lld tiles of rows for %d warps", (long long)tiles, p->wm);
+  if (!mma_ragged_fits(p)) return false;
   p->mt = (int)((tiles + p->wm - 1) / p->wm), p->threads = 32 * p->wm * p->wn;
   if (!share_columns(p, k->v[MMA_BY])) return false;
   p->shared = p->registers = p->queued = 0;

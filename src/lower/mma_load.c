@@ -49,6 +49,13 @@ static const char *line_begins(const struct mma_plan *p, const struct mma_tile *
   return MIN(per_line, row) > 1 ? arena_printf(p->job->mem, "(%s) %% %lld == 0", inner, MIN(per_line, row)) : NULL;
 }
 
+// Rows or columns of the tile that iteration `it` has.
+static const char *within(const struct mma_plan *p, const struct mma_list *l, const char *at, int unit, const char *it)
+{
+  bool ragged = p->n->ragged.all && mma_list_has(l) >> p->n->ragged.letter & 1;
+  return ragged ? mma_ragged_index(p, at, unit, it) : at;
+}
+
 // A tile to its stage; with `stage` NULL only to the L2 cache.
 static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *stage, const char *it)
 {
@@ -64,8 +71,8 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
   const char *j = batches > 1 ? "@j" : "j";
   piece(j, p->threads, row, outer, inner);
   mma_walk_base(p, a, w, it, &at);
-  mma_walk_list(p, &t->out, a->stride, w, 1, t->cut ? "@row" : outer, &at);
-  mma_walk_list(p, &t->in, a->stride, w, w, inner, &at);
+  mma_walk_list(p, &t->out, a->stride, w, 1, t->cut ? "@row" : within(p, &t->out, outer, 1, it), &at);
+  mma_walk_list(p, &t->in, a->stride, w, w, within(p, &t->in, inner, w, it), &at);
   if (batches > 1) text_open(k->t, "for (i = 0; i < %lld; i += 1) rolled", batches);
   text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", batches > 1 ? MOST_ELEMENTS : rounds);
   if (batches > 1) text_line(k->t, "@j = i * %d + j", MOST_ELEMENTS);

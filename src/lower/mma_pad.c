@@ -7,7 +7,7 @@
 // Steps of 16 and pairs of tiles where there is something over anyway, so that warps may share them.
 int64_t mma_pad(int64_t size) { return size % 8 == 0 ? size : size < 8 ? 8 : (size + 15) / 16 * 16; }
 
-bool mma_pads(const struct mma_plan *p, int cols) { return cols >= 0 && p->cols[cols].padded > p->cols[cols].size; }
+bool mma_pads(const struct mma_plan *p, int cols) { return cols >= 0 && (p->cols[cols].padded > p->cols[cols].size || mma_ragged(p, cols)); }
 
 // ---- tiles ----
 
@@ -76,16 +76,19 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
   const struct mma_plan *p = k->p;
   if (!mma_pads(p, s.cols)) return;
   const struct mma_cols *c = &p->cols[s.cols];
-  long long first = c->nt - (c->padded / 8 - c->size / 8);
-  bool pairs = c->size % 2 == 0;
+  bool ragged = mma_ragged(p, s.cols);
+  long long size = ragged ? mma_ragged_last(p) : c->size, first = c->nt - (c->padded / 8 - size / 8);
+  bool pairs = size % 2 == 0;
+  if (ragged) text_open(k->t, "if (it == %lld)", (long long)p->iterations - 1);
   text_open(k->t, "for (n = %lld; n < %d; n += 1) unroll", MAX(first, 0ll), c->nt);
   for (int e = 0; e < (pairs ? 1 : 2); e++) {
-    text_open(k->t, "if (%s + %d >= %lld)", mma_cols_index(p, s.cols, 1), e, (long long)c->size);
+    text_open(k->t, "if (%s + %d >= %lld)", mma_cols_index(p, s.cols, 1), e, size);
     mma_nest(k, "mh", s.rows ? p->mt : 1, s.rows ? 2 : 1);
     text_line(k->t, "%%%s[m, n][h, 0]%s <- Init<%s><<<#grid, #me>>>()", reg, pairs ? "" : e ? "[0, 1]" : "[0, 0]", value);
     mma_unnest(k, 3);
   }
   text_close(k->t);
+  if (ragged) text_close(k->t);
 }
 
 // This thread's first column of tile n in units of so many, e further, within what exists.
@@ -93,12 +96,14 @@ const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
 {
   const char *at = mma_cols_index(p, cols, unit);
   if (e) at = arena_printf(p->job->mem, "%s + %d", at, e);
+  if (mma_ragged(p, cols)) return mma_ragged_index(p, at, unit, "it");
   return mma_pads(p, cols) ? arena_printf(p->job->mem, "min(%s, %lld)", at, (long long)p->cols[cols].size / unit - 1) : at;
 }
 
 // The same where it exists, as a condition; NULL: it always does.
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e)
 {
-  if (!mma_pads(p, cols)) return NULL;
-  return arena_printf(p->job->mem, "%s + %d < %lld", mma_cols_index(p, cols, unit), e, (long long)p->cols[cols].size / unit);
+  const char *at = mma_cols_index(p, cols, unit);
+  if (mma_ragged(p, cols)) return arena_printf(p->job->mem, "%s + %d < %s", at, e, mma_ragged_count(p, unit, "it"));
+  return mma_pads(p, cols) ? arena_printf(p->job->mem, "%s + %d < %lld", at, e, (long long)p->cols[cols].size / unit) : NULL;
 }

@@ -77,6 +77,8 @@ static bool reduce(struct mma_plan *p, int v)
   if (n->kind == KERN_PROD) return mma_refuse(p, "a product along a dimension");
   if (mma_sums_parts(p, v)) {
     if (mma_accumulates(p, v)) return mma_refuse(p, "%s of parts", name_of(p, n));
+    if (p->n->ragged.all && gone >> p->n->ragged.letter & 1)
+      return mma_refuse(p, "%s of parts, of which the last iteration has fewer", name_of(p, n));
     s->rows = (mma_has(p, v) & p->row_letters) != 0;
     return take_cols(p, v, s);
   }

@@ -139,7 +139,8 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
 static bool paired(const struct mma_plan *p, int cols)
 {
   const struct mma_list *l = &p->cols[cols].list, *in = &p->source->in;
-  return l->n && in->n && l->letter[l->n - 1] == in->letter[in->n - 1] && p->n->extent[(int)l->letter[l->n - 1]] % 2 == 0;
+  return l->n && in->n && l->letter[l->n - 1] == in->letter[in->n - 1] && p->n->extent[(int)l->letter[l->n - 1]] % 2 == 0 &&
+         !(mma_ragged(p, cols) && mma_ragged_last(p) % 2);
 }
 
 // A condition on @pr, where there are more rows of fragments than rows; else NULL.

@@ -1,6 +1,6 @@
 // What a loop takes at a time. A block graph takes as much of what it sums in an iteration as the search thought good for tiles that
 // may be cut anew since; several iterations at once, or a part of one, sum the same. The letter that goes on from one iteration
-// to the next becomes longer or shorter, and the loop's extent what is left.
+// to the next becomes longer or shorter, and the loop's extent what is left. The last iteration may have less of it (mma_ragged.c).
 #include "lower/mma.h"
 
 #include <stdio.h>
@@ -17,6 +17,16 @@ static int only_loop(const struct graph *b)
   return found;
 }
 
+// The letter of which the loop goes on where an iteration ends. Rows that lie one behind another do so too, but single elements say it.
+static int letter_of(const struct norm *n, const struct plan_access *a, int loop)
+{
+  uint32_t has = n->t[a->tile].has, single = has & n->units;
+  int own = -1;
+  for (int l = 0; l < n->nletters; l++)
+    if ((single ? single : has) >> l & 1 && (single || n->extent[l] > 1) && a->stride[l] * n->extent[l] == a->loop[loop]) own = l;
+  return own;
+}
+
 // All that the loop walks continues the same letter.
 static int continued_letter(const struct norm *n, int loop)
 {
@@ -24,9 +34,7 @@ static int continued_letter(const struct norm *n, int loop)
   for (int i = 0; i < n->niter; i++) {
     const struct plan_access *a = &n->iter[i];
     if (!a->loop[loop]) continue;
-    int own = -1;
-    for (int l = 0; l < n->nletters; l++)
-      if (n->t[a->tile].has >> l & 1 && n->extent[l] > 1 && a->stride[l] * n->extent[l] == a->loop[loop]) own = l;
+    int own = letter_of(n, a, loop);
     if (own < 0 || (letter >= 0 && own != letter)) return -1;
     letter = own;
   }
@@ -68,14 +76,64 @@ static bool only_summed(const struct norm *n, uint32_t letter)
   return true;
 }
 
+static enum phase phase_of(const struct norm *n, int tensor) { return n->block->tensors[tensor].phase; }
+
+// Does the loop change the tensor?
+static bool changes(const struct norm *n, int tensor) { return phase_of(n, tensor) == VARYING || phase_of(n, tensor) == RUN; }
+
+// Other iterations have other parts of a sum or maximum, so a part may only be scaled by (compared with) what no iteration changes, and
+// accumulated.
+static bool adds_up(const struct norm *n, int part, bool max)
+{
+  const struct graph *b = n->block;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *x = &b->nodes[i];
+    for (int k = 0; k < x->nin && x->op != OP_ITER && op_rows[x->op].rule != RULE_VIEW; k++) {
+      if (n->t[x->in[k]].root != part) continue;
+      bool same = max ? x->op == OP_MAXIMUM : x->op == OP_MUL_SCALAR || x->op == OP_MUL || (x->op == OP_DIV && !k);
+      if (op_rows[x->op].rule == RULE_ACCUM && !k && (x->op == OP_ACCUM_MAX) == max) continue;
+      if (!same || (x->nin > 1 && changes(n, x->in[!k])) || !adds_up(n, x->out, max)) return false;
+    }
+  }
+  return true;
+}
+
+static bool sums_letter(const struct norm *n, const struct node *x, uint32_t letter)
+{
+  bool sums = op_rows[x->op].rule == RULE_REDUCE || op_rows[x->op].rule == RULE_CONTRACT, has = false;
+  for (int k = 0; k < x->nin && sums; k++) has |= (n->t[x->in[k]].has & letter) != 0;
+  return has && changes(n, x->out) && !(n->t[x->out].has & letter);
+}
+
+// Nothing counts iterations, and parts of sums are added up.
+static bool same_sums(const struct norm *n, uint32_t letter)
+{
+  const struct graph *b = n->block;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *x = &b->nodes[i];
+    bool counts = op_rows[x->op].rule == RULE_ACCUM && (op_rows[x->op].flags & MEAN || phase_of(n, x->in[0]) != VARYING);
+    if (counts || (sums_letter(n, x, letter) && !adds_up(n, x->out, x->op == OP_MAX))) return false;
+  }
+  return true;
+}
+
+static int continued(const struct norm *n)
+{
+  int loop = only_loop(n->block);
+  return loop < 0 ? -1 : continued_letter(n, loop);
+}
+
 bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160])
 {
-  int loop = only_loop(b), letter = loop < 0 ? -1 : continued_letter(n, loop);
-  if (letter < 0 || !only_summed(n, 1u << letter)) return snprintf(why, 160, "the loop does not go on where an iteration ends"), false;
-  int64_t own = n->extent[letter], all = own * b->loop[loop];
-  if (step < 16 || step % 16 || all % step || all / step < 2)
-    return snprintf(why, 160, "%lld at a time of %lld", (long long)step, (long long)all), false;
-  n->extent[letter] = step, b->loop[loop] = all / step;
+  int loop = only_loop(b), letter = continued(n);
+  if (letter < 0 || !only_summed(n, 1u << letter) || !same_sums(n, 1u << letter))
+    return snprintf(why, 160, "the loop does not go on where an iteration ends"), false;
+  int64_t all = n->extent[letter] * b->loop[loop];
+  bool whole = step >= all && n->extent[letter] == 1;
+  if (step < 16 || step % 16 || (step >= all && !whole)) return snprintf(why, 160, "%lld at a time of %lld", (long long)step, (long long)all), false;
+  if (whole) step = all;
+  if (all % step) n->ragged.letter = letter, n->ragged.all = all;
+  n->extent[letter] = step, b->loop[loop] = (all + step - 1) / step;
   for (int i = 0; i < n->niter; i++)
     if (n->iter[i].loop[loop]) n->iter[i].loop[loop] = n->iter[i].stride[letter] * step;
   return true;
@@ -83,6 +141,12 @@ bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160])
 
 int64_t mma_own_step(const struct norm *n)
 {
-  int loop = only_loop(n->block), letter = loop < 0 ? -1 : continued_letter(n, loop);
+  int letter = continued(n);
   return letter < 0 ? 0 : n->extent[letter];
+}
+
+int64_t mma_steps_all(const struct norm *n)
+{
+  int letter = continued(n);
+  return letter < 0 ? 0 : n->extent[letter] * n->block->loop[only_loop(n->block)];
 }

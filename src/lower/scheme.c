@@ -129,6 +129,19 @@ void scheme_text(const struct choice *c, struct str *out)
   if (c->tail && !s) str_add(out, " %s=%s", epilogue, blas_epilogue_name((enum epilogue)(c->k.v[0] - 1)));
 }
 
+static int knob_named(const struct scheme *s, const char *name, size_t n)
+{
+  for (int k = 0; k < KNOBS && s->knob[k]; k++)
+    if (strlen(s->knob[k]) == n && !memcmp(s->knob[k], name, n)) return k;
+  return -1;
+}
+
+int64_t scheme_step(const struct choice *c)
+{
+  int k = c->scheme == SCHEME_LIBRARY ? -1 : knob_named(scheme_at(c->scheme), "step", 4);
+  return k < 0 ? 0 : c->k.v[k];
+}
+
 // "tail" or "stages=3" of a scheme, "epilogue=relu_bias" of a product.
 static bool parse_word(const char *word, struct choice *out)
 {
@@ -141,9 +154,9 @@ static bool parse_word(const char *word, struct choice *out)
     return out->tail = true, out->k.v[0] = (int)e + 1, true;
   }
   if (!strcmp(word, "tail")) return out->tail = true;
-  for (int k = 0; equals && k < KNOBS && s->knob[k]; k++)
-    if (strlen(s->knob[k]) == n && !memcmp(s->knob[k], word, n)) return out->k.v[k] = atoi(equals + 1), true;
-  return false;
+  int k = equals ? knob_named(s, word, n) : -1;
+  if (k >= 0) out->k.v[k] = atoi(equals + 1);
+  return k >= 0;
 }
 
 // "mma warps=4 stages=3 tail"; knobs that are left out stay 0.

@@ -36,7 +36,7 @@ static bool add_letters(const struct mma_plan *p, struct box *b, const struct pl
   for (int c = 0; c < p->ncols; c++) {
     if (p->cols[c].has != mma_list_has(l) || !mma_pads(p, c)) continue;
     if (b->ndims != first + 1) return false;
-    b->dim[first].box = p->cols[c].padded, b->dim[first].apart = true;
+    b->dim[first].box = p->cols[c].padded, b->dim[first].apart = true, b->dim[first].ragged = mma_ragged(p, c);
   }
   return true;
 }
@@ -47,6 +47,14 @@ static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
   for (int i = 0; i < b->ndims; i++)
     if (!b->dim[i].rows && !b->dim[i].apart && b->dim[i].stride * b->dim[i].extent == stride) return &b->dim[i];
   return add_dim(b, 1, stride, 1, false) ? &b->dim[b->ndims - 1] : NULL;
+}
+
+// The loop goes on along it, and TMA fills the rest of the last box with zeros.
+static struct box_dim *ragged_dim(struct box *b)
+{
+  for (int i = 0; i < b->ndims; i++)
+    if (b->dim[i].ragged) return &b->dim[i];
+  return NULL;
 }
 
 struct wgmma_box_axis {
@@ -88,12 +96,12 @@ static bool add_axes(const struct mma_plan *p, struct box *b, const struct plan_
   for (int i = 0; i < b->ndims; i++) begin_walks(p, &b->dim[i]);
   for (int i = 0; i < n; i++) {
     int before = b->ndims;
-    struct box_dim *d = dim_of_axis(b, axis[i].stride);
+    struct box_dim *ragged = axis[i].loop ? ragged_dim(b) : NULL, *d = ragged ? ragged : dim_of_axis(b, axis[i].stride);
     if (!d) return false;
     if (b->ndims > before) begin_walks(p, d);
     struct mma_walk *w = axis[i].loop ? &d->loop : &d->grid;
     w->stride[axis[i].loop ? axis[i].index : p->n->block->ngrid - 1 - axis[i].index] = d->extent / d->box;
-    d->extent *= axis[i].extent;
+    d->extent = ragged ? p->n->ragged.all : d->extent * axis[i].extent;
   }
   return true;
 }

@@ -50,6 +50,14 @@ static void between(struct mma_kernel *k, const struct wg_plan *w)
       mma_compute(k, p->order[i]);
 }
 
+// What the second product sums: columns that the iteration has not are zeros.
+static void keep_left(struct mma_kernel *k, const struct wg_plan *w, const char *left)
+{
+  int from = w->second->a, cols = w->second->sum_cols;
+  if (mma_ragged(k->p, cols)) mma_mask(k, k->reg[from], (struct mma_shape){true, cols}, "0.0");
+  mma_cast_left(k, left, k->reg[from], cols, false);
+}
+
 static void rescale(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct kern_value *v = mma_at(k->p, w->second->into);
@@ -100,7 +108,7 @@ static void first_iteration(struct mma_kernel *k, const struct wg_plan *w, const
   wgmma_wait(k, 0);
   if (w->rings > 1) release(k, w, w->first, "@stage");
   between(k, w);
-  mma_cast_left(k, left, k->reg[w->second->a], w->second->sum_cols, false);
+  keep_left(k, w, left);
   if (w->rings > 1) wait_full(k, w, w->second);
   text_close(k->t);
 }
@@ -124,7 +132,7 @@ static void other_iterations(struct mma_kernel *k, const struct wg_plan *w, cons
   wgmma_wait(k, 0);
   release(k, w, w->second, "@last");
   rescale(k, w);
-  mma_cast_left(k, left, k->reg[w->second->a], w->second->sum_cols, false);
+  keep_left(k, w, left);
   text_close(k->t);
 }
 

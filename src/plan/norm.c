@@ -18,14 +18,37 @@ struct making {
   } * from;
   int8_t compact[RAW_LETTERS]; // the letter's number in the norm, -1: none yet
   int joined[MAX_LOOPS];       // the letter that a loop axis is in what joins its parts, -1: nothing does
+  bool singles;                // single elements of a long loop are letters
   char *why;
 };
+
+// A loop that takes single elements of a long dimension leaves a letter, so that a scheme can give it another extent. Until letters are
+// settled its extent is a prime that no dimension has; so it meets none but its like.
+static const int64_t UNIT = 1099511627791;
+enum { LONG_LOOP = 16 };
 
 static int cannot(struct making *m, const struct node *n, const char *what) { return snprintf(m->why, 160, "%s: %s", op_rows[n->op].name, what), NO; }
 
 static const struct graph *block_of(const struct making *m) { return m->n->block; }
 
 // ---- iterators ----
+
+static bool add_factor(struct making *m, const struct node *n, struct raw_stride *from, int d, int64_t extent, int64_t stride)
+{
+  int id = raw_fresh(&m->raw, extent);
+  raw_push(&m->raw, &m->dim[n->out][d], id);
+  if (from->n == RAW_LIST) return false;
+  from->id[from->n] = id, from->stride[from->n++] = stride;
+  return true;
+}
+
+// The step of the long loop that takes single elements of dimension d; 0: there is none.
+static int64_t single_step(const struct graph *b, const struct node *n, const struct plan_access *a, int d)
+{
+  for (int i = 0; i < b->nloop; i++)
+    if (n->a.fmap[i] == d && b->loop[i] >= LONG_LOOP) return a->loop[i];
+  return 0;
+}
 
 static int iterator(struct making *m, const struct node *n, int input)
 {
@@ -41,13 +64,12 @@ static int iterator(struct making *m, const struct node *n, int input)
   for (int i = 0; i < b->nloop; i++)
     if (n->a.fmap[i] != REPLICA && !kview_take(&v.dim[n->a.fmap[i]], b->loop[i], &a->loop[i]))
       return cannot(m, n, "a loop axis cuts a view where it has no stride");
-  for (int d = 0; d < v.ndims; d++)
-    for (int k = 0; k < v.dim[d].n; k++) {
-      int id = raw_fresh(&m->raw, v.dim[d].extent[k]);
-      raw_push(&m->raw, &m->dim[n->out][d], id);
-      if (from->n == RAW_LIST) return cannot(m, n, "too many factors");
-      from->id[from->n] = id, from->stride[from->n++] = v.dim[d].stride[k];
-    }
+  for (int d = 0; d < v.ndims; d++) {
+    int64_t single = v.dim[d].n || !m->singles ? 0 : single_step(b, n, a, d);
+    bool fits = !single || add_factor(m, n, from, d, UNIT, single);
+    for (int k = 0; k < v.dim[d].n && fits; k++) fits = add_factor(m, n, from, d, v.dim[d].extent[k], v.dim[d].stride[k]);
+    if (!fits) return cannot(m, n, "too many factors");
+  }
   m->ndims[n->out] = v.ndims;
   m->n->iter_of[n->out] = m->n->niter++;
   return OK;
@@ -142,6 +164,14 @@ static int accumulate(struct making *m, const struct node *n)
   return OK;
 }
 
+// A dimension of extent 1 takes the last letter of the rest, if that is a single element of a loop.
+static bool take_single(const struct making *m, struct raw_list *rest, int64_t extent, struct raw_list *dim)
+{
+  if (extent != 1 || !rest->n || m->raw.extent[rest->id[rest->n - 1]] != UNIT) return false;
+  *dim = (struct raw_list){.n = 1, .id = {rest->id[--rest->n]}};
+  return true;
+}
+
 static int reshape(struct making *m, const struct node *n)
 {
   const struct shape *s = &block_of(m)->tensors[n->out].shape;
@@ -149,9 +179,12 @@ static int reshape(struct making *m, const struct node *n)
   for (int d = 0; d < m->ndims[n->in[0]]; d++)
     for (int k = 0; k < m->dim[n->in[0]][d].n; k++) raw_push(&m->raw, &rest, m->dim[n->in[0]][d].id[k]);
   m->ndims[n->out] = s->n;
-  for (int d = s->n - 1; d >= 0; d--, rest = slow)
+  for (int d = s->n - 1; d >= 0; d--, rest = slow) {
+    slow = rest = raw_resolve(&m->raw, &rest);
+    if (take_single(m, &slow, s->d[d], &m->dim[n->out][d])) continue;
     if (!raw_cut(&m->raw, &rest, s->d[d], &slow, &m->dim[n->out][d])) return cannot(m, n, "cuts a dimension unevenly");
-  return OK;
+  }
+  return rest.n ? cannot(m, n, "leaves a dimension out") : OK;
 }
 
 static int view(struct making *m, const struct node *n)
@@ -220,7 +253,9 @@ static int letter_of(struct making *m, int id)
   struct norm *n = m->n;
   if (m->compact[id] < 0) {
     if (n->nletters == MAX_LETTERS) return m->raw.full = true, 0;
-    n->extent[n->nletters] = m->raw.extent[id];
+    bool unit = m->raw.extent[id] == UNIT;
+    n->extent[n->nletters] = unit ? 1 : m->raw.extent[id];
+    n->units |= (uint32_t)unit << n->nletters;
     m->compact[id] = (int8_t)n->nletters++;
   }
   return m->compact[id];
@@ -309,7 +344,14 @@ static void count_uses(struct norm *n)
   }
 }
 
-int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160])
+static bool has_singles(const struct graph *b)
+{
+  for (int i = 0; i < b->nloop; i++)
+    if (b->loop[i] >= LONG_LOOP) return true;
+  return false;
+}
+
+static int make(struct arena *mem, const struct graph *kernels, const struct order *order, int node, bool singles, struct norm *out, char why[160])
 {
   const struct graph *b = kernels->nodes[node].sub;
   int nt = b->ntensors, iterators = 0;
@@ -317,7 +359,7 @@ int norm_make_in(struct arena *mem, const struct graph *kernels, const struct or
   out->t = NEWS(mem, struct norm_tensor, nt), out->iter_of = NEWS(mem, int, nt), out->uses = NEWS(mem, int, nt);
   out->iter = NEWS(mem, struct plan_access, b->nnodes), out->save = NEWS(mem, struct plan_access, b->nnodes);
   struct making *m = NEW(mem, struct making);
-  m->n = out, m->why = why;
+  m->n = out, m->why = why, m->singles = singles;
   m->dim = arena_alloc(mem, sizeof *m->dim * (size_t)nt), m->ndims = NEWS(mem, int, nt), m->from = NEWS(mem, struct raw_stride, b->nnodes);
   snprintf(why, 160, "more than %d letters", MAX_LETTERS);
   for (int t = 0; t < nt; t++) out->iter_of[t] = -1;
@@ -329,4 +371,10 @@ int norm_make_in(struct arena *mem, const struct graph *kernels, const struct or
   *why = 0;
   out->passes = plan_passes(mem, out);
   return OK;
+}
+
+int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160])
+{
+  if (has_singles(kernels->nodes[node].sub) && make(mem, kernels, order, node, true, out, why) == OK) return OK;
+  return make(mem, kernels, order, node, false, out, why);
 }

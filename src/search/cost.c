@@ -1,6 +1,8 @@
 // What kernels cost: the rules of the target's kind, and what all kinds share.
 #include "search/space.h"
 
+#include <math.h>
+
 static const struct cost_rules *const all[TARGET_KINDS] = {[TARGET_CPU] = &cost_cpu, [TARGET_GPU] = &cost_gpu};
 
 const struct cost_rules *cost_rules(const struct target *t) { return all[t->kind]; }
@@ -16,14 +18,28 @@ int64_t size_of(const struct sizes *z, mask m)
 
 struct search_term cost_term(const struct model *m, const struct work *w, const struct sizes *z) { return cost_rules(m->t)->term(m, w, z); }
 
+// A scheme takes of a long loop as much at a time as suits it, with less in the last iteration (lower/mma_step.c), wherever the loop has
+// no good extent.
+double cost_sizes(const struct model *m, const struct table *t, const struct sizes *z, struct sizes *paid)
+{
+  const struct cost_rules *r = cost_rules(m->t);
+  *paid = *z;
+  int64_t *ext = t->sch.loop < 0 ? NULL : paid->ext[t->sch.loop], own = ext ? ext[TILE] : 0, whole = own * (ext ? ext[LOOP] : 0);
+  if (whole < 16 || !r->step || r->extent(own, true)) return 1;
+  ext[TILE] = MIN(whole, r->step), ext[LOOP] = paid->iterations = (whole + ext[TILE] - 1) / ext[TILE];
+  return 1 + 1e-4 * fabs(log2((double)own / (double)r->step));
+}
+
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z)
 {
   struct search_term sum = {0};
+  struct sizes paid;
+  double bias = cost_sizes(m, t, z, &paid);
   for (int i = 0; i < w->n; i++) {
-    struct search_term x = cost_term(m, &t->work[w->id[i]], z);
+    struct search_term x = cost_term(m, &t->work[w->id[i]], &paid);
     cost_add(&sum, &x);
   }
-  return cost_seconds(m, &sum, z);
+  return bias * cost_seconds(m, &sum, &paid);
 }
 
 double cost_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z) { return cost_rules(m->t)->seconds(m, sum, z); }

@@ -123,7 +123,7 @@ static double elements(const struct space *s, mask has)
     if (h == all_of(c))
       n *= (double)s->classes[c].extent;
     else if (h == bit(c, GRID))
-      n *= (double)part_counts[0];
+      n *= 2;
   }
   return n;
 }

@@ -24,6 +24,7 @@ struct search {
   int *alone;                            // set that makes one device tensor: [device * WAYS + way], or -1
   int joint;                             // sets that make several
   bool own;                              // only chains of kernels that leave tensors of the program
+  bool each;                             // bounds of states count each need as if it were made alone
   struct beam next, done[MAX_CHAIN + 1]; // done: by number of kernels
   struct arena scratch;
 };
@@ -81,7 +82,7 @@ static int way_of(const struct planner *pl, int d, int split, int64_t parts)
 {
   int c, way = 0;
   if (!partial_class(pl->m->s, pl->m->dev[d].has, &c)) return 0;
-  while (way < PART_COUNTS && part_counts[way] != parts) way++;
+  while (way < PART_COUNTS && part_count(pl->m->s->classes[c].extent, way) != parts) way++;
   return c == split && way < PART_COUNTS ? way + 1 : -1;
 }
 
@@ -201,7 +202,7 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
     return;
   }
   // between "one kernel makes all that is needed" and "each is made alone"
-  t.bound = t.p.cost + l.most + (isfinite(l.sum) ? 0.25 * (l.sum - l.most) : 0);
+  t.bound = t.p.cost + l.most + (isfinite(l.sum) ? (se->each ? 1 : 0.25) * (l.sum - l.most) : 0);
   if (!isfinite(t.bound)) return;
   t.heavy = heavy_of(se, &t, l.most);
   beam_push(pl->mem, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
@@ -341,6 +342,11 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
   se.own = true, se.next.same = now.same = SAME_HEAVY; // where there are many cuts, bounds may promise what no chain keeps
   walk(&se, &first, &now);
   int n = take_best(&se, out, most);
+  if (!n) { // states that need many cheap tensors crowded out all that come to an end
+    se.own = false, se.each = true, se.next.same = now.same = 0;
+    walk(&se, &first, &now);
+    n = take_best(&se, out, most);
+  }
   arena_close(&se.scratch);
   return n;
 }

@@ -139,7 +139,7 @@ static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole)
 static bool may_split(const struct index_class *c)
 {
   bool divides = false;
-  for (int i = 0; i < PART_COUNTS; i++) divides |= c->extent > part_counts[i] && c->extent % part_counts[i] == 0;
+  for (int i = 0; i < PART_COUNTS; i++) divides |= part_count(c->extent, i) > 0;
   return divides && (c->kind & (CONTRACTED | REDUCED));
 }
 

@@ -6,11 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES = 2, SIZINGS = 1024 };
+enum { SIZES = 2, SIZINGS = 1024, LONG_SUM = 1024 };
 
 static const double FAR = 1.2; // sizes of one's own gain less than this
 
-const int64_t part_counts[PART_COUNTS] = {2, 4, 8, 16, 32};
+int64_t part_count(int64_t extent, int i)
+{
+  int64_t near = (int64_t)2 << i;
+  if (extent > near && extent % near == 0) return near;
+  for (int64_t d = near / 2 + 1; d < 2 * near && extent >= LONG_SUM; d++)
+    if (2 * d * d > near * near && d * d < 2 * near * near && d < extent && extent % d == 0) return d;
+  return 0;
+}
 
 struct sizing { // sizes that were chosen for the kernels that do some work
   uint64_t work;
@@ -115,8 +122,8 @@ static void size_option(struct options_gather *g, const struct pick *p, int read
   struct option *x = &g->x;
   for (int i = 0; i < (reads >= 0 ? PART_COUNTS : 1); i++) {
     if (reads >= 0) {
-      if (pl->m->s->classes[reads].extent % part_counts[i] || pl->m->s->classes[reads].extent == part_counts[i]) continue;
-      x->split = reads, x->parts = part_counts[i];
+      x->split = reads, x->parts = part_count(pl->m->s->classes[reads].extent, i);
+      if (!x->parts) continue;
     }
     x->needs = option_needs(x);
     struct ground **ground = &g->ground[reads + 1][i];

@@ -215,9 +215,9 @@ static bool read_parts(const struct planner *pl, struct option *x, int reads, st
   int64_t n = (int64_t)get_number(in, INT64_MAX);
   if (reads < 0) return n == x->parts;
   bool known = false;
-  for (int i = 0; i < PART_COUNTS; i++) known |= n == part_counts[i];
+  for (int i = 0; i < PART_COUNTS; i++) known |= n > 0 && n == part_count(pl->m->s->classes[reads].extent, i);
   x->split = reads, x->parts = n;
-  return known && pl->m->s->classes[reads].extent % n == 0;
+  return known;
 }
 
 static bool option_unpack(const struct planner *pl, const struct options *to, struct option *x, struct bytes *in)

@@ -9,8 +9,9 @@
 
 enum { MOST = 24, LATTICE = 160 };
 
-struct point { // sizes
-  struct sizes z;
+struct point {               // sizes
+  struct sizes z, paid;      // paid: as they cost
+  double bias;               // a factor
   int k[MAX_AXES + 1];       // the axes' extents
   struct search_term *price; // of each work of the table; tile < 0: not asked for yet
 };
@@ -34,15 +35,18 @@ struct ground {
   struct point *lattice[LATTICE];
 };
 
+// Near enough to be made so many.
+static bool about(int64_t tile, int64_t rows) { return 4 * tile >= 3 * rows && 4 * tile <= 5 * rows; }
+
 // Of n divisors those that leave good tiles; all, where there are none.
 static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, int n, int64_t *all)
 {
-  int good = 0;
+  int good = 0, to = 0;
   for (int i = 0; i < n; i++) good += !r->extent || r->extent(extent / all[i], looped);
   if (!good || good == n) return n;
-  for (int i = 0, to = 0; i < n; i++)
-    if (r->extent(extent / all[i], looped)) all[to++] = all[i];
-  return good;
+  for (int i = 0; i < n; i++)
+    if (r->extent(extent / all[i], looped) || about(extent / all[i], r->rows)) all[to++] = all[i];
+  return to;
 }
 
 // Divisors of n from `least` up, at most MOST of them, evenly spread.
@@ -85,7 +89,7 @@ static void thin(struct ground *g)
 static struct point *new_point(const struct ground *g, const struct sizes *z)
 {
   struct point *p = NEW(g->mem, struct point);
-  p->z = *z, p->price = NEWS(g->mem, struct search_term, g->t->nwork);
+  p->z = *z, p->bias = cost_sizes(g->m, g->t, z, &p->paid), p->price = NEWS(g->mem, struct search_term, g->t->nwork);
   for (int i = 0; i < g->t->nwork; i++) p->price[i].tile = -1;
   return p;
 }
@@ -158,7 +162,7 @@ struct ground *sizes_open(struct arena *mem, const struct model *m, const struct
 
 static const struct search_term *price(const struct ground *g, struct point *p, int work)
 {
-  if (p->price[work].tile < 0) p->price[work] = cost_term(g->m, &g->t->work[work], &p->z);
+  if (p->price[work].tile < 0) p->price[work] = cost_term(g->m, &g->t->work[work], &p->paid);
   return &p->price[work];
 }
 
@@ -174,7 +178,7 @@ double sizes_cost(const struct ground *g, struct point *p, const struct works *w
 {
   struct search_term sum = {0};
   for (int i = 0; i < w->n; i++) cost_add(&sum, price(g, p, w->id[i]));
-  return cost_seconds(g->m, &sum, &p->z);
+  return p->bias * cost_seconds(g->m, &sum, &p->paid);
 }
 
 struct sizes_choice {

@@ -393,6 +393,8 @@ struct cost_rules { // of a kind of target
   double (*library)(const struct model *m, const struct node *n);
   double (*operate)(const struct target *t, double elements, double ops); // seconds of all cores for elementwise operators
   bool (*extent)(int64_t tile, bool looped);                              // a good extent of a tile; NULL: all are
+  int64_t step;                                                           // a loop takes so many at a time where no extent is good; 0: as it is
+  int64_t rows;                                                           // extents about this are kept too
   int lattice;                                                            // sizes that are tried at first
   bool feeds;                                                             // work tells feeds and folds
   int spread;                                                             // plans with other sizes that are listed for one
@@ -406,6 +408,8 @@ static inline void cost_add(struct search_term *sum, const struct search_term *x
   sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
   sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once, sum->parts += x->parts;
 }
+// Sizes as they cost; returns a factor, a little above 1, that orders those that cost the same.
+double cost_sizes(const struct model *m, const struct table *t, const struct sizes *z, struct sizes *paid);
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
 // Cost of the kernel whose works add this. Infinite where its tiles exceed the target's scratch.
 double cost_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z);
@@ -464,7 +468,7 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
 
 // ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
-enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 256 };
+enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 1024 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
@@ -508,7 +512,9 @@ struct options {
   double bound; // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
   int chain;    // nor shorter
 };
-extern const int64_t part_counts[PART_COUNTS];               // partial sums come in one of these numbers of parts
+// Partial sums of a class come in one of PART_COUNTS numbers of parts: 2, 4 ... 32, or a divisor that is as large, to a factor of
+// sqrt(2). 0: there is none.
+int64_t part_count(int64_t extent, int i);
 bool partial_class(const struct space *s, mask has, int *c); // is a device tensor partial sums, and over which class?
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
 void options_clear(struct options *x);                           // as options_open made it

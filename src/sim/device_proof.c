@@ -88,14 +88,15 @@ static double work(const struct graph *g)
   double sum = 0;
   for (int i = 0; i < g->nnodes; i++) {
     const struct graph *b = g->nodes[i].sub;
-    double one = 0;
+    double once = 0, each = 0;
     for (int k = 0; b && k < b->nnodes; k++) {
       const struct node *n = &b->nodes[k];
+      bool looped = op_rows[n->op].rule == RULE_ACCUM || (n->nout && (b->tensors[n->out].phase == VARYING || b->tensors[n->out].phase == RUN));
       const struct shape *x = n->nin && n->op != OP_ITER ? &b->tensors[n->in[0]].shape : NULL;
       double size = n->nout ? (double)shape_size(&b->tensors[n->out].shape) : 0;
-      one += op_rows[n->op].rule == RULE_CONTRACT && x->n ? size * (double)x->d[x->n - 1] : size;
+      *(looped ? &each : &once) += op_rows[n->op].rule == RULE_CONTRACT && x->n ? size * (double)x->d[x->n - 1] : size;
     }
-    if (b) sum += one * (double)graph_blocks(b) * (double)graph_iterations(b);
+    if (b) sum += (once + each * (double)graph_iterations(b)) * (double)graph_blocks(b);
   }
   return sum;
 }
@@ -243,7 +244,7 @@ static int run_fed(struct proving *w, struct arena *mem, const struct lone *of_w
   struct lower_plan p;
   struct device_program d;
   const struct choice *c;
-  const struct graph *whole = fed_graph(mem, w->p->g, &of_whole->fed, e);
+  const struct graph *whole = fed_graph(mem, w->p->g, &of_whole->fed, scheme_step(want), e);
   if (!whole) return e->status;
   struct lower_plan small = *w->p;
   small.g = whole;
@@ -279,7 +280,7 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   const struct lower_unit *u = &w->p->unit[i];
   int status = alone(&mem, w->p, u, w->pick[i].tail, &l, e);
   if (status == OK) {
-    bool full = !verify_shrink_axes(&mem, l.g, &small) || graph_same(small, l.g);
+    bool full = !verify_shrink_axes(&mem, l.g, scheme_step(&w->pick[i]), &small) || graph_same(small, l.g);
     const struct graph *g = full ? l.g : small;
     if (work(g) > MOST_WORK)
       add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");

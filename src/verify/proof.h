@@ -53,6 +53,8 @@ struct system {
   int fixed_n, fixed_cap;
   bool *axis; // extent of a grid or loop axis
   int axis_n, axis_cap;
+  int64_t *least; // what it is made of at least; 0: anything
+  int least_n, least_cap;
   struct verify_product *products;
   int nproducts, products_cap;
   struct total *totals;

@@ -51,13 +51,41 @@ static void fix_tiles(struct system *s, const struct frame *f)
   }
 }
 
-bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct graph **out)
+// Elements that the loop axis takes at a time; 0: it walks nothing.
+static int64_t tile_along(const struct graph *b, int axis)
+{
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    if (n->op == OP_ITER && n->a.fmap[axis] != REPLICA) return b->tensors[n->out].shape.d[n->a.fmap[axis]];
+  }
+  return 0;
+}
+
+// The fewest iterations in which a kernel that takes `step` elements at a time goes on once, with a rest if it has one at full size.
+static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step)
+{
+  for (int64_t n = 2; tile && n < loop; n++)
+    if (n * tile > step && (n * tile % step == 0) == (loop * tile % step == 0)) return n;
+  return loop;
+}
+
+static void keep_steps(struct system *s, const struct frame *f, int64_t step)
+{
+  for (int i = 0; i < f->g->nnodes; i++) {
+    const struct frame *sub = f->sub[i];
+    for (int l = 0; sub && l < sub->g->nloop; l++)
+      if (sub->g->loop[l] > 1) s->least[shrink_find(s, sub->axes + MAX_GRID + l)] = fewest_iterations(sub->g->loop[l], tile_along(sub->g, l), step);
+  }
+}
+
+bool verify_shrink_axes(struct arena *mem, const struct graph *g, int64_t step, struct graph **out)
 {
   struct arena scratch = {0};
   struct system s = {.mem = &scratch, .largest = LARGEST_TILE};
   shrink_constant(&s, 1); // the variable ONE
   struct frame *f = shrink_collect(&s, g);
   if (!s.failed) fix_tiles(&s, f);
+  if (!s.failed && step) keep_steps(&s, f, step);
   bool good = !s.failed && shrink_solve(&s, OTHER);
   *out = good ? shrink_build(&s, f, mem) : NULL;
   arena_close(&scratch);

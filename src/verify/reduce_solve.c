@@ -22,6 +22,7 @@ int shrink_var(struct system *s, int64_t full)
   PUSH(s->mem, s->full, s->full_n, s->full_cap) = full;
   PUSH(s->mem, s->fixed, s->fixed_n, s->fixed_cap) = full == 1;
   PUSH(s->mem, s->axis, s->axis_n, s->axis_cap) = false;
+  PUSH(s->mem, s->least, s->least_n, s->least_cap) = 0;
   PUSH(s->mem, s->parent, s->nvars, s->parent_cap) = full == 1 ? ONE : v;
   return v;
 }
@@ -42,7 +43,7 @@ void shrink_same(struct system *s, int u, int v)
     return;
   }
   if (x > y) x ^= y, y ^= x, x ^= y;
-  s->parent[y] = x, s->fixed[x] |= s->fixed[y], s->axis[x] |= s->axis[y];
+  s->parent[y] = x, s->fixed[x] |= s->fixed[y], s->axis[x] |= s->axis[y], s->least[x] = MAX(s->least[x], s->least[y]);
 }
 
 void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r)
@@ -224,6 +225,8 @@ static void first_values(struct system *s, enum shrink_style style)
     if (shrink_find(s, v) != v) continue;
     if (s->fixed[v])
       s->small[v] = s->full[v];
+    else if (s->least[v])
+      s->small[v] = s->least[v];
     else if (defined[v])
       s->small[v] = 1;
     else if (style == APART)

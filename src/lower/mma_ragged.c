@@ -1,0 +1,52 @@
+// A loop whose last iteration has less than the others: keys of a prime number, 64 at a time. Its tiles are as large as any. Copies of
+// cp.async read the last element again behind the end, and TMA fills zeros; in registers, columns that do not exist are set to what
+// changes nothing where columns meet, as those of padding are (mma_pad.c). So a product may sum over them only if its left operand
+// is in registers, or if TMA brings both operands.
+#include "lower/mma.h"
+
+static uint32_t letter(const struct mma_plan *p) { return p->n->ragged.all ? 1u << p->n->ragged.letter : 0; }
+
+bool mma_ragged(const struct mma_plan *p, int cols) { return cols >= 0 && p->n->ragged.all && p->cols[cols].has == letter(p); }
+
+int64_t mma_ragged_last(const struct mma_plan *p)
+{
+  int64_t step = p->n->extent[p->n->ragged.letter];
+  return p->n->ragged.all - (p->iterations - 1) * step;
+}
+
+const char *mma_ragged_count(const struct mma_plan *p, int unit, const char *it)
+{
+  long long all = p->n->ragged.all / unit, step = p->n->extent[p->n->ragged.letter] / unit;
+  return arena_printf(p->job->mem, "%lld - (%s) * %lld", all, it, step);
+}
+
+const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit, const char *it)
+{
+  return arena_printf(p->job->mem, "min(%s, %s - 1)", at, mma_ragged_count(p, unit, it));
+}
+
+static bool columns_alone(const struct mma_plan *p)
+{
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].has & letter(p) && p->cols[c].has != letter(p)) return false;
+  return true;
+}
+
+static bool tile_alone(const struct mma_plan *p, const struct mma_list *l)
+{
+  return !(mma_list_has(l) & letter(p)) || mma_list_size(p->n, l) == p->n->extent[p->n->ragged.letter];
+}
+
+bool mma_ragged_fits(struct mma_plan *p)
+{
+  if (!letter(p)) return true;
+  if ((p->row_letters | p->batch_letters) & letter(p)) return mma_refuse(p, "the last iteration has fewer rows");
+  bool alone = columns_alone(p);
+  for (int i = 0; i < p->nsides; i++) alone &= columns_alone(p->side[i].plan);
+  for (int i = 0; i < p->ntiles; i++) alone &= tile_alone(p, &p->tile[i].out) && tile_alone(p, &p->tile[i].in);
+  if (!alone) return mma_refuse(p, "columns of which the last iteration has fewer stand beside others");
+  for (int i = 0; i < p->nproducts && !p->wg; i++)
+    if (p->product[i].sum & letter(p) && p->tile_of[p->product[i].a] >= 0)
+      return mma_refuse(p, "the last iteration sums fewer, and no operand is in registers");
+  return true;
+}
