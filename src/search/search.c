@@ -422,6 +422,23 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   r->stats.graphs = (uint64_t)r->n;
 }
 
+// split and concat with what is around them: one kernel by rule, in a few sizes.
+static void run_fused(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
+{
+  enum { SIZES = 3 };
+  const struct graph *last = NULL;
+  r->found = NEWS(mem, struct found, SIZES);
+  for (int i = 0; i < SIZES && fuse_parts_can(p); i++) {
+    struct graph *g = fuse_parts(mem, p, FUSE_TILE >> 2 * i);
+    if (!g || (last && graph_same(last, g)) || !verify_filter(p, g, o->seed)) continue;
+    struct found *f = &r->found[r->n++];
+    *f = (struct found){.g = g, .cost = chain_cost(p, t) * (1 + 0.01 * i), .kernels = 1, .block_ops = graph_ops(p)};
+    snprintf(f->schedule, sizeof f->schedule, "grid over what nothing mixes");
+    r->stats.verified++, last = g;
+  }
+  r->stats.graphs = (uint64_t)r->n;
+}
+
 static void set_options(struct search_job *j, const struct graph *p, const struct search_opts *o)
 {
   j->o = *o;
@@ -449,9 +466,13 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
   if (graph_ops(p) > SEARCH_LONG || classes_build(j->s, p, why) != OK) {
-    if (!asked) run_chain(mem, p, t, &j->o, r);
+    if (!asked) run_fused(mem, p, t, &j->o, r);
+    bool fused = r->n > 0;
+    if (!asked && !fused) run_chain(mem, p, t, &j->o, r);
     r->complete = r->n > 0;
-    if (r->n)
+    if (fused)
+      snprintf(r->why, sizeof r->why, "%d operators around split and concat: one kernel by rule", graph_ops(p));
+    else if (r->n)
       snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
     else
       snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");

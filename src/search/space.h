@@ -620,4 +620,17 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
 // One block graph for the whole program, its rows cut into `blocks` parts; NULL where an operator mixes rows.
 struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t blocks);
 
+// ---- free_dims.c, fuse_parts.c: programs with split and concat ----------------------------------------------------------
+
+struct free_dims { // classes of dimensions that no operator mixes, in the order of the first output
+  int n, *of;      // by tensor * MAX_DIMS + dimension: its class, or -1
+  int64_t extent[MAX_DIMS];
+};
+bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *out); // false: an operator is of no kind that is fused
+
+enum { FUSE_TILE = 1 << 14 }; // elements
+// One block graph for the whole program, whose tiles have about so many elements; NULL where an operator is none of a kernel without products.
+struct graph *fuse_parts(struct arena *mem, const struct graph *p, int64_t tile);
+bool fuse_parts_can(const struct graph *p); // it has split or concat, and there is such a graph
+
 #endif
