@@ -184,6 +184,8 @@ bool op_find(const char *name, enum op *op);
 int attr_named(const char *name); // the attribute of that name that is a number, or -1
 uint64_t op_parts(enum op op);    // the other operators of which its law is made, a bit each
 
+int64_t slice_unit(const struct attrs *a, int64_t extent); // of a slice: the largest number of which start, end and the extent are multiples
+
 // ---- graphs --------------------------------------------------------------------------------------------
 
 // Where a tensor of a block or thread graph lives. In a graph without loop axes everything is FIXED.

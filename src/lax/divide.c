@@ -1,5 +1,6 @@
 // Where a piece must be cut in two, in the order in which the reasons are looked at:
 //   split and concat go with the elementwise operators and reductions around them (glue.c);
+//   parts of a product are read by the pieces behind it;
 //   other library operators stand alone;
 //   a second exponential on a path begins a new piece (Mirage paper, section 5: a Lax program has at most one,
 //   and the verifier's fields hold no exponential of an exponential).
@@ -82,6 +83,34 @@ static enum glue cut_glued(const struct facts *f, const struct piece *r, bool *f
   return segment_hard(f, r) ? GLUE_NONE : GLUE_ALL;
 }
 
+// ---- parts of what a product makes ----
+
+// A subprogram reads parts of a tensor that another one makes.
+static bool cut_parts(const struct facts *f, const struct piece *r, bool *first, char why[160])
+{
+  bool *reads = NEWS(f->tmp, bool, f->p->nnodes), *source = NEWS(f->tmp, bool, f->p->nnodes), *behind = NEWS(f->tmp, bool, f->p->nnodes);
+  int name = -1;
+  for (int i = 0; i < r->n; i++) {
+    int node = r->node[i];
+    const struct node *n = &f->p->nodes[node];
+    for (int k = 0; k < n->nin; k++) {
+      int maker = facts_maker(f, r->id, n->in[k]);
+      if (maker < 0) continue;
+      behind[node] |= behind[maker];
+      if (f->part[n->in[k]] && !behind[maker]) reads[node] = source[maker] = true, name = name < 0 ? maker : name;
+    }
+    behind[node] |= reads[node];
+  }
+  if (name < 0) return false;
+  for (int i = 0; i < r->n; i++) source[r->node[i]] &= !behind[r->node[i]];
+  mark_needed(f, r, source);
+  char place[96];
+  facts_place(f, name, place);
+  snprintf(why, 160, "parts of %s are read", place);
+  mincut(f, r, source, reads, first);
+  return true;
+}
+
 // ---- second exponentials ----
 
 static bool cut_exponential(const struct facts *f, const struct piece *r, bool *first, char why[160])
@@ -116,7 +145,7 @@ bool divide(const struct facts *f, struct piece *r, bool *first, char why[160])
   bool cut = glue == GLUE_CUT || (glue == GLUE_NONE && cut_library(f, r, first, why));
   r->row_chain = r->glued = glue == GLUE_ALL;
   r->searchable = r->n && (r->row_chain || f->kind[r->node[0]] == SEARCHED);
-  cut = cut || cut_exponential(f, r, first, why);
+  cut = cut || cut_parts(f, r, first, why) || cut_exponential(f, r, first, why);
   arena_reset(f->tmp, mark);
   return cut;
 }

@@ -15,12 +15,16 @@ struct gluing {
   double *large; // by node: elements of the largest tensor that it depends on
 };
 
-static bool cuts_parts(const struct node *n) { return op_rows[n->op].rule == RULE_SPLIT || op_rows[n->op].rule == RULE_CONCAT; }
+static bool cuts_parts(const struct facts *f, int node)
+{
+  const struct node *n = &f->p->nodes[node];
+  return f->kind[node] == LIBRARY && (facts_takes_part(n) || op_rows[n->op].rule == RULE_CONCAT);
+}
 
 static bool glues(const struct facts *f, int node)
 {
   const struct node *n = &f->p->nodes[node];
-  return cuts_parts(n) || (f->kind[node] == SEARCHED && op_rows[n->op].rule != RULE_CONTRACT);
+  return cuts_parts(f, node) || (f->kind[node] == SEARCHED && op_rows[n->op].rule != RULE_CONTRACT);
 }
 
 static double size_of(const struct facts *f, int t) { return (double)shape_size(&f->p->tensors[t].shape); }
@@ -85,7 +89,7 @@ static void join_makers(struct gluing *w, int node)
 static bool before_parts(const struct gluing *w, int node, const bool *loose)
 {
   const struct node *n = &w->f->p->nodes[node];
-  bool before = !cuts_parts(n);
+  bool before = !cuts_parts(w->f, node);
   for (int k = 0; k < n->nin && before; k++) {
     int maker = facts_maker(w->f, w->r->id, n->in[k]);
     before = maker < 0 || last_of(w, maker) != last_of(w, node) || loose[maker];
@@ -98,7 +102,7 @@ bool glue_first(const struct facts *f, const struct piece *r, bool *glued, bool 
   struct gluing w = {f, r, NEWS(f->tmp, int, f->p->nnodes), NEWS(f->tmp, int, f->p->nnodes), NEWS(f->tmp, double, f->p->nnodes)};
   bool *seeded = NEWS(f->tmp, bool, f->p->nnodes);
   int least = INT_MAX, parts = 0, n = 0;
-  for (int i = 0; i < r->n; i++) parts += cuts_parts(&f->p->nodes[r->node[i]]);
+  for (int i = 0; i < r->n; i++) parts += cuts_parts(f, r->node[i]);
   if (!parts || parts == r->n) return false;
   for (int i = 0; i < r->n; i++) {
     int node = r->node[i];
@@ -107,7 +111,7 @@ bool glue_first(const struct facts *f, const struct piece *r, bool *glued, bool 
   for (int i = 0; i < r->n; i++) join_makers(&w, r->node[i]);
   settle(&w);
   for (int i = 0; i < r->n; i++)
-    if (cuts_parts(&f->p->nodes[r->node[i]])) seeded[last_of(&w, r->node[i])] = true, least = MIN(least, w.depth[last_of(&w, r->node[i])]);
+    if (cuts_parts(f, r->node[i])) seeded[last_of(&w, r->node[i])] = true, least = MIN(least, w.depth[last_of(&w, r->node[i])]);
   for (int i = 0; i < r->n; i++) {
     int last = last_of(&w, r->node[i]);
     n += glued[r->node[i]] = seeded[last] && w.depth[last] == least;

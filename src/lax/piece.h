@@ -38,6 +38,7 @@ struct facts {
   bool *live;                    // nodes that an output needs
   int *owner;                    // piece of a searched or library node, -1 for others and dead ones
   int *root;                     // by tensor
+  bool *part;                    // by tensor: a part of its root
   bool *raw;                     // by tensor
   bool *kept;                    // by tensor
   int *first_user;               // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
@@ -54,6 +55,7 @@ struct piece {
 
 // ---- facts.c ----
 struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_judge *judge);
+bool facts_takes_part(const struct node *n);
 // The node that makes the root of tensor t where it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
 double facts_price(const struct facts *f, int t);                // of cutting at root t: bytes to write and read, more where it is raw

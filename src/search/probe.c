@@ -108,6 +108,8 @@ bool search_is_hard(const struct graph *g, const struct search_opts *o)
   char why[160];
   int later_ops;
   bool hard = true;
+  struct stem stem;
+  if (stem_of(&mem, g, &stem)) g = stem.core;
   p->o = *o;
   search_defaults(&p->o, g, &later_ops);
   if (graph_ops(g) <= SEARCH_LONG && classes_build(&p->s, g, why) == OK) {

@@ -21,6 +21,7 @@ const struct prune_row prune_rows[PRUNES] = {
 
 struct search_job {
   struct arena *mem, *out; // of the search; of its results
+  const struct stem *stem; // of the program, or NULL
   struct space *s;
   struct fctx *f;
   const struct target *t;
@@ -272,7 +273,8 @@ static void look(struct search_job *j, struct search_result *r, double done)
   units_open(&units, &o, &stats);
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {.m = &model,
+  struct planner pl = {.stem = j->stem,
+                       .m = &model,
                        .tables = j->table,
                        .ntables = j->ntable,
                        .home = find_homes(j),
@@ -365,7 +367,8 @@ static void run(struct search_job *j, struct search_result *r)
   tell(j, r, 0.6);
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {.m = &model,
+  struct planner pl = {.stem = j->stem,
+                       .m = &model,
                        .tables = j->table,
                        .ntables = j->ntable,
                        .home = find_homes(j),
@@ -457,18 +460,21 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
                   struct search_result *r)
 {
   double start = now_seconds();
+  const struct graph *whole = p;
   *r = (struct search_result){0};
   struct arena scratch = {0};
   struct search_job *j = NEW(&scratch, struct search_job);
   *j = (struct search_job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .start = start};
+  struct stem stem;
+  if (!asked && stem_of(&scratch, p, &stem)) p = stem.core, j->stem = &stem;
   set_options(j, p, o);
   if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
   if (graph_ops(p) > SEARCH_LONG || classes_build(j->s, p, why) != OK) {
-    if (!asked) run_fused(mem, p, t, &j->o, r);
+    if (!asked) run_fused(mem, whole, t, &j->o, r);
     bool fused = r->n > 0;
-    if (!asked && !fused) run_chain(mem, p, t, &j->o, r);
+    if (!asked && !fused) run_chain(mem, whole, t, &j->o, r);
     r->complete = r->n > 0;
     if (fused)
       snprintf(r->why, sizeof r->why, "%d operators around split and concat: one kernel by rule", graph_ops(p));

@@ -482,6 +482,7 @@ struct option {
   uint64_t needs;     // hash of needs, split and parts
 };
 struct planner {
+  const struct stem *stem; // of the program, or NULL
   const struct model *m;
   struct table *tables;
   int ntables, *home;     // home[(table * ndev + device) * HOMES + i]: values to save for it, then -1
@@ -619,6 +620,16 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
 
 // One block graph for the whole program, its rows cut into `blocks` parts; NULL where an operator mixes rows.
 struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t blocks);
+
+// ---- stem.c: programs that read parts of inputs --------------------------------------------------------------------------
+
+struct stem {
+  const struct graph *p;
+  struct graph *core; // p with parts of inputs as inputs
+  int n, *from;       // of which tensors of p they are, those of p among them, in order
+};
+bool stem_of(struct arena *mem, const struct graph *p, struct stem *out);               // false: p is its own core
+struct graph *stem_put(struct arena *mem, const struct stem *s, const struct graph *g); // a graph of p, of one of the core
 
 // ---- free_dims.c, fuse_parts.c: programs with split and concat ----------------------------------------------------------
 
