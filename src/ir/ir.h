@@ -157,6 +157,7 @@ bool attrs_same(const struct attrs *a, const struct attrs *b);
 bool attrs_reals_same(const struct attrs *a, const struct attrs *b); // the numbers
 struct attrs attrs_reals(const struct attrs *a);                     // nothing but the numbers
 double attr_real(const struct attrs *a, int attr);                   // that one, a number
+int64_t attr_whole(const struct attrs *a, int attr);                 // that one, a dimension or a count; 0 of others
 
 // Locals named after attributes that are numbers, for LAW and FLOAT texts of op.def.
 #define ATTR_LOCALS(a)                                                               \
