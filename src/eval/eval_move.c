@@ -86,12 +86,21 @@ static void repeat(size_t bytes, const struct attrs *a, struct eval_value o, str
   move_box(bytes, &box, o.p, os, x.p, xs);
 }
 
+static void slice(size_t bytes, const struct attrs *a, struct eval_value o, struct eval_value x)
+{
+  int64_t os[MAX_DIMS], xs[MAX_DIMS];
+  move_strides(&o.s, os), move_strides(&x.s, xs);
+  move_box(bytes, &o.s, o.p, os, (const char *)x.p + bytes * (size_t)(a->start * xs[a->dim]), xs);
+}
+
 void move_view(size_t bytes, const struct node *n, struct eval_value o, struct eval_value x)
 {
   if (n->op == OP_TRANSPOSE)
     transpose(bytes, &n->a.perm, o, x);
   else if (n->op == OP_REPEAT)
     repeat(bytes, &n->a, o, x);
+  else if (n->op == OP_SLICE)
+    slice(bytes, &n->a, o, x);
   else
     memcpy(o.p, x.p, bytes * (size_t)shape_size(&o.s)); // reshape, all_reduce on one device
 }

@@ -1,7 +1,7 @@
 // The driver: one function a kernel, in the order of the graph, and two entry points. Tensors between kernels are
 // placed in one workspace where those that do not live together share bytes; the scratch of the threads follows.
 // Reshapes are other names for the same memory. A transpose that only products or block graphs read is not
-// executed: they read its source with other strides.
+// executed, nor is a split: what reads it reads its source from other places, with other strides.
 #include "gen/emit.h"
 
 #include <string.h>
@@ -38,14 +38,29 @@ static bool swaps_last(const struct node *n, int dims)
   return true;
 }
 
+static bool takes_part(const struct node *n) { return n->op == OP_SLICE || op_rows[n->op].rule == RULE_SPLIT; }
+
+// Parts that are read where they are: not returned, and not reshaped, which takes rows without gaps.
+static bool part_folds(const struct gen *c, const struct node *n)
+{
+  for (int i = 0; i < c->g->nnodes; i++) {
+    const struct node *r = &c->g->nodes[i];
+    for (int k = 0; k < r->nin; k++)
+      if (r->in[k] >= n->out && r->in[k] < n->out + n->nout && (r->op == OP_OUTPUT || op_rows[r->op].rule == RULE_VIEW)) return false;
+  }
+  return true;
+}
+
 // A transpose that its readers can do by reading with other strides.
 static bool folds_away(const struct gen *c, const struct node *n)
 {
+  if (takes_part(n)) return part_folds(c, n);
   if (n->op != OP_TRANSPOSE) return false;
   for (int i = 0; i < c->g->nnodes; i++) {
     const struct node *r = &c->g->nodes[i];
     for (int k = 0; k < r->nin; k++) {
       if (r->in[k] != n->out) continue;
+      if (takes_part(r) && part_folds(c, r)) continue;
       if (r->op != OP_BLOCK && (r->op != OP_MATMUL || !swaps_last(n, c->g->tensors[n->out].shape.n))) return false;
     }
   }
@@ -110,6 +125,12 @@ static struct place place_of(const struct gen *c, int t, const char *ptr)
   const struct node *n = producer(c, t);
   if (n->op == OP_CONST) return (struct place){PLACE_CONST, false, n->a.scalar};
   if (is_number(c, n)) return place_of(c, c->home[t].root, ptr);
+  if (takes_part(n) && folds_away(c, n)) {
+    struct place p = place_of(c, n->in[0], ptr);
+    int64_t index = n->op == OP_CHUNK ? n->a.index : t - n->out, extent = x->shape.d[n->a.dim];
+    p.v = view_cut(c->mem, &p.v, n->a.dim, n->op == OP_SLICE ? n->a.start : index * extent, extent);
+    return p;
+  }
   if (folds_away(c, n)) {
     struct place p = place_of(c, n->in[0], ptr);
     p.v = view_permuted(&p.v, &n->a.perm);

@@ -84,6 +84,11 @@ static int print_view(struct kernel *k, struct str *s, struct err *e)
     print_transpose(k, s);
     return OK;
   }
+  if (k->n->op == OP_SLICE) {
+    struct view from = view_cut(k->mem, &k->in->v, k->n->a.dim, k->n->a.start, k->out->shape.d[k->n->a.dim]);
+    print_copy(k, s, &from, k->out);
+    return OK;
+  }
   struct nest f = nest_new(k->mem, &k->out->shape); // repeat
   nest_store(&f, nest_load_repeated(&f, &k->in->v, k->n->a.dim, k->n->a.times), k->out, false);
   run_nest(k, s, &f);

@@ -173,8 +173,9 @@ int64_t graph_tile_bytes(const struct graph *g, int elem)
 
 bool attrs_same(const struct attrs *a, const struct attrs *b)
 {
-  return a->dim == b->dim && a->group == b->group && a->extent == b->extent && a->times == b->times && a->parts == b->parts && a->index == b->index &&
-         attrs_reals_same(a, b) && shape_eq(&a->shape, &b->shape) && shape_eq(&a->perm, &b->perm) && !memcmp(a->imap, b->imap, sizeof a->imap) &&
+  for (int i = 0; i < ATTRS; i++)
+    if (attr_whole(a, i) != attr_whole(b, i)) return false;
+  return attrs_reals_same(a, b) && shape_eq(&a->shape, &b->shape) && shape_eq(&a->perm, &b->perm) && !memcmp(a->imap, b->imap, sizeof a->imap) &&
          !memcmp(a->omap, b->omap, sizeof a->omap) && !memcmp(a->fmap, b->fmap, sizeof a->fmap);
 }
 
@@ -209,9 +210,10 @@ uint64_t graph_hash(const struct graph *g)
     h = hash_mix(h, hash_bytes(op_rows[n->op].name, strlen(op_rows[n->op].name), 0));
     if (n->nin) h = hash_mix(h, hash_bytes(n->in, sizeof(int) * (size_t)n->nin, 1));
     const struct attrs *a = &n->a;
-    const int64_t ints[] = {a->dim, a->group, a->extent, a->times, a->parts, a->index};
+    int64_t ints[ATTRS];
     double reals[ATTRS];
     int nreals = 0;
+    for (int k = 0; k < ATTRS; k++) ints[k] = attr_whole(a, k);
     for (int k = 0; k < ATTRS; k++)
       if (attr_rows[k].kind == ATTR_REAL_KIND) reals[nreals++] = attr_real(a, k);
     h = hash_mix(h, hash_bytes(ints, sizeof ints, 2)), h = hash_mix(h, hash_bytes(reals, sizeof *reals * (size_t)nreals, 3));

@@ -153,12 +153,25 @@ static int infer_transpose(const struct ctx *c, struct tensor *out)
   return OK;
 }
 
+static int infer_slice(const struct ctx *c, struct tensor *out)
+{
+  const struct attrs *a = &c->n->a;
+  TRY(dim_ok(c, a->dim, &out->shape));
+  int64_t extent = out->shape.d[a->dim];
+  if (a->start < 0 || a->start >= a->end || a->end > extent)
+    return bad(c, ERR_ATTRIBUTE, "start=%lld, end=%lld of dimension %d of extent %lld", (long long)a->start, (long long)a->end, a->dim,
+               (long long)extent);
+  out->shape.d[a->dim] = a->end - a->start;
+  return OK;
+}
+
 static int infer_view(const struct ctx *c, struct tensor *out)
 {
   *out = (struct tensor){.dtype = arg(c, 0)->dtype, .shape = arg(c, 0)->shape};
   const struct attrs *a = &c->n->a;
   if (c->n->op == OP_RESHAPE) return infer_reshape(c, out);
   if (c->n->op == OP_TRANSPOSE) return infer_transpose(c, out);
+  if (c->n->op == OP_SLICE) return infer_slice(c, out);
   if (c->n->op != OP_REPEAT) return OK; // all_reduce
   int s = dim_ok(c, a->dim, &out->shape);
   if (!s && (a->times < 1 || a->times >= LARGEST)) s = bad(c, ERR_ATTRIBUTE, "times=%lld", (long long)a->times);

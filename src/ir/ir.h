@@ -157,6 +157,7 @@ bool attrs_same(const struct attrs *a, const struct attrs *b);
 bool attrs_reals_same(const struct attrs *a, const struct attrs *b); // the numbers
 struct attrs attrs_reals(const struct attrs *a);                     // nothing but the numbers
 double attr_real(const struct attrs *a, int attr);                   // that one, a number
+int64_t attr_whole(const struct attrs *a, int attr);                 // that one, a dimension or a count; 0 of others
 
 // The input dimension that is dimension i of a transpose of so many.
 static inline int perm_of(const struct attrs *a, int rank, int i) { return a->perm.n ? (int)a->perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i; }
@@ -186,6 +187,8 @@ extern const struct attr_row attr_rows[ATTRS];
 bool op_find(const char *name, enum op *op);
 int attr_named(const char *name); // the attribute of that name that is a number, or -1
 uint64_t op_parts(enum op op);    // the other operators of which its law is made, a bit each
+
+int64_t slice_unit(const struct attrs *a, int64_t extent); // of a slice: the largest number of which start, end and the extent are multiples
 
 // ---- graphs --------------------------------------------------------------------------------------------
 

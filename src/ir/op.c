@@ -56,6 +56,13 @@ bool op_find(const char *name, enum op *op)
   return false;
 }
 
+int64_t attr_whole(const struct attrs *a, int attr)
+{
+  const char *at = (const char *)a + attr_rows[attr].offset;
+  if (attr_rows[attr].kind == ATTR_INT_KIND) return *(const int64_t *)(const void *)at;
+  return attr_rows[attr].kind == ATTR_DIM_KIND ? *(const int *)(const void *)at : 0;
+}
+
 double attr_real(const struct attrs *a, int attr) { return *(const double *)(const void *)((const char *)a + attr_rows[attr].offset); }
 
 struct attrs attrs_reals(const struct attrs *a)
@@ -150,3 +157,7 @@ bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape 
   *out = r;
   return true;
 }
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+int64_t slice_unit(const struct attrs *a, int64_t extent) { return common_divisor(common_divisor(a->start, a->end), extent); }

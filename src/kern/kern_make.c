@@ -164,6 +164,20 @@ static int concat(struct kern_making *m, const struct node *n)
   return *out = kern_joined(m, m->first + letter[0], n->nin, part), OK;
 }
 
+// The axes of split's parts in a kernel without loops. Operators before the split then work part by part too, and read nothing twice.
+static axis_set parted_axes(const struct kern_making *m)
+{
+  axis_set s = 0;
+  int letter[MAX_FACTORS];
+  for (int i = 0; i < m->n->block->nnodes && !m->n->block->nloop; i++) {
+    const struct node *n = &m->n->block->nodes[i];
+    int letters = op_rows[n->op].rule == RULE_SPLIT ? part_letters(m, n->in[0], n->out, n->a.dim, letter) : 0;
+    for (int k = 0; k < letters; k++)
+      if (m->n->extent[letter[k]] <= KERN_PARTS) s |= AXIS(m->first + letter[k]);
+  }
+  return s;
+}
+
 // ---- nodes ----
 
 static int one_node(struct kern_making *m, const struct node *n)
@@ -174,7 +188,7 @@ static int one_node(struct kern_making *m, const struct node *n)
   case RULE_IO:
     at = access_of(m, n->op == OP_ITER ? &m->n->iter[m->n->iter_of[n->out]] : &m->n->save[m->saves++]);
     if (n->op == OP_SAVE) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;
-    return *out = kern_load(m->k, &at, m->about), OK;
+    return *out = kern_parted(m, kern_load(m->k, &at, m->about), m->parted), OK;
   case RULE_CONST: return *out = kern_const(m->k, n->a.scalar, m->about), OK;
   case RULE_MAP: return *out = kern_part_map(m, n->op, value(m, n->in[0]), n->nin > 1 ? value(m, n->in[1]) : -1, &n->a), OK;
   case RULE_REDUCE: return *out = folding(m, n, letters_folded(m, n)), OK;
@@ -219,6 +233,7 @@ int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, 
   if (first + n->nletters + b->ngrid + b->nloop > KERN_AXES) return snprintf(why, 160, "too many axes"), NO;
   for (int i = 0; i < 2; i++) m.of[i] = NEWS(mem, int, b->ntensors + 1);
   axes(&m);
+  m.parted = parted_axes(&m);
   out->save = NEWS(mem, struct kern_save, n->nsave + KERN_STORES);
   for (int i = 0; i < b->nnodes; i++) {
     m.about = tail ? -(i + 1) : i + 1;

@@ -30,6 +30,17 @@ static int at_index(struct kern_making *m, int v, int axis, int64_t index, int *
 
 int kern_part_at(struct kern_making *m, int v, int axis, int64_t index) { return at_index(m, v, axis, index, NEWS(m->mem, int, m->k->nvalues + 1)); }
 
+int kern_parted(struct kern_making *m, int v, axis_set axes)
+{
+  int part[KERN_PARTS];
+  for (int a = 0; a < m->k->naxes; a++) {
+    if (!(axes >> a & 1) || !(m->k->v[v].axes >> a & 1)) continue;
+    for (int i = 0; i < m->k->extent[a]; i++) part[i] = kern_parted(m, kern_part_at(m, v, a, i), axes & ~AXIS(a));
+    return kern_joined(m, a, (int)m->k->extent[a], part);
+  }
+  return v;
+}
+
 int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attrs *a)
 {
   bool two = kern_op(op).nin > 1;
@@ -39,6 +50,8 @@ int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attr
   return kern_joined(m, p.axis, p.n, p.part);
 }
 
+static enum op folding_op(enum kern_kind kind) { return kind == KERN_MAX || kind == KERN_RUN_MAX ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD; }
+
 int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axis_set over)
 {
   bool two = kind == KERN_RESCALE;
@@ -46,12 +59,16 @@ int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axi
   if (x >= 0 && (!two || y >= 0)) return kern_add(m->k, v);
   struct kern_part p = *parts_of(m, x < 0 ? x : y);
   int all, whole = !(over >> p.axis & 1);
+  if (!whole && !two) { // what is folded over all parts: first over the parts, so that threads fold once
+    all = p.part[0];
+    for (int k = 1; k < p.n; k++) all = kern_part_map(m, folding_op(kind), all, p.part[k], NULL);
+    return over == AXIS(p.axis) ? all : kern_part_fold(m, kind, all, -1, over & ~AXIS(p.axis));
+  }
   for (int k = 0; k < p.n; k++)
     p.part[k] = kern_part_fold(m, kind, kern_part_at(m, x, p.axis, k), two ? kern_part_at(m, y, p.axis, k) : -1, over & ~AXIS(p.axis));
   if (whole) return kern_joined(m, p.axis, p.n, p.part);
   all = p.part[0];
-  enum op both = kind == KERN_MAX || kind == KERN_RUN_MAX ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD;
-  for (int k = 1; k < p.n; k++) all = kern_part_map(m, both, all, p.part[k], NULL);
+  for (int k = 1; k < p.n; k++) all = kern_part_map(m, folding_op(kind), all, p.part[k], NULL);
   return all;
 }
 

@@ -18,11 +18,13 @@ struct kern_making {
   int first;        // axis
   int when, *of[2]; // which value of running accumulators is meant; values by tensor, of roots
   int saves, about; // savers so far, one may be several stores; the node that is looked at
+  axis_set parted;  // axes whose indices are numbers of parts: each part of what is loaded is loaded for itself
   int nparts, cparts;
   struct kern_part *parts;
 };
 int kern_joined(struct kern_making *m, int axis, int n, const int *part);
 int kern_part_at(struct kern_making *m, int v, int axis, int64_t index); // v where the axis has this index
+int kern_parted(struct kern_making *m, int v, axis_set axes);            // v as its parts along these axes
 int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attrs *a);
 int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axis_set over); // y: the factor of KERN_RESCALE, else -1
 bool kern_part_store(struct kern_making *m, int v, struct kern_access at);                   // false: too many

@@ -1,5 +1,7 @@
 // Where a piece must be cut in two, in the order in which the reasons are looked at:
-//   library operators stand alone;
+//   split and concat go with the elementwise operators and reductions around them (glue.c);
+//   parts of a product are read by the pieces behind it;
+//   other library operators stand alone;
 //   a second exponential on a path begins a new piece (Mirage paper, section 5: a Lax program has at most one,
 //   and the verifier's fields hold no exponential of an exponential).
 // The reason fixes what must come first and what must not; between them the cut is where the fewest bytes are stored.
@@ -19,9 +21,9 @@ static void mark_needed(const struct facts *f, const struct piece *r, bool *mark
 
 // ---- library operators ----
 
-enum order { BEFORE, NEXT, BEHIND }; // of library operators that wait for no library operator behind a searched one
+enum order { BEFORE, NEXT, BEHIND }; // of operators apart that wait for no operator apart behind another one
 
-static enum order order_of(const struct facts *f, const struct piece *r, const enum order *order, int node)
+static enum order order_of(const struct facts *f, const struct piece *r, const enum order *order, const bool *apart, int node)
 {
   const struct node *n = &f->p->nodes[node];
   enum order last = BEFORE;
@@ -29,32 +31,83 @@ static enum order order_of(const struct facts *f, const struct piece *r, const e
     int maker = facts_maker(f, r->id, n->in[k]);
     if (maker >= 0) last = MAX(last, order[maker]);
   }
-  if (f->kind[node] == LIBRARY) return MAX(last, NEXT);
+  if (apart[node]) return MAX(last, NEXT);
   return last == BEFORE ? BEFORE : BEHIND;
 }
 
-static bool cut_library(const struct facts *f, const struct piece *r, bool *first, char why[160])
+// Cuts out the operators apart. False where there are none, or nothing else. loose: NULL, or those of them that may stay before the cut.
+static bool cut_apart(const struct facts *f, const struct piece *r, const bool *apart, const bool *loose, const char *what, bool *first,
+                      char why[160])
 {
   enum order *order = NEWS(f->tmp, enum order, f->p->nnodes);
   bool *next = NEWS(f->tmp, bool, f->p->nnodes), *source = NEWS(f->tmp, bool, f->p->nnodes);
-  int library = 0, sources = 0, name = -1;
+  int found = 0, sources = 0, name = -1;
   for (int i = 0; i < r->n; i++) {
     int node = r->node[i];
-    order[node] = order_of(f, r, order, node);
-    library += f->kind[node] == LIBRARY;
+    order[node] = order_of(f, r, order, apart, node);
+    found += apart[node];
     next[node] = source[node] = order[node] == NEXT;
-    if (next[node] && name < 0) name = node;
+    if (next[node] && (name < 0 || (f->kind[name] != LIBRARY && f->kind[node] == LIBRARY))) name = node;
   }
-  if (!library || library == r->n) return false;
+  if (!found || found == r->n) return false;
   mark_needed(f, r, source);
   for (int i = 0; i < r->n; i++) sources += source[r->node[i]] &= !next[r->node[i]];
+  for (int i = 0; i < r->n && loose && sources; i++) next[r->node[i]] &= !loose[r->node[i]];
   char place[96];
   facts_place(f, name, place);
-  snprintf(why, 160, sources ? "%s is not searched" : "after %s, which is not searched", place);
+  snprintf(why, 160, sources ? "%s %s" : "after %s, which %s", place, what);
   if (sources)
     mincut(f, r, source, next, first);
   else
     for (int i = 0; i < r->n; i++) first[r->node[i]] = next[r->node[i]];
+  return true;
+}
+
+static bool cut_library(const struct facts *f, const struct piece *r, bool *first, char why[160])
+{
+  bool *apart = NEWS(f->tmp, bool, f->p->nnodes);
+  for (int i = 0; i < r->n; i++) apart[r->node[i]] = f->kind[r->node[i]] == LIBRARY;
+  return cut_apart(f, r, apart, NULL, "is not searched", first, why);
+}
+
+// ---- split and concat with what is around them ----
+
+enum glue { GLUE_NONE, GLUE_CUT, GLUE_ALL };
+
+// Is r one kernel by rule (GLUE_ALL), or has it operators that are (GLUE_CUT)?
+static enum glue cut_glued(const struct facts *f, const struct piece *r, bool *first, char why[160])
+{
+  bool *glued = NEWS(f->tmp, bool, f->p->nnodes), *loose = NEWS(f->tmp, bool, f->p->nnodes);
+  if (!glue_first(f, r, glued, loose)) return GLUE_NONE;
+  if (cut_apart(f, r, glued, loose, "is fused by rule", first, why)) return GLUE_CUT;
+  return segment_hard(f, r) ? GLUE_NONE : GLUE_ALL;
+}
+
+// ---- parts of what a product makes ----
+
+// A subprogram reads parts of a tensor that another one makes.
+static bool cut_parts(const struct facts *f, const struct piece *r, bool *first, char why[160])
+{
+  bool *reads = NEWS(f->tmp, bool, f->p->nnodes), *source = NEWS(f->tmp, bool, f->p->nnodes), *behind = NEWS(f->tmp, bool, f->p->nnodes);
+  int name = -1;
+  for (int i = 0; i < r->n; i++) {
+    int node = r->node[i];
+    const struct node *n = &f->p->nodes[node];
+    for (int k = 0; k < n->nin; k++) {
+      int maker = facts_maker(f, r->id, n->in[k]);
+      if (maker < 0) continue;
+      behind[node] |= behind[maker];
+      if (f->part[n->in[k]] && !behind[maker]) reads[node] = source[maker] = true, name = name < 0 ? maker : name;
+    }
+    behind[node] |= reads[node];
+  }
+  if (name < 0) return false;
+  for (int i = 0; i < r->n; i++) source[r->node[i]] &= !behind[r->node[i]];
+  mark_needed(f, r, source);
+  char place[96];
+  facts_place(f, name, place);
+  snprintf(why, 160, "parts of %s are read", place);
+  mincut(f, r, source, reads, first);
   return true;
 }
 
@@ -88,9 +141,11 @@ static bool cut_exponential(const struct facts *f, const struct piece *r, bool *
 bool divide(const struct facts *f, struct piece *r, bool *first, char why[160])
 {
   struct arena_mark mark = arena_mark(f->tmp);
-  bool cut = cut_library(f, r, first, why);
-  r->searchable = r->n && f->kind[r->node[0]] == SEARCHED;
-  cut = cut || cut_exponential(f, r, first, why);
+  enum glue glue = cut_glued(f, r, first, why);
+  bool cut = glue == GLUE_CUT || (glue == GLUE_NONE && cut_library(f, r, first, why));
+  r->row_chain = r->glued = glue == GLUE_ALL;
+  r->searchable = r->n && (r->row_chain || f->kind[r->node[0]] == SEARCHED);
+  cut = cut || cut_parts(f, r, first, why) || cut_exponential(f, r, first, why);
   arena_reset(f->tmp, mark);
   return cut;
 }

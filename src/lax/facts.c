@@ -21,6 +21,22 @@ static enum kind kind_of(const struct node *n)
   return LIBRARY;
 }
 
+bool facts_takes_part(const struct node *n) { return n->op == OP_SLICE || op_rows[n->op].rule == RULE_SPLIT; }
+
+// Parts of an input and of a product's result are views, which are read where they are. Parts of what elementwise operators and reductions
+// make are no tensors at all: they go into one kernel with these (glue.c).
+static void find_kinds(struct facts *f)
+{
+  int *maker = NEWS(f->tmp, int, f->p->ntensors + 1);
+  for (int i = 0; i < f->p->nnodes; i++) {
+    const struct node *n = &f->p->nodes[i];
+    const struct node *from = n->nin ? &f->p->nodes[maker[n->in[0]]] : NULL;
+    f->kind[i] = kind_of(n);
+    if (facts_takes_part(n)) f->kind[i] = from->op == OP_INPUT || op_rows[from->op].rule == RULE_CONTRACT ? LIGHT : LIBRARY;
+    for (int k = 0; k < n->nout; k++) maker[n->out + k] = f->kind[i] == LIGHT && n->nin ? maker[n->in[0]] : i;
+  }
+}
+
 static void find_live(struct facts *f)
 {
   const struct graph *p = f->p;
@@ -39,7 +55,10 @@ static void find_roots(struct facts *f)
   for (int i = 0; i < f->p->nnodes; i++) {
     const struct node *n = &f->p->nodes[i];
     bool view = f->kind[i] == LIGHT && n->nin && n->nout;
-    for (int k = 0; k < n->nout; k++) f->root[n->out + k] = view ? f->root[n->in[0]] : n->out + k;
+    for (int k = 0; k < n->nout; k++) {
+      f->root[n->out + k] = view ? f->root[n->in[0]] : n->out + k;
+      f->part[n->out + k] = view && (f->part[n->in[0]] || facts_takes_part(n));
+    }
   }
 }
 
@@ -108,9 +127,9 @@ struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, co
   *f = (struct facts){.tmp = tmp, .p = p, .max_ops = max_ops > 0 ? max_ops : LAX_MAX_OPS, .judge = judge};
   f->kind = NEWS(tmp, enum kind, p->nnodes + 1), f->live = NEWS(tmp, bool, p->nnodes + 1);
   f->owner = NEWS(tmp, int, p->nnodes + 1), f->root = NEWS(tmp, int, p->ntensors + 1);
-  f->raw = NEWS(tmp, bool, p->ntensors + 1), f->kept = NEWS(tmp, bool, p->ntensors + 1);
+  f->part = NEWS(tmp, bool, p->ntensors + 1), f->raw = NEWS(tmp, bool, p->ntensors + 1), f->kept = NEWS(tmp, bool, p->ntensors + 1);
   f->first_user = NEWS(tmp, int, p->ntensors + 1);
-  for (int i = 0; i < p->nnodes; i++) f->kind[i] = kind_of(&p->nodes[i]);
+  find_kinds(f);
   find_live(f);
   find_roots(f);
   find_raw(f);

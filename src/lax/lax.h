@@ -10,7 +10,7 @@ enum { LAX_MAX_OPS = 24, LAX_EASY = 5 };
 struct part {
   struct graph *g; // an expanded program: the subprogram
   bool searchable; // false: only library operators (concat, split, all_reduce between parts)
-  bool row_chain;  // larger than the limit, but local to its rows: a rule chains it into one kernel
+  bool row_chain;  // a rule makes one kernel of it: split and concat with what is around them, or a chain that is local to its rows
   char why[160];   // why it was cut off from the part before it, or is larger than others; "" for most firsts
   int nin, nout;
   int *in, *out; // tensors of the whole program that its inputs and outputs are, in the order of g's

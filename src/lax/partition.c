@@ -70,8 +70,9 @@ static bool merge(struct partition_work *w, const struct piece *r)
 static void finish(struct partition_work *w, struct piece *r)
 {
   if (r->row_chain) {
+    const char *how = r->glued ? "around split and concat: one kernel by rule" : "but local to their rows: chained into one kernel by rule";
     size_t n = strlen(r->why);
-    snprintf(r->why + n, sizeof r->why - n, "%s%d operators, but local to their rows: chained into one kernel by rule", n ? "; " : "", r->n);
+    snprintf(r->why + n, sizeof r->why - n, "%s%d operators%s %s", n ? "; " : "", r->n, r->glued ? "" : ",", how);
   }
   if (!merge(w, r)) PUSH(w->f->tmp, w->done, w->ndone, w->done_cap) = *r;
 }

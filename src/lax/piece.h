@@ -16,6 +16,7 @@
 //   partition.c  the line: program -> pieces -> parts
 //   facts.c      what of a program the cuts are decided on
 //   divide.c     where a piece must be cut in two
+//   glue.c       what goes into one kernel with split and concat
 //   segment.c    what is too large to search whole, cut into segments
 //   mincut.c     the cheapest place to cut between two sets of nodes
 //   rows.c       is a piece local to its rows?
@@ -37,6 +38,7 @@ struct facts {
   bool *live;                    // nodes that an output needs
   int *owner;                    // piece of a searched or library node, -1 for others and dead ones
   int *root;                     // by tensor
+  bool *part;                    // by tensor: a part of its root
   bool *raw;                     // by tensor
   bool *kept;                    // by tensor
   int *first_user;               // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
@@ -47,12 +49,13 @@ struct piece {
   int id; // owner of its nodes
   int n;
   int *node; // ascending, which is a topological order
-  bool whole, searchable, row_chain;
+  bool whole, searchable, row_chain, glued;
   char why[160];
 };
 
 // ---- facts.c ----
 struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_judge *judge);
+bool facts_takes_part(const struct node *n);
 // The node that makes the root of tensor t where it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
 double facts_price(const struct facts *f, int t);                // of cutting at root t: bytes to write and read, more where it is raw
@@ -65,7 +68,13 @@ bool divide(const struct facts *f, struct piece *r, bool *first, char why[160]);
 // Numbers the groups of nodes of r that share no tensor: group[i] of r->node[i]. Returns how many.
 int divide_groups(const struct facts *f, const struct piece *r, int *group);
 
+// ---- glue.c ----
+// Marks the nodes of r that go with its splits and concats, of the groups that come first, and which of them come before all splits and
+// concats: these may also stay with what makes their operands. False: there are none.
+bool glue_first(const struct facts *f, const struct piece *r, bool *glued, bool *loose);
+
 // ---- segment.c ----
+bool segment_hard(const struct facts *f, const struct piece *r); // what the judge says of all of r; false without one
 // Into how many segments must r be cut? group[i]: that of r->node[i]; (*why)[k]: why segment k was cut off. Sets
 // r->row_chain where a piece of any size need not be cut.
 int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160]);

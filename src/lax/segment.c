@@ -165,11 +165,22 @@ static void ask(struct cutter *c, struct segment_span s)
   arena_close(&mem);
 }
 
+bool segment_hard(const struct facts *f, const struct piece *r)
+{
+  struct arena mem = {0};
+  bool hard = false;
+  struct cutter c = {.f = f, .r = r};
+  const struct graph *g = f->judge ? graph_of(&c, &mem, (struct segment_span){0, r->n}) : NULL;
+  if (f->judge && g) f->judge->hard(f->judge->arg, 1, &g, &hard);
+  arena_close(&mem);
+  return hard || (f->judge && !g);
+}
+
 int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160])
 {
   struct cutter c = {.f = f, .r = r};
   bool large = r->n > f->max_ops;
-  if (!r->searchable || (large && (r->row_chain = rows_local(f, r)))) return 1;
+  if (!r->searchable || r->row_chain || (large && (r->row_chain = rows_local(f, r)))) return 1;
   if (!large && known_easy(&c, (struct segment_span){0, r->n})) return 1;
   find_last(&c);
   int *from = c.from = NEWS(f->tmp, int, r->n + 1), n = 0;

@@ -32,6 +32,7 @@ static bool side_of(const struct graph *g, const struct order *order, int tensor
   struct kview v;
   *s = (struct product_side){0};
   if (!kview_in(g, order, tensor, &v)) return false;
+  if (v.offset) return false; // the library's operand would begin within a buffer
   s->root = v.root;
   for (int d = 0; d < out->n - 2; d++) {
     int own = d - (out->n - v.ndims);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { TILE = 4096, LONG_ROW = 16384, ROW_PART = 8192, COLUMN_PART = 128 };
+enum { TILE = 4096, LONG_ROW = 16384, ROW_PART = 8192, COLUMN_PART = 128, JOINED = 16 };
 
 struct wrapping {
   struct graph *to;
@@ -157,18 +157,26 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   return end(w, &b, 1, add(w, &b, op, 1, &tile, &a, n->at), n->at, out);
 }
 
-// Tensors joined or split along a dimension, which no grid axis cuts.
-static int parts(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
+static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
+
+// Tensors joined along a dimension, which no grid axis cuts: equal parts of them.
+static int concat(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
 {
-  for (int k = 1; k < n->nin; k++)
-    if (!shape_eq(&w->to->tensors[in[0]].shape, &w->to->tensors[in[k]].shape))
-      return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of different extents", op_rows[n->op].name);
   struct shape rest = *whole;
+  int64_t unit = 0;
+  int tile[JOINED], count = 0;
+  for (int k = 0; k < n->nin; k++) unit = divisor(w->to->tensors[in[k]].shape.d[n->a.dim], unit);
+  if (whole->d[n->a.dim] / unit > JOINED)
+    return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of concat of extents that are no multiples of 1/%d of their sum", JOINED);
   rest.d[n->a.dim] = 1;
   struct wrap_block b = begin(w, whole->n, cut_of(&rest, NULL, whole->d[n->a.dim], TILE), 1, n->nin);
-  int *tile = NEWS(w->to->mem, int, n->nin);
-  for (int k = 0; k < n->nin; k++) tile[k] = load(w, &b, in[k], -1);
-  return end(w, &b, n->nout, add(w, &b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
+  for (int k = 0; k < n->nin; k++) {
+    struct attrs a = attrs_default(OP_CHUNK);
+    int from = load(w, &b, in[k], -1);
+    a.dim = n->a.dim, a.parts = w->to->tensors[in[k]].shape.d[n->a.dim] / unit;
+    for (; a.index < a.parts; a.index++) tile[count++] = a.parts > 1 ? add(w, &b, OP_CHUNK, 1, &from, &a, n->at) : from;
+  }
+  return end(w, &b, 1, add(w, &b, OP_CONCAT, count, tile, &n->a, n->at), n->at, out);
 }
 
 // ---- what is kept ----
@@ -180,6 +188,20 @@ static int view(struct wrapping *w, const struct node *n, int x, int *out)
   if (status || kview_of(w->to, *out, &v)) return status;
   status = copied(w, x, &x); // the view of a copy has strides
   return status ? status : graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
+}
+
+// Parts are views, each of some elements.
+static int slices(struct wrapping *w, const struct node *n, int x, int *out)
+{
+  struct node one = *n;
+  int status = OK;
+  one.op = OP_SLICE, one.nout = 1, one.a = attrs_default(OP_SLICE), one.a.dim = n->a.dim;
+  for (int k = 0; k < n->nout && !status; k++) {
+    int64_t extent = w->to->tensors[x].shape.d[n->a.dim] / n->a.parts, index = n->op == OP_CHUNK ? n->a.index : k;
+    one.a.start = index * extent, one.a.end = one.a.start + extent;
+    status = view(w, &one, x, &out[k]);
+  }
+  return status;
 }
 
 static int product(struct wrapping *w, const struct node *n, const int *in, int *out)
@@ -237,8 +259,8 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   case RULE_GRAPH: return nest(w, n, in, out);
   case RULE_MAP: return map(w, n, in, &t->shape, out);
   case RULE_REDUCE: return reduce(w, n, in, &t->shape, out);
-  case RULE_CONCAT: return parts(w, n, in, &t->shape, out);
-  case RULE_SPLIT: return parts(w, n, in, &g->tensors[n->in[0]].shape, out);
+  case RULE_CONCAT: return concat(w, n, in, &t->shape, out);
+  case RULE_SPLIT: return slices(w, n, in[0], out);
   case RULE_ACCUM:
   case RULE_COMPOSITE: break;
   }
@@ -255,11 +277,11 @@ int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **
   int *to = NEWS(mem, int, g->ntensors + 1);
   for (int i = 0; i < g->nnodes && !status; i++) {
     const struct node *n = &g->nodes[i];
-    int *in = NEWS(mem, int, n->nin + 1), first = 0;
+    int *in = NEWS(mem, int, n->nin + 1), *made = NEWS(mem, int, n->nout + 1);
     for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
-    status = one_node(&w, g, n, in, &first);
+    status = one_node(&w, g, n, in, made);
     if (status) return status;
-    for (int k = 0; k < n->nout; k++) to[n->out + k] = first + k;
+    for (int k = 0; k < n->nout; k++) to[n->out + k] = n->op == OP_SPLIT ? made[k] : made[0] + k;
     graph_keep_names(*out, g, n, to);
   }
   return status ? status : graph_check(*out, e);

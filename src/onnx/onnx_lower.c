@@ -173,35 +173,21 @@ int lo_transpose(struct onnx_lower *l, int x, const struct shape *perm)
   return moves ? lo_op(l, OP_TRANSPOSE, 1, &x, &a) : x;
 }
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-  while (b) {
-    int64_t r = a % b;
-    a = b, b = r;
-  }
-  return a;
-}
-
-// Mica cuts dimensions into equal parts: a slice is some of them in a row.
+// One of equal parts, or a slice.
 int lo_part(struct onnx_lower *l, int x, int dim, int64_t start, int64_t count)
 {
   if (x < 0) return -1;
-  int64_t d = lo_shape(l, x)->d[dim], each = divisor(divisor(d, start), count);
-  int parts[LO_MOST_PARTS];
+  int64_t d = lo_shape(l, x)->d[dim];
   if (start == 0 && count == d) return x;
   if (count < 1) return lo_fail(l, "a slice of it is empty"), -1;
-  struct attrs a = attrs_default(OP_CHUNK);
-  a.dim = dim, a.parts = d / each;
-  if (a.parts > LO_MOST_PARTS)
-    return lo_fail(l, "a slice of %lld from %lld of %lld is not made of few equal parts", (long long)count, (long long)start, (long long)d), -1;
-  int n = (int)(count / each);
-  for (int i = 0; i < n; i++) {
-    a.index = start / each + i;
-    parts[i] = lo_op(l, OP_CHUNK, 1, &x, &a);
-  }
-  struct attrs along = attrs_default(OP_CONCAT);
-  along.dim = dim;
-  return n == 1 ? parts[0] : lo_op(l, OP_CONCAT, n, parts, &along);
+  bool equal = d % count == 0 && start % count == 0 && d / count <= LO_MOST_PARTS;
+  struct attrs a = attrs_default(equal ? OP_CHUNK : OP_SLICE);
+  a.dim = dim;
+  if (equal)
+    a.parts = d / count, a.index = start / count;
+  else
+    a.start = start, a.end = start + count;
+  return lo_op(l, equal ? OP_CHUNK : OP_SLICE, 1, &x, &a);
 }
 
 // ---- nodes ----

@@ -21,12 +21,6 @@ int site_add(struct site *s, enum op op, int nin, const int *in, const struct at
   return give_up(s, "%.150s", e.text);
 }
 
-static bool attrs_equal(const struct attrs *a, const struct attrs *b)
-{
-  return a->dim == b->dim && a->group == b->group && a->times == b->times && a->parts == b->parts && a->index == b->index &&
-         shape_eq(&a->shape, &b->shape) && shape_eq(&a->perm, &b->perm) && !memcmp(a->fmap, b->fmap, sizeof a->fmap);
-}
-
 int site_once(struct site *s, enum op op, int x, int y, const struct attrs *a, int *t)
 {
   const struct attrs none = attrs_default(op);
@@ -34,7 +28,7 @@ int site_once(struct site *s, enum op op, int x, int y, const struct attrs *a, i
   if (!a) a = &none;
   for (int i = 0; i < s->g->nnodes; i++) {
     const struct node *n = &s->g->nodes[i];
-    if (n->op != op || n->nin != nin || memcmp(n->in, in, sizeof *in * (size_t)nin) || !attrs_equal(&n->a, a)) continue;
+    if (n->op != op || n->nin != nin || memcmp(n->in, in, sizeof *in * (size_t)nin) || !attrs_same(&n->a, a)) continue;
     return *t = n->out, OK;
   }
   return site_add(s, op, nin, in, a, t);

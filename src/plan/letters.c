@@ -123,13 +123,30 @@ bool kview_take(struct kview_dim *d, int64_t parts, int64_t *stride)
   return true;
 }
 
+// Elements start, ..., end - 1 of a dimension: a run of its slowest factor, within one of it a run of the others.
+static bool kview_slice(struct kview_dim *d, int64_t start, int64_t end, int64_t *offset)
+{
+  while (d->n) {
+    int64_t inner = 1, stride = d->stride[0];
+    for (int k = 1; k < d->n; k++) inner *= d->extent[k];
+    int64_t first = start / inner;
+    bool one = (end - 1) / inner == first;
+    if (!one && (start % inner || end % inner)) return false;
+    *offset += first * stride;
+    if (!one) return d->extent[0] = (end - start) / inner, true;
+    if (!kview_take(d, d->extent[0], &stride)) return false;
+    start -= first * inner, end -= first * inner;
+  }
+  return true;
+}
+
 static bool kview_reshape(const struct kview *x, const struct shape *to, struct kview *out)
 {
   struct kview_dim flat = {0};
   for (int i = 0; i < x->ndims; i++)
     for (int k = 0; k < x->dim[i].n; k++)
       if (!kview_push(&flat, x->dim[i].extent[k], x->dim[i].stride[k])) return false;
-  out->root = x->root, out->ndims = to->n;
+  out->root = x->root, out->ndims = to->n, out->offset = x->offset;
   for (int i = 0; i < to->n; i++) {
     int64_t left = to->d[i];
     while (left > 1) {
@@ -185,6 +202,7 @@ bool kview_in(const struct graph *g, const struct order *order, int tensor, stru
       out->dim[i] = x.dim[from];
     }
     return true;
+  case OP_SLICE: *out = x; return kview_slice(&out->dim[n->a.dim], n->a.start, n->a.end, &out->offset);
   case OP_REPEAT: *out = x; return kview_push(&out->dim[n->a.dim], n->a.times, 0);
   default: *out = x; return true; // all_reduce on one device
   }

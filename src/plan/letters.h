@@ -33,6 +33,7 @@ struct kview_dim {
 };
 struct kview {
   int root, ndims;
+  int64_t offset; // of its first element in the buffer
   struct kview_dim dim[MAX_DIMS];
 };
 bool kview_of(const struct graph *kernels, int tensor, struct kview *out);

@@ -57,7 +57,7 @@ static int iterator(struct making *m, const struct node *n, int input)
   struct plan_access *a = &m->n->iter[m->n->niter];
   struct raw_stride *from = &m->from[m->n->niter];
   if (!kview_in(m->n->kernels, m->n->order, input, &v)) return cannot(m, n, "what it reads is a view without strides");
-  *a = (struct plan_access){.tile = n->out, .tensor = v.root};
+  *a = (struct plan_access){.tile = n->out, .tensor = v.root, .offset = v.offset};
   for (int i = 0; i < b->ngrid; i++)
     if (n->a.imap[i] != REPLICA && !kview_take(&v.dim[n->a.imap[i]], b->grid[i], &a->grid[i]))
       return cannot(m, n, "a grid axis cuts a view where it has no stride");

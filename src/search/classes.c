@@ -233,7 +233,7 @@ static int visit_view(struct build *b, const struct node *n, const struct labels
     struct dim rep;
     if (n->a.times > 1 && !split_at(b, &l->d[n->a.dim], n->a.times, &lx.d[n->a.dim], &rep)) return -1;
   } else {
-    return fail(b, "all_reduce between devices");
+    return fail(b, n->op == OP_SLICE ? "a part of a tensor" : "all_reduce between devices");
   }
   return visit(b, n->in[0], &lx);
 }

@@ -108,6 +108,8 @@ bool search_is_hard(const struct graph *g, const struct search_opts *o)
   char why[160];
   int later_ops;
   bool hard = true;
+  struct stem stem;
+  if (stem_of(&mem, g, &stem)) g = stem.core;
   p->o = *o;
   search_defaults(&p->o, g, &later_ops);
   if (graph_ops(g) <= SEARCH_LONG && classes_build(&p->s, g, why) == OK) {
@@ -124,7 +126,7 @@ int search_easy_ops(const struct graph *p, const struct search_opts *o)
 {
   struct search_opts less = *o, own = *o;
   int later_ops;
-  if (!search_is_hard(p, o)) return 0;
+  if (fuse_parts_can(p) || !search_is_hard(p, o)) return 0;
   search_defaults(&own, p, &later_ops);
   less.max_block_ops = later_ops;
   return later_ops < own.max_block_ops && !search_is_hard(p, &less) ? later_ops : -1;

@@ -21,6 +21,7 @@ const struct prune_row prune_rows[PRUNES] = {
 
 struct search_job {
   struct arena *mem, *out; // of the search; of its results
+  const struct stem *stem; // of the program, or NULL
   struct space *s;
   struct fctx *f;
   const struct target *t;
@@ -272,7 +273,8 @@ static void look(struct search_job *j, struct search_result *r, double done)
   units_open(&units, &o, &stats);
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {.m = &model,
+  struct planner pl = {.stem = j->stem,
+                       .m = &model,
                        .tables = j->table,
                        .ntables = j->ntable,
                        .home = find_homes(j),
@@ -365,7 +367,8 @@ static void run(struct search_job *j, struct search_result *r)
   tell(j, r, 0.6);
   add_outputs(j);
   struct model model = {j->s, j->t, j->dev};
-  struct planner pl = {.m = &model,
+  struct planner pl = {.stem = j->stem,
+                       .m = &model,
                        .tables = j->table,
                        .ntables = j->ntable,
                        .home = find_homes(j),
@@ -422,6 +425,23 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   r->stats.graphs = (uint64_t)r->n;
 }
 
+// split and concat with what is around them: one kernel by rule, in a few sizes.
+static void run_fused(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
+{
+  enum { SIZES = 3 };
+  const struct graph *last = NULL;
+  r->found = NEWS(mem, struct found, SIZES);
+  for (int i = 0; i < SIZES && fuse_parts_can(p); i++) {
+    struct graph *g = fuse_parts(mem, p, FUSE_TILE >> 2 * i);
+    if (!g || (last && graph_same(last, g)) || !verify_filter(p, g, o->seed)) continue;
+    struct found *f = &r->found[r->n++];
+    *f = (struct found){.g = g, .cost = chain_cost(p, t) * (1 + 0.01 * i), .kernels = 1, .block_ops = graph_ops(p)};
+    snprintf(f->schedule, sizeof f->schedule, "grid over what nothing mixes");
+    r->stats.verified++, last = g;
+  }
+  r->stats.graphs = (uint64_t)r->n;
+}
+
 static void set_options(struct search_job *j, const struct graph *p, const struct search_opts *o)
 {
   j->o = *o;
@@ -440,18 +460,25 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
                   struct search_result *r)
 {
   double start = now_seconds();
+  const struct graph *whole = p;
   *r = (struct search_result){0};
   struct arena scratch = {0};
   struct search_job *j = NEW(&scratch, struct search_job);
   *j = (struct search_job){.asked = asked, .mem = &scratch, .out = mem, .t = t, .start = start};
+  struct stem stem;
+  if (!asked && stem_of(&scratch, p, &stem)) p = stem.core, j->stem = &stem;
   set_options(j, p, o);
   if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
   if (graph_ops(p) > SEARCH_LONG || classes_build(j->s, p, why) != OK) {
-    if (!asked) run_chain(mem, p, t, &j->o, r);
+    if (!asked) run_fused(mem, whole, t, &j->o, r);
+    bool fused = r->n > 0;
+    if (!asked && !fused) run_chain(mem, whole, t, &j->o, r);
     r->complete = r->n > 0;
-    if (r->n)
+    if (fused)
+      snprintf(r->why, sizeof r->why, "%d operators around split and concat: one kernel by rule", graph_ops(p));
+    else if (r->n)
       snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
     else
       snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");

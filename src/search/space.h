@@ -486,6 +486,7 @@ struct option {
   uint64_t needs;     // hash of needs, split and parts
 };
 struct planner {
+  const struct stem *stem; // of the program, or NULL
   const struct model *m;
   struct table *tables;
   int ntables, *home;     // home[(table * ndev + device) * HOMES + i]: values to save for it, then -1
@@ -625,5 +626,28 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
 
 // One block graph for the whole program, its rows cut into `blocks` parts; NULL where an operator mixes rows.
 struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t blocks);
+
+// ---- stem.c: programs that read parts of inputs --------------------------------------------------------------------------
+
+struct stem {
+  const struct graph *p;
+  struct graph *core; // p with parts of inputs as inputs
+  int n, *from;       // of which tensors of p they are, those of p among them, in order
+};
+bool stem_of(struct arena *mem, const struct graph *p, struct stem *out);               // false: p is its own core
+struct graph *stem_put(struct arena *mem, const struct stem *s, const struct graph *g); // a graph of p, of one of the core
+
+// ---- free_dims.c, fuse_parts.c: programs with split and concat ----------------------------------------------------------
+
+struct free_dims { // classes of dimensions that no operator mixes, in the order of the first output
+  int n, *of;      // by tensor * MAX_DIMS + dimension: its class, or -1
+  int64_t extent[MAX_DIMS];
+};
+bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *out); // false: an operator is of no kind that is fused
+
+enum { FUSE_TILE = 1 << 14 }; // elements
+// One block graph for the whole program, whose tiles have about so many elements; NULL where an operator is none of a kernel without products.
+struct graph *fuse_parts(struct arena *mem, const struct graph *p, int64_t tile);
+bool fuse_parts_can(const struct graph *p); // it has split or concat, and there is such a graph
 
 #endif

@@ -27,7 +27,8 @@ struct search_trial {
 static bool graph_of(struct arena *mem, const struct search_trial *t, int i, struct graph **g)
 {
   struct err e = {0};
-  return assemble(mem, t->pl, &t->t[i].p, g, &e) == OK && graph_check(*g, &e) == OK;
+  if (assemble(mem, t->pl, &t->t[i].p, g, &e) != OK || graph_check(*g, &e) != OK) return false;
+  return !t->pl->stem || (*g = stem_put(mem, t->pl->stem, *g)) != NULL;
 }
 
 // The first look has no time for prices.
@@ -41,7 +42,7 @@ static bool try_plan(void *arg, int i, int worker, double until)
   struct tried *x = &t->t[i];
   struct arena mem = {0};
   struct graph *g;
-  bool right = graph_of(&mem, t, i, &g) && verify_filter(t->pl->m->s->p, g, t->pl->o->seed + (uint64_t)x->seed);
+  bool right = graph_of(&mem, t, i, &g) && verify_filter(t->pl->stem ? t->pl->stem->p : t->pl->m->s->p, g, t->pl->o->seed + (uint64_t)x->seed);
   x->price = right && by ? by->price(by->arg, g) : x->p.cost;
   x->verdict = right ? RIGHT : WRONG;
   arena_close(&mem);

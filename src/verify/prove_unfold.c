@@ -16,8 +16,14 @@ struct memory {
   struct term *t;
   struct memory *next;
 };
+struct cut_array { // a slice of an input, through views
+  const struct graph *g;
+  int tensor;
+};
 struct unfolder {
   struct memory *bucket[4096];
+  int ncut, cut_cap;
+  struct cut_array *cut;
   int64_t scopes;
 };
 
@@ -132,6 +138,13 @@ static struct term *reduction(const struct step *w)
   return term_fold(&(struct verify_fold){w->p, len, over, fold_body, &a}, n->op);
 }
 
+static int count_before(const struct graph *g, const struct node *n, enum op op)
+{
+  int k = 0;
+  for (const struct node *m = g->nodes; m < n; m++) k += m->op == op;
+  return k;
+}
+
 // ---- views ----
 
 static struct term *reshaped(const struct step *w)
@@ -141,18 +154,6 @@ static struct term *reshaped(const struct step *w)
   for (int d = 0; d < to->n; d++) flat = subscript_join(w->p, flat, w->at[d]);
   for (int d = from->n - 1; d >= 0; d--)
     if (!subscript_cut(w->p, flat, from->d[d], &flat, &at[d])) return NULL;
-  return unfold(w->p, w->s, w->n->in[0], at);
-}
-
-static struct term *view(const struct step *w)
-{
-  const struct attrs *a = &w->n->a;
-  int r = shape(w, w->n->in[0])->n;
-  struct subscript at[MAX_DIMS], rest;
-  if (w->n->op == OP_RESHAPE) return reshaped(w);
-  memcpy(at, w->at, sizeof *at * (size_t)r);
-  for (int d = 0; d < r && w->n->op == OP_TRANSPOSE; d++) at[a->perm.n ? (int)a->perm.d[d] : d < r - 2 ? d : 2 * r - 3 - d] = w->at[d];
-  if (w->n->op == OP_REPEAT && !subscript_cut(w->p, w->at[a->dim], a->times, &at[a->dim], &rest)) return NULL;
   return unfold(w->p, w->s, w->n->in[0], at);
 }
 
@@ -171,6 +172,64 @@ static bool known(struct prover *p, struct subscript s, int64_t *value)
     *value = *value * s.p[i].extent + s.p[i].at;
   }
   return true;
+}
+
+enum { FEW_UNITS = 8, CUT_ARRAYS = 1 << 20 };
+
+// Is tensor t of g the same view of the same input as tensor u of h?
+static bool same_view(const struct graph *g, int t, const struct graph *h, int u)
+{
+  const struct node *n = &g->nodes[g->tensors[t].node], *m = &h->nodes[h->tensors[u].node];
+  if (n->op != m->op || !shape_eq(&g->tensors[t].shape, &h->tensors[u].shape)) return false;
+  if (n->op == OP_INPUT) return count_before(g, n, OP_INPUT) == count_before(h, m, OP_INPUT);
+  return attrs_same(&n->a, &m->a) && t - n->out == u - m->out && same_view(g, n->in[0], h, m->in[0]);
+}
+
+static bool views_input(const struct graph *g, int t)
+{
+  const struct node *n = &g->nodes[g->tensors[t].node];
+  enum rule rule = op_rows[n->op].rule;
+  return n->op == OP_INPUT || ((rule == RULE_VIEW || rule == RULE_SPLIT) && n->op != OP_ALL_REDUCE && views_input(g, n->in[0]));
+}
+
+// An element of a slice of an input is one of an array of its own: the same slice in both graphs is the same array.
+static struct term *cut_element(const struct step *w)
+{
+  struct unfolder *u = unfolder(w->p);
+  struct term *t = term_new(w->p, TERM_ELEMENT, NULL, NULL);
+  int i = 0;
+  if (!t) return NULL;
+  while (i < u->ncut && !same_view(w->s->g, w->t, u->cut[i].g, u->cut[i].tensor)) i++;
+  if (i == u->ncut) PUSH(w->p->mem, u->cut, u->ncut, u->cut_cap) = (struct cut_array){w->s->g, w->t};
+  t->array = CUT_ARRAYS + i, t->n = shape(w, w->t)->n;
+  t->at = arena_copy(w->p->mem, w->at, sizeof *w->at * (size_t)t->n);
+  return t;
+}
+
+// The number of the unit in the slice needs a value, unless the slice is one of equal parts.
+static struct term *sliced(const struct step *w)
+{
+  const struct attrs *a = &w->n->a;
+  int64_t extent = shape(w, w->n->in[0])->d[a->dim], unit = slice_unit(a, extent), part = a->end - a->start, value;
+  struct subscript at[MAX_DIMS], high, low;
+  if (part / unit > FEW_UNITS && views_input(w->s->g, w->n->in[0])) return cut_element(w);
+  memcpy(at, w->at, sizeof *at * (size_t)shape(w, w->t)->n);
+  if (!subscript_cut(w->p, w->at[a->dim], unit, &high, &low) || !known(w->p, high, &value)) return NULL;
+  at[a->dim] = subscript_join(w->p, subscript_fixed(w->p, a->start / unit + value, extent / unit), low);
+  return unfold(w->p, w->s, w->n->in[0], at);
+}
+
+static struct term *view(const struct step *w)
+{
+  const struct attrs *a = &w->n->a;
+  int r = shape(w, w->n->in[0])->n;
+  struct subscript at[MAX_DIMS], rest;
+  if (w->n->op == OP_RESHAPE) return reshaped(w);
+  if (w->n->op == OP_SLICE) return sliced(w);
+  memcpy(at, w->at, sizeof *at * (size_t)r);
+  for (int d = 0; d < r && w->n->op == OP_TRANSPOSE; d++) at[a->perm.n ? (int)a->perm.d[d] : d < r - 2 ? d : 2 * r - 3 - d] = w->at[d];
+  if (w->n->op == OP_REPEAT && !subscript_cut(w->p, w->at[a->dim], a->times, &at[a->dim], &rest)) return NULL;
+  return unfold(w->p, w->s, w->n->in[0], at);
 }
 
 static struct term *concatenation(const struct step *w)
@@ -201,13 +260,6 @@ static struct term *part(const struct step *w)
 }
 
 // ---- inputs and nested graphs ----
-
-static int count_before(const struct graph *g, const struct node *n, enum op op)
-{
-  int k = 0;
-  for (const struct node *m = g->nodes; m < n; m++) k += m->op == op;
-  return k;
-}
 
 static struct term *input(const struct step *w)
 {

@@ -14,6 +14,10 @@ static struct attrs small_attrs(struct system *s, const struct frame *f, int i)
   struct attrs a = n->a;
   if (n->op == OP_RESHAPE) a.shape = small_shape(s, f, n->out);
   if (n->op == OP_REPEAT) a.times = shrink_value(s, f->attr[i]);
+  if (n->op == OP_SLICE) {
+    int64_t was = slice_unit(&a, f->g->tensors[n->in[0]].shape.d[a.dim]), unit = shrink_value(s, f->attr[i]);
+    a.start = a.start / was * unit, a.end = a.end / was * unit;
+  }
   if ((op_rows[n->op].attrs & A_GROUP) && a.group) a.group = shrink_value(s, f->attr[i]);
   return a;
 }

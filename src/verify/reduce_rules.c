@@ -64,6 +64,17 @@ static void reshape(struct system *s, const struct frame *f, int x, int t)
   }
 }
 
+// All of start, end and the extent are multiples of a unit, which may shrink.
+static void slice(struct system *s, struct frame *f, int i)
+{
+  const struct node *n = &f->g->nodes[i];
+  int64_t whole = extent(f, n->in[0], n->a.dim), unit = slice_unit(&n->a, whole);
+  f->attr[i] = shrink_var(s, unit);
+  same_but(s, f, n->in[0], n->out, n->a.dim);
+  shrink_product(s, 1, (int[]){f->dims[n->in[0]] + n->a.dim}, 2, (int[]){shrink_constant(s, whole / unit), f->attr[i]});
+  shrink_product(s, 1, (int[]){f->dims[n->out] + n->a.dim}, 2, (int[]){shrink_constant(s, (n->a.end - n->a.start) / unit), f->attr[i]});
+}
+
 static void view(struct system *s, struct frame *f, int i)
 {
   const struct node *n = &f->g->nodes[i];
@@ -79,6 +90,8 @@ static void view(struct system *s, struct frame *f, int i)
     f->attr[i] = shrink_var(s, n->a.times);
     same_but(s, f, x, t, n->a.dim);
     shrink_product(s, 1, (int[]){f->dims[t] + n->a.dim}, 2, (int[]){f->dims[x] + n->a.dim, f->attr[i]});
+  } else if (n->op == OP_SLICE) {
+    slice(s, f, i);
   } else {
     same_but(s, f, x, t, REPLICA);
   }

@@ -20,6 +20,12 @@ static const struct {
               "return transpose(X), transpose(X, perm=[2, 0, 1]), transpose(X, perm=[1, 0, 2]), transpose(W), reshape(X, [15, 34]), "
               "repeat(X, dim=0, times=2), repeat(X, dim=2, times=3), concat(X, Y, dim=0), concat(X, Y, X, dim=2), A, B, "
               "chunk(X, dim=1, parts=5, index=3), reshape(transpose(W), [40, 192]), exp(reshape(X, [510])) }"},
+    {"parts", "graph g { X: f32[3, 5, 34]\n W: f32[34, 37]\n H: f16[9, 40]\n A, B = split(X, dim=2, parts=2)\n"
+              "  C = slice(X, dim=2, start=3, end=20)\n E = slice(slice(W, dim=0, start=1, end=18), dim=1, start=2, end=35)\n"
+              "  F = block(x=3) { a = iter(A, imap={x:0})\n c = iter(C, imap={x:0})\n"
+              "    save(a * c + 1, omap={x:0}) }\n"
+              "  return A * B, A + C, sum(B, dim=2), max(C, dim=1), matmul(C, E), matmul(A, E), transpose(C), reshape(C, [15, 17]), "
+              "concat(C, A, dim=1), C, slice(H, dim=1, start=5, end=38) * 2, repeat(B, dim=0, times=2), F }"},
     {"products", "graph g { A: f32[3, 9, 20]\n B: f32[3, 20, 17]\n C: f32[20, 33]\n D: f32[3, 17, 20]\n E: f32[20, 9]\n F: f32[2, 3, 9, 20]\n"
                  "return matmul(A, B), matmul(A, C), matmul(A, transpose(D)), matmul(transpose(E), B), matmul(F, B), "
                  "matmul(transpose(B), transpose(A)), matmul(reshape(A, [27, 20]), C) }"},

@@ -299,7 +299,7 @@ class Emitter:
         return v
 
     def part(self, v, dim, start, length):
-        """Elements start to start + length along dim: one of equal parts, or a few of them in a row."""
+        """Elements start to start + length along dim: one of equal parts, or a slice."""
         d = axis(dim, v.ndim)
         extent = v.want[d]
         if d == v.batch:
@@ -313,26 +313,16 @@ class Emitter:
         along, begins = self.joined.get(v.name, (None, {}))
         if along == d and start in begins and begins[start].shape[d] == length:
             return begins[start]
-        size = math.gcd(start, length, extent)
-        if length > MOST_PARTS * size:
-            raise Cannot(f"elements {start} to {start + length} of {extent} are more than {MOST_PARTS} of equal parts")
-        if length > size:
-            return self.concat([self.part(v, d, at, size) for at in range(start, start + length, size)], d)
-        parts, index = extent // size, start // size
-        while parts > 1:  # of more parts than one operator makes, parts of parts
-            most = max((p for p in range(2, MOST_CHUNKS + 1) if parts % p == 0), default=0)
-            if not most:
-                raise Cannot(f"one of {extent // size} parts, which are no products of at most {MOST_CHUNKS}")
-            parts //= most
-            shape, want = list(v.shape), list(v.want)
-            shape[d] = want[d] = size * parts
-            v = self.say(f"chunk({{0}}, dim={d}, parts={most}, index={index // parts})", [v], shape, v.dtype, want, v.batch)
-            index %= parts
-        return v
+        shape, want = list(v.shape), list(v.want)
+        shape[d] = want[d] = length
+        parts = extent // length
+        if start % length == 0 and parts * length == extent and parts <= MOST_CHUNKS:
+            return self.say(f"chunk({{0}}, dim={d}, parts={parts}, index={start // length})", [v], shape, v.dtype, want, v.batch)
+        return self.say(f"slice({{0}}, dim={d}, start={start}, end={start + length})", [v], shape, v.dtype, want, v.batch)
 
 
 MOST_CHUNKS = 64  # parts that the language's chunk makes
-MOST_PARTS = 8  # that a slice is put together from
+MOST_PARTS = 16  # equal parts of which a concatenation is made
 
 # What stands for the symbol while a graph is looked at: primes that are no extent of any model.
 SYMBOLS = (10007, 10009)

@@ -1,0 +1,129 @@
+// Dimensions that no operator of a program mixes. Dimensions of tensors that an operator walks together are one class (union-find over all
+// of them). A class is mixed where a reduction, split, concat, repeat or product works along it, or a reshape cuts it. Blocks may share
+// out a class that is not, if every result has it once and no tensor twice.
+#include "search/space.h"
+
+struct dim_classes {
+  const struct graph *p;
+  int *up; // by tensor * MAX_DIMS + dimension
+  bool *mixed;
+};
+
+static int top_of(struct dim_classes *c, int t, int d)
+{
+  int i = t * MAX_DIMS + d;
+  while (c->up[i] != i) i = c->up[i] = c->up[c->up[i]];
+  return i;
+}
+
+static const struct shape *shape_of(const struct dim_classes *c, int t) { return &c->p->tensors[t].shape; }
+static void mix(struct dim_classes *c, int t, int d) { c->mixed[top_of(c, t, d)] = true; }
+
+static void link(struct dim_classes *c, int t, int d, int u, int e)
+{
+  int a = top_of(c, t, d), b = top_of(c, u, e);
+  c->up[b] = a, c->mixed[a] |= c->mixed[b];
+}
+
+static void link_elementwise(struct dim_classes *c, const struct node *n)
+{
+  int rank = shape_of(c, n->out)->n;
+  for (int k = 0; k < n->nin; k++) {
+    const struct shape *s = shape_of(c, n->in[k]);
+    for (int d = 0; d < s->n; d++)
+      if (s->d[d] == shape_of(c, n->out)->d[rank - s->n + d]) link(c, n->out, rank - s->n + d, n->in[k], d);
+  }
+}
+
+// Every dimension of operands and results but the one that the operator works along.
+static void link_others(struct dim_classes *c, const struct node *n)
+{
+  for (int k = 0; k < n->nin; k++)
+    for (int o = 0; o < n->nout; o++)
+      for (int d = 0; d < shape_of(c, n->out)->n; d++)
+        if (d == n->a.dim)
+          mix(c, n->in[k], d), mix(c, n->out + o, d);
+        else
+          link(c, n->out + o, d, n->in[k], d);
+}
+
+// The leading and the last dimensions that stay; those between are cut.
+static void link_reshape(struct dim_classes *c, const struct node *n)
+{
+  const struct shape *x = shape_of(c, n->in[0]), *y = shape_of(c, n->out);
+  int first = 0, last = 0;
+  for (; first < MIN(x->n, y->n) && x->d[first] == y->d[first]; first++) link(c, n->out, first, n->in[0], first);
+  for (; last < MIN(x->n, y->n) - first && x->d[x->n - 1 - last] == y->d[y->n - 1 - last]; last++)
+    link(c, n->out, y->n - 1 - last, n->in[0], x->n - 1 - last);
+  for (int d = first; d < x->n - last; d++) mix(c, n->in[0], d);
+  for (int d = first; d < y->n - last; d++) mix(c, n->out, d);
+}
+
+static void link_view(struct dim_classes *c, const struct node *n)
+{
+  int rank = shape_of(c, n->out)->n;
+  if (n->op == OP_RESHAPE) {
+    link_reshape(c, n);
+  } else if (n->op == OP_TRANSPOSE) {
+    for (int i = 0; i < rank; i++) link(c, n->out, i, n->in[0], n->a.perm.n ? (int)n->a.perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i);
+  } else {
+    link_others(c, n);
+  }
+}
+
+static bool link_node(struct dim_classes *c, const struct node *n)
+{
+  switch (op_rows[n->op].rule) {
+  case RULE_IO:
+  case RULE_CONST: return true;
+  case RULE_MAP: return link_elementwise(c, n), true;
+  case RULE_REDUCE:
+  case RULE_CONCAT:
+  case RULE_SPLIT: return link_others(c, n), true;
+  case RULE_VIEW: return link_view(c, n), n->op != OP_ALL_REDUCE;
+  case RULE_CONTRACT:
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: break;
+  }
+  return false;
+}
+
+static int times_in(struct dim_classes *c, int t, int class)
+{
+  int n = 0;
+  for (int d = 0; d < shape_of(c, t)->n; d++) n += top_of(c, t, d) == class;
+  return n;
+}
+
+static bool shared_out(struct dim_classes *c, int class)
+{
+  const struct graph *p = c->p;
+  bool good = !c->mixed[class];
+  for (int t = 0; t < p->ntensors && good; t++) good = times_in(c, t, class) <= 1;
+  for (int i = 0; i < p->nnodes && good; i++)
+    if (p->nodes[i].op == OP_OUTPUT) good = times_in(c, p->nodes[i].in[0], class) == 1;
+  return good;
+}
+
+bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *out)
+{
+  int all = p->ntensors * MAX_DIMS, first = -1;
+  struct dim_classes c = {p, NEWS(mem, int, all + 1), NEWS(mem, bool, all + 1)};
+  *out = (struct free_dims){.of = NEWS(mem, int, all + 1)};
+  for (int i = 0; i < all; i++) c.up[i] = i, out->of[i] = -1;
+  for (int i = 0; i < p->nnodes; i++)
+    if (!link_node(&c, &p->nodes[i])) return false;
+  for (int i = 0; i < p->nnodes && first < 0; i++)
+    if (p->nodes[i].op == OP_OUTPUT) first = p->nodes[i].in[0];
+  for (int d = 0; first >= 0 && d < shape_of(&c, first)->n; d++) {
+    int class = top_of(&c, first, d);
+    if (shape_of(&c, first)->d[d] == 1 || !shared_out(&c, class)) continue;
+    out->extent[out->n] = shape_of(&c, first)->d[d];
+    for (int t = 0; t < p->ntensors; t++)
+      for (int e = 0; e < shape_of(&c, t)->n; e++)
+        if (top_of(&c, t, e) == class) out->of[t * MAX_DIMS + e] = out->n;
+    out->n++;
+  }
+  return first >= 0;
+}
