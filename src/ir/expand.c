@@ -85,6 +85,31 @@ static int masked_softmax(struct rewrite *w, int x, int mask, int dim)
   return two(w, OP_MUL, plain_softmax(w, seen, dim), with_number(w, OP_ADD_SCALAR, row, 1));
 }
 
+// 1 - c
+static int opposite(struct rewrite *w, int c) { return with_number(w, OP_ADD_SCALAR, one(w, OP_NEG, c), 1); }
+
+static const struct node *maker(const struct rewrite *w, int t) { return &w->to->nodes[w->to->tensors[t].node]; }
+
+// Where c is 0 there is something lower than any score. Of a row of nothing else this makes an average, which a factor of 0 takes away.
+static int softmax_where(struct rewrite *w, int x, int c, int dim)
+{
+  int along_c = dim - (w->to->tensors[x].shape.n - w->to->tensors[c].shape.n);
+  struct attrs a = attrs_default(OP_KEEP);
+  a.scalar = dtype_low(w->to->tensors[x].dtype) / 2;
+  int shown = plain_softmax(w, put(w, OP_KEEP, x, c, &a), dim);
+  if (index_reaches(w->to, c, along_c)) return shown;
+  return two(w, OP_MUL, shown, along_c < 0 ? c : along(w, OP_MAX, c, along_c));
+}
+
+static int chosen(struct rewrite *w, int c, int x, int y)
+{
+  const struct node *other = maker(w, y);
+  struct attrs a = attrs_default(OP_KEEP);
+  a.scalar = other->a.scalar;
+  if (other->op == OP_CONST) return other->a.scalar < 0 || other->a.scalar > 0 ? put(w, OP_KEEP, x, c, &a) : two(w, OP_MASK, x, c);
+  return two(w, OP_ADD, two(w, OP_MASK, x, c), two(w, OP_MASK, y, opposite(w, c)));
+}
+
 // x / sqrt(mean(x * x) + eps) [* weight] [+ shift]
 static int normalized(struct rewrite *w, int x, int last, double eps, int nin, const int *in)
 {
@@ -146,6 +171,8 @@ static int composite(struct rewrite *w, const struct node *n, const int *in)
   if (op_rows[n->op].rule != RULE_COMPOSITE) return partial_sums(w, n, in[0]);
   int last = w->to->tensors[in[0]].shape.n - 1;
   if (n->op == OP_SOFTMAX) return n->nin > 1 ? masked_softmax(w, in[0], in[1], n->a.dim) : plain_softmax(w, in[0], n->a.dim);
+  if (n->op == OP_SOFTMAX_WHERE) return softmax_where(w, in[0], in[1], n->a.dim);
+  if (n->op == OP_WHERE) return chosen(w, in[0], in[1], in[2]);
   if (n->op == OP_LOGSUMEXP) return log_of_sum(w, in[0], n->a.dim);
   if (n->op == OP_MIN) return smallest(w, in[0], n->a.dim);
   int x = in[0];

@@ -231,7 +231,8 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   const struct tensor *t = n->nout ? &g->tensors[n->out] : NULL;
   switch (op_rows[n->op].rule) {
   case RULE_IO: return n->op == OP_OUTPUT ? output(w, n, in[0]) : graph_input(w->to, NULL, t->dtype, &t->shape, n->at, out, w->e);
-  case RULE_CONST: return graph_add(w->to, OP_CONST, 0, NULL, &n->a, n->at, out, w->e);
+  case RULE_CONST:
+  case RULE_INDEX: return graph_add(w->to, n->op, 0, NULL, &n->a, n->at, out, w->e);
   case RULE_VIEW: return view(w, n, in[0], out);
   case RULE_CONTRACT: return product(w, n, in, out);
   case RULE_GRAPH: return nest(w, n, in, out);
