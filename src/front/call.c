@@ -321,7 +321,7 @@ static int build(struct call *c, struct front_value *v)
 {
   if (c->op == OP_ITER) return add_iter(c, v);
   bool map = c->row->rule == RULE_MAP;
-  if (map && c->row->least == 2) return expr_binary(c->p, c->op, c->id.at, &c->args[0], &c->args[1], v);
+  if (map && c->row->least == 2 && !c->row->attrs) return expr_binary(c->p, c->op, c->id.at, &c->args[0], &c->args[1], v);
   if (map && c->args[0].kind == NUMBER) return fold(c, v);
   int *in = NULL, n = 0, cap = 0;
   for (int i = 0; i < c->n; i++) {

@@ -16,7 +16,8 @@ static void arguments(struct mma_kernel *k, struct lower_out *out, struct str *r
 {
   const struct mma_plan *p = k->p;
   out->arg = NEWS(p->job->mem, int, p->n->niter + p->n->nsave);
-  for (int i = 0; i < p->n->niter; i++) add_arg(out, p->n->iter[i].tensor);
+  for (int i = 0; i < p->n->niter; i++)
+    if (!norm_is_index(p->n, p->n->iter[i].tensor)) add_arg(out, p->n->iter[i].tensor);
   int inputs = out->nargs;
   for (int i = 0; i < p->n->nsave; i++)
     if (!p->tail || !tail_keeps(p->tail, p->n->save[i].tensor)) add_arg(out, p->n->save[i].tensor);

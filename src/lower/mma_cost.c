@@ -34,7 +34,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
   double ring = 0, fixed = 0, soon = 0;
   for (int v = 0; v < p->k.nvalues; v++) {
-    if (!mma_loads(p, v) || !p->k.v[v].live) continue;
+    if (!mma_loads(p, v) || !p->k.v[v].live || p->k.v[v].at.index) continue;
     const struct plan_access *a = &p->n->iter[p->iter_of[v]];
     bool varying = mma_varies(p, v), tile = p->tile_of[v] >= 0;
     double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, v), true), run = elem * count_run(p->n, a);

@@ -182,6 +182,13 @@ static int view(struct wrapping *w, const struct node *n, int x, int *out)
   return status ? status : graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
 }
 
+// Views may have no strides, and indices have no memory.
+static bool may_be_operand(const struct graph *g, int t)
+{
+  enum rule rule = op_rows[g->nodes[g->tensors[t].node].op].rule;
+  return rule != RULE_VIEW && rule != RULE_INDEX;
+}
+
 static int product(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
   struct lower_product p;
@@ -189,7 +196,7 @@ static int product(struct wrapping *w, const struct node *n, const int *in, int 
   if (status || product_of(w->to, NULL, w->to->nnodes - 1, &p)) return status;
   w->to->nnodes--, w->to->ntensors--; // once more, of copies
   for (int k = 0; k < 2 && !status; k++)
-    if (op_rows[w->to->nodes[w->to->tensors[x[k]].node].op].rule == RULE_VIEW) status = copied(w, x[k], &x[k]);
+    if (!may_be_operand(w->to, x[k])) status = copied(w, x[k], &x[k]);
   return status ? status : graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
 }
 

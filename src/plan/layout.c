@@ -67,7 +67,7 @@ static bool reshaped(const struct graph *g, int root)
 
 static bool at_border(const struct graph *g, int root)
 {
-  if (g->nodes[g->tensors[root].node].op == OP_INPUT) return true;
+  if (!g->nodes[g->tensors[root].node].nin) return true;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_OUTPUT && root_of(g, g->nodes[i].in[0]) == root) return true;
   return false;
