@@ -76,7 +76,7 @@ void row_load(struct row_text *x, int value)
   const char *to = arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)));
   bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
   if (v->at.index)
-    text_fill(&x->t, "%$to <- Init<($at)>()", HOLES(NULL, STR(to, to), STR(at, number(x, &v->at, 1))));
+    text_fill(&x->t, "%$to <- Init<($at)><<<#grid, #me>>>()", HOLES(NULL, STR(to, to), STR(at, number(x, &v->at, 1))));
   else
     text_fill(&x->t, stream ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
               HOLES(NULL, STR(to, to), STR(from, memory(x, &v->at, width))));
