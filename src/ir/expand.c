@@ -95,7 +95,7 @@ static int softmax_where(struct rewrite *w, int x, int c, int dim)
 {
   int along_c = dim - (w->to->tensors[x].shape.n - w->to->tensors[c].shape.n);
   struct attrs a = attrs_default(OP_KEEP);
-  a.scalar = dtype_low(w->to->tensors[x].dtype) / 2;
+  a.scalar = dtype_low(w->to->tensors[x].dtype);
   int shown = plain_softmax(w, put(w, OP_KEEP, x, c, &a), dim);
   if (index_reaches(w->to, c, along_c)) return shown;
   return two(w, OP_MUL, shown, along_c < 0 ? c : along(w, OP_MAX, c, along_c));
