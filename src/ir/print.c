@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { HEIGHT = 3 };                   // operators nested in one expression, so that lines stay readable
+enum { HEIGHT = 3 };                             // operators nested in one expression, so that lines stay readable
 enum { COMPARED = 1, SUM, PRODUCT, SIGN, CALL }; // how tightly an expression binds
 
 // ---- names -----------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ static int binding(enum op op)
 
 static const char *sign_of(const struct node *n)
 {
-  static const char *const signs[OPS] = {[OP_ADD] = "+",        [OP_SUB] = "-",   [OP_MUL] = "*",         [OP_DIV] = "/",
+  static const char *const signs[OPS] = {[OP_ADD] = "+",        [OP_SUB] = "-",  [OP_MUL] = "*",         [OP_DIV] = "/",
                                          [OP_MUL_SCALAR] = "*", [OP_LESS] = "<", [OP_LESS_EQUAL] = "<=", [OP_EQUAL] = "=="};
   if (n->op == OP_ADD_SCALAR) return signbit(n->a.scalar) ? "-" : "+";
   return signs[n->op];

@@ -33,7 +33,7 @@ struct kern_access { // element offset + sum stride[a] a of the buffer of a tens
   int64_t offset, stride[KERN_AXES];
   // Of tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
   int64_t base[KERN_BASES], rank[KERN_AXES];
-  bool left; // in shared memory, by the head
+  bool left;  // in shared memory, by the head
   bool index; // there is no memory: the element is its own number
 };
 

@@ -21,10 +21,7 @@ static int loop_axis(const struct mma_plan *p)
   return found;
 }
 
-static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b)
-{
-  return b->stride[p->n->nletters + p->n->block->ngrid + loop_axis(p)];
-}
+static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b) { return b->stride[p->n->nletters + p->n->block->ngrid + loop_axis(p)]; }
 
 // The step from row to row, of blocks that have pieces of all rows; false where rows are no single walk.
 static bool row_step(const struct mma_plan *p, const struct kern_sum *b, int64_t *step)
@@ -96,10 +93,7 @@ const char *mma_iteration(const struct mma_kernel *k, const char *it)
   return begins_late(k->p) ? arena_printf(k->mem, "min(@from + %s, %lld)", it, (long long)k->p->iterations - 1) : it;
 }
 
-const char *mma_iterations(const struct mma_kernel *k)
-{
-  return k->p->hides ? "@count" : arena_printf(k->mem, "%lld", (long long)k->p->iterations);
-}
+const char *mma_iterations(const struct mma_kernel *k) { return k->p->hides ? "@count" : arena_printf(k->mem, "%lld", (long long)k->p->iterations); }
 
 const char *mma_partly_hidden(struct mma_kernel *k)
 {

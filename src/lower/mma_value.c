@@ -4,10 +4,7 @@
 
 #include <string.h>
 
-const char *mma_it(const struct mma_kernel *k) 
-{
-  return k->section == MMA_LOOP && k->p->iterations > 1 ? mma_iteration(k, "it") : "0";
-}
+const char *mma_it(const struct mma_kernel *k) { return k->section == MMA_LOOP && k->p->iterations > 1 ? mma_iteration(k, "it") : "0"; }
 
 const char *mma_text(struct mma_kernel *k, struct str *s)
 {

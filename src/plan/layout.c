@@ -169,7 +169,8 @@ static void build(struct resolving *r)
     const struct graph *b = g->nodes[i].sub;
     if (!b) {
       enum rule rule = op_rows[g->nodes[i].op].rule;
-      if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX && rule != RULE_VIEW) operator_table(r, g, r->device, &g->nodes[i], cost_library_layout);
+      if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX && rule != RULE_VIEW)
+        operator_table(r, g, r->device, &g->nodes[i], cost_library_layout);
       continue;
     }
     r->tile[i] = NEWS(r->c.mem, struct variable, b->ntensors);
