@@ -359,6 +359,7 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
       s = dim_ok(&c, n->a.dim, &out->shape);
     else if (!out->shape.n)
       s = bad(&c, ERR_SHAPE, "needs at least one dimension");
+    if (c.row->flags & INDEXES) out->dtype = F32;
     for (int i = 1; i < n->nin && !s; i++) {
       struct shape both;
       out->dtype = met(out, arg(&c, i)), out->weak &= arg(&c, i)->weak;

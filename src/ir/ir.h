@@ -128,6 +128,7 @@ enum {
   SCALES = 512,     // its argument times a constant
   BRACKET = 2048,   // 1 or 0, exact in every dtype
   CHOOSES = 4096,   // a composite of a condition and two values, which broadcast and may be numbers
+  INDEXES = 8192,   // a composite whose result is an index
   RISES = 1024,     // of one argument, strictly increasing where it is defined
 };
 
