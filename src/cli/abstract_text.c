@@ -110,7 +110,8 @@ static void node_walk(struct abstract_text_walk *w, const struct graph *g, const
 {
   nf x = n->nin ? t[n->in[0]] : EXPR_UNKNOWN, y = n->nin > 1 ? t[n->in[1]] : EXPR_UNKNOWN;
   switch (op_rows[n->op].rule) {
-  case RULE_IO: break;
+  case RULE_IO:
+  case RULE_INDEX: break;
   case RULE_CONST:
   case RULE_MAP: t[n->out] = map(w, n, x, y); break;
   case RULE_CONTRACT: t[n->out] = contract(w, g, n, t); break;

@@ -36,7 +36,7 @@ static const struct {
 };
 
 static const bool exact[UN_COUNT] = {
-    // in fp32; all of the binary ones up to BI_LT are
+    // in fp32; all of the binary ones up to BI_MASK are
     [UN_CAST] = true, [UN_NEG] = true, [UN_ABS] = true, [UN_RELU] = true, [UN_SQRT] = true, [UN_SQUARE] = true, [UN_NOT] = true,
 };
 
@@ -77,7 +77,7 @@ const char *cp_unary(struct cprint *c, int op, enum tile_type from, const char *
 
 const char *cp_binary(struct cprint *c, int op, enum tile_type t, const char *x, const char *y)
 {
-  enum number n = narrow(t) && op <= BI_LT ? NUM_F32 : !integer(t) ? NUM_F64 : NUM_I64;
+  enum number n = narrow(t) && op <= BI_MASK ? NUM_F32 : !integer(t) ? NUM_F64 : NUM_I64;
   c->binary[op][n] = true;
   return store(c, t, arena_printf(c->w.mem, "mica_%s_%s(%s, %s)", low(c, binary[op].id), suffix[n], load(c, t, x), load(c, t, y)), !integer(t));
 }

@@ -9,6 +9,7 @@ static const struct how hows[] = {
     [SEM_UNARY] = {.known = true},
     [SEM_BINARY] = {.known = true},
     [SEM_INIT] = {.known = true},
+    [SEM_INDEX] = {.known = true},
     [SEM_REDUCE] = {.known = true},
     [SEM_RED] = {.known = true},
     [SEM_ATOM] = {.known = true},

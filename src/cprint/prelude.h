@@ -75,6 +75,9 @@ MICA int64_t mica_div_i64(int64_t x, int64_t y) { return !y ? 0 : y == -1 ? (int
 MICA int64_t mica_min_i64(int64_t x, int64_t y) { return x < y ? x : y; }
 MICA int64_t mica_max_i64(int64_t x, int64_t y) { return x > y ? x : y; }
 MICA int64_t mica_lt_i64(int64_t x, int64_t y) { return x < y; }
+MICA int64_t mica_le_i64(int64_t x, int64_t y) { return x <= y; }
+MICA int64_t mica_eq_i64(int64_t x, int64_t y) { return x == y; }
+MICA int64_t mica_mask_i64(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
 
 MICA double mica_odd_f64(double hi, double lo) /* hi + lo rounded to odd, which keeps the next rounding right */
 {

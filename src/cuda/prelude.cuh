@@ -57,6 +57,9 @@ MICA __nv_bfloat162 mica_relu2(__nv_bfloat162 a) { return __hmax2_nan(a, __nv_bf
 // NaN goes through, as numpy and torch have it; fminf and fmaxf give the other operand.
 MICA float mica_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 MICA float mica_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+MICA float mica_le(float a, float b) { return a <= b ? 1.0f : 0.0f; }
+MICA float mica_eq(float a, float b) { return a == b ? 1.0f : 0.0f; }
+MICA float mica_mask(float a, float b) { return a == 0 || b == 0 ? 0.0f : a * b; }
 MICA __half mica_min(__half a, __half b) { return __hmin_nan(a, b); }
 MICA __half mica_max(__half a, __half b) { return __hmax_nan(a, b); }
 MICA __nv_bfloat16 mica_min(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmin_nan(a, b); }

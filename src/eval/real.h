@@ -16,6 +16,11 @@
 #define OVER(x, y) ((x) / (y))
 #define ROOT(x) sqrt(x)
 
+#define m_less(x, y) ((x) < (y) ? K(1) : K(0))
+#define m_less_equal(x, y) ((x) <= (y) ? K(1) : K(0))
+#define m_equal(x, y) ((x) <= (y) && (x) >= (y) ? K(1) : K(0))
+#define m_mask(x, y) (is_zero(x) || is_zero(y) ? K(0) : (x) * (y))
+static inline int is_zero(NUM x) { return x <= 0 && x >= 0; }
 static inline NUM max_of(NUM x, NUM y) { return isnan(x) || x > y ? x : y; }
 static inline NUM min_of(NUM x, NUM y) { return isnan(x) || x < y ? x : y; }
 #endif

@@ -116,6 +116,9 @@ int run_node(struct run *r, struct eval_frame *f, int node)
   struct eval_value o = n->nout ? f->v[n->out] : (struct eval_value){0}, x = n->nin ? frame_arg(f, n, 0) : o;
   switch (op_rows[n->op].rule) {
   case RULE_CONST: r->dom->constant(r->F, n->a.scalar, o.p); break;
+  case RULE_INDEX:
+    for (int64_t i = 0; i < shape_size(&o.s); i++) r->dom->constant(r->F, (double)i, o.p + i * (int64_t)r->dom->bytes);
+    break;
   case RULE_MAP: r->dom->map(r->F, n->op, &n->a, o, x, n->nin > 1 ? frame_arg(f, n, 1) : x); break;
   case RULE_CONTRACT: run_contract(r, f, n, o); break;
   case RULE_REDUCE: run_reduce(r, n, o, x); break;

@@ -321,11 +321,16 @@ static int build(struct call *c, struct front_value *v)
 {
   if (c->op == OP_ITER) return add_iter(c, v);
   bool map = c->row->rule == RULE_MAP;
-  if (map && c->row->least == 2) return expr_binary(c->p, c->op, c->id.at, &c->args[0], &c->args[1], v);
+  if (map && c->row->least == 2 && !c->row->attrs) return expr_binary(c->p, c->op, c->id.at, &c->args[0], &c->args[1], v);
   if (map && c->args[0].kind == NUMBER) return fold(c, v);
   int *in = NULL, n = 0, cap = 0;
   for (int i = 0; i < c->n; i++) {
-    const struct front_value *x = &c->args[i];
+    struct front_value *x = &c->args[i];
+    int constant = 0;
+    if (x->kind == NUMBER && c->row->flags & CHOOSES) {
+      if (expr_tensor(c->p, x, &constant)) return (int)c->p->e->status;
+      *x = (struct front_value){.kind = TENSORS, .at = x->at, .first = constant, .count = 1};
+    }
     if (x->kind == NUMBER) return misused(c, err_set(c->p->e, ERR_ARITY, x->at, "%s takes a tensor here, not a number", c->row->name));
     if (x->count != 1 && c->row->most != MANY) {
       int s = err_set(c->p->e, ERR_ARITY, x->at, "%d tensors stand where %s takes one", x->count, c->row->name);

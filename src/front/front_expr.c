@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-static int sum(struct parser *p, struct front_value *v);
+static int comparison(struct parser *p, struct front_value *v);
 
-static int to_tensor(struct parser *p, struct front_value *v, int *t)
+int expr_tensor(struct parser *p, struct front_value *v, int *t)
 {
   if (v->kind == TENSORS && v->count == 1) return *t = v->first, OK;
   if (v->kind == TENSORS) {
@@ -24,7 +24,7 @@ static int to_tensor(struct parser *p, struct front_value *v, int *t)
 
 static int with_scalar(struct parser *p, enum op op, struct loc at, struct front_value *x, double c, struct front_value *v)
 {
-  int t, s = to_tensor(p, x, &t);
+  int t, s = expr_tensor(p, x, &t);
   struct attrs a = attrs_default(op);
   a.scalar = c;
   return s ? s : call_add(p, op, 1, &t, &a, at, v);
@@ -32,7 +32,7 @@ static int with_scalar(struct parser *p, enum op op, struct loc at, struct front
 
 static int unary(struct parser *p, enum op op, struct loc at, struct front_value *x, struct front_value *v)
 {
-  int t, s = to_tensor(p, x, &t);
+  int t, s = expr_tensor(p, x, &t);
   return s ? s : call_add(p, op, 1, &t, NULL, at, v);
 }
 
@@ -62,8 +62,8 @@ static int with_number(struct parser *p, enum op op, struct loc at, struct front
     int s = unary(p, OP_NEG, at, x, &neg);
     return s ? s : with_scalar(p, OP_ADD_SCALAR, at, &neg, c, v);
   }
-  int in[2], s = to_tensor(p, a, &in[0]);
-  if (!s) s = to_tensor(p, b, &in[1]);
+  int in[2], s = expr_tensor(p, a, &in[0]);
+  if (!s) s = expr_tensor(p, b, &in[1]);
   return s ? s : call_add(p, op, 2, in, NULL, at, v);
 }
 
@@ -78,8 +78,8 @@ int expr_binary(struct parser *p, enum op op, struct loc at, const struct front_
     return number_fold(p->e, at, op, &(struct attrs){0}, 2, xy, &v->number);
   }
   if (x.kind == NUMBER || y.kind == NUMBER) return with_number(p, op, at, &x, &y, v);
-  int in[2], s = to_tensor(p, &x, &in[0]);
-  if (!s) s = to_tensor(p, &y, &in[1]);
+  int in[2], s = expr_tensor(p, &x, &in[0]);
+  if (!s) s = expr_tensor(p, &y, &in[1]);
   return s ? s : call_add(p, op, 2, in, NULL, at, v);
 }
 
@@ -87,7 +87,7 @@ static int inside(struct parser *p, struct front_value *v)
 {
   struct loc opened = p->t.at;
   parse_next(p);
-  int s = sum(p, v);
+  int s = comparison(p, v);
   return s ? s : parse_close(p, ')', '(', opened);
 }
 
@@ -164,7 +164,41 @@ static int sum(struct parser *p, struct front_value *v)
   return s;
 }
 
-int expr_parse(struct parser *p, struct front_value *v) { return sum(p, v); }
+// What a comparison is read as: of its sides in turn, and 1 minus that.
+static const struct {
+  int token;
+  enum op op;
+  bool turned, negated;
+} comparisons[] = {{'<', OP_LESS, false, false},
+                   {'>', OP_LESS, true, false},
+                   {TOK_LESS_EQUAL, OP_LESS_EQUAL, false, false},
+                   {TOK_GREATER_EQUAL, OP_LESS_EQUAL, true, false},
+                   {TOK_EQUAL, OP_EQUAL, false, false},
+                   {TOK_NOT_EQUAL, OP_EQUAL, false, true}};
+
+static int find_comparison(int token)
+{
+  for (size_t i = 0; i < COUNT(comparisons); i++)
+    if (comparisons[i].token == token) return (int)i;
+  return -1;
+}
+
+static int comparison(struct parser *p, struct front_value *v)
+{
+  int s = sum(p, v), k = find_comparison(p->t.kind);
+  if (s || k < 0) return s;
+  struct loc at = p->t.at;
+  struct front_value x = *v, y, one = {.kind = NUMBER, .at = at, .number = number_of(1)};
+  parse_next(p);
+  s = sum(p, &y);
+  if (!s) s = expr_binary(p, comparisons[k].op, at, comparisons[k].turned ? &y : &x, comparisons[k].turned ? &x : &y, v);
+  if (!s && comparisons[k].negated) x = *v, s = expr_binary(p, OP_SUB, at, &one, &x, v);
+  if (s || find_comparison(p->t.kind) < 0) return s;
+  s = err_set(p->e, ERR_SYNTAX, p->t.at, "a comparison of a comparison");
+  return err_hint(p->e, "both hold where their product is 1: (a < b) * (b < c)"), s;
+}
+
+int expr_parse(struct parser *p, struct front_value *v) { return comparison(p, v); }
 
 int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out)
 {

@@ -7,7 +7,17 @@
 #include "ir/print.h"
 
 // ---- lex.c ---------------------------------------------------------------------------------------
-enum { TOK_END = 256, TOK_LINE, TOK_NAME, TOK_NUMBER, TOK_BAD }; // other tokens are their character
+enum {
+  TOK_END = 256,
+  TOK_LINE,
+  TOK_NAME,
+  TOK_NUMBER,
+  TOK_BAD,
+  TOK_LESS_EQUAL,
+  TOK_GREATER_EQUAL,
+  TOK_EQUAL,
+  TOK_NOT_EQUAL
+}; // other tokens are their character
 
 // A number that is known while parsing. Integers stay exact; `lost` says why one is none any more.
 enum lost { WHOLE, DECIMAL, INEXACT, OVERFLOWED };
@@ -102,6 +112,7 @@ int expr_parse(struct parser *p, struct front_value *v);
 int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out);
 int expr_binary(struct parser *p, enum op op, struct loc at, const struct front_value *a, const struct front_value *b,
                 struct front_value *v);                                          // ADD SUB MUL DIV and the other elementwise rows of two arguments
+int expr_tensor(struct parser *p, struct front_value *v, int *t);                // one tensor; a number becomes a constant
 int call_parse(struct parser *p, const struct token *id, struct front_value *v); // after the name, at '('
 // With its tensors given; the parser stands at its attributes and reads them up to the end.
 int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct front_value *v);

@@ -189,6 +189,11 @@ static void print_matmul(struct kernel *k, struct str *s)
   k->blas = true;
 }
 
+static void print_index(struct kernel *k, struct str *s)
+{
+  line(s, 1, "for (ptrdiff_t i = 0; i < %lld; i++) r0[i] = (float)i;", (long long)shape_size(&k->out->shape));
+}
+
 int library_print(struct kernel *k, struct str *s, struct err *e)
 {
   switch (op_rows[k->n->op].rule) {
@@ -198,6 +203,7 @@ int library_print(struct kernel *k, struct str *s, struct err *e)
   case RULE_VIEW: return print_view(k, s, e);
   case RULE_CONCAT: print_concat(k, s); return OK;
   case RULE_SPLIT: print_split(k, s); return OK;
+  case RULE_INDEX: print_index(k, s); return OK;
   case RULE_CONST: print_fill(k, s, k->n->a.scalar, k->out); return OK;
   case RULE_IO: print_copy(k, s, &k->in->v, k->out); return OK; // an output that is an input, or a second output
   case RULE_COMPOSITE:

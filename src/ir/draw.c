@@ -96,6 +96,7 @@ static const char *mark_of(struct drawing *d, const struct node *n)
   if (r == RULE_ACCUM) return "acc";
   if (d->pr.g->level != KERNEL) return "";
   if (r == RULE_CONST) return "const";
+  if (r == RULE_INDEX) return "index";
   if (r == RULE_VIEW || r == RULE_SPLIT) return "view";
   return arena_printf(d->pr.mem, "kernel %d", ++d->kernels);
 }

@@ -85,6 +85,74 @@ static int masked_softmax(struct rewrite *w, int x, int mask, int dim)
   return two(w, OP_MUL, plain_softmax(w, seen, dim), with_number(w, OP_ADD_SCALAR, row, 1));
 }
 
+// 1 - c
+static int opposite(struct rewrite *w, int c) { return with_number(w, OP_ADD_SCALAR, one(w, OP_NEG, c), 1); }
+
+static const struct node *maker(const struct rewrite *w, int t) { return &w->to->nodes[w->to->tensors[t].node]; }
+
+// Where c is 0 there is something lower than any score. Of a row of nothing else this makes an average, which a factor of 0 takes away.
+static int softmax_where(struct rewrite *w, int x, int c, int dim)
+{
+  int along_c = dim - (w->to->tensors[x].shape.n - w->to->tensors[c].shape.n);
+  struct attrs a = attrs_default(OP_KEEP);
+  a.scalar = dtype_low(w->to->tensors[x].dtype);
+  int shown = plain_softmax(w, put(w, OP_KEEP, x, c, &a), dim);
+  if (index_reaches(w->to, c, along_c)) return shown;
+  return two(w, OP_MUL, shown, along_c < 0 ? c : along(w, OP_MAX, c, along_c));
+}
+
+static int chosen(struct rewrite *w, int c, int x, int y)
+{
+  const struct node *other = maker(w, y);
+  struct attrs a = attrs_default(OP_KEEP);
+  a.scalar = other->a.scalar;
+  if (other->op == OP_CONST) return other->a.scalar < 0 || other->a.scalar > 0 ? put(w, OP_KEEP, x, c, &a) : two(w, OP_MASK, x, c);
+  return two(w, OP_ADD, two(w, OP_MASK, x, c), two(w, OP_MASK, y, opposite(w, c)));
+}
+
+static int reshaped(struct rewrite *w, int x, const struct shape *s)
+{
+  struct attrs a = attrs_default(OP_RESHAPE);
+  a.shape = *s;
+  return put(w, OP_RESHAPE, x, -1, &a);
+}
+
+// 0, 1, 2, ... along dim of n dimensions
+static int index_along(struct rewrite *w, int n, int dim, int64_t extent)
+{
+  struct attrs a = attrs_default(OP_IOTA);
+  int out = 0;
+  a.shape.n = n - dim;
+  for (int i = 0; i < a.shape.n; i++) a.shape.d[i] = i ? 1 : extent;
+  if (!w->status) w->status = graph_add(w->to, OP_IOTA, 0, NULL, &a, w->at, &out, w->e);
+  return out;
+}
+
+// n - 1 less the largest n - 1 - i of those that are the maximum: the first of them.
+static int first_largest(struct rewrite *w, int x, int dim)
+{
+  struct shape s = w->to->tensors[x].shape;
+  double last = (double)(s.d[dim] - 1);
+  int behind = with_number(w, OP_ADD_SCALAR, one(w, OP_NEG, index_along(w, s.n, dim, s.d[dim])), last);
+  int is = two(w, OP_EQUAL, x, along(w, OP_MAX, x, dim));
+  return with_number(w, OP_ADD_SCALAR, one(w, OP_NEG, along(w, OP_MAX, two(w, OP_MASK, behind, is), dim)), last);
+}
+
+// The product with a triangle of ones.
+static int running_sum(struct rewrite *w, int x, int dim)
+{
+  struct shape s = w->to->tensors[x].shape, rows = {2, {1, s.d[0]}};
+  int64_t n = s.d[dim];
+  if (s.n == 1) return reshaped(w, running_sum(w, reshaped(w, x, &rows), 1), &s);
+  int row = index_along(w, 2, 0, n), col = index_along(w, 2, 1, n);
+  if (dim == s.n - 1) return two(w, OP_MATMUL, x, two(w, OP_LESS_EQUAL, row, col));
+  if (dim == s.n - 2) return two(w, OP_MATMUL, two(w, OP_LESS_EQUAL, col, row), x);
+  struct attrs a = attrs_default(OP_TRANSPOSE);
+  a.perm.n = s.n;
+  for (int i = 0; i < s.n; i++) a.perm.d[i] = i == dim ? s.n - 1 : i == s.n - 1 ? dim : i;
+  return put(w, OP_TRANSPOSE, running_sum(w, put(w, OP_TRANSPOSE, x, -1, &a), s.n - 1), -1, &a);
+}
+
 // x / sqrt(mean(x * x) + eps) [* weight] [+ shift]
 static int normalized(struct rewrite *w, int x, int last, double eps, int nin, const int *in)
 {
@@ -119,13 +187,6 @@ static int power_of(const struct rewrite *w, int y)
   return fabs(c) <= MOST_POWER && c == rint(c) ? (int)c : 0;
 }
 
-static int reshaped(struct rewrite *w, int x, const struct shape *s)
-{
-  struct attrs a = attrs_default(OP_RESHAPE);
-  a.shape = *s;
-  return put(w, OP_RESHAPE, x, -1, &a);
-}
-
 // Partial sums of every extent-th element: the dimension as a matrix with `extent` columns, of which the rows add up.
 static int partial_sums(struct rewrite *w, const struct node *n, int x)
 {
@@ -146,6 +207,10 @@ static int composite(struct rewrite *w, const struct node *n, const int *in)
   if (op_rows[n->op].rule != RULE_COMPOSITE) return partial_sums(w, n, in[0]);
   int last = w->to->tensors[in[0]].shape.n - 1;
   if (n->op == OP_SOFTMAX) return n->nin > 1 ? masked_softmax(w, in[0], in[1], n->a.dim) : plain_softmax(w, in[0], n->a.dim);
+  if (n->op == OP_SOFTMAX_WHERE) return softmax_where(w, in[0], in[1], n->a.dim);
+  if (n->op == OP_WHERE) return chosen(w, in[0], in[1], in[2]);
+  if (n->op == OP_CUMSUM) return running_sum(w, in[0], n->a.dim);
+  if (n->op == OP_ARGMAX) return first_largest(w, in[0], n->a.dim);
   if (n->op == OP_LOGSUMEXP) return log_of_sum(w, in[0], n->a.dim);
   if (n->op == OP_MIN) return smallest(w, in[0], n->a.dim);
   int x = in[0];

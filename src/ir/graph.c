@@ -91,7 +91,7 @@ int graph_iter(struct graph *sub, const struct graph *above, int from, const str
 {
   if (from < 0 || from >= above->ntensors) return err_set(e, ERR_GRAPH, at, "iter of a tensor that does not exist");
   struct node n = {.op = OP_ITER, .a = *a, .at = at};
-  struct tensor t = {.dtype = above->tensors[from].dtype};
+  struct tensor t = {.dtype = above->tensors[from].dtype, .weak = above->tensors[from].weak};
   int s = infer_tile(sub, a, &above->tensors[from].shape, at, &t.shape, e);
   if (s) return s;
   t.phase = FIXED;
@@ -145,7 +145,7 @@ int graph_ops(const struct graph *g)
   int n = 0;
   for (int i = 0; i < g->nnodes; i++) {
     enum rule r = op_rows[g->nodes[i].op].rule;
-    n += r != RULE_IO && r != RULE_CONST && r != RULE_VIEW;
+    n += r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
   }
   return n;
 }

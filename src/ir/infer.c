@@ -55,15 +55,19 @@ static int size_ok(const struct ctx *c, const struct shape *s)
   return OK;
 }
 
+// Of two operands: what is weak takes the other's dtype.
+static enum dtype met(const struct tensor *x, const struct tensor *y)
+{
+  return x->weak ? y->dtype : y->weak ? x->dtype : dtype_join(x->dtype, y->dtype);
+}
+
 static int infer_map(const struct ctx *c, struct tensor *out)
 {
   *out = (struct tensor){.dtype = arg(c, 0)->dtype, .shape = arg(c, 0)->shape};
   if (c->n->nin == 1) return OK;
   const struct tensor *x = arg(c, 0), *y = arg(c, 1);
   if (!shape_broadcast(&x->shape, &y->shape, &out->shape)) return bad(c, ERR_SHAPE, "extents differ and neither is 1");
-  // a constant takes the other's dtype
-  bool cx = c->g->nodes[x->node].op == OP_CONST, cy = c->g->nodes[y->node].op == OP_CONST;
-  out->dtype = cx ? y->dtype : cy ? x->dtype : dtype_join(x->dtype, y->dtype);
+  out->dtype = met(x, y);
   return OK;
 }
 
@@ -82,8 +86,8 @@ static int product_shape(const struct ctx *c, const struct shape *x, const struc
 
 static int infer_contract(const struct ctx *c, struct tensor *out)
 {
-  *out = (struct tensor){.dtype = arg(c, 0)->dtype};
-  for (int i = 1; i < c->n->nin; i++) out->dtype = dtype_join(out->dtype, arg(c, i)->dtype);
+  *out = (struct tensor){.dtype = arg(c, 0)->dtype, .weak = arg(c, 0)->weak};
+  for (int i = 1; i < c->n->nin; i++) out->dtype = met(out, arg(c, i)), out->weak &= arg(c, i)->weak;
   if (c->n->op == OP_MATMUL) return product_shape(c, &arg(c, 0)->shape, &arg(c, 1)->shape, &out->shape);
   struct shape left, right; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
   int s = product_shape(c, &arg(c, 0)->shape, &arg(c, 2)->shape, &left);
@@ -185,7 +189,7 @@ static int infer_concat(const struct ctx *c, struct tensor *out)
   int dim = c->n->a.dim, s = dim_ok(c, dim, &out->shape);
   for (int i = 1; i < c->n->nin && !s; i++) {
     struct shape x = arg(c, i)->shape;
-    out->dtype = dtype_join(out->dtype, arg(c, i)->dtype);
+    out->dtype = met(out, arg(c, i)), out->weak &= arg(c, i)->weak;
     int64_t here = x.n == out->shape.n ? x.d[dim] : 0, total = out->shape.d[dim];
     if (here) x.d[dim] = total;
     if (!shape_eq(&x, &out->shape)) s = bad(c, ERR_SHAPE, "all dimensions but %d must agree", dim);
@@ -268,7 +272,8 @@ static int infer_graph(const struct ctx *c, struct tensor *out, int *nout)
     const struct node *save = &c->n->sub->nodes[i];
     if (save->op != OP_SAVE) continue;
     if (*nout == 64) return bad(c, ERR_LIMIT, "more than 64 outputs");
-    out[(*nout)++] = (struct tensor){.dtype = c->n->sub->tensors[save->in[0]].dtype, .shape = joined(c->n->sub, save)};
+    const struct tensor *saved = &c->n->sub->tensors[save->in[0]];
+    out[(*nout)++] = (struct tensor){.dtype = saved->dtype, .shape = joined(c->n->sub, save), .weak = saved->weak};
   }
   return *nout ? OK : bad(c, ERR_GRAPH, "the %s graph saves nothing", level_name(c->n->sub->level));
 }
@@ -319,6 +324,25 @@ static int set_phases(const struct ctx *c, struct tensor *out, int nout)
   return OK;
 }
 
+// Of a condition and two values.
+static int infer_choice(const struct ctx *c, struct tensor *out)
+{
+  const struct tensor *x = arg(c, 1), *y = arg(c, 2);
+  struct shape both;
+  *out = (struct tensor){.dtype = met(x, y)};
+  bool fits = shape_broadcast(&x->shape, &y->shape, &both) && shape_broadcast(&both, &arg(c, 0)->shape, &out->shape);
+  return fits ? OK : bad(c, ERR_SHAPE, "extents differ and neither is 1");
+}
+
+// Made of nothing but constants, indices and conditions?
+static bool is_weak(const struct ctx *c)
+{
+  if (c->row->flags & BRACKET || !c->n->nin) return true;
+  for (int i = 0; i < c->n->nin; i++)
+    if (!arg(c, i)->weak) return false;
+  return c->row->rule != RULE_GRAPH;
+}
+
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e)
 {
   const struct ctx c = {g, n, &op_rows[n->op], e};
@@ -327,6 +351,7 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   switch (c.row->rule) {
   case RULE_IO: *nout = 0; return n->op == OP_SAVE ? infer_save(&c) : OK;
   case RULE_CONST: *out = (struct tensor){.dtype = F32}; break;
+  case RULE_INDEX: *out = (struct tensor){.dtype = F32, .shape = n->a.shape}; break;
   case RULE_MAP: s = infer_map(&c, out); break;
   case RULE_CONTRACT: s = infer_contract(&c, out); break;
   case RULE_REDUCE: s = infer_reduce(&c, out); break;
@@ -336,21 +361,26 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   case RULE_ACCUM: s = infer_accum(&c, out, nout); break;
   case RULE_GRAPH: s = infer_graph(&c, out, nout); break;
   case RULE_COMPOSITE:
-    *out = (struct tensor){.dtype = arg(&c, 0)->dtype, .shape = arg(&c, 0)->shape};
+    *out = (struct tensor){.dtype = arg(&c, 0)->dtype, .shape = arg(&c, 0)->shape, .weak = arg(&c, 0)->weak};
+    if (c.row->flags & CHOOSES) {
+      s = infer_choice(&c, out);
+      break;
+    }
     if (c.row->flags & REDUCES)
       s = reduced(&c, &out->shape);
     else if (c.row->attrs & A_DIM)
       s = dim_ok(&c, n->a.dim, &out->shape);
     else if (!out->shape.n)
       s = bad(&c, ERR_SHAPE, "needs at least one dimension");
+    if (c.row->flags & INDEXES) out->dtype = F32;
     for (int i = 1; i < n->nin && !s; i++) {
       struct shape both;
-      out->dtype = dtype_join(out->dtype, arg(&c, i)->dtype);
+      out->dtype = met(out, arg(&c, i)), out->weak &= arg(&c, i)->weak;
       if (!shape_broadcast(&out->shape, &arg(&c, i)->shape, &both) || !shape_eq(&both, &out->shape))
         s = bad(&c, ERR_SHAPE, "argument %d does not broadcast to the first", i + 1);
     }
     break;
   }
-  for (int i = 0; i < *nout && !s; i++) s = size_ok(&c, &out[i].shape);
+  for (int i = 0; i < *nout && !s; i++) s = size_ok(&c, &out[i].shape), out[i].weak |= is_weak(&c);
   return s ? s : set_phases(&c, out, *nout);
 }

@@ -22,6 +22,7 @@
 //   print.c    graph -> text (the language of docs/language.md)
 //   json.c     graph <-> JSON (docs/mugraph.md has the schema)
 //   expand.c   composites -> primitives
+//   index.c    conditions on indices
 #ifndef MICA_IR_H
 #define MICA_IR_H
 
@@ -66,6 +67,7 @@ enum op {
 enum rule {
   RULE_IO,        // input, output, iterator, saver
   RULE_CONST,     // no input
+  RULE_INDEX,     // no input; an element is its row-major number
   RULE_MAP,       // elementwise, right-aligned broadcast
   RULE_CONTRACT,  // matrix product
   RULE_REDUCE,    // along one dimension
@@ -124,6 +126,9 @@ enum {
   KEEPS_ZERO = 128, // elementwise, and 0 of zeros
   KEEPS_SIGN = 256, // of one argument, positive where that is positive only
   SCALES = 512,     // its argument times a constant
+  BRACKET = 2048,   // 1 or 0, exact in every dtype
+  CHOOSES = 4096,   // a composite of a condition and two values, which broadcast and may be numbers
+  INDEXES = 8192,   // a composite whose result is an index
   RISES = 1024,     // of one argument, strictly increasing where it is defined
 };
 
@@ -184,9 +189,11 @@ struct op_row {
 };
 extern const struct op_row op_rows[OPS];
 extern const struct attr_row attr_rows[ATTRS];
+typedef unsigned __int128 op_set;
+#define OP_BIT(op) ((op_set)1 << (op))
 bool op_find(const char *name, enum op *op);
 int attr_named(const char *name); // the attribute of that name that is a number, or -1
-uint64_t op_parts(enum op op);    // the other operators of which its law is made, a bit each
+op_set op_parts(enum op op);      // the other operators of which its law is made, a bit each
 
 int64_t slice_unit(const struct attrs *a, int64_t extent); // of a slice: the largest number of which start, end and the extent are multiples
 
@@ -205,6 +212,7 @@ struct tensor {
   const char *name; // or NULL: the printer invents one
   enum dtype dtype;
   struct shape shape; // of the whole tensor in a kernel graph, of one tile below it
+  bool weak;          // made of constants, indices and conditions: takes the dtype of what it meets
   enum phase phase;
   int node; // producer
 };
@@ -283,6 +291,10 @@ int graph_take(struct graph *to, const struct graph *above, int from, const stru
 void graph_keep_names(struct graph *to, const struct graph *g, const struct node *n, const int *map); // of the node's outputs, where they have none
 // A copy with every input of the given dtype (interior dtypes follow).
 int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e);
+
+// index.c: is the condition c, of a kernel graph, 1 somewhere along dim for all other indices (everywhere, where dim is -1)? False where
+// that is not known.
+bool index_reaches(const struct graph *g, int c, int dim);
 
 // infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);

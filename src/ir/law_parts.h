@@ -2,7 +2,7 @@
 #ifndef MICA_LAW_PARTS_H
 #define MICA_LAW_PARTS_H
 
-#define l_bit(op) ((uint64_t)1 << OP_##op)
+#define l_bit(op) OP_BIT(OP_##op)
 #define l_num(c) ((void)(c), 0)
 #define l_int(n) 0
 #define l_add(x, y) ((x) | (y) | l_bit(ADD))

@@ -83,18 +83,18 @@ bool attrs_reals_same(const struct attrs *a, const struct attrs *b)
   return true;
 }
 
-uint64_t op_parts(enum op op)
+op_set op_parts(enum op op)
 {
   static const struct attrs none = {0};
-  static const uint64_t x = 0, y = 0, r = 0;
-  uint64_t parts[OPS];
+  static const op_set x = 0, y = 0, r = 0;
+  op_set parts[OPS];
   ATTR_LOCALS(&none);
-  _Static_assert(OPS <= 64, "a bit an operator");
+  _Static_assert(OPS <= 128, "a bit an operator");
 #define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) parts[OP_##id] = law;
 #include "ir/op.def"
 #undef OP
   (void)x, (void)y, (void)r;
-  return parts[op] & ~((uint64_t)1 << op);
+  return parts[op] & ~OP_BIT(op);
 }
 
 int attr_named(const char *name)

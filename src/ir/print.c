@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { HEIGHT = 3 };                   // operators nested in one expression, so that lines stay readable
-enum { SUM = 1, PRODUCT, SIGN, CALL }; // how tightly an expression binds
+enum { HEIGHT = 3 };                             // operators nested in one expression, so that lines stay readable
+enum { COMPARED = 1, SUM, PRODUCT, SIGN, CALL }; // how tightly an expression binds
 
 // ---- names -----------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ static bool has_own_row(double power) { return power == 2 || power == 0.5 || pow
 static bool takes_number(const struct node *n, int arg, double c)
 {
   if (op_rows[n->op].rule != RULE_MAP || n->nin != 2) return false;
-  if (n->op == OP_MINIMUM || n->op == OP_MAXIMUM) return true;
+  if (n->op == OP_MINIMUM || n->op == OP_MAXIMUM || op_rows[n->op].flags & BRACKET) return true;
   if (n->op == OP_POW) return arg == 0 || !has_own_row(c);
   return n->op == OP_DIV && arg == 0;
 }
@@ -207,7 +207,7 @@ static void call(struct ir_printer *pr, const struct node *n)
   str_add(pr->out, "%s(", op_rows[n->op].name);
   for (int i = 0; i < n->nin; i++, sep = ", ") {
     str_add(pr->out, "%s", sep);
-    operand(pr, n->in[i], SUM);
+    operand(pr, n->in[i], COMPARED);
   }
   if (n->op == OP_ITER) {
     int k = 0;
@@ -227,15 +227,18 @@ static void call(struct ir_printer *pr, const struct node *n)
 
 static int binding(enum op op)
 {
+  if (op_rows[op].flags & BRACKET) return COMPARED;
   if (op == OP_ADD || op == OP_SUB || op == OP_ADD_SCALAR) return SUM;
   if (op == OP_MUL || op == OP_DIV || op == OP_MUL_SCALAR) return PRODUCT;
   return op == OP_NEG ? SIGN : CALL;
 }
 
-static char sign_of(const struct node *n)
+static const char *sign_of(const struct node *n)
 {
-  if (n->op == OP_ADD_SCALAR) return signbit(n->a.scalar) ? '-' : '+';
-  return n->op == OP_ADD ? '+' : n->op == OP_SUB ? '-' : n->op == OP_DIV ? '/' : '*';
+  static const char *const signs[OPS] = {[OP_ADD] = "+",        [OP_SUB] = "-",  [OP_MUL] = "*",         [OP_DIV] = "/",
+                                         [OP_MUL_SCALAR] = "*", [OP_LESS] = "<", [OP_LESS_EQUAL] = "<=", [OP_EQUAL] = "=="};
+  if (n->op == OP_ADD_SCALAR) return signbit(n->a.scalar) ? "-" : "+";
+  return signs[n->op];
 }
 
 void print_node(struct ir_printer *pr, const struct node *n, int tight)
@@ -249,7 +252,7 @@ void print_node(struct ir_printer *pr, const struct node *n, int tight)
   if (own == SIGN)
     str_add(pr->out, "-"), operand(pr, n->in[0], SIGN);
   else
-    operand(pr, n->in[0], own), str_add(pr->out, " %c ", sign_of(n));
+    operand(pr, n->in[0], own + (own == COMPARED)), str_add(pr->out, " %s ", sign_of(n));
   if (n->nin == 2) operand(pr, n->in[1], own + 1);
   if (n->op == OP_ADD_SCALAR) number(pr->out, fabs(n->a.scalar));
   if (n->op == OP_MUL_SCALAR) number(pr->out, n->a.scalar);
@@ -303,7 +306,7 @@ static void statement(struct ir_printer *pr, const struct node *n)
   if (n->sub)
     nested(pr, n);
   else
-    print_node(pr, n, SUM);
+    print_node(pr, n, COMPARED);
   str_add(out, "\n");
 }
 
@@ -316,7 +319,7 @@ static void body(struct ir_printer *pr)
   for (int i = 0; i < pr->g->nnodes; i++) {
     if (pr->g->nodes[i].op != OP_OUTPUT) continue;
     str_add(pr->out, "%*s%s", *sep == ',' ? 0 : pr->indent, "", sep), sep = ", ";
-    operand(pr, pr->g->nodes[i].in[0], SUM);
+    operand(pr, pr->g->nodes[i].in[0], COMPARED);
   }
   if (*sep == ',') str_add(pr->out, "\n");
 }

@@ -14,6 +14,7 @@
 //   kern_make.c     normal form -> values              kern_parts.c    parts that are joined and split
 //   kern_axes.c     axes that go together become one; axes that never meet too      kern_tail.c  a kernel and its tail as one
 //   rule.def, kern_rule.c   the rules and what applies them; rule_*.c the rules
+//   kern_hidden.c   iterations that a condition on indices hides
 //   kern_check.c    what a well-formed kernel is       kern_eval.c     values in float64
 //   kern_print.c    kernel -> text                     kern_parse.c    the same back
 #ifndef MICA_KERN_KERN_H
@@ -32,7 +33,8 @@ struct kern_access { // element offset + sum stride[a] a of the buffer of a tens
   int64_t offset, stride[KERN_AXES];
   // Of tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
   int64_t base[KERN_BASES], rank[KERN_AXES];
-  bool left; // in shared memory, by the head
+  bool left;  // in shared memory, by the head
+  bool index; // there is no memory: the element is its own number
 };
 
 enum kern_kind {
@@ -116,6 +118,18 @@ bool kern_same_access(const struct kern_access *a, const struct kern_access *b);
 void kern_live(struct kern *k); // sets `live` and the set of folded axes
 
 bool kern_is_element(const struct kern *k, int v); // made element by element of what is loaded
+
+// ---- kern_hidden.c ----
+enum { KERN_BOUNDS = 8 };
+struct kern_sum { // constant + sum stride[a] a
+  int64_t constant, stride[KERN_AXES];
+};
+struct kern_hidden { // root = shown where the condition holds, else a low constant: where all of bound[] are at least 0
+  int root, shown, condition, nbounds;
+  struct kern_sum bound[KERN_BOUNDS];
+};
+// Have the loops of k one such value, and do they leave the same without the iterations in which all of it is hidden?
+bool kern_hides(const struct kern *k, struct kern_hidden *h);
 
 // ---- kern_tail.c ----
 // Adds the tail of k, made with axes behind those of k, of whose normal form is `head`. False where their axes do not fit.

@@ -61,7 +61,9 @@ static void run(struct kern_evaluating *e, int i)
 static double one(struct kern_evaluating *e, const struct kern_value *v)
 {
   switch (v->kind) {
-  case KERN_LOAD: return e->buffer[v->at.tensor][v->at.offset + place(e, v->at.stride)];
+  case KERN_LOAD:
+    if (v->at.index) return (double)(v->at.offset + place(e, v->at.stride));
+    return e->buffer[v->at.tensor][v->at.offset + place(e, v->at.stride)];
   case KERN_CONST: return v->a.scalar;
   case KERN_MAP: return kern_apply(v->op, &v->a, value_at(e, v->in[0]), v->nin > 1 ? value_at(e, v->in[1]) : 0);
   case KERN_SPREAD: return value_at(e, v->in[0]);

@@ -40,6 +40,7 @@ static struct kern_access access_of(const struct kern_making *m, const struct pl
   const struct tensor *t = &m->n->kernels->tensors[a->tensor];
   struct kern_access x = {
       .tensor = a->tensor, .type = m->store ? m->store[a->tensor] : t->dtype, .elements = norm_elements(m->n, a->tensor), .offset = a->offset};
+  x.index = norm_is_index(m->n, a->tensor);
   for (int i = 0; i < m->n->nletters; i++) x.stride[m->first + i] = a->stride[i];
   for (int i = 0; i < m->n->block->ngrid; i++) x.stride[grid_axis(m, i)] = a->grid[i];
   for (int i = 0; i < m->n->block->nloop; i++) {
@@ -178,6 +179,14 @@ static axis_set parted_axes(const struct kern_making *m)
   return s;
 }
 
+// Of x and a condition c: mask(x, c) + scalar - scalar c.
+static int keep(struct kern_making *m, const struct node *n)
+{
+  int x = value(m, n->in[0]), c = value(m, n->in[1]);
+  int hidden = kern_part_map(m, OP_ADD_SCALAR, scaled(m, c, -n->a.scalar), -1, &n->a);
+  return kern_part_map(m, OP_ADD, kern_part_map(m, OP_MASK, x, c, NULL), hidden, NULL);
+}
+
 // ---- nodes ----
 
 static int one_node(struct kern_making *m, const struct node *n)
@@ -190,13 +199,16 @@ static int one_node(struct kern_making *m, const struct node *n)
     if (n->op == OP_SAVE) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;
     return *out = kern_parted(m, kern_load(m->k, &at, m->about), m->parted), OK;
   case RULE_CONST: return *out = kern_const(m->k, n->a.scalar, m->about), OK;
-  case RULE_MAP: return *out = kern_part_map(m, n->op, value(m, n->in[0]), n->nin > 1 ? value(m, n->in[1]) : -1, &n->a), OK;
+  case RULE_MAP:
+    if (n->op == OP_KEEP) return *out = keep(m, n), OK;
+    return *out = kern_part_map(m, n->op, value(m, n->in[0]), n->nin > 1 ? value(m, n->in[1]) : -1, &n->a), OK;
   case RULE_REDUCE: return *out = folding(m, n, letters_folded(m, n)), OK;
   case RULE_ACCUM: return accumulator(m, n);
   case RULE_VIEW: return OK;
   case RULE_CONTRACT: return contraction(m, n);
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
+  case RULE_INDEX:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;
   }

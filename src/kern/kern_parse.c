@@ -86,7 +86,8 @@ static struct kern_access access_of(struct kern_reading *r)
   struct kern_access a = {0};
   char type[24];
   if (!dtype_parse(word(r, type), &a.type)) expected(r, "a dtype");
-  a.tensor = numbered(r, "t", INT32_MAX);
+  a.index = sees(r, "i");
+  a.tensor = a.index ? (int)whole(r, 0, INT32_MAX) : numbered(r, "t", INT32_MAX);
   want(r, "["), a.elements = whole(r, 1, KERN_FAR), want(r, "]"), want(r, "+");
   a.offset = whole(r, -KERN_FAR, KERN_FAR);
   while (sees(r, "+")) {

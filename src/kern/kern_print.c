@@ -33,7 +33,7 @@ static void axes(const struct kern *k, axis_set s, struct str *out)
 
 static void access_text(const struct kern *k, const struct kern_access *a, struct str *out)
 {
-  str_add(out, " %s t%d[%lld] + %lld", dtype_name(a->type), a->tensor, (long long)a->elements, (long long)a->offset);
+  str_add(out, " %s %c%d[%lld] + %lld", dtype_name(a->type), a->index ? 'i' : 't', a->tensor, (long long)a->elements, (long long)a->offset);
   for (int i = 0; i < k->naxes; i++)
     if (a->stride[i]) str_add(out, " + a%d*%lld", i, (long long)a->stride[i]);
 }

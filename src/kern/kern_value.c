@@ -20,7 +20,7 @@ axis_set kern_strided(const struct kern *k, const struct kern_access *a)
 
 bool kern_same_access(const struct kern_access *a, const struct kern_access *b)
 {
-  return a->tensor == b->tensor && a->offset == b->offset && !memcmp(a->stride, b->stride, sizeof a->stride) &&
+  return (a->index ? b->index : a->tensor == b->tensor) && a->offset == b->offset && !memcmp(a->stride, b->stride, sizeof a->stride) &&
          !memcmp(a->rank, b->rank, sizeof a->rank) && !memcmp(a->base, b->base, sizeof a->base);
 }
 

@@ -8,6 +8,7 @@ static enum kind kind_of(const struct node *n)
   switch (op_rows[n->op].rule) {
   case RULE_IO:
   case RULE_CONST:
+  case RULE_INDEX:
   case RULE_VIEW: return LIGHT;
   case RULE_MAP:
   case RULE_CONTRACT: return SEARCHED;

@@ -57,7 +57,7 @@ static int add_views(struct graph *to, const struct graph *p, int *map, struct a
   for (int i = 0; i < p->nnodes && !s; i++) {
     const struct node *n = &p->nodes[i];
     if (!n->nout || !needed[n->out] || map[n->out] >= 0) continue;
-    CHECK(op_rows[n->op].rule == RULE_VIEW || op_rows[n->op].rule == RULE_CONST);
+    CHECK(op_rows[n->op].rule == RULE_VIEW || !n->nin);
     s = carve_node(to, p, n, map, e);
   }
   return s;

@@ -44,6 +44,7 @@ static bool node_local(struct lax_rows *w, const struct node *n)
   case RULE_REDUCE: return local && n->a.dim > 0 && use_rows(w, n->in[0]);
   case RULE_IO:
   case RULE_CONST:
+  case RULE_INDEX:
   case RULE_VIEW:
   case RULE_CONCAT:
   case RULE_SPLIT:

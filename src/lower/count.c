@@ -55,7 +55,7 @@ static void one_side(const struct lower_job *j, const struct norm *n, bool saves
     const struct plan_access *a = &all[i];
     bool inner = j->tail && (saves ? n == j->n : n == j->tail && listed(j->n->save, j->n->nsave, a->tensor));
     bool again = listed(all, i, a->tensor) || (n == j->tail && !saves && listed(j->n->iter, j->n->niter, a->tensor));
-    if (!inner && !again) count_bytes(j, a->tensor, touched_by(n, a) * dtype_bytes(j->store[a->tensor]), c);
+    if (!inner && !again && !norm_is_index(n, a->tensor)) count_bytes(j, a->tensor, touched_by(n, a) * dtype_bytes(j->store[a->tensor]), c);
   }
 }
 

@@ -16,7 +16,8 @@ static void arguments(struct mma_kernel *k, struct lower_out *out, struct str *r
 {
   const struct mma_plan *p = k->p;
   out->arg = NEWS(p->job->mem, int, p->n->niter + p->n->nsave);
-  for (int i = 0; i < p->n->niter; i++) add_arg(out, p->n->iter[i].tensor);
+  for (int i = 0; i < p->n->niter; i++)
+    if (!norm_is_index(p->n, p->n->iter[i].tensor)) add_arg(out, p->n->iter[i].tensor);
   int inputs = out->nargs;
   for (int i = 0; i < p->n->nsave; i++)
     if (!p->tail || !tail_keeps(p->tail, p->n->save[i].tensor)) add_arg(out, p->n->save[i].tensor);
@@ -105,7 +106,9 @@ static void begin_ring(struct mma_kernel *k)
   for (int s = 0; s < ahead; s++) {
     char stage[12];
     snprintf(stage, sizeof stage, "%d", s);
-    if (s < p->iterations) mma_load(k, true, stage, stage);
+    if (p->hides && s) text_open(k->t, "if (%d < @count)", s);
+    if (s < p->iterations) mma_load(k, true, stage, mma_iteration(k, stage));
+    if (p->hides && s) text_close(k->t);
     commit(k);
   }
   mma_wait(k, ahead);
@@ -114,15 +117,15 @@ static void begin_ring(struct mma_kernel *k)
 static void ring(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
-  long long n = p->iterations;
-  text_open(k->t, "for (it = 0; it < %lld; it += 1)", n);
+  const char *n = mma_iterations(k);
+  text_open(k->t, "for (it = 0; it < %s; it += 1)", n);
   k->section = MMA_LOOP;
   mma_wait(k, p->stages - 2);
   text_line(k->t, "@ahead = it + %d", p->stages - 1);
   text_line(k->t, "@next = @ahead %% %d", p->stages);
   text_line(k->t, "@stage = it %% %d", p->stages);
-  text_open(k->t, "if (@ahead < %lld)", n);
-  mma_load(k, true, "@next", "@ahead");
+  text_open(k->t, "if (@ahead < %s)", n);
+  mma_load(k, true, "@next", mma_iteration(k, "@ahead"));
   text_close(k->t);
   commit(k);
   mma_fetch(k);
@@ -157,6 +160,8 @@ static void groups(struct mma_kernel *k)
   struct text *t = k->t;
   if (p->tail)
     tail_blocks(p->tail, t);
+  else if (p->hides && p->backwards)
+    text_line(t, "@first = #grid.indices()"), text_line(t, "@bid = %lld - @first", (long long)graph_blocks(p->n->block) - 1);
   else
     emit_tiles(t, p->job->gpu, graph_blocks(p->n->block), "@bid");
   text_line(t, "@tid = #t.indices()");
@@ -174,6 +179,7 @@ static void body(struct mma_kernel *k)
   const struct mma_plan *p = k->p;
   bool dependent = p->job->dependent && p->job->gpu->can & CAN_PDL;
   groups(k);
+  mma_hidden_bounds(k);
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
   mma_zero(k);

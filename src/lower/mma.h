@@ -37,6 +37,7 @@
 //   mma_value.c  fragments from device memory       mma_compute.c  elementwise, reductions, accumulators
 //   mma_combine.c  parts that warps have            mma_cost.c     what is counted
 //   mma_side.c   right operands that are computed   mma_vector.c   vectors that are computed on the side
+//   mma_hidden.c iterations that are masked
 //   mma_save.c   savers                             mma_pad.c      sizes that fragments do not divide
 //   mma.c        the kernel around them; the scheme
 #ifndef MICA_LOWER_MMA_H
@@ -135,11 +136,16 @@ struct mma_plan {
   struct mma_shape *shape;   // by value
   enum mma_section *section; // by value
   bool *folded;              // by value: a sum of products that add to an accumulator one after another
-  int norder, *order;        // values that are computed, in the order in which they are
-  enum dtype type;           // of operands
-  bool wg, wg_async;         // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
-  int poly;                  // one tile of exponentials out of so many is left to multiplications; 0: none
-  const char *wg_copy;       // which copy of tiles that do not change with the loop, as text
+  bool may_hide, hides;      // a condition on indices hides iterations, which are left out (mma_hidden.c)
+  struct kern_hidden hidden;
+  bool *own;            // by value: computed only where the condition hides something
+  double share, partly; // modelled: of iterations that are left, and of those the ones that hide something
+  bool backwards;       // the last blocks have the most iterations, and come first
+  int norder, *order;   // values that are computed, in the order in which they are
+  enum dtype type;      // of operands
+  bool wg, wg_async;    // products by wgmma (wgmma.h); those of one iteration run while the next one's are begun
+  int poly;             // one tile of exponentials out of so many is left to multiplications; 0: none
+  const char *wg_copy;  // which copy of tiles that do not change with the loop, as text
   int64_t iterations;
   int nsides;
   struct mma_side side[MMA_TILES];
@@ -205,6 +211,13 @@ void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left);   //
 const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, const char *row);
 const char *mma_column(const struct mma_plan *p, int cols, int unit, int e);
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e);
+// ---- mma_hidden.c ----
+struct mma_kernel;
+void mma_hidden_plan(struct mma_plan *p);
+void mma_hidden_bounds(struct mma_kernel *k);                          // @from, @count
+const char *mma_iteration(const struct mma_kernel *k, const char *it); // of the graph, which the loop has as number `it`
+const char *mma_iterations(const struct mma_kernel *k);                // how many the loop has, as text
+const char *mma_partly_hidden(struct mma_kernel *k);                   // the condition that an iteration hides something
 // ---- mma_cost.c ----
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_live.c ----

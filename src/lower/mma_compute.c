@@ -42,17 +42,42 @@ static void powers(struct mma_kernel *k, const struct kern_value *v, const char 
   mma_unnest(k, 2);
 }
 
-static void map(struct mma_kernel *k, int value)
+static void apply(struct mma_kernel *k, int value)
 {
   const struct mma_plan *p = k->p;
   const struct kern_value *v = mma_at(p, value);
-  if (p->folded[value]) return;
   const char *x = operand(k, value, 0), *y = v->nin > 1 ? operand(k, value, 1) : NULL;
   const char *out = k->reg[value] = mma_declare(k, p->shape[value], "fp32");
   if (v->op == KERN_EXP2)
     powers(k, v, out, x, p->shape[value]);
   else
     emit_map(k->t, v, out, x, y);
+}
+
+static bool same_shape(struct mma_shape a, struct mma_shape b) { return a.rows == b.rows && a.cols == b.cols; }
+
+// A score, or less where it is hidden: indices are compared only in iterations that hide some.
+static void hide(struct mma_kernel *k, int value)
+{
+  const struct mma_plan *p = k->p;
+  int shown = p->hidden.shown;
+  bool branch = same_shape(p->shape[shown], p->shape[value]) && !mma_loads(p, shown);
+  const char *x = branch ? mma_value(k, shown, p->shape[value]) : NULL, *out = branch ? mma_declare(k, p->shape[value], "fp32") : NULL;
+  if (branch) text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", out, x), text_open(k->t, "if (%s)", mma_partly_hidden(k));
+  struct mma_known known = mma_remember(k);
+  for (int v = 0; v < value; v++)
+    if (p->own[v]) apply(k, v);
+  apply(k, value);
+  if (!branch) return;
+  text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", out, k->reg[value]);
+  text_close(k->t);
+  mma_forget(k, &known), k->reg[value] = out;
+}
+
+static void map(struct mma_kernel *k, int value)
+{
+  if (k->p->folded[value]) return;
+  (k->p->may_hide && value == k->p->hidden.root ? hide : apply)(k, value);
 }
 
 static void spread(struct mma_kernel *k, int value)

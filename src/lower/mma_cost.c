@@ -8,7 +8,9 @@ enum { ATOM = 16, UNROLLED = 16, FEW = 4, QUAD = 8, POLY = 10 };
 // Bytes that a copy of a thread moves at most; columns of a quad of lanes; instructions of an
 // exponential by multiplications.
 
-static double times(const struct mma_plan *p, bool varying) { return varying ? (double)p->iterations : 1; }
+static double iterations(const struct mma_plan *p) { return (double)p->iterations * (p->hides ? p->share : 1); }
+
+static double times(const struct mma_plan *p, bool varying) { return varying ? iterations(p) : 1; }
 
 // Where what waits for one another is counted: in the loop, or outside.
 #define SERIAL(c, loop, name) (*((loop) ? &(c)->loop_##name : &(c)->name))
@@ -34,7 +36,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
   double ring = 0, fixed = 0, soon = 0;
   for (int v = 0; v < p->k.nvalues; v++) {
-    if (!mma_loads(p, v) || !p->k.v[v].live) continue;
+    if (!mma_loads(p, v) || !p->k.v[v].live || p->k.v[v].at.index) continue;
     const struct plan_access *a = &p->n->iter[p->iter_of[v]];
     bool varying = mma_varies(p, v), tile = p->tile_of[v] >= 0;
     double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, v), true), run = elem * count_run(p->n, a);
@@ -50,9 +52,9 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
   }
   double stages = p->stages - 1; // one is read
   c->soon = soon;
-  c->flight = p->iterations > 1 ? fixed + ring * fmin(stages, (double)p->iterations) : fixed;
+  c->flight = p->iterations > 1 ? fixed + ring * fmin(stages, iterations(p)) : fixed;
   if (p->queued) c->flight *= fmin(1, (double)p->stages / p->queued);
-  if (p->iterations > 1) c->steps = (double)p->iterations;
+  if (p->iterations > 1) c->steps = iterations(p);
 }
 
 // Of a fragment, or by TMA from shared memory, where whole lines go at once.
@@ -128,10 +130,10 @@ static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
     int v = p->order[i];
     const struct kern_value *n = mma_at(p, v);
     bool maps = n->kind == KERN_MAP || n->kind == KERN_SPREAD, accumulates = mma_accumulates(p, v), folds = !maps && mma_gone(p, v);
-    if (n->kind == KERN_PRODUCT || n->kind == KERN_RUN_MOVE || p->folded[v] || fused(p, v) || cost_of(n) == 0) continue;
+    if (n->kind == KERN_PRODUCT || n->kind == KERN_RUN_MOVE || (p->folded[v] && !p->own[v]) || fused(p, v) || cost_of(n) == 0) continue;
     bool loop = p->section[v] == MMA_LOOP, rolled = loop && p->iterations > 1, last = rolled && !accumulates;
     struct mma_shape s = maps ? p->shape[v] : mma_wanted(p, v, 0);
-    double each = times(p, rolled), elements = elements_in(p, s), rows = s.rows ? 2.0 * p->mt : 1;
+    double each = times(p, rolled) * (p->own[v] ? p->partly : 1), elements = elements_in(p, s), rows = s.rows ? 2.0 * p->mt : 1;
     double all = each * p->threads * (elements + (n->kind == KERN_RESCALE ? elements_in(p, p->shape[v]) : 0));
     bool slow = cost_of(n) >= 10;
     double by_lanes = loop && p->poly && slow ? all / p->poly : 0;

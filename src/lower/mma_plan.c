@@ -277,5 +277,6 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
   mma_sections(p), order_tiles(p);
+  mma_hidden_plan(p);
   return mma_shapes(p, NULL) && mma_tails(p);
 }

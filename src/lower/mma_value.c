@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-const char *mma_it(const struct mma_kernel *k) { return k->section == MMA_LOOP && k->p->iterations > 1 ? "it" : "0"; }
+const char *mma_it(const struct mma_kernel *k) { return k->section == MMA_LOOP && k->p->iterations > 1 ? mma_iteration(k, "it") : "0"; }
 
 const char *mma_text(struct mma_kernel *k, struct str *s)
 {
@@ -112,7 +112,12 @@ static void load(struct mma_kernel *k, const struct plan_access *a, const char *
   const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *pair = width == 2 ? ".tile([2])" : "";
   const char *from = arena_printf(k->mem, "%s%s[%s]", k->global[a->tensor], pair, mma_address(k, a, s, width, e)),
              *one = width == 2 ? "pair" : arena_printf(k->mem, "one%d", e);
+  bool index = norm_is_index(k->p->n, a->tensor);
   to = arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", to, row, col, half, e);
+  if (index) {
+    text_line(k->t, "%%%s <- Init<(%s)><<<#grid, #me>>>()", to, mma_address(k, a, s, width, e));
+    return;
+  }
   if (t != F32) text_line(k->t, "%%%s:%s.%s.RF", one, width == 2 ? "[1, 2]" : "[]", tile_dtype(t));
   text_line(k->t, "%%%s <- Move%s<<<#grid, #me>>>(%%%s)", t == F32 ? to : one, how(s), from);
   if (t != F32) emit_unary(k->t, "cast", to, one);
@@ -123,7 +128,7 @@ static const char *from_memory(struct mma_kernel *k, const struct plan_access *a
   const struct mma_plan *p = k->p;
   int was = text_about_tensor(k->t, p->n->block, a->tile);
   const char *to = mma_declare(k, s, "fp32");
-  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
+  int width = s.cols >= 0 && !norm_is_index(p->n, a->tensor) ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
   mma_rows_open(k, s.rows);
   if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
   for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e += width) load(k, a, to, s, width, e);

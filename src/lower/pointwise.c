@@ -7,8 +7,9 @@
 static const struct {
   enum op op;
   enum binary_op as;
-} signs[] = {{OP_ADD, BI_ADD},     {OP_SUB, BI_SUB},     {OP_MUL, BI_MUL},        {OP_DIV, BI_DIV},       {OP_POW, BI_POW},
-             {OP_MINIMUM, BI_MIN}, {OP_MAXIMUM, BI_MAX}, {OP_MUL_SCALAR, BI_MUL}, {OP_ADD_SCALAR, BI_ADD}};
+} signs[] = {{OP_ADD, BI_ADD},       {OP_SUB, BI_SUB},     {OP_MUL, BI_MUL},        {OP_DIV, BI_DIV},        {OP_POW, BI_POW},
+             {OP_MINIMUM, BI_MIN},   {OP_MAXIMUM, BI_MAX}, {OP_MUL_SCALAR, BI_MUL}, {OP_ADD_SCALAR, BI_ADD}, {OP_LESS, BI_LT},
+             {OP_LESS_EQUAL, BI_LE}, {OP_EQUAL, BI_EQ},    {OP_MASK, BI_MASK}};
 
 static const char *named(const char *const *names, int n, enum op op)
 {

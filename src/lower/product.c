@@ -34,6 +34,7 @@ static bool side_of(const struct graph *g, const struct order *order, int tensor
   if (!kview_in(g, order, tensor, &v)) return false;
   if (v.offset) return false; // the library's operand would begin within a buffer
   s->root = v.root;
+  if (op_rows[g->nodes[g->tensors[v.root].node].op].rule == RULE_INDEX) return false; // no memory
   for (int d = 0; d < out->n - 2; d++) {
     int own = d - (out->n - v.ndims);
     bool has = own >= 0 && v.dim[own].n;

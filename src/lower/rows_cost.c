@@ -54,7 +54,7 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
   const struct rows *r = p->r;
   for (int i = 0; i < r->k.nvalues; i++) {
     const struct kern_value *v = &r->k.v[i];
-    if (!v->live || v->kind != KERN_LOAD) continue;
+    if (!v->live || v->kind != KERN_LOAD || v->at.index) continue;
     double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type) * waste(p, &v->at, v->axes);
     for (int a = 0; a < r->k.naxes; a++)
       if (v->axes >> a & 1) all *= (double)r->k.extent[a];

@@ -73,10 +73,13 @@ void row_load(struct row_text *x, int value)
       &x->t, "%$name:[$dims].$type.RF\n?inside %$name <- Init<0.0>()",
       HOLES(NULL, STR(name, name), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(type, tile_dtype(v->at.type)), STR(inside, inside)));
   int indent = row_each_open(x, v->axes, inside), width = pieces_open(x, v->axes, &v->at);
+  const char *to = arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)));
   bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
-  text_fill(
-      &x->t, stream ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
-      HOLES(NULL, STR(to, arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)))), STR(from, memory(x, &v->at, width))));
+  if (v->at.index)
+    text_fill(&x->t, "%$to <- Init<($at)><<<#grid, #me>>>()", HOLES(NULL, STR(to, to), STR(at, number(x, &v->at, 1))));
+  else
+    text_fill(&x->t, stream ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
+              HOLES(NULL, STR(to, to), STR(from, memory(x, &v->at, width))));
   text_until(&x->t, indent);
   text_about(&x->t, was);
 }

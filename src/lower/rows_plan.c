@@ -9,6 +9,7 @@ bool row_overhangs(const struct row_plan *p, int a) { return p->chunks[a] * p->r
 
 int row_width(const struct row_plan *p, const struct kern_access *a)
 {
+  if (a->index) return 1;
   int most = MIN(p->vec, 16 / dtype_bytes(a->type));
   int w = plan_chunk(p->r->k.naxes, p->r->k.extent, a->stride, p->role.across, a->offset, a->elements, most);
   for (int i = 0; i < KERN_BASES; i++)

@@ -128,6 +128,7 @@ static int one(struct sk_plan *p, int i)
   bool before = true; // is it of elements, before products?
   for (int k = 0; k < v->nin; k++) before &= kern_is_element(&p->kern, v->in[k]);
   if (refused[v->kind]) return sk_no(p, refused[v->kind]);
+  if (v->at.index) return sk_no(p, "indices");
   if (v->kind == KERN_PRODUCT) return before ? product(p, i) : second(p, i);
   if (!kern_folds(v)) return 0;
   if (v->kind != KERN_SUM)

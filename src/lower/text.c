@@ -78,7 +78,7 @@ void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, con
   out->arg = arg;
   for (int i = 0; i < kern_uses(k); i++) {
     struct kern_use u;
-    if (!kern_use(k, i, &u) || u.at->left || is_argument(out, u.at->tensor)) continue;
+    if (!kern_use(k, i, &u) || u.at->left || u.at->index || is_argument(out, u.at->tensor)) continue;
     const struct kern_access *a = u.at;
     struct str *list = u.save ? outs : ins;
     text_line(t, "%%%s:[%lld].%s.GL", name[a->tensor], (long long)a->elements, tile_dtype(a->type));

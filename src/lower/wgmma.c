@@ -56,7 +56,7 @@ static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct wgmm
       continue;
     }
     bool kept = save && p->tail && tail_keeps(p->tail, tensor), wanted = save || !is_operand(p, i) || (p->tail && tail_reads(p->tail, tensor));
-    if (flat[tensor] || kept || !wanted) continue;
+    if (flat[tensor] || kept || !wanted || norm_is_index(p->n, tensor)) continue;
     flat[tensor] = true;
     add_argument(k, a, tensor, k->global[tensor], arena_printf(k->mem, "[%lld]", (long long)mma_elements(p, tensor)), save);
   }
@@ -162,12 +162,12 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
   }
   wgmma_queue_bring(k, w);
   if (w->any_varying) {
-    text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
+    text_open(k->t, "for (it = 0; it < %s; it += 1) rolled", mma_iterations(k));
     wgmma_stage(k, w);
     for (int ring = 0; ring < w->rings; ring++) {
       const char *slot = ring ? wgmma_slot(k, w, w->second->b, "@stage") : "@stage";
       text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[%s])", p->stages, slot);
-      bring(k, w, ring, "@stage", "it", arena_printf(k->mem, "full[%s]", slot));
+      bring(k, w, ring, "@stage", mma_iteration(k, "it"), arena_printf(k->mem, "full[%s]", slot));
     }
     text_close(k->t);
   }
@@ -197,7 +197,7 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
     return;
   }
   struct mma_known known = mma_remember(k);
-  text_open(k->t, "for (it = 0; it < %lld; it += 1) rolled", (long long)p->iterations);
+  text_open(k->t, "for (it = 0; it < %s; it += 1) rolled", mma_iterations(k));
   wgmma_stage(k, w);
   if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
   mma_section(k, MMA_LOOP);
@@ -252,7 +252,8 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
     tail_blocks(k->p->tail, t);
   else
     text_line(t, "@first = #grid.indices()");
-  if (!w->walks && !k->p->tail) wgmma_item(k, w, "@first");
+  bool backwards = k->p->hides && k->p->backwards;
+  if (!w->walks && !k->p->tail) wgmma_item(k, w, backwards ? arena_printf(k->mem, "(%lld - @first)", (long long)w->items - 1) : "@first");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
@@ -269,6 +270,7 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
 static void body(struct mma_kernel *k, const struct wg_plan *w)
 {
   groups(k, w);
+  mma_hidden_bounds(k);
   declare(k, w);
   if (k->p->job->dependent) {
     text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");

@@ -116,7 +116,7 @@ static void first_iteration(struct mma_kernel *k, const struct wg_plan *w, const
 static void other_iterations(struct mma_kernel *k, const struct wg_plan *w, const char *left)
 {
   const struct mma_plan *p = k->p;
-  text_open(k->t, "for (it = 1; it < %lld; it += 1) rolled", (long long)p->iterations);
+  text_open(k->t, "for (it = 1; it < %s; it += 1) rolled", mma_iterations(k));
   wgmma_stage(k, w);
   text_line(k->t, "@last = (@n + %d) %% %d", p->stages - 1, p->stages);
   wait_full(k, w, w->first);

@@ -23,6 +23,7 @@ const char *wgmma_last_stage(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   long long n = p->iterations;
+  if (p->hides) return arena_printf(k->mem, "(@count - 1) %% %d", p->stages);
   if (*p->wg_copy == '0') return arena_printf(k->mem, "%lld", (n - 1) % p->stages);
   return arena_printf(k->mem, "(round * %lld + %lld) %% %d", n, n - 1, p->stages);
 }

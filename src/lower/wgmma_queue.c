@@ -64,6 +64,7 @@ static int width(const struct mma_plan *p, int iter, int *cols)
   const struct plan_access *a = &p->n->iter[iter];
   uint32_t has = 0;
   *cols = -1;
+  if (norm_is_index(p->n, a->tensor)) return 0;
   for (int v = 0; v < p->k.nvalues; v++)
     if (p->k.v[v].live && p->iter_of[v] == iter && p->tile_of[v] < 0) has = mma_has(p, v);
   if (!has || has & p->row_letters) return 0;

@@ -204,6 +204,13 @@ static int slices(struct wrapping *w, const struct node *n, int x, int *out)
   return status;
 }
 
+// Views may have no strides, and indices have no memory.
+static bool may_be_operand(const struct graph *g, int t)
+{
+  enum rule rule = op_rows[g->nodes[g->tensors[t].node].op].rule;
+  return rule != RULE_VIEW && rule != RULE_INDEX;
+}
+
 static int product(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
   struct lower_product p;
@@ -211,7 +218,7 @@ static int product(struct wrapping *w, const struct node *n, const int *in, int 
   if (status || product_of(w->to, NULL, w->to->nnodes - 1, &p)) return status;
   w->to->nnodes--, w->to->ntensors--; // once more, of copies
   for (int k = 0; k < 2 && !status; k++)
-    if (op_rows[w->to->nodes[w->to->tensors[x[k]].node].op].rule == RULE_VIEW) status = copied(w, x[k], &x[k]);
+    if (!may_be_operand(w->to, x[k])) status = copied(w, x[k], &x[k]);
   return status ? status : graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
 }
 
@@ -253,7 +260,8 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   const struct tensor *t = n->nout ? &g->tensors[n->out] : NULL;
   switch (op_rows[n->op].rule) {
   case RULE_IO: return n->op == OP_OUTPUT ? output(w, n, in[0]) : graph_input(w->to, NULL, t->dtype, &t->shape, n->at, out, w->e);
-  case RULE_CONST: return graph_add(w->to, OP_CONST, 0, NULL, &n->a, n->at, out, w->e);
+  case RULE_CONST:
+  case RULE_INDEX: return graph_add(w->to, n->op, 0, NULL, &n->a, n->at, out, w->e);
   case RULE_VIEW: return view(w, n, in[0], out);
   case RULE_CONTRACT: return product(w, n, in, out);
   case RULE_GRAPH: return nest(w, n, in, out);

@@ -8,7 +8,7 @@
 static bool computes(const struct node *x) // a node that makes something new
 {
   enum rule r = op_rows[x->op].rule;
-  return r != RULE_IO && r != RULE_CONST && r != RULE_VIEW;
+  return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
 }
 
 static int maker(const struct norm *n, int tensor) { return n->block->tensors[n->t[tensor].root].node; }

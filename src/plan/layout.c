@@ -67,7 +67,7 @@ static bool reshaped(const struct graph *g, int root)
 
 static bool at_border(const struct graph *g, int root)
 {
-  if (g->nodes[g->tensors[root].node].op == OP_INPUT) return true;
+  if (!g->nodes[g->tensors[root].node].nin) return true;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_OUTPUT && root_of(g, g->nodes[i].in[0]) == root) return true;
   return false;
@@ -154,7 +154,7 @@ static void block_tables(struct resolving *r, int node)
       move_table(r, b, v, n->out, above->in[iter++], varies ? rounds : blocks);
     } else if (n->op == OP_SAVE)
       move_table(r, b, v, n->in[0], above->out + save++, blocks);
-    else if (!is_view(n) && op_rows[n->op].rule != RULE_CONST)
+    else if (!is_view(n) && op_rows[n->op].rule != RULE_CONST && op_rows[n->op].rule != RULE_INDEX)
       operator_table(r, b, v, n, cost_operator);
   }
 }
@@ -169,7 +169,8 @@ static void build(struct resolving *r)
     const struct graph *b = g->nodes[i].sub;
     if (!b) {
       enum rule rule = op_rows[g->nodes[i].op].rule;
-      if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_VIEW) operator_table(r, g, r->device, &g->nodes[i], cost_library_layout);
+      if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX && rule != RULE_VIEW)
+        operator_table(r, g, r->device, &g->nodes[i], cost_library_layout);
       continue;
     }
     r->tile[i] = NEWS(r->c.mem, struct variable, b->ntensors);

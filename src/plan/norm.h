@@ -72,6 +72,7 @@ struct norm {
 // loop axis runs over).
 int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160]);
 int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
+bool norm_is_index(const struct norm *n, int tensor);        // has the tensor of the kernel graph no memory, being its own elements' numbers?
 int64_t norm_elements(const struct norm *n, int tensor);     // of the buffer of a tensor of the kernel graph
 uint32_t norm_dim_letters(const struct norm_dim *d);
 // For a product (MATMUL): letters of rows, columns, what is summed, and what only goes along (batches).

@@ -14,6 +14,12 @@ int64_t norm_elements(const struct norm *n, int tensor)
   return order_strides(n->order ? &n->order[tensor] : NULL, &n->kernels->tensors[tensor].shape, stride);
 }
 
+bool norm_is_index(const struct norm *n, int tensor)
+{
+  const struct graph *g = n->kernels;
+  return op_rows[g->nodes[g->tensors[tensor].node].op].rule == RULE_INDEX;
+}
+
 uint32_t norm_dim_letters(const struct norm_dim *d)
 {
   uint32_t m = 0;

@@ -151,7 +151,7 @@ int schedule_order(struct arena *mem, int n, const struct plan_step *s, const in
 static bool computes(const struct node *x)
 {
   enum rule r = op_rows[x->op].rule;
-  return r != RULE_IO && r != RULE_CONST && r != RULE_VIEW;
+  return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
 }
 
 // A node that does the same in all iterations is done before the loop if something within reads it, else after.

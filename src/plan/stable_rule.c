@@ -309,6 +309,7 @@ static int rule_scaled(struct site *s, const struct node *n, struct scaled *x, s
   case RULE_ACCUM: return rule_accum(s, n, x, out);
   case RULE_IO:
   case RULE_CONST:
+  case RULE_INDEX:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;
   }

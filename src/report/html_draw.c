@@ -57,7 +57,7 @@ static const char *kind(const struct node *n)
   if (n->op == OP_BLOCK) return "block";
   if (n->op == OP_THREAD) return "thread";
   if (r == RULE_ACCUM) return "acc";
-  if (r == RULE_VIEW || r == RULE_SPLIT || r == RULE_CONST) return "view";
+  if (r == RULE_VIEW || r == RULE_SPLIT || r == RULE_CONST || r == RULE_INDEX) return "view";
   return r == RULE_CONTRACT ? "product" : "op";
 }
 

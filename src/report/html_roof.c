@@ -39,7 +39,7 @@ static double node_ops(const struct graph *g, const struct node *n)
 {
   enum rule r = op_rows[n->op].rule;
   if (n->sub) return graph_work(n->sub);
-  if (r == RULE_IO || r == RULE_CONST || r == RULE_VIEW || r == RULE_CONCAT || r == RULE_SPLIT || !n->nout) return 0;
+  if (r == RULE_IO || r == RULE_CONST || r == RULE_INDEX || r == RULE_VIEW || r == RULE_CONCAT || r == RULE_SPLIT || !n->nout) return 0;
   double size = (double)shape_size(&g->tensors[n->out].shape), read = n->nin ? (double)shape_size(&g->tensors[n->in[0]].shape) : 0;
   if (r != RULE_CONTRACT) return r == RULE_REDUCE || r == RULE_ACCUM ? read : MAX(1, op_rows[n->op].cost) * size;
   const struct shape *a = &g->tensors[n->in[0]].shape;
@@ -75,7 +75,7 @@ static double program_bytes(const struct graph *g)
 static bool is_kernel(const struct node *n)
 {
   enum rule r = op_rows[n->op].rule;
-  return r != RULE_IO && r != RULE_CONST && r != RULE_VIEW;
+  return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
 }
 
 static void add(struct roof *f, const char *name, const char *how, double bytes, double ops, double us)

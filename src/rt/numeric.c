@@ -20,7 +20,7 @@ static enum dtype coarser(enum dtype a, enum dtype b) { return num_rows[a].toler
 static bool computes(enum op op)
 {
   enum rule r = op_rows[op].rule;
-  return r != RULE_IO && r != RULE_CONST && r != RULE_VIEW && r != RULE_CONCAT && r != RULE_SPLIT;
+  return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW && r != RULE_CONCAT && r != RULE_SPLIT;
 }
 
 void numeric_dtypes(const struct graph *g, enum dtype *of)

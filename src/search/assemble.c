@@ -40,7 +40,7 @@ static int materialize(struct joiner *j, int t, int *out)
   const struct node *n = &p->nodes[p->tensors[t].node];
   int status = OK, x;
   if (j->program[t] < 0) {
-    CHECK(op_rows[n->op].rule == RULE_VIEW || op_rows[n->op].rule == RULE_CONST);
+    CHECK(op_rows[n->op].rule == RULE_VIEW || !n->nin);
     if (n->nin) status = materialize(j, n->in[0], &x);
     if (!status) status = graph_add(j->g, n->op, n->nin, &x, &n->a, NOWHERE, &j->program[t], j->e);
   }

@@ -42,6 +42,7 @@ static bool mark(const struct graph *p, enum role *role, int t, int64_t rows, in
   case RULE_REDUCE: return n->a.dim > 0 && mark(p, role, n->in[0], rows, rank);
   case RULE_CONTRACT: return rank == 2 && mark(p, role, n->in[0], rows, rank) && mark_whole(p, role, n->in[1]);
   case RULE_CONST:
+  case RULE_INDEX:
   case RULE_VIEW:
   case RULE_CONCAT:
   case RULE_SPLIT:

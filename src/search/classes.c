@@ -250,7 +250,8 @@ static int visit(struct build *b, int t, const struct labels *l)
   const struct node *n = &b->p->nodes[b->p->tensors[t].node];
   switch (op_rows[n->op].rule) {
   case RULE_IO:
-  case RULE_CONST: break;
+  case RULE_CONST:
+  case RULE_INDEX: break;
   case RULE_MAP:
     for (int i = 0; i < n->nin; i++) {
       struct labels lx = broadcast(l, &b->p->tensors[n->in[i]].shape);

@@ -52,7 +52,7 @@ double cost_op_by_op(const struct model *m)
   double sum = 0;
   for (int i = 0; i < p->nnodes; i++) {
     enum rule rule = op_rows[p->nodes[i].op].rule;
-    if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_VIEW) sum += cost_library(m, &p->nodes[i]);
+    if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX && rule != RULE_VIEW) sum += cost_library(m, &p->nodes[i]);
   }
   return sum;
 }

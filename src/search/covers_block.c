@@ -229,7 +229,7 @@ static bool few_enough(const struct inside *x)
   for (int i = 0; i < x->b->nnodes; i++) {
     enum rule rule = op_rows[x->b->nodes[i].op].rule;
     int v = x->value[x->b->nodes[i].out];
-    if (rule == RULE_IO || rule == RULE_CONST || rule == RULE_VIEW || t->v[v].leaf >= 0) continue;
+    if (rule == RULE_IO || rule == RULE_CONST || rule == RULE_INDEX || rule == RULE_VIEW || t->v[v].leaf >= 0) continue;
     n += !seen[v], seen[v] = true;
   }
   arena_close(&mem);
@@ -250,6 +250,7 @@ bool cover_block(struct inside *x, int k)
   case RULE_ACCUM: return walk_accum(x, k, n);
   case RULE_VIEW: return go_on(x, k, n->out, x->value[n->in[0]]);
   case RULE_CONST: return walk_const(x, k, n);
+  case RULE_INDEX:
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:

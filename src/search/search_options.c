@@ -209,7 +209,7 @@ static bool need_tensor(const struct planner *pl, struct option *x, int t)
 {
   const struct graph *p = pl->m->s->p;
   while (op_rows[p->nodes[p->tensors[t].node].op].rule == RULE_VIEW) t = p->nodes[p->tensors[t].node].in[0];
-  if (op_rows[p->nodes[p->tensors[t].node].op].rule == RULE_IO || op_rows[p->nodes[p->tensors[t].node].op].rule == RULE_CONST) return true;
+  if (!p->nodes[p->tensors[t].node].nin) return true;
   for (int d = pl->nfixed; d < pl->ndev; d++)
     if (pl->m->dev[d].visit >= 0 && pl->m->s->visit[pl->m->dev[d].visit].tensor == t) return add_need(pl, x, d), true;
   return false;
@@ -225,7 +225,7 @@ bool option_library(const struct planner *pl, const struct options *to, struct o
   x->make[0] = to->make[0];
   const struct node *n = &p->nodes[x->node];
   enum rule rule = op_rows[n->op].rule;
-  if (rule == RULE_VIEW || rule == RULE_CONST) { // no kernel makes it
+  if (rule == RULE_VIEW || !n->nin) { // no kernel makes it
     x->kernels = 0;
     if (!need_tensor(pl, x, t)) return false;
   }

@@ -63,7 +63,7 @@ int schedules_build(struct arena *mem, const struct space *s, struct table **all
 bool visit_given(const struct space *s, int v)
 {
   enum op op = s->p->nodes[s->p->tensors[s->visit[v].tensor].node].op;
-  return op == OP_INPUT || op == OP_CONST;
+  return op == OP_INPUT || op == OP_CONST || op == OP_IOTA;
 }
 
 const struct node *device_constant(const struct space *s, const struct device *d)

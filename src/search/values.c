@@ -52,7 +52,7 @@ static void add_inverse(struct vocabulary *v, struct arena *mem, int *cap, const
 }
 
 // The operators of which the law of another one is made.
-static void add_parts(struct vocabulary *v, struct arena *mem, int *cap, uint64_t parts)
+static void add_parts(struct vocabulary *v, struct arena *mem, int *cap, op_set parts)
 {
   for (int op = 0; op < OPS; op++) {
     struct attrs none = attrs_default((enum op)op);

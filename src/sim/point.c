@@ -49,9 +49,11 @@ static int64_t integer(int op, int64_t x, int64_t y)
 {
   if (op == BI_ADD) return (int64_t)((uint64_t)x + (uint64_t)y);
   if (op == BI_SUB) return (int64_t)((uint64_t)x - (uint64_t)y);
-  if (op == BI_MUL) return (int64_t)((uint64_t)x * (uint64_t)y);
+  if (op == BI_MUL || op == BI_MASK) return (int64_t)((uint64_t)x * (uint64_t)y);
   if (op == BI_DIV) return y ? (y == -1 ? (int64_t) - (uint64_t)x : x / y) : 0;
   if (op == BI_MIN) return MIN(x, y);
+  if (op == BI_LE) return x <= y;
+  if (op == BI_EQ) return x == y;
   return op == BI_MAX ? MAX(x, y) : x < y;
 }
 
@@ -91,6 +93,20 @@ enum go sem_init(struct warp *w, const struct sim_atom *a)
   for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
     walk_store(&it, 0, width, buffer);
     worked(w, a, width, 0);
+  }
+  return GO_ON;
+}
+
+enum go sem_index(struct warp *w, const struct sim_atom *a)
+{
+  uint8_t buffer[ROOM];
+  double value[LANES];
+  const struct vec *index = code_eval(w, a->arg);
+  EACH value[l] = (double)index->v[l];
+  num_store(a->op[0].type, value, buffer);
+  for (struct walk it = walk_begin(w, a); !it.done; walk_next(&it)) {
+    walk_store(&it, 0, 1, buffer);
+    worked(w, a, 1, 0);
   }
   return GO_ON;
 }

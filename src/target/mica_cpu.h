@@ -169,6 +169,15 @@ M_FN m_vec m_max(m_vec a, m_vec b)
 #endif
 }
 
+/* 1 where it holds, else 0 */
+M_FN m_vec m_bracket(m_ivec holds) { return (m_vec)(holds & (m_ivec)m_splat(1)); }
+M_FN m_vec m_less(m_vec a, m_vec b) { return m_bracket((m_ivec)(a < b)); }
+M_FN m_vec m_less_equal(m_vec a, m_vec b) { return m_bracket((m_ivec)(a <= b)); }
+M_FN m_vec m_equal(m_vec a, m_vec b) { return m_bracket((m_ivec)(a == b)); }
+
+/* a * b, where 0 times anything is 0 */
+M_FN m_vec m_mask(m_vec a, m_vec b) { return (m_vec)((m_ivec)(a * b) & (m_ivec)(a != 0) & (m_ivec)(b != 0)); }
+
 M_FN float m_max1(float a, float b) { return a != a || a > b ? a : b; }
 
 M_FN m_vec m_abs(m_vec x) { return (m_vec)((m_ivec)x & m_isplat(0x7fffffff)); }

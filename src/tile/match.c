@@ -147,6 +147,8 @@ static bool pieces_fit(struct match *m)
 static bool init_value(struct match *m)
 {
   const struct tile_spec *s = m->s;
+  bool index = s->nargs && !ex_is_const(s->arg[0]);
+  if (m->row->sem == SEM_INDEX) return index || refuse(m, "it takes an index");
   if (s->is_number)
     m->atom.value = s->value;
   else if (s->nargs && ex_is_const(s->arg[0]))
@@ -200,7 +202,7 @@ static int operator_number(const struct instr *row)
 static bool extras_fit(struct match *m)
 {
   enum sem sem = m->row->sem;
-  if (sem == SEM_INIT && !init_value(m)) return false;
+  if (m->row->spec == SPEC_INIT && !init_value(m)) return false;
   if (sem == SEM_REDUCE && !axes_named(m)) return false;
   if (sem == SEM_REDUCE) m->atom.value = identity(m->row->op, m->side[0].b->type);
   if (sem == SEM_BARRIER && !match_barrier(m)) return false;

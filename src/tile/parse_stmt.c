@@ -70,14 +70,16 @@ static int bad_token(struct reader *r, const struct tile_token *t)
   return err_set(r->e, ERR_TILE, t->at, "%s %s", tile_token_text(text, t), t->why);
 }
 
-// Init<e> of a constant expression: `Init<N>`, where the text is no decimal.
-static int constant(struct reader *r, struct tile_spec *s)
+// Init<e> of an integer expression, where the text is no decimal: a number that is known now, or an index.
+static int integer(struct reader *r, struct tile_spec *s)
 {
-  struct loc at = r->t.at;
   ex x;
   READ(read_argument(r, &x));
-  if (!ex_is_const(x)) return err_set(r->e, ERR_TILE, at, "Init takes a number that is known now");
-  s->value = (double)ex_value(x);
+  s->op = "";
+  if (ex_is_const(x))
+    s->is_number = true, s->value = (double)ex_value(x);
+  else
+    s->arg[s->nargs++] = x;
   return OK;
 }
 
@@ -94,9 +96,8 @@ static int arguments(struct reader *r, struct tile_spec *s)
   struct loc opened = r->t.at;
   tile_lex_back(&r->lex, &r->t, 1);
   if (s->kind == SPEC_INIT && word_ahead(r)) {
-    s->is_number = true, s->op = "";
     read_next(r);
-    READ(constant(r, s));
+    READ(integer(r, s));
     return read_close(r, '>', '<', opened);
   }
   struct tile_token op = s->kind == SPEC_INIT ? tile_lex_decimal(&r->lex, &s->value) : tile_lex_op(&r->lex);

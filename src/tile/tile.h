@@ -285,7 +285,8 @@ enum sem {
   SEM_WGMMA,    // asynchronous; A from registers or shared, B from shared
   SEM_UNARY,
   SEM_BINARY,
-  SEM_INIT, // over `width`
+  SEM_INIT,  // over `width`
+  SEM_INDEX, // an integer as a number
   SEM_SHFL,
   SEM_REDUCE_WARP, // n unused; op of the spec. Every thread of the group gets the result
   SEM_REDUCE,      // one thread: out = op(out, in); out starts as the atom's `value`, see nreduce

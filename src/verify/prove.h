@@ -133,6 +133,7 @@ enum term_kind {
   TERM_MAX,
   TERM_RUNNING,
 };
+enum { INDEX_ARRAY = -2 }; // the array of all indices
 struct term {
   enum term_kind kind;
   struct term *x, *y;
@@ -140,7 +141,7 @@ struct term {
   double constant;
   enum op op;                    // of an unknown function f,
   int parity;                    // with f(-x) = parity f(x); 0: nothing is known
-  int array;                     // of an element: the number of the input
+  int array;                     // of an element: the number of the input, or INDEX_ARRAY
   int n;                         // subscripts of an element, bound digits as one subscript, or iterations of a running
   const struct subscript *at;    // maximum: this one's subscripts, a loop axis each, then those of any one in x
   bool change;                   // of a running maximum: how it changed in this iteration, instead of its value

@@ -111,6 +111,7 @@ static struct term *meaning(struct prover *p, const struct node *n, struct term 
 #define TERM_OF_OTHER(id, law)
 #define TERM_OF_IO TERM_OF_OTHER
 #define TERM_OF_CONST TERM_OF_OTHER
+#define TERM_OF_INDEX TERM_OF_OTHER
 #define TERM_OF_CONTRACT TERM_OF_OTHER
 #define TERM_OF_REDUCE TERM_OF_OTHER
 #define TERM_OF_VIEW TERM_OF_OTHER

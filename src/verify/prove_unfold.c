@@ -270,6 +270,17 @@ static struct term *input(const struct step *w)
   return t;
 }
 
+// Of a dimension that all have, so that every shape of the same numbers has the same elements.
+static struct term *index_number(const struct step *w)
+{
+  struct term *t = term_new(w->p, TERM_ELEMENT, NULL, NULL);
+  struct subscript flat = {0};
+  if (!t) return NULL;
+  for (int d = 0; d < shape(w, w->t)->n; d++) flat = subscript_join(w->p, flat, w->at[d]);
+  t->array = INDEX_ARRAY, t->n = 1, t->at = arena_copy(w->p->mem, &flat, sizeof flat);
+  return t;
+}
+
 // Along a dimension the blocks of all axes that cut it come first, then the iterations, then the place in the tile.
 static struct term *iterator(const struct step *w)
 {
@@ -317,6 +328,7 @@ static struct term *element(const struct step *w)
   if (n->op == OP_ITER) return iterator(w);
   switch (op_rows[n->op].rule) {
   case RULE_CONST: return term_constant(w->p, n->a.scalar);
+  case RULE_INDEX: return index_number(w);
   case RULE_MAP: return elementwise(w);
   case RULE_CONTRACT: return contraction(w);
   case RULE_REDUCE: return reduction(w);

@@ -12,7 +12,7 @@ static struct attrs small_attrs(struct system *s, const struct frame *f, int i)
 {
   const struct node *n = &f->g->nodes[i];
   struct attrs a = n->a;
-  if (n->op == OP_RESHAPE) a.shape = small_shape(s, f, n->out);
+  if (op_rows[n->op].attrs & A_SHAPE) a.shape = small_shape(s, f, n->out);
   if (n->op == OP_REPEAT) a.times = shrink_value(s, f->attr[i]);
   if (n->op == OP_SLICE) {
     int64_t was = slice_unit(&a, f->g->tensors[n->in[0]].shape.d[a.dim]), unit = shrink_value(s, f->attr[i]);

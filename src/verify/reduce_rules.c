@@ -193,7 +193,8 @@ static void constrain(struct system *s, struct frame *f, int i)
   const struct node *n = &f->g->nodes[i];
   switch (op_rows[n->op].rule) {
   case RULE_IO:
-  case RULE_CONST: break;
+  case RULE_CONST:
+  case RULE_INDEX: break;
   case RULE_MAP:
     for (int k = 0; k < n->nin; k++) broadcast(s, f, n->in[k], n->out);
     break;

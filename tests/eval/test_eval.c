@@ -38,6 +38,10 @@ static double f_div(double x, double y) { return x / y; }
 static double f_pow(double x, double y) { return pow(x, y); }
 static double f_minimum(double x, double y) { return x < y ? x : y; }
 static double f_maximum(double x, double y) { return x > y ? x : y; }
+static double f_less(double x, double y) { return x < y; }
+static double f_less_equal(double x, double y) { return x <= y; }
+static double f_equal(double x, double y) { return !(x < y) && !(x > y); }
+static double f_keep(double x, double y) { return x * y + 2 * (1 - y); }
 
 static const struct {
   enum op op;
@@ -71,6 +75,11 @@ static const struct {
     {OP_POW, f_pow, "pow(X, Y)"},
     {OP_MINIMUM, f_minimum, "minimum(X, Y)"},
     {OP_MAXIMUM, f_maximum, "maximum(X, Y)"},
+    {OP_LESS, f_less, "X < Y"},
+    {OP_LESS_EQUAL, f_less_equal, "Y >= X"},
+    {OP_EQUAL, f_equal, "X == Y"},
+    {OP_MASK, f_mul, "mask(X, Y)"},
+    {OP_KEEP, f_keep, "keep(X, Y, scalar=2)"},
 };
 
 // Extents of X and Y, which broadcast to [2, 3, 4].
@@ -141,6 +150,19 @@ static const struct {
 } others[] = {
     {OP_INPUT, "A", {1, 2, 3, 4, 5, 6}},
     {OP_CONST, "const(2.5)", {2.5}},
+    {OP_IOTA, "iota([2, 3]), iota([2, 1])", {0, 1, 2, 3, 4, 5, 0, 1}},
+    {OP_LESS, "A < 3, A > 3", {1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1}},
+    {OP_LESS, "A >= 4, A <= 4, A == 5, A != 5", {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0, 1}},
+    {OP_CUMSUM, "cumsum(A, dim=1), cumsum(A, dim=0), cumsum(reshape(A, [6]), dim=0)", {1, 3, 6, 4, 9, 15, 1, 2, 3, 5, 7, 9, 1, 3, 6, 10, 15, 21}},
+    {OP_CUMSUM, "cumsum(reshape(A, [3, 1, 2]), dim=0)", {1, 2, 4, 6, 9, 12}},
+    {OP_ARGMAX, "argmax(minimum(A, 5), dim=1), argmax(-A, dim=0), argmax(minimum(A, 4), dim=1)", {2, 1, 0, 0, 0, 2, 0}},
+    {OP_WHERE, "where(A < 3, A, -A), where(iota([2, 1]) == 0, A, 7)", {1, 2, -3, -4, -5, -6, 1, 2, 3, 7, 7, 7}},
+    {OP_MASK,
+     "mask(log(A - 1), 1 < A), mask(A < 0, log(0 * A))",
+     {0, 0, 0.69314718055994531, 1.0986122886681098, 1.3862943611198906, 1.6094379124341003, 0, 0, 0, 0, 0, 0}},
+    {OP_SOFTMAX_WHERE, "softmax_where(log(A), iota([3]) < 2 * iota([2, 1]), dim=1)", {0, 0, 0, 4 / 9., 5 / 9., 0}},
+    {OP_SOFTMAX_WHERE, "softmax_where(log(A), iota([3]) <= 2 * iota([2, 1]), dim=1)", {1, 0, 0, 4 / 15., 5 / 15., 6 / 15.}},
+    {OP_SOFTMAX_WHERE, "softmax_where(log(A), iota([3]) != 1, dim=0)", {1 / 5., 0, 3 / 9., 4 / 5., 0, 6 / 9.}},
     {OP_CONST, "1 / A", {1, 1 / 2., 1 / 3., 1 / 4., 1 / 5., 1 / 6.}},
     {OP_MATMUL, "matmul(A, B)", {22, 28, 49, 64}},
     {OP_MATMUL, "matmul(reshape(A, [2, 1, 3]), B)", {22, 28, 49, 64}},

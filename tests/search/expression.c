@@ -30,6 +30,7 @@ static nf of_node(struct expr *ex, const struct graph *g, const struct node *n, 
   case RULE_ACCUM: return joins ? a : fold(ex, row, graph_iterations(g) * (shape_size(x) / shape_size(o)), a);
   case RULE_VIEW: return a;
   case RULE_IO:
+  case RULE_INDEX:
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:

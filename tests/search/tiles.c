@@ -72,6 +72,7 @@ static void one_tile(struct field *F, const struct graph *b, const struct node *
     domain_ff.fold(F, n->op, true, &f, o.p, x.p);
     if (op_rows[n->op].flags & MEAN) domain_ff.finish(F, false, f.len, shape_size(&o.s), o.p);
     break;
+  case RULE_INDEX:
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:

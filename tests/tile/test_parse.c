@@ -339,7 +339,6 @@ static const struct {
     {"B:%y <- Move<<<#b, #t>>>()", ERR_TILE, 2, 7, "number of inputs", ""},
     {"B:%y <- UnaryPointwise<exq><<<#b, #t>>>(%y)", ERR_TILE, 2, 22, "`exq`", "did you mean `exp`"},
     {"B:%y <- Init<1.5.2><<<#b, #t>>>()", ERR_TILE, 2, 12, "`1.5.2`", ""},
-    {"B:%y <- Init<M><<<#b, #t>>>()", ERR_TILE, 2, 12, "known now", ""},
     {"B:Sync<cp.wait, 1, 2, 3, 4, 5><<<#b, #t>>>()", ERR_LIMIT, 2, 27, "more than 4", ""},
     {"B:%y <- Move(%x)", ERR_TILE, 2, 11, "<<<#blocks, #threads>>>", ""},
     {"B:%y <- Spec<<<#b, #t>>>(%x)", ERR_TILE, 2, 7, "needs a body", ""},

@@ -1,0 +1,215 @@
+// Iterations of a loop that a condition on indices hides: kern.h says when they may be left out. A hidden score is a constant so low that
+// its exponential is 0 beside any score that is shown, and each row shows one; so hidden iterations add 0 to sums and leave maxima as they are.
+#include "kern/kern.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 24 };
+static const double LOWEST_SHOWN = -1e4; // a hidden score is at most this
+
+enum hidden_class { ANY, LOW, ZERO, TOP }; // while all is hidden: something; very low; 0. TOP: a maximum of scores
+
+static bool whole(double x) { return x >= -0x1p40 && x <= 0x1p40 && x <= rint(x) && x >= rint(x); }
+
+// ---- conditions as inequalities ----
+
+static void add(struct kern_sum *to, int64_t by, const struct kern_sum *x)
+{
+  to->constant += by * x->constant;
+  for (int a = 0; a < KERN_AXES; a++) to->stride[a] += by * x->stride[a];
+}
+
+static bool sum_of(const struct kern *k, int v, int depth, struct kern_sum *out)
+{
+  const struct kern_value *x = &k->v[v];
+  struct kern_sum in[2] = {{0}};
+  *out = (struct kern_sum){0};
+  if (x->kind == KERN_LOAD && x->at.index) return out->constant = x->at.offset, memcpy(out->stride, x->at.stride, sizeof out->stride), true;
+  if (x->kind == KERN_CONST) return out->constant = (int64_t)(whole(x->a.scalar) ? x->a.scalar : 0), whole(x->a.scalar);
+  if (x->kind != KERN_MAP || !depth) return false;
+  for (int i = 0; i < x->nin; i++)
+    if (!sum_of(k, x->in[i], depth - 1, &in[i])) return false;
+  if ((x->op == OP_ADD_SCALAR || x->op == OP_MUL_SCALAR) && !whole(x->a.scalar)) return false;
+  if (x->op == OP_ADD_SCALAR) return *out = in[0], out->constant += (int64_t)x->a.scalar, true;
+  if (x->op == OP_NEG || x->op == OP_MUL_SCALAR) return add(out, x->op == OP_NEG ? -1 : (int64_t)x->a.scalar, &in[0]), true;
+  if (x->op != OP_ADD && x->op != OP_SUB) return false;
+  return *out = in[0], add(out, x->op == OP_ADD ? 1 : -1, &in[1]), true;
+}
+
+// y - x - least >= 0
+static bool add_bound(struct kern_hidden *h, const struct kern_sum *x, const struct kern_sum *y, int64_t least)
+{
+  if (h->nbounds == KERN_BOUNDS) return false;
+  struct kern_sum *b = &h->bound[h->nbounds++];
+  *b = *y, add(b, -1, x), b->constant -= least;
+  return true;
+}
+
+static bool bounds_of(const struct kern *k, int c, int depth, struct kern_hidden *h)
+{
+  const struct kern_value *v = &k->v[c];
+  struct kern_sum x, y;
+  if (v->kind != KERN_MAP || !depth) return false;
+  if (v->op == OP_MUL || v->op == OP_MASK) return bounds_of(k, v->in[0], depth - 1, h) && bounds_of(k, v->in[1], depth - 1, h);
+  if (v->op >= OPS || !(op_rows[v->op].flags & BRACKET) || !sum_of(k, v->in[0], depth, &x) || !sum_of(k, v->in[1], depth, &y)) return false;
+  return add_bound(h, &x, &y, v->op == OP_LESS) && (v->op != OP_EQUAL || add_bound(h, &y, &x, 0));
+}
+
+// ---- does every row show something? ----
+
+static int64_t least(const struct kern *k, const struct kern_sum *s, axis_set axes)
+{
+  int64_t r = s->constant;
+  for (int a = 0; a < k->naxes; a++)
+    if (axes >> a & 1) r += MIN(0, s->stride[a] * (k->extent[a] - 1));
+  return r;
+}
+
+// Do the keys run through all whole numbers from 0 on? Then how many there are, else 0.
+static int64_t dense(const struct kern *k, const struct kern_sum *s, axis_set keys)
+{
+  int64_t n = 1;
+  for (bool more = true; more;) {
+    more = false;
+    for (int a = 0; a < k->naxes; a++)
+      if (keys >> a & 1 && s->stride[a] == n) n *= k->extent[a], keys &= ~AXIS(a), more = true;
+  }
+  return keys ? 0 : n;
+}
+
+static axis_set axes_of(const struct kern *k, const struct kern_sum *s, axis_set of)
+{
+  axis_set r = 0;
+  for (int a = 0; a < k->naxes; a++)
+    if (of >> a & 1 && s->stride[a] && k->extent[a] > 1) r |= AXIS(a);
+  return r;
+}
+
+// sign: of the keys in s, which are those of `like` or their opposite; 0: neither.
+static int sign_of(const struct kern *k, const struct kern_sum *s, const struct kern_sum *like, axis_set keys)
+{
+  int sign = 0;
+  for (int a = 0; a < k->naxes; a++) {
+    if (!(keys >> a & 1) || k->extent[a] <= 1) continue;
+    int here = s->stride[a] == like->stride[a] ? 1 : s->stride[a] == -like->stride[a] ? -1 : 0;
+    if (!here || (sign && here != sign)) return 0;
+    sign = here;
+  }
+  return sign;
+}
+
+static bool reaches(const struct kern *k, const struct kern_hidden *h, axis_set keys)
+{
+  axis_set rows = ~keys;
+  struct kern_sum all[KERN_BOUNDS + 2], like = {0};
+  int n = 0, sign[KERN_BOUNDS + 2];
+  for (int i = 0; i < h->nbounds; i++) {
+    if (!axes_of(k, &h->bound[i], keys)) {
+      if (least(k, &h->bound[i], rows) < 0) return false;
+      continue;
+    }
+    all[n++] = h->bound[i];
+  }
+  if (!n) return false;
+  add(&like, dense(k, &all[0], axes_of(k, &all[0], keys)) ? 1 : -1, &all[0]);
+  keys = axes_of(k, &like, keys);
+  int64_t extent = dense(k, &like, keys);
+  all[n] = all[n + 1] = (struct kern_sum){0};
+  for (int a = 0; a < k->naxes; a++)
+    if (keys >> a & 1) all[n].stride[a] = like.stride[a], all[n + 1].stride[a] = -like.stride[a];
+  all[n + 1].constant = extent - 1, n += 2;
+  for (int i = 0; i < n; i++)
+    if (!extent || !(sign[i] = sign_of(k, &all[i], &like, keys)) || axes_of(k, &all[i], ~rows & ~keys)) return false;
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < n && sign[i] > 0; j++) {
+      struct kern_sum both = all[i];
+      add(&both, 1, &all[j]);
+      if (sign[j] < 0 && least(k, &both, rows) < 0) return false;
+    }
+  return true;
+}
+
+// ---- what is computed where all is hidden ----
+
+static bool is_scaled(const struct kern *k, int v, int x, double by)
+{
+  const struct kern_value *m = &k->v[v];
+  return m->kind == KERN_MAP && m->op == OP_MUL_SCALAR && m->in[0] == x && m->a.scalar <= by && m->a.scalar >= by;
+}
+
+// v = mask(x, c) + (scalar - scalar c) of a low scalar?
+static bool is_root(const struct kern *k, int v, struct kern_hidden *h)
+{
+  const struct kern_value *sum = &k->v[v];
+  if (sum->kind != KERN_MAP || sum->op != OP_ADD) return false;
+  const struct kern_value *m = &k->v[sum->in[0]], *rest = &k->v[sum->in[1]];
+  if (m->kind != KERN_MAP || m->op != OP_MASK || rest->kind != KERN_MAP || rest->op != OP_ADD_SCALAR || rest->a.scalar > LOWEST_SHOWN) return false;
+  if (!is_scaled(k, rest->in[0], m->in[1], -rest->a.scalar)) return false;
+  h->root = v, h->shown = m->in[0], h->condition = m->in[1];
+  return true;
+}
+
+static bool is_number(const struct kern_value *v) { return v->kind == KERN_CONST || (v->kind == KERN_MAP && v->op == KERN_GUARD); }
+
+static enum hidden_class of_map(const struct kern *k, const struct kern_value *v, const enum hidden_class *c)
+{
+  enum hidden_class x = c[v->in[0]], y = v->nin > 1 ? c[v->in[1]] : ANY;
+  bool exponential = v->op == OP_EXP || (v->op == KERN_EXP2 && v->a.scalar >= 1);
+  if (v->op == OP_MUL && (x == ZERO || y == ZERO)) return ZERO;
+  if (v->op == OP_MUL && is_number(&k->v[v->in[1]])) return x;
+  if (v->op == OP_MUL_SCALAR) return x == LOW && v->a.scalar < 1 ? ANY : x;
+  if (v->op == OP_MAXIMUM && is_number(&k->v[v->in[1]])) return x;
+  if (v->op == OP_SUB && x == LOW && y == TOP) return LOW;
+  return exponential && x == LOW ? ZERO : ANY;
+}
+
+static enum hidden_class class_of(const struct kern *k, const struct kern_value *v, const enum hidden_class *c)
+{
+  enum hidden_class x = v->nin ? c[v->in[0]] : ANY;
+  switch (v->kind) {
+  case KERN_MAP: return of_map(k, v, c);
+  case KERN_SPREAD: return x;
+  case KERN_MAX: return v->folded & k->loops ? TOP : x;
+  case KERN_RUN_MAX: return TOP;
+  case KERN_SUM: return x == ZERO ? ZERO : ANY;
+  case KERN_PRODUCT: return x == ZERO || c[v->in[1]] == ZERO ? ZERO : ANY;
+  case KERN_LOAD:
+  case KERN_CONST:
+  case KERN_PROD:
+  case KERN_RUN_MOVE:
+  case KERN_RESCALE:
+  case KERN_KINDS: break;
+  }
+  return ANY;
+}
+
+// Is what the loop leaves the same without iterations that are hidden?
+static bool leaves(const struct kern *k, const struct kern_value *v, const enum hidden_class *c)
+{
+  if (!(v->folded & k->loops)) return true;
+  if (v->kind == KERN_MAX || v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE) return c[v->in[0]] == LOW;
+  if (v->kind == KERN_PRODUCT && c[v->in[1]] == ZERO) return true;
+  return v->kind != KERN_PROD && c[v->in[0]] == ZERO;
+}
+
+bool kern_hides(const struct kern *k, struct kern_hidden *h)
+{
+  struct arena mem = {0};
+  enum hidden_class *c = NEWS(&mem, enum hidden_class, k->nvalues + 1);
+  axis_set folded = 0;
+  bool good = true;
+  *h = (struct kern_hidden){.root = -1};
+  for (int v = 0; v < k->nvalues && good; v++) {
+    struct kern_hidden here = {0};
+    if (!k->v[v].live) continue;
+    folded |= k->v[v].folded;
+    c[v] = class_of(k, &k->v[v], c);
+    if (!is_root(k, v, &here)) continue;
+    good = h->root < 0, *h = here, c[v] = LOW;
+  }
+  good = good && h->root >= 0 && bounds_of(k, h->condition, MOST_DEPTH, h);
+  for (int v = 0; v < k->nvalues && good; v++) good = !k->v[v].live || leaves(k, &k->v[v], c);
+  arena_close(&mem);
+  return good && k->loops && reaches(k, h, folded & k->v[h->condition].axes);
+}

@@ -1,0 +1,174 @@
+// Loops over keys that a condition on indices hides, in products by mma.sync and by wgmma: a block takes only the iterations in which it
+// shows something, and compares indices only in those in which it hides something. Its bounds come from kern_hidden.c.
+#include "lower/mma.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_BLOCKS = 1 << 16 }; // that are looked at for the share
+
+// ---- bounds: rest(block) + step * iteration >= 0 ----
+
+// The loop axis, if there is one alone; else -1.
+static int loop_axis(const struct mma_plan *p)
+{
+  int found = -1;
+  for (int i = 0; i < p->n->block->nloop; i++) {
+    if (p->n->block->loop[i] == 1) continue;
+    if (found >= 0) return -1;
+    found = i;
+  }
+  return found;
+}
+
+static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b) { return b->stride[p->n->nletters + p->n->block->ngrid + loop_axis(p)]; }
+
+// The step from row to row, of blocks that have pieces of all rows; false where rows are no single walk.
+static bool row_step(const struct mma_plan *p, const struct kern_sum *b, int64_t *step)
+{
+  struct mma_walk w = {0};
+  for (int i = 0; i < p->rows.n; i++) mma_walk_add(&w, p->n->extent[(int)p->rows.letter[i]], b->stride[(int)p->rows.letter[i]]);
+  *step = w.n ? w.stride[0] : 0;
+  return p->cut && w.n <= 1;
+}
+
+// What letters add at most, or at least; those of rows that are pieces apart are left out.
+static int64_t tile_part(const struct mma_plan *p, const struct kern_sum *b, bool most)
+{
+  int64_t r = b->constant, step;
+  bool pieces = row_step(p, b, &step);
+  for (int l = 0; l < p->n->nletters; l++) {
+    int64_t far = b->stride[l] * (p->n->extent[l] - 1);
+    if (!(pieces && p->row_letters >> l & 1)) r += most ? MAX(0, far) : MIN(0, far);
+  }
+  return r;
+}
+
+static const char *rest(struct mma_kernel *k, const struct kern_sum *b, bool most)
+{
+  const struct mma_plan *p = k->p;
+  struct str text[2] = {{0}};
+  struct plan_access side[2] = {{0}};
+  int64_t tile = tile_part(p, b, most), step;
+  side[tile < 0].offset = llabs(tile);
+  for (int i = 0; i < p->n->block->ngrid; i++) {
+    int64_t s = b->stride[p->n->nletters + i];
+    side[s < 0].grid[i] = llabs(s);
+  }
+  for (int i = 0; i < 2; i++) mma_walk_base(p, &side[i], 1, "0", &text[i]);
+  if (row_step(p, b, &step) && step) {
+    bool last = most == (step > 0);
+    const char *row = last ? arena_printf(k->mem, "%lld", (long long)p->cut - 1) : "0";
+    str_add(&text[step < 0], " + (%s) * %lld", mma_cut_row(p, row, true), (long long)llabs(step));
+  }
+  const char *plus = mma_text(k, &text[0]), *minus = mma_text(k, &text[1]);
+  return arena_printf(k->mem, "(%s - (%s))", plus, minus);
+}
+
+void mma_hidden_bounds(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  const char *from = "0", *to = arena_printf(k->mem, "%lld", (long long)p->iterations);
+  if (!p->hides) return;
+  for (int i = 0; i < p->hidden.nbounds; i++) {
+    const struct kern_sum *b = &p->hidden.bound[i];
+    long long step = step_of(p, b);
+    if (step > 0) from = arena_printf(k->mem, "max(%s, 0 - %s / %lld)", from, rest(k, b, true), step);
+    if (step < 0) to = arena_printf(k->mem, "min(%s, %s / %lld + 1)", to, rest(k, b, true), -step);
+  }
+  text_line(k->t, "@from = min(%s, %lld)", from, (long long)p->iterations - 1);
+  text_line(k->t, "@count = max(%s - @from, 1)", to);
+}
+
+// May blocks begin behind the first iteration?
+static bool begins_late(const struct mma_plan *p)
+{
+  bool late = false;
+  for (int i = 0; i < p->hidden.nbounds && p->hides; i++) late |= step_of(p, &p->hidden.bound[i]) > 0;
+  return late;
+}
+
+const char *mma_iteration(const struct mma_kernel *k, const char *it)
+{
+  return begins_late(k->p) ? arena_printf(k->mem, "min(@from + %s, %lld)", it, (long long)k->p->iterations - 1) : it;
+}
+
+const char *mma_iterations(const struct mma_kernel *k) { return k->p->hides ? "@count" : arena_printf(k->mem, "%lld", (long long)k->p->iterations); }
+
+const char *mma_partly_hidden(struct mma_kernel *k)
+{
+  const char *text = "";
+  for (int i = 0; i < k->p->hidden.nbounds; i++) {
+    const struct kern_sum *b = &k->p->hidden.bound[i];
+    long long step = step_of(k->p, b);
+    const char *it = mma_it(k), *at = !step ? "" : arena_printf(k->mem, step < 0 ? " - %s * %lld" : " + %s * %lld", it, llabs(step));
+    text = text_join(k->mem, text, " || ", "%s%s < 0", rest(k, b, false), at);
+  }
+  return text;
+}
+
+// ---- the plan ----
+
+// Values of the loop that only the hidden score is made by.
+static void mark_own(struct mma_plan *p)
+{
+  const struct kern_hidden *h = &p->hidden;
+  for (int v = h->root - 1; v >= 0; v--) {
+    const struct kern_value *x = mma_at(p, v);
+    bool own = x->live && x->kind == KERN_MAP && v != h->shown && p->section[v] == MMA_LOOP && x->uses;
+    for (int r = v + 1; r < p->k.nvalues && own; r++) own = !mma_reads(p, r, v) || r == h->root || p->own[r];
+    for (int s = 0; s < p->k.nsaves && own; s++) own = p->k.save[s].value != v;
+    p->own[v] = own;
+  }
+  for (int v = 0; v < h->root; v++) p->folded[v] |= p->own[v];
+}
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+// Iterations of the block at these places of the grid, and how many of them hide something.
+static int64_t iterations_at(const struct mma_plan *p, const int64_t *grid, int64_t *mixed)
+{
+  int64_t from = 0, to = p->iterations, whole_from = 0, whole_to = p->iterations;
+  for (int i = 0; i < p->hidden.nbounds; i++) {
+    const struct kern_sum *b = &p->hidden.bound[i];
+    int64_t most = tile_part(p, b, true), least = tile_part(p, b, false), step = step_of(p, b), row;
+    for (int g = 0; g < p->n->block->ngrid; g++) most += b->stride[p->n->nletters + g] * grid[g], least += b->stride[p->n->nletters + g] * grid[g];
+    if (row_step(p, b, &row)) {
+      int64_t first = grid[0] * p->cut, last = MIN(first + p->cut, p->nrows) - 1;
+      most += row * (row > 0 ? last : first), least += row * (row > 0 ? first : last);
+    }
+    if (step > 0) from = MAX(from, -floor_div(most, step)), whole_from = MAX(whole_from, -floor_div(least, step));
+    if (step < 0) to = MIN(to, floor_div(most, -step) + 1), whole_to = MIN(whole_to, floor_div(least, -step) + 1);
+    if (!step && least < 0) whole_to = 0;
+  }
+  int64_t n = MAX(to - MIN(from, p->iterations - 1), 1);
+  *mixed = n - MIN(n, MAX(whole_to - whole_from, 0));
+  return n;
+}
+
+// The share of iterations that are not left out. Where all blocks are there at once, the longest counts.
+static void shares(struct mma_plan *p)
+{
+  const struct graph *b = p->n->block;
+  int64_t blocks = graph_blocks(b), all = 0, some = 0, most = 0, first = 0, last = 0, looked = 0;
+  for (int64_t i = 0; i < blocks; i += MAX(1, blocks / MOST_BLOCKS), looked++) {
+    int64_t grid[GRID_AXES], left = i, mixed;
+    for (int g = 0; g < b->ngrid; g++) grid[g] = left % b->grid[g], left /= b->grid[g];
+    int64_t n = iterations_at(p, grid, &mixed);
+    all += n, some += mixed, most = MAX(most, n);
+    if (!i) first = n;
+    last = n;
+  }
+  double turns = (double)blocks / (double)p->job->gpu->processors;
+  p->share = fmax((double)all / (double)looked, (double)most / fmax(1, turns)) / (double)p->iterations;
+  p->partly = (double)some / (double)all, p->backwards = last > first;
+}
+
+void mma_hidden_plan(struct mma_plan *p)
+{
+  p->share = p->partly = 1;
+  p->own = NEWS(p->job->mem, bool, p->k.nvalues + 1);
+  p->may_hide = p->hides = p->iterations > 1 && loop_axis(p) >= 0 && kern_hides(&p->k, &p->hidden);
+  if (!p->hides) return;
+  mark_own(p), shares(p);
+}

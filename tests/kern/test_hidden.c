@@ -1,0 +1,63 @@
+// Which conditions on indices let iterations be left out (kern_hidden.c): those that show something in each row, of scores that only
+// sums of exponentials and maxima see.
+#include "kern/kern.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// Rows a0 of the block a3, keys a1 of iteration a2. The condition is %s, of keys v1 and rows v2.
+static const char scores[] = "kern {\n  letters a0=4 a1=8\n  grid a3=3\n  loops a2=2\n"
+                             "  v0 = load f32 t0[192] + 0 + a0*16 + a1*1 + a2*8 + a3*64\n"
+                             "  v1 = load f32 i1[16] + 0 + a1*1 + a2*8\n"
+                             "  v2 = load f32 i2[12] + 0 + a0*1 + a3*4\n%s"
+                             "  v6 = mul_scalar(30000) v5\n  v7 = add_scalar(-30000) v6\n  v8 = mask v0 v5\n  v9 = add v8 v7\n%s"
+                             "  save v%d f32 t3[12] + 0 + a0*1 + a3*4\n}\n";
+static const char sum[] = "  v10 = exp v9\n  v11 = sum{a1,a2} v10\n";
+
+static const struct {
+  const char *condition, *reader;
+  int saved, bounds; // 0: nothing is left out
+} rows[] = {
+    {"  v3 = less_equal v1 v2\n  v4 = neg v3\n  v5 = neg v4\n", sum, 11, 0}, // no product of comparisons
+    {"  v3 = const 0\n  v4 = add v2 v3\n  v5 = less_equal v1 v4\n", sum, 11, 1},
+    {"  v3 = const 0\n  v4 = add v2 v3\n  v5 = less v1 v4\n", sum, 11, 0}, // row 0 shows nothing
+    {"  v3 = add_scalar(1) v2\n  v4 = neg v3\n  v5 = less v1 v3\n", sum, 11, 1},
+    {"  v3 = less_equal v2 v1\n  v4 = less_equal v1 v2\n  v5 = mul v3 v4\n", sum, 11, 2},
+    {"  v3 = sub v2 v1\n  v4 = const 2\n  v5 = less v3 v4\n", sum, 11, 1},
+    {"  v3 = add_scalar(5) v2\n  v4 = const 2\n  v5 = less_equal v3 v1\n", sum, 11, 0},   // rows 11 and on have no such key
+    {"  v3 = mul_scalar(0.5) v2\n  v4 = const 2\n  v5 = less_equal v1 v3\n", sum, 11, 0}, // halves
+    {"  v3 = const 0\n  v4 = const 1\n  v5 = equal v1 v2\n", sum, 11, 2},
+    {"  v3 = const 0\n  v4 = add v2 v3\n  v5 = less_equal v1 v4\n", "  v10 = exp v9\n  v11 = sum{a1,a2} v9\n", 11, 0}, // of scores themselves
+    {"  v3 = const 0\n  v4 = add v2 v3\n  v5 = less_equal v1 v4\n", "  v10 = exp v9\n  v11 = max{a1,a2} v9\n", 11, 1},
+    {"  v3 = const 0\n  v4 = add v2 v3\n  v5 = less_equal v1 v4\n", "  v10 = sub v9 v2\n  v11 = max{a1,a2} v10\n", 11, 0},
+    {"  v3 = const 0\n  v4 = add v2 v3\n  v5 = less_equal v1 v4\n",
+     "  v10 = max{a1} v9\n  v11 = runmax{a2} v10\n  v12 = sub v9 v11\n"
+     "  v13 = exp v12\n  v14 = sum{a1,a2} v13\n",
+     14, 1},
+};
+
+static void conditions(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct kern k;
+    struct kern_hidden h;
+    const char *text = arena_printf(&mem, scores, rows[i].condition, rows[i].reader, rows[i].saved);
+    if (kern_parse(&mem, text, &k, &e) != OK) fail_msg("%s\n%s", e.text, text);
+    int bounds = kern_hides(&k, &h) ? h.nbounds : 0;
+    if (bounds != rows[i].bounds) fail_msg("%d inequalities, not %d, of\n%s", bounds, rows[i].bounds, text);
+    arena_close(&mem);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(conditions)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
