@@ -16,9 +16,14 @@ struct mega_loaded {
   struct mega_plan *p;
 };
 
+static struct mega_sizes sizes_of(const struct cli *c)
+{
+  return (struct mega_sizes){.rows = c->rows, .workers = c->workers, .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
+}
+
 static int load(struct cli *c, bool runs, struct mega_loaded *l)
 {
-  struct mega_sizes s = {.rows = c->rows, .workers = c->workers, .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
+  struct mega_sizes s = sizes_of(c);
   if (runs) s.steps = c->steps ? c->steps : RUN_STEPS, s.usual_workers = RUN_WORKERS;
   TRY(mega_load(&c->mem, c->args[1], &s, &l->m, &l->config, &c->err));
   return mega_plan_make(&c->mem, l->m, &l->p, &c->err);
@@ -123,25 +128,36 @@ static int run(struct cli *c)
   return c->json ? print_json(c, json_pack("{s:o, s:s}", "tokens", tokens_json(l.m, &a), "verdict", verdict)) : OK;
 }
 
+// A plan whose pipeline fits into a block's memory.
+static int plan_for_cuda(struct cli *c, const struct megacuda_given *g, struct mega_loaded *l)
+{
+  struct mega_sizes s = sizes_of(c);
+  s.steps = g->steps;
+  for (int stages = 0;; s.stages = stages) {
+    TRY(mega_load(&c->mem, c->args[1], &s, &l->m, &l->config, &c->err));
+    TRY(mega_plan_make(&c->mem, l->m, &l->p, &c->err));
+    TRY(megacuda_stages(&c->mem, l->p, g, &stages, &c->err));
+    if (stages == l->m->stages) return OK;
+  }
+}
+
 // The proved plan as CUDA C++, and the header with which it compiles for a CPU.
 static int emit(struct cli *c)
 {
-  struct mega_sizes s = {.rows = c->rows, .workers = c->workers, .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
   struct megacuda_given g = {.seed = c->seed, .warps = MEGACUDA_WARPS, .steps = c->steps ? c->steps : EMIT_STEPS};
   struct mega_loaded l;
   struct mega_proof proof;
   struct str text = {0};
   const char *dir = c->out ? c->out : ".";
-  s.steps = g.steps;
-  TRY(mega_load(&c->mem, c->args[1], &s, &l.m, &l.config, &c->err));
-  TRY(mega_plan_make(&c->mem, l.m, &l.p, &c->err));
+  TRY(plan_for_cuda(c, &g, &l));
   TRY(mega_prove(l.p, &proof, &c->err));
   const char *path = arena_printf(&c->mem, "%s/%s.cu", dir, l.m->name), *shim = arena_printf(&c->mem, "%s/mega_shim.h", dir);
   int status = megacuda_emit(&c->mem, l.p, &g, &text, &c->err);
   if (status == OK) status = file_mkdirs(dir, &c->err);
   if (status == OK) status = file_write(path, text.p, text.n, &c->err);
   if (status == OK) status = file_write(shim, megacuda_shim(), strlen(megacuda_shim()), &c->err);
-  if (status == OK && output_wants_text(c)) printf("%s: proved; %s, %zu KB\n", l.m->name, path, text.n / 1024);
+  if (status == OK && output_wants_text(c))
+    printf("%s: proved; %s, pipeline of %d stages of %d bytes\n", l.m->name, path, l.m->stages, l.m->stage_bytes);
   str_free(&text);
   return status;
 }

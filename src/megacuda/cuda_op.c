@@ -11,14 +11,17 @@ int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, stru
   const struct mega_held *h = &p->held[tensor];
   int64_t row = 1, all = mega_elements(t), group = h->word_group;
   for (int d = 1; d < t->rank; d++) row *= t->dim[d];
-  if (h->tagged && h->word_bytes != 16) return err_set(e, ERR_MEGA, NOWHERE, "words of %.40s have %d bytes; CUDA has words of 16", t->name, h->word_bytes);
+  if (h->tagged && h->word_bytes != 16)
+    return err_set(e, ERR_MEGA, NOWHERE, "words of %.40s have %d bytes; CUDA has words of 16", t->name, h->word_bytes);
   if (mega_types[t->type].bits < 16) return err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which has no CUDA", t->name, mega_types[t->type].name);
   bool table = t->kind == MEGA_WEIGHTS;
   str_add(out, "struct t_%s {\n  typedef %s type;\n", t->name, !strcmp(mega_types[t->type].name, "i32") ? "int" : mega_types[t->type].name);
-  str_add(out, "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS = %lld;\n", tensor,
-          (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, (long long)group, (long long)(group + 2) / 3,
-          (long long)(row / group * ((group + 2) / 3)));
-  str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n};\n", h->tagged ? "true" : "false", (long long)all);
+  str_add(out,
+          "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS = %lld;\n",
+          tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, (long long)group,
+          (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
+  str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n};\n", h->tagged ? "true" : "false",
+          (long long)all);
   return OK;
 }
 
@@ -110,13 +113,16 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   struct stream s;
   TRY(stream_of(mem, p, op, access, &s, e));
   bool ragged = s.full.columns != s.last.columns;
-  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d;\n  static constexpr bool RAGGED = %s;\n", (long long)s.k,
-          s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, ragged ? "true" : "false");
+  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d;\n  static constexpr bool RAGGED = %s;\n",
+          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, ragged ? "true" : "false");
   if (ragged) {
-    str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns, (long long)s.full.columns);
-    str_add(out, "  static DEV int width(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.width, (long long)s.full.width);
+    str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
+            (long long)s.full.columns);
+    str_add(out, "  static DEV int width(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.width,
+            (long long)s.full.width);
   } else
-    str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns, (long long)s.full.width);
+    str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
+            (long long)s.full.width);
   str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
   str_add(out, "  static constexpr long long LAYER_BYTES = %lldll;\n", (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes));
   str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
@@ -127,8 +133,10 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   if (head)
     str_add(out, "  static DEV long long element(int, int, int k, int column) { return column * %lldll + k; }\n", (long long)s.k);
   else
-    str_add(out, "  static DEV long long element(int layer, int slice, int k, int column) { return ((layer * %lldll + slice) * K + k) * %lldll + column; }\n",
-            (long long)s.slices, n);
+    str_add(
+        out,
+        "  static DEV long long element(int layer, int slice, int k, int column) { return ((layer * %lldll + slice) * K + k) * %lldll + column; }\n",
+        (long long)s.slices, n);
   return OK;
 }
 
@@ -138,7 +146,8 @@ static int paged(const struct mega_plan *p, const struct mega_op *op, int access
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
   int64_t dim = t->dim[5], bytes = mega_bytes(t->type), lanes = dim * bytes / 16, most = p->m->stage_bytes / (2 * dim * bytes);
   if (dim * bytes % 16 || lanes > 32 || lanes & (lanes - 1))
-    return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; CUDA takes 16, 32, 64, 128, 256 or 512", op->name, (long long)(dim * bytes));
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; CUDA takes 16, 32, 64, 128, 256 or 512", op->name,
+                   (long long)(dim * bytes));
   str_add(out, "  static constexpr int PAGES = %lld, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n", (long long)t->dim[1],
           (long long)(t->dim[1] / p->m->rows), (long long)t->dim[2], (long long)t->dim[4], (long long)dim, (long long)MAX(1, most));
   return OK;
@@ -193,8 +202,8 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct 
   }
   bool norms = false, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1;
   if (rotary) norms = op->spec.attrs >> MEGA_ATTR_eps & 1;
-  str_add(out, "  static constexpr int ID = %d, LAYERS = %d, STREAM = %d;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n", index, MAX(op->repeat, 1),
-          stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
+  str_add(out, "  static constexpr int ID = %d, LAYERS = %d, STREAM = %d;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n", index,
+          MAX(op->repeat, 1), stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
   print_attrs(op, out);
   if (rotary) {
     char number[32];
@@ -215,7 +224,8 @@ static int division_part(const struct stream *s, int threads, int rows)
   return (int)(MEGACUDA_BATCH * rows * s->slices * s->full.columns * (along / 32));
 }
 
-static int most_of_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct megacuda_most *m, struct err *e)
+static int most_of_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct megacuda_most *m,
+                          struct err *e)
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
@@ -229,7 +239,8 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   }
   TRY(stream_of(mem, p, op, access, &s, e));
   struct shape shapes[] = {s.full, s.last};
-  for (size_t i = 0; i < COUNT(shapes); i++) m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
+  for (size_t i = 0; i < COUNT(shapes); i++)
+    m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
   m->part = MAX(m->part, division_part(&s, threads, p->m->rows));
   return OK;
 }

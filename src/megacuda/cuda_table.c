@@ -81,7 +81,8 @@ static void print_tensors(const struct mega_plan *p, struct str *out)
     mega_node_name(p, n, name);
     str_add(out, "\"%s\",%s", name, n % 12 == 11 ? "\n" : " ");
   }
-  str_add(out, "};\nstatic const plan_tensor TENSOR[] = { // name, bytes of an element, elements, versions, words of all versions, scale, rows of the table, kind\n");
+  str_add(out, "};\nstatic const plan_tensor TENSOR[] = { // name, bytes of an element, elements, versions, words of all versions, scale, rows of "
+               "the table, kind\n");
   for (int i = 0; i < p->m->ntensors; i++) {
     const struct mega_tensor *t = &p->m->tensor[i];
     const struct mega_held *h = &p->held[i];
@@ -89,8 +90,8 @@ static void print_tensors(const struct mega_plan *p, struct str *out)
     char scale[32];
     str_double(scale, mega_value_scale(p->m, i, &rows));
     long long words = h->tagged ? (long long)(all / h->word_group * ((h->word_group + 2) / 3) * h->versions) : 0;
-    str_add(out, "  {\"%s\", %d, %lldll, %d, %lldll, %s, %lldll, '%c'},\n", t->name, mega_bytes(t->type), (long long)all, t->kind == MEGA_ACTIVATION ? h->versions : 1,
-            words, scale, (long long)rows, mega_kinds[t->kind].name[0]);
+    str_add(out, "  {\"%s\", %d, %lldll, %d, %lldll, %s, %lldll, '%c'},\n", t->name, mega_bytes(t->type), (long long)all,
+            t->kind == MEGA_ACTIVATION ? h->versions : 1, words, scale, (long long)rows, mega_kinds[t->kind].name[0]);
   }
   str_add(out, "};\n");
 }

@@ -51,6 +51,7 @@ struct alignas(128) block_memory {
   stage_barrier full[STAGES], empty[STAGES];
   volatile u32 dead;
 };
+static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
 #define S SHARED(block_memory)
 #define WARP (TID / 32)
 #define LANE (TID % 32)
@@ -78,10 +79,9 @@ BODY void record_fault(u32 kind, job j, u32 which, u32 seen, u32 wanted)
 
 BODY u64 patience(u64 since, u32 kind, job j, u32 which, u32 seen, u32 wanted)
 {
-  if (S.dead) return GONE;
   u64 t = now_ns();
   if (!since) since = t;
-  if (t - since <= M.deadline && !look(M.stop)) return since;
+  if (t - since <= M.deadline && !S.dead && !look(M.stop)) return since;
   record_fault(kind, j, which, seen, wanted);
   return GONE;
 }

@@ -5,7 +5,7 @@
 DEV u32 fill(job j, u32 made, int bytes)
 {
   u32 slot = made % STAGES;
-  wait_stage(&S.empty[slot], made / STAGES & 1 ^ 1, j, made);
+  wait_stage(&S.empty[slot], (made / STAGES & 1) ^ 1, j, made);
   stage_expect(&S.full[slot], bytes);
   return slot;
 }

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
   printf("%s: %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();
   if (!again(p, steps, tokens)) return 1;
-  for (int r = 0; r < ROWS; r++) {
+  for (int r = 0; r < ROWS && tensor_named("token") >= 0; r++) {
     printf("row %d:", r);
     for (int s = 0; s < steps; s++) printf(" %d", tokens[(size_t)(s * ROWS + r)]);
     printf("\n");

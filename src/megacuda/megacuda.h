@@ -25,8 +25,10 @@ struct megacuda_given {
   int warps; // that consume, of a block
   int steps; // that the cache has room for
 };
-enum { MEGACUDA_WARPS = 8, MEGACUDA_BATCH = 8 };
+enum { MEGACUDA_WARPS = 8, MEGACUDA_BATCH = 8, MEGACUDA_SHARED = 227 << 10 }; // bytes of shared memory of a block of sm_90
 
+// Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.
+int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e);
 // The source as one file. NO and a hint where a layer or a shape has no CUDA body.
 int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, struct str *out, struct err *e);
 // The header with which the source compiles for a CPU.

@@ -119,10 +119,10 @@ PLANT(writers_overlap) { access_of(p, "o", 3)->dim[1].how = MEGA_WHOLE; }
 PLANT(writers_overlap_in_cache) { access_of(p, "append", access_of(p, "append", 2)->out ? 2 : 3)->dim[2].how = MEGA_WHOLE; }
 PLANT(write_missing) { ((struct mega_model *)p->m)->op[op_index(p, "gate_up")].parts[0] *= 2; } // parts are narrower, and tiles as many
 PLANT(read_beyond) { ((struct mega_model *)p->m)->context = 1000; }
-PLANT(word_may_be_torn) { held(p, "h")->word_bytes = 16; }
+PLANT(word_may_be_torn) { p->whole_words = false; }
 PLANT(word_of_odd_size) { held(p, "inner")->word_bytes = 10; }
-PLANT(word_cut_by_tiles) { held(p, "best")->word_bytes = 16, held(p, "h")->word_bytes = 16, p->whole_words = true; }
-PLANT(state_tagged) { *held(p, "token") = (struct mega_held){1, held(p, "token")->write, 1, true, 8, MEGA_LOAD_WORDS}; }
+PLANT(word_cut_by_tiles) { held(p, "h")->word_group *= 3; }
+PLANT(state_tagged) { *held(p, "token") = (struct mega_held){1, held(p, "token")->write, 1, true, 8, 1, MEGA_LOAD_WORDS}; }
 PLANT(constant_load_of_h) { held(p, "h")->load = MEGA_LOAD_CONST; }
 PLANT(constant_load_of_cache) { held(p, "cache")->load = MEGA_LOAD_CONST; }
 PLANT(constant_load_of_logits) { held(p, "logits")->load = MEGA_LOAD_CONST; }
