@@ -244,7 +244,7 @@ struct mega_held {     // how the plan keeps a tensor
   int nwrites, *write; // nodes of a step that write it, in order
   int versions;
   bool tagged;
-  int word_bytes; // of tagged data, the epoch included
+  int word_bytes;     // of tagged data, the epoch included
   int64_t word_group; // elements after which a new word begins: all tiles begin and end there
   enum mega_load load;
 };

@@ -55,15 +55,15 @@ static void print_bound(const struct mega_op *op, const struct mega_tensor *t, c
   str_add(out, "; }\n");
 }
 
-struct shape { // of a tile's pieces
+struct tile_shape { // of a tile's pieces
   int64_t columns, width;
 };
 
-static struct shape shape_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int tile, int cut)
+static struct tile_shape shape_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int tile, int cut)
 {
   struct mega_region r = {0};
   struct mega_box piece;
-  struct shape s = {1, 0};
+  struct tile_shape s = {1, 0};
   mega_region(mem, p->m, op, access, 0, tile, 1, &r);
   mega_piece(p->m, op, access, &r.box[0], 0, &piece);
   s.width = piece.hi[cut] - piece.lo[cut];
@@ -77,11 +77,11 @@ static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) 
 struct stream { // of weights
   int cut, slices, bytes;
   int64_t k;
-  struct shape full, last;
+  struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
 };
 
-static int64_t bytes_of(const struct stream *s, struct shape x)
+static int64_t bytes_of(const struct stream *s, struct tile_shape x)
 {
   int64_t n = 0;
   for (int64_t from = 0; from < s->k; from += x.width) n += s->slices * x.columns * pitch_of(s->bytes, MIN(x.width, s->k - from));
@@ -100,7 +100,7 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
   }
   s->full = shape_of(mem, p, op, access, 0, s->cut), s->last = shape_of(mem, p, op, access, op->tiles - 1, s->cut);
   for (int tile = 1; tile < op->tiles - 1; tile++) {
-    struct shape x = shape_of(mem, p, op, access, tile, s->cut);
+    struct tile_shape x = shape_of(mem, p, op, access, tile, s->cut);
     if (x.columns != s->full.columns || x.width != s->full.width)
       return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, and not the last", op->name, tile);
   }
@@ -238,7 +238,7 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
     return OK;
   }
   TRY(stream_of(mem, p, op, access, &s, e));
-  struct shape shapes[] = {s.full, s.last};
+  struct tile_shape shapes[] = {s.full, s.last};
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
   m->part = MAX(m->part, division_part(&s, threads, p->m->rows));

@@ -2,7 +2,7 @@
 // lanes as it has sixteen bytes; each such group has its own running maximum, and they are joined at the end.
 
 // A head of `dim` elements in shared memory: norm with a gain, rotation. All warps call it; warp `who` works.
-template <class O, class G> DEV void turn_head(job j, float *x, int who)
+template <class O, class G> DEV void turn_head(moment j, float *x, int who)
 {
   constexpr int half = O::dim / 2;
   if (WARP != who) return;
@@ -30,7 +30,7 @@ template <class P> DEV typename P::tensor::type *cached(int layer, int tile, int
   return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + tile % P::HEADS) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
-template <class O, class K, class V, class G, class P> DEV void append(job j)
+template <class O, class K, class V, class G, class P> DEV void append(moment j)
 {
   int layer = S.node[j.n].layer;
   wait_events<O>(j);
@@ -50,12 +50,12 @@ template <class O, class K, class V, class G, class P> DEV void append(job j)
   publish(j);
 }
 
-template <class O> BODY u32 body_rotary_append(job j, u32 taken)
+template <class O> BODY u32 body_rotary_append(moment j, u32 taken)
 {
   append<O, typename O::a0, typename O::a1, no_gain, typename O::a2>(j);
   return taken;
 }
-template <class O> BODY u32 body_qknorm_rotary_append(job j, u32 taken)
+template <class O> BODY u32 body_qknorm_rotary_append(moment j, u32 taken)
 {
   append<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3>(j);
   return taken;
@@ -125,7 +125,7 @@ template <class O, class P> DEV float joined(int e)
   return out / sum;
 }
 
-template <class O, class Q, class G, class P, class Y> DEV u32 attend(job j, u32 taken)
+template <class O, class Q, class G, class P, class Y> DEV u32 attend(moment j, u32 taken)
 {
   typedef pack<typename P::tensor::type> line;
   constexpr int heads = O::heads / O::kv, lanes = P::DIM / line::N, at_once = 32 / lanes;
@@ -172,11 +172,11 @@ template <class O, class Q, class G, class P, class Y> DEV u32 attend(job j, u32
   return taken;
 }
 
-template <class O> BODY u32 body_paged_attention(job j, u32 taken)
+template <class O> BODY u32 body_paged_attention(moment j, u32 taken)
 {
   return attend<O, typename O::a0, no_gain, typename O::a1, typename O::a3>(j, taken);
 }
-template <class O> BODY u32 body_qknorm_paged_attention(job j, u32 taken)
+template <class O> BODY u32 body_qknorm_paged_attention(moment j, u32 taken)
 {
   return attend<O, typename O::a0, typename O::a1, typename O::a2, typename O::a4>(j, taken);
 }

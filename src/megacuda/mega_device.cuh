@@ -17,7 +17,7 @@ struct fault_row {
 };
 enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, REWRITTEN, BAD_TOKEN };
 
-struct memory {
+struct kernel_memory {
   void *tensor[TENSORS];
   const char *packed[OPS];   // weights in the order in which tiles consume them
   const float2 *turn[OPS];   // [position][pair]: cosine, sine
@@ -32,7 +32,7 @@ struct memory {
   u64 *trace;                // [worker][node]: when a task ended in the last step; or NULL
 };
 
-GLOBAL memory M;
+GLOBAL kernel_memory M;
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS];
@@ -56,7 +56,7 @@ static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
 #define WARP (TID / 32)
 #define LANE (TID % 32)
 
-struct job {
+struct moment {
   u32 step; // counted from the first launch on
   int n;    // node
   int position, at;
@@ -67,7 +67,7 @@ struct job {
 enum { LOOKS = 64 };
 const u64 GONE = ~(u64)0;
 
-BODY void record_fault(u32 kind, job j, u32 which, u32 seen, u32 wanted)
+BODY void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
   u32 producer = TID >= THREADS;
   fault_row *f = &M.fault[WORKER * 2 + (int)producer];
@@ -77,7 +77,7 @@ BODY void record_fault(u32 kind, job j, u32 which, u32 seen, u32 wanted)
   *(volatile u32 *)M.stop = 1;
 }
 
-BODY u64 patience(u64 since, u32 kind, job j, u32 which, u32 seen, u32 wanted)
+BODY u64 patience(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
   u64 t = now_ns();
   if (!since) since = t;
@@ -86,14 +86,14 @@ BODY u64 patience(u64 since, u32 kind, job j, u32 which, u32 seen, u32 wanted)
   return GONE;
 }
 
-DEV void wait_stage(stage_barrier *b, u32 parity, job j, u32 piece)
+DEV void wait_stage(stage_barrier *b, u32 parity, moment j, u32 piece)
 {
   u64 since = 0;
   for (int looks = 1; !stage_passed(b, parity); looks++)
     if (looks % LOOKS == 0 && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
 }
 
-DEV uint4 await(const uint4 *p, uint4 v, u32 tag, job j, u32 tensor)
+DEV uint4 await(const uint4 *p, uint4 v, u32 tag, moment j, u32 tensor)
 {
   u64 since = 0;
   for (int looks = 1; v.w != tag; looks++, v = get(p)) {
@@ -103,7 +103,7 @@ DEV uint4 await(const uint4 *p, uint4 v, u32 tag, job j, u32 tensor)
   return v;
 }
 
-DEV void wait_row_of(const wait_row &x, job j)
+DEV void wait_row_of(const wait_row &x, moment j)
 {
   u64 since = 0;
   u32 wanted = (j.step - x.back + 1) * x.count;
@@ -116,7 +116,7 @@ DEV void wait_row_of(const wait_row &x, job j)
 }
 
 // Counters and flags that the task's tiles wait for; words are awaited where they are read.
-template <class O> DEV void wait_events(job j)
+template <class O> DEV void wait_events(moment j)
 {
   const node_row &r = S.node[j.n];
   for (int i = r.wait + TID; i < r.wait + r.nwaits; i += THREADS)
@@ -125,7 +125,7 @@ template <class O> DEV void wait_events(job j)
   if (O::FENCE) fence_proxy();
 }
 
-DEV void publish(job j)
+DEV void publish(moment j)
 {
   const node_row &r = S.node[j.n];
   if (!r.npublish) return;
@@ -142,7 +142,7 @@ DEV void publish(job j)
 // ---- tensors ----
 
 // The write that an access reads or makes, counted over all steps.
-template <class A> DEV u32 epoch_of(job j) { return j.step * A::tensor::WRITES + S.node[j.n].write[A::INDEX]; }
+template <class A> DEV u32 epoch_of(moment j) { return j.step * A::tensor::WRITES + S.node[j.n].write[A::INDEX]; }
 
 template <class T> DEV uint4 *words_of(u32 epoch, int row)
 {
@@ -167,7 +167,7 @@ template <> struct gain_of<no_gain> {
 };
 
 // Elements lo .. hi - 1 of a row of an access, spread over the consumers: f(element, value, gain).
-template <class A, class G, class F> DEV void gather(job j, int row, int lo, int hi, F f)
+template <class A, class G, class F> DEV void gather(moment j, int row, int lo, int hi, F f)
 {
   using T = typename A::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
@@ -210,7 +210,7 @@ template <class A, class G, class F> DEV void gather(job j, int row, int lo, int
 }
 
 // Units of an output: words of tagged tensors; of others as many elements.
-template <class A> DEV void write_unit(job j, int row, int unit, float x, float y, float z)
+template <class A> DEV void write_unit(moment j, int row, int unit, float x, float y, float z)
 {
   using T = typename A::tensor;
   u32 epoch = epoch_of<A>(j);
@@ -225,7 +225,7 @@ template <class A> DEV void write_unit(job j, int row, int unit, float x, float 
 }
 
 // All elements lo .. hi - 1 of a row, f(element) each.
-template <class A, class F> DEV void write_row(job j, int row, int lo, int hi, F f)
+template <class A, class F> DEV void write_row(moment j, int row, int lo, int hi, F f)
 {
   using T = typename A::tensor;
   for (int i = word_at<T>(lo) + TID; i <= word_at<T>(hi - 1); i += THREADS) {

@@ -102,7 +102,7 @@ template <class O, class W> struct pack_weight { // element i of [layer][tile][s
   }
 };
 
-template <class O> static void pack_operator(memory &m)
+template <class O> static void pack_operator(kernel_memory &m)
 {
   if constexpr (O::STREAM == 1) {
     typedef typename O::streamed W;
@@ -114,7 +114,7 @@ template <class O> static void pack_operator(memory &m)
 
 // ---- rotation ----
 
-template <class O> static void turn_operator(memory &m, int positions)
+template <class O> static void turn_operator(kernel_memory &m, int positions)
 {
   if constexpr (O::ROTARY) {
     constexpr int half = O::dim / 2;
@@ -197,7 +197,7 @@ static tables make_tables(int planted)
 // ---- runs ----
 
 struct program {
-  memory m;
+  kernel_memory m;
   std::vector<void *> first; // state before the first step
   u32 step;                  // that the next launch begins with
   int positions, words;

@@ -2,7 +2,7 @@
 
 // ---- the producer, one thread ----
 
-DEV u32 fill(job j, u32 made, int bytes)
+DEV u32 fill(moment j, u32 made, int bytes)
 {
   u32 slot = made % STAGES;
   wait_stage(&S.empty[slot], (made / STAGES & 1) ^ 1, j, made);
@@ -11,7 +11,7 @@ DEV u32 fill(job j, u32 made, int bytes)
 }
 
 // Weights: tiles lie one after another in the order of the pieces.
-template <class O, class W> DEV u32 produce_weights(job j, u32 made)
+template <class O, class W> DEV u32 produce_weights(moment j, u32 made)
 {
   const node_row &r = S.node[j.n];
 #pragma unroll 1
@@ -30,7 +30,7 @@ template <class O, class W> DEV u32 produce_weights(job j, u32 made)
 }
 
 // Pages of the cache before this position: keys, then values.
-template <class O, class P> DEV u32 produce_pages(job j, u32 made)
+template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
 {
   const node_row &r = S.node[j.n];
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
@@ -49,7 +49,7 @@ template <class O, class P> DEV u32 produce_pages(job j, u32 made)
   return made;
 }
 
-template <class O> DEV u32 produce(job j, u32 made)
+template <class O> DEV u32 produce(moment j, u32 made)
 {
   if constexpr (O::STREAM == 1) return produce_weights<O, typename O::streamed>(j, made);
   if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made);
@@ -71,7 +71,7 @@ DEV void produce_all(u32 first, int position, int steps)
   for (int s = 0; s < steps && !S.dead; s++)
 #pragma unroll 1
     for (int n = 0; n < NODES && !S.dead; n++) {
-      job j = {first + (u32)s, n, position + s, s};
+      moment j = {first + (u32)s, n, position + s, s};
       if (S.node[n].lo == S.node[n].hi) continue;
       switch (S.node[n].op) {
 #define OPERATOR(name, layer) \
@@ -85,7 +85,7 @@ DEV void produce_all(u32 first, int position, int steps)
 
 // ---- consumers ----
 
-DEV u32 consume_step(job j, u32 taken, bool last)
+DEV u32 consume_step(moment j, u32 taken, bool last)
 {
 #pragma unroll 1
   for (j.n = 0; j.n < NODES; j.n++) {

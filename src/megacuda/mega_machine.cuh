@@ -1,7 +1,7 @@
 // The host's side of the machine: memory, launches, times.
 #ifdef MEGA_SHIM
 
-static void launch(const memory &m, u32 first, int position, int steps)
+static void launch(const kernel_memory &m, u32 first, int position, int steps)
 {
   M = m;
   shim_run(WORKERS, BLOCK_THREADS, sizeof(block_memory), [=] { mega_kernel(first, position, steps); });
@@ -58,7 +58,7 @@ static void launch_plainly(u32 first, int position, int steps)
   void *args[] = {&first, &position, &steps};
   MUST(cudaLaunchCooperativeKernel((const void *)mega_kernel, dim3(WORKERS), dim3(BLOCK_THREADS), args, sizeof(block_memory), 0));
 }
-static void launch(const memory &m, u32 first, int position, int steps)
+static void launch(const kernel_memory &m, u32 first, int position, int steps)
 {
   MUST(cudaMemcpyToSymbol(M, &m, sizeof m));
   launch_plainly(first, position, steps);

@@ -4,7 +4,7 @@
 enum finish { PLAIN_SUM, NORMED, ADDED, GATED };
 
 // The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
-template <class O, class X, class G> DEV void load_input(job j)
+template <class O, class X, class G> DEV void load_input(moment j)
 {
   constexpr int K = X::tensor::ROW;
   int turn = S.node[j.n].turn;
@@ -21,7 +21,7 @@ template <class O, class X, class G> DEV void load_input(job j)
 }
 
 // One element, wherever it is.
-template <class R> DEV float element_of(job j, int row, int e)
+template <class R> DEV float element_of(moment j, int row, int e)
 {
   using T = typename R::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<R>(j) : 0;
@@ -32,7 +32,7 @@ template <class R> DEV float element_of(job j, int row, int e)
   return bits_float(c == 0 ? v.x : c == 1 ? v.y : v.z);
 }
 
-template <class X> DEV float norm_factor(job j, int row, float eps)
+template <class X> DEV float norm_factor(moment j, int row, float eps)
 {
   float sum = 0;
 #pragma unroll
@@ -130,7 +130,7 @@ DEV void let_go(u32 piece)
 }
 
 // All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
-template <class W> DEV u32 take_tile(job j, int tile, u32 taken, float *part)
+template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
   float acc[ROWS][d::reduced];
@@ -173,12 +173,12 @@ template <class W> DEV float sum_of(const float *part, int row, int column)
 template <class R, class T> struct residual_of {
   using from = typename R::tensor;
   static constexpr bool same = from::TAGGED && from::GROUP == T::GROUP && from::ROW == T::ROW;
-  static DEV uint4 ask(job j, int row, int unit)
+  static DEV uint4 ask(moment j, int row, int unit)
   {
     if constexpr (same) return get(words_of<from>(epoch_of<R>(j), row) + unit);
     return make_uint4(0, 0, 0, 0);
   }
-  static DEV void take(job j, int row, int unit, uint4 v, float (&to)[3])
+  static DEV void take(moment j, int row, int unit, uint4 v, float (&to)[3])
   {
     if constexpr (same) {
       u32 epoch = epoch_of<R>(j);
@@ -190,7 +190,7 @@ template <class R, class T> struct residual_of {
 };
 
 // Column of the tile's output, finished.
-template <class X, class W, int F> DEV float finished(job j, const float *part, int row, int column, float eps, float added)
+template <class X, class W, int F> DEV float finished(moment j, const float *part, int row, int column, float eps, float added)
 {
   float y = sum_of<W>(part, row, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
   y *= f;
@@ -209,7 +209,7 @@ template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
   return {first, word_at<T>(Y::hi1(layer, hi - 1) - 1) + 1 - first, from};
 }
 
-template <class X, class W, class R, class Y, int F> DEV void finish_batch(job j, const batch_units &b, const float *part, float eps, uint4 early)
+template <class X, class W, class R, class Y, int F> DEV void finish_batch(moment j, const batch_units &b, const float *part, float eps, uint4 early)
 {
   typedef division<W> d;
   using T = typename Y::tensor;
@@ -228,7 +228,7 @@ template <class X, class W, class R, class Y, int F> DEV void finish_batch(job j
 }
 
 // Tiles in batches, which the warps finish in turn. R: the residual's access, of ADDED.
-template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 product(job j, u32 taken, float eps)
+template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
 {
   typedef division<W> d;
   using T = typename Y::tensor;
@@ -254,23 +254,23 @@ template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 p
 
 // ---- rows of layer.def; accesses are numbered as there ----
 
-template <class O> BODY u32 body_linear(job j, u32 taken)
+template <class O> BODY u32 body_linear(moment j, u32 taken)
 {
   return product<O, typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(j, taken, 0);
 }
-template <class O> BODY u32 body_rmsnorm_linear(job j, u32 taken)
+template <class O> BODY u32 body_rmsnorm_linear(moment j, u32 taken)
 {
   return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
 }
-template <class O> BODY u32 body_rmsnorm_head(job j, u32 taken)
+template <class O> BODY u32 body_rmsnorm_head(moment j, u32 taken)
 {
   return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
 }
-template <class O> BODY u32 body_linear_with_residual(job j, u32 taken)
+template <class O> BODY u32 body_linear_with_residual(moment j, u32 taken)
 {
   return product<O, typename O::a0, no_gain, typename O::a1, typename O::a2, typename O::a3, ADDED>(j, taken, 0);
 }
-template <class O> BODY u32 body_rmsnorm_gate_up(job j, u32 taken)
+template <class O> BODY u32 body_rmsnorm_gate_up(moment j, u32 taken)
 {
   return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, GATED>(j, taken, O::eps);
 }

@@ -1,6 +1,6 @@
 // Tokens: rows of a table, the largest logit. Small bodies of layer.def besides.
 
-template <class O> BODY u32 body_embed(job j, u32 taken)
+template <class O> BODY u32 body_embed(moment j, u32 taken)
 {
   using E = typename O::a1;
   using Y = typename O::a2;
@@ -20,7 +20,7 @@ template <class O> BODY u32 body_embed(job j, u32 taken)
   return taken;
 }
 
-template <class O> BODY u32 body_rmsnorm(job j, u32 taken)
+template <class O> BODY u32 body_rmsnorm(moment j, u32 taken)
 {
   using X = typename O::a0;
   using Y = typename O::a2;
@@ -43,7 +43,7 @@ template <class O> BODY u32 body_rmsnorm(job j, u32 taken)
   return taken;
 }
 
-template <class O> BODY u32 body_silu_mul(job j, u32 taken)
+template <class O> BODY u32 body_silu_mul(moment j, u32 taken)
 {
   using Y = typename O::a2;
   int layer = S.node[j.n].layer;
@@ -83,7 +83,7 @@ DEV void largest_of_block(float &best, int &best_at)
   consumers();
 }
 
-template <class O> BODY u32 body_argmax_partial(job j, u32 taken)
+template <class O> BODY u32 body_argmax_partial(moment j, u32 taken)
 {
   using X = typename O::a0;
   using Y = typename O::a1;
@@ -103,7 +103,7 @@ template <class O> BODY u32 body_argmax_partial(job j, u32 taken)
   return taken;
 }
 
-template <class O> BODY u32 body_argmax(job j, u32 taken)
+template <class O> BODY u32 body_argmax(moment j, u32 taken)
 {
   using X = typename O::a0;
   constexpr int parts = X::tensor::ROW / 2;
