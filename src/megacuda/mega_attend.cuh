@@ -63,12 +63,10 @@ template <class O> BODY u32 body_qknorm_rotary_append(moment j, u32 taken)
 
 // ---- attention ----
 
-template <class P, int HEADS> DEV void see(uint4 key, uint4 value, bool valid, const float (&q)[HEADS][pack<typename P::tensor::type>::N], float (&most)[HEADS],
-                                           float (&sum)[HEADS], float (&out)[HEADS][pack<typename P::tensor::type>::N])
+template <class P, int HEADS> DEV void see(const float *k, const float *v, bool valid, const float (&q)[HEADS][pack<typename P::tensor::type>::N],
+                                           float (&most)[HEADS], float (&sum)[HEADS], float (&out)[HEADS][pack<typename P::tensor::type>::N])
 {
   typedef pack<typename P::tensor::type> line;
-  float k[line::N], v[line::N];
-  line::open(key, k), line::open(value, v);
 #pragma unroll
   for (int h = 0; h < HEADS; h++) {
     float score = 0;
@@ -125,20 +123,58 @@ template <class O, class P> DEV float joined(int e)
   return out / sum;
 }
 
-template <class O, class Q, class G, class P, class Y> DEV u32 attend(moment j, u32 taken)
+template <class L, class T> DEV void open_fresh(const T *p, float *x)
+{
+  float4 v = fresh4(p);
+  L::open(make_uint4(float_bits(v.x), float_bits(v.y), float_bits(v.z), float_bits(v.w)), x);
+}
+
+// Key and value of this position, where the same task writes them: as the cache has them.
+template <class O, class P> DEV void keep_now(moment j, int tile)
+{
+  typedef typename P::tensor::type type;
+  type *to = cached<P>(S.node[j.n].layer, tile, j.position);
+  for (int i = TID; i < 2 * O::dim; i += THREADS) {
+    type x;
+    keep_as(&x, S.attend.now[i / O::dim][i % O::dim]);
+    to[i / O::dim * (P::SLOTS * P::DIM) + i % O::dim] = x, S.attend.now[i / O::dim][i % O::dim] = wide(x);
+  }
+  consumers();
+}
+
+// The first thread, in whole warps, behind so many elements of an access.
+template <class A> constexpr int behind(int thread, int elements)
+{
+  return (thread + (A::tensor::TAGGED ? (elements / A::tensor::GROUP + 1) * A::tensor::GROUP_WORDS : elements) + 31) / 32 * 32 % THREADS;
+}
+
+// G, U: gains of queries and keys. K, V: this position's key and value, where the task also writes the cache (NOW is then an output).
+template <class O, class Q, class K, class V, class G, class U, class P, class NOW, class Y> DEV u32 attend(moment j, u32 taken)
 {
   typedef pack<typename P::tensor::type> line;
+  constexpr bool writes = !std::is_same<K, no_gain>::value;
   constexpr int heads = O::heads / O::kv, lanes = P::DIM / line::N, at_once = 32 / lanes;
   int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP * at_once + LANE / lanes;
+  if (writes) wait_events<O>(j);
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
-    float q[heads][line::N], most[heads], sum[heads], out[heads][line::N];
+    float q[heads][line::N], most[heads], sum[heads], out[heads][line::N], k[line::N], v[line::N];
     int q0 = Q::lo1(layer, tile), y0 = Y::lo1(layer, tile);
     gather<Q, no_gain>(j, Q::lo0(layer, tile), q0, Q::hi1(layer, tile), [&](int e, float a, float) { S.attend.query[e - q0] = a; });
+    if constexpr (writes) {
+      constexpr int second = behind<Q>(0, heads * O::dim), third = behind<Q>(second, O::dim);
+      int k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
+      gather<K, no_gain>(j, K::lo0(layer, tile), k0, K::hi1(layer, tile), [&](int e, float a, float) { S.attend.now[0][e - k0] = a; },
+                         (TID + THREADS - second) % THREADS);
+      gather<V, no_gain>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile), [&](int e, float a, float) { S.attend.now[1][e - v0] = a; },
+                         (TID + THREADS - third) % THREADS);
+    }
     consumers();
 #pragma unroll 1
     for (int h = 0; h < heads; h++) turn_head<O, G>(j, S.attend.query + h * O::dim, h % WARPS);
+    if constexpr (writes) turn_head<O, U>(j, S.attend.now[0], heads % WARPS);
     consumers();
+    if constexpr (writes) keep_now<O, NOW>(j, tile);
 #pragma unroll
     for (int h = 0; h < heads; h++) {
       most[h] = -INFINITY, sum[h] = 0;
@@ -154,15 +190,20 @@ template <class O, class Q, class G, class P, class Y> DEV u32 attend(moment j, 
 #pragma unroll 1
       for (int base = 0; base < n; base += WARPS * at_once) {
         int i = min(base + mine, n - 1);
-        see<P, heads>(*(const uint4 *)(keys + i * (lanes * 16)), *(const uint4 *)(values + i * (lanes * 16)), base + mine < n, q, most, sum, out);
+        line::open(*(const uint4 *)(keys + i * (lanes * 16)), k), line::open(*(const uint4 *)(values + i * (lanes * 16)), v);
+        see<P, heads>(k, v, base + mine < n, q, most, sum, out);
       }
       let_go(taken);
     }
-    if (tile == S.node[j.n].lo) wait_events<O>(j);
-    const typename P::tensor::type *now = cached<P>(layer, tile, j.position) + chunk * line::N;
-    float4 k = fresh4(now), v = fresh4(now + P::SLOTS * P::DIM);
-    see<P, heads>(make_uint4(float_bits(k.x), float_bits(k.y), float_bits(k.z), float_bits(k.w)),
-                  make_uint4(float_bits(v.x), float_bits(v.y), float_bits(v.z), float_bits(v.w)), mine == 0, q, most, sum, out);
+    if constexpr (writes) {
+#pragma unroll
+      for (int i = 0; i < line::N; i++) k[i] = S.attend.now[0][chunk * line::N + i], v[i] = S.attend.now[1][chunk * line::N + i];
+    } else {
+      if (tile == S.node[j.n].lo) wait_events<O>(j);
+      const typename P::tensor::type *now = cached<P>(layer, tile, j.position) + chunk * line::N;
+      open_fresh<line>(now, k), open_fresh<line>(now + P::SLOTS * P::DIM, v);
+    }
+    see<P, heads>(k, v, mine == 0, q, most, sum, out);
     join_lanes<O, P, heads>(most, sum, out);
     consumers();
     write_row<Y>(j, Y::lo0(layer, tile), y0, Y::hi1(layer, tile), [&](int e) { return joined<O, P>(e - y0); });
@@ -174,9 +215,17 @@ template <class O, class Q, class G, class P, class Y> DEV u32 attend(moment j, 
 
 template <class O> BODY u32 body_paged_attention(moment j, u32 taken)
 {
-  return attend<O, typename O::a0, no_gain, typename O::a1, typename O::a3>(j, taken);
+  return attend<O, typename O::a0, no_gain, no_gain, no_gain, no_gain, typename O::a1, typename O::a2, typename O::a3>(j, taken);
 }
 template <class O> BODY u32 body_qknorm_paged_attention(moment j, u32 taken)
 {
-  return attend<O, typename O::a0, typename O::a1, typename O::a2, typename O::a4>(j, taken);
+  return attend<O, typename O::a0, no_gain, no_gain, typename O::a1, no_gain, typename O::a2, typename O::a3, typename O::a4>(j, taken);
+}
+template <class O> BODY u32 body_rotary_attention(moment j, u32 taken)
+{
+  return attend<O, typename O::a0, typename O::a1, typename O::a2, no_gain, no_gain, typename O::a3, typename O::a4, typename O::a5>(j, taken);
+}
+template <class O> BODY u32 body_qknorm_rotary_attention(moment j, u32 taken)
+{
+  return attend<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, typename O::a6, typename O::a7>(j, taken);
 }

@@ -35,7 +35,7 @@ struct kernel_memory {
 GLOBAL kernel_memory M;
 
 struct attend_memory {
-  float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS];
+  float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS], now[2][QUERY_FLOATS];
 };
 struct alignas(128) block_memory {
   char ring[STAGES][STAGE_ROOM];
@@ -166,8 +166,8 @@ template <> struct gain_of<no_gain> {
   static DEV float at(int, int) { return 1; }
 };
 
-// Elements lo .. hi - 1 of a row of an access, spread over the consumers: f(element, value, gain).
-template <class A, class G, class F> DEV void gather(moment j, int row, int lo, int hi, F f)
+// Elements lo .. hi - 1 of a row of an access, spread over the consumers from this thread on: f(element, value, gain).
+template <class A, class G, class F> DEV void gather(moment j, int row, int lo, int hi, F f, int thread = TID)
 {
   using T = typename A::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
@@ -175,7 +175,7 @@ template <class A, class G, class F> DEV void gather(moment j, int row, int lo, 
   if (T::TAGGED) {
     const uint4 *w = words_of<T>(epoch, row);
     int to = word_at<T>(hi - 1) + 1;
-    for (int i = word_at<T>(lo) + TID; i < to; i += 4 * THREADS) {
+    for (int i = word_at<T>(lo) + thread; i < to; i += 4 * THREADS) {
       uint4 v[4];
       float g[4][3];
 #pragma unroll
@@ -199,13 +199,13 @@ template <class A, class G, class F> DEV void gather(moment j, int row, int lo, 
     const float *p = (const float *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
     if (T::ROW % 4 == 0 && lo % 4 == 0 && hi % 4 == 0) {
 #pragma unroll 4
-      for (int e = lo + TID * 4; e < hi; e += THREADS * 4) {
+      for (int e = lo + thread * 4; e < hi; e += THREADS * 4) {
         float4 v = fresh4(p + e);
         f(e, v.x, gain_of<G>::at(layer, e)), f(e + 1, v.y, gain_of<G>::at(layer, e + 1));
         f(e + 2, v.z, gain_of<G>::at(layer, e + 2)), f(e + 3, v.w, gain_of<G>::at(layer, e + 3));
       }
     } else
-      for (int e = lo + TID; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(layer, e));
+      for (int e = lo + thread; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(layer, e));
   }
 }
 

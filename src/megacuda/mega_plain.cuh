@@ -118,12 +118,12 @@ template <class P> PLAIN long long plain_cached(int layer, int row, int head, in
   return ((((long long)layer * P::PAGES + row * P::ROW_PAGES + position / P::SLOTS) * P::HEADS + head) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
-template <class O, class G, class P> struct plain_append_one {
+template <class O, class K, class G, class P> struct plain_append_one {
   plain_tensors m;
   PLAIN void operator()(long long i) const
   {
     int e = (int)(i % O::dim), head = (int)(i / O::dim % O::kv), row = (int)(i / O::dim / O::kv);
-    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW + O::heads * O::dim;
+    const float *x = plain_tensor<K>(m) + (long long)row * K::tensor::ROW + O::heads * O::dim;
     typename P::tensor::type *to = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, head, m.position);
     keep_as(to + e, (float)plain_turned<O, G>(m, x + head * O::dim, e));
     keep_as(to + e + P::SLOTS * P::DIM, x[O::kv * O::dim + head * O::dim + e]);
@@ -131,11 +131,11 @@ template <class O, class G, class P> struct plain_append_one {
 };
 template <class O> void plain_rotary_append(const plain_tensors &m)
 {
-  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, no_gain, typename O::a2>{m});
+  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, typename O::a0, no_gain, typename O::a2>{m});
 }
 template <class O> void plain_qknorm_rotary_append(const plain_tensors &m)
 {
-  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, typename O::a2, typename O::a3>{m});
+  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, typename O::a0, typename O::a2, typename O::a3>{m});
 }
 
 template <class O, class G, class P, class Y> struct plain_attend {
@@ -163,6 +163,17 @@ template <class O> void plain_paged_attention(const plain_tensors &m)
 template <class O> void plain_qknorm_paged_attention(const plain_tensors &m)
 {
   each((long long)ROWS * O::heads * O::dim, plain_attend<O, typename O::a1, typename O::a2, typename O::a4>{m});
+}
+
+template <class O, class U, class G, class P, class Y> void plain_rotary_both(const plain_tensors &m)
+{
+  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, typename O::a1, U, P>{m});
+  each((long long)ROWS * O::heads * O::dim, plain_attend<O, G, P, Y>{m});
+}
+template <class O> void plain_rotary_attention(const plain_tensors &m) { plain_rotary_both<O, no_gain, no_gain, typename O::a4, typename O::a5>(m); }
+template <class O> void plain_qknorm_rotary_attention(const plain_tensors &m)
+{
+  plain_rotary_both<O, typename O::a4, typename O::a3, typename O::a6, typename O::a7>(m);
 }
 
 // ---- the largest ----

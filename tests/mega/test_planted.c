@@ -254,15 +254,7 @@ static const struct planted {
 };
 
 // Plans in which each mistake is planted: tagged data, and counters and flags.
-static const struct base_row {
-  const char *file;
-  int rows, workers;
-  int64_t context;
-} bases[] = {
-    {"examples/mega/tiny_llama.json", 1, 5, 5},
-    {"examples/mega/tiny_qwen3.json", 9, 20, 64},
-    {"examples/mega/tiny_llama.json", 1, 24, 5},
-};
+static const char *const bases[] = {"tests/mega/split_few.mega", "tests/mega/split_rows.mega", "tests/mega/split_many.mega"};
 
 static bool tagged(const struct planted *x)
 {
@@ -277,8 +269,8 @@ static enum answer try_one(const struct planted *x, int base)
 {
   struct megas m;
   struct mega_proof proof;
-  struct mega_sizes s = mega_tiny(bases[base].rows, bases[base].workers, bases[base].context, 4);
-  mega_open(&m, bases[base].file, &s);
+  struct mega_sizes as_stated = {.context = -1};
+  mega_open(&m, bases[base], &as_stated);
   if (mega_prove(m.p, &proof, &m.err) != OK) fail_msg("plan %d: %s", base, m.err.text);
   absent = tagged(x) && !held(m.p, "h")->tagged;
   x->plant(m.p);
