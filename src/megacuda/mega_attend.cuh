@@ -143,7 +143,7 @@ template <class O, class P> DEV void keep_now(moment j, int tile)
 }
 
 // The first thread, in whole warps, behind so many elements of an access.
-template <class A> constexpr int behind(int thread, int elements)
+template <class A> DEV constexpr int behind(int thread, int elements)
 {
   return (thread + (A::tensor::TAGGED ? (elements / A::tensor::GROUP + 1) * A::tensor::GROUP_WORDS : elements) + 31) / 32 * 32 % THREADS;
 }

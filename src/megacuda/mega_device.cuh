@@ -67,17 +67,17 @@ struct moment {
 enum { LOOKS = 64 };
 const u64 GONE = ~(u64)0;
 
-BODY void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
+APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
   u32 producer = TID >= THREADS;
   fault_row *f = &M.fault[WORKER * 2 + (int)producer];
   S.dead = 1;
-  if (!claim(&f->taken)) return;
+  if (look(&f->taken) || !claim(&f->taken)) return;
   f->kind = kind, f->producer = producer, f->step = j.step, f->node = (u32)j.n, f->which = which, f->seen = seen, f->wanted = wanted;
   *(volatile u32 *)M.stop = 1;
 }
 
-BODY u64 patience(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wanted)
+APART u64 patience(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
   u64 t = now_ns();
   if (!since) since = t;
@@ -90,7 +90,7 @@ DEV void wait_stage(stage_barrier *b, u32 parity, moment j, u32 piece)
 {
   u64 since = 0;
   for (int looks = 1; !stage_passed(b, parity); looks++)
-    if (looks % LOOKS == 0 && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
 }
 
 DEV uint4 await(const uint4 *p, uint4 v, u32 tag, moment j, u32 tensor)
@@ -98,7 +98,7 @@ DEV uint4 await(const uint4 *p, uint4 v, u32 tag, moment j, u32 tensor)
   u64 since = 0;
   for (int looks = 1; v.w != tag; looks++, v = get(p)) {
     if ((int)(v.w - tag) > 0) return record_fault(REWRITTEN, j, tensor, v.w, tag), v;
-    if (looks % LOOKS == 0 && (since = patience(since, LATE_WORD, j, tensor, v.w, tag)) == GONE) return v;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, v.w, tag)) == GONE) return v;
   }
   return v;
 }
@@ -111,7 +111,7 @@ DEV void wait_row_of(const wait_row &x, moment j)
   for (int looks = 1;; looks++) {
     u32 seen = acquire(&M.word[x.word * 32]);
     if ((int)(seen - wanted) >= 0) return;
-    if (looks % LOOKS == 0 && (since = patience(since, LATE_EVENT, j, x.event, seen, wanted)) == GONE) return;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_EVENT, j, x.event, seen, wanted)) == GONE) return;
   }
 }
 

@@ -1,6 +1,8 @@
 // What the kernel needs of the machine: threads, barriers, memory operations. mega_shim.h has the same for a CPU, and nothing else differs.
 #define DEV __device__ __forceinline__
-#define BODY __device__ __forceinline__ // all in one: a call would keep registers in memory, and no cache is left beside the ring
+// Bodies are all in one function: a call would keep registers in memory, and no cache is left beside the pipeline. What ends a run is apart.
+#define BODY __device__ __forceinline__
+#define APART __device__ __noinline__
 #define GLOBAL __constant__
 #define TID ((int)threadIdx.x)
 #define WORKER ((int)blockIdx.x)

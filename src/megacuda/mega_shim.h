@@ -9,6 +9,7 @@
 #define GLOBAL static
 #define DEV inline
 #define BODY static
+#define APART static
 #define PLAIN inline
 #define HOST_TOO inline
 #define KERNEL static void
