@@ -3,11 +3,12 @@
 #include "cli/cli.h"
 #include "front/parse.h"
 #include "mega/mega_run.h"
+#include "megacuda/megacuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_WORKERS = 4, RUN_STEPS = 8, RUN_DEADLINE = 2 };
+enum { RUN_WORKERS = 4, RUN_STEPS = 8, RUN_DEADLINE = 2, EMIT_STEPS = 32 };
 
 struct mega_loaded {
   struct mega_model *m;
@@ -15,9 +16,14 @@ struct mega_loaded {
   struct mega_plan *p;
 };
 
+static struct mega_sizes sizes_of(const struct cli *c)
+{
+  return (struct mega_sizes){.rows = c->rows, .workers = c->workers, .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
+}
+
 static int load(struct cli *c, bool runs, struct mega_loaded *l)
 {
-  struct mega_sizes s = {.rows = c->rows, .workers = c->workers, .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
+  struct mega_sizes s = sizes_of(c);
   if (runs) s.steps = c->steps ? c->steps : RUN_STEPS, s.usual_workers = RUN_WORKERS;
   TRY(mega_load(&c->mem, c->args[1], &s, &l->m, &l->config, &c->err));
   return mega_plan_make(&c->mem, l->m, &l->p, &c->err);
@@ -122,10 +128,44 @@ static int run(struct cli *c)
   return c->json ? print_json(c, json_pack("{s:o, s:s}", "tokens", tokens_json(l.m, &a), "verdict", verdict)) : OK;
 }
 
+// A plan whose pipeline fits into a block's memory.
+static int plan_for_cuda(struct cli *c, const struct megacuda_given *g, struct mega_loaded *l)
+{
+  struct mega_sizes s = sizes_of(c);
+  s.steps = g->steps;
+  for (int stages = 0;; s.stages = stages) {
+    TRY(mega_load(&c->mem, c->args[1], &s, &l->m, &l->config, &c->err));
+    TRY(mega_plan_make(&c->mem, l->m, &l->p, &c->err));
+    TRY(megacuda_stages(&c->mem, l->p, g, &stages, &c->err));
+    if (stages == l->m->stages) return OK;
+  }
+}
+
+// The proved plan as CUDA C++, and the header with which it compiles for a CPU.
+static int emit(struct cli *c)
+{
+  struct megacuda_given g = {.seed = c->seed, .warps = MEGACUDA_WARPS, .steps = c->steps ? c->steps : EMIT_STEPS};
+  struct mega_loaded l;
+  struct mega_proof proof;
+  struct str text = {0};
+  const char *dir = c->out ? c->out : ".";
+  TRY(plan_for_cuda(c, &g, &l));
+  TRY(mega_prove(l.p, &proof, &c->err));
+  const char *path = arena_printf(&c->mem, "%s/%s.cu", dir, l.m->name), *shim = arena_printf(&c->mem, "%s/mega_shim.h", dir);
+  int status = megacuda_emit(&c->mem, l.p, &g, &text, &c->err);
+  if (status == OK) status = file_mkdirs(dir, &c->err);
+  if (status == OK) status = file_write(path, text.p, text.n, &c->err);
+  if (status == OK) status = file_write(shim, megacuda_shim(), strlen(megacuda_shim()), &c->err);
+  if (status == OK && output_wants_text(c))
+    printf("%s: proved; %s, pipeline of %d stages of %d bytes\n", l.m->name, path, l.m->stages, l.m->stage_bytes);
+  str_free(&text);
+  return status;
+}
+
 static const struct mega_verb {
   const char *name;
   int (*run)(struct cli *c);
-} verbs[] = {{"plan", plan}, {"check", check}, {"prove", prove}, {"run", run}};
+} verbs[] = {{"plan", plan}, {"check", check}, {"prove", prove}, {"run", run}, {"emit", emit}};
 
 int cmd_mega(struct cli *c)
 {
@@ -134,5 +174,5 @@ int cmd_mega(struct cli *c)
     if (!strcmp(verbs[i].name, c->args[0])) return verbs[i].run(c);
     near_try(&near, verbs[i].name);
   }
-  return option_unknown(c, "verb of `mica mega`", c->args[0], near.best, "there are plan, check, prove and run");
+  return option_unknown(c, "verb of `mica mega`", c->args[0], near.best, "there are plan, check, prove, run and emit");
 }

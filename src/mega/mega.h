@@ -244,7 +244,8 @@ struct mega_held {     // how the plan keeps a tensor
   int nwrites, *write; // nodes of a step that write it, in order
   int versions;
   bool tagged;
-  int word_bytes; // of tagged data, the epoch included
+  int word_bytes;     // of tagged data, the epoch included
+  int64_t word_group; // elements after which a new word begins: all tiles begin and end there
   enum mega_load load;
 };
 struct mega_plan {
@@ -264,6 +265,10 @@ struct mega_plan {
 };
 int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_plan **out, struct err *e);
 
+// ---- mega_values.c ----
+// Scale of a tensor's weights, 0 of a gain; and for tokens the rows of the table that they choose from, or 0.
+double mega_value_scale(const struct mega_model *m, int tensor, int64_t *table_rows);
+
 // ---- mega_view.c ----
 static inline const struct mega_op *mega_op_of(const struct mega_plan *p, int node) { return &p->m->op[p->node[node].op]; }
 static inline struct mega_span mega_share(const struct mega_plan *p, int node, int worker)
@@ -279,7 +284,8 @@ int mega_event_tasks(const struct mega_plan *p, const struct mega_event *ev);   
 int64_t mega_event_count(const struct mega_plan *p, const struct mega_event *ev); // what they publish in a step
 
 // ---- mega_event.c, mega_version.c ----
-enum { MEGA_TAGGED_ROWS = 8, MEGA_FLAG_TASKS = 16 }; // up to so many rows activations are tagged; from so many tasks on an event is a flag
+// Up to so many rows and values activations are tagged, in words of this size; of more rows, from so many tasks on an event is a flag.
+enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_WORD = 16, MEGA_FLAG_TASKS = 16 };
 void mega_events_derive(struct arena *mem, struct mega_plan *p);
 void mega_events_stream(struct arena *mem, struct mega_plan *p, int node);               // waits of its pipeline for state of the step before
 int mega_event_add(struct arena *mem, struct mega_plan *p, const struct mega_event *ev); // or one that is the same

@@ -34,17 +34,17 @@ static void norm_head(const struct mega_task *t, const float *gain, const float 
   for (int64_t i = 0; i < dim; i++) to[i] = x[i] * f * gain[i];
 }
 
-static void append(struct mega_task *t, const float *gain, float *to)
+// Key and value of this position, as the cache has them. `spare`: as many as a head has.
+static void append(const struct mega_task *t, const float *gain, const float *key, const float *value, float *spare, float *to)
 {
   int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim];
-  const float *key = t->data[0];
-  if (gain) norm_head(t, gain, key, t->spare), key = t->spare;
+  if (gain) norm_head(t, gain, key, spare), key = spare;
   rotate(t, key, to);
-  for (int64_t i = 0; i < dim; i++) to[dim + i] = t->data[1][i];
+  for (int64_t i = 0; i < dim; i++) to[dim + i] = value[i];
 }
 
-void mega_body_rotary_append(struct mega_task *t) { append(t, NULL, t->data[2]); }
-void mega_body_qknorm_rotary_append(struct mega_task *t) { append(t, t->data[2], t->data[3]); }
+void mega_body_rotary_append(struct mega_task *t) { append(t, NULL, t->data[0], t->data[1], t->spare, t->data[2]); }
+void mega_body_qknorm_rotary_append(struct mega_task *t) { append(t, t->data[2], t->data[0], t->data[1], t->spare, t->data[3]); }
 
 // ---- attention ----
 
@@ -87,3 +87,17 @@ static void attend(struct mega_task *t, const float *gain, const float *now, flo
 
 void mega_body_paged_attention(struct mega_task *t) { attend(t, NULL, t->data[2], t->data[3]); }
 void mega_body_qknorm_paged_attention(struct mega_task *t) { attend(t, t->data[1], t->data[3], t->data[4]); }
+
+// `spare` has room for two copies of the queries, and then for a head.
+static float *spare_head(const struct mega_task *t) { return t->spare + 2 * mega_extent(&t->box[0], 1); }
+
+void mega_body_rotary_attention(struct mega_task *t)
+{
+  append(t, NULL, t->data[1], t->data[2], spare_head(t), t->data[4]);
+  attend(t, NULL, t->data[4], t->data[5]);
+}
+void mega_body_qknorm_rotary_attention(struct mega_task *t)
+{
+  append(t, t->data[4], t->data[1], t->data[2], spare_head(t), t->data[6]);
+  attend(t, t->data[3], t->data[6], t->data[7]);
+}

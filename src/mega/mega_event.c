@@ -9,7 +9,8 @@
 static enum mega_signal kind_of(const struct mega_plan *p, const struct mega_event *ev)
 {
   if (!ev->reuse && p->held[ev->tensor].tagged) return MEGA_TAGGED;
-  return mega_event_tasks(p, ev) >= MEGA_FLAG_TASKS && !ev->reuse ? MEGA_FLAG : MEGA_COUNTER;
+  bool many = p->m->rows > MEGA_TAGGED_ROWS && mega_event_tasks(p, ev) >= MEGA_FLAG_TASKS;
+  return many && !ev->reuse ? MEGA_FLAG : MEGA_COUNTER;
 }
 
 static bool same(const struct mega_event *a, const struct mega_event *b)

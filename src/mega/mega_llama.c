@@ -1,5 +1,5 @@
-// A model of the family of Llama and Qwen3 as layers: embed, and for each layer norm + qkv, append, attention, o + residual, norm + gate and
-// up, down + residual; then the head and the largest logit.
+// A model of the family of Llama and Qwen3 as layers: embed, and for each layer norm + qkv, rotation with cache and attention, o + residual,
+// norm + gate and up, down + residual; then the head and the largest logit.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -92,13 +92,10 @@ static int operators(struct mega_making *k)
   int64_t qkv = (int64_t)(c->heads + 2 * c->kv) * c->dim, hidden = tiles_of(c->hidden);
   OPERATOR("embed", "embed", 0, MIN(hidden, 16), "token", "table", "h");
   OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(qkv), "h", "attn_norm", "Wqkv", "qkv");
-  if (c->qk_norm) {
-    OPERATOR("append", "qknorm_rotary_append", L, 0, "qkv", "k_norm", "cache");
-    OPERATOR("attend", "qknorm_paged_attention", L, 0, "qkv", "q_norm", "cache", "attended");
-  } else {
-    OPERATOR("append", "rotary_append", L, 0, "qkv", "cache");
-    OPERATOR("attend", "paged_attention", L, 0, "qkv", "cache", "attended");
-  }
+  if (c->qk_norm)
+    OPERATOR("attend", "qknorm_rotary_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
+  else
+    OPERATOR("attend", "rotary_attention", L, 0, "qkv", "cache", "attended");
   OPERATOR("o", "linear_with_residual", L, hidden, "attended", "Wo", "h", "h");
   OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(c->inner), "h", "mlp_norm", "Wgate_up", "inner");
   OPERATOR("down", "linear_with_residual", L, hidden, "inner", "Wdown", "h", "h");

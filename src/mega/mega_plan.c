@@ -57,12 +57,41 @@ static void make_schedule(struct arena *mem, struct mega_plan *p)
 
 // ---- how tensors are kept ----
 
-static void hold(struct mega_plan *p, int tensor)
+static int64_t divisor(int64_t a, int64_t b)
+{
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
+
+// Elements of the last dimension after which a word may begin anew: the greatest common divisor of where tiles begin and end.
+static int64_t group_of(struct arena *mem, const struct mega_plan *p, int tensor)
+{
+  const struct mega_model *m = p->m;
+  int last = m->tensor[tensor].rank - 1;
+  int64_t group = m->tensor[tensor].dim[last];
+  struct mega_region r = {0};
+  for (int o = 0; o < m->nops; o++)
+    for (int a = 0; a < m->op[o].spec.naccess; a++) {
+      if (m->op[o].arg[m->op[o].spec.access[a].arg] != tensor || m->op[o].spec.access[a].stream) continue;
+      for (int t = 0; t < m->op[o].tiles; t++) {
+        r.n = 0;
+        mega_region(mem, m, &m->op[o], a, 0, t, 0, &r);
+        group = divisor(group, r.box[0].lo[last]), group = divisor(group, r.box[0].hi[last]);
+      }
+    }
+  return group;
+}
+
+static void hold(struct arena *mem, struct mega_plan *p, int tensor)
 {
   const struct mega_tensor *t = &p->m->tensor[tensor];
   struct mega_held *h = &p->held[tensor];
-  h->tagged = t->kind == MEGA_ACTIVATION && p->m->rows <= MEGA_TAGGED_ROWS && mega_bytes(t->type) == 4;
-  h->word_bytes = h->tagged ? 8 : 0;
+  h->tagged = t->kind == MEGA_ACTIVATION && p->m->rows <= MEGA_TAGGED_ROWS && mega_bytes(t->type) == 4 && mega_elements(t) <= MEGA_TAGGED_VALUES;
+  h->word_bytes = h->tagged ? MEGA_WORD : 0;
+  h->word_group = h->nwrites ? group_of(mem, p, tensor) : t->dim[t->rank - 1];
   h->versions = t->kind == MEGA_ACTIVATION ? (t->versions ? t->versions : MEGA_MOST_VERSIONS) : 1;
   h->load = h->tagged ? MEGA_LOAD_WORDS : mega_kinds[t->kind].flag ? MEGA_LOAD_PLAIN : MEGA_LOAD_CONST;
 }
@@ -102,14 +131,14 @@ int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_pl
 {
   struct mega_plan *p = *out = NEW(mem, struct mega_plan);
   TRY(mega_model_check(m, e));
-  p->m = m;
+  p->m = m, p->whole_words = true;
   p->nnodes = make_nodes(m, NULL);
   p->node = NEWS(mem, struct mega_node, p->nnodes);
   make_nodes(m, p->node);
   p->pipe = NEWS(mem, int, p->nnodes);
   p->fence = NEWS(mem, bool, p->nnodes);
   for (int n = 0; n < p->nnodes; n++) p->pipe[n] = n;
-  for (int t = 0; t < m->ntensors; t++) find_writes(mem, p, t), hold(p, t);
+  for (int t = 0; t < m->ntensors; t++) find_writes(mem, p, t), hold(mem, p, t);
   TRY(reads_written(p, e));
   make_schedule(mem, p);
   place_fences(p);

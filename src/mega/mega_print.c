@@ -3,10 +3,18 @@
 
 #include <string.h>
 
+// Readers of the tensor publish an event for its next writer, which no stated number of versions has.
+static bool reused(const struct mega_plan *p, int tensor)
+{
+  for (int i = 0; i < p->nevents; i++)
+    if (p->event[i].reuse && p->event[i].tensor == tensor) return true;
+  return false;
+}
+
 static void print_tensor(const struct mega_model *m, const struct mega_plan *p, int i, struct str *out)
 {
   const struct mega_tensor *t = &m->tensor[i];
-  int versions = p && t->kind == MEGA_ACTIVATION ? p->held[i].versions : t->versions;
+  int versions = p && t->kind == MEGA_ACTIVATION && !reused(p, i) ? p->held[i].versions : t->versions;
   str_add(out, "  %s: %s[", t->name, mega_types[t->type].name);
   for (int d = 0; d < t->rank; d++) str_add(out, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
   str_add(out, "] %s", mega_kinds[t->kind].name);

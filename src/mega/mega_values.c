@@ -29,6 +29,14 @@ static double scale_of(const struct mega_tensor *t, const struct mega_use *u)
   return u->stream || u->any ? 1 / sqrt((double)t->dim[k]) : 0;
 }
 
+double mega_value_scale(const struct mega_model *m, int tensor, int64_t *table_rows)
+{
+  struct mega_use u = {0};
+  for (int o = 0; o < m->nops; o++) use_of(&m->op[o], m, tensor, &u);
+  *table_rows = u.table_rows;
+  return m->tensor[tensor].rank > 1 ? scale_of(&m->tensor[tensor], &u) : 0;
+}
+
 static void fill_weights(const struct mega_tensor *t, const struct mega_use *u, struct rng *r, float *to)
 {
   double scale = scale_of(t, u);

@@ -3,12 +3,13 @@
 
 enum { EPOCH_BYTES = 4, WORD_SURE = 8, WORD_LARGE = 16 };
 
-// Elements of a row lie in words one after another, so tiles have to begin and end between words.
+// Elements of a row lie in words one after another, anew in each group of them, so tiles have to begin and end between words.
 static void tiles_keep_words(struct mega_proving *v, int tensor, int per_word)
 {
   const struct mega_plan *p = v->p;
   const struct mega_held *h = &p->held[tensor];
   int last = p->m->tensor[tensor].rank - 1;
+  int64_t group = h->word_group;
   struct mega_region r = {0};
   for (int w = 0; w < h->nwrites; w++) {
     const struct mega_op *op = mega_op_of(p, h->write[w]);
@@ -17,7 +18,7 @@ static void tiles_keep_words(struct mega_proving *v, int tensor, int per_word)
       for (int t = 0; t < op->tiles; t++) {
         r.n = 0;
         mega_region(v->mem, p->m, op, a, p->node[h->write[w]].layer, t, 1, &r);
-        bool cut = r.box[0].lo[last] % per_word || (r.box[0].hi[last] % per_word && r.box[0].hi[last] < p->m->tensor[tensor].dim[last]);
+        bool cut = r.box[0].lo[last] % group % per_word || r.box[0].hi[last] % group % per_word;
         if (cut)
           mega_fault_add(p, v->out, MEGA_CHECK_WORDS, h->write[w], t, -1, "writes elements %lld to %lld of %s, and a word holds %d",
                          (long long)r.box[0].lo[last], (long long)r.box[0].hi[last] - 1, p->m->tensor[tensor].name, per_word);

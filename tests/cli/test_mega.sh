@@ -19,7 +19,7 @@ expect 0 '"proved": true' prove $e/tiny_qwen3.json --workers 4 --json -
 expect 0 'equal to the reference' run $e/tiny_llama.json --steps 6
 expect 0 'equal to the reference' run $e/tiny_qwen3.json --rows 2 --context 0 --steps 5 --seed 9
 expect 0 'not compared' run $e/mlp.mega --steps 2
-expect 2 'there are plan, check, prove and run' proof $e/mlp.mega
+expect 2 'there are plan, check, prove, run and emit' proof $e/mlp.mega
 expect 2 'rows is 65' plan $e/tiny_llama.json --rows 65
 expect 3 'no.mega' plan no.mega
 

@@ -119,10 +119,10 @@ PLANT(writers_overlap) { access_of(p, "o", 3)->dim[1].how = MEGA_WHOLE; }
 PLANT(writers_overlap_in_cache) { access_of(p, "append", access_of(p, "append", 2)->out ? 2 : 3)->dim[2].how = MEGA_WHOLE; }
 PLANT(write_missing) { ((struct mega_model *)p->m)->op[op_index(p, "gate_up")].parts[0] *= 2; } // parts are narrower, and tiles as many
 PLANT(read_beyond) { ((struct mega_model *)p->m)->context = 1000; }
-PLANT(word_may_be_torn) { held(p, "h")->word_bytes = 16; }
+PLANT(word_may_be_torn) { p->whole_words = false; }
 PLANT(word_of_odd_size) { held(p, "inner")->word_bytes = 10; }
-PLANT(word_cut_by_tiles) { held(p, "best")->word_bytes = 16, held(p, "h")->word_bytes = 16, p->whole_words = true; }
-PLANT(state_tagged) { *held(p, "token") = (struct mega_held){1, held(p, "token")->write, 1, true, 8, MEGA_LOAD_WORDS}; }
+PLANT(word_cut_by_tiles) { held(p, "h")->word_group *= 3; }
+PLANT(state_tagged) { *held(p, "token") = (struct mega_held){1, held(p, "token")->write, 1, true, 8, 1, MEGA_LOAD_WORDS}; }
 PLANT(constant_load_of_h) { held(p, "h")->load = MEGA_LOAD_CONST; }
 PLANT(constant_load_of_cache) { held(p, "cache")->load = MEGA_LOAD_CONST; }
 PLANT(constant_load_of_logits) { held(p, "logits")->load = MEGA_LOAD_CONST; }
@@ -254,15 +254,7 @@ static const struct planted {
 };
 
 // Plans in which each mistake is planted: tagged data, and counters and flags.
-static const struct base_row {
-  const char *file;
-  int rows, workers;
-  int64_t context;
-} bases[] = {
-    {"examples/mega/tiny_llama.json", 1, 5, 5},
-    {"examples/mega/tiny_qwen3.json", 9, 20, 64},
-    {"examples/mega/tiny_llama.json", 1, 24, 5},
-};
+static const char *const bases[] = {"tests/mega/split_few.mega", "tests/mega/split_rows.mega", "tests/mega/split_many.mega"};
 
 static bool tagged(const struct planted *x)
 {
@@ -277,8 +269,8 @@ static enum answer try_one(const struct planted *x, int base)
 {
   struct megas m;
   struct mega_proof proof;
-  struct mega_sizes s = mega_tiny(bases[base].rows, bases[base].workers, bases[base].context, 4);
-  mega_open(&m, bases[base].file, &s);
+  struct mega_sizes as_stated = {.context = -1};
+  mega_open(&m, bases[base], &as_stated);
   if (mega_prove(m.p, &proof, &m.err) != OK) fail_msg("plan %d: %s", base, m.err.text);
   absent = tagged(x) && !held(m.p, "h")->tagged;
   x->plant(m.p);

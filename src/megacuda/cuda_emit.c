@@ -1,0 +1,114 @@
+// The source of a plan: constants, the machine's part, waits and regions, operators, bodies, the kernel, tables, the host program.
+#include "megacuda/megacuda.h"
+
+#include <string.h>
+
+enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
+
+extern const char mega_prims_text[], mega_device_text[], mega_product_text[], mega_attend_text[], mega_token_text[], mega_kernel_text[],
+    mega_machine_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_main_text[], mega_shim_text[];
+
+const char *megacuda_shim(void) { return mega_shim_text; }
+
+static bool has_body(const char *layer)
+{
+  const char *const texts[] = {mega_product_text, mega_attend_text, mega_token_text};
+  char name[80];
+  snprintf(name, sizeof name, "BODY u32 body_%.60s(", layer);
+  for (size_t i = 0; i < COUNT(texts); i++)
+    if (strstr(texts[i], name)) return true;
+  return false;
+}
+
+static int check(const struct mega_plan *p, struct err *e)
+{
+  for (int o = 0; o < p->m->nops; o++)
+    if (!has_body(p->m->op[o].layer->name))
+      return err_set(e, ERR_MEGA, p->m->op[o].at, "operator %.40s: layer %s has no CUDA body", p->m->op[o].name, p->m->op[o].layer->name);
+  for (int t = 0; t < p->m->ntensors; t++) {
+    const struct mega_tensor *x = &p->m->tensor[t];
+    const char *type = mega_types[x->type].name;
+    bool number = !strcmp(type, "f32"), weights = number || !strcmp(type, "bf16"), token = !strcmp(type, "i32");
+    bool fine = x->kind == MEGA_WEIGHTS ? weights : x->kind == MEGA_STATE ? weights || token : number || token;
+    if (fine) continue;
+    err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which CUDA bodies do not take", x->name, type);
+    return err_hint(e, "weights and caches are bf16 or f32; activations are f32"), USER;
+  }
+  if (p->m->rows > MEGA_TAGGED_ROWS) {
+    err_set(e, ERR_MEGA, NOWHERE, "%d rows; CUDA bodies take up to %d", p->m->rows, MEGA_TAGGED_ROWS);
+    return err_hint(e, "`--rows %d`", MEGA_TAGGED_ROWS), USER;
+  }
+  return OK;
+}
+
+static void constants(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m, struct str *out)
+{
+  const struct mega_model *x = p->m;
+  str_add(out,
+          "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + 32, STAGES = %d, STAGE_ROOM = %lld;\n",
+          x->rows, x->workers, g->warps, x->stages, (long long)m->stage_room);
+  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, BATCH = %d;\n", x->ntensors, x->nops,
+          p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MEGACUDA_BATCH);
+  str_add(out,
+          "constexpr int X_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES "
+          "= %d;\n",
+          (long long)m->x, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)x->context, g->steps, MEGACUDA_SHARED);
+  str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
+}
+
+// Bytes of a block besides its stages: as struct block_memory of mega_device.cuh has them.
+static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
+{
+  int64_t rows = p->m->rows, attend = 4 * (m->query * (3 + g->warps) + 2 * g->warps * m->heads), x = 4 * rows * m->x;
+  int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
+  return MAX(x, attend) + 8 * m->part + 8 * rows * g->warps + 8 * g->warps + tables + ROUNDING;
+}
+
+int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e)
+{
+  struct megacuda_most m;
+  TRY(megacuda_most_of(mem, p, g->warps * 32, &m, e));
+  int64_t left = MEGACUDA_SHARED - beside_stages(p, g, &m);
+  *stages = (int)MIN(p->m->stages, left / (m.stage_room + 2 * 8));
+  if (*stages >= 2) return OK;
+  err_set(e, ERR_MEGA, NOWHERE, "%s: %lld bytes of shared memory are left for stages of %lld", p->m->name, (long long)left, (long long)m.stage_room);
+  return err_hint(e, "fewer rows, or smaller stages in a text of the model: `pipeline N x BYTES`"), NO;
+}
+
+static const char head[] = "// Made by `mica mega emit`. On a GPU:  nvcc -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -o %s %s.cu\n"
+                           "// On a CPU, the same kernel with fibers as threads:  g++ -O1 -std=c++17 -DMEGA_SHIM -x c++ -o %s %s.cu\n"
+                           "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include "
+                           "<cstring>\n#include <type_traits>\n#include <vector>\n"
+                           "typedef uint32_t u32;\ntypedef uint64_t u64;\n";
+
+int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, struct str *out, struct err *e)
+{
+  struct megacuda_most most;
+  const char *name = p->m->name;
+  TRY(check(p, e));
+  TRY(megacuda_most_of(mem, p, g->warps * 32, &most, e));
+  str_add(out, head, name, name, name, name);
+  constants(p, g, &most, out);
+  str_add(out, "\n#ifdef MEGA_SHIM\n#include \"mega_shim.h\"\n#else\n#include <cuda_bf16.h>\n");
+  str_raw(out, mega_prims_text, strlen(mega_prims_text));
+  str_add(out, "#endif\n\n");
+  str_raw(out, mega_device_text, strlen(mega_device_text));
+  str_add(out, "\n// ---- the model ----\n\n");
+  for (int t = 0; t < p->m->ntensors; t++) TRY(megacuda_tensor(p, t, out, e));
+  for (int o = 0; o < p->m->nops; o++) TRY(megacuda_op(mem, p, o, out, e));
+  str_add(out, "#define OPERATORS");
+  for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
+  str_add(out, "\n\n");
+  const char *const texts[] = {mega_product_text, mega_attend_text, mega_token_text, mega_kernel_text};
+  for (size_t i = 0; i < COUNT(texts); i++) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
+  str_add(out, "// ---- the plan ----\n\n"
+               "struct plan_node { int op, layer, write[ACCESSES]; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"
+               "struct plan_span { int lo, hi; };\nstruct plan_wait { int node, lo, hi, event, back, stream; };\n"
+               "struct plan_tensor { const char *name; int bytes; long long elements; int versions; long long words; double scale; long long "
+               "table_rows; char kind; };\n"
+               "struct plan_box { int tensor, rank; long long dim[6], lo[6], hi[6]; };\n");
+  TRY(megacuda_tables(mem, p, out, e));
+  const char *const host[] = {mega_machine_text, mega_plain_text, mega_host_text, mega_time_text, mega_main_text};
+  for (size_t i = 0; i < COUNT(host); i++) str_raw(out, host[i], strlen(host[i])), str_add(out, "\n");
+  return OK;
+}

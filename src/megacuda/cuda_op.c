@@ -1,0 +1,261 @@
+// Tensors and operators as C++ structures: constants, and the region of each access as functions of layer and tile. They come from the same
+// accesses as the regions of the proof.
+#include "megacuda/megacuda.h"
+
+#include <math.h>
+#include <string.h>
+
+int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, struct err *e)
+{
+  const struct mega_tensor *t = &p->m->tensor[tensor];
+  const struct mega_held *h = &p->held[tensor];
+  int64_t row = 1, all = mega_elements(t), group = h->word_group;
+  for (int d = 1; d < t->rank; d++) row *= t->dim[d];
+  if (h->tagged && h->word_bytes != 16)
+    return err_set(e, ERR_MEGA, NOWHERE, "words of %.40s have %d bytes; CUDA has words of 16", t->name, h->word_bytes);
+  if (mega_types[t->type].bits < 16) return err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which has no CUDA", t->name, mega_types[t->type].name);
+  bool table = t->kind == MEGA_WEIGHTS;
+  str_add(out, "struct t_%s {\n  typedef %s type;\n", t->name, !strcmp(mega_types[t->type].name, "i32") ? "int" : mega_types[t->type].name);
+  str_add(out,
+          "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS = %lld;\n",
+          tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, (long long)group,
+          (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
+  str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n};\n", h->tagged ? "true" : "false",
+          (long long)all);
+  return OK;
+}
+
+// ---- accesses ----
+
+// The tile's index along an axis.
+static void print_index(const struct mega_op *op, int axis, struct str *out)
+{
+  int below = 1;
+  for (int i = axis + 1; i < op->spec.naxes; i++) below *= op->parts[i];
+  if (below > 1)
+    str_add(out, "tile / %d %% %d", below, op->parts[axis]);
+  else
+    str_add(out, "tile %% %d", op->parts[axis]);
+}
+
+static void print_bound(const struct mega_op *op, const struct mega_tensor *t, const struct mega_dim *x, int d, bool hi, struct str *out)
+{
+  int64_t offset = 0, extent = t->dim[d];
+  str_add(out, "  static DEV int %s%d(int layer, int tile) { return ", hi ? "hi" : "lo", d);
+  if (x->how == MEGA_THIS_LAYER)
+    str_add(out, "layer%s", hi ? " + 1" : "");
+  else if (x->how == MEGA_PART) {
+    if (x->section >= 0) extent = mega_section(op, x, &offset);
+    int64_t width = (extent + op->parts[x->axis] - 1) / op->parts[x->axis];
+    str_add(out, "%lld + min((", (long long)offset);
+    print_index(op, x->axis, out);
+    str_add(out, "%s) * %lld, %lld)", hi ? " + 1" : "", (long long)width, (long long)extent);
+  } else
+    str_add(out, "%lld", hi ? (long long)extent : 0ll);
+  str_add(out, "; }\n");
+}
+
+struct tile_shape { // of a tile's pieces
+  int64_t columns, width;
+};
+
+static struct tile_shape shape_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int tile, int cut)
+{
+  struct mega_region r = {0};
+  struct mega_box piece;
+  struct tile_shape s = {1, 0};
+  mega_region(mem, p->m, op, access, 0, tile, 1, &r);
+  mega_piece(p->m, op, access, &r.box[0], 0, &piece);
+  s.width = piece.hi[cut] - piece.lo[cut];
+  for (int d = 0; d < op->spec.access[access].rank; d++)
+    if (op->spec.access[access].dim[d].how == MEGA_PART) s.columns = piece.hi[d] - piece.lo[d];
+  return s;
+}
+
+static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) / 16 * 16; }
+
+struct stream { // of weights
+  int cut, slices, bytes;
+  int64_t k;
+  struct tile_shape full, last;
+  int64_t tile_bytes, last_bytes;
+};
+
+static int64_t bytes_of(const struct stream *s, struct tile_shape x)
+{
+  int64_t n = 0;
+  for (int64_t from = 0; from < s->k; from += x.width) n += s->slices * x.columns * pitch_of(s->bytes, MIN(x.width, s->k - from));
+  return n;
+}
+
+// Pieces are [slices][columns][k]; all tiles but the last are alike.
+static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct stream *s, struct err *e)
+{
+  const struct mega_access *a = &op->spec.access[access];
+  const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
+  *s = (struct stream){.slices = 1, .bytes = mega_bytes(t->type)};
+  for (int d = 0; d < a->rank; d++) {
+    if (a->dim[d].cut) s->cut = d, s->k = t->dim[d];
+    if (a->dim[d].how == MEGA_WHOLE && !a->dim[d].cut) s->slices *= (int)t->dim[d];
+  }
+  s->full = shape_of(mem, p, op, access, 0, s->cut), s->last = shape_of(mem, p, op, access, op->tiles - 1, s->cut);
+  for (int tile = 1; tile < op->tiles - 1; tile++) {
+    struct tile_shape x = shape_of(mem, p, op, access, tile, s->cut);
+    if (x.columns != s->full.columns || x.width != s->full.width)
+      return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, and not the last", op->name, tile);
+  }
+  s->tile_bytes = bytes_of(s, s->full), s->last_bytes = bytes_of(s, s->last);
+  return OK;
+}
+
+static int print_stream(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
+{
+  struct stream s;
+  TRY(stream_of(mem, p, op, access, &s, e));
+  bool ragged = s.full.columns != s.last.columns;
+  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d;\n  static constexpr bool RAGGED = %s;\n",
+          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, ragged ? "true" : "false");
+  if (ragged) {
+    str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
+            (long long)s.full.columns);
+    str_add(out, "  static DEV int width(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.width,
+            (long long)s.full.width);
+  } else
+    str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
+            (long long)s.full.width);
+  str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
+  str_add(out, "  static constexpr long long LAYER_BYTES = %lldll;\n", (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes));
+  str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
+  // Element (layer, slice, k, column) of the tensor.
+  bool head = s.cut > 0 && op->spec.access[access].rank == 2;
+  const struct mega_tensor *t = &p->m->tensor[op->arg[op->spec.access[access].arg]];
+  long long n = (long long)t->dim[head ? 0 : t->rank - 1];
+  if (head)
+    str_add(out, "  static DEV long long element(int, int, int k, int column) { return column * %lldll + k; }\n", (long long)s.k);
+  else
+    str_add(
+        out,
+        "  static DEV long long element(int layer, int slice, int k, int column) { return ((layer * %lldll + slice) * K + k) * %lldll + column; }\n",
+        (long long)s.slices, n);
+  return OK;
+}
+
+static int paged(const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
+{
+  const struct mega_access *a = &op->spec.access[access];
+  const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
+  int64_t dim = t->dim[5], bytes = mega_bytes(t->type), lanes = dim * bytes / 16, most = p->m->stage_bytes / (2 * dim * bytes);
+  if (dim * bytes % 16 || lanes > 32 || lanes & (lanes - 1))
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; CUDA takes 16, 32, 64, 128, 256 or 512", op->name,
+                   (long long)(dim * bytes));
+  str_add(out, "  static constexpr int PAGES = %lld, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n", (long long)t->dim[1],
+          (long long)(t->dim[1] / p->m->rows), (long long)t->dim[2], (long long)t->dim[4], (long long)dim, (long long)MAX(1, most));
+  return OK;
+}
+
+static bool is_paged(const struct mega_access *a)
+{
+  for (int d = 0; d < a->rank; d++)
+    if (a->dim[d].how == MEGA_PAGE_NOW || a->dim[d].how == MEGA_PAGE_PAST) return true;
+  return false;
+}
+
+static int print_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
+{
+  const struct mega_access *a = &op->spec.access[access];
+  const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
+  str_add(out, "  struct a%d {\n  typedef t_%s tensor;\n  static constexpr int INDEX = %d;\n", access, t->name, access);
+  if (is_paged(a)) {
+    TRY(paged(p, op, access, out, e));
+  } else
+    for (int d = 0; d < a->rank; d++) print_bound(op, t, &a->dim[d], d, false, out), print_bound(op, t, &a->dim[d], d, true, out);
+  if (a->stream && !is_paged(a)) TRY(print_stream(mem, p, op, access, out, e));
+  str_add(out, "  };\n");
+  return OK;
+}
+
+static void print_attrs(const struct mega_op *op, struct str *out)
+{
+  char number[32];
+  for (int a = 0; a < MEGA_ATTR_COUNT; a++) {
+    bool whole = a == MEGA_ATTR_heads || a == MEGA_ATTR_kv || a == MEGA_ATTR_dim;
+    if (!(op->spec.attrs >> a & 1)) continue;
+    str_double(number, op->attr[a]);
+    if (whole)
+      str_add(out, "  static constexpr int %s = %d;\n", mega_attr_names[a], (int)op->attr[a]);
+    else
+      str_add(out, "  static constexpr double %s = %s;\n", mega_attr_names[a], number);
+  }
+}
+
+int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct str *out, struct err *e)
+{
+  const struct mega_op *op = &p->m->op[index];
+  int stream = 0, streamed = -1;
+  bool fence = false;
+  for (int n = 0; n < p->nnodes; n++)
+    if (p->node[n].op == index) fence |= p->fence[n];
+  str_add(out, "struct o_%s { // %s\n", op->name, op->layer->access);
+  for (int a = 0; a < op->spec.naccess; a++) {
+    TRY(print_access(mem, p, op, a, out, e));
+    if (op->spec.access[a].stream) stream = is_paged(&op->spec.access[a]) ? 2 : 1, streamed = a;
+  }
+  bool norms = false, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1;
+  if (rotary) norms = op->spec.attrs >> MEGA_ATTR_eps & 1;
+  str_add(out, "  static constexpr int ID = %d, LAYERS = %d, STREAM = %d;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n", index,
+          MAX(op->repeat, 1), stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
+  print_attrs(op, out);
+  if (rotary) {
+    char number[32];
+    str_double(number, 1 / sqrt(op->attr[MEGA_ATTR_dim]));
+    str_add(out, "  static constexpr float SCALE = (float)%s;\n", number);
+  }
+  if (streamed >= 0) str_add(out, "  typedef a%d streamed;\n", streamed);
+  str_add(out, "};\n");
+  return OK;
+}
+
+// ---- sizes ----
+
+static int division_part(const struct stream *s, int threads, int rows)
+{
+  int64_t per = 16 / s->bytes, chunks = (s->full.width + per - 1) / per;
+  int along = chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
+  return (int)(MEGACUDA_BATCH * rows * s->slices * s->full.columns * (along / 32));
+}
+
+static int most_of_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct megacuda_most *m,
+                          struct err *e)
+{
+  const struct mega_access *a = &op->spec.access[access];
+  const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
+  struct stream s;
+  if (!a->stream || is_paged(a)) {
+    int64_t row = 1;
+    for (int d = 1; d < t->rank; d++) row *= t->dim[d];
+    bool whole = !a->out && (!strncmp(op->layer->name, "rmsnorm", 7) || !strncmp(op->layer->name, "linear", 6) || !strcmp(op->layer->name, "argmax"));
+    if (whole && access == 0) m->x = MAX(m->x, row + 8);
+    return OK;
+  }
+  TRY(stream_of(mem, p, op, access, &s, e));
+  struct tile_shape shapes[] = {s.full, s.last};
+  for (size_t i = 0; i < COUNT(shapes); i++)
+    m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
+  m->part = MAX(m->part, division_part(&s, threads, p->m->rows));
+  return OK;
+}
+
+int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e)
+{
+  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .query = 1, .heads = 1, .part = 1};
+  for (int o = 0; o < p->m->nops; o++) {
+    const struct mega_op *op = &p->m->op[o];
+    for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));
+    if (!(op->spec.attrs >> MEGA_ATTR_theta & 1)) continue;
+    int64_t heads = (int64_t)(op->attr[MEGA_ATTR_heads] / op->attr[MEGA_ATTR_kv]);
+    m->heads = MAX(m->heads, heads), m->query = MAX(m->query, heads * (int64_t)op->attr[MEGA_ATTR_dim]);
+  }
+  m->stage_room = (m->stage_room + 127) / 128 * 128, m->x = (m->x + 3) / 4 * 4;
+  megacuda_count_rows(p, m);
+  return OK;
+}

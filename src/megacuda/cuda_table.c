@@ -1,0 +1,145 @@
+// The plan's nodes, shares, events and waits as tables of the source. A wait or a publication that is not in the plan has no row.
+#include "megacuda/megacuda.h"
+
+#include <string.h>
+
+// Which write an access reads: as the plan's waits for tagged data say; or of what is written in place, any.
+static int write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
+{
+  const struct mega_op *op = mega_op_of(p, node);
+  const struct mega_access *a = &op->spec.access[access];
+  int tensor = op->arg[a->arg], back;
+  const struct mega_held *h = &p->held[tensor];
+  char name[80];
+  *write = 0;
+  if (p->m->tensor[tensor].kind != MEGA_ACTIVATION) return OK;
+  if (a->out) {
+    while (h->write[*write] != node) ++*write;
+    return OK;
+  }
+  if (!h->tagged) return *write = mega_read_write(p, node, tensor, &back), OK;
+  for (int i = 0; i < p->nwaits; i++) {
+    const struct mega_wait *x = &p->wait[i];
+    if (x->node == node && p->event[x->event].kind == MEGA_TAGGED && p->event[x->event].tensor == tensor) return *write = x->write, OK;
+  }
+  mega_node_name(p, node, name);
+  return err_set(e, ERR_MEGA, op->at, "%s reads %s, and the plan has no event for it", name, p->m->tensor[tensor].name);
+}
+
+static int print_nodes(const struct mega_plan *p, struct str *out, struct err *e)
+{
+  str_add(out, "static const plan_node NODE[] = { // operator, layer, write by access\n");
+  for (int n = 0; n < p->nnodes; n++) {
+    str_add(out, "  {%d, %d, {", p->node[n].op, p->node[n].layer);
+    for (int a = 0; a < mega_op_of(p, n)->spec.naccess; a++) {
+      int write;
+      TRY(write_of(p, n, a, &write, e));
+      str_add(out, "%s%d", a ? ", " : "", write);
+    }
+    str_add(out, "}},\n");
+  }
+  str_add(out, "};\n");
+  return OK;
+}
+
+static void print_shares(const struct mega_plan *p, struct str *out)
+{
+  str_add(out, "static const unsigned short SHARE[] = { // by node and worker: the first tile and the end\n");
+  for (int n = 0; n < p->nnodes; n++) {
+    for (int w = 0; w < p->m->workers; w++) str_add(out, "%d,%d,", mega_share(p, n, w).lo, mega_share(p, n, w).hi);
+    str_add(out, "\n");
+  }
+  str_add(out, "};\n");
+}
+
+static void print_events(const struct mega_plan *p, struct str *out)
+{
+  str_add(out, "static const plan_event EVENT[] = { // number, node, flag, count of a step, spans\n");
+  for (int i = 0, at = 0; i < p->nevents; i++) {
+    const struct mega_event *ev = &p->event[i];
+    if (ev->kind == MEGA_TAGGED) continue;
+    str_add(out, "  {%d, %d, %d, %lld, %d, %d},\n", i, ev->node, ev->kind == MEGA_FLAG, (long long)ev->count, at, at + ev->nspans);
+    at += ev->nspans;
+  }
+  str_add(out, "  {-1, -1, 0, 0, 0, 0}};\nstatic const plan_span SPAN[] = {\n");
+  for (int i = 0; i < p->nevents; i++)
+    for (int s = 0; s < p->event[i].nspans && p->event[i].kind != MEGA_TAGGED; s++)
+      str_add(out, "  {%d, %d},\n", p->event[i].span[s].lo, p->event[i].span[s].hi);
+  str_add(out, "  {0, 0}};\nstatic const plan_wait WAIT[] = { // node, its tiles, event, steps back, whether the pipeline waits\n");
+  for (int i = 0; i < p->nwaits; i++) {
+    const struct mega_wait *x = &p->wait[i];
+    if (p->event[x->event].kind != MEGA_TAGGED) str_add(out, "  {%d, %d, %d, %d, %d, %d},\n", x->node, x->lo, x->hi, x->event, x->back, x->stream);
+  }
+  str_add(out, "  {-1, 0, 0, 0, 0, 0}};\n");
+}
+
+static void print_tensors(const struct mega_plan *p, struct str *out)
+{
+  str_add(out, "static const char *const NODE_NAME[] = {\n");
+  for (int n = 0; n < p->nnodes; n++) {
+    char name[80];
+    mega_node_name(p, n, name);
+    str_add(out, "\"%s\",%s", name, n % 12 == 11 ? "\n" : " ");
+  }
+  str_add(out, "};\nstatic const plan_tensor TENSOR[] = { // name, bytes of an element, elements, versions, words of all versions, scale, rows of "
+               "the table, kind\n");
+  for (int i = 0; i < p->m->ntensors; i++) {
+    const struct mega_tensor *t = &p->m->tensor[i];
+    const struct mega_held *h = &p->held[i];
+    int64_t all = mega_elements(t), rows = 0;
+    char scale[32];
+    str_double(scale, mega_value_scale(p->m, i, &rows));
+    long long words = h->tagged ? (long long)(all / h->word_group * ((h->word_group + 2) / 3) * h->versions) : 0;
+    str_add(out, "  {\"%s\", %d, %lldll, %d, %lldll, %s, %lldll, '%c'},\n", t->name, mega_bytes(t->type), (long long)all,
+            t->kind == MEGA_ACTIVATION ? h->versions : 1, words, scale, (long long)rows, mega_kinds[t->kind].name[0]);
+  }
+  str_add(out, "};\n");
+}
+
+// Elements of the cache that are filled before the first step.
+static void print_filled(struct arena *mem, const struct mega_plan *p, struct str *out)
+{
+  str_add(out, "static const plan_box FILLED[] = { // tensor, then the box of each dimension\n");
+  for (int i = 0; i < p->m->ntensors; i++) {
+    const struct mega_tensor *t = &p->m->tensor[i];
+    struct mega_region r = {0};
+    if (t->kind != MEGA_STATE) continue;
+    mega_filled(mem, p->m, i, &r);
+    for (int b = 0; b < r.n; b++) {
+      str_add(out, "  {%d, %d, {", i, t->rank);
+      for (int d = 0; d < t->rank; d++) str_add(out, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
+      str_add(out, "}, {");
+      for (int d = 0; d < t->rank; d++) str_add(out, "%s%lld", d ? ", " : "", (long long)r.box[b].lo[d]);
+      str_add(out, "}, {");
+      for (int d = 0; d < t->rank; d++) str_add(out, "%s%lld", d ? ", " : "", (long long)r.box[b].hi[d]);
+      str_add(out, "}},\n");
+    }
+  }
+  str_add(out, "  {-1, 0, {0}, {0}, {0}}};\n");
+}
+
+int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e)
+{
+  for (int n = 0; n < p->nnodes; n++)
+    if (p->pipe[n] != n) return err_set(e, ERR_MEGA, NOWHERE, "the pipeline is filled in another order than the nodes run");
+  TRY(print_nodes(p, out, e));
+  print_shares(p, out), print_events(p, out), print_tensors(p, out), print_filled(mem, p, out);
+  return OK;
+}
+
+void megacuda_count_rows(const struct mega_plan *p, struct megacuda_most *m)
+{
+  m->waits = m->publishes = 1;
+  for (int w = 0; w < p->m->workers; w++) {
+    int waits = 0, publishes = 0;
+    for (int i = 0; i < p->nwaits; i++) {
+      const struct mega_wait *x = &p->wait[i];
+      const struct mega_event *ev = &p->event[x->event];
+      struct mega_span s = mega_share(p, x->node, w);
+      if (ev->kind != MEGA_TAGGED && MAX(s.lo, x->lo) < MIN(s.hi, x->hi)) waits += ev->kind == MEGA_FLAG ? mega_event_tasks(p, ev) : 1;
+    }
+    for (int i = 0; i < p->nevents; i++)
+      publishes += p->event[i].kind != MEGA_TAGGED && mega_shared_tiles(&p->event[i], mega_share(p, p->event[i].node, w)) > 0;
+    m->waits = MAX(m->waits, waits), m->publishes = MAX(m->publishes, publishes);
+  }
+}

@@ -1,0 +1,248 @@
+// What all task bodies use: the block's memory, waits with the watchdog, regions of tensors in and out.
+
+// ---- tables of a worker, made by the host from the plan ----
+struct alignas(4) node_row { // one task
+  unsigned short op, layer, lo, hi, wait, nwaits, publish, npublish, turn;
+  unsigned short write[ACCESSES]; // by access: which write of its tensor this is, of a step
+};
+struct wait_row {
+  u32 word, count, event;
+  unsigned short back, stream;
+};
+struct publish_row {
+  u32 word, add; // add 0: a flag
+};
+struct fault_row {
+  u32 taken, kind, producer, step, node, which, seen, wanted;
+};
+enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, REWRITTEN, BAD_TOKEN };
+
+struct kernel_memory {
+  void *tensor[TENSORS];
+  const char *packed[OPS];   // weights in the order in which tiles consume them
+  const float2 *turn[OPS];   // [position][pair]: cosine, sine
+  const node_row *node;      // [worker][NODES]
+  const wait_row *wait;      // [worker][WAITS]
+  const publish_row *publish;
+  u32 *word;                 // counters and flags, each on its own line
+  fault_row *fault;          // [worker][producer]
+  u32 *stop;
+  int *tokens;               // [step of the launch][row]
+  u64 deadline;              // nanoseconds
+  u64 *trace;                // [worker][node]: when a task ended in the last step; or NULL
+};
+
+GLOBAL kernel_memory M;
+
+struct attend_memory {
+  float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS], now[2][QUERY_FLOATS];
+};
+struct alignas(128) block_memory {
+  char ring[STAGES][STAGE_ROOM];
+  union {
+    float x[ROWS][X_FLOATS];
+    attend_memory attend;
+  };
+  float part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];
+  int best_at[WARPS];
+  node_row node[NODES];
+  wait_row wait[WAITS];
+  publish_row publish[PUBLISHES];
+  stage_barrier full[STAGES], empty[STAGES];
+  volatile u32 dead;
+};
+static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
+#define S SHARED(block_memory)
+#define WARP (TID / 32)
+#define LANE (TID % 32)
+
+struct moment {
+  u32 step; // counted from the first launch on
+  int n;    // node
+  int position, at;
+};
+
+// ---- the watchdog: past the deadline the record is written, and from then on no wait of this block waits ----
+
+enum { LOOKS = 64 };
+const u64 GONE = ~(u64)0;
+
+APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
+{
+  u32 producer = TID >= THREADS;
+  fault_row *f = &M.fault[WORKER * 2 + (int)producer];
+  S.dead = 1;
+  if (look(&f->taken) || !claim(&f->taken)) return;
+  f->kind = kind, f->producer = producer, f->step = j.step, f->node = (u32)j.n, f->which = which, f->seen = seen, f->wanted = wanted;
+  *(volatile u32 *)M.stop = 1;
+}
+
+APART u64 patience(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wanted)
+{
+  u64 t = now_ns();
+  if (!since) since = t;
+  if (t - since <= M.deadline && !S.dead && !look(M.stop)) return since;
+  record_fault(kind, j, which, seen, wanted);
+  return GONE;
+}
+
+DEV void wait_stage(stage_barrier *b, u32 parity, moment j, u32 piece)
+{
+  u64 since = 0;
+  for (int looks = 1; !stage_passed(b, parity); looks++)
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
+}
+
+DEV uint4 await(const uint4 *p, uint4 v, u32 tag, moment j, u32 tensor)
+{
+  u64 since = 0;
+  for (int looks = 1; v.w != tag; looks++, v = get(p)) {
+    if ((int)(v.w - tag) > 0) return record_fault(REWRITTEN, j, tensor, v.w, tag), v;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, v.w, tag)) == GONE) return v;
+  }
+  return v;
+}
+
+DEV void wait_row_of(const wait_row &x, moment j)
+{
+  u64 since = 0;
+  u32 wanted = (j.step - x.back + 1) * x.count;
+  if (j.step < x.back) return;
+  for (int looks = 1;; looks++) {
+    u32 seen = acquire(&M.word[x.word * 32]);
+    if ((int)(seen - wanted) >= 0) return;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_EVENT, j, x.event, seen, wanted)) == GONE) return;
+  }
+}
+
+// Counters and flags that the task's tiles wait for; words are awaited where they are read.
+template <class O> DEV void wait_events(moment j)
+{
+  const node_row &r = S.node[j.n];
+  for (int i = r.wait + TID; i < r.wait + r.nwaits; i += THREADS)
+    if (!S.wait[i].stream) wait_row_of(S.wait[i], j);
+  if (r.nwaits) consumers();
+  if (O::FENCE) fence_proxy();
+}
+
+DEV void publish(moment j)
+{
+  const node_row &r = S.node[j.n];
+  if (!r.npublish) return;
+  consumers();
+  for (int i = r.publish + TID; i < r.publish + r.npublish; i += THREADS) {
+    u32 *w = &M.word[S.publish[i].word * 32];
+    if (S.publish[i].add)
+      release_add(w, S.publish[i].add);
+    else
+      release_set(w, j.step + 1);
+  }
+}
+
+// ---- tensors ----
+
+// The write that an access reads or makes, counted over all steps.
+template <class A> DEV u32 epoch_of(moment j) { return j.step * A::tensor::WRITES + S.node[j.n].write[A::INDEX]; }
+
+template <class T> DEV uint4 *words_of(u32 epoch, int row)
+{
+  return (uint4 *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (T::WORDS * ROWS) + (size_t)row * T::WORDS;
+}
+template <class T> DEV typename T::type *plain_of(u32 epoch, int row)
+{
+  return (typename T::type *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
+}
+
+// Elements of a row of words: word i of the row begins with element first_of(i), and has count_of(i).
+template <class T> DEV int word_at(int e) { return e / T::GROUP * T::GROUP_WORDS + e % T::GROUP / 3; }
+template <class T> DEV int first_of(int i) { return i / T::GROUP_WORDS * T::GROUP + i % T::GROUP_WORDS * 3; }
+template <class T> DEV int count_of(int i) { return min(3, T::GROUP - i % T::GROUP_WORDS * 3); }
+
+struct no_gain {};
+template <class G> struct gain_of {
+  static DEV float at(int layer, int k) { return wide(((const typename G::tensor::type *)M.tensor[G::tensor::ID])[layer * G::tensor::ROW + k]); }
+};
+template <> struct gain_of<no_gain> {
+  static DEV float at(int, int) { return 1; }
+};
+
+// Elements lo .. hi - 1 of a row of an access, spread over the consumers from this thread on: f(element, value, gain).
+template <class A, class G, class F> DEV void gather(moment j, int row, int lo, int hi, F f, int thread = TID)
+{
+  using T = typename A::tensor;
+  u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
+  int layer = S.node[j.n].layer;
+  if (T::TAGGED) {
+    const uint4 *w = words_of<T>(epoch, row);
+    int to = word_at<T>(hi - 1) + 1;
+    for (int i = word_at<T>(lo) + thread; i < to; i += 4 * THREADS) {
+      uint4 v[4];
+      float g[4][3];
+#pragma unroll
+      for (int k = 0; k < 4; k++) {
+        int at = i + k * THREADS;
+        if (at < to) v[k] = get(w + at);
+#pragma unroll
+        for (int c = 0; c < 3; c++) g[k][c] = at < to && c < count_of<T>(at) ? gain_of<G>::at(layer, first_of<T>(at) + c) : 0;
+      }
+#pragma unroll
+      for (int k = 0; k < 4; k++) {
+        int at = i + k * THREADS, e = first_of<T>(at), n = count_of<T>(at);
+        if (at >= to) continue;
+        v[k] = await(w + at, v[k], epoch + 1, j, T::ID);
+        f(e, bits_float(v[k].x), g[k][0]);
+        if (n > 1) f(e + 1, bits_float(v[k].y), g[k][1]);
+        if (n > 2) f(e + 2, bits_float(v[k].z), g[k][2]);
+      }
+    }
+  } else {
+    const float *p = (const float *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
+    if (T::ROW % 4 == 0 && lo % 4 == 0 && hi % 4 == 0) {
+#pragma unroll 4
+      for (int e = lo + thread * 4; e < hi; e += THREADS * 4) {
+        float4 v = fresh4(p + e);
+        f(e, v.x, gain_of<G>::at(layer, e)), f(e + 1, v.y, gain_of<G>::at(layer, e + 1));
+        f(e + 2, v.z, gain_of<G>::at(layer, e + 2)), f(e + 3, v.w, gain_of<G>::at(layer, e + 3));
+      }
+    } else
+      for (int e = lo + thread; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(layer, e));
+  }
+}
+
+// Units of an output: words of tagged tensors; of others as many elements.
+template <class A> DEV void write_unit(moment j, int row, int unit, float x, float y, float z)
+{
+  using T = typename A::tensor;
+  u32 epoch = epoch_of<A>(j);
+  if (T::TAGGED) {
+    put(words_of<T>(epoch, row) + unit, make_uint4(float_bits(x), float_bits(y), float_bits(z), epoch + 1));
+    return;
+  }
+  float *p = (float *)plain_of<T>(epoch, row) + first_of<T>(unit);
+  keep(p, x);
+  if (count_of<T>(unit) > 1) keep(p + 1, y);
+  if (count_of<T>(unit) > 2) keep(p + 2, z);
+}
+
+// All elements lo .. hi - 1 of a row, f(element) each.
+template <class A, class F> DEV void write_row(moment j, int row, int lo, int hi, F f)
+{
+  using T = typename A::tensor;
+  for (int i = word_at<T>(lo) + TID; i <= word_at<T>(hi - 1); i += THREADS) {
+    int e = first_of<T>(i), n = count_of<T>(i);
+    write_unit<A>(j, row, i, f(e), n > 1 ? f(e + 1) : 0, n > 2 ? f(e + 2) : 0);
+  }
+}
+
+// ---- sixteen bytes of numbers ----
+
+template <class T> struct pack;
+template <> struct pack<float> {
+  enum { N = 4 };
+  static DEV void open(uint4 v, float *x) { x[0] = bits_float(v.x), x[1] = bits_float(v.y), x[2] = bits_float(v.z), x[3] = bits_float(v.w); }
+};
+template <> struct pack<bf16> {
+  enum { N = 8 };
+  static DEV void two(u32 u, float *x) { x[0] = bits_float(u << 16), x[1] = bits_float(u & 0xffff0000u); }
+  static DEV void open(uint4 v, float *x) { two(v.x, x), two(v.y, x + 2), two(v.z, x + 4), two(v.w, x + 6); }
+};

@@ -1,0 +1,372 @@
+// The host program: weights and state by the seed, packed; rows of the tables; launches; checks.
+
+// ---- numbers by a seed ----
+
+HOST_TOO u64 seed_of(int tensor)
+{
+  u64 h = SEED;
+  h ^= (u64)tensor + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+  h ^= h >> 33, h *= 0xff51afd7ed558ccdu, h ^= h >> 33, h *= 0xc4ceb9fe1a85ec53u;
+  return h ^ h >> 33;
+}
+HOST_TOO u64 drawn(u64 seed, u64 i) // the i-th number, from 0 on
+{
+  u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+HOST_TOO double normal(u64 seed, u64 i)
+{
+  double u = (double)(drawn(seed, 2 * i) >> 11) * 0x1p-53, v = (double)(drawn(seed, 2 * i + 1) >> 11) * 0x1p-53;
+  return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);
+}
+HOST_TOO u32 number_bits(double x, int bytes)
+{
+  union {
+    float f;
+    u32 u;
+  } v = {(float)x};
+  return bytes == 4 ? v.u : (v.u + 0x7fff + (v.u >> 16 & 1)) >> 16;
+}
+HOST_TOO void number_put(void *to, long long i, u32 bits, int bytes)
+{
+  if (bytes == 4)
+    ((u32 *)to)[i] = bits;
+  else
+    ((unsigned short *)to)[i] = (unsigned short)bits;
+}
+
+struct draw_weight {
+  void *to;
+  u64 seed;
+  double scale;
+  int bytes;
+  HOST_TOO void operator()(long long i) const
+  {
+    double x = normal(seed, (u64)i);
+    number_put(to, i, number_bits(scale > 0 ? scale * x : 1 + 0.1 * x, bytes), bytes);
+  }
+};
+
+enum { FEW = 1 << 22 }; // elements that the host draws: the same on each machine
+
+static void fill_weights(void *device, int t)
+{
+  const plan_tensor &x = TENSOR[t];
+  draw_weight f = {device, seed_of(t), x.scale, x.bytes};
+  if (x.elements > FEW) return each(x.elements, f);
+  std::vector<char> room((size_t)(x.elements * x.bytes));
+  f.to = room.data();
+  for (long long i = 0; i < x.elements; i++) f(i);
+  to_device(device, room.data(), room.size());
+}
+
+static void fill_state(void *device, int t)
+{
+  const plan_tensor &x = TENSOR[t];
+  std::vector<char> room((size_t)(x.elements * x.bytes), (char)0xff); // no numbers
+  u64 seed = seed_of(t), n = 0;
+  for (long long i = 0; i < x.elements; i++) {
+    if (x.table_rows) {
+      int token = (int)(((unsigned __int128)drawn(seed, (u64)i) * (u64)x.table_rows) >> 64);
+      memcpy(&room[(size_t)i * 4], &token, 4);
+      continue;
+    }
+    for (const plan_box *b = FILLED; b->tensor >= 0; b++) {
+      bool in = b->tensor == t;
+      long long left = i;
+      for (int d = b->rank - 1; d >= 0 && in; d--) in = left % b->dim[d] >= b->lo[d] && left % b->dim[d] < b->hi[d], left /= b->dim[d];
+      if (!in) continue;
+      number_put(room.data(), i, number_bits(normal(seed, n++), x.bytes), x.bytes);
+      break;
+    }
+  }
+  to_device(device, room.data(), room.size());
+}
+
+// ---- weights in the order in which tiles consume them ----
+
+template <class O, class W> struct pack_weight { // element i of [layer][tile][slice][column][k], widths as in the pieces
+  char *to;
+  const typename W::tensor::type *from;
+  PLAIN void operator()(long long i) const
+  {
+    int k = (int)(i % W::K), column = (int)(i / W::K % W::COLUMNS), slice = (int)(i / W::K / W::COLUMNS % W::SLICES);
+    long long left = i / W::K / W::COLUMNS / W::SLICES;
+    int tile = (int)(left % W::TILES), layer = (int)(left / W::TILES), columns = W::columns(tile), width = W::width(tile), begin = k / width * width;
+    if (column >= columns) return;
+    char *p = to + W::tile_at(layer, tile) + (long long)(k / width) * W::SLICES * columns * W::pitch(width);
+    p += (slice * columns + column) * W::pitch(min(width, W::K - begin)) + (k - begin) * (int)sizeof *from;
+    *(typename W::tensor::type *)p = from[W::element(layer, slice, k, tile * W::COLUMNS + column)];
+  }
+};
+
+template <class O> static void pack_operator(kernel_memory &m)
+{
+  if constexpr (O::STREAM == 1) {
+    typedef typename O::streamed W;
+    char *to = (char *)device_room((size_t)(W::LAYER_BYTES * O::LAYERS));
+    each((long long)O::LAYERS * W::TILES * W::SLICES * W::COLUMNS * W::K, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
+    m.packed[O::ID] = to;
+  }
+}
+
+// ---- rotation ----
+
+template <class O> static void turn_operator(kernel_memory &m, int positions)
+{
+  if constexpr (O::ROTARY) {
+    constexpr int half = O::dim / 2;
+    std::vector<float2> t((size_t)positions * half);
+    for (int p = 0; p < positions; p++)
+      for (int i = 0; i < half; i++) {
+        double f = pow(O::theta, -2.0 * i / O::dim);
+        if constexpr (O::rope_factor > 0) {
+          double turns = O::rope_original * f / (2 * M_PI), smooth = fmin(fmax((turns - O::rope_low) / (O::rope_high - O::rope_low), 0), 1);
+          f = (1 - smooth) * f / O::rope_factor + smooth * f;
+        }
+        t[(size_t)p * half + i] = {(float)cos(f * p), (float)sin(f * p)};
+      }
+    float2 *to = (float2 *)device_room(t.size() * sizeof t[0]);
+    to_device(to, t.data(), t.size() * sizeof t[0]);
+    m.turn[O::ID] = to;
+  }
+}
+
+// ---- rows of the tables, by worker ----
+
+struct tables {
+  std::vector<node_row> node;
+  std::vector<wait_row> wait;
+  std::vector<publish_row> publish;
+  int words;
+};
+
+static plan_span share_of(int node, int worker)
+{
+  const unsigned short *s = &SHARE[2 * (node * WORKERS + worker)];
+  return {s[0], s[1]};
+}
+static int shared_tiles(const plan_event &e, plan_span s)
+{
+  int n = 0;
+  for (int i = e.first; i < e.last; i++) n += std::max(0, std::min(s.hi, SPAN[i].hi) - std::max(s.lo, SPAN[i].lo));
+  return n;
+}
+
+// Words of an event: one, or of a flag one for each task. `planted`: this event is awaited with one more than there is.
+static tables make_tables(int planted)
+{
+  tables t = {std::vector<node_row>(WORKERS * NODES), std::vector<wait_row>(WORKERS * WAITS), std::vector<publish_row>(WORKERS * PUBLISHES), 0};
+  std::vector<int> base, index;
+  for (int e = 0; EVENT[e].id >= 0; e++) {
+    index.resize((size_t)EVENT[e].id + 1), index[(size_t)EVENT[e].id] = e;
+    base.push_back(t.words), t.words += EVENT[e].flag ? WORKERS : 1;
+  }
+  for (int w = 0; w < WORKERS; w++) {
+    int waits = w * WAITS, publishes = w * PUBLISHES, turn = 0;
+    for (int n = 0, at = 0, ev = 0; n < NODES; n++) {
+      node_row &r = t.node[(size_t)(w * NODES + n)];
+      plan_span s = share_of(n, w);
+      r = {(unsigned short)NODE[n].op, (unsigned short)NODE[n].layer, (unsigned short)s.lo, (unsigned short)s.hi, (unsigned short)(waits - w * WAITS), 0,
+           (unsigned short)(publishes - w * PUBLISHES), 0, (unsigned short)(turn ^= s.hi > s.lo), {}};
+      for (int a = 0; a < ACCESSES; a++) r.write[a] = (unsigned short)NODE[n].write[a];
+      for (; WAIT[at].node == n; at++) {
+        const plan_wait &x = WAIT[at];
+        const plan_event &e = EVENT[index[(size_t)x.event]];
+        if (std::max(s.lo, x.lo) >= std::min(s.hi, x.hi)) continue;
+        for (int k = 0; k < (e.flag ? WORKERS : 1); k++) {
+          if (e.flag && !shared_tiles(e, share_of(e.node, k))) continue;
+          t.wait[(size_t)waits++] = {(u32)(base[(size_t)index[(size_t)x.event]] + k), (u32)(e.flag ? 1 : e.count) + (x.event == planted), (u32)x.event,
+                                     (unsigned short)x.back, (unsigned short)x.stream};
+          r.nwaits++;
+        }
+      }
+      for (ev = 0; EVENT[ev].id >= 0; ev++) {
+        int tiles = EVENT[ev].node == n ? shared_tiles(EVENT[ev], s) : 0;
+        if (!tiles) continue;
+        t.publish[(size_t)publishes++] = {(u32)(base[(size_t)ev] + (EVENT[ev].flag ? w : 0)), (u32)(EVENT[ev].flag ? 0 : tiles)};
+        r.npublish++;
+      }
+    }
+  }
+  return t;
+}
+
+// ---- runs ----
+
+struct program {
+  kernel_memory m;
+  std::vector<void *> first; // state before the first step
+  u32 step;                  // that the next launch begins with
+  int positions, words;
+};
+
+template <class T> static T *uploaded(const std::vector<T> &v)
+{
+  T *p = (T *)device_room(v.size() * sizeof v[0]);
+  to_device(p, v.data(), v.size() * sizeof v[0]);
+  return p;
+}
+
+static size_t bytes_of(int t) { return TENSOR[t].words ? (size_t)TENSOR[t].words * 16 : (size_t)(TENSOR[t].elements * TENSOR[t].versions * TENSOR[t].bytes); }
+
+static void plant(program &p, int event)
+{
+  tables t = make_tables(event);
+  to_device((void *)p.m.node, t.node.data(), t.node.size() * sizeof t.node[0]);
+  to_device((void *)p.m.wait, t.wait.data(), t.wait.size() * sizeof t.wait[0]);
+}
+
+// Epochs begin anew: words, counters and flags are zero.
+static void forget(program &p)
+{
+  for (int t = 0; t < TENSORS; t++)
+    if (TENSOR[t].words) zero_device(p.m.tensor[t], bytes_of(t));
+  zero_device(p.m.word, (size_t)p.words * 128), zero_device(p.m.fault, WORKERS * 2 * sizeof(fault_row)), zero_device(p.m.stop, 4);
+  p.step = 0;
+}
+
+static void restore(program &p)
+{
+  for (int t = 0; t < TENSORS; t++)
+    if (p.first[(size_t)t]) copy_device(p.m.tensor[t], p.first[(size_t)t], bytes_of(t));
+}
+
+static program prepare(int positions, u64 deadline)
+{
+  program p = {};
+  tables t = make_tables(-1);
+  p.first.resize(TENSORS), p.positions = positions, p.words = std::max(t.words, 1);
+  for (int i = 0; i < TENSORS; i++) {
+    p.m.tensor[i] = device_room(bytes_of(i));
+    if (TENSOR[i].kind == 'w') fill_weights(p.m.tensor[i], i);
+    if (TENSOR[i].kind == 's') p.first[(size_t)i] = device_room(bytes_of(i)), fill_state(p.first[(size_t)i], i);
+  }
+#define OPERATOR(name, layer) pack_operator<name>(p.m), turn_operator<name>(p.m, positions);
+  OPERATORS
+#undef OPERATOR
+  p.m.node = uploaded(t.node), p.m.wait = uploaded(t.wait), p.m.publish = uploaded(t.publish);
+  p.m.word = (u32 *)device_room((size_t)p.words * 128), p.m.fault = (fault_row *)device_room(WORKERS * 2 * sizeof(fault_row));
+  p.m.stop = (u32 *)device_room(4), p.m.tokens = (int *)device_room((size_t)positions * ROWS * 4), p.m.deadline = deadline;
+  forget(p), restore(p);
+  return p;
+}
+
+// Of all that waited, the earliest node; a pipeline waits for its consumers.
+static bool print_fault(const program &p)
+{
+  static const char *const what[] = {"", "event ", "a word of ", "a stage", "a newer word of ", "a token of the table"};
+  std::vector<fault_row> f(WORKERS * 2);
+  int first = -1;
+  from_device(f.data(), p.m.fault, f.size() * sizeof f[0]);
+  for (int i = 0; i < WORKERS * 2; i++) {
+    if (!f[i].taken) continue;
+    auto order = [&](int k) { return ((u64)f[k].producer << 63) + (u64)f[k].step * NODES + f[k].node; };
+    if (first < 0 || order(i) < order(first)) first = i;
+  }
+  if (first < 0) return false;
+  const fault_row &x = f[first];
+  const char *which = x.kind == LATE_WORD || x.kind == REWRITTEN ? TENSOR[x.which].name : "";
+  printf("%s: worker %d (%s) in step %u at %s waited for %s%s", x.kind <= LATE_STAGE ? "hung" : "fault", first / 2, x.producer ? "producer" : "consumer", x.step,
+         NODE_NAME[x.node], what[x.kind], which);
+  if (x.kind == LATE_EVENT) {
+    for (int e = 0; EVENT[e].id >= 0; e++)
+      if (EVENT[e].id == (int)x.which) printf("%u (%s of %s)", x.which, EVENT[e].flag ? "flag" : "counter", NODE_NAME[EVENT[e].node]);
+  }
+  printf(": saw %d, wanted %d\n", (int)x.seen, (int)x.wanted);
+  return true;
+}
+
+// True: no fault.
+static bool run_steps(program &p, int steps)
+{
+  u32 stop = 0;
+  launch(p.m, p.step, CONTEXT, steps);
+  p.step += (u32)steps;
+  from_device(&stop, p.m.stop, 4);
+  return !stop || !print_fault(p);
+}
+
+static std::vector<int> tokens_of(const program &p, int steps)
+{
+  std::vector<int> t((size_t)(steps * ROWS));
+  from_device(t.data(), p.m.tokens, t.size() * 4);
+  return t;
+}
+
+static bool again(program &p, int steps, std::vector<int> &tokens)
+{
+  restore(p);
+  if (!run_steps(p, steps)) return false;
+  tokens = tokens_of(p, steps);
+  return true;
+}
+
+// ---- checks ----
+
+static int tensor_named(const char *name)
+{
+  for (int t = 0; t < TENSORS; t++)
+    if (!strcmp(TENSOR[t].name, name)) return t;
+  return -1;
+}
+
+// Against the model computed plainly, which goes on with the kernel's tokens.
+static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
+{
+  plain_tensors m = {};
+  int token = tensor_named("token"), logits = tensor_named("logits"), agree = 0;
+  if (logits < 0) return true;
+  for (int t = 0; t < TENSORS; t++) {
+    m.t[t] = TENSOR[t].kind == 'w' ? p.m.tensor[t] : device_room((size_t)(TENSOR[t].elements * TENSOR[t].bytes));
+    if (p.first[(size_t)t]) copy_device(m.t[t], p.first[(size_t)t], bytes_of(t));
+  }
+  std::vector<float> a((size_t)TENSOR[logits].elements), b(a.size());
+  double worst = 0;
+  for (int s = 0; s < steps; s++) {
+    std::vector<int> now(ROWS), kernel;
+    plain_step(m, CONTEXT + s);
+    if (token >= 0) {
+      from_device(now.data(), m.t[token], ROWS * 4);
+      for (int r = 0; r < ROWS; r++) agree += now[(size_t)r] == tokens[(size_t)(s * ROWS + r)];
+      to_device(m.t[token], &tokens[(size_t)(s * ROWS)], ROWS * 4);
+    } else
+      agree += ROWS;
+    if (!again(p, s + 1, kernel)) return false;
+    from_device(a.data(), p.m.tensor[logits], a.size() * 4), from_device(b.data(), m.t[logits], b.size() * 4);
+    double diff = 0, norm = 0;
+    for (size_t i = 0; i < a.size(); i++) diff += (a[i] - b[i]) * (double)(a[i] - b[i]), norm += b[i] * (double)b[i];
+    worst = std::fmax(worst, std::sqrt(diff / norm));
+  }
+  printf("plain: %d of %d tokens agree, relative error of logits at most %.3g\n", agree, steps * ROWS, worst);
+  return agree == steps * ROWS && worst < 0.01;
+}
+
+// A counter that is never full: the run ends as hung, and the next one is right.
+static bool check_hang(program &p, int steps, const std::vector<int> &tokens)
+{
+  std::vector<int> now;
+  int event = EVENT[0].id;
+  for (int i = 0; WAIT[i].node >= 0; i++)
+    if (!WAIT[i].back) {
+      event = WAIT[i].event;
+      break;
+    }
+  plant(p, event), restore(p);
+  bool hung = !run_steps(p, steps);
+  plant(p, -1), forget(p);
+  bool fine = again(p, steps, now) && now == tokens;
+  printf("planted: %s, and the next run is %s\n", hung ? "found" : "NOT found", fine ? "right" : "WRONG");
+  return hung && fine;
+}
+
+static bool check_many(program &p, int steps, int launches, const std::vector<int> &tokens)
+{
+  std::vector<int> now;
+  for (int i = 0; i < launches; i++)
+    if (!again(p, steps, now) || now != tokens) return printf("launch %d of %d steps: WRONG\n", i, steps), false;
+  printf("%d launches of %d steps: no fault, all tokens the same\n", launches, steps);
+  return true;
+}

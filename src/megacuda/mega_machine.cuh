@@ -1,0 +1,81 @@
+// The host's side of the machine: memory, launches, times.
+#ifdef MEGA_SHIM
+
+static void launch(const kernel_memory &m, u32 first, int position, int steps)
+{
+  M = m;
+  shim_run(WORKERS, BLOCK_THREADS, sizeof(block_memory), [=] { mega_kernel(first, position, steps); });
+}
+
+#else
+
+#define PLAIN __device__
+#define HOST_TOO __host__ __device__
+#define MUST(x)                                                      \
+  do {                                                               \
+    cudaError_t e_ = (x);                                            \
+    if (e_ != cudaSuccess) {                                         \
+      fprintf(stderr, "%s: %s\n", #x, cudaGetErrorString(e_));       \
+      exit(3);                                                       \
+    }                                                                \
+  } while (0)
+
+template <class F> __global__ void each_kernel(long long n, F f)
+{
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x) f(i);
+}
+template <class F> static void each(long long n, F f)
+{
+  each_kernel<<<(unsigned)std::min<long long>((n + 127) / 128, 65536), 128>>>(n, f);
+  MUST(cudaGetLastError());
+}
+
+static void *device_room(size_t n)
+{
+  void *p;
+  MUST(cudaMalloc(&p, n ? n : 1));
+  return p;
+}
+static void to_device(void *to, const void *from, size_t n) { MUST(cudaMemcpy(to, from, n, cudaMemcpyHostToDevice)); }
+static void from_device(void *to, const void *from, size_t n) { MUST(cudaMemcpy(to, from, n, cudaMemcpyDeviceToHost)); }
+static void copy_device(void *to, const void *from, size_t n) { MUST(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice)); }
+static void zero_device(void *to, size_t n) { MUST(cudaMemset(to, 0, n)); }
+
+static void begin_device()
+{
+  int blocks = 0;
+  cudaDeviceProp prop;
+  MUST(cudaGetDeviceProperties(&prop, 0));
+  if (prop.major != 9) fprintf(stderr, "%s has not the capability 9.0\n", prop.name), exit(3);
+  MUST(cudaFuncSetAttribute(mega_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(block_memory)));
+  MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mega_kernel, BLOCK_THREADS, sizeof(block_memory)));
+  if (blocks * prop.multiProcessorCount < WORKERS)
+    fprintf(stderr, "%s holds %d blocks of this kernel at once, and %d are needed\n", prop.name, blocks * prop.multiProcessorCount, WORKERS), exit(3);
+}
+
+static void launch_plainly(u32 first, int position, int steps)
+{
+  void *args[] = {&first, &position, &steps};
+  MUST(cudaLaunchCooperativeKernel((const void *)mega_kernel, dim3(WORKERS), dim3(BLOCK_THREADS), args, sizeof(block_memory), 0));
+}
+static void launch(const kernel_memory &m, u32 first, int position, int steps)
+{
+  MUST(cudaMemcpyToSymbol(M, &m, sizeof m));
+  launch_plainly(first, position, steps);
+  MUST(cudaDeviceSynchronize());
+}
+
+#endif
+
+static void print_machine()
+{
+#ifdef MEGA_SHIM
+  printf("fibers of a CPU, %zu bytes of memory a block\n", sizeof(block_memory));
+#else
+  cudaDeviceProp prop;
+  cudaFuncAttributes a;
+  MUST(cudaGetDeviceProperties(&prop, 0));
+  MUST(cudaFuncGetAttributes(&a, mega_kernel));
+  printf("%s, %zu bytes of shared memory, %d registers, %zu bytes of local memory\n", prop.name, sizeof(block_memory), a.numRegs, a.localSizeBytes);
+#endif
+}

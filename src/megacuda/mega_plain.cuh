@@ -1,0 +1,220 @@
+// The same model without tasks, events, words or stages: one function an operator, an element at a time, sums in float64. The kernel's tokens
+// and logits are held against it.
+
+struct plain_tensors {
+  void *t[TENSORS];
+  int position, layer;
+};
+template <class A> PLAIN typename A::tensor::type *plain_tensor(const plain_tensors &m) { return (typename A::tensor::type *)m.t[A::tensor::ID]; }
+
+template <class X> PLAIN double plain_factor(const float *x, double eps)
+{
+  double sum = 0;
+  for (int k = 0; k < X::tensor::ROW; k++) sum += (double)x[k] * x[k];
+  return 1 / sqrt(sum / X::tensor::ROW + eps);
+}
+
+// Element i of [rows][n]; n: columns of the output.
+template <class X, class G, class W, class R, class Y, int F> struct plain_product {
+  plain_tensors m;
+  double eps;
+  PLAIN double sum(const float *x, int slice, int column) const
+  {
+    const typename W::tensor::type *w = plain_tensor<W>(m);
+    double y = 0;
+    for (int k = 0; k < W::K; k++) y += (double)x[k] * gain_of_plain<G>(m, k) * (double)wide(w[W::element(m.layer, slice, k, column)]);
+    return y;
+  }
+  template <class A> static PLAIN double gain_of_plain(const plain_tensors &m, int k)
+  {
+    if constexpr (!std::is_same<A, no_gain>::value) return (double)wide(plain_tensor<A>(m)[m.layer * A::tensor::ROW + k]);
+    return 1;
+  }
+  PLAIN void operator()(long long i) const
+  {
+    int row = (int)(i / Y::tensor::ROW), column = (int)(i % Y::tensor::ROW);
+    const float *x = plain_tensor<X>(m) + (long long)row * X::tensor::ROW;
+    double f = F == NORMED || F == GATED ? plain_factor<X>(x, eps) : 1, y = sum(x, 0, column) * f;
+    if (F == GATED) y = y / (1 + exp(-y)) * (sum(x, 1, column) * f);
+    if constexpr (F == ADDED) y += plain_tensor<R>(m)[i];
+    plain_tensor<Y>(m)[i] = (float)y;
+  }
+};
+
+template <class X, class G, class W, class R, class Y, int F> void plain_run(const plain_tensors &m, double eps)
+{
+  each((long long)ROWS * Y::tensor::ROW, plain_product<X, G, W, R, Y, F>{m, eps});
+}
+
+template <class O> void plain_linear(const plain_tensors &m) { plain_run<typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(m, 0); }
+template <class O> void plain_rmsnorm_linear(const plain_tensors &m)
+{
+  plain_run<typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(m, O::eps);
+}
+template <class O> void plain_rmsnorm_head(const plain_tensors &m) { plain_rmsnorm_linear<O>(m); }
+template <class O> void plain_linear_with_residual(const plain_tensors &m)
+{
+  plain_run<typename O::a0, no_gain, typename O::a1, typename O::a2, typename O::a3, ADDED>(m, 0);
+}
+template <class O> void plain_rmsnorm_gate_up(const plain_tensors &m)
+{
+  plain_run<typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, GATED>(m, O::eps);
+}
+
+template <class X, class G, class Y> struct plain_norm {
+  plain_tensors m;
+  double eps;
+  PLAIN void operator()(long long i) const
+  {
+    const float *x = plain_tensor<X>(m) + i / X::tensor::ROW * X::tensor::ROW;
+    plain_tensor<Y>(m)[i] = (float)(x[i % X::tensor::ROW] * plain_factor<X>(x, eps) * (double)wide(plain_tensor<G>(m)[m.layer * X::tensor::ROW + i % X::tensor::ROW]));
+  }
+};
+template <class O> void plain_rmsnorm(const plain_tensors &m)
+{
+  each((long long)ROWS * O::a2::tensor::ROW, plain_norm<typename O::a0, typename O::a1, typename O::a2>{m, O::eps});
+}
+
+template <class O> struct plain_silu {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    double a = plain_tensor<typename O::a0>(m)[i];
+    plain_tensor<typename O::a2>(m)[i] = (float)(a / (1 + exp(-a)) * plain_tensor<typename O::a1>(m)[i]);
+  }
+};
+template <class O> void plain_silu_mul(const plain_tensors &m) { each((long long)ROWS * O::a2::tensor::ROW, plain_silu<O>{m}); }
+
+template <class O> struct plain_rows {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    int row = (int)(i / O::a2::tensor::ROW), k = (int)(i % O::a2::tensor::ROW);
+    plain_tensor<typename O::a2>(m)[i] = wide(plain_tensor<typename O::a1>(m)[(long long)plain_tensor<typename O::a0>(m)[row] * O::a1::tensor::ROW + k]);
+  }
+};
+template <class O> void plain_embed(const plain_tensors &m) { each((long long)ROWS * O::a2::tensor::ROW, plain_rows<O>{m}); }
+
+// ---- attention ----
+
+// Element e of a head of q or k: normed, rotated.
+template <class O, class G> PLAIN double plain_turned(const plain_tensors &m, const float *x, int e)
+{
+  constexpr int half = O::dim / 2;
+  double f = 1, g0 = 1, g1 = 1;
+  int i = e % half;
+  if constexpr (O::NORMS) {
+    double sum = 0;
+    for (int k = 0; k < O::dim; k++) sum += (double)x[k] * x[k];
+    f = 1 / sqrt(sum / O::dim + O::eps), g0 = (double)wide(plain_tensor<G>(m)[m.layer * O::dim + i]), g1 = (double)wide(plain_tensor<G>(m)[m.layer * O::dim + i + half]);
+  }
+  float2 t = M.turn[O::ID][m.position * half + i];
+  double a = x[i] * f * g0, b = x[i + half] * f * g1;
+  return e < half ? a * t.x - b * t.y : b * t.x + a * t.y;
+}
+
+template <class P> PLAIN long long plain_cached(int layer, int row, int head, int position)
+{
+  return ((((long long)layer * P::PAGES + row * P::ROW_PAGES + position / P::SLOTS) * P::HEADS + head) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
+}
+
+template <class O, class K, class G, class P> struct plain_append_one {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    int e = (int)(i % O::dim), head = (int)(i / O::dim % O::kv), row = (int)(i / O::dim / O::kv);
+    const float *x = plain_tensor<K>(m) + (long long)row * K::tensor::ROW + O::heads * O::dim;
+    typename P::tensor::type *to = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, head, m.position);
+    keep_as(to + e, (float)plain_turned<O, G>(m, x + head * O::dim, e));
+    keep_as(to + e + P::SLOTS * P::DIM, x[O::kv * O::dim + head * O::dim + e]);
+  }
+};
+template <class O> void plain_rotary_append(const plain_tensors &m)
+{
+  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, typename O::a0, no_gain, typename O::a2>{m});
+}
+template <class O> void plain_qknorm_rotary_append(const plain_tensors &m)
+{
+  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, typename O::a0, typename O::a2, typename O::a3>{m});
+}
+
+template <class O, class G, class P, class Y> struct plain_attend {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    int e = (int)(i % O::dim), head = (int)(i / O::dim % O::heads), row = (int)(i / O::dim / O::heads), kv = head / (O::heads / O::kv);
+    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW + head * O::dim;
+    double q[O::dim], most = -INFINITY, sum = 0, out = 0;
+    for (int k = 0; k < O::dim; k++) q[k] = plain_turned<O, G>(m, x, k) / sqrt((double)O::dim);
+    for (int p = 0; p <= m.position; p++) {
+      const typename P::tensor::type *key = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, kv, p);
+      double score = 0;
+      for (int k = 0; k < O::dim; k++) score += q[k] * (double)wide(key[k]);
+      double top = fmax(most, score), stay = exp(most - top), add = exp(score - top);
+      most = top, sum = sum * stay + add, out = out * stay + add * (double)wide(key[P::SLOTS * P::DIM + e]);
+    }
+    plain_tensor<Y>(m)[i] = (float)(out / sum);
+  }
+};
+template <class O> void plain_paged_attention(const plain_tensors &m)
+{
+  each((long long)ROWS * O::heads * O::dim, plain_attend<O, no_gain, typename O::a1, typename O::a3>{m});
+}
+template <class O> void plain_qknorm_paged_attention(const plain_tensors &m)
+{
+  each((long long)ROWS * O::heads * O::dim, plain_attend<O, typename O::a1, typename O::a2, typename O::a4>{m});
+}
+
+template <class O, class U, class G, class P, class Y> void plain_rotary_both(const plain_tensors &m)
+{
+  each((long long)ROWS * O::kv * O::dim, plain_append_one<O, typename O::a1, U, P>{m});
+  each((long long)ROWS * O::heads * O::dim, plain_attend<O, G, P, Y>{m});
+}
+template <class O> void plain_rotary_attention(const plain_tensors &m) { plain_rotary_both<O, no_gain, no_gain, typename O::a4, typename O::a5>(m); }
+template <class O> void plain_qknorm_rotary_attention(const plain_tensors &m)
+{
+  plain_rotary_both<O, typename O::a4, typename O::a3, typename O::a6, typename O::a7>(m);
+}
+
+// ---- the largest ----
+
+template <class O> struct plain_part {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    constexpr int parts = O::a1::tensor::ROW / 2;
+    int row = (int)(i / parts), part = (int)(i % parts), width = (O::a0::tensor::ROW + parts - 1) / parts, at = part * width;
+    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW;
+    for (int k = at; k < (part + 1) * width && k < O::a0::tensor::ROW; k++)
+      if (x[k] > x[at]) at = k;
+    plain_tensor<typename O::a1>(m)[2 * i] = x[at], plain_tensor<typename O::a1>(m)[2 * i + 1] = (float)at;
+  }
+};
+template <class O> void plain_argmax_partial(const plain_tensors &m) { each((long long)ROWS * (O::a1::tensor::ROW / 2), plain_part<O>{m}); }
+
+template <class O> struct plain_best {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    const float *x = plain_tensor<typename O::a0>(m) + i * O::a0::tensor::ROW;
+    int best = 0;
+    for (int k = 1; k < O::a0::tensor::ROW / 2; k++)
+      if (x[2 * k] > x[2 * best]) best = k;
+    plain_tensor<typename O::a1>(m)[i] = (int)x[2 * best + 1];
+  }
+};
+template <class O> void plain_argmax(const plain_tensors &m) { each(ROWS, plain_best<O>{m}); }
+
+static void plain_step(plain_tensors m, int position)
+{
+  m.position = position;
+  for (int n = 0; n < NODES; n++) {
+    m.layer = NODE[n].layer;
+    switch (NODE[n].op) {
+#define OPERATOR(name, layer) \
+  case name::ID: plain_##layer<name>(m); break;
+      OPERATORS
+#undef OPERATOR
+    }
+  }
+}

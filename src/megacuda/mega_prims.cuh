@@ -1,0 +1,112 @@
+// What the kernel needs of the machine: threads, barriers, memory operations. mega_shim.h has the same for a CPU, and nothing else differs.
+#define DEV __device__ __forceinline__
+// Bodies are all in one function: a call would keep registers in memory, and no cache is left beside the pipeline. What ends a run is apart.
+#define BODY __device__ __forceinline__
+#define APART __device__ __noinline__
+#define GLOBAL __constant__
+#define TID ((int)threadIdx.x)
+#define WORKER ((int)blockIdx.x)
+#define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
+
+extern __shared__ __align__(128) char mega_raw[];
+#define SHARED(type) (*(type *)mega_raw) // not passed by reference: the compiler then knows that it is shared memory
+
+DEV u32 shared_at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+
+// ---- words with epochs: relaxed, because each carries its own proof that it is there ----
+DEV void put(uint4 *p, uint4 v)
+{
+  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+DEV uint4 get(const uint4 *p)
+{
+  uint4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  return v;
+}
+
+// ---- counters and flags ----
+DEV u32 acquire(const u32 *p)
+{
+  u32 v;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+DEV void release_add(u32 *p, u32 v) { asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+DEV void release_set(u32 *p, u32 v) { asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+DEV void fence_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+// ---- data that other blocks write within the launch: by way of L2, never by constant loads ----
+DEV float4 fresh4(const void *p)
+{
+  float4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p) : "memory");
+  return v;
+}
+DEV float fresh(const float *p)
+{
+  float v;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory");
+  return v;
+}
+DEV int fresh(const int *p)
+{
+  int v;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+template <class T> DEV T constant(const T *p) { return *p; }
+DEV void keep(float *p, float v) { asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory"); }
+
+// ---- the watchdog ----
+DEV u64 now_ns()
+{
+  u64 t;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+  return t;
+}
+DEV u32 look(const u32 *p) { return *(const volatile u32 *)p; }
+DEV bool claim(u32 *p) { return atomicCAS(p, 0u, 1u) == 0; }
+
+// ---- stages ----
+typedef u64 stage_barrier;
+DEV void stage_init(stage_barrier *b, int n) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_at(b)), "r"(n) : "memory"); }
+DEV void stage_inits_end() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+DEV bool stage_passed(stage_barrier *b, u32 parity)
+{
+  u32 done;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(done)
+               : "r"(shared_at(b)), "r"(parity)
+               : "memory");
+  return done;
+}
+DEV void stage_arrive(stage_barrier *b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_at(b)) : "memory"); }
+DEV void stage_expect(stage_barrier *b, int bytes)
+{
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_at(b)), "r"(bytes) : "memory");
+}
+// `once`: no other block reads these bytes.
+DEV void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, bool once)
+{
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(shared_at(to)),
+               "l"(from), "r"(bytes), "r"(shared_at(b)), "l"(once ? 0x12F0000000000000ull : 0x1000000000000000ull)
+               : "memory");
+}
+
+// ---- threads of a block ----
+DEV void all_threads() { __syncthreads(); }
+DEV void consumers() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
+DEV void warp_barrier() { __syncwarp(); }
+DEV float across(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+DEV int across(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+
+// ---- numbers ----
+typedef __nv_bfloat16 bf16;
+typedef float f32;
+DEV float bits_float(u32 u) { return __uint_as_float(u); }
+DEV u32 float_bits(float x) { return __float_as_uint(x); }
+DEV float wide(float x) { return x; }
+DEV float wide(bf16 x) { return __bfloat162float(x); }
+DEV void keep_as(float *p, float x) { *p = x; }
+DEV void keep_as(bf16 *p, float x) { *p = __float2bfloat16(x); }

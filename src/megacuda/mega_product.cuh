@@ -1,0 +1,276 @@
+// Products with weights: a block's warps divide k, or the columns where k is short; sums of a batch of tiles meet in shared memory, and one
+// warp finishes them.
+
+enum finish { PLAIN_SUM, NORMED, ADDED, GATED };
+
+// The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
+template <class O, class X, class G> DEV void load_input(moment j)
+{
+  constexpr int K = X::tensor::ROW;
+  int turn = S.node[j.n].turn;
+#pragma unroll 1
+  for (int r = 0; r < ROWS; r++) {
+    float square = 0, *x = S.x[r];
+    gather<X, G>(j, r, 0, K, [&](int e, float v, float g) { x[e] = v * g, square += v * v; });
+    if (TID < 8) x[K + TID] = 0;
+#pragma unroll
+    for (int m = 16; m; m /= 2) square += across(square, m);
+    if (LANE == 0) S.square[turn][r][WARP] = square;
+  }
+  consumers();
+}
+
+// One element, wherever it is.
+template <class R> DEV float element_of(moment j, int row, int e)
+{
+  using T = typename R::tensor;
+  u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<R>(j) : 0;
+  if (!T::TAGGED) return fresh((const float *)plain_of<T>(epoch, row) + e);
+  const uint4 *w = words_of<T>(epoch, row) + word_at<T>(e);
+  uint4 v = await(w, get(w), epoch + 1, j, T::ID);
+  int c = e - first_of<T>(word_at<T>(e));
+  return bits_float(c == 0 ? v.x : c == 1 ? v.y : v.z);
+}
+
+template <class X> DEV float norm_factor(moment j, int row, float eps)
+{
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < WARPS; i++) sum += S.square[S.node[j.n].turn][row][i];
+  return 1 / sqrtf(sum / X::tensor::ROW + eps);
+}
+
+// How a block's threads divide a piece of [slices][columns][k].
+template <class W> struct division {
+  typedef pack<typename W::tensor::type> line;
+  static constexpr int chunks = (W::WIDTH + line::N - 1) / line::N;
+  static constexpr int along = chunks > 128 && THREADS >= 256 ? 256 : chunks > 64 && THREADS >= 128 ? 128 : chunks > 32 && THREADS >= 64 ? 64 : 32;
+  static constexpr int groups = THREADS / along, parts = along / 32;
+  static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
+  static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
+  static constexpr bool even = W::K % W::WIDTH == 0 && W::WIDTH == along * line::N && columns == groups * each && !W::RAGGED;
+  static_assert(each <= 32, "a thread sums at most 32 columns");
+};
+
+// acc[i] for i < HALF ends with the sum of two lanes' acc[i], or acc[i + HALF] in the lanes with that bit.
+template <int HALF, int N> DEV void halve(float (&acc)[N])
+{
+  bool upper = LANE & HALF;
+#pragma unroll
+  for (int i = 0; i < HALF; i++) {
+    float give = upper ? acc[i] : acc[i + HALF], stay = upper ? acc[i + HALF] : acc[i];
+    acc[i] = stay + across(give, HALF);
+  }
+  if constexpr (HALF > 1) halve<HALF / 2>(acc);
+}
+
+template <class W> DEV void take_line(const char *line, const float *x, float &acc)
+{
+  typedef pack<typename W::tensor::type> p;
+  float w[p::N];
+  p::open(*(const uint4 *)line, w);
+#pragma unroll
+  for (int i = 0; i < p::N; i++) acc = fmaf(w[i], x[i], acc);
+}
+
+// One piece: `width` of k from `from` on, of `columns` columns a slice.
+template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[ROWS][division<W>::reduced])
+{
+  typedef division<W> d;
+  constexpr int N = d::line::N;
+  int lane = TID % d::along, group = TID / d::along;
+  int pitch = (width + N - 1) / N * 16;
+#pragma unroll 1
+  for (int c = lane; c * N < width; c += d::along) {
+    float x[ROWS][N];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+      for (int i = 0; i < N; i++) x[r][i] = S.x[r][from + c * N + i];
+#pragma unroll
+    for (int i = 0; i < d::each; i++) {
+      int at = group * d::each + i, slice = at / W::COLUMNS, column = at % W::COLUMNS;
+      if (slice >= W::SLICES || column >= columns) continue;
+      const char *line = stage + (slice * columns + column) * pitch + c * 16;
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) take_line<W>(line, x[r], acc[r][i]);
+    }
+  }
+}
+
+// The same where all is known: no bounds.
+template <class W> DEV void take_even_piece(const char *stage, int from, float (&acc)[ROWS][division<W>::reduced])
+{
+  typedef division<W> d;
+  constexpr int N = d::line::N, pitch = W::WIDTH / N * 16;
+  const char *line = stage + TID / d::along * d::each * pitch + TID % d::along * 16;
+  uint4 raw[d::each];
+#pragma unroll
+  for (int i = 0; i < d::each; i++) raw[i] = *(const uint4 *)(line + i * pitch);
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    float x[N];
+    const float4 *p = (const float4 *)&S.x[r][from + TID % d::along * N];
+#pragma unroll
+    for (int i = 0; i < N / 4; i++) x[i * 4] = p[i].x, x[i * 4 + 1] = p[i].y, x[i * 4 + 2] = p[i].z, x[i * 4 + 3] = p[i].w;
+#pragma unroll
+    for (int i = 0; i < d::each; i++) {
+      float w[N];
+      d::line::open(raw[i], w);
+#pragma unroll
+      for (int e = 0; e < N; e++) acc[r][i] = fmaf(w[e], x[e], acc[r][i]);
+    }
+  }
+}
+
+DEV void let_go(u32 piece)
+{
+  warp_barrier();
+  if (LANE == 0) stage_arrive(&S.empty[piece % STAGES]);
+}
+
+// All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
+template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
+{
+  typedef division<W> d;
+  float acc[ROWS][d::reduced];
+  int columns = W::columns(tile), width = W::width(tile);
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
+#pragma unroll 1
+  for (int from = 0; from < W::K; from += width, taken++) {
+    u32 slot = taken % STAGES;
+    wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
+    if constexpr (d::even)
+      take_even_piece<W>(S.ring[slot], from, acc);
+    else
+      take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc);
+    let_go(taken);
+  }
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r]);
+#pragma unroll
+    for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += across(acc[r][0], m);
+    int at = TID / d::along * d::each + LANE;
+    if (LANE < d::each && at < d::columns) part[(r * d::columns + at) * d::parts + WARP % d::parts] = acc[r][0];
+  }
+  return taken;
+}
+
+template <class W> DEV float sum_of(const float *part, int row, int column)
+{
+  typedef division<W> d;
+  float x = 0;
+#pragma unroll
+  for (int i = 0; i < d::parts; i++) x += part[(row * d::columns + column) * d::parts + i];
+  return x;
+}
+
+// Words of the residual that belong to a unit of the output: asked for early, looked at when they are needed.
+template <class R, class T> struct residual_of {
+  using from = typename R::tensor;
+  static constexpr bool same = from::TAGGED && from::GROUP == T::GROUP && from::ROW == T::ROW;
+  static DEV uint4 ask(moment j, int row, int unit)
+  {
+    if constexpr (same) return get(words_of<from>(epoch_of<R>(j), row) + unit);
+    return make_uint4(0, 0, 0, 0);
+  }
+  static DEV void take(moment j, int row, int unit, uint4 v, float (&to)[3])
+  {
+    if constexpr (same) {
+      u32 epoch = epoch_of<R>(j);
+      v = await(words_of<from>(epoch, row) + unit, v, epoch + 1, j, from::ID);
+      to[0] = bits_float(v.x), to[1] = bits_float(v.y), to[2] = bits_float(v.z);
+    } else
+      for (int c = 0; c < count_of<T>(unit); c++) to[c] = element_of<R>(j, row, first_of<T>(unit) + c);
+  }
+};
+
+// Column of the tile's output, finished.
+template <class X, class W, int F> DEV float finished(moment j, const float *part, int row, int column, float eps, float added)
+{
+  float y = sum_of<W>(part, row, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
+  y *= f;
+  if (F == GATED) y = y / (1 + expf(-y)) * (sum_of<W>(part, row, W::COLUMNS + column) * f);
+  return y + added;
+}
+
+// Units of the output that a batch of tiles writes: `n` in each row, from `first` on.
+struct batch_units {
+  int first, n, element;
+};
+template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
+{
+  using T = typename Y::tensor;
+  int from = Y::lo1(layer, lo), first = word_at<T>(from);
+  return {first, word_at<T>(Y::hi1(layer, hi - 1) - 1) + 1 - first, from};
+}
+
+template <class X, class W, class R, class Y, int F> DEV void finish_batch(moment j, const batch_units &b, const float *part, float eps, uint4 early)
+{
+  typedef division<W> d;
+  using T = typename Y::tensor;
+#pragma unroll 1
+  for (int u = LANE; u < b.n * ROWS; u += 32) {
+    int unit = b.first + u % b.n, row = u / b.n;
+    float y[3] = {0, 0, 0}, added[3] = {0, 0, 0};
+    if constexpr (F == ADDED) residual_of<R, T>::take(j, row, unit, u < 32 ? early : residual_of<R, T>::ask(j, row, unit), added);
+#pragma unroll
+    for (int c = 0; c < 3; c++) {
+      int e = first_of<T>(unit) + c - b.element, tile = e / W::COLUMNS;
+      if (c < count_of<T>(unit)) y[c] = finished<X, W, F>(j, part + tile * (ROWS * d::columns * d::parts), row, e % W::COLUMNS, eps, added[c]);
+    }
+    write_unit<Y>(j, row, unit, y[0], y[1], y[2]);
+  }
+}
+
+// Tiles in batches, which the warps finish in turn. R: the residual's access, of ADDED.
+template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
+{
+  typedef division<W> d;
+  using T = typename Y::tensor;
+  static_assert(BATCH * ROWS * d::columns * d::parts <= PART_FLOATS, "sums of a batch");
+  int lo = S.node[j.n].lo, hi = S.node[j.n].hi, layer = S.node[j.n].layer, half = 0, who = 0;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int first = lo; first < hi; first += BATCH, half ^= 1, who = (who + 1) % WARPS) {
+    int n = min(BATCH, hi - first);
+    batch_units b = units_of<Y>(layer, first, first + n);
+    uint4 early = make_uint4(0, 0, 0, 0);
+    if constexpr (F == ADDED)
+      if (WARP == who && LANE < b.n * ROWS) early = residual_of<R, T>::ask(j, LANE / b.n, b.first + LANE % b.n);
+    if (first == lo) load_input<O, X, G>(j);
+#pragma unroll 1
+    for (int t = 0; t < n; t++) taken = take_tile<W>(j, first + t, taken, S.part[half] + t * (ROWS * d::columns * d::parts));
+    consumers();
+    if (WARP == who) finish_batch<X, W, R, Y, F>(j, b, S.part[half], eps, early);
+  }
+  publish(j);
+  return taken;
+}
+
+// ---- rows of layer.def; accesses are numbered as there ----
+
+template <class O> BODY u32 body_linear(moment j, u32 taken)
+{
+  return product<O, typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(j, taken, 0);
+}
+template <class O> BODY u32 body_rmsnorm_linear(moment j, u32 taken)
+{
+  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
+}
+template <class O> BODY u32 body_rmsnorm_head(moment j, u32 taken)
+{
+  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
+}
+template <class O> BODY u32 body_linear_with_residual(moment j, u32 taken)
+{
+  return product<O, typename O::a0, no_gain, typename O::a1, typename O::a2, typename O::a3, ADDED>(j, taken, 0);
+}
+template <class O> BODY u32 body_rmsnorm_gate_up(moment j, u32 taken)
+{
+  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, GATED>(j, taken, O::eps);
+}

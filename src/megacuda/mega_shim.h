@@ -1,0 +1,223 @@
+// The machine's part of the kernel for a CPU. Each thread of each block is a fiber, and all of them are alive at once; a seed chooses in which
+// order they run. It shows that the kernel's text is right; it shows nothing of speed, and no fence is missed here.
+#include <algorithm>
+#include <functional>
+#include <time.h>
+#include <type_traits>
+#include <ucontext.h>
+
+#define GLOBAL static
+#define DEV inline
+#define BODY static
+#define APART static
+#define PLAIN inline
+#define HOST_TOO inline
+#define KERNEL static void
+#define TID (shim_me->tid)
+#define WORKER (shim_me->block)
+#define SHARED(type) (*(type *)shim_me->shared)
+
+struct float2 {
+  float x, y;
+};
+struct float4 {
+  float x, y, z, w;
+};
+struct uint4 {
+  u32 x, y, z, w;
+};
+static inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
+using std::max;
+using std::min;
+
+// ---- fibers ----
+
+struct shim_gate { // opens when `want` fibers have come; then the next round begins
+  int come;
+  u64 round;
+};
+struct shim_warp {
+  shim_gate gate;
+  u32 slot[2][32];
+};
+struct shim_block {
+  shim_gate consumers, all;
+  std::vector<shim_warp> warps;
+  std::vector<char> room;
+};
+struct shim_fiber {
+  ucontext_t context;
+  int tid, block;
+  char *shared;
+  shim_block *of;
+  bool done;
+  const shim_gate *at; // waits until its round is over; or NULL
+  u64 round;
+  std::vector<char> stack;
+};
+static shim_fiber *shim_me;
+static ucontext_t shim_scheduler;
+static std::function<void()> shim_kernel;
+
+static inline void shim_yield()
+{
+  shim_fiber *me = shim_me;
+  swapcontext(&me->context, &shim_scheduler);
+  shim_me = me;
+}
+static inline void shim_pass(shim_gate &g, int want)
+{
+  if (++g.come == want) {
+    g.come = 0, g.round++;
+    return;
+  }
+  shim_me->at = &g, shim_me->round = g.round;
+  while (g.round == shim_me->round) shim_yield();
+  shim_me->at = NULL;
+}
+static void shim_begin()
+{
+  shim_kernel();
+  shim_me->done = true;
+  for (;;) shim_yield();
+}
+
+static u64 shim_random(u64 &s)
+{
+  s += 0x9e3779b97f4a7c15u;
+  u64 z = (s ^ s >> 30) * 0xbf58476d1ce4e5b9u;
+  return z ^ z >> 31;
+}
+
+static void shim_run(int blocks, int threads, size_t bytes, std::function<void()> kernel)
+{
+  static u64 seed = getenv("MEGA_SHIM_SEED") ? strtoull(getenv("MEGA_SHIM_SEED"), NULL, 10) : 1;
+  std::vector<shim_block> b((size_t)blocks);
+  std::vector<shim_fiber> f((size_t)(blocks * threads));
+  size_t left = f.size();
+  shim_kernel = kernel;
+  for (auto &x : b) x.consumers = x.all = {0, 0}, x.warps.resize((size_t)threads / 32), x.room.assign(bytes + 256, (char)0xa5);
+  for (size_t i = 0; i < f.size(); i++) {
+    shim_fiber &x = f[i];
+    shim_block &of = b[i / (size_t)threads];
+    x.tid = (int)(i % (size_t)threads), x.block = (int)(i / (size_t)threads), x.of = &of, x.done = false, x.at = NULL;
+    x.shared = (char *)(((uintptr_t)of.room.data() + 127) / 128 * 128);
+    x.stack.resize(1 << 17);
+    getcontext(&x.context);
+    x.context.uc_stack.ss_sp = x.stack.data(), x.context.uc_stack.ss_size = x.stack.size(), x.context.uc_link = &shim_scheduler;
+    makecontext(&x.context, shim_begin, 0);
+  }
+  while (left) {
+    size_t from = shim_random(seed) % f.size();
+    for (size_t k = 0; k < f.size(); k++) {
+      shim_fiber &x = f[(from + k) % f.size()];
+      if (x.done || (x.at && x.at->round == x.round)) continue;
+      shim_me = &x;
+      swapcontext(&shim_scheduler, &x.context);
+      left -= x.done;
+    }
+  }
+}
+
+// ---- the machine ----
+
+static inline void put(uint4 *p, uint4 v) { *p = v; }
+static inline uint4 get(const uint4 *p) { return shim_yield(), *p; }
+static inline u32 acquire(const u32 *p) { return shim_yield(), *p; }
+static inline void release_add(u32 *p, u32 v) { *p += v; }
+static inline void release_set(u32 *p, u32 v) { *p = v; }
+static inline void fence_proxy() {}
+static inline float4 fresh4(const void *p)
+{
+  float4 v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline float fresh(const float *p) { return *p; }
+static inline int fresh(const int *p) { return *p; }
+static inline void keep(float *p, float v) { *p = v; }
+static inline u64 now_ns()
+{
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}
+static inline u32 look(const u32 *p) { return *p; }
+static inline bool claim(u32 *p) { return *p ? false : (*p = 1, true); }
+
+struct stage_barrier {
+  int want, come;
+  long long bytes;
+  u32 phase;
+};
+static inline void shim_turn(stage_barrier *b)
+{
+  if (b->come == b->want && !b->bytes) b->come = 0, b->phase++;
+}
+static inline void stage_init(stage_barrier *b, int n) { *b = {n, 0, 0, 0}; }
+static inline void stage_inits_end() {}
+static inline bool stage_passed(stage_barrier *b, u32 parity)
+{
+  if ((b->phase & 1) != parity) return true;
+  return shim_yield(), (b->phase & 1) != parity;
+}
+static inline void stage_arrive(stage_barrier *b) { b->come++, shim_turn(b); }
+static inline void stage_expect(stage_barrier *b, int bytes) { b->come++, b->bytes += bytes, shim_turn(b); }
+static inline void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, bool)
+{
+  if (((uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes) & 15) fprintf(stderr, "a copy of %d bytes is not aligned\n", bytes), abort();
+  memcpy(to, from, (size_t)bytes);
+  b->bytes -= bytes, shim_turn(b);
+}
+
+static inline void all_threads() { shim_pass(shim_me->of->all, BLOCK_THREADS); }
+static inline void consumers() { shim_pass(shim_me->of->consumers, THREADS); }
+static inline void warp_barrier() { shim_pass(shim_me->of->warps[(size_t)TID / 32].gate, 32); }
+static inline u32 shim_across(u32 x, int mask)
+{
+  shim_warp &w = shim_me->of->warps[(size_t)TID / 32];
+  u64 half = w.gate.round & 1;
+  w.slot[half][TID % 32] = x;
+  shim_pass(w.gate, 32);
+  return w.slot[half][(TID % 32) ^ mask];
+}
+static inline int across(int x, int mask) { return (int)shim_across((u32)x, mask); }
+static inline float bits_float(u32 u)
+{
+  float x;
+  memcpy(&x, &u, 4);
+  return x;
+}
+static inline u32 float_bits(float x)
+{
+  u32 u;
+  memcpy(&u, &x, 4);
+  return u;
+}
+static inline float across(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
+
+struct bf16 {
+  unsigned short bits;
+};
+typedef float f32;
+static inline float wide(float x) { return x; }
+static inline float wide(bf16 x) { return bits_float((u32)x.bits << 16); }
+static inline void keep_as(float *p, float x) { *p = x; }
+static inline void keep_as(bf16 *p, float x)
+{
+  u32 u = float_bits(x);
+  p->bits = (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+// ---- the host's side ----
+
+template <class F> static void each(long long n, F f)
+{
+  for (long long i = 0; i < n; i++) f(i);
+}
+static inline void *device_room(size_t n) { return aligned_alloc(128, (n + 255) / 128 * 128); }
+static inline void to_device(void *to, const void *from, size_t n) { memcpy(to, from, n); }
+static inline void from_device(void *to, const void *from, size_t n) { memcpy(to, from, n); }
+static inline void copy_device(void *to, const void *from, size_t n) { memcpy(to, from, n); }
+static inline void zero_device(void *to, size_t n) { memset(to, 0, n); }
+static inline void begin_device() {}

@@ -1,0 +1,68 @@
+// Times of steps, and a trace of the last step: when each worker's tasks ended.
+#ifdef MEGA_SHIM
+
+static void print_times(program &, int, int, void (*)(program &)) {}
+static bool write_trace(program &, int, const char *, void (*)(program &)) { return true; }
+
+#else
+
+static void time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
+{
+  cudaEvent_t a, b;
+  std::vector<double> us;
+  MUST(cudaEventCreate(&a));
+  MUST(cudaEventCreate(&b));
+  for (int i = 0; i < repeats + 3; i++) {
+    float ms;
+    start(p);
+    MUST(cudaMemcpyToSymbol(M, &p.m, sizeof p.m));
+    MUST(cudaDeviceSynchronize());
+    MUST(cudaEventRecord(a));
+    launch_plainly(p.step, CONTEXT, steps);
+    MUST(cudaEventRecord(b));
+    MUST(cudaEventSynchronize(b));
+    MUST(cudaEventElapsedTime(&ms, a, b));
+    p.step += (u32)steps;
+    if (i >= 3) us.push_back(1e3 * ms / steps);
+  }
+  std::sort(us.begin(), us.end());
+  printf("time,%s,%s,%d,%d,%.1f,%.1f,%.1f,%zu\n", MODEL, what, CONTEXT, steps, us[us.size() / 2], us.front(), us.back(), us.size());
+}
+
+static void print_times(program &p, int steps, int repeats, void (*start)(program &))
+{
+  printf("time,model,what,context,steps,median us,least,most,repeats\n");
+  time_launches(p, "steps in one launch", steps, repeats, start);
+  time_launches(p, "one step a launch", 1, repeats, start);
+}
+
+// Nanoseconds at which the tasks of the last step ended: a line a node with the earliest, median and latest worker, from the first end on.
+static bool write_trace(program &p, int steps, const char *path, void (*start)(program &))
+{
+  std::vector<u64> t((size_t)(WORKERS * NODES));
+  FILE *f = fopen(path, "w");
+  if (!f) return fprintf(stderr, "%s cannot be written\n", path), false;
+  p.m.trace = (u64 *)device_room(t.size() * 8);
+  zero_device(p.m.trace, t.size() * 8);
+  start(p);
+  launch(p.m, p.step, CONTEXT, steps);
+  p.step += (u32)steps;
+  from_device(t.data(), p.m.trace, t.size() * 8);
+  p.m.trace = NULL;
+  u64 zero = ~0ull;
+  for (u64 x : t)
+    if (x) zero = std::min(zero, x);
+  fprintf(f, "node,workers,earliest ns,median,latest\n");
+  for (int n = 0; n < NODES; n++) {
+    std::vector<u64> ends;
+    for (int w = 0; w < WORKERS; w++)
+      if (t[(size_t)(w * NODES + n)]) ends.push_back(t[(size_t)(w * NODES + n)] - zero);
+    std::sort(ends.begin(), ends.end());
+    if (!ends.empty())
+      fprintf(f, "%s,%zu,%llu,%llu,%llu\n", NODE_NAME[n], ends.size(), (unsigned long long)ends.front(), (unsigned long long)ends[ends.size() / 2],
+              (unsigned long long)ends.back());
+  }
+  return fclose(f) == 0;
+}
+
+#endif

@@ -1,0 +1,124 @@
+// Tokens: rows of a table, the largest logit. Small bodies of layer.def besides.
+
+template <class O> BODY u32 body_embed(moment j, u32 taken)
+{
+  using E = typename O::a1;
+  using Y = typename O::a2;
+  int layer = S.node[j.n].layer;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+      int token = fresh((const int *)M.tensor[O::a0::tensor::ID] + r);
+      bool known = token >= 0 && token < E::tensor::COUNT;
+      if (!known && TID == 0) record_fault(BAD_TOKEN, j, (u32)r, (u32)token, 0);
+      const typename E::tensor::type *p = (const typename E::tensor::type *)M.tensor[E::tensor::ID] + (size_t)(known ? token : 0) * (size_t)E::tensor::ROW;
+      write_row<Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile), [&](int e) { return wide(p[e]); });
+    }
+  publish(j);
+  return taken;
+}
+
+template <class O> BODY u32 body_rmsnorm(moment j, u32 taken)
+{
+  using X = typename O::a0;
+  using Y = typename O::a2;
+  constexpr int K = X::tensor::ROW;
+  int layer = S.node[j.n].layer;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {
+    float square = 0;
+    gather<X, typename O::a1>(j, row, 0, K, [&](int e, float v, float g) { S.x[0][e] = v * g, square += v * v; });
+#pragma unroll
+    for (int m = 16; m; m /= 2) square += across(square, m);
+    if (LANE == 0) S.square[S.node[j.n].turn][0][WARP] = square;
+    consumers();
+    float f = norm_factor<X>(j, 0, O::eps);
+    write_row<Y>(j, row, Y::lo1(layer, row), Y::hi1(layer, row), [&](int e) { return S.x[0][e] * f; });
+    consumers();
+  }
+  publish(j);
+  return taken;
+}
+
+template <class O> BODY u32 body_silu_mul(moment j, u32 taken)
+{
+  using Y = typename O::a2;
+  int layer = S.node[j.n].layer;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++)
+      write_row<Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile), [&](int e) {
+        float a = element_of<typename O::a0>(j, r, e), b = element_of<typename O::a1>(j, r, e);
+        return a / (1 + expf(-a)) * b;
+      });
+  publish(j);
+  return taken;
+}
+
+// ---- the largest: of equal values the first ----
+
+DEV void take_larger(float x, int at, float &best, int &best_at)
+{
+  if (x > best || (x == best && at < best_at)) best = x, best_at = at;
+}
+
+// Over the block, in all threads of warp 0.
+DEV void largest_of_block(float &best, int &best_at)
+{
+#pragma unroll
+  for (int m = 16; m; m /= 2) {
+    float x = across(best, m);
+    int at = across(best_at, m);
+    take_larger(x, at, best, best_at);
+  }
+  if (LANE == 0) S.best[WARP] = best, S.best_at[WARP] = best_at;
+  consumers();
+#pragma unroll
+  for (int w = 0; w < WARPS; w++) take_larger(S.best[w], S.best_at[w], best, best_at);
+  consumers();
+}
+
+template <class O> BODY u32 body_argmax_partial(moment j, u32 taken)
+{
+  using X = typename O::a0;
+  using Y = typename O::a1;
+  int layer = S.node[j.n].layer;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+      float best = -INFINITY;
+      int at = X::lo1(layer, tile);
+      gather<X, no_gain>(j, r, X::lo1(layer, tile), X::hi1(layer, tile), [&](int e, float v, float) { take_larger(v, e, best, at); });
+      largest_of_block(best, at);
+      write_row<Y>(j, r, tile * 2, tile * 2 + 2, [&](int e) { return e % 2 ? (float)at : best; });
+    }
+  publish(j);
+  return taken;
+}
+
+template <class O> BODY u32 body_argmax(moment j, u32 taken)
+{
+  using X = typename O::a0;
+  constexpr int parts = X::tensor::ROW / 2;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {
+    float best = -INFINITY;
+    int at = 0;
+    gather<X, no_gain>(j, row, 0, 2 * parts, [&](int e, float v, float) { S.x[0][e] = v; });
+    consumers();
+    for (int i = TID; i < parts; i += THREADS) take_larger(S.x[0][2 * i], (int)S.x[0][2 * i + 1], best, at);
+    largest_of_block(best, at);
+    if (TID == 0) *((int *)M.tensor[O::a1::tensor::ID] + row) = at, M.tokens[j.at * ROWS + row] = at;
+    consumers();
+  }
+  publish(j);
+  return taken;
+}

@@ -1,0 +1,51 @@
+// megacuda: a plan of mega as CUDA C++: one persistent kernel, and a host program that fills weights by a seed, runs steps and checks them.
+// docs/mega.md describes it to users.
+//
+// Glossary
+//   row of a table   what the kernel knows of a node, a wait or a publication; the host makes a worker's rows from the plan's tables
+//   unit             what one thread writes: a word of a tagged tensor, or as many elements
+//   shim             the machine's part of the kernel for a CPU: threads of a block are fibers, everything else is the same text
+//
+// Files
+//   cuda_op.c        operators and accesses as constants and functions of a tile
+//   cuda_table.c     nodes, shares, events, waits as tables
+//   cuda_emit.c      the whole text
+//   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU
+//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_token.cuh  bodies
+//   mega_kernel.cuh                the kernel
+//   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
+#ifndef MICA_MEGACUDA_H
+#define MICA_MEGACUDA_H
+
+#include "mega/mega.h"
+
+// What a text needs besides the plan.
+struct megacuda_given {
+  uint64_t seed;
+  int warps; // that consume, of a block
+  int steps; // that the cache has room for
+};
+enum { MEGACUDA_WARPS = 8, MEGACUDA_BATCH = 8, MEGACUDA_SHARED = 227 << 10 }; // bytes of shared memory of a block of sm_90
+
+// Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.
+int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e);
+// The source as one file. NO and a hint where a layer or a shape has no CUDA body.
+int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, struct str *out, struct err *e);
+// The header with which the source compiles for a CPU.
+const char *megacuda_shim(void);
+
+// ---- cuda_op.c ----
+int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, struct err *e);
+int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, struct str *out, struct err *e);
+// Of what a plan needs: the largest over operators.
+struct megacuda_most {
+  int64_t stage_room, x, query, heads, part;
+  int waits, publishes; // of a worker
+};
+int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);
+
+// ---- cuda_table.c ----
+int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e);
+void megacuda_count_rows(const struct mega_plan *p, struct megacuda_most *m);
+
+#endif

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The kernel that `mica mega emit` prints, compiled for a CPU with fibers as threads, all blocks alive at once: its tokens are those of the
+# reference in float64, which `mica mega run` compares its own with; a planted mistake ends as hung, and the next run is right.
+# test: timeout 300
+set -u
+. tests/shell.sh
+command -v g++ >/dev/null || { echo "skipped: g++ is not there"; exit 77; }
+
+# same NAME OPTION...: examples/mega/NAME with these options
+same() {
+  local name=${1%.*} file=examples/mega/$1
+  shift
+  under=("$MICA" mega)
+  expect 0 'proved; ' emit "$file" "$@" --out "$work"
+  expect 0 'equal to the reference' run "$file" "$@"
+  grep '^row' "$work/out" >"$work/want"
+  under=()
+  expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -x c++ -o "$work/$name" "$work/$name.cu"
+  [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
+  expect 0 'planted: found, and the next run is right' "$work/$name" --steps 6 --plain 2 --hang --deadline 500
+  grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $name $*"
+  grep -Eq '^plain: ([0-9]+) of \1 tokens agree' "$work/out" || complain "the plain model of $name $*"
+  grep -Eq '^hung: .*in step [0-9]+ at .* waited for event .*: saw [0-9]+, wanted [0-9]+$' "$work/out" || complain "the record of $name $*"
+}
+same tiny_llama.json --workers 3 --context 5 --steps 6 --seed 2
+same tiny_llama.json --workers 4 --context 62 --steps 6 --seed 3
+same tiny_qwen3.json --workers 3 --context 0 --steps 6 --rows 2 --seed 5
+
+# Another order of fibers; a text form; what CUDA does not take.
+under=()
+MEGA_SHIM_SEED=77 expect 0 '^row 1:' "$work/tiny_qwen3" --steps 6
+under=("$MICA" mega)
+expect 0 'proved; ' emit examples/mega/mlp.mega --out "$work"
+under=()
+expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/mlp" "$work/mlp.cu"
+expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/mlp" --plain 2
+under=("$MICA" mega)
+expect 2 '9 rows; CUDA bodies take up to 8' emit examples/mega/tiny_llama.json --rows 9 --out "$work"
+sed 's/"head_dim": 8/"head_dim": 6/' examples/mega/tiny_llama.json >"$work/odd.json"
+expect 2 'a head has 24 bytes' emit "$work/odd.json" --out "$work"
+expect 0 'pipeline of 10 stages' emit examples/mega/qwen3_8b.json --out "$work"
+finish
