@@ -263,7 +263,8 @@ static int report(struct model_run *r)
 {
   struct cli *c = r->c;
   json_t *list = json_array(),
-         *root = json_pack("{s:s, s:s, s:I, s:o}", "model", r->m->path, "engine", c->engine, "seed", (json_int_t)c->seed, "outputs", list);
+         *root = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o}", "model", r->m->path, "engine", c->engine, "seed", (json_int_t)c->seed, "programs",
+                           r->m->nprograms, "nodes", r->m->nsteps - r->m->nprograms, "outputs", list);
   int status = OK;
   for (int i = 0; i < r->m->noutputs && status == OK; i++) {
     const struct onnx_value *v = &r->m->values[r->m->outputs[i]];
