@@ -18,7 +18,7 @@ for seed in $seeds; do cp -n "$seed" "$folder/corpus/$(basename "$seed")"; done
 # The words of tables: a name is what stands second in a row, or the word in quotes.
 words() {
   sed -n 's/^[A-Z]*(\([A-Za-z_]*\), *\([A-Za-z_0-9]*\).*/\1\n\2/p' src/ir/op.def src/ir/attr.def
-  sed -n 's/^\(ONNX\|MICROSOFT\)(\([A-Za-z]*\),.*/\2/p; s/^WRITTEN("\(.*\)", \([A-Za-z]*\),.*/\1\n\2/p' src/onnx/node.def 2>/dev/null || true
+  sed -n 's/^\(ONNX\|MICROSOFT\|SIMPLE\)(\([A-Za-z]*\),.*/\2/p; s/^\(WRITTEN\|OTHER\)("\(.*\)", \([A-Za-z]*\),.*/\2\n\3/p' src/onnx/node.def src/onnx/simple.def 2>/dev/null || true
   grep -oh '"[a-zA-Z_]\{2,24\}"' src/ir/json_read.c src/front/mirage.c src/onnx/*.c 2>/dev/null | tr -d '"' || true
   printf '%s\n' program graph block thread return inf f16 bf16 f32 'imap={x:0}' 'fmap={i:1}' '(; i=4)'
 }

@@ -84,8 +84,7 @@ int npy_read_cells(struct arena *mem, const char *path, struct onnx_cells **out,
   while (k < COUNT(types) && !strstr(header, types[k].descr)) k++;
   if (k == COUNT(types)) return bad(e, path, "holds neither numbers nor bools");
   if (!header_shape(header, 0, &s)) return bad(e, path, "has a shape that cannot be read");
-  if ((int64_t)((n - at) / (size_t)onnx_type_bytes(types[k].type)) != onnx_elements(&s))
-    return bad(e, path, "does not have as many elements as its shape says");
+  if (n - at != onnx_type_size(types[k].type, onnx_elements(&s))) return bad(e, path, "does not have as many elements as its shape says");
   *out = onnx_cells_new(mem, types[k].type, &s);
   onnx_cells_read(*out, (const uint8_t *)text + at);
   return OK;

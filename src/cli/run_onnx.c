@@ -194,8 +194,14 @@ static int run_node(struct model_run *r, int node)
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0) h.in[k] = cells_of(r, n->in[k]);
   if (!onnx_host_run(&h)) return onnx_bad(r->m, &r->c->err, "node %s: %s", onnx_node_title(mem, r->m, node), h.why);
-  for (int k = 0; k < n->nout; k++)
-    if (n->out[k] >= 0) r->at[n->out[k]] = h.out[k];
+  for (int k = 0; k < n->nout; k++) {
+    const struct onnx_value *v = n->out[k] < 0 ? NULL : &r->m->values[n->out[k]];
+    if (!v) continue;
+    if (v->shaped && (v->type != h.out[k]->type || !shape_eq(&v->shape, &h.out[k]->shape)))
+      return onnx_bad(r->m, &r->c->err, "node %s: `%.100s` is not what the model says of its type and shape", onnx_node_title(mem, r->m, node),
+                      v->name);
+    r->at[n->out[k]] = h.out[k];
+  }
   return OK;
 }
 
@@ -257,7 +263,8 @@ static int report(struct model_run *r)
 {
   struct cli *c = r->c;
   json_t *list = json_array(),
-         *root = json_pack("{s:s, s:s, s:I, s:o}", "model", r->m->path, "engine", c->engine, "seed", (json_int_t)c->seed, "outputs", list);
+         *root = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o}", "model", r->m->path, "engine", c->engine, "seed", (json_int_t)c->seed, "programs",
+                           r->m->nprograms, "nodes", r->m->nsteps - r->m->nprograms, "outputs", list);
   int status = OK;
   for (int i = 0; i < r->m->noutputs && status == OK; i++) {
     const struct onnx_value *v = &r->m->values[r->m->outputs[i]];

@@ -5,13 +5,15 @@
 #include <math.h>
 #include <string.h>
 
+enum { UNSIGNED, SIGNED };
 static const struct {
   int number;
   const char *name;
-  int bytes;
+  int bits;
   enum onnx_kind kind;
+  bool sign;
 } types[] = {
-#define TYPE(id, number, name, bytes, kind) {number, name, bytes, kind},
+#define TYPE(id, number, name, bits, kind, sign) {number, name, bits, kind, sign},
 #include "onnx/type.def"
 #undef TYPE
 };
@@ -29,10 +31,26 @@ const char *onnx_type_name(int type)
   return i < 0 ? "a type that is not known" : types[i].name;
 }
 
-int onnx_type_bytes(int type)
+int onnx_type_bits(int type)
 {
   int i = row_of(type);
-  return i < 0 ? 0 : types[i].bytes;
+  return i < 0 ? 0 : types[i].bits;
+}
+
+size_t onnx_type_size(int type, int64_t n) { return ((size_t)n * (size_t)onnx_type_bits(type) + 7) / 8; }
+
+static bool is_signed(int type)
+{
+  int i = row_of(type);
+  return i >= 0 && types[i].sign;
+}
+
+int64_t onnx_type_least(int type) { return is_signed(type) ? -((int64_t)1 << (onnx_type_bits(type) - 2)) * 2 : 0; }
+
+int64_t onnx_type_most(int type)
+{
+  int bits = type == ONNX_BOOL ? 1 : onnx_type_bits(type) - is_signed(type);
+  return bits > 62 ? INT64_MAX : ((int64_t)1 << bits) - 1;
 }
 
 enum onnx_kind onnx_type_kind(int type)
@@ -56,52 +74,73 @@ struct onnx_cells *onnx_cells_new(struct arena *mem, int type, const struct shap
   return c;
 }
 
-static double real_of(int type, const uint8_t *p)
+// The low bits of x as an element of an integer type.
+static int64_t wrapped(int type, uint64_t x)
+{
+  int up = 64 - onnx_type_bits(type);
+  if (type == ONNX_BOOL) return x != 0;
+  return is_signed(type) ? (int64_t)(x << up) >> up : (int64_t)(x << up >> up);
+}
+
+static double real_of(int type, uint64_t bits)
 {
   enum dtype t;
   double d;
-  if (onnx_type_dtype(type, &t)) return num_read(t, p, 0);
-  return memcpy(&d, p, 8), d;
+  if (onnx_small(type)) return onnx_small_read(type, (int)bits);
+  if (onnx_type_dtype(type, &t)) return num_read(t, &bits, 0);
+  return memcpy(&d, &bits, 8), d;
 }
 
-static int64_t whole_of(int type, const uint8_t *p)
+void onnx_cells_from_bits(struct onnx_cells *c, int64_t i, uint64_t bits)
 {
+  if (onnx_type_kind(c->type) == REAL)
+    c->f[i] = real_of(c->type, bits);
+  else
+    c->i[i] = wrapped(c->type, bits);
+}
+
+uint64_t onnx_cells_bits(const struct onnx_cells *c, int64_t i)
+{
+  enum dtype t;
   uint64_t x = 0;
-  int bytes = onnx_type_bytes(type), up = 64 - 8 * bytes;
-  memcpy(&x, p, (size_t)bytes);
-  bool sign = type == ONNX_INT8 || type == ONNX_INT16 || type == ONNX_INT32;
-  if (type == ONNX_BOOL) return x != 0;
-  return sign ? (int64_t)(x << up) >> up : (int64_t)x;
+  int n = onnx_type_bits(c->type);
+  uint64_t mask = n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1;
+  if (onnx_type_kind(c->type) == WHOLE) return (uint64_t)c->i[i] & mask;
+  if (onnx_type_dtype(c->type, &t)) return num_write(t, &x, 0, c->f[i]), x;
+  if (!onnx_small(c->type)) return memcpy(&x, &c->f[i], 8), x;
+  for (; x < mask; x++) { // of few patterns the one that is this number
+    double d = onnx_small_read(c->type, (int)x);
+    if (isnan(d) ? isnan(c->f[i]) : d == c->f[i] && signbit(d) == signbit(c->f[i])) break;
+  }
+  return x;
 }
 
 void onnx_cells_read(struct onnx_cells *c, const uint8_t *raw)
 {
-  int64_t n = onnx_elements(&c->shape);
-  size_t bytes = (size_t)onnx_type_bytes(c->type);
-  bool real = onnx_type_kind(c->type) == REAL;
-  for (int64_t i = 0; i < n; i++) {
-    const uint8_t *p = raw + (size_t)i * bytes;
-    if (real)
-      c->f[i] = real_of(c->type, p);
+  int bits = onnx_type_bits(c->type);
+  for (int64_t i = 0, n = onnx_elements(&c->shape); i < n; i++) {
+    uint64_t x = 0;
+    if (bits < 8)
+      x = raw[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
     else
-      c->i[i] = whole_of(c->type, p);
+      memcpy(&x, raw + i * (bits / 8), (size_t)bits / 8);
+    onnx_cells_from_bits(c, i, x);
   }
 }
-
-// Into the range of an integer type, as C's conversion wraps.
-static int64_t wrapped(int type, int64_t x) { return whole_of(type, (const uint8_t *)&x); }
 
 void onnx_cells_round(struct onnx_cells *c)
 {
   enum dtype t;
   int64_t n = onnx_elements(&c->shape);
-  bool real = onnx_type_kind(c->type) == REAL;
-  if (real && !onnx_type_dtype(c->type, &t)) return; // float64
+  bool real = onnx_type_kind(c->type) == REAL, small = onnx_small(c->type);
+  if (real && !small && !onnx_type_dtype(c->type, &t)) return; // float64
   for (int64_t i = 0; i < n; i++) {
-    if (real)
+    if (small)
+      c->f[i] = onnx_small_round(c->type, c->f[i], isfinite(c->f[i]), ROUND_NEAREST);
+    else if (real)
       c->f[i] = num_round(t, c->f[i]);
     else
-      c->i[i] = c->type == ONNX_BOOL ? c->i[i] != 0 : wrapped(c->type, c->i[i]);
+      c->i[i] = wrapped(c->type, (uint64_t)c->i[i]);
   }
 }
 

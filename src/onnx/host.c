@@ -2,6 +2,7 @@
 // type and shape may be there, and when it runs. Both times it says what it makes; elements follow where they can.
 #include "onnx/onnx_host.h"
 
+#include <math.h>
 #include <string.h>
 
 void host_fail(struct onnx_host *h, const char *fmt, ...)
@@ -12,6 +13,12 @@ void host_fail(struct onnx_host *h, const char *fmt, ...)
   va_start(ap, fmt);
   vsnprintf(h->why, sizeof h->why, fmt, ap);
   va_end(ap);
+}
+
+void host_late(struct onnx_host *h, const char *what)
+{
+  if (!h->failed) h->late = true;
+  host_fail(h, "%s is computed when the model runs, so the shape of the result is not known", what);
 }
 
 const struct onnx_cells *host_in(struct onnx_host *h, int k)
@@ -61,7 +68,7 @@ bool host_list(struct onnx_host *h, const char *name, int k, struct onnx_ints *o
   if (!host_has(h, k)) return false;
   const struct onnx_cells *c = h->in[k];
   if (onnx_type_kind(c->type) != WHOLE) return host_fail(h, "input %d (%s) should hold integers", k, name), false;
-  if (!c->p) return host_fail(h, "input %d (%s) is computed when the model runs, so the shape of the result is not known", k, name), false;
+  if (!c->p) return host_late(h, arena_printf(h->mem, "input %d (%s)", k, name)), false;
   int64_t n = onnx_elements(&c->shape);
   if (n > 1 << 16) return host_fail(h, "input %d (%s) is too long", k, name), false;
   *out = (struct onnx_ints){c->i, (int)n, (int)n};
@@ -111,6 +118,68 @@ bool host_broadcast(struct onnx_host *h, const struct shape *a, const struct sha
     out->d[out->n - i] = x == 1 ? y : x;
   }
   return true;
+}
+
+// ---- elements of any type ----
+
+double host_number(const struct onnx_cells *c, int64_t i) { return onnx_type_kind(c->type) == REAL ? c->f[i] : (double)c->i[i]; }
+
+void host_store(struct onnx_cells *c, int64_t i, double x)
+{
+  if (onnx_type_kind(c->type) == REAL)
+    c->f[i] = x;
+  else
+    c->i[i] = isnan(x)                                ? 0
+              : x >= (double)onnx_type_most(c->type)  ? onnx_type_most(c->type)
+              : x <= (double)onnx_type_least(c->type) ? onnx_type_least(c->type)
+                                                      : (int64_t)x;
+}
+
+// Input k as one number: otherwise where it is absent. It fails where it is not known yet.
+double host_scalar(struct onnx_host *h, int k, double otherwise)
+{
+  if (!host_has(h, k)) return otherwise;
+  const struct onnx_cells *c = h->in[k];
+  if (onnx_elements(&c->shape) != 1) return host_fail(h, "input %d should be one number", k), otherwise;
+  if (!c->p) return host_late(h, arena_printf(h->mem, "input %d", k)), otherwise;
+  return host_number(c, 0);
+}
+
+bool host_real(struct onnx_host *h, int k)
+{
+  if (host_has(h, k) && onnx_type_kind(h->in[k]->type) != REAL) host_fail(h, "input %d is %s", k, onnx_type_name(h->in[k]->type));
+  return !h->failed;
+}
+
+bool host_whole(struct onnx_host *h, int k)
+{
+  if (host_has(h, k) && onnx_type_kind(h->in[k]->type) != WHOLE) host_fail(h, "input %d is %s", k, onnx_type_name(h->in[k]->type));
+  return !h->failed;
+}
+
+struct host_lanes host_lanes(const struct shape *s, int axis)
+{
+  struct host_lanes l = {1, s->n ? s->d[axis] : 1, 1};
+  for (int i = 0; i < s->n; i++) {
+    if (i < axis) l.before *= s->d[i];
+    if (i > axis) l.step *= s->d[i];
+  }
+  l.n = l.before * l.step;
+  return l;
+}
+
+int64_t host_lane(const struct host_lanes *l, int64_t i) { return i / l->step * l->step * l->d + i % l->step; }
+
+void host_place(const struct shape *s, int64_t i, int64_t at[MAX_DIMS])
+{
+  for (int d = s->n - 1; d >= 0; d--) at[d] = i % s->d[d], i /= s->d[d];
+}
+
+struct shape host_shape_with(const struct shape *s, int axis, int64_t extent)
+{
+  struct shape t = *s;
+  t.d[axis] = extent;
+  return t;
 }
 
 bool onnx_host_run(struct onnx_host *h)

@@ -1,4 +1,4 @@
-// Elementwise nodes on cells, by the functions of fn.def; comparisons; sums and maxima along dimensions.
+// Elementwise nodes on cells, by the functions of fn.def; comparisons.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define NO_INTEGERS 0
+#define NO_REALS 0
 static int64_t whole_power(int64_t x, int64_t y)
 {
   uint64_t r = 1, b = (uint64_t)x;
@@ -13,6 +14,13 @@ static int64_t whole_power(int64_t x, int64_t y)
   for (uint64_t k = (uint64_t)y; k; k >>= 1, b *= b)
     if (k & 1) r *= b;
   return (int64_t)r;
+}
+
+// What is left of x, with the sign of y.
+static double floor_mod(double x, double y)
+{
+  double r = fmod(x, y);
+  return r == 0 ? copysign(r, y) : (r < 0) != (y < 0) ? r + y : r;
 }
 
 #define FN(id, real, whole)                                                                \
@@ -24,17 +32,18 @@ static int64_t whole_power(int64_t x, int64_t y)
 static const struct {
   double (*real)(double x, double y);
   int64_t (*whole)(int64_t x, int64_t y);
-  const char *text; // of the function of integers
+  const char *of_reals, *of_integers; // their texts
 } fns[FNS] = {
-#define FN(id, real, whole) {real_##id, whole_##id, #whole},
+#define FN(id, real, whole) {real_##id, whole_##id, #real, #whole},
 #include "onnx/fn.def"
 #undef FN
 };
 
 static bool typed(struct onnx_host *h, int type, int fn)
 {
-  bool none = onnx_type_kind(type) == WHOLE && !strcmp(fns[fn].text, "0") && fn != FN_ISNAN;
-  if (none) host_fail(h, "it takes no integers");
+  bool real = onnx_type_kind(type) == REAL;
+  if (!strcmp(real ? fns[fn].of_reals : fns[fn].of_integers, real ? "NO_REALS" : "NO_INTEGERS"))
+    host_fail(h, "it does not take %s", onnx_type_name(type));
   return !h->failed;
 }
 
@@ -69,11 +78,22 @@ static void pairwise(struct onnx_host *h, int fn, struct onnx_cells *out, const 
   for (int64_t i = 0; i < n; i++) element(fn, out, i, a, places[0].i[i], b, places[1].i[i]);
 }
 
+// Cells hold uint64 as int64_t: where the order matters, the upper half is not computed.
+static bool ordered(struct onnx_host *h, int fn, const struct onnx_cells *a)
+{
+  static const int any[] = {FN_ADD, FN_SUB, FN_MUL, FN_EQUAL, FN_AND, FN_OR, FN_XOR, FN_BIT_AND, FN_BIT_OR, FN_BIT_XOR, FN_SHIFT_LEFT};
+  for (size_t i = 0; i < COUNT(any); i++)
+    if (fn == any[i]) return true;
+  for (int64_t i = 0, n = a->type == ONNX_UINT64 && a->p ? onnx_elements(&a->shape) : 0; i < n; i++)
+    if (a->i[i] < 0) return host_fail(h, "a uint64 of 2^63 or more is not computed with"), false;
+  return true;
+}
+
 static struct onnx_cells *joined(struct onnx_host *h, int fn, const struct onnx_cells *a, const struct onnx_cells *b, int type)
 {
   struct shape s;
   if (a->type != b->type) host_fail(h, "it takes %s and %s", onnx_type_name(a->type), onnx_type_name(b->type));
-  if (h->failed || !typed(h, a->type, fn) || !host_broadcast(h, &a->shape, &b->shape, &s)) return NULL;
+  if (h->failed || !typed(h, a->type, fn) || !ordered(h, fn, a) || !ordered(h, fn, b) || !host_broadcast(h, &a->shape, &b->shape, &s)) return NULL;
   struct onnx_cells *out = host_out(h, 0, type, &s);
   if (!h->failed && out->p) pairwise(h, fn, out, a, b);
   return h->failed ? NULL : out;
@@ -91,14 +111,39 @@ void host_unary(struct onnx_host *h)
 void host_binary(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0), *b = host_in(h, 1);
-  int fn = h->row->fn == FN_MOD && (onnx_attr_int(h->n, "fmod", 0) || onnx_type_kind(a->type) == REAL) ? FN_FMOD : h->row->fn;
-  struct onnx_cells as;
-  if (fn == FN_POW && a->type != b->type && a->p && b->p && onnx_type_kind(a->type) == REAL) { // the exponent has a type of its own
-    as = *onnx_cells_new(h->mem, a->type, &b->shape);
-    for (int64_t i = 0, n = onnx_elements(&b->shape); i < n; i++) as.f[i] = onnx_type_kind(b->type) == REAL ? b->f[i] : (double)b->i[i];
-    b = &as;
-  }
+  bool truncates = onnx_attr_int(h->n, "fmod", 0) || (onnx_type_kind(a->type) == REAL && h->n->opset < 28); // reals had no other way before
+  int fn = h->row->fn == FN_MOD && truncates ? FN_FMOD : h->row->fn;
   joined(h, fn, a, b, a->type);
+}
+
+// The exponent has a type of its own.
+void host_power(struct onnx_host *h)
+{
+  const struct onnx_cells *a = host_in(h, 0), *b = host_in(h, 1);
+  struct shape s;
+  int64_t x[MAX_DIMS], y[MAX_DIMS], at[MAX_DIMS];
+  if (h->failed || !host_broadcast(h, &a->shape, &b->shape, &s)) return;
+  struct onnx_cells *out = host_out(h, 0, a->type, &s);
+  bool whole = onnx_type_kind(a->type) == WHOLE && onnx_type_kind(b->type) == WHOLE;
+  host_spread(&a->shape, &s, x), host_spread(&b->shape, &s, y);
+  for (int64_t i = 0, n = onnx_elements(&s); i < n && !h->failed && out->p; i++) {
+    int64_t p = 0, q = 0;
+    host_place(&s, i, at);
+    for (int d = 0; d < s.n; d++) p += at[d] * x[d], q += at[d] * y[d];
+    if (whole)
+      out->i[i] = whole_power(a->i[p], b->i[q]);
+    else
+      host_store(out, i, pow(host_number(a, p), host_number(b, q)));
+  }
+}
+
+// Bits move left or right; those of unsigned types come in as zeros.
+void host_bit_shift(struct onnx_host *h)
+{
+  const char *way = onnx_attr_text(h->n, "direction", "");
+  bool left = !strcmp(way, "LEFT");
+  if (!left && strcmp(way, "RIGHT")) host_fail(h, "its direction is neither LEFT nor RIGHT");
+  joined(h, left ? FN_SHIFT_LEFT : FN_SHIFT_RIGHT, host_in(h, 0), host_in(h, 1), host_in(h, 0)->type);
 }
 
 void host_compare(struct onnx_host *h) { joined(h, h->row->fn, host_in(h, 0), host_in(h, 1), ONNX_BOOL); }
@@ -130,164 +175,13 @@ void host_clip(struct onnx_host *h)
   const struct onnx_cells *a = host_in(h, 0);
   struct onnx_cells *out = host_out(h, 0, a->type, &a->shape);
   double lo = bound(h, "min", 1, -INFINITY), hi = bound(h, "max", 2, INFINITY);
+  if (host_has(h, 1) && onnx_elements(&h->in[1]->shape) != 1) host_fail(h, "its min is not one number");
+  if (host_has(h, 2) && onnx_elements(&h->in[2]->shape) != 1) host_fail(h, "its max is not one number");
   bool real = onnx_type_kind(a->type) == REAL;
   for (int64_t i = 0, n = onnx_elements(&a->shape); i < n && out->p && !h->failed; i++) {
     if (real)
       out->f[i] = isnan(a->f[i]) ? a->f[i] : fmin(fmax(a->f[i], lo), hi);
     else
       out->i[i] = (double)a->i[i] < lo ? (int64_t)lo : (double)a->i[i] > hi ? (int64_t)hi : a->i[i];
-  }
-}
-
-// ---- along dimensions ----
-
-static int64_t before(const struct shape *s, int axis)
-{
-  struct shape t = *s;
-  t.n = axis;
-  return onnx_elements(&t);
-}
-
-static int64_t after(const struct shape *s, int axis)
-{
-  int64_t n = 1;
-  for (int i = axis + 1; i < s->n; i++) n *= s->d[i];
-  return n;
-}
-
-void host_cumsum(struct onnx_host *h)
-{
-  const struct onnx_cells *a = host_in(h, 0), *at = host_in(h, 1);
-  int axis = 0;
-  if (onnx_attr_int(h->n, "exclusive", 0) || onnx_attr_int(h->n, "reverse", 0)) host_fail(h, "exclusive and reverse sums are not computed");
-  if (h->failed || (at->p && (onnx_type_kind(at->type) != WHOLE || onnx_elements(&at->shape) != 1))) return host_fail(h, "its axis is no integer");
-  struct onnx_cells *out = host_out(h, 0, a->type, &a->shape);
-  if (h->failed || !out->p || !host_axis(h, at->i[0], a->shape.n, &axis)) return;
-  bool real = onnx_type_kind(a->type) == REAL;
-  int64_t step = after(&a->shape, axis), n = onnx_elements(&a->shape);
-  for (int64_t i = 0; i < n; i++) {
-    bool first = i / step % a->shape.d[axis] == 0;
-    if (real)
-      out->f[i] = a->f[i] + (first ? 0 : out->f[i - step]);
-    else
-      out->i[i] = (int64_t)((uint64_t)a->i[i] + (uint64_t)(first ? 0 : out->i[i - step]));
-  }
-}
-
-static void fold_one(struct onnx_cells *out, int64_t to, const struct onnx_cells *a, int64_t from, int fn, bool first)
-{
-  if (first && onnx_type_kind(a->type) == REAL)
-    out->f[to] = a->f[from];
-  else if (first)
-    out->i[to] = a->i[from];
-  else
-    element(fn, out, to, out, to, a, from);
-}
-
-// Sums, means, maxima, minima and products of integers or of what is known.
-void host_reduce(struct onnx_host *h)
-{
-  const struct onnx_cells *a = host_in(h, 0);
-  struct onnx_ints axes;
-  struct shape kept = a->shape, s = {0};
-  bool cut[MAX_DIMS] = {false}, given = host_list(h, "axes", 1, &axes) && axes.n;
-  int fn = h->row->fn == FN_MEAN ? FN_ADD : h->row->fn, axis;
-  if (!given && onnx_attr_int(h->n, "noop_with_empty_axes", 0)) return host_identity(h);
-  for (int i = 0; i < a->shape.n; i++) cut[i] = !given;
-  for (int i = 0; i < axes.n && given; i++)
-    if (host_axis(h, axes.v[i], a->shape.n, &axis)) cut[axis] = true;
-  for (int i = 0; i < a->shape.n; i++) {
-    if (cut[i]) kept.d[i] = 1;
-    if (!cut[i] || onnx_attr_int(h->n, "keepdims", 1)) s.d[s.n++] = kept.d[i];
-  }
-  if (!h->failed && !onnx_elements(&a->shape)) host_fail(h, "it folds no elements");
-  if (h->failed || !typed(h, a->type, h->row->fn)) return;
-  struct onnx_cells *out = host_out(h, 0, a->type, &s);
-  if (h->failed || !out->p) return;
-  int64_t own[MAX_DIMS], to[MAX_DIMS], n = onnx_elements(&a->shape), each = n / onnx_elements(&kept);
-  bool *seen = arena_alloc(h->mem, (size_t)onnx_elements(&kept));
-  host_strides(&a->shape, own), host_spread(&kept, &a->shape, to);
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = 0;
-    for (int d = 0; d < a->shape.n; d++) at += i / own[d] % a->shape.d[d] * to[d];
-    fold_one(out, at, a, i, fn, !seen[at]), seen[at] = true;
-  }
-  for (int64_t i = 0; i < n / each && h->row->fn == FN_MEAN; i++) out->f[i] /= (double)each;
-}
-
-void host_arg_max(struct onnx_host *h)
-{
-  const struct onnx_cells *a = host_in(h, 0);
-  int axis;
-  if (onnx_attr_int(h->n, "select_last_index", 0)) host_fail(h, "select_last_index is not computed");
-  if (h->failed || !host_axis(h, onnx_attr_int(h->n, "axis", 0), a->shape.n, &axis)) return;
-  struct shape s = a->shape;
-  s.d[axis] = 1;
-  if (!onnx_attr_int(h->n, "keepdims", 1)) {
-    memmove(s.d + axis, s.d + axis + 1, sizeof *s.d * (size_t)(s.n - axis - 1));
-    s.n--;
-  }
-  struct onnx_cells *out = host_out(h, 0, ONNX_INT64, &s);
-  if (h->failed || !out->p) return;
-  if (!onnx_elements(&a->shape)) return host_fail(h, "it chooses of no elements");
-  int64_t step = after(&a->shape, axis), d = a->shape.d[axis];
-  for (int64_t i = 0, n = before(&a->shape, axis) * step; i < n; i++)
-    for (int64_t k = 1, at = i / step * step * d + i % step; k < d; k++) {
-      int64_t x = at + k * step, best = at + out->i[i] * step;
-      bool more = onnx_type_kind(a->type) == REAL ? a->f[x] > a->f[best] : a->i[x] > a->i[best];
-      if (more) out->i[i] = k;
-    }
-}
-
-struct host_math_pick {
-  double f;
-  int64_t i, at; // f of reals, i of integers; where it stands
-};
-
-static int larger_first(const void *a, const void *b)
-{
-  const struct host_math_pick *x = a, *y = b;
-  if (x->f != y->f) return x->f > y->f ? -1 : 1;
-  if (x->i != y->i) return x->i > y->i ? -1 : 1;
-  return x->at < y->at ? -1 : x->at > y->at;
-}
-
-static int smaller_first(const void *a, const void *b)
-{
-  const struct host_math_pick *x = a, *y = b;
-  if (x->f == y->f && x->i == y->i) return x->at < y->at ? -1 : x->at > y->at;
-  return larger_first(y, x);
-}
-
-// The k largest or smallest along an axis, in order, and where they stand; of equal ones the first.
-void host_top_k(struct onnx_host *h)
-{
-  const struct onnx_cells *a = host_in(h, 0);
-  const struct onnx_attr *said = onnx_attr(h->n, "k");
-  struct onnx_ints list = {0};
-  int axis;
-  if (!said && (!host_list(h, "K", 1, &list) || list.n != 1)) return host_fail(h, "its k is not known");
-  if (!host_axis(h, onnx_attr_int(h->n, "axis", -1), a->shape.n, &axis)) return;
-  int64_t k = said ? said->i : list.v[0], d = a->shape.d[axis];
-  if (k < 0 || k > d) return host_fail(h, "%lld of %lld elements", (long long)k, (long long)d);
-  struct shape s = a->shape;
-  s.d[axis] = k;
-  struct onnx_cells *out = host_out(h, 0, a->type, &s), *at = h->n->nout > 1 ? host_out(h, 1, ONNX_INT64, &s) : NULL;
-  if (h->failed || !out->p) return;
-  struct host_math_pick *all = arena_alloc(h->mem, sizeof *all * (size_t)MAX(d, 1));
-  int64_t step = after(&a->shape, axis);
-  for (int64_t lane = 0, n = onnx_elements(&s) ? before(&a->shape, axis) * step : 0; lane < n; lane++) {
-    int64_t from = lane / step * step * d + lane % step, to = lane / step * step * k + lane % step;
-    for (int64_t i = 0; i < d; i++)
-      all[i] = onnx_type_kind(a->type) == REAL ? (struct host_math_pick){.f = a->f[from + i * step], .at = i}
-                                               : (struct host_math_pick){.i = a->i[from + i * step], .at = i};
-    qsort(all, (size_t)d, sizeof *all, onnx_attr_int(h->n, "largest", 1) ? larger_first : smaller_first);
-    for (int64_t i = 0; i < k; i++) {
-      if (onnx_type_kind(a->type) == REAL)
-        out->f[to + i * step] = all[i].f;
-      else
-        out->i[to + i * step] = all[i].i;
-      if (at) at->i[to + i * step] = all[i].at;
-    }
   }
 }

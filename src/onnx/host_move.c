@@ -192,40 +192,6 @@ void host_tile(struct onnx_host *h)
   }
 }
 
-// Padding by a constant; negative pads, which cut, and other modes are not done.
-void host_pad(struct onnx_host *h)
-{
-  const struct onnx_cells *a = host_in(h, 0), *value = host_has(h, 2) ? h->in[2] : NULL;
-  struct onnx_ints pads;
-  struct shape s = a->shape;
-  int64_t own[MAX_DIMS], to[MAX_DIMS], start = 0;
-  if (strcmp(onnx_attr_text(h->n, "mode", "constant"), "constant") || host_has(h, 3))
-    host_fail(h, "only padding all dimensions by a constant is done");
-  if (!host_list(h, "pads", 1, &pads) || pads.n != 2 * s.n) return host_fail(h, "its pads do not fit");
-  for (int i = 0; i < s.n; i++) {
-    if (pads.v[i] < 0 || pads.v[s.n + i] < 0 || pads.v[i] > 1 << 30 || pads.v[s.n + i] > 1 << 30)
-      return host_fail(h, "its pads are negative or too large");
-    s.d[i] += pads.v[i] + pads.v[s.n + i];
-  }
-  if (value && (value->type != a->type || onnx_elements(&value->shape) != 1)) return host_fail(h, "what it pads with is no element");
-  struct onnx_cells *out = host_out(h, 0, a->type, &s);
-  if (h->failed || !out->p) return;
-  double real = onnx_attr_real(h->n, "value", 0);
-  for (int64_t k = 0, n = onnx_elements(&s); k < n; k++) {
-    if (value)
-      out->i[k] = value->i[0];
-    else if (onnx_type_kind(a->type) == REAL)
-      out->f[k] = real;
-  }
-  host_strides(&a->shape, own), host_strides(&s, to);
-  for (int i = 0; i < s.n; i++) start += pads.v[i] * to[i];
-  for (int64_t k = 0, n = onnx_elements(&a->shape); k < n; k++) {
-    int64_t at = start;
-    for (int d = 0; d < s.n; d++) at += k / own[d] % a->shape.d[d] * to[d];
-    out->i[at] = a->i[k];
-  }
-}
-
 void host_trilu(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0), *by = host_has(h, 1) ? h->in[1] : NULL;
@@ -264,7 +230,8 @@ void host_one_hot(struct onnx_host *h)
 {
   const struct onnx_cells *at = host_in(h, 0), *depth = host_in(h, 1), *values = host_in(h, 2);
   int axis;
-  if (h->failed || !depth->p || onnx_elements(&depth->shape) != 1 || onnx_type_kind(at->type) != WHOLE || onnx_elements(&values->shape) != 2)
+  if (!h->failed && !depth->p) return host_late(h, "its depth");
+  if (h->failed || onnx_elements(&depth->shape) != 1 || onnx_type_kind(at->type) != WHOLE || onnx_elements(&values->shape) != 2)
     return host_fail(h, "its depth is not known, or its indices are no integers");
   int64_t d = onnx_type_kind(depth->type) == REAL ? (fabs(depth->f[0]) < 0x1p40 ? (int64_t)depth->f[0] : 0) : depth->i[0], inner = 1;
   if (at->shape.n == MAX_DIMS || d < 1 || d >= (int64_t)1 << 40 || !host_axis(h, onnx_attr_int(h->n, "axis", -1), at->shape.n + 1, &axis))

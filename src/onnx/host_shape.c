@@ -28,7 +28,10 @@ void host_dropout(struct onnx_host *h)
   if (ratio && (onnx_type_kind(ratio->type) != REAL || onnx_elements(&ratio->shape) != 1)) host_fail(h, "its ratio is no number");
   bool trains = !h->failed && training && training->p && training->i[0], keeps = !h->failed && ratio && (!ratio->p || ratio->f[0] == 0);
   if (trains && !keeps) host_fail(h, "it is in training, and drops elements at random");
-  host_identity(h);
+  same(h, &host_in(h, 0)->shape);
+  if (h->failed || h->n->nout < 2 || !*h->n->out_name[1]) return;
+  struct onnx_cells *mask = host_out(h, 1, ONNX_BOOL, &host_in(h, 0)->shape);
+  for (int64_t i = 0, n = onnx_elements(&mask->shape); i < n && !h->failed && mask->p; i++) mask->i[i] = 1;
 }
 
 void host_shape(struct onnx_host *h)
@@ -129,30 +132,6 @@ void host_flatten(struct onnx_host *h)
   same(h, &s);
 }
 
-// ---- types ----
-
-static void cast(struct onnx_host *h, int type)
-{
-  const struct onnx_cells *a = host_in(h, 0);
-  if (!h->failed && onnx_type_kind(type) == NEITHER) host_fail(h, "it makes %s", onnx_type_name(type));
-  if (h->failed) return;
-  struct onnx_cells *out = host_out(h, 0, type, &a->shape);
-  bool from = onnx_type_kind(a->type) == REAL, to = onnx_type_kind(type) == REAL;
-  for (int64_t i = 0, n = onnx_elements(&a->shape); i < n && out->p && !h->failed; i++) {
-    double x = from ? a->f[i] : (double)a->i[i];
-    bool fits = x > -0x1p63 && x < 0x1p63;
-    if (to)
-      out->f[i] = x;
-    else if (type == ONNX_BOOL)
-      out->i[i] = from ? x != 0 : a->i[i] != 0;
-    else
-      out->i[i] = !from ? a->i[i] : fits ? (int64_t)x : INT64_MIN;
-  }
-}
-
-void host_cast(struct onnx_host *h) { cast(h, (int)onnx_attr_int(h->n, "to", 0)); }
-void host_cast_like(struct onnx_host *h) { cast(h, host_in(h, 1)->type); }
-
 // ---- elements of nothing ----
 
 static void from_tensor(struct onnx_host *h, const struct onnx_tensor *t)
@@ -218,7 +197,8 @@ void host_range(struct onnx_host *h)
   const struct onnx_cells *c[3];
   for (int k = 0; k < 3; k++) {
     c[k] = host_in(h, k);
-    if (!h->failed && (!c[k]->p || onnx_elements(&c[k]->shape) != 1 || c[k]->type != c[0]->type)) return host_fail(h, "its ends are not known");
+    if (!h->failed && (onnx_elements(&c[k]->shape) != 1 || c[k]->type != c[0]->type)) return host_fail(h, "its ends are no numbers of one type");
+    if (!h->failed && !c[k]->p) return host_late(h, "one of its ends");
   }
   if (h->failed) return;
   double from = end_of(c[0]), to = end_of(c[1]), step = end_of(c[2]), n = ceil((to - from) / step);

@@ -192,7 +192,11 @@ int onnx_read_opset(struct onnx_parse *r, const struct wire_field *f, int64_t *v
 
 static int read_opset(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
-  return onnx_read_opset(r, f, &((struct onnx_model *)into)->opset);
+  struct onnx_model *m = into;
+  int64_t before = m->opset;
+  int s = onnx_read_opset(r, f, &m->opset);
+  m->other_domain |= m->opset == before;
+  return s;
 }
 
 static int read_graph(struct onnx_parse *r, const struct wire_field *f, void *into)

@@ -21,6 +21,7 @@
 //   function.c functions of the model, written out where they are called
 //   open.c     a model from its file or bytes: checked, symbolic extents set
 //   cells.c    elements: from raw bytes and back, rounding, boxes of them
+//   small.def, small_float.c   floating-point types of at most 8 bits
 //   host_*.c   nodes on cells
 //   lower.c    building the operators of a node; lower_*.c: lowerings
 //   write_*.c  nodes that are written out as simpler ones: attention
@@ -37,19 +38,22 @@
 #include "front/front.h"
 
 enum onnx_type {
-#define TYPE(id, number, name, bytes, kind) ONNX_##id = number,
+#define TYPE(id, number, ...) ONNX_##id = number,
 #include "onnx/type.def"
 #undef TYPE
 };
 enum onnx_kind { NEITHER, REAL, WHOLE };
-const char *onnx_type_name(int type); // "float32"; "type 77" for others
-int onnx_type_bytes(int type);        // of an element; 0: unknown
+const char *onnx_type_name(int type);       // "float32"; "type 77" for others
+int onnx_type_bits(int type);               // of an element; 0: unknown
+size_t onnx_type_size(int type, int64_t n); // bytes of n elements as ONNX stores them
+int64_t onnx_type_least(int type);          // of integers
+int64_t onnx_type_most(int type);           // of integers; of uint64 what an int64_t holds
 enum onnx_kind onnx_type_kind(int type);
 bool onnx_type_dtype(int type, enum dtype *t); // Mica's; false: it has none
 
 enum {
   ONNX_OLDEST = 7,
-  ONNX_NEWEST = 26, // opsets of the default domain
+  ONNX_NEWEST = 28, // opsets of the default domain
   ONNX_NODES = 1 << 15,
   ONNX_VALUES = 1 << 17,
   ONNX_FILES = 256,
@@ -111,6 +115,7 @@ struct onnx_attr {
   double f;
   const char *s;
   struct onnx_ints ints;
+  struct onnx_texts texts;
   double *floats;
   int nfloats, floats_cap;
   struct onnx_tensor *t;
@@ -176,7 +181,8 @@ struct onnx_model {
   struct arena *mem;
   const char *path, *name, *producer;
   const char *folder; // that external data must lie in; NULL: there is none
-  int64_t opset;      // of the default domain
+  int64_t opset;      // of the default domain; 0: none is said
+  bool other_domain;  // an operator set of another is
   int nfiles;
   struct onnx_map files[ONNX_FILES]; // [0]: the model
   struct onnx_node *nodes;
@@ -235,8 +241,17 @@ struct onnx_cells {
 };
 const struct onnx_cells *onnx_known(struct onnx_model *m, int value); // its elements where they are known and few, else NULL
 struct onnx_cells *onnx_cells_new(struct arena *mem, int type, const struct shape *s);
-void onnx_cells_read(struct onnx_cells *c, const uint8_t *raw); // from elements as ONNX stores them
-void onnx_cells_round(struct onnx_cells *c);                    // to what its type can hold
+void onnx_cells_read(struct onnx_cells *c, const uint8_t *raw);  // from elements as ONNX stores them
+void onnx_cells_round(struct onnx_cells *c);                     // to what its type can hold
+uint64_t onnx_cells_bits(const struct onnx_cells *c, int64_t i); // of element i, which is rounded
+void onnx_cells_from_bits(struct onnx_cells *c, int64_t i, uint64_t bits);
+
+// ---- small_float.c ----
+enum onnx_rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN }; // of powers of two; others are rounded to nearest, ties to even
+bool onnx_small(int type);                                  // a row of small.def
+double onnx_small_read(int type, int bits);
+// saturate: what is too large becomes the largest number, else an infinity or NaN.
+double onnx_small_round(int type, double x, bool saturate, enum onnx_rounding rounding);
 
 // ---- nodes: rows of node.def ----
 struct onnx_lower;
@@ -272,13 +287,15 @@ struct onnx_host {
   const struct onnx_cells **in; // NULL: absent; with p == NULL only its type and shape are there
   struct onnx_cells **out;      // made by the function; with p == NULL where elements of an input are not there
   bool failed;
+  bool late; // it failed because something is known only when the model runs
   char why[240];
 };
 // Runs n, or infers the shapes of what it makes. false: why says why not.
 bool onnx_host_run(struct onnx_host *h);
 void host_fail(struct onnx_host *h, const char *fmt, ...) PRINTF(2, 3);
-const struct onnx_cells *host_in(struct onnx_host *h, int k);                             // fails where it is absent
-bool host_ready(const struct onnx_host *h);                                               // all elements are there
+void host_late(struct onnx_host *h, const char *what);        // fails: what is computed when the model runs, so that a shape is not known
+const struct onnx_cells *host_in(struct onnx_host *h, int k); // fails where it is absent
+bool host_ready(const struct onnx_host *h);                   // all elements are there
 struct onnx_cells *host_out(struct onnx_host *h, int k, int type, const struct shape *s); // p where host_ready
 bool host_axis(struct onnx_host *h, int64_t axis, int n, int *out);
 // A list of integers: attribute `name`, or input k where it has elements; false: neither is given (not failed) or it fails.

@@ -13,6 +13,26 @@ bool host_broadcast(struct onnx_host *h, const struct shape *a, const struct sha
 
 bool host_shape_of(struct onnx_host *h, int k, struct shape *s); // a shape that input k holds
 
+double host_number(const struct onnx_cells *c, int64_t i);        // element i of any type
+void host_store(struct onnx_cells *c, int64_t i, double x);       // integers: towards zero, into the range of the type
+double host_scalar(struct onnx_host *h, int k, double otherwise); // input k, which is one number
+bool host_real(struct onnx_host *h, int k);                       // fails where input k is there and holds no reals
+bool host_whole(struct onnx_host *h, int k);                      // likewise integers
+struct host_lanes {                                               // the elements along an axis
+  int64_t before, d, step, n;                                     // n lanes of d elements, `step` apart
+};
+struct host_lanes host_lanes(const struct shape *s, int axis);
+int64_t host_lane(const struct host_lanes *l, int64_t i);                // where lane i begins
+void host_place(const struct shape *s, int64_t i, int64_t at[MAX_DIMS]); // indices of element i
+struct shape host_shape_with(const struct shape *s, int axis, int64_t extent);
+
+struct host_act {                    // a row of act.def
+  const char *type, *first, *second; // names of its parameters
+  double a, b;                       // their defaults
+  double (*f)(double x, double a, double b);
+};
+const struct host_act *host_act_find(const char *type); // in any case of letters; or NULL
+
 enum host_fn { // of elements
 #define FN(id, ...) FN_##id,
 #include "onnx/fn.def"

@@ -1,4 +1,4 @@
-// The rows of node.def, and attributes of nodes by name.
+// The rows of node.def and simple.def, and attributes of nodes by name.
 #include "onnx/onnx_lower.h"
 #include "onnx/write.h"
 
@@ -12,7 +12,12 @@ const struct onnx_row onnx_rows[] = {
 #define MICROSOFT(type, since, least, most, lower, op, host, fn, without) \
   {"com.microsoft", #type, since, least, most, onnx_as_##lower, OP_##op, host_##host, FN_##fn, without, NULL},
 #define WRITTEN(domain, type, since, least, most, how) {domain, #type, since, least, most, NULL, OP_ADD, NULL, FN_NONE, "", onnx_write_##how},
+#define SIMPLE(type, since, least, most, host, fn, without) {"", #type, since, least, most, NULL, OP_ADD, host_##host, FN_##fn, without, NULL},
+#define OTHER(domain, type, least, most, host, fn, without) {domain, #type, 0, least, most, NULL, OP_ADD, host_##host, FN_##fn, without, NULL},
 #include "onnx/node.def"
+#include "onnx/simple.def"
+#undef SIMPLE
+#undef OTHER
 #undef ONNX
 #undef MICROSOFT
 #undef WRITTEN

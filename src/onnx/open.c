@@ -17,6 +17,7 @@ bool onnx_looks(const char *path)
 static bool opset_ok(struct onnx_model *m, struct err *e)
 {
   if (m->opset >= ONNX_OLDEST && m->opset <= ONNX_NEWEST) return true;
+  if (!m->opset && m->other_domain) return true; // no node is of the default domain
   if (!m->opset)
     onnx_bad(m, e, "the model does not say which operator set it uses");
   else

@@ -60,6 +60,7 @@ static bool simple(struct plan_planner *p, struct onnx_node *n, struct arena *me
     const struct onnx_cells *known = onnx_known(p->m, n->in[k]);
     struct onnx_cells *shaped = NEW(mem, struct onnx_cells);
     *shaped = (struct onnx_cells){.type = v->type, .shape = v->shape};
+    if (!v->shaped && v->node >= 0 && p->nodes[v->node].fate == ONNX_LEFT) host_late(h, arena_printf(mem, "the shape of `%.100s`", v->name));
     if (!v->shaped) host_fail(h, "the shape of `%.100s` is not known", v->name);
     h->in[k] = known ? known : shaped;
   }
@@ -123,6 +124,7 @@ static bool left(struct plan_planner *p, struct onnx_node *n, const char **why)
   bool good = simple(p, n, &p->scratch, false, &h);
   for (int k = 0; k < n->nout && good; k++)
     if (n->out[k] >= 0) learn(p, n->out[k], h.out[k]->type, &h.out[k]->shape);
+  if (!good && h.late && n->row->host) return true; // shapes follow when it runs; those that the model states are checked then
   if (!good && (!n->row->lower || n->row->host)) *why = arena_strdup(p->m->mem, h.why);
   return good;
 }

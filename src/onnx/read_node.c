@@ -45,6 +45,15 @@ static int read_attr_text(struct onnx_parse *r, const struct wire_field *f, void
   return *(const char **)into = s, s ? OK : USER;
 }
 
+static int read_attr_texts(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_attr *a = into;
+  const char *s;
+  int status = read_attr_text(r, f, &s);
+  if (status == OK) PUSH(r->m->mem, a->texts.v, a->texts.n, a->texts.cap) = s;
+  return status;
+}
+
 static int read_attr_tensor(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
   struct onnx_attr *a = into;
@@ -63,6 +72,7 @@ static const struct onnx_field attr_fields[] = {
     {6, WIRE_BYTES, read_attr_graph, 0},
     {7, WIRE_ANY, read_floats, 0},
     {8, WIRE_ANY, onnx_read_ints, offsetof(struct onnx_attr, ints)},
+    {9, WIRE_BYTES, read_attr_texts, 0},
     {11, WIRE_BYTES, read_attr_graph, 0},
     {21, WIRE_BYTES, onnx_read_text, offsetof(struct onnx_attr, ref)},
 };

@@ -142,8 +142,9 @@ static int external(struct onnx_model *m, const struct read *r, struct onnx_tens
 
 static int from_list(struct onnx_model *m, const struct onnx_ints *list, struct onnx_tensor *t, int64_t count, struct err *e)
 {
-  if (list->n != count) return onnx_bad(m, e, "tensor `%.200s` has %d numbers, and %lld elements", t->name, list->n, (long long)count);
-  int each = onnx_type_bytes(t->type);
+  int each = MAX(onnx_type_bits(t->type), 8) / 8;
+  if ((size_t)list->n * (size_t)each != t->bytes)
+    return onnx_bad(m, e, "tensor `%.200s` has %d numbers, and %lld elements", t->name, list->n, (long long)count);
   uint8_t *raw = arena_alloc(m->mem, t->bytes + 8);
   for (int i = 0; i < list->n; i++) memcpy(raw + (size_t)i * (size_t)each, &list->v[i], (size_t)each);
   t->raw = raw, t->file = -1;
@@ -162,9 +163,8 @@ static int from_bytes(struct onnx_model *m, struct onnx_bytes b, struct onnx_ten
 static int elements(struct onnx_model *m, const struct read *r, struct onnx_tensor *t, struct err *e)
 {
   int64_t count = onnx_elements(&t->shape);
-  int each = onnx_type_bytes(t->type);
-  if (!each || onnx_type_kind(t->type) == NEITHER) return t->raw = NULL, t->file = -1, OK; // what reads it is unsupported, by its type
-  t->bytes = (size_t)count * (size_t)each;
+  if (onnx_type_kind(t->type) == NEITHER) return t->raw = NULL, t->file = -1, OK; // what reads it is unsupported, by its type
+  t->bytes = onnx_type_size(t->type, count);
   if (r->location == 1) return external(m, r, t, e);
   if (r->has_raw) return from_bytes(m, r->raw, t, e);
   if (r->loose.n && onnx_type_kind(t->type) == REAL) return from_list(m, &r->loose, t, count, e);

@@ -169,7 +169,7 @@ def unsupported(name="unsupported"):
     """A recurrent cell, which nothing here computes, and an operator of another domain, between layers that are taken."""
     g = Graph(name, 14)
     x = g.op("Relu", g.op("MatMul", g.input("x", 3, 1, 4), g.weight(4, 4)))
-    y = g.op("GRU", x, g.weight(1, 6, 4), g.weight(1, 6, 2), outputs=2, hidden_size=2, name="cell")[1]
+    y = g.op("RecurrentCell", x, g.weight(1, 6, 4), g.weight(1, 6, 2), outputs=2, hidden_size=2, name="cell")[1]
     z = g.op("FusedThing", g.op("Tanh", x), domain="com.example", name="thing")
     g.output(y, "state", 1, 1, 2)
     g.output(z, "z", 3, 1, 4)

@@ -9,7 +9,7 @@ models=tests/onnx/models
 
 # ---- import says what was taken, and names what was not ----
 expect 0 '21 nodes taken in 1 program, 18 folded, 0 left as they are, 0 unsupported' "$MICA" import $models/attention.onnx
-expect 0 '"cell" \(GRU\): there is no operator of this name' "$MICA" import $models/unsupported.onnx
+expect 0 '"cell" \(RecurrentCell\): there is no operator of this name' "$MICA" import $models/unsupported.onnx
 expect 0 '"conv1" \(Conv\): windows of 3 with a step of 1 and padding' "$MICA" import onnx $models/conv_net.onnx
 expect 2 'no value: `batch`' "$MICA" import $models/gated_mlp.onnx
 expect 2 'set batch=1' "$MICA" import $models/gated_mlp.onnx
@@ -40,7 +40,7 @@ expect 0 '^y  mean' "$MICA" run $models/two_programs.onnx --engine cpu
 [ "$(mean)" = "$first" ] || complain "compiled: $(mean), not $first"
 expect 0 '^y  mean' "$MICA" run "$work/two" --engine f32
 [ "$(mean)" = "$first" ] || complain "folder: $(mean), not $first"
-expect 2 'node "cell" \(GRU\) cannot be run' "$MICA" run $models/unsupported.onnx
+expect 2 'node "cell" \(RecurrentCell\) cannot be run' "$MICA" run $models/unsupported.onnx
 expect 2 'gives no input' "$MICA" run $models/norm.onnx z=z.npy
 expect 2 'engine' "$MICA" run $models/norm.onnx --engine field
 expect 2 'has its settings' "$MICA" run "$work/two" --set n=1

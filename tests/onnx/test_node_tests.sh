@@ -11,6 +11,6 @@ if ! "$python" -c 'import onnx, numpy' 2>/dev/null; then
   echo "skipped: onnx is not there ($python; PYTHON names an interpreter that has it)"
   exit 77
 fi
-expect 0 ' 0 silently wrong' "$python" tests/onnx/node_tests.py "$MICA" "$work/nodes" --refused
+expect 0 ' 0 crashed, 0 silently wrong' "$python" bench/suites/onnx_nodes.py "$MICA" "$work/nodes" --refused
 cat "$work/out"
 finish

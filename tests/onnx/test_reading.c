@@ -104,8 +104,8 @@ static const struct {
   enum errid id;
   const char *says;
 } wrong[] = {
-    {{.opset = 6}, ERR_ONNX, "operator set 6; 7 to 26 are read"},
-    {{.opset = 27}, ERR_ONNX, "operator set 27"},
+    {{.opset = 6}, ERR_ONNX, "operator set 6; 7 to 28 are read"},
+    {{.opset = 29}, ERR_ONNX, "operator set 29"},
     {{.rows = SYMBOL}, ERR_ONNX, "no value: `n`"},
     {{.rows = -5}, ERR_ONNX, "an extent is negative"},
     {{.rows = (int64_t)1 << 45}, ERR_ONNX, "input `x` is no tensor"},
