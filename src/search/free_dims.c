@@ -65,7 +65,7 @@ static void link_view(struct dim_classes *c, const struct node *n)
   if (n->op == OP_RESHAPE) {
     link_reshape(c, n);
   } else if (n->op == OP_TRANSPOSE) {
-    for (int i = 0; i < rank; i++) link(c, n->out, i, n->in[0], n->a.perm.n ? (int)n->a.perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i);
+    for (int i = 0; i < rank; i++) link(c, n->out, i, n->in[0], perm_of(&n->a, rank, i));
   } else {
     link_others(c, n);
   }
@@ -81,6 +81,7 @@ static bool link_node(struct dim_classes *c, const struct node *n)
   case RULE_CONCAT:
   case RULE_SPLIT: return link_others(c, n), true;
   case RULE_VIEW: return link_view(c, n), n->op != OP_ALL_REDUCE;
+  case RULE_INDEX:
   case RULE_CONTRACT:
   case RULE_COMPOSITE:
   case RULE_ACCUM:
