@@ -266,6 +266,10 @@ FAMILIES = {
         "X: f16[t, h, d]; w: f16[d]; c: f16[t, 1, d/2]; s: f16[t, 1, d/2]; "
         "a, e = split(rms_norm(X, w, eps=1e-6), dim=2, parts=2); return concat(a * c - e * s, a * s + e * c, dim=2)", "t, h, d", "0",
         lambda p, x, w, c, s: rotate(rms(x, w), c, s)),
+    "slice_unequal": Family(3, {"t": [1, 33, 512, 2048, 4097], "h": [8, 16, 32], "d r": [(64, 16), (80, 32), (96, 24), (128, 32)]},
+        "X: f16[t, h, d]; c: f16[t, 1, r/2]; s: f16[t, 1, r/2]; a = slice(X, dim=2, start=0, end=r/2); e = slice(X, dim=2, start=r/2, end=r); "
+        "return concat(a * c - e * s, a * s + e * c, slice(X, dim=2, start=r, end=d), dim=2)", "t, h, d", "0",
+        lambda p, x, c, s: torch.cat([rotate(x[..., :p.r], c, s), x[..., p.r:]], -1)),
     "gated_unit": Family(4, {"m": [1, 8, 100, 1024, 4096, 8191], "n": [3072, 8192, 8960, 10241, 14336]},
         "X: f16[m, 2*n]; x, y = split(X, dim=1, parts=2); return %s", "m, n", "0", lambda p, x: p.f(*x.chunk(2, -1)),
         kinds={"silu": ("silu(x) * y", lambda x, y: F.silu(x) * y), "gelu": ("x * gelu(y)", lambda x, y: x * F.gelu(y)),
@@ -345,5 +349,4 @@ FAMILIES = {
     "argmax": missing("no operator that returns indices"),
     "top_k_experts": missing("no top-k and no gather of rows"),
     "triangular_product": missing("no comparison of indices: a triangle must be an input"),
-    "slice_unequal": missing("split makes equal parts only"),
 }

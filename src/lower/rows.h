@@ -18,6 +18,7 @@
 //   rows_choice.c    plans that are worth a try
 //   rows_text.c      kernel, coordinates, passes
 //   rows_move.c      loads and stores
+//   rows_weave.c     loads and stores of parts that alternate in memory
 //   rows_ahead.c     what is done before the kernel ahead has ended
 //   rows_fold.c      folds: registers, lanes, warps
 #ifndef MICA_LOWER_ROWS_H
@@ -34,6 +35,10 @@ struct row_life {        // of a value
   int stage;             // folds that it has before it
   int made, first, last; // by when, of the order of stages: it is there; it is read first and last
 };
+enum { ROW_WOVEN = 4 };
+struct row_weave { // accesses of a run of n elements next to each other, in their order; n 0: none
+  int n, member[ROW_WOVEN];
+};
 struct row_roles { // the axes that knobs speak of; -1: there is none
   int across;      // along which most of the memory is contiguous
   int down;        // the largest other folded axis
@@ -44,7 +49,8 @@ struct rows {
   // of rows_ready
   struct row_life *life; // by value
   struct row_roles role;
-  int nstages, norder, *order; // live values by stages, within a stage folds before the rest
+  struct row_weave *woven, *woven_save; // by value: of loads; by save
+  int nstages, norder, *order;          // live values by stages, within a stage folds before the rest
 };
 
 // NO with the reason in why.
@@ -89,6 +95,12 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
 double rows_soon(const struct lower_job *j, const struct row_plan *p); // bytes of a block that are
 void rows_before_best(const struct lower_job *j, struct row_plan *p, const struct kernel_counts *c);
 
+// ---- rows_weave.c ----
+
+void rows_weave(struct arena *mem, struct rows *r);
+struct row_weave row_save_weave(const struct row_plan *p, int save);
+struct kern_access row_seen(const struct row_plan *p, const struct kern_access *a, struct row_weave w); // as part of its run
+
 // ---- rows_text.c, rows_move.c, rows_fold.c, rows_ahead.c ----
 
 struct row_text {
@@ -121,6 +133,9 @@ int row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char 
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
 void row_load(struct row_text *x, int value);
 void row_store(struct row_text *x, int save);
+const char *row_stored(struct row_text *x, int save); // the name of its value in the type of its tensor
+void row_load_woven(struct row_text *x, int value);   // and all of its run
+void row_store_woven(struct row_text *x, struct row_weave w, const char *condition);
 void row_fetch(struct row_text *x, int value); // its lines to the L2 cache
 void row_wait(struct row_text *x);             // for the kernel ahead; what comes before; the next may begin
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread

@@ -94,6 +94,10 @@ static int widest(const struct lower_job *j, const struct rows *r, int *streams)
     if (!kern_use(&r->k, i, &u)) continue;
     w = MAX(w, row_width(&p, u.at)), bytes += (double)u.at->elements * dtype_bytes(u.at->type);
   }
+  for (int i = 0; i < r->k.nvalues; i++) {
+    const struct kern_access seen = row_seen(&p, &r->k.v[i].at, r->woven[i]);
+    if (r->woven[i].n) w = MAX(w, row_width(&p, &seen));
+  }
   return *streams = bytes > (double)j->gpu->l2, w;
 }
 

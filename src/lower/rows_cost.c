@@ -55,12 +55,13 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
   for (int i = 0; i < r->k.nvalues; i++) {
     const struct kern_value *v = &r->k.v[i];
     if (!v->live || v->kind != KERN_LOAD || v->at.index) continue;
-    double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(v->at.type) * waste(p, &v->at, v->axes);
+    const struct kern_access at = row_seen(p, &v->at, r->woven[i]);
+    double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(at.type) * waste(p, &at, v->axes);
     for (int a = 0; a < r->k.naxes; a++)
       if (v->axes >> a & 1) all *= (double)r->k.extent[a];
     count_bytes(j, v->at.tensor, all, c);
-    c->cache += times * block_bytes(p, &v->at, v->axes) * (double)p->blocks;
-    c->lines += times * touched(p, &v->at, v->axes);
+    c->cache += times * block_bytes(p, &at, v->axes) * (double)p->blocks;
+    c->lines += times * touched(p, &at, v->axes);
     if (p->late && p->late[i])
       c->waits = 1;
     else
@@ -68,9 +69,10 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
   }
   for (int i = 0; i < r->k.nsaves; i++) {
     const struct kern_save *s = &r->k.save[i];
-    double b = block_bytes(p, &s->at, s->axes) * (double)p->blocks;
+    const struct kern_access at = row_seen(p, &s->at, row_save_weave(p, i));
+    double b = block_bytes(p, &at, s->axes) * (double)p->blocks;
     count_bytes(j, s->at.tensor, b, c);
-    c->cache += b, c->lines += touched(p, &s->at, s->axes);
+    c->cache += b, c->lines += touched(p, &at, s->axes);
   }
 }
 

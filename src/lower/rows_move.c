@@ -66,6 +66,10 @@ static bool read_once(const struct row_plan *p, axis_set axes)
 
 void row_load(struct row_text *x, int value)
 {
+  if (x->p->r->woven[value].n) {
+    row_load_woven(x, value);
+    return;
+  }
   const struct kern_value *v = &x->p->r->k.v[value];
   const char *inside = row_inside(x, v->axes), *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value);
   int was = text_about(&x->t, v->about - 1);
@@ -104,24 +108,36 @@ static const char *first_along(const struct row_text *x, axis_set axes, const st
 void row_fetch(struct row_text *x, int value)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
+  const struct row_weave w = x->p->r->woven[value];
+  if (w.n && w.member[0] != value) return;
   int across = x->p->role.across, width = along_vector(x->p, v->axes) ? row_width(x->p, &v->at) : 1;
-  int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 ? 1 : x->p->vec / width : 0;
+  int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 || w.n ? 1 : x->p->vec / width : 0;
   int indent = row_each_open(x, v->axes, first_along(x, v->axes, &v->at));
   text_fill(&x->t, "?n each q:$n\nSync<prefetch.L2>($line)", HOLES(NULL, INT(n, n), STR(line, memory(x, &v->at, width))));
   text_until(&x->t, indent);
 }
 
-void row_store(struct row_text *x, int save)
+const char *row_stored(struct row_text *x, int save)
 {
   const struct kern_save *s = &x->p->r->k.save[save];
   const char *name = row_name(x, s->value);
+  if (s->at.type == F32) return name;
+  text_fill(&x->t, "%o$i:[$dims].$type.RF <- UnaryPointwise<cast>(%$name)",
+            HOLES(NULL, INT(i, save), STR(dims, row_dims(x, s->axes, row_has_vec(x, s->axes))), STR(type, tile_dtype(s->at.type)), STR(name, name)));
+  return arena_printf(x->mem, "o%d", save);
+}
+
+void row_store(struct row_text *x, int save)
+{
+  const struct kern_save *s = &x->p->r->k.save[save];
+  const struct row_weave w = row_save_weave(x->p, save);
   int was = text_about(&x->t, s->about - 1);
-  if (s->at.type != F32) {
-    text_fill(
-        &x->t, "%o$i:[$dims].$type.RF <- UnaryPointwise<cast>(%$name)",
-        HOLES(NULL, INT(i, save), STR(dims, row_dims(x, s->axes, row_has_vec(x, s->axes))), STR(type, tile_dtype(s->at.type)), STR(name, name)));
-    name = arena_printf(x->mem, "o%d", save);
+  if (w.n) {
+    if (w.member[0] == save) row_store_woven(x, w, first_along(x, s->axes, NULL));
+    text_about(&x->t, was);
+    return;
   }
+  const char *name = row_stored(x, save);
   int indent = row_each_open(x, s->axes, first_along(x, s->axes, NULL)), width = pieces_open(x, s->axes, &s->at);
   bool stream = x->p->stream && width * dtype_bytes(s->at.type) >= STREAMED;
   text_fill(

@@ -101,6 +101,7 @@ static bool may_be_late(const struct row_plan *p, int load)
 {
   const struct rows *r = p->r;
   bool read = false;
+  if (r->woven[load].n) return false; // what goes with it may not be
   if (!r->k.v[load].live || r->k.v[load].kind != KERN_LOAD) return false;
   for (int a = 0; a < r->k.naxes; a++)
     if (r->k.v[load].axes >> a & 1 && p->chunks[a] > 1 && !(p->rounds >> a & 1)) return false;

@@ -106,6 +106,17 @@ static bool add_axes(const struct mma_plan *p, struct box *b, const struct plan_
   return true;
 }
 
+// What begins within its buffer begins so many boxes on, along one dimension.
+static bool add_offset(struct box *b, int64_t offset)
+{
+  for (int i = 0; i < b->ndims && offset; i++) {
+    struct box_dim *d = &b->dim[i];
+    if (d->rows || d->apart || offset % (d->stride * d->box)) continue;
+    d->shift = offset / (d->stride * d->box), d->extent += d->shift * d->box, offset = 0;
+  }
+  return !offset;
+}
+
 static void sort(struct box *b)
 {
   for (int i = 1; i < b->ndims; i++) {
@@ -130,12 +141,12 @@ bool box_of(struct mma_plan *p, const struct plan_access *a, const struct mma_li
   int64_t size = mma_padded(p, mma_list_has(cols), mma_list_size(p->n, cols));
   bool cut = p->cut && mma_list_same(rows, &p->rows);
   *out = (struct box){0};
-  if (a->offset) return mma_refuse(p, "an operand begins within its buffer");
   if (!add_letters(p, out, a, cols, true) || out->ndims != 1 || out->dim[0].stride != 1)
     return mma_refuse(p, "an operand's columns are not together in memory");
   if (cut && !add_rows(p, out, a, rows)) return mma_refuse(p, "rows of an operand are not together in memory");
   if ((!cut && !add_letters(p, out, a, rows, false)) || !rows_in_order(p, out, a, rows) || !add_axes(p, out, a))
     return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
+  if (!add_offset(out, a->offset)) return mma_refuse(p, "an operand begins within its buffer");
   sort(out);
   if (out->ndims > BOX_RANK || !out->dim[out->ndims - 1].inner) return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   out->chunk = 64; // elements that a swizzle of 128 bytes spans; 64 and 32 bytes are the others
@@ -177,7 +188,7 @@ const char *box_view(const struct mma_plan *p, const struct box *b, const char *
   for (int i = 0; i < b->ndims; i++) {
     const struct box_dim *d = &b->dim[i];
     bool pieces = d->inner && b->chunks > 1;
-    str_add(&s, "%s%s0", i ? ", " : "", pieces ? "(" : "");
+    str_add(&s, "%s%s%lld", i ? ", " : "", pieces ? "(" : "", (long long)d->shift);
     mma_walk_text(&d->grid, "@bid", &s);
     mma_walk_text(&d->loop, it, &s);
     if (pieces) str_add(&s, ") * %lld + %s", (long long)b->chunks, chunk);

@@ -144,7 +144,9 @@ static int run(struct holding *h)
   for (int i = 0, a = 0; i < k->nbuffers; i++)
     if (k->buffers[i].mem == MEM_GL) {
       int tensor = h->made.arg[a++], input = place_of(h->g, tensor, false);
-      if (input >= 0) fill[nfills++] = (struct tile_fill){k->buffers[i].name, 1, h->in[input], shape_size(&h->g->tensors[tensor].shape)};
+      int64_t elements = shape_size(&h->g->tensors[tensor].shape); // of a box of parts fewer
+      if (ex_is_const(k->buffers[i].elements)) elements = MIN(elements, ex_value(k->buffers[i].elements));
+      if (input >= 0) fill[nfills++] = (struct tile_fill){k->buffers[i].name, 1, h->in[input], elements};
     }
   if (tile_host_open(&t, h->mem, p, k, 0, NULL, &h->e) || tile_host_fill(&t, 1, nfills, fill, &h->e) || tile_host_run(&t, &r, NULL, &h->e))
     return said(h, h->e.text);
