@@ -2,8 +2,9 @@
 // is an array by node or tensor of the program; node order is a topological order (graph_check).
 #include "lax/piece.h"
 
-static enum kind kind_of(const struct node *n)
+static enum kind kind_of(const struct graph *p, const struct node *n)
 {
+  if (n->nout && p->tensors[n->out].weak) return LIGHT; // of indices: made where it is read
   if (n->op == OP_ALL_REDUCE) return LIBRARY; // a view for one device only
   switch (op_rows[n->op].rule) {
   case RULE_IO:
@@ -111,7 +112,7 @@ struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, co
   f->owner = NEWS(tmp, int, p->nnodes + 1), f->root = NEWS(tmp, int, p->ntensors + 1);
   f->raw = NEWS(tmp, bool, p->ntensors + 1), f->kept = NEWS(tmp, bool, p->ntensors + 1);
   f->first_user = NEWS(tmp, int, p->ntensors + 1);
-  for (int i = 0; i < p->nnodes; i++) f->kind[i] = kind_of(&p->nodes[i]);
+  for (int i = 0; i < p->nnodes; i++) f->kind[i] = kind_of(p, &p->nodes[i]);
   find_live(f);
   find_roots(f);
   find_raw(f);

@@ -138,6 +138,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;
   p->hides = p->may_hide && !w->walks; // blocks that walk count iterations, as many for each item
+  if (w->blocks > gpu_blocks(p->job->gpu, w->items)) return mma_refuse(p, "more blocks than workers");
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
   for (int i = 0; i < p->ntiles; i++)
     if (w->walks && !p->tile[i].varying) {
