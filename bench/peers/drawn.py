@@ -181,12 +181,12 @@ def attention_peers(d):
     if not d.family.attends:
         return []
     out = []
-    for causal in ([False, True] if "C" in names else [False]):
+    for causal in ([False, True] if "C" in names or d.family.causal else [False]):
         for short, backend in BACKENDS:
             f = at(d, sdpa(backend, causal))
             f.sdpa_backend = backend
             out.append(eager("sdpa_%s%s" % (short, "_causal" if causal else ""), f))
-    out.append(comp("compile_sdpa", at(d, sdpa(None, "C" in names)), 3, mode="default"))
+    out.append(comp("compile_sdpa", at(d, sdpa(None, "C" in names or d.family.causal)), 3, mode="default"))
     out.append(comp("flex", at(d, flex), 2, mode="default"))
     return out
 

@@ -4,6 +4,7 @@ A row's program is Mica's language with statements separated by ';'. Its inputs 
 the sizes p. Names tell how inputs are made: W* is a weight of normalized columns, M a padding mask, C a causal mask; all others are normal.
 %s in a program is an expression of `kinds`, whose torch function is p.f. p.at is attention: torch's own operators, or a form of SDPA.
 """
+import functools
 import math
 
 from .env import F, torch
@@ -19,7 +20,8 @@ class Family:
         self.torch = torch          # (p, *inputs) -> result
         self.kinds = more.get("kinds", {})    # name -> (expression, torch function[, shape of the result])
         self.peers = more.get("peers", {})    # name -> (kind that it computes, torch function)
-        self.attends = "matmul(softmax(" in (program or "")
+        self.attends = "matmul(softmax" in (program or "")
+        self.causal = more.get("causal", False)  # attention with a causal mask that is no input
         self.cat = more.get("cat")            # (names of weights, torch function of them concatenated)
         self.std = more.get("std", {})        # name of an input -> its scale, as an expression
         self.plain = more.get("plain", False)  # attention without a mask or norms: all peers of attention.py
@@ -47,6 +49,18 @@ GATED = [(4096, 14336), (3584, 18944), (2048, 8192), (5120, 17408), (1536, 8960)
 
 def attend(p, q, k, v):
     return p.at(q, k, v)
+
+
+@functools.lru_cache
+def visible(rows, columns, window, device, dtype):
+    """What a condition on indices comes to as a mask: the last query reads the last key, each query that key and window - 1 before it."""
+    shown = torch.ones(rows, columns, device=device, dtype=torch.bool).tril(columns - rows).triu(columns - rows - window + 1)
+    return torch.zeros(rows, columns, device=device, dtype=dtype).masked_fill_(~shown, float("-inf"))
+
+
+def attend_visible(p, q, k, v):
+    rows, columns = q.shape[2], k.shape[2]
+    return p.at(q, k, v, visible(rows, columns, getattr(p, "w", columns), q.device, q.dtype))
 
 
 def rms(x, w, eps=1e-6):
@@ -340,13 +354,21 @@ FAMILIES = {
         std={"X": "0.2", "Y": "0.2", "Z": "0.2"}),
     "elementwise": Family(5, {"m": [1, 16, 1024, 4096, 4099], "n": [4096, 16385, 65536]}, "x: f16[m, n]; return %s", "m, n", "0", lambda p, x: p.f(x),
         kinds=ELEMENTWISE),
+    # ---- conditions on indices
+    "causal_without_operand": Family(4, {"b": [1, 2, 4], "h": [1, 2, 4, 8], "g": [1, 4, 8], "t": range(64, 2049, 8), "d": [64, 128]},
+        GROUPED.replace("s, d", "t, d") + REPEATED + SCORES + "return matmul(softmax_where(score, iota([t]) <= iota([t, 1]), dim=3), value)",
+        "b, h*g, t, d", "2*b*h*g*t*t*d", attend_visible, causal=True),
+    "window_without_operand": Family(3, {"b": [1, 2], "h": [2, 4, 8], "g": [2, 4], "t": [1024, 2048, 4096], "w": [128, 256, 512], "d": [64, 128]},
+        GROUPED.replace("s, d", "t, d") + REPEATED + SCORES + "i = iota([t, 1]); j = iota([t]); "
+        "return matmul(softmax_where(score, (j <= i) * (i - j < w), dim=3), value)", "b, h*g, t, d", "4*b*h*g*t*w*d", attend_visible),
+    "triangular_product": Family(2, {"n": [512, 1000, 1024, 2048, 4096]},
+        "X: f16[n, n]; Y: f16[n, n]; L = iota([n]) <= iota([n, 1]); return mask(matmul(mask(X, L), mask(Y, L)), L)", "n, n", "n*n*n/3",
+        lambda p, x, y: (x.tril() @ y.tril()).tril(), std={"Y": "n**-0.5"}),
+    "cumulative_sum": Family(2, {"m": [16, 128, 1024], "n": [255, 1000, 2048, 4096]}, "X: f16[m, n]; return cumsum(X, dim=1)", "m, n", "0",
+        lambda p, x: torch.cumsum(x, 1), std={"X": "0.1"}),
     # ---- not yet in the language
-    "causal_without_operand": missing("no comparison of indices: a causal mask must be an input"),
-    "window_without_operand": missing("no comparison of indices: a sliding window must be an input"),
-    "cross_entropy": missing("no gather by an index tensor"),
+    "cross_entropy": missing("labels are integers, and inputs are floats"),
     "embedding": missing("no gather by an index tensor"),
-    "cumulative_sum": missing("no scan"),
-    "argmax": missing("no operator that returns indices"),
+    "argmax": missing("workloads are of one dtype, and f16 has no large indices"),
     "top_k_experts": missing("no top-k and no gather of rows"),
-    "triangular_product": missing("no comparison of indices: a triangle must be an input"),
 }

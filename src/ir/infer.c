@@ -329,15 +329,25 @@ static int infer_choice(const struct ctx *c, struct tensor *out)
 {
   const struct tensor *x = arg(c, 1), *y = arg(c, 2);
   struct shape both;
-  *out = (struct tensor){.dtype = met(x, y)};
+  *out = (struct tensor){.dtype = met(x, y), .weak = x->weak && y->weak};
+  out->dtype = met(out, arg(c, 0));
   bool fits = shape_broadcast(&x->shape, &y->shape, &both) && shape_broadcast(&both, &arg(c, 0)->shape, &out->shape);
   return fits ? OK : bad(c, ERR_SHAPE, "extents differ and neither is 1");
 }
 
-// Made of nothing but constants, indices and conditions?
+// An index along dim is a number in the dtype of the argument.
+static int infer_index(const struct ctx *c, int dim)
+{
+  const struct tensor *x = arg(c, 0);
+  int64_t most = (int64_t)1 << (num_rows[x->dtype].mantissa + 1);
+  if (x->shape.d[dim] <= most) return OK;
+  int s = bad(c, ERR_DTYPE, "%s has whole numbers up to %lld", dtype_name(x->dtype), (long long)most);
+  return err_hint(c->e, "declare the input as f32"), s;
+}
+
+// Made of nothing but constants and indices?
 static bool is_weak(const struct ctx *c)
 {
-  if (c->row->flags & BRACKET || !c->n->nin) return true;
   for (int i = 0; i < c->n->nin; i++)
     if (!arg(c, i)->weak) return false;
   return c->row->rule != RULE_GRAPH;
@@ -372,7 +382,7 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
       s = dim_ok(&c, n->a.dim, &out->shape);
     else if (!out->shape.n)
       s = bad(&c, ERR_SHAPE, "needs at least one dimension");
-    if (c.row->flags & INDEXES) out->dtype = F32;
+    if (!s && c.row->flags & INDEXES) s = infer_index(&c, n->a.dim);
     for (int i = 1; i < n->nin && !s; i++) {
       struct shape both;
       out->dtype = met(out, arg(&c, i)), out->weak &= arg(&c, i)->weak;

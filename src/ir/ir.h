@@ -126,7 +126,7 @@ enum {
   KEEPS_ZERO = 128, // elementwise, and 0 of zeros
   KEEPS_SIGN = 256, // of one argument, positive where that is positive only
   SCALES = 512,     // its argument times a constant
-  BRACKET = 2048,   // 1 or 0, exact in every dtype
+  BRACKET = 2048,   // of a comparison: 1 or 0, exact in every dtype
   CHOOSES = 4096,   // a composite of a condition and two values, which broadcast and may be numbers
   INDEXES = 8192,   // a composite whose result is an index
   RISES = 1024,     // of one argument, strictly increasing where it is defined
@@ -212,7 +212,7 @@ struct tensor {
   const char *name; // or NULL: the printer invents one
   enum dtype dtype;
   struct shape shape; // of the whole tensor in a kernel graph, of one tile below it
-  bool weak;          // made of constants, indices and conditions: takes the dtype of what it meets
+  bool weak;          // made of constants and indices alone: takes the dtype of what it meets
   enum phase phase;
   int node; // producer
 };

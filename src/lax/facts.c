@@ -2,8 +2,9 @@
 // is an array by node or tensor of the program; node order is a topological order (graph_check).
 #include "lax/piece.h"
 
-static enum kind kind_of(const struct node *n)
+static enum kind kind_of(const struct graph *p, const struct node *n)
 {
+  if (n->nout && p->tensors[n->out].weak) return LIGHT; // of indices: made where it is read
   if (n->op == OP_ALL_REDUCE) return LIBRARY; // a view for one device only
   switch (op_rows[n->op].rule) {
   case RULE_IO:
@@ -32,7 +33,7 @@ static void find_kinds(struct facts *f)
   for (int i = 0; i < f->p->nnodes; i++) {
     const struct node *n = &f->p->nodes[i];
     const struct node *from = n->nin ? &f->p->nodes[maker[n->in[0]]] : NULL;
-    f->kind[i] = kind_of(n);
+    f->kind[i] = kind_of(f->p, n);
     if (facts_takes_part(n)) f->kind[i] = from->op == OP_INPUT || op_rows[from->op].rule == RULE_CONTRACT ? LIGHT : LIBRARY;
     for (int k = 0; k < n->nout; k++) maker[n->out + k] = f->kind[i] == LIGHT && n->nin ? maker[n->in[0]] : i;
   }

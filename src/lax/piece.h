@@ -1,7 +1,7 @@
 // piece: the inner map of lax.
 //
 // Glossary
-//   light      an input, an output, a constant or a view (reshape, transpose, repeat): it belongs to no piece; every
+//   light      an input, an output, a constant, what is computed of indices alone, or a view (reshape, transpose, repeat): it belongs to no piece; every
 //              piece that reads one gets a copy
 //   searched   an operator with index classes (elementwise, contraction, reduction)
 //   library    any other operator: it runs as it is

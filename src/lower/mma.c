@@ -158,12 +158,12 @@ static void groups(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   struct text *t = k->t;
+  bool backwards = p->hides && p->backwards && !p->tail;
   if (p->tail)
     tail_blocks(p->tail, t);
-  else if (p->hides && p->backwards)
-    text_line(t, "@first = #grid.indices()"), text_line(t, "@bid = %lld - @first", (long long)graph_blocks(p->n->block) - 1);
   else
-    emit_tiles(t, p->job->gpu, graph_blocks(p->n->block), "@bid");
+    emit_tiles(t, p->job->gpu, graph_blocks(p->n->block), backwards ? "@first" : "@bid");
+  if (backwards) text_line(t, "@bid = %lld - @first", (long long)graph_blocks(p->n->block) - 1);
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#warps:[%d, %d].[32].thread = #t.tile([32]).reshape(0, [%d, %d])", p->wm, p->wn, p->wm, p->wn);

@@ -25,6 +25,26 @@ static void mark_block(const struct graph *kernels, const struct node *n, bool *
   }
 }
 
+// Is t what a kernel saves of a comparison? It is 1 or 0, exact in every dtype.
+static bool is_condition(const struct graph *g, int t)
+{
+  const struct node *n = &g->nodes[g->tensors[t].node], *save = n->sub ? n->sub->nodes : NULL;
+  if (!save) return false;
+  for (int k = t - n->out; save->op != OP_SAVE || k; save++) k -= save->op == OP_SAVE;
+  return op_rows[n->sub->nodes[n->sub->tensors[save->in[0]].node].op].flags & BRACKET;
+}
+
+// A condition that is an operand of a product is kept as the other operand is.
+static void join_operands(const struct graph *g, const struct node *n, enum dtype *t)
+{
+  for (int k = 0; k < 2; k++) {
+    int root = root_of(g, n->in[k]), other = root_of(g, n->in[1 - k]);
+    if (!is_condition(g, root) || is_condition(g, other)) continue;
+    for (int i = 0; i < g->ntensors; i++)
+      if (root_of(g, i) == root) t[i] = t[other];
+  }
+}
+
 const enum dtype *store_types(struct arena *mem, const struct graph *g)
 {
   enum dtype *t = NEWS(mem, enum dtype, g->ntensors + 1);
@@ -36,5 +56,7 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g)
     if (n->sub) mark_block(g, n, kept);
   }
   for (int i = 0; i < g->ntensors; i++) t[i] = kept[root_of(g, i)] ? g->tensors[root_of(g, i)].dtype : F32;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_MATMUL) join_operands(g, &g->nodes[i], t);
   return t;
 }
