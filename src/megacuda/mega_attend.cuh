@@ -1,8 +1,20 @@
 // Attention: rotary embedding, appending to the cache, attention over its pages with a running maximum. A row of the cache is read by as many
 // lanes as it has sixteen bytes; each such group has its own running maximum, and they are joined at the end.
 
+// Cosines and sines of this lane's pairs, asked for before the data come.
+template <class O> struct turns {
+  static constexpr int half = O::dim / 2, n = (half + 31) / 32;
+  float2 t[n];
+  DEV void load(moment j)
+  {
+#pragma unroll
+    for (int i = 0; i < n; i++)
+      if (LANE + 32 * i < half) t[i] = M.turn[O::ID][j.position * half + LANE + 32 * i];
+  }
+};
+
 // A head of `dim` elements in shared memory: norm with a gain, rotation. All warps call it; warp `who` works.
-template <class O, class G> DEV void turn_head(moment j, float *x, int who)
+template <class O, class G> DEV void turn_head(moment j, const turns<O> &turn, float *x, int who)
 {
   constexpr int half = O::dim / 2;
   if (WARP != who) return;
@@ -15,10 +27,12 @@ template <class O, class G> DEV void turn_head(moment j, float *x, int who)
     for (int i = LANE; i < O::dim; i += 32) x[i] *= f * gain_of<G>::at(S.node[j.n].layer, i);
     warp_barrier();
   }
-  for (int i = LANE; i < half; i += 32) {
-    float2 t = M.turn[O::ID][j.position * half + i];
+#pragma unroll
+  for (int k = 0; k < turns<O>::n; k++) {
+    int i = LANE + 32 * k;
+    if (i >= half) continue;
     float a = x[i], b = x[i + half];
-    x[i] = a * t.x - b * t.y, x[i + half] = b * t.x + a * t.y;
+    x[i] = a * turn.t[k].x - b * turn.t[k].y, x[i + half] = b * turn.t[k].x + a * turn.t[k].y;
   }
 }
 
@@ -33,6 +47,8 @@ template <class P> DEV typename P::tensor::type *cached(int layer, int tile, int
 template <class O, class K, class V, class G, class P> DEV void append(moment j)
 {
   int layer = S.node[j.n].layer;
+  turns<O> turn;
+  turn.load(j);
   wait_events<O>(j);
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
@@ -41,7 +57,7 @@ template <class O, class K, class V, class G, class P> DEV void append(moment j)
     gather<K, no_gain>(j, K::lo0(layer, tile), k0, K::hi1(layer, tile), [&](int e, float a, float) { x[e - k0] = a; });
     gather<V, no_gain>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile), [&](int e, float a, float) { v[e - v0] = a; });
     consumers();
-    turn_head<O, G>(j, x, 0);
+    turn_head<O, G>(j, turn, x, 0);
     consumers();
     typename P::tensor::type *to = cached<P>(layer, tile, j.position);
     for (int i = TID; i < O::dim; i += THREADS) keep_as(to + i, x[i]), keep_as(to + P::SLOTS * P::DIM + i, v[i]);
@@ -160,6 +176,8 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
     float q[heads][line::N], most[heads], sum[heads], out[heads][line::N], k[line::N], v[line::N];
     int q0 = Q::lo1(layer, tile), y0 = Y::lo1(layer, tile);
+    turns<O> turn;
+    turn.load(j);
     gather<Q, no_gain>(j, Q::lo0(layer, tile), q0, Q::hi1(layer, tile), [&](int e, float a, float) { S.attend.query[e - q0] = a; });
     if constexpr (writes) {
       constexpr int second = behind<Q>(0, heads * O::dim), third = behind<Q>(second, O::dim);
@@ -171,8 +189,8 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
     }
     consumers();
 #pragma unroll 1
-    for (int h = 0; h < heads; h++) turn_head<O, G>(j, S.attend.query + h * O::dim, h % WARPS);
-    if constexpr (writes) turn_head<O, U>(j, S.attend.now[0], heads % WARPS);
+    for (int h = 0; h < heads; h++) turn_head<O, G>(j, turn, S.attend.query + h * O::dim, h % WARPS);
+    if constexpr (writes) turn_head<O, U>(j, turn, S.attend.now[0], heads % WARPS);
     consumers();
     if constexpr (writes) keep_now<O, NOW>(j, tile);
 #pragma unroll
@@ -193,7 +211,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
         line::open(*(const uint4 *)(keys + i * (lanes * 16)), k), line::open(*(const uint4 *)(values + i * (lanes * 16)), v);
         see<P, heads>(k, v, base + mine < n, q, most, sum, out);
       }
-      let_go(taken);
+      let_go(taken, TID);
     }
     if constexpr (writes) {
 #pragma unroll

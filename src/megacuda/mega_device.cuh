@@ -198,11 +198,19 @@ template <class A, class G, class F> DEV void gather(moment j, int row, int lo, 
   } else {
     const float *p = (const float *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
     if (T::ROW % 4 == 0 && lo % 4 == 0 && hi % 4 == 0) {
-#pragma unroll 4
-      for (int e = lo + thread * 4; e < hi; e += THREADS * 4) {
-        float4 v = fresh4(p + e);
-        f(e, v.x, gain_of<G>::at(layer, e)), f(e + 1, v.y, gain_of<G>::at(layer, e + 1));
-        f(e + 2, v.z, gain_of<G>::at(layer, e + 2)), f(e + 3, v.w, gain_of<G>::at(layer, e + 3));
+#pragma unroll 1
+      for (int from = lo + thread * 4; from < hi; from += 8 * 4 * THREADS) {
+        float4 v[8]; // all are asked for before the first is used
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+          if (from + k * 4 * THREADS < hi) v[k] = fresh4(p + from + k * 4 * THREADS);
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+          int e = from + k * 4 * THREADS;
+          if (e >= hi) continue;
+          f(e, v[k].x, gain_of<G>::at(layer, e)), f(e + 1, v[k].y, gain_of<G>::at(layer, e + 1));
+          f(e + 2, v[k].z, gain_of<G>::at(layer, e + 2)), f(e + 3, v[k].w, gain_of<G>::at(layer, e + 3));
+        }
       }
     } else
       for (int e = lo + thread; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(layer, e));

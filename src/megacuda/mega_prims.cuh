@@ -4,9 +4,17 @@
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
 #define GLOBAL __constant__
-#define TID ((int)threadIdx.x)
+#define TID thread_now()
 #define WORKER ((int)blockIdx.x)
 #define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
+
+// Read where it is used: what the compiler works out of it before all loops would be kept in memory.
+DEV int thread_now()
+{
+  int t;
+  asm volatile("mov.u32 %0, %tid.x;" : "=r"(t));
+  return t;
+}
 
 extern __shared__ __align__(128) char mega_raw[];
 #define SHARED(type) (*(type *)mega_raw) // not passed by reference: the compiler then knows that it is shared memory

@@ -53,15 +53,15 @@ template <class W> struct division {
 };
 
 // acc[i] for i < HALF ends with the sum of two lanes' acc[i], or acc[i + HALF] in the lanes with that bit.
-template <int HALF, int N> DEV void halve(float (&acc)[N])
+template <int HALF, int N> DEV void halve(float (&acc)[N], int lane)
 {
-  bool upper = LANE & HALF;
+  bool upper = lane & HALF;
 #pragma unroll
   for (int i = 0; i < HALF; i++) {
     float give = upper ? acc[i] : acc[i + HALF], stay = upper ? acc[i + HALF] : acc[i];
     acc[i] = stay + across(give, HALF);
   }
-  if constexpr (HALF > 1) halve<HALF / 2>(acc);
+  if constexpr (HALF > 1) halve<HALF / 2>(acc, lane);
 }
 
 template <class W> DEV void take_line(const char *line, const float *x, float &acc)
@@ -74,11 +74,11 @@ template <class W> DEV void take_line(const char *line, const float *x, float &a
 }
 
 // One piece: `width` of k from `from` on, of `columns` columns a slice.
-template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[ROWS][division<W>::reduced])
+template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[ROWS][division<W>::reduced], int tid)
 {
   typedef division<W> d;
   constexpr int N = d::line::N;
-  int lane = TID % d::along, group = TID / d::along;
+  int lane = tid % d::along, group = tid / d::along;
   int pitch = (width + N - 1) / N * 16;
 #pragma unroll 1
   for (int c = lane; c * N < width; c += d::along) {
@@ -99,18 +99,18 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
 }
 
 // The same where all is known: no bounds.
-template <class W> DEV void take_even_piece(const char *stage, int from, float (&acc)[ROWS][division<W>::reduced])
+template <class W> DEV void take_even_piece(const char *stage, int from, float (&acc)[ROWS][division<W>::reduced], int tid)
 {
   typedef division<W> d;
   constexpr int N = d::line::N, pitch = W::WIDTH / N * 16;
-  const char *line = stage + TID / d::along * d::each * pitch + TID % d::along * 16;
+  const char *line = stage + tid / d::along * d::each * pitch + tid % d::along * 16;
   uint4 raw[d::each];
 #pragma unroll
   for (int i = 0; i < d::each; i++) raw[i] = *(const uint4 *)(line + i * pitch);
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     float x[N];
-    const float4 *p = (const float4 *)&S.x[r][from + TID % d::along * N];
+    const float4 *p = (const float4 *)&S.x[r][from + tid % d::along * N];
 #pragma unroll
     for (int i = 0; i < N / 4; i++) x[i * 4] = p[i].x, x[i * 4 + 1] = p[i].y, x[i * 4 + 2] = p[i].z, x[i * 4 + 3] = p[i].w;
 #pragma unroll
@@ -123,10 +123,10 @@ template <class W> DEV void take_even_piece(const char *stage, int from, float (
   }
 }
 
-DEV void let_go(u32 piece)
+DEV void let_go(u32 piece, int tid)
 {
   warp_barrier();
-  if (LANE == 0) stage_arrive(&S.empty[piece % STAGES]);
+  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
 }
 
 // All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
@@ -134,7 +134,7 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
   float acc[ROWS][d::reduced];
-  int columns = W::columns(tile), width = W::width(tile);
+  int columns = W::columns(tile), width = W::width(tile), tid = TID;
 #pragma unroll
   for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -144,18 +144,18 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
     u32 slot = taken % STAGES;
     wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
     if constexpr (d::even)
-      take_even_piece<W>(S.ring[slot], from, acc);
+      take_even_piece<W>(S.ring[slot], from, acc, tid);
     else
-      take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc);
-    let_go(taken);
+      take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
+    let_go(taken, tid);
   }
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
-    if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r]);
+    if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r], tid % 32);
 #pragma unroll
     for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += across(acc[r][0], m);
-    int at = TID / d::along * d::each + LANE;
-    if (LANE < d::each && at < d::columns) part[(r * d::columns + at) * d::parts + WARP % d::parts] = acc[r][0];
+    int at = tid / d::along * d::each + tid % 32;
+    if (tid % 32 < d::each && at < d::columns) part[(r * d::columns + at) * d::parts + tid / 32 % d::parts] = acc[r][0];
   }
   return taken;
 }

@@ -6,25 +6,29 @@ set -u
 . tests/shell.sh
 command -v g++ >/dev/null || { echo "skipped: g++ is not there"; exit 77; }
 
-# same NAME OPTION...: examples/mega/NAME with these options
+# same FILE STEPS OPTION...: a model with these options
 same() {
-  local name=${1%.*} file=examples/mega/$1
-  shift
+  local name file=$1 steps=$2
+  name=$(basename "${file%.*}")
+  shift 2
+  set -- --steps "$steps" "$@"
   under=("$MICA" mega)
   expect 0 'proved; ' emit "$file" "$@" --out "$work"
-  expect 0 'equal to the reference' run "$file" "$@"
+  expect 0 'equal to the reference' run "$file" "$@" --deadline 60
   grep '^row' "$work/out" >"$work/want"
   under=()
   expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -x c++ -o "$work/$name" "$work/$name.cu"
   [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
-  expect 0 'planted: found, and the next run is right' "$work/$name" --steps 6 --plain 2 --hang --deadline 500
+  expect 0 'planted: found, and the next run is right' "$work/$name" --steps "$steps" --plain 2 --hang --deadline 500
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $name $*"
   grep -Eq '^plain: ([0-9]+) of \1 tokens agree' "$work/out" || complain "the plain model of $name $*"
   grep -Eq '^hung: .*in step [0-9]+ at .* waited for event .*: saw [0-9]+, wanted [0-9]+$' "$work/out" || complain "the record of $name $*"
 }
-same tiny_llama.json --workers 3 --context 5 --steps 6 --seed 2
-same tiny_llama.json --workers 4 --context 62 --steps 6 --seed 3
-same tiny_qwen3.json --workers 3 --context 0 --steps 6 --rows 2 --seed 5
+same examples/mega/tiny_llama.json 6 --workers 3 --context 5 --seed 2
+same examples/mega/tiny_llama.json 6 --workers 4 --context 62 --seed 3
+same examples/mega/tiny_qwen3.json 6 --workers 3 --context 0 --rows 2 --seed 5
+# Whole stages of bf16, as in large models: sums without bounds; rotation with several warps a head.
+same tests/megacuda/even.json 3 --workers 3 --context 70 --seed 4
 
 # Another order of fibers; a text form; what CUDA does not take.
 under=()
@@ -34,9 +38,23 @@ expect 0 'proved; ' emit examples/mega/mlp.mega --out "$work"
 under=()
 expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/mlp" "$work/mlp.cu"
 expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/mlp" --plain 2
+# Separate layers for the cache and for attention.
+under=("$MICA" mega)
+expect 0 'proved; ' emit tests/mega/split_few.mega --out "$work"
+under=()
+expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/split" "$work/tiny_llama.cu"
+expect 0 '2 of 2 tokens agree' "$work/split" --steps 3 --plain 2
 under=("$MICA" mega)
 expect 2 '9 rows; CUDA bodies take up to 8' emit examples/mega/tiny_llama.json --rows 9 --out "$work"
 sed 's/"head_dim": 8/"head_dim": 6/' examples/mega/tiny_llama.json >"$work/odd.json"
 expect 2 'a head has 24 bytes' emit "$work/odd.json" --out "$work"
 expect 0 'pipeline of 10 stages' emit examples/mega/qwen3_8b.json --out "$work"
+
+# The kernel of a large model keeps everything in registers.
+if command -v nvcc >/dev/null; then
+  expect 0 'proved; ' emit examples/mega/llama_3_2_1b.json --out "$work"
+  under=()
+  expect 0 '' nvcc -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v -cubin -o "$work/llama.cubin" "$work/llama_3_2_1b.cu"
+  cat "$work/out" "$work/err" | grep -A1 'properties for mega_kernel' | grep -q ' 0 bytes stack frame, 0 bytes spill stores' || complain "spills"
+fi
 finish
