@@ -9,13 +9,13 @@
 enum { INDENT = 2, CONTINUED = 4, GAP = 2 }; // columns; the gap before a comment
 
 enum bracket { BODY, HEAD, ROUND, SQUARE, AXES }; // HEAD: the parameters of a program
-struct opened {
+struct format_bracket {
   enum bracket kind;
   bool tight; // operators stand without spaces: in lists and behind `name=`
   bool equals;
 };
 
-struct line {
+struct format_line {
   int indent;
   struct str text, comment;
 };
@@ -23,16 +23,16 @@ struct line {
 struct format {
   struct arena *mem;
   const char *p, *end;
-  struct opened *open;
+  struct format_bracket *open;
   int nopen, cap_open;
-  struct line *lines;
+  struct format_line *lines;
   int n, cap;
   char prev[16];      // the last token of the line, its beginning; "" at the beginning of a line
   char before[3][16]; // the last tokens, whatever the line; the newest first
   bool minus;         // the last token is the sign of what follows
 };
 
-static struct opened *inner(struct format *f) { return f->nopen ? &f->open[f->nopen - 1] : NULL; }
+static struct format_bracket *inner(struct format *f) { return f->nopen ? &f->open[f->nopen - 1] : NULL; }
 static bool in_block(struct format *f) { return !f->nopen || inner(f)->kind == BODY; }
 static bool one_of(const char *token, const char *set) { return *token && !token[1] && strchr(set, *token); }
 static bool is_word(const char *token) { return isalnum((unsigned char)*token) || *token == '_' || *token == '.'; }
@@ -49,7 +49,7 @@ static bool spaced_operator(struct format *f) { return in_block(f) || !inner(f)-
 // Is there a space between the last token and t?
 static bool space(struct format *f, const char *t)
 {
-  const struct opened *in = inner(f);
+  const struct format_bracket *in = inner(f);
   const char *p = f->prev;
   const bool map = in && in->kind == AXES;
   if (!*p || f->minus || one_of(t, ",;)]:") || one_of(p, "([")) return false;
@@ -66,9 +66,9 @@ static bool space(struct format *f, const char *t)
 
 static void enter(struct format *f, char c)
 {
-  const struct opened *in = inner(f);
+  const struct format_bracket *in = inner(f);
   const bool header = !strcmp(f->before[2], "program") || !strcmp(f->before[2], "graph");
-  struct opened o = {.tight = c == '[' || (in && in->kind != BODY && in->tight)};
+  struct format_bracket o = {.tight = c == '[' || (in && in->kind != BODY && in->tight)};
   o.kind = c == '[' ? SQUARE : c == '(' ? !f->nopen && header ? HEAD : ROUND : in_block(f) ? BODY : AXES;
   PUSH(f->mem, f->open, f->nopen, f->cap_open) = o;
 }
@@ -77,7 +77,7 @@ static void after_token(struct format *f, char c)
 {
   if (strchr("([{", c)) enter(f, c);
   if (strchr(")]}", c) && f->nopen) f->nopen--;
-  struct opened *in = inner(f);
+  struct format_bracket *in = inner(f);
   if (!in || in->kind != ROUND) return;
   if (c == '=') in->equals = in->tight = true;
   if ((c == ',' || c == ';') && in->equals) in->equals = in->tight = false;
@@ -85,13 +85,13 @@ static void after_token(struct format *f, char c)
 
 // ---- lines ----
 
-static struct line *last(struct format *f) { return &f->lines[f->n - 1]; }
+static struct format_line *last(struct format *f) { return &f->lines[f->n - 1]; }
 
-static bool is_blank(const struct line *l) { return !l->text.n && !l->comment.n; }
+static bool is_blank(const struct format_line *l) { return !l->text.n && !l->comment.n; }
 
 static void new_line(struct format *f)
 {
-  PUSH(f->mem, f->lines, f->n, f->cap) = (struct line){0};
+  PUSH(f->mem, f->lines, f->n, f->cap) = (struct format_line){0};
   *f->prev = 0;
 }
 
@@ -150,7 +150,7 @@ static void read_lines(struct format *f)
 
 // ---- writing ----
 
-static int width(const struct line *l)
+static int width(const struct format_line *l)
 {
   int n = l->indent;
   for (size_t i = 0; i < l->text.n; i++) n += ((unsigned char)l->text.p[i] & 0xc0) != 0x80;
@@ -180,7 +180,7 @@ static bool dropped(const struct format *f, int i)
 static void write_lines(const struct format *f, struct str *out)
 {
   for (int i = 0; i < f->n; i++) {
-    const struct line *l = &f->lines[i];
+    const struct format_line *l = &f->lines[i];
     if (dropped(f, i)) continue;
     if (!is_blank(l)) str_add(out, "%*s%s", l->indent, "", l->text.n ? str_text(&l->text) : "");
     if (l->comment.n) str_add(out, "%*s%s", l->text.n ? comment_column(f, i) - width(l) : 0, "", str_text(&l->comment));

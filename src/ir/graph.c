@@ -77,7 +77,8 @@ int graph_input(struct graph *g, const char *name, enum dtype t, const struct sh
     bool good = s->d[i] > 0 && s->d[i] < (int64_t)1 << 40;
     if (good && !__builtin_mul_overflow(size, s->d[i], &size) && size < (int64_t)1 << 40) continue;
     shape_text(text, s);
-    return err_set(e, ERR_EXTENT, at, "input%s%s %s: extents are at least 1 and a tensor has fewer than 2^40 elements", name ? " " : "", name ? name : "", text);
+    return err_set(e, ERR_EXTENT, at, "input%s%s %s: extents are at least 1 and a tensor has fewer than 2^40 elements", name ? " " : "",
+                   name ? name : "", text);
   }
   struct node n = {.op = OP_INPUT, .a = attrs_default(OP_INPUT), .at = at};
   struct tensor x = {.dtype = t, .shape = *s};
