@@ -8,7 +8,7 @@ PRODUCTS = mica mica_shared
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: golden fuzz build release setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
+.PHONY: golden fuzz build release compilers aarch64 setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
 build:
 	@$(BUILD) build $(RELEASE) $(PRODUCTS)
 
@@ -18,6 +18,18 @@ release:
 
 debug:
 	@$(BUILD) build-asan -DCMAKE_BUILD_TYPE=Debug -DMICA_SANITIZE=address,undefined -DMICA_TESTS=ON
+
+# Everything with each of these compilers that is there, in a folder of its own; a warning is an error.
+COMPILERS ?= gcc-11 clang-14
+compilers:
+	@for cc in $(COMPILERS); do \
+	  if command -v $$cc >/dev/null; then $(BUILD) build-$$cc $(RELEASE) -DMICA_WERROR=ON -DCMAKE_C_COMPILER=$$(command -v $$cc) || exit; \
+	  else echo "$$cc is not there"; fi; \
+	done
+
+# The command for aarch64, in build-aarch64: docs/install.md has the packages.
+aarch64:
+	@$(BUILD) build-aarch64 $(RELEASE) -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/aarch64.cmake -DMICA_TESTS=OFF -DMICA_PYTHON=OFF mica
 
 setup:
 	@bash scripts/setup.sh
@@ -120,4 +132,4 @@ format:
 	@scripts/format.sh
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-mpi build-deb
+	rm -rf build build-asan build-tsan build-fuzz build-mpi build-deb build-aarch64 $(addprefix build-,$(COMPILERS))

@@ -183,6 +183,15 @@ class Graph(_ops.GraphOps):
     def __repr__(self) -> str:
         return f"<mica.{type(self).__name__}>"
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the program as text, or why it is none yet."""
+        import html
+        try:
+            text = self.text
+        except _mica.Error as e:
+            text = str(e)
+        return f"<pre>{html.escape(text)}</pre>"
+
 
 class Block(Graph):
     """A block graph (docs/mugraph.md): load tiles, compute on them, accumulate over the loop, save."""

@@ -209,6 +209,7 @@ void job_close(struct job *j);
 void job_left(struct job *j, const char *what); // a sentence more of what was not done
 void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s, double best_us);
 const char *job_part_key(const struct job *j, const struct graph *part);
+bool job_same_signature(const struct graph *a, const struct graph *b, struct arena *mem); // shapes and dtypes of inputs and outputs
 struct search_opts job_search_opts(struct job *j);
 struct search_opts job_part_opts(struct job *j, const struct contest *c); // with the part's own limit
 int prune_parse(const char *names, unsigned *off, struct err *e);         // "expr,canon"

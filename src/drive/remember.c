@@ -49,7 +49,8 @@ static struct search_stats stats_of(const json_t *o)
   return s;
 }
 
-static bool pick_of(struct job *j, const json_t *o, struct found *f)
+// The row may be another user's (`mica db import`): its graphs must fit the buffers of the part, as proof and measurement come later.
+static bool pick_of(struct job *j, const struct graph *part, const json_t *o, struct found *f)
 {
   struct err e = {0};
   struct str text = {0};
@@ -57,7 +58,7 @@ static bool pick_of(struct job *j, const json_t *o, struct found *f)
   json_text(json_object_get(o, "graph"), &text);
   int status = graph_from_json(j->mem, str_text(&text), text.n, "database", &f->g, &e);
   str_free(&text);
-  if (status != OK || graph_check(f->g, &e) != OK) return false;
+  if (status != OK || graph_check(f->g, &e) != OK || !job_same_signature(part, f->g, j->mem)) return false;
   f->cost = json_number_value(json_object_get(o, "cost"));
   f->kernels = (int)count(o, "kernels"), f->block_ops = (int)count(o, "block_ops");
   f->structure = (int)count(o, "structure");
@@ -86,7 +87,7 @@ int part_recall(struct job *j, struct contest *c, struct search_result *r, bool 
   r->found = NEWS(j->mem, struct found, json_array_size(picks));
   for (size_t i = 0; i < json_array_size(picks); i++) {
     const json_t *launches = json_object_get(json_array_get(picks, i), "launches");
-    if (!pick_of(j, json_array_get(picks, i), &r->found[r->n])) continue;
+    if (!pick_of(j, c->part->g, json_array_get(picks, i), &r->found[r->n])) continue;
     if (launches) raced(j, c, r->found[r->n].g, launches);
     r->n++;
   }

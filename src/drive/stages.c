@@ -16,7 +16,7 @@ int run_expand(const struct pass_on *on, struct err *e)
 
 // ---- search ----
 
-static bool same_signature(const struct graph *a, const struct graph *b, int (*list)(const struct graph *, int *), struct arena *mem)
+static bool same_tensors(const struct graph *a, const struct graph *b, int (*list)(const struct graph *, int *), struct arena *mem)
 {
   int n = list(a, NULL), *x = NEWS(mem, int, n + 1), *y = NEWS(mem, int, list(b, NULL) + 1);
   bool same = list(b, NULL) == n;
@@ -28,6 +28,11 @@ static bool same_signature(const struct graph *a, const struct graph *b, int (*l
   return same;
 }
 
+bool job_same_signature(const struct graph *a, const struct graph *b, struct arena *mem)
+{
+  return same_tensors(a, b, graph_inputs, mem) && same_tensors(a, b, graph_outputs, mem);
+}
+
 // In place of a search: the graph that is given.
 static int take_given(struct job *j, struct contest *c, struct err *e)
 {
@@ -36,7 +41,7 @@ static int take_given(struct job *j, struct contest *c, struct err *e)
   TRY(load_file(j->mem, file, 0, NULL, &g, e));
   TRY(graph_expand(j->mem, g, false, &g, e));
   TRY(graph_check(g, e));
-  if (!same_signature(c->part->g, g, graph_inputs, j->mem) || !same_signature(c->part->g, g, graph_outputs, j->mem))
+  if (!job_same_signature(c->part->g, g, j->mem))
     return err_set(e, ERR_MISMATCH, NOWHERE, "the candidate %.200s has not the inputs and outputs of the program", file);
   c->found->found = NEW(j->mem, struct found);
   c->found->found[0] = (struct found){.g = g, .schedule = "given"};

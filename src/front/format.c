@@ -9,7 +9,7 @@
 enum { INDENT = 2, CONTINUED = 4, GAP = 2 }; // columns; the gap before a comment
 
 enum bracket { BODY, HEAD, ROUND, SQUARE, AXES }; // HEAD: the parameters of a program
-struct format_open {
+struct format_bracket {
   enum bracket kind;
   bool tight; // operators stand without spaces: in lists and behind `name=`
   bool equals;
@@ -23,7 +23,7 @@ struct format_line {
 struct format {
   struct arena *mem;
   const char *p, *end;
-  struct format_open *open;
+  struct format_bracket *open;
   int nopen, cap_open;
   struct format_line *lines;
   int n, cap;
@@ -32,7 +32,7 @@ struct format {
   bool minus;         // the last token is the sign of what follows
 };
 
-static struct format_open *inner(struct format *f) { return f->nopen ? &f->open[f->nopen - 1] : NULL; }
+static struct format_bracket *inner(struct format *f) { return f->nopen ? &f->open[f->nopen - 1] : NULL; }
 static bool in_block(struct format *f) { return !f->nopen || inner(f)->kind == BODY; }
 static bool one_of(const char *token, const char *set) { return *token && !token[1] && strchr(set, *token); }
 static bool is_word(const char *token) { return isalnum((unsigned char)*token) || *token == '_' || *token == '.'; }
@@ -49,7 +49,7 @@ static bool spaced_operator(struct format *f) { return in_block(f) || !inner(f)-
 // Is there a space between the last token and t?
 static bool space(struct format *f, const char *t)
 {
-  const struct format_open *in = inner(f);
+  const struct format_bracket *in = inner(f);
   const char *p = f->prev;
   const bool map = in && in->kind == AXES;
   if (!*p || f->minus || one_of(t, ",;)]:") || one_of(p, "([")) return false;
@@ -66,9 +66,9 @@ static bool space(struct format *f, const char *t)
 
 static void enter(struct format *f, char c)
 {
-  const struct format_open *in = inner(f);
+  const struct format_bracket *in = inner(f);
   const bool header = !strcmp(f->before[2], "program") || !strcmp(f->before[2], "graph");
-  struct format_open o = {.tight = c == '[' || (in && in->kind != BODY && in->tight)};
+  struct format_bracket o = {.tight = c == '[' || (in && in->kind != BODY && in->tight)};
   o.kind = c == '[' ? SQUARE : c == '(' ? !f->nopen && header ? HEAD : ROUND : in_block(f) ? BODY : AXES;
   PUSH(f->mem, f->open, f->nopen, f->cap_open) = o;
 }
@@ -77,7 +77,7 @@ static void after_token(struct format *f, char c)
 {
   if (strchr("([{", c)) enter(f, c);
   if (strchr(")]}", c) && f->nopen) f->nopen--;
-  struct format_open *in = inner(f);
+  struct format_bracket *in = inner(f);
   if (!in || in->kind != ROUND) return;
   if (c == '=') in->equals = in->tight = true;
   if ((c == ',' || c == ';') && in->equals) in->equals = in->tight = false;

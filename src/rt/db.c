@@ -107,6 +107,13 @@ static bool fits(struct db *db, int n, const struct db_piece *p, struct db_piece
   return false;
 }
 
+bool db_signed(const struct db *db, const struct db_row *r)
+{
+  uint8_t mine[SHA256];
+  sum_of(db, 4, (struct db_piece[]){text_piece("best"), text_piece(r->key), text_piece(r->json), {NULL, 0}}, mine);
+  return !memcmp(mine, r->sum, SHA256);
+}
+
 // ---- rows ----
 
 // Ends a statement's run: `status`, or why it failed.

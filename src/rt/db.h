@@ -1,4 +1,4 @@
-// db: what the files of the database share. db.c: rows; db_open.c: whose the file is, and how it is opened; key.c: the key of the checksums.
+// db: what the files of the database share. db.c: rows; db_travel.c: rows to and from other files; db_open.c: whose the file is, and how it is opened; key.c: the key of the checksums.
 #ifndef MICA_DB_H
 #define MICA_DB_H
 

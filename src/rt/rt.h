@@ -178,4 +178,13 @@ int db_put(struct db *db, const char *key, const char *json, const void *so, siz
 int db_unit_get(struct db *db, const char *search, uint64_t unit, struct arena *mem, void **bytes, size_t *n, struct err *e); // NO when absent
 int db_unit_put(struct db *db, const char *search, uint64_t unit, const void *bytes, size_t n, struct err *e);
 int db_units_drop(struct db *db, const char *search, struct err *e); // those of this search, and what is older than a week
+// ---- db_travel.c: results from and to other databases ----
+enum { DB_SUM = 32 };
+struct db_row {
+  const char *key, *json;
+  uint8_t sum[DB_SUM]; // by the key of the user who made it
+};
+int db_each(struct db *db, int (*row)(void *arg, const struct db_row *r), void *arg, struct err *e); // without machine code, and whose sum holds
+bool db_signed(const struct db *db, const struct db_row *r);                                         // this user has made it
+int db_add(struct db *db, const struct db_row *r, bool *added, struct err *e);                       // what is there stays
 #endif

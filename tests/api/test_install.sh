@@ -15,6 +15,7 @@ DESTDIR=$work/staged expect 0 'mica.h' cmake --install "$build" --prefix /opt/mi
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix lib=$(dirname "$(find "$work/prefix" -name libmica.a)")
 expect 0 'mica' "$work/prefix/bin/mica" help
+[ -s "$work/prefix/include/mica.hpp" ] || complain "no header of C++"
 for page in mica mica-optimize mica-doctor; do [ -s "$work/prefix/share/man/man1/$page.1" ] || complain "no manual page $page"; done
 for script in bash-completion/completions/mica zsh/site-functions/_mica fish/vendor_completions.d/mica.fish; do
   [ -s "$work/prefix/share/$script" ] || complain "no $script"

@@ -148,3 +148,11 @@ def test_verify_says_no():
         return x + x
     g, h = mica.trace(f, [mica.Spec((2, 3))]), mica.trace(lambda x: x * 3, [mica.Spec((2, 3))])
     assert not mica.verify(g, h)["equal"]
+
+
+def test_a_notebook_shows_the_program():
+    g = mica.Graph("shown")
+    assert g._repr_html_().startswith("<pre>") and "output" in g._repr_html_()  # why it is no program yet
+    x = g.input("X", (4, 8))
+    g.output(mica.maximum(x, 0))
+    assert "<pre>program shown {" in g._repr_html_() and "X: f32[4, 8]" in g._repr_html_()
