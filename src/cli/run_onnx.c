@@ -193,6 +193,11 @@ static int run_node(struct model_run *r, int node)
   h.in = NEWS(mem, const struct onnx_cells *, n->nin + 1), h.out = NEWS(mem, struct onnx_cells *, n->nout + 1);
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0) h.in[k] = cells_of(r, n->in[k]);
+  h.captured = NEWS(mem, const struct onnx_cells *, n->ncaptured + 1), h.runs = true;
+  for (int k = 0; k < n->ncaptured; k++) {
+    int v = onnx_find(r->m, n->captured[k]);
+    if (v >= 0) h.captured[k] = cells_of(r, v);
+  }
   if (!onnx_host_run(&h)) return onnx_bad(r->m, &r->c->err, "node %s: %s", onnx_node_title(mem, r->m, node), h.why);
   for (int k = 0; k < n->nout; k++) {
     const struct onnx_value *v = n->out[k] < 0 ? NULL : &r->m->values[n->out[k]];

@@ -287,7 +287,10 @@ static void print_shared_fold(struct gen_printer *p, int depth, int outer)
   const char *zero = fold_words[k->fold].text;
   line(p->s, depth, "float acc[%lld];", (long long)p->chunk);
   line(p->s, depth, "for (int j = 0; j < %lld; j++) acc[j] = %s;", (long long)p->chunk, zero);
-  print_loops(p, outer, depth);
+  bool bare = outer == last_dim(f); // nothing is folded: two rows would stand in one block
+  if (bare) line(p->s, depth, "{");
+  print_loops(p, outer, depth + bare);
+  if (bare) line(p->s, depth, "}");
   struct shape one = {0};
   struct nest out = nest_new(f->mem, &one);
   out.n = f->n;

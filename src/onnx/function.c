@@ -204,7 +204,9 @@ static int write_nodes(struct inliner *w, const struct onnx_node *nodes, int cou
       return onnx_bad(w->m, w->e, "with its functions written out the graph has more than %d nodes", ONNX_NODES);
     n.opset = c && c->fn->opset ? c->fn->opset : w->m->opset;
     if (c) {
-      rename_all(w, c, &n.in_name, n.nin), rename_all(w, c, &n.out_name, n.nout), rename_all(w, c, &n.captured, n.ncaptured);
+      rename_all(w, c, &n.in_name, n.nin), rename_all(w, c, &n.out_name, n.nout);
+      n.captured_as = n.captured;
+      rename_all(w, c, &n.captured, n.ncaptured);
       fill_attrs(w, c, &n);
       n.name = arena_printf(w->m->mem, "%s/%.100s", c->prefix, *n.name ? n.name : n.type);
     }

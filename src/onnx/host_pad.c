@@ -51,9 +51,11 @@ void host_pad(struct onnx_host *h)
   int64_t pads[2 * MAX_DIMS], own[MAX_DIMS], at[MAX_DIMS];
   enum pad_mode mode;
   if (h->failed || !mode_of(h, &mode) || !pads_of(h, &s, pads)) return;
+  int64_t cut[MAX_DIMS], rest[MAX_DIMS]; // what is cut in front, and what is left between cuts
   for (int i = 0; i < s.n; i++) {
+    cut[i] = MAX(-pads[i], 0), rest[i] = MAX(s.d[i] - cut[i] - MAX(-pads[MAX_DIMS + i], 0), 0);
     s.d[i] += pads[i] + pads[MAX_DIMS + i];
-    if (s.d[i] < 0 || (mode != CONSTANT && !a->shape.d[i] && s.d[i]))
+    if (s.d[i] < 0 || (mode != CONSTANT && !rest[i] && s.d[i]))
       return host_fail(h, "its pads do not fit an extent of %lld", (long long)a->shape.d[i]);
   }
   if (value && (value->type != a->type || onnx_elements(&value->shape) != 1)) return host_fail(h, "what it pads with is no element");
@@ -65,8 +67,8 @@ void host_pad(struct onnx_host *h)
     bool inside = true;
     host_place(&s, k, at);
     for (int d = 0; d < s.n; d++) {
-      int64_t i = source(mode, at[d] - pads[d], a->shape.d[d]);
-      inside &= i >= 0, from += i * own[d];
+      int64_t i = source(mode, at[d] - MAX(pads[d], 0), rest[d]);
+      inside &= i >= 0, from += (i + cut[d]) * own[d];
     }
     if (inside)
       out->i[k] = a->i[from];

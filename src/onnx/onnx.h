@@ -119,8 +119,15 @@ struct onnx_attr {
   double *floats;
   int nfloats, floats_cap;
   struct onnx_tensor *t;
-  bool graph;      // it holds graphs
+  struct onnx_graph *g;
+  bool graphs;     // it holds a list of graphs
   const char *ref; // it stands for an attribute of a function around; "": it does not
+};
+struct onnx_graph {          // in an attribute: the body of a loop, a branch
+  struct onnx_texts in, out; // names
+  struct onnx_node *nodes;
+  struct onnx_tensor **inits;
+  int nnodes, nodes_cap, ninits, inits_cap;
 };
 enum onnx_fate {
   ONNX_FOLDED,      // known when the model is read
@@ -136,7 +143,8 @@ struct onnx_node {
   const char **in_name, **out_name; // "": absent
   int *in, *out;                    // values; -1: absent
   int ncaptured, captured_cap;      // of graphs in attributes: names that they take from around
-  const char **captured;
+  const char **captured;            // in the model; "": of no value of it
+  const char **captured_as;         // in the graphs
   struct onnx_attr *attrs;
   int nattrs, attrs_cap;
   // plan.c and fuse.c
@@ -277,6 +285,9 @@ int64_t onnx_attr_int(const struct onnx_node *n, const char *name, int64_t other
 double onnx_attr_real(const struct onnx_node *n, const char *name, double otherwise);
 const char *onnx_attr_text(const struct onnx_node *n, const char *name, const char *otherwise);
 
+// ---- host_graph.c ----
+const char *onnx_graph_refused(struct arena *mem, const struct onnx_graph *g); // why it cannot be run, or NULL
+
 // ---- host_*.c ----
 struct onnx_host {
   struct arena *mem;
@@ -284,8 +295,10 @@ struct onnx_host {
   const struct onnx_row *row;
   int64_t most; // most cells that one result may have
   int nin;
-  const struct onnx_cells **in; // NULL: absent; with p == NULL only its type and shape are there
-  struct onnx_cells **out;      // made by the function; with p == NULL where elements of an input are not there
+  const struct onnx_cells **in;       // NULL: absent; with p == NULL only its type and shape are there
+  struct onnx_cells **out;            // made by the function; with p == NULL where elements of an input are not there
+  const struct onnx_cells **captured; // what graphs in attributes take from around; NULL: it is not known
+  bool runs;                          // else the model is planned
   bool failed;
   bool late; // it failed because something is known only when the model runs
   char why[240];

@@ -61,6 +61,7 @@ static int resolve_inputs(struct onnx_model *m, int i, struct err *e)
 // Names that inner graphs take from around become inputs behind the node's own, so that they count as used.
 static void capture(struct onnx_model *m, struct onnx_node *n)
 {
+  if (!n->captured_as) n->captured_as = arena_copy(m->mem, n->captured, sizeof *n->captured * (size_t)n->ncaptured);
   for (int k = 0; k < n->ncaptured; k++) {
     int v = onnx_find(m, n->captured[k]);
     if (v >= 0) m->values[v].uses++;

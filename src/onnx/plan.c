@@ -29,8 +29,10 @@ static const char *impossible(struct plan_planner *p, struct onnx_node *n)
   struct arena *mem = p->m->mem;
   if (!onnx_domain_known(n->domain)) return arena_printf(mem, "operators of the domain `%.60s` are not known", n->domain);
   for (int k = 0; k < n->nattrs; k++) {
-    if (n->attrs[k].graph) return "it holds a graph of its own";
+    if (n->attrs[k].graphs) return "it holds a list of graphs";
     if (*n->attrs[k].ref) return "it belongs to a function";
+    const char *why = n->attrs[k].g ? onnx_graph_refused(mem, n->attrs[k].g) : NULL;
+    if (why) return why;
   }
   if (!n->row) n->row = onnx_row_find(n->domain, n->type);
   if (!n->row) return "there is no operator of this name that Mica knows";
@@ -45,6 +47,8 @@ static bool is_known(const struct plan_planner *p, const struct onnx_node *n)
 {
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0 && !onnx_known(p->m, n->in[k])) return false;
+  for (int k = 0; k < n->nattrs; k++)
+    if (n->attrs[k].g) return false;
   return true;
 }
 

@@ -1,5 +1,4 @@
-// NodeProto and AttributeProto -> structs, for the nodes of the model's graph and of its functions. Of graphs in attributes
-// only the names matter that their nodes take from around.
+// NodeProto and AttributeProto -> structs, for the nodes of the model's graph, of its functions, and of graphs in attributes.
 #include "onnx/message.h"
 
 #include <string.h>
@@ -136,25 +135,67 @@ int onnx_read_node(struct onnx_parse *r, const struct wire_field *f, struct onnx
   return onnx_message(r, f->bytes, node_fields, COUNT(node_fields), "NodeProto", n);
 }
 
-// Of a graph in an attribute only the names that its nodes read matter: values of the graph around are among them.
+// ---- graphs in attributes ----
+
+// Values of the graph around are among the names that an inner graph reads.
+static void capture(struct onnx_parse *r, const char *name)
+{
+  struct onnx_node *n = r->node;
+  PUSH(r->m->mem, n->captured, n->ncaptured, n->captured_cap) = name;
+}
+
 static int read_inner_node(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
-  struct onnx_node *around = r->node, n;
-  (void)into;
+  struct onnx_graph *g = into;
+  struct onnx_node n;
   int s = onnx_read_node(r, f, &n);
-  for (int i = 0; s == OK && i < n.nin; i++) PUSH(r->m->mem, around->captured, around->ncaptured, around->captured_cap) = n.in_name[i];
-  for (int i = 0; s == OK && i < n.ncaptured; i++) PUSH(r->m->mem, around->captured, around->ncaptured, around->captured_cap) = n.captured[i];
+  for (int i = 0; s == OK && i < n.nin; i++) capture(r, n.in_name[i]);
+  for (int i = 0; s == OK && i < n.ncaptured; i++) capture(r, n.captured[i]);
+  if (s == OK) PUSH(r->m->mem, g->nodes, g->nnodes, g->nodes_cap) = n;
   return s;
 }
 
-static const struct onnx_field inner_fields[] = {{1, WIRE_BYTES, read_inner_node, 0}};
+static int read_inner_tensor(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_graph *g = into;
+  struct onnx_tensor *t = NEW(r->m->mem, struct onnx_tensor);
+  int s = onnx_read_tensor(r->m, f->bytes, t, r->e);
+  if (s == OK) PUSH(r->m->mem, g->inits, g->ninits, g->inits_cap) = t;
+  return s;
+}
+
+static const struct onnx_field inner_info[] = {{1, WIRE_BYTES, onnx_read_text, 0}};
+
+static int read_inner_in(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_graph *g = into;
+  return onnx_message(r, f->bytes, inner_info, COUNT(inner_info), "ValueInfoProto", &PUSH(r->m->mem, g->in.v, g->in.n, g->in.cap));
+}
+
+static int read_inner_out(struct onnx_parse *r, const struct wire_field *f, void *into)
+{
+  struct onnx_graph *g = into;
+  const char *name = "";
+  int s = onnx_message(r, f->bytes, inner_info, COUNT(inner_info), "ValueInfoProto", &name);
+  if (s == OK) capture(r, name);
+  PUSH(r->m->mem, g->out.v, g->out.n, g->out.cap) = name;
+  return s;
+}
+
+static const struct onnx_field inner_fields[] = {
+    {1, WIRE_BYTES, read_inner_node, 0},
+    {5, WIRE_BYTES, read_inner_tensor, 0},
+    {11, WIRE_BYTES, read_inner_in, 0},
+    {12, WIRE_BYTES, read_inner_out, 0},
+};
 
 static int read_attr_graph(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
   struct onnx_attr *a = into;
-  a->graph = true;
+  a->graphs |= a->g != NULL;
+  a->g = NEW(r->m->mem, struct onnx_graph);
   if (++r->depth > DEEPEST) return onnx_bad(r->m, r->e, "graphs are nested more than %d deep", DEEPEST);
-  int s = onnx_message(r, f->bytes, inner_fields, COUNT(inner_fields), "GraphProto", a);
+  int s = onnx_message(r, f->bytes, inner_fields, COUNT(inner_fields), "GraphProto", a->g);
   r->depth--;
   return s;
 }

@@ -16,6 +16,7 @@ static const struct {
                    "sum(Y, dim=1, group=16), sum(Y, dim=0, group=8) }"},
     {"long_reductions", "graph g { X: f32[300, 1100]\n Y: f32[2, 3000]\n Z: f32[70000]\n"
                         "return sum(X, dim=0), max(X, dim=0), mean(X, dim=1), sum(Y, dim=0), sum(Y, dim=1), exp(Z), Z + Z }"},
+    {"folds_of_one", "graph g { X: f32[1, 3, 1, 1]\n return mean(X, dim=3), max(X, dim=0), sum(X, dim=1) }"},
     {"views", "graph g { X: f32[3, 5, 34]\n Y: f32[3, 5, 34]\n W: f32[96, 80]\n A, B = split(X, dim=2, parts=2)\n"
               "return transpose(X), transpose(X, perm=[2, 0, 1]), transpose(X, perm=[1, 0, 2]), transpose(W), reshape(X, [15, 34]), "
               "repeat(X, dim=0, times=2), repeat(X, dim=2, times=3), concat(X, Y, dim=0), concat(X, Y, X, dim=2), A, B, "

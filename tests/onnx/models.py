@@ -49,7 +49,7 @@ class Graph:
 
     def output(self, tensor, name, *shape, kind=F):
         self.nodes.append(helper.make_node("Identity", [tensor], [name], name=f"/{self.name}/{name}"))
-        self.outs.append(helper.make_tensor_value_info(name, kind, shape or None))
+        self.outs.append(helper.make_tensor_value_info(name, kind, None if shape == (None,) else shape or None))
 
     def model(self):
         graph = helper.make_graph(self.nodes, self.name, self.ins, self.outs, self.inits)
@@ -519,14 +519,109 @@ def constants(name="constants"):
     return g
 
 
+def simple_elements(name="simple_elements"):
+    """Operators of elements, types and running sums that Mica's language does not have."""
+    g = Graph(name, 26)
+    x, i, j = g.input("x", 3, 4), g.input("i", 3, 4, dtype=np.int32, high=9), g.input("j", 4, dtype=np.int32, high=9)
+    for kind, more in (("Atan", {}), ("Sinh", {}), ("Asinh", {}), ("Mish", {}), ("Celu", {"alpha": 0.5}), ("Shrink", {"lambd": 0.4, "bias": 0.1}), ("ThresholdedRelu", {"alpha": 0.2})):
+        g.output(g.op(kind, x, **more), kind.lower(), 3, 4)
+    g.output(g.op("IsInf", g.op("Div", x, g.const(np.array([0, 1, 2, 3], np.float32)))), "infinite", 3, 4, kind=B)
+    for kind in ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod"):
+        g.output(g.op(kind, i, g.op("Add", j, g.const(np.array(1, np.int32)))), kind.lower(), 3, 4, kind=TensorProto.INT32)
+    g.output(g.op("Pow", x, g.op("Cast", j, to=I64)), "power", 3, 4)
+    g.output(g.op("CumSum", x, g.const(np.array(1, np.int64)), exclusive=1, reverse=1), "sums", 3, 4)
+    g.output(g.op("CumProd", x, g.const(np.array(0, np.int64))), "products", 3, 4)
+    g.output(g.op("ArgMin", i, axis=1, select_last_index=1), "least", 3, 1, kind=I64)
+    for kind in (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2FNUZ, TensorProto.INT4):
+        g.output(g.op("Cast", g.op("Cast", g.op("Mul", x, g.const(np.array(3, np.float32))), to=kind), to=F), f"through_{kind}", 3, 4)
+    return g
+
+
+def simple_places(name="simple_places"):
+    """Operators that read and write by indices, and those whose result is as large as its elements say."""
+    g = Graph(name, 20)
+    x, at = g.input("x", 4, 5), g.input("at", 2, 5, dtype=np.int64, high=4)
+    u = g.op("Mul", x, x)
+    g.output(g.op("ScatterElements", x, at, g.op("Slice", u, g.ints(0), g.ints(2)), axis=0, reduction="add"), "added", 4, 5)
+    g.output(g.op("ScatterND", x, g.const(np.array([[1], [3]], np.int64)), g.op("Slice", u, g.ints(0), g.ints(2)), reduction="max"), "put", 4, 5)
+    g.output(g.op("GatherND", x, g.const(np.array([[0, 1], [3, 4]], np.int64))), "picked", 2)
+    g.output(g.op("ReverseSequence", x, g.const(np.array([3, 1, 4, 5], np.int64)), batch_axis=0, time_axis=1), "reversed", 4, 5)
+    where = g.op("NonZero", g.op("Greater", x, g.const(np.array(0, np.float32))))
+    rows = g.op("Gather", where, g.const(np.array(0, np.int64)), axis=0)
+    g.output(g.op("Softmax", g.op("MatMul", g.op("Gather", x, rows, axis=0), g.weight(5, 2))), "chosen", None)
+    g.output(g.op("Unique", at, sorted=0, outputs=4)[0], "distinct", None, kind=I64)
+    g.output(g.op("Compress", x, g.op("Greater", g.op("ReduceSum", x, g.ints(0), keepdims=0), g.const(np.array(0, np.float32))), axis=1), "columns", None)
+    for mode in ("reflect", "edge", "wrap"):
+        g.output(g.op("Pad", x, g.ints(1, 2, -1, 3), mode=mode), mode, 4, 10)
+    g.output(g.op("CenterCropPad", x, g.ints(6, 3)), "centred", 6, 3)
+    return g
+
+
+def simple_images(name="simple_images"):
+    """Images made larger and smaller, windows, blocks of pixels."""
+    g = Graph(name, 20)
+    x = g.input("x", 1, 4, 4, 6)
+    empty = g.const(np.array([], np.float32))
+    for k, more in enumerate(({"mode": "cubic"}, {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, {"mode": "nearest", "nearest_mode": "ceil"}, {"mode": "linear", "antialias": 1})):
+        g.output(g.op("Resize", x, empty, g.const(np.array([1, 1, 0.6, 1.7], np.float32)), **more), f"resized_{k}", 1, 4, 2, 10)
+    g.output(g.op("DepthToSpace", x, blocksize=2, mode="CRD"), "space", 1, 1, 8, 12)
+    g.output(g.op("SpaceToDepth", x, blocksize=2), "depth", 1, 16, 2, 3)
+    g.output(g.op("ConvTranspose", x, g.weight(4, 2, 3, 3), strides=[2, 1], pads=[1, 0, 0, 1]), "spread", 1, 2, 8, 7)
+    g.output(g.op("LpPool", x, kernel_shape=[2, 3], p=3), "norms", 1, 4, 3, 4)
+    g.output(g.op("MaxPool", x, kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1, outputs=2)[1], "where", 1, 4, 2, 2, kind=I64)
+    g.output(g.op("GridSample", x, g.op("Tanh", g.weight(1, 3, 2, 2)), padding_mode="reflection"), "sampled", 1, 4, 3, 2)
+    g.output(g.op("LRN", x, size=3), "lrn", 1, 4, 4, 6)
+    return g
+
+
+def simple_learning(name="simple_learning"):
+    """Losses, quantization and recurrences."""
+    g = Graph(name, 20)
+    x, y = g.input("x", 3, 5), g.input("y", 3, dtype=np.int64, high=5)
+    g.output(g.op("SoftmaxCrossEntropyLoss", x, y, g.weight(5), ignore_index=1), "entropy")
+    g.output(g.op("NegativeLogLikelihoodLoss", g.op("LogSoftmax", x), y, reduction="sum"), "likelihood")
+    scale, zero = g.const(np.array([0.1, 0.2, 0.3, 0.4, 0.5], np.float32)), g.const(np.array([0, 1, 2, 3, 4], np.int8))
+    q = g.op("QuantizeLinear", x, scale, zero, axis=1)
+    g.output(g.op("DequantizeLinear", q, scale, zero, axis=1), "rounded", 3, 5)
+    g.output(g.op("MatMulInteger", q, g.const(np.arange(-5, 5, dtype=np.int8).reshape(5, 2)), g.const(np.array(1, np.int8))), "integers", 3, 2, kind=TensorProto.INT32)
+    s = g.input("s", 4, 2, 3)
+    for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+        w, r, b = g.weight(1, gates * 2, 3), g.weight(1, gates * 2, 2), g.weight(1, gates * 4)
+        g.output(g.op(kind, s, w, r, b, hidden_size=2, outputs=2)[0], kind.lower(), 4, 1, 2, 2)
+    return g
+
+
+def simple_loops(name="simple_loops"):
+    """A branch, a loop that ends by a condition, and a scan that carries a sum; all read values from around."""
+    g = Graph(name, 20)
+    x, n = g.input("x", 4, 3), g.input("n", dtype=np.int64, high=2)
+    node, info = helper.make_node, helper.make_tensor_value_info
+    c = g.const(np.array(0.5, np.float32), "half")
+    branches = [helper.make_graph([node(kind, [x, c], [kind])], kind, [], [info(kind, F, None)]) for kind in ("Add", "Mul")]
+    g.output(g.op("If", g.op("Cast", n, to=B), then_branch=branches[0], else_branch=branches[1]), "branch", 4, 3)
+    body = helper.make_graph([node("Mul", ["v", c], ["v2"]), node("Add", ["v2", x], ["v3"]), node("ReduceMax", ["v3"], ["m"], keepdims=0),
+                              node("Less", ["m", "most"], ["again"])], "body",
+                             [info("turn", I64, []), info("before", B, []), info("v", F, None)], [info("again", B, []), info("v3", F, None), info("m", F, [])])
+    g.const(np.array(3, np.float32), "most")
+    v, m = g.op("Loop", g.const(np.array(6, np.int64)), "", x, body=body, outputs=2)
+    g.output(v, "carried", 4, 3), g.output(m, "largest", None)
+    body = helper.make_graph([node("Add", ["sum", "row"], ["sum2"]), node("Mul", ["sum2", c], ["out"])], "rows",
+                             [info("sum", F, [3]), info("row", F, [3])], [info("sum2", F, [3]), info("out", F, [3])])
+    last, rows = g.op("Scan", g.const(np.zeros(3, np.float32)), x, body=body, num_scan_inputs=1, scan_input_directions=[1], outputs=2)
+    g.output(last, "total", 3), g.output(rows, "rows", 4, 3)
+    return g
+
+
+
 SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
          conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions,
-         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries, conversions, mixed]
+         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries, conversions, mixed, simple_places, simple_images, simple_learning,
+         simple_loops]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]
 
 
-DEFINED = [hidden]  # answered by the package onnx, whose evaluator is the definition: runtimes differ in these
+DEFINED = [hidden, simple_elements]  # answered by the package onnx, whose evaluator is the definition: runtimes differ in these
 UNANSWERED = [unsupported, refused]  # there is nothing to run
 
 

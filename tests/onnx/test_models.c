@@ -88,6 +88,9 @@ static void run_node(struct run *r, int node)
   h.in = NEWS(r->mem, const struct onnx_cells *, n->nin + 1), h.out = NEWS(r->mem, struct onnx_cells *, n->nout + 1);
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0) h.in[k] = cells_of(r, n->in[k]);
+  h.captured = NEWS(r->mem, const struct onnx_cells *, n->ncaptured + 1), h.runs = true;
+  for (int k = 0; k < n->ncaptured; k++)
+    if (onnx_find(r->m, n->captured[k]) >= 0) h.captured[k] = cells_of(r, onnx_find(r->m, n->captured[k]));
   if (!onnx_host_run(&h)) fail_msg("%s: %s", n->name, h.why);
   for (int k = 0; k < n->nout; k++)
     if (n->out[k] >= 0) {
@@ -122,13 +125,46 @@ static const struct {
   int programs, left; // what became of it
   int64_t batch;      // of --set
 } models[] = {
-    {"norm", 1, 0, 0},         {"norm_parts", 1, 0, 0},   {"gated_mlp", 1, 0, 8},   {"attention", 1, 0, 0},      {"bert", 1, 3, 0},
-    {"conv_net", 2, 2, 0},     {"windows", 0, 10, 0},     {"patches", 1, 0, 0},     {"grouped", 1, 0, 0},        {"activations", 1, 0, 0},
-    {"reductions", 1, 0, 0},   {"movement", 1, 9, 0},     {"old_softmax", 1, 0, 0}, {"two_programs", 2, 1, 0},   {"constants", 1, 0, 0},
-    {"functions", 1, 0, 0},    {"einsums", 20, 0, 0},     {"norms", 2, 0, 0},       {"old_groups", 1, 0, 0},     {"fused", 1, 0, 0},
-    {"attentions", 2, 1, 0},   {"hidden", 1, 4, 0},       {"rotary", 2, 4, 0},      {"transformer", 1, 4, 0},    {"grouped_queries", 1, 0, 0},
-    {"conversions", 1, 0, 0},  {"mixed", 3, 8, 0},        {"mlp_script", 1, 0, 0},  {"gated_dynamo", 1, 0, 4},   {"bert_dynamo23", 1, 2, 0},
-    {"llama_script", 1, 3, 0}, {"llama_dynamo", 1, 2, 0}, {"lora_dynamo", 1, 0, 0}, {"experts_dynamo", 2, 4, 0}, {"llama_half_dynamo23", 2, 4, 0},
+    {"norm", 1, 0, 0},
+    {"norm_parts", 1, 0, 0},
+    {"gated_mlp", 1, 0, 8},
+    {"attention", 1, 0, 0},
+    {"bert", 1, 3, 0},
+    {"conv_net", 2, 2, 0},
+    {"windows", 0, 10, 0},
+    {"patches", 1, 0, 0},
+    {"grouped", 1, 0, 0},
+    {"activations", 1, 0, 0},
+    {"reductions", 1, 0, 0},
+    {"movement", 1, 9, 0},
+    {"old_softmax", 1, 0, 0},
+    {"two_programs", 2, 1, 0},
+    {"constants", 1, 0, 0},
+    {"functions", 1, 0, 0},
+    {"einsums", 20, 0, 0},
+    {"norms", 2, 0, 0},
+    {"old_groups", 1, 0, 0},
+    {"fused", 1, 0, 0},
+    {"attentions", 2, 1, 0},
+    {"hidden", 1, 4, 0},
+    {"rotary", 2, 4, 0},
+    {"transformer", 1, 4, 0},
+    {"grouped_queries", 1, 0, 0},
+    {"conversions", 1, 0, 0},
+    {"mixed", 3, 8, 0},
+    {"mlp_script", 1, 0, 0},
+    {"gated_dynamo", 1, 0, 4},
+    {"bert_dynamo23", 1, 2, 0},
+    {"llama_script", 1, 3, 0},
+    {"llama_dynamo", 1, 2, 0},
+    {"lora_dynamo", 1, 0, 0},
+    {"experts_dynamo", 2, 4, 0},
+    {"llama_half_dynamo23", 2, 4, 0},
+    {"simple_elements", 1, 46, 0},
+    {"simple_places", 1, 28, 0},
+    {"simple_images", 0, 22, 0},
+    {"simple_learning", 1, 15, 0},
+    {"simple_loops", 0, 9, 0},
 };
 
 static void open_model(struct arena *mem, const char *name, int64_t batch, struct onnx_model **m)
