@@ -35,18 +35,15 @@ struct ground {
   struct point *lattice[LATTICE];
 };
 
-// Near enough to be made so many.
-static bool about(int64_t tile, int64_t rows) { return 4 * tile >= 3 * rows && 4 * tile <= 5 * rows; }
-
 // Of n divisors those that leave good tiles; all, where there are none.
 static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, int n, int64_t *all)
 {
-  int good = 0, to = 0;
+  int good = 0;
   for (int i = 0; i < n; i++) good += !r->extent || r->extent(extent / all[i], looped);
   if (!good || good == n) return n;
-  for (int i = 0; i < n; i++)
-    if (r->extent(extent / all[i], looped) || about(extent / all[i], r->rows)) all[to++] = all[i];
-  return to;
+  for (int i = 0, to = 0; i < n; i++)
+    if (r->extent(extent / all[i], looped)) all[to++] = all[i];
+  return good;
 }
 
 // Divisors of n from `least` up, at most MOST of them, evenly spread.

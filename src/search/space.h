@@ -394,7 +394,6 @@ struct cost_rules { // of a kind of target
   double (*operate)(const struct target *t, double elements, double ops); // seconds of all cores for elementwise operators
   bool (*extent)(int64_t tile, bool looped);                              // a good extent of a tile; NULL: all are
   int64_t step;                                                           // a loop takes so many at a time where no extent is good; 0: as it is
-  int64_t rows;                                                           // extents about this are kept too
   int lattice;                                                            // sizes that are tried at first
   bool feeds;                                                             // work tells feeds and folds
   int spread;                                                             // plans with other sizes that are listed for one
@@ -468,7 +467,7 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
 
 // ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
-enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 1024 };
+enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 256 };
 
 // One kernel that makes device tensors `make` from others.
 struct option {
