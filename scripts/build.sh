@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Configures a build folder where that was not done with these options, and builds targets in it (all of them unless named). Of two that are called
-# at once for one folder, the second waits: cmake and ninja would destroy each other's files.
+# Configures a build folder where that was not done with these options, and builds targets in it (all of them unless named). A second call
+# for the same folder waits for the first: cmake and ninja would destroy each other's files.
 #
 #   scripts/build.sh FOLDER [-DOPTION=VALUE]... [TARGET]...
 set -euo pipefail

@@ -55,7 +55,7 @@ static bool hexadecimal(const char *text, uint8_t sum[SHA256])
   return true;
 }
 
-// Rows of this user are as good as those that are here. Of another's, only searches are taken.
+// Rows of this user are as good as those that are here. Only searches are taken from another's.
 static int take_row(struct cli_db *x, const struct db_row *r)
 {
   bool added;

@@ -17,7 +17,7 @@ static int format_file(struct cli *c, const char *path, bool *other)
   size_t n;
   struct str out = {0};
   TRY(read_input(c, path, &text, &n));
-  int status = format_text(text, n, path, &out, &c->err);
+  int status = format_text(&c->mem, text, n, path, &out, &c->err);
   *other = status == OK && (out.n != n || memcmp(str_text(&out), text, n) != 0);
   const bool filter = !strcmp(path, "-");
   if (status == OK && !c->check_only && (*other || filter)) status = output_write(path, str_text(&out), out.n, &c->err);

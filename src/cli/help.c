@@ -11,7 +11,7 @@ const struct option_row option_rows[OPTS] = {
 
 enum { WIDEST = 100, NARROWEST = 60, OPTION_AT = 27, COMMAND_AT = 17 }; // columns
 
-// Of a window, within limits in which it reads well.
+// The width of a window, within limits in which text reads well.
 static int help_width(FILE *f)
 {
   int n = terminal_columns(fileno(f));

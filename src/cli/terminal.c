@@ -1,4 +1,4 @@
-// What a terminal takes: how many columns, and whether colours. https://no-color.org says how a user refuses them.
+// The abilities of a terminal: its columns, and whether it has colours. https://no-color.org says how a user refuses them.
 #include "base/visible.h"
 #include "cli/cli.h"
 

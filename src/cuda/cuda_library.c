@@ -38,7 +38,7 @@ static void own_place_of(char out[OWN_PATH])
   if (slash) snprintf(out, OWN_PATH, "%.*s", (int)(slash - path), path);
 }
 
-// What stands before a pattern; NULL: the place is none here.
+// The folder before a pattern; NULL: the place is none here.
 static const char *before(const char *variable, const char *own)
 {
   const char *value = !*variable ? "" : !strcmp(variable, "MICA") ? own : getenv(variable);

@@ -205,20 +205,15 @@ static bool same_tokens(struct arena *mem, const char *a, size_t na, const char 
   return true;
 }
 
-int format_text(const char *text, size_t n, const char *file, struct str *out, struct err *e)
+int format_text(struct arena *mem, const char *text, size_t n, const char *file, struct str *out, struct err *e)
 {
-  struct arena mem = {0};
   struct graph *g;
-  int status = front_parse(&mem, text, n, file, 0, NULL, &g, e);
-  if (status == OK) {
-    struct format f = {.mem = &mem, .p = text, .end = text + n};
-    if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) f.p += 3; // a byte order mark
-    read_lines(&f);
-    write_lines(&f, out);
-    for (int i = 0; i < f.n; i++) str_free(&f.lines[i].text), str_free(&f.lines[i].comment);
-    if (!same_tokens(&mem, text, n, str_text(out), out->n))
-      status = err_set(e, ERR_SYNTAX, (struct loc){file, 0, 0}, "the text cannot be formatted: its tokens would change");
-  }
-  arena_close(&mem);
-  return status;
+  struct format f = {.mem = mem, .p = text, .end = text + n};
+  TRY(front_parse(mem, text, n, file, 0, NULL, &g, e));
+  if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) f.p += 3; // a byte order mark
+  read_lines(&f);
+  write_lines(&f, out);
+  for (int i = 0; i < f.n; i++) str_free(&f.lines[i].text), str_free(&f.lines[i].comment);
+  if (same_tokens(mem, text, n, str_text(out), out->n)) return OK;
+  return err_set(e, ERR_SYNTAX, (struct loc){file, 0, 0}, "the text cannot be formatted: its tokens would change");
 }

@@ -4,7 +4,7 @@
 
 #include "front/front.h"
 
-// The text of n bytes in the usual form; comments and line breaks stay. A text that does not parse is an error.
-int format_text(const char *text, size_t n, const char *file, struct str *out, struct err *e);
+// The text of n bytes in the usual form; comments and line breaks stay. A text that does not parse is an error, whose place is in mem.
+int format_text(struct arena *mem, const char *text, size_t n, const char *file, struct str *out, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the command prints for shells and man: every command and option is in it, shells complete by it, and man has no complaint.
+# The texts that the command prints for shells and man: every command and option is in it, shells complete by it, and man has no complaint.
 set -u
 . tests/shell.sh
 

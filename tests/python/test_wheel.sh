@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a clean copy of the tree to a speedup, as a newcomer does it: a fresh environment, pip install, the first program, which needs
-# nothing else; the command; and that the extension needs no library but libc's. test: check-all test: release test: timeout 1500
+# nothing else but numpy, which comes with it; the command; and that the extension needs no library but libc's. test: check-all test: release test: timeout 1500
 set -euo pipefail
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "skipped: there is no Python 3.11"; exit 77; }
 folder=$(mktemp -d)
@@ -17,6 +17,7 @@ needed=$(readelf -d "$so" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v -e '^
 venv/bin/python -c 'from importlib.metadata import entry_points, files
 (e,) = entry_points(group="torch_dynamo_backends", name="mica")
 assert e.value == "mica.torch:backend" and any(str(f) == "mica/torch/ops.py" for f in files("mica"))'
+venv/bin/python -c 'import numpy' # comes with it
 venv/bin/python -m mica version | grep -q '^mica '
 venv/bin/mica ops softmax | grep -q softmax
 venv/bin/python tree/examples/python/first.py | tee said
