@@ -145,6 +145,12 @@ double host_scalar(struct onnx_host *h, int k, double otherwise)
   return host_number(c, 0);
 }
 
+int64_t host_integer(struct onnx_host *h, int k, int64_t otherwise)
+{
+  double x = host_scalar(h, k, (double)otherwise);
+  return isnan(x) ? 0 : (int64_t)fmin(fmax(x, -0x1p62), 0x1p62);
+}
+
 bool host_real(struct onnx_host *h, int k)
 {
   if (host_has(h, k) && onnx_type_kind(h->in[k]->type) != REAL) host_fail(h, "input %d is %s", k, onnx_type_name(h->in[k]->type));

@@ -13,7 +13,7 @@ void host_cumulate(struct onnx_host *h)
   int axis;
   if (!host_whole(h, 1)) return;
   struct onnx_cells *out = host_out(h, 0, a->type, &a->shape);
-  if (h->failed || !out->p || !host_axis(h, (int64_t)host_scalar(h, 1, 0), a->shape.n, &axis)) return;
+  if (h->failed || !out->p || !host_axis(h, host_integer(h, 1, 0), a->shape.n, &axis)) return;
   struct host_lanes l = host_lanes(&a->shape, axis);
   bool real = onnx_type_kind(a->type) == REAL;
   for (int64_t lane = 0; lane < l.n; lane++) {

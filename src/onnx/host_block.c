@@ -20,7 +20,7 @@ void host_depth_to_space(struct onnx_host *h)
   const struct shape *s = &a->shape;
   int64_t b = onnx_attr_int(h->n, "blocksize", 0);
   bool rows = !strcmp(onnx_attr_text(h->n, "mode", "DCR"), "DCR");
-  if (h->failed || s->n != 4 || b < 1 || b > 1 << 15 || s->d[1] % (b * b)) return host_fail(h, "blocks of %lld do not fit", (long long)b);
+  if (h->failed || s->n != 4 || b < 1 || b > 1 << 10 || s->d[1] % (b * b)) return host_fail(h, "blocks of %lld do not fit", (long long)b);
   int64_t c = s->d[1] / (b * b);
   struct shape as = {.n = 4, .d = {s->d[0], c, s->d[2] * b, s->d[3] * b}};
   struct shape depth = {.n = 6, .d = {s->d[0], b, b, c, s->d[2], s->d[3]}}, column = {.n = 6, .d = {s->d[0], c, b, b, s->d[2], s->d[3]}};
@@ -33,7 +33,7 @@ void host_space_to_depth(struct onnx_host *h)
   const struct shape *s = &a->shape;
   int64_t b = onnx_attr_int(h->n, "blocksize", 0);
   bool rows = !strcmp(onnx_attr_text(h->n, "mode", "DCR"), "DCR");
-  if (h->failed || s->n != 4 || b < 1 || b > 1 << 15 || s->d[2] % b || s->d[3] % b) return host_fail(h, "blocks of %lld do not fit", (long long)b);
+  if (h->failed || s->n != 4 || b < 1 || b > 1 << 10 || s->d[2] % b || s->d[3] % b) return host_fail(h, "blocks of %lld do not fit", (long long)b);
   struct shape as = {.n = 4, .d = {s->d[0], s->d[1] * b * b, s->d[2] / b, s->d[3] / b}};
   struct shape cut = {.n = 6, .d = {s->d[0], s->d[1], s->d[2] / b, b, s->d[3] / b, b}};
   permuted(h, a, &cut, rows ? (int[]){0, 3, 5, 1, 2, 4} : (int[]){0, 1, 3, 5, 2, 4}, &as);

@@ -100,9 +100,9 @@ void host_deform_conv(struct onnx_host *h)
   if (!host_real(h, 0) || !host_real(h, 1) || !host_real(h, 2) || !host_real(h, 4) || !conv_of(h, 0, 1, 3, &c)) return;
   int64_t out = window_product(c.w.out, c.w.n), size = window_product(c.w.size, c.w.n), n = c.x->shape.d[0];
   c.offset = host_in(h, 2), c.mask = host_has(h, 4) ? h->in[4] : NULL, c.shifts = onnx_attr_int(h->n, "offset_group", 1);
+  struct shape offsets = {.n = 5, .d = {n, c.shifts, size, c.w.n, out}}, masks = {.n = 4, .d = {n, c.shifts, size, out}};
   bool fits = c.shifts > 0 && c.shifts <= c.x->shape.d[1] && c.x->shape.d[1] % c.shifts == 0;
-  if (!fits || onnx_elements(&c.offset->shape) != n * c.shifts * size * c.w.n * out ||
-      (c.mask && onnx_elements(&c.mask->shape) != n * c.shifts * size * out))
+  if (!fits || onnx_elements(&c.offset->shape) != onnx_elements(&offsets) || (c.mask && onnx_elements(&c.mask->shape) != onnx_elements(&masks)))
     return host_fail(h, "its offsets or mask do not fit");
   struct shape s = window_shape(&c.w, n, c.k->shape.d[0]);
   struct onnx_cells *y = host_out(h, 0, c.x->type, &s);

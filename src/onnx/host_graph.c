@@ -198,7 +198,7 @@ static struct onnx_cells *number(struct onnx_host *h, int type, int64_t x)
 
 static void run_loop(struct onnx_host *h, struct graph_loop *l)
 {
-  int64_t most = host_has(h, 0) ? (int64_t)host_scalar(h, 0, 0) : INT64_MAX;
+  int64_t most = host_integer(h, 0, INT64_MAX);
   struct onnx_cells *count = number(h, ONNX_INT64, 0);
   bool goes_on = !host_has(h, 1) || host_scalar(h, 1, 1) != 0;
   l->in[0] = count, l->in[1] = number(h, ONNX_BOOL, 1);

@@ -231,8 +231,8 @@ void host_one_hot(struct onnx_host *h)
   const struct onnx_cells *at = host_in(h, 0), *depth = host_in(h, 1), *values = host_in(h, 2);
   int axis;
   if (!h->failed && !depth->p) return host_late(h, "its depth");
-  if (h->failed || onnx_elements(&depth->shape) != 1 || onnx_type_kind(at->type) != WHOLE || onnx_elements(&values->shape) != 2)
-    return host_fail(h, "its depth is not known, or its indices are no integers");
+  if (h->failed || onnx_elements(&depth->shape) != 1 || onnx_elements(&values->shape) != 2)
+    return host_fail(h, "its depth is no number, or its values are no pair");
   int64_t d = onnx_type_kind(depth->type) == REAL ? (fabs(depth->f[0]) < 0x1p40 ? (int64_t)depth->f[0] : 0) : depth->i[0], inner = 1;
   if (at->shape.n == MAX_DIMS || d < 1 || d >= (int64_t)1 << 40 || !host_axis(h, onnx_attr_int(h->n, "axis", -1), at->shape.n + 1, &axis))
     return host_fail(h, "it makes no tensor");
@@ -241,7 +241,7 @@ void host_one_hot(struct onnx_host *h)
   for (int i = axis + 1; i < s.n; i++) inner *= s.d[i];
   struct onnx_cells *out = host_out(h, 0, values->type, &s);
   for (int64_t k = 0, n = onnx_elements(&s); k < n && !h->failed && out->p; k++) {
-    int64_t i = at->i[k / (inner * d) * inner + k % inner];
-    out->i[k] = values->i[(i < 0 ? i + d : i) == k / inner % d];
+    double i = host_number(at, k / (inner * d) * inner + k % inner);
+    out->i[k] = values->i[(i < 0 ? i + (double)d : i) == (double)(k / inner % d)];
   }
 }

@@ -61,7 +61,7 @@ static bool recurrent_of(struct onnx_host *h, struct recurrent *p, int gates)
   if (!host_real(h, 0) || !host_whole(h, 4)) return false;
   if (p->x->shape.n != 3 || p->r->shape.n != 3) return host_fail(h, "its sequences or weights do not fit"), false;
   p->time = p->x->shape.d[p->layout], p->batch = p->x->shape.d[!p->layout], p->in = p->x->shape.d[2], p->hidden = p->r->shape.d[2];
-  if (p->hidden > 1 << 20 || p->in > 1 << 20) return host_fail(h, "it is too large"), false;
+  if (p->hidden > 1 << 20 || p->in > 1 << 20 || p->batch * p->hidden > (int64_t)1 << 28) return host_fail(h, "it is too large"), false;
   const int64_t g = gates * p->hidden, *first = p->layout ? (int64_t[]){p->batch, p->ways, p->hidden} : (int64_t[]){p->ways, p->batch, p->hidden};
   if (!has_shape(h, 1, 3, (int64_t[]){p->ways, g, p->in}) || !has_shape(h, 2, 3, (int64_t[]){p->ways, g, p->hidden}) ||
       !has_shape(h, 3, 2, (int64_t[]){p->ways, 2 * g}) || !has_shape(h, 5, 3, first) || !has_shape(h, 6, 3, first) ||

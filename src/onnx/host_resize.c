@@ -58,7 +58,7 @@ static int64_t inside(double x, int64_t d) { return x < 0 ? 0 : x > (double)(d -
 // Element i of a lane of the result: x[k * step] is the lane of the input.
 static double element(const struct resize *r, const struct resize_dim *d, const double *x, int64_t step, int64_t i)
 {
-  double p = place_of(r, d, i), sum = 0, all = 0, narrow = r->antialias && d->scale < 1 ? d->scale : 1;
+  double p = place_of(r, d, i), sum = 0, all = 0, narrow = r->antialias && d->scale < 1 ? fmax(d->scale, 0.25 / (double)d->in) : 1;
   if (r->where == CROP && (p < 0 || p > (double)(d->in - 1))) return r->outside;
   if (r->mode == NEAREST) return x[inside(rounded(r->nearest, p), d->in) * step];
   double reach = (r->mode == CUBIC ? 2 : 1) / narrow;
@@ -129,7 +129,7 @@ static void dims_of(struct onnx_host *h, const struct resize *r, const struct re
     if (!(d->scale > 0 && d->scale < 0x1p30)) return host_fail(h, "a scale of %g", d->scale);
     all = most ? fmax(all, d->scale) : fmin(all, d->scale);
     double out = z->sizes ? host_number(z->sizes, i) : floor((double)d->in * (d->to - d->from) * d->scale);
-    if (!(out < 0x1p40)) return host_fail(h, "an extent would be %g", out);
+    if (!(out >= 0 && out < 0x1p40)) return host_fail(h, "an extent would be %g", out);
     d->out = (int64_t)out;
   }
   for (int i = 0; i < z->n && !stretch; i++) dims[z->axes[i]].scale = all, dims[z->axes[i]].out = (int64_t)(all * (double)dims[z->axes[i]].in + 0.5);
@@ -158,6 +158,10 @@ void host_resize(struct onnx_host *h)
   if (h->failed || !y->p) return;
   struct onnx_cells *t = onnx_cells_new(h->mem, ONNX_DOUBLE, &x->shape);
   for (int64_t i = 0, n = onnx_elements(&x->shape); i < n; i++) t->f[i] = host_number(x, i);
-  for (int i = 0; i < z.n; i++) t = along(h, &r, &dims[z.axes[i]], t, z.axes[i]);
+  for (int i = 0; i < z.n; i++) {
+    struct shape next = host_shape_with(&t->shape, z.axes[i], dims[z.axes[i]].out);
+    if (onnx_elements(&next) > h->most) return host_fail(h, "it would make %lld elements on the way", (long long)onnx_elements(&next));
+    t = along(h, &r, &dims[z.axes[i]], t, z.axes[i]);
+  }
   for (int64_t i = 0, n = onnx_elements(&s); i < n; i++) host_store(y, i, t->f[i]);
 }

@@ -44,7 +44,7 @@ void host_dft(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0);
   bool inverse = onnx_attr_int(h->n, "inverse", 0), half = onnx_attr_int(h->n, "onesided", 0), old = h->n->opset < 20;
-  int64_t said = old ? onnx_attr_int(h->n, "axis", 1) : (int64_t)host_scalar(h, 2, -2);
+  int64_t said = old ? onnx_attr_int(h->n, "axis", 1) : host_integer(h, 2, -2);
   struct fourier f;
   int axis, rank = x->shape.n;
   if (!host_real(h, 0) || !host_axis(h, said, rank, &axis)) return;
@@ -85,8 +85,8 @@ void host_stft(struct onnx_host *h)
   if (!host_real(h, 0) || !host_real(h, 2)) return;
   if (x->shape.n < 2 || x->shape.n > 3 || (x->shape.n == 3 && (x->shape.d[2] < 1 || x->shape.d[2] > 2)))
     return host_fail(h, "its signal is no real or complex one");
-  int64_t parts = x->shape.n == 3 ? x->shape.d[2] : 1, all = x->shape.d[1], step = (int64_t)host_scalar(h, 1, 0);
-  int64_t n = (int64_t)host_scalar(h, 3, window ? (double)onnx_elements(&window->shape) : (double)all);
+  int64_t parts = x->shape.n == 3 ? x->shape.d[2] : 1, all = x->shape.d[1], step = host_integer(h, 1, 0);
+  int64_t n = host_integer(h, 3, window ? onnx_elements(&window->shape) : all);
   if (h->failed) return;
   if (step < 1 || n < 1 || n > all || (window && onnx_elements(&window->shape) != n)) return host_fail(h, "its frames do not fit");
   if (!fourier_of(h, n, half ? n / 2 + 1 : n, false, &f)) return;

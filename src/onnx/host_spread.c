@@ -99,6 +99,8 @@ void host_max_unpool(struct onnx_host *h)
   if (!host_whole(h, 1)) return;
   if (n < 1 || !kernel || kernel->ints.n != n || !shape_eq(&x->shape, &at->shape)) return host_fail(h, "its shapes do not fit");
   window_list(h, "strides", n, 1, 1, step), window_list(h, "pads", 2 * n, 0, 0, pads);
+  for (int i = 0; i < n; i++)
+    if (kernel->ints.v[i] < 1 || kernel->ints.v[i] > 1 << 20) host_fail(h, "a window of %lld", (long long)kernel->ints.v[i]);
   for (int i = 0; i < n && !h->failed; i++) plain.d[i + 2] = (x->shape.d[i + 2] - 1) * step[i] + kernel->ints.v[i] - pads[i] - pads[n + i];
   s = plain;
   if (host_has(h, 2) && !host_shape_of(h, 2, &s)) return;

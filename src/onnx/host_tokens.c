@@ -63,6 +63,7 @@ void host_linear_attention(struct onnx_host *h)
   struct onnx_cells *y = host_out(h, 0, h->in[0]->type, &s),
                     *end = h->n->nout > 1 ? host_out(h, 1, host_has(h, 3) ? h->in[3]->type : h->in[0]->type, &last) : NULL;
   if (h->failed || !y->p) return;
+  if (onnx_elements(&last) > h->most) return host_fail(h, "its state would have %lld elements", (long long)onnx_elements(&last));
   int64_t each = t.dk * t.dv, share = t.heads / t.kv;
   double *state = arena_alloc(h->mem, 8 * (size_t)MAX(t.batch * t.kv * each, 1));
   if (host_has(h, 3)) memcpy(state, h->in[3]->f, 8 * (size_t)(t.batch * t.kv * each));

@@ -68,7 +68,8 @@ bool window_next(int64_t *at, const int64_t *extent, int n)
 int64_t window_product(const int64_t *d, int n)
 {
   int64_t p = 1;
-  for (int i = 0; i < n; i++) p *= d[i];
+  for (int i = 0; i < n; i++)
+    if (__builtin_mul_overflow(p, d[i], &p)) return (int64_t)1 << 40; // more than any tensor has
   return p;
 }
 

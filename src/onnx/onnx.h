@@ -22,7 +22,8 @@
 //   open.c     a model from its file or bytes: checked, symbolic extents set
 //   cells.c    elements: from raw bytes and back, rounding, boxes of them
 //   small.def, small_float.c   floating-point types of at most 8 bits
-//   host_*.c   nodes on cells
+//   simple.def operators that only simple functions run;   act.def, fold.def, fn.def  activations, reductions, functions of elements
+//   host_*.c   nodes on cells;   host_graph.c  graphs in attributes
 //   lower.c    building the operators of a node; lower_*.c: lowerings
 //   write_*.c  nodes that are written out as simpler ones: attention
 //   fuse.c     several nodes that are one operator: gelu, silu

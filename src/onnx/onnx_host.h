@@ -13,13 +13,14 @@ bool host_broadcast(struct onnx_host *h, const struct shape *a, const struct sha
 
 bool host_shape_of(struct onnx_host *h, int k, struct shape *s); // a shape that input k holds
 
-double host_number(const struct onnx_cells *c, int64_t i);        // element i of any type
-void host_store(struct onnx_cells *c, int64_t i, double x);       // integers: towards zero, into the range of the type
-double host_scalar(struct onnx_host *h, int k, double otherwise); // input k, which is one number
-bool host_real(struct onnx_host *h, int k);                       // fails where input k is there and holds no reals
-bool host_whole(struct onnx_host *h, int k);                      // likewise integers
-struct host_lanes {                                               // the elements along an axis
-  int64_t before, d, step, n;                                     // n lanes of d elements, `step` apart
+double host_number(const struct onnx_cells *c, int64_t i);           // element i of any type
+void host_store(struct onnx_cells *c, int64_t i, double x);          // integers: towards zero, into the range of the type
+double host_scalar(struct onnx_host *h, int k, double otherwise);    // input k, which is one number
+int64_t host_integer(struct onnx_host *h, int k, int64_t otherwise); // likewise, towards zero and within 2^62
+bool host_real(struct onnx_host *h, int k);                          // fails where input k is there and holds no reals
+bool host_whole(struct onnx_host *h, int k);                         // likewise integers
+struct host_lanes {                                                  // the elements along an axis
+  int64_t before, d, step, n;                                        // n lanes of d elements, `step` apart
 };
 struct host_lanes host_lanes(const struct shape *s, int axis);
 int64_t host_lane(const struct host_lanes *l, int64_t i);                // where lane i begins
