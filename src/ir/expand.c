@@ -90,26 +90,6 @@ static int opposite(struct rewrite *w, int c) { return with_number(w, OP_ADD_SCA
 
 static const struct node *maker(const struct rewrite *w, int t) { return &w->to->nodes[w->to->tensors[t].node]; }
 
-// Where c is 0 there is something lower than any score. Of a row of nothing else this makes an average, which a factor of 0 takes away.
-static int softmax_where(struct rewrite *w, int x, int c, int dim)
-{
-  int along_c = dim - (w->to->tensors[x].shape.n - w->to->tensors[c].shape.n);
-  struct attrs a = attrs_default(OP_KEEP);
-  a.scalar = dtype_low(w->to->tensors[x].dtype);
-  int shown = plain_softmax(w, put(w, OP_KEEP, x, c, &a), dim);
-  if (index_reaches(w->to, c, along_c)) return shown;
-  return two(w, OP_MUL, shown, along_c < 0 ? c : along(w, OP_MAX, c, along_c));
-}
-
-static int chosen(struct rewrite *w, int c, int x, int y)
-{
-  const struct node *other = maker(w, y);
-  struct attrs a = attrs_default(OP_KEEP);
-  a.scalar = other->a.scalar;
-  if (other->op == OP_CONST) return other->a.scalar < 0 || other->a.scalar > 0 ? put(w, OP_KEEP, x, c, &a) : two(w, OP_MASK, x, c);
-  return two(w, OP_ADD, two(w, OP_MASK, x, c), two(w, OP_MASK, y, opposite(w, c)));
-}
-
 static int reshaped(struct rewrite *w, int x, const struct shape *s)
 {
   struct attrs a = attrs_default(OP_RESHAPE);
@@ -121,11 +101,67 @@ static int reshaped(struct rewrite *w, int x, const struct shape *s)
 static int index_along(struct rewrite *w, int n, int dim, int64_t extent)
 {
   struct attrs a = attrs_default(OP_IOTA);
-  int out = 0;
+  int out = -1;
   a.shape.n = n - dim;
   for (int i = 0; i < a.shape.n; i++) a.shape.d[i] = i ? 1 : extent;
-  if (!w->status) w->status = graph_add(w->to, OP_IOTA, 0, NULL, &a, w->at, &out, w->e);
+  for (int i = 0; i < w->to->nnodes && out < 0; i++)
+    if (w->to->nodes[i].op == OP_IOTA && shape_eq(&w->to->nodes[i].a.shape, &a.shape)) out = w->to->nodes[i].out;
+  if (out < 0 && !w->status) w->status = graph_add(w->to, OP_IOTA, 0, NULL, &a, w->at, &out, w->e);
   return out;
+}
+
+static int number(struct rewrite *w, double c)
+{
+  struct attrs a = attrs_default(OP_CONST);
+  int out = 0;
+  a.scalar = c;
+  if (!w->status) w->status = graph_add(w->to, OP_CONST, 0, NULL, &a, w->at, &out, w->e);
+  return out;
+}
+
+// The terms of a sum of indices that have this sign; shape: that its dimensions are of.
+static int index_side(struct rewrite *w, const struct index_sum *b, const struct shape *shape, double sign)
+{
+  int sum = -1;
+  for (int d = 0; d < shape->n; d++) {
+    if (b->step[d] * sign <= 0 || shape->d[d] == 1) continue;
+    int x = index_along(w, shape->n, d, shape->d[d]);
+    if (b->step[d] * sign > 1) x = with_number(w, OP_MUL_SCALAR, x, b->step[d] * sign);
+    sum = sum < 0 ? x : two(w, OP_ADD, sum, x);
+  }
+  if (sum < 0) return number(w, fmax(0, b->constant * sign));
+  return b->constant * sign > 0 ? with_number(w, OP_ADD_SCALAR, sum, b->constant * sign) : sum;
+}
+
+// x where c is 1. Conditions on indices are taken one inequality after the other, each in one form, so that a search has few operators.
+static int kept(struct rewrite *w, int x, int c, const struct attrs *a)
+{
+  struct shape shape = w->to->tensors[c].shape;
+  struct index_bounds b;
+  if (!index_bounds_of(w->to, c, &b)) return put(w, OP_KEEP, x, c, a);
+  for (int i = 0; i < b.n; i++)
+    x = put(w, OP_KEEP, x, two(w, OP_LESS_EQUAL, index_side(w, &b.sum[i], &shape, -1), index_side(w, &b.sum[i], &shape, 1)), a);
+  return x;
+}
+
+// Where c is 0 there is something lower than any score. Of a row of nothing else this makes an average, which a factor of 0 takes away.
+static int softmax_where(struct rewrite *w, int x, int c, int dim)
+{
+  int along_c = dim - (w->to->tensors[x].shape.n - w->to->tensors[c].shape.n);
+  struct attrs a = attrs_default(OP_KEEP);
+  a.scalar = dtype_low(w->to->tensors[x].dtype);
+  int shown = plain_softmax(w, kept(w, x, c, &a), dim);
+  if (index_reaches(w->to, c, along_c)) return shown;
+  return two(w, OP_MUL, shown, along_c < 0 ? c : along(w, OP_MAX, c, along_c));
+}
+
+static int chosen(struct rewrite *w, int c, int x, int y)
+{
+  const struct node *other = maker(w, y);
+  struct attrs a = attrs_default(OP_KEEP);
+  a.scalar = other->a.scalar;
+  if (other->op == OP_CONST) return other->a.scalar < 0 || other->a.scalar > 0 ? put(w, OP_KEEP, x, c, &a) : two(w, OP_MASK, x, c);
+  return two(w, OP_ADD, two(w, OP_MASK, x, c), two(w, OP_MASK, y, opposite(w, c)));
 }
 
 // n - 1 less the largest n - 1 - i of those that are the maximum: the first of them.
@@ -172,11 +208,7 @@ static int whole_power(struct rewrite *w, int x, int n)
     if (left > 1) square = one(w, OP_SQUARE, square);
   }
   if (n > 0) return r;
-  struct attrs a = attrs_default(OP_CONST);
-  int unit = 0;
-  a.scalar = 1;
-  if (!w->status) w->status = graph_add(w->to, OP_CONST, 0, NULL, &a, w->at, &unit, w->e);
-  return two(w, OP_DIV, unit, r);
+  return two(w, OP_DIV, number(w, 1), r);
 }
 
 // The whole number that y is raised by; 0: no constant, or none that products are made of.
@@ -264,9 +296,33 @@ static int copy_graph(struct rewrite *w, const struct graph *g, const struct gra
   return s;
 }
 
+// Without what is computed of indices and not read any more, since its inequalities took its place.
+static int without_unread(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
+{
+  struct arena tmp = {0};
+  bool *read = NEWS(&tmp, bool, g->ntensors + 1), unread = false;
+  int *map = NEWS(&tmp, int, g->ntensors + 1), s = OK;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &g->nodes[i];
+    bool keep = !n->nout || !g->tensors[n->out].weak || read[n->out];
+    for (int k = 0; k < n->nin && keep; k++) read[n->in[k]] = true;
+    unread |= !keep;
+  }
+  if (unread) *out = graph_new(mem, g->level, g->name);
+  for (int i = 0; i < g->nnodes && unread && !s; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->nout && g->tensors[n->out].weak && !read[n->out]) continue;
+    s = graph_take(*out, NULL, -1, g, n, map, e);
+    if (!s) graph_keep_names(*out, g, n, map);
+  }
+  arena_close(&tmp);
+  return s;
+}
+
 int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct graph **out, struct err *e)
 {
   *out = graph_new(mem, g->level, g->name);
   struct rewrite w = {*out, NOWHERE, stable, e, OK};
-  return copy_graph(&w, g, NULL, NULL);
+  int s = copy_graph(&w, g, NULL, NULL);
+  return s || g->level != KERNEL ? s : without_unread(mem, *out, out, e);
 }

@@ -4,15 +4,7 @@
 
 #include <math.h>
 
-enum { MOST_DEPTH = 24, MOST_BOUNDS = 16 };
-
-struct index_sum { // constant + sum step[d] (index along dimension d)
-  double constant, step[MAX_DIMS];
-};
-struct index_bounds { // of a tensor of n dimensions: all of sum[] are at least 0
-  int n;
-  struct index_sum sum[MOST_BOUNDS];
-};
+enum { MOST_DEPTH = 24 };
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
@@ -74,7 +66,7 @@ static bool add_bound(struct index_bounds *b, const struct index_sum *x, const s
 {
   struct index_sum s = plus(y, -1, x);
   s.constant -= least;
-  if (b->n == MOST_BOUNDS || !whole(&s)) return false;
+  if (b->n == INDEX_BOUNDS || !whole(&s)) return false;
   return b->sum[b->n++] = s, true;
 }
 
@@ -97,13 +89,19 @@ static double least(const struct index_sum *s, const struct shape *box)
   return r;
 }
 
+bool index_bounds_of(const struct graph *g, int c, struct index_bounds *b)
+{
+  b->n = 0;
+  return g->level == KERNEL && bounds_of(g, c, g->tensors[c].shape.n, MOST_DEPTH, b);
+}
+
 // Every index j along dim that is at least all the lower bounds and at most all the upper ones is shown; one is where no lower bound is
 // above an upper one. Bounds are j + low >= 0 and high - j >= 0; so low + high must not be negative.
 bool index_reaches(const struct graph *g, int c, int dim)
 {
   const struct shape *box = &g->tensors[c].shape;
   struct index_bounds b = {0};
-  if (g->level != KERNEL || !bounds_of(g, c, box->n, MOST_DEPTH, &b) || b.n + 2 > MOST_BOUNDS) return false;
+  if (!index_bounds_of(g, c, &b) || b.n + 2 > INDEX_BOUNDS) return false;
   if (dim >= 0) {
     b.sum[b.n].step[dim] = 1, b.n++;
     b.sum[b.n].step[dim] = -1, b.sum[b.n++].constant = (double)(box->d[dim] - 1);

@@ -292,7 +292,17 @@ void graph_keep_names(struct graph *to, const struct graph *g, const struct node
 // A copy with every input of the given dtype (interior dtypes follow).
 int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e);
 
-// index.c: is the condition c, of a kernel graph, 1 somewhere along dim for all other indices (everywhere, where dim is -1)? False where
+// index.c: a condition on indices as inequalities, where it is a product of comparisons of sums of indices; false where it is none.
+enum { INDEX_BOUNDS = 16 };
+struct index_sum { // constant + sum step[d] (index along dimension d), of whole numbers
+  double constant, step[MAX_DIMS];
+};
+struct index_bounds { // all of sum[] are at least 0
+  int n;
+  struct index_sum sum[INDEX_BOUNDS];
+};
+bool index_bounds_of(const struct graph *g, int c, struct index_bounds *b);
+// Is the condition c, of a kernel graph, 1 somewhere along dim for all other indices (everywhere, where dim is -1)? False where
 // that is not known.
 bool index_reaches(const struct graph *g, int c, int dim);
 

@@ -124,8 +124,10 @@ enum { KERN_BOUNDS = 8 };
 struct kern_sum { // constant + sum stride[a] a
   int64_t constant, stride[KERN_AXES];
 };
-struct kern_hidden { // root = shown where the condition holds, else a low constant: where all of bound[] are at least 0
-  int root, shown, condition, nbounds;
+struct kern_hidden { // root = shown where all of bound[] are at least 0, else a low constant
+  int root, shown, nbounds;
+  int condition; // of one step
+  axis_set axes; // of the conditions
   struct kern_sum bound[KERN_BOUNDS];
 };
 // Have the loops of k one such value, and do they leave the same without the iterations in which all of it is hidden?

@@ -193,6 +193,16 @@ static bool leaves(const struct kern *k, const struct kern_value *v, const enum 
   return v->kind != KERN_PROD && c[v->in[0]] == ZERO;
 }
 
+// Takes the root v: the only one, or around the one before, which nothing else reads.
+static bool take_root(const struct kern *k, int v, const struct kern_hidden *here, struct kern_hidden *h)
+{
+  bool around = h->root >= 0 && here->shown == h->root && k->v[h->root].uses == 1;
+  if (h->root >= 0 && !around) return false;
+  if (!around) h->shown = here->shown;
+  h->root = v, h->axes |= k->v[here->condition].axes;
+  return bounds_of(k, here->condition, MOST_DEPTH, h);
+}
+
 bool kern_hides(const struct kern *k, struct kern_hidden *h)
 {
   struct arena mem = {0};
@@ -205,11 +215,9 @@ bool kern_hides(const struct kern *k, struct kern_hidden *h)
     if (!k->v[v].live) continue;
     folded |= k->v[v].folded;
     c[v] = class_of(k, &k->v[v], c);
-    if (!is_root(k, v, &here)) continue;
-    good = h->root < 0, *h = here, c[v] = LOW;
+    if (is_root(k, v, &here)) good = take_root(k, v, &here, h), c[v] = LOW;
   }
-  good = good && h->root >= 0 && bounds_of(k, h->condition, MOST_DEPTH, h);
   for (int v = 0; v < k->nvalues && good; v++) good = !k->v[v].live || leaves(k, &k->v[v], c);
   arena_close(&mem);
-  return good && k->loops && reaches(k, h, folded & k->v[h->condition].axes);
+  return good && h->root >= 0 && k->loops && reaches(k, h, folded & h->axes);
 }

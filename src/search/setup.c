@@ -10,11 +10,20 @@ static int norms(const struct graph *p)
   return n;
 }
 
+// Operators on indices, which cost little: a block graph may have some more for them.
+static int index_ops(const struct graph *p)
+{
+  enum { MOST_INDEX_OPS = 4 };
+  int n = 0;
+  for (int i = 0; i < p->nnodes; i++) n += p->nodes[i].nin && p->nodes[i].nout && p->tensors[p->nodes[i].out].weak;
+  return MIN(n, MOST_INDEX_OPS);
+}
+
 void search_defaults(struct search_opts *o, const struct graph *p, int *later_ops)
 {
   *later_ops = o->max_block_ops ? o->max_block_ops : BLOCK_OPS;
   o->threads = MAX(1, MIN(o->threads, (int)THREADS));
-  if (!o->max_block_ops) o->max_block_ops = norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS;
+  if (!o->max_block_ops) o->max_block_ops = (norms(p) >= 2 ? TWO_NORMS : BLOCK_OPS) + index_ops(p);
   if (!o->max_kernel_ops) o->max_kernel_ops = KERNEL_OPS;
   if (!o->max_values) o->max_values = VALUES;
   if (!o->most) o->most = MOST;

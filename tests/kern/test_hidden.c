@@ -38,6 +38,15 @@ static const struct {
      "  v10 = max{a1} v9\n  v11 = runmax{a2} v10\n  v12 = sub v9 v11\n"
      "  v13 = exp v12\n  v14 = sum{a1,a2} v13\n",
      14, 1},
+    // two conditions, one around the other
+    {"  v3 = const 0\n  v4 = add v2 v3\n  v5 = less_equal v1 v4\n",
+     "  v10 = add_scalar(-3) v2\n  v11 = less_equal v10 v1\n  v12 = mul_scalar(30000) v11\n  v13 = add_scalar(-30000) v12\n"
+     "  v14 = mask v9 v11\n  v15 = add v14 v13\n  v16 = exp v15\n  v17 = sum{a1,a2} v16\n",
+     17, 2},
+    {"  v3 = const 0\n  v4 = add v2 v3\n  v5 = less_equal v1 v4\n", // which show nothing in common
+     "  v10 = add_scalar(1) v2\n  v11 = less_equal v10 v1\n  v12 = mul_scalar(30000) v11\n  v13 = add_scalar(-30000) v12\n"
+     "  v14 = mask v9 v11\n  v15 = add v14 v13\n  v16 = exp v15\n  v17 = sum{a1,a2} v16\n",
+     17, 0},
 };
 
 static void conditions(void **state)
