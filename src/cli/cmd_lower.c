@@ -15,7 +15,10 @@ static int limits(struct cli *c, struct gpu_limits *gpu)
   struct target t;
   TRY(target_open(c->given[OPT_TARGET] ? c->target : "sm_90a", 1, true, &t, &c->err));
   if (t.kind != TARGET_GPU) return err_set(&c->err, ERR_TARGET, NOWHERE, "%.40s is no GPU: there are no tile kernels for it", c->target);
-  return *gpu = gpu_limits(&t), OK;
+  *gpu = gpu_limits(&t);
+  if (c->given[OPT_SHARED] && !c->given[OPT_WORKERS]) return err_set(&c->err, ERR_OPTION, NOWHERE, "--shared goes with --workers");
+  if (c->given[OPT_WORKERS]) *gpu = gpu_budget(gpu, c->workers, c->shared);
+  return OK;
 }
 
 static int load(struct cli *c, struct graph **g)
@@ -227,6 +230,7 @@ int cmd_lower(struct cli *c)
   TRY(cli_lower_off(c, &opts.off));
   TRY(limits(c, &gpu));
   TRY(load(c, &g));
+  if (gpu.workers) opts = (struct lower_opts){.off = opts.off};
   TRY(lower_plan(&c->mem, g, &gpu, &opts, &p, &c->err));
   TRY(picks(c, &p, &pick));
   if (c->json) TRY(cli_lower_json(c, &p, pick));

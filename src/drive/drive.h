@@ -251,6 +251,7 @@ int candidate_base(struct job *j, struct contest *c, struct err *e);
 // ---- price.c ----
 struct pricing { // of one subprogram
   const struct gpu_limits *gpu;
+  struct lower_memo *memo;
   bool overflows; // its exponentials would, unless they are made stable
 };
 struct pricing price_open(struct arena *mem, const struct gpu_limits *gpu, const struct graph *part);

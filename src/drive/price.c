@@ -19,7 +19,7 @@ static double cost_of(struct arena *mem, const struct lower_plan *p)
 
 static double price_in(struct arena *mem, const struct pricing *by, const struct graph *g)
 {
-  const struct lower_opts o = {.tails = true, .dependent = true};
+  const struct lower_opts o = {.tails = true, .dependent = true, .memo = by->memo};
   struct graph *stable;
   struct lower_plan plan;
   struct err e = {0};
@@ -41,7 +41,7 @@ double price_graph(const struct pricing *by, const struct graph *g)
 
 struct pricing price_open(struct arena *mem, const struct gpu_limits *gpu, const struct graph *part)
 {
-  struct pricing by = {.gpu = gpu};
+  struct pricing by = {.gpu = gpu, .memo = lower_memo_new(mem)};
   struct graph *stable;
   struct err e = {0};
   char note[256];

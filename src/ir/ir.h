@@ -158,6 +158,9 @@ bool attrs_reals_same(const struct attrs *a, const struct attrs *b); // the numb
 struct attrs attrs_reals(const struct attrs *a);                     // nothing but the numbers
 double attr_real(const struct attrs *a, int attr);                   // that one, a number
 
+// The input dimension that is dimension i of a transpose of so many.
+static inline int perm_of(const struct attrs *a, int rank, int i) { return a->perm.n ? (int)a->perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i; }
+
 // Locals named after attributes that are numbers, for LAW and FLOAT texts of op.def.
 #define ATTR_LOCALS(a)                                                               \
   const double scalar = (a)->scalar, lo = (a)->lo, hi = (a)->hi, slope = (a)->slope; \

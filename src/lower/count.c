@@ -2,7 +2,7 @@
 #include "lower/count.h"
 #include "plan/letters.h"
 
-static bool is_output(const struct graph *g, int tensor)
+bool count_is_output(const struct graph *g, int tensor)
 {
   for (int i = 0; i < g->nnodes; i++) {
     struct kview v;
@@ -16,7 +16,7 @@ void count_bytes(const struct lower_job *j, int tensor, double bytes, struct ker
   const struct graph *g = j->n->kernels;
   const struct tensor *t = &g->tensors[tensor];
   double whole = (double)shape_size(&t->shape) * dtype_bytes(j->store ? j->store[tensor] : t->dtype);
-  bool far = g->nodes[t->node].op == OP_INPUT || is_output(g, tensor) || whole > 0.5 * (double)j->gpu->l2;
+  bool far = g->nodes[t->node].op == OP_INPUT || count_is_output(g, tensor) || whole > 0.5 * (double)j->gpu->l2;
   *(far ? &c->memory : &c->near) += bytes;
 }
 

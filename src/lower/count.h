@@ -29,6 +29,7 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
 
 // ---- count.c ----
 
+bool count_is_output(const struct graph *kernels, int tensor); // the program hands it back
 // Bytes of a tensor of the kernel graph: to memory, or near where another kernel of the graph is at their other end.
 void count_bytes(const struct lower_job *j, int tensor, double bytes, struct kernel_counts *c);
 double count_run(const struct norm *n, const struct plan_access *a); // elements that lie together in a tile

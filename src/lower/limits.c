@@ -25,4 +25,14 @@ struct gpu_limits gpu_limits(const struct target *t)
                              .runs_on = t->runs_on};
 }
 
+struct gpu_limits gpu_budget(const struct gpu_limits *gpu, int workers, int64_t shared)
+{
+  struct gpu_limits x = *gpu;
+  x.workers = x.processors = workers, x.cluster = 1, x.can &= ~(CAN_PDL | CAN_CLUSTER);
+  if (shared && shared < x.shared) x.shared = shared;
+  return x;
+}
+
+int64_t gpu_blocks(const struct gpu_limits *gpu, int64_t tiles) { return gpu->workers ? MIN(gpu->workers, tiles) : tiles; }
+
 int gpu_runs_on(const struct gpu_limits *gpu) { return gpu->runs_on ? gpu->runs_on : gpu->arch; }

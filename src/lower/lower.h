@@ -4,6 +4,7 @@
 // Glossary
 //   scheme       a way to make a block graph a kernel; a row of scheme.def
 //   knobs        what a scheme leaves open: warps, stages of a ring, ...
+//   work tile    what one block of a grid does. With a budget (gpu_budget) a block does several in turns
 //   tail         a second kernel, which only finishes what the blocks of the first left in parts (sums them, divides), done in
 //                the same launch: by a cluster, or by the last block to arrive
 //   store        the dtype in which a tensor of the kernel graph is kept in device memory. Inputs and outputs of the program
@@ -25,6 +26,7 @@
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
 //   epilogue.c   what follows them, done by the library in the same launch
+//   memo.c       first choices of kernels that were asked about before
 //   program.c    a whole kernel graph: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
 //   rows*.c      scheme: rows in registers, no products
@@ -70,8 +72,12 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   double mma_share;                              // what mma.sync reaches of flops, over what it reaches of the H200's
   double lane_rate, special_rate, shared_rate;   // of a multiprocessor a second: instructions, exponentials, bytes of shared memory
   int runs_on;                                   // the target that kernels are compiled for to be measured; 0: arch
+  int workers;                                   // most blocks of a kernel, which then take work tiles in turns; 0: a block a work tile
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
+// What a kernel of persistent blocks may have: so many of them, this much shared memory in each (0: all), no cluster, no early launch.
+struct gpu_limits gpu_budget(const struct gpu_limits *gpu, int workers, int64_t shared);
+int64_t gpu_blocks(const struct gpu_limits *gpu, int64_t tiles); // of a kernel with so many work tiles
 int gpu_runs_on(const struct gpu_limits *gpu);
 struct kernel_counts;
 struct text_marks;
@@ -135,6 +141,15 @@ double scheme_cost(const struct scheme *s, const struct lower_job *j, const stru
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail", "cublaslt epilogue=relu"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0; "algorithm 3" of a product is skipped
+
+// ---- memo.c ----------------------------------------------------------------------------------------
+
+// For one GPU. Several threads may use one memo at a time. A key is a hash of all that choices depend on. Two kernels with the same
+// key would have the price of one, never its text.
+struct lower_memo *lower_memo_new(struct arena *mem);
+uint64_t lower_memo_key(const struct lower_job *j);
+bool lower_memo_get(struct lower_memo *m, uint64_t key, int *n, struct choice *out); // n: 0 where no scheme takes it, or 1
+void lower_memo_put(struct lower_memo *m, uint64_t key, int n, const struct choice *first);
 
 // ---- program.c -------------------------------------------------------------------------------------
 
@@ -214,6 +229,7 @@ struct lower_opts {
   bool dependent;            // kernels are launched before the one ahead has ended
   const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
   unsigned off;              // rules of values that are left out (kern/rule.def), as bits
+  struct lower_memo *memo;   // for prices: each kernel has its first choice alone, remembered; NULL: all choices
 };
 // Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *out,

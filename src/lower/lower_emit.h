@@ -95,6 +95,10 @@ void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, con
 // These, groups of blocks and threads of these extents, and the head of the kernel's spec.
 void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, const char *blocks, const char *threads,
                 struct lower_out *out);
+// The number of the work tile that the block does; `name` is it. Where there are more tiles than workers this is a loop, which text_until
+// closes; tiles_end() comes last within it, since shared memory of one tile becomes that of the next.
+void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name);
+void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles);
 // Names for tensors: those of the graph where they are identifiers, made unique; lives in mem.
 const char **text_names(struct arena *mem, const struct graph *g);
 

@@ -158,7 +158,7 @@ static void groups(struct mma_kernel *k)
   if (p->tail)
     tail_blocks(p->tail, t);
   else
-    text_line(t, "@bid = #grid.indices()");
+    emit_tiles(t, p->job->gpu, graph_blocks(p->n->block), "@bid");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#warps:[%d, %d].[32].thread = #t.tile([32]).reshape(0, [%d, %d])", p->wm, p->wn, p->wm, p->wn);
@@ -192,7 +192,10 @@ static void body(struct mma_kernel *k)
   mma_finish_accumulators(k);
   mma_section(k, MMA_POST);
   for (int i = 0; i < p->n->nsave; i++) mma_save(k, i);
-  if (p->tail) tail_emit(p->tail, k->t, k->global, p->threads);
+  if (p->tail)
+    tail_emit(p->tail, k->t, k->global, p->threads);
+  else
+    emit_tiles_end(k->t, p->job->gpu, graph_blocks(p->n->block));
 }
 
 static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
@@ -213,11 +216,11 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   text_kernel(&t, j->name, NULL, j->gpu, CAN_PDL | CAN_CLUSTER);
   arguments(&k, out, &reads, &writes);
   if (p.tail && p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)p.tail->parts);
-  text_line(&t, "#grid:[%lld].block", (long long)graph_blocks(p.n->block));
+  text_line(&t, "#grid:[%lld].block", (long long)gpu_blocks(j->gpu, graph_blocks(p.n->block)));
   text_line(&t, "#t:[%d].thread", p.threads);
   text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&writes), str_text(&reads));
   body(&k);
-  text_close(&t), text_close(&t);
+  text_until(&t, 0);
   str_free(&reads), str_free(&writes);
   return OK;
 }

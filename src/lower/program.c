@@ -18,6 +18,7 @@ struct planning {
   int nbefore;      // plans of the same graph with other orders: units that touch nothing which lies in another way are theirs
   const struct lower_plan *before[ORDERS];
   struct lower_unit *alone; // by node: what choose() found of it without a tail
+  struct lower_memo *memo;
 };
 
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
@@ -32,6 +33,15 @@ struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, c
                             .off = p->off};
 }
 
+static int remembered(struct lower_memo *m, const struct lower_job *j, struct choice *first, char why[256])
+{
+  const uint64_t key = lower_memo_key(j);
+  int n;
+  if (lower_memo_get(m, key, &n, first)) return n;
+  n = scheme_choices(j, 1, first, why);
+  return lower_memo_put(m, key, n, first), n;
+}
+
 // Of the node that is the kernel, or with a tail the last one. A kernel that may be a tail is asked about twice without one.
 static void choose(struct planning *w, struct lower_unit *u, bool tail)
 {
@@ -41,7 +51,7 @@ static void choose(struct planning *w, struct lower_unit *u, bool tail)
   struct lower_job j = lower_unit_job(w->mem, w->p, u, tail);
   if (!known || !known->why) {
     struct arena_mark mark = arena_mark(w->mem);
-    u->nchoices = scheme_choices(&j, CHOICES, found, why);
+    u->nchoices = w->memo ? remembered(w->memo, &j, found, why) : scheme_choices(&j, CHOICES, found, why);
     arena_reset(w->mem, mark);
     u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
     u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
@@ -194,7 +204,7 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
                            .tails = o->tails,
                            .off = o->off,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
-  w->p = p, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
+  w->p = p, w->memo = o->memo, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
   for (int i = 0; i < wrapped->nnodes && !status; i++)
     if (wrapped->nodes[i].op == OP_BLOCK || wrapped->nodes[i].op == OP_MATMUL) status = plan_unit(w, i, o, e);
   return status;

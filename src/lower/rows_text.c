@@ -257,6 +257,13 @@ static int thread_dims(const struct row_plan *p, struct row_dim dim[6])
   return n;
 }
 
+// Axis number i of the grid, which is the contiguous axis last; -1: blocks do not differ along it.
+static int block_axis(const struct row_plan *p, int i)
+{
+  int a = p->role.across < 0 ? i : (i + p->role.across + 1) % p->r->k.naxes;
+  return p->chunks[a] == 1 || p->rounds >> a & 1 ? -1 : a;
+}
+
 const char *row_coordinates(struct row_text *x)
 {
   const struct row_plan *p = x->p;
@@ -267,8 +274,8 @@ const char *row_coordinates(struct row_text *x)
   x->threads = *extents ? extents : "1", x->coordinate = *names ? names : "@t";
   extents = names = "";
   for (int i = 0; i < p->r->k.naxes; i++) {
-    int a = p->role.across < 0 ? i : (i + p->role.across + 1) % p->r->k.naxes; // the contiguous axis last
-    if (p->chunks[a] == 1 || p->rounds >> a & 1) continue;
+    int a = block_axis(p, i);
+    if (a < 0) continue;
     extents = text_join(x->mem, extents, ", ", "%lld", (long long)p->chunks[a]), names = text_join(x->mem, names, ", ", "@c%d", a);
   }
   x->block = *names ? names : "@b";
@@ -311,16 +318,44 @@ void row_passes(struct row_text *x)
   for (int n = 0; n < x->p->passes; n++) pass(x, n);
 }
 
+static int64_t row_tiles(const struct row_plan *p)
+{
+  int64_t n = 1;
+  for (int a = 0; a < p->r->k.naxes; a++) n *= p->rounds >> a & 1 ? 1 : p->chunks[a];
+  return n;
+}
+
+// Over work tiles, with the coordinates that a grid of them would have.
+static void walk(struct row_text *x, int64_t tiles)
+{
+  const struct row_plan *p = x->p;
+  emit_tiles(&x->t, x->j->gpu, tiles, "@b");
+  int64_t inner = tiles;
+  for (int i = 0; i < p->r->k.naxes; i++) {
+    int a = block_axis(p, i);
+    if (a < 0) continue;
+    inner /= p->chunks[a];
+    text_fill(&x->t, "@c$a = @b / $inner % $n", HOLES(NULL, INT(a, a), INT(inner, inner), INT(n, p->chunks[a])));
+  }
+}
+
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
 {
   struct row_text x = row_text_new(j, p, &out->text);
   x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels);
   text_kernel(&x.t, j->name, NULL, j->gpu, CAN_PDL);
   const char *blocks = row_coordinates(&x);
-  emit_frame(&x.t, j->mem, &p->r->k, x.buffer, blocks, x.threads, out);
-  text_fill(&x.t, "$block = #grid.indices()\n$thread = #t.indices()\n#me = #t.scalar()", HOLES(NULL, STR(block, x.block), STR(thread, x.coordinate)));
+  const int64_t tiles = row_tiles(p);
+  const bool walks = gpu_blocks(j->gpu, tiles) != tiles;
+  emit_frame(&x.t, j->mem, &p->r->k, x.buffer, walks ? arena_printf(j->mem, "%d", j->gpu->workers) : blocks, x.threads, out);
+  if (walks)
+    walk(&x, tiles);
+  else
+    text_line(&x.t, "%s = #grid.indices()", x.block);
+  text_fill(&x.t, "$thread = #t.indices()\n#me = #t.scalar()", HOLES(NULL, STR(thread, x.coordinate)));
   row_begin(&x);
   if (j->dependent) row_wait(&x);
   row_passes(&x);
+  emit_tiles_end(&x.t, j->gpu, tiles);
   text_until(&x.t, 0);
 }

@@ -76,7 +76,7 @@ static int take_turns(const struct choice *c, const int *got, int most, struct c
   int n = 0;
   for (int turn = 0; turn < most && n < most; turn++) {
     int from = n;
-    for (int s = 0; s < scheme_count() && n < most; s++)
+    for (int s = 0; s < scheme_count(); s++)
       if (turn < got[s]) n = from + insert(out + from, n - from, most - from, &c[s * most + turn]);
   }
   return n;

@@ -92,12 +92,14 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
 
 // ---- text ----
 
+static int64_t tiles(const struct sk_plan *p, const struct sk_shape *s) { return MAX(p->blocks.size, 1) * s->subs * s->split; }
+
 // Blocks: the rank in the cluster fastest, then the part of the columns, then grid axes.
 static void frame(struct sk_emit *e)
 {
   int64_t inner = e->s->split * e->s->subs;
+  emit_tiles(&e->t, e->p->j->gpu, tiles(e->p, e->s), "@block");
   text_fill(&e->t,
-            "@block = #grid.indices()\n"
             "@tid = #t.indices()\n"
             "#me = #t.scalar()\n"
             "#warps:[$warps].[32].thread = #t.tile([32])\n"
@@ -146,7 +148,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
                 INT(stages, s.ring ? 1 : s.depth), INT(warps, s.warps), INT(threads, s.threads), INT(quads, s.threads / 4), INT(split, s.split),
                 INT(cluster, s.split > 1), INT(subs, s.subs), INT(subbed, s.subs > 1), INT(steps, s.steps), INT(turn, s.warps * s.split),
                 INT(rows, p->rows.size), INT(short, p->rows.size % 8), INT(ring, s.ring), INT(dependent, e.dependent), INT(item, s.item));
-  const char *blocks = arena_printf(j->mem, "%lld", (long long)(MAX(p->blocks.size, 1) * s.subs * s.split));
+  const char *blocks = arena_printf(j->mem, "%lld", (long long)gpu_blocks(j->gpu, tiles(p, &s)));
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", j->gpu,
               (s.split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));
   text_fill(&e.t, "?cluster cluster $split", e.all);
@@ -157,6 +159,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   sk_emit_inbox(&e);
   sk_emit_loop(&e);
   sk_emit_reduce(&e);
+  emit_tiles_end(&e.t, j->gpu, tiles(p, &s));
   text_until(&e.t, 0);
   return OK;
 }

@@ -98,6 +98,24 @@ void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const c
   str_free(&ins), str_free(&outs);
 }
 
+void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name)
+{
+  const struct hole *holes = HOLES(NULL, STR(name, name), INT(tiles, tiles), INT(workers, gpu->workers));
+  if (gpu_blocks(gpu, tiles) == tiles)
+    text_fill(t, "$name = #grid.indices()", holes);
+  else
+    text_begin(t,
+               "@worker = #grid.indices()\n"
+               "for (turn = 0; turn < ceil($tiles - @worker, $workers); turn += 1) rolled {\n"
+               "$name = turn * $workers + @worker",
+               holes);
+}
+
+void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles)
+{
+  if (gpu_blocks(gpu, tiles) != tiles) text_fill(t, "Sync<barrier>#t()", NULL);
+}
+
 // Names may hold anything that the language of programs allows; tile names are letters, digits and _.
 static const char *identifier(struct arena *mem, const char *name, int i)
 {

@@ -137,6 +137,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   w->items = w->blocks = graph_blocks(p->n->block);
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;
+  if (w->blocks > gpu_blocks(p->job->gpu, w->items)) return mma_refuse(p, "more blocks than workers");
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
   for (int i = 0; i < p->ntiles; i++)
     if (w->walks && !p->tile[i].varying) {

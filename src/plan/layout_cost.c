@@ -100,6 +100,6 @@ int view_inner(const struct graph *g, const struct node *n, int inner)
   }
   if (n->op == OP_TRANSPOSE)
     for (int i = 0; i < to->n; i++)
-      if ((n->a.perm.n ? (int)n->a.perm.d[i] : i < to->n - 2 ? i : 2 * to->n - 3 - i) == inner) return i;
+      if (perm_of(&n->a, to->n, i) == inner) return i;
   return inner;
 }

@@ -181,7 +181,7 @@ bool kview_in(const struct graph *g, const struct order *order, int tensor, stru
   case OP_TRANSPOSE:
     *out = x;
     for (int i = 0; i < x.ndims; i++) {
-      int from = n->a.perm.n ? (int)n->a.perm.d[i] : i < x.ndims - 2 ? i : 2 * x.ndims - 3 - i;
+      int from = perm_of(&n->a, x.ndims, i);
       out->dim[i] = x.dim[from];
     }
     return true;

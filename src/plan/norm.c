@@ -194,7 +194,7 @@ static int view(struct making *m, const struct node *n)
   same_dims(m, n->out, x);
   if (n->op == OP_REPEAT) raw_push(&m->raw, &m->dim[n->out][n->a.dim], raw_fresh(&m->raw, n->a.times));
   if (n->op != OP_TRANSPOSE) return OK;
-  for (int i = 0; i < rank; i++) m->dim[n->out][i] = m->dim[x][n->a.perm.n ? (int)n->a.perm.d[i] : i < rank - 2 ? i : 2 * rank - 3 - i];
+  for (int i = 0; i < rank; i++) m->dim[n->out][i] = m->dim[x][perm_of(&n->a, rank, i)];
   return OK;
 }
 

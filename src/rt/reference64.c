@@ -3,6 +3,7 @@
 // cores too.
 #include "eval/eval.h"
 #include "base/memory.h"
+#include "rt/product64.h"
 #include "rt/rt.h"
 
 #include <math.h>
@@ -11,69 +12,50 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ROWS = 32, COLS = 256, DEEP = 64, PIECE = 1 << 16, LARGE_PAGE = 2 << 20 };
+enum { PIECE = 1 << 13, LARGE_PAGE = 2 << 20 };
 
-// ---- products in float64 ----
-
-struct reference64_product {
-  const double *a, *b;
-  double *c;
-  int64_t m, n, k;
-  stop_flag stop;
-};
-
-// to += x[0] * row[0] + x[1] * row[1] + ...
-static void add_rows(double *restrict to, const double *x, const double *row, int64_t stride, int64_t rows, int64_t width)
-{
-  int64_t k = 0;
-  for (; k + 4 <= rows; k += 4, row += 4 * stride) {
-    const double *r1 = row + stride, *r2 = r1 + stride, *r3 = r2 + stride;
-    double x0 = x[k], x1 = x[k + 1], x2 = x[k + 2], x3 = x[k + 3];
-    for (int64_t j = 0; j < width; j++) to[j] += x0 * row[j] + x1 * r1[j] + (x2 * r2[j] + x3 * r3[j]);
-  }
-  for (; k < rows; k++, row += stride)
-    for (int64_t j = 0; j < width; j++) to[j] += x[k] * row[j];
-}
+// ---- products ----
 
 static int pieces(int64_t n, int64_t size) { return (int)((n + size - 1) / size); }
 
-static void product_tile(void *arg, int piece, int worker)
+// Strides of a tensor in the buffer that holds it: its own, or that of what it is a transpose of.
+static void strides(const struct reference64 *r, int t, int64_t *out)
 {
-  (void)worker;
-  const struct reference64_product *p = arg;
-  int wide = pieces(p->n, COLS);
-  int64_t i0 = (int64_t)(piece / wide) * ROWS, j0 = (int64_t)(piece % wide) * COLS, width = MIN(COLS, p->n - j0);
-  for (int64_t k0 = 0; k0 < p->k && !stop_set(p->stop); k0 += DEEP)
-    for (int64_t i = i0; i < MIN(i0 + ROWS, p->m); i++) {
-      double *to = p->c + i * p->n + j0;
-      if (!k0) memset(to, 0, (size_t)width * sizeof *to);
-      add_rows(to, p->a + i * p->k + k0, p->b + k0 * p->n + j0, p->n, MIN(DEEP, p->k - k0), width);
-    }
+  const struct node *n = &r->g->nodes[r->g->tensors[t].node];
+  const bool turned = r->same[t] >= 0 && n->op == OP_TRANSPOSE;
+  const struct shape *x = &r->g->tensors[turned ? r->same[t] : t].shape;
+  int64_t own[MAX_DIMS], step = 1;
+  for (int i = x->n - 1; i >= 0; step *= x->d[i--]) own[i] = step;
+  for (int i = 0; i < x->n; i++) out[i] = own[turned ? perm_of(&n->a, x->n, i) : i];
 }
 
-// Offset of matrix number `at` (of the output's batch) in an operand whose leading extents may be 1 or missing.
-static int64_t matrix_at(const struct shape *x, const struct shape *out, int64_t at)
+// Where an operand of each matrix of the output begins; its leading extents may be 1 or missing.
+static int64_t *matrices(const struct reference64 *r, int t, const struct shape *out, int64_t batch)
 {
-  int64_t offset = 0, step = x->d[x->n - 1] * x->d[x->n - 2];
-  for (int i = out->n - 3, k = x->n - 3; i >= 0; i--, k--) {
-    int64_t index = at % out->d[i];
-    at /= out->d[i];
-    if (k >= 0 && x->d[k] > 1) offset += index * step;
-    if (k >= 0) step *= x->d[k];
+  const struct shape *x = &r->g->tensors[t].shape;
+  int64_t stride[MAX_DIMS], *at = MEM_NEWS(int64_t, batch);
+  strides(r, t, stride);
+  for (int64_t i = 0; i < batch; i++) {
+    int64_t rest = i;
+    for (int o = out->n - 3, k = x->n - 3; o >= 0; rest /= out->d[o--], k--)
+      if (k >= 0 && x->d[k] > 1) at[i] += rest % out->d[o] * stride[k];
   }
-  return offset;
+  return at;
 }
 
 static void multiply(struct reference64 *r, const struct node *n)
 {
-  const struct shape *x = &r->g->tensors[n->in[0]].shape, *y = &r->g->tensors[n->in[1]].shape, *o = &r->g->tensors[n->out].shape;
-  struct reference64_product p = {.m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .stop = r->from->stop};
-  int64_t batch = shape_size(o) / p.m / p.n;
-  for (int64_t i = 0; i < batch; i++) {
-    p.a = r->value[n->in[0]] + matrix_at(x, o, i), p.b = r->value[n->in[1]] + matrix_at(y, o, i);
-    p.c = r->value[n->out] + i * p.m * p.n;
-    pool_run(pool_cores(), pieces(p.m, ROWS) * pieces(p.n, COLS), product_tile, &p);
-  }
+  const int a = n->in[0], b = n->in[1];
+  const struct shape *x = &r->g->tensors[a].shape, *y = &r->g->tensors[b].shape, *o = &r->g->tensors[n->out].shape;
+  int64_t of_a[MAX_DIMS], of_b[MAX_DIMS];
+  strides(r, a, of_a), strides(r, b, of_b);
+  struct product64 p = {.a = r->value[a], .b = r->value[b], .c = r->value[n->out], .stop = r->from->stop};
+  p.m = o->d[o->n - 2], p.n = o->d[o->n - 1], p.k = x->d[x->n - 1], p.batch = shape_size(o) / p.m / p.n;
+  p.a_row = of_a[x->n - 2], p.a_col = of_a[x->n - 1], p.b_row = of_b[y->n - 2], p.b_col = of_b[y->n - 1];
+  int64_t *a_at = matrices(r, a, o, p.batch), *b_at = matrices(r, b, o, p.batch);
+  p.a_at = a_at, p.b_at = b_at;
+  product64_run(&p);
+  mem_free(a_at), mem_free(b_at);
 }
 
 // ---- everything else: graphs of one node for the interpreter ----
@@ -332,10 +314,29 @@ static int stopped(const struct reference64 *r, struct err *e)
   return stop_set(r->from->stop) ? err_set(e, ERR_STOPPED, NOWHERE, "stopped before the float64 reference was computed") : OK;
 }
 
+// Do only products read t?
+static bool multiplied(const struct graph *g, int t)
+{
+  for (const struct node *n = g->nodes; n < g->nodes + g->nnodes; n++)
+    for (int i = 0; i < n->nin; i++)
+      if (n->in[i] == t && n->op != OP_MATMUL) return false;
+  return true;
+}
+
+// A view that needs no memory of its own: a reshape, since elements stay in order, and a transpose that products read, by strides.
+static bool is_same(const struct reference64 *r, const struct node *n)
+{
+  return n->op == OP_RESHAPE || (n->op == OP_TRANSPOSE && multiplied(r->g, n->out));
+}
+
 static int compute(struct reference64 *r, const struct node *n, struct err *e)
 {
   int s = OK;
   for (int i = 0; i < n->nin && !s; i++) s = fetch(r, n->in[i], e);
+  if (is_same(r, n)) {
+    r->same[n->out] = n->in[0], r->readers[n->in[0]]++; // until nobody reads the view
+    return r->value[n->out] = r->value[n->in[0]], s;
+  }
   for (int i = 0; i < n->nout && !s; i++) s = hold(r, n->out + i, e);
   if (!s) s = n->op == OP_MATMUL ? multiply(r, n), OK : interpret_rows(r, n, e);
   if (!s) s = stopped(r, e);
@@ -352,16 +353,19 @@ static int compute(struct reference64 *r, const struct node *n, struct err *e)
 
 static void release(struct reference64 *r, int t)
 {
-  if (--r->readers[t] == 0 && r->value[t]) give_back(r, t);
+  if (--r->readers[t] || !r->value[t]) return;
+  if (r->same[t] < 0) return give_back(r, t);
+  r->value[t] = NULL;
+  release(r, r->same[t]);
 }
 
 void reference64_close(struct reference64 *r)
 {
   for (int t = 0; r->value && t < r->g->ntensors; t++)
-    if (r->value[t]) give_back(r, t);
+    if (r->value[t] && r->same[t] < 0) give_back(r, t);
   drop_free(r);
-  mem_free(r->value), mem_free(r->readers), mem_free(r->room);
-  r->value = NULL, r->readers = NULL, r->room = NULL;
+  mem_free(r->value), mem_free(r->readers), mem_free(r->same), mem_free(r->room);
+  r->value = NULL, r->readers = NULL, r->same = NULL, r->room = NULL;
 }
 
 // The rooms, which an empty one ends.
@@ -377,6 +381,8 @@ int reference64_run(struct reference64 *r, const struct graph *g, const struct r
 {
   *r = (struct reference64){.g = g, .from = from};
   r->value = MEM_NEWS(double *, g->ntensors + 1), r->readers = MEM_NEWS(int, g->ntensors + 1);
+  r->same = MEM_NEWS(int, g->ntensors + 1);
+  for (int t = 0; t < g->ntensors; t++) r->same[t] = -1;
   r->room = mem_handle(sizeof *r->room * (size_t)(g->ntensors + 1), &kind);
   int s = OK;
   for (int i = 0; i < g->nnodes; i++) {

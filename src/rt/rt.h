@@ -118,6 +118,7 @@ struct reference64 {
   const struct reference64_from *from;
   double **value; // of every tensor; NULL before the first and after the last that needs it. Outputs stay
   int *readers;
+  int *same; // by tensor: the one whose memory it is a view of, or -1
   struct reference64_room *room; // of large values: taken by tensors, or free
   int nroom;
   bool overflow; // stopped by in_range: outputs are missing

@@ -22,8 +22,11 @@ struct held { // a row of a table
 
 static const struct manner {
   const char *target;
-  double off; // relative norm
-} usual = {"sm_90a", 2e-3}, wide = {"sm_90a", 1.6e-2}, older = {"sm_80", 2e-3};
+  double off;  // relative norm
+  int workers; // 0: a block for each work tile
+} usual = {"sm_90a", 2e-3}, wide = {"sm_90a", 1.6e-2}, older = {"sm_80", 2e-3}, persistent = {"sm_90a", 2e-3, 2};
+
+static struct gpu_limits gpu_in(const struct manner *m) { return m->workers ? gpu_budget(gpu_of(m->target), m->workers, 0) : *gpu_of(m->target); }
 
 struct holding {
   struct arena *mem;
@@ -158,10 +161,11 @@ static int run(struct holding *h)
   return r.found || r.counts.unwritten ? NO : status;
 }
 
-static bool hold_row(const struct held *row, const struct manner *m)
+// text: gets that of the kernel; NULL.
+static bool hold_row_text(const struct held *row, const struct manner *m, struct str *text)
 {
   struct arena mem = {0};
-  struct holding h = {.mem = &mem, .row = row, .manner = m, .gpu = *gpu_of(m->target)};
+  struct holding h = {.mem = &mem, .row = row, .manner = m, .gpu = gpu_in(m)};
   bool fine;
   int status = prepare(&h);
   if (status == OK) status = lower(&h);
@@ -171,10 +175,13 @@ static bool hold_row(const struct held *row, const struct manner *m)
     fine = status == OK && run(&h) == OK;
   if (!fine) print_error("%s (%s): %s", row->name, row->how, str_text(&h.said));
   if (!fine && getenv("MICA_SHOW")) print_error("%s\n", str_text(&h.made.text));
+  if (text) str_add(text, "%s", str_text(&h.made.text));
   str_free(&h.said), str_free(&h.made.text);
   arena_close(&mem);
   return fine;
 }
+
+static bool hold_row(const struct held *row, const struct manner *m) { return hold_row_text(row, m, NULL); }
 
 bool hold_graph(const char *name, const char *graph, const char *how)
 {
@@ -267,9 +274,9 @@ void hold_bf16(const char *table)
 }
 
 // The scheme's choices for a row's graph, as texts; returns how many.
-static int choices_of(struct arena *mem, const struct held *row, const char *how[CHOICES])
+static int choices_of(struct arena *mem, const struct held *row, const struct manner *m, const char *how[CHOICES])
 {
-  struct holding h = {.mem = mem, .row = row, .manner = &usual, .gpu = *gpu_of(usual.target)};
+  struct holding h = {.mem = mem, .row = row, .manner = m, .gpu = gpu_in(m)};
   struct knobs k[CHOICES];
   struct norm n;
   char why[160];
@@ -293,7 +300,7 @@ static int hold_row_choices(const struct held *of)
 {
   struct arena mem = {0};
   const char *how[CHOICES];
-  int found = choices_of(&mem, of, how), failed = !found;
+  int found = choices_of(&mem, of, &usual, how), failed = !found;
   if (!found) print_error("%s: no choices\n", of->name);
   for (int k = 0; k < found; k++) {
     struct held row = *of;
@@ -319,7 +326,7 @@ void hold_choices(const char *table, int most)
 static bool hold_if_taken(const struct held *row, int *held)
 {
   struct arena mem = {0};
-  struct holding h = {.mem = &mem, .row = row, .manner = &usual, .gpu = *gpu_of(usual.target)};
+  struct holding h = {.mem = &mem, .row = row, .manner = &usual, .gpu = gpu_in(&usual)};
   bool fine = true;
   if (prepare(&h) == OK && lower(&h) == OK) ++*held, fine = run(&h) == OK;
   if (!fine) print_error("%s (%s): %s", row->name, row->how, str_text(&h.said));
@@ -349,4 +356,26 @@ int hold_layouts(const char *table)
   table_close(&t);
   if (failed) fail_msg("%d kernels of %d", failed, held);
   return held * thinned(2);
+}
+
+int hold_workers(const char *table, const char *scheme)
+{
+  struct table t;
+  int failed = 0, loops = 0;
+  table_open(&t, table);
+  for (int i = 0; i < t.n; i += thinned(2)) {
+    const char *how[CHOICES];
+    struct held row = {.name = t.row[i].title, .graph = t.row[i].text, .how = scheme};
+    int n = choices_of(&t.mem, &row, &persistent, how);
+    for (int k = 0; k < n; k += MAX(1, n - 1)) {
+      row.how = how[k];
+      struct str text = {0};
+      failed += !hold_row_text(&row, &persistent, &text);
+      loops += strstr(str_text(&text), "@worker") || strstr(str_text(&text), "(round = 0");
+      str_free(&text);
+    }
+  }
+  table_close(&t);
+  if (failed) fail_msg("%d kernels", failed);
+  return loops * thinned(2);
 }

@@ -22,6 +22,10 @@ void hold_choices(const char *table, int most);
 // sanitizers one of two, and each counts twice.
 int hold_layouts(const char *table);
 
+// By two persistent blocks, at the first and the last choice that the scheme has then; how many have more work tiles than blocks. Under
+// the sanitizers one of two rows, and each counts twice.
+int hold_workers(const char *table, const char *scheme);
+
 // With bf16 for fp16, off by no more than 1.6e-2; for sm_80, without what sm_90 has. Instances are not looked for.
 void hold_bf16(const char *table);
 void hold_sm80(const char *table);

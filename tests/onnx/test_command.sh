@@ -57,7 +57,15 @@ expect 0 '^y  mean' "$MICA" run $models/norm.onnx
 [ "$(mean)" = "$first" ] || complain "optimized: $first, not $(mean)"
 
 # ---- where the time is short, of several subprograms those that were not reached run operator by operator, and all programs are there ----
-expect 0 '"left": "[^"]+' "$MICA" optimize $models/llama_script.onnx --out "$work/llama" --measure 1 --threads 2 --time 4 --quiet --json -
+# A busy machine needs more time until there is a result at all.
+for time in 4 8 16 32; do
+  "$MICA" optimize $models/llama_script.onnx --out "$work/llama" --measure 1 --threads 2 --time $time --quiet --json - \
+    >"$work/short.json" 2>"$work/short.txt"
+  short=$?
+  [ $short = 3 ] && grep -q 'was over before it was measured' "$work/short.txt" || break
+done
+[ $short = 0 ] || complain "in $time seconds: status $short: $(cat "$work/short.txt")"
+grep -Eq '"left": "[^"]+' "$work/short.json" || complain "in $time seconds nothing was left"
 [ -s "$work/llama/main_graph/graph.mica" ] || complain "no main_graph/graph.mica"
 expect 0 '^y  mean' "$MICA" run "$work/llama"
 first=$(mean)

@@ -101,7 +101,10 @@ def test_too_little_time_is_told(tmp_path, monkeypatch):
     assert not e.taken
     why = e.programs[0].why
     assert why.endswith("a larger `time` gives it more")
-    assert "[stopped]" in why or why.startswith("not faster") and "in 0.001 seconds not all was tried (" in why  # a slow compiler is stopped
+    if why.startswith("not faster"):
+        assert "in 0.001 seconds not all was tried (" in why
+    else:  # a slow compiler is stopped; a slow machine comes to nothing
+        assert "[stopped]" in why or why.startswith("no time was left to measure it")
     monkeypatch.setattr(measure, "race", lambda *_: (1.0, 2.0))
     e = explain(model, *inputs, options=options)
     assert e.taken and not e.programs[0].recalled and not e.programs[0].why

@@ -18,6 +18,17 @@ static const char *const programs[] = {
     "program tiny() {\n X: f32[1, 1]\n return exp(X)\n}\n",
 };
 
+static const char *const products[] = {
+    "program plain(n = 130) {\n X: f32[101, n]\n Y: f32[n, 75]\n return matmul(X, Y)\n}\n",
+    "program right(n = 130) {\n X: f32[7, n]\n Y: f32[75, n]\n return matmul(X, transpose(Y))\n}\n",
+    "program left(n = 130) {\n X: f32[n, 70]\n Y: f32[n, 3]\n return matmul(transpose(X), Y)\n}\n",
+    "program heads(n = 33) {\n X: f32[2, n, 3, 8]\n Y: f32[2, 65, 3, 8]\n"
+    " return matmul(transpose(X, perm=[0, 2, 1, 3]), transpose(Y, perm=[0, 2, 3, 1]))\n}\n",
+    "program shared(n = 33) {\n X: f32[2, 3, n, 8]\n Y: f32[8, 5]\n Z: f32[1, 3, 5, 4]\n return matmul(matmul(X, Y), Z)\n}\n",
+    "program shapes(n = 33) {\n X: f32[n, 24]\n Y: f32[2, 4, 10]\n t = transpose(X)\n"
+    " return matmul(reshape(X, [n, 3, 8]), reshape(Y, [8, 10])), matmul(t, X), t + 1, reshape(t, [6, 4, n])\n}\n",
+};
+
 static void read_input(const void *arg, int input, int64_t from, int64_t to, double *out)
 {
   double *const *inputs = arg;
@@ -51,6 +62,12 @@ static void rows_are_the_whole(void **state)
 {
   (void)state;
   for (size_t i = 0; i < COUNT(programs); i++) one_program(programs[i]);
+}
+
+static void products_are_the_interpreters(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(products); i++) one_program(products[i]);
 }
 
 // Ten values of 3 MB follow each other in the memory of four.
@@ -98,6 +115,7 @@ static void a_stop_ends_it(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole), cmocka_unit_test(memory_is_taken_again), cmocka_unit_test(a_stop_ends_it)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_whole), cmocka_unit_test(products_are_the_interpreters),
+                                     cmocka_unit_test(memory_is_taken_again), cmocka_unit_test(a_stop_ends_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
