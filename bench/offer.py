@@ -19,6 +19,13 @@ FIELDS = ["program", "parts", "first", "eight", "best", "rank", "offered", "refu
 NAMED = [
     "bench/programs/attention.mica,b=32,h=12,t=197,s=197,d=64",
     "bench/programs/attention.mica,b=4,h=32,t=1,s=4096,d=96",
+    "bench/programs/attention.mica,b=4,h=16,t=257,s=257,d=64",
+    "bench/programs/attention.mica,b=4,h=16,t=577,s=577,d=64",
+    "bench/programs/attention.mica,b=4,h=8,t=1500,s=1500,d=64",
+    "bench/programs/attention.mica,b=2,h=24,t=4250,s=4250,d=64",
+    "bench/programs/attention.mica,b=2,h=8,t=1,s=1500,d=64",
+    "bench/programs/attention.mica,b=8,h=2,t=6,s=16213,d=64",
+    "bench/programs/attention.mica,b=1,h=16,t=4099,s=4099,d=64",
     "examples/softmax.mica,m=512,n=50257",
     "bench/programs/min.mica",
     "bench/programs/max.mica",
