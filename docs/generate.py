@@ -100,8 +100,8 @@ FLAGS = {
     "RISES": "strictly increasing",
 }
 LEVELS = {"K": "kernel", "B": "block", "T": "thread"}
-SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "scalar": "0.5", "lo": "-1", "hi": "1", "slope": "0.1",
-           "shape": "[2, 16]"}
+SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "start": "1", "end": "3", "scalar": "0.5", "lo": "-1",
+           "hi": "1", "slope": "0.1", "shape": "[2, 16]"}
 GROUPS = {"IO": "Inputs, outputs, constants", "CONST": "Inputs, outputs, constants", "MAP": "Elementwise",
           "CONTRACT": "Products", "REDUCE": "Reductions", "VIEW": "Views and data movement",
           "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "COMPOSITE": "Composites",

@@ -10,7 +10,7 @@ static int root_of(const struct graph *g, int t)
   return t;
 }
 
-// Marks the kernel's tensors whose tiles, as loaded, are operands of products.
+// Marks the kernel's tensors whose tiles, as loaded or times a constant, are operands of products.
 static void mark_block(const struct graph *kernels, const struct node *n, bool *operand)
 {
   const struct graph *b = n->sub;
@@ -18,6 +18,7 @@ static void mark_block(const struct graph *kernels, const struct node *n, bool *
     if (op_rows[b->nodes[i].op].rule != RULE_CONTRACT) continue;
     for (int k = 0; k < b->nodes[i].nin; k++) {
       int tile = root_of(b, b->nodes[i].in[k]), at = b->tensors[tile].node, iterator = 0;
+      while (op_rows[b->nodes[at].op].flags & SCALES) tile = root_of(b, b->nodes[at].in[0]), at = b->tensors[tile].node;
       if (b->nodes[at].op != OP_ITER) continue;
       for (int j = 0; j < at; j++) iterator += b->nodes[j].op == OP_ITER;
       operand[root_of(kernels, n->in[iterator])] = true;

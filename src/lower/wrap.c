@@ -222,7 +222,8 @@ static int product(struct wrapping *w, const struct node *n, const int *in, int 
   return status ? status : graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
 }
 
-static bool whole(const struct kview *v)
+// All of its root, row by row.
+static bool whole(const struct graph *g, const struct kview *v)
 {
   int64_t stride = 1;
   for (int d = v->ndims - 1; d >= 0; d--)
@@ -230,7 +231,7 @@ static bool whole(const struct kview *v)
       if (v->dim[d].stride[k] != stride) return false;
       stride *= v->dim[d].extent[k];
     }
-  return true;
+  return !v->offset && stride == shape_size(&g->tensors[v->root].shape);
 }
 
 // An output of the program has a buffer of its own, in which its elements are row by row.
@@ -241,7 +242,7 @@ static int output(struct wrapping *w, const struct node *n, int t)
   bool strided = kview_of(w->to, t, &v);
   enum op maker = w->to->nodes[w->to->tensors[strided ? v.root : t].node].op;
   if (maker == OP_CONST) return err_set(w->e, ERR_GRAPH, n->at, "a constant is an output of the program");
-  if (!strided || (maker != OP_BLOCK && maker != OP_MATMUL) || !whole(&v) || w->taken[v.root]) status = copied(w, t, &t), v.root = t;
+  if (!strided || (maker != OP_BLOCK && maker != OP_MATMUL) || !whole(w->to, &v) || w->taken[v.root]) status = copied(w, t, &t), v.root = t;
   if (status) return status;
   if (v.root >= w->cap) return err_set(w->e, ERR_LIMIT, n->at, "too many tensors");
   w->taken[v.root] = true;

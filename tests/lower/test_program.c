@@ -50,6 +50,25 @@ static void refused(void **state)
   arena_close(&mem);
 }
 
+// A part of what a kernel makes is no output in its place: the buffer would have all of it.
+static void parts_are_copied(void **state)
+{
+  (void)state;
+  static const char *const text[] = {"X: f16[16, 24]\n W: f16[24, 40]\n return slice(matmul(X, W), dim=0, start=8, end=16)",
+                                     "X: f16[16, 24]\n W: f16[24, 40]\n return slice(matmul(X, W), dim=0, start=0, end=8)",
+                                     "X: f16[16, 24]\n return chunk(X, dim=0, parts=2, index=0)"};
+  for (size_t i = 0; i < COUNT(text); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *w;
+    int out;
+    must(wrap_library(&mem, read(&mem, text[i]), &w, &e), text[i], &e);
+    graph_outputs(w, &out);
+    assert_int_equal(w->nodes[w->tensors[out].node].op, OP_BLOCK);
+    arena_close(&mem);
+  }
+}
+
 // ---- running ----
 
 static void run(struct arena *mem, const char *name, const struct device_program *d, int products)
@@ -236,6 +255,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wrapped_computes_the_same),
+      cmocka_unit_test(parts_are_copied),
       cmocka_unit_test(refused),
       cmocka_unit_test(programs_run),
       cmocka_unit_test(a_wrong_element_is_seen),
