@@ -5,7 +5,7 @@
 static enum kind kind_of(const struct graph *p, const struct node *n)
 {
   if (n->nout && p->tensors[n->out].weak) return LIGHT; // of indices: made where it is read
-  if (n->op == OP_ALL_REDUCE) return LIBRARY; // a view for one device only
+  if (n->op == OP_ALL_REDUCE) return LIBRARY;           // a view for one device only
   switch (op_rows[n->op].rule) {
   case RULE_IO:
   case RULE_CONST:
