@@ -85,7 +85,7 @@ HEAD = "<!-- made by docs/generate.py: change the table, not this page -->\n\n"
 # ---- operators --------------------------------------------------------------------------------------------------------
 
 RULES = {
-    "IO": "moves between levels", "CONST": "no input", "MAP": "elementwise; extents of 1 broadcast",
+    "IO": "moves between levels", "CONST": "no input", "INDEX": "no input: an element is its row-major number", "MAP": "elementwise; extents of 1 broadcast",
     "CONTRACT": "contraction: matrix product over the last two dimensions", "REDUCE": "reduction along a dimension",
     "VIEW": "view: every element of the result is one of the argument", "CONCAT": "joins along a dimension",
     "SPLIT": "parts along a dimension", "COMPOSITE": "rewritten into other operators before anything else looks at it",
@@ -97,12 +97,13 @@ FLAGS = {
     "REDUCES": "reduces along `dim`", "RESCALES": "multiplies what it holds by its second argument first",
     "RUNNING": "its results may be used inside the loop", "KEEPS_ZERO": "0 where its arguments are",
     "KEEPS_SIGN": "positive where its argument is", "SCALES": "its argument times a constant",
-    "RISES": "strictly increasing",
+    "RISES": "strictly increasing", "BRACKET": "1 or 0, exact in every dtype",
+    "CHOOSES": "its arguments broadcast, and values may be numbers", "INDEXES": "its result is an index",
 }
 LEVELS = {"K": "kernel", "B": "block", "T": "thread"}
 SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "start": "1", "end": "3", "scalar": "0.5", "lo": "-1",
            "hi": "1", "slope": "0.1", "shape": "[2, 16]"}
-GROUPS = {"IO": "Inputs, outputs, constants", "CONST": "Inputs, outputs, constants", "MAP": "Elementwise",
+GROUPS = {"IO": "Inputs, outputs, constants", "CONST": "Inputs, outputs, constants", "INDEX": "Inputs, outputs, constants", "MAP": "Elementwise",
           "CONTRACT": "Products", "REDUCE": "Reductions", "VIEW": "Views and data movement",
           "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "COMPOSITE": "Composites",
           "ACCUM": "Accumulators", "GRAPH": "Operators made of graphs"}
@@ -181,6 +182,8 @@ def operators():
     text = [HEAD + "# Operators\n", "The rows of `src/ir/op.def`, which is the only list of operators: parser, evaluators, search, proof and "
             "generated code derive from a row. `mica ops` prints the same, `mica ops --json -` as JSON. How calls are written "
             "is in [the language](language.md).\n"]
+    order = list(dict.fromkeys(GROUPS.values()))
+    table_rows = sorted(table_rows, key=lambda op: order.index(GROUPS[op["rule"]]) if op["rule"] in GROUPS else -1)
     last = None
     with tempfile.TemporaryDirectory() as folder:
         for op in table_rows:

@@ -59,7 +59,7 @@ static void every_operator(void **state)
   static const struct {
     const char *how, *residual; // TMA stores results of 16 bits
   } way[] = {{"mma wm=2 wn=2 by=0 stages=2", "f32"},
-             {"mma wm=1 wn=2 by=1 stages=2", "f32"},
+             {"mma wm=2 wn=2 by=1 stages=2", "f32"},
              {"wgmma groups=1 stages=2", "f32"},
              {"wgmma groups=1 stages=2 store=1", "f16"}};
   int failed = 0, held = 0;

@@ -62,6 +62,10 @@ static bool under_running_maximum(const struct mutation *m)
   return m->op_before == OP_MAX && (m->change == CHANGE_OP || m->change == CHANGE_OPERAND);
 }
 static bool repeated_mean(const struct mutation *m) { return m->change == CHANGE_FMAP && m->op == OP_ITER; }
+static bool hides_by_product(const struct mutation *m)
+{
+  return m->change == CHANGE_OP && ((m->op_before == OP_MUL && m->op == OP_MASK) || (m->op_before == OP_MASK && m->op == OP_MUL));
+}
 static bool normalized_twice(const struct mutation *m) { return m->in->level == KERNEL; }
 
 static const struct reason {
@@ -73,6 +77,7 @@ static const struct reason {
     {NULL, axis, "the same work in another number of blocks or iterations: tiles, savers and accumulators follow"},
     {NULL, whole_group, "one group of the whole extent"},
     {NULL, dims_of_one, "another dimension of extent 1"},
+    {NULL, hides_by_product, "over real numbers a mask is a product"},
     {NULL, repeats_one, "one slice broadcasts instead of being repeated"},
     {"rouped", same_order, "a view of the same elements in the same order, up to extents of 1, before a reshape"},
     {"moe", same_order, "transposes an extent of 1 before a reshape"},
