@@ -11,7 +11,7 @@
 //   offered    graphs in the list
 //   refused    those of them that no scheme takes, or whose exponentials overflow
 //   kernels    kernels of the best, by the search
-//   seconds    of the search; of pricing beside it
+//   search_s, price_s   seconds of the search, and of pricing
 #include "drive/drive.h"
 #include "front/front.h"
 #include "plan/plan.h"
@@ -54,7 +54,7 @@ static void judge(const struct offer *o, const struct pricing *by, const struct 
   }
 }
 
-// What is not searched is its operators, one by one.
+// A part that is not searched runs operator by operator.
 static int part(const struct offer *o, struct job *j, struct contest *c, struct answer *x, struct err *e)
 {
   struct search_result r = {0};
