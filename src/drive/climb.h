@@ -51,6 +51,7 @@ struct entrant {
   struct device_program *program; // NULL: not made, or given back
   uint64_t hash;                  // of the program
   struct gpu_result *result;
+  const char *why, *again; // what is wrong with it, as its candidate's reason; the command that shows it, or NULL
 };
 enum { MOST_LINES = 3, BATCH = 32, MOST_SIZED = 200 };
 struct line {

@@ -123,6 +123,8 @@ struct pass_place pass_place(const struct pass_on *on);
 // ---- dropped.c ----
 int dropped_open(struct job *j, struct err *e);
 void dropped_keep(const struct pass_on *on, int pass); // on.x was dropped by the pass; its command goes to x->again
+// One way to make on.x came to nothing in that pass: the command that shows it, or NULL.
+const char *dropped_way(const struct pass_on *on, int pass, const char *why, const struct lower_plan *p, const struct choice *pick);
 
 // ---- what rows name ----
 int run_expand(const struct pass_on *on, struct err *e); // stages.c
