@@ -156,7 +156,7 @@ enum { ENDLESS = 1000000 }; // no clock ends the climb
 static const char *database; // or NULL
 static int measured = 2;     // candidates
 
-static json_t *optimize(struct arena *mem, const char *text, int spoil, pretended_clock *clock, double tune)
+static inline json_t *optimize(struct arena *mem, const char *text, int spoil, pretended_clock *clock, double tune)
 {
   struct mica_options o = mica_options_default();
   struct err e = {0};
@@ -171,7 +171,7 @@ static json_t *optimize(struct arena *mem, const char *text, int spoil, pretende
   return report;
 }
 
-static double number(const json_t *r, const char *a, const char *b)
+static inline double number(const json_t *r, const char *a, const char *b)
 {
   const json_t *v = json_object_get(json_object_get(r, a), b);
   assert_true(json_is_number(v));
