@@ -2,6 +2,7 @@
 //
 // text.c: lines of a tile program, indented; the frame of a kernel.
 // fill.c: several lines, from templates with named holes.
+// walk.c: addresses.
 // pointwise.c: an elementwise operator over register tensors of one shape, as one or several specs.
 #ifndef MICA_LOWER_EMIT_H
 #define MICA_LOWER_EMIT_H
@@ -52,6 +53,7 @@ int text_about_tensor(struct text *t, const struct graph *block, int tensor);   
 void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // one line at the indentation
 void text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // "... {", then indents
 void text_close(struct text *t);                                                                                // "}"
+int text_if(struct text *t, const char *condition); // "if (...) {" where there is a condition; returns the indentation before, for text_until
 // list, separator, item; the item alone where the list is empty
 const char *text_join(struct arena *mem, const char *list, const char *separator, const char *item, ...) PRINTF(4, 5);
 
@@ -101,6 +103,15 @@ void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, con
 void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles);
 // Names for tensors: those of the graph where they are identifiers, made unique; lives in mem.
 const char **text_names(struct arena *mem, const struct graph *g);
+
+// ---- walk.c: sums of (index / d % m) * stride ----
+enum { WALK_AXES = MAX_LETTERS };
+struct walk {
+  int n;
+  int64_t extent[WALK_AXES], stride[WALK_AXES]; // slowest first
+};
+bool walk_add(struct walk *w, int64_t extent, int64_t stride);             // a faster axis; false: there is no room
+void walk_text(const struct walk *w, const char *index, struct str *out); // " + ..." for each term; the index binds like a product
 
 const char *tile_dtype(enum dtype t); // "fp16"
 

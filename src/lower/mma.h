@@ -224,13 +224,8 @@ void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts 
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 
-// ---- mma_walk.c: sums of (index / d % m) * stride as text ----
-struct mma_walk {
-  int n;
-  int64_t extent[MAX_LETTERS], stride[MAX_LETTERS]; // slowest first
-};
-void mma_walk_add(struct mma_walk *w, int64_t extent, int64_t stride);
-void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out); // " + ..." for each term
+// ---- mma_walk.c ----
+void mma_walk_text(const struct walk *w, const char *index, struct str *out); // of any index
 // Letters of the list with these strides, by letter, in units of so many elements; the index counts index_unit elements
 // of the fastest letter at once.
 void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,
@@ -240,6 +235,7 @@ void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int un
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
 int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l, int most);
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
+void mma_list_strides(const struct norm *n, const struct mma_list *l, int64_t stride[MAX_LETTERS]); // where they lie close
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);
 

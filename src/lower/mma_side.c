@@ -119,13 +119,11 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
 {
   const struct mma_plan *p = k->p;
   const struct mma_tile *t = p->source;
-  int64_t out[MAX_LETTERS] = {0}, in[MAX_LETTERS] = {0}, step = 1;
+  int64_t out[MAX_LETTERS], in[MAX_LETTERS];
   const char *index = mma_cols_index(p, cols, unit);
   struct str s = {0}, row = {0};
   if (e) index = arena_printf(k->mem, "%s + %d", index, e);
-  for (int i = t->out.n - 1; i >= 0; step *= p->n->extent[(int)t->out.letter[i--]]) out[(int)t->out.letter[i]] = step;
-  step = 1;
-  for (int i = t->in.n - 1; i >= 0; step *= p->n->extent[(int)t->in.letter[i--]]) in[(int)t->in.letter[i]] = step;
+  mma_list_strides(p->n, &t->out, out), mma_list_strides(p->n, &t->in, in);
   str_add(&row, "0");
   mma_row_walk(p, out, 1, &row);
   mma_walk_list(p, &p->cols[cols].list, out, 1, unit, index, &row);

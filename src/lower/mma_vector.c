@@ -81,10 +81,10 @@ void mma_vector_declare(struct mma_kernel *k)
 // In the order of the columns that it will be.
 void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s, const char *reg)
 {
-  int64_t stride[MAX_LETTERS] = {0}, step = 1;
+  int64_t stride[MAX_LETTERS];
   const struct mma_list *l = &whole->cols[whole->shape[s->root].cols].list;
   struct str at = {0};
-  for (int i = l->n - 1; i >= 0; step *= k->p->n->extent[(int)l->letter[i--]]) stride[(int)l->letter[i]] = step;
+  mma_list_strides(k->p->n, l, stride);
   str_add(&at, "0");
   mma_row_walk(k->p, stride, 1, &at);
   const char *rows = mma_side_row_exists(k);

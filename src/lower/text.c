@@ -48,6 +48,13 @@ void text_open(struct text *t, const char *fmt, ...)
   t->indent++;
 }
 
+int text_if(struct text *t, const char *condition)
+{
+  int indent = t->indent;
+  if (condition && *condition) text_open(t, "if (%s)", condition);
+  return indent;
+}
+
 void text_close(struct text *t)
 {
   t->indent--;

@@ -25,7 +25,7 @@ struct box_dim {
   bool rows;                   // all rows, of which a block has a piece
   bool ragged;                 // the loop goes on along it, and has less of it at its end
   int64_t shift;               // the number of the first box
-  struct mma_walk grid, loop;  // which box: that plus sums over axes, strides in boxes
+  struct walk grid, loop;  // which box: that plus sums over axes, strides in boxes
 };
 struct box { // a tile of operands: where it is in device memory, in pieces of `chunk` columns
   int ndims;
