@@ -258,6 +258,7 @@ struct mma_kernel {
   uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
 };
 // ---- mma.c ----
+void mma_head(const struct mma_plan *p, struct text *t, int64_t blocks, struct str *reads, struct str *writes); // emit_head(), of the plan
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
 void mma_section(struct mma_kernel *k, enum mma_section s); // its values
 void mma_fetch(struct mma_kernel *k);                       // what an iteration reads itself is on its way while products run

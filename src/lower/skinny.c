@@ -123,13 +123,6 @@ static void frame(struct sk_emit *e)
   text_fill(&e->t, "?dependent Sync<grid.wait>#t()", e->all);
 }
 
-static const char **buffer_names(struct arena *mem, const struct graph *g)
-{
-  const char **name = text_names(mem, g);
-  for (int i = 0; i < g->ntensors; i++) name[i] = arena_printf(mem, "g_%s", name[i]);
-  return name;
-}
-
 static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *err)
 {
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
@@ -142,7 +135,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
                       .dependent = j->dependent && j->gpu->can & CAN_PDL,
                       .p = p,
                       .s = &s,
-                      .name = buffer_names(j->mem, p->j->n->kernels)};
+                      .name = text_names(j->mem, j->n->kernels, TEXT_APART)};
   e.all = HOLES(NULL, INT(kv, s.kv), INT(kvs, s.kv / 4), INT(step, 4 * s.kv), INT(tiles, s.tiles), INT(depth, s.depth), INT(warps, s.warps),
                 INT(threads, s.threads), INT(quads, s.threads / 4), INT(split, s.split), INT(cluster, s.split > 1), INT(subs, s.subs),
                 INT(subbed, s.subs > 1), INT(steps, s.steps), INT(turn, s.warps * s.split), INT(rows, p->rows.size), INT(short, p->rows.size % 8),
@@ -150,8 +143,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
   const char *blocks = arena_printf(j->mem, "%lld", (long long)gpu_blocks(j->gpu, tiles(p, &s)));
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", j->gpu,
               (s.split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));
-  text_fill(&e.t, "?cluster cluster $split", e.all);
-  emit_frame(&e.t, j->mem, &p->kern, e.name, blocks, arena_printf(j->mem, "%d", s.threads), out);
+  emit_frame(&e.t, j->mem, &p->kern, e.name, s.split, blocks, arena_printf(j->mem, "%d", s.threads), out);
   frame(&e);
   sk_emit_stage(&e);
   sk_emit_early(&e);
