@@ -172,10 +172,9 @@ bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit);
 // Runs the program of these choices and, with --all, each other choice of the kernels that are asked for.
 int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 int cli_lower_dump(struct cli *c, const struct lower_plan *p, struct choice *pick);
-int cli_lower_schemes(const struct cli *c);                                               // the table of docs/lower.md
-int cli_lower_rules(const struct cli *c);                                                 // the table of docs/kern.md
-int cli_lower_off(struct cli *c, unsigned *off);                                          // rules named by --off, as bits
-int cli_lower_kern(struct cli *c, const struct lower_plan *p, const struct choice *pick); // values of kernels
+int cli_lower_schemes(const struct cli *c);      // the table of docs/lower.md
+int cli_lower_rules(const struct cli *c);        // the table of docs/kern.md
+int cli_lower_off(struct cli *c, unsigned *off); // rules named by --off, as bits
 int cli_lower_json(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 
 // ---- npy.c ----

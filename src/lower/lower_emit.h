@@ -2,7 +2,7 @@
 //
 // text.c: lines of a tile program, indented; the frame of a kernel.
 // fill.c: several lines, from templates with named holes.
-// walk.c: addresses.
+// lower_walk.c: addresses.
 // pointwise.c: an elementwise operator over register tensors of one shape, as one or several specs.
 #ifndef MICA_LOWER_EMIT_H
 #define MICA_LOWER_EMIT_H
@@ -107,14 +107,14 @@ void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles)
 enum text_apart { TEXT_PLAIN, TEXT_APART, TEXT_UPPER };
 const char **text_names(struct arena *mem, const struct graph *g, enum text_apart apart);
 
-// ---- walk.c: sums of (index / d % m) * stride ----
+// ---- lower_walk.c: sums of (index / d % m) * stride ----
 enum { WALK_AXES = MAX_LETTERS };
-struct walk {
+struct lower_walk {
   int n;
   int64_t extent[WALK_AXES], stride[WALK_AXES]; // slowest first
 };
-bool walk_add(struct walk *w, int64_t extent, int64_t stride);             // a faster axis; false: there is no room
-void walk_text(const struct walk *w, const char *index, struct str *out); // " + ..." for each term; the index binds like a product
+bool walk_add(struct lower_walk *w, int64_t extent, int64_t stride);            // a faster axis; false: there is no room
+void walk_text(const struct lower_walk *w, const char *index, struct str *out); // " + ..." for each term; the index binds like a product
 
 const char *tile_dtype(enum dtype t); // "fp16"
 

@@ -225,7 +225,7 @@ int64_t mma_live(const struct mma_plan *p); // registers of a thread, without th
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 
 // ---- mma_walk.c ----
-void mma_walk_text(const struct walk *w, const char *index, struct str *out); // of any index
+void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out); // of any index
 // Letters of the list with these strides, by letter, in units of so many elements; the index counts index_unit elements
 // of the fastest letter at once.
 void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,

@@ -14,22 +14,22 @@ static const char *rows(struct mma_kernel *k, const char *reg, const char *op)
   const struct mma_plan *p = k->p;
   const char *row = arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(p));
   int x = k->t->fresh++, one = k->t->fresh++;
-  text_fill(k->t,
-            "%x$x:[$wn, $all].fp32.SH\n"
-            "if (@lane % 4 == 0) {\n"
-            "each m:$mt h:2\n"
-            "%x$x[@wn, $row] <- Move(%$reg[m, 0][h, 0][0, 0])\n"
-            "}\n"
-            "}\n"
-            "Sync<barrier>#t()\n"
-            "%v$one:[].fp32.RF\n"
-            "each m:$mt h:2\n"
-            "%$reg[m, 0][h, 0][0, 0] <- Move(%x$x[0, $row])\n"
-            "for (w = 1; w < $wn; w += 1) unroll {\n"
-            "%v$one <- Move(%x$x[w, $row])\n"
-            "%$reg[m, 0][h, 0][0, 0] <- BinaryPointwise<$op>(%$reg[m, 0][h, 0][0, 0], %v$one)",
-            HOLES(NULL, INT(x, x), INT(one, one), INT(wn, p->wn), INT(all, p->wm * p->mt * 16), INT(mt, p->mt), STR(row, row), STR(reg, reg),
-                  STR(op, op)));
+  text_fill(
+      k->t,
+      "%x$x:[$wn, $all].fp32.SH\n"
+      "if (@lane % 4 == 0) {\n"
+      "each m:$mt h:2\n"
+      "%x$x[@wn, $row] <- Move(%$reg[m, 0][h, 0][0, 0])\n"
+      "}\n"
+      "}\n"
+      "Sync<barrier>#t()\n"
+      "%v$one:[].fp32.RF\n"
+      "each m:$mt h:2\n"
+      "%$reg[m, 0][h, 0][0, 0] <- Move(%x$x[0, $row])\n"
+      "for (w = 1; w < $wn; w += 1) unroll {\n"
+      "%v$one <- Move(%x$x[w, $row])\n"
+      "%$reg[m, 0][h, 0][0, 0] <- BinaryPointwise<$op>(%$reg[m, 0][h, 0][0, 0], %v$one)",
+      HOLES(NULL, INT(x, x), INT(one, one), INT(wn, p->wn), INT(all, p->wm * p->mt * 16), INT(mt, p->mt), STR(row, row), STR(reg, reg), STR(op, op)));
   return reg;
 }
 

@@ -1,4 +1,4 @@
-// Addresses (walk.c) by letters, of which a tensor has a stride each; loops over fragments.
+// Addresses (lower_walk.c) by letters, of which a tensor has a stride each; loops over fragments.
 #include "lower/mma.h"
 
 #include <stdarg.h>
@@ -27,7 +27,7 @@ uint32_t mma_list_has(const struct mma_list *l)
   return x;
 }
 
-void mma_walk_text(const struct walk *w, const char *index, struct str *out)
+void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out)
 {
   struct str within = {0};
   str_add(&within, "(%s)", index);
@@ -38,7 +38,7 @@ void mma_walk_text(const struct walk *w, const char *index, struct str *out)
 void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,
                    struct str *out)
 {
-  struct walk w = {0};
+  struct lower_walk w = {0};
   for (int i = 0; i < l->n; i++) {
     int letter = l->letter[i], by = i == l->n - 1 ? index_unit : 1;
     walk_add(&w, p->n->extent[letter] / by, stride[letter] * by / unit);
@@ -49,7 +49,7 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
 void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int unit, const char *it, struct str *out)
 {
   const struct graph *b = p->n->block;
-  struct walk grid = {0}, loop = {0};
+  struct lower_walk grid = {0}, loop = {0};
   str_add(out, "%lld", (long long)(a->offset / unit));
   for (int i = b->ngrid - 1; i >= 0; i--) walk_add(&grid, b->grid[i], a->grid[i] / unit);
   for (int i = 0; i < b->nloop; i++) walk_add(&loop, b->loop[i], a->loop[i] / unit);

@@ -23,7 +23,8 @@ static void mask(struct row_text *x, const struct kern_value *v, const char *in)
   if (!past) return;
   x->masked[v->in[0]] |= v->kind != KERN_SUM;
   int width = row_has_vec(x, axes) ? x->p->vec : 1, indent = row_each_open(x, axes, arena_printf(x->mem, "!(%s)", row_inside(x, past)));
-  text_fill(&x->t, "%$in$at <- Init<$neutral>()", HOLES(NULL, STR(in, in), STR(at, row_at(x, axes, width, "0")), STR(neutral, fold_neutral(v->kind))));
+  text_fill(&x->t, "%$in$at <- Init<$neutral>()",
+            HOLES(NULL, STR(in, in), STR(at, row_at(x, axes, width, "0")), STR(neutral, fold_neutral(v->kind))));
   text_until(&x->t, indent);
 }
 
@@ -93,7 +94,8 @@ static const struct hole *part_holes(const struct row_text *x, int value, int sh
   const struct kern_value *v = &x->p->r->k.v[value];
   return KEPT_HOLES(x->mem, NULL, INT(v, value), INT(sh, shared), INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts),
                     INT(scalar, row_regs(x->p, v->axes) == 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(at, e->at),
-                    STR(part, e->part), STR(first, e->first), STR(zeros, zeros(x)), STR(op, fold_operator(v->kind)), STR(neutral, fold_neutral(v->kind)));
+                    STR(part, e->part), STR(first, e->first), STR(zeros, zeros(x)), STR(op, fold_operator(v->kind)),
+                    STR(neutral, fold_neutral(v->kind)));
 }
 
 static void send(struct row_text *x, int value, int shared, const struct row_exchange *e)

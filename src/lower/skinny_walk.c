@@ -1,4 +1,4 @@
-// Spaces, and addresses along them (walk.c).
+// Spaces, and addresses along them (lower_walk.c).
 #include "lower/skinny.h"
 
 void sk_space_push(const struct sk_plan *p, struct sk_space *s, int axis)
@@ -16,7 +16,7 @@ axis_set sk_space_axes(const struct sk_space *s)
 }
 
 // An access along a space, strides in units of a vector.
-static bool walk_make(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *s, int unit, bool along, struct walk *w)
+static bool walk_make(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *s, int unit, bool along, struct lower_walk *w)
 {
   w->n = 0;
   for (int i = 0; i < s->n; i++)
@@ -28,7 +28,6 @@ static bool walk_make(const struct sk_plan *p, const struct kern_access *a, cons
   }
   return !along || unit == 1 || w->n;
 }
-
 
 bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, int n, const struct sk_coord *at, struct str *out)
 {
@@ -42,7 +41,7 @@ bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, 
     if (out && stride) str_add(out, " + @place%d * %lld", i, (long long)(stride / unit));
   }
   for (int i = 0; i < n; i++) {
-    struct walk w;
+    struct lower_walk w;
     if (!walk_make(p, a, at[i].space, unit, at[i].along, &w)) return false;
     if (out) walk_text(&w, at[i].index, out);
   }

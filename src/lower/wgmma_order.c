@@ -13,7 +13,7 @@ static bool shared_along(const struct wg_plan *w, int axis)
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item)
 {
   const struct graph *b = w->p.n->block;
-  struct walk walk = {0};
+  struct lower_walk walk = {0};
   int64_t stride[GRID_AXES], below = 1;
   struct str s = {0};
   for (int i = 0; i < b->ngrid; i++) stride[i] = below, below *= b->grid[i];

@@ -25,7 +25,7 @@ grep -E '^\| `[a-z-]+` \| (job|subprogram|candidate|leader) \|' docs/tour.md | d
 for p in parse expand split search pick stable thread-graphs c; do
   expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after $p --check-passes
 done
-for p in norm chains schedule meta threads layouts choices lower memory verify interpret cuda nvrtc race; do
+for p in norm chains schedule meta threads layouts choices kern lower memory verify interpret cuda nvrtc race; do
   expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a "${few[@]}" --stop-after $p --check-passes
 done
 expect 0 'note: pass compile: it leaves no text' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after compile

@@ -2,7 +2,7 @@
 // strides are those of one longer axis are one, so that most addresses are a product and no division.
 #include "lower/lower_emit.h"
 
-bool walk_add(struct walk *w, int64_t extent, int64_t stride)
+bool walk_add(struct lower_walk *w, int64_t extent, int64_t stride)
 {
   if (extent == 1) return true;
   if (w->n && w->stride[w->n - 1] == extent * stride) // one stride serves both
@@ -11,7 +11,7 @@ bool walk_add(struct walk *w, int64_t extent, int64_t stride)
   return w->extent[w->n] = extent, w->stride[w->n++] = stride, true;
 }
 
-void walk_text(const struct walk *w, const char *index, struct str *out)
+void walk_text(const struct lower_walk *w, const char *index, struct str *out)
 {
   int64_t below = 1;
   for (int i = w->n - 1; i >= 0; below *= w->extent[i--]) {
