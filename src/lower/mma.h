@@ -282,8 +282,11 @@ const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *ty
 // Of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.
 const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s, int unit, int e);
 const char *mma_row_tile(const struct mma_plan *p);
-void mma_rows_open(struct mma_kernel *k, bool rows);
-void mma_rows_close(struct mma_kernel *k, bool rows);
+int mma_rows_open(struct mma_kernel *k, bool rows); // returns the indentation before, for text_until
+void mma_cols_open(struct mma_kernel *k, int cols); // over this thread's tiles of columns, n; nothing where there are none
+const char *mma_element(struct mma_kernel *k, const char *reg, struct mma_shape s, bool pair, int e); // of registers, in these loops
+// One element or a pair of columns from memory to fp32 registers, or back: by way of registers of this name in the type of the memory.
+void mma_move(struct mma_kernel *k, enum dtype t, const char *by, bool pair, const char *reg, const char *memory, const char *how, bool back);
 void mma_row_names(struct mma_kernel *k, const char *padded);                                  // @pr = padded, and @b and @r
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // of @b and @r
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit);                      // of this thread's first column of tile n
