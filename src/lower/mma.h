@@ -303,6 +303,7 @@ int mma_ahead_best(const struct mma_plan *p); // so many iterations, of the plan
 // Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this
 // one.
 const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of its buffer, as text
+int mma_stages(const struct mma_plan *p, const struct mma_tile *t);        // that its buffer has
 void mma_load_once(struct mma_kernel *k);
 void mma_arrive(struct mma_kernel *k, const struct mma_tile *t);
 void mma_wait(struct mma_kernel *k, int left); // until so many groups are left, of all threads

@@ -117,8 +117,8 @@ void mma_move(struct mma_kernel *k, enum dtype t, const char *by, bool pair, con
             "?back %$memory <- Move(%$here)\n"
             "?!back %$here <- Move$how(%$memory)\n"
             "?narrow ?!back %$reg <- UnaryPointwise<cast>(%$by)",
-            HOLES(NULL, INT(narrow, narrow), INT(back, back), STR(by, by), STR(shape, pair ? "[1, 2]" : "[]"), STR(type, tile_dtype(t)), STR(reg, reg),
-                  STR(memory, memory), STR(here, narrow ? by : reg), STR(how, how)));
+            HOLES(NULL, INT(narrow, narrow), INT(back, back), STR(by, by), STR(shape, pair ? "[1, 2]" : "[]"), STR(type, tile_dtype(t)),
+                  STR(reg, reg), STR(memory, memory), STR(here, narrow ? by : reg), STR(how, how)));
 }
 
 // Element e, or with a width of 2 a pair of columns. Vectors are loaded where they are asked for: left to the compiler, those of all layers of
