@@ -93,12 +93,16 @@ static void give_back_slow(struct entrants *f, const struct climb_batch *b)
   }
 }
 
+void entrants_drop(struct candidate *c, const struct entrant *x)
+{
+  c->dropped = x->why, c->again = x->again, c->by = x->by, c->late = x->result->err.id == ERR_STOPPED;
+}
+
 // Other sizes need not compute the same: where one way to make them is wrong and none was right, no other is tried.
 static void leave_wrong(struct entrants *f, const struct entrant *x)
 {
   struct candidate *c = &f->c->cand[x->cand];
-  if (c->tuned && !c->dropped && x->result && x->result->verdict == GPU_WRONG && entrants_fastest(f, x->cand, true) < 0)
-    c->dropped = x->why, c->again = x->again, c->by = PASS_RACE;
+  if (c->tuned && !c->dropped && x->result && x->result->verdict == GPU_WRONG && entrants_fastest(f, x->cand, true) < 0) entrants_drop(c, x);
 }
 
 static enum entrant_state state_of(const struct gpu_result *r, bool cut)
@@ -113,10 +117,11 @@ static void tell_wrong(struct entrants *f, struct entrant *x)
 {
   const struct gpu_result *r = x->result;
   const struct pass_on on = {f->j, f->c, &f->c->cand[x->cand]};
-  bool compiled = r->verdict != GPU_NOT_COMPILED;
+  bool late = r->err.id == ERR_STOPPED, compiler = r->verdict == GPU_NOT_COMPILED && !late;
   if (r->verdict == GPU_FINE) return;
-  x->why = arena_printf(f->j->mem, "%s: %.700s", compiled ? gpu_verdict_name(r->verdict) : "compiler", r->err.text);
-  if (r->err.id != ERR_STOPPED) x->again = dropped_way(&on, compiled ? PASS_RACE : PASS_NVRTC, x->why, &x->plan->p, x->pick);
+  x->by = compiler ? PASS_NVRTC : PASS_RACE;
+  x->why = arena_printf(f->j->mem, "%s: %.700s", compiler ? "compiler" : gpu_verdict_name(r->verdict), r->err.text);
+  if (!late) x->again = dropped_way(&on, x->by, x->why, &x->plan->p, x->pick);
 }
 
 // cut: the race was stopped, and its figures are those until then.

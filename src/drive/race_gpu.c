@@ -68,8 +68,7 @@ void race_gpu_times(struct entrants *f)
     int i = entrants_fastest(f, k, true);
     if (i >= 0) set_timing(c, &f->x[i].result->cold), c->rel = f->x[i].result->check.relative;
     for (int n = 0; n < f->n && i < 0 && !c->dropped; n++)
-      if (f->x[n].cand == k && f->x[n].why)
-        c->dropped = f->x[n].why, c->again = f->x[n].again, c->by = f->x[n].result->verdict == GPU_NOT_COMPILED ? PASS_NVRTC : PASS_RACE;
+      if (f->x[n].cand == k && f->x[n].why) entrants_drop(c, &f->x[n]);
   }
 }
 
