@@ -76,7 +76,7 @@ def emit_graph(graph, how, args):
 def emit(args):
     how, out = recorded(args.how), {}
     for name in programs():
-        for graph in sorted(glob.glob(os.path.join(args.graphs, folder(name), "*.mica"))):
+        for graph in sorted(glob.glob(os.path.join(args.graphs, folder(name), "*.mica")))[:args.top]:
             for k, v in emit_graph(graph, how.get(name, []), args).items():
                 out["%s\t%s\t%s" % (name, os.path.basename(graph), k)] = v
         print("%-26s %d kernels" % (name, sum(k.startswith(name + "\t") for k in out)), flush=True)
@@ -93,13 +93,13 @@ def compare(args):
     old, new = both
     rows, bad = [], 0
     for name in programs():
-        own = sorted(k for k in set(old) | set(new) if k.startswith(name + "\t"))
+        graphs = {k.split("\t")[1] for k in new if k.startswith(name + "\t")}
+        own = sorted(k for k in set(old) | set(new) if k.startswith(name + "\t") and k.split("\t")[1] in graphs)
         differ = [k for k in own if old.get(k) != new.get(k)]
-        graphs = len({k.split("\t")[1] for k in own})
         noted = sum(k.endswith(": recorded") for k in own)
-        rows.append([name, graphs, len(own), noted, len(differ), args.commit])
+        rows.append([name, len(graphs), len(own), noted, len(differ), args.commit])
         bad += len(differ) > 0 or not own
-        print("%-26s %2d graphs %5d kernels, %2d as recorded: %s" % (name, graphs, len(own), noted, "%d DIFFER" % len(differ) if differ else "alike"))
+        print("%-26s %2d graphs %5d kernels, %2d as recorded: %s" % (name, len(graphs), len(own), noted, "%d DIFFER" % len(differ) if differ else "alike"))
         for k in differ[:args.show]:
             print("    " + " ".join(k.split("\t")[1:]))
     if args.csv:
@@ -115,6 +115,7 @@ def main():
     ap.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"))
     ap.add_argument("--graphs", metavar="DIR")
     ap.add_argument("--how", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_h200.csv"))
+    ap.add_argument("--top", type=int, default=99, help="with --emit: graphs of a workload, the cheapest first; --compare holds those that NEW has")
     ap.add_argument("--cuda", action="store_true")
     ap.add_argument("--target", default="sm_90a")
     ap.add_argument("--mica", default="build/mica")
