@@ -95,9 +95,9 @@ void text_kernel(struct text *t, const char *name, const char *comment, const st
 void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, const char **name, struct lower_out *out, struct str *ins,
                     struct str *outs);
 // Groups of blocks and threads of these extents, and the head of the kernel's spec with these arguments, whose lists it frees.
-void emit_head(struct text *t, int64_t cluster, const char *blocks, const char *threads, struct str *ins, struct str *outs);
+void emit_head(struct text *t, const char *blocks, const char *threads, struct str *ins, struct str *outs);
 void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, int64_t cluster, const char *blocks, const char *threads,
-                struct lower_out *out); // both
+                struct lower_out *out); // clusters of so many blocks, emit_arguments(), emit_head()
 // The number of the work tile that the block does; `name` is it. Where there are more tiles than workers this is a loop, which text_until
 // closes; tiles_end() comes last within it, since shared memory of one tile becomes that of the next.
 void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name);

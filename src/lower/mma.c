@@ -6,7 +6,8 @@
 void mma_head(const struct mma_plan *p, struct text *t, int64_t blocks, struct str *reads, struct str *writes)
 {
   const char *grid = arena_printf(p->job->mem, "%lld", (long long)blocks), *threads = arena_printf(p->job->mem, "%d", p->threads);
-  emit_head(t, p->tail && p->tail->way == TAIL_CLUSTER ? p->tail->parts : 1, grid, threads, reads, writes);
+  if (p->tail && p->tail->way == TAIL_CLUSTER) text_line(t, "cluster %lld", (long long)p->tail->parts);
+  emit_head(t, grid, threads, reads, writes);
 }
 
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)

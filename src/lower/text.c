@@ -94,9 +94,8 @@ void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, con
   }
 }
 
-void emit_head(struct text *t, int64_t cluster, const char *blocks, const char *threads, struct str *ins, struct str *outs)
+void emit_head(struct text *t, const char *blocks, const char *threads, struct str *ins, struct str *outs)
 {
-  if (cluster > 1) text_line(t, "cluster %lld", (long long)cluster);
   text_line(t, "#grid:[%s].block", blocks);
   text_line(t, "#t:[%s].thread", threads);
   text_open(t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(outs), str_text(ins));
@@ -107,8 +106,9 @@ void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const c
                 struct lower_out *out)
 {
   struct str ins = {0}, outs = {0};
+  if (cluster > 1) text_line(t, "cluster %lld", (long long)cluster);
   emit_arguments(t, mem, k, name, out, &ins, &outs);
-  emit_head(t, cluster, blocks, threads, &ins, &outs);
+  emit_head(t, blocks, threads, &ins, &outs);
 }
 
 void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name)
