@@ -116,16 +116,16 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d;\n  static constexpr bool RAGGED = %s;\n",
           (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, ragged ? "true" : "false");
   if (ragged) {
-    str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
+    str_add(out, "  static DEV constexpr int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
             (long long)s.full.columns);
-    str_add(out, "  static DEV int width(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.width,
+    str_add(out, "  static DEV constexpr int width(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.width,
             (long long)s.full.width);
   } else
-    str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
+    str_add(out, "  static DEV constexpr int columns(int) { return %lld; }\n  static DEV constexpr int width(int) { return %lld; }\n", (long long)s.full.columns,
             (long long)s.full.width);
-  str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
+  str_add(out, "  static DEV constexpr int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
   str_add(out, "  static constexpr long long LAYER_BYTES = %lldll;\n", (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes));
-  str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
+  str_add(out, "  static DEV constexpr long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
   // Element (layer, slice, k, column) of the tensor.
   bool head = s.cut > 0 && op->spec.access[access].rank == 2;
   const struct mega_tensor *t = &p->m->tensor[op->arg[op->spec.access[access].arg]];

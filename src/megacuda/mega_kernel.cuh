@@ -10,17 +10,40 @@ DEV u32 fill(moment j, u32 made, int bytes)
   return slot;
 }
 
-// Weights: tiles lie one after another in the order of the pieces.
-template <class O, class W> DEV u32 produce_weights(moment j, u32 made)
+// Weights: tiles lie one after another in the order of the pieces. One loop for all operators, whose shapes are rows.
+struct weights_row {
+  long long layer_bytes, tile_bytes;
+  int tiles, k, width, bytes, rest, last_width, last_bytes, last_rest; // `rest`: bytes of the piece at the end of k; `last`: of the last tile
+};
+template <class O> constexpr weights_row weights_of()
+{
+  if constexpr (O::STREAM == 1) {
+    typedef typename O::streamed W;
+    constexpr int T = W::TILES - 1, w = W::width(0), l = W::width(T), rest = W::K % w ? W::K % w : w, end = W::K % l ? W::K % l : l;
+    return {W::LAYER_BYTES, W::tile_at(0, 1), W::TILES, W::K, w, W::SLICES * W::columns(0) * W::pitch(w), W::SLICES * W::columns(0) * W::pitch(rest),
+            l, W::SLICES * W::columns(T) * W::pitch(l), W::SLICES * W::columns(T) * W::pitch(end)};
+  }
+  return {};
+}
+GLOBAL const weights_row WEIGHTS[] = {
+#define OPERATOR(name, layer) weights_of<name>(),
+    OPERATORS
+#undef OPERATOR
+};
+
+DEV u32 produce_weights(moment j, u32 made)
 {
   const node_row &r = S.node[j.n];
+  const weights_row &w = WEIGHTS[r.op];
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi && !S.dead; tile++) {
-    const char *p = M.packed[O::ID] + W::tile_at(r.layer, tile);
-    int columns = W::columns(tile), width = W::width(tile);
+    const char *p = M.packed[r.op] + r.layer * w.layer_bytes + tile * w.tile_bytes;
+    bool last = tile == w.tiles - 1;
+    int width = last ? w.last_width : w.width;
 #pragma unroll 1
-    for (int from = 0; from < W::K && !S.dead; from += width, made++) {
-      int bytes = W::SLICES * columns * W::pitch(min(width, W::K - from));
+    for (int from = 0; from < w.k && !S.dead; from += width, made++) {
+      bool end = from + width >= w.k;
+      int bytes = last ? (end ? w.last_rest : w.last_bytes) : end ? w.rest : w.bytes;
       u32 slot = fill(j, made, bytes);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
       p += bytes;
@@ -51,7 +74,6 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
 
 template <class O> DEV u32 produce(moment j, u32 made)
 {
-  if constexpr (O::STREAM == 1) return produce_weights<O, typename O::streamed>(j, made);
   if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made);
   return made;
 }
@@ -73,6 +95,10 @@ DEV void produce_all(u32 first, int position, int steps)
     for (int n = 0; n < NODES && !S.dead; n++) {
       moment j = {first + (u32)s, n, position + s, s};
       if (S.node[n].lo == S.node[n].hi) continue;
+      if (WEIGHTS[S.node[n].op].tiles) {
+        made = produce_weights(j, made);
+        continue;
+      }
       switch (S.node[n].op) {
 #define OPERATOR(name, layer) \
   case name::ID: made = produce<name>(j, made); break;
@@ -85,18 +111,19 @@ DEV void produce_all(u32 first, int position, int steps)
 
 // ---- consumers ----
 
-DEV u32 consume_step(moment j, u32 taken, bool last)
+DEV u32 consume_step(moment j, u32 taken)
 {
 #pragma unroll 1
   for (j.n = 0; j.n < NODES; j.n++) {
     if (S.node[j.n].lo == S.node[j.n].hi) continue;
+    mark(j, BEGUN);
     switch (S.node[j.n].op) {
 #define OPERATOR(name, layer) \
   case name::ID: taken = body_##layer<name>(j, taken); break;
       OPERATORS
 #undef OPERATOR
     }
-    if (last && M.trace && TID == 0) M.trace[WORKER * NODES + j.n] = now_ns();
+    mark(j, ENDED);
   }
   return taken;
 }
@@ -106,7 +133,8 @@ DEV void consume_all(u32 first, int position, int steps)
   u32 taken = 0;
 #pragma unroll 1
   for (int s = 0; s < steps; s++) {
-    taken = consume_step({first + (u32)s, 0, position + s, s}, taken, s == steps - 1);
+    if (TID == 0) S.traced = M.trace && s == steps - 1;
+    taken = consume_step({first + (u32)s, 0, position + s, s}, taken);
     consumers();
     u32 dead = S.dead;
     consumers();

@@ -102,6 +102,12 @@ DEV void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, boo
                : "memory");
 }
 
+// Bytes that many blocks read soon: into L2.
+DEV void fetch_early(const void *from, int bytes)
+{
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // ---- threads of a block ----
 DEV void all_threads() { __syncthreads(); }
 DEV void consumers() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
@@ -114,6 +120,15 @@ typedef __nv_bfloat16 bf16;
 typedef float f32;
 DEV float bits_float(u32 u) { return __uint_as_float(u); }
 DEV u32 float_bits(float x) { return __float_as_uint(x); }
+DEV float exp2_of(float x)
+{
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEV float exp_of(float x) { return exp2_of(x * 1.44269504f); }
+DEV float ratio(float x, float y) { return __fdividef(x, y); }
+DEV float root_inverse(float x) { return rsqrtf(x); }
 DEV float wide(float x) { return x; }
 DEV float wide(bf16 x) { return __bfloat162float(x); }
 DEV void keep_as(float *p, float x) { *p = x; }

@@ -3,31 +3,13 @@
 
 enum finish { PLAIN_SUM, NORMED, ADDED, GATED };
 
-// The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
-template <class O, class X, class G> DEV void load_input(moment j)
-{
-  constexpr int K = X::tensor::ROW;
-  int turn = S.node[j.n].turn;
-#pragma unroll 1
-  for (int r = 0; r < ROWS; r++) {
-    float square = 0, *x = S.x[r];
-    gather<X, G>(j, r, 0, K, [&](int e, float v, float g) { x[e] = v * g, square += v * v; });
-    if (TID < 8) x[K + TID] = 0;
-#pragma unroll
-    for (int m = 16; m; m /= 2) square += across(square, m);
-    if (LANE == 0) S.square[turn][r][WARP] = square;
-  }
-  consumers();
-}
-
 // One element, wherever it is.
 template <class R> DEV float element_of(moment j, int row, int e)
 {
   using T = typename R::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<R>(j) : 0;
   if (!T::TAGGED) return fresh((const float *)plain_of<T>(epoch, row) + e);
-  const uint4 *w = words_of<T>(epoch, row) + word_at<T>(e);
-  uint4 v = await(w, get(w), epoch + 1, j, T::ID);
+  uint4 v = await(words_of<T>(epoch, row) + word_at<T>(e), epoch + 1, j, T::ID);
   int c = e - first_of<T>(word_at<T>(e));
   return bits_float(c == 0 ? v.x : c == 1 ? v.y : v.z);
 }
@@ -37,7 +19,7 @@ template <class X> DEV float norm_factor(moment j, int row, float eps)
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < WARPS; i++) sum += S.square[S.node[j.n].turn][row][i];
-  return 1 / sqrtf(sum / X::tensor::ROW + eps);
+  return root_inverse(sum / X::tensor::ROW + eps);
 }
 
 // How a block's threads divide a piece of [slices][columns][k].
@@ -50,7 +32,29 @@ template <class W> struct division {
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
   static constexpr bool even = W::K % W::WIDTH == 0 && W::WIDTH == along * line::N && columns == groups * each && !W::RAGGED;
   static_assert(each <= 32, "a thread sums at most 32 columns");
+  // Where element e of the input lies. A thread reads eight at once; two halves apart, so that the reads of a warp meet no bank twice.
+  static constexpr bool halves = even && line::N == 8;
+  static DEV int at(int e) { return halves ? (e >> 2 & 1) * (W::K / 2) + (e >> 3) * 4 + (e & 3) : e; }
 };
+
+// The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
+template <class X, class G, class W> DEV void load_input(moment j)
+{
+  constexpr int K = X::tensor::ROW;
+  int turn = S.node[j.n].turn;
+#pragma unroll 1
+  for (int r = 0; r < ROWS; r++) {
+    float square = 0, *x = S.x[r];
+    gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { x[division<W>::at(e)] = v * g, square += v * v; });
+    if (!division<W>::even && TID < 8) x[K + TID] = 0;
+    if (std::is_same<G, no_gain>::value) continue;
+#pragma unroll
+    for (int m = 16; m; m /= 2) square += across(square, m);
+    if (LANE == 0) S.square[turn][r][WARP] = square;
+  }
+  consumers();
+  mark(j, READY);
+}
 
 // acc[i] for i < HALF ends with the sum of two lanes' acc[i], or acc[i + HALF] in the lanes with that bit.
 template <int HALF, int N> DEV void halve(float (&acc)[N], int lane)
@@ -110,9 +114,12 @@ template <class W> DEV void take_even_piece(const char *stage, int from, float (
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     float x[N];
-    const float4 *p = (const float4 *)&S.x[r][from + tid % d::along * N];
+    const float4 *p = (const float4 *)&S.x[r][d::at(from + tid % d::along * N)];
 #pragma unroll
-    for (int i = 0; i < N / 4; i++) x[i * 4] = p[i].x, x[i * 4 + 1] = p[i].y, x[i * 4 + 2] = p[i].z, x[i * 4 + 3] = p[i].w;
+    for (int i = 0; i < N / 4; i++) {
+      float4 four = p[i * (d::halves ? W::K / 8 : 1)];
+      x[i * 4] = four.x, x[i * 4 + 1] = four.y, x[i * 4 + 2] = four.z, x[i * 4 + 3] = four.w;
+    }
 #pragma unroll
     for (int i = 0; i < d::each; i++) {
       float w[N];
@@ -182,20 +189,22 @@ template <class R, class T> struct residual_of {
   {
     if constexpr (same) {
       u32 epoch = epoch_of<R>(j);
-      v = await(words_of<from>(epoch, row) + unit, v, epoch + 1, j, from::ID);
+      if (v.w != epoch + 1) v = await(words_of<from>(epoch, row) + unit, epoch + 1, j, from::ID);
       to[0] = bits_float(v.x), to[1] = bits_float(v.y), to[2] = bits_float(v.z);
     } else
+#pragma unroll 1
       for (int c = 0; c < count_of<T>(unit); c++) to[c] = element_of<R>(j, row, first_of<T>(unit) + c);
   }
 };
 
-// Column of the tile's output, finished.
-template <class X, class W, int F> DEV float finished(moment j, const float *part, int row, int column, float eps, float added)
+// Column of a tile's output, without the residual. It takes the place of the first of its sums.
+template <class X, class W, int F> DEV void finish_column(moment j, float *part, int row, int column, float eps)
 {
+  typedef division<W> d;
   float y = sum_of<W>(part, row, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
   y *= f;
-  if (F == GATED) y = y / (1 + expf(-y)) * (sum_of<W>(part, row, W::COLUMNS + column) * f);
-  return y + added;
+  if (F == GATED) y = ratio(y, 1 + exp_of(-y)) * (sum_of<W>(part, row, W::COLUMNS + column) * f);
+  part[(row * d::columns + column) * d::parts] = y;
 }
 
 // Units of the output that a batch of tiles writes: `n` in each row, from `first` on.
@@ -209,19 +218,26 @@ template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
   return {first, word_at<T>(Y::hi1(layer, hi - 1) - 1) + 1 - first, from};
 }
 
-template <class X, class W, class R, class Y, int F> DEV void finish_batch(moment j, const batch_units &b, const float *part, float eps, uint4 early)
+// One warp: columns first, then units.
+template <class X, class W, class R, class Y, int F>
+DEV void finish_batch(moment j, const batch_units &b, int tiles, float *part, float eps, uint4 early)
 {
   typedef division<W> d;
   using T = typename Y::tensor;
+  constexpr int pitch = ROWS * d::columns * d::parts;
+#pragma unroll 1
+  for (int i = LANE; i < tiles * (ROWS * W::COLUMNS); i += 32)
+    finish_column<X, W, F>(j, part + i / (ROWS * W::COLUMNS) * pitch, i / W::COLUMNS % ROWS, i % W::COLUMNS, eps);
+  warp_barrier();
 #pragma unroll 1
   for (int u = LANE; u < b.n * ROWS; u += 32) {
-    int unit = b.first + u % b.n, row = u / b.n;
-    float y[3] = {0, 0, 0}, added[3] = {0, 0, 0};
+    int unit = b.first + u % b.n, row = u / b.n, from = first_of<T>(unit) - b.element;
+    float y[3], added[3] = {0, 0, 0};
     if constexpr (F == ADDED) residual_of<R, T>::take(j, row, unit, u < 32 ? early : residual_of<R, T>::ask(j, row, unit), added);
 #pragma unroll
     for (int c = 0; c < 3; c++) {
-      int e = first_of<T>(unit) + c - b.element, tile = e / W::COLUMNS;
-      if (c < count_of<T>(unit)) y[c] = finished<X, W, F>(j, part + tile * (ROWS * d::columns * d::parts), row, e % W::COLUMNS, eps, added[c]);
+      int e = min(from + c, tiles * W::COLUMNS - 1);
+      y[c] = part[e / W::COLUMNS * pitch + (row * d::columns + e % W::COLUMNS) * d::parts] + added[c];
     }
     write_unit<Y>(j, row, unit, y[0], y[1], y[2]);
   }
@@ -242,11 +258,12 @@ template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 p
     uint4 early = make_uint4(0, 0, 0, 0);
     if constexpr (F == ADDED)
       if (WARP == who && LANE < b.n * ROWS) early = residual_of<R, T>::ask(j, LANE / b.n, b.first + LANE % b.n);
-    if (first == lo) load_input<O, X, G>(j);
+    if (first == lo) load_input<X, G, W>(j);
 #pragma unroll 1
     for (int t = 0; t < n; t++) taken = take_tile<W>(j, first + t, taken, S.part[half] + t * (ROWS * d::columns * d::parts));
     consumers();
-    if (WARP == who) finish_batch<X, W, R, Y, F>(j, b, S.part[half], eps, early);
+    mark(j, SUMMED);
+    if (WARP == who) finish_batch<X, W, R, Y, F>(j, b, n, S.part[half], eps, early);
   }
   publish(j);
   return taken;
