@@ -95,7 +95,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   str_raw(out, mega_device_text, strlen(mega_device_text));
   str_add(out, "\n// ---- the model ----\n\n");
   for (int t = 0; t < p->m->ntensors; t++) TRY(megacuda_tensor(p, t, out, e));
-  for (int o = 0; o < p->m->nops; o++) TRY(megacuda_op(mem, p, o, out, e));
+  for (int o = 0; o < p->m->nops; o++) TRY(megacuda_op(mem, p, o, g->warps * 32, out, e));
+  TRY(megacuda_weights(mem, p, g->warps * 32, out, e));
   str_add(out, "#define OPERATORS");
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");

@@ -76,6 +76,7 @@ static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) 
 
 struct stream { // of weights
   int cut, slices, bytes;
+  int along, teams; // threads along k of a piece; teams of threads that take pieces in turn
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
@@ -88,8 +89,19 @@ static int64_t bytes_of(const struct stream *s, struct tile_shape x)
   return n;
 }
 
+// More teams where a thread would have few columns: reads of the input cost it as much as these save.
+static void divide(struct stream *s, int threads)
+{
+  enum { FEW = 4 };
+  int64_t per = 16 / s->bytes, chunks = (s->full.width + per - 1) / per, pieces = (s->k + s->full.width - 1) / s->full.width;
+  s->along = chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
+  int64_t groups = threads / s->along, columns = s->slices * s->full.columns;
+  bool even = s->k % s->full.width == 0 && s->full.width == s->along * per && s->full.columns == s->last.columns;
+  for (s->teams = 1; even && groups % 2 == 0 && columns < groups * FEW && 2 * s->teams <= pieces; groups /= 2) s->teams *= 2;
+}
+
 // Pieces are [slices][columns][k]; all tiles but the last are alike.
-static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct stream *s, struct err *e)
+static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s, struct err *e)
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
@@ -105,27 +117,29 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
       return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, and not the last", op->name, tile);
   }
   s->tile_bytes = bytes_of(s, s->full), s->last_bytes = bytes_of(s, s->last);
+  divide(s, threads);
   return OK;
 }
 
-static int print_stream(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
+static int print_stream(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct str *out, struct err *e)
 {
   struct stream s;
-  TRY(stream_of(mem, p, op, access, &s, e));
+  TRY(stream_of(mem, p, op, access, threads, &s, e));
   bool ragged = s.full.columns != s.last.columns;
-  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d;\n  static constexpr bool RAGGED = %s;\n",
-          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, ragged ? "true" : "false");
+  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d, TEAMS = %d;\n"
+          "  static constexpr bool RAGGED = %s;\n",
+          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, s.along, s.teams, ragged ? "true" : "false");
   if (ragged) {
-    str_add(out, "  static DEV constexpr int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
+    str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
             (long long)s.full.columns);
-    str_add(out, "  static DEV constexpr int width(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.width,
+    str_add(out, "  static DEV int width(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.width,
             (long long)s.full.width);
   } else
-    str_add(out, "  static DEV constexpr int columns(int) { return %lld; }\n  static DEV constexpr int width(int) { return %lld; }\n", (long long)s.full.columns,
+    str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
             (long long)s.full.width);
-  str_add(out, "  static DEV constexpr int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
+  str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
   str_add(out, "  static constexpr long long LAYER_BYTES = %lldll;\n", (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes));
-  str_add(out, "  static DEV constexpr long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
+  str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
   // Element (layer, slice, k, column) of the tensor.
   bool head = s.cut > 0 && op->spec.access[access].rank == 2;
   const struct mega_tensor *t = &p->m->tensor[op->arg[op->spec.access[access].arg]];
@@ -160,7 +174,7 @@ static bool is_paged(const struct mega_access *a)
   return false;
 }
 
-static int print_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
+static int print_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct str *out, struct err *e)
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
@@ -169,7 +183,7 @@ static int print_access(struct arena *mem, const struct mega_plan *p, const stru
     TRY(paged(p, op, access, out, e));
   } else
     for (int d = 0; d < a->rank; d++) print_bound(op, t, &a->dim[d], d, false, out), print_bound(op, t, &a->dim[d], d, true, out);
-  if (a->stream && !is_paged(a)) TRY(print_stream(mem, p, op, access, out, e));
+  if (a->stream && !is_paged(a)) TRY(print_stream(mem, p, op, access, threads, out, e));
   str_add(out, "  };\n");
   return OK;
 }
@@ -188,7 +202,7 @@ static void print_attrs(const struct mega_op *op, struct str *out)
   }
 }
 
-int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct str *out, struct err *e)
+int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int threads, struct str *out, struct err *e)
 {
   const struct mega_op *op = &p->m->op[index];
   int stream = 0, streamed = -1;
@@ -197,7 +211,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct 
     if (p->node[n].op == index) fence |= p->fence[n];
   str_add(out, "struct o_%s { // %s\n", op->name, op->layer->access);
   for (int a = 0; a < op->spec.naccess; a++) {
-    TRY(print_access(mem, p, op, a, out, e));
+    TRY(print_access(mem, p, op, a, threads, out, e));
     if (op->spec.access[a].stream) stream = is_paged(&op->spec.access[a]) ? 2 : 1, streamed = a;
   }
   bool norms = false, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1;
@@ -215,14 +229,53 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct 
   return OK;
 }
 
-// ---- sizes ----
+// ---- rows of the producer ----
 
-static int division_part(const struct stream *s, int threads, int rows)
+// The norm's gain is small, and all workers read it: it is fetched into L2 with the first weights.
+static int gain_of(const struct mega_plan *p, const struct mega_op *op, int64_t *bytes)
 {
-  int64_t per = 16 / s->bytes, chunks = (s->full.width + per - 1) / per;
-  int along = chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
-  return (int)(MEGACUDA_BATCH * rows * s->slices * s->full.columns * (along / 32));
+  for (int a = 0; a < op->spec.naccess; a++) {
+    const struct mega_access *x = &op->spec.access[a];
+    const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
+    if (x->stream || x->out || t->kind != MEGA_WEIGHTS || x->dim[0].how != MEGA_THIS_LAYER) continue;
+    *bytes = mega_elements(t) / t->dim[0] * mega_bytes(t->type);
+    if (*bytes % 16 == 0) return op->arg[x->arg];
+  }
+  *bytes = 0;
+  return -1;
 }
+
+static int64_t piece_bytes(const struct stream *s, struct tile_shape x, bool end)
+{
+  int64_t width = end && s->k % x.width ? s->k % x.width : MIN(x.width, s->k);
+  return s->slices * x.columns * pitch_of(s->bytes, width);
+}
+
+int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e)
+{
+  str_add(out, "GLOBAL const weights_row WEIGHTS[] = {\n");
+  for (int o = 0; o < p->m->nops; o++) {
+    const struct mega_op *op = &p->m->op[o];
+    int64_t bytes;
+    int access = -1, gain = gain_of(p, op, &bytes);
+    struct stream s;
+    for (int a = 0; a < op->spec.naccess; a++)
+      if (op->spec.access[a].stream && !is_paged(&op->spec.access[a])) access = a;
+    if (access < 0) {
+      str_add(out, "  {},\n");
+      continue;
+    }
+    TRY(stream_of(mem, p, op, access, threads, &s, e));
+    str_add(out, "  {%lld, %lld, %d, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %d, %lld},\n",
+            (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes), (long long)s.tile_bytes, op->tiles, (long long)s.k, (long long)s.full.width,
+            (long long)piece_bytes(&s, s.full, false), (long long)piece_bytes(&s, s.full, true), (long long)s.last.width,
+            (long long)piece_bytes(&s, s.last, false), (long long)piece_bytes(&s, s.last, true), gain, (long long)bytes);
+  }
+  str_add(out, "};\n");
+  return OK;
+}
+
+// ---- sizes ----
 
 static int most_of_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct megacuda_most *m,
                           struct err *e)
@@ -237,11 +290,11 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
     if (whole && access == 0) m->x = MAX(m->x, row + 8);
     return OK;
   }
-  TRY(stream_of(mem, p, op, access, &s, e));
+  TRY(stream_of(mem, p, op, access, threads, &s, e));
   struct tile_shape shapes[] = {s.full, s.last};
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
-  m->part = MAX(m->part, division_part(&s, threads, p->m->rows));
+  m->part = MAX(m->part, MEGACUDA_BATCH * p->m->rows * s.slices * s.full.columns * (s.along / 32) * s.teams);
   return OK;
 }
 

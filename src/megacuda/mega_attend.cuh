@@ -172,17 +172,24 @@ template <class P, int HEADS> struct softmax {
   static constexpr float NOTHING = -1e30f;
 };
 
-// Element e over the warps.
-template <class P> DEV float joined(int e)
+// How many teams of warps divide the heads: as many as keep a thread's registers few.
+template <class O> struct head_teams {
+  static constexpr int heads = O::heads / O::kv, teams = WARPS >= 16 && heads % 2 == 0 ? 2 : 1, crew = WARPS / teams, each = heads / teams;
+};
+
+// Element e over the warps of its team.
+template <class O> DEV float joined(int e)
 {
-  int h = e / P::DIM;
-  float top = S.attend.most[0][h], sum = 0, out = 0;
+  typedef head_teams<O> d;
+  int h = e / O::dim, first = h / d::each * d::crew, at = e - h / d::each * (d::each * O::dim);
+  h %= d::each;
+  float top = S.attend.most[first][h], sum = 0, out = 0;
 #pragma unroll
-  for (int w = 1; w < WARPS; w++) top = fmaxf(top, S.attend.most[w][h]);
+  for (int w = 1; w < d::crew; w++) top = fmaxf(top, S.attend.most[first + w][h]);
 #pragma unroll
-  for (int w = 0; w < WARPS; w++) {
-    float scale = exp2_of(S.attend.most[w][h] - top);
-    sum += S.attend.sum[w][h] * scale, out += S.attend.out[w][e] * scale;
+  for (int w = 0; w < d::crew; w++) {
+    float scale = exp2_of(S.attend.most[first + w][h] - top);
+    sum += S.attend.sum[first + w][h] * scale, out += S.attend.out[first + w][at] * scale;
   }
   return ratio(out, sum);
 }
@@ -235,12 +242,14 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
 {
   typedef pack<typename P::tensor::type> line;
   constexpr bool writes = !std::is_same<K, no_gain>::value;
-  constexpr int heads = O::heads / O::kv, step = WARPS * softmax<P, heads>::at_once, lanes = softmax<P, heads>::lanes;
-  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP * softmax<P, heads>::at_once + LANE / lanes;
+  typedef head_teams<O> d;
+  typedef softmax<P, d::each> running;
+  constexpr int heads = d::heads, step = d::crew * running::at_once, lanes = running::lanes;
+  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP % d::crew * running::at_once + LANE / lanes;
   wait_events<O>(j);
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
-    softmax<P, heads> a;
+    running a;
     float k[2][line::N], v[2][line::N];
     int y0 = Y::lo1(layer, tile);
     load_heads<O, Q, K, V, G, U, P>(j, tile);
@@ -251,7 +260,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
       const typename P::tensor::type *now = cached<P>(layer, tile, j.position) + chunk * line::N;
       open_fresh<line>(now, k[0]), open_fresh<line>(now + P::SLOTS * P::DIM, v[0]);
     }
-    a.begin(S.attend.query, chunk, O::SCALE * 1.44269504f, k[0], v[0], mine == 0);
+    a.begin(S.attend.query + WARP / d::crew * (d::each * O::dim), chunk, O::SCALE * 1.44269504f, k[0], v[0], mine == 0);
 #pragma unroll 1
     for (int at = 0, n; at < j.position; at += n, taken++) {
       n = min(P::WIDTH, min(j.position - at, P::SLOTS - at % P::SLOTS));
@@ -268,13 +277,13 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
         }
         a.see(k, v, valid);
       }
-      let_go(taken, TID);
+      let_go<WARPS>(taken, TID);
     }
     a.join(chunk);
     consumers();
     mark(j, SUMMED);
 #pragma unroll 1
-    for (int e = TID; e < heads * O::dim; e += THREADS) S.attend.query[e] = joined<P>(e);
+    for (int e = TID; e < heads * O::dim; e += THREADS) S.attend.query[e] = joined<O>(e);
     consumers();
     write_row<Y>(j, Y::lo0(layer, tile), y0, Y::hi1(layer, tile), [&](int e) { return S.attend.query[e - y0]; });
     consumers();

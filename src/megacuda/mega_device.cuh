@@ -12,6 +12,13 @@ struct wait_row {
 struct publish_row {
   u32 word, add; // add 0: a flag
 };
+struct weights_row { // how an operator's weights lie; tiles 0: it has none
+  long long layer_bytes, tile_bytes;
+  int tiles, k;
+  int width, bytes, end_bytes;                // of a piece; bytes of the piece at the end of k
+  int last_width, last_bytes, last_end_bytes; // the same of the last tile
+  int gain, gain_bytes;                       // tensor of the norm's gain, or -1; bytes of a layer
+};
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };

@@ -11,30 +11,11 @@ DEV u32 fill(moment j, u32 made, int bytes)
 }
 
 // Weights: tiles lie one after another in the order of the pieces. One loop for all operators, whose shapes are rows.
-struct weights_row {
-  long long layer_bytes, tile_bytes;
-  int tiles, k, width, bytes, rest, last_width, last_bytes, last_rest; // `rest`: bytes of the piece at the end of k; `last`: of the last tile
-};
-template <class O> constexpr weights_row weights_of()
-{
-  if constexpr (O::STREAM == 1) {
-    typedef typename O::streamed W;
-    constexpr int T = W::TILES - 1, w = W::width(0), l = W::width(T), rest = W::K % w ? W::K % w : w, end = W::K % l ? W::K % l : l;
-    return {W::LAYER_BYTES, W::tile_at(0, 1), W::TILES, W::K, w, W::SLICES * W::columns(0) * W::pitch(w), W::SLICES * W::columns(0) * W::pitch(rest),
-            l, W::SLICES * W::columns(T) * W::pitch(l), W::SLICES * W::columns(T) * W::pitch(end)};
-  }
-  return {};
-}
-GLOBAL const weights_row WEIGHTS[] = {
-#define OPERATOR(name, layer) weights_of<name>(),
-    OPERATORS
-#undef OPERATOR
-};
-
 DEV u32 produce_weights(moment j, u32 made)
 {
   const node_row &r = S.node[j.n];
   const weights_row &w = WEIGHTS[r.op];
+  if (w.gain >= 0 && WORKER == j.n % WORKERS) fetch_early((const char *)M.tensor[w.gain] + r.layer * w.gain_bytes, w.gain_bytes);
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi && !S.dead; tile++) {
     const char *p = M.packed[r.op] + r.layer * w.layer_bytes + tile * w.tile_bytes;
@@ -43,7 +24,7 @@ DEV u32 produce_weights(moment j, u32 made)
 #pragma unroll 1
     for (int from = 0; from < w.k && !S.dead; from += width, made++) {
       bool end = from + width >= w.k;
-      int bytes = last ? (end ? w.last_rest : w.last_bytes) : end ? w.rest : w.bytes;
+      int bytes = last ? (end ? w.last_end_bytes : w.last_bytes) : end ? w.end_bytes : w.bytes;
       u32 slot = fill(j, made, bytes);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
       p += bytes;

@@ -89,7 +89,7 @@ DEV bool stage_passed(stage_barrier *b, u32 parity)
                : "memory");
   return done;
 }
-DEV void stage_arrive(stage_barrier *b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_at(b)) : "memory"); }
+DEV void stage_arrive(stage_barrier *b, int n) { asm volatile("mbarrier.arrive.shared.b64 _, [%0], %1;" ::"r"(shared_at(b)), "r"(n) : "memory"); }
 DEV void stage_expect(stage_barrier *b, int bytes)
 {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_at(b)), "r"(bytes) : "memory");

@@ -22,12 +22,10 @@ template <class X> DEV float norm_factor(moment j, int row, float eps)
   return root_inverse(sum / X::tensor::ROW + eps);
 }
 
-// How a block's threads divide a piece of [slices][columns][k].
+// How a block's threads divide a piece of [slices][columns][k]: ALONG of them k, and groups the columns. Teams take pieces in turn.
 template <class W> struct division {
   typedef pack<typename W::tensor::type> line;
-  static constexpr int chunks = (W::WIDTH + line::N - 1) / line::N;
-  static constexpr int along = chunks > 128 && THREADS >= 256 ? 256 : chunks > 64 && THREADS >= 128 ? 128 : chunks > 32 && THREADS >= 64 ? 64 : 32;
-  static constexpr int groups = THREADS / along, parts = along / 32;
+  static constexpr int along = W::ALONG, teams = W::TEAMS, crew = THREADS / teams, groups = crew / along, parts = along / 32 * teams;
   static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
   static constexpr bool even = W::K % W::WIDTH == 0 && W::WIDTH == along * line::N && columns == groups * each && !W::RAGGED;
@@ -130,31 +128,33 @@ template <class W> DEV void take_even_piece(const char *stage, int from, float (
   }
 }
 
-DEV void let_go(u32 piece, int tid)
+// A warp has read a piece, which so many warps read.
+template <int READERS> DEV void let_go(u32 piece, int tid)
 {
   warp_barrier();
-  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
+  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES], WARPS / READERS);
 }
 
-// All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
+// The pieces of a tile that this thread's team takes; sums into `part`: [row][column of a slice][team][warp along k].
 template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
   float acc[ROWS][d::reduced];
-  int columns = W::columns(tile), width = W::width(tile), tid = TID;
+  int columns = W::columns(tile), width = W::width(tile), tid = TID % d::crew, team = TID / d::crew, turn = 0;
 #pragma unroll
   for (int r = 0; r < ROWS; r++)
 #pragma unroll
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
 #pragma unroll 1
-  for (int from = 0; from < W::K; from += width, taken++) {
+  for (int from = 0; from < W::K; from += width, taken++, turn++) {
+    if (d::teams > 1 && turn % d::teams != team) continue;
     u32 slot = taken % STAGES;
     wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
     if constexpr (d::even)
       take_even_piece<W>(S.ring[slot], from, acc, tid);
     else
       take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
-    let_go(taken, tid);
+    let_go<d::crew / 32>(taken, tid);
   }
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
@@ -162,7 +162,7 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 #pragma unroll
     for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += across(acc[r][0], m);
     int at = tid / d::along * d::each + tid % 32;
-    if (tid % 32 < d::each && at < d::columns) part[(r * d::columns + at) * d::parts + tid / 32 % d::parts] = acc[r][0];
+    if (tid % 32 < d::each && at < d::columns) part[(r * d::columns + at) * d::parts + team * (d::along / 32) + tid / 32 % (d::along / 32)] = acc[r][0];
   }
   return taken;
 }

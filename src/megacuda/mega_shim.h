@@ -161,7 +161,7 @@ static inline bool stage_passed(stage_barrier *b, u32 parity)
   if ((b->phase & 1) != parity) return true;
   return shim_yield(), (b->phase & 1) != parity;
 }
-static inline void stage_arrive(stage_barrier *b) { b->come++, shim_turn(b); }
+static inline void stage_arrive(stage_barrier *b, int n) { b->come += n, shim_turn(b); }
 static inline void stage_expect(stage_barrier *b, int bytes) { b->come++, b->bytes += bytes, shim_turn(b); }
 static inline void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, bool)
 {

@@ -36,7 +36,8 @@ const char *megacuda_shim(void);
 
 // ---- cuda_op.c ----
 int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, struct err *e);
-int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, struct str *out, struct err *e);
+int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);
+int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
 // Of what a plan needs: the largest over operators.
 struct megacuda_most {
   int64_t stage_room, x, query, heads, part;
