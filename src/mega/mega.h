@@ -33,7 +33,7 @@
 
 #include <jansson.h>
 
-enum { MEGA_DIMS = 6, MEGA_AXES = 2, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12, MEGA_SECTIONS = 3 };
+enum { MEGA_DIMS = 6, MEGA_AXES = 3, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12, MEGA_SECTIONS = 3 };
 enum { MEGA_MOST_OPS = 64, MEGA_MOST_TENSORS = 256, MEGA_MOST_LAYERS = 512, MEGA_MOST_WORKERS = 512, MEGA_MOST_ROWS = 64, MEGA_MOST_TILES = 65535 };
 enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384 };
 
@@ -72,7 +72,7 @@ struct mega_dim {
   enum mega_how how;
   int symbol;                             // of its extent; -1: `extent`
   int extent;                             // a number in the row
-  int axis;                               // MEGA_PART: that divides it
+  int axis;                               // MEGA_PART: that divides it; of past positions: that divides them, or -1
   int section;                            // MEGA_PART: the section that is divided; -1: the dimension has none
   int nsections, sections[MEGA_SECTIONS]; // their symbols, one after another
   bool cut;                               // pieces of a stream are cut along it
@@ -173,10 +173,11 @@ struct mega_config {
 };
 struct mega_sizes { // what is asked for besides the model; 0, and -1 of context: what the text says, or else the usual
   int rows, workers, stages, stage_bytes, steps;
+  int parts;         // of the positions that attention sees, each a work tile
   int usual_workers; // of a configuration, in place of MEGA_WORKERS; 0: those
   int64_t context;
 };
-enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128 };
+enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128, MEGA_MOST_PARTS = 16 };
 int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e);
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *s, struct mega_model **out, struct err *e);
 

@@ -50,9 +50,9 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, BATCH = %d;\n", x->ntensors, x->nops,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MEGACUDA_BATCH);
   str_add(out,
-          "constexpr int X_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES "
+          "constexpr int X_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES "
           "= %d;\n",
-          (long long)m->x, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)x->context, g->steps, MEGACUDA_SHARED);
+          (long long)m->x, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge, (long long)x->context, g->steps, MEGACUDA_SHARED);
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
 }
 
@@ -61,7 +61,7 @@ static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_gi
 {
   int64_t rows = p->m->rows, attend = 4 * (m->query * (3 + g->warps) + 2 * g->warps * m->heads), x = 4 * rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
-  return MAX(x, attend) + 8 * m->part + 8 * rows * g->warps + 8 * g->warps + tables + ROUNDING;
+  return MAX(x, attend) + 8 * m->part + 4 * rows * m->merge + 8 * rows * g->warps + 8 * g->warps + tables + ROUNDING;
 }
 
 int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e)

@@ -55,6 +55,15 @@ static void print_bound(const struct mega_op *op, const struct mega_tensor *t, c
   str_add(out, "; }\n");
 }
 
+// Where a tile's elements begin in a row of the tensor.
+static void print_first(const struct mega_tensor *t, int rank, struct str *out)
+{
+  long long stride = 1;
+  str_add(out, "  static DEV int first(int layer, int tile) { return 0");
+  for (int d = rank - 1; d > 0; stride *= (long long)t->dim[d--]) str_add(out, " + lo%d(layer, tile) * %lld", d, stride);
+  str_add(out, "; }\n");
+}
+
 struct tile_shape { // of a tile's pieces
   int64_t columns, width;
 };
@@ -154,6 +163,24 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   return OK;
 }
 
+// Positions that the tile sees, of `now` cached ones; its row and its head.
+static void print_positions(const struct mega_op *op, const struct mega_access *a, struct str *out)
+{
+  int axis = a->dim[1].how == MEGA_PAGE_PAST ? a->dim[1].axis : -1;
+  str_add(out, "  static DEV int row(int tile) { return ");
+  print_index(op, 0, out);
+  str_add(out, "; }\n  static DEV int head(int tile) { return ");
+  print_index(op, a->dim[2].axis, out);
+  str_add(out, "; }\n  static DEV int part(int tile) { return ");
+  if (axis >= 0)
+    print_index(op, axis, out);
+  else
+    str_add(out, "0 * tile");
+  int parts = axis >= 0 ? op->parts[axis] : 1;
+  str_add(out, "; }\n  static DEV int first(int tile, int now) { return min(part(tile) * ((now + %d) / %d), now); }\n", parts - 1, parts);
+  str_add(out, "  static DEV int end(int tile, int now) { return min((part(tile) + 1) * ((now + %d) / %d), now); }\n", parts - 1, parts);
+}
+
 static int paged(const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
 {
   const struct mega_access *a = &op->spec.access[access];
@@ -164,6 +191,7 @@ static int paged(const struct mega_plan *p, const struct mega_op *op, int access
                    (long long)(dim * bytes));
   str_add(out, "  static constexpr int PAGES = %lld, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n", (long long)t->dim[1],
           (long long)(t->dim[1] / p->m->rows), (long long)t->dim[2], (long long)t->dim[4], (long long)dim, (long long)MAX(1, most));
+  print_positions(op, a, out);
   return OK;
 }
 
@@ -181,8 +209,10 @@ static int print_access(struct arena *mem, const struct mega_plan *p, const stru
   str_add(out, "  struct a%d {\n  typedef t_%s tensor;\n  static constexpr int INDEX = %d;\n", access, t->name, access);
   if (is_paged(a)) {
     TRY(paged(p, op, access, out, e));
-  } else
+  } else {
     for (int d = 0; d < a->rank; d++) print_bound(op, t, &a->dim[d], d, false, out), print_bound(op, t, &a->dim[d], d, true, out);
+    print_first(t, a->rank, out);
+  }
   if (a->stream && !is_paged(a)) TRY(print_stream(mem, p, op, access, threads, out, e));
   str_add(out, "  };\n");
   return OK;
@@ -286,21 +316,23 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   if (!a->stream || is_paged(a)) {
     int64_t row = 1;
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
-    bool whole = !a->out && (!strncmp(op->layer->name, "rmsnorm", 7) || !strncmp(op->layer->name, "linear", 6) || !strcmp(op->layer->name, "argmax"));
+    bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
     if (whole && access == 0) m->x = MAX(m->x, row + 8);
+    if (!strncmp(op->layer->name, "merge", 5) && access == 1) m->merge = MAX(m->merge, row);
     return OK;
   }
   TRY(stream_of(mem, p, op, access, threads, &s, e));
   struct tile_shape shapes[] = {s.full, s.last};
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
+  m->x = MAX(m->x, s.k + 8);
   m->part = MAX(m->part, MEGACUDA_BATCH * p->m->rows * s.slices * s.full.columns * (s.along / 32) * s.teams);
   return OK;
 }
 
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e)
 {
-  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .query = 1, .heads = 1, .part = 1};
+  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .query = 1, .heads = 1, .part = 1, .merge = 2};
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));

@@ -40,16 +40,16 @@ template <class O, class G> DEV void turn_head(moment j, const turns<O> &turn, f
 template <class P> DEV typename P::tensor::type *cached(int layer, int tile, int position)
 {
   using T = typename P::tensor;
-  int page = tile / P::HEADS * P::ROW_PAGES + position / P::SLOTS;
-  return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + tile % P::HEADS) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
+  int page = P::row(tile) * P::ROW_PAGES + position / P::SLOTS;
+  return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + P::head(tile)) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
-// As the cache has it, and there.
-template <class P> DEV float kept(typename P::tensor::type *to, float x)
+// As the cache has it, and where `WRITES`, there.
+template <class P, bool WRITES> DEV float kept(typename P::tensor::type *to, float x)
 {
   typename P::tensor::type as;
   keep_as(&as, x);
-  *to = as;
+  if (WRITES) *to = as;
   return wide(as);
 }
 
@@ -177,11 +177,14 @@ template <class O> struct head_teams {
   static constexpr int heads = O::heads / O::kv, teams = WARPS >= 16 && heads % 2 == 0 ? 2 : 1, crew = WARPS / teams, each = heads / teams;
 };
 
-// Element e over the warps of its team.
-template <class O> DEV float joined(int e)
+const float LOG2E = 1.44269504f;
+
+// Element e over the warps of its team. Of a part it is not divided, and what a merge needs stays in S.attend.now: [maximum, divisor][head].
+template <class O, bool PART> DEV float joined(int e)
 {
   typedef head_teams<O> d;
   int h = e / O::dim, first = h / d::each * d::crew, at = e - h / d::each * (d::each * O::dim);
+  int head = h;
   h %= d::each;
   float top = S.attend.most[first][h], sum = 0, out = 0;
 #pragma unroll
@@ -191,7 +194,8 @@ template <class O> DEV float joined(int e)
     float scale = exp2_of(S.attend.most[first + w][h] - top);
     sum += S.attend.sum[first + w][h] * scale, out += S.attend.out[first + w][at] * scale;
   }
-  return ratio(out, sum);
+  if (PART && e % O::dim == 0) S.attend.now[0][head] = top / LOG2E, S.attend.now[1][head] = sum;
+  return PART ? out : ratio(out, sum);
 }
 
 template <class L, class T> DEV void open_fresh(const T *p, float *x)
@@ -206,44 +210,45 @@ template <class A> DEV constexpr int behind(int thread, int elements)
   return (thread + (A::tensor::TAGGED ? (elements / A::tensor::GROUP + 1) * A::tensor::GROUP_WORDS : elements) + 31) / 32 * 32 % THREADS;
 }
 
-// Queries, and where the task also writes the cache, this position's key and value: turned and in shared memory.
-template <class O, class Q, class K, class V, class G, class U, class P> DEV void load_heads(moment j, int tile)
+// Queries and, where K and V are accesses, this position's key and value: turned and in shared memory.
+template <class O, class Q, class K, class V, class G, class U, class P, bool WRITES> DEV void load_heads(moment j, int tile)
 {
   constexpr int heads = O::heads / O::kv;
-  constexpr bool writes = !std::is_same<K, no_gain>::value;
+  constexpr bool keys_too = !std::is_same<K, no_gain>::value;
   int layer = S.node[j.n].layer, q0 = Q::lo1(layer, tile);
   turns<O> turn;
   turn.load(j);
   gather<Q, no_gain, heads * O::dim>(j, Q::lo0(layer, tile), q0, Q::hi1(layer, tile), [&](int e, float a, float) { S.attend.query[e - q0] = a; });
-  if constexpr (writes) {
+  if constexpr (keys_too) {
     constexpr int second = behind<Q>(0, heads * O::dim), third = behind<Q>(second, O::dim);
     int k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
     typename P::tensor::type *values = cached<P>(layer, tile, j.position) + P::SLOTS * P::DIM;
     gather<K, no_gain, O::dim>(j, K::lo0(layer, tile), k0, K::hi1(layer, tile), [&](int e, float a, float) { S.attend.now[0][e - k0] = a; },
                                (TID + THREADS - second) % THREADS);
     gather<V, no_gain, O::dim>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile),
-                               [&](int e, float a, float) { S.attend.now[1][e - v0] = kept<P>(values + e - v0, a); }, (TID + THREADS - third) % THREADS);
+                               [&](int e, float a, float) { S.attend.now[1][e - v0] = kept<P, WRITES>(values + e - v0, a); }, (TID + THREADS - third) % THREADS);
   }
   consumers();
   mark(j, READY);
 #pragma unroll 1
   for (int h = WARP; h < heads; h += WARPS) turn_head<O, G>(j, turn, S.attend.query + h * O::dim);
-  if constexpr (writes)
+  if constexpr (keys_too)
     if (WARP == heads % WARPS) {
       typename P::tensor::type *keys = cached<P>(layer, tile, j.position);
       turn_head<O, U>(j, turn, S.attend.now[0]);
-      for (int i = LANE; i < O::dim; i += 32) S.attend.now[0][i] = kept<P>(keys + i, S.attend.now[0][i]);
+      for (int i = LANE; i < O::dim; i += 32) S.attend.now[0][i] = kept<P, WRITES>(keys + i, S.attend.now[0][i]);
     }
   consumers();
 }
 
-// G, U: gains of queries and keys. K, V: this position's key and value, where the task also writes the cache (NOW is then an output).
-template <class O, class Q, class K, class V, class G, class U, class P, class NOW, class Y> DEV u32 attend(moment j, u32 taken)
+// G, U: gains of queries and keys. K, V: this position's key and value; or it is read from the cache. NOW: that the task writes, or not. Y: the
+// output; of a part of the positions sums, with D their maxima and divisors.
+template <class O, class Q, class K, class V, class G, class U, class P, class NOW, class Y, class D> DEV u32 attend(moment j, u32 taken)
 {
   typedef pack<typename P::tensor::type> line;
-  constexpr bool writes = !std::is_same<K, no_gain>::value;
   typedef head_teams<O> d;
   typedef softmax<P, d::each> running;
+  constexpr bool keys_too = !std::is_same<K, no_gain>::value, part = !std::is_same<D, no_gain>::value;
   constexpr int heads = d::heads, step = d::crew * running::at_once, lanes = running::lanes;
   int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP % d::crew * running::at_once + LANE / lanes;
   wait_events<O>(j);
@@ -251,19 +256,19 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
     running a;
     float k[2][line::N], v[2][line::N];
-    int y0 = Y::lo1(layer, tile);
-    load_heads<O, Q, K, V, G, U, P>(j, tile);
-    if constexpr (writes) {
+    int end = P::end(tile, j.position);
+    load_heads<O, Q, K, V, G, U, P, !std::is_same<NOW, no_gain>::value>(j, tile);
+    if constexpr (keys_too) {
 #pragma unroll
       for (int i = 0; i < line::N; i++) k[0][i] = S.attend.now[0][chunk * line::N + i], v[0][i] = S.attend.now[1][chunk * line::N + i];
     } else {
       const typename P::tensor::type *now = cached<P>(layer, tile, j.position) + chunk * line::N;
       open_fresh<line>(now, k[0]), open_fresh<line>(now + P::SLOTS * P::DIM, v[0]);
     }
-    a.begin(S.attend.query + WARP / d::crew * (d::each * O::dim), chunk, O::SCALE * 1.44269504f, k[0], v[0], mine == 0);
+    a.begin(S.attend.query + WARP / d::crew * (d::each * O::dim), chunk, O::SCALE * LOG2E, k[0], v[0], mine == 0 && P::part(tile) == 0);
 #pragma unroll 1
-    for (int at = 0, n; at < j.position; at += n, taken++) {
-      n = min(P::WIDTH, min(j.position - at, P::SLOTS - at % P::SLOTS));
+    for (int at = P::first(tile, j.position), n; at < end; at += n, taken++) {
+      n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
       u32 slot = taken % STAGES;
       wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
       const char *keys = S.ring[slot] + chunk * 16, *values = keys + n * (lanes * 16);
@@ -283,9 +288,14 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
     consumers();
     mark(j, SUMMED);
 #pragma unroll 1
-    for (int e = TID; e < heads * O::dim; e += THREADS) S.attend.query[e] = joined<O>(e);
+    for (int e = TID; e < heads * O::dim; e += THREADS) S.attend.query[e] = joined<O, part>(e);
     consumers();
-    write_row<Y>(j, Y::lo0(layer, tile), y0, Y::hi1(layer, tile), [&](int e) { return S.attend.query[e - y0]; });
+    int y0 = Y::first(layer, tile);
+    write_row<Y>(j, P::row(tile), y0, y0 + heads * O::dim, [&](int e) { return S.attend.query[e - y0]; });
+    if constexpr (part) {
+      int d0 = D::first(layer, tile);
+      write_row<D>(j, P::row(tile), d0, d0 + heads * 2, [&](int e) { return S.attend.now[e & 1][(e - d0) / 2]; });
+    }
     consumers();
   }
   publish(j);
@@ -294,17 +304,27 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
 
 template <class O> BODY u32 body_paged_attention(moment j, u32 taken)
 {
-  return attend<O, typename O::a0, no_gain, no_gain, no_gain, no_gain, typename O::a1, typename O::a2, typename O::a3>(j, taken);
+  return attend<O, typename O::a0, no_gain, no_gain, no_gain, no_gain, typename O::a1, no_gain, typename O::a3, no_gain>(j, taken);
 }
 template <class O> BODY u32 body_qknorm_paged_attention(moment j, u32 taken)
 {
-  return attend<O, typename O::a0, no_gain, no_gain, typename O::a1, no_gain, typename O::a2, typename O::a3, typename O::a4>(j, taken);
+  return attend<O, typename O::a0, no_gain, no_gain, typename O::a1, no_gain, typename O::a2, no_gain, typename O::a4, no_gain>(j, taken);
 }
 template <class O> BODY u32 body_rotary_attention(moment j, u32 taken)
 {
-  return attend<O, typename O::a0, typename O::a1, typename O::a2, no_gain, no_gain, typename O::a3, typename O::a4, typename O::a5>(j, taken);
+  return attend<O, typename O::a0, typename O::a1, typename O::a2, no_gain, no_gain, typename O::a3, typename O::a4, typename O::a5, no_gain>(j, taken);
 }
 template <class O> BODY u32 body_qknorm_rotary_attention(moment j, u32 taken)
 {
-  return attend<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, typename O::a6, typename O::a7>(j, taken);
+  return attend<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, typename O::a6, typename O::a7, no_gain>(
+      j, taken);
+}
+template <class O> BODY u32 body_rotary_attention_part(moment j, u32 taken)
+{
+  return attend<O, typename O::a0, typename O::a1, typename O::a2, no_gain, no_gain, typename O::a3, no_gain, typename O::a4, typename O::a5>(j, taken);
+}
+template <class O> BODY u32 body_qknorm_rotary_attention_part(moment j, u32 taken)
+{
+  return attend<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, no_gain, typename O::a6, typename O::a7>(
+      j, taken);
 }

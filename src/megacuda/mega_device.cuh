@@ -50,7 +50,7 @@ struct alignas(128) block_memory {
     float x[ROWS][X_FLOATS];
     attend_memory attend;
   };
-  float part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];
+  float merge[ROWS][MERGE_FLOATS], part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];
   int best_at[WARPS];
   node_row node[NODES];
   wait_row wait[WAITS];
@@ -108,12 +108,12 @@ DEV void wait_stage(stage_barrier *b, u32 parity, moment j, u32 piece)
     if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
 }
 
-// Words first, first + step ... before `to`: all are asked for at once, and those that are late again.
-template <int B> DEV void await_words(const uint4 *w, int first, int step, int to, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
+// Words at(0) .. at(B - 1): all are asked for at once, and those that are late again.
+template <int B, class AT> DEV void await_words(const uint4 *w, AT at, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
 {
   u64 since = 0;
 #pragma unroll
-  for (int k = 0; k < B; k++) v[k] = get(w + min(first + k * step, to - 1));
+  for (int k = 0; k < B; k++) v[k] = get(w + at(k));
 #pragma unroll 1
   for (int looks = 1;; looks++) {
     u32 late = 0, seen = tag;
@@ -123,14 +123,14 @@ template <int B> DEV void await_words(const uint4 *w, int first, int step, int t
     if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, seen, tag)) == GONE) return;
 #pragma unroll
     for (int k = 0; k < B; k++)
-      if (v[k].w != tag) v[k] = get(w + min(first + k * step, to - 1));
+      if (v[k].w != tag) v[k] = get(w + at(k));
   }
 }
 
 DEV uint4 await(const uint4 *p, u32 tag, moment j, u32 tensor)
 {
   uint4 v[1];
-  await_words<1>(p, 0, 1, 1, tag, j, tensor, v);
+  await_words<1>(p, [](int) { return 0; }, tag, j, tensor, v);
   return v[0];
 }
 
@@ -218,7 +218,7 @@ template <class A, class G, int MOST, class F> DEV void gather_words(moment j, i
       int at = min(i + k / 3 * THREADS, to - 1);
       g[k / 3][k % 3] = gains ? gain_of<G>::at(layer, first_of<T>(at) + min(k % 3, count_of<T>(at) - 1)) : 1;
     }
-    await_words<B>(w, i, THREADS, to, epoch + 1, j, T::ID, v);
+    await_words<B>(w, [&](int k) { return min(i + k * THREADS, to - 1); }, epoch + 1, j, T::ID, v);
 #pragma unroll
     for (int k = 0; k < B; k++) {
       int at = i + k * THREADS, e = first_of<T>(at), n = count_of<T>(at);

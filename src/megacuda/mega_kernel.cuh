@@ -42,8 +42,8 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi; tile++)
 #pragma unroll 1
-    for (int at = 0, n; at < j.position && !S.dead; at += n, made++) {
-      n = min(P::WIDTH, min(j.position - at, P::SLOTS - at % P::SLOTS));
+    for (int at = P::first(tile, j.position), end = P::end(tile, j.position), n; at < end && !S.dead; at += n, made++) {
+      n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
       const typename P::tensor::type *p = cached<P>(r.layer, tile, at);
       int bytes = n * P::DIM * (int)sizeof *p;
       u32 slot = fill(j, made, 2 * bytes);

@@ -36,24 +36,94 @@ template <class W> struct division {
 };
 
 // The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
-template <class X, class G, class W> DEV void load_input(moment j)
-{
-  constexpr int K = X::tensor::ROW;
-  int turn = S.node[j.n].turn;
+template <class X, class G> struct plain_input {
+  template <class W> static DEV void load(moment j)
+  {
+    constexpr int K = X::tensor::ROW;
+    int turn = S.node[j.n].turn;
 #pragma unroll 1
-  for (int r = 0; r < ROWS; r++) {
-    float square = 0, *x = S.x[r];
-    gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { x[division<W>::at(e)] = v * g, square += v * v; });
-    if (!division<W>::even && TID < 8) x[K + TID] = 0;
-    if (std::is_same<G, no_gain>::value) continue;
+    for (int r = 0; r < ROWS; r++) {
+      float square = 0, *x = S.x[r];
+      gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { x[division<W>::at(e)] = v * g, square += v * v; });
+      if (!division<W>::even && TID < 8) x[K + TID] = 0;
+      if (std::is_same<G, no_gain>::value) continue;
 #pragma unroll
-    for (int m = 16; m; m /= 2) square += across(square, m);
-    if (LANE == 0) S.square[turn][r][WARP] = square;
+      for (int m = 16; m; m /= 2) square += across(square, m);
+      if (LANE == 0) S.square[turn][r][WARP] = square;
+    }
+    consumers();
+    mark(j, READY);
   }
-  consumers();
-  mark(j, READY);
-}
+};
 
+// Parts of attention, [part][head][dim], with the maximum and the divisor of each head of a part in D.
+template <class X, class D, int HEADS> struct merged_input {
+  static constexpr int all = X::tensor::ROW, parts = D::tensor::ROW / (2 * HEADS), K = all / parts, dim = K / HEADS;
+  // What each part of a head is multiplied by, in place of its maximum.
+  static DEV void scale(int row, int h)
+  {
+    float *m = S.merge[row] + 2 * h, top = m[0], sum = 0;
+#pragma unroll
+    for (int p = 1; p < parts; p++) top = fmaxf(top, m[2 * HEADS * p]);
+#pragma unroll
+    for (int p = 0; p < parts; p++) m[2 * HEADS * p] = exp_of(m[2 * HEADS * p] - top), sum += m[2 * HEADS * p + 1] * m[2 * HEADS * p];
+#pragma unroll
+    for (int p = 0; p < parts; p++) m[2 * HEADS * p] = ratio(m[2 * HEADS * p], sum);
+  }
+  template <class W> static DEV void merge_floats(moment j, int row)
+  {
+    const float *x = (const float *)plain_of<typename X::tensor>(epoch_of<X>(j), row);
+#pragma unroll 4
+    for (int e = TID; e < K; e += THREADS) {
+      float y = 0;
+#pragma unroll
+      for (int p = 0; p < parts; p++) y = fmaf(fresh(x + p * K + e), S.merge[row][2 * (HEADS * p + e / dim)], y);
+      S.x[row][division<W>::at(e)] = y;
+    }
+  }
+  template <class W> static DEV void merge_words(moment j, int row)
+  {
+    using T = typename X::tensor;
+    constexpr int words = K / T::GROUP * T::GROUP_WORDS;
+    u32 epoch = epoch_of<X>(j);
+    const uint4 *w = words_of<T>(epoch, row);
+#pragma unroll 1
+    for (int i = TID; i < words; i += THREADS) {
+      uint4 v[parts];
+      float y[3] = {0, 0, 0};
+      int e = first_of<T>(i), n = count_of<T>(i);
+      await_words<parts>(w, [&](int p) { return p * words + i; }, epoch + 1, j, T::ID, v);
+#pragma unroll
+      for (int p = 0; p < parts; p++) {
+        const float *m = S.merge[row] + 2 * HEADS * p;
+        y[0] = fmaf(bits_float(v[p].x), m[e / dim * 2], y[0]);
+        if (T::GROUP % 3 != 1 || n > 1) y[1] = fmaf(bits_float(v[p].y), m[(e + 1) / dim * 2], y[1]);
+        if (T::GROUP % 3 == 0 || n > 2) y[2] = fmaf(bits_float(v[p].z), m[(e + 2) / dim * 2], y[2]);
+      }
+      for (int c = 0; c < n; c++) S.x[row][division<W>::at(e + c)] = y[c];
+    }
+  }
+  template <class W> static DEV void load(moment j)
+  {
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++)
+      gather<D, no_gain, D::tensor::ROW>(j, r, 0, D::tensor::ROW, [&](int e, float v, float) { S.merge[r][e] = v; });
+    consumers();
+#pragma unroll 1
+    for (int i = TID; i < ROWS * HEADS; i += THREADS) scale(i / HEADS, i % HEADS);
+    consumers();
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+      if constexpr (X::tensor::TAGGED)
+        merge_words<W>(j, r);
+      else
+        merge_floats<W>(j, r);
+      if (!division<W>::even && TID < 8) S.x[r][K + TID] = 0;
+    }
+    consumers();
+    mark(j, READY);
+  }
+};
 // acc[i] for i < HALF ends with the sum of two lanes' acc[i], or acc[i + HALF] in the lanes with that bit.
 template <int HALF, int N> DEV void halve(float (&acc)[N], int lane)
 {
@@ -243,8 +313,8 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, float *part, fl
   }
 }
 
-// Tiles in batches, which the warps finish in turn. R: the residual's access, of ADDED.
-template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
+// Tiles in batches, which the warps finish in turn. IN: how the input comes. R: the residual's access, of ADDED.
+template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
 {
   typedef division<W> d;
   using T = typename Y::tensor;
@@ -258,7 +328,7 @@ template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 p
     uint4 early = make_uint4(0, 0, 0, 0);
     if constexpr (F == ADDED)
       if (WARP == who && LANE < b.n * ROWS) early = residual_of<R, T>::ask(j, LANE / b.n, b.first + LANE % b.n);
-    if (first == lo) load_input<X, G, W>(j);
+    if (first == lo) IN::template load<W>(j);
 #pragma unroll 1
     for (int t = 0; t < n; t++) taken = take_tile<W>(j, first + t, taken, S.part[half] + t * (ROWS * d::columns * d::parts));
     consumers();
@@ -271,23 +341,32 @@ template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 p
 
 // ---- rows of layer.def; accesses are numbered as there ----
 
+template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 plain_product_of(moment j, u32 taken, float eps)
+{
+  return product<O, X, plain_input<X, G>, W, R, Y, F>(j, taken, eps);
+}
 template <class O> BODY u32 body_linear(moment j, u32 taken)
 {
-  return product<O, typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(j, taken, 0);
+  return plain_product_of<O, typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(j, taken, 0);
 }
 template <class O> BODY u32 body_rmsnorm_linear(moment j, u32 taken)
 {
-  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
+  return plain_product_of<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
 }
 template <class O> BODY u32 body_rmsnorm_head(moment j, u32 taken)
 {
-  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
+  return plain_product_of<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
 }
 template <class O> BODY u32 body_linear_with_residual(moment j, u32 taken)
 {
-  return product<O, typename O::a0, no_gain, typename O::a1, typename O::a2, typename O::a3, ADDED>(j, taken, 0);
+  return plain_product_of<O, typename O::a0, no_gain, typename O::a1, typename O::a2, typename O::a3, ADDED>(j, taken, 0);
+}
+template <class O> BODY u32 body_merge_linear_with_residual(moment j, u32 taken)
+{
+  typedef merged_input<typename O::a0, typename O::a1, O::heads> parts;
+  return product<O, typename O::a0, parts, typename O::a2, typename O::a3, typename O::a4, ADDED>(j, taken, 0);
 }
 template <class O> BODY u32 body_rmsnorm_gate_up(moment j, u32 taken)
 {
-  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, GATED>(j, taken, O::eps);
+  return plain_product_of<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, GATED>(j, taken, O::eps);
 }
