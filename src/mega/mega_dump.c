@@ -53,6 +53,11 @@ void mega_plan_text(const struct mega_plan *p, struct str *out)
   str_add(out, "\nevents  ");
   for (int k = 0; k < MEGA_SIGNALS; k++) str_add(out, " %s %lld", mega_signals[k].name, (long long)kinds[k]);
   str_add(out, "\nweights  %.3f GB a step: %.1f us at %d GB/s\n", (double)bytes / 1e9, (double)bytes / 1e3 / COPY_GB, COPY_GB);
+  struct arena own = {0};
+  struct mega_price price;
+  mega_price(&own, p, &price);
+  str_add(out, "model    %.1f us a step, of which memory is busy %.1f\n", price.step / 1e3, price.busy / 1e3);
+  arena_close(&own);
 }
 
 // ---- --dump ----
@@ -109,13 +114,26 @@ static void dump_schedule(struct arena *mem, const struct mega_plan *p, struct s
   }
 }
 
+// When the last task of each node ends, by the model, from the end of the step before.
+static void dump_model(struct arena *mem, const struct mega_plan *p, struct str *out)
+{
+  struct mega_price price;
+  mega_price(mem, p, &price);
+  str_add(out, "node,latest ns\n");
+  for (int n = 0; n < p->nnodes; n++) {
+    char name[80];
+    mega_node_name(p, n, name);
+    str_add(out, "%s,%.0f\n", name, price.end[n]);
+  }
+}
+
 int mega_dump(struct arena *mem, const struct mega_plan *p, const char *what, struct str *out, struct err *e)
 {
   static const struct {
     const char *name;
     void (*dump)(struct arena *mem, const struct mega_plan *p, struct str *out);
-  } dumps[] = {{"regions", dump_regions}, {"events", dump_events}, {"schedule", dump_schedule}};
+  } dumps[] = {{"regions", dump_regions}, {"events", dump_events}, {"schedule", dump_schedule}, {"model", dump_model}};
   for (size_t i = 0; i < COUNT(dumps); i++)
     if (!strcmp(dumps[i].name, what)) return dumps[i].dump(mem, p, out), OK;
-  return err_set(e, ERR_OPTION, NOWHERE, "--dump takes regions, events or schedule, not %.40s", what);
+  return err_set(e, ERR_OPTION, NOWHERE, "--dump takes regions, events, schedule or model, not %.40s", what);
 }

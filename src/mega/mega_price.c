@@ -1,0 +1,273 @@
+// The time of a step by a model: each worker's pipeline and consumers, one memory for all, events with their measured latencies (fact.def).
+// Pieces are copied in the order in which pipelines ask for them. Steps are simulated until one has the others behind it.
+#include "mega/mega.h"
+
+#include <string.h>
+
+const struct mega_fact mega_facts[] = {
+#define FACT(id, value, unit, doc) {#id, value, unit, doc},
+#include "mega/fact.def"
+};
+enum fact {
+#define FACT(id, ...) FACT_##id,
+#include "mega/fact.def"
+  FACTS
+};
+static double ns_of(enum fact f) { return mega_facts[f].value; }
+
+enum { PRICED_STEPS = 3 };
+enum price_kind { CONSUME, PRODUCE };
+
+struct price_entry { // something that happens at a time
+  double at;
+  int worker;
+  enum price_kind kind;
+};
+struct price_heap {
+  int n, cap;
+  struct price_entry *e;
+};
+struct price_op { // of an operator: pieces of its tiles
+  int *first, npieces, cap; // first piece of a tile; tiles + 1 of them
+  int *bytes;
+  double piece, tile, task; // ns: of 16 KB, of a tile, of a task
+};
+struct price_event { // of a step
+  int left;  // tasks that have not published it yet
+  double at; // when the last one did
+};
+struct price_worker {
+  int step, node, tile, piece; // of the consumers; node -1: between tasks
+  int pstep, pnode, ptile, ppiece;
+  int64_t made, taken;
+  double *arrival; // by stage
+  bool parked;     // the consumers wait for a piece that was not asked for yet
+  int waits;       // event of a step that the consumers wait for, or -1
+};
+struct pricing {
+  struct arena *mem;
+  const struct mega_plan *p;
+  struct price_heap heap;
+  struct price_op *op;
+  struct price_event *event; // [step][event]
+  int *first_wait;           // by node
+  int *first_event, *events; // by node: the events that it publishes
+  struct price_worker *w;
+  double memory, busy;
+  double *end; // [step]: of its last task
+  struct mega_price *out;
+};
+
+// ---- what happens next ----
+
+static void push(struct pricing *x, double at, int worker, enum price_kind kind)
+{
+  struct price_heap *h = &x->heap;
+  PUSH(x->mem, h->e, h->n, h->cap) = (struct price_entry){at, worker, kind};
+  for (int i = h->n - 1, up; i && h->e[up = (i - 1) / 2].at > h->e[i].at; i = up) {
+    struct price_entry swap = h->e[i];
+    h->e[i] = h->e[up], h->e[up] = swap;
+  }
+}
+
+static struct price_entry pop(struct price_heap *h)
+{
+  struct price_entry top = h->e[0], last = h->e[--h->n];
+  int i = 0;
+  for (int k; (k = 2 * i + 1) < h->n; i = k) {
+    if (k + 1 < h->n && h->e[k + 1].at < h->e[k].at) k++;
+    if (h->e[k].at >= last.at) break;
+    h->e[i] = h->e[k];
+  }
+  h->e[i] = last;
+  return top;
+}
+
+// ---- what does not change ----
+
+static void pieces_of(struct pricing *x, int o)
+{
+  const struct mega_model *m = x->p->m;
+  const struct mega_op *op = &m->op[o];
+  struct price_op *q = &x->op[o];
+  struct mega_region r = {0};
+  bool state = false;
+  q->first = NEWS(x->mem, int, op->tiles + 1);
+  for (int t = 0; t < op->tiles; t++) {
+    for (int a = 0; a < op->spec.naccess; a++) {
+      const struct mega_tensor *of = &m->tensor[op->arg[op->spec.access[a].arg]];
+      if (!op->spec.access[a].stream) continue;
+      state |= of->kind == MEGA_STATE, r.n = 0;
+      mega_region(x->mem, m, op, a, 0, t, 1, &r);
+      for (int i = 0; i < r.n; i++)
+        for (int64_t k = 0, n = mega_pieces(m, op, a, &r.box[i]); k < n; k++) {
+          struct mega_box b;
+          mega_piece(m, op, a, &r.box[i], k, &b);
+          PUSH(x->mem, q->bytes, q->npieces, q->cap) = (int)mega_volume(of->rank, &b) * mega_bytes(of->type);
+        }
+    }
+    q->first[t + 1] = q->npieces;
+  }
+  bool product = q->npieces && !state;
+  q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE) : state ? ns_of(FACT_ATTEND) : 0;
+  q->task = ns_of(FACT_TASK);
+}
+
+static void index_plan(struct pricing *x)
+{
+  const struct mega_plan *p = x->p;
+  int wait = 0, n = 0;
+  x->first_wait = NEWS(x->mem, int, p->nnodes + 1), x->first_event = NEWS(x->mem, int, p->nnodes + 2), x->events = NEWS(x->mem, int, p->nevents + 1);
+  for (int i = 0; i <= p->nnodes; i++) {
+    while (wait < p->nwaits && p->wait[wait].node < i) wait++;
+    x->first_wait[i] = wait;
+  }
+  for (int e = 0; e < p->nevents; e++) x->first_event[p->event[e].node + 2]++;
+  for (int i = 2; i <= p->nnodes + 1; i++) x->first_event[i] += x->first_event[i - 1];
+  for (int e = 0; e < p->nevents; e++) x->events[x->first_event[p->event[e].node + 1]++] = e, n++;
+  x->event = NEWS(x->mem, struct price_event, PRICED_STEPS * p->nevents);
+  for (int e = 0; e < p->nevents; e++)
+    for (int s = 0, tasks = mega_event_tasks(p, &p->event[e]); s < PRICED_STEPS; s++) x->event[s * p->nevents + e].left = tasks;
+}
+
+// ---- events ----
+
+static double latency_of(const struct mega_plan *p, const struct mega_event *ev)
+{
+  int tiles = 0;
+  for (int i = 0; i < ev->nspans; i++) tiles += ev->span[i].hi - ev->span[i].lo;
+  double values = ev->reuse ? 0 : (double)mega_elements(&p->m->tensor[ev->tensor]) * tiles / mega_op_of(p, ev->node)->tiles;
+  bool words = ev->kind == MEGA_TAGGED;
+  if (p->m->tensor[ev->tensor].kind != MEGA_ACTIVATION) values = 0;
+  return ns_of(words ? FACT_WORD : FACT_COUNTER) + values / 1000 * ns_of(words ? FACT_WORDS : FACT_COUNTERS);
+}
+
+static void publish(struct pricing *x, int worker, int node, int step, double at)
+{
+  const struct mega_plan *p = x->p;
+  struct mega_span share = mega_share(p, node, worker);
+  for (int i = x->first_event[node]; i < x->first_event[node + 1]; i++) {
+    int e = x->events[i], id = step * p->nevents + e;
+    if (!mega_shared_tiles(&p->event[e], share)) continue;
+    x->event[id].at = MAX(x->event[id].at, at);
+    if (--x->event[id].left) continue;
+    for (int w = 0; w < p->m->workers; w++)
+      if (x->w[w].waits == id) x->w[w].waits = -1, push(x, x->event[id].at, w, CONSUME);
+  }
+}
+
+// When the task has all that it waits for; false: not yet, and the worker is woken.
+static bool ready_at(struct pricing *x, int worker, double *at)
+{
+  const struct mega_plan *p = x->p;
+  struct price_worker *w = &x->w[worker];
+  struct mega_span share = mega_share(p, w->node, worker);
+  double ready = *at;
+  for (int i = x->first_wait[w->node]; i < x->first_wait[w->node + 1]; i++) {
+    const struct mega_wait *a = &p->wait[i];
+    int step = w->step - a->back, id = step * p->nevents + a->event;
+    if (a->stream || step < 0 || MAX(a->lo, share.lo) >= MIN(a->hi, share.hi)) continue;
+    if (x->event[id].left) return w->waits = id, false;
+    ready = MAX(ready, x->event[id].at + latency_of(p, &p->event[a->event]));
+  }
+  return *at = ready, true;
+}
+
+// ---- a worker ----
+
+// The next task from `node` on, of the steps that are priced; false: there is none.
+static bool next_task(const struct pricing *x, int worker, int *step, int *node, int *tile)
+{
+  for (; *step < PRICED_STEPS; *node = 0, ++*step)
+    for (; *node < x->p->nnodes; ++*node) {
+      struct mega_span s = mega_share(x->p, *node, worker);
+      if (s.hi > s.lo) return *tile = s.lo, true;
+    }
+  return false;
+}
+
+static void produce_priced(struct pricing *x, int worker, double at)
+{
+  struct price_worker *w = &x->w[worker];
+  const struct mega_plan *p = x->p;
+  while (w->pstep < PRICED_STEPS) {
+    const struct price_op *q = &x->op[p->node[w->pnode].op];
+    struct mega_span s = mega_share(p, w->pnode, worker);
+    if (w->ptile >= s.hi) {
+      w->pnode++;
+      next_task(x, worker, &w->pstep, &w->pnode, &w->ptile), w->ppiece = 0;
+      continue;
+    }
+    if (q->first[w->ptile] + w->ppiece >= q->first[w->ptile + 1]) {
+      w->ptile++, w->ppiece = 0;
+      continue;
+    }
+    if (w->made - w->taken >= p->m->stages) return;
+    double took = q->bytes[q->first[w->ptile] + w->ppiece++] / ns_of(FACT_RATE);
+    x->memory = MAX(x->memory, at) + took, x->busy += took;
+    w->arrival[w->made++ % p->m->stages] = x->memory + ns_of(FACT_ARRIVAL);
+    if (w->parked) w->parked = false, push(x, at, worker, CONSUME);
+    push(x, at, worker, PRODUCE); // after what others ask for at this time
+    return;
+  }
+}
+
+static void end_task(struct pricing *x, int worker, double at)
+{
+  struct price_worker *w = &x->w[worker];
+  publish(x, worker, w->node, w->step, at);
+  x->end[w->step] = MAX(x->end[w->step], at);
+  if (w->step == PRICED_STEPS - 1) x->out->end[w->node] = MAX(x->out->end[w->node], at);
+  w->node++, w->piece = -1;
+  if (next_task(x, worker, &w->step, &w->node, &w->tile)) push(x, at, worker, CONSUME);
+}
+
+static void consume_priced(struct pricing *x, int worker, double at)
+{
+  struct price_worker *w = &x->w[worker];
+  const struct price_op *q = &x->op[x->p->node[w->node].op];
+  if (w->piece < 0) { // the task begins
+    if (!ready_at(x, worker, &at)) return;
+    w->piece = 0;
+    push(x, at + q->task, worker, CONSUME);
+    return;
+  }
+  if (q->first[w->tile] + w->piece < q->first[w->tile + 1]) {
+    if (w->taken == w->made) {
+      w->parked = true;
+      return;
+    }
+    double there = w->arrival[w->taken % x->p->m->stages];
+    if (there > at) return push(x, there, worker, CONSUME);
+    at += q->piece * q->bytes[q->first[w->tile] + w->piece] / MEGA_STAGE;
+    w->taken++, w->piece++;
+    push(x, at, worker, PRODUCE), push(x, at, worker, CONSUME);
+    return;
+  }
+  w->tile++, w->piece = 0, at += q->tile;
+  if (w->tile < mega_share(x->p, w->node, worker).hi) return push(x, at, worker, CONSUME);
+  end_task(x, worker, at + ns_of(FACT_FINISH));
+}
+
+void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price *out)
+{
+  struct pricing x = {.mem = mem, .p = p, .out = out};
+  *out = (struct mega_price){.end = NEWS(mem, double, p->nnodes)};
+  x.op = NEWS(mem, struct price_op, p->m->nops), x.w = NEWS(mem, struct price_worker, p->m->workers), x.end = NEWS(mem, double, PRICED_STEPS);
+  for (int o = 0; o < p->m->nops; o++) pieces_of(&x, o);
+  index_plan(&x);
+  for (int i = 0; i < p->m->workers; i++) {
+    struct price_worker *w = &x.w[i];
+    *w = (struct price_worker){.piece = -1, .waits = -1, .arrival = NEWS(mem, double, p->m->stages)};
+    if (!next_task(&x, i, &w->step, &w->node, &w->tile)) continue;
+    next_task(&x, i, &w->pstep, &w->pnode, &w->ptile);
+    push(&x, 0, i, PRODUCE), push(&x, 0, i, CONSUME);
+  }
+  while (x.heap.n) {
+    struct price_entry e = pop(&x.heap);
+    (e.kind == PRODUCE ? produce_priced : consume_priced)(&x, e.worker, e.at);
+  }
+  double before = x.end[PRICED_STEPS - 2];
+  out->step = x.end[PRICED_STEPS - 1] - before, out->busy = x.busy / PRICED_STEPS;
+  for (int n = 0; n < p->nnodes; n++) out->end[n] -= before;
+}
