@@ -29,10 +29,10 @@ static void waits_text(const struct mega_plan *p, int op, struct str *out)
 
 static void ops_text(const struct mega_plan *p, struct str *out)
 {
-  str_add(out, "%-10s %-24s %6s %6s %10s  waits for\n", "operator", "layer", "times", "tiles", "weights");
+  str_add(out, "%-10s %-28s %6s %6s %10s  waits for\n", "operator", "layer", "times", "tiles", "weights");
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
-    str_add(out, "%-10s %-24s %6d %6d %7.1f MB  ", op->name, op->layer->name, MAX(op->repeat, 1), op->tiles, (double)weight_bytes(p, o) / 1e6);
+    str_add(out, "%-10s %-28s %6d %6d %7.1f MB  ", op->name, op->layer->name, MAX(op->repeat, 1), op->tiles, (double)weight_bytes(p, o) / 1e6);
     waits_text(p, o, out);
     str_add(out, "\n");
   }

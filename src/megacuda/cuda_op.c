@@ -85,7 +85,7 @@ static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) 
 
 struct stream { // of weights
   int cut, slices, bytes;
-  int along, teams; // threads along k of a piece; teams of threads that take pieces in turn
+  int along; // threads along k of a piece
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
@@ -98,15 +98,11 @@ static int64_t bytes_of(const struct stream *s, struct tile_shape x)
   return n;
 }
 
-// More teams where a thread would have few columns: reads of the input cost it as much as these save.
-static void divide(struct stream *s, int threads)
+// Threads along k of a piece: each has sixteen bytes of a column, or more of them one after another.
+static int along_of(const struct stream *s, int threads)
 {
-  enum { FEW = 4 };
-  int64_t per = 16 / s->bytes, chunks = (s->full.width + per - 1) / per, pieces = (s->k + s->full.width - 1) / s->full.width;
-  s->along = chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
-  int64_t groups = threads / s->along, columns = s->slices * s->full.columns;
-  bool even = s->k % s->full.width == 0 && s->full.width == s->along * per && s->full.columns == s->last.columns;
-  for (s->teams = 1; even && groups % 2 == 0 && columns < groups * FEW && 2 * s->teams <= pieces; groups /= 2) s->teams *= 2;
+  int64_t per = 16 / s->bytes, chunks = (s->full.width + per - 1) / per;
+  return chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
 }
 
 // Pieces are [slices][columns][k]; all tiles but the last are alike.
@@ -126,7 +122,7 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
       return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, and not the last", op->name, tile);
   }
   s->tile_bytes = bytes_of(s, s->full), s->last_bytes = bytes_of(s, s->last);
-  divide(s, threads);
+  s->along = along_of(s, threads);
   return OK;
 }
 
@@ -135,9 +131,9 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   struct stream s;
   TRY(stream_of(mem, p, op, access, threads, &s, e));
   bool ragged = s.full.columns != s.last.columns;
-  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d, TEAMS = %d;\n"
+  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d;\n"
           "  static constexpr bool RAGGED = %s;\n",
-          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, s.along, s.teams, ragged ? "true" : "false");
+          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, s.along, ragged ? "true" : "false");
   if (ragged) {
     str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
             (long long)s.full.columns);
@@ -326,7 +322,7 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
   m->x = MAX(m->x, s.k + 8);
-  m->part = MAX(m->part, MEGACUDA_BATCH * p->m->rows * s.slices * s.full.columns * (s.along / 32) * s.teams);
+  m->part = MAX(m->part, MEGACUDA_BATCH * p->m->rows * s.slices * s.full.columns * (s.along / 32));
   return OK;
 }
 

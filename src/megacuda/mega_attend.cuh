@@ -9,7 +9,7 @@ template <class O> struct turns {
   {
 #pragma unroll
     for (int i = 0; i < n; i++)
-      if (LANE + 32 * i < half) t[i] = M.turn[O::ID][j.position * half + LANE + 32 * i];
+      if (LANE + 32 * i < half) t[i] = constant(&M.turn[O::ID][j.position * half + LANE + 32 * i]);
   }
 };
 
@@ -172,29 +172,21 @@ template <class P, int HEADS> struct softmax {
   static constexpr float NOTHING = -1e30f;
 };
 
-// How many teams of warps divide the heads: as many as keep a thread's registers few.
-template <class O> struct head_teams {
-  static constexpr int heads = O::heads / O::kv, teams = WARPS >= 16 && heads % 2 == 0 ? 2 : 1, crew = WARPS / teams, each = heads / teams;
-};
-
 const float LOG2E = 1.44269504f;
 
-// Element e over the warps of its team. Of a part it is not divided, and what a merge needs stays in S.attend.now: [maximum, divisor][head].
+// Element e over the warps. Of a part it is not divided, and what a merge needs stays in S.attend.now: [maximum, divisor][head].
 template <class O, bool PART> DEV float joined(int e)
 {
-  typedef head_teams<O> d;
-  int h = e / O::dim, first = h / d::each * d::crew, at = e - h / d::each * (d::each * O::dim);
-  int head = h;
-  h %= d::each;
-  float top = S.attend.most[first][h], sum = 0, out = 0;
+  int h = e / O::dim;
+  float top = S.attend.most[0][h], sum = 0, out = 0;
 #pragma unroll
-  for (int w = 1; w < d::crew; w++) top = fmaxf(top, S.attend.most[first + w][h]);
+  for (int w = 1; w < WARPS; w++) top = fmaxf(top, S.attend.most[w][h]);
 #pragma unroll
-  for (int w = 0; w < d::crew; w++) {
-    float scale = exp2_of(S.attend.most[first + w][h] - top);
-    sum += S.attend.sum[first + w][h] * scale, out += S.attend.out[first + w][at] * scale;
+  for (int w = 0; w < WARPS; w++) {
+    float scale = exp2_of(S.attend.most[w][h] - top);
+    sum += S.attend.sum[w][h] * scale, out += S.attend.out[w][e] * scale;
   }
-  if (PART && e % O::dim == 0) S.attend.now[0][head] = top / LOG2E, S.attend.now[1][head] = sum;
+  if (PART && e % O::dim == 0) S.attend.now[0][h] = top / LOG2E, S.attend.now[1][h] = sum;
   return PART ? out : ratio(out, sum);
 }
 
@@ -246,11 +238,11 @@ template <class O, class Q, class K, class V, class G, class U, class P, bool WR
 template <class O, class Q, class K, class V, class G, class U, class P, class NOW, class Y, class D> DEV u32 attend(moment j, u32 taken)
 {
   typedef pack<typename P::tensor::type> line;
-  typedef head_teams<O> d;
-  typedef softmax<P, d::each> running;
   constexpr bool keys_too = !std::is_same<K, no_gain>::value, part = !std::is_same<D, no_gain>::value;
-  constexpr int heads = d::heads, step = d::crew * running::at_once, lanes = running::lanes;
-  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP % d::crew * running::at_once + LANE / lanes;
+  constexpr int heads = O::heads / O::kv;
+  typedef softmax<P, heads> running;
+  constexpr int step = WARPS * running::at_once, lanes = running::lanes;
+  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP * running::at_once + LANE / lanes;
   wait_events<O>(j);
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
@@ -265,7 +257,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
       const typename P::tensor::type *now = cached<P>(layer, tile, j.position) + chunk * line::N;
       open_fresh<line>(now, k[0]), open_fresh<line>(now + P::SLOTS * P::DIM, v[0]);
     }
-    a.begin(S.attend.query + WARP / d::crew * (d::each * O::dim), chunk, O::SCALE * LOG2E, k[0], v[0], mine == 0 && P::part(tile) == 0);
+    a.begin(S.attend.query, chunk, O::SCALE * LOG2E, k[0], v[0], mine == 0 && P::part(tile) == 0);
 #pragma unroll 1
     for (int at = P::first(tile, j.position), n; at < end; at += n, taken++) {
       n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
@@ -282,7 +274,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
         }
         a.see(k, v, valid);
       }
-      let_go<WARPS>(taken, TID);
+      let_go(taken, TID);
     }
     a.join(chunk);
     consumers();

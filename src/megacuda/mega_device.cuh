@@ -194,7 +194,7 @@ template <class T> DEV int count_of(int i) { return min(3, T::GROUP - i % T::GRO
 
 struct no_gain {};
 template <class G> struct gain_of {
-  static DEV float at(int layer, int k) { return wide(((const typename G::tensor::type *)M.tensor[G::tensor::ID])[layer * G::tensor::ROW + k]); }
+  static DEV float at(int layer, int k) { return constant((const typename G::tensor::type *)M.tensor[G::tensor::ID] + layer * G::tensor::ROW + k); }
 };
 template <> struct gain_of<no_gain> {
   static DEV float at(int, int) { return 1; }

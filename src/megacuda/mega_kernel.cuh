@@ -11,7 +11,42 @@ DEV u32 fill(moment j, u32 made, int bytes)
 }
 
 // Weights: tiles lie one after another in the order of the pieces. One loop for all operators, whose shapes are rows.
-DEV u32 produce_weights(moment j, u32 made)
+// Weights that come after those in the pipeline are on their way into L2, so that memory goes on where all stages are full. The tiles of a task
+// lie one after another, which makes it a range of bytes.
+struct ahead {
+  int steps, n;       // of the launch, that are left; node
+  const char *at, *end; // what is left of the node's range
+  int lead;           // bytes that were asked for, and are not in the pipeline yet
+};
+
+DEV void ahead_of(ahead &a)
+{
+  while (a.at == a.end && a.steps) {
+    const node_row &r = S.node[a.n];
+    const weights_row &w = WEIGHTS[r.op];
+    if (r.hi > r.lo && w.tiles) {
+      a.at = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
+      a.end = r.hi == w.tiles ? M.packed[r.op] + (r.layer + 1) * w.layer_bytes : a.at + (r.hi - r.lo) * w.tile_bytes;
+    }
+    if (++a.n == NODES) a.n = 0, a.steps--;
+  }
+}
+
+// So many bytes have gone into the pipeline.
+DEV void fetch_ahead(ahead &a, int bytes)
+{
+  if (AHEAD == 0) return;
+#pragma unroll 1
+  for (a.lead -= bytes; a.lead < AHEAD * STAGE_ROOM;) {
+    ahead_of(a);
+    int n = (int)(a.end - a.at < STAGE_ROOM ? a.end - a.at : STAGE_ROOM);
+    if (n == 0) return;
+    if (a.lead >= 0) fetch_early(a.at, n);
+    a.at += n, a.lead += n;
+  }
+}
+
+DEV u32 produce_weights(moment j, u32 made, ahead &a)
 {
   const node_row &r = S.node[j.n];
   const weights_row &w = WEIGHTS[r.op];
@@ -27,6 +62,7 @@ DEV u32 produce_weights(moment j, u32 made)
       int bytes = last ? (end ? w.last_end_bytes : w.last_bytes) : end ? w.end_bytes : w.bytes;
       u32 slot = fill(j, made, bytes);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
+      fetch_ahead(a, bytes);
       p += bytes;
     }
   }
@@ -70,6 +106,7 @@ DEV void drain(u32 made)
 DEV void produce_all(u32 first, int position, int steps)
 {
   u32 made = 0;
+  ahead a = {steps, 0, NULL, NULL, 0};
 #pragma unroll 1
   for (int s = 0; s < steps && !S.dead; s++)
 #pragma unroll 1
@@ -77,7 +114,7 @@ DEV void produce_all(u32 first, int position, int steps)
       moment j = {first + (u32)s, n, position + s, s};
       if (S.node[n].lo == S.node[n].hi) continue;
       if (WEIGHTS[S.node[n].op].tiles) {
-        made = produce_weights(j, made);
+        made = produce_weights(j, made, a);
         continue;
       }
       switch (S.node[n].op) {

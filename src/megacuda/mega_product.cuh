@@ -22,10 +22,10 @@ template <class X> DEV float norm_factor(moment j, int row, float eps)
   return root_inverse(sum / X::tensor::ROW + eps);
 }
 
-// How a block's threads divide a piece of [slices][columns][k]: ALONG of them k, and groups the columns. Teams take pieces in turn.
+// How a block's threads divide a piece of [slices][columns][k]: ALONG of them k, and groups the columns.
 template <class W> struct division {
   typedef pack<typename W::tensor::type> line;
-  static constexpr int along = W::ALONG, teams = W::TEAMS, crew = THREADS / teams, groups = crew / along, parts = along / 32 * teams;
+  static constexpr int along = W::ALONG, groups = THREADS / along, parts = along / 32;
   static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
   static constexpr bool even = W::K % W::WIDTH == 0 && W::WIDTH == along * line::N && columns == groups * each && !W::RAGGED;
@@ -46,10 +46,11 @@ template <class X, class G> struct plain_input {
       float square = 0, *x = S.x[r];
       gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { x[division<W>::at(e)] = v * g, square += v * v; });
       if (!division<W>::even && TID < 8) x[K + TID] = 0;
-      if (std::is_same<G, no_gain>::value) continue;
+      if constexpr (!std::is_same<G, no_gain>::value) {
 #pragma unroll
-      for (int m = 16; m; m /= 2) square += across(square, m);
-      if (LANE == 0) S.square[turn][r][WARP] = square;
+        for (int m = 16; m; m /= 2) square += across(square, m);
+        if (LANE == 0) S.square[turn][r][WARP] = square;
+      }
     }
     consumers();
     mark(j, READY);
@@ -198,33 +199,31 @@ template <class W> DEV void take_even_piece(const char *stage, int from, float (
   }
 }
 
-// A warp has read a piece, which so many warps read.
-template <int READERS> DEV void let_go(u32 piece, int tid)
+DEV void let_go(u32 piece, int tid)
 {
   warp_barrier();
-  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES], WARPS / READERS);
+  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
 }
 
-// The pieces of a tile that this thread's team takes; sums into `part`: [row][column of a slice][team][warp along k].
+// All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
 template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
   float acc[ROWS][d::reduced];
-  int columns = W::columns(tile), width = W::width(tile), tid = TID % d::crew, team = TID / d::crew, turn = 0;
+  int columns = W::columns(tile), width = W::width(tile), tid = TID;
 #pragma unroll
   for (int r = 0; r < ROWS; r++)
 #pragma unroll
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
 #pragma unroll 1
-  for (int from = 0; from < W::K; from += width, taken++, turn++) {
-    if (d::teams > 1 && turn % d::teams != team) continue;
+  for (int from = 0; from < W::K; from += width, taken++) {
     u32 slot = taken % STAGES;
     wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
     if constexpr (d::even)
       take_even_piece<W>(S.ring[slot], from, acc, tid);
     else
       take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
-    let_go<d::crew / 32>(taken, tid);
+    let_go(taken, tid);
   }
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
@@ -232,7 +231,7 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 #pragma unroll
     for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += across(acc[r][0], m);
     int at = tid / d::along * d::each + tid % 32;
-    if (tid % 32 < d::each && at < d::columns) part[(r * d::columns + at) * d::parts + team * (d::along / 32) + tid / 32 % (d::along / 32)] = acc[r][0];
+    if (tid % 32 < d::each && at < d::columns) part[(r * d::columns + at) * d::parts + tid / 32 % d::parts] = acc[r][0];
   }
   return taken;
 }

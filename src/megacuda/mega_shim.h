@@ -161,7 +161,7 @@ static inline bool stage_passed(stage_barrier *b, u32 parity)
   if ((b->phase & 1) != parity) return true;
   return shim_yield(), (b->phase & 1) != parity;
 }
-static inline void stage_arrive(stage_barrier *b, int n) { b->come += n, shim_turn(b); }
+static inline void stage_arrive(stage_barrier *b) { b->come++, shim_turn(b); }
 static inline void stage_expect(stage_barrier *b, int bytes) { b->come++, b->bytes += bytes, shim_turn(b); }
 static inline void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, bool)
 {
@@ -211,6 +211,9 @@ static inline float ratio(float x, float y) { return x / y; }
 static inline float root_inverse(float x) { return 1 / sqrtf(x); }
 static inline float wide(float x) { return x; }
 static inline float wide(bf16 x) { return bits_float((u32)x.bits << 16); }
+static inline float constant(const float *p) { return *p; }
+static inline float2 constant(const float2 *p) { return *p; }
+static inline float constant(const bf16 *p) { return wide(*p); }
 static inline void keep_as(float *p, float x) { *p = x; }
 static inline void keep_as(bf16 *p, float x)
 {
