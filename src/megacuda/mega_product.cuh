@@ -31,7 +31,7 @@ template <class W> struct division {
   static constexpr bool even = W::K % W::WIDTH == 0 && W::WIDTH == along * line::N && columns == groups * each && !W::RAGGED;
   static_assert(each <= 32, "a thread sums at most 32 columns");
   // Where element e of the input lies. A thread reads eight at once; two halves apart, so that the reads of a warp meet no bank twice.
-  static constexpr bool halves = even && line::N == 8;
+  static constexpr bool halves = even && each <= 8 && line::N == 8;
   static DEV int at(int e) { return halves ? (e >> 2 & 1) * (W::K / 2) + (e >> 3) * 4 + (e & 3) : e; }
 };
 
@@ -171,15 +171,30 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
   }
 }
 
-// The same where all is known: no bounds.
-template <class W> DEV void take_even_piece(const char *stage, int from, float (&acc)[ROWS][division<W>::reduced], int tid)
+DEV void let_go(u32 piece, int tid)
+{
+  warp_barrier();
+  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
+}
+
+// The same where all is known: no bounds. A stage is free as soon as its piece is in registers.
+template <class W> DEV u32 read_piece(moment j, u32 taken, uint4 (&raw)[division<W>::each], int tid)
 {
   typedef division<W> d;
-  constexpr int N = d::line::N, pitch = W::WIDTH / N * 16;
-  const char *line = stage + tid / d::along * d::each * pitch + tid % d::along * 16;
-  uint4 raw[d::each];
+  constexpr int pitch = W::WIDTH / d::line::N * 16;
+  u32 slot = taken % STAGES;
+  wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
+  const char *line = S.ring[slot] + tid / d::along * d::each * pitch + tid % d::along * 16;
 #pragma unroll
   for (int i = 0; i < d::each; i++) raw[i] = *(const uint4 *)(line + i * pitch);
+  let_go(taken, tid);
+  return taken + 1;
+}
+
+template <class W> DEV void add_piece(const uint4 (&raw)[division<W>::each], int from, float (&acc)[ROWS][division<W>::reduced], int tid)
+{
+  typedef division<W> d;
+  constexpr int N = d::line::N;
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     float x[N];
@@ -199,10 +214,25 @@ template <class W> DEV void take_even_piece(const char *stage, int from, float (
   }
 }
 
-DEV void let_go(u32 piece, int tid)
+// A piece is multiplied while the next one is read.
+template <class W> DEV u32 take_even(moment j, u32 taken, float (&acc)[ROWS][division<W>::reduced], int tid)
 {
-  warp_barrier();
-  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
+  typedef division<W> d;
+  constexpr int pieces = W::K / W::WIDTH;
+  uint4 raw[2][d::each];
+  taken = read_piece<W>(j, taken, raw[0], tid);
+#pragma unroll 1
+  for (int i = 0; i < pieces - 2; i += 2) {
+    taken = read_piece<W>(j, taken, raw[1], tid);
+    add_piece<W>(raw[0], i * W::WIDTH, acc, tid);
+    taken = read_piece<W>(j, taken, raw[0], tid);
+    add_piece<W>(raw[1], (i + 1) * W::WIDTH, acc, tid);
+  }
+  constexpr int left = (pieces - 1) / 2 * 2; // one piece or two
+  if (pieces % 2 == 0) taken = read_piece<W>(j, taken, raw[1], tid);
+  add_piece<W>(raw[0], left * W::WIDTH, acc, tid);
+  if (pieces % 2 == 0) add_piece<W>(raw[1], (left + 1) * W::WIDTH, acc, tid);
+  return taken;
 }
 
 // All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
@@ -215,16 +245,16 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
   for (int r = 0; r < ROWS; r++)
 #pragma unroll
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
+  if constexpr (d::even && d::each <= 8)
+    taken = take_even<W>(j, taken, acc, tid);
+  else
 #pragma unroll 1
-  for (int from = 0; from < W::K; from += width, taken++) {
-    u32 slot = taken % STAGES;
-    wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-    if constexpr (d::even)
-      take_even_piece<W>(S.ring[slot], from, acc, tid);
-    else
+    for (int from = 0; from < W::K; from += width, taken++) {
+      u32 slot = taken % STAGES;
+      wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
       take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
-    let_go(taken, tid);
-  }
+      let_go(taken, tid);
+    }
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r], tid % 32);
