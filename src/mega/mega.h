@@ -179,6 +179,7 @@ struct mega_sizes { // what is asked for besides the model; 0, and -1 of context
   int64_t context;
 };
 enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128, MEGA_MOST_PARTS = 16 };
+enum { MEGA_AHEAD = 8 }; // pieces of weights that are fetched into L2 before a pipeline has room for them
 int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e);
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *s, struct mega_model **out, struct err *e);
 
@@ -329,7 +330,7 @@ struct mega_fact {
   const char *unit, *doc;
 };
 extern const struct mega_fact mega_facts[];
-struct mega_price { // ns
+struct mega_price {  // ns
   double step, busy; // busy: memory, of a step
   double *end;       // by node: when its last task ends, from the end of the step before on
 };

@@ -146,7 +146,8 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);
   if (s.workers < 1 || s.workers > MEGA_MOST_WORKERS)
     return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s.workers, MEGA_MOST_WORKERS);
-  if (s.parts < 0 || s.parts > MEGA_MOST_PARTS) return err_set(e, ERR_OPTION, NOWHERE, "--attention-parts is %d; 1 to %d are supported", s.parts, MEGA_MOST_PARTS);
+  if (s.parts < 0 || s.parts > MEGA_MOST_PARTS)
+    return err_set(e, ERR_OPTION, NOWHERE, "--attention-parts is %d; 1 to %d are supported", s.parts, MEGA_MOST_PARTS);
   if (!s.parts) TRY(mega_parts_choose(c, &s, &s.parts, e));
   TRY(add_weights(&k));
   TRY(others(&k));

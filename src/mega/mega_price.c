@@ -1,5 +1,6 @@
 // The time of a step by a model: each worker's pipeline and consumers, one memory for all, events with their measured latencies (fact.def).
-// Pieces are copied in the order in which pipelines ask for them. Steps are simulated until one has the others behind it.
+// Memory brings pieces to L2 in the order in which they are asked for: MEGA_AHEAD pieces before a pipeline has room for them. Pipelines take them
+// from L2. Steps are simulated until one has the others behind it.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -27,24 +28,26 @@ struct price_heap {
   int n, cap;
   struct price_entry *e;
 };
-struct price_op { // of an operator: pieces of its tiles
+struct price_op {           // of an operator: pieces of its tiles
   int *first, npieces, cap; // first piece of a tile; tiles + 1 of them
   int *bytes;
-  double piece, tile, task; // ns: of 16 KB, of a tile, of a task
+  double piece, tile; // ns: of 16 KB, of a tile
 };
 struct price_event { // of a step
-  int left;  // tasks that have not published it yet
-  double at; // when the last one did
+  int left;          // tasks that have not published it yet
+  double at;         // when the last one did
+};
+struct price_place { // in the order of a worker's pieces
+  int step, node, tile, piece;
 };
 struct price_worker {
-  int step, node, tile, piece; // of the consumers; node -1: between tasks
-  int pstep, pnode, ptile, ppiece;
-  int64_t made, taken;
-  double *arrival; // by stage
-  bool parked;     // the consumers wait for a piece that was not asked for yet
-  int waits;       // event of a step that the consumers wait for, or -1
+  struct price_place now, fill, fetch; // of the consumers, where piece -1 is between tasks; of the pipeline; of L2
+  int64_t fetched, made, taken;
+  double *arrival, *in_l2; // by stage; by piece that is fetched
+  bool parked;             // the consumers wait for a piece that was not asked for yet
+  int waits;               // event of a step that the consumers wait for, or -1
 };
-struct pricing {
+struct price_run {
   struct arena *mem;
   const struct mega_plan *p;
   struct price_heap heap;
@@ -53,14 +56,14 @@ struct pricing {
   int *first_wait;           // by node
   int *first_event, *events; // by node: the events that it publishes
   struct price_worker *w;
-  double memory, busy;
-  double *end; // [step]: of its last task
+  double memory, l2, busy; // until when they are taken; time that memory was busy
+  double *end;             // [step]: of its last task
   struct mega_price *out;
 };
 
 // ---- what happens next ----
 
-static void push(struct pricing *x, double at, int worker, enum price_kind kind)
+static void push(struct price_run *x, double at, int worker, enum price_kind kind)
 {
   struct price_heap *h = &x->heap;
   PUSH(x->mem, h->e, h->n, h->cap) = (struct price_entry){at, worker, kind};
@@ -85,7 +88,7 @@ static struct price_entry pop(struct price_heap *h)
 
 // ---- what does not change ----
 
-static void pieces_of(struct pricing *x, int o)
+static void pieces_of(struct price_run *x, int o)
 {
   const struct mega_model *m = x->p->m;
   const struct mega_op *op = &m->op[o];
@@ -110,10 +113,9 @@ static void pieces_of(struct pricing *x, int o)
   }
   bool product = q->npieces && !state;
   q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE) : state ? ns_of(FACT_ATTEND) : 0;
-  q->task = ns_of(FACT_TASK);
 }
 
-static void index_plan(struct pricing *x)
+static void index_plan(struct price_run *x)
 {
   const struct mega_plan *p = x->p;
   int wait = 0, n = 0;
@@ -142,7 +144,7 @@ static double latency_of(const struct mega_plan *p, const struct mega_event *ev)
   return ns_of(words ? FACT_WORD : FACT_COUNTER) + values / 1000 * ns_of(words ? FACT_WORDS : FACT_COUNTERS);
 }
 
-static void publish(struct pricing *x, int worker, int node, int step, double at)
+static void publish(struct price_run *x, int worker, int node, int step, double at)
 {
   const struct mega_plan *p = x->p;
   struct mega_span share = mega_share(p, node, worker);
@@ -157,15 +159,15 @@ static void publish(struct pricing *x, int worker, int node, int step, double at
 }
 
 // When the task has all that it waits for; false: not yet, and the worker is woken.
-static bool ready_at(struct pricing *x, int worker, double *at)
+static bool ready_at(struct price_run *x, int worker, double *at)
 {
   const struct mega_plan *p = x->p;
   struct price_worker *w = &x->w[worker];
-  struct mega_span share = mega_share(p, w->node, worker);
+  struct mega_span share = mega_share(p, w->now.node, worker);
   double ready = *at;
-  for (int i = x->first_wait[w->node]; i < x->first_wait[w->node + 1]; i++) {
+  for (int i = x->first_wait[w->now.node]; i < x->first_wait[w->now.node + 1]; i++) {
     const struct mega_wait *a = &p->wait[i];
-    int step = w->step - a->back, id = step * p->nevents + a->event;
+    int step = w->now.step - a->back, id = step * p->nevents + a->event;
     if (a->stream || step < 0 || MAX(a->lo, share.lo) >= MIN(a->hi, share.hi)) continue;
     if (x->event[id].left) return w->waits = id, false;
     ready = MAX(ready, x->event[id].at + latency_of(p, &p->event[a->event]));
@@ -175,92 +177,105 @@ static bool ready_at(struct pricing *x, int worker, double *at)
 
 // ---- a worker ----
 
-// The next task from `node` on, of the steps that are priced; false: there is none.
-static bool next_task(const struct pricing *x, int worker, int *step, int *node, int *tile)
+// The next task from here on, of the steps that are priced; false: there is none.
+static bool next_task(const struct price_run *x, int worker, struct price_place *at)
 {
-  for (; *step < PRICED_STEPS; *node = 0, ++*step)
-    for (; *node < x->p->nnodes; ++*node) {
-      struct mega_span s = mega_share(x->p, *node, worker);
-      if (s.hi > s.lo) return *tile = s.lo, true;
+  for (; at->step < PRICED_STEPS; at->node = 0, at->step++)
+    for (; at->node < x->p->nnodes; at->node++) {
+      struct mega_span s = mega_share(x->p, at->node, worker);
+      if (s.hi > s.lo) return at->tile = s.lo, at->piece = 0, true;
     }
   return false;
 }
 
-static void produce_priced(struct pricing *x, int worker, double at)
+// Bytes of the next piece from here on; 0: there is none.
+static int next_piece(const struct price_run *x, int worker, struct price_place *at)
+{
+  while (at->step < PRICED_STEPS) {
+    const struct price_op *q = &x->op[x->p->node[at->node].op];
+    if (at->tile >= mega_share(x->p, at->node, worker).hi)
+      at->node++, next_task(x, worker, at);
+    else if (q->first[at->tile] + at->piece >= q->first[at->tile + 1])
+      at->tile++, at->piece = 0;
+    else
+      return q->bytes[q->first[at->tile] + at->piece];
+  }
+  return 0;
+}
+
+static void fetch_priced(struct price_run *x, int worker, double at)
 {
   struct price_worker *w = &x->w[worker];
-  const struct mega_plan *p = x->p;
-  while (w->pstep < PRICED_STEPS) {
-    const struct price_op *q = &x->op[p->node[w->pnode].op];
-    struct mega_span s = mega_share(p, w->pnode, worker);
-    if (w->ptile >= s.hi) {
-      w->pnode++;
-      next_task(x, worker, &w->pstep, &w->pnode, &w->ptile), w->ppiece = 0;
-      continue;
-    }
-    if (q->first[w->ptile] + w->ppiece >= q->first[w->ptile + 1]) {
-      w->ptile++, w->ppiece = 0;
-      continue;
-    }
-    if (w->made - w->taken >= p->m->stages) return;
-    double took = q->bytes[q->first[w->ptile] + w->ppiece++] / ns_of(FACT_RATE);
+  for (int bytes; w->fetched <= w->made + MEGA_AHEAD && (bytes = next_piece(x, worker, &w->fetch)); w->fetch.piece++) {
+    double took = bytes / ns_of(FACT_RATE);
     x->memory = MAX(x->memory, at) + took, x->busy += took;
-    w->arrival[w->made++ % p->m->stages] = x->memory + ns_of(FACT_ARRIVAL);
-    if (w->parked) w->parked = false, push(x, at, worker, CONSUME);
-    push(x, at, worker, PRODUCE); // after what others ask for at this time
-    return;
+    w->in_l2[w->fetched++ % (MEGA_AHEAD + 1)] = x->memory;
   }
 }
 
-static void end_task(struct pricing *x, int worker, double at)
+static void produce_priced(struct price_run *x, int worker, double at)
 {
   struct price_worker *w = &x->w[worker];
+  int bytes = next_piece(x, worker, &w->fill), stages = x->p->m->stages;
+  if (!bytes || w->made - w->taken >= stages) return;
+  fetch_priced(x, worker, at);
+  x->l2 = MAX(x->l2, at) + bytes / ns_of(FACT_L2);
+  w->arrival[w->made % stages] = MAX(x->l2, w->in_l2[w->made % (MEGA_AHEAD + 1)]) + ns_of(FACT_ARRIVAL);
+  w->made++, w->fill.piece++;
+  if (w->parked) w->parked = false, push(x, at, worker, CONSUME);
+  push(x, at, worker, PRODUCE); // after what others ask for at this time
+}
+
+static void end_task(struct price_run *x, int worker, double at)
+{
+  struct price_place *w = &x->w[worker].now;
   publish(x, worker, w->node, w->step, at);
   x->end[w->step] = MAX(x->end[w->step], at);
   if (w->step == PRICED_STEPS - 1) x->out->end[w->node] = MAX(x->out->end[w->node], at);
-  w->node++, w->piece = -1;
-  if (next_task(x, worker, &w->step, &w->node, &w->tile)) push(x, at, worker, CONSUME);
+  w->node++;
+  if (next_task(x, worker, w)) w->piece = -1, push(x, at, worker, CONSUME);
 }
 
-static void consume_priced(struct pricing *x, int worker, double at)
+static void consume_priced(struct price_run *x, int worker, double at)
 {
   struct price_worker *w = &x->w[worker];
-  const struct price_op *q = &x->op[x->p->node[w->node].op];
-  if (w->piece < 0) { // the task begins
+  struct price_place *now = &w->now;
+  const struct price_op *q = &x->op[x->p->node[now->node].op];
+  if (now->piece < 0) { // the task begins
     if (!ready_at(x, worker, &at)) return;
-    w->piece = 0;
-    push(x, at + q->task, worker, CONSUME);
+    now->piece = 0;
+    push(x, at + ns_of(FACT_TASK), worker, CONSUME);
     return;
   }
-  if (q->first[w->tile] + w->piece < q->first[w->tile + 1]) {
+  if (q->first[now->tile] + now->piece < q->first[now->tile + 1]) {
     if (w->taken == w->made) {
       w->parked = true;
       return;
     }
     double there = w->arrival[w->taken % x->p->m->stages];
     if (there > at) return push(x, there, worker, CONSUME);
-    at += q->piece * q->bytes[q->first[w->tile] + w->piece] / MEGA_STAGE;
-    w->taken++, w->piece++;
+    at += q->piece * q->bytes[q->first[now->tile] + now->piece] / MEGA_STAGE;
+    w->taken++, now->piece++;
     push(x, at, worker, PRODUCE), push(x, at, worker, CONSUME);
     return;
   }
-  w->tile++, w->piece = 0, at += q->tile;
-  if (w->tile < mega_share(x->p, w->node, worker).hi) return push(x, at, worker, CONSUME);
+  now->tile++, now->piece = 0, at += q->tile;
+  if (now->tile < mega_share(x->p, now->node, worker).hi) return push(x, at, worker, CONSUME);
   end_task(x, worker, at + ns_of(FACT_FINISH));
 }
 
 void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price *out)
 {
-  struct pricing x = {.mem = mem, .p = p, .out = out};
+  struct price_run x = {.mem = mem, .p = p, .out = out};
   *out = (struct mega_price){.end = NEWS(mem, double, p->nnodes)};
   x.op = NEWS(mem, struct price_op, p->m->nops), x.w = NEWS(mem, struct price_worker, p->m->workers), x.end = NEWS(mem, double, PRICED_STEPS);
   for (int o = 0; o < p->m->nops; o++) pieces_of(&x, o);
   index_plan(&x);
   for (int i = 0; i < p->m->workers; i++) {
     struct price_worker *w = &x.w[i];
-    *w = (struct price_worker){.piece = -1, .waits = -1, .arrival = NEWS(mem, double, p->m->stages)};
-    if (!next_task(&x, i, &w->step, &w->node, &w->tile)) continue;
-    next_task(&x, i, &w->pstep, &w->pnode, &w->ptile);
+    *w = (struct price_worker){.waits = -1, .arrival = NEWS(mem, double, p->m->stages), .in_l2 = NEWS(mem, double, MEGA_AHEAD + 1)};
+    if (!next_task(&x, i, &w->now)) continue;
+    w->fill = w->fetch = w->now, w->now.piece = -1;
     push(&x, 0, i, PRODUCE), push(&x, 0, i, CONSUME);
   }
   while (x.heap.n) {

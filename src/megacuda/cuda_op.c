@@ -126,12 +126,14 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
   return OK;
 }
 
-static int print_stream(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct str *out, struct err *e)
+static int print_stream(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct str *out,
+                        struct err *e)
 {
   struct stream s;
   TRY(stream_of(mem, p, op, access, threads, &s, e));
   bool ragged = s.full.columns != s.last.columns;
-  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d;\n"
+  str_add(out,
+          "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d;\n"
           "  static constexpr bool RAGGED = %s;\n",
           (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, s.along, ragged ? "true" : "false");
   if (ragged) {
@@ -198,7 +200,8 @@ static bool is_paged(const struct mega_access *a)
   return false;
 }
 
-static int print_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct str *out, struct err *e)
+static int print_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct str *out,
+                        struct err *e)
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];

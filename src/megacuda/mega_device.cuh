@@ -70,7 +70,7 @@ struct moment {
 };
 
 // What a trace tells of a task: begun; its input was there; its sums were there; ended.
-enum phase { BEGUN, READY, SUMMED, ENDED, PHASES };
+enum task_phase { BEGUN, READY, SUMMED, ENDED, PHASES };
 DEV void mark(moment j, int phase)
 {
   if (S.traced && TID == 0) M.trace[(WORKER * NODES + j.n) * PHASES + phase] = now_ns();

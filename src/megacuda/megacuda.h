@@ -11,7 +11,7 @@
 //   cuda_table.c     nodes, shares, events, waits as tables
 //   cuda_emit.c      the whole text
 //   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU
-//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_token.cuh  bodies
+//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_merge.cuh, mega_token.cuh  bodies
 //   mega_kernel.cuh                the kernel
 //   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
 #ifndef MICA_MEGACUDA_H
@@ -25,7 +25,6 @@ struct megacuda_given {
   int warps; // that consume, of a block
   int steps; // that the cache has room for
 };
-enum { MEGACUDA_AHEAD = 8 }; // stages of weights that are fetched into L2 before the pipeline has room for them
 enum { MEGACUDA_WARPS = 8, MEGACUDA_BATCH = 8, MEGACUDA_SHARED = 227 << 10 }; // bytes of shared memory of a block of sm_90
 
 // Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.

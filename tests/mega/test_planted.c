@@ -252,24 +252,28 @@ static const struct planted {
                                                     ROW(event_missing_head, ORDER,
                                                         "head tile") ROW(event_missing_largest, ORDER, "logits")
                                                         ROW(event_missing_next, ORDER, "best") ROW(event_missing_token, ORDER, "token") ROW(
-                                                            one_tile_does_not_wait, ORDER, "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER,
-                                                                                                              "gate_up[1]")
-                                                            ROW(release_missing, ORDER, "no event says") ROW(acquire_missing, ORDER, "no event says")
-                                                                ROW(barrier_missing, ORDER, "no event says")
-                                                                    ROW(wait_at_the_pipeline_only, ORDER, "attend[0]")
-                                                                        ROW(too_few_versions_of_h, REUSE, "overwrites h") ROW(too_few_versions_of_qkv,
-                                                                                                                              REUSE, "overwrites qkv")
-                                                                            ROW(reuse_of_token, REUSE, "overwrites token")
-                                                                                ROW(reuse_of_logits, REUSE, "overwrites logits")
-                                                                                    ROW(fence_missing, FENCE, "without a proxy fence")
-                                                                                        ROW(pipeline_not_held_back, FENCE, "may copy cache before")
-    ROW(part_divisors_not_awaited, ORDER, "reads divisor") ROW(part_written_twice, REGIONS, "attend[0] tile") ROW(part_copied_too_early, FENCE, "may copy cache before")
-    ROW(part_of_too_few_versions, REUSE, "overwrites attended")
+                                                            one_tile_does_not_wait,
+                                                            ORDER, "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER,
+                                                                                      "gate_up[1]") ROW(release_missing, ORDER, "no event says")
+                                                            ROW(acquire_missing, ORDER, "no event says") ROW(barrier_missing, ORDER, "no event says")
+                                                                ROW(wait_at_the_pipeline_only, ORDER, "attend[0]")
+                                                                    ROW(too_few_versions_of_h, REUSE, "overwrites h") ROW(too_few_versions_of_qkv,
+                                                                                                                          REUSE, "overwrites qkv")
+                                                                        ROW(reuse_of_token, REUSE, "overwrites token") ROW(reuse_of_logits, REUSE,
+                                                                                                                           "overwrites logits")
+                                                                            ROW(fence_missing, FENCE, "without a proxy fence")
+                                                                                ROW(pipeline_not_held_back, FENCE, "may copy cache before")
+                                                                                    ROW(part_divisors_not_awaited, ORDER, "reads divisor")
+                                                                                        ROW(part_written_twice, REGIONS, "attend[0] tile")
+                                                                                            ROW(part_copied_too_early, FENCE, "may copy cache before")
+                                                                                                ROW(part_of_too_few_versions, REUSE,
+                                                                                                    "overwrites attended")
 #undef ROW
 };
 
 // Plans in which each mistake is planted: tagged data, and counters and flags.
-static const char *const bases[] = {"tests/mega/split_few.mega", "tests/mega/split_rows.mega", "tests/mega/split_many.mega", "tests/mega/split_parts.mega"};
+static const char *const bases[] = {"tests/mega/split_few.mega", "tests/mega/split_rows.mega", "tests/mega/split_many.mega",
+                                    "tests/mega/split_parts.mega"};
 enum { BASE_OF_PARTS = 3 };
 
 static bool tagged(const struct planted *x)

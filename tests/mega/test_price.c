@@ -9,8 +9,18 @@
 
 static struct mega_config a_config(void)
 {
-  return (struct mega_config){
-      .name = "priced", .layers = 4, .heads = 16, .kv = 4, .dim = 64, .hidden = 1024, .inner = 2048, .vocab = 4096, .eps = 1e-5, .theta = 1e4, .type = mega_type_find("bf16"), .tied = true};
+  return (struct mega_config){.name = "priced",
+                              .layers = 4,
+                              .heads = 16,
+                              .kv = 4,
+                              .dim = 64,
+                              .hidden = 1024,
+                              .inner = 2048,
+                              .vocab = 4096,
+                              .eps = 1e-5,
+                              .theta = 1e4,
+                              .type = mega_type_find("bf16"),
+                              .tied = true};
 }
 
 static void price_of(const struct mega_sizes *s, struct mega_price *out, double *bytes)
