@@ -10,8 +10,8 @@ static void want(const struct tensor *t, struct str *out)
   char shape[128], name[64] = "";
   shape_text(shape, &t->shape);
   if (t->name) gen_identifier(name, t->name);
-  str_add(out, "  {\"%s%s%s %s\", %d, %d, %d, %lld, {", name, t->name ? ": " : "", dtype_name(t->dtype), shape, row->dlpack, row->bits,
-          t->shape.n, (long long)(shape_size(&t->shape) * row->bytes));
+  str_add(out, "  {\"%s%s%s %s\", %d, %d, %d, %lld, {", name, t->name ? ": " : "", dtype_name(t->dtype), shape, row->dlpack, row->bits, t->shape.n,
+          (long long)(shape_size(&t->shape) * row->bytes));
   for (int i = 0; i < t->shape.n; i++) str_add(out, "%s%lld", i ? ", " : "", (long long)t->shape.d[i]);
   str_add(out, "%s}},\n", t->shape.n ? "" : "0");
 }
