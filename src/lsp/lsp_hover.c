@@ -95,7 +95,8 @@ json_t *lsp_hover(const struct lsp_document *d, size_t byte)
   json_t *answer = NULL;
   if (*h.word.text) (lsp_is_tile(d) ? spec_text : program_text)(&h);
   if (h.text.n)
-    answer = json_pack("{s:{s:s, s:s}, s:o}", "contents", "kind", "markdown", "value", str_text(&h.text), "range", lsp_range(d, h.word.from, h.word.to));
+    answer =
+        json_pack("{s:{s:s, s:s}, s:o}", "contents", "kind", "markdown", "value", str_text(&h.text), "range", lsp_range(d, h.word.from, h.word.to));
   str_free(&h.text);
   return answer;
 }

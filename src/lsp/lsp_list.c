@@ -59,7 +59,8 @@ static void of_program(json_t *list, const struct lsp_document *d, size_t byte)
 
 static void of_kernel(json_t *list)
 {
-  static const char *const keywords[] = {"order", "kernel", "param", "const", "target", "cluster", "multiple", "for", "if", "else", "unroll", "rolled", "in"};
+  static const char *const keywords[] = {"order", "kernel", "param", "const",  "target", "cluster", "multiple",
+                                         "for",   "if",     "else",  "unroll", "rolled", "in"};
   for (int i = 0; i < SPEC_COUNT; i++) item(list, tile_specs[i].name, KIND_FUNCTION, tile_specs[i].what);
   for (int i = 0; i < TT_COUNT; i++) item(list, tile_types[i].name, KIND_TYPE, tile_types[i].what);
   words(list, keywords, COUNT(keywords), KIND_KEYWORD);

@@ -116,7 +116,8 @@ static int answer(const struct lsp_server *s, const json_t *id, json_t *result)
 
 static int refuse(const struct lsp_server *s, const json_t *id, int code, const char *why)
 {
-  return lsp_write(s->out, json_pack("{s:s, s:O, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", id ? id : json_null(), "error", "code", code, "message", why));
+  return lsp_write(s->out,
+                   json_pack("{s:s, s:O, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", id ? id : json_null(), "error", "code", code, "message", why));
 }
 
 static int request(struct lsp_server *s, const char *method, const json_t *id, const json_t *params)
@@ -141,7 +142,8 @@ static bool message(struct lsp_server *s, const char *body, size_t n)
   const char *method = json_string_value(json_object_get(m, "method"));
   if (!m) return !refuse(s, NULL, PARSE_ERROR, why.text);
   if (!json_is_object(m) || (id && !is_id(id))) return !refuse(s, NULL, INVALID_REQUEST, "a message is an object, and its id a string or an integer");
-  if (!method) return id && (json_object_get(m, "result") || json_object_get(m, "error")) ? true : !refuse(s, id, INVALID_REQUEST, "there is no method");
+  if (!method)
+    return id && (json_object_get(m, "result") || json_object_get(m, "error")) ? true : !refuse(s, id, INVALID_REQUEST, "there is no method");
   if (!strcmp(method, "exit")) return false;
   if (s->shut) return id ? !refuse(s, id, INVALID_REQUEST, "the server is shut down") : true;
   return !request(s, method, id, json_object_get(m, "params"));
@@ -178,6 +180,7 @@ int lsp_serve(FILE *in, FILE *out, struct err *e)
   while (s.documents) lsp_close(&s, s.documents->uri);
   if (more && got == LSP_BROKEN)
     return err_set(e, ERR_SYNTAX, NOWHERE, "standard input has no message of the Language Server Protocol"),
-           err_hint(e, "an editor starts `mica lsp`; a message is Content-Length: N, an empty line and N bytes of JSON, at most %d", LSP_BYTES), (int)e->status;
+           err_hint(e, "an editor starts `mica lsp`; a message is Content-Length: N, an empty line and N bytes of JSON, at most %d", LSP_BYTES),
+           (int)e->status;
   return s.shut ? OK : NO;
 }
