@@ -100,7 +100,7 @@ def facts(a, said):
         with open("/proc/cpuinfo") as f:
             m = re.search(r"model name\s*: (.*)", f.read())
             cpu = m[1] if m else ""
-    commit = output_of("git", "rev-parse", "--short", "HEAD", cwd=a.checkout) or a.suite
+    commit = output_of("git", "rev-parse", "--short", "HEAD", cwd=a.checkout) if os.path.isdir(os.path.join(a.checkout, ".git")) else a.suite
     return {"seconds_given": a.time, "scale": a.scale, "device": said["device"], "torch": said["torch"], "mica": said["mica"], "suite": commit,
             "machine": f"{cpu or platform.machine()}, {os.cpu_count()} processors"}
 
