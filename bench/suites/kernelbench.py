@@ -10,8 +10,9 @@ parallel and use the GPU one after the other (MICA_GPU_LOCK). --scale N divides 
 CPU. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine and options are not run again.
 
 A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, and
-late after its deadline. fast_p, as the suite has it: the part of all tasks that are right and more than p times as fast as the baseline.
-Exit status 0: no task is wrong; 1: some are. The child runs `kernelbench_task.py`.
+late after its deadline. Errors are relative norms of the difference to the model in float64. fast_p, as the suite has it: the part of all tasks
+that are right and more than p times as fast as the baseline. Exit status 0: no task is wrong; 1: some are. The
+child runs `kernelbench_task.py`.
 """
 import argparse
 import collections
@@ -32,7 +33,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHILD = os.path.join(HERE, "kernelbench_task.py")
 FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine"]
-COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "eager_us", "inductor_us", "mica_us", "over_eager", "over_inductor", "nodes", "taken",
+COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "eager_us", "inductor_us", "mica_us", "over_eager", "over_inductor", "eager_error", "inductor_error", "mica_error",
+           "nodes", "taken",
            "programs", "seconds", "why", "said", *FACTS]
 CONV_OR_POOL = re.compile(r"nn\.(Lazy)?Conv|F\.conv|Pool|max_pool|avg_pool")
 
@@ -123,6 +125,8 @@ def row_of(task, made, why, seconds, same):
     us = {k: made["us"].get(k) for k in ("eager", "inductor", "mica")}
     for k, v in us.items():
         row[f"{k}_us"] = "" if v is None else f"{v:.2f}"
+        error = made["errors"].get(k)
+        row[f"{k}_error"] = "" if error is None else f"{error:.1e}"
         if k != "mica" and v and us["mica"]:
             row[f"over_{k}"] = f"{v / us['mica']:.3f}"
     return row | {k: made[k] for k in ("fate", "trials", "nodes", "taken", "programs", "why", "said")}

@@ -3,6 +3,7 @@
 import argparse
 import ast
 import contextlib
+import copy
 import glob
 import importlib
 import importlib.abc
@@ -18,7 +19,7 @@ import types
 
 import torch
 
-SEED, LARGE, CHECKS, WARM_UP = 42, 256, 5, 5
+SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 5
 RATE, MEMORY = 2e9, 2e9  # operations and bytes a second of the float64 reference: only the order of the tasks depends on them
 PATIENCE = 20  # seconds for the size of a task
 COPIES = 6  # of inputs, weights and results that are alive at once
@@ -123,20 +124,37 @@ def suite(checkout, device):
     return found
 
 
-def timed(timing, f, inputs, trials, device):
-    """Microseconds of a call, the mean of so many, as the suite reports it."""
+def samples(timing, f, inputs, trials, device):
+    """Microseconds of so many calls, as the suite measures them."""
     if device.type == "cuda":
-        with contextlib.redirect_stdout(io.StringIO()):
-            ms = timing.get_timing_function("cuda_event")(f, inputs, num_warmup=WARM_UP, num_trials=trials, discard_first=1, verbose=False, device=device)
-        return 1e3 * statistics.mean(ms)
+        ms = timing.get_timing_function("cuda_event")(f, inputs, num_warmup=WARM_UP, num_trials=trials, discard_first=1, verbose=False, device=device)
+        return [1e3 * x for x in ms]
     for _ in range(WARM_UP):
         f(*inputs)
     took = []
     for _ in range(trials):
         begin = time.perf_counter()
         f(*inputs)
-        took.append(time.perf_counter() - begin)
-    return 1e6 * statistics.mean(took)
+        took.append(1e6 * (time.perf_counter() - begin))
+    return took
+
+
+def timed(timing, runs, inputs, trials, device):
+    """The mean of each, as the suite reports it; in rounds that alternate, so that what else runs concerns all."""
+    took = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, f in runs.items():
+            took[name] += samples(timing, f, inputs, max(trials // ROUNDS, 1), device)
+    return {name: statistics.mean(x) for name, x in took.items()}
+
+
+def errors(model, runs, inputs):
+    """Relative norms of the difference to the model in float64; none where there is no room or no operator for that."""
+    try:
+        want = copy.deepcopy(model).double()(*(x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs))
+        return {name: ((f(*inputs).double() - want).norm() / want.norm()).item() for name, f in runs.items()}
+    except Exception:
+        return {}
 
 
 # ---- a task ----
@@ -182,11 +200,12 @@ def run(a):
         # everything is compiled: from here on the GPU is this process's
         with turn(), torch.compiler.set_stance("fail_on_recompile"), contextlib.redirect_stdout(io.StringIO()):
             check = evaluation.run_and_check_correctness(model, mica, task["get_inputs"], {}, CHECKS, seed=SEED, device=device)
-            us = {name: timed(timing, f, inputs, a.trials, device) for name, f in (("eager", model), ("inductor", inductor), ("mica", mica))}
+            runs = {"eager": model, "inductor": inductor, "mica": mica}
+            us, off = timed(timing, runs, inputs, a.trials, device), errors(model, runs, inputs)
     trials = check.metadata.get("correctness_trials", "")
     ended, why = fate(check, trials)
     lines = five_lines(graphs).split("\n")
-    return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "us": us, "nodes": sum(len(g.nodes) for g in graphs),
+    return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "us": us, "errors": off, "nodes": sum(len(g.nodes) for g in graphs),
             "taken": sum(len(g.taken) for g in graphs), "programs": sum(len(g.used) for g in graphs), "said": "; ".join(line.strip() for line in lines[1:3])}
 
 
