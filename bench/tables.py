@@ -5,6 +5,7 @@
 
     python3 bench/tables.py --families SEED --commit REV PEERS.json...  # writes bench/families_SEED_h200.csv alone
     python3 bench/tables.py --score bench/peers_h200.csv...             # the last column of tables that are there, and its means
+    python3 bench/tables.py --by-peer bench/peers_h200.csv              # a table of docs/others.md: by what is the best peer
 
 writes bench/gpu_h200.csv (each workload's kernels, and the best peer of an earlier run) and bench/peers_h200.csv (each workload beside
 its best peer in one process), and prints what a group of workloads came to. A later file's measurements replace an earlier one's.
@@ -72,6 +73,21 @@ def rescore(path):
     say_scores(path, [float(r["sol score"]) for r in rows if r["sol score"]], len(rows))
 
 
+KINDS = (("torch.compile", "compile"), ("Triton kernels", "triton"), ("PyTorch, eager", "eager"), ("PyTorch's attention (cuDNN, Flash)", "sdpa|cudnn"),
+         ("cuBLASLt", "cublas"), ("FlexAttention", "flex"))
+
+
+def by_peer(path):
+    """Lines of a table: workloads by the kind of their best peer, and Mica's times as fast."""
+    with open(path, newline="") as f:
+        rows = list(csv.DictReader(f))
+    groups = {name: [(float(r["ratio"]), r["workload"]) for r in rows if re.match(words, r["peer"])] for name, words in KINDS}
+    assert sum(map(len, groups.values())) == len(rows), "a peer of no kind"
+    for name, all in groups.items():
+        low, where = min(all)
+        yield "| %s | %d | %.2f | %.2f (`%s`) | %d |" % (name, len(all), geometric([r for r, _ in all]), low, where, sum(r < 1 for r, _ in all))
+
+
 def say_scores(name, scores, n):
     print("%s: score %.3f in the mean of %d workloads with one of %d, least %.3f, %d below 0.5" % (
         name, sum(scores) / len(scores), len(scores), n, min(scores), sum(x < 0.5 for x in scores)))
@@ -122,6 +138,7 @@ def say_all(rows):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("peers", nargs="*", metavar="PEERS.json")
+    ap.add_argument("--by-peer", metavar="TABLE.csv")
     ap.add_argument("--score", nargs="+", metavar="TABLE.csv")
     ap.add_argument("--survey")
     ap.add_argument("--earlier", metavar="PEERS.json")
@@ -129,6 +146,9 @@ def main():
     ap.add_argument("--commit")
     ap.add_argument("--families", type=int, metavar="SEED", help="the measured workloads are those of this seed")
     a = ap.parse_args()
+    if a.by_peer:
+        print("\n".join(by_peer(a.by_peer)))
+        return
     if a.score:
         for path in a.score:
             rescore(path)

@@ -28,3 +28,10 @@ def test_the_table_has_it(tmp_path):
         rows = list(csv.DictReader(f))
     assert len(rows) == 77 and all(bool(r["sol score"]) == (float(r["peer us"]) > float(r["floor us"])) for r in rows)
     assert "of 77" in said.stdout
+
+
+def test_the_page_of_others_has_them():
+    with open(os.path.join(BENCH, "..", "docs", "others.md"), encoding="utf-8") as f:
+        page = f.read()
+    for line in tables.by_peer(os.path.join(BENCH, "peers_h200.csv")):
+        assert line in page, f"docs/others.md lacks: {line}"
