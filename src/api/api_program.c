@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define DTYPE(id, ...) _Static_assert((int)MICA_##id == (int)id, "dtypes of the interface");
+#define WHOLE DTYPE
 #include "base/dtype.def"
 _Static_assert((int)MICA_MAX_DIMS == MAX_DIMS && (int)MICA_MAX_GRID == MAX_GRID && (int)MICA_MAX_LOOPS == MAX_LOOPS, "limits of the interface");
 _Static_assert((int)MICA_REPLICA == REPLICA, "maps of the interface");

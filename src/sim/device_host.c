@@ -51,6 +51,11 @@ static void fill(const struct device_host *h)
     struct rng r = {hash_mix(h->o->seed, (uint64_t)i)};
     char *p = h->in[i];
     int bytes = dtype_bytes(t->dtype);
+    double *whole = num_whole(t->dtype) ? tensor_room(h->mem, t, sizeof *whole) : NULL;
+    if (whole) eval_whole_numbers(t, &r, 0, whole);
+    for (int64_t k = 0, size = shape_size(&t->shape); k < size && whole; k++)
+      num_set(tile_type_of(t->dtype), whole[k], p + place_of(h, ins[i], k) * bytes);
+    if (whole) continue;
     bool positive = h->o->positive && h->o->positive[i];
     for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
       double x = rng_normal(&r);
