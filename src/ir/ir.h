@@ -342,7 +342,8 @@ int infer_at(const struct graph *g, const struct node *n, struct tensor *out, in
 bool graph_chooses(const struct graph *g); // some element is chosen by data
 
 // state.c
-int graph_state(const struct graph *g, int t);                // the state input that t is a version of, or -1
+int graph_state(const struct graph *g, int t);  // the state input that t is a version of, or -1
+int state_number(const struct graph *g, int t); // its number among the inputs, or -1
 bool state_output(const struct graph *g, const struct node *n); // an OUTPUT that leaves a state's last version in its place
 int state_outputs(struct graph *g, struct err *e); // an OUTPUT for the last version of each state that has none
 // Updates behind everything that reads the version before; an error where something else reads it later.

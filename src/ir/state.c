@@ -22,6 +22,13 @@ int graph_state(const struct graph *g, int t)
   }
 }
 
+int state_number(const struct graph *g, int t)
+{
+  int s = graph_state(g, t), n = 0;
+  for (int i = 0; s >= 0 && i < g->tensors[s].node; i++) n += g->nodes[i].op == OP_INPUT;
+  return s < 0 ? -1 : n;
+}
+
 bool state_output(const struct graph *g, const struct node *n)
 {
   return n->op == OP_OUTPUT && maker(g, version(g, n->in[0]))->op == OP_UPDATE && graph_state(g, n->in[0]) >= 0;
@@ -87,6 +94,12 @@ static int late(const struct graph *g, int v, const struct node *update, const s
 
 int state_check(const struct graph *g, struct err *e)
 {
+  bool states = false;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (states && n->op == OP_OUTPUT && !state_output(g, n)) return err_set(e, ERR_GRAPH, n->at, "an output behind what is left of a state");
+    states |= state_output(g, n);
+  }
   for (int u = 0; u < g->nnodes; u++) {
     if (!writes_state(g, &g->nodes[u])) continue;
     int v = version(g, g->nodes[u].in[0]);

@@ -268,12 +268,12 @@ static int one(const struct graph *g, const struct node *n, struct tensor *t, st
     t->dtype = row->flags & ENCODES ? BOOL : I32;
   else if (num_whole(t->dtype) && row->flags & BRACKET)
     t->dtype = BOOL;
-  if (!num_whole(t->dtype) && !t->weak) return OK;
   bool whole = rows[n->op] && (always(n->op) || operands_whole(g, n));
   if (row->flags & (WHOLES | ENCODES) && !whole) {
     int s = err_set(e, ERR_DTYPE, n->at, "%s takes whole numbers", row->name);
     return err_hint(e, "declare them as i32, or round: floor(x / y)"), s;
   }
+  if (!num_whole(t->dtype) && !t->weak) return OK;
   if (row->flags & WHOLES) TRY(check_divided(n, &o, e));
   if (whole) whole = rows[n->op](&o, &r);
   if (whole && num_whole(t->dtype) && !fits(r)) return too_large(n, t, r, e);

@@ -2,6 +2,7 @@
 // down all of them, after a warm-up that is not counted. On a busy machine rounds go on until each module had its quiet ones:
 // rounds that something disturbed are put aside (disturbed.c).
 #include "base/memory.h"
+#include "eval/eval.h"
 #include "rt/left.h"
 
 #include <math.h>

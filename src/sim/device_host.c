@@ -4,6 +4,7 @@
 // tensor's dtype in the graph (which rounds operands of tensor cores, wherever the result is kept), and of each element 8 times
 // that, relative to itself and to the root mean square of all. Where that fails, what underflow may do is allowed too (rt/underflow.c).
 #include "sim/device_host.h"
+#include "eval/eval.h"
 #include "sim/tile_host.h"
 #include "sim/number.h"
 
