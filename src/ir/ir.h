@@ -23,8 +23,8 @@
 //   json.c     graph <-> JSON (docs/mugraph.md has the schema)
 //   expand.c   composites -> primitives
 //   index.c    conditions on indices
-//   whole.c    ranges of whole numbers
-//   whole_check.c  elements against their range
+//   integer.c    ranges of whole numbers
+//   integer_check.c  elements against their range
 //   at.c       shapes of operators that choose elements by data
 //   state.c    states, which are written in place: versions, and the order of reads and writes
 #ifndef MICA_IR_H
@@ -327,13 +327,13 @@ bool index_bounds_of(const struct graph *g, int c, struct index_bounds *b);
 // that is not known.
 bool index_reaches(const struct graph *g, int c, int dim);
 
-// whole.c: ranges. Sets dtype and range of the outputs of a node from those of its operands, or says which operand may be too large.
+// integer.c: ranges. Sets dtype and range of the outputs of a node from those of its operands, or says which operand may be too large.
 int infer_whole(const struct graph *g, const struct node *n, struct tensor *out, int nout, struct err *e);
 struct whole_range range_default(enum dtype t);          // of an input that declares none
 bool range_is_default(const struct tensor *t);     // nothing was declared of it
 void range_text(char out[96], const struct tensor *t); // "", " < 128256", " >= -1 < 8, distinct"
 
-// whole_check.c: are these elements in t's range, and distinct where it says so? Of other tensors nothing is asked.
+// integer_check.c: are these elements in t's range, and distinct where it says so? Of other tensors nothing is asked.
 int range_check(const struct tensor *t, const void *elements, struct err *e); // in t's dtype
 int range_check_doubles(const struct tensor *t, const double *x, struct err *e);
 

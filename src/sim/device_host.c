@@ -289,7 +289,7 @@ static void compare(const struct device_host *h, const struct launch_arg *a, con
     double got = element(h, a, place_of(h, a->tensor, x)), off = fabs(got - want[x]);
     if (isnan(off)) off = INFINITY;
     difference += off * off;
-    if (!(off <= 8 * r->bound * (fabs(want[x]) + typical))) r->wrong++;
+    if (off > 0 && !(off <= 8 * r->bound * (fabs(want[x]) + typical))) r->wrong++;
     if (off > furthest) furthest = off, r->worst = x, r->got = got, r->want = want[x];
   }
   r->relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
