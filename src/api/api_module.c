@@ -4,6 +4,7 @@
 // its message among those that the module has said, adds it once, and points the context to it. On a GPU a call only queues kernels, by
 // way of what the module keeps for that (their arguments, tensor maps, the stream): calls take turns there.
 #include "api/api.h"
+#include "base/range.h"
 #include "export/package.h"
 #include "gpu/gpu.h"
 
@@ -301,6 +302,8 @@ int mica_module_call(struct mica_module *x, const void *const *inputs, void *con
 {
   struct err e = {0};
   int status = check_call(x, inputs, outputs, &e);
+  const bool ranged = status == OK && range_push(x->p.name);
   if (status == OK) status = x->cpu ? call_cpu(x, inputs, outputs, &e) : call_gpu(x, inputs, outputs, workspace, stream, &e);
+  if (ranged) range_pop();
   return status == OK ? OK : failed(x, &e);
 }
