@@ -10,10 +10,7 @@ struct elements {
   bool doubles;
 };
 
-static double element(const struct elements *x, int64_t i)
-{
-  return x->doubles ? ((const double *)x->p)[i] : num_read(x->t->dtype, x->p, i);
-}
+static double element(const struct elements *x, int64_t i) { return x->doubles ? ((const double *)x->p)[i] : num_read(x->t->dtype, x->p, i); }
 
 static const char *label(const struct tensor *t) { return t->name ? t->name : "an input"; }
 
