@@ -363,7 +363,9 @@ static int generate(const struct graph *g, const char *name, const struct target
   find_roots(&c);
   name_ends(&c);
   place_tensors(&c);
-  int s = emit_kernels(&c), threads = MAX(1, t->cores);
+  int s = state_check(g, e); // whoever made g may have changed the order of its nodes
+  if (!s) s = emit_kernels(&c);
+  const int threads = MAX(1, t->cores);
   if (!s) {
     space_place(&c.space);
     str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text, threads);
