@@ -71,8 +71,8 @@ def vim(language, comment, groups):
 def files():
     operators = rows("src/ir/op.def", r"^[A-Z]+\([A-Z][A-Z0-9_]*, ([a-z]\w*),")
     attributes = rows("src/ir/attr.def", r"^ATTR\(\w+, *(\w+),")
-    dtypes = rows("src/base/dtype.def", r'^DTYPE\(\w+, "(\w+)"')
-    tile_types = rows("src/base/dtype.def", r'\.name = "(\w+)"') + rows("src/base/dtype.def", r'^(?:WIDE|WORD)\(\w+, "(\w+)"')
+    dtypes = rows("src/base/dtype.def", r'^(?:DTYPE|WHOLE)\(\w+, "(\w+)"')
+    tile_types = rows("src/base/dtype.def", r'\.name = "(\w+)"') + rows("src/base/dtype.def", r'^(?:WHOLE|WIDE|WORD)\(\w+, "(\w+)"')
     specs = rows("src/tile/spec.def", r'^SPEC\(\w+, "(\w+)"')
     version = rows("CMakeLists.txt", r"project\(mica VERSION ([\d.]+)")[0]
     assert min(len(x) for x in (operators, attributes, dtypes, tile_types, specs)) > 4

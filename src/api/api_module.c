@@ -231,8 +231,23 @@ static int check_call(const struct mica_module *x, const void *const *in, void *
   return check("output", x->p.nout, x->p.out, (const void *const *)out, aligned, e);
 }
 
+// Whole numbers in their ranges: an index outside would read what is no element.
+static int check_ranges(const struct mica_module *x, const void *const *in, struct err *e)
+{
+  for (int i = 0; i < x->p.nin; i++) {
+    const struct mica_tensor *from = &x->p.in[i];
+    struct tensor t = {.name = *from->name ? from->name : NULL, .dtype = (enum dtype)from->dtype, .shape.n = from->ndim};
+    if (!num_whole(t.dtype)) continue;
+    memcpy(t.shape.d, from->shape, sizeof from->shape);
+    t.whole = true, t.range = (struct whole_range){from->least, from->most, from->distinct != 0};
+    TRY(range_check(&t, in[i], e));
+  }
+  return OK;
+}
+
 static int call_cpu(struct mica_module *x, const void *const *in, void *const *out, struct err *e)
 {
+  TRY(check_ranges(x, in, e));
   int status = module_call(x->cpu, (void *const *)in, out);
   return status ? err_set(e, ERR_MEMORY, NOWHERE, "%.80s: no memory for its workspace", x->p.name) : OK;
 }
