@@ -149,8 +149,7 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
 const char *row_neutral(enum kern_kind kind);
 const char *row_zeros(const struct row_text *x); // indices of the first register
-const char *row_binary(enum kern_kind kind); // of a fold: the operator of tile programs
-
+const char *row_binary(enum kern_kind kind);     // of a fold: the operator of tile programs
 
 // ---- rows_share.c ----
 
@@ -159,7 +158,7 @@ struct row_exchange {
   int kept, parts;
   const char *at, *part, *first; // the executing thread's, and the condition of being the one lane that has it
 };
-void row_share_begin(struct row_text *x);                        // the blocks of the cluster may be written to when all have begun
+void row_share_begin(struct row_text *x);                          // the blocks of the cluster may be written to when all have begun
 void row_fold_share(struct row_text *x, int n, const int *values); // over the blocks of a cluster, whose parts all their threads have
 const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e);
 void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e);

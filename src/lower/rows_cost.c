@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-static const double PIECES = 0.15;          // of the bytes, for each halving of a line that an access takes of it
-enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result, of an access
+static const double PIECES = 0.15;                                     // of the bytes, for each halving of a line that an access takes of it
+enum { WORD = 4, WIDEST = 16, BANKS = 32 };                            // bytes of a result, of an access
 enum { BASE_REGS = 20, MOST_THREAD_REGS = 255, SLOW = 10, MEET = 16 }; // MEET: a barrier of a cluster, as a chain of instructions
 
 // Elements along the axis that a block has in a round.

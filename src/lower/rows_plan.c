@@ -172,5 +172,6 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
       p->blocks *= p->chunks[i];
   }
   if (!rows_before(p, k->v[KNOB_AHEAD], k->v[KNOB_HOLD])) return false;
-  return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && shares_outside(p) && (!k->v[KNOB_LATE] || late(mem, p));
+  return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && shares_outside(p) &&
+         (!k->v[KNOB_LATE] || late(mem, p));
 }

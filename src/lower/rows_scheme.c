@@ -73,6 +73,7 @@ const struct scheme scheme_rows = {
     .doc = "sums, maxima and elementwise operators, tiles in registers",
     .apart = "a loop is an axis like others, so sections and rings are those of its knobs",
     .knob = {"vec", "across", "down", "join", "regs", "deep", "stream", "late", "ahead", "hold", "cluster", "stack"},
+    .named = KNOB_CLUSTER,
     .rules = rules,
     .joins = true,
     .choices = choices,

@@ -645,8 +645,8 @@ struct graph *stem_put(struct arena *mem, const struct stem *s, const struct gra
 
 // ---- free_dims.c, fuse_parts.c: programs without products ----------------------------------------------------------------
 
-struct free_dims { // classes of dimensions that no operator mixes, in the order of the first output
-  int n, *of;      // by tensor * MAX_DIMS + dimension: its class, or -1
+struct free_dims {          // classes of dimensions that no operator mixes, in the order of the first output
+  int n, *of;               // by tensor * MAX_DIMS + dimension: its class, or -1
   int64_t extent[MAX_DIMS]; // parts that each of its dimensions has, at most
 };
 bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *out); // false: an operator is of no kind that is fused
@@ -654,7 +654,7 @@ bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *ou
 enum { FUSE_TILE = 1 << 14 }; // elements
 // One block graph for the whole program, whose tiles have about so many elements; NULL where an operator is none of a kernel without products.
 struct graph *fuse_parts(struct arena *mem, const struct graph *p, int64_t tile);
-bool fuse_parts_can(const struct graph *p); // it has split or concat, and there is such a graph
+bool fuse_parts_can(const struct graph *p);                // it has split or concat, and there is such a graph
 bool fuse_rows_can(const struct graph *p, int processors); // there is one, and it leaves few of so many multiprocessors idle
 int64_t common_divisor(int64_t a, int64_t b);
 

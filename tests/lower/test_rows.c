@@ -101,9 +101,8 @@ static bool run(struct fixture *f, const char *name, const struct knobs *k, stru
   if (scheme_rows.emit(&f->j, k, &out, &e)) return false;
   const char *text = str_text(&out.text);
   char what[200];
-  snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d ahead=%d hold=%d cluster=%d stack=%d",
-           name, k->v[0], k->v[1],
-           k->v[2], k->v[3], k->v[4], k->v[5], k->v[6], k->v[7], k->v[8], k->v[9], k->v[KNOB_CLUSTER], k->v[KNOB_STACK]);
+  snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d ahead=%d hold=%d cluster=%d stack=%d", name,
+           k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5], k->v[6], k->v[7], k->v[8], k->v[9], k->v[KNOB_CLUSTER], k->v[KNOB_STACK]);
   if (tile_parse(&f->mem, "rows.tile", text, &p, &e) || tile_lower(p, p->kernels[0], 90, &e) ||
       tile_host_open(&h, &f->mem, p, p->kernels[0], 0, NULL, &e))
     fail_msg("%s: line %d: %s\n%s", what, e.at.line, e.text, text);
@@ -348,7 +347,8 @@ static void before_the_wait(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(random_graphs), cmocka_unit_test(clusters),   cmocka_unit_test(frugal),
-                                     cmocka_unit_test(moments), cmocka_unit_test(before_the_wait), cmocka_unit_test(refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(random_graphs), cmocka_unit_test(clusters),
+                                     cmocka_unit_test(frugal),  cmocka_unit_test(moments),       cmocka_unit_test(before_the_wait),
+                                     cmocka_unit_test(refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,8 @@ static const char *const products[] = {
     "program twice(n = 33) {\n Q: f32[8, 3, 8]\n K: f32[2, 8, n]\n k = repeat(repeat(K, dim=0, times=2), dim=0, times=2)\n return matmul(Q, k)\n}\n",
     "program rows(n = 33) {\n Q: f32[6, 8]\n K: f32[4, n]\n return matmul(Q, repeat(K, dim=0, times=2))\n}\n", // of a matrix
     "program moved(n = 6) {\n Q: f32[n, 5, 8]\n K: f32[2, 8, n]\n return matmul(Q, transpose(repeat(K, dim=0, times=2), perm=[2, 1, 0]))\n}\n",
-    "program mixed(n = 33) {\n Q: f32[6, 3, 8]\n K: f32[2, 8, n]\n k = repeat(K, dim=0, times=3)\n return matmul(Q, k), exp(k), reshape(k, [48, n])\n}\n",
+    "program mixed(n = 33) {\n Q: f32[6, 3, 8]\n K: f32[2, 8, n]\n k = repeat(K, dim=0, times=3)\n return matmul(Q, k), exp(k), reshape(k, [48, "
+    "n])\n}\n",
     "program shapes(n = 33) {\n X: f32[n, 24]\n Y: f32[2, 4, 10]\n t = transpose(X)\n"
     " return matmul(reshape(X, [n, 3, 8]), reshape(Y, [8, 10])), matmul(t, X), t + 1, reshape(t, [6, 4, n])\n}\n",
 };

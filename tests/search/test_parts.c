@@ -187,6 +187,7 @@ static void free_dims(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_kernel), cmocka_unit_test(packed), cmocka_unit_test(no_stem), cmocka_unit_test(free_dims), cmocka_unit_test(rows_by_rule)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_kernel), cmocka_unit_test(packed), cmocka_unit_test(no_stem), cmocka_unit_test(free_dims),
+                                     cmocka_unit_test(rows_by_rule)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
