@@ -4,9 +4,15 @@
 
 #include <math.h>
 
-static const double PIECES = 0.15;                                     // of the bytes, for each halving of a line that an access takes of it
-enum { WORD = 4, WIDEST = 16, BANKS = 32 };                            // bytes of a result, of an access
-enum { BASE_REGS = 20, MOST_THREAD_REGS = 255, SLOW = 10, MEET = 16 }; // MEET: a barrier of a cluster, as a chain of instructions
+static const double PIECES = 0.15;          // of the bytes, for each halving of a line that an access takes of it
+enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result, of an access
+enum {
+  BASE_REGS = 20,
+  MOST_THREAD_REGS = 255,
+  SLOW = 10,
+  MEET = 16,
+  ROUND = 5
+}; // a barrier of a cluster, as a chain of instructions; the loads of a round, as iterations of a ring
 
 // Elements along the axis that a block has in a round.
 static int64_t covered(const struct row_plan *p, int a)
@@ -151,10 +157,13 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
   *c = (struct kernel_counts){
       .kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = p->cluster, .registers = regs};
   c->room = fmax(1, fmin(fmin(g->blocks, g->threads / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
+  if (p->even && row_even_blocks(g, p) >= c->room) return false; // there is no room for more
+  if (p->even) c->room = row_even_blocks(g, p);
   traffic(j, p, c), work(p, c);
   c->soon = rows_soon(j, p);
   for (int a = 0; a < p->r->k.naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
   c->waits += (rounds - 1) * p->passes + p->passes - 1;
+  c->steps = ROUND * (rounds * p->passes - 1); // nothing is loaded ahead of its round
   return true;
 }
