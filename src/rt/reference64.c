@@ -4,7 +4,7 @@
 #include "eval/eval.h"
 #include "base/memory.h"
 #include "rt/product64.h"
-#include "rt/rt.h"
+#include "rt/reference64.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -18,48 +18,15 @@ enum { PIECE = 1 << 13, LARGE_PAGE = 2 << 20 };
 
 static int pieces(int64_t n, int64_t size) { return (int)((n + size - 1) / size); }
 
-// Where elements of a tensor lie in the buffer that holds it: along dimension d, index / group[d] * stride[d].
-struct reference64_place {
-  int64_t stride[MAX_DIMS], group[MAX_DIMS];
-};
-
-static struct reference64_place place_of(const struct reference64 *r, int t)
-{
-  const struct node *n = &r->g->nodes[r->g->tensors[t].node];
-  const struct shape *x = &r->g->tensors[t].shape;
-  struct reference64_place own, from;
-  int64_t step = 1;
-  for (int i = x->n - 1; i >= 0; step *= x->d[i--]) own.stride[i] = step, own.group[i] = 1;
-  if (r->same[t] < 0 || n->op == OP_RESHAPE) return own;
-  from = place_of(r, r->same[t]);
-  if (n->op == OP_REPEAT) return from.group[n->a.dim] *= n->a.times, from;
-  for (int i = 0; i < x->n; i++) own.stride[i] = from.stride[perm_of(&n->a, x->n, i)], own.group[i] = from.group[perm_of(&n->a, x->n, i)];
-  return own;
-}
-
-// Where an operand of each matrix of the output begins; its leading extents may be 1 or missing.
-static int64_t *matrices(const struct reference64 *r, int t, const struct shape *out, int64_t batch)
-{
-  const struct shape *x = &r->g->tensors[t].shape;
-  const struct reference64_place p = place_of(r, t);
-  int64_t *at = MEM_NEWS(int64_t, batch);
-  for (int64_t i = 0; i < batch; i++) {
-    int64_t rest = i;
-    for (int o = out->n - 3, k = x->n - 3; o >= 0; rest /= out->d[o--], k--)
-      if (k >= 0 && x->d[k] > 1) at[i] += rest % out->d[o] / p.group[k] * p.stride[k];
-  }
-  return at;
-}
-
 static void multiply(struct reference64 *r, const struct node *n)
 {
   const int a = n->in[0], b = n->in[1];
   const struct shape *x = &r->g->tensors[a].shape, *y = &r->g->tensors[b].shape, *o = &r->g->tensors[n->out].shape;
-  const struct reference64_place of_a = place_of(r, a), of_b = place_of(r, b);
+  const struct reference64_place of_a = reference64_place_of(r, a), of_b = reference64_place_of(r, b);
   struct product64 p = {.a = r->value[a], .b = r->value[b], .c = r->value[n->out], .stop = r->from->stop};
   p.m = o->d[o->n - 2], p.n = o->d[o->n - 1], p.k = x->d[x->n - 1], p.batch = shape_size(o) / p.m / p.n;
   p.a_row = of_a.stride[x->n - 2], p.a_col = of_a.stride[x->n - 1], p.b_row = of_b.stride[y->n - 2], p.b_col = of_b.stride[y->n - 1];
-  int64_t *a_at = matrices(r, a, o, p.batch), *b_at = matrices(r, b, o, p.batch);
+  int64_t *a_at = reference64_matrices(r, a, o, p.batch), *b_at = reference64_matrices(r, b, o, p.batch);
   p.a_at = a_at, p.b_at = b_at;
   product64_run(&p);
   mem_free(a_at), mem_free(b_at);
@@ -321,36 +288,11 @@ static int stopped(const struct reference64 *r, struct err *e)
   return stop_set(r->from->stop) ? err_set(e, ERR_STOPPED, NOWHERE, "stopped before the float64 reference was computed") : OK;
 }
 
-static bool is_same(const struct reference64 *r, const struct node *n);
-
-// Do only products read t, by places, perhaps through more views? dim: that a repeat has made longer, which must number matrices; -1: none.
-static bool read_by_places(const struct reference64 *r, int t, int dim)
-{
-  const struct graph *g = r->g;
-  for (const struct node *n = g->nodes; n < g->nodes + g->nnodes; n++)
-    for (int i = 0; i < n->nin; i++) {
-      if (n->in[i] != t) continue;
-      int rank = g->tensors[t].shape.n, to = dim;
-      for (int d = 0; n->op == OP_TRANSPOSE && d < rank && dim >= 0; d++)
-        if (perm_of(&n->a, rank, d) == dim) to = d;
-      const bool view = (n->op == OP_TRANSPOSE || n->op == OP_REPEAT) && is_same(r, n) && read_by_places(r, n->out, to);
-      if (!view && (n->op != OP_MATMUL || dim >= rank - 2)) return false;
-    }
-  return true;
-}
-
-// A view that needs no memory of its own: a reshape of what lies in order, and a transpose and a repeat that products read.
-static bool is_same(const struct reference64 *r, const struct node *n)
-{
-  if (n->op == OP_TRANSPOSE) return read_by_places(r, n->out, -1);
-  return n->op == OP_RESHAPE || (n->op == OP_REPEAT && read_by_places(r, n->out, n->a.dim));
-}
-
 static int compute(struct reference64 *r, const struct node *n, struct err *e)
 {
   int s = OK;
   for (int i = 0; i < n->nin && !s; i++) s = fetch(r, n->in[i], e);
-  if (is_same(r, n)) {
+  if (reference64_is_view(r, n)) {
     r->same[n->out] = n->in[0], r->readers[n->in[0]]++; // until nobody reads the view
     return r->value[n->out] = r->value[n->in[0]], s;
   }
