@@ -28,8 +28,8 @@ const struct hole *row_part_holes(const struct row_text *x, int value, int share
   const struct kern_value *v = &x->p->r->k.v[value];
   return KEPT_HOLES(x->mem, NULL, INT(v, value), INT(sh, shared), INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts),
                     INT(scalar, row_regs(x->p, v->axes) == 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(at, e->at),
-                    STR(part, e->part), STR(first, e->first), STR(zeros, row_zeros(x)), STR(op, row_binary(v->kind)),
-                    STR(neutral, row_neutral(v->kind)));
+                    STR(part, e->part), STR(first, e->first), STR(zeros, row_zeros(x)), STR(op, fold_operator(v->kind)),
+                    STR(neutral, fold_neutral(v->kind)));
 }
 
 void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e)
