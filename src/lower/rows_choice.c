@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDEST = 8, TURNS = 2, FEW_THREADS = 64 };
+enum { WIDEST = 8, TURNS = 2, FEW_THREADS = 64, WIDE_REGS = 2 };
 
 static int upper_power(int64_t n, int most)
 {
@@ -85,14 +85,22 @@ static void with_registers(struct row_trying *t, struct knobs k)
     }
 }
 
-// Clusters are worth a try where blocks are few, or where one block has no registers for all that is folded. `knob`: whose axis the blocks
+// Is what was loaded used again after a fold of it? Then registers should hold all of it.
+static bool comes_back(const struct rows *r)
+{
+  for (int i = 0; i < r->k.nvalues; i++)
+    if (r->k.v[i].live && r->k.v[i].axes & r->k.folded && r->life[i].stage) return true;
+  return false;
+}
+
+// Clusters are worth a try where blocks are few, or where one block has no registers for all that comes back. `knob`: whose axis the blocks
 // share.
 static void with_clusters(struct row_trying *t, struct knobs k, int knob, int axis)
 {
   const struct gpu_limits *g = t->j->gpu;
   const axis_set all = AXIS(t->r->k.naxes) - 1, folded = t->r->k.folded;
   const int64_t free = kern_extent(&t->r->k, all & ~folded) / MAX(k.v[KNOB_JOIN], 1);
-  const bool large = kern_extent(&t->r->k, all & folded) > g->registers;
+  const bool large = comes_back(t->r) && WIDE_REGS * kern_extent(&t->r->k, all & folded) > g->registers;
   if (axis < 0 || !(folded >> axis & 1) || !(g->can & CAN_CLUSTER)) return;
   for (int n = 2; n <= g->cluster && (large || n * free <= TURNS * g->processors); n *= 2)
     for (k.v[knob] = n, k.v[KNOB_EVEN] = 1; k.v[KNOB_EVEN] >= 0; k.v[KNOB_EVEN]--) with_registers(t, k);
