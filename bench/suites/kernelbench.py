@@ -62,7 +62,7 @@ def tasks_of(a):
 
 
 def child(a, *words, limit):
-    """What the child writes as JSON; (None, its last words) where it does not."""
+    """(JSON that the child wrote, ""), or (None, its last words)."""
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.TemporaryFile("w+") as log:
         p = subprocess.Popen([sys.executable, CHILD, "--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale), *words],
                              stdout=log, stderr=log, start_new_session=True)
@@ -165,7 +165,7 @@ def mean(xs):
 
 
 def summary(rows, listed):
-    """Of each level: all tasks, and those without convolution and pooling."""
+    """A line a level for all tasks, and one for those without convolution and pooling."""
     print(f"\n{'level':28}{'tasks':>6}{'run':>5}{'right':>6}{'wrong':>6}{'failed':>7}{'late':>5}{'unfit':>6}" + "".join(
         f"{f'{k} {what}':>15}" for k in ("eager", "Inductor") for what in ("fast_1", "fast_1.5", "mean")))
     for level in sorted({t[0] for t in listed}):
