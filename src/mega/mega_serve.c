@@ -53,6 +53,7 @@ struct mega_choosing_from { // logits of consecutive tokens, or pairs of a logit
 static struct mega_choice choice_of(const struct mega_choosing_from *c, int64_t i)
 {
   struct mega_choice a = {0, c->pairs ? c->x[2 * i] : c->x[i], c->pairs ? (int64_t)c->x[2 * i + 1] : c->first + i};
+  if (a.logit != a.logit) a.token = -1; // no number
   a.key = c->noisy && a.token >= 0 ? noise_key(a.logit, c->settings, (noise_word)c->position, (noise_word)a.token) : a.logit;
   return a;
 }
