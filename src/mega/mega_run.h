@@ -14,6 +14,8 @@
 // Weights and first state of a model by a seed: by tensor, NULL where it has neither. Positions of a cache that are not filled are NaN.
 int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t seed, float ***out, struct err *e);
 
+void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to); // of one tensor
+
 struct mega_answer {
   int steps;
   int32_t *tokens; // [step][row]; NULL: the model has none
