@@ -2,9 +2,6 @@
 #include "base/doc.h"
 #include "serve/serve.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 int serve_trace(const struct serve *s, const char *path, struct err *e)
 {
   json_t *events = json_array();
@@ -23,15 +20,14 @@ int serve_trace(const struct serve *s, const char *path, struct err *e)
   }
   size_t n = json_array_size(events);
   json_t *all = json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ns");
-  char *text = json_dumps(all, JSON_COMPACT);
+  struct str text = {0};
   int status = OK;
-  if (!n)
-    status = err_set(e, ERR_MEGA, NOWHERE, "there is nothing to trace: no step has been traced"), err_hint(e, "ask for a trace where the model is opened");
-  else if (!text)
-    status = err_set(e, ERR_MEMORY, NOWHERE, "no memory for the trace");
+  json_text(all, &text);
+  if (n)
+    status = file_write(path, text.p, text.n, e);
   else
-    status = file_write(path, text, strlen(text), e);
-  free(text);
-  doc_done(all);
+    status = err_set(e, ERR_MEGA, NOWHERE, "there is nothing to trace: no step has been traced"), err_hint(e, "ask for a trace where the model is opened");
+  str_free(&text);
+  json_decref(all);
   return status;
 }
