@@ -256,23 +256,23 @@ MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, c
 // functions below use the context; one thread at a time.
 enum mica_mega_kind { MICA_MEGA_WEIGHTS = 0, MICA_MEGA_STATE = 1, MICA_MEGA_OUTPUT = 2 };
 struct mica_mega_options {
-  size_t size;       // of this struct as the caller knows it; mica_mega_options_init sets it
+  size_t size;        // of this struct as the caller knows it; mica_mega_options_init sets it
   const char *engine; // "cpu": threads of this machine, in float32; "gpu": one launch of the emitted kernel
-  int device;        // number of the GPU
-  int rows;          // of a step: tokens of requests that are computed together; 0: 1, or what the text says
-  int pages;         // of the cache, 64 positions each; the first is no request's. 0: 64, of a configuration
-  int workers;       // 0: all multiprocessors of an H100, or 4 threads; or what the text says
-  double deadline;   // seconds that one wait may take, before a launch ends as hung; 0: 2
-  bool trace;        // GPU: record when tasks end
+  int device;         // number of the GPU
+  int rows;           // of a step: tokens of requests that are computed together; 0: 1, or what the text says
+  int pages;          // of the cache, 64 positions each; the first is no request's. 0: 64, of a configuration
+  int workers;        // 0: all multiprocessors of an H100, or 4 threads; or what the text says
+  double deadline;    // seconds that one wait may take, before a launch ends as hung; 0: 2
+  bool trace;         // GPU: record when tasks end
 };
-struct mica_mega_tensor {
+struct mica_mega_value {
   struct mica_tensor tensor;
   enum mica_mega_kind kind;
 };
 struct mica_mega_row { // what a row does in a launch
-  int request;          // number of the caller's; rows of one request stand one after another. -1: the row does nothing
-  int32_t token;        // that is read
-  int64_t position;     // of that token in the request
+  int request;         // number of the caller's; rows of one request stand one after another. -1: the row does nothing
+  int32_t token;       // that is read
+  int64_t position;    // of that token in the request
   int npages;
   const int32_t *pages; // of the request, in the order of its positions: numbers from 1 on
   float temperature;    // 0: the token of the largest logit is next
@@ -287,7 +287,7 @@ MICA_API void mica_mega_close(struct mica_mega *x);
 MICA_API int mica_mega_rows(const struct mica_mega *x);
 MICA_API int mica_mega_pages(const struct mica_mega *x, int *slots); // of the cache that requests share, and positions of one; 0: there is none
 MICA_API int mica_mega_tensors(const struct mica_mega *x);           // weights, state of numbers, output
-MICA_API struct mica_mega_tensor mica_mega_tensor(const struct mica_mega *x, int i);
+MICA_API struct mica_mega_value mica_mega_tensor(const struct mica_mega *x, int i);
 // Texts that live in the context: the plan (`what`: "plan", "text", "regions", "events", "schedule"), the proof ("proof"), the CUDA C++ ("cuda").
 MICA_API int mica_mega_tell(struct mica_mega *x, const char *what, const char **text);
 // The elements of a weight (or of state, before the first step), copied: `count` of a dtype, which are rounded to the tensor's.

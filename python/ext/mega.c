@@ -29,7 +29,8 @@ static PyObject *mega_new(PyTypeObject *type, PyObject *args, PyObject *keywords
   mica_mega_options_init(&o, sizeof o);
   if (!st) return NULL;
   if (keywords) return PyErr_SetString(PyExc_TypeError, "Mega takes no keywords"), NULL;
-  if (!PyArg_ParseTuple(args, "O!ss(siiiidp)", st->context, &c, &text, &name, &o.engine, &o.device, &o.rows, &o.pages, &o.workers, &o.deadline, &trace))
+  if (!PyArg_ParseTuple(args, "O!ss(siiiidp)", st->context, &c, &text, &name, &o.engine, &o.device, &o.rows, &o.pages, &o.workers, &o.deadline,
+                        &trace))
     return NULL;
   o.trace = trace;
   if (ext_context_enter(c)) return NULL;
@@ -64,8 +65,9 @@ static PyObject *mega_tensors(PyObject *self, void *none)
   PyObject *all = PyTuple_New(n);
   (void)none;
   for (int i = 0; all && i < n; i++) {
-    struct mica_mega_tensor t = mica_mega_tensor(g->x, i);
-    PyObject *shape = ext_shape_tuple(&t.tensor), *one = shape ? Py_BuildValue("(sssN)", t.tensor.name, kinds[t.kind], ext_dtype_name(t.tensor.dtype), shape) : NULL;
+    struct mica_mega_value t = mica_mega_tensor(g->x, i);
+    PyObject *shape = ext_shape_tuple(&t.tensor),
+             *one = shape ? Py_BuildValue("(sssN)", t.tensor.name, kinds[t.kind], ext_dtype_name(t.tensor.dtype), shape) : NULL;
     if (!one || PyTuple_SetItem(all, i, one)) Py_CLEAR(all);
   }
   return all;
@@ -178,7 +180,7 @@ static PyObject *tokens_list(const int32_t *tokens, int steps, int rows)
 static struct array *logits_array(struct mega *g)
 {
   for (int i = 0; i < mica_mega_tensors(g->x); i++) {
-    struct mica_mega_tensor t = mica_mega_tensor(g->x, i);
+    struct mica_mega_value t = mica_mega_tensor(g->x, i);
     if (t.kind == MICA_MEGA_OUTPUT && t.tensor.dtype == MICA_F32) return ext_array_make(g->c->st, MICA_F32, t.tensor.ndim, t.tensor.shape);
   }
   return NULL;
@@ -242,7 +244,9 @@ static PyMethodDef mega_methods[] = {
     {"tell", mega_tell, METH_VARARGS, "tell(what): a text, as mica_mega_tell has them"},
     {"weights", mega_weights, METH_VARARGS, "weights(name, array)"},
     {"random", mega_random, METH_VARARGS, "random(seed): all weights"},
-    {"step", mega_step, METH_VARARGS, "step(rows, steps, logits): (tokens by step and row, Array of logits or None); a row is (request, token, position, pages, temperature, top, seed)"},
+    {"step", mega_step, METH_VARARGS,
+     "step(rows, steps, logits): (tokens by step and row, Array of logits or None); a row is (request, token, position, pages, temperature, top, "
+     "seed)"},
     {"trace", mega_trace, METH_VARARGS, "trace(path): the last step in the Trace Event Format"},
     {"plant", mega_plant, METH_VARARGS, "plant(on): launches end as hung"},
     {0},

@@ -31,7 +31,8 @@ static int take_options(const struct mica_mega_options *o, struct mica_mega_opti
 {
   mica_mega_options_init(out, sizeof *out);
   if (!o) return OK;
-  if (o->size < offsetof(struct mica_mega_options, device)) return err_set(e, ERR_OPTION, NOWHERE, "the options have no size; mica_mega_options_init sets it");
+  if (o->size < offsetof(struct mica_mega_options, device))
+    return err_set(e, ERR_OPTION, NOWHERE, "the options have no size; mica_mega_options_init sets it");
   memcpy(out, o, MIN(o->size, sizeof *out));
   if (!out->engine) out->engine = "cpu";
   if (strcmp(out->engine, "cpu") && strcmp(out->engine, "gpu")) {
@@ -105,9 +106,9 @@ int mica_mega_tensors(const struct mica_mega *x)
   return n;
 }
 
-struct mica_mega_tensor mica_mega_tensor(const struct mica_mega *x, int i)
+struct mica_mega_value mica_mega_tensor(const struct mica_mega *x, int i)
 {
-  struct mica_mega_tensor out = {.tensor = {.name = ""}};
+  struct mica_mega_value out = {.tensor = {.name = ""}};
   for (int t = 0; t < x->s->m->ntensors; t++) {
     const struct mega_tensor *a = &x->s->m->tensor[t];
     if (!told(a) || i--) continue;

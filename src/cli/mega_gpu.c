@@ -35,8 +35,8 @@ static int compare_tokens(struct cli *c, const struct serve *s, float *const *fi
   *verdict = "equal to the reference in float64";
   for (int i = 0; i < steps * s->m->rows; i++)
     if (want[i] != got[i])
-      return err_set(&c->err, ERR_WRONG, NOWHERE, "row %d, step %d: token %d, and %d of the reference in float64", i % s->m->rows, i / s->m->rows, got[i],
-                     want[i]);
+      return err_set(&c->err, ERR_WRONG, NOWHERE, "row %d, step %d: token %d, and %d of the reference in float64", i % s->m->rows, i / s->m->rows,
+                     got[i], want[i]);
   return OK;
 }
 

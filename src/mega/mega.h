@@ -160,7 +160,7 @@ struct mega_seat {
 struct mega_model {
   const char *name;
   int rows, workers, stages, stage_bytes;
-  int64_t context; // positions of each row that the cache holds before the first step
+  int64_t context;              // positions of each row that the cache holds before the first step
   const struct mega_seat *seat; // of a step that serves requests, by row; NULL: each row is at `context`, with pages of its own
   int ntensors, nops;
   struct mega_tensor tensor[MEGA_MOST_TENSORS];
@@ -225,10 +225,10 @@ void mega_box_text(int rank, const struct mega_box *b, struct str *out);
 
 // ---- mega_seat.c ----
 // The last element of a page table that a seat may use: pages of a request.
-enum { MEGA_TOP = 64 }; // most tokens that sampling chooses from, where it is limited
-bool mega_served(const struct mega_model *m);                                            // its rows have seats
-struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step);        // in step `step` of a launch
-int64_t mega_pages_of(const struct mega_model *m, int64_t *slots);                       // of the served cache, and positions of a page
+enum { MEGA_TOP = 64 };                                                           // most tokens that sampling chooses from, where it is limited
+bool mega_served(const struct mega_model *m);                                     // its rows have seats
+struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step); // in step `step` of a launch
+int64_t mega_pages_of(const struct mega_model *m, int64_t *slots);                // of the served cache, and positions of a page
 // Is this a step that the proof covers? pages: of each row's table.
 int mega_seats_check(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int steps, struct err *e);
 // The assignments that a proof looks at besides that of the derivation, by number; NULL: there is none.

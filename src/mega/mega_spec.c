@@ -137,8 +137,8 @@ static int read_place(struct mega_reading *r, struct mega_dim *d, const char *na
     const char *name, *when;
     enum mega_how how;
     bool table;
-  } places[] = {{"pages", "now", MEGA_PAGE_NOW, false},  {"slots", "now", MEGA_SLOT_NOW, false},  {"pages", "past", MEGA_PAGE_PAST, false},
-                {"slots", "past", MEGA_SLOT_PAST, false}, {"table", "now", MEGA_PAGE_NOW, true}, {"table", "past", MEGA_PAGE_PAST, true}};
+  } places[] = {{"pages", "now", MEGA_PAGE_NOW, false},   {"slots", "now", MEGA_SLOT_NOW, false}, {"pages", "past", MEGA_PAGE_PAST, false},
+                {"slots", "past", MEGA_SLOT_PAST, false}, {"table", "now", MEGA_PAGE_NOW, true},  {"table", "past", MEGA_PAGE_PAST, true}};
   char when[12];
   if (!word(r, when)) return lost(r, "now or past");
   for (size_t i = 0; i < COUNT(places); i++)

@@ -6,7 +6,8 @@
 enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 
 extern const char mega_prims_text[], mega_device_text[], mega_product_text[], mega_attend_text[], mega_token_text[], mega_kernel_text[],
-    mega_serve_text[], mega_pack_text[], mega_noise_text[], mega_machine_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_main_text[], mega_shim_text[];
+    mega_serve_text[], mega_pack_text[], mega_noise_text[], mega_machine_text[], mega_plain_text[], mega_host_text[], mega_time_text[],
+    mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
@@ -86,7 +87,8 @@ static const char head[] =
     "template <class A> struct is_same<A, A> { static constexpr bool value = true; };\n}\n"
     "#else\n"
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
-    "#include <type_traits>\n#include <vector>\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n";
+    "#include <type_traits>\n#include <vector>\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
+    "struct bf16 {\n  unsigned short bits;\n};\n";
 
 int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, struct str *out, struct err *e)
 {

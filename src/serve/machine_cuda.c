@@ -22,13 +22,13 @@ static int enter(struct cuda_machine *c, void **before, struct err *e)
   return gpu_enter(c->g, before) ? OK : err_set(e, ERR_GPU, NOWHERE, "the GPU's context cannot be used in this thread");
 }
 // Calls come from any thread: the context is made current around each.
-#define WITHIN(c, call)                                 \
-  do {                                                  \
-    void *before_;                                      \
-    if (enter(c, &before_, e) != OK) return e->status;  \
-    int status_ = (call);                               \
-    gpu_leave((c)->g, before_);                         \
-    return status_;                                     \
+#define WITHIN(c, call)                                \
+  do {                                                 \
+    void *before_;                                     \
+    if (enter(c, &before_, e) != OK) return e->status; \
+    int status_ = (call);                              \
+    gpu_leave((c)->g, before_);                        \
+    return status_;                                    \
   } while (0)
 
 static int room(void *arg, size_t bytes, device_address *out, struct err *e)
@@ -123,7 +123,8 @@ static int compile(struct cuda_machine *c, const char *source, const struct mega
 static int fits(struct cuda_machine *c, const struct mega_plan *p, struct err *e)
 {
   const struct gpu_facts *f = gpu_facts(c->g);
-  if (f->arch != 90) return err_set(e, ERR_GPU, NOWHERE, "%s has the capability %d.%d; persistent kernels need 9.0", f->name, f->arch / 10, f->arch % 10);
+  if (f->arch != 90)
+    return err_set(e, ERR_GPU, NOWHERE, "%s has the capability %d.%d; persistent kernels need 9.0", f->name, f->arch / 10, f->arch % 10);
   if (p->m->workers <= f->processors) return OK;
   err_set(e, ERR_MEGA, NOWHERE, "%d workers, and %s has %d multiprocessors", p->m->workers, f->name, f->processors);
   return err_hint(e, "open the model with %d workers", f->processors), USER;
@@ -131,13 +132,9 @@ static int fits(struct cuda_machine *c, const struct mega_plan *p, struct err *e
 
 static int find(struct cuda_machine *c, struct err *e)
 {
-  gpu_address at;
   size_t bytes;
-  uint64_t shared;
-  TRY(gpu_global(c->module, "mega_shared_bytes", &at, &bytes, e));
-  TRY(gpu_read(c->g, &shared, at, sizeof shared, e));
   TRY(gpu_global(c->module, "M", &c->memory, &bytes, e));
-  TRY(gpu_find(c->module, "mega_kernel", (int64_t)shared, 1, &c->kernel, e));
+  TRY(gpu_find(c->module, "mega_kernel", MEGACUDA_SHARED, 1, &c->kernel, e));
   TRY(gpu_find(c->module, "mega_pack", 0, 1, &c->pack, e));
   return gpu_find(c->module, "mega_fill", 0, 1, &c->fill, e);
 }

@@ -11,7 +11,7 @@
 //   serve_values.c   weights by name, by a seed
 //   serve_step.c     seats of rows, launches on either engine
 //   serve_trace.c    when tasks of the last step ended, in the Trace Event Format
-//   device_rows.c    a worker's tables;  device_memory.c  device memory, launches;  device_fault.c  what the kernel's watchdog wrote (device.h)
+//   device_rows.c    a worker's tables;  device_memory.c  device memory, launches;  device_fault.c  what the kernel's watchdog wrote (serve_device.h)
 //   machine_cuda.c   the driver and NVRTC
 #ifndef MICA_SERVE_H
 #define MICA_SERVE_H
@@ -40,13 +40,13 @@ int serve_machine_cuda(const char *source, const struct mega_plan *p, int device
 struct serve_block;
 enum { SERVE_RECORD = 400 };
 struct serve_row { // what a row does in a launch
-  int request;        // rows of one request stand one after another; -1: the row does nothing
+  int request;     // rows of one request stand one after another; -1: the row does nothing
   int32_t token;
   int64_t position;
   int npages;
   const int32_t *pages;
-  float temperature;  // 0: the largest logit
-  int top;            // how many of the largest logits are chosen from; 0: all
+  float temperature; // 0: the largest logit
+  int top;           // how many of the largest logits are chosen from; 0: all
   uint64_t seed;
 };
 struct serve {
@@ -55,16 +55,16 @@ struct serve {
   struct mega_config *config; // NULL: the model is a text
   struct mega_plan *p;
   bool served, gpu, hung;
-  float **value;              // by tensor: weights, first state
-  bool *given;                // by tensor: its values are set
-  bool weights_ready;         // of the engine
-  double deadline, seconds;   // of one wait; of the last launch
-  struct mega_running *run;   // CPU
+  float **value;            // by tensor: weights, first state
+  bool *given;              // by tensor: its values are set
+  bool weights_ready;       // of the engine
+  double deadline, seconds; // of one wait; of the last launch
+  struct mega_running *run; // CPU
   struct serve_machine machine;
-  struct serve_block *block;  // GPU
-  bool planted, traced;       // traced: tasks of the last step of each launch say when they ended
-  double *ended;              // [worker][node] of the last step, in seconds from its first end on
-  char record[SERVE_RECORD];  // why the last launch that failed did
+  struct serve_block *block; // GPU
+  bool planted, traced;      // traced: tasks of the last step of each launch say when they ended
+  double *ended;             // [worker][node] of the last step, in seconds from its first end on
+  char record[SERVE_RECORD]; // why the last launch that failed did
 };
 struct serve_given {
   const char *text, *name; // a .mega text, or the JSON of a configuration
@@ -91,7 +91,7 @@ int serve_random(struct serve *s, uint64_t seed, struct err *e); // all weights
 int serve_complete(const struct serve *s, struct err *e);        // names all that are missing
 
 // ---- serve_step.c ----
-struct serve_launch { // what an engine is told
+struct serve_launch {           // what an engine is told
   const struct mega_seat *seat; // by row; NULL: the model serves no requests
   const int *npages;
   const int32_t *token;

@@ -1,5 +1,5 @@
 // A launch: rows as callers say them become seats, which are checked; then the threads of this machine or a GPU run the steps.
-#include "serve/device.h"
+#include "serve/serve_device.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,10 +41,7 @@ static int64_t table_rows(const struct serve *s)
   return rows;
 }
 
-static int bad_setting(int row, const char *what, double is, struct err *e)
-{
-  return err_set(e, ERR_MEGA, NOWHERE, "row %d: %s %g", row, what, is);
-}
+static int bad_setting(int row, const char *what, double is, struct err *e) { return err_set(e, ERR_MEGA, NOWHERE, "row %d: %s %g", row, what, is); }
 
 static int settings_of(const struct serve_row *x, int row, float *to, struct err *e)
 {
@@ -87,7 +84,7 @@ static int seats_of(struct serve *s, struct arena *own, const struct serve_row *
   int n = s->m->rows;
   struct mega_seat *seat = NEWS(own, struct mega_seat, n);
   int *npages = NEWS(own, int, n);
-  float *settings = NEWS(own, float, n * NOISE_SETTINGS);
+  float *settings = NEWS(own, float, n *NOISE_SETTINGS);
   TRY(requests_once(rows, n, e));
   for (int r = 0; r < n; r++) {
     if (rows[r].request >= 0 && (rows[r].npages < 0 || (rows[r].npages && !rows[r].pages)))

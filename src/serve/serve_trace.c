@@ -13,8 +13,8 @@ int serve_trace(const struct serve *s, const char *path, struct err *e)
       if (end <= 0) continue;
       mega_node_name(s->p, n, name);
       if (from > 0 && end >= from)
-        json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:i, s:f, s:f}", "name", name, "ph", "X", "pid", 0, "tid", w, "ts", 1e6 * from, "dur",
-                                                1e6 * (end - from)));
+        json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:i, s:f, s:f}", "name", name, "ph", "X", "pid", 0, "tid", w, "ts", 1e6 * from,
+                                                "dur", 1e6 * (end - from)));
       from = end;
     }
   }
@@ -26,7 +26,8 @@ int serve_trace(const struct serve *s, const char *path, struct err *e)
   if (n)
     status = file_write(path, text.p, text.n, e);
   else
-    status = err_set(e, ERR_MEGA, NOWHERE, "there is nothing to trace: no step has been traced"), err_hint(e, "ask for a trace where the model is opened");
+    status = err_set(e, ERR_MEGA, NOWHERE, "there is nothing to trace: no step has been traced"),
+    err_hint(e, "ask for a trace where the model is opened");
   str_free(&text);
   json_decref(all);
   return status;

@@ -235,8 +235,9 @@ static void weights_by_name(void **state)
   struct serve *s;
   struct serve_given g = {.name = "x", .sizes = {.rows = 1, .workers = 2, .context = -1}};
   (void)state;
-  g.text = "mega x(rows = 1, context = 0) {\n  t: i32[rows] state\n  e: f32[4, 8] weights\n  y: f32[rows, 8] output\n  operator o {\n    layer embed\n"
-           "    reads t, e\n    writes y\n    tiles 1\n  }\n}\n";
+  g.text =
+      "mega x(rows = 1, context = 0) {\n  t: i32[rows] state\n  e: f32[4, 8] weights\n  y: f32[rows, 8] output\n  operator o {\n    layer embed\n"
+      "    reads t, e\n    writes y\n    tiles 1\n  }\n}\n";
   g.n = strlen(g.text);
   assert_int_equal(serve_open(&g, &s, &e), OK);
   float w[32], y[8];

@@ -1,6 +1,6 @@
 // Inside the room: a model in the memory of a machine that runs the kernel's text.
-#ifndef MICA_DEVICE_H
-#define MICA_DEVICE_H
+#ifndef MICA_SERVE_DEVICE_H
+#define MICA_SERVE_DEVICE_H
 
 #include "serve/serve.h"
 
@@ -22,8 +22,8 @@ int device_rows(struct arena *mem, const struct mega_plan *p, int planted, struc
 int device_planted(const struct mega_plan *p); // a counter, of the same step if there is one; -1: there is none
 
 // ---- device_memory.c ----
-int device_open(struct serve *s, struct err *e);                                                // memory, tables
-int device_value(struct serve *s, int tensor, const void *data, int dtype, struct err *e);      // packed, where it is streamed
+int device_open(struct serve *s, struct err *e);                                           // memory, tables
+int device_value(struct serve *s, int tensor, const void *data, int dtype, struct err *e); // packed, where it is streamed
 int device_random(struct serve *s, int tensor, uint64_t seed, struct err *e);
 int device_plant(struct serve *s, bool planted, struct err *e);
 int device_forget(struct serve *s, struct err *e); // epochs begin anew
