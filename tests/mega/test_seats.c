@@ -19,8 +19,10 @@ static int from(struct rng *r, int lo, int hi) { return lo + (int)rng_below(r, (
 static void plan_of(struct arena *mem, struct rng *r, struct mega_plan **p)
 {
   struct err e = {0};
-  struct mega_config c = {.name = "served", .layers = from(r, 1, 3), .kv = from(r, 1, 3), .dim = 8, .eps = 1e-5, .theta = 10000, .type = mega_type_find("f32")};
-  struct mega_sizes s = {.rows = from(r, 1, 12), .workers = from(r, 1, 12), .stages = from(r, 1, 9), .stage_bytes = 2048 << from(r, 0, 3), .context = -1};
+  struct mega_config c = {
+      .name = "served", .layers = from(r, 1, 3), .kv = from(r, 1, 3), .dim = 8, .eps = 1e-5, .theta = 10000, .type = mega_type_find("f32")};
+  struct mega_sizes s = {
+      .rows = from(r, 1, 12), .workers = from(r, 1, 12), .stages = from(r, 1, 9), .stage_bytes = 2048 << from(r, 0, 3), .context = -1};
   struct mega_model *m;
   c.heads = c.kv * from(r, 1, 3), c.hidden = 4 * from(r, 3, 9), c.inner = from(r, 9, 60), c.vocab = from(r, 40, 150), c.qk_norm = rng_below(r, 2);
   s.pages = 1 + s.rows * from(r, 1, 3);
@@ -86,7 +88,8 @@ static void serve_open_plan(struct served *x)
   struct mega_config *config;
   struct mega_sizes s = {.rows = 3, .workers = 4, .pages = 10, .context = -1};
   *x = (struct served){0};
-  if (mega_load(&x->mem, MICA_SOURCE_DIR "/examples/mega/tiny_llama.json", &s, &x->m, &config, &e) != OK || mega_plan_make(&x->mem, x->m, &x->p, &e) != OK)
+  if (mega_load(&x->mem, MICA_SOURCE_DIR "/examples/mega/tiny_llama.json", &s, &x->m, &config, &e) != OK ||
+      mega_plan_make(&x->mem, x->m, &x->p, &e) != OK)
     fail_msg("%s", e.text);
 }
 
