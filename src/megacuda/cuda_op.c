@@ -330,9 +330,10 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   if (!a->stream || is_paged(a)) {
     int64_t row = 1;
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
-    bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax") || !strcmp(op->layer->name, "sample");
+    bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
     if (whole && access == 0) m->x = MAX(m->x, row + 8);
-    if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] + 8);
+    if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / p->m->rows + 8);
+    if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] / p->m->rows + 8);
     if (!strncmp(op->layer->name, "merge", 5) && access == 1) m->merge = MAX(m->merge, row);
     return OK;
   }
