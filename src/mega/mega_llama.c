@@ -11,7 +11,7 @@ struct mega_making {
   struct mega_model *m;
   struct err *e;
 };
-enum { PAGE = 64, COLUMNS = 8 }; // positions of a page; columns of a work tile of a product
+enum { PAGE = 64, COLUMNS = 8, SETTINGS = 6, MOST_SAMPLED = 32 }; // positions of a page; columns of a work tile of a product
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -44,7 +44,8 @@ static int add_weights(struct mega_making *k)
 
 static int64_t parts_of_argmax(const struct mega_making *k)
 {
-  int64_t width = (k->c->vocab + k->s->workers - 1) / k->s->workers;
+  int parts = k->s->pages ? MIN(k->s->workers, MOST_SAMPLED) : k->s->workers;
+  int64_t width = (k->c->vocab + parts - 1) / parts;
   return (k->c->vocab + width - 1) / width;
 }
 
@@ -52,9 +53,9 @@ static int others(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int64_t rows = k->s->rows, pages = (k->s->context + k->s->steps + PAGE - 1) / PAGE;
-  int64_t slots = MIN(PAGE, k->s->context + k->s->steps);
+  int64_t slots = k->s->pages ? PAGE : MIN(PAGE, k->s->context + k->s->steps);
   TENSOR("token", MEGA_STATE, "i32", rows);
-  TENSOR("cache", MEGA_STATE, mega_types[c->type].name, c->layers, rows * pages, c->kv, 2, slots, c->dim);
+  TENSOR("cache", MEGA_STATE, mega_types[c->type].name, c->layers, k->s->pages ? k->s->pages : rows * pages, c->kv, 2, slots, c->dim);
   TENSOR("h", MEGA_ACTIVATION, "f32", rows, c->hidden);
   TENSOR("qkv", MEGA_ACTIVATION, "f32", rows, (int64_t)(c->heads + 2 * c->kv) * c->dim);
   if (k->s->parts > 1) {
@@ -64,7 +65,11 @@ static int others(struct mega_making *k)
     TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)c->heads * c->dim);
   TENSOR("inner", MEGA_ACTIVATION, "f32", rows, c->inner);
   TENSOR("logits", MEGA_OUTPUT, "f32", rows, c->vocab);
-  TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), 2);
+  if (k->s->pages) {
+    TENSOR("settings", MEGA_INPUT, "f32", rows, SETTINGS);
+    TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), MEGA_TOP, 2);
+  } else
+    TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), 2);
   return OK;
 }
 
@@ -112,7 +117,11 @@ static int operators(struct mega_making *k)
   int64_t qkv = (int64_t)(c->heads + 2 * c->kv) * c->dim, hidden = tiles_of(c->hidden);
   OPERATOR("embed", "embed", 0, MIN(hidden, 16), "token", "table", "h");
   OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(qkv), "h", "attn_norm", "Wqkv", "qkv");
-  if (k->s->parts > 1)
+  if (k->s->pages && c->qk_norm)
+    OPERATOR("attend", "qknorm_served_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
+  else if (k->s->pages)
+    OPERATOR("attend", "served_attention", L, 0, "qkv", "cache", "attended");
+  else if (k->s->parts > 1)
     TRY(attention_in_parts(k));
   else if (c->qk_norm)
     OPERATOR("attend", "qknorm_rotary_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
@@ -125,10 +134,18 @@ static int operators(struct mega_making *k)
   OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(c->inner), "h", "mlp_norm", "Wgate_up", "inner");
   OPERATOR("down", "linear_with_residual", L, hidden, "inner", "Wdown", "h", "h");
   OPERATOR("head", "rmsnorm_head", 0, tiles_of(c->vocab), "h", "final_norm", c->tied ? "table" : "head_table", "logits");
+  if (k->s->pages) {
+    OPERATOR("choices", "sample_partial", 0, parts_of_argmax(k), "logits", "settings", "best");
+    OPERATOR("next", "sample", 0, 0, "best", "settings", "token");
+    return OK;
+  }
   OPERATOR("largest", "argmax_partial", 0, parts_of_argmax(k), "logits", "best");
   OPERATOR("next", "argmax", 0, 0, "best", "token");
   return OK;
 }
+
+// The position at which a plan for requests is derived: so that the second step begins a page, where a row's share has two.
+static int64_t served_context(const struct mega_sizes *s) { return (s->pages - 1) / s->rows > 1 ? PAGE - 1 : PAGE - 2; }
 
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *given, struct mega_model **out, struct err *e)
 {
@@ -140,14 +157,16 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
                    : s.usual_workers ? s.usual_workers
                                      : MEGA_WORKERS,
       s.stages += s.stages ? 0 : MEGA_STAGES, s.stage_bytes += s.stage_bytes ? 0 : MEGA_STAGE;
-  s.steps = MAX(s.steps, MEGA_STEPS), s.context = s.context < 0 ? MEGA_CONTEXT : s.context;
+  s.steps = MAX(s.steps, MEGA_STEPS), s.context = s.context >= 0 ? s.context : s.pages ? served_context(&s) : MEGA_CONTEXT;
   *m = (struct mega_model){
       .name = c->name, .rows = s.rows, .workers = s.workers, .stages = s.stages, .stage_bytes = s.stage_bytes, .context = s.context};
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);
+  if (s.pages < 0 || s.pages > 1 << 20) return err_set(e, ERR_OPTION, NOWHERE, "--pages is %d; 1 to %d are supported", s.pages, 1 << 20);
   if (s.workers < 1 || s.workers > MEGA_MOST_WORKERS)
     return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s.workers, MEGA_MOST_WORKERS);
   if (s.parts < 0 || s.parts > MEGA_MOST_PARTS)
     return err_set(e, ERR_OPTION, NOWHERE, "--attention-parts is %d; 1 to %d are supported", s.parts, MEGA_MOST_PARTS);
+  if (s.pages) s.parts = 1; // tiles of served attention are rows and heads
   if (!s.parts) TRY(mega_parts_choose(c, &s, &s.parts, e));
   TRY(add_weights(&k));
   TRY(others(&k));

@@ -257,6 +257,7 @@ int mega_parse(struct arena *mem, const char *text, size_t n, const char *file, 
   if (x.t.kind != TOK_END) return unexpected(&x, "the end of the file");
   if (s->workers > MEGA_MOST_WORKERS) return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s->workers, MEGA_MOST_WORKERS);
   if (s->workers) x.m->workers = s->workers;
+  if (s->stages) x.m->stages = s->stages;
   *out = x.m;
   return mega_model_check(x.m, e);
 }

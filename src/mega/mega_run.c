@@ -71,12 +71,13 @@ static void store(struct mega_thread *t, const struct mega_task *task)
 static bool run_tile(struct mega_thread *t)
 {
   const struct mega_plan *p = t->run->p;
-  struct mega_task task = {.op = mega_op_of(p, t->node), .position = p->m->context + t->step, .next = mega_next_piece, .runner = t};
+  struct mega_task task = {.op = mega_op_of(p, t->node), .m = p->m, .step = t->step, .next = mega_next_piece, .runner = t};
   struct arena_mark mark = arena_mark(&t->own);
   memset(t->scratch, 0, sizeof(float) * (size_t)t->run->scratch_floats);
   bool fine = wait_tile(t) && load(t, &task);
   if (fine) {
     mega_list_pieces(t, t->step);
+    task.position = mega_seat_of(p->m, (int)task.box[0].lo[0], t->step).position;
     task.op->layer->body(&task);
     fine = mega_finish_pieces(t, &task);
   }
@@ -95,6 +96,7 @@ static void consume(struct mega_thread *t)
       for (t->tile = s.lo; t->tile < s.hi; t->tile++)
         if (!run_tile(t)) return;
       mega_publish(t);
+      t->run->ended[t->worker * p->nnodes + t->node] = s.hi > s.lo ? now_seconds() : 0;
     }
 }
 
@@ -170,7 +172,6 @@ static int allocate(struct arena *mem, struct mega_running *r, float *const *fir
       x->words = room;
     else
       x->plain = room;
-    if (p->m->tensor[t].kind == MEGA_OUTPUT) r->out->output[t] = x->plain;
     for (int64_t i = 0; i < all && !h->tagged; i++) x->plain[i] = first[t] ? first[t][i] : __builtin_nanf("");
   }
   return OK;
@@ -189,7 +190,7 @@ static void measure(struct arena *mem, struct mega_running *r)
       const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
       if (any_element(x)) continue;
       g.n = 0;
-      mega_region(mem, p->m, op, a, 0, 0, r->steps, &g);
+      mega_region(mem, p->m, op, a, 0, 0, 1, &g);
       if (x->stream)
         r->stage_floats = MAX(r->stage_floats, p->m->stage_bytes / mega_bytes(t->type));
       else
@@ -218,7 +219,13 @@ static void index_nodes(struct arena *mem, struct mega_running *r)
   }
 }
 
-// Every position of the run has a place in the cache.
+// Behind the last page that the first row of a cache may use, where rows have equal shares.
+static int64_t page_end(const struct mega_model *m, const struct mega_op *op, const struct mega_access *x, int d)
+{
+  return x->dim[d].table + (m->tensor[op->arg[x->arg]].dim[d] - x->dim[d].table) / m->rows;
+}
+
+// Every position of the run has a place in the cache. Of a cache that requests share mega_seats_check has looked.
 static int steps_fit(const struct mega_model *m, int steps, struct err *e)
 {
   struct arena own = {0};
@@ -230,7 +237,7 @@ static int steps_fit(const struct mega_model *m, int steps, struct err *e)
       now.n = 0;
       mega_region(&own, m, &m->op[o], a, 0, 0, steps - 1, &now);
       for (int d = 0; d < x->rank && status == OK; d++)
-        if (x->dim[d].how == MEGA_PAGE_NOW && now.box[0].hi[d] > m->tensor[m->op[o].arg[x->arg]].dim[d] / m->rows)
+        if (x->dim[d].how == MEGA_PAGE_NOW && !m->seat && now.box[0].hi[d] > page_end(m, &m->op[o], x, d))
           status = err_set(e, ERR_MEGA, NOWHERE, "%s has no room for %lld positions", m->tensor[m->op[o].arg[x->arg]].name,
                            (long long)(m->context + steps));
     }
@@ -238,25 +245,63 @@ static int steps_fit(const struct mega_model *m, int steps, struct err *e)
   return status;
 }
 
-int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e)
+int mega_run_open(struct arena *mem, const struct mega_plan *p, float *const *first, struct mega_running **out, struct err *e)
 {
   struct mega_running *r = NEW(mem, struct mega_running);
   int workers = p->m->workers;
-  *r = (struct mega_running){.p = p, .steps = steps, .deadline = deadline, .out = out};
-  *out = (struct mega_answer){.steps = steps, .output = NEWS(mem, float *, p->m->ntensors)};
-  for (int t = 0; t < p->m->ntensors && !out->tokens; t++)
-    if (is_token(&p->m->tensor[t])) out->tokens = NEWS(mem, int32_t, steps * p->m->rows);
-  TRY(steps_fit(p->m, steps, e));
+  *r = (struct mega_running){.p = p};
   index_nodes(mem, r);
   measure(mem, r);
   TRY(allocate(mem, r, first, e));
   r->counter = lines(mem, (size_t)p->nevents), r->flag = lines(mem, (size_t)p->nevents * (size_t)workers);
   r->ring = lines(mem, 3 * (size_t)workers);
-  struct mega_started *s = NEWS(mem, struct mega_started, 2 * workers);
+  r->ended = NEWS(mem, double, workers * p->nnodes);
+  r->scratch = NEWS(mem, float *, 2 * workers);
   for (int i = 0; i < 2 * workers; i++) {
-    s[i] = (struct mega_started){.thread = {.run = r, .worker = i / 2, .producer = i % 2}, .guard = guard_here()};
-    s[i].thread.scratch = NEWS(mem, float, r->scratch_floats + 1);
+    r->scratch[i] = NEWS(mem, float, r->scratch_floats + 1);
     if (i % 2) r->ring[i / 2].stage = NEWS(mem, float, r->stage_floats * p->m->stages + 1);
   }
+  return *out = r, OK;
+}
+
+float *mega_run_tensor(const struct mega_running *r, int tensor) { return r->memory[tensor].plain; }
+const double *mega_run_ends(const struct mega_running *r) { return r->ended; }
+
+// Epochs of a launch begin anew.
+static void forget(struct mega_running *r)
+{
+  const struct mega_plan *p = r->p;
+  for (int t = 0; t < p->m->ntensors; t++)
+    for (int64_t i = 0; i < r->memory[t].elements * p->held[t].versions && r->memory[t].words; i++) atomic_store(&r->memory[t].words[i], 0);
+  for (int i = 0; i < p->nevents; i++) atomic_store(&r->counter[i].value, 0);
+  for (int i = 0; i < p->nevents * p->m->workers; i++) atomic_store(&r->flag[i].value, 0);
+  for (int i = 0; i < p->m->workers; i++) atomic_store(&r->ring[i].filled, 0), atomic_store(&r->ring[i].freed, 0);
+  for (int i = 0; i < p->m->workers * p->nnodes; i++) r->ended[i] = 0;
+  atomic_store(&r->stop, 0), atomic_store(&r->recorded, 0);
+}
+
+int mega_run_steps(struct arena *mem, struct mega_running *r, int steps, double deadline, struct mega_answer *out, struct err *e)
+{
+  const struct mega_plan *p = r->p;
+  int workers = p->m->workers;
+  *out = (struct mega_answer){.steps = steps, .output = NEWS(mem, float *, p->m->ntensors)};
+  r->steps = steps, r->deadline = deadline, r->out = out;
+  for (int t = 0; t < p->m->ntensors; t++) {
+    if (!out->tokens && is_token(&p->m->tensor[t])) out->tokens = NEWS(mem, int32_t, steps * p->m->rows);
+    if (p->m->tensor[t].kind == MEGA_OUTPUT) out->output[t] = r->memory[t].plain;
+  }
+  TRY(steps_fit(p->m, steps, e));
+  forget(r);
+  struct mega_started *s = NEWS(mem, struct mega_started, 2 * workers);
+  for (int i = 0; i < 2 * workers; i++)
+    s[i] = (struct mega_started){.thread = {.run = r, .worker = i / 2, .producer = i % 2, .scratch = r->scratch[i]}, .guard = guard_here()};
   return run_threads(r, s, e);
+}
+
+int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e)
+{
+  struct mega_running *r;
+  TRY(steps_fit(p->m, steps, e));
+  TRY(mega_run_open(mem, p, first, &r, e));
+  return mega_run_steps(mem, r, steps, deadline, out, e);
 }

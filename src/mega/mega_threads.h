@@ -30,6 +30,8 @@ struct mega_running {
   struct mega_word *counter; // by event
   struct mega_word *flag;    // [event][worker]
   struct mega_ring *ring;    // by worker
+  float **scratch;           // by thread
+  double *ended;             // [worker][node]: when a task of the last step did
   atomic_int stop;           // everybody leaves
   atomic_int recorded;       // somebody writes the record
   struct mega_answer *out;

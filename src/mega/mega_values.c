@@ -3,10 +3,12 @@
 #include "mega/mega_run.h"
 
 #include <math.h>
+
+#include "mega/mega_noise.h"
 #include <string.h>
 
 struct mega_use { // how an operator uses a tensor
-  bool stream, any;
+  bool stream, any, settings;
   int64_t table_rows; // for tokens: of the table that they choose from
 };
 
@@ -15,6 +17,7 @@ static void use_of(const struct mega_op *op, const struct mega_model *m, int ten
   for (int a = 0; a < op->spec.naccess; a++) {
     const struct mega_access *x = &op->spec.access[a];
     for (int d = 0; d < x->rank; d++) {
+      if (op->arg[x->arg] == tensor && x->dim[d].extent == NOISE_SETTINGS) u->settings = true;
       if (x->dim[d].how != MEGA_ANY) continue;
       if (op->arg[x->arg] == tensor) u->any = true;
       if (op->arg[0] == tensor) u->table_rows = m->tensor[op->arg[x->arg]].dim[d];
@@ -60,23 +63,33 @@ static void fill_boxes(struct arena *mem, const struct mega_model *m, int tensor
   }
 }
 
+void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to)
+{
+  struct rng r = {hash_mix(seed, (uint64_t)tensor)};
+  struct mega_use u = {0};
+  struct arena own = {0};
+  const struct mega_tensor *x = &m->tensor[tensor];
+  for (int o = 0; o < m->nops; o++) use_of(&m->op[o], m, tensor, &u);
+  if (u.table_rows)
+    for (int64_t i = 0; i < mega_elements(x); i++) to[i] = (float)rng_below(&r, (uint64_t)u.table_rows);
+  else if (u.settings)
+    memset(to, 0, sizeof *to * (size_t)mega_elements(x)); // the largest logit
+  else if (x->kind == MEGA_STATE)
+    fill_boxes(&own, m, tensor, &r, to);
+  else
+    fill_weights(x, &u, &r, to);
+  arena_close(&own);
+}
+
 int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t seed, float ***out, struct err *e)
 {
   float **v = *out = NEWS(mem, float *, m->ntensors);
   for (int t = 0; t < m->ntensors; t++) {
-    struct rng r = {hash_mix(seed, (uint64_t)t)};
-    struct mega_use u = {0};
     const struct mega_tensor *x = &m->tensor[t];
     if (x->kind == MEGA_ACTIVATION || x->kind == MEGA_OUTPUT) continue;
-    for (int o = 0; o < m->nops; o++) use_of(&m->op[o], m, t, &u);
     if (!(v[t] = arena_try(mem, sizeof(float) * (size_t)mega_elements(x))))
       return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s, %lld elements", x->name, (long long)mega_elements(x));
-    if (u.table_rows)
-      for (int64_t i = 0; i < mega_elements(x); i++) v[t][i] = (float)rng_below(&r, (uint64_t)u.table_rows);
-    else if (x->kind == MEGA_STATE)
-      fill_boxes(mem, m, t, &r, v[t]);
-    else
-      fill_weights(x, &u, &r, v[t]);
+    mega_value_fill(m, t, seed, v[t]);
   }
   return OK;
 }

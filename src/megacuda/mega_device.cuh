@@ -19,6 +19,9 @@ struct weights_row { // how an operator's weights lie; tiles 0: it has none
   int last_width, last_bytes, last_end_bytes; // the same of the last tile
   int gain, gain_bytes;                       // tensor of the norm's gain, or -1; bytes of a layer
 };
+struct seat_row { // of a row that serves a request; past: positions that earlier launches wrote; before: rows of this step before it
+  int live, moves, position, past, before;
+};
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
@@ -37,7 +40,11 @@ struct kernel_memory {
   int *tokens;               // [step of the launch][row]
   u64 deadline;              // nanoseconds
   u64 *trace;                // [worker][node][phase]: when a task of the last step came so far; or NULL
+  const seat_row *seat;      // [row]
+  const int *table;          // [row][page of the request]: page of the cache
 };
+
+static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the library fills it: src/serve/device_memory.c");
 
 GLOBAL kernel_memory M;
 

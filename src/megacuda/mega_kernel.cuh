@@ -101,6 +101,7 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made, ahead &a)
 template <class O> DEV u32 produce(moment j, u32 made, ahead &a)
 {
   if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made, a);
+  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made, a);
   return made;
 }
 

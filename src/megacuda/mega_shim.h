@@ -203,9 +203,6 @@ static inline u32 float_bits(float x)
 }
 static inline float across(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
 
-struct bf16 {
-  unsigned short bits;
-};
 typedef float f32;
 static inline float exp2_of(float x) { return exp2f(x); }
 static inline float exp_of(float x) { return expf(x); }
