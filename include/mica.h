@@ -61,16 +61,7 @@ struct mica_report;
 struct mica_module;
 struct mica_layout;
 
-enum mica_dtype {
-  MICA_F16 = 0,
-  MICA_BF16 = 1,
-  MICA_F32 = 2,
-  MICA_F8E4M3 = 3,
-  MICA_F8E5M2 = 4,
-  MICA_I32 = 5,
-  MICA_I64 = 6,
-  MICA_BOOL = 7
-};
+enum mica_dtype { MICA_F16 = 0, MICA_BF16 = 1, MICA_F32 = 2, MICA_F8E4M3 = 3, MICA_F8E5M2 = 4, MICA_I32 = 5, MICA_I64 = 6, MICA_BOOL = 7 };
 enum { MICA_MAX_DIMS = 8, MICA_MAX_GRID = 3, MICA_MAX_LOOPS = 4, MICA_REPLICA = -1 };
 
 struct mica_tensor { // description of a tensor; dense, row-major

@@ -131,7 +131,7 @@ struct module {
   PyObject_HEAD struct state *st;
   struct context *c;
   struct mica_module *x;
-  int nin, nout, nresults; // outputs of states come last and are no results
+  int nin, nout, nresults;      // outputs of states come last and are no results
   struct mica_tensor *in, *out; // outputs follow the inputs in one array
   PyObject **shapes, **strides; // of outputs, as tuples
   bool gpu;
