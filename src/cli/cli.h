@@ -14,6 +14,7 @@
 //   crew.c      processes that share a search (MPI)
 //   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu;   tile_cpu.c  its --cpu
 //   tile_bench.c `mica tile bench`
+//   optimize_peers.c `mica optimize --peers`
 //   lower_check.c `mica lower --check`
 //   watch_passes.c  what --dump, --stop-after and MICA_TRACE print
 //   cmd_*.c     the subcommands
@@ -49,15 +50,16 @@ struct cli {
       deadline, attention_parts;
   uint64_t seed, context;
   bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict, check_passes,
-      check_only;
+      check_only, peers;
 };
 
+typedef unsigned __int128 opt_set;
 struct cmd {
   const char *name;
   int (*run)(struct cli *c);
   int least, most;
   const char *args;
-  uint64_t options; // bits 1 << OPT_x
+  opt_set options; // bits 1 << OPT_x
   const char *summary, *examples;
 };
 extern const struct cmd cmds[];
@@ -128,6 +130,9 @@ int cli_threads(const struct cli *c); // of --threads, as many as can run here
 struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g);
 int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n);
 int cli_covers(struct cli *c, struct job *j); // of --covers
+
+// ---- optimize_peers.c ----
+int cli_peers(struct cli *c, struct mica_context *m, const struct mica_report *r); // their lines go before the report's
 
 // ---- crew.c ----
 // A crew of one where mpirun did not start this process. Changes the options of the processes but the first.

@@ -47,8 +47,11 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
   str_add(out,
           "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + 32, STAGES = %d, STAGE_ROOM = %lld;\n",
           x->rows, x->workers, g->warps, x->stages, (long long)m->stage_room);
-  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, BATCH = %d, AHEAD = %d;\n", x->ntensors,
-          x->nops, p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MEGACUDA_BATCH, MEGA_AHEAD);
+  str_add(out,
+          "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, BATCH = %d, AHEAD = %d, FLIGHT = %d, PACE = "
+          "%d;\n",
+          x->ntensors, x->nops, p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MEGACUDA_BATCH, MEGA_AHEAD, MIN(MEGACUDA_FLIGHT, x->stages),
+          MEGACUDA_PACE);
   str_add(out,
           "constexpr int X_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, CONTEXT = %lld, "
           "MOST_STEPS = %d, SHARED_BYTES "

@@ -261,9 +261,10 @@ template <class A, class G, int MOST, class F> DEV void gather(moment j, int row
     const float *p = (const float *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
     if (T::ROW % 4 == 0 && lo % 4 == 0 && hi % 4 == 0)
       gather_fours<A, G>(j, p, lo, hi, f, thread);
-    else
+    else {
 #pragma unroll 1
       for (int e = lo + thread; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(S.node[j.n].layer, e));
+    }
   }
 }
 

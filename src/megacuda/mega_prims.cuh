@@ -102,6 +102,12 @@ DEV u64 now_ns()
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
   return t;
 }
+DEV u32 ticks()
+{
+  u32 t;
+  asm volatile("mov.u32 %0, %clock;" : "=r"(t));
+  return t;
+}
 DEV u32 look(const u32 *p) { return *(const volatile u32 *)p; }
 DEV bool claim(u32 *p) { return atomicCAS(p, 0u, 1u) == 0; }
 
@@ -113,6 +119,15 @@ DEV bool stage_passed(stage_barrier *b, u32 parity)
 {
   u32 done;
   asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(done)
+               : "r"(shared_at(b)), "r"(parity)
+               : "memory");
+  return done;
+}
+DEV bool stage_looked(stage_barrier *b, u32 parity) // does not wait
+{
+  u32 done;
+  asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                : "=r"(done)
                : "r"(shared_at(b)), "r"(parity)
                : "memory");

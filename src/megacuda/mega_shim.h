@@ -142,6 +142,7 @@ static inline u64 now_ns()
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
 }
+static inline u32 ticks() { return (u32)(now_ns() * 2); }
 static inline u32 look(const u32 *p) { return *p; }
 static inline bool claim(u32 *p) { return *p ? false : (*p = 1, true); }
 
@@ -161,6 +162,7 @@ static inline bool stage_passed(stage_barrier *b, u32 parity)
   if ((b->phase & 1) != parity) return true;
   return shim_yield(), (b->phase & 1) != parity;
 }
+static inline bool stage_looked(stage_barrier *b, u32 parity) { return stage_passed(b, parity); }
 static inline void stage_arrive(stage_barrier *b) { b->come++, shim_turn(b); }
 static inline void stage_expect(stage_barrier *b, int bytes) { b->come++, b->bytes += bytes, shim_turn(b); }
 static inline void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, bool)
