@@ -31,6 +31,16 @@ void mega_body_rmsnorm(struct mega_task *t)
   for (int64_t i = 0; i < n; i++) t->data[2][i] = t->data[0][i] * t->data[1][i] * f;
 }
 
+void mega_body_add_slots(struct mega_task *t)
+{
+  int64_t n = mega_extent(&t->box[0], 0) * mega_extent(&t->box[0], 1);
+  for (int64_t i = 0; i < n; i++) {
+    float sum = t->data[0][i];
+    for (int s = 1; s < t->slots; s++) sum += t->data[0][s * n + i];
+    t->data[2][i] = t->data[1][i] + sum;
+  }
+}
+
 void mega_body_silu_mul(struct mega_task *t)
 {
   int64_t n = mega_extent(&t->box[0], 0) * mega_extent(&t->box[0], 1);
@@ -119,13 +129,13 @@ void mega_body_argmax_partial(struct mega_task *t)
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++)
       if (x[i] > x[best]) best = i;
-    t->data[1][2 * r] = x[best], t->data[1][2 * r + 1] = (float)(t->box[0].lo[1] + best);
+    t->data[1][2 * r] = x[best], t->data[1][2 * r + 1] = (float)(t->columns + t->box[0].lo[1] + best);
   }
 }
 
 void mega_body_argmax(struct mega_task *t)
 {
-  int64_t parts = mega_extent(&t->box[0], 1), best = 0;
+  int64_t parts = t->slots * mega_extent(&t->box[0], 1), best = 0;
   for (int64_t i = 1; i < parts; i++)
     if (t->data[0][2 * i] > t->data[0][2 * best]) best = i;
   t->data[1][0] = t->data[0][2 * best + 1];
