@@ -68,11 +68,15 @@ static int add_weights(struct mega_making *k)
   return OK;
 }
 
-static int64_t parts_of_argmax(const struct mega_making *k)
+// As many parts of equal width as workers have, at most; none is empty.
+static int64_t parts_of(const struct mega_making *k, int64_t columns, int64_t unit)
 {
-  int64_t width = (k->vocab + k->s->workers - 1) / k->s->workers;
-  return (k->vocab + width - 1) / width;
+  int64_t width = (columns + k->s->workers - 1) / k->s->workers;
+  width = (width + unit - 1) / unit * unit;
+  return (columns + width - 1) / width;
 }
+
+static int64_t parts_of_argmax(const struct mega_making *k) { return parts_of(k, k->vocab, 1); }
 
 static int others(struct mega_making *k)
 {
@@ -141,7 +145,7 @@ static int add_row_split(struct mega_making *k, const char *name, const char *pa
     return OK;
   }
   OPERATOR(name, "linear", L, tiles, x, w, parts);
-  OPERATOR(sum, "add_slots", L, MIN(tiles, k->s->workers), parts, "h", "h");
+  OPERATOR(sum, "add_slots", L, parts_of(k, k->c->hidden, COLUMNS), parts, "h", "h");
   return OK;
 }
 

@@ -35,14 +35,32 @@ static void sort_waits(struct mega_plan *p)
   if (p->nwaits) qsort(p->wait, (size_t)p->nwaits, sizeof *p->wait, by_node);
 }
 
+static bool waits_for_reuse(const struct mega_plan *p, int writer, int other)
+{
+  for (int i = 0; i < p->nwaits; i++)
+    if (p->wait[i].node == writer && p->event[p->wait[i].event].node == other && p->event[p->wait[i].event].reuse) return true;
+  return false;
+}
+
 // All tiles of the writer wait for all tiles of the node whose access is overwritten.
-static void add_reuse(struct mega_choosing *c, int writer, int other, int tensor)
+static void add_pair(struct mega_choosing *c, int writer, int other, int tensor)
 {
   struct mega_plan *p = c->p;
   struct mega_span all = {0, mega_op_of(p, other)->tiles};
   struct mega_event ev = {.node = other, .nspans = 1, .span = &all, .tensor = tensor, .reuse = true};
   int event = mega_event_add(c->mem, p, &ev);
   PUSH(c->mem, p->wait, p->nwaits, p->waits_cap) = (struct mega_wait){writer, 0, mega_op_of(p, writer)->tiles, event, other >= writer, 0, false};
+}
+
+// And the same in all layers: that layers are alike saves looking for each.
+static void add_reuse(struct mega_choosing *c, int writer, int other, int tensor)
+{
+  struct mega_plan *p = c->p;
+  for (int n = 0; n < p->nnodes; n++) {
+    int from = other + n - writer;
+    if (p->node[n].op != p->node[writer].op || from < 0 || from >= p->nnodes || p->node[from].op != p->node[other].op) continue;
+    if (n == writer || !waits_for_reuse(p, n, from)) add_pair(c, n, from, tensor);
+  }
   sort_waits(p);
 }
 
@@ -64,10 +82,7 @@ static int add_remote_reuse(struct mega_choosing *c, const struct mega_overwritt
     at = (at + p->nnodes - 1) % p->nnodes;
     int from = shared_of(p, at, false), write = from < 0 ? -1 : mega_read_write(p, at, from, &back), via = write < 0 ? -1 : p->held[from].write[write];
     int before = (at - via + p->nnodes) % p->nnodes;
-    bool there = via < 0 || before >= left;
-    for (int i = 0; i < p->nwaits && !there; i++)
-      there = p->wait[i].node == via && p->event[p->wait[i].event].node == x->other && p->event[p->wait[i].event].reuse;
-    if (there) continue;
+    if (via < 0 || before >= left || waits_for_reuse(p, via, x->other)) continue;
     add_reuse(c, via, x->other, tensor);
     return OK;
   }
