@@ -12,6 +12,7 @@
 //   write       a node that writes a tensor; the writes of a tensor in a step are numbered from 0
 //   version     one of the copies of a tensor that its writes take in turn
 //   event       something that tasks publish and others wait for; a set of producer tiles has one
+//   seat        the place of a row in a step that serves requests: its position, its request's pages
 //   epoch       number of a write of a tensor, or of a step for an event, counted on from step to step
 //   rank        one of the devices of a world: each runs the same plan on its shard of the weights
 //   slot        the part of a shared tensor that one rank writes, on every rank
@@ -21,12 +22,12 @@
 //   mega_model.c      models: tensors, operators, their shapes
 //   mega_config.c     config.json -> the numbers of a transformer;  mega_llama.c  these -> a model;  mega_load.c  a model from a file
 //   mega_print.c, mega_parse.c, mega_json.c  the text form and JSON
-//   mega_region.c     regions of work tiles, boxes
+//   mega_region.c     regions of work tiles, boxes;  mega_seat.c  places of rows that serve requests
 //   mega_plan.c       nodes, writes, schedule;  mega_view.c  questions about a plan;  mega_dump.c  plans as text
 //   mega_world.c      shards; who tells whom in a world
 //   mega_event.c      events of data;  mega_version.c  versions, and what reuse and pipelines need;  mega_clock.c  vector clocks
 //   mega_prove.c      the proof;  mega_fault.c  what it finds;  prove_*.c  its checks (mega_prove.h)
-//   mega_body.c, mega_attend.c  task bodies in C (mega_bodies.h)
+//   mega_body.c, mega_attend.c, mega_serve.c  task bodies in C (mega_bodies.h);  mega_noise.h  numbers for sampling
 //   mega_run.c        threads;  mega_pipe.c  their pipelines;  mega_wait.c  waits, the watchdog;  mega_move.c  boxes in and out (mega_threads.h)
 //   mega_values.c     weights by a seed;  mega_reference.c  a transformer in float64, without tasks (mega_run.h)
 #ifndef MICA_MEGA_H
@@ -79,6 +80,7 @@ struct mega_dim {
   int section;                            // MEGA_PART: the section that is divided; -1: the dimension has none
   int nsections, sections[MEGA_SECTIONS]; // their symbols, one after another
   bool cut;                               // pieces of a stream are cut along it
+  bool table;                             // pages: those of the row's request, by the step's page table
 };
 struct mega_access {
   int arg;
@@ -158,10 +160,19 @@ struct mega_op {
   struct mega_after *after;
   struct loc at;
 };
+// The place of a row in a step that serves requests. A row that is not live works on the first page, which no request has.
+struct mega_seat {
+  bool live, moves;     // moves: the next step of the launch has its next position; else the row is not live then
+  int64_t position;     // of its token in its request
+  int64_t past;         // positions of the request that earlier launches wrote, from 0 on
+  int before;           // rows just before this one, of the same request; they have the positions from `past` on
+  const int32_t *pages; // of the request, in the order of its positions; NULL: the row's share of the cache
+};
 struct mega_model {
   const char *name;
   int rows, workers, stages, stage_bytes, world;
   int64_t context; // positions of each row that the cache holds before the first step
+  const struct mega_seat *seat; // of a step that serves requests, by row; NULL: each row is at `context`, with pages of its own
   int ntensors, nops;
   struct mega_tensor tensor[MEGA_MOST_TENSORS];
   struct mega_op op[MEGA_MOST_OPS];
@@ -186,6 +197,7 @@ struct mega_sizes { // what is asked for besides the model; 0, and -1 of context
   int rows, workers, stages, stage_bytes, steps, world;
   int usual_workers; // of a configuration, in place of MEGA_WORKERS; 0: those
   int64_t context;
+  int pages; // of a cache that requests share; 0: each row has pages of its own
 };
 enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128 };
 int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e);
@@ -219,7 +231,19 @@ bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, cons
 // Pieces of a stream's box: how many, and the i-th.
 int64_t mega_pieces(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box);
 void mega_piece(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box, int64_t i, struct mega_box *out);
+bool mega_paged(const struct mega_model *m, const struct mega_op *op, bool table); // it reads or writes a paged cache, by a page table or not
 void mega_box_text(int rank, const struct mega_box *b, struct str *out);
+
+// ---- mega_seat.c ----
+// The last element of a page table that a seat may use: pages of a request.
+enum { MEGA_TOP = 64 }; // most tokens that sampling chooses from, where it is limited
+bool mega_served(const struct mega_model *m);                                            // its rows have seats
+struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step);        // in step `step` of a launch
+int64_t mega_pages_of(const struct mega_model *m, int64_t *slots);                       // of the served cache, and positions of a page
+// Is this a step that the proof covers? pages: of each row's table.
+int mega_seats_check(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int steps, struct err *e);
+// The assignments that a proof looks at besides that of the derivation, by number; NULL: there is none.
+struct mega_seat *mega_seats_sample(struct arena *mem, const struct mega_model *m, int number);
 
 // ---- mega_plan.c ----
 struct mega_node {

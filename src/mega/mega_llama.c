@@ -13,7 +13,7 @@ struct mega_making {
   struct err *e;
   int world, heads, kv, inner, vocab; // the last four of a rank
 };
-enum { PAGE = 64, COLUMNS = 8 }; // positions of a page; columns of a work tile of a product
+enum { PAGE = 64, COLUMNS = 8, SETTINGS = 6, MOST_SAMPLED = 32 }; // positions of a page; columns of a work tile of a product
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -68,23 +68,26 @@ static int add_weights(struct mega_making *k)
   return OK;
 }
 
-// As many parts of equal width as workers have, at most; none is empty.
-static int64_t parts_of(const struct mega_making *k, int64_t columns, int64_t unit)
+// At most so many parts of equal width, none empty.
+static int64_t parts_of(int64_t columns, int most, int64_t unit)
 {
-  int64_t width = (columns + k->s->workers - 1) / k->s->workers;
+  int64_t width = (columns + most - 1) / most;
   width = (width + unit - 1) / unit * unit;
   return (columns + width - 1) / width;
 }
 
-static int64_t parts_of_argmax(const struct mega_making *k) { return parts_of(k, k->vocab, 1); }
+static int64_t parts_of_argmax(const struct mega_making *k)
+{
+  return parts_of(k->vocab, k->s->pages ? MIN(k->s->workers, MOST_SAMPLED) : k->s->workers, 1);
+}
 
 static int others(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int64_t rows = k->s->rows, pages = (k->s->context + k->s->steps + PAGE - 1) / PAGE;
-  int64_t slots = MIN(PAGE, k->s->context + k->s->steps);
+  int64_t slots = k->s->pages ? PAGE : MIN(PAGE, k->s->context + k->s->steps);
   TENSOR("token", MEGA_STATE, "i32", rows);
-  TENSOR("cache", MEGA_STATE, mega_types[c->type].name, c->layers, rows * pages, k->kv, 2, slots, c->dim);
+  TENSOR("cache", MEGA_STATE, mega_types[c->type].name, c->layers, k->s->pages ? k->s->pages : rows * pages, k->kv, 2, slots, c->dim);
   split(k, 2, 1, NULL);
   TENSOR("h", MEGA_ACTIVATION, "f32", rows, c->hidden);
   TENSOR("qkv", MEGA_ACTIVATION, "f32", rows, qkv_of(k));
@@ -92,7 +95,11 @@ static int others(struct mega_making *k)
   TENSOR("inner", MEGA_ACTIVATION, "f32", rows, k->inner);
   TENSOR("logits", MEGA_OUTPUT, "f32", rows, k->vocab);
   split(k, 1, 1, NULL);
-  TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), 2);
+  if (k->s->pages) {
+    TENSOR("settings", MEGA_INPUT, "f32", rows, SETTINGS);
+    TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), MEGA_TOP, 2);
+  } else
+    TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), 2);
   return OK;
 }
 
@@ -145,7 +152,7 @@ static int add_row_split(struct mega_making *k, const char *name, const char *pa
     return OK;
   }
   OPERATOR(name, "linear", L, tiles, x, w, parts);
-  OPERATOR(sum, "add_slots", L, parts_of(k, k->c->hidden, COLUMNS), parts, "h", "h");
+  OPERATOR(sum, "add_slots", L, parts_of(k->c->hidden, k->s->workers, COLUMNS), parts, "h", "h");
   return OK;
 }
 
@@ -155,7 +162,11 @@ static int operators(struct mega_making *k)
   int L = c->layers;
   OPERATOR("embed", "embed", 0, MIN(tiles_of(c->hidden), 16), "token", "table", "h");
   OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(qkv_of(k)), "h", "attn_norm", "Wqkv", "qkv");
-  if (c->qk_norm)
+  if (k->s->pages && c->qk_norm)
+    OPERATOR("attend", "qknorm_served_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
+  else if (k->s->pages)
+    OPERATOR("attend", "served_attention", L, 0, "qkv", "cache", "attended");
+  else if (c->qk_norm)
     OPERATOR("attend", "qknorm_rotary_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
   else
     OPERATOR("attend", "rotary_attention", L, 0, "qkv", "cache", "attended");
@@ -163,6 +174,11 @@ static int operators(struct mega_making *k)
   OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(k->inner), "h", "mlp_norm", "Wgate_up", "inner");
   TRY(add_row_split(k, "down", "down_parts", "down_sum", "inner", "Wdown"));
   OPERATOR("head", "rmsnorm_head", 0, tiles_of(k->vocab), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
+  if (k->s->pages) {
+    OPERATOR("choices", "sample_partial", 0, parts_of_argmax(k), "logits", "settings", "best");
+    OPERATOR("next", "sample", 0, 0, "best", "settings", "token");
+    return OK;
+  }
   OPERATOR("largest", "argmax_partial", 0, parts_of_argmax(k), "logits", "best");
   OPERATOR("next", "argmax", 0, 0, "best", "token");
   return OK;
@@ -191,6 +207,8 @@ static int divide(struct mega_making *k)
   str_free(&bad);
   return status;
 }
+// The position at which a plan for requests is derived: so that the second step begins a page, where a row's share has two.
+static int64_t served_context(const struct mega_sizes *s) { return (s->pages - 1) / s->rows > 1 ? PAGE - 1 : PAGE - 2; }
 
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *given, struct mega_model **out, struct err *e)
 {
@@ -202,13 +220,18 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
                    : s.usual_workers ? s.usual_workers
                                      : MEGA_WORKERS,
       s.stages += s.stages ? 0 : MEGA_STAGES, s.stage_bytes += s.stage_bytes ? 0 : MEGA_STAGE;
-  s.steps = MAX(s.steps, MEGA_STEPS), s.context = s.context < 0 ? MEGA_CONTEXT : s.context;
+  s.steps = MAX(s.steps, MEGA_STEPS), s.context = s.context >= 0 ? s.context : s.pages ? served_context(&s) : MEGA_CONTEXT;
   *m = (struct mega_model){
       .name = c->name, .rows = s.rows, .workers = s.workers, .stages = s.stages, .stage_bytes = s.stage_bytes, .context = s.context, .world = k.world};
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);
+  if (s.pages < 0 || s.pages > 1 << 20) return err_set(e, ERR_OPTION, NOWHERE, "--pages is %d; 1 to %d are supported", s.pages, 1 << 20);
   if (s.workers < 1 || s.workers > MEGA_MOST_WORKERS)
     return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s.workers, MEGA_MOST_WORKERS);
   if (k.world > MEGA_MOST_WORLD) return err_set(e, ERR_OPTION, NOWHERE, "--world is %d; 1 to %d are supported", k.world, MEGA_MOST_WORLD);
+  if (k.world > 1 && s.pages) {
+    err_set(e, ERR_OPTION, NOWHERE, "--pages goes with one GPU, and --world is %d", k.world);
+    return err_hint(e, "requests that share a cache are served by one GPU today"), USER;
+  }
   TRY(divide(&k));
   TRY(add_weights(&k));
   TRY(others(&k));

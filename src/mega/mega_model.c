@@ -220,6 +220,21 @@ int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e
 
 // ---- all operators together ----
 
+// A cache that requests share: its first page is for rows without a request, and the plan is derived with equal shares of the others.
+static int table_fits(const struct mega_model *m, const struct mega_tensor *t, int64_t pages, int64_t slots, struct err *e)
+{
+  int64_t share = (pages - 1) / m->rows;
+  if (slots < m->rows)
+    return err_set(e, ERR_SHAPE, NOWHERE, "a page of %.40s has %lld positions; rows without a request need %d", t->name, (long long)slots, m->rows);
+  if (share < 1) {
+    err_set(e, ERR_SHAPE, NOWHERE, "%.40s has %lld pages, and %d rows need one each besides the first", t->name, (long long)pages, m->rows);
+    return err_hint(e, "%d pages would do", m->rows + 1), USER;
+  }
+  if (m->context + 2 <= share * slots) return OK;
+  return err_set(e, ERR_SHAPE, NOWHERE, "%.40s has %lld positions for each of %d rows; the context is %lld, and two steps are proved", t->name,
+                 (long long)(share * slots), m->rows, (long long)m->context);
+}
+
 // The cache has whole pages for each row, and room for the position of two steps.
 static int cache_fits(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
 {
@@ -229,6 +244,7 @@ static int cache_fits(const struct mega_model *m, const struct mega_op *op, cons
     int64_t slots = 1;
     for (int s = 0; s < a->rank; s++)
       if (a->dim[s].how == MEGA_SLOT_NOW) slots = t->dim[s];
+    if (a->dim[d].table) return table_fits(m, t, t->dim[d], slots, e);
     if (t->dim[d] % m->rows)
       return err_set(e, ERR_SHAPE, op->at, "%.40s has %lld pages, which %d rows do not divide", t->name, (long long)t->dim[d], m->rows);
     int64_t room = t->dim[d] / m->rows * slots;

@@ -17,6 +17,7 @@ struct mega_proving {
   struct mega_proof *out;
   struct mega_paint *paint[MEGA_MOST_TENSORS]; // by write of the tensor; NULL for state
   struct mega_stream *stream;                  // by worker
+  struct mega_stream *least;                   // the same without pieces of a cache that requests share, of which there may be none
   struct mega_clocks clocks;
   bool *ahead; // NULL, or by node: its pipeline may copy state too early; set by the check of fences
 };
@@ -44,7 +45,7 @@ bool mega_reuse_find(struct mega_proving *v, int tensor, struct mega_overwritten
 // ---- prove_stream.c ----
 void mega_streams_make(struct mega_proving *v);
 // The instance of the task whose work frees the stage that piece `piece` takes; -1: it takes one that is empty from the beginning.
-int mega_stage_freed_by(const struct mega_proving *v, int worker, int64_t piece);
+int mega_stage_freed_by(const struct mega_proving *v, const struct mega_stream *s, int64_t piece);
 
 // ---- prove_state.c: accesses to state, by the first dimension ----
 struct mega_touch {

@@ -72,7 +72,7 @@ static void store(struct mega_thread *t, const struct mega_task *task)
 static bool run_tile(struct mega_thread *t)
 {
   const struct mega_plan *p = t->run->p;
-  struct mega_task task = {.op = mega_op_of(p, t->node), .position = p->m->context + t->step, .slots = 1, .next = mega_next_piece, .runner = t};
+  struct mega_task task = {.op = mega_op_of(p, t->node), .m = p->m, .step = t->step, .slots = 1, .next = mega_next_piece, .runner = t};
   const struct mega_tensor *x = &p->m->tensor[task.op->arg[0]];
   if (x->shard.n) task.columns = t->run->rank * x->dim[x->rank - 1];
   struct arena_mark mark = arena_mark(&t->own);
@@ -80,6 +80,7 @@ static bool run_tile(struct mega_thread *t)
   bool fine = wait_tile(t) && load(t, &task);
   if (fine) {
     mega_list_pieces(t, t->step);
+    task.position = mega_seat_of(p->m, (int)task.box[0].lo[0], t->step).position;
     task.op->layer->body(&task);
     fine = mega_finish_pieces(t, &task);
   }
@@ -99,7 +100,9 @@ static void consume(struct mega_thread *t)
       for (t->tile = s.lo; t->tile < s.hi; t->tile++)
         if (!run_tile(t)) return;
       mega_publish(t);
+      t->run->ended[t->worker * p->nnodes + t->node] = s.hi > s.lo ? now_seconds() : 0;
     }
+  atomic_fetch_add(&t->run->done, 1);
   mega_meet_ranks(t, true);
 }
 
@@ -191,7 +194,6 @@ static int allocate(struct arena *mem, struct mega_running *r, float *const *fir
       x->words = room;
     else
       x->plain = room;
-    if (p->m->tensor[t].kind == MEGA_OUTPUT) r->out->output[t] = x->plain;
     for (int64_t i = 0; i < all && !h->tagged; i++) x->plain[i] = first[t] ? first[t][i] : __builtin_nanf("");
   }
   return OK;
@@ -210,7 +212,7 @@ static void measure(struct arena *mem, struct mega_running *r)
       const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
       if (any_element(x)) continue;
       g.n = 0;
-      mega_region(mem, p->m, op, a, 0, 0, r->steps, &g);
+      mega_region(mem, p->m, op, a, 0, 0, 1, &g);
       if (x->stream)
         r->stage_floats = MAX(r->stage_floats, p->m->stage_bytes / mega_bytes(t->type));
       else
@@ -239,7 +241,13 @@ static void index_nodes(struct arena *mem, struct mega_running *r)
   }
 }
 
-// Every position of the run has a place in the cache.
+// Behind the last page that the first row of a cache may use, where rows have equal shares.
+static int64_t page_end(const struct mega_model *m, const struct mega_op *op, const struct mega_access *x, int d)
+{
+  return x->dim[d].table + (m->tensor[op->arg[x->arg]].dim[d] - x->dim[d].table) / m->rows;
+}
+
+// Every position of the run has a place in the cache. Of a cache that requests share mega_seats_check has looked.
 static int steps_fit(const struct mega_model *m, int steps, struct err *e)
 {
   struct arena own = {0};
@@ -251,7 +259,7 @@ static int steps_fit(const struct mega_model *m, int steps, struct err *e)
       now.n = 0;
       mega_region(&own, m, &m->op[o], a, 0, 0, steps - 1, &now);
       for (int d = 0; d < x->rank && status == OK; d++)
-        if (x->dim[d].how == MEGA_PAGE_NOW && now.box[0].hi[d] > m->tensor[m->op[o].arg[x->arg]].dim[d] / m->rows)
+        if (x->dim[d].how == MEGA_PAGE_NOW && !m->seat && now.box[0].hi[d] > page_end(m, &m->op[o], x, d))
           status = err_set(e, ERR_MEGA, NOWHERE, "%s has no room for %lld positions", m->tensor[m->op[o].arg[x->arg]].name,
                            (long long)(m->context + steps));
     }
@@ -262,41 +270,85 @@ static int steps_fit(const struct mega_model *m, int steps, struct err *e)
 // Memory of one rank.
 static int make_rank(struct arena *mem, struct mega_running *r, float *const *first, struct err *e)
 {
-  const struct mega_model *m = r->p->m;
-  int workers = m->workers, steps = r->steps;
-  r->out = NEW(mem, struct mega_answer);
-  *r->out = (struct mega_answer){.steps = steps, .output = NEWS(mem, float *, m->ntensors)};
-  for (int t = 0; t < m->ntensors && !r->out->tokens; t++)
-    if (is_token(&m->tensor[t])) r->out->tokens = NEWS(mem, int32_t, steps * m->rows);
+  const struct mega_plan *p = r->p;
+  int workers = p->m->workers;
   index_nodes(mem, r);
   measure(mem, r);
   TRY(allocate(mem, r, first, e));
-  r->counter = lines(mem, (size_t)r->p->nevents), r->flag = lines(mem, (size_t)r->p->nevents * (size_t)workers);
-  r->ring = lines(mem, 3 * (size_t)workers), r->met = lines(mem, 2 * (size_t)m->world);
+  r->counter = lines(mem, (size_t)p->nevents), r->flag = lines(mem, (size_t)p->nevents * (size_t)workers);
+  r->ring = lines(mem, 3 * (size_t)workers), r->met = lines(mem, 2 * (size_t)p->m->world);
+  r->ended = NEWS(mem, double, workers * p->nnodes);
+  r->scratch = NEWS(mem, float *, 2 * workers);
+  for (int i = 0; i < 2 * workers; i++) {
+    r->scratch[i] = NEWS(mem, float, r->scratch_floats + 1);
+    if (i % 2) r->ring[i / 2].stage = NEWS(mem, float, r->stage_floats * p->m->stages + 1);
+  }
   return OK;
 }
 
-static void make_threads(struct arena *mem, struct mega_running *r, struct mega_started *s)
+int mega_run_open(struct arena *mem, const struct mega_plan *p, float *const *first, struct mega_running **out, struct err *e)
 {
-  for (int i = 0; i < 2 * r->p->m->workers; i++) {
-    s[i] = (struct mega_started){.thread = {.run = r, .worker = i / 2, .producer = i % 2}, .guard = guard_here()};
-    s[i].thread.scratch = NEWS(mem, float, r->scratch_floats + 1);
-    if (i % 2) r->ring[i / 2].stage = NEWS(mem, float, r->stage_floats * r->p->m->stages + 1);
+  struct mega_running *ranks = *out = NEWS(mem, struct mega_running, p->m->world);
+  for (int k = 0; k < p->m->world; k++) {
+    ranks[k] = (struct mega_running){.p = p, .rank = k, .ranks = ranks};
+    TRY(make_rank(mem, &ranks[k], first + k * p->m->ntensors, e));
   }
+  return OK;
+}
+
+float *mega_run_tensor(const struct mega_running *r, int tensor) { return r->memory[tensor].plain; }
+const double *mega_run_ends(const struct mega_running *r) { return r->ended; }
+
+// Epochs of a launch begin anew.
+static void forget(struct mega_running *r)
+{
+  const struct mega_plan *p = r->p;
+  for (int t = 0; t < p->m->ntensors; t++) {
+    int64_t words = r->memory[t].words ? r->memory[t].elements * p->held[t].versions * mega_slots(p->m, &p->m->tensor[t]) : 0;
+    for (int64_t i = 0; i < words; i++) atomic_store(&r->memory[t].words[i], 0);
+  }
+  for (int i = 0; i < p->nevents; i++) atomic_store(&r->counter[i].value, 0);
+  for (int i = 0; i < p->nevents * p->m->workers; i++) atomic_store(&r->flag[i].value, 0);
+  for (int i = 0; i < p->m->workers; i++) atomic_store(&r->ring[i].filled, 0), atomic_store(&r->ring[i].freed, 0);
+  for (int i = 0; i < p->m->workers * p->nnodes; i++) r->ended[i] = 0;
+  for (int i = 0; i < 2 * p->m->world; i++) atomic_store(&r->met[i].value, 0);
+  atomic_store(&r->stop, 0), atomic_store(&r->recorded, 0), atomic_store(&r->done, 0);
+}
+
+static void begin_rank(struct arena *mem, struct mega_running *r, int steps, double deadline)
+{
+  const struct mega_model *m = r->p->m;
+  r->out = NEW(mem, struct mega_answer);
+  *r->out = (struct mega_answer){.steps = steps, .output = NEWS(mem, float *, m->ntensors)};
+  r->steps = steps, r->deadline = deadline;
+  for (int t = 0; t < m->ntensors; t++) {
+    if (!r->out->tokens && is_token(&m->tensor[t])) r->out->tokens = NEWS(mem, int32_t, steps * m->rows);
+    if (m->tensor[t].kind == MEGA_OUTPUT) r->out->output[t] = r->memory[t].plain;
+  }
+  forget(r);
+}
+
+int mega_run_steps(struct arena *mem, struct mega_running *r, int steps, double deadline, struct mega_answer *out, struct err *e)
+{
+  const struct mega_plan *p = r->p;
+  int each = 2 * p->m->workers, n = p->m->world * each;
+  *out = (struct mega_answer){.steps = steps};
+  TRY(steps_fit(p->m, steps, e));
+  for (int k = 0; k < p->m->world; k++) begin_rank(mem, &r[k], steps, deadline);
+  struct mega_started *s = NEWS(mem, struct mega_started, n);
+  for (int i = 0; i < n; i++) {
+    struct mega_running *own = &r[i / each];
+    int at = i % each;
+    s[i] = (struct mega_started){.thread = {.run = own, .worker = at / 2, .producer = at % 2, .scratch = own->scratch[at]}, .guard = guard_here()};
+  }
+  TRY(run_threads(s, n, e));
+  return answer_of(r, s, n, out, e);
 }
 
 int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e)
 {
-  int world = p->m->world, each = 2 * p->m->workers;
-  struct mega_running *ranks = NEWS(mem, struct mega_running, world);
-  struct mega_started *s = NEWS(mem, struct mega_started, world * each);
-  *out = (struct mega_answer){.steps = steps};
+  struct mega_running *r;
   TRY(steps_fit(p->m, steps, e));
-  for (int k = 0; k < world; k++) {
-    ranks[k] = (struct mega_running){.p = p, .rank = k, .ranks = ranks, .steps = steps, .deadline = deadline};
-    TRY(make_rank(mem, &ranks[k], first + k * p->m->ntensors, e));
-    make_threads(mem, &ranks[k], s + k * each);
-  }
-  TRY(run_threads(s, world * each, e));
-  return answer_of(ranks, s, world * each, out, e);
+  TRY(mega_run_open(mem, p, first, &r, e));
+  return mega_run_steps(mem, r, steps, deadline, out, e);
 }

@@ -24,6 +24,14 @@ struct mega_answer {
 // `first`, by rank and tensor, is not changed. All ranks have to make the same tokens; the outputs are those of rank 0. Past `deadline` seconds in one wait the run ends as hung: NO, with the record. A run leaves nothing behind.
 int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e);
 
+// The same in pieces: memory of its own, in which state lives from launch to launch, and launches. Weights and first state are copied where steps
+// write them, else used as they lie. After a launch that hung the next one begins anew.
+struct mega_running;
+int mega_run_open(struct arena *mem, const struct mega_plan *p, float *const *first, struct mega_running **out, struct err *e);
+int mega_run_steps(struct arena *mem, struct mega_running *r, int steps, double deadline, struct mega_answer *out, struct err *e);
+float *mega_run_tensor(const struct mega_running *r, int tensor); // its elements; NULL: it is held in words
+const double *mega_run_ends(const struct mega_running *r);        // [worker][node]: seconds at which tasks of the last step ended; 0: there was none
+
 // The same tokens without tasks, events or versions: a transformer in float64, sequentially.
 int mega_reference(struct arena *mem, const struct mega_config *c, const struct mega_model *m, float *const *first, int steps, int32_t **tokens,
                    struct err *e);

@@ -33,6 +33,9 @@ struct mega_running { // of a rank
   struct mega_word *flag;    // [event][worker]
   struct mega_ring *ring;    // by worker
   struct mega_word *met;     // [begin, end][rank]: told by that rank
+  float **scratch;           // by thread
+  double *ended;             // [worker][node]: when a task of the last step did
+  atomic_int done;           // workers that have run all steps
   atomic_int stop;           // everybody leaves
   atomic_int recorded;       // somebody writes the record
   struct mega_answer *out;

@@ -3,10 +3,12 @@
 #include "mega/mega_run.h"
 
 #include <math.h>
+
+#include "mega/mega_noise.h"
 #include <string.h>
 
 struct mega_use { // how an operator uses a tensor
-  bool stream, any;
+  bool stream, any, settings;
   int64_t table_rows; // for tokens: of the table that they choose from
 };
 
@@ -15,6 +17,7 @@ static void use_of(const struct mega_op *op, const struct mega_model *m, int ten
   for (int a = 0; a < op->spec.naccess; a++) {
     const struct mega_access *x = &op->spec.access[a];
     for (int d = 0; d < x->rank; d++) {
+      if (op->arg[x->arg] == tensor && x->dim[d].extent == NOISE_SETTINGS) u->settings = true;
       if (x->dim[d].how != MEGA_ANY) continue;
       if (op->arg[x->arg] == tensor) u->any = true;
       if (op->arg[0] == tensor) u->table_rows = m->tensor[op->arg[x->arg]].dim[d];
@@ -72,6 +75,8 @@ static float *draw(struct arena *mem, const struct mega_model *m, int tensor, co
   if (!v) return NULL;
   if (u.table_rows)
     for (int64_t i = 0; i < mega_elements(whole); i++) v[i] = (float)rng_below(&r, (uint64_t)u.table_rows);
+  else if (u.settings)
+    memset(v, 0, sizeof(float) * (size_t)mega_elements(whole)); // the largest logit
   else if (whole->kind == MEGA_STATE)
     fill_boxes(mem, m, tensor, whole, &r, v);
   else

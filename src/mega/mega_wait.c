@@ -108,6 +108,12 @@ bool mega_meet_ranks(struct mega_thread *t, bool end)
   const struct mega_world *w = &r->p->world;
   uint32_t epoch = (uint32_t)t->step + 1;
   if (t->worker || w->n < 2) return true;
+  for (struct mega_watch watch = {0}; end && atomic_load(&r->done) < r->p->m->workers;) {
+    bool late = false;
+    if (patient(t, &watch, &late)) continue;
+    note(t, late, "the other workers");
+    return false;
+  }
   for (int k = 0; k < w->n; k++)
     if ((end ? w->end : w->begin)[r->rank][k]) atomic_store_explicit(&r->ranks[k].met[(end ? w->n : 0) + r->rank].value, epoch, memory_order_release);
   for (int k = 0; k < w->n; k++) {

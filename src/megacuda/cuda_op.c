@@ -148,8 +148,8 @@ static int paged(const struct mega_plan *p, const struct mega_op *op, int access
   if (dim * bytes % 16 || lanes > 32 || lanes & (lanes - 1))
     return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; CUDA takes 16, 32, 64, 128, 256 or 512", op->name,
                    (long long)(dim * bytes));
-  str_add(out, "  static constexpr int PAGES = %lld, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n", (long long)t->dim[1],
-          (long long)(t->dim[1] / p->m->rows), (long long)t->dim[2], (long long)t->dim[4], (long long)dim, (long long)MAX(1, most));
+  str_add(out, "  static constexpr int PAGES = %lld, FIRST_PAGE = %d, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n", (long long)t->dim[1],
+          mega_paged(p->m, op, true), (long long)((t->dim[1] - mega_paged(p->m, op, true)) / p->m->rows), (long long)t->dim[2], (long long)t->dim[4], (long long)dim, (long long)MAX(1, most));
   return OK;
 }
 
@@ -188,6 +188,19 @@ static void print_attrs(const struct mega_op *op, struct str *out)
   }
 }
 
+int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int *tensor, int64_t *bytes, struct err *e)
+{
+  const struct mega_op *x = &p->m->op[op];
+  struct stream s;
+  *tensor = -1, *bytes = 0;
+  for (int a = 0; a < x->spec.naccess; a++) {
+    if (!x->spec.access[a].stream || is_paged(&x->spec.access[a])) continue;
+    TRY(stream_of(mem, p, x, a, &s, e));
+    *tensor = x->arg[x->spec.access[a].arg], *bytes = (s.tile_bytes * (x->tiles - 1) + s.last_bytes) * MAX(x->repeat, 1);
+  }
+  return OK;
+}
+
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct str *out, struct err *e)
 {
   const struct mega_op *op = &p->m->op[index];
@@ -198,12 +211,12 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct 
   str_add(out, "struct o_%s { // %s\n", op->name, op->layer->access);
   for (int a = 0; a < op->spec.naccess; a++) {
     TRY(print_access(mem, p, op, a, out, e));
-    if (op->spec.access[a].stream) stream = is_paged(&op->spec.access[a]) ? 2 : 1, streamed = a;
+    if (op->spec.access[a].stream) stream = !is_paged(&op->spec.access[a]) ? 1 : mega_paged(p->m, op, true) ? 3 : 2, streamed = a;
   }
   bool norms = false, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1;
   if (rotary) norms = op->spec.attrs >> MEGA_ATTR_eps & 1;
-  str_add(out, "  static constexpr int ID = %d, LAYERS = %d, STREAM = %d;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n", index,
-          MAX(op->repeat, 1), stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
+  str_add(out, "  static constexpr int ID = %d, LAYERS = %d, TILES = %d, STREAM = %d;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n", index,
+          MAX(op->repeat, 1), op->tiles, stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
   print_attrs(op, out);
   if (rotary) {
     char number[32];
@@ -233,8 +246,10 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   if (!a->stream || is_paged(a)) {
     int64_t row = 1;
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
-    bool whole = !a->out && (!strncmp(op->layer->name, "rmsnorm", 7) || !strncmp(op->layer->name, "linear", 6) || !strcmp(op->layer->name, "argmax"));
+    bool whole = !a->out && (!strncmp(op->layer->name, "rmsnorm", 7) || !strncmp(op->layer->name, "linear", 6) || !strcmp(op->layer->name, "argmax") ||
+                              !strcmp(op->layer->name, "sample"));
     if (whole && access == 0) m->x = MAX(m->x, row + 8);
+    if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] + 8);
     return OK;
   }
   TRY(stream_of(mem, p, op, access, &s, e));

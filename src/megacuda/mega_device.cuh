@@ -12,6 +12,9 @@ struct wait_row {
 struct publish_row {
   u32 word, add; // add 0: a flag
 };
+struct seat_row { // of a row that serves a request; past: positions that earlier launches wrote; before: rows of this step before it
+  int live, moves, position, past, before;
+};
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
@@ -30,7 +33,11 @@ struct kernel_memory {
   int *tokens;               // [step of the launch][row]
   u64 deadline;              // nanoseconds
   u64 *trace;                // [worker][node]: when a task ended in the last step; or NULL
+  const seat_row *seat;      // [row]
+  const int *table;          // [row][page of the request]: page of the cache
 };
+
+static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the library fills it: src/serve/device_memory.c");
 
 GLOBAL kernel_memory M;
 

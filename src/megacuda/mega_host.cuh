@@ -87,27 +87,12 @@ static void fill_state(void *device, int t)
 
 // ---- weights in the order in which tiles consume them ----
 
-template <class O, class W> struct pack_weight { // element i of [layer][tile][slice][column][k], widths as in the pieces
-  char *to;
-  const typename W::tensor::type *from;
-  PLAIN void operator()(long long i) const
-  {
-    int k = (int)(i % W::K), column = (int)(i / W::K % W::COLUMNS), slice = (int)(i / W::K / W::COLUMNS % W::SLICES);
-    long long left = i / W::K / W::COLUMNS / W::SLICES;
-    int tile = (int)(left % W::TILES), layer = (int)(left / W::TILES), columns = W::columns(tile), width = W::width(tile), begin = k / width * width;
-    if (column >= columns) return;
-    char *p = to + W::tile_at(layer, tile) + (long long)(k / width) * W::SLICES * columns * W::pitch(width);
-    p += (slice * columns + column) * W::pitch(min(width, W::K - begin)) + (k - begin) * (int)sizeof *from;
-    *(typename W::tensor::type *)p = from[W::element(layer, slice, k, tile * W::COLUMNS + column)];
-  }
-};
-
 template <class O> static void pack_operator(kernel_memory &m)
 {
   if constexpr (O::STREAM == 1) {
     typedef typename O::streamed W;
     char *to = (char *)device_room((size_t)(W::LAYER_BYTES * O::LAYERS));
-    each((long long)O::LAYERS * W::TILES * W::SLICES * W::COLUMNS * W::K, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
+    each(pack_weight<O, W>::COUNT, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
     m.packed[O::ID] = to;
   }
 }
@@ -234,6 +219,16 @@ static void restore(program &p)
     if (p.first[(size_t)t]) copy_device(p.m.tensor[t], p.first[(size_t)t], bytes_of(t));
 }
 
+// Requests of a row each, with equal shares of the cache behind its first page.
+static void take_seats(program &p)
+{
+  std::vector<seat_row> seats(ROWS, seat_row{1, 1, CONTEXT, CONTEXT, 0});
+  std::vector<int> table((size_t)std::max(1, ROWS * SHARED_PAGES));
+  for (int r = 0; r < ROWS; r++)
+    for (int i = 0; i < (SHARED_PAGES - 1) / ROWS; i++) table[(size_t)(r * SHARED_PAGES + i)] = 1 + r * ((SHARED_PAGES - 1) / ROWS) + i;
+  p.m.seat = uploaded(seats), p.m.table = uploaded(table);
+}
+
 static program prepare(int positions, u64 deadline)
 {
   program p = {};
@@ -242,6 +237,7 @@ static program prepare(int positions, u64 deadline)
   for (int i = 0; i < TENSORS; i++) {
     p.m.tensor[i] = device_room(bytes_of(i));
     if (TENSOR[i].kind == 'w') fill_weights(p.m.tensor[i], i);
+    if (TENSOR[i].kind == 'i') zero_device(p.m.tensor[i], bytes_of(i));
     if (TENSOR[i].kind == 's') p.first[(size_t)i] = device_room(bytes_of(i)), fill_state(p.first[(size_t)i], i);
   }
 #define OPERATOR(name, layer) pack_operator<name>(p.m), turn_operator<name>(p.m, positions);
@@ -250,7 +246,7 @@ static program prepare(int positions, u64 deadline)
   p.m.node = uploaded(t.node), p.m.wait = uploaded(t.wait), p.m.publish = uploaded(t.publish);
   p.m.word = (u32 *)device_room((size_t)p.words * 128), p.m.fault = (fault_row *)device_room(WORKERS * 2 * sizeof(fault_row));
   p.m.stop = (u32 *)device_room(4), p.m.tokens = (int *)device_room((size_t)positions * ROWS * 4), p.m.deadline = deadline;
-  forget(p), restore(p);
+  take_seats(p), forget(p), restore(p);
   return p;
 }
 

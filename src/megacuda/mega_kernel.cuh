@@ -53,6 +53,7 @@ template <class O> DEV u32 produce(moment j, u32 made)
 {
   if constexpr (O::STREAM == 1) return produce_weights<O, typename O::streamed>(j, made);
   if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made);
+  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made);
   return made;
 }
 

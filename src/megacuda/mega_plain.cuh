@@ -115,7 +115,7 @@ template <class O, class G> PLAIN double plain_turned(const plain_tensors &m, co
 
 template <class P> PLAIN long long plain_cached(int layer, int row, int head, int position)
 {
-  return ((((long long)layer * P::PAGES + row * P::ROW_PAGES + position / P::SLOTS) * P::HEADS + head) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
+  return ((((long long)layer * P::PAGES + P::FIRST_PAGE + row * P::ROW_PAGES + position / P::SLOTS) * P::HEADS + head) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
 template <class O, class K, class G, class P> struct plain_append_one {
@@ -176,6 +176,9 @@ template <class O> void plain_qknorm_rotary_attention(const plain_tensors &m)
   plain_rotary_both<O, typename O::a4, typename O::a3, typename O::a6, typename O::a7>(m);
 }
 
+template <class O> void plain_served_attention(const plain_tensors &m) { plain_rotary_attention<O>(m); }
+template <class O> void plain_qknorm_served_attention(const plain_tensors &m) { plain_qknorm_rotary_attention<O>(m); }
+
 // ---- the largest ----
 
 template <class O> struct plain_part {
@@ -204,6 +207,36 @@ template <class O> struct plain_best {
   }
 };
 template <class O> void plain_argmax(const plain_tensors &m) { each(ROWS, plain_best<O>{m}); }
+
+// Sampling where all settings are zero: the first candidate of a part is its largest logit.
+template <class O> struct plain_candidate {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    constexpr int columns = O::a0::tensor::ROW;
+    const int kept = O::a2::hi2(0, 0), parts = O::a2::tensor::ROW / 2 / kept;
+    int row = (int)(i / parts), part = (int)(i % parts), at = O::a0::lo1(0, part);
+    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * columns;
+    for (int k = at; k < O::a0::hi1(0, part); k++)
+      if (x[k] > x[at]) at = k;
+    float *to = plain_tensor<typename O::a2>(m) + i * 2 * kept;
+    for (int k = 0; k < kept; k++) to[2 * k] = k ? -INFINITY : x[at], to[2 * k + 1] = k ? -1 : (float)at;
+  }
+};
+template <class O> void plain_sample_partial(const plain_tensors &m) { each((long long)ROWS * O::TILES, plain_candidate<O>{m}); }
+
+template <class O> struct plain_chosen {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    const float *x = plain_tensor<typename O::a0>(m) + i * O::a0::tensor::ROW;
+    int best = 0;
+    for (int k = 1; k < O::a0::tensor::ROW / 2; k++)
+      if (x[2 * k] > x[2 * best]) best = k;
+    plain_tensor<typename O::a2>(m)[i] = (int)x[2 * best + 1];
+  }
+};
+template <class O> void plain_sample(const plain_tensors &m) { each(ROWS, plain_chosen<O>{m}); }
 
 static void plain_step(plain_tensors m, int position)
 {

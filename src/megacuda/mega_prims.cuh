@@ -110,11 +110,13 @@ DEV float across(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV int across(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 
 // ---- numbers ----
-typedef __nv_bfloat16 bf16;
+struct bf16 {
+  unsigned short bits;
+};
 typedef float f32;
 DEV float bits_float(u32 u) { return __uint_as_float(u); }
 DEV u32 float_bits(float x) { return __float_as_uint(x); }
 DEV float wide(float x) { return x; }
-DEV float wide(bf16 x) { return __bfloat162float(x); }
+DEV float wide(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 DEV void keep_as(float *p, float x) { *p = x; }
-DEV void keep_as(bf16 *p, float x) { *p = __float2bfloat16(x); }
+DEV void keep_as(bf16 *p, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(p->bits) : "f"(x)); }

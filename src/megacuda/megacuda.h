@@ -11,8 +11,8 @@
 //   cuda_table.c     nodes, shares, events, waits as tables
 //   cuda_emit.c      the whole text
 //   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU
-//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_token.cuh  bodies
-//   mega_kernel.cuh                the kernel
+//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_token.cuh, mega_serve.cuh  bodies
+//   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, what a library calls
 //   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
 #ifndef MICA_MEGACUDA_H
 #define MICA_MEGACUDA_H
@@ -35,6 +35,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
 const char *megacuda_shim(void);
 
 // ---- cuda_op.c ----
+// The weights that an operator streams, and bytes of them as they are packed; -1: none.
+int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int *tensor, int64_t *bytes, struct err *e);
 int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, struct err *e);
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, struct str *out, struct err *e);
 // Of what a plan needs: the largest over operators.

@@ -1,0 +1,58 @@
+// Weights in the order in which tiles consume them, and what a library that loads this source calls.
+#ifndef PLAIN
+#define PLAIN __device__
+#endif
+
+template <class O, class W> struct pack_weight { // element i of [layer][tile][slice][column][k], widths as in the pieces
+  char *to;
+  const typename W::tensor::type *from;
+  static constexpr long long COUNT = (long long)O::LAYERS * W::TILES * W::SLICES * W::COLUMNS * W::K;
+  PLAIN void operator()(long long i) const
+  {
+    int k = (int)(i % W::K), column = (int)(i / W::K % W::COLUMNS), slice = (int)(i / W::K / W::COLUMNS % W::SLICES);
+    long long left = i / W::K / W::COLUMNS / W::SLICES;
+    int tile = (int)(left % W::TILES), layer = (int)(left / W::TILES), columns = W::columns(tile), width = W::width(tile), begin = k / width * width;
+    if (column >= columns) return;
+    char *p = to + W::tile_at(layer, tile) + (long long)(k / width) * W::SLICES * columns * W::pitch(width);
+    p += (slice * columns + column) * W::pitch(min(width, W::K - begin)) + (k - begin) * (int)sizeof *from;
+    *(typename W::tensor::type *)p = from[W::element(layer, slice, k, tile * W::COLUMNS + column)];
+  }
+};
+
+#ifdef MEGA_LIBRARY
+
+template <class O> DEV void pack_share(char *to, const void *from, long long first, long long step)
+{
+  if constexpr (O::STREAM == 1) {
+    typedef pack_weight<O, typename O::streamed> packing;
+    packing f = {to, (const typename O::streamed::tensor::type *)from};
+    for (long long i = first; i < packing::COUNT; i += step) f(i);
+  }
+}
+DEV void pack_operator_share(int op, char *to, const void *from, long long first, long long step)
+{
+  switch (op) {
+#define OPERATOR(name, layer) \
+  case name::ID: pack_share<name>(to, from, first, step); break;
+    OPERATORS
+#undef OPERATOR
+  }
+}
+
+#ifdef MEGA_SHIM
+extern "C" void mega_pack(int op, char *to, const void *from) { pack_operator_share(op, to, from, 0, 1); }
+extern "C" unsigned long long mega_shared_bytes() { return sizeof(block_memory); }
+extern "C" void mega_launch(const void *m, unsigned first, int position, int steps)
+{
+  memcpy(&M, m, sizeof M);
+  shim_run(WORKERS, BLOCK_THREADS, sizeof(block_memory), [=] { mega_kernel(first, position, steps); });
+}
+#else
+extern "C" __global__ void mega_pack(int op, char *to, const void *from)
+{
+  pack_operator_share(op, to, from, (long long)blockIdx.x * blockDim.x + threadIdx.x, (long long)gridDim.x * blockDim.x);
+}
+extern "C" __constant__ unsigned long long mega_shared_bytes = sizeof(block_memory);
+#endif
+
+#endif
