@@ -105,6 +105,7 @@ DEV u32 consume_step(moment j, u32 taken, bool last)
 DEV void consume_all(u32 first, int position, int steps)
 {
   u32 taken = 0;
+  if (WORLD > 1) meet_ranks({first, 0, position, 0}, 0, first + 1);
 #pragma unroll 1
   for (int s = 0; s < steps; s++) {
     taken = consume_step({first + (u32)s, 0, position + s, s}, taken, s == steps - 1);
@@ -113,6 +114,7 @@ DEV void consume_all(u32 first, int position, int steps)
     consumers();
     if (dead) return;
   }
+  if (WORLD > 1) end_rank({first + (u32)steps - 1, NODES - 1, position, 0}, first + (u32)steps);
 }
 
 template <class T> DEV void load_rows(T *to, const T *from, int n)
