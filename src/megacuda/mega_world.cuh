@@ -236,6 +236,7 @@ static bool check_many_world(world &w, int steps, int launches, const std::vecto
 #ifdef MEGA_SHIM
 
 static void print_world_times(world &, int, int) {}
+static bool write_world_trace(world &, int, const char *) { return true; }
 
 #else
 
@@ -279,6 +280,35 @@ static void print_world_times(world &w, int steps, int repeats)
   time_world(w, "one step a launch", 1, repeats);
 }
 
+// When the tasks of the last step ended: a line a rank and node with the earliest, median and latest worker, in ns from the rank's first on.
+static bool write_world_trace(world &w, int steps, const char *path)
+{
+  size_t n = (size_t)(WORKERS * NODES);
+  FILE *f = fopen(path, "w");
+  if (!f) return fprintf(stderr, "%s cannot be written\n", path), false;
+  for (int r = 0; r < WORLD; r++) go_to(r), w.rank[r].m.trace = (u64 *)device_room(n * 8), zero_device(w.rank[r].m.trace, n * 8);
+  restore_world(w);
+  bool fine = run_world(w, steps);
+  fprintf(f, "rank,node,workers,earliest ns,median,latest\n");
+  for (int r = 0; r < WORLD; r++) {
+    std::vector<u64> t(n), ends;
+    u64 zero = ~0ull;
+    go_to(r), from_device(t.data(), w.rank[r].m.trace, n * 8), w.rank[r].m.trace = NULL;
+    for (u64 x : t)
+      if (x) zero = std::min(zero, x);
+    for (size_t i = 0; i < NODES; i++) {
+      ends.clear();
+      for (size_t k = 0; k < WORKERS; k++)
+        if (t[k * NODES + i]) ends.push_back(t[k * NODES + i] - zero);
+      std::sort(ends.begin(), ends.end());
+      if (!ends.empty())
+        fprintf(f, "%d,%s,%zu,%llu,%llu,%llu\n", r, NODE_NAME[i], ends.size(), (unsigned long long)ends.front(),
+                (unsigned long long)ends[ends.size() / 2], (unsigned long long)ends.back());
+    }
+  }
+  return fclose(f) == 0 && fine;
+}
+
 #endif
 
 // ---- options ----
@@ -288,6 +318,7 @@ int main(int argc, char **argv)
   int steps = 8, many = 0, plain = 0, times = 0;
   bool hang = false, fine = true;
   u64 deadline = 2000;
+  const char *trace = NULL;
   for (int i = 1; i < argc; i++) {
     const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "0";
     if (!strcmp(a, "--hang")) hang = true;
@@ -296,7 +327,8 @@ int main(int argc, char **argv)
     else if (!strcmp(a, "--plain")) plain = atoi(v), i++;
     else if (!strcmp(a, "--time")) times = atoi(v), i++;
     else if (!strcmp(a, "--deadline")) deadline = (u64)atoi(v), i++;
-    else return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --deadline MS\n", argv[0]), 2;
+    else if (!strcmp(a, "--trace")) trace = v, i++;
+    else return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --deadline MS, --trace FILE\n", argv[0]), 2;
   }
   if (steps < 1 || steps > MOST_STEPS || plain > steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;
   begin_world();
@@ -316,5 +348,6 @@ int main(int argc, char **argv)
   fflush(stdout);
   if (times && fine) print_world_times(w, steps, times);
   if (many && fine) fine &= check_many_world(w, steps, many, tokens);
+  if (trace && fine) fine &= write_world_trace(w, steps, trace);
   return !fine;
 }
