@@ -173,15 +173,7 @@ PLANT(cycle_between_pipelines)
   p->pipe[a] = b, p->pipe[b] = a;
 }
 PLANT(sum_before_its_slots) { lose(p, "gate_up", 1, "o_sum", 1); }
-PLANT(remote_readers_unordered) // the counters that order readers on other ranks before the next exchange
-{
-  int n = 0;
-  for (int i = 0; i < p->nwaits; i++)
-    if (!p->event[p->wait[i].event].reuse || strcmp(mega_op_of(p, p->wait[i].node)->name, "part")) p->wait[n++] = p->wait[i];
-  assert_true(n < p->nwaits);
-  p->nwaits = n;
-  lose(p, "sum", 1, "last", 0);
-}
+PLANT(counter_before_the_exchange_lost) { lose(p, "part", 5, "sum", 2); } // readers on other ranks are ordered by it, and h too
 
 static const struct planted {
   const char *name;
@@ -213,7 +205,7 @@ static const struct planted {
     ROW(cycle_between_pipelines, DEADLOCK, "waits for")                           //
     ROW(sum_before_its_slots, ORDER, "gate_up[1]")                                //
 #undef ROW
-    {"remote_readers_unordered", remote_readers_unordered, MEGA_CHECK_REUSE, "on another rank", "tests/mega/world_chain.mega"},
+    {"counter_before_the_exchange_lost", counter_before_the_exchange_lost, MEGA_CHECK_REUSE, "overwrites", "tests/mega/world_chain.mega"},
 };
 
 static bool found(const struct planted *x)
