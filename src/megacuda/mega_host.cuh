@@ -125,6 +125,7 @@ template <class O> static void pack_operator(kernel_memory &m)
   if constexpr (O::STREAM == 1) {
     typedef typename O::streamed W;
     char *to = (char *)device_room((size_t)(W::LAYER_BYTES * O::LAYERS));
+    zero_device(to, (size_t)(W::LAYER_BYTES * O::LAYERS)); // what fills up a line of sixteen bytes is a number
     each(pack_weight<O, W>::COUNT, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
     m.packed[O::ID] = to;
   }
