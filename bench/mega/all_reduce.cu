@@ -139,7 +139,7 @@ template <int RANKS> __device__ uint4 sum_at(const wires &w, int i, unsigned epo
 
 // SLICE: a thread sends some words and needs the sums of these. TWO_SHOT: the same; a rank adds the words of its part, and sends the sums.
 // FULL: every block sends some words and needs all sums, and adds all slots itself. HOPS: the same; the sender's block adds its words, and
-// the others of its rank poll the sums.
+// the others of its rank poll the sums. There every block sends something: that orders the reuse of its two versions.
 enum form { SLICE, TWO_SHOT, FULL, HOPS, FORMS };
 static const char *const form_names[FORMS] = {"one-shot, each thread its words", "two-shot, each thread its words",
                                               "one-shot, all blocks need all and add the slots",
@@ -172,7 +172,7 @@ template <int RANKS, bool CHECK> __device__ void two_shot_round(const wires &w, 
 
 template <int RANKS, bool CHECK> __device__ void full_round(const wires &w, unsigned epoch, seen &s, bool hops)
 {
-  int each = (w.words + gridDim.x - 1) / gridDim.x, lo = min(w.words, (int)blockIdx.x * each), hi = min(w.words, lo + each);
+  int lo = w.words * (int)blockIdx.x / (int)gridDim.x, hi = w.words * (int)(blockIdx.x + 1) / (int)gridDim.x;
   uint4 *local = w.local + (size_t)(epoch & 1) * w.words;
   for (int i = lo + threadIdx.x; i < hi; i += THREADS) push_to_all<RANKS>(w, i, epoch);
   for (int i = lo + threadIdx.x; i < hi && hops; i += THREADS) push(local + i, sum_at<RANKS>(w, i, epoch));

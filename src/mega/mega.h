@@ -117,15 +117,15 @@ const struct mega_layer *mega_layer_find(const char *name);
 int mega_spec_read(const struct mega_layer *l, struct mega_spec *s, char why[160]);
 
 // ---- mega_model.c ----
-struct mega_shard { // the part of a whole tensor that a rank has
+struct mega_shard {            // the part of a whole tensor that a rank has
   int n, dim;                  // sections of dimension dim; 0: every rank has the whole
   int64_t size[MEGA_SECTIONS]; // elements of a section on one rank
 };
 struct mega_tensor {
   const char *name;
   enum mega_kind kind;
-  int type;           // row of mega_types
-  int rank, versions; // versions 0: as few as the proof accepts
+  int type;               // row of mega_types
+  int rank, versions;     // versions 0: as few as the proof accepts
   int64_t dim[MEGA_DIMS]; // on one rank
   bool shared;            // each rank writes a slot on every rank
   struct mega_shard shard;
@@ -171,7 +171,7 @@ struct mega_seat {
 struct mega_model {
   const char *name;
   int rows, workers, stages, stage_bytes, world;
-  int64_t context; // positions of each row that the cache holds before the first step
+  int64_t context;              // positions of each row that the cache holds before the first step
   const struct mega_seat *seat; // of a step that serves requests, by row; NULL: each row is at `context`, with pages of its own
   int ntensors, nops;
   struct mega_tensor tensor[MEGA_MOST_TENSORS];
@@ -236,10 +236,10 @@ void mega_box_text(int rank, const struct mega_box *b, struct str *out);
 
 // ---- mega_seat.c ----
 // The last element of a page table that a seat may use: pages of a request.
-enum { MEGA_TOP = 64 }; // most tokens that sampling chooses from, where it is limited
-bool mega_served(const struct mega_model *m);                                            // its rows have seats
-struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step);        // in step `step` of a launch
-int64_t mega_pages_of(const struct mega_model *m, int64_t *slots);                       // of the served cache, and positions of a page
+enum { MEGA_TOP = 64 };                                                           // most tokens that sampling chooses from, where it is limited
+bool mega_served(const struct mega_model *m);                                     // its rows have seats
+struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step); // in step `step` of a launch
+int64_t mega_pages_of(const struct mega_model *m, int64_t *slots);                // of the served cache, and positions of a page
 // Is this a step that the proof covers? pages: of each row's table.
 int mega_seats_check(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int steps, struct err *e);
 // The assignments that a proof looks at besides that of the derivation, by number; NULL: there is none.
@@ -286,10 +286,10 @@ struct mega_held {     // how the plan keeps a tensor
 };
 struct mega_world { // by source and target rank; by rank
   int n;
-  bool push[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                                  // the source writes its slots there
+  bool push[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                                         // the source writes its slots there
   bool begin[MEGA_MOST_WORLD][MEGA_MOST_WORLD], end[MEGA_MOST_WORLD][MEGA_MOST_WORLD]; // tells its epoch; that it has ended
-  bool stop[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                                  // a fault of the source ends the target
-  uint8_t order[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                              // [rank]: in which it adds the slots of all
+  bool stop[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                                         // a fault of the source ends the target
+  uint8_t order[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                                     // [rank]: in which it adds the slots of all
 };
 struct mega_plan {
   const struct mega_model *m;

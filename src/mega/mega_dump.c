@@ -88,7 +88,8 @@ static void dump_events(struct arena *mem, const struct mega_plan *p, struct str
     mega_node_name(p, ev->node, from), mega_node_name(p, x->node, to);
     str_add(out, "%s tiles %d..%d wait for event %d: %s of %s tiles", to, x->lo, x->hi - 1, x->event, mega_signals[ev->kind].name, from);
     for (int s = 0; s < ev->nspans; s++) str_add(out, " %d..%d", ev->span[s].lo, ev->span[s].hi - 1);
-    str_add(out, ", count %lld%s%s%s\n", (long long)ev->count, ev->ranks > 1 ? ", of each rank" : "", x->back ? ", of the step before" : "", ev->reuse ? ", for reuse" : "");
+    str_add(out, ", count %lld%s%s%s\n", (long long)ev->count, ev->ranks > 1 ? ", of each rank" : "", x->back ? ", of the step before" : "",
+            ev->reuse ? ", for reuse" : "");
   }
 }
 

@@ -25,8 +25,9 @@ json_t *mega_model_json(const struct mega_model *m)
   json_t *tensors = json_array(), *ops = json_array();
   for (int i = 0; i < m->ntensors; i++) json_array_append_new(tensors, tensor_json(&m->tensor[i]));
   for (int i = 0; i < m->nops; i++) json_array_append_new(ops, op_json(m, &m->op[i]));
-  return json_pack("{s:s, s:i, s:i, s:I, s:i, s:i, s:i, s:o, s:o}", "name", m->name, "world", m->world, "rows", m->rows, "context", (json_int_t)m->context, "workers",
-                   m->workers, "stages", m->stages, "stage_bytes", m->stage_bytes, "tensors", tensors, "operators", ops);
+  return json_pack("{s:s, s:i, s:i, s:I, s:i, s:i, s:i, s:o, s:o}", "name", m->name, "world", m->world, "rows", m->rows, "context",
+                   (json_int_t)m->context, "workers", m->workers, "stages", m->stages, "stage_bytes", m->stage_bytes, "tensors", tensors, "operators",
+                   ops);
 }
 
 static json_t *event_json(const struct mega_plan *p, const struct mega_event *ev)

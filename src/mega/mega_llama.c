@@ -221,8 +221,13 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
                                      : MEGA_WORKERS,
       s.stages += s.stages ? 0 : MEGA_STAGES, s.stage_bytes += s.stage_bytes ? 0 : MEGA_STAGE;
   s.steps = MAX(s.steps, MEGA_STEPS), s.context = s.context >= 0 ? s.context : s.pages ? served_context(&s) : MEGA_CONTEXT;
-  *m = (struct mega_model){
-      .name = c->name, .rows = s.rows, .workers = s.workers, .stages = s.stages, .stage_bytes = s.stage_bytes, .context = s.context, .world = k.world};
+  *m = (struct mega_model){.name = c->name,
+                           .rows = s.rows,
+                           .workers = s.workers,
+                           .stages = s.stages,
+                           .stage_bytes = s.stage_bytes,
+                           .context = s.context,
+                           .world = k.world};
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);
   if (s.pages < 0 || s.pages > 1 << 20) return err_set(e, ERR_OPTION, NOWHERE, "--pages is %d; 1 to %d are supported", s.pages, 1 << 20);
   if (s.workers < 1 || s.workers > MEGA_MOST_WORKERS)

@@ -91,7 +91,8 @@ static int like(struct mega_text *x, struct mega_tensor *t)
   struct mega_tensor whole;
   mega_whole(x->m, t, &whole);
   const struct mega_tensor *of = t->like ? &x->m->tensor[t->like - 1] : NULL;
-  if (of && of->rank == t->rank && !memcmp(of->dim, whole.dim, sizeof of->dim) && of->type == t->type && of->kind == t->kind && !of->shard.n) return OK;
+  if (of && of->rank == t->rank && !memcmp(of->dim, whole.dim, sizeof of->dim) && of->type == t->type && of->kind == t->kind && !of->shard.n)
+    return OK;
   return err_set(x->e, ERR_MEGA, at, "%.40s is no whole tensor that this could be the part of", id);
 }
 

@@ -137,8 +137,8 @@ static int read_place(struct mega_reading *r, struct mega_dim *d, const char *na
     const char *name, *when;
     enum mega_how how;
     bool table;
-  } places[] = {{"pages", "now", MEGA_PAGE_NOW, false},  {"slots", "now", MEGA_SLOT_NOW, false},  {"pages", "past", MEGA_PAGE_PAST, false},
-                {"slots", "past", MEGA_SLOT_PAST, false}, {"table", "now", MEGA_PAGE_NOW, true}, {"table", "past", MEGA_PAGE_PAST, true}};
+  } places[] = {{"pages", "now", MEGA_PAGE_NOW, false},   {"slots", "now", MEGA_SLOT_NOW, false}, {"pages", "past", MEGA_PAGE_PAST, false},
+                {"slots", "past", MEGA_SLOT_PAST, false}, {"table", "now", MEGA_PAGE_NOW, true},  {"table", "past", MEGA_PAGE_PAST, true}};
   char when[12];
   if (!word(r, when)) return lost(r, "now or past");
   for (size_t i = 0; i < COUNT(places); i++)
@@ -195,8 +195,8 @@ static int read_access(struct mega_reading *r)
   if (r->s->naccess == MEGA_ACCESSES) return lost(r, "too many accesses");
   struct mega_access *a = &r->s->access[r->s->naccess++];
   if (!word(r, role) || !word(r, name) || !take(r, '[')) return lost(r, "an access");
-  *a = (struct mega_access){
-      .arg = argument(r, name), .out = !strcmp(role, "out"), .stream = !strcmp(role, "stream"), .slots = !strcmp(role, "slots")};
+  *a =
+      (struct mega_access){.arg = argument(r, name), .out = !strcmp(role, "out"), .stream = !strcmp(role, "stream"), .slots = !strcmp(role, "slots")};
   if (a->arg < 0 || (!a->out && !a->stream && !a->slots && strcmp(role, "in"))) return lost(r, "in, slots, stream or out");
   if (a->out) r->s->writes[a->arg] = true;
   do {

@@ -24,7 +24,7 @@ struct mega_ring {
 struct mega_running { // of a rank
   const struct mega_plan *p;
   int rank;
-  struct mega_running *ranks; // all of the world
+  struct mega_running *ranks;                       // all of the world
   int steps, *first_wait, *first_event, *events_of; // by node: waits; events that it publishes
   double deadline;
   int64_t stage_floats, scratch_floats;
@@ -57,7 +57,7 @@ struct mega_thread {
 // ---- mega_wait.c: waits return false where the run ends ----
 bool mega_wait_event(struct mega_thread *t, const struct mega_wait *x);
 bool mega_wait_ring(struct mega_thread *t, int64_t until); // of its producer freed pieces, of its consumer filled ones
-bool mega_meet_ranks(struct mega_thread *t, bool end); // the first worker tells the others, and waits until all have told it
+bool mega_meet_ranks(struct mega_thread *t, bool end);     // the first worker tells the others, and waits until all have told it
 bool mega_wait_word(struct mega_thread *t, _Atomic uint64_t *word, uint32_t epoch, const struct mega_tensor *of, float *out);
 void mega_publish(struct mega_thread *t);
 void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...) PRINTF(3, 4);

@@ -80,7 +80,8 @@ static int add_remote_reuse(struct mega_choosing *c, const struct mega_overwritt
   int back, at = x->writer, left = (x->writer - x->other + p->nnodes - 1) % p->nnodes; // nodes between
   for (; left > 0; left--) {
     at = (at + p->nnodes - 1) % p->nnodes;
-    int from = shared_of(p, at, false), write = from < 0 ? -1 : mega_read_write(p, at, from, &back), via = write < 0 ? -1 : p->held[from].write[write];
+    int from = shared_of(p, at, false), write = from < 0 ? -1 : mega_read_write(p, at, from, &back),
+        via = write < 0 ? -1 : p->held[from].write[write];
     int before = (at - via + p->nnodes) % p->nnodes;
     if (via < 0 || before >= left || waits_for_reuse(p, via, x->other)) continue;
     add_reuse(c, via, x->other, tensor);
@@ -88,7 +89,8 @@ static int add_remote_reuse(struct mega_choosing *c, const struct mega_overwritt
   }
   char name[80];
   mega_node_name(p, x->writer, name);
-  err_set(e, ERR_MEGA, NOWHERE, "%s overwrites %.40s on other ranks, and no exchange between says that they have read it", name, p->m->tensor[tensor].name);
+  err_set(e, ERR_MEGA, NOWHERE, "%s overwrites %.40s on other ranks, and no exchange between says that they have read it", name,
+          p->m->tensor[tensor].name);
   return err_hint(e, "more versions of the tensor"), USER;
 }
 

@@ -100,7 +100,8 @@ static void print_tensors(const struct mega_plan *p, struct str *out)
     str_double(scale, mega_value_scale(p->m, i, &rows));
     long long words = h->tagged ? (long long)(all / h->word_group * ((h->word_group + 2) / 3) * h->versions) * mega_slots(p->m, t) : 0;
     str_add(out, "  {\"%s\", %d, %lldll, %d, %lldll, %s, %lldll, '%c', %d, %d, ", t->name, mega_bytes(t->type), (long long)all,
-            t->kind == MEGA_ACTIVATION ? h->versions : 1, words, scale, (long long)rows, mega_kinds[t->kind].name[0], mega_slots(p->m, t), t->like - 1);
+            t->kind == MEGA_ACTIVATION ? h->versions : 1, words, scale, (long long)rows, mega_kinds[t->kind].name[0], mega_slots(p->m, t),
+            t->like - 1);
     print_part(t, out);
   }
   str_add(out, "};\n");

@@ -44,9 +44,9 @@ static const struct world_row {
   int steps;
   uint64_t seed;
 } rows[] = {
-    {LLAMA, 1, 1, 3, 0, 12, 1}, {LLAMA, 2, 1, 3, 0, 12, 1},  {LLAMA, 4, 3, 2, 70, 6, 2}, {LLAMA, 8, 1, 2, 9, 12, 3},
-    {LLAMA, 2, 12, 3, 5, 6, 4}, // too many rows for tagged data of one rank: words between ranks, counters and flags within
-    {QWEN3, 2, 1, 5, 62, 8, 5}, {QWEN3, 4, 2, 3, 0, 8, 6},   {QWEN3, 4, 9, 2, 3, 5, 7},
+    {LLAMA, 1, 1, 3, 0, 12, 1}, {LLAMA, 2, 1, 3, 0, 12, 1}, {LLAMA, 4, 3, 2, 70, 6, 2},
+    {LLAMA, 8, 1, 2, 9, 12, 3}, {LLAMA, 2, 12, 3, 5, 6, 4}, // too many rows for tagged data of one rank: words between ranks, counters and flags within
+    {QWEN3, 2, 1, 5, 62, 8, 5}, {QWEN3, 4, 2, 3, 0, 8, 6},  {QWEN3, 4, 9, 2, 3, 5, 7},
 };
 
 static void one_row(const struct world_row *r)
@@ -307,7 +307,8 @@ static void worlds_that_do_not_fit(void **state)
   text_refused(HEAD "  y: f32[1, 8] weights split 1 by 3, 4\n", "are not dimension 1");
   text_refused(HEAD "  y: f32[1, 8] weights split 1 by 1, 1, 3, 3\n", "at most 3 sections");
   text_refused(HEAD "  y: f32[8, 8] weights split 0 like w\n", "no whole tensor");
-  text_refused(HEAD "  y: f32[1, 8] activation shared\n  z: f32[1, 8] output\n  operator a {\n    layer silu_mul\n    reads y, y\n    writes z\n  }\n}\n",
+  text_refused(HEAD
+               "  y: f32[1, 8] activation shared\n  z: f32[1, 8] output\n  operator a {\n    layer silu_mul\n    reads y, y\n    writes z\n  }\n}\n",
                "silu_mul takes no slots");
 }
 
@@ -335,8 +336,8 @@ static void a_text_of_a_world_reads_back(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(tokens_of_all_worlds),       cmocka_unit_test(parts_make_the_whole),
-                                     cmocka_unit_test(mistakes_between_ranks_are_found), cmocka_unit_test(a_rank_that_hangs_ends_all),
-                                     cmocka_unit_test(worlds_that_do_not_fit),     cmocka_unit_test(a_text_of_a_world_reads_back)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tokens_of_all_worlds),       cmocka_unit_test(parts_make_the_whole),   cmocka_unit_test(mistakes_between_ranks_are_found),
+      cmocka_unit_test(a_rank_that_hangs_ends_all), cmocka_unit_test(worlds_that_do_not_fit), cmocka_unit_test(a_text_of_a_world_reads_back)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
