@@ -198,4 +198,8 @@ int cli_run_onnx(struct cli *c);
 #include "cli/cmd.def"
 #undef CMD
 
+// ---- mega_gpu.c ----
+struct mega_sizes;
+int mega_run_gpu(struct cli *c, const struct mega_sizes *sizes, double deadline);
+
 #endif

@@ -126,6 +126,13 @@ static int compare(struct cli *c, const struct mega_loaded *l, float *const *fir
   return OK;
 }
 
+static int run_on_gpu(struct cli *c)
+{
+  struct mega_sizes s = sizes_of(c);
+  s.steps = c->steps ? c->steps : RUN_STEPS;
+  return mega_run_gpu(c, &s, c->deadline ? c->deadline : RUN_DEADLINE);
+}
+
 static int run(struct cli *c)
 {
   struct mega_loaded l;
@@ -133,6 +140,7 @@ static int run(struct cli *c)
   struct mega_answer a;
   float **first;
   const char *verdict = "";
+  if (c->gpu) return run_on_gpu(c);
   TRY(load(c, true, &l));
   TRY(mega_prove(l.p, &proof, &c->err));
   TRY(mega_values_make(&c->mem, l.m, c->seed, &first, &c->err));

@@ -115,10 +115,13 @@ struct gpu_launch {
   const struct gpu_kernel *kernel;
   int64_t blocks;
   int threads;
-  bool dependent; // may start before the kernel ahead of it has ended (Sync<grid.wait>)
-  void **args;    // addresses of the arguments, in the order of the kernel's parameters
+  bool dependent;   // may start before the kernel ahead of it has ended (Sync<grid.wait>)
+  bool cooperative; // all blocks are alive at once, or it is not started
+  void **args;      // addresses of the arguments, in the order of the kernel's parameters
 };
 int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e);
+int gpu_launch_time(struct gpu *g, const struct gpu_launch *l, double *seconds, struct err *e);         // and waits for its end
+int gpu_global(struct gpu_module *m, const char *name, gpu_address *out, size_t *bytes, struct err *e); // a variable of the module
 
 // Launches between start and end are recorded, not done; a graph does them all at once.
 struct gpu_graph;

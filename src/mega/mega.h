@@ -34,12 +34,13 @@
 #define MICA_MEGA_H
 
 #include "base/base.h"
+#include "mega/mega_world.h"
 
 #include <jansson.h>
 
-enum { MEGA_DIMS = 6, MEGA_AXES = 2, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12, MEGA_SECTIONS = 3 };
+enum { MEGA_DIMS = 6, MEGA_AXES = 2, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12 };
 enum { MEGA_MOST_OPS = 64, MEGA_MOST_TENSORS = 256, MEGA_MOST_LAYERS = 512, MEGA_MOST_WORKERS = 512, MEGA_MOST_ROWS = 64, MEGA_MOST_TILES = 65535 };
-enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384, MEGA_MOST_WORLD = 8 };
+enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384 };
 
 enum mega_kind {
 #define TENSOR_KIND(id, ...) MEGA_##id,
@@ -117,10 +118,6 @@ const struct mega_layer *mega_layer_find(const char *name);
 int mega_spec_read(const struct mega_layer *l, struct mega_spec *s, char why[160]);
 
 // ---- mega_model.c ----
-struct mega_shard {            // the part of a whole tensor that a rank has
-  int n, dim;                  // sections of dimension dim; 0: every rank has the whole
-  int64_t size[MEGA_SECTIONS]; // elements of a section on one rank
-};
 struct mega_tensor {
   const char *name;
   enum mega_kind kind;
@@ -284,13 +281,6 @@ struct mega_held {     // how the plan keeps a tensor
   int64_t word_group; // elements after which a new word begins: all tiles begin and end there
   enum mega_load load;
 };
-struct mega_world { // by source and target rank; by rank
-  int n;
-  bool push[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                                         // the source writes its slots there
-  bool begin[MEGA_MOST_WORLD][MEGA_MOST_WORLD], end[MEGA_MOST_WORLD][MEGA_MOST_WORLD]; // tells its epoch; that it has ended
-  bool stop[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                                         // a fault of the source ends the target
-  uint8_t order[MEGA_MOST_WORLD][MEGA_MOST_WORLD];                                     // [rank]: in which it adds the slots of all
-};
 struct mega_plan {
   const struct mega_model *m;
   int nnodes;
@@ -310,7 +300,6 @@ struct mega_plan {
 int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_plan **out, struct err *e);
 
 // ---- mega_world.c ----
-void mega_world_make(int n, struct mega_world *w); // everybody tells all, and adds in rank order
 // The whole tensor that ranks have shards of; and the element of it that element `at` of a rank's shard is.
 void mega_whole(const struct mega_model *m, const struct mega_tensor *t, struct mega_tensor *out);
 int64_t mega_whole_at(const struct mega_model *m, const struct mega_tensor *t, int rank, int64_t at);

@@ -304,6 +304,7 @@ int mega_parse(struct arena *mem, const char *text, size_t n, const char *file, 
     err_set(e, ERR_OPTION, NOWHERE, "--world is %d, and the text is of a world of %d", s->world, x.m->world);
     return err_hint(e, "extents of a text are those of one rank; a configuration can be split"), USER;
   }
+  if (s->stages) x.m->stages = s->stages;
   *out = x.m;
   return mega_model_check(x.m, e);
 }

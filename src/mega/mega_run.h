@@ -11,8 +11,11 @@
 
 #include "mega/mega.h"
 
-// Weights and first state of a model by a seed: by rank and tensor, NULL where it has neither; ranks have their parts of the same whole. Positions of a cache that are not filled are NaN.
+// Weights and first state of a model by a seed: by rank and tensor, NULL where it has neither. Ranks have their parts of the same whole.
+// Positions of a cache that are not filled are NaN.
 int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t seed, float ***out, struct err *e);
+
+void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to); // of one tensor, the whole
 
 struct mega_answer {
   int steps;

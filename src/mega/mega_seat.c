@@ -86,9 +86,10 @@ static int requests_apart(const struct mega_seat *seat, int row, struct err *e)
 
 int mega_seats_check(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int steps, struct err *e)
 {
+  for (int r = 0; r < m->rows; r++)
+    if (seat[r].live) TRY(seat_fits(m, seat, r, pages[r], steps, e));
   for (int r = 0; r < m->rows; r++) {
     if (!seat[r].live) continue;
-    TRY(seat_fits(m, seat, r, pages[r], steps, e));
     TRY(requests_apart(seat, r, e));
     TRY(writes_apart(m, seat, pages, r, steps, e));
   }

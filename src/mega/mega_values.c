@@ -66,22 +66,23 @@ static void fill_boxes(struct arena *mem, const struct mega_model *m, int tensor
 }
 
 // Of the whole tensor.
-static float *draw(struct arena *mem, const struct mega_model *m, int tensor, const struct mega_tensor *whole, uint64_t seed)
+void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to)
 {
   struct rng r = {hash_mix(seed, (uint64_t)(m->tensor[tensor].like ? m->tensor[tensor].like - 1 : tensor))};
   struct mega_use u = {0};
-  float *v = arena_try(mem, sizeof(float) * (size_t)mega_elements(whole));
+  struct arena own = {0};
+  struct mega_tensor whole;
+  mega_whole(m, &m->tensor[tensor], &whole);
   for (int o = 0; o < m->nops; o++) use_of(&m->op[o], m, tensor, &u);
-  if (!v) return NULL;
   if (u.table_rows)
-    for (int64_t i = 0; i < mega_elements(whole); i++) v[i] = (float)rng_below(&r, (uint64_t)u.table_rows);
+    for (int64_t i = 0; i < mega_elements(&whole); i++) to[i] = (float)rng_below(&r, (uint64_t)u.table_rows);
   else if (u.settings)
-    memset(v, 0, sizeof(float) * (size_t)mega_elements(whole)); // the largest logit
-  else if (whole->kind == MEGA_STATE)
-    fill_boxes(mem, m, tensor, whole, &r, v);
+    memset(to, 0, sizeof *to * (size_t)mega_elements(&whole)); // the largest logit
+  else if (whole.kind == MEGA_STATE)
+    fill_boxes(&own, m, tensor, &whole, &r, to);
   else
-    fill_weights(whole, &u, &r, v);
-  return v;
+    fill_weights(&whole, &u, &r, to);
+  arena_close(&own);
 }
 
 // Each rank's part of the whole.
@@ -104,7 +105,8 @@ int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t see
     struct mega_tensor whole;
     if (m->tensor[t].kind == MEGA_ACTIVATION || m->tensor[t].kind == MEGA_OUTPUT) continue;
     mega_whole(m, &m->tensor[t], &whole);
-    float *v = draw(mem, m, t, &whole, seed);
+    float *v = arena_try(mem, sizeof(float) * (size_t)mega_elements(&whole));
+    if (v) mega_value_fill(m, t, seed, v);
     if (!v || !divide(mem, m, t, v, *out))
       return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s, %lld elements", whole.name, (long long)mega_elements(&whole));
   }

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-// Which write an access reads: as the plan's waits for tagged data say; or of what is written in place, any.
-static int write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
+int megacuda_write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
 {
   const struct mega_op *op = mega_op_of(p, node);
   const struct mega_access *a = &op->spec.access[access];
@@ -33,7 +32,7 @@ static int print_nodes(const struct mega_plan *p, struct str *out, struct err *e
     str_add(out, "  {%d, %d, {", p->node[n].op, p->node[n].layer);
     for (int a = 0; a < mega_op_of(p, n)->spec.naccess; a++) {
       int write;
-      TRY(write_of(p, n, a, &write, e));
+      TRY(megacuda_write_of(p, n, a, &write, e));
       str_add(out, "%s%d", a ? ", " : "", write);
     }
     str_add(out, "}},\n");

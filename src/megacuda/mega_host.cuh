@@ -1,40 +1,11 @@
 // The host program: weights and state by the seed, packed; rows of the tables; launches; checks.
 
-// ---- numbers by a seed ----
-
 HOST_TOO u64 seed_of(int tensor)
 {
   u64 h = SEED;
   h ^= (u64)tensor + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
   h ^= h >> 33, h *= 0xff51afd7ed558ccdu, h ^= h >> 33, h *= 0xc4ceb9fe1a85ec53u;
   return h ^ h >> 33;
-}
-HOST_TOO u64 drawn(u64 seed, u64 i) // the i-th number, from 0 on
-{
-  u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
-HOST_TOO double normal(u64 seed, u64 i)
-{
-  double u = (double)(drawn(seed, 2 * i) >> 11) * 0x1p-53, v = (double)(drawn(seed, 2 * i + 1) >> 11) * 0x1p-53;
-  return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);
-}
-HOST_TOO u32 number_bits(double x, int bytes)
-{
-  union {
-    float f;
-    u32 u;
-  } v = {(float)x};
-  return bytes == 4 ? v.u : (v.u + 0x7fff + (v.u >> 16 & 1)) >> 16;
-}
-HOST_TOO void number_put(void *to, long long i, u32 bits, int bytes)
-{
-  if (bytes == 4)
-    ((u32 *)to)[i] = bits;
-  else
-    ((unsigned short *)to)[i] = (unsigned short)bits;
 }
 
 // ---- the part of a whole tensor that a rank has ----
@@ -64,16 +35,13 @@ struct rank_part {
 };
 static rank_part part_of(int t) { return {TENSOR[t].part, at_rank}; }
 
-struct draw_weight {
-  void *to;
-  u64 seed;
-  double scale;
-  int bytes;
+struct draw_part {
+  draw_weight w;
   rank_part part;
   HOST_TOO void operator()(long long i) const
   {
-    double x = normal(seed, (u64)part.whole(i));
-    number_put(to, i, number_bits(scale > 0 ? scale * x : 1 + 0.1 * x, bytes), bytes);
+    double x = normal(w.seed, (u64)part.whole(i));
+    number_put(w.to, i, number_bits(w.scale > 0 ? w.scale * x : 1 + 0.1 * x, w.bytes), w.bytes);
   }
 };
 
@@ -82,10 +50,10 @@ enum { FEW = 1 << 22 }; // elements that the host draws: the same on each machin
 static void fill_weights(void *device, int t)
 {
   const plan_tensor &x = TENSOR[t];
-  draw_weight f = {device, seed_of(x.like >= 0 ? x.like : t), x.scale, x.bytes, part_of(t)};
+  draw_part f = {{device, seed_of(x.like >= 0 ? x.like : t), x.scale, x.bytes}, part_of(t)};
   if (x.elements > FEW) return each(x.elements, f);
   std::vector<char> room((size_t)(x.elements * x.bytes));
-  f.to = room.data();
+  f.w.to = room.data();
   for (long long i = 0; i < x.elements; i++) f(i);
   to_device(device, room.data(), room.size());
 }

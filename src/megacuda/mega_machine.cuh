@@ -11,8 +11,6 @@ static void launch(const kernel_memory &m, u32 first, int position, int steps)
 
 #else
 
-#define PLAIN __device__
-#define HOST_TOO __host__ __device__
 #define MUST(x)                                                      \
   do {                                                               \
     cudaError_t e_ = (x);                                            \

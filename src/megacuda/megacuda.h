@@ -49,6 +49,8 @@ int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, 
 
 // ---- cuda_table.c ----
 int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e);
+// Which write an access reads: as the plan's waits for tagged data say; or of what is written in place, any.
+int megacuda_write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e);
 void megacuda_count_rows(const struct mega_plan *p, struct megacuda_most *m);
 
 #endif
