@@ -265,7 +265,7 @@ struct mica_mega_options {
   double deadline;    // seconds that one wait may take, before a launch ends as hung; 0: 2
   bool trace;         // GPU: record when tasks end
 };
-struct mica_mega_tensor {
+struct mica_mega_value {
   struct mica_tensor tensor;
   enum mica_mega_kind kind;
 };
@@ -287,7 +287,7 @@ MICA_API void mica_mega_close(struct mica_mega *x);
 MICA_API int mica_mega_rows(const struct mica_mega *x);
 MICA_API int mica_mega_pages(const struct mica_mega *x, int *slots); // of the cache that requests share, and positions of one; 0: there is none
 MICA_API int mica_mega_tensors(const struct mica_mega *x);           // weights, state of numbers, output
-MICA_API struct mica_mega_tensor mica_mega_tensor(const struct mica_mega *x, int i);
+MICA_API struct mica_mega_value mica_mega_tensor(const struct mica_mega *x, int i);
 // Texts that live in the context: the plan (`what`: "plan", "text", "regions", "events", "schedule"), the proof ("proof"), the CUDA C++ ("cuda").
 MICA_API int mica_mega_tell(struct mica_mega *x, const char *what, const char **text);
 // The elements of a weight (or of state, before the first step), copied: `count` of a dtype, which are rounded to the tensor's.

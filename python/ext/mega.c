@@ -65,7 +65,7 @@ static PyObject *mega_tensors(PyObject *self, void *none)
   PyObject *all = PyTuple_New(n);
   (void)none;
   for (int i = 0; all && i < n; i++) {
-    struct mica_mega_tensor t = mica_mega_tensor(g->x, i);
+    struct mica_mega_value t = mica_mega_tensor(g->x, i);
     PyObject *shape = ext_shape_tuple(&t.tensor),
              *one = shape ? Py_BuildValue("(sssN)", t.tensor.name, kinds[t.kind], ext_dtype_name(t.tensor.dtype), shape) : NULL;
     if (!one || PyTuple_SetItem(all, i, one)) Py_CLEAR(all);
@@ -180,7 +180,7 @@ static PyObject *tokens_list(const int32_t *tokens, int steps, int rows)
 static struct array *logits_array(struct mega *g)
 {
   for (int i = 0; i < mica_mega_tensors(g->x); i++) {
-    struct mica_mega_tensor t = mica_mega_tensor(g->x, i);
+    struct mica_mega_value t = mica_mega_tensor(g->x, i);
     if (t.kind == MICA_MEGA_OUTPUT && t.tensor.dtype == MICA_F32) return ext_array_make(g->c->st, MICA_F32, t.tensor.ndim, t.tensor.shape);
   }
   return NULL;

@@ -106,9 +106,9 @@ int mica_mega_tensors(const struct mica_mega *x)
   return n;
 }
 
-struct mica_mega_tensor mica_mega_tensor(const struct mica_mega *x, int i)
+struct mica_mega_value mica_mega_tensor(const struct mica_mega *x, int i)
 {
-  struct mica_mega_tensor out = {.tensor = {.name = ""}};
+  struct mica_mega_value out = {.tensor = {.name = ""}};
   for (int t = 0; t < x->s->m->ntensors; t++) {
     const struct mega_tensor *a = &x->s->m->tensor[t];
     if (!told(a) || i--) continue;

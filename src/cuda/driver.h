@@ -91,7 +91,7 @@ struct gpu {
 #undef FUNCTION
   int device;
   bool retained;
-  cu_context context; // of a borrowed one
+  cu_context context;
   cu_stream stream;
   cu_event from, to;
   struct gpu_facts facts;

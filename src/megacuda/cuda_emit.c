@@ -88,7 +88,8 @@ static const char head[] =
     "template <class A> struct is_same<A, A> { static constexpr bool value = true; };\n}\n"
     "#else\n"
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
-    "#include <type_traits>\n#include <vector>\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n";
+    "#include <type_traits>\n#include <vector>\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
+    "struct bf16 {\n  unsigned short bits;\n};\n";
 
 // The order in which all ranks add slots, which the proof found to be one.
 static void print_order(const struct mega_plan *p, struct str *out)

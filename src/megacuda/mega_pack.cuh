@@ -89,7 +89,6 @@ extern "C" void mega_fill(void *to, u64 seed, double scale, int bytes, long long
   for (long long i = 0; i < n; i++) f(i);
 }
 extern "C" void mega_pack(int op, char *to, const void *from) { pack_operator_share(op, to, from, 0, 1); }
-extern "C" unsigned long long mega_shared_bytes() { return sizeof(block_memory); }
 extern "C" void mega_launch(const void *m, unsigned first, int position, int steps)
 {
   memcpy(&M, m, sizeof M);
@@ -105,7 +104,6 @@ extern "C" __global__ void mega_pack(int op, char *to, const void *from)
 {
   pack_operator_share(op, to, from, (long long)blockIdx.x * blockDim.x + threadIdx.x, (long long)gridDim.x * blockDim.x);
 }
-extern "C" __constant__ unsigned long long mega_shared_bytes = sizeof(block_memory);
 #endif
 
 #endif

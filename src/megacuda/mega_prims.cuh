@@ -130,9 +130,6 @@ DEV float across(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV int across(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 
 // ---- numbers ----
-struct bf16 {
-  unsigned short bits;
-};
 typedef float f32;
 DEV float bits_float(u32 u) { return __uint_as_float(u); }
 DEV u32 float_bits(float x) { return __float_as_uint(x); }

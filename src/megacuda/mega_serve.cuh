@@ -55,8 +55,8 @@ template <class O, class K, class V, class U, class P> DEV void served_key(momen
   turns<O> turn;
   j.position = s.position - (tile / P::HEADS - row);
   turn.load(j);
-  gather<K, no_gain>(j, row, k0, K::hi1(layer, tile), [&](int e, float a, float) { S.attend.now[0][e - k0] = a; });
-  gather<V, no_gain>(j, row, v0, V::hi1(layer, tile), [&](int e, float a, float) { S.attend.now[1][e - v0] = a; });
+  for (int i = TID; i < 2 * O::dim; i += THREADS) // an element a thread: sums of the heads are in registers here
+    S.attend.now[i / O::dim][i % O::dim] = i < O::dim ? element_of<K>(j, row, k0 + i) : element_of<V>(j, row, v0 + i - O::dim);
   consumers();
   turn_head<O, U>(j, turn, S.attend.now[0], 0);
   consumers();
@@ -139,12 +139,12 @@ template <class O> BODY u32 body_qknorm_served_attention(moment j, u32 taken)
 
 enum { NO_TOKEN = 0x7fffffff };
 
-struct choice {
+struct ranked {
   float key;
   int token;
 };
 // A candidate behind `last` (all are behind NO_TOKEN), into the best.
-DEV void consider(float key, int token, const choice &last, float &best, int &best_at)
+DEV void consider(float key, int token, const ranked &last, float &best, int &best_at)
 {
   bool behind = last.token == NO_TOKEN || key < last.key || (key == last.key && token > last.token);
   if (token >= 0 && behind && key == key) take_larger(key, token, best, best_at);
@@ -166,7 +166,7 @@ template <class O> BODY u32 body_sample_partial(moment j, u32 taken)
       const float *settings = settings_of<typename O::a1>(r);
       const int kept = Y::hi2(layer, tile), lo = X::lo1(layer, tile), hi = X::hi1(layer, tile), top = top_of(settings, kept);
       const int position = seat_of(r, j.at).position;
-      choice last = {0, NO_TOKEN};
+      ranked last = {0, NO_TOKEN};
       for (int i = TID; i < 2 * kept; i += THREADS) S.x[0][i] = i % 2 ? -1.0f : -INFINITY;
       consumers();
 #pragma unroll 1
@@ -199,7 +199,7 @@ template <class O> BODY u32 body_sample(moment j, u32 taken)
     const float *settings = settings_of<typename O::a1>(row);
     const int top = top_of(settings, X::hi2(0, row));
     const seat s = seat_of(row, j.at);
-    choice last = {0, NO_TOKEN};
+    ranked last = {0, NO_TOKEN};
     float chosen = -INFINITY;
     int chosen_at = NO_TOKEN;
     gather<X, no_gain>(j, row, 0, 2 * all, [&](int e, float v, float) { S.x[0][e] = v; });

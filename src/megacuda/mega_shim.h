@@ -231,9 +231,6 @@ static inline u32 float_bits(float x)
 }
 static inline float across(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
 
-struct bf16 {
-  unsigned short bits;
-};
 typedef float f32;
 static inline float wide(float x) { return x; }
 static inline float wide(bf16 x) { return bits_float((u32)x.bits << 16); }

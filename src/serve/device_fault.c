@@ -1,5 +1,5 @@
 // The watchdog's records of the kernel, as words. Of all that waited, the earliest node; a pipeline waits for its consumers.
-#include "serve/device.h"
+#include "serve/serve_device.h"
 
 enum { LATE_EVENT = 1, LATE_WORD, LATE_STAGE, REWRITTEN, BAD_TOKEN, FAULT_KINDS }; // fault_kind of mega_device.cuh
 

@@ -1,5 +1,5 @@
 // Device memory of a model, and launches. The kernel knows all of it by one struct of addresses, kernel_memory of mega_device.cuh.
-#include "serve/device.h"
+#include "serve/serve_device.h"
 #include "base/num.h"
 #include "mega/mega_bodies.h"
 

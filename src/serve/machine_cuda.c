@@ -132,13 +132,9 @@ static int fits(struct cuda_machine *c, const struct mega_plan *p, struct err *e
 
 static int find(struct cuda_machine *c, struct err *e)
 {
-  gpu_address at;
   size_t bytes;
-  uint64_t shared;
-  TRY(gpu_global(c->module, "mega_shared_bytes", &at, &bytes, e));
-  TRY(gpu_read(c->g, &shared, at, sizeof shared, e));
   TRY(gpu_global(c->module, "M", &c->memory, &bytes, e));
-  TRY(gpu_find(c->module, "mega_kernel", (int64_t)shared, 1, &c->kernel, e));
+  TRY(gpu_find(c->module, "mega_kernel", MEGACUDA_SHARED, 1, &c->kernel, e));
   TRY(gpu_find(c->module, "mega_pack", 0, 1, &c->pack, e));
   return gpu_find(c->module, "mega_fill", 0, 1, &c->fill, e);
 }

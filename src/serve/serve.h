@@ -11,7 +11,7 @@
 //   serve_values.c   weights by name, by a seed
 //   serve_step.c     seats of rows, launches on either engine
 //   serve_trace.c    when tasks of the last step ended, in the Trace Event Format
-//   device_rows.c    a worker's tables;  device_memory.c  device memory, launches;  device_fault.c  what the kernel's watchdog wrote (device.h)
+//   device_rows.c    a worker's tables;  device_memory.c  device memory, launches;  device_fault.c  what the kernel's watchdog wrote (serve_device.h)
 //   machine_cuda.c   the driver and NVRTC
 #ifndef MICA_SERVE_H
 #define MICA_SERVE_H

@@ -1,6 +1,6 @@
 // A model from its text to a proved plan, and the engine that runs it.
 #include "base/memory.h"
-#include "serve/device.h"
+#include "serve/serve_device.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // A launch: rows as callers say them become seats, which are checked; then the threads of this machine or a GPU run the steps.
-#include "serve/device.h"
+#include "serve/serve_device.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Weights and first state by name, or by a seed.
 #include "base/num.h"
 #include "front/parse.h"
-#include "serve/device.h"
+#include "serve/serve_device.h"
 
 #include <string.h>
 

@@ -30,6 +30,9 @@ same examples/mega/tiny_qwen3.json 6 --workers 3 --context 0 --rows 2 --seed 5
 # Whole stages of bf16, as in large models: sums without bounds; rotation with several warps a head.
 same tests/megacuda/even.json 3 --workers 3 --context 70 --seed 4
 
+# Requests that share a cache, at one position, over the border of a page.
+same examples/mega/tiny_llama.json 3 --workers 3 --rows 2 --pages 5 --seed 6
+
 # Another order of fibers; a text form; what CUDA does not take.
 under=()
 MEGA_SHIM_SEED=77 expect 0 '^row 1:' "$work/tiny_qwen3" --steps 6

@@ -1,6 +1,6 @@
 // Inside the room: a model in the memory of a machine that runs the kernel's text.
-#ifndef MICA_DEVICE_H
-#define MICA_DEVICE_H
+#ifndef MICA_SERVE_DEVICE_H
+#define MICA_SERVE_DEVICE_H
 
 #include "serve/serve.h"
 
