@@ -22,6 +22,7 @@ static struct mega_sizes sizes_of(const struct cli *c)
                              .world = c->world,
                              .workers = c->workers,
                              .pages = c->pages,
+                             .parts = c->attention_parts,
                              .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
 }
 

@@ -116,8 +116,8 @@ struct gpu_launch {
   int64_t blocks;
   int threads;
   bool dependent;   // may start before the kernel ahead of it has ended (Sync<grid.wait>)
-  bool cooperative; // all blocks are alive at once, or it is not started
   void **args;      // addresses of the arguments, in the order of the kernel's parameters
+  bool cooperative; // all blocks are alive at once, or it is not started
 };
 int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e);
 int gpu_launch_time(struct gpu *g, const struct gpu_launch *l, double *seconds, struct err *e);         // and waits for its end

@@ -13,13 +13,13 @@ static bool shared_along(const struct wg_plan *w, int axis)
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item)
 {
   const struct graph *b = w->p.n->block;
-  struct mma_walk walk = {0};
+  struct lower_walk walk = {0};
   int64_t stride[GRID_AXES], below = 1;
   struct str s = {0};
   for (int i = 0; i < b->ngrid; i++) stride[i] = below, below *= b->grid[i];
   for (int shared = 0; shared < 2; shared++) // slowest first
     for (int i = b->ngrid - 1; i >= 0; i--)
-      if (shared_along(w, i) == (shared == 1)) mma_walk_add(&walk, b->grid[i], stride[i]);
+      if (shared_along(w, i) == (shared == 1)) walk_add(&walk, b->grid[i], stride[i]);
   mma_walk_text(&walk, item, &s);
   text_line(k->t, "@bid = 0%s", str_text(&s));
   str_free(&s);

@@ -16,7 +16,7 @@ struct mega_task {
   struct mega_box box[MEGA_ACCESSES]; // which elements these are
   int slots;                          // that lie one after another where the access takes slots
   int64_t columns;                    // of the first tensor on the ranks before this one
-  float *spare;                       // zeros: as many as the tile writes, and twice as many as it reads first
+  float *spare;                       // zeros: twice as many as all boxes have
   const float *table;                 // the whole tensor of the access whose elements data decide
   int64_t table_stride;               // elements from one of its rows to the next
   struct mega_box piece;              // of the stream, after next
@@ -45,5 +45,6 @@ int64_t mega_heads_begin(const struct mega_task *t, const float *gain, float *qu
 void mega_heads_stream(struct mega_task *t, struct mega_softmax *head, int64_t heads);
 void mega_heads_see(const struct mega_task *t, struct mega_softmax *head, int64_t heads, const float *key, const float *value);
 void mega_heads_end(const struct mega_task *t, struct mega_softmax *head, int64_t heads);
+void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads, int64_t dim);
 
 #endif

@@ -91,7 +91,11 @@ static int others(struct mega_making *k)
   split(k, 2, 1, NULL);
   TENSOR("h", MEGA_ACTIVATION, "f32", rows, c->hidden);
   TENSOR("qkv", MEGA_ACTIVATION, "f32", rows, qkv_of(k));
-  TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)k->heads * c->dim);
+  if (k->s->parts > 1) {
+    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, k->s->parts, (int64_t)k->heads * c->dim);
+    TENSOR("divisor", MEGA_ACTIVATION, "f32", rows, k->s->parts, k->heads, 2);
+  } else
+    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)k->heads * c->dim);
   TENSOR("inner", MEGA_ACTIVATION, "f32", rows, k->inner);
   TENSOR("logits", MEGA_OUTPUT, "f32", rows, k->vocab);
   split(k, 1, 1, NULL);
@@ -142,17 +146,50 @@ static int add_operator(struct mega_making *k, const char *name, const char *lay
 
 static int64_t tiles_of(int64_t columns) { return (columns + COLUMNS - 1) / COLUMNS; }
 
-// A product with a rank's rows of the weights, and the residual: in a world the ranks' partial sums are added before.
-static int add_row_split(struct mega_making *k, const char *name, const char *parts, const char *sum, const char *x, const char *w)
+// Nobody waits for the cache in this step: the first part of the positions has this position's key and value as the projection made them.
+static int attention_in_parts(struct mega_making *k)
+{
+  const struct mega_config *c = k->c;
+  int L = c->layers;
+  int64_t tiles = (int64_t)k->s->rows * k->kv * k->s->parts;
+  if (c->qk_norm) {
+    OPERATOR("append", "qknorm_rotary_append", L, 0, "qkv", "k_norm", "cache");
+    OPERATOR("attend", "qknorm_rotary_attention_part", L, tiles, "qkv", "q_norm", "k_norm", "cache", "attended", "divisor");
+  } else {
+    OPERATOR("append", "rotary_append", L, 0, "qkv", "cache");
+    OPERATOR("attend", "rotary_attention_part", L, tiles, "qkv", "cache", "attended", "divisor");
+  }
+  return OK;
+}
+
+// Products with a rank's rows of the weights. In a world the ranks' partial sums are added before the residual.
+static int attention_out(struct mega_making *k)
+{
+  int L = k->c->layers;
+  int64_t tiles = tiles_of(k->c->hidden);
+  bool parts = k->s->parts > 1;
+  if (k->world > 1 && parts)
+    OPERATOR("o", "merge_linear", L, tiles, "attended", "divisor", "Wo", "o_parts");
+  else if (k->world > 1)
+    OPERATOR("o", "linear", L, tiles, "attended", "Wo", "o_parts");
+  else if (parts)
+    OPERATOR("o", "merge_linear_with_residual", L, tiles, "attended", "divisor", "Wo", "h", "h");
+  else
+    OPERATOR("o", "linear_with_residual", L, tiles, "attended", "Wo", "h", "h");
+  if (k->world > 1) OPERATOR("o_sum", "add_slots", L, parts_of(k->c->hidden, k->s->workers, COLUMNS), "o_parts", "h", "h");
+  return OK;
+}
+
+static int mlp_out(struct mega_making *k)
 {
   int L = k->c->layers;
   int64_t tiles = tiles_of(k->c->hidden);
   if (k->world == 1) {
-    OPERATOR(name, "linear_with_residual", L, tiles, x, w, "h", "h");
+    OPERATOR("down", "linear_with_residual", L, tiles, "inner", "Wdown", "h", "h");
     return OK;
   }
-  OPERATOR(name, "linear", L, tiles, x, w, parts);
-  OPERATOR(sum, "add_slots", L, parts_of(k->c->hidden, k->s->workers, COLUMNS), parts, "h", "h");
+  OPERATOR("down", "linear", L, tiles, "inner", "Wdown", "down_parts");
+  OPERATOR("down_sum", "add_slots", L, parts_of(k->c->hidden, k->s->workers, COLUMNS), "down_parts", "h", "h");
   return OK;
 }
 
@@ -166,13 +203,15 @@ static int operators(struct mega_making *k)
     OPERATOR("attend", "qknorm_served_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
   else if (k->s->pages)
     OPERATOR("attend", "served_attention", L, 0, "qkv", "cache", "attended");
+  else if (k->s->parts > 1)
+    TRY(attention_in_parts(k));
   else if (c->qk_norm)
     OPERATOR("attend", "qknorm_rotary_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
   else
     OPERATOR("attend", "rotary_attention", L, 0, "qkv", "cache", "attended");
-  TRY(add_row_split(k, "o", "o_parts", "o_sum", "attended", "Wo"));
+  TRY(attention_out(k));
   OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(k->inner), "h", "mlp_norm", "Wgate_up", "inner");
-  TRY(add_row_split(k, "down", "down_parts", "down_sum", "inner", "Wdown"));
+  TRY(mlp_out(k));
   OPERATOR("head", "rmsnorm_head", 0, tiles_of(k->vocab), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
   if (k->s->pages) {
     OPERATOR("choices", "sample_partial", 0, parts_of_argmax(k), "logits", "settings", "best");
@@ -232,12 +271,16 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
   if (s.pages < 0 || s.pages > 1 << 20) return err_set(e, ERR_OPTION, NOWHERE, "--pages is %d; 1 to %d are supported", s.pages, 1 << 20);
   if (s.workers < 1 || s.workers > MEGA_MOST_WORKERS)
     return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s.workers, MEGA_MOST_WORKERS);
+  if (s.parts < 0 || s.parts > MEGA_MOST_PARTS)
+    return err_set(e, ERR_OPTION, NOWHERE, "--attention-parts is %d; 1 to %d are supported", s.parts, MEGA_MOST_PARTS);
   if (k.world > MEGA_MOST_WORLD) return err_set(e, ERR_OPTION, NOWHERE, "--world is %d; 1 to %d are supported", k.world, MEGA_MOST_WORLD);
   if (k.world > 1 && s.pages) {
     err_set(e, ERR_OPTION, NOWHERE, "--pages goes with one GPU, and --world is %d", k.world);
     return err_hint(e, "requests that share a cache are served by one GPU today"), USER;
   }
   TRY(divide(&k));
+  if (s.pages) s.parts = 1; // tiles of served attention are rows and heads
+  if (!s.parts) TRY(mega_parts_choose(c, &s, &s.parts, e));
   TRY(add_weights(&k));
   TRY(others(&k));
   TRY(add_shared(&k));

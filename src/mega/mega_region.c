@@ -64,15 +64,16 @@ bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, cons
 
 struct mega_paged { // dimensions of a paged cache
   int pages, slots;
+  int axis;              // of the grid, that divides past positions; or -1
   int64_t per_row, size; // pages of a row, slots of a page
   bool table;
 };
 
 static bool paged_of(const struct mega_model *m, const struct mega_tensor *t, const struct mega_access *a, struct mega_paged *p)
 {
-  *p = (struct mega_paged){-1, -1};
+  *p = (struct mega_paged){-1, -1, -1};
   for (int d = 0; d < a->rank; d++) {
-    if (a->dim[d].how == MEGA_PAGE_NOW || a->dim[d].how == MEGA_PAGE_PAST) p->pages = d, p->table = a->dim[d].table;
+    if (a->dim[d].how == MEGA_PAGE_NOW || a->dim[d].how == MEGA_PAGE_PAST) p->pages = d, p->axis = a->dim[d].axis, p->table = a->dim[d].table;
     if (a->dim[d].how == MEGA_SLOT_NOW || a->dim[d].how == MEGA_SLOT_PAST) p->slots = d;
   }
   if (p->pages < 0) return false;
@@ -132,7 +133,12 @@ void mega_region(struct arena *mem, const struct mega_model *m, const struct meg
   struct mega_seat s = mega_seat_of(m, (int)index[0], step);
   int64_t now = p.table ? s.position : m->context + step;
   bool past = a->dim[p.pages].how == MEGA_PAGE_PAST;
-  pages(mem, &p, &s, &b, index[0], past ? 0 : now, !past ? now + 1 : p.table ? s.past : now, out);
+  int64_t from = past ? 0 : now, to = !past ? now + 1 : p.table ? s.past : now;
+  if (p.axis >= 0) {
+    int64_t width = (now + op->parts[p.axis] - 1) / op->parts[p.axis];
+    from = MIN(index[p.axis] * width, now), to = MIN(from + width, now);
+  }
+  pages(mem, &p, &s, &b, index[0], from, to, out);
 }
 
 void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, struct mega_region *out)

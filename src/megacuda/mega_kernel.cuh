@@ -2,27 +2,76 @@
 
 // ---- the producer, one thread ----
 
-DEV u32 fill(moment j, u32 made, int bytes)
+// Weights that come after those in the pipeline. While all stages are full, they are fetched into L2, at the pace of memory. The tiles of a task lie
+// one after another, which makes it a range of bytes.
+struct ahead {
+  int steps, n;         // of the launch, that are left; node
+  const char *at, *end; // what is left of the node's range
+  int lead;             // bytes that are in L2, and not in the pipeline yet
+  u32 last;             // when the last copy or fetch began
+};
+
+DEV int ahead_of(ahead &a, int most)
 {
-  u32 slot = made % STAGES;
-  wait_stage(&S.empty[slot], (made / STAGES & 1) ^ 1, j, made);
+  while (a.at == a.end && a.steps) {
+    const node_row &r = S.node[a.n];
+    const weights_row &w = WEIGHTS[r.op];
+    if (r.hi > r.lo && w.tiles) {
+      a.at = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
+      a.end = r.hi == w.tiles ? M.packed[r.op] + (r.layer + 1) * w.layer_bytes : a.at + (r.hi - r.lo) * w.tile_bytes;
+    }
+    if (++a.n == NODES) a.n = 0, a.steps--;
+  }
+  return (int)(a.end - a.at < most ? a.end - a.at : most);
+}
+
+// So many bytes of weights have gone into the pipeline.
+DEV void gone_ahead(ahead &a, int bytes)
+{
+  a.last = ticks(), a.lead -= bytes;
+  while (a.lead < 0) {
+    int n = ahead_of(a, -a.lead);
+    a.at += n, a.lead += n;
+  }
+}
+
+// Not more copies at once than memory needs to be busy: all others that use memory would wait behind them.
+DEV u32 fill(moment j, u32 made, int bytes, ahead &a)
+{
+  u32 slot = made % STAGES, parity = (made / STAGES & 1) ^ 1;
+  if (made >= FLIGHT) wait_stage(&S.full[(made - FLIGHT) % STAGES], (made - FLIGHT) / STAGES & 1, j, made);
+#pragma unroll 1
+  while (a.lead < AHEAD * STAGE_ROOM && !stage_looked(&S.empty[slot], parity)) {
+    if (S.dead) break;
+    if (ticks() - a.last < PACE) continue;
+    int n = ahead_of(a, STAGE_ROOM);
+    if (n == 0) break;
+    fetch_early(a.at, n);
+    a.at += n, a.lead += n, a.last = ticks();
+  }
+  wait_stage(&S.empty[slot], parity, j, made);
   stage_expect(&S.full[slot], bytes);
   return slot;
 }
 
-// Weights: tiles lie one after another in the order of the pieces.
-template <class O, class W> DEV u32 produce_weights(moment j, u32 made)
+// Weights: tiles lie one after another in the order of the pieces. One loop for all operators, whose shapes are rows.
+DEV u32 produce_weights(moment j, u32 made, ahead &a)
 {
   const node_row &r = S.node[j.n];
+  const weights_row &w = WEIGHTS[r.op];
+  if (w.gain >= 0 && WORKER == j.n % WORKERS) fetch_early((const char *)M.tensor[w.gain] + r.layer * w.gain_bytes, w.gain_bytes);
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi && !S.dead; tile++) {
-    const char *p = M.packed[O::ID] + W::tile_at(r.layer, tile);
-    int columns = W::columns(tile), width = W::width(tile);
+    const char *p = M.packed[r.op] + r.layer * w.layer_bytes + tile * w.tile_bytes;
+    bool last = tile == w.tiles - 1;
+    int width = last ? w.last_width : w.width;
 #pragma unroll 1
-    for (int from = 0; from < W::K && !S.dead; from += width, made++) {
-      int bytes = W::SLICES * columns * W::pitch(min(width, W::K - from));
-      u32 slot = fill(j, made, bytes);
+    for (int from = 0; from < w.k && !S.dead; from += width, made++) {
+      bool end = from + width >= w.k;
+      int bytes = last ? (end ? w.last_end_bytes : w.last_bytes) : end ? w.end_bytes : w.bytes;
+      u32 slot = fill(j, made, bytes, a);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
+      gone_ahead(a, bytes);
       p += bytes;
     }
   }
@@ -30,7 +79,7 @@ template <class O, class W> DEV u32 produce_weights(moment j, u32 made)
 }
 
 // Pages of the cache before this position: keys, then values.
-template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
+template <class O, class P> DEV u32 produce_pages(moment j, u32 made, ahead &a)
 {
   const node_row &r = S.node[j.n];
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
@@ -38,22 +87,21 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi; tile++)
 #pragma unroll 1
-    for (int at = 0, n; at < j.position && !S.dead; at += n, made++) {
-      n = min(P::WIDTH, min(j.position - at, P::SLOTS - at % P::SLOTS));
+    for (int at = P::first(tile, j.position), end = P::end(tile, j.position), n; at < end && !S.dead; at += n, made++) {
+      n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
       const typename P::tensor::type *p = cached<P>(r.layer, tile, at);
       int bytes = n * P::DIM * (int)sizeof *p;
-      u32 slot = fill(j, made, 2 * bytes);
+      u32 slot = fill(j, made, 2 * bytes, a);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
       stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
     }
   return made;
 }
 
-template <class O> DEV u32 produce(moment j, u32 made)
+template <class O> DEV u32 produce(moment j, u32 made, ahead &a)
 {
-  if constexpr (O::STREAM == 1) return produce_weights<O, typename O::streamed>(j, made);
-  if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made);
-  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made);
+  if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made, a);
+  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made, a);
   return made;
 }
 
@@ -65,18 +113,23 @@ DEV void drain(u32 made)
     }
 }
 
-DEV void produce_all(u32 first, int position, int steps)
+APART void produce_all(u32 first, int position, int steps)
 {
   u32 made = 0;
+  ahead a = {steps, 0, NULL, NULL, 0, 0};
 #pragma unroll 1
   for (int s = 0; s < steps && !S.dead; s++)
 #pragma unroll 1
     for (int n = 0; n < NODES && !S.dead; n++) {
       moment j = {first + (u32)s, n, position + s, s};
       if (S.node[n].lo == S.node[n].hi) continue;
+      if (WEIGHTS[S.node[n].op].tiles) {
+        made = produce_weights(j, made, a);
+        continue;
+      }
       switch (S.node[n].op) {
 #define OPERATOR(name, layer) \
-  case name::ID: made = produce<name>(j, made); break;
+  case name::ID: made = produce<name>(j, made, a); break;
         OPERATORS
 #undef OPERATOR
       }
@@ -86,18 +139,19 @@ DEV void produce_all(u32 first, int position, int steps)
 
 // ---- consumers ----
 
-DEV u32 consume_step(moment j, u32 taken, bool last)
+DEV u32 consume_step(moment j, u32 taken)
 {
 #pragma unroll 1
   for (j.n = 0; j.n < NODES; j.n++) {
     if (S.node[j.n].lo == S.node[j.n].hi) continue;
+    mark(j, BEGUN);
     switch (S.node[j.n].op) {
 #define OPERATOR(name, layer) \
   case name::ID: taken = body_##layer<name>(j, taken); break;
       OPERATORS
 #undef OPERATOR
     }
-    if (last && M.trace && TID == 0) M.trace[WORKER * NODES + j.n] = now_ns();
+    mark(j, ENDED);
   }
   return taken;
 }
@@ -108,7 +162,8 @@ DEV void consume_all(u32 first, int position, int steps)
   if (WORLD > 1) meet_ranks({first, 0, position, 0}, 0, first + 1);
 #pragma unroll 1
   for (int s = 0; s < steps; s++) {
-    taken = consume_step({first + (u32)s, 0, position + s, s}, taken, s == steps - 1);
+    if (TID == 0) S.traced = M.trace && s == steps - 1;
+    taken = consume_step({first + (u32)s, 0, position + s, s}, taken);
     consumers();
     u32 dead = S.dead;
     consumers();

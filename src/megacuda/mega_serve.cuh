@@ -17,27 +17,28 @@ DEV seat seat_of(int row, int at) // in step `at` of the launch
 template <class P> DEV typename P::tensor::type *served_at(const seat &s, int layer, int tile, int position)
 {
   using T = typename P::tensor;
-  int row = tile / P::HEADS, page = s.live ? M.table[row * P::PAGES + position / P::SLOTS] : 0;
-  return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + tile % P::HEADS) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
+  int row = P::row(tile), page = s.live ? M.table[row * P::PAGES + position / P::SLOTS] : 0;
+  return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + P::head(tile)) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
-DEV u32 fill(moment j, u32 made, int bytes);
+struct ahead;
+DEV u32 fill(moment j, u32 made, int bytes, ahead &a);
 
 // What earlier launches, and earlier steps of this one, wrote: keys, then values.
-template <class O, class P> DEV u32 produce_served(moment j, u32 made)
+template <class O, class P> DEV u32 produce_served(moment j, u32 made, ahead &a)
 {
   const node_row &r = S.node[j.n];
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
     if (S.wait[i].stream) wait_row_of(S.wait[i], j), fence_proxy();
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi; tile++) {
-    seat s = seat_of(tile / P::HEADS, j.at);
+    seat s = seat_of(P::row(tile), j.at);
 #pragma unroll 1
     for (int at = 0, n; at < s.past && !S.dead; at += n, made++) {
       n = min(P::WIDTH, min(s.past - at, P::SLOTS - at % P::SLOTS));
       const typename P::tensor::type *p = served_at<P>(s, r.layer, tile, at);
       int bytes = n * P::DIM * (int)sizeof *p;
-      u32 slot = fill(j, made, 2 * bytes);
+      u32 slot = fill(j, made, 2 * bytes, a);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
       stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
     }
@@ -50,76 +51,87 @@ template <class O, class P> DEV u32 produce_served(moment j, u32 made)
 // Key and value of a row, rotated and rounded as the cache has them: in shared memory, and in the cache where it is the tile's own row.
 template <class O, class K, class V, class U, class P> DEV void served_key(moment j, const seat &s, int tile, int row, bool own)
 {
-  typedef typename P::tensor::type type;
   int layer = S.node[j.n].layer, k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
+  typename P::tensor::type *to = served_at<P>(s, layer, tile, s.position), as;
   turns<O> turn;
-  j.position = s.position - (tile / P::HEADS - row);
+  j.position = s.position - (P::row(tile) - row);
   turn.load(j);
   for (int i = TID; i < 2 * O::dim; i += THREADS) // an element a thread: sums of the heads are in registers here
     S.attend.now[i / O::dim][i % O::dim] = i < O::dim ? element_of<K>(j, row, k0 + i) : element_of<V>(j, row, v0 + i - O::dim);
   consumers();
-  turn_head<O, U>(j, turn, S.attend.now[0], 0);
+  if (WARP == 0) turn_head<O, U>(j, turn, S.attend.now[0]);
   consumers();
   for (int i = TID; i < 2 * O::dim; i += THREADS) {
-    type x;
-    keep_as(&x, S.attend.now[i / O::dim][i % O::dim]);
-    if (own) served_at<P>(s, layer, tile, s.position)[i / O::dim * (P::SLOTS * P::DIM) + i % O::dim] = x;
-    S.attend.now[i / O::dim][i % O::dim] = wide(x);
+    keep_as(&as, S.attend.now[i / O::dim][i % O::dim]);
+    if (own) to[i / O::dim * (P::SLOTS * P::DIM) + i % O::dim] = as;
+    S.attend.now[i / O::dim][i % O::dim] = wide(as);
   }
   consumers();
+}
+
+template <class P, int N> DEV void open_now(int chunk, float (&k)[N], float (&v)[N])
+{
+#pragma unroll
+  for (int i = 0; i < N; i++) k[i] = S.attend.now[0][chunk * N + i], v[i] = S.attend.now[1][chunk * N + i];
 }
 
 // Rows of the same request before this one are seen by keys that are made again from their inputs.
 template <class O, class Q, class K, class V, class G, class U, class P, class Y> DEV u32 serve(moment j, u32 taken)
 {
   typedef pack<typename P::tensor::type> line;
-  constexpr int heads = O::heads / O::kv, lanes = P::DIM / line::N, at_once = 32 / lanes;
-  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP * at_once + LANE / lanes;
+  constexpr int heads = O::heads / O::kv;
+  typedef softmax<P, heads> running;
+  constexpr int step = WARPS * running::at_once, lanes = running::lanes;
+  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP * running::at_once + LANE / lanes;
   wait_events<O>(j);
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
-    float q[heads][line::N], most[heads], sum[heads], out[heads][line::N], k[line::N], v[line::N];
-    int q0 = Q::lo1(layer, tile), y0 = Y::lo1(layer, tile), row = tile / P::HEADS;
-    seat s = seat_of(row, j.at);
-    turns<O> turn;
-    j.position = s.position;
-    turn.load(j);
-    gather<Q, no_gain>(j, row, q0, Q::hi1(layer, tile), [&](int e, float a, float) { S.attend.query[e - q0] = a; });
-    consumers();
+    running a;
+    float k[1][line::N], v[1][line::N];
+    bool valid[1] = {mine == 0};
+    int q0 = Q::lo1(layer, tile), y0 = Y::lo1(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past;
+    {
+      turns<O> turn;
+      j.position = seat_of(row, j.at).position;
+      turn.load(j);
+      gather<Q, no_gain, heads * O::dim>(j, row, q0, Q::hi1(layer, tile), [&](int e, float x, float) { S.attend.query[e - q0] = x; });
+      consumers();
+      mark(j, READY);
 #pragma unroll 1
-    for (int h = 0; h < heads; h++) turn_head<O, G>(j, turn, S.attend.query + h * O::dim, h % WARPS);
-    consumers();
-#pragma unroll
-    for (int h = 0; h < heads; h++) {
-      most[h] = -INFINITY, sum[h] = 0;
-#pragma unroll
-      for (int i = 0; i < line::N; i++) q[h][i] = S.attend.query[h * O::dim + chunk * line::N + i] * O::SCALE, out[h][i] = 0;
+      for (int h = WARP; h < heads; h += WARPS) turn_head<O, G>(j, turn, S.attend.query + h * O::dim);
     }
+    served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, row, true);
+    open_now<P>(chunk, k[0], v[0]);
+    a.begin(S.attend.query, chunk, O::SCALE * LOG2E, k[0], v[0], valid[0]);
 #pragma unroll 1
-    for (int at = 0, n; at < s.past; at += n, taken++) {
-      n = min(P::WIDTH, min(s.past - at, P::SLOTS - at % P::SLOTS));
+    for (int at = 0, n; at < past; at += n, taken++) {
+      n = min(P::WIDTH, min(past - at, P::SLOTS - at % P::SLOTS));
       u32 slot = taken % STAGES;
       wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
       const char *keys = S.ring[slot] + chunk * 16, *values = keys + n * (lanes * 16);
 #pragma unroll 1
-      for (int base = 0; base < n; base += WARPS * at_once) {
-        int i = min(base + mine, n - 1);
-        line::open(*(const uint4 *)(keys + i * (lanes * 16)), k), line::open(*(const uint4 *)(values + i * (lanes * 16)), v);
-        see<P, heads>(k, v, base + mine < n, q, most, sum, out);
+      for (int i = mine; i - mine < n; i += step) {
+        bool there[1] = {i < n};
+        int of = min(i, n - 1) * (lanes * 16);
+        line::open(*(const uint4 *)(keys + of), k[0]), line::open(*(const uint4 *)(values + of), v[0]);
+        a.see(k, v, there);
       }
       let_go(taken, TID);
     }
 #pragma unroll 1
-    for (int r = row - s.before; r <= row; r++) {
-      served_key<O, K, V, U, P>(j, s, tile, r, r == row);
-#pragma unroll
-      for (int i = 0; i < line::N; i++) k[i] = S.attend.now[0][chunk * line::N + i], v[i] = S.attend.now[1][chunk * line::N + i];
-      see<P, heads>(k, v, mine == 0, q, most, sum, out);
-      consumers();
+    for (int r = row - seat_of(row, j.at).before; r < row; r++) {
+      consumers(); // all have seen the key before
+      served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, false);
+      open_now<P>(chunk, k[0], v[0]);
+      a.see(k, v, valid);
     }
-    join_lanes<O, P, heads>(most, sum, out);
+    a.join(chunk);
     consumers();
-    write_row<Y>(j, row, y0, Y::hi1(layer, tile), [&](int e) { return joined<O, P>(e - y0); });
+    mark(j, SUMMED);
+#pragma unroll 1
+    for (int e = TID; e < heads * O::dim; e += THREADS) S.attend.query[e] = joined<O, false>(e);
+    consumers();
+    write_row<Y>(j, row, y0, Y::hi1(layer, tile), [&](int e) { return S.attend.query[e - y0]; });
     consumers();
   }
   publish(j);
@@ -150,6 +162,9 @@ DEV void consider(float key, int token, const ranked &last, float &best, int &be
   if (token >= 0 && behind && key == key) take_larger(key, token, best, best_at);
 }
 
+// Candidates: the inputs of products are not there at that time.
+DEV float *sampled() { return &S.x[0][0]; }
+
 template <class M0> DEV const float *settings_of(int row) { return (const float *)M.tensor[M0::tensor::ID] + row * NOISE_SETTINGS; }
 DEV int top_of(const float *settings, int most) { return (int)fminf(fmaxf(settings[NOISE_TOP], 0), (float)most); }
 
@@ -167,22 +182,22 @@ template <class O> BODY u32 body_sample_partial(moment j, u32 taken)
       const int kept = Y::hi2(layer, tile), lo = X::lo1(layer, tile), hi = X::hi1(layer, tile), top = top_of(settings, kept);
       const int position = seat_of(r, j.at).position;
       ranked last = {0, NO_TOKEN};
-      for (int i = TID; i < 2 * kept; i += THREADS) S.x[0][i] = i % 2 ? -1.0f : -INFINITY;
+      for (int i = TID; i < 2 * kept; i += THREADS) sampled()[i] = i % 2 ? -1.0f : -INFINITY;
       consumers();
 #pragma unroll 1
       for (int k = 0; k < max(top, 1); k++) {
         float best = -INFINITY;
         int at = NO_TOKEN;
-        gather<X, no_gain>(j, r, lo, hi, [&](int e, float x, float) {
+        gather<X, no_gain, X::tensor::ROW>(j, r, lo, hi, [&](int e, float x, float) {
           consider(top ? x : noise_key(x, settings, (u64)position, (u64)e), e, last, best, at);
         });
         largest_of_block(best, at);
         if (at == NO_TOKEN) break;
         last = {best, at};
-        if (TID == 0) S.x[0][2 * k] = top || !(settings[NOISE_INVERSE] > 0) ? best : *((const float *)M.tensor[X::tensor::ID] + r * X::tensor::ROW + at), S.x[0][2 * k + 1] = (float)at;
+        if (TID == 0) sampled()[2 * k] = top || !(settings[NOISE_INVERSE] > 0) ? best : *((const float *)M.tensor[X::tensor::ID] + r * X::tensor::ROW + at), sampled()[2 * k + 1] = (float)at;
       }
       consumers();
-      write_row<Y>(j, r, tile * 2 * kept, (tile + 1) * 2 * kept, [&](int e) { return S.x[0][e % (2 * kept)]; });
+      write_row<Y>(j, r, tile * 2 * kept, (tile + 1) * 2 * kept, [&](int e) { return sampled()[e % (2 * kept)]; });
       consumers();
     }
   publish(j);
@@ -202,15 +217,15 @@ template <class O> BODY u32 body_sample(moment j, u32 taken)
     ranked last = {0, NO_TOKEN};
     float chosen = -INFINITY;
     int chosen_at = NO_TOKEN;
-    gather<X, no_gain>(j, row, 0, 2 * all, [&](int e, float v, float) { S.x[0][e] = v; });
+    gather<X, no_gain, 2 * all>(j, row, 0, 2 * all, [&](int e, float v, float) { sampled()[e] = v; });
     consumers();
 #pragma unroll 1
     for (int k = 0; k < max(top, 1); k++) {
       float best = -INFINITY;
       int at = NO_TOKEN;
       for (int i = TID; i < all; i += THREADS) {
-        float x = S.x[0][2 * i];
-        int token = (int)S.x[0][2 * i + 1];
+        float x = sampled()[2 * i];
+        int token = (int)sampled()[2 * i + 1];
         if (token >= 0) consider(top ? x : noise_key(x, settings, (u64)s.position, (u64)token), token, last, best, at);
       }
       largest_of_block(best, at);

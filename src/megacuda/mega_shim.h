@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <ucontext.h>
 
+#define GLOBAL static
 #define PER_RANK(type, name) static type name##_of[WORLD]
 #define M M_of[RANK]
 #define PEERS PEERS_of[RANK]
@@ -177,6 +178,7 @@ static inline u64 now_ns()
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
 }
+static inline u32 ticks() { return (u32)(now_ns() * 2); }
 static inline u32 look(const u32 *p) { return *p; }
 static inline bool claim(u32 *p) { return *p ? false : (*p = 1, true); }
 
@@ -196,6 +198,7 @@ static inline bool stage_passed(stage_barrier *b, u32 parity)
   if ((b->phase & 1) != parity) return true;
   return shim_yield(), (b->phase & 1) != parity;
 }
+static inline bool stage_looked(stage_barrier *b, u32 parity) { return stage_passed(b, parity); }
 static inline void stage_arrive(stage_barrier *b) { b->come++, shim_turn(b); }
 static inline void stage_expect(stage_barrier *b, int bytes) { b->come++, b->bytes += bytes, shim_turn(b); }
 static inline void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, bool)
@@ -203,6 +206,11 @@ static inline void stage_copy(void *to, const void *from, int bytes, stage_barri
   if (((uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes) & 15) fprintf(stderr, "a copy of %d bytes is not aligned\n", bytes), abort();
   memcpy(to, from, (size_t)bytes);
   b->bytes -= bytes, shim_turn(b);
+}
+
+static inline void fetch_early(const void *from, int bytes)
+{
+  if (((uintptr_t)from | (uintptr_t)bytes) & 15) fprintf(stderr, "%d bytes to fetch early are not aligned\n", bytes), abort();
 }
 
 static inline void all_threads() { shim_pass(shim_me->of->all, BLOCK_THREADS); }
@@ -232,8 +240,15 @@ static inline u32 float_bits(float x)
 static inline float across(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
 
 typedef float f32;
+static inline float exp2_of(float x) { return exp2f(x); }
+static inline float exp_of(float x) { return expf(x); }
+static inline float ratio(float x, float y) { return x / y; }
+static inline float root_inverse(float x) { return 1 / sqrtf(x); }
 static inline float wide(float x) { return x; }
 static inline float wide(bf16 x) { return bits_float((u32)x.bits << 16); }
+static inline float constant(const float *p) { return *p; }
+static inline float2 constant(const float2 *p) { return *p; }
+static inline float constant(const bf16 *p) { return wide(*p); }
 static inline void keep_as(float *p, float x) { *p = x; }
 static inline void keep_as(bf16 *p, float x)
 {

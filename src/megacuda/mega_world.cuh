@@ -280,31 +280,24 @@ static void print_world_times(world &w, int steps, int repeats)
   time_world(w, "one step a launch", 1, repeats);
 }
 
-// When the tasks of the last step ended: a line a rank and node with the earliest, median and latest worker, in ns from the rank's first on.
+// When the tasks of the last step came to a phase: for each rank as mega_time.cuh has it, in ns from the rank's first on.
 static bool write_world_trace(world &w, int steps, const char *path)
 {
-  size_t n = (size_t)(WORKERS * NODES);
+  size_t n = (size_t)(WORKERS * NODES * PHASES);
   FILE *f = fopen(path, "w");
   if (!f) return fprintf(stderr, "%s cannot be written\n", path), false;
   for (int r = 0; r < WORLD; r++) go_to(r), w.rank[r].m.trace = (u64 *)device_room(n * 8), zero_device(w.rank[r].m.trace, n * 8);
   restore_world(w);
   bool fine = run_world(w, steps);
-  fprintf(f, "rank,node,workers,earliest ns,median,latest\n");
   for (int r = 0; r < WORLD; r++) {
-    std::vector<u64> t(n), ends;
+    std::vector<u64> t(n);
     u64 zero = ~0ull;
     go_to(r), from_device(t.data(), w.rank[r].m.trace, n * 8), w.rank[r].m.trace = NULL;
     for (u64 x : t)
       if (x) zero = std::min(zero, x);
-    for (size_t i = 0; i < NODES; i++) {
-      ends.clear();
-      for (size_t k = 0; k < WORKERS; k++)
-        if (t[k * NODES + i]) ends.push_back(t[k * NODES + i] - zero);
-      std::sort(ends.begin(), ends.end());
-      if (!ends.empty())
-        fprintf(f, "%d,%s,%zu,%llu,%llu,%llu\n", r, NODE_NAME[i], ends.size(), (unsigned long long)ends.front(),
-                (unsigned long long)ends[ends.size() / 2], (unsigned long long)ends.back());
-    }
+    fprintf(f, "# rank %d\nnode,phase,workers,earliest ns,median,latest\n", r);
+    for (int i = 0; i < NODES; i++)
+      for (int k = 0; k < PHASES; k++) write_phase(f, t, i, k, zero);
   }
   return fclose(f) == 0 && fine;
 }

@@ -11,7 +11,7 @@
 //   cuda_table.c     nodes, shares, events, waits as tables
 //   cuda_emit.c      the whole text
 //   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU
-//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_token.cuh, mega_serve.cuh  bodies
+//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_merge.cuh, mega_token.cuh, mega_serve.cuh  bodies
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, what a library calls
 //   mega_peer.cuh                  slots of several ranks;  mega_world.cuh  the host program of several
 //   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
@@ -26,6 +26,7 @@ struct megacuda_given {
   int warps; // that consume, of a block
   int steps; // that the cache has room for
 };
+enum { MEGACUDA_FLIGHT = 4, MEGACUDA_PACE = 1000 }; // copies of a block at once; ticks from one fetch into L2 to the next
 enum { MEGACUDA_WARPS = 8, MEGACUDA_BATCH = 8, MEGACUDA_SHARED = 227 << 10 }; // bytes of shared memory of a block of sm_90
 
 // Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.
@@ -37,12 +38,13 @@ const char *megacuda_shim(void);
 
 // ---- cuda_op.c ----
 // The weights that an operator streams, and bytes of them as they are packed; -1: none.
-int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int *tensor, int64_t *bytes, struct err *e);
+int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int threads, int *tensor, int64_t *bytes, struct err *e);
 int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, struct err *e);
-int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, struct str *out, struct err *e);
+int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);
+int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
 // Of what a plan needs: the largest over operators.
 struct megacuda_most {
-  int64_t stage_room, x, query, heads, part;
+  int64_t stage_room, x, query, heads, part, merge;
   int waits, publishes; // of a worker
 };
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);

@@ -8,6 +8,7 @@
 
 // The fields of kernel_memory behind addresses of tensors, of packed weights and of rotations.
 enum { AT_NODE, AT_WAIT, AT_PUBLISH, AT_WORD, AT_FAULT, AT_STOP, AT_TOKENS, AT_DEADLINE, AT_TRACE, AT_SEAT, AT_TABLE, FIELDS };
+enum { PHASES = 4 }; // of a task in a trace, task_phase of mega_device.cuh; the last is its end
 enum { WORD_LINE = 128, CHUNK = 1 << 20, DRAWN_HERE = 1 << 22 };
 
 struct serve_block {
@@ -102,7 +103,7 @@ int device_open(struct serve *s, struct err *e)
   TRY(tables(s, e));
   TRY(room_zeroed(s, sizeof(uint32_t), &b->field[AT_STOP], e));
   TRY(room_zeroed(s, sizeof(int32_t) * (size_t)(SERVE_STEPS * m->rows), &b->field[AT_TOKENS], e));
-  TRY(room_zeroed(s, sizeof(uint64_t) * (size_t)(m->workers * s->p->nnodes), &b->field[AT_TRACE], e));
+  TRY(room_zeroed(s, sizeof(uint64_t) * PHASES * (size_t)(m->workers * s->p->nnodes), &b->field[AT_TRACE], e));
   TRY(room_zeroed(s, sizeof(struct device_seat) * (size_t)m->rows, &b->field[AT_SEAT], e));
   TRY(room_zeroed(s, sizeof(int32_t) * (size_t)(m->rows * MAX(b->pages, 1)), &b->field[AT_TABLE], e));
   return OK;
@@ -117,7 +118,7 @@ static int pack_for(struct serve *s, int tensor, device_address from, struct err
     int streamed;
     int64_t bytes;
     uint64_t *to = &s->block->memory[s->m->ntensors + o];
-    TRY(megacuda_packed(&s->mem, s->p, o, &streamed, &bytes, e));
+    TRY(megacuda_packed(&s->mem, s->p, o, MEGACUDA_WARPS * 32, &streamed, &bytes, e));
     if (streamed != tensor) continue;
     if (!*to) TRY(ON(s, room, (size_t)bytes, to, e));
     TRY(ON(s, pack, o, *to, from, e));
@@ -225,8 +226,9 @@ static int read_fault(struct serve *s, struct arena *own, struct err *e)
 static int read_trace(struct serve *s, struct arena *own, struct err *e)
 {
   int n = s->m->workers * s->p->nnodes;
-  uint64_t *t = NEWS(own, uint64_t, n), zero = UINT64_MAX;
-  TRY(ON(s, read, t, s->block->field[AT_TRACE], sizeof *t * (size_t)n, e));
+  uint64_t *t = NEWS(own, uint64_t, n * PHASES), zero = UINT64_MAX;
+  TRY(ON(s, read, t, s->block->field[AT_TRACE], sizeof *t * PHASES * (size_t)n, e));
+  for (int i = 0; i < n; i++) t[i] = t[i * PHASES + PHASES - 1];
   for (int i = 0; i < n; i++)
     if (t[i]) zero = MIN(zero, t[i]);
   for (int i = 0; i < n; i++) s->ended[i] = t[i] ? 1e-9 * (double)(t[i] - zero) + 1e-9 : 0;

@@ -37,7 +37,7 @@ static int without_context(void) { return getenv("FAKE_SHIM") && !current ? NO_C
 int fake_context_retain(cu_context *c, int device) { return *c = getenv("FAKE_SHIM") ? (cu_context)(uintptr_t)1 : NULL, device; }
 int fake_context_release(int device) { return device; }
 int fake_context_set(cu_context c) { return current = c, 0; }
-int fake_context_get(cu_context *c) { return *c = current, 0; }
+int fake_context_get(cu_context *c) { return *c = getenv("FAKE_SHIM") ? current : NULL, 0; }
 int fake_context_device(int *device) { return *device = 0, 0; }
 // A stream is a number; that which is recorded is only waited for after the end, and nothing but what is recorded is done meanwhile.
 int fake_stream_create(cu_stream *s, unsigned flags) { return (void)flags, *s = (cu_stream)(uintptr_t)(1000 + ++fake.streams), 0; }
