@@ -244,6 +244,11 @@ template <class O, class X, class D> struct plain_merge {
     *x = (float)(y / sum);
   }
 };
+template <class O> void plain_merge_linear(const plain_tensors &m)
+{
+  each((long long)ROWS * O::heads * O::dim, plain_merge<O, typename O::a0, typename O::a1>{m});
+  plain_run<typename O::a0, no_gain, typename O::a2, no_gain, typename O::a3, PLAIN_SUM>(m, 0);
+}
 template <class O> void plain_merge_linear_with_residual(const plain_tensors &m)
 {
   each((long long)ROWS * O::heads * O::dim, plain_merge<O, typename O::a0, typename O::a1>{m});
