@@ -76,6 +76,13 @@ struct gpu_facts {
   int64_t shared_processor; // of a multiprocessor
   int driver;               // the CUDA version that the driver implements: 13000 is 13.0
 };
+// The GPUs of this machine, one a number; bit k of `reaches`: it can access the memory of GPU k. ENV without a driver or a device.
+struct gpu_place {
+  char name[100];
+  uint64_t reaches;
+};
+enum { GPU_MOST_PLACES = 64 };
+int gpu_topology(struct arena *mem, struct gpu_place **out, int *n, struct err *e);
 int gpu_open(int device, struct gpu **out, struct err *e); // ENV without a driver or a device
 void gpu_close(struct gpu *g);
 // The context that is current, another's, with its device; where there is none the primary one of device 0, which then is. No stream

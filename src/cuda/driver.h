@@ -43,6 +43,7 @@ enum { CU_FUNC_THREADS = 0, CU_FUNC_LOCAL = 3, CU_FUNC_REGISTERS = 4, CU_FUNC_DY
   FUNCTION(device_get, "cuDeviceGet", (int *device, int i))                                                                               \
   FUNCTION(device_name, "cuDeviceGetName", (char *name, int room, int device))                                                            \
   FUNCTION(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                                             \
+  FUNCTION(device_peer, "cuDeviceCanAccessPeer", (int *can, int device, int other))                                                       \
   FUNCTION(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * c, int device))                                                      \
   FUNCTION(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                                                 \
   FUNCTION(context_get, "cuCtxGetCurrent", (cu_context * c))                                                                              \

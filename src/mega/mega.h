@@ -14,6 +14,8 @@
 //   event       something that tasks publish and others wait for; a set of producer tiles has one
 //   seat        the place of a row in a step that serves requests: its position, its request's pages
 //   epoch       number of a write of a tensor, or of a step for an event, counted on from step to step
+//   rank        one of the devices of a world: each runs the same plan on its shard of the weights
+//   slot        the part of a shared tensor that one rank writes, on every rank
 //
 // Files
 //   mega_spec.c       layer.def -> accesses
@@ -22,6 +24,7 @@
 //   mega_print.c, mega_parse.c, mega_json.c  the text form and JSON
 //   mega_region.c     regions of work tiles, boxes;  mega_seat.c  places of rows that serve requests
 //   mega_plan.c       nodes, writes, schedule;  mega_view.c  questions about a plan;  mega_dump.c  plans as text
+//   mega_world.c      shards; who tells whom in a world
 //   mega_event.c      events of data;  mega_version.c  versions, and what reuse and pipelines need;  mega_clock.c  vector clocks
 //   mega_price.c      the time of a step by a model (fact.def);  mega_parts.c  the number of parts of attention by it
 //   mega_prove.c      the proof;  mega_fault.c  what it finds;  prove_*.c  its checks (mega_prove.h)
@@ -32,10 +35,11 @@
 #define MICA_MEGA_H
 
 #include "base/base.h"
+#include "mega/mega_world.h"
 
 #include <jansson.h>
 
-enum { MEGA_DIMS = 6, MEGA_AXES = 3, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12, MEGA_SECTIONS = 3 };
+enum { MEGA_DIMS = 6, MEGA_AXES = 3, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12 };
 enum { MEGA_MOST_OPS = 64, MEGA_MOST_TENSORS = 256, MEGA_MOST_LAYERS = 512, MEGA_MOST_WORKERS = 512, MEGA_MOST_ROWS = 64, MEGA_MOST_TILES = 65535 };
 enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384 };
 
@@ -83,6 +87,7 @@ struct mega_dim {
 struct mega_access {
   int arg;
   bool out, stream;
+  bool slots; // a read of the slots of all ranks
   int rank;
   struct mega_dim dim[MEGA_DIMS];
 };
@@ -117,9 +122,12 @@ int mega_spec_read(const struct mega_layer *l, struct mega_spec *s, char why[160
 struct mega_tensor {
   const char *name;
   enum mega_kind kind;
-  int type;           // row of mega_types
-  int rank, versions; // versions 0: as few as the proof accepts
-  int64_t dim[MEGA_DIMS];
+  int type;               // row of mega_types
+  int rank, versions;     // versions 0: as few as the proof accepts
+  int64_t dim[MEGA_DIMS]; // on one rank
+  bool shared;            // each rank writes a slot on every rank
+  struct mega_shard shard;
+  int like; // tensor of whose values it is the shard, from 1; 0: it has its own
 };
 struct mega_type {
   const char *name;
@@ -160,7 +168,7 @@ struct mega_seat {
 };
 struct mega_model {
   const char *name;
-  int rows, workers, stages, stage_bytes;
+  int rows, workers, stages, stage_bytes, world;
   int64_t context;              // positions of each row that the cache holds before the first step
   const struct mega_seat *seat; // of a step that serves requests, by row; NULL: each row is at `context`, with pages of its own
   int ntensors, nops;
@@ -184,7 +192,7 @@ struct mega_config {
   int type; // of weights and cache
 };
 struct mega_sizes { // what is asked for besides the model; 0, and -1 of context: what the text says, or else the usual
-  int rows, workers, stages, stage_bytes, steps;
+  int rows, workers, stages, stage_bytes, steps, world;
   int parts;         // of the positions that attention sees, each a work tile; 0: by the model of time
   int usual_workers; // of a configuration, in place of MEGA_WORKERS; 0: those
   int64_t context;
@@ -251,6 +259,7 @@ struct mega_event {
   enum mega_signal kind;
   int tensor;            // what its producers have written, or for reuse, what they have read
   bool reuse;            // it orders the reuse of a version, and carries no data
+  int ranks;             // whose tiles publish it: 1, its own; or all of the world
   int64_t count;         // that a step adds: tiles of a counter, tasks of a flag, tiles of tagged data
   bool release, acquire; // memory order of the publishing and of the waiting side
   bool barrier;          // of the block, between its stores and the publication
@@ -289,8 +298,15 @@ struct mega_plan {
   struct mega_implied *implied; // each once
   struct mega_held held[MEGA_MOST_TENSORS];
   bool whole_words; // the target never tears words of 16 bytes
+  struct mega_world world;
 };
 int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_plan **out, struct err *e);
+
+// ---- mega_world.c ----
+// The whole tensor that ranks have shards of; and the element of it that element `at` of a rank's shard is.
+void mega_whole(const struct mega_model *m, const struct mega_tensor *t, struct mega_tensor *out);
+int64_t mega_whole_at(const struct mega_model *m, const struct mega_tensor *t, int rank, int64_t at);
+static inline int mega_slots(const struct mega_model *m, const struct mega_tensor *t) { return t->shared ? m->world : 1; }
 
 // ---- mega_values.c ----
 // Scale of a tensor's weights, 0 of a gain; and for tokens the rows of the table that they choose from, or 0.
@@ -321,8 +337,8 @@ int mega_after_check(const struct mega_plan *p, struct err *e); // `after` lines
 
 // ---- mega_clock.c ----
 // Vector clocks of two steps. A task is numbered by its instance, step * nnodes + node; a clock says of each worker how many instances are
-// known to have ended. `all`: by synchronization alone, so that all memory is seen. `some`: by any chain of events with a release and an
-// acquire on it. `any`: by any chain.
+// known to have ended. In a world as many numbers follow for the workers of any other rank: all ranks run the same. `all`: by synchronization
+// alone, so that all memory is seen. `some`: by any chain of events with a release and an acquire on it. `any`: by any chain.
 enum mega_order { MEGA_ALL, MEGA_SOME, MEGA_CHAIN, MEGA_ORDERS };
 struct mega_known { // by kind of clock: a number a worker
   uint32_t *of[MEGA_ORDERS];
@@ -343,7 +359,8 @@ static inline const struct mega_known *mega_begun(const struct mega_clocks *c, i
 // What a task knows before its first tile; and after the waits of its tile `tile`, the tiles before it done.
 void mega_clock_start(const struct mega_clocks *c, int instance, int worker, struct mega_known *k);
 void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int tile, struct mega_known *k);
-struct mega_known mega_known_new(struct arena *mem, int workers);
+struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p);
+static inline int mega_clock_size(const struct mega_plan *p) { return p->m->workers * (p->m->world > 1 ? 2 : 1); }
 // Drops waits for events that order memory, where the other waits already order all that they cover.
 bool mega_waits_prune(struct arena *mem, struct mega_plan *p); // false: there is no memory
 

@@ -14,6 +14,8 @@ struct mega_task {
   int64_t position;                   // of the tile's row in its request
   float *data[MEGA_ACCESSES];         // by access that is no stream: what it reads; zeros, where it writes
   struct mega_box box[MEGA_ACCESSES]; // which elements these are
+  int slots;                          // that lie one after another where the access takes slots
+  int64_t columns;                    // of the first tensor on the ranks before this one
   float *spare;                       // zeros: twice as many as all boxes have
   const float *table;                 // the whole tensor of the access whose elements data decide
   int64_t table_stride;               // elements from one of its rows to the next

@@ -23,6 +23,7 @@ int mega_event_add(struct arena *mem, struct mega_plan *p, const struct mega_eve
 {
   struct mega_event ev = *given;
   ev.kind = kind_of(p, &ev);
+  ev.ranks = ev.reuse ? 1 : mega_slots(p->m, &p->m->tensor[ev.tensor]);
   ev.release = ev.acquire = ev.barrier = mega_signals[ev.kind].flag;
   for (int i = p->nevents - 1; i >= 0; i--)
     if (same(&p->event[i], &ev)) return i;

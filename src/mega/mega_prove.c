@@ -7,7 +7,7 @@ static int (*const check_of[])(struct mega_proving *v, struct err *e) = {
     [MEGA_CHECK_SCHEDULE] = mega_prove_schedule, [MEGA_CHECK_REGIONS] = mega_prove_regions, [MEGA_CHECK_WORDS] = mega_prove_words,
     [MEGA_CHECK_LOADS] = mega_prove_loads,       [MEGA_CHECK_COUNTS] = mega_prove_counts,   [MEGA_CHECK_EPOCHS] = mega_prove_epochs,
     [MEGA_CHECK_DEADLOCK] = mega_prove_deadlock, [MEGA_CHECK_ORDER] = mega_prove_order,     [MEGA_CHECK_REUSE] = mega_prove_reuse,
-    [MEGA_CHECK_FENCE] = mega_prove_fence,
+    [MEGA_CHECK_FENCE] = mega_prove_fence,       [MEGA_CHECK_WORLD] = mega_prove_world,
 };
 _Static_assert(COUNT(check_of) == MEGA_CHECKS, "a function a row of check.def");
 

@@ -26,6 +26,7 @@ int mega_prove_schedule(struct mega_proving *v, struct err *e);
 int mega_prove_regions(struct mega_proving *v, struct err *e);
 int mega_prove_words(struct mega_proving *v, struct err *e);
 int mega_prove_loads(struct mega_proving *v, struct err *e);
+int mega_prove_world(struct mega_proving *v, struct err *e);
 int mega_prove_counts(struct mega_proving *v, struct err *e);
 int mega_prove_epochs(struct mega_proving *v, struct err *e);
 int mega_prove_deadlock(struct mega_proving *v, struct err *e);
@@ -34,8 +35,12 @@ int mega_prove_reuse(struct mega_proving *v, struct err *e);
 int mega_prove_fence(struct mega_proving *v, struct err *e);
 
 // ---- prove_reuse.c: for the choice of versions ----
-bool mega_reuse_fits(struct mega_proving *v, int tensor);                          // with the versions that it has
-bool mega_reuse_find(struct mega_proving *v, int tensor, int *writer, int *other); // false: nodes, the second of which has to end first
+bool mega_reuse_fits(struct mega_proving *v, int tensor); // with the versions that it has
+struct mega_overwritten {
+  int writer, other; // nodes; the other has to end first
+  bool remote;       // on another rank
+};
+bool mega_reuse_find(struct mega_proving *v, int tensor, struct mega_overwritten *first); // false: there is one
 
 // ---- prove_stream.c ----
 void mega_streams_make(struct mega_proving *v);

@@ -195,8 +195,9 @@ static int read_access(struct mega_reading *r)
   if (r->s->naccess == MEGA_ACCESSES) return lost(r, "too many accesses");
   struct mega_access *a = &r->s->access[r->s->naccess++];
   if (!word(r, role) || !word(r, name) || !take(r, '[')) return lost(r, "an access");
-  *a = (struct mega_access){.arg = argument(r, name), .out = !strcmp(role, "out"), .stream = !strcmp(role, "stream")};
-  if (a->arg < 0 || (!a->out && !a->stream && strcmp(role, "in"))) return lost(r, "in, stream or out");
+  *a =
+      (struct mega_access){.arg = argument(r, name), .out = !strcmp(role, "out"), .stream = !strcmp(role, "stream"), .slots = !strcmp(role, "slots")};
+  if (a->arg < 0 || (!a->out && !a->stream && !a->slots && strcmp(role, "in"))) return lost(r, "in, slots, stream or out");
   if (a->out) r->s->writes[a->arg] = true;
   do {
     if (a->rank == MEGA_DIMS) return lost(r, "too many dimensions");

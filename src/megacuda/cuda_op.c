@@ -17,9 +17,10 @@ int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, stru
   bool table = t->kind == MEGA_WEIGHTS;
   str_add(out, "struct t_%s {\n  typedef %s type;\n", t->name, !strcmp(mega_types[t->type].name, "i32") ? "int" : mega_types[t->type].name);
   str_add(out,
-          "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS = %lld;\n",
-          tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, (long long)group,
-          (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
+          "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, SLOTS = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS "
+          "= %lld;\n",
+          tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, mega_slots(p->m, t),
+          (long long)group, (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
   str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n};\n", h->tagged ? "true" : "false",
           (long long)all);
   return OK;
@@ -331,7 +332,7 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
     int64_t row = 1;
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
     bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
-    if (whole && access == 0) m->x = MAX(m->x, row + 8);
+    if (whole && access == 0) m->x = MAX(m->x, row * mega_slots(p->m, t) + 8);
     if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / p->m->rows + 8);
     if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] / p->m->rows + 8);
     if (!strncmp(op->layer->name, "merge", 5) && access == 1) m->merge = MAX(m->merge, row);

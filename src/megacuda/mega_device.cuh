@@ -25,7 +25,7 @@ struct seat_row { // of a row that serves a request; past: positions that earlie
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
-enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, REWRITTEN, BAD_TOKEN };
+enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN };
 
 struct kernel_memory {
   void *tensor[TENSORS];
@@ -46,7 +46,7 @@ struct kernel_memory {
 
 static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the library fills it: src/serve/device_memory.c");
 
-GLOBAL kernel_memory M;
+PER_RANK(kernel_memory, M);
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS], now[2][QUERY_FLOATS];
@@ -88,6 +88,8 @@ DEV void mark(moment j, int phase)
 enum { LOOKS = 64 };
 const u64 GONE = ~(u64)0;
 
+DEV void stop_all(); // of all ranks
+
 APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
   u32 producer = TID >= THREADS;
@@ -95,7 +97,7 @@ APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
   S.dead = 1;
   if (look(&f->taken) || !claim(&f->taken)) return;
   f->kind = kind, f->producer = producer, f->step = j.step, f->node = (u32)j.n, f->which = which, f->seen = seen, f->wanted = wanted;
-  *(volatile u32 *)M.stop = 1;
+  stop_all();
 }
 
 APART u64 patience(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wanted)
@@ -275,15 +277,16 @@ template <class A, class G, int MOST, class F> DEV void gather(moment j, int row
   }
 }
 
+template <class T> DEV void push_unit(u32 epoch, int row, int unit, uint4 v);
+
 // Units of an output: words of tagged tensors; of others as many elements.
 template <class A> DEV void write_unit(moment j, int row, int unit, float x, float y, float z)
 {
   using T = typename A::tensor;
   u32 epoch = epoch_of<A>(j);
-  if (T::TAGGED) {
-    put(words_of<T>(epoch, row) + unit, make_uint4(float_bits(x), float_bits(y), float_bits(z), epoch + 1));
-    return;
-  }
+  uint4 v = make_uint4(float_bits(x), float_bits(y), float_bits(z), epoch + 1);
+  if constexpr (T::SLOTS > 1) return push_unit<T>(epoch, row, unit, v);
+  if (T::TAGGED) return put(words_of<T>(epoch, row) + unit, v);
   float *p = (float *)plain_of<T>(epoch, row) + first_of<T>(unit);
   keep(p, x);
   if (count_of<T>(unit) > 1) keep(p + 1, y);

@@ -7,15 +7,53 @@ HOST_TOO u64 seed_of(int tensor)
   h ^= h >> 33, h *= 0xff51afd7ed558ccdu, h ^= h >> 33, h *= 0xc4ceb9fe1a85ec53u;
   return h ^ h >> 33;
 }
+
+// ---- the part of a whole tensor that a rank has ----
+
+static int at_rank; // the host's side is there
+
+struct rank_part {
+  plan_part p;
+  int rank;
+  HOST_TOO long long whole(long long i) const // element of the whole
+  {
+    if (!p.n) return i;
+    long long d = i / p.inner % p.extent, begin = 0;
+    int s = 0;
+    while (s + 1 < p.n && d >= begin + p.size[s]) begin += p.size[s++];
+    return (i / p.inner / p.extent * WORLD * p.extent + WORLD * begin + rank * p.size[s] + d - begin) * p.inner + i % p.inner;
+  }
+  long long own(long long i) const // element of the part; -1: of another rank's
+  {
+    if (!p.n) return i;
+    long long d = i / p.inner % (WORLD * p.extent), begin = 0;
+    int s = 0;
+    while (s + 1 < p.n && d >= WORLD * (begin + p.size[s])) begin += p.size[s++];
+    d -= WORLD * begin + rank * p.size[s];
+    return d < 0 || d >= p.size[s] ? -1 : (i / p.inner / (WORLD * p.extent) * p.extent + begin + d) * p.inner + i % p.inner;
+  }
+};
+static rank_part part_of(int t) { return {TENSOR[t].part, at_rank}; }
+
+struct draw_part {
+  draw_weight w;
+  rank_part part;
+  HOST_TOO void operator()(long long i) const
+  {
+    double x = normal(w.seed, (u64)part.whole(i));
+    number_put(w.to, i, number_bits(w.scale > 0 ? w.scale * x : 1 + 0.1 * x, w.bytes), w.bytes);
+  }
+};
+
 enum { FEW = 1 << 22 }; // elements that the host draws: the same on each machine
 
 static void fill_weights(void *device, int t)
 {
   const plan_tensor &x = TENSOR[t];
-  draw_weight f = {device, seed_of(t), x.scale, x.bytes};
+  draw_part f = {{device, seed_of(x.like >= 0 ? x.like : t), x.scale, x.bytes}, part_of(t)};
   if (x.elements > FEW) return each(x.elements, f);
   std::vector<char> room((size_t)(x.elements * x.bytes));
-  f.to = room.data();
+  f.w.to = room.data();
   for (long long i = 0; i < x.elements; i++) f(i);
   to_device(device, room.data(), room.size());
 }
@@ -25,7 +63,8 @@ static void fill_state(void *device, int t)
   const plan_tensor &x = TENSOR[t];
   std::vector<char> room((size_t)(x.elements * x.bytes), (char)0xff); // no numbers
   u64 seed = seed_of(t), n = 0;
-  for (long long i = 0; i < x.elements; i++) {
+  rank_part part = part_of(t);
+  for (long long i = 0; i < x.elements * (x.part.n ? WORLD : 1); i++) {
     if (x.table_rows) {
       int token = (int)(((unsigned __int128)drawn(seed, (u64)i) * (u64)x.table_rows) >> 64);
       memcpy(&room[(size_t)i * 4], &token, 4);
@@ -34,9 +73,13 @@ static void fill_state(void *device, int t)
     for (const plan_box *b = FILLED; b->tensor >= 0; b++) {
       bool in = b->tensor == t;
       long long left = i;
-      for (int d = b->rank - 1; d >= 0 && in; d--) in = left % b->dim[d] >= b->lo[d] && left % b->dim[d] < b->hi[d], left /= b->dim[d];
+      for (int d = b->rank - 1; d >= 0 && in; d--) {
+        long long times = x.part.n && x.part.dim == d ? WORLD : 1;
+        in = left % (times * b->dim[d]) >= b->lo[d] && left % (times * b->dim[d]) < times * b->hi[d], left /= times * b->dim[d];
+      }
       if (!in) continue;
-      number_put(room.data(), i, number_bits(normal(seed, n++), x.bytes), x.bytes);
+      double v = normal(seed, n++);
+      if (part.own(i) >= 0) number_put(room.data(), part.own(i), number_bits(v, x.bytes), x.bytes);
       break;
     }
   }
@@ -50,6 +93,7 @@ template <class O> static void pack_operator(kernel_memory &m)
   if constexpr (O::STREAM == 1) {
     typedef typename O::streamed W;
     char *to = (char *)device_room((size_t)(W::LAYER_BYTES * O::LAYERS));
+    zero_device(to, (size_t)(W::LAYER_BYTES * O::LAYERS)); // what fills up a line of sixteen bytes is a number
     each(pack_weight<O, W>::COUNT, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
     m.packed[O::ID] = to;
   }
@@ -211,7 +255,7 @@ static program prepare(int positions, u64 deadline)
 // Of all that waited, the earliest node; a pipeline waits for its consumers.
 static bool print_fault(const program &p)
 {
-  static const char *const what[] = {"", "event ", "a word of ", "a stage", "a newer word of ", "a token of the table"};
+  static const char *const what[] = {"", "event ", "a word of ", "a stage", "rank ", "a newer word of ", "a token of the table"};
   std::vector<fault_row> f(WORKERS * 2);
   int first = -1;
   from_device(f.data(), p.m.fault, f.size() * sizeof f[0]);
@@ -223,15 +267,19 @@ static bool print_fault(const program &p)
   if (first < 0) return false;
   const fault_row &x = f[first];
   const char *which = x.kind == LATE_WORD || x.kind == REWRITTEN ? TENSOR[x.which].name : "";
-  printf("%s: worker %d (%s) in step %u at %s waited for %s%s", x.kind <= LATE_STAGE ? "hung" : "fault", first / 2, x.producer ? "producer" : "consumer", x.step,
+  if (WORLD > 1) printf("rank %d: ", at_rank);
+  printf("%s: worker %d (%s) in step %u at %s waited for %s%s", x.kind <= LATE_RANK ? "hung" : "fault", first / 2, x.producer ? "producer" : "consumer", x.step,
          NODE_NAME[x.node], what[x.kind], which);
   if (x.kind == LATE_EVENT) {
     for (int e = 0; EVENT[e].id >= 0; e++)
       if (EVENT[e].id == (int)x.which) printf("%u (%s of %s)", x.which, EVENT[e].flag ? "flag" : "counter", NODE_NAME[EVENT[e].node]);
   }
+  if (x.kind == LATE_RANK) printf("%u", x.which);
   printf(": saw %d, wanted %d\n", (int)x.seen, (int)x.wanted);
   return true;
 }
+
+#if WORLD == 1
 
 // True: no fault.
 static bool run_steps(program &p, int steps)
@@ -243,12 +291,23 @@ static bool run_steps(program &p, int steps)
   return !stop || !print_fault(p);
 }
 
+#endif
+
 static std::vector<int> tokens_of(const program &p, int steps)
 {
   std::vector<int> t((size_t)(steps * ROWS));
   from_device(t.data(), p.m.tokens, t.size() * 4);
   return t;
 }
+
+static int tensor_named(const char *name)
+{
+  for (int t = 0; t < TENSORS; t++)
+    if (!strcmp(TENSOR[t].name, name)) return t;
+  return -1;
+}
+
+#if WORLD == 1
 
 static bool again(program &p, int steps, std::vector<int> &tokens)
 {
@@ -259,13 +318,6 @@ static bool again(program &p, int steps, std::vector<int> &tokens)
 }
 
 // ---- checks ----
-
-static int tensor_named(const char *name)
-{
-  for (int t = 0; t < TENSORS; t++)
-    if (!strcmp(TENSOR[t].name, name)) return t;
-  return -1;
-}
 
 // Against the model computed plainly, which goes on with the kernel's tokens.
 static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
@@ -324,3 +376,5 @@ static bool check_many(program &p, int steps, int launches, const std::vector<in
   printf("%d launches of %d steps: no fault, all tokens the same\n", launches, steps);
   return true;
 }
+
+#endif

@@ -4,6 +4,8 @@
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
 #define GLOBAL __constant__
+#define PER_RANK(type, name) __constant__ type name
+#define RANK (PEERS.rank)
 #define TID thread_now()
 #define WORKER ((int)blockIdx.x)
 #define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
@@ -37,6 +39,25 @@ DEV uint4 get(const uint4 *p)
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(p), STAY
                : "memory");
+  return v;
+}
+
+// The same where the writer or the reader is another GPU.
+DEV void put_far(uint4 *p, uint4 v, int)
+{
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+DEV uint4 get_far(const uint4 *p)
+{
+  uint4 v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  return v;
+}
+DEV void tell(u32 *p, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+DEV u32 heard(const u32 *p)
+{
+  u32 v;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
 
