@@ -9,6 +9,8 @@
 //   wgmma_queue.c    without a loop: right operands that take turns, vectors in shared memory
 //   wgmma_cost.c     what is counted
 //   wgmma_order.c    the order in which blocks are done
+//   wgmma_pair.c     pairs of blocks that share tiles
+//   wgmma_choice.c   settings of the knobs
 //   wgmma_product.c  products, and the ring that they read
 //   wgmma_chain.c    two of them that run across iterations
 //   wgmma.c          the kernel around the nodes; the scheme
@@ -24,6 +26,7 @@ struct box_dim {
   bool apart;                  // the box is longer, what lies behind are zeros: nothing continues it
   bool rows;                   // all rows, of which a block has a piece
   bool ragged;                 // the loop goes on along it, and has less of it at its end
+  bool half;                   // of a box, the half that this block of a pair brings
   int64_t shift;               // the number of the first box
   struct mma_walk grid, loop;  // which box: that plus sums over axes, strides in boxes
 };
@@ -40,7 +43,18 @@ const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
 const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY, WG_LAST, WG_ROWS, WG_STEP }; // WG_LAST: which way a tail is done
+enum wg_knob {
+  WG_GROUPS,
+  WG_STAGES,
+  WG_BLOCKS,
+  WG_CHAIN,
+  WG_STORE,
+  WG_POLY,
+  WG_LAST,
+  WG_ROWS,
+  WG_STEP,
+  WG_PAIR
+};                                                 // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
 enum { WG_MOST = 4, WG_SHARE = 4 };                // warpgroups; of exponentials, one out of so many by a polynomial
 struct wg_store {                                  // of a saver
@@ -61,6 +75,8 @@ struct wg_plan {
   int computing, bringing;                  // registers of a thread
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
   bool turns;                               // warpgroups begin products in turns
+  int pair_axis;                            // along which two blocks are a pair that shares tiles; -1: none
+  bool shared[MMA_TILES];                   // by tile: each block of a pair brings one half
   int rings;                                // 2: tiles of the second product have barriers of their own, behind those of the first
 };
 
@@ -95,14 +111,22 @@ void wgmma_vector_load(struct mma_kernel *k);
 // ---- wgmma.c ----
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
+// ---- wgmma_pair.c ----
+bool wgmma_pair_fit(struct wg_plan *w, int pair);
+bool wgmma_shares(const struct wg_plan *w, int tile);
+void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
+                      const char *barrier);
+void wgmma_pair_meet(struct mma_kernel *k);
+// ---- wgmma_choice.c ----
+int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160]);
 // ---- wgmma_order.c ----
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item); // @bid of so many-th item
 
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
-const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value, const char *stage); // of its barriers
-const char *wgmma_last_stage(struct mma_kernel *k);                                                  // of the last iteration of an item
-void wgmma_release(struct mma_kernel *k, const char *who, const char *which); // of a stage, by the threads for which `who` holds
+const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value, const char *stage);    // of its barriers
+const char *wgmma_last_stage(struct mma_kernel *k);                                                     // of the last iteration of an item
+void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which); // of a stage, where `when` holds; ""
 void wgmma_commit(struct mma_kernel *k);
 void wgmma_wait(struct mma_kernel *k, int left);                           // until so many groups of products are under way
 const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x); // operands as text

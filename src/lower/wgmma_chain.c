@@ -16,7 +16,7 @@ static void wait_full(struct mma_kernel *k, const struct wg_plan *w, const struc
 
 static void release(struct mma_kernel *k, const struct wg_plan *w, const struct mma_product *x, const char *stage)
 {
-  wgmma_release(k, "@i == 0", wgmma_slot(k, w, x->b, stage));
+  wgmma_release(k, w, "", wgmma_slot(k, w, x->b, stage));
 }
 
 static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()"); }

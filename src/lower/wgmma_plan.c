@@ -145,6 +145,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
       if (wgmma_reads_tile(p, &p->tile[i])) return mma_refuse(p, "lanes read a tile that does not change with the loop");
       p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one comes early
     }
+  if (!wgmma_pair_fit(w, k->v[WG_PAIR])) return false;
   if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");
   if (!mma_tail_fit(p, k->v[WG_LAST], 128 * w->groups)) return false;
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";

@@ -28,10 +28,12 @@ const char *wgmma_last_stage(struct mma_kernel *k)
   return arena_printf(k->mem, "(round * %lld + %lld) %% %d", n, n - 1, p->stages);
 }
 
-void wgmma_release(struct mma_kernel *k, const char *who, const char *which)
+// One thread of the warpgroup, or one for each block of a pair.
+void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which)
 {
-  text_open(k->t, "if (%s)", who);
-  text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%empty[%s])", which);
+  bool pair = w->pair_axis >= 0;
+  text_open(k->t, "if (@i %s%s)", pair ? "< 2" : "== 0", when);
+  text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%empty[%s]%s)", which, pair ? ".peer(@i % 2)" : "");
   text_close(k->t);
 }
 
