@@ -199,6 +199,8 @@ bool mma_side_fit(struct mma_plan *p);
 bool mma_vectors(struct mma_plan *p);
 bool mma_adds_products(const struct mma_plan *p, int accumulator);
 bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
+// Has each warp a part of the product's sum? By wgmma none: operands are read where they lie.
+static inline bool mma_sums_part(const struct mma_plan *p, const struct mma_product *x) { return !p->wg && p->cols[x->sum_cols].split; }
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 bool mma_tails(struct mma_plan *p);                          // makes them
@@ -306,6 +308,7 @@ const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of
 void mma_load_once(struct mma_kernel *k);
 void mma_arrive(struct mma_kernel *k, const struct mma_tile *t);
 void mma_wait(struct mma_kernel *k, int left); // until so many groups are left, of all threads
+void mma_meet(struct mma_kernel *k);           // the warps that compute
 // The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then
 // split, in new registers of their own.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);

@@ -2,6 +2,8 @@
 // are, and after a barrier each reads those of all. Of columns that are split from then on, each reads its share.
 #include "lower/mma.h"
 
+void mma_meet(struct mma_kernel *k) { text_line(k->t, "Sync<barrier><<<#grid, #%s>>>()", k->p->wg ? "work" : "t"); }
+
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s)
 {
   int64_t rows = (int64_t)p->wm * p->mt * 16;
@@ -19,7 +21,7 @@ static const char *rows(struct mma_kernel *k, const char *reg, const char *op)
   mma_nest(k, "mh", p->mt, 2);
   text_line(k->t, "%%%s[@wn, %s] <- Move<<<#grid, #me>>>(%%%s[m, 0][h, 0][0, 0])", x, row, reg);
   mma_unnest(k, 3);
-  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+  mma_meet(k);
   text_line(k->t, "%%%s:[].fp32.RF", one);
   mma_nest(k, "mh", p->mt, 2);
   text_line(k->t, "%%%s[m, 0][h, 0][0, 0] <- Move<<<#grid, #me>>>(%%%s[0, %s])", reg, x, row);
@@ -39,7 +41,7 @@ static const char *fragments(struct mma_kernel *k, const char *reg, struct mma_s
   mma_nest(k, "mnh", p->mt, nt, 2);
   text_line(k->t, "%%%s[(((@wn * %d + @wm) * %d + m) * %d + n) * 2 + h, @lane] <- Move<<<#grid, #me>>>(%%%s[m, n][h, 0])", x, p->wm, p->mt, nt, reg);
   mma_unnest(k, 3);
-  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+  mma_meet(k);
   text_line(k->t, "%%%s:[%d, %d].[2, 1].[1, 2].fp32.RF", to, p->mt, mine);
   text_line(k->t, "%%%s <- Init<0.0><<<#grid, #me>>>()", to);
   mma_nest(k, "wmnh", p->wn, p->mt, mine, 2);
@@ -53,5 +55,7 @@ static const char *fragments(struct mma_kernel *k, const char *reg, struct mma_s
 
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share)
 {
-  return s.cols < 0 ? rows(k, reg, op) : fragments(k, reg, s, share);
+  const char *all = s.cols < 0 ? rows(k, reg, op) : fragments(k, reg, s, share);
+  if (k->p->wg) mma_meet(k); // there is no other barrier before they write there again
+  return all;
 }

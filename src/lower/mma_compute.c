@@ -204,7 +204,7 @@ static void finish(struct mma_kernel *k, int value)
 void mma_finish_accumulators(struct mma_kernel *k)
 {
   struct mma_plan *p = arena_copy(k->mem, k->p, sizeof *p);
-  if (p->wn > 1) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()"); // shared memory of the loop may be taken again
+  if (p->wn > 1) mma_meet(k); // shared memory of the loop may be taken again
   for (int i = 0; i < p->norder; i++)
     if (mma_accumulates(p, p->order[i])) text_about(k->t, mma_at(p, p->order[i])->about - 1), finish(k, p->order[i]);
   text_about(k->t, -1);
@@ -242,7 +242,7 @@ static void product(struct mma_kernel *k, int value)
   const char *out = mma_declare(k, k->p->shape[x->out], "fp32");
   if (!k->p->wg) set(k, out, 0);
   mma_product_emit(k, x, out);
-  if (k->p->cols[x->sum_cols].split) out = mma_combine(k, out, k->p->shape[x->out], "+", false);
+  if (mma_sums_part(k->p, x)) out = mma_combine(k, out, k->p->shape[x->out], "+", false);
   k->reg[x->out] = out;
 }
 

@@ -251,6 +251,19 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   if (p->tail) tail_emit(p->tail, k->t, k->global, 128 * w->groups);
 }
 
+// Warpgroups that share columns stand behind those of the same columns.
+static void sharing_warps(struct mma_kernel *k, const struct wg_plan *w, int warps)
+{
+  const int rows = k->p->wm, computing = 128 * w->groups;
+  text_line(k->t, "#warps:[%d].[32].thread = #t.tile([32])", warps);
+  text_line(k->t, "@warp, @lane = #warps.indices()");
+  text_line(k->t, "@wm = @warp %% %d", rows);
+  text_line(k->t, "@wn = @warp / %d", rows);
+  text_line(k->t, "#warp:[32].thread = #warps[@warp]");
+  text_line(k->t, "#halves:[%d].[%d].thread = #t.tile([%d])", (computing + 128 + computing - 1) / computing, computing, computing);
+  text_line(k->t, "#work:[%d].thread = #halves[0]", computing);
+}
+
 static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
@@ -267,9 +280,13 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
   text_line(t, "@g, @i = #groups.indices()");
   text_line(t, "#group:[128].thread = #groups[@g]");
-  text_line(t, "#warps:[%d, 1].[32].thread = #t.tile([32]).reshape(0, [%d, 1])", warps, warps);
-  text_line(t, "(@wm, @wn), @lane = #warps.indices()");
-  text_line(t, "#warp:[32].thread = #warps[@wm, @wn]");
+  if (w->wide == 1) {
+    text_line(t, "#warps:[%d, 1].[32].thread = #t.tile([32]).reshape(0, [%d, 1])", warps, warps);
+    text_line(t, "(@wm, @wn), @lane = #warps.indices()");
+    text_line(t, "#warp:[32].thread = #warps[@wm, @wn]");
+  } else {
+    sharing_warps(k, w, warps);
+  }
   text_line(t, "#quads:[%d].[4].thread = #t.tile([4])", 8 * warps);
   text_line(t, "@q, _ = #quads.indices()");
   text_line(t, "#quad:[4].thread = #quads[@q]");
@@ -335,7 +352,7 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide"},
     .rules = MMA_RULES,
     .tails = true,
     .choices = wgmma_choices,

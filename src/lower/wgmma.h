@@ -53,12 +53,13 @@ enum wg_knob {
   WG_LAST,
   WG_ROWS,
   WG_STEP,
-  WG_PAIR
-};                                                 // WG_LAST: which way a tail is done
-enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
-enum { WG_MOST = 4, WG_SHARE = 4 };                // warpgroups; of exponentials, one out of so many by a polynomial
-struct wg_store {                                  // of a saver
-  bool sent;                                       // by TMA, where the plan has places
+  WG_PAIR,
+  WG_WIDE
+};                                                    // WG_LAST: which way a tail is done
+enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS };    // of products: none; two across iterations; by warpgroups in turns
+enum { WG_MOST = 4, WG_SHARE = 4, WG_COLUMNS = 256 }; // warpgroups; of exponentials, one out of so many by a polynomial; columns of a product
+struct wg_store {                                     // of a saver
+  bool sent;                                          // by TMA, where the plan has places
   struct box box; // all of it; along each dimension boxes of `piece` make up 64 rows, `pieces` of them within the tile
   int64_t piece[BOX_DIMS], pieces[BOX_DIMS], below[BOX_DIMS]; // below: pieces of faster dimensions
 };
@@ -68,9 +69,10 @@ struct wg_plan {
   struct wg_store *store;    // by saver
   enum mma_section *section; // by value, before some are done by pieces
   int64_t store_chunk;       // columns of a piece of a result; 0: none goes by TMA
-  int groups, places;        // places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
-  int64_t blocks, items;     // launched, and of the block graph
-  bool walks;                // blocks walk over items, since there are more of these
+  int wide;                  // warpgroups that share the columns of results that no product sums over
+  int groups, places;    // groups: all that compute; places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
+  int64_t blocks, items; // launched, and of the block graph
+  bool walks;            // blocks walk over items, since there are more of these
   bool any_fixed, any_varying;
   int computing, bringing;                  // registers of a thread
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
@@ -85,6 +87,8 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160]); //
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
 int wgmma_copies(const struct wg_plan *w);                                 // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
+const char *wgmma_rows(const struct mma_plan *p);                          // which of the warpgroups along rows this is, as text
+const char *wgmma_part(const struct mma_plan *p);                          // and of those along columns
 
 // ---- wgmma_store.c ----
 void wgmma_store_plan(struct wg_plan *w);

@@ -49,21 +49,31 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
   return n;
 }
 
-static struct knobs knobs_of(int groups, int stages, int blocks, struct mma_anew to)
+struct wgmma_way { // knobs that many settings have in common
+  int groups, wide;
+  struct mma_anew to;
+};
+
+static struct knobs knobs_of(struct wgmma_way y, int stages, int blocks)
 {
-  return (struct knobs){{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
+  return (struct knobs){{[WG_GROUPS] = y.groups,
+                         [WG_STAGES] = stages,
+                         [WG_BLOCKS] = blocks,
+                         [WG_ROWS] = (int)y.to.rows,
+                         [WG_STEP] = (int)y.to.step,
+                         [WG_WIDE] = y.wide}};
 }
 
-static bool chain_fits(struct wg_plan *w, int groups, struct mma_anew to)
+static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
 {
   char ignored[160] = "";
-  struct knobs k = knobs_of(groups, 2, 0, to);
+  struct knobs k = knobs_of(y, 2, 0);
   k.v[WG_CHAIN] = WG_CHAINED;
   return w->p.iterations > 1 && fits_so(w, &k, ignored);
 }
 
 // Where products chain, the most of four stages that fit and two, and without a chain two.
-static int add_chains(struct wg_plan *w, int groups, struct mma_anew to, int n, int most, struct knobs *out, char why[160])
+static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
   int first = n, processors = w->p.job->gpu->processors;
   for (int stages = 4; stages >= 2; stages--) {
@@ -71,7 +81,7 @@ static int add_chains(struct wg_plan *w, int groups, struct mma_anew to, int n, 
     for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
       for (int blocks = 0; blocks <= processors; blocks += processors)
         for (int poly = 0; poly <= (chain ? WG_SHARE : 0); poly += WG_SHARE) {
-          struct knobs k = knobs_of(groups, stages, blocks, to);
+          struct knobs k = knobs_of(y, stages, blocks);
           k.v[WG_CHAIN] = chain, k.v[WG_POLY] = poly;
           n = add_stores(w, k, n, most, out, why);
         }
@@ -80,39 +90,52 @@ static int add_chains(struct wg_plan *w, int groups, struct mma_anew to, int n, 
 }
 
 // Pairs of blocks with the most stages that fit; blocks that walk, and blocks that do not.
-static int add_pairs(struct wg_plan *w, int groups, struct mma_anew to, int n, int most, struct knobs *out)
+static int add_pairs(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
 {
   char ignored[160] = "";
-  const int processors = w->p.job->gpu->processors, chain = chain_fits(w, groups, to) ? WG_CHAINED : WG_SINGLE;
+  const int processors = w->p.job->gpu->processors, chain = chain_fits(w, y) ? WG_CHAINED : WG_SINGLE;
   for (int blocks = processors; blocks >= 0; blocks -= processors)
     for (int stages = 8, before = n; stages >= 2 && n == before; stages--) {
-      struct knobs k = knobs_of(groups, stages, blocks, to);
+      struct knobs k = knobs_of(y, stages, blocks);
       k.v[WG_PAIR] = 1, k.v[WG_CHAIN] = chain;
       if (stages <= w->p.iterations) n = add_stores(w, k, n, most, out, ignored);
     }
   return n;
 }
 
-static int choose_rest(struct wg_plan *w, struct mma_anew to, int n, int most, struct knobs *out, char why[160])
+static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
   const int64_t iterations = w->p.iterations;
-  const int processors = w->p.job->gpu->processors;
-  for (int groups = WG_MOST; groups >= 1; groups--) {
-    if (chain_fits(w, groups, to)) {
-      n = add_chains(w, groups, to, n, most, out, why);
-      n = add_pairs(w, groups, to, n, most, out);
-      continue;
+  const int processors = w->p.job->gpu->processors, before = n;
+  if (chain_fits(w, y)) return add_pairs(w, y, add_chains(w, y, n, most, out, why), most, out);
+  for (int stages = 8; stages >= 2; stages--)
+    for (int blocks = 0; blocks <= processors; blocks += processors) { // without a loop the code is all layers one after the other, and takes long to
+      if (iterations == 1 && stages != 4 && (stages != 2 || n > before)) continue; // compile: few ways
+      bool many = (iterations > 1 && stages > iterations) || ((y.to.rows || y.to.step) && stages > 4 && stages % 2);
+      if (!many || stages == 2) n = add_stores(w, knobs_of(y, stages, blocks), n, most, out, why);
     }
-    const int before = n; // without a loop the code is all layers one after the other, and takes long to compile: few ways
-    for (int stages = 8; stages >= 2; stages--)
-      for (int blocks = 0; blocks <= processors; blocks += processors) {
-        if (iterations == 1 && stages != 4 && (stages != 2 || n > before)) continue;
-        bool many = (iterations > 1 && stages > iterations) || ((to.rows || to.step) && stages > 4 && stages % 2);
-        if (!many || stages == 2) n = add_stores(w, knobs_of(groups, stages, blocks, to), n, most, out, why);
-      }
-    if (iterations > 1) n = add_pairs(w, groups, to, n, most, out);
-  }
-  return n;
+  return iterations > 1 ? add_pairs(w, y, n, most, out) : n;
+}
+
+// How many warpgroups share columns, at least: as many as the widest result needs; 0: one has them.
+static int least_wide(int64_t columns)
+{
+  int wide = 1;
+  while (wide < WG_MOST && columns > wide * WG_COLUMNS) wide *= 2;
+  return wide > 1 ? wide : 0;
+}
+
+// And at most: rows of one warpgroup leave the others something to share.
+static int most_wide(const struct wg_plan *w, int64_t columns)
+{
+  return columns > WG_COLUMNS ? WG_MOST : mma_block_rows(&w->p) == 64 && columns >= WG_COLUMNS / 2 ? 2 : 0;
+}
+
+static int64_t widest_columns(const struct wg_plan *w)
+{
+  int64_t columns = 0;
+  for (int i = 0; i < w->p.nproducts; i++) columns = MAX(columns, w->p.cols[w->p.product[i].out_cols].padded);
+  return columns;
 }
 
 int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
@@ -121,7 +144,15 @@ int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char w
   struct mma_anew to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 64, to, why);
-  for (int i = 0; i < cuts; i++)
-    if (wgmma_plan(w, mma_anew(j, to[i], other), *why ? other : why)) n = choose_rest(w, to[i], n, most, out, why);
+  for (int i = 0; i < cuts; i++) {
+    if (!wgmma_plan(w, mma_anew(j, to[i], other), *why ? other : why)) continue;
+    int64_t columns = widest_columns(w);
+    for (int wide = least_wide(columns); wide <= most_wide(w, columns); wide = MAX(2 * wide, 2))
+      for (int groups = WG_MOST; groups >= MAX(wide, 1); groups--) { // the reason of the fewest warpgroups says most
+        bool fewest = groups == MAX(wide, 1);
+        *other = 0;
+        if (!wide || groups % wide == 0) n = add_groups(w, (struct wgmma_way){groups, wide, to[i]}, n, most, out, fewest ? why : other);
+      }
+  }
   return n;
 }

@@ -38,7 +38,8 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
   pad(p);
   for (int i = 0; i < p->nproducts; i++)
-    if (p->cols[p->product[i].out_cols].padded > 256) return mma_refuse(p, "a product of more than 256 columns");
+    if (p->cols[p->product[i].out_cols].padded > WG_MOST * WG_COLUMNS)
+      return mma_refuse(p, "a product of more than %d columns", WG_MOST * WG_COLUMNS);
   for (int i = 0; i < p->ntiles; i++) {
     struct mma_tile *t = &p->tile[i];
     if (!box_make(p, t, &w->box[i])) return false;
@@ -113,24 +114,60 @@ static bool chain(struct wg_plan *w, int how)
   return !w->turns || w->groups > 1 || mma_refuse(p, "one warpgroup alone takes no turns");
 }
 
+// ---- warpgroups along rows and along columns ----
+
+const char *wgmma_rows(const struct mma_plan *p)
+{
+  int rows = p->wm / 4;
+  return p->wn == 1 ? "@g" : rows == 1 ? "0" : arena_printf(p->job->mem, "@g %% %d", rows);
+}
+
+const char *wgmma_part(const struct mma_plan *p) { return p->wm == 4 ? "@g" : arena_printf(p->job->mem, "@g / %d", p->wm / 4); }
+
+static bool share_groups(struct wg_plan *w, const struct knobs *k)
+{
+  struct mma_plan *p = &w->p;
+  w->groups = k->v[WG_GROUPS], w->wide = MAX(k->v[WG_WIDE], 1);
+  if (k->v[WG_WIDE] < 0 || k->v[WG_WIDE] == 1 || w->groups < 1 || w->groups > WG_MOST || w->groups % w->wide)
+    return mma_refuse(p, "knobs out of range");
+  return mma_block_rows(p) % (w->groups / w->wide * 64) == 0 ||
+         mma_refuse(p, "%d warpgroups for %lld rows", w->groups / w->wide, (long long)mma_block_rows(p));
+}
+
+// The columns that a warpgroup has of each product are one instruction's, and of a tile whole pieces.
+static bool share_columns_so(const struct wg_plan *w)
+{
+  struct mma_plan *p = (struct mma_plan *)&w->p;
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct mma_product *x = &p->product[i];
+    const struct mma_tile *t = &p->tile[p->tile_of[x->b]];
+    int columns = 8 * p->cols[x->out_cols].nt;
+    if (columns > WG_COLUMNS) return mma_refuse(p, "a product of more than %d columns a warpgroup", WG_COLUMNS);
+    if (mma_list_has(&t->in) == x->cols && columns % w->box[p->tile_of[x->b]].chunk)
+      return mma_refuse(p, "warpgroups share columns within a piece of a tile");
+  }
+  for (int i = 0; i < p->n->nsave && w->wide > 1; i++)
+    if (wgmma_sends(w, i) && !p->cols[p->shape[p->k.save[i].value].cols].split)
+      return mma_refuse(p, "a result that all warpgroups have would be sent");
+  return true;
+}
+
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
-  w->groups = k->v[WG_GROUPS];
-  if (w->groups < 1 || w->groups > WG_MOST || mma_block_rows(p) % (w->groups * 64))
-    return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)mma_block_rows(p));
+  if (!share_groups(w, k)) return false;
   w->places = k->v[WG_STORE];
   if (w->places < 0 || w->places > 4 || (w->places && p->job->tail)) return mma_refuse(p, "knobs out of range");
   if (w->places && !w->store_chunk) return mma_refuse(p, "no result is a box of 16-bit elements");
   wgmma_store_sections(w);
-  struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
+  struct knobs as = {{[MMA_WM] = 4 * (w->groups / w->wide), [MMA_WN] = w->wide, [MMA_BY] = MMA_BY_COLUMNS, [MMA_STAGES] = k->v[WG_STAGES]}};
   struct gpu_limits roomy = *p->job->gpu;
   struct lower_job job = *p->job;
   const struct lower_job *own = p->job;
   roomy.registers = INT32_MAX, job.gpu = &roomy, p->job = &job; // registers are shared out by setmaxnreg
   bool fits = mma_fit(p, &as);
   p->job = own;
-  if (!fits) return false;
+  if (!fits || !share_columns_so(w)) return false;
   p->shared += 1024 + 32 * p->stages + 64 + wgmma_store_bytes(w) + wgmma_vector_bytes(w);
   w->any_fixed = false;
   for (int i = 0; i < p->ntiles; i++) w->any_fixed |= !p->tile[i].varying && p->tile[i].slot < 0;

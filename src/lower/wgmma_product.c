@@ -43,8 +43,12 @@ const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const
 {
   const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
   const char *stage = t->varying ? of_ring : t->slot >= 0 ? mma_stage(k->p, t) : k->p->wg_copy;
-  long long n = k->p->cols[x->out_cols].padded;
-  if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->buffer, stage);
+  long long n = 8 * k->p->cols[x->out_cols].nt;
+  bool part = k->p->cols[x->out_cols].split, across = mma_list_has(&t->in) == x->cols;
+  if (part && across) return arena_printf(k->mem, "%%s%d[%s].tile([16, %lld])[s, %s]", t->buffer, stage, n, wgmma_part(k->p));
+  if (part)
+    return arena_printf(k->mem, "%%s%d[%s].tile([%lld, 16])[%s, s].reshape(0, [16, %lld : %lld, 1])", t->buffer, stage, n, wgmma_part(k->p), n, n);
+  if (across) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->buffer, stage);
   return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->buffer, stage, n, n);
 }
 
@@ -54,7 +58,7 @@ const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x)
   if (tile < 0 || k->left[x->a] || mma_keeps_left(k->p, x)) return arena_printf(k->mem, "%%%s[m, s]", mma_left(k, x->a, x->sum_cols));
   const struct mma_tile *t = &k->p->tile[tile];
   const char *stage = t->varying ? "@stage" : k->p->wg_copy;
-  const char *rows = k->p->mt > 1 ? arena_printf(k->mem, "@g * %d + m", k->p->mt) : "@g";
+  const char *rows = k->p->mt > 1 ? arena_printf(k->mem, "%s * %d + m", wgmma_rows(k->p), k->p->mt) : wgmma_rows(k->p);
   if (!t->turned) return arena_printf(k->mem, "%%s%d[%s].tile([64, 16])[%s, s]", t->tensor, stage, rows);
   return arena_printf(k->mem, "%%s%d[%s].tile([16, 64])[s, %s].reshape(0, [64, 16 : 16, 1])", t->tensor, stage, rows);
 }

@@ -21,10 +21,12 @@ TEST(stores)
 TEST(layers)
 TEST(large)
 TEST(pairs)
+TEST(wide)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_chains), cmocka_unit_test(test_stores),
-                                     cmocka_unit_test(test_layers),   cmocka_unit_test(test_large),  cmocka_unit_test(test_pairs)};
+                                     cmocka_unit_test(test_layers),   cmocka_unit_test(test_large),  cmocka_unit_test(test_pairs),
+                                     cmocka_unit_test(test_wide)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
