@@ -108,6 +108,7 @@ struct mma_product {
   uint32_t rows, cols, sum, batch;
   int sum_cols, out_cols; // lists
   int into;               // the accumulator that it adds to directly, -1: none
+  int joins;              // by wgmma, the sum of products whose registers it adds to; -1: none
   const struct chain_product *chain;
 };
 struct mma_side {
@@ -198,7 +199,13 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 bool mma_side_fit(struct mma_plan *p);
 bool mma_vectors(struct mma_plan *p);
 bool mma_adds_products(const struct mma_plan *p, int accumulator);
-bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
+bool mma_partial(const struct mma_plan *p, int accumulator);   // do warps have parts of what it sums?
+static inline bool mma_joined(const struct mma_plan *p, int v) // is it a sum of products that was made as one?
+{
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->product[i].joins == v) return true;
+  return false;
+}
 // Has each warp a part of the product's sum? By wgmma none: operands are read where they lie.
 static inline bool mma_sums_part(const struct mma_plan *p, const struct mma_product *x) { return !p->wg && p->cols[x->sum_cols].split; }
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);

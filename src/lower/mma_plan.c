@@ -25,7 +25,7 @@ static struct mma_product oriented(const struct mma_plan *p, int v, const struct
   bool turned = n.a != n.b ? c->a != n.a : c->cols != n.cols;
   uint32_t there = 0; // letters that are
   for (int i = 0; i < p->n->nletters; i++) there |= p->n->extent[i] > 1 ? 1u << i : 0;
-  return (struct mma_product){v, x->in[turned], x->in[!turned], c->rows & there, c->cols & there, c->sum & there, c->batch & there, 0, 0, -1, c};
+  return (struct mma_product){v, x->in[turned], x->in[!turned], c->rows & there, c->cols & there, c->sum & there, c->batch & there, 0, 0, -1, -1, c};
 }
 
 static bool collect(struct mma_plan *p)

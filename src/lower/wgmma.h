@@ -85,6 +85,8 @@ struct wg_plan {
 // ---- wgmma_plan.c ----
 bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160]); // false with the reason in why
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
+// The product that begins a sum of products as one, x itself where it is none.
+const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x);
 int wgmma_copies(const struct wg_plan *w);                                 // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
 const char *wgmma_rows(const struct mma_plan *p);                          // which of the warpgroups along rows this is, as text

@@ -21,13 +21,22 @@ static void release(struct mma_kernel *k, const struct wg_plan *w, const struct 
 
 static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()"); }
 
+static void add_first(struct mma_kernel *k, const struct mma_product *x, const char *into)
+{
+  wgmma_multiply(k, x, wgmma_left(k, x), wgmma_right(k, x, "@stage"), into);
+  k->reg[x->out] = into;
+  if (x->joins >= 0) k->reg[x->joins] = into;
+}
+
+// The first product, and others that add to it.
 static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 {
   int was = text_about(k->t, mma_at(k->p, w->first->out)->about - 1);
   const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
-  wgmma_multiply(k, w->first, wgmma_left(k, w->first), wgmma_right(k, w->first, "@stage"), into);
+  add_first(k, w->first, into);
+  for (int i = 0; i < k->p->nproducts; i++)
+    if (&k->p->product[i] != w->first && wgmma_leads(k->p, &k->p->product[i]) == w->first) add_first(k, &k->p->product[i], into);
   wgmma_commit(k);
-  k->reg[w->first->out] = into;
   text_about(k->t, was);
 }
 
@@ -46,8 +55,7 @@ static void between(struct mma_kernel *k, const struct wg_plan *w)
   const struct mma_plan *p = k->p;
   k->section = MMA_LOOP;
   for (int i = 0; i < p->norder; i++)
-    if (p->section[p->order[i]] == MMA_LOOP && p->order[i] != w->first->out && p->order[i] != w->second->out && p->order[i] != w->second->into)
-      mma_compute(k, p->order[i]);
+    if (p->section[p->order[i]] == MMA_LOOP && p->product_of[p->order[i]] < 0 && p->order[i] != w->second->into) mma_compute(k, p->order[i]);
 }
 
 // What the second product sums: columns that the iteration has not are zeros.

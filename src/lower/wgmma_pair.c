@@ -4,25 +4,6 @@
 // blocks have done with it, and full in each block when all bytes have come there.
 #include "lower/wgmma.h"
 
-static double bytes_along(const struct wg_plan *w, int axis)
-{
-  const struct mma_plan *p = &w->p;
-  double bytes = 0;
-  for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && !p->n->iter[p->tile[i].iter].grid[axis]) bytes += (double)(p->tile[i].rows * p->tile[i].cols);
-  return bytes;
-}
-
-// The axis along which most bytes are shared; -1: none.
-static int best_axis(const struct wg_plan *w)
-{
-  const struct graph *b = w->p.n->block;
-  int best = -1;
-  for (int i = 0; i < b->ngrid; i++)
-    if (b->grid[i] % 2 == 0 && bytes_along(w, i) > 0 && (best < 0 || bytes_along(w, i) > bytes_along(w, best))) best = i;
-  return best;
-}
-
 // The dimension along which a box of one piece has two halves, which are its first rows and its last; -1: none.
 static int halved_dim(const struct box *b)
 {
@@ -36,7 +17,31 @@ static int halved_dim(const struct box *b)
   return first;
 }
 
-static bool halves(const struct box *b) { return b->chunks % 2 == 0 || halved_dim(b) >= 0; }
+// The same tile for blocks along the axis, of which each can bring a half. Others each block brings for itself.
+static bool may_share(const struct wg_plan *w, int tile, int axis)
+{
+  const struct mma_tile *t = &w->p.tile[tile];
+  return t->varying && !w->p.n->iter[t->iter].grid[axis] && (w->box[tile].chunks % 2 == 0 || halved_dim(&w->box[tile]) >= 0);
+}
+
+static double bytes_along(const struct wg_plan *w, int axis)
+{
+  const struct mma_plan *p = &w->p;
+  double bytes = 0;
+  for (int i = 0; i < p->ntiles; i++)
+    if (may_share(w, i, axis)) bytes += (double)(p->tile[i].rows * p->tile[i].cols);
+  return bytes;
+}
+
+// The axis along which most bytes are shared; -1: none.
+static int best_axis(const struct wg_plan *w)
+{
+  const struct graph *b = w->p.n->block;
+  int best = -1;
+  for (int i = 0; i < b->ngrid; i++)
+    if (b->grid[i] % 2 == 0 && bytes_along(w, i) > 0 && (best < 0 || bytes_along(w, i) > bytes_along(w, best))) best = i;
+  return best;
+}
 
 bool wgmma_pair_fit(struct wg_plan *w, int pair)
 {
@@ -49,10 +54,7 @@ bool wgmma_pair_fit(struct wg_plan *w, int pair)
   if (p->job->tail || p->may_hide || p->queued) return mma_refuse(p, "blocks of a pair do not do the same iterations");
   int axis = best_axis(w);
   if (axis < 0 || w->blocks % 2) return mma_refuse(p, "no pairs of blocks that share tiles");
-  for (int i = 0; i < p->ntiles; i++) {
-    w->shared[i] = p->tile[i].varying && !p->n->iter[p->tile[i].iter].grid[axis];
-    if (w->shared[i] && !halves(&w->box[i])) return mma_refuse(p, "a tile that has no halves");
-  }
+  for (int i = 0; i < p->ntiles; i++) w->shared[i] = may_share(w, i, axis);
   return w->pair_axis = axis, true;
 }
 

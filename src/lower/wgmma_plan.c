@@ -17,6 +17,33 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return mma_at(p, t->value)->uses > products;
 }
 
+// ---- sums of two products, which are one in the same registers ----
+
+static bool may_join(const struct mma_plan *p, int v, int sum)
+{
+  const struct kern_value *x = mma_at(p, v);
+  return x->kind == KERN_PRODUCT && x->uses == 1 && p->product[p->product_of[v]].into < 0 && p->section[v] == p->section[sum];
+}
+
+static void join_sums(struct mma_plan *p)
+{
+  for (int v = 0; v < p->k.nvalues; v++) {
+    const struct kern_value *x = mma_at(p, v);
+    if (!x->live || x->kind != KERN_MAP || x->op != OP_ADD || x->in[0] == x->in[1] || p->folded[v]) continue;
+    if (may_join(p, x->in[0], v) && may_join(p, x->in[1], v))
+      p->product[p->product_of[x->in[0]]].joins = p->product[p->product_of[x->in[1]]].joins = v;
+  }
+}
+
+const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x)
+{
+  for (int i = 0; i < p->norder && x->joins >= 0; i++) {
+    int product = p->product_of[p->order[i]];
+    if (product >= 0 && p->product[product].joins == x->joins) return &p->product[product];
+  }
+  return x;
+}
+
 // Steps of sums, and columns of boxes, are 16.
 static void pad(struct mma_plan *p)
 {
@@ -33,6 +60,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
   struct mma_plan *p = &w->p;
   if (!j || !mma_plan(p, j, why)) return false;
   p->why = why, p->wg = true, w->any_varying = false;
+  join_sums(p);
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
@@ -78,15 +106,17 @@ static void find_chain(struct wg_plan *w)
     const struct mma_product *x = &p->product[i];
     if (p->section[x->out] != MMA_LOOP) continue;
     bool ready = p->tile_of[x->a] >= 0 || !mma_varies(p, x->a), adds = x->into >= 0;
-    if (ready && !adds && !first)
-      first = x;
+    if (ready && !adds && (!first || wgmma_leads(p, x) == wgmma_leads(p, first)))
+      first = wgmma_leads(p, x);
     else if (!ready && adds && !second)
       second = x;
     else
       return;
   }
   if (!first || !second || p->iterations < 2 || p->mt > 1) return;
-  if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
+  if (!p->tile[p->tile_of[second->b]].varying) return;
+  for (int i = 0; i < p->nproducts; i++)
+    if (wgmma_leads(p, &p->product[i]) == first && !p->tile[p->tile_of[p->product[i].b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
     if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return;
   if (mma_varies(p, second->a)) w->first = first, w->second = second;
@@ -110,7 +140,9 @@ static bool chain(struct wg_plan *w, int how)
   if (!how) return true;
   find_chain(w);
   if (!w->first) return mma_refuse(p, "no two products that follow each other in the loop");
-  w->rings = w->first->b != w->second->b ? 2 : 1;
+  w->rings = 2;
+  for (int i = 0; i < p->nproducts; i++)
+    if (wgmma_leads(p, &p->product[i]) == w->first && p->product[i].b == w->second->b) w->rings = 1;
   return !w->turns || w->groups > 1 || mma_refuse(p, "one warpgroup alone takes no turns");
 }
 

@@ -70,7 +70,8 @@ void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wa
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
   mma_nest(k, "sm", (int)(k->p->cols[x->sum_cols].padded / 16), k->p->mt);
-  text_line(k->t, "%%%s%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", x->into >= 0 ? "" : ", s", left, right);
+  bool adds = x->into >= 0 || (x->joins >= 0 && k->reg[x->joins]);
+  text_line(k->t, "%%%s%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", adds ? "" : ", s", left, right);
   mma_unnest(k, 2);
 }
 
