@@ -230,6 +230,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s><<<#grid, #me>>>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
   if (p->iterations > 1) mma_hoist(k);
+  wgmma_fetch_late(k, w);
   mma_declare_accumulators(k);
   loop(k, w);
   k->section = MMA_POST;

@@ -10,6 +10,7 @@
 //   wgmma_cost.c     what is counted
 //   wgmma_order.c    the order in which blocks are done
 //   wgmma_pair.c     pairs of blocks that share tiles
+//   wgmma_ahead.c    what the end of an item reads
 //   wgmma_choice.c   settings of the knobs
 //   wgmma_product.c  products, and the ring that they read
 //   wgmma_chain.c    two of them that run across iterations
@@ -117,6 +118,8 @@ void wgmma_vector_load(struct mma_kernel *k);
 // ---- wgmma.c ----
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
+// ---- wgmma_ahead.c ----
+void wgmma_fetch_late(struct mma_kernel *k, const struct wg_plan *w); // to L2, at the begin of an item
 // ---- wgmma_pair.c ----
 bool wgmma_pair_fit(struct wg_plan *w, int pair);
 bool wgmma_shares(const struct wg_plan *w, int tile);
