@@ -86,6 +86,7 @@ struct mma_tile {
   bool turned;                         // a left operand whose rows are contiguous
   bool cut;                            // a left operand of which a block has `cut` rows
   int reads;                           // products that take it for their left operand
+  bool lanes;                          // no product reads it (mma_lane_tile)
   int due;                             // orders tiles by when they are read first
   // of knobs
   int slot;   // number in the queue, -1: has room of its own
@@ -179,6 +180,7 @@ int64_t mma_ragged_last(const struct mma_plan *p);                              
 // ---- mma_plan.c, mma_shape.c, mma_section.c, mma_fit.c ----
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, of j NULL where it is
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
+bool mma_lane_tile(struct mma_plan *p, int value, int cols);                // makes a tile of a matrix that only elementwise operators read
 int mma_cols_of(struct mma_plan *p, int value, uint32_t letters);           // the list, made where there is none; -1: no room
 bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these values; NULL: of all but sides
 bool mma_sums_parts(const struct mma_plan *p, int fold);

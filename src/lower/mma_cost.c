@@ -44,6 +44,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     double copy = tile ? elem * p->tile[p->tile_of[v]].width : 2 * elem;
     c->cache += c->items * n * bytes * more;
     if (tile) c->shared += n * bytes;
+    if (tile && p->tile[p->tile_of[v]].lanes) c->shared += n * bytes, c->lanes += n * all;
     if (!tile || !p->wg) c->lanes += n * bytes / copy * 2, c->lines += c->items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
     if (!tile && varying && p->iterations > 1 && !aside(p, v)) c->loop_waits = n;
     if (tile && p->ahead) soon += varying ? bytes * p->ahead : bytes;

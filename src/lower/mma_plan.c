@@ -180,6 +180,14 @@ static bool add_tile(struct mma_plan *p, int value, const struct mma_list *outer
   return true;
 }
 
+bool mma_lane_tile(struct mma_plan *p, int value, int cols)
+{
+  struct mma_list left = p->batch;
+  for (int k = 0; k < p->rows.n; k++) left.letter[left.n++] = p->rows.letter[k];
+  if (!add_tile(p, value, &left, &p->cols[cols].list, true)) return false;
+  return p->tile[p->ntiles - 1].lanes = true;
+}
+
 static bool product_tiles(struct mma_plan *p)
 {
   for (int i = 0; i < p->nproducts; i++) {

@@ -34,6 +34,7 @@ static bool is_operand(const struct mma_plan *p, int iter)
   if (value < 0) return true; // nobody reads it
   if (p->tile_of[value] < 0) return false;
   const struct mma_tile *t = &p->tile[p->tile_of[value]];
+  if (t->lanes) return true;
   for (int i = 0; i < p->nproducts; i++) // an elementwise reader takes it from device memory, unless it is a left operand
     if (p->product[i].a == value) return true;
   return !wgmma_reads_tile(p, t);
@@ -185,14 +186,6 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
 
 // ---- consumers ----
 
-// Are some tiles of the ring read by lanes, not by products alone?
-static bool lanes_read(const struct mma_plan *p)
-{
-  for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return true;
-  return false;
-}
-
 static void loop(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
@@ -210,7 +203,7 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
   mma_section(k, MMA_LOOP);
   if (p->wg_async) wgmma_commit(k), wgmma_wait(k, 1);
-  if (lanes_read(p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+  if (wgmma_lanes_read(p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
   if (w->any_varying)
     wgmma_release(k, w, p->wg_async ? " && it > 0" : "", p->wg_async ? arena_printf(k->mem, "(@n + %d) %% %d", p->stages - 1, p->stages) : "@stage");
   text_close(k->t);
@@ -322,7 +315,8 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   *out = (struct lower_out){0};
-  if (!wgmma_plan(w, anew(j, knobs, why), why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
+  if (!wgmma_plan(w, anew(j, knobs, why), knobs->v[WG_BROUGHT], why) || !wgmma_fit(w, knobs))
+    return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
   struct text t = {.out = &out->text, .marks = j->marks};
   if (j->marks) j->marks->block = w->p.n->block;
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
@@ -344,7 +338,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, anew(j, k, why), why) || !wgmma_fit(w, k)) return false;
+  if (!wgmma_plan(w, anew(j, k, why), k->v[WG_BROUGHT], why) || !wgmma_fit(w, k)) return false;
   wgmma_count(w, out);
   return true;
 }
@@ -353,7 +347,7 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide", "brought"},
     .rules = MMA_RULES,
     .tails = true,
     .choices = wgmma_choices,

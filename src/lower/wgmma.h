@@ -55,7 +55,8 @@ enum wg_knob {
   WG_ROWS,
   WG_STEP,
   WG_PAIR,
-  WG_WIDE
+  WG_WIDE,
+  WG_BROUGHT
 };                                                    // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS };    // of products: none; two across iterations; by warpgroups in turns
 enum { WG_MOST = 4, WG_SHARE = 4, WG_COLUMNS = 256 }; // warpgroups; of exponentials, one out of so many by a polynomial; columns of a product
@@ -84,7 +85,9 @@ struct wg_plan {
 };
 
 // ---- wgmma_plan.c ----
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160]); // false with the reason in why
+// brought: matrices that lanes read in the loop come by TMA, too. False with the reason in why.
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int brought, char why[160]);
+bool wgmma_lanes_read(const struct mma_plan *p); // some tiles of the ring, not products alone
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
 // The product that begins a sum of products as one, x itself where it is none.
 const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x);

@@ -14,6 +14,12 @@ static void wait_full(struct mma_kernel *k, const struct wg_plan *w, const struc
   text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[%s])", k->p->stages, wgmma_slot(k, w, x->b, "@stage"));
 }
 
+// All warps have read what lanes read of a stage that is released next.
+static void lanes_done(struct mma_kernel *k)
+{
+  if (wgmma_lanes_read(k->p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+}
+
 static void release(struct mma_kernel *k, const struct wg_plan *w, const struct mma_product *x, const char *stage)
 {
   wgmma_release(k, w, "", wgmma_slot(k, w, x->b, stage));
@@ -56,6 +62,16 @@ static void between(struct mma_kernel *k, const struct wg_plan *w)
   k->section = MMA_LOOP;
   for (int i = 0; i < p->norder; i++)
     if (p->section[p->order[i]] == MMA_LOOP && p->product_of[p->order[i]] < 0 && p->order[i] != w->second->into) mma_compute(k, p->order[i]);
+}
+
+// Tiles of the first product are free as soon as it is done, unless lanes read some of them.
+static void compute_between(struct mma_kernel *k, const struct wg_plan *w)
+{
+  bool late = wgmma_lanes_read(k->p);
+  if (w->rings > 1 && !late) release(k, w, w->first, "@stage");
+  between(k, w);
+  lanes_done(k);
+  if (w->rings > 1 && late) release(k, w, w->first, "@stage");
 }
 
 // What the second product sums: columns that the iteration has not are zeros.
@@ -114,8 +130,7 @@ static void first_iteration(struct mma_kernel *k, const struct wg_plan *w, const
   fence(k);
   begin_first(k, w);
   wgmma_wait(k, 0);
-  if (w->rings > 1) release(k, w, w->first, "@stage");
-  between(k, w);
+  compute_between(k, w);
   keep_left(k, w, left);
   if (w->rings > 1) wait_full(k, w, w->second);
   text_close(k->t);
@@ -134,8 +149,7 @@ static void other_iterations(struct mma_kernel *k, const struct wg_plan *w, cons
   begin_second(k, w, left, "@last");
   give_turn(k, w);
   wgmma_wait(k, 1);
-  if (w->rings > 1) release(k, w, w->first, "@stage");
-  between(k, w);
+  compute_between(k, w);
   if (w->rings > 1) wait_full(k, w, w->second);
   wgmma_wait(k, 0);
   release(k, w, w->second, "@last");

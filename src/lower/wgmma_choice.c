@@ -50,7 +50,7 @@ static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct
 }
 
 struct wgmma_way { // knobs that many settings have in common
-  int groups, wide;
+  int groups, wide, brought;
   struct mma_anew to;
 };
 
@@ -61,7 +61,8 @@ static struct knobs knobs_of(struct wgmma_way y, int stages, int blocks)
                          [WG_BLOCKS] = blocks,
                          [WG_ROWS] = (int)y.to.rows,
                          [WG_STEP] = (int)y.to.step,
-                         [WG_WIDE] = y.wide}};
+                         [WG_WIDE] = y.wide,
+                         [WG_BROUGHT] = y.brought}};
 }
 
 static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
@@ -138,21 +139,28 @@ static int64_t widest_columns(const struct wg_plan *w)
   return columns;
 }
 
+static int add_ways(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
+{
+  int64_t columns = widest_columns(w);
+  char other[160];
+  for (y.wide = least_wide(columns); y.wide <= most_wide(w, columns); y.wide = MAX(2 * y.wide, 2))
+    for (y.groups = WG_MOST; y.groups >= MAX(y.wide, 1); y.groups--) { // the reason of the fewest warpgroups says most
+      bool fewest = y.groups == MAX(y.wide, 1);
+      *other = 0;
+      if (!y.wide || y.groups % y.wide == 0) n = add_groups(w, y, n, most, out, fewest ? why : other);
+    }
+  return n;
+}
+
 int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   struct mma_anew to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 64, to, why);
-  for (int i = 0; i < cuts; i++) {
-    if (!wgmma_plan(w, mma_anew(j, to[i], other), *why ? other : why)) continue;
-    int64_t columns = widest_columns(w);
-    for (int wide = least_wide(columns); wide <= most_wide(w, columns); wide = MAX(2 * wide, 2))
-      for (int groups = WG_MOST; groups >= MAX(wide, 1); groups--) { // the reason of the fewest warpgroups says most
-        bool fewest = groups == MAX(wide, 1);
-        *other = 0;
-        if (!wide || groups % wide == 0) n = add_groups(w, (struct wgmma_way){groups, wide, to[i]}, n, most, out, fewest ? why : other);
-      }
-  }
+  for (int i = 0; i < cuts; i++)
+    for (int brought = 0; brought < 2; brought++)
+      if (wgmma_plan(w, mma_anew(j, to[i], other), brought, *why || brought ? other : why))
+        n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, why);
   return n;
 }

@@ -55,7 +55,43 @@ static void pad(struct mma_plan *p)
   for (int i = 0; i < p->ntiles; i++) mma_pad_tile(p, &p->tile[i], p->tile[i].reads);
 }
 
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
+// ---- matrices that lanes read in the loop, such as a bias of scores ----
+
+// The list of its columns; -1: it is no such matrix.
+static int columns_of_matrix(const struct mma_plan *p, int v)
+{
+  uint32_t letters = mma_has(p, v) & ~p->row_letters;
+  if (!mma_loads(p, v) || !p->k.v[v].live || p->k.v[v].at.index || p->tile_of[v] >= 0 || !mma_varies(p, v) || !(mma_has(p, v) & p->row_letters))
+    return -1;
+  for (int c = 0; c < p->ncols; c++)
+    if (letters && p->cols[c].has == letters) return c;
+  return -1;
+}
+
+// Those that are boxes become tiles.
+static bool bring_matrices(struct wg_plan *w)
+{
+  struct mma_plan *p = &w->p;
+  char ignored[160], *why = p->why;
+  int before = p->ntiles;
+  p->why = ignored;
+  for (int v = 0; v < p->k.nvalues && p->iterations > 1; v++) {
+    int cols = columns_of_matrix(p, v);
+    if (cols < 0 || !mma_lane_tile(p, v, cols)) continue;
+    if (!box_make(p, &p->tile[p->ntiles - 1], &w->box[p->ntiles - 1])) p->ntiles--, p->tile_of[v] = -1;
+  }
+  p->why = why;
+  return p->ntiles > before || mma_refuse(p, "lanes read no matrix that TMA can bring");
+}
+
+bool wgmma_lanes_read(const struct mma_plan *p)
+{
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return true;
+  return false;
+}
+
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int brought, char why[160])
 {
   struct mma_plan *p = &w->p;
   if (!j || !mma_plan(p, j, why)) return false;
@@ -65,6 +101,8 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
   pad(p);
+  if (brought < 0 || brought > 1) return mma_refuse(p, "knobs out of range");
+  if (brought && !bring_matrices(w)) return false;
   for (int i = 0; i < p->nproducts; i++)
     if (p->cols[p->product[i].out_cols].padded > WG_MOST * WG_COLUMNS)
       return mma_refuse(p, "a product of more than %d columns", WG_MOST * WG_COLUMNS);
@@ -118,7 +156,7 @@ static void find_chain(struct wg_plan *w)
   for (int i = 0; i < p->nproducts; i++)
     if (wgmma_leads(p, &p->product[i]) == first && !p->tile[p->tile_of[p->product[i].b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return;
+    if (p->tile[i].varying && !p->tile[i].lanes && wgmma_reads_tile(p, &p->tile[i])) return;
   if (mma_varies(p, second->a)) w->first = first, w->second = second;
 }
 
