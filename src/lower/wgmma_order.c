@@ -1,7 +1,7 @@
 // The order in which blocks are done. Blocks that read the same tiles in their loop are done one after the other, or at the same time by
 // neighbours: what one has read, the next finds in the L2 cache. So grid axes along which no tile of the loop changes count fastest,
 // and those along which all change slowest. Between them are two axes where the loop multiplies rows by columns: blocks that run
-// at a time then make a rectangle, as wide as reads the fewest bytes.
+// at a time then make a rectangle, as wide as reads the fewest bytes, unless L2 holds all that the first of the axes reads.
 #include "lower/wgmma.h"
 
 enum wgmma_along { ALONG_NONE, ALONG_SOME, ALONG_ALL }; // tiles of the loop that change along an axis
@@ -44,6 +44,17 @@ static int64_t widest(const struct wg_plan *w, const struct wgmma_order *o)
   return best;
 }
 
+// Do all tiles along the axis stay in the L2 cache while blocks go along the other axis? Then each is brought from memory once.
+static bool stays_in_l2(const struct wg_plan *w, int axis)
+{
+  const struct mma_plan *p = &w->p;
+  double bytes = 0;
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis])
+      bytes += (double)(p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type) * p->iterations * p->n->block->grid[axis]);
+  return bytes <= 0.75 * (double)p->job->gpu->l2;
+}
+
 static struct wgmma_order order_of(const struct wg_plan *w)
 {
   const struct graph *b = w->p.n->block;
@@ -56,7 +67,7 @@ static struct wgmma_order order_of(const struct wg_plan *w)
     if (some < 2) o.band[some] = (int)i;
     some++;
   }
-  if (some == 2) o.wide = widest(w, &o);
+  if (some == 2) o.wide = stays_in_l2(w, o.band[0]) ? o.extent[o.band[0]] : widest(w, &o);
   if (some != 2 || o.wide == o.extent[o.band[0]]) o.band[0] = o.band[1] = -1;
   return o;
 }

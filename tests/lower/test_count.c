@@ -5,19 +5,15 @@
 
 // Of a product [64, 1024] x [1024, columns] in 8 iterations a block loads [64, 128] of X, in two boxes of 64 rows, and
 // 128 rows of W in as many boxes as the widest of 64, 32, 16 columns that divides its own takes. Fields of the graphs: blocks (0 where
-// settings cut rows), boxed of a block, paired the same where two blocks share X, the rest of all.
+// settings cut rows), boxed of a block, the rest of all.
 static bool close_to(double x, double want) { return x >= want * 0.9999 && x <= want * 1.0001; }
 
-static void is_counted(const struct table_graph *x, const struct kernel_counts *c, bool paired)
+static void is_counted(const struct table_graph *x, const struct kernel_counts *c)
 {
   const struct {
     const char *what;
     double is;
-  } all[] = {{"blocks", c->blocks},
-             {"memory", c->memory},
-             {paired ? "paired" : "boxed", c->boxed},
-             {"mma", c->mma * c->items},
-             {"wgmma", c->wgmma * c->items}};
+  } all[] = {{"blocks", c->blocks}, {"memory", c->memory}, {"boxed", c->boxed}, {"mma", c->mma * c->items}, {"wgmma", c->wgmma * c->items}};
   for (size_t k = 0; k < COUNT(all); k++) {
     double want = table_number(x, all[k].what);
     bool any = !strcmp(all[k].what, "blocks") && !want;
@@ -46,10 +42,7 @@ static void counts_are_those_of_the_graph(void **state)
       struct kernel_counts counts;
       if (c->scheme == SCHEME_LIBRARY || strcmp(scheme_at(c->scheme)->name, scheme) != 0) continue;
       assert_true(scheme_at(c->scheme)->count(&j, &c->k, &counts));
-      struct str how = {0};
-      scheme_text(c, &how);
-      is_counted(&t.row[i], &counts, strstr(str_text(&how), "pair=1") != NULL), seen++;
-      str_free(&how);
+      is_counted(&t.row[i], &counts), seen++;
     }
     if (!seen) fail_msg("%s: no setting of %s", t.row[i].title, scheme);
     arena_close(&mem);
