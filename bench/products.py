@@ -88,6 +88,9 @@ WAYS = ["groups=%d stages=%d blocks=%d store=%d pair=%d" % (g, s, b, store, pair
         for g in (2, 4) for s in (4, 3, 6) for b in (132, 0) for store in (2, 1, 0) for pair in (1, 0)]
 
 
+AFTER = "rows vec=4 across=16 down=2 join=8 regs=4 deep=0 stream=0 late=0 ahead=0 hold=0"  # what joins parts
+
+
 class Latent(Work):
     """Attention of h heads over one latent of 512 elements, and 64 more of the keys."""
 
@@ -126,12 +129,52 @@ class Latent(Work):
   return t3
 }
 """ % (self.m, self.parts, self.k // self.parts, self.n, self.n, self.m, self.n)
-        for chain in (2, 1, 0):
+        for chain, stages, step in ((0, 2, 64), (0, 3, 32), (0, 4, 32), (1, 2, 64)):
             for pair in (1, 0):
-                for step in (64, 32):
-                    yield "one-chain%d-%d%s" % (chain, step, "-pair" if pair else ""), text, \
-                        "wgmma groups=2 stages=2 blocks=0 chain=%d store=0 poly=0 rows=64 step=%d pair=%d wide=2" % (chain, step, pair)
+                yield "one-chain%d-%d-%d%s" % (chain, stages, step, "-pair" if pair else ""), text, \
+                    "wgmma groups=2 stages=%d blocks=0 chain=%d store=0 poly=0 rows=64 step=%d pair=%d wide=2" % (stages, chain, step, pair)
         yield "best", None, ""
+
+
+class Heads(Work):
+    """Attention of b x h heads of [t, d] over as many keys, with a bias of the scores of each head or without one."""
+
+    def __init__(self, name, b, h, t, d, bias):
+        super().__init__(name, b, h, t, ())
+        self.d, self.bias = d, bias
+
+    def flops(self):
+        return 4.0 * self.m * self.n * self.k * self.k * self.d
+
+    def out_bytes(self):
+        return 2 * self.m * self.n * self.k * self.d
+
+    def shapes(self):
+        heads = [self.m, self.n, self.k, self.d]
+        return [("Q", heads), ("K", heads), ("V", heads)] + ([("B", [self.n, self.k, self.k])] if self.bias else [])
+
+    def program(self):
+        return self.head("program") + "  return matmul(softmax(matmul(Q, transpose(K)) * 0.125%s, dim=3), V)\n}\n" % (" + B" if self.bias else "")
+
+    def ways(self):
+        text = self.head("graph") + """  t0 = block(x=%d, y=%d, z=%d; i=%d) {
+    v = iter(V, imap={x:0, y:1}, fmap={i:2})
+    k = iter(K, imap={x:0, y:1}, fmap={i:2})
+    q = iter(Q, imap={x:0, y:1, z:2})
+%s    e = exp(matmul(q, transpose(k, perm=[0, 1, 3, 2])) * 0.125%s)
+    save(accum(matmul(e, v)) / accum_sum(e, dim=3), omap={x:0, y:1, z:2})
+  }
+  return t0
+}
+""" % (self.m, self.n, self.k // 128, self.k // 128, "    b = iter(B, imap={y:0, z:1}, fmap={i:2})\n" if self.bias else "", " + b" if self.bias else "")
+        for chain in (1, 2):
+            for blocks in (132, 0):
+                for pair in (1, 0):
+                    for brought in (1, 0) if self.bias else (0,):
+                        for stages in (3, 2):
+                            name = "chain%d-%s%s%s" % (chain, "walk" if blocks else "all", "-pair" if pair else "", "-brought" if brought else "")
+                            yield name, text, "wgmma groups=2 stages=%d blocks=%d chain=%d store=1 poly=0 rows=0 step=0 pair=%d wide=0 brought=%d" % (
+                                stages, blocks, chain, pair, brought)
 
 
 BIG = ((128, 256, 64), (256, 128, 64), (256, 256, 64))
@@ -144,6 +187,8 @@ WORKS = [
     Work("residual", 4096, 4096, 768, BIG + ((128, 128, 64),), "(y + bias) * 1.5 + R", ("bias", "R"), reference=scale_add),
     Work("gate", 512, 18944, 3584, ((128, 128, 64), (256, 128, 64), (128, 64, 64)), "silu(y) * z"),
     Latent("latent_128", 16, 128, 7626, 6),
+    Heads("bias_512", 8, 32, 512, 64, True),
+    Heads("heads_1024", 4, 32, 1024, 128, False),
     Work("square_8192", 8192, 8192, 8192, BIG),
     Work("residual_8192", 4096, 8192, 4096, BIG, "(y + bias) * 1.5 + R", ("bias", "R"), reference=scale_add),
 ]
@@ -167,7 +212,7 @@ def make(o):
             out = os.path.join(folder, "%s-%s" % (o.tag, way))
             how = " ".join(w for w in how.split() if w.split("=")[0] not in drop)
             graph = out + ".mica"
-            more = ["--candidate", graph, "--knobs", how] if text else []
+            more = ["--candidate", graph, "--knobs", how + ("; " + AFTER if isinstance(work, Latent) else "")] if text else []
             with open(graph, "w") as f:
                 f.write(text or "")
             said = subprocess.run([o.mica, "lower", graph, "--knobs", how], capture_output=True, text=True).stdout if text else ""
@@ -191,6 +236,9 @@ def compute(torch, work, ins, dtype):
     if isinstance(work, Latent):
         q, p, l, r = [t.to(dtype) for t in ins]
         return torch.softmax((q @ l.transpose(1, 2) + p @ r.transpose(1, 2)) * 192 ** -0.5, 2) @ l
+    if isinstance(work, Heads):
+        q, k, v = [t.to(dtype) for t in ins[:3]]
+        return torch.softmax(q @ k.transpose(2, 3) * 0.125 + (ins[3].to(dtype) if work.bias else 0), 3) @ v
     x, w = named["X"].to(dtype), named["W"].to(dtype)
     x, w = x.t() if work.left else x, w.t() if work.right else w
     y = x @ w
@@ -206,6 +254,9 @@ def peers(torch, work):
         x, w = ins[0], ins[1]
         return torch.mm(x.t() if work.left else x, w.t() if work.right else w)
 
+    if isinstance(work, Heads):
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return {"sdpa": lambda q, k, v, *bias: attend(q, k, v, attn_mask=bias[0].expand(work.m, -1, -1, -1) if bias else None, scale=0.125)}
     if isinstance(work, Latent):
         return {"compiled": torch.compile(lambda *ins: compute(torch, work, ins, torch.float16), dynamic=False)}
     out = {"cublas_product": product}

@@ -33,7 +33,7 @@ void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *wh
 {
   bool pair = w->pair_axis >= 0;
   text_open(k->t, "if (@i %s%s)", pair ? "< 2" : "== 0", when);
-  text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%empty[%s]%s)", which, pair ? ".peer(@i % 2)" : "");
+  text_line(k->t, "Sync<mbar.%s><<<#grid, #me>>>(%%empty[%s]%s)", pair ? "leave" : "arrive", which, pair ? ".peer(@i % 2)" : "");
   text_close(k->t);
 }
 
