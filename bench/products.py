@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """bench/products.py - large products and attention over one latent, each lowered in ways that are named here, timed beside cuBLASLt.
 
-    bench/products.py --make DIR [--mica build/mica] [--tag new] [--without pair,wide]   # anywhere: programs as machine code
-    bench/products.py --run DIR [--csv FILE] [--commit HASH] [--seconds S]               # on the GPU; needs torch
+    bench/products.py --make DIR [--mica build/mica] [--tag new] [--without pair,wide]   # anywhere: CUDA C++
+    bench/products.py --run DIR [--csv FILE] [--commit HASH] [--seconds S]               # on the GPU; needs nvcc and torch
 
 Every result is compared with a float64 product by torch on the same inputs before it is timed. Launches rotate among copies of the
 inputs that exceed twice the L2 cache, in a CUDA graph; rounds of all ways of a workload alternate, and medians of rounds are kept.
 """
 import argparse
-import json
+import ctypes
 import math
 import os
 import re
@@ -30,8 +30,8 @@ class Work:
     def flops(self):
         return 2.0 * self.m * self.n * self.k * (2 if "z" in self.result else 1)
 
-    def out_bytes(self):
-        return 2 * self.m * self.n
+    def out_shape(self):
+        return [self.m, self.n]
 
     def ways(self):
         """(name of the tile and of what is told apart, graph, knobs), likely best first."""
@@ -40,7 +40,7 @@ class Work:
                 if "blocks=132" in way and (self.m // tile[0]) * (self.n // tile[1]) <= 132:
                     continue
                 groups, walks, pair = way[7], "walk" if "blocks=132" in way else "all", "-pair" if "pair=1" in way else ""
-                yield "%dx%dx%d-g%s-%s%s" % (*tile, groups, walks, pair), self.graph(*tile), "wgmma chain=0 poly=0 last=0 rows=0 step=0 " + way
+                yield "%dx%dx%d-g%s-%s%s" % (*tile, groups, walks, pair), self.graph(*tile), "wgmma chain=0 poly=0 last=0 rows=0 step=0 wide=0 " + way
 
     def shapes(self):
         weights = ["V"] if "z" in self.result else []
@@ -50,12 +50,6 @@ class Work:
 
     def head(self, word):
         return "%s %s {\n" % (word, "w_" + self.name) + "".join("  %s: f16[%s]\n" % (t, ", ".join(map(str, s))) for t, s in self.shapes())
-
-    def program(self):
-        x, w = "transpose(X)" if self.left else "X", "transpose(%s)" if self.right else "%s"
-        text = self.head("program") + "  y = matmul(%s, %s)\n" % (x, w % "W")
-        text += "  z = matmul(%s, %s)\n" % (x, w % "V") if "z" in self.result else ""
-        return text + "  return %s\n}\n" % self.result
 
     def graph(self, bm, bn, bk):
         turn = ", perm=[1, 0])"
@@ -88,9 +82,6 @@ WAYS = ["groups=%d stages=%d blocks=%d store=%d pair=%d" % (g, s, b, store, pair
         for g in (2, 4) for s in (4, 3, 6) for b in (132, 0) for store in (2, 1, 0) for pair in (1, 0)]
 
 
-AFTER = "rows vec=4 across=16 down=2 join=8 regs=4 deep=0 stream=0 late=0 ahead=0 hold=0"  # what joins parts
-
-
 class Latent(Work):
     """Attention of h heads over one latent of 512 elements, and 64 more of the keys."""
 
@@ -101,14 +92,11 @@ class Latent(Work):
     def flops(self):
         return 2.0 * self.m * self.n * self.k * (576 + 512)
 
-    def out_bytes(self):
-        return 2 * self.m * self.n * 512
+    def out_shape(self):
+        return [self.m, self.n, 512]
 
     def shapes(self):
         return [("Q", [self.m, self.n, 512]), ("P", [self.m, self.n, 64]), ("L", [self.m, self.k, 512]), ("R", [self.m, self.k, 64])]
-
-    def program(self):
-        return self.head("program") + ("  return matmul(softmax((matmul(Q, transpose(L)) + matmul(P, transpose(R))) / sqrt(192), dim=2), L)\n}\n")
 
     def ways(self):
         text = self.head("graph") + """  t1, t2 = block(x=%d, y=%d; i=%d) {
@@ -133,7 +121,6 @@ class Latent(Work):
             for pair in (1, 0):
                 yield "one-chain%d-%d-%d%s" % (chain, stages, step, "-pair" if pair else ""), text, \
                     "wgmma groups=2 stages=%d blocks=0 chain=%d store=0 poly=0 rows=64 step=%d pair=%d wide=2" % (stages, chain, step, pair)
-        yield "best", None, ""
 
 
 class Heads(Work):
@@ -146,15 +133,12 @@ class Heads(Work):
     def flops(self):
         return 4.0 * self.m * self.n * self.k * self.k * self.d
 
-    def out_bytes(self):
-        return 2 * self.m * self.n * self.k * self.d
+    def out_shape(self):
+        return [self.m, self.n, self.k, self.d]
 
     def shapes(self):
         heads = [self.m, self.n, self.k, self.d]
         return [("Q", heads), ("K", heads), ("V", heads)] + ([("B", [self.n, self.k, self.k])] if self.bias else [])
-
-    def program(self):
-        return self.head("program") + "  return matmul(softmax(matmul(Q, transpose(K)) * 0.125%s, dim=3), V)\n}\n" % (" + B" if self.bias else "")
 
     def ways(self):
         text = self.head("graph") + """  t0 = block(x=%d, y=%d, z=%d; i=%d) {
@@ -202,32 +186,68 @@ def make(o):
             continue
         folder = os.path.join(o.make, work.name)
         os.makedirs(folder, exist_ok=True)
-        program = os.path.join(folder, "program.mica")
-        with open(program, "w") as f:
-            f.write(work.program())
         kept = set()
         for way, text, how in work.ways():
-            if way in kept or any(w + "=" in how and w + "=0" not in how for w in drop):
+            if way in kept or not re.search(o.ways, way) or any(w + "=" in how and w + "=0" not in how for w in drop):
                 continue
             out = os.path.join(folder, "%s-%s" % (o.tag, way))
             how = " ".join(w for w in how.split() if w.split("=")[0] not in drop)
             graph = out + ".mica"
-            more = ["--candidate", graph, "--knobs", how + ("; " + AFTER if isinstance(work, Latent) else "")] if text else []
             with open(graph, "w") as f:
-                f.write(text or "")
-            said = subprocess.run([o.mica, "lower", graph, "--knobs", how], capture_output=True, text=True).stdout if text else ""
-            if not text or set(how.split()) <= set(re.split(r"[ ,]+", said.split("\n")[0])):  # knobs that do not fit leave the best that does
-                subprocess.run([o.mica, "optimize", program, "--target", "sm_90a", *more, "--no-db", "--out", out, "--quiet", "--time", "60"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                kept.add(way)
-                for x in os.listdir(out) if os.path.isdir(out) else []:
-                    if x != "program.json" and not x.endswith(".cubin"):
-                        os.remove(os.path.join(out, x))
+                f.write(text)
+            subprocess.run([o.mica, "lower", graph, "--knobs", how, "--out", out, "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             os.remove(graph)
+            try:
+                said = open(os.path.join(out, "README.md")).read().split("| launch |")[1].split("\n")[2]
+            except OSError:
+                continue
+            fits = set(how.split()) <= set(said.split("|")[2].split())  # knobs that do not fit leave the best that does
+            kept |= {way} if fits else set()
+            for x in os.listdir(out):
+                if not fits or x != "kernel.cu" and x != "kernel.h":
+                    os.remove(os.path.join(out, x))
+            if not fits:
+                os.rmdir(out)
         print(work.name, len(kept), flush=True)
 
 
 # ---- on the GPU ----
+
+
+class Built:
+    """kernel.cu as a shared library; called on torch's stream."""
+
+    def __init__(self, torch, work, where):
+        self.torch, self.lib = torch, ctypes.CDLL(os.path.abspath(os.path.join(where, "kernel.so")))
+        name = "w_" + work.name
+        self.run = getattr(self.lib, name + "_run")
+        self.run.argtypes = [ctypes.c_void_p] * 4
+        bytes_of = getattr(self.lib, name + "_workspace")
+        bytes_of.restype = ctypes.c_size_t
+        self.work = torch.zeros(max(256, bytes_of()), dtype=torch.uint8, device="cuda")
+        self.shape = work.out_shape()
+        prepare = getattr(self.lib, name + "_prepare")
+        prepare.argtypes = [ctypes.c_void_p] * 2
+        status = prepare(self.work.data_ptr(), None)
+        torch.cuda.synchronize()
+        if status:
+            raise RuntimeError("prepare: %d" % status)
+
+    def __call__(self, *ins):
+        out = self.torch.empty(self.shape, dtype=self.torch.float16, device="cuda")
+        addresses = (ctypes.c_void_p * len(ins))(*[t.data_ptr() for t in ins])
+        status = self.run(addresses, (ctypes.c_void_p * 1)(out.data_ptr()), self.work.data_ptr(), self.torch.cuda.current_stream().cuda_stream)
+        if status:
+            raise RuntimeError("CUDA error %d" % status)
+        return out
+
+
+def build(folders):
+    """All at once, by nvcc."""
+    flags = ["nvcc", "-O3", "-gencode", "arch=compute_90a,code=sm_90a", "-shared", "-Xcompiler", "-fPIC", "kernel.cu", "-o", "kernel.so"]
+    jobs = [subprocess.Popen(flags, cwd=f, stderr=subprocess.DEVNULL) for f in folders if not os.path.exists(os.path.join(f, "kernel.so"))]
+    for j in jobs:
+        j.wait()
 
 
 def compute(torch, work, ins, dtype):
@@ -248,7 +268,7 @@ def compute(torch, work, ins, dtype):
     return work.reference(torch, y, [named[t].to(dtype) for t in work.more]) if work.reference else y
 
 
-def peers(torch, work):
+def peers(torch, work, compiled):
     """The product alone, and what torch makes of the program."""
     def product(*ins):
         x, w = ins[0], ins[1]
@@ -258,13 +278,12 @@ def peers(torch, work):
         attend = torch.nn.functional.scaled_dot_product_attention
         return {"sdpa": lambda q, k, v, *bias: attend(q, k, v, attn_mask=bias[0].expand(work.m, -1, -1, -1) if bias else None, scale=0.125)}
     if isinstance(work, Latent):
-        return {"compiled": torch.compile(lambda *ins: compute(torch, work, ins, torch.float16), dynamic=False)}
+        return {"compiled": torch.compile(lambda *ins: compute(torch, work, ins, torch.float16), dynamic=False)} if compiled else {}
     out = {"cublas_product": product}
     if work.result == "relu(y + bias)":
         out["cublaslt_epilogue"] = lambda x, w, b: torch._addmm_activation(b, x, w)
-    if work.result != "y" and work.m * work.n < 1 << 25:
-        compiled = torch.compile(lambda *ins: compute(torch, work, ins, torch.float16), dynamic=False)
-        out["compiled"] = compiled
+    if compiled and work.result != "y" and work.m * work.n < 1 << 25:
+        out["compiled"] = torch.compile(lambda *ins: compute(torch, work, ins, torch.float16), dynamic=False)
     return out
 
 
@@ -299,21 +318,20 @@ def replay(torch, graph, launches):
 
 
 def run(o):
-    os.environ["PEERS_ROLE"] = "child"
     import torch
 
-    from peers.mica import Saved
-
     card, start, lines = torch.cuda.get_device_name(0), time.time(), []
+    build([os.path.join(o.run, w.name, d) for w in WORKS if os.path.isdir(os.path.join(o.run, w.name)) and not (o.only and not re.search(o.only, w.name))
+           for d in os.listdir(os.path.join(o.run, w.name)) if os.path.exists(os.path.join(o.run, w.name, d, "kernel.cu")) and re.search(o.ways, d)])
     for work in WORKS:
         folder = os.path.join(o.run, work.name)
         if not os.path.isdir(folder) or (o.only and not re.search(o.only, work.name)):
             continue
-        ways = {d: None for d in sorted(os.listdir(folder)) if os.path.exists(os.path.join(folder, d, "program.json")) and re.search(o.ways, d)}
-        sets = sets_of(torch, work, work.out_bytes())
+        ways = {d: None for d in sorted(os.listdir(folder)) if os.path.exists(os.path.join(folder, d, "kernel.cu")) and re.search(o.ways, d)}
+        sets = sets_of(torch, work, 2 * math.prod(work.out_shape()))
         want = compute(torch, work, sets[0], torch.float64)
-        calls = {d: Saved(os.path.join(folder, d)) for d in ways}
-        calls.update({} if o.no_peers else peers(torch, work))
+        calls = {d: Built(torch, work, os.path.join(folder, d)) for d in ways if os.path.exists(os.path.join(folder, d, "kernel.so"))}
+        calls.update({} if o.no_peers else peers(torch, work, not o.no_compile))
         graphs, errors, launches = {}, {}, max(len(sets), 4)
         for name, fn in calls.items():
             try:
@@ -351,8 +369,9 @@ def main():
     ap.add_argument("--make", metavar="DIR")
     ap.add_argument("--run", metavar="DIR")
     ap.add_argument("--only", metavar="PATTERN")
-    ap.add_argument("--ways", default="", metavar="PATTERN", help="with --run, these ways only")
+    ap.add_argument("--ways", default="", metavar="PATTERN", help="these ways only")
     ap.add_argument("--no-peers", action="store_true")
+    ap.add_argument("--no-compile", action="store_true", help="without torch.compile")
     ap.add_argument("--mica", default="build/mica")
     ap.add_argument("--tag", default="mica")
     ap.add_argument("--without", default="", help="knobs that this mica has not")

@@ -4,9 +4,15 @@
     python3 bench/tables.py --survey OUT/survey.csv --earlier PEERS.json --commit REV PEERS.json...
 
     python3 bench/tables.py --families SEED --commit REV PEERS.json...  # writes bench/families_SEED_h200.csv alone
+    python3 bench/tables.py --score bench/peers_h200.csv...             # the last column of tables that are there, and its means
+    python3 bench/tables.py --by-peer bench/peers_h200.csv              # a table of docs/others.md: by what is the best peer
 
 writes bench/gpu_h200.csv (each workload's kernels, and the best peer of an earlier run) and bench/peers_h200.csv (each workload beside
 its best peer in one process), and prints what a group of workloads came to. A later file's measurements replace an earlier one's.
+
+The last column is the score of SOL-ExecBench, 1 / (1 + (t - bound) / (baseline - bound)): 1 at the bound, 0.5 as fast as the baseline. The bound is
+`floor us`: the bytes of inputs and results at the rate of memory, or the operations at that of the tensor cores, whichever takes longer. The baseline is
+the best peer. Where the peer is no slower than the bound there is no score.
 """
 import argparse
 import csv
@@ -23,7 +29,7 @@ GROUPS = (("attention of 512 queries, BERT", r"attn/.*(q512|bert)"), ("attention
           ("gated mlp, experts", "lin/gmlp|moe/"), ("adapter", "lin/adapter"), ("ntrans", "lin/.*ntrans")) + tuple((x, "misc/" + x) for x in (
               "gemm", "lstm", "layernorm", "softmax", "mlp20"))
 SURVEY = "workload,us cold,low,high,us hot,relative error,how,climb,peer,peer us (another run),ratio,machine,commit".split(",")
-PEERS = "workload,floor us,peer,peer us,mica us,ratio,mica us hot,mica least,mica p90,peer error,mica error,machine,commit".split(",")
+PEERS = "workload,floor us,peer,peer us,mica us,ratio,mica us hot,mica least,mica p90,peer error,mica error,machine,commit,sol score".split(",")
 
 
 def fastest(baselines):
@@ -51,14 +57,51 @@ def survey_rows(path, earlier, machine, commit):
         yield [name, us, low, high, hot, error, how, climb, peer, "%.2f" % row["cold_us"], "%.2f" % (row["cold_us"] / float(us)), machine, commit]
 
 
+def score(us, bound, baseline):
+    """Of figures as the table has them; "" where there is none. A time below the bound counts as the bound."""
+    us, bound, baseline = float(us), float(bound), float(baseline)
+    return "%.3f" % (1 / (1 + max(us - bound, 0) / (baseline - bound))) if baseline > bound else ""
+
+
+def rescore(path):
+    """The column of a table that is there, made anew."""
+    with open(path, newline="") as f:
+        rows = list(csv.DictReader(f))
+    for r in rows:
+        r["sol score"] = score(r["mica us"], r["floor us"], r["peer us"])
+    write(path, PEERS, ([r[k] for k in PEERS] for r in rows))
+    say_scores(path, [float(r["sol score"]) for r in rows if r["sol score"]], len(rows))
+
+
+KINDS = (("torch.compile", "compile"), ("Triton kernels", "triton"), ("PyTorch, eager", "eager"), ("PyTorch's attention (cuDNN, Flash)", "sdpa|cudnn"),
+         ("cuBLASLt", "cublas"), ("FlexAttention", "flex"))
+
+
+def by_peer(path):
+    """Lines of a table: workloads by the kind of their best peer, and Mica's times as fast."""
+    with open(path, newline="") as f:
+        rows = list(csv.DictReader(f))
+    groups = {name: [(float(r["ratio"]), r["workload"]) for r in rows if re.match(words, r["peer"])] for name, words in KINDS}
+    assert sum(map(len, groups.values())) == len(rows), "a peer of no kind"
+    for name, all in groups.items():
+        low, where = min(all)
+        yield "| %s | %d | %.2f | %.2f (`%s`) | %d |" % (name, len(all), geometric([r for r, _ in all]), low, where, sum(r < 1 for r, _ in all))
+
+
+def say_scores(name, scores, n):
+    print("%s: score %.3f in the mean of %d workloads with one of %d, least %.3f, %d below 0.5" % (
+        name, sum(scores) / len(scores), len(scores), n, min(scores), sum(x < 0.5 for x in scores)))
+
+
 def peer_rows(known, measured, machine, commit):
     for name in (n for n in known if n in measured):
         w, mica = measured[name], measured[name]["baselines"].get("mica")
         peer, row = fastest(w["baselines"])
         if mica and peer:
-            yield [name, "%.2f" % w["floor_us"], peer] + ["%.2f" % x for x in (
-                row["cold_us"], mica["cold_us"], row["cold_us"] / mica["cold_us"], mica["hot_us"], mica["cold_min_us"], mica["cold_p90_us"])] + [
-                    "%.1e" % row["rel_err"], "%.1e" % mica["rel_err"], machine, commit]
+            times = ["%.2f" % x for x in (
+                row["cold_us"], mica["cold_us"], row["cold_us"] / mica["cold_us"], mica["hot_us"], mica["cold_min_us"], mica["cold_p90_us"])]
+            floor = "%.2f" % w["floor_us"]
+            yield [name, floor, peer, *times, "%.1e" % row["rel_err"], "%.1e" % mica["rel_err"], machine, commit, score(times[1], floor, times[0])]
 
 
 def write(path, head, rows):
@@ -94,13 +137,24 @@ def say_all(rows):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("peers", nargs="+", metavar="PEERS.json")
+    ap.add_argument("peers", nargs="*", metavar="PEERS.json")
+    ap.add_argument("--by-peer", metavar="TABLE.csv")
+    ap.add_argument("--score", nargs="+", metavar="TABLE.csv")
     ap.add_argument("--survey")
     ap.add_argument("--earlier", metavar="PEERS.json")
     ap.add_argument("--machine", default="NVIDIA H200")
-    ap.add_argument("--commit", required=True)
+    ap.add_argument("--commit")
     ap.add_argument("--families", type=int, metavar="SEED", help="the measured workloads are those of this seed")
     a = ap.parse_args()
+    if a.by_peer:
+        print("\n".join(by_peer(a.by_peer)))
+        return
+    if a.score:
+        for path in a.score:
+            rescore(path)
+        return
+    if not (a.peers and a.commit):
+        ap.error("--commit and PEERS.json, or --score")
     if a.families is None and not (a.survey and a.earlier):
         ap.error("--survey and --earlier, or --families")
     if a.families is not None:

@@ -1,12 +1,13 @@
-# mica_embed(FILE SYMBOL OUT): a C source, made at build time, that defines `const char SYMBOL[]` with the text of
+# mica_embed(FILE SYMBOL): a C source, made at build time, that defines `const char SYMBOL[]` with the text of
 # FILE, NUL-terminated. So the library carries its support header and needs no data folder at run time.
-function(mica_embed file symbol out)
+# The list `embedded_texts` collects the sources.
+function(mica_embed file symbol)
   set(made ${CMAKE_BINARY_DIR}/${symbol}.c)
   add_custom_command(OUTPUT ${made} DEPENDS ${CMAKE_SOURCE_DIR}/${file} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
     COMMAND ${CMAKE_COMMAND} -DFROM=${CMAKE_SOURCE_DIR}/${file} -DSYMBOL=${symbol} -DTO=${made}
             -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
     COMMENT "Embedding ${file}" VERBATIM)
-  set(${out} ${made} PARENT_SCOPE)
+  set(embedded_texts ${embedded_texts} ${made} PARENT_SCOPE)
 endfunction()
 
 # mica_fingerprint(FOLDER OUT DEPENDS files...): a C source that defines `const char build_fingerprint[]`.

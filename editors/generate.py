@@ -71,8 +71,8 @@ def vim(language, comment, groups):
 def files():
     operators = rows("src/ir/op.def", r"^[A-Z]+\([A-Z][A-Z0-9_]*, ([a-z]\w*),")
     attributes = rows("src/ir/attr.def", r"^ATTR\(\w+, *(\w+),")
-    dtypes = rows("src/base/dtype.def", r'^DTYPE\(\w+, "(\w+)"')
-    tile_types = rows("src/base/dtype.def", r'\.name = "(\w+)"') + rows("src/base/dtype.def", r'^(?:WIDE|WORD)\(\w+, "(\w+)"')
+    dtypes = rows("src/base/dtype.def", r'^(?:DTYPE|WHOLE)\(\w+, "(\w+)"')
+    tile_types = rows("src/base/dtype.def", r'\.name = "(\w+)"') + rows("src/base/dtype.def", r'^(?:WHOLE|WIDE|WORD)\(\w+, "(\w+)"')
     specs = rows("src/tile/spec.def", r'^SPEC\(\w+, "(\w+)"')
     version = rows("CMakeLists.txt", r"project\(mica VERSION ([\d.]+)")[0]
     assert min(len(x) for x in (operators, attributes, dtypes, tile_types, specs)) > 4
@@ -80,7 +80,10 @@ def files():
     package = {
         "name": "mica", "displayName": "Mica", "description": "Programs (.mica) and tile kernels (.tile) of Mica", "version": version,
         "publisher": "mica", "license": "Apache-2.0", "engines": {"vscode": "^1.60.0"}, "categories": ["Programming Languages"],
+        "main": "./extension.js", "activationEvents": [f"onLanguage:{i}" for i, *_ in languages],
         "contributes": {
+            "configuration": {"title": "Mica", "properties": {"mica.command": {
+                "type": "string", "default": "mica", "description": "The command mica, which is the language server"}}},
             "languages": [{"id": i, "aliases": [a], "extensions": ["." + e], "configuration": f"./{i}.json"} for i, a, e, _, _ in languages],
             "grammars": [{"language": i, "scopeName": s, "path": f"./syntaxes/{i}.tmLanguage.json"} for i, _, _, s, _ in languages]}}
     made = {"vscode/package.json": package, "vscode/syntaxes/mica.tmLanguage.json": mica(operators, attributes, dtypes),

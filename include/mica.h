@@ -61,7 +61,7 @@ struct mica_report;
 struct mica_module;
 struct mica_layout;
 
-enum mica_dtype { MICA_F16 = 0, MICA_BF16 = 1, MICA_F32 = 2, MICA_F8E4M3 = 3, MICA_F8E5M2 = 4 };
+enum mica_dtype { MICA_F16 = 0, MICA_BF16 = 1, MICA_F32 = 2, MICA_F8E4M3 = 3, MICA_F8E5M2 = 4, MICA_I32 = 5, MICA_I64 = 6, MICA_BOOL = 7 };
 enum { MICA_MAX_DIMS = 8, MICA_MAX_GRID = 3, MICA_MAX_LOOPS = 4, MICA_REPLICA = -1 };
 
 struct mica_tensor { // description of a tensor; dense, row-major
@@ -69,6 +69,12 @@ struct mica_tensor { // description of a tensor; dense, row-major
   enum mica_dtype dtype;
   int ndim;         // 0: one number
   int64_t shape[8]; // shape[0 .. ndim - 1]
+  // Of whole numbers in an input: what each may be, and whether no two are equal. least > most is never so; both 0 where nothing is known.
+  int64_t least, most;
+  int distinct;
+  // A state is an input that is written in place: there `state` is its number among the inputs, plus 1. An output with a `state` is what the
+  // program leaves there; such outputs come last, and their address is that of the input. 0: no state.
+  int state;
 };
 
 struct mica_progress {
@@ -111,8 +117,8 @@ struct mica_options {
   const char *trace;        // a file for times of passes by thread, in the Trace Event Format
   const char *keep_dropped; // a folder for candidates that are dropped, each with the command that shows why
   const char *candidate;    // a file: this kernel graph in place of a search; MICA_NO where it is dropped
-  const char *knobs;        // schemes and knobs of the candidate's kernels on a GPU, by launch, separated by semicolons
-  bool check_passes;        // check what each pass leaves; a debug build does that in any case
+  const char *knobs; // schemes and knobs of the candidate's kernels on a GPU, by launch, separated by semicolons; last `independent`: kept apart
+  bool check_passes; // check what each pass leaves; a debug build does that in any case
   // NULL, or called when the work ends, with each result of a pass. text is NULL where the last pass has none.
   void (*told)(void *arg, const char *pass, const char *title, const char *text);
   void (*traced)(void *arg, const char *line); // NULL, or called after a pass: its name, time, size, values
@@ -149,6 +155,9 @@ MICA_API int mica_program_text(struct mica_context *m, const struct mica_program
 MICA_API int mica_graph_open(struct mica_context *m, const char *name, struct mica_graph **g);
 // An input; name: a name of the language, not taken, or NULL.
 MICA_API int mica_graph_input(struct mica_graph *g, const char *name, enum mica_dtype dtype, int ndim, const int64_t *shape, int *t);
+// What is known of an input, before it is used: the least and the largest of its whole numbers, whether no two are equal, and whether it is a
+// state, which `update` writes in place. Of other dtypes only `state` counts.
+MICA_API int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int64_t most, int distinct, int state);
 // A call: op(args..., attributes). attributes: NULL, or text as in a call of the language: "dim=1, group=4", "[2, 8], perm=[1, 0]",
 // or a number in place of a last tensor: "add" with one tensor and "0.5". *t is the first result; the others follow it
 // (split has several): *count of them. count may be NULL where there is one result.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A virtual environment with what tests need from PyPI; quick when it is there. numpy and pytest are for tests of the Python package, onnx for
-# its node tests, and NVRTC compiles CUDA text without a GPU. Where a package cannot be installed, this says so, and its tests are skipped.
+# its node tests, tvm-ffi for the functions of exported programs, and NVRTC compiles CUDA text without a GPU. Where a package cannot be installed, this says so, and its tests are skipped.
 #
 #   python/venv.sh FOLDER
 set -uo pipefail
@@ -33,4 +33,6 @@ if ! "$folder/bin/python" -c 'import numpy, pytest' 2>/dev/null; then
   install numpy pytest || skip "numpy and pytest cannot be installed"
   install onnx || echo "venv: onnx cannot be installed; its node tests will be skipped" >&2
 fi
+"$folder/bin/python" -c 'import tvm_ffi' 2>/dev/null || install apache-tvm-ffi ||
+  echo "venv: apache-tvm-ffi cannot be installed; the test of exported programs as functions of tvm-ffi will be skipped" >&2
 has_nvrtc || add_nvrtc

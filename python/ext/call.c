@@ -22,14 +22,27 @@ static int take_one(struct module *f, PyObject *x, int i, struct call *c)
   return 0;
 }
 
+// What is left of a state is where the state was, which nothing else may be.
+static int states_take(struct module *f, struct call *c)
+{
+  for (int i = f->nresults; i < f->nout; i++) {
+    const int from = f->out[i].state - 1;
+    struct view *v = &c->v[f->nin + i];
+    *v = c->v[from], v->hold = NULL, v->has_buffer = false;
+    if (ext_view_check(f->st, v, &f->in[from], true, i, f->gpu)) return -1;
+    c->address[f->nin + i] = v->data;
+  }
+  return f->nresults < f->nout ? ext_states_apart(f->st, f, c->v) : 0;
+}
+
 static int results_new(struct module *f, PyObject *like, struct call *c)
 {
-  if (f->nout == 1) {
+  if (f->nresults == 1) {
     c->result = ext_result_new(f, c->family, like, 0);
     return c->result ? take_one(f, c->result, f->nin, c) : -1;
   }
-  if (!(c->result = PyTuple_New(f->nout))) return -1;
-  for (int i = 0; i < f->nout; i++) {
+  if (!(c->result = PyTuple_New(f->nresults))) return -1;
+  for (int i = 0; i < f->nresults; i++) {
     PyObject *x = ext_result_new(f, c->family, like, i);
     if (!x || PyTuple_SetItem(c->result, i, x) || take_one(f, x, f->nin + i, c)) return -1;
   }
@@ -39,11 +52,11 @@ static int results_new(struct module *f, PyObject *like, struct call *c)
 static int results_given(struct module *f, PyObject *out, struct call *c)
 {
   c->result = Py_NewRef(out);
-  if (f->nout == 1 && !PyTuple_Check(out) && !PyList_Check(out)) return take_one(f, out, f->nin, c) || ext_views_apart(f->st, f, c->v);
+  if (f->nresults == 1 && !PyTuple_Check(out) && !PyList_Check(out)) return take_one(f, out, f->nin, c) || ext_views_apart(f->st, f, c->v);
   Py_ssize_t n = PySequence_Size(out);
   if (n < 0) return -1;
-  if (n != f->nout) return ext_raise_argument(f->st, "out has %zd arrays, and the program has %d outputs", n, f->nout), -1;
-  for (int i = 0; i < f->nout; i++) {
+  if (n != f->nresults) return ext_raise_argument(f->st, "out has %zd arrays, and the program has %d outputs", n, f->nresults), -1;
+  for (int i = 0; i < f->nresults; i++) {
     PyObject *x = PySequence_GetItem(out, i); // the sequence keeps it
     Py_XDECREF(x);
     if (!x || take_one(f, x, f->nin + i, c)) return -1;
@@ -68,6 +81,7 @@ static int prepare(struct module *f, const struct arguments *a, struct call *c)
   bool told = a->stream || c->stream;
   for (int i = 0; i < f->nin; i++)
     if (take_one(f, a->input[i], i, c)) return -1;
+  if (states_take(f, c)) return -1;
   if (a->out ? results_given(f, a->out, c) : results_new(f, first, c)) return -1;
   if (a->out && c->family == FAMILY_JAX) c->family = FAMILY_OWN; // what was given is given back as it is
   return f->gpu ? on_gpu(f, told, c) : 0;
@@ -134,6 +148,8 @@ static int describe(struct module *f)
   for (int i = 0; i < f->nin; i++) f->in[i] = mica_module_input(f->x, i);
   for (int i = 0; i < f->nout; i++) {
     f->out[i] = mica_module_output(f->x, i);
+    if (!f->out[i].state) f->nresults = i + 1;
+    if (f->out[i].state > f->nin) return PyErr_BadInternalCall(), -1;
     if (!(f->shapes[i] = ext_shape_tuple(&f->out[i])) || !(f->strides[i] = ext_strides_tuple(&f->out[i]))) return -1;
   }
   return 0;

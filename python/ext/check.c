@@ -75,12 +75,27 @@ static bool overlap(const struct module *f, const struct view *v, int i, int k)
 int ext_views_apart(struct state *st, const struct module *f, const struct view *v)
 {
   char at[200], other[200];
-  for (int i = f->nin; i < f->nin + f->nout; i++)
+  for (int i = f->nin; i < f->nin + f->nresults; i++)
     for (int k = 0; k < i; k++) {
       if (!overlap(f, v, i, k)) continue;
       ext_raise_argument(st, "%s shares memory with %s: an output overlaps nothing else", place(&f->in[i], true, i - f->nin, at),
                          place(&f->in[k], k >= f->nin, k >= f->nin ? k - f->nin : k, other));
       return -1;
     }
+  return 0;
+}
+
+int ext_states_apart(struct state *st, const struct module *f, const struct view *v)
+{
+  char at[200], other[200];
+  for (int i = f->nresults; i < f->nout; i++) {
+    const int s = f->out[i].state - 1;
+    for (int k = 0; k < f->nin; k++) {
+      if (k == s || !overlap(f, v, s, k)) continue;
+      ext_raise_argument(st, "%s shares memory with %s: a state overlaps nothing else [alias]", place(&f->in[s], false, s, at),
+                         place(&f->in[k], false, k, other));
+      return -1;
+    }
+  }
   return 0;
 }

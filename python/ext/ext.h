@@ -131,7 +131,7 @@ struct module {
   PyObject_HEAD struct state *st;
   struct context *c;
   struct mica_module *x;
-  int nin, nout;
+  int nin, nout, nresults;      // outputs of states come last and are no results
   struct mica_tensor *in, *out; // outputs follow the inputs in one array
   PyObject **shapes, **strides; // of outputs, as tuples
   bool gpu;
@@ -199,6 +199,7 @@ const struct dl_exchange *ext_torch_exchange(PyObject *type);
 // ---- check.c ----
 // "input 1 (W)" is what the message begins with. -1 with an exception.
 int ext_view_check(struct state *st, const struct view *v, const struct mica_tensor *want, bool output, int number, bool gpu);
+int ext_states_apart(struct state *st, const struct module *f, const struct view *v);
 int ext_views_apart(struct state *st, const struct module *f, const struct view *v); // outputs overlap nothing
 
 // ---- result.c ----

@@ -62,6 +62,16 @@ static PyObject *graph_input(PyObject *self, PyObject *args)
   return answer(g, status, PyLong_FromLong(t));
 }
 
+static PyObject *graph_declare(PyObject *self, PyObject *args)
+{
+  struct graph *g = (struct graph *)self;
+  int t, distinct, state;
+  long long least, most;
+  if (!PyArg_ParseTuple(args, "iLLpp", &t, &least, &most, &distinct, &state)) return NULL;
+  if (ext_context_enter(g->c)) return NULL;
+  return answer(g, mica_graph_declare(g->g, t, least, most, distinct, state), Py_NewRef(Py_None));
+}
+
 static PyObject *graph_op(PyObject *self, PyObject *args)
 {
   struct graph *g = (struct graph *)self;
@@ -181,6 +191,7 @@ static PyObject *graph_context(PyObject *self, void *closure)
 
 static PyMethodDef methods[] = {
     {"input", graph_input, METH_VARARGS, "input(name, dtype, shape): number of the tensor"},
+    {"declare", graph_declare, METH_VARARGS, "declare(number, least, most, distinct, state)"},
     {"op", graph_op, METH_VARARGS, "op(name, tensors, attributes): (first result, how many)"},
     {"tensor", graph_tensor, METH_O, "tensor(number): (name, dtype, shape)"},
     {"name", graph_name, METH_VARARGS, "name(number, name)"},

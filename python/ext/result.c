@@ -119,10 +119,10 @@ PyObject *ext_result_finish(struct module *f, enum family family, PyObject *made
 {
   if (family != FAMILY_JAX || !made) return made;
   PyObject *x = NULL;
-  if (f->nout == 1)
+  if (f->nresults == 1)
     x = to_jax(f->st, made);
-  else if ((x = PyTuple_New(f->nout)))
-    for (int i = 0; i < f->nout; i++) {
+  else if ((x = PyTuple_New(f->nresults)))
+    for (int i = 0; i < f->nresults; i++) {
       PyObject *one = to_jax(f->st, PyTuple_GetItem(made, i));
       if (one && !PyTuple_SetItem(x, i, one)) continue;
       Py_CLEAR(x);

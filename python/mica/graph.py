@@ -135,6 +135,12 @@ class Tensor(_ops.TensorOps):
     def __rsub__(self, other):  # 1 - x, as the language reads it
         return NotImplemented if number_text(other) is None else -self + other
 
+    def __getitem__(self, at) -> Tensor:
+        """x[i]: slices along the first dimension, by an index tensor."""
+        if not isinstance(at, Tensor):
+            raise _mica.UsageError("a subscript is a tensor of whole numbers; slice() takes parts")
+        return call(None, "gather", (self, at), dim=0)
+
     def __matmul__(self, other):
         return call(None, "matmul", (self, other)) if isinstance(other, Tensor) else NotImplemented
 
@@ -156,8 +162,14 @@ class Graph(_ops.GraphOps):
         first, count = self._g.op(op, [t.number for t in tensors], attributes or None)
         return Tensor(self, first) if count == 1 else tuple(Tensor(self, first + i) for i in range(count))
 
-    def input(self, name: str | None, shape: Sequence[int], dtype: str = "f32") -> Tensor:
-        return Tensor(self, self._g.input(name, str(dtype), tuple(shape)))
+    def input(self, name: str | None, shape: Sequence[int], dtype: str = "f32", *, least: int = 0, below: int | None = None,
+              distinct: bool = False, state: bool = False) -> Tensor:
+        """An input. Whole numbers are from `least` to below - 1, and no two are equal where `distinct`; a state is written in place."""
+        t = Tensor(self, self._g.input(name, str(dtype), tuple(shape)))
+        most = (1 if str(dtype) == "bool" else 1 << 24) if below is None else below - 1
+        if least or below is not None or distinct or state:
+            self._g.declare(t.number, least, most, distinct, state)
+        return t
 
     def output(self, *tensors: Tensor) -> None:
         for t in tensors:

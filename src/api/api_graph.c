@@ -118,6 +118,20 @@ int mica_graph_input(struct mica_graph *g, const char *name, enum mica_dtype dty
   GRAPH_CALL(g, add_input(g, name, dtype, ndim, shape, t, err_of(g)));
 }
 
+static int declare(struct mica_graph *g, int t, int64_t least, int64_t most, int distinct, int state, struct err *e)
+{
+  const struct whole_range r = {least, most, distinct != 0};
+  TRY(check_open(g, e));
+  TRY(check_tensor(g, t, e));
+  if (g->g->nodes[g->g->tensors[t].node].op != OP_INPUT) return err_set(e, ERR_GRAPH, NOWHERE, "tensor %d is no input", t);
+  return graph_declare(g->g, t, num_whole(g->g->tensors[t].dtype) ? &r : NULL, state != 0, NOWHERE, e);
+}
+
+int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int64_t most, int distinct, int state)
+{
+  GRAPH_CALL(g, declare(g, t, least, most, distinct, state, err_of(g)));
+}
+
 static int add_call(struct mica_graph *g, const struct front_call *x, int *t, int *count, struct err *e)
 {
   const int nodes = g->g->nnodes, tensors = g->g->ntensors;
@@ -170,10 +184,11 @@ int mica_graph_output(struct mica_graph *g, int t) { GRAPH_CALL(g, add_output(g,
 static int make_program(struct mica_graph *g, struct mica_program **p, struct err *e)
 {
   TRY(check_level(g, KERNEL, "a program", "the program is the graph that mica_graph_open made", e));
-  TRY(graph_check(g->g, e));
+  struct graph *whole = graph_copy(&g->m->mem, g->g);
+  TRY(state_outputs(whole, e));
+  TRY(graph_check(whole, e));
   *p = NEW(&g->m->mem, struct mica_program);
-  (*p)->g = graph_copy(&g->m->mem, g->g);
-  return OK;
+  return (*p)->g = whole, OK;
 }
 
 int mica_graph_program(struct mica_graph *g, struct mica_program **p) { GRAPH_CALL(g, make_program(g, p, err_of(g))); }

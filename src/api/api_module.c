@@ -4,6 +4,7 @@
 // its message among those that the module has said, adds it once, and points the context to it. On a GPU a call only queues kernels, by
 // way of what the module keeps for that (their arguments, tensor maps, the stream): calls take turns there.
 #include "api/api.h"
+#include "base/range.h"
 #include "export/package.h"
 #include "gpu/gpu.h"
 
@@ -230,8 +231,23 @@ static int check_call(const struct mica_module *x, const void *const *in, void *
   return check("output", x->p.nout, x->p.out, (const void *const *)out, aligned, e);
 }
 
+// Whole numbers in their ranges: an index outside would read what is no element.
+static int check_ranges(const struct mica_module *x, const void *const *in, struct err *e)
+{
+  for (int i = 0; i < x->p.nin; i++) {
+    const struct mica_tensor *from = &x->p.in[i];
+    struct tensor t = {.name = *from->name ? from->name : NULL, .dtype = (enum dtype)from->dtype, .shape.n = from->ndim};
+    if (!num_whole(t.dtype)) continue;
+    memcpy(t.shape.d, from->shape, sizeof from->shape);
+    t.whole = true, t.range = (struct whole_range){from->least, from->most, from->distinct != 0};
+    TRY(range_check(&t, in[i], e));
+  }
+  return OK;
+}
+
 static int call_cpu(struct mica_module *x, const void *const *in, void *const *out, struct err *e)
 {
+  TRY(check_ranges(x, in, e));
   int status = module_call(x->cpu, (void *const *)in, out);
   return status ? err_set(e, ERR_MEMORY, NOWHERE, "%.80s: no memory for its workspace", x->p.name) : OK;
 }
@@ -286,6 +302,8 @@ int mica_module_call(struct mica_module *x, const void *const *inputs, void *con
 {
   struct err e = {0};
   int status = check_call(x, inputs, outputs, &e);
+  const bool ranged = status == OK && range_push(x->p.name);
   if (status == OK) status = x->cpu ? call_cpu(x, inputs, outputs, &e) : call_gpu(x, inputs, outputs, workspace, stream, &e);
+  if (ranged) range_pop();
   return status == OK ? OK : failed(x, &e);
 }

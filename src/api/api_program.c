@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define DTYPE(id, ...) _Static_assert((int)MICA_##id == (int)id, "dtypes of the interface");
+#define WHOLE DTYPE
 #include "base/dtype.def"
 _Static_assert((int)MICA_MAX_DIMS == MAX_DIMS && (int)MICA_MAX_GRID == MAX_GRID && (int)MICA_MAX_LOOPS == MAX_LOOPS, "limits of the interface");
 _Static_assert((int)MICA_REPLICA == REPLICA, "maps of the interface");
@@ -12,6 +13,7 @@ struct mica_tensor tensor_tell(const struct tensor *t)
 {
   struct mica_tensor x = {.name = t->name ? t->name : "", .dtype = (enum mica_dtype)t->dtype, .ndim = t->shape.n};
   for (int i = 0; i < t->shape.n; i++) x.shape[i] = t->shape.d[i];
+  if (num_whole(t->dtype)) x.least = t->range.least, x.most = t->range.most, x.distinct = t->range.distinct;
   return x;
 }
 
@@ -20,7 +22,10 @@ static struct mica_tensor find(const struct graph *g, enum op op, int i)
 {
   for (int k = 0; k < g->nnodes && i >= 0; k++) {
     const struct node *n = &g->nodes[k];
-    if (n->op == op && !i--) return tensor_tell(&g->tensors[op == OP_INPUT ? n->out : n->in[0]]);
+    if (n->op != op || i--) continue;
+    struct mica_tensor x = tensor_tell(&g->tensors[op == OP_INPUT ? n->out : n->in[0]]);
+    if (op == OP_INPUT ? g->tensors[n->out].state : state_output(g, n)) x.state = 1 + state_number(g, op == OP_INPUT ? n->out : n->in[0]);
+    return x;
   }
   return (struct mica_tensor){.name = ""};
 }

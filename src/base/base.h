@@ -12,7 +12,7 @@
 //   file.c    whole files in, whole files out (written aside, then renamed)
 //   own.c     files and folders that nobody else can change; checksums of them (own.h)
 //   pool.c    a thread pool whose results do not depend on the number of threads
-//   trace.c   spans of time of a job, by thread (trace.h)
+//   trace.c   spans of time of a job, by thread (trace.h);   range.c  the same for profilers (range.h)
 //   child.c   programs that are started; scratch.c the folders they work in (child.h)
 #ifndef MICA_BASE_H
 #define MICA_BASE_H

@@ -11,6 +11,7 @@
 // The types of programs. They are the first rows of num_rows.
 enum dtype {
 #define DTYPE(id, ...) id,
+#define WHOLE DTYPE
 #include "base/dtype.def"
   DTYPES
 };
@@ -37,6 +38,7 @@ struct num_row {
 extern const struct num_row num_rows[];
 
 static inline bool num_floats(const struct num_row *f) { return f->exponent > 0; }
+static inline bool num_whole(enum dtype t) { return num_rows[t].exponent == 0; }                   // whole numbers
 static inline bool num_narrow(const struct num_row *f) { return f->exponent > 0 && f->bits < 32; } // kept in fewer bits than computed with
 
 // Word i of an array of words of 8, 16 or 32 bits, which may lie at any address. Little-endian, as all that reads such arrays.
@@ -57,6 +59,6 @@ double num_normal(const struct num_row *f);    // the least number above 0 that 
 // Element i of an array; writing rounds to nearest, ties to even.
 double num_read(enum dtype t, const void *p, int64_t i);
 void num_write(enum dtype t, void *p, int64_t i, double x);
-double num_round(enum dtype t, double x); // the value that num_write would leave
+double num_round(enum dtype t, double x); // the value that num_write would leave; of whole numbers the nearest, NaN is 0
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/trace.h"
 #include "base/doc.h"
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/visible.h"
 
 #include <string.h>
@@ -51,7 +52,7 @@ void trace_close(struct trace *t)
 
 void span_begin(struct span *s, const char *kind_of, const char *name)
 {
-  s->trace = tracing.trace;
+  s->trace = tracing.trace, s->ranged = range_push(name);
   if (!s->trace) return;
   s->around = tracing.inner, s->kind = kind_of, s->thread = tracing.thread, s->start = now_seconds();
   snprintf(s->name, sizeof s->name, "%s", name);
@@ -70,16 +71,19 @@ void span_note(struct span *s, const char *fmt, ...)
 
 void span_end(struct span *s)
 {
-  if (!s->trace) return;
+  struct trace *t = s->trace;
+  if (s->ranged) range_pop();
+  s->ranged = false, s->trace = NULL;
+  if (!t) return;
   tracing.inner = s->around;
   double end = now_seconds();
   struct event *e = mem_try(sizeof *e);
   if (!e) return; // the job is what memory is for
   mem_keep(e);
   e->of = *s, e->end = end;
-  pthread_mutex_lock(&s->trace->lock);
-  e->next = s->trace->events, s->trace->events = e;
-  pthread_mutex_unlock(&s->trace->lock);
+  pthread_mutex_lock(&t->lock);
+  e->next = t->events, t->events = e;
+  pthread_mutex_unlock(&t->lock);
 }
 
 // ---- threads ----
@@ -98,7 +102,7 @@ static int take_thread(struct trace *t)
 
 void trace_share(struct span *s, const struct trace_place *of)
 {
-  s->trace = NULL;
+  s->trace = NULL, s->ranged = false;
   int thread = of->trace ? take_thread(of->trace) : THREADS;
   if (thread == THREADS) return;
   tracing = (struct trace_place){.trace = of->trace, .thread = thread};

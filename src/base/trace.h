@@ -3,7 +3,7 @@
 //   trace   the events of one job. The thread that opens it is in it, and so are the threads of loops (pool.c) that it begins
 //   span    an event: a name and the time from its beginning to its end. Spans of one thread nest
 //
-// A thread that is in no trace pays one look at a pointer for a span.
+// Spans are also ranges of a profiler that watches the process (range.h). A thread that is in no trace pays two looks for a span.
 #ifndef MICA_TRACE_H
 #define MICA_TRACE_H
 
@@ -16,6 +16,7 @@ struct span {
   char name[64], note[160];
   const char *kind; // "pass", "thread": a literal
   int thread;
+  bool ranged; // a profiler knows of it (range.h)
   double start;
 };
 struct trace_place { // the trace that a thread is in, and its innermost span; all NULL: none

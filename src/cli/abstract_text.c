@@ -111,6 +111,7 @@ static void node_walk(struct abstract_text_walk *w, const struct graph *g, const
   nf x = n->nin ? t[n->in[0]] : EXPR_UNKNOWN, y = n->nin > 1 ? t[n->in[1]] : EXPR_UNKNOWN;
   switch (op_rows[n->op].rule) {
   case RULE_IO:
+  case RULE_AT:
   case RULE_INDEX: break;
   case RULE_CONST:
   case RULE_MAP: t[n->out] = map(w, n, x, y); break;

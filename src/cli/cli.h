@@ -14,6 +14,7 @@
 //   crew.c      processes that share a search (MPI)
 //   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu;   tile_cpu.c  its --cpu
 //   tile_bench.c `mica tile bench`
+//   optimize_peers.c `mica optimize --peers`
 //   lower_check.c `mica lower --check`
 //   watch_passes.c  what --dump, --stop-after and MICA_TRACE print
 //   cmd_*.c     the subcommands
@@ -46,18 +47,19 @@ struct cli {
   const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs,
       *dump, *accept, *dump_dir, *stop_after, *keep_dropped, *candidate;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top, rows, workers, shared, steps,
-      deadline;
+      deadline, attention_parts;
   uint64_t seed, context;
   bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict, check_passes,
-      check_only;
+      check_only, peers;
 };
 
+typedef unsigned __int128 opt_set;
 struct cmd {
   const char *name;
   int (*run)(struct cli *c);
   int least, most;
   const char *args;
-  uint64_t options; // bits 1 << OPT_x
+  opt_set options; // bits 1 << OPT_x
   const char *summary, *examples;
 };
 extern const struct cmd cmds[];
@@ -129,6 +131,9 @@ struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struc
 int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n);
 int cli_covers(struct cli *c, struct job *j); // of --covers
 
+// ---- optimize_peers.c ----
+int cli_peers(struct cli *c, struct mica_context *m, const struct mica_report *r); // their lines go before the report's
+
 // ---- crew.c ----
 // A crew of one where mpirun did not start this process. Changes the options of the processes but the first.
 int crew_open(struct cli *c, struct crew *w, struct mica_options *o);
@@ -172,10 +177,9 @@ bool cli_lower_apart(const struct lower_plan *p, struct choice *pick, int unit);
 // Runs the program of these choices and, with --all, each other choice of the kernels that are asked for.
 int cli_lower_check(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 int cli_lower_dump(struct cli *c, const struct lower_plan *p, struct choice *pick);
-int cli_lower_schemes(const struct cli *c);                                               // the table of docs/lower.md
-int cli_lower_rules(const struct cli *c);                                                 // the table of docs/kern.md
-int cli_lower_off(struct cli *c, unsigned *off);                                          // rules named by --off, as bits
-int cli_lower_kern(struct cli *c, const struct lower_plan *p, const struct choice *pick); // values of kernels
+int cli_lower_schemes(const struct cli *c);      // the table of docs/lower.md
+int cli_lower_rules(const struct cli *c);        // the table of docs/kern.md
+int cli_lower_off(struct cli *c, unsigned *off); // rules named by --off, as bits
 int cli_lower_json(struct cli *c, const struct lower_plan *p, const struct choice *pick);
 
 // ---- npy.c ----

@@ -234,7 +234,6 @@ int cmd_lower(struct cli *c)
   TRY(lower_plan(&c->mem, g, &gpu, &opts, &p, &c->err));
   TRY(picks(c, &p, &pick));
   if (c->json) TRY(cli_lower_json(c, &p, pick));
-  if (c->dump && !strcmp(c->dump, "kern")) return cli_lower_kern(c, &p, pick);
   if (c->dump) return cli_lower_dump(c, &p, pick);
   if (c->compile) TRY(nvrtc_open(&r, &c->err));
   int status = c->check && !c->compile && !c->out ? OK : finish_all(c, &p, r, pick);

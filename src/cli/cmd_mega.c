@@ -18,7 +18,10 @@ struct mega_loaded {
 
 static struct mega_sizes sizes_of(const struct cli *c)
 {
-  return (struct mega_sizes){.rows = c->rows, .workers = c->workers, .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
+  return (struct mega_sizes){.rows = c->rows,
+                             .workers = c->workers,
+                             .parts = c->attention_parts,
+                             .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
 }
 
 static int load(struct cli *c, bool runs, struct mega_loaded *l)

@@ -92,7 +92,8 @@ int cmd_optimize(struct cli *c)
   if (status != OK) terminal_error(mica_error(m));
   if (r) {
     end_written();
-    int shown = show(c, m, r);
+    const int compared = c->peers ? cli_peers(c, m, r) : OK;
+    const int shown = compared == OK ? show(c, m, r) : compared;
     if (status == OK) status = shown;
   }
   mica_close(m);

@@ -61,6 +61,7 @@ static int read_input(struct cli_run *r, const char *arg)
     shape_text(want, &tensor(r, r->in[i])->shape), shape_text(is, &shape);
     return err_set(e, ERR_SHAPE, NOWHERE, "input %s is %s, and %.200s has %s", tensor(r, r->in[i])->name, want, eq + 1, is);
   }
+  TRY(range_check_doubles(tensor(r, r->in[i]), data, e));
   if (r->domain == DOM_F32)
     for (int64_t k = 0; k < shape_size(&shape); k++) ((float *)r->inputs[i])[k] = (float)data[k];
   else

@@ -15,9 +15,9 @@ static int no_dump(struct cli *c)
   struct str all = {0};
   for (int i = 0; i < PASSES; i++)
     if (can_dump(i)) near_try(&near, passes[i].name), str_add(&all, "%s, ", passes[i].name);
-  static const char *const lists[] = {"kern", "schemes", "rules"};
+  static const char *const lists[] = {"schemes", "rules"};
   for (size_t i = 0; i < COUNT(lists); i++) near_try(&near, lists[i]);
-  const char *names = arena_printf(&c->mem, "there are %skern, schemes and rules", str_text(&all));
+  const char *names = arena_printf(&c->mem, "there are %sschemes and rules", str_text(&all));
   str_free(&all);
   return option_unknown(c, "pass or list to dump:", c->dump, near.best, names);
 }

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define O(id) (UINT64_C(1) << OPT_##id)
-#define TEXT_ONLY (UINT64_C(1) << 63) // no answer as JSON
+#define O(id) ((opt_set)1 << OPT_##id)
+#define TEXT_ONLY ((opt_set)1 << 127) // no answer as JSON
 #define READING (O(SET) | O(DTYPE))
 #define SEARCHING (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF))
 #define WATCHING (O(DUMP) | O(DUMP_DIR) | O(STOP_AFTER) | O(CHECK_PASSES) | O(KEEP_DROPPED) | O(CANDIDATE) | O(KNOBS))
@@ -19,7 +19,7 @@ const struct cmd cmds[] = {
 #include "cli/cmd.def"
 #undef CMD
 };
-_Static_assert(OPTS < 8 * sizeof cmds[0].options, "a bit an option");
+_Static_assert(OPTS < 8 * sizeof cmds[0].options - 1, "a bit an option");
 const int cmd_count = COUNT(cmds);
 
 const struct cmd *cmd_find(const char *name)

@@ -56,7 +56,7 @@ static const char *store(struct cprint *c, enum tile_type t, const char *x, bool
   if (num_narrow(&tile_types[t])) return arena_printf(c->w.mem, "mica_to_%s(%s)", cp_type(t) + 5, x);
   if (!integer(t)) return x; // rounded where it is stored
   if (!real) return arena_printf(c->w.mem, "(%s)%s", cp_type(t), x);
-  return arena_printf(c->w.mem, "mica_to_%s(%s)", t == TT_I32 ? "i32" : t == TT_U32 ? "u32" : "i64", x);
+  return arena_printf(c->w.mem, "mica_to_%s(%s)", tile_types[t].name, x);
 }
 
 static const char *low(struct cprint *c, const char *id)

@@ -65,6 +65,7 @@ MICA mica_bf16 mica_to_bf16(float x)
 MICA double mica_clamp(double x, double least, double most) { return x != x ? 0 : x < least ? least : x > most ? most : x; }
 MICA int32_t mica_to_i32(double x) { return (int32_t)mica_clamp(x, INT32_MIN, INT32_MAX); }
 MICA uint32_t mica_to_u32(double x) { return (uint32_t)mica_clamp(x, 0, UINT32_MAX); }
+MICA uint8_t mica_to_bool(double x) { return (uint8_t)mica_clamp(x, 0, 1); }
 MICA int64_t mica_to_i64(double x) { return (int64_t)mica_clamp(x, -0x1p63, 0x1.fffffffffffffp62); }
 
 /* ---- operators ---- */

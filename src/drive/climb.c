@@ -2,6 +2,7 @@
 // compiled the one before is on the GPU: checked, then timed by fewer and fewer. What is faster by more than the noise
 // than the centre of its line is the next centre. The fastest few of all are timed exactly in the end.
 #include "drive/climb.h"
+#include "drive/pass.h"
 
 #include <math.h>
 #include <string.h>
@@ -92,12 +93,16 @@ static void give_back_slow(struct entrants *f, const struct climb_batch *b)
   }
 }
 
+void entrants_drop(struct candidate *c, const struct entrant *x)
+{
+  c->dropped = x->why, c->again = x->again, c->by = x->by, c->late = x->result->err.id == ERR_STOPPED;
+}
+
 // Other sizes need not compute the same: where one way to make them is wrong and none was right, no other is tried.
 static void leave_wrong(struct entrants *f, const struct entrant *x)
 {
   struct candidate *c = &f->c->cand[x->cand];
-  if (c->tuned && !c->dropped && x->result && x->result->verdict == GPU_WRONG && entrants_fastest(f, x->cand, true) < 0)
-    c->dropped = arena_printf(f->j->mem, "wrong: %s", x->result->err.text);
+  if (c->tuned && !c->dropped && x->result && x->result->verdict == GPU_WRONG && entrants_fastest(f, x->cand, true) < 0) entrants_drop(c, x);
 }
 
 static enum entrant_state state_of(const struct gpu_result *r, bool cut)
@@ -105,6 +110,18 @@ static enum entrant_state state_of(const struct gpu_result *r, bool cut)
   if (r->err.id == ERR_STOPPED) return cut ? WAITING : LEFT;
   if (r->verdict != GPU_FINE) return OUT;
   return r->cold.replays || !cut ? TIMED : WAITING;
+}
+
+// What is wrong with this way to make the candidate, and the command that shows it. The compiler's answer is that of its own pass.
+static void tell_wrong(struct entrants *f, struct entrant *x)
+{
+  const struct gpu_result *r = x->result;
+  const struct pass_on on = {f->j, f->c, &f->c->cand[x->cand]};
+  bool late = r->err.id == ERR_STOPPED, compiler = r->verdict == GPU_NOT_COMPILED && !late;
+  if (r->verdict == GPU_FINE) return;
+  x->by = compiler ? PASS_NVRTC : PASS_RACE;
+  x->why = arena_printf(f->j->mem, "%s: %.700s", compiler ? "compiler" : gpu_verdict_name(r->verdict), r->err.text);
+  if (!late) x->again = dropped_way(&on, x->by, x->why, &x->plan->p, x->pick);
 }
 
 // cut: the race was stopped, and its figures are those until then.
@@ -118,6 +135,7 @@ static void take(struct entrants *f, const struct climb_batch *b, const struct g
     x->result = r;
     x->seconds = x->state == TIMED && r->cold.replays ? r->cold.median : INFINITY;
     x->rough = r->rough;
+    tell_wrong(f, x);
     if (x->state != TIMED) entrants_give_back(f, b->who[i]);
   }
   for (int i = 0; i < b->n; i++) leave_wrong(f, &f->x[b->who[i]]);

@@ -51,6 +51,8 @@ struct entrant {
   struct device_program *program; // NULL: not made, or given back
   uint64_t hash;                  // of the program
   struct gpu_result *result;
+  const char *why, *again; // what is wrong with it, as its candidate's reason; the command that shows it, or NULL
+  int by;                  // the row of pass.def that found it
 };
 enum { MOST_LINES = 3, BATCH = 32, MOST_SIZED = 200 };
 struct line {
@@ -98,9 +100,10 @@ void climb_ends(struct entrants *f, int at);            // with the winner
 
 // ---- climb.c ----
 // After a stop, or when the time of the job is over, OK: what was measured until then stands.
-int climb_starters(struct entrants *f, struct err *e); // times all that wait
-int climb_run(struct entrants *f, struct err *e);      // from the fastest, until f->until or until nothing near is faster
-int climb_finals(struct entrants *f, struct err *e);   // the fastest that have no exact figures yet; NO where there are none
+int climb_starters(struct entrants *f, struct err *e);            // times all that wait
+int climb_run(struct entrants *f, struct err *e);                 // from the fastest, until f->until or until nothing near is faster
+void entrants_drop(struct candidate *c, const struct entrant *x); // for what is wrong with this way to make it
+int climb_finals(struct entrants *f, struct err *e);              // the fastest that have no exact figures yet; NO where there are none
 
 // ---- race_gpu.c ----
 // All candidates of c, then the climb; what is wrong is in *e. To be closed.

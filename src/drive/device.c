@@ -67,14 +67,27 @@ static const struct lowered **made_of(const struct job *j, const struct candidat
   return like;
 }
 
+bool device_given(const struct job *j, const struct contest *c, const struct candidate *x)
+{
+  return j->opts->candidate && j->opts->knobs && c && x != c->cand;
+}
+
+// Does the list of --knobs end with the word that launches wait for each other's ends?
+static bool independent(const char *knobs)
+{
+  const char *last = strrchr(knobs, ';');
+  last = last ? last + 1 : knobs;
+  return !strcmp(last + strspn(last, " "), INDEPENDENT);
+}
+
 int run_norm(const struct pass_on *on, struct err *e)
 {
   const struct job *j = on->j;
   struct lowered *d = NEW(j->mem, struct lowered);
   struct graph *named = graph_copy(j->mem, on->x->g);
-  int n;
+  int n, one = device_given(j, on->c, on->x);
   const struct lowered **like = made_of(j, on->x, &n);
-  const struct lower_opts o = {.tails = true, .dependent = !n || like[0]->plan.dependent};
+  const struct lower_opts o = {.tails = true, .dependent = one ? !independent(j->opts->knobs) : !n || like[0]->plan.dependent};
   named->name = j->program->name ? j->program->name : "program";
   TRY(lower_plan(j->mem, named, &j->gpu, &o, &d->plan, e));
   return on->x->gpu.lowered = d, OK;
@@ -92,11 +105,10 @@ static int by_knobs(const struct job *j, struct lowered *d, struct err *e)
     if ((next = strchr(rest, ';'))) *next++ = 0;
     how[n++] = rest + strspn(rest, " ");
   }
+  n -= independent(j->opts->knobs);
   if (!rest && launches_pick(&d->plan, n, how, d->pick)) return OK;
   return err_set(e, ERR_OPTION, NOWHERE, "--knobs %.200s: these are not %d schemes with knobs, one for each launch", j->opts->knobs, d->plan.nunits);
 }
-
-static bool given(const struct pass_on *on) { return on->j->opts->candidate && on->c && on->x != on->c->cand; }
 
 int run_choices(const struct pass_on *on, struct err *e)
 {
@@ -105,7 +117,7 @@ int run_choices(const struct pass_on *on, struct err *e)
   int n;
   const struct lowered **like = made_of(j, on->x, &n);
   d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
-  if (given(on) && j->opts->knobs) return by_knobs(j, d, e);
+  if (device_given(j, on->c, on->x)) return by_knobs(j, d, e);
   for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], n, like);
   return OK;
 }
@@ -115,7 +127,7 @@ int run_lower(const struct pass_on *on, struct err *e)
   const struct job *j = on->j;
   struct lowered *d = on->x->gpu.lowered;
   struct err first = {0};
-  bool one = given(on) && j->opts->knobs;
+  bool one = device_given(j, on->c, on->x);
   int status = one ? lower_make(j->mem, &d->plan, d->pick, &d->program, &first) : make_with_others(j, d, &first);
   if (status != OK) return *e = first, on->x->gpu.lowered = NULL, status;
   nothing_compiled(j, d);

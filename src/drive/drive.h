@@ -285,6 +285,9 @@ void device_algorithms(struct device_program *d, const int *algorithm); // as th
 // By NVRTC where there is one. STOPPED where there is no time.
 void device_compile(const struct job *j, struct lowered *d, struct err *e);
 void device_candidate(struct job *j, struct contest *c, struct candidate *x); // lowered, or dropped
+#define INDEPENDENT "independent"                                             // last in --knobs: each launch waits for the end of the one ahead
+// Is it the candidate that is given, with one way to make it? No other way is tried then.
+bool device_given(const struct job *j, const struct contest *c, const struct candidate *x);
 json_t *lowered_json(const struct job *j, const struct lowered *d);
 
 // ---- launches.c ----

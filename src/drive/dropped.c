@@ -35,18 +35,18 @@ static int write_part(const struct job *j, const struct contest *c, const char *
   return write_graph(j, j->single ? j->program : c->part->g, path, e);
 }
 
-// How kernels were made, or where none came of it how they were asked for.
-static void add_knobs(const struct pass_on *on, struct str *out)
+// One for each launch, as --knobs takes them; and whether launches wait for each other's ends.
+static const char *knobs_of(struct arena *mem, const struct lower_plan *p, const struct choice *pick)
 {
-  const struct lowered *d = on->x->gpu.lowered;
-  struct str how = {0};
-  for (int i = 0; d && i < d->program.nlaunch; i++) str_add(&how, "%s%s", i ? "; " : "", d->program.launch[i].how);
-  if (!how.n && on->j->opts->knobs) str_add(&how, "%s", on->j->opts->knobs);
-  if (how.n) str_add(out, " --knobs "), add_quoted(out, str_text(&how));
-  str_free(&how);
+  struct str s = {0};
+  for (int u = 0; u < p->nunits; u++)
+    if (!lower_inside(p, pick, u)) str_add(&s, s.n ? "; " : ""), scheme_text(&pick[u], &s);
+  if (!p->dependent) str_add(&s, "; %s", INDEPENDENT);
+  const char *text = arena_strdup(mem, str_text(&s));
+  return str_free(&s), text;
 }
 
-static const char *command(const struct pass_on *on, int pass, const char *part, const char *candidate)
+static const char *command(const struct pass_on *on, int pass, const char *knobs, const char *part, const char *candidate)
 {
   const struct job *j = on->j;
   struct str s = {0};
@@ -55,33 +55,53 @@ static const char *command(const struct pass_on *on, int pass, const char *part,
   if (j->target.kind != TARGET_CPU) str_add(&s, " --target %s", j->target.name);
   if (j->opts->seed != 1) str_add(&s, " --seed %llu", (unsigned long long)j->opts->seed);
   if (j->opts->accept && *j->opts->accept) str_add(&s, " --accept %s", j->opts->accept);
-  add_knobs(on, &s);
+  if (knobs) str_add(&s, " --knobs "), add_quoted(&s, knobs);
   str_add(&s, " --stop-after %s", passes[pass].name);
   const char *text = arena_strdup(j->mem, str_text(&s));
   return str_free(&s), text;
 }
 
-static int keep(const struct pass_on *on, int pass, struct err *e)
+struct drop {
+  int pass;
+  const char *why, *knobs; // knobs: NULL: as the model likes it
+};
+
+static int keep(const struct pass_on *on, const struct drop *d, const char **again, struct err *e)
 {
   const struct job *j = on->j;
   struct watch *w = j->watch;
   int at = (int)(on->c - j->contests);
-  const char *folder = folder_of(j), *part = arena_printf(j->mem, "%s/part%d.mica", folder, at + 1);
-  const char *file = arena_printf(j->mem, "%s/dropped%03d-%s.mica", folder, w->ndropped + 1, passes[pass].name);
+  const char *folder = folder_of(j), *part = arena_printf(j->mem, "%s/part%d.mica", folder, at + 1), *pass = passes[d->pass].name;
+  const char *file = arena_printf(j->mem, "%s/dropped%03d-%s.mica", folder, w->ndropped + 1, pass);
   TRY(write_graph(j, on->x->found, file, e));
   TRY(write_part(j, on->c, part, e));
-  on->x->again = command(on, pass, part, file);
+  *again = command(on, d->pass, d->knobs, part, file);
   w->ndropped++;
-  str_add(&w->dropped, "# subprogram %d, candidate %d: %s: %.*s\n%s\n", at + 1, pass_place(on).cand, passes[pass].name,
-          (int)strcspn(on->x->dropped, "\n"), on->x->dropped, on->x->again);
+  str_add(&w->dropped, "# subprogram %d, candidate %d: %s: %.*s\n%s\n", at + 1, pass_place(on).cand, pass, (int)strcspn(d->why, "\n"), d->why,
+          *again);
   return file_write(arena_printf(j->mem, "%s/dropped.sh", folder), str_text(&w->dropped), w->dropped.n, e);
+}
+
+static const char *kept(const struct pass_on *on, const struct drop *d)
+{
+  struct err e = {0};
+  const struct job *j = on->j;
+  const char *again = NULL;
+  bool own = on->c && pass_place(on).part && pass_place(on).cand && !on->x->of && !on->x->late; // a graph that the search gave, or its sizes
+  if (!j->watch || !folder_of(j) || !own) return NULL;
+  if (keep(on, d, &again, &e) != OK && j->watch->failed.status == OK) j->watch->failed = e;
+  return again;
 }
 
 void dropped_keep(const struct pass_on *on, int pass)
 {
-  struct err e = {0};
-  const struct job *j = on->j;
-  bool own = on->c && pass_place(on).cand && !on->x->of && !on->x->late; // a graph that the search gave
-  if (!j->watch || !folder_of(j) || !own) return;
-  if (keep(on, pass, &e) != OK && j->watch->failed.status == OK) j->watch->failed = e;
+  const struct lowered *d = on->x->gpu.lowered;
+  const char *how = d && d->program.nlaunch ? knobs_of(on->j->mem, &d->plan, d->pick) : on->j->opts->knobs; // as they were made, or asked for
+  const char *again = kept(on, &(struct drop){pass, on->x->dropped, how});
+  if (again) on->x->again = again;
+}
+
+const char *dropped_way(const struct pass_on *on, int pass, const char *why, const struct lower_plan *p, const struct choice *pick)
+{
+  return kept(on, &(struct drop){pass, why, knobs_of(on->j->mem, p, pick)});
 }

@@ -123,6 +123,8 @@ struct pass_place pass_place(const struct pass_on *on);
 // ---- dropped.c ----
 int dropped_open(struct job *j, struct err *e);
 void dropped_keep(const struct pass_on *on, int pass); // on.x was dropped by the pass; its command goes to x->again
+// One way to make on.x came to nothing in that pass: the command that shows it, or NULL.
+const char *dropped_way(const struct pass_on *on, int pass, const char *why, const struct lower_plan *p, const struct choice *pick);
 
 // ---- what rows name ----
 int run_expand(const struct pass_on *on, struct err *e); // stages.c
@@ -151,9 +153,11 @@ pass_values value_program, values_expanded, values_parts, values_found, values_p
     value_lowered, values_launches, value_certificate, value_numbers, values_cuda, values_use, value_times, value_joined, value_whole, value_report;
 
 typedef void ir_print(const struct ir_value *v, struct str *out); // pass_text.c, pass_lower_text.c
-ir_print print_graph, print_source, print_norm, print_chains, print_schedule, print_meta, print_threads, print_layouts, print_choices, print_tile,
-    print_memory, print_certificate, print_numbers, print_proof, print_cuda, print_use, print_times, print_whole, print_report;
+ir_print print_graph, print_source, print_norm, print_chains, print_schedule, print_meta, print_threads, print_layouts, print_choices, print_kern,
+    print_tile, print_memory, print_certificate, print_numbers, print_proof, print_cuda, print_use, print_times, print_whole, print_report;
 int check_graph(const struct ir_value *v, struct err *e);
+int check_kern(const struct ir_value *v, struct err *e);
+int parse_kern(struct arena *mem, const struct ir_value *v, const char *text, size_t n, struct err *e);
 int parse_graph(struct arena *mem, const struct ir_value *v, const char *text, size_t n, struct err *e);
 int parse_tile(struct arena *mem, const struct ir_value *v, const char *text, size_t n, struct err *e);
 

@@ -1,6 +1,7 @@
 // What is decided of a GPU's kernels, and what they become, as text: dumps of `mica optimize` and of `mica lower`.
 #include "drive/pass.h"
 #include "gpu/gpu.h"
+#include "lower/lower_emit.h"
 #include "plan/layout.h"
 #include "plan/passes.h"
 
@@ -74,6 +75,63 @@ void print_threads(const struct ir_value *v, struct str *out)
 {
   const struct norm *n = norm_of(v, out);
   if (n) threads_text(n, n->passes, out);
+}
+
+// ---- its values ----
+
+// As the scheme that is picked rewrites them, without its tail. NO with the reason in why; of a product "".
+static int values_of(struct arena *mem, const struct ir_value *v, struct kern *k, char why[160])
+{
+  const struct lowered *d = lowered_of(v);
+  const struct lower_unit *u = &d->plan.unit[v->i];
+  *why = 0;
+  if (u->product) return NO;
+  struct lower_job j = lower_unit_job(mem, &d->plan, u, false);
+  return lower_values(&j, u->nchoices ? scheme_at(d->pick[v->i].scheme)->rules : 0, k, why);
+}
+
+void print_kern(const struct ir_value *v, struct str *out)
+{
+  const struct lowered *d = lowered_of(v);
+  const struct lower_unit *u = &d->plan.unit[v->i];
+  struct arena mem = {0};
+  struct kern k;
+  char why[160];
+  int status = values_of(&mem, v, &k, why);
+  const char *by = u->product    ? ": a product"
+                   : u->nchoices ? " by "
+                                 : ": ",
+             *who = u->product    ? ""
+                    : u->nchoices ? scheme_at(d->pick[v->i].scheme)->name
+                                  : u->why;
+  str_add(out, "# %s%s%s%s%s\n", u->name, by, who, *why ? ": " : "", why);
+  if (status == OK) kern_print(&k, out);
+  arena_close(&mem);
+}
+
+int check_kern(const struct ir_value *v, struct err *e)
+{
+  struct arena mem = {0};
+  struct kern k;
+  char why[160];
+  bool fine = values_of(&mem, v, &k, why) != OK || kern_check(&k, why);
+  arena_close(&mem);
+  return fine ? OK : err_set(e, ERR_WRONG, NOWHERE, "%s", why);
+}
+
+// What is read is what was written.
+int parse_kern(struct arena *mem, const struct ir_value *v, const char *text, size_t n, struct err *e)
+{
+  const char *values = strchr(text, '\n') + 1;
+  struct kern k;
+  struct str again = {0};
+  (void)v, (void)n;
+  if (!*values) return OK;
+  TRY(kern_parse(mem, values, &k, e));
+  kern_print(&k, &again);
+  bool same = !strcmp(str_text(&again), values);
+  str_free(&again);
+  return same ? OK : err_set(e, ERR_WRONG, NOWHERE, "its text is read as other values");
 }
 
 // ---- of all kernels ----

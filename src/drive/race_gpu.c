@@ -11,7 +11,7 @@ enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4, LATE = 4 };
 
 // ---- starters ----
 
-// The pick, and it with each unit alone made in other ways, about so many in all.
+// The pick, and it with each unit alone made in other ways, about so many in all; below 0: none.
 static void enter_ways(struct entrants *f, int cand, int ways)
 {
   const struct lowered *l = f->c->cand[cand].gpu.lowered;
@@ -19,7 +19,7 @@ static void enter_ways(struct entrants *f, int cand, int ways)
   if (!p) return;
   struct choice *other = arena_copy(f->j->mem, l->pick, sizeof *l->pick * (size_t)(p->p.nunits + 1));
   entrants_enter(f, -1, p, l->pick, -1, 1);
-  for (int u = 0; u < p->p.nunits && !f->c->cand[cand].of; u++) { // parts were raced in other ways
+  for (int u = 0; u < p->p.nunits && !f->c->cand[cand].of && ways >= 0; u++) { // parts were raced in other ways
     const struct lower_unit *x = &p->p.unit[u];
     int most = MIN(x->nchoices, MAX(LEAST_WAYS, ways / p->p.nunits));
     for (int k = 0; k < most && !lower_inside(&p->p, l->pick, u); k++) {
@@ -68,8 +68,7 @@ void race_gpu_times(struct entrants *f)
     int i = entrants_fastest(f, k, true);
     if (i >= 0) set_timing(c, &f->x[i].result->cold), c->rel = f->x[i].result->check.relative;
     for (int n = 0; n < f->n && i < 0 && !c->dropped; n++)
-      if (f->x[n].cand == k && f->x[n].result && f->x[n].result->verdict != GPU_FINE)
-        c->dropped = arena_printf(f->j->mem, "%s: %s", gpu_verdict_name(f->x[n].result->verdict), f->x[n].result->err.text);
+      if (f->x[n].cand == k && f->x[n].why) entrants_drop(c, &f->x[n]);
   }
 }
 
@@ -80,12 +79,13 @@ static bool stands(struct entrants *f, int i, int *tries)
 {
   struct entrant *x = &f->x[i];
   struct candidate *k = &f->c->cand[x->cand];
+  const struct pass_on on = {f->j, f->c, k};
   struct err e = {0};
   if (device_take(f->j, k, &x->plan->p, x->pick, &e) == OK) {
     device_algorithms(&k->gpu.lowered->program, x->result ? x->result->algorithm : NULL);
     if (pass_leader(f->j, f->c, k)) return true;
   } else
-    k->dropped = arena_strdup(f->j->mem, e.text);
+    k->dropped = arena_strdup(f->j->mem, e.text), k->by = PASS_LOWER, k->again = dropped_way(&on, PASS_LOWER, e.text, &x->plan->p, x->pick);
   if (job_ending(f->j, STOP_PROOF)) return k->dropped = NULL, false; // it was not the kernels' fault
   x->state = OUT;
   bool equal = x->cand == 0 || k->cert.equal;
@@ -200,17 +200,19 @@ double race_gpu_share(const struct job *j)
   return j->opts->tune / MAX(races, 1);
 }
 
+static bool one_way(const struct job *j, const struct contest *c, int cand) { return cand < c->ncand && device_given(j, c, &c->cand[cand]); }
+
 struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e)
 {
   candidates_room(j, c, MOST_SIZED);
   struct entrants *f = entrants_open(j, c, part, s);
   for (int k = 0; k < c->ncand; k++)
-    if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, k ? FIRST_WAYS : 0);
+    if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, one_way(j, c, k) ? -1 : k ? FIRST_WAYS : 0);
   f->until = f->compile_until = clock_starters(j);
   if (climb_starters(f, e) != OK) return f;
   f->until = fmin(now_seconds() + seconds, clock_climb(j));
   f->compile_until = fmin(f->until + seconds, clock_climb(j)); // which a batch that was begun may take
-  if (seconds > 0 && f->until > now_seconds() && !job_stopping(j)) climb_run(f, e);
+  if (seconds > 0 && f->until > now_seconds() && !job_stopping(j) && !one_way(j, c, 1)) climb_run(f, e);
   f->compile_until = clock_end(j);
   return f;
 }

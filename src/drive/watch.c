@@ -54,7 +54,8 @@ void watch_free(struct job *j)
   if (!w) return;
   for (struct dump *d = w->dumps, *next; d; d = next) next = d->next, str_free(&d->text), mem_free(d);
   str_free(&w->dropped);
-  if (w->trace) span_end(&w->span), trace_close(w->trace);
+  span_end(&w->span);
+  trace_close(w->trace);
   pthread_mutex_destroy(&w->lock);
   j->watch = NULL;
 }

@@ -5,6 +5,7 @@
 //   field.h, field.c   the pair of prime fields; primes.h, primes.c draw the primes
 //   domain.inc         the index rules over one domain, compiled three times: f64.c, f32.c, ff.c
 //   extreme.c          products in the two extreme orders
+//   eval_at.c          elements that data choose
 //   move.c             boxes of elements from one tensor to another: tiles, parts, views
 //   run.c              kernel graphs; nest.c: block and thread graphs
 //   random.c           inputs
@@ -31,6 +32,8 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
                 stop_flag stop, struct err *e);
 
 // Fresh random inputs for every INPUT of g. Reals are normal(0, 1), rounded to the tensor's dtype; field elements
-// are uniform. Different for every tensor and seed.
-void eval_random(struct arena *mem, const struct graph *g, enum domain d, const struct field *F, uint64_t seed, void **inputs);
+// are uniform. Different for every tensor and seed. Whole numbers are of their range; over fields only where some element is chosen by data.
+void eval_random(struct arena *mem, const struct graph *g, enum domain d, struct field *F, uint64_t seed, void **inputs);
+// Elements of an input of whole numbers: by the number of the draw uniform, all equal, or the first and the last of its range.
+void eval_whole_numbers(const struct tensor *t, struct rng *r, int draw, double *out);
 #endif

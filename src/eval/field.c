@@ -87,6 +87,14 @@ struct ffv ff_exp(struct field *F, struct ffv x)
 
 static uint64_t hashed(uint64_t h, uint64_t n) { return (uint64_t)((unsigned __int128)h * n >> 64); }
 
+bool ff_small(const struct field *F, struct ffv x, int64_t most, int64_t *out)
+{
+  const uint64_t v = mod_from(&F->P, x.p), n = F->P.n;
+  if (2 * (uint64_t)most >= n) return false;
+  if (v <= (uint64_t)most) return *out = (int64_t)v, true;
+  return *out = -(int64_t)(n - v), n - v <= (uint64_t)most;
+}
+
 struct ffv ff_opaque(const struct field *F, int op, struct ffv x, struct ffv y)
 {
   uint64_t h = hash_mix(hash_mix(hash_mix(F->key, (uint64_t)op), x.p), y.p);

@@ -59,6 +59,7 @@ struct modulus mod_open(uint64_t n);
 struct ffv ff_inv(struct field *F, struct ffv x);        // 1/0 = 0, counted
 struct ffv ff_sqrt(const struct field *F, struct ffv x); // multiplicative; squares to x or -x
 struct ffv ff_exp(struct field *F, struct ffv x);
+bool ff_small(const struct field *F, struct ffv x, int64_t most, int64_t *out); // a whole number of at most that size
 struct ffv ff_opaque(const struct field *F, int op, struct ffv x, struct ffv y);
 struct ffv ff_max(const struct field *F, struct ffv x, struct ffv y);
 struct ffv ff_min(const struct field *F, struct ffv x, struct ffv y);

@@ -11,6 +11,7 @@
 #define m_sin(x) sin(x)
 #define m_cos(x) cos(x)
 #define m_erf(x) erf(x)
+#define m_floor(x) floor(x)
 #define m_pow(x, y) pow(x, y)
 #define m_gelu(x) (x * K(0.5) * (K(1) + erf(x * K(0.70710678118654752440))))
 

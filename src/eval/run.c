@@ -123,6 +123,7 @@ int run_node(struct run *r, struct eval_frame *f, int node)
   case RULE_CONTRACT: run_contract(r, f, n, o); break;
   case RULE_REDUCE: run_reduce(r, n, o, x); break;
   case RULE_VIEW: move_view(r->dom->bytes, n, o, x); break;
+  case RULE_AT: return run_at(r, f, n);
   case RULE_CONCAT: run_concat(r, f, n, o); break;
   case RULE_SPLIT: run_split(r, f, n, x); break;
   case RULE_GRAPH:

@@ -53,6 +53,7 @@ struct eval_frame {
 struct eval_frame *frame_new(struct run *r, const struct graph *g, const bool *saved);
 bool run_stopped(const struct run *r);                                                           // sets the error
 int run_node(struct run *r, struct eval_frame *f, int node);                                     // run.c: every rule but IO and ACCUM
+int run_at(struct run *r, struct eval_frame *f, const struct node *n);                           // at.c: RULE_AT
 int run_nest(struct run *r, struct eval_frame *f, const struct node *n, struct eval_frame *sub); // nest.c
 struct fold fold_of(const struct node *n, const struct shape *from, const struct shape *to);     // along the node's dim
 struct eval_value frame_arg(const struct eval_frame *f, const struct node *n, int i);

@@ -195,6 +195,10 @@ static void readme(struct exporting *x)
   PUT("# %s\n\nKernels made by Mica, which are used without it. `kernel.h` says what the tensors are.\n\n", x->name);
   PUT("    nvcc -O3 -gencode arch=compute_%s,code=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch + 3, arch,
       x->products ? " -lcublasLt" : "");
+  PUT("The same source is a module of tvm-ffi; `%s` takes the inputs and then the outputs, and runs in the current stream:\n\n"
+      "    nvcc -O3 -shared -Xcompiler -fPIC -gencode arch=compute_%s,code=%s kernel.cu -o kernel.so%s\n"
+      "    python3 -c 'import tvm_ffi; f = tvm_ffi.load_module(\"./kernel.so\")[\"%s\"]'\n\n",
+      x->name, arch + 3, arch, x->products ? " -lcublasLt" : "", x->name);
   PUT("| launch | how | blocks | threads | shared memory |\n| --- | --- | --- | --- | --- |\n");
   for (int i = 0; i < x->code.nlaunch; i++) {
     const struct code_launch *l = &x->code.launch[i];
@@ -224,6 +228,7 @@ static void source(struct exporting *x)
   if (x->products) PUT("enum { PROPOSED = %d, WORKSPACE = %d };\n%s\n", PRODUCT_PROPOSED, PRODUCT_WORKSPACE, export_blas_text);
   PUT("} // namespace\n\n");
   host(x);
+  export_ffi(x->d->g, x->name, true, x->out);
 }
 
 int export_device(struct arena *mem, const struct device_program *d, const char *name, struct exported *out, struct err *e)

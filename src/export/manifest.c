@@ -49,8 +49,11 @@ json_t *manifest_tensors(const struct graph *g, int (*list)(const struct graph *
   list(g, t);
   for (int i = 0; i < n; i++) {
     const struct tensor *x = &g->tensors[t[i]];
-    json_array_append_new(all,
-                          json_pack("{s:s?, s:s, s:o}", "name", x->name, "dtype", dtype_name(x->dtype), "shape", numbers(x->shape.n, x->shape.d)));
+    json_t *v = json_pack("{s:s?, s:s, s:o}", "name", x->name, "dtype", dtype_name(x->dtype), "shape", numbers(x->shape.n, x->shape.d));
+    if (num_whole(x->dtype)) json_object_set_new(v, "range", numbers(2, (const int64_t[]){x->range.least, x->range.most}));
+    if (x->range.distinct) json_object_set_new(v, "distinct", json_true());
+    if (graph_state(g, t[i]) >= 0) json_object_set_new(v, "state", json_integer(1 + state_number(g, t[i])));
+    json_array_append_new(all, v);
   }
   arena_close(&mem);
   return all;

@@ -40,6 +40,17 @@ static int shape(const struct reading *r, const json_t *o, struct mica_tensor *t
   return OK;
 }
 
+// A range, and the state that a tensor is.
+static int declared(const struct reading *r, const json_t *o, struct mica_tensor *t)
+{
+  const json_t *range = json_object_get(o, "range"), *state = json_object_get(o, "state");
+  t->distinct = json_is_true(json_object_get(o, "distinct")), t->state = (int)json_integer_value(state);
+  if (state && (!json_is_integer(state) || t->state < 1 || t->state > MOST_TENSORS)) return reading_bad(r, "state", "the number of an input");
+  if (!range) return OK;
+  t->least = json_integer_value(json_array_get(range, 0)), t->most = json_integer_value(json_array_get(range, 1));
+  return json_array_size(range) == 2 && t->least <= t->most ? OK : reading_bad(r, "range", "two integers");
+}
+
 static int tensor(struct arena *mem, const struct reading *r, const json_t *o, struct mica_tensor *t)
 {
   const char *dtype, *name = json_string_value(json_object_get(o, "name"));
@@ -47,7 +58,8 @@ static int tensor(struct arena *mem, const struct reading *r, const json_t *o, s
   TRY(reading_text(r, o, "dtype", &dtype));
   if (!dtype_parse(dtype, &d)) return reading_bad(r, "dtype", "a dtype");
   t->dtype = (enum mica_dtype)d, t->name = arena_strdup(mem, name ? name : "");
-  return shape(r, o, t);
+  TRY(shape(r, o, t));
+  return declared(r, o, t);
 }
 
 static int tensors(struct arena *mem, const json_t *root, const char *key, int *n, struct mica_tensor **out, struct err *e)

@@ -56,6 +56,7 @@ static int generate_c(const struct graph *g, const char *name, const struct targ
   gen_identifier(id, g->name ? g->name : "program");
   struct str source = {0}, header = {0};
   int status = gen_c(g, id, t, &source, &header, &info, e);
+  if (status == OK) export_ffi(g, id, false, &source);
   str_add(add(f, "kernel.c"), "%s", str_text(&source));
   str_add(add(f, "kernel.h"), "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o%s -fopenmp -lm\n%s",
           gen_flags(), info.needs_blas ? " -lopenblas" : "", str_text(&header));

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static int comparison(struct parser *p, struct front_value *v);
+static int condition(struct parser *p, struct front_value *v);
 
 int expr_tensor(struct parser *p, struct front_value *v, int *t)
 {
@@ -87,7 +87,7 @@ static int inside(struct parser *p, struct front_value *v)
 {
   struct loc opened = p->t.at;
   parse_next(p);
-  int s = comparison(p, v);
+  int s = condition(p, v);
   return s ? s : parse_close(p, ')', '(', opened);
 }
 
@@ -105,9 +105,10 @@ static int primary(struct parser *p, struct front_value *v)
 {
   *v = (struct front_value){.kind = NUMBER, .at = p->t.at, .number = p->t.number};
   if (p->t.kind == TOK_NUMBER) return parse_next(p), OK;
-  if (p->t.kind == TOK_NAME) return named(p, v);
-  if (p->t.kind == '(') return inside(p, v);
-  return parse_unexpected(p, "an expression");
+  if (p->t.kind != TOK_NAME && p->t.kind != '(') return parse_unexpected(p, "an expression");
+  int s = p->t.kind == '(' ? inside(p, v) : named(p, v);
+  while (!s && p->t.kind == '[' && v->kind == TENSORS) s = items_take(p, v);
+  return s;
 }
 
 static int negated(struct parser *p, struct front_value *v)
@@ -127,28 +128,41 @@ static int negated(struct parser *p, struct front_value *v)
   return OK;
 }
 
+// x // y, x % y
+static int rounded_down(struct parser *p, const struct token *op, struct front_value *x, struct front_value *y, struct front_value *v)
+{
+  int in[2];
+  if (x->kind == NUMBER && y->kind == NUMBER) {
+    struct number rest = {0};
+    TRY(number_op(p->e, op->at, '%', x->number, y->number, op->kind == '%' ? &v->number : &rest));
+    if (op->kind == '%') return OK;
+    TRY(number_op(p->e, op->at, '-', x->number, rest, &rest));
+    return number_op(p->e, op->at, '/', rest, y->number, &v->number);
+  }
+  TRY(expr_tensor(p, x, &in[0]));
+  TRY(expr_tensor(p, y, &in[1]));
+  return call_add(p, op->kind == '%' ? OP_MOD : OP_FLOOR_DIV, 2, in, NULL, op->at, v);
+}
+
 static int product(struct parser *p, struct front_value *v)
 {
   int s = negated(p, v);
-  while (!s && (p->t.kind == '*' || p->t.kind == '/' || p->t.kind == '%')) {
+  while (!s && (p->t.kind == '*' || p->t.kind == '/' || p->t.kind == '%' || p->t.kind == TOK_FLOOR_DIV)) {
     struct token op = p->t;
     struct front_value y;
     parse_next(p);
     s = negated(p, &y);
     if (s) return s;
     struct front_value x = *v;
-    if (op.kind != '%') {
+    if (op.kind == '*' || op.kind == '/')
       s = expr_binary(p, op.kind == '*' ? OP_MUL : OP_DIV, op.at, &x, &y, v);
-    } else if (x.kind == NUMBER && y.kind == NUMBER) {
-      s = number_op(p->e, op.at, '%', x.number, y.number, &v->number);
-    } else {
-      s = err_set(p->e, ERR_SYNTAX, op.at, "`%%` takes integers, not tensors");
-    }
+    else
+      s = rounded_down(p, &op, &x, &y, v);
   }
   return s;
 }
 
-static int sum(struct parser *p, struct front_value *v)
+int expr_plain(struct parser *p, struct front_value *v)
 {
   struct loc at = p->t.at;
   if (++p->depth > FRONT_DEPTH) return err_set(p->e, ERR_LIMIT, at, "expressions are nested more than %d deep", FRONT_DEPTH);
@@ -183,22 +197,57 @@ static int find_comparison(int token)
   return -1;
 }
 
-static int comparison(struct parser *p, struct front_value *v)
+// 1 where v is 0: of conditions.
+static int opposite(struct parser *p, struct loc at, struct front_value *v)
 {
-  int s = sum(p, v), k = find_comparison(p->t.kind);
-  if (s || k < 0) return s;
-  struct loc at = p->t.at;
-  struct front_value x = *v, y, one = {.kind = NUMBER, .at = at, .number = number_of(1)};
-  parse_next(p);
-  s = sum(p, &y);
-  if (!s) s = expr_binary(p, comparisons[k].op, at, comparisons[k].turned ? &y : &x, comparisons[k].turned ? &x : &y, v);
-  if (!s && comparisons[k].negated) x = *v, s = expr_binary(p, OP_SUB, at, &one, &x, v);
-  if (s || find_comparison(p->t.kind) < 0) return s;
-  s = err_set(p->e, ERR_SYNTAX, p->t.at, "a comparison of a comparison");
-  return err_hint(p->e, "both hold where their product is 1: (a < b) * (b < c)"), s;
+  struct front_value x = *v, number = {.kind = NUMBER, .at = at, .number = number_of(1)};
+  if (x.kind == NUMBER || !num_whole(p->scope->g->tensors[x.first].dtype)) return expr_binary(p, OP_SUB, at, &number, &x, v);
+  number.number = number_of(0);
+  return expr_binary(p, OP_EQUAL, at, &x, &number, v);
 }
 
-int expr_parse(struct parser *p, struct front_value *v) { return comparison(p, v); }
+static int comparison(struct parser *p, struct front_value *v)
+{
+  int s = expr_plain(p, v), k = find_comparison(p->t.kind);
+  if (s || k < 0) return s;
+  struct loc at = p->t.at;
+  struct front_value x = *v, y;
+  parse_next(p);
+  s = expr_plain(p, &y);
+  if (!s) s = expr_binary(p, comparisons[k].op, at, comparisons[k].turned ? &y : &x, comparisons[k].turned ? &x : &y, v);
+  if (!s && comparisons[k].negated) s = opposite(p, at, v);
+  if (s || find_comparison(p->t.kind) < 0) return s;
+  s = err_set(p->e, ERR_SYNTAX, p->t.at, "a comparison of a comparison");
+  return err_hint(p->e, "write a < b and b < c"), s;
+}
+
+static int negation(struct parser *p, struct front_value *v)
+{
+  struct loc at = p->t.at;
+  if (!lex_is(&p->t, "not")) return comparison(p, v);
+  parse_next(p);
+  if (++p->depth > FRONT_DEPTH) return err_set(p->e, ERR_LIMIT, at, "expressions are nested more than %d deep", FRONT_DEPTH);
+  int s = negation(p, v);
+  p->depth--;
+  return s ? s : opposite(p, at, v);
+}
+
+// Both hold where their product is 1, one of them where the larger is.
+static int joined(struct parser *p, bool both, struct front_value *v)
+{
+  int s = both ? negation(p, v) : joined(p, true, v);
+  while (!s && lex_is(&p->t, both ? "and" : "or")) {
+    struct front_value x = *v, y;
+    struct loc at = p->t.at;
+    parse_next(p);
+    s = both ? negation(p, &y) : joined(p, true, &y);
+    if (!s) s = expr_binary(p, both ? OP_MUL : OP_MAXIMUM, at, &x, &y, v);
+  }
+  return s;
+}
+
+static int condition(struct parser *p, struct front_value *v) { return joined(p, false, v); }
+int expr_parse(struct parser *p, struct front_value *v) { return condition(p, v); }
 
 int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out)
 {

@@ -83,13 +83,13 @@ static struct token word(struct lexer *l, struct token t)
   return t;
 }
 
-// A comparison; `=` alone is none.
+// A sign of two characters, or the first of them.
 static struct token comparison(struct lexer *l, struct token t)
 {
   static const struct {
     char text[3];
     int kind;
-  } pairs[] = {{"<=", TOK_LESS_EQUAL}, {">=", TOK_GREATER_EQUAL}, {"==", TOK_EQUAL}, {"!=", TOK_NOT_EQUAL}};
+  } pairs[] = {{"<=", TOK_LESS_EQUAL}, {">=", TOK_GREATER_EQUAL}, {"==", TOK_EQUAL}, {"!=", TOK_NOT_EQUAL}, {"//", TOK_FLOOR_DIV}};
   l->p = t.p + 1, t.n = 1, t.kind = *t.p;
   for (size_t i = 0; i < COUNT(pairs); i++)
     if (l->end - t.p >= 2 && !memcmp(t.p, pairs[i].text, 2)) l->p++, t.n = 2, t.kind = pairs[i].kind;
@@ -116,7 +116,8 @@ struct token lex_next(struct lexer *l)
   l->p++, t.n = 1;
   if (c == '\n') return l->line++, l->line_start = l->p, t.kind = TOK_LINE, t;
   bool differs = c == '!' && l->p < l->end && *l->p == '=';
-  if (c == '<' || c == '>' || c == '=' || differs) return comparison(l, t);
+  bool floors = c == '/' && l->p < l->end && *l->p == '/';
+  if (c == '<' || c == '>' || c == '=' || differs || floors) return comparison(l, t);
   if (!c || !strchr("()[]{},;:+-*/%", c)) return odd(l, t);
   if (c == '(' || c == '[') l->inside++;
   if ((c == ')' || c == ']') && l->inside) l->inside--;

@@ -51,7 +51,39 @@ static void skip_lines(struct parser *p)
 
 // ---- statements ------------------------------------------------------------------------------------
 
-// Name: f16[2, 256, 64]
+// A bound of a range, behind its sign.
+static int range_bound(struct parser *p, int64_t *out)
+{
+  struct front_value v;
+  struct loc at = p->t.at;
+  TRY(expr_plain(p, &v));
+  if (v.kind != NUMBER) return err_set(p->e, ERR_INTEGER_RANGE, at, "a bound must be a number, not a tensor");
+  return number_whole(p->e, ERR_INTEGER_RANGE, at, &v.number, "a bound", -LARGEST, LARGEST, out);
+}
+
+// [>= 0] [< 8 | <= 7] [, distinct] [state]
+static int declared(struct parser *p, int t, struct loc at)
+{
+  struct graph *g = p->scope->g;
+  struct whole_range r = g->tensors[t].range;
+  bool given = p->t.kind == TOK_GREATER_EQUAL || p->t.kind == '<' || p->t.kind == TOK_LESS_EQUAL || p->t.kind == ',';
+  if (parse_take(p, TOK_GREATER_EQUAL)) TRY(range_bound(p, &r.least));
+  bool below = p->t.kind == '<';
+  if (below || p->t.kind == TOK_LESS_EQUAL) {
+    parse_next(p);
+    TRY(range_bound(p, &r.most));
+    r.most -= below;
+  }
+  if (parse_take(p, ',')) {
+    if (!lex_is(&p->t, "distinct")) return parse_unexpected(p, "`distinct`");
+    parse_next(p), r.distinct = true;
+  }
+  bool state = lex_is(&p->t, "state");
+  if (state) parse_next(p);
+  return graph_declare(g, t, given ? &r : NULL, state, at, p->e);
+}
+
+// Name: f16[2, 256, 64], and what is known of its elements
 static int input(struct parser *p)
 {
   struct token id = p->t, type;
@@ -78,6 +110,7 @@ static int input(struct parser *p)
   if (!status) status = parse_close(p, ']', '[', opened);
   struct front_value v = {.kind = TENSORS, .count = 1};
   if (!status) status = graph_input(p->scope->g, NULL, dtype, &s, id.at, &v.first, p->e);
+  if (!status) status = declared(p, v.first, type.at);
   if (++p->tensors > FRONT_TENSORS && !status) status = err_set(p->e, ERR_LIMIT, id.at, "the program has more than %d tensors", FRONT_TENSORS);
   return status ? status : scope_define(p, &id, &v);
 }
@@ -110,6 +143,16 @@ static int outputs(struct parser *p, int n, const struct front_value *v)
   return OK;
 }
 
+// A state stays in its place and is no result.
+static int no_state(struct parser *p, const struct front_value *v, struct loc at)
+{
+  const struct graph *g = p->scope->g;
+  if (!v->count || graph_state(g, v->first) < 0) return OK;
+  const char *name = g->tensors[graph_state(g, v->first)].name;
+  int s = err_set(p->e, ERR_STATE_COPY, at, "`%.60s` is a state, which stays in its place: it is no result", name ? name : "it");
+  return err_hint(p->e, "the caller has it; return what is computed of it"), s;
+}
+
 static int results(struct parser *p)
 {
   struct front_value *values = NULL;
@@ -124,6 +167,7 @@ static int results(struct parser *p)
     struct front_value v;
     struct loc at = p->t.at;
     int s = expr_parse(p, &v);
+    if (!s && v.kind == TENSORS) s = no_state(p, &v, at);
     if (!s && v.kind == NUMBER) s = err_set(p->e, ERR_GRAPH, at, "a number is returned, and programs return tensors");
     if (s) return s;
     v.at = at;
@@ -154,6 +198,7 @@ static int statement(struct parser *p, bool *returned)
   if (p->t.kind != TOK_NAME) return parse_unexpected(p, "a statement");
   if (p->ahead.kind == ':') return input(p);
   if (p->ahead.kind == '=' || p->ahead.kind == ',') return assign(p);
+  if (items_update_starts(p)) return items_update(p);
   if (block_starts(p)) {
     struct front_value v;
     int s = block_parse(p, &v);
@@ -253,7 +298,9 @@ static int program(struct parser *p, int nset, const struct setting *set)
   if (s) return s;
   struct loc end = p->t.at;
   parse_next(p), skip_lines(p);
-  if (!returned) {
+  int outs = graph_outputs(p->scope->g, NULL);
+  TRY(state_outputs(p->scope->g, p->e));
+  if (!returned && outs == graph_outputs(p->scope->g, NULL)) {
     s = err_set(p->e, ERR_SYNTAX, end, "%.*s ends without `return`", id.n, id.p);
     return err_hint(p->e, "say what it computes: return Y"), s;
   }

@@ -16,7 +16,8 @@ enum {
   TOK_LESS_EQUAL,
   TOK_GREATER_EQUAL,
   TOK_EQUAL,
-  TOK_NOT_EQUAL
+  TOK_NOT_EQUAL,
+  TOK_FLOOR_DIV
 }; // other tokens are their character
 
 // A number that is known while parsing. Integers stay exact; `lost` says why one is none any more.
@@ -85,6 +86,7 @@ struct parser {
 
 int scope_define(struct parser *p, const struct token *id, const struct front_value *v);
 int scope_value(struct parser *p, const struct token *id, struct front_value *v);                      // a name in an expression
+int scope_rebind(struct parser *p, const struct token *id, int tensor);                                // the name means that tensor from here on
 int scope_outer(struct parser *p, const struct token *id, int *tensor);                                // iter's first argument
 int scope_name_results(struct parser *p, int n, const struct token *ids, const struct front_value *v); // `a, b = v`
 
@@ -109,6 +111,7 @@ int number_whole(struct err *e, enum errid id, struct loc at, const struct numbe
 
 // ---- expr.c, call.c, block.c, parse.c ------------------------------------------------------------
 int expr_parse(struct parser *p, struct front_value *v);
+int expr_plain(struct parser *p, struct front_value *v); // without comparisons
 int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out);
 int expr_binary(struct parser *p, enum op op, struct loc at, const struct front_value *a, const struct front_value *b,
                 struct front_value *v);                                          // ADD SUB MUL DIV and the other elementwise rows of two arguments
@@ -117,6 +120,10 @@ int call_parse(struct parser *p, const struct token *id, struct front_value *v);
 // With its tensors given; the parser stands at its attributes and reads them up to the end.
 int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct front_value *v);
 int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct front_value *v);
+// ---- items.c: subscripts
+int items_take(struct parser *p, struct front_value *v); // at `[`, behind an expression
+bool items_update_starts(struct parser *p);
+int items_update(struct parser *p); // K[at] = y
 bool block_starts(const struct parser *p);
 int block_parse(struct parser *p, struct front_value *v);
 

@@ -60,6 +60,14 @@ int scope_define(struct parser *p, const struct token *id, const struct front_va
   return OK;
 }
 
+int scope_rebind(struct parser *p, const struct token *id, int tensor)
+{
+  struct front_scope *s = p->scope;
+  for (int i = s->bucket[bucket_of(id)]; i; i = s->names[i - 1].next)
+    if (lex_is(id, s->names[i - 1].id)) return s->names[i - 1].value.first = tensor, OK;
+  return unknown(p, id, s);
+}
+
 static bool number_around(const struct front_scope *s, const struct token *id, struct front_value *v)
 {
   for (; s; s = s->above) {
@@ -72,7 +80,7 @@ static bool number_around(const struct front_scope *s, const struct token *id, s
 int scope_value(struct parser *p, const struct token *id, struct front_value *v)
 {
   const struct name *n = find(p->scope, id);
-  if (lex_is(id, "return") || lex_is(id, "_")) return reserved(p, id);
+  if (lex_is(id, "return") || lex_is(id, "_") || lex_is(id, "and") || lex_is(id, "or") || lex_is(id, "not")) return reserved(p, id);
   if (n) return *v = n->value, v->at = id->at, OK;
   if (number_around(p->scope->above, id, v)) return v->at = id->at, OK;
   for (const struct front_scope *s = p->scope->above; s; s = s->above) {

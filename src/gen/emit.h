@@ -227,6 +227,8 @@ struct kernel {
   bool blas;
 };
 int library_print(struct kernel *k, struct str *s, struct err *e); // the body of any node but BLOCK
-int kernel_print(struct kernel *k, struct str *s, struct err *e);  // the body of a BLOCK node
+void library_copy(struct kernel *k, struct str *s, const struct view *from, const struct view *to);
+int at_print(struct kernel *k, struct str *s, struct err *e);     // gen_at.c: RULE_AT
+int kernel_print(struct kernel *k, struct str *s, struct err *e); // the body of a BLOCK node
 
 #endif

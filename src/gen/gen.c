@@ -79,6 +79,13 @@ static bool is_kernel(const struct gen *c, const struct node *n)
   return !is_number(c, n) && n->op != OP_INPUT && n->op != OP_CONST && n->op != OP_RESHAPE && n->op != OP_OUTPUT && !folds_away(c, n);
 }
 
+// An update of a state behind another one: all versions but the input are in one place.
+static bool later_version(const struct gen *c, const struct node *n)
+{
+  if (n->op != OP_UPDATE || graph_state(c->g, n->in[0]) < 0) return false;
+  return producer(c, c->home[n->in[0]].root)->op == OP_UPDATE;
+}
+
 // ---- memory ----
 
 static void find_roots(struct gen *c)
@@ -86,7 +93,7 @@ static void find_roots(struct gen *c)
   for (int t = 0; t < c->g->ntensors; t++) {
     const struct node *n = producer(c, t);
     c->home[t].root = t, c->home[t].buf = -1;
-    if (n->op == OP_RESHAPE || folds_away(c, n) || is_number(c, n)) c->home[t].root = c->home[n->in[0]].root;
+    if (n->op == OP_RESHAPE || folds_away(c, n) || is_number(c, n) || later_version(c, n)) c->home[t].root = c->home[n->in[0]].root;
   }
 }
 
@@ -150,14 +157,14 @@ static const char *address_of(const struct gen *c, int t)
 
 static void parameters(struct gen *c, const struct kernel *k, const char *const *out, struct str *params, struct str *args)
 {
-  const char *sep = "";
+  const char *sep = "", *restricted = k->n->op == OP_UPDATE ? "" : "restrict "; // an update may be in its operand's place
   for (int i = 0; i < k->n->nin; i++) {
     if (k->in[i].kind == PLACE_CONST) continue;
-    str_add(params, "%sconst %s *restrict a%d", sep, c_type(k->in[i].v.dtype), i);
+    str_add(params, "%sconst %s *%sa%d", sep, c_type(k->in[i].v.dtype), restricted, i);
     str_add(args, "%s%s", sep, address_of(c, k->n->in[i])), sep = ", ";
   }
   for (int i = 0; i < MAX(k->n->nout, k->n->op == OP_OUTPUT); i++) {
-    str_add(params, "%s%s *restrict r%d", sep, c_type(k->out[i].dtype), i);
+    str_add(params, "%s%s *%sr%d", sep, c_type(k->out[i].dtype), restricted, i);
     str_add(args, "%s%s", sep, out[i]), sep = ", ";
   }
   for (int i = 0; i < k->ntemps; i++) str_add(params, ", float *restrict w%d", i), str_add(args, ", b%d", k->temps[i]);
@@ -347,7 +354,7 @@ const char *gen_flags(void)
 static const char clock_text[] = "#include <time.h>\nstatic double m_now(void)\n{\n  struct timespec t;\n  clock_gettime(CLOCK_MONOTONIC, &t);\n  "
                                  "return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;\n}\n";
 
-// Loads and stores of the dtypes of 8 bits that the graph has.
+// Loads and stores of the dtypes that mica_cpu.h does not know and the graph has.
 static void print_small(const struct graph *g, struct str *source)
 {
   bool any = false;
@@ -355,10 +362,14 @@ static void print_small(const struct graph *g, struct str *source)
     const struct num_row *f = &num_rows[t];
     bool has = false;
     for (int i = 0; i < g->ntensors; i++) has |= g->tensors[i].dtype == (enum dtype)t;
-    if (!has || f->bits != 8) continue;
+    bool whole = num_whole((enum dtype)t);
+    if (!has || (f->bits != 8 && !whole)) continue;
     if (!any) str_add(source, "%s\n%s\n", float_bits_text, gen_small_text);
     any = true;
-    str_add(source, "M_SMALL(%s, %d, %d, %d)\n", f->dtype, f->exponent, f->mantissa, f->special);
+    if (whole)
+      str_add(source, "M_WHOLE(%s, %s, %d)\n", f->dtype, f->c, f->bits == 8);
+    else
+      str_add(source, "M_SMALL(%s, %d, %d, %d)\n", f->dtype, f->exponent, f->mantissa, f->special);
   }
 }
 

@@ -32,7 +32,7 @@ static void print_reduce(struct kernel *k, struct str *s)
   run_nest(k, s, &f);
 }
 
-static void print_copy(struct kernel *k, struct str *s, const struct view *from, const struct view *to)
+void library_copy(struct kernel *k, struct str *s, const struct view *from, const struct view *to)
 {
   struct nest f = nest_new(k->mem, &to->shape);
   nest_store(&f, nest_load(&f, from), to, false);
@@ -59,7 +59,7 @@ static void print_transpose(struct kernel *k, struct str *s)
   const struct view from = view_permuted(&k->in->v, &k->n->a.perm), *to = k->out;
   int p = unit_dim(&from), q = unit_dim(to), depth = 1, loops = 1;
   if (p == q || p < 0 || q < 0 || from.dtype != F32) {
-    print_copy(k, s, &from, to);
+    library_copy(k, s, &from, to);
     return;
   }
   const char *src = from.ptr, *dst = to->ptr;
@@ -86,7 +86,7 @@ static int print_view(struct kernel *k, struct str *s, struct err *e)
   }
   if (k->n->op == OP_SLICE) {
     struct view from = view_cut(k->mem, &k->in->v, k->n->a.dim, k->n->a.start, k->out->shape.d[k->n->a.dim]);
-    print_copy(k, s, &from, k->out);
+    library_copy(k, s, &from, k->out);
     return OK;
   }
   struct nest f = nest_new(k->mem, &k->out->shape); // repeat
@@ -101,7 +101,7 @@ static void print_concat(struct kernel *k, struct str *s)
   for (int i = 0; i < k->n->nin; i++) {
     int64_t extent = k->in[i].v.shape.d[k->n->a.dim];
     struct view to = view_cut(k->mem, k->out, k->n->a.dim, at, extent);
-    print_copy(k, s, &k->in[i].v, &to);
+    library_copy(k, s, &k->in[i].v, &to);
     at += extent;
   }
 }
@@ -112,7 +112,7 @@ static void print_split(struct kernel *k, struct str *s)
   int64_t extent = k->out->shape.d[dim];
   for (int i = 0; i < k->n->nout; i++) {
     struct view from = view_cut(k->mem, &k->in->v, dim, extent * (k->n->op == OP_CHUNK ? k->n->a.index : i), extent);
-    print_copy(k, s, &from, &k->out[i]);
+    library_copy(k, s, &from, &k->out[i]);
   }
 }
 
@@ -133,7 +133,7 @@ static struct view readable(struct kernel *k, struct str *s, int i)
   bool plain = v.stride[n - 1] == 1 || v.stride[n - 2] == 1;
   if (v.dtype == F32 && plain) return v;
   struct view t = temporary(k, &v.shape);
-  print_copy(k, s, &v, &t);
+  library_copy(k, s, &v, &t);
   return t;
 }
 
@@ -185,7 +185,7 @@ static void print_matmul(struct kernel *k, struct str *s)
   line(s, depth, "cblas_sgemm(CblasRowMajor, %s, %s, %lld, %lld, %lld, 1, %s, %lld, %s, %lld, 0, %s, %lld);",
        x.turned ? "CblasTrans" : "CblasNoTrans", y.turned ? "CblasTrans" : "CblasNoTrans", (long long)m, (long long)out.shape.d[n - 1],
        (long long)a.shape.d[a.shape.n - 1], x.at, (long long)x.ld, y.at, (long long)y.ld, z.at, (long long)z.ld);
-  if (c.dtype != F32) print_copy(k, s, &out, &c);
+  if (c.dtype != F32) library_copy(k, s, &out, &c);
   k->blas = true;
 }
 
@@ -201,11 +201,12 @@ int library_print(struct kernel *k, struct str *s, struct err *e)
   case RULE_CONTRACT: print_matmul(k, s); return OK;
   case RULE_REDUCE: print_reduce(k, s); return OK;
   case RULE_VIEW: return print_view(k, s, e);
+  case RULE_AT: return at_print(k, s, e);
   case RULE_CONCAT: print_concat(k, s); return OK;
   case RULE_SPLIT: print_split(k, s); return OK;
   case RULE_INDEX: print_index(k, s); return OK;
   case RULE_CONST: print_fill(k, s, k->n->a.scalar, k->out); return OK;
-  case RULE_IO: print_copy(k, s, &k->in->v, k->out); return OK; // an output that is an input, or a second output
+  case RULE_IO: library_copy(k, s, &k->in->v, k->out); return OK; // an output that is an input, or a second output
   case RULE_COMPOSITE:
   case RULE_ACCUM:
   case RULE_GRAPH: break;

@@ -50,7 +50,11 @@ void gen_identifier(char out[64], const char *name)
   }
 }
 
-const char *c_type(enum dtype t) { return t == F32 ? "float" : num_rows[t].bits == 16 ? "uint16_t" : "uint8_t"; }
+const char *c_type(enum dtype t)
+{
+  if (t == F32 || num_whole(t)) return num_rows[t].c;
+  return num_rows[t].bits == 16 ? "uint16_t" : "uint8_t";
+}
 
 const char *number(struct arena *mem, double x)
 {

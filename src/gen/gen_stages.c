@@ -116,6 +116,7 @@ static int emit_node(struct block *b, int i)
   case RULE_SPLIT: return emit_split(b, i);
   case RULE_ACCUM: return accum_node(b, i);
   case RULE_GRAPH: return group_thread(b, i);
+  case RULE_AT:
   case RULE_INDEX:
   case RULE_COMPOSITE: break;
   }

@@ -27,6 +27,7 @@
 //   worker.c     the other side: starts workers, asks, ends those that take too long
 //   process.c    a process with a socket
 //   find.c       which executable is a worker
+//   turn.c       processes that share a GPU run and time candidates one after the other
 //   problem.c    inputs and the float64 reference
 //   check.c      outputs against the reference
 //   machine.c    whether this machine is fit for races, asked before long work
@@ -41,6 +42,7 @@
 #ifndef MICA_GPU_GPU_H
 #define MICA_GPU_GPU_H
 
+#include "base/memory.h"
 #include "lower/lower.h"
 #include "rt/rt.h"
 
@@ -165,6 +167,16 @@ struct check_answer {
 int check_outputs(const struct problem *p, void *const *outputs, struct check_answer *a, struct err *e);
 // Two runs on the same inputs: WRONG where they differ by more than rounding.
 int check_repeats(const struct problem *p, void *const *one, void *const *other, struct check_answer *a, struct err *e);
+
+// ---- turn.c ----------------------------------------------------------------------------------------
+
+// Waits for the lock of $MICA_GPU_LOCK, or until the flag is set. Without the variable, or where the file cannot be opened, nobody waits.
+struct gpu_turn {
+  int fd; // of the file, or -1
+  struct undo undo;
+};
+void turn_take(struct gpu_turn *t, stop_flag stop);
+void turn_give(struct gpu_turn *t);
 
 // ---- worker.c --------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 // again where an address is another than in the call before. A call takes no memory and waits for nothing.
 #include "gpu/gpu.h"
 #include "base/memory.h"
+#include "base/range.h"
 
 #include <string.h>
 
@@ -176,7 +177,11 @@ int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const 
   gpu_follow(r->g, stream);
   if (!workspace && !r->own && gpu_code_workspace(r->c) && gpu_resident_prepare(r, NULL, stream, e)) return e->status;
   if (!workspace) x.workspace = r->own;
-  for (int i = 0; i < r->c->nlaunch; i++)
-    if (launch(&x, &r->c->launch[i], &r->launch[i], e)) return e->status;
+  for (int i = 0; i < r->c->nlaunch; i++) {
+    const bool ranged = range_push(r->c->launch[i].name);
+    const int status = launch(&x, &r->c->launch[i], &r->launch[i], e);
+    if (ranged) range_pop();
+    if (status != OK) return status;
+  }
   return OK;
 }

@@ -341,8 +341,11 @@ int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, st
   *a = (struct run_answer){.first = w->first};
   int status = need(w, id, e);
   if (status == OK) {
+    struct gpu_turn turn;
+    turn_take(&turn, w->stop);
     wire_put(&in, id), wire_put(&in, repeats);
     status = exchange(w, ASK_RUN, &in, -1, seconds, &out, e);
+    turn_give(&turn);
   }
   if (status == OK) a->differs = wire_get(&out), a->seconds = wire_get_real(&out);
   if (a->differs) a->other = w->other;
@@ -360,7 +363,10 @@ static int time_them(struct gpu_worker *w, const struct time_request *q, int fir
   wire_put(&in, q->hot), wire_put(&in, q->flush), wire_put(&in, q->replays), wire_put_real(&in, q->warm_up);
   wire_put(&in, end - first);
   for (int i = first; i < end; i++) wire_put(&in, q->id[i]), wire_put(&in, q->launches[i]);
+  struct gpu_turn turn;
+  turn_take(&turn, w->stop);
   if (status == OK) status = exchange(w, ASK_TIME, &in, -1, limit, &out, e);
+  turn_give(&turn);
   for (int i = first * q->replays; i < end * q->replays && status == OK; i++) seconds[i] = wire_get_real(&out);
   if (out.bad) status = err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
   wire_free(&in), wire_free(&out);

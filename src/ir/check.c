@@ -281,4 +281,8 @@ static int check_graph(const struct check *c)
   return s;
 }
 
-int graph_check(const struct graph *g, struct err *e) { return check_graph(&(struct check){g, NULL, 0, e}); }
+int graph_check(const struct graph *g, struct err *e)
+{
+  TRY(check_graph(&(struct check){g, NULL, 0, e}));
+  return state_check(g, e);
+}

@@ -164,13 +164,48 @@ static int chosen(struct rewrite *w, int c, int x, int y)
   return two(w, OP_ADD, two(w, OP_MASK, x, c), two(w, OP_MASK, y, opposite(w, c)));
 }
 
+static int whole(struct rewrite *w, int x, double lo, double hi)
+{
+  struct attrs a = attrs_default(OP_WHOLE);
+  a.lo = lo, a.hi = hi;
+  return put(w, OP_WHOLE, x, -1, &a);
+}
+
+// The quotient is taken in the middle between two whole numbers, so that rounding does not reach the next one.
+static int floor_quotient(struct rewrite *w, int x, int y)
+{
+  const struct whole_range a = w->to->tensors[x].range, b = w->to->tensors[y].range;
+  double lo = fmin(floor((double)a.least / (double)b.least), floor((double)a.least / (double)b.most));
+  double hi = fmax(floor((double)a.most / (double)b.least), floor((double)a.most / (double)b.most));
+  return whole(w, two(w, OP_DIV, with_number(w, OP_ADD_SCALAR, x, 0.5), y), lo, hi);
+}
+
+static int remainder_of(struct rewrite *w, int x, int y) { return two(w, OP_SUB, x, two(w, OP_MUL, floor_quotient(w, x, y), y)); }
+
+// x, of which the composite says more than its operators do.
+static int as_declared(struct rewrite *w, int x, const struct tensor *t)
+{
+  const struct tensor *have = &w->to->tensors[x];
+  const double lo = (double)t->range.least, hi = (double)t->range.most;
+  if (w->status || !t->whole) return x;
+  if (!have->whole) return whole(w, x, lo, hi);
+  return have->range.least < t->range.least || have->range.most > t->range.most ? limited(w, x, lo, hi) : x;
+}
+
+static int one_hot(struct rewrite *w, int x, int64_t extent)
+{
+  struct shape s = w->to->tensors[x].shape;
+  s.d[s.n++] = 1;
+  return two(w, OP_EQUAL, index_along(w, 1, 0, extent), reshaped(w, x, &s));
+}
+
 // n - 1 less the largest n - 1 - i of those that are the maximum: the first of them.
 static int first_largest(struct rewrite *w, int x, int dim)
 {
   struct shape s = w->to->tensors[x].shape;
   double last = (double)(s.d[dim] - 1);
   int behind = with_number(w, OP_ADD_SCALAR, one(w, OP_NEG, index_along(w, s.n, dim, s.d[dim])), last);
-  int is = two(w, OP_EQUAL, x, along(w, OP_MAX, x, dim));
+  int is = whole(w, two(w, OP_EQUAL, x, along(w, OP_MAX, x, dim)), 0, 1);
   return with_number(w, OP_ADD_SCALAR, one(w, OP_NEG, along(w, OP_MAX, two(w, OP_MASK, behind, is), dim)), last);
 }
 
@@ -243,6 +278,9 @@ static int composite(struct rewrite *w, const struct node *n, const int *in)
   if (n->op == OP_WHERE) return chosen(w, in[0], in[1], in[2]);
   if (n->op == OP_CUMSUM) return running_sum(w, in[0], n->a.dim);
   if (n->op == OP_ARGMAX) return first_largest(w, in[0], n->a.dim);
+  if (n->op == OP_ONE_HOT) return one_hot(w, in[0], n->a.extent);
+  if (n->op == OP_FLOOR_DIV) return floor_quotient(w, in[0], in[1]);
+  if (n->op == OP_MOD) return remainder_of(w, in[0], in[1]);
   if (n->op == OP_LOGSUMEXP) return log_of_sum(w, in[0], n->a.dim);
   if (n->op == OP_MIN) return smallest(w, in[0], n->a.dim);
   int x = in[0];
@@ -264,13 +302,13 @@ static int copy_nest(struct rewrite *w, const struct node *n, const int *in, int
 // Appends node n of g; in[] are its arguments in the copy, the iterator's tensor above for ITER.
 static int copy_node(struct rewrite *w, const struct graph *g, const struct graph *above, const struct node *n, const int *in, int *out)
 {
-  if (n->op == OP_INPUT) return graph_input(w->to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, out, w->e);
+  if (n->op == OP_INPUT) return graph_input_as(w->to, NULL, g->tensors[n->out].dtype, &g->tensors[n->out], n->at, out, w->e);
   if (n->op == OP_ITER) return graph_iter(w->to, above, in[0], &n->a, n->at, out, w->e);
   if (n->sub) return copy_nest(w, n, in, out);
   w->at = n->at;
   if (n->op == OP_POW && power_of(w, in[1])) return *out = whole_power(w, in[0], power_of(w, in[1])), w->status;
   if (!is_composite(n->op)) return graph_add(w->to, n->op, n->nin, in, &n->a, n->at, out, w->e);
-  *out = composite(w, n, in);
+  *out = as_declared(w, composite(w, n, in), &g->tensors[n->out]);
   return w->status;
 }
 

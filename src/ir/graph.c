@@ -81,11 +81,38 @@ int graph_input(struct graph *g, const char *name, enum dtype t, const struct sh
                    name ? name : "", text);
   }
   struct node n = {.op = OP_INPUT, .a = attrs_default(OP_INPUT), .at = at};
-  struct tensor x = {.dtype = t, .shape = *s};
+  struct tensor x = {.dtype = t, .shape = *s, .whole = num_whole(t)};
+  if (x.whole) x.range = range_default(t);
   int i, status = append(g, &n, &x, 1, &i);
   if (name) status = graph_name(g, i, name, at, e);
   *out = i;
   return status;
+}
+
+int graph_declare(struct graph *g, int t, const struct whole_range *range, bool state, struct loc at, struct err *e)
+{
+  struct tensor *x = &g->tensors[t];
+  const struct whole_range all = range_default(x->dtype);
+  x->state = state;
+  if (!range) return OK;
+  if (!x->whole) return err_set(e, ERR_DTYPE, at, "%s has no range: it holds no whole numbers", dtype_name(x->dtype));
+  if (range->least > range->most) return err_set(e, ERR_INTEGER_RANGE, at, "no number is in this range");
+  if (range->least < -WHOLE_MOST || range->most > all.most || (x->dtype == BOOL && range->least < 0))
+    return err_set(e, ERR_INTEGER_RANGE, at, "a range from %lld to %lld of %s, which is at most %lld here", (long long)range->least,
+                   (long long)range->most, dtype_name(x->dtype), (long long)all.most);
+  if (range->distinct && shape_size(&x->shape) > range->most - range->least + 1)
+    return err_set(e, ERR_INTEGER_RANGE, at, "%lld distinct numbers from %lld to %lld", (long long)shape_size(&x->shape), (long long)range->least,
+                   (long long)range->most);
+  return x->range = *range, OK;
+}
+
+int graph_input_as(struct graph *g, const char *name, enum dtype t, const struct tensor *as, struct loc at, int *out, struct err *e)
+{
+  TRY(graph_input(g, name, t, &as->shape, at, out, e));
+  struct tensor *x = &g->tensors[*out];
+  x->state = as->state;
+  if (as->whole) x->whole = true, x->range = as->range;
+  return OK;
 }
 
 int graph_iter(struct graph *sub, const struct graph *above, int from, const struct attrs *a, struct loc at, int *out, struct err *e)
@@ -93,6 +120,7 @@ int graph_iter(struct graph *sub, const struct graph *above, int from, const str
   if (from < 0 || from >= above->ntensors) return err_set(e, ERR_GRAPH, at, "iter of a tensor that does not exist");
   struct node n = {.op = OP_ITER, .a = *a, .at = at};
   struct tensor t = {.dtype = above->tensors[from].dtype, .weak = above->tensors[from].weak};
+  t.whole = above->tensors[from].whole, t.range = above->tensors[from].range;
   int s = infer_tile(sub, a, &above->tensors[from].shape, at, &t.shape, e);
   if (s) return s;
   t.phase = FIXED;
@@ -187,6 +215,8 @@ static bool node_same(const struct graph *ga, const struct node *a, const struct
   for (int i = 0; i < a->nout; i++) {
     const struct tensor *x = &ga->tensors[a->out + i], *y = &gb->tensors[b->out + i];
     if (x->dtype != y->dtype || !shape_eq(&x->shape, &y->shape)) return false;
+    if (x->whole != y->whole || x->state != y->state || x->range.least != y->range.least || x->range.most != y->range.most) return false;
+    if (x->range.distinct != y->range.distinct) return false;
   }
   return !a->sub == !b->sub && (!a->sub || graph_same(a->sub, b->sub));
 }
@@ -224,6 +254,8 @@ uint64_t graph_hash(const struct graph *g)
     for (int k = 0; k < n->nout; k++) {
       const struct tensor *t = &g->tensors[n->out + k];
       h = hash_mix(h, hash_bytes(t->shape.d, 8 * (size_t)t->shape.n, 9 + t->dtype));
+      const int64_t known[] = {t->range.least, t->range.most, t->range.distinct, t->state};
+      if (t->whole || t->state) h = hash_mix(h, hash_bytes(known, sizeof known, 10));
     }
     if (n->sub) h = hash_mix(h, graph_hash(n->sub));
   }

@@ -274,6 +274,7 @@ static int infer_graph(const struct ctx *c, struct tensor *out, int *nout)
     if (*nout == 64) return bad(c, ERR_LIMIT, "more than 64 outputs");
     const struct tensor *saved = &c->n->sub->tensors[save->in[0]];
     out[(*nout)++] = (struct tensor){.dtype = saved->dtype, .shape = joined(c->n->sub, save), .weak = saved->weak};
+    out[*nout - 1].whole = saved->whole, out[*nout - 1].range = saved->range, out[*nout - 1].range.distinct = false;
   }
   return *nout ? OK : bad(c, ERR_GRAPH, "the %s graph saves nothing", level_name(c->n->sub->level));
 }
@@ -335,14 +336,11 @@ static int infer_choice(const struct ctx *c, struct tensor *out)
   return fits ? OK : bad(c, ERR_SHAPE, "extents differ and neither is 1");
 }
 
-// An index along dim is a number in the dtype of the argument.
-static int infer_index(const struct ctx *c, int dim)
+static int infer_encoded(const struct ctx *c, struct tensor *out)
 {
-  const struct tensor *x = arg(c, 0);
-  int64_t most = (int64_t)1 << (num_rows[x->dtype].mantissa + 1);
-  if (x->shape.d[dim] <= most) return OK;
-  int s = bad(c, ERR_DTYPE, "%s has whole numbers up to %lld", dtype_name(x->dtype), (long long)most);
-  return err_hint(c->e, "declare the input as f32"), s;
+  if (out->shape.n == MAX_DIMS) return bad(c, ERR_LIMIT, "a tensor has at most %d dimensions", MAX_DIMS);
+  out->shape.d[out->shape.n++] = c->n->a.extent;
+  return OK;
 }
 
 // Made of nothing but constants and indices?
@@ -366,14 +364,15 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   case RULE_CONTRACT: s = infer_contract(&c, out); break;
   case RULE_REDUCE: s = infer_reduce(&c, out); break;
   case RULE_VIEW: s = infer_view(&c, out); break;
+  case RULE_AT: s = infer_at(g, n, out, nout, e); break;
   case RULE_CONCAT: s = infer_concat(&c, out); break;
   case RULE_SPLIT: s = infer_split(&c, out, nout); break;
   case RULE_ACCUM: s = infer_accum(&c, out, nout); break;
   case RULE_GRAPH: s = infer_graph(&c, out, nout); break;
   case RULE_COMPOSITE:
     *out = (struct tensor){.dtype = arg(&c, 0)->dtype, .shape = arg(&c, 0)->shape, .weak = arg(&c, 0)->weak};
-    if (c.row->flags & CHOOSES) {
-      s = infer_choice(&c, out);
+    if (c.row->flags & (CHOOSES | WHOLES | ENCODES)) {
+      s = c.row->flags & CHOOSES ? infer_choice(&c, out) : c.row->flags & WHOLES ? infer_map(&c, out) : infer_encoded(&c, out);
       break;
     }
     if (c.row->flags & REDUCES)
@@ -382,7 +381,6 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
       s = dim_ok(&c, n->a.dim, &out->shape);
     else if (!out->shape.n)
       s = bad(&c, ERR_SHAPE, "needs at least one dimension");
-    if (!s && c.row->flags & INDEXES) s = infer_index(&c, n->a.dim);
     for (int i = 1; i < n->nin && !s; i++) {
       struct shape both;
       out->dtype = met(out, arg(&c, i)), out->weak &= arg(&c, i)->weak;
@@ -392,5 +390,6 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
     break;
   }
   for (int i = 0; i < *nout && !s; i++) s = size_ok(&c, &out[i].shape), out[i].weak |= is_weak(&c);
+  if (!s && c.row->rule != RULE_GRAPH) s = infer_whole(g, n, out, *nout, e);
   return s ? s : set_phases(&c, out, *nout);
 }

@@ -23,6 +23,10 @@
 //   json.c     graph <-> JSON (docs/mugraph.md has the schema)
 //   expand.c   composites -> primitives
 //   index.c    conditions on indices
+//   integer.c    ranges of whole numbers
+//   integer_check.c  elements against their range
+//   at.c       shapes of operators that choose elements by data
+//   state.c    states, which are written in place: versions, and the order of reads and writes
 #ifndef MICA_IR_H
 #define MICA_IR_H
 
@@ -39,7 +43,7 @@ int dtype_read(const char *s, enum dtype *t, struct err *e); // with a message a
 double dtype_largest(enum dtype t);                          // finite number
 double dtype_low(enum dtype t);                              // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
 double dtype_underflow(enum dtype t);                        // by which a number too small for the dtype may be off
-enum dtype dtype_join(enum dtype a, enum dtype b);           // of an operator's result: equal ones stay, others give f32
+enum dtype dtype_join(enum dtype a, enum dtype b); // of an operator's result: equal ones stay, whole numbers take the other's, others give f32
 
 // ---- shapes ----------------------------------------------------------------------------------------
 struct shape {
@@ -72,6 +76,7 @@ enum rule {
   RULE_CONTRACT,  // matrix product
   RULE_REDUCE,    // along one dimension
   RULE_VIEW,      // each output element is one input element
+  RULE_AT,        // elements chosen by data: gather, update, topk (at.c)
   RULE_CONCAT,    // joins along a dimension
   RULE_SPLIT,     // parts along a dimension
   RULE_COMPOSITE, // expand.c rewrites it
@@ -129,6 +134,8 @@ enum {
   BRACKET = 2048,   // of a comparison: 1 or 0, exact in every dtype
   CHOOSES = 4096,   // a composite of a condition and two values, which broadcast and may be numbers
   INDEXES = 8192,   // a composite whose result is an index
+  ENCODES = 16384,  // a composite whose result has a dimension more, and is a condition
+  WHOLES = 32768,   // a composite of whole numbers
   RISES = 1024,     // of one argument, strictly increasing where it is defined
 };
 
@@ -208,11 +215,21 @@ enum phase {
 };
 const char *phase_name(enum phase p);
 
+// What is known of a tensor of whole numbers.
+struct whole_range {
+  int64_t least, most;
+  bool distinct; // no two elements are equal
+};
+enum { WHOLE_MOST = 1 << 24 }; // kernels compute in fp32, which is exact up to here
+
 struct tensor {
   const char *name; // or NULL: the printer invents one
   enum dtype dtype;
   struct shape shape; // of the whole tensor in a kernel graph, of one tile below it
   bool weak;          // made of constants and indices alone: takes the dtype of what it meets
+  bool whole;         // holds whole numbers, of that range
+  bool state;         // an input that is written in place
+  struct whole_range range;
   enum phase phase;
   int node; // producer
 };
@@ -254,6 +271,10 @@ void graph_axes(struct graph *g, int ngrid, const int64_t *grid, int nloop, cons
 // For ITER of a sub-graph use graph_iter, whose tile is cut from a tensor of the graph above.
 int graph_add(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out, struct err *e);
 int graph_input(struct graph *g, const char *name, enum dtype t, const struct shape *s, struct loc at, int *out, struct err *e);
+// The same with the shape of another tensor and what is known of it.
+int graph_input_as(struct graph *g, const char *name, enum dtype t, const struct tensor *as, struct loc at, int *out, struct err *e);
+// Declares an input that was just made: its range and whether it is a state.
+int graph_declare(struct graph *g, int t, const struct whole_range *range, bool state, struct loc at, struct err *e);
 // An iterator over tensor `from` of graph `above`. The BLOCK node's in[] must list the same tensors in order.
 int graph_iter(struct graph *sub, const struct graph *above, int from, const struct attrs *a, struct loc at, int *out, struct err *e);
 // Appends a BLOCK or THREAD node: outputs are the sub-graph's savers in order.
@@ -305,6 +326,29 @@ bool index_bounds_of(const struct graph *g, int c, struct index_bounds *b);
 // Is the condition c, of a kernel graph, 1 somewhere along dim for all other indices (everywhere, where dim is -1)? False where
 // that is not known.
 bool index_reaches(const struct graph *g, int c, int dim);
+
+// integer.c: ranges. Sets dtype and range of the outputs of a node from those of its operands, or says which operand may be too large.
+int infer_whole(const struct graph *g, const struct node *n, struct tensor *out, int nout, struct err *e);
+struct whole_range range_default(enum dtype t);        // of an input that declares none
+bool range_is_default(const struct tensor *t);         // nothing was declared of it
+void range_text(char out[96], const struct tensor *t); // "", " < 128256", " >= -1 < 8, distinct"
+
+// integer_check.c: are these elements in t's range, and distinct where it says so? Of other tensors nothing is asked.
+int range_check(const struct tensor *t, const void *elements, struct err *e); // in t's dtype
+int range_check_doubles(const struct tensor *t, const double *x, struct err *e);
+
+// at.c: gather, update, topk.
+int infer_at(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);
+bool graph_chooses(const struct graph *g); // some element is chosen by data
+
+// state.c
+int graph_state(const struct graph *g, int t);                  // the state input that t is a version of, or -1
+int state_number(const struct graph *g, int t);                 // its number among the inputs, or -1
+bool state_output(const struct graph *g, const struct node *n); // an OUTPUT that leaves a state's last version in its place
+int state_outputs(struct graph *g, struct err *e);              // an OUTPUT for the last version of each state that has none
+// Updates behind everything that reads the version before; an error where something else reads it later.
+int state_check(const struct graph *g, struct err *e);
+int state_order(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
 
 // infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);

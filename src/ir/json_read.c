@@ -148,7 +148,8 @@ static bool common_key(enum op op, const char *key)
   static const char *const keys[] = {"op", "in", "out"};
   for (size_t i = 0; i < COUNT(keys); i++)
     if (!strcmp(key, keys[i])) return true;
-  if (op == OP_INPUT) return !strcmp(key, "dtype") || !strcmp(key, "shape");
+  if (op == OP_INPUT)
+    return !strcmp(key, "dtype") || !strcmp(key, "shape") || !strcmp(key, "range") || !strcmp(key, "distinct") || !strcmp(key, "state");
   return op_rows[op].rule == RULE_GRAPH && !strcmp(key, "graph");
 }
 
@@ -236,6 +237,26 @@ static int results(struct json_read_reader *r, struct graph *g, int first, json_
 
 static int read_nodes(struct json_read_reader *r, struct json_read_place *p);
 
+static int want_bool(struct json_read_reader *r, const char *key, json_t *v, bool *out)
+{
+  *out = json_is_true(v);
+  return !v || json_is_boolean(v) ? OK : bad(r, ERR_JSON, "`%s` should be true or false, not %s", key, kind_name(v));
+}
+
+// The range of an input, and whether it is a state.
+static int read_declared(struct json_read_reader *r, struct graph *g, int t, json_t *node)
+{
+  struct whole_range range = g->tensors[t].range;
+  json_t *v = json_object_get(node, "range");
+  bool state;
+  if (v && json_array_size(v) != 2) return bad(r, ERR_JSON, "`range` should be an array of two integers, the least and the largest number");
+  if (v && want_int(r, "range", json_array_get(v, 0), -INT_LIMIT, INT_LIMIT, &range.least)) return USER;
+  if (v && want_int(r, "range", json_array_get(v, 1), -INT_LIMIT, INT_LIMIT, &range.most)) return USER;
+  if (want_bool(r, "distinct", json_object_get(node, "distinct"), &range.distinct)) return USER;
+  if (want_bool(r, "state", json_object_get(node, "state"), &state)) return USER;
+  return located(r, graph_declare(g, t, v || range.distinct ? &range : NULL, state, r->at, r->e));
+}
+
 static int read_input(struct json_read_reader *r, struct json_read_place *p, json_t *node)
 {
   const char *text;
@@ -244,7 +265,9 @@ static int read_input(struct json_read_reader *r, struct json_read_place *p, jso
   if (want_string(r, "dtype", json_object_get(node, "dtype"), &text)) return USER;
   if (!dtype_parse(text, &t)) return bad(r, ERR_DTYPE, "`%s` is no dtype", text), err_hint(r->e, "dtypes are %s", num_names()), USER;
   if (want_list(r, "shape", json_object_get(node, "shape"), 1, &shape)) return USER;
-  return located(r, graph_input(p->g, NULL, t, &shape, r->at, &(int){0}, r->e));
+  int out;
+  TRY(located(r, graph_input(p->g, NULL, t, &shape, r->at, &out, r->e)));
+  return read_declared(r, p->g, out, node);
 }
 
 static int read_iter(struct json_read_reader *r, struct json_read_place *p, json_t *node, const struct attrs *a)

@@ -109,6 +109,14 @@ static void axes(struct str *o, const char *key, const char *letters, const int6
   str_add(o, "}");
 }
 
+// What an input declares besides its dtype and shape.
+static void declared(struct str *o, const struct tensor *t)
+{
+  if (!range_is_default(t)) str_add(o, ", \"range\": [%lld, %lld]", (long long)t->range.least, (long long)t->range.most);
+  if (t->range.distinct) str_add(o, ", \"distinct\": true");
+  if (t->state) str_add(o, ", \"state\": true");
+}
+
 static void nodes(struct str *o, const struct graph *g, const struct graph *above, const int *from, int indent);
 
 static void node(struct str *o, const struct graph *g, const struct node *n, const struct graph *above, const int *from, int indent)
@@ -121,6 +129,7 @@ static void node(struct str *o, const struct graph *g, const struct node *n, con
   if (n->op == OP_INPUT) {
     str_add(o, ", \"dtype\": \"%s\", \"shape\": ", dtype_name(g->tensors[n->out].dtype));
     list(o, &g->tensors[n->out].shape);
+    declared(o, &g->tensors[n->out]);
   }
   attributes(o, g, n);
   int outs[64];

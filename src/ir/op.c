@@ -33,7 +33,12 @@ int dtype_bytes(enum dtype t) { return num_rows[t].bytes; }
 double dtype_largest(enum dtype t) { return num_largest(&num_rows[t]); }
 double dtype_low(enum dtype t) { return num_rows[t].low; }
 double dtype_underflow(enum dtype t) { return num_underflow(&num_rows[t]); }
-enum dtype dtype_join(enum dtype a, enum dtype b) { return a == b ? a : F32; }
+enum dtype dtype_join(enum dtype a, enum dtype b)
+{
+  if (a == b) return a;
+  if (num_whole(a) != num_whole(b)) return num_whole(a) ? b : a;
+  return !num_whole(a) ? F32 : a == I64 || b == I64 ? I64 : I32;
+}
 
 bool dtype_parse(const char *s, enum dtype *t)
 {

@@ -18,7 +18,10 @@ bool print_is_name(const char *s)
   if (!n || n > LONGEST_NAME || isdigit((unsigned char)*s)) return false;
   for (size_t i = 0; i < n; i++)
     if ((s[i] & 0x80) || (!isalnum((unsigned char)s[i]) && s[i] != '_')) return false;
-  return strcmp(s, "return") && strcmp(s, "inf") && strcmp(s, "_");
+  static const char *const words[] = {"return", "inf", "_", "and", "or", "not"};
+  for (size_t i = 0; i < COUNT(words); i++)
+    if (!strcmp(s, words[i])) return false;
+  return true;
 }
 
 static const char *proper(struct arena *mem, const char *name)
@@ -69,7 +72,7 @@ static bool may_inline(const struct ir_printer *pr, int node)
 {
   const struct node *n = &pr->g->nodes[node];
   enum rule r = op_rows[n->op].rule;
-  if (r == RULE_IO || r == RULE_GRAPH || n->nout != 1) return false;
+  if (r == RULE_IO || r == RULE_GRAPH || n->nout != 1 || n->op == OP_UPDATE || graph_state(pr->g, n->out) >= 0) return false;
   return !pr->g->tensors[n->out].name && pr->uses[n->out] == 1;
 }
 
@@ -287,10 +290,10 @@ static void statement(struct ir_printer *pr, const struct node *n)
   struct str *out = pr->out;
   str_add(out, "%*s", pr->indent, "");
   if (n->op == OP_INPUT) {
-    char text[128];
+    char text[128], range[96];
     const struct tensor *t = &pr->g->tensors[n->out];
-    shape_text(text, &t->shape);
-    str_add(out, "%s: %s%s\n", print_name(pr, n->out), dtype_name(t->dtype), text);
+    shape_text(text, &t->shape), range_text(range, t);
+    str_add(out, "%s: %s%s%s%s\n", print_name(pr, n->out), dtype_name(t->dtype), text, range, t->state ? " state" : "");
     return;
   }
   if (n->op == OP_ITER) {
@@ -317,7 +320,7 @@ static void body(struct ir_printer *pr)
   for (int i = 0; i < pr->g->nnodes; i++)
     if (!pr->inlined[i] && pr->g->nodes[i].op != OP_OUTPUT) statement(pr, &pr->g->nodes[i]);
   for (int i = 0; i < pr->g->nnodes; i++) {
-    if (pr->g->nodes[i].op != OP_OUTPUT) continue;
+    if (pr->g->nodes[i].op != OP_OUTPUT || state_output(pr->g, &pr->g->nodes[i])) continue;
     str_add(pr->out, "%*s%s", *sep == ',' ? 0 : pr->indent, "", sep), sep = ", ";
     operand(pr, pr->g->nodes[i].in[0], COMPARED);
   }

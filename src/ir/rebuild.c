@@ -25,8 +25,8 @@ static int rebuild_node(const struct context *c, struct graph *to, const struct 
 {
   const struct tensor *t = &g->tensors[n->out];
   if (n->op == OP_INPUT) {
-    enum dtype dtype = c->how->dtype ? c->how->dtype(c->how->arg, t->dtype) : t->dtype;
-    return graph_input(to, NULL, dtype, &t->shape, n->at, &(int){0}, c->e);
+    enum dtype dtype = c->how->dtype && !num_whole(t->dtype) ? c->how->dtype(c->how->arg, t->dtype) : t->dtype;
+    return graph_input_as(to, NULL, dtype, t, n->at, &(int){0}, c->e);
   }
   struct attrs a = n->a;
   if (c->how->attrs && n->nin && n->nout) {
@@ -74,7 +74,7 @@ int graph_take(struct graph *to, const struct graph *above, int from, const stru
   int *in = NEWS(to->mem, int, n->nin + 1), out = 0, status;
   for (int k = 0; k < n->nin && n->op != OP_ITER; k++) in[k] = map[n->in[k]];
   if (n->op == OP_INPUT)
-    status = graph_input(to, NULL, t->dtype, &t->shape, n->at, &out, e);
+    status = graph_input_as(to, NULL, t->dtype, t, n->at, &out, e);
   else if (n->op == OP_ITER)
     status = graph_iter(to, above, from, &n->a, n->at, &out, e);
   else if (n->sub)

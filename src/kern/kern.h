@@ -15,7 +15,7 @@
 //   kern_axes.c     axes that go together become one; axes that never meet too      kern_tail.c  a kernel and its tail as one
 //   rule.def, kern_rule.c   the rules and what applies them; rule_*.c the rules
 //   kern_hidden.c   iterations that a condition on indices hides
-//   kern_check.c    what a well-formed kernel is       kern_eval.c     values in float64
+//   kern_check.c    what a well-formed kernel is
 //   kern_print.c    kernel -> text                     kern_parse.c    the same back
 #ifndef MICA_KERN_KERN_H
 #define MICA_KERN_KERN_H
@@ -156,11 +156,9 @@ bool kern_rule_find(const char *name, enum kern_rule *out);
 // Applies the rules of the set until none does anything; returns how often one did.
 int kern_rewrite(struct kern *k, unsigned rules);
 
-// ---- kern_check.c, kern_print.c, kern_parse.c, kern_eval.c ----
+// ---- kern_check.c, kern_print.c, kern_parse.c ----
 bool kern_check(const struct kern *k, char why[160]); // false with the reason
 void kern_print(const struct kern *k, struct str *out);
 int kern_parse(struct arena *mem, const char *text, struct kern *out, struct err *e);
-// In float64; buffer: by tensor, where loads read and saves write.
-void kern_eval(const struct kern *k, double *const *buffer);
 
 #endif

@@ -208,6 +208,7 @@ static int one_node(struct kern_making *m, const struct node *n)
   case RULE_CONTRACT: return contraction(m, n);
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
+  case RULE_AT:
   case RULE_INDEX:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;

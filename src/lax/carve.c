@@ -92,7 +92,7 @@ static int add_input(const struct facts *f, struct graph *g, int t, int *map, st
     name = arena_printf(g->mem, "t%d", t);
     while (taken(f->p, name)) name = arena_printf(g->mem, "%s_", name);
   }
-  return graph_input(g, name, x->dtype, &x->shape, f->p->nodes[x->node].at, &map[t], e);
+  return graph_input_as(g, name, x->dtype, x, f->p->nodes[x->node].at, &map[t], e);
 }
 
 // Lists inputs and outputs of r, and marks what is needed to make the outputs.

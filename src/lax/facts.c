@@ -14,6 +14,7 @@ static enum kind kind_of(const struct graph *p, const struct node *n)
   case RULE_MAP:
   case RULE_CONTRACT: return SEARCHED;
   case RULE_REDUCE: return op_rows[n->op].abstract == AE_PROD ? LIBRARY : SEARCHED;
+  case RULE_AT:
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:

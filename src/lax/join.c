@@ -71,7 +71,7 @@ static int join_all(struct graph *g, const struct graph *p, const struct lax_spl
   for (int i = 0; i < p->nnodes && !status; i++) {
     const struct node *n = &p->nodes[i];
     const struct tensor *x = &p->tensors[n->out];
-    if (n->op == OP_INPUT) status = graph_input(g, x->name, x->dtype, &x->shape, n->at, &map[n->out], e);
+    if (n->op == OP_INPUT) status = graph_input_as(g, x->name, x->dtype, x, n->at, &map[n->out], e);
   }
   for (int i = 0; i < s->n && !status; i++) status = add_part(g, p, s, i, optimized[i], map, e);
   if (!status) status = add_views(g, p, map, tmp, e);
@@ -79,7 +79,7 @@ static int join_all(struct graph *g, const struct graph *p, const struct lax_spl
     const struct node *n = &p->nodes[i];
     if (n->op == OP_OUTPUT) status = graph_add(g, OP_OUTPUT, 1, &map[n->in[0]], NULL, n->at, &none, e);
   }
-  return status ? status : graph_check(g, e);
+  return status;
 }
 
 int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s, struct graph *const *optimized, struct graph **out, struct err *e)
@@ -87,6 +87,8 @@ int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s
   struct arena tmp = {0};
   *out = graph_new(mem, KERNEL, p->name);
   int status = join_all(*out, p, s, optimized, &tmp, e);
+  if (!status) status = state_order(mem, *out, out, e);
+  if (!status) status = graph_check(*out, e);
   arena_close(&tmp);
   return status;
 }

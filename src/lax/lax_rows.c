@@ -46,6 +46,7 @@ static bool node_local(struct lax_rows *w, const struct node *n)
   case RULE_CONST:
   case RULE_INDEX:
   case RULE_VIEW:
+  case RULE_AT:
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:

@@ -2,6 +2,7 @@
 //
 // text.c: lines of a tile program, indented; the frame of a kernel.
 // fill.c: several lines, from templates with named holes.
+// lower_walk.c: addresses.
 // pointwise.c: an elementwise operator over register tensors of one shape, as one or several specs.
 #ifndef MICA_LOWER_EMIT_H
 #define MICA_LOWER_EMIT_H
@@ -52,6 +53,7 @@ int text_about_tensor(struct text *t, const struct graph *block, int tensor);   
 void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // one line at the indentation
 void text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // "... {", then indents
 void text_close(struct text *t);                                                                                // "}"
+int text_if(struct text *t, const char *condition); // "if (...) {" where there is a condition; returns the indentation before, for text_until
 // list, separator, item; the item alone where the list is empty
 const char *text_join(struct arena *mem, const char *list, const char *separator, const char *item, ...) PRINTF(4, 5);
 
@@ -92,15 +94,27 @@ void text_kernel(struct text *t, const char *name, const char *comment, const st
 // of a tail has left. Adds arguments to `out`, and names to the lists.
 void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, const char **name, struct lower_out *out, struct str *ins,
                     struct str *outs);
-// These, groups of blocks and threads of these extents, and the head of the kernel's spec.
-void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, const char *blocks, const char *threads,
-                struct lower_out *out);
+// Groups of blocks and threads of these extents, and the head of the kernel's spec with these arguments, whose lists it frees.
+void emit_head(struct text *t, const char *blocks, const char *threads, struct str *ins, struct str *outs);
+void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, int64_t cluster, const char *blocks, const char *threads,
+                struct lower_out *out); // clusters of so many blocks, emit_arguments(), emit_head()
 // The number of the work tile that the block does; `name` is it. Where there are more tiles than workers this is a loop, which text_until
 // closes; tiles_end() comes last within it, since shared memory of one tile becomes that of the next.
 void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name);
 void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles);
-// Names for tensors: those of the graph where they are identifiers, made unique; lives in mem.
-const char **text_names(struct arena *mem, const struct graph *g);
+// Names for tensors: those of the graph where they are identifiers, made unique; lives in mem. With g_ before all of them, or before those that
+// begin with lower case, where a scheme's own names do.
+enum text_apart { TEXT_PLAIN, TEXT_APART, TEXT_UPPER };
+const char **text_names(struct arena *mem, const struct graph *g, enum text_apart apart);
+
+// ---- lower_walk.c: sums of (index / d % m) * stride ----
+enum { WALK_AXES = MAX_LETTERS };
+struct lower_walk {
+  int n;
+  int64_t extent[WALK_AXES], stride[WALK_AXES]; // slowest first
+};
+bool walk_add(struct lower_walk *w, int64_t extent, int64_t stride);            // a faster axis; false: there is no room
+void walk_text(const struct lower_walk *w, const char *index, struct str *out); // " + ..." for each term; the index binds like a product
 
 const char *tile_dtype(enum dtype t); // "fp16"
 
@@ -112,6 +126,8 @@ void emit_binary(struct text *t, const char *name, const char *out, const char *
 bool emit_has_pointwise(enum op op);
 // lower_values.c: of the kernel of a job, rewritten by these rules but those that are off. NO with the reason in why.
 int lower_values(const struct lower_job *j, unsigned rules, struct kern *out, char why[160]);
+const char *fold_operator(enum kern_kind kind); // in the tile language, of sums, maxima and products over axes
+const char *fold_neutral(enum kern_kind kind);  // what changes nothing there
 void emit_map(struct text *t, const struct kern_value *v, const char *out, const char *x, const char *y); // of a KERN_MAP
 
 #endif

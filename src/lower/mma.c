@@ -3,47 +3,18 @@
 #include "lower/count.h"
 #include "lower/mma.h"
 
-// ---- arguments ----
-
-static void add_arg(struct lower_out *out, int tensor)
+void mma_head(const struct mma_plan *p, struct text *t, int64_t blocks, struct str *reads, struct str *writes)
 {
-  for (int i = 0; i < out->nargs; i++)
-    if (out->arg[i] == tensor) return;
-  out->arg[out->nargs++] = tensor;
-}
-
-static void arguments(struct mma_kernel *k, struct lower_out *out, struct str *reads, struct str *writes)
-{
-  const struct mma_plan *p = k->p;
-  out->arg = NEWS(p->job->mem, int, p->n->niter + p->n->nsave);
-  for (int i = 0; i < p->n->niter; i++)
-    if (!norm_is_index(p->n, p->n->iter[i].tensor)) add_arg(out, p->n->iter[i].tensor);
-  int inputs = out->nargs;
-  for (int i = 0; i < p->n->nsave; i++)
-    if (!p->tail || !tail_keeps(p->tail, p->n->save[i].tensor)) add_arg(out, p->n->save[i].tensor);
-  for (int i = 0; i < out->nargs; i++) {
-    int t = out->arg[i];
-    struct str *list = i < inputs ? reads : writes;
-    text_line(k->t, "%%%s:[%lld].%s.GL", k->global[t], (long long)mma_elements(p, t), tile_dtype(p->job->store[t]));
-    str_add(list, "%s%%%s", list->n ? ", " : "", k->global[t]);
-  }
-  if (p->tail) tail_arguments(p->tail, k->t, k->global, out, reads, writes);
-}
-
-// Names of buffers that no name of this scheme hides: those begin with lower case.
-static const char **buffer_names(struct arena *mem, const struct graph *g)
-{
-  const char **name = text_names(mem, g);
-  for (int i = 0; i < g->ntensors; i++)
-    if (name[i][0] >= 'a' && name[i][0] <= 'z') name[i] = arena_printf(mem, "g_%s", name[i]);
-  return name;
+  const char *grid = arena_printf(p->job->mem, "%lld", (long long)blocks), *threads = arena_printf(p->job->mem, "%d", p->threads);
+  if (p->tail && p->tail->way == TAIL_CLUSTER) text_line(t, "cluster %lld", (long long)p->tail->parts);
+  emit_head(t, grid, threads, reads, writes);
 }
 
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
 {
   struct arena *mem = p->job->mem;
   size_t n = (size_t)p->k.nvalues + 1;
-  struct mma_kernel k = {.p = p, .mem = mem, .t = t, .global = buffer_names(mem, p->n->kernels)};
+  struct mma_kernel k = {.p = p, .mem = mem, .t = t, .global = text_names(mem, p->n->kernels, TEXT_UPPER)};
   k.reg = NEWS(mem, const char *, n), k.left = NEWS(mem, const char *, n), k.have = NEWS(mem, struct mma_shape, n);
   return k;
 }
@@ -220,14 +191,11 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct mma_kernel k = mma_kernel_new(&p, &t);
   struct str reads = {0}, writes = {0};
   text_kernel(&t, j->name, NULL, j->gpu, CAN_PDL | CAN_CLUSTER);
-  arguments(&k, out, &reads, &writes);
-  if (p.tail && p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)p.tail->parts);
-  text_line(&t, "#grid:[%lld].block", (long long)gpu_blocks(j->gpu, graph_blocks(p.n->block)));
-  text_line(&t, "#t:[%d].thread", p.threads);
-  text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&writes), str_text(&reads));
+  emit_arguments(&t, j->mem, &p.k, k.global, out, &reads, &writes);
+  if (p.tail) tail_arguments(p.tail, &t, k.global, out, &reads, &writes);
+  mma_head(&p, &t, gpu_blocks(j->gpu, graph_blocks(p.n->block)), &reads, &writes);
   body(&k);
   text_until(&t, 0);
-  str_free(&reads), str_free(&writes);
   return OK;
 }
 

@@ -235,13 +235,8 @@ void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts 
 int64_t mma_live(const struct mma_plan *p); // registers of a thread, without those for addresses
 int64_t mma_fragment_registers(const struct mma_plan *p, struct mma_shape s);
 
-// ---- mma_walk.c: sums of (index / d % m) * stride as text ----
-struct mma_walk {
-  int n;
-  int64_t extent[MAX_LETTERS], stride[MAX_LETTERS]; // slowest first
-};
-void mma_walk_add(struct mma_walk *w, int64_t extent, int64_t stride);
-void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out); // " + ..." for each term
+// ---- mma_walk.c ----
+void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out); // of any index
 // Letters of the list with these strides, by letter, in units of so many elements; the index counts index_unit elements
 // of the fastest letter at once.
 void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,
@@ -251,6 +246,7 @@ void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int un
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
 int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l, int most);
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
+void mma_list_strides(const struct norm *n, const struct mma_list *l, int64_t stride[MAX_LETTERS]); // where they lie close
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);
 
@@ -273,6 +269,7 @@ struct mma_kernel {
   uint32_t parts;         // letters that @p counts while an iterator is loaded in parts
 };
 // ---- mma.c ----
+void mma_head(const struct mma_plan *p, struct text *t, int64_t blocks, struct str *reads, struct str *writes); // emit_head(), of the plan
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
 void mma_section(struct mma_kernel *k, enum mma_section s); // its values
 void mma_fetch(struct mma_kernel *k);                       // what an iteration reads itself is on its way while products run
@@ -296,8 +293,11 @@ const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *ty
 // Of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.
 const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s, int unit, int e);
 const char *mma_row_tile(const struct mma_plan *p);
-void mma_rows_open(struct mma_kernel *k, bool rows);
-void mma_rows_close(struct mma_kernel *k, bool rows);
+int mma_rows_open(struct mma_kernel *k, bool rows); // returns the indentation before, for text_until
+void mma_cols_open(struct mma_kernel *k, int cols); // over this thread's tiles of columns, n; nothing where there are none
+const char *mma_element(struct mma_kernel *k, const char *reg, struct mma_shape s, bool pair, int e); // of registers, in these loops
+// One element or a pair of columns from memory to fp32 registers, or back: by way of registers of this name in the type of the memory.
+void mma_move(struct mma_kernel *k, enum dtype t, const char *by, bool pair, const char *reg, const char *memory, const char *how, bool back);
 void mma_row_names(struct mma_kernel *k, const char *padded);                                  // @pr = padded, and @b and @r
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // of @b and @r
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit);                      // of this thread's first column of tile n
@@ -314,6 +314,7 @@ int mma_ahead_best(const struct mma_plan *p); // so many iterations, of the plan
 // Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this
 // one.
 const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of its buffer, as text
+int mma_stages(const struct mma_plan *p, const struct mma_tile *t);        // that its buffer has
 void mma_load_once(struct mma_kernel *k);
 void mma_arrive(struct mma_kernel *k, const struct mma_tile *t);
 void mma_wait(struct mma_kernel *k, int left); // until so many groups are left, of all threads

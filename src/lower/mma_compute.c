@@ -116,8 +116,6 @@ static void reduce_quad(struct mma_kernel *k, const char *op, const char *x)
   text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #quad>>>(%%%s)", x, op, x);
 }
 
-static const char *combined_by(const struct kern_value *v) { return v->kind == KERN_MAX ? "max" : "+"; }
-
 static void reduce(struct mma_kernel *k, int value)
 {
   const struct kern_value *v = mma_at(k->p, value);
@@ -126,9 +124,9 @@ static void reduce(struct mma_kernel *k, int value)
     return;
   }
   struct mma_shape in = mma_wanted(k->p, value, 0);
-  const char *out = k->reg[value] = reduce_thread(k, combined_by(v), operand(k, value, 0), in);
-  reduce_quad(k, combined_by(v), out);
-  if (in.cols >= 0 && k->p->cols[in.cols].split) mma_combine(k, out, k->p->shape[value], combined_by(v), false);
+  const char *out = k->reg[value] = reduce_thread(k, fold_operator(v->kind), operand(k, value, 0), in);
+  reduce_quad(k, fold_operator(v->kind), out);
+  if (in.cols >= 0 && k->p->cols[in.cols].split) mma_combine(k, out, k->p->shape[value], fold_operator(v->kind), false);
 }
 
 // ---- accumulators ----
@@ -184,8 +182,8 @@ static void accumulate(struct mma_kernel *k, int value)
     if (p->product[i].into == value) mma_product_emit(k, &p->product[i], sum);
   if (mma_adds_products(p, value)) return;
   x = operand(k, value, 0);
-  if (mma_gone(p, value)) x = reduce_thread(k, combined_by(v), x, mma_wanted(p, value, 0));
-  emit_binary(k->t, combined_by(v), sum, sum, x);
+  if (mma_gone(p, value)) x = reduce_thread(k, fold_operator(v->kind), x, mma_wanted(p, value, 0));
+  emit_binary(k->t, fold_operator(v->kind), sum, sum, x);
 }
 
 static void finish(struct mma_kernel *k, int value)
@@ -196,8 +194,8 @@ static void finish(struct mma_kernel *k, int value)
   if (last_of(p, value) >= 0) k->reg[value] = k->reg[last_of(p, value)];
   if (mma_partial(p, value)) k->reg[value] = mma_combine(k, k->reg[value], s, "+", s.cols >= 0 && p->cols[s.cols].split_after);
   if (!mma_gone(p, value) || last_of(p, value) >= 0) return;
-  reduce_quad(k, combined_by(v), k->reg[value]);
-  if (p->cols[mma_wanted(p, value, 0).cols].split) mma_combine(k, k->reg[value], s, combined_by(v), false);
+  reduce_quad(k, fold_operator(v->kind), k->reg[value]);
+  if (p->cols[mma_wanted(p, value, 0).cols].split) mma_combine(k, k->reg[value], s, fold_operator(v->kind), false);
 }
 
 // What was in parts among warps is whole afterwards, or split by columns that were not before.

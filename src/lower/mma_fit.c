@@ -168,10 +168,12 @@ static void queue(struct mma_plan *p)
 bool mma_tail_fit(struct mma_plan *p, int way, int threads)
 {
   p->tail = NULL, p->n = p->job->n;
+  for (int i = 0; i < p->k.nsaves; i++) p->k.save[i].at.left = false;
   if (!p->job->tail || !threads) return true;
   if (way < 0 || way >= TAIL_WAYS || !p->tails[way]) return mma_refuse(p, "a tail that is not done so");
   if (!tail_fit(p->tails[way], threads)) return mma_refuse(p, "a tail that does not fit into registers");
   p->tail = p->tails[way], p->n = &p->tail->head, p->shared += tail_shared(p->tail);
+  for (int i = 0; i < p->k.nsaves; i++) p->k.save[i].at.left = tail_keeps(p->tail, p->k.save[i].at.tensor);
   return true;
 }
 

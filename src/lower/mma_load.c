@@ -10,19 +10,18 @@ void mma_load_declare(struct mma_kernel *k)
   mma_vector_declare(k);
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
-    int stages = t->varying || t->slot == 0 ? p->stages : 1;
     if (t->slot > 0) continue;
-    long long rows = t->rows, cols = t->cols, stride = t->stride;
-    const char *type = tile_dtype(p->type);
-    if (stride != cols)
-      text_line(k->t, "%%s%d:[%d : %lld].[%lld, %lld : %lld, 1].%s.SH", t->tensor, stages, rows * stride, rows, cols, stride, type);
-    else if (t->swizzle[0])
-      text_line(k->t, "%%s%d:[%d].[%lld, %lld].%s.SH.swizzle(%d, %d, %d)", t->tensor, stages, rows, cols, type, t->swizzle[0], t->swizzle[1],
-                t->swizzle[2]);
-    else
-      text_line(k->t, "%%s%d:[%d].[%lld, %lld].%s.SH", t->tensor, stages, rows, cols, type);
+    text_fill(k->t,
+              "?longer %s$t:[$stages : $all].[$rows, $cols : $stride, 1].$type.SH\n"
+              "?!longer ?swizzled %s$t:[$stages].[$rows, $cols].$type.SH.swizzle($bits, $base, $shift)\n"
+              "?!longer ?!swizzled %s$t:[$stages].[$rows, $cols].$type.SH",
+              HOLES(NULL, INT(t, t->tensor), INT(stages, mma_stages(p, t)), INT(all, t->rows * t->stride), INT(rows, t->rows), INT(cols, t->cols),
+                    INT(stride, t->stride), STR(type, tile_dtype(p->type)), INT(longer, t->stride != t->cols), INT(swizzled, t->swizzle[0]),
+                    INT(bits, t->swizzle[0]), INT(base, t->swizzle[1]), INT(shift, t->swizzle[2])));
   }
 }
+
+int mma_stages(const struct mma_plan *p, const struct mma_tile *t) { return t->varying || t->slot == 0 ? p->stages : 1; }
 
 const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t)
 {
@@ -61,39 +60,38 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
 {
   const struct mma_plan *p = k->p;
   const struct plan_access *a = &p->n->iter[t->iter];
-  int w = t->width;
-  long long row = t->own_cols / w, pieces = t->own_rows * row;
+  int w = t->width, was = text_about_tensor(k->t, p->n->block, a->tile);
+  int64_t row = t->own_cols / w, pieces = t->own_rows * row, rounds = (pieces + p->threads - 1) / p->threads;
+  bool async = w * dtype_bytes(p->type) >= 4;
+  int64_t batches = async ? 1 : (rounds + MOST_ELEMENTS - 1) / MOST_ELEMENTS, each = batches > 1 ? MOST_ELEMENTS : rounds;
+  const char *j = batches > 1 ? "@j" : "j", *begins;
   struct str at = {0};
   char outer[64], inner[64];
-  int was = text_about_tensor(k->t, p->n->block, a->tile);
-  bool async = w * dtype_bytes(p->type) >= 4;
-  long long rounds = (pieces + p->threads - 1) / p->threads, batches = async ? 1 : (rounds + MOST_ELEMENTS - 1) / MOST_ELEMENTS;
-  const char *j = batches > 1 ? "@j" : "j";
   piece(j, p->threads, row, outer, inner);
   mma_walk_base(p, a, w, it, &at);
   mma_walk_list(p, &t->out, a->stride, w, 1, t->cut ? "@row" : within(p, &t->out, outer, 1, it), &at);
   mma_walk_list(p, &t->in, a->stride, w, w, within(p, &t->in, inner, w, it), &at);
-  if (batches > 1) text_open(k->t, "for (i = 0; i < %lld; i += 1) rolled", batches);
-  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", batches > 1 ? MOST_ELEMENTS : rounds);
-  if (batches > 1) text_line(k->t, "@j = i * %d + j", MOST_ELEMENTS);
-  text_line(k->t, "@c = %s * %d + @tid", j, p->threads);
-  bool over = batches * (batches > 1 ? MOST_ELEMENTS : rounds) * p->threads > pieces;
-  if (over) text_open(k->t, "if (@c < %lld)", pieces);
-  if (t->cut) text_line(k->t, "@row = %s", mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true));
-  const char *begins = stage ? NULL : line_begins(p, t, inner);
-  if (begins) text_open(k->t, "if (%s)", begins);
-  if (stage)
-    text_line(k->t, "%%s%d[%s].tile([1, %d])[%s, %s] <- Move%s<<<#grid, #me>>>(", t->buffer, t->varying ? stage : mma_stage(p, t), w,
-              mma_tile_row(p, t, outer), inner, async ? "<cp.async>" : "");
-  else
-    text_line(k->t, "Sync<prefetch.L2><<<#grid, #me>>>(");
-  text_line(k->t, "  %%%s.tile([%d])[%s])", k->global[a->tensor], w, str_text(&at));
-  if (begins) text_close(k->t);
-  if (over) text_close(k->t);
-  text_close(k->t);
-  if (batches > 1) text_close(k->t);
+  begins = stage ? NULL : line_begins(p, t, inner);
+  text_fill(k->t,
+            "?batched for (i = 0; i < $batches; i += 1) rolled {\n"
+            "each j:$each\n"
+            "?batched @j = i * $each + j\n"
+            "@c = $j * $threads + @tid\n"
+            "?over if (@c < $pieces) {\n"
+            "?cut @row = $row\n"
+            "?begins if ($begins) {\n"
+            "?stage %s$buffer[$stage].tile([1, $w])[$outer, $inner] <- Move$how(\n"
+            "?!stage Sync<prefetch.L2>(\n"
+            "  %$memory.tile([$w])[$at])",
+            HOLES(NULL, INT(batched, batches > 1), INT(batches, batches), INT(each, each), STR(j, j), INT(threads, p->threads), INT(pieces, pieces),
+                  INT(over, batches * each * p->threads > pieces), INT(cut, t->cut), INT(buffer, t->buffer), INT(w, w), STR(inner, inner),
+                  STR(row, t->cut ? mma_cut_row(p, arena_printf(k->mem, "(%s)", outer), true) : ""), STR(begins, begins ? begins : ""),
+                  STR(stage, !stage       ? ""
+                             : t->varying ? stage
+                                          : mma_stage(p, t)),
+                  STR(outer, mma_tile_row(p, t, outer)), STR(how, async ? "<cp.async>" : ""), STR(memory, k->global[a->tensor]),
+                  STR(at, mma_text(k, &at))));
   text_about(k->t, was);
-  str_free(&at);
 }
 
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it)

@@ -39,18 +39,17 @@ const char *mma_tile_row(const struct mma_plan *p, const struct mma_tile *t, con
 static void zeros(struct mma_kernel *k, const struct mma_tile *t, int64_t pieces, const char *row, const char *col)
 {
   const struct mma_plan *p = k->p;
-  int stages = t->varying || t->slot == 0 ? p->stages : 1, w = t->width;
   if (!pieces) return;
-  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (long long)(pieces + p->threads - 1) / p->threads);
-  text_line(k->t, "@c = j * %d + @tid", p->threads);
-  if (pieces % p->threads) text_open(k->t, "if (@c < %lld)", (long long)pieces);
-  text_line(k->t, "%%none:[1, %d].%s.RF", w, tile_dtype(p->type));
-  text_line(k->t, "%%none <- Init<0.0><<<#grid, #me>>>()");
-  text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", stages);
-  text_line(k->t, "%%s%d[s].tile([1, %d])[%s, %s] <- Move<<<#grid, #me>>>(%%none)", t->tensor, w, row, col);
-  text_close(k->t);
-  if (pieces % p->threads) text_close(k->t);
-  text_close(k->t);
+  text_fill(k->t,
+            "each j:$rounds\n"
+            "@c = j * $threads + @tid\n"
+            "?over if (@c < $pieces) {\n"
+            "%none:[1, $w].$type.RF <- Init<0.0>()\n"
+            "each s:$stages\n"
+            "%s$t[s].tile([1, $w])[$row, $col] <- Move(%none)",
+            HOLES(NULL, INT(rounds, (pieces + p->threads - 1) / p->threads), INT(threads, p->threads), INT(over, pieces % p->threads),
+                  INT(pieces, pieces), INT(w, t->width), STR(type, tile_dtype(p->type)), INT(stages, mma_stages(p, t)), INT(t, t->tensor),
+                  STR(row, row), STR(col, col)));
 }
 
 // Behind the columns of all rows, then rows behind those of each of the batch.
@@ -79,16 +78,21 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
   bool ragged = mma_ragged(p, s.cols);
   long long size = ragged ? mma_ragged_last(p) : c->size, first = c->nt - (c->padded / 8 - size / 8);
   bool pairs = size % 2 == 0;
-  if (ragged) text_open(k->t, "if (it == %lld)", (long long)p->iterations - 1);
+  int indent = k->t->indent;
+  text_if(k->t, ragged ? arena_printf(k->mem, "it == %lld", (long long)p->iterations - 1) : NULL);
   text_open(k->t, "for (n = %lld; n < %d; n += 1) unroll", MAX(first, 0ll), c->nt);
-  for (int e = 0; e < (pairs ? 1 : 2); e++) {
-    text_open(k->t, "if (%s + %d >= %lld)", mma_cols_index(p, s.cols, 1), e, size);
-    mma_nest(k, "mh", s.rows ? p->mt : 1, s.rows ? 2 : 1);
-    text_line(k->t, "%%%s[m, n][h, 0]%s <- Init<%s><<<#grid, #me>>>()", reg, pairs ? "" : e ? "[0, 1]" : "[0, 0]", value);
-    mma_unnest(k, 3);
-  }
-  text_close(k->t);
-  if (ragged) text_close(k->t);
+  for (int e = 0; e < (pairs ? 1 : 2); e++)
+    text_fill(k->t,
+              "if ($at + $e >= $size) {\n"
+              "each m:$m h:$h\n"
+              "%$reg[m, n][h, 0]$which <- Init<$value>()",
+              HOLES(NULL, STR(at, mma_cols_index(p, s.cols, 1)), INT(e, e), INT(size, size), INT(m, s.rows ? p->mt : 1), INT(h, s.rows ? 2 : 1),
+                    STR(reg, reg),
+                    STR(which, pairs ? ""
+                               : e   ? "[0, 1]"
+                                     : "[0, 0]"),
+                    STR(value, value)));
+  text_until(k->t, indent);
 }
 
 // This thread's first column of tile n in units of so many, e further, within what exists.

@@ -32,9 +32,9 @@ static const char *step_of(const struct mma_plan *p, int sum_cols)
 static const char *shared_row(struct mma_kernel *k, const struct mma_list *out)
 {
   if (k->p->cut) return "@pr";
-  int64_t stride[MAX_LETTERS] = {0}, step = 1;
+  int64_t stride[MAX_LETTERS];
   struct str s = {0};
-  for (int i = out->n - 1; i >= 0; step *= k->p->n->extent[(int)out->letter[i--]]) stride[(int)out->letter[i]] = step;
+  mma_list_strides(k->p->n, out, stride);
   str_add(&s, "0");
   mma_row_walk(k->p, stride, 1, &s);
   return mma_text(k, &s);

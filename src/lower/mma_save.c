@@ -4,20 +4,11 @@
 
 static void store(struct mma_kernel *k, const struct plan_access *a, const char *from, struct mma_shape s, int width, int e)
 {
-  enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *at = mma_address(k, a, s, width, e),
-             *exists = s.cols >= 0 ? mma_column_exists(k->p, s.cols, width, e) : NULL;
-  const char *value = arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", from, row, col, half, e);
-  const char *to =
-      width == 2 ? arena_printf(k->mem, "%s.tile([2])[%s]", k->global[a->tensor], at) : arena_printf(k->mem, "%s[%s]", k->global[a->tensor], at);
-  if (exists) text_open(k->t, "if (%s)", exists);
-  if (t != F32) {
-    text_line(k->t, width == 2 ? "%%out%d:[1, 2].%s.RF" : "%%out%d:[].%s.RF", e, tile_dtype(t));
-    text_line(k->t, "%%out%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", e, value);
-    value = arena_printf(k->mem, "out%d", e);
-  }
-  text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", to, value);
-  if (exists) text_close(k->t);
+  const char *at = mma_address(k, a, s, width, e), *exists = s.cols >= 0 ? mma_column_exists(k->p, s.cols, width, e) : NULL;
+  int indent = text_if(k->t, exists);
+  mma_move(k, k->p->job->store[a->tensor], arena_printf(k->mem, "out%d", e), width == 2, mma_element(k, from, s, width == 2, e),
+           arena_printf(k->mem, width == 2 ? "%s.tile([2])[%s]" : "%s[%s]", k->global[a->tensor], at), "", true);
+  text_until(k->t, indent);
 }
 
 // Who stores: conditions on the warp and the lane, and on rows that exist; joined by &&.
@@ -61,16 +52,10 @@ static void save_text(struct mma_kernel *k, int save)
   int value = p->k.save[save].value;
   struct mma_shape s = p->shape[value];
   const char *who = once(k, s), *exists = s.rows ? row_exists(k, mma_has(p, value)) : "";
-  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
-  if (*who) text_open(k->t, "if (%s)", who);
-  mma_rows_open(k, s.rows);
-  if (*exists) text_open(k->t, "if (%s)", exists);
-  if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
+  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1, indent = text_if(k->t, who);
+  mma_rows_open(k, s.rows), text_if(k->t, exists), mma_cols_open(k, s.cols);
   for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e += width) store(k, a, k->reg[value], s, width, e);
-  if (s.cols >= 0) text_close(k->t);
-  if (*exists) text_close(k->t);
-  mma_rows_close(k, s.rows);
-  if (*who) text_close(k->t);
+  text_until(k->t, indent);
 }
 
 void mma_save(struct mma_kernel *k, int save)

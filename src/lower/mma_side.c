@@ -119,13 +119,11 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
 {
   const struct mma_plan *p = k->p;
   const struct mma_tile *t = p->source;
-  int64_t out[MAX_LETTERS] = {0}, in[MAX_LETTERS] = {0}, step = 1;
+  int64_t out[MAX_LETTERS], in[MAX_LETTERS];
   const char *index = mma_cols_index(p, cols, unit);
   struct str s = {0}, row = {0};
   if (e) index = arena_printf(k->mem, "%s + %d", index, e);
-  for (int i = t->out.n - 1; i >= 0; step *= p->n->extent[(int)t->out.letter[i--]]) out[(int)t->out.letter[i]] = step;
-  step = 1;
-  for (int i = t->in.n - 1; i >= 0; step *= p->n->extent[(int)t->in.letter[i--]]) in[(int)t->in.letter[i]] = step;
+  mma_list_strides(p->n, &t->out, out), mma_list_strides(p->n, &t->in, in);
   str_add(&row, "0");
   mma_row_walk(p, out, 1, &row);
   mma_walk_list(p, &p->cols[cols].list, out, 1, unit, index, &row);
@@ -154,28 +152,17 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
 {
   const struct mma_plan *p = k->p;
   int unit = paired(p, cols) ? 2 : 1;
-  const char *stage = p->source->varying ? "@stage" : "0", *type = tile_dtype(p->type);
-  mma_rows_open(k, true);
-  const char *rows = mma_side_row_exists(k);
-  if (rows) text_open(k->t, "if (%s)", rows);
-  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[cols].nt);
+  const char *stage = p->source->varying ? "@stage" : "0";
+  int indent = mma_rows_open(k, true);
+  text_if(k->t, mma_side_row_exists(k)), mma_cols_open(k, cols);
   for (int e = 0; e < (unit == 2 ? 1 : 2); e++) {
-    const char *exists = mma_column_exists(p, cols, unit, e);
-    if (exists) text_open(k->t, "if (%s)", exists);
+    int each = text_if(k->t, mma_column_exists(p, cols, unit, e));
     const char *at = arena_printf(k->mem, unit == 2 ? "s%d[%s].tile([1, 2])[%s]" : "s%d[%s][%s]", p->source->tensor, stage, place(k, cols, unit, e));
-    const char *r = arena_printf(k->mem, unit == 2 ? "%s[m, n][h, 0]" : "%s[m, n][h, 0][0, %d]", v, e);
-    text_line(k->t, "%%half%d:%s.%s.RF", e, unit == 2 ? "[1, 2]" : "[]", type);
-    if (back) text_line(k->t, "%%half%d <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s)", e, r);
-    if (back)
-      text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%half%d)", at, e);
-    else
-      text_line(k->t, "%%half%d <- Move<<<#grid, #me>>>(%%%s)", e, at);
-    if (!back) text_line(k->t, "%%%s <- UnaryPointwise<cast><<<#grid, #me>>>(%%half%d)", r, e);
-    if (exists) text_close(k->t);
+    const char *reg = mma_element(k, v, (struct mma_shape){true, cols}, unit == 2, e);
+    mma_move(k, p->type, arena_printf(k->mem, "half%d", e), unit == 2, reg, at, "", back);
+    text_until(k->t, each);
   }
-  text_close(k->t);
-  if (rows) text_close(k->t);
-  mma_rows_close(k, true);
+  text_until(k->t, indent);
 }
 
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s)

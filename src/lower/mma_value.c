@@ -55,17 +55,18 @@ const char *mma_row_tile(const struct mma_plan *p)
   return arena_printf(p->job->mem, "(@wm * %d + m)", p->mt);
 }
 
-void mma_rows_open(struct mma_kernel *k, bool rows)
+int mma_rows_open(struct mma_kernel *k, bool rows)
 {
-  if (!rows) return;
+  int indent = k->t->indent;
+  if (!rows) return indent;
   mma_nest(k, "mh", k->p->mt, 2);
   mma_row_names(k, arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(k->p)));
+  return indent;
 }
 
-void mma_rows_close(struct mma_kernel *k, bool rows)
+void mma_cols_open(struct mma_kernel *k, int cols)
 {
-  if (!rows) return;
-  mma_unnest(k, 2);
+  if (cols >= 0) mma_nest(k, "n", k->p->cols[cols].nt);
 }
 
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out)
@@ -101,26 +102,35 @@ const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struc
   return mma_text(k, &at);
 }
 
-// Vectors are loaded where they are asked for: left to the compiler, those of all layers of a chain come at its
-// beginning.
-static const char *how(struct mma_shape s) { return s.rows ? "" : "<ld.global.nc>"; }
+const char *mma_element(struct mma_kernel *k, const char *reg, struct mma_shape s, bool pair, int e)
+{
+  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0";
+  return arena_printf(k->mem, pair ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", reg, row, col, half, e);
+}
 
-// Element e, or with a width of 2 a pair of columns.
+void mma_move(struct mma_kernel *k, enum dtype t, const char *by, bool pair, const char *reg, const char *memory, const char *how, bool back)
+{
+  bool narrow = t != F32;
+  text_fill(k->t,
+            "?narrow %$by:$shape.$type.RF\n"
+            "?narrow ?back %$by <- UnaryPointwise<cast>(%$reg)\n"
+            "?back %$memory <- Move(%$here)\n"
+            "?!back %$here <- Move$how(%$memory)\n"
+            "?narrow ?!back %$reg <- UnaryPointwise<cast>(%$by)",
+            HOLES(NULL, INT(narrow, narrow), INT(back, back), STR(by, by), STR(shape, pair ? "[1, 2]" : "[]"), STR(type, tile_dtype(t)),
+                  STR(reg, reg), STR(memory, memory), STR(here, narrow ? by : reg), STR(how, how)));
+}
+
+// Element e, or with a width of 2 a pair of columns. Vectors are loaded where they are asked for: left to the compiler, those of all layers of
+// a chain come at its beginning.
 static void load(struct mma_kernel *k, const struct plan_access *a, const char *to, struct mma_shape s, int width, int e)
 {
-  enum dtype t = k->p->job->store[a->tensor];
-  const char *row = s.rows ? "m" : "0", *half = s.rows ? "h" : "0", *col = s.cols >= 0 ? "n" : "0", *pair = width == 2 ? ".tile([2])" : "";
-  const char *from = arena_printf(k->mem, "%s%s[%s]", k->global[a->tensor], pair, mma_address(k, a, s, width, e)),
-             *one = width == 2 ? "pair" : arena_printf(k->mem, "one%d", e);
-  bool index = norm_is_index(k->p->n, a->tensor);
-  to = arena_printf(k->mem, width == 2 ? "%s[%s, %s][%s, 0]" : "%s[%s, %s][%s, 0][0, %d]", to, row, col, half, e);
-  if (index) {
-    text_line(k->t, "%%%s <- Init<(%s)><<<#grid, #me>>>()", to, mma_address(k, a, s, width, e));
-    return;
-  }
-  if (t != F32) text_line(k->t, "%%%s:%s.%s.RF", one, width == 2 ? "[1, 2]" : "[]", tile_dtype(t));
-  text_line(k->t, "%%%s <- Move%s<<<#grid, #me>>>(%%%s)", t == F32 ? to : one, how(s), from);
-  if (t != F32) emit_unary(k->t, "cast", to, one);
+  const char *at = mma_address(k, a, s, width, e), *reg = mma_element(k, to, s, width == 2, e);
+  if (norm_is_index(k->p->n, a->tensor))
+    text_line(k->t, "%%%s <- Init<(%s)><<<#grid, #me>>>()", reg, at);
+  else
+    mma_move(k, k->p->job->store[a->tensor], width == 2 ? "pair" : arena_printf(k->mem, "one%d", e), width == 2, reg,
+             arena_printf(k->mem, width == 2 ? "%s.tile([2])[%s]" : "%s[%s]", k->global[a->tensor], at), s.rows ? "" : "<ld.global.nc>", false);
 }
 
 static const char *from_memory(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s)
@@ -128,12 +138,10 @@ static const char *from_memory(struct mma_kernel *k, const struct plan_access *a
   const struct mma_plan *p = k->p;
   int was = text_about_tensor(k->t, p->n->block, a->tile);
   const char *to = mma_declare(k, s, "fp32");
-  int width = s.cols >= 0 && !norm_is_index(p->n, a->tensor) ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
-  mma_rows_open(k, s.rows);
-  if (s.cols >= 0) text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
+  int width = s.cols >= 0 && !norm_is_index(p->n, a->tensor) ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1, indent = mma_rows_open(k, s.rows);
+  mma_cols_open(k, s.cols);
   for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e += width) load(k, a, to, s, width, e);
-  if (s.cols >= 0) text_close(k->t);
-  mma_rows_close(k, s.rows);
+  text_until(k->t, indent);
   text_about(k->t, was);
   return to;
 }

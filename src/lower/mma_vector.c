@@ -81,27 +81,22 @@ void mma_vector_declare(struct mma_kernel *k)
 // In the order of the columns that it will be.
 void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s, const char *reg)
 {
-  int64_t stride[MAX_LETTERS] = {0}, step = 1;
+  int64_t stride[MAX_LETTERS];
   const struct mma_list *l = &whole->cols[whole->shape[s->root].cols].list;
   struct str at = {0};
-  for (int i = l->n - 1; i >= 0; step *= k->p->n->extent[(int)l->letter[i--]]) stride[(int)l->letter[i]] = step;
+  mma_list_strides(k->p->n, l, stride);
   str_add(&at, "0");
   mma_row_walk(k->p, stride, 1, &at);
-  const char *rows = mma_side_row_exists(k);
   long long size = whole->cols[whole->shape[s->root].cols].size, gap = whole->cols[whole->shape[s->root].cols].padded - size;
-  text_open(k->t, "if (@lane %% 4 == 0)");
-  mma_rows_open(k, true);
-  if (rows) text_open(k->t, "if (%s)", rows);
+  int indent = text_if(k->t, "@lane % 4 == 0");
+  mma_rows_open(k, true), text_if(k->t, mma_side_row_exists(k));
   text_line(k->t, "%%w%d[%s] <- Move<<<#grid, #me>>>(%%%s[m, 0][h, 0][0, 0])", s->root, mma_text(k, &at), reg);
-  if (rows) text_close(k->t);
-  mma_rows_close(k, true);
-  text_close(k->t);
-  if (!gap) return;
-  text_open(k->t, "if (@tid < %lld)", gap); // what is read with it and counts for nothing
-  text_line(k->t, "%%one:[].fp32.RF");
-  text_line(k->t, "%%one <- Init<1.0><<<#grid, #me>>>()");
-  text_line(k->t, "%%w%d[%lld + @tid] <- Move<<<#grid, #me>>>(%%one)", s->root, size);
-  text_close(k->t);
+  text_until(k->t, indent);
+  text_fill(k->t,
+            "?gap if (@tid < $gap) {\n" // what is read with it and counts for nothing
+            "?gap %one:[].fp32.RF <- Init<1.0>()\n"
+            "?gap %w$root[$size + @tid] <- Move(%one)",
+            HOLES(NULL, INT(gap, gap), INT(root, s->root), INT(size, size)));
 }
 
 const char *mma_vector_value(struct mma_kernel *k, int value)
@@ -111,9 +106,8 @@ const char *mma_vector_value(struct mma_kernel *k, int value)
     if (!p->side[i].vector || p->side[i].root != value) continue;
     struct mma_shape s = p->shape[value];
     const char *v = mma_declare(k, s, "fp32");
-    text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
-    text_line(k->t, "%%%s[0, n][0, 0] <- Move<<<#grid, #me>>>(%%w%d.tile([2])[%s])", v, value, mma_cols_index(p, s.cols, 2));
-    text_close(k->t);
+    text_fill(k->t, "each n:$nt\n%$v[0, n][0, 0] <- Move(%w$value.tile([2])[$at])",
+              HOLES(NULL, INT(nt, p->cols[s.cols].nt), STR(v, v), INT(value, value), STR(at, mma_cols_index(p, s.cols, 2))));
     return k->have[value] = s, v;
   }
   return NULL;

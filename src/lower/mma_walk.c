@@ -1,5 +1,4 @@
-// Addresses as text. An index counts letters, the fastest last; a tensor has a stride for each. Neighbours whose
-// strides are those of one longer letter are taken together, so that most addresses are a product and no division.
+// Addresses (lower_walk.c) by letters, of which a tensor has a stride each; loops over fragments.
 #include "lower/mma.h"
 
 #include <stdarg.h>
@@ -12,6 +11,13 @@ int64_t mma_list_size(const struct norm *n, const struct mma_list *l)
   return x;
 }
 
+void mma_list_strides(const struct norm *n, const struct mma_list *l, int64_t stride[MAX_LETTERS])
+{
+  int64_t step = 1;
+  memset(stride, 0, sizeof *stride * MAX_LETTERS);
+  for (int i = l->n - 1; i >= 0; step *= n->extent[(int)l->letter[i--]]) stride[(int)l->letter[i]] = step;
+}
+
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b) { return a->n == b->n && !memcmp(a->letter, b->letter, (size_t)a->n); }
 
 uint32_t mma_list_has(const struct mma_list *l)
@@ -21,35 +27,21 @@ uint32_t mma_list_has(const struct mma_list *l)
   return x;
 }
 
-void mma_walk_add(struct mma_walk *w, int64_t extent, int64_t stride)
+void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out)
 {
-  if (extent == 1) return;
-  if (w->n && w->stride[w->n - 1] == extent * stride) { // one stride serves both
-    w->extent[w->n - 1] *= extent, w->stride[w->n - 1] = stride;
-    return;
-  }
-  w->extent[w->n] = extent, w->stride[w->n++] = stride;
-}
-
-void mma_walk_text(const struct mma_walk *w, const char *index, struct str *out)
-{
-  int64_t below = 1;
-  for (int i = w->n - 1; i >= 0; below *= w->extent[i--]) {
-    if (!w->stride[i]) continue;
-    str_add(out, " + (%s)", index);
-    if (below > 1) str_add(out, " / %lld", (long long)below);
-    if (i > 0) str_add(out, " %% %lld", (long long)w->extent[i]);
-    if (w->stride[i] != 1) str_add(out, " * %lld", (long long)w->stride[i]);
-  }
+  struct str within = {0};
+  str_add(&within, "(%s)", index);
+  walk_text(w, str_text(&within), out);
+  str_free(&within);
 }
 
 void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int64_t *stride, int unit, int index_unit, const char *index,
                    struct str *out)
 {
-  struct mma_walk w = {0};
+  struct lower_walk w = {0};
   for (int i = 0; i < l->n; i++) {
     int letter = l->letter[i], by = i == l->n - 1 ? index_unit : 1;
-    mma_walk_add(&w, p->n->extent[letter] / by, stride[letter] * by / unit);
+    walk_add(&w, p->n->extent[letter] / by, stride[letter] * by / unit);
   }
   mma_walk_text(&w, index, out);
 }
@@ -57,10 +49,10 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
 void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int unit, const char *it, struct str *out)
 {
   const struct graph *b = p->n->block;
-  struct mma_walk grid = {0}, loop = {0};
+  struct lower_walk grid = {0}, loop = {0};
   str_add(out, "%lld", (long long)(a->offset / unit));
-  for (int i = b->ngrid - 1; i >= 0; i--) mma_walk_add(&grid, b->grid[i], a->grid[i] / unit);
-  for (int i = 0; i < b->nloop; i++) mma_walk_add(&loop, b->loop[i], a->loop[i] / unit);
+  for (int i = b->ngrid - 1; i >= 0; i--) walk_add(&grid, b->grid[i], a->grid[i] / unit);
+  for (int i = 0; i < b->nloop; i++) walk_add(&loop, b->loop[i], a->loop[i] / unit);
   mma_walk_text(&grid, "@bid", out);
   mma_walk_text(&loop, it, out);
 }

@@ -94,3 +94,6 @@ void emit_map(struct text *t, const struct kern_value *v, const char *out, const
   else
     (v->op == KERN_GUARD ? guard : power)(t, v->a.scalar, out, x);
 }
+
+const char *fold_operator(enum kern_kind kind) { return kind == KERN_MAX || kind == KERN_RUN_MAX ? "max" : kind == KERN_PROD ? "*" : "+"; }
+const char *fold_neutral(enum kern_kind kind) { return kind == KERN_MAX || kind == KERN_RUN_MAX ? "-inf" : kind == KERN_PROD ? "1.0" : "0.0"; }

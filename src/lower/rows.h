@@ -140,7 +140,5 @@ void row_fetch(struct row_text *x, int value); // its lines to the L2 cache
 void row_wait(struct row_text *x);             // for the kernel ahead; what comes before; the next may begin
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
-const char *row_neutral(enum kern_kind kind);
-const char *row_binary(enum kern_kind kind); // of a fold: the operator of tile programs
 
 #endif

@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-const char *row_binary(enum kern_kind kind) { return kind == KERN_SUM ? "+" : kind == KERN_MAX ? "max" : "*"; }
-const char *row_neutral(enum kern_kind kind) { return kind == KERN_SUM ? "0.0" : kind == KERN_MAX ? "-inf" : "1.0"; }
-
 // Is value i 0 where it lies past the axis? Loads are until a maximum has masked them, and what keeps zeros.
 static bool zero_outside(const struct row_text *x, int i, int axis)
 {
@@ -26,7 +23,8 @@ static void mask(struct row_text *x, const struct kern_value *v, const char *in)
   if (!past) return;
   x->masked[v->in[0]] |= v->kind != KERN_SUM;
   int width = row_has_vec(x, axes) ? x->p->vec : 1, indent = row_each_open(x, axes, arena_printf(x->mem, "!(%s)", row_inside(x, past)));
-  text_fill(&x->t, "%$in$at <- Init<$neutral>()", HOLES(NULL, STR(in, in), STR(at, row_at(x, axes, width, "0")), STR(neutral, row_neutral(v->kind))));
+  text_fill(&x->t, "%$in$at <- Init<$neutral>()",
+            HOLES(NULL, STR(in, in), STR(at, row_at(x, axes, width, "0")), STR(neutral, fold_neutral(v->kind))));
   text_until(&x->t, indent);
 }
 
@@ -40,7 +38,7 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
   for (int a = 0; a < x->p->r->k.naxes; a++) regs |= v->folded >> a & 1 && x->p->regs[a] > 1;
   mask(x, v, in);
   const struct hole *holes =
-      HOLES(NULL, INT(i, value), STR(out, out), STR(in, in), STR(op, row_binary(v->kind)), INT(twice, regs && vec && !keep_vector),
+      HOLES(NULL, INT(i, value), STR(out, out), STR(in, in), STR(op, fold_operator(v->kind)), INT(twice, regs && vec && !keep_vector),
             INT(once, regs || (vec && !keep_vector)), STR(dims, row_dims(x, v->axes, row_has_vec(x, before))));
   text_fill(&x->t,
             "?twice %columns$i:[$dims].fp32.RF <- Reduction<$op>(%$in)\n"
@@ -96,7 +94,8 @@ static const struct hole *part_holes(const struct row_text *x, int value, int sh
   const struct kern_value *v = &x->p->r->k.v[value];
   return KEPT_HOLES(x->mem, NULL, INT(v, value), INT(sh, shared), INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts),
                     INT(scalar, row_regs(x->p, v->axes) == 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(at, e->at),
-                    STR(part, e->part), STR(first, e->first), STR(zeros, zeros(x)), STR(op, row_binary(v->kind)), STR(neutral, row_neutral(v->kind)));
+                    STR(part, e->part), STR(first, e->first), STR(zeros, zeros(x)), STR(op, fold_operator(v->kind)),
+                    STR(neutral, fold_neutral(v->kind)));
 }
 
 static void send(struct row_text *x, int value, int shared, const struct row_exchange *e)
@@ -135,7 +134,7 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
     text_about(&x->t, v->about - 1);
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1 && p->lanes[a] > 1)
-        text_fill(&x->t, "%v$v <- Reduction<$op>#lanes$a(%v$v)", HOLES(NULL, INT(v, values[i]), STR(op, row_binary(v->kind)), INT(a, a)));
+        text_fill(&x->t, "%v$v <- Reduction<$op>#lanes$a(%v$v)", HOLES(NULL, INT(v, values[i]), STR(op, fold_operator(v->kind)), INT(a, a)));
     e[i] = exchange_of(x, v);
     many += e[i].parts > 1;
   }

@@ -176,7 +176,7 @@ static void place_line(struct row_text *x, int a, const char *chunk)
 static const struct hole *fold_holes(const struct row_text *x, int i)
 {
   const struct kern_value *v = &x->p->r->k.v[i];
-  return KEPT_HOLES(x->mem, NULL, INT(i, i), STR(op, row_binary(v->kind)), STR(neutral, row_neutral(v->kind)), STR(type, type_of(x, v->axes)),
+  return KEPT_HOLES(x->mem, NULL, INT(i, i), STR(op, fold_operator(v->kind)), STR(neutral, fold_neutral(v->kind)), STR(type, type_of(x, v->axes)),
                     INT(vec, row_has_vec(x, v->folded) && x->p->vec > 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes | v->folded))));
 }
 
@@ -342,12 +342,12 @@ static void walk(struct row_text *x, int64_t tiles)
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
 {
   struct row_text x = row_text_new(j, p, &out->text);
-  x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels);
+  x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels, TEXT_PLAIN);
   text_kernel(&x.t, j->name, NULL, j->gpu, CAN_PDL);
   const char *blocks = row_coordinates(&x);
   const int64_t tiles = row_tiles(p);
   const bool walks = gpu_blocks(j->gpu, tiles) != tiles;
-  emit_frame(&x.t, j->mem, &p->r->k, x.buffer, walks ? arena_printf(j->mem, "%d", j->gpu->workers) : blocks, x.threads, out);
+  emit_frame(&x.t, j->mem, &p->r->k, x.buffer, 1, walks ? arena_printf(j->mem, "%d", j->gpu->workers) : blocks, x.threads, out);
   if (walks)
     walk(&x, tiles);
   else

@@ -40,8 +40,7 @@ static double cost(const struct sk_plan *p, const struct sk_shape *s)
   return pow(FINE, floor(log(kernel_time(&c, p->j->gpu, NULL)) / log(FINE)));
 }
 
-// In registers: on an H200 these were faster than rings for the products of 8 and 16 rows that were measured. Rings are there
-// to be tried by those who measure.
+// Stages that registers hold. A ring in shared memory, which has room for more, was in no fastest kernel of the workloads of bench/.
 static const int depths[] = {1, 2, 3, 4};
 
 // On an H200 it was best to have a third of the L2 cache filled ahead.
@@ -124,13 +123,6 @@ static void frame(struct sk_emit *e)
   text_fill(&e->t, "?dependent Sync<grid.wait>#t()", e->all);
 }
 
-static const char **buffer_names(struct arena *mem, const struct graph *g)
-{
-  const char **name = text_names(mem, g);
-  for (int i = 0; i < g->ntensors; i++) name[i] = arena_printf(mem, "g_%s", name[i]);
-  return name;
-}
-
 static int emit(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *err)
 {
   struct sk_plan *p = NEW(j->mem, struct sk_plan);
@@ -143,16 +135,15 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
                       .dependent = j->dependent && j->gpu->can & CAN_PDL,
                       .p = p,
                       .s = &s,
-                      .name = buffer_names(j->mem, p->j->n->kernels)};
-  e.all = HOLES(NULL, INT(kv, s.kv), INT(kvs, s.kv / 4), INT(step, 4 * s.kv), INT(tiles, s.tiles), INT(depth, s.depth),
-                INT(stages, s.ring ? 1 : s.depth), INT(warps, s.warps), INT(threads, s.threads), INT(quads, s.threads / 4), INT(split, s.split),
-                INT(cluster, s.split > 1), INT(subs, s.subs), INT(subbed, s.subs > 1), INT(steps, s.steps), INT(turn, s.warps * s.split),
-                INT(rows, p->rows.size), INT(short, p->rows.size % 8), INT(ring, s.ring), INT(dependent, e.dependent), INT(item, s.item));
+                      .name = text_names(j->mem, j->n->kernels, TEXT_APART)};
+  e.all = HOLES(NULL, INT(kv, s.kv), INT(kvs, s.kv / 4), INT(step, 4 * s.kv), INT(tiles, s.tiles), INT(depth, s.depth), INT(warps, s.warps),
+                INT(threads, s.threads), INT(quads, s.threads / 4), INT(split, s.split), INT(cluster, s.split > 1), INT(subs, s.subs),
+                INT(subbed, s.subs > 1), INT(steps, s.steps), INT(turn, s.warps * s.split), INT(rows, p->rows.size), INT(short, p->rows.size % 8),
+                INT(dependent, e.dependent), INT(item, s.item));
   const char *blocks = arena_printf(j->mem, "%lld", (long long)gpu_blocks(j->gpu, tiles(p, &s)));
   text_kernel(&e.t, j->name, "products of few rows, weights from global memory to fragments", j->gpu,
               (s.split > 1 ? CAN_CLUSTER : 0) | (e.dependent ? CAN_PDL : 0));
-  text_fill(&e.t, "?cluster cluster $split", e.all);
-  emit_frame(&e.t, j->mem, &p->kern, e.name, blocks, arena_printf(j->mem, "%d", s.threads), out);
+  emit_frame(&e.t, j->mem, &p->kern, e.name, s.split, blocks, arena_printf(j->mem, "%d", s.threads), out);
   frame(&e);
   sk_emit_stage(&e);
   sk_emit_early(&e);
@@ -167,7 +158,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
 const struct scheme scheme_skinny = {.name = "skinny",
                                      .doc = "products of at most 32 rows: weights from global memory straight into fragments",
                                      .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
-                                     .knob = {"warps", "cols", "depth", "split", "ring", "ahead"},
+                                     .knob = {"warps", "cols", "depth", "split", "ahead"},
                                      .tails = true,
                                      .rules = SK_RULES,
                                      .choices = choices,

@@ -71,9 +71,8 @@ struct sk_plan {
 };
 
 // What the knobs come to.
-enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_RING, KNOB_AHEAD };
+enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_AHEAD };
 struct sk_shape {
-  bool ring; // stages lie in shared memory, not in registers
   int ahead; // rounds that are on their way to the L2 cache before the kernel ahead has ended
   int warps, cols, depth, split;
   int threads, tiles;    // tiles of 8 rows
@@ -123,7 +122,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
 int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value); // columns of a second product's weights in shared memory; 0: none
 
 // ---- skinny_cost.c ----
-int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s); // that a block loads in a round: a stage of a ring
+int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s); // that a block loads in a round
 double sk_room(const struct sk_plan *p, const struct sk_shape *s);         // blocks on a multiprocessor
 void sk_count(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *out);
 

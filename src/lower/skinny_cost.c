@@ -21,7 +21,7 @@ static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kerne
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
     double elements = t->width * k;
-    c->loaded += 2 * elements, c->flight += 2.0 * (s->ring ? s->depth : s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
+    c->loaded += 2 * elements, c->flight += 2.0 * (s->depth + 0.3) * t->width * s->kv * 4 * s->warps;
     lines += 2 * elements / fmin(MEMORY_LINE, 2.0 * (t->along ? 4 * s->kv : 8 * t->vector));
     soon += 2.0 * t->width * s->kv * 4;
     c->mma += 2 * elements * 8 * s->tiles;
@@ -30,7 +30,6 @@ static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kerne
   }
   c->flight += 2 * rows * s->kv * 4 * s->warps * s->depth;
   c->steps = (double)s->rounds, c->soon = soon * s->warps * s->ahead, c->lines = c->items * lines;
-  if (s->ring) c->shared += 2 * c->loaded;
 }
 
 // Warps' sums, then the cluster's; then each thread its items.

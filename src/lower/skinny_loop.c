@@ -2,10 +2,6 @@
 // makes of its registers and its products, so that registers are free again when the loads are issued. The loop is
 // `rolled`: compilers that unroll all of it move each load down to its use, and nothing is in flight.
 //
-// Or the stages are a ring in shared memory, which holds many more bytes than registers: each thread copies there, past its
-// registers, what it alone will read, and waits for nobody but itself.
-//
-//   %ring0[d][c, i][thread, V]  what comes to be %w0[0][c][i] of a thread; %ringx3[d][n][thread, KV] of %x3[0][n]
 //   %w0[d][c][i]  product 0: stage d, chunk c, row i of the lane's k, V columns      (along k: [d][2 c + m], KV of k)
 //   %x3[d][n]     value 3: KV of k of row 8 n + g                                    %f3[n]  the same, not changing with k
 //   %acc0[n, c][j] sums of product 0: columns V g + 2 j, + 1 of chunk c, rows 8 n + 2 q, + 1
@@ -55,13 +51,12 @@ const struct hole *sk_product_holes(const struct sk_emit *e, int i)
                     STR(type, tile_dtype(weights_type(e, i))));
 }
 
-// Of a value of the loop, in stage d.
-static const struct hole *value_holes(const struct sk_emit *e, int v, const char *d)
+// Of a value of the loop.
+static const struct hole *value_holes(const struct sk_emit *e, int v)
 {
   enum dtype type = e->p->kern.v[v].at.type;
   return KEPT_HOLES(e->p->j->mem, e->all, INT(v, v), STR(in, runs(e, v) ? "e" : "f"), INT(parts, tiles_of(e, v)),
-                    INT(wide, runs(e, v) ? e->s->kv : 1), STR(type, tile_dtype(type)), STR(cast, type == F32 ? "Move" : "UnaryPointwise<cast>"),
-                    STR(d, d));
+                    INT(wide, runs(e, v) ? e->s->kv : 1), STR(type, tile_dtype(type)), STR(cast, type == F32 ? "Move" : "UnaryPointwise<cast>"));
 }
 
 // ---- registers ----
@@ -69,12 +64,12 @@ static const struct hole *value_holes(const struct sk_emit *e, int v, const char
 static void declare(struct sk_emit *e)
 {
   for (int i = 0; i < e->p->nproducts; i++) {
-    sk_fill(e, e->p->kern.v[e->p->product[i].w].about, "%w$i:[$stages].[$chunks].[$lines].[$unit].$type.RF", sk_product_holes(e, i));
+    sk_fill(e, e->p->kern.v[e->p->product[i].w].about, "%w$i:[$depth].[$chunks].[$lines].[$unit].$type.RF", sk_product_holes(e, i));
     sk_fill(e, within(e, e->p->product[i].value), "%acc$i:[$tiles, $chunks].[$pairs].[2, 1].[1, 2].fp32.RF <- Init<0.0>()", sk_product_holes(e, i));
   }
   for (int i = 0; i < e->p->nstats; i++) sk_fill(e, within(e, e->p->stat[i]), "%sum$i:[$tiles].fp32.RF <- Init<0.0>()", HOLES(e->all, INT(i, i)));
   for (int v = 0; v < e->p->kern.nvalues; v++)
-    if (sk_streams(e->p, v)) sk_fill(e, e->p->kern.v[v].about, "%x$v:[$stages].[$parts].[$kv].$type.RF", value_holes(e, v, ""));
+    if (sk_streams(e->p, v)) sk_fill(e, e->p->kern.v[v].about, "%x$v:[$depth].[$parts].[$kv].$type.RF", value_holes(e, v));
 }
 
 // What the loop needs and does not change with k.
@@ -92,13 +87,13 @@ static void load_fixed(struct sk_emit *e)
               "each n:$parts\n"
               "%o:[1].$type.RF <- Move($from)\n"
               "%f$v[n] <- $cast(%o)",
-              HOLES(value_holes(e, v, ""), STR(from, sk_element(e, &x->at, 1, 1, at))));
+              HOLES(value_holes(e, v), STR(from, sk_element(e, &x->at, 1, 1, at))));
   }
 }
 
 // ---- loads ----
 
-static void load_weights(struct sk_emit *e, int i, const char *d)
+static void load_weights(struct sk_emit *e, int i)
 {
   struct arena *mem = e->p->j->mem;
   const struct sk_product *x = &e->p->product[i];
@@ -108,45 +103,43 @@ static void load_weights(struct sk_emit *e, int i, const char *d)
   const struct sk_coord at[] = {{&x->cols, col, !along}, {&e->p->k, along ? "@kv" : text_of(mem, "(@kv * $kv + i)", holes), along}};
   sk_fill(e, e->p->kern.v[x->w].about,
           "each c:$chunks i:$lines\n"
-          "?ring %ring$i[$d][c, i].tile([1, $unit])[@tid, 0] <- Move<cp.async>($from)\n"
-          "?!ring %w$i[$d][c][i] <- Move<ld.global.stream>($from)",
-          HOLES(holes, STR(d, d), STR(from, sk_element(e, &e->p->kern.v[x->w].at, along ? e->s->kv : e->s->take[i].vector, 2, at))));
+          "%w$i[d][c][i] <- Move<ld.global.stream>($from)",
+          HOLES(holes, STR(from, sk_element(e, &e->p->kern.v[x->w].at, along ? e->s->kv : e->s->take[i].vector, 2, at))));
 }
 
-static void load_elements(struct sk_emit *e, int v, const char *d)
+static void load_elements(struct sk_emit *e, int v)
 {
   const struct sk_coord at[] = {{&e->p->k, "@kv", true}, {&e->p->rows, row_index(e), false}};
   sk_fill(e, e->p->kern.v[v].about,
           "each n:$parts\n"
-          "?ring %ringx$v[$d][n].tile([1, $kv])[@tid, 0] <- Move<cp.async>($from)\n"
-          "?!ring %x$v[$d][n] <- Move<ld.global.nc>($from)",
-          HOLES(value_holes(e, v, d), STR(from, sk_element(e, &e->p->kern.v[v].at, e->s->kv, 2, at))));
+          "%x$v[d][n] <- Move<ld.global.nc>($from)",
+          HOLES(value_holes(e, v), STR(from, sk_element(e, &e->p->kern.v[v].at, e->s->kv, 2, at))));
 }
 
 // Step `step` into stage d. `always`: there is one.
-static void load_step(struct sk_emit *e, const char *step, const char *d, bool always)
+static void load_step(struct sk_emit *e, const char *step, bool always)
 {
   int indent = e->t.indent;
   text_begin(&e->t, "?!always if ($step < $steps) {\n@kv = ($step) * 4 + @q", HOLES(e->all, INT(always, always), STR(step, step)));
-  for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i, d);
+  for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i);
   for (int v = 0; v < e->p->kern.nvalues; v++)
-    if (sk_streams(e->p, v)) load_elements(e, v, d);
+    if (sk_streams(e->p, v)) load_elements(e, v);
   text_until(&e->t, indent);
 }
 
 // ---- a round ----
 
 // Pairs along k of the right rows: byte permutes, or nothing where the lane's values lie along k.
-static void fragment(struct sk_emit *e, int i, const char *d)
+static void fragment(struct sk_emit *e, int i)
 {
   sk_fill(e, within(e, e->p->product[i].value),
           "%a$i:[$kvs, $chunks].[$pairs].[2, 2].[1, 2].$type.RF\n"
           "each s:$kvs c:$chunks h:2 m:2\n"
-          "?along %a$i[s, c][0][m, h] <- Move(%w$i[$d][c][m].tile([2])[s * 2 + h])\n"
+          "?along %a$i[s, c][0][m, h] <- Move(%w$i[d][c][m].tile([2])[s * 2 + h])\n"
           "?!along each j:$pairs\n"
-          "?!along %a$i[s, c][j][m, h][0, 0] <- Move(%w$i[$d][c][s * 4 + h * 2][j * 2 + m])\n"
-          "?!along %a$i[s, c][j][m, h][0, 1] <- Move(%w$i[$d][c][s * 4 + h * 2 + 1][j * 2 + m])",
-          HOLES(sk_product_holes(e, i), STR(d, d)));
+          "?!along %a$i[s, c][j][m, h][0, 0] <- Move(%w$i[d][c][s * 4 + h * 2][j * 2 + m])\n"
+          "?!along %a$i[s, c][j][m, h][0, 1] <- Move(%w$i[d][c][s * 4 + h * 2 + 1][j * 2 + m])",
+          sk_product_holes(e, i));
 }
 
 static const char *operand(struct sk_emit *e, int v)
@@ -155,18 +148,18 @@ static const char *operand(struct sk_emit *e, int v)
 }
 
 // Elements in fp32, as far as something besides a plain product needs them.
-static void elements(struct sk_emit *e, int v, const char *d, bool *made)
+static void elements(struct sk_emit *e, int v, bool *made)
 {
   const struct kern_value *x = &e->p->kern.v[v];
-  const struct hole *holes = value_holes(e, v, d);
+  const struct hole *holes = value_holes(e, v);
   int indent = e->t.indent;
   if (made[v] || (x->kind != KERN_MAP && !runs(e, v))) return;
   made[v] = true;
-  for (int k = 0; k < x->nin; k++) elements(e, x->in[k], d, made);
+  for (int k = 0; k < x->nin; k++) elements(e, x->in[k], made);
   int was = sk_text_about(e, x->about);
   text_begin(&e->t, "%$in$v:[$parts].[$wide].fp32.RF\neach n:$parts", holes);
   if (x->kind == KERN_LOAD)
-    text_fill(&e->t, "%$in$v[n] <- $cast(%x$v[$d][n])", holes);
+    text_fill(&e->t, "%$in$v[n] <- $cast(%x$v[d][n])", holes);
   else
     emit_map(&e->t, x, text_of(e->p->j->mem, "$in$v[n]", holes), operand(e, x->in[0]), x->nin > 1 ? operand(e, x->in[1]) : NULL);
   text_until(&e->t, indent);
@@ -181,14 +174,14 @@ static int squared(const struct sk_emit *e, int v)
   return square && e->p->kern.v[x->in[0]].kind == KERN_LOAD && runs(e, x->in[0]) && tiles_of(e, x->in[0]) == e->s->tiles ? x->in[0] : -1;
 }
 
-static void statistic(struct sk_emit *e, int i, const char *d, bool *made)
+static void statistic(struct sk_emit *e, int i, bool *made)
 {
   int v = e->p->kern.v[e->p->stat[i]].in[0], of = squared(e, v), indent = e->t.indent;
-  if (of < 0) elements(e, v, d, made);
+  if (of < 0) elements(e, v, made);
   int was = sk_text_about(e, within(e, e->p->stat[i]));
   text_begin(&e->t, "each n:$tiles i:$kv", e->all);
   if (of >= 0) // the square's line, in the loop of the sum
-    sk_fill(e, e->p->kern.v[v].about, "%sum$i[n] <- MatMul(%x$v[$d][n][i], %x$v[$d][n][i])", HOLES(e->all, INT(i, i), INT(v, of), STR(d, d)));
+    sk_fill(e, e->p->kern.v[v].about, "%sum$i[n] <- MatMul(%x$v[d][n][i], %x$v[d][n][i])", HOLES(e->all, INT(i, i), INT(v, of)));
   else
     text_fill(&e->t, "%sum$i[n] <- BinaryPointwise<+>(%sum$i[n], %$x[$at])",
               HOLES(e->all, INT(i, i), STR(x, operand(e, v)), STR(at, runs(e, v) ? "i" : "0")));
@@ -197,14 +190,14 @@ static void statistic(struct sk_emit *e, int i, const char *d, bool *made)
 }
 
 // X as the right operand; made once for all products that share it.
-static void right_operand(struct sk_emit *e, int i, const char *d, bool *made)
+static void right_operand(struct sk_emit *e, int i, bool *made)
 {
   int v = e->p->product[i].x;
   const struct kern_value *x = &e->p->kern.v[v];
   bool plain = x->kind == KERN_LOAD && runs(e, v) && x->at.type == weights_type(e, i);
   if (right_of(e, i) != i) return;
   int was = sk_text_about(e, within(e, e->p->product[i].value));
-  if (!plain) elements(e, v, d, made);
+  if (!plain) elements(e, v, made);
   text_fill(&e->t,
             "?!plain %r$i:[$tiles].[$kv].$type.RF\n"
             "?!plain each n:$tiles\n"
@@ -212,9 +205,9 @@ static void right_operand(struct sk_emit *e, int i, const char *d, bool *made)
             "?!plain }\n"
             "%b$i:[$tiles].[$kvs].[2, 1].[2, 1].$type.RF\n"
             "each n:$tiles s:$kvs h:2\n"
-            "?plain %b$i[n][s][h, 0] <- Move(%x$v[$d].tile([2])[$n][s * 2 + h])\n"
+            "?plain %b$i[n][s][h, 0] <- Move(%x$v[d].tile([2])[$n][s * 2 + h])\n"
             "?!plain %b$i[n][s][h, 0] <- Move(%r$i.tile([2])[n][s * 2 + h])",
-            HOLES(sk_product_holes(e, i), INT(plain, plain), INT(v, v), STR(x, operand(e, v)), STR(d, d), STR(n, tiles_of(e, v) == 1 ? "0" : "n")));
+            HOLES(sk_product_holes(e, i), INT(plain, plain), INT(v, v), STR(x, operand(e, v)), STR(n, tiles_of(e, v) == 1 ? "0" : "n")));
   sk_text_about(e, was);
 }
 
@@ -227,12 +220,12 @@ static void multiply(struct sk_emit *e, int i)
 }
 
 // Fragments, what else is made of the registers of stage d, then the loads of a later round, then the products.
-static void round_text(struct sk_emit *e, const char *d, const char *next)
+static void round_text(struct sk_emit *e, const char *next)
 {
   bool made[SK_VALUES] = {0};
-  for (int i = 0; i < e->p->nproducts; i++) fragment(e, i, d), right_operand(e, i, d, made);
-  for (int i = 0; i < e->p->nstats; i++) statistic(e, i, d, made);
-  if (next) load_step(e, next, d, false);
+  for (int i = 0; i < e->p->nproducts; i++) fragment(e, i), right_operand(e, i, made);
+  for (int i = 0; i < e->p->nstats; i++) statistic(e, i, made);
+  if (next) load_step(e, next, false);
   for (int i = 0; i < e->p->nproducts; i++) multiply(e, i);
 }
 
@@ -241,12 +234,11 @@ static void first_steps(struct sk_emit *e)
 {
   int indent = e->t.indent;
   text_begin(&e->t, "each d:$depth", e->all);
-  load_step(e, text_of(e->p->j->mem, "@first + d * $turn", e->all), "d", e->s->depth * e->s->warps * e->s->split <= e->s->steps);
-  text_fill(&e->t, "?ring Sync<cp.commit>()", e->all);
+  load_step(e, text_of(e->p->j->mem, "@first + d * $turn", e->all), e->s->depth * e->s->warps * e->s->split <= e->s->steps);
   text_until(&e->t, indent);
 }
 
-static void in_registers(struct sk_emit *e)
+static void rounds(struct sk_emit *e)
 {
   const struct sk_shape *s = e->s;
   int indent = e->t.indent, all = s->warps * s->split * s->depth;
@@ -256,66 +248,13 @@ static void in_registers(struct sk_emit *e)
              "each d:$depth\n"
              "?partial if (step + d * $turn < $steps) {",
              HOLES(e->all, INT(all, all), INT(partial, s->steps % all)));
-  round_text(e, "d", s->rounds > s->depth ? text_of(e->p->j->mem, "step + (d + $depth) * $turn", e->all) : NULL);
+  round_text(e, s->rounds > s->depth ? text_of(e->p->j->mem, "step + (d + $depth) * $turn", e->all) : NULL);
   text_until(&e->t, indent);
-}
-
-// ---- a ring ----
-
-static void declare_ring(struct sk_emit *e)
-{
-  for (int i = 0; i < e->p->nproducts; i++) text_fill(&e->t, "%ring$i:[$depth].[$chunks, $lines].[$threads, $unit].$type.SH", sk_product_holes(e, i));
-  for (int v = 0; v < e->p->kern.nvalues; v++)
-    if (sk_streams(e->p, v)) text_fill(&e->t, "%ringx$v:[$depth].[$parts].[$threads, $kv].$type.SH", value_holes(e, v, ""));
-}
-
-// What this thread has copied to a stage, into registers.
-static void take_stage(struct sk_emit *e)
-{
-  for (int i = 0; i < e->p->nproducts; i++)
-    text_fill(&e->t,
-              "each c:$chunks i:$lines\n"
-              "%w$i[0][c][i] <- Move(%ring$i[@stage][c, i].tile([1, $unit])[@tid, 0])",
-              sk_product_holes(e, i));
-  for (int v = 0; v < e->p->kern.nvalues; v++)
-    if (sk_streams(e->p, v))
-      text_fill(&e->t,
-                "each n:$parts\n"
-                "%x$v[0][n] <- Move(%ringx$v[@stage][n].tile([1, $kv])[@tid, 0])",
-                value_holes(e, v, ""));
-}
-
-// Each thread copies what it will need itself to its own place in shared memory: nobody waits for anybody.
-static void in_ring(struct sk_emit *e)
-{
-  const struct sk_shape *s = e->s;
-  int indent = e->t.indent, turn = s->warps * s->split;
-  text_begin(&e->t, "each once:1", e->all); // what comes later may lie where the ring was
-  declare_ring(e);
-  first_steps(e);
-  text_begin(&e->t,
-             "for (round = 0; round < $rounds; round += 1) rolled {\n"
-             "@stage = round % $depth\n"
-             "@step = @first + round * $turn\n"
-             "Sync<cp.wait, $later>()",
-             HOLES(e->all, INT(rounds, s->rounds), INT(later, s->depth - 1)));
-  int inside = e->t.indent;
-  text_begin(&e->t, "?partial if (@step < $steps) {", HOLES(e->all, INT(partial, s->steps % turn)));
-  take_stage(e);
-  if (s->rounds > s->depth) load_step(e, arena_printf(e->p->j->mem, "@step + %d", s->depth * turn), "@stage", false);
-  round_text(e, "0", NULL);
-  text_until(&e->t, inside);
-  text_fill(&e->t, "Sync<cp.commit>()", e->all);
-  text_until(&e->t, indent);
-  text_fill(&e->t, "Sync<barrier>#t()", e->all);
 }
 
 void sk_emit_loop(struct sk_emit *e)
 {
   declare(e);
   load_fixed(e);
-  if (e->s->ring)
-    in_ring(e);
-  else
-    in_registers(e);
+  rounds(e);
 }

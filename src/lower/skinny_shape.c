@@ -99,8 +99,8 @@ int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s)
 
 static void room(const struct sk_plan *p, struct sk_shape *s)
 {
-  int64_t rows = p->rows.size, in = 0;                               // what other blocks of the cluster write
-  int thirds = s->ring ? 3 : s->depth == 1 ? 4 : 3 * (s->depth + 1); // of stages that are held: the next loads go out before the fragments are made
+  int64_t rows = p->rows.size, in = 0;                 // what other blocks of the cluster write
+  int thirds = s->depth == 1 ? 4 : 3 * (s->depth + 1); // of stages that are held: the next loads go out before the fragments are made
   s->registers = 40;
   for (int i = 0; i < p->nproducts; i++) {
     const struct sk_take *t = &s->take[i];
@@ -112,7 +112,6 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
   for (int i = 0; i < p->kern.nvalues; i++)
     if (p->kern.v[i].kind == KERN_LOAD && p->role[i].reached >> SK_LOOP & 1)
       s->registers += thirds * (p->kern.v[i].axes & sk_space_axes(&p->rows) ? s->tiles : 1) * s->kv * dtype_bytes(p->kern.v[i].at.type) / 12;
-  if (s->ring) s->shared = MAX(s->shared, s->depth * sk_round_bytes(p, s)); // sums of warps come where the ring was
   s->shared += in;
   for (int i = 0; i < p->nseconds; i++) s->shared += 4 * rows * p->second[i].cols.size;
   for (int i = 0; i < p->kern.nvalues; i++)
@@ -123,12 +122,8 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
 bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *s)
 {
   const struct gpu_limits *gpu = p->j->gpu;
-  *s = (struct sk_shape){.warps = k->v[KNOB_WARPS],
-                         .cols = k->v[KNOB_COLS],
-                         .depth = k->v[KNOB_DEPTH],
-                         .split = k->v[KNOB_SPLIT],
-                         .ring = k->v[KNOB_RING],
-                         .ahead = k->v[KNOB_AHEAD]};
+  *s = (struct sk_shape){
+      .warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT], .ahead = k->v[KNOB_AHEAD]};
   if (s->warps < 1 || s->warps > 32 || s->cols < 1 || s->depth < 1 || s->split < 1 || s->split > 8) return false;
   if (s->split > gpu->cluster) return false;
   s->threads = 32 * s->warps, s->tiles = (int)(p->rows.size + 7) / 8;
@@ -137,8 +132,7 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
   s->steps = p->k.size / (4 * s->kv), s->subs = p->cols.size / s->cols;
   int64_t turn = (int64_t)s->warps * s->split;
   s->rounds = (s->steps + turn - 1) / turn;
-  if (s->steps < turn || s->depth > 64 || s->ahead < 0 || s->ahead > MIN(16, s->rounds) ||
-      (s->ring ? s->rounds < s->depth : s->depth > 1 && s->rounds < 2 * s->depth))
+  if (s->steps < turn || s->depth > 64 || s->ahead < 0 || s->ahead > MIN(16, s->rounds) || (s->depth > 1 && s->rounds < 2 * s->depth))
     return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);

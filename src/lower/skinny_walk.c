@@ -1,11 +1,5 @@
-// Addresses. An index counts the elements of several axes together; where an access steps through neighbouring axes
-// evenly, they are one, so that most addresses are index times stride, and only odd ones divide.
+// Spaces, and addresses along them (lower_walk.c).
 #include "lower/skinny.h"
-
-struct skinny_walk { // an access along a space: axes merged, strides in units of a vector
-  int n;
-  int64_t extent[KERN_AXES], stride[KERN_AXES];
-};
 
 void sk_space_push(const struct sk_plan *p, struct sk_space *s, int axis)
 {
@@ -21,39 +15,18 @@ axis_set sk_space_axes(const struct sk_space *s)
   return m;
 }
 
-static bool walk_make(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *s, int unit, bool along, struct skinny_walk *w)
+// An access along a space, strides in units of a vector.
+static bool walk_make(const struct sk_plan *p, const struct kern_access *a, const struct sk_space *s, int unit, bool along, struct lower_walk *w)
 {
   w->n = 0;
-  for (int i = 0; i < s->n; i++) {
-    int64_t stride = a->stride[s->axis[i]], extent = p->kern.extent[s->axis[i]];
-    if (w->n && w->stride[w->n - 1] == stride * extent)
-      w->extent[w->n - 1] *= extent, w->stride[w->n - 1] = stride;
-    else
-      w->extent[w->n] = extent, w->stride[w->n++] = stride;
-  }
+  for (int i = 0; i < s->n; i++)
+    if (!walk_add(w, p->kern.extent[s->axis[i]], a->stride[s->axis[i]])) return false;
   for (int i = 0; i < w->n; i++) {
-    if (along && unit > 1 && i == w->n - 1) {
-      if (w->stride[i] != 1 || w->extent[i] % unit) return false;
-      w->extent[i] /= unit;
-    } else if (w->stride[i] % unit) {
-      return false;
-    } else {
-      w->stride[i] /= unit;
-    }
+    int64_t *of = along && i == w->n - 1 ? &w->extent[i] : &w->stride[i];
+    if (*of % unit || (of == &w->extent[i] && unit > 1 && w->stride[i] != 1)) return false;
+    *of /= unit;
   }
   return !along || unit == 1 || w->n;
-}
-
-static void walk_text(const struct skinny_walk *w, const char *index, struct str *out)
-{
-  int64_t inner = 1;
-  for (int i = w->n - 1; i >= 0; inner *= w->extent[i--]) {
-    if (!w->stride[i]) continue;
-    str_add(out, " + %s", index);
-    if (inner > 1) str_add(out, " / %lld", (long long)inner);
-    if (i > 0) str_add(out, " %% %lld", (long long)w->extent[i]);
-    if (w->stride[i] != 1) str_add(out, " * %lld", (long long)w->stride[i]);
-  }
 }
 
 bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, int n, const struct sk_coord *at, struct str *out)
@@ -68,7 +41,7 @@ bool sk_address(const struct sk_plan *p, const struct kern_access *a, int unit, 
     if (out && stride) str_add(out, " + @place%d * %lld", i, (long long)(stride / unit));
   }
   for (int i = 0; i < n; i++) {
-    struct skinny_walk w;
+    struct lower_walk w;
     if (!walk_make(p, a, at[i].space, unit, at[i].along, &w)) return false;
     if (out) walk_text(&w, at[i].index, out);
   }

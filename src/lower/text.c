@@ -48,6 +48,13 @@ void text_open(struct text *t, const char *fmt, ...)
   t->indent++;
 }
 
+int text_if(struct text *t, const char *condition)
+{
+  int indent = t->indent;
+  if (condition && *condition) text_open(t, "if (%s)", condition);
+  return indent;
+}
+
 void text_close(struct text *t)
 {
   t->indent--;
@@ -87,15 +94,21 @@ void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, con
   }
 }
 
-void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, const char *blocks, const char *threads,
+void emit_head(struct text *t, const char *blocks, const char *threads, struct str *ins, struct str *outs)
+{
+  text_line(t, "#grid:[%s].block", blocks);
+  text_line(t, "#t:[%s].thread", threads);
+  text_open(t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(outs), str_text(ins));
+  str_free(ins), str_free(outs);
+}
+
+void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, int64_t cluster, const char *blocks, const char *threads,
                 struct lower_out *out)
 {
   struct str ins = {0}, outs = {0};
+  if (cluster > 1) text_line(t, "cluster %lld", (long long)cluster);
   emit_arguments(t, mem, k, name, out, &ins, &outs);
-  text_line(t, "#grid:[%s].block", blocks);
-  text_line(t, "#t:[%s].thread", threads);
-  text_open(t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&outs), str_text(&ins));
-  str_free(&ins), str_free(&outs);
+  emit_head(t, blocks, threads, &ins, &outs);
 }
 
 void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name)
@@ -130,7 +143,7 @@ static const char *identifier(struct arena *mem, const char *name, int i)
   return arena_strdup(mem, out);
 }
 
-const char **text_names(struct arena *mem, const struct graph *g)
+const char **text_names(struct arena *mem, const struct graph *g, enum text_apart apart)
 {
   const char **name = NEWS(mem, const char *, g->ntensors);
   for (int i = 0; i < g->ntensors; i++) {
@@ -138,6 +151,8 @@ const char **text_names(struct arena *mem, const struct graph *g)
     for (int k = 0; k < i; k++)
       if (!strcmp(name[k], name[i])) name[i] = arena_printf(mem, "%s_%d", name[i], i), k = -1;
   }
+  for (int i = 0; i < g->ntensors; i++)
+    if (apart == TEXT_APART || (apart == TEXT_UPPER && islower((unsigned char)name[i][0]))) name[i] = arena_printf(mem, "g_%s", name[i]);
   return name;
 }
 

@@ -323,14 +323,10 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   struct wgmma_arguments a = {.out = out};
   text_kernel(&t, j->name, NULL, j->gpu, CAN_WGMMA);
   arguments(&k, w, &a);
-  if (w->p.tail && w->p.tail->way == TAIL_CLUSTER) text_line(&t, "cluster %lld", (long long)w->p.tail->parts);
   if (w->pair_axis >= 0) text_line(&t, "cluster 2");
-  text_line(&t, "#grid:[%lld].block", (long long)w->blocks);
-  text_line(&t, "#t:[%d].thread", w->p.threads);
-  text_open(&t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(&a.writes), str_text(&a.reads));
+  mma_head(&w->p, &t, w->blocks, &a.reads, &a.writes);
   body(&k, w);
-  text_close(&t), text_close(&t);
-  str_free(&a.reads), str_free(&a.writes);
+  text_until(&t, 0);
   return OK;
 }
 

@@ -22,14 +22,14 @@
 
 enum { BOX_DIMS = 8, BOX_RANK = 5 };
 struct box_dim {
-  int64_t extent, stride, box; // of the buffer; of the tile along it
-  bool inner;                  // the tile's contiguous dimension
-  bool apart;                  // the box is longer, what lies behind are zeros: nothing continues it
-  bool rows;                   // all rows, of which a block has a piece
-  bool ragged;                 // the loop goes on along it, and has less of it at its end
-  bool half;                   // of a box, the half that this block of a pair brings
-  int64_t shift;               // the number of the first box
-  struct mma_walk grid, loop;  // which box: that plus sums over axes, strides in boxes
+  int64_t extent, stride, box;  // of the buffer; of the tile along it
+  bool inner;                   // the tile's contiguous dimension
+  bool apart;                   // the box is longer, what lies behind are zeros: nothing continues it
+  bool rows;                    // all rows, of which a block has a piece
+  bool ragged;                  // the loop goes on along it, and has less of it at its end
+  bool half;                    // of a box, the half that this block of a pair brings
+  int64_t shift;                // the number of the first box
+  struct lower_walk grid, loop; // which box: that plus sums over axes, strides in boxes
 };
 struct box { // a tile of operands: where it is in device memory, in pieces of `chunk` columns
   int ndims;

@@ -13,8 +13,8 @@ static bool add_dim(struct box *b, int64_t extent, int64_t stride, int64_t box, 
 // Rows of which a block has a piece: one dimension, which the first axis walks.
 static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct mma_list *l)
 {
-  struct mma_walk rows = {0};
-  for (int i = 0; i < l->n; i++) mma_walk_add(&rows, p->n->extent[(int)l->letter[i]], a->stride[(int)l->letter[i]]);
+  struct lower_walk rows = {0};
+  for (int i = 0; i < l->n; i++) walk_add(&rows, p->n->extent[(int)l->letter[i]], a->stride[(int)l->letter[i]]);
   if (rows.n != 1 || !add_dim(b, p->nrows, rows.stride[0], p->cut, false)) return false;
   b->dim[b->ndims - 1].rows = true;
   return true;
@@ -83,7 +83,7 @@ static int axes_by_stride(const struct mma_plan *p, const struct plan_access *a,
 static void begin_walks(const struct mma_plan *p, struct box_dim *d)
 {
   const struct graph *g = p->n->block;
-  d->grid = d->loop = (struct mma_walk){0};
+  d->grid = d->loop = (struct lower_walk){0};
   for (int i = g->ngrid - 1; i >= 0; i--) d->grid.extent[d->grid.n++] = g->grid[i];
   if (d->rows) d->grid.stride[d->grid.n - 1] = 1;
   for (int i = 0; i < g->nloop; i++) d->loop.extent[d->loop.n++] = g->loop[i];
@@ -99,7 +99,7 @@ static bool add_axes(const struct mma_plan *p, struct box *b, const struct plan_
     struct box_dim *ragged = axis[i].loop ? ragged_dim(b) : NULL, *d = ragged ? ragged : dim_of_axis(b, axis[i].stride);
     if (!d) return false;
     if (b->ndims > before) begin_walks(p, d);
-    struct mma_walk *w = axis[i].loop ? &d->loop : &d->grid;
+    struct lower_walk *w = axis[i].loop ? &d->loop : &d->grid;
     w->stride[axis[i].loop ? axis[i].index : p->n->block->ngrid - 1 - axis[i].index] = d->extent / d->box;
     d->extent = ragged ? p->n->ragged.all : d->extent * axis[i].extent;
   }

@@ -72,13 +72,13 @@ static struct wgmma_order order_of(const struct wg_plan *w)
   return o;
 }
 
-static void add_axes_along(const struct wg_plan *w, const struct wgmma_order *o, enum wgmma_along which, struct mma_walk *walk)
+static void add_axes_along(const struct wg_plan *w, const struct wgmma_order *o, enum wgmma_along which, struct lower_walk *walk)
 {
   for (int i = w->p.n->block->ngrid - 1; i >= 0; i--)
-    if (along(w, i) == which && i != o->band[0] && i != o->band[1]) mma_walk_add(walk, o->extent[i], o->stride[i]);
+    if (along(w, i) == which && i != o->band[0] && i != o->band[1]) walk_add(walk, o->extent[i], o->stride[i]);
 }
 
-static int64_t extent_of(const struct mma_walk *w)
+static int64_t extent_of(const struct lower_walk *w)
 {
   int64_t n = 1;
   for (int i = 0; i < w->n; i++) n *= w->extent[i];
@@ -99,7 +99,7 @@ static void band_text(struct mma_kernel *k, const struct wgmma_order *o, const c
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item)
 {
   struct wgmma_order o = order_of(w);
-  struct mma_walk inner = {0}, outer = {0};
+  struct lower_walk inner = {0}, outer = {0};
   struct str s = {0};
   const char *at = w->pair_axis >= 0 ? arena_printf(k->mem, "%s / 2", item) : item;
   if (w->pair_axis >= 0) str_add(&s, " + @half * %lld", (long long)o.stride[w->pair_axis] / 2);

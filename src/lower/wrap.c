@@ -260,7 +260,7 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
 {
   const struct tensor *t = n->nout ? &g->tensors[n->out] : NULL;
   switch (op_rows[n->op].rule) {
-  case RULE_IO: return n->op == OP_OUTPUT ? output(w, n, in[0]) : graph_input(w->to, NULL, t->dtype, &t->shape, n->at, out, w->e);
+  case RULE_IO: return n->op == OP_OUTPUT ? output(w, n, in[0]) : graph_input_as(w->to, NULL, t->dtype, t, n->at, out, w->e);
   case RULE_CONST:
   case RULE_INDEX: return graph_add(w->to, n->op, 0, NULL, &n->a, n->at, out, w->e);
   case RULE_VIEW: return view(w, n, in[0], out);
@@ -270,6 +270,7 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   case RULE_REDUCE: return reduce(w, n, in, &t->shape, out);
   case RULE_CONCAT: return concat(w, n, in, &t->shape, out);
   case RULE_SPLIT: return slices(w, n, in[0], out);
+  case RULE_AT:
   case RULE_ACCUM:
   case RULE_COMPOSITE: break;
   }

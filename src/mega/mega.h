@@ -22,6 +22,7 @@
 //   mega_region.c     regions of work tiles, boxes
 //   mega_plan.c       nodes, writes, schedule;  mega_view.c  questions about a plan;  mega_dump.c  plans as text
 //   mega_event.c      events of data;  mega_version.c  versions, and what reuse and pipelines need;  mega_clock.c  vector clocks
+//   mega_price.c      the time of a step by a model (fact.def);  mega_parts.c  the number of parts of attention by it
 //   mega_prove.c      the proof;  mega_fault.c  what it finds;  prove_*.c  its checks (mega_prove.h)
 //   mega_body.c, mega_attend.c  task bodies in C (mega_bodies.h)
 //   mega_run.c        threads;  mega_pipe.c  their pipelines;  mega_wait.c  waits, the watchdog;  mega_move.c  boxes in and out (mega_threads.h)
@@ -33,7 +34,7 @@
 
 #include <jansson.h>
 
-enum { MEGA_DIMS = 6, MEGA_AXES = 2, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12, MEGA_SECTIONS = 3 };
+enum { MEGA_DIMS = 6, MEGA_AXES = 3, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12, MEGA_SECTIONS = 3 };
 enum { MEGA_MOST_OPS = 64, MEGA_MOST_TENSORS = 256, MEGA_MOST_LAYERS = 512, MEGA_MOST_WORKERS = 512, MEGA_MOST_ROWS = 64, MEGA_MOST_TILES = 65535 };
 enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384 };
 
@@ -72,7 +73,7 @@ struct mega_dim {
   enum mega_how how;
   int symbol;                             // of its extent; -1: `extent`
   int extent;                             // a number in the row
-  int axis;                               // MEGA_PART: that divides it
+  int axis;                               // MEGA_PART: that divides it; of past positions: that divides them, or -1
   int section;                            // MEGA_PART: the section that is divided; -1: the dimension has none
   int nsections, sections[MEGA_SECTIONS]; // their symbols, one after another
   bool cut;                               // pieces of a stream are cut along it
@@ -173,10 +174,12 @@ struct mega_config {
 };
 struct mega_sizes { // what is asked for besides the model; 0, and -1 of context: what the text says, or else the usual
   int rows, workers, stages, stage_bytes, steps;
+  int parts;         // of the positions that attention sees, each a work tile; 0: by the model of time
   int usual_workers; // of a configuration, in place of MEGA_WORKERS; 0: those
   int64_t context;
 };
-enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128 };
+enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128, MEGA_MOST_PARTS = 16 };
+enum { MEGA_AHEAD = 8 }; // pieces of weights that are fetched into L2 before a pipeline has room for them
 int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e);
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *s, struct mega_model **out, struct err *e);
 
@@ -319,6 +322,21 @@ void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int 
 struct mega_known mega_known_new(struct arena *mem, int workers);
 // Drops waits for events that order memory, where the other waits already order all that they cover.
 bool mega_waits_prune(struct arena *mem, struct mega_plan *p); // false: there is no memory
+
+// ---- mega_price.c, mega_parts.c ----
+struct mega_fact {
+  const char *name;
+  double value;
+  const char *unit, *doc;
+};
+extern const struct mega_fact mega_facts[];
+struct mega_price {  // ns
+  double step, busy; // busy: memory, of a step
+  double *end;       // by node: when its last task ends, from the end of the step before on
+};
+void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price *out);
+// The number of parts with the least modelled time, of a model with a few of the layers.
+int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, int *parts, struct err *e);
 
 // ---- mega_prove.c ----
 enum mega_check {

@@ -63,26 +63,35 @@ static void see(struct mega_softmax *a, const float *key, const float *value, in
   for (int64_t i = 0; i < dim; i++) a->value[i] = a->value[i] * keep + add * value[i];
 }
 
-static void attend(struct mega_task *t, const float *gain, const float *now, float *y)
+// A part that sees no position has a maximum that no score is below.
+static const float NOTHING = -1e30f;
+
+// `now`: key and value of this position, or NULL. Sums go to y, and are not divided.
+static void attend_some(struct mega_task *t, const float *gain, const float *now, float *y, struct mega_softmax *head)
 {
   int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], group = mega_extent(&t->box[0], 1) / dim;
-  struct mega_softmax head[MEGA_MOST_GROUP];
   const float *piece;
   for (int64_t g = 0; g < group; g++) {
     float *q = t->spare + g * dim;
     if (gain) norm_head(t, gain, t->data[0] + g * dim, q + group * dim);
     rotate(t, gain ? q + group * dim : t->data[0] + g * dim, q);
-    head[g] = (struct mega_softmax){-INFINITY, 0, y + g * dim, q};
+    head[g] = (struct mega_softmax){NOTHING, 0, y + g * dim, q};
   }
   while ((piece = t->next(t))) {
     int64_t n = mega_extent(&t->piece, 4);
     for (int64_t g = 0; g < group; g++)
       for (int64_t i = 0; i < n; i++) see(&head[g], piece + i * dim, piece + (n + i) * dim, dim);
   }
-  for (int64_t g = 0; g < group; g++) {
-    see(&head[g], now, now + dim, dim);
+  for (int64_t g = 0; g < group && now; g++) see(&head[g], now, now + dim, dim);
+}
+
+static void attend(struct mega_task *t, const float *gain, const float *now, float *y)
+{
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], group = mega_extent(&t->box[0], 1) / dim;
+  struct mega_softmax head[MEGA_MOST_GROUP];
+  attend_some(t, gain, now, y, head);
+  for (int64_t g = 0; g < group; g++)
     for (int64_t i = 0; i < dim; i++) head[g].value[i] /= head[g].sum;
-  }
 }
 
 void mega_body_paged_attention(struct mega_task *t) { attend(t, NULL, t->data[2], t->data[3]); }
@@ -100,4 +109,38 @@ void mega_body_qknorm_rotary_attention(struct mega_task *t)
 {
   append(t, t->data[4], t->data[1], t->data[2], spare_head(t), t->data[6]);
   attend(t, t->data[3], t->data[6], t->data[7]);
+}
+
+// ---- parts ----
+
+// The first part makes this position's key and value as `append` does.
+static void attend_part(struct mega_task *t, const float *gain, const float *key_gain, int out)
+{
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], group = mega_extent(&t->box[0], 1) / dim;
+  struct mega_softmax head[MEGA_MOST_GROUP];
+  float *now = NULL;
+  if (t->box[out].lo[1] == 0) {
+    now = spare_head(t) + dim;
+    append(t, key_gain, t->data[1], t->data[2], spare_head(t), now);
+  }
+  attend_some(t, gain, now, t->data[out], head);
+  for (int64_t g = 0; g < group; g++) t->data[out + 1][2 * g] = head[g].most, t->data[out + 1][2 * g + 1] = head[g].sum;
+}
+
+void mega_body_rotary_attention_part(struct mega_task *t) { attend_part(t, NULL, NULL, 4); }
+void mega_body_qknorm_rotary_attention_part(struct mega_task *t) { attend_part(t, t->data[3], t->data[4], 6); }
+
+// The first part of `x`, [parts][k], becomes the whole.
+void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads, int64_t dim)
+{
+  for (int64_t h = 0; h < heads; h++) {
+    float most = NOTHING, sum = 0;
+    for (int64_t p = 0; p < parts; p++) most = fmaxf(most, m[(p * heads + h) * 2]);
+    for (int64_t p = 0; p < parts; p++) sum += m[(p * heads + h) * 2 + 1] * expf(m[(p * heads + h) * 2] - most);
+    for (int64_t i = 0; i < dim; i++) {
+      float y = 0;
+      for (int64_t p = 0; p < parts; p++) y += x[(p * heads + h) * dim + i] * expf(m[(p * heads + h) * 2] - most);
+      x[h * dim + i] = y / sum;
+    }
+  }
 }

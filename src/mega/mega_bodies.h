@@ -12,7 +12,7 @@ struct mega_task {
   int64_t position;                   // of the tile's row in its request
   float *data[MEGA_ACCESSES];         // by access that is no stream: what it reads; zeros, where it writes
   struct mega_box box[MEGA_ACCESSES]; // which elements these are
-  float *spare;                       // zeros: as many as the tile writes, and twice as many as it reads first
+  float *spare;                       // zeros: twice as many as all boxes have
   const float *table;                 // the whole tensor of the access whose elements data decide
   int64_t table_stride;               // elements from one of its rows to the next
   struct mega_box piece;              // of the stream, after next
@@ -29,5 +29,6 @@ static inline int64_t mega_extent(const struct mega_box *b, int d) { return b->h
 
 // ---- mega_attend.c ----
 double mega_rotary_angle(const double *attr, int64_t pair, int64_t position);
+void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads, int64_t dim);
 
 #endif

@@ -94,6 +94,21 @@ void mega_body_linear_with_residual(struct mega_task *t)
   for (int64_t i = 0; i < n; i++) t->data[3][i] += t->data[2][i];
 }
 
+// Each row's parts are merged where they lie, and the row moves to its place in [rows][k].
+void mega_body_merge_linear_with_residual(struct mega_task *t)
+{
+  int64_t rows = mega_extent(&t->box[0], 0), parts = mega_extent(&t->box[0], 1), k = mega_extent(&t->box[0], 2), heads = mega_extent(&t->box[1], 2);
+  int64_t n = mega_extent(&t->box[4], 0) * mega_extent(&t->box[4], 1);
+  for (int64_t r = 0; r < rows; r++) {
+    float *x = t->data[0] + r * parts * k;
+    mega_attention_merge(x, t->data[1] + r * parts * heads * 2, parts, heads, k / heads);
+    for (int64_t i = 0; i < k; i++) t->data[0][r * k + i] = x[i];
+  }
+  t->box[0].lo[1] = 0, t->box[0].hi[1] = k;
+  product(t, NULL, t->data[4]);
+  for (int64_t i = 0; i < n; i++) t->data[4][i] += t->data[3][i];
+}
+
 // Pieces [layer][2][k][n]: of the gate and of the other product.
 void mega_body_rmsnorm_gate_up(struct mega_task *t)
 {

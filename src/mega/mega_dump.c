@@ -29,10 +29,10 @@ static void waits_text(const struct mega_plan *p, int op, struct str *out)
 
 static void ops_text(const struct mega_plan *p, struct str *out)
 {
-  str_add(out, "%-10s %-24s %6s %6s %10s  waits for\n", "operator", "layer", "times", "tiles", "weights");
+  str_add(out, "%-10s %-28s %6s %6s %10s  waits for\n", "operator", "layer", "times", "tiles", "weights");
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
-    str_add(out, "%-10s %-24s %6d %6d %7.1f MB  ", op->name, op->layer->name, MAX(op->repeat, 1), op->tiles, (double)weight_bytes(p, o) / 1e6);
+    str_add(out, "%-10s %-28s %6d %6d %7.1f MB  ", op->name, op->layer->name, MAX(op->repeat, 1), op->tiles, (double)weight_bytes(p, o) / 1e6);
     waits_text(p, o, out);
     str_add(out, "\n");
   }
@@ -53,6 +53,11 @@ void mega_plan_text(const struct mega_plan *p, struct str *out)
   str_add(out, "\nevents  ");
   for (int k = 0; k < MEGA_SIGNALS; k++) str_add(out, " %s %lld", mega_signals[k].name, (long long)kinds[k]);
   str_add(out, "\nweights  %.3f GB a step: %.1f us at %d GB/s\n", (double)bytes / 1e9, (double)bytes / 1e3 / COPY_GB, COPY_GB);
+  struct arena own = {0};
+  struct mega_price price;
+  mega_price(&own, p, &price);
+  str_add(out, "model    %.1f us a step, of which memory is busy %.1f\n", price.step / 1e3, price.busy / 1e3);
+  arena_close(&own);
 }
 
 // ---- --dump ----
@@ -109,13 +114,26 @@ static void dump_schedule(struct arena *mem, const struct mega_plan *p, struct s
   }
 }
 
+// When the last task of each node ends, by the model, from the end of the step before.
+static void dump_model(struct arena *mem, const struct mega_plan *p, struct str *out)
+{
+  struct mega_price price;
+  mega_price(mem, p, &price);
+  str_add(out, "node,latest ns\n");
+  for (int n = 0; n < p->nnodes; n++) {
+    char name[80];
+    mega_node_name(p, n, name);
+    str_add(out, "%s,%.0f\n", name, price.end[n]);
+  }
+}
+
 int mega_dump(struct arena *mem, const struct mega_plan *p, const char *what, struct str *out, struct err *e)
 {
   static const struct {
     const char *name;
     void (*dump)(struct arena *mem, const struct mega_plan *p, struct str *out);
-  } dumps[] = {{"regions", dump_regions}, {"events", dump_events}, {"schedule", dump_schedule}};
+  } dumps[] = {{"regions", dump_regions}, {"events", dump_events}, {"schedule", dump_schedule}, {"model", dump_model}};
   for (size_t i = 0; i < COUNT(dumps); i++)
     if (!strcmp(dumps[i].name, what)) return dumps[i].dump(mem, p, out), OK;
-  return err_set(e, ERR_OPTION, NOWHERE, "--dump takes regions, events or schedule, not %.40s", what);
+  return err_set(e, ERR_OPTION, NOWHERE, "--dump takes regions, events, schedule or model, not %.40s", what);
 }

@@ -57,7 +57,11 @@ static int others(struct mega_making *k)
   TENSOR("cache", MEGA_STATE, mega_types[c->type].name, c->layers, rows * pages, c->kv, 2, slots, c->dim);
   TENSOR("h", MEGA_ACTIVATION, "f32", rows, c->hidden);
   TENSOR("qkv", MEGA_ACTIVATION, "f32", rows, (int64_t)(c->heads + 2 * c->kv) * c->dim);
-  TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)c->heads * c->dim);
+  if (k->s->parts > 1) {
+    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, k->s->parts, (int64_t)c->heads * c->dim);
+    TENSOR("divisor", MEGA_ACTIVATION, "f32", rows, k->s->parts, c->heads, 2);
+  } else
+    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)c->heads * c->dim);
   TENSOR("inner", MEGA_ACTIVATION, "f32", rows, c->inner);
   TENSOR("logits", MEGA_OUTPUT, "f32", rows, c->vocab);
   TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), 2);
@@ -85,6 +89,22 @@ static int add_operator(struct mega_making *k, const char *name, const char *lay
 
 static int64_t tiles_of(int64_t columns) { return (columns + COLUMNS - 1) / COLUMNS; }
 
+// Nobody waits for the cache in this step: the first part of the positions has this position's key and value as the projection made them.
+static int attention_in_parts(struct mega_making *k)
+{
+  const struct mega_config *c = k->c;
+  int L = c->layers;
+  int64_t tiles = (int64_t)k->s->rows * c->kv * k->s->parts;
+  if (c->qk_norm) {
+    OPERATOR("append", "qknorm_rotary_append", L, 0, "qkv", "k_norm", "cache");
+    OPERATOR("attend", "qknorm_rotary_attention_part", L, tiles, "qkv", "q_norm", "k_norm", "cache", "attended", "divisor");
+  } else {
+    OPERATOR("append", "rotary_append", L, 0, "qkv", "cache");
+    OPERATOR("attend", "rotary_attention_part", L, tiles, "qkv", "cache", "attended", "divisor");
+  }
+  return OK;
+}
+
 static int operators(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
@@ -92,11 +112,16 @@ static int operators(struct mega_making *k)
   int64_t qkv = (int64_t)(c->heads + 2 * c->kv) * c->dim, hidden = tiles_of(c->hidden);
   OPERATOR("embed", "embed", 0, MIN(hidden, 16), "token", "table", "h");
   OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(qkv), "h", "attn_norm", "Wqkv", "qkv");
-  if (c->qk_norm)
+  if (k->s->parts > 1)
+    TRY(attention_in_parts(k));
+  else if (c->qk_norm)
     OPERATOR("attend", "qknorm_rotary_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
   else
     OPERATOR("attend", "rotary_attention", L, 0, "qkv", "cache", "attended");
-  OPERATOR("o", "linear_with_residual", L, hidden, "attended", "Wo", "h", "h");
+  if (k->s->parts > 1)
+    OPERATOR("o", "merge_linear_with_residual", L, hidden, "attended", "divisor", "Wo", "h", "h");
+  else
+    OPERATOR("o", "linear_with_residual", L, hidden, "attended", "Wo", "h", "h");
   OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(c->inner), "h", "mlp_norm", "Wgate_up", "inner");
   OPERATOR("down", "linear_with_residual", L, hidden, "inner", "Wdown", "h", "h");
   OPERATOR("head", "rmsnorm_head", 0, tiles_of(c->vocab), "h", "final_norm", c->tied ? "table" : "head_table", "logits");
@@ -121,6 +146,9 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);
   if (s.workers < 1 || s.workers > MEGA_MOST_WORKERS)
     return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s.workers, MEGA_MOST_WORKERS);
+  if (s.parts < 0 || s.parts > MEGA_MOST_PARTS)
+    return err_set(e, ERR_OPTION, NOWHERE, "--attention-parts is %d; 1 to %d are supported", s.parts, MEGA_MOST_PARTS);
+  if (!s.parts) TRY(mega_parts_choose(c, &s, &s.parts, e));
   TRY(add_weights(&k));
   TRY(others(&k));
   return operators(&k);

@@ -131,13 +131,17 @@ static int sound(const struct mega_model *m, const struct mega_op *op, struct er
 static int split_tiles(struct mega_op *op, struct err *e)
 {
   int64_t fixed = 1;
-  for (int i = 0; i < op->spec.naxes; i++)
-    if (op->spec.axis[i].symbol >= 0) fixed *= op->parts[i] = (int)op->size[op->spec.axis[i].symbol];
-  bool free_axis = op->spec.naxes && op->spec.axis[0].symbol < 0;
+  int free_axis = -1;
+  for (int i = 0; i < op->spec.naxes; i++) {
+    if (op->spec.axis[i].symbol >= 0)
+      fixed *= op->parts[i] = (int)op->size[op->spec.axis[i].symbol];
+    else
+      free_axis = i;
+  }
   if (!op->tiles) op->tiles = (int)MIN(fixed, MEGA_MOST_TILES + 1);
-  if (op->tiles % fixed || (!free_axis && op->tiles != fixed))
+  if (op->tiles % fixed || (free_axis < 0 && op->tiles != fixed))
     return err_set(e, ERR_MEGA, op->at, "operator %.40s has %d tiles, and its grid has %lld", op->name, op->tiles, (long long)fixed);
-  if (free_axis) op->parts[0] = (int)(op->tiles / fixed);
+  if (free_axis >= 0) op->parts[free_axis] = (int)(op->tiles / fixed);
   if (op->tiles > MEGA_MOST_TILES)
     return err_set(e, ERR_LIMIT, op->at, "operator %.40s has %d tiles, and at most %d fit the schedule", op->name, op->tiles, MEGA_MOST_TILES);
   return OK;

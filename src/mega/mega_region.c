@@ -64,14 +64,15 @@ bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, cons
 
 struct mega_paged { // dimensions of a paged cache
   int pages, slots;
+  int axis;              // of the grid, that divides past positions; or -1
   int64_t per_row, size; // pages of a row, slots of a page
 };
 
 static bool paged_of(const struct mega_model *m, const struct mega_tensor *t, const struct mega_access *a, struct mega_paged *p)
 {
-  *p = (struct mega_paged){-1, -1};
+  *p = (struct mega_paged){-1, -1, -1};
   for (int d = 0; d < a->rank; d++) {
-    if (a->dim[d].how == MEGA_PAGE_NOW || a->dim[d].how == MEGA_PAGE_PAST) p->pages = d;
+    if (a->dim[d].how == MEGA_PAGE_NOW || a->dim[d].how == MEGA_PAGE_PAST) p->pages = d, p->axis = a->dim[d].axis;
     if (a->dim[d].how == MEGA_SLOT_NOW || a->dim[d].how == MEGA_SLOT_PAST) p->slots = d;
   }
   if (p->pages < 0) return false;
@@ -122,7 +123,12 @@ void mega_region(struct arena *mem, const struct mega_model *m, const struct meg
   }
   int64_t now = m->context + step;
   bool past = a->dim[p.pages].how == MEGA_PAGE_PAST;
-  pages(mem, &p, &b, index[0], past ? 0 : now, past ? now : now + 1, out);
+  int64_t from = past ? 0 : now, to = past ? now : now + 1;
+  if (p.axis >= 0) {
+    int64_t width = (now + op->parts[p.axis] - 1) / op->parts[p.axis];
+    from = MIN(index[p.axis] * width, now), to = MIN(from + width, now);
+  }
+  pages(mem, &p, &b, index[0], from, to, out);
 }
 
 void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, struct mega_region *out)

@@ -174,7 +174,7 @@ static int read_dim(struct mega_reading *r, struct mega_dim *d)
   if (take(r, '{')) TRY(read_section(r, d));
   if (!take(r, '/')) return OK;
   if (!word(r, name) || (d->axis = axis(r->s, name)) < 0) return lost(r, "an axis of the grid");
-  d->how = MEGA_PART;
+  if (d->how != MEGA_PAGE_PAST && d->how != MEGA_SLOT_PAST) d->how = MEGA_PART;
   if (take(r, '~')) d->cut = true;
   return OK;
 }

@@ -5,14 +5,14 @@
 
 enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 
-extern const char mega_prims_text[], mega_device_text[], mega_product_text[], mega_attend_text[], mega_token_text[], mega_kernel_text[],
-    mega_machine_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_main_text[], mega_shim_text[];
+extern const char mega_prims_text[], mega_device_text[], mega_product_text[], mega_attend_text[], mega_merge_text[], mega_token_text[],
+    mega_kernel_text[], mega_machine_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
 static bool has_body(const char *layer)
 {
-  const char *const texts[] = {mega_product_text, mega_attend_text, mega_token_text};
+  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_token_text};
   char name[80];
   snprintf(name, sizeof name, "BODY u32 body_%.60s(", layer);
   for (size_t i = 0; i < COUNT(texts); i++)
@@ -47,12 +47,14 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
   str_add(out,
           "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + 32, STAGES = %d, STAGE_ROOM = %lld;\n",
           x->rows, x->workers, g->warps, x->stages, (long long)m->stage_room);
-  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, BATCH = %d;\n", x->ntensors, x->nops,
-          p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MEGACUDA_BATCH);
+  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, BATCH = %d, AHEAD = %d;\n", x->ntensors,
+          x->nops, p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MEGACUDA_BATCH, MEGA_AHEAD);
   str_add(out,
-          "constexpr int X_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES "
+          "constexpr int X_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, CONTEXT = %lld, "
+          "MOST_STEPS = %d, SHARED_BYTES "
           "= %d;\n",
-          (long long)m->x, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)x->context, g->steps, MEGACUDA_SHARED);
+          (long long)m->x, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge, (long long)x->context, g->steps,
+          MEGACUDA_SHARED);
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
 }
 
@@ -61,7 +63,7 @@ static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_gi
 {
   int64_t rows = p->m->rows, attend = 4 * (m->query * (3 + g->warps) + 2 * g->warps * m->heads), x = 4 * rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
-  return MAX(x, attend) + 8 * m->part + 8 * rows * g->warps + 8 * g->warps + tables + ROUNDING;
+  return MAX(x, attend) + 8 * m->part + 4 * rows * m->merge + 8 * rows * g->warps + 8 * g->warps + tables + ROUNDING;
 }
 
 int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e)
@@ -95,11 +97,12 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   str_raw(out, mega_device_text, strlen(mega_device_text));
   str_add(out, "\n// ---- the model ----\n\n");
   for (int t = 0; t < p->m->ntensors; t++) TRY(megacuda_tensor(p, t, out, e));
-  for (int o = 0; o < p->m->nops; o++) TRY(megacuda_op(mem, p, o, out, e));
+  for (int o = 0; o < p->m->nops; o++) TRY(megacuda_op(mem, p, o, g->warps * 32, out, e));
+  TRY(megacuda_weights(mem, p, g->warps * 32, out, e));
   str_add(out, "#define OPERATORS");
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");
-  const char *const texts[] = {mega_product_text, mega_attend_text, mega_token_text, mega_kernel_text};
+  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_token_text, mega_kernel_text};
   for (size_t i = 0; i < COUNT(texts); i++) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out, "// ---- the plan ----\n\n"
                "struct plan_node { int op, layer, write[ACCESSES]; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"

@@ -55,6 +55,15 @@ static void print_bound(const struct mega_op *op, const struct mega_tensor *t, c
   str_add(out, "; }\n");
 }
 
+// Where a tile's elements begin in a row of the tensor.
+static void print_first(const struct mega_tensor *t, int rank, struct str *out)
+{
+  long long stride = 1;
+  str_add(out, "  static DEV int first(int layer, int tile) { return 0");
+  for (int d = rank - 1; d > 0; stride *= (long long)t->dim[d--]) str_add(out, " + lo%d(layer, tile) * %lld", d, stride);
+  str_add(out, "; }\n");
+}
+
 struct tile_shape { // of a tile's pieces
   int64_t columns, width;
 };
@@ -76,6 +85,7 @@ static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) 
 
 struct stream { // of weights
   int cut, slices, bytes;
+  int along; // threads along k of a piece
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
@@ -88,8 +98,15 @@ static int64_t bytes_of(const struct stream *s, struct tile_shape x)
   return n;
 }
 
+// Threads along k of a piece: each has sixteen bytes of a column, or more of them one after another.
+static int along_of(const struct stream *s, int threads)
+{
+  int64_t per = 16 / s->bytes, chunks = (s->full.width + per - 1) / per;
+  return chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
+}
+
 // Pieces are [slices][columns][k]; all tiles but the last are alike.
-static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct stream *s, struct err *e)
+static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s, struct err *e)
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
@@ -105,16 +122,20 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
       return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, and not the last", op->name, tile);
   }
   s->tile_bytes = bytes_of(s, s->full), s->last_bytes = bytes_of(s, s->last);
+  s->along = along_of(s, threads);
   return OK;
 }
 
-static int print_stream(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
+static int print_stream(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct str *out,
+                        struct err *e)
 {
   struct stream s;
-  TRY(stream_of(mem, p, op, access, &s, e));
+  TRY(stream_of(mem, p, op, access, threads, &s, e));
   bool ragged = s.full.columns != s.last.columns;
-  str_add(out, "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d;\n  static constexpr bool RAGGED = %s;\n",
-          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, ragged ? "true" : "false");
+  str_add(out,
+          "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d;\n"
+          "  static constexpr bool RAGGED = %s;\n",
+          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, s.along, ragged ? "true" : "false");
   if (ragged) {
     str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
             (long long)s.full.columns);
@@ -140,6 +161,24 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   return OK;
 }
 
+// Positions that the tile sees, of `now` cached ones; its row and its head.
+static void print_positions(const struct mega_op *op, const struct mega_access *a, struct str *out)
+{
+  int axis = a->dim[1].how == MEGA_PAGE_PAST ? a->dim[1].axis : -1;
+  str_add(out, "  static DEV int row(int tile) { return ");
+  print_index(op, 0, out);
+  str_add(out, "; }\n  static DEV int head(int tile) { return ");
+  print_index(op, a->dim[2].axis, out);
+  str_add(out, "; }\n  static DEV int part(int tile) { return ");
+  if (axis >= 0)
+    print_index(op, axis, out);
+  else
+    str_add(out, "0 * tile");
+  int parts = axis >= 0 ? op->parts[axis] : 1;
+  str_add(out, "; }\n  static DEV int first(int tile, int now) { return min(part(tile) * ((now + %d) / %d), now); }\n", parts - 1, parts);
+  str_add(out, "  static DEV int end(int tile, int now) { return min((part(tile) + 1) * ((now + %d) / %d), now); }\n", parts - 1, parts);
+}
+
 static int paged(const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
 {
   const struct mega_access *a = &op->spec.access[access];
@@ -150,6 +189,7 @@ static int paged(const struct mega_plan *p, const struct mega_op *op, int access
                    (long long)(dim * bytes));
   str_add(out, "  static constexpr int PAGES = %lld, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n", (long long)t->dim[1],
           (long long)(t->dim[1] / p->m->rows), (long long)t->dim[2], (long long)t->dim[4], (long long)dim, (long long)MAX(1, most));
+  print_positions(op, a, out);
   return OK;
 }
 
@@ -160,16 +200,19 @@ static bool is_paged(const struct mega_access *a)
   return false;
 }
 
-static int print_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, struct str *out, struct err *e)
+static int print_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct str *out,
+                        struct err *e)
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
   str_add(out, "  struct a%d {\n  typedef t_%s tensor;\n  static constexpr int INDEX = %d;\n", access, t->name, access);
   if (is_paged(a)) {
     TRY(paged(p, op, access, out, e));
-  } else
+  } else {
     for (int d = 0; d < a->rank; d++) print_bound(op, t, &a->dim[d], d, false, out), print_bound(op, t, &a->dim[d], d, true, out);
-  if (a->stream && !is_paged(a)) TRY(print_stream(mem, p, op, access, out, e));
+    print_first(t, a->rank, out);
+  }
+  if (a->stream && !is_paged(a)) TRY(print_stream(mem, p, op, access, threads, out, e));
   str_add(out, "  };\n");
   return OK;
 }
@@ -188,7 +231,7 @@ static void print_attrs(const struct mega_op *op, struct str *out)
   }
 }
 
-int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct str *out, struct err *e)
+int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int threads, struct str *out, struct err *e)
 {
   const struct mega_op *op = &p->m->op[index];
   int stream = 0, streamed = -1;
@@ -197,7 +240,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct 
     if (p->node[n].op == index) fence |= p->fence[n];
   str_add(out, "struct o_%s { // %s\n", op->name, op->layer->access);
   for (int a = 0; a < op->spec.naccess; a++) {
-    TRY(print_access(mem, p, op, a, out, e));
+    TRY(print_access(mem, p, op, a, threads, out, e));
     if (op->spec.access[a].stream) stream = is_paged(&op->spec.access[a]) ? 2 : 1, streamed = a;
   }
   bool norms = false, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1;
@@ -215,14 +258,53 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, struct 
   return OK;
 }
 
-// ---- sizes ----
+// ---- rows of the producer ----
 
-static int division_part(const struct stream *s, int threads, int rows)
+// The norm's gain is small, and all workers read it: it is fetched into L2 with the first weights.
+static int gain_of(const struct mega_plan *p, const struct mega_op *op, int64_t *bytes)
 {
-  int64_t per = 16 / s->bytes, chunks = (s->full.width + per - 1) / per;
-  int along = chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
-  return (int)(MEGACUDA_BATCH * rows * s->slices * s->full.columns * (along / 32));
+  for (int a = 0; a < op->spec.naccess; a++) {
+    const struct mega_access *x = &op->spec.access[a];
+    const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
+    if (x->stream || x->out || t->kind != MEGA_WEIGHTS || x->dim[0].how != MEGA_THIS_LAYER) continue;
+    *bytes = mega_elements(t) / t->dim[0] * mega_bytes(t->type);
+    if (*bytes % 16 == 0) return op->arg[x->arg];
+  }
+  *bytes = 0;
+  return -1;
 }
+
+static int64_t piece_bytes(const struct stream *s, struct tile_shape x, bool end)
+{
+  int64_t width = end && s->k % x.width ? s->k % x.width : MIN(x.width, s->k);
+  return s->slices * x.columns * pitch_of(s->bytes, width);
+}
+
+int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e)
+{
+  str_add(out, "GLOBAL const weights_row WEIGHTS[] = {\n");
+  for (int o = 0; o < p->m->nops; o++) {
+    const struct mega_op *op = &p->m->op[o];
+    int64_t bytes;
+    int access = -1, gain = gain_of(p, op, &bytes);
+    struct stream s;
+    for (int a = 0; a < op->spec.naccess; a++)
+      if (op->spec.access[a].stream && !is_paged(&op->spec.access[a])) access = a;
+    if (access < 0) {
+      str_add(out, "  {},\n");
+      continue;
+    }
+    TRY(stream_of(mem, p, op, access, threads, &s, e));
+    str_add(out, "  {%lld, %lld, %d, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %d, %lld},\n",
+            (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes), (long long)s.tile_bytes, op->tiles, (long long)s.k, (long long)s.full.width,
+            (long long)piece_bytes(&s, s.full, false), (long long)piece_bytes(&s, s.full, true), (long long)s.last.width,
+            (long long)piece_bytes(&s, s.last, false), (long long)piece_bytes(&s, s.last, true), gain, (long long)bytes);
+  }
+  str_add(out, "};\n");
+  return OK;
+}
+
+// ---- sizes ----
 
 static int most_of_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct megacuda_most *m,
                           struct err *e)
@@ -233,21 +315,23 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   if (!a->stream || is_paged(a)) {
     int64_t row = 1;
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
-    bool whole = !a->out && (!strncmp(op->layer->name, "rmsnorm", 7) || !strncmp(op->layer->name, "linear", 6) || !strcmp(op->layer->name, "argmax"));
+    bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
     if (whole && access == 0) m->x = MAX(m->x, row + 8);
+    if (!strncmp(op->layer->name, "merge", 5) && access == 1) m->merge = MAX(m->merge, row);
     return OK;
   }
-  TRY(stream_of(mem, p, op, access, &s, e));
+  TRY(stream_of(mem, p, op, access, threads, &s, e));
   struct tile_shape shapes[] = {s.full, s.last};
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
-  m->part = MAX(m->part, division_part(&s, threads, p->m->rows));
+  m->x = MAX(m->x, s.k + 8);
+  m->part = MAX(m->part, MEGACUDA_BATCH * p->m->rows * s.slices * s.full.columns * (s.along / 32));
   return OK;
 }
 
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e)
 {
-  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .query = 1, .heads = 1, .part = 1};
+  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .query = 1, .heads = 1, .part = 1, .merge = 2};
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));

@@ -12,6 +12,13 @@ struct wait_row {
 struct publish_row {
   u32 word, add; // add 0: a flag
 };
+struct weights_row { // how an operator's weights lie; tiles 0: it has none
+  long long layer_bytes, tile_bytes;
+  int tiles, k;
+  int width, bytes, end_bytes;                // of a piece; bytes of the piece at the end of k
+  int last_width, last_bytes, last_end_bytes; // the same of the last tile
+  int gain, gain_bytes;                       // tensor of the norm's gain, or -1; bytes of a layer
+};
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
@@ -29,7 +36,7 @@ struct kernel_memory {
   u32 *stop;
   int *tokens;               // [step of the launch][row]
   u64 deadline;              // nanoseconds
-  u64 *trace;                // [worker][node]: when a task ended in the last step; or NULL
+  u64 *trace;                // [worker][node][phase]: when a task of the last step came so far; or NULL
 };
 
 GLOBAL kernel_memory M;
@@ -43,13 +50,13 @@ struct alignas(128) block_memory {
     float x[ROWS][X_FLOATS];
     attend_memory attend;
   };
-  float part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];
+  float merge[ROWS][MERGE_FLOATS], part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];
   int best_at[WARPS];
   node_row node[NODES];
   wait_row wait[WAITS];
   publish_row publish[PUBLISHES];
   stage_barrier full[STAGES], empty[STAGES];
-  volatile u32 dead;
+  volatile u32 dead, traced;
 };
 static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
 #define S SHARED(block_memory)
@@ -61,6 +68,13 @@ struct moment {
   int n;    // node
   int position, at;
 };
+
+// What a trace tells of a task: begun; its input was there; its sums were there; ended.
+enum task_phase { BEGUN, READY, SUMMED, ENDED, PHASES };
+DEV void mark(moment j, int phase)
+{
+  if (S.traced && TID == 0) M.trace[(WORKER * NODES + j.n) * PHASES + phase] = now_ns();
+}
 
 // ---- the watchdog: past the deadline the record is written, and from then on no wait of this block waits ----
 
@@ -81,6 +95,7 @@ APART u64 patience(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wante
 {
   u64 t = now_ns();
   if (!since) since = t;
+  if (kind == LATE_WORD && (int)(seen - wanted) > 0) return record_fault(REWRITTEN, j, which, seen, wanted), GONE;
   if (t - since <= M.deadline && !S.dead && !look(M.stop)) return since;
   record_fault(kind, j, which, seen, wanted);
   return GONE;
@@ -93,14 +108,30 @@ DEV void wait_stage(stage_barrier *b, u32 parity, moment j, u32 piece)
     if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
 }
 
-DEV uint4 await(const uint4 *p, uint4 v, u32 tag, moment j, u32 tensor)
+// Words at(0) .. at(B - 1): all are asked for at once, and those that are late again.
+template <int B, class AT> DEV void await_words(const uint4 *w, AT at, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
 {
   u64 since = 0;
-  for (int looks = 1; v.w != tag; looks++, v = get(p)) {
-    if ((int)(v.w - tag) > 0) return record_fault(REWRITTEN, j, tensor, v.w, tag), v;
-    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, v.w, tag)) == GONE) return v;
+#pragma unroll
+  for (int k = 0; k < B; k++) v[k] = get(w + at(k));
+#pragma unroll 1
+  for (int looks = 1;; looks++) {
+    u32 late = 0, seen = tag;
+#pragma unroll
+    for (int k = 0; k < B; k++) late |= v[k].w ^ tag, seen = v[k].w == tag ? seen : v[k].w;
+    if (!late) return;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, seen, tag)) == GONE) return;
+#pragma unroll
+    for (int k = 0; k < B; k++)
+      if (v[k].w != tag) v[k] = get(w + at(k));
   }
-  return v;
+}
+
+DEV uint4 await(const uint4 *p, u32 tag, moment j, u32 tensor)
+{
+  uint4 v[1];
+  await_words<1>(p, [](int) { return 0; }, tag, j, tensor, v);
+  return v[0];
 }
 
 DEV void wait_row_of(const wait_row &x, moment j)
@@ -108,6 +139,7 @@ DEV void wait_row_of(const wait_row &x, moment j)
   u64 since = 0;
   u32 wanted = (j.step - x.back + 1) * x.count;
   if (j.step < x.back) return;
+#pragma unroll 1
   for (int looks = 1;; looks++) {
     u32 seen = acquire(&M.word[x.word * 32]);
     if ((int)(seen - wanted) >= 0) return;
@@ -119,6 +151,7 @@ DEV void wait_row_of(const wait_row &x, moment j)
 template <class O> DEV void wait_events(moment j)
 {
   const node_row &r = S.node[j.n];
+#pragma unroll 1
   for (int i = r.wait + TID; i < r.wait + r.nwaits; i += THREADS)
     if (!S.wait[i].stream) wait_row_of(S.wait[i], j);
   if (r.nwaits) consumers();
@@ -130,6 +163,7 @@ DEV void publish(moment j)
   const node_row &r = S.node[j.n];
   if (!r.npublish) return;
   consumers();
+#pragma unroll 1
   for (int i = r.publish + TID; i < r.publish + r.npublish; i += THREADS) {
     u32 *w = &M.word[S.publish[i].word * 32];
     if (S.publish[i].add)
@@ -160,60 +194,76 @@ template <class T> DEV int count_of(int i) { return min(3, T::GROUP - i % T::GRO
 
 struct no_gain {};
 template <class G> struct gain_of {
-  static DEV float at(int layer, int k) { return wide(((const typename G::tensor::type *)M.tensor[G::tensor::ID])[layer * G::tensor::ROW + k]); }
+  static DEV float at(int layer, int k) { return constant((const typename G::tensor::type *)M.tensor[G::tensor::ID] + layer * G::tensor::ROW + k); }
 };
 template <> struct gain_of<no_gain> {
   static DEV float at(int, int) { return 1; }
 };
 
-// Elements lo .. hi - 1 of a row of an access, spread over the consumers from this thread on: f(element, value, gain).
-template <class A, class G, class F> DEV void gather(moment j, int row, int lo, int hi, F f, int thread = TID)
+// A row of words, spread over the consumers from this thread on; at most `MOST` elements of it.
+template <class A, class G, int MOST, class F> DEV void gather_words(moment j, int row, int lo, int hi, F f, int thread)
 {
   using T = typename A::tensor;
-  u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
-  int layer = S.node[j.n].layer;
-  if (T::TAGGED) {
-    const uint4 *w = words_of<T>(epoch, row);
-    int to = word_at<T>(hi - 1) + 1;
-    for (int i = word_at<T>(lo) + thread; i < to; i += 4 * THREADS) {
-      uint4 v[4];
-      float g[4][3];
-#pragma unroll
-      for (int k = 0; k < 4; k++) {
-        int at = i + k * THREADS;
-        if (at < to) v[k] = get(w + at);
-#pragma unroll
-        for (int c = 0; c < 3; c++) g[k][c] = at < to && c < count_of<T>(at) ? gain_of<G>::at(layer, first_of<T>(at) + c) : 0;
-      }
-#pragma unroll
-      for (int k = 0; k < 4; k++) {
-        int at = i + k * THREADS, e = first_of<T>(at), n = count_of<T>(at);
-        if (at >= to) continue;
-        v[k] = await(w + at, v[k], epoch + 1, j, T::ID);
-        f(e, bits_float(v[k].x), g[k][0]);
-        if (n > 1) f(e + 1, bits_float(v[k].y), g[k][1]);
-        if (n > 2) f(e + 2, bits_float(v[k].z), g[k][2]);
-      }
-    }
-  } else {
-    const float *p = (const float *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
-    if (T::ROW % 4 == 0 && lo % 4 == 0 && hi % 4 == 0) {
+  constexpr bool gains = !std::is_same<G, no_gain>::value;
+  constexpr int words = (MOST + T::GROUP - 1) / T::GROUP * T::GROUP_WORDS, each = (words + THREADS - 1) / THREADS, B = each < 4 ? each : 4;
+  u32 epoch = epoch_of<A>(j);
+  int layer = S.node[j.n].layer, to = word_at<T>(hi - 1) + 1;
+  const uint4 *w = words_of<T>(epoch, row);
 #pragma unroll 1
-      for (int from = lo + thread * 4; from < hi; from += 8 * 4 * THREADS) {
-        float4 v[8]; // all are asked for before the first is used
+  for (int i = word_at<T>(lo) + thread; i < to; i += B * THREADS) {
+    uint4 v[B];
+    float g[B][3];
 #pragma unroll
-        for (int k = 0; k < 8; k++)
-          if (from + k * 4 * THREADS < hi) v[k] = fresh4(p + from + k * 4 * THREADS);
+    for (int k = 0; k < B * 3; k++) {
+      int at = min(i + k / 3 * THREADS, to - 1);
+      g[k / 3][k % 3] = gains ? gain_of<G>::at(layer, first_of<T>(at) + min(k % 3, count_of<T>(at) - 1)) : 1;
+    }
+    await_words<B>(w, [&](int k) { return min(i + k * THREADS, to - 1); }, epoch + 1, j, T::ID, v);
 #pragma unroll
-        for (int k = 0; k < 8; k++) {
-          int e = from + k * 4 * THREADS;
-          if (e >= hi) continue;
-          f(e, v[k].x, gain_of<G>::at(layer, e)), f(e + 1, v[k].y, gain_of<G>::at(layer, e + 1));
-          f(e + 2, v[k].z, gain_of<G>::at(layer, e + 2)), f(e + 3, v[k].w, gain_of<G>::at(layer, e + 3));
-        }
-      }
-    } else
-      for (int e = lo + thread; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(layer, e));
+    for (int k = 0; k < B; k++) {
+      int at = i + k * THREADS, e = first_of<T>(at), n = count_of<T>(at);
+      if (at >= to) continue;
+      f(e, bits_float(v[k].x), g[k][0]);
+      if (T::GROUP % 3 != 1 || n > 1) f(e + 1, bits_float(v[k].y), g[k][1]);
+      if (T::GROUP % 3 == 0 || n > 2) f(e + 2, bits_float(v[k].z), g[k][2]);
+    }
+  }
+}
+
+// Four floats at once, eight times, before the first is used.
+template <class A, class G, class F> DEV void gather_fours(moment j, const float *p, int lo, int hi, F f, int thread)
+{
+  int layer = S.node[j.n].layer;
+#pragma unroll 1
+  for (int from = lo + thread * 4; from < hi; from += 8 * 4 * THREADS) {
+    float4 v[8];
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+      if (from + k * 4 * THREADS < hi) v[k] = fresh4(p + from + k * 4 * THREADS);
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+      int e = from + k * 4 * THREADS;
+      if (e >= hi) continue;
+      f(e, v[k].x, gain_of<G>::at(layer, e)), f(e + 1, v[k].y, gain_of<G>::at(layer, e + 1));
+      f(e + 2, v[k].z, gain_of<G>::at(layer, e + 2)), f(e + 3, v[k].w, gain_of<G>::at(layer, e + 3));
+    }
+  }
+}
+
+// Elements lo .. hi - 1 of a row of an access, at most `MOST`, spread over the consumers from this thread on: f(element, value, gain).
+template <class A, class G, int MOST, class F> DEV void gather(moment j, int row, int lo, int hi, F f, int thread = TID)
+{
+  using T = typename A::tensor;
+  if constexpr (T::TAGGED)
+    gather_words<A, G, MOST>(j, row, lo, hi, f, thread);
+  else {
+    u32 epoch = T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
+    const float *p = (const float *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
+    if (T::ROW % 4 == 0 && lo % 4 == 0 && hi % 4 == 0)
+      gather_fours<A, G>(j, p, lo, hi, f, thread);
+    else
+#pragma unroll 1
+      for (int e = lo + thread; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(S.node[j.n].layer, e));
   }
 }
 
@@ -236,6 +286,7 @@ template <class A> DEV void write_unit(moment j, int row, int unit, float x, flo
 template <class A, class F> DEV void write_row(moment j, int row, int lo, int hi, F f)
 {
   using T = typename A::tensor;
+#pragma unroll 1
   for (int i = word_at<T>(lo) + TID; i <= word_at<T>(hi - 1); i += THREADS) {
     int e = first_of<T>(i), n = count_of<T>(i);
     write_unit<A>(j, row, i, f(e), n > 1 ? f(e + 1) : 0, n > 2 ? f(e + 2) : 0);

@@ -10,19 +10,59 @@ DEV u32 fill(moment j, u32 made, int bytes)
   return slot;
 }
 
-// Weights: tiles lie one after another in the order of the pieces.
-template <class O, class W> DEV u32 produce_weights(moment j, u32 made)
+// Weights: tiles lie one after another in the order of the pieces. One loop for all operators, whose shapes are rows.
+// Weights that come after those in the pipeline are on their way into L2, so that memory goes on where all stages are full. The tiles of a task
+// lie one after another, which makes it a range of bytes.
+struct ahead {
+  int steps, n;       // of the launch, that are left; node
+  const char *at, *end; // what is left of the node's range
+  int lead;           // bytes that were asked for, and are not in the pipeline yet
+};
+
+DEV void ahead_of(ahead &a)
+{
+  while (a.at == a.end && a.steps) {
+    const node_row &r = S.node[a.n];
+    const weights_row &w = WEIGHTS[r.op];
+    if (r.hi > r.lo && w.tiles) {
+      a.at = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
+      a.end = r.hi == w.tiles ? M.packed[r.op] + (r.layer + 1) * w.layer_bytes : a.at + (r.hi - r.lo) * w.tile_bytes;
+    }
+    if (++a.n == NODES) a.n = 0, a.steps--;
+  }
+}
+
+// So many bytes have gone into the pipeline.
+DEV void fetch_ahead(ahead &a, int bytes)
+{
+  if (AHEAD == 0) return;
+#pragma unroll 1
+  for (a.lead -= bytes; a.lead < AHEAD * STAGE_ROOM;) {
+    ahead_of(a);
+    int n = (int)(a.end - a.at < STAGE_ROOM ? a.end - a.at : STAGE_ROOM);
+    if (n == 0) return;
+    if (a.lead >= 0) fetch_early(a.at, n);
+    a.at += n, a.lead += n;
+  }
+}
+
+DEV u32 produce_weights(moment j, u32 made, ahead &a)
 {
   const node_row &r = S.node[j.n];
+  const weights_row &w = WEIGHTS[r.op];
+  if (w.gain >= 0 && WORKER == j.n % WORKERS) fetch_early((const char *)M.tensor[w.gain] + r.layer * w.gain_bytes, w.gain_bytes);
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi && !S.dead; tile++) {
-    const char *p = M.packed[O::ID] + W::tile_at(r.layer, tile);
-    int columns = W::columns(tile), width = W::width(tile);
+    const char *p = M.packed[r.op] + r.layer * w.layer_bytes + tile * w.tile_bytes;
+    bool last = tile == w.tiles - 1;
+    int width = last ? w.last_width : w.width;
 #pragma unroll 1
-    for (int from = 0; from < W::K && !S.dead; from += width, made++) {
-      int bytes = W::SLICES * columns * W::pitch(min(width, W::K - from));
+    for (int from = 0; from < w.k && !S.dead; from += width, made++) {
+      bool end = from + width >= w.k;
+      int bytes = last ? (end ? w.last_end_bytes : w.last_bytes) : end ? w.end_bytes : w.bytes;
       u32 slot = fill(j, made, bytes);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
+      fetch_ahead(a, bytes);
       p += bytes;
     }
   }
@@ -38,8 +78,8 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi; tile++)
 #pragma unroll 1
-    for (int at = 0, n; at < j.position && !S.dead; at += n, made++) {
-      n = min(P::WIDTH, min(j.position - at, P::SLOTS - at % P::SLOTS));
+    for (int at = P::first(tile, j.position), end = P::end(tile, j.position), n; at < end && !S.dead; at += n, made++) {
+      n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
       const typename P::tensor::type *p = cached<P>(r.layer, tile, at);
       int bytes = n * P::DIM * (int)sizeof *p;
       u32 slot = fill(j, made, 2 * bytes);
@@ -51,7 +91,6 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
 
 template <class O> DEV u32 produce(moment j, u32 made)
 {
-  if constexpr (O::STREAM == 1) return produce_weights<O, typename O::streamed>(j, made);
   if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made);
   return made;
 }
@@ -67,12 +106,17 @@ DEV void drain(u32 made)
 DEV void produce_all(u32 first, int position, int steps)
 {
   u32 made = 0;
+  ahead a = {steps, 0, NULL, NULL, 0};
 #pragma unroll 1
   for (int s = 0; s < steps && !S.dead; s++)
 #pragma unroll 1
     for (int n = 0; n < NODES && !S.dead; n++) {
       moment j = {first + (u32)s, n, position + s, s};
       if (S.node[n].lo == S.node[n].hi) continue;
+      if (WEIGHTS[S.node[n].op].tiles) {
+        made = produce_weights(j, made, a);
+        continue;
+      }
       switch (S.node[n].op) {
 #define OPERATOR(name, layer) \
   case name::ID: made = produce<name>(j, made); break;
@@ -85,18 +129,19 @@ DEV void produce_all(u32 first, int position, int steps)
 
 // ---- consumers ----
 
-DEV u32 consume_step(moment j, u32 taken, bool last)
+DEV u32 consume_step(moment j, u32 taken)
 {
 #pragma unroll 1
   for (j.n = 0; j.n < NODES; j.n++) {
     if (S.node[j.n].lo == S.node[j.n].hi) continue;
+    mark(j, BEGUN);
     switch (S.node[j.n].op) {
 #define OPERATOR(name, layer) \
   case name::ID: taken = body_##layer<name>(j, taken); break;
       OPERATORS
 #undef OPERATOR
     }
-    if (last && M.trace && TID == 0) M.trace[WORKER * NODES + j.n] = now_ns();
+    mark(j, ENDED);
   }
   return taken;
 }
@@ -106,7 +151,8 @@ DEV void consume_all(u32 first, int position, int steps)
   u32 taken = 0;
 #pragma unroll 1
   for (int s = 0; s < steps; s++) {
-    taken = consume_step({first + (u32)s, 0, position + s, s}, taken, s == steps - 1);
+    if (TID == 0) S.traced = M.trace && s == steps - 1;
+    taken = consume_step({first + (u32)s, 0, position + s, s}, taken);
     consumers();
     u32 dead = S.dead;
     consumers();

@@ -176,6 +176,67 @@ template <class O> void plain_qknorm_rotary_attention(const plain_tensors &m)
   plain_rotary_both<O, typename O::a4, typename O::a3, typename O::a6, typename O::a7>(m);
 }
 
+// ---- parts of attention ----
+
+template <class O, class G, class P, class Y, class D> struct plain_attend_part {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    constexpr int parts = D::tensor::ROW / (2 * O::heads);
+    int e = (int)(i % O::dim), head = (int)(i / O::dim % O::heads), part = (int)(i / (O::heads * O::dim) % parts), row = (int)(i / Y::tensor::ROW);
+    int kv = head / (O::heads / O::kv), tile = (row * O::kv + kv) * parts + part, end = P::end(tile, m.position);
+    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW + head * O::dim;
+    double q[O::dim], most = -1e30, sum = 0, out = 0;
+    for (int k = 0; k < O::dim; k++) q[k] = plain_turned<O, G>(m, x, k) / sqrt((double)O::dim);
+    for (int p = P::first(tile, m.position); p < end + (part == 0); p++) {
+      const typename P::tensor::type *key = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, kv, p < end ? p : m.position);
+      double score = 0;
+      for (int k = 0; k < O::dim; k++) score += q[k] * (double)wide(key[k]);
+      double top = fmax(most, score), stay = exp(most - top), add = exp(score - top);
+      most = top, sum = sum * stay + add, out = out * stay + add * (double)wide(key[P::SLOTS * P::DIM + e]);
+    }
+    plain_tensor<Y>(m)[i] = (float)out;
+    float *d = plain_tensor<D>(m) + 2 * (i / O::dim);
+    if (e == 0) d[0] = (float)most, d[1] = (float)sum;
+  }
+};
+template <class O, class G, class P, class Y, class D> void plain_parts(const plain_tensors &m)
+{
+  each((long long)ROWS * Y::tensor::ROW, plain_attend_part<O, G, P, Y, D>{m});
+}
+template <class O> void plain_rotary_attention_part(const plain_tensors &m)
+{
+  plain_parts<O, no_gain, typename O::a3, typename O::a4, typename O::a5>(m);
+}
+template <class O> void plain_qknorm_rotary_attention_part(const plain_tensors &m)
+{
+  plain_parts<O, typename O::a3, typename O::a5, typename O::a6, typename O::a7>(m);
+}
+
+// The first part becomes the whole.
+template <class O, class X, class D> struct plain_merge {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    constexpr int parts = D::tensor::ROW / (2 * O::heads), K = O::heads * O::dim;
+    int row = (int)(i / K), e = (int)(i % K);
+    float *x = plain_tensor<X>(m) + (long long)row * X::tensor::ROW + e;
+    const float *d = plain_tensor<D>(m) + (long long)row * D::tensor::ROW + 2 * (e / O::dim);
+    double most = -1e30, sum = 0, y = 0;
+    for (int p = 0; p < parts; p++) most = fmax(most, (double)d[2 * O::heads * p]);
+    for (int p = 0; p < parts; p++) {
+      double scale = exp((double)d[2 * O::heads * p] - most);
+      sum += d[2 * O::heads * p + 1] * scale, y += x[(long long)p * K] * scale;
+    }
+    *x = (float)(y / sum);
+  }
+};
+template <class O> void plain_merge_linear_with_residual(const plain_tensors &m)
+{
+  each((long long)ROWS * O::heads * O::dim, plain_merge<O, typename O::a0, typename O::a1>{m});
+  plain_run<typename O::a0, no_gain, typename O::a2, typename O::a3, typename O::a4, ADDED>(m, 0);
+}
+
 // ---- the largest ----
 
 template <class O> struct plain_part {

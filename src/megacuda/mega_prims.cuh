@@ -21,15 +21,22 @@ extern __shared__ __align__(128) char mega_raw[];
 
 DEV u32 shared_at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
+// What blocks exchange, and what all of them read, is small and stays in L2. Otherwise weights displace it, and the next access would wait in
+// memory behind all pipelines, for as long as they take to fill.
+#define STAY "l"(0x14F0000000000000ull)
+
 // ---- words with epochs: relaxed, because each carries its own proof that it is there ----
 DEV void put(uint4 *p, uint4 v)
 {
-  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  asm volatile("st.relaxed.gpu.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), STAY : "memory");
 }
 DEV uint4 get(const uint4 *p)
 {
   uint4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p), STAY
+               : "memory");
   return v;
 }
 
@@ -37,34 +44,56 @@ DEV uint4 get(const uint4 *p)
 DEV u32 acquire(const u32 *p)
 {
   u32 v;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  asm volatile("ld.acquire.gpu.global.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(v) : "l"(p), STAY : "memory");
   return v;
 }
-DEV void release_add(u32 *p, u32 v) { asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
-DEV void release_set(u32 *p, u32 v) { asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+DEV void release_add(u32 *p, u32 v) { asm volatile("red.release.gpu.global.add.L2::cache_hint.u32 [%0], %1, %2;" ::"l"(p), "r"(v), STAY : "memory"); }
+DEV void release_set(u32 *p, u32 v) { asm volatile("st.release.gpu.global.L2::cache_hint.u32 [%0], %1, %2;" ::"l"(p), "r"(v), STAY : "memory"); }
 DEV void fence_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
 // ---- data that other blocks write within the launch: by way of L2, never by constant loads ----
 DEV float4 fresh4(const void *p)
 {
   float4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p) : "memory");
+  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(p), STAY
+               : "memory");
   return v;
 }
 DEV float fresh(const float *p)
 {
   float v;
-  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory");
+  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(v) : "l"(p), STAY : "memory");
   return v;
 }
 DEV int fresh(const int *p)
 {
   int v;
-  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.s32 %0, [%1], %2;" : "=r"(v) : "l"(p), STAY : "memory");
   return v;
 }
-template <class T> DEV T constant(const T *p) { return *p; }
-DEV void keep(float *p, float v) { asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory"); }
+DEV void keep(float *p, float v) { asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(p), "f"(v), STAY : "memory"); }
+
+// ---- constants that all blocks read ----
+DEV float constant(const float *p)
+{
+  float v;
+  asm("ld.global.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(v) : "l"(p), STAY);
+  return v;
+}
+DEV float2 constant(const float2 *p)
+{
+  float2 v;
+  asm("ld.global.L2::cache_hint.v2.f32 {%0, %1}, [%2], %3;" : "=f"(v.x), "=f"(v.y) : "l"(p), STAY);
+  return v;
+}
+DEV float constant(const __nv_bfloat16 *p)
+{
+  unsigned short v;
+  asm("ld.global.L2::cache_hint.u16 %0, [%1], %2;" : "=h"(v) : "l"(p), STAY);
+  return __uint_as_float((u32)v << 16);
+}
 
 // ---- the watchdog ----
 DEV u64 now_ns()
@@ -102,6 +131,12 @@ DEV void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, boo
                : "memory");
 }
 
+// Bytes that many blocks read soon: into L2.
+DEV void fetch_early(const void *from, int bytes)
+{
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // ---- threads of a block ----
 DEV void all_threads() { __syncthreads(); }
 DEV void consumers() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
@@ -114,6 +149,15 @@ typedef __nv_bfloat16 bf16;
 typedef float f32;
 DEV float bits_float(u32 u) { return __uint_as_float(u); }
 DEV u32 float_bits(float x) { return __float_as_uint(x); }
+DEV float exp2_of(float x)
+{
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEV float exp_of(float x) { return exp2_of(x * 1.44269504f); }
+DEV float ratio(float x, float y) { return __fdividef(x, y); }
+DEV float root_inverse(float x) { return rsqrtf(x); }
 DEV float wide(float x) { return x; }
 DEV float wide(bf16 x) { return __bfloat162float(x); }
 DEV void keep_as(float *p, float x) { *p = x; }

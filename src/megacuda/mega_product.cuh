@@ -3,31 +3,13 @@
 
 enum finish { PLAIN_SUM, NORMED, ADDED, GATED };
 
-// The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
-template <class O, class X, class G> DEV void load_input(moment j)
-{
-  constexpr int K = X::tensor::ROW;
-  int turn = S.node[j.n].turn;
-#pragma unroll 1
-  for (int r = 0; r < ROWS; r++) {
-    float square = 0, *x = S.x[r];
-    gather<X, G>(j, r, 0, K, [&](int e, float v, float g) { x[e] = v * g, square += v * v; });
-    if (TID < 8) x[K + TID] = 0;
-#pragma unroll
-    for (int m = 16; m; m /= 2) square += across(square, m);
-    if (LANE == 0) S.square[turn][r][WARP] = square;
-  }
-  consumers();
-}
-
 // One element, wherever it is.
 template <class R> DEV float element_of(moment j, int row, int e)
 {
   using T = typename R::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<R>(j) : 0;
   if (!T::TAGGED) return fresh((const float *)plain_of<T>(epoch, row) + e);
-  const uint4 *w = words_of<T>(epoch, row) + word_at<T>(e);
-  uint4 v = await(w, get(w), epoch + 1, j, T::ID);
+  uint4 v = await(words_of<T>(epoch, row) + word_at<T>(e), epoch + 1, j, T::ID);
   int c = e - first_of<T>(word_at<T>(e));
   return bits_float(c == 0 ? v.x : c == 1 ? v.y : v.z);
 }
@@ -37,19 +19,42 @@ template <class X> DEV float norm_factor(moment j, int row, float eps)
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < WARPS; i++) sum += S.square[S.node[j.n].turn][row][i];
-  return 1 / sqrtf(sum / X::tensor::ROW + eps);
+  return root_inverse(sum / X::tensor::ROW + eps);
 }
 
-// How a block's threads divide a piece of [slices][columns][k].
+// How a block's threads divide a piece of [slices][columns][k]: ALONG of them k, and groups the columns.
 template <class W> struct division {
   typedef pack<typename W::tensor::type> line;
-  static constexpr int chunks = (W::WIDTH + line::N - 1) / line::N;
-  static constexpr int along = chunks > 128 && THREADS >= 256 ? 256 : chunks > 64 && THREADS >= 128 ? 128 : chunks > 32 && THREADS >= 64 ? 64 : 32;
-  static constexpr int groups = THREADS / along, parts = along / 32;
+  static constexpr int along = W::ALONG, groups = THREADS / along, parts = along / 32;
   static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
   static constexpr bool even = W::K % W::WIDTH == 0 && W::WIDTH == along * line::N && columns == groups * each && !W::RAGGED;
   static_assert(each <= 32, "a thread sums at most 32 columns");
+  // Where element e of the input lies. A thread reads eight at once; two halves apart, so that the reads of a warp meet no bank twice.
+  static constexpr bool halves = even && each <= 8 && line::N == 8;
+  static DEV int at(int e) { return halves ? (e >> 2 & 1) * (W::K / 2) + (e >> 3) * 4 + (e & 3) : e; }
+};
+
+// The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
+template <class X, class G> struct plain_input {
+  template <class W> static DEV void load(moment j)
+  {
+    constexpr int K = X::tensor::ROW;
+    int turn = S.node[j.n].turn;
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+      float square = 0, *x = S.x[r];
+      gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { x[division<W>::at(e)] = v * g, square += v * v; });
+      if (!division<W>::even && TID < 8) x[K + TID] = 0;
+      if constexpr (!std::is_same<G, no_gain>::value) {
+#pragma unroll
+        for (int m = 16; m; m /= 2) square += across(square, m);
+        if (LANE == 0) S.square[turn][r][WARP] = square;
+      }
+    }
+    consumers();
+    mark(j, READY);
+  }
 };
 
 // acc[i] for i < HALF ends with the sum of two lanes' acc[i], or acc[i + HALF] in the lanes with that bit.
@@ -98,21 +103,39 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
   }
 }
 
-// The same where all is known: no bounds.
-template <class W> DEV void take_even_piece(const char *stage, int from, float (&acc)[ROWS][division<W>::reduced], int tid)
+DEV void let_go(u32 piece, int tid)
+{
+  warp_barrier();
+  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
+}
+
+// The same where all is known: no bounds. A stage is free as soon as its piece is in registers.
+template <class W> DEV u32 read_piece(moment j, u32 taken, uint4 (&raw)[division<W>::each], int tid)
 {
   typedef division<W> d;
-  constexpr int N = d::line::N, pitch = W::WIDTH / N * 16;
-  const char *line = stage + tid / d::along * d::each * pitch + tid % d::along * 16;
-  uint4 raw[d::each];
+  constexpr int pitch = W::WIDTH / d::line::N * 16;
+  u32 slot = taken % STAGES;
+  wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
+  const char *line = S.ring[slot] + tid / d::along * d::each * pitch + tid % d::along * 16;
 #pragma unroll
   for (int i = 0; i < d::each; i++) raw[i] = *(const uint4 *)(line + i * pitch);
+  let_go(taken, tid);
+  return taken + 1;
+}
+
+template <class W> DEV void add_piece(const uint4 (&raw)[division<W>::each], int from, float (&acc)[ROWS][division<W>::reduced], int tid)
+{
+  typedef division<W> d;
+  constexpr int N = d::line::N;
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     float x[N];
-    const float4 *p = (const float4 *)&S.x[r][from + tid % d::along * N];
+    const float4 *p = (const float4 *)&S.x[r][d::at(from + tid % d::along * N)];
 #pragma unroll
-    for (int i = 0; i < N / 4; i++) x[i * 4] = p[i].x, x[i * 4 + 1] = p[i].y, x[i * 4 + 2] = p[i].z, x[i * 4 + 3] = p[i].w;
+    for (int i = 0; i < N / 4; i++) {
+      float4 four = p[i * (d::halves ? W::K / 8 : 1)];
+      x[i * 4] = four.x, x[i * 4 + 1] = four.y, x[i * 4 + 2] = four.z, x[i * 4 + 3] = four.w;
+    }
 #pragma unroll
     for (int i = 0; i < d::each; i++) {
       float w[N];
@@ -123,10 +146,25 @@ template <class W> DEV void take_even_piece(const char *stage, int from, float (
   }
 }
 
-DEV void let_go(u32 piece, int tid)
+// A piece is multiplied while the next one is read.
+template <class W> DEV u32 take_even(moment j, u32 taken, float (&acc)[ROWS][division<W>::reduced], int tid)
 {
-  warp_barrier();
-  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
+  typedef division<W> d;
+  constexpr int pieces = W::K / W::WIDTH;
+  uint4 raw[2][d::each];
+  taken = read_piece<W>(j, taken, raw[0], tid);
+#pragma unroll 1
+  for (int i = 0; i < pieces - 2; i += 2) {
+    taken = read_piece<W>(j, taken, raw[1], tid);
+    add_piece<W>(raw[0], i * W::WIDTH, acc, tid);
+    taken = read_piece<W>(j, taken, raw[0], tid);
+    add_piece<W>(raw[1], (i + 1) * W::WIDTH, acc, tid);
+  }
+  constexpr int left = (pieces - 1) / 2 * 2; // one piece or two
+  if (pieces % 2 == 0) taken = read_piece<W>(j, taken, raw[1], tid);
+  add_piece<W>(raw[0], left * W::WIDTH, acc, tid);
+  if (pieces % 2 == 0) add_piece<W>(raw[1], (left + 1) * W::WIDTH, acc, tid);
+  return taken;
 }
 
 // All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
@@ -139,16 +177,16 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
   for (int r = 0; r < ROWS; r++)
 #pragma unroll
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
+  if constexpr (d::even && d::each <= 8)
+    taken = take_even<W>(j, taken, acc, tid);
+  else
 #pragma unroll 1
-  for (int from = 0; from < W::K; from += width, taken++) {
-    u32 slot = taken % STAGES;
-    wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-    if constexpr (d::even)
-      take_even_piece<W>(S.ring[slot], from, acc, tid);
-    else
+    for (int from = 0; from < W::K; from += width, taken++) {
+      u32 slot = taken % STAGES;
+      wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
       take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
-    let_go(taken, tid);
-  }
+      let_go(taken, tid);
+    }
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r], tid % 32);
@@ -182,20 +220,22 @@ template <class R, class T> struct residual_of {
   {
     if constexpr (same) {
       u32 epoch = epoch_of<R>(j);
-      v = await(words_of<from>(epoch, row) + unit, v, epoch + 1, j, from::ID);
+      if (v.w != epoch + 1) v = await(words_of<from>(epoch, row) + unit, epoch + 1, j, from::ID);
       to[0] = bits_float(v.x), to[1] = bits_float(v.y), to[2] = bits_float(v.z);
     } else
+#pragma unroll 1
       for (int c = 0; c < count_of<T>(unit); c++) to[c] = element_of<R>(j, row, first_of<T>(unit) + c);
   }
 };
 
-// Column of the tile's output, finished.
-template <class X, class W, int F> DEV float finished(moment j, const float *part, int row, int column, float eps, float added)
+// Column of a tile's output, without the residual. It takes the place of the first of its sums.
+template <class X, class W, int F> DEV void finish_column(moment j, float *part, int row, int column, float eps)
 {
+  typedef division<W> d;
   float y = sum_of<W>(part, row, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
   y *= f;
-  if (F == GATED) y = y / (1 + expf(-y)) * (sum_of<W>(part, row, W::COLUMNS + column) * f);
-  return y + added;
+  if (F == GATED) y = ratio(y, 1 + exp_of(-y)) * (sum_of<W>(part, row, W::COLUMNS + column) * f);
+  part[(row * d::columns + column) * d::parts] = y;
 }
 
 // Units of the output that a batch of tiles writes: `n` in each row, from `first` on.
@@ -209,26 +249,33 @@ template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
   return {first, word_at<T>(Y::hi1(layer, hi - 1) - 1) + 1 - first, from};
 }
 
-template <class X, class W, class R, class Y, int F> DEV void finish_batch(moment j, const batch_units &b, const float *part, float eps, uint4 early)
+// One warp: columns first, then units.
+template <class X, class W, class R, class Y, int F>
+DEV void finish_batch(moment j, const batch_units &b, int tiles, float *part, float eps, uint4 early)
 {
   typedef division<W> d;
   using T = typename Y::tensor;
+  constexpr int pitch = ROWS * d::columns * d::parts;
+#pragma unroll 1
+  for (int i = LANE; i < tiles * (ROWS * W::COLUMNS); i += 32)
+    finish_column<X, W, F>(j, part + i / (ROWS * W::COLUMNS) * pitch, i / W::COLUMNS % ROWS, i % W::COLUMNS, eps);
+  warp_barrier();
 #pragma unroll 1
   for (int u = LANE; u < b.n * ROWS; u += 32) {
-    int unit = b.first + u % b.n, row = u / b.n;
-    float y[3] = {0, 0, 0}, added[3] = {0, 0, 0};
+    int unit = b.first + u % b.n, row = u / b.n, from = first_of<T>(unit) - b.element;
+    float y[3], added[3] = {0, 0, 0};
     if constexpr (F == ADDED) residual_of<R, T>::take(j, row, unit, u < 32 ? early : residual_of<R, T>::ask(j, row, unit), added);
 #pragma unroll
     for (int c = 0; c < 3; c++) {
-      int e = first_of<T>(unit) + c - b.element, tile = e / W::COLUMNS;
-      if (c < count_of<T>(unit)) y[c] = finished<X, W, F>(j, part + tile * (ROWS * d::columns * d::parts), row, e % W::COLUMNS, eps, added[c]);
+      int e = min(from + c, tiles * W::COLUMNS - 1);
+      y[c] = part[e / W::COLUMNS * pitch + (row * d::columns + e % W::COLUMNS) * d::parts] + added[c];
     }
     write_unit<Y>(j, row, unit, y[0], y[1], y[2]);
   }
 }
 
-// Tiles in batches, which the warps finish in turn. R: the residual's access, of ADDED.
-template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
+// Tiles in batches, which the warps finish in turn. IN: how the input comes. R: the residual's access, of ADDED.
+template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
 {
   typedef division<W> d;
   using T = typename Y::tensor;
@@ -242,11 +289,12 @@ template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 p
     uint4 early = make_uint4(0, 0, 0, 0);
     if constexpr (F == ADDED)
       if (WARP == who && LANE < b.n * ROWS) early = residual_of<R, T>::ask(j, LANE / b.n, b.first + LANE % b.n);
-    if (first == lo) load_input<O, X, G>(j);
+    if (first == lo) IN::template load<W>(j);
 #pragma unroll 1
     for (int t = 0; t < n; t++) taken = take_tile<W>(j, first + t, taken, S.part[half] + t * (ROWS * d::columns * d::parts));
     consumers();
-    if (WARP == who) finish_batch<X, W, R, Y, F>(j, b, S.part[half], eps, early);
+    mark(j, SUMMED);
+    if (WARP == who) finish_batch<X, W, R, Y, F>(j, b, n, S.part[half], eps, early);
   }
   publish(j);
   return taken;
@@ -254,23 +302,27 @@ template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 p
 
 // ---- rows of layer.def; accesses are numbered as there ----
 
+template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 plain_product_of(moment j, u32 taken, float eps)
+{
+  return product<O, X, plain_input<X, G>, W, R, Y, F>(j, taken, eps);
+}
 template <class O> BODY u32 body_linear(moment j, u32 taken)
 {
-  return product<O, typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(j, taken, 0);
+  return plain_product_of<O, typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(j, taken, 0);
 }
 template <class O> BODY u32 body_rmsnorm_linear(moment j, u32 taken)
 {
-  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
+  return plain_product_of<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
 }
 template <class O> BODY u32 body_rmsnorm_head(moment j, u32 taken)
 {
-  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
+  return plain_product_of<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(j, taken, O::eps);
 }
 template <class O> BODY u32 body_linear_with_residual(moment j, u32 taken)
 {
-  return product<O, typename O::a0, no_gain, typename O::a1, typename O::a2, typename O::a3, ADDED>(j, taken, 0);
+  return plain_product_of<O, typename O::a0, no_gain, typename O::a1, typename O::a2, typename O::a3, ADDED>(j, taken, 0);
 }
 template <class O> BODY u32 body_rmsnorm_gate_up(moment j, u32 taken)
 {
-  return product<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, GATED>(j, taken, O::eps);
+  return plain_product_of<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, GATED>(j, taken, O::eps);
 }

@@ -170,6 +170,11 @@ static inline void stage_copy(void *to, const void *from, int bytes, stage_barri
   b->bytes -= bytes, shim_turn(b);
 }
 
+static inline void fetch_early(const void *from, int bytes)
+{
+  if (((uintptr_t)from | (uintptr_t)bytes) & 15) fprintf(stderr, "%d bytes to fetch early are not aligned\n", bytes), abort();
+}
+
 static inline void all_threads() { shim_pass(shim_me->of->all, BLOCK_THREADS); }
 static inline void consumers() { shim_pass(shim_me->of->consumers, THREADS); }
 static inline void warp_barrier() { shim_pass(shim_me->of->warps[(size_t)TID / 32].gate, 32); }
@@ -200,8 +205,15 @@ struct bf16 {
   unsigned short bits;
 };
 typedef float f32;
+static inline float exp2_of(float x) { return exp2f(x); }
+static inline float exp_of(float x) { return expf(x); }
+static inline float ratio(float x, float y) { return x / y; }
+static inline float root_inverse(float x) { return 1 / sqrtf(x); }
 static inline float wide(float x) { return x; }
 static inline float wide(bf16 x) { return bits_float((u32)x.bits << 16); }
+static inline float constant(const float *p) { return *p; }
+static inline float2 constant(const float2 *p) { return *p; }
+static inline float constant(const bf16 *p) { return wide(*p); }
 static inline void keep_as(float *p, float x) { *p = x; }
 static inline void keep_as(bf16 *p, float x)
 {

@@ -36,10 +36,22 @@ static void print_times(program &p, int steps, int repeats, void (*start)(progra
   time_launches(p, "one step a launch", 1, repeats, start);
 }
 
-// Nanoseconds at which the tasks of the last step ended: a line a node with the earliest, median and latest worker, from the first end on.
+// When the tasks of the last step came to a phase: a line with the earliest, median and latest worker, in ns from the first on.
+static void write_phase(FILE *f, const std::vector<u64> &t, int n, int phase, u64 zero)
+{
+  static const char *const name[PHASES] = {"begun", "input", "sums", "ended"};
+  std::vector<u64> when;
+  for (int w = 0; w < WORKERS; w++)
+    if (u64 x = t[(size_t)((w * NODES + n) * PHASES + phase)]) when.push_back(x - zero);
+  std::sort(when.begin(), when.end());
+  if (!when.empty())
+    fprintf(f, "%s,%s,%zu,%llu,%llu,%llu\n", NODE_NAME[n], name[phase], when.size(), (unsigned long long)when.front(),
+            (unsigned long long)when[when.size() / 2], (unsigned long long)when.back());
+}
+
 static bool write_trace(program &p, int steps, const char *path, void (*start)(program &))
 {
-  std::vector<u64> t((size_t)(WORKERS * NODES));
+  std::vector<u64> t((size_t)(WORKERS * NODES * PHASES));
   FILE *f = fopen(path, "w");
   if (!f) return fprintf(stderr, "%s cannot be written\n", path), false;
   p.m.trace = (u64 *)device_room(t.size() * 8);
@@ -52,16 +64,9 @@ static bool write_trace(program &p, int steps, const char *path, void (*start)(p
   u64 zero = ~0ull;
   for (u64 x : t)
     if (x) zero = std::min(zero, x);
-  fprintf(f, "node,workers,earliest ns,median,latest\n");
-  for (int n = 0; n < NODES; n++) {
-    std::vector<u64> ends;
-    for (int w = 0; w < WORKERS; w++)
-      if (t[(size_t)(w * NODES + n)]) ends.push_back(t[(size_t)(w * NODES + n)] - zero);
-    std::sort(ends.begin(), ends.end());
-    if (!ends.empty())
-      fprintf(f, "%s,%zu,%llu,%llu,%llu\n", NODE_NAME[n], ends.size(), (unsigned long long)ends.front(), (unsigned long long)ends[ends.size() / 2],
-              (unsigned long long)ends.back());
-  }
+  fprintf(f, "node,phase,workers,earliest ns,median,latest\n");
+  for (int n = 0; n < NODES; n++)
+    for (int k = 0; k < PHASES; k++) write_phase(f, t, n, k, zero);
   return fclose(f) == 0;
 }
 

@@ -30,7 +30,7 @@ template <class O> BODY u32 body_rmsnorm(moment j, u32 taken)
 #pragma unroll 1
   for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {
     float square = 0;
-    gather<X, typename O::a1>(j, row, 0, K, [&](int e, float v, float g) { S.x[0][e] = v * g, square += v * v; });
+    gather<X, typename O::a1, K>(j, row, 0, K, [&](int e, float v, float g) { S.x[0][e] = v * g, square += v * v; });
 #pragma unroll
     for (int m = 16; m; m /= 2) square += across(square, m);
     if (LANE == 0) S.square[S.node[j.n].turn][0][WARP] = square;
@@ -54,7 +54,7 @@ template <class O> BODY u32 body_silu_mul(moment j, u32 taken)
     for (int r = 0; r < ROWS; r++)
       write_row<Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile), [&](int e) {
         float a = element_of<typename O::a0>(j, r, e), b = element_of<typename O::a1>(j, r, e);
-        return a / (1 + expf(-a)) * b;
+        return ratio(a, 1 + exp_of(-a)) * b;
       });
   publish(j);
   return taken;
@@ -95,7 +95,7 @@ template <class O> BODY u32 body_argmax_partial(moment j, u32 taken)
     for (int r = 0; r < ROWS; r++) {
       float best = -INFINITY;
       int at = X::lo1(layer, tile);
-      gather<X, no_gain>(j, r, X::lo1(layer, tile), X::hi1(layer, tile), [&](int e, float v, float) { take_larger(v, e, best, at); });
+      gather<X, no_gain, X::tensor::ROW>(j, r, X::lo1(layer, tile), X::hi1(layer, tile), [&](int e, float v, float) { take_larger(v, e, best, at); });
       largest_of_block(best, at);
       write_row<Y>(j, r, tile * 2, tile * 2 + 2, [&](int e) { return e % 2 ? (float)at : best; });
     }
@@ -112,7 +112,7 @@ template <class O> BODY u32 body_argmax(moment j, u32 taken)
   for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {
     float best = -INFINITY;
     int at = 0;
-    gather<X, no_gain>(j, row, 0, 2 * parts, [&](int e, float v, float) { S.x[0][e] = v; });
+    gather<X, no_gain, 2 * parts>(j, row, 0, 2 * parts, [&](int e, float v, float) { S.x[0][e] = v; });
     consumers();
     for (int i = TID; i < parts; i += THREADS) take_larger(S.x[0][2 * i], (int)S.x[0][2 * i + 1], best, at);
     largest_of_block(best, at);

@@ -240,6 +240,7 @@ static int one_node(struct making *m, const struct node *n, int *iterators)
   case RULE_VIEW: return view(m, n);
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
+  case RULE_AT:
   case RULE_INDEX:
   case RULE_COMPOSITE:
   case RULE_GRAPH: return cannot(m, n, "has no normal form");

@@ -242,7 +242,7 @@ static int rule_input(struct site *s, const struct node *n, struct scaled *out)
   struct err e = {0};
   if (n->op == OP_INPUT) {
     const struct tensor *t = &s->old->tensors[n->out];
-    return graph_input(s->g, NULL, t->dtype, &t->shape, n->at, &out->t, &e) ? give_up(s, "%.150s", e.text) : OK;
+    return graph_input_as(s->g, NULL, t->dtype, t, n->at, &out->t, &e) ? give_up(s, "%.150s", e.text) : OK;
   }
   const struct scaled *x = &s->above->v[s->holds[s->iter++]];
   if (graph_iter(s->g, s->above->g, x->t, &n->a, n->at, &out->t, &e)) return give_up(s, "%.150s", e.text);
@@ -309,6 +309,7 @@ static int rule_scaled(struct site *s, const struct node *n, struct scaled *x, s
   case RULE_ACCUM: return rule_accum(s, n, x, out);
   case RULE_IO:
   case RULE_CONST:
+  case RULE_AT:
   case RULE_INDEX:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;

@@ -94,7 +94,7 @@ static int sweep_kernel(struct sweep *w, const struct graph *g, struct graph **o
     if (!alive) continue;
     if (n->op == OP_INPUT) {
       const struct tensor *x = &g->tensors[n->out];
-      s = graph_input(m.g, x->name, x->dtype, &x->shape, n->at, &m.to[n->out], w->e);
+      s = graph_input_as(m.g, x->name, x->dtype, x, n->at, &m.to[n->out], w->e);
     } else {
       s = n->sub ? sweep_block(w, &m, n, live + n->out) : put(w, &m, n);
     }

@@ -110,7 +110,7 @@ static void times(const json_t *r, struct str *out)
   const json_t *share = json_object_get(r, "share"), *best = json_object_get(r, "best");
   bool both = !json_is_null(json_object_get(json_object_get(r, "baseline"), "us"));
   char faster[64] = "";
-  if (both) snprintf(faster, sizeof faster, "   %.2f times as fast", num(r, "speedup"));
+  if (both) snprintf(faster, sizeof faster, "   %.2f times as fast as op-by-op", num(r, "speedup"));
   if (both)
     time_line("op-by-op", json_object_get(r, "baseline"), num(share, "baseline"), txt(share, "of"), "", out);
   else

@@ -2,6 +2,7 @@
 // down all of them, after a warm-up that is not counted. On a busy machine rounds go on until each module had its quiet ones:
 // rounds that something disturbed are put aside (disturbed.c).
 #include "base/memory.h"
+#include "eval/eval.h"
 #include "rt/left.h"
 
 #include <math.h>
@@ -100,6 +101,16 @@ static int side_open(const struct graph *g, const int *list, int n, void ***side
 static void drop(void *b) { buffers_close(b); }
 static const struct mem_kind kind = {.close = drop};
 
+static void fill_whole(const struct tensor *t, void *p, uint64_t seed)
+{
+  const int64_t n = shape_size(&t->shape);
+  double *x = MEM_NEWS(double, n + 1);
+  struct rng r = {seed};
+  eval_whole_numbers(t, &r, 0, x);
+  for (int64_t i = 0; i < n; i++) num_write(t->dtype, p, i, x[i]);
+  mem_free(x);
+}
+
 int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, struct buffers **out, struct err *e)
 {
   struct buffers *b = mem_handle(sizeof *b, &kind);
@@ -108,6 +119,10 @@ int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, str
   if (status == OK) status = side_open(g, res, b->nout, &b->out, &b->out_bytes, e);
   for (int i = 0; i < b->nin && status == OK; i++) {
     const struct tensor *t = &g->tensors[in[i]];
+    if (num_whole(t->dtype)) {
+      fill_whole(t, b->in[i], hash_mix(seed, (uint64_t)i));
+      continue;
+    }
     struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i), wants_positive(g, in[i]), stop};
     pool_run(pool_cores(), (int)((f.n + PIECE - 1) / PIECE), fill_piece, &f);
   }

@@ -82,13 +82,13 @@ static int one_node(struct arena *mem, const struct reference64 *r, const struct
   int *in = NEWS(mem, int, n->nin + 1), t = 0, s = OK;
   for (int i = 0; i < n->nin && !s; i++) {
     const struct node *from = &g->nodes[g->tensors[n->in[i]].node];
-    struct shape shape = g->tensors[n->in[i]].shape;
+    struct tensor operand = g->tensors[n->in[i]];
     int k = along(r, n, n->in[i], part->dim);
-    if (k >= 0) shape.d[k] = part->rows;
+    if (k >= 0) operand.shape.d[k] = part->rows;
     if (from->op == OP_CONST)
       s = graph_add(o, OP_CONST, 0, NULL, &from->a, NOWHERE, &in[i], e);
     else
-      s = graph_input(o, NULL, g->tensors[n->in[i]].dtype, &shape, NOWHERE, &in[i], e);
+      s = graph_input_as(o, NULL, operand.dtype, &operand, NOWHERE, &in[i], e);
   }
   if (!s) s = n->sub ? graph_nest(o, n->sub, n->nin, in, n->at, &t, e) : graph_add(o, n->op, n->nin, in, &n->a, n->at, &t, e);
   for (int i = 0; i < n->nout && !s; i++) {
@@ -346,7 +346,8 @@ static int compute(struct reference64 *r, const struct node *n, struct err *e)
     double *x = r->value[n->out + i];
     if (r->from->in_range && !fits(x, size, dtype_largest(t->dtype))) r->overflow = true;
     if (r->from->rounds) round_values(x, size, t->dtype);
-    if (r->from->nudge && op_rows[n->op].rule != RULE_VIEW) nudge_values(x, size, t->dtype, r->from->nudge, (uint64_t)n->out + (uint64_t)i);
+    if (r->from->nudge && !t->whole && op_rows[n->op].rule != RULE_VIEW)
+      nudge_values(x, size, t->dtype, r->from->nudge, (uint64_t)n->out + (uint64_t)i);
   }
   return s;
 }

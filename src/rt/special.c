@@ -82,6 +82,7 @@ void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int
   graph_inputs(g, ins);
   for (int i = 0; i < b->nin; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
+    if (num_whole(t->dtype)) continue;
     if ((uint64_t)i == chosen)
       make_special(t, b->in[i], &r);
     else if (!wants_positive(g, ins[i]))
@@ -103,7 +104,7 @@ static double element(const struct special_reading *d, int input, int64_t i)
 {
   enum dtype t = d->g->tensors[d->ins[input]].dtype;
   double x = num_read(t, d->b->in[input], i);
-  return d->flushed && fabs(x) <= tiny(t) ? 0 : x;
+  return d->flushed && !num_whole(t) && fabs(x) <= tiny(t) ? 0 : x;
 }
 
 static void read_elements(const void *arg, int input, int64_t from, int64_t to, double *out)

@@ -77,6 +77,7 @@ static bool make_node(struct abstract_maker *m, const struct node *n, int v)
   int a = me->in[0], b = me->in[1];
   switch (op_rows[n->op].rule) {
   case RULE_IO:
+  case RULE_AT:
   case RULE_INDEX:
     finger_input(m->f, m->mem, me, &r->f[v]);
     r->e[v] = expr_atom(m->ex, (uint32_t)me->tensor);

@@ -179,7 +179,7 @@ int assemble(struct arena *mem, const struct planner *pl, const struct plan *p, 
   for (int i = 0; i < s->p->nnodes && !status; i++) {
     const struct node *n = &s->p->nodes[i];
     const struct tensor *t = &s->p->tensors[n->out];
-    if (n->op == OP_INPUT) status = graph_input(j.g, t->name, t->dtype, &t->shape, NOWHERE, &j.program[n->out], e);
+    if (n->op == OP_INPUT) status = graph_input_as(j.g, t->name, t->dtype, t, NOWHERE, &j.program[n->out], e);
   }
   if (!status) status = add_kernels(&j, p);
   if (!status) status = add_outputs(&j);

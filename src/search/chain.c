@@ -42,6 +42,7 @@ static bool mark(const struct graph *p, enum role *role, int t, int64_t rows, in
   case RULE_REDUCE: return n->a.dim > 0 && mark(p, role, n->in[0], rows, rank);
   case RULE_CONTRACT: return rank == 2 && mark(p, role, n->in[0], rows, rank) && mark_whole(p, role, n->in[1]);
   case RULE_CONST:
+  case RULE_AT:
   case RULE_INDEX:
   case RULE_VIEW:
   case RULE_CONCAT:
@@ -99,7 +100,7 @@ struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t bloc
     const struct node *n = &p->nodes[i];
     if (n->op != OP_INPUT) continue;
     const struct tensor *t = &p->tensors[n->out];
-    if (graph_input(g, t->name, t->dtype, &t->shape, NOWHERE, &tensor, &e) || tensor != n->out) return NULL;
+    if (graph_input_as(g, t->name, t->dtype, t, NOWHERE, &tensor, &e) || tensor != n->out) return NULL;
   }
   return chain_block(p, role, blocks, g, &e) == OK ? g : NULL;
 }

@@ -250,6 +250,7 @@ bool cover_block(struct inside *x, int k)
   case RULE_ACCUM: return walk_accum(x, k, n);
   case RULE_VIEW: return go_on(x, k, n->out, x->value[n->in[0]]);
   case RULE_CONST: return walk_const(x, k, n);
+  case RULE_AT:
   case RULE_INDEX:
   case RULE_CONCAT:
   case RULE_SPLIT:

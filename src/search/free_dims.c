@@ -81,6 +81,7 @@ static bool link_node(struct dim_classes *c, const struct node *n)
   case RULE_CONCAT:
   case RULE_SPLIT: return link_others(c, n), true;
   case RULE_VIEW: return link_view(c, n), n->op != OP_ALL_REDUCE;
+  case RULE_AT:
   case RULE_INDEX:
   case RULE_CONTRACT:
   case RULE_COMPOSITE:

@@ -131,7 +131,7 @@ static int fuse_all(struct fusing *f)
     const struct node *n = &f->p->nodes[i];
     const struct tensor *t = n->nout ? &f->p->tensors[n->out] : NULL;
     if (n->op == OP_INPUT) {
-      status = graph_input(f->kernels, t->name, t->dtype, &t->shape, n->at, &f->above[n->out], f->e);
+      status = graph_input_as(f->kernels, t->name, t->dtype, t, n->at, &f->above[n->out], f->e);
     } else if (n->nout && stands_before(f, n)) {
       status = graph_take(f->kernels, NULL, -1, f->p, n, f->above, f->e);
     } else {

@@ -47,7 +47,7 @@ static bool put_core(struct stem_making *m, const struct node *n)
   for (int t = n->out; t < n->out + n->nout; t++) {
     const struct tensor *x = &m->p->tensors[t];
     if (!m->needed[t]) continue;
-    if (graph_input(m->s->core, x->name, x->dtype, &x->shape, n->at, &m->map[t], &m->e)) return false;
+    if (graph_input_as(m->s->core, x->name, x->dtype, x, n->at, &m->map[t], &m->e)) return false;
     m->s->from[m->s->n++] = t;
   }
   return true;
@@ -83,7 +83,7 @@ static int put_stems(const struct stem *s, struct graph *to, int *map, struct er
     bool wanted = false;
     for (int k = 0; k < n->nout; k++) wanted |= needed[n->out + k];
     if (n->op == OP_INPUT)
-      status = graph_input(to, t->name, t->dtype, &t->shape, n->at, &map[n->out], e);
+      status = graph_input_as(to, t->name, t->dtype, t, n->at, &map[n->out], e);
     else if (wanted)
       status = graph_take(to, NULL, -1, s->p, n, map, e);
   }

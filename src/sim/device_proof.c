@@ -44,7 +44,7 @@ static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *
     TRY(graph_add(l->g, n->op, 1, &l->at[n->in[0]], &n->a, n->at, &l->at[t], e));
   } else {
     l->fed.from[l->fed.n] = t, l->fed.made[l->fed.n++] = n->op != OP_INPUT;
-    TRY(graph_input(l->g, NULL, p->store[t], &p->g->tensors[t].shape, n->at, &l->at[t], e));
+    TRY(graph_input_as(l->g, NULL, p->store[t], &p->g->tensors[t], n->at, &l->at[t], e));
   }
   same_types(l, p, t);
   return OK;

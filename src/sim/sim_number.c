@@ -67,9 +67,10 @@ void num_store(enum tile_type t, const double in[N], void *p)
   } else {
     int64_t v[N];
     for (int i = 0; i < N; i++)
-      v[i] = t == TT_I32   ? to_int(in[i], INT32_MIN, INT32_MAX)
-             : t == TT_U32 ? to_int(in[i], 0, UINT32_MAX)
-                           : to_int(in[i], -0x1p63, 0x1.fffffffffffffp62);
+      v[i] = t == TT_I32    ? to_int(in[i], INT32_MIN, INT32_MAX)
+             : t == TT_BOOL ? to_int(in[i], 0, 1)
+             : t == TT_U32  ? to_int(in[i], 0, UINT32_MAX)
+                            : to_int(in[i], -0x1p63, 0x1.fffffffffffffp62);
     num_store_int(t, v, p);
   }
 }
@@ -82,6 +83,8 @@ void num_load_int(enum tile_type t, const void *p, int64_t out[N])
     for (int i = 0; i < N; i++) out[i] = s[i];
   else if (t == TT_U32)
     for (int i = 0; i < N; i++) out[i] = u[i];
+  else if (t == TT_BOOL)
+    for (int i = 0; i < N; i++) out[i] = num_word(p, i, 8);
   else
     memcpy(out, p, N * sizeof *out);
 }
@@ -91,6 +94,8 @@ void num_store_int(enum tile_type t, const int64_t in[N], void *p)
   uint32_t *u = p;
   if (t == TT_I32 || t == TT_U32)
     for (int i = 0; i < N; i++) u[i] = (uint32_t)in[i];
+  else if (t == TT_BOOL)
+    for (int i = 0; i < N; i++) num_set_word(p, i, 8, (uint32_t)in[i]);
   else
     memcpy(p, in, N * sizeof *in);
 }
@@ -99,7 +104,7 @@ double num_one(enum tile_type t, const void *p)
 {
   uint64_t lanes[N] = {0};
   double out[N];
-  if ((int)t < DTYPES) return num_read((enum dtype)t, p, 0);
+  if ((int)t < DTYPES && is_float(t)) return num_read((enum dtype)t, p, 0);
   memcpy(lanes, p, (size_t)tile_types[t].bytes);
   num_load(t, lanes, out);
   return out[0];
@@ -109,7 +114,7 @@ void num_set(enum tile_type t, double x, void *p)
 {
   uint64_t lanes[N];
   double in[N] = {x};
-  if ((int)t < DTYPES) {
+  if ((int)t < DTYPES && is_float(t)) {
     num_write((enum dtype)t, p, 0, x);
     return;
   }

@@ -182,6 +182,18 @@ M_FN float m_max1(float a, float b) { return a != a || a > b ? a : b; }
 
 M_FN m_vec m_abs(m_vec x) { return (m_vec)((m_ivec)x & m_isplat(0x7fffffff)); }
 
+M_FN m_vec m_floor(m_vec x)
+{
+#if M_W == 16
+  return (m_vec)_mm512_roundscale_ps((__m512)x, 9);
+#elif M_W == 8
+  return (m_vec)_mm256_floor_ps((__m256)x);
+#else
+  for (int i = 0; i < M_W; i++) x[i] = __builtin_floorf(x[i]);
+  return x;
+#endif
+}
+
 M_FN m_vec m_sqrt(m_vec x)
 {
 #if M_W == 16

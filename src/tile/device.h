@@ -8,6 +8,7 @@
 #define m_log1p(x) log1pf(x)
 #define m_sqrt(x) sqrtf(x)
 #define m_abs(x) fabsf(x)
+#define m_floor(x) floorf(x)
 #define m_tanh(x) tanhf(x)
 #define m_sin(x) sinf(x)
 #define m_cos(x) cosf(x)

@@ -92,7 +92,7 @@ struct cut_making {
 static int add_input(struct graph *to, const struct tensor *t, int *out)
 {
   struct err e = {0};
-  return graph_input(to, NULL, t->dtype, &t->shape, NOWHERE, out, &e);
+  return graph_input_as(to, NULL, t->dtype, t, NOWHERE, out, &e);
 }
 
 static int add_node(struct cut_making *m, const struct node *n)

@@ -6,6 +6,7 @@
 //   prove.c           verify_prove: outputs, cases, common denominators
 //   prove_index.c     digits and subscripts
 //   prove_unfold.c    graphs -> terms: kernel graphs, blocks, views, sums; prove_loop.c does accumulators
+//   prove_at.c        elements that data choose
 //   prove_term.c      terms of sums, maxima and operators
 //   law_term.h        the terms that the laws of operators are made of
 //   prove_form.c      sums and products of forms
@@ -56,6 +57,11 @@ struct digit {
   int high, low;          // the digits that it was replaced by, or -1
   bool output;            // part of an output's index: has an identity of its own
   struct subscript parts; // of a composite
+  struct term *chosen;    // the number from data that it stands for, on the way through operators; or NULL
+};
+struct made_array { // a result that is an array of its own
+  const struct graph *g;
+  int tensor;
 };
 
 struct prover {
@@ -67,6 +73,8 @@ struct prover {
   int64_t steps;
   int depth;
   struct unfolder *unfolder;
+  struct made_array *made;
+  int nmade, made_cap;
   int round;              // of facts; forms of an earlier one are made again
   struct monomial *facts; // each a branch; the first `known` may be used in this round
   int nfacts, facts_cap, known;
@@ -173,6 +181,13 @@ struct term *unfold(struct prover *p, const struct scope *s, int t, const struct
 struct term *unfold_argument(const struct step *w, const struct scope *s, int i); // broadcast to the result
 struct term *unfold_accumulator(const struct step *w);                            // prove_loop.c
 struct scope *unfold_scope(struct prover *p, const struct graph *g, const struct scope *above, const struct node *nest);
+
+// ---- prove_at.c ----
+bool subscript_chosen(const struct prover *p, struct subscript s); // has an index that comes from data
+// Element `at` of an array of n dimensions, where subscripts may come from data.
+struct term *unfold_element(const struct step *w, int array, const struct subscript *at, int n);
+struct term *unfold_chosen(const struct step *w);                       // RULE_AT
+struct term *unfold_index(const struct step *w, struct subscript flat); // number `flat` of all indices where it comes from data, else NULL
 
 // ---- prove_term.c ----
 struct term *term_new(struct prover *p, enum term_kind kind, struct term *x, struct term *y);

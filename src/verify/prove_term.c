@@ -115,6 +115,7 @@ static struct term *meaning(struct prover *p, const struct node *n, struct term 
 #define TERM_OF_CONTRACT TERM_OF_OTHER
 #define TERM_OF_REDUCE TERM_OF_OTHER
 #define TERM_OF_VIEW TERM_OF_OTHER
+#define TERM_OF_AT TERM_OF_OTHER
 #define TERM_OF_CONCAT TERM_OF_OTHER
 #define TERM_OF_SPLIT TERM_OF_OTHER
 #define TERM_OF_COMPOSITE TERM_OF_OTHER

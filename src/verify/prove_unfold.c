@@ -164,6 +164,7 @@ static bool known(struct prover *p, struct subscript s, int64_t *value)
 {
   *value = 0;
   for (int i = 0; i < s.n; i++) {
+    if (s.p[i].digit >= 0 && subscript_chosen(p, s)) return prove_give_up(p, "an index that comes from data chooses a part");
     if (s.p[i].digit >= 0) {
       if (s.p[i].extent > MOST_CASES || p->digits[s.p[i].digit].parts.n) return prove_give_up(p, "a concatenation has too many parts to tell apart");
       p->need = digit_isolate(p, s.p[i]);
@@ -196,14 +197,10 @@ static bool views_input(const struct graph *g, int t)
 static struct term *cut_element(const struct step *w)
 {
   struct unfolder *u = unfolder(w->p);
-  struct term *t = term_new(w->p, TERM_ELEMENT, NULL, NULL);
   int i = 0;
-  if (!t) return NULL;
   while (i < u->ncut && !same_view(w->s->g, w->t, u->cut[i].g, u->cut[i].tensor)) i++;
   if (i == u->ncut) PUSH(w->p->mem, u->cut, u->ncut, u->cut_cap) = (struct cut_array){w->s->g, w->t};
-  t->array = CUT_ARRAYS + i, t->n = shape(w, w->t)->n;
-  t->at = arena_copy(w->p->mem, w->at, sizeof *w->at * (size_t)t->n);
-  return t;
+  return unfold_element(w, CUT_ARRAYS + i, w->at, shape(w, w->t)->n);
 }
 
 // The number of the unit in the slice needs a value, unless the slice is one of equal parts.
@@ -261,22 +258,16 @@ static struct term *part(const struct step *w)
 
 // ---- inputs and nested graphs ----
 
-static struct term *input(const struct step *w)
-{
-  struct term *t = term_new(w->p, TERM_ELEMENT, NULL, NULL);
-  if (!t) return NULL;
-  t->array = count_before(w->s->g, w->n, OP_INPUT), t->n = shape(w, w->t)->n;
-  t->at = arena_copy(w->p->mem, w->at, sizeof *w->at * (size_t)t->n);
-  return t;
-}
+static struct term *input(const struct step *w) { return unfold_element(w, count_before(w->s->g, w->n, OP_INPUT), w->at, shape(w, w->t)->n); }
 
 // Of a dimension that all have, so that every shape of the same numbers has the same elements.
 static struct term *index_number(const struct step *w)
 {
-  struct term *t = term_new(w->p, TERM_ELEMENT, NULL, NULL);
   struct subscript flat = {0};
-  if (!t) return NULL;
   for (int d = 0; d < shape(w, w->t)->n; d++) flat = subscript_join(w->p, flat, w->at[d]);
+  struct term *t = unfold_index(w, flat);
+  if (t || w->p->why) return t;
+  if (!(t = term_new(w->p, TERM_ELEMENT, NULL, NULL))) return NULL;
   t->array = INDEX_ARRAY, t->n = 1, t->at = arena_copy(w->p->mem, &flat, sizeof flat);
   return t;
 }
@@ -333,6 +324,7 @@ static struct term *element(const struct step *w)
   case RULE_CONTRACT: return contraction(w);
   case RULE_REDUCE: return reduction(w);
   case RULE_VIEW: return view(w);
+  case RULE_AT: return unfold_chosen(w);
   case RULE_CONCAT: return concatenation(w);
   case RULE_SPLIT: return part(w);
   case RULE_ACCUM: return unfold_accumulator(w);

@@ -29,6 +29,13 @@ struct runs { // outputs of one graph
   float **narrow;
 };
 
+static void whole_inputs(struct arena *mem, const struct tensor *t, bool narrow, struct rng *r, int draw, void *p)
+{
+  double *x = narrow ? tensor_room(mem, t, sizeof *x) : p;
+  eval_whole_numbers(t, r, draw, x);
+  for (int64_t k = 0, size = shape_size(&t->shape); k < size && narrow; k++) ((float *)p)[k] = (float)x[k];
+}
+
 static void *const *inputs(struct arena *mem, const struct graph *g, bool narrow, uint64_t seed, int draw)
 {
   int n = graph_inputs(g, NULL), *in = NEWS(mem, int, n + 1);
@@ -39,6 +46,10 @@ static void *const *inputs(struct arena *mem, const struct graph *g, bool narrow
     int64_t size = shape_size(&t->shape);
     struct rng r = {hash_mix(hash_mix(seed, (uint64_t)draw), (uint64_t)i + 1)};
     p[i] = tensor_room(mem, t, narrow ? sizeof(float) : sizeof(double));
+    if (num_whole(t->dtype)) {
+      whole_inputs(mem, t, narrow, &r, draw, p[i]);
+      continue;
+    }
     for (int64_t k = 0; k < size; k++) {
       float x = (float)drawn(draw, rng_normal(&r)); // one that both domains have
       if (narrow)

@@ -209,6 +209,7 @@ static void constrain(struct system *s, struct frame *f, int i)
   case RULE_VIEW: view(s, f, i); break;
   case RULE_CONCAT: concat(s, f, n); break;
   case RULE_SPLIT: split(s, f, n); break;
+  case RULE_AT: s->failed = true; break; // indices are of the dimension as it is
   case RULE_ACCUM: accumulator(s, f, i); break;
   case RULE_GRAPH: nested(s, f, i); break;
   }

@@ -10,6 +10,13 @@ static const char *named(char out[256], const struct graph *g, int t)
   return out;
 }
 
+static bool same_range(const struct tensor *x, const struct tensor *y)
+{
+  bool both = num_whole(x->dtype) && num_whole(y->dtype);
+  bool same = x->range.least == y->range.least && x->range.most == y->range.most && x->range.distinct == y->range.distinct;
+  return x->state == y->state && (!both || same);
+}
+
 static int match(struct arena *mem, const char *what, const struct graph *a, const struct graph *b, int (*ends)(const struct graph *, int *),
                  struct err *e)
 {
@@ -19,6 +26,10 @@ static int match(struct arena *mem, const char *what, const struct graph *a, con
   ends(a, ta), ends(b, tb);
   for (int i = 0; i < n; i++) {
     char x[256], y[256];
+    const struct tensor *u = &a->tensors[ta[i]], *v = &b->tensors[tb[i]];
+    if (ends == graph_inputs && !same_range(u, v))
+      return err_set(e, ERR_MISMATCH, NOWHERE, "%s %d, %s, has another range in the other, or is a state in one only", what, i + 1,
+                     named(x, a, ta[i]));
     if (shape_eq(&a->tensors[ta[i]].shape, &b->tensors[tb[i]].shape)) continue;
     return err_set(e, ERR_MISMATCH, NOWHERE, "%s %d is %s in one and %s in the other", what, i + 1, named(x, a, ta[i]), named(y, b, tb[i]));
   }

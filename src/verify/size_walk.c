@@ -281,6 +281,7 @@ static struct value value_of(const struct size_walk *w, const struct node *n)
   case RULE_CONCAT: return renamed(w, concat(w, n));
   case RULE_SPLIT: return renamed(w, w->v[n->in[0]]);
   case RULE_ACCUM: return accumulator(w, n);
+  case RULE_AT:
   case RULE_IO:
   case RULE_INDEX: return value_atom(1);
   case RULE_CONST:

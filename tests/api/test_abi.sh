@@ -41,6 +41,12 @@ lock of the table of instructions, which is made once (src/tile/instr.c)
 table that table
 here the guard that each thread is in (src/base/memory.c)
 tracing the trace that each thread is in (src/base/trace.c)
+range_asked whether a profiler listens, asked once (src/base/range.c)
+range_heard the answer
+range_core functions of the profiler, set then
+range_core2 the same
+range_core_at addresses of these, which it asks for
+range_core2_at the same
 text.2 the compiler's version for its caller (src/rt/module.c), of each thread
 LIST
 readelf -SW "$so" | sed 's/\[ *\([0-9]*\)\]/\1/' | awk '$2 ~ /^\.(data|bss|tbss|tdata)$/ { print $1 }' >"$work/sections"

@@ -105,6 +105,32 @@ static void singles(void **state)
   }
 }
 
+// Whole numbers: the nearest, at the limits of the type; NaN is 0, and a byte is 0 or 1.
+static void wholes(void **state)
+{
+  (void)state;
+  static const struct {
+    enum dtype t;
+    double x, want;
+  } cases[] = {{I32, 3, 3},
+               {I32, -2.6, -3},
+               {I32, NAN, 0},
+               {I32, 1e20, 2147483647},
+               {I32, -INFINITY, -2147483648.0},
+               {I64, 16777217, 16777217},
+               {I64, -5e18, -5e18},
+               {I64, NAN, 0},
+               {I64, INFINITY, 0x1p63},
+               {BOOL, 0, 0},
+               {BOOL, 1, 1},
+               {BOOL, 7, 1},
+               {BOOL, NAN, 0},
+               {BOOL, -3, 0}};
+  for (size_t i = 0; i < COUNT(cases); i++) assert_true(num_round(cases[i].t, cases[i].x) == cases[i].want);
+  unsigned char truth[2] = {0, 255};
+  assert_true(num_read(BOOL, truth, 0) == 0 && num_read(BOOL, truth, 1) == 1);
+}
+
 // Two rows never have the same name, and each knows its bytes.
 static void names(void **state)
 {
@@ -112,6 +138,10 @@ static void names(void **state)
   for (int i = 0; i < DTYPES; i++) {
     const struct num_row *f = &num_rows[i];
     assert_true(f->dtype && f->name && f->array && f->typestr && f->format && f->cuda && f->c && f->bytes * 8 == f->bits);
+    if (num_whole((enum dtype)i)) { // exact
+      assert_true(f->tolerance == 0 && f->kernel == 0 && f->low < 0);
+      continue;
+    }
     assert_true(f->tolerance > 0 && f->kernel > 0 && f->low < 0 && -2 * f->low <= num_largest(f) && exp(f->low / 2) < 1e-40);
     for (int j = 0; j < i; j++)
       assert_true(strcmp(num_rows[j].dtype, f->dtype) && strcmp(num_rows[j].name, f->name) && strcmp(num_rows[j].array, f->array));
@@ -120,6 +150,6 @@ static void names(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(patterns), cmocka_unit_test(singles), cmocka_unit_test(names)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(patterns), cmocka_unit_test(singles), cmocka_unit_test(wholes), cmocka_unit_test(names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

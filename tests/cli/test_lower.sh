@@ -118,7 +118,7 @@ done
 
 # ---- what is wrong ----
 expect 0 'swizzled by xor of 3 bits' lower examples/graphs/gqa_split.mica --target sm_90a --dump layouts
-expect 2 'there are norm, .*layouts, choices, lower, memory, kern, schemes and rules' lower "$work/soft.mica" --dump all
+expect 2 'there are norm, .*layouts, choices, kern, lower, memory, schemes and rules' lower "$work/soft.mica" --dump all
 expect 2 'there is no rule exp3' lower "$work/soft.mica" --off exp2,exp3
 expect 2 'did you mean exp2' lower "$work/soft.mica" --off exp3
 "$MICA" lower --dump rules > "$work/rules"

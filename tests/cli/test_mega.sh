@@ -11,7 +11,7 @@ expect 0 '2.471 GB a step' plan $e/llama_3_2_1b.json
 expect 0 'wait for event .*of the step before, for reuse' plan $e/mlp.mega --dump events
 expect 0 'streams +cache\[' plan $e/tiny_llama.json --dump regions
 expect 0 '^embed +0\.\.' plan $e/tiny_llama.json --workers 3 --dump schedule
-expect 2 'regions, events or schedule, not clocks' plan $e/tiny_llama.json --dump clocks
+expect 2 'regions, events, schedule or model, not clocks' plan $e/tiny_llama.json --dump clocks
 expect 0 '"versions"' plan $e/tiny_llama.json --workers 3 --json -
 expect 0 'ok, 4 operators' check $e/mlp.mega
 expect 0 'proved' prove $e/tiny_qwen3.json --rows 9 --workers 20 --context 64

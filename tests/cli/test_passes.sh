@@ -25,7 +25,7 @@ grep -E '^\| `[a-z-]+` \| (job|subprogram|candidate|leader) \|' docs/tour.md | d
 for p in parse expand split search pick stable thread-graphs c; do
   expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after $p --check-passes
 done
-for p in norm chains schedule meta threads layouts choices lower memory verify interpret cuda nvrtc race; do
+for p in norm chains schedule meta threads layouts choices kern lower memory verify interpret cuda nvrtc race; do
   expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a "${few[@]}" --stop-after $p --check-passes
 done
 expect 0 'note: pass compile: it leaves no text' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after compile
@@ -120,6 +120,29 @@ dropped gpu_verify "$half" "$(tiled 'relu(matmul(x, w))')" verify 'not equal to 
 grep -qE -- "--target sm_90a --knobs '[a-z]+ [a-z]+=.*' --stop-after verify" "$work/gpu_verify/dropped.sh" || complain "the command has no knobs"
 dropped gpu_own_knobs "$half" "$(tiled 'relu(matmul(x, w))')" verify 'not equal to the program' --target sm_90a --knobs 'mma wm=1 wn=2'
 grep -qE -- "--knobs 'mma wm=1 wn=2 .*' --stop-after verify" "$work/gpu_own_knobs/dropped.sh" || complain "the command has other knobs than were given"
+# The interpreter's answer: equal over the reals, and infinite in fp32.
+dropped gpu_interpret 'program times() { X: f32[64, 64]; Y: f32[64, 64]; return X * Y }' 'graph times { X: f32[64, 64]; Y: f32[64, 64]
+  O = block(x=4) { x = iter(X, imap={x:0}); y = iter(Y, imap={x:0}); p = (x * 1099511627776 * 33554432) * (y * 1099511627776 * 33554432)
+    q = p * 0.0000000000009094947017729282 * 0.0000000000009094947017729282; save(q * 0.0000000000009094947017729282 * 0.0009765625, omap={x:0}) }
+  return O }' interpret 'interpreter: times_1 .*: relative error inf' --target sm_90a
+grep -qE -- "--knobs 'rows vec=.*' --stop-after interpret" "$work/gpu_interpret/dropped.sh" || complain "the command has no knobs"
+# The compiler's, of a compiler that takes nothing.
+cat >"$work/nvrtc.c" <<'END'
+int nvrtcVersion(int *major, int *minor) { return *major = 13, *minor = 0; }
+int nvrtcCreateProgram(void **p) { return *p = 0, 0; }
+int nvrtcDestroyProgram(void) { return 0; }
+int nvrtcCompileProgram(void) { return 6; }
+int nvrtcGetProgramLogSize(void *p, unsigned long *n) { return (void)p, *n = 9, 0; }
+int nvrtcGetProgramLog(void *p, char *log) { return (void)p, __builtin_strcpy(log, "too bad!"), 0; }
+int nvrtcGetPTXSize(void) { return 6; }
+int nvrtcGetPTX(void) { return 6; }
+int nvrtcGetCUBINSize(void) { return 6; }
+int nvrtcGetCUBIN(void) { return 6; }
+const char *nvrtcGetErrorString(int e) { return (void)e, "NVRTC_ERROR_COMPILATION"; }
+END
+mkdir "$work/bad"
+cc -shared -fPIC -o "$work/bad/libnvrtc.so.13" "$work/nvrtc.c" || complain "the stand-in for NVRTC cannot be built"
+LD_LIBRARY_PATH="$work/bad" dropped gpu_nvrtc "$half" "$(tiled 'exp(relu(matmul(x, w)))')" nvrtc 'compiler: NVRTC does not compile chain_1 for sm_90a' --target sm_90a
 sed s/f32/f16/ "$work/dump/02-split.mica" >"$work/half.mica"
 expect 1 'the pass choices drops the candidate' "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a --quiet \
   --candidate "$work/half.mica" --knobs 'rows; nothing=1'

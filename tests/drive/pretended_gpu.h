@@ -31,8 +31,10 @@ static struct {
   pretended_clock *clock;
   int races, programs, wrong, open; // open: batches and sessions that were not given back
   int sessions;
-  double least, last;            // of all that were right; of the first program of the last race
-  int spoil;                     // of so many one is wrong
+  double least, last;                          // of all that were right; of the first program of the last race
+  int spoil;                                   // of so many one is wrong
+  bool (*bad)(const struct device_program *d); // these are not fine, with this verdict; NULL: all are
+  enum gpu_verdict verdict;
   int stop_at, told;             // the race in which a stop comes, from 1; programs that are measured in it until then
   bool quick;                    // that is a quick one, or the first that is none
   bool waits;                    // for a stop that is another's
@@ -123,8 +125,9 @@ int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out,
   for (int i = 0; i < told; i++) {
     struct gpu_result *r = &out->result[i];
     double t = seen.clock(b->programs[i]);
-    if (seen.spoil && program_hash(b->programs[i], 6) % (unsigned)seen.spoil == 0) {
-      r->verdict = GPU_WRONG, r->round = -1, seen.wrong++;
+    bool bad = seen.bad && seen.bad(b->programs[i]);
+    if (bad || (seen.spoil && program_hash(b->programs[i], 6) % (unsigned)seen.spoil == 0)) {
+      r->verdict = bad ? seen.verdict : GPU_WRONG, r->round = -1, seen.wrong++;
       err_set(&r->err, ERR_WRONG, NOWHERE, "made up");
       continue;
     }
@@ -153,7 +156,7 @@ enum { ENDLESS = 1000000 }; // no clock ends the climb
 static const char *database; // or NULL
 static int measured = 2;     // candidates
 
-static json_t *optimize(struct arena *mem, const char *text, int spoil, pretended_clock *clock, double tune)
+static inline json_t *optimize(struct arena *mem, const char *text, int spoil, pretended_clock *clock, double tune)
 {
   struct mica_options o = mica_options_default();
   struct err e = {0};
@@ -168,7 +171,7 @@ static json_t *optimize(struct arena *mem, const char *text, int spoil, pretende
   return report;
 }
 
-static double number(const json_t *r, const char *a, const char *b)
+static inline double number(const json_t *r, const char *a, const char *b)
 {
   const json_t *v = json_object_get(json_object_get(r, a), b);
   assert_true(json_is_number(v));

@@ -41,6 +41,8 @@ static double f_maximum(double x, double y) { return x > y ? x : y; }
 static double f_less(double x, double y) { return x < y; }
 static double f_less_equal(double x, double y) { return x <= y; }
 static double f_equal(double x, double y) { return !(x < y) && !(x > y); }
+static double f_floor(double x, double y) { return (void)y, floor(x); }
+static double f_whole(double x, double y) { return (void)y, x < -1 ? -1 : x >= 1 ? 1 : floor(x); }
 static double f_keep(double x, double y) { return x * y + 2 * (1 - y); }
 
 static const struct {
@@ -48,6 +50,8 @@ static const struct {
   double (*f)(double x, double y);
   const char *call;
 } maps[] = {
+    {OP_FLOOR, f_floor, "floor(X)"},
+    {OP_WHOLE, f_whole, "whole(X, -1, 1)"},
     {OP_EXP, f_exp, "exp(X)"},
     {OP_LOG, f_log, "log(X)"},
     {OP_SQRT, f_sqrt, "sqrt(X)"},
@@ -163,6 +167,14 @@ static const struct {
     {OP_SOFTMAX_WHERE, "softmax_where(log(A), iota([3]) < 2 * iota([2, 1]), dim=1)", {0, 0, 0, 4 / 9., 5 / 9., 0}},
     {OP_SOFTMAX_WHERE, "softmax_where(log(A), iota([3]) <= 2 * iota([2, 1]), dim=1)", {1, 0, 0, 4 / 15., 5 / 15., 6 / 15.}},
     {OP_SOFTMAX_WHERE, "softmax_where(log(A), iota([3]) != 1, dim=0)", {1 / 5., 0, 3 / 9., 4 / 5., 0, 6 / 9.}},
+    {OP_ONE_HOT, "one_hot(whole(A - 1, 0, 2), extent=3)", {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1}},
+    {OP_FLOOR_DIV, "whole(A, 0, 6) // 2, whole(-A, -6, 0) // 4", {0, 1, 1, 2, 2, 3, -1, -1, -1, -1, -2, -2}},
+    {OP_MOD, "whole(A, 0, 6) % 4, whole(-A, -6, 0) % whole(A + 1, 1, 7)", {1, 2, 3, 0, 1, 2, 1, 1, 1, 1, 1, 1}},
+    {OP_GATHER, "gather(A, whole(A - 2, 0, 1), 0)", {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6, 4, 5, 6, 4, 5, 6}},
+    {OP_GATHER, "A[:, 2 - iota([3])], B[2], B[1:3], A[iota([2, 1]), iota([2]) + 1]", {3, 2, 1, 6, 5, 4, 5, 6, 3, 4, 5, 6, 2, 3, 5, 6}},
+    {OP_UPDATE, "update(A, 1 - iota([2]), -A, 0), update(A, iota([1]) - 1, -A[0:1], 0)", {-4, -5, -6, -1, -2, -3, 1, 2, 3, 4, 5, 6}},
+    {OP_UPDATE, "update(A, 2 * iota([2]), B[0:2], 1)", {1, 2, 2, 3, 5, 4}},
+    {OP_TOPK, "V, I, W, J", {3, 2, 5, 5, 2, 1, 1, 2, 4, 5, 6, 1, 1, 1}, "V, I = topk(minimum(A, 5), k=2, dim=1)\n W, J = topk(A, k=1, dim=0)"},
     {OP_CONST, "1 / A", {1, 1 / 2., 1 / 3., 1 / 4., 1 / 5., 1 / 6.}},
     {OP_MATMUL, "matmul(A, B)", {22, 28, 49, 64}},
     {OP_MATMUL, "matmul(reshape(A, [2, 1, 3]), B)", {22, 28, 49, 64}},

@@ -96,7 +96,7 @@ static const struct row rows[] = {
     {"P:return X / 0", ERR_ATTRIBUTE, 2, 10, "division by zero", ""},
     {"P:return X * log(-1)", ERR_ATTRIBUTE, 2, 12, "log", "floating point"},
     {"P:return X * exp(1000)", ERR_ATTRIBUTE, 2, 12, "too large", ""},
-    {"P:return X % 2", ERR_SYNTAX, 2, 10, "integers", ""},
+    {"P:return X % 2", ERR_DTYPE, 2, 10, "whole numbers", ""},
     // block and thread statements
     {"P:Y = block(x=2) { a = iter(X); save(a) }", ERR_LEVEL, 2, 5, "no block statements", "`graph` in place of `program`"},
     {"G:Y = thread(x=2) { a = iter(X); save(a) }", ERR_LEVEL, 2, 5, "kernel graph", ""},

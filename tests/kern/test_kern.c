@@ -1,6 +1,6 @@
 // Kernels (src/kern): the text form reads back, the checker finds what is wrong, and each rewrite rule leaves what is saved the same within
 // the rounding of float64, on kernels made for it and on random ones.
-#include "kern/kern.h"
+#include "kern_eval.h"
 
 #include <math.h>
 #include <setjmp.h>

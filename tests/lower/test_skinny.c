@@ -83,8 +83,7 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   struct sim_report r;
   struct tile_fill fills[16];
   int inputs[16], n = graph_inputs(h->g, inputs), nfills = 0;
-  const char *what =
-      arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ring=%d ahead=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5]);
+  const char *what = arena_printf(&h->mem, "%s warps=%d cols=%d depth=%d split=%d ahead=%d", name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4]);
   if (scheme_skinny.emit(j, k, &out, &e)) fail_msg("%s: %s", what, e.text);
   const char *text = arena_strdup(&h->mem, str_text(&out.text));
   str_free(&out.text);
@@ -103,17 +102,6 @@ static void hold(struct held *h, const char *name, const struct lower_job *j, co
   if (r.found) fail_msg("%s: %s", what, r.nerrors ? r.errors[0].text : "errors");
   double d = difference(h, &host, &out);
   if (!(d < (h->store[h->g->nodes[0].out] == F16 ? 2e-3 : 8e-3))) fail_msg("%s: relative difference %g", what, d);
-}
-
-// Of a few rings, those that this graph takes.
-static int hold_rings(struct held *h, const char *name, const struct lower_job *j)
-{
-  static const struct knobs rings[] = {{{2, 64, 2, 1, 1, 1}}, {{1, 32, 3, 2, 1}}, {{1, 64, 4, 1, 1}},
-                                       {{1, 32, 2, 1, 1, 1}}, {{2, 32, 1, 2, 1}}, {{1, 16, 5, 1, 1}}};
-  int n = 0;
-  for (size_t i = 0; i < COUNT(rings); i++)
-    if (isfinite(scheme_cost(&scheme_skinny, j, &rings[i]))) hold(h, name, j, &rings[i]), n++;
-  return n;
 }
 
 static void settings(void **state)
@@ -139,8 +127,6 @@ static void settings(void **state)
       if (!n) fail_msg("%s: %s", t.row[i].title, why);
       for (int c = 0; c < n; c++) assert_true(isfinite(scheme_cost(&scheme_skinny, &j, &k[c])));
       for (int c = 0; c < n; c += gpu ? 1 : 1 + n * thinned(3) / 12) hold(&h, t.row[i].title, &j, &k[c]);
-      int rings = hold_rings(&h, t.row[i].title, &j);
-      if (!rings) fail_msg("%s: no ring", t.row[i].title);
       arena_close(&h.mem);
     }
   table_close(&t);

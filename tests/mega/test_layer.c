@@ -37,7 +37,7 @@ static void rows_that_do_not_read(void **state)
       {"c", "in x[k/d]", "an axis of the grid"},
       {"c", "in x[a+b{c}/c]", "no such section"},
       {"c", "in x[pages.soon]", "a place"},
-      {"c c c", "in x[k]", "an axis"},
+      {"c c c c", "in x[k]", "an axis"},
       {"c", "in x[k] y", "the end"},
   };
   (void)state;

@@ -209,6 +209,19 @@ PLANT(fence_missing)
   for (int n = 0; n < p->nnodes; n++) p->fence[n] = false;
 }
 
+// In a plan whose attention is in parts.
+PLANT(part_divisors_not_awaited)
+{
+  int n = 0, divisor = mega_tensor_find(p->m, "divisor");
+  for (int i = 0; i < p->nwaits; i++)
+    if (p->wait[i].node != node(p, "o", 1) || p->event[p->wait[i].event].tensor != divisor) p->wait[n++] = p->wait[i];
+  absent = n == p->nwaits, p->nwaits = n;
+  remove_idle(p);
+}
+PLANT(part_written_twice) { access_of(p, "attend", 4)->dim[1].how = MEGA_WHOLE; }
+PLANT(part_copied_too_early) { pipeline_not_held_back(p), remove_idle(p); }
+PLANT(part_of_too_few_versions) { absent = held(p, "attended")->versions-- == 1; }
+
 static const struct planted {
   const char *name;
   void (*plant)(struct mega_plan *p);
@@ -239,22 +252,29 @@ static const struct planted {
                                                     ROW(event_missing_head, ORDER,
                                                         "head tile") ROW(event_missing_largest, ORDER, "logits")
                                                         ROW(event_missing_next, ORDER, "best") ROW(event_missing_token, ORDER, "token") ROW(
-                                                            one_tile_does_not_wait, ORDER, "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER,
-                                                                                                              "gate_up[1]")
-                                                            ROW(release_missing, ORDER, "no event says") ROW(acquire_missing, ORDER, "no event says")
-                                                                ROW(barrier_missing, ORDER, "no event says")
-                                                                    ROW(wait_at_the_pipeline_only, ORDER, "attend[0]")
-                                                                        ROW(too_few_versions_of_h, REUSE, "overwrites h") ROW(too_few_versions_of_qkv,
-                                                                                                                              REUSE, "overwrites qkv")
-                                                                            ROW(reuse_of_token, REUSE, "overwrites token")
-                                                                                ROW(reuse_of_logits, REUSE, "overwrites logits")
-                                                                                    ROW(fence_missing, FENCE, "without a proxy fence")
-                                                                                        ROW(pipeline_not_held_back, FENCE, "may copy cache before")
+                                                            one_tile_does_not_wait,
+                                                            ORDER, "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER,
+                                                                                      "gate_up[1]") ROW(release_missing, ORDER, "no event says")
+                                                            ROW(acquire_missing, ORDER, "no event says") ROW(barrier_missing, ORDER, "no event says")
+                                                                ROW(wait_at_the_pipeline_only, ORDER, "attend[0]")
+                                                                    ROW(too_few_versions_of_h, REUSE, "overwrites h") ROW(too_few_versions_of_qkv,
+                                                                                                                          REUSE, "overwrites qkv")
+                                                                        ROW(reuse_of_token, REUSE, "overwrites token") ROW(reuse_of_logits, REUSE,
+                                                                                                                           "overwrites logits")
+                                                                            ROW(fence_missing, FENCE, "without a proxy fence")
+                                                                                ROW(pipeline_not_held_back, FENCE, "may copy cache before")
+                                                                                    ROW(part_divisors_not_awaited, ORDER, "reads divisor")
+                                                                                        ROW(part_written_twice, REGIONS, "attend[0] tile")
+                                                                                            ROW(part_copied_too_early, FENCE, "may copy cache before")
+                                                                                                ROW(part_of_too_few_versions, REUSE,
+                                                                                                    "overwrites attended")
 #undef ROW
 };
 
 // Plans in which each mistake is planted: tagged data, and counters and flags.
-static const char *const bases[] = {"tests/mega/split_few.mega", "tests/mega/split_rows.mega", "tests/mega/split_many.mega"};
+static const char *const bases[] = {"tests/mega/split_few.mega", "tests/mega/split_rows.mega", "tests/mega/split_many.mega",
+                                    "tests/mega/split_parts.mega"};
+enum { BASE_OF_PARTS = 3 };
 
 static bool tagged(const struct planted *x)
 {
@@ -291,6 +311,7 @@ static void all_are_found(void **state)
   for (size_t i = 0; i < COUNT(mistakes); i++) {
     int planted = 0;
     for (int base = 0; base < (int)COUNT(bases); base++) {
+      if (!strncmp(mistakes[i].name, "part_", 5) != (base == BASE_OF_PARTS)) continue;
       enum answer a = try_one(&mistakes[i], base);
       planted += a != ABSENT, missed += a == MISSED;
     }

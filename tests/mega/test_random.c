@@ -29,7 +29,8 @@ static struct mega_sizes sizes_of(struct rng *r)
                              .stages = from(r, 1, 9),
                              .stage_bytes = 1024 << from(r, 0, 4),
                              .steps = from(r, 2, 7),
-                             .context = from(r, 0, 140)};
+                             .context = from(r, 0, 140),
+                             .parts = from(r, 0, 3)};
 }
 
 static void one_model(uint64_t seed)

@@ -13,6 +13,7 @@ static const struct tokens_row {
   int64_t context;
   int steps;
   uint64_t seed;
+  int parts; // of attention
 } rows[] = {
     {"examples/mega/tiny_llama.json", 1, 3, 0, 24, 1},
     {"examples/mega/tiny_llama.json", 1, 1, 5, 12, 2},
@@ -21,12 +22,17 @@ static const struct tokens_row {
     {"examples/mega/tiny_qwen3.json", 1, 3, 0, 24, 5},
     {"examples/mega/tiny_qwen3.json", 2, 5, 63, 12, 6},
     {"examples/mega/tiny_qwen3.json", 9, 2, 3, 8, 7},
+    {"examples/mega/tiny_llama.json", 1, 3, 0, 24, 1, 2}, // parts that are empty at first
+    {"examples/mega/tiny_llama.json", 3, 9, 70, 12, 3, 4},
+    {"examples/mega/tiny_qwen3.json", 2, 5, 63, 12, 6, 3},
+    {"examples/mega/tiny_qwen3.json", 9, 3, 3, 8, 7, 2},
 };
 
 static void one_row(const struct tokens_row *r)
 {
   struct megas x;
   struct mega_sizes s = mega_tiny(r->rows, r->workers, r->context, r->steps);
+  s.parts = r->parts;
   struct mega_answer a = {0};
   struct mega_proof proof;
   float **first;

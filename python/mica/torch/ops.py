@@ -376,7 +376,7 @@ def repeat_interleave(e, x, times, dim=None, output_size=None):
     return e.repeat(x, dim, times)
 
 
-DTYPES = {"torch." + row["array"]: row["name"] for row in _mica.dtypes if row["bytes"] > 1}  # a result of 8 bits would be rounded too much
+DTYPES = {"torch." + row["array"]: row["name"] for row in _mica.dtypes if row["bytes"] > 1 and row["tolerance"]}  # a result of 8 bits would be rounded too much, and whole numbers have no row
 
 
 @row("aten._to_copy.default", "aten.to.dtype", kinds=[VIEWS, CASTS])

@@ -1,5 +1,5 @@
 // Values in float64: each is an array over its axes. For small kernels, in tests of rules.
-#include "kern/kern.h"
+#include "kern_eval.h"
 
 #include <math.h>
 

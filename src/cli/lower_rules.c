@@ -1,7 +1,8 @@
-// mica lower --dump kern, --dump rules, --off: the values of kernels (src/kern) and the rules that rewrite them.
+// mica lower --dump rules, --off: the rules that rewrite values of kernels (src/kern).
 #include "cli/cli.h"
 #include "front/parse.h"
-#include "lower/lower_emit.h"
+#include "kern/kern.h"
+#include "lower/lower.h"
 
 #include <string.h>
 
@@ -41,23 +42,4 @@ int cli_lower_off(struct cli *c, unsigned *off)
     *off |= 1u << r;
   }
   return OK;
-}
-
-// As the scheme that is picked rewrites them; without its tail.
-int cli_lower_kern(struct cli *c, const struct lower_plan *p, const struct choice *pick)
-{
-  struct str text = {0};
-  for (int i = 0; i < p->nunits; i++) {
-    const struct lower_unit *u = &p->unit[i];
-    struct kern k;
-    char why[160] = "";
-    if (u->product || !cli_lower_chosen(c, p, i)) continue;
-    struct lower_job j = lower_unit_job(&c->mem, p, u, false);
-    const struct scheme *s = u->nchoices ? scheme_at(pick[i].scheme) : NULL;
-    int status = lower_values(&j, s ? s->rules : 0, &k, why);
-    str_add(&text, "# %s%s%s%s\n", u->name, s ? " by " : ": ", s ? s->name : u->why, *why ? arena_printf(&c->mem, ": %s", why) : "");
-    if (status == OK) kern_print(&k, &text);
-  }
-  if (output_wants_text(c)) fputs(str_text(&text), stdout);
-  return str_free(&text), OK;
 }

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""KernelBench by torch.compile(Model, backend="mica"): the suite's own check of correctness and its own timing, beside eager mode and Inductor.
+
+    kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--workers N] [--deadline S] [--until S]
+                   [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N]
+
+CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
+ended after --deadline seconds. Tasks begin in the order of their operations and bytes; no task begins after --until seconds. Workers compile in
+parallel and use the GPU one after the other (MICA_GPU_LOCK). --scale N divides the whole numbers of 256 and more that a task's file assigns, for a
+CPU. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine and options are not run again.
+
+A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, and
+late after its deadline. Errors are relative norms of the difference to the model in float64. fast_p, as the suite has it: the part of all tasks
+that are right and more than p times as fast as the baseline. Exit status 0: no task is wrong; 1: some are. The
+child runs `kernelbench_task.py`.
+"""
+import argparse
+import collections
+import concurrent.futures
+import csv
+import json
+import math
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CHILD = os.path.join(HERE, "kernelbench_task.py")
+FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine"]
+COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "eager_us", "inductor_us", "mica_us", "over_eager", "over_inductor", "eager_error", "inductor_error", "mica_error",
+           "nodes", "taken",
+           "programs", "seconds", "why", "said", *FACTS]
+CONV_OR_POOL = re.compile(r"nn\.(Lazy)?Conv|F\.conv|Pool|max_pool|avg_pool")
+
+
+def output_of(*words, cwd=None):
+    try:
+        return subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def tasks_of(a):
+    """(level, number, name, path) of the tasks that are asked for."""
+    found = []
+    for level in a.levels.split(","):
+        folder = os.path.join(a.checkout, "KernelBench", f"level{level}")
+        if not os.path.isdir(folder):
+            sys.exit(f"{folder} is not there: {a.checkout} is no checkout of KernelBench with a level {level}")
+        for file in sorted(os.listdir(folder)):
+            m = re.fullmatch(r"(\d+)_(.*)\.py", file)
+            label = f"{level}/{file}"
+            if m and re.search(a.only, label) and not (a.skip and re.search(a.skip, label)):
+                found.append((int(level), int(m[1]), m[2].strip("_"), os.path.join(folder, file)))
+    return found
+
+
+def child(a, *words, limit):
+    """What the child writes as JSON; (None, its last words) where it does not."""
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.TemporaryFile("w+") as log:
+        p = subprocess.Popen([sys.executable, CHILD, "--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale), *words],
+                             stdout=log, stderr=log, start_new_session=True)
+        try:
+            p.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+            return None, "late"
+        text = out.read()
+        log.seek(0)
+        lines = log.read().strip().split("\n")
+        said = next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), lines[-1])[:300]
+    return (json.loads(text), "") if text else (None, f"exit status {p.returncode}: {said}")
+
+
+class Memory:
+    """Tasks run at the same time as long as their bytes fit; one that is larger than all of it runs alone."""
+
+    def __init__(self, most):
+        self.most, self.used, self.changed = most, 0, threading.Condition()
+
+    def take(self, n):
+        with self.changed:
+            self.changed.wait_for(lambda: self.used == 0 or self.used + n <= self.most)
+            self.used += n
+
+    def give(self, n):
+        with self.changed:
+            self.used -= n
+            self.changed.notify_all()
+
+
+def facts(a, said):
+    cpu = ""
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as f:
+            m = re.search(r"model name\s*: (.*)", f.read())
+            cpu = m[1] if m else ""
+    commit = output_of("git", "rev-parse", "--short", "HEAD", cwd=a.checkout) if os.path.isdir(os.path.join(a.checkout, ".git")) else a.suite
+    return {"seconds_given": a.time, "scale": a.scale, "device": said["device"], "torch": said["torch"], "mica": said["mica"], "suite": commit,
+            "machine": f"{cpu or platform.machine()}, {os.cpu_count()} processors"}
+
+
+def rows_of(path, same):
+    """(level, task) -> its row, of an earlier run."""
+    if not path or not os.path.exists(path):
+        return {}
+    with open(path, newline="") as f:
+        return {(int(r["level"]), int(r["task"])): r for r in csv.DictReader(f) if all(str(r.get(k)) == str(v) for k, v in same.items())}
+
+
+def row_of(task, made, why, seconds, same):
+    level, number, name, path = task
+    with open(path) as f:
+        conv = int(bool(CONV_OR_POOL.search(f.read())))
+    row = {"level": level, "task": number, "name": name, "conv_or_pool": conv, "seconds": round(seconds, 1), **same}
+    if made is None:
+        return row | {"fate": "late" if why == "late" else "failed", "why": why}
+    us = {k: made["us"].get(k) for k in ("eager", "inductor", "mica")}
+    for k, v in us.items():
+        row[f"{k}_us"] = "" if v is None else f"{v:.2f}"
+        error = made["errors"].get(k)
+        row[f"{k}_error"] = "" if error is None else f"{error:.1e}"
+        if k != "mica" and v and us["mica"]:
+            row[f"over_{k}"] = f"{v / us['mica']:.3f}"
+    return row | {k: made[k] for k in ("fate", "trials", "nodes", "taken", "programs", "why", "said")}
+
+
+def run_all(a, tasks, sizes, same):
+    done, memory, began, lock = rows_of(a.csv, same), Memory(a.memory * 2 ** 30), time.monotonic(), threading.Lock()
+    rows = [done[t[:2]] for t in tasks if t[:2] in done]
+    todo = sorted((t for t in tasks if t[:2] not in done), key=lambda t: sizes[t[3]]["cost"])
+    with open(a.csv or os.devnull, "w", newline="") as f, concurrent.futures.ThreadPoolExecutor(a.workers) as pool:
+        out = csv.DictWriter(f, COLUMNS, lineterminator="\n")
+        out.writeheader(), out.writerows(rows), f.flush()
+
+        def one(task):
+            left = lambda: a.until - (time.monotonic() - began) if a.until else math.inf
+            room = sizes[task[3]]["bytes"]
+            memory.take(room)
+            try:
+                if left() <= 0:
+                    return
+                start = time.monotonic()
+                made, why = child(a, "--task", task[3], "--time", str(a.time), "--trials", str(a.trials), limit=min(a.deadline, left()))
+                row = row_of(task, made, why, time.monotonic() - start, same)
+            finally:
+                memory.give(room)
+            with lock:
+                rows.append(row), out.writerow(row), f.flush()
+                print(f"{task[0]}/{task[1]:<4}{task[2][:44]:46}{row['fate']:8}"
+                      f"{row.get('over_eager', ''):>8}{row.get('over_inductor', ''):>8}  {row['why'][:60]}", flush=True)
+        list(pool.map(one, todo))
+    return rows
+
+
+def mean(xs):
+    return math.exp(sum(map(math.log, xs)) / len(xs)) if xs else math.nan
+
+
+def summary(rows, listed):
+    """Of each level: all tasks, and those without convolution and pooling."""
+    print(f"\n{'level':28}{'tasks':>6}{'run':>5}{'right':>6}{'wrong':>6}{'failed':>7}{'late':>5}" + "".join(
+        f"{f'{k} {what}':>15}" for k in ("eager", "Inductor") for what in ("fast_1", "fast_1.5", "mean")))
+    for level in sorted({t[0] for t in listed}):
+        for every in (True, False):
+            some = [r for r in rows if int(r["level"]) == level and (every or not int(r["conv_or_pool"]))]
+            fates, n = collections.Counter(r["fate"] for r in some), len(some)
+            text = f"{f'{level}' if every else f'{level}, no convolution or pool':28}{sum(t[0] == level for t in listed) if every else n:6}{n:5}"
+            text += "".join(f"{fates[k]:{w}}" for k, w in (("right", 6), ("wrong", 6), ("failed", 7), ("late", 5)))
+            for k in ("over_eager", "over_inductor"):
+                x = [float(r[k]) for r in some if r["fate"] == "right" and r.get(k)]
+                text += "".join(f"{sum(v > p for v in x) / n if n else math.nan:15.0%}" for p in (1, 1.5)) + f"{mean(x):15.3f}"
+            print(text)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("checkout")
+    p.add_argument("--levels", default="1,2,3"), p.add_argument("--only", default=""), p.add_argument("--skip"), p.add_argument("--csv")
+    p.add_argument("--time", type=float, default=60, help="seconds of Mica for a graph")
+    p.add_argument("--workers", type=int, default=1), p.add_argument("--deadline", type=float, default=600, help="seconds of a task")
+    p.add_argument("--until", type=float, help="seconds after which nothing runs"), p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    p.add_argument("--scale", type=int, default=1), p.add_argument("--memory", type=float, default=60, help="GiB that tasks may have together")
+    p.add_argument("--trials", type=int, default=100, help="calls that are timed; the suite has 100")
+    p.add_argument("--suite", default="", help="the checkout's commit, where it is no git folder")
+    a = p.parse_args()
+    a.checkout = os.path.abspath(a.checkout)
+    tasks = tasks_of(a)
+    if not tasks:
+        sys.exit("no task has such a name")
+    if a.workers > 1:
+        os.environ.setdefault("MICA_GPU_LOCK", os.path.join(tempfile.gettempdir(), f"kernelbench-{os.getuid()}.lock"))
+    sizes, why = child(a, "--sizes", *[t[3] for t in tasks], limit=600)
+    if sizes is None:
+        sys.exit(f"the tasks' sizes cannot be found out: {why}")
+    rows = run_all(a, tasks, sizes["tasks"], facts(a, sizes))
+    summary(rows, tasks)
+    return any(r["fate"] == "wrong" for r in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""One task of KernelBench in a process of its own, or the sizes of many: the child of kernelbench.py."""
+import argparse
+import ast
+import contextlib
+import copy
+import glob
+import importlib
+import importlib.abc
+import importlib.machinery
+import io
+import json
+import os
+import signal
+import statistics
+import sys
+import time
+import types
+
+import torch
+
+SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 5
+RATE, MEMORY = 2e9, 2e9  # operations and bytes a second of the float64 reference: only the order of the tasks depends on them
+PATIENCE = 20  # seconds for the size of a task
+COPIES = 6  # of inputs, weights and results that are alive at once
+
+
+class Scaled(ast.NodeTransformer):
+    """Whole numbers of LARGE and more, smaller."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def visit_Constant(self, node):
+        return ast.Constant(max(node.value // self.by, 1)) if type(node.value) is int and node.value >= LARGE else node
+
+
+def load(path, scale):
+    """The names of a task's file. Its sizes stand in assignments outside of classes and functions."""
+    with open(path, encoding="utf-8") as f:
+        tree = ast.parse(f.read())
+    if scale > 1:
+        tree.body = [Scaled(scale).visit(s) if isinstance(s, ast.Assign) else s for s in tree.body]
+        tree = ast.fix_missing_locations(tree)
+    names = {"__name__": "task"}
+    exec(compile(tree, path, "exec"), names)
+    return names
+
+
+def size(path, scale):
+    """Bytes and a cost in seconds, of tensors without memory."""
+    from torch.utils.flop_counter import FlopCounterMode
+    task = load(path, scale)
+    with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model, inputs = task["Model"](*task["get_init_inputs"]()), task["get_inputs"]()
+        results = model(*[x.to("meta") if isinstance(x, torch.Tensor) else x for x in inputs])
+    tensors = [t for t in [*inputs, *model.parameters(), *(results if isinstance(results, (tuple, list)) else [results])] if isinstance(t, torch.Tensor)]
+    n = sum(t.numel() * t.element_size() for t in tensors)
+    return {"bytes": COPIES * n, "cost": counter.get_total_flops() / RATE + n / MEMORY}
+
+
+def late(*_):
+    raise TimeoutError
+
+
+def sizes(paths, scale):
+    found = {}
+    signal.signal(signal.SIGALRM, late)
+    for path in paths:
+        signal.alarm(PATIENCE)
+        try:
+            found[path] = size(path, scale)
+        except Exception:  # tasks that read values, or have operators that such tensors lack
+            found[path] = {"bytes": 8 << 30, "cost": 1e3}
+        signal.alarm(0)
+    return found
+
+
+# ---- the suite ----
+
+class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Packages that the suite imports for other things than a check, where they are not installed: modules of empty classes."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.names else None
+
+    def create_module(self, spec):
+        module = types.ModuleType(spec.name)
+        module.__getattr__ = self.empty
+        return module
+
+    @staticmethod
+    def empty(name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__init__": lambda self, *_, **fields: self.__dict__.update(fields)})
+
+    def exec_module(self, module):
+        pass
+
+
+def imported(folder):
+    """The packages that files of a folder import."""
+    found = set()
+    for file in glob.glob(os.path.join(folder, "*.py")):
+        with open(file, encoding="utf-8") as f:
+            nodes = list(ast.walk(ast.parse(f.read())))
+        found |= {a.name.split(".")[0] for n in nodes if isinstance(n, ast.Import) for a in n.names}
+        found |= {n.module.split(".")[0] for n in nodes if isinstance(n, ast.ImportFrom) and n.module and not n.level}
+    return found
+
+
+def suite(checkout, device):
+    """kernelbench.eval and kernelbench.timing."""
+    if device == "cpu":  # the suite waits for a GPU
+        torch.cuda.synchronize = lambda *_, **__: None
+    sys.path.insert(0, os.path.join(checkout, "src"))
+    sys.meta_path.append(absent := Absent(imported(os.path.join(checkout, "src", "kernelbench"))))
+    found = importlib.import_module("kernelbench.eval"), importlib.import_module("kernelbench.timing")
+    sys.meta_path.remove(absent)
+    return found
+
+
+def samples(timing, f, inputs, trials, device):
+    """Microseconds of so many calls, as the suite measures them."""
+    if device.type == "cuda":
+        ms = timing.get_timing_function("cuda_event")(f, inputs, num_warmup=WARM_UP, num_trials=trials, discard_first=1, verbose=False, device=device)
+        return [1e3 * x for x in ms]
+    for _ in range(WARM_UP):
+        f(*inputs)
+    took = []
+    for _ in range(trials):
+        begin = time.perf_counter()
+        f(*inputs)
+        took.append(1e6 * (time.perf_counter() - begin))
+    return took
+
+
+def timed(timing, runs, inputs, trials, device):
+    """The mean of each, as the suite reports it; in rounds that alternate, so that what else runs concerns all."""
+    took = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, f in runs.items():
+            took[name] += samples(timing, f, inputs, max(trials // ROUNDS, 1), device)
+    return {name: statistics.mean(x) for name, x in took.items()}
+
+
+def errors(model, runs, inputs):
+    """Relative norms of the difference to the model in float64; none where there is no room or no operator for that."""
+    try:
+        want = copy.deepcopy(model).double()(*(x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs))
+        return {name: ((f(*inputs).double() - want).norm() / want.norm()).item() for name, f in runs.items()}
+    except Exception:
+        return {}
+
+
+# ---- a task ----
+
+def compiled(model, inputs, options):
+    """The model by Mica, called once, and what became of its graphs."""
+    from mica.torch import backend
+    from mica.torch.compiler import _listeners
+    graphs = []
+    _listeners.lists = [graphs]
+    f = torch.compile(model, backend=backend, options=options)
+    f(*inputs)
+    return f, graphs
+
+
+def fate(check, trials):
+    if check.correctness:
+        return "right", ""
+    m = check.metadata
+    if "runtime_error" in m:
+        return "failed", f"{m.get('runtime_error_name', '')}: {m['runtime_error']}"[:300]
+    return "wrong", f"{m.get('correctness_issue', '')}, largest difference {max(map(float, m.get('max_difference', ['nan'])))}, {trials} trials right"
+
+
+def run(a):
+    from mica.torch.measure import turn
+    from mica.torch.summary import five_lines
+    evaluation, timing = suite(a.checkout, a.device)
+    torch._inductor.config.fallback_random = True  # dropout has eager mode's numbers
+    device = torch.device(a.device, 0) if a.device == "cuda" else torch.device("cpu")
+    task = load(a.task, a.scale)
+    evaluation.set_seed(SEED)
+    begun = task["get_init_inputs"]()
+    evaluation.set_seed(SEED)
+    model = task["Model"](*begun).to(device=device, dtype=torch.float32)
+    evaluation.set_seed(SEED)
+    inputs = [evaluation._process_input_tensor(x, device) for x in task["get_inputs"]()]
+    with torch.no_grad():
+        model(*inputs)
+        inductor = torch.compile(model)
+        inductor(*inputs)
+        mica, graphs = compiled(model, inputs, {"time": a.time, "min_ops": 1, "summary": False})
+        # everything is compiled: from here on the GPU is this process's
+        with turn(), torch.compiler.set_stance("fail_on_recompile"), contextlib.redirect_stdout(io.StringIO()):
+            check = evaluation.run_and_check_correctness(model, mica, task["get_inputs"], {}, CHECKS, seed=SEED, device=device)
+            runs = {"eager": model, "inductor": inductor, "mica": mica}
+            us, off = timed(timing, runs, inputs, a.trials, device), errors(model, runs, inputs)
+    trials = check.metadata.get("correctness_trials", "")
+    ended, why = fate(check, trials)
+    lines = five_lines(graphs).split("\n")
+    return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "us": us, "errors": off, "nodes": sum(len(g.nodes) for g in graphs),
+            "taken": sum(len(g.taken) for g in graphs), "programs": sum(len(g.used) for g in graphs), "said": "; ".join(line.strip() for line in lines[1:3])}
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--out"), p.add_argument("--checkout"), p.add_argument("--device"), p.add_argument("--scale", type=int), p.add_argument("--task")
+    p.add_argument("--time", type=float), p.add_argument("--trials", type=int), p.add_argument("--sizes", nargs="*")
+    a = p.parse_args()
+    if a.task:
+        made = run(a)
+    else:
+        import mica
+        name = torch.cuda.get_device_name() if a.device == "cuda" else "cpu"
+        made = {"tasks": sizes(a.sizes, a.scale), "device": name, "torch": torch.__version__, "mica": " ".join(map(str, mica._mica.version()))}
+    with open(a.out, "w", encoding="utf-8") as f:
+        json.dump(made, f)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""mica.torch.operator: a program that was optimized as an operator of torch, torch.ops.mica.NAME, which torch.compile, torch.export and CUDA
+graphs work around. The kernels are those of the program or of its saved folder: nothing is searched, here or later."""
+from __future__ import annotations
+
+import os
+import re
+
+import torch
+
+import mica
+
+_DTYPES = {row["name"]: getattr(torch, row["array"]) for row in mica._mica.dtypes}
+_libraries = {}   # namespace::name -> its library, which unregisters the operator when it goes
+
+
+def _full_name(name, program):
+    full = name or program.name
+    full = full if "::" in full else f"mica::{full}"
+    if not re.fullmatch(r"[A-Za-z_]\w*::[A-Za-z_]\w*", full):
+        raise ValueError(f"{full!r} is no name of an operator: give name=\"namespace::name\"")
+    if full in _libraries or hasattr(getattr(torch.ops, full.split("::")[0]), full.split("::")[1]):
+        raise ValueError(f"the operator {full} is there already: give another name")
+    return full
+
+
+def _arguments(program):
+    """Names of the inputs, made fit for a schema."""
+    names = []
+    for k, spec in enumerate(program.inputs):
+        name = re.sub(r"\W", "_", spec.name or "")
+        names.append(name if re.fullmatch(r"[A-Za-z]\w*", name) and name not in names else f"input{k}")
+    return names
+
+
+def _tensor(spec):
+    return _DTYPES[spec.dtype], tuple(spec.shape)
+
+
+def _check(tensors, wants, names):
+    for t, (dtype, shape), name in zip(tensors, wants, names):
+        if t.dtype is not dtype or tuple(t.shape) != shape:
+            raise ValueError(f"input {name} is {t.dtype} {list(t.shape)}, and the program's is {dtype} {list(shape)}")
+
+
+def operator(what, name=None):
+    """Registers an operator and gives it. what: a mica.Program, or the path of a saved folder. name: "name" or "namespace::name"; None: the
+    program's. It takes the program's inputs and gives a tensor, or a tuple where there are several results."""
+    program = what if isinstance(what, mica.Program) else mica.load(os.fspath(what))
+    full, names = _full_name(name, program), _arguments(program)
+    wants, makes = [_tensor(s) for s in program.inputs], [_tensor(s) for s in program.outputs]
+    namespace, short = full.split("::")
+    results = "Tensor" if len(makes) == 1 else f"({', '.join(['Tensor'] * len(makes))})"
+
+    def run(*tensors):
+        _check(tensors, wants, names)
+        return program(*(t.contiguous() for t in tensors))
+
+    def fake(*tensors):
+        _check(tensors, wants, names)
+        made = [torch.empty(shape, dtype=dtype, device=tensors[0].device) for dtype, shape in makes]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    library = torch.library.Library(namespace, "FRAGMENT")
+    library.define(f"{short}({', '.join(f'Tensor {n}' for n in names)}) -> {results}", tags=(torch.Tag.needs_fixed_stride_order,))
+    library.impl(short, run, "CPU" if program.target == "cpu" else "CUDA")
+    torch.library.register_fake(full, fake, lib=library)
+    _libraries[full] = library
+    return getattr(getattr(torch.ops, namespace), short)

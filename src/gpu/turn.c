@@ -1,0 +1,28 @@
+// Processes that share a GPU take turns: with $MICA_GPU_LOCK one runs or times candidates at a time, while the others search and compile.
+#include "gpu/gpu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+static void leave(void *turn) { close(((struct gpu_turn *)turn)->fd); }
+
+void turn_take(struct gpu_turn *t, stop_flag stop)
+{
+  static const struct timespec pause = {.tv_nsec = 1000000};
+  const char *path = getenv("MICA_GPU_LOCK");
+  t->fd = path && *path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+  if (t->fd < 0) return;
+  undo_push(&t->undo, leave, t);
+  while (flock(t->fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR) && !stop_set(stop)) nanosleep(&pause, NULL);
+}
+
+void turn_give(struct gpu_turn *t)
+{
+  if (t->fd < 0) return;
+  undo_pop(&t->undo);
+  leave(t);
+}

@@ -1,0 +1,272 @@
+// Ranges of whole numbers. A tensor of an integer dtype, and one of indices alone, has a range, which follows from the ranges of what it
+// is computed of. Kernels compute whole numbers in fp32: what may leave the range where that is exact is an error. What is no whole
+// number any more, such as a quotient, is f32.
+#include "ir/ir.h"
+
+#include <math.h>
+
+static const int64_t MOST_DIVIDED = 1 << 21; // of //: where a quotient in fp32, rounded down, is right on every target
+
+struct operands {
+  const struct graph *g;
+  const struct node *n;
+  struct whole_range x, y, z;
+  int64_t terms; // that a sum adds up
+};
+
+static struct whole_range between(double least, double most)
+{
+  const double far = 0x1p60;
+  return (struct whole_range){(int64_t)fmax(-far, fmin(far, least)), (int64_t)fmax(-far, fmin(far, most)), false};
+}
+
+static struct whole_range hull(struct whole_range x, struct whole_range y)
+{
+  return (struct whole_range){MIN(x.least, y.least), MAX(x.most, y.most), false};
+}
+
+static struct whole_range corners(double a, double b, double c, double d)
+{
+  return between(fmin(fmin(a, b), fmin(c, d)), fmax(fmax(a, b), fmax(c, d)));
+}
+
+static struct whole_range times(struct whole_range x, struct whole_range y)
+{
+  const double a = (double)x.least, b = (double)x.most, c = (double)y.least, d = (double)y.most;
+  return corners(a * c, a * d, b * c, b * d);
+}
+
+static const struct whole_range bit = {0, 1, false};
+
+static bool is_whole(double c) { return c == rint(c) && fabs(c) <= WHOLE_MOST; }
+static const struct tensor *operand(const struct operands *o, int i) { return &o->g->tensors[o->n->in[i]]; }
+
+static bool keep(const struct operands *o, struct whole_range *r) { return *r = o->x, true; }
+static bool pass(const struct operands *o, struct whole_range *r) { return *r = (struct whole_range){o->x.least, o->x.most, false}, true; }
+static bool either(const struct operands *o, struct whole_range *r) { return *r = hull(o->x, o->y), true; }
+static bool condition(const struct operands *o, struct whole_range *r) { return (void)o, *r = bit, true; }
+
+static bool constant(const struct operands *o, struct whole_range *r)
+{
+  *r = between(o->n->a.scalar, o->n->a.scalar);
+  return is_whole(o->n->a.scalar);
+}
+
+static bool numbers(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){0, shape_size(&o->n->a.shape) - 1, true}, true;
+}
+
+// Distinct numbers plus one number.
+static bool still_distinct(const struct operands *o)
+{
+  bool x = shape_size(&operand(o, 0)->shape) == 1, y = shape_size(&operand(o, 1)->shape) == 1;
+  return (o->x.distinct && y) || (o->y.distinct && x);
+}
+
+static bool plus(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){o->x.least + o->y.least, o->x.most + o->y.most, still_distinct(o)}, true;
+}
+static bool minus(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){o->x.least - o->y.most, o->x.most - o->y.least, still_distinct(o)}, true;
+}
+static bool product(const struct operands *o, struct whole_range *r) { return *r = times(o->x, o->y), true; }
+static bool negative(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){-o->x.most, -o->x.least, o->x.distinct}, true;
+}
+static bool absolute(const struct operands *o, struct whole_range *r)
+{
+  *r = (struct whole_range){MAX(0, MAX(o->x.least, -o->x.most)), MAX(-o->x.least, o->x.most), false};
+  return true;
+}
+static bool squared(const struct operands *o, struct whole_range *r)
+{
+  struct whole_range a;
+  absolute(o, &a);
+  return *r = times(a, a), true;
+}
+static bool smaller(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){MIN(o->x.least, o->y.least), MIN(o->x.most, o->y.most), false}, true;
+}
+static bool larger(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){MAX(o->x.least, o->y.least), MAX(o->x.most, o->y.most), false}, true;
+}
+static bool positive(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){MAX(0, o->x.least), MAX(0, o->x.most), false}, true;
+}
+static bool scaled(const struct operands *o, struct whole_range *r)
+{
+  const double c = o->n->a.scalar;
+  *r = times(o->x, between(c, c)), r->distinct = o->x.distinct && c != 0;
+  return is_whole(c);
+}
+static bool shifted(const struct operands *o, struct whole_range *r)
+{
+  const double c = o->n->a.scalar;
+  *r = between((double)o->x.least + c, (double)o->x.most + c), r->distinct = o->x.distinct;
+  return is_whole(c);
+}
+static bool limited(const struct operands *o, struct whole_range *r)
+{
+  const double lo = o->n->a.lo, hi = o->n->a.hi;
+  *r = between(fmin(hi, fmax(lo, (double)o->x.least)), fmin(hi, fmax(lo, (double)o->x.most)));
+  return (isinf(lo) || is_whole(lo)) && (isinf(hi) || is_whole(hi));
+}
+static bool masked(const struct operands *o, struct whole_range *r) { return *r = hull(times(o->x, o->y), (struct whole_range){0, 0, false}), true; }
+static bool kept(const struct operands *o, struct whole_range *r)
+{
+  const double c = o->n->a.scalar;
+  return *r = hull(o->x, between(c, c)), is_whole(c);
+}
+static bool chosen(const struct operands *o, struct whole_range *r) { return *r = hull(o->y, o->z), true; }
+static bool summed(const struct operands *o, struct whole_range *r)
+{
+  const double n = (double)o->terms;
+  return *r = between(n * (double)o->x.least, n * (double)o->x.most), true;
+}
+static bool quotient(const struct operands *o, struct whole_range *r)
+{
+  const double a = (double)o->x.least, b = (double)o->x.most, c = (double)o->y.least, d = (double)o->y.most;
+  return *r = corners(floor(a / c), floor(a / d), floor(b / c), floor(b / d)), true;
+}
+static bool remainder_of(const struct operands *o, struct whole_range *r) { return *r = (struct whole_range){0, o->y.most - 1, false}, true; }
+static bool position(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){0, operand(o, 0)->shape.d[o->n->a.dim] - 1, false}, true;
+}
+
+// Of results that are whole whatever the operands are.
+static bool converted(const struct operands *o, struct whole_range *r) { return *r = between(o->n->a.lo, o->n->a.hi), true; }
+
+// The range of a result, by operator; none: it is no whole number.
+static bool (*const rows[OPS])(const struct operands *o, struct whole_range *r) = {
+    [OP_CONST] = constant,       [OP_IOTA] = numbers,       [OP_ADD] = plus,        [OP_SUB] = minus,
+    [OP_MUL] = product,          [OP_NEG] = negative,       [OP_ABS] = absolute,    [OP_SQUARE] = squared,
+    [OP_RELU] = positive,        [OP_FLOOR] = keep,         [OP_MINIMUM] = smaller, [OP_MAXIMUM] = larger,
+    [OP_MUL_SCALAR] = scaled,    [OP_ADD_SCALAR] = shifted, [OP_CLAMP] = limited,   [OP_LESS] = condition,
+    [OP_LESS_EQUAL] = condition, [OP_EQUAL] = condition,    [OP_MASK] = masked,     [OP_KEEP] = kept,
+    [OP_WHERE] = chosen,         [OP_SUM] = summed,         [OP_CUMSUM] = summed,   [OP_ACCUM] = summed,
+    [OP_ACCUM_SUM] = summed,     [OP_MAX] = pass,           [OP_MIN] = pass,        [OP_ACCUM_MAX] = pass,
+    [OP_RESHAPE] = keep,         [OP_TRANSPOSE] = keep,     [OP_SLICE] = keep,      [OP_SPLIT] = keep,
+    [OP_CHUNK] = keep,           [OP_REPEAT] = pass,        [OP_CONCAT] = either,   [OP_FLOOR_DIV] = quotient,
+    [OP_MOD] = remainder_of,     [OP_ONE_HOT] = condition,  [OP_ARGMAX] = position, [OP_WHOLE] = converted,
+    [OP_GATHER] = pass,          [OP_UPDATE] = either,      [OP_TOPK] = pass,
+};
+
+struct whole_range range_default(enum dtype t) { return t == BOOL ? bit : (struct whole_range){0, WHOLE_MOST, false}; }
+
+bool range_is_default(const struct tensor *t)
+{
+  struct whole_range d = range_default(t->dtype);
+  return !num_whole(t->dtype) || (t->range.least == d.least && t->range.most == d.most && !t->range.distinct);
+}
+
+void range_text(char out[96], const struct tensor *t)
+{
+  struct whole_range d = range_default(t->dtype);
+  size_t n = 0;
+  out[0] = 0;
+  if (range_is_default(t)) return;
+  if (t->range.least != d.least) n += (size_t)snprintf(out, 96, " >= %lld", (long long)t->range.least);
+  if (t->range.most != d.most) n += (size_t)snprintf(out + n, 96 - n, " < %lld", (long long)t->range.most + 1);
+  if (t->range.distinct) snprintf(out + n, 96 - n, ", distinct");
+}
+
+static bool fits(struct whole_range r) { return r.least >= -WHOLE_MOST && r.most <= WHOLE_MOST; }
+
+static int too_large(const struct node *n, const struct tensor *out, struct whole_range r, struct err *e)
+{
+  int64_t far = r.most > WHOLE_MOST ? r.most : r.least;
+  int s = err_set(e, ERR_INTEGER_RANGE, n->at, "%s may reach %lld in %s, and whole numbers are exact up to %d", op_rows[n->op].name, (long long)far,
+                  dtype_name(out->dtype), WHOLE_MOST);
+  return err_hint(e, "declare what the inputs are at most, as in t: i32[8] < 1000, or convert: x * 1.5 is f32"), s;
+}
+
+// Operands of // and %.
+static int check_divided(const struct node *n, const struct operands *o, struct err *e)
+{
+  int s = OK;
+  if (o->y.least < 1) {
+    s = err_set(e, ERR_INTEGER_RANGE, n->at, "%s by what may be %lld", op_rows[n->op].name, (long long)MIN(0, o->y.least));
+    return err_hint(e, "declare the divisor >= 1"), s;
+  }
+  if (o->x.least >= -MOST_DIVIDED && o->x.most <= MOST_DIVIDED) return OK;
+  s = err_set(e, ERR_INTEGER_RANGE, n->at, "%s of what may be %lld; it takes at most %lld", op_rows[n->op].name,
+              (long long)(o->x.most > MOST_DIVIDED ? o->x.most : o->x.least), (long long)MOST_DIVIDED);
+  return err_hint(e, "declare what the inputs are at most, as in t: i32[8] < 1000"), s;
+}
+
+static int64_t terms_of(const struct graph *g, const struct node *n, const struct tensor *out)
+{
+  if (!n->nin) return 1;
+  const struct shape *x = &g->tensors[n->in[0]].shape;
+  if (n->op == OP_CUMSUM) return x->d[n->a.dim];
+  int64_t loops = 1;
+  for (int i = 0; i < g->nloop && op_rows[n->op].rule == RULE_ACCUM; i++) loops *= g->loop[i];
+  return MAX(1, shape_size(x) / MAX(1, shape_size(&out->shape))) * loops;
+}
+
+// How many operands decide: indices of gather do not, nor does the condition of where.
+static bool operands_whole(const struct graph *g, const struct node *n)
+{
+  bool yes = true;
+  for (int i = 0; i < n->nin && yes; i++) {
+    bool decides = !(n->op == OP_GATHER && i == 1) && !(n->op == OP_UPDATE && i == 1) && !(n->op == OP_WHERE && i == 0);
+    yes = !decides || g->tensors[n->in[i]].whole;
+  }
+  return yes;
+}
+
+static bool always(enum op op) { return op == OP_WHOLE || op == OP_ARGMAX; } // whatever the operand is
+
+static struct operands operands_of(const struct graph *g, const struct node *n, const struct tensor *out)
+{
+  struct operands o = {.g = g, .n = n, .terms = terms_of(g, n, out)};
+  if (n->nin > 0) o.x = g->tensors[n->in[0]].range;
+  if (n->nin > 1) o.y = g->tensors[n->in[n->op == OP_UPDATE ? 2 : 1]].range;
+  if (n->nin > 2) o.z = g->tensors[n->in[2]].range;
+  for (int i = 2; i < n->nin && n->op == OP_CONCAT; i++) o.y = hull(o.y, g->tensors[n->in[i]].range);
+  if (n->op == OP_CONCAT && n->nin == 1) o.y = o.x;
+  return o;
+}
+
+static int one(const struct graph *g, const struct node *n, struct tensor *t, struct err *e)
+{
+  struct operands o = operands_of(g, n, t);
+  struct whole_range r = {0};
+  const struct op_row *row = &op_rows[n->op];
+  t->whole = false;
+  if (always(n->op) || row->flags & ENCODES)
+    t->dtype = row->flags & ENCODES ? BOOL : I32;
+  else if (num_whole(t->dtype) && row->flags & BRACKET)
+    t->dtype = BOOL;
+  bool whole = rows[n->op] && (always(n->op) || operands_whole(g, n));
+  if (row->flags & (WHOLES | ENCODES) && !whole) {
+    int s = err_set(e, ERR_DTYPE, n->at, "%s takes whole numbers", row->name);
+    return err_hint(e, "declare them as i32, or round: floor(x / y)"), s;
+  }
+  if (!num_whole(t->dtype) && !t->weak) return OK;
+  if (row->flags & WHOLES) TRY(check_divided(n, &o, e));
+  if (whole) whole = rows[n->op](&o, &r);
+  if (whole && num_whole(t->dtype) && !fits(r)) return too_large(n, t, r, e);
+  t->whole = whole && fits(r), t->range = t->whole ? r : (struct whole_range){0};
+  if (!t->whole && num_whole(t->dtype)) t->dtype = F32;
+  if (t->dtype == BOOL && (r.least < 0 || r.most > 1)) t->dtype = I32;
+  return OK;
+}
+
+int infer_whole(const struct graph *g, const struct node *n, struct tensor *out, int nout, struct err *e)
+{
+  if (n->op == OP_TOPK) {
+    out[1].whole = true, out[1].range = (struct whole_range){0, g->tensors[n->in[0]].shape.d[n->a.dim] - 1, false};
+    nout = 1;
+  }
+  for (int i = 0; i < nout; i++) TRY(one(g, n, &out[i], e));
+  return OK;
+}

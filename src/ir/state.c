@@ -1,0 +1,145 @@
+// States. An update of a state makes a new version of it, and all versions lie in one place. So whatever reads a version has to do so
+// before the next one is written. Graphs say in which order nodes run; rewrites that do not know of states may change it.
+#include "ir/ir.h"
+
+static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
+
+// The tensor in whose memory t lies: through reshapes and updates of a state.
+static int version(const struct graph *g, int t)
+{
+  while (maker(g, t)->op == OP_RESHAPE) t = maker(g, t)->in[0];
+  return t;
+}
+
+int graph_state(const struct graph *g, int t)
+{
+  for (;;) {
+    t = version(g, t);
+    const struct node *n = maker(g, t);
+    if (n->op == OP_INPUT) return g->tensors[t].state ? t : -1;
+    if (n->op != OP_UPDATE) return -1;
+    t = n->in[0];
+  }
+}
+
+int state_number(const struct graph *g, int t)
+{
+  int s = graph_state(g, t), n = 0;
+  for (int i = 0; s >= 0 && i < g->tensors[s].node; i++) n += g->nodes[i].op == OP_INPUT;
+  return s < 0 ? -1 : n;
+}
+
+bool state_output(const struct graph *g, const struct node *n)
+{
+  return n->op == OP_OUTPUT && maker(g, version(g, n->in[0]))->op == OP_UPDATE && graph_state(g, n->in[0]) >= 0;
+}
+
+static bool has_output(const struct graph *g, int state)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (state_output(g, &g->nodes[i]) && graph_state(g, g->nodes[i].in[0]) == state) return true;
+  return false;
+}
+
+// The tensor that an update of a state left last, or -1.
+static int last_version(const struct graph *g, int state)
+{
+  int last = -1;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_UPDATE && graph_state(g, g->nodes[i].out) == state) last = g->nodes[i].out;
+  for (int i = 0; i < g->nnodes && last >= 0; i++) // in the shape of the state
+    if (g->nodes[i].op == OP_RESHAPE && g->nodes[i].in[0] == last && shape_eq(&g->tensors[g->nodes[i].out].shape, &g->tensors[state].shape))
+      return g->nodes[i].out;
+  return last;
+}
+
+int state_outputs(struct graph *g, struct err *e)
+{
+  for (int t = 0, n = g->ntensors; t < n; t++) {
+    if (!g->tensors[t].state || has_output(g, t)) continue;
+    int v = last_version(g, t), none;
+    if (v < 0) continue;
+    struct attrs a = attrs_default(OP_RESHAPE);
+    a.shape = g->tensors[t].shape;
+    if (!shape_eq(&g->tensors[v].shape, &a.shape)) TRY(graph_add(g, OP_RESHAPE, 1, (int[]){v}, &a, NOWHERE, &v, e));
+    TRY(graph_add(g, OP_OUTPUT, 1, &v, NULL, NOWHERE, &none, e));
+  }
+  return OK;
+}
+
+static bool writes_state(const struct graph *g, const struct node *n) { return n->op == OP_UPDATE && graph_state(g, n->in[0]) >= 0; }
+
+// Views read later than they are made: does node n read elements of the memory that version v names?
+static bool reads(const struct graph *g, const struct node *n, int v)
+{
+  if (op_rows[n->op].rule == RULE_VIEW || op_rows[n->op].rule == RULE_SPLIT) return false;
+  for (int k = 0; k < n->nin; k++) {
+    int t = n->in[k];
+    while ((op_rows[maker(g, t)->op].rule == RULE_VIEW || op_rows[maker(g, t)->op].rule == RULE_SPLIT) && maker(g, t)->nin) t = maker(g, t)->in[0];
+    if (t == v) return true;
+  }
+  return false;
+}
+
+static int late(const struct graph *g, int v, const struct node *update, const struct node *reader, struct err *e)
+{
+  const struct tensor *t = &g->tensors[v];
+  const struct tensor *s = &g->tensors[graph_state(g, v)];
+  const double bytes = (double)shape_size(&t->shape) * dtype_bytes(t->dtype);
+  int status =
+      err_set(e, ERR_STATE_COPY, reader->at, "%s reads `%s` as it was before the update%s%.0d, which is written in place: %.0f bytes would be copied",
+              op_rows[reader->op].name, s->name ? s->name : "a state", update->at.line ? " at line " : "", update->at.line, bytes);
+  return err_hint(e, "read it before the update, or what the update leaves"), status;
+}
+
+int state_check(const struct graph *g, struct err *e)
+{
+  bool states = false;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (states && n->op == OP_OUTPUT && !state_output(g, n)) return err_set(e, ERR_GRAPH, n->at, "an output behind what is left of a state");
+    states |= state_output(g, n);
+  }
+  for (int u = 0; u < g->nnodes; u++) {
+    if (!writes_state(g, &g->nodes[u])) continue;
+    int v = version(g, g->nodes[u].in[0]);
+    for (int i = u + 1; i < g->nnodes; i++)
+      if (reads(g, &g->nodes[i], v) || (g->nodes[i].op == OP_UPDATE && version(g, g->nodes[i].in[0]) == v))
+        return late(g, v, &g->nodes[u], &g->nodes[i], e);
+  }
+  return OK;
+}
+
+// May node i come next, of nodes of which done[] are there?
+static bool ready(const struct graph *g, int i, const bool *done)
+{
+  const struct node *n = &g->nodes[i];
+  for (int k = 0; k < n->nin; k++)
+    if (!done[g->tensors[n->in[k]].node]) return false;
+  if (!writes_state(g, n)) return true;
+  for (int r = 0; r < g->nnodes; r++)
+    if (r != i && !done[r] && reads(g, &g->nodes[r], version(g, n->in[0]))) return false;
+  return true;
+}
+
+int state_order(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
+{
+  bool writes = false;
+  for (int i = 0; i < g->nnodes; i++) writes |= writes_state(g, &g->nodes[i]);
+  *out = (struct graph *)g;
+  if (!writes) return OK;
+  struct arena tmp = {0};
+  bool *done = NEWS(&tmp, bool, g->nnodes + 1);
+  int *map = NEWS(&tmp, int, g->ntensors + 1), left = g->nnodes, status = OK;
+  *out = graph_new(mem, g->level, g->name);
+  while (left && !status) {
+    int i = 0;
+    while (i < g->nnodes && (done[i] || !ready(g, i, done))) i++;
+    if (i == g->nnodes) break;
+    status = graph_take(*out, NULL, -1, g, &g->nodes[i], map, e);
+    if (!status) graph_keep_names(*out, g, &g->nodes[i], map), done[i] = true, left--;
+  }
+  arena_close(&tmp);
+  if (!status && left) status = state_check(g, e); // it says which read comes too late
+  return status ? status : left ? err_set(e, ERR_STATE_COPY, NOWHERE, "two updates of a state read each other's results") : OK;
+}

@@ -1,0 +1,76 @@
+// A product whose input is attention in parts: it merges them when it loads its input.
+
+// Parts of attention, [part][head][dim], with the maximum and the divisor of each head of a part in D.
+template <class X, class D, int HEADS> struct merged_input {
+  static constexpr int all = X::tensor::ROW, parts = D::tensor::ROW / (2 * HEADS), K = all / parts, dim = K / HEADS;
+  // What each part of a head is multiplied by, in place of its maximum.
+  static DEV void scale(int row, int h)
+  {
+    float *m = S.merge[row] + 2 * h, top = m[0], sum = 0;
+#pragma unroll
+    for (int p = 1; p < parts; p++) top = fmaxf(top, m[2 * HEADS * p]);
+#pragma unroll
+    for (int p = 0; p < parts; p++) m[2 * HEADS * p] = exp_of(m[2 * HEADS * p] - top), sum += m[2 * HEADS * p + 1] * m[2 * HEADS * p];
+#pragma unroll
+    for (int p = 0; p < parts; p++) m[2 * HEADS * p] = ratio(m[2 * HEADS * p], sum);
+  }
+  template <class W> static DEV void merge_floats(moment j, int row)
+  {
+    const float *x = (const float *)plain_of<typename X::tensor>(epoch_of<X>(j), row);
+#pragma unroll 4
+    for (int e = TID; e < K; e += THREADS) {
+      float y = 0;
+#pragma unroll
+      for (int p = 0; p < parts; p++) y = fmaf(fresh(x + p * K + e), S.merge[row][2 * (HEADS * p + e / dim)], y);
+      S.x[row][division<W>::at(e)] = y;
+    }
+  }
+  template <class W> static DEV void merge_words(moment j, int row)
+  {
+    using T = typename X::tensor;
+    constexpr int words = K / T::GROUP * T::GROUP_WORDS;
+    u32 epoch = epoch_of<X>(j);
+    const uint4 *w = words_of<T>(epoch, row);
+#pragma unroll 1
+    for (int i = TID; i < words; i += THREADS) {
+      uint4 v[parts];
+      float y[3] = {0, 0, 0};
+      int e = first_of<T>(i), n = count_of<T>(i);
+      await_words<parts>(w, [&](int p) { return p * words + i; }, epoch + 1, j, T::ID, v);
+#pragma unroll
+      for (int p = 0; p < parts; p++) {
+        const float *m = S.merge[row] + 2 * HEADS * p;
+        y[0] = fmaf(bits_float(v[p].x), m[e / dim * 2], y[0]);
+        if (T::GROUP % 3 != 1 || n > 1) y[1] = fmaf(bits_float(v[p].y), m[(e + 1) / dim * 2], y[1]);
+        if (T::GROUP % 3 == 0 || n > 2) y[2] = fmaf(bits_float(v[p].z), m[(e + 2) / dim * 2], y[2]);
+      }
+      for (int c = 0; c < n; c++) S.x[row][division<W>::at(e + c)] = y[c];
+    }
+  }
+  template <class W> static DEV void load(moment j)
+  {
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++)
+      gather<D, no_gain, D::tensor::ROW>(j, r, 0, D::tensor::ROW, [&](int e, float v, float) { S.merge[r][e] = v; });
+    consumers();
+#pragma unroll 1
+    for (int i = TID; i < ROWS * HEADS; i += THREADS) scale(i / HEADS, i % HEADS);
+    consumers();
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+      if constexpr (X::tensor::TAGGED)
+        merge_words<W>(j, r);
+      else
+        merge_floats<W>(j, r);
+      if (!division<W>::even && TID < 8) S.x[r][K + TID] = 0;
+    }
+    consumers();
+    mark(j, READY);
+  }
+};
+
+template <class O> BODY u32 body_merge_linear_with_residual(moment j, u32 taken)
+{
+  typedef merged_input<typename O::a0, typename O::a1, O::heads> parts;
+  return product<O, typename O::a0, parts, typename O::a2, typename O::a3, typename O::a4, ADDED>(j, taken, 0);
+}

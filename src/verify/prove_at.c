@@ -1,0 +1,134 @@
+// Elements that data choose. An index that comes from data is an opaque number t inside a subscript. On the way down to an input it is a
+// digit that stands for t, which passes through every operator that keeps the dimension whole. There x[.., t, ..] is F(t, e): F is an
+// unknown function and e an element of an array that nothing else has, with the other subscripts. For the real x there are such an F
+// and such an e, since t and the other subscripts say which element it is; so what holds for all F and e holds for x.
+//
+// A state after an update and the choices of topk are arrays of their own: the same one where both graphs make it by the same operators
+// of the same inputs.
+#include "verify/prove.h"
+
+#include <string.h>
+
+enum { MADE_ARRAYS = 1 << 21, CHOSEN_SHIFT = 22 };
+
+static const struct shape *shape(const struct step *w, int t) { return &w->s->g->tensors[t].shape; }
+
+bool subscript_chosen(const struct prover *p, struct subscript s)
+{
+  for (int i = 0; i < s.n; i++) {
+    if (s.p[i].digit < 0) continue;
+    const struct digit *d = &p->digits[s.p[i].digit];
+    if (d->chosen || subscript_chosen(p, d->parts)) return true;
+  }
+  return false;
+}
+
+// The number that all of s is; NULL: it is not one such number alone.
+static struct term *number_of(const struct prover *p, struct subscript s)
+{
+  if (s.n != 1 || s.p->digit < 0) return NULL;
+  const struct digit *d = &p->digits[s.p->digit];
+  return s.p->div == 1 && s.p->extent == d->extent ? d->chosen : NULL;
+}
+
+struct term *unfold_element(const struct step *w, int array, const struct subscript *at, int n)
+{
+  struct prover *p = w->p;
+  struct subscript rest[MAX_DIMS] = {0};
+  struct term *number[MAX_DIMS] = {0};
+  int mask = 0;
+  for (int d = 0; d < n; d++) {
+    rest[d] = at[d];
+    if (!subscript_chosen(p, at[d])) continue;
+    if (!(number[d] = number_of(p, at[d]))) return prove_give_up(p, "an index that comes from data is cut");
+    rest[d] = (struct subscript){0}, mask |= 1 << d;
+  }
+  struct term *t = term_new(p, TERM_ELEMENT, NULL, NULL);
+  if (!t) return NULL;
+  t->array = array + (mask << CHOSEN_SHIFT), t->n = n;
+  t->at = arena_copy(p->mem, rest, sizeof *rest * (size_t)n);
+  for (int d = n - 1; d >= 0 && t; d--) {
+    if (!number[d]) continue;
+    t = term_new(p, TERM_OPAQUE, number[d], t);
+    if (t) t->op = OP_GATHER;
+  }
+  return t;
+}
+
+// ---- gather ----
+
+// The digit that stands for the number t, below that extent.
+static int digit_of(struct prover *p, struct term *t, int64_t extent)
+{
+  for (int i = 0; i < p->ndigits; i++)
+    if (p->digits[i].chosen == t && p->digits[i].extent == extent) return i;
+  int d = digit_new(p, extent, false);
+  p->digits[d].chosen = t;
+  return d;
+}
+
+// Row `at` of what was just written to rows `at`, which are all different, is what was written.
+static bool forwarded(const struct step *w, const struct node *update)
+{
+  return update->op == OP_UPDATE && update->in[1] == w->n->in[1] && update->a.dim == w->n->a.dim && w->s->g->tensors[update->in[1]].range.least >= 0;
+}
+
+static struct term *gathered(const struct step *w)
+{
+  const struct node *n = w->n;
+  const struct shape *x = shape(w, n->in[0]), *index = shape(w, n->in[1]);
+  const struct node *from = &w->s->g->nodes[w->s->g->tensors[n->in[0]].node];
+  struct subscript at[MAX_DIMS] = {0};
+  const int dim = n->a.dim;
+  if (forwarded(w, from)) return unfold(w->p, w->s, from->in[2], w->at);
+  for (int d = 0; d < x->n; d++)
+    if (d != dim) at[d] = w->at[d < dim ? d : d + index->n - 1];
+  if (x->d[dim] > 1) {
+    struct term *t = unfold(w->p, w->s, n->in[1], w->at + dim);
+    if (!t) return NULL;
+    at[dim] = subscript_of(w->p, digit_of(w->p, t, x->d[dim]));
+  }
+  return unfold(w->p, w->s, n->in[0], at);
+}
+
+// ---- arrays that are made ----
+
+static int inputs_before(const struct graph *g, const struct node *n)
+{
+  int k = 0;
+  for (const struct node *m = g->nodes; m < n; m++) k += m->op == OP_INPUT;
+  return k;
+}
+
+// Is tensor t of g made by the same operators of the same inputs as tensor u of h?
+static bool same_made(struct prover *p, const struct graph *g, int t, const struct graph *h, int u)
+{
+  const struct node *n = &g->nodes[g->tensors[t].node], *m = &h->nodes[h->tensors[u].node];
+  if (!prove_step(p)) return false;
+  if (g == h && t == u) return true;
+  if (n->op != m->op || n->nin != m->nin || t - n->out != u - m->out || !shape_eq(&g->tensors[t].shape, &h->tensors[u].shape)) return false;
+  if (n->op == OP_INPUT) return inputs_before(g, n) == inputs_before(h, m);
+  if (n->sub || !attrs_same(&n->a, &m->a)) return false;
+  for (int i = 0; i < n->nin; i++)
+    if (!same_made(p, g, n->in[i], h, m->in[i])) return false;
+  return true;
+}
+
+static struct term *made(const struct step *w)
+{
+  struct prover *p = w->p;
+  int i = 0;
+  while (i < p->nmade && !same_made(p, w->s->g, w->t, p->made[i].g, p->made[i].tensor)) i++;
+  if (p->why) return NULL;
+  if (i == p->nmade) PUSH(p->mem, p->made, p->nmade, p->made_cap) = (struct made_array){w->s->g, w->t};
+  return unfold_element(w, MADE_ARRAYS + i, w->at, shape(w, w->t)->n);
+}
+
+struct term *unfold_chosen(const struct step *w) { return w->n->op == OP_GATHER ? gathered(w) : made(w); }
+
+struct term *unfold_index(const struct step *w, struct subscript flat)
+{
+  if (!subscript_chosen(w->p, flat)) return NULL;
+  struct term *t = number_of(w->p, flat);
+  return t ? t : prove_give_up(w->p, "an index that comes from data is cut");
+}

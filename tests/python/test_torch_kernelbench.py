@@ -1,0 +1,78 @@
+"""bench/suites/kernelbench.py on a stand-in of the suite with four small tasks: right, wrong, failed, late; rows of an earlier run are kept."""
+import csv
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest_torch import torch  # noqa: F401  torch or a skip
+
+RUNNER = os.path.join("bench", "suites", "kernelbench.py")
+TASK = """
+import torch
+rows = 4096
+class Model(torch.nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.k = k
+    def forward(self, x):
+        {body}
+def get_inputs():
+    return [torch.rand(rows, 16)]
+def get_init_inputs():
+    return [3]
+"""
+SUITE = """
+import types, torch, a_package_that_is_not_there
+from a_package_that_is_not_there import Thing
+class Result(Thing):
+    pass
+def set_seed(seed):
+    torch.manual_seed(seed)
+def _process_input_tensor(x, device):
+    return x.to(device)
+def run_and_check_correctness(model, new, get_inputs, metadata, trials, seed, device):
+    x = get_inputs()
+    assert x[0].shape == (64, 16)
+    passed = torch.allclose(model(*x), new(*x), atol=1e-4, rtol=1e-4) and bool((x[0] >= 0).all()) and model.k == 3 and model(*x).ndim == 2
+    return Result(correctness=passed, metadata={"correctness_trials": f"({trials * passed} / {trials})", "max_difference": ["0.5"]})
+"""
+BODIES = {"1_Scale": "return x * self.k + x", "2_Sums": "return (x * x).sum(1)", "3_Breaks": "return x @ x", "4_Hangs": "import time; time.sleep(600 * (x.device.type != 'meta')); return x"}
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    (tmp_path / "KernelBench" / "level1").mkdir(parents=True)
+    (tmp_path / "src" / "kernelbench").mkdir(parents=True)
+    for name, text in (("__init__", ""), ("eval", SUITE), ("timing", "")):
+        (tmp_path / "src" / "kernelbench" / f"{name}.py").write_text(text)
+    for name, body in BODIES.items():
+        (tmp_path / "KernelBench" / "level1" / f"{name}.py").write_text(TASK.format(body=body))
+    return tmp_path
+
+
+def run(checkout, *words):
+    said = subprocess.run([sys.executable, RUNNER, checkout, "--device", "cpu", "--levels", "1", "--scale", "64", "--time", "20", "--trials", "3",
+                           "--csv", checkout / "rows.csv", *words], capture_output=True, text=True)
+    with open(checkout / "rows.csv", newline="") as f:
+        return said, {r["name"]: r for r in csv.DictReader(f)}
+
+
+def test_fates_and_resumption(checkout):
+    said, rows = run(checkout, "--only", "Scale|Sums|Breaks")
+    assert said.returncode == 1, said.stderr
+    assert {n: r["fate"] for n, r in rows.items()} == {"Scale": "right", "Sums": "wrong", "Breaks": "failed"}, rows
+    assert float(rows["Scale"]["over_eager"]) > 0 and rows["Scale"]["trials"] == "5/5" and rows["Scale"]["conv_or_pool"] == "0"
+    assert "largest difference 0.5" in rows["Sums"]["why"] and "RuntimeError" in rows["Breaks"]["why"]
+    rows["Scale"]["said"] = "kept"
+    with open(checkout / "rows.csv", "w", newline="") as f:
+        out = csv.DictWriter(f, rows["Scale"].keys())
+        out.writeheader(), out.writerow(rows["Scale"])
+    said, rows = run(checkout, "--only", "Scale|Hangs", "--deadline", "30")
+    assert said.returncode == 0 and rows["Scale"]["said"] == "kept" and rows["Hangs"]["fate"] == "late"
+
+
+def test_what_is_no_checkout(tmp_path):
+    said = subprocess.run([sys.executable, RUNNER, tmp_path], capture_output=True, text=True)
+    assert said.returncode and "is no checkout of KernelBench" in said.stderr
