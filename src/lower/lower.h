@@ -106,6 +106,7 @@ struct scheme {
   const char *name, *doc;
   const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
   const char *knob[KNOBS]; // names; NULL at the end
+  int named;               // so many are always named; the others where they are not 0. 0: all are
   unsigned rules;          // by which it rewrites values (kern/rule.def), as bits
   bool tails;              // takes a tail
   bool joins;              // takes graphs that join or split parts

@@ -2,24 +2,16 @@
 
 // ---- the producer, one thread ----
 
-DEV u32 fill(moment j, u32 made, int bytes)
-{
-  u32 slot = made % STAGES;
-  wait_stage(&S.empty[slot], (made / STAGES & 1) ^ 1, j, made);
-  stage_expect(&S.full[slot], bytes);
-  return slot;
-}
-
-// Weights: tiles lie one after another in the order of the pieces. One loop for all operators, whose shapes are rows.
-// Weights that come after those in the pipeline are on their way into L2, so that memory goes on where all stages are full. The tiles of a task
-// lie one after another, which makes it a range of bytes.
+// Weights that come after those in the pipeline. While all stages are full, they are fetched into L2, at the pace of memory. The tiles of a task lie
+// one after another, which makes it a range of bytes.
 struct ahead {
-  int steps, n;       // of the launch, that are left; node
+  int steps, n;         // of the launch, that are left; node
   const char *at, *end; // what is left of the node's range
-  int lead;           // bytes that were asked for, and are not in the pipeline yet
+  int lead;             // bytes that are in L2, and not in the pipeline yet
+  u32 last;             // when the last copy or fetch began
 };
 
-DEV void ahead_of(ahead &a)
+DEV int ahead_of(ahead &a, int most)
 {
   while (a.at == a.end && a.steps) {
     const node_row &r = S.node[a.n];
@@ -30,22 +22,39 @@ DEV void ahead_of(ahead &a)
     }
     if (++a.n == NODES) a.n = 0, a.steps--;
   }
+  return (int)(a.end - a.at < most ? a.end - a.at : most);
 }
 
-// So many bytes have gone into the pipeline.
-DEV void fetch_ahead(ahead &a, int bytes)
+// So many bytes of weights have gone into the pipeline.
+DEV void gone_ahead(ahead &a, int bytes)
 {
-  if (AHEAD == 0) return;
-#pragma unroll 1
-  for (a.lead -= bytes; a.lead < AHEAD * STAGE_ROOM;) {
-    ahead_of(a);
-    int n = (int)(a.end - a.at < STAGE_ROOM ? a.end - a.at : STAGE_ROOM);
-    if (n == 0) return;
-    if (a.lead >= 0) fetch_early(a.at, n);
+  a.last = ticks(), a.lead -= bytes;
+  while (a.lead < 0) {
+    int n = ahead_of(a, -a.lead);
     a.at += n, a.lead += n;
   }
 }
 
+// Not more copies at once than memory needs to be busy: all others that use memory would wait behind them.
+DEV u32 fill(moment j, u32 made, int bytes, ahead &a)
+{
+  u32 slot = made % STAGES, parity = (made / STAGES & 1) ^ 1;
+  if (made >= FLIGHT) wait_stage(&S.full[(made - FLIGHT) % STAGES], (made - FLIGHT) / STAGES & 1, j, made);
+#pragma unroll 1
+  while (a.lead < AHEAD * STAGE_ROOM && !stage_looked(&S.empty[slot], parity)) {
+    if (S.dead) break;
+    if (ticks() - a.last < PACE) continue;
+    int n = ahead_of(a, STAGE_ROOM);
+    if (n == 0) break;
+    fetch_early(a.at, n);
+    a.at += n, a.lead += n, a.last = ticks();
+  }
+  wait_stage(&S.empty[slot], parity, j, made);
+  stage_expect(&S.full[slot], bytes);
+  return slot;
+}
+
+// Weights: tiles lie one after another in the order of the pieces. One loop for all operators, whose shapes are rows.
 DEV u32 produce_weights(moment j, u32 made, ahead &a)
 {
   const node_row &r = S.node[j.n];
@@ -60,9 +69,9 @@ DEV u32 produce_weights(moment j, u32 made, ahead &a)
     for (int from = 0; from < w.k && !S.dead; from += width, made++) {
       bool end = from + width >= w.k;
       int bytes = last ? (end ? w.last_end_bytes : w.last_bytes) : end ? w.end_bytes : w.bytes;
-      u32 slot = fill(j, made, bytes);
+      u32 slot = fill(j, made, bytes, a);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
-      fetch_ahead(a, bytes);
+      gone_ahead(a, bytes);
       p += bytes;
     }
   }
@@ -70,7 +79,7 @@ DEV u32 produce_weights(moment j, u32 made, ahead &a)
 }
 
 // Pages of the cache before this position: keys, then values.
-template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
+template <class O, class P> DEV u32 produce_pages(moment j, u32 made, ahead &a)
 {
   const node_row &r = S.node[j.n];
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
@@ -82,16 +91,17 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
       n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
       const typename P::tensor::type *p = cached<P>(r.layer, tile, at);
       int bytes = n * P::DIM * (int)sizeof *p;
-      u32 slot = fill(j, made, 2 * bytes);
+      u32 slot = fill(j, made, 2 * bytes, a);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
       stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
     }
   return made;
 }
 
-template <class O> DEV u32 produce(moment j, u32 made)
+template <class O> DEV u32 produce(moment j, u32 made, ahead &a)
 {
-  if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made);
+  if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made, a);
+  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made, a);
   return made;
 }
 
@@ -103,10 +113,10 @@ DEV void drain(u32 made)
     }
 }
 
-DEV void produce_all(u32 first, int position, int steps)
+APART void produce_all(u32 first, int position, int steps)
 {
   u32 made = 0;
-  ahead a = {steps, 0, NULL, NULL, 0};
+  ahead a = {steps, 0, NULL, NULL, 0, 0};
 #pragma unroll 1
   for (int s = 0; s < steps && !S.dead; s++)
 #pragma unroll 1
@@ -119,7 +129,7 @@ DEV void produce_all(u32 first, int position, int steps)
       }
       switch (S.node[n].op) {
 #define OPERATOR(name, layer) \
-  case name::ID: made = produce<name>(j, made); break;
+  case name::ID: made = produce<name>(j, made, a); break;
         OPERATORS
 #undef OPERATOR
       }
@@ -149,6 +159,7 @@ DEV u32 consume_step(moment j, u32 taken)
 DEV void consume_all(u32 first, int position, int steps)
 {
   u32 taken = 0;
+  if (WORLD > 1) meet_ranks({first, 0, position, 0}, 0, first + 1);
 #pragma unroll 1
   for (int s = 0; s < steps; s++) {
     if (TID == 0) S.traced = M.trace && s == steps - 1;
@@ -158,6 +169,7 @@ DEV void consume_all(u32 first, int position, int steps)
     consumers();
     if (dead) return;
   }
+  if (WORLD > 1) end_rank({first + (u32)steps - 1, NODES - 1, position, 0}, first + (u32)steps);
 }
 
 template <class T> DEV void load_rows(T *to, const T *from, int n)

@@ -179,7 +179,7 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
   if constexpr (d::even && d::each <= 8)
     taken = take_even<W>(j, taken, acc, tid);
-  else
+  else {
 #pragma unroll 1
     for (int from = 0; from < W::K; from += width, taken++) {
       u32 slot = taken % STAGES;
@@ -187,6 +187,7 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
       take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
       let_go(taken, tid);
     }
+  }
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r], tid % 32);
@@ -222,9 +223,10 @@ template <class R, class T> struct residual_of {
       u32 epoch = epoch_of<R>(j);
       if (v.w != epoch + 1) v = await(words_of<from>(epoch, row) + unit, epoch + 1, j, from::ID);
       to[0] = bits_float(v.x), to[1] = bits_float(v.y), to[2] = bits_float(v.z);
-    } else
+    } else {
 #pragma unroll 1
       for (int c = 0; c < count_of<T>(unit); c++) to[c] = element_of<R>(j, row, first_of<T>(unit) + c);
+    }
   }
 };
 
