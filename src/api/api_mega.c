@@ -97,7 +97,7 @@ int mica_mega_pages(const struct mica_mega *x, int *slots)
   return x->pages;
 }
 
-static bool told(const struct mega_tensor *t) { return t->type < DTYPES && t->kind != MEGA_ACTIVATION && t->kind != MEGA_INPUT; }
+static bool told(const struct mega_tensor *t) { return serve_floats(t) && t->kind != MEGA_ACTIVATION && t->kind != MEGA_INPUT; }
 
 int mica_mega_tensors(const struct mica_mega *x)
 {

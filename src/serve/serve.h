@@ -85,6 +85,7 @@ int serve_on(struct serve *s, const struct serve_machine *m, struct err *e);
 int serve_source(struct serve *s, struct str *out, struct err *e); // the CUDA C++
 
 // ---- serve_values.c ----
+bool serve_floats(const struct mega_tensor *t); // its elements are floating-point numbers
 // Elements of a weight or of first state, as floats, rounded to the tensor's type. Before the first launch.
 int serve_value(struct serve *s, const char *name, const void *data, int dtype, int64_t elements, struct err *e);
 int serve_random(struct serve *s, uint64_t seed, struct err *e); // all weights

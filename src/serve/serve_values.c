@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-static bool takes_values(const struct mega_tensor *t) { return t->kind == MEGA_WEIGHTS || (t->kind == MEGA_STATE && t->type < DTYPES); }
+bool serve_floats(const struct mega_tensor *t) { return t->type < DTYPES && num_floats(&num_rows[t->type]); }
+
+static bool takes_values(const struct mega_tensor *t) { return t->kind == MEGA_WEIGHTS || (t->kind == MEGA_STATE && serve_floats(t)); }
 
 static int tensor_of(const struct serve *s, const char *name, struct err *e)
 {
@@ -51,7 +53,7 @@ int serve_random(struct serve *s, uint64_t seed, struct err *e)
   if (s->weights_ready) return err_set(e, ERR_MEGA, NOWHERE, "%s: steps have begun, and its weights are fixed", s->m->name);
   for (int t = 0; t < s->m->ntensors; t++) {
     const struct mega_tensor *x = &s->m->tensor[t];
-    if (x->kind != MEGA_WEIGHTS && (x->kind != MEGA_STATE || s->served || x->type >= DTYPES)) continue;
+    if (x->kind != MEGA_WEIGHTS && (x->kind != MEGA_STATE || s->served || !serve_floats(x))) continue;
     s->given[t] = true;
     if (s->gpu) {
       TRY(device_random(s, t, seed, e));
