@@ -22,6 +22,7 @@ int fake_error_text(int code, const char **text) { return (void)code, say(text, 
 int fake_init(unsigned flags) { return (int)flags; }
 int fake_device_count(int *n) { return *n = 1, 0; }
 int fake_device_get(int *device, int i) { return *device = i, 0; }
+int fake_device_peer(int *can, int device, int other) { return *can = device != other, 0; }
 int fake_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "a fake"), 0; }
 int fake_device_attribute(int *value, int attribute, int device)
 {
