@@ -8,7 +8,7 @@ PRODUCTS = mica mica_shared
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: golden fuzz build release compilers aarch64 setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs install deb deb-check format clean
+.PHONY: golden fuzz build release compilers aarch64 setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs report install deb deb-check format clean
 build:
 	@$(BUILD) build $(RELEASE) $(PRODUCTS)
 
@@ -111,6 +111,10 @@ bench:
 docs: setup
 	@$(MAKE) --no-print-directory build
 	@bash scripts/site.sh
+
+# The report on method, guarantees and all tables, build/report/report.html, and report.pdf where a chromium is installed.
+report:
+	@python3 docs/report/report.py build/report
 
 # DESTDIR is respected. pkg-config and find_package(mica) then find it: docs/library.md.
 install:

@@ -1,7 +1,7 @@
 // offer: how good are the graphs that the search offers for a GPU? Each is priced by the model of lowering, as a race without a GPU
 // would rank it. No GPU is needed.
 //
-//   offer [--target sm_90a] [--threads N] [--top N] [--graphs] PROGRAM.mica[,NAME=VALUE]...
+//   offer [--target sm_90a] [--threads N] [--top N] [--wide N] [--graphs] PROGRAM.mica[,NAME=VALUE]...
 //
 // A line a program, as CSV. Microseconds are sums over its subprograms; the other columns are of the worst of them:
 //   first      of the first graph of the list that can be made
@@ -11,6 +11,7 @@
 //   offered    graphs in the list
 //   refused    those of them that no scheme takes, or whose exponentials overflow
 //   kernels    kernels of the best, by the search
+//   space      of the best of the space: with --wide N, of a list of N plans and their other sizes, each of which is priced; else of all
 //   search_s, price_s   seconds of the search, and of pricing
 #include "drive/drive.h"
 #include "front/front.h"
@@ -24,11 +25,11 @@ enum { EIGHT = 8 };
 
 struct offer {
   const char *target;
-  int threads, top;
+  int threads, top, wide;
   bool graphs;
 };
 struct answer {
-  double first, eight, best, search, price;
+  double first, eight, best, space, search, price;
   int rank, offered, refused, kernels;
 };
 
@@ -36,7 +37,7 @@ static double useconds(double s) { return isfinite(s) ? 1e6 * s : -1; }
 
 static void worse(struct answer *sum, const struct answer *x)
 {
-  sum->first += x->first, sum->eight += x->eight, sum->best += x->best, sum->search += x->search, sum->price += x->price;
+  sum->first += x->first, sum->eight += x->eight, sum->best += x->best, sum->space += x->space, sum->search += x->search, sum->price += x->price;
   sum->rank = MAX(sum->rank, x->rank), sum->offered = MAX(sum->offered, x->offered), sum->refused = MAX(sum->refused, x->refused);
   sum->kernels += x->kernels;
 }
@@ -54,6 +55,18 @@ static void judge(const struct offer *o, const struct pricing *by, const struct 
   }
 }
 
+// Of a list that leaves nothing out for the time it takes.
+static int wider(const struct offer *o, struct job *j, struct contest *c, struct search_opts *s, struct answer *x, struct err *e)
+{
+  struct search_result r = {0};
+  x->space = x->best;
+  if (!o->wide || !c->part->searchable) return OK;
+  s->most = o->wide;
+  TRY(search_run(j->mem, c->part->g, &j->target, s, &r, e));
+  for (int i = 0; i < r.n; i++) x->space = fmin(x->space, r.found[i].cost);
+  return OK;
+}
+
 // A part that is not searched runs operator by operator.
 static int part(const struct offer *o, struct job *j, struct contest *c, struct answer *x, struct err *e)
 {
@@ -69,7 +82,7 @@ static int part(const struct offer *o, struct job *j, struct contest *c, struct 
   judge(o, &by, &r, x);
   if (!isfinite(x->best)) x->first = x->eight = x->best = price_graph(&by, c->part->g);
   x->price = now_seconds() - start;
-  return OK;
+  return wider(o, j, c, &s, x, e);
 }
 
 static int all_parts(const struct offer *o, struct job *j, const char *word, struct err *e)
@@ -83,8 +96,8 @@ static int all_parts(const struct offer *o, struct job *j, const char *word, str
     if (twin >= 0) x[i] = x[twin], x[i].search = x[i].price = 0;
     worse(&sum, &x[i]);
   }
-  printf("\"%s\",%d,%.2f,%.2f,%.2f,%d,%d,%d,%d,%.2f,%.2f\n", word, j->split.n, useconds(sum.first), useconds(sum.eight), useconds(sum.best), sum.rank,
-         sum.offered, sum.refused, sum.kernels, sum.search, sum.price);
+  printf("\"%s\",%d,%.2f,%.2f,%.2f,%d,%d,%d,%d,%.2f,%.2f,%.2f\n", word, j->split.n, useconds(sum.first), useconds(sum.eight), useconds(sum.best), sum.rank,
+         sum.offered, sum.refused, sum.kernels, useconds(sum.space), sum.search, sum.price);
   return fflush(stdout), OK;
 }
 
@@ -114,6 +127,7 @@ static int option(struct offer *o, int n, char **word)
   if (!strcmp(*word, "--target")) return o->target = word[1], 2;
   if (!strcmp(*word, "--threads")) return o->threads = atoi(word[1]), 2;
   if (!strcmp(*word, "--top")) return o->top = atoi(word[1]), 2;
+  if (!strcmp(*word, "--wide")) return o->wide = atoi(word[1]), 2;
   return 0;
 }
 
@@ -122,7 +136,7 @@ int main(int argc, char **argv)
   struct offer o = {.target = "sm_90a", .threads = 2};
   int at = 1, bad = 0;
   for (int used; at < argc && (used = option(&o, argc - at, argv + at)); at += used) continue;
-  printf("program,parts,first,eight,best,rank,offered,refused,kernels,search_s,price_s\n");
+  printf("program,parts,first,eight,best,rank,offered,refused,kernels,space,search_s,price_s\n");
   for (; at < argc; at++) {
     struct err e = {0};
     if (program(&o, argv[at], &e) != OK) err_print(stderr, &e), bad++;

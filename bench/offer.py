@@ -15,7 +15,7 @@ import random
 import re
 import subprocess
 
-FIELDS = ["program", "parts", "first", "eight", "best", "rank", "offered", "refused", "kernels", "search_s", "price_s"]
+FIELDS = ["program", "parts", "first", "eight", "best", "rank", "offered", "refused", "kernels", "space", "search_s", "price_s"]
 NAMED = [
     "bench/programs/attention.mica,b=32,h=12,t=197,s=197,d=64",
     "bench/programs/attention.mica,b=4,h=32,t=1,s=4096,d=96",
@@ -73,7 +73,7 @@ def drawn(seed, n):
 
 
 def run(program, args):
-    words = [args.offer, "--threads", "1"] + [program]
+    words = [args.offer, "--threads", "1", "--wide", str(args.wide), program]
     try:
         r = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=args.limit, text=True)
     except subprocess.TimeoutExpired:
@@ -91,7 +91,7 @@ def load(path):
 
 def merge(table, row):
     old = table.get(row["program"], {})
-    prices = [float(x) for x in (old.get("known"), row["best"]) if x and float(x) > 0]
+    prices = [float(x) for x in (old.get("known"), row["best"], row["space"]) if x and float(x) > 0]
     table[row["program"]] = dict(row, known="%.2f" % min(prices) if prices else "-1")
 
 
@@ -115,6 +115,7 @@ def main():
     p.add_argument("--drawn", type=int, default=60)
     p.add_argument("--only", default="")
     p.add_argument("--jobs", type=int, default=1)
+    p.add_argument("--wide", type=int, default=512, help="plans of the list that stands for the whole space")
     p.add_argument("--limit", type=int, default=300, help="seconds a program")
     p.add_argument("--offer", default="build/offer")
     p.add_argument("--csv", default="bench/offer.csv")

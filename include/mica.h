@@ -108,7 +108,7 @@ struct mica_options {
   int search_threads;       // threads of the search; its result does not depend on them; 0: the value of `threads`
   int measure;              // number of candidates of each subprogram that are compiled and measured
   double tune;              // seconds of the climb from the fastest kernels to better settings, on a GPU
-  double time;              // deadline of the whole job in seconds; the rest is left out. 0: 105 for GPUs, none for CPUs
+  double time;              // deadline of the whole job in seconds; the rest is left out. 0: 60 for GPUs, none for CPUs
   double seconds;           // duration of the last comparison
   uint64_t seed;            // seed of random inputs and tests
   const char *off;          // pruning rules to switch off, separated by commas; NULL: none

@@ -7,6 +7,7 @@ TYPES = {"dimension": "int", "integer": "int", "number": "float", "integers": "S
          "grid map": "Map", "loop map": "Map"}
 SKIP = {"input", "output", "iter", "save", "block", "thread"}  # what graphs and blocks do by methods of their own
 FIRST = {1: ["x"], 2: ["x", "y"], 4: ["a", "b", "c", "d"]}
+NAMED = {"where": ["c", "x", "y"], "gather": ["x", "at"], "update": ["x", "at", "y"]}
 OPTIONAL = {"softmax": ["mask"]}  # of the others weight and shift: norms have them
 
 
@@ -14,7 +15,7 @@ def tensors(row):
     """Names of the needed arguments and of those that may be missing; None: any number of them."""
     if row["most"] is None:
         return None, []
-    return FIRST.get(row["least"], []), OPTIONAL.get(row["name"], ["w", "b"])[:row["most"] - row["least"]]
+    return NAMED.get(row["name"], FIRST.get(row["least"], [])), OPTIONAL.get(row["name"], ["w", "b"])[:row["most"] - row["least"]]
 
 
 def attributes(row):
@@ -26,7 +27,7 @@ def signature(row, skip=0):
     need, may = tensors(row)
     if need is None:
         return ["*tensors: Tensor", *attributes(row)]
-    names = [f"{n}: {'Tensor | float' if len(need) == 2 and row['attrs'] == [] else 'Tensor'}" for n in need]
+    names = [f"{n}: {'Tensor | float' if len(need) > 1 and row['attrs'] == [] else 'Tensor'}" for n in need]
     optional = [f"{n}: Tensor | None = None" for n in may]
     # optional tensors come behind the attributes that are needed, and before those that are not, which are then said by name
     needed = [a for a in attributes(row) if not a.endswith("None")]
@@ -48,7 +49,7 @@ def doc(row):
 
 
 def returns(row):
-    return "tuple[Tensor, ...]" if row["name"] in ("split", "accum_max") else "Tensor"
+    return "tuple[Tensor, ...]" if row["name"] in ("split", "accum_max", "topk") else "Tensor"
 
 
 def call(row, graph, tensor_text):

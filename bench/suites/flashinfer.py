@@ -7,7 +7,7 @@
 A definition has axes that vary. Each set of their values, from the workloads of a file or from --axes, becomes a program of its own, which
 `mica optimize` makes kernels of; the solution's function `run` picks one by the shapes of its arguments. --check holds each program against the
 definition's reference code (torch, on the CPU). --list prints the kinds of definitions that have a program, and exits. Definitions whose tensors are
-found by indices (paged and ragged attention, mixtures of experts by token) have none: the language has no gather. Exit status 0; 1: a program differs
+found by indices (paged and ragged attention, mixtures of experts by token) have no row yet. Exit status 0; 1: a program differs
 from the reference; 2: there is no program for the definition.
 """
 import argparse

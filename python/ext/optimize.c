@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum kind { INT, REAL, BOOL, SEED, TEXT };
+enum kind { INT, REAL, FLAG, SEED, TEXT };
 // The options of mica.h that are said by name. The names are those of the struct.
 static const struct {
   const char *name;
@@ -22,9 +22,9 @@ static const struct {
   }
     ROW(target, TEXT),    ROW(dtype, TEXT),         ROW(max_block_ops, INT), ROW(max_kernel_ops, INT), ROW(max_part_ops, INT),  ROW(max_values, INT),
     ROW(threads, INT),    ROW(search_threads, INT), ROW(measure, INT),       ROW(tune, REAL),          ROW(time, REAL),         ROW(seconds, REAL),
-    ROW(seed, SEED),      ROW(off, TEXT),           ROW(remember, BOOL),     ROW(fresh, BOOL),         ROW(db, TEXT),           ROW(accept, TEXT),
-    ROW(disturbed, BOOL), ROW(dump, TEXT),          ROW(dump_dir, TEXT),     ROW(trace, TEXT),         ROW(keep_dropped, TEXT), ROW(candidate, TEXT),
-    ROW(knobs, TEXT),     ROW(check_passes, BOOL),
+    ROW(seed, SEED),      ROW(off, TEXT),           ROW(remember, FLAG),     ROW(fresh, FLAG),         ROW(db, TEXT),           ROW(accept, TEXT),
+    ROW(disturbed, FLAG), ROW(dump, TEXT),          ROW(dump_dir, TEXT),     ROW(trace, TEXT),         ROW(keep_dropped, TEXT), ROW(candidate, TEXT),
+    ROW(knobs, TEXT),     ROW(check_passes, FLAG),
 #undef ROW
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -52,7 +52,7 @@ static int option_set(struct mica_options *o, int i, PyObject *value)
     break;
   }
   case REAL: *(double *)(void *)at = PyFloat_AsDouble(value); break;
-  case BOOL: *(bool *)at = PyObject_IsTrue(value) > 0; break;
+  case FLAG: *(bool *)at = PyObject_IsTrue(value) > 0; break;
   case SEED: *(uint64_t *)(void *)at = PyLong_AsUnsignedLongLong(value); break;
   case TEXT: *(const char **)(void *)at = value == Py_None ? NULL : PyUnicode_AsUTF8AndSize(value, NULL); break;
   }

@@ -11,8 +11,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { SLICE = 20000 };             // microseconds
-static const double OF_A_GPU = 105; // seconds of a job for a GPU that is given none
+enum { SLICE = 20000 };            // microseconds
+static const double OF_A_GPU = 60; // seconds of a job for a GPU that is given none
 // Seconds of checking the result after a stop, and after the end of the time. The command ends soon after that (cli/end.c).
 static const double GRACE = 1, LATE = 1.2;
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then

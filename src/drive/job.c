@@ -62,6 +62,7 @@ struct search_opts job_search_opts(struct job *j)
       .crew = j->crew,
       .seed = o->seed,
       .off = j->off,
+      .fuse = j->target.kind == TARGET_GPU ? j->target.cores : 0,
       .stop = job_stop(j, STOP_SEARCH),
       .progress = on_search,
       .progress_arg = j,

@@ -38,6 +38,9 @@ const char *node_text(struct arena *mem, const struct graph *g, const struct nod
 const char *c_type(enum dtype t);                // "float", "uint16_t"
 const char *number(struct arena *mem, double x); // a C constant of type float
 
+// ---- gen_small.c ----
+void small_print(const struct graph *g, struct str *source); // of the dtypes that mica_cpu.h does not know and g has
+
 // ---- view.c ----------------------------------------------------------------------------------------------
 
 struct view {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-extern const char gen_support_text[], gen_more_text[], gen_small_text[]; // mica_cpu.h, mica_cpu_more.h, mica_cpu_small.h, embedded by the build
+extern const char gen_support_text[], gen_more_text[]; // mica_cpu.h, mica_cpu_more.h, embedded by the build
 
 struct home {         // of a kernel tensor
   struct place place; // kind PLACE_NONE: another tensor's memory, or nothing
@@ -354,25 +354,6 @@ const char *gen_flags(void)
 static const char clock_text[] = "#include <time.h>\nstatic double m_now(void)\n{\n  struct timespec t;\n  clock_gettime(CLOCK_MONOTONIC, &t);\n  "
                                  "return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;\n}\n";
 
-// Loads and stores of the dtypes that mica_cpu.h does not know and the graph has.
-static void print_small(const struct graph *g, struct str *source)
-{
-  bool any = false;
-  for (int t = 0; t < DTYPES; t++) {
-    const struct num_row *f = &num_rows[t];
-    bool has = false;
-    for (int i = 0; i < g->ntensors; i++) has |= g->tensors[i].dtype == (enum dtype)t;
-    bool whole = num_whole((enum dtype)t);
-    if (!has || (f->bits != 8 && !whole)) continue;
-    if (!any) str_add(source, "%s\n%s\n", float_bits_text, gen_small_text);
-    any = true;
-    if (whole)
-      str_add(source, "M_WHOLE(%s, %s, %d)\n", f->dtype, f->c, f->bits == 8);
-    else
-      str_add(source, "M_SMALL(%s, %d, %d, %d)\n", f->dtype, f->exponent, f->mantissa, f->special);
-  }
-}
-
 static int generate(const struct graph *g, const char *name, const struct target *t, bool timed, struct str *source, struct str *header,
                     struct gen_info *info, struct err *e)
 {
@@ -382,11 +363,13 @@ static int generate(const struct graph *g, const char *name, const struct target
   find_roots(&c);
   name_ends(&c);
   place_tensors(&c);
-  int s = emit_kernels(&c), threads = MAX(1, t->cores);
+  int s = state_check(g, e); // whoever made g may have changed the order of its nodes
+  if (!s) s = emit_kernels(&c);
+  const int threads = MAX(1, t->cores);
   if (!s) {
     space_place(&c.space);
     str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text, threads);
-    print_small(g, source);
+    small_print(g, source);
     if (c.blas) str_add(source, "#include <cblas.h>\n__attribute__((weak)) void openblas_set_num_threads(int);\n");
     if (timed) str_add(source, "%sdouble mica_%s_seconds[%d];\n", clock_text, name, MAX(1, c.nkernels));
     str_add(source, "\n%s", str_text(&c.kernels));

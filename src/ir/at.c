@@ -31,8 +31,8 @@ static int check_index(const struct node *n, const struct tensor *x, const struc
   }
   if (at->range.least >= least && at->range.most < extent) return OK;
   bool above = at->range.most >= extent;
-  s = err_set(e, ERR_INDEX_RANGE, n->at, "%s along %d of %s%.60s %s: the range of %s %s at %lld", op_rows[n->op].name, n->a.dim,
-              x->name ? x->name : "a tensor", "", shape, name, above ? "ends" : "begins", (long long)(above ? at->range.most : at->range.least));
+  s = err_set(e, ERR_INDEX_RANGE, n->at, "%s along %d of %s %s: the range of %s %s at %lld", op_rows[n->op].name, n->a.dim,
+              x->name ? x->name : "a tensor", shape, name, above ? "ends" : "begins", (long long)(above ? at->range.most : at->range.least));
   return err_hint(e, "declare it < %lld, or limit it: clamp(x, 0, %lld)", (long long)extent, (long long)extent - 1), s;
 }
 

@@ -10,17 +10,17 @@ struct elements {
   bool doubles;
 };
 
-static double element(const struct elements *x, int64_t i)
-{
-  return x->doubles ? ((const double *)x->p)[i] : num_read(x->t->dtype, x->p, i);
-}
+static double element(const struct elements *x, int64_t i) { return x->doubles ? ((const double *)x->p)[i] : num_read(x->t->dtype, x->p, i); }
 
 static const char *label(const struct tensor *t) { return t->name ? t->name : "an input"; }
 
 static int outside(const struct tensor *t, int64_t i, double x, struct err *e)
 {
   char text[32];
-  str_double(text, x);
+  if (fabs(x) < 1e15 && x == rint(x))
+    snprintf(text, sizeof text, "%.0f", x);
+  else
+    str_double(text, x);
   if (x != rint(x)) return err_set(e, ERR_INDEX_RANGE, NOWHERE, "%s[%lld] is %s, which is no whole number", label(t), (long long)i, text);
   const bool above = x > (double)t->range.most;
   return err_set(e, ERR_INDEX_RANGE, NOWHERE, "%s[%lld] is %s, %s %lld", label(t), (long long)i, text, above ? "limit" : "at least",

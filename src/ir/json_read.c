@@ -239,8 +239,7 @@ static int read_nodes(struct json_read_reader *r, struct json_read_place *p);
 
 static int want_bool(struct json_read_reader *r, const char *key, json_t *v, bool *out)
 {
-  *out = json_is_true(v);
-  return !v || json_is_boolean(v) ? OK : bad(r, ERR_JSON, "`%s` should be true or false, not %s", key, kind_name(v));
+  return *out = json_is_true(v), !v || json_is_boolean(v) ? OK : bad(r, ERR_JSON, "`%s` should be true or false, not %s", key, kind_name(v));
 }
 
 // The range of an input, and whether it is a state.

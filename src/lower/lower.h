@@ -56,7 +56,7 @@ int step_products(struct arena *mem, const struct graph *kernels, struct graph *
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 12, CHOICES = 64 };
+enum { KNOBS = 14, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };
@@ -106,6 +106,7 @@ struct scheme {
   const char *name, *doc;
   const char *apart;       // which of the plan's passes it does not follow, and why; NULL: it follows all
   const char *knob[KNOBS]; // names; NULL at the end
+  int named;               // so many are always named; the others where they are not 0. 0: all are
   unsigned rules;          // by which it rewrites values (kern/rule.def), as bits
   bool tails;              // takes a tail
   bool joins;              // takes graphs that join or split parts

@@ -11,6 +11,7 @@
 //   pass     how many folds of varying values a value has before it
 //   stage    within a pass, how many folds a value has before it
 //   left     what the head of a tail left, where the graph is the tail (tail.h)
+//   share    the blocks of a cluster that have a folded axis together; they are threads of it beyond those of one block
 //
 //   rows_life.c      what knobs do not change: roles of axes, stages, when values are there
 //   rows_plan.c      knobs -> places, passes, widths of accesses
@@ -21,6 +22,7 @@
 //   rows_weave.c     loads and stores of parts that alternate in memory
 //   rows_ahead.c     what is done before the kernel ahead has ended
 //   rows_fold.c      folds: registers, lanes, warps
+//   rows_share.c     folds over the blocks of a cluster
 #ifndef MICA_LOWER_ROWS_H
 #define MICA_LOWER_ROWS_H
 
@@ -60,7 +62,21 @@ void rows_ready(struct arena *mem, struct rows *r);                          // 
 
 // ---- rows_plan.c ----
 
-enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM, KNOB_LATE, KNOB_AHEAD, KNOB_HOLD };
+enum {
+  KNOB_VEC,
+  KNOB_ACROSS,
+  KNOB_DOWN,
+  KNOB_JOIN,
+  KNOB_REGS,
+  KNOB_DEEP,
+  KNOB_STREAM,
+  KNOB_LATE,
+  KNOB_AHEAD,
+  KNOB_HOLD,
+  KNOB_CLUSTER,
+  KNOB_STACK,
+  KNOB_EVEN
+};
 struct row_plan {
   const struct rows *r;
   struct row_roles role;
@@ -70,7 +86,9 @@ struct row_plan {
   bool *late;                                              // by value: a load that comes where it is used; NULL: none
   int regs[KERN_AXES], lanes[KERN_AXES], warps[KERN_AXES]; // lanes * warps = threads
   int64_t chunks[KERN_AXES];
-  int threads;
+  int share, cluster; // the axis that the blocks of a cluster share, and how many they are; 1: no cluster
+  int threads;        // of a block
+  int even;           // 1: a multiprocessor holds no more blocks of clusters than its share
   int64_t blocks;
   axis_set rounds; // folded axes of several chunks
   int *pass;       // by value
@@ -82,7 +100,9 @@ bool rows_before(struct row_plan *p, int ahead, int hold);            // sets th
 int row_width(const struct row_plan *p, const struct kern_access *a); // elements of one access
 bool row_overhangs(const struct row_plan *p, int axis);               // places reach past its extent
 int row_regs(const struct row_plan *p, axis_set axes);                // register elements of a value with these axes
-static inline int row_threads(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }
+static inline int row_blocks(const struct row_plan *p, int a) { return a == p->share ? p->cluster : 1; } // of a cluster, along the axis
+static inline int row_own(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }         // threads of one block
+static inline int row_threads(const struct row_plan *p, int a) { return row_own(p, a) * row_blocks(p, a); }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
 
 // ---- rows_cost.c, rows_choice.c ----
@@ -115,6 +135,8 @@ struct row_text {
   bool *wide;                               // by value: loads whose fp32 registers are there
   bool *masked;                             // by value: -inf past extents, for a maximum
   int fresh;                                // shared tensors so far
+  int *shared;                              // by value: the one that the blocks of a cluster write to
+  bool met;                                 // the blocks of the cluster have all begun
 };
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out);
 struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out);
@@ -140,5 +162,20 @@ void row_fetch(struct row_text *x, int value); // its lines to the L2 cache
 void row_wait(struct row_text *x);             // for the kernel ahead; what comes before; the next may begin
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
+const char *row_zeros(const struct row_text *x);                                         // indices of the first register
+
+// ---- rows_share.c ----
+
+// Places of the parts of one fold in shared memory: `kept` of them side by side, each of `parts` parts.
+struct row_exchange {
+  int kept, parts;
+  const char *at, *part, *first; // the executing thread's, and the condition of being the one lane that has it
+};
+int row_even_blocks(const struct gpu_limits *g, const struct row_plan *p); // of a multiprocessor, where all have as many
+void row_share_begin(struct row_text *x);                                  // the blocks of the cluster may be written to when all have begun
+void row_fold_share(struct row_text *x, int n, const int *values);         // over the blocks of a cluster, whose parts all their threads have
+const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e);
+void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e);
+const char *row_thread_term(const struct row_text *x, const char *sum, char what, int axis, int scale);
 
 #endif

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDEST = 8 };
+enum { WIDEST = 8, TURNS = 2, FEW_THREADS = 64, WIDE_REGS = 2 };
 
 static int upper_power(int64_t n, int most)
 {
@@ -18,7 +18,7 @@ static int upper_power(int64_t n, int most)
 // stands for it, so that those who measure a few measure different ones.
 struct row_tried {
   struct knobs k;
-  int across, down, regs, late, alone; // the kind. alone: a block has one row, whose folds no other row waits for
+  int across, down, regs, late, alone, cluster, stack, even; // the kind. alone: a block has one row, whose folds no other row waits for
   double cost;
   struct kernel_counts counts;
 };
@@ -31,7 +31,8 @@ struct row_trying {
 
 static bool alike(const struct row_tried *a, const struct row_tried *b)
 {
-  return a->across == b->across && a->down == b->down && a->regs == b->regs && a->late == b->late && a->alone == b->alone;
+  return a->across == b->across && a->down == b->down && a->regs == b->regs && a->late == b->late && a->alone == b->alone &&
+         a->cluster == b->cluster && a->stack == b->stack && a->even == b->even;
 }
 
 static void insert(struct row_trying *t, const struct row_tried *x)
@@ -51,6 +52,7 @@ static void attempt(struct row_trying *t, const struct knobs *k)
   struct arena_mark m = arena_mark(t->j->mem);
   struct row_tried x = {
       .k = *k, .across = k->v[KNOB_ACROSS], .down = k->v[KNOB_DOWN], .late = k->v[KNOB_LATE], .alone = k->v[KNOB_JOIN] == 1, .cost = INFINITY};
+  x.cluster = k->v[KNOB_CLUSTER], x.stack = k->v[KNOB_STACK], x.even = k->v[KNOB_EVEN];
   if (rows_plan(t->j->mem, t->r, k, &p) && rows_count(t->j, &p, &x.counts)) {
     if (t->j->dependent) rows_before_best(t->j, &p, &x.counts);
     x.k.v[KNOB_AHEAD] = p.ahead, x.k.v[KNOB_HOLD] = p.hold;
@@ -81,6 +83,27 @@ static void with_registers(struct row_trying *t, struct knobs k)
       if (repeats(t->r, role->across, few[i], k.v[KNOB_VEC] * k.v[KNOB_ACROSS]) || repeats(t->r, role->down, few[d], k.v[KNOB_DOWN])) continue;
       for (k.v[KNOB_LATE] = 0; k.v[KNOB_LATE] < 2; k.v[KNOB_LATE]++) attempt(t, &k);
     }
+}
+
+// Is what was loaded used again after a fold of it? Then registers should hold all of it.
+static bool comes_back(const struct rows *r)
+{
+  for (int i = 0; i < r->k.nvalues; i++)
+    if (r->k.v[i].live && r->k.v[i].axes & r->k.folded && r->life[i].stage) return true;
+  return false;
+}
+
+// Clusters are worth a try where blocks are few, or where one block has no registers for all that comes back. `knob`: whose axis the blocks
+// share.
+static void with_clusters(struct row_trying *t, struct knobs k, int knob, int axis)
+{
+  const struct gpu_limits *g = t->j->gpu;
+  const axis_set all = AXIS(t->r->k.naxes) - 1, folded = t->r->k.folded;
+  const int64_t free = kern_extent(&t->r->k, all & ~folded) / MAX(k.v[KNOB_JOIN], 1);
+  const bool large = comes_back(t->r) && WIDE_REGS * kern_extent(&t->r->k, all & folded) > g->registers;
+  if (axis < 0 || !(folded >> axis & 1) || !(g->can & CAN_CLUSTER)) return;
+  for (int n = 2; n <= g->cluster && (large || n * free <= TURNS * g->processors); n *= 2)
+    for (k.v[knob] = n, k.v[KNOB_EVEN] = 1; k.v[KNOB_EVEN] >= 0; k.v[KNOB_EVEN]--) with_registers(t, k);
 }
 
 // The widest access of any, and whether all of them are of more bytes than the L2 cache has.
@@ -115,6 +138,9 @@ int rows_choices(const struct lower_job *j, const struct rows *r, int most, stru
           if (a * d * b > TILE_THREADS || (a * d * b < ROW_LANES && role.across >= 0) || (across % v && v > 1)) continue;
           k.v[KNOB_VEC] = v, k.v[KNOB_ACROSS] = role.across < 0 ? 1 : a, k.v[KNOB_DOWN] = d, k.v[KNOB_JOIN] = b;
           with_registers(&t, k);
+          if (a * d * b < FEW_THREADS) continue;
+          with_clusters(&t, k, KNOB_CLUSTER, role.across);
+          with_clusters(&t, k, KNOB_STACK, role.down);
         }
   for (int i = 0; i < t.n; i++) {
     out[i] = t.best[i].k;

@@ -6,9 +6,26 @@
 
 static const double PIECES = 0.15;          // of the bytes, for each halving of a line that an access takes of it
 enum { WORD = 4, WIDEST = 16, BANKS = 32 }; // bytes of a result, of an access
-enum { BASE_REGS = 20, MOST_THREAD_REGS = 255, SLOW = 10 };
+enum {
+  BASE_REGS = 20,
+  MOST_THREAD_REGS = 255,
+  SLOW = 10,
+  MEET = 16,
+  ROUND = 5
+}; // a barrier of a cluster, as a chain of instructions; the loads of a round, as iterations of a ring
 
-static int64_t covered(const struct row_plan *p, int a) { return MIN(p->r->k.extent[a], (int64_t)p->regs[a] * row_threads(p, a) * row_vec(p, a)); }
+// Elements along the axis that a block has in a round.
+static int64_t covered(const struct row_plan *p, int a)
+{
+  int64_t share = (p->r->k.extent[a] + row_blocks(p, a) - 1) / row_blocks(p, a);
+  return MIN(share, (int64_t)p->regs[a] * row_own(p, a) * row_vec(p, a));
+}
+
+// Blocks that access what has these axes: of a cluster whose blocks have the same, the first alone stores.
+static double storing(const struct row_plan *p, axis_set axes)
+{
+  return (double)p->blocks / (p->share >= 0 && !(axes >> p->share & 1) ? p->cluster : 1);
+}
 
 // How many times what it needs a block moves for an access: whole sectors, and of pieces of lines something more.
 static double waste(const struct row_plan *p, const struct kern_access *x, axis_set axes)
@@ -70,7 +87,7 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
   for (int i = 0; i < r->k.nsaves; i++) {
     const struct kern_save *s = &r->k.save[i];
     const struct kern_access at = row_seen(p, &s->at, row_save_weave(p, i));
-    double b = block_bytes(p, &at, s->axes) * (double)p->blocks;
+    double b = block_bytes(p, &at, s->axes) * storing(p, s->axes);
     count_bytes(j, s->at.tensor, b, c);
     c->cache += b, c->lines += touched(p, &at, s->axes);
   }
@@ -127,6 +144,7 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
     if (warps > 1) c->barriers += 1, exchange(p, p->held[i], warps, c);
     instructions += 2 * log2(lanes) * p->held[i] + (warps > 1 ? 10 + warps * p->held[i] : 0);
+    if (p->share >= 0 && v->folded >> p->share & 1) c->chain += MEET + p->held[i] * p->cluster;
   }
   c->lanes = instructions * p->threads;
 }
@@ -135,14 +153,17 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
 {
   const struct gpu_limits *g = j->gpu;
   double regs = live_regs(p) + BASE_REGS, rounds = 1;
-  if (regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
+  if (p->cluster > g->cluster || regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
   *c = (struct kernel_counts){
-      .kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = 1, .registers = regs};
+      .kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = p->cluster, .registers = regs};
   c->room = fmax(1, fmin(fmin(g->blocks, g->threads / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
+  if (p->even && row_even_blocks(g, p) >= c->room) return false; // there is no room for more
+  if (p->even) c->room = row_even_blocks(g, p);
   traffic(j, p, c), work(p, c);
   c->soon = rows_soon(j, p);
   for (int a = 0; a < p->r->k.naxes; a++)
     if (p->rounds >> a & 1) rounds *= (double)p->chunks[a];
   c->waits += (rounds - 1) * p->passes + p->passes - 1;
+  c->steps = ROUND * (rounds * p->passes - 1); // nothing is loaded ahead of its round
   return true;
 }

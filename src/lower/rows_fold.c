@@ -50,17 +50,6 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
 
 // ---- over threads ----
 
-// Places of the parts of one fold in shared memory: `kept` of them side by side, each of `parts` parts.
-struct row_exchange {
-  int kept, parts;
-  const char *at, *part, *first; // the executing thread's, and the condition of being the one lane that has it
-};
-
-static const char *term(const struct row_text *x, const char *s, char what, int axis, int scale)
-{
-  return row_term(x, s, arena_printf(x->mem, "@%c%d", what, axis), scale);
-}
-
 static struct row_exchange exchange_of(const struct row_text *x, const struct kern_value *v)
 {
   const struct row_plan *p = x->p;
@@ -68,34 +57,15 @@ static struct row_exchange exchange_of(const struct row_text *x, const struct ke
   for (int a = 0; a < p->r->k.naxes; a++) {
     bool folded = v->folded >> a & 1;
     if (folded && p->lanes[a] > 1) e.first = text_join(x->mem, e.first, " && ", "@l%d == 0", a);
-    if (!folded && p->lanes[a] > 1) e.at = term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
+    if (!folded && p->lanes[a] > 1) e.at = row_thread_term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
     if (p->warps[a] == 1) continue;
     if (folded)
-      e.part = term(x, e.part, 'w', a, e.parts), e.parts *= p->warps[a];
+      e.part = row_thread_term(x, e.part, 'w', a, e.parts), e.parts *= p->warps[a];
     else
-      e.at = term(x, e.at, 'w', a, e.kept), e.kept *= p->warps[a];
+      e.at = row_thread_term(x, e.at, 'w', a, e.kept), e.kept *= p->warps[a];
   }
   if (!*e.at) e.at = "0";
   return e;
-}
-
-// Indices of the first of the register dimensions.
-static const char *zeros(const struct row_text *x)
-{
-  const char *s = "";
-  for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (x->p->regs[a] > 1) s = arena_printf(x->mem, "%s, 0", s);
-  return x->p->vec > 1 ? arena_printf(x->mem, "%s, 0", s) : s;
-}
-
-// A result of one register lies side by side with those of the other parts, one of several as a tile of each part.
-static const struct hole *part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e)
-{
-  const struct kern_value *v = &x->p->r->k.v[value];
-  return KEPT_HOLES(x->mem, NULL, INT(v, value), INT(sh, shared), INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts),
-                    INT(scalar, row_regs(x->p, v->axes) == 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(at, e->at),
-                    STR(part, e->part), STR(first, e->first), STR(zeros, zeros(x)), STR(op, fold_operator(v->kind)),
-                    STR(neutral, fold_neutral(v->kind)));
 }
 
 static void send(struct row_text *x, int value, int shared, const struct row_exchange *e)
@@ -107,28 +77,27 @@ static void send(struct row_text *x, int value, int shared, const struct row_exc
             "?first if ($first) {\n"
             "?scalar %sh$sh.tile([1, 1])[$at, $part] <- Move(%v$v)\n"
             "?!scalar %sh$sh.tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%v$v)",
-            part_holes(x, value, shared, e));
+            row_part_holes(x, value, shared, e));
 }
 
-static void receive(struct row_text *x, int value, int shared, const struct row_exchange *e)
+static void over_warps(struct row_text *x, int n, const int *values, const struct row_exchange *e, bool again)
 {
-  text_about(&x->t, x->p->r->k.v[value].about - 1);
-  text_fill(&x->t,
-            "?scalar %parts$sh:[$dims,$parts].fp32.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
-            "?scalar %v$v <- Reduction<$op>(%parts$sh)\n"
-            "?!scalar %parts$sh:[$dims].fp32.RF\n"
-            "?!scalar %v$v <- Init<$neutral>()\n"
-            "?!scalar each w:$parts\n"
-            "?!scalar %parts$sh <- Move(%sh$sh.tile([1,$dims])[w * $kept + $at$zeros])\n"
-            "?!scalar %v$v <- BinaryPointwise<$op>(%v$v, %parts$sh)",
-            part_holes(x, value, shared, e));
+  int first = x->fresh;
+  for (int i = 0; i < n; i++)
+    if (e[i].parts > 1) send(x, values[i], x->fresh++, &e[i]);
+  text_about(&x->t, -1);
+  text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
+  for (int i = 0; i < n; i++)
+    if (e[i].parts > 1) row_receive(x, values[i], first++, &e[i]);
+  text_about(&x->t, -1);
+  if (again) text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
 }
 
 void row_fold_across(struct row_text *x, int n, const int *values, bool again)
 {
   const struct row_plan *p = x->p;
   struct row_exchange *e = NEWS(x->mem, struct row_exchange, n + 1);
-  int first = x->fresh, many = 0;
+  int many = 0;
   for (int i = 0; i < n; i++) {
     const struct kern_value *v = &p->r->k.v[values[i]];
     text_about(&x->t, v->about - 1);
@@ -139,13 +108,6 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
     many += e[i].parts > 1;
   }
   text_about(&x->t, -1);
-  if (!many) return;
-  for (int i = 0; i < n; i++)
-    if (e[i].parts > 1) send(x, values[i], x->fresh++, &e[i]);
-  text_about(&x->t, -1);
-  text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
-  for (int i = 0; i < n; i++)
-    if (e[i].parts > 1) receive(x, values[i], first++, &e[i]);
-  text_about(&x->t, -1);
-  if (again) text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
+  if (many) over_warps(x, n, values, e, again);
+  row_fold_share(x, n, values);
 }

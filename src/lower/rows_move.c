@@ -60,7 +60,7 @@ static const char *piece(const struct row_text *x, int width) { return width < x
 static bool read_once(const struct row_plan *p, axis_set axes)
 {
   for (int a = 0; a < p->r->k.naxes; a++)
-    if (p->chunks[a] > 1 && !(p->rounds >> a & 1) && !(axes >> a & 1)) return false;
+    if (!(axes >> a & 1) && (a == p->share || (p->chunks[a] > 1 && !(p->rounds >> a & 1)))) return false;
   return p->passes == 1;
 }
 
@@ -101,6 +101,7 @@ static const char *first_along(const struct row_text *x, axis_set axes, const st
     if (!has && p->lanes[a] > 1) s = text_join(x->mem, s, " && ", "@l%d == 0", a);
     if (!has && p->warps[a] > 1) s = text_join(x->mem, s, " && ", "@w%d == 0", a);
     if (!has && !fetched && p->chunks[a] > 1 && !(p->rounds >> a & 1)) s = text_join(x->mem, s, " && ", "@c%d == 0", a);
+    if (!has && !fetched && a == p->share) s = text_join(x->mem, s, " && ", "@rank == 0");
   }
   return s;
 }

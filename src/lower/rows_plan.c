@@ -3,7 +3,7 @@
 // rounds. Numbers of threads of an axis are powers of two, so that lanes of one fold are a power of two apart.
 #include "lower/rows.h"
 
-enum { MOST_REGS = 224 };
+enum { MOST_REGS = 224, CLUSTER_BLOCKS = 16 };
 
 bool row_overhangs(const struct row_plan *p, int a) { return p->chunks[a] * p->regs[a] * row_threads(p, a) * row_vec(p, a) > p->r->k.extent[a]; }
 
@@ -54,6 +54,32 @@ static bool threads(struct row_plan *p, const struct knobs *k)
   return p->threads <= TILE_THREADS;
 }
 
+// Blocks of a cluster share an axis that is folded, and each has some of it. What they fold together is not within a loop.
+static bool shares(struct row_plan *p, const struct knobs *k)
+{
+  const int n = MAX(MAX(k->v[KNOB_CLUSTER], k->v[KNOB_STACK]), 1);
+  p->share = k->v[KNOB_CLUSTER] > 1 ? p->role.across : p->role.down, p->cluster = n;
+  if (k->v[KNOB_CLUSTER] < 0 || k->v[KNOB_STACK] < 0 || (k->v[KNOB_CLUSTER] > 1 && k->v[KNOB_STACK] > 1)) return false;
+  p->even = k->v[KNOB_EVEN];
+  if (p->even < 0 || p->even > (n > 1)) return false;
+  if (n == 1) return p->share = -1, true;
+  if (n & (n - 1) || n > CLUSTER_BLOCKS || p->share < 0 || !(p->r->k.folded >> p->share & 1)) return false;
+  p->blocks = n;
+  return pieces(p->r->k.extent[p->share], (int64_t)row_vec(p, p->share) * row_own(p, p->share)) >= n;
+}
+
+static bool shares_outside(const struct row_plan *p)
+{
+  bool any = p->cluster == 1;
+  for (int i = 0; i < p->r->k.nvalues; i++) {
+    const struct kern_value *v = &p->r->k.v[i];
+    if (!v->live || p->cluster == 1 || !(v->folded >> p->share & 1)) continue;
+    if (v->axes & p->rounds) return false;
+    any = true;
+  }
+  return any;
+}
+
 // Passes over rounds. A fold of a varying value must leave nothing varying.
 static bool passes(struct row_plan *p)
 {
@@ -92,6 +118,7 @@ static int64_t shared(const struct row_plan *p)
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1) n /= p->lanes[a], warps *= p->warps[a];
     if (warps > 1) sum += n * p->held[i] + 16;
+    if (p->share >= 0 && v->folded >> p->share & 1) sum += n / warps * p->cluster * p->held[i] + 16;
   }
   return sum;
 }
@@ -104,7 +131,7 @@ static bool may_be_late(const struct row_plan *p, int load)
   if (r->woven[load].n) return false; // what goes with it may not be
   if (!r->k.v[load].live || r->k.v[load].kind != KERN_LOAD) return false;
   for (int a = 0; a < r->k.naxes; a++)
-    if (r->k.v[load].axes >> a & 1 && p->chunks[a] > 1 && !(p->rounds >> a & 1)) return false;
+    if (r->k.v[load].axes >> a & 1 && (a == p->share || (p->chunks[a] > 1 && !(p->rounds >> a & 1)))) return false;
   for (int i = 0; i < r->k.nvalues; i++)
     for (int k = 0; r->k.v[i].live && k < r->k.v[i].nin; k++) {
       if (r->k.v[i].in[k] != load) continue;
@@ -133,12 +160,12 @@ bool rows_before(struct row_plan *p, int ahead, int hold)
 
 bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, struct row_plan *p)
 {
-  *p = (struct row_plan){.r = r, .role = r->role, .vec = MAX(k->v[KNOB_VEC], 1), .stream = k->v[KNOB_STREAM], .blocks = 1};
+  *p = (struct row_plan){.r = r, .role = r->role, .vec = MAX(k->v[KNOB_VEC], 1), .stream = k->v[KNOB_STREAM], .blocks = 1, .share = -1, .cluster = 1};
   p->pass = NEWS(mem, int, r->k.nvalues + 1), p->held = NEWS(mem, int, r->k.nvalues + 1);
   for (int i = 0; i < r->k.naxes; i++) p->regs[i] = p->lanes[i] = p->warps[i] = 1, p->chunks[i] = 1;
   if (p->vec & (p->vec - 1) || p->vec > 16 || (p->role.across < 0 && p->vec > 1)) return false;
   if (p->role.across >= 0 && r->k.extent[p->role.across] % p->vec) return false;
-  if (!threads(p, k)) return false;
+  if (!threads(p, k) || !shares(p, k)) return false;
   for (int i = 0; i < r->k.naxes; i++) {
     cut(p, i, i == p->role.across ? k->v[KNOB_REGS] : i == p->role.down ? k->v[KNOB_DEEP] : 0);
     if (p->chunks[i] > 1 && r->k.folded >> i & 1)
@@ -147,5 +174,6 @@ bool rows_plan(struct arena *mem, const struct rows *r, const struct knobs *k, s
       p->blocks *= p->chunks[i];
   }
   if (!rows_before(p, k->v[KNOB_AHEAD], k->v[KNOB_HOLD])) return false;
-  return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && (!k->v[KNOB_LATE] || late(mem, p));
+  return (p->threads >= ROW_LANES || p->role.across < 0) && fits(p) && shared(p) <= 48 << 10 && passes(p) && shares_outside(p) &&
+         (!k->v[KNOB_LATE] || late(mem, p));
 }

@@ -169,6 +169,7 @@ static void place_line(struct row_text *x, int a, const char *chunk)
   const char *s = "";
   if (p->lanes[a] > 1) s = row_term(x, s, arena_printf(x->mem, "@l%d", a), 1);
   if (p->warps[a] > 1) s = row_term(x, s, arena_printf(x->mem, "@w%d", a), p->lanes[a]);
+  if (a == p->share) s = row_term(x, s, "@rank", row_own(p, a));
   if (p->chunks[a] > 1) s = row_term(x, s, chunk, (int64_t)p->regs[a] * row_threads(p, a));
   text_line(&x->t, "@p%d = %s", a, *s ? s : "0");
 }
@@ -278,6 +279,7 @@ const char *row_coordinates(struct row_text *x)
     if (a < 0) continue;
     extents = text_join(x->mem, extents, ", ", "%lld", (long long)p->chunks[a]), names = text_join(x->mem, names, ", ", "@c%d", a);
   }
+  if (p->cluster > 1) extents = text_join(x->mem, extents, ", ", "%d", p->cluster), names = text_join(x->mem, names, ", ", "@rank");
   x->block = *names ? names : "@b";
   return *extents ? extents : "1";
 }
@@ -343,17 +345,18 @@ void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower
 {
   struct row_text x = row_text_new(j, p, &out->text);
   x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels, TEXT_PLAIN);
-  text_kernel(&x.t, j->name, NULL, j->gpu, CAN_PDL);
+  text_kernel(&x.t, j->name, NULL, j->gpu, p->cluster > 1 ? CAN_PDL | CAN_CLUSTER : CAN_PDL);
   const char *blocks = row_coordinates(&x);
   const int64_t tiles = row_tiles(p);
   const bool walks = gpu_blocks(j->gpu, tiles) != tiles;
-  emit_frame(&x.t, j->mem, &p->r->k, x.buffer, 1, walks ? arena_printf(j->mem, "%d", j->gpu->workers) : blocks, x.threads, out);
+  emit_frame(&x.t, j->mem, &p->r->k, x.buffer, p->cluster, walks ? arena_printf(j->mem, "%d", j->gpu->workers) : blocks, x.threads, out);
   if (walks)
     walk(&x, tiles);
   else
     text_line(&x.t, "%s = #grid.indices()", x.block);
   text_fill(&x.t, "$thread = #t.indices()\n#me = #t.scalar()", HOLES(NULL, STR(thread, x.coordinate)));
   row_begin(&x);
+  row_share_begin(&x);
   if (j->dependent) row_wait(&x);
   row_passes(&x);
   emit_tiles_end(&x.t, j->gpu, tiles);

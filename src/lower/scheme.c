@@ -124,7 +124,8 @@ void scheme_text(const struct choice *c, struct str *out)
 {
   const struct scheme *s = c->scheme == SCHEME_LIBRARY ? NULL : scheme_at(c->scheme);
   str_add(out, "%s", s ? s->name : library);
-  for (int i = 0; s && i < KNOBS && s->knob[i]; i++) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
+  for (int i = 0; s && i < KNOBS && s->knob[i]; i++)
+    if (!s->named || i < s->named || c->k.v[i]) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
   if (c->tail && s) str_add(out, " tail");
   if (c->tail && !s) str_add(out, " %s=%s", epilogue, blas_epilogue_name((enum epilogue)(c->k.v[0] - 1)));
 }

@@ -93,7 +93,7 @@ static int type_of(const json_t *o, struct mega_config *c, struct loc at, struct
   const char *name = json_string_value(v ? v : json_object_get(o, "dtype"));
   c->type = BF16;
   for (int t = 0; name && t < DTYPES; t++)
-    if (!strcmp(num_rows[t].array, name)) return c->type = t, OK;
+    if (!strcmp(num_rows[t].array, name) && !num_whole((enum dtype)t)) return c->type = t, OK;
   return name ? err_set(e, ERR_MEGA, at, "torch_dtype is %.40s, which is no type of weights", name) : OK;
 }
 

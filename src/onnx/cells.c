@@ -62,7 +62,7 @@ enum onnx_kind onnx_type_kind(int type)
 bool onnx_type_dtype(int type, enum dtype *t)
 {
   for (int i = 0; i < DTYPES; i++)
-    if (type && num_rows[i].onnx == type) return *t = (enum dtype)i, true;
+    if (type && num_rows[i].onnx == type && !num_whole((enum dtype)i)) return *t = (enum dtype)i, true;
   return false;
 }
 

@@ -4,7 +4,7 @@
 #include "eval/eval.h"
 #include "base/memory.h"
 #include "rt/product64.h"
-#include "rt/rt.h"
+#include "rt/reference64.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -18,41 +18,15 @@ enum { PIECE = 1 << 13, LARGE_PAGE = 2 << 20 };
 
 static int pieces(int64_t n, int64_t size) { return (int)((n + size - 1) / size); }
 
-// Strides of a tensor in the buffer that holds it: its own, or that of what it is a transpose of.
-static void strides(const struct reference64 *r, int t, int64_t *out)
-{
-  const struct node *n = &r->g->nodes[r->g->tensors[t].node];
-  const bool turned = r->same[t] >= 0 && n->op == OP_TRANSPOSE;
-  const struct shape *x = &r->g->tensors[turned ? r->same[t] : t].shape;
-  int64_t own[MAX_DIMS], step = 1;
-  for (int i = x->n - 1; i >= 0; step *= x->d[i--]) own[i] = step;
-  for (int i = 0; i < x->n; i++) out[i] = own[turned ? perm_of(&n->a, x->n, i) : i];
-}
-
-// Where an operand of each matrix of the output begins; its leading extents may be 1 or missing.
-static int64_t *matrices(const struct reference64 *r, int t, const struct shape *out, int64_t batch)
-{
-  const struct shape *x = &r->g->tensors[t].shape;
-  int64_t stride[MAX_DIMS], *at = MEM_NEWS(int64_t, batch);
-  strides(r, t, stride);
-  for (int64_t i = 0; i < batch; i++) {
-    int64_t rest = i;
-    for (int o = out->n - 3, k = x->n - 3; o >= 0; rest /= out->d[o--], k--)
-      if (k >= 0 && x->d[k] > 1) at[i] += rest % out->d[o] * stride[k];
-  }
-  return at;
-}
-
 static void multiply(struct reference64 *r, const struct node *n)
 {
   const int a = n->in[0], b = n->in[1];
   const struct shape *x = &r->g->tensors[a].shape, *y = &r->g->tensors[b].shape, *o = &r->g->tensors[n->out].shape;
-  int64_t of_a[MAX_DIMS], of_b[MAX_DIMS];
-  strides(r, a, of_a), strides(r, b, of_b);
+  const struct reference64_place of_a = reference64_place_of(r, a), of_b = reference64_place_of(r, b);
   struct product64 p = {.a = r->value[a], .b = r->value[b], .c = r->value[n->out], .stop = r->from->stop};
   p.m = o->d[o->n - 2], p.n = o->d[o->n - 1], p.k = x->d[x->n - 1], p.batch = shape_size(o) / p.m / p.n;
-  p.a_row = of_a[x->n - 2], p.a_col = of_a[x->n - 1], p.b_row = of_b[y->n - 2], p.b_col = of_b[y->n - 1];
-  int64_t *a_at = matrices(r, a, o, p.batch), *b_at = matrices(r, b, o, p.batch);
+  p.a_row = of_a.stride[x->n - 2], p.a_col = of_a.stride[x->n - 1], p.b_row = of_b.stride[y->n - 2], p.b_col = of_b.stride[y->n - 1];
+  int64_t *a_at = reference64_matrices(r, a, o, p.batch), *b_at = reference64_matrices(r, b, o, p.batch);
   p.a_at = a_at, p.b_at = b_at;
   product64_run(&p);
   mem_free(a_at), mem_free(b_at);
@@ -314,26 +288,11 @@ static int stopped(const struct reference64 *r, struct err *e)
   return stop_set(r->from->stop) ? err_set(e, ERR_STOPPED, NOWHERE, "stopped before the float64 reference was computed") : OK;
 }
 
-// Do only products read t?
-static bool multiplied(const struct graph *g, int t)
-{
-  for (const struct node *n = g->nodes; n < g->nodes + g->nnodes; n++)
-    for (int i = 0; i < n->nin; i++)
-      if (n->in[i] == t && n->op != OP_MATMUL) return false;
-  return true;
-}
-
-// A view that needs no memory of its own: a reshape, since elements stay in order, and a transpose that products read, by strides.
-static bool is_same(const struct reference64 *r, const struct node *n)
-{
-  return n->op == OP_RESHAPE || (n->op == OP_TRANSPOSE && multiplied(r->g, n->out));
-}
-
 static int compute(struct reference64 *r, const struct node *n, struct err *e)
 {
   int s = OK;
   for (int i = 0; i < n->nin && !s; i++) s = fetch(r, n->in[i], e);
-  if (is_same(r, n)) {
+  if (reference64_is_view(r, n)) {
     r->same[n->out] = n->in[0], r->readers[n->in[0]]++; // until nobody reads the view
     return r->value[n->out] = r->value[n->in[0]], s;
   }

@@ -1,6 +1,7 @@
 // Dimensions that no operator of a program mixes. Dimensions of tensors that an operator walks together are one class (union-find over all
-// of them). A class is mixed where a reduction, split, concat, repeat or product works along it, or a reshape cuts it. Blocks may share
-// out a class that is not, if every result has it once and no tensor twice.
+// of them). A class is mixed where a reduction, split, concat, repeat or product works along it, or a reshape cuts it. Where a reshape cuts
+// several dimensions, the first of them still has the same parts before and after. Blocks may share out a class that is not mixed, if every
+// result has it once and no tensor twice; in as many parts as divide all its dimensions.
 #include "search/space.h"
 
 struct dim_classes {
@@ -47,7 +48,7 @@ static void link_others(struct dim_classes *c, const struct node *n)
           link(c, n->out + o, d, n->in[k], d);
 }
 
-// The leading and the last dimensions that stay; those between are cut.
+// The leading and the last dimensions that stay; those between are cut, and of these the first parts stay together.
 static void link_reshape(struct dim_classes *c, const struct node *n)
 {
   const struct shape *x = shape_of(c, n->in[0]), *y = shape_of(c, n->out);
@@ -55,8 +56,10 @@ static void link_reshape(struct dim_classes *c, const struct node *n)
   for (; first < MIN(x->n, y->n) && x->d[first] == y->d[first]; first++) link(c, n->out, first, n->in[0], first);
   for (; last < MIN(x->n, y->n) - first && x->d[x->n - 1 - last] == y->d[y->n - 1 - last]; last++)
     link(c, n->out, y->n - 1 - last, n->in[0], x->n - 1 - last);
-  for (int d = first; d < x->n - last; d++) mix(c, n->in[0], d);
-  for (int d = first; d < y->n - last; d++) mix(c, n->out, d);
+  bool both = first < MIN(x->n, y->n) - last;
+  if (both) link(c, n->out, first, n->in[0], first);
+  for (int d = first + both; d < x->n - last; d++) mix(c, n->in[0], d);
+  for (int d = first + both; d < y->n - last; d++) mix(c, n->out, d);
 }
 
 static void link_view(struct dim_classes *c, const struct node *n)
@@ -91,6 +94,16 @@ static bool link_node(struct dim_classes *c, const struct node *n)
   return false;
 }
 
+// Of all dimensions of the class.
+static int64_t parts_of(struct dim_classes *c, int class)
+{
+  int64_t n = 0;
+  for (int t = 0; t < c->p->ntensors; t++)
+    for (int d = 0; d < shape_of(c, t)->n; d++)
+      if (top_of(c, t, d) == class) n = common_divisor(shape_of(c, t)->d[d], n);
+  return n;
+}
+
 static int times_in(struct dim_classes *c, int t, int class)
 {
   int n = 0;
@@ -120,8 +133,9 @@ bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *ou
     if (p->nodes[i].op == OP_OUTPUT) first = p->nodes[i].in[0];
   for (int d = 0; first >= 0 && d < shape_of(&c, first)->n; d++) {
     int class = top_of(&c, first, d);
-    if (shape_of(&c, first)->d[d] == 1 || !shared_out(&c, class)) continue;
-    out->extent[out->n] = shape_of(&c, first)->d[d];
+    int64_t parts = parts_of(&c, class);
+    if (parts == 1 || !shared_out(&c, class)) continue;
+    out->extent[out->n] = parts;
     for (int t = 0; t < p->ntensors; t++)
       for (int e = 0; e < shape_of(&c, t)->n; e++)
         if (top_of(&c, t, e) == class) out->of[t * MAX_DIMS + e] = out->n;

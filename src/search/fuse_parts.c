@@ -1,4 +1,4 @@
-// Programs with split and concat, by rule: one block graph computes all of it. Blocks share out the dimensions that nothing mixes
+// Programs without products, by rule: one block graph computes all of it. Blocks share out the dimensions that nothing mixes
 // (free_dims.c); within a tile, parts are split and joined as the program says. Kernels of such a graph store no part: a part of what is loaded
 // is loaded from its place, and a concatenation is stored part by part. How large a tile is matters on a CPU; schemes for GPUs cut anew.
 #include "search/space.h"
@@ -64,14 +64,14 @@ static int fuse_slice(struct fusing *f, const struct node *n)
   return status || count == 1 ? status : graph_add(f->block, OP_CONCAT, count, part, &joined, n->at, &f->at[n->out], f->e);
 }
 
-static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
+int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
 // Operands of different extents as equal parts, which kernels join.
 static int fuse_concat(struct fusing *f, const struct node *n)
 {
   int part[FUSE_PARTS], count = 0, status = OK;
   int64_t unit = 0;
-  for (int k = 0; k < n->nin; k++) unit = divisor(f->p->tensors[n->in[k]].shape.d[n->a.dim], unit);
+  for (int k = 0; k < n->nin; k++) unit = common_divisor(f->p->tensors[n->in[k]].shape.d[n->a.dim], unit);
   if (f->p->tensors[n->out].shape.d[n->a.dim] / unit > FUSE_PARTS) return NO;
   for (int k = 0; k < n->nin; k++) {
     struct attrs a = attrs_default(OP_CHUNK);
@@ -167,4 +167,18 @@ bool fuse_parts_can(const struct graph *p)
   can = can && fuse_parts(&mem, p, FUSE_TILE) != NULL;
   arena_close(&mem);
   return can;
+}
+
+// Blocks, and where rows are long the blocks of a cluster that share one, have enough to do; or there is little to do at all.
+bool fuse_rows_can(const struct graph *p, int processors)
+{
+  enum { SHARING = 16, FEW = 1 << 16, HALF = 2 };
+  struct arena mem = {0};
+  struct free_dims free;
+  int64_t tile = 1, blocks = 1;
+  bool can = free_dims_of(&mem, p, &free) && fuse_parts(&mem, p, FUSE_TILE);
+  for (int i = 0; i < free.n && can; i++) blocks *= free.extent[i];
+  for (int t = 0; t < p->ntensors; t++) tile = MAX(tile, shape_size(&p->tensors[t].shape));
+  arena_close(&mem);
+  return can && (blocks * SHARING * HALF >= processors || tile / blocks <= FEW);
 }

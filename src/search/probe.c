@@ -126,7 +126,7 @@ int search_easy_ops(const struct graph *p, const struct search_opts *o)
 {
   struct search_opts less = *o, own = *o;
   int later_ops;
-  if (fuse_parts_can(p) || !search_is_hard(p, o)) return 0;
+  if (fuse_parts_can(p) || (o->fuse && fuse_rows_can(p, o->fuse)) || !search_is_hard(p, o)) return 0;
   search_defaults(&own, p, &later_ops);
   less.max_block_ops = later_ops;
   return later_ops < own.max_block_ops && !search_is_hard(p, &less) ? later_ops : -1;

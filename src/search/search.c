@@ -390,58 +390,6 @@ static void run(struct search_job *j, struct search_result *r)
   r->complete = j->all_cuts && j->all_parts && j->all_graphs && j->all_sets && !j->ncut_tables && !stopped(j);
 }
 
-// A long program that works row by row: one kernel by rule, in a few sizes.
-static double chain_cost(const struct graph *p, const struct target *t)
-{
-  double flops = 0, bytes = 0;
-  for (int i = 0; i < p->nnodes; i++) {
-    const struct node *n = &p->nodes[i];
-    const struct tensor *x = &p->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
-    double size = (double)shape_size(&x->shape);
-    if (op_rows[n->op].rule == RULE_IO)
-      bytes += size * dtype_bytes(x->dtype);
-    else
-      flops += op_rows[n->op].cost * size * (double)(n->op == OP_MATMUL ? p->tensors[n->in[1]].shape.d[0] : 1);
-  }
-  return flops / t->flops + bytes / t->bandwidth + t->launch;
-}
-
-static void run_chain(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
-{
-  int out;
-  if (graph_outputs(p, NULL) != 1) return;
-  graph_outputs(p, &out);
-  int64_t rows = p->tensors[out].shape.n ? p->tensors[out].shape.d[0] : 1;
-  r->found = NEWS(mem, struct found, 8);
-  for (int64_t tile = 16; tile <= 256 && r->n < 8; tile *= 2) {
-    struct graph *g = rows % tile || (double)(rows / tile) < cost_rules(t)->fill * t->cores ? NULL : chain_build(mem, p, rows / tile);
-    struct err e = {0};
-    if (!g || graph_check(g, &e) != OK || !verify_filter(p, g, o->seed)) continue;
-    struct found *f = &r->found[r->n++];
-    *f = (struct found){.g = g, .cost = chain_cost(p, t), .kernels = 1, .block_ops = graph_ops(p)};
-    snprintf(f->schedule, sizeof f->schedule, "grid x=rows");
-    r->stats.verified++;
-  }
-  r->stats.graphs = (uint64_t)r->n;
-}
-
-// split and concat with what is around them: one kernel by rule, in a few sizes.
-static void run_fused(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
-{
-  enum { SIZES = 3 };
-  const struct graph *last = NULL;
-  r->found = NEWS(mem, struct found, SIZES);
-  for (int i = 0; i < SIZES && fuse_parts_can(p); i++) {
-    struct graph *g = fuse_parts(mem, p, FUSE_TILE >> 2 * i);
-    if (!g || (last && graph_same(last, g)) || !verify_filter(p, g, o->seed)) continue;
-    struct found *f = &r->found[r->n++];
-    *f = (struct found){.g = g, .cost = chain_cost(p, t) * (1 + 0.01 * i), .kernels = 1, .block_ops = graph_ops(p)};
-    snprintf(f->schedule, sizeof f->schedule, "grid over what nothing mixes");
-    r->stats.verified++, last = g;
-  }
-  r->stats.graphs = (uint64_t)r->n;
-}
-
 static void set_options(struct search_job *j, const struct graph *p, const struct search_opts *o)
 {
   j->o = *o;
@@ -471,17 +419,10 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
-  if (graph_ops(p) > SEARCH_LONG || classes_build(j->s, p, why) != OK) {
-    if (!asked) run_fused(mem, whole, t, &j->o, r);
-    bool fused = r->n > 0;
-    if (!asked && !fused) run_chain(mem, whole, t, &j->o, r);
-    r->complete = r->n > 0;
-    if (fused)
-      snprintf(r->why, sizeof r->why, "%d operators around split and concat: one kernel by rule", graph_ops(p));
-    else if (r->n)
-      snprintf(r->why, sizeof r->why, "%d operators that work row by row: chained into one kernel by rule", graph_ops(p));
-    else
-      snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
+  bool rows = !asked && j->o.fuse && fuse_rows_can(whole, j->o.fuse);
+  if (graph_ops(p) > SEARCH_LONG || (rows && search_is_hard(p, o)) || classes_build(j->s, p, why) != OK) {
+    if (!asked) by_rule(mem, whole, t, &j->o, rows, r);
+    if (!r->n) snprintf(r->why, sizeof r->why, "not searched: %s", *why ? why : "too many operators");
   } else {
     finger_open(j->f, j->s, o->seed);
     j->w = NEWS(j->mem, struct worker, j->nworker);
@@ -490,6 +431,7 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
     else
       run(j, r), explain(j, r);
     close_all(j);
+    if (rows) also_by_rule(mem, whole, t, &j->o, r);
   }
   units_close(&j->units);
   arena_close(&scratch);

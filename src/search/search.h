@@ -70,6 +70,7 @@ struct search_opts {
   void *progress_arg;
   const struct search_store *store;                                   // or NULL
   const struct crew *crew;                                            // or NULL
+  int fuse;                                                           // multiprocessors whose kernels may be made by rule (fuse_rows_can); 0: none
   const struct pricer *pricer;                                        // ranks what is found; NULL: the search's own model does
   void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or told what each unit took; one thread at a time
   void *timed_arg;

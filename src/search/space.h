@@ -626,6 +626,13 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
 // One block graph for the whole program, its rows cut into `blocks` parts; NULL where an operator mixes rows.
 struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t blocks);
 
+// ---- by_rule.c: one block graph for the whole program ------------------------------------------------------------------
+
+// rows: programs without products, too. No search has been.
+void by_rule(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, bool rows, struct search_result *r);
+// Such graphs beside those of a search, in the order of their costs.
+void also_by_rule(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r);
+
 // ---- stem.c: programs that read parts of inputs --------------------------------------------------------------------------
 
 struct stem {
@@ -636,17 +643,19 @@ struct stem {
 bool stem_of(struct arena *mem, const struct graph *p, struct stem *out);               // false: p is its own core
 struct graph *stem_put(struct arena *mem, const struct stem *s, const struct graph *g); // a graph of p, of one of the core
 
-// ---- free_dims.c, fuse_parts.c: programs with split and concat ----------------------------------------------------------
+// ---- free_dims.c, fuse_parts.c: programs without products ----------------------------------------------------------------
 
-struct free_dims { // classes of dimensions that no operator mixes, in the order of the first output
-  int n, *of;      // by tensor * MAX_DIMS + dimension: its class, or -1
-  int64_t extent[MAX_DIMS];
+struct free_dims {          // classes of dimensions that no operator mixes, in the order of the first output
+  int n, *of;               // by tensor * MAX_DIMS + dimension: its class, or -1
+  int64_t extent[MAX_DIMS]; // parts that each of its dimensions has, at most
 };
 bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *out); // false: an operator is of no kind that is fused
 
 enum { FUSE_TILE = 1 << 14 }; // elements
 // One block graph for the whole program, whose tiles have about so many elements; NULL where an operator is none of a kernel without products.
 struct graph *fuse_parts(struct arena *mem, const struct graph *p, int64_t tile);
-bool fuse_parts_can(const struct graph *p); // it has split or concat, and there is such a graph
+bool fuse_parts_can(const struct graph *p);                // it has split or concat, and there is such a graph
+bool fuse_rows_can(const struct graph *p, int processors); // there is one, and it leaves few of so many multiprocessors idle
+int64_t common_divisor(int64_t a, int64_t b);
 
 #endif

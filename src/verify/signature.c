@@ -28,7 +28,8 @@ static int match(struct arena *mem, const char *what, const struct graph *a, con
     char x[256], y[256];
     const struct tensor *u = &a->tensors[ta[i]], *v = &b->tensors[tb[i]];
     if (ends == graph_inputs && !same_range(u, v))
-      return err_set(e, ERR_MISMATCH, NOWHERE, "%s %d, %s, has another range in the other, or is a state in one only", what, i + 1, named(x, a, ta[i]));
+      return err_set(e, ERR_MISMATCH, NOWHERE, "%s %d, %s, has another range in the other, or is a state in one only", what, i + 1,
+                     named(x, a, ta[i]));
     if (shape_eq(&a->tensors[ta[i]].shape, &b->tensors[tb[i]].shape)) continue;
     return err_set(e, ERR_MISMATCH, NOWHERE, "%s %d is %s in one and %s in the other", what, i + 1, named(x, a, ta[i]), named(y, b, tb[i]));
   }

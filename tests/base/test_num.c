@@ -112,9 +112,20 @@ static void wholes(void **state)
   static const struct {
     enum dtype t;
     double x, want;
-  } cases[] = {{I32, 3, 3},          {I32, -2.6, -3},   {I32, NAN, 0},          {I32, 1e20, 2147483647}, {I32, -INFINITY, -2147483648.0},
-               {I64, 16777217, 16777217}, {I64, -5e18, -5e18}, {I64, NAN, 0},      {I64, INFINITY, 0x1p63},  {BOOL, 0, 0},
-               {BOOL, 1, 1},         {BOOL, 7, 1},      {BOOL, NAN, 0},         {BOOL, -3, 0}};
+  } cases[] = {{I32, 3, 3},
+               {I32, -2.6, -3},
+               {I32, NAN, 0},
+               {I32, 1e20, 2147483647},
+               {I32, -INFINITY, -2147483648.0},
+               {I64, 16777217, 16777217},
+               {I64, -5e18, -5e18},
+               {I64, NAN, 0},
+               {I64, INFINITY, 0x1p63},
+               {BOOL, 0, 0},
+               {BOOL, 1, 1},
+               {BOOL, 7, 1},
+               {BOOL, NAN, 0},
+               {BOOL, -3, 0}};
   for (size_t i = 0; i < COUNT(cases); i++) assert_true(num_round(cases[i].t, cases[i].x) == cases[i].want);
   unsigned char truth[2] = {0, 255};
   assert_true(num_read(BOOL, truth, 0) == 0 && num_read(BOOL, truth, 1) == 1);

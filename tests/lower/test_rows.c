@@ -101,8 +101,9 @@ static bool run(struct fixture *f, const char *name, const struct knobs *k, stru
   if (scheme_rows.emit(&f->j, k, &out, &e)) return false;
   const char *text = str_text(&out.text);
   char what[200];
-  snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d ahead=%d hold=%d", name, k->v[0], k->v[1],
-           k->v[2], k->v[3], k->v[4], k->v[5], k->v[6], k->v[7], k->v[8], k->v[9]);
+  snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d ahead=%d hold=%d cluster=%d stack=%d even=%d",
+           name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5], k->v[6], k->v[7], k->v[8], k->v[9], k->v[KNOB_CLUSTER], k->v[KNOB_STACK],
+           k->v[KNOB_EVEN]);
   if (tile_parse(&f->mem, "rows.tile", text, &p, &e) || tile_lower(p, p->kernels[0], 90, &e) ||
       tile_host_open(&h, &f->mem, p, p->kernels[0], 0, NULL, &e))
     fail_msg("%s: line %d: %s\n%s", what, e.at.line, e.text, text);
@@ -132,16 +133,17 @@ static bool heavy(struct fixture *f, const struct knobs *k)
 
 static int one_of(struct rng *r, int n, const int *of) { return of[rng_below(r, (uint64_t)n)]; }
 
-// Settings at random: most do not go with the kernel, and a good number must.
-static int sample(struct fixture *f, const char *name, int most)
+// Settings at random: most do not go with the kernel, and a good number must. `clusters`: whose blocks share an axis.
+static int sample(struct fixture *f, const char *name, bool clusters, int most)
 {
-  static const int powers[] = {1, 1, 2, 4, 8, 16, 32, 64, 128}, vecs[] = {1, 2, 4, 8}, few[] = {0, 0, 1, 2, 3, 4, 8};
+  static const int powers[] = {1, 1, 2, 4, 8, 16, 32, 64, 128}, vecs[] = {1, 2, 4, 8}, few[] = {0, 0, 1, 2, 3, 4, 8}, blocks[] = {2, 4, 8, 16};
   struct rng r = {42};
   int done = 0;
   for (int i = 0; i < TRIES && done < most; i++) {
     struct arena_mark m = arena_mark(&f->mem);
     struct knobs k = {{one_of(&r, 4, vecs), one_of(&r, 9, powers), one_of(&r, 7, powers), one_of(&r, 6, powers), one_of(&r, 7, few),
                        one_of(&r, 7, few), i % 2, i % 5 < 2, i % 4 % 3, i / 3 % 2}};
+    if (clusters) k.v[i % 2 ? KNOB_CLUSTER : KNOB_STACK] = one_of(&r, 4, blocks), k.v[KNOB_EVEN] = i % 3 == 0;
     f->j.dependent = i % 3 == 0;
     done += !heavy(f, &k) && run(f, name, &k, NULL);
     arena_reset(&f->mem, m);
@@ -165,7 +167,7 @@ static void correct(void **state)
     for (int k = 0; k < n; k++) assert_true(isfinite(scheme_cost(&scheme_rows, &f.j, &best[k])));
     for (int k = 0; k < n; k++)
       if (!run(&f, name, &best[k], NULL)) fail_msg("%s: choice %d is refused", name, k);
-    int done = sample(&f, name, SAMPLES / thinned(2));
+    int done = sample(&f, name, false, SAMPLES / thinned(2));
     if (done < 2 && strcmp(t.row[i].name, "one_element")) fail_msg("%s: only %d settings went with it", name, done);
     arena_close(&f.mem);
   }
@@ -175,7 +177,7 @@ static void correct(void **state)
 static void random_graphs(void **state)
 {
   (void)state;
-  int taken = 0;
+  int taken = 0, shared = 0;
   for (int seed = 0; seed < RANDOM; seed += thinned(3)) {
     struct fixture f = {0};
     char name[32], why[160];
@@ -192,11 +194,29 @@ static void random_graphs(void **state)
     open_made(&f, name, g);
     if (scheme_rows.choices(&f.j, 1, best, why)) {
       if (!heavy(&f, &best[0])) assert_true(run(&f, name, &best[0], NULL));
-      taken += sample(&f, name, 4) > 0;
+      taken += sample(&f, name, false, 4) > 0, shared += sample(&f, name, true, 4);
     }
     arena_close(&f.mem);
   }
   assert_in_range(taken, RANDOM / 2 / thinned(3), RANDOM);
+  assert_in_range(shared, RANDOM / 2 / thinned(3), 4 * RANDOM);
+}
+
+// Graphs whose folds the blocks of a cluster do together: each of several ways with numbers right and nothing for the interpreter to say.
+static void clusters(void **state)
+{
+  (void)state;
+  struct table t;
+  int shared = 0;
+  table_open(&t, "rows");
+  for (int i = 0; i < t.n; i++) {
+    struct fixture f;
+    open_graph(&f, &t.row[i]);
+    shared += sample(&f, t.row[i].title, true, SAMPLES / 2 / thinned(2));
+    arena_close(&f.mem);
+  }
+  assert_true(shared >= 2 * t.n / thinned(2));
+  table_close(&t);
 }
 
 // The best settings move every byte once, 8 or 16 a lane (4, where a warp then has a row of one line), in whole sectors, and
@@ -328,7 +348,8 @@ static void before_the_wait(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(random_graphs),   cmocka_unit_test(frugal),
-                                     cmocka_unit_test(moments), cmocka_unit_test(before_the_wait), cmocka_unit_test(refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(correct), cmocka_unit_test(random_graphs), cmocka_unit_test(clusters),
+                                     cmocka_unit_test(frugal),  cmocka_unit_test(moments),       cmocka_unit_test(before_the_wait),
+                                     cmocka_unit_test(refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,15 @@ static const char *const products[] = {
     "program heads(n = 33) {\n X: f32[2, n, 3, 8]\n Y: f32[2, 65, 3, 8]\n"
     " return matmul(transpose(X, perm=[0, 2, 1, 3]), transpose(Y, perm=[0, 2, 3, 1]))\n}\n",
     "program shared(n = 33) {\n X: f32[2, 3, n, 8]\n Y: f32[8, 5]\n Z: f32[1, 3, 5, 4]\n return matmul(matmul(X, Y), Z)\n}\n",
+    "program groups(n = 33) {\n Q: f32[2, 6, 3, 8]\n K: f32[2, 2, n, 8]\n"
+    " k = repeat(K, dim=1, times=3)\n return matmul(matmul(Q, transpose(k)), k)\n}\n",
+    "program turned(n = 33) {\n Q: f32[6, 2, 3, 8]\n K: f32[2, 2, n, 8]\n"
+    " k = transpose(repeat(K, dim=1, times=3), perm=[1, 0, 3, 2])\n return matmul(Q, k), matmul(Q, repeat(k, dim=1, times=1))\n}\n",
+    "program twice(n = 33) {\n Q: f32[8, 3, 8]\n K: f32[2, 8, n]\n k = repeat(repeat(K, dim=0, times=2), dim=0, times=2)\n return matmul(Q, k)\n}\n",
+    "program rows(n = 33) {\n Q: f32[6, 8]\n K: f32[4, n]\n return matmul(Q, repeat(K, dim=0, times=2))\n}\n", // of a matrix
+    "program moved(n = 6) {\n Q: f32[n, 5, 8]\n K: f32[2, 8, n]\n return matmul(Q, transpose(repeat(K, dim=0, times=2), perm=[2, 1, 0]))\n}\n",
+    "program mixed(n = 33) {\n Q: f32[6, 3, 8]\n K: f32[2, 8, n]\n k = repeat(K, dim=0, times=3)\n return matmul(Q, k), exp(k), reshape(k, [48, "
+    "n])\n}\n",
     "program shapes(n = 33) {\n X: f32[n, 24]\n Y: f32[2, 4, 10]\n t = transpose(X)\n"
     " return matmul(reshape(X, [n, 3, 8]), reshape(Y, [8, 10])), matmul(t, X), t + 1, reshape(t, [6, 4, n])\n}\n",
 };

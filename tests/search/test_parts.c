@@ -118,6 +118,46 @@ static void no_stem(void **state)
   arena_close(&mem);
 }
 
+// Programs without products on a GPU: one kernel by rule, also where a search would be too hard, and beside what a search finds.
+static void rows_by_rule(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name, *text;
+    bool hard;
+  } cases[] = {
+      {"batch norm",
+       "X: f16[6, 8, 15]\n w: f16[8, 1]\n b: f16[8, 1]\n y = X - mean(mean(X, dim=2), dim=0)\n"
+       " return y / sqrt(mean(mean(square(y), dim=2), dim=0) + 0.00001) * w + b",
+       true},
+      {"group norm", "X: f16[2, 12, 10]\n w: f16[12, 1]\n y = layer_norm(reshape(X, [2, 3, 40]))\n return reshape(y, [2, 12, 10]) * w", true},
+      {"row sums", "X: f16[16, 30]\n return X / sum(abs(X), dim=1)", false},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct arena mem = {0};
+    const struct graph *p = plain(&mem, cases[i].text);
+    struct search_opts o = {.threads = 1, .seed = 7, .fuse = 132};
+    struct search_result r;
+    struct err e = {0};
+    int by_rule = -1;
+    assert_int_equal(search_is_hard(p, &o), cases[i].hard);
+    assert_int_equal(search_easy_ops(p, &o), 0);
+    assert_int_equal(search_run(&mem, p, &machine, &o, &r, &e), OK);
+    for (int k = 0; k < r.n && by_rule < 0; k++)
+      if (strstr(r.found[k].schedule, "what nothing mixes")) by_rule = k;
+    if (by_rule < 0) fail_msg("%s: %d graphs, none by rule", cases[i].name, r.n);
+    if (!cases[i].hard) assert_true(r.n > 3);
+    assert_int_equal(nodes_of(r.found[by_rule].g, OP_BLOCK), 1);
+    check_found(cases[i].name, p, r.found[by_rule].g);
+    arena_close(&mem);
+  }
+  struct arena mem = {0};
+  assert_false(fuse_rows_can(plain(&mem, "X: f16[2, 131072]\n return exp(X) + sum(X, dim=1)"), 132)); // two blocks, or two clusters
+  assert_true(fuse_rows_can(plain(&mem, "X: f16[8, 65536]\n return exp(X) + sum(X, dim=1)"), 132));
+  assert_false(fuse_rows_can(plain(&mem, "X: f16[64, 64]\n W: f16[64, 64]\n return matmul(X, W)"), 132));
+  arena_close(&mem);
+}
+
 // Dimensions that blocks may share out.
 static void free_dims(void **state)
 {
@@ -129,7 +169,8 @@ static void free_dims(void **state)
   } cases[] = {
       {"X: f16[4, 6, 8]\n a, b = split(X, dim=2, parts=2)\n return a * b", 2, {4, 6}},
       {"X: f16[4, 6, 8]\n return sum(X, dim=1)", 2, {4, 8}},
-      {"X: f16[4, 6, 8]\n return reshape(X, [4, 48])", 1, {4}},
+      {"X: f16[4, 6, 8]\n return reshape(X, [4, 48])", 2, {4, 6}},
+      {"X: f16[4, 12, 8]\n w: f16[12, 1]\n x = reshape(X, [4, 3, 32])\n return reshape(x - sum(x, dim=2), [4, 12, 8]) * w", 2, {4, 3}},
       {"X: f16[6, 6]\n return X + transpose(X)", 0, {0}},
       {"X: f16[4, 6]\n Y: f16[6]\n return X + Y, Y * 2", 1, {6}},
       {"X: f16[4, 6]\n return transpose(concat(X, X, dim=1))", 1, {4}},
@@ -146,6 +187,7 @@ static void free_dims(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_kernel), cmocka_unit_test(packed), cmocka_unit_test(no_stem), cmocka_unit_test(free_dims)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_kernel), cmocka_unit_test(packed), cmocka_unit_test(no_stem), cmocka_unit_test(free_dims),
+                                     cmocka_unit_test(rows_by_rule)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,140 @@
+// Folds of rows.h over the blocks of a cluster. Each block first folds its own part, so that all its threads have it. Then lanes of a warp
+// write it to all blocks, each to its own place there; after a barrier of the cluster each block has all parts in its shared memory.
+// A fold has a place of its own, and nothing is written after the last barrier, so that blocks may end there.
+//
+// A multiprocessor may get several blocks of a cluster while others get none. With `even`, a block takes shared memory that it does not use,
+// so that a multiprocessor has room for its share of the blocks and no more.
+#include "lower/rows.h"
+
+#include <math.h>
+
+const char *row_thread_term(const struct row_text *x, const char *sum, char what, int axis, int scale)
+{
+  return row_term(x, sum, arena_printf(x->mem, "@%c%d", what, axis), scale);
+}
+
+// Indices of the first of the register dimensions.
+const char *row_zeros(const struct row_text *x)
+{
+  const char *s = "";
+  for (int a = 0; a < x->p->r->k.naxes; a++)
+    if (x->p->regs[a] > 1) s = arena_printf(x->mem, "%s, 0", s);
+  return x->p->vec > 1 ? arena_printf(x->mem, "%s, 0", s) : s;
+}
+
+// A result of one register lies side by side with those of the other parts, one of several as a tile of each part.
+const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e)
+{
+  const struct kern_value *v = &x->p->r->k.v[value];
+  return KEPT_HOLES(x->mem, NULL, INT(v, value), INT(sh, shared), INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts),
+                    INT(scalar, row_regs(x->p, v->axes) == 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(at, e->at),
+                    STR(part, e->part), STR(first, e->first), STR(zeros, row_zeros(x)), STR(op, fold_operator(v->kind)),
+                    STR(neutral, fold_neutral(v->kind)));
+}
+
+void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e)
+{
+  text_about(&x->t, x->p->r->k.v[value].about - 1);
+  text_fill(&x->t,
+            "?scalar %parts$sh:[$dims,$parts].fp32.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
+            "?scalar %v$v <- Reduction<$op>(%parts$sh)\n"
+            "?!scalar %parts$sh:[$dims].fp32.RF\n"
+            "?!scalar %v$v <- Init<$neutral>()\n"
+            "?!scalar each w:$parts\n"
+            "?!scalar %parts$sh <- Move(%sh$sh.tile([1,$dims])[w * $kept + $at$zeros])\n"
+            "?!scalar %v$v <- BinaryPointwise<$op>(%v$v, %parts$sh)",
+            row_part_holes(x, value, shared, e));
+}
+
+// The lanes that write: of the folded axis with the most, as many as there are blocks, or all in several turns; one of the others.
+static int writers(const struct row_plan *p, axis_set folded)
+{
+  int most = -1;
+  for (int a = 0; a < p->r->k.naxes; a++)
+    if (folded >> a & 1 && (most < 0 || p->lanes[a] > p->lanes[most])) most = a;
+  return most;
+}
+
+static struct row_exchange share_exchange(const struct row_text *x, const struct kern_value *v)
+{
+  const struct row_plan *p = x->p;
+  const int by = writers(p, v->folded);
+  struct row_exchange e = {1, p->cluster, "", "@rank", ""};
+  for (int a = 0; a < p->r->k.naxes; a++) {
+    bool folded = v->folded >> a & 1;
+    if (!folded && p->lanes[a] > 1) e.at = row_thread_term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
+    if (!folded && p->warps[a] > 1) e.at = row_thread_term(x, e.at, 'w', a, e.kept), e.kept *= p->warps[a];
+    if (folded && p->warps[a] > 1) e.first = text_join(x->mem, e.first, " && ", "@w%d == 0", a);
+    if (folded && a != by && p->lanes[a] > 1) e.first = text_join(x->mem, e.first, " && ", "@l%d == 0", a);
+    if (folded && a == by && p->lanes[a] > p->cluster) e.first = text_join(x->mem, e.first, " && ", "@l%d < %d", a, p->cluster);
+  }
+  if (!*e.at) e.at = "0";
+  return e;
+}
+
+static bool is_shared(const struct row_plan *p, int value)
+{
+  const struct kern_value *v = &p->r->k.v[value];
+  return p->cluster > 1 && v->live && v->folded >> p->share & 1;
+}
+
+int row_even_blocks(const struct gpu_limits *g, const struct row_plan *p)
+{
+  double reached = g->processors * (p->cluster <= 2 ? 1 : g->reach[p->cluster <= 4 ? 0 : p->cluster <= 8 ? 1 : 2]);
+  return (int)ceil((double)p->blocks / reached);
+}
+
+static void take_room(struct row_text *x)
+{
+  const struct gpu_limits *g = x->j->gpu;
+  const int64_t bytes = g->shared_processor / (row_even_blocks(g, x->p) + 1); // with one more block there is not enough
+  if (x->p->even) text_fill(&x->t, "%even:[$n].fp32.SH", HOLES(NULL, INT(n, bytes / (int64_t)sizeof(float))));
+}
+
+// Other blocks may be ahead, and write while this one still uses what lies elsewhere: no loop's room is taken for it.
+void row_share_begin(struct row_text *x)
+{
+  const struct row_plan *p = x->p;
+  x->shared = NEWS(x->mem, int, p->r->k.nvalues + 1);
+  for (int i = 0; i < p->r->k.nvalues; i++) {
+    if (!is_shared(p, i)) continue;
+    const struct row_exchange e = share_exchange(x, &p->r->k.v[i]);
+    text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].fp32.SH\n?!scalar %sh$sh:[$all,$dims].fp32.SH",
+              row_part_holes(x, i, x->shared[i] = x->fresh++, &e));
+  }
+  take_room(x);
+  if (p->cluster > 1) text_line(&x->t, "Sync<cluster.arrive.relaxed><<<#grid, #%s>>>()", x->team);
+}
+
+static void write_to_all(struct row_text *x, int value, const struct row_exchange *e)
+{
+  const struct row_plan *p = x->p;
+  const int by = writers(p, p->r->k.v[value].folded), lanes = p->lanes[by], turns = lanes < p->cluster ? p->cluster / lanes : 1;
+  const char *to = lanes == 1 ? "b" : arena_printf(x->mem, lanes > p->cluster ? "min(@l%d, %d)" : "@l%d", by, p->cluster - 1);
+  if (lanes > 1 && turns > 1) to = arena_printf(x->mem, "b * %d + @l%d", lanes, by);
+  text_about(&x->t, p->r->k.v[value].about - 1);
+  text_fill(&x->t,
+            "?first if ($first) {\n"
+            "?turns each b:$turns\n"
+            "?scalar %sh$sh.peer($to).tile([1, 1])[$at, $part] <- Move(%v$v)\n"
+            "?!scalar %sh$sh.peer($to).tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%v$v)",
+            HOLES(row_part_holes(x, value, x->shared[value], e), STR(to, to), INT(turns, turns > 1 ? turns : 0)));
+}
+
+void row_fold_share(struct row_text *x, int n, const int *values)
+{
+  struct row_exchange *e = NEWS(x->mem, struct row_exchange, n + 1);
+  int many = 0;
+  for (int i = 0; i < n; i++) many += is_shared(x->p, values[i]);
+  if (!many) return;
+  if (!x->met) text_line(&x->t, "Sync<cluster.wait><<<#grid, #%s>>>()", x->team);
+  x->met = true;
+  for (int i = 0; i < n; i++)
+    if (is_shared(x->p, values[i])) e[i] = share_exchange(x, &x->p->r->k.v[values[i]]), write_to_all(x, values[i], &e[i]);
+  text_about(&x->t, -1);
+  text_line(&x->t, "Sync<cluster.arrive><<<#grid, #%s>>>()", x->team);
+  text_line(&x->t, "Sync<cluster.wait><<<#grid, #%s>>>()", x->team);
+  for (int i = 0; i < n; i++)
+    if (is_shared(x->p, values[i])) row_receive(x, values[i], x->shared[values[i]], &e[i]);
+  text_about(&x->t, -1);
+}
