@@ -89,6 +89,7 @@ RULES = {
     "CONTRACT": "contraction: matrix product over the last two dimensions", "REDUCE": "reduction along a dimension",
     "VIEW": "view: every element of the result is one of the argument", "CONCAT": "joins along a dimension",
     "SPLIT": "parts along a dimension", "COMPOSITE": "rewritten into other operators before anything else looks at it",
+    "AT": "elements that data choose",
     "ACCUM": "accumulator over the iterations of a for-loop", "GRAPH": "defined by a graph inside",
 }
 FLAGS = {
@@ -99,14 +100,22 @@ FLAGS = {
     "KEEPS_SIGN": "positive where its argument is", "SCALES": "its argument times a constant",
     "RISES": "strictly increasing", "BRACKET": "1 or 0, exact in every dtype",
     "CHOOSES": "its arguments broadcast, and values may be numbers", "INDEXES": "its result is an index",
+    "ENCODES": "its result has a dimension more, and is a condition", "WHOLES": "of whole numbers",
 }
 LEVELS = {"K": "kernel", "B": "block", "T": "thread"}
 SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "start": "1", "end": "3", "scalar": "0.5", "lo": "-1",
-           "hi": "1", "slope": "0.1", "shape": "[2, 16]"}
+           "hi": "1", "slope": "0.1", "shape": "[2, 16]", "k": "2"}
 GROUPS = {"IO": "Inputs, outputs, constants", "CONST": "Inputs, outputs, constants", "INDEX": "Inputs, outputs, constants", "MAP": "Elementwise",
           "CONTRACT": "Products", "REDUCE": "Reductions", "VIEW": "Views and data movement",
-          "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "COMPOSITE": "Composites",
+          "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "COMPOSITE": "Composites", "AT": "Elements that data choose",
           "ACCUM": "Accumulators", "GRAPH": "Operators made of graphs"}
+
+
+# Examples of operators that take whole numbers: inputs, and what is returned.
+WHOLE = {"gather": (["X: f32[8, 16]", "t: i32[4] < 8"], "gather(X, t, dim=0)"),
+         "update": (["X: f32[8, 16]", "at: i32[4] < 8, distinct", "Y: f32[4, 16]"], "update(X, at, Y, dim=0)"),
+         "one_hot": (["t: i32[4] < 8"], "one_hot(t, extent=8)"),
+         "floor_div": (["t: i32[4] < 100"], "t // 8"), "mod": (["t: i32[4] < 100"], "t % 8")}
 
 
 def program(name, inputs, body):
@@ -137,6 +146,10 @@ def example(op, needed):
     if name == "thread":
         return block(name, [("X", "4, 32", WHOLE_ROWS)],
                      ["y = thread(x=2) {", "  t = iter(x, imap={x:0})", "  save(exp(t), omap={x:0})", "}"]).replace("; i=4", "")
+    if name in WHOLE:
+        return f"program example_{name} {{\n" + "".join(f"  {i}\n" for i in WHOLE[name][0]) + f"  return {WHOLE[name][1]}\n}}"
+    if name == "topk":
+        return program(name, [("X", "4, 8")], ["V, I = topk(X, k=2, dim=1)", "return V, I"])
     if rule == "CONST":
         return program(name, [("X", "4, 8")], [f"return X * {name}({given})"])
     if name == "concat_matmul":

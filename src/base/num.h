@@ -38,7 +38,7 @@ struct num_row {
 extern const struct num_row num_rows[];
 
 static inline bool num_floats(const struct num_row *f) { return f->exponent > 0; }
-static inline bool num_whole(enum dtype t) { return num_rows[t].exponent == 0; } // whole numbers
+static inline bool num_whole(enum dtype t) { return num_rows[t].exponent == 0; }                   // whole numbers
 static inline bool num_narrow(const struct num_row *f) { return f->exponent > 0 && f->bits < 32; } // kept in fewer bits than computed with
 
 // Word i of an array of words of 8, 16 or 32 bits, which may lie at any address. Little-endian, as all that reads such arrays.

@@ -231,7 +231,7 @@ struct kernel {
 };
 int library_print(struct kernel *k, struct str *s, struct err *e); // the body of any node but BLOCK
 void library_copy(struct kernel *k, struct str *s, const struct view *from, const struct view *to);
-int at_print(struct kernel *k, struct str *s, struct err *e);      // gen_at.c: RULE_AT
-int kernel_print(struct kernel *k, struct str *s, struct err *e);  // the body of a BLOCK node
+int at_print(struct kernel *k, struct str *s, struct err *e);     // gen_at.c: RULE_AT
+int kernel_print(struct kernel *k, struct str *s, struct err *e); // the body of a BLOCK node
 
 #endif

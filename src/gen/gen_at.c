@@ -109,10 +109,7 @@ static void each_slice(const struct slices *w, bool reads)
   if (outer) line(w->s, 1, "}");
 }
 
-static void print_gather(struct kernel *k, struct str *s)
-{
-  each_slice(&(struct slices){k, s, &k->in[1].v, &k->in[0].v, k->out, k->n->a.dim}, true);
-}
+static void print_gather(struct kernel *k, struct str *s) { each_slice(&(struct slices){k, s, &k->in[1].v, &k->in[0].v, k->out, k->n->a.dim}, true); }
 
 // In its place where the result has the memory of the operand.
 static void print_update(struct kernel *k, struct str *s)
@@ -153,7 +150,8 @@ static void print_topk(struct kernel *k, struct str *s)
   line(s, d, "for (ptrdiff_t r = 0; r < %lld; r++) {", count);
   line(s, d + 1, "*(%s + r * %lld) = *(%s + where[r] * %lld);", address(k, &to, values->ptr, 0, rank, 0), (long long)values->stride[dim], from,
        (long long)x->stride[dim]);
-  line(s, d + 1, "*(%s + r * %lld) = (%s)where[r];", address(k, &number, index->ptr, 0, rank, 0), (long long)index->stride[dim], c_type(index->dtype));
+  line(s, d + 1, "*(%s + r * %lld) = (%s)where[r];", address(k, &number, index->ptr, 0, rank, 0), (long long)index->stride[dim],
+       c_type(index->dtype));
   line(s, d, "}");
   if (rank) line(s, 1, "}");
 }

@@ -5,26 +5,26 @@
 M_FN int m_before(float x, float y) { return x > y || (x != x && y == y); }
 
 /* whole numbers, which are exact floats; NaN is 0, and a truth is 0 or 1 */
-#define M_WHOLE(name, type, truth)                                                                                                   \
-  M_FN float m_##name##_to_f32(type x) { return truth ? (float)(x != 0) : (float)x; }                                                \
-  M_FN type m_f32_to_##name(float x)                                                                                                 \
-  {                                                                                                                                  \
-    return truth ? (type)(x != 0) : x != x ? 0 : (type)(x < -1e9f ? -1000000000 : x > 1e9f ? 1000000000 : (int)__builtin_rintf(x));  \
-  }                                                                                                                                  \
-  M_FN m_vec m_gather_##name(const type *p, ptrdiff_t step, int n)                                                                   \
-  {                                                                                                                                  \
-    m_vec v = {0};                                                                                                                   \
-    for (int i = 0; i < n; i++) v[i] = m_##name##_to_f32(p[i * step]);                                                               \
-    return v;                                                                                                                        \
-  }                                                                                                                                  \
-  M_FN m_vec m_ld_##name(const type *p) { return m_gather_##name(p, 1, M_W); }                                                       \
-  M_FN m_vec m_ldn_##name(const type *p, int n) { return m_gather_##name(p, 1, n); }                                                 \
-  M_FN void m_scatter_##name(type *p, ptrdiff_t step, int n, m_vec v)                                                                \
-  {                                                                                                                                  \
-    for (int i = 0; i < n; i++) p[i * step] = m_f32_to_##name(v[i]);                                                                 \
-  }                                                                                                                                  \
-  M_FN void m_stn_##name(type *p, int n, m_vec v) { m_scatter_##name(p, 1, n, v); }                                                  \
-  M_FN void m_st_##name(type *p, m_vec v) { m_scatter_##name(p, 1, M_W, v); }                                                        \
+#define M_WHOLE(name, type, truth)                                                                                                  \
+  M_FN float m_##name##_to_f32(type x) { return truth ? (float)(x != 0) : (float)x; }                                               \
+  M_FN type m_f32_to_##name(float x)                                                                                                \
+  {                                                                                                                                 \
+    return truth ? (type)(x != 0) : x != x ? 0 : (type)(x < -1e9f ? -1000000000 : x > 1e9f ? 1000000000 : (int)__builtin_rintf(x)); \
+  }                                                                                                                                 \
+  M_FN m_vec m_gather_##name(const type *p, ptrdiff_t step, int n)                                                                  \
+  {                                                                                                                                 \
+    m_vec v = {0};                                                                                                                  \
+    for (int i = 0; i < n; i++) v[i] = m_##name##_to_f32(p[i * step]);                                                              \
+    return v;                                                                                                                       \
+  }                                                                                                                                 \
+  M_FN m_vec m_ld_##name(const type *p) { return m_gather_##name(p, 1, M_W); }                                                      \
+  M_FN m_vec m_ldn_##name(const type *p, int n) { return m_gather_##name(p, 1, n); }                                                \
+  M_FN void m_scatter_##name(type *p, ptrdiff_t step, int n, m_vec v)                                                               \
+  {                                                                                                                                 \
+    for (int i = 0; i < n; i++) p[i * step] = m_f32_to_##name(v[i]);                                                                \
+  }                                                                                                                                 \
+  M_FN void m_stn_##name(type *p, int n, m_vec v) { m_scatter_##name(p, 1, n, v); }                                                 \
+  M_FN void m_st_##name(type *p, m_vec v) { m_scatter_##name(p, 1, M_W, v); }                                                       \
   M_GEMM_BT(m_gemm_bt_##name, type, m_ld_##name, m_ldn_##name)
 
 #define M_SMALL(name, exponent, mantissa, special)                                                                 \

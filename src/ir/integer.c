@@ -20,7 +20,10 @@ static struct whole_range between(double least, double most)
   return (struct whole_range){(int64_t)fmax(-far, fmin(far, least)), (int64_t)fmax(-far, fmin(far, most)), false};
 }
 
-static struct whole_range hull(struct whole_range x, struct whole_range y) { return (struct whole_range){MIN(x.least, y.least), MAX(x.most, y.most), false}; }
+static struct whole_range hull(struct whole_range x, struct whole_range y)
+{
+  return (struct whole_range){MIN(x.least, y.least), MAX(x.most, y.most), false};
+}
 
 static struct whole_range corners(double a, double b, double c, double d)
 {
@@ -70,7 +73,10 @@ static bool minus(const struct operands *o, struct whole_range *r)
   return *r = (struct whole_range){o->x.least - o->y.most, o->x.most - o->y.least, still_distinct(o)}, true;
 }
 static bool product(const struct operands *o, struct whole_range *r) { return *r = times(o->x, o->y), true; }
-static bool negative(const struct operands *o, struct whole_range *r) { return *r = (struct whole_range){-o->x.most, -o->x.least, o->x.distinct}, true; }
+static bool negative(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){-o->x.most, -o->x.least, o->x.distinct}, true;
+}
 static bool absolute(const struct operands *o, struct whole_range *r)
 {
   *r = (struct whole_range){MAX(0, MAX(o->x.least, -o->x.most)), MAX(-o->x.least, o->x.most), false};
@@ -90,7 +96,10 @@ static bool larger(const struct operands *o, struct whole_range *r)
 {
   return *r = (struct whole_range){MAX(o->x.least, o->y.least), MAX(o->x.most, o->y.most), false}, true;
 }
-static bool positive(const struct operands *o, struct whole_range *r) { return *r = (struct whole_range){MAX(0, o->x.least), MAX(0, o->x.most), false}, true; }
+static bool positive(const struct operands *o, struct whole_range *r)
+{
+  return *r = (struct whole_range){MAX(0, o->x.least), MAX(0, o->x.most), false}, true;
+}
 static bool scaled(const struct operands *o, struct whole_range *r)
 {
   const double c = o->n->a.scalar;
@@ -137,49 +146,17 @@ static bool converted(const struct operands *o, struct whole_range *r) { return 
 
 // The range of a result, by operator; none: it is no whole number.
 static bool (*const rows[OPS])(const struct operands *o, struct whole_range *r) = {
-    [OP_CONST] = constant,
-    [OP_IOTA] = numbers,
-    [OP_ADD] = plus,
-    [OP_SUB] = minus,
-    [OP_MUL] = product,
-    [OP_NEG] = negative,
-    [OP_ABS] = absolute,
-    [OP_SQUARE] = squared,
-    [OP_RELU] = positive,
-    [OP_FLOOR] = keep,
-    [OP_MINIMUM] = smaller,
-    [OP_MAXIMUM] = larger,
-    [OP_MUL_SCALAR] = scaled,
-    [OP_ADD_SCALAR] = shifted,
-    [OP_CLAMP] = limited,
-    [OP_LESS] = condition,
-    [OP_LESS_EQUAL] = condition,
-    [OP_EQUAL] = condition,
-    [OP_MASK] = masked,
-    [OP_KEEP] = kept,
-    [OP_WHERE] = chosen,
-    [OP_SUM] = summed,
-    [OP_CUMSUM] = summed,
-    [OP_ACCUM] = summed,
-    [OP_ACCUM_SUM] = summed,
-    [OP_MAX] = pass,
-    [OP_MIN] = pass,
-    [OP_ACCUM_MAX] = pass,
-    [OP_RESHAPE] = keep,
-    [OP_TRANSPOSE] = keep,
-    [OP_SLICE] = keep,
-    [OP_SPLIT] = keep,
-    [OP_CHUNK] = keep,
-    [OP_REPEAT] = pass,
-    [OP_CONCAT] = either,
-    [OP_FLOOR_DIV] = quotient,
-    [OP_MOD] = remainder_of,
-    [OP_ONE_HOT] = condition,
-    [OP_ARGMAX] = position,
-    [OP_WHOLE] = converted,
-    [OP_GATHER] = pass,
-    [OP_UPDATE] = either,
-    [OP_TOPK] = pass,
+    [OP_CONST] = constant,       [OP_IOTA] = numbers,       [OP_ADD] = plus,        [OP_SUB] = minus,
+    [OP_MUL] = product,          [OP_NEG] = negative,       [OP_ABS] = absolute,    [OP_SQUARE] = squared,
+    [OP_RELU] = positive,        [OP_FLOOR] = keep,         [OP_MINIMUM] = smaller, [OP_MAXIMUM] = larger,
+    [OP_MUL_SCALAR] = scaled,    [OP_ADD_SCALAR] = shifted, [OP_CLAMP] = limited,   [OP_LESS] = condition,
+    [OP_LESS_EQUAL] = condition, [OP_EQUAL] = condition,    [OP_MASK] = masked,     [OP_KEEP] = kept,
+    [OP_WHERE] = chosen,         [OP_SUM] = summed,         [OP_CUMSUM] = summed,   [OP_ACCUM] = summed,
+    [OP_ACCUM_SUM] = summed,     [OP_MAX] = pass,           [OP_MIN] = pass,        [OP_ACCUM_MAX] = pass,
+    [OP_RESHAPE] = keep,         [OP_TRANSPOSE] = keep,     [OP_SLICE] = keep,      [OP_SPLIT] = keep,
+    [OP_CHUNK] = keep,           [OP_REPEAT] = pass,        [OP_CONCAT] = either,   [OP_FLOOR_DIV] = quotient,
+    [OP_MOD] = remainder_of,     [OP_ONE_HOT] = condition,  [OP_ARGMAX] = position, [OP_WHOLE] = converted,
+    [OP_GATHER] = pass,          [OP_UPDATE] = either,      [OP_TOPK] = pass,
 };
 
 struct whole_range range_default(enum dtype t) { return t == BOOL ? bit : (struct whole_range){0, WHOLE_MOST, false}; }

@@ -43,7 +43,7 @@ int dtype_read(const char *s, enum dtype *t, struct err *e); // with a message a
 double dtype_largest(enum dtype t);                          // finite number
 double dtype_low(enum dtype t);                              // a score: exp(low - s) is 0 of any usual s, and 2 low is finite
 double dtype_underflow(enum dtype t);                        // by which a number too small for the dtype may be off
-enum dtype dtype_join(enum dtype a, enum dtype b);           // of an operator's result: equal ones stay, whole numbers take the other's, others give f32
+enum dtype dtype_join(enum dtype a, enum dtype b); // of an operator's result: equal ones stay, whole numbers take the other's, others give f32
 
 // ---- shapes ----------------------------------------------------------------------------------------
 struct shape {
@@ -329,8 +329,8 @@ bool index_reaches(const struct graph *g, int c, int dim);
 
 // integer.c: ranges. Sets dtype and range of the outputs of a node from those of its operands, or says which operand may be too large.
 int infer_whole(const struct graph *g, const struct node *n, struct tensor *out, int nout, struct err *e);
-struct whole_range range_default(enum dtype t);          // of an input that declares none
-bool range_is_default(const struct tensor *t);     // nothing was declared of it
+struct whole_range range_default(enum dtype t);        // of an input that declares none
+bool range_is_default(const struct tensor *t);         // nothing was declared of it
 void range_text(char out[96], const struct tensor *t); // "", " < 128256", " >= -1 < 8, distinct"
 
 // integer_check.c: are these elements in t's range, and distinct where it says so? Of other tensors nothing is asked.
@@ -342,10 +342,10 @@ int infer_at(const struct graph *g, const struct node *n, struct tensor *out, in
 bool graph_chooses(const struct graph *g); // some element is chosen by data
 
 // state.c
-int graph_state(const struct graph *g, int t);  // the state input that t is a version of, or -1
-int state_number(const struct graph *g, int t); // its number among the inputs, or -1
+int graph_state(const struct graph *g, int t);                  // the state input that t is a version of, or -1
+int state_number(const struct graph *g, int t);                 // its number among the inputs, or -1
 bool state_output(const struct graph *g, const struct node *n); // an OUTPUT that leaves a state's last version in its place
-int state_outputs(struct graph *g, struct err *e); // an OUTPUT for the last version of each state that has none
+int state_outputs(struct graph *g, struct err *e);              // an OUTPUT for the last version of each state that has none
 // Updates behind everything that reads the version before; an error where something else reads it later.
 int state_check(const struct graph *g, struct err *e);
 int state_order(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);

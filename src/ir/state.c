@@ -86,9 +86,9 @@ static int late(const struct graph *g, int v, const struct node *update, const s
   const struct tensor *t = &g->tensors[v];
   const struct tensor *s = &g->tensors[graph_state(g, v)];
   const double bytes = (double)shape_size(&t->shape) * dtype_bytes(t->dtype);
-  int status = err_set(e, ERR_STATE_COPY, reader->at,
-                       "%s reads `%s` as it was before the update%s%.0d, which is written in place: %.0f bytes would be copied",
-                       op_rows[reader->op].name, s->name ? s->name : "a state", update->at.line ? " at line " : "", update->at.line, bytes);
+  int status =
+      err_set(e, ERR_STATE_COPY, reader->at, "%s reads `%s` as it was before the update%s%.0d, which is written in place: %.0f bytes would be copied",
+              op_rows[reader->op].name, s->name ? s->name : "a state", update->at.line ? " at line " : "", update->at.line, bytes);
   return err_hint(e, "read it before the update, or what the update leaves"), status;
 }
 

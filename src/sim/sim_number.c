@@ -67,10 +67,10 @@ void num_store(enum tile_type t, const double in[N], void *p)
   } else {
     int64_t v[N];
     for (int i = 0; i < N; i++)
-      v[i] = t == TT_I32   ? to_int(in[i], INT32_MIN, INT32_MAX)
+      v[i] = t == TT_I32    ? to_int(in[i], INT32_MIN, INT32_MAX)
              : t == TT_BOOL ? to_int(in[i], 0, 1)
-             : t == TT_U32 ? to_int(in[i], 0, UINT32_MAX)
-                           : to_int(in[i], -0x1p63, 0x1.fffffffffffffp62);
+             : t == TT_U32  ? to_int(in[i], 0, UINT32_MAX)
+                            : to_int(in[i], -0x1p63, 0x1.fffffffffffffp62);
     num_store_int(t, v, p);
   }
 }

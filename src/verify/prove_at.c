@@ -70,8 +70,7 @@ static int digit_of(struct prover *p, struct term *t, int64_t extent)
 // Row `at` of what was just written to rows `at`, which are all different, is what was written.
 static bool forwarded(const struct step *w, const struct node *update)
 {
-  return update->op == OP_UPDATE && update->in[1] == w->n->in[1] && update->a.dim == w->n->a.dim &&
-         w->s->g->tensors[update->in[1]].range.least >= 0;
+  return update->op == OP_UPDATE && update->in[1] == w->n->in[1] && update->a.dim == w->n->a.dim && w->s->g->tensors[update->in[1]].range.least >= 0;
 }
 
 static struct term *gathered(const struct step *w)

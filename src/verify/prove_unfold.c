@@ -258,10 +258,7 @@ static struct term *part(const struct step *w)
 
 // ---- inputs and nested graphs ----
 
-static struct term *input(const struct step *w)
-{
-  return unfold_element(w, count_before(w->s->g, w->n, OP_INPUT), w->at, shape(w, w->t)->n);
-}
+static struct term *input(const struct step *w) { return unfold_element(w, count_before(w->s->g, w->n, OP_INPUT), w->at, shape(w, w->t)->n); }
 
 // Of a dimension that all have, so that every shape of the same numbers has the same elements.
 static struct term *index_number(const struct step *w)
