@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The kernel that `mica mega emit` prints, compiled for a CPU with fibers as threads, all blocks alive at once: its tokens are those of the
 # reference in float64, which `mica mega run` compares its own with; a planted mistake ends as hung, and the next run is right.
-# test: timeout 300
+# test: timeout 900
 set -u
 . tests/shell.sh
 command -v g++ >/dev/null || { echo "skipped: g++ is not there"; exit 77; }
