@@ -12,7 +12,7 @@ its best peer in one process), and prints what a group of workloads came to. A l
 
 The last column is the score of SOL-ExecBench, 1 / (1 + (t - bound) / (baseline - bound)): 1 at the bound, 0.5 as fast as the baseline. The bound is
 `floor us`: the bytes of inputs and results at the rate of memory, or the operations at that of the tensor cores, whichever takes longer. The baseline is
-the best peer. Where the peer is no slower than the bound there is no score.
+the best peer. There is no score if the peer is no slower than the bound.
 """
 import argparse
 import csv
@@ -58,7 +58,7 @@ def survey_rows(path, earlier, machine, commit):
 
 
 def score(us, bound, baseline):
-    """Of figures as the table has them; "" where there is none. A time below the bound counts as the bound."""
+    """The score of figures as the table has them, "" if there is none. A time below the bound counts as the bound."""
     us, bound, baseline = float(us), float(bound), float(baseline)
     return "%.3f" % (1 / (1 + max(us - bound, 0) / (baseline - bound))) if baseline > bound else ""
 

@@ -60,6 +60,7 @@ struct mica_graph;
 struct mica_report;
 struct mica_module;
 struct mica_layout;
+struct mica_mega;
 
 enum mica_dtype { MICA_F16 = 0, MICA_BF16 = 1, MICA_F32 = 2, MICA_F8E4M3 = 3, MICA_F8E5M2 = 4, MICA_I32 = 5, MICA_I64 = 6, MICA_BOOL = 7 };
 enum { MICA_MAX_DIMS = 8, MICA_MAX_GRID = 3, MICA_MAX_LOOPS = 4, MICA_REPLICA = -1 };
@@ -258,6 +259,59 @@ MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, 
 // as JSON in *json, which lives in the context. `finding` is "equal", "not equal" or "undecided", and `scope` the evidence:
 // "proved", "full" (tests at full size) or "reduced" (tests at smaller extents only).
 MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, const struct mica_program *b, uint64_t seed, const char **json);
+
+// ---- persistent kernels of language models (docs/mega.md) ----
+// A model whose decode step is one persistent kernel: its plan is proved, its weights and its cache are kept, and launches make steps. All
+// functions below use the context; one thread at a time.
+enum mica_mega_kind { MICA_MEGA_WEIGHTS = 0, MICA_MEGA_STATE = 1, MICA_MEGA_OUTPUT = 2 };
+struct mica_mega_options {
+  size_t size;        // of this struct as the caller knows it; mica_mega_options_init sets it
+  const char *engine; // "cpu": threads of this machine, in float32; "gpu": one launch of the emitted kernel
+  int device;         // number of the GPU
+  int rows;           // of a step: tokens of requests that are computed together; 0: 1, or what the text says
+  int pages;          // of the cache, 64 positions each; the first is no request's. 0: 64, of a configuration
+  int workers;        // 0: all multiprocessors of an H100, or 4 threads; or what the text says
+  double deadline;    // seconds that one wait may take, before a launch ends as hung; 0: 2
+  bool trace;         // GPU: record when tasks end
+};
+struct mica_mega_value {
+  struct mica_tensor tensor;
+  enum mica_mega_kind kind;
+};
+struct mica_mega_row { // what a row does in a launch
+  int request;         // number of the caller's; rows of one request stand one after another. -1: the row does nothing
+  int32_t token;       // that is read
+  int64_t position;    // of that token in the request
+  int npages;
+  const int32_t *pages; // of the request, in the order of its positions: numbers from 1 on
+  float temperature;    // 0: the token of the largest logit is next
+  int top;              // of how many of the largest logits one is chosen, up to 64; 0: of all
+  uint64_t seed;        // of the request: the same numbers give the same tokens on every machine
+};
+MICA_API void mica_mega_options_init(struct mica_mega_options *o, size_t size);
+// A model from the text of a transformer's config.json (Llama, Qwen3) or a .mega text; `name` stands for the file in messages. It is proved here:
+// MICA_NO where the proof fails. o may be NULL.
+MICA_API int mica_mega_open(struct mica_context *m, const char *text, const char *name, const struct mica_mega_options *o, struct mica_mega **out);
+MICA_API void mica_mega_close(struct mica_mega *x);
+MICA_API int mica_mega_rows(const struct mica_mega *x);
+MICA_API int mica_mega_pages(const struct mica_mega *x, int *slots); // of the cache that requests share, and positions of one; 0: there is none
+MICA_API int mica_mega_tensors(const struct mica_mega *x);           // weights, state of numbers, output
+MICA_API struct mica_mega_value mica_mega_tensor(const struct mica_mega *x, int i);
+// Texts that live in the context: the plan (`what`: "plan", "text", "regions", "events", "schedule"), the proof ("proof"), the CUDA C++ ("cuda").
+MICA_API int mica_mega_tell(struct mica_mega *x, const char *what, const char **text);
+// The elements of a weight (or of state, before the first step), copied: `count` of a dtype, which are rounded to the tensor's.
+MICA_API int mica_mega_weights(struct mica_mega *x, const char *name, enum mica_dtype dtype, int64_t count, const void *data);
+MICA_API int mica_mega_random(struct mica_mega *x, uint64_t seed); // all weights, by a seed
+// One launch of `steps` steps, up to 64. rows: one for each row. Between steps a row goes on with the token that it has made; rows of a prompt take
+// one step a launch. tokens: [steps][rows], what was made; logits: [rows][vocabulary] of the last step, or NULL. MICA_NO where a wait took too
+// long: mica_mega_fault then has the record, and the next call works.
+MICA_API int mica_mega_step(struct mica_mega *x, const struct mica_mega_row *rows, int steps, int32_t *tokens, float *logits);
+MICA_API const char *mica_mega_fault(const struct mica_mega *x); // of the last launch; "": it had none
+MICA_API double mica_mega_seconds(const struct mica_mega *x);    // of the last launch, on a GPU by its clock
+// The last step as a file in the Trace Event Format: when each worker's tasks ended.
+MICA_API int mica_mega_trace(struct mica_mega *x, const char *path);
+// A mistake on purpose: with `on` launches wait for more than there is, and end as hung. For tests of what happens then.
+MICA_API int mica_mega_plant(struct mica_mega *x, bool on);
 
 // ---- layouts ----
 // A layout is a function from an index to an offset: a tuple of extents, its first mode fastest, with a stride an

@@ -9,8 +9,8 @@ ended after --deadline seconds. Tasks begin in the order of their operations and
 parallel and use the GPU one after the other (MICA_GPU_LOCK). --scale N divides the whole numbers of 256 and more that a task's file assigns, for a
 CPU. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine and options are not run again.
 
-A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, and
-late after its deadline. Errors are relative norms of the difference to the model in float64. fast_p, as the suite has it: the part of all tasks
+A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, late
+after its deadline, and unfit where eager mode fails, or fails the check against itself. Errors are relative norms of the difference to the model in float64. fast_p, as the suite has it: the part of all tasks
 that are right and more than p times as fast as the baseline. Exit status 0: no task is wrong; 1: some are. The
 child runs `kernelbench_task.py`.
 """
@@ -62,7 +62,7 @@ def tasks_of(a):
 
 
 def child(a, *words, limit):
-    """What the child writes as JSON; (None, its last words) where it does not."""
+    """(JSON that the child wrote, ""), or (None, its last words)."""
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.TemporaryFile("w+") as log:
         p = subprocess.Popen([sys.executable, CHILD, "--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale), *words],
                              stdout=log, stderr=log, start_new_session=True)
@@ -165,15 +165,15 @@ def mean(xs):
 
 
 def summary(rows, listed):
-    """Of each level: all tasks, and those without convolution and pooling."""
-    print(f"\n{'level':28}{'tasks':>6}{'run':>5}{'right':>6}{'wrong':>6}{'failed':>7}{'late':>5}" + "".join(
+    """A line a level for all tasks, and one for those without convolution and pooling."""
+    print(f"\n{'level':28}{'tasks':>6}{'run':>5}{'right':>6}{'wrong':>6}{'failed':>7}{'late':>5}{'unfit':>6}" + "".join(
         f"{f'{k} {what}':>15}" for k in ("eager", "Inductor") for what in ("fast_1", "fast_1.5", "mean")))
     for level in sorted({t[0] for t in listed}):
         for every in (True, False):
             some = [r for r in rows if int(r["level"]) == level and (every or not int(r["conv_or_pool"]))]
             fates, n = collections.Counter(r["fate"] for r in some), len(some)
             text = f"{f'{level}' if every else f'{level}, no convolution or pool':28}{sum(t[0] == level for t in listed) if every else n:6}{n:5}"
-            text += "".join(f"{fates[k]:{w}}" for k, w in (("right", 6), ("wrong", 6), ("failed", 7), ("late", 5)))
+            text += "".join(f"{fates[k]:{w}}" for k, w in (("right", 6), ("wrong", 6), ("failed", 7), ("late", 5), ("unfit", 6)))
             for k in ("over_eager", "over_inductor"):
                 x = [float(r[k]) for r in some if r["fate"] == "right" and r.get(k)]
                 text += "".join(f"{sum(v > p for v in x) / n if n else math.nan:15.0%}" for p in (1, 1.5)) + f"{mean(x):15.3f}"

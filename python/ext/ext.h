@@ -19,6 +19,7 @@
 //   arguments.c  positions, names, `out=` and `stream=` of a call
 //   call.c       Module: a program that runs, and its call
 //   bound.c      Bound: a call whose arguments are fixed; and times of calls
+//   mega.c       Mega: a language model as one persistent kernel
 //   cuda.c       memory for kernels that run in several streams
 //
 // A context is used by one thread at a time. Its objects share a lock, which is taken without the GIL by whatever works on the context
@@ -69,7 +70,7 @@ struct library { // what is called of an array library; NULL until an array of i
   PyObject *strided;                  // torch: empty_strided on the CPU
 };
 struct state {
-  PyTypeObject *context, *source, *graph, *report, *module, *bound, *array;
+  PyTypeObject *context, *source, *graph, *report, *module, *bound, *array, *mega;
   PyObject *error[4], *argument; // exceptions: by status (0: their base), of arguments of calls
   PyObject *word[WORD_COUNT];
   struct library library[FAMILIES];
@@ -239,6 +240,9 @@ void ext_views_release(struct module *f, struct view *v);
 // ---- bound.c ----
 extern PyType_Spec ext_bound_spec;
 PyObject *ext_module_bind(PyObject *self, PyObject *args, PyObject *keywords);
+
+// ---- mega.c ----
+extern PyType_Spec ext_mega_spec;
 
 // ---- cuda.c ----
 // Makes the module ready on the device where it is not yet. -1 with an exception.

@@ -52,7 +52,8 @@ static int module_exec(PyObject *module)
   return words_make(st) || dtypes_add(module) || ext_errors_add(module, st) || add_type(module, &ext_context_spec, &st->context) ||
                  add_type(module, &ext_source_spec, &st->source) || add_type(module, &ext_graph_spec, &st->graph) ||
                  add_type(module, &ext_report_spec, &st->report) || add_type(module, &ext_module_spec, &st->module) ||
-                 add_type(module, &ext_bound_spec, &st->bound) || add_type(module, &ext_array_spec, &st->array)
+                 add_type(module, &ext_bound_spec, &st->bound) || add_type(module, &ext_array_spec, &st->array) ||
+                 add_type(module, &ext_mega_spec, &st->mega)
              ? -1
              : 0;
 }
@@ -60,7 +61,7 @@ static int module_exec(PyObject *module)
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
   struct state *st = PyModule_GetState(module);
-  PyTypeObject *types[] = {st->context, st->source, st->graph, st->report, st->module, st->bound, st->array};
+  PyTypeObject *types[] = {st->context, st->source, st->graph, st->report, st->module, st->bound, st->array, st->mega};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) Py_VISIT(types[i]);
   for (int i = 0; i < st->nknown; i++) Py_VISIT(st->known[i].type);
   for (int i = 0; i < 4; i++) Py_VISIT(st->error[i]);
@@ -77,7 +78,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
 static int clear(PyObject *module)
 {
   struct state *st = PyModule_GetState(module);
-  PyTypeObject **types[] = {&st->context, &st->source, &st->graph, &st->report, &st->module, &st->bound, &st->array};
+  PyTypeObject **types[] = {&st->context, &st->source, &st->graph, &st->report, &st->module, &st->bound, &st->array, &st->mega};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) Py_CLEAR(*types[i]);
   for (; st->nknown; st->nknown--) Py_XDECREF((PyObject *)st->known[st->nknown - 1].type);
   for (int i = 0; i < 4; i++) Py_CLEAR(st->error[i]);

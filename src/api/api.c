@@ -45,7 +45,7 @@ struct mica_context *mica_open(void)
 void mica_close(struct mica_context *m)
 {
   if (!m) return;
-  modules_close(m);
+  megas_close(m), modules_close(m);
   for (struct mica_report *r = m->reports; r; r = r->next) json_decref(r->json), gpu_forge_close(r->forge);
   arena_close(&m->mem), arena_close(&m->layouts);
   free(m);

@@ -5,6 +5,7 @@
 //   api_graph.c    programs built call by call
 //   api_program.c  programs looked at
 //   api_module.c   programs that run
+//   api_mega.c     persistent kernels of language models
 //   api_layout.c   layouts, and `mica layout` (api_layout.h)
 #ifndef MICA_API_H
 #define MICA_API_H
@@ -23,6 +24,7 @@ struct mica_context {
   char message[1600];
   const char *said; // by a call of a module, which may come from another thread: atomic. NULL: `message` is the last
   struct mica_module *modules;
+  struct mica_mega *megas;
   struct mica_report *reports; // their JSON documents are counted references
   struct arena layouts;        // never reset: layouts refer to each other's expressions
   struct lay_ctx lay;          // .ex is NULL until a layout is read
@@ -69,6 +71,7 @@ int context_left(struct mica_context *m, struct guard *g, struct arena_mark befo
 struct mica_tensor tensor_tell(const struct tensor *t);
 
 void modules_close(struct mica_context *m); // api_module.c
+void megas_close(struct mica_context *m);   // api_mega.c
 
 // ---- api_options.c ----
 // Options as this library knows them, of a caller who may know fewer or more; NULL: the default.

@@ -46,8 +46,8 @@ struct cli {
   const char **set;
   const char *dtype, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against, *knobs,
       *dump, *accept, *dump_dir, *stop_after, *keep_dropped, *candidate;
-  int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top, rows, workers, shared, steps,
-      deadline, attention_parts;
+  int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top, rows, world, workers, shared, steps,
+      deadline, attention_parts, pages;
   uint64_t seed, context;
   bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict, check_passes,
       check_only, peers;
@@ -201,5 +201,9 @@ int cli_run_onnx(struct cli *c);
 #define CMD(name, ...) int cmd_##name(struct cli *c);
 #include "cli/cmd.def"
 #undef CMD
+
+// ---- mega_gpu.c ----
+struct mega_sizes;
+int mega_run_gpu(struct cli *c, const struct mega_sizes *sizes, double deadline);
 
 #endif

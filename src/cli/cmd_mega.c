@@ -19,7 +19,9 @@ struct mega_loaded {
 static struct mega_sizes sizes_of(const struct cli *c)
 {
   return (struct mega_sizes){.rows = c->rows,
+                             .world = c->world,
                              .workers = c->workers,
+                             .pages = c->pages,
                              .parts = c->attention_parts,
                              .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
 }
@@ -95,19 +97,41 @@ static json_t *tokens_json(const struct mega_model *m, const struct mega_answer 
   return rows;
 }
 
+// The same model on one device.
+static int whole_model(struct cli *c, int steps, struct mega_model **m, float *const **first)
+{
+  struct mega_sizes s = sizes_of(c);
+  struct mega_config *config;
+  float **values;
+  s.steps = steps, s.world = 1;
+  TRY(mega_load(&c->mem, c->args[1], &s, m, &config, &c->err));
+  TRY(mega_values_make(&c->mem, *m, c->seed, &values, &c->err));
+  *first = values;
+  return OK;
+}
+
 // Against the reference in float64, which knows transformers by their configuration alone.
 static int compare(struct cli *c, const struct mega_loaded *l, float *const *first, const struct mega_answer *a, const char **verdict)
 {
   int32_t *want;
+  struct mega_model *whole = l->m;
   *verdict = "not compared: a reference needs the configuration of a transformer";
   if (!l->config) return OK;
-  TRY(mega_reference(&c->mem, l->config, l->m, first, a->steps, &want, &c->err));
+  if (l->m->world > 1) TRY(whole_model(c, a->steps, &whole, &first));
+  TRY(mega_reference(&c->mem, l->config, whole, first, a->steps, &want, &c->err));
   *verdict = "equal to the reference in float64";
   for (int i = 0; i < a->steps * l->m->rows; i++)
     if (want[i] != a->tokens[i])
       return err_set(&c->err, ERR_WRONG, NOWHERE, "row %d, step %d: token %d, and %d of the reference in float64", i % l->m->rows, i / l->m->rows,
                      a->tokens[i], want[i]);
   return OK;
+}
+
+static int run_on_gpu(struct cli *c)
+{
+  struct mega_sizes s = sizes_of(c);
+  s.steps = c->steps ? c->steps : RUN_STEPS;
+  return mega_run_gpu(c, &s, c->deadline ? c->deadline : RUN_DEADLINE);
 }
 
 static int run(struct cli *c)
@@ -117,6 +141,7 @@ static int run(struct cli *c)
   struct mega_answer a;
   float **first;
   const char *verdict = "";
+  if (c->gpu) return run_on_gpu(c);
   TRY(load(c, true, &l));
   TRY(mega_prove(l.p, &proof, &c->err));
   TRY(mega_values_make(&c->mem, l.m, c->seed, &first, &c->err));
@@ -127,6 +152,7 @@ static int run(struct cli *c)
     printf("\n");
   }
   TRY(compare(c, &l, first, &a, &verdict));
+  if (l.m->world > 1 && output_wants_text(c)) printf("%d ranks of ", l.m->world);
   if (output_wants_text(c)) printf("%d workers, %d steps: %s\n", l.m->workers, a.steps, verdict);
   return c->json ? print_json(c, json_pack("{s:o, s:s}", "tokens", tokens_json(l.m, &a), "verdict", verdict)) : OK;
 }

@@ -1,5 +1,6 @@
 // mica targets, mica version: what this machine is and can do.
 #include "cli/cli.h"
+#include "cuda/cuda.h"
 
 static json_t *can_json(const struct target *t)
 {
@@ -45,6 +46,28 @@ static void print_host(const struct target *t, const char *doc)
          1e-9 * t->cache_bandwidth, 1e-9 * t->flops, 1e-9 * t->exp_rate, 1e6 * t->launch);
 }
 
+// The GPUs that there are; without a driver none.
+static json_t *places_json(struct cli *c)
+{
+  struct err none = {0};
+  struct gpu_place *p;
+  json_t *list = json_array();
+  int n;
+  if (gpu_topology(&c->mem, &p, &n, &none) != OK) n = 0;
+  for (int i = 0; i < n; i++) {
+    json_t *peers = json_array();
+    for (int k = 0; k < n; k++)
+      if (p[i].reaches >> k & 1) json_array_append_new(peers, json_integer(k));
+    json_array_append_new(list, json_pack("{s:i, s:s, s:o}", "gpu", i, "name", p[i].name, "reaches", peers));
+    if (!output_wants_text(c)) continue;
+    printf("GPU %d: %s%s", i, p[i].name, p[i].reaches ? ", reaches the memory of" : "");
+    for (int k = 0; k < n; k++)
+      if (p[i].reaches >> k & 1) printf(" %d", k);
+    printf("\n");
+  }
+  return list;
+}
+
 int cmd_targets(struct cli *c)
 {
   json_t *list = json_array(), *root = json_pack("{s:o}", "targets", list);
@@ -56,6 +79,7 @@ int cmd_targets(struct cli *c)
     json_array_append_new(list, target_json(&t, target_doc(i)));
     if (output_wants_text(c)) (t.kind == TARGET_GPU ? print_gpu : print_host)(&t, target_doc(i));
   }
+  json_object_set_new(root, "gpus", places_json(c));
   if (status == OK) status = output_json(c, root);
   json_decref(root);
   return status;

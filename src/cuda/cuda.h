@@ -76,6 +76,13 @@ struct gpu_facts {
   int64_t shared_processor; // of a multiprocessor
   int driver;               // the CUDA version that the driver implements: 13000 is 13.0
 };
+// The GPUs of this machine, one a number; bit k of `reaches`: it can access the memory of GPU k. ENV without a driver or a device.
+struct gpu_place {
+  char name[100];
+  uint64_t reaches;
+};
+enum { GPU_MOST_PLACES = 64 };
+int gpu_topology(struct arena *mem, struct gpu_place **out, int *n, struct err *e);
 int gpu_open(int device, struct gpu **out, struct err *e); // ENV without a driver or a device
 void gpu_close(struct gpu *g);
 // The context that is current, another's, with its device; where there is none the primary one of device 0, which then is. No stream
@@ -115,10 +122,13 @@ struct gpu_launch {
   const struct gpu_kernel *kernel;
   int64_t blocks;
   int threads;
-  bool dependent; // may start before the kernel ahead of it has ended (Sync<grid.wait>)
-  void **args;    // addresses of the arguments, in the order of the kernel's parameters
+  bool dependent;   // may start before the kernel ahead of it has ended (Sync<grid.wait>)
+  void **args;      // addresses of the arguments, in the order of the kernel's parameters
+  bool cooperative; // all blocks are alive at once, or it is not started
 };
 int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e);
+int gpu_launch_time(struct gpu *g, const struct gpu_launch *l, double *seconds, struct err *e);         // and waits for its end
+int gpu_global(struct gpu_module *m, const char *name, gpu_address *out, size_t *bytes, struct err *e); // a variable of the module
 
 // Launches between start and end are recorded, not done; a graph does them all at once.
 struct gpu_graph;

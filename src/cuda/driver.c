@@ -73,7 +73,7 @@ static int take_device(struct gpu *g, int device, struct err *e)
   cu_context context;
   if (choose_device(g, device, e) != OK) return e->status;
   if (gpu_check(g, g->context_retain(&context, g->device), e, "opening a context on GPU %d", device)) return e->status;
-  g->retained = true;
+  g->retained = true, g->context = context;
   if (gpu_check(g, g->context_set(context), e, "using GPU %d", device)) return e->status;
   if (gpu_check(g, g->stream_create(&g->stream, STREAM_NON_BLOCKING), e, "making a stream")) return e->status;
   if (gpu_check(g, g->event_create(&g->from, 0), e, "making an event")) return e->status;

@@ -33,7 +33,7 @@ struct cu_config { // CUlaunchConfig
 };
 _Static_assert(sizeof(struct cu_attribute) == 72, "as in cuda.h");
 _Static_assert(sizeof(struct cu_config) == 56 && offsetof(struct cu_config, stream) == 32, "as in cuda.h");
-enum { CU_CLUSTER_DIMENSION = 4, CU_PROGRAMMATIC_SERIALIZATION = 6 }; // of launch attributes
+enum { CU_COOPERATIVE = 2, CU_CLUSTER_DIMENSION = 4, CU_PROGRAMMATIC_SERIALIZATION = 6 }; // of launch attributes
 enum { CU_FUNC_THREADS = 0, CU_FUNC_LOCAL = 3, CU_FUNC_REGISTERS = 4, CU_FUNC_DYNAMIC_SHARED = 8, CU_FUNC_ODD_CLUSTERS = 14 };
 
 // FUNCTION(field, symbol, parameters)
@@ -43,6 +43,7 @@ enum { CU_FUNC_THREADS = 0, CU_FUNC_LOCAL = 3, CU_FUNC_REGISTERS = 4, CU_FUNC_DY
   FUNCTION(device_get, "cuDeviceGet", (int *device, int i))                                                                               \
   FUNCTION(device_name, "cuDeviceGetName", (char *name, int room, int device))                                                            \
   FUNCTION(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                                             \
+  FUNCTION(device_peer, "cuDeviceCanAccessPeer", (int *can, int device, int other))                                                       \
   FUNCTION(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * c, int device))                                                      \
   FUNCTION(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                                                 \
   FUNCTION(context_get, "cuCtxGetCurrent", (cu_context * c))                                                                              \
@@ -69,6 +70,7 @@ enum { CU_FUNC_THREADS = 0, CU_FUNC_LOCAL = 3, CU_FUNC_REGISTERS = 4, CU_FUNC_DY
   FUNCTION(module_load, "cuModuleLoadData", (cu_module * m, const void *image))                                                           \
   FUNCTION(module_unload, "cuModuleUnload", (cu_module m))                                                                                \
   FUNCTION(module_function, "cuModuleGetFunction", (cu_function * f, cu_module m, const char *name))                                      \
+  FUNCTION(module_global, "cuModuleGetGlobal_v2", (gpu_address * a, size_t * bytes, cu_module m, const char *name))                       \
   FUNCTION(function_attribute, "cuFuncGetAttribute", (int *value, int attribute, cu_function f))                                          \
   FUNCTION(function_set, "cuFuncSetAttribute", (cu_function f, int attribute, int value))                                                 \
   FUNCTION(launch, "cuLaunchKernelEx", (const struct cu_config *c, cu_function f, void **args, void **extra))                             \
@@ -90,7 +92,7 @@ struct gpu {
 #undef FUNCTION
   int device;
   bool retained;
-  cu_context context; // of a borrowed one
+  cu_context context;
   cu_stream stream;
   cu_event from, to;
   struct gpu_facts facts;

@@ -80,7 +80,7 @@ int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e)
   if (l->blocks < 1 || l->blocks > MOST_BLOCKS || l->threads < 1 || l->threads > k->use.threads_most)
     return err_set(e, ERR_GPU, NOWHERE, "%lld blocks of %d threads can not be launched: at most %d blocks of %d threads", (long long)l->blocks,
                    l->threads, MOST_BLOCKS, k->use.threads_most);
-  struct cu_attribute attribute[2] = {0};
+  struct cu_attribute attribute[3] = {0};
   unsigned n = 0;
   if (k->cluster > 1) {
     attribute[n].id = CU_CLUSTER_DIMENSION;
@@ -88,6 +88,7 @@ int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e)
     attribute[n].value.cluster.y = attribute[n].value.cluster.z = 1;
     n++;
   }
+  if (l->cooperative) attribute[n].id = CU_COOPERATIVE, attribute[n++].value.flag = 1;
   if (l->dependent) attribute[n].id = CU_PROGRAMMATIC_SERIALIZATION, attribute[n++].value.flag = 1;
   const struct cu_config c = {.grid = {(unsigned)l->blocks, 1, 1},
                               .block = {(unsigned)l->threads, 1, 1},
@@ -96,6 +97,22 @@ int gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *e)
                               .attributes = n ? attribute : NULL,
                               .nattributes = n};
   return gpu_check(g, g->launch(&c, k->f, l->args, NULL), e, "launching %lld blocks of %d threads", (long long)l->blocks, l->threads);
+}
+
+int gpu_launch_time(struct gpu *g, const struct gpu_launch *l, double *seconds, struct err *e)
+{
+  float ms = 0;
+  if (gpu_check(g, g->event_record(g->from, g->stream), e, "timing")) return e->status;
+  TRY(gpu_launch(g, l, e));
+  if (gpu_check(g, g->event_record(g->to, g->stream), e, "timing")) return e->status;
+  TRY(gpu_wait(g, e));
+  if (gpu_check(g, g->event_elapsed(&ms, g->from, g->to), e, "timing")) return e->status;
+  return *seconds = 1e-3 * ms, OK;
+}
+
+int gpu_global(struct gpu_module *m, const char *name, gpu_address *out, size_t *bytes, struct err *e)
+{
+  return gpu_check(m->g, m->g->module_global(out, bytes, m->m, name), e, "finding the variable %s", name);
 }
 
 int gpu_record(struct gpu *g, struct err *e) { return gpu_check(g, g->capture(g->stream, CAPTURE_THREAD_LOCAL), e, "recording a graph"); }

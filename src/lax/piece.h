@@ -18,6 +18,7 @@
 //   divide.c     where a piece must be cut in two
 //   glue.c       what goes into one kernel with split and concat
 //   segment.c    what is too large to search whole, cut into segments
+//   lax_line.c   another order of a piece
 //   mincut.c     the cheapest place to cut between two sets of nodes
 //   rows.c       is a piece local to its rows?
 //   carve.c      piece -> part
@@ -78,6 +79,10 @@ bool segment_hard(const struct facts *f, const struct piece *r); // what the jud
 // Into how many segments must r be cut? group[i]: that of r->node[i]; (*why)[k]: why segment k was cut off. Sets
 // r->row_chain where a piece of any size need not be cut.
 int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160]);
+
+// ---- lax_line.c ----
+// The nodes of r in an order in which operands follow each other; false: it is the order that they have.
+bool line_by_need(const struct facts *f, const struct piece *r, int *out);
 
 // ---- mincut.c ----
 // first[node]: the smallest set that holds the sources and all they need, none of the sinks, and whose results

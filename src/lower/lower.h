@@ -56,7 +56,7 @@ int step_products(struct arena *mem, const struct graph *kernels, struct graph *
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 14, CHOICES = 64 };
+enum { KNOBS = 12, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };

@@ -62,21 +62,7 @@ void rows_ready(struct arena *mem, struct rows *r);                          // 
 
 // ---- rows_plan.c ----
 
-enum {
-  KNOB_VEC,
-  KNOB_ACROSS,
-  KNOB_DOWN,
-  KNOB_JOIN,
-  KNOB_REGS,
-  KNOB_DEEP,
-  KNOB_STREAM,
-  KNOB_LATE,
-  KNOB_AHEAD,
-  KNOB_HOLD,
-  KNOB_CLUSTER,
-  KNOB_STACK,
-  KNOB_EVEN
-};
+enum { KNOB_VEC, KNOB_ACROSS, KNOB_DOWN, KNOB_JOIN, KNOB_REGS, KNOB_DEEP, KNOB_STREAM, KNOB_LATE, KNOB_AHEAD, KNOB_HOLD, KNOB_CLUSTER, KNOB_STACK };
 struct row_plan {
   const struct rows *r;
   struct row_roles role;
@@ -88,7 +74,6 @@ struct row_plan {
   int64_t chunks[KERN_AXES];
   int share, cluster; // the axis that the blocks of a cluster share, and how many they are; 1: no cluster
   int threads;        // of a block
-  int even;           // 1: a multiprocessor holds no more blocks of clusters than its share
   int64_t blocks;
   axis_set rounds; // folded axes of several chunks
   int *pass;       // by value
@@ -171,9 +156,8 @@ struct row_exchange {
   int kept, parts;
   const char *at, *part, *first; // the executing thread's, and the condition of being the one lane that has it
 };
-int row_even_blocks(const struct gpu_limits *g, const struct row_plan *p); // of a multiprocessor, where all have as many
-void row_share_begin(struct row_text *x);                                  // the blocks of the cluster may be written to when all have begun
-void row_fold_share(struct row_text *x, int n, const int *values);         // over the blocks of a cluster, whose parts all their threads have
+void row_share_begin(struct row_text *x);                          // the blocks of the cluster may be written to when all have begun
+void row_fold_share(struct row_text *x, int n, const int *values); // over the blocks of a cluster, whose parts all their threads have
 const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e);
 void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e);
 const char *row_thread_term(const struct row_text *x, const char *sum, char what, int axis, int scale);

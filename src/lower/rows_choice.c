@@ -18,7 +18,7 @@ static int upper_power(int64_t n, int most)
 // stands for it, so that those who measure a few measure different ones.
 struct row_tried {
   struct knobs k;
-  int across, down, regs, late, alone, cluster, stack, even; // the kind. alone: a block has one row, whose folds no other row waits for
+  int across, down, regs, late, alone, cluster, stack; // the kind. alone: a block has one row, whose folds no other row waits for
   double cost;
   struct kernel_counts counts;
 };
@@ -32,7 +32,7 @@ struct row_trying {
 static bool alike(const struct row_tried *a, const struct row_tried *b)
 {
   return a->across == b->across && a->down == b->down && a->regs == b->regs && a->late == b->late && a->alone == b->alone &&
-         a->cluster == b->cluster && a->stack == b->stack && a->even == b->even;
+         a->cluster == b->cluster && a->stack == b->stack;
 }
 
 static void insert(struct row_trying *t, const struct row_tried *x)
@@ -52,7 +52,7 @@ static void attempt(struct row_trying *t, const struct knobs *k)
   struct arena_mark m = arena_mark(t->j->mem);
   struct row_tried x = {
       .k = *k, .across = k->v[KNOB_ACROSS], .down = k->v[KNOB_DOWN], .late = k->v[KNOB_LATE], .alone = k->v[KNOB_JOIN] == 1, .cost = INFINITY};
-  x.cluster = k->v[KNOB_CLUSTER], x.stack = k->v[KNOB_STACK], x.even = k->v[KNOB_EVEN];
+  x.cluster = k->v[KNOB_CLUSTER], x.stack = k->v[KNOB_STACK];
   if (rows_plan(t->j->mem, t->r, k, &p) && rows_count(t->j, &p, &x.counts)) {
     if (t->j->dependent) rows_before_best(t->j, &p, &x.counts);
     x.k.v[KNOB_AHEAD] = p.ahead, x.k.v[KNOB_HOLD] = p.hold;
@@ -102,8 +102,7 @@ static void with_clusters(struct row_trying *t, struct knobs k, int knob, int ax
   const int64_t free = kern_extent(&t->r->k, all & ~folded) / MAX(k.v[KNOB_JOIN], 1);
   const bool large = comes_back(t->r) && WIDE_REGS * kern_extent(&t->r->k, all & folded) > g->registers;
   if (axis < 0 || !(folded >> axis & 1) || !(g->can & CAN_CLUSTER)) return;
-  for (int n = 2; n <= g->cluster && (large || n * free <= TURNS * g->processors); n *= 2)
-    for (k.v[knob] = n, k.v[KNOB_EVEN] = 1; k.v[KNOB_EVEN] >= 0; k.v[KNOB_EVEN]--) with_registers(t, k);
+  for (int n = 2; n <= g->cluster && (large || n * free <= TURNS * g->processors); n *= 2) k.v[knob] = n, with_registers(t, k);
 }
 
 // The widest access of any, and whether all of them are of more bytes than the L2 cache has.

@@ -157,8 +157,6 @@ bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kern
   *c = (struct kernel_counts){
       .kind = COUNT_ROWS, .blocks = (double)p->blocks, .items = (double)p->blocks, .threads = p->threads, .cluster = p->cluster, .registers = regs};
   c->room = fmax(1, fmin(fmin(g->blocks, g->threads / (double)p->threads), floor((double)g->registers / (p->threads * (8 * ceil(regs / 8))))));
-  if (p->even && row_even_blocks(g, p) >= c->room) return false; // there is no room for more
-  if (p->even) c->room = row_even_blocks(g, p);
   traffic(j, p, c), work(p, c);
   c->soon = rows_soon(j, p);
   for (int a = 0; a < p->r->k.naxes; a++)

@@ -60,8 +60,6 @@ static bool shares(struct row_plan *p, const struct knobs *k)
   const int n = MAX(MAX(k->v[KNOB_CLUSTER], k->v[KNOB_STACK]), 1);
   p->share = k->v[KNOB_CLUSTER] > 1 ? p->role.across : p->role.down, p->cluster = n;
   if (k->v[KNOB_CLUSTER] < 0 || k->v[KNOB_STACK] < 0 || (k->v[KNOB_CLUSTER] > 1 && k->v[KNOB_STACK] > 1)) return false;
-  p->even = k->v[KNOB_EVEN];
-  if (p->even < 0 || p->even > (n > 1)) return false;
   if (n == 1) return p->share = -1, true;
   if (n & (n - 1) || n > CLUSTER_BLOCKS || p->share < 0 || !(p->r->k.folded >> p->share & 1)) return false;
   p->blocks = n;

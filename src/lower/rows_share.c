@@ -1,12 +1,7 @@
 // Folds of rows.h over the blocks of a cluster. Each block first folds its own part, so that all its threads have it. Then lanes of a warp
 // write it to all blocks, each to its own place there; after a barrier of the cluster each block has all parts in its shared memory.
 // A fold has a place of its own, and nothing is written after the last barrier, so that blocks may end there.
-//
-// A multiprocessor may get several blocks of a cluster while others get none. With `even`, a block takes shared memory that it does not use,
-// so that a multiprocessor has room for its share of the blocks and no more.
 #include "lower/rows.h"
-
-#include <math.h>
 
 const char *row_thread_term(const struct row_text *x, const char *sum, char what, int axis, int scale)
 {
@@ -78,19 +73,6 @@ static bool is_shared(const struct row_plan *p, int value)
   return p->cluster > 1 && v->live && v->folded >> p->share & 1;
 }
 
-int row_even_blocks(const struct gpu_limits *g, const struct row_plan *p)
-{
-  double reached = g->processors * (p->cluster <= 2 ? 1 : g->reach[p->cluster <= 4 ? 0 : p->cluster <= 8 ? 1 : 2]);
-  return (int)ceil((double)p->blocks / reached);
-}
-
-static void take_room(struct row_text *x)
-{
-  const struct gpu_limits *g = x->j->gpu;
-  const int64_t bytes = g->shared_processor / (row_even_blocks(g, x->p) + 1); // with one more block there is not enough
-  if (x->p->even) text_fill(&x->t, "%even:[$n].fp32.SH", HOLES(NULL, INT(n, bytes / (int64_t)sizeof(float))));
-}
-
 // Other blocks may be ahead, and write while this one still uses what lies elsewhere: no loop's room is taken for it.
 void row_share_begin(struct row_text *x)
 {
@@ -102,7 +84,6 @@ void row_share_begin(struct row_text *x)
     text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].fp32.SH\n?!scalar %sh$sh:[$all,$dims].fp32.SH",
               row_part_holes(x, i, x->shared[i] = x->fresh++, &e));
   }
-  take_room(x);
   if (p->cluster > 1) text_line(&x->t, "Sync<cluster.arrive.relaxed><<<#grid, #%s>>>()", x->team);
 }
 

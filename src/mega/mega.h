@@ -12,29 +12,34 @@
 //   write       a node that writes a tensor; the writes of a tensor in a step are numbered from 0
 //   version     one of the copies of a tensor that its writes take in turn
 //   event       something that tasks publish and others wait for; a set of producer tiles has one
+//   seat        the place of a row in a step that serves requests: its position, its request's pages
 //   epoch       number of a write of a tensor, or of a step for an event, counted on from step to step
+//   rank        one of the devices of a world: each runs the same plan on its shard of the weights
+//   slot        the part of a shared tensor that one rank writes, on every rank
 //
 // Files
 //   mega_spec.c       layer.def -> accesses
 //   mega_model.c      models: tensors, operators, their shapes
 //   mega_config.c     config.json -> the numbers of a transformer;  mega_llama.c  these -> a model;  mega_load.c  a model from a file
 //   mega_print.c, mega_parse.c, mega_json.c  the text form and JSON
-//   mega_region.c     regions of work tiles, boxes
+//   mega_region.c     regions of work tiles, boxes;  mega_seat.c  places of rows that serve requests
 //   mega_plan.c       nodes, writes, schedule;  mega_view.c  questions about a plan;  mega_dump.c  plans as text
+//   mega_world.c      shards; who tells whom in a world
 //   mega_event.c      events of data;  mega_version.c  versions, and what reuse and pipelines need;  mega_clock.c  vector clocks
 //   mega_price.c      the time of a step by a model (fact.def);  mega_parts.c  the number of parts of attention by it
 //   mega_prove.c      the proof;  mega_fault.c  what it finds;  prove_*.c  its checks (mega_prove.h)
-//   mega_body.c, mega_attend.c  task bodies in C (mega_bodies.h)
+//   mega_body.c, mega_attend.c, mega_serve.c  task bodies in C (mega_bodies.h);  mega_noise.h  numbers for sampling
 //   mega_run.c        threads;  mega_pipe.c  their pipelines;  mega_wait.c  waits, the watchdog;  mega_move.c  boxes in and out (mega_threads.h)
 //   mega_values.c     weights by a seed;  mega_reference.c  a transformer in float64, without tasks (mega_run.h)
 #ifndef MICA_MEGA_H
 #define MICA_MEGA_H
 
 #include "base/base.h"
+#include "mega/mega_world.h"
 
 #include <jansson.h>
 
-enum { MEGA_DIMS = 6, MEGA_AXES = 3, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12, MEGA_SECTIONS = 3 };
+enum { MEGA_DIMS = 6, MEGA_AXES = 3, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12 };
 enum { MEGA_MOST_OPS = 64, MEGA_MOST_TENSORS = 256, MEGA_MOST_LAYERS = 512, MEGA_MOST_WORKERS = 512, MEGA_MOST_ROWS = 64, MEGA_MOST_TILES = 65535 };
 enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384 };
 
@@ -77,10 +82,12 @@ struct mega_dim {
   int section;                            // MEGA_PART: the section that is divided; -1: the dimension has none
   int nsections, sections[MEGA_SECTIONS]; // their symbols, one after another
   bool cut;                               // pieces of a stream are cut along it
+  bool table;                             // pages: those of the row's request, by the step's page table
 };
 struct mega_access {
   int arg;
   bool out, stream;
+  bool slots; // a read of the slots of all ranks
   int rank;
   struct mega_dim dim[MEGA_DIMS];
 };
@@ -115,9 +122,12 @@ int mega_spec_read(const struct mega_layer *l, struct mega_spec *s, char why[160
 struct mega_tensor {
   const char *name;
   enum mega_kind kind;
-  int type;           // row of mega_types
-  int rank, versions; // versions 0: as few as the proof accepts
-  int64_t dim[MEGA_DIMS];
+  int type;               // row of mega_types
+  int rank, versions;     // versions 0: as few as the proof accepts
+  int64_t dim[MEGA_DIMS]; // on one rank
+  bool shared;            // each rank writes a slot on every rank
+  struct mega_shard shard;
+  int like; // tensor of whose values it is the shard, from 1; 0: it has its own
 };
 struct mega_type {
   const char *name;
@@ -148,10 +158,19 @@ struct mega_op {
   struct mega_after *after;
   struct loc at;
 };
+// The place of a row in a step that serves requests. A row that is not live works on the first page, which no request has.
+struct mega_seat {
+  bool live, moves;     // moves: the next step of the launch has its next position; else the row is not live then
+  int64_t position;     // of its token in its request
+  int64_t past;         // positions of the request that earlier launches wrote, from 0 on
+  int before;           // rows just before this one, of the same request; they have the positions from `past` on
+  const int32_t *pages; // of the request, in the order of its positions; NULL: the row's share of the cache
+};
 struct mega_model {
   const char *name;
-  int rows, workers, stages, stage_bytes;
-  int64_t context; // positions of each row that the cache holds before the first step
+  int rows, workers, stages, stage_bytes, world;
+  int64_t context;              // positions of each row that the cache holds before the first step
+  const struct mega_seat *seat; // of a step that serves requests, by row; NULL: each row is at `context`, with pages of its own
   int ntensors, nops;
   struct mega_tensor tensor[MEGA_MOST_TENSORS];
   struct mega_op op[MEGA_MOST_OPS];
@@ -173,10 +192,11 @@ struct mega_config {
   int type; // of weights and cache
 };
 struct mega_sizes { // what is asked for besides the model; 0, and -1 of context: what the text says, or else the usual
-  int rows, workers, stages, stage_bytes, steps;
+  int rows, workers, stages, stage_bytes, steps, world;
   int parts;         // of the positions that attention sees, each a work tile; 0: by the model of time
   int usual_workers; // of a configuration, in place of MEGA_WORKERS; 0: those
   int64_t context;
+  int pages; // of a cache that requests share; 0: each row has pages of its own
 };
 enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128, MEGA_MOST_PARTS = 16 };
 enum { MEGA_AHEAD = 8 }; // pieces of weights that are fetched into L2 before a pipeline has room for them
@@ -211,7 +231,19 @@ bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, cons
 // Pieces of a stream's box: how many, and the i-th.
 int64_t mega_pieces(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box);
 void mega_piece(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box, int64_t i, struct mega_box *out);
+bool mega_paged(const struct mega_model *m, const struct mega_op *op, bool table); // it reads or writes a paged cache, by a page table or not
 void mega_box_text(int rank, const struct mega_box *b, struct str *out);
+
+// ---- mega_seat.c ----
+// The last element of a page table that a seat may use: pages of a request.
+enum { MEGA_TOP = 64 };                                                           // most tokens that sampling chooses from, where it is limited
+bool mega_served(const struct mega_model *m);                                     // its rows have seats
+struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step); // in step `step` of a launch
+int64_t mega_pages_of(const struct mega_model *m, int64_t *slots);                // of the served cache, and positions of a page
+// Is this a step that the proof covers? pages: of each row's table.
+int mega_seats_check(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int steps, struct err *e);
+// The assignments that a proof looks at besides that of the derivation, by number; NULL: there is none.
+struct mega_seat *mega_seats_sample(struct arena *mem, const struct mega_model *m, int number);
 
 // ---- mega_plan.c ----
 struct mega_node {
@@ -227,6 +259,7 @@ struct mega_event {
   enum mega_signal kind;
   int tensor;            // what its producers have written, or for reuse, what they have read
   bool reuse;            // it orders the reuse of a version, and carries no data
+  int ranks;             // whose tiles publish it: 1, its own; or all of the world
   int64_t count;         // that a step adds: tiles of a counter, tasks of a flag, tiles of tagged data
   bool release, acquire; // memory order of the publishing and of the waiting side
   bool barrier;          // of the block, between its stores and the publication
@@ -265,8 +298,15 @@ struct mega_plan {
   struct mega_implied *implied; // each once
   struct mega_held held[MEGA_MOST_TENSORS];
   bool whole_words; // the target never tears words of 16 bytes
+  struct mega_world world;
 };
 int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_plan **out, struct err *e);
+
+// ---- mega_world.c ----
+// The whole tensor that ranks have shards of; and the element of it that element `at` of a rank's shard is.
+void mega_whole(const struct mega_model *m, const struct mega_tensor *t, struct mega_tensor *out);
+int64_t mega_whole_at(const struct mega_model *m, const struct mega_tensor *t, int rank, int64_t at);
+static inline int mega_slots(const struct mega_model *m, const struct mega_tensor *t) { return t->shared ? m->world : 1; }
 
 // ---- mega_values.c ----
 // Scale of a tensor's weights, 0 of a gain; and for tokens the rows of the table that they choose from, or 0.
@@ -297,8 +337,8 @@ int mega_after_check(const struct mega_plan *p, struct err *e); // `after` lines
 
 // ---- mega_clock.c ----
 // Vector clocks of two steps. A task is numbered by its instance, step * nnodes + node; a clock says of each worker how many instances are
-// known to have ended. `all`: by synchronization alone, so that all memory is seen. `some`: by any chain of events with a release and an
-// acquire on it. `any`: by any chain.
+// known to have ended. In a world as many numbers follow for the workers of any other rank: all ranks run the same. `all`: by synchronization
+// alone, so that all memory is seen. `some`: by any chain of events with a release and an acquire on it. `any`: by any chain.
 enum mega_order { MEGA_ALL, MEGA_SOME, MEGA_CHAIN, MEGA_ORDERS };
 struct mega_known { // by kind of clock: a number a worker
   uint32_t *of[MEGA_ORDERS];
@@ -319,7 +359,8 @@ static inline const struct mega_known *mega_begun(const struct mega_clocks *c, i
 // What a task knows before its first tile; and after the waits of its tile `tile`, the tiles before it done.
 void mega_clock_start(const struct mega_clocks *c, int instance, int worker, struct mega_known *k);
 void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int tile, struct mega_known *k);
-struct mega_known mega_known_new(struct arena *mem, int workers);
+struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p);
+static inline int mega_clock_size(const struct mega_plan *p) { return p->m->workers * (p->m->world > 1 ? 2 : 1); }
 // Drops waits for events that order memory, where the other waits already order all that they cover.
 bool mega_waits_prune(struct arena *mem, struct mega_plan *p); // false: there is no memory
 
@@ -338,33 +379,7 @@ void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price 
 // The number of parts with the least modelled time, of a model with a few of the layers.
 int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, int *parts, struct err *e);
 
-// ---- mega_prove.c ----
-enum mega_check {
-#define CHECK_ROW(id, ...) MEGA_CHECK_##id,
-#include "mega/check.def"
-  MEGA_CHECKS
-};
-struct mega_check_row {
-  const char *name, *what;
-};
-extern const struct mega_check_row mega_checks[];
-enum { MEGA_MOST_FAULTS = 8 };
-struct mega_fault { // what does not hold: where, in words
-  enum mega_check check;
-  int node, tile, event; // -1: it is about none
-  char text[400];
-};
-struct mega_proof {
-  int nfaults; // of the first check that fails; the checks after it stand on it and are not done
-  struct mega_fault fault[MEGA_MOST_FAULTS];
-  bool done[MEGA_CHECKS];
-  int64_t looked[MEGA_CHECKS]; // facts that a check looked at
-};
-int mega_prove(const struct mega_plan *p, struct mega_proof *out, struct err *e); // OK: no fault; NO; or no memory
-void mega_fault_add(const struct mega_plan *p, struct mega_proof *to, enum mega_check c, int node, int tile, int event, const char *fmt, ...)
-    PRINTF(7, 8);
-void mega_proof_text(const struct mega_proof *r, struct str *out);
-json_t *mega_proof_json(const struct mega_proof *r);
+#include "mega/mega_proof.h"
 
 // ---- mega_dump.c ----
 void mega_plan_text(const struct mega_plan *p, struct str *out);

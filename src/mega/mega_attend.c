@@ -34,8 +34,7 @@ static void norm_head(const struct mega_task *t, const float *gain, const float 
   for (int64_t i = 0; i < dim; i++) to[i] = x[i] * f * gain[i];
 }
 
-// Key and value of this position, as the cache has them. `spare`: as many as a head has.
-static void append(const struct mega_task *t, const float *gain, const float *key, const float *value, float *spare, float *to)
+void mega_append(const struct mega_task *t, const float *gain, const float *key, const float *value, float *spare, float *to)
 {
   int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim];
   if (gain) norm_head(t, gain, key, spare), key = spare;
@@ -43,15 +42,10 @@ static void append(const struct mega_task *t, const float *gain, const float *ke
   for (int64_t i = 0; i < dim; i++) to[dim + i] = value[i];
 }
 
-void mega_body_rotary_append(struct mega_task *t) { append(t, NULL, t->data[0], t->data[1], t->spare, t->data[2]); }
-void mega_body_qknorm_rotary_append(struct mega_task *t) { append(t, t->data[2], t->data[0], t->data[1], t->spare, t->data[3]); }
+void mega_body_rotary_append(struct mega_task *t) { mega_append(t, NULL, t->data[0], t->data[1], t->spare, t->data[2]); }
+void mega_body_qknorm_rotary_append(struct mega_task *t) { mega_append(t, t->data[2], t->data[0], t->data[1], t->spare, t->data[3]); }
 
 // ---- attention ----
-
-struct mega_softmax { // of one query head: maximum, sum of exponentials, weighted values
-  float most, sum, *value;
-  const float *query;
-};
 
 static void see(struct mega_softmax *a, const float *key, const float *value, int64_t dim)
 {
@@ -66,32 +60,47 @@ static void see(struct mega_softmax *a, const float *key, const float *value, in
 // A part that sees no position has a maximum that no score is below.
 static const float NOTHING = -1e30f;
 
-// `now`: key and value of this position, or NULL. Sums go to y, and are not divided.
-static void attend_some(struct mega_task *t, const float *gain, const float *now, float *y, struct mega_softmax *head)
+int64_t mega_heads_begin(const struct mega_task *t, const float *gain, float *queries, float *y, struct mega_softmax *head)
 {
-  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], group = mega_extent(&t->box[0], 1) / dim;
-  const float *piece;
-  for (int64_t g = 0; g < group; g++) {
-    float *q = t->spare + g * dim;
-    if (gain) norm_head(t, gain, t->data[0] + g * dim, q + group * dim);
-    rotate(t, gain ? q + group * dim : t->data[0] + g * dim, q);
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], heads = mega_extent(&t->box[0], 1) / dim;
+  for (int64_t g = 0; g < heads; g++) {
+    float *q = queries + g * dim;
+    if (gain) norm_head(t, gain, t->data[0] + g * dim, q + heads * dim);
+    rotate(t, gain ? q + heads * dim : t->data[0] + g * dim, q);
     head[g] = (struct mega_softmax){NOTHING, 0, y + g * dim, q};
   }
+  return heads;
+}
+
+void mega_heads_stream(struct mega_task *t, struct mega_softmax *head, int64_t heads)
+{
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim];
+  const float *piece;
   while ((piece = t->next(t))) {
     int64_t n = mega_extent(&t->piece, 4);
-    for (int64_t g = 0; g < group; g++)
+    for (int64_t g = 0; g < heads; g++)
       for (int64_t i = 0; i < n; i++) see(&head[g], piece + i * dim, piece + (n + i) * dim, dim);
   }
-  for (int64_t g = 0; g < group && now; g++) see(&head[g], now, now + dim, dim);
+}
+
+void mega_heads_see(const struct mega_task *t, struct mega_softmax *head, int64_t heads, const float *key, const float *value)
+{
+  for (int64_t g = 0; g < heads; g++) see(&head[g], key, value, (int64_t)t->op->attr[MEGA_ATTR_dim]);
+}
+
+void mega_heads_end(const struct mega_task *t, struct mega_softmax *head, int64_t heads)
+{
+  for (int64_t g = 0; g < heads; g++)
+    for (int64_t i = 0; i < (int64_t)t->op->attr[MEGA_ATTR_dim]; i++) head[g].value[i] /= head[g].sum;
 }
 
 static void attend(struct mega_task *t, const float *gain, const float *now, float *y)
 {
-  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], group = mega_extent(&t->box[0], 1) / dim;
   struct mega_softmax head[MEGA_MOST_GROUP];
-  attend_some(t, gain, now, y, head);
-  for (int64_t g = 0; g < group; g++)
-    for (int64_t i = 0; i < dim; i++) head[g].value[i] /= head[g].sum;
+  int64_t heads = mega_heads_begin(t, gain, t->spare, y, head);
+  mega_heads_stream(t, head, heads);
+  mega_heads_see(t, head, heads, now, now + (int64_t)t->op->attr[MEGA_ATTR_dim]);
+  mega_heads_end(t, head, heads);
 }
 
 void mega_body_paged_attention(struct mega_task *t) { attend(t, NULL, t->data[2], t->data[3]); }
@@ -102,12 +111,12 @@ static float *spare_head(const struct mega_task *t) { return t->spare + 2 * mega
 
 void mega_body_rotary_attention(struct mega_task *t)
 {
-  append(t, NULL, t->data[1], t->data[2], spare_head(t), t->data[4]);
+  mega_append(t, NULL, t->data[1], t->data[2], spare_head(t), t->data[4]);
   attend(t, NULL, t->data[4], t->data[5]);
 }
 void mega_body_qknorm_rotary_attention(struct mega_task *t)
 {
-  append(t, t->data[4], t->data[1], t->data[2], spare_head(t), t->data[6]);
+  mega_append(t, t->data[4], t->data[1], t->data[2], spare_head(t), t->data[6]);
   attend(t, t->data[3], t->data[6], t->data[7]);
 }
 
@@ -121,9 +130,11 @@ static void attend_part(struct mega_task *t, const float *gain, const float *key
   float *now = NULL;
   if (t->box[out].lo[1] == 0) {
     now = spare_head(t) + dim;
-    append(t, key_gain, t->data[1], t->data[2], spare_head(t), now);
+    mega_append(t, key_gain, t->data[1], t->data[2], spare_head(t), now);
   }
-  attend_some(t, gain, now, t->data[out], head);
+  mega_heads_begin(t, gain, t->spare, t->data[out], head);
+  mega_heads_stream(t, head, group);
+  if (now) mega_heads_see(t, head, group, now, now + dim);
   for (int64_t g = 0; g < group; g++) t->data[out + 1][2 * g] = head[g].most, t->data[out + 1][2 * g + 1] = head[g].sum;
 }
 

@@ -31,6 +31,16 @@ void mega_body_rmsnorm(struct mega_task *t)
   for (int64_t i = 0; i < n; i++) t->data[2][i] = t->data[0][i] * t->data[1][i] * f;
 }
 
+void mega_body_add_slots(struct mega_task *t)
+{
+  int64_t n = mega_extent(&t->box[0], 0) * mega_extent(&t->box[0], 1);
+  for (int64_t i = 0; i < n; i++) {
+    float sum = t->data[0][i];
+    for (int s = 1; s < t->slots; s++) sum += t->data[0][s * n + i];
+    t->data[2][i] = t->data[1][i] + sum;
+  }
+}
+
 void mega_body_silu_mul(struct mega_task *t)
 {
   int64_t n = mega_extent(&t->box[0], 0) * mega_extent(&t->box[0], 1);
@@ -95,17 +105,24 @@ void mega_body_linear_with_residual(struct mega_task *t)
 }
 
 // Each row's parts are merged where they lie, and the row moves to its place in [rows][k].
-void mega_body_merge_linear_with_residual(struct mega_task *t)
+static void merge_product(struct mega_task *t, float *y)
 {
   int64_t rows = mega_extent(&t->box[0], 0), parts = mega_extent(&t->box[0], 1), k = mega_extent(&t->box[0], 2), heads = mega_extent(&t->box[1], 2);
-  int64_t n = mega_extent(&t->box[4], 0) * mega_extent(&t->box[4], 1);
   for (int64_t r = 0; r < rows; r++) {
     float *x = t->data[0] + r * parts * k;
     mega_attention_merge(x, t->data[1] + r * parts * heads * 2, parts, heads, k / heads);
     for (int64_t i = 0; i < k; i++) t->data[0][r * k + i] = x[i];
   }
   t->box[0].lo[1] = 0, t->box[0].hi[1] = k;
-  product(t, NULL, t->data[4]);
+  product(t, NULL, y);
+}
+
+void mega_body_merge_linear(struct mega_task *t) { merge_product(t, t->data[3]); }
+
+void mega_body_merge_linear_with_residual(struct mega_task *t)
+{
+  int64_t n = mega_extent(&t->box[4], 0) * mega_extent(&t->box[4], 1);
+  merge_product(t, t->data[4]);
   for (int64_t i = 0; i < n; i++) t->data[4][i] += t->data[3][i];
 }
 
@@ -134,13 +151,13 @@ void mega_body_argmax_partial(struct mega_task *t)
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++)
       if (x[i] > x[best]) best = i;
-    t->data[1][2 * r] = x[best], t->data[1][2 * r + 1] = (float)(t->box[0].lo[1] + best);
+    t->data[1][2 * r] = x[best], t->data[1][2 * r + 1] = (float)(t->columns + t->box[0].lo[1] + best);
   }
 }
 
 void mega_body_argmax(struct mega_task *t)
 {
-  int64_t parts = mega_extent(&t->box[0], 1), best = 0;
+  int64_t parts = t->slots * mega_extent(&t->box[0], 1), best = 0;
   for (int64_t i = 1; i < parts; i++)
     if (t->data[0][2 * i] > t->data[0][2 * best]) best = i;
   t->data[1][0] = t->data[0][2 * best + 1];

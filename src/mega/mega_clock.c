@@ -10,29 +10,37 @@ static void join(uint32_t *restrict to, const uint32_t *restrict from, int n)
   for (int i = 0; i < n; i++) to[i] = MAX(to[i], from[i]);
 }
 
-struct mega_known mega_known_new(struct arena *mem, int workers)
+struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p)
 {
   struct mega_known k;
-  for (int o = 0; o < MEGA_ORDERS; o++) k.of[o] = NEWS(mem, uint32_t, workers);
+  for (int o = 0; o < MEGA_ORDERS; o++) k.of[o] = NEWS(mem, uint32_t, mega_clock_size(p));
   return k;
+}
+
+// Of an event of all ranks: what one knows of its own rank and of others, another rank knows of others and of its own.
+static void join_ranks(const struct mega_clocks *c, uint32_t *to, const uint32_t *from, int ranks)
+{
+  int n = c->p->m->workers;
+  join(to, from, mega_clock_size(c->p));
+  if (ranks > 1) join(to, from + n, n), join(to + n, from, n);
 }
 
 // An event with release and acquire makes a chain of any kind one that has both.
 static void heed(const struct mega_clocks *c, const struct mega_wait *x, int step, struct mega_known *k)
 {
   const struct mega_event *ev = &c->p->event[x->event];
-  int from = step - x->back, n = c->p->m->workers;
+  int from = step - x->back;
   if (from < 0 || x->stream) return;
   const struct mega_known *j = &c->event[from * c->p->nevents + x->event];
   bool orders = mega_signals[ev->kind].flag && ev->release && ev->acquire && ev->barrier;
-  join(k->of[MEGA_CHAIN], j->of[MEGA_CHAIN], n);
-  join(k->of[MEGA_SOME], j->of[orders ? MEGA_CHAIN : MEGA_SOME], n);
-  if (orders) join(k->of[MEGA_ALL], j->of[MEGA_ALL], n);
+  join_ranks(c, k->of[MEGA_CHAIN], j->of[MEGA_CHAIN], ev->ranks);
+  join_ranks(c, k->of[MEGA_SOME], j->of[orders ? MEGA_CHAIN : MEGA_SOME], ev->ranks);
+  if (orders) join(k->of[MEGA_ALL], j->of[MEGA_ALL], mega_clock_size(c->p));
 }
 
 void mega_clock_start(const struct mega_clocks *c, int instance, int worker, struct mega_known *k)
 {
-  size_t bytes = sizeof(uint32_t) * (size_t)c->p->m->workers;
+  size_t bytes = sizeof(uint32_t) * (size_t)mega_clock_size(c->p);
   for (int o = 0; o < MEGA_ORDERS; o++) {
     if (instance)
       memcpy(k->of[o], mega_begun(c, instance - 1, worker)->of[o], bytes);
@@ -63,7 +71,7 @@ static void publish(struct mega_clocks *c, int step, int node)
     if (ev->node != node) continue;
     for (int w = 0; w < n; w++) {
       if (!mega_shared_tiles(ev, mega_share(p, node, w))) continue;
-      for (int o = 0; o < MEGA_ORDERS; o++) join(j->of[o], mega_begun(c, instance, w)->of[o], n);
+      for (int o = 0; o < MEGA_ORDERS; o++) join(j->of[o], mega_begun(c, instance, w)->of[o], mega_clock_size(p));
       j->of[MEGA_ALL][w] = j->of[MEGA_CHAIN][w] = (uint32_t)instance + 1;
     }
   }
@@ -88,14 +96,15 @@ static void run_node(struct mega_clocks *c, int step, int node)
 static bool room(struct arena *mem, const struct mega_plan *p, struct mega_clocks *c)
 {
   size_t n = (size_t)p->m->workers, tasks = (size_t)MEGA_STEPS * (size_t)p->nnodes * n, events = (size_t)MEGA_STEPS * (size_t)MAX(p->nevents, 1);
-  uint32_t *numbers = arena_try(mem, sizeof *numbers * MEGA_ORDERS * n * (tasks + events));
+  size_t size = (size_t)mega_clock_size(p);
+  uint32_t *numbers = arena_try(mem, sizeof *numbers * MEGA_ORDERS * size * (tasks + events));
   *c = (struct mega_clocks){
       .p = p, .steps = MEGA_STEPS, .begun = arena_try(mem, sizeof *c->begun * tasks), .event = arena_try(mem, sizeof *c->event * events)};
   c->fenced = arena_try(mem, sizeof *c->fenced * tasks);
   c->first_wait = NEWS(mem, int, p->nnodes + 1);
   if (!numbers || !c->begun || !c->event || !c->fenced) return false;
   for (size_t i = 0; i < tasks + events; i++)
-    for (int o = 0; o < MEGA_ORDERS; o++, numbers += n) (i < tasks ? &c->begun[i] : &c->event[i - tasks])->of[o] = numbers;
+    for (int o = 0; o < MEGA_ORDERS; o++, numbers += size) (i < tasks ? &c->begun[i] : &c->event[i - tasks])->of[o] = numbers;
   return true;
 }
 
@@ -189,7 +198,7 @@ bool mega_waits_prune(struct arena *mem, struct mega_plan *p)
   bool fine = room(&own, p, &c);
   if (fine) {
     bool *gone = NEWS(&own, bool, p->nwaits + 1);
-    struct mega_known k = mega_known_new(&own, p->m->workers);
+    struct mega_known k = mega_known_new(&own, p);
     index_waits(&c);
     for (int n = 0; n < p->nnodes; n++) run_node(&c, 0, n), prune_node(&c, n, gone, &k);
     drop_waits(mem, &own, p, gone);

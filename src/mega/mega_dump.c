@@ -44,6 +44,7 @@ void mega_plan_text(const struct mega_plan *p, struct str *out)
   int64_t bytes = 0, kinds[MEGA_SIGNALS] = {0};
   for (int o = 0; o < m->nops; o++) bytes += weight_bytes(p, o);
   for (int i = 0; i < p->nevents; i++) kinds[p->event[i].kind]++;
+  if (m->world > 1) str_add(out, "one of %d ranks of ", m->world);
   str_add(out, "%s: %d rows, %lld positions cached, %d workers, pipeline of %d stages of %d bytes\n\n", m->name, m->rows, (long long)m->context,
           m->workers, m->stages, m->stage_bytes);
   ops_text(p, out);
@@ -92,7 +93,8 @@ static void dump_events(struct arena *mem, const struct mega_plan *p, struct str
     mega_node_name(p, ev->node, from), mega_node_name(p, x->node, to);
     str_add(out, "%s tiles %d..%d wait for event %d: %s of %s tiles", to, x->lo, x->hi - 1, x->event, mega_signals[ev->kind].name, from);
     for (int s = 0; s < ev->nspans; s++) str_add(out, " %d..%d", ev->span[s].lo, ev->span[s].hi - 1);
-    str_add(out, ", count %lld%s%s\n", (long long)ev->count, x->back ? ", of the step before" : "", ev->reuse ? ", for reuse" : "");
+    str_add(out, ", count %lld%s%s%s\n", (long long)ev->count, ev->ranks > 1 ? ", of each rank" : "", x->back ? ", of the step before" : "",
+            ev->reuse ? ", for reuse" : "");
   }
 }
 

@@ -15,14 +15,15 @@ static enum mega_signal kind_of(const struct mega_plan *p, const struct mega_eve
 
 static bool same(const struct mega_event *a, const struct mega_event *b)
 {
-  return a->node == b->node && a->nspans == b->nspans && a->kind == b->kind && (a->kind != MEGA_TAGGED || a->tensor == b->tensor) &&
-         !memcmp(a->span, b->span, sizeof *a->span * (size_t)a->nspans);
+  return a->node == b->node && a->nspans == b->nspans && a->kind == b->kind && a->reuse == b->reuse &&
+         (a->kind != MEGA_TAGGED || a->tensor == b->tensor) && !memcmp(a->span, b->span, sizeof *a->span * (size_t)a->nspans);
 }
 
 int mega_event_add(struct arena *mem, struct mega_plan *p, const struct mega_event *given)
 {
   struct mega_event ev = *given;
   ev.kind = kind_of(p, &ev);
+  ev.ranks = ev.reuse ? 1 : mega_slots(p->m, &p->m->tensor[ev.tensor]);
   ev.release = ev.acquire = ev.barrier = mega_signals[ev.kind].flag;
   for (int i = p->nevents - 1; i >= 0; i--)
     if (same(&p->event[i], &ev)) return i;

@@ -6,7 +6,8 @@ static json_t *tensor_json(const struct mega_tensor *t)
 {
   json_t *dims = json_array();
   for (int d = 0; d < t->rank; d++) json_array_append_new(dims, json_integer(t->dim[d]));
-  return json_pack("{s:s, s:s, s:s, s:o}", "name", t->name, "kind", mega_kinds[t->kind].name, "type", mega_types[t->type].name, "shape", dims);
+  return json_pack("{s:s, s:s, s:s, s:o, s:b, s:i}", "name", t->name, "kind", mega_kinds[t->kind].name, "type", mega_types[t->type].name, "shape",
+                   dims, "shared", t->shared, "split", t->shard.n ? t->shard.dim : -1);
 }
 
 static json_t *op_json(const struct mega_model *m, const struct mega_op *op)
@@ -24,8 +25,9 @@ json_t *mega_model_json(const struct mega_model *m)
   json_t *tensors = json_array(), *ops = json_array();
   for (int i = 0; i < m->ntensors; i++) json_array_append_new(tensors, tensor_json(&m->tensor[i]));
   for (int i = 0; i < m->nops; i++) json_array_append_new(ops, op_json(m, &m->op[i]));
-  return json_pack("{s:s, s:i, s:I, s:i, s:i, s:i, s:o, s:o}", "name", m->name, "rows", m->rows, "context", (json_int_t)m->context, "workers",
-                   m->workers, "stages", m->stages, "stage_bytes", m->stage_bytes, "tensors", tensors, "operators", ops);
+  return json_pack("{s:s, s:i, s:i, s:I, s:i, s:i, s:i, s:o, s:o}", "name", m->name, "world", m->world, "rows", m->rows, "context",
+                   (json_int_t)m->context, "workers", m->workers, "stages", m->stages, "stage_bytes", m->stage_bytes, "tensors", tensors, "operators",
+                   ops);
 }
 
 static json_t *event_json(const struct mega_plan *p, const struct mega_event *ev)
@@ -34,8 +36,8 @@ static json_t *event_json(const struct mega_plan *p, const struct mega_event *ev
   char name[80];
   mega_node_name(p, ev->node, name);
   for (int i = 0; i < ev->nspans; i++) json_array_append_new(tiles, json_pack("[i, i]", ev->span[i].lo, ev->span[i].hi));
-  return json_pack("{s:s, s:s, s:s, s:b, s:I, s:o}", "node", name, "kind", mega_signals[ev->kind].name, "tensor", p->m->tensor[ev->tensor].name,
-                   "reuse", ev->reuse, "count", (json_int_t)ev->count, "tiles", tiles);
+  return json_pack("{s:s, s:s, s:s, s:b, s:i, s:I, s:o}", "node", name, "kind", mega_signals[ev->kind].name, "tensor", p->m->tensor[ev->tensor].name,
+                   "reuse", ev->reuse, "ranks", ev->ranks, "count", (json_int_t)ev->count, "tiles", tiles);
 }
 
 json_t *mega_plan_json(const struct mega_plan *p)

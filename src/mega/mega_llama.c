@@ -1,5 +1,6 @@
 // A model of the family of Llama and Qwen3 as layers: embed, and for each layer norm + qkv, rotation with cache and attention, o + residual,
-// norm + gate and up, down + residual; then the head and the largest logit.
+// norm + gate and up, down + residual; then the head and the largest logit. In a world each rank has a part of the heads, of the inner size and
+// of the vocabulary; o and down leave partial sums, which add_slots adds with the residual.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -10,8 +11,9 @@ struct mega_making {
   const struct mega_sizes *s;
   struct mega_model *m;
   struct err *e;
+  int world, heads, kv, inner, vocab; // the last four of a rank
 };
-enum { PAGE = 64, COLUMNS = 8 }; // positions of a page; columns of a work tile of a product
+enum { PAGE = 64, COLUMNS = 8, SETTINGS = 6, MOST_SAMPLED = 32 }; // positions of a page; columns of a work tile of a product
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -21,58 +23,113 @@ static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, 
 }
 #define TENSOR(name, kind, type, ...) TRY(tensor(k, name, kind, type, (int)COUNT(((int64_t[]){__VA_ARGS__})), (const int64_t[]){__VA_ARGS__}))
 
+// The last tensor is a rank's part along a dimension: of sections that follow one another, or of the whole.
+static void split(struct mega_making *k, int dim, int n, const int64_t *sections)
+{
+  struct mega_tensor *t = &k->m->tensor[k->m->ntensors - 1];
+  if (k->world == 1) return;
+  t->shard = (struct mega_shard){.n = n, .dim = dim, .size = {t->dim[dim]}};
+  for (int i = 0; i < n && sections; i++) t->shard.size[i] = sections[i];
+}
+
+static int64_t qkv_of(const struct mega_making *k) { return (int64_t)(k->heads + 2 * k->kv) * k->c->dim; }
+
+static void split_qkv(struct mega_making *k, int dim)
+{
+  int64_t d = k->c->dim, sections[MEGA_SECTIONS] = {k->heads * d, k->kv * d, k->kv * d};
+  split(k, dim, MEGA_SECTIONS, sections);
+}
+
 static int add_weights(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   const char *t = mega_types[c->type].name;
-  int64_t qkv = (int64_t)(c->heads + 2 * c->kv) * c->dim, L = c->layers, h = c->hidden;
+  int64_t L = c->layers, h = c->hidden;
   TENSOR("table", MEGA_WEIGHTS, t, c->vocab, h);
-  if (!c->tied) TENSOR("head_table", MEGA_WEIGHTS, t, c->vocab, h);
+  if (!c->tied) {
+    TENSOR("head_table", MEGA_WEIGHTS, t, k->vocab, h);
+    split(k, 0, 1, NULL);
+  }
   TENSOR("attn_norm", MEGA_WEIGHTS, t, L, h);
-  TENSOR("Wqkv", MEGA_WEIGHTS, t, L, h, qkv);
+  TENSOR("Wqkv", MEGA_WEIGHTS, t, L, h, qkv_of(k));
+  split_qkv(k, 2);
   if (c->qk_norm) {
     TENSOR("q_norm", MEGA_WEIGHTS, t, L, c->dim);
     TENSOR("k_norm", MEGA_WEIGHTS, t, L, c->dim);
   }
-  TENSOR("Wo", MEGA_WEIGHTS, t, L, (int64_t)c->heads * c->dim, h);
+  TENSOR("Wo", MEGA_WEIGHTS, t, L, (int64_t)k->heads * c->dim, h);
+  split(k, 1, 1, NULL);
   TENSOR("mlp_norm", MEGA_WEIGHTS, t, L, h);
-  TENSOR("Wgate_up", MEGA_WEIGHTS, t, L, 2, h, c->inner);
-  TENSOR("Wdown", MEGA_WEIGHTS, t, L, c->inner, h);
+  TENSOR("Wgate_up", MEGA_WEIGHTS, t, L, 2, h, k->inner);
+  split(k, 3, 1, NULL);
+  TENSOR("Wdown", MEGA_WEIGHTS, t, L, k->inner, h);
+  split(k, 1, 1, NULL);
   TENSOR("final_norm", MEGA_WEIGHTS, t, 1, h);
   return OK;
 }
 
+// At most so many parts of equal width, none empty.
+static int64_t parts_of(int64_t columns, int most, int64_t unit)
+{
+  int64_t width = (columns + most - 1) / most;
+  width = (width + unit - 1) / unit * unit;
+  return (columns + width - 1) / width;
+}
+
 static int64_t parts_of_argmax(const struct mega_making *k)
 {
-  int64_t width = (k->c->vocab + k->s->workers - 1) / k->s->workers;
-  return (k->c->vocab + width - 1) / width;
+  return parts_of(k->vocab, k->s->pages ? MIN(k->s->workers, MOST_SAMPLED) : k->s->workers, 1);
 }
 
 static int others(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int64_t rows = k->s->rows, pages = (k->s->context + k->s->steps + PAGE - 1) / PAGE;
-  int64_t slots = MIN(PAGE, k->s->context + k->s->steps);
+  int64_t slots = k->s->pages ? PAGE : MIN(PAGE, k->s->context + k->s->steps);
   TENSOR("token", MEGA_STATE, "i32", rows);
-  TENSOR("cache", MEGA_STATE, mega_types[c->type].name, c->layers, rows * pages, c->kv, 2, slots, c->dim);
+  TENSOR("cache", MEGA_STATE, mega_types[c->type].name, c->layers, k->s->pages ? k->s->pages : rows * pages, k->kv, 2, slots, c->dim);
+  split(k, 2, 1, NULL);
   TENSOR("h", MEGA_ACTIVATION, "f32", rows, c->hidden);
-  TENSOR("qkv", MEGA_ACTIVATION, "f32", rows, (int64_t)(c->heads + 2 * c->kv) * c->dim);
+  TENSOR("qkv", MEGA_ACTIVATION, "f32", rows, qkv_of(k));
   if (k->s->parts > 1) {
-    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, k->s->parts, (int64_t)c->heads * c->dim);
-    TENSOR("divisor", MEGA_ACTIVATION, "f32", rows, k->s->parts, c->heads, 2);
+    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, k->s->parts, (int64_t)k->heads * c->dim);
+    TENSOR("divisor", MEGA_ACTIVATION, "f32", rows, k->s->parts, k->heads, 2);
   } else
-    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)c->heads * c->dim);
-  TENSOR("inner", MEGA_ACTIVATION, "f32", rows, c->inner);
-  TENSOR("logits", MEGA_OUTPUT, "f32", rows, c->vocab);
-  TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), 2);
+    TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)k->heads * c->dim);
+  TENSOR("inner", MEGA_ACTIVATION, "f32", rows, k->inner);
+  TENSOR("logits", MEGA_OUTPUT, "f32", rows, k->vocab);
+  split(k, 1, 1, NULL);
+  if (k->s->pages) {
+    TENSOR("settings", MEGA_INPUT, "f32", rows, SETTINGS);
+    TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), MEGA_TOP, 2);
+  } else
+    TENSOR("best", MEGA_ACTIVATION, "f32", rows, parts_of_argmax(k), 2);
+  return OK;
+}
+
+// Partial sums of o and of down, and the part of a tied table that a rank's head takes: behind the tensors that a single device has, too.
+static int add_shared(struct mega_making *k)
+{
+  const struct mega_config *c = k->c;
+  if (k->world == 1) return OK;
+  k->m->tensor[mega_tensor_find(k->m, "best")].shared = true;
+  TENSOR("o_parts", MEGA_ACTIVATION, "f32", k->s->rows, c->hidden);
+  k->m->tensor[k->m->ntensors - 1].shared = true;
+  TENSOR("down_parts", MEGA_ACTIVATION, "f32", k->s->rows, c->hidden);
+  k->m->tensor[k->m->ntensors - 1].shared = true;
+  if (!c->tied) return OK;
+  TENSOR("head_table", MEGA_WEIGHTS, mega_types[c->type].name, k->vocab, c->hidden);
+  split(k, 0, 1, NULL);
+  k->m->tensor[k->m->ntensors - 1].like = mega_tensor_find(k->m, "table") + 1;
   return OK;
 }
 
 // ---- operators ----
 
-static void attributes(const struct mega_config *c, double *a)
+static void attributes(const struct mega_making *k, double *a)
 {
-  a[MEGA_ATTR_heads] = c->heads, a[MEGA_ATTR_kv] = c->kv, a[MEGA_ATTR_dim] = c->dim, a[MEGA_ATTR_eps] = c->eps, a[MEGA_ATTR_theta] = c->theta;
+  const struct mega_config *c = k->c;
+  a[MEGA_ATTR_heads] = k->heads, a[MEGA_ATTR_kv] = k->kv, a[MEGA_ATTR_dim] = c->dim, a[MEGA_ATTR_eps] = c->eps, a[MEGA_ATTR_theta] = c->theta;
   a[MEGA_ATTR_rope_factor] = c->rope_factor, a[MEGA_ATTR_rope_low] = c->rope_low, a[MEGA_ATTR_rope_high] = c->rope_high;
   a[MEGA_ATTR_rope_original] = c->rope_original;
 }
@@ -81,7 +138,7 @@ static void attributes(const struct mega_config *c, double *a)
 static int add_operator(struct mega_making *k, const char *name, const char *layer, int repeat, int64_t tiles, const char *const *args)
 {
   struct mega_op op = {.name = name, .layer = mega_layer_find(layer), .repeat = repeat, .tiles = (int)MIN(tiles, MEGA_MOST_TILES + 1)};
-  attributes(k->c, op.attr);
+  attributes(k, op.attr);
   for (int i = 0; args[i]; i++) op.arg[i] = mega_tensor_find(k->m, args[i]);
   return mega_op_add(k->m, &op, k->e);
 }
@@ -94,7 +151,7 @@ static int attention_in_parts(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int L = c->layers;
-  int64_t tiles = (int64_t)k->s->rows * c->kv * k->s->parts;
+  int64_t tiles = (int64_t)k->s->rows * k->kv * k->s->parts;
   if (c->qk_norm) {
     OPERATOR("append", "qknorm_rotary_append", L, 0, "qkv", "k_norm", "cache");
     OPERATOR("attend", "qknorm_rotary_attention_part", L, tiles, "qkv", "q_norm", "k_norm", "cache", "attended", "divisor");
@@ -105,51 +162,127 @@ static int attention_in_parts(struct mega_making *k)
   return OK;
 }
 
+// Products with a rank's rows of the weights. In a world the ranks' partial sums are added before the residual.
+static int attention_out(struct mega_making *k)
+{
+  int L = k->c->layers;
+  int64_t tiles = tiles_of(k->c->hidden);
+  bool parts = k->s->parts > 1;
+  if (k->world > 1 && parts)
+    OPERATOR("o", "merge_linear", L, tiles, "attended", "divisor", "Wo", "o_parts");
+  else if (k->world > 1)
+    OPERATOR("o", "linear", L, tiles, "attended", "Wo", "o_parts");
+  else if (parts)
+    OPERATOR("o", "merge_linear_with_residual", L, tiles, "attended", "divisor", "Wo", "h", "h");
+  else
+    OPERATOR("o", "linear_with_residual", L, tiles, "attended", "Wo", "h", "h");
+  if (k->world > 1) OPERATOR("o_sum", "add_slots", L, parts_of(k->c->hidden, k->s->workers, COLUMNS), "o_parts", "h", "h");
+  return OK;
+}
+
+static int mlp_out(struct mega_making *k)
+{
+  int L = k->c->layers;
+  int64_t tiles = tiles_of(k->c->hidden);
+  if (k->world == 1) {
+    OPERATOR("down", "linear_with_residual", L, tiles, "inner", "Wdown", "h", "h");
+    return OK;
+  }
+  OPERATOR("down", "linear", L, tiles, "inner", "Wdown", "down_parts");
+  OPERATOR("down_sum", "add_slots", L, parts_of(k->c->hidden, k->s->workers, COLUMNS), "down_parts", "h", "h");
+  return OK;
+}
+
 static int operators(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int L = c->layers;
-  int64_t qkv = (int64_t)(c->heads + 2 * c->kv) * c->dim, hidden = tiles_of(c->hidden);
-  OPERATOR("embed", "embed", 0, MIN(hidden, 16), "token", "table", "h");
-  OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(qkv), "h", "attn_norm", "Wqkv", "qkv");
-  if (k->s->parts > 1)
+  OPERATOR("embed", "embed", 0, MIN(tiles_of(c->hidden), 16), "token", "table", "h");
+  OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(qkv_of(k)), "h", "attn_norm", "Wqkv", "qkv");
+  if (k->s->pages && c->qk_norm)
+    OPERATOR("attend", "qknorm_served_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
+  else if (k->s->pages)
+    OPERATOR("attend", "served_attention", L, 0, "qkv", "cache", "attended");
+  else if (k->s->parts > 1)
     TRY(attention_in_parts(k));
   else if (c->qk_norm)
     OPERATOR("attend", "qknorm_rotary_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
   else
     OPERATOR("attend", "rotary_attention", L, 0, "qkv", "cache", "attended");
-  if (k->s->parts > 1)
-    OPERATOR("o", "merge_linear_with_residual", L, hidden, "attended", "divisor", "Wo", "h", "h");
-  else
-    OPERATOR("o", "linear_with_residual", L, hidden, "attended", "Wo", "h", "h");
-  OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(c->inner), "h", "mlp_norm", "Wgate_up", "inner");
-  OPERATOR("down", "linear_with_residual", L, hidden, "inner", "Wdown", "h", "h");
-  OPERATOR("head", "rmsnorm_head", 0, tiles_of(c->vocab), "h", "final_norm", c->tied ? "table" : "head_table", "logits");
+  TRY(attention_out(k));
+  OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(k->inner), "h", "mlp_norm", "Wgate_up", "inner");
+  TRY(mlp_out(k));
+  OPERATOR("head", "rmsnorm_head", 0, tiles_of(k->vocab), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
+  if (k->s->pages) {
+    OPERATOR("choices", "sample_partial", 0, parts_of_argmax(k), "logits", "settings", "best");
+    OPERATOR("next", "sample", 0, 0, "best", "settings", "token");
+    return OK;
+  }
   OPERATOR("largest", "argmax_partial", 0, parts_of_argmax(k), "logits", "best");
   OPERATOR("next", "argmax", 0, 0, "best", "token");
   return OK;
 }
 
+// What a world splits into equal parts; all that it does not divide is said at once.
+static int divide(struct mega_making *k)
+{
+  struct {
+    const char *name;
+    int of, *to;
+  } parts[] = {{"num_key_value_heads", k->c->kv, &k->kv},
+               {"num_attention_heads", k->c->heads, &k->heads},
+               {"intermediate_size", k->c->inner, &k->inner},
+               {"vocab_size", k->c->vocab, &k->vocab}};
+  struct str bad = {0};
+  int status = OK;
+  for (size_t i = 0; i < COUNT(parts); i++) {
+    *parts[i].to = parts[i].of / k->world;
+    if (parts[i].of % k->world) str_add(&bad, "%s%s, which is %d", bad.n ? "; " : "", parts[i].name, parts[i].of);
+  }
+  if (bad.n) {
+    status = err_set(k->e, ERR_MEGA, NOWHERE, "a world of %d does not divide %.300s", k->world, str_text(&bad));
+    err_hint(k->e, "each rank has as many heads, inner columns and rows of the head as any other");
+  }
+  str_free(&bad);
+  return status;
+}
+// The position at which a plan for requests is derived: so that the second step begins a page, where a row's share has two.
+static int64_t served_context(const struct mega_sizes *s) { return (s->pages - 1) / s->rows > 1 ? PAGE - 1 : PAGE - 2; }
+
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *given, struct mega_model **out, struct err *e)
 {
   struct mega_model *m = *out = NEW(mem, struct mega_model);
   struct mega_sizes s = *given;
-  struct mega_making k = {mem, c, &s, m, e};
+  struct mega_making k = {.mem = mem, .c = c, .s = &s, .m = m, .e = e, .world = MAX(given->world, 1)};
   s.rows += !s.rows,
       s.workers += s.workers         ? 0
                    : s.usual_workers ? s.usual_workers
                                      : MEGA_WORKERS,
       s.stages += s.stages ? 0 : MEGA_STAGES, s.stage_bytes += s.stage_bytes ? 0 : MEGA_STAGE;
-  s.steps = MAX(s.steps, MEGA_STEPS), s.context = s.context < 0 ? MEGA_CONTEXT : s.context;
-  *m = (struct mega_model){
-      .name = c->name, .rows = s.rows, .workers = s.workers, .stages = s.stages, .stage_bytes = s.stage_bytes, .context = s.context};
+  s.steps = MAX(s.steps, MEGA_STEPS), s.context = s.context >= 0 ? s.context : s.pages ? served_context(&s) : MEGA_CONTEXT;
+  *m = (struct mega_model){.name = c->name,
+                           .rows = s.rows,
+                           .workers = s.workers,
+                           .stages = s.stages,
+                           .stage_bytes = s.stage_bytes,
+                           .context = s.context,
+                           .world = k.world};
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);
+  if (s.pages < 0 || s.pages > 1 << 20) return err_set(e, ERR_OPTION, NOWHERE, "--pages is %d; 1 to %d are supported", s.pages, 1 << 20);
   if (s.workers < 1 || s.workers > MEGA_MOST_WORKERS)
     return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s.workers, MEGA_MOST_WORKERS);
   if (s.parts < 0 || s.parts > MEGA_MOST_PARTS)
     return err_set(e, ERR_OPTION, NOWHERE, "--attention-parts is %d; 1 to %d are supported", s.parts, MEGA_MOST_PARTS);
+  if (k.world > MEGA_MOST_WORLD) return err_set(e, ERR_OPTION, NOWHERE, "--world is %d; 1 to %d are supported", k.world, MEGA_MOST_WORLD);
+  if (k.world > 1 && s.pages) {
+    err_set(e, ERR_OPTION, NOWHERE, "--pages goes with one GPU, and --world is %d", k.world);
+    return err_hint(e, "requests that share a cache are served by one GPU today"), USER;
+  }
+  TRY(divide(&k));
+  if (s.pages) s.parts = 1; // tiles of served attention are rows and heads
   if (!s.parts) TRY(mega_parts_choose(c, &s, &s.parts, e));
   TRY(add_weights(&k));
   TRY(others(&k));
+  TRY(add_shared(&k));
   return operators(&k);
 }

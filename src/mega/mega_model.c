@@ -49,6 +49,12 @@ int mega_tensor_add(struct mega_model *m, const struct mega_tensor *t, struct lo
   if (m->ntensors == MEGA_MOST_TENSORS) return err_set(e, ERR_LIMIT, at, "a model has at most %d tensors", MEGA_MOST_TENSORS);
   if (t->kind == MEGA_ACTIVATION && elements * m->rows > 0x1p28)
     return err_set(e, ERR_LIMIT, at, "activation %.40s has more than 2^28 elements", t->name);
+  if (t->shared && (t->kind != MEGA_ACTIVATION || mega_types[t->type].bits != 32))
+    return err_set(e, ERR_MEGA, at, "tensor %.40s is shared; that is for activations of 32 bits", t->name);
+  int64_t parts = 0;
+  for (int i = 0; i < t->shard.n; i++) parts += t->shard.size[i];
+  if (t->shard.n && (t->shard.dim >= t->rank || parts != t->dim[t->shard.dim]))
+    return err_set(e, ERR_SHAPE, at, "tensor %.40s: the sections that ranks split are not dimension %d", t->name, t->shard.dim);
   m->tensor[m->ntensors++] = *t;
   return OK;
 }
@@ -105,6 +111,10 @@ static int kinds_fit(const struct mega_model *m, const struct mega_op *op, const
     return err_set(e, ERR_MEGA, op->at, "operator %.40s writes %.40s, which is %s", op->name, t->name, mega_kinds[t->kind].name);
   if (a->stream && t->kind != MEGA_WEIGHTS && t->kind != MEGA_STATE)
     return err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s through the pipeline, which takes weights and state only", op->name, t->name);
+  if (!a->out && !a->slots && t->shared) {
+    err_set(e, ERR_MEGA, op->at, "operator %.40s reads %.40s, which is shared, and %s takes no slots", op->name, t->name, op->layer->name);
+    return err_hint(e, "add_slots adds them, and argmax compares them"), USER;
+  }
   bool any = false;
   for (int d = 0; d < a->rank; d++) any |= a->dim[d].how == MEGA_ANY;
   if (any && t->kind != MEGA_WEIGHTS)
@@ -214,6 +224,21 @@ int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e
 
 // ---- all operators together ----
 
+// A cache that requests share: its first page is for rows without a request, and the plan is derived with equal shares of the others.
+static int table_fits(const struct mega_model *m, const struct mega_tensor *t, int64_t pages, int64_t slots, struct err *e)
+{
+  int64_t share = (pages - 1) / m->rows;
+  if (slots < m->rows)
+    return err_set(e, ERR_SHAPE, NOWHERE, "a page of %.40s has %lld positions; rows without a request need %d", t->name, (long long)slots, m->rows);
+  if (share < 1) {
+    err_set(e, ERR_SHAPE, NOWHERE, "%.40s has %lld pages, and %d rows need one each besides the first", t->name, (long long)pages, m->rows);
+    return err_hint(e, "%d pages would do", m->rows + 1), USER;
+  }
+  if (m->context + 2 <= share * slots) return OK;
+  return err_set(e, ERR_SHAPE, NOWHERE, "%.40s has %lld positions for each of %d rows; the context is %lld, and two steps are proved", t->name,
+                 (long long)(share * slots), m->rows, (long long)m->context);
+}
+
 // The cache has whole pages for each row, and room for the position of two steps.
 static int cache_fits(const struct mega_model *m, const struct mega_op *op, const struct mega_access *a, struct err *e)
 {
@@ -223,6 +248,7 @@ static int cache_fits(const struct mega_model *m, const struct mega_op *op, cons
     int64_t slots = 1;
     for (int s = 0; s < a->rank; s++)
       if (a->dim[s].how == MEGA_SLOT_NOW) slots = t->dim[s];
+    if (a->dim[d].table) return table_fits(m, t, t->dim[d], slots, e);
     if (t->dim[d] % m->rows)
       return err_set(e, ERR_SHAPE, op->at, "%.40s has %lld pages, which %d rows do not divide", t->name, (long long)t->dim[d], m->rows);
     int64_t room = t->dim[d] / m->rows * slots;
@@ -235,6 +261,8 @@ static int cache_fits(const struct mega_model *m, const struct mega_op *op, cons
 
 int mega_model_check(const struct mega_model *m, struct err *e)
 {
+  if (m->world < 1 || m->world > MEGA_MOST_WORLD)
+    return err_set(e, ERR_OPTION, NOWHERE, "the world is %d; 1 to %d are supported", m->world, MEGA_MOST_WORLD);
   if (!m->nops) return err_set(e, ERR_MEGA, NOWHERE, "model %.40s has no operators", m->name);
   for (int i = 0, run = 0; i < m->nops; i++) {
     const struct mega_op *op = &m->op[i];

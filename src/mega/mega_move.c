@@ -24,6 +24,7 @@ struct mega_moving {
   uint32_t epoch;
   float *packed;
   bool fine;
+  int slot; // of a shared tensor
 };
 
 // The slot of an access's epoch. A constant tensor has one, and state too.
@@ -41,7 +42,7 @@ static struct mega_moving moving_of(struct mega_thread *t, int access, float *pa
     write = mega_read_write(p, t->node, tensor, &back);
   if (m.tensor->kind != MEGA_ACTIVATION) return m;
   int64_t epoch = (int64_t)(t->step - back) * h->nwrites + write;
-  m.base = epoch % h->versions * m.memory->elements, m.epoch = (uint32_t)epoch + 1;
+  m.base = epoch % h->versions * mega_slots(p->m, m.tensor) * m.memory->elements, m.epoch = (uint32_t)epoch + 1;
   return m;
 }
 
@@ -57,23 +58,38 @@ static bool gather_run(void *arg, int64_t at, int64_t n)
   return true;
 }
 
+// Of a shared tensor to every rank that the plan names.
+static void write_words(const struct mega_moving *m, int64_t at, float x)
+{
+  const struct mega_running *r = m->t->run;
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  uint64_t word = (uint64_t)m->epoch << 32 | bits;
+  if (mega_slots(r->p->m, m->tensor) == 1) return atomic_store_explicit(&m->memory->words[at], word, memory_order_relaxed);
+  for (int k = 0; k < r->p->world.n; k++) {
+    struct mega_memory *to = &r->ranks[k].memory[m->tensor - r->p->m->tensor];
+    if (r->p->world.push[r->rank][k]) atomic_store_explicit(&to->words[at + r->rank * to->elements], word, memory_order_relaxed);
+  }
+}
+
 static bool scatter_run(void *arg, int64_t at, int64_t n)
 {
   struct mega_moving *m = arg;
   if (m->memory->plain) memcpy(m->memory->plain + m->base + at, m->packed, sizeof(float) * (size_t)n);
-  for (int64_t i = 0; i < n && m->memory->words; i++) {
-    uint32_t bits;
-    memcpy(&bits, &m->packed[i], sizeof bits);
-    atomic_store_explicit(&m->memory->words[m->base + at + i], (uint64_t)m->epoch << 32 | bits, memory_order_relaxed);
-  }
+  for (int64_t i = 0; i < n && m->memory->words; i++) write_words(m, m->base + at + i, m->packed[i]);
   m->packed += n;
   return true;
 }
 
+// Slots one after another, in the order in which the rank adds them.
 bool mega_gather(struct mega_thread *t, int access, const struct mega_box *b, float *to)
 {
   struct mega_moving m = moving_of(t, access, to);
-  mega_runs(m.tensor, b, gather_run, &m);
+  int64_t base = m.base;
+  for (int i = 0; i < mega_slots(t->run->p->m, m.tensor) && m.fine; i++) {
+    if (m.tensor->shared) m.base = base + t->run->p->world.order[t->run->rank][i] * m.memory->elements;
+    mega_runs(m.tensor, b, gather_run, &m);
+  }
   return m.fine;
 }
 

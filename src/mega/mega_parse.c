@@ -66,6 +66,36 @@ static int dimension(struct mega_text *x, int64_t *out)
   return integer(x, 1, INT64_C(1) << 40, out);
 }
 
+// `split D`, `split D by N, N`: a rank has its part of dimension D, of each section.
+static int split(struct mega_text *x, struct mega_tensor *t)
+{
+  TRY(small(x, 0, MEGA_DIMS - 1, &t->shard.dim));
+  if (!take_word(x, "by")) {
+    if (t->shard.dim < t->rank) t->shard.size[t->shard.n++] = t->dim[t->shard.dim];
+    return t->shard.n ? OK : err_set(x->e, ERR_EXTENT, x->t.at, "there is no dimension %d", t->shard.dim);
+  }
+  do {
+    if (t->shard.n == MEGA_SECTIONS) return err_set(x->e, ERR_LIMIT, x->t.at, "a dimension has at most %d sections", MEGA_SECTIONS);
+    TRY(integer(x, 1, INT64_C(1) << 40, &t->shard.size[t->shard.n++]));
+  } while (take(x, ','));
+  return OK;
+}
+
+// The values of a table of which this is the shard: all of its dimensions but the one that is split are the table's.
+static int like(struct mega_text *x, struct mega_tensor *t)
+{
+  const char *id;
+  struct loc at;
+  TRY(name(x, "a tensor", &id, &at));
+  t->like = mega_tensor_find(x->m, id) + 1;
+  struct mega_tensor whole;
+  mega_whole(x->m, t, &whole);
+  const struct mega_tensor *of = t->like ? &x->m->tensor[t->like - 1] : NULL;
+  if (of && of->rank == t->rank && !memcmp(of->dim, whole.dim, sizeof of->dim) && of->type == t->type && of->kind == t->kind && !of->shard.n)
+    return OK;
+  return err_set(x->e, ERR_MEGA, at, "%.40s is no whole tensor that this could be the part of", id);
+}
+
 static int tensor(struct mega_text *x, const char *id, struct loc at)
 {
   struct mega_tensor t = {.name = id};
@@ -90,6 +120,9 @@ static int tensor(struct mega_text *x, const char *id, struct loc at)
   }
   t.kind = (enum mega_kind)k;
   if (take_word(x, "versions")) TRY(small(x, 1, MEGA_MOST_VERSIONS, &t.versions));
+  t.shared = take_word(x, "shared");
+  if (take_word(x, "split")) TRY(split(x, &t));
+  if (take_word(x, "like")) TRY(like(x, &t));
   return mega_tensor_add(x->m, &t, at, x->e);
 }
 
@@ -228,12 +261,22 @@ static int header(struct mega_text *x)
   return expect(x, '{', "`{`");
 }
 
+// The extents of a text are those of one rank, so another world would be another model.
+static int world(struct mega_text *x)
+{
+  struct loc at = x->t.at;
+  if (x->m->ntensors) return err_set(x->e, ERR_MEGA, at, "the world stands before all tensors");
+  TRY(small(x, 1, MEGA_MOST_WORLD, &x->m->world));
+  return OK;
+}
+
 static int statement(struct mega_text *x)
 {
   const char *id;
   struct loc at;
   if (take_word(x, "workers")) return small(x, 1, MEGA_MOST_WORKERS, &x->m->workers);
   if (take_word(x, "operator")) return operator_of(x);
+  if (take_word(x, "world")) return world(x);
   if (take_word(x, "pipeline")) {
     TRY(small(x, 1, 4096, &x->m->stages));
     if (!take_word(x, "x")) return unexpected(x, "`x`");
@@ -248,7 +291,7 @@ int mega_parse(struct arena *mem, const char *text, size_t n, const char *file, 
 {
   struct mega_text x = {.mem = mem, .m = NEW(mem, struct mega_model), .s = s, .e = e};
   if (n > FRONT_BYTES) return err_set(e, ERR_LIMIT, (struct loc){file, 0, 0}, "a model has at most %d bytes", FRONT_BYTES);
-  *x.m = (struct mega_model){.rows = 1, .workers = MEGA_WORKERS, .stages = MEGA_STAGES, .stage_bytes = MEGA_STAGE};
+  *x.m = (struct mega_model){.rows = 1, .workers = MEGA_WORKERS, .stages = MEGA_STAGES, .stage_bytes = MEGA_STAGE, .world = 1};
   lex_open(&x.lex, mem, text, n, file);
   next(&x), lines(&x);
   TRY(header(&x));
@@ -257,6 +300,11 @@ int mega_parse(struct arena *mem, const char *text, size_t n, const char *file, 
   if (x.t.kind != TOK_END) return unexpected(&x, "the end of the file");
   if (s->workers > MEGA_MOST_WORKERS) return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s->workers, MEGA_MOST_WORKERS);
   if (s->workers) x.m->workers = s->workers;
+  if (s->world && s->world != x.m->world) {
+    err_set(e, ERR_OPTION, NOWHERE, "--world is %d, and the text is of a world of %d", s->world, x.m->world);
+    return err_hint(e, "extents of a text are those of one rank; a configuration can be split"), USER;
+  }
+  if (s->stages) x.m->stages = s->stages;
   *out = x.m;
   return mega_model_check(x.m, e);
 }

@@ -89,7 +89,8 @@ static void hold(struct arena *mem, struct mega_plan *p, int tensor)
 {
   const struct mega_tensor *t = &p->m->tensor[tensor];
   struct mega_held *h = &p->held[tensor];
-  h->tagged = t->kind == MEGA_ACTIVATION && p->m->rows <= MEGA_TAGGED_ROWS && mega_bytes(t->type) == 4 && mega_elements(t) <= MEGA_TAGGED_VALUES;
+  bool few = p->m->rows <= MEGA_TAGGED_ROWS && mega_bytes(t->type) == 4 && mega_elements(t) <= MEGA_TAGGED_VALUES;
+  h->tagged = t->kind == MEGA_ACTIVATION && (few || mega_slots(p->m, t) > 1);
   h->word_bytes = h->tagged ? MEGA_WORD : 0;
   h->word_group = h->nwrites ? group_of(mem, p, tensor) : t->dim[t->rank - 1];
   h->versions = t->kind == MEGA_ACTIVATION ? (t->versions ? t->versions : MEGA_MOST_VERSIONS) : 1;
@@ -132,6 +133,7 @@ int mega_plan_make(struct arena *mem, const struct mega_model *m, struct mega_pl
   struct mega_plan *p = *out = NEW(mem, struct mega_plan);
   TRY(mega_model_check(m, e));
   p->m = m, p->whole_words = true;
+  mega_world_make(m->world, &p->world);
   p->nnodes = make_nodes(m, NULL);
   p->node = NEWS(mem, struct mega_node, p->nnodes);
   make_nodes(m, p->node);

@@ -19,6 +19,10 @@ static void print_tensor(const struct mega_model *m, const struct mega_plan *p, 
   for (int d = 0; d < t->rank; d++) str_add(out, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
   str_add(out, "] %s", mega_kinds[t->kind].name);
   if (versions) str_add(out, " versions %d", versions);
+  if (t->shared) str_add(out, " shared");
+  if (t->shard.n) str_add(out, " split %d", t->shard.dim);
+  for (int s = 0; s < t->shard.n && t->shard.n > 1; s++) str_add(out, "%s%lld", s ? ", " : " by ", (long long)t->shard.size[s]);
+  if (t->like) str_add(out, " like %s", m->tensor[t->like - 1].name);
   str_add(out, "\n");
 }
 
@@ -71,6 +75,7 @@ void mega_print(const struct mega_model *m, const struct mega_plan *p, struct st
 {
   str_add(out, "mega %s(rows = %d, context = %lld) {\n", m->name, m->rows, (long long)m->context);
   str_add(out, "  workers %d\n  pipeline %d x %d\n", m->workers, m->stages, m->stage_bytes);
+  if (m->world > 1) str_add(out, "  world %d\n", m->world);
   for (int i = 0; i < m->ntensors; i++) print_tensor(m, p, i, out);
   for (int o = 0; o < m->nops; o++) {
     const struct mega_op *op = &m->op[o];

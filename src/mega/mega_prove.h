@@ -17,6 +17,7 @@ struct mega_proving {
   struct mega_proof *out;
   struct mega_paint *paint[MEGA_MOST_TENSORS]; // by write of the tensor; NULL for state
   struct mega_stream *stream;                  // by worker
+  struct mega_stream *least;                   // the same without pieces of a cache that requests share, of which there may be none
   struct mega_clocks clocks;
   bool *ahead; // NULL, or by node: its pipeline may copy state too early; set by the check of fences
 };
@@ -25,6 +26,7 @@ int mega_prove_schedule(struct mega_proving *v, struct err *e);
 int mega_prove_regions(struct mega_proving *v, struct err *e);
 int mega_prove_words(struct mega_proving *v, struct err *e);
 int mega_prove_loads(struct mega_proving *v, struct err *e);
+int mega_prove_world(struct mega_proving *v, struct err *e);
 int mega_prove_counts(struct mega_proving *v, struct err *e);
 int mega_prove_epochs(struct mega_proving *v, struct err *e);
 int mega_prove_deadlock(struct mega_proving *v, struct err *e);
@@ -33,13 +35,17 @@ int mega_prove_reuse(struct mega_proving *v, struct err *e);
 int mega_prove_fence(struct mega_proving *v, struct err *e);
 
 // ---- prove_reuse.c: for the choice of versions ----
-bool mega_reuse_fits(struct mega_proving *v, int tensor);                          // with the versions that it has
-bool mega_reuse_find(struct mega_proving *v, int tensor, int *writer, int *other); // false: nodes, the second of which has to end first
+bool mega_reuse_fits(struct mega_proving *v, int tensor); // with the versions that it has
+struct mega_overwritten {
+  int writer, other; // nodes; the other has to end first
+  bool remote;       // on another rank
+};
+bool mega_reuse_find(struct mega_proving *v, int tensor, struct mega_overwritten *first); // false: there is one
 
 // ---- prove_stream.c ----
 void mega_streams_make(struct mega_proving *v);
 // The instance of the task whose work frees the stage that piece `piece` takes; -1: it takes one that is empty from the beginning.
-int mega_stage_freed_by(const struct mega_proving *v, int worker, int64_t piece);
+int mega_stage_freed_by(const struct mega_proving *v, const struct mega_stream *s, int64_t piece);
 
 // ---- prove_state.c: accesses to state, by the first dimension ----
 struct mega_touch {

@@ -128,12 +128,13 @@ static void take_cache(struct mega_sequence *s)
 {
   const struct mega_config *c = s->c;
   int t = mega_tensor_find(s->m, "cache");
-  const int64_t *dim = s->m->tensor[t].dim, pages = dim[1] / s->m->rows, slots = dim[4];
+  bool served = mega_served(s->m); // the first page is then no row's
+  const int64_t *dim = s->m->tensor[t].dim, pages = (dim[1] - served) / s->m->rows, slots = dim[4];
   for (int l = 0; l < c->layers; l++)
     for (int64_t p = 0; p < s->m->context; p++)
       for (int g = 0; g < c->kv; g++)
         for (int i = 0; i < c->dim; i++) {
-          int64_t page = s->row * pages + p / slots, at = ((((l * dim[1] + page) * c->kv + g) * 2) * slots + p % slots) * c->dim + i;
+          int64_t page = served + s->row * pages + p / slots, at = ((((l * dim[1] + page) * c->kv + g) * 2) * slots + p % slots) * c->dim + i;
           cached(s, s->keys, l, p, g)[i] = s->v[t][at], cached(s, s->values, l, p, g)[i] = s->v[t][at + slots * c->dim];
         }
 }

@@ -66,17 +66,18 @@ struct mega_paged { // dimensions of a paged cache
   int pages, slots;
   int axis;              // of the grid, that divides past positions; or -1
   int64_t per_row, size; // pages of a row, slots of a page
+  bool table;
 };
 
 static bool paged_of(const struct mega_model *m, const struct mega_tensor *t, const struct mega_access *a, struct mega_paged *p)
 {
   *p = (struct mega_paged){-1, -1, -1};
   for (int d = 0; d < a->rank; d++) {
-    if (a->dim[d].how == MEGA_PAGE_NOW || a->dim[d].how == MEGA_PAGE_PAST) p->pages = d, p->axis = a->dim[d].axis;
+    if (a->dim[d].how == MEGA_PAGE_NOW || a->dim[d].how == MEGA_PAGE_PAST) p->pages = d, p->axis = a->dim[d].axis, p->table = a->dim[d].table;
     if (a->dim[d].how == MEGA_SLOT_NOW || a->dim[d].how == MEGA_SLOT_PAST) p->slots = d;
   }
   if (p->pages < 0) return false;
-  p->per_row = t->dim[p->pages] / m->rows, p->size = t->dim[p->slots];
+  p->per_row = (t->dim[p->pages] - p->table) / m->rows, p->size = t->dim[p->slots];
   return true;
 }
 
@@ -88,14 +89,22 @@ static void part(const struct mega_op *op, const struct mega_dim *x, int64_t ext
   *lo = offset + MIN(at * width, extent), *hi = offset + MIN((at + 1) * width, extent);
 }
 
+// The page of a row that has its i-th positions: of a page table, or of the row's share, which begins behind the page that no request has.
+static int64_t page_of(const struct mega_paged *p, const struct mega_seat *s, int64_t row, int64_t i)
+{
+  if (!p->table) return row * p->per_row + i;
+  if (!s->live) return 0;
+  return s->pages ? s->pages[i] : 1 + row * p->per_row + i;
+}
+
 // Positions from .. to - 1 of a row, a box a page.
-static void pages(struct arena *mem, const struct mega_paged *p, const struct mega_box *base, int64_t row, int64_t from, int64_t to,
-                  struct mega_region *out)
+static void pages(struct arena *mem, const struct mega_paged *p, const struct mega_seat *s, const struct mega_box *base, int64_t row, int64_t from,
+                  int64_t to, struct mega_region *out)
 {
   for (int64_t at = from; at < to;) {
     int64_t page = at / p->size, end = MIN(to, (page + 1) * p->size);
     struct mega_box b = *base;
-    b.lo[p->pages] = row * p->per_row + page, b.hi[p->pages] = b.lo[p->pages] + 1;
+    b.lo[p->pages] = page_of(p, s, row, page), b.hi[p->pages] = b.lo[p->pages] + 1;
     b.lo[p->slots] = at % p->size, b.hi[p->slots] = b.lo[p->slots] + (end - at);
     PUSH(mem, out->box, out->n, out->cap) = b;
     at = end;
@@ -121,14 +130,15 @@ void mega_region(struct arena *mem, const struct mega_model *m, const struct meg
     PUSH(mem, out->box, out->n, out->cap) = b;
     return;
   }
-  int64_t now = m->context + step;
+  struct mega_seat s = mega_seat_of(m, (int)index[0], step);
+  int64_t now = p.table ? s.position : m->context + step;
   bool past = a->dim[p.pages].how == MEGA_PAGE_PAST;
-  int64_t from = past ? 0 : now, to = past ? now : now + 1;
+  int64_t from = past ? 0 : now, to = !past ? now + 1 : p.table ? s.past : now;
   if (p.axis >= 0) {
     int64_t width = (now + op->parts[p.axis] - 1) / op->parts[p.axis];
     from = MIN(index[p.axis] * width, now), to = MIN(from + width, now);
   }
-  pages(mem, &p, &b, index[0], from, to, out);
+  pages(mem, &p, &s, &b, index[0], from, to, out);
 }
 
 void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, struct mega_region *out)
@@ -141,10 +151,21 @@ void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, stru
     for (int a = 0; a < m->op[o].spec.naccess; a++) {
       const struct mega_access *x = &m->op[o].spec.access[a];
       if (m->op[o].arg[x->arg] != tensor || !paged_of(m, t, x, &p)) continue;
-      for (int r = 0; r < m->rows; r++) pages(mem, &p, &all, r, 0, m->context, out);
+      for (int r = 0; r < m->rows; r++) {
+        struct mega_seat s = mega_seat_of(m, r, 0);
+        pages(mem, &p, &s, &all, r, 0, p.table ? s.past : m->context, out);
+      }
       return;
     }
   PUSH(mem, out->box, out->n, out->cap) = all;
+}
+
+bool mega_paged(const struct mega_model *m, const struct mega_op *op, bool table)
+{
+  struct mega_paged p;
+  for (int a = 0; a < op->spec.naccess; a++)
+    if (paged_of(m, &m->tensor[op->arg[op->spec.access[a].arg]], &op->spec.access[a], &p) && p.table == table) return true;
+  return false;
 }
 
 // ---- pieces of a stream ----

@@ -42,7 +42,8 @@ static bool load(struct mega_thread *t, struct mega_task *task)
       task->table = t->run->memory[op->arg[x->arg]].plain, task->table_stride = of->dim[1];
       continue;
     }
-    task->data[a] = at, at += mega_volume(x->rank, &r.box[0]);
+    if (x->slots) task->slots = mega_slots(p->m, of);
+    task->data[a] = at, at += mega_volume(x->rank, &r.box[0]) * (x->slots ? task->slots : 1);
     if (!x->out && !mega_gather(t, a, &r.box[0], task->data[a])) return false;
   }
   return task->spare = at, true;
@@ -71,12 +72,15 @@ static void store(struct mega_thread *t, const struct mega_task *task)
 static bool run_tile(struct mega_thread *t)
 {
   const struct mega_plan *p = t->run->p;
-  struct mega_task task = {.op = mega_op_of(p, t->node), .position = p->m->context + t->step, .next = mega_next_piece, .runner = t};
+  struct mega_task task = {.op = mega_op_of(p, t->node), .m = p->m, .step = t->step, .slots = 1, .next = mega_next_piece, .runner = t};
+  const struct mega_tensor *x = &p->m->tensor[task.op->arg[0]];
+  if (x->shard.n) task.columns = t->run->rank * x->dim[x->rank - 1];
   struct arena_mark mark = arena_mark(&t->own);
   memset(t->scratch, 0, sizeof(float) * (size_t)t->run->scratch_floats);
   bool fine = wait_tile(t) && load(t, &task);
   if (fine) {
     mega_list_pieces(t, t->step);
+    task.position = mega_seat_of(p->m, (int)task.box[0].lo[0], t->step).position;
     task.op->layer->body(&task);
     fine = mega_finish_pieces(t, &task);
   }
@@ -89,13 +93,17 @@ static bool run_tile(struct mega_thread *t)
 static void consume(struct mega_thread *t)
 {
   const struct mega_plan *p = t->run->p;
+  if (!mega_meet_ranks(t, false)) return;
   for (t->step = 0; t->step < t->run->steps; t->step++)
     for (t->node = 0; t->node < p->nnodes; t->node++) {
       struct mega_span s = mega_share(p, t->node, t->worker);
       for (t->tile = s.lo; t->tile < s.hi; t->tile++)
         if (!run_tile(t)) return;
       mega_publish(t);
+      t->run->ended[t->worker * p->nnodes + t->node] = s.hi > s.lo ? now_seconds() : 0;
     }
+  atomic_fetch_add(&t->run->done, 1);
+  mega_meet_ranks(t, true);
 }
 
 // ---- threads ----
@@ -122,32 +130,49 @@ static void *begin(void *arg)
 }
 
 // Of all that waited, the earliest task waited for what never comes; a pipeline waits for its consumer.
-static void choose_record(struct mega_running *r, const struct mega_started *s)
+static void choose_record(const struct mega_started *s, int n, struct mega_answer *out)
 {
   const struct mega_thread *first = NULL;
-  for (int i = 0; i < 2 * r->p->m->workers; i++) {
+  for (int i = 0; i < n; i++) {
     const struct mega_thread *t = &s[i].thread;
+    int nodes = t->run->p->nnodes;
     if (!*t->note) continue;
-    int at = t->step * r->p->nnodes + t->node, best = first ? first->step * r->p->nnodes + first->node : 0;
+    int at = t->step * nodes + t->node, best = first ? first->step * nodes + first->node : 0;
     if (!first || (t->producer == first->producer ? at < best : first->producer)) first = t;
   }
-  if (first) snprintf(r->out->record, sizeof r->out->record, "%s", first->note);
+  if (first) snprintf(out->record, sizeof out->record, "%s", first->note);
 }
 
-static int run_threads(struct mega_running *r, struct mega_started *s, struct err *e)
+static int run_threads(struct mega_started *s, int n, struct err *e)
 {
-  int n = 2 * r->p->m->workers, alive = 0;
+  int alive = 0;
   pthread_t *id = MEM_NEWS(pthread_t, n);
   while (alive < n && !pool_thread(&id[alive], begin, &s[alive])) alive++;
-  if (alive < n) mega_stop(&s[0].thread, false, "only %d of %d threads could be started", alive, n);
+  for (int i = 0; i < n && alive < n; i++) mega_stop(&s[i].thread, false, "only %d of %d threads could be started", alive, n);
   for (int i = 0; i < alive; i++) pthread_join(id[i], NULL);
   mem_free(id);
   for (int i = 0; i < n; i++) arena_close(&s[i].thread.own);
   for (int i = 0; i < n; i++)
     if (s[i].short_of_memory) return mem_error(&s[i].lack, e);
-  if (r->out->hung) choose_record(r, s);
-  if (!*r->out->record) return OK;
-  return err_set(e, r->out->hung ? ERR_HUNG : ERR_WRONG, NOWHERE, "%s", r->out->record);
+  return OK;
+}
+
+// A rank that ended for a reason of its own says it; those that it stopped have none.
+static int answer_of(struct mega_running *ranks, const struct mega_started *s, int n, struct mega_answer *out, struct err *e)
+{
+  const struct mega_plan *p = ranks->p;
+  *out = *ranks[0].out;
+  for (int k = 0; k < p->world.n; k++) {
+    const struct mega_answer *a = ranks[k].out;
+    if (*a->record && !*out->record) memcpy(out->record, a->record, sizeof out->record);
+    out->hung |= a->hung;
+    for (int i = 0; i < out->steps * p->m->rows && out->tokens && !*out->record; i++)
+      if (a->tokens[i] != out->tokens[i])
+        snprintf(out->record, sizeof out->record, "rank %d has another token than rank 0 in step %d", k, i / p->m->rows);
+  }
+  if (out->hung) choose_record(s, n, out);
+  if (!*out->record) return OK;
+  return err_set(e, out->hung ? ERR_HUNG : ERR_WRONG, NOWHERE, "%s", out->record);
 }
 
 // ---- memory ----
@@ -159,7 +184,7 @@ static int allocate(struct arena *mem, struct mega_running *r, float *const *fir
     const struct mega_held *h = &p->held[t];
     struct mega_memory *x = &r->memory[t];
     x->elements = mega_elements(&p->m->tensor[t]);
-    int64_t all = x->elements * (p->m->tensor[t].kind == MEGA_ACTIVATION ? h->versions : 1);
+    int64_t all = x->elements * (p->m->tensor[t].kind == MEGA_ACTIVATION ? h->versions : 1) * mega_slots(p->m, &p->m->tensor[t]);
     if (first[t] && !h->nwrites) {
       x->plain = first[t];
       continue;
@@ -170,7 +195,6 @@ static int allocate(struct arena *mem, struct mega_running *r, float *const *fir
       x->words = room;
     else
       x->plain = room;
-    if (p->m->tensor[t].kind == MEGA_OUTPUT) r->out->output[t] = x->plain;
     for (int64_t i = 0; i < all && !h->tagged; i++) x->plain[i] = first[t] ? first[t][i] : __builtin_nanf("");
   }
   return OK;
@@ -189,11 +213,11 @@ static void measure(struct arena *mem, struct mega_running *r)
       const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
       if (any_element(x)) continue;
       g.n = 0;
-      mega_region(mem, p->m, op, a, 0, 0, r->steps, &g);
+      mega_region(mem, p->m, op, a, 0, 0, 1, &g);
       if (x->stream)
         r->stage_floats = MAX(r->stage_floats, p->m->stage_bytes / mega_bytes(t->type));
       else
-        tile += 3 * mega_volume(x->rank, &g.box[0]);
+        tile += 3 * mega_volume(x->rank, &g.box[0]) * (x->slots ? p->m->world : 1);
     }
     r->scratch_floats = MAX(r->scratch_floats, tile);
   }
@@ -218,7 +242,13 @@ static void index_nodes(struct arena *mem, struct mega_running *r)
   }
 }
 
-// Every position of the run has a place in the cache.
+// Behind the last page that the first row of a cache may use, where rows have equal shares.
+static int64_t page_end(const struct mega_model *m, const struct mega_op *op, const struct mega_access *x, int d)
+{
+  return x->dim[d].table + (m->tensor[op->arg[x->arg]].dim[d] - x->dim[d].table) / m->rows;
+}
+
+// Every position of the run has a place in the cache. Of a cache that requests share mega_seats_check has looked.
 static int steps_fit(const struct mega_model *m, int steps, struct err *e)
 {
   struct arena own = {0};
@@ -230,7 +260,7 @@ static int steps_fit(const struct mega_model *m, int steps, struct err *e)
       now.n = 0;
       mega_region(&own, m, &m->op[o], a, 0, 0, steps - 1, &now);
       for (int d = 0; d < x->rank && status == OK; d++)
-        if (x->dim[d].how == MEGA_PAGE_NOW && now.box[0].hi[d] > m->tensor[m->op[o].arg[x->arg]].dim[d] / m->rows)
+        if (x->dim[d].how == MEGA_PAGE_NOW && !m->seat && now.box[0].hi[d] > page_end(m, &m->op[o], x, d))
           status = err_set(e, ERR_MEGA, NOWHERE, "%s has no room for %lld positions", m->tensor[m->op[o].arg[x->arg]].name,
                            (long long)(m->context + steps));
     }
@@ -238,25 +268,88 @@ static int steps_fit(const struct mega_model *m, int steps, struct err *e)
   return status;
 }
 
-int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e)
+// Memory of one rank.
+static int make_rank(struct arena *mem, struct mega_running *r, float *const *first, struct err *e)
 {
-  struct mega_running *r = NEW(mem, struct mega_running);
+  const struct mega_plan *p = r->p;
   int workers = p->m->workers;
-  *r = (struct mega_running){.p = p, .steps = steps, .deadline = deadline, .out = out};
-  *out = (struct mega_answer){.steps = steps, .output = NEWS(mem, float *, p->m->ntensors)};
-  for (int t = 0; t < p->m->ntensors && !out->tokens; t++)
-    if (is_token(&p->m->tensor[t])) out->tokens = NEWS(mem, int32_t, steps * p->m->rows);
-  TRY(steps_fit(p->m, steps, e));
   index_nodes(mem, r);
   measure(mem, r);
   TRY(allocate(mem, r, first, e));
   r->counter = lines(mem, (size_t)p->nevents), r->flag = lines(mem, (size_t)p->nevents * (size_t)workers);
-  r->ring = lines(mem, 3 * (size_t)workers);
-  struct mega_started *s = NEWS(mem, struct mega_started, 2 * workers);
+  r->ring = lines(mem, 3 * (size_t)workers), r->met = lines(mem, 2 * (size_t)p->m->world);
+  r->ended = NEWS(mem, double, workers * p->nnodes);
+  r->scratch = NEWS(mem, float *, 2 * workers);
   for (int i = 0; i < 2 * workers; i++) {
-    s[i] = (struct mega_started){.thread = {.run = r, .worker = i / 2, .producer = i % 2}, .guard = guard_here()};
-    s[i].thread.scratch = NEWS(mem, float, r->scratch_floats + 1);
+    r->scratch[i] = NEWS(mem, float, r->scratch_floats + 1);
     if (i % 2) r->ring[i / 2].stage = NEWS(mem, float, r->stage_floats * p->m->stages + 1);
   }
-  return run_threads(r, s, e);
+  return OK;
+}
+
+int mega_run_open(struct arena *mem, const struct mega_plan *p, float *const *first, struct mega_running **out, struct err *e)
+{
+  struct mega_running *ranks = *out = NEWS(mem, struct mega_running, p->m->world);
+  for (int k = 0; k < p->m->world; k++) {
+    ranks[k] = (struct mega_running){.p = p, .rank = k, .ranks = ranks};
+    TRY(make_rank(mem, &ranks[k], first + k * p->m->ntensors, e));
+  }
+  return OK;
+}
+
+float *mega_run_tensor(const struct mega_running *r, int tensor) { return r->memory[tensor].plain; }
+const double *mega_run_ends(const struct mega_running *r) { return r->ended; }
+
+// Epochs of a launch begin anew.
+static void forget(struct mega_running *r)
+{
+  const struct mega_plan *p = r->p;
+  for (int t = 0; t < p->m->ntensors; t++) {
+    int64_t words = r->memory[t].words ? r->memory[t].elements * p->held[t].versions * mega_slots(p->m, &p->m->tensor[t]) : 0;
+    for (int64_t i = 0; i < words; i++) atomic_store(&r->memory[t].words[i], 0);
+  }
+  for (int i = 0; i < p->nevents; i++) atomic_store(&r->counter[i].value, 0);
+  for (int i = 0; i < p->nevents * p->m->workers; i++) atomic_store(&r->flag[i].value, 0);
+  for (int i = 0; i < p->m->workers; i++) atomic_store(&r->ring[i].filled, 0), atomic_store(&r->ring[i].freed, 0);
+  for (int i = 0; i < p->m->workers * p->nnodes; i++) r->ended[i] = 0;
+  for (int i = 0; i < 2 * p->m->world; i++) atomic_store(&r->met[i].value, 0);
+  atomic_store(&r->stop, 0), atomic_store(&r->recorded, 0), atomic_store(&r->done, 0);
+}
+
+static void begin_rank(struct arena *mem, struct mega_running *r, int steps, double deadline)
+{
+  const struct mega_model *m = r->p->m;
+  r->out = NEW(mem, struct mega_answer);
+  *r->out = (struct mega_answer){.steps = steps, .output = NEWS(mem, float *, m->ntensors)};
+  r->steps = steps, r->deadline = deadline;
+  for (int t = 0; t < m->ntensors; t++) {
+    if (!r->out->tokens && is_token(&m->tensor[t])) r->out->tokens = NEWS(mem, int32_t, steps * m->rows);
+    if (m->tensor[t].kind == MEGA_OUTPUT) r->out->output[t] = r->memory[t].plain;
+  }
+  forget(r);
+}
+
+int mega_run_steps(struct arena *mem, struct mega_running *r, int steps, double deadline, struct mega_answer *out, struct err *e)
+{
+  const struct mega_plan *p = r->p;
+  int each = 2 * p->m->workers, n = p->m->world * each;
+  *out = (struct mega_answer){.steps = steps};
+  TRY(steps_fit(p->m, steps, e));
+  for (int k = 0; k < p->m->world; k++) begin_rank(mem, &r[k], steps, deadline);
+  struct mega_started *s = NEWS(mem, struct mega_started, n);
+  for (int i = 0; i < n; i++) {
+    struct mega_running *own = &r[i / each];
+    int at = i % each;
+    s[i] = (struct mega_started){.thread = {.run = own, .worker = at / 2, .producer = at % 2, .scratch = own->scratch[at]}, .guard = guard_here()};
+  }
+  TRY(run_threads(s, n, e));
+  return answer_of(r, s, n, out, e);
+}
+
+int mega_run(struct arena *mem, const struct mega_plan *p, float *const *first, int steps, double deadline, struct mega_answer *out, struct err *e)
+{
+  struct mega_running *r;
+  TRY(steps_fit(p->m, steps, e));
+  TRY(mega_run_open(mem, p, first, &r, e));
+  return mega_run_steps(mem, r, steps, deadline, out, e);
 }

@@ -136,12 +136,13 @@ static int read_place(struct mega_reading *r, struct mega_dim *d, const char *na
   static const struct {
     const char *name, *when;
     enum mega_how how;
-  } places[] = {
-      {"pages", "now", MEGA_PAGE_NOW}, {"slots", "now", MEGA_SLOT_NOW}, {"pages", "past", MEGA_PAGE_PAST}, {"slots", "past", MEGA_SLOT_PAST}};
+    bool table;
+  } places[] = {{"pages", "now", MEGA_PAGE_NOW, false},   {"slots", "now", MEGA_SLOT_NOW, false}, {"pages", "past", MEGA_PAGE_PAST, false},
+                {"slots", "past", MEGA_SLOT_PAST, false}, {"table", "now", MEGA_PAGE_NOW, true},  {"table", "past", MEGA_PAGE_PAST, true}};
   char when[12];
   if (!word(r, when)) return lost(r, "now or past");
   for (size_t i = 0; i < COUNT(places); i++)
-    if (!strcmp(places[i].name, name) && !strcmp(places[i].when, when)) return d->how = places[i].how, OK;
+    if (!strcmp(places[i].name, name) && !strcmp(places[i].when, when)) return d->how = places[i].how, d->table = places[i].table, OK;
   return lost(r, "a place");
 }
 
@@ -194,8 +195,9 @@ static int read_access(struct mega_reading *r)
   if (r->s->naccess == MEGA_ACCESSES) return lost(r, "too many accesses");
   struct mega_access *a = &r->s->access[r->s->naccess++];
   if (!word(r, role) || !word(r, name) || !take(r, '[')) return lost(r, "an access");
-  *a = (struct mega_access){.arg = argument(r, name), .out = !strcmp(role, "out"), .stream = !strcmp(role, "stream")};
-  if (a->arg < 0 || (!a->out && !a->stream && strcmp(role, "in"))) return lost(r, "in, stream or out");
+  *a =
+      (struct mega_access){.arg = argument(r, name), .out = !strcmp(role, "out"), .stream = !strcmp(role, "stream"), .slots = !strcmp(role, "slots")};
+  if (a->arg < 0 || (!a->out && !a->stream && !a->slots && strcmp(role, "in"))) return lost(r, "in, slots, stream or out");
   if (a->out) r->s->writes[a->arg] = true;
   do {
     if (a->rank == MEGA_DIMS) return lost(r, "too many dimensions");

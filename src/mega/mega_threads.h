@@ -12,8 +12,8 @@ struct mega_word { // on a cache line of its own
   alignas(128) _Atomic uint32_t value;
 };
 struct mega_memory {       // of a tensor
-  float *plain;            // [slot][element]
-  _Atomic uint64_t *words; // the same of tagged data: epoch in the upper half
+  float *plain;            // [version][element]
+  _Atomic uint64_t *words; // [version][slot][element] of tagged data: epoch in the upper half
   int64_t elements;
 };
 struct mega_ring {
@@ -21,8 +21,10 @@ struct mega_ring {
   alignas(128) _Atomic int64_t filled;
   alignas(128) _Atomic int64_t freed;
 };
-struct mega_running {
+struct mega_running { // of a rank
   const struct mega_plan *p;
+  int rank;
+  struct mega_running *ranks;                       // all of the world
   int steps, *first_wait, *first_event, *events_of; // by node: waits; events that it publishes
   double deadline;
   int64_t stage_floats, scratch_floats;
@@ -30,6 +32,10 @@ struct mega_running {
   struct mega_word *counter; // by event
   struct mega_word *flag;    // [event][worker]
   struct mega_ring *ring;    // by worker
+  struct mega_word *met;     // [begin, end][rank]: told by that rank
+  float **scratch;           // by thread
+  double *ended;             // [worker][node]: when a task of the last step did
+  atomic_int done;           // workers that have run all steps
   atomic_int stop;           // everybody leaves
   atomic_int recorded;       // somebody writes the record
   struct mega_answer *out;
@@ -51,6 +57,7 @@ struct mega_thread {
 // ---- mega_wait.c: waits return false where the run ends ----
 bool mega_wait_event(struct mega_thread *t, const struct mega_wait *x);
 bool mega_wait_ring(struct mega_thread *t, int64_t until); // of its producer freed pieces, of its consumer filled ones
+bool mega_meet_ranks(struct mega_thread *t, bool end);     // the first worker tells the others, and waits until all have told it
 bool mega_wait_word(struct mega_thread *t, _Atomic uint64_t *word, uint32_t epoch, const struct mega_tensor *of, float *out);
 void mega_publish(struct mega_thread *t);
 void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...) PRINTF(3, 4);

@@ -3,10 +3,12 @@
 #include "mega/mega_run.h"
 
 #include <math.h>
+
+#include "mega/mega_noise.h"
 #include <string.h>
 
 struct mega_use { // how an operator uses a tensor
-  bool stream, any;
+  bool stream, any, settings;
   int64_t table_rows; // for tokens: of the table that they choose from
 };
 
@@ -15,6 +17,7 @@ static void use_of(const struct mega_op *op, const struct mega_model *m, int ten
   for (int a = 0; a < op->spec.naccess; a++) {
     const struct mega_access *x = &op->spec.access[a];
     for (int d = 0; d < x->rank; d++) {
+      if (op->arg[x->arg] == tensor && x->dim[d].extent == NOISE_SETTINGS) u->settings = true;
       if (x->dim[d].how != MEGA_ANY) continue;
       if (op->arg[x->arg] == tensor) u->any = true;
       if (op->arg[0] == tensor) u->table_rows = m->tensor[op->arg[x->arg]].dim[d];
@@ -32,9 +35,11 @@ static double scale_of(const struct mega_tensor *t, const struct mega_use *u)
 double mega_value_scale(const struct mega_model *m, int tensor, int64_t *table_rows)
 {
   struct mega_use u = {0};
+  struct mega_tensor whole;
+  mega_whole(m, &m->tensor[tensor], &whole);
   for (int o = 0; o < m->nops; o++) use_of(&m->op[o], m, tensor, &u);
   *table_rows = u.table_rows;
-  return m->tensor[tensor].rank > 1 ? scale_of(&m->tensor[tensor], &u) : 0;
+  return whole.rank > 1 ? scale_of(&whole, &u) : 0;
 }
 
 static void fill_weights(const struct mega_tensor *t, const struct mega_use *u, struct rng *r, float *to)
@@ -46,11 +51,11 @@ static void fill_weights(const struct mega_tensor *t, const struct mega_use *u, 
   }
 }
 
-static void fill_boxes(struct arena *mem, const struct mega_model *m, int tensor, struct rng *r, float *to)
+static void fill_boxes(struct arena *mem, const struct mega_model *m, int tensor, const struct mega_tensor *t, struct rng *r, float *to)
 {
-  const struct mega_tensor *t = &m->tensor[tensor];
   struct mega_region filled = {0};
   mega_filled(mem, m, tensor, &filled);
+  for (int k = 0; k < filled.n && t->shard.n; k++) filled.box[k].hi[t->shard.dim] = t->dim[t->shard.dim];
   for (int64_t i = 0; i < mega_elements(t); i++) {
     struct mega_box at = {0};
     bool in = false;
@@ -60,23 +65,50 @@ static void fill_boxes(struct arena *mem, const struct mega_model *m, int tensor
   }
 }
 
+// Of the whole tensor.
+void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to)
+{
+  struct rng r = {hash_mix(seed, (uint64_t)(m->tensor[tensor].like ? m->tensor[tensor].like - 1 : tensor))};
+  struct mega_use u = {0};
+  struct arena own = {0};
+  struct mega_tensor whole;
+  mega_whole(m, &m->tensor[tensor], &whole);
+  for (int o = 0; o < m->nops; o++) use_of(&m->op[o], m, tensor, &u);
+  if (u.table_rows)
+    for (int64_t i = 0; i < mega_elements(&whole); i++) to[i] = (float)rng_below(&r, (uint64_t)u.table_rows);
+  else if (u.settings)
+    memset(to, 0, sizeof *to * (size_t)mega_elements(&whole)); // the largest logit
+  else if (whole.kind == MEGA_STATE)
+    fill_boxes(&own, m, tensor, &whole, &r, to);
+  else
+    fill_weights(&whole, &u, &r, to);
+  arena_close(&own);
+}
+
+// Each rank's part of the whole.
+static bool divide(struct arena *mem, const struct mega_model *m, int tensor, float *whole, float **v)
+{
+  const struct mega_tensor *t = &m->tensor[tensor];
+  for (int rank = 0; rank < m->world; rank++) {
+    float **to = &v[rank * m->ntensors + tensor];
+    *to = t->shard.n ? arena_try(mem, sizeof(float) * (size_t)mega_elements(t)) : whole;
+    if (!*to) return false;
+    for (int64_t i = 0; i < mega_elements(t) && t->shard.n; i++) (*to)[i] = whole[mega_whole_at(m, t, rank, i)];
+  }
+  return true;
+}
+
 int mega_values_make(struct arena *mem, const struct mega_model *m, uint64_t seed, float ***out, struct err *e)
 {
-  float **v = *out = NEWS(mem, float *, m->ntensors);
+  *out = NEWS(mem, float *, m->ntensors * m->world);
   for (int t = 0; t < m->ntensors; t++) {
-    struct rng r = {hash_mix(seed, (uint64_t)t)};
-    struct mega_use u = {0};
-    const struct mega_tensor *x = &m->tensor[t];
-    if (x->kind == MEGA_ACTIVATION || x->kind == MEGA_OUTPUT) continue;
-    for (int o = 0; o < m->nops; o++) use_of(&m->op[o], m, t, &u);
-    if (!(v[t] = arena_try(mem, sizeof(float) * (size_t)mega_elements(x))))
-      return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s, %lld elements", x->name, (long long)mega_elements(x));
-    if (u.table_rows)
-      for (int64_t i = 0; i < mega_elements(x); i++) v[t][i] = (float)rng_below(&r, (uint64_t)u.table_rows);
-    else if (x->kind == MEGA_STATE)
-      fill_boxes(mem, m, t, &r, v[t]);
-    else
-      fill_weights(x, &u, &r, v[t]);
+    struct mega_tensor whole;
+    if (m->tensor[t].kind == MEGA_ACTIVATION || m->tensor[t].kind == MEGA_OUTPUT) continue;
+    mega_whole(m, &m->tensor[t], &whole);
+    float *v = arena_try(mem, sizeof(float) * (size_t)mega_elements(&whole));
+    if (v) mega_value_fill(m, t, seed, v);
+    if (!v || !divide(mem, m, t, v, *out))
+      return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s, %lld elements", whole.name, (long long)mega_elements(&whole));
   }
   return OK;
 }

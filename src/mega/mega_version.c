@@ -35,15 +35,63 @@ static void sort_waits(struct mega_plan *p)
   if (p->nwaits) qsort(p->wait, (size_t)p->nwaits, sizeof *p->wait, by_node);
 }
 
+static bool waits_for_reuse(const struct mega_plan *p, int writer, int other)
+{
+  for (int i = 0; i < p->nwaits; i++)
+    if (p->wait[i].node == writer && p->event[p->wait[i].event].node == other && p->event[p->wait[i].event].reuse) return true;
+  return false;
+}
+
 // All tiles of the writer wait for all tiles of the node whose access is overwritten.
-static void add_reuse(struct mega_choosing *c, int writer, int other, int tensor)
+static void add_pair(struct mega_choosing *c, int writer, int other, int tensor)
 {
   struct mega_plan *p = c->p;
   struct mega_span all = {0, mega_op_of(p, other)->tiles};
   struct mega_event ev = {.node = other, .nspans = 1, .span = &all, .tensor = tensor, .reuse = true};
   int event = mega_event_add(c->mem, p, &ev);
   PUSH(c->mem, p->wait, p->nwaits, p->waits_cap) = (struct mega_wait){writer, 0, mega_op_of(p, writer)->tiles, event, other >= writer, 0, false};
+}
+
+// And the same in all layers: that layers are alike saves looking for each.
+static void add_reuse(struct mega_choosing *c, int writer, int other, int tensor)
+{
+  struct mega_plan *p = c->p;
+  for (int n = 0; n < p->nnodes; n++) {
+    int from = other + n - writer;
+    if (p->node[n].op != p->node[writer].op || from < 0 || from >= p->nnodes || p->node[from].op != p->node[other].op) continue;
+    if (n == writer || !waits_for_reuse(p, n, from)) add_pair(c, n, from, tensor);
+  }
   sort_waits(p);
+}
+
+// The tensor that the node writes on all ranks, or that it reads from there; -1: none.
+static int shared_of(const struct mega_plan *p, int node, bool writes)
+{
+  const struct mega_op *op = mega_op_of(p, node);
+  for (int a = 0; a < op->spec.nargs; a++)
+    if (op->spec.writes[a] == writes && mega_slots(p->m, &p->m->tensor[op->arg[a]]) > 1) return op->arg[a];
+  return -1;
+}
+
+// The reader is on another rank. There, before the exchange that the writer hears of last, the writer of slots waits for the reader.
+static int add_remote_reuse(struct mega_choosing *c, const struct mega_overwritten *x, int tensor, struct err *e)
+{
+  struct mega_plan *p = c->p;
+  int back, at = x->writer, left = (x->writer - x->other + p->nnodes - 1) % p->nnodes; // nodes between
+  for (; left > 0; left--) {
+    at = (at + p->nnodes - 1) % p->nnodes;
+    int from = shared_of(p, at, false), write = from < 0 ? -1 : mega_read_write(p, at, from, &back),
+        via = write < 0 ? -1 : p->held[from].write[write];
+    int before = (at - via + p->nnodes) % p->nnodes;
+    if (via < 0 || before >= left || waits_for_reuse(p, via, x->other)) continue;
+    add_reuse(c, via, x->other, tensor);
+    return OK;
+  }
+  char name[80];
+  mega_node_name(p, x->writer, name);
+  err_set(e, ERR_MEGA, NOWHERE, "%s overwrites %.40s on other ranks, and no exchange between says that they have read it", name,
+          p->m->tensor[tensor].name);
+  return err_hint(e, "more versions of the tensor"), USER;
 }
 
 static void lower_versions(struct mega_choosing *c, bool *stuck)
@@ -95,9 +143,15 @@ int mega_versions_choose(struct arena *mem, struct mega_plan *p, struct err *e)
   if (status == OK) status = prepare(&c, e);
   if (status == OK) lower_versions(&c, stuck);
   for (int t = 0; t < p->m->ntensors && status == OK; t++) {
-    int writer, other;
+    struct mega_overwritten x;
     if (!p->held[t].nwrites || (p->m->tensor[t].versions && p->m->tensor[t].kind == MEGA_ACTIVATION)) continue;
-    while (status == OK && !mega_reuse_find(&c.v, t, &writer, &other)) add_reuse(&c, writer, other, t), status = prepare(&c, e);
+    while (status == OK && !mega_reuse_find(&c.v, t, &x)) {
+      if (x.remote)
+        status = add_remote_reuse(&c, &x, t, e);
+      else
+        add_reuse(&c, x.writer, x.other, t);
+      if (status == OK) status = prepare(&c, e);
+    }
   }
   if (status == OK) status = hold_back(&c, e);
   arena_close(&own);

@@ -18,7 +18,8 @@ void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...)
   vsnprintf(r->out->record, sizeof r->out->record, fmt, ap);
   va_end(ap);
   r->out->hung = hung;
-  atomic_store_explicit(&r->stop, 1, memory_order_release);
+  for (int k = 0; k < r->p->world.n; k++)
+    if (r->p->world.stop[r->rank][k]) atomic_store_explicit(&r->ranks[k].stop, 1, memory_order_release);
 }
 
 // What the thread waits for, where that ends without an answer.
@@ -27,8 +28,9 @@ PRINTF(3, 4) static void note(struct mega_thread *t, bool late, const char *fmt,
   char name[80];
   va_list ap;
   mega_node_name(t->run->p, t->node, name);
-  int n = snprintf(t->note, sizeof t->note, "worker %d (%s) in step %d at %s tile %d waited for ", t->worker, t->producer ? "producer" : "consumer",
-                   t->step, name, t->tile);
+  int n = t->run->p->world.n > 1 ? snprintf(t->note, sizeof t->note, "rank %d, ", t->run->rank) : 0;
+  n += snprintf(t->note + n, sizeof t->note - (size_t)n, "worker %d (%s) in step %d at %s tile %d waited for ", t->worker,
+                t->producer ? "producer" : "consumer", t->step, name, t->tile);
   va_start(ap, fmt);
   vsnprintf(t->note + n, sizeof t->note - (size_t)n, fmt, ap);
   va_end(ap);
@@ -98,6 +100,32 @@ bool mega_wait_ring(struct mega_thread *t, int64_t until)
     note(t, late, "a %s stage: saw %lld, wanted %lld", t->producer ? "free" : "full", (long long)seen, (long long)until);
     return false;
   }
+}
+
+bool mega_meet_ranks(struct mega_thread *t, bool end)
+{
+  const struct mega_running *r = t->run;
+  const struct mega_world *w = &r->p->world;
+  uint32_t epoch = (uint32_t)t->step + 1;
+  if (t->worker || w->n < 2) return true;
+  for (struct mega_watch watch = {0}; end && atomic_load(&r->done) < r->p->m->workers;) {
+    bool late = false;
+    if (patient(t, &watch, &late)) continue;
+    note(t, late, "the other workers");
+    return false;
+  }
+  for (int k = 0; k < w->n; k++)
+    if ((end ? w->end : w->begin)[r->rank][k]) atomic_store_explicit(&r->ranks[k].met[(end ? w->n : 0) + r->rank].value, epoch, memory_order_release);
+  for (int k = 0; k < w->n; k++) {
+    struct mega_watch watch = {0};
+    bool late = false;
+    while (k != r->rank && atomic_load_explicit(&r->met[(end ? w->n : 0) + k].value, memory_order_acquire) != epoch) {
+      if (patient(t, &watch, &late)) continue;
+      note(t, late, "the %s of rank %d", end ? "end" : "beginning", k);
+      return false;
+    }
+  }
+  return true;
 }
 
 static void rewritten(struct mega_thread *t, const struct mega_tensor *of, uint32_t is, uint32_t epoch)

@@ -60,7 +60,7 @@ static void worker_arcs(struct mega_waiting *g, int w)
     int to = vertex(g, s->instance[i], w, FILLED);
     if (i) arc(g, vertex(g, s->instance[i - 1], w, FILLED), to);
     for (int64_t piece = s->start[i], last = -1; piece < s->start[i + 1]; piece++) { // tasks that free its stages
-      int freed = mega_stage_freed_by(g->v, w, piece);
+      int freed = mega_stage_freed_by(g->v, s, piece);
       if (freed >= 0 && freed != last) arc(g, vertex(g, freed, w, WAITED), to);
       last = freed;
     }

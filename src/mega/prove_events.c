@@ -32,6 +32,9 @@ int mega_prove_counts(struct mega_proving *v, struct err *err)
     const struct mega_event *ev = &p->event[e];
     v->out->looked[MEGA_CHECK_COUNTS]++;
     if (!event_sound(v, e)) continue;
+    int ranks = ev->reuse ? 1 : mega_slots(p->m, &p->m->tensor[ev->tensor]);
+    if (ev->ranks != ranks)
+      mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, ev->node, -1, e, "is awaited of %d ranks, and %d publish it", ev->ranks, ranks);
     int64_t published = mega_event_count(p, ev);
     if (published != ev->count)
       mega_fault_add(p, v->out, MEGA_CHECK_COUNTS, ev->node, -1, e, "%lld are awaited in each step, and %lld are published", (long long)ev->count,

@@ -1,5 +1,6 @@
 // The pipeline and state: it copies pages that threads wrote, ahead of the tile that needs them. A copy begins as soon as a stage is free, so
-// what was written has to be known by the task that freed it, and a proxy fence has to lie between.
+// what was written has to be known by the task that freed it, and a proxy fence has to lie between. Pieces of a cache that requests share do not
+// count, because there may be none: so the pipeline is as far ahead as it can ever be.
 #include "mega/mega_prove.h"
 
 struct mega_fencing {
@@ -46,7 +47,7 @@ static void check_piece(struct mega_fencing *f, const struct mega_box *b, int64_
 {
   const struct mega_plan *p = f->v->p;
   char name[80];
-  f->freed = mega_stage_freed_by(f->v, f->worker, piece);
+  f->freed = mega_stage_freed_by(f->v, &f->v->least[f->worker], piece);
   f->v->out->looked[MEGA_CHECK_FENCE]++;
   const struct mega_touch *t = mega_touch_find(&f->writes[f->tensor], p->m->tensor[f->tensor].rank, b, fine, f);
   if (!t) return;
@@ -66,6 +67,7 @@ static void check_tile(struct mega_fencing *f, int64_t *piece, struct mega_regio
   const struct mega_op *op = mega_op_of(p, node);
   for (int a = 0; a < op->spec.naccess; a++) {
     const struct mega_access *x = &op->spec.access[a];
+    const bool table = mega_paged(p->m, op, true);
     if (!x->stream) continue;
     f->tensor = op->arg[x->arg], r->n = 0;
     mega_region(f->v->mem, p->m, op, a, p->node[node].layer, f->tile, f->instance / p->nnodes, r);
@@ -74,9 +76,9 @@ static void check_tile(struct mega_fencing *f, int64_t *piece, struct mega_regio
       for (int64_t k = 0; k < n && p->held[f->tensor].nwrites; k++) {
         struct mega_box b;
         mega_piece(p->m, op, a, &r->box[i], k, &b);
-        check_piece(f, &b, *piece + k);
+        check_piece(f, &b, *piece + (table ? 0 : k));
       }
-      *piece += n;
+      *piece += table ? 0 : n;
     }
   }
 }
@@ -113,7 +115,7 @@ int mega_prove_fence(struct mega_proving *v, struct err *e)
   for (f.instance = 0; f.instance < n; f.instance++) remember_writes(&f, &r);
   for (f.worker = 0; f.worker < p->m->workers; f.worker++)
     for (int i = 0; i < n; i++) {
-      const struct mega_stream *s = &v->stream[f.worker];
+      const struct mega_stream *s = &v->least[f.worker];
       f.instance = s->instance[i];
       struct mega_span x = mega_share(p, f.instance % p->nnodes, f.worker);
       int64_t piece = s->start[i];

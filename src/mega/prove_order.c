@@ -61,7 +61,7 @@ static bool polled(const struct mega_ordering *o, const struct mega_span *s, int
     const struct mega_wait *x = &p->wait[i];
     const struct mega_event *ev = &p->event[x->event];
     if (x->stream || x->lo > o->tile || o->tile >= x->hi || ev->kind != MEGA_TAGGED || ev->node != writer || ev->tensor != o->tensor ||
-        x->back != back)
+        x->back != back || ev->ranks != mega_slots(p->m, &p->m->tensor[o->tensor]))
       continue;
     if (mega_shared_tiles(ev, *s) == s->hi - s->lo) return true;
   }
@@ -161,7 +161,7 @@ int mega_prove_order(struct mega_proving *v, struct err *e)
   const struct mega_plan *p = v->p;
   struct mega_ordering o = {.v = v};
   if (!mega_clocks_make(v->mem, p, &v->clocks)) return err_set(e, ERR_MEMORY, NOWHERE, "no memory for the clocks of %d workers", p->m->workers);
-  o.known = mega_known_new(v->mem, p->m->workers);
+  o.known = mega_known_new(v->mem, p);
   o.writes = NEWS(v->mem, struct mega_touches, p->m->ntensors);
   for (o.instance = 0; o.instance < MEGA_STEPS * p->nnodes; o.instance++)
     for (int writes = 0; writes < 2; writes++) o.node = o.instance % p->nnodes, check_node(&o, writes);

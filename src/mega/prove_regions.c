@@ -82,11 +82,12 @@ static int paint_tensor(struct mega_proving *v, int tensor, struct err *e)
 
 // ---- state ----
 
+static bool same_tile(void *arg, const struct mega_touch *t) { return t->tile == ((const struct mega_touch *)arg)->tile; }
 static bool never(void *arg, const struct mega_touch *t) { return (void)arg, (void)t, false; }
 
 struct mega_states {
-  struct mega_region filled; // before the first step
-  struct mega_touches *writes;
+  struct mega_region filled;           // before the first step
+  struct mega_touches *writes, *reads; // reads: of the instance that is looked at
 };
 
 static void write_state(struct mega_proving *v, struct mega_states *s, int tensor, const struct mega_touch *t)
@@ -96,6 +97,10 @@ static void write_state(struct mega_proving *v, struct mega_states *s, int tenso
   if (other && other->instance == t->instance)
     mega_fault_add(v->p, v->out, MEGA_CHECK_REGIONS, node, t->tile, -1, "writes elements of %s that tile %d writes too", v->p->m->tensor[tensor].name,
                    other->tile);
+  other = mega_touch_find(s->reads, rank, &t->box, same_tile, (void *)t);
+  if (other)
+    mega_fault_add(v->p, v->out, MEGA_CHECK_REGIONS, node, t->tile, -1, "writes elements of %s that tile %d reads", v->p->m->tensor[tensor].name,
+                   other->tile);
   mega_touch_add(v->mem, s->writes, t);
 }
 
@@ -104,6 +109,7 @@ static void read_state(struct mega_proving *v, struct mega_states *s, int tensor
   const struct mega_tensor *x = &v->p->m->tensor[tensor];
   struct mega_box left;
   struct mega_region have = {0};
+  mega_touch_add(v->mem, s->reads, t);
   struct arena_mark mark = arena_mark(v->mem);
   if (mega_covered(v->mem, x->rank, &t->box, &s->filled, &left)) return;
   for (int i = 0; i < s->filled.n; i++) PUSH(v->mem, have.box, have.n, have.cap) = s->filled.box[i];
@@ -127,6 +133,8 @@ static void state_node(struct mega_proving *v, struct mega_states *s, int instan
   int node = instance % p->nnodes, step = instance / p->nnodes;
   const struct mega_op *op = mega_op_of(p, node);
   struct mega_region r = {0};
+  for (int t = 0; t < p->m->ntensors; t++)
+    if (s[t].reads) memset(s[t].reads->n, 0, sizeof s[t].reads->n);
   for (int writes = 0; writes < 2; writes++)
     for (int a = 0; a < op->spec.naccess; a++) {
       const struct mega_access *x = &op->spec.access[a];
@@ -170,7 +178,7 @@ int mega_prove_regions(struct mega_proving *v, struct err *e)
   for (int n = 0; n < v->p->nnodes; n++) read_bounds(v, n);
   for (int t = 0; t < m->ntensors && !v->out->nfaults; t++) {
     if (m->tensor[t].kind == MEGA_STATE)
-      mega_filled(v->mem, m, t, &s[t].filled), s[t].writes = NEW(v->mem, struct mega_touches);
+      mega_filled(v->mem, m, t, &s[t].filled), s[t].writes = NEW(v->mem, struct mega_touches), s[t].reads = NEW(v->mem, struct mega_touches);
     else if (v->p->held[t].nwrites)
       TRY(paint_tensor(v, t, e));
   }

@@ -11,20 +11,20 @@ struct mega_reusing {
   const struct mega_box *box;
   struct mega_touches *reads, *writes; // by tensor of state
   struct mega_region other_box;
-  int only;          // this tensor; -1: all
-  int writer, other; // nodes of the first fault
+  int only; // this tensor; -1: all
+  struct mega_overwritten first;
 };
 
 static const uint32_t *needed(const struct mega_reusing *u) { return u->known.of[u->v->p->held[u->tensor].tagged ? MEGA_SOME : MEGA_ALL]; }
 
-static void fault(struct mega_reusing *u, const char *what, int node, int tile)
+static void fault(struct mega_reusing *u, const char *what, int node, int tile, bool remote)
 {
   char name[80];
-  if (!u->v->out->nfaults) u->other = node, u->writer = u->node;
+  if (!u->v->out->nfaults) u->first = (struct mega_overwritten){u->node, node, remote};
   mega_node_name(u->v->p, node, name);
   mega_fault_add(u->v->p, u->v->out, MEGA_CHECK_REUSE, u->node, u->tile, -1,
-                 "overwrites %s, which tile %d of %s %s, and no chain of events says that it has", u->v->p->m->tensor[u->tensor].name, tile, name,
-                 what);
+                 "overwrites %s, which tile %d of %s %s%s, and no chain of events says that it has", u->v->p->m->tensor[u->tensor].name, tile, name,
+                 what, remote ? " on another rank" : "");
 }
 
 // For the choice of versions one fault is enough.
@@ -47,7 +47,26 @@ static void check_task(struct mega_reusing *u, int instance, int access, int wor
     mega_region(u->v->mem, p->m, op, access, p->node[node].layer, t, instance / p->nnodes, r);
     for (int i = 0; i < r->n; i++)
       if ((instance != u->instance || t != u->tile || worker != u->worker) && mega_meet(p->m->tensor[u->tensor].rank, &r->box[i], u->box)) {
-        fault(u, op->spec.access[access].out ? "writes" : "reads", node, t);
+        fault(u, op->spec.access[access].out ? "writes" : "reads", node, t, false);
+        return;
+      }
+  }
+}
+
+// Readers of the slot that this rank writes on another.
+static void check_remote(struct mega_reusing *u, int instance, int access, int worker)
+{
+  const struct mega_plan *p = u->v->p;
+  int node = instance % p->nnodes;
+  struct mega_span s = mega_share(p, node, worker);
+  struct mega_region *r = &u->other_box;
+  if (s.lo == s.hi || mega_over(needed(u), p->m->workers + worker, instance)) return;
+  for (int t = s.lo; t < s.hi; t++) {
+    r->n = 0;
+    mega_region(u->v->mem, p->m, mega_op_of(p, node), access, p->node[node].layer, t, instance / p->nnodes, r);
+    for (int i = 0; i < r->n; i++)
+      if (mega_meet(p->m->tensor[u->tensor].rank, &r->box[i], u->box)) {
+        fault(u, "reads", node, t, true);
         return;
       }
   }
@@ -71,6 +90,7 @@ static void check_epoch(struct mega_reusing *u, int64_t epoch)
         write = mega_read_write(p, node, u->tensor, &back);
       if ((int64_t)(step - back) * h->nwrites + write != epoch) continue;
       for (int w = 0; w < p->m->workers && !enough(u); w++) check_task(u, i, a, w);
+      for (int w = 0; w < p->m->workers && !enough(u) && !x->out && mega_slots(p->m, &p->m->tensor[u->tensor]) > 1; w++) check_remote(u, i, a, w);
     }
   }
 }
@@ -100,8 +120,8 @@ static void check_state(struct mega_reusing *u)
   const struct mega_touch *r = mega_touch_find(&u->reads[u->tensor], rank, u->box, over, u);
   const struct mega_touch *w = mega_touch_find(&u->writes[u->tensor], rank, u->box, over, u);
   u->v->out->looked[MEGA_CHECK_REUSE]++;
-  if (r) fault(u, "reads", r->instance % n, r->tile);
-  if (w) fault(u, "writes", w->instance % n, w->tile);
+  if (r) fault(u, "reads", r->instance % n, r->tile, false);
+  if (w) fault(u, "writes", w->instance % n, w->tile, false);
 }
 
 // ---- all tiles ----
@@ -150,7 +170,7 @@ static void sweep(struct mega_reusing *u)
 static void sweep_all(struct mega_reusing *u)
 {
   const struct mega_plan *p = u->v->p;
-  u->known = mega_known_new(u->v->mem, p->m->workers);
+  u->known = mega_known_new(u->v->mem, p);
   u->reads = NEWS(u->v->mem, struct mega_touches, p->m->ntensors), u->writes = NEWS(u->v->mem, struct mega_touches, p->m->ntensors);
   for (u->instance = 0; u->instance < MEGA_STEPS * p->nnodes; u->instance++) {
     u->node = u->instance % p->nnodes;
@@ -166,17 +186,17 @@ int mega_prove_reuse(struct mega_proving *v, struct err *e)
   return OK;
 }
 
-bool mega_reuse_find(struct mega_proving *v, int tensor, int *writer, int *other)
+bool mega_reuse_find(struct mega_proving *v, int tensor, struct mega_overwritten *first)
 {
   struct mega_reusing u = {.v = v, .only = tensor};
   v->out->nfaults = 0;
   sweep_all(&u);
-  *writer = u.writer, *other = u.other;
+  *first = u.first;
   return !v->out->nfaults;
 }
 
 bool mega_reuse_fits(struct mega_proving *v, int tensor)
 {
-  int writer, other;
-  return mega_reuse_find(v, tensor, &writer, &other);
+  struct mega_overwritten first;
+  return mega_reuse_find(v, tensor, &first);
 }

@@ -6,13 +6,14 @@
 enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 
 extern const char mega_prims_text[], mega_device_text[], mega_product_text[], mega_attend_text[], mega_merge_text[], mega_token_text[],
-    mega_kernel_text[], mega_machine_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_main_text[], mega_shim_text[];
+    mega_serve_text[], mega_pack_text[], mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[],
+    mega_plain_text[], mega_host_text[], mega_time_text[], mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
 static bool has_body(const char *layer)
 {
-  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_token_text};
+  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_token_text, mega_serve_text, mega_peer_text};
   char name[80];
   snprintf(name, sizeof name, "BODY u32 body_%.60s(", layer);
   for (size_t i = 0; i < COUNT(texts); i++)
@@ -47,6 +48,7 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
   str_add(out,
           "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + 32, STAGES = %d, STAGE_ROOM = %lld;\n",
           x->rows, x->workers, g->warps, x->stages, (long long)m->stage_room);
+  str_add(out, "#define WORLD %d\n", x->world);
   str_add(out,
           "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, BATCH = %d, AHEAD = %d, FLIGHT = %d, PACE = "
           "%d;\n",
@@ -58,6 +60,8 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
           "= %d;\n",
           (long long)m->x, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge, (long long)x->context, g->steps,
           MEGACUDA_SHARED);
+  int64_t slots, pages = mega_pages_of(x, &slots);
+  str_add(out, "constexpr int SHARED_PAGES = %lld; // of a cache that requests share\n", (long long)pages);
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
 }
 
@@ -80,11 +84,25 @@ int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct m
   return err_hint(e, "fewer rows, or smaller stages in a text of the model: `pipeline N x BYTES`"), NO;
 }
 
-static const char head[] = "// Made by `mica mega emit`. On a GPU:  nvcc -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -o %s %s.cu\n"
-                           "// On a CPU, the same kernel with fibers as threads:  g++ -O1 -std=c++17 -DMEGA_SHIM -x c++ -o %s %s.cu\n"
-                           "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include "
-                           "<cstring>\n#include <type_traits>\n#include <vector>\n"
-                           "typedef uint32_t u32;\ntypedef uint64_t u64;\n";
+static const char head[] =
+    "// Made by `mica mega emit`. On a GPU:  nvcc -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -o %s %s.cu\n"
+    "// On a CPU, the same kernel with fibers as threads:  g++ -O1 -std=c++17 -DMEGA_SHIM -x c++ -o %s %s.cu\n"
+    "#ifdef __CUDACC_RTC__ // compiled by a library: the kernel alone\n"
+    "#define MEGA_LIBRARY\n#define INFINITY __int_as_float(0x7f800000)\ntypedef unsigned int u32;\ntypedef unsigned long long u64;\n"
+    "namespace std {\ntemplate <class A, class B> struct is_same { static constexpr bool value = false; };\n"
+    "template <class A> struct is_same<A, A> { static constexpr bool value = true; };\n}\n"
+    "#else\n"
+    "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
+    "#include <type_traits>\n#include <vector>\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
+    "struct bf16 {\n  unsigned short bits;\n};\n";
+
+// The order in which all ranks add slots, which the proof found to be one.
+static void print_order(const struct mega_plan *p, struct str *out)
+{
+  str_add(out, "DEV int order_of(int i) { return ");
+  for (int i = 0; i + 1 < p->world.n; i++) str_add(out, "i == %d ? %d : ", i, p->world.order[0][i]);
+  str_add(out, "%d; }\n", p->world.n ? p->world.order[0][p->world.n - 1] : 0);
+}
 
 int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, struct str *out, struct err *e)
 {
@@ -94,10 +112,12 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   TRY(megacuda_most_of(mem, p, g->warps * 32, &most, e));
   str_add(out, head, name, name, name, name);
   constants(p, g, &most, out);
-  str_add(out, "\n#ifdef MEGA_SHIM\n#include \"mega_shim.h\"\n#else\n#include <cuda_bf16.h>\n");
+  str_add(out, "\n#ifdef MEGA_SHIM\n#include \"mega_shim.h\"\n#else\n");
   str_raw(out, mega_prims_text, strlen(mega_prims_text));
   str_add(out, "#endif\n\n");
   str_raw(out, mega_device_text, strlen(mega_device_text));
+  str_add(out, "\n#define NOISE DEV\n");
+  str_raw(out, mega_noise_text, strlen(mega_noise_text));
   str_add(out, "\n// ---- the model ----\n\n");
   for (int t = 0; t < p->m->ntensors; t++) TRY(megacuda_tensor(p, t, out, e));
   for (int o = 0; o < p->m->nops; o++) TRY(megacuda_op(mem, p, o, g->warps * 32, out, e));
@@ -105,16 +125,21 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   str_add(out, "#define OPERATORS");
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");
-  const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_token_text, mega_kernel_text};
+  print_order(p, out);
+  const char *const texts[] = {mega_peer_text,  mega_product_text, mega_attend_text, mega_merge_text,
+                               mega_token_text, mega_serve_text,   mega_kernel_text, mega_pack_text};
   for (size_t i = 0; i < COUNT(texts); i++) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
-  str_add(out, "// ---- the plan ----\n\n"
+  str_add(out, "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"
                "struct plan_node { int op, layer, write[ACCESSES]; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"
                "struct plan_span { int lo, hi; };\nstruct plan_wait { int node, lo, hi, event, back, stream; };\n"
+               "struct plan_part { int n, dim; long long extent, inner, size[3]; };\n"
                "struct plan_tensor { const char *name; int bytes; long long elements; int versions; long long words; double scale; long long "
-               "table_rows; char kind; };\n"
+               "table_rows; char kind; int slots, like; plan_part part; };\n"
                "struct plan_box { int tensor, rank; long long dim[6], lo[6], hi[6]; };\n");
   TRY(megacuda_tables(mem, p, out, e));
-  const char *const host[] = {mega_machine_text, mega_plain_text, mega_host_text, mega_time_text, mega_main_text};
-  for (size_t i = 0; i < COUNT(host); i++) str_raw(out, host[i], strlen(host[i])), str_add(out, "\n");
+  const char *const one[] = {mega_machine_text, mega_plain_text, mega_host_text, mega_time_text, mega_main_text, NULL};
+  const char *const several[] = {mega_machine_text, mega_plain_text, mega_host_text, mega_time_text, mega_world_text, NULL};
+  for (const char *const *h = p->m->world > 1 ? several : one; *h; h++) str_raw(out, *h, strlen(*h)), str_add(out, "\n");
+  str_add(out, "#endif\n");
   return OK;
 }

@@ -17,9 +17,10 @@ int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, stru
   bool table = t->kind == MEGA_WEIGHTS;
   str_add(out, "struct t_%s {\n  typedef %s type;\n", t->name, !strcmp(mega_types[t->type].name, "i32") ? "int" : mega_types[t->type].name);
   str_add(out,
-          "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS = %lld;\n",
-          tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, (long long)group,
-          (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
+          "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, SLOTS = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS "
+          "= %lld;\n",
+          tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, mega_slots(p->m, t),
+          (long long)group, (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
   str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n};\n", h->tagged ? "true" : "false",
           (long long)all);
   return OK;
@@ -187,8 +188,9 @@ static int paged(const struct mega_plan *p, const struct mega_op *op, int access
   if (dim * bytes % 16 || lanes > 32 || lanes & (lanes - 1))
     return err_set(e, ERR_MEGA, op->at, "operator %.40s: a head has %lld bytes; CUDA takes 16, 32, 64, 128, 256 or 512", op->name,
                    (long long)(dim * bytes));
-  str_add(out, "  static constexpr int PAGES = %lld, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n", (long long)t->dim[1],
-          (long long)(t->dim[1] / p->m->rows), (long long)t->dim[2], (long long)t->dim[4], (long long)dim, (long long)MAX(1, most));
+  str_add(out, "  static constexpr int PAGES = %lld, FIRST_PAGE = %d, ROW_PAGES = %lld, HEADS = %lld, SLOTS = %lld, DIM = %lld, WIDTH = %lld;\n",
+          (long long)t->dim[1], mega_paged(p->m, op, true), (long long)((t->dim[1] - mega_paged(p->m, op, true)) / p->m->rows), (long long)t->dim[2],
+          (long long)t->dim[4], (long long)dim, (long long)MAX(1, most));
   print_positions(op, a, out);
   return OK;
 }
@@ -231,6 +233,19 @@ static void print_attrs(const struct mega_op *op, struct str *out)
   }
 }
 
+int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int threads, int *tensor, int64_t *bytes, struct err *e)
+{
+  const struct mega_op *x = &p->m->op[op];
+  struct stream s;
+  *tensor = -1, *bytes = 0;
+  for (int a = 0; a < x->spec.naccess; a++) {
+    if (!x->spec.access[a].stream || is_paged(&x->spec.access[a])) continue;
+    TRY(stream_of(mem, p, x, a, threads, &s, e));
+    *tensor = x->arg[x->spec.access[a].arg], *bytes = (s.tile_bytes * (x->tiles - 1) + s.last_bytes) * MAX(x->repeat, 1);
+  }
+  return OK;
+}
+
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int threads, struct str *out, struct err *e)
 {
   const struct mega_op *op = &p->m->op[index];
@@ -241,12 +256,13 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
   str_add(out, "struct o_%s { // %s\n", op->name, op->layer->access);
   for (int a = 0; a < op->spec.naccess; a++) {
     TRY(print_access(mem, p, op, a, threads, out, e));
-    if (op->spec.access[a].stream) stream = is_paged(&op->spec.access[a]) ? 2 : 1, streamed = a;
+    if (op->spec.access[a].stream) stream = !is_paged(&op->spec.access[a]) ? 1 : mega_paged(p->m, op, true) ? 3 : 2, streamed = a;
   }
   bool norms = false, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1;
   if (rotary) norms = op->spec.attrs >> MEGA_ATTR_eps & 1;
-  str_add(out, "  static constexpr int ID = %d, LAYERS = %d, STREAM = %d;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n", index,
-          MAX(op->repeat, 1), stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
+  str_add(out,
+          "  static constexpr int ID = %d, LAYERS = %d, TILES = %d, STREAM = %d;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n",
+          index, MAX(op->repeat, 1), op->tiles, stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
   print_attrs(op, out);
   if (rotary) {
     char number[32];
@@ -316,7 +332,9 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
     int64_t row = 1;
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
     bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
-    if (whole && access == 0) m->x = MAX(m->x, row + 8);
+    if (whole && access == 0) m->x = MAX(m->x, row * mega_slots(p->m, t) + 8);
+    if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / p->m->rows + 8);
+    if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] / p->m->rows + 8);
     if (!strncmp(op->layer->name, "merge", 5) && access == 1) m->merge = MAX(m->merge, row);
     return OK;
   }

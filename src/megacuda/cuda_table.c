@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-// Which write an access reads: as the plan's waits for tagged data say; or of what is written in place, any.
-static int write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
+int megacuda_write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e)
 {
   const struct mega_op *op = mega_op_of(p, node);
   const struct mega_access *a = &op->spec.access[access];
@@ -33,7 +32,7 @@ static int print_nodes(const struct mega_plan *p, struct str *out, struct err *e
     str_add(out, "  {%d, %d, {", p->node[n].op, p->node[n].layer);
     for (int a = 0; a < mega_op_of(p, n)->spec.naccess; a++) {
       int write;
-      TRY(write_of(p, n, a, &write, e));
+      TRY(megacuda_write_of(p, n, a, &write, e));
       str_add(out, "%s%d", a ? ", " : "", write);
     }
     str_add(out, "}},\n");
@@ -73,6 +72,15 @@ static void print_events(const struct mega_plan *p, struct str *out)
   str_add(out, "  {-1, 0, 0, 0, 0, 0}};\n");
 }
 
+// Of the whole: sections of a dimension, the dimension, its extent, elements below it.
+static void print_part(const struct mega_tensor *t, struct str *out)
+{
+  int64_t inner = 1;
+  for (int d = t->shard.dim + 1; d < t->rank; d++) inner *= t->dim[d];
+  str_add(out, "{%d, %d, %lldll, %lldll, {%lld, %lld, %lld}}},\n", t->shard.n, t->shard.dim, (long long)t->dim[t->shard.dim], (long long)inner,
+          (long long)t->shard.size[0], (long long)t->shard.size[1], (long long)t->shard.size[2]);
+}
+
 static void print_tensors(const struct mega_plan *p, struct str *out)
 {
   str_add(out, "static const char *const NODE_NAME[] = {\n");
@@ -82,18 +90,33 @@ static void print_tensors(const struct mega_plan *p, struct str *out)
     str_add(out, "\"%s\",%s", name, n % 12 == 11 ? "\n" : " ");
   }
   str_add(out, "};\nstatic const plan_tensor TENSOR[] = { // name, bytes of an element, elements, versions, words of all versions, scale, rows of "
-               "the table, kind\n");
+               "the table, kind, slots, the tensor of whose values it is, the part that a rank has\n");
   for (int i = 0; i < p->m->ntensors; i++) {
     const struct mega_tensor *t = &p->m->tensor[i];
     const struct mega_held *h = &p->held[i];
     int64_t all = mega_elements(t), rows = 0;
     char scale[32];
     str_double(scale, mega_value_scale(p->m, i, &rows));
-    long long words = h->tagged ? (long long)(all / h->word_group * ((h->word_group + 2) / 3) * h->versions) : 0;
-    str_add(out, "  {\"%s\", %d, %lldll, %d, %lldll, %s, %lldll, '%c'},\n", t->name, mega_bytes(t->type), (long long)all,
-            t->kind == MEGA_ACTIVATION ? h->versions : 1, words, scale, (long long)rows, mega_kinds[t->kind].name[0]);
+    long long words = h->tagged ? (long long)(all / h->word_group * ((h->word_group + 2) / 3) * h->versions) * mega_slots(p->m, t) : 0;
+    str_add(out, "  {\"%s\", %d, %lldll, %d, %lldll, %s, %lldll, '%c', %d, %d, ", t->name, mega_bytes(t->type), (long long)all,
+            t->kind == MEGA_ACTIVATION ? h->versions : 1, words, scale, (long long)rows, mega_kinds[t->kind].name[0], mega_slots(p->m, t),
+            t->like - 1);
+    print_part(t, out);
   }
   str_add(out, "};\n");
+}
+
+// By operator: the tensors that it writes.
+static void print_written(const struct mega_plan *p, struct str *out)
+{
+  str_add(out, "#if WORLD > 1\nstatic const int WRITTEN[OPS][%d] = {\n", MEGA_ARGS + 1);
+  for (int o = 0; o < p->m->nops; o++) {
+    str_add(out, "  {");
+    for (int a = 0; a < p->m->op[o].spec.nargs; a++)
+      if (p->m->op[o].spec.writes[a]) str_add(out, "%d, ", p->m->op[o].arg[a]);
+    str_add(out, "-1},\n");
+  }
+  str_add(out, "};\n#endif\n");
 }
 
 // Elements of the cache that are filled before the first step.
@@ -123,7 +146,7 @@ int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *ou
   for (int n = 0; n < p->nnodes; n++)
     if (p->pipe[n] != n) return err_set(e, ERR_MEGA, NOWHERE, "the pipeline is filled in another order than the nodes run");
   TRY(print_nodes(p, out, e));
-  print_shares(p, out), print_events(p, out), print_tensors(p, out), print_filled(mem, p, out);
+  print_shares(p, out), print_events(p, out), print_tensors(p, out), print_written(p, out), print_filled(mem, p, out);
   return OK;
 }
 

@@ -19,10 +19,13 @@ struct weights_row { // how an operator's weights lie; tiles 0: it has none
   int last_width, last_bytes, last_end_bytes; // the same of the last tile
   int gain, gain_bytes;                       // tensor of the norm's gain, or -1; bytes of a layer
 };
+struct seat_row { // of a row that serves a request; past: positions that earlier launches wrote; before: rows of this step before it
+  int live, moves, position, past, before;
+};
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
-enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, REWRITTEN, BAD_TOKEN };
+enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN };
 
 struct kernel_memory {
   void *tensor[TENSORS];
@@ -37,9 +40,13 @@ struct kernel_memory {
   int *tokens;               // [step of the launch][row]
   u64 deadline;              // nanoseconds
   u64 *trace;                // [worker][node][phase]: when a task of the last step came so far; or NULL
+  const seat_row *seat;      // [row]
+  const int *table;          // [row][page of the request]: page of the cache
 };
 
-GLOBAL kernel_memory M;
+static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the library fills it: src/serve/device_memory.c");
+
+PER_RANK(kernel_memory, M);
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS], now[2][QUERY_FLOATS];
@@ -81,6 +88,8 @@ DEV void mark(moment j, int phase)
 enum { LOOKS = 64 };
 const u64 GONE = ~(u64)0;
 
+DEV void stop_all(); // of all ranks
+
 APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
 {
   u32 producer = TID >= THREADS;
@@ -88,7 +97,7 @@ APART void record_fault(u32 kind, moment j, u32 which, u32 seen, u32 wanted)
   S.dead = 1;
   if (look(&f->taken) || !claim(&f->taken)) return;
   f->kind = kind, f->producer = producer, f->step = j.step, f->node = (u32)j.n, f->which = which, f->seen = seen, f->wanted = wanted;
-  *(volatile u32 *)M.stop = 1;
+  stop_all();
 }
 
 APART u64 patience(u64 since, u32 kind, moment j, u32 which, u32 seen, u32 wanted)
@@ -268,15 +277,16 @@ template <class A, class G, int MOST, class F> DEV void gather(moment j, int row
   }
 }
 
+template <class T> DEV void push_unit(u32 epoch, int row, int unit, uint4 v);
+
 // Units of an output: words of tagged tensors; of others as many elements.
 template <class A> DEV void write_unit(moment j, int row, int unit, float x, float y, float z)
 {
   using T = typename A::tensor;
   u32 epoch = epoch_of<A>(j);
-  if (T::TAGGED) {
-    put(words_of<T>(epoch, row) + unit, make_uint4(float_bits(x), float_bits(y), float_bits(z), epoch + 1));
-    return;
-  }
+  uint4 v = make_uint4(float_bits(x), float_bits(y), float_bits(z), epoch + 1);
+  if constexpr (T::SLOTS > 1) return push_unit<T>(epoch, row, unit, v);
+  if (T::TAGGED) return put(words_of<T>(epoch, row) + unit, v);
   float *p = (float *)plain_of<T>(epoch, row) + first_of<T>(unit);
   keep(p, x);
   if (count_of<T>(unit) > 1) keep(p + 1, y);

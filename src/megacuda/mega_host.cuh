@@ -1,7 +1,5 @@
 // The host program: weights and state by the seed, packed; rows of the tables; launches; checks.
 
-// ---- numbers by a seed ----
-
 HOST_TOO u64 seed_of(int tensor)
 {
   u64 h = SEED;
@@ -9,43 +7,41 @@ HOST_TOO u64 seed_of(int tensor)
   h ^= h >> 33, h *= 0xff51afd7ed558ccdu, h ^= h >> 33, h *= 0xc4ceb9fe1a85ec53u;
   return h ^ h >> 33;
 }
-HOST_TOO u64 drawn(u64 seed, u64 i) // the i-th number, from 0 on
-{
-  u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
-HOST_TOO double normal(u64 seed, u64 i)
-{
-  double u = (double)(drawn(seed, 2 * i) >> 11) * 0x1p-53, v = (double)(drawn(seed, 2 * i + 1) >> 11) * 0x1p-53;
-  return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);
-}
-HOST_TOO u32 number_bits(double x, int bytes)
-{
-  union {
-    float f;
-    u32 u;
-  } v = {(float)x};
-  return bytes == 4 ? v.u : (v.u + 0x7fff + (v.u >> 16 & 1)) >> 16;
-}
-HOST_TOO void number_put(void *to, long long i, u32 bits, int bytes)
-{
-  if (bytes == 4)
-    ((u32 *)to)[i] = bits;
-  else
-    ((unsigned short *)to)[i] = (unsigned short)bits;
-}
 
-struct draw_weight {
-  void *to;
-  u64 seed;
-  double scale;
-  int bytes;
+// ---- the part of a whole tensor that a rank has ----
+
+static int at_rank; // the host's side is there
+
+struct rank_part {
+  plan_part p;
+  int rank;
+  HOST_TOO long long whole(long long i) const // element of the whole
+  {
+    if (!p.n) return i;
+    long long d = i / p.inner % p.extent, begin = 0;
+    int s = 0;
+    while (s + 1 < p.n && d >= begin + p.size[s]) begin += p.size[s++];
+    return (i / p.inner / p.extent * WORLD * p.extent + WORLD * begin + rank * p.size[s] + d - begin) * p.inner + i % p.inner;
+  }
+  long long own(long long i) const // element of the part; -1: of another rank's
+  {
+    if (!p.n) return i;
+    long long d = i / p.inner % (WORLD * p.extent), begin = 0;
+    int s = 0;
+    while (s + 1 < p.n && d >= WORLD * (begin + p.size[s])) begin += p.size[s++];
+    d -= WORLD * begin + rank * p.size[s];
+    return d < 0 || d >= p.size[s] ? -1 : (i / p.inner / (WORLD * p.extent) * p.extent + begin + d) * p.inner + i % p.inner;
+  }
+};
+static rank_part part_of(int t) { return {TENSOR[t].part, at_rank}; }
+
+struct draw_part {
+  draw_weight w;
+  rank_part part;
   HOST_TOO void operator()(long long i) const
   {
-    double x = normal(seed, (u64)i);
-    number_put(to, i, number_bits(scale > 0 ? scale * x : 1 + 0.1 * x, bytes), bytes);
+    double x = normal(w.seed, (u64)part.whole(i));
+    number_put(w.to, i, number_bits(w.scale > 0 ? w.scale * x : 1 + 0.1 * x, w.bytes), w.bytes);
   }
 };
 
@@ -54,10 +50,10 @@ enum { FEW = 1 << 22 }; // elements that the host draws: the same on each machin
 static void fill_weights(void *device, int t)
 {
   const plan_tensor &x = TENSOR[t];
-  draw_weight f = {device, seed_of(t), x.scale, x.bytes};
+  draw_part f = {{device, seed_of(x.like >= 0 ? x.like : t), x.scale, x.bytes}, part_of(t)};
   if (x.elements > FEW) return each(x.elements, f);
   std::vector<char> room((size_t)(x.elements * x.bytes));
-  f.to = room.data();
+  f.w.to = room.data();
   for (long long i = 0; i < x.elements; i++) f(i);
   to_device(device, room.data(), room.size());
 }
@@ -67,7 +63,8 @@ static void fill_state(void *device, int t)
   const plan_tensor &x = TENSOR[t];
   std::vector<char> room((size_t)(x.elements * x.bytes), (char)0xff); // no numbers
   u64 seed = seed_of(t), n = 0;
-  for (long long i = 0; i < x.elements; i++) {
+  rank_part part = part_of(t);
+  for (long long i = 0; i < x.elements * (x.part.n ? WORLD : 1); i++) {
     if (x.table_rows) {
       int token = (int)(((unsigned __int128)drawn(seed, (u64)i) * (u64)x.table_rows) >> 64);
       memcpy(&room[(size_t)i * 4], &token, 4);
@@ -76,9 +73,13 @@ static void fill_state(void *device, int t)
     for (const plan_box *b = FILLED; b->tensor >= 0; b++) {
       bool in = b->tensor == t;
       long long left = i;
-      for (int d = b->rank - 1; d >= 0 && in; d--) in = left % b->dim[d] >= b->lo[d] && left % b->dim[d] < b->hi[d], left /= b->dim[d];
+      for (int d = b->rank - 1; d >= 0 && in; d--) {
+        long long times = x.part.n && x.part.dim == d ? WORLD : 1;
+        in = left % (times * b->dim[d]) >= b->lo[d] && left % (times * b->dim[d]) < times * b->hi[d], left /= times * b->dim[d];
+      }
       if (!in) continue;
-      number_put(room.data(), i, number_bits(normal(seed, n++), x.bytes), x.bytes);
+      double v = normal(seed, n++);
+      if (part.own(i) >= 0) number_put(room.data(), part.own(i), number_bits(v, x.bytes), x.bytes);
       break;
     }
   }
@@ -87,27 +88,13 @@ static void fill_state(void *device, int t)
 
 // ---- weights in the order in which tiles consume them ----
 
-template <class O, class W> struct pack_weight { // element i of [layer][tile][slice][column][k], widths as in the pieces
-  char *to;
-  const typename W::tensor::type *from;
-  PLAIN void operator()(long long i) const
-  {
-    int k = (int)(i % W::K), column = (int)(i / W::K % W::COLUMNS), slice = (int)(i / W::K / W::COLUMNS % W::SLICES);
-    long long left = i / W::K / W::COLUMNS / W::SLICES;
-    int tile = (int)(left % W::TILES), layer = (int)(left / W::TILES), columns = W::columns(tile), width = W::width(tile), begin = k / width * width;
-    if (column >= columns) return;
-    char *p = to + W::tile_at(layer, tile) + (long long)(k / width) * W::SLICES * columns * W::pitch(width);
-    p += (slice * columns + column) * W::pitch(min(width, W::K - begin)) + (k - begin) * (int)sizeof *from;
-    *(typename W::tensor::type *)p = from[W::element(layer, slice, k, tile * W::COLUMNS + column)];
-  }
-};
-
 template <class O> static void pack_operator(kernel_memory &m)
 {
   if constexpr (O::STREAM == 1) {
     typedef typename O::streamed W;
     char *to = (char *)device_room((size_t)(W::LAYER_BYTES * O::LAYERS));
-    each((long long)O::LAYERS * W::TILES * W::SLICES * W::COLUMNS * W::K, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
+    zero_device(to, (size_t)(W::LAYER_BYTES * O::LAYERS)); // what fills up a line of sixteen bytes is a number
+    each(pack_weight<O, W>::COUNT, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
     m.packed[O::ID] = to;
   }
 }
@@ -234,6 +221,16 @@ static void restore(program &p)
     if (p.first[(size_t)t]) copy_device(p.m.tensor[t], p.first[(size_t)t], bytes_of(t));
 }
 
+// Requests of a row each, with equal shares of the cache behind its first page.
+static void take_seats(program &p)
+{
+  std::vector<seat_row> seats(ROWS, seat_row{1, 1, CONTEXT, CONTEXT, 0});
+  std::vector<int> table((size_t)std::max(1, ROWS * SHARED_PAGES));
+  for (int r = 0; r < ROWS; r++)
+    for (int i = 0; i < (SHARED_PAGES - 1) / ROWS; i++) table[(size_t)(r * SHARED_PAGES + i)] = 1 + r * ((SHARED_PAGES - 1) / ROWS) + i;
+  p.m.seat = uploaded(seats), p.m.table = uploaded(table);
+}
+
 static program prepare(int positions, u64 deadline)
 {
   program p = {};
@@ -242,6 +239,7 @@ static program prepare(int positions, u64 deadline)
   for (int i = 0; i < TENSORS; i++) {
     p.m.tensor[i] = device_room(bytes_of(i));
     if (TENSOR[i].kind == 'w') fill_weights(p.m.tensor[i], i);
+    if (TENSOR[i].kind == 'i') zero_device(p.m.tensor[i], bytes_of(i));
     if (TENSOR[i].kind == 's') p.first[(size_t)i] = device_room(bytes_of(i)), fill_state(p.first[(size_t)i], i);
   }
 #define OPERATOR(name, layer) pack_operator<name>(p.m), turn_operator<name>(p.m, positions);
@@ -250,14 +248,14 @@ static program prepare(int positions, u64 deadline)
   p.m.node = uploaded(t.node), p.m.wait = uploaded(t.wait), p.m.publish = uploaded(t.publish);
   p.m.word = (u32 *)device_room((size_t)p.words * 128), p.m.fault = (fault_row *)device_room(WORKERS * 2 * sizeof(fault_row));
   p.m.stop = (u32 *)device_room(4), p.m.tokens = (int *)device_room((size_t)positions * ROWS * 4), p.m.deadline = deadline;
-  forget(p), restore(p);
+  take_seats(p), forget(p), restore(p);
   return p;
 }
 
 // Of all that waited, the earliest node; a pipeline waits for its consumers.
 static bool print_fault(const program &p)
 {
-  static const char *const what[] = {"", "event ", "a word of ", "a stage", "a newer word of ", "a token of the table"};
+  static const char *const what[] = {"", "event ", "a word of ", "a stage", "rank ", "a newer word of ", "a token of the table"};
   std::vector<fault_row> f(WORKERS * 2);
   int first = -1;
   from_device(f.data(), p.m.fault, f.size() * sizeof f[0]);
@@ -269,15 +267,19 @@ static bool print_fault(const program &p)
   if (first < 0) return false;
   const fault_row &x = f[first];
   const char *which = x.kind == LATE_WORD || x.kind == REWRITTEN ? TENSOR[x.which].name : "";
-  printf("%s: worker %d (%s) in step %u at %s waited for %s%s", x.kind <= LATE_STAGE ? "hung" : "fault", first / 2, x.producer ? "producer" : "consumer", x.step,
+  if (WORLD > 1) printf("rank %d: ", at_rank);
+  printf("%s: worker %d (%s) in step %u at %s waited for %s%s", x.kind <= LATE_RANK ? "hung" : "fault", first / 2, x.producer ? "producer" : "consumer", x.step,
          NODE_NAME[x.node], what[x.kind], which);
   if (x.kind == LATE_EVENT) {
     for (int e = 0; EVENT[e].id >= 0; e++)
       if (EVENT[e].id == (int)x.which) printf("%u (%s of %s)", x.which, EVENT[e].flag ? "flag" : "counter", NODE_NAME[EVENT[e].node]);
   }
+  if (x.kind == LATE_RANK) printf("%u", x.which);
   printf(": saw %d, wanted %d\n", (int)x.seen, (int)x.wanted);
   return true;
 }
+
+#if WORLD == 1
 
 // True: no fault.
 static bool run_steps(program &p, int steps)
@@ -289,12 +291,23 @@ static bool run_steps(program &p, int steps)
   return !stop || !print_fault(p);
 }
 
+#endif
+
 static std::vector<int> tokens_of(const program &p, int steps)
 {
   std::vector<int> t((size_t)(steps * ROWS));
   from_device(t.data(), p.m.tokens, t.size() * 4);
   return t;
 }
+
+static int tensor_named(const char *name)
+{
+  for (int t = 0; t < TENSORS; t++)
+    if (!strcmp(TENSOR[t].name, name)) return t;
+  return -1;
+}
+
+#if WORLD == 1
 
 static bool again(program &p, int steps, std::vector<int> &tokens)
 {
@@ -305,13 +318,6 @@ static bool again(program &p, int steps, std::vector<int> &tokens)
 }
 
 // ---- checks ----
-
-static int tensor_named(const char *name)
-{
-  for (int t = 0; t < TENSORS; t++)
-    if (!strcmp(TENSOR[t].name, name)) return t;
-  return -1;
-}
 
 // Against the model computed plainly, which goes on with the kernel's tokens.
 static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
@@ -370,3 +376,5 @@ static bool check_many(program &p, int steps, int launches, const std::vector<in
   printf("%d launches of %d steps: no fault, all tokens the same\n", launches, steps);
   return true;
 }
+
+#endif

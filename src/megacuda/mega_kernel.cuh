@@ -101,6 +101,7 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made, ahead &a)
 template <class O> DEV u32 produce(moment j, u32 made, ahead &a)
 {
   if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made, a);
+  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made, a);
   return made;
 }
 
@@ -158,6 +159,7 @@ DEV u32 consume_step(moment j, u32 taken)
 DEV void consume_all(u32 first, int position, int steps)
 {
   u32 taken = 0;
+  if (WORLD > 1) meet_ranks({first, 0, position, 0}, 0, first + 1);
 #pragma unroll 1
   for (int s = 0; s < steps; s++) {
     if (TID == 0) S.traced = M.trace && s == steps - 1;
@@ -167,6 +169,7 @@ DEV void consume_all(u32 first, int position, int steps)
     consumers();
     if (dead) return;
   }
+  if (WORLD > 1) end_rank({first + (u32)steps - 1, NODES - 1, position, 0}, first + (u32)steps);
 }
 
 template <class T> DEV void load_rows(T *to, const T *from, int n)

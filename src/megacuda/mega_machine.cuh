@@ -1,16 +1,16 @@
 // The host's side of the machine: memory, launches, times.
 #ifdef MEGA_SHIM
 
+#if WORLD == 1
 static void launch(const kernel_memory &m, u32 first, int position, int steps)
 {
   M = m;
   shim_run(WORKERS, BLOCK_THREADS, sizeof(block_memory), [=] { mega_kernel(first, position, steps); });
 }
+#endif
 
 #else
 
-#define PLAIN __device__
-#define HOST_TOO __host__ __device__
 #define MUST(x)                                                      \
   do {                                                               \
     cudaError_t e_ = (x);                                            \
@@ -43,9 +43,10 @@ static void zero_device(void *to, size_t n) { MUST(cudaMemset(to, 0, n)); }
 
 static void begin_device()
 {
-  int blocks = 0;
+  int blocks = 0, device;
   cudaDeviceProp prop;
-  MUST(cudaGetDeviceProperties(&prop, 0));
+  MUST(cudaGetDevice(&device));
+  MUST(cudaGetDeviceProperties(&prop, device));
   if (prop.major != 9) fprintf(stderr, "%s has not the capability 9.0\n", prop.name), exit(3);
   MUST(cudaFuncSetAttribute(mega_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(block_memory)));
   MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mega_kernel, BLOCK_THREADS, sizeof(block_memory)));
@@ -58,12 +59,16 @@ static void launch_plainly(u32 first, int position, int steps)
   void *args[] = {&first, &position, &steps};
   MUST(cudaLaunchCooperativeKernel((const void *)mega_kernel, dim3(WORKERS), dim3(BLOCK_THREADS), args, sizeof(block_memory), 0));
 }
+static void use_rank(int rank) { MUST(cudaSetDevice(rank)); }
+
+#if WORLD == 1
 static void launch(const kernel_memory &m, u32 first, int position, int steps)
 {
   MUST(cudaMemcpyToSymbol(M, &m, sizeof m));
   launch_plainly(first, position, steps);
   MUST(cudaDeviceSynchronize());
 }
+#endif
 
 #endif
 

@@ -69,6 +69,11 @@ template <class X, class D, int HEADS> struct merged_input {
   }
 };
 
+template <class O> BODY u32 body_merge_linear(moment j, u32 taken)
+{
+  typedef merged_input<typename O::a0, typename O::a1, O::heads> parts;
+  return product<O, typename O::a0, parts, typename O::a2, no_gain, typename O::a3, PLAIN_SUM>(j, taken, 0);
+}
 template <class O> BODY u32 body_merge_linear_with_residual(moment j, u32 taken)
 {
   typedef merged_input<typename O::a0, typename O::a1, O::heads> parts;

@@ -1,9 +1,9 @@
 // The same model without tasks, events, words or stages: one function an operator, an element at a time, sums in float64. The kernel's tokens
 // and logits are held against it.
 
-struct plain_tensors {
+struct plain_tensors { // of a rank; shared tensors have the slots of all, and the rank's own is written to the first
   void *t[TENSORS];
-  int position, layer;
+  int position, layer, rank;
 };
 template <class A> PLAIN typename A::tensor::type *plain_tensor(const plain_tensors &m) { return (typename A::tensor::type *)m.t[A::tensor::ID]; }
 
@@ -85,6 +85,17 @@ template <class O> struct plain_silu {
 };
 template <class O> void plain_silu_mul(const plain_tensors &m) { each((long long)ROWS * O::a2::tensor::ROW, plain_silu<O>{m}); }
 
+template <class O> struct plain_slots {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    double sum = plain_tensor<typename O::a1>(m)[i];
+    for (int s = 0; s < O::a0::tensor::SLOTS; s++) sum += plain_tensor<typename O::a0>(m)[s * O::a0::tensor::ELEMENTS + i];
+    plain_tensor<typename O::a2>(m)[i] = (float)sum;
+  }
+};
+template <class O> void plain_add_slots(const plain_tensors &m) { each((long long)ROWS * O::a2::tensor::ROW, plain_slots<O>{m}); }
+
 template <class O> struct plain_rows {
   plain_tensors m;
   PLAIN void operator()(long long i) const
@@ -115,7 +126,7 @@ template <class O, class G> PLAIN double plain_turned(const plain_tensors &m, co
 
 template <class P> PLAIN long long plain_cached(int layer, int row, int head, int position)
 {
-  return ((((long long)layer * P::PAGES + row * P::ROW_PAGES + position / P::SLOTS) * P::HEADS + head) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
+  return ((((long long)layer * P::PAGES + P::FIRST_PAGE + row * P::ROW_PAGES + position / P::SLOTS) * P::HEADS + head) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
 template <class O, class K, class G, class P> struct plain_append_one {
@@ -176,6 +187,8 @@ template <class O> void plain_qknorm_rotary_attention(const plain_tensors &m)
   plain_rotary_both<O, typename O::a4, typename O::a3, typename O::a6, typename O::a7>(m);
 }
 
+template <class O> void plain_served_attention(const plain_tensors &m) { plain_rotary_attention<O>(m); }
+template <class O> void plain_qknorm_served_attention(const plain_tensors &m) { plain_qknorm_rotary_attention<O>(m); }
 // ---- parts of attention ----
 
 template <class O, class G, class P, class Y, class D> struct plain_attend_part {
@@ -231,6 +244,11 @@ template <class O, class X, class D> struct plain_merge {
     *x = (float)(y / sum);
   }
 };
+template <class O> void plain_merge_linear(const plain_tensors &m)
+{
+  each((long long)ROWS * O::heads * O::dim, plain_merge<O, typename O::a0, typename O::a1>{m});
+  plain_run<typename O::a0, no_gain, typename O::a2, no_gain, typename O::a3, PLAIN_SUM>(m, 0);
+}
 template <class O> void plain_merge_linear_with_residual(const plain_tensors &m)
 {
   each((long long)ROWS * O::heads * O::dim, plain_merge<O, typename O::a0, typename O::a1>{m});
@@ -248,7 +266,7 @@ template <class O> struct plain_part {
     const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW;
     for (int k = at; k < (part + 1) * width && k < O::a0::tensor::ROW; k++)
       if (x[k] > x[at]) at = k;
-    plain_tensor<typename O::a1>(m)[2 * i] = x[at], plain_tensor<typename O::a1>(m)[2 * i + 1] = (float)at;
+    plain_tensor<typename O::a1>(m)[2 * i] = x[at], plain_tensor<typename O::a1>(m)[2 * i + 1] = (float)(at + m.rank * O::a0::tensor::ROW);
   }
 };
 template <class O> void plain_argmax_partial(const plain_tensors &m) { each((long long)ROWS * (O::a1::tensor::ROW / 2), plain_part<O>{m}); }
@@ -257,25 +275,62 @@ template <class O> struct plain_best {
   plain_tensors m;
   PLAIN void operator()(long long i) const
   {
-    const float *x = plain_tensor<typename O::a0>(m) + i * O::a0::tensor::ROW;
-    int best = 0;
-    for (int k = 1; k < O::a0::tensor::ROW / 2; k++)
-      if (x[2 * k] > x[2 * best]) best = k;
-    plain_tensor<typename O::a1>(m)[i] = (int)x[2 * best + 1];
+    constexpr int n = O::a0::tensor::ROW / 2;
+    const float *best = plain_tensor<typename O::a0>(m) + i * O::a0::tensor::ROW;
+    for (int s = 0; s < O::a0::tensor::SLOTS; s++)
+      for (int k = 0; k < n; k++) {
+        const float *x = plain_tensor<typename O::a0>(m) + s * O::a0::tensor::ELEMENTS + i * O::a0::tensor::ROW + 2 * k;
+        if (x[0] > best[0]) best = x;
+      }
+    plain_tensor<typename O::a1>(m)[i] = (int)best[1];
   }
 };
 template <class O> void plain_argmax(const plain_tensors &m) { each(ROWS, plain_best<O>{m}); }
 
-static void plain_step(plain_tensors m, int position)
+// Sampling where all settings are zero: the first candidate of a part is its largest logit.
+template <class O> struct plain_candidate {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    constexpr int columns = O::a0::tensor::ROW;
+    const int kept = O::a2::hi2(0, 0), parts = O::a2::tensor::ROW / 2 / kept;
+    int row = (int)(i / parts), part = (int)(i % parts), at = O::a0::lo1(0, part);
+    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * columns;
+    for (int k = at; k < O::a0::hi1(0, part); k++)
+      if (x[k] > x[at]) at = k;
+    float *to = plain_tensor<typename O::a2>(m) + i * 2 * kept;
+    for (int k = 0; k < kept; k++) to[2 * k] = k ? -INFINITY : x[at], to[2 * k + 1] = k ? -1 : (float)at;
+  }
+};
+template <class O> void plain_sample_partial(const plain_tensors &m) { each((long long)ROWS * O::TILES, plain_candidate<O>{m}); }
+
+template <class O> struct plain_chosen {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    const float *x = plain_tensor<typename O::a0>(m) + i * O::a0::tensor::ROW;
+    int best = 0;
+    for (int k = 1; k < O::a0::tensor::ROW / 2; k++)
+      if (x[2 * k] > x[2 * best]) best = k;
+    plain_tensor<typename O::a2>(m)[i] = (int)x[2 * best + 1];
+  }
+};
+template <class O> void plain_sample(const plain_tensors &m) { each(ROWS, plain_chosen<O>{m}); }
+
+static void plain_node(plain_tensors m, int position, int n)
 {
-  m.position = position;
-  for (int n = 0; n < NODES; n++) {
-    m.layer = NODE[n].layer;
-    switch (NODE[n].op) {
+  m.position = position, m.layer = NODE[n].layer;
+  switch (NODE[n].op) {
 #define OPERATOR(name, layer) \
   case name::ID: plain_##layer<name>(m); break;
-      OPERATORS
+    OPERATORS
 #undef OPERATOR
-    }
   }
 }
+
+#if WORLD == 1
+static void plain_step(const plain_tensors &m, int position)
+{
+  for (int n = 0; n < NODES; n++) plain_node(m, position, n);
+}
+#endif

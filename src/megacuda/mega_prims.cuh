@@ -4,6 +4,8 @@
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
 #define GLOBAL __constant__
+#define PER_RANK(type, name) __constant__ type name
+#define RANK (PEERS.rank)
 #define TID thread_now()
 #define WORKER ((int)blockIdx.x)
 #define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1)
@@ -37,6 +39,25 @@ DEV uint4 get(const uint4 *p)
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(p), STAY
                : "memory");
+  return v;
+}
+
+// The same where the writer or the reader is another GPU.
+DEV void put_far(uint4 *p, uint4 v, int)
+{
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+DEV uint4 get_far(const uint4 *p)
+{
+  uint4 v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  return v;
+}
+DEV void tell(u32 *p, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+DEV u32 heard(const u32 *p)
+{
+  u32 v;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
 
@@ -88,7 +109,7 @@ DEV float2 constant(const float2 *p)
   asm("ld.global.L2::cache_hint.v2.f32 {%0, %1}, [%2], %3;" : "=f"(v.x), "=f"(v.y) : "l"(p), STAY);
   return v;
 }
-DEV float constant(const __nv_bfloat16 *p)
+DEV float constant(const bf16 *p)
 {
   unsigned short v;
   asm("ld.global.L2::cache_hint.u16 %0, [%1], %2;" : "=h"(v) : "l"(p), STAY);
@@ -160,7 +181,6 @@ DEV float across(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV int across(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 
 // ---- numbers ----
-typedef __nv_bfloat16 bf16;
 typedef float f32;
 DEV float bits_float(u32 u) { return __uint_as_float(u); }
 DEV u32 float_bits(float x) { return __float_as_uint(x); }
@@ -174,6 +194,6 @@ DEV float exp_of(float x) { return exp2_of(x * 1.44269504f); }
 DEV float ratio(float x, float y) { return __fdividef(x, y); }
 DEV float root_inverse(float x) { return rsqrtf(x); }
 DEV float wide(float x) { return x; }
-DEV float wide(bf16 x) { return __bfloat162float(x); }
+DEV float wide(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 DEV void keep_as(float *p, float x) { *p = x; }
-DEV void keep_as(bf16 *p, float x) { *p = __float2bfloat16(x); }
+DEV void keep_as(bf16 *p, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(p->bits) : "f"(x)); }

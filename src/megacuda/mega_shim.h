@@ -7,6 +7,10 @@
 #include <ucontext.h>
 
 #define GLOBAL static
+#define PER_RANK(type, name) static type name##_of[WORLD]
+#define M M_of[RANK]
+#define PEERS PEERS_of[RANK]
+#define RANK (shim_me ? shim_me->block / WORKERS : shim_rank)
 #define DEV inline
 #define BODY static
 #define APART static
@@ -14,7 +18,7 @@
 #define HOST_TOO inline
 #define KERNEL static void
 #define TID (shim_me->tid)
-#define WORKER (shim_me->block)
+#define WORKER (shim_me->block % WORKERS)
 #define SHARED(type) (*(type *)shim_me->shared)
 
 struct float2 {
@@ -56,6 +60,7 @@ struct shim_fiber {
   std::vector<char> stack;
 };
 static shim_fiber *shim_me;
+static int shim_rank; // that the host's side is at
 static ucontext_t shim_scheduler;
 static std::function<void()> shim_kernel;
 
@@ -89,6 +94,24 @@ static u64 shim_random(u64 &s)
   return z ^ z >> 31;
 }
 
+// Words on their way to other ranks. Each arrives at some time, in any order but that of two to the same place.
+struct shim_word {
+  uint4 *to, v;
+};
+static std::vector<shim_word> shim_way;
+
+static void shim_arrive(size_t i)
+{
+  for (size_t k = 0; k < i; k++)
+    if (shim_way[k].to == shim_way[i].to) i = k;
+  *shim_way[i].to = shim_way[i].v;
+  shim_way.erase(shim_way.begin() + (long)i);
+}
+static void shim_arrive_all()
+{
+  while (!shim_way.empty()) shim_arrive(0);
+}
+
 static void shim_run(int blocks, int threads, size_t bytes, std::function<void()> kernel)
 {
   static u64 seed = getenv("MEGA_SHIM_SEED") ? strtoull(getenv("MEGA_SHIM_SEED"), NULL, 10) : 1;
@@ -108,7 +131,8 @@ static void shim_run(int blocks, int threads, size_t bytes, std::function<void()
     makecontext(&x.context, shim_begin, 0);
   }
   while (left) {
-    size_t from = shim_random(seed) % f.size();
+    size_t from = shim_random(seed) % f.size(), late = shim_way.empty() ? 0 : shim_random(seed) % (shim_way.size() + 1);
+    for (size_t k = 0; k < late; k++) shim_arrive(shim_random(seed) % shim_way.size());
     for (size_t k = 0; k < f.size(); k++) {
       shim_fiber &x = f[(from + k) % f.size()];
       if (x.done || (x.at && x.at->round == x.round)) continue;
@@ -117,12 +141,24 @@ static void shim_run(int blocks, int threads, size_t bytes, std::function<void()
       left -= x.done;
     }
   }
+  shim_me = NULL;
+  shim_arrive_all();
 }
 
 // ---- the machine ----
 
 static inline void put(uint4 *p, uint4 v) { *p = v; }
 static inline uint4 get(const uint4 *p) { return shim_yield(), *p; }
+static inline void put_far(uint4 *p, uint4 v, int rank)
+{
+  if (rank == RANK)
+    *p = v;
+  else
+    shim_way.push_back({p, v});
+}
+static inline uint4 get_far(const uint4 *p) { return get(p); }
+static inline void tell(u32 *p, u32 v) { shim_arrive_all(), *p = v; }
+static inline u32 heard(const u32 *p) { return shim_yield(), *p; }
 static inline u32 acquire(const u32 *p) { return shim_yield(), *p; }
 static inline void release_add(u32 *p, u32 v) { *p += v; }
 static inline void release_set(u32 *p, u32 v) { *p = v; }
@@ -203,9 +239,6 @@ static inline u32 float_bits(float x)
 }
 static inline float across(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
 
-struct bf16 {
-  unsigned short bits;
-};
 typedef float f32;
 static inline float exp2_of(float x) { return exp2f(x); }
 static inline float exp_of(float x) { return expf(x); }
@@ -235,3 +268,4 @@ static inline void from_device(void *to, const void *from, size_t n) { memcpy(to
 static inline void copy_device(void *to, const void *from, size_t n) { memcpy(to, from, n); }
 static inline void zero_device(void *to, size_t n) { memset(to, 0, n); }
 static inline void begin_device() {}
+static inline void use_rank(int rank) { shim_rank = rank; }

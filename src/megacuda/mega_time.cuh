@@ -1,10 +1,27 @@
 // Times of steps, and a trace of the last step: when each worker's tasks ended.
 #ifdef MEGA_SHIM
 
+#if WORLD == 1
 static void print_times(program &, int, int, void (*)(program &)) {}
 static bool write_trace(program &, int, const char *, void (*)(program &)) { return true; }
+#endif
 
 #else
+
+// When the tasks of the last step came to a phase: a line with the earliest, median and latest worker, in ns from the first on.
+static void write_phase(FILE *f, const std::vector<u64> &t, int n, int phase, u64 zero)
+{
+  static const char *const name[PHASES] = {"begun", "input", "sums", "ended"};
+  std::vector<u64> when;
+  for (int w = 0; w < WORKERS; w++)
+    if (u64 x = t[(size_t)((w * NODES + n) * PHASES + phase)]) when.push_back(x - zero);
+  std::sort(when.begin(), when.end());
+  if (!when.empty())
+    fprintf(f, "%s,%s,%zu,%llu,%llu,%llu\n", NODE_NAME[n], name[phase], when.size(), (unsigned long long)when.front(),
+            (unsigned long long)when[when.size() / 2], (unsigned long long)when.back());
+}
+
+#if WORLD == 1
 
 static void time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
 {
@@ -36,19 +53,6 @@ static void print_times(program &p, int steps, int repeats, void (*start)(progra
   time_launches(p, "one step a launch", 1, repeats, start);
 }
 
-// When the tasks of the last step came to a phase: a line with the earliest, median and latest worker, in ns from the first on.
-static void write_phase(FILE *f, const std::vector<u64> &t, int n, int phase, u64 zero)
-{
-  static const char *const name[PHASES] = {"begun", "input", "sums", "ended"};
-  std::vector<u64> when;
-  for (int w = 0; w < WORKERS; w++)
-    if (u64 x = t[(size_t)((w * NODES + n) * PHASES + phase)]) when.push_back(x - zero);
-  std::sort(when.begin(), when.end());
-  if (!when.empty())
-    fprintf(f, "%s,%s,%zu,%llu,%llu,%llu\n", NODE_NAME[n], name[phase], when.size(), (unsigned long long)when.front(),
-            (unsigned long long)when[when.size() / 2], (unsigned long long)when.back());
-}
-
 static bool write_trace(program &p, int steps, const char *path, void (*start)(program &))
 {
   std::vector<u64> t((size_t)(WORKERS * NODES * PHASES));
@@ -69,5 +73,7 @@ static bool write_trace(program &p, int steps, const char *path, void (*start)(p
     for (int k = 0; k < PHASES; k++) write_phase(f, t, n, k, zero);
   return fclose(f) == 0;
 }
+
+#endif
 
 #endif

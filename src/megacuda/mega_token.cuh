@@ -97,7 +97,7 @@ template <class O> BODY u32 body_argmax_partial(moment j, u32 taken)
       int at = X::lo1(layer, tile);
       gather<X, no_gain, X::tensor::ROW>(j, r, X::lo1(layer, tile), X::hi1(layer, tile), [&](int e, float v, float) { take_larger(v, e, best, at); });
       largest_of_block(best, at);
-      write_row<Y>(j, r, tile * 2, tile * 2 + 2, [&](int e) { return e % 2 ? (float)at : best; });
+      write_row<Y>(j, r, tile * 2, tile * 2 + 2, [&](int e) { return e % 2 ? (float)(at + (WORLD > 1 ? RANK * X::tensor::ROW : 0)) : best; });
     }
   publish(j);
   return taken;
@@ -106,15 +106,18 @@ template <class O> BODY u32 body_argmax_partial(moment j, u32 taken)
 template <class O> BODY u32 body_argmax(moment j, u32 taken)
 {
   using X = typename O::a0;
-  constexpr int parts = X::tensor::ROW / 2;
+  constexpr int parts = X::tensor::ROW / 2, all = parts * X::tensor::SLOTS;
   wait_events<O>(j);
 #pragma unroll 1
   for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {
     float best = -INFINITY;
     int at = 0;
-    gather<X, no_gain, 2 * parts>(j, row, 0, 2 * parts, [&](int e, float v, float) { S.x[0][e] = v; });
+    if constexpr (X::tensor::SLOTS > 1)
+      gather_slots<X>(j, row, [&](int slot, int e, float v) { S.x[0][slot * 2 * parts + e] = v; });
+    else
+      gather<X, no_gain, 2 * parts>(j, row, 0, 2 * parts, [&](int e, float v, float) { S.x[0][e] = v; });
     consumers();
-    for (int i = TID; i < parts; i += THREADS) take_larger(S.x[0][2 * i], (int)S.x[0][2 * i + 1], best, at);
+    for (int i = TID; i < all; i += THREADS) take_larger(S.x[0][2 * i], (int)S.x[0][2 * i + 1], best, at);
     largest_of_block(best, at);
     if (TID == 0) *((int *)M.tensor[O::a1::tensor::ID] + row) = at, M.tokens[j.at * ROWS + row] = at;
     consumers();

@@ -11,8 +11,9 @@
 //   cuda_table.c     nodes, shares, events, waits as tables
 //   cuda_emit.c      the whole text
 //   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU
-//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_merge.cuh, mega_token.cuh  bodies
-//   mega_kernel.cuh                the kernel
+//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_attend.cuh, mega_merge.cuh, mega_token.cuh, mega_serve.cuh  bodies
+//   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, what a library calls
+//   mega_peer.cuh                  slots of several ranks;  mega_world.cuh  the host program of several
 //   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
 #ifndef MICA_MEGACUDA_H
 #define MICA_MEGACUDA_H
@@ -25,7 +26,7 @@ struct megacuda_given {
   int warps; // that consume, of a block
   int steps; // that the cache has room for
 };
-enum { MEGACUDA_FLIGHT = 4, MEGACUDA_PACE = 1000 }; // copies of a block at once; ticks from one fetch into L2 to the next
+enum { MEGACUDA_FLIGHT = 4, MEGACUDA_PACE = 1000 };                           // copies of a block at once; ticks from one fetch into L2 to the next
 enum { MEGACUDA_WARPS = 8, MEGACUDA_BATCH = 8, MEGACUDA_SHARED = 227 << 10 }; // bytes of shared memory of a block of sm_90
 
 // Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.
@@ -36,6 +37,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
 const char *megacuda_shim(void);
 
 // ---- cuda_op.c ----
+// The weights that an operator streams, and bytes of them as they are packed; -1: none.
+int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int threads, int *tensor, int64_t *bytes, struct err *e);
 int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, struct err *e);
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
@@ -48,6 +51,8 @@ int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, 
 
 // ---- cuda_table.c ----
 int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e);
+// Which write an access reads: as the plan's waits for tagged data say; or of what is written in place, any.
+int megacuda_write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e);
 void megacuda_count_rows(const struct mega_plan *p, struct megacuda_most *m);
 
 #endif

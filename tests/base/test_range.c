@@ -1,5 +1,5 @@
-// Ranges as a profiler sees them: this executable's own NVTX library is named to a copy of it, and notes what it is told. Where CUDA's header is
-// there, its numbers are those of range.c.
+// Ranges as a profiler sees them: a library that notes calls is compiled, and named to a second process of this test. Its numbers are held against
+// CUDA's header if that is installed.
 #include "base/range.h"
 #include "base/trace.h"
 

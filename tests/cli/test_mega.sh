@@ -19,6 +19,13 @@ expect 0 '"proved": true' prove $e/tiny_qwen3.json --workers 4 --json -
 expect 0 'equal to the reference' run $e/tiny_llama.json --steps 6
 expect 0 'equal to the reference' run $e/tiny_qwen3.json --rows 2 --context 0 --steps 5 --seed 9
 expect 0 'not compared' run $e/mlp.mega --steps 2
+expect 0 'equal to the reference' run $e/tiny_llama.json --rows 3 --pages 7 --steps 4
+expect 0 'proved' prove $e/tiny_qwen3.json --rows 9 --pages 40 --workers 5
+expect 0 'attend .*qknorm_served_attention' plan $e/tiny_qwen3.json --rows 2 --pages 5
+expect 2 '4 rows need one each besides the first' plan $e/tiny_llama.json --rows 4 --pages 4
+expect 2 'the context is 63' plan $e/tiny_llama.json --rows 4 --pages 8 --context 63
+expect 2 'from 1 to 1000000, not 2000000' plan $e/tiny_llama.json --pages 2000000
+[ -e /dev/nvidiactl ] || expect 3 'no GPU to run on' run $e/tiny_llama.json --gpu
 expect 2 'there are plan, check, prove, run and emit' proof $e/mlp.mega
 expect 2 'rows is 65' plan $e/tiny_llama.json --rows 65
 expect 3 'no.mega' plan no.mega

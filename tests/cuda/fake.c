@@ -1,5 +1,6 @@
 #include "fake.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ int fake_error_text(int code, const char **text) { return (void)code, say(text, 
 int fake_init(unsigned flags) { return (int)flags; }
 int fake_device_count(int *n) { return *n = 1, 0; }
 int fake_device_get(int *device, int i) { return *device = i, 0; }
+int fake_device_peer(int *can, int device, int other) { return *can = device != other, 0; }
 int fake_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "a fake"), 0; }
 int fake_device_attribute(int *value, int attribute, int device)
 {
@@ -29,10 +31,14 @@ int fake_device_attribute(int *value, int attribute, int device)
   *value = attribute == 75 ? is / 10 : attribute == 76 ? is % 10 : attribute == 16 ? 4 : attribute == 38 ? FAKE_L2 : 232448;
   return device;
 }
-int fake_context_retain(cu_context *c, int device) { return *c = NULL, device; }
+// With FAKE_SHIM there is a context, and what needs one fails where it is not current.
+enum { NO_CONTEXT = 201 };
+static _Thread_local cu_context current;
+static int without_context(void) { return getenv("FAKE_SHIM") && !current ? NO_CONTEXT : 0; }
+int fake_context_retain(cu_context *c, int device) { return *c = getenv("FAKE_SHIM") ? (cu_context)(uintptr_t)1 : NULL, device; }
 int fake_context_release(int device) { return device; }
-int fake_context_set(cu_context c) { return (void)c, 0; }
-int fake_context_get(cu_context *c) { return *c = NULL, 0; }
+int fake_context_set(cu_context c) { return current = c, 0; }
+int fake_context_get(cu_context *c) { return *c = getenv("FAKE_SHIM") ? current : NULL, 0; }
 int fake_context_device(int *device) { return *device = 0, 0; }
 // A stream is a number; that which is recorded is only waited for after the end, and nothing but what is recorded is done meanwhile.
 int fake_stream_create(cu_stream *s, unsigned flags) { return (void)flags, *s = (cu_stream)(uintptr_t)(1000 + ++fake.streams), 0; }
@@ -49,7 +55,7 @@ int cuThreadExchangeStreamCaptureMode(int *mode)
 
 int fake_alloc(gpu_address *a, size_t bytes)
 {
-  if (refused()) return refused();
+  if (refused() || without_context()) return refused() + without_context();
   char *p = malloc(bytes + HEAD);
   if (!p) return OUT_OF_MEMORY;
   memcpy(p, &bytes, sizeof bytes);
@@ -76,9 +82,40 @@ int fake_event_elapsed(float *milliseconds, cu_event from, cu_event to)
   return *milliseconds = (float)fake_clock(fake.replays++), 0;
 }
 
-int fake_module_load(cu_module *m, const void *image) { return (void)image, *m = NULL, refused(); }
+// FAKE_SHIM names a library made of a persistent kernel's text for a CPU: its functions are the module's kernels, whatever the image is.
+static void *shim;
+static char shim_memory[1 << 16];
+int fake_module_load(cu_module *m, const void *image)
+{
+  const char *path = getenv("FAKE_SHIM");
+  if (path && !(shim = dlopen(path, RTLD_NOW | RTLD_LOCAL))) return FAILED;
+  return (void)image, *m = NULL, refused() + without_context();
+}
+int fake_module_global(gpu_address *a, size_t *bytes, cu_module m, const char *name)
+{
+  if (strcmp(name, "M")) return FAILED;
+  return (void)m, *a = (gpu_address)(uintptr_t)shim_memory, *bytes = sizeof shim_memory, without_context();
+}
+static int shim_launch(const struct cu_config *c, const char *name, void **args)
+{
+  void *f = dlsym(shim, !strcmp(name, "mega_kernel") ? "mega_launch" : name);
+  if (!f || !c->stream) return FAILED;
+  if (!strcmp(name, "mega_fill"))
+    ((void (*)(void *, uint64_t, double, int, long long))f)(*(void **)args[0], *(uint64_t *)args[1], *(double *)args[2], *(int *)args[3],
+                                                            *(long long *)args[4]);
+  else if (!strcmp(name, "mega_pack"))
+    ((void (*)(int, char *, const void *))f)(*(int *)args[0], *(char **)args[1], *(void **)args[2]);
+  else if (c->nattributes != 1 || c->attributes[0].id != CU_COOPERATIVE || !c->attributes[0].value.flag)
+    return FAILED;
+  else
+    ((void (*)(const void *, unsigned, int, int))f)(shim_memory, *(unsigned *)args[0], *(int *)args[1], *(int *)args[2]);
+  return without_context();
+}
 int fake_module_unload(cu_module m) { return (void)m, 0; }
-int fake_module_function(cu_function *f, cu_module m, const char *name) { return (void)m, (void)name, *f = NULL, 0; }
+int fake_module_function(cu_function *f, cu_module m, const char *name)
+{
+  return (void)m, *f = shim ? (cu_function)(uintptr_t)strdup(name) : NULL, 0;
+}
 int fake_function_attribute(int *value, int attribute, cu_function f)
 {
   *value = attribute == CU_FUNC_THREADS ? 1024 : attribute == CU_FUNC_REGISTERS ? 33 : 0;
@@ -104,6 +141,7 @@ int fake_launch(const struct cu_config *c, cu_function f, void **args, void **ex
   const char *pause = getenv("FAKE_PAUSE");
   gpu_address a[2];
   if (pause) usleep((useconds_t)atoi(pause));
+  if (shim) return shim_launch(c, (const char *)(uintptr_t)f, args);
   memcpy(&a[0], args[0], sizeof a[0]), memcpy(&a[1], args[1], sizeof a[1]);
   (void)f, (void)extra;
   if (++fake.launches == fake.fail_at) return FAILED;

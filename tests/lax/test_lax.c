@@ -400,6 +400,28 @@ static void judged(void **state)
   arena_close(&mem);
 }
 
+// Operands that are computed early and read late are computed where they are read, if that stores less between parts.
+static void another_order(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const struct graph *p =
+      plain(&mem, "program linear {\n Q: f32[64, 8]\n K: f32[64, 8]\n V: f32[64, 8]\n q = exp(Q) + relu(Q)\n k = (exp(K) + relu(K)) / 64\n"
+                  " return matmul(q, matmul(transpose(k), V)) / matmul(q, transpose(sum(k, dim=0)))\n}\n");
+  struct court c = {.most_ops = 7, .most_products = 2};
+  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c});
+  int small = 0;
+  for (int i = 0; i < s.n; i++) {
+    const struct part *x = &s.parts[i];
+    int64_t most = 0;
+    for (int k = 0; k < x->nout; k++) most = MAX(most, shape_size(&p->tensors[x->out[k]].shape));
+    small += x->nin == 2 && x->nout == 2 && most == 64; // of K and V: [8, 8] and [1, 8], and no [64, 8]
+  }
+  assert_int_equal(small, 1);
+  check_values(&mem, p, joined(&mem, p, &s));
+  arena_close(&mem);
+}
+
 static void examples(void **state)
 {
   (void)state;
@@ -467,7 +489,8 @@ static void joins_blocks(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(falls_into), cmocka_unit_test(many_layers),       cmocka_unit_test(judged),
-                                     cmocka_unit_test(examples),   cmocka_unit_test(another_signature), cmocka_unit_test(joins_blocks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(falls_into),    cmocka_unit_test(many_layers), cmocka_unit_test(judged),
+                                     cmocka_unit_test(another_order), cmocka_unit_test(examples),    cmocka_unit_test(another_signature),
+                                     cmocka_unit_test(joins_blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,9 +101,8 @@ static bool run(struct fixture *f, const char *name, const struct knobs *k, stru
   if (scheme_rows.emit(&f->j, k, &out, &e)) return false;
   const char *text = str_text(&out.text);
   char what[200];
-  snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d ahead=%d hold=%d cluster=%d stack=%d even=%d",
-           name, k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5], k->v[6], k->v[7], k->v[8], k->v[9], k->v[KNOB_CLUSTER], k->v[KNOB_STACK],
-           k->v[KNOB_EVEN]);
+  snprintf(what, sizeof what, "%s: vec=%d across=%d down=%d join=%d regs=%d deep=%d stream=%d late=%d ahead=%d hold=%d cluster=%d stack=%d", name,
+           k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5], k->v[6], k->v[7], k->v[8], k->v[9], k->v[KNOB_CLUSTER], k->v[KNOB_STACK]);
   if (tile_parse(&f->mem, "rows.tile", text, &p, &e) || tile_lower(p, p->kernels[0], 90, &e) ||
       tile_host_open(&h, &f->mem, p, p->kernels[0], 0, NULL, &e))
     fail_msg("%s: line %d: %s\n%s", what, e.at.line, e.text, text);
@@ -143,7 +142,7 @@ static int sample(struct fixture *f, const char *name, bool clusters, int most)
     struct arena_mark m = arena_mark(&f->mem);
     struct knobs k = {{one_of(&r, 4, vecs), one_of(&r, 9, powers), one_of(&r, 7, powers), one_of(&r, 6, powers), one_of(&r, 7, few),
                        one_of(&r, 7, few), i % 2, i % 5 < 2, i % 4 % 3, i / 3 % 2}};
-    if (clusters) k.v[i % 2 ? KNOB_CLUSTER : KNOB_STACK] = one_of(&r, 4, blocks), k.v[KNOB_EVEN] = i % 3 == 0;
+    if (clusters) k.v[i % 2 ? KNOB_CLUSTER : KNOB_STACK] = one_of(&r, 4, blocks);
     f->j.dependent = i % 3 == 0;
     done += !heavy(f, &k) && run(f, name, &k, NULL);
     arena_reset(&f->mem, m);

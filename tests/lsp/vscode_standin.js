@@ -1,4 +1,4 @@
-// What editors/vscode/extension.js asks of VS Code, as little as it asks: test_vscode.sh.
+// A stand-in of the part of VS Code that editors/vscode/extension.js uses: test_vscode.sh.
 "use strict";
 const assert = require("assert");
 const Module = require("module");

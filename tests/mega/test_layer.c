@@ -33,7 +33,7 @@ static void rows_that_do_not_read(void **state)
     const char *grid, *access, *says;
   } bad[] = {
       {"c", "in x[rows, k", "no ]"},
-      {"c", "inn x[k]", "in, stream or out"},
+      {"c", "inn x[k]", "in, slots, stream or out"},
       {"c", "in x[k/d]", "an axis of the grid"},
       {"c", "in x[a+b{c}/c]", "no such section"},
       {"c", "in x[pages.soon]", "a place"},
@@ -77,7 +77,7 @@ static void model_of(struct megas *x, const struct mega_layer *l, const struct g
   char why[160];
   struct mega_op op = {.name = "one", .layer = l, .repeat = 1};
   x->m = NEW(&x->mem, struct mega_model);
-  *x->m = (struct mega_model){.name = "one", .rows = 2, .workers = 3, .stages = 3, .stage_bytes = 256};
+  *x->m = (struct mega_model){.name = "one", .rows = 2, .workers = 3, .stages = 3, .stage_bytes = 256, .world = 1};
   assert_int_equal(mega_spec_read(l, &s, why), OK);
   op.attr[MEGA_ATTR_eps] = 1e-5;
   for (int a = 0, input = 0; a < s.nargs; a++) {
@@ -135,7 +135,7 @@ static void bodies_are_programs(void **state)
   (void)state;
   for (int i = 0; i < mega_layer_count; i++)
     if (mega_layers[i].program) one_layer(&mega_layers[i]), programs++;
-  assert_int_equal(programs, 6);
+  assert_int_equal(programs, 7);
 }
 
 int main(void)

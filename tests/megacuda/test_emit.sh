@@ -34,9 +34,12 @@ same tests/megacuda/even.json 3 --workers 3 --context 70 --seed 4
 same examples/mega/tiny_llama.json 4 --workers 5 --context 62 --attention-parts 3 --seed 6
 same examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 2 --attention-parts 2 --seed 7
 
+# Requests that share a cache, at one position, over the border of a page.
+same examples/mega/tiny_llama.json 3 --workers 3 --rows 2 --pages 5 --seed 6
+
 # Another order of fibers; a text form; what CUDA does not take.
 under=()
-MEGA_SHIM_SEED=77 expect 0 '^row 1:' "$work/tiny_qwen3" --steps 6
+MEGA_SHIM_SEED=77 expect 0 '^row 1:' "$work/tiny_qwen3" --steps 4
 under=("$MICA" mega)
 expect 0 'proved; ' emit examples/mega/mlp.mega --out "$work"
 under=()

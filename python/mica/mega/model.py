@@ -1,0 +1,156 @@
+"""Model: a decode step that is kept ready, with its weights and its cache."""
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+from .. import _mica
+from .._mica import UsageError
+from . import weights as _weights
+
+STEPS = 64  # most steps of a launch
+
+
+class Row(NamedTuple):
+    """What a row of a step does. Rows of one request stand one after another, with consecutive positions: a part of its prompt."""
+    request: int = -1  # -1: nothing
+    token: int = 0
+    position: int = 0  # of the token in its request
+    pages: tuple[int, ...] = ()  # of the request, in the order of its positions
+    temperature: float = 0.0  # 0: the token of the largest logit is next
+    top: int = 0  # of how many of the largest logits one is chosen; 0: of all
+    seed: int = 0
+
+
+class Model:
+    """Made by from_config, from_folder and from_text, which prove the plan."""
+
+    def __init__(self, text: str, name: str, config: dict | None = None, *, engine: str = "cpu", device: int = 0, rows: int = 0, pages: int = 0,
+                 workers: int = 0, deadline: float = 2.0, trace: bool = False):
+        self.config = config
+        self._mega = _mica.Mega(_mica.Context(), text, name, (engine, device, rows, pages, workers, deadline, trace))
+        self.rows, self.pages, self.slots = self._mega.sizes
+        self.engine = engine
+
+    @property
+    def tensors(self) -> dict[str, tuple[str, str, tuple[int, ...]]]:
+        """Weights, state and output: name -> (kind, dtype, shape)."""
+        return {name: (kind, dtype, shape) for name, kind, dtype, shape in self._mega.tensors}
+
+    def plan(self, what: str = "plan") -> str:
+        """The plan as text; `what` may also be "text" (the .mega form), "regions", "events" or "schedule"."""
+        return self._mega.tell(what)
+
+    def prove(self) -> str:
+        """The proof, check by check. NotEqualError where one fails."""
+        return self._mega.tell("proof")
+
+    def compile(self) -> Model:
+        """All is ready once a model has its weights; MPK's name for that."""
+        return self
+
+    def source(self) -> str:
+        """The CUDA C++ of the kernel, with a host program of its own."""
+        return self._mega.tell("cuda")
+
+    # ---- weights ----
+
+    def random(self, seed: int = 0) -> Model:
+        self._mega.random(seed)
+        return self
+
+    def load(self, source) -> Model:
+        """Weights by the names of transformers: a mapping of arrays, or a folder or file of safetensors."""
+        if isinstance(source, (str, os.PathLike)):
+            source = _weights.read_safetensors(source)
+        if self.config is None:
+            raise UsageError("names of transformers are known for models that come from a configuration; use set_weights")
+        for name, array in _weights.from_transformers(source, self.tensors, self.config):
+            self._mega.weights(name, array)
+        return self
+
+    def set_weights(self, name: str, array) -> None:
+        """One weight by the plan's name and in its layout (tensors)."""
+        self._mega.weights(name, array)
+
+    # ---- steps ----
+
+    def step(self, rows, steps: int = 1, logits: bool = False):
+        """One launch: (tokens by step and row, logits of the last step as an Array or None). Missing rows do nothing."""
+        rows = [tuple(r) for r in rows]
+        return self._mega.step(rows + [tuple(Row())] * (self.rows - len(rows)), steps, logits)
+
+    @property
+    def fault(self) -> str:
+        """Why the last launch ended early: who waited for what, seen and wanted. Empty where it did not."""
+        return self._mega.fault
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the last launch, on a GPU by its clock."""
+        return self._mega.seconds
+
+    def trace(self, path: str) -> None:
+        """When each worker's tasks of the last step ended, in the Trace Event Format. On a GPU open the model with trace=True."""
+        self._mega.trace(path)
+
+    def generate(self, prompts, max_tokens: int = 16, *, temperature: float = 0.0, top_k: int = 0, seed: int = 0, stop=(), burst: int = 16) -> list[list[int]]:
+        """Tokens that follow each prompt, all requests together. `burst`: most steps of a launch."""
+        from .batch import Batch
+        batch = Batch(self, burst=burst)
+        requests = [batch.submit(p, max_tokens, temperature=temperature, top_k=top_k, seed=seed + i, stop=stop) for i, p in enumerate(prompts)]
+        while batch.busy:
+            batch.step()
+        return [r.made for r in requests]
+
+
+# Fields of a configuration object that the plan does not need; in a config.json an unknown field is an error.
+_KEPT = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+         "vocab_size", "rms_norm_eps", "rope_theta", "rope_scaling", "tie_word_embeddings", "torch_dtype", "dtype", "hidden_act", "attention_bias",
+         "mlp_bias", "use_sliding_window")
+
+
+def _config_dict(config) -> dict:
+    if isinstance(config, dict):
+        return dict(config)
+    full = config.to_dict() if hasattr(config, "to_dict") else dict(vars(config))
+    kept = {k: full[k] for k in _KEPT if full.get(k) is not None}
+    rope = full.get("rope_parameters") or {}  # transformers 5
+    if rope and "rope_theta" in rope:
+        kept.setdefault("rope_theta", rope["rope_theta"])
+    if rope.get("rope_type", "default") != "default":
+        kept.setdefault("rope_scaling", rope)
+    for k in ("torch_dtype", "dtype"):
+        if k in kept:
+            kept[k] = str(kept[k]).removeprefix("torch.")
+    return kept
+
+
+def from_config(config, **options) -> Model:
+    """A Llama or Qwen3 by its configuration: the path of a config.json, a dictionary, or a configuration object of transformers.
+
+    options: rows, pages, engine ("cpu" or "gpu"), device, workers, deadline, trace."""
+    name = "config"
+    if isinstance(config, (str, os.PathLike)):
+        name = os.fspath(config)
+        with open(name, encoding="utf-8") as f:
+            text = f.read()
+        try:
+            config = json.loads(text)
+        except ValueError:
+            config = None  # the library says where
+    else:
+        config = _config_dict(config)
+        text = json.dumps(config)
+    return Model(text, name, config, **options)
+
+
+def from_text(text: str, name: str = "model", **options) -> Model:
+    """A model in the text form (docs/mega.md)."""
+    return Model(text, name, None, **options)
+
+
+def from_folder(folder, **options) -> Model:
+    """A folder with config.json and safetensors, as transformers saves them."""
+    return from_config(os.path.join(os.fspath(folder), "config.json"), **options).load(folder)

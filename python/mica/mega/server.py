@@ -1,0 +1,271 @@
+"""An example server: completions over HTTP in the form of OpenAI's interface, on the loopback. Tokens of several clients stream at once.
+
+    python -m mica.mega.server config.json --port 8000 --rows 8
+    curl localhost:8000/v1/completions -d '{"prompt": [1, 2, 3], "max_tokens": 8, "stream": true}'
+
+One thread runs launches; each client has a thread that waits for its tokens. A prompt is a list of token numbers, or a text where there is a tokenizer:
+any object with encode(text) -> numbers and decode(numbers) -> text. Without one, texts are token numbers with spaces between.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from .._mica import Error, UsageError
+from .batch import Batch
+from .model import Model, from_config, from_folder
+
+MOST_BODY, MOST_WAITING, MOST_TOKENS = 1 << 20, 256, 4096
+
+
+class Numbers:
+    """Texts that are token numbers."""
+
+    def encode(self, text: str) -> list[int]:
+        try:
+            return [int(t) for t in text.split()]
+        except ValueError:
+            raise UsageError("this server has no tokenizer: a prompt is a list of token numbers, or a text of them") from None
+
+    def decode(self, tokens) -> str:
+        return "".join(f"{t} " for t in tokens)
+
+
+class Engine:
+    """The batch and the thread that runs it. Everything of the batch is done under the lock."""
+
+    def __init__(self, model: Model, burst: int = 1):
+        self.batch, self.lock = Batch(model, burst), threading.Condition()
+        self.ended, self.failed, self.launches = False, "", 0
+        self.thread = threading.Thread(target=self._run, name="mica-engine", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self.lock:
+                while not self.batch.busy and not self.ended:
+                    self.lock.wait()
+                if self.ended:
+                    return
+                try:
+                    self.batch.step()
+                    self.launches += 1
+                except Error as e:  # a launch that hung; the model works on, and these requests end
+                    self.failed = str(e)
+                    for r in [*self.batch.running]:
+                        r.error = self.failed
+                        self.batch.cancel(r)
+            time.sleep(0)  # others take the lock
+
+    def submit(self, prompt, most, **options):
+        """(request, queue): what is put there are tokens, and None at the end."""
+        out: queue.SimpleQueue = queue.SimpleQueue()
+        with self.lock:
+            if len(self.batch.waiting) >= MOST_WAITING:
+                raise BlockingIOError
+            r = self.batch.submit(prompt, most, on_token=lambda _, t: out.put(t), **options)
+            self.lock.notify()
+        return r, out
+
+    def cancel(self, r) -> None:
+        with self.lock:
+            self.batch.cancel(r)
+
+    def close(self) -> None:
+        with self.lock:
+            self.ended = True
+            self.lock.notify()
+        self.thread.join()
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+def _number(body, name, otherwise, low, high, whole):
+    x = body.get(name, otherwise)
+    if x is None:
+        x = otherwise
+    if isinstance(x, bool) or not isinstance(x, int if whole else (int, float)) or not low <= x <= high:
+        raise _Refused(400, f"{name} is {'an integer' if whole else 'a number'} from {low} to {high}")
+    return x
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+    timeout = 60
+
+    def log_message(self, *_) -> None:
+        pass
+
+    def _send(self, status: int, body: dict) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def _refuse(self, status: int, message: str) -> None:
+        self.close_connection = True
+        self._send(status, {"error": {"message": message, "type": "invalid_request_error" if status < 500 else "server_error", "code": status}})
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            e = self.server.engine
+            self._send(200, {"running": len(e.batch.running), "waiting": len(e.batch.waiting), "free_pages": len(e.batch.free), "launches": e.launches})
+        elif self.path == "/v1/models":
+            self._send(200, {"object": "list", "data": [{"id": self.server.name, "object": "model", "owned_by": "mica"}]})
+        else:
+            self._refuse(404, "there are GET /v1/models, GET /health and POST /v1/completions")
+
+    def do_POST(self) -> None:
+        try:
+            if self.path != "/v1/completions":
+                raise _Refused(404, "there is POST /v1/completions")
+            self._complete(self._body())
+        except _Refused as e:
+            self._refuse(e.status, str(e))
+        except UsageError as e:
+            self._refuse(400, str(e).splitlines()[0])
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+            self.close_connection = True
+
+    def _body(self) -> dict:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal():
+            raise _Refused(411, "a request has a Content-Length")
+        if int(length) > MOST_BODY:
+            raise _Refused(413, f"a request has at most {MOST_BODY} bytes")
+        try:
+            body = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            raise _Refused(400, "the request is no JSON") from None
+        if not isinstance(body, dict):
+            raise _Refused(400, "the request is no JSON object")
+        return body
+
+    def _prompt(self, body) -> list[int]:
+        p = body.get("prompt")
+        if isinstance(p, str):
+            return self.server.tokenizer.encode(p)
+        if isinstance(p, list) and p and all(type(t) is int for t in p):
+            return p
+        raise _Refused(400, "prompt is a text or a list of token numbers")
+
+    def _complete(self, body) -> None:
+        stop = body.get("stop_token_ids", [])
+        if not isinstance(stop, list) or not all(type(t) is int for t in stop):
+            raise _Refused(400, "stop_token_ids is a list of token numbers")
+        options = {"temperature": float(_number(body, "temperature", 0.0, 0, 100, False)), "top_k": _number(body, "top_k", 0, 0, 64, True),
+                   "seed": _number(body, "seed", 0, 0, (1 << 64) - 1, True), "stop": stop}
+        prompt, most = self._prompt(body), _number(body, "max_tokens", 16, 1, MOST_TOKENS, True)
+        try:
+            r, tokens = self.server.engine.submit(prompt, most, **options)
+        except BlockingIOError:
+            raise _Refused(429, f"{MOST_WAITING} requests wait already") from None
+        try:
+            (self._stream if body.get("stream") is True else self._answer)(r, tokens)
+        finally:
+            self.server.engine.cancel(r)
+
+    def _choice(self, text, made, reason) -> dict:
+        return {"id": f"cmpl-{self.server.started}", "object": "text_completion", "created": int(time.time()), "model": self.server.name,
+                "choices": [{"index": 0, "text": text, "token_ids": made, "finish_reason": reason, "logprobs": None}]}
+
+    def _reason(self, r) -> str:
+        return {"length": "length", "stop": "stop"}.get(r.done, "error")
+
+    def _answer(self, r, tokens) -> None:
+        made = list(iter(tokens.get, None))
+        if r.error:
+            raise _Refused(500, r.error)
+        n = len(r.prompt)
+        self._send(200, self._choice(self.server.tokenizer.decode(made), made, self._reason(r)) |
+                   {"usage": {"prompt_tokens": n, "completion_tokens": len(made), "total_tokens": n + len(made)}})
+
+    def _event(self, text: str) -> None:
+        data = f"data: {text}\n\n".encode()
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+    def _stream(self, r, tokens) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while (t := tokens.get()) is not None:
+            self._event(json.dumps(self._choice(self.server.tokenizer.decode([t]), [t], None)))
+        self._event(json.dumps({"error": {"message": r.error}} if r.error else self._choice("", [], self._reason(r))))
+        self._event("[DONE]")
+        self.wfile.write(b"0\r\n\r\n")
+
+
+class Server(ThreadingHTTPServer):
+    """On the loopback, unless told another address. close() ends the engine too."""
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, model: Model, *, name: str = "mica", port: int = 0, address: str = "127.0.0.1", tokenizer=None, burst: int = 1):
+        self.engine, self.name, self.tokenizer, self.started = Engine(model, burst), name, tokenizer or Numbers(), int(time.time())
+        super().__init__((address, port), Handler)
+
+    def handle_error(self, request, client_address) -> None:
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+        self.engine.close()
+
+
+def _tokenizer(folder: str):
+    path = os.path.join(folder, "tokenizer.json")
+    if not os.path.exists(path):
+        return None
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        return None
+    t = Tokenizer.from_file(path)
+    return type("Texts", (), {"encode": lambda _, s: t.encode(s).ids, "decode": lambda _, ids: t.decode(list(ids))})()
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(prog="python -m mica.mega.server", description="completions over HTTP on the loopback")
+    p.add_argument("model", help="config.json (random weights by --seed), or a folder with config.json and safetensors")
+    p.add_argument("--port", type=int, default=8000)
+    p.add_argument("--engine", default="cpu", choices=["cpu", "gpu"])
+    p.add_argument("--rows", type=int, default=8, help="tokens of a step")
+    p.add_argument("--pages", type=int, default=128, help="of the cache, 64 positions each")
+    p.add_argument("--burst", type=int, default=1, help="most steps of a launch, where all requests decode")
+    p.add_argument("--seed", type=int, default=0)
+    a = p.parse_args()
+    options = {"engine": a.engine, "rows": a.rows, "pages": a.pages}
+    try:
+        model = from_folder(a.model, **options) if os.path.isdir(a.model) else from_config(a.model, **options).random(a.seed)
+        server = Server(model, name=os.path.basename(os.path.normpath(a.model)), port=a.port, tokenizer=_tokenizer(a.model), burst=a.burst)
+    except (Error, OSError) as e:
+        sys.exit(f"mica.mega.server: {e}")
+    print(f"http://127.0.0.1:{server.server_address[1]}/v1/completions", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+        server.engine.close()
+
+
+if __name__ == "__main__":
+    main()

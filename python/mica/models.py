@@ -1,0 +1,36 @@
+"""Language models by their architecture: mica.models.Llama and Qwen3, on persistent kernels (docs/mega.md)."""
+from __future__ import annotations
+
+from . import mega
+from ._mica import UsageError
+
+
+class _Family:
+    """from_config and from_folder give a mica.mega.Model, which has step and generate."""
+    model_type = ""
+
+    @classmethod
+    def _of(cls, model: mega.Model) -> mega.Model:
+        found = (model.config or {}).get("model_type")
+        if found != cls.model_type:
+            raise UsageError(f"the configuration is of {found}, and {cls.__name__} is of {cls.model_type}")
+        return model
+
+    @classmethod
+    def from_config(cls, config, *, seed: int | None = 0, **options) -> mega.Model:
+        """With random weights by `seed`; None: without weights, for load."""
+        model = cls._of(mega.from_config(config, **options))
+        return model if seed is None else model.random(seed)
+
+    @classmethod
+    def from_folder(cls, folder, **options) -> mega.Model:
+        """A folder with config.json and safetensors."""
+        return cls._of(mega.from_folder(folder, **options))
+
+
+class Llama(_Family):
+    model_type = "llama"
+
+
+class Qwen3(_Family):
+    model_type = "qwen3"

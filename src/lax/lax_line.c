@@ -1,0 +1,75 @@
+// The nodes of a piece in another topological order. A segment is a stretch of the order, so what is computed early and used late takes room
+// between: where two large tensors are computed before the first is reduced, no segment holds one and its reduction alone. Here operands
+// are computed one after the other, small results first, and what makes a small tensor of a large one as soon as it can be.
+#include "lax/piece.h"
+
+enum { SHRINKS = 2 }; // times that a result is smaller than the largest operand, at least
+
+struct lining {
+  const struct facts *f;
+  const struct piece *r;
+  bool *done; // by node
+  int n, *out;
+};
+
+static double size_of(const struct lining *l, int t) { return (double)shape_size(&l->f->p->tensors[l->f->root[t]].shape); }
+
+static bool is_ready(const struct lining *l, const struct node *x)
+{
+  for (int k = 0; k < x->nin; k++) {
+    int maker = facts_maker(l->f, l->r->id, x->in[k]);
+    if (maker >= 0 && !l->done[maker]) return false;
+  }
+  return true;
+}
+
+static bool shrinks(const struct lining *l, const struct node *x)
+{
+  double largest = 0;
+  for (int k = 0; k < x->nin; k++) largest = MAX(largest, size_of(l, x->in[k]));
+  return SHRINKS * size_of(l, x->out) <= largest;
+}
+
+static void put(struct lining *l, int node)
+{
+  const struct facts *f = l->f;
+  const struct node *x = &f->p->nodes[node];
+  l->done[node] = true, l->out[l->n++] = node;
+  for (int t = x->out; t < x->out + x->nout; t++)
+    for (int u = f->first_user[t]; u < f->first_user[t + 1]; u++) {
+      int user = f->user[u];
+      const struct node *y = &f->p->nodes[user];
+      if (f->owner[user] == l->r->id && !l->done[user] && is_ready(l, y) && shrinks(l, y)) put(l, user);
+    }
+}
+
+static void visit(struct lining *l, int node)
+{
+  const struct node *x = &l->f->p->nodes[node];
+  for (int round = 0; round < x->nin; round++) {
+    int next = -1;
+    double least = 0;
+    for (int k = 0; k < x->nin; k++) {
+      int maker = facts_maker(l->f, l->r->id, x->in[k]);
+      if (maker < 0 || l->done[maker] || (next >= 0 && size_of(l, x->in[k]) >= least)) continue;
+      next = maker, least = size_of(l, x->in[k]);
+    }
+    if (next >= 0) visit(l, next);
+  }
+  if (!l->done[node]) put(l, node);
+}
+
+bool line_by_need(const struct facts *f, const struct piece *r, int *out)
+{
+  struct lining l = {.f = f, .r = r, .done = NEWS(f->tmp, bool, f->p->nnodes + 1), .out = out};
+  bool *used = NEWS(f->tmp, bool, f->p->nnodes + 1), other = false;
+  for (int i = 0; i < r->n; i++)
+    for (int k = 0; k < f->p->nodes[r->node[i]].nin; k++) {
+      int maker = facts_maker(f, r->id, f->p->nodes[r->node[i]].in[k]);
+      if (maker >= 0) used[maker] = true;
+    }
+  for (int i = 0; i < r->n; i++)
+    if (!used[r->node[i]]) visit(&l, r->node[i]);
+  for (int i = 0; i < r->n; i++) other |= l.out[i] != r->node[i];
+  return l.n == r->n && other;
+}

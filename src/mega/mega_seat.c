@@ -1,0 +1,131 @@
+// Seats: where rows stand in a step that serves requests. Regions of a served cache follow from them; mega_seats_check says which seats a proof
+// covers, and mega_seats_sample has those that it looks at.
+#include "mega/mega.h"
+
+bool mega_served(const struct mega_model *m)
+{
+  for (int o = 0; o < m->nops; o++)
+    if (mega_paged(m, &m->op[o], true)) return true;
+  return false;
+}
+
+int64_t mega_pages_of(const struct mega_model *m, int64_t *slots)
+{
+  int64_t pages = 0;
+  *slots = 0;
+  for (int o = 0; o < m->nops && !pages; o++)
+    for (int a = 0; a < m->op[o].spec.naccess && !pages; a++) {
+      const struct mega_access *x = &m->op[o].spec.access[a];
+      const struct mega_tensor *t = &m->tensor[m->op[o].arg[x->arg]];
+      for (int d = 0; d < x->rank; d++) {
+        if (x->dim[d].table) pages = t->dim[d];
+        if (x->dim[d].how == MEGA_SLOT_NOW || x->dim[d].how == MEGA_SLOT_PAST) *slots = t->dim[d];
+      }
+    }
+  return pages;
+}
+
+struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step)
+{
+  struct mega_seat s = m->seat ? m->seat[row] : (struct mega_seat){.live = true, .moves = true, .position = m->context, .past = m->context};
+  if (!s.live || (step && !s.moves)) return (struct mega_seat){.position = row};
+  s.position += step, s.past += step;
+  return s;
+}
+
+// ---- which seats are right ----
+
+static int bad_row(const struct mega_seat *s, int row, const char *what, long long is, struct err *e)
+{
+  return err_set(e, ERR_MEGA, NOWHERE, "row %d, position %lld: %s %lld", row, (long long)s->position, what, is);
+}
+
+static int seat_fits(const struct mega_model *m, const struct mega_seat *seat, int row, int npages, int steps, struct err *e)
+{
+  const struct mega_seat *s = &seat[row];
+  int64_t slots, pages = mega_pages_of(m, &slots);
+  if (s->position < 0 || s->position >= 1 << 24) return bad_row(s, row, "positions are from 0 on, below", 1 << 24, e);
+  if (s->past < 0 || s->before < 0 || s->before > row || s->past + s->before != s->position)
+    return bad_row(s, row, "rows of its request before it in this step:", s->before, e);
+  for (int i = 1; i <= s->before; i++)
+    if (!seat[row - i].live || seat[row - i].pages != s->pages || seat[row - i].position != s->position - i)
+      return bad_row(s, row, "the row before it does not have the position before, but", (long long)seat[row - i].position, e);
+  if (steps > 1 && (s->before || !s->moves)) return bad_row(s, row, "a prompt's rows take one step a launch; steps:", steps, e);
+  if (s->position + steps > npages * slots) {
+    bad_row(s, row, "its request has pages for so many positions:", (long long)(npages * slots), e);
+    return err_hint(e, "give it another page before the step that needs it"), USER;
+  }
+  for (int i = 0; i < npages; i++)
+    if (s->pages[i] < 1 || s->pages[i] >= pages) return bad_row(s, row, "its page table has a page outside of 1 to the last:", s->pages[i], e);
+  return OK;
+}
+
+// Pages that this launch writes are those of one request.
+static int writes_apart(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int row, int steps, struct err *e)
+{
+  int64_t slots;
+  mega_pages_of(m, &slots);
+  const struct mega_seat *s = &seat[row];
+  for (int64_t i = s->past / slots; i <= (s->position + steps - 1) / slots; i++)
+    for (int r = 0; r < m->rows; r++)
+      for (int k = 0; k < pages[r] && seat[r].live; k++) {
+        bool own = seat[r].pages == s->pages && k == i && (r == row || seat[r].past == s->past);
+        if (seat[r].pages[k] == s->pages[i] && !own) return bad_row(s, row, "another row has the page that it writes:", s->pages[i], e);
+      }
+  return OK;
+}
+
+// Rows of one request are neighbours: each has the one before it in its count.
+static int requests_apart(const struct mega_seat *seat, int row, struct err *e)
+{
+  for (int r = 0; r < row; r++)
+    if (seat[r].live && seat[r].position == seat[row].position && seat[r].pages == seat[row].pages)
+      return bad_row(&seat[row], row, "the same position of the request is that of row", r, e);
+  return OK;
+}
+
+int mega_seats_check(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int steps, struct err *e)
+{
+  for (int r = 0; r < m->rows; r++)
+    if (seat[r].live) TRY(seat_fits(m, seat, r, pages[r], steps, e));
+  for (int r = 0; r < m->rows; r++) {
+    if (!seat[r].live) continue;
+    TRY(requests_apart(seat, r, e));
+    TRY(writes_apart(m, seat, pages, r, steps, e));
+  }
+  return OK;
+}
+
+// ---- seats that a proof looks at ----
+
+enum { EMPTY, UNEQUAL, PROMPT, MIXED, SAMPLES };
+
+static void one_prompt(struct mega_seat *s, int first, int rows, int64_t past, const int32_t *pages)
+{
+  for (int i = 0; i < rows; i++) s[first + i] = (struct mega_seat){true, false, past + i, past, i, pages};
+}
+
+struct mega_seat *mega_seats_sample(struct arena *mem, const struct mega_model *m, int number)
+{
+  int64_t slots, all = mega_pages_of(m, &slots), share = (all - 1) / m->rows;
+  struct mega_seat *s = NEWS(mem, struct mega_seat, m->rows);
+  int32_t *pages = NEWS(mem, int32_t, all + 1); // of a prompt; backwards, so that neighbours in the cache are not neighbours in it
+  for (int64_t i = 0; i + 1 < all; i++) pages[i] = (int32_t)(number == MIXED ? 1 + share + i : all - 1 - i);
+  int64_t past = all > 2 ? MAX(slots - 2, 0) : 0; // a prompt that goes on in its next page, where there is one
+  switch (number) {
+  case EMPTY:
+  case UNEQUAL: // up to the last position of its share
+    for (int r = 0; r < m->rows; r++) {
+      int64_t at = number == EMPTY ? 0 : (share * slots - 2) * (r + 1) / m->rows;
+      s[r] = (struct mega_seat){true, true, at, at, 0, NULL};
+    }
+    return s;
+  case PROMPT: return one_prompt(s, 0, m->rows, past, pages), s;
+  case MIXED: // the first row is not live, then a prompt, then rows that decode, of a launch of one step
+    if (m->rows < 3) return NULL;
+    one_prompt(s, 1, m->rows / 2, share > 1 ? past : 0, pages);
+    for (int r = 1 + m->rows / 2; r < m->rows; r++) s[r] = (struct mega_seat){true, false, r % (share * slots), r % (share * slots), 0, NULL};
+    return s;
+  default: return NULL;
+  }
+}

@@ -1,0 +1,108 @@
+// Task bodies of served requests in C, float32: attention where rows are of requests, and sampling.
+#include "mega/mega_bodies.h"
+
+#include <math.h>
+
+#include "mega/mega_noise.h"
+
+// ---- attention ----
+
+// Earlier launches wrote the cache up to `past`. Keys and values of the rows before this one, of the same request, are made from their inputs
+// again: so no tile waits for another of the same node.
+static void serve(struct mega_task *t, const float *query_gain, const float *key_gain, float *now, float *y)
+{
+  struct mega_softmax head[MEGA_MOST_GROUP];
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], row = t->box[0].lo[0], queries = mega_extent(&t->box[0], 1);
+  struct mega_seat s = mega_seat_of(t->m, (int)row, t->step);
+  float *spare = t->spare + 2 * queries, *one = spare + dim;
+  struct mega_task other = *t;
+  int64_t heads = mega_heads_begin(t, query_gain, t->spare, y, head);
+  mega_heads_stream(t, head, heads);
+  for (int64_t r = row - s.before; r <= row; r++) {
+    float *to = r == row ? now : one;
+    other.position = s.position - (row - r);
+    mega_append(&other, key_gain, t->data[1] + r * dim, t->data[2] + r * dim, spare, to);
+    mega_heads_see(t, head, heads, to, to + dim);
+  }
+  mega_heads_end(t, head, heads);
+}
+
+void mega_body_served_attention(struct mega_task *t) { serve(t, NULL, NULL, t->data[4], t->data[5]); }
+void mega_body_qknorm_served_attention(struct mega_task *t) { serve(t, t->data[3], t->data[4], t->data[6], t->data[7]); }
+
+// ---- sampling ----
+
+struct mega_choice {
+  float key, logit;
+  int64_t token; // -1: none
+};
+
+// The better of two: the larger key, of equal ones the smaller token.
+static bool better(const struct mega_choice *a, const struct mega_choice *b)
+{
+  return b->token < 0 || a->key > b->key || (a->key == b->key && a->token < b->token);
+}
+
+struct mega_choosing_from { // logits of consecutive tokens, or pairs of a logit and a token
+  const float *x, *settings;
+  int64_t n, first;
+  bool pairs, noisy;
+  int64_t position;
+};
+
+static struct mega_choice choice_of(const struct mega_choosing_from *c, int64_t i)
+{
+  struct mega_choice a = {0, c->pairs ? c->x[2 * i] : c->x[i], c->pairs ? (int64_t)c->x[2 * i + 1] : c->first + i};
+  if (a.logit != a.logit) a.token = -1; // no number
+  a.key = c->noisy && a.token >= 0 ? noise_key(a.logit, c->settings, (noise_word)c->position, (noise_word)a.token) : a.logit;
+  return a;
+}
+
+// The best behind `last` in their order; `last` NULL: of all.
+static struct mega_choice best_after(const struct mega_choosing_from *c, const struct mega_choice *last)
+{
+  struct mega_choice best = {-INFINITY, -INFINITY, -1};
+  for (int64_t i = 0; i < c->n; i++) {
+    struct mega_choice a = choice_of(c, i);
+    if (a.token >= 0 && (!last || better(last, &a)) && (!last || a.token != last->token) && better(&a, &best)) best = a;
+  }
+  return best;
+}
+
+static int64_t top_of(const float *settings, int64_t most) { return (int64_t)fminf(fmaxf(settings[NOISE_TOP], 0), (float)most); }
+
+// The best of the tile's tokens: one, or where the choice is limited the largest logits, as many as that. What is left is no token.
+void mega_body_sample_partial(struct mega_task *t)
+{
+  int64_t rows = mega_extent(&t->box[0], 0), n = mega_extent(&t->box[0], 1), kept = mega_extent(&t->box[2], 2);
+  int64_t width = mega_extent(&t->box[1], 1);
+  for (int64_t r = 0; r < rows; r++) {
+    const float *settings = t->data[1] + r * width;
+    int64_t top = top_of(settings, kept);
+    struct mega_choosing_from c = {.x = t->data[0] + r * n, .settings = settings, .n = n, .first = t->box[0].lo[1], .noisy = !top};
+    struct mega_choice last;
+    c.position = mega_seat_of(t->m, (int)r, t->step).position;
+    for (int64_t k = 0; k < kept; k++) {
+      float *to = t->data[2] + (r * kept + k) * 2;
+      to[0] = -INFINITY, to[1] = -1;
+      if (k >= (top ? top : 1) || (k && last.token < 0)) continue;
+      last = best_after(&c, k ? &last : NULL);
+      to[0] = last.logit, to[1] = (float)last.token;
+    }
+  }
+}
+
+void mega_body_sample(struct mega_task *t)
+{
+  int64_t kept = mega_extent(&t->box[0], 2), all = mega_extent(&t->box[0], 1) * kept, top = top_of(t->data[1], kept);
+  struct mega_choosing_from c = {.x = t->data[0], .settings = t->data[1], .n = all, .pairs = true, .noisy = !top, .position = t->position};
+  struct mega_choice best = best_after(&c, NULL), last = best;
+  for (int64_t k = 0; k < top && last.token >= 0; k++) {
+    struct mega_choice noisy = last;
+    noisy.key = noise_key(last.logit, t->data[1], (noise_word)t->position, (noise_word)last.token);
+    if (!k || better(&noisy, &best)) best = noisy;
+    last = best_after(&c, &last);
+  }
+  t->data[2][0] = (float)best.token;
+  if (best.token < 0 && mega_seat_of(t->m, (int)t->box[0].lo[0], t->step).live) t->fault = "no logit is a number";
+}

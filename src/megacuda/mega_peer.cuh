@@ -1,0 +1,160 @@
+// Several ranks: slots that each rank writes on every rank, and what ranks tell each other when they begin, end and fail. Words are written to
+// the peers and polled at home. With one rank nothing of it is used.
+
+struct peer_memory {
+  void *tensor[WORLD][TENSORS]; // of each rank, as this one reaches it
+  u32 *stop[WORLD], *met[WORLD]; // met: [begin, end][rank], then how many blocks have ended; each on its own line
+  int rank;
+};
+PER_RANK(peer_memory, PEERS);
+
+DEV void stop_all()
+{
+#pragma unroll 1
+  for (int r = 0; r < WORLD && WORLD > 1; r++) tell(PEERS.stop[r], 1);
+  *(volatile u32 *)M.stop = 1;
+}
+
+// ---- slots ----
+
+template <class T> DEV uint4 *slot_of(void *base, int slot, u32 epoch, int row)
+{
+  return (uint4 *)base + (size_t)(epoch % T::VERSIONS * T::SLOTS + slot) * (T::WORDS * ROWS) + (size_t)row * T::WORDS;
+}
+
+// This rank's slot on every rank, the peers first.
+template <class T> DEV void push_unit(u32 epoch, int row, int unit, uint4 v)
+{
+#pragma unroll
+  for (int i = 1; i <= WORLD; i++) {
+    int r = (RANK + i) % WORLD;
+    put_far(slot_of<T>(PEERS.tensor[r][T::ID], RANK, epoch, row) + unit, v, r);
+  }
+}
+
+DEV uint4 await_far(const uint4 *p, uint4 v, u32 tag, moment j, u32 tensor)
+{
+  u64 since = 0;
+#pragma unroll 1
+  for (int looks = 1; v.w != tag; looks++, v = get_far(p)) {
+    if ((int)(v.w - tag) > 0) return record_fault(REWRITTEN, j, tensor, v.w, tag), v;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, v.w, tag)) == GONE) return v;
+  }
+  return v;
+}
+
+// All words of a row of all slots, spread over the consumers: f(slot, element, value).
+template <class A, class F> DEV void gather_slots(moment j, int row, F f)
+{
+  using T = typename A::tensor;
+  u32 epoch = epoch_of<A>(j);
+#pragma unroll 1
+  for (int i = TID; i < T::SLOTS * T::WORDS; i += THREADS) {
+    int slot = i / T::WORDS, unit = i % T::WORDS, e = first_of<T>(unit), n = count_of<T>(unit);
+    const uint4 *w = slot_of<T>(M.tensor[T::ID], slot, epoch, row) + unit;
+    uint4 v = await_far(w, get_far(w), epoch + 1, j, T::ID);
+    f(slot, e, bits_float(v.x));
+    if (n > 1) f(slot, e + 1, bits_float(v.y));
+    if (n > 2) f(slot, e + 2, bits_float(v.z));
+  }
+}
+
+// One element of all slots, added in the plan's order.
+template <class A> DEV float sum_of_element(moment j, int row, int e)
+{
+  using T = typename A::tensor;
+  u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
+  if (!T::TAGGED) return fresh((const float *)plain_of<T>(epoch, row) + e);
+  int unit = word_at<T>(e), c = e - first_of<T>(unit);
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < T::SLOTS; i++) {
+    const uint4 *w = slot_of<T>(M.tensor[T::ID], T::SLOTS > 1 ? order_of(i) : 0, epoch, row) + unit;
+    uint4 v = await_far(w, get_far(w), epoch + 1, j, T::ID);
+    float x = bits_float(c == 0 ? v.x : c == 1 ? v.y : v.z);
+    sum = i ? sum + x : x;
+  }
+  return sum;
+}
+
+// Units of slots, of the residual and of the output that lie alike: all words are asked for at once.
+template <class X, class R, class Y> DEV void add_units(moment j, int row, int lo, int hi)
+{
+  using T = typename X::tensor;
+  using U = typename R::tensor;
+  u32 epoch = epoch_of<X>(j), before = epoch_of<R>(j);
+#pragma unroll 1
+  for (int unit = word_at<T>(lo) + TID; unit <= word_at<T>(hi - 1); unit += THREADS) {
+    const uint4 *w[T::SLOTS], *r = slot_of<U>(M.tensor[U::ID], 0, before, row) + unit;
+    uint4 v[T::SLOTS], added = get_far(r);
+#pragma unroll
+    for (int i = 0; i < T::SLOTS; i++) w[i] = slot_of<T>(M.tensor[T::ID], T::SLOTS > 1 ? order_of(i) : 0, epoch, row) + unit, v[i] = get_far(w[i]);
+    added = await_far(r, added, before + 1, j, U::ID);
+    float x = 0, y = 0, z = 0;
+#pragma unroll
+    for (int i = 0; i < T::SLOTS; i++) {
+      v[i] = await_far(w[i], v[i], epoch + 1, j, T::ID);
+      x = i ? x + bits_float(v[i].x) : bits_float(v[i].x), y = i ? y + bits_float(v[i].y) : bits_float(v[i].y);
+      z = i ? z + bits_float(v[i].z) : bits_float(v[i].z);
+    }
+    write_unit<Y>(j, row, unit, bits_float(added.x) + x, bits_float(added.y) + y, bits_float(added.z) + z);
+  }
+}
+
+template <class R> DEV float residual_at(moment j, int row, int e) { return sum_of_element<R>(j, row, e); }
+
+template <class O> BODY u32 body_add_slots(moment j, u32 taken)
+{
+  using X = typename O::a0;
+  using R = typename O::a1;
+  using Y = typename O::a2;
+  using T = typename X::tensor;
+  constexpr bool alike = T::TAGGED && R::tensor::TAGGED && T::GROUP == R::tensor::GROUP && T::GROUP == Y::tensor::GROUP;
+  int layer = S.node[j.n].layer;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+      if constexpr (alike)
+        add_units<X, R, Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile));
+      else
+        write_row<Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile), [&](int e) { return residual_at<R>(j, r, e) + sum_of_element<X>(j, r, e); });
+    }
+  publish(j);
+  return taken;
+}
+
+// ---- begin and end ----
+
+// The first block tells the other ranks, and waits until they have told it the same.
+DEV void meet_ranks(moment j, int end, u32 epoch)
+{
+  if (WORKER || TID >= WORLD || TID == RANK) return;
+  const u32 *word = PEERS.met[RANK] + (end * WORLD + TID) * 32;
+  u64 since = 0;
+  tell(PEERS.met[TID] + (end * WORLD + RANK) * 32, epoch);
+#pragma unroll 1
+  for (int looks = 1;; looks++) {
+    u32 seen = heard(word);
+    if (seen == epoch) return;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_RANK, j, (u32)TID, seen, epoch)) == GONE) return;
+  }
+}
+
+// All blocks of this rank have run all steps; so it has got all words that others wrote to it.
+DEV void end_rank(moment j, u32 epoch)
+{
+  u32 *done = PEERS.met[RANK] + 2 * WORLD * 32;
+  u64 since = 0;
+  consumers();
+  if (TID == 0) release_add(done, 1);
+  if (WORKER == 0 && TID == 0) {
+#pragma unroll 1
+    for (int looks = 1; acquire(done) < (u32)WORKERS; looks++)
+      if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_RANK, j, (u32)RANK, acquire(done), (u32)WORKERS)) == GONE) break;
+    release_set(done, 0);
+  }
+  consumers();
+  meet_ranks(j, 1, epoch);
+}

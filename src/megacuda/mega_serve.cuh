@@ -1,0 +1,245 @@
+// Requests that share a cache: rows have seats of their own, attention follows page tables, and tokens are sampled.
+
+// ---- seats ----
+
+struct seat {
+  bool live;
+  int position, past, before;
+};
+DEV seat seat_of(int row, int at) // in step `at` of the launch
+{
+  seat_row s = M.seat[row];
+  if (!s.live || (at && !s.moves)) return {false, row, 0, 0};
+  return {true, s.position + at, s.past + at, s.before};
+}
+
+// The place of a position of a row's request: key, and value `slots * dim` further. Rows that are not live have the first page.
+template <class P> DEV typename P::tensor::type *served_at(const seat &s, int layer, int tile, int position)
+{
+  using T = typename P::tensor;
+  int row = P::row(tile), page = s.live ? M.table[row * P::PAGES + position / P::SLOTS] : 0;
+  return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + P::head(tile)) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
+}
+
+struct ahead;
+DEV u32 fill(moment j, u32 made, int bytes, ahead &a);
+
+// What earlier launches, and earlier steps of this one, wrote: keys, then values.
+template <class O, class P> DEV u32 produce_served(moment j, u32 made, ahead &a)
+{
+  const node_row &r = S.node[j.n];
+  for (int i = r.wait; i < r.wait + r.nwaits; i++)
+    if (S.wait[i].stream) wait_row_of(S.wait[i], j), fence_proxy();
+#pragma unroll 1
+  for (int tile = r.lo; tile < r.hi; tile++) {
+    seat s = seat_of(P::row(tile), j.at);
+#pragma unroll 1
+    for (int at = 0, n; at < s.past && !S.dead; at += n, made++) {
+      n = min(P::WIDTH, min(s.past - at, P::SLOTS - at % P::SLOTS));
+      const typename P::tensor::type *p = served_at<P>(s, r.layer, tile, at);
+      int bytes = n * P::DIM * (int)sizeof *p;
+      u32 slot = fill(j, made, 2 * bytes, a);
+      stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
+      stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
+    }
+  }
+  return made;
+}
+
+// ---- attention ----
+
+// Key and value of a row, rotated and rounded as the cache has them: in shared memory, and in the cache where it is the tile's own row.
+template <class O, class K, class V, class U, class P> DEV void served_key(moment j, const seat &s, int tile, int row, bool own)
+{
+  int layer = S.node[j.n].layer, k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
+  typename P::tensor::type *to = served_at<P>(s, layer, tile, s.position), as;
+  turns<O> turn;
+  j.position = s.position - (P::row(tile) - row);
+  turn.load(j);
+  for (int i = TID; i < 2 * O::dim; i += THREADS) // an element a thread: sums of the heads are in registers here
+    S.attend.now[i / O::dim][i % O::dim] = i < O::dim ? element_of<K>(j, row, k0 + i) : element_of<V>(j, row, v0 + i - O::dim);
+  consumers();
+  if (WARP == 0) turn_head<O, U>(j, turn, S.attend.now[0]);
+  consumers();
+  for (int i = TID; i < 2 * O::dim; i += THREADS) {
+    keep_as(&as, S.attend.now[i / O::dim][i % O::dim]);
+    if (own) to[i / O::dim * (P::SLOTS * P::DIM) + i % O::dim] = as;
+    S.attend.now[i / O::dim][i % O::dim] = wide(as);
+  }
+  consumers();
+}
+
+template <class P, int N> DEV void open_now(int chunk, float (&k)[N], float (&v)[N])
+{
+#pragma unroll
+  for (int i = 0; i < N; i++) k[i] = S.attend.now[0][chunk * N + i], v[i] = S.attend.now[1][chunk * N + i];
+}
+
+// Rows of the same request before this one are seen by keys that are made again from their inputs.
+template <class O, class Q, class K, class V, class G, class U, class P, class Y> DEV u32 serve(moment j, u32 taken)
+{
+  typedef pack<typename P::tensor::type> line;
+  constexpr int heads = O::heads / O::kv;
+  typedef softmax<P, heads> running;
+  constexpr int step = WARPS * running::at_once, lanes = running::lanes;
+  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP * running::at_once + LANE / lanes;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
+    running a;
+    float k[1][line::N], v[1][line::N];
+    bool valid[1] = {mine == 0};
+    int q0 = Q::lo1(layer, tile), y0 = Y::lo1(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past;
+    {
+      turns<O> turn;
+      j.position = seat_of(row, j.at).position;
+      turn.load(j);
+      gather<Q, no_gain, heads * O::dim>(j, row, q0, Q::hi1(layer, tile), [&](int e, float x, float) { S.attend.query[e - q0] = x; });
+      consumers();
+      mark(j, READY);
+#pragma unroll 1
+      for (int h = WARP; h < heads; h += WARPS) turn_head<O, G>(j, turn, S.attend.query + h * O::dim);
+    }
+    served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, row, true);
+    open_now<P>(chunk, k[0], v[0]);
+    a.begin(S.attend.query, chunk, O::SCALE * LOG2E, k[0], v[0], valid[0]);
+#pragma unroll 1
+    for (int at = 0, n; at < past; at += n, taken++) {
+      n = min(P::WIDTH, min(past - at, P::SLOTS - at % P::SLOTS));
+      u32 slot = taken % STAGES;
+      wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
+      const char *keys = S.ring[slot] + chunk * 16, *values = keys + n * (lanes * 16);
+#pragma unroll 1
+      for (int i = mine; i - mine < n; i += step) {
+        bool there[1] = {i < n};
+        int of = min(i, n - 1) * (lanes * 16);
+        line::open(*(const uint4 *)(keys + of), k[0]), line::open(*(const uint4 *)(values + of), v[0]);
+        a.see(k, v, there);
+      }
+      let_go(taken, TID);
+    }
+#pragma unroll 1
+    for (int r = row - seat_of(row, j.at).before; r < row; r++) {
+      consumers(); // all have seen the key before
+      served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, false);
+      open_now<P>(chunk, k[0], v[0]);
+      a.see(k, v, valid);
+    }
+    a.join(chunk);
+    consumers();
+    mark(j, SUMMED);
+#pragma unroll 1
+    for (int e = TID; e < heads * O::dim; e += THREADS) S.attend.query[e] = joined<O, false>(e);
+    consumers();
+    write_row<Y>(j, row, y0, Y::hi1(layer, tile), [&](int e) { return S.attend.query[e - y0]; });
+    consumers();
+  }
+  publish(j);
+  return taken;
+}
+
+template <class O> BODY u32 body_served_attention(moment j, u32 taken)
+{
+  return serve<O, typename O::a0, typename O::a1, typename O::a2, no_gain, no_gain, typename O::a4, typename O::a5>(j, taken);
+}
+template <class O> BODY u32 body_qknorm_served_attention(moment j, u32 taken)
+{
+  return serve<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a6, typename O::a7>(j, taken);
+}
+
+// ---- sampling: the order is by key, of equal ones the smaller token first ----
+
+enum { NO_TOKEN = 0x7fffffff };
+
+struct ranked {
+  float key;
+  int token;
+};
+// A candidate behind `last` (all are behind NO_TOKEN), into the best.
+DEV void consider(float key, int token, const ranked &last, float &best, int &best_at)
+{
+  bool behind = last.token == NO_TOKEN || key < last.key || (key == last.key && token > last.token);
+  if (token >= 0 && behind && key == key) take_larger(key, token, best, best_at);
+}
+
+// Candidates: the inputs of products are not there at that time.
+DEV float *sampled() { return &S.x[0][0]; }
+
+template <class M0> DEV const float *settings_of(int row) { return (const float *)M.tensor[M0::tensor::ID] + row * NOISE_SETTINGS; }
+DEV int top_of(const float *settings, int most) { return (int)fminf(fmaxf(settings[NOISE_TOP], 0), (float)most); }
+
+template <class O> BODY u32 body_sample_partial(moment j, u32 taken)
+{
+  using X = typename O::a0;
+  using Y = typename O::a2;
+  int layer = S.node[j.n].layer;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+      const float *settings = settings_of<typename O::a1>(r);
+      const int kept = Y::hi2(layer, tile), lo = X::lo1(layer, tile), hi = X::hi1(layer, tile), top = top_of(settings, kept);
+      const int position = seat_of(r, j.at).position;
+      ranked last = {0, NO_TOKEN};
+      for (int i = TID; i < 2 * kept; i += THREADS) sampled()[i] = i % 2 ? -1.0f : -INFINITY;
+      consumers();
+#pragma unroll 1
+      for (int k = 0; k < max(top, 1); k++) {
+        float best = -INFINITY;
+        int at = NO_TOKEN;
+        gather<X, no_gain, X::tensor::ROW>(j, r, lo, hi, [&](int e, float x, float) {
+          consider(top ? x : noise_key(x, settings, (u64)position, (u64)e), e, last, best, at);
+        });
+        largest_of_block(best, at);
+        if (at == NO_TOKEN) break;
+        last = {best, at};
+        if (TID == 0) sampled()[2 * k] = top || !(settings[NOISE_INVERSE] > 0) ? best : *((const float *)M.tensor[X::tensor::ID] + r * X::tensor::ROW + at), sampled()[2 * k + 1] = (float)at;
+      }
+      consumers();
+      write_row<Y>(j, r, tile * 2 * kept, (tile + 1) * 2 * kept, [&](int e) { return sampled()[e % (2 * kept)]; });
+      consumers();
+    }
+  publish(j);
+  return taken;
+}
+
+template <class O> BODY u32 body_sample(moment j, u32 taken)
+{
+  using X = typename O::a0;
+  constexpr int all = X::tensor::ROW / 2;
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {
+    const float *settings = settings_of<typename O::a1>(row);
+    const int top = top_of(settings, X::hi2(0, row));
+    const seat s = seat_of(row, j.at);
+    ranked last = {0, NO_TOKEN};
+    float chosen = -INFINITY;
+    int chosen_at = NO_TOKEN;
+    gather<X, no_gain, 2 * all>(j, row, 0, 2 * all, [&](int e, float v, float) { sampled()[e] = v; });
+    consumers();
+#pragma unroll 1
+    for (int k = 0; k < max(top, 1); k++) {
+      float best = -INFINITY;
+      int at = NO_TOKEN;
+      for (int i = TID; i < all; i += THREADS) {
+        float x = sampled()[2 * i];
+        int token = (int)sampled()[2 * i + 1];
+        if (token >= 0) consider(top ? x : noise_key(x, settings, (u64)s.position, (u64)token), token, last, best, at);
+      }
+      largest_of_block(best, at);
+      if (at == NO_TOKEN) break;
+      last = {best, at};
+      take_larger(top ? noise_key(best, settings, (u64)s.position, (u64)at) : best, at, chosen, chosen_at);
+    }
+    if (TID == 0) {
+      if (chosen_at == NO_TOKEN && s.live) record_fault(BAD_TOKEN, j, (u32)row, 0, 0);
+      if (chosen_at == NO_TOKEN) chosen_at = 0;
+      *((int *)M.tensor[O::a2::tensor::ID] + row) = chosen_at, M.tokens[j.at * ROWS + row] = chosen_at;
+    }
+    consumers();
+  }
+  publish(j);
+  return taken;
+}
