@@ -90,6 +90,7 @@ static int p_module_load(cu_module *m, const void *image)
 }
 static int p_module_unload(cu_module m) { return pretend.modules--, free(m), 0; }
 static int p_module_function(cu_function *f, cu_module m, const char *name) { return (void)name, *f = (cu_function)(void *)m, 0; }
+static int p_module_global(gpu_address *a, size_t *bytes, cu_module m, const char *name) { return (void)a, (void)bytes, (void)m, (void)name, FAILED; }
 static int p_function_attribute(int *value, int attribute, cu_function f)
 {
   *value = attribute == CU_FUNC_THREADS ? 1024 : attribute == CU_FUNC_REGISTERS ? 33 : 0;
