@@ -104,7 +104,7 @@ FLAGS = {
 }
 LEVELS = {"K": "kernel", "B": "block", "T": "thread"}
 SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "start": "1", "end": "3", "scalar": "0.5", "lo": "-1",
-           "hi": "1", "slope": "0.1", "shape": "[2, 16]"}
+           "hi": "1", "slope": "0.1", "shape": "[2, 16]", "k": "2"}
 GROUPS = {"IO": "Inputs, outputs, constants", "CONST": "Inputs, outputs, constants", "INDEX": "Inputs, outputs, constants", "MAP": "Elementwise",
           "CONTRACT": "Products", "REDUCE": "Reductions", "VIEW": "Views and data movement",
           "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "COMPOSITE": "Composites", "AT": "Elements that data choose",

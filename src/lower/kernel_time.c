@@ -79,6 +79,9 @@ static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   return norm(s->most * tensor, norm(s->most * shared, s->most * lanes, R(beside)), c->overlap > 0 ? R(overlap) : R(beside));
 }
 
+// Products that only add up run on over the iterations of their loop, and hide nearly all of what is much shorter than they are.
+static double shows_beneath(double share, double least) { return least + (1 - least) * share * share; }
+
 double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r)
 {
   if (!r) r = &kernel_rates;
@@ -94,7 +97,10 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   double hidden = pow(refills, R(hide_refills)) * pow(s.here, R(hide_here)) * pow(s.turns, R(hide_turns)), least = fmin(1, R(show)),
          show = least + (1 - least) / hidden;
   double longest = fmax(bytes, fmax(computing, ring));
-  double all = R(start) + longest + show * (bytes + computing + ring - longest) + wait + R(block) * s.most + R(thread) * c->threads;
+  bool beneath = c->overlap > 1 && longest == computing;
+  double late = beneath ? c->lines / s.busy * R(line) : 0; // behind the loop
+  if (beneath) show = fmin(show, shows_beneath(fmax(bytes, ring) / computing, R(beneath)));
+  double all = R(start) + longest + show * (bytes - late + computing + ring - longest) + late + wait + R(block) * s.most + R(thread) * c->threads;
   double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;
   return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + R(tail) * c->tail;
 }

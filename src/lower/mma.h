@@ -86,6 +86,7 @@ struct mma_tile {
   bool turned;                         // a left operand whose rows are contiguous
   bool cut;                            // a left operand of which a block has `cut` rows
   int reads;                           // products that take it for their left operand
+  bool lanes;                          // no product reads it (mma_lane_tile)
   int due;                             // orders tiles by when they are read first
   // of knobs
   int slot;   // number in the queue, -1: has room of its own
@@ -108,6 +109,7 @@ struct mma_product {
   uint32_t rows, cols, sum, batch;
   int sum_cols, out_cols; // lists
   int into;               // the accumulator that it adds to directly, -1: none
+  int joins;              // by wgmma, the sum of products whose registers it adds to; -1: none
   const struct chain_product *chain;
 };
 struct mma_side {
@@ -178,6 +180,7 @@ int64_t mma_ragged_last(const struct mma_plan *p);                              
 // ---- mma_plan.c, mma_shape.c, mma_section.c, mma_fit.c ----
 int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0 with the reason in why, of j NULL where it is
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
+bool mma_lane_tile(struct mma_plan *p, int value, int cols);                // makes a tile of a matrix that only elementwise operators read
 int mma_cols_of(struct mma_plan *p, int value, uint32_t letters);           // the list, made where there is none; -1: no room
 bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these values; NULL: of all but sides
 bool mma_sums_parts(const struct mma_plan *p, int fold);
@@ -198,7 +201,15 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 bool mma_side_fit(struct mma_plan *p);
 bool mma_vectors(struct mma_plan *p);
 bool mma_adds_products(const struct mma_plan *p, int accumulator);
-bool mma_partial(const struct mma_plan *p, int accumulator); // do warps have parts of what it sums?
+bool mma_partial(const struct mma_plan *p, int accumulator);   // do warps have parts of what it sums?
+static inline bool mma_joined(const struct mma_plan *p, int v) // is it a sum of products that was made as one?
+{
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->product[i].joins == v) return true;
+  return false;
+}
+// Has each warp a part of the product's sum? By wgmma none: operands are read where they lie.
+static inline bool mma_sums_part(const struct mma_plan *p, const struct mma_product *x) { return !p->wg && p->cols[x->sum_cols].split; }
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
 bool mma_tails(struct mma_plan *p);                          // makes them
@@ -307,6 +318,7 @@ int mma_stages(const struct mma_plan *p, const struct mma_tile *t);        // th
 void mma_load_once(struct mma_kernel *k);
 void mma_arrive(struct mma_kernel *k, const struct mma_tile *t);
 void mma_wait(struct mma_kernel *k, int left); // until so many groups are left, of all threads
+void mma_meet(struct mma_kernel *k);           // the warps that compute
 // The sum (maximum) of what the warps along WN have in these registers, in all of them or, of columns that are then
 // split, in new registers of their own.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);

@@ -76,7 +76,7 @@ static void hide(struct mma_kernel *k, int value)
 
 static void map(struct mma_kernel *k, int value)
 {
-  if (k->p->folded[value]) return;
+  if (k->p->folded[value] || mma_joined(k->p, value)) return;
   (k->p->may_hide && value == k->p->hidden.root ? hide : apply)(k, value);
 }
 
@@ -202,7 +202,7 @@ static void finish(struct mma_kernel *k, int value)
 void mma_finish_accumulators(struct mma_kernel *k)
 {
   struct mma_plan *p = arena_copy(k->mem, k->p, sizeof *p);
-  if (p->wn > 1) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()"); // shared memory of the loop may be taken again
+  if (p->wn > 1) mma_meet(k); // shared memory of the loop may be taken again
   for (int i = 0; i < p->norder; i++)
     if (mma_accumulates(p, p->order[i])) text_about(k->t, mma_at(p, p->order[i])->about - 1), finish(k, p->order[i]);
   text_about(k->t, -1);
@@ -237,11 +237,12 @@ static void product(struct mma_kernel *k, int value)
   const struct mma_product *x = &k->p->product[k->p->product_of[value]];
   if (x->into >= 0) return; // with its accumulator
   if (k->p->iterations == 1) fetch_vectors(k, x->out);
-  const char *out = mma_declare(k, k->p->shape[x->out], "fp32");
+  const char *joined = x->joins >= 0 ? k->reg[x->joins] : NULL, *out = joined ? joined : mma_declare(k, k->p->shape[x->out], "fp32");
   if (!k->p->wg) set(k, out, 0);
   mma_product_emit(k, x, out);
-  if (k->p->cols[x->sum_cols].split) out = mma_combine(k, out, k->p->shape[x->out], "+", false);
+  if (mma_sums_part(k->p, x)) out = mma_combine(k, out, k->p->shape[x->out], "+", false);
   k->reg[x->out] = out;
+  if (x->joins >= 0) k->reg[x->joins] = out;
 }
 
 static void constant(struct mma_kernel *k, int value)

@@ -44,6 +44,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     double copy = tile ? elem * p->tile[p->tile_of[v]].width : 2 * elem;
     c->cache += c->items * n * bytes * more;
     if (tile) c->shared += n * bytes;
+    if (tile && p->tile[p->tile_of[v]].lanes) c->shared += n * bytes, c->lanes += n * all;
     if (!tile || !p->wg) c->lanes += n * bytes / copy * 2, c->lines += c->items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
     if (!tile && varying && p->iterations > 1 && !aside(p, v)) c->loop_waits = n;
     if (tile && p->ahead) soon += varying ? bytes * p->ahead : bytes;
@@ -78,7 +79,8 @@ static void products(const struct mma_plan *p, struct kernel_counts *c)
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
     bool loop = p->section[x->out] == MMA_LOOP;
-    double n = times(p, loop), rows = 16.0 * p->mt, cols = 8.0 * p->cols[x->out_cols].nt, sum = 8.0 * p->cols[x->sum_cols].nt;
+    double n = times(p, loop), rows = 16.0 * p->mt, cols = 8.0 * p->cols[x->out_cols].nt,
+           sum = p->wg ? (double)p->cols[x->sum_cols].padded : 8.0 * p->cols[x->sum_cols].nt;
     double share = p->wg ? 4 : 1; // warps that read the right operand together
     *flops += n * warps * 2 * rows * cols * sum;
     c->shared += n * warps * 2 * cols * sum / share * (p->wg ? p->mt : 1);
@@ -182,7 +184,7 @@ static void combining(const struct mma_plan *p, struct kernel_counts *c)
     const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
     struct mma_shape s = p->shape[v];
     if (mma_partial(p, v)) combine(p, s, false, s.cols >= 0 && p->cols[s.cols].split_after, c);
-    if (x && x->into < 0 && p->cols[x->sum_cols].split) combine(p, s, p->section[v] == MMA_LOOP, false, c);
+    if (x && x->into < 0 && mma_sums_part(p, x)) combine(p, s, p->section[v] == MMA_LOOP, false, c);
   }
 }
 

@@ -51,24 +51,35 @@ bool mma_adds_products(const struct mma_plan *p, int accumulator)
 bool mma_partial(const struct mma_plan *p, int accumulator)
 {
   for (int i = 0; i < p->nproducts; i++)
-    if (p->product[i].into == accumulator) return p->cols[p->product[i].sum_cols].split;
+    if (p->product[i].into == accumulator) return mma_sums_part(p, &p->product[i]);
   return false;
+}
+
+// Warpgroups have parts of the columns of results. What a product sums over from registers they have whole.
+static void split_results(struct mma_plan *p)
+{
+  for (int c = 0; c < p->ncols; c++) {
+    bool whole = p->cols[c].padded % (16 * p->wn) != 0;
+    for (int i = 0; i < p->nproducts; i++) whole |= p->product[i].sum_cols == c && mma_keeps_left(p, &p->product[i]);
+    p->cols[c].split = p->cols[c].product && !whole;
+  }
 }
 
 static bool share_columns(struct mma_plan *p, int by)
 {
   bool any = p->wn == 1;
   for (int c = 0; c < p->ncols; c++) p->cols[c].split = p->cols[c].split_after = false;
-  if (p->wn > 1 && by == MMA_BY_COLUMNS) split(p, true, false);
+  if (p->wn > 1 && p->wg) split_results(p);
+  if (p->wn > 1 && !p->wg && by == MMA_BY_COLUMNS) split(p, true, false);
   if (p->wn > 1 && by == MMA_BY_SUMS) split(p, true, true), split(p, false, true);
   for (int c = 0; c < p->ncols; c++) {
     p->cols[c].nt = (int)(p->cols[c].padded / 8 / (p->cols[c].split ? p->wn : 1));
     any |= p->cols[c].split;
   }
   for (int i = 0; i < p->nproducts; i++) // an accumulator has parts of all that it adds, or of none
-    if (p->product[i].into >= 0 && mma_partial(p, p->product[i].into) != p->cols[p->product[i].sum_cols].split)
+    if (p->product[i].into >= 0 && mma_partial(p, p->product[i].into) != mma_sums_part(p, &p->product[i]))
       return mma_refuse(p, "an accumulator adds parts and wholes");
-  if (p->wn > 1) split_after(p);
+  if (p->wn > 1 && !p->wg) split_after(p);
   return any || mma_refuse(p, "%d warps share no columns", p->wn);
 }
 
@@ -105,7 +116,7 @@ static int64_t combined(const struct mma_plan *p)
     bool reduces = mma_reduces(mma_at(p, v)) && mma_gone(p, v);
     struct mma_shape in = reduces ? mma_wanted(p, v, 0) : (struct mma_shape){false, -1};
     const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
-    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, v) || (x && x->into < 0 && p->cols[x->sum_cols].split))
+    if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, v) || (x && x->into < 0 && mma_sums_part(p, x)))
       bytes += mma_combine_bytes(p, p->shape[v]);
   }
   return bytes;

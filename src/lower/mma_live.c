@@ -45,6 +45,14 @@ static void read(const struct mma_plan *p, int x, int reader, int operand, int a
   l[x].last = crosses ? MAX(l[x].last, loop[1]) : MAX(l[x].last, at);
 }
 
+// To an accumulator, or to the first of the products that are one sum.
+static bool adds_elsewhere(const struct mma_plan *p, const struct mma_product *x)
+{
+  for (const struct mma_product *other = p->product; other < x; other++)
+    if (x->joins >= 0 && other->joins == x->joins) return true;
+  return x->into >= 0;
+}
+
 static void lives(const struct mma_plan *p, const int *order, int n, const int loop[2], struct life *l)
 {
   for (int v = 0; v < p->k.nvalues; v++) l[v] = (struct life){-1, -2, 0};
@@ -57,7 +65,7 @@ static void lives(const struct mma_plan *p, const int *order, int n, const int l
     const struct kern_value *x = mma_at(p, v);
     for (int k = 0; k < x->nin; k++)
       if (x->kind != KERN_PRODUCT || !mma_loads(p, x->in[k])) read(p, x->in[k], v, k, at, loop, l); // loads of products: from shared memory
-    bool crosses = mma_accumulates(p, v), added = p->folded[v] || (p->product_of[v] >= 0 && p->product[p->product_of[v]].into >= 0);
+    bool crosses = mma_accumulates(p, v), added = p->folded[v] || (p->product_of[v] >= 0 && adds_elsewhere(p, &p->product[p->product_of[v]]));
     l[v] = (struct life){crosses ? loop[0] : at, crosses ? loop[1] : at, added ? 0 : mma_fragment_registers(p, p->shape[v])};
   }
 }

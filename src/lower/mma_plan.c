@@ -25,7 +25,7 @@ static struct mma_product oriented(const struct mma_plan *p, int v, const struct
   bool turned = n.a != n.b ? c->a != n.a : c->cols != n.cols;
   uint32_t there = 0; // letters that are
   for (int i = 0; i < p->n->nletters; i++) there |= p->n->extent[i] > 1 ? 1u << i : 0;
-  return (struct mma_product){v, x->in[turned], x->in[!turned], c->rows & there, c->cols & there, c->sum & there, c->batch & there, 0, 0, -1, c};
+  return (struct mma_product){v, x->in[turned], x->in[!turned], c->rows & there, c->cols & there, c->sum & there, c->batch & there, 0, 0, -1, -1, c};
 }
 
 static bool collect(struct mma_plan *p)
@@ -178,6 +178,14 @@ static bool add_tile(struct mma_plan *p, int value, const struct mma_list *outer
   choose_swizzle(t);
   p->tile_of[value] = p->ntiles++;
   return true;
+}
+
+bool mma_lane_tile(struct mma_plan *p, int value, int cols)
+{
+  struct mma_list left = p->batch;
+  for (int k = 0; k < p->rows.n; k++) left.letter[left.n++] = p->rows.letter[k];
+  if (!add_tile(p, value, &left, &p->cols[cols].list, true)) return false;
+  return p->tile[p->ntiles - 1].lanes = true;
 }
 
 static bool product_tiles(struct mma_plan *p)

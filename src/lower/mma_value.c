@@ -187,7 +187,7 @@ const char *mma_value(struct mma_kernel *k, int value, struct mma_shape want)
   if (!(mma_has(p, value) & ~p->row_letters)) want.cols = -1;
   if (k->reg[value] && k->have[value].cols == want.cols) return k->reg[value];
   if (p->source && p->source->value == value) return k->have[value] = want, k->reg[value] = mma_side_value(k, want);
-  if (p->tile_of[value] >= 0 && is_left(p, value, want.cols))
+  if (p->tile_of[value] >= 0 && (p->tile[p->tile_of[value]].lanes || is_left(p, value, want.cols)))
     want.rows = true, k->reg[value] = from_left(k, value, want);
   else if (!(k->reg[value] = wgmma_vector_value(k, a, want)))
     k->reg[value] = from_memory(k, a, want);

@@ -34,6 +34,7 @@ static bool is_operand(const struct mma_plan *p, int iter)
   if (value < 0) return true; // nobody reads it
   if (p->tile_of[value] < 0) return false;
   const struct mma_tile *t = &p->tile[p->tile_of[value]];
+  if (t->lanes) return true;
   for (int i = 0; i < p->nproducts; i++) // an elementwise reader takes it from device memory, unless it is a left operand
     if (p->product[i].a == value) return true;
   return !wgmma_reads_tile(p, t);
@@ -95,19 +96,27 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_varying) {
     text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", slots);
     text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
-    text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%empty[s])", w->groups);
+    text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%empty[s])", w->pair_axis >= 0 ? 2 * w->groups : w->groups);
     text_close(k->t);
   }
   wgmma_begin_turns(k, w);
   text_line(k->t, "Sync<fence.mbar><<<#grid, #me>>>()");
   text_close(k->t);
-  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+  if (w->pair_axis >= 0)
+    wgmma_pair_meet(k);
+  else
+    text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
 }
 
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it, const char *barrier)
 {
   const struct box *b = &w->box[t - k->p->tile];
   int was = text_about_tensor(k->t, k->p->n->block, k->p->n->iter[t->iter].tile);
+  if (wgmma_shares(w, (int)(t - k->p->tile))) {
+    wgmma_bring_half(k, w, t, stage, it, barrier);
+    text_about(k->t, was);
+    return;
+  }
   if (b->chunks == 1) {
     text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, box_shape(k->p, b), t->tensor,
               box_view(k->p, b, it, "0"), barrier);
@@ -177,14 +186,6 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
 
 // ---- consumers ----
 
-// Are some tiles of the ring read by lanes, not by products alone?
-static bool lanes_read(const struct mma_plan *p)
-{
-  for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return true;
-  return false;
-}
-
 static void loop(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
@@ -202,15 +203,14 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
   mma_section(k, MMA_LOOP);
   if (p->wg_async) wgmma_commit(k), wgmma_wait(k, 1);
-  if (lanes_read(p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+  if (wgmma_lanes_read(p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
   if (w->any_varying)
-    wgmma_release(k, p->wg_async ? "@i == 0 && it > 0" : "@i == 0",
-                  p->wg_async ? arena_printf(k->mem, "(@n + %d) %% %d", p->stages - 1, p->stages) : "@stage");
+    wgmma_release(k, w, p->wg_async ? " && it > 0" : "", p->wg_async ? arena_printf(k->mem, "(@n + %d) %% %d", p->stages - 1, p->stages) : "@stage");
   text_close(k->t);
   mma_forget(k, &known);
   if (!p->wg_async) return;
   text_line(k->t, "Sync<wgmma.wait, 0><<<#grid, #group>>>()");
-  if (w->walks) wgmma_release(k, "@i == 0", wgmma_last_stage(k));
+  if (w->walks) wgmma_release(k, w, "", wgmma_last_stage(k));
 }
 
 static void consumers(struct mma_kernel *k, const struct wg_plan *w)
@@ -223,6 +223,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s><<<#grid, #me>>>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
   if (p->iterations > 1) mma_hoist(k);
+  wgmma_fetch_late(k, w);
   mma_declare_accumulators(k);
   loop(k, w);
   k->section = MMA_POST;
@@ -244,6 +245,19 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   if (p->tail) tail_emit(p->tail, k->t, k->global, 128 * w->groups);
 }
 
+// Warpgroups that share columns stand behind those of the same columns.
+static void sharing_warps(struct mma_kernel *k, const struct wg_plan *w, int warps)
+{
+  const int rows = k->p->wm, computing = 128 * w->groups;
+  text_line(k->t, "#warps:[%d].[32].thread = #t.tile([32])", warps);
+  text_line(k->t, "@warp, @lane = #warps.indices()");
+  text_line(k->t, "@wm = @warp %% %d", rows);
+  text_line(k->t, "@wn = @warp / %d", rows);
+  text_line(k->t, "#warp:[32].thread = #warps[@warp]");
+  text_line(k->t, "#halves:[%d].[%d].thread = #t.tile([%d])", (computing + 128 + computing - 1) / computing, computing, computing);
+  text_line(k->t, "#work:[%d].thread = #halves[0]", computing);
+}
+
 static void groups(struct mma_kernel *k, const struct wg_plan *w)
 {
   struct text *t = k->t;
@@ -253,15 +267,20 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
   else
     text_line(t, "@first = #grid.indices()");
   bool backwards = k->p->hides && k->p->backwards;
+  if (w->pair_axis >= 0) text_line(t, "@half = @first %% 2");
   if (!w->walks && !k->p->tail) wgmma_item(k, w, backwards ? arena_printf(k->mem, "(%lld - @first)", (long long)w->items - 1) : "@first");
   text_line(t, "@tid = #t.indices()");
   text_line(t, "#me = #t.scalar()");
   text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
   text_line(t, "@g, @i = #groups.indices()");
   text_line(t, "#group:[128].thread = #groups[@g]");
-  text_line(t, "#warps:[%d, 1].[32].thread = #t.tile([32]).reshape(0, [%d, 1])", warps, warps);
-  text_line(t, "(@wm, @wn), @lane = #warps.indices()");
-  text_line(t, "#warp:[32].thread = #warps[@wm, @wn]");
+  if (w->wide == 1) {
+    text_line(t, "#warps:[%d, 1].[32].thread = #t.tile([32]).reshape(0, [%d, 1])", warps, warps);
+    text_line(t, "(@wm, @wn), @lane = #warps.indices()");
+    text_line(t, "#warp:[32].thread = #warps[@wm, @wn]");
+  } else {
+    sharing_warps(k, w, warps);
+  }
   text_line(t, "#quads:[%d].[4].thread = #t.tile([4])", 8 * warps);
   text_line(t, "@q, _ = #quads.indices()");
   text_line(t, "#quad:[4].thread = #quads[@q]");
@@ -283,6 +302,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   text_open(k->t, "if (@g < %d)", w->groups);
   consumers(k, w);
   text_close(k->t);
+  if (w->pair_axis >= 0) wgmma_pair_meet(k);
 }
 
 static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
@@ -295,132 +315,26 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
   *out = (struct lower_out){0};
-  if (!wgmma_plan(w, anew(j, knobs, why), why) || !wgmma_fit(w, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
+  if (!wgmma_plan(w, anew(j, knobs, why), knobs->v[WG_BROUGHT], why) || !wgmma_fit(w, knobs))
+    return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
   struct text t = {.out = &out->text, .marks = j->marks};
   if (j->marks) j->marks->block = w->p.n->block;
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
   struct wgmma_arguments a = {.out = out};
   text_kernel(&t, j->name, NULL, j->gpu, CAN_WGMMA);
   arguments(&k, w, &a);
+  if (w->pair_axis >= 0) text_line(&t, "cluster 2");
   mma_head(&w->p, &t, w->blocks, &a.reads, &a.writes);
   body(&k, w);
   text_until(&t, 0);
   return OK;
 }
 
-// ---- knobs ----
-
-// Blocks that walk are only where there are more items than they.
-static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
-{
-  char other[160];
-  w->p.why = *why ? other : why; // the first reason is kept
-  return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
-}
-
-// Is the choice before the same but for the way of results?
-static bool only_stores_differ(const struct knobs *before, const struct knobs *k)
-{
-  struct knobs x = *k;
-  x.v[WG_STORE] = before->v[WG_STORE];
-  return !memcmp(before, &x, sizeof x);
-}
-
-static int add(const struct wg_plan *w, const struct knobs *k, int n, struct knobs *out)
-{
-  if (w->p.job->counts) wgmma_count(w, &w->p.job->counts[n]);
-  out[n] = *k;
-  return n + 1;
-}
-
-static int add_tails(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
-{
-  for (int last = 0; last < TAIL_WAYS && n < most; last++) {
-    k.v[WG_LAST] = last;
-    if (fits_so(w, &k, why)) n = add(w, &k, n, out);
-  }
-  return n;
-}
-
-// The most places for pieces of results that fit; none is another way only for blocks that do not walk, which send nothing while
-// they go on.
-static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
-{
-  if (w->p.job->tail) return add_tails(w, k, n, most, out, why);
-  for (int store = 2; store >= 0 && n < most; store--) {
-    k.v[WG_STORE] = store;
-    if (n && only_stores_differ(&out[n - 1], &k) && (store || k.v[WG_BLOCKS])) continue;
-    if (fits_so(w, &k, why) && (k.v[WG_STAGES] == 2 || w->p.iterations > 1 || w->p.queued)) n = add(w, &k, n, out);
-  }
-  return n;
-}
-
-static struct knobs knobs_of(int groups, int stages, int blocks, struct mma_anew to)
-{
-  return (struct knobs){{[WG_GROUPS] = groups, [WG_STAGES] = stages, [WG_BLOCKS] = blocks, [WG_ROWS] = (int)to.rows, [WG_STEP] = (int)to.step}};
-}
-
-static bool chain_fits(struct wg_plan *w, int groups, struct mma_anew to)
-{
-  char ignored[160] = "";
-  struct knobs k = knobs_of(groups, 2, 0, to);
-  k.v[WG_CHAIN] = WG_CHAINED;
-  return w->p.iterations > 1 && fits_so(w, &k, ignored);
-}
-
-// Where products chain, the most of four stages that fit and two, and without a chain two.
-static int add_chains(struct wg_plan *w, int groups, struct mma_anew to, int n, int most, struct knobs *out, char why[160])
-{
-  int first = n, processors = w->p.job->gpu->processors;
-  for (int stages = 4; stages >= 2; stages--) {
-    if ((stages > w->p.iterations || n > first) && stages > 2) continue;
-    for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
-      for (int blocks = 0; blocks <= processors; blocks += processors)
-        for (int poly = 0; poly <= (chain ? WG_SHARE : 0); poly += WG_SHARE) {
-          struct knobs k = knobs_of(groups, stages, blocks, to);
-          k.v[WG_CHAIN] = chain, k.v[WG_POLY] = poly;
-          n = add_stores(w, k, n, most, out, why);
-        }
-  }
-  return n;
-}
-
-static int choose_rest(struct wg_plan *w, struct mma_anew to, int n, int most, struct knobs *out, char why[160])
-{
-  const int64_t iterations = w->p.iterations;
-  const int processors = w->p.job->gpu->processors;
-  for (int groups = WG_MOST; groups >= 1; groups--) {
-    if (chain_fits(w, groups, to)) {
-      n = add_chains(w, groups, to, n, most, out, why);
-      continue;
-    }
-    const int before = n; // without a loop the code is all layers one after the other, and takes long to compile: few ways
-    for (int stages = 8; stages >= 2; stages--)
-      for (int blocks = 0; blocks <= processors; blocks += processors) {
-        if (iterations == 1 && stages != 4 && (stages != 2 || n > before)) continue;
-        bool many = (iterations > 1 && stages > iterations) || ((to.rows || to.step) && stages > 4 && stages % 2);
-        if (!many || stages == 2) n = add_stores(w, knobs_of(groups, stages, blocks, to), n, most, out, why);
-      }
-  }
-  return n;
-}
-
-static int choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
-{
-  struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  struct mma_anew to[MMA_CUTS];
-  char other[160];
-  int n = 0, cuts = mma_cuts(j, 64, to, why);
-  for (int i = 0; i < cuts; i++)
-    if (wgmma_plan(w, mma_anew(j, to[i], other), *why ? other : why)) n = choose_rest(w, to[i], n, most, out, why);
-  return n;
-}
-
 static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, anew(j, k, why), why) || !wgmma_fit(w, k)) return false;
+  if (!wgmma_plan(w, anew(j, k, why), k->v[WG_BROUGHT], why) || !wgmma_fit(w, k)) return false;
   wgmma_count(w, out);
   return true;
 }
@@ -429,10 +343,10 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide", "brought"},
     .rules = MMA_RULES,
     .tails = true,
-    .choices = choices,
+    .choices = wgmma_choices,
     .count = count,
     .emit = emit,
 };

@@ -9,6 +9,9 @@
 //   wgmma_queue.c    without a loop: right operands that take turns, vectors in shared memory
 //   wgmma_cost.c     what is counted
 //   wgmma_order.c    the order in which blocks are done
+//   wgmma_pair.c     pairs of blocks that share tiles
+//   wgmma_ahead.c    what the end of an item reads
+//   wgmma_choice.c   settings of the knobs
 //   wgmma_product.c  products, and the ring that they read
 //   wgmma_chain.c    two of them that run across iterations
 //   wgmma.c          the kernel around the nodes; the scheme
@@ -24,6 +27,7 @@ struct box_dim {
   bool apart;                   // the box is longer, what lies behind are zeros: nothing continues it
   bool rows;                    // all rows, of which a block has a piece
   bool ragged;                  // the loop goes on along it, and has less of it at its end
+  bool half;                    // of a box, the half that this block of a pair brings
   int64_t shift;                // the number of the first box
   struct lower_walk grid, loop; // which box: that plus sums over axes, strides in boxes
 };
@@ -40,11 +44,24 @@ const char *box_type(const struct mma_plan *p, const struct box *b);
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk);
 const char *box_shape(const struct mma_plan *p, const struct box *b); // ".reshape(..)" of a piece in shared memory to the box's dimensions
 
-enum wg_knob { WG_GROUPS, WG_STAGES, WG_BLOCKS, WG_CHAIN, WG_STORE, WG_POLY, WG_LAST, WG_ROWS, WG_STEP }; // WG_LAST: which way a tail is done
-enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS }; // of products: none; two across iterations; by warpgroups in turns
-enum { WG_MOST = 4, WG_SHARE = 4 };                // warpgroups; of exponentials, one out of so many by a polynomial
-struct wg_store {                                  // of a saver
-  bool sent;                                       // by TMA, where the plan has places
+enum wg_knob {
+  WG_GROUPS,
+  WG_STAGES,
+  WG_BLOCKS,
+  WG_CHAIN,
+  WG_STORE,
+  WG_POLY,
+  WG_LAST,
+  WG_ROWS,
+  WG_STEP,
+  WG_PAIR,
+  WG_WIDE,
+  WG_BROUGHT
+};                                                    // WG_LAST: which way a tail is done
+enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS };    // of products: none; two across iterations; by warpgroups in turns
+enum { WG_MOST = 4, WG_SHARE = 4, WG_COLUMNS = 256 }; // warpgroups; of exponentials, one out of so many by a polynomial; columns of a product
+struct wg_store {                                     // of a saver
+  bool sent;                                          // by TMA, where the plan has places
   struct box box; // all of it; along each dimension boxes of `piece` make up 64 rows, `pieces` of them within the tile
   int64_t piece[BOX_DIMS], pieces[BOX_DIMS], below[BOX_DIMS]; // below: pieces of faster dimensions
 };
@@ -54,21 +71,30 @@ struct wg_plan {
   struct wg_store *store;    // by saver
   enum mma_section *section; // by value, before some are done by pieces
   int64_t store_chunk;       // columns of a piece of a result; 0: none goes by TMA
-  int groups, places;        // places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
-  int64_t blocks, items;     // launched, and of the block graph
-  bool walks;                // blocks walk over items, since there are more of these
+  int wide;                  // warpgroups that share the columns of results that no product sums over
+  int groups, places;    // groups: all that compute; places: for pieces of results in shared memory, a warpgroup; 0: fragments are stored as they are
+  int64_t blocks, items; // launched, and of the block graph
+  bool walks;            // blocks walk over items, since there are more of these
   bool any_fixed, any_varying;
   int computing, bringing;                  // registers of a thread
   const struct mma_product *first, *second; // of a chain that runs across iterations, or NULL
   bool turns;                               // warpgroups begin products in turns
+  int pair_axis;                            // along which two blocks are a pair that shares tiles; -1: none
+  bool shared[MMA_TILES];                   // by tile: each block of a pair brings one half
   int rings;                                // 2: tiles of the second product have barriers of their own, behind those of the first
 };
 
 // ---- wgmma_plan.c ----
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160]); // false with the reason in why
+// brought: matrices that lanes read in the loop come by TMA, too. False with the reason in why.
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int brought, char why[160]);
+bool wgmma_lanes_read(const struct mma_plan *p); // some tiles of the ring, not products alone
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k);
+// The product that begins a sum of products as one, x itself where it is none.
+const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x);
 int wgmma_copies(const struct wg_plan *w);                                 // of a tile that does not change with the loop
 bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t); // do others than products?
+const char *wgmma_rows(const struct mma_plan *p);                          // which of the warpgroups along rows this is, as text
+const char *wgmma_part(const struct mma_plan *p);                          // and of those along columns
 
 // ---- wgmma_store.c ----
 void wgmma_store_plan(struct wg_plan *w);
@@ -95,14 +121,24 @@ void wgmma_vector_load(struct mma_kernel *k);
 // ---- wgmma.c ----
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
+// ---- wgmma_ahead.c ----
+void wgmma_fetch_late(struct mma_kernel *k, const struct wg_plan *w); // to L2, at the begin of an item
+// ---- wgmma_pair.c ----
+bool wgmma_pair_fit(struct wg_plan *w, int pair);
+bool wgmma_shares(const struct wg_plan *w, int tile);
+void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
+                      const char *barrier);
+void wgmma_pair_meet(struct mma_kernel *k);
+// ---- wgmma_choice.c ----
+int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160]);
 // ---- wgmma_order.c ----
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item); // @bid of so many-th item
 
 // ---- wgmma_product.c ----
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w); // @n counts iterations of all items, @stage is the ring's
-const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value, const char *stage); // of its barriers
-const char *wgmma_last_stage(struct mma_kernel *k);                                                  // of the last iteration of an item
-void wgmma_release(struct mma_kernel *k, const char *who, const char *which); // of a stage, by the threads for which `who` holds
+const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value, const char *stage);    // of its barriers
+const char *wgmma_last_stage(struct mma_kernel *k);                                                     // of the last iteration of an item
+void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which); // of a stage, where `when` holds; ""
 void wgmma_commit(struct mma_kernel *k);
 void wgmma_wait(struct mma_kernel *k, int left);                           // until so many groups of products are under way
 const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x); // operands as text

@@ -188,10 +188,11 @@ const char *box_view(const struct mma_plan *p, const struct box *b, const char *
   for (int i = 0; i < b->ndims; i++) {
     const struct box_dim *d = &b->dim[i];
     bool pieces = d->inner && b->chunks > 1;
-    str_add(&s, "%s%s%lld", i ? ", " : "", pieces ? "(" : "", (long long)d->shift);
+    str_add(&s, "%s%s%lld", i ? ", " : "", pieces || d->half ? "(" : "", (long long)d->shift);
     mma_walk_text(&d->grid, "@bid", &s);
     mma_walk_text(&d->loop, it, &s);
     if (pieces) str_add(&s, ") * %lld + %s", (long long)b->chunks, chunk);
+    if (d->half) str_add(&s, ") * 2 + @half");
   }
   str_add(&s, "]");
   const char *text = arena_strdup(p->job->mem, str_text(&s));

@@ -14,20 +14,35 @@ static void wait_full(struct mma_kernel *k, const struct wg_plan *w, const struc
   text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[%s])", k->p->stages, wgmma_slot(k, w, x->b, "@stage"));
 }
 
+// All warps have read what lanes read of a stage that is released next.
+static void lanes_done(struct mma_kernel *k)
+{
+  if (wgmma_lanes_read(k->p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+}
+
 static void release(struct mma_kernel *k, const struct wg_plan *w, const struct mma_product *x, const char *stage)
 {
-  wgmma_release(k, "@i == 0", wgmma_slot(k, w, x->b, stage));
+  wgmma_release(k, w, "", wgmma_slot(k, w, x->b, stage));
 }
 
 static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()"); }
 
+static void add_first(struct mma_kernel *k, const struct mma_product *x, const char *into)
+{
+  wgmma_multiply(k, x, wgmma_left(k, x), wgmma_right(k, x, "@stage"), into);
+  k->reg[x->out] = into;
+  if (x->joins >= 0) k->reg[x->joins] = into;
+}
+
+// The first product, and others that add to it.
 static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 {
   int was = text_about(k->t, mma_at(k->p, w->first->out)->about - 1);
   const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
-  wgmma_multiply(k, w->first, wgmma_left(k, w->first), wgmma_right(k, w->first, "@stage"), into);
+  add_first(k, w->first, into);
+  for (int i = 0; i < k->p->nproducts; i++)
+    if (&k->p->product[i] != w->first && wgmma_leads(k->p, &k->p->product[i]) == w->first) add_first(k, &k->p->product[i], into);
   wgmma_commit(k);
-  k->reg[w->first->out] = into;
   text_about(k->t, was);
 }
 
@@ -46,8 +61,17 @@ static void between(struct mma_kernel *k, const struct wg_plan *w)
   const struct mma_plan *p = k->p;
   k->section = MMA_LOOP;
   for (int i = 0; i < p->norder; i++)
-    if (p->section[p->order[i]] == MMA_LOOP && p->order[i] != w->first->out && p->order[i] != w->second->out && p->order[i] != w->second->into)
-      mma_compute(k, p->order[i]);
+    if (p->section[p->order[i]] == MMA_LOOP && p->product_of[p->order[i]] < 0 && p->order[i] != w->second->into) mma_compute(k, p->order[i]);
+}
+
+// Tiles of the first product are free as soon as it is done, unless lanes read some of them.
+static void compute_between(struct mma_kernel *k, const struct wg_plan *w)
+{
+  bool late = wgmma_lanes_read(k->p);
+  if (w->rings > 1 && !late) release(k, w, w->first, "@stage");
+  between(k, w);
+  lanes_done(k);
+  if (w->rings > 1 && late) release(k, w, w->first, "@stage");
 }
 
 // What the second product sums: columns that the iteration has not are zeros.
@@ -106,8 +130,7 @@ static void first_iteration(struct mma_kernel *k, const struct wg_plan *w, const
   fence(k);
   begin_first(k, w);
   wgmma_wait(k, 0);
-  if (w->rings > 1) release(k, w, w->first, "@stage");
-  between(k, w);
+  compute_between(k, w);
   keep_left(k, w, left);
   if (w->rings > 1) wait_full(k, w, w->second);
   text_close(k->t);
@@ -126,8 +149,7 @@ static void other_iterations(struct mma_kernel *k, const struct wg_plan *w, cons
   begin_second(k, w, left, "@last");
   give_turn(k, w);
   wgmma_wait(k, 1);
-  if (w->rings > 1) release(k, w, w->first, "@stage");
-  between(k, w);
+  compute_between(k, w);
   if (w->rings > 1) wait_full(k, w, w->second);
   wgmma_wait(k, 0);
   release(k, w, w->second, "@last");

@@ -2,6 +2,8 @@
 #include "lower/count.h"
 #include "lower/wgmma.h"
 
+#include <math.h>
+
 // TMA takes as long for a row of a box that is narrow.
 static double boxed(const struct wg_plan *w)
 {
@@ -13,6 +15,15 @@ static double boxed(const struct wg_plan *w)
   return rows;
 }
 
+// Bytes of a stage. Where one tile serves both products of a chain, two stages are read at a time.
+static double stage_bytes(const struct wg_plan *w)
+{
+  double bytes = 0;
+  for (int i = 0; i < w->p.ntiles; i++)
+    if (w->p.tile[i].varying) bytes += (double)(w->p.tile[i].rows * w->p.tile[i].cols * dtype_bytes(w->p.type));
+  return bytes;
+}
+
 void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
 {
   bool *sent = NEWS(w->p.job->mem, bool, w->p.n->nsave + 1);
@@ -20,5 +31,9 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   mma_count(&w->p, sent, c);
   if (w->groups > 1) c->room = 1; // registers are shared out for one block
   c->blocks = (double)w->blocks, c->boxed = boxed(w);
-  c->overlap = w->first || w->p.wg_async;
+  if (w->first && w->rings == 1) c->flight = fmax(c->flight - stage_bytes(w), stage_bytes(w) / 4);
+  c->overlap = w->p.wg_async ? 2 : w->first ? 1 : 0;
+  // Blocks of a pair meet at both ends, which takes about as long as a load. That L2 delivers less is not counted: it was not the limit where
+  // products were measured.
+  if (w->pair_axis >= 0) c->waits += c->blocks / c->items;
 }

@@ -1,26 +1,119 @@
-// Blocks that read the same tiles in their loop are done one after the other, or at the same time by neighbours: what one has
-// read, the next finds in the L2 cache. So grid axes along which no tile of the loop changes count fastest.
+// The order in which blocks are done. Blocks that read the same tiles in their loop are done one after the other, or at the same time by
+// neighbours: what one has read, the next finds in the L2 cache. So grid axes along which no tile of the loop changes count fastest,
+// and those along which all change slowest. Between them are two axes where the loop multiplies rows by columns: blocks that run
+// at a time then make a rectangle, as wide as reads the fewest bytes, unless L2 holds all that the first of the axes reads.
 #include "lower/wgmma.h"
 
-static bool shared_along(const struct wg_plan *w, int axis)
+enum wgmma_along { ALONG_NONE, ALONG_SOME, ALONG_ALL }; // tiles of the loop that change along an axis
+
+static enum wgmma_along along(const struct wg_plan *w, int axis)
 {
   const struct mma_plan *p = &w->p;
+  int varying = 0, changing = 0;
+  for (int i = 0; i < p->ntiles; i++) {
+    varying += p->tile[i].varying;
+    changing += p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis];
+  }
+  return !changing ? varying ? ALONG_NONE : ALONG_ALL : changing < varying ? ALONG_SOME : ALONG_ALL;
+}
+
+struct wgmma_order {
+  int64_t extent[GRID_AXES], stride[GRID_AXES]; // of axes, in pairs where blocks are; in numbers of blocks
+  int band[2];                                  // the two axes of a rectangle, the one that counts faster first; -1: none
+  int64_t wide;                                 // blocks of the rectangle along the first
+};
+
+// Bytes of the loop's tiles that change along the axis, of one block or of a pair.
+static double bytes_of(const struct wg_plan *w, int axis)
+{
+  const struct mma_plan *p = &w->p;
+  double bytes = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis]) return false;
-  return w->any_varying;
+    if (p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis]) bytes += (double)(p->tile[i].rows * p->tile[i].cols);
+  return axis == w->pair_axis ? 2 * bytes : bytes;
+}
+
+static int64_t widest(const struct wg_plan *w, const struct wgmma_order *o)
+{
+  int64_t at_once = MIN(w->blocks, w->p.job->gpu->processors) / (w->pair_axis >= 0 ? 2 : 1), best = 1;
+  double first = bytes_of(w, o->band[0]), second = bytes_of(w, o->band[1]), least = 0;
+  for (int64_t n = 1; n <= o->extent[o->band[0]]; n++) {
+    double read = (double)n * first + (double)((at_once + n - 1) / n) * second;
+    if (n == 1 || read < least) least = read, best = n;
+  }
+  return best;
+}
+
+// Do all tiles along the axis stay in the L2 cache while blocks go along the other axis? Then each is brought from memory once.
+static bool stays_in_l2(const struct wg_plan *w, int axis)
+{
+  const struct mma_plan *p = &w->p;
+  double bytes = 0;
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis])
+      bytes += (double)(p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type) * p->iterations * p->n->block->grid[axis]);
+  return bytes <= 0.75 * (double)p->job->gpu->l2;
+}
+
+static struct wgmma_order order_of(const struct wg_plan *w)
+{
+  const struct graph *b = w->p.n->block;
+  struct wgmma_order o = {.band = {-1, -1}};
+  int some = 0;
+  for (int64_t i = 0, below = 1; i < b->ngrid; below *= b->grid[i++]) {
+    int pair = i == w->pair_axis ? 2 : 1;
+    o.extent[i] = b->grid[i] / pair, o.stride[i] = below * pair;
+    if (along(w, (int)i) != ALONG_SOME || o.extent[i] == 1) continue;
+    if (some < 2) o.band[some] = (int)i;
+    some++;
+  }
+  if (some == 2) o.wide = stays_in_l2(w, o.band[0]) ? o.extent[o.band[0]] : widest(w, &o);
+  if (some != 2 || o.wide == o.extent[o.band[0]]) o.band[0] = o.band[1] = -1;
+  return o;
+}
+
+static void add_axes_along(const struct wg_plan *w, const struct wgmma_order *o, enum wgmma_along which, struct lower_walk *walk)
+{
+  for (int i = w->p.n->block->ngrid - 1; i >= 0; i--)
+    if (along(w, i) == which && i != o->band[0] && i != o->band[1]) walk_add(walk, o->extent[i], o->stride[i]);
+}
+
+static int64_t extent_of(const struct lower_walk *w)
+{
+  int64_t n = 1;
+  for (int i = 0; i < w->n; i++) n *= w->extent[i];
+  return n;
+}
+
+// The place of number @cell within a band of rectangles that fills both axes; the last rectangle may be narrower.
+static void band_text(struct mma_kernel *k, const struct wgmma_order *o, const char *cell, struct str *s)
+{
+  long long first = o->extent[o->band[0]], second = o->extent[o->band[1]], wide = o->wide, all = wide * second;
+  const char *width = arena_printf(k->mem, "%lld", wide);
+  text_line(k->t, "@cell = %s", cell);
+  if (first % wide) text_line(k->t, "@wide = min(%lld, %lld - @cell / %lld * %lld)", wide, first, all, wide), width = "@wide";
+  str_add(s, " + (@cell / %lld * %lld + @cell %% %lld %% %s) * %lld", all, wide, all, width, (long long)o->stride[o->band[0]]);
+  str_add(s, " + @cell %% %lld / %s * %lld", all, width, (long long)o->stride[o->band[1]]);
 }
 
 void wgmma_item(struct mma_kernel *k, const struct wg_plan *w, const char *item)
 {
-  const struct graph *b = w->p.n->block;
-  struct lower_walk walk = {0};
-  int64_t stride[GRID_AXES], below = 1;
+  struct wgmma_order o = order_of(w);
+  struct lower_walk inner = {0}, outer = {0};
   struct str s = {0};
-  for (int i = 0; i < b->ngrid; i++) stride[i] = below, below *= b->grid[i];
-  for (int shared = 0; shared < 2; shared++) // slowest first
-    for (int i = b->ngrid - 1; i >= 0; i--)
-      if (shared_along(w, i) == (shared == 1)) walk_add(&walk, b->grid[i], stride[i]);
-  mma_walk_text(&walk, item, &s);
+  const char *at = w->pair_axis >= 0 ? arena_printf(k->mem, "%s / 2", item) : item;
+  if (w->pair_axis >= 0) str_add(&s, " + @half * %lld", (long long)o.stride[w->pair_axis] / 2);
+  if (o.band[0] < 0) { // slowest first
+    add_axes_along(w, &o, ALONG_ALL, &outer), add_axes_along(w, &o, ALONG_SOME, &outer), add_axes_along(w, &o, ALONG_NONE, &outer);
+    mma_walk_text(&outer, at, &s);
+  } else {
+    add_axes_along(w, &o, ALONG_NONE, &inner), add_axes_along(w, &o, ALONG_ALL, &outer);
+    long long within = extent_of(&inner), cells = o.extent[o.band[0]] * o.extent[o.band[1]];
+    if (inner.n) mma_walk_text(&inner, arena_printf(k->mem, "%s %% %lld", at, within), &s);
+    const char *cell = within > 1 ? arena_printf(k->mem, "%s / %lld", at, within) : at;
+    band_text(k, &o, outer.n ? arena_printf(k->mem, "%s %% %lld", cell, cells) : cell, &s);
+    if (outer.n) mma_walk_text(&outer, arena_printf(k->mem, "%s / %lld", at, within * cells), &s);
+  }
   text_line(k->t, "@bid = 0%s", str_text(&s));
   str_free(&s);
 }

@@ -17,6 +17,33 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return mma_at(p, t->value)->uses > products;
 }
 
+// ---- sums of two products, which are one in the same registers ----
+
+static bool may_join(const struct mma_plan *p, int v, int sum)
+{
+  const struct kern_value *x = mma_at(p, v);
+  return x->kind == KERN_PRODUCT && x->uses == 1 && p->product[p->product_of[v]].into < 0 && p->section[v] == p->section[sum];
+}
+
+static void join_sums(struct mma_plan *p)
+{
+  for (int v = 0; v < p->k.nvalues; v++) {
+    const struct kern_value *x = mma_at(p, v);
+    if (!x->live || x->kind != KERN_MAP || x->op != OP_ADD || x->in[0] == x->in[1] || p->folded[v]) continue;
+    if (may_join(p, x->in[0], v) && may_join(p, x->in[1], v))
+      p->product[p->product_of[x->in[0]]].joins = p->product[p->product_of[x->in[1]]].joins = v;
+  }
+}
+
+const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x)
+{
+  for (int i = 0; i < p->norder && x->joins >= 0; i++) {
+    int product = p->product_of[p->order[i]];
+    if (product >= 0 && p->product[product].joins == x->joins) return &p->product[product];
+  }
+  return x;
+}
+
 // Steps of sums, and columns of boxes, are 16.
 static void pad(struct mma_plan *p)
 {
@@ -28,17 +55,57 @@ static void pad(struct mma_plan *p)
   for (int i = 0; i < p->ntiles; i++) mma_pad_tile(p, &p->tile[i], p->tile[i].reads);
 }
 
-bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, char why[160])
+// ---- matrices that lanes read in the loop, such as a bias of scores ----
+
+// The list of its columns; -1: it is no such matrix.
+static int columns_of_matrix(const struct mma_plan *p, int v)
+{
+  uint32_t letters = mma_has(p, v) & ~p->row_letters;
+  if (!mma_loads(p, v) || !p->k.v[v].live || p->k.v[v].at.index || p->tile_of[v] >= 0 || !mma_varies(p, v) || !(mma_has(p, v) & p->row_letters))
+    return -1;
+  for (int c = 0; c < p->ncols; c++)
+    if (letters && p->cols[c].has == letters) return c;
+  return -1;
+}
+
+// Those that are boxes become tiles.
+static bool bring_matrices(struct wg_plan *w)
+{
+  struct mma_plan *p = &w->p;
+  char ignored[160], *why = p->why;
+  int before = p->ntiles;
+  p->why = ignored;
+  for (int v = 0; v < p->k.nvalues && p->iterations > 1; v++) {
+    int cols = columns_of_matrix(p, v);
+    if (cols < 0 || !mma_lane_tile(p, v, cols)) continue;
+    if (!box_make(p, &p->tile[p->ntiles - 1], &w->box[p->ntiles - 1])) p->ntiles--, p->tile_of[v] = -1;
+  }
+  p->why = why;
+  return p->ntiles > before || mma_refuse(p, "lanes read no matrix that TMA can bring");
+}
+
+bool wgmma_lanes_read(const struct mma_plan *p)
+{
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return true;
+  return false;
+}
+
+bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int brought, char why[160])
 {
   struct mma_plan *p = &w->p;
   if (!j || !mma_plan(p, j, why)) return false;
   p->why = why, p->wg = true, w->any_varying = false;
+  join_sums(p);
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);
   pad(p);
+  if (brought < 0 || brought > 1) return mma_refuse(p, "knobs out of range");
+  if (brought && !bring_matrices(w)) return false;
   for (int i = 0; i < p->nproducts; i++)
-    if (p->cols[p->product[i].out_cols].padded > 256) return mma_refuse(p, "a product of more than 256 columns");
+    if (p->cols[p->product[i].out_cols].padded > WG_MOST * WG_COLUMNS)
+      return mma_refuse(p, "a product of more than %d columns", WG_MOST * WG_COLUMNS);
   for (int i = 0; i < p->ntiles; i++) {
     struct mma_tile *t = &p->tile[i];
     if (!box_make(p, t, &w->box[i])) return false;
@@ -77,17 +144,19 @@ static void find_chain(struct wg_plan *w)
     const struct mma_product *x = &p->product[i];
     if (p->section[x->out] != MMA_LOOP) continue;
     bool ready = p->tile_of[x->a] >= 0 || !mma_varies(p, x->a), adds = x->into >= 0;
-    if (ready && !adds && !first)
-      first = x;
+    if (ready && !adds && (!first || wgmma_leads(p, x) == wgmma_leads(p, first)))
+      first = wgmma_leads(p, x);
     else if (!ready && adds && !second)
       second = x;
     else
       return;
   }
   if (!first || !second || p->iterations < 2 || p->mt > 1) return;
-  if (!p->tile[p->tile_of[first->b]].varying || !p->tile[p->tile_of[second->b]].varying) return;
+  if (!p->tile[p->tile_of[second->b]].varying) return;
+  for (int i = 0; i < p->nproducts; i++)
+    if (wgmma_leads(p, &p->product[i]) == first && !p->tile[p->tile_of[p->product[i].b]].varying) return;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && wgmma_reads_tile(p, &p->tile[i])) return;
+    if (p->tile[i].varying && !p->tile[i].lanes && wgmma_reads_tile(p, &p->tile[i])) return;
   if (mma_varies(p, second->a)) w->first = first, w->second = second;
 }
 
@@ -109,28 +178,66 @@ static bool chain(struct wg_plan *w, int how)
   if (!how) return true;
   find_chain(w);
   if (!w->first) return mma_refuse(p, "no two products that follow each other in the loop");
-  w->rings = w->first->b != w->second->b ? 2 : 1;
+  w->rings = 2;
+  for (int i = 0; i < p->nproducts; i++)
+    if (wgmma_leads(p, &p->product[i]) == w->first && p->product[i].b == w->second->b) w->rings = 1;
   return !w->turns || w->groups > 1 || mma_refuse(p, "one warpgroup alone takes no turns");
+}
+
+// ---- warpgroups along rows and along columns ----
+
+const char *wgmma_rows(const struct mma_plan *p)
+{
+  int rows = p->wm / 4;
+  return p->wn == 1 ? "@g" : rows == 1 ? "0" : arena_printf(p->job->mem, "@g %% %d", rows);
+}
+
+const char *wgmma_part(const struct mma_plan *p) { return p->wm == 4 ? "@g" : arena_printf(p->job->mem, "@g / %d", p->wm / 4); }
+
+static bool share_groups(struct wg_plan *w, const struct knobs *k)
+{
+  struct mma_plan *p = &w->p;
+  w->groups = k->v[WG_GROUPS], w->wide = MAX(k->v[WG_WIDE], 1);
+  if (k->v[WG_WIDE] < 0 || k->v[WG_WIDE] == 1 || w->groups < 1 || w->groups > WG_MOST || w->groups % w->wide)
+    return mma_refuse(p, "knobs out of range");
+  return mma_block_rows(p) % (w->groups / w->wide * 64) == 0 ||
+         mma_refuse(p, "%d warpgroups for %lld rows", w->groups / w->wide, (long long)mma_block_rows(p));
+}
+
+// The columns that a warpgroup has of each product are one instruction's, and of a tile whole pieces.
+static bool share_columns_so(struct wg_plan *w)
+{
+  struct mma_plan *p = &w->p;
+  for (int i = 0; i < p->nproducts; i++) {
+    const struct mma_product *x = &p->product[i];
+    const struct mma_tile *t = &p->tile[p->tile_of[x->b]];
+    int columns = 8 * p->cols[x->out_cols].nt;
+    if (columns > WG_COLUMNS) return mma_refuse(p, "a product of more than %d columns a warpgroup", WG_COLUMNS);
+    if (mma_list_has(&t->in) == x->cols && columns % w->box[p->tile_of[x->b]].chunk)
+      return mma_refuse(p, "warpgroups share columns within a piece of a tile");
+  }
+  for (int i = 0; i < p->n->nsave && w->wide > 1; i++)
+    if (wgmma_sends(w, i) && !p->cols[p->shape[p->k.save[i].value].cols].split)
+      return mma_refuse(p, "a result that all warpgroups have would be sent");
+  return true;
 }
 
 bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
 {
   struct mma_plan *p = &w->p;
-  w->groups = k->v[WG_GROUPS];
-  if (w->groups < 1 || w->groups > WG_MOST || mma_block_rows(p) % (w->groups * 64))
-    return mma_refuse(p, "%d warpgroups for %lld rows", w->groups, (long long)mma_block_rows(p));
+  if (!share_groups(w, k)) return false;
   w->places = k->v[WG_STORE];
   if (w->places < 0 || w->places > 4 || (w->places && p->job->tail)) return mma_refuse(p, "knobs out of range");
   if (w->places && !w->store_chunk) return mma_refuse(p, "no result is a box of 16-bit elements");
   wgmma_store_sections(w);
-  struct knobs as = {{[MMA_WM] = 4 * w->groups, [MMA_WN] = 1, [MMA_STAGES] = k->v[WG_STAGES]}};
+  struct knobs as = {{[MMA_WM] = 4 * (w->groups / w->wide), [MMA_WN] = w->wide, [MMA_BY] = MMA_BY_COLUMNS, [MMA_STAGES] = k->v[WG_STAGES]}};
   struct gpu_limits roomy = *p->job->gpu;
   struct lower_job job = *p->job;
   const struct lower_job *own = p->job;
   roomy.registers = INT32_MAX, job.gpu = &roomy, p->job = &job; // registers are shared out by setmaxnreg
   bool fits = mma_fit(p, &as);
   p->job = own;
-  if (!fits) return false;
+  if (!fits || !share_columns_so(w)) return false;
   p->shared += 1024 + 32 * p->stages + 64 + wgmma_store_bytes(w) + wgmma_vector_bytes(w);
   w->any_fixed = false;
   for (int i = 0; i < p->ntiles; i++) w->any_fixed |= !p->tile[i].varying && p->tile[i].slot < 0;
@@ -145,6 +252,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
       if (wgmma_reads_tile(p, &p->tile[i])) return mma_refuse(p, "lanes read a tile that does not change with the loop");
       p->shared += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type); // two, so that the next one comes early
     }
+  if (!wgmma_pair_fit(w, k->v[WG_PAIR])) return false;
   if (p->job->tail && w->walks) return mma_refuse(p, "blocks that walk have no tail");
   if (!mma_tail_fit(p, k->v[WG_LAST], 128 * w->groups)) return false;
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";

@@ -28,10 +28,12 @@ const char *wgmma_last_stage(struct mma_kernel *k)
   return arena_printf(k->mem, "(round * %lld + %lld) %% %d", n, n - 1, p->stages);
 }
 
-void wgmma_release(struct mma_kernel *k, const char *who, const char *which)
+// One thread of the warpgroup, or one for each block of a pair.
+void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which)
 {
-  text_open(k->t, "if (%s)", who);
-  text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%empty[%s])", which);
+  bool pair = w->pair_axis >= 0;
+  text_open(k->t, "if (@i %s%s)", pair ? "< 2" : "== 0", when);
+  text_line(k->t, "Sync<mbar.%s><<<#grid, #me>>>(%%empty[%s]%s)", pair ? "leave" : "arrive", which, pair ? ".peer(@i % 2)" : "");
   text_close(k->t);
 }
 
@@ -41,8 +43,12 @@ const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const
 {
   const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
   const char *stage = t->varying ? of_ring : t->slot >= 0 ? mma_stage(k->p, t) : k->p->wg_copy;
-  long long n = k->p->cols[x->out_cols].padded;
-  if (mma_list_has(&t->in) == x->cols) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->buffer, stage);
+  long long n = 8 * k->p->cols[x->out_cols].nt;
+  bool part = k->p->cols[x->out_cols].split, across = mma_list_has(&t->in) == x->cols;
+  if (part && across) return arena_printf(k->mem, "%%s%d[%s].tile([16, %lld])[s, %s]", t->buffer, stage, n, wgmma_part(k->p));
+  if (part)
+    return arena_printf(k->mem, "%%s%d[%s].tile([%lld, 16])[%s, s].reshape(0, [16, %lld : %lld, 1])", t->buffer, stage, n, wgmma_part(k->p), n, n);
+  if (across) return arena_printf(k->mem, "%%s%d[%s].tile([16, _])[s, 0]", t->buffer, stage);
   return arena_printf(k->mem, "%%s%d[%s].tile([_, 16])[0, s].reshape(0, [16, %lld : %lld, 1])", t->buffer, stage, n, n);
 }
 
@@ -52,7 +58,7 @@ const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x)
   if (tile < 0 || k->left[x->a] || mma_keeps_left(k->p, x)) return arena_printf(k->mem, "%%%s[m, s]", mma_left(k, x->a, x->sum_cols));
   const struct mma_tile *t = &k->p->tile[tile];
   const char *stage = t->varying ? "@stage" : k->p->wg_copy;
-  const char *rows = k->p->mt > 1 ? arena_printf(k->mem, "@g * %d + m", k->p->mt) : "@g";
+  const char *rows = k->p->mt > 1 ? arena_printf(k->mem, "%s * %d + m", wgmma_rows(k->p), k->p->mt) : wgmma_rows(k->p);
   if (!t->turned) return arena_printf(k->mem, "%%s%d[%s].tile([64, 16])[%s, s]", t->tensor, stage, rows);
   return arena_printf(k->mem, "%%s%d[%s].tile([16, 64])[s, %s].reshape(0, [64, 16 : 16, 1])", t->tensor, stage, rows);
 }
@@ -64,7 +70,8 @@ void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wa
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
   mma_nest(k, "sm", (int)(k->p->cols[x->sum_cols].padded / 16), k->p->mt);
-  text_line(k->t, "%%%s%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", x->into >= 0 ? "" : ", s", left, right);
+  bool adds = x->into >= 0 || (x->joins >= 0 && k->reg[x->joins]);
+  text_line(k->t, "%%%s%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", adds ? "" : ", s", left, right);
   mma_unnest(k, 2);
 }
 

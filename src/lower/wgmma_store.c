@@ -105,7 +105,7 @@ static void slice(struct mma_kernel *k, const struct mma_plan *whole, int value,
   if (s.cols != cols || p->cols[cols].nt == whole->cols[cols].nt) return;
   const char *to = k->reg[value] = mma_declare(k, s, "fp32");
   mma_nest(k, "mnh", s.rows ? p->mt : 1, p->cols[cols].nt, s.rows ? 2 : 1);
-  text_line(k->t, "%%%s[m, n][h, 0] <- Move<<<#grid, #me>>>(%%%s[m, %s + n][h, 0])", to, from, p->cols[cols].from);
+  text_line(k->t, "%%%s[m, n][h, 0] <- Move<<<#grid, #me>>>(%%%s[m, j * %d + n][h, 0])", to, from, p->cols[cols].nt);
   mma_unnest(k, 3);
 }
 
@@ -132,8 +132,14 @@ static const char *compute(struct mma_kernel *k, const struct mma_plan *whole, i
   return k->reg[value];
 }
 
+// Number j of this warpgroup's pieces of columns, of all.
+static const char *piece_of_columns(struct mma_kernel *k, const struct wg_plan *w, const struct wg_store *s)
+{
+  return w->wide == 1 ? "j" : arena_printf(k->mem, "%s * %lld + j", wgmma_part(k->p), (long long)s->box.chunks / w->wide);
+}
+
 // The piece of the buffer with rows number @rows and columns number j.
-static const char *view(struct mma_kernel *k, const struct wg_store *s)
+static const char *view(struct mma_kernel *k, const struct wg_plan *w, const struct wg_store *s)
 {
   struct str x = {0};
   str_add(&x, ".tile([");
@@ -144,7 +150,7 @@ static const char *view(struct mma_kernel *k, const struct wg_store *s)
     str_add(&x, "%s(0", i ? ", " : "");
     mma_walk_text(&d->grid, "@bid", &x);
     if (d->inner)
-      str_add(&x, ") * %lld + j", (long long)s->box.chunks);
+      str_add(&x, ") * %lld + %s", (long long)s->box.chunks, piece_of_columns(k, w, s));
     else
       str_add(&x, ") * %lld + @rows / %lld %% %lld", (long long)s->pieces[i], (long long)s->below[i], (long long)s->pieces[i]);
   }
@@ -162,7 +168,7 @@ static const char *shape_of_piece(const struct mma_plan *p, const struct wg_stor
 }
 
 // How many pieces of 64 rows a warpgroup sends of an item.
-static int64_t pieces_of(const struct wg_plan *w, int save) { return w->p.mt * w->store[save].box.chunks; }
+static int64_t pieces_of(const struct wg_plan *w, int save) { return w->p.mt * w->store[save].box.chunks / w->wide; }
 
 // Which place the piece takes: they go round, on over items.
 static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save)
@@ -194,7 +200,7 @@ static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const 
   struct text *t = k->t;
   const struct plan_access *a = &k->p->n->save[save];
   text_open(t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
-  text_line(t, "@rows = @g * %d + m", k->p->mt);
+  text_line(t, "@rows = %s * %d + m", wgmma_rows(k->p), k->p->mt);
   text_line(t, "@place = %s", place(k, w, save));
   text_open(t, "if (@i == 0)");
   text_line(t, "Sync<bulk.wait.read, %d><<<#grid, #me>>>()", w->places - 1);
@@ -204,7 +210,7 @@ static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const 
   text_line(t, "Sync<fence.async><<<#grid, #me>>>()");
   text_line(t, "Sync<barrier><<<#grid, #group>>>()");
   text_open(t, "if (@i == 0)");
-  text_line(t, "%%to%d%s <- Move<tma><<<#grid, #me>>>(%%sent[@g][@place]%s)", a->tile, view(k, &w->store[save]),
+  text_line(t, "%%to%d%s <- Move<tma><<<#grid, #me>>>(%%sent[@g][@place]%s)", a->tile, view(k, w, &w->store[save]),
             shape_of_piece(k->p, &w->store[save]));
   text_line(t, "Sync<bulk.commit><<<#grid, #me>>>()");
   text_close(t);
@@ -217,8 +223,10 @@ void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
   struct mma_plan *p = arena_copy(k->mem, whole, sizeof *p);
   int value = p->k.save[save].value, cols = p->shape[value].cols;
   struct mma_known known = mma_remember(k);
-  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (long long)w->store[save].box.chunks);
-  p->cols[cols].nt = (int)w->store_chunk / 8, p->cols[cols].from = arena_printf(k->mem, "j * %d", p->cols[cols].nt);
+  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (long long)w->store[save].box.chunks / w->wide);
+  p->cols[cols].nt = (int)w->store_chunk / 8;
+  const char *piece = piece_of_columns(k, w, &w->store[save]);
+  p->cols[cols].from = arena_printf(k->mem, w->wide == 1 ? "%s * %d" : "(%s) * %d", piece, p->cols[cols].nt);
   k->p = p, k->section = MMA_SENT;
   const char *from = compute(k, whole, value);
   int was = text_about(k->t, p->k.save[save].about - 1);

@@ -30,7 +30,7 @@ struct lsp_server {
 enum { LSP_BYTES = 1 << 24 }; // of a message at most
 enum lsp_got { LSP_MESSAGE, LSP_END, LSP_BROKEN };
 enum lsp_got lsp_read(FILE *in, char **body, size_t *n); // *body: of malloc
-int lsp_write(FILE *out, const json_t *message);         // 0, or -1 where nobody reads
+int lsp_write(FILE *out, json_t *message);               // takes the message; 0, or -1 where nobody reads
 
 // ---- lsp_text.c ----
 const struct lsp_document *lsp_find(const struct lsp_server *s, const char *uri);

@@ -126,7 +126,8 @@ static int request(struct lsp_server *s, const char *method, const json_t *id, c
     if (strcmp(methods[i].name, method)) continue;
     if (methods[i].places && !uri_of(params)) return id ? refuse(s, id, INVALID_PARAMS, "the parameters name no document") : 0;
     json_t *result = methods[i].serve(s, params);
-    return id ? answer(s, id, result) : 0;
+    if (id) return answer(s, id, result);
+    return json_decref(result), 0;
   }
   return id ? refuse(s, id, NO_METHOD, "mica lsp has no such method") : 0;
 }
@@ -134,13 +135,10 @@ static int request(struct lsp_server *s, const char *method, const json_t *id, c
 static bool is_id(const json_t *id) { return json_is_string(id) || json_is_integer(id); }
 
 // False: the client asks for the end, or is gone.
-static bool message(struct lsp_server *s, const char *body, size_t n)
+static bool message(struct lsp_server *s, const json_t *m)
 {
-  json_error_t why;
-  const json_t *m = json_loadb(body, n, 0, &why);
   const json_t *id = json_object_get(m, "id");
   const char *method = json_string_value(json_object_get(m, "method"));
-  if (!m) return !refuse(s, NULL, PARSE_ERROR, why.text);
   if (!json_is_object(m) || (id && !is_id(id))) return !refuse(s, NULL, INVALID_REQUEST, "a message is an object, and its id a string or an integer");
   if (!method)
     return id && (json_object_get(m, "result") || json_object_get(m, "error")) ? true : !refuse(s, id, INVALID_REQUEST, "there is no method");
@@ -157,7 +155,10 @@ static bool guarded(struct lsp_server *s, const char *body, size_t n)
   volatile bool more = true;
   guard_open(&g);
   if (!setjmp(g.back)) {
-    more = message(s, body, n);
+    json_error_t why;
+    json_t *m = json_loadb(body, n, 0, &why);
+    more = m ? message(s, m) : !refuse(s, NULL, PARSE_ERROR, why.text);
+    json_decref(m);
     guard_leave(&g);
   } else {
     guard_fail(&g);

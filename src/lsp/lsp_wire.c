@@ -53,10 +53,11 @@ enum lsp_got lsp_read(FILE *in, char **body, size_t *n)
   return LSP_BROKEN;
 }
 
-int lsp_write(FILE *out, const json_t *message)
+int lsp_write(FILE *out, json_t *message)
 {
   char *text = json_dumps(message, JSON_COMPACT);
   const int wrong = fprintf(out, "Content-Length: %zu\r\n\r\n%s", strlen(text), text) < 0 || fflush(out);
   mem_free(text);
+  json_decref(message);
   return wrong ? -1 : 0;
 }

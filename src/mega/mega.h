@@ -199,7 +199,7 @@ struct mega_sizes { // what is asked for besides the model; 0, and -1 of context
   int pages; // of a cache that requests share; 0: each row has pages of its own
 };
 enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128, MEGA_MOST_PARTS = 16 };
-enum { MEGA_AHEAD = 8 }; // pieces of weights that are fetched into L2 before a pipeline has room for them
+enum { MEGA_AHEAD = 0 }; // pieces of weights that are fetched into L2 before a pipeline has room for them: none was the fastest
 int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e);
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *s, struct mega_model **out, struct err *e);
 

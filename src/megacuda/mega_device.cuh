@@ -39,6 +39,7 @@ struct kernel_memory {
   u32 *stop;
   int *tokens;               // [step of the launch][row]
   u64 deadline;              // nanoseconds
+  u32 flight, ahead, pace;   // copies of a block at once; bytes that are fetched into L2 ahead; ticks from one fetch to the next
   u64 *trace;                // [worker][node][phase]: when a task of the last step came so far; or NULL
   const seat_row *seat;      // [row]
   const int *table;          // [row][page of the request]: page of the cache

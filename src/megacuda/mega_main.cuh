@@ -5,6 +5,7 @@ int main(int argc, char **argv)
   bool hang = false, fine = true;
   u64 deadline = 2000;
   const char *trace = NULL;
+  int flight = FLIGHT, ahead = AHEAD;
   for (int i = 1; i < argc; i++) {
     const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "0";
     if (!strcmp(a, "--hang")) hang = true;
@@ -14,11 +15,15 @@ int main(int argc, char **argv)
     else if (!strcmp(a, "--time")) times = atoi(v), i++;
     else if (!strcmp(a, "--deadline")) deadline = (u64)atoi(v), i++;
     else if (!strcmp(a, "--trace")) trace = v, i++;
-    else return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --deadline MS, --trace FILE\n", argv[0]), 2;
+    else if (!strcmp(a, "--flight")) flight = atoi(v), i++;
+    else if (!strcmp(a, "--ahead")) ahead = atoi(v), i++;
+    else return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --deadline MS, --trace FILE, --flight N, --ahead N\n", argv[0]), 2;
   }
   if (steps < 1 || steps > MOST_STEPS || plain > steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;
+  if (flight < 1 || flight > STAGES || ahead < 0 || ahead > 1024) return fprintf(stderr, "%s: --flight takes 1 to %d, --ahead 0 to 1024\n", argv[0], STAGES), 2;
   begin_device();
   program p = prepare(CONTEXT + MOST_STEPS, deadline * 1000000);
+  p.m.flight = (u32)flight, p.m.ahead = (u32)(ahead * STAGE_ROOM);
   std::vector<int> tokens;
   printf("%s: %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();

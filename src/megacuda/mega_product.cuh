@@ -146,27 +146,6 @@ template <class W> DEV void add_piece(const uint4 (&raw)[division<W>::each], int
   }
 }
 
-// A piece is multiplied while the next one is read.
-template <class W> DEV u32 take_even(moment j, u32 taken, float (&acc)[ROWS][division<W>::reduced], int tid)
-{
-  typedef division<W> d;
-  constexpr int pieces = W::K / W::WIDTH;
-  uint4 raw[2][d::each];
-  taken = read_piece<W>(j, taken, raw[0], tid);
-#pragma unroll 1
-  for (int i = 0; i < pieces - 2; i += 2) {
-    taken = read_piece<W>(j, taken, raw[1], tid);
-    add_piece<W>(raw[0], i * W::WIDTH, acc, tid);
-    taken = read_piece<W>(j, taken, raw[0], tid);
-    add_piece<W>(raw[1], (i + 1) * W::WIDTH, acc, tid);
-  }
-  constexpr int left = (pieces - 1) / 2 * 2; // one piece or two
-  if (pieces % 2 == 0) taken = read_piece<W>(j, taken, raw[1], tid);
-  add_piece<W>(raw[0], left * W::WIDTH, acc, tid);
-  if (pieces % 2 == 0) add_piece<W>(raw[1], (left + 1) * W::WIDTH, acc, tid);
-  return taken;
-}
-
 // All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
 template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
@@ -177,15 +156,17 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
   for (int r = 0; r < ROWS; r++)
 #pragma unroll
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
-  if constexpr (d::even && d::each <= 8)
-    taken = take_even<W>(j, taken, acc, tid);
-  else {
 #pragma unroll 1
-    for (int from = 0; from < W::K; from += width, taken++) {
+  for (int from = 0; from < W::K; from += width) {
+    if constexpr (d::even && d::each <= 8) {
+      uint4 raw[d::each];
+      taken = read_piece<W>(j, taken, raw, tid);
+      add_piece<W>(raw, from, acc, tid);
+    } else {
       u32 slot = taken % STAGES;
       wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
       take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
-      let_go(taken, tid);
+      let_go(taken, tid), taken++;
     }
   }
 #pragma unroll

@@ -34,6 +34,12 @@ static void homes(struct access *x)
   struct sim *s = x->w->s;
   x->near = x->op->peer < 0 && !x->there;
   if (x->near) return;
+  if (!x->there && x->op->buffer->type != TT_MBAR) {
+    s->exchanges = true;
+    if (s->leaves)
+      report(x->w, x->a, SIM_RACE, __builtin_ctz(x->mask | 1u << (LANES - 1)),
+             "moves data between blocks whose arrivals by mbar.leave order no writes");
+  }
   const struct vec *peer = x->there ? NULL : code_eval(x->w, x->op->peer);
   EACH
   {

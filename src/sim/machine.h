@@ -229,6 +229,7 @@ struct sim {
   int nstarts;
   uint64_t stamps;
   struct cta *ctas;
+  bool leaves, exchanges; // by mbar.leave; threads move data between blocks of the cluster
   struct gather cluster_gather;
   struct {
     int size[TILE_DIMS], stride[TILE_DIMS];

@@ -115,6 +115,16 @@ enum go sem_mbar_arrive(struct warp *w, const struct sim_atom *a)
   return GO_ON;
 }
 
+// Writes are not ordered by it, so that blocks of the cluster must not move data but by TMA.
+enum go sem_mbar_leave(struct warp *w, const struct sim_atom *a)
+{
+  w->s->leaves = true;
+  if (w->s->exchanges)
+    report(w, a, SIM_RACE, __builtin_ctz(w->active), "does not order what threads write for another block of the cluster (mbar.arrive does)");
+  arrive(w, a, NULL, false);
+  return GO_ON;
+}
+
 enum go sem_mbar_expect(struct warp *w, const struct sim_atom *a)
 {
   arrive(w, a, code_eval(w, a->arg)->v, false);

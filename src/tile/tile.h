@@ -298,6 +298,7 @@ enum sem {
   SEM_TMA_MULTICAST, // into several blocks of the cluster, by a mask
   SEM_MBAR_INIT,
   SEM_MBAR_ARRIVE,
+  SEM_MBAR_LEAVE, // of another block of the cluster; orders reads, not writes
   SEM_MBAR_EXPECT,
   SEM_MBAR_WAIT,
   SEM_CP_MBAR_ARRIVE,

@@ -298,6 +298,7 @@ static bool row(struct text *t, const struct instr *r, int id, bool global)
   case SEM_TMA_RED:
   case SEM_MBAR_INIT:
   case SEM_MBAR_ARRIVE:
+  case SEM_MBAR_LEAVE:
   case SEM_MBAR_EXPECT:
   case SEM_MBAR_WAIT:
   case SEM_CP_MBAR_ARRIVE:

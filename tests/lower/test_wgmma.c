@@ -20,10 +20,14 @@ TEST(chains)
 TEST(stores)
 TEST(layers)
 TEST(large)
+TEST(pairs)
+TEST(wide)
+TEST(brought)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_chains), cmocka_unit_test(test_stores),
-                                     cmocka_unit_test(test_layers), cmocka_unit_test(test_large)};
+                                     cmocka_unit_test(test_layers),   cmocka_unit_test(test_large),  cmocka_unit_test(test_pairs),
+                                     cmocka_unit_test(test_wide),     cmocka_unit_test(test_brought)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,68 @@
+// Matrices that only the end of an item reads, such as a residual: their lines are fetched to the L2 cache when the item begins, so that they
+// come while products run. Loads at the end, a piece at a time, would each wait for device memory.
+#include "lower/wgmma.h"
+
+enum { FETCHED = 16, LINE = 128 }; // bytes that a prefetch names, and that it fetches
+
+static bool read_at_end(const struct mma_plan *p, int load)
+{
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (mma_reads(p, v, load) && p->section[v] != MMA_POST && p->section[v] != MMA_SENT) return false;
+  return true;
+}
+
+static bool divides(const struct mma_plan *p, const struct plan_access *a, int64_t unit)
+{
+  bool all = a->offset % unit == 0;
+  for (int i = 0; i < p->n->nletters; i++) all &= a->stride[i] == 1 || a->stride[i] % unit == 0;
+  for (int i = 0; i < GRID_AXES; i++) all &= a->grid[i] % unit == 0;
+  return all;
+}
+
+// Elements of a line where the load is a matrix whose rows are whole lines, or parts of one; 0: it is not fetched.
+static int64_t line_of(const struct mma_plan *p, int v, int *cols)
+{
+  const struct kern_value *x = mma_at(p, v);
+  *cols = -1;
+  if (x->kind != KERN_LOAD || !x->live || x->at.index || p->tile_of[v] >= 0 || p->iter_of[v] < 0 || mma_varies(p, v) || !read_at_end(p, v)) return 0;
+  const struct plan_access *a = &p->n->iter[p->iter_of[v]];
+  uint32_t letters = mma_has(p, v) & ~p->row_letters;
+  for (int c = 0; c < p->ncols; c++)
+    if (letters && p->cols[c].has == letters) *cols = c;
+  if (*cols < 0 || !(mma_has(p, v) & p->row_letters)) return 0;
+  const struct mma_list *l = &p->cols[*cols].list;
+  int last = l->letter[l->n - 1], bytes = dtype_bytes(p->job->store[a->tensor]);
+  int64_t line = LINE / bytes;
+  if (a->stride[last] != 1 || !divides(p, a, FETCHED / bytes)) return 0;
+  while (p->n->extent[last] % line) line /= 2;
+  return line * bytes >= FETCHED ? line : 0;
+}
+
+// Lines of the item's rows, shared out among the threads that compute.
+static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols, int64_t line)
+{
+  const struct mma_plan *p = k->p;
+  const struct plan_access *a = &p->n->iter[p->iter_of[v]];
+  int unit = FETCHED / dtype_bytes(p->job->store[a->tensor]), was = text_about_tensor(k->t, p->n->block, a->tile);
+  long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, threads = 128ll * w->groups;
+  struct str at = {0};
+  text_open(k->t, "for (f = 0; f < %lld; f += 1)", (lines + threads - 1) / threads);
+  text_line(k->t, "@fetched = f * %lld + @tid", threads);
+  text_open(k->t, "if (@fetched < %lld)", lines);
+  mma_row_names(k, arena_printf(k->mem, "@fetched / %lld", each));
+  mma_walk_base(p, a, unit, "0", &at);
+  mma_row_walk(p, a->stride, unit, &at);
+  mma_walk_list(p, &p->cols[cols].list, a->stride, unit, (int)line, arena_printf(k->mem, "@fetched %% %lld", each), &at);
+  text_line(k->t, "Sync<prefetch.L2><<<#grid, #me>>>(%%%s.tile([%d])[%s])", k->global[a->tensor], unit, mma_text(k, &at));
+  mma_unnest(k, 2);
+  text_about(k->t, was);
+}
+
+void wgmma_fetch_late(struct mma_kernel *k, const struct wg_plan *w)
+{
+  int cols;
+  for (int v = 0; v < k->p->k.nvalues && k->p->iterations > 1; v++) {
+    int64_t line = line_of(k->p, v, &cols);
+    if (line) fetch(k, w, v, cols, line);
+  }
+}

@@ -1,0 +1,166 @@
+// Settings of the knobs that are worth trying.
+#include "lower/count.h"
+#include "lower/wgmma.h"
+
+#include <string.h>
+
+// Blocks that walk are only where there are more items than they.
+static bool fits_so(struct wg_plan *w, const struct knobs *k, char why[160])
+{
+  char other[160];
+  w->p.why = *why ? other : why; // the first reason is kept
+  return wgmma_fit(w, k) && (!k->v[WG_BLOCKS] || w->walks);
+}
+
+// Is the choice before the same but for the way of results?
+static bool only_stores_differ(const struct knobs *before, const struct knobs *k)
+{
+  struct knobs x = *k;
+  x.v[WG_STORE] = before->v[WG_STORE];
+  return !memcmp(before, &x, sizeof x);
+}
+
+static int add(const struct wg_plan *w, const struct knobs *k, int n, struct knobs *out)
+{
+  if (w->p.job->counts) wgmma_count(w, &w->p.job->counts[n]);
+  out[n] = *k;
+  return n + 1;
+}
+
+static int add_tails(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
+{
+  for (int last = 0; last < TAIL_WAYS && n < most; last++) {
+    k.v[WG_LAST] = last;
+    if (fits_so(w, &k, why)) n = add(w, &k, n, out);
+  }
+  return n;
+}
+
+// The most places for pieces of results that fit; none is another way only for blocks that do not walk, which send nothing while
+// they go on.
+static int add_stores(struct wg_plan *w, struct knobs k, int n, int most, struct knobs *out, char why[160])
+{
+  if (w->p.job->tail) return add_tails(w, k, n, most, out, why);
+  for (int store = 2; store >= 0 && n < most; store--) {
+    k.v[WG_STORE] = store;
+    if (n && only_stores_differ(&out[n - 1], &k) && (store || k.v[WG_BLOCKS])) continue;
+    if (fits_so(w, &k, why) && (k.v[WG_STAGES] == 2 || w->p.iterations > 1 || w->p.queued)) n = add(w, &k, n, out);
+  }
+  return n;
+}
+
+struct wgmma_way { // knobs that many settings have in common
+  int groups, wide, brought;
+  struct mma_anew to;
+};
+
+static struct knobs knobs_of(struct wgmma_way y, int stages, int blocks)
+{
+  return (struct knobs){{[WG_GROUPS] = y.groups,
+                         [WG_STAGES] = stages,
+                         [WG_BLOCKS] = blocks,
+                         [WG_ROWS] = (int)y.to.rows,
+                         [WG_STEP] = (int)y.to.step,
+                         [WG_WIDE] = y.wide,
+                         [WG_BROUGHT] = y.brought}};
+}
+
+static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
+{
+  char ignored[160] = "";
+  struct knobs k = knobs_of(y, 2, 0);
+  k.v[WG_CHAIN] = WG_CHAINED;
+  return w->p.iterations > 1 && fits_so(w, &k, ignored);
+}
+
+// Where products chain, the most of four stages that fit and two, and without a chain two.
+static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
+{
+  int first = n, processors = w->p.job->gpu->processors;
+  for (int stages = 4; stages >= 2; stages--) {
+    if ((stages > w->p.iterations || n > first) && stages > 2) continue;
+    for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
+      for (int blocks = 0; blocks <= processors; blocks += processors)
+        for (int poly = 0; poly <= (chain ? WG_SHARE : 0); poly += WG_SHARE) {
+          struct knobs k = knobs_of(y, stages, blocks);
+          k.v[WG_CHAIN] = chain, k.v[WG_POLY] = poly;
+          n = add_stores(w, k, n, most, out, why);
+        }
+  }
+  return n;
+}
+
+// Pairs of blocks with the most stages that fit; blocks that walk, and blocks that do not.
+static int add_pairs(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
+{
+  char ignored[160] = "";
+  const int processors = w->p.job->gpu->processors, chain = chain_fits(w, y) ? WG_CHAINED : WG_SINGLE;
+  for (int blocks = processors; blocks >= 0; blocks -= processors)
+    for (int stages = 8, before = n; stages >= 2 && n == before; stages--) {
+      struct knobs k = knobs_of(y, stages, blocks);
+      k.v[WG_PAIR] = 1, k.v[WG_CHAIN] = chain;
+      if (stages <= w->p.iterations) n = add_stores(w, k, n, most, out, ignored);
+    }
+  return n;
+}
+
+static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
+{
+  const int64_t iterations = w->p.iterations;
+  const int processors = w->p.job->gpu->processors, before = n;
+  if (chain_fits(w, y)) return add_pairs(w, y, add_chains(w, y, n, most, out, why), most, out);
+  for (int stages = 8; stages >= 2; stages--)
+    for (int blocks = 0; blocks <= processors; blocks += processors) { // without a loop the code is all layers one after the other, and takes long to
+      if (iterations == 1 && stages != 4 && (stages != 2 || n > before)) continue; // compile: few ways
+      bool many = (iterations > 1 && stages > iterations) || ((y.to.rows || y.to.step) && stages > 4 && stages % 2);
+      if (!many || stages == 2) n = add_stores(w, knobs_of(y, stages, blocks), n, most, out, why);
+    }
+  return iterations > 1 ? add_pairs(w, y, n, most, out) : n;
+}
+
+// How many warpgroups share columns, at least: as many as the widest result needs; 0: one has them.
+static int least_wide(int64_t columns)
+{
+  int wide = 1;
+  while (wide < WG_MOST && columns > wide * WG_COLUMNS) wide *= 2;
+  return wide > 1 ? wide : 0;
+}
+
+// And at most: rows of one warpgroup leave the others something to share.
+static int most_wide(const struct wg_plan *w, int64_t columns)
+{
+  return columns > WG_COLUMNS ? WG_MOST : mma_block_rows(&w->p) == 64 && columns >= WG_COLUMNS / 2 ? 2 : 0;
+}
+
+static int64_t widest_columns(const struct wg_plan *w)
+{
+  int64_t columns = 0;
+  for (int i = 0; i < w->p.nproducts; i++) columns = MAX(columns, w->p.cols[w->p.product[i].out_cols].padded);
+  return columns;
+}
+
+static int add_ways(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
+{
+  int64_t columns = widest_columns(w);
+  char other[160];
+  for (y.wide = least_wide(columns); y.wide <= most_wide(w, columns); y.wide = MAX(2 * y.wide, 2))
+    for (y.groups = WG_MOST; y.groups >= MAX(y.wide, 1); y.groups--) { // the reason of the fewest warpgroups says most
+      bool fewest = y.groups == MAX(y.wide, 1);
+      *other = 0;
+      if (!y.wide || y.groups % y.wide == 0) n = add_groups(w, y, n, most, out, fewest ? why : other);
+    }
+  return n;
+}
+
+int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char why[160])
+{
+  struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  struct mma_anew to[MMA_CUTS];
+  char other[160];
+  int n = 0, cuts = mma_cuts(j, 64, to, why);
+  for (int i = 0; i < cuts; i++)
+    for (int brought = 0; brought < 2; brought++)
+      if (wgmma_plan(w, mma_anew(j, to[i], other), brought, *why || brought ? other : why))
+        n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, why);
+  return n;
+}

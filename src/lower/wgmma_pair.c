@@ -1,0 +1,94 @@
+// Pairs of blocks that share tiles. Two blocks that differ along one axis of the grid only read the same tiles of the loop where these do
+// not change along it: products of other rows by the same columns, heads of other queries with the same keys. As a cluster, each
+// brings one half of such a tile into the shared memory of both, so that L2 delivers it once. A stage is empty when the warpgroups of both
+// blocks have done with it, and full in each block when all bytes have come there.
+#include "lower/wgmma.h"
+
+// The dimension along which a box of one piece has two halves, which are its first rows and its last; -1: none.
+static int halved_dim(const struct box *b)
+{
+  int64_t rows = 1;
+  int first = -1;
+  for (int i = b->ndims - 1; i >= 0; i--) {
+    if (b->dim[i].inner || b->dim[i].box == 1) continue;
+    rows *= b->dim[i].box, first = i;
+  }
+  if (first < 0 || b->dim[first].apart || b->dim[first].ragged || b->dim[first].box % 2 || rows % 16) return -1;
+  return first;
+}
+
+// The same tile for blocks along the axis, of which each can bring a half. Others each block brings for itself.
+static bool may_share(const struct wg_plan *w, int tile, int axis)
+{
+  const struct mma_tile *t = &w->p.tile[tile];
+  return t->varying && !w->p.n->iter[t->iter].grid[axis] && (w->box[tile].chunks % 2 == 0 || halved_dim(&w->box[tile]) >= 0);
+}
+
+static double bytes_along(const struct wg_plan *w, int axis)
+{
+  const struct mma_plan *p = &w->p;
+  double bytes = 0;
+  for (int i = 0; i < p->ntiles; i++)
+    if (may_share(w, i, axis)) bytes += (double)(p->tile[i].rows * p->tile[i].cols);
+  return bytes;
+}
+
+// The axis along which most bytes are shared; -1: none.
+static int best_axis(const struct wg_plan *w)
+{
+  const struct graph *b = w->p.n->block;
+  int best = -1;
+  for (int i = 0; i < b->ngrid; i++)
+    if (b->grid[i] % 2 == 0 && bytes_along(w, i) > 0 && (best < 0 || bytes_along(w, i) > bytes_along(w, best))) best = i;
+  return best;
+}
+
+bool wgmma_pair_fit(struct wg_plan *w, int pair)
+{
+  struct mma_plan *p = &w->p;
+  const struct gpu_limits *gpu = p->job->gpu;
+  w->pair_axis = -1;
+  if (pair < 0 || pair > 1) return mma_refuse(p, "knobs out of range");
+  if (!pair) return true;
+  if (!(gpu->can & CAN_MULTICAST) || gpu->cluster < 2) return mma_refuse(p, "the target has no pairs of blocks");
+  if (p->job->tail || p->may_hide || p->queued) return mma_refuse(p, "blocks of a pair do not do the same iterations");
+  int axis = best_axis(w);
+  if (axis < 0 || w->blocks % 2) return mma_refuse(p, "no pairs of blocks that share tiles");
+  for (int i = 0; i < p->ntiles; i++) w->shared[i] = may_share(w, i, axis);
+  return w->pair_axis = axis, true;
+}
+
+bool wgmma_shares(const struct wg_plan *w, int tile) { return w->pair_axis >= 0 && w->shared[tile]; }
+
+// ---- emission ----
+
+static void one_half(struct mma_kernel *k, const char *to, const char *from, const char *barrier)
+{
+  text_line(k->t, "%s <- Move<tma.multicast, 3><<<#grid, #me>>>(%s, %%%s)", to, from, barrier);
+}
+
+// This block's half of the tile, into both blocks.
+void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it, const char *barrier)
+{
+  const struct box *b = &w->box[t - k->p->tile];
+  if (b->chunks % 2) {
+    struct box half = *b;
+    int d = halved_dim(b);
+    half.dim[d].box /= 2, half.dim[d].half = true;
+    one_half(k, arena_printf(k->mem, "%%s%d[%s].tile([%lld, _])[@half, 0]%s", t->buffer, stage, (long long)t->rows / 2, box_shape(k->p, &half)),
+             arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, &half, it, "0")), barrier);
+    return;
+  }
+  text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks / 2);
+  text_line(k->t, "@piece = @half * %lld + c", (long long)b->chunks / 2);
+  one_half(k, arena_printf(k->mem, "%%s%d[%s].tile([_, %lld])[0, @piece]%s", t->buffer, stage, (long long)b->chunk, box_shape(k->p, b)),
+           arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, b, it, "@piece")), barrier);
+  text_close(k->t);
+}
+
+// All threads of both blocks meet: barriers are ready, or nobody will write to another block again.
+void wgmma_pair_meet(struct mma_kernel *k)
+{
+  text_line(k->t, "Sync<cluster.arrive><<<#grid, #t>>>()");
+  text_line(k->t, "Sync<cluster.wait><<<#grid, #t>>>()");
+}
