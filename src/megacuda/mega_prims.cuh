@@ -109,7 +109,7 @@ DEV float2 constant(const float2 *p)
   asm("ld.global.L2::cache_hint.v2.f32 {%0, %1}, [%2], %3;" : "=f"(v.x), "=f"(v.y) : "l"(p), STAY);
   return v;
 }
-DEV float constant(const __nv_bfloat16 *p)
+DEV float constant(const bf16 *p)
 {
   unsigned short v;
   asm("ld.global.L2::cache_hint.u16 %0, [%1], %2;" : "=h"(v) : "l"(p), STAY);
