@@ -96,8 +96,8 @@ static int all_parts(const struct offer *o, struct job *j, const char *word, str
     if (twin >= 0) x[i] = x[twin], x[i].search = x[i].price = 0;
     worse(&sum, &x[i]);
   }
-  printf("\"%s\",%d,%.2f,%.2f,%.2f,%d,%d,%d,%d,%.2f,%.2f,%.2f\n", word, j->split.n, useconds(sum.first), useconds(sum.eight), useconds(sum.best), sum.rank,
-         sum.offered, sum.refused, sum.kernels, useconds(sum.space), sum.search, sum.price);
+  printf("\"%s\",%d,%.2f,%.2f,%.2f,%d,%d,%d,%d,%.2f,%.2f,%.2f\n", word, j->split.n, useconds(sum.first), useconds(sum.eight), useconds(sum.best),
+         sum.rank, sum.offered, sum.refused, sum.kernels, useconds(sum.space), sum.search, sum.price);
   return fflush(stdout), OK;
 }
 

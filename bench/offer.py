@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """How good are the graphs that the search offers for a GPU, on programs that nobody tuned for? (bench/offer.c; no GPU is needed)
 
-    python3 bench/offer.py [--seed N] [--drawn N] [--only REGEX] [--jobs N] [--csv bench/offer.csv]
+    python3 bench/offer.py [--seed N] [--drawn N] [--only REGEX] [--jobs N] [--wide N] [--csv bench/offer.csv]
 
 The programs are those of NAMED, and others drawn by the seed: families with sizes that are primes, one off a power of two, odd, or long.
-A row of the table has what build/offer prints, and `known`: the lowest price that any run has seen for the program. The aim is that the best of the first eight costs no more than that: `eight / known` is 1.0.
+A row of the table has what build/offer prints, and `known`: the lowest price that any run has seen for the program, `space` among them:
+of a list of --wide plans, with other sizes of each that is cheap. Start a new table when the model has changed. The aim is that the best of the first eight costs no more than that: `eight / known` is 1.0.
 """
 import argparse
 import concurrent.futures

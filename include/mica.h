@@ -35,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MICA_ABI_VERSION 0 // that of libmica.so.N; the build reads it here
+#define MICA_ABI_VERSION 1 // that of libmica.so.N; the build reads it here
 
 #if defined(__GNUC__)
 #define MICA_API __attribute__((visibility("default")))

@@ -9,6 +9,18 @@ static bool is_json(const char *text, size_t n)
   return i < n && text[i] == '{';
 }
 
+// Callers take the outputs that are no states for results.
+static int states_last(const struct graph *g, struct err *e)
+{
+  bool states = false;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (states && n->op == OP_OUTPUT && !state_output(g, n)) return err_set(e, ERR_GRAPH, n->at, "an output behind what is left of a state");
+    states |= state_output(g, n);
+  }
+  return OK;
+}
+
 int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out, struct err *e)
 {
   char *text;
@@ -18,5 +30,6 @@ int front_load(struct arena *mem, const char *path, int nset, const struct setti
   if (!is_json(text, n)) return front_parse(mem, text, n, path, nset, set, out, e);
   if (nset) return err_set(e, ERR_OPTION, (struct loc){path, 0, 0}, "a JSON graph has no parameters, so `%.64s` cannot be set", set[0].name);
   s = graph_from_json(mem, text, n, path, out, e);
+  if (!s) s = states_last(*out, e);
   return s ? s : constants_check(*out, e);
 }

@@ -94,12 +94,6 @@ static int late(const struct graph *g, int v, const struct node *update, const s
 
 int state_check(const struct graph *g, struct err *e)
 {
-  bool states = false;
-  for (int i = 0; i < g->nnodes; i++) {
-    const struct node *n = &g->nodes[i];
-    if (states && n->op == OP_OUTPUT && !state_output(g, n)) return err_set(e, ERR_GRAPH, n->at, "an output behind what is left of a state");
-    states |= state_output(g, n);
-  }
   for (int u = 0; u < g->nnodes; u++) {
     if (!writes_state(g, &g->nodes[u])) continue;
     int v = version(g, g->nodes[u].in[0]);

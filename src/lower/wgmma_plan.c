@@ -205,9 +205,9 @@ static bool share_groups(struct wg_plan *w, const struct knobs *k)
 }
 
 // The columns that a warpgroup has of each product are one instruction's, and of a tile whole pieces.
-static bool share_columns_so(const struct wg_plan *w)
+static bool share_columns_so(struct wg_plan *w)
 {
-  struct mma_plan *p = (struct mma_plan *)&w->p;
+  struct mma_plan *p = &w->p;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
     const struct mma_tile *t = &p->tile[p->tile_of[x->b]];

@@ -1,7 +1,7 @@
 // The watchdog's records of the kernel, as words. Of all that waited, the earliest node; a pipeline waits for its consumers.
 #include "serve/serve_device.h"
 
-enum { LATE_EVENT = 1, LATE_WORD, LATE_STAGE, REWRITTEN, BAD_TOKEN, FAULT_KINDS }; // fault_kind of mega_device.cuh
+enum { LATE_EVENT = 1, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN }; // fault_kind of mega_device.cuh
 
 static void what_of(const struct mega_plan *p, const struct device_fault *f, char out[120])
 {
@@ -12,6 +12,8 @@ static void what_of(const struct mega_plan *p, const struct device_fault *f, cha
     snprintf(out, 120, "event %u (%s of %s)", f->which, mega_signals[p->event[f->which].kind].name, name);
   } else if (f->kind == LATE_STAGE)
     snprintf(out, 120, "a stage");
+  else if (f->kind == LATE_RANK)
+    snprintf(out, 120, "rank %u", f->which);
   else if (f->kind == BAD_TOKEN)
     snprintf(out, 120, "a token of the table");
   else
@@ -32,7 +34,7 @@ bool device_fault_text(const struct mega_plan *p, const struct device_fault *all
   const struct device_fault *f = &all[first];
   if (f->node < (uint32_t)p->nnodes) mega_node_name(p, (int)f->node, name);
   what_of(p, f, what);
-  *hung = f->kind <= LATE_STAGE;
+  *hung = f->kind <= LATE_RANK;
   snprintf(out, SERVE_RECORD, "worker %d (%s) in step %u at %s waited for %s: saw %d, wanted %d", first / 2, f->producer ? "producer" : "consumer",
            f->step, name, what, (int)f->seen, (int)f->wanted);
   return true;

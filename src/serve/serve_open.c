@@ -35,6 +35,7 @@ static int plan_of(struct serve *s, const struct serve_given *g, struct err *e)
 static int ready(struct serve *s, struct err *e)
 {
   struct mega_proof proof;
+  if (s->m->world != 1) return err_set(e, ERR_MEGA, NOWHERE, "%s has a world of %d; a model that is kept ready has one GPU", s->m->name, s->m->world);
   TRY(mega_prove(s->p, &proof, e));
   s->served = mega_served(s->m);
   s->value = NEWS(&s->mem, float *, s->m->ntensors), s->given = NEWS(&s->mem, bool, s->m->ntensors);

@@ -22,6 +22,7 @@ static int p_error_text(int code, const char **text) { return (void)code, say(te
 static int p_init(unsigned flags) { return (int)flags; }
 static int p_device_count(int *n) { return *n = 1, 0; }
 static int p_device_get(int *device, int i) { return *device = i, 0; }
+static int p_device_peer(int *can, int device, int other) { return *can = device != other, 0; }
 static int p_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "none"), 0; }
 static int p_device_attribute(int *v, int id, int device) { return (void)id, *v = 0, device; }
 static int p_context_retain(cu_context *c, int device) { return *c = NULL, device; }
@@ -89,6 +90,7 @@ static int p_module_load(cu_module *m, const void *image)
 }
 static int p_module_unload(cu_module m) { return pretend.modules--, free(m), 0; }
 static int p_module_function(cu_function *f, cu_module m, const char *name) { return (void)name, *f = (cu_function)(void *)m, 0; }
+static int p_module_global(gpu_address *a, size_t *bytes, cu_module m, const char *name) { return (void)a, (void)bytes, (void)m, (void)name, FAILED; }
 static int p_function_attribute(int *value, int attribute, cu_function f)
 {
   *value = attribute == CU_FUNC_THREADS ? 1024 : attribute == CU_FUNC_REGISTERS ? 33 : 0;

@@ -39,7 +39,7 @@ same examples/mega/tiny_llama.json 3 --workers 3 --rows 2 --pages 5 --seed 6
 
 # Another order of fibers; a text form; what CUDA does not take.
 under=()
-MEGA_SHIM_SEED=77 expect 0 '^row 1:' "$work/tiny_qwen3" --steps 6
+MEGA_SHIM_SEED=77 expect 0 '^row 1:' "$work/tiny_qwen3" --steps 4
 under=("$MICA" mega)
 expect 0 'proved; ' emit examples/mega/mlp.mega --out "$work"
 under=()

@@ -16,7 +16,7 @@ options = dict(rows=2, pages=6, deadline=60)
 try:
     gpu = mega.from_config(sys.argv[1], engine="gpu", workers=2, **options).random(3)
 except mica.MachineError as e:
-    sys.exit(print("no NVRTC") if "NVRTC" in str(e) else str(e))
+    sys.exit(print("no NVRTC") if "was not found" in str(e) else str(e))
 cpu = mega.from_config(sys.argv[1], workers=2, **options).random(3)
 prompts = [[1, 2, 3], [7]]
 want = cpu.generate(prompts, 3, temperature=0.8, seed=5)
