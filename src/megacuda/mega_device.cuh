@@ -39,7 +39,6 @@ struct kernel_memory {
   u32 *stop;
   int *tokens;               // [step of the launch][row]
   u64 deadline;              // nanoseconds
-  u32 flight, ahead, pace;   // copies of a block at once; bytes that are fetched into L2 ahead; ticks from one fetch to the next
   u64 *trace;                // [worker][node][phase]: when a task of the last step came so far; or NULL
   const seat_row *seat;      // [row]
   const int *table;          // [row][page of the request]: page of the cache
@@ -48,6 +47,11 @@ struct kernel_memory {
 static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the library fills it: src/serve/device_memory.c");
 
 PER_RANK(kernel_memory, M);
+
+struct pipe_pace {
+  u32 flight, ahead, pace; // copies of a block at once; bytes that are fetched into L2 ahead; ticks from one fetch to the next
+};
+GLOBAL pipe_pace PIPE = {FLIGHT, AHEAD * STAGE_ROOM, PACE};
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS], now[2][QUERY_FLOATS];

@@ -248,7 +248,6 @@ static program prepare(int positions, u64 deadline)
   p.m.node = uploaded(t.node), p.m.wait = uploaded(t.wait), p.m.publish = uploaded(t.publish);
   p.m.word = (u32 *)device_room((size_t)p.words * 128), p.m.fault = (fault_row *)device_room(WORKERS * 2 * sizeof(fault_row));
   p.m.stop = (u32 *)device_room(4), p.m.tokens = (int *)device_room((size_t)positions * ROWS * 4), p.m.deadline = deadline;
-  p.m.flight = FLIGHT, p.m.ahead = AHEAD * STAGE_ROOM, p.m.pace = PACE;
   take_seats(p), forget(p), restore(p);
   return p;
 }

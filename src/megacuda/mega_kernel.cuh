@@ -39,12 +39,12 @@ DEV void gone_ahead(ahead &a, int bytes)
 DEV u32 fill(moment j, u32 made, int bytes, ahead &a)
 {
   u32 slot = made % STAGES, parity = (made / STAGES & 1) ^ 1;
-  u32 flight = M.flight ? M.flight : FLIGHT, before = made - flight;
-  if (made >= flight) wait_stage(&S.full[before % STAGES], before / STAGES & 1, j, made);
+  u32 before = made - PIPE.flight;
+  if (made >= PIPE.flight) wait_stage(&S.full[before % STAGES], before / STAGES & 1, j, made);
 #pragma unroll 1
-  while (a.lead < (int)M.ahead && !stage_looked(&S.empty[slot], parity)) {
+  while (a.lead < (int)PIPE.ahead && !stage_looked(&S.empty[slot], parity)) {
     if (S.dead) break;
-    if (ticks() - a.last < M.pace) continue;
+    if (ticks() - a.last < PIPE.pace) continue;
     int n = ahead_of(a, STAGE_ROOM);
     if (n == 0) break;
     fetch_early(a.at, n);

@@ -9,6 +9,8 @@ static void launch(const kernel_memory &m, u32 first, int position, int steps)
 }
 #endif
 
+static void set_pace(const pipe_pace &p) { PIPE = p; }
+
 #else
 
 #define MUST(x)                                                      \
@@ -40,6 +42,8 @@ static void to_device(void *to, const void *from, size_t n) { MUST(cudaMemcpy(to
 static void from_device(void *to, const void *from, size_t n) { MUST(cudaMemcpy(to, from, n, cudaMemcpyDeviceToHost)); }
 static void copy_device(void *to, const void *from, size_t n) { MUST(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice)); }
 static void zero_device(void *to, size_t n) { MUST(cudaMemset(to, 0, n)); }
+
+static void set_pace(const pipe_pace &p) { MUST(cudaMemcpyToSymbol(PIPE, &p, sizeof p)); }
 
 static void begin_device()
 {

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
   if (flight < 1 || flight > STAGES || ahead < 0 || ahead > 1024) return fprintf(stderr, "%s: --flight takes 1 to %d, --ahead 0 to 1024\n", argv[0], STAGES), 2;
   begin_device();
   program p = prepare(CONTEXT + MOST_STEPS, deadline * 1000000);
-  p.m.flight = (u32)flight, p.m.ahead = (u32)(ahead * STAGE_ROOM);
+  set_pace({(u32)flight, (u32)(ahead * STAGE_ROOM), PACE});
   std::vector<int> tokens;
   printf("%s: %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();
