@@ -31,6 +31,7 @@ static nf of_node(struct expr *ex, const struct graph *g, const struct node *n, 
   case RULE_VIEW: return a;
   case RULE_IO:
   case RULE_INDEX:
+  case RULE_AT:
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:

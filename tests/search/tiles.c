@@ -73,6 +73,7 @@ static void one_tile(struct field *F, const struct graph *b, const struct node *
     if (op_rows[n->op].flags & MEAN) domain_ff.finish(F, false, f.len, shape_size(&o.s), o.p);
     break;
   case RULE_INDEX:
+  case RULE_AT:
   case RULE_CONCAT:
   case RULE_SPLIT:
   case RULE_COMPOSITE:
