@@ -304,43 +304,27 @@ static bool write_world_trace(world &w, int steps, const char *path)
 
 #endif
 
-// ---- options ----
+// ---- the host program ----
 
 int main(int argc, char **argv)
 {
-  int steps = 8, many = 0, plain = 0, times = 0;
-  bool hang = false, fine = true;
-  u64 deadline = 2000;
-  const char *trace = NULL;
-  for (int i = 1; i < argc; i++) {
-    const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "0";
-    if (!strcmp(a, "--hang")) hang = true;
-    else if (!strcmp(a, "--steps")) steps = atoi(v), i++;
-    else if (!strcmp(a, "--launches")) many = atoi(v), i++;
-    else if (!strcmp(a, "--plain")) plain = atoi(v), i++;
-    else if (!strcmp(a, "--time")) times = atoi(v), i++;
-    else if (!strcmp(a, "--deadline")) deadline = (u64)atoi(v), i++;
-    else if (!strcmp(a, "--trace")) trace = v, i++;
-    else return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --deadline MS, --trace FILE\n", argv[0]), 2;
-  }
-  if (steps < 1 || steps > MOST_STEPS || plain > steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;
+  told o;
+  bool fine = true;
+  int status = read_options(argc, argv, o);
+  if (status) return status;
   begin_world();
-  world w = prepare_world(CONTEXT + MOST_STEPS, deadline * 1000000);
+  world w = prepare_world(CONTEXT + MOST_STEPS, o.deadline * 1000000);
+  for (int r = 0; r < WORLD; r++) go_to(r), set_pace(pace_of(o));
   std::vector<int> tokens;
   printf("%s: %d ranks of %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORLD, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();
-  if (!again_world(w, steps, tokens)) return 1;
-  for (int r = 0; r < ROWS && tensor_named("token") >= 0; r++) {
-    printf("row %d:", r);
-    for (int s = 0; s < steps; s++) printf(" %d", tokens[(size_t)(s * ROWS + r)]);
-    printf("\n");
-  }
+  if (!again_world(w, o.steps, tokens)) return 1;
+  print_tokens(tokens, o.steps);
+  if (o.plain) fine &= check_plain_world(w, tokens, o.plain);
+  if (o.hang) fine &= check_hang_world(w, o.steps, tokens);
   fflush(stdout);
-  if (plain) fine &= check_plain_world(w, tokens, plain);
-  if (hang) fine &= check_hang_world(w, steps, tokens);
-  fflush(stdout);
-  if (times && fine) print_world_times(w, steps, times);
-  if (many && fine) fine &= check_many_world(w, steps, many, tokens);
-  if (trace && fine) fine &= write_world_trace(w, steps, trace);
+  if (o.times && fine) print_world_times(w, o.steps, o.times);
+  if (o.many && fine) fine &= check_many_world(w, o.steps, o.many, tokens);
+  if (o.trace && fine) fine &= write_world_trace(w, o.steps, o.trace);
   return !fine;
 }
