@@ -19,6 +19,7 @@ struct folder {
   struct save_saved *file;
   struct manifest_by by;               // of machine code
   const struct device_program *device; // of a GPU, once it is made
+  const char *kernel;                  // C of a CPU, once it is made, without the function of tvm-ffi
 };
 
 // The text is where it is until the next call.
@@ -56,6 +57,7 @@ static int generate_c(const struct graph *g, const char *name, const struct targ
   gen_identifier(id, g->name ? g->name : "program");
   struct str source = {0}, header = {0};
   int status = gen_c(g, id, t, &source, &header, &info, e);
+  f->kernel = arena_printf(f->mem, "%s", str_text(&source));
   if (status == OK) export_ffi(g, id, false, &source);
   str_add(add(f, "kernel.c"), "%s", str_text(&source));
   str_add(add(f, "kernel.h"), "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o%s -fopenmp -lm\n%s",
@@ -122,10 +124,7 @@ static int kernels(const json_t *report, struct graph *best, struct folder *f, s
 static void page(const json_t *report, struct folder *f)
 {
   struct arena mem = {0};
-  const char *c = NULL;
-  for (int i = 0; i < f->n && !f->device; i++)
-    if (!strcmp(f->file[i].name, "kernel.c")) c = str_text(&f->file[i].text);
-  html_page(&mem, report, f->device, c, add(f, "report.html"));
+  html_page(&mem, report, f->device, f->kernel, add(f, "report.html"));
   arena_close(&mem);
 }
 

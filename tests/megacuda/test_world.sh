@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The kernel that `mica mega emit --world N` prints, compiled for a CPU: ranks are groups of blocks, and words to other ranks arrive late and in
 # any order. Its tokens are those of one device; a counter that is never full on the last rank ends all ranks, and the next run is right.
+# test: release
 # test: timeout 600
 set -u
 . tests/shell.sh
