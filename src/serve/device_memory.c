@@ -109,6 +109,13 @@ int device_open(struct serve *s, struct err *e)
   return OK;
 }
 
+// What device_open and weights took, also where that was cut short.
+void device_close(struct serve *s)
+{
+  for (size_t i = 0; s->block && s->block->memory && i < s->block->bytes / sizeof *s->block->memory; i++)
+    if (i != (size_t)(s->block->field - s->block->memory) + AT_DEADLINE && s->block->memory[i]) s->machine.drop(s->machine.arg, s->block->memory[i]);
+}
+
 // ---- weights ----
 
 // From a tensor as it lies to what operators stream.
@@ -120,7 +127,7 @@ static int pack_for(struct serve *s, int tensor, device_address from, struct err
     uint64_t *to = &s->block->memory[s->m->ntensors + o];
     TRY(megacuda_packed(&s->mem, s->p, o, MEGACUDA_WARPS * 32, &streamed, &bytes, e));
     if (streamed != tensor) continue;
-    if (!*to) TRY(ON(s, room, (size_t)bytes, to, e));
+    if (!*to) TRY(room_zeroed(s, (size_t)bytes, to, e)); // what fills up a line of sixteen bytes is a number
     TRY(ON(s, pack, o, *to, from, e));
   }
   return OK;

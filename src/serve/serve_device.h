@@ -23,6 +23,7 @@ int device_planted(const struct mega_plan *p); // a counter, of the same step if
 
 // ---- device_memory.c ----
 int device_open(struct serve *s, struct err *e);                                           // memory, tables
+void device_close(struct serve *s);                                                        // gives the memory back
 int device_value(struct serve *s, int tensor, const void *data, int dtype, struct err *e); // packed, where it is streamed
 int device_random(struct serve *s, int tensor, uint64_t seed, struct err *e);
 int device_plant(struct serve *s, bool planted, struct err *e);

@@ -79,7 +79,7 @@ int serve_open(const struct serve_given *g, struct serve **out, struct err *e)
 void serve_close(struct serve *s)
 {
   if (!s) return;
-  if (s->machine.close) s->machine.close(s->machine.arg);
+  if (s->machine.close) device_close(s), s->machine.close(s->machine.arg);
   arena_close(&s->mem);
   mem_free(s);
 }

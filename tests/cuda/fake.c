@@ -59,6 +59,7 @@ int fake_alloc(gpu_address *a, size_t bytes)
   char *p = malloc(bytes + HEAD);
   if (!p) return OUT_OF_MEMORY;
   memcpy(p, &bytes, sizeof bytes);
+  if (getenv("FAKE_SHIM")) memset(p + HEAD, 0xff, bytes); // NaN, where nothing is written
   fake.allocated++;
   return *a = (gpu_address)(uintptr_t)(p + HEAD), 0;
 }

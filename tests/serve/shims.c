@@ -17,7 +17,7 @@ static int room(void *arg, size_t bytes, device_address *out, struct err *e)
 {
   (void)arg, (void)e;
   void *p = aligned_alloc(128, (bytes + 255) / 128 * 128);
-  memset(p, 0xa5, (bytes + 255) / 128 * 128);
+  memset(p, 0xff, (bytes + 255) / 128 * 128);
   return *out = (uintptr_t)p, OK;
 }
 static int write_to(void *arg, device_address to, const void *from, size_t bytes, struct err *e)
@@ -52,7 +52,7 @@ static int launch(void *arg, const uint64_t *memory, size_t bytes, uint32_t firs
 }
 static double seconds(void *arg) { return (void)arg, 0; }
 static void drop(void *arg, device_address a) { (void)arg, free(at(a)); }
-static void machine_close(void *arg) // memory of the model stays: a process of tests ends soon
+static void machine_close(void *arg)
 {
   struct shims *x = arg;
   dlclose(x->so);
