@@ -58,8 +58,9 @@ static void find_outputs(const struct facts *f, const struct piece *r, struct pa
     part->nout = graph_outputs(f->p, part->out);
     return;
   }
-  for (int t = 0; t < f->p->ntensors; t++)
-    if (is_output(f, r, t)) part->out[part->nout++] = t;
+  for (int states = 0; states < 2; states++) // new states come last, as in a program that is read
+    for (int t = 0; t < f->p->ntensors; t++)
+      if ((graph_state(f->p, t) >= 0) == states && is_output(f, r, t)) part->out[part->nout++] = t;
 }
 
 // In the order of their first use, so that layers that do the same are equal parts; of the whole program in its own.

@@ -61,7 +61,7 @@ static int turns(struct serve *s, int o, struct err *e)
   int64_t half = (int64_t)op->attr[MEGA_ATTR_dim] / 2, positions = 0;
   for (int a = 0; a < op->spec.naccess; a++)
     for (int d = 0; d < op->spec.access[a].rank; d++)
-      if (op->spec.access[a].dim[d].how == MEGA_PAGE_NOW) {
+      if (op->spec.access[a].dim[d].how == MEGA_PAGE_NOW || op->spec.access[a].dim[d].how == MEGA_PAGE_PAST) {
         const struct mega_tensor *t = &s->m->tensor[op->arg[op->spec.access[a].arg]];
         positions = t->dim[d] * t->dim[4];
       }
