@@ -15,12 +15,12 @@
 
 enum { ROWS = 5, PAGES = 12, VOCAB = 151, SMALL = 101, LONG = 80 }; // VOCAB: the larger vocabulary of the models, SMALL: that of Llama
 
-static struct serve *opened(const char *file, int rows, bool text)
+static struct serve *opened_with(const char *file, struct mega_sizes sizes, bool text)
 {
   struct serve *s;
   struct err e = {0};
   struct arena mem = {0};
-  struct serve_given g = {.name = file, .sizes = {.rows = rows, .workers = 3, .pages = PAGES, .context = -1}, .deadline = 60};
+  struct serve_given g = {.name = file, .sizes = sizes, .deadline = 60};
   char *model, path[300];
   snprintf(path, sizeof path, MICA_SOURCE_DIR "/examples/mega/%s", file);
   assert_int_equal(file_read(&mem, path, &model, &g.n, &e), OK);
@@ -33,6 +33,11 @@ static struct serve *opened(const char *file, int rows, bool text)
   assert_int_equal(serve_random(s, 7, &e), OK);
   arena_close(&mem);
   return s;
+}
+
+static struct serve *opened(const char *file, int rows, bool text)
+{
+  return opened_with(file, (struct mega_sizes){.rows = rows, .workers = 3, .pages = PAGES, .context = -1}, text);
 }
 
 static void stepped(struct serve *s, const struct serve_row *rows, int steps, int32_t *tokens, float *logits)
@@ -286,11 +291,25 @@ static void hung_and_on(void **state)
   if (getenv("MICA_ALL") && shims_there()) hung(true);
 }
 
+// Attention in parts, where no layer that attends writes the cache: the text makes the tokens of the threads.
+static void parts_of_attention(void **state)
+{
+  (void)state;
+  if (!shims_there()) skip();
+  int32_t token[2][3];
+  for (int text = 0; text < 2; text++) {
+    struct serve *s = opened_with("tiny_llama.json", (struct mega_sizes){.rows = 1, .workers = 3, .context = 70, .steps = 4, .parts = 2}, text);
+    stepped(s, &(struct serve_row){.token = 7}, 3, token[text], NULL);
+    serve_close(s);
+  }
+  assert_memory_equal(token[0], token[1], sizeof token[0]);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(llama_serves), cmocka_unit_test(qwen3_serves),    cmocka_unit_test(text_serves), cmocka_unit_test(steps_of_a_launch),
-      cmocka_unit_test(refused),      cmocka_unit_test(weights_by_name), cmocka_unit_test(hung_and_on),
+      cmocka_unit_test(llama_serves),       cmocka_unit_test(qwen3_serves), cmocka_unit_test(text_serves),     cmocka_unit_test(steps_of_a_launch),
+      cmocka_unit_test(parts_of_attention), cmocka_unit_test(refused),      cmocka_unit_test(weights_by_name), cmocka_unit_test(hung_and_on),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
