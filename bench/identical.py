@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which kernels two builds of Mica make alike. What is alike to the letter needs no race.
+"""Compares the kernels that two builds of Mica generate. Kernels with identical text need no race.
 
     python3 bench/survey.py --search DIR                                  # graphs of all workloads
     python3 bench/identical.py --emit OLD.json --graphs DIR --mica OLD/mica

@@ -55,7 +55,7 @@ static void judge(const struct offer *o, const struct pricing *by, const struct 
   }
 }
 
-// Of a list that leaves nothing out for the time it takes.
+// Prices a list of `wide` plans. The list stands for the whole space.
 static int wider(const struct offer *o, struct job *j, struct contest *c, struct search_opts *s, struct answer *x, struct err *e)
 {
   struct search_result r = {0};

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/products.py - large products and attention over one latent, each lowered in ways that are named here, timed beside cuBLASLt.
+"""bench/products.py - times large products and attention over one latent against cuBLASLt. Each workload is lowered at the settings listed here.
 
     bench/products.py --make DIR [--mica build/mica] [--tag new] [--without pair,wide]   # anywhere: CUDA C++
     bench/products.py --run DIR [--csv FILE] [--commit HASH] [--seconds S]               # on the GPU; needs nvcc and torch

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same graphs by two builds of gpu_race on one GPU, in turns, each in a process of its own:
+"""Races the same graphs with two builds of gpu_race on one GPU. The builds alternate, each in its own process:
 
     python3 bench/survey.py --search DIR                                                # graphs of the workloads; no GPU
     python3 bench/rerace.py --old OLD/gpu_race --new build/gpu_race --graphs DIR --csv FILE [--only REGEX]

@@ -64,7 +64,7 @@ def score(us, bound, baseline):
 
 
 def rescore(path):
-    """The column of a table that is there, made anew."""
+    """Recomputes the column of an existing table."""
     with open(path, newline="") as f:
         rows = list(csv.DictReader(f))
     for r in rows:

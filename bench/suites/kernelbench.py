@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""KernelBench by torch.compile(Model, backend="mica"): the suite's own check of correctness and its own timing, beside eager mode and Inductor.
+"""Runs KernelBench with torch.compile(Model, backend="mica"). It uses the suite's correctness check and timing, and compares with eager mode and Inductor.
 
     kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--workers N] [--deadline S] [--until S]
                    [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N]

@@ -125,7 +125,7 @@ def suite(checkout, device):
 
 
 def samples(timing, f, inputs, trials, device):
-    """Microseconds of so many calls, as the suite measures them."""
+    """Returns the microseconds of each of `trials` calls, measured by the suite."""
     if device.type == "cuda":
         ms = timing.get_timing_function("cuda_event")(f, inputs, num_warmup=WARM_UP, num_trials=trials, discard_first=1, verbose=False, device=device)
         return [1e3 * x for x in ms]

@@ -233,6 +233,12 @@ template <class O, class Q, class K, class V, class G, class U, class P, bool WR
   consumers();
 }
 
+template <class P, int N> DEV void open_now(int chunk, float (&k)[N], float (&v)[N])
+{
+#pragma unroll
+  for (int i = 0; i < N; i++) k[i] = S.attend.now[0][chunk * N + i], v[i] = S.attend.now[1][chunk * N + i];
+}
+
 // G, U: gains of queries and keys. K, V: this position's key and value; or it is read from the cache. NOW: that the task writes, or not. Y: the
 // output; of a part of the positions sums, with D their maxima and divisors.
 template <class O, class Q, class K, class V, class G, class U, class P, class NOW, class Y, class D> DEV u32 attend(moment j, u32 taken)
@@ -251,8 +257,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
     int end = P::end(tile, j.position);
     load_heads<O, Q, K, V, G, U, P, !std::is_same<NOW, no_gain>::value>(j, tile);
     if constexpr (keys_too) {
-#pragma unroll
-      for (int i = 0; i < line::N; i++) k[0][i] = S.attend.now[0][chunk * line::N + i], v[0][i] = S.attend.now[1][chunk * line::N + i];
+      open_now<P>(chunk, k[0], v[0]);
     } else {
       const typename P::tensor::type *now = cached<P>(layer, tile, j.position) + chunk * line::N;
       open_fresh<line>(now, k[0]), open_fresh<line>(now + P::SLOTS * P::DIM, v[0]);

@@ -69,12 +69,6 @@ template <class O, class K, class V, class U, class P> DEV void served_key(momen
   consumers();
 }
 
-template <class P, int N> DEV void open_now(int chunk, float (&k)[N], float (&v)[N])
-{
-#pragma unroll
-  for (int i = 0; i < N; i++) k[i] = S.attend.now[0][chunk * N + i], v[i] = S.attend.now[1][chunk * N + i];
-}
-
 // Rows of the same request before this one are seen by keys that are made again from their inputs.
 template <class O, class Q, class K, class V, class G, class U, class P, class Y> DEV u32 serve(moment j, u32 taken)
 {
