@@ -55,7 +55,7 @@ check:
 # The slow tests too: long random tests, and with the sanitizers all rows of tables that `check` thins there (tests/thin.h).
 check-all: setup venv
 	@$(MAKE) --no-print-directory debug release
-	cd build-asan && MICA_ALL=1 $(CTEST) -L '^check$$'
+	cd build-asan && MICA_ALL=1 $(CTEST) -L '^check(-sanitized)?$$'
 	cd build && MICA_ALL=1 $(CTEST) -L '^check-all$$'
 
 # Rewrites the golden texts (tests/golden/texts) for review: git diff tests/golden.

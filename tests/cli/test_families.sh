@@ -2,6 +2,7 @@
 # The workloads that a seed draws from bench/peers/families.py: their list, their programs, the table of the cost model. With torch
 # also that some of them compute what torch does.
 # test: timeout 300
+# test: quick release
 set -u
 . tests/shell.sh
 export MICA_DB="$work/test.db" FAMILIES="$work/families"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # mica mega from outside: plans, proofs, runs; what is wrong with a model or a configuration, and the status.
+# test: quick release
 set -u
 . tests/shell.sh
 under=("$MICA" mega)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Numbers that float does not hold, in programs and options: errors of the user, with a place and a hint; and numbers that it just holds.
+# test: quick release
 set -u
 . tests/shell.sh
 

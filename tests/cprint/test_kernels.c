@@ -1,5 +1,6 @@
 // The kernels of kernels/ and the examples of the notes, as C: every bit is the interpreter's, at sizes that no tile
 // divides and at some that fit. test: timeout 300
+// test: quick release
 #include "held.h"
 
 static void same(const char *const *words, size_t n)

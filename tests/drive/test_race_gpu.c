@@ -1,6 +1,7 @@
 // The race on a GPU without one (pretended_gpu.h): the fastest right one of all that took part is reported, a hill is climbed to its
 // top, and what was found is found again.
 // test: timeout 400
+// test: quick release
 #include "pretended_gpu.h"
 #include "thin.h"
 #include "export/export.h"

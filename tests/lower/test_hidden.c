@@ -1,5 +1,6 @@
 // Attention whose keys are hidden by conditions on indices: clean in the interpreter and equal to float64, by all choices.
 // test: timeout 300
+// test: quick release
 #include "held.h"
 
 #include <limits.h>

@@ -1,5 +1,6 @@
 // The report as a page: it is well-formed whatever the report says, shows no text of a report as markup, needs nothing but itself, and
 // is the same every time. What is checked of the markup: elements nest, attributes are quoted, ids are unique and links lead to one.
+// test: quick release
 #include "../thin.h"
 #include "base/memory.h"
 #include "report/html.h"

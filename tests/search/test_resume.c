@@ -2,6 +2,7 @@
 // it, and runs before it that were cut off anywhere. Units that an earlier run left may be damaged: then they are made
 // again, or, where the damage is such that no check can see it, what is found is still verified.
 // test: timeout 300
+// test: quick release
 #include "../thin.h"
 #include "examples.h"
 #include "verify/verify.h"

@@ -4,6 +4,7 @@
 #include "base/num.h"
 #include "folder.h"
 #include "shims.h"
+#include "thin.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -151,12 +152,17 @@ static void model_serves(const char *file, bool text)
 }
 
 static void llama_serves(void **state) { (void)state, model_serves("tiny_llama.json", false); }
-static void qwen3_serves(void **state) { (void)state, model_serves("tiny_qwen3.json", false); }
+static void qwen3_serves(void **state)
+{
+  (void)state;
+  if (thinned(2) > 1) skip();
+  model_serves("tiny_qwen3.json", false);
+}
 
 static void text_serves(void **state)
 {
   (void)state;
-  if (!shims_there()) skip();
+  if (!shims_there() || thinned(2) > 1) skip();
   model_serves("tiny_qwen3.json", true);
 }
 

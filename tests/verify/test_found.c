@@ -1,5 +1,6 @@
 // A few mutants of what the search finds: found.h.
 // test: timeout 300
+// test: quick release
 #include "found.h"
 
 #include <setjmp.h>

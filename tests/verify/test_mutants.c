@@ -2,6 +2,7 @@
 // are accepted are held against real numbers (the interpreter in float64), and each must be of a kind whose reason
 // stands in the table below: an accepted mutant that computes something else is a hole in the verifier.
 // test: timeout 300
+// test: quick release
 #include "cases.h"
 #include "front/front.h"
 #include "mutate.h"
