@@ -3,6 +3,7 @@
 // Reshapes are other names for the same memory. A transpose that only products or block graphs read is not
 // executed, nor is a split: what reads it reads its source from other places, with other strides.
 #include "gen/emit.h"
+#include "thread/thread.h"
 
 #include <string.h>
 
@@ -358,6 +359,7 @@ static int generate(const struct graph *g, const char *name, const struct target
                     struct gen_info *info, struct err *e)
 {
   struct arena mem = {0};
+  if (thread_canonical(&mem, g, &g, e)) return arena_close(&mem), USER;
   struct gen c = {.mem = &mem, .g = g, .name = name, .t = t, .space.mem = &mem, .timed = timed, .e = e};
   c.home = NEWS(&mem, struct home, g->ntensors + 1);
   find_roots(&c);

@@ -220,3 +220,14 @@ int thread_graphs(struct arena *mem, const struct graph *g, struct graph **out, 
   *out = copy;
   return s;
 }
+
+int thread_canonical(struct arena *mem, const struct graph *g, const struct graph **out, struct err *e)
+{
+  const struct graph *flat;
+  struct graph *formed;
+  *out = g;
+  TRY(thread_flat(mem, g, &flat, e));
+  if (flat == g) return OK;
+  TRY(thread_graphs(mem, flat, &formed, e));
+  return *out = formed, OK;
+}

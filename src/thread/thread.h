@@ -8,6 +8,9 @@
 // Rewrites every BLOCK node of kernel graph g; the result is a complete muGraph that computes the same.
 int thread_graphs(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
 
+// The same of a graph whose thread graphs may be others: they are made flat first. *out is g where there is none.
+int thread_canonical(struct arena *mem, const struct graph *g, const struct graph **out, struct err *e);
+
 // thread_flat.c: the inverse, a graph without THREAD nodes that computes the same; *out is g where there is none. An error where
 // a thread graph is no partition of its operators over whole tiles.
 int thread_flat(struct arena *mem, const struct graph *g, const struct graph **out, struct err *e);

@@ -8,6 +8,7 @@
 #include "plan/plan.h"
 #include "../gpu_of.h"
 #include "sim/number.h"
+#include "thread/thread.h"
 #include "special.h"
 #include "thin.h"
 
@@ -33,7 +34,7 @@ struct holding {
   const struct held *row;
   const struct manner *manner;
   struct gpu_limits gpu;
-  struct graph *g;
+  const struct graph *g;
   int node; // the kernel
   const enum dtype *store;
   void *in[32], *out[32]; // float64, by input and output of the graph
@@ -62,11 +63,13 @@ static void fill_special(struct holding *h)
 static int prepare(struct holding *h)
 {
   struct graph *plain, *stable;
+  const struct graph *flat;
   bool changed;
   char note[256];
   plain = graph_of(h->mem, h->row->graph);
   if (plan_stable(h->mem, plain, &stable, &changed, note, &h->e)) return said(h, h->e.text);
-  h->g = stable;
+  if (thread_flat(h->mem, stable, &flat, &h->e)) return said(h, h->e.text);
+  h->g = flat;
   enum dtype *store = NEWS(h->mem, enum dtype, stable->ntensors);
   for (int i = 0; i < stable->ntensors; i++) store[i] = stable->tensors[i].dtype;
   h->store = store;

@@ -190,26 +190,63 @@ static void hand_written_ones_are_checked(void **state)
   }
 }
 
+// Thread graphs that reduce, add up or multiply parts: the parts of a dimension become a dimension of their own.
+static const char *const parts[] = {
+    BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:1})\n w = iter(x)\n save(v + w, omap={x:1}) }\n save(accum(sum(t, dim=1)), omap={x:0})"),
+    BLOCK_OF("t = thread(x=2; i=2) { v = iter(x, imap={x:1}, fmap={i:1})\n w = iter(x, imap={x:1})\n save(accum(sum(w, dim=1) * v, fmap={i:1}), "
+             "omap={x:1}) "
+             "}\n save(accum(t, fmap={i:1}), omap={x:0})"),
+    BLOCK_OF("t = thread(x=2) { v = iter(x, imap={x:1})\n save(sum(exp(v), dim=1), omap={x:1}) }\n save(accum(max(t, dim=1)), omap={x:0})"),
+    BLOCK_OF(
+        "t = thread(x=2) { v = iter(x, imap={x:0})\n save(max(v, dim=0) + sum(v, dim=0), omap={x:0}) }\n save(accum(t, fmap={i:1}), omap={x:0})"),
+    BLOCK_OF("t = thread(x=2) { v = iter(x, imap={x:1})\n save(mean(v, dim=1) * v, omap={x:1}) }\n save(accum(t, fmap={i:1}), omap={x:0})"),
+    BLOCK_OF("t = thread(x=1; i=2) { v = iter(x, fmap={i:1})\n save(accum(max(v, dim=1))) }\n save(accum(t), omap={x:0})"),
+    BLOCK_OF("t = thread(x=1; i=2) { v = iter(x, fmap={i:1})\n save(accum(square(v))) }\n save(accum(t, fmap={i:1}), omap={x:0})"),
+    BLOCK_OF("t = thread(x=1; i=2) { v = iter(x, fmap={i:1})\n save(accum(exp(sum(v, dim=1)))) }\n save(accum(t), omap={x:0})"),
+    BLOCK_OF("t = thread(x=1; i=2) { v = iter(x, fmap={i:1})\n save(accum(sum(v, dim=1), fmap={i:1})) }\n save(accum(t, fmap={i:1}), omap={x:0})"),
+    BLOCK_OF("t = thread(x=2; i=2) { v = iter(x, imap={x:1}, fmap={i:1})\n save(accum(sum(v, dim=1)), omap={x:1}) }\n save(accum(prod(t, dim=1)), "
+             "omap={x:0})"),
+    BLOCK_OF(
+        "t = thread(x=2; i=2) { v = iter(x, imap={x:0}, fmap={i:0})\n save(accum(square(v)), omap={x:0}) }\n save(accum(sum(t, dim=0), fmap={i:1}), "
+        "omap={x:0})"),
+    BLOCK_OF("t = thread(x=2; i=2) { v = iter(x, imap={x:1}, fmap={i:0})\n save(accum(max(v, dim=1), fmap={i:0}), omap={x:1}) }\n save(accum(sum(t, "
+             "dim=1)), omap={x:0})"),
+    BLOCK_OF(Z_TILE "t = thread(x=4, y=2) { v = iter(x, imap={x:0})\n w = iter(z, imap={y:1})\n save(matmul(exp(v), w) * 2, omap={x:0, y:1}) }\n "
+                    "save(accum(t), omap={x:0})"),
+    BLOCK_OF(Z_TILE
+             "t = thread(x=2; i=2) { v = iter(x, imap={x:0}, fmap={i:1})\n w = iter(z, fmap={i:0})\n save(accum(matmul(v, w)), omap={x:0}) }\n "
+             "save(accum(t), omap={x:0})"),
+};
+
+static void parts_become_a_dimension(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(parts); i++) {
+    struct arena mem = {0};
+    struct graph *g = graph_of(&mem, parts[i]);
+    const struct graph *f = flat(&mem, parts[i], g);
+    same_values(&mem, parts[i], g, f);
+    assert_same_function(parts[i], g, f);
+    arena_close(&mem);
+  }
+}
+
 // Thread graphs that are no partition of operators over whole tiles, and why.
 static const struct {
   const char *text, *why;
 } not_flat[] = {
-    {BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:1})\n save(sum(v, dim=1), omap={x:1}) }\n save(accum(sum(t, dim=1)), omap={x:0})"),
-     "sum reduces the dimension that the threads cut"},
-    {BLOCK_OF("t = thread(x=1; i=4) { v = iter(x, fmap={i:1})\n save(accum(max(v, dim=1))) }\n save(accum(t), omap={x:0})"),
-     "max reduces the dimension that the threads cut"},
-    {BLOCK_OF("t = thread(x=1; i=4) { v = iter(x, fmap={i:1})\n save(accum(square(v))) }\n save(accum(t, fmap={i:1}), omap={x:0})"),
-     "accum does not join the parts of the iterations as they were cut"},
     {BLOCK_OF("t = thread(x=1; i=4) { v = iter(x, fmap={i:0})\n save(accum(exp(v), fmap={i:1})) }\n save(accum(t, fmap={i:1}), omap={x:0})"),
      "accum does not join the parts of the iterations as they were cut"},
     {BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:0})\n save(exp(v), omap={x:1}) }\n save(accum(t), omap={x:0})"),
      "save does not join the parts of the threads as they were cut"},
-    {BLOCK_OF("t = thread(x=1; i=4) { v = iter(x, fmap={i:1})\n save(accum(exp(sum(v, dim=1)))) }\n save(accum(t), omap={x:0})"),
-     "exp reads a partial sum of one iteration"},
     {BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:0})\n w = iter(x, imap={x:1})\n save(accum(v * w), omap={x:0}) }\n save(accum(t), omap={x:0})"),
      "different dimensions"},
-    {BLOCK_OF("t = thread(x=4) { v = iter(x, imap={x:1})\n w = iter(x)\n save(v + w, omap={x:1}) }\n save(accum(sum(t, dim=1)), omap={x:0})"),
-     "broadcasts along a dimension that the threads cut"},
+    {BLOCK_OF(Z_TILE
+              "t = thread(x=2) { v = iter(x, imap={x:1})\n w = iter(z, imap={x:0})\n save(matmul(v, w), omap={x:1}) }\n save(accum(t), omap={x:0})"),
+     "matmul sums over a dimension that the threads cut"},
+    {BLOCK_OF(Z_TILE
+              "t = thread(x=2) { v = iter(x, imap={x:0})\n w = iter(z, imap={x:1})\n save(matmul(v, w), omap={x:1}) }\n save(accum(t), omap={x:0})"),
+     "different dimensions"},
 };
 
 static void others_are_refused(void **state)
@@ -285,6 +322,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fuses_what_the_rules_say),
       cmocka_unit_test(flat_graphs_compute_the_same),
+      cmocka_unit_test(parts_become_a_dimension),
       cmocka_unit_test(others_are_refused),
       cmocka_unit_test(is_equal),
       cmocka_unit_test(hand_written_ones_are_checked),
