@@ -199,7 +199,6 @@ struct mega_sizes { // what is asked for besides the model; 0, and -1 of context
   int pages; // of a cache that requests share; 0: each row has pages of its own
 };
 enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128, MEGA_MOST_PARTS = 16 };
-enum { MEGA_AHEAD = 0 }; // pieces of weights that are fetched into L2 before a pipeline has room for them: none was the fastest
 int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e);
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *s, struct mega_model **out, struct err *e);
 
@@ -327,8 +326,8 @@ int mega_event_tasks(const struct mega_plan *p, const struct mega_event *ev);   
 int64_t mega_event_count(const struct mega_plan *p, const struct mega_event *ev); // what they publish in a step
 
 // ---- mega_event.c, mega_version.c ----
-// Up to so many rows and values activations are tagged, in words of this size; of more rows, from so many tasks on an event is a flag.
-enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_WORD = 16, MEGA_FLAG_TASKS = 16 };
+// Up to so many rows and values activations are tagged, of one row up to more values, in words of this size; of more rows, from so many tasks on an event is a flag.
+enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_TAGGED_ROW = 16384, MEGA_WORD = 16, MEGA_FLAG_TASKS = 16 };
 void mega_events_derive(struct arena *mem, struct mega_plan *p);
 void mega_events_stream(struct arena *mem, struct mega_plan *p, int node);               // waits of its pipeline for state of the step before
 int mega_event_add(struct arena *mem, struct mega_plan *p, const struct mega_event *ev); // or one that is the same

@@ -13,7 +13,7 @@ struct mega_making {
   struct err *e;
   int world, heads, kv, inner, vocab; // the last four of a rank
 };
-enum { PAGE = 64, COLUMNS = 8, SETTINGS = 6, MOST_SAMPLED = 32 }; // positions of a page; columns of a work tile of a product
+enum { PAGE = 64, COLUMNS = 8, SETTINGS = 6, MOST_SAMPLED = 32 }; // positions of a page; columns of a work tile of a product, or half as many
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -144,7 +144,12 @@ static int add_operator(struct mega_making *k, const char *name, const char *lay
 }
 #define OPERATOR(name, layer, repeat, tiles, ...) TRY(add_operator(k, name, layer, repeat, tiles, (const char *const[]){__VA_ARGS__, NULL}))
 
-static int64_t tiles_of(int64_t columns) { return (columns + COLUMNS - 1) / COLUMNS; }
+// Work tiles of a product. They are narrower where the worker with the most columns then has at least 5% less.
+static int64_t tiles_of(const struct mega_making *k, int64_t columns)
+{
+  int64_t wide = (columns + COLUMNS - 1) / COLUMNS, narrow = (columns + COLUMNS / 2 - 1) / (COLUMNS / 2), n = k->s->workers;
+  return (narrow + n - 1) / n * 10 <= (wide + n - 1) / n * 19 ? narrow : wide;
+}
 
 // Nobody waits for the cache in this step: the first part of the positions has this position's key and value as the projection made them.
 static int attention_in_parts(struct mega_making *k)
@@ -166,7 +171,7 @@ static int attention_in_parts(struct mega_making *k)
 static int attention_out(struct mega_making *k)
 {
   int L = k->c->layers;
-  int64_t tiles = tiles_of(k->c->hidden);
+  int64_t tiles = tiles_of(k, k->c->hidden);
   bool parts = k->s->parts > 1;
   if (k->world > 1 && parts)
     OPERATOR("o", "merge_linear", L, tiles, "attended", "divisor", "Wo", "o_parts");
@@ -183,7 +188,7 @@ static int attention_out(struct mega_making *k)
 static int mlp_out(struct mega_making *k)
 {
   int L = k->c->layers;
-  int64_t tiles = tiles_of(k->c->hidden);
+  int64_t tiles = tiles_of(k, k->c->hidden);
   if (k->world == 1) {
     OPERATOR("down", "linear_with_residual", L, tiles, "inner", "Wdown", "h", "h");
     return OK;
@@ -197,8 +202,8 @@ static int operators(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int L = c->layers;
-  OPERATOR("embed", "embed", 0, MIN(tiles_of(c->hidden), 16), "token", "table", "h");
-  OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(qkv_of(k)), "h", "attn_norm", "Wqkv", "qkv");
+  OPERATOR("embed", "embed", 0, MIN(tiles_of(k, c->hidden), 16), "token", "table", "h");
+  OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(k, qkv_of(k)), "h", "attn_norm", "Wqkv", "qkv");
   if (k->s->pages && c->qk_norm)
     OPERATOR("attend", "qknorm_served_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
   else if (k->s->pages)
@@ -210,9 +215,9 @@ static int operators(struct mega_making *k)
   else
     OPERATOR("attend", "rotary_attention", L, 0, "qkv", "cache", "attended");
   TRY(attention_out(k));
-  OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(k->inner), "h", "mlp_norm", "Wgate_up", "inner");
+  OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(k, k->inner), "h", "mlp_norm", "Wgate_up", "inner");
   TRY(mlp_out(k));
-  OPERATOR("head", "rmsnorm_head", 0, tiles_of(k->vocab), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
+  OPERATOR("head", "rmsnorm_head", 0, tiles_of(k, k->vocab), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
   if (k->s->pages) {
     OPERATOR("choices", "sample_partial", 0, parts_of_argmax(k), "logits", "settings", "best");
     OPERATOR("next", "sample", 0, 0, "best", "settings", "token");

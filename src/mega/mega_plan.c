@@ -89,7 +89,8 @@ static void hold(struct arena *mem, struct mega_plan *p, int tensor)
 {
   const struct mega_tensor *t = &p->m->tensor[tensor];
   struct mega_held *h = &p->held[tensor];
-  bool few = p->m->rows <= MEGA_TAGGED_ROWS && mega_bytes(t->type) == 4 && mega_elements(t) <= MEGA_TAGGED_VALUES;
+  bool few =
+      p->m->rows <= MEGA_TAGGED_ROWS && mega_bytes(t->type) == 4 && mega_elements(t) <= (p->m->rows == 1 ? MEGA_TAGGED_ROW : MEGA_TAGGED_VALUES);
   h->tagged = t->kind == MEGA_ACTIVATION && (few || mega_slots(p->m, t) > 1);
   h->word_bytes = h->tagged ? MEGA_WORD : 0;
   h->word_group = h->nwrites ? group_of(mem, p, tensor) : t->dim[t->rank - 1];

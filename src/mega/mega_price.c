@@ -1,6 +1,5 @@
 // The time of a step by a model: each worker's pipeline and consumers, one memory for all, events with their measured latencies (fact.def).
-// Memory brings pieces to L2 in the order in which they are asked for: MEGA_AHEAD pieces before a pipeline has room for them. Pipelines take them
-// from L2. Steps are simulated until one has the others behind it.
+// Memory brings pieces in the order in which pipelines ask for them, by way of L2. Steps are simulated until one has the others behind it.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -41,11 +40,11 @@ struct price_place { // in the order of a worker's pieces
   int step, node, tile, piece;
 };
 struct price_worker {
-  struct price_place now, fill, fetch; // of the consumers, where piece -1 is between tasks; of the pipeline; of L2
-  int64_t fetched, made, taken;
-  double *arrival, *in_l2; // by stage; by piece that is fetched
-  bool parked;             // the consumers wait for a piece that was not asked for yet
-  int waits;               // event of a step that the consumers wait for, or -1
+  struct price_place now, fill; // of the consumers, where piece -1 is between tasks; of the pipeline
+  int64_t made, taken;
+  double *arrival; // by stage
+  bool parked;     // the consumers wait for a piece that was not asked for yet
+  int waits;       // event of a step that the consumers wait for, or -1
 };
 struct price_run {
   struct arena *mem;
@@ -203,24 +202,15 @@ static int next_piece(const struct price_run *x, int worker, struct price_place 
   return 0;
 }
 
-static void fetch_priced(struct price_run *x, int worker, double at)
-{
-  struct price_worker *w = &x->w[worker];
-  for (int bytes; w->fetched <= w->made + MEGA_AHEAD && (bytes = next_piece(x, worker, &w->fetch)); w->fetch.piece++) {
-    double took = bytes / ns_of(FACT_RATE);
-    x->memory = MAX(x->memory, at) + took, x->busy += took;
-    w->in_l2[w->fetched++ % (MEGA_AHEAD + 1)] = x->memory;
-  }
-}
-
 static void produce_priced(struct price_run *x, int worker, double at)
 {
   struct price_worker *w = &x->w[worker];
   int bytes = next_piece(x, worker, &w->fill), stages = x->p->m->stages;
   if (!bytes || w->made - w->taken >= stages) return;
-  fetch_priced(x, worker, at);
+  double took = bytes / ns_of(FACT_RATE);
+  x->memory = MAX(x->memory, at) + took, x->busy += took;
   x->l2 = MAX(x->l2, at) + bytes / ns_of(FACT_L2);
-  w->arrival[w->made % stages] = MAX(x->l2, w->in_l2[w->made % (MEGA_AHEAD + 1)]) + ns_of(FACT_ARRIVAL);
+  w->arrival[w->made % stages] = MAX(x->l2, x->memory) + ns_of(FACT_ARRIVAL);
   w->made++, w->fill.piece++;
   if (w->parked) w->parked = false, push(x, at, worker, CONSUME);
   push(x, at, worker, PRODUCE); // after what others ask for at this time
@@ -273,9 +263,9 @@ void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price 
   index_plan(&x);
   for (int i = 0; i < p->m->workers; i++) {
     struct price_worker *w = &x.w[i];
-    *w = (struct price_worker){.waits = -1, .arrival = NEWS(mem, double, p->m->stages), .in_l2 = NEWS(mem, double, MEGA_AHEAD + 1)};
+    *w = (struct price_worker){.waits = -1, .arrival = NEWS(mem, double, p->m->stages)};
     if (!next_task(&x, i, &w->now)) continue;
-    w->fill = w->fetch = w->now, w->now.piece = -1;
+    w->fill = w->now, w->now.piece = -1;
     push(&x, 0, i, PRODUCE), push(&x, 0, i, CONSUME);
   }
   while (x.heap.n) {

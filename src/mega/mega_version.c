@@ -108,6 +108,49 @@ static void lower_versions(struct mega_choosing *c, bool *stuck)
   }
 }
 
+// A node of an operator that repeats and has tiles for all workers, as late in the layer as possible; -1: there is none.
+static int last_of_all_workers(const struct mega_plan *p)
+{
+  int first = -1;
+  for (int n = 0; n < p->nnodes; n++) {
+    const struct mega_op *op = mega_op_of(p, n);
+    int w = 0;
+    if (op->repeat < 2 || (first >= 0 && p->node[n].layer > p->node[first].layer)) continue;
+    while (w < p->m->workers && mega_share(p, n, w).lo < mega_share(p, n, w).hi) w++;
+    if (w == p->m->workers) first = n;
+  }
+  return first;
+}
+
+// In such an operator each layer waits for all tiles of the layer before it, and of the operators behind it there. No worker is then more than a layer
+// ahead of another, so few versions are enough, and one event a layer takes the place of several.
+static int keep_together(struct mega_choosing *c, bool *stuck, struct err *e)
+{
+  struct mega_plan *p = c->p;
+  int first = last_of_all_workers(p), tensor = 0, before = -1, nevents = p->nevents, nwaits = p->nwaits;
+  while (tensor < p->m->ntensors && !stuck[tensor]) tensor++;
+  if (tensor == p->m->ntensors || first < 0) return OK;
+  struct mega_wait *waits = arena_copy(c->mem, p->wait, sizeof *waits * (size_t)nwaits);
+  for (int n = 0; n < p->nnodes; n++)
+    if (p->node[n].op == p->node[first].op) before = n;
+  for (int n = first; n < p->nnodes; n++)
+    if (p->node[n].op == p->node[first].op) {
+      for (int other = before; other < p->nnodes && p->node[other].layer == p->node[before].layer && mega_op_of(p, other)->repeat > 1; other++)
+        add_pair(c, n, other, tensor);
+      before = n;
+    }
+  sort_waits(p);
+  TRY(prepare(c, e));
+  bool still[MEGA_MOST_TENSORS] = {0}, any = false;
+  lower_versions(c, still);
+  for (int t = 0; t < p->m->ntensors; t++) any |= still[t];
+  if (!any) return OK;
+  memcpy(p->wait, waits, sizeof *waits * (size_t)nwaits);
+  p->nevents = nevents, p->nwaits = nwaits;
+  TRY(prepare(c, e));
+  return lower_versions(c, stuck), OK;
+}
+
 static int too_many(const struct mega_plan *p, struct err *e)
 {
   for (int t = 0; t < p->m->ntensors; t++) {
@@ -141,7 +184,7 @@ int mega_versions_choose(struct arena *mem, struct mega_plan *p, struct err *e)
   sort_waits(p);
   if (status == OK && !mega_waits_prune(mem, p)) status = err_set(e, ERR_MEMORY, NOWHERE, "no memory for the clocks of %d workers", p->m->workers);
   if (status == OK) status = prepare(&c, e);
-  if (status == OK) lower_versions(&c, stuck);
+  if (status == OK) lower_versions(&c, stuck), status = keep_together(&c, stuck, e);
   for (int t = 0; t < p->m->ntensors && status == OK; t++) {
     struct mega_overwritten x;
     if (!p->held[t].nwrites || (p->m->tensor[t].versions && p->m->tensor[t].kind == MEGA_ACTIVATION)) continue;

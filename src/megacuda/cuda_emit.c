@@ -5,9 +5,9 @@
 
 enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 
-extern const char mega_prims_text[], mega_device_text[], mega_product_text[], mega_attend_text[], mega_merge_text[], mega_token_text[],
-    mega_serve_text[], mega_pack_text[], mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[],
-    mega_plain_text[], mega_host_text[], mega_time_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
+extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_attend_text[], mega_merge_text[],
+    mega_token_text[], mega_serve_text[], mega_pack_text[], mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[],
+    mega_world_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
@@ -46,14 +46,11 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
 {
   const struct mega_model *x = p->m;
   str_add(out,
-          "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + 32, STAGES = %d, STAGE_ROOM = %lld;\n",
+          "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + 64, STAGES = %d, STAGE_ROOM = %lld;\n",
           x->rows, x->workers, g->warps, x->stages, (long long)m->stage_room);
   str_add(out, "#define WORLD %d\n", x->world);
-  str_add(out,
-          "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, BATCH = %d, AHEAD = %d, FLIGHT = %d, PACE = "
-          "%d;\n",
-          x->ntensors, x->nops, p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MEGACUDA_BATCH, MEGA_AHEAD, MIN(MEGACUDA_FLIGHT, x->stages),
-          MEGACUDA_PACE);
+  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
+          p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
   str_add(out,
           "constexpr int X_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, CONTEXT = %lld, "
           "MOST_STEPS = %d, SHARED_BYTES "
@@ -126,8 +123,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");
   print_order(p, out);
-  const char *const texts[] = {mega_peer_text,  mega_product_text, mega_attend_text, mega_merge_text,
-                               mega_token_text, mega_serve_text,   mega_kernel_text, mega_pack_text};
+  const char *const texts[] = {mega_peer_text,  mega_matrix_text, mega_product_text, mega_attend_text, mega_merge_text,
+                               mega_token_text, mega_serve_text,  mega_kernel_text,  mega_pack_text};
   for (size_t i = 0; i < COUNT(texts); i++) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out, "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"
                "struct plan_node { int op, layer, write[ACCESSES]; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"

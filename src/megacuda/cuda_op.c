@@ -84,9 +84,11 @@ static struct tile_shape shape_of(struct arena *mem, const struct mega_plan *p, 
 
 static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) / 16 * 16; }
 
-struct stream { // of weights
+enum { MATRIX_COLUMNS = 32, MATRIX_K = 32 }; // most columns, and the unit of k, of products by tensor cores: mega_matrix.cuh
+struct stream {                              // of weights
   int cut, slices, bytes;
-  int along; // threads along k of a piece
+  int along;   // threads along k of a piece
+  bool matrix; // tensor cores take it
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
@@ -124,6 +126,8 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
   }
   s->tile_bytes = bytes_of(s, s->full), s->last_bytes = bytes_of(s, s->last);
   s->along = along_of(s, threads);
+  s->matrix = !strcmp(mega_types[t->type].name, "bf16") && s->slices * s->full.columns <= MATRIX_COLUMNS && p->m->rows <= MEGA_TAGGED_ROWS;
+  s->matrix &= s->k % MATRIX_K == 0 && s->full.width % MATRIX_K == 0 && s->last.width % MATRIX_K == 0;
   return OK;
 }
 
@@ -135,8 +139,9 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   bool ragged = s.full.columns != s.last.columns;
   str_add(out,
           "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d;\n"
-          "  static constexpr bool RAGGED = %s;\n",
-          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, s.along, ragged ? "true" : "false");
+          "  static constexpr bool RAGGED = %s, MATRIX = %s;\n",
+          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, s.along, ragged ? "true" : "false",
+          s.matrix ? "true" : "false");
   if (ragged) {
     str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
             (long long)s.full.columns);
@@ -342,8 +347,8 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   struct tile_shape shapes[] = {s.full, s.last};
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
-  m->x = MAX(m->x, s.k + 8);
-  m->part = MAX(m->part, MEGACUDA_BATCH * p->m->rows * s.slices * s.full.columns * (s.along / 32));
+  m->x = MAX(m->x, s.k + (s.matrix ? MATRIX_K / 2 : 8));
+  m->part = MAX(m->part, p->m->rows * MAX(MEGACUDA_SUMS, s.slices * s.full.columns * (s.matrix ? threads : s.along) / 32));
   return OK;
 }
 

@@ -48,10 +48,7 @@ static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the lib
 
 PER_RANK(kernel_memory, M);
 
-struct pipe_pace {
-  u32 flight, ahead, pace; // copies of a block at once; bytes that are fetched into L2 ahead; ticks from one fetch to the next
-};
-GLOBAL pipe_pace PIPE = {FLIGHT, AHEAD * STAGE_ROOM, PACE};
+GLOBAL u32 FLIGHTS = FLIGHT; // copies of a block at once
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS], now[2][QUERY_FLOATS];
@@ -69,6 +66,7 @@ struct alignas(128) block_memory {
   publish_row publish[PUBLISHES];
   stage_barrier full[STAGES], empty[STAGES];
   volatile u32 dead, traced;
+  u32 done; // parts of tasks that publish, of this launch
 };
 static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
 #define S SHARED(block_memory)
@@ -122,6 +120,13 @@ DEV void wait_stage(stage_barrier *b, u32 parity, moment j, u32 piece)
     if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_STAGE, j, 0, piece, piece + 1)) == GONE) return;
 }
 
+// This warp does not read the piece any more.
+DEV void let_go(u32 piece, int tid)
+{
+  warp_barrier();
+  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
+}
+
 // Words at(0) .. at(B - 1): all are asked for at once, and those that are late again.
 template <int B, class AT> DEV void await_words(const uint4 *w, AT at, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
 {
@@ -172,19 +177,18 @@ template <class O> DEV void wait_events(moment j)
   if (O::FENCE) fence_proxy();
 }
 
-DEV void publish(moment j)
+// Events of a task are published by a warp of their own, because a release waits until all writes are seen: a microsecond, in which the consumers go
+// on. A warp tells it that the warp's part of the task is done.
+DEV void done_part(moment j)
 {
-  const node_row &r = S.node[j.n];
-  if (!r.npublish) return;
+  if (!S.node[j.n].npublish) return;
+  warp_barrier();
+  if (LANE == 0) done_add(&S.done, 1);
+}
+DEV void publish(moment j) // where the next task of this block may read what this one writes, or write what it reads
+{
   consumers();
-#pragma unroll 1
-  for (int i = r.publish + TID; i < r.publish + r.npublish; i += THREADS) {
-    u32 *w = &M.word[S.publish[i].word * 32];
-    if (S.publish[i].add)
-      release_add(w, S.publish[i].add);
-    else
-      release_set(w, j.step + 1);
-  }
+  done_part(j);
 }
 
 // ---- tensors ----
@@ -219,7 +223,8 @@ template <class A, class G, int MOST, class F> DEV void gather_words(moment j, i
 {
   using T = typename A::tensor;
   constexpr bool gains = !std::is_same<G, no_gain>::value;
-  constexpr int words = (MOST + T::GROUP - 1) / T::GROUP * T::GROUP_WORDS, each = (words + THREADS - 1) / THREADS, B = each < 4 ? each : 4;
+  constexpr int words = (MOST + T::GROUP - 1) / T::GROUP * T::GROUP_WORDS, each = (words + THREADS - 1) / THREADS;
+  constexpr int B = each / ((each + 11) / 12) + (each % ((each + 11) / 12) != 0); // at most 12 at once
   u32 epoch = epoch_of<A>(j);
   int layer = S.node[j.n].layer, to = word_at<T>(hi - 1) + 1;
   const uint4 *w = words_of<T>(epoch, row);

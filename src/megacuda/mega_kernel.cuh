@@ -1,86 +1,44 @@
-// The kernel: a producer that fills the pipeline in the order of the plan, and consumers that run the tasks. OPERATORS lists the operators.
+// The kernel: a producer that fills the pipeline in the order of the plan, consumers that run the tasks, and a warp that publishes their events.
+// OPERATORS lists the operators.
 
 // ---- the producer, one thread ----
 
-// Weights that come after those in the pipeline. While all stages are full, they are fetched into L2, at the pace of memory. The tiles of a task lie
-// one after another, which makes it a range of bytes.
-struct ahead {
-  int steps, n;         // of the launch, that are left; node
-  const char *at, *end; // what is left of the node's range
-  int lead;             // bytes that are in L2, and not in the pipeline yet
-  u32 last;             // when the last copy or fetch began
-};
-
-DEV int ahead_of(ahead &a, int most)
+// A stage for piece `made`. Not more copies at once than memory needs to be busy: all others that use memory would wait behind them.
+DEV u32 fill(moment j, u32 made, u32 flight, int bytes)
 {
-  while (a.at == a.end && a.steps) {
-    const node_row &r = S.node[a.n];
-    const weights_row &w = WEIGHTS[r.op];
-    if (r.hi > r.lo && w.tiles) {
-      a.at = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
-      a.end = r.hi == w.tiles ? M.packed[r.op] + (r.layer + 1) * w.layer_bytes : a.at + (r.hi - r.lo) * w.tile_bytes;
-    }
-    if (++a.n == NODES) a.n = 0, a.steps--;
-  }
-  return (int)(a.end - a.at < most ? a.end - a.at : most);
-}
-
-// So many bytes of weights have gone into the pipeline.
-DEV void gone_ahead(ahead &a, int bytes)
-{
-  a.last = ticks(), a.lead -= bytes;
-  while (a.lead < 0) {
-    int n = ahead_of(a, -a.lead);
-    a.at += n, a.lead += n;
-  }
-}
-
-// Not more copies at once than memory needs to be busy: all others that use memory would wait behind them.
-DEV u32 fill(moment j, u32 made, int bytes, ahead &a)
-{
-  u32 slot = made % STAGES, parity = (made / STAGES & 1) ^ 1;
-  u32 before = made - PIPE.flight;
-  if (made >= PIPE.flight) wait_stage(&S.full[before % STAGES], before / STAGES & 1, j, made);
-#pragma unroll 1
-  while (a.lead < (int)PIPE.ahead && !stage_looked(&S.empty[slot], parity)) {
-    if (S.dead) break;
-    if (ticks() - a.last < PIPE.pace) continue;
-    int n = ahead_of(a, STAGE_ROOM);
-    if (n == 0) break;
-    fetch_early(a.at, n);
-    a.at += n, a.lead += n, a.last = ticks();
-  }
-  wait_stage(&S.empty[slot], parity, j, made);
+  u32 slot = made % STAGES, before = made - flight;
+  if (made >= flight) wait_stage(&S.full[before % STAGES], before / STAGES & 1, j, made);
+  wait_stage(&S.empty[slot], (made / STAGES & 1) ^ 1, j, made);
   stage_expect(&S.full[slot], bytes);
   return slot;
 }
 
-// Weights: tiles lie one after another in the order of the pieces. One loop for all operators, whose shapes are rows.
-DEV u32 produce_weights(moment j, u32 made, ahead &a)
+// Weights: pieces lie one after another in the order of the tiles. One loop for all operators, whose shapes are rows.
+DEV u32 produce_weights(moment j, u32 made)
 {
   const node_row &r = S.node[j.n];
   const weights_row &w = WEIGHTS[r.op];
+  const char *p = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
+  u32 flight = FLIGHTS;
+  int hi = r.hi, tiles = w.tiles, k = w.k;
   if (w.gain >= 0 && WORKER == j.n % WORKERS) fetch_early((const char *)M.tensor[w.gain] + r.layer * w.gain_bytes, w.gain_bytes);
 #pragma unroll 1
-  for (int tile = r.lo; tile < r.hi && !S.dead; tile++) {
-    const char *p = M.packed[r.op] + r.layer * w.layer_bytes + tile * w.tile_bytes;
-    bool last = tile == w.tiles - 1;
-    int width = last ? w.last_width : w.width;
+  for (int tile = r.lo; tile < hi && !S.dead; tile++) {
+    bool last = tile == tiles - 1;
+    int width = last ? w.last_width : w.width, bytes = last ? w.last_bytes : w.bytes, end_bytes = last ? w.last_end_bytes : w.end_bytes;
 #pragma unroll 1
-    for (int from = 0; from < w.k && !S.dead; from += width, made++) {
-      bool end = from + width >= w.k;
-      int bytes = last ? (end ? w.last_end_bytes : w.last_bytes) : end ? w.end_bytes : w.bytes;
-      u32 slot = fill(j, made, bytes, a);
-      stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
-      gone_ahead(a, bytes);
-      p += bytes;
+    for (int from = 0; from < k; from += width, made++) {
+      int n = from + width < k ? bytes : end_bytes;
+      u32 slot = fill(j, made, flight, n);
+      stage_copy(S.ring[slot], p, n, &S.full[slot], true);
+      p += n;
     }
   }
   return made;
 }
 
 // Pages of the cache before this position: keys, then values.
-template <class O, class P> DEV u32 produce_pages(moment j, u32 made, ahead &a)
+template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
 {
   const node_row &r = S.node[j.n];
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
@@ -92,17 +50,17 @@ template <class O, class P> DEV u32 produce_pages(moment j, u32 made, ahead &a)
       n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
       const typename P::tensor::type *p = cached<P>(r.layer, tile, at);
       int bytes = n * P::DIM * (int)sizeof *p;
-      u32 slot = fill(j, made, 2 * bytes, a);
+      u32 slot = fill(j, made, FLIGHTS, 2 * bytes);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
       stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
     }
   return made;
 }
 
-template <class O> DEV u32 produce(moment j, u32 made, ahead &a)
+template <class O> DEV u32 produce(moment j, u32 made)
 {
-  if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made, a);
-  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made, a);
+  if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made);
+  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made);
   return made;
 }
 
@@ -117,7 +75,6 @@ DEV void drain(u32 made)
 APART void produce_all(u32 first, int position, int steps)
 {
   u32 made = 0;
-  ahead a = {steps, 0, NULL, NULL, 0, 0};
 #pragma unroll 1
   for (int s = 0; s < steps && !S.dead; s++)
 #pragma unroll 1
@@ -125,12 +82,12 @@ APART void produce_all(u32 first, int position, int steps)
       moment j = {first + (u32)s, n, position + s, s};
       if (S.node[n].lo == S.node[n].hi) continue;
       if (WEIGHTS[S.node[n].op].tiles) {
-        made = produce_weights(j, made, a);
+        made = produce_weights(j, made);
         continue;
       }
       switch (S.node[n].op) {
 #define OPERATOR(name, layer) \
-  case name::ID: made = produce<name>(j, made, a); break;
+  case name::ID: made = produce<name>(j, made); break;
         OPERATORS
 #undef OPERATOR
       }
@@ -173,6 +130,33 @@ DEV void consume_all(u32 first, int position, int steps)
   if (WORLD > 1) end_rank({first + (u32)steps - 1, NODES - 1, position, 0}, first + (u32)steps);
 }
 
+// ---- the publisher, one warp ----
+
+APART void publish_all(u32 first, int steps)
+{
+  u32 done = 0;
+#pragma unroll 1
+  for (int s = 0; s < steps; s++)
+#pragma unroll 1
+    for (int n = 0; n < NODES; n++) {
+      const node_row &r = S.node[n];
+      if (r.lo == r.hi || !r.npublish) continue;
+      done += WARPS;
+      while ((int)(done_look(&S.done) - done) < 0) {
+        if (S.dead) return;
+        pause();
+      }
+#pragma unroll 1
+      for (int i = r.publish + LANE; i < r.publish + r.npublish; i += 32) {
+        u32 *w = &M.word[S.publish[i].word * 32];
+        if (S.publish[i].add)
+          release_add(w, S.publish[i].add);
+        else
+          release_set(w, first + (u32)s + 1);
+      }
+    }
+}
+
 template <class T> DEV void load_rows(T *to, const T *from, int n)
 {
   for (int i = TID; i < n * (int)(sizeof(T) / sizeof(u32)); i += BLOCK_THREADS) ((u32 *)to)[i] = ((const u32 *)from)[i];
@@ -185,7 +169,7 @@ KERNEL mega_kernel(u32 first, int position, int steps)
   load_rows(S.wait, M.wait + WORKER * WAITS, WAITS);
   load_rows(S.publish, M.publish + WORKER * PUBLISHES, PUBLISHES);
   if (TID == 0) {
-    S.dead = 0;
+    S.dead = S.done = 0;
     for (int i = 0; i < STAGES; i++) stage_init(&S.full[i], 1), stage_init(&S.empty[i], WARPS);
     stage_inits_end();
   }
@@ -194,4 +178,6 @@ KERNEL mega_kernel(u32 first, int position, int steps)
     consume_all(first, position, steps);
   else if (TID == THREADS)
     produce_all(first, position, steps);
+  else if (TID >= THREADS + 32)
+    publish_all(first, steps);
 }

@@ -9,7 +9,7 @@ static void launch(const kernel_memory &m, u32 first, int position, int steps)
 }
 #endif
 
-static void set_pace(const pipe_pace &p) { PIPE = p; }
+static void set_flight(u32 n) { FLIGHTS = n; }
 
 #else
 
@@ -43,7 +43,7 @@ static void from_device(void *to, const void *from, size_t n) { MUST(cudaMemcpy(
 static void copy_device(void *to, const void *from, size_t n) { MUST(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice)); }
 static void zero_device(void *to, size_t n) { MUST(cudaMemset(to, 0, n)); }
 
-static void set_pace(const pipe_pace &p) { MUST(cudaMemcpyToSymbol(PIPE, &p, sizeof p)); }
+static void set_flight(u32 n) { MUST(cudaMemcpyToSymbol(FLIGHTS, &n, sizeof n)); }
 
 static void begin_device()
 {

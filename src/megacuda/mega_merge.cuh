@@ -22,7 +22,7 @@ template <class X, class D, int HEADS> struct merged_input {
       float y = 0;
 #pragma unroll
       for (int p = 0; p < parts; p++) y = fmaf(fresh(x + p * K + e), S.merge[row][2 * (HEADS * p + e / dim)], y);
-      S.x[row][division<W>::at(e)] = y;
+      keep_input<W>(row, e, y);
     }
   }
   template <class W> static DEV void merge_words(moment j, int row)
@@ -44,7 +44,7 @@ template <class X, class D, int HEADS> struct merged_input {
         if (T::GROUP % 3 != 1 || n > 1) y[1] = fmaf(bits_float(v[p].y), m[(e + 1) / dim * 2], y[1]);
         if (T::GROUP % 3 == 0 || n > 2) y[2] = fmaf(bits_float(v[p].z), m[(e + 2) / dim * 2], y[2]);
       }
-      for (int c = 0; c < n; c++) S.x[row][division<W>::at(e + c)] = y[c];
+      for (int c = 0; c < n; c++) keep_input<W>(row, e + c, y[c]);
     }
   }
   template <class W> static DEV void load(moment j)
@@ -62,7 +62,7 @@ template <class X, class D, int HEADS> struct merged_input {
         merge_words<W>(j, r);
       else
         merge_floats<W>(j, r);
-      if (!division<W>::even && TID < 8) S.x[r][K + TID] = 0;
+      if (!W::MATRIX && TID < 8) S.x[r][K + TID] = 0;
     }
     consumers();
     mark(j, READY);

@@ -1,7 +1,7 @@
 // Options of the emitted program, for one rank and for several.
 struct told {
   int steps, many, plain, times; // steps of a launch; launches, steps and repeats of the checks
-  int flight, ahead;             // copies of a block at once; stages of weights that are fetched into L2
+  int flight;                    // copies of a block at once
   bool hang;
   u64 deadline; // milliseconds
   const char *trace;
@@ -10,7 +10,7 @@ struct told {
 // 0, or the exit status after a message.
 static int read_options(int argc, char **argv, told &o)
 {
-  o = {8, 0, 0, 0, FLIGHT, AHEAD, false, 2000, NULL};
+  o = {8, 0, 0, 0, FLIGHT, false, 2000, NULL};
   for (int i = 1; i < argc; i++) {
     const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "0";
     if (!strcmp(a, "--hang")) {
@@ -25,18 +25,14 @@ static int read_options(int argc, char **argv, told &o)
     else if (!strcmp(a, "--deadline")) o.deadline = (u64)atoi(v);
     else if (!strcmp(a, "--trace")) o.trace = v;
     else if (!strcmp(a, "--flight")) o.flight = atoi(v);
-    else if (!strcmp(a, "--ahead")) o.ahead = atoi(v);
     else
-      return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --deadline MS, --trace FILE, --flight N, --ahead N\n",
+      return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --deadline MS, --trace FILE, --flight N\n",
                      argv[0]), 2;
   }
   if (o.steps < 1 || o.steps > MOST_STEPS || o.plain > o.steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;
-  if (o.flight < 1 || o.flight > STAGES || o.ahead < 0 || o.ahead > 1024)
-    return fprintf(stderr, "%s: --flight takes 1 to %d, --ahead 0 to 1024\n", argv[0], STAGES), 2;
+  if (o.flight < 1 || o.flight > STAGES) return fprintf(stderr, "%s: --flight takes 1 to %d\n", argv[0], STAGES), 2;
   return 0;
 }
-
-static pipe_pace pace_of(const told &o) { return {(u32)o.flight, (u32)(o.ahead * STAGE_ROOM), PACE}; }
 
 static void print_tokens(const std::vector<int> &tokens, int steps)
 {

@@ -57,7 +57,9 @@ template <class O, class W> struct pack_weight { // element i of [layer][tile][s
     int tile = (int)(left % W::TILES), layer = (int)(left / W::TILES), columns = W::columns(tile), width = W::width(tile), begin = k / width * width;
     if (column >= columns) return;
     char *p = to + W::tile_at(layer, tile) + (long long)(k / width) * W::SLICES * columns * W::pitch(width);
-    p += (slice * columns + column) * W::pitch(min(width, W::K - begin)) + (k - begin) * (int)sizeof *from;
+    int end = min(width, W::K - begin), at = slice * columns + column, place = k - begin;
+    if constexpr (W::MATRIX) place = matrix_chunk(at, place / 8, end) * 8 + place % 8;
+    p += at * W::pitch(end) + place * (int)sizeof *from;
     *(typename W::tensor::type *)p = from[W::element(layer, slice, k, tile * W::COLUMNS + column)];
   }
 };

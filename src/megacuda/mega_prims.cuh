@@ -123,12 +123,6 @@ DEV u64 now_ns()
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
   return t;
 }
-DEV u32 ticks()
-{
-  u32 t;
-  asm volatile("mov.u32 %0, %clock;" : "=r"(t));
-  return t;
-}
 DEV u32 look(const u32 *p) { return *(const volatile u32 *)p; }
 DEV bool claim(u32 *p) { return atomicCAS(p, 0u, 1u) == 0; }
 
@@ -140,15 +134,6 @@ DEV bool stage_passed(stage_barrier *b, u32 parity)
 {
   u32 done;
   asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-               : "=r"(done)
-               : "r"(shared_at(b)), "r"(parity)
-               : "memory");
-  return done;
-}
-DEV bool stage_looked(stage_barrier *b, u32 parity) // does not wait
-{
-  u32 done;
-  asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                : "=r"(done)
                : "r"(shared_at(b)), "r"(parity)
                : "memory");
@@ -173,12 +158,30 @@ DEV void fetch_early(const void *from, int bytes)
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 
+// ---- a counter of the block ----
+DEV void done_add(u32 *p, u32 v) { asm volatile("red.release.cta.shared.add.u32 [%0], %1;" ::"r"(shared_at(p)), "r"(v) : "memory"); }
+DEV u32 done_look(const u32 *p)
+{
+  u32 v;
+  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(shared_at(p)) : "memory");
+  return v;
+}
+DEV void pause() { asm volatile("nanosleep.u32 40;"); }
+
 // ---- threads of a block ----
 DEV void all_threads() { __syncthreads(); }
 DEV void consumers() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
 DEV void warp_barrier() { __syncwarp(); }
 DEV float across(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV int across(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+
+// ---- tensor cores: c[16][8] += a[16][16] b[16][8], bf16; each thread's parts as mma.m16n8k16 has them ----
+DEV void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
 
 // ---- numbers ----
 typedef float f32;

@@ -1,5 +1,5 @@
 // Products with weights: a block's warps divide k, or the columns where k is short; sums of a batch of tiles meet in shared memory, and one
-// warp finishes them.
+// warp finishes them. mega_matrix.cuh multiplies bf16 weights; what is here multiplies the others.
 
 enum finish { PLAIN_SUM, NORMED, ADDED, GATED };
 
@@ -25,14 +25,11 @@ template <class X> DEV float norm_factor(moment j, int row, float eps)
 // How a block's threads divide a piece of [slices][columns][k]: ALONG of them k, and groups the columns.
 template <class W> struct division {
   typedef pack<typename W::tensor::type> line;
-  static constexpr int along = W::ALONG, groups = THREADS / along, parts = along / 32;
+  static constexpr int along = W::ALONG, groups = THREADS / along, parts = W::MATRIX ? WARPS : along / 32;
   static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
+  static constexpr int sums = ROWS * columns * parts, fit = PART_FLOATS / sums, batch = fit < 8 ? fit : 8; // of a tile; tiles that are finished together
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
-  static constexpr bool even = W::K % W::WIDTH == 0 && W::WIDTH == along * line::N && columns == groups * each && !W::RAGGED;
-  static_assert(each <= 32, "a thread sums at most 32 columns");
-  // Where element e of the input lies. A thread reads eight at once; two halves apart, so that the reads of a warp meet no bank twice.
-  static constexpr bool halves = even && each <= 8 && line::N == 8;
-  static DEV int at(int e) { return halves ? (e >> 2 & 1) * (W::K / 2) + (e >> 3) * 4 + (e & 3) : e; }
+  static_assert(batch > 0 && (W::MATRIX || each <= 32), "a thread sums at most 32 columns");
 };
 
 // The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
@@ -43,9 +40,9 @@ template <class X, class G> struct plain_input {
     int turn = S.node[j.n].turn;
 #pragma unroll 1
     for (int r = 0; r < ROWS; r++) {
-      float square = 0, *x = S.x[r];
-      gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { x[division<W>::at(e)] = v * g, square += v * v; });
-      if (!division<W>::even && TID < 8) x[K + TID] = 0;
+      float square = 0;
+      gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { keep_input<W>(r, e, v * g), square += v * v; });
+      if (!W::MATRIX && TID < 8) S.x[r][K + TID] = 0;
       if constexpr (!std::is_same<G, no_gain>::value) {
 #pragma unroll
         for (int m = 16; m; m /= 2) square += across(square, m);
@@ -103,50 +100,7 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
   }
 }
 
-DEV void let_go(u32 piece, int tid)
-{
-  warp_barrier();
-  if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
-}
-
-// The same where all is known: no bounds. A stage is free as soon as its piece is in registers.
-template <class W> DEV u32 read_piece(moment j, u32 taken, uint4 (&raw)[division<W>::each], int tid)
-{
-  typedef division<W> d;
-  constexpr int pitch = W::WIDTH / d::line::N * 16;
-  u32 slot = taken % STAGES;
-  wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-  const char *line = S.ring[slot] + tid / d::along * d::each * pitch + tid % d::along * 16;
-#pragma unroll
-  for (int i = 0; i < d::each; i++) raw[i] = *(const uint4 *)(line + i * pitch);
-  let_go(taken, tid);
-  return taken + 1;
-}
-
-template <class W> DEV void add_piece(const uint4 (&raw)[division<W>::each], int from, float (&acc)[ROWS][division<W>::reduced], int tid)
-{
-  typedef division<W> d;
-  constexpr int N = d::line::N;
-#pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    float x[N];
-    const float4 *p = (const float4 *)&S.x[r][d::at(from + tid % d::along * N)];
-#pragma unroll
-    for (int i = 0; i < N / 4; i++) {
-      float4 four = p[i * (d::halves ? W::K / 8 : 1)];
-      x[i * 4] = four.x, x[i * 4 + 1] = four.y, x[i * 4 + 2] = four.z, x[i * 4 + 3] = four.w;
-    }
-#pragma unroll
-    for (int i = 0; i < d::each; i++) {
-      float w[N];
-      d::line::open(raw[i], w);
-#pragma unroll
-      for (int e = 0; e < N; e++) acc[r][i] = fmaf(w[e], x[e], acc[r][i]);
-    }
-  }
-}
-
-// All pieces of a tile; its sums into `part`: [row][column of a slice][warp along k].
+// All pieces of a tile; its sums into `part`: [warp along k][row][column of a slice].
 template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
@@ -158,16 +112,10 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
 #pragma unroll 1
   for (int from = 0; from < W::K; from += width) {
-    if constexpr (d::even && d::each <= 8) {
-      uint4 raw[d::each];
-      taken = read_piece<W>(j, taken, raw, tid);
-      add_piece<W>(raw, from, acc, tid);
-    } else {
-      u32 slot = taken % STAGES;
-      wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-      take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
-      let_go(taken, tid), taken++;
-    }
+    u32 slot = taken % STAGES;
+    wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
+    take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
+    let_go(taken, tid), taken++;
   }
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
@@ -175,7 +123,7 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 #pragma unroll
     for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += across(acc[r][0], m);
     int at = tid / d::along * d::each + tid % 32;
-    if (tid % 32 < d::each && at < d::columns) part[(r * d::columns + at) * d::parts + tid / 32 % d::parts] = acc[r][0];
+    if (tid % 32 < d::each && at < d::columns) part[(tid / 32 % d::parts * ROWS + r) * d::columns + at] = acc[r][0];
   }
   return taken;
 }
@@ -185,7 +133,7 @@ template <class W> DEV float sum_of(const float *part, int row, int column)
   typedef division<W> d;
   float x = 0;
 #pragma unroll
-  for (int i = 0; i < d::parts; i++) x += part[(row * d::columns + column) * d::parts + i];
+  for (int i = 0; i < d::parts; i++) x += part[(i * ROWS + row) * d::columns + column];
   return x;
 }
 
@@ -218,7 +166,7 @@ template <class X, class W, int F> DEV void finish_column(moment j, float *part,
   float y = sum_of<W>(part, row, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
   y *= f;
   if (F == GATED) y = ratio(y, 1 + exp_of(-y)) * (sum_of<W>(part, row, W::COLUMNS + column) * f);
-  part[(row * d::columns + column) * d::parts] = y;
+  part[row * d::columns + column] = y;
 }
 
 // Units of the output that a batch of tiles writes: `n` in each row, from `first` on.
@@ -238,7 +186,7 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, float *part, fl
 {
   typedef division<W> d;
   using T = typename Y::tensor;
-  constexpr int pitch = ROWS * d::columns * d::parts;
+  constexpr int pitch = d::sums;
 #pragma unroll 1
   for (int i = LANE; i < tiles * (ROWS * W::COLUMNS); i += 32)
     finish_column<X, W, F>(j, part + i / (ROWS * W::COLUMNS) * pitch, i / W::COLUMNS % ROWS, i % W::COLUMNS, eps);
@@ -251,7 +199,7 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, float *part, fl
 #pragma unroll
     for (int c = 0; c < 3; c++) {
       int e = min(from + c, tiles * W::COLUMNS - 1);
-      y[c] = part[e / W::COLUMNS * pitch + (row * d::columns + e % W::COLUMNS) * d::parts] + added[c];
+      y[c] = part[e / W::COLUMNS * pitch + row * d::columns + e % W::COLUMNS] + added[c];
     }
     write_unit<Y>(j, row, unit, y[0], y[1], y[2]);
   }
@@ -262,24 +210,32 @@ template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 
 {
   typedef division<W> d;
   using T = typename Y::tensor;
-  static_assert(BATCH * ROWS * d::columns * d::parts <= PART_FLOATS, "sums of a batch");
   int lo = S.node[j.n].lo, hi = S.node[j.n].hi, layer = S.node[j.n].layer, half = 0, who = 0;
   wait_events<O>(j);
 #pragma unroll 1
-  for (int first = lo; first < hi; first += BATCH, half ^= 1, who = (who + 1) % WARPS) {
-    int n = min(BATCH, hi - first);
+  for (int first = lo; first < hi; first += d::batch, half ^= 1, who = (who + 1) % WARPS) {
+    int n = min(d::batch, hi - first);
     batch_units b = units_of<Y>(layer, first, first + n);
     uint4 early = make_uint4(0, 0, 0, 0);
     if constexpr (F == ADDED)
       if (WARP == who && LANE < b.n * ROWS) early = residual_of<R, T>::ask(j, LANE / b.n, b.first + LANE % b.n);
     if (first == lo) IN::template load<W>(j);
 #pragma unroll 1
-    for (int t = 0; t < n; t++) taken = take_tile<W>(j, first + t, taken, S.part[half] + t * (ROWS * d::columns * d::parts));
+    for (int t = 0; t < n; t++) {
+      float *part = S.part[half] + t * d::sums;
+      if constexpr (W::MATRIX)
+        taken = matrix_tile<W>(j, first + t, taken, part);
+      else
+        taken = take_tile<W>(j, first + t, taken, part);
+    }
     consumers();
     mark(j, SUMMED);
     if (WARP == who) finish_batch<X, W, R, Y, F>(j, b, n, S.part[half], eps, early);
   }
-  publish(j);
+  if (T::TAGGED)
+    done_part(j);
+  else
+    publish(j);
   return taken;
 }
 

@@ -21,11 +21,10 @@ template <class P> DEV typename P::tensor::type *served_at(const seat &s, int la
   return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + P::head(tile)) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
-struct ahead;
-DEV u32 fill(moment j, u32 made, int bytes, ahead &a);
+DEV u32 fill(moment j, u32 made, u32 flight, int bytes);
 
 // What earlier launches, and earlier steps of this one, wrote: keys, then values.
-template <class O, class P> DEV u32 produce_served(moment j, u32 made, ahead &a)
+template <class O, class P> DEV u32 produce_served(moment j, u32 made)
 {
   const node_row &r = S.node[j.n];
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
@@ -38,7 +37,7 @@ template <class O, class P> DEV u32 produce_served(moment j, u32 made, ahead &a)
       n = min(P::WIDTH, min(s.past - at, P::SLOTS - at % P::SLOTS));
       const typename P::tensor::type *p = served_at<P>(s, r.layer, tile, at);
       int bytes = n * P::DIM * (int)sizeof *p;
-      u32 slot = fill(j, made, 2 * bytes, a);
+      u32 slot = fill(j, made, FLIGHTS, 2 * bytes);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
       stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
     }

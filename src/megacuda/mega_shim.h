@@ -42,7 +42,7 @@ struct shim_gate { // opens when `want` fibers have come; then the next round be
 };
 struct shim_warp {
   shim_gate gate;
-  u32 slot[2][32];
+  u32 slot[2][32], part[2][32][6];
 };
 struct shim_block {
   shim_gate consumers, all;
@@ -163,6 +163,9 @@ static inline u32 acquire(const u32 *p) { return shim_yield(), *p; }
 static inline void release_add(u32 *p, u32 v) { *p += v; }
 static inline void release_set(u32 *p, u32 v) { *p = v; }
 static inline void fence_proxy() {}
+static inline void done_add(u32 *p, u32 v) { *p += v; }
+static inline u32 done_look(const u32 *p) { return *p; }
+static inline void pause() { shim_yield(); }
 static inline float4 fresh4(const void *p)
 {
   float4 v;
@@ -178,7 +181,6 @@ static inline u64 now_ns()
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
 }
-static inline u32 ticks() { return (u32)(now_ns() * 2); }
 static inline u32 look(const u32 *p) { return *p; }
 static inline bool claim(u32 *p) { return *p ? false : (*p = 1, true); }
 
@@ -198,7 +200,6 @@ static inline bool stage_passed(stage_barrier *b, u32 parity)
   if ((b->phase & 1) != parity) return true;
   return shim_yield(), (b->phase & 1) != parity;
 }
-static inline bool stage_looked(stage_barrier *b, u32 parity) { return stage_passed(b, parity); }
 static inline void stage_arrive(stage_barrier *b) { b->come++, shim_turn(b); }
 static inline void stage_expect(stage_barrier *b, int bytes) { b->come++, b->bytes += bytes, shim_turn(b); }
 static inline void stage_copy(void *to, const void *from, int bytes, stage_barrier *b, bool)
@@ -238,6 +239,22 @@ static inline u32 float_bits(float x)
   return u;
 }
 static inline float across(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
+
+static inline float shim_part(u32 pair, int half) { return bits_float(half ? pair & 0xffff0000u : pair << 16); }
+static inline void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+  shim_warp &w = shim_me->of->warps[(size_t)TID / 32];
+  auto &part = w.part[w.gate.round & 1];
+  u32 mine[6] = {a0, a1, a2, a3, b0, b1};
+  int lane = (int)TID % 32;
+  memcpy(part[lane], mine, sizeof mine);
+  shim_pass(w.gate, 32);
+  for (int i = 0; i < 4; i++) // row lane / 4 and eight more, columns lane % 4 * 2 and the next
+    for (int k = 0; k < 16; k += 2) {
+      u32 x = part[lane / 4 * 4 + k % 8 / 2][i / 2 + k / 8 * 2], y = part[(lane % 4 * 2 + i % 2) * 4 + k % 8 / 2][4 + k / 8];
+      if (x) c[i] += shim_part(x, 0) * shim_part(y, 0) + shim_part(x, 1) * shim_part(y, 1);
+    }
+}
 
 typedef float f32;
 static inline float exp2_of(float x) { return exp2f(x); }

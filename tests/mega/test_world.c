@@ -104,11 +104,11 @@ static int node(const struct mega_plan *p, const char *op, int layer)
 static struct mega_held *held(struct mega_plan *p, const char *tensor) { return &p->held[mega_tensor_find(p->m, tensor)]; }
 
 // Waits of a node for another, and the events that nobody waits for then.
-static void lose(struct mega_plan *p, const char *op, int layer, const char *from, int from_layer)
+static void lose_waits(struct mega_plan *p, bool (*lost)(const struct mega_plan *p, const struct mega_wait *x, int of, int from), int of, int from)
 {
-  int of = node(p, op, layer), n = 0;
+  int n = 0;
   for (int i = 0; i < p->nwaits; i++)
-    if (p->wait[i].node != of || p->event[p->wait[i].event].node != node(p, from, from_layer)) p->wait[n++] = p->wait[i];
+    if (!lost(p, &p->wait[i], of, from)) p->wait[n++] = p->wait[i];
   p->nwaits = n;
   for (int e = p->nevents - 1; e >= 0; e--) {
     bool used = false;
@@ -118,6 +118,20 @@ static void lose(struct mega_plan *p, const char *op, int layer, const char *fro
     p->nevents--;
     for (int i = 0; i < p->nwaits; i++) p->wait[i].event -= p->wait[i].event > e;
   }
+}
+
+static bool between(const struct mega_plan *p, const struct mega_wait *x, int of, int from)
+{
+  return x->node == of && p->event[x->event].node == from;
+}
+static bool for_reuse(const struct mega_plan *p, const struct mega_wait *x, int of, int from)
+{
+  (void)from;
+  return x->node == of && p->event[x->event].reuse;
+}
+static void lose(struct mega_plan *p, const char *op, int layer, const char *from, int from_layer)
+{
+  lose_waits(p, between, node(p, op, layer), node(p, from, from_layer));
 }
 
 static struct mega_event *of_shared(struct mega_plan *p, const char *tensor)
@@ -173,7 +187,7 @@ PLANT(cycle_between_pipelines)
   p->pipe[a] = b, p->pipe[b] = a;
 }
 PLANT(sum_before_its_slots) { lose(p, "gate_up", 1, "o_sum", 1); }
-PLANT(counter_before_the_exchange_lost) { lose(p, "part", 5, "sum", 2); } // readers on other ranks are ordered by it, and h too
+PLANT(counter_before_the_exchange_lost) { lose_waits(p, for_reuse, node(p, "part", 5), -1); } // readers on other ranks are ordered by it, and h too
 
 static const struct planted {
   const char *name;

@@ -30,7 +30,7 @@ same examples/mega/tiny_llama.json 6 --workers 3 --context 5 --seed 2
 long examples/mega/tiny_llama.json 6 --workers 4 --context 62 --seed 3
 same examples/mega/tiny_qwen3.json 6 --workers 3 --context 0 --rows 2 --seed 5
 # Whole stages of bf16, as in large models: sums without bounds; rotation with several warps a head.
-same tests/megacuda/even.json 3 --workers 3 --context 70 --seed 4
+same tests/megacuda/even.json 2 --workers 3 --context 70 --seed 4
 
 # Attention in parts: words that are merged, and with more values plain floats behind a counter.
 same examples/mega/tiny_llama.json 4 --workers 5 --context 62 --attention-parts 3 --seed 6
@@ -57,11 +57,15 @@ under=("$MICA" mega)
 expect 2 '9 rows; CUDA bodies take up to 8' emit examples/mega/tiny_llama.json --rows 9 --out "$work"
 sed 's/"head_dim": 8/"head_dim": 6/' examples/mega/tiny_llama.json >"$work/odd.json"
 expect 2 'a head has 24 bytes' emit "$work/odd.json" --out "$work"
-expect 0 'pipeline of 10 stages' emit examples/mega/qwen3_8b.json --out "$work"
+# Two layers of large models: layers are alike.
+few() { sed -E 's/("num_hidden_layers": )[0-9]+/\12/' "examples/mega/$1.json" >"$work/$1.json"; }
+few qwen3_8b
+expect 0 'pipeline of 10 stages' emit "$work/qwen3_8b.json" --out "$work"
 
 # The kernel of a large model keeps everything in registers.
 if command -v nvcc >/dev/null; then
-  expect 0 'proved; ' emit examples/mega/llama_3_2_1b.json --out "$work"
+  few llama_3_2_1b
+  expect 0 'proved; ' emit "$work/llama_3_2_1b.json" --out "$work"
   under=()
   expect 0 '' nvcc -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v -cubin -o "$work/llama.cubin" "$work/llama_3_2_1b.cu"
   cat "$work/out" "$work/err" | grep -A1 'properties for mega_kernel' | grep -q ' 0 bytes stack frame, 0 bytes spill stores' || complain "spills"
