@@ -177,8 +177,8 @@ template <class O> DEV void wait_events(moment j)
   if (O::FENCE) fence_proxy();
 }
 
-// Events of a task are published by a warp of their own, because a release waits until all writes are seen: a microsecond, in which the consumers go
-// on. A warp tells it that the warp's part of the task is done.
+// Events of a task are published by a thread of another warp, because a release waits until all writes are seen: a microsecond, in which the consumers
+// go on. A warp tells it that the warp's part of the task is done.
 DEV void done_part(moment j)
 {
   if (!S.node[j.n].npublish) return;

@@ -1,4 +1,4 @@
-// The kernel: a producer that fills the pipeline in the order of the plan, consumers that run the tasks, and a warp that publishes their events.
+// The kernel: a producer that fills the pipeline in the order of the plan, consumers that run the tasks, and a thread that publishes their events.
 // OPERATORS lists the operators.
 
 // ---- the producer, one thread ----
@@ -130,7 +130,7 @@ DEV void consume_all(u32 first, int position, int steps)
   if (WORLD > 1) end_rank({first + (u32)steps - 1, NODES - 1, position, 0}, first + (u32)steps);
 }
 
-// ---- the publisher, one warp ----
+// ---- the publisher, one thread ----
 
 APART void publish_all(u32 first, int steps)
 {
@@ -147,7 +147,7 @@ APART void publish_all(u32 first, int steps)
         pause();
       }
 #pragma unroll 1
-      for (int i = r.publish + LANE; i < r.publish + r.npublish; i += 32) {
+      for (int i = r.publish; i < r.publish + r.npublish; i++) {
         u32 *w = &M.word[S.publish[i].word * 32];
         if (S.publish[i].add)
           release_add(w, S.publish[i].add);
@@ -178,6 +178,6 @@ KERNEL mega_kernel(u32 first, int position, int steps)
     consume_all(first, position, steps);
   else if (TID == THREADS)
     produce_all(first, position, steps);
-  else if (TID >= THREADS + 32)
+  else if (TID == THREADS + 32)
     publish_all(first, steps);
 }

@@ -1,6 +1,7 @@
 // Races on a GPU (pretended_gpu.h) that are stopped, by the user or by the clock: the fastest that was measured is the result, what was
 // not tried is told, and the next run goes on.
 // test: timeout 400
+// test: quick release
 #include "pretended_gpu.h"
 #include "thin.h"
 #include "report/report.h"

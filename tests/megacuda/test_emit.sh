@@ -26,14 +26,14 @@ same() {
   grep -Eq '^hung: .*in step [0-9]+ at .* waited for event .*: saw [0-9]+, wanted [0-9]+$' "$work/out" || complain "the record of $name $*"
 }
 long() { [ -z "${MICA_ALL:-}" ] || same "$@"; } # in the long tier
-same examples/mega/tiny_llama.json 6 --workers 3 --context 5 --seed 2
+same examples/mega/tiny_llama.json 4 --workers 3 --context 5 --seed 2
 long examples/mega/tiny_llama.json 6 --workers 4 --context 62 --seed 3
-same examples/mega/tiny_qwen3.json 6 --workers 3 --context 0 --rows 2 --seed 5
+same examples/mega/tiny_qwen3.json 4 --workers 3 --context 0 --rows 2 --seed 5
 # Whole stages of bf16, as in large models: sums without bounds; rotation with several warps a head.
 same tests/megacuda/even.json 2 --workers 3 --context 70 --seed 4
 
 # Attention in parts: words that are merged, and with more values plain floats behind a counter.
-same examples/mega/tiny_llama.json 4 --workers 5 --context 62 --attention-parts 3 --seed 6
+same examples/mega/tiny_llama.json 3 --workers 5 --context 62 --attention-parts 3 --seed 6
 long examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 2 --attention-parts 2 --seed 7
 
 # Requests that share a cache, at one position, over the border of a page.
