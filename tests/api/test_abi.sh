@@ -73,7 +73,7 @@ grep -vxF -f <(cut -d' ' -f1 "$work/allowed") "$work/uses" >"$work/out" && compl
 if command -v g++ >/dev/null; then
   expect 0 '' g++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude tests/api/interface.cpp -o "$work/interface" -L"$build" -lmica -pthread
   expect 0 '^fine$' env LD_LIBRARY_PATH="$build" "$work/interface"
-  for cxx in g++ clang++ clang++-14; do
+  for cxx in g++ clang++ ${MICA_ALL:+clang++-14}; do
     command -v $cxx >/dev/null || continue
     expect 0 '' $cxx -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude tests/api/wrapper.cpp -o "$work/wrapper" -L"$build" -lmica -pthread
     rm -rf "$work/wrapped"

@@ -2,6 +2,7 @@
 // model would list, its cost is what lowering says without a memory, and nothing is offered that no scheme takes.
 // test: release
 // test: timeout 600
+#include "../thin.h"
 #include "drive/drive.h"
 #include "front/front.h"
 
@@ -35,7 +36,7 @@ static const struct graph *program(struct arena *mem, const char *file, const st
 static void the_first_is_the_best(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < COUNT(rows); i++) {
+  for (size_t i = (size_t)quick_step(2) - 1; i < COUNT(rows); i++) {
     struct arena mem = {0};
     struct job j;
     struct err e = {0};
