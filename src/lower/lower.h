@@ -27,7 +27,8 @@
 //   product.c    products by the vendor's library
 //   epilogue.c   what follows them, done by the library in the same launch
 //   memo.c       first choices of kernels that were asked about before
-//   program.c    a whole kernel graph: launches and their arguments
+//   lower_plan.c a whole kernel graph: its kernels and their choices
+//   program.c    a choice of each: launches and their arguments
 //   workspace.c  room for what launches leave to later ones
 //   rows*.c      scheme: rows in registers, no products
 //   mma*.c       scheme: products by mma.sync, chained in registers
@@ -152,7 +153,7 @@ uint64_t lower_memo_key(const struct lower_job *j);
 bool lower_memo_get(struct lower_memo *m, uint64_t key, int *n, struct choice *out); // n: 0 where no scheme takes it, or 1
 void lower_memo_put(struct lower_memo *m, uint64_t key, int n, const struct choice *first);
 
-// ---- program.c -------------------------------------------------------------------------------------
+// ---- lower_plan.c, program.c -----------------------------------------------------------------------
 
 enum place_kind { PLACE_INPUT, PLACE_OUTPUT, PLACE_WORK };
 struct lower_place {
@@ -261,6 +262,8 @@ int order_candidates(struct arena *mem, const struct graph *wrapped, const struc
 // The matrix product in a node of a kernel graph as one strided product, but for types; false where its operands have no such
 // strides.
 bool product_of(const struct graph *kernels, const struct order *order, int node, struct lower_product *out);
+// By the library, with what its tail does or without, and its modelled cost.
+struct choice product_choice(const struct lower_plan *p, const struct lower_product *x, bool tail);
 
 // ---- epilogue.c ------------------------------------------------------------------------------------
 

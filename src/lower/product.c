@@ -1,6 +1,7 @@
 // Products as the vendor's library takes them: one stride for rows, columns and batches of each operand. Where neighbouring
 // batches have the same B and their rows of A follow each other, they are more rows: heads of a query that share one key, or a
 // batch of vectors times one matrix.
+#include "lower/count.h"
 #include "lower/lower.h"
 #include "plan/letters.h"
 
@@ -108,4 +109,11 @@ bool product_of(const struct graph *g, const struct order *order, int node, stru
   int64_t row = order_row(order ? &order[n->out] : NULL, o);
   p->stride[BLAS_D][0] = p->batch > 1 ? p->m * row : 0, p->stride[BLAS_D][1] = row, p->stride[BLAS_D][2] = 1;
   return batch_stride(&a, &p->stride[BLAS_A][0]) && batch_stride(&b, &p->stride[BLAS_B][0]);
+}
+
+struct choice product_choice(const struct lower_plan *p, const struct lower_product *x, bool tail)
+{
+  struct kernel_counts c;
+  count_product(p->g, p->store, x, p->gpu, &c);
+  return (struct choice){.scheme = SCHEME_LIBRARY, .k = {{tail ? (int)x->p.epilogue + 1 : 0}}, .tail = tail, .cost = kernel_time(&c, p->gpu, NULL)};
 }

@@ -1,0 +1,270 @@
+// The plan of a kernel graph: the normal form of every kernel and all choices for it. Many programs are made of one plan (program.c): each is one choice
+// of every kernel, as text, lowered.
+#include "lower/lower_emit.h"
+#include "plan/letters.h"
+#include "thread/thread.h"
+
+#include <math.h>
+#include <string.h>
+
+struct planning {
+  struct arena *mem;
+  struct lower_plan *p;
+  const char *stem; // of names
+  int nbefore;      // plans of the same graph with other orders: units that touch nothing which lies in another way are theirs
+  const struct lower_plan *before[ORDERS];
+  struct lower_unit *alone; // by node: what choose() found of it without a tail
+  struct lower_memo *memo;
+};
+
+struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail)
+{
+  return (struct lower_job){.mem = mem,
+                            .n = &u->n,
+                            .tail = tail ? &u->tail : NULL,
+                            .store = p->store,
+                            .gpu = p->gpu,
+                            .name = u->name,
+                            .dependent = p->dependent,
+                            .off = p->off};
+}
+
+static int remembered(struct lower_memo *m, const struct lower_job *j, struct choice *first, char why[256])
+{
+  const uint64_t key = lower_memo_key(j);
+  int n;
+  if (lower_memo_get(m, key, &n, first)) return n;
+  n = scheme_choices(j, 1, first, why);
+  return lower_memo_put(m, key, n, first), n;
+}
+
+// Of the node that is the kernel, or with a tail the last one. A kernel that may be a tail is asked about twice without one.
+static void choose(struct planning *w, struct lower_unit *u, bool tail)
+{
+  struct choice found[CHOICES];
+  char why[256] = "";
+  struct lower_unit *known = tail ? NULL : &w->alone[u->n.node];
+  struct lower_job j = lower_unit_job(w->mem, w->p, u, tail);
+  if (!known || !known->why) {
+    struct arena_mark mark = arena_mark(w->mem);
+    u->nchoices = w->memo ? remembered(w->memo, &j, found, why) : scheme_choices(&j, CHOICES, found, why);
+    arena_reset(w->mem, mark);
+    u->choice = arena_copy(w->mem, found, sizeof *found * (size_t)MAX(u->nchoices, 1));
+    u->why = arena_strdup(w->mem, *why ? why : "there is no scheme");
+    if (known) *known = *u;
+  }
+  if (known) u->nchoices = known->nchoices, u->choice = known->choice, u->why = known->why;
+}
+
+// Both in turns, since the model errs: those who measure a few meet both. What the model likes has three turns of four.
+static void in_turns(struct planning *w, struct lower_unit *u, const struct lower_unit *first, const struct lower_unit *second)
+{
+  u->nchoices = first->nchoices + second->nchoices;
+  u->choice = NEWS(w->mem, struct choice, u->nchoices + 1);
+  for (int i = 0, a = 0, b = 0; i < u->nchoices; i++) {
+    bool other = a == first->nchoices || (i % 4 == 1 && b < second->nchoices);
+    u->choice[i] = other ? second->choice[b++] : first->choice[a++];
+  }
+}
+
+// `both`: with one launch for the unit and its tail, which `next` makes by itself; beside the choices with two, the cheaper kind first.
+static void beside(struct planning *w, struct lower_unit *u, const struct lower_unit *both, const struct lower_unit *next)
+{
+  struct lower_unit alone = *u;
+  bool apart = alone.nchoices && next->nchoices, first = apart && alone.choice[0].cost + next->choice[0].cost < both->choice[0].cost;
+  if (!apart) alone.nchoices = 0;
+  *u = *both;
+  in_turns(w, u, first ? &alone : both, first ? both : &alone);
+}
+
+// ---- products ----
+
+static void one_choice(struct planning *w, struct lower_unit *u, const struct lower_product *x, bool tail)
+{
+  u->choice = NEW(w->mem, struct choice), u->nchoices = 1;
+  *u->choice = product_choice(w->p, x, tail);
+}
+
+static void with_tail(struct planning *w, struct lower_unit *u)
+{
+  struct lower_unit both = *u, next = *u;
+  char why[160];
+  both.last = next.first = next.last = lower_tail_of(w->p->g, u->first);
+  if (both.last < 0 || norm_make_in(w->mem, w->p->g, w->p->order, both.last, &both.tail, why) != OK) return;
+  if (!u->product)
+    choose(w, &both, true);
+  else if (product_ends(&u->mul, &both.tail, w->p->store, &both.ends, why))
+    one_choice(w, &both, &both.ends, true);
+  else
+    both.nchoices = 0, u->why = arena_printf(w->mem, "no epilogue: %s", why);
+  if (!both.nchoices) return;
+  next.n = both.tail, next.product = false;
+  choose(w, &next, false);
+  beside(w, u, &both, &next);
+}
+
+static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)
+{
+  const struct graph *g = w->p->g;
+  const struct node *n = &g->nodes[u->first];
+  u->product = true;
+  u->why = "";
+  if (!product_of(g, w->p->order, u->first, &u->mul)) return err_set(e, ERR_TARGET, n->at, "matmul of operands without strides");
+  const int *x = u->mul.tensor;
+  if (w->p->store[x[0]] != w->p->store[x[1]])
+    return err_set(e, ERR_TARGET, n->at, "matmul of %s and %s", dtype_name(w->p->store[x[0]]), dtype_name(w->p->store[x[1]]));
+  if (!blas_multiplies(tile_type_of(w->p->store[x[0]])))
+    return err_set(e, ERR_TARGET, n->at, "matmul of %s: GPUs multiply no such dtype yet, only the CPU does", dtype_name(w->p->store[x[0]]));
+  for (int i = 0; i < BLAS_C; i++) u->mul.p.type[i] = tile_type_of(w->p->store[x[i]]);
+  return one_choice(w, u, &u->mul, false), OK;
+}
+
+static bool lies_alike(const struct graph *g, const struct order *a, const struct order *b, int tensor)
+{
+  static const struct order rows = {-1, false};
+  struct kview v;
+  if (!kview_of(g, tensor, &v)) return false;
+  const struct order *x = a ? &a[v.root] : &rows, *y = b ? &b[v.root] : &rows;
+  return x->inner == y->inner && x->padded == y->padded;
+}
+
+// Does all that the node touches lie in both plans alike?
+static bool touches_alike(const struct lower_plan *a, const struct lower_plan *b, int node)
+{
+  const struct node *n = &a->g->nodes[node];
+  for (int i = 0; i < n->nin; i++)
+    if (!lies_alike(a->g, a->order, b->order, n->in[i])) return false;
+  for (int i = 0; i < n->nout; i++)
+    if (!lies_alike(a->g, a->order, b->order, n->out + i)) return false;
+  return true;
+}
+
+// The unit in a plan before, where it would be found again just so.
+static const struct lower_unit *known_unit(const struct planning *w, int node, bool tails)
+{
+  int last = tails ? lower_tail_of(w->p->g, node) : -1;
+  for (int i = 0; i < w->nbefore; i++) {
+    const struct lower_unit *u = &w->before[i]->unit[w->p->nunits];
+    if (u->first == node && touches_alike(w->p, w->before[i], node) && (last < 0 || touches_alike(w->p, w->before[i], last))) return u;
+  }
+  return NULL;
+}
+
+static int plan_unit(struct planning *w, int node, const struct lower_opts *o, struct err *e)
+{
+  const struct lower_unit *known = known_unit(w, node, o->tails);
+  struct lower_unit *u = &w->p->unit[w->p->nunits++];
+  char why[160] = "";
+  if (known) return *u = *known, OK;
+  *u = (struct lower_unit){.first = node, .last = node, .head = -1, .name = arena_printf(w->mem, "%s_%d", w->stem, w->p->nunits)};
+  for (int i = 0; i < w->p->nunits - 1; i++)
+    if (w->p->unit[i].last == node) u->head = i;
+  int status = OK;
+  if (w->p->g->nodes[node].op == OP_MATMUL)
+    status = plan_product(w, u, e);
+  else if (norm_make_in(w->mem, w->p->g, w->p->order, node, &u->n, why) != OK)
+    return u->why = arena_strdup(w->mem, why), OK;
+  else
+    choose(w, u, false);
+  if (!status && o->tails) with_tail(w, u);
+  return status;
+}
+
+static const char *stem_of(struct arena *mem, const struct graph *g)
+{
+  char *s = arena_strdup(mem, g->name ? g->name : "kernel");
+  for (char *p = s; *p; p++)
+    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *p)) *p = '_';
+  if (*s >= '0' && *s <= '9') return arena_printf(mem, "k%s", s);
+  return s;
+}
+
+static int plan_after(struct planning *w, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
+                      const struct lower_opts *o, struct lower_plan *p, struct err *e)
+{
+  struct arena *mem = w->mem;
+  int status = OK;
+  *p = (struct lower_plan){.g = wrapped,
+                           .store = store,
+                           .order = o->order,
+                           .ordered = "row by row",
+                           .gpu = gpu,
+                           .dependent = o->dependent && gpu->can & CAN_PDL,
+                           .tails = o->tails,
+                           .off = o->off,
+                           .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
+  w->p = p, w->memo = o->memo, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
+  for (int i = 0; i < wrapped->nnodes && !status; i++)
+    if (wrapped->nodes[i].op == OP_BLOCK || wrapped->nodes[i].op == OP_MATMUL) status = plan_unit(w, i, o, e);
+  return status;
+}
+
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu, const struct lower_opts *o,
+                  struct lower_plan *p, struct err *e)
+{
+  struct planning w = {.mem = mem};
+  return plan_after(&w, wrapped, store, gpu, o, p, e);
+}
+
+bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit)
+{
+  int head = p->unit[unit].head;
+  return head >= 0 && p->unit[head].nchoices && pick[head].tail && !lower_inside(p, pick, head);
+}
+
+// Modelled seconds of all launches, each in the best way.
+static double plan_cost(struct arena *mem, const struct lower_plan *p)
+{
+  double sum = 0;
+  struct choice *pick = NEWS(mem, struct choice, p->nunits + 1);
+  for (int i = 0; i < p->nunits; i++)
+    if (p->unit[i].nchoices) pick[i] = p->unit[i].choice[0];
+  for (int i = 0; i < p->nunits; i++)
+    if (!lower_inside(p, pick, i)) sum += p->unit[i].nchoices ? pick[i].cost : INFINITY;
+  return sum;
+}
+
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+                        struct err *e)
+{
+  struct graph *wrapped;
+  const struct order *order[ORDERS];
+  const char *what[ORDERS];
+  struct lower_opts as = *o;
+  struct lower_plan other[ORDERS], plainly;
+  struct planning w = {.mem = mem};
+  int status = wrap_library(mem, g, &wrapped, e);
+  if (!status) status = step_products(mem, wrapped, &wrapped, e);
+  if (status) return status;
+  const enum dtype *store = store_types(mem, wrapped);
+  as.order = NULL;
+  status = plan_after(&w, wrapped, store, gpu, &as, p, e);
+  plainly = *p, w.before[w.nbefore++] = &plainly;
+  double least = status ? INFINITY : plan_cost(mem, p), plain = least;
+  for (int i = 0, n = isfinite(least) ? order_candidates(mem, wrapped, order, what) : 0; i < n && !status; i++) {
+    as.order = order[i];
+    if (plan_after(&w, wrapped, store, gpu, &as, &other[i], e) != OK) {
+      *e = (struct err){0}; // what cannot be done so is done row by row
+      continue;
+    }
+    if (w.nbefore < ORDERS) w.before[w.nbefore++] = &other[i];
+    double cost = plan_cost(mem, &other[i]);
+    if (cost >= least) continue;
+    least = cost, *p = other[i];
+    p->ordered = arena_printf(mem, "%s: %.2f us modelled, and %.2f us row by row", what[i], 1e6 * cost, 1e6 * plain);
+  }
+  return status;
+}
+
+int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+               struct err *e)
+{
+  struct graph *merged;
+  struct lower_plan longer;
+  TRY(thread_flat(mem, g, &g, e));
+  int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : lower_merge(mem, g, &merged, e);
+  if (changed != OK) return status ? status : changed == NO ? OK : changed;
+  status = plan_wrapped(mem, merged, gpu, o, &longer, e);
+  if (!status && plan_cost(mem, &longer) < plan_cost(mem, p)) *p = longer;
+  return status;
+}
