@@ -119,7 +119,8 @@ static void token_outside_of_the_table(void **state)
   assert_int_equal(mega_run(&w.x.mem, w.x.p, w.first, STEPS, 60, &a, &w.x.err), NO);
   assert_int_equal(w.x.err.id, ERR_WRONG);
   assert_false(a.hung);
-  assert_non_null(strstr(a.record, "at embed tile 0: a token is outside of the table"));
+  const char *at = strstr(a.record, "at embed tile "); // of the first worker that sees it
+  if (!at || !strstr(at, ": a token is outside of the table")) fail_msg("%s", a.record);
   *token = was;
   works(&w);
   mega_close(&w.x);
