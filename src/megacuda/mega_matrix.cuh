@@ -11,6 +11,7 @@ template <class W> struct matrix {
   static constexpr int pitch = W::K % 64 ? W::K : W::K + 32;                          // from the high to the low halves: no bank is met twice
   typedef float sums[blocks][chains][4];
   static_assert(WARPS % 2 == 0, "matrix_chunk turns all strips of a warp alike");
+  static_assert(2 * (pitch + W::K) <= 4 * X_FLOATS, "both halves of a row");
 };
 
 // Where sixteen bytes along k lie in a column's line: odd columns are turned, so that the reads of a warp meet no bank twice.
@@ -83,15 +84,15 @@ DEV u32 matrix_piece(moment j, u32 taken, const matrix_place<W> &p, int from, in
 {
   typedef matrix<W> m;
   u32 slot = taken % STAGES;
-  int strips = width / 32;
+  int strips = width / 32, most = FULL ? m::strips : (strips + WARPS - 1) / WARPS; // in all; that a warp has
   const char *line = S.ring[slot] + p.column * (width * 2) + matrix_chunk(p.column, p.strip * 4 + p.line, width) * 16;
 #pragma unroll 1
-  for (int at = 0; at < m::strips; at += m::group) {
+  for (int at = 0; at < most; at += m::group) {
     matrix_strips<W, FULL> s;
     s.load_input(p, from, at, strips);
     if (at == 0) wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
     s.load(line, p, at, width * 2, strips, columns);
-    if (at + m::group >= m::strips) let_go(taken, p.column * 4 + p.line);
+    if (at + m::group >= most) let_go(taken, p.column * 4 + p.line);
     s.multiply(sums);
   }
   return taken + 1;
