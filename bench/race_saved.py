@@ -5,10 +5,11 @@
     mica lower GRAPH --target sm_90a --knobs "..." --out DIR/new
     python3 bench/race_saved.py --csv FILE DIR...
 
-DIR has a folder for each program, as `mica lower --out` or `mica optimize --out` writes it; the folder's name is the program's. All programs of a DIR
-take the same inputs. They run in turns, forwards and backwards, each as a CUDA graph of 20 calls: cold, behind a write that fills L2, whose own time
-is subtracted, and hot. FILE gets a row a program with median, least and most in us. A program is wrong, and not timed, if it differs from the first by
-2e-2 of its norm or more. Exit status 1: a program was wrong or failed.
+DIR has one folder for each program, as `mica lower --out` or `mica optimize --out` writes it. The name of the folder is the name of the program.
+All programs of a DIR take the same inputs. A round runs each program once; every other round runs them in reverse order. A run is a CUDA graph of
+20 calls. Cold runs write 128 MB before each call, and the time of these writes is subtracted. Hot runs do not. FILE gets a row for each program,
+with median, least and most in us. A program is wrong if its outputs differ from those of the first program by 2e-2 of their norm. A wrong program is
+not timed. The exit status is 1 if a program was wrong or failed.
 """
 import argparse
 import csv

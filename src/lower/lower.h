@@ -262,7 +262,7 @@ int order_candidates(struct arena *mem, const struct graph *wrapped, const struc
 // The matrix product in a node of a kernel graph as one strided product, but for types; false where its operands have no such
 // strides.
 bool product_of(const struct graph *kernels, const struct order *order, int node, struct lower_product *out);
-// By the library, with what its tail does or without, and its modelled cost.
+// The library's product as a choice, with the epilogue of its tail or without one; with its modelled cost.
 struct choice product_choice(const struct lower_plan *p, const struct lower_product *x, bool tail);
 
 // ---- epilogue.c ------------------------------------------------------------------------------------

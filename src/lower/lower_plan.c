@@ -38,7 +38,7 @@ static int remembered(struct lower_memo *m, const struct lower_job *j, struct ch
   return lower_memo_put(m, key, n, first), n;
 }
 
-// Of the node that is the kernel, or with a tail the last one. A kernel that may be a tail is asked about twice without one.
+// The choices of a unit, with its tail or alone. The choices of a kernel alone are remembered, because a kernel that may be a tail needs them twice.
 static void choose(struct planning *w, struct lower_unit *u, bool tail)
 {
   struct choice found[CHOICES];
@@ -56,7 +56,8 @@ static void choose(struct planning *w, struct lower_unit *u, bool tail)
   if (known) u->nchoices = known->nchoices, u->choice = known->choice, u->why = known->why;
 }
 
-// Both in turns, since the model errs: those who measure a few meet both. What the model likes has three turns of four.
+// Merges two lists of choices. Three of four entries come from `first`, which the model prefers. The fourth comes from `second`, because the model errs,
+// and a race of the first few entries then measures both kinds.
 static void in_turns(struct planning *w, struct lower_unit *u, const struct lower_unit *first, const struct lower_unit *second)
 {
   u->nchoices = first->nchoices + second->nchoices;
@@ -67,7 +68,7 @@ static void in_turns(struct planning *w, struct lower_unit *u, const struct lowe
   }
 }
 
-// `both`: with one launch for the unit and its tail, which `next` makes by itself; beside the choices with two, the cheaper kind first.
+// The choices of one launch for the unit and its tail (`both`), merged with those of two launches (`u`, and `next` for the tail). The cheaper kind is first.
 static void beside(struct planning *w, struct lower_unit *u, const struct lower_unit *both, const struct lower_unit *next)
 {
   struct lower_unit alone = *u;

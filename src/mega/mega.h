@@ -326,7 +326,8 @@ int mega_event_tasks(const struct mega_plan *p, const struct mega_event *ev);   
 int64_t mega_event_count(const struct mega_plan *p, const struct mega_event *ev); // what they publish in a step
 
 // ---- mega_event.c, mega_version.c ----
-// Up to so many rows and values activations are tagged, of one row up to more values, in words of this size; of more rows, from so many tasks on an event is a flag.
+// An activation is tagged, in words of MEGA_WORD bytes, if a step has at most MEGA_TAGGED_ROWS rows and the activation at most MEGA_TAGGED_VALUES values.
+// The activation of a step of one row may have MEGA_TAGGED_ROW values. With more rows, an event of MEGA_FLAG_TASKS or more tasks is a flag.
 enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_TAGGED_ROW = 16384, MEGA_WORD = 16, MEGA_FLAG_TASKS = 16 };
 void mega_events_derive(struct arena *mem, struct mega_plan *p);
 void mega_events_stream(struct arena *mem, struct mega_plan *p, int node);               // waits of its pipeline for state of the step before

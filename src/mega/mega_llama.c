@@ -13,7 +13,7 @@ struct mega_making {
   struct err *e;
   int world, heads, kv, inner, vocab; // the last four of a rank
 };
-enum { PAGE = 64, COLUMNS = 8, SETTINGS = 6, MOST_SAMPLED = 32 }; // positions of a page; columns of a work tile of a product, or half as many
+enum { PAGE = 64, COLUMNS = 8, SETTINGS = 6, MOST_SAMPLED = 32 }; // positions of a page; columns of a wide work tile of a product
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -144,11 +144,12 @@ static int add_operator(struct mega_making *k, const char *name, const char *lay
 }
 #define OPERATOR(name, layer, repeat, tiles, ...) TRY(add_operator(k, name, layer, repeat, tiles, (const char *const[]){__VA_ARGS__, NULL}))
 
-// Work tiles of a product. They are narrower where the worker with the most columns then has at least 5% less.
+// Work tiles of a product. Narrow tiles, of half as many columns, are taken if the largest share of a worker becomes at least 5% smaller.
 static int64_t tiles_of(const struct mega_making *k, int64_t columns)
 {
   int64_t wide = (columns + COLUMNS - 1) / COLUMNS, narrow = (columns + COLUMNS / 2 - 1) / (COLUMNS / 2), n = k->s->workers;
-  return (narrow + n - 1) / n * 10 <= (wide + n - 1) / n * 19 ? narrow : wide;
+  int64_t most_wide = (wide + n - 1) / n * COLUMNS, most_narrow = (narrow + n - 1) / n * (COLUMNS / 2);
+  return most_narrow * 100 <= most_wide * 95 ? narrow : wide;
 }
 
 // Nobody waits for the cache in this step: the first part of the positions has this position's key and value as the projection made them.

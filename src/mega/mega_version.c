@@ -122,8 +122,8 @@ static int last_of_all_workers(const struct mega_plan *p)
   return first;
 }
 
-// In such an operator each layer waits for all tiles of the layer before it, and of the operators behind it there. No worker is then more than a layer
-// ahead of another, so few versions are enough, and one event a layer takes the place of several.
+// Adds waits for reuse: each layer of such an operator waits for all tiles of the same operator in the previous layer, and of the operators behind it
+// there. No worker is then more than a layer ahead of another. The waits are kept only if every activation fits into the versions that are allowed.
 static int keep_together(struct mega_choosing *c, bool *stuck, struct err *e)
 {
   struct mega_plan *p = c->p;

@@ -46,8 +46,8 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
 {
   const struct mega_model *x = p->m;
   str_add(out,
-          "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + 64, STAGES = %d, STAGE_ROOM = %lld;\n",
-          x->rows, x->workers, g->warps, x->stages, (long long)m->stage_room);
+          "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + %d, STAGES = %d, STAGE_ROOM = %lld;\n",
+          x->rows, x->workers, g->warps, MEGACUDA_OTHER_WARPS * 32, x->stages, (long long)m->stage_room);
   str_add(out, "#define WORLD %d\n", x->world);
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));

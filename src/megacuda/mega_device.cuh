@@ -177,8 +177,8 @@ template <class O> DEV void wait_events(moment j)
   if (O::FENCE) fence_proxy();
 }
 
-// Events of a task are published by a thread of another warp, because a release waits until all writes are seen: a microsecond, in which the consumers
-// go on. A warp tells it that the warp's part of the task is done.
+// The publisher thread publishes the events of a task. A release takes about a microsecond, because it waits until all writes are visible. The
+// consumers go on in this time. Each consumer warp counts up when its part of the task is done.
 DEV void done_part(moment j)
 {
   if (!S.node[j.n].npublish) return;
@@ -224,7 +224,7 @@ template <class A, class G, int MOST, class F> DEV void gather_words(moment j, i
   using T = typename A::tensor;
   constexpr bool gains = !std::is_same<G, no_gain>::value;
   constexpr int words = (MOST + T::GROUP - 1) / T::GROUP * T::GROUP_WORDS, each = (words + THREADS - 1) / THREADS;
-  constexpr int B = each / ((each + 11) / 12) + (each % ((each + 11) / 12) != 0); // at most 12 at once
+  constexpr int rounds = (each + 11) / 12, B = (each + rounds - 1) / rounds; // words at once, at most 12
   u32 epoch = epoch_of<A>(j);
   int layer = S.node[j.n].layer, to = word_at<T>(hi - 1) + 1;
   const uint4 *w = words_of<T>(epoch, row);

@@ -144,7 +144,7 @@ APART void publish_all(u32 first, int steps)
       done += WARPS;
       while ((int)(done_look(&S.done) - done) < 0) {
         if (S.dead) return;
-        pause();
+        nap();
       }
 #pragma unroll 1
       for (int i = r.publish; i < r.publish + r.npublish; i++) {

@@ -166,7 +166,7 @@ DEV u32 done_look(const u32 *p)
   asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(shared_at(p)) : "memory");
   return v;
 }
-DEV void pause() { asm volatile("nanosleep.u32 40;"); }
+DEV void nap() { asm volatile("nanosleep.u32 40;"); }
 
 // ---- threads of a block ----
 DEV void all_threads() { __syncthreads(); }

@@ -143,7 +143,7 @@ int serve_machine_cuda(const char *source, const struct mega_plan *p, int device
 {
   struct cuda_machine *c = mem_lasting(sizeof *c);
   void *before = NULL;
-  c->workers = p->m->workers, c->threads = (MEGACUDA_WARPS + 2) * 32;
+  c->workers = p->m->workers, c->threads = (MEGACUDA_WARPS + MEGACUDA_OTHER_WARPS) * 32;
   int status = gpu_open(device, &c->g, e);
   bool in = status == OK && gpu_enter(c->g, &before);
   if (status == OK) status = fits(c, p, e);
