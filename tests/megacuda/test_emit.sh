@@ -53,11 +53,12 @@ expect 0 'proved; ' emit tests/mega/split_few.mega --out "$work"
 under=()
 expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/split" "$work/tiny_llama.cu"
 expect 0 '2 of 2 tokens agree' "$work/split" --steps 3 --plain 2
-# The last work tile has fewer columns, and wider pieces.
+# The last work tile of the head has fewer columns, and wider pieces; tiles of other products have four columns.
 sed 's/"vocab_size": 96/"vocab_size": 92/' tests/megacuda/even.json >"$work/ragged.json"
 under=("$MICA" mega)
 expect 0 'pipeline 11 x 16384' plan "$work/ragged.json" --workers 3 --context 3 --text
-sed 's/pipeline 11 x 16384/pipeline 11 x 8192/' "$work/out" >"$work/ragged.mega"
+sed 's/pipeline 11 x 16384/pipeline 11 x 8192/; s/tiles 128$/tiles 256/' "$work/out" >"$work/ragged.mega"
+grep -q 'tiles 256' "$work/ragged.mega" || complain "no narrow tiles"
 expect 0 'proved; ' emit "$work/ragged.mega" --steps 2 --out "$work"
 under=()
 expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/ragged" "$work/even.cu"
