@@ -2,13 +2,17 @@
 // the first: x = high + low, both bf16, which keeps 16 bits of x. Sums are float32. Up to eight rows of the input fill one first operand.
 //
 // The order of k within 32 is free if both operands agree. A thread takes sixteen bytes along k of either operand, for two instructions.
+//
+// Tiles of at most four columns would leave half of the second operand empty. It then holds the columns twice, each time with another half of a
+// strip of 64 along k; the first operand has the input of either half in eight of its rows.
 
 template <class W> struct matrix {
-  static constexpr int columns = W::SLICES * W::COLUMNS, blocks = (columns + 7) / 8; // of eight columns
-  static constexpr bool whole = !W::RAGGED && columns % 8 == 0;
-  static constexpr int strips = (W::WIDTH + 32 * WARPS - 1) / (32 * WARPS);           // of 32 along k, that a warp has of a piece
-  static constexpr int group = strips < 4 ? strips : 4, chains = blocks > 1 ? 2 : 4;  // strips at once; sums that do not wait for each other
-  static constexpr int pitch = W::K % 64 ? W::K : W::K + 32;                          // from the high to the low halves: no bank is met twice
+  static constexpr int columns = W::SLICES * W::COLUMNS, blocks = (columns + 7) / 8;    // of eight columns
+  static constexpr int halves = columns <= 4 && ROWS <= 4 ? 2 : 1, strip = 32 * halves; // of k in an instruction's operands; of k in a strip
+  static constexpr bool whole = !W::RAGGED && columns % (8 / halves) == 0;
+  static constexpr int strips = (W::WIDTH + strip * WARPS - 1) / (strip * WARPS);    // that a warp has of a piece
+  static constexpr int group = strips < 4 ? strips : 4, chains = blocks > 1 ? 2 : 4; // strips at once; sums that do not wait for each other
+  static constexpr int pitch = W::K % 64 ? W::K : W::K + 32;                         // from the high to the low halves: no bank is met twice
   typedef float sums[blocks][chains][4];
   static_assert(WARPS % 2 == 0, "matrix_chunk turns all strips of a warp alike");
   static_assert(2 * (pitch + W::K) <= 4 * X_FLOATS, "both halves of a row");
@@ -31,15 +35,25 @@ template <class W> DEV void keep_input(int row, int e, float v)
 
 // Where this thread's parts are. Rows of the first operand that are no row of the input keep what they held: nobody reads their sums.
 template <class W> struct matrix_place {
-  const bf16 *x[2]; // rows LANE / 4 and LANE / 4 + 8, of this warp's first strip
+  typedef matrix<W> m;
+  const bf16 *x[2]; // rows LANE / 4 and LANE / 4 + 8 of the first operand, of this warp's first strip
   bool mine[2];
-  int column, line, strip; // of the first block of columns; its bytes of the first strip, behind the column's; the warp's first strip
+  int warp, group, line, column, half; // WARP; LANE / 4; sixteen bytes of 32 along k; of the weights: the column of a block, the half of a strip
   DEV matrix_place()
   {
-    int lane = LANE, row = lane / 8;
-    column = lane / 4, line = lane % 4, strip = WARP;
+    int lane = LANE;
+    warp = WARP;
+    group = lane / 4, line = lane % 4, column = m::halves == 1 ? group : group % 4, half = m::halves == 1 ? 0 : group / 4;
 #pragma unroll
-    for (int h = 0; h < 2; h++) mine[h] = h * 4 + row < ROWS, x[h] = (const bf16 *)S.x[mine[h] ? h * 4 + row : 0] + column % 2 * matrix<W>::pitch + strip * 32 + line * 8;
+    for (int h = 0; h < 2; h++) {
+      int row = group / 2 + (m::halves == 1 ? h * 4 : 0);
+      mine[h] = row < ROWS, x[h] = (const bf16 *)S.x[mine[h] ? row : 0] + group % 2 * m::pitch + part(m::halves == 1 ? 0 : h) * 32 + line * 8;
+    }
+  }
+  DEV int part(int of) const { return warp * m::halves + of; } // of 32 along k: the one of the warp's first strip
+  DEV const char *weights(const char *piece, int width) const
+  {
+    return piece + column * (width * 2) + matrix_chunk(column, part(half) * 4 + line, width) * 16;
   }
 };
 
@@ -47,23 +61,24 @@ template <class W> struct matrix_place {
 template <class W, bool FULL> struct matrix_strips {
   typedef matrix<W> m;
   uint4 x[m::group][2] = {}, w[m::group][m::blocks];
-  DEV void load_input(const matrix_place<W> &p, int from, int at, int strips)
+  DEV void load_input(const matrix_place<W> &p, int from, int at, int parts)
   {
 #pragma unroll
     for (int i = 0; i < m::group; i++)
 #pragma unroll
-      for (int h = 0; h < (ROWS > 4 ? 2 : 1); h++)
-        if (p.mine[h] && (FULL || p.strip + (at + i) * WARPS < strips)) x[i][h] = *(const uint4 *)(p.x[h] + from + (at + i) * WARPS * 32);
+      for (int h = 0; h < (ROWS > 4 || m::halves == 2 ? 2 : 1); h++)
+        if (p.mine[h] && (FULL || p.part(m::halves == 1 ? 0 : h) + (at + i) * WARPS * m::halves < parts))
+          x[i][h] = *(const uint4 *)(p.x[h] + from + (at + i) * WARPS * m::strip);
   }
-  DEV void load(const char *line, const matrix_place<W> &p, int at, int pitch, int strips, int columns)
+  DEV void load(const char *line, const matrix_place<W> &p, int at, int pitch, int parts, int columns)
   {
 #pragma unroll
     for (int i = 0; i < m::group; i++)
 #pragma unroll
       for (int b = 0; b < m::blocks; b++) {
-        bool there = (FULL || p.strip + (at + i) * WARPS < strips) && (m::whole || b * 8 + p.column < columns);
+        bool there = (FULL || p.part(p.half) + (at + i) * WARPS * m::halves < parts) && (m::whole || b * 8 + p.column < columns);
         if (!FULL || !m::whole) w[i][b] = make_uint4(0, 0, 0, 0);
-        if (there) w[i][b] = *(const uint4 *)(line + b * 8 * pitch + (at + i) * WARPS * 64);
+        if (there) w[i][b] = *(const uint4 *)(line + b * 8 * pitch + (at + i) * WARPS * m::strip * 2);
       }
   }
   DEV void multiply(typename m::sums &sums) const
@@ -84,15 +99,15 @@ DEV u32 matrix_piece(moment j, u32 taken, const matrix_place<W> &p, int from, in
 {
   typedef matrix<W> m;
   u32 slot = taken % STAGES;
-  int strips = width / 32, most = FULL ? m::strips : (strips + WARPS - 1) / WARPS; // in all; that a warp has
-  const char *line = S.ring[slot] + p.column * (width * 2) + matrix_chunk(p.column, p.strip * 4 + p.line, width) * 16;
+  int parts = width / 32, most = FULL ? m::strips : (width + m::strip * WARPS - 1) / (m::strip * WARPS); // of 32; strips that a warp has
+  const char *line = p.weights(S.ring[slot], width);
 #pragma unroll 1
   for (int at = 0; at < most; at += m::group) {
     matrix_strips<W, FULL> s;
-    s.load_input(p, from, at, strips);
+    s.load_input(p, from, at, parts);
     if (at == 0) wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-    s.load(line, p, at, width * 2, strips, columns);
-    if (at + m::group >= most) let_go(taken, p.column * 4 + p.line);
+    s.load(line, p, at, width * 2, parts, columns);
+    if (at + m::group >= most) let_go(taken, p.group * 4 + p.line);
     s.multiply(sums);
   }
   return taken + 1;
@@ -102,7 +117,7 @@ DEV u32 matrix_piece(moment j, u32 taken, const matrix_place<W> &p, int from, in
 template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef matrix<W> m;
-  constexpr bool full = !W::RAGGED && W::WIDTH % (32 * WARPS * m::group) == 0;
+  constexpr bool full = !W::RAGGED && W::WIDTH % (m::strip * WARPS * m::group) == 0;
   int each = W::columns(tile), width = W::width(tile);
   matrix_place<W> p;
   typename m::sums sums = {};
@@ -117,15 +132,16 @@ template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *par
 #pragma unroll
   for (int b = 0; b < m::blocks; b++)
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 / m::halves; i++) {
       float sum = 0;
 #pragma unroll
-      for (int c = 0; c < m::chains; c++) sum += sums[b][c][i];
+      for (int c = 0; c < m::chains; c++) sum += m::halves == 2 && p.line >= 2 ? sums[b][c][(i + 2) % 4] : sums[b][c][i];
       if (i / 2 * 4 >= ROWS) continue;
-      sum += across(sum, 4); // the high and the low halves
-      int row = i / 2 * 4 + p.column / 2, column = b * 8 + p.line * 2 + i % 2;
+      if (m::halves == 2) sum += across(sum, 2);
+      sum += across(sum, 4); // the high and the low halves of the input
+      int row = i / 2 * 4 + p.group / 2, column = b * 8 + p.line * 2 + i % 2;
       if (W::RAGGED) column = column / each * W::COLUMNS + column % each;
-      if (p.column % 2 == 0 && row < ROWS && column < m::columns) part[(p.strip * ROWS + row) * m::columns + column] = sum;
+      if (p.group % 2 == 0 && row < ROWS && column < m::columns) part[(p.warp * ROWS + row) * m::columns + column] = sum;
     }
   return taken;
 }
