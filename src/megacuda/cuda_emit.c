@@ -5,9 +5,10 @@
 
 enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 
-extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_attend_text[], mega_merge_text[],
-    mega_token_text[], mega_serve_text[], mega_pack_text[], mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[],
-    mega_world_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
+extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_cache_text[], mega_scores_text[],
+    mega_attend_text[], mega_merge_text[], mega_token_text[], mega_serve_text[], mega_pack_text[], mega_noise_text[], mega_kernel_text[],
+    mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_options_text[],
+    mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
@@ -65,7 +66,7 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
 // Bytes of a block besides its stages: as struct block_memory of mega_device.cuh has them.
 static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
 {
-  int64_t rows = p->m->rows, attend = 4 * (m->query * (3 + g->warps) + 2 * g->warps * m->heads), x = 4 * rows * m->x;
+  int64_t rows = p->m->rows, attend = 4 * (m->query * (4 + g->warps) + (3 + 2 * g->warps) * m->heads), x = 4 * rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
   return MAX(x, attend) + 8 * m->part + 4 * rows * m->merge + 8 * rows * g->warps + 8 * g->warps + tables + ROUNDING;
 }
@@ -87,7 +88,9 @@ static const char head[] =
     "#ifdef __CUDACC_RTC__ // compiled by a library: the kernel alone\n"
     "#define MEGA_LIBRARY\n#define INFINITY __int_as_float(0x7f800000)\ntypedef unsigned int u32;\ntypedef unsigned long long u64;\n"
     "namespace std {\ntemplate <class A, class B> struct is_same { static constexpr bool value = false; };\n"
-    "template <class A> struct is_same<A, A> { static constexpr bool value = true; };\n}\n"
+    "template <class A> struct is_same<A, A> { static constexpr bool value = true; };\n"
+    "template <bool C, class A, class B> struct conditional { typedef A type; };\n"
+    "template <class A, class B> struct conditional<false, A, B> { typedef B type; };\n}\n"
     "#else\n"
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
     "#include <type_traits>\n#include <vector>\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
@@ -123,8 +126,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");
   print_order(p, out);
-  const char *const texts[] = {mega_peer_text,  mega_matrix_text, mega_product_text, mega_attend_text, mega_merge_text,
-                               mega_token_text, mega_serve_text,  mega_kernel_text,  mega_pack_text};
+  const char *const texts[] = {mega_peer_text,  mega_matrix_text, mega_product_text, mega_cache_text,  mega_scores_text, mega_attend_text,
+                               mega_merge_text, mega_token_text,  mega_serve_text,   mega_kernel_text, mega_pack_text};
   for (size_t i = 0; i < COUNT(texts); i++) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out, "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"
                "struct plan_node { int op, layer, write[ACCESSES]; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"

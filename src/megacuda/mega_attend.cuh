@@ -1,20 +1,28 @@
-// Attention: rotary embedding, appending to the cache, attention over its pages with a running maximum. A row of the cache is read by as many
-// lanes as it has sixteen bytes; each such group has its own running maximum, and they are joined at the end.
+// Attention: rotary embedding, appending to the cache, attention over its pages with a running maximum. Without tensor cores, a row of the cache
+// is read by as many lanes as it has sixteen bytes. Each such group has its own running maximum, and they are joined at the end.
 
-// Cosines and sines of this lane's pairs, asked for before the data come.
-template <class O> struct turns {
-  static constexpr int half = O::dim / 2, n = (half + 31) / 32;
+// Cosines and sines of this lane's pairs, and gains of its elements of a query's and of a key's head: asked for before the data come.
+template <class O, class G, class U> struct turns {
+  static constexpr int half = O::dim / 2, n = (half + 31) / 32, elements = (O::dim + 31) / 32;
   float2 t[n];
+  float query[elements], key[elements];
   DEV void load(moment j)
   {
 #pragma unroll
     for (int i = 0; i < n; i++)
       if (LANE + 32 * i < half) t[i] = constant(&M.turn[O::ID][j.position * half + LANE + 32 * i]);
+    if constexpr (O::NORMS) {
+#pragma unroll
+      for (int i = 0; i < elements; i++) {
+        if (LANE + 32 * i >= O::dim) continue;
+        query[i] = gain_of<G>::at(S.node[j.n].layer, LANE + 32 * i), key[i] = gain_of<U>::at(S.node[j.n].layer, LANE + 32 * i);
+      }
+    }
   }
 };
 
-// A head of `dim` elements in shared memory: norm with a gain, rotation. One warp.
-template <class O, class G> DEV void turn_head(moment j, const turns<O> &turn, float *x)
+// A head of `dim` elements in shared memory: norm with a gain of `turn`, rotation; then keep(element, value) of each. One warp.
+template <class O, class T, int N, class F> DEV void turn_head(const T &turn, const float (&gain)[N], float *x, F keep)
 {
   constexpr int half = O::dim / 2;
   if constexpr (O::NORMS) {
@@ -23,40 +31,24 @@ template <class O, class G> DEV void turn_head(moment j, const turns<O> &turn, f
 #pragma unroll
     for (int m = 16; m; m /= 2) square += across(square, m);
     float f = root_inverse(square / O::dim + (float)O::eps);
-    for (int i = LANE; i < O::dim; i += 32) x[i] *= f * gain_of<G>::at(S.node[j.n].layer, i);
+#pragma unroll
+    for (int k = 0; k < N; k++)
+      if (LANE + 32 * k < O::dim) x[LANE + 32 * k] *= f * gain[k];
     warp_barrier();
   }
 #pragma unroll
-  for (int k = 0; k < turns<O>::n; k++) {
+  for (int k = 0; k < T::n; k++) {
     int i = LANE + 32 * k;
     if (i >= half) continue;
     float a = x[i], b = x[i + half];
-    x[i] = a * turn.t[k].x - b * turn.t[k].y, x[i + half] = b * turn.t[k].x + a * turn.t[k].y;
+    keep(i, a * turn.t[k].x - b * turn.t[k].y), keep(i + half, b * turn.t[k].x + a * turn.t[k].y);
   }
-  warp_barrier();
-}
-
-// The place of a position in the cache: key, and value `slots * dim` further.
-template <class P> DEV typename P::tensor::type *cached(int layer, int tile, int position)
-{
-  using T = typename P::tensor;
-  int page = P::row(tile) * P::ROW_PAGES + position / P::SLOTS;
-  return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + P::head(tile)) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
-}
-
-// As the cache has it, and where `WRITES`, there.
-template <class P, bool WRITES> DEV float kept(typename P::tensor::type *to, float x)
-{
-  typename P::tensor::type as;
-  keep_as(&as, x);
-  if (WRITES) *to = as;
-  return wide(as);
 }
 
 template <class O, class K, class V, class G, class P> DEV void append(moment j)
 {
   int layer = S.node[j.n].layer;
-  turns<O> turn;
+  turns<O, G, G> turn;
   turn.load(j);
   wait_events<O>(j);
 #pragma unroll 1
@@ -65,12 +57,9 @@ template <class O, class K, class V, class G, class P> DEV void append(moment j)
     typename P::tensor::type *to = cached<P>(layer, tile, j.position), *values = to + P::SLOTS * P::DIM;
     int k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
     gather<K, no_gain, O::dim>(j, K::lo0(layer, tile), k0, K::hi1(layer, tile), [&](int e, float a, float) { x[e - k0] = a; });
-    gather<V, no_gain, O::dim>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile), [&](int e, float a, float) { keep_as(values + e - v0, a); });
+    gather<V, no_gain, O::dim>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile), [&](int e, float a, float) { keep_as(values + kept_at<P>(j.position, e - v0), a); });
     consumers();
-    if (WARP == 0) {
-      turn_head<O, G>(j, turn, x);
-      for (int i = LANE; i < O::dim; i += 32) keep_as(to + i, x[i]);
-    }
+    if (WARP == 0) turn_head<O>(turn, turn.key, x, [&](int e, float a) { keep_as(to + kept_at<P>(j.position, e), a); });
     consumers();
   }
   publish(j);
@@ -102,15 +91,13 @@ template <class P, int HEADS> struct softmax {
     for (int m = lanes / 2; m; m /= 2) s += across(s, m);
     return s;
   }
-  // Begins with one position, or with none.
-  DEV void begin(const float *query, int chunk, float scale, const float *k, const float *v, bool valid)
+  DEV void begin(const float *query, int chunk, float scale)
   {
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
 #pragma unroll
-      for (int i = 0; i < N; i++) q[h][i] = query[h * P::DIM + chunk * N + i] * scale, out[h][i] = valid ? v[i] : 0;
-      float s = score(h, k);
-      most[h] = valid ? s : NOTHING, sum[h] = valid;
+      for (int i = 0; i < N; i++) q[h][i] = query[h * P::DIM + chunk * N + i] * scale, out[h][i] = 0;
+      most[h] = NOTHING, sum[h] = 0;
     }
   }
   template <int U> DEV void see(const float (&k)[U][N], const float (&v)[U][N], const bool (&valid)[U])
@@ -174,27 +161,47 @@ template <class P, int HEADS> struct softmax {
 
 const float LOG2E = 1.44269504f;
 
-// Element e over the warps. Of a part it is not divided, and what a merge needs stays in S.attend.now: [maximum, divisor][head].
-template <class O, bool PART> DEV float joined(int e)
+// Scores of this position's key. All consumers.
+template <class O, int HEADS> DEV void score_now()
 {
-  int h = e / O::dim;
-  float top = S.attend.most[0][h], sum = 0, out = 0;
+#pragma unroll 1
+  for (int h = WARP; h < HEADS; h += WARPS) {
+    float s = 0;
 #pragma unroll
-  for (int w = 1; w < WARPS; w++) top = fmaxf(top, S.attend.most[w][h]);
+    for (int i = 0; i < O::dim; i += 32)
+      if (O::dim % 32 == 0 || i + LANE < O::dim) s = fmaf(S.attend.query[h * O::dim + i + LANE], S.attend.now[0][i + LANE], s);
 #pragma unroll
-  for (int w = 0; w < WARPS; w++) {
-    float scale = exp2_of(S.attend.most[w][h] - top);
-    sum += S.attend.sum[w][h] * scale, out += S.attend.out[w][e] * scale;
+    for (int m = 16; m; m /= 2) s += across(s, m);
+    if (LANE == 0) S.attend.score[h] = s * (O::SCALE * LOG2E);
   }
-  if (PART && e % O::dim == 0) S.attend.now[0][h] = top / LOG2E, S.attend.now[1][h] = sum;
-  return PART ? out : ratio(out, sum);
 }
 
-template <class L, class T> DEV void open_fresh(const T *p, float *x)
-{
-  float4 v = fresh4(p);
-  L::open(make_uint4(float_bits(v.x), float_bits(v.y), float_bits(v.z), float_bits(v.w)), x);
-}
+// A softmax of an element of the output, as far as it has come.
+struct element_sums {
+  float top = -1e30f, sum = 0, out = 0;
+  template <int DIM> DEV void see_now(int e) // this position
+  {
+    float s = S.attend.score[e / DIM], most = fmaxf(top, s), stay = exp2_of(top - most), add = exp2_of(s - most);
+    top = most, sum = sum * stay + add, out = out * stay + S.attend.now[1][e % DIM] * add;
+  }
+  // Element e, over the warps too. Of a part it is not divided, and what a merge needs is left in S.attend.whole.
+  template <int DIM, bool PART> DEV float join(int e)
+  {
+    int h = e / DIM;
+    float most = top;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) most = fmaxf(most, S.attend.most[w][h]);
+    float stay = exp2_of(top - most);
+    sum *= stay, out *= stay;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+      float scale = exp2_of(S.attend.most[w][h] - most);
+      sum += S.attend.sum[w][h] * scale, out += S.attend.out[w][e] * scale;
+    }
+    if (PART && e % DIM == 0) S.attend.whole[0][h] = most / LOG2E, S.attend.whole[1][h] = sum;
+    return PART ? out : ratio(out, sum);
+  }
+};
 
 // The first thread, in whole warps, behind so many elements of an access.
 template <class A> DEV constexpr int behind(int thread, int elements)
@@ -202,96 +209,139 @@ template <class A> DEV constexpr int behind(int thread, int elements)
   return (thread + (A::tensor::TAGGED ? (elements / A::tensor::GROUP + 1) * A::tensor::GROUP_WORDS : elements) + 31) / 32 * 32 % THREADS;
 }
 
-// Queries and, where K and V are accesses, this position's key and value: turned and in shared memory.
+// A query's head, turned; for tensor cores scaled and split, too.
+template <class O, class P, class T> DEV void turn_query(const T &turn, int h)
+{
+  float *x = S.attend.query + h * O::dim;
+  turn_head<O>(turn, turn.query, x, [&](int e, float a) {
+    x[e] = a;
+    if constexpr (takes_matrix<P, O::heads / O::kv>()) keep_split(S.attend.split[0] + h * O::dim + e, S.attend.split[1] + h * O::dim + e, a * (O::SCALE * LOG2E));
+  });
+}
+
+// Queries, turned, and this position's key and value: made of K and V, or where there are none, read from the cache.
 template <class O, class Q, class K, class V, class G, class U, class P, bool WRITES> DEV void load_heads(moment j, int tile)
 {
-  constexpr int heads = O::heads / O::kv;
+  typedef pack<typename P::tensor::type> line;
+  constexpr int heads = O::heads / O::kv, chunks = O::dim / line::N;
   constexpr bool keys_too = !std::is_same<K, no_gain>::value;
   int layer = S.node[j.n].layer, q0 = Q::lo1(layer, tile);
-  turns<O> turn;
+  typename P::tensor::type *keys = cached<P>(layer, tile, j.position), *values = keys + P::SLOTS * P::DIM;
+  turns<O, G, U> turn;
   turn.load(j);
   gather<Q, no_gain, heads * O::dim>(j, Q::lo0(layer, tile), q0, Q::hi1(layer, tile), [&](int e, float a, float) { S.attend.query[e - q0] = a; });
   if constexpr (keys_too) {
     constexpr int second = behind<Q>(0, heads * O::dim), third = behind<Q>(second, O::dim);
     int k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
-    typename P::tensor::type *values = cached<P>(layer, tile, j.position) + P::SLOTS * P::DIM;
     gather<K, no_gain, O::dim>(j, K::lo0(layer, tile), k0, K::hi1(layer, tile), [&](int e, float a, float) { S.attend.now[0][e - k0] = a; },
                                (TID + THREADS - second) % THREADS);
-    gather<V, no_gain, O::dim>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile),
-                               [&](int e, float a, float) { S.attend.now[1][e - v0] = kept<P, WRITES>(values + e - v0, a); }, (TID + THREADS - third) % THREADS);
+    gather<V, no_gain, O::dim>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile), [&](int e, float a, float) { keep_now<P>(1, values, j.position, e - v0, a, WRITES); },
+                               (TID + THREADS - third) % THREADS);
+  } else {
+#pragma unroll 1
+    for (int i = TID; i < 2 * chunks; i += THREADS) {
+      float x[line::N];
+      int which = i / chunks, e = i % chunks * line::N;
+      float4 v = fresh4((which ? values : keys) + kept_at<P>(j.position, e));
+      line::open(make_uint4(float_bits(v.x), float_bits(v.y), float_bits(v.z), float_bits(v.w)), x);
+#pragma unroll
+      for (int k = 0; k < line::N; k++) S.attend.now[which][e + k] = x[k];
+    }
   }
   consumers();
   mark(j, READY);
 #pragma unroll 1
-  for (int h = WARP; h < heads; h += WARPS) turn_head<O, G>(j, turn, S.attend.query + h * O::dim);
+  for (int h = WARP; h < heads; h += WARPS) turn_query<O, P>(turn, h);
   if constexpr (keys_too)
-    if (WARP == heads % WARPS) {
-      typename P::tensor::type *keys = cached<P>(layer, tile, j.position);
-      turn_head<O, U>(j, turn, S.attend.now[0]);
-      for (int i = LANE; i < O::dim; i += 32) S.attend.now[0][i] = kept<P, WRITES>(keys + i, S.attend.now[0][i]);
-    }
+    if (WARP == heads % WARPS) turn_head<O>(turn, turn.key, S.attend.now[0], [&](int e, float a) { keep_now<P>(0, keys, j.position, e, a, WRITES); });
   consumers();
 }
 
-template <class P, int N> DEV void open_now(int chunk, float (&k)[N], float (&v)[N])
-{
+// Attention of a tile over the pieces of its positions and this position, by lanes; each warp's sums are left in shared memory.
+template <class P, int HEADS> struct lane_softmax {
+  typedef softmax<P, HEADS> running;
+  typedef pack<typename P::tensor::type> line;
+  static constexpr int step = WARPS * running::at_once, lanes = running::lanes;
+  running a;
+  int chunk, mine;
+  static DEV void open(const char *row, int chunk, int slot, float (&x)[line::N])
+  {
+    line::open(*(const uint4 *)(row + (chunk ^ exchange(cache_row<P>::bytes, slot)) * 16), x);
+  }
+  DEV void begin(float scale)
+  {
+    chunk = LANE % lanes, mine = WARP * running::at_once + LANE / lanes;
+    a.begin(S.attend.query, chunk, scale);
+  }
+  // A piece of n positions, the first of which has this slot.
+  DEV void see(const char *keys, int n, int slot, const char *values)
+  {
+    float k[2][line::N], v[2][line::N];
+#pragma unroll 1
+    for (int i = mine; i - mine < n; i += 2 * step) {
+      bool valid[2] = {i < n, i + step < n};
 #pragma unroll
-  for (int i = 0; i < N; i++) k[i] = S.attend.now[0][chunk * N + i], v[i] = S.attend.now[1][chunk * N + i];
+      for (int u = 0; u < 2; u++) {
+        int of = min(i + u * step, n - 1);
+        open(keys + of * (lanes * 16), chunk, slot + of, k[u]), open(values + of * (lanes * 16), chunk, slot + of, v[u]);
+      }
+      a.see(k, v, valid);
+    }
+  }
+  DEV void join() { a.join(chunk); }
+};
+
+template <class P, int HEADS> struct attention_of {
+  typedef typename std::conditional<takes_matrix<P, HEADS>(), matrix_softmax<P, HEADS>, lane_softmax<P, HEADS>>::type type;
+};
+
+// Waits for the piece of positions that begins at `at`, and returns how many it has.
+template <class P> DEV int next_piece(moment j, u32 taken, int at, int end, const char *&keys, const char *&values)
+{
+  int n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
+  wait_stage(&S.full[taken % STAGES], taken / STAGES & 1, j, taken);
+  keys = S.ring[taken % STAGES], values = keys + n * cache_row<P>::bytes;
+  return n;
 }
 
 // G, U: gains of queries and keys. K, V: this position's key and value; or it is read from the cache. NOW: that the task writes, or not. Y: the
 // output; of a part of the positions sums, with D their maxima and divisors.
 template <class O, class Q, class K, class V, class G, class U, class P, class NOW, class Y, class D> DEV u32 attend(moment j, u32 taken)
 {
-  typedef pack<typename P::tensor::type> line;
-  constexpr bool keys_too = !std::is_same<K, no_gain>::value, part = !std::is_same<D, no_gain>::value;
+  constexpr bool part = !std::is_same<D, no_gain>::value;
   constexpr int heads = O::heads / O::kv;
-  typedef softmax<P, heads> running;
-  constexpr int step = WARPS * running::at_once, lanes = running::lanes;
-  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP * running::at_once + LANE / lanes;
+  typedef typename attention_of<P, heads>::type running;
+  int layer = S.node[j.n].layer;
   wait_events<O>(j);
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
     running a;
-    float k[2][line::N], v[2][line::N];
-    int end = P::end(tile, j.position);
+    bool now = P::part(tile) == 0;
     load_heads<O, Q, K, V, G, U, P, !std::is_same<NOW, no_gain>::value>(j, tile);
-    if constexpr (keys_too) {
-      open_now<P>(chunk, k[0], v[0]);
-    } else {
-      const typename P::tensor::type *now = cached<P>(layer, tile, j.position) + chunk * line::N;
-      open_fresh<line>(now, k[0]), open_fresh<line>(now + P::SLOTS * P::DIM, v[0]);
-    }
-    a.begin(S.attend.query, chunk, O::SCALE * LOG2E, k[0], v[0], mine == 0 && P::part(tile) == 0);
+    if (now) score_now<O, heads>();
+    a.begin(O::SCALE * LOG2E);
 #pragma unroll 1
-    for (int at = P::first(tile, j.position), n; at < end; at += n, taken++) {
-      n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
-      u32 slot = taken % STAGES;
-      wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-      const char *keys = S.ring[slot] + chunk * 16, *values = keys + n * (lanes * 16);
-#pragma unroll 1
-      for (int i = mine; i - mine < n; i += 2 * step) {
-        bool valid[2] = {i < n, i + step < n};
-#pragma unroll
-        for (int u = 0; u < 2; u++) {
-          int of = min(i + u * step, n - 1) * (lanes * 16);
-          line::open(*(const uint4 *)(keys + of), k[u]), line::open(*(const uint4 *)(values + of), v[u]);
-        }
-        a.see(k, v, valid);
-      }
+    for (int at = P::first(tile, j.position), end = P::end(tile, j.position), n; at < end; at += n, taken++) {
+      const char *keys, *values;
+      n = next_piece<P>(j, taken, at, end, keys, values);
+      a.see(keys, n, at % P::SLOTS, values);
       let_go(taken, TID);
     }
-    a.join(chunk);
+    a.join();
     consumers();
     mark(j, SUMMED);
 #pragma unroll 1
-    for (int e = TID; e < heads * O::dim; e += THREADS) S.attend.query[e] = joined<O, part>(e);
+    for (int e = TID; e < heads * O::dim; e += THREADS) {
+      element_sums x;
+      if (now) x.see_now<O::dim>(e);
+      S.attend.query[e] = x.join<O::dim, part>(e);
+    }
     consumers();
     int y0 = Y::first(layer, tile);
     write_row<Y>(j, P::row(tile), y0, y0 + heads * O::dim, [&](int e) { return S.attend.query[e - y0]; });
     if constexpr (part) {
       int d0 = D::first(layer, tile);
-      write_row<D>(j, P::row(tile), d0, d0 + heads * 2, [&](int e) { return S.attend.now[e & 1][(e - d0) / 2]; });
+      write_row<D>(j, P::row(tile), d0, d0 + heads * 2, [&](int e) { return S.attend.whole[e & 1][(e - d0) / 2]; });
     }
     consumers();
   }

@@ -79,7 +79,9 @@ static void fill_state(void *device, int t)
       }
       if (!in) continue;
       double v = normal(seed, n++);
-      if (part.own(i) >= 0) number_put(room.data(), part.own(i), number_bits(v, x.bytes), x.bytes);
+      long long own = part.own(i);
+      int slot = b->rank == 6 ? (int)(own / b->dim[5] % b->dim[4]) : 0, chunk = 16 / x.bytes; // of a cache: mega_cache.cuh
+      if (own >= 0) number_put(room.data(), own ^ exchange((int)b->dim[5] * x.bytes, slot) * chunk, number_bits(v, x.bytes), x.bytes);
       break;
     }
   }

@@ -1,9 +1,4 @@
 // Weights in the order in which tiles consume them, and what a library that loads this source calls.
-#ifndef PLAIN
-#define PLAIN __device__
-#define HOST_TOO __host__ __device__
-#endif
-
 // ---- numbers by a seed ----
 
 HOST_TOO u64 drawn(u64 seed, u64 i) // the i-th number, from 0 on

@@ -136,8 +136,9 @@ template <class O, class K, class G, class P> struct plain_append_one {
     int e = (int)(i % O::dim), head = (int)(i / O::dim % O::kv), row = (int)(i / O::dim / O::kv);
     const float *x = plain_tensor<K>(m) + (long long)row * K::tensor::ROW + O::heads * O::dim;
     typename P::tensor::type *to = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, head, m.position);
-    keep_as(to + e, (float)plain_turned<O, G>(m, x + head * O::dim, e));
-    keep_as(to + e + P::SLOTS * P::DIM, x[O::kv * O::dim + head * O::dim + e]);
+    int at = kept_at<P>(m.position, e);
+    keep_as(to + at, (float)plain_turned<O, G>(m, x + head * O::dim, e));
+    keep_as(to + at + P::SLOTS * P::DIM, x[O::kv * O::dim + head * O::dim + e]);
   }
 };
 template <class O> void plain_rotary_append(const plain_tensors &m)
@@ -160,9 +161,9 @@ template <class O, class G, class P, class Y> struct plain_attend {
     for (int p = 0; p <= m.position; p++) {
       const typename P::tensor::type *key = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, kv, p);
       double score = 0;
-      for (int k = 0; k < O::dim; k++) score += q[k] * (double)wide(key[k]);
+      for (int k = 0; k < O::dim; k++) score += q[k] * (double)wide(key[kept_at<P>(p, k)]);
       double top = fmax(most, score), stay = exp(most - top), add = exp(score - top);
-      most = top, sum = sum * stay + add, out = out * stay + add * (double)wide(key[P::SLOTS * P::DIM + e]);
+      most = top, sum = sum * stay + add, out = out * stay + add * (double)wide(key[P::SLOTS * P::DIM + kept_at<P>(p, e)]);
     }
     plain_tensor<Y>(m)[i] = (float)(out / sum);
   }
@@ -202,11 +203,12 @@ template <class O, class G, class P, class Y, class D> struct plain_attend_part 
     double q[O::dim], most = -1e30, sum = 0, out = 0;
     for (int k = 0; k < O::dim; k++) q[k] = plain_turned<O, G>(m, x, k) / sqrt((double)O::dim);
     for (int p = P::first(tile, m.position); p < end + (part == 0); p++) {
-      const typename P::tensor::type *key = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, kv, p < end ? p : m.position);
+      int of = p < end ? p : m.position;
+      const typename P::tensor::type *key = plain_tensor<P>(m) + plain_cached<P>(m.layer, row, kv, of);
       double score = 0;
-      for (int k = 0; k < O::dim; k++) score += q[k] * (double)wide(key[k]);
+      for (int k = 0; k < O::dim; k++) score += q[k] * (double)wide(key[kept_at<P>(of, k)]);
       double top = fmax(most, score), stay = exp(most - top), add = exp(score - top);
-      most = top, sum = sum * stay + add, out = out * stay + add * (double)wide(key[P::SLOTS * P::DIM + e]);
+      most = top, sum = sum * stay + add, out = out * stay + add * (double)wide(key[P::SLOTS * P::DIM + kept_at<P>(of, e)]);
     }
     plain_tensor<Y>(m)[i] = (float)out;
     float *d = plain_tensor<D>(m) + 2 * (i / O::dim);

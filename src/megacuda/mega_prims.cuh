@@ -3,6 +3,8 @@
 // Bodies are all in one function: a call would keep registers in memory, and no cache is left beside the pipeline. What ends a run is apart.
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
+#define PLAIN __device__
+#define HOST_TOO __host__ __device__
 #define GLOBAL __constant__
 #define PER_RANK(type, name) __constant__ type name
 #define RANK (PEERS.rank)
@@ -181,6 +183,13 @@ DEV void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// Four matrices of 8 x 8 bf16 in shared memory, transposed: row i % 8 of matrix i / 8 is where lane i says. A thread has of each rows
+// LANE % 4 * 2 and the next, of column LANE / 4.
+DEV void load_turned(u32 (&v)[4], const void *row)
+{
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(shared_at(row)) : "memory");
 }
 
 // ---- numbers ----

@@ -51,78 +51,67 @@ template <class O, class P> DEV u32 produce_served(moment j, u32 made)
 template <class O, class K, class V, class U, class P> DEV void served_key(moment j, const seat &s, int tile, int row, bool own)
 {
   int layer = S.node[j.n].layer, k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
-  typename P::tensor::type *to = served_at<P>(s, layer, tile, s.position), as;
-  turns<O> turn;
+  typename P::tensor::type *keys = served_at<P>(s, layer, tile, s.position), *values = keys + P::SLOTS * P::DIM;
+  turns<O, U, U> turn;
   j.position = s.position - (P::row(tile) - row);
   turn.load(j);
-  for (int i = TID; i < 2 * O::dim; i += THREADS) // an element a thread: sums of the heads are in registers here
-    S.attend.now[i / O::dim][i % O::dim] = i < O::dim ? element_of<K>(j, row, k0 + i) : element_of<V>(j, row, v0 + i - O::dim);
-  consumers();
-  if (WARP == 0) turn_head<O, U>(j, turn, S.attend.now[0]);
-  consumers();
-  for (int i = TID; i < 2 * O::dim; i += THREADS) {
-    keep_as(&as, S.attend.now[i / O::dim][i % O::dim]);
-    if (own) to[i / O::dim * (P::SLOTS * P::DIM) + i % O::dim] = as;
-    S.attend.now[i / O::dim][i % O::dim] = wide(as);
+  for (int i = TID; i < 2 * O::dim; i += THREADS) { // an element a thread: sums of the heads are in registers here
+    int e = i % O::dim;
+    if (i < O::dim)
+      S.attend.now[0][e] = element_of<K>(j, row, k0 + e);
+    else
+      keep_now<P>(1, values, j.position, e, element_of<V>(j, row, v0 + e), own);
   }
+  consumers();
+  if (WARP == 0) turn_head<O>(turn, turn.key, S.attend.now[0], [&](int e, float a) { keep_now<P>(0, keys, j.position, e, a, own); });
   consumers();
 }
 
 // Rows of the same request before this one are seen by keys that are made again from their inputs.
 template <class O, class Q, class K, class V, class G, class U, class P, class Y> DEV u32 serve(moment j, u32 taken)
 {
-  typedef pack<typename P::tensor::type> line;
-  constexpr int heads = O::heads / O::kv;
-  typedef softmax<P, heads> running;
-  constexpr int step = WARPS * running::at_once, lanes = running::lanes;
-  int layer = S.node[j.n].layer, chunk = LANE % lanes, mine = WARP * running::at_once + LANE / lanes;
+  constexpr int heads = O::heads / O::kv, each = (heads * O::dim + THREADS - 1) / THREADS;
+  int layer = S.node[j.n].layer;
   wait_events<O>(j);
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
-    running a;
-    float k[1][line::N], v[1][line::N];
-    bool valid[1] = {mine == 0};
+    typename attention_of<P, heads>::type a;
+    element_sums now[each];
     int q0 = Q::lo1(layer, tile), y0 = Y::lo1(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past;
     {
-      turns<O> turn;
+      turns<O, G, G> turn;
       j.position = seat_of(row, j.at).position;
       turn.load(j);
       gather<Q, no_gain, heads * O::dim>(j, row, q0, Q::hi1(layer, tile), [&](int e, float x, float) { S.attend.query[e - q0] = x; });
       consumers();
       mark(j, READY);
 #pragma unroll 1
-      for (int h = WARP; h < heads; h += WARPS) turn_head<O, G>(j, turn, S.attend.query + h * O::dim);
+      for (int h = WARP; h < heads; h += WARPS) turn_query<O, P>(turn, h);
+      consumers();
     }
-    served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, row, true);
-    open_now<P>(chunk, k[0], v[0]);
-    a.begin(S.attend.query, chunk, O::SCALE * LOG2E, k[0], v[0], valid[0]);
+    a.begin(O::SCALE * LOG2E);
 #pragma unroll 1
     for (int at = 0, n; at < past; at += n, taken++) {
-      n = min(P::WIDTH, min(past - at, P::SLOTS - at % P::SLOTS));
-      u32 slot = taken % STAGES;
-      wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-      const char *keys = S.ring[slot] + chunk * 16, *values = keys + n * (lanes * 16);
-#pragma unroll 1
-      for (int i = mine; i - mine < n; i += step) {
-        bool there[1] = {i < n};
-        int of = min(i, n - 1) * (lanes * 16);
-        line::open(*(const uint4 *)(keys + of), k[0]), line::open(*(const uint4 *)(values + of), v[0]);
-        a.see(k, v, there);
-      }
+      const char *keys, *values;
+      n = next_piece<P>(j, taken, at, past, keys, values);
+      a.see(keys, n, at % P::SLOTS, values);
       let_go(taken, TID);
     }
+    a.join();
 #pragma unroll 1
-    for (int r = row - seat_of(row, j.at).before; r < row; r++) {
+    for (int r = row - seat_of(row, j.at).before; r <= row; r++) {
       consumers(); // all have seen the key before
-      served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, false);
-      open_now<P>(chunk, k[0], v[0]);
-      a.see(k, v, valid);
+      served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, r == row);
+      score_now<O, heads>();
+      consumers();
+#pragma unroll
+      for (int k = 0; k < each; k++)
+        if (TID + k * THREADS < heads * O::dim) now[k].template see_now<O::dim>(TID + k * THREADS);
     }
-    a.join(chunk);
-    consumers();
     mark(j, SUMMED);
-#pragma unroll 1
-    for (int e = TID; e < heads * O::dim; e += THREADS) S.attend.query[e] = joined<O, false>(e);
+#pragma unroll
+    for (int k = 0; k < each; k++)
+      if (TID + k * THREADS < heads * O::dim) S.attend.query[TID + k * THREADS] = now[k].template join<O::dim, false>(TID + k * THREADS);
     consumers();
     write_row<Y>(j, row, y0, Y::hi1(layer, tile), [&](int e) { return S.attend.query[e - y0]; });
     consumers();

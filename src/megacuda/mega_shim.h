@@ -30,6 +30,7 @@ struct float4 {
 struct uint4 {
   u32 x, y, z, w;
 };
+static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 using std::max;
 using std::min;
@@ -43,6 +44,7 @@ struct shim_gate { // opens when `want` fibers have come; then the next round be
 struct shim_warp {
   shim_gate gate;
   u32 slot[2][32], part[2][32][6];
+  const unsigned short *row[2][32];
 };
 struct shim_block {
   shim_gate consumers, all;
@@ -254,6 +256,20 @@ static inline void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u3
       u32 x = part[lane / 4 * 4 + k % 8 / 2][i / 2 + k / 8 * 2], y = part[(lane % 4 * 2 + i % 2) * 4 + k % 8 / 2][4 + k / 8];
       if (x) c[i] += shim_part(x, 0) * shim_part(y, 0) + shim_part(x, 1) * shim_part(y, 1);
     }
+}
+
+static inline void load_turned(u32 (&v)[4], const void *row)
+{
+  shim_warp &w = shim_me->of->warps[(size_t)TID / 32];
+  u64 half = w.gate.round & 1;
+  int lane = (int)TID % 32;
+  w.row[half][lane] = (const unsigned short *)row;
+  if ((uintptr_t)row & 15) fprintf(stderr, "a row of a matrix is not aligned\n"), abort();
+  shim_pass(w.gate, 32);
+  for (int i = 0; i < 4; i++) {
+    const unsigned short *const *r = &w.row[half][i * 8 + lane % 4 * 2];
+    v[i] = r[0][lane / 4] | (u32)r[1][lane / 4] << 16;
+  }
 }
 
 typedef float f32;

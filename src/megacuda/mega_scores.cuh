@@ -1,0 +1,113 @@
+// Attention by tensor cores, over bf16 rows of whole 128 bytes, for up to eight query heads of a kv head. Queries and weights of values are split in
+// two, x = high + low, both bf16: rows 0 to 7 of the first operand have the high parts of the heads, rows 8 to 15 the low ones. The same thread has
+// both sums. Scores leave mma as the first operand of the product with the values, so they stay in registers.
+//
+// A warp takes strips of sixteen positions in turn, whichever piece they are in.
+
+template <class P, int HEADS> DEV constexpr bool takes_matrix()
+{
+  return HEADS <= 8 && sizeof(typename P::tensor::type) == 2 && P::DIM % 64 == 0;
+}
+
+DEV void keep_split(bf16 *high, bf16 *low, float x) { keep_as(high, x), keep_as(low, x - wide(*high)); }
+DEV u32 pair_of(bf16 low, bf16 high) { return low.bits | (u32)high.bits << 16; }
+// Two numbers as pairs of their high and of their low parts.
+DEV void split_pair(float x, float y, u32 &high, u32 &low)
+{
+  bf16 a, b, c, d;
+  keep_split(&a, &b, x), keep_split(&c, &d, y);
+  high = pair_of(a, c), low = pair_of(b, d);
+}
+
+template <class P, int HEADS> struct matrix_softmax {
+  static constexpr int dim = P::DIM, parts = dim / 32, blocks = dim / 8; // of 32 and of 8 elements
+  static constexpr int ROW = cache_row<P>::bytes, STRIP = 16;            // bytes; positions
+  u32 q[parts][2][4];                                                    // first operands, of head LANE / 4
+  float most, sum, out[blocks][4];
+  int head, line, turn; // LANE / 4; LANE % 4; strips until the next one of this warp
+  bool begun;
+
+  DEV void begin(float)
+  {
+    head = LANE / 4, line = LANE % 4, turn = WARP, begun = false;
+    most = -1e30f, sum = 0;
+#pragma unroll
+    for (int b = 0; b < blocks; b++) out[b][0] = out[b][1] = out[b][2] = out[b][3] = 0;
+    int at = min(head, HEADS - 1) * dim + line * 8; // heads behind the last are computed in vain
+#pragma unroll
+    for (int c = 0; c < parts; c++) {
+      uint4 high = *(const uint4 *)(S.attend.split[0] + at + c * 32), low = *(const uint4 *)(S.attend.split[1] + at + c * 32);
+      q[c][0][0] = high.x, q[c][0][1] = low.x, q[c][0][2] = high.y, q[c][0][3] = low.y;
+      q[c][1][0] = high.z, q[c][1][1] = low.z, q[c][1][2] = high.w, q[c][1][3] = low.w;
+    }
+  }
+  // A piece of n positions, the first of which has this slot.
+  DEV void see(const char *keys, int n, int slot, const char *values)
+  {
+#pragma unroll 1
+    for (; turn * STRIP < n; turn += WARPS) strip(keys, n, slot, values, turn * STRIP);
+    turn -= (n + STRIP - 1) / STRIP;
+  }
+  // The first chunk of a row, and another one: rows begin at multiples of 128 bytes.
+  DEV static u64 first_of(const char *rows, int row, int slot, int chunk) { return (u64)(rows + row * ROW) + (u32)((chunk ^ exchange(ROW, slot + row)) * 16); }
+  DEV static const char *chunk_of(u64 first, int chunk) { return (const char *)(first ^ (u32)(chunk % 8 * 16)) + chunk / 8 * 128; }
+  DEV void strip(const char *keys, int n, int slot, const char *values, int first)
+  {
+    float s[2][4] = {};
+    scores(s, keys, n, slot, first);
+    float top = most, stay;
+#pragma unroll
+    for (int b = 0; b < 2; b++)
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        s[b][i] = first + b * 8 + line * 2 + i < n ? s[b][i] + s[b][i + 2] : -INFINITY;
+        top = fmaxf(top, s[b][i]);
+      }
+    top = fmaxf(top, across(top, 1)), top = fmaxf(top, across(top, 2));
+    stay = exp2_of(most - top), most = top, sum *= stay;
+    u32 a[4];
+#pragma unroll
+    for (int b = 0; b < 2; b++) {
+      float x = exp2_of(s[b][0] - top), y = exp2_of(s[b][1] - top);
+      sum += x + y;
+      split_pair(x, y, a[b * 2], a[b * 2 + 1]);
+    }
+    if (begun) {
+#pragma unroll
+      for (int b = 0; b < blocks; b++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) out[b][i] *= stay;
+    }
+    begun = true;
+    // Positions behind the last have weight 0, and read its row: what is behind it may be no number.
+    const u64 row = first_of(values, min(first + LANE % 16, n - 1), slot, LANE / 16);
+#pragma unroll
+    for (int b = 0; b < blocks; b += 2) {
+      u32 v[4];
+      load_turned(v, chunk_of(row, b));
+      mma(out[b], a[0], a[1], a[2], a[3], v[0], v[1]), mma(out[b + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
+    }
+  }
+  DEV void scores(float (&s)[2][4], const char *keys, int n, int slot, int first) const
+  {
+    u64 row[2];
+#pragma unroll
+    for (int b = 0; b < 2; b++) row[b] = first_of(keys, min(first + b * 8 + head, n - 1), slot, line);
+#pragma unroll
+    for (int c = 0; c < parts; c++)
+#pragma unroll
+      for (int b = 0; b < 2; b++) {
+        uint4 k = *(const uint4 *)chunk_of(row[b], c * 4);
+        mma(s[b], q[c][0][0], q[c][0][1], q[c][0][2], q[c][0][3], k.x, k.y), mma(s[b], q[c][1][0], q[c][1][1], q[c][1][2], q[c][1][3], k.z, k.w);
+      }
+  }
+  DEV void join()
+  {
+    sum += across(sum, 1), sum += across(sum, 2);
+    if (head >= HEADS) return;
+    if (line == 0) S.attend.most[WARP][head] = most, S.attend.sum[WARP][head] = sum;
+#pragma unroll
+    for (int b = 0; b < blocks; b++)
+      *(float2 *)&S.attend.out[WARP][head * dim + b * 8 + line * 2] = make_float2(out[b][0] + out[b][2], out[b][1] + out[b][3]);
+  }
+};
