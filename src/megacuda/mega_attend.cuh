@@ -215,7 +215,7 @@ template <class O, class P, class T> DEV void turn_query(const T &turn, int h)
   float *x = S.attend.query + h * O::dim;
   turn_head<O>(turn, turn.query, x, [&](int e, float a) {
     x[e] = a;
-    if constexpr (takes_matrix<P, O::heads / O::kv>()) keep_split(S.attend.split[0] + h * O::dim + e, S.attend.split[1] + h * O::dim + e, a * (O::SCALE * LOG2E));
+    if constexpr (takes_matrix<P, O::heads / O::kv>()) keep_split(S.attend.split + h * O::dim * 2, e, a * (O::SCALE * LOG2E));
   });
 }
 
@@ -274,7 +274,7 @@ template <class P, int HEADS> struct lane_softmax {
     a.begin(S.attend.query, chunk, scale);
   }
   // A piece of n positions, the first of which has this slot.
-  DEV void see(const char *keys, int n, int slot, const char *values)
+  DEV void see(int keys, int n, int slot, int values)
   {
     float k[2][line::N], v[2][line::N];
 #pragma unroll 1
@@ -283,7 +283,7 @@ template <class P, int HEADS> struct lane_softmax {
 #pragma unroll
       for (int u = 0; u < 2; u++) {
         int of = min(i + u * step, n - 1);
-        open(keys + of * (lanes * 16), chunk, slot + of, k[u]), open(values + of * (lanes * 16), chunk, slot + of, v[u]);
+        open(S.ring[0] + keys + of * (lanes * 16), chunk, slot + of, k[u]), open(S.ring[0] + values + of * (lanes * 16), chunk, slot + of, v[u]);
       }
       a.see(k, v, valid);
     }
@@ -295,12 +295,12 @@ template <class P, int HEADS> struct attention_of {
   typedef typename std::conditional<takes_matrix<P, HEADS>(), matrix_softmax<P, HEADS>, lane_softmax<P, HEADS>>::type type;
 };
 
-// Waits for the piece of positions that begins at `at`, and returns how many it has.
-template <class P> DEV int next_piece(moment j, u32 taken, int at, int end, const char *&keys, const char *&values)
+// Waits for the piece of positions that begins at `at`, and returns how many it has. Where its keys and values are in the ring.
+template <class P> DEV int next_piece(moment j, u32 taken, int at, int end, int &keys, int &values)
 {
   int n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
   wait_stage(&S.full[taken % STAGES], taken / STAGES & 1, j, taken);
-  keys = S.ring[taken % STAGES], values = keys + n * cache_row<P>::bytes;
+  keys = (int)(taken % STAGES) * STAGE_ROOM, values = keys + n * cache_row<P>::bytes;
   return n;
 }
 
@@ -322,7 +322,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
     a.begin(O::SCALE * LOG2E);
 #pragma unroll 1
     for (int at = P::first(tile, j.position), end = P::end(tile, j.position), n; at < end; at += n, taken++) {
-      const char *keys, *values;
+      int keys, values;
       n = next_piece<P>(j, taken, at, end, keys, values);
       a.see(keys, n, at % P::SLOTS, values);
       let_go(taken, TID);

@@ -37,31 +37,66 @@ DEV u32 produce_weights(moment j, u32 made)
   return made;
 }
 
-// Pages of the cache before this position: keys, then values.
-template <class O, class P> DEV u32 produce_pages(moment j, u32 made)
+// Pieces of the cache that a task reads: f(keys, bytes), and values lie SLOTS rows further. Positions before this one, or for requests what earlier
+// launches and earlier steps of this one wrote.
+template <class O, class P, class F> DEV void each_piece(moment j, F f)
 {
   const node_row &r = S.node[j.n];
-  for (int i = r.wait; i < r.wait + r.nwaits; i++)
-    if (S.wait[i].stream) wait_row_of(S.wait[i], j), fence_proxy();
 #pragma unroll 1
-  for (int tile = r.lo; tile < r.hi; tile++)
+  for (int tile = r.lo; tile < r.hi; tile++) {
+    seat s = {true, 0, 0, 0};
+    if constexpr (O::STREAM == 3) s = seat_of(P::row(tile), j.at);
+    int end = O::STREAM == 3 ? s.past : P::end(tile, j.position);
 #pragma unroll 1
-    for (int at = P::first(tile, j.position), end = P::end(tile, j.position), n; at < end && !S.dead; at += n, made++) {
+    for (int at = O::STREAM == 3 ? 0 : P::first(tile, j.position), n; at < end && !S.dead; at += n) {
       n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
-      const typename P::tensor::type *p = cached<P>(r.layer, tile, at);
-      int bytes = n * P::DIM * (int)sizeof *p;
+      if constexpr (O::STREAM == 3)
+        f(served_at<P>(s, r.layer, tile, at), n * cache_row<P>::bytes);
+      else
+        f(cached<P>(r.layer, tile, at), n * cache_row<P>::bytes);
+    }
+  }
+}
+
+// Keys, then values.
+template <class O> DEV u32 produce(moment j, u32 made)
+{
+  if constexpr (O::STREAM > 1) {
+    using P = typename O::streamed;
+    const node_row &r = S.node[j.n];
+    for (int i = r.wait; i < r.wait + r.nwaits; i++)
+      if (S.wait[i].stream) wait_row_of(S.wait[i], j), fence_proxy();
+    each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) {
       u32 slot = fill(j, made, FLIGHTS, 2 * bytes);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
       stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
-    }
+      made++;
+    });
+  }
   return made;
 }
 
-template <class O> DEV u32 produce(moment j, u32 made)
+// Pages are read once a step. Their first read takes some microseconds, because the address translation is not at hand. So they are fetched into L2
+// before the weights of the product in front of attention.
+template <class O> DEV void fetch_pages(moment j)
 {
-  if constexpr (O::STREAM == 2) return produce_pages<O, typename O::streamed>(j, made);
-  if constexpr (O::STREAM == 3) return produce_served<O, typename O::streamed>(j, made);
-  return made;
+  if constexpr (O::STREAM > 1) {
+    using P = typename O::streamed;
+    each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) { fetch_early(p, bytes), fetch_early(p + P::SLOTS * P::DIM, bytes); });
+  }
+}
+DEV void fetch_ahead(moment j)
+{
+#pragma unroll 1
+  while (++j.n < NODES && !WEIGHTS[S.node[j.n].op].tiles) {
+    if (S.node[j.n].lo == S.node[j.n].hi) continue;
+    switch (S.node[j.n].op) {
+#define OPERATOR(name, layer) \
+  case name::ID: fetch_pages<name>(j); break;
+      OPERATORS
+#undef OPERATOR
+    }
+  }
 }
 
 // What was begun is waited for: no copy may end after the block has.
@@ -82,6 +117,7 @@ APART void produce_all(u32 first, int position, int steps)
       moment j = {first + (u32)s, n, position + s, s};
       if (S.node[n].lo == S.node[n].hi) continue;
       if (WEIGHTS[S.node[n].op].tiles) {
+        fetch_ahead(j);
         made = produce_weights(j, made);
         continue;
       }

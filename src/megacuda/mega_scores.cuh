@@ -9,14 +9,16 @@ template <class P, int HEADS> DEV constexpr bool takes_matrix()
   return HEADS <= 8 && sizeof(typename P::tensor::type) == 2 && P::DIM % 64 == 0;
 }
 
-DEV void keep_split(bf16 *high, bf16 *low, float x) { keep_as(high, x), keep_as(low, x - wide(*high)); }
-DEV u32 pair_of(bf16 low, bf16 high) { return low.bits | (u32)high.bits << 16; }
 // Two numbers as pairs of their high and of their low parts.
 DEV void split_pair(float x, float y, u32 &high, u32 &low)
 {
-  bf16 a, b, c, d;
-  keep_split(&a, &b, x), keep_split(&c, &d, y);
-  high = pair_of(a, c), low = pair_of(b, d);
+  high = pair_of(x, y), low = pair_of(x - bits_float(high << 16), y - bits_float(high & 0xffff0000u));
+}
+// Element e of a head, among pairs of high and of low parts in turns: a thread then takes a first operand at once.
+DEV void keep_split(bf16 *head, int e, float x)
+{
+  bf16 *high = head + e / 2 * 4 + e % 2;
+  keep_as(high, x), keep_as(high + 2, x - wide(*high));
 }
 
 template <class P, int HEADS> struct matrix_softmax {
@@ -35,23 +37,24 @@ template <class P, int HEADS> struct matrix_softmax {
     for (int b = 0; b < blocks; b++) out[b][0] = out[b][1] = out[b][2] = out[b][3] = 0;
     int at = min(head, HEADS - 1) * dim + line * 8; // heads behind the last are computed in vain
 #pragma unroll
-    for (int c = 0; c < parts; c++) {
-      uint4 high = *(const uint4 *)(S.attend.split[0] + at + c * 32), low = *(const uint4 *)(S.attend.split[1] + at + c * 32);
-      q[c][0][0] = high.x, q[c][0][1] = low.x, q[c][0][2] = high.y, q[c][0][3] = low.y;
-      q[c][1][0] = high.z, q[c][1][1] = low.z, q[c][1][2] = high.w, q[c][1][3] = low.w;
-    }
+    for (int c = 0; c < parts; c++)
+#pragma unroll
+      for (int j = 0; j < 2; j++) {
+        uint4 x = *(const uint4 *)(S.attend.split + (at + c * 32 + j * 4) * 2);
+        q[c][j][0] = x.x, q[c][j][1] = x.y, q[c][j][2] = x.z, q[c][j][3] = x.w;
+      }
   }
   // A piece of n positions, the first of which has this slot.
-  DEV void see(const char *keys, int n, int slot, const char *values)
+  DEV void see(int keys, int n, int slot, int values)
   {
 #pragma unroll 1
     for (; turn * STRIP < n; turn += WARPS) strip(keys, n, slot, values, turn * STRIP);
     turn -= (n + STRIP - 1) / STRIP;
   }
-  // The first chunk of a row, and another one: rows begin at multiples of 128 bytes.
-  DEV static u64 first_of(const char *rows, int row, int slot, int chunk) { return (u64)(rows + row * ROW) + (u32)((chunk ^ exchange(ROW, slot + row)) * 16); }
-  DEV static const char *chunk_of(u64 first, int chunk) { return (const char *)(first ^ (u32)(chunk % 8 * 16)) + chunk / 8 * 128; }
-  DEV void strip(const char *keys, int n, int slot, const char *values, int first)
+  // Where in the ring the first chunk of a row is, and another one: rows begin at multiples of 128 bytes.
+  DEV static int first_of(int rows, int row, int slot, int chunk) { return rows + row * ROW + (chunk ^ exchange(ROW, slot + row)) * 16; }
+  DEV static const char *chunk_of(int first, int chunk) { return S.ring[0] + (first ^ chunk % 8 * 16) + chunk / 8 * 128; }
+  DEV void strip(int keys, int n, int slot, int values, int first)
   {
     float s[2][4] = {};
     scores(s, keys, n, slot, first);
@@ -80,7 +83,7 @@ template <class P, int HEADS> struct matrix_softmax {
     }
     begun = true;
     // Positions behind the last have weight 0, and read its row: what is behind it may be no number.
-    const u64 row = first_of(values, min(first + LANE % 16, n - 1), slot, LANE / 16);
+    const int row = first_of(values, min(first + LANE % 16, n - 1), slot, LANE / 16);
 #pragma unroll
     for (int b = 0; b < blocks; b += 2) {
       u32 v[4];
@@ -88,9 +91,9 @@ template <class P, int HEADS> struct matrix_softmax {
       mma(out[b], a[0], a[1], a[2], a[3], v[0], v[1]), mma(out[b + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
     }
   }
-  DEV void scores(float (&s)[2][4], const char *keys, int n, int slot, int first) const
+  DEV void scores(float (&s)[2][4], int keys, int n, int slot, int first) const
   {
-    u64 row[2];
+    int row[2];
 #pragma unroll
     for (int b = 0; b < 2; b++) row[b] = first_of(keys, min(first + b * 8 + head, n - 1), slot, line);
 #pragma unroll

@@ -21,30 +21,6 @@ template <class P> DEV typename P::tensor::type *served_at(const seat &s, int la
   return (typename T::type *)M.tensor[T::ID] + ((((size_t)layer * P::PAGES + page) * P::HEADS + P::head(tile)) * 2 * P::SLOTS + position % P::SLOTS) * P::DIM;
 }
 
-DEV u32 fill(moment j, u32 made, u32 flight, int bytes);
-
-// What earlier launches, and earlier steps of this one, wrote: keys, then values.
-template <class O, class P> DEV u32 produce_served(moment j, u32 made)
-{
-  const node_row &r = S.node[j.n];
-  for (int i = r.wait; i < r.wait + r.nwaits; i++)
-    if (S.wait[i].stream) wait_row_of(S.wait[i], j), fence_proxy();
-#pragma unroll 1
-  for (int tile = r.lo; tile < r.hi; tile++) {
-    seat s = seat_of(P::row(tile), j.at);
-#pragma unroll 1
-    for (int at = 0, n; at < s.past && !S.dead; at += n, made++) {
-      n = min(P::WIDTH, min(s.past - at, P::SLOTS - at % P::SLOTS));
-      const typename P::tensor::type *p = served_at<P>(s, r.layer, tile, at);
-      int bytes = n * P::DIM * (int)sizeof *p;
-      u32 slot = fill(j, made, FLIGHTS, 2 * bytes);
-      stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
-      stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
-    }
-  }
-  return made;
-}
-
 // ---- attention ----
 
 // Key and value of a row, rotated and rounded as the cache has them: in shared memory, and in the cache where it is the tile's own row.
@@ -92,7 +68,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
     a.begin(O::SCALE * LOG2E);
 #pragma unroll 1
     for (int at = 0, n; at < past; at += n, taken++) {
-      const char *keys, *values;
+      int keys, values;
       n = next_piece<P>(j, taken, at, past, keys, values);
       a.see(keys, n, at % P::SLOTS, values);
       let_go(taken, TID);

@@ -288,6 +288,12 @@ static inline void keep_as(bf16 *p, float x)
   u32 u = float_bits(x);
   p->bits = (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
+static inline u32 pair_of(float x, float y)
+{
+  bf16 a, b;
+  keep_as(&a, x), keep_as(&b, y);
+  return a.bits | (u32)b.bits << 16;
+}
 
 // ---- the host's side ----
 
