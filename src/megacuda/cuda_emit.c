@@ -66,7 +66,7 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
 // Bytes of a block besides its stages: as struct block_memory of mega_device.cuh has them.
 static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
 {
-  int64_t rows = p->m->rows, attend = 4 * (m->query * (4 + g->warps) + (3 + 2 * g->warps) * m->heads), x = 4 * rows * m->x;
+  int64_t rows = p->m->rows, attend = 4 * (m->query * (4 + g->warps) + (4 + 2 * g->warps) * m->heads), x = 4 * rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
   return MAX(x, attend) + 8 * m->part + 4 * rows * m->merge + 8 * rows * g->warps + 8 * g->warps + tables + ROUNDING;
 }

@@ -120,7 +120,7 @@ template <class P, int HEADS> struct softmax {
       }
     }
   }
-  // The lanes of the warp, into shared memory.
+  // The sums of the lanes over all warps' maximum, into shared memory. All consumers.
   DEV void join(int chunk)
   {
 #pragma unroll
@@ -128,10 +128,15 @@ template <class P, int HEADS> struct softmax {
       float top = most[h];
 #pragma unroll
       for (int m = lanes; m < 32; m *= 2) top = fmaxf(top, across(top, m));
-      float scale = exp2_of(most[h] - top), all = sum[h] * scale;
+      if (LANE == 0) S.attend.most[WARP][h] = top;
+    }
+    consumers();
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+      float scale = exp2_of(most[h] - top_of_warps(h)), all = sum[h] * scale;
 #pragma unroll
       for (int m = lanes; m < 32; m *= 2) all += across(all, m);
-      if (LANE == 0) S.attend.most[WARP][h] = top, S.attend.sum[WARP][h] = all;
+      if (LANE == 0) S.attend.sum[WARP][h] = all;
 #pragma unroll
       for (int i = 0; i < N; i++) out[h][i] *= scale;
       spread<16>(out[h], h * P::DIM + chunk * N);
@@ -161,11 +166,11 @@ template <class P, int HEADS> struct softmax {
 
 const float LOG2E = 1.44269504f;
 
-// Scores of this position's key. All consumers.
+// Scores of this position's key. The last warps have fewest of the others.
 template <class O, int HEADS> DEV void score_now()
 {
 #pragma unroll 1
-  for (int h = WARP; h < HEADS; h += WARPS) {
+  for (int h = WARPS - 1 - WARP; h < HEADS; h += WARPS) {
     float s = 0;
 #pragma unroll
     for (int i = 0; i < O::dim; i += 32)
@@ -179,26 +184,21 @@ template <class O, int HEADS> DEV void score_now()
 // A softmax of an element of the output, as far as it has come.
 struct element_sums {
   float top = -1e30f, sum = 0, out = 0;
-  template <int DIM> DEV void see_now(int e) // this position
+  DEV void see(float most, float add_sum, float add_out) // a part, with its maximum
   {
-    float s = S.attend.score[e / DIM], most = fmaxf(top, s), stay = exp2_of(top - most), add = exp2_of(s - most);
-    top = most, sum = sum * stay + add, out = out * stay + S.attend.now[1][e % DIM] * add;
+    float next = fmaxf(top, most), stay = exp2_of(top - next), scale = exp2_of(most - next);
+    top = next, sum = sum * stay + add_sum * scale, out = out * stay + add_out * scale;
   }
-  // Element e, over the warps too. Of a part it is not divided, and what a merge needs is left in S.attend.whole.
+  template <int DIM> DEV void see_now(int e) { see(S.attend.score[e / DIM], 1, S.attend.now[1][e % DIM]); } // this position
+  // Element e, of all warps too. Of a part it is not divided, and what a merge needs is left in S.attend.whole.
   template <int DIM, bool PART> DEV float join(int e)
   {
     int h = e / DIM;
-    float most = top;
+    float all = 0, x = 0;
 #pragma unroll
-    for (int w = 0; w < WARPS; w++) most = fmaxf(most, S.attend.most[w][h]);
-    float stay = exp2_of(top - most);
-    sum *= stay, out *= stay;
-#pragma unroll
-    for (int w = 0; w < WARPS; w++) {
-      float scale = exp2_of(S.attend.most[w][h] - most);
-      sum += S.attend.sum[w][h] * scale, out += S.attend.out[w][e] * scale;
-    }
-    if (PART && e % DIM == 0) S.attend.whole[0][h] = most / LOG2E, S.attend.whole[1][h] = sum;
+    for (int w = 0; w < WARPS; w++) all += S.attend.sum[w][h], x += S.attend.out[w][e];
+    see(S.attend.top[h], all, x);
+    if (PART && e % DIM == 0) S.attend.whole[0][h] = top / LOG2E, S.attend.whole[1][h] = sum;
     return PART ? out : ratio(out, sum);
   }
 };

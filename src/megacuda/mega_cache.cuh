@@ -1,4 +1,4 @@
-// The cache of keys and values: where rows are, and how the elements of a row lie.
+// What attention with and without tensor cores share: rows of the cache of keys and values, and maxima.
 
 // The place of a position in the cache: key, and value `slots * dim` further.
 template <class P> DEV typename P::tensor::type *cached(int layer, int tile, int position)
@@ -26,4 +26,14 @@ template <class P> DEV void keep_now(int which, typename P::tensor::type *row, i
   keep_as(&as, x);
   S.attend.now[which][e] = wide(as);
   if (writes) row[kept_at<P>(position, e)] = as;
+}
+
+// The maximum of a head over the warps; all have left theirs.
+DEV float top_of_warps(int h)
+{
+  float top = S.attend.most[0][h];
+#pragma unroll
+  for (int w = 1; w < WARPS; w++) top = fmaxf(top, S.attend.most[w][h]);
+  S.attend.top[h] = top; // the same from each thread
+  return top;
 }

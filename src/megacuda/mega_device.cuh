@@ -52,7 +52,7 @@ GLOBAL u32 FLIGHTS = FLIGHT; // copies of a block at once
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS];
-  float now[2][QUERY_FLOATS], score[GROUP_HEADS], whole[2][GROUP_HEADS]; // key and value of this position, its scores; of a part: maxima, divisors
+  float now[2][QUERY_FLOATS], score[GROUP_HEADS], top[GROUP_HEADS], whole[2][GROUP_HEADS]; // of this position: key and value, scores; see join_warps; of a part: maxima, divisors
   alignas(16) bf16 split[2 * QUERY_FLOATS];                              // queries for tensor cores: mega_scores.cuh
 };
 struct alignas(128) block_memory {

@@ -91,9 +91,11 @@ template <class P, int HEADS> struct matrix_softmax {
       mma(out[b], a[0], a[1], a[2], a[3], v[0], v[1]), mma(out[b + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
     }
   }
+  // Of keys first + b * 8 + line * 2 and the next, high parts and low parts. Each has two chains of mma.
   DEV void scores(float (&s)[2][4], int keys, int n, int slot, int first) const
   {
     int row[2];
+    float t[2][4] = {};
 #pragma unroll
     for (int b = 0; b < 2; b++) row[b] = first_of(keys, min(first + b * 8 + head, n - 1), slot, line);
 #pragma unroll
@@ -101,16 +103,25 @@ template <class P, int HEADS> struct matrix_softmax {
 #pragma unroll
       for (int b = 0; b < 2; b++) {
         uint4 k = *(const uint4 *)chunk_of(row[b], c * 4);
-        mma(s[b], q[c][0][0], q[c][0][1], q[c][0][2], q[c][0][3], k.x, k.y), mma(s[b], q[c][1][0], q[c][1][1], q[c][1][2], q[c][1][3], k.z, k.w);
+        mma(s[b], q[c][0][0], q[c][0][1], q[c][0][2], q[c][0][3], k.x, k.y), mma(t[b], q[c][1][0], q[c][1][1], q[c][1][2], q[c][1][3], k.z, k.w);
       }
+#pragma unroll
+    for (int b = 0; b < 2; b++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) s[b][i] += t[b][i];
   }
+  // The warp's sums over all warps' maximum, into shared memory. All consumers.
   DEV void join()
   {
+    int h = min(head, HEADS - 1);
     sum += across(sum, 1), sum += across(sum, 2);
+    if (head < HEADS && line == 0) S.attend.most[WARP][h] = most;
+    consumers();
+    float scale = exp2_of(most - top_of_warps(h));
     if (head >= HEADS) return;
-    if (line == 0) S.attend.most[WARP][head] = most, S.attend.sum[WARP][head] = sum;
+    if (line == 0) S.attend.sum[WARP][h] = sum * scale;
 #pragma unroll
     for (int b = 0; b < blocks; b++)
-      *(float2 *)&S.attend.out[WARP][head * dim + b * 8 + line * 2] = make_float2(out[b][0] + out[b][2], out[b][1] + out[b][3]);
+      *(float2 *)&S.attend.out[WARP][h * dim + b * 8 + line * 2] = make_float2((out[b][0] + out[b][2]) * scale, (out[b][1] + out[b][3]) * scale);
   }
 };
