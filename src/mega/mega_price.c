@@ -30,7 +30,7 @@ struct price_heap {
 struct price_op {           // of an operator: pieces of its tiles
   int *first, npieces, cap; // first piece of a tile; tiles + 1 of them
   int *bytes;
-  double piece, tile; // ns: of 16 KB, of a tile
+  double begin, piece, tile; // ns: of a task, of 16 KB, of a tile
 };
 struct price_event { // of a step
   int left;          // tasks that have not published it yet
@@ -110,7 +110,8 @@ static void pieces_of(struct price_run *x, int o)
     }
     q->first[t + 1] = q->npieces;
   }
-  bool product = q->npieces && !state;
+  bool product = q->npieces && !state, merges = product && op->spec.attrs >> MEGA_ATTR_heads & 1;
+  q->begin = ns_of(FACT_TASK) + (merges ? ns_of(FACT_MERGE) : 0);
   q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE) : state ? ns_of(FACT_ATTEND) : 0;
 }
 
@@ -234,7 +235,7 @@ static void consume_priced(struct price_run *x, int worker, double at)
   if (now->piece < 0) { // the task begins
     if (!ready_at(x, worker, &at)) return;
     now->piece = 0;
-    push(x, at + ns_of(FACT_TASK), worker, CONSUME);
+    push(x, at + q->begin, worker, CONSUME);
     return;
   }
   if (q->first[now->tile] + now->piece < q->first[now->tile + 1]) {

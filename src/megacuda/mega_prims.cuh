@@ -176,6 +176,7 @@ DEV void consumers() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory")
 DEV void warp_barrier() { __syncwarp(); }
 DEV float across(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV int across(int x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+DEV bool any_of_warp(bool x) { return __any_sync(~0u, x); }
 
 // ---- tensor cores: c[16][8] += a[16][16] b[16][8], bf16; each thread's parts as mma.m16n8k16 has them ----
 DEV void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)

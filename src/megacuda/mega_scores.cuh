@@ -27,11 +27,10 @@ template <class P, int HEADS> struct matrix_softmax {
   u32 q[parts][2][4];                                                    // first operands, of head LANE / 4
   float most, sum, out[blocks][4];
   int head, line, turn; // LANE / 4; LANE % 4; strips until the next one of this warp
-  bool begun;
 
   DEV void begin(float)
   {
-    head = LANE / 4, line = LANE % 4, turn = WARP, begun = false;
+    head = LANE / 4, line = LANE % 4, turn = WARP;
     most = -1e30f, sum = 0;
 #pragma unroll
     for (int b = 0; b < blocks; b++) out[b][0] = out[b][1] = out[b][2] = out[b][3] = 0;
@@ -75,13 +74,12 @@ template <class P, int HEADS> struct matrix_softmax {
       sum += x + y;
       split_pair(x, y, a[b * 2], a[b * 2 + 1]);
     }
-    if (begun) {
+    if (any_of_warp(stay != 1)) { // a new maximum
 #pragma unroll
       for (int b = 0; b < blocks; b++)
 #pragma unroll
         for (int i = 0; i < 4; i++) out[b][i] *= stay;
     }
-    begun = true;
     // Positions behind the last have weight 0, and read its row: what is behind it may be no number.
     const int row = first_of(values, min(first + LANE % 16, n - 1), slot, LANE / 16);
 #pragma unroll

@@ -242,6 +242,13 @@ static inline u32 float_bits(float x)
 }
 static inline float across(float x, int mask) { return bits_float(shim_across(float_bits(x), mask)); }
 
+static inline bool any_of_warp(bool x)
+{
+  int any = x;
+  for (int m = 16; m; m /= 2) any |= across(any, m);
+  return any;
+}
+
 static inline float shim_part(u32 pair, int half) { return bits_float(half ? pair & 0xffff0000u : pair << 16); }
 static inline void mma(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {
