@@ -170,6 +170,9 @@ class Saved:
     def __call__(self, *inputs):
         self.check(inputs)
         outs = [torch.empty(x["shape"], dtype=DTYPES[x["dtype"]](), device="cuda") for x in self.doc["outputs"]]
+        for out, x in zip(outs, self.doc["outputs"]):
+            if "state" in x:  # is in the place of the output before the first launch
+                out.copy_(inputs[x["state"] - 1])
         places, stream = Places(inputs, outs, self.work), torch.cuda.current_stream().cuda_stream
         for launch in self.launches:
             launch.run(places, stream)

@@ -145,6 +145,12 @@ static void host(struct exporting *x)
   PUT("\nextern \"C\" int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream)\n{\n"
       "  int status = 0;\n  (void)workspace;\n",
       x->name);
+  for (int i = 0; i < x->code.nstate; i++) {
+    const struct code_state *s = &x->code.state[i];
+    PUT("  if (outputs[%d] != inputs[%d]) { // else the state is written in its place\n"
+        "    status = (int)cudaMemcpyAsync(outputs[%d], inputs[%d], %lld, cudaMemcpyDeviceToDevice, stream);\n    if (status) return status;\n  }\n",
+        s->out, s->in, s->out, s->in, (long long)s->bytes);
+  }
   for (int i = 0; i < x->code.nlaunch; i++)
     if (x->code.launch[i].kernel < 0)
       product(x, &x->code.launch[i]);
@@ -177,6 +183,9 @@ static void header(struct exporting *x)
       x->name, x->d->gpu->arch / 10, x->d->gpu->arch % 10);
   tensors(x, "inputs", graph_inputs);
   tensors(x, "outputs", graph_outputs);
+  for (int i = 0; i < x->code.nstate; i++)
+    PUT(" * outputs[%d] is what is left of the state inputs[%d]: with one address for both it is written in its place.\n", x->code.state[i].out,
+        x->code.state[i].in);
   PUT(" */\n#ifndef MICA_EXPORT_%s_H\n#define MICA_EXPORT_%s_H\n\n#include <cuda_runtime_api.h>\n#include <stddef.h>\n\n"
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
       x->name, x->name);

@@ -181,6 +181,18 @@ static int launch(const struct unpacking *u, const json_t *o, struct code_launch
   return json_object_get(o, "product") ? product(u, o, l) : kernel(u, o, l);
 }
 
+// What is left of a state is where the state was.
+static void states(struct arena *mem, const struct package *p, struct code *c)
+{
+  c->state = NEWS(mem, struct code_state, p->nout + 1);
+  for (int i = 0; i < p->nout; i++) {
+    const int in = p->out[i].state - 1;
+    if (in < 0 || in >= p->nin) continue;
+    const int64_t bytes = MIN(package_tensor_bytes(&p->in[in]), package_tensor_bytes(&p->out[i]));
+    c->state[c->nstate++] = (struct code_state){in, i, bytes};
+  }
+}
+
 int package_code(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *p, struct err *e)
 {
   struct unpacking u = {mem, files, p, {"the program", e}};
@@ -189,6 +201,7 @@ int package_code(struct arena *mem, const struct folder_files *files, const json
   TRY(reading_whole(&u.r, root, "workspace", 0, LARGEST, &c->workspace));
   TRY(reading_whole(&u.r, root, "zeroed", 0, c->workspace, &c->zeroed));
   TRY(reading_list(&u.r, root, "launches", MOST_LAUNCHES, &n));
+  states(mem, p, c);
   c->launch = NEWS(mem, struct code_launch, n + 1), c->kernel = NEWS(mem, struct code_kernel, n + 1);
   for (size_t i = 0; i < n; i++) {
     u.r.what = arena_printf(mem, "launch %zu", i + 1);

@@ -57,9 +57,22 @@ static int record_run(struct stage *s, const struct loaded *l, struct gpu_graph 
   return end_record(s, status, graph, e);
 }
 
-static int poison(struct stage *s, struct err *e)
+// A state is in the place of its output before.
+static int put_states(struct stage *s, const struct code *c, struct err *e)
+{
+  for (int i = 0; i < c->nstate; i++)
+    for (int k = 0; k < MIN(s->nring, 2); k++) {
+      const struct lower_place in = {PLACE_INPUT, c->state[i].in, 0}, out = {PLACE_OUTPUT, c->state[i].out, 0};
+      gpu_address from = stage_place(s, c, &in, k % s->nsets, k, 0), to = stage_place(s, c, &out, 0, k, 0);
+      if (gpu_copy(s->g, to, from, (size_t)c->state[i].bytes, e)) return e->status;
+    }
+  return OK;
+}
+
+static int poison(struct stage *s, const struct code *c, struct err *e)
 {
   if (gpu_fill(s->g, s->out, POISON, (size_t)(MIN(s->nring, 2) * s->out_bytes), e)) return e->status;
+  if (put_states(s, c, e)) return e->status;
   return gpu_fill(s->g, s->work, POISON, (size_t)s->work_bytes, e);
 }
 
@@ -123,7 +136,7 @@ static int replay_timed(struct stage *s, struct running *run, struct err *e)
 
 static int one_run(struct stage *s, struct running *run, int r, struct err *e)
 {
-  int status = poison(s, e);
+  int status = poison(s, &run->l->code, e);
   if (status == OK) status = replay_timed(s, run, e);
   if (status == OK) status = gpu_read(s->g, s->back, s->out, (size_t)s->out_bytes, e);
   if (status == OK) status = look_at_outputs(s, e);

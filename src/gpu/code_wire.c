@@ -69,6 +69,8 @@ static void get_launch(struct arena *mem, struct wire *w, int nkernel, struct co
 void wire_put_code(struct wire *w, const struct code *c)
 {
   wire_put(w, c->workspace), wire_put(w, c->zeroed);
+  wire_put(w, c->nstate);
+  for (int i = 0; i < c->nstate; i++) wire_put(w, c->state[i].in), wire_put(w, c->state[i].out), wire_put(w, c->state[i].bytes);
   wire_put(w, c->nkernel);
   for (int i = 0; i < c->nkernel; i++) put_kernel(w, &c->kernel[i]);
   wire_put(w, c->nlaunch);
@@ -79,6 +81,9 @@ int wire_get_code(struct arena *mem, struct wire *w, struct code *c, struct err 
 {
   *c = (struct code){.workspace = wire_get(w), .zeroed = 0};
   c->zeroed = wire_get(w);
+  c->nstate = (int)wire_get_count(w, 3 * sizeof(int64_t));
+  c->state = NEWS(mem, struct code_state, c->nstate + 1);
+  for (int i = 0; i < c->nstate; i++) c->state[i].in = (int)wire_get(w), c->state[i].out = (int)wire_get(w), c->state[i].bytes = wire_get(w);
   c->nkernel = (int)wire_get_count(w, 6 * sizeof(int64_t));
   c->kernel = NEWS(mem, struct code_kernel, c->nkernel + 1);
   for (int i = 0; i < c->nkernel; i++) get_kernel(mem, w, &c->kernel[i]);

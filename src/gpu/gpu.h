@@ -69,11 +69,17 @@ struct code_launch {
   struct blas_product mul;
   int algorithm; // of the product: of those that the library proposes; -1: what is fastest
 };
+struct code_state { // an input whose bytes are in the place of the output before the first launch
+  int in, out;
+  int64_t bytes;
+};
 struct code {
   int nkernel, nlaunch;
   struct code_kernel *kernel;
   struct code_launch *launch;
   int64_t workspace, zeroed;
+  int nstate;
+  struct code_state *state;
 };
 enum { PRODUCT_PROPOSED = 8, PRODUCT_WORKSPACE = 32 << 20 }; // algorithms that the library is asked for; bytes that they may use
 // Without machine code. TILE where a kernel has sizes that are not constants, or writes to an input.

@@ -87,12 +87,28 @@ static int product_launch(struct arena *mem, const struct launch *l, struct code
   return OK;
 }
 
+static void states(struct arena *mem, const struct graph *g, struct code *c)
+{
+  if (!g) return; // kernels that came without one
+  int outs = 0, *ins = NEWS(mem, int, graph_inputs(g, NULL) + 1);
+  graph_inputs(g, ins);
+  c->state = NEWS(mem, struct code_state, graph_outputs(g, NULL) + 1);
+  for (int i = 0; i < g->nnodes; i++) {
+    if (g->nodes[i].op != OP_OUTPUT) continue;
+    const int in = state_output(g, &g->nodes[i]) ? state_number(g, g->nodes[i].in[0]) : -1, out = outs++;
+    if (in < 0) continue;
+    const struct tensor *t = &g->tensors[ins[in]];
+    c->state[c->nstate++] = (struct code_state){in, out, shape_size(&t->shape) * dtype_bytes(t->dtype)};
+  }
+}
+
 int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e)
 {
   *out = (struct code){.kernel = NEWS(mem, struct code_kernel, p->nlaunch + 1),
                        .launch = NEWS(mem, struct code_launch, p->nlaunch + 1),
                        .workspace = p->workspace,
                        .zeroed = p->zeroed};
+  states(mem, p->g, out);
   for (int i = 0; i < p->nlaunch; i++) {
     const struct launch *l = &p->launch[i];
     struct code_launch *c = &out->launch[out->nlaunch++];

@@ -33,6 +33,11 @@ static int check_places(const struct stage *s, const struct code *c, struct err 
     for (int k = 0; k < c->launch[i].narg; k++)
       if (!inside(s, c, &c->launch[i].arg[k].at))
         return err_set(e, ERR_GRAPH, NOWHERE, "argument %d of %s lies in no tensor of the program", k, c->launch[i].name);
+  for (int i = 0; i < c->nstate; i++) {
+    const struct code_state *x = &c->state[i];
+    const struct lower_place in = {PLACE_INPUT, x->in, MAX(x->bytes, 1) - 1}, out = {PLACE_OUTPUT, x->out, MAX(x->bytes, 1) - 1};
+    if (!inside(s, c, &in) || !inside(s, c, &out)) return err_set(e, ERR_GRAPH, NOWHERE, "state %d lies in no tensor of the program", i);
+  }
   return OK;
 }
 

@@ -177,6 +177,10 @@ int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const 
   gpu_follow(r->g, stream);
   if (!workspace && !r->own && gpu_code_workspace(r->c) && gpu_resident_prepare(r, NULL, stream, e)) return e->status;
   if (!workspace) x.workspace = r->own;
+  for (int i = 0; i < r->c->nstate; i++) { // which is written in its place, unless the caller wants the old one too
+    const struct code_state *s = &r->c->state[i];
+    if (in[s->in] != out[s->out] && gpu_copy(r->g, (uintptr_t)out[s->out], (uintptr_t)in[s->in], (size_t)s->bytes, e)) return e->status;
+  }
   for (int i = 0; i < r->c->nlaunch; i++) {
     const bool ranged = range_push(r->c->launch[i].name);
     const int status = launch(&x, &r->c->launch[i], &r->launch[i], e);

@@ -107,6 +107,6 @@ int infer_at(const struct graph *g, const struct node *n, struct tensor *out, in
 bool graph_chooses(const struct graph *g)
 {
   bool yes = false;
-  for (int i = 0; i < g->nnodes && !yes; i++) yes = op_rows[g->nodes[i].op].rule == RULE_AT;
+  for (int i = 0; i < g->nnodes && !yes; i++) yes = op_rows[g->nodes[i].op].rule == RULE_AT || (g->nodes[i].sub && graph_chooses(g->nodes[i].sub));
   return yes;
 }

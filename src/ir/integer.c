@@ -208,7 +208,8 @@ static int64_t terms_of(const struct graph *g, const struct node *n, const struc
   const struct shape *x = &g->tensors[n->in[0]].shape;
   if (n->op == OP_CUMSUM) return x->d[n->a.dim];
   int64_t loops = 1;
-  for (int i = 0; i < g->nloop && op_rows[n->op].rule == RULE_ACCUM; i++) loops *= g->loop[i];
+  for (int i = 0; i < g->nloop && op_rows[n->op].rule == RULE_ACCUM; i++)
+    if (!(op_rows[n->op].attrs & A_FMAP) || n->a.fmap[i] == REPLICA) loops *= g->loop[i]; // else it joins parts
   return MAX(1, shape_size(x) / MAX(1, shape_size(&out->shape))) * loops;
 }
 

@@ -342,6 +342,8 @@ int infer_at(const struct graph *g, const struct node *n, struct tensor *out, in
 bool graph_chooses(const struct graph *g); // some element is chosen by data
 
 // state.c
+// The tensor of which n writes slices, in its place where that is a state: of an update, or of a kernel that is one. -1: none.
+int node_updated(const struct node *n);
 int graph_state(const struct graph *g, int t);                  // the state input that t is a version of, or -1
 int state_number(const struct graph *g, int t);                 // its number among the inputs, or -1
 bool state_output(const struct graph *g, const struct node *n); // an OUTPUT that leaves a state's last version in its place

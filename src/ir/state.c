@@ -11,14 +11,26 @@ static int version(const struct graph *g, int t)
   return t;
 }
 
+int node_updated(const struct node *n)
+{
+  int iterator = 0;
+  if (n->op == OP_UPDATE) return n->in[0];
+  const struct node *save = n->op == OP_BLOCK && n->nout == 1 ? &n->sub->nodes[n->sub->nnodes - 1] : NULL;
+  const struct node *update = save && save->op == OP_SAVE ? maker(n->sub, save->in[0]) : NULL;
+  const struct node *x = update && update->op == OP_UPDATE ? maker(n->sub, update->in[0]) : NULL;
+  if (!x || x->op != OP_ITER) return -1;
+  for (const struct node *i = n->sub->nodes; i < x; i++) iterator += i->op == OP_ITER;
+  return n->in[iterator];
+}
+
 int graph_state(const struct graph *g, int t)
 {
   for (;;) {
     t = version(g, t);
     const struct node *n = maker(g, t);
     if (n->op == OP_INPUT) return g->tensors[t].state ? t : -1;
-    if (n->op != OP_UPDATE) return -1;
-    t = n->in[0];
+    t = node_updated(n);
+    if (t < 0) return -1;
   }
 }
 
@@ -31,7 +43,7 @@ int state_number(const struct graph *g, int t)
 
 bool state_output(const struct graph *g, const struct node *n)
 {
-  return n->op == OP_OUTPUT && maker(g, version(g, n->in[0]))->op == OP_UPDATE && graph_state(g, n->in[0]) >= 0;
+  return n->op == OP_OUTPUT && node_updated(maker(g, version(g, n->in[0]))) >= 0 && graph_state(g, n->in[0]) >= 0;
 }
 
 static bool has_output(const struct graph *g, int state)
@@ -67,7 +79,11 @@ int state_outputs(struct graph *g, struct err *e)
   return OK;
 }
 
-static bool writes_state(const struct graph *g, const struct node *n) { return n->op == OP_UPDATE && graph_state(g, n->in[0]) >= 0; }
+static bool writes_state(const struct graph *g, const struct node *n)
+{
+  int x = node_updated(n);
+  return x >= 0 && graph_state(g, x) >= 0;
+}
 
 // Views read later than they are made: does node n read elements of the memory that version v names?
 static bool reads(const struct graph *g, const struct node *n, int v)
@@ -96,10 +112,9 @@ int state_check(const struct graph *g, struct err *e)
 {
   for (int u = 0; u < g->nnodes; u++) {
     if (!writes_state(g, &g->nodes[u])) continue;
-    int v = version(g, g->nodes[u].in[0]);
+    int v = version(g, node_updated(&g->nodes[u]));
     for (int i = u + 1; i < g->nnodes; i++)
-      if (reads(g, &g->nodes[i], v) || (g->nodes[i].op == OP_UPDATE && version(g, g->nodes[i].in[0]) == v))
-        return late(g, v, &g->nodes[u], &g->nodes[i], e);
+      if (reads(g, &g->nodes[i], v)) return late(g, v, &g->nodes[u], &g->nodes[i], e);
   }
   return OK;
 }
@@ -112,7 +127,7 @@ static bool ready(const struct graph *g, int i, const bool *done)
     if (!done[g->tensors[n->in[k]].node]) return false;
   if (!writes_state(g, n)) return true;
   for (int r = 0; r < g->nnodes; r++)
-    if (r != i && !done[r] && reads(g, &g->nodes[r], version(g, n->in[0]))) return false;
+    if (r != i && !done[r] && reads(g, &g->nodes[r], version(g, node_updated(n)))) return false;
   return true;
 }
 

@@ -12,6 +12,7 @@
 // Files
 //   kern_value.c    building values; equal values are one
 //   kern_make.c     normal form -> values              kern_parts.c    parts that are joined and split
+//   kern_chosen.c   elements that data choose
 //   kern_axes.c     axes that go together become one; axes that never meet too      kern_tail.c  a kernel and its tail as one
 //   rule.def, kern_rule.c   the rules and what applies them; rule_*.c the rules
 //   kern_hidden.c   iterations that a condition on indices hides
@@ -22,7 +23,7 @@
 
 #include "plan/norm.h"
 
-enum { KERN_AXES = 64, KERN_BASES = 8 };
+enum { KERN_AXES = 64, KERN_BASES = 8, KERN_CHOSEN_BY = 2 };
 typedef uint64_t axis_set;
 #define AXIS(a) ((axis_set)1 << (a))
 
@@ -33,6 +34,9 @@ struct kern_access { // element offset + sum stride[a] a of the buffer of a tens
   int64_t offset, stride[KERN_AXES];
   // Of tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
   int64_t base[KERN_BASES], rank[KERN_AXES];
+  struct { // of KERN_CHOSEN and KERN_PLACED, by index: stride times a value from 0 to limit - 1; limit 0: none
+    int64_t stride, limit;
+  } by[KERN_CHOSEN_BY];
   bool left;  // in shared memory, by the head
   bool index; // there is no memory: the element is its own number
 };
@@ -49,6 +53,8 @@ enum kern_kind {
   KERN_RUN_MAX, // the largest so far, over the iterations of the loop axes `folded`, which it keeps
   KERN_RUN_MOVE,
   KERN_RESCALE, // over the iterations: old times in[1], plus the sum of in[0] over the other axes of `folded`
+  KERN_CHOSEN,  // a load at indices in[0], in[1]: 0 where one is outside of its limit
+  KERN_PLACED,  // in[0], stored at index in[1]; nowhere where that is outside of its limit. Only saves read it
   KERN_KINDS
 };
 
@@ -76,7 +82,7 @@ struct kern_value {
   int nin, in[2];
   axis_set axes, folded;
   axis_set batch;        // of KERN_PRODUCT: axes that only go along, which number products
-  struct kern_access at; // of KERN_LOAD
+  struct kern_access at; // of loads (kern_loads); of KERN_PLACED only `by`
   int about, within;     // the node that it is for, and of sums what computes their terms: node + 1 of the block graph,
                          // -(node + 1) of the tail's; 0: none
   int uses;              // of kern_live: live values and saves that read it
@@ -98,6 +104,7 @@ struct kern {
   struct kern_value *v; // each after those that it reads
   struct kern_save *save;
 };
+static inline bool kern_loads(const struct kern_value *v) { return v->kind == KERN_LOAD || v->kind == KERN_CHOSEN; }
 static inline bool kern_folds(const struct kern_value *v) { return v->kind == KERN_SUM || v->kind == KERN_MAX || v->kind == KERN_PROD; }
 
 // ---- kern_make.c ----

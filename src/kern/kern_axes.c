@@ -5,6 +5,8 @@
 // nothing to do with each other are not each computed for every element of the other.
 #include "kern/kern.h"
 
+#include <string.h>
+
 static bool both(axis_set s, int a, int b) { return (s >> a & 1) == (s >> b & 1); }
 static bool nested(const struct kern_access *x, int slow, int fast, int64_t extent)
 {
@@ -18,7 +20,7 @@ static bool together(const struct kern *k, int slow, int fast)
     const struct kern_value *v = &k->v[i];
     if (!v->live) continue;
     if (!both(v->axes, slow, fast) || !both(v->folded, slow, fast)) return false;
-    if (v->kind == KERN_LOAD && !nested(&v->at, slow, fast, k->extent[fast])) return false;
+    if (kern_loads(v) && !nested(&v->at, slow, fast, k->extent[fast])) return false;
   }
   for (int i = 0; i < k->nsaves; i++)
     if (!both(k->save[i].axes, slow, fast) || !nested(&k->save[i].at, slow, fast, k->extent[fast])) return false;
@@ -84,11 +86,17 @@ bool kern_rename(struct kern *k, int from, int to)
   return clear;
 }
 
+static bool same_load(const struct kern_value *a, const struct kern_value *b)
+{
+  return a->kind == b->kind && kern_loads(a) && kern_same_access(&a->at, &b->at) && a->nin == b->nin &&
+         !memcmp(a->in, b->in, sizeof *a->in * (size_t)a->nin);
+}
+
 static void unite_loads(struct kern *k)
 {
   for (int i = 0; i < k->nvalues; i++)
     for (int n = 0; n < i; n++) {
-      if (k->v[i].kind != KERN_LOAD || k->v[n].kind != KERN_LOAD || !kern_same_access(&k->v[i].at, &k->v[n].at)) continue;
+      if (!same_load(&k->v[i], &k->v[n])) continue;
       for (int u = 0; u < k->nvalues; u++)
         for (int x = 0; x < k->v[u].nin; x++)
           if (k->v[u].in[x] == i) k->v[u].in[x] = n;

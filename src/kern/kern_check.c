@@ -14,13 +14,15 @@ static bool known_op(int op) { return (op >= OPS && op < KERN_OPS) || (op >= 0 &
 static int operands_of(const struct kern_value *v)
 {
   if (v->kind == KERN_MAP) return kern_op(v->op).nin;
-  return v->kind == KERN_LOAD || v->kind == KERN_CONST ? 0 : v->kind == KERN_PRODUCT || v->kind == KERN_RESCALE ? 2 : 1;
+  if (v->kind == KERN_CHOSEN) return 1 + (v->at.by[1].limit > 0);
+  if (v->kind == KERN_LOAD || v->kind == KERN_CONST) return 0;
+  return v->kind == KERN_PRODUCT || v->kind == KERN_RESCALE || v->kind == KERN_PLACED ? 2 : 1;
 }
 
 // The axes that its operands give it; all of a load or a spread are its own.
 static axis_set axes_of(const struct kern *k, const struct kern_value *v)
 {
-  axis_set s = v->kind == KERN_SPREAD ? v->axes : v->kind == KERN_LOAD ? kern_strided(k, &v->at) : 0;
+  axis_set s = v->kind == KERN_SPREAD ? v->axes : kern_loads(v) ? kern_strided(k, &v->at) : 0;
   for (int i = 0; i < v->nin; i++) s |= k->v[v->in[i]].axes;
   if (v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE) return s | v->folded;
   return s & ~v->folded;
@@ -30,6 +32,10 @@ static bool within(const struct kern *k, const struct kern_access *a)
 {
   int64_t least = a->offset, most = a->offset;
   for (int i = 0; i < k->naxes; i++) *(a->stride[i] < 0 ? &least : &most) += a->stride[i] * (k->extent[i] - 1);
+  for (int i = 0; i < KERN_CHOSEN_BY && a->by[i].limit; i++) {
+    if (a->by[i].limit < 0 || a->by[i].stride < 0) return false;
+    most += a->by[i].stride * (a->by[i].limit - 1);
+  }
   return least >= 0 && most < a->elements;
 }
 
@@ -43,16 +49,18 @@ static bool one(const struct kern_checking *c)
   if (v->nin != operands_of(v)) return wrong(c, "operands that it has not");
   for (int i = 0; i < v->nin; i++) {
     if (v->in[i] < 0 || v->in[i] >= c->i) return wrong(c, "an operand that comes later");
+    if (k->v[v->in[i]].kind == KERN_PLACED) return wrong(c, "a placed value as an operand");
     in |= k->v[v->in[i]].axes;
   }
+  if ((v->kind == KERN_CHOSEN) != (kern_loads(v) && v->at.by[0].limit)) return wrong(c, "an index without a limit");
   for (int a = 0; a < KERN_AXES; a++)
     if ((v->axes | v->folded) >> a & 1 && (a >= k->naxes || k->extent[a] < 2)) return wrong(c, "an axis that is not there");
   bool runs = v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE || v->kind == KERN_RESCALE;
-  if (v->folded && !runs && (v->kind < KERN_SUM || v->folded & ~in)) return wrong(c, "folds what its operand does not have");
+  if (v->folded && !runs && ((!kern_folds(v) && v->kind != KERN_PRODUCT) || v->folded & ~in)) return wrong(c, "folds what its operand does not have");
   if (!v->folded && kern_folds(v)) return wrong(c, "folds nothing");
   if (runs && !(v->folded & k->loops)) return wrong(c, "runs over no loop");
   if (v->axes != axes_of(k, v)) return wrong(c, "other axes than its operands give it");
-  return v->kind != KERN_LOAD || within(k, &v->at) || wrong(c, "reads outside of its buffer");
+  return !kern_loads(v) || within(k, &v->at) || wrong(c, "reads outside of its buffer");
 }
 
 bool kern_check(const struct kern *k, char why[160])
@@ -67,6 +75,7 @@ bool kern_check(const struct kern *k, char why[160])
     if (s->value < 0 || s->value >= k->nvalues) return snprintf(why, 160, "store %d: no value", i), false;
     if (s->axes != k->v[s->value].axes || kern_strided(k, &s->at) & ~s->axes)
       return snprintf(why, 160, "store %d: other axes than its value", i), false;
+    if ((k->v[s->value].kind == KERN_PLACED) != (s->at.by[0].limit > 0)) return snprintf(why, 160, "store %d: an index without a limit", i), false;
     if (!within(k, &s->at)) return snprintf(why, 160, "store %d: writes outside of its buffer", i), false;
   }
   return true;

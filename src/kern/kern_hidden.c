@@ -179,6 +179,8 @@ static enum hidden_class class_of(const struct kern *k, const struct kern_value 
   case KERN_PROD:
   case KERN_RUN_MOVE:
   case KERN_RESCALE:
+  case KERN_CHOSEN:
+  case KERN_PLACED:
   case KERN_KINDS: break;
   }
   return ANY;

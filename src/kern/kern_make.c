@@ -179,6 +179,27 @@ static axis_set parted_axes(const struct kern_making *m)
   return s;
 }
 
+// ---- elements that data choose ----
+
+static const struct norm_dim *chosen_dim(const struct kern_making *m, const struct node *n) { return &m->n->t[n->in[0]].dim[n->a.dim]; }
+
+static int gather(struct kern_making *m, const struct node *n)
+{
+  if (n->op != OP_GATHER) return cannot(m, n, "no operator of kernels");
+  bool fits = kern_part_chosen(m, value(m, n->in[0]), chosen_dim(m, n), value(m, n->in[1]), &m->of[m->when][n->out]);
+  return fits ? OK : cannot(m, n, "chooses of what is no tensor in memory");
+}
+
+// An update is done where it is saved.
+static int save(struct kern_making *m, const struct node *n)
+{
+  const struct node *maker = &m->n->block->nodes[m->n->block->tensors[m->n->t[n->in[0]].root].node];
+  struct kern_access at = access_of(m, &m->n->save[m->saves++]);
+  if (maker->op != OP_UPDATE) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;
+  bool fits = kern_part_placed(m, value(m, maker->in[2]), chosen_dim(m, maker), value(m, maker->in[1]), at);
+  return fits ? OK : cannot(m, maker, "writes parts, or along no stride");
+}
+
 // Of x and a condition c: mask(x, c) + scalar - scalar c.
 static int keep(struct kern_making *m, const struct node *n)
 {
@@ -195,8 +216,8 @@ static int one_node(struct kern_making *m, const struct node *n)
   struct kern_access at;
   switch (op_rows[n->op].rule) {
   case RULE_IO:
-    at = access_of(m, n->op == OP_ITER ? &m->n->iter[m->n->iter_of[n->out]] : &m->n->save[m->saves++]);
-    if (n->op == OP_SAVE) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;
+    if (n->op == OP_SAVE) return save(m, n);
+    at = access_of(m, &m->n->iter[m->n->iter_of[n->out]]);
     return *out = kern_parted(m, kern_load(m->k, &at, m->about), m->parted), OK;
   case RULE_CONST: return *out = kern_const(m->k, n->a.scalar, m->about), OK;
   case RULE_MAP:
@@ -208,7 +229,7 @@ static int one_node(struct kern_making *m, const struct node *n)
   case RULE_CONTRACT: return contraction(m, n);
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
-  case RULE_AT:
+  case RULE_AT: return n->op == OP_UPDATE ? OK : gather(m, n);
   case RULE_INDEX:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;

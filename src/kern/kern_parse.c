@@ -91,6 +91,11 @@ static struct kern_access access_of(struct kern_reading *r)
   want(r, "["), a.elements = whole(r, 1, KERN_FAR), want(r, "]"), want(r, "+");
   a.offset = whole(r, -KERN_FAR, KERN_FAR);
   while (sees(r, "+")) {
+    if (sees(r, "at")) {
+      int64_t which = whole(r, 0, KERN_CHOSEN_BY - 1);
+      want(r, "*"), a.by[which].stride = whole(r, 0, KERN_FAR), want(r, "<"), a.by[which].limit = whole(r, 1, KERN_FAR);
+      continue;
+    }
     int axis = numbered(r, "a", r->k->naxes - 1);
     want(r, "*"), a.stride[axis] = whole(r, -KERN_FAR, KERN_FAR);
   }
@@ -132,12 +137,12 @@ static void one(struct kern_reading *r)
   v.kind = (enum kern_kind)kind;
   if (kind == KERN_KINDS) map(r, name, &v);
   if (v.kind == KERN_LOAD || v.kind == KERN_CONST) v.nin = 0;
-  if (v.kind == KERN_LOAD) v.at = access_of(r), v.axes = kern_strided(k, &v.at);
+  if (kern_loads(&v)) v.at = access_of(r), v.axes = kern_strided(k, &v.at);
   if (v.kind == KERN_CONST) v.a.scalar = real(r);
   if (v.kind == KERN_SPREAD) v.axes = set(r);
-  if (v.kind > KERN_SPREAD) v.folded = set(r);
+  if (v.kind > KERN_SPREAD && v.kind < KERN_CHOSEN) v.folded = set(r);
   if (v.kind == KERN_PRODUCT) v.batch = set(r);
-  if (v.kind == KERN_PRODUCT || v.kind == KERN_RESCALE) v.nin = 2;
+  if (v.kind == KERN_PRODUCT || v.kind == KERN_RESCALE || v.kind == KERN_PLACED || v.at.by[1].limit) v.nin = 2;
   for (int n = 0; n < v.nin; n++) v.in[n] = numbered(r, "v", k->nvalues - 1), v.axes |= r->failed ? 0 : k->v[v.in[n]].axes;
   v.axes = v.kind == KERN_RUN_MAX || v.kind == KERN_RUN_MOVE ? v.axes | v.folded : v.axes & ~v.folded;
   if (!r->failed) PUSH(k->mem, k->v, k->nvalues, k->cap) = v;

@@ -27,6 +27,10 @@ int kern_part_at(struct kern_making *m, int v, int axis, int64_t index); // v wh
 int kern_parted(struct kern_making *m, int v, axis_set axes);            // v as its parts along these axes
 int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attrs *a);
 int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axis_set over); // y: the factor of KERN_RESCALE, else -1
-bool kern_part_store(struct kern_making *m, int v, struct kern_access at);                   // false: too many
+// kern_chosen.c: v where its index along the dimension is a value. False: what it is made of has no such access.
+bool kern_part_chosen(struct kern_making *m, int v, const struct norm_dim *d, int index, int *out);
+// Stores v at an index along the dimension. False: it cannot.
+bool kern_part_placed(struct kern_making *m, int v, const struct norm_dim *d, int index, struct kern_access at);
+bool kern_part_store(struct kern_making *m, int v, struct kern_access at); // false: too many
 
 #endif

@@ -7,14 +7,16 @@
 //     v2 = sum{a1} v1
 //     v3 = product{a1}{a0} v1 v0  what is summed; what goes along
 //     v4 = spread{a0,a1} v2
+//     v5 = chosen f16 t1[512] + 0 + a1*1 + at0*64 < 8 v0    at index v0 from 0 to 7
+//     v6 = placed v5 v0                                     stored at index v0, as the save says
 //     save v4 f16 t3[512] + 0 + a0*64 + a1*1
 //   }
 #include "kern/kern_text.h"
 
 const char *const kern_kind_name[KERN_KINDS] = {
-    [KERN_LOAD] = "load",      [KERN_CONST] = "const",      [KERN_MAP] = "map",        [KERN_SPREAD] = "spread",
-    [KERN_SUM] = "sum",        [KERN_MAX] = "max",          [KERN_PROD] = "prod",      [KERN_PRODUCT] = "product",
-    [KERN_RUN_MAX] = "runmax", [KERN_RUN_MOVE] = "runmove", [KERN_RESCALE] = "rescale"};
+    [KERN_LOAD] = "load",       [KERN_CONST] = "const",   [KERN_MAP] = "map",         [KERN_SPREAD] = "spread",  [KERN_SUM] = "sum",
+    [KERN_MAX] = "max",         [KERN_PROD] = "prod",     [KERN_PRODUCT] = "product", [KERN_RUN_MAX] = "runmax", [KERN_RUN_MOVE] = "runmove",
+    [KERN_RESCALE] = "rescale", [KERN_CHOSEN] = "chosen", [KERN_PLACED] = "placed"};
 const char *const kern_axes_name[KERN_AXES_NAMES] = {"letters", "grid", "loops"};
 
 axis_set kern_axes_named(const struct kern *k, int which)
@@ -36,6 +38,8 @@ static void access_text(const struct kern *k, const struct kern_access *a, struc
   str_add(out, " %s %c%d[%lld] + %lld", dtype_name(a->type), a->index ? 'i' : 't', a->tensor, (long long)a->elements, (long long)a->offset);
   for (int i = 0; i < k->naxes; i++)
     if (a->stride[i]) str_add(out, " + a%d*%lld", i, (long long)a->stride[i]);
+  for (int i = 0; i < KERN_CHOSEN_BY && a->by[i].limit; i++)
+    str_add(out, " + at%d*%lld < %lld", i, (long long)a->by[i].stride, (long long)a->by[i].limit);
 }
 
 static void map(const struct kern_value *v, struct str *out)
@@ -57,8 +61,8 @@ static void one(const struct kern *k, int i, struct str *out)
   else
     str_add(out, "%s", kern_kind_name[v->kind]);
   if (v->kind == KERN_CONST) str_add(out, " %.17g", v->a.scalar);
-  if (v->kind == KERN_LOAD) access_text(k, &v->at, out);
-  if (v->kind >= KERN_SPREAD) axes(k, v->kind == KERN_SPREAD ? v->axes : v->folded, out);
+  if (kern_loads(v)) access_text(k, &v->at, out);
+  if (v->kind >= KERN_SPREAD && v->kind < KERN_CHOSEN) axes(k, v->kind == KERN_SPREAD ? v->axes : v->folded, out);
   if (v->kind == KERN_PRODUCT) axes(k, v->batch, out);
   for (int n = 0; n < v->nin; n++) str_add(out, " v%d", v->in[n]);
   str_add(out, "\n");

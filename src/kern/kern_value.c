@@ -21,7 +21,7 @@ axis_set kern_strided(const struct kern *k, const struct kern_access *a)
 bool kern_same_access(const struct kern_access *a, const struct kern_access *b)
 {
   return (a->index ? b->index : a->tensor == b->tensor) && a->offset == b->offset && !memcmp(a->stride, b->stride, sizeof a->stride) &&
-         !memcmp(a->rank, b->rank, sizeof a->rank) && !memcmp(a->base, b->base, sizeof a->base);
+         !memcmp(a->rank, b->rank, sizeof a->rank) && !memcmp(a->base, b->base, sizeof a->base) && !memcmp(a->by, b->by, sizeof a->by);
 }
 
 static bool same(const struct kern_value *a, const struct kern_value *b)
@@ -29,7 +29,7 @@ static bool same(const struct kern_value *a, const struct kern_value *b)
   if (a->kind != b->kind || a->nin != b->nin || a->axes != b->axes || a->folded != b->folded || a->batch != b->batch) return false;
   for (int i = 0; i < a->nin; i++)
     if (a->in[i] != b->in[i]) return false;
-  if (a->kind == KERN_LOAD) return kern_same_access(&a->at, &b->at);
+  if (kern_loads(a) || a->kind == KERN_PLACED) return kern_same_access(&a->at, &b->at);
   if (a->kind == KERN_CONST) return !memcmp(&a->a.scalar, &b->a.scalar, sizeof a->a.scalar); // -0 and 0 differ
   return a->kind != KERN_MAP || (a->op == b->op && attrs_reals_same(&a->a, &b->a));
 }
@@ -75,9 +75,11 @@ static int running(struct kern *k, struct kern_value v)
 int kern_add(struct kern *k, struct kern_value v)
 {
   switch (v.kind) {
-  case KERN_LOAD: v.axes = kern_strided(k, &v.at); break;
+  case KERN_LOAD:
+  case KERN_CHOSEN: v.axes = kern_strided(k, &v.at) | operands(k, &v); break;
   case KERN_CONST: v.axes = 0; break;
-  case KERN_MAP: v.axes = operands(k, &v); break;
+  case KERN_MAP:
+  case KERN_PLACED: v.axes = operands(k, &v); break;
   case KERN_SPREAD: v.axes |= operands(k, &v); break;
   case KERN_SUM:
   case KERN_MAX:

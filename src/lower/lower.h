@@ -13,6 +13,7 @@
 // Files
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
+//   gather_in.c  gathers within the kernels that read them
 //   merge.c      kernels that go on with the tiles of the one before
 //   steps.c      products beside a loop, in steps of it
 //   lower_values.c  values of a kernel, rewritten by rules (src/kern)
@@ -52,6 +53,8 @@ int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **o
 int lower_tail_of(const struct graph *kernels, int node); // the kernel that can be this node's tail, -1: none
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
+// gather_in.c: the same with gathers, and what their indices are computed of, within the kernels that read them; NO where there are none.
+int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 // steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
 int step_products(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 
@@ -111,6 +114,7 @@ struct scheme {
   unsigned rules;          // by which it rewrites values (kern/rule.def), as bits
   bool tails;              // takes a tail
   bool joins;              // takes graphs that join or split parts
+  bool chooses;            // takes graphs in which data choose elements
   // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
   // not do such graphs.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
@@ -167,6 +171,7 @@ struct launch_arg {
   enum tile_type type;
   int64_t elements;
   bool written;
+  bool kept; // and what is not written stays: slices of it are
 };
 struct line_about { // a line of a tile program
   int kernel, node; // it computes, loads or saves this node of the block graph in that node of the kernel graph; -1: of none
@@ -250,6 +255,7 @@ int lower_make(struct arena *mem, const struct lower_plan *p, const struct choic
 
 // Offsets of what launches leave to later ones, and of counters: of all arguments whose kind is PLACE_WORK.
 int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
+int lower_root(const struct graph *g, int tensor); // of a kernel graph: the tensor that a view shows
 
 // ---- order.c ---------------------------------------------------------------------------------------
 

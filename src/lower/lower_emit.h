@@ -23,7 +23,7 @@ static inline bool kern_use(const struct kern *k, int i, struct kern_use *out)
     *out = (struct kern_use){&k->v[i].at, k->v[i].axes, false};
   else
     *out = (struct kern_use){&k->save[i - k->nvalues].at, k->save[i - k->nvalues].axes, true};
-  return out->save || (k->v[i].live && k->v[i].kind == KERN_LOAD);
+  return out->save || (k->v[i].live && kern_loads(&k->v[i]));
 }
 
 struct text_mark {

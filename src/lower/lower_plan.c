@@ -225,17 +225,15 @@ static double plan_cost(struct arena *mem, const struct lower_plan *p)
   return sum;
 }
 
-static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
                         struct err *e)
 {
-  struct graph *wrapped;
   const struct order *order[ORDERS];
   const char *what[ORDERS];
   struct lower_opts as = *o;
   struct lower_plan other[ORDERS], plainly;
   struct planning w = {.mem = mem};
-  int status = wrap_library(mem, g, &wrapped, e);
-  if (!status) status = step_products(mem, wrapped, &wrapped, e);
+  int status = step_products(mem, wrapped, &wrapped, e);
   if (status) return status;
   const enum dtype *store = store_types(mem, wrapped);
   as.order = NULL;
@@ -255,6 +253,20 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
     p->ordered = arena_printf(mem, "%s: %.2f us modelled, and %.2f us row by row", what[i], 1e6 * cost, 1e6 * plain);
   }
   return status;
+}
+
+// With gathers as kernels, or within those that read them.
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+                        struct err *e)
+{
+  struct graph *wrapped, *within;
+  struct lower_plan other;
+  TRY(wrap_library(mem, g, &wrapped, e));
+  TRY(plan_ordered(mem, wrapped, gpu, o, p, e));
+  int status = lower_gathers(mem, wrapped, &within, e);
+  if (status == OK) status = plan_ordered(mem, within, gpu, o, &other, e);
+  if (status == OK && plan_cost(mem, &other) < plan_cost(mem, p)) *p = other;
+  return status == NO ? OK : status;
 }
 
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,

@@ -55,13 +55,21 @@ static bool continues(const struct graph *g, const struct node *first, const str
   return any;
 }
 
+// The first is done later then, and must not read what an update writes in between.
+static bool updates_from(const struct graph *g, int first, int second)
+{
+  for (int i = first; i <= second; i++)
+    if (node_updated(&g->nodes[i]) >= 0) return true;
+  return false;
+}
+
 static bool pair(const struct graph *g, int *first, int *second)
 {
   for (int b = 0; b < g->nnodes; b++)
     for (int a = 0; a < b; a++) {
       const struct node *x = &g->nodes[a], *y = &g->nodes[b];
       if (x->op != OP_BLOCK || y->op != OP_BLOCK || graph_iterations(y->sub) > 1 || !same_blocks(x->sub, y->sub)) continue;
-      if (nested(x->sub) || nested(y->sub) || !continues(g, x, y)) continue;
+      if (nested(x->sub) || nested(y->sub) || !continues(g, x, y) || updates_from(g, a, b)) continue;
       return *first = a, *second = b, true;
     }
   return false;
@@ -122,13 +130,14 @@ int lower_tail_of(const struct graph *g, int node)
 {
   const struct node *n = &g->nodes[node];
   int found = -1;
+  if (n->sub && graph_chooses(n->sub)) return -1;
   for (int i = node + 1; i < g->nnodes; i++)
     for (int k = 0; k < g->nodes[i].nin; k++) {
       struct kview v;
       int t = g->nodes[i].in[k];
       bool ours = kview_of(g, t, &v) && v.root >= n->out && v.root < n->out + n->nout;
       if (!ours || op_rows[g->nodes[i].op].rule == RULE_VIEW) continue;
-      if (g->nodes[i].op != OP_BLOCK || (found >= 0 && found != i)) return -1;
+      if (g->nodes[i].op != OP_BLOCK || graph_chooses(g->nodes[i].sub) || (found >= 0 && found != i)) return -1;
       found = i;
     }
   for (int k = 0; found >= 0 && k < g->nodes[found].nin; k++) {

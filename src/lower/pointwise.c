@@ -26,7 +26,7 @@ static const char *name_of(enum op op)
   return op_rows[op].attrs ? named(binary_name, BI_COUNT, op) : named(unary_name, UN_COUNT, op);
 }
 
-bool emit_has_pointwise(enum op op) { return name_of(op) || op == OP_CLAMP; }
+bool emit_has_pointwise(enum op op) { return name_of(op) || op == OP_CLAMP || op == OP_WHOLE; }
 
 static double constant_of(enum op op, const struct attrs *a)
 {
@@ -57,8 +57,9 @@ static void with_constant(struct text *t, const char *name, const char *out, con
 bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
 {
   const char *name = name_of(op);
-  if (op == OP_CLAMP)
-    with_constant(t, "max", out, x, a->lo), with_constant(t, "min", out, out, a->hi);
+  if (op == OP_WHOLE) emit_unary(t, named(unary_name, UN_COUNT, OP_FLOOR), out, x);
+  if (op == OP_CLAMP || op == OP_WHOLE)
+    with_constant(t, "max", out, op == OP_WHOLE ? out : x, a->lo), with_constant(t, "min", out, out, a->hi);
   else if (!name)
     return false;
   else if (op_rows[op].most > 1)

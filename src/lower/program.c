@@ -21,12 +21,17 @@ static void find_places(struct building *b)
     if (n->op == OP_INPUT) b->place[n->out] = (struct lower_place){PLACE_INPUT, ins++, 0};
     if (n->op == OP_OUTPUT && kview_of(g, n->in[0], &v)) b->place[v.root] = (struct lower_place){PLACE_OUTPUT, outs++, 0};
   }
+  for (int i = g->nnodes; i-- > 0;) { // an update leaves its result where its operand is; a state is where the output is before the first launch
+    int x = node_updated(&g->nodes[i]), root = x < 0 ? -1 : lower_root(g, x);
+    if (root >= 0 && b->place[root].kind == PLACE_WORK) b->place[root] = b->place[g->nodes[i].out];
+  }
 }
 
 static struct launch_arg arg_of(const struct building *b, int t, bool written)
 {
   int64_t stride[MAX_DIMS], elements = order_strides(b->p->order ? &b->p->order[t] : NULL, &b->p->g->tensors[t].shape, stride);
-  return (struct launch_arg){b->place[t], t, tile_type_of(b->p->store[t]), elements, written};
+  bool kept = node_updated(&b->p->g->nodes[b->p->g->tensors[t].node]) >= 0;
+  return (struct launch_arg){b->place[t], t, tile_type_of(b->p->store[t]), elements, written, kept};
 }
 
 static const char *how_text(struct arena *mem, const struct choice *c)

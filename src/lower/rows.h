@@ -139,6 +139,7 @@ int row_each_open(struct row_text *x, axis_set axes, const char *condition);
 int row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll);  // loops over the first rounds, their places
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
 void row_load(struct row_text *x, int value);
+void row_load_chosen(struct row_text *x, int value); // its indices are there
 void row_store(struct row_text *x, int save);
 const char *row_stored(struct row_text *x, int save); // the name of its value in the type of its tensor
 void row_load_woven(struct row_text *x, int value);   // and all of its run

@@ -50,6 +50,10 @@ static double lines(const struct row_plan *p, const struct kern_access *x, axis_
   double n = 1;
   for (int a = 0; a < p->r->k.naxes; a++) {
     if (!(axes >> a & 1) || p->lanes[a] == 1) continue;
+    if (x->by[0].limit && !x->stride[a]) { // lanes with an index each
+      n *= p->lanes[a];
+      continue;
+    }
     double step = (double)x->stride[a] * row_vec(p, a) * dtype_bytes(x->type);
     n *= fmax(1, p->lanes[a] * fmin(step, MEMORY_LINE) / MEMORY_LINE);
   }
@@ -71,7 +75,7 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
   const struct rows *r = p->r;
   for (int i = 0; i < r->k.nvalues; i++) {
     const struct kern_value *v = &r->k.v[i];
-    if (!v->live || v->kind != KERN_LOAD || v->at.index) continue;
+    if (!v->live || !kern_loads(v) || v->at.index) continue;
     const struct kern_access at = row_seen(p, &v->at, r->woven[i]);
     double times = v->axes & p->rounds ? p->passes : 1, all = dtype_bytes(at.type) * waste(p, &at, v->axes);
     for (int a = 0; a < r->k.naxes; a++)
@@ -104,7 +108,7 @@ static double live_regs(const struct row_plan *p)
       const struct kern_value *v = &r->k.v[i];
       if (!v->live || now >= r->life[i].last || r->life[i].through) continue; // a result takes the place of what it is made of
       double regs = p->held[i];
-      if (v->kind == KERN_LOAD)
+      if (kern_loads(v))
         live += now < r->life[i].first ? (p->late && p->late[i] ? 0 : regs) * dtype_bytes(v->at.type) / 4 : regs;
       else if (r->life[i].made <= now)
         live += regs;
@@ -139,7 +143,7 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     if (v->kind == KERN_MAP && kern_op(v->op).cost >= SLOW)
       c->exps += all * p->threads;
     else
-      instructions += all * (v->kind == KERN_LOAD ? 1.5 / p->vec : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
+      instructions += all * (kern_loads(v) ? 1.5 / p->vec : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
     if (!v->folded) continue;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
     if (warps > 1) c->barriers += 1, exchange(p, p->held[i], warps, c);

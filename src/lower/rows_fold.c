@@ -9,6 +9,7 @@
 static bool zero_outside(const struct row_text *x, int i, int axis)
 {
   const struct kern_value *v = &x->p->r->k.v[i];
+  if (v->kind == KERN_CHOSEN) return v->axes >> axis & 1 && !x->masked[i];
   bool keeps = v->kind == KERN_MAP ? kern_op(v->op).flags & KEEPS_ZERO : v->kind == KERN_LOAD && v->axes >> axis & 1;
   for (int k = 0; k < v->nin; k++) keeps = keeps && zero_outside(x, v->in[k], axis);
   return keeps && !x->masked[i];

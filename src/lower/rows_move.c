@@ -38,9 +38,12 @@ static const char *peer(const struct row_text *x, const struct kern_access *a)
   return *s ? s : "0";
 }
 
-static const char *memory(const struct row_text *x, const struct kern_access *a, int width)
+// v: the value whose indices it has, else -1.
+static const char *memory(const struct row_text *x, const struct kern_access *a, int width, int v)
 {
   const char *buffer = x->buffer[a->tensor], *at = number(x, a, width);
+  for (int i = 0; i < KERN_CHOSEN_BY && v >= 0; i++)
+    if (a->by[i].limit > 1) at = row_term(x, strcmp(at, "0") ? at : "", arena_printf(x->mem, "@at%d_%d", v, i), a->by[i].stride / width);
   if (a->left) buffer = arena_printf(x->mem, "%s.peer(%s)", buffer, peer(x, a));
   return width > 1 ? arena_printf(x->mem, "%%%s.tile([%d])[%s]", buffer, width, at) : arena_printf(x->mem, "%%%s[%s]", buffer, at);
 }
@@ -83,7 +86,62 @@ void row_load(struct row_text *x, int value)
     text_fill(&x->t, "%$to <- Init<($at)><<<#grid, #me>>>()", HOLES(NULL, STR(to, to), STR(at, number(x, &v->at, 1))));
   else
     text_fill(&x->t, stream ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
-              HOLES(NULL, STR(to, to), STR(from, memory(x, &v->at, width))));
+              HOLES(NULL, STR(to, to), STR(from, memory(x, &v->at, width, -1))));
+  text_until(&x->t, indent);
+  text_about(&x->t, was);
+}
+
+// Elements that data choose: the indices of value v from operand `from` on as integers, and the condition that they are within their limits.
+// The axes are those of registers around. Returns the indentation before it, for text_until.
+static int chosen_open(struct row_text *x, int v, int from, const struct kern_access *a)
+{
+  const struct kern_value *y = &x->p->r->k.v[v];
+  const char *inside = "";
+  int indent = x->t.indent;
+  for (int i = 0; i < KERN_CHOSEN_BY && a->by[i].limit; i++) {
+    const char *index = row_name(x, y->in[from + i]), *at = row_at(x, x->p->r->k.v[y->in[from + i]].axes, 1, "q");
+    text_fill(&x->t,
+              "%at$v_$i:[1].i32.RF <- UnaryPointwise<cast>(%$index$at)\n"
+              "@at$v_$i = value(%at$v_$i[0])",
+              HOLES(NULL, INT(v, v), INT(i, i), STR(index, index), STR(at, at)));
+    inside = text_join(x->mem, inside, " && ", "@at%d_%d >= 0 && @at%d_%d < %lld", v, i, v, i, (long long)a->by[i].limit);
+  }
+  text_open(&x->t, "if (%s)", inside);
+  return indent;
+}
+
+// Have the elements of a vector indices of their own?
+static bool chosen_apart(const struct row_text *x, int v, int from)
+{
+  const struct kern_value *y = &x->p->r->k.v[v];
+  bool apart = false;
+  for (int i = from; i < y->nin; i++) apart |= along_vector(x->p, x->p->r->k.v[y->in[i]].axes);
+  return apart;
+}
+
+// Within the registers that are walked: accesses of as many elements as have one index. Returns how many.
+static int chosen_pieces(struct row_text *x, int v, int from, axis_set axes, const struct kern_access *a)
+{
+  int width = 1;
+  bool apart = chosen_apart(x, v, from);
+  if (apart) text_begin(&x->t, "each q:$n", HOLES(NULL, INT(n, x->p->vec)));
+  chosen_open(x, v, from, a);
+  if (!apart) width = pieces_open(x, axes, a);
+  return width;
+}
+
+void row_load_chosen(struct row_text *x, int value)
+{
+  const struct kern_value *v = &x->p->r->k.v[value];
+  const char *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value), *inside = row_inside(x, v->axes);
+  int was = text_about(&x->t, v->about - 1);
+  for (int i = 0; i < v->nin; i++) row_name(x, v->in[i]);
+  text_fill(&x->t, "%$name:[$dims].$type.RF <- Init<0.0>()",
+            HOLES(NULL, STR(name, name), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(type, tile_dtype(v->at.type))));
+  int indent = row_each_open(x, v->axes, inside), width = chosen_pieces(x, value, 0, v->axes, &v->at);
+  text_fill(&x->t, "%$to <- Move($from)",
+            HOLES(NULL, STR(to, arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)))),
+                  STR(from, memory(x, &v->at, width, value))));
   text_until(&x->t, indent);
   text_about(&x->t, was);
 }
@@ -114,14 +172,15 @@ void row_fetch(struct row_text *x, int value)
   int across = x->p->role.across, width = along_vector(x->p, v->axes) ? row_width(x->p, &v->at) : 1;
   int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 || w.n ? 1 : x->p->vec / width : 0;
   int indent = row_each_open(x, v->axes, first_along(x, v->axes, &v->at));
-  text_fill(&x->t, "?n each q:$n\nSync<prefetch.L2>($line)", HOLES(NULL, INT(n, n), STR(line, memory(x, &v->at, width))));
+  text_fill(&x->t, "?n each q:$n\nSync<prefetch.L2>($line)", HOLES(NULL, INT(n, n), STR(line, memory(x, &v->at, width, -1))));
   text_until(&x->t, indent);
 }
 
 const char *row_stored(struct row_text *x, int save)
 {
   const struct kern_save *s = &x->p->r->k.save[save];
-  const char *name = row_name(x, s->value);
+  const struct kern_value *v = &x->p->r->k.v[s->value];
+  const char *name = row_name(x, v->kind == KERN_PLACED ? v->in[0] : s->value);
   if (s->at.type == F32) return name;
   text_fill(&x->t, "%o$i:[$dims].$type.RF <- UnaryPointwise<cast>(%$name)",
             HOLES(NULL, INT(i, save), STR(dims, row_dims(x, s->axes, row_has_vec(x, s->axes))), STR(type, tile_dtype(s->at.type)), STR(name, name)));
@@ -139,11 +198,14 @@ void row_store(struct row_text *x, int save)
     return;
   }
   const char *name = row_stored(x, save);
-  int indent = row_each_open(x, s->axes, first_along(x, s->axes, NULL)), width = pieces_open(x, s->axes, &s->at);
+  const int placed = x->p->r->k.v[s->value].kind == KERN_PLACED ? s->value : -1;
+  if (placed >= 0) row_name(x, x->p->r->k.v[placed].in[1]);
+  int indent = row_each_open(x, s->axes, first_along(x, s->axes, NULL));
+  int width = placed < 0 ? pieces_open(x, s->axes, &s->at) : chosen_pieces(x, placed, 1, s->axes, &s->at);
   bool stream = x->p->stream && width * dtype_bytes(s->at.type) >= STREAMED;
-  text_fill(
-      &x->t, stream ? "$to <- Move<st.global.cs>(%$from)" : "$to <- Move(%$from)",
-      HOLES(NULL, STR(from, arena_printf(x->mem, "%s%s", name, row_at(x, s->axes, width, piece(x, width)))), STR(to, memory(x, &s->at, width))));
+  text_fill(&x->t, stream ? "$to <- Move<st.global.cs>(%$from)" : "$to <- Move(%$from)",
+            HOLES(NULL, STR(from, arena_printf(x->mem, "%s%s", name, row_at(x, s->axes, width, piece(x, width)))),
+                  STR(to, memory(x, &s->at, width, placed))));
   text_until(&x->t, indent);
   text_about(&x->t, was);
 }

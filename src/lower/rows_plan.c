@@ -14,6 +14,8 @@ int row_width(const struct row_plan *p, const struct kern_access *a)
   int w = plan_chunk(p->r->k.naxes, p->r->k.extent, a->stride, p->role.across, a->offset, a->elements, most);
   for (int i = 0; i < KERN_BASES; i++)
     while (a->base[i] % w) w /= 2;
+  for (int i = 0; i < KERN_CHOSEN_BY; i++)
+    while (a->by[i].stride % w) w /= 2;
   return w;
 }
 

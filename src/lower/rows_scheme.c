@@ -76,6 +76,7 @@ const struct scheme scheme_rows = {
     .named = KNOB_CLUSTER,
     .rules = rules,
     .joins = true,
+    .chooses = true,
     .choices = choices,
     .count = count,
     .emit = emit,

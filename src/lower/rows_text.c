@@ -36,7 +36,7 @@ const char *row_name(struct row_text *x, int value)
   const struct kern_value *v = &x->p->r->k.v[value];
   const char *name = arena_printf(x->mem, "v%d", value);
   if (v->kind == KERN_LOAD && !x->have[value]) row_load(x, value), x->have[value] = true; // which came late
-  if (v->kind == KERN_LOAD && v->at.type != F32 && !x->wide[value]) {
+  if (kern_loads(v) && v->at.type != F32 && !x->wide[value]) {
     text_fill(&x->t, "%v$v:$type.RF <- UnaryPointwise<cast>(%h$v)", HOLES(NULL, INT(v, value), STR(type, type_of(x, v->axes))));
     x->wide[value] = true;
   }
@@ -99,12 +99,17 @@ static const char *template_of(const struct kern_value *v)
 static void one_value(struct row_text *x, int i)
 {
   const struct kern_value *v = &x->p->r->k.v[i];
+  x->have[i] = true;
+  if (v->kind == KERN_PLACED) return; // it is stored
+  if (v->kind == KERN_CHOSEN) {
+    row_load_chosen(x, i);
+    return;
+  }
   text_about(&x->t, v->about - 1);
   const char *a = v->nin > 0 ? row_name(x, v->in[0]) : "", *b = v->nin > 1 ? row_name(x, v->in[1]) : NULL;
   text_fill(&x->t, template_of(v), HOLES(NULL, INT(v, i), STR(x, a), STR(type, type_of(x, v->axes)), STR(c, text_number(x->mem, v->a.scalar))));
   if (v->kind == KERN_MAP) emit_map(&x->t, v, arena_printf(x->mem, "v%d", i), a, b);
   text_about(&x->t, -1);
-  x->have[i] = true;
 }
 
 static void folds(struct row_text *x, const bool *want, int s, bool again)

@@ -40,7 +40,7 @@ void rows_weave(struct arena *mem, struct rows *r)
   r->woven = NEWS(mem, struct row_weave, k->nvalues + 1), r->woven_save = NEWS(mem, struct row_weave, k->nsaves + 1);
   for (int i = 0; i < k->nvalues; i++) a[i] = (struct woven_access){k->v[i].live && k->v[i].kind == KERN_LOAD ? &k->v[i].at : NULL, k->v[i].axes};
   find_runs(r, k->nvalues, a, r->woven);
-  for (int i = 0; i < k->nsaves; i++) a[i] = (struct woven_access){&k->save[i].at, k->save[i].axes};
+  for (int i = 0; i < k->nsaves; i++) a[i] = (struct woven_access){k->save[i].at.by[0].limit ? NULL : &k->save[i].at, k->save[i].axes};
   find_runs(r, k->nsaves, a, r->woven_save);
 }
 

@@ -4,12 +4,6 @@
 // are what the program says.
 #include "lower/lower.h"
 
-static int root_of(const struct graph *g, int t)
-{
-  while (op_rows[g->nodes[g->tensors[t].node].op].rule == RULE_VIEW) t = g->nodes[g->tensors[t].node].in[0];
-  return t;
-}
-
 // Marks the kernel's tensors whose tiles, as loaded or times a constant, are operands of products.
 static void mark_block(const struct graph *kernels, const struct node *n, bool *operand)
 {
@@ -17,11 +11,11 @@ static void mark_block(const struct graph *kernels, const struct node *n, bool *
   for (int i = 0; i < b->nnodes; i++) {
     if (op_rows[b->nodes[i].op].rule != RULE_CONTRACT) continue;
     for (int k = 0; k < b->nodes[i].nin; k++) {
-      int tile = root_of(b, b->nodes[i].in[k]), at = b->tensors[tile].node, iterator = 0;
-      while (op_rows[b->nodes[at].op].flags & SCALES) tile = root_of(b, b->nodes[at].in[0]), at = b->tensors[tile].node;
+      int tile = lower_root(b, b->nodes[i].in[k]), at = b->tensors[tile].node, iterator = 0;
+      while (op_rows[b->nodes[at].op].flags & SCALES) tile = lower_root(b, b->nodes[at].in[0]), at = b->tensors[tile].node;
       if (b->nodes[at].op != OP_ITER) continue;
       for (int j = 0; j < at; j++) iterator += b->nodes[j].op == OP_ITER;
-      operand[root_of(kernels, n->in[iterator])] = true;
+      operand[lower_root(kernels, n->in[iterator])] = true;
     }
   }
 }
@@ -39,10 +33,20 @@ static bool is_condition(const struct graph *g, int t)
 static void join_operands(const struct graph *g, const struct node *n, enum dtype *t)
 {
   for (int k = 0; k < 2; k++) {
-    int root = root_of(g, n->in[k]), other = root_of(g, n->in[1 - k]);
+    int root = lower_root(g, n->in[k]), other = lower_root(g, n->in[1 - k]);
     if (!is_condition(g, root) || is_condition(g, other)) continue;
     for (int i = 0; i < g->ntensors; i++)
-      if (root_of(g, i) == root) t[i] = t[other];
+      if (lower_root(g, i) == root) t[i] = t[other];
+  }
+}
+
+// What an update leaves lies in the place of its operand, and so has its type.
+static void join_updates(const struct graph *g, bool *kept)
+{
+  for (int k = 2 * g->nnodes; k-- > 0;) { // from the last to the first, and back
+    const struct node *n = &g->nodes[k < g->nnodes ? g->nnodes - 1 - k : k - g->nnodes];
+    int x = node_updated(n), root = x < 0 ? -1 : lower_root(g, x);
+    if (root >= 0) kept[root] = kept[n->out] = kept[root] || kept[n->out];
   }
 }
 
@@ -53,10 +57,11 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g)
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) kept[n->out] = true;
-    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++) kept[root_of(g, n->in[k])] = true;
+    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++) kept[lower_root(g, n->in[k])] = true;
     if (n->sub) mark_block(g, n, kept);
   }
-  for (int i = 0; i < g->ntensors; i++) t[i] = kept[root_of(g, i)] ? g->tensors[root_of(g, i)].dtype : F32;
+  join_updates(g, kept);
+  for (int i = 0; i < g->ntensors; i++) t[i] = kept[lower_root(g, i)] ? g->tensors[lower_root(g, i)].dtype : F32;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_MATMUL) join_operands(g, &g->nodes[i], t);
   return t;

@@ -14,13 +14,26 @@ struct owners { // by tensor of the kernel graph: its piece, or -1
 
 static int64_t bytes_of(const struct launch_arg *a) { return (a->elements * tile_types[a->type].bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
+int lower_root(const struct graph *g, int t)
+{
+  while (op_rows[g->nodes[g->tensors[t].node].op].rule == RULE_VIEW) t = g->nodes[g->tensors[t].node].in[0];
+  return t;
+}
+
+// In whose room a tensor is: what an update leaves is where its operand was.
+static int owner_of(const struct graph *g, int t)
+{
+  for (int x; (x = node_updated(&g->nodes[g->tensors[t].node])) >= 0;) t = lower_root(g, x);
+  return t;
+}
+
 static void find_lives(const struct device_program *d, struct owners *o)
 {
   for (int l = 0; l < d->nlaunch; l++)
     for (int k = 0; k < d->launch[l].nargs; k++) {
       const struct launch_arg *a = &d->launch[l].arg[k];
       if (a->at.kind != PLACE_WORK || a->tensor == ARG_COUNTERS) continue;
-      int *piece = &o->piece[a->tensor];
+      int *piece = &o->piece[owner_of(d->g, a->tensor)];
       if (*piece < 0) *piece = o->n, o->p[o->n++] = (struct plan_piece){.bytes = bytes_of(a), .from = l, .to = l};
       o->p[*piece].to = l;
     }
@@ -38,7 +51,7 @@ int workspace_plan(struct arena *mem, struct device_program *d, struct err *e)
       for (int k = 0; k < d->launch[l].nargs; k++) {
         struct launch_arg *a = &d->launch[l].arg[k];
         if (a->at.kind != PLACE_WORK || (a->tensor != ARG_COUNTERS) != i) continue;
-        a->at.offset = d->zeroed + (i ? o.p[o.piece[a->tensor]].offset : 0);
+        a->at.offset = d->zeroed + (i ? o.p[o.piece[owner_of(d->g, a->tensor)]].offset : 0);
         if (!i) d->zeroed += bytes_of(a);
       }
   if (__builtin_add_overflow(d->zeroed, rest, &d->workspace)) return err_set(e, ERR_MEMORY, NOWHERE, "a workspace of more than 2^63 bytes");

@@ -179,6 +179,38 @@ static int concat(struct wrapping *w, const struct node *n, const int *in, const
   return end(w, &b, 1, add(w, &b, OP_CONCAT, count, tile, &n->a, n->at), n->at, out);
 }
 
+// ---- elements that data choose ----
+
+// All of a tensor, as one tile: the scheme that takes such kernels cuts them by its own knobs.
+static int load_whole(struct wrapping *w, struct wrap_block *b, int t) { return load(w, b, t, -1); }
+
+static int gather(struct wrapping *w, const struct node *n, const int *in, int *out)
+{
+  struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1, 2);
+  const int tile[2] = {load_whole(w, &b, in[0]), load_whole(w, &b, in[1])};
+  return end(w, &b, 1, add(w, &b, OP_GATHER, 2, tile, &n->a, n->at), n->at, out);
+}
+
+// A kernel that writes slices in the place of x, which only a state is for that: else of a copy.
+static int update(struct wrapping *w, const struct node *n, const int *in, int *out)
+{
+  int x = in[0], tile[3], status = OK;
+  if (graph_state(w->to, x) < 0) status = copied(w, x, &x);
+  if (status) return status;
+  struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1, 3);
+  for (int k = 0; k < 3; k++) tile[k] = load_whole(w, &b, k ? in[k] : x);
+  return end(w, &b, 1, add(w, &b, OP_UPDATE, 3, tile, &n->a, n->at), n->at, out);
+}
+
+static int chosen(struct wrapping *w, const struct node *n, const int *in, int *out)
+{
+  for (int k = 0; k < n->nin; k++)
+    if (constant(w->to, in[k])) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of a constant", op_rows[n->op].name);
+  if (n->op == OP_GATHER) return gather(w, n, in, out);
+  if (n->op == OP_UPDATE) return update(w, n, in, out);
+  return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);
+}
+
 // ---- what is kept ----
 
 static int view(struct wrapping *w, const struct node *n, int x, int *out)
@@ -253,6 +285,8 @@ static int nest(struct wrapping *w, const struct node *n, const int *in, int *ou
 {
   for (int k = 0; k < n->nin; k++)
     if (constant(w->to, in[k])) return err_set(w->e, ERR_GRAPH, n->at, "argument %d of a kernel is a constant", k + 1);
+  for (int i = 0; i < n->sub->nnodes; i++)
+    if (n->sub->nodes[i].op == OP_UPDATE) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of an update in a block graph");
   return graph_nest(w->to, graph_copy(w->to->mem, n->sub), n->nin, in, n->at, out, w->e);
 }
 
@@ -270,7 +304,7 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   case RULE_REDUCE: return reduce(w, n, in, &t->shape, out);
   case RULE_CONCAT: return concat(w, n, in, &t->shape, out);
   case RULE_SPLIT: return slices(w, n, in[0], out);
-  case RULE_AT:
+  case RULE_AT: return chosen(w, n, in, out);
   case RULE_ACCUM:
   case RULE_COMPOSITE: break;
   }

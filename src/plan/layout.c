@@ -73,11 +73,21 @@ static bool at_border(const struct graph *g, int root)
   return false;
 }
 
+// Slices of it are written, or it is what they leave: both lie in one place.
+static bool updated(const struct graph *g, int root)
+{
+  for (int i = 0; i < g->nnodes; i++) {
+    int x = node_updated(&g->nodes[i]);
+    if (x >= 0 && (root_of(g, x) == root || g->nodes[i].out == root)) return true;
+  }
+  return false;
+}
+
 bool layout_fixed(const struct graph *g, int t)
 {
   const struct shape *s = &g->tensors[t].shape;
   bool column = g->nodes[g->tensors[t].node].op == OP_MATMUL && s->d[s->n - 1] == 1; // of a library's product
-  return root_of(g, t) != t || column || at_border(g, t) || reshaped(g, t);
+  return root_of(g, t) != t || column || at_border(g, t) || reshaped(g, t) || updated(g, t);
 }
 
 bool layouts_free(const struct graph *g)

@@ -227,6 +227,36 @@ static int concat(struct making *m, const struct node *n)
   return OK;
 }
 
+// The dimension that indices number goes; theirs come in its place.
+static void gather(struct making *m, const struct node *n)
+{
+  const int x = n->in[0], at = n->in[1], dim = n->a.dim, more = m->ndims[at];
+  m->ndims[n->out] = m->ndims[x] - 1 + more;
+  for (int d = 0; d < m->ndims[n->out]; d++)
+    m->dim[n->out][d] = d < dim ? m->dim[x][d] : d < dim + more ? m->dim[at][d - dim] : m->dim[x][d - more + 1];
+}
+
+// The slices that are written have the other dimensions of what they are written to.
+static int update(struct making *m, const struct node *n)
+{
+  const int x = n->in[0], at = n->in[1], y = n->in[2], dim = n->a.dim, more = m->ndims[at];
+  bool alike = true;
+  for (int d = 0; d < m->ndims[y] && alike; d++) {
+    const struct raw_list *other = d < dim ? &m->dim[x][d] : d < dim + more ? &m->dim[at][d - dim] : &m->dim[x][d - more + 1];
+    alike = raw_unify(&m->raw, other, &m->dim[y][d]);
+  }
+  same_dims(m, n->out, x);
+  return alike ? OK : cannot(m, n, "slices are cut differently in its operands");
+}
+
+static int choose(struct making *m, const struct node *n)
+{
+  m->n->chooses = true;
+  if (n->op == OP_UPDATE) return update(m, n);
+  if (n->op != OP_GATHER) return cannot(m, n, "has no normal form");
+  return gather(m, n), OK;
+}
+
 static int one_node(struct making *m, const struct node *n, int *iterators)
 {
   const struct node *above = &m->n->kernels->nodes[m->n->node];
@@ -240,7 +270,7 @@ static int one_node(struct making *m, const struct node *n, int *iterators)
   case RULE_VIEW: return view(m, n);
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
-  case RULE_AT:
+  case RULE_AT: return choose(m, n);
   case RULE_INDEX:
   case RULE_COMPOSITE:
   case RULE_GRAPH: return cannot(m, n, "has no normal form");

@@ -52,7 +52,7 @@ static void fill(const struct device_host *h)
     struct rng r = {hash_mix(h->o->seed, (uint64_t)i)};
     char *p = h->in[i];
     int bytes = dtype_bytes(t->dtype);
-    double *whole = num_whole(t->dtype) ? tensor_room(h->mem, t, sizeof *whole) : NULL;
+    double *whole = num_whole(t->dtype) || t->whole ? tensor_room(h->mem, t, sizeof *whole) : NULL;
     if (whole) eval_whole_numbers(t, &r, 0, whole);
     for (int64_t k = 0, size = shape_size(&t->shape); k < size && whole; k++)
       num_set(tile_type_of(t->dtype), whole[k], p + place_of(h, ins[i], k) * bytes);
@@ -96,6 +96,18 @@ static void allocate(struct device_host *h)
     }
   h->work = poisoned(h->mem, h->d->workspace);
   memset(h->work, 0, (size_t)h->d->zeroed);
+}
+
+// A state is in the place of its output before the first launch.
+static void put_states(const struct device_host *h)
+{
+  const struct graph *g = h->d->g;
+  for (int i = 0, out = 0; i < g->nnodes; i++) {
+    if (g->nodes[i].op != OP_OUTPUT) continue;
+    int in = state_output(g, &g->nodes[i]) ? state_number(g, g->nodes[i].in[0]) : -1;
+    if (in >= 0 && h->out[out]) memcpy(h->out[out], h->in[in], (size_t)bytes_of(h, h->in_tensor[in]));
+    out++;
+  }
 }
 
 // ---- the reference ----
@@ -166,6 +178,7 @@ int device_host_open(struct device_host *h, struct arena *mem, const struct devi
     copy_inputs(h);
   else
     status = refer(h, o->program, e);
+  if (!status) put_states(h);
   h->o = NULL;
   return status;
 }
@@ -240,7 +253,7 @@ int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_
     if (l->k->buffers[k].mem != MEM_GL) continue;
     const struct launch_arg *a = &l->arg[n];
     size_t bytes = (size_t)(a->elements * tile_types[a->type].bytes);
-    b[n] = (struct sim_buffer){at(h, &a->at), bytes, reads[k] || !a->written || a->tensor == ARG_COUNTERS};
+    b[n] = (struct sim_buffer){at(h, &a->at), bytes, reads[k] || !a->written || a->kept || a->tensor == ARG_COUNTERS};
     if (!b[n].written) memset(b[n].data, 0xff, bytes);
     n++;
   }

@@ -58,6 +58,7 @@ static int bring_kernel(struct lone *l, const struct lower_plan *p, int node, st
     TRY(bring(l, p, n->in[k], e));
     in[k] = l->at[n->in[k]];
   }
+  if (node_updated(n) >= 0) l->g->tensors[l->at[lower_root(p->g, node_updated(n))]].state = true; // written in its place
   TRY(graph_nest(l->g, graph_copy(l->g->mem, n->sub), n->nin, in, n->at, &first, e));
   for (int k = 0; k < n->nout; k++) l->at[n->out + k] = first + k, same_types(l, p, n->out + k);
   return OK;
@@ -280,8 +281,9 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   const struct lower_unit *u = &w->p->unit[i];
   int status = alone(&mem, w->p, u, w->pick[i].tail, &l, e);
   if (status == OK) {
-    bool full = !verify_shrink_axes(&mem, l.g, scheme_step(&w->pick[i]), &small) || graph_same(small, l.g);
-    const struct graph *g = full ? l.g : small;
+    struct graph *few = device_fewer_slices(&mem, l.g), *g = few;
+    if (verify_shrink_axes(&mem, few, scheme_step(&w->pick[i]), &small)) g = small;
+    const bool full = graph_same(g, l.g);
     if (work(g) > MOST_WORK)
       add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");
     else

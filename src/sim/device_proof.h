@@ -15,6 +15,8 @@ struct device_proof {
   double seconds;
   const char *note; // what was not run and why; "" where everything was
 };
+// device_small.c: the same graph with fewer slices to choose from, where its choices are of inputs; tensors keep their numbers.
+struct graph *device_fewer_slices(struct arena *mem, struct graph *g);
 // Unit `only`, or all of them where it is -1. NO with the reason in *why where a kernel is wrong; an error where it could not be told.
 int device_prove(struct arena *mem, const struct lower_plan *p, const struct choice *pick, int only, uint64_t seed, stop_flag stop,
                  struct device_proof *out, const char **why, struct err *e);

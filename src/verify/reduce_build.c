@@ -46,8 +46,9 @@ static int build(struct system *s, const struct frame *f, const struct graph *ab
     struct attrs a = small_attrs(s, f, i);
     int out = to->ntensors;
     if (n->op == OP_INPUT) {
-      struct shape shape = small_shape(s, f, n->out);
-      status = graph_input(to, NULL, f->g->tensors[n->out].dtype, &shape, n->at, &out, &e);
+      struct tensor small = f->g->tensors[n->out]; // whole numbers keep their range, and a state is one
+      small.shape = small_shape(s, f, n->out);
+      status = graph_input_as(to, NULL, small.dtype, &small, n->at, &out, &e);
     } else if (n->op == OP_ITER) {
       status = graph_iter(to, above, from[iter++], &a, n->at, &out, &e);
     } else if (n->sub) {

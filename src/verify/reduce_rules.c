@@ -117,6 +117,23 @@ static void split(struct system *s, const struct frame *f, const struct node *n)
   }
 }
 
+// The dimension that is numbered stays as it is, because the range of the indices does.
+static void choice(struct system *s, const struct frame *f, const struct node *n)
+{
+  const int x = n->in[0], at = n->in[1], dim = n->a.dim;
+  if (n->op == OP_TOPK) {
+    s->failed = true;
+    return;
+  }
+  const int slices = n->op == OP_GATHER ? n->out : n->in[2], more = rank(f, at);
+  shrink_same(s, f->dims[x] + dim, shrink_constant(s, extent(f, x, dim)));
+  for (int d = 0; d < rank(f, slices); d++) {
+    int other = d < dim ? f->dims[x] + d : d < dim + more ? f->dims[at] + d - dim : f->dims[x] + d - more + 1;
+    shrink_same(s, f->dims[slices] + d, other);
+  }
+  if (n->op == OP_UPDATE) same_but(s, f, x, n->out, REPLICA);
+}
+
 static void accumulator(struct system *s, struct frame *f, int i)
 {
   const struct node *n = &f->g->nodes[i];
@@ -209,7 +226,7 @@ static void constrain(struct system *s, struct frame *f, int i)
   case RULE_VIEW: view(s, f, i); break;
   case RULE_CONCAT: concat(s, f, n); break;
   case RULE_SPLIT: split(s, f, n); break;
-  case RULE_AT: s->failed = true; break; // indices are of the dimension as it is
+  case RULE_AT: choice(s, f, n); break;
   case RULE_ACCUM: accumulator(s, f, i); break;
   case RULE_GRAPH: nested(s, f, i); break;
   }

@@ -171,6 +171,41 @@ for key in model_us gpu unmeasured launches interpreter blocks workspace; do
 done
 expect 0 'equal' verify "$work/norm.mica" "$work/best/graph.mica"
 
+# ---- elements that data choose ----
+cat >"$work/words.mica" <<'E2'
+program words(b = 16, v = 2000000, d = 256) {
+  token: i32[b] < v
+  E: bf16[v, d]
+  w: bf16[d]
+  return rms_norm(E[token], w, eps=1e-5)
+}
+E2
+cat >"$work/cache.mica" <<'E2'
+program cache(b = 4, most = 100000, d = 64) {
+  at: i32[1] < most
+  k: f16[b, 1, d]
+  K: f16[b, most, d] state
+  K[:, at] = k
+}
+E2
+expect 0 'optimized +[0-9.]+ us +1 kernel ' optimize "$work/words.mica" --target sm_90a --no-db --out "$work/words"
+grep -q '2 of 2 run in the interpreter with few blocks' "$work/out" || complain "a large table is not interpreted"
+grep -q 'cudaMemcpyAsync' "$work/words/kernel.cu" && complain "there is no state to copy"
+expect 0 '1 of 1 run in the interpreter with few blocks' optimize "$work/cache.mica" --target sm_90a --no-db --out "$work/cache"
+grep -q '"state": 3' "$work/cache/program.json" || complain "no state"
+grep -q 'if (outputs\[0\] != inputs\[2\]) {' "$work/cache/kernel.cu" || complain "the state is copied even where it is in its place"
+cat >"$work/largest.mica" <<'E2'
+program largest() {
+  X: f32[6, 40]
+  s: f32[6]
+  E: f16[40, 16]
+  return E[reshape(argmax(X, dim=1), [6])], E[whole(s * 9 + 10, 0, 19)]
+}
+E2
+expect 0 '([0-9]) of \1 run in the interpreter' optimize "$work/largest.mica" --target sm_90a --no-db
+printf 'program p() {\n  X: f16[8, 64]\n  v, i = topk(X, k=2, dim=1)\n  return v\n}\n' >"$work/top.mica"
+expect 2 'no GPU kernel is made of topk' lower "$work/top.mica"
+
 # ---- graphs that differ in how they cut grids become the same kernels, which take part once; tails of pieces of rows ----
 expect 0 'wgmma .* rows=64|mma .* rows=' optimize examples/mqa_spec.mica --set b=1 --set t=4 --set s=256 --target sm_90a --no-db --json "$work/mqa.json"
 grep -q 'another graph becomes the same kernels' "$work/mqa.json" || complain "all graphs become different kernels"

@@ -23,6 +23,7 @@ static void kernels(void **state)
       "kernels/lstm_sm80.tile,M=37",
       "kernels/mlp_sm80.tile,M=67,%W=0.217,%bias=0.1",
       "kernels/fmha_sm80.tile,MASK=1,NH=2,B=2,Q=65,L=259,%mask=8",
+      "tests/sim/good/gather.tile,V=5",
       "tests/sim/good/halves.tile",
       "tests/sim/good/lastblock.tile,%W=0",
       "tests/sim/good/quads.tile",

@@ -2,6 +2,7 @@
 // reason.
 #include "../graphs.h"
 #include "drive/drive.h"
+#include "export/export.h"
 #include "export/manifest.h"
 
 #include <setjmp.h>
@@ -233,8 +234,34 @@ static void says_why_there_is_no_machine_code(void **state)
   arena_close(&mem);
 }
 
+// A state is input and output; without memory of its own for the output nothing is copied.
+static void says_what_is_left_of_a_state(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct device_program d;
+  struct manifest m;
+  struct exported x;
+  made(&mem, "program g() {\n at: i32[2] < 16, distinct\n K: f16[16, 8] state\n y: f16[2, 8]\n K[at] = y\n return sum(K, dim=1)\n}\n", NULL, &d);
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){.by = &(struct gpu_compiler){.compile = named}});
+  assert_int_equal(manifest_make(&mem, &d, "g", &(struct manifest_by){.forge = forge}, &m, &e), OK);
+  gpu_forge_close(forge);
+  json_t *doc = parsed(&m), *left = json_array_get(json_object_get(doc, "outputs"), 1);
+  assert_int_equal(whole(left, "state"), 2);
+  assert_null(json_object_get(json_array_get(json_object_get(doc, "outputs"), 0), "state"));
+  json_decref(doc);
+  assert_int_equal(export_device(&mem, &d, "g", &x, &e), OK);
+  assert_non_null(strstr(str_text(&x.source), "if (outputs[1] != inputs[1]) {"));
+  assert_non_null(strstr(str_text(&x.source), "cudaMemcpyAsync(outputs[1], inputs[1], 256, "));
+  assert_null(strstr(str_text(&x.source), "if (outputs[0]"));
+  assert_non_null(strstr(str_text(&x.header), "outputs[1] is what is left of the state inputs[1]"));
+  export_free(&x), manifest_free(&m), arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_is_launched), cmocka_unit_test(says_why_there_is_no_machine_code)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_is_launched), cmocka_unit_test(says_why_there_is_no_machine_code),
+                                     cmocka_unit_test(says_what_is_left_of_a_state)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

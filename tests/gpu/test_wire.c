@@ -28,6 +28,8 @@ static void same_code(const struct code *a, const struct code *b)
   assert_int_equal(a->nlaunch, b->nlaunch);
   assert_int_equal(a->workspace, b->workspace);
   assert_int_equal(a->zeroed, b->zeroed);
+  assert_int_equal(a->nstate, b->nstate);
+  for (int i = 0; i < a->nstate; i++) assert_memory_equal(&a->state[i], &b->state[i], sizeof a->state[i]);
   for (int i = 0; i < a->nkernel; i++) {
     assert_string_equal(a->kernel[i].name, b->kernel[i].name);
     assert_int_equal(a->kernel[i].bytes, b->kernel[i].bytes);
@@ -52,6 +54,7 @@ static void same_code(const struct code *a, const struct code *b)
 static struct code *sample(struct arena *mem)
 {
   struct code *c = pretend_code(mem, names, 3, 1000);
+  c->nstate = 1, c->state = NEWS(mem, struct code_state, 1), c->state[0] = (struct code_state){1, 2, 4000};
   c->launch[1].arg[0].is_map = true;
   c->launch[1].arg[0].map = (struct gpu_map_shape){.type = TT_F32, .rank = 2, .size = {8, 9}, .box = {4, 5}, .swizzle_bytes = 64};
   c->launch[2] = (struct code_launch){.name = "product", .how = "cublaslt", .kernel = -1, .narg = 5, .algorithm = 2};

@@ -58,15 +58,30 @@ static void run(struct kern_evaluating *e, int i)
   } while (next(e, v->folded));
 }
 
+// The place that the indices say, the first of them operand `from`; -1: one is outside of its limit.
+static int64_t chosen_place(const struct kern_evaluating *e, const struct kern_value *v, const struct kern_access *a, int from)
+{
+  int64_t x = a->offset + place(e, a->stride);
+  for (int i = 0; i < KERN_CHOSEN_BY && a->by[i].limit; i++) {
+    double at = value_at(e, v->in[from + i]);
+    if (!(at >= 0 && at < (double)a->by[i].limit)) return -1;
+    x += a->by[i].stride * (int64_t)at;
+  }
+  return x;
+}
+
 static double one(struct kern_evaluating *e, const struct kern_value *v)
 {
+  int64_t at;
   switch (v->kind) {
   case KERN_LOAD:
     if (v->at.index) return (double)(v->at.offset + place(e, v->at.stride));
     return e->buffer[v->at.tensor][v->at.offset + place(e, v->at.stride)];
   case KERN_CONST: return v->a.scalar;
   case KERN_MAP: return kern_apply(v->op, &v->a, value_at(e, v->in[0]), v->nin > 1 ? value_at(e, v->in[1]) : 0);
-  case KERN_SPREAD: return value_at(e, v->in[0]);
+  case KERN_SPREAD:
+  case KERN_PLACED: return value_at(e, v->in[0]);
+  case KERN_CHOSEN: at = chosen_place(e, v, &v->at, 0); return at < 0 ? 0 : e->buffer[v->at.tensor][at];
   case KERN_SUM:
   case KERN_MAX:
   case KERN_PROD:
@@ -101,7 +116,8 @@ void kern_eval(const struct kern *k, double *const *buffer)
   for (int i = 0; i < k->nsaves; i++) {
     const struct kern_save *s = &k->save[i];
     do {
-      buffer[s->at.tensor][s->at.offset + place(&e, s->at.stride)] = value_at(&e, s->value);
+      int64_t at = chosen_place(&e, &k->v[s->value], &s->at, 1);
+      if (at >= 0) buffer[s->at.tensor][at] = value_at(&e, s->value);
     } while (next(&e, s->axes));
   }
   arena_close(&mem);

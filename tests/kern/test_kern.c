@@ -226,6 +226,32 @@ static void text_reads_back(void **state)
   }
 }
 
+// Rows of t1 at 2 t0, stored at the rows t2 of t3.
+#define CHOSEN                                                                                                                            \
+  "kern {\n  letters a0=3 a1=4\n  v0 = load i32 t0[3] + 0 + a0*1\n  v1 = add v0 v0\n  v2 = chosen f32 t1[20] + 0 + a1*1 + at0*4 < 5 v1\n" \
+  "  v3 = exp v2\n  v4 = load i32 t2[3] + 0 + a0*1\n  v5 = placed v3 v4\n  save v5 f32 t3[24] + 0 + a1*1 + at0*4 < 6\n}\n"
+
+static void chosen_elements(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct kern k = read_text(&mem, CHOSEN);
+  assert_string_equal(text_of(&mem, &k), CHOSEN);
+  for (int way = 0; way < 2; way++) {
+    struct memory m = filled(&mem);
+    static const double from[3] = {1, 2, 3}, to[3] = {5, -1, 0}; // 2 * 3 is outside, and -1
+    for (int i = 0; i < 3; i++) m.buffer[0][i] = from[i], m.buffer[2][i] = to[i];
+    for (int i = 0; i < 24; i++) m.buffer[3][i] = 7;
+    if (way) kern_rewrite(&k, ~0u), kern_join_axes(&k);
+    kern_eval(&k, m.buffer);
+    for (int i = 0; i < 24; i++) {
+      double want = i / 4 == 5 ? exp(m.buffer[1][8 + i % 4]) : i / 4 == 0 ? 1 : 7;
+      if (!(fabs(m.buffer[3][i] - want) <= 1e-12 * want)) fail_msg("way %d, element %d: %g, not %g", way, i, m.buffer[3][i], want);
+    }
+  }
+  arena_close(&mem);
+}
+
 static void bad_texts(void **state)
 {
   (void)state;
@@ -246,6 +272,10 @@ static void bad_texts(void **state)
       {"kern { letters a0=2\n v0 = load f16 t0[2] + 0 + a0*1\n v1 = runmax{a0} v0 }", "runs over no loop"},
       {"kern { letters a0=2\n v0 = const 1\n save v0 f16 t0[2] + 0 + a0*1 }", "other axes than its value"},
       {"kern { letters a0=2\n v0 = const 1", "expected"},
+      {"kern { letters a0=2\n v0 = const 1\n v1 = chosen f16 t0[4] + 0 + a0*1 v0 }", "an index without a limit"},
+      {"kern { letters a0=2\n v0 = const 1\n v1 = chosen f16 t0[4] + 0 + a0*1 + at0*2 < 3 v0 }", "outside of its buffer"},
+      {"kern { letters a0=2\n v0 = load f16 t0[2] + 0 + a0*1\n v1 = placed v0 v0\n v2 = exp v1 }", "a placed value as an operand"},
+      {"kern { letters a0=2\n v0 = load f16 t0[2] + 0 + a0*1\n v1 = placed v0 v0\n save v1 f16 t1[2] + 0 + a0*1 }", "without a limit"},
   };
   for (size_t i = 0; i < COUNT(bad); i++) {
     struct arena mem = {0};
@@ -260,6 +290,6 @@ static void bad_texts(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(each_rule), cmocka_unit_test(random_kernels), cmocka_unit_test(text_reads_back),
-                                     cmocka_unit_test(bad_texts)};
+                                     cmocka_unit_test(chosen_elements), cmocka_unit_test(bad_texts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

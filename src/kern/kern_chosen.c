@@ -1,0 +1,90 @@
+// Elements that data choose. Along the axes of the dimension that indices number, a value is taken at another value, the index. Of what is made
+// element by element this is an access of each load (KERN_CHOSEN). An update stores at an index what is computed (KERN_PLACED).
+#include "kern/kern_parts.h"
+
+struct kern_choosing {
+  struct kern_making *m;
+  axis_set axes; // of the dimension
+  int naxes, axis[MAX_FACTORS], index;
+  int *made; // by value: what takes its place, + 1
+  bool failed;
+};
+
+// The stride of the dimension in memory, where its axes, slowest first, are digits of one number. -1: they are not.
+static int64_t dim_stride(const struct kern *k, const struct kern_access *a, int n, const int *axis)
+{
+  int64_t one = -1, below = 1;
+  for (int i = n; i-- > 0; below *= k->extent[axis[i]]) {
+    if (k->extent[axis[i]] <= 1) continue;
+    if (one < 0) one = a->stride[axis[i]];
+    if (a->stride[axis[i]] != one * below) return -1;
+  }
+  return one < 0 ? 0 : one;
+}
+
+static int64_t dim_extent(const struct kern *k, int n, const int *axis)
+{
+  int64_t x = 1;
+  for (int i = 0; i < n; i++) x *= k->extent[axis[i]];
+  return x;
+}
+
+// Adds an index to the access, which limits it also where the dimension has one element.
+static bool add_index(const struct kern *k, struct kern_access *a, int n, const int *axis)
+{
+  int64_t stride = dim_stride(k, a, n, axis);
+  int free = 0;
+  while (free < KERN_CHOSEN_BY && a->by[free].limit) free++;
+  if (stride < 0 || free == KERN_CHOSEN_BY) return false;
+  a->by[free].stride = stride, a->by[free].limit = dim_extent(k, n, axis);
+  for (int i = 0; i < n; i++) a->stride[axis[i]] = 0;
+  return true;
+}
+
+static int chosen(struct kern_choosing *c, int v)
+{
+  struct kern *k = c->m->k;
+  if (v < 0) {
+    struct kern_part p = c->m->parts[-v - 1];
+    c->failed |= c->axes >> p.axis & 1;
+    for (int i = 0; i < p.n && !c->failed; i++) p.part[i] = chosen(c, p.part[i]);
+    return c->failed ? v : kern_joined(c->m, p.axis, p.n, p.part);
+  }
+  if (!(k->v[v].axes & c->axes) && dim_extent(k, c->naxes, c->axis) > 1) return v;
+  if (c->made[v]) return c->made[v] - 1;
+  struct kern_value x = k->v[v];
+  if (x.kind == KERN_CONST) return v;
+  for (int i = 0; i < x.nin; i++) x.in[i] = chosen(c, x.in[i]);
+  bool strided = kern_loads(&x) && (kern_strided(k, &x.at) & c->axes || !(k->v[v].axes & c->axes));
+  c->failed |= (!kern_loads(&x) && x.kind != KERN_MAP) || (strided && (x.at.index || !add_index(k, &x.at, c->naxes, c->axis)));
+  if (strided && !c->failed) x.kind = KERN_CHOSEN, x.in[x.nin++] = c->index;
+  if (c->failed) return v;
+  const int out = kern_add(k, x);
+  return c->made[v] = out + 1, out;
+}
+
+static struct kern_choosing choosing(struct kern_making *m, const struct norm_dim *d, int index)
+{
+  struct kern_choosing c = {.m = m, .naxes = d->n, .index = index, .made = NEWS(m->mem, int, 2 * m->k->nvalues + 64)};
+  for (int i = 0; i < d->n; i++) c.axis[i] = m->first + d->letter[i], c.axes |= AXIS(c.axis[i]);
+  return c;
+}
+
+bool kern_part_chosen(struct kern_making *m, int v, const struct norm_dim *d, int index, int *out)
+{
+  struct kern_choosing c = choosing(m, d, index);
+  if (index < 0) return false;
+  *out = chosen(&c, v);
+  return !c.failed;
+}
+
+bool kern_part_placed(struct kern_making *m, int v, const struct norm_dim *d, int index, struct kern_access at)
+{
+  const struct kern_choosing c = choosing(m, d, index);
+  if (v < 0 || index < 0 || !add_index(m->k, &at, c.naxes, c.axis)) return false;
+  axis_set axes = kern_strided(m->k, &at) | m->k->v[v].axes | m->k->v[index].axes;
+  if (axes != m->k->v[v].axes) v = kern_add(m->k, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {v}, .axes = axes, .about = m->about});
+  struct kern_value placed = {.kind = KERN_PLACED, .nin = 2, .in = {v, index}, .about = m->about};
+  placed.at.by[0].stride = at.by[0].stride, placed.at.by[0].limit = at.by[0].limit;
+  return kern_part_store(m, kern_add(m->k, placed), at);
+}

@@ -1,0 +1,243 @@
+// Gathers within the kernels that read them. A kernel that only chooses slices moves bytes and computes nothing; a kernel that reads its result
+// can read the slices where they are. The same holds for elementwise operators that only compute an index. Requires a checked kernel graph whose
+// library operators are wrapped; provides one that computes the same, without kernels that nothing reads any more. Kernels with products keep
+// their operands in memory. Whether the result is better is for the plan to say.
+#include "lower/lower.h"
+
+#include <string.h>
+
+enum { GATHER_TILES = 64 }; // of a kernel that is made where it is read
+
+struct gathering {
+  const struct graph *g;
+  struct graph *to;
+  int *map; // tensors of g -> of `to`
+  bool done;
+  struct err *e;
+};
+
+static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
+
+// ---- what can be made where it is read ----
+
+// By tensor of the producer's block graph, which dimension of the result each of its dimensions is; -1: none.
+typedef int8_t gather_dims[MAX_DIMS];
+
+static bool place(gather_dims *dims, bool *there, int t, const int8_t *d, int n)
+{
+  if (there[t] && memcmp(dims[t], d, (size_t)n) != 0) return false;
+  return memcpy(dims[t], d, (size_t)n), there[t] = true;
+}
+
+static bool place_map(const struct graph *b, const struct node *n, gather_dims *dims, bool *there)
+{
+  const struct shape *out = &b->tensors[n->out].shape;
+  for (int k = 0; k < n->nin; k++) {
+    const struct shape *in = &b->tensors[n->in[k]].shape;
+    gather_dims d = {0};
+    for (int i = 0; i < in->n; i++) d[i] = in->d[i] == 1 && out->d[i + out->n - in->n] > 1 ? -1 : dims[n->out][i + out->n - in->n];
+    if (!place(dims, there, n->in[k], d, in->n)) return false;
+  }
+  return true;
+}
+
+static bool place_gather(const struct graph *b, const struct node *n, gather_dims *dims, bool *there)
+{
+  const struct shape *x = &b->tensors[n->in[0]].shape, *at = &b->tensors[n->in[1]].shape;
+  gather_dims d = {0};
+  for (int i = 0; i < x->n; i++) d[i] = i == n->a.dim ? -1 : dims[n->out][i < n->a.dim ? i : i + at->n - 1];
+  return place(dims, there, n->in[0], d, x->n) && place(dims, there, n->in[1], dims[n->out] + n->a.dim, at->n);
+}
+
+// Each axis of the grid cuts a tile where it cuts the result.
+static bool cuts_alike(const struct graph *b, const struct node *iter, const int8_t *dims, const struct node *save)
+{
+  for (int x = 0; x < b->ngrid; x++) {
+    const int d = iter->a.imap[x];
+    const bool has = memchr(dims, save->a.omap[x], (size_t)b->tensors[iter->out].shape.n) != NULL;
+    if (b->grid[x] > 1 && (d == REPLICA ? has : dims[d] != save->a.omap[x])) return false;
+  }
+  return true;
+}
+
+// Does the kernel gather (or else only compute element by element), so that its result can be made where it is read?
+static bool producer(const struct node *n, bool gathers, gather_dims *dims)
+{
+  const struct graph *b = n->sub;
+  const struct node *save = n->op == OP_BLOCK && n->nout == 1 ? &b->nodes[b->nnodes - 1] : NULL;
+  if (!save || save->op != OP_SAVE || graph_iterations(b) > 1 || graph_chooses(b) != gathers || node_updated(n) >= 0) return false;
+  bool there[GATHER_TILES] = {false}, fits = b->ntensors <= GATHER_TILES;
+  if (!fits) return false;
+  for (int d = 0; d < MAX_DIMS; d++) dims[save->in[0]][d] = (int8_t)d;
+  there[save->in[0]] = true;
+  for (int i = b->nnodes - 2; i >= 0 && fits; i--) {
+    const struct node *x = &b->nodes[i];
+    enum rule rule = op_rows[x->op].rule;
+    fits = there[x->out] && x->nout == 1 && x->op != OP_SAVE;
+    if (!fits) break;
+    if (rule == RULE_MAP)
+      fits = place_map(b, x, dims, there);
+    else if (x->op == OP_GATHER)
+      fits = place_gather(b, x, dims, there);
+    else
+      fits = rule == RULE_CONST || (x->op == OP_ITER && cuts_alike(b, x, dims[x->out], save));
+  }
+  return fits;
+}
+
+// ---- who reads it so ----
+
+static bool has_products(const struct graph *b)
+{
+  for (int i = 0; i < b->nnodes; i++)
+    if (op_rows[b->nodes[i].op].rule == RULE_CONTRACT || b->nodes[i].sub) return true;
+  return false;
+}
+
+// Is the tile read by operators that data choose for, only as operand number k (or never so)?
+static bool read_as(const struct graph *b, int tile, int operand, bool only)
+{
+  bool all = true, any = false;
+  for (int i = 0; i < b->nnodes; i++)
+    for (int k = 0; k < b->nodes[i].nin && b->nodes[i].op != OP_ITER; k++) {
+      if (b->nodes[i].in[k] != tile) continue;
+      bool so = op_rows[b->nodes[i].op].rule == RULE_AT && k == operand;
+      all &= so, any |= so;
+    }
+  return only ? all && any : any;
+}
+
+// Would the kernel n, which comes next, read what an update has written or what it writes itself, where p read what was there before?
+static bool too_late(const struct gathering *w, const struct node *p, const struct node *n)
+{
+  for (int k = 0; k < p->nin; k++) {
+    const int root = lower_root(w->to, p->in[k]), mine = node_updated(n);
+    if (mine >= 0 && lower_root(w->to, w->map[mine]) == root) return true;
+    for (const struct node *i = p; i < w->to->nodes + w->to->nnodes; i++)
+      if (node_updated(i) >= 0 && lower_root(w->to, node_updated(i)) == root) return true;
+  }
+  return false;
+}
+
+static bool takes(const struct gathering *w, const struct node *n, const struct node *p, bool gathers, gather_dims *dims)
+{
+  return p->op == OP_BLOCK && producer(p, gathers, dims) && !too_late(w, p, n);
+}
+
+// Does the kernel n make what its iterator reads, instead? `tensor`: of the new graph.
+static bool takes_read(const struct gathering *w, const struct node *n, const struct node *iter, int tensor, gather_dims *dims)
+{
+  const struct node *p = maker(w->to, tensor);
+  if (has_products(n->sub) || (node_updated(n) >= 0 && read_as(n->sub, iter->out, 0, false))) return false; // the last: what is written
+  return takes(w, n, p, true, dims) || (read_as(n->sub, iter->out, 1, true) && takes(w, n, p, false, dims));
+}
+
+// ---- making it there ----
+
+struct gather_block { // a kernel while it is made
+  struct graph *sub;
+  int nin, cap, *in; // tensors of the new graph, by iterator
+};
+
+static int iterate(struct gathering *w, struct gather_block *b, int tensor, const struct attrs *a, struct loc at, int *out)
+{
+  PUSH(w->to->mem, b->in, b->nin, b->cap) = tensor;
+  return graph_iter(b->sub, w->to, tensor, a, at, out, w->e);
+}
+
+// What an axis of the reader cuts of the result, it cuts of a tile of the producer's.
+static int8_t dim_of(const int8_t *dims, int n, int8_t of)
+{
+  const int8_t *found = of == REPLICA ? NULL : memchr(dims, of, (size_t)n);
+  return found ? (int8_t)(found - dims) : REPLICA;
+}
+
+static struct attrs cut_as(const struct attrs *reader, const int8_t *dims, int n)
+{
+  struct attrs a = *reader;
+  for (size_t i = 0; i < COUNT(a.imap); i++) a.imap[i] = dim_of(dims, n, reader->imap[i]);
+  for (size_t i = 0; i < COUNT(a.fmap); i++) a.fmap[i] = dim_of(dims, n, reader->fmap[i]);
+  return a;
+}
+
+// What the producer p leaves, in the kernel n. What an index is computed of is made there, too.
+static int make(struct gathering *w, struct gather_block *b, const struct node *n, const struct node *p, const struct attrs *reader,
+                gather_dims *dims, int *out)
+{
+  const struct graph *from = p->sub;
+  const bool index = !graph_chooses(from);
+  gather_dims *inner = arena_alloc(w->to->mem, sizeof *inner * GATHER_TILES);
+  int *tile = NEWS(w->to->mem, int, from->ntensors + 1), iters = 0, status = OK;
+  for (int i = 0; i < from->nnodes && !status; i++) {
+    const struct node *x = &from->nodes[i];
+    const struct attrs a = x->op == OP_ITER ? cut_as(reader, dims[x->out], from->tensors[x->out].shape.n) : x->a;
+    if (x->op == OP_SAVE)
+      *out = tile[x->in[0]];
+    else if (x->op == OP_ITER && index && takes(w, n, maker(w->to, p->in[iters]), false, inner))
+      status = make(w, b, n, maker(w->to, p->in[iters++]), &a, inner, &tile[x->out]);
+    else if (x->op == OP_ITER)
+      status = iterate(w, b, p->in[iters++], &a, x->at, &tile[x->out]);
+    else
+      status = graph_take(b->sub, NULL, -1, from, x, tile, w->e);
+  }
+  return status;
+}
+
+static int block(struct gathering *w, const struct node *n, int *out)
+{
+  struct gather_block b = {graph_new(w->to->mem, BLOCK, n->sub->name), 0, 0, NULL};
+  int *tile = NEWS(w->to->mem, int, n->sub->ntensors + 1), iters = 0, status = OK;
+  gather_dims *dims = arena_alloc(w->to->mem, sizeof *dims * GATHER_TILES);
+  graph_axes(b.sub, n->sub->ngrid, n->sub->grid, n->sub->nloop, n->sub->loop);
+  for (int i = 0; i < n->sub->nnodes && !status; i++) {
+    const struct node *x = &n->sub->nodes[i];
+    const int from = x->op == OP_ITER ? w->map[n->in[iters++]] : -1;
+    if (x->op != OP_ITER)
+      status = graph_take(b.sub, NULL, -1, n->sub, x, tile, w->e);
+    else if (takes_read(w, n, x, from, dims))
+      status = make(w, &b, n, maker(w->to, from), &x->a, dims, &tile[x->out]), w->done = true;
+    else
+      status = iterate(w, &b, from, &x->a, x->at, &tile[x->out]);
+  }
+  return status ? status : graph_nest(w->to, b.sub, b.nin, b.in, n->at, out, w->e);
+}
+
+// ---- the whole ----
+
+static int without_unread(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
+{
+  bool *read = NEWS(mem, bool, g->ntensors + 1);
+  int *map = NEWS(mem, int, g->ntensors + 1), status = OK;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &g->nodes[i];
+    bool keep = !n->nout || n->op == OP_INPUT;
+    for (int k = 0; k < n->nout; k++) keep |= read[n->out + k];
+    for (int k = 0; k < n->nin && keep; k++) read[n->in[k]] = true;
+    for (int k = 0; k < n->nout && keep; k++) read[n->out + k] = true;
+  }
+  *out = graph_new(mem, g->level, g->name);
+  for (int i = 0; i < g->nnodes && !status; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->nout && !read[n->out] && n->op != OP_INPUT) continue;
+    status = graph_take(*out, NULL, -1, g, n, map, e);
+    if (!status) graph_keep_names(*out, g, n, map);
+  }
+  return status ? status : graph_check(*out, e);
+}
+
+int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
+{
+  struct gathering w = {wrapped, graph_new(mem, KERNEL, wrapped->name), NEWS(mem, int, wrapped->ntensors + 1), false, e};
+  for (int i = 0; i < wrapped->nnodes; i++) {
+    const struct node *n = &wrapped->nodes[i];
+    int made = 0, status = OK;
+    if (n->op == OP_BLOCK)
+      status = block(&w, n, &made);
+    else
+      status = graph_take(w.to, NULL, -1, wrapped, n, w.map, e);
+    for (int k = 0; k < n->nout && n->op == OP_BLOCK; k++) w.map[n->out + k] = made + k;
+    if (status) return status;
+    graph_keep_names(w.to, wrapped, n, w.map);
+  }
+  return w.done ? without_unread(mem, w.to, out, e) : NO;
+}

@@ -1,0 +1,203 @@
+// Elements that data choose, on GPUs: gathers and updates become kernels of the scheme rows, which the interpreter finds nothing against, for the
+// cheapest plan and for all choices of each kernel; an index outside its dimension reads 0 and writes nothing.
+#include "given.h"
+#include "lowered.h"
+#include "sim/device_host.h"
+#include "sim/number.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void run(struct arena *mem, const char *name, const struct device_program *d)
+{
+  struct err e = {0};
+  struct device_host h;
+  int last = 0;
+  must(device_host_open(&h, mem, d, &(struct device_host_opts){.seed = 5}, &e), name, &e);
+  for (int i = 0; i < d->nlaunch; i++) {
+    struct sim_report r;
+    struct device_answer a[8];
+    must(device_host_launch(&h, i, &r, NULL, &e), name, &e);
+    if (r.found) fail_msg("%s, %s (%s): %s", name, d->launch[i].name, d->launch[i].how, r.errors[0].text);
+    int n = device_host_compare(&h, i, 8, a);
+    for (int k = 0; k < n; k++, last++)
+      if (!a[k].fine)
+        fail_msg("%s, %s (%s): element %lld is %g, not %g", name, d->launch[i].name, d->launch[i].how, (long long)a[k].worst, a[k].got, a[k].want);
+  }
+  assert_true(last >= graph_outputs(d->g, NULL));
+  device_host_close(&h);
+}
+
+static void cheapest(void **state)
+{
+  (void)state;
+  struct gpu_limits gpu = h200();
+  struct table t;
+  table_open(&t, "gather");
+  for (int i = 0; i < t.n; i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct device_program d;
+    const struct lower_opts o = {.tails = true, .dependent = true};
+    must(lower_program(&mem, graph_of(&mem, t.row[i].text), &gpu, &o, &d, &e), t.row[i].title, &e);
+    run(&mem, t.row[i].title, &d);
+    if (table_field(&t.row[i], "launches") && d.nlaunch != (int)table_number(&t.row[i], "launches"))
+      fail_msg("%s: %d launches", t.row[i].title, d.nlaunch);
+    arena_close(&mem);
+  }
+  table_close(&t);
+}
+
+// A gather that stands in a block graph with axes and a loop.
+static void in_block_graphs(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct device_program d;
+  struct gpu_limits gpu = h200();
+  must(lower_program(&mem, table_graph(&mem, "gather_others", "gather_in_a_loop"), &gpu, &(struct lower_opts){0}, &d, &e), "in a loop", &e);
+  assert_int_equal(d.nlaunch, 1);
+  run(&mem, "in a loop", &d);
+  must(lower_program(&mem, table_graph(&mem, "gather_others", "index_joined_by_a_loop"), &gpu, &(struct lower_opts){0}, &d, &e), "joined", &e);
+  run(&mem, "joined", &d);
+  arena_close(&mem);
+}
+
+// Every kernel in every way that its scheme lists, one after the other, the other kernels in the cheapest.
+static void all_choices(void **state)
+{
+  (void)state;
+  struct gpu_limits gpu = h200();
+  struct table t;
+  int ways = 0;
+  table_open(&t, "gather");
+  for (int i = 0; i < t.n; i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct lower_plan p;
+    must(lower_plan(&mem, graph_of(&mem, t.row[i].text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), t.row[i].title, &e);
+    struct choice *pick = NEWS(&mem, struct choice, p.nunits + 1);
+    for (int u = 0; u < p.nunits; u++) pick[u] = p.unit[u].choice[0];
+    for (int u = 0; u < p.nunits; u++)
+      for (int c = 1; c < p.unit[u].nchoices && !p.unit[u].product; c += 5, ways++) {
+        struct device_program d;
+        pick[u] = p.unit[u].choice[c];
+        must(lower_make(&mem, &p, pick, &d, &e), t.row[i].title, &e);
+        run(&mem, t.row[i].title, &d);
+        pick[u] = p.unit[u].choice[0];
+      }
+    arena_close(&mem);
+  }
+  table_close(&t);
+  assert_true(ways > 50);
+}
+
+// ---- what is outside ----
+
+static void put(struct device_host *h, int input, int64_t i, double x)
+{
+  num_set(h->in_type[input], x, (char *)h->in[input] + i * tile_types[h->in_type[input]].bytes);
+}
+
+static double got(const struct device_host *h, int64_t i, enum tile_type type)
+{
+  return num_one(type, (const char *)h->out[0] + i * tile_types[type].bytes);
+}
+
+// The kernels of a program of the table, with the indices of input 0 as they are here.
+static void outside(struct arena *mem, const char *name, struct device_host *h, int n, const double *index)
+{
+  struct gpu_limits gpu = h200();
+  struct err e = {0};
+  struct device_program *d = NEW(mem, struct device_program);
+  must(lower_program(mem, table_graph(mem, "gather", name), &gpu, &(struct lower_opts){0}, d, &e), name, &e);
+  must(device_host_open(h, mem, d, &(struct device_host_opts){.seed = 5}, &e), name, &e);
+  for (int i = 0; i < n; i++) put(h, 0, i, index[i]);
+  for (int i = 0; i < d->nlaunch; i++) {
+    struct sim_report r;
+    must(device_host_launch(h, i, &r, NULL, &e), name, &e);
+    if (r.found) fail_msg("%s: %s", name, r.errors[0].text);
+  }
+}
+
+static void gathers_zeros(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct device_host h;
+  static const double index[8] = {3, -1, 100, 99, -2147483648.0, 2147483647.0, 0, 101};
+  outside(&mem, "embedding", &h, 8, index);
+  for (int i = 0; i < 8; i++)
+    for (int k = 0; k < 64; k++) {
+      bool there = index[i] >= 0 && index[i] < 100;
+      double want = there ? num_one(TT_F16, (const char *)h.in[1] + 2 * ((int)index[i] * 64 + k)) : 0;
+      if (got(&h, i * 64 + k, TT_F16) != want) fail_msg("slice %d (index %g), element %d", i, index[i], k);
+    }
+  device_host_close(&h), arena_close(&mem);
+}
+
+static void updates_nothing(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct device_host h;
+  static const double index[5] = {30, -1, 7, -9, 1e12};
+  outside(&mem, "state_in_place", &h, 5, index);
+  for (int i = 0; i < 30; i++)
+    for (int k = 0; k < 24; k++) {
+      double was = num_one(TT_BF16, (const char *)h.in[1] + 2 * (i * 24 + k)), is = num_one(TT_BF16, (const char *)h.in[2] + 2 * (2 * 24 + k));
+      if (got(&h, i * 24 + k, TT_BF16) != (i == 7 ? is : was)) fail_msg("slice %d, element %d", i, k);
+    }
+  device_host_close(&h), arena_close(&mem);
+}
+
+// ---- what stays apart ----
+
+// A gather moves into its reader only where that reads what the gather would have read.
+static void readers_of_later_versions_do_not_gather(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct graph *w, *within;
+  must(wrap_library(&mem, table_graph(&mem, "gather", "versions_of_a_state"), &w, &e), "versions", &e);
+  assert_int_equal(lower_gathers(&mem, w, &within, &e), OK); // z * 2, before the update
+  int updates = 0;
+  for (int i = 0; i < within->nnodes; i++) {
+    const struct node *n = &within->nodes[i];
+    updates += node_updated(n) >= 0;
+    if (n->op == OP_BLOCK && updates == 2 && node_updated(n) < 0) assert_false(graph_chooses(n->sub)); // z + 1
+  }
+  assert_int_equal(updates, 2);
+  must(state_check(within, &e), "order", &e);
+  arena_close(&mem);
+}
+
+static void updates_in_block_graphs_are_refused(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct graph *w;
+  struct graph *g = table_graph(&mem, "gather_others", "update_in_a_block");
+  assert_int_equal(wrap_library(&mem, g, &w, &e), USER);
+  assert_int_equal(e.id, ERR_TARGET);
+  assert_non_null(strstr(e.text, "update in a block graph"));
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cheapest),
+                                     cmocka_unit_test(in_block_graphs),
+                                     cmocka_unit_test(all_choices),
+                                     cmocka_unit_test(gathers_zeros),
+                                     cmocka_unit_test(updates_nothing),
+                                     cmocka_unit_test(readers_of_later_versions_do_not_gather),
+                                     cmocka_unit_test(updates_in_block_graphs_are_refused)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
