@@ -143,7 +143,7 @@ MICA_API int mica_load_text(struct mica_context *m, const char *text, const char
 MICA_API const char *mica_program_name(const struct mica_program *p);
 MICA_API int mica_program_inputs(const struct mica_program *p); // how many
 MICA_API int mica_program_outputs(const struct mica_program *p);
-// One of them, in order. If there is no i-th, all members are 0 and the name is "".
+// One of them, in order; of a program of several devices the whole tensor. If there is no i-th, all members are 0 and the name is "".
 MICA_API struct mica_tensor mica_program_input(const struct mica_program *p, int i);
 MICA_API struct mica_tensor mica_program_output(const struct mica_program *p, int i);
 // In the language (docs/language.md), so that mica_load_text reads it back. The text lives in the context.

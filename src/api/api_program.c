@@ -23,7 +23,9 @@ static struct mica_tensor find(const struct graph *g, enum op op, int i)
   for (int k = 0; k < g->nnodes && i >= 0; k++) {
     const struct node *n = &g->nodes[k];
     if (n->op != op || i--) continue;
-    struct mica_tensor x = tensor_tell(&g->tensors[op == OP_INPUT ? n->out : n->in[0]]);
+    struct tensor t = g->tensors[op == OP_INPUT ? n->out : n->in[0]];
+    t.shape = graph_whole(g, op == OP_INPUT ? n->out : n->in[0]);
+    struct mica_tensor x = tensor_tell(&t);
     if (op == OP_INPUT ? g->tensors[n->out].state : state_output(g, n)) x.state = 1 + state_number(g, op == OP_INPUT ? n->out : n->in[0]);
     return x;
   }

@@ -119,6 +119,7 @@ static void node_walk(struct abstract_text_walk *w, const struct graph *g, const
   case RULE_REDUCE:
   case RULE_ACCUM: t[n->out] = folding(w, g, n, x); break;
   case RULE_CONCAT: t[n->out] = joined(w, n, t); break;
+  case RULE_WORLD: t[n->out] = expr_opaque(w->ex, n->op, 1, &x); break;
   case RULE_GRAPH: nested(w, n, t); return;
   case RULE_VIEW:
   case RULE_SPLIT:

@@ -49,8 +49,8 @@ struct cli {
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top, rows, world, workers, shared, steps,
       deadline, attention_parts, pages;
   uint64_t seed, context;
-  bool text, draw, expand, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict, check_passes,
-      check_only, peers;
+  bool text, draw, expand, unfold, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict,
+      check_passes, check_only, peers;
 };
 
 typedef unsigned __int128 opt_set;

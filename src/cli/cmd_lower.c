@@ -26,6 +26,7 @@ static int load(struct cli *c, struct graph **g)
   char note[256] = "";
   bool changed;
   TRY(cli_load(c, c->args[0], g));
+  TRY(world_refuse(*g, "`mica lower`", &c->err));
   TRY(graph_check(*g, &c->err));
   TRY(graph_expand(&c->mem, *g, true, g, &c->err));
   TRY(plan_stable(&c->mem, *g, g, &changed, note, &c->err));

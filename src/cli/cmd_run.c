@@ -217,7 +217,8 @@ int cmd_run(struct cli *c)
   TRY(choose_engine(&r));
   if (c->out) TRY(output_folder(c->out, &c->err));
   TRY(cli_load(c, c->args[0], &g));
-  TRY(graph_expand(&c->mem, g, true, &r.g, &c->err));
+  TRY(graph_expand(&c->mem, g, true, &g, &c->err));
+  TRY(graph_unfold(&c->mem, g, &r.g, &c->err));
   TRY(make_inputs(&r));
   if (r.cpu)
     TRY(run_cpu(&r));

@@ -38,6 +38,7 @@ int cmd_show(struct cli *c)
   TRY(cli_load(c, c->args[0], &g));
   TRY(graph_check(g, &c->err));
   if (c->expand) TRY(graph_expand(&c->mem, g, false, &g, &c->err));
+  if (c->unfold) TRY(graph_unfold(&c->mem, g, &g, &c->err));
   if (c->text) print(c, g, graph_print);
   if (c->abstract) {
     struct str text = {0};

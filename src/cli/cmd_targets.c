@@ -12,10 +12,11 @@ static json_t *can_json(const struct target *t)
 
 static json_t *target_json(const struct target *t, const char *doc)
 {
-  json_t *v = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "name", t->name, "doc", doc, "device",
-                        t->device, "cores", t->cores, "lanes", t->lanes, "l1", (json_int_t)t->l1, "l2", (json_int_t)t->l2, "l3", (json_int_t)t->l3,
-                        "scratch", (json_int_t)t->scratch, "memory", (json_int_t)t->memory, "bandwidth", t->bandwidth, "cache_bandwidth",
-                        t->cache_bandwidth, "flops", t->flops, "exp_rate", t->exp_rate, "launch", t->launch);
+  json_t *v =
+      json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name", t->name, "doc", doc, "device",
+                t->device, "cores", t->cores, "lanes", t->lanes, "l1", (json_int_t)t->l1, "l2", (json_int_t)t->l2, "l3", (json_int_t)t->l3, "scratch",
+                (json_int_t)t->scratch, "memory", (json_int_t)t->memory, "bandwidth", t->bandwidth, "cache_bandwidth", t->cache_bandwidth, "flops",
+                t->flops, "exp_rate", t->exp_rate, "launch", t->launch, "link", t->link, "meeting", t->meeting);
   if (t->kind == TARGET_GPU)
     json_object_update_new(v, json_pack("{s:i, s:I, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "arch", t->arch, "shared_processor",
                                         (json_int_t)t->shared_processor, "registers", (json_int_t)t->registers, "threads", t->threads, "blocks",
@@ -28,8 +29,11 @@ static void print_gpu(const struct target *t, const char *doc)
   printf("%s: %s\n  %s, unless this machine has a GPU of that architecture\n", t->name, doc, t->device);
   printf("  %d multiprocessors, shared memory of a block %lld KiB, of a multiprocessor %lld KiB, L2 %lld MiB, memory %lld MiB\n", t->cores,
          (long long)t->scratch >> 10, (long long)t->shared_processor >> 10, (long long)t->l2 >> 20, (long long)t->memory >> 20);
-  printf("  typical: copy %.0f GB/s, from L2 %.0f GB/s, %.0f Tflop/s in fp16, %.1f T operations/s in fp32, %.1f T exp/s, launch %.2f us\n",
-         1e-9 * t->bandwidth, 1e-9 * t->cache_bandwidth, 1e-12 * t->flops, 1e-12 * t->vector_rate, 1e-12 * t->exp_rate, 1e6 * t->launch);
+  printf("  typical: copy %.0f GB/s, from L2 %.0f GB/s, %.0f Tflop/s in fp16, %.1f T operations/s in fp32, %.1f T exp/s, launch %.2f us; of several, "
+         "%.0f GB/s to "
+         "the others, a meeting %.2f us\n",
+         1e-9 * t->bandwidth, 1e-9 * t->cache_bandwidth, 1e-12 * t->flops, 1e-12 * t->vector_rate, 1e-12 * t->exp_rate, 1e6 * t->launch,
+         1e-9 * t->link, 1e6 * t->meeting);
   struct str can = {0};
   capability_text(t->can, &can);
   printf("  can: %s\n", str_text(&can));

@@ -69,6 +69,7 @@ static double end_of(const struct job *j, double all)
 {
   double end = fmin(END * all, MOST_END), work = reference64_products(j->program);
   for (int t = 0; t < j->program->ntensors; t++) work += ELEMENT * (double)shape_size(&j->program->tensors[t].shape);
+  work *= j->program->world; // the reference computes what all ranks do
   double check = work / (CHECKED * pool_cores());
   if (j->target.kind == TARGET_GPU) return end;
   return fmax(end, fmax(fmin(LEAST_END, OF_SHORT * all), fmin(check, OF_CHECK * all)));

@@ -3,8 +3,10 @@
 //
 // Glossary
 //   program     the kernel graph that was asked for: composites allowed, no BLOCK nodes needed
-//   plain       program with composites expanded as mathematics writes them; what is searched and proved against
-//   stable      the same with the row maximum subtracted in softmax; what is run op by op, and the reference of floats
+//   plain       program with composites expanded as mathematics writes them; what is searched and proved against. Of several devices: what
+//               one rank computes
+//   stable      the same with the row maximum subtracted in softmax, of all ranks; what is run op by op, and the reference of floats
+//   moved       plain with its operators of all ranks where they cost least; what is divided into parts
 //   part        a Lax subprogram; a program is one part or several
 //   candidate   a kernel graph for a part: found, made complete (stabilized, thread graphs), compiled, measured, proven
 //   op-by-op    the candidate that every part has: each operator one kernel. Nothing slower is ever the result
@@ -42,6 +44,7 @@
 #include "base/doc.h"
 #include "lax/lax.h"
 #include "mica.h"
+#include "ranks/ranks.h"
 #include "rt/rt.h"
 #include "search/search.h"
 #include "sim/device_proof.h"
@@ -143,11 +146,12 @@ struct job {
   struct arena *mem;
   const struct mica_options *opts;
   const struct graph *program, *plain, *stable;
-  struct target target;   // with typical rates, so that candidates are ranked alike on every run
-  struct target host;     // with measured ones, for the report
-  struct gpu_limits gpu;  // of GPU targets
-  const char *unmeasured; // why candidates for a GPU are ranked by the model; "": they are measured
-  struct db *db;          // NULL without
+  struct ranks_moved moved; // plain with operators of all ranks elsewhere; plain itself in a world of one
+  struct target target;     // with typical rates, so that candidates are ranked alike on every run
+  struct target host;       // with measured ones, for the report
+  struct gpu_limits gpu;    // of GPU targets
+  const char *unmeasured;   // why candidates for a GPU are ranked by the model; "": they are measured
+  struct db *db;            // NULL without
   const char *key;
   const char *compiler; // its version, "": none
   int threads;          // of kernels

@@ -128,6 +128,7 @@ const char *dropped_way(const struct pass_on *on, int pass, const char *why, con
 
 // ---- what rows name ----
 int run_expand(const struct pass_on *on, struct err *e); // stages.c
+int run_meet(const struct pass_on *on, struct err *e);   // stages.c
 int run_split(const struct pass_on *on, struct err *e);
 int run_search(const struct pass_on *on, struct err *e);
 int run_pick(const struct pass_on *on, struct err *e);
@@ -149,8 +150,9 @@ int run_numbers(const struct pass_on *on, struct err *e);   // race_cpu.c
 int run_interpret(const struct pass_on *on, struct err *e); // race_device.c
 
 typedef bool pass_values(const struct pass_on *on, int i, struct ir_value *v); // pass_value.c
-pass_values value_program, values_expanded, values_parts, values_found, values_picked, value_candidate, value_source, no_values, values_kernels,
-    value_lowered, values_launches, value_certificate, value_numbers, values_cuda, values_use, value_times, value_joined, value_whole, value_report;
+pass_values value_program, values_expanded, value_moved, values_parts, values_found, values_picked, value_candidate, value_source, no_values,
+    values_kernels, value_lowered, values_launches, value_certificate, value_numbers, values_cuda, values_use, value_times, value_joined, value_whole,
+    value_report;
 
 typedef void ir_print(const struct ir_value *v, struct str *out); // pass_text.c, pass_lower_text.c
 ir_print print_graph, print_source, print_norm, print_chains, print_schedule, print_meta, print_threads, print_layouts, print_choices, print_kern,

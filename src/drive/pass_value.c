@@ -29,6 +29,11 @@ bool values_expanded(const struct pass_on *on, int i, struct ir_value *v)
   return i == 1 && !graph_same(j->plain, j->stable) && graph_value(on, j->stable, v) && label(v, "stable");
 }
 
+bool value_moved(const struct pass_on *on, int i, struct ir_value *v)
+{
+  return !i && on->j->moved.g != on->j->plain && graph_value(on, on->j->moved.g, v);
+}
+
 bool values_parts(const struct pass_on *on, int i, struct ir_value *v)
 {
   if (i >= on->j->split.n) return false;

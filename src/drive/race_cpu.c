@@ -253,7 +253,7 @@ int race_whole(struct job *j, struct err *e)
   TRY(target_open(j->opts->target, j->threads, false, &j->host, e));
   if (j->best.g == j->base.g) j->reason = why_op_by_op(j);
   TRY(numbers(j, e));
-  TRY(buffers_open(j->program, j->opts->seed, &b, e));
+  TRY(buffers_open(j->stable, j->opts->seed, &b, e));
   int status = time_whole(j, b, e);
   double ours = j->best.timing.median, theirs = j->base.timing.median;
   bool slower = status == OK && j->best.g != j->base.g && ours > theirs;

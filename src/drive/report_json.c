@@ -136,7 +136,24 @@ static json_t *search_json(const struct job *j)
   return v;
 }
 
-// Of several parts: the weakest evidence of any; wrong with at most the sum of their bounds, as each was tested by itself.
+static void combine(struct certificate *all, const struct certificate *one, bool first)
+{
+  if (first) {
+    *all = *one;
+    return;
+  }
+  if (all->scope == EVIDENCE_PROVED) memcpy(all->proof, one->proof, sizeof all->proof), all->p = one->p, all->q = one->q;
+  all->scope = MAX(all->scope, one->scope); // from the strongest to the weakest
+  all->delta += one->delta, all->tests += one->tests;
+  all->k = MAX(all->k, one->k), all->degree = MAX(all->degree, one->degree);
+  *all->extents = 0; // each has its own
+  snprintf(all->note, sizeof all->note, "each subprogram has a certificate of its own");
+}
+
+static bool has_moved(const struct job *j) { return j->moved.g != j->plain && j->best.g != j->base.g; }
+
+// Of several parts: the weakest evidence of any; wrong with at most the sum of their bounds, as each was tested by itself. So is the program
+// whose operators of all ranks were moved.
 static json_t *certificate_of(const struct job *j)
 {
   struct certificate all = {.equal = true, .finding = FOUND_EQUAL, .scope = EVIDENCE_PROVED, .seed = j->opts->seed};
@@ -144,19 +161,9 @@ static json_t *certificate_of(const struct job *j)
   for (int i = 0; i < j->split.n; i++) {
     const struct contest *c = &j->contests[i];
     if (c->twin >= 0 || !c->best) continue;
-    const struct certificate *one = &c->cand[c->best].cert;
-    if (first)
-      all = *one;
-    else {
-      if (all.scope == EVIDENCE_PROVED) memcpy(all.proof, one->proof, sizeof all.proof), all.p = one->p, all.q = one->q;
-      all.scope = MAX(all.scope, one->scope); // from the strongest to the weakest
-      all.delta += one->delta, all.tests += one->tests;
-      all.k = MAX(all.k, one->k), all.degree = MAX(all.degree, one->degree);
-      *all.extents = 0; // each has its own
-      snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own");
-    }
-    first = false;
+    combine(&all, &c->cand[c->best].cert, first), first = false;
   }
+  if (has_moved(j)) combine(&all, &j->moved.cert, first), first = false;
   if (j->whole.equal)
     snprintf(all.note, sizeof all.note, "each subprogram has a certificate of its own; together they are equal too: %s",
              evidence_name(j->whole.scope));
@@ -164,10 +171,22 @@ static json_t *certificate_of(const struct job *j)
   return certificate_json(&all);
 }
 
+// Where the ranks meet in the result, and in the program as written.
+static json_t *ranks_json(const struct job *j)
+{
+  const struct ranks_moved *m = &j->moved;
+  const struct graph *g = has_moved(j) ? m->g : j->plain;
+  json_t *v = json_pack("{s:i, s:i, s:i, s:f, s:f, s:i, s:i, s:s, s:o}", "world", g->world, "meetings", ranks_meetings(g), "meetings_written",
+                        ranks_meetings(j->plain), "model_us", 1e6 * (has_moved(j) ? m->after : m->before), "model_us_written", 1e6 * m->before,
+                        "tried", m->states, "asked", m->proved, "laws", has_moved(j) ? m->laws : "", "graph", graph_json(g));
+  if (has_moved(j)) json_object_set_new(v, "certificate", certificate_json(&m->cert));
+  return v;
+}
+
 // Work that cannot be avoided, against what the machine was measured to do.
 static json_t *share_json(const struct job *j)
 {
-  const struct graph *g = j->plain;
+  const struct graph *g = j->stable;
   double bytes = 0, flops = 0;
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
@@ -248,6 +267,7 @@ json_t *report_make(const struct job *j)
   json_object_set_new(v, "certificate", certificate_of(j));
   json_object_set_new(v, "max_rel_err", j->best.gpu.lowered && !j->best.measured ? json_null() : real(j->best.rel));
   json_object_set_new(v, "parts", parts);
+  if (j->plain->world > 1) json_object_set_new(v, "ranks", ranks_json(j));
   if (j->course.n) json_object_set_new(v, "climb", course_json(&j->course));
   json_object_set_new(v, "source", graph_json(j->program));
   json_object_set_new(v, "graph", graph_json(j->best.g));

@@ -11,7 +11,21 @@ int run_expand(const struct pass_on *on, struct err *e)
   struct graph *plain, *stable;
   TRY(graph_expand(j->mem, j->program, false, &plain, e));
   TRY(graph_expand(j->mem, j->program, true, &stable, e));
+  TRY(graph_unfold(j->mem, stable, &stable, e));
   return j->plain = plain, j->stable = stable, OK;
+}
+
+static const int64_t MEET_OPS = 200000000; // of tests at full size of one program, where it has no proof
+
+int run_meet(const struct pass_on *on, struct err *e)
+{
+  struct job *j = on->j;
+  struct err inner = {0};
+  const struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = MEET_OPS, .threads = j->threads, .stop = job_stop(j, STOP_SEARCH)};
+  int status = ranks_move(j->mem, j->plain, &j->target, &o, j->accept, &j->moved, &inner);
+  if (status != OK && inner.id == ERR_STOPPED) status = OK;
+  if (status != OK) *e = inner;
+  return status;
 }
 
 // ---- search ----
@@ -185,7 +199,7 @@ static bool something(const struct job *j)
 // Puts the winners together; the whole is op-by-op where every part is.
 static int join(struct job *j, struct err *e)
 {
-  bool better = false;
+  bool better = j->moved.g != j->plain;
   struct candidate **of = NEWS(j->mem, struct candidate *, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
     const struct contest *c = whole_part(j, i);

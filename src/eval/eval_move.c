@@ -102,5 +102,5 @@ void move_view(size_t bytes, const struct node *n, struct eval_value o, struct e
   else if (n->op == OP_SLICE)
     slice(bytes, &n->a, o, x);
   else
-    memcpy(o.p, x.p, bytes * (size_t)shape_size(&o.s)); // reshape, all_reduce on one device
+    memcpy(o.p, x.p, bytes * (size_t)shape_size(&o.s)); // reshape
 }

@@ -129,6 +129,7 @@ int run_node(struct run *r, struct eval_frame *f, int node)
   case RULE_GRAPH:
     if (!f->nest[node]) f->nest[node] = frame_new(r, n->sub, f->exps + n->out);
     return run_nest(r, f, n, f->nest[node]);
+  case RULE_WORLD: return err_set(r->e, ERR_GRAPH, n->at, "%s is of all ranks: unfold the graph before it is evaluated", op_rows[n->op].name);
   case RULE_COMPOSITE: return err_set(r->e, ERR_GRAPH, n->at, "%s is a composite: expand the graph before it is evaluated", op_rows[n->op].name);
   case RULE_IO:
   case RULE_ACCUM: break;
@@ -175,7 +176,7 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
                 stop_flag stop, struct err *e)
 {
   CHECK(g->level == KERNEL && (d == DOM_FIELD) == (F != NULL));
-  if (fits(g, d, e)) return (int)e->status;
+  if (world_refuse(g, "the interpreter", e) || fits(g, d, e)) return (int)e->status;
   struct arena tmp = {0};
   struct domain_row row = *domains[d].row;
   if (domains[d].fold) row.fold = domains[d].fold;

@@ -61,7 +61,23 @@ static int range_bound(struct parser *p, int64_t *out)
   return number_whole(p->e, ERR_INTEGER_RANGE, at, &v.number, "a bound", -LARGEST, LARGEST, out);
 }
 
-// [>= 0] [< 8 | <= 7] [, distinct] [state]
+// shard(0), at the name
+static int shard(struct parser *p, int t)
+{
+  struct loc at = p->t.at, opened = p->ahead.at;
+  int64_t dim;
+  if (p->world.line == 0) {
+    int s = err_set(p->e, ERR_WORLD, at, "a shard in a program of one device");
+    return err_hint(p->e, "say how many devices there are before the inputs: world 4"), s;
+  }
+  parse_next(p);
+  TRY(parse_expect(p, '(', "`(` and a dimension"));
+  TRY(expr_whole(p, ERR_ATTRIBUTE, "the dimension of a shard", -MAX_DIMS, MAX_DIMS - 1, &dim));
+  TRY(parse_close(p, ')', '(', opened));
+  return graph_shard(p->scope->g, t, dim, at, p->e);
+}
+
+// [>= 0] [< 8 | <= 7] [, distinct] [shard(0)] [state]
 static int declared(struct parser *p, int t, struct loc at)
 {
   struct graph *g = p->scope->g;
@@ -78,9 +94,11 @@ static int declared(struct parser *p, int t, struct loc at)
     if (!lex_is(&p->t, "distinct")) return parse_unexpected(p, "`distinct`");
     parse_next(p), r.distinct = true;
   }
-  bool state = lex_is(&p->t, "state");
-  if (state) parse_next(p);
-  return graph_declare(g, t, given ? &r : NULL, state, at, p->e);
+  TRY(graph_declare(g, t, given ? &r : NULL, false, at, p->e));
+  if (lex_is(&p->t, "shard")) TRY(shard(p, t));
+  g->tensors[t].state = lex_is(&p->t, "state");
+  if (g->tensors[t].state) parse_next(p);
+  return OK;
 }
 
 // Name: f16[2, 256, 64], and what is known of its elements
@@ -189,8 +207,33 @@ static int alone(struct parser *p)
   return err_hint(p->e, "name it: y = ..., or drop the statement"), s;
 }
 
+static bool world_starts(const struct parser *p)
+{
+  return lex_is(&p->t, "world") && (p->ahead.kind == TOK_NUMBER || p->ahead.kind == TOK_NAME || p->ahead.kind == '-');
+}
+
+// world 4
+static int world(struct parser *p)
+{
+  struct loc at = p->t.at;
+  int64_t ranks;
+  if (p->world.line) {
+    int s = err_set(p->e, ERR_WORLD, at, "`world` was said at line %d", p->world.line);
+    return err_hint(p->e, "a program has one world"), s;
+  }
+  if (p->scope->g->level != KERNEL || p->scope->g->nnodes) {
+    int s = err_set(p->e, ERR_WORLD, at, "`world` stands behind an input or a result");
+    return err_hint(p->e, "it is the first statement of the program"), s;
+  }
+  parse_next(p);
+  p->world = at;
+  TRY(expr_whole(p, ERR_WORLD, "the number of devices", INT64_MIN, INT64_MAX, &ranks));
+  return graph_world(p->scope->g, ranks, at, p->e);
+}
+
 static int statement(struct parser *p, bool *returned)
 {
+  if (world_starts(p)) return world(p);
   if (lex_is(&p->t, "return")) {
     if (returned) *returned = true;
     return results(p);

@@ -82,6 +82,7 @@ struct parser {
   int depth;                 // of nested expressions
   int tensors;               // built so far, in all graphs
   bool blocks;               // `graph`, so block statements are legal
+  struct loc world;          // of its statement; line 0: there is none
 };
 
 int scope_define(struct parser *p, const struct token *id, const struct front_value *v);

@@ -118,6 +118,7 @@ static int emit_node(struct block *b, int i)
   case RULE_GRAPH: return group_thread(b, i);
   case RULE_AT:
   case RULE_INDEX:
+  case RULE_WORLD:
   case RULE_COMPOSITE: break;
   }
   return err_set(b->e, ERR_TARGET, n->at, "%s is not generated inside a block", op_rows[n->op].name);

@@ -284,5 +284,6 @@ static int check_graph(const struct check *c)
 int graph_check(const struct graph *g, struct err *e)
 {
   TRY(check_graph(&(struct check){g, NULL, 0, e}));
+  TRY(world_check(g, e));
   return state_check(g, e);
 }

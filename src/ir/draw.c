@@ -97,6 +97,7 @@ static const char *mark_of(struct drawing *d, const struct node *n)
   if (d->pr.g->level != KERNEL) return "";
   if (r == RULE_CONST) return "const";
   if (r == RULE_INDEX) return "index";
+  if (r == RULE_WORLD) return "ranks";
   if (r == RULE_VIEW || r == RULE_SPLIT) return "view";
   return arena_printf(d->pr.mem, "kernel %d", ++d->kernels);
 }
@@ -150,6 +151,11 @@ static void add_row(struct drawing *d, const struct node *n)
   else
     r.mark = mark_of(d, n), r.text = arena_printf(mem, "%s = %s", outputs(d, n), expression(d, n));
   r.shape = typed(mem, t);
+  if (t->shard) {
+    char whole[128];
+    const struct shape s = graph_whole(g, n->out);
+    shape_text(whole, &s), r.shape = arena_printf(mem, "%s of %s", r.shape, whole);
+  }
   enum draw_section s = section_of(g, n);
   PUSH(mem, d->rows[s], d->n[s], d->cap[s]) = r;
 }
@@ -250,7 +256,9 @@ void graph_draw_lines(struct arena *mem, const struct graph *g, struct str *out,
 {
   struct drawing d = {.indent = "  ", .lines = lines, .path = {-1, -1, -1}};
   print_open(&d.pr, mem, g, out);
-  str_add(out, "%s\n", print_title(&d.pr));
+  str_add(out, "%s", print_title(&d.pr));
+  if (g->world > 1) str_add(out, ", on each of %d devices", g->world);
+  str_add(out, "\n");
   note(&d, NULL);
   draw(&d);
 }

@@ -306,6 +306,7 @@ static int copy_node(struct rewrite *w, const struct graph *g, const struct grap
   if (n->op == OP_ITER) return graph_iter(w->to, above, in[0], &n->a, n->at, out, w->e);
   if (n->sub) return copy_nest(w, n, in, out);
   w->at = n->at;
+  if (op_rows[n->op].rule == RULE_WORLD && w->to->world == 1) return *out = in[0], OK; // the rank's own tensor
   if (n->op == OP_POW && power_of(w, in[1])) return *out = whole_power(w, in[0], power_of(w, in[1])), w->status;
   if (!is_composite(n->op)) return graph_add(w->to, n->op, n->nin, in, &n->a, n->at, out, w->e);
   *out = as_declared(w, composite(w, n, in), &g->tensors[n->out]);
@@ -327,7 +328,7 @@ static int copy_graph(struct rewrite *w, const struct graph *g, const struct gra
     for (int k = 0; k < n->nout && !s; k++) {
       to[n->out + k] = out + k;
       const char *name = g->tensors[n->out + k].name;
-      if (name) w->to->tensors[out + k].name = arena_strdup(w->to->mem, name);
+      if (name && !w->to->tensors[out + k].name) w->to->tensors[out + k].name = arena_strdup(w->to->mem, name);
     }
   }
   arena_close(&tmp);
@@ -346,7 +347,7 @@ static int without_unread(struct arena *mem, const struct graph *g, struct graph
     for (int k = 0; k < n->nin && keep; k++) read[n->in[k]] = true;
     unread |= !keep;
   }
-  if (unread) *out = graph_new(mem, g->level, g->name);
+  if (unread) *out = graph_new(mem, g->level, g->name), (*out)->world = g->world;
   for (int i = 0; i < g->nnodes && unread && !s; i++) {
     const struct node *n = &g->nodes[i];
     if (n->nout && g->tensors[n->out].weak && !read[n->out]) continue;
@@ -360,6 +361,7 @@ static int without_unread(struct arena *mem, const struct graph *g, struct graph
 int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct graph **out, struct err *e)
 {
   *out = graph_new(mem, g->level, g->name);
+  (*out)->world = g->world;
   struct rewrite w = {*out, NOWHERE, stable, e, OK};
   int s = copy_graph(&w, g, NULL, NULL);
   return s || g->level != KERNEL ? s : without_unread(mem, *out, out, e);

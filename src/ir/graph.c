@@ -7,7 +7,7 @@
 struct graph *graph_new(struct arena *mem, enum level level, const char *name)
 {
   struct graph *g = NEW(mem, struct graph);
-  g->level = level, g->mem = mem, g->name = name ? arena_strdup(mem, name) : NULL;
+  g->level = level, g->world = 1, g->mem = mem, g->name = name ? arena_strdup(mem, name) : NULL;
   return g;
 }
 
@@ -110,7 +110,7 @@ int graph_input_as(struct graph *g, const char *name, enum dtype t, const struct
 {
   TRY(graph_input(g, name, t, &as->shape, at, out, e));
   struct tensor *x = &g->tensors[*out];
-  x->state = as->state;
+  x->state = as->state, x->shard = as->shard;
   if (as->whole) x->whole = true, x->range = as->range;
   return OK;
 }
@@ -217,14 +217,14 @@ static bool node_same(const struct graph *ga, const struct node *a, const struct
     if (x->dtype != y->dtype || !shape_eq(&x->shape, &y->shape)) return false;
     if (a->op != OP_INPUT) continue; // ranges of others follow from those of inputs
     if (x->whole != y->whole || x->state != y->state || x->range.least != y->range.least || x->range.most != y->range.most) return false;
-    if (x->range.distinct != y->range.distinct) return false;
+    if (x->range.distinct != y->range.distinct || x->shard != y->shard) return false;
   }
   return !a->sub == !b->sub && (!a->sub || graph_same(a->sub, b->sub));
 }
 
 bool graph_same(const struct graph *a, const struct graph *b)
 {
-  if (a->level != b->level || a->nnodes != b->nnodes || a->ntensors != b->ntensors) return false;
+  if (a->level != b->level || a->world != b->world || a->nnodes != b->nnodes || a->ntensors != b->ntensors) return false;
   if (a->ngrid != b->ngrid || a->nloop != b->nloop) return false;
   if (memcmp(a->grid, b->grid, sizeof a->grid) || memcmp(a->loop, b->loop, sizeof a->loop)) return false;
   for (int i = 0; i < a->nnodes; i++)
@@ -237,6 +237,7 @@ uint64_t graph_hash(const struct graph *g)
   uint64_t h = hash_mix((uint64_t)g->level, (uint64_t)g->nnodes);
   for (int i = 0; i < MAX_GRID; i++) h = hash_mix(h, (uint64_t)g->grid[i]);
   for (int i = 0; i < MAX_LOOPS; i++) h = hash_mix(h, (uint64_t)g->loop[i]);
+  if (g->world > 1) h = hash_mix(h, (uint64_t)g->world);
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     h = hash_mix(h, hash_bytes(op_rows[n->op].name, strlen(op_rows[n->op].name), 0));
@@ -256,6 +257,7 @@ uint64_t graph_hash(const struct graph *g)
       const struct tensor *t = &g->tensors[n->out + k];
       h = hash_mix(h, hash_bytes(t->shape.d, 8 * (size_t)t->shape.n, 9 + t->dtype));
       const int64_t known[] = {t->range.least, t->range.most, t->range.distinct, t->state};
+      if (t->shard) h = hash_mix(h, (uint64_t)t->shard);
       if (t->whole || t->state) h = hash_mix(h, hash_bytes(known, sizeof known, 10));
     }
     if (n->sub) h = hash_mix(h, graph_hash(n->sub));

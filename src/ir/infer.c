@@ -176,8 +176,7 @@ static int infer_view(const struct ctx *c, struct tensor *out)
   if (c->n->op == OP_RESHAPE) return infer_reshape(c, out);
   if (c->n->op == OP_TRANSPOSE) return infer_transpose(c, out);
   if (c->n->op == OP_SLICE) return infer_slice(c, out);
-  if (c->n->op != OP_REPEAT) return OK; // all_reduce
-  int s = dim_ok(c, a->dim, &out->shape);
+  int s = dim_ok(c, a->dim, &out->shape); // repeat
   if (!s && (a->times < 1 || a->times >= LARGEST)) s = bad(c, ERR_ATTRIBUTE, "times=%lld", (long long)a->times);
   if (!s) out->shape.d[a->dim] = capped(out->shape.d[a->dim], a->times);
   return s;
@@ -213,6 +212,22 @@ static int infer_split(const struct ctx *c, struct tensor *out, int *nout)
   *nout = c->n->op == OP_SPLIT ? (int)a->parts : 1;
   for (int i = 0; i < *nout; i++) out[i] = part;
   return OK;
+}
+
+static int infer_world(const struct ctx *c, struct tensor *out)
+{
+  const int dim = c->n->a.dim, ranks = c->g->world;
+  *out = (struct tensor){.dtype = arg(c, 0)->dtype, .shape = arg(c, 0)->shape};
+  if (ranks > 1 && arg(c, 0)->weak) {
+    bad(c, ERR_WORLD, "of constants and indices all ranks have the same");
+    return err_hint(c->e, "the sum over the ranks is x * %d", ranks), (int)c->e->status;
+  }
+  if (!(c->row->attrs & A_DIM)) return OK;
+  TRY(dim_ok(c, dim, &out->shape));
+  int64_t *extent = &out->shape.d[dim];
+  if (c->n->op == OP_ALL_GATHER) return *extent = capped(*extent, ranks), OK;
+  if (*extent % ranks) return bad(c, ERR_SHAPE, "dimension %d of extent %lld has no %d equal parts, one a rank", dim, (long long)*extent, ranks);
+  return *extent /= ranks, OK;
 }
 
 static int infer_accum(const struct ctx *c, struct tensor *out, int *nout)
@@ -367,6 +382,7 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   case RULE_AT: s = infer_at(g, n, out, nout, e); break;
   case RULE_CONCAT: s = infer_concat(&c, out); break;
   case RULE_SPLIT: s = infer_split(&c, out, nout); break;
+  case RULE_WORLD: s = infer_world(&c, out); break;
   case RULE_ACCUM: s = infer_accum(&c, out, nout); break;
   case RULE_GRAPH: s = infer_graph(&c, out, nout); break;
   case RULE_COMPOSITE:

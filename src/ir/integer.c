@@ -156,7 +156,8 @@ static bool (*const rows[OPS])(const struct operands *o, struct whole_range *r) 
     [OP_RESHAPE] = keep,         [OP_TRANSPOSE] = keep,     [OP_SLICE] = keep,      [OP_SPLIT] = keep,
     [OP_CHUNK] = keep,           [OP_REPEAT] = pass,        [OP_CONCAT] = either,   [OP_FLOOR_DIV] = quotient,
     [OP_MOD] = remainder_of,     [OP_ONE_HOT] = condition,  [OP_ARGMAX] = position, [OP_WHOLE] = converted,
-    [OP_GATHER] = pass,          [OP_UPDATE] = either,      [OP_TOPK] = pass,
+    [OP_GATHER] = pass,          [OP_UPDATE] = either,      [OP_TOPK] = pass,       [OP_REDUCE_SCATTER] = summed,
+    [OP_ALL_REDUCE] = summed,    [OP_ALL_GATHER] = pass,
 };
 
 struct whole_range range_default(enum dtype t) { return t == BOOL ? bit : (struct whole_range){0, WHOLE_MOST, false}; }
@@ -207,6 +208,7 @@ static int64_t terms_of(const struct graph *g, const struct node *n, const struc
   if (!n->nin) return 1;
   const struct shape *x = &g->tensors[n->in[0]].shape;
   if (n->op == OP_CUMSUM) return x->d[n->a.dim];
+  if (op_rows[n->op].rule == RULE_WORLD) return g->world;
   int64_t loops = 1;
   for (int i = 0; i < g->nloop && op_rows[n->op].rule == RULE_ACCUM; i++)
     if (!(op_rows[n->op].attrs & A_FMAP) || n->a.fmap[i] == REPLICA) loops *= g->loop[i]; // else it joins parts

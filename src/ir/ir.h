@@ -10,6 +10,8 @@
 //   grid           up to three axes x, y, z of blocks; loop axes i, j, k, l, iterated row-major
 //   imap, fmap     for an iterator: the dimension that each grid (loop) axis partitions, or REPLICA
 //   omap           for a saver: the dimension along which the parts of each grid axis are joined
+//   world, rank    devices that all run one program, each on what is its own; one of them, from 0
+//   shard          a rank's part of an input, along one dimension
 //   phase          where in a block graph a tensor lives relative to the loop, see enum phase
 //
 // Files
@@ -27,6 +29,7 @@
 //   integer_check.c  elements against their range
 //   at.c       shapes of operators that choose elements by data
 //   state.c    states, which are written in place: versions, and the order of reads and writes
+//   world.c    programs over several ranks: shards, and all ranks together as one graph
 #ifndef MICA_IR_H
 #define MICA_IR_H
 
@@ -79,6 +82,7 @@ enum rule {
   RULE_AT,        // elements chosen by data: gather, update, topk (at.c)
   RULE_CONCAT,    // joins along a dimension
   RULE_SPLIT,     // parts along a dimension
+  RULE_WORLD,     // of all ranks (world.c)
   RULE_COMPOSITE, // expand.c rewrites it
   RULE_ACCUM,     // over loop iterations
   RULE_GRAPH,     // defined by a sub-graph
@@ -225,10 +229,11 @@ enum { WHOLE_MOST = 1 << 24 }; // kernels compute in fp32, which is exact up to 
 struct tensor {
   const char *name; // or NULL: the printer invents one
   enum dtype dtype;
-  struct shape shape; // of the whole tensor in a kernel graph, of one tile below it
+  struct shape shape; // of the whole tensor in a kernel graph (of a rank's part, where it has one), of one tile below it
   bool weak;          // made of constants and indices alone: takes the dtype of what it meets
   bool whole;         // holds whole numbers, of that range
   bool state;         // an input that is written in place
+  int shard;          // of an input: 1 + the dimension along which each rank has its part; 0: all ranks have all of it
   struct whole_range range;
   enum phase phase;
   int node; // producer
@@ -252,6 +257,7 @@ struct graph {
   int nnodes, nodes_cap;
   struct tensor *tensors;
   int ntensors, tensors_cap;
+  int world;               // ranks that run a kernel graph; 1 or more
   int ngrid, nloop;        // of block and thread graphs
   int64_t grid[GRID_AXES]; // blocks (threads) along x, y, z; those who make kernels may cut a grid into more
   int64_t loop[MAX_LOOPS]; // iterations along i, j, k, l
@@ -351,6 +357,16 @@ int state_outputs(struct graph *g, struct err *e);              // an OUTPUT for
 // Updates behind everything that reads the version before; an error where something else reads it later.
 int state_check(const struct graph *g, struct err *e);
 int state_order(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
+
+// world.c. A kernel graph of a world says what one rank computes: of an input with a shard it sees its own part.
+int graph_world(struct graph *g, int64_t ranks, struct loc at, struct err *e);                 // of a graph without nodes
+int graph_shard(struct graph *g, int t, int64_t dim, struct loc at, struct err *e);            // of a whole input that was just made
+struct shape graph_whole(const struct graph *g, int t);                                        // shape of all ranks' parts of an input
+void graph_varying(const struct graph *g, bool *varies);                                       // by tensor: may ranks have different ones?
+int world_check(const struct graph *g, struct err *e);                                         // part of graph_check
+int world_refuse(const struct graph *g, const char *who, struct err *e);                       // an error where there is more than one rank
+bool graph_collects(const struct graph *g);                                                    // some operator is one of all ranks
+int graph_unfold(struct arena *mem, const struct graph *g, struct graph **out, struct err *e); // all ranks as one graph of whole inputs
 
 // infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);

@@ -148,8 +148,9 @@ static bool common_key(enum op op, const char *key)
   static const char *const keys[] = {"op", "in", "out"};
   for (size_t i = 0; i < COUNT(keys); i++)
     if (!strcmp(key, keys[i])) return true;
-  if (op == OP_INPUT)
-    return !strcmp(key, "dtype") || !strcmp(key, "shape") || !strcmp(key, "range") || !strcmp(key, "distinct") || !strcmp(key, "state");
+  static const char *const of_input[] = {"dtype", "shape", "range", "distinct", "shard", "state"};
+  for (size_t i = 0; i < COUNT(of_input) && op == OP_INPUT; i++)
+    if (!strcmp(key, of_input[i])) return true;
   return op_rows[op].rule == RULE_GRAPH && !strcmp(key, "graph");
 }
 
@@ -242,7 +243,7 @@ static int want_bool(struct json_read_reader *r, const char *key, json_t *v, boo
   return *out = json_is_true(v), !v || json_is_boolean(v) ? OK : bad(r, ERR_JSON, "`%s` should be true or false, not %s", key, kind_name(v));
 }
 
-// The range of an input, and whether it is a state.
+// The range of an input, its shard, and whether it is a state.
 static int read_declared(struct json_read_reader *r, struct graph *g, int t, json_t *node)
 {
   struct whole_range range = g->tensors[t].range;
@@ -253,7 +254,11 @@ static int read_declared(struct json_read_reader *r, struct graph *g, int t, jso
   if (v && want_int(r, "range", json_array_get(v, 1), -INT_LIMIT, INT_LIMIT, &range.most)) return USER;
   if (want_bool(r, "distinct", json_object_get(node, "distinct"), &range.distinct)) return USER;
   if (want_bool(r, "state", json_object_get(node, "state"), &state)) return USER;
-  return located(r, graph_declare(g, t, v || range.distinct ? &range : NULL, state, r->at, r->e));
+  TRY(located(r, graph_declare(g, t, v || range.distinct ? &range : NULL, state, r->at, r->e)));
+  int64_t dim;
+  if (!(v = json_object_get(node, "shard"))) return OK;
+  if (want_int(r, "shard", v, 0, MAX_DIMS - 1, &dim)) return USER;
+  return located(r, graph_shard(g, t, dim, r->at, r->e));
 }
 
 static int read_input(struct json_read_reader *r, struct json_read_place *p, json_t *node)
@@ -364,9 +369,9 @@ static int read_nodes(struct json_read_reader *r, struct json_read_place *p)
 
 static int read_top(struct json_read_reader *r, json_t *top, struct graph **out)
 {
-  static const char *const keys[] = {"mica", "version", "name", "level", "nodes"};
+  static const char *const keys[] = {"mica", "version", "name", "level", "world", "nodes"};
   const char *name, *level, *mark;
-  int64_t version = 0;
+  int64_t version = 0, ranks = 1;
   snprintf(r->where, sizeof r->where, "top");
   if (!json_is_object(top)) return bad(r, ERR_JSON, "should be an object, not %s", kind_name(top));
   json_t *m = json_object_get(top, "mica");
@@ -377,6 +382,9 @@ static int read_top(struct json_read_reader *r, json_t *top, struct graph **out)
   if (want_string(r, "level", json_object_get(top, "level"), &level)) return USER;
   if (strcmp(level, level_name(KERNEL))) return bad(r, ERR_LEVEL, "a file holds a kernel graph, not a %s graph", level);
   struct json_read_place p = {.g = graph_new(r->mem, KERNEL, name), .nodes = json_object_get(top, "nodes")};
+  json_t *world = json_object_get(top, "world");
+  if (world && want_int(r, "world", world, 1, INT_LIMIT, &ranks)) return USER;
+  TRY(located(r, graph_world(p.g, ranks, r->at, r->e)));
   r->where[0] = 0;
   if (read_nodes(r, &p)) return USER;
   *out = p.g;

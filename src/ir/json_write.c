@@ -114,6 +114,7 @@ static void declared(struct str *o, const struct tensor *t)
 {
   if (!range_is_default(t)) str_add(o, ", \"range\": [%lld, %lld]", (long long)t->range.least, (long long)t->range.most);
   if (t->range.distinct) str_add(o, ", \"distinct\": true");
+  if (t->shard) str_add(o, ", \"shard\": %d", t->shard - 1);
   if (t->state) str_add(o, ", \"state\": true");
 }
 
@@ -128,7 +129,8 @@ static void node(struct str *o, const struct graph *g, const struct node *n, con
     tensors(o, "in", g, n->in, n->nin);
   if (n->op == OP_INPUT) {
     str_add(o, ", \"dtype\": \"%s\", \"shape\": ", dtype_name(g->tensors[n->out].dtype));
-    list(o, &g->tensors[n->out].shape);
+    const struct shape whole = graph_whole(g, n->out);
+    list(o, &whole);
     declared(o, &g->tensors[n->out]);
   }
   attributes(o, g, n);
@@ -164,6 +166,7 @@ void graph_to_json(const struct graph *g, struct str *o)
   str_add(o, "{\"mica\": \"mugraph\", \"version\": %d", JSON_VERSION);
   if (g->name) str_add(o, ", \"name\": "), quoted(o, g->name);
   str_add(o, ", \"level\": \"%s\"", level_name(g->level));
+  if (g->world > 1) str_add(o, ", \"world\": %d", g->world);
   nodes(o, g, NULL, NULL, 2);
   str_add(o, "}\n");
 }

@@ -292,8 +292,11 @@ static void statement(struct ir_printer *pr, const struct node *n)
   if (n->op == OP_INPUT) {
     char text[128], range[96];
     const struct tensor *t = &pr->g->tensors[n->out];
-    shape_text(text, &t->shape), range_text(range, t);
-    str_add(out, "%s: %s%s%s%s\n", print_name(pr, n->out), dtype_name(t->dtype), text, range, t->state ? " state" : "");
+    const struct shape whole = graph_whole(pr->g, n->out);
+    shape_text(text, &whole), range_text(range, t);
+    str_add(out, "%s: %s%s%s", print_name(pr, n->out), dtype_name(t->dtype), text, range);
+    if (t->shard) str_add(out, " shard(%d)", t->shard - 1);
+    str_add(out, "%s\n", t->state ? " state" : "");
     return;
   }
   if (n->op == OP_ITER) {
@@ -336,6 +339,7 @@ void graph_print(const struct graph *g, struct str *out)
   print_open(&pr, &mem, g, out);
   pr.indent = 2;
   str_add(out, "%s %s {\n", blocks ? "graph" : "program", print_title(&pr));
+  if (g->world > 1) str_add(out, "  world %d\n", g->world);
   body(&pr);
   str_add(out, "}\n");
   arena_close(&mem);

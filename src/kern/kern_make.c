@@ -231,6 +231,7 @@ static int one_node(struct kern_making *m, const struct node *n)
   case RULE_SPLIT: return split(m, n);
   case RULE_AT: return n->op == OP_UPDATE ? OK : gather(m, n);
   case RULE_INDEX:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;
   }

@@ -89,11 +89,13 @@ static int add_input(const struct facts *f, struct graph *g, int t, int *map, st
 {
   const struct tensor *x = &f->p->tensors[t];
   const char *name = x->name;
+  struct tensor own = *x;
+  own.shard = 0; // the part is a program of one device
   if (!name) {
     name = arena_printf(g->mem, "t%d", t);
     while (taken(f->p, name)) name = arena_printf(g->mem, "%s_", name);
   }
-  return graph_input_as(g, name, x->dtype, x, f->p->nodes[x->node].at, &map[t], e);
+  return graph_input_as(g, name, x->dtype, &own, f->p->nodes[x->node].at, &map[t], e);
 }
 
 // Lists inputs and outputs of r, and marks what is needed to make the outputs.

@@ -4,8 +4,8 @@
 
 static enum kind kind_of(const struct graph *p, const struct node *n)
 {
+  if (op_rows[n->op].rule == RULE_WORLD) return MEETING;
   if (n->nout && p->tensors[n->out].weak) return LIGHT; // of indices: made where it is read
-  if (n->op == OP_ALL_REDUCE) return LIBRARY;           // a view for one device only
   switch (op_rows[n->op].rule) {
   case RULE_IO:
   case RULE_CONST:
@@ -17,6 +17,7 @@ static enum kind kind_of(const struct graph *p, const struct node *n)
   case RULE_AT:
   case RULE_CONCAT:
   case RULE_SPLIT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_ACCUM:
   case RULE_GRAPH: break;
@@ -65,17 +66,20 @@ static void find_roots(struct facts *f)
   }
 }
 
+// Light operators are made where they are read.
+static bool uses(const struct facts *f, int node) { return f->live[node] && f->kind[node] != LIGHT; }
+
 static void find_users(struct facts *f)
 {
   const struct graph *p = f->p;
   int all = 0;
   for (int i = 0; i < p->nnodes; i++)
-    for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++, all++) f->first_user[f->root[p->nodes[i].in[k]] + 1]++;
+    for (int k = 0; k < p->nodes[i].nin && uses(f, i); k++, all++) f->first_user[f->root[p->nodes[i].in[k]] + 1]++;
   for (int t = 0; t < p->ntensors; t++) f->first_user[t + 1] += f->first_user[t];
   int *at = arena_copy(f->tmp, f->first_user, sizeof(int) * (size_t)(p->ntensors + 1));
   f->user = NEWS(f->tmp, int, all + 1);
   for (int i = 0; i < p->nnodes; i++)
-    for (int k = 0; k < p->nodes[i].nin && f->owner[i] >= 0; k++) f->user[at[f->root[p->nodes[i].in[k]]]++] = i;
+    for (int k = 0; k < p->nodes[i].nin && uses(f, i); k++) f->user[at[f->root[p->nodes[i].in[k]]]++] = i;
 }
 
 // How often the factor of an exponential is in the result: exp(x) 1, a sum of it 1, their quotient 0.
@@ -136,7 +140,7 @@ struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, co
   find_live(f);
   find_roots(f);
   find_raw(f);
-  for (int i = 0; i < p->nnodes; i++) f->owner[i] = f->live[i] && f->kind[i] != LIGHT ? 0 : -1;
+  for (int i = 0; i < p->nnodes; i++) f->owner[i] = uses(f, i) && f->kind[i] != MEETING ? 0 : -1;
   find_users(f);
   return f;
 }

@@ -63,6 +63,19 @@ static int add_views(struct graph *to, const struct graph *p, int *map, struct a
   return s;
 }
 
+// Operators of all ranks whose arguments are there.
+static int add_meetings(struct graph *to, const struct graph *p, const struct lax_split *s, int *map, struct err *e)
+{
+  int status = OK;
+  for (int i = 0; i < s->nmeetings && !status; i++) {
+    const struct node *n = &p->nodes[s->meetings[i]];
+    bool there = map[n->out] < 0;
+    for (int k = 0; k < n->nin && there; k++) there = map[n->in[k]] >= 0;
+    if (there) status = carve_node(to, p, n, map, e);
+  }
+  return status;
+}
+
 static int join_all(struct graph *g, const struct graph *p, const struct lax_split *s, struct graph *const *optimized, struct arena *tmp,
                     struct err *e)
 {
@@ -73,7 +86,11 @@ static int join_all(struct graph *g, const struct graph *p, const struct lax_spl
     const struct tensor *x = &p->tensors[n->out];
     if (n->op == OP_INPUT) status = graph_input_as(g, x->name, x->dtype, x, n->at, &map[n->out], e);
   }
-  for (int i = 0; i < s->n && !status; i++) status = add_part(g, p, s, i, optimized[i], map, e);
+  for (int i = 0; i < s->n && !status; i++) {
+    status = add_meetings(g, p, s, map, e);
+    if (!status) status = add_part(g, p, s, i, optimized[i], map, e);
+  }
+  if (!status) status = add_meetings(g, p, s, map, e);
   if (!status) status = add_views(g, p, map, tmp, e);
   for (int i = 0; i < p->nnodes && !status; i++) {
     const struct node *n = &p->nodes[i];
@@ -86,6 +103,7 @@ int lax_join(struct arena *mem, const struct graph *p, const struct lax_split *s
 {
   struct arena tmp = {0};
   *out = graph_new(mem, KERNEL, p->name);
+  (*out)->world = p->world;
   int status = join_all(*out, p, s, optimized, &tmp, e);
   if (!status) status = state_order(mem, *out, out, e);
   if (!status) status = graph_check(*out, e);

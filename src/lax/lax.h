@@ -9,7 +9,7 @@ enum { LAX_MAX_OPS = 24, LAX_EASY = 5 };
 
 struct part {
   struct graph *g; // an expanded program: the subprogram
-  bool searchable; // false: only library operators (concat, split, all_reduce between parts)
+  bool searchable; // false: only library operators (concat, split)
   bool row_chain;  // a rule makes one kernel of it: split and concat with what is around them, or a chain that is local to its rows
   char why[160];   // why it was cut off from the part before it, or is larger than others; "" for most firsts
   int nin, nout;
@@ -18,6 +18,8 @@ struct part {
 struct lax_split {
   int n;
   struct part *parts; // in topological order
+  int nmeetings;
+  int *meetings; // nodes of the whole program that are in no part: operators of all ranks, and the views that these read
 };
 // Says of subprograms whether they are too much to search at once. It is not asked about fewer than LAX_EASY operators.
 enum { LAX_AHEAD = 2 };
@@ -29,7 +31,8 @@ struct lax_judge {
   void *arg;
 };
 // p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. What
-// is larger or too hard is cut where the fewest bytes are read and written. A program that needs no cut is one part with
+// is larger or too hard is cut where the fewest bytes are read and written. Parts are programs of one device: they hold no operator of
+// all ranks, and their inputs are what a rank has. A program that needs no cut is one part with
 // the program's own inputs and outputs. Otherwise inputs are listed once each, in the order of their first use, and outputs
 // in the program's order; outputs of the program that no operator computes (an input, a view of one) belong to no part:
 // lax_join supplies them.

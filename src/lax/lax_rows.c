@@ -49,6 +49,7 @@ static bool node_local(struct lax_rows *w, const struct node *n)
   case RULE_AT:
   case RULE_CONCAT:
   case RULE_SPLIT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_ACCUM:
   case RULE_GRAPH: break;

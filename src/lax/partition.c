@@ -24,7 +24,7 @@ static void push(struct partition_work *w, struct piece r)
 // The nodes of r whose group is `which`.
 static struct piece subset(struct partition_work *w, const struct piece *r, const int *group, int which, const char *why)
 {
-  struct piece s = {0};
+  struct piece s = {.stage = r->stage};
   for (int i = 0; i < r->n; i++) s.n += group[i] == which;
   CHECK(s.n);
   s.node = NEWS(w->f->tmp, int, s.n), s.n = 0;
@@ -53,11 +53,11 @@ static void push_segments(struct partition_work *w, const struct piece *r, const
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-// Library parts in a row are one.
+// Library parts in a row are one, where no ranks meet between them.
 static bool merge(struct partition_work *w, const struct piece *r)
 {
   struct piece *last = w->ndone ? &w->done[w->ndone - 1] : NULL;
-  if (!last || last->searchable || r->searchable) return false;
+  if (!last || last->searchable || r->searchable || last->stage != r->stage) return false;
   int *node = NEWS(w->f->tmp, int, last->n + r->n);
   memcpy(node, last->node, sizeof(int) * (size_t)last->n);
   memcpy(node + last->n, r->node, sizeof(int) * (size_t)r->n);
@@ -93,17 +93,79 @@ static void step(struct partition_work *w, bool *first, int *group)
     finish(w, &r);
 }
 
+// How many meetings are on the way to each node, at most; of all nodes of pieces, at most.
+static int find_stages(const struct facts *f, int *stage)
+{
+  const struct graph *p = f->p;
+  int most = 0;
+  for (int i = 0; i < p->nnodes; i++) {
+    const struct node *n = &p->nodes[i];
+    for (int k = 0; k < n->nin; k++) {
+      int maker = p->tensors[n->in[k]].node;
+      stage[i] = MAX(stage[i], stage[maker] + (f->kind[maker] == MEETING));
+    }
+    if (f->owner[i] >= 0) most = MAX(most, stage[i]);
+  }
+  return most;
+}
+
+static void tell_meeting(const struct facts *f, const int *stage, int behind, char why[160])
+{
+  int i = 0;
+  while (f->kind[i] != MEETING || !f->live[i] || stage[i] + 1 != behind) i++;
+  char place[96];
+  facts_place(f, i, place);
+  snprintf(why, 160, "after %s, where all ranks meet", place);
+}
+
+// Operators of all ranks are the borders of what is worked on.
+static void push_stages(struct partition_work *w, const struct piece *all)
+{
+  const struct facts *f = w->f;
+  int *stage = NEWS(f->tmp, int, f->p->nnodes + 1), *group = NEWS(f->tmp, int, f->p->nnodes + 1);
+  for (int k = find_stages(f, stage); k >= 0; k--) {
+    char why[160] = "";
+    int n = 0;
+    for (int i = 0; i < all->n; i++) group[i] = stage[all->node[i]], n += group[i] == k;
+    if (!n) continue;
+    if (k) tell_meeting(f, stage, k, why);
+    struct piece r = subset(w, all, group, k, why);
+    r.stage = k;
+    push(w, r);
+  }
+}
+
+// Meetings and what is light before them, in order.
+static void find_meetings(struct arena *mem, const struct facts *f, struct lax_split *s)
+{
+  const struct graph *p = f->p;
+  bool *read = NEWS(f->tmp, bool, p->ntensors + 1), *mine = NEWS(f->tmp, bool, p->nnodes + 1);
+  for (int i = p->nnodes - 1; i >= 0; i--) {
+    const struct node *n = &p->nodes[i];
+    mine[i] = f->kind[i] == MEETING && f->live[i];
+    for (int k = 0; k < n->nout; k++) mine[i] |= f->kind[i] == LIGHT && n->op != OP_INPUT && read[n->out + k];
+    for (int k = 0; k < n->nin && mine[i]; k++) read[n->in[k]] = true;
+  }
+  s->meetings = NEWS(mem, int, p->nnodes + 1);
+  for (int i = 0; i < p->nnodes; i++)
+    if (mine[i]) s->meetings[s->nmeetings++] = i;
+}
+
 static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, struct err *e)
 {
   struct partition_work w = {.f = f};
-  struct piece all = {.node = NEWS(f->tmp, int, f->p->nnodes + 1), .whole = true};
+  struct piece all = {.node = NEWS(f->tmp, int, f->p->nnodes + 1), .whole = f->p->world == 1 && !graph_collects(f->p)};
   for (int i = 0; i < f->p->nnodes; i++)
     if (f->owner[i] >= 0) all.node[all.n++] = i;
-  push(&w, all);
+  if (all.whole)
+    push(&w, all);
+  else
+    push_stages(&w, &all);
   bool *first = NEWS(f->tmp, bool, f->p->nnodes + 1);
   int *group = NEWS(f->tmp, int, f->p->nnodes + 1), status = OK;
   while (w.n) step(&w, first, group);
-  *s = (struct lax_split){w.ndone, NEWS(mem, struct part, w.ndone)};
+  *s = (struct lax_split){.n = w.ndone, .parts = NEWS(mem, struct part, w.ndone)};
+  find_meetings(mem, f, s);
   for (int i = 0; i < s->n && !status; i++) status = carve(mem, f, &w.done[i], &s->parts[i], e);
   return status;
 }

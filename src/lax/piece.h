@@ -4,6 +4,7 @@
 //   light      an input, an output, a constant, what is computed of indices alone, or a view (reshape, transpose, repeat): it belongs to no piece; every
 //              piece that reads one gets a copy
 //   searched   an operator with index classes (elementwise, contraction, reduction)
+//   meeting    an operator of all ranks: it belongs to no piece, and what reads it is in another piece than what it reads
 //   library    any other operator: it runs as it is
 //   root       of a tensor: the tensor that it is a view of, itself where it is no view. Only roots cross pieces, so
 //              that a repeat is never written to memory for another piece to read
@@ -28,7 +29,7 @@
 
 #include "lax/lax.h"
 
-enum kind { LIGHT, SEARCHED, LIBRARY };
+enum kind { LIGHT, SEARCHED, LIBRARY, MEETING };
 
 struct facts {
   struct arena *tmp;
@@ -43,13 +44,14 @@ struct facts {
   bool *raw;                     // by tensor
   bool *kept;                    // by tensor
   int *first_user;               // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
-  int *user;                     // searched and library nodes, live ones only
+  int *user;                     // searched and library nodes and meetings, live ones only
 };
 
 struct piece {
   int id; // owner of its nodes
   int n;
   int *node; // ascending, which is a topological order
+  int stage; // meetings on the way to it, at most
   bool whole, searchable, row_chain, glued;
   char why[160];
 };

@@ -306,6 +306,7 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   case RULE_SPLIT: return slices(w, n, in[0], out);
   case RULE_AT: return chosen(w, n, in, out);
   case RULE_ACCUM:
+  case RULE_WORLD:
   case RULE_COMPOSITE: break;
   }
   return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);

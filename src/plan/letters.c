@@ -204,7 +204,7 @@ bool kview_in(const struct graph *g, const struct order *order, int tensor, stru
     return true;
   case OP_SLICE: *out = x; return kview_slice(&out->dim[n->a.dim], n->a.start, n->a.end, &out->offset);
   case OP_REPEAT: *out = x; return kview_push(&out->dim[n->a.dim], n->a.times, 0);
-  default: *out = x; return true; // all_reduce on one device
+  default: return false;
   }
 }
 

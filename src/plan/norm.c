@@ -272,6 +272,7 @@ static int one_node(struct making *m, const struct node *n, int *iterators)
   case RULE_SPLIT: return split(m, n);
   case RULE_AT: return choose(m, n);
   case RULE_INDEX:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_GRAPH: return cannot(m, n, "has no normal form");
   }

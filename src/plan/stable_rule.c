@@ -311,6 +311,7 @@ static int rule_scaled(struct site *s, const struct node *n, struct scaled *x, s
   case RULE_CONST:
   case RULE_AT:
   case RULE_INDEX:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;
   }

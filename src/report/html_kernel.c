@@ -11,7 +11,9 @@ enum { MOST_TEXT = 400 << 10, MOST_OPEN = 4 }; // bytes of one listing; kernels 
 static void tensors(struct html *h, const char *what, int n, const int *t)
 {
   for (int i = 0; i < n; i++) {
-    const struct tensor *x = &h->source->tensors[t[i]];
+    struct tensor whole = h->source->tensors[t[i]];
+    const struct tensor *x = &whole;
+    whole.shape = graph_whole(h->source, t[i]);
     html_add(h, "<tr><th scope=\"row\">%s</th><td><code>%s</code></td><td><code>%s</code></td><td class=\"num\">%s</td></tr>\n", what,
              x->name ? x->name : "\xe2\x80\x93", html_tensor(h, x), html_unit(h, (double)(shape_size(&x->shape) * dtype_bytes(x->dtype)), "B"));
   }

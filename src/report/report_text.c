@@ -60,7 +60,8 @@ static void signature(const struct graph *g, struct str *out)
   graph_inputs(g, t);
   for (int i = 0; i < n; i++) {
     const struct tensor *x = &g->tensors[t[i]];
-    shape_text(shape, &x->shape);
+    const struct shape whole = graph_whole(g, t[i]);
+    shape_text(shape, &whole);
     str_add(out, "%s%s %s%s", i ? ", " : "", x->name ? x->name : "?", dtype_name(x->dtype), shape);
   }
   graph_outputs(g, t);
@@ -69,6 +70,7 @@ static void signature(const struct graph *g, struct str *out)
     shape_text(shape, &g->tensors[t[i]].shape);
     str_add(out, "%s %s%s", i ? "," : "", dtype_name(g->tensors[t[i]].dtype), shape);
   }
+  if (g->world > 1) str_add(out, "; %d devices, one after the other", g->world);
 }
 
 static void time_line(const char *what, const json_t *t, double share, const char *of, const char *more, struct str *out)
@@ -225,6 +227,21 @@ static void search(const json_t *r, struct str *out)
   dropped(r, out);
 }
 
+// What each of several devices does, and where they meet.
+static void ranks(const json_t *r, struct str *out)
+{
+  const json_t *v = json_object_get(r, "ranks");
+  const double n = num(v, "meetings"), written = num(v, "meetings_written");
+  char us[32];
+  if (!v) return;
+  str_add(out, "  ranks      %.0f, which meet %.0f time%s: %s by the model", num(v, "world"), n, plural(n), report_duration(us, num(v, "model_us")));
+  if (*txt(v, "laws"))
+    str_add(out, "; as written %.0f time%s, %s\n             moved by %s\n", written, plural(written),
+            report_duration(us, num(v, "model_us_written")), txt(v, "laws"));
+  else
+    str_add(out, ", as written\n");
+}
+
 // The kernels of a GPU: how they are made, what the compiler said, what was run without one.
 static void gpu(const json_t *r, struct str *out)
 {
@@ -263,6 +280,7 @@ static void write_all(struct arena *mem, const json_t *r, const char *folder, st
   str_add(out, "\n");
   times(r, out);
   proof(r, out);
+  ranks(r, out);
   gpu(r, out);
   drawing(mem, r, out);
   subprograms(r, out);

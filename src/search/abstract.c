@@ -100,6 +100,7 @@ static bool make_node(struct abstract_maker *m, const struct node *n, int v)
   case RULE_VIEW: r->e[v] = r->e[a], r->f[v] = r->f[a]; return true;
   case RULE_CONCAT:
   case RULE_SPLIT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_ACCUM:
   case RULE_GRAPH: break;

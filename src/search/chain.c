@@ -47,6 +47,7 @@ static bool mark(const struct graph *p, enum role *role, int t, int64_t rows, in
   case RULE_VIEW:
   case RULE_CONCAT:
   case RULE_SPLIT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_ACCUM:
   case RULE_GRAPH: break;

@@ -233,7 +233,7 @@ static int visit_view(struct build *b, const struct node *n, const struct labels
     struct dim rep;
     if (n->a.times > 1 && !split_at(b, &l->d[n->a.dim], n->a.times, &lx.d[n->a.dim], &rep)) return -1;
   } else {
-    return fail(b, n->op == OP_SLICE ? "a part of a tensor" : "all_reduce between devices");
+    return fail(b, "a part of a tensor");
   }
   return visit(b, n->in[0], &lx);
 }
@@ -264,6 +264,7 @@ static int visit(struct build *b, int t, const struct labels *l)
   case RULE_VIEW: in[0] = visit_view(b, n, l); break;
   case RULE_CONCAT:
   case RULE_SPLIT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_ACCUM:
   case RULE_GRAPH: return fail(b, "an operator that has no index classes");

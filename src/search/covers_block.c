@@ -254,6 +254,7 @@ bool cover_block(struct inside *x, int k)
   case RULE_INDEX:
   case RULE_CONCAT:
   case RULE_SPLIT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;
   }

@@ -83,10 +83,11 @@ static bool link_node(struct dim_classes *c, const struct node *n)
   case RULE_REDUCE:
   case RULE_CONCAT:
   case RULE_SPLIT: return link_others(c, n), true;
-  case RULE_VIEW: return link_view(c, n), n->op != OP_ALL_REDUCE;
+  case RULE_VIEW: return link_view(c, n), true;
   case RULE_AT:
   case RULE_INDEX:
   case RULE_CONTRACT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_ACCUM:
   case RULE_GRAPH: break;

@@ -23,7 +23,7 @@ static bool find_parts(struct stem_making *m)
   bool any = false;
   for (int i = 0; i < m->p->nnodes; i++) {
     const struct node *n = &m->p->nodes[i];
-    bool looks = n->op == OP_INPUT || takes_part(n) || (op_rows[n->op].rule == RULE_VIEW && n->op != OP_ALL_REDUCE);
+    bool looks = n->op == OP_INPUT || takes_part(n) || op_rows[n->op].rule == RULE_VIEW;
     if (takes_part(n) && !m->view[n->in[0]]) return false;
     for (int k = 0; k < n->nout; k++) {
       m->view[n->out + k] = looks && (!n->nin || m->view[n->in[0]]);

@@ -212,6 +212,7 @@ int against_open(struct against *a, struct arena *mem, const struct graph *progr
   double start = now_seconds();
   *a = (struct against){.p = p, .k = k};
   TRY(graph_expand(mem, program, true, &plain, e));
+  TRY(graph_unfold(mem, plain, &plain, e));
   a->g = plain;
   TRY(pair_all(a, mem, params, e));
   keep_inputs(a, mem, data);

@@ -76,6 +76,7 @@ void rates_measure(struct target *t)
   t->flops = cores * FMA_STEPS * FMA_CHAINS * 2 * work->lanes / fastest(&lab, work->multiply_add);
   t->exp_rate = cores * (double)EXP_FLOATS * EXP_STEPS / fastest(&lab, work->exponential);
   t->launch = fork_join(t);
+  t->link = t->bandwidth, t->meeting = t->launch;
   undo_pop(&undo);
   free(lab.memory), mem_free(lab.sink);
 }
@@ -88,4 +89,5 @@ void rates_typical(struct target *t)
   t->bandwidth = MIN(cores, 4) * 10e9;
   t->exp_rate = cores * clock * t->lanes / 16;
   t->launch = 2e-6 + 0.5e-6 * cores;
+  t->link = t->bandwidth, t->meeting = t->launch;
 }

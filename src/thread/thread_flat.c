@@ -56,6 +56,7 @@ static int flat_node(struct flattening *f, const struct node *n, int *iterators)
   case RULE_SPLIT:
   case RULE_AT:
   case RULE_INDEX:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;
   }

@@ -1,6 +1,6 @@
 // verify_equal: which evidence is asked for, in which order, and the finding.
 //
-//   1. The formal check. Its yes is a proof.
+//   1. The formal check, also with parts of inputs as inputs. Its yes is a proof.
 //   2. Tests at full size, where they are affordable: over fields and over the reals. First with the tensors that both
 //      graphs compute alike as inputs (cut.c), which is cheaper and only accepts; then as the graphs are.
 //   3. Tests at several reduced extents. What passes them is equal there; the scope says so. What does not is
@@ -162,18 +162,26 @@ static void decide(struct equal_job *j)
   small(j, (double)(work_ops(j->a) + work_ops(j->b)));
 }
 
+static bool proved(struct arena *mem, const struct graph *a, const struct graph *b, char why[160])
+{
+  struct graph *pa, *pb;
+  return verify_prove(a, b, why) || (parts_as_inputs(mem, a, b, &pa, &pb) && verify_prove(pa, pb, why));
+}
+
 static int verify(struct arena *mem, const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c, struct err *e)
 {
   struct graph *pa, *pb;
-  int s = signature_match(a, b, e);
-  if (!s) s = graph_expand(mem, a, false, &pa, e);
+  int s = graph_expand(mem, a, false, &pa, e);
   if (!s) s = graph_expand(mem, b, false, &pb, e);
+  if (!s) s = graph_unfold(mem, pa, &pa, e);
+  if (!s) s = graph_unfold(mem, pb, &pb, e);
+  if (!s) s = signature_match(pa, pb, e);
   if (s) return s;
   *c = (struct certificate){.delta = 1, .seed = o->seed};
   struct equal_job j = {mem, pa, pb, o, c, e, .limit = o->full_size_ops > 0 ? o->full_size_ops : FULL_OPS};
   j.seed = hash_mix(hash_mix(o->seed, graph_hash(pa)), graph_hash(pb));
   if (stop_set(o->stop)) return err_set(e, ERR_STOPPED, NOWHERE, "stopped");
-  if (!o->no_proof && verify_prove(pa, pb, c->proof)) {
+  if (!o->no_proof && proved(mem, pa, pb, c->proof)) {
     conclude(&j, FOUND_EQUAL, EVIDENCE_PROVED), c->delta = 0;
     return OK;
   }

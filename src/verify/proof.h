@@ -4,6 +4,7 @@
 //   equal.c        verify_equal: the order of evidence and the verdict
 //   tests.c        which tests, and what they are worth
 //   cut.c          tensors that both graphs compute in the same way become inputs
+//   input_parts.c  parts of inputs that a pair reads become inputs
 //   real.c         both graphs in float64 and float32: evidence of a difference over the reals
 //   signature.c    inputs and outputs agree; attest.c prints what was found
 //   filter.c       verify_filter: one cheap test
@@ -176,6 +177,10 @@ enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t
 // The pair with tensors that both compute by the same operators from the same inputs replaced by inputs; what no output
 // needs any more is left out. If these are equal, so are a and b. False where they have no such tensor.
 bool cut_common(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **ca, struct graph **cb);
+
+// ---- input_parts.c ---------------------------------------------------------------------------------------------
+// The pair with parts of inputs as inputs; false where it reads none. These are equal if and only if a and b are.
+bool parts_as_inputs(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **pa, struct graph **pb);
 
 // ---- signature.c, attest.c ------------------------------------------------------------------------
 

@@ -118,6 +118,7 @@ static struct term *meaning(struct prover *p, const struct node *n, struct term 
 #define TERM_OF_AT TERM_OF_OTHER
 #define TERM_OF_CONCAT TERM_OF_OTHER
 #define TERM_OF_SPLIT TERM_OF_OTHER
+#define TERM_OF_WORLD TERM_OF_OTHER
 #define TERM_OF_COMPOSITE TERM_OF_OTHER
 #define TERM_OF_ACCUM TERM_OF_OTHER
 #define TERM_OF_GRAPH TERM_OF_OTHER

@@ -190,7 +190,7 @@ static bool views_input(const struct graph *g, int t)
 {
   const struct node *n = &g->nodes[g->tensors[t].node];
   enum rule rule = op_rows[n->op].rule;
-  return n->op == OP_INPUT || ((rule == RULE_VIEW || rule == RULE_SPLIT) && n->op != OP_ALL_REDUCE && views_input(g, n->in[0]));
+  return n->op == OP_INPUT || ((rule == RULE_VIEW || rule == RULE_SPLIT) && views_input(g, n->in[0]));
 }
 
 // An element of a slice of an input is one of an array of its own: the same slice in both graphs is the same array.
@@ -329,6 +329,7 @@ static struct term *element(const struct step *w)
   case RULE_SPLIT: return part(w);
   case RULE_ACCUM: return unfold_accumulator(w);
   case RULE_GRAPH: return nested(w);
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_IO: break;
   }

@@ -227,6 +227,7 @@ static void constrain(struct system *s, struct frame *f, int i)
   case RULE_CONCAT: concat(s, f, n); break;
   case RULE_SPLIT: split(s, f, n); break;
   case RULE_AT: choice(s, f, n); break;
+  case RULE_WORLD: s->failed = true; break; // ranks are of the graph as it is
   case RULE_ACCUM: accumulator(s, f, i); break;
   case RULE_GRAPH: nested(s, f, i); break;
   }

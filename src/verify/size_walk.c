@@ -285,6 +285,7 @@ static struct value value_of(const struct size_walk *w, const struct node *n)
   case RULE_IO:
   case RULE_INDEX: return value_atom(1);
   case RULE_CONST:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;
   }

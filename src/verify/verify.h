@@ -42,7 +42,7 @@ struct verify_opts {
   bool no_proof; // tests only: for tests of the tests
 };
 
-// Full verification of two checked kernel graphs (composites allowed). OK with c->finding set whichever it is; errors
+// Full verification of two checked kernel graphs (composites allowed; of worlds as all ranks together). OK with c->finding set whichever it is; errors
 // only where the graphs cannot be compared (other inputs or outputs) or were stopped.
 int verify_equal(const struct graph *a, const struct graph *b, const struct verify_opts *o, struct certificate *c, struct err *e);
 

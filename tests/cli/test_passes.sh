@@ -28,6 +28,8 @@ done
 for p in norm chains schedule meta threads layouts choices kern lower memory verify interpret cuda nvrtc race; do
   expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a "${few[@]}" --stop-after $p --check-passes
 done
+expect 0 'note: pass meet: nothing came to it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after meet
+expect 0 '^  return all_reduce\(t2\) \* g \+ X$' "$MICA" optimize tests/ranks/two_sums.mica "${few[@]}" --stop-after meet --check-passes
 expect 0 'note: pass compile: it leaves no text' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after compile
 expect 0 'note: pass lower: nothing came to it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after lower
 expect 0 '"finding": "equal"' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after report --dump verify
@@ -36,10 +38,10 @@ expect 0 '' "$MICA" verify "$work/chain.mica" "$work/split.mica"
 
 # ---- dumps in files ----
 expect 0 '' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after c --dump all --dump-dir "$work/dump"
-for f in 00-parse.mica 02-split.mica 04-pick-candidate01.mica 06-thread-graphs-candidate01.mica 07-c-candidate00.c 07-c-candidate01.c; do
+for f in 00-parse.mica 03-split.mica 05-pick-candidate01.mica 07-thread-graphs-candidate01.mica 08-c-candidate00.c 08-c-candidate01.c; do
   [ -s "$work/dump/$f" ] || complain "there is no file $f"
 done
-expect 0 '' "$MICA" verify "$work/chain.mica" "$work/dump/06-thread-graphs-candidate01.mica"
+expect 0 '' "$MICA" verify "$work/chain.mica" "$work/dump/07-thread-graphs-candidate01.mica"
 [ -z "$(find "$work/dump" -name '*[~.]')" ] || complain "something half-written is left"
 
 # ---- what is refused ----
@@ -143,7 +145,7 @@ END
 mkdir "$work/bad"
 cc -shared -fPIC -o "$work/bad/libnvrtc.so.13" "$work/nvrtc.c" || complain "the stand-in for NVRTC cannot be built"
 LD_LIBRARY_PATH="$work/bad" dropped gpu_nvrtc "$half" "$(tiled 'exp(relu(matmul(x, w)))')" nvrtc 'compiler: NVRTC does not compile chain_1 for sm_90a' --target sm_90a
-sed s/f32/f16/ "$work/dump/02-split.mica" >"$work/half.mica"
+sed s/f32/f16/ "$work/dump/03-split.mica" >"$work/half.mica"
 expect 1 'the pass choices drops the candidate' "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a --quiet \
   --candidate "$work/half.mica" --knobs 'rows; nothing=1'
 

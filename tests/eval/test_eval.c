@@ -203,7 +203,9 @@ static const struct {
     {OP_SPLIT, "U, S, T", {3, 6, 1, 4, 2, 5}, "S, T, U = split(A, dim=1, parts=3)"},
     {OP_CHUNK, "chunk(A, dim=1, parts=3, index=1)", {2, 5}},
     {OP_SLICE, "slice(A, dim=1, start=1, end=3)", {2, 3, 5, 6}},
-    {OP_ALL_REDUCE, "all_reduce(A)", {1, 2, 3, 4, 5, 6}},
+    {OP_ALL_REDUCE, "all_reduce(A)", {1, 2, 3, 4, 5, 6}}, // of one rank; test_world.c has several
+    {OP_ALL_GATHER, "all_gather(A, dim=0)", {1, 2, 3, 4, 5, 6}},
+    {OP_REDUCE_SCATTER, "reduce_scatter(A, dim=1)", {1, 2, 3, 4, 5, 6}},
     {OP_SOFTMAX, "softmax(log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},
     {OP_SOFTMAX, "softmax(log(A), dim=0)", {1 / 5., 2 / 7., 3 / 9., 4 / 5., 5 / 7., 6 / 9.}},
     {OP_SOFTMAX, "softmax(A - A, log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},

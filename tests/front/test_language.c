@@ -86,6 +86,8 @@ static const struct {
     {"concat(split(X, dim=1, parts=2), dim=0)", NULL},
     {"chunk(X, dim=1, parts=4, index=3)", "chunk(X, dim=1, parts=4, index=3)"},
     {"all_reduce(X)", "all_reduce(X)"},
+    {"all_gather(X, -1)", "all_gather(X, dim=1)"},
+    {"reduce_scatter(X, 0)", "reduce_scatter(X, dim=0)"},
     {"X +\n  Y", "X + Y"},
     {"exp(X # a comment\n  )", "exp(X)"},
     {"exp(X),\n  Y", "exp(X), Y"},

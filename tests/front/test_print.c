@@ -62,14 +62,19 @@ static struct graph *random_program(struct arena *mem, struct rng *r)
   struct err e = {0};
   struct shape s = {2, {4, 4}};
   int t, inputs = 1 + (int)rng_below(r, 3), n = 1 + (int)rng_below(r, 12);
-  for (int i = 0; i < inputs; i++)
+  assert_int_equal(graph_world(g, rng_below(r, 3) ? 1 : 2, NOWHERE, &e), OK);
+  for (int i = 0; i < inputs; i++) {
     assert_int_equal(graph_input(g, rng_below(r, 2) ? arena_printf(mem, "A%d", i) : NULL, F32, &s, NOWHERE, &t, &e), OK);
-  for (int i = 0; i < n; i++) random_node(g, r);
-  n = 1 + (int)rng_below(r, 3);
-  for (int i = 0; i < n; i++) {
-    int out = g->ntensors - 1 - (int)rng_below(r, (uint64_t)MIN(g->ntensors, 3));
-    assert_int_equal(graph_add(g, OP_OUTPUT, 1, &out, NULL, NOWHERE, &t, &e), OK);
+    if (!rng_below(r, 4)) assert_int_equal(graph_shard(g, t, (int64_t)rng_below(r, 2), NOWHERE, &e), OK);
   }
+  for (int i = 0; i < n; i++) random_node(g, r);
+  int out[3];
+  n = 1 + (int)rng_below(r, 3);
+  for (int i = 0; i < n; i++) out[i] = g->ntensors - 1 - (int)rng_below(r, (uint64_t)MIN(g->ntensors, 3));
+  for (int i = 0; i < n && g->world > 1; i++) // of what is no constant, or else an input
+    if (graph_add(g, OP_ALL_REDUCE, 1, &out[i], NULL, NOWHERE, &out[i], &(struct err){0}))
+      assert_int_equal(graph_add(g, OP_ALL_REDUCE, 1, (int[]){0}, NULL, NOWHERE, &out[i], &e), OK);
+  for (int i = 0; i < n; i++) assert_int_equal(graph_add(g, OP_OUTPUT, 1, &out[i], NULL, NOWHERE, &t, &e), OK);
   return g;
 }
 

@@ -94,14 +94,14 @@ static void half_precision(void **state)
     }
 }
 
-static void refuses_all_reduce(void **state)
+static void refuses_ranks(void **state)
 {
   (void)state;
   struct arena mem = {0};
   struct graph *g;
   struct err e = {0};
   struct str s = {0}, h = {0};
-  parse(&mem, "program p { X: f32[4]\n return all_reduce(X) }", &g);
+  parse(&mem, "program p { world 2\n X: f32[4]\n return all_reduce(X) }", &g);
   assert_int_equal(gen_c(g, "p", &host, &s, &h, NULL, &e), USER);
   assert_int_equal(e.id, ERR_TARGET);
   assert_non_null(strstr(e.text, "all_reduce"));
@@ -224,7 +224,7 @@ int main(void)
       cmocka_unit_test(as_written),
       cmocka_unit_test(with_thread_graphs),
       cmocka_unit_test(half_precision),
-      cmocka_unit_test(refuses_all_reduce),
+      cmocka_unit_test(refuses_ranks),
       cmocka_unit_test(names_stay_names),
       cmocka_unit_test(same_text_again),
       cmocka_unit_test(wherever_tensors_start),

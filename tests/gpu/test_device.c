@@ -5,6 +5,7 @@
 #include "plan/plan.h"
 #include "lowered.h"
 #include "pretend.h"
+#include "tables.h"
 
 static const struct {
   const char *name, *text;
@@ -100,6 +101,8 @@ static void one_program(const char *name, const char *text, int launches)
   assert_int_equal(pretend.allocated, pretend.released);
   assert_int_equal(pretend.modules, 0);
   problem_close(&f.problem);
+  if (problem_open_special(&f.problem, &f.mem, graph_of(&f.mem, text), 3, NULL, &f.e) != OK) fail_msg("%s: %s", name, f.e.text);
+  problem_close(&f.problem);
   arena_close(&f.mem);
 }
 
@@ -109,8 +112,18 @@ static void programs_are_right(void **state)
   for (size_t i = 0; i < COUNT(programs); i++) one_program(programs[i].name, programs[i].text, programs[i].launches);
 }
 
+static void elements_that_data_choose_are_right(void **state)
+{
+  (void)state;
+  struct table t;
+  table_open(&t, "gather");
+  for (int i = 0; i < t.n; i++)
+    if (!strstr(t.row[i].text, "matmul")) one_program(t.row[i].title, t.row[i].text, 0); // pretended products are of fp32
+  table_close(&t);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(programs_are_right)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(programs_are_right), cmocka_unit_test(elements_that_data_choose_are_right)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void round_trip(const char *path)
 static void round_trips(void **state)
 {
   (void)state;
-  static const char *const folders[] = {"examples", "examples/graphs"};
+  static const char *const folders[] = {"examples", "examples/graphs", "examples/world"};
   int files = 0;
   for (size_t i = 0; i < COUNT(folders); i++) {
     DIR *dir = opendir(folders[i]);
@@ -45,6 +45,7 @@ static void round_trips(void **state)
 }
 
 #define TOP "{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"nodes\": "
+#define WORLD "{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"world\": 2, \"nodes\": "
 #define X "{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4, 8], \"out\": [\"X\"]}"
 #define OUT "{\"op\": \"output\", \"in\": [\"X\"]}"
 #define BLOCK_OF(axes, nodes) "{\"op\": \"block\", \"graph\": {\"level\": \"block\"" axes ", \"nodes\": [" nodes "]}, \"out\": [\"Y\"]}"
@@ -67,6 +68,12 @@ static const struct {
     {"{\"mica\": \"mugraph\", \"version\": 1, \"colour\": 3}", "unknown field `colour`"},
     {"{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"block\"}", "a file holds a kernel graph, not a block graph"},
     {"{\"mica\": \"mugraph\", \"mica\": 1}", "duplicate object key"},
+    {"{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"world\": 3, \"nodes\": []}", "top: a world of 3 devices"},
+    {"{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"world\": \"2\", \"nodes\": []}", "`world` should be an integer"},
+    {WORLD "[{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4], \"shard\": 1}]}", "nodes[0] (input): shard(1) of a tensor of 1"},
+    {WORLD "[{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [5], \"shard\": 0}]}", "nodes[0] (input): dimension 0 of extent 5"},
+    {WORLD "[{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4], \"shard\": 0}, {\"op\": \"output\", \"in\": [0]}]}",
+     "may be different on each of the 2 devices"},
     {TOP "3}", "`nodes` should be an array, not an integer"},
     {TOP "[3]}", "nodes[0]: a node should be an object, not an integer"},
     {TOP "[{}]}", "nodes[0]: `op` should be a string, not nothing"},

@@ -59,7 +59,7 @@ static int exponentials(struct arena *mem, const struct graph *g)
 static bool is_library(const struct node *n)
 {
   enum rule r = op_rows[n->op].rule;
-  return r == RULE_CONCAT || r == RULE_SPLIT || n->op == OP_ALL_REDUCE;
+  return r == RULE_CONCAT || r == RULE_SPLIT;
 }
 
 static void check_signature(const struct graph *p, const struct part *part)
@@ -79,6 +79,17 @@ static void check_signature(const struct graph *p, const struct part *part)
   }
 }
 
+// What ranks make where they meet, of what is there.
+static void meet(const struct graph *p, const struct lax_split *s, bool *there)
+{
+  for (int i = 0; i < s->nmeetings; i++) {
+    const struct node *n = &p->nodes[s->meetings[i]];
+    bool all = true;
+    for (int k = 0; k < n->nin; k++) all &= there[n->in[k]];
+    for (int k = 0; k < n->nout; k++) there[n->out + k] |= all;
+  }
+}
+
 // Parts are programs of the right kind and size, and read only what is there.
 static void check_parts(struct arena *mem, const struct graph *p, const struct lax_split *s, int max_ops)
 {
@@ -88,6 +99,9 @@ static void check_parts(struct arena *mem, const struct graph *p, const struct l
     const struct part *part = &s->parts[i];
     struct err e = {0};
     int library = 0, ops = graph_ops(part->g);
+    assert_int_equal(part->g->world, 1);
+    assert_false(graph_collects(part->g));
+    meet(p, s, there);
     if (graph_check(part->g, &e)) fail_msg("%s, part %d: %s", p->name, i, e.text);
     check_signature(p, part);
     for (int k = 0; k < part->g->nnodes; k++) library += is_library(&part->g->nodes[k]);
@@ -129,7 +143,11 @@ static void check_values(struct arena *mem, const struct graph *p, const struct 
 {
   struct err e = {0};
   void *in[64], *want[64], *got[64];
-  int t[64], n = graph_outputs(p, t);
+  int t[64];
+  struct graph *all[2];
+  assert_int_equal(graph_unfold(mem, p, &all[0], &e) + graph_unfold(mem, g, &all[1], &e), OK);
+  p = all[0], g = all[1];
+  int n = graph_outputs(p, t);
   eval_random(mem, p, DOM_F64, NULL, 1, in);
   assert_int_equal(eval_run(mem, p, DOM_F64, NULL, in, want, NULL, &e), OK);
   assert_int_equal(eval_run(mem, g, DOM_F64, NULL, in, got, NULL, &e), OK);
@@ -218,14 +236,28 @@ static const struct {
      {{0, "4 operators around", "A B"}}},
     {"only library operators", "A: f32[4, 8]\n B: f32[4, 8]", " return concat(A, B, dim=0), A\n", 0, "l",
      {{0, "", "A B"}}},
-    {"all_reduce", "A: f32[4, 8]", " r = all_reduce(exp(A))\n return relu(r)\n", 0, "sls",
-     {{1, "all_reduce `r`", NULL}, {2, "after all_reduce", "r"}}},
+    {"all_reduce of one", "A: f32[4, 8]", " r = all_reduce(exp(A))\n return relu(r)\n", 0, "s",
+     {{0, "", "A"}}},
+    {"all_reduce", "world 2\n A: f32[8, 8] shard(0)", " r = all_reduce(exp(A))\n return relu(r)\n", 0, "ss",
+     {{0, "", "A"}, {1, "after all_reduce `r` at line 4, where all ranks meet", "r"}}},
+    {"ranks meet between views", "world 2\n A: f32[8, 8] shard(0)\n B: f32[8]",
+     " r = all_gather(transpose(exp(A)), dim=1)\n return relu(transpose(r)), all_reduce(B), transpose(all_gather(A, dim=0))\n", 0, "ss",
+     {{0, "", "A"}, {1, "after all_gather `r`", "r"}}},
+    {"ranks meet twice", "world 4\n X: f32[4, 8] shard(0)\n W: f32[8, 16] shard(1)\n V: f32[16, 8] shard(0)",
+     " a = all_gather(relu(X), dim=0)\n b = reduce_scatter(matmul(relu(matmul(a, W)), V), dim=0)\n return all_gather(X + b, dim=0)\n", 0, "sss",
+     {{0, "", "X"}, {1, "after all_gather `a`", "a W V"}, {2, "after reduce_scatter `b`", "X b"}}},
+    {"library operators on both sides", "world 2\n A: f32[4, 8] shard(0)",
+     " C = concat(A, A, dim=1)\n D = all_gather(C, dim=1)\n return concat(D, D, dim=1)\n", 0, "ll",
+     {{0, "", "A"}, {1, "where all ranks meet", "D"}}},
     {"branches apart once it is cut", "A: f32[4, 8]\n B: f32[4, 8]",
      " return concat(relu(exp(A)), relu(exp(B)), dim=0)\n", 0, "s",
      {{0, "5 operators around", "A B"}}},
     {"branches apart", "A: f32[4, 8]\n B: f32[4, 8]",
-     " return all_reduce(relu(exp(A))), all_reduce(relu(exp(B)))\n", 0, "slsl",
-     {{0, "", "A"}, {1, "all_reduce", NULL}, {2, "shares no tensor", "B"}}},
+     " return exp(exp(A)), exp(exp(B))\n", 0, "ssss",
+     {{0, "", "A"}, {1, "second exponential", NULL}}},
+    {"branches apart between ranks", "world 2\n A: f32[4, 8] shard(0)\n B: f32[4, 8]",
+     " return all_reduce(relu(exp(A))), all_reduce(relu(exp(B)))\n", 0, "ss",
+     {{0, "", "A"}, {1, "shares no tensor", "B"}}},
     {"branches together where nothing is cut", "A: f32[4, 8]\n B: f32[4, 8]", " return relu(A), exp(B)\n", 0, "s",
      {{0, "", "A B"}}},
     {"too many operators", "X: f32[4, 8]\n W: f32[8, 1]\n V: f32[1, 8]\n A: f32[4, 4]",

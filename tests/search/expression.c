@@ -34,6 +34,7 @@ static nf of_node(struct expr *ex, const struct graph *g, const struct node *n, 
   case RULE_AT:
   case RULE_CONCAT:
   case RULE_SPLIT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_GRAPH: break;
   }

@@ -76,6 +76,7 @@ static void one_tile(struct field *F, const struct graph *b, const struct node *
   case RULE_AT:
   case RULE_CONCAT:
   case RULE_SPLIT:
+  case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_GRAPH: CHECK(!"an operator of these tests");
   }

@@ -26,7 +26,7 @@ static void test_list(void **state)
     struct target t = open_target(target_name(i));
     assert_true(*target_doc(i) && *t.device);
     assert_true(t.cores > 0 && t.scratch > 0 && t.memory > 0 && t.l2 > 0);
-    assert_true(t.bandwidth > 0 && t.cache_bandwidth > t.bandwidth && t.flops > 0 && t.exp_rate > 0 && t.launch > 0);
+    assert_true(t.bandwidth > 0 && t.cache_bandwidth > t.bandwidth && t.flops > 0 && t.exp_rate > 0 && t.launch > 0 && t.link > 0 && t.meeting > 0);
     assert_int_equal(t.kind == TARGET_GPU, !strncmp(t.name, "sm_", 3));
     gpus += t.kind == TARGET_GPU;
   }
@@ -44,7 +44,8 @@ static void test_rates(void **state)
 #endif
   assert_true(rates_work()->lanes >= rates_plain.lanes);
   assert_int_equal(target_open("cpu", 1, false, &t, &e), OK);
-  assert_true(t.bandwidth > 0 && t.cache_bandwidth > 0 && t.flops > 0 && t.exp_rate > 0 && t.launch > 0 && t.flops < 1e15);
+  assert_true(t.bandwidth > 0 && t.cache_bandwidth > 0 && t.flops > 0 && t.exp_rate > 0 && t.launch > 0 && t.link > 0 && t.meeting > 0 &&
+              t.flops < 1e15);
 }
 
 static void test_gpus(void **state)

@@ -1,0 +1,214 @@
+// Programs over several ranks. All ranks run one kernel graph, each on what is its own: of an input with a shard a part, of all other
+// inputs the whole. Results of the ranks meet in the operators of the rule WORLD and nowhere else.
+//
+// The meaning is graph_unfold: one ordinary graph of whole inputs that has the operators of all ranks. Interpreters, proofs and
+// generated code see that one.
+#include "ir/ir.h"
+
+#include <string.h>
+
+static const int sizes[] = {1, 2, 4, 8};
+
+int graph_world(struct graph *g, int64_t ranks, struct loc at, struct err *e)
+{
+  CHECK(g->level == KERNEL && !g->nnodes);
+  for (size_t i = 0; i < COUNT(sizes); i++)
+    if (sizes[i] == ranks) return g->world = (int)ranks, OK;
+  int s = err_set(e, ERR_WORLD, at, "a world of %lld devices", (long long)ranks);
+  return err_hint(e, "a world has 1, 2, 4 or 8 devices"), s;
+}
+
+int graph_shard(struct graph *g, int t, int64_t dim, struct loc at, struct err *e)
+{
+  struct tensor *x = &g->tensors[t];
+  if (dim < 0) dim += x->shape.n;
+  if (dim < 0 || dim >= x->shape.n) return err_set(e, ERR_ATTRIBUTE, at, "shard(%lld) of a tensor of %d dimensions", (long long)dim, x->shape.n);
+  if (x->shape.d[dim] % g->world) {
+    int s = err_set(e, ERR_SHAPE, at, "dimension %lld of extent %lld has no %d equal parts, one a rank", (long long)dim, (long long)x->shape.d[dim],
+                    g->world);
+    return err_hint(e, "the extents of an input are those of the whole tensor"), s;
+  }
+  if (g->world == 1) return OK;
+  return x->shape.d[dim] /= g->world, x->shard = (int)dim + 1, OK;
+}
+
+struct shape graph_whole(const struct graph *g, int t)
+{
+  const struct tensor *x = &g->tensors[t];
+  struct shape s = x->shape;
+  if (x->shard) s.d[x->shard - 1] *= g->world;
+  return s;
+}
+
+void graph_varying(const struct graph *g, bool *varies)
+{
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    bool any = n->op == OP_INPUT && g->tensors[n->out].shard;
+    for (int k = 0; k < n->nin; k++) any |= varies[n->in[k]];
+    if (op_rows[n->op].rule == RULE_WORLD) any = n->op == OP_REDUCE_SCATTER && g->world > 1;
+    for (int k = 0; k < n->nout; k++) varies[n->out + k] = any;
+  }
+}
+
+bool graph_collects(const struct graph *g)
+{
+  bool any = false;
+  for (int i = 0; i < g->nnodes; i++) any |= op_rows[g->nodes[i].op].rule == RULE_WORLD;
+  return any;
+}
+
+int world_refuse(const struct graph *g, const char *who, struct err *e)
+{
+  if (g->world == 1) return OK;
+  int s = err_set(e, ERR_WORLD, NOWHERE, "%s takes a program of one device, and %s is one of %d", who, g->name ? g->name : "this", g->world);
+  return err_hint(e, "`mica show --unfold --text` prints what all ranks compute as a program of one device"), s;
+}
+
+// ---- rules of a well-formed world ----
+
+static int check_input(const struct graph *g, const struct node *n, struct err *e)
+{
+  const struct tensor *x = &g->tensors[n->out];
+  if (x->shard < 0 || x->shard > x->shape.n)
+    return err_set(e, ERR_WORLD, n->at, "an input of %d dimensions has no dimension %d", x->shape.n, x->shard - 1);
+  if (!x->state || g->world == 1) return OK;
+  int s = err_set(e, ERR_WORLD, n->at, "`%.60s` is a state, which a program of %d devices cannot have yet", x->name ? x->name : "this", g->world);
+  return err_hint(e, "take what it holds as an input, and return what it becomes"), s;
+}
+
+static int check_output(const struct graph *g, const struct node *n, const bool *varies, struct err *e)
+{
+  const struct tensor *x = &g->tensors[n->in[0]];
+  if (!varies[n->in[0]]) return OK;
+  int s = err_set(e, ERR_WORLD, n->at, "%s%.60s%s may be different on each of the %d devices: a result is the same on all",
+                  x->name ? "`" : "this result", x->name ? x->name : "", x->name ? "`" : "", g->world);
+  return err_hint(e, "join the parts by all_gather(x, dim), or add them up by all_reduce(x)"), s;
+}
+
+int world_check(const struct graph *g, struct err *e)
+{
+  struct arena tmp = {0};
+  bool *varies = NEWS(&tmp, bool, g->ntensors + 1);
+  int s = OK;
+  if (g->world > 1) graph_varying(g, varies);
+  for (int i = 0; i < g->nnodes && !s; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->op == OP_INPUT) s = check_input(g, n, e);
+    if (n->op == OP_OUTPUT) s = check_output(g, n, varies, e);
+  }
+  arena_close(&tmp);
+  return s;
+}
+
+// ---- all ranks as one graph ----
+
+enum { MOST_NAMED = 1024 };
+
+struct unfolding {
+  const struct graph *g;
+  struct graph *to;
+  bool *varies; // by tensor of g; of others all ranks share one tensor of `to`
+  int **map;    // by rank, by tensor of g
+  struct err *e;
+};
+
+static void share(const struct unfolding *u, const struct node *n)
+{
+  for (int r = 1; r < u->g->world; r++)
+    for (int k = 0; k < n->nout; k++) u->map[r][n->out + k] = u->map[0][n->out + k];
+}
+
+// "h_2" of rank 2, where no other tensor has this name. Names are for people: large graphs do without.
+static void name_part(const struct unfolding *u, const struct node *n, int rank)
+{
+  for (int k = 0; k < n->nout && u->g->ntensors <= MOST_NAMED; k++) {
+    struct err taken = {0};
+    const char *name = u->g->tensors[n->out + k].name;
+    struct tensor *t = &u->to->tensors[u->map[rank][n->out + k]];
+    if (!name || t->name) continue;
+    name = arena_printf(u->to->mem, "%s_%d", name, rank);
+    for (int i = 0; i < u->g->ntensors && name; i++)
+      if (u->g->tensors[i].name && !strcmp(u->g->tensors[i].name, name)) name = NULL;
+    if (name) graph_name(u->to, u->map[rank][n->out + k], name, NOWHERE, &taken);
+  }
+}
+
+// Each rank's part of x along dim.
+static int scatter(const struct unfolding *u, const struct node *n, int x, int dim)
+{
+  struct attrs a = attrs_default(OP_CHUNK);
+  a.dim = dim, a.parts = u->g->world;
+  for (int r = 0; r < u->g->world; r++) {
+    a.index = r;
+    TRY(graph_add(u->to, OP_CHUNK, 1, &x, &a, n->at, &u->map[r][n->out], u->e));
+    name_part(u, n, r);
+  }
+  return OK;
+}
+
+static int input(const struct unfolding *u, const struct node *n)
+{
+  const struct tensor *x = &u->g->tensors[n->out];
+  struct tensor whole = *x;
+  int t;
+  whole.shape = graph_whole(u->g, n->out), whole.shard = 0;
+  TRY(graph_input_as(u->to, x->name, x->dtype, &whole, n->at, &t, u->e));
+  if (x->shard) return scatter(u, n, t, x->shard - 1);
+  return u->map[0][n->out] = t, share(u, n), OK;
+}
+
+// Of all ranks, in their order, so that every rank rounds alike.
+static int sum(const struct unfolding *u, const struct node *n, int *out)
+{
+  *out = u->map[0][n->in[0]];
+  for (int r = 1; r < u->g->world; r++) TRY(graph_add(u->to, OP_ADD, 2, (int[]){*out, u->map[r][n->in[0]]}, NULL, n->at, out, u->e));
+  return OK;
+}
+
+static int joined(const struct unfolding *u, const struct node *n, int *out)
+{
+  struct attrs a = attrs_default(OP_CONCAT);
+  int *in = NEWS(u->to->mem, int, u->g->world);
+  a.dim = n->a.dim;
+  for (int r = 0; r < u->g->world; r++) in[r] = u->map[r][n->in[0]];
+  return graph_add(u->to, OP_CONCAT, u->g->world, in, &a, n->at, out, u->e);
+}
+
+static int meet(const struct unfolding *u, const struct node *n)
+{
+  int t = u->map[0][n->in[0]];
+  if (u->g->world > 1) TRY(n->op == OP_ALL_GATHER ? joined(u, n, &t) : sum(u, n, &t));
+  if (n->op == OP_REDUCE_SCATTER && u->g->world > 1) return scatter(u, n, t, n->a.dim);
+  u->map[0][n->out] = t, share(u, n);
+  if (u->g->world > 1) graph_keep_names(u->to, u->g, n, u->map[0]);
+  return OK;
+}
+
+static int each(const struct unfolding *u, const struct node *n)
+{
+  const bool apart = n->nout && u->varies[n->out];
+  for (int r = 0; r < (apart ? u->g->world : 1); r++) {
+    TRY(graph_take(u->to, NULL, -1, u->g, n, u->map[r], u->e));
+    if (apart) name_part(u, n, r);
+  }
+  if (!apart) share(u, n), graph_keep_names(u->to, u->g, n, u->map[0]);
+  return OK;
+}
+
+int graph_unfold(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
+{
+  struct arena tmp = {0};
+  struct unfolding u = {.g = g, .to = graph_new(mem, KERNEL, g->name), .e = e};
+  int s = OK;
+  if (g->world == 1 && !graph_collects(g)) return *out = (struct graph *)g, OK;
+  u.varies = NEWS(&tmp, bool, g->ntensors + 1), u.map = NEWS(&tmp, int *, g->world);
+  for (int r = 0; r < g->world; r++) u.map[r] = NEWS(&tmp, int, g->ntensors + 1);
+  graph_varying(g, u.varies);
+  for (int i = 0; i < g->nnodes && !s; i++) {
+    const struct node *n = &g->nodes[i];
+    s = n->op == OP_INPUT ? input(&u, n) : op_rows[n->op].rule == RULE_WORLD ? meet(&u, n) : each(&u, n);
+  }
+  arena_close(&tmp);
+  return *out = u.to, s;
+}

@@ -1,0 +1,77 @@
+// ranks: where the ranks of a program meet. The laws of ranks_law.def move operators of all ranks; what results costs other bytes on the
+// link between devices, and other work. The cheapest program by the model that the verifier accepts takes the place of the one as written.
+//
+// Glossary
+//   meeting    an operator of all ranks: all_reduce, all_gather, reduce_scatter
+//   side       one side of a law, as a term over variables
+//   class      a set of operators that a law has a name for: linear, scale, point, pair, fold
+//   state      a program that laws have made of the one as written
+//
+// Files
+//   ranks_law.def  the laws
+//   ranks_term.c   their sides
+//   ranks_match.c  where a side fits, and the program with the other side in its place
+//   ranks_cost.c   what a rank's work and its meetings take, by the rates of a target
+//   ranks_move.c   the search over states, and the proof of what it leaves
+#ifndef MICA_RANKS_H
+#define MICA_RANKS_H
+
+#include "target/target.h"
+#include "verify/verify.h"
+
+// ---- ranks_term.c ----
+enum {
+  RANKS_LAWS = 0
+#define LAW(...) +1
+#include "ranks/ranks_law.def"
+#undef LAW
+};
+enum ranks_group { RANKS_SUMS, RANKS_PARTS, RANKS_JOINS, RANKS_OTHERS, RANKS_GROUPS };
+enum ranks_class { RANKS_NONE, RANKS_LINEAR, RANKS_SCALE, RANKS_POINT, RANKS_PAIR, RANKS_FOLD, RANKS_CLASSES };
+enum { RANKS_VARIABLES = 4, RANKS_ARGS = 2 }; // x, y, X, Y
+
+struct ranks_term {
+  int variable;           // its number, or -1
+  bool same;              // a variable of what is the same on all ranks
+  enum ranks_class class; // of an operator that the law does not name
+  enum op op;             // of one that it names
+  bool dim, count;        // it has the dimension d; its constant is the number of ranks
+  int n;
+  struct ranks_term *arg[RANKS_ARGS];
+};
+struct ranks_law_row {
+  const char *name, *left, *right, *doc;
+  enum ranks_group group;
+};
+extern const struct ranks_law_row ranks_laws[RANKS_LAWS];
+struct ranks_term *ranks_side(struct arena *mem, const char *text);
+bool ranks_is(enum ranks_class class, const struct node *n);
+
+// ---- ranks_match.c ----
+struct ranks_rewriting {
+  const struct graph *g;
+  const bool *varies;                 // by tensor (graph_varying)
+  const struct ranks_term *from, *to; // sides of a law
+};
+// The program with `to` in the place of node i, where `from` fits there; d: the dimension that only `to` has. What nothing reads any more is
+// left out, and what is computed twice is computed once. NULL: it does not fit, or the result would have another shape or dtype.
+struct graph *ranks_rewrite(struct arena *mem, const struct ranks_rewriting *w, int i, int d);
+
+// ---- ranks_cost.c ----
+// Seconds by the model: of one rank, of a CPU of all ranks.
+double ranks_cost(const struct graph *g, const struct target *t);
+int ranks_meetings(const struct graph *g);
+
+// ---- ranks_move.c ----
+struct ranks_moved {
+  const struct graph *g;   // the program itself where nothing was gained
+  double before, after;    // ranks_cost
+  int states, proved;      // that laws made; that the verifier was asked about
+  const char *laws;        // that made g, ", " between; "" for the program itself
+  struct certificate cert; // of g, against the program
+};
+// p: an expanded program. Evidence weaker than `accept` is not enough. An error only where the verifier was stopped.
+int ranks_move(struct arena *mem, const struct graph *p, const struct target *t, const struct verify_opts *o, enum evidence accept,
+               struct ranks_moved *out, struct err *e);
+
+#endif
