@@ -62,7 +62,7 @@ static void each(struct text *t, const char *s)
 {
   for (; *s; s += strcspn(s, " "), s += *s == ' ') {
     int n = (int)strcspn(s, ":");
-    text_open(t, "for (%.*s = 0; %.*s < %d; %.*s += 1) unroll", n, s, n, s, atoi(s + n + 1), n, s);
+    str_add(t->out, "%*sfor (%.*s = 0; %.*s < %d; %.*s += 1) unroll {\n", 2 * t->indent++, "", n, s, n, s, atoi(s + n + 1), n, s);
   }
 }
 
@@ -89,7 +89,7 @@ static bool one_line(struct text *t, const char *s)
   if (!strncmp(s, "each ", 5))
     each(t, s + 5);
   else if (n > 2 && s[n - 1] == '{')
-    text_open(t, "%.*s", (int)(n - 2), s);
+    str_add(t->out, "%*s%s\n", 2 * t->indent++, "", s);
   else
     statement(t, s);
   return t->indent > indent;

@@ -50,9 +50,10 @@ struct text {
 int text_about(struct text *t, int node);
 void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l); // about.c
 int text_about_tensor(struct text *t, const struct graph *block, int tensor);                                   // the node that makes it
-void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // one line at the indentation
-void text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);                                              // "... {", then indents
-void text_close(struct text *t);                                                                                // "}"
+// Lines of a template (below), with the values of a format in place of holes.
+void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3); // what is left open is closed at the end
+int text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);  // it stays open; returns the indentation before, for text_until
+void text_close(struct text *t);                                   // "}"
 int text_if(struct text *t, const char *condition); // "if (...) {" where there is a condition; returns the indentation before, for text_until
 // list, separator, item; the item alone where the list is empty
 const char *text_join(struct arena *mem, const char *list, const char *separator, const char *item, ...) PRINTF(4, 5);

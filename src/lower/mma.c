@@ -62,7 +62,7 @@ void mma_fetch(struct mma_kernel *k)
   }
 }
 
-static void commit(struct mma_kernel *k) { text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()"); }
+static void commit(struct mma_kernel *k) { text_line(k->t, "Sync<cp.commit>()"); }
 
 static void begin_ring(struct mma_kernel *k)
 {
@@ -77,7 +77,7 @@ static void begin_ring(struct mma_kernel *k)
   for (int s = 0; s < ahead; s++) {
     char stage[12];
     snprintf(stage, sizeof stage, "%d", s);
-    if (p->hides && s) text_open(k->t, "if (%d < @count)", s);
+    if (p->hides && s) text_open(k->t, "if (%d < @count) {", s);
     if (s < p->iterations) mma_load(k, true, stage, mma_iteration(k, stage));
     if (p->hides && s) text_close(k->t);
     commit(k);
@@ -89,13 +89,13 @@ static void ring(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   const char *n = mma_iterations(k);
-  text_open(k->t, "for (it = 0; it < %s; it += 1)", n);
+  text_open(k->t, "for (it = 0; it < %s; it += 1) {", n);
   k->section = MMA_LOOP;
   mma_wait(k, p->stages - 2);
   text_line(k->t, "@ahead = it + %d", p->stages - 1);
   text_line(k->t, "@next = @ahead %% %d", p->stages);
   text_line(k->t, "@stage = it %% %d", p->stages);
-  text_open(k->t, "if (@ahead < %s)", n);
+  text_open(k->t, "if (@ahead < %s) {", n);
   mma_load(k, true, "@next", mma_iteration(k, "@ahead"));
   text_close(k->t);
   commit(k);
@@ -154,10 +154,10 @@ static void body(struct mma_kernel *k)
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
   mma_zero(k);
-  if (dependent && !p->hold) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (dependent && !p->hold) text_line(k->t, "Sync<grid.trigger>#t()");
   if (dependent) mma_ahead(k);
-  if (dependent) text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
-  if (dependent && p->hold) text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
+  if (dependent) text_line(k->t, "Sync<grid.wait>#t()");
+  if (dependent && p->hold) text_line(k->t, "Sync<grid.trigger>#t()");
   mma_section(k, MMA_CONST);
   begin_ring(k);
   mma_sides(k, false);

@@ -4,7 +4,7 @@
 
 static const char *meeting(const struct mma_plan *p) { return p->wg ? "work" : "t"; }
 
-void mma_meet(struct mma_kernel *k) { text_line(k->t, "Sync<barrier><<<#grid, #%s>>>()", meeting(k->p)); }
+void mma_meet(struct mma_kernel *k) { text_line(k->t, "Sync<barrier>#%s()", meeting(k->p)); }
 
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s)
 {

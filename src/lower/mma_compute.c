@@ -20,7 +20,7 @@ struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i)
 
 static const char *operand(struct mma_kernel *k, int value, int i) { return mma_value(k, mma_at(k->p, value)->in[i], mma_wanted(k->p, value, i)); }
 
-static void set(struct mma_kernel *k, const char *out, double x) { text_line(k->t, "%%%s <- Init<%#.9g><<<#grid, #me>>>()", out, x); }
+static void set(struct mma_kernel *k, const char *out, double x) { text_line(k->t, "%%%s <- Init<%#.9g>()", out, x); }
 
 // ---- elementwise ----
 
@@ -63,13 +63,13 @@ static void hide(struct mma_kernel *k, int value)
   int shown = p->hidden.shown;
   bool branch = same_shape(p->shape[shown], p->shape[value]) && !mma_loads(p, shown);
   const char *x = branch ? mma_value(k, shown, p->shape[value]) : NULL, *out = branch ? mma_declare(k, p->shape[value], "fp32") : NULL;
-  if (branch) text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", out, x), text_open(k->t, "if (%s)", mma_partly_hidden(k));
+  if (branch) text_line(k->t, "%%%s <- Move(%%%s)", out, x), text_open(k->t, "if (%s) {", mma_partly_hidden(k));
   struct mma_known known = mma_remember(k);
   for (int v = 0; v < value; v++)
     if (p->own[v]) apply(k, v);
   apply(k, value);
   if (!branch) return;
-  text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", out, k->reg[value]);
+  text_line(k->t, "%%%s <- Move(%%%s)", out, k->reg[value]);
   text_close(k->t);
   mma_forget(k, &known), k->reg[value] = out;
 }
@@ -98,23 +98,20 @@ static const char *reduce_thread(struct mma_kernel *k, const char *op, const cha
   int nt = s.cols >= 0 ? p->cols[s.cols].nt : 1, chains = MIN(nt, 2);
   text_line(k->t, "%%%s:[%d, %d].[2, 1].[1, 2].fp32.RF", some, p->mt, chains);
   mma_nest(k, "mn", p->mt, chains);
-  text_line(k->t, "%%%s[m, n] <- Move<<<#grid, #me>>>(%%%s[m, n])", some, x);
+  text_line(k->t, "%%%s[m, n] <- Move(%%%s[m, n])", some, x);
   text_close(k->t);
   if (nt > chains) {
-    text_open(k->t, "for (n = %d; n < %d; n += 1) unroll", chains, nt);
-    text_line(k->t, "%%%s[m, n %% %d] <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s[m, n %% %d], %%%s[m, n])", some, chains, op, some, chains, x);
+    text_open(k->t, "for (n = %d; n < %d; n += 1) unroll {", chains, nt);
+    text_line(k->t, "%%%s[m, n %% %d] <- BinaryPointwise<%s>(%%%s[m, n %% %d], %%%s[m, n])", some, chains, op, some, chains, x);
     text_close(k->t);
   }
   text_close(k->t);
   one = mma_declare(k, (struct mma_shape){s.rows, -1}, "fp32");
-  text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #me>>>(%%%s)", one, op, some);
+  text_line(k->t, "%%%s <- Reduction<%s>(%%%s)", one, op, some);
   return one;
 }
 
-static void reduce_quad(struct mma_kernel *k, const char *op, const char *x)
-{
-  text_line(k->t, "%%%s <- Reduction<%s><<<#grid, #quad>>>(%%%s)", x, op, x);
-}
+static void reduce_quad(struct mma_kernel *k, const char *op, const char *x) { text_line(k->t, "%%%s <- Reduction<%s>#quad(%%%s)", x, op, x); }
 
 static void reduce(struct mma_kernel *k, int value)
 {
@@ -163,9 +160,9 @@ static void run(struct mma_kernel *k, int value)
   const char *top = k->reg[value], *x = operand(k, value, 0), *now = mma_declare(k, k->p->shape[value], "fp32");
   emit_binary(k->t, "max", now, top, x);
   if (move >= 0) emit_binary(k->t, "-", k->reg[move], top, now);
-  text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%%s)", top, now);
+  text_line(k->t, "%%%s <- Move(%%%s)", top, now);
   if (move < 0) return;
-  text_open(k->t, "if (it == 0)");
+  text_open(k->t, "if (it == 0) {");
   set(k, k->reg[move], 0);
   text_close(k->t);
 }

@@ -121,8 +121,8 @@ int mma_ahead_best(const struct mma_plan *p)
 
 void mma_wait(struct mma_kernel *k, int left)
 {
-  text_line(k->t, "Sync<cp.wait, %d><<<#grid, #me>>>()", left);
-  text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+  text_line(k->t, "Sync<cp.wait, %d>()", left);
+  text_line(k->t, "Sync<barrier>#t()");
 }
 
 // Which group of copies brings it: tiles that have room of their own in the order in which they are read, then the
@@ -141,7 +141,7 @@ static void bring(struct mma_kernel *k, int g)
 {
   for (int i = 0; i < k->p->ntiles; i++)
     if (group(k->p, &k->p->tile[i]) == g) copy(k, &k->p->tile[i], "0", "0");
-  text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()");
+  text_line(k->t, "Sync<cp.commit>()");
   k->committed++;
 }
 

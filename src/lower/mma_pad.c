@@ -80,7 +80,7 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
   bool pairs = size % 2 == 0;
   int indent = k->t->indent;
   text_if(k->t, ragged ? arena_printf(k->mem, "it == %lld", (long long)p->iterations - 1) : NULL);
-  text_open(k->t, "for (n = %lld; n < %d; n += 1) unroll", MAX(first, 0ll), c->nt);
+  text_open(k->t, "for (n = %lld; n < %d; n += 1) unroll {", MAX(first, 0ll), c->nt);
   for (int e = 0; e < (pairs ? 1 : 2); e++)
     text_fill(k->t,
               "if ($at + $e >= $size) {\n"

@@ -48,12 +48,12 @@ static void load_left(struct mma_kernel *k, const struct mma_tile *t, const char
   if (!t->turned) {
     mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane %% 16", mma_row_tile(p)));
     at = step ? arena_printf(k->mem, "%s * 2 + @lane / 16", step) : arena_printf(k->mem, "%d", eight);
-    text_line(k->t, "%%%s <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s, %s])", to, t->buffer, stage, shared_row(k, &t->out), at);
+    text_line(k->t, "%%%s <- Move<ldmatrix>#warp(%%s%d[%s].tile([1, 8])[%s, %s])", to, t->buffer, stage, shared_row(k, &t->out), at);
     return;
   }
   mma_row_names(k, arena_printf(k->mem, "%s * 16 + @lane / 8 %% 2 * 8", mma_row_tile(p)));
   at = step ? arena_printf(k->mem, "%s * 16 + @lane / 16 * 8", step) : arena_printf(k->mem, "%d", 8 * eight);
-  text_line(k->t, "%%%s <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s + @lane %% 8, @r / 8])", to, t->buffer, stage, at);
+  text_line(k->t, "%%%s <- Move<ldmatrix.trans>#warp(%%s%d[%s].tile([1, 8])[%s + @lane %% 8, @r / 8])", to, t->buffer, stage, at);
 }
 
 // Declares fragments of `steps` steps (0: none) under that name, and of what is left over.
@@ -71,9 +71,9 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
   int steps = p->cols[cols].nt / 2;
   mma_arrive(k, t);
   declare_left(k, name, steps, rest(p, cols));
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
+  text_open(k->t, "each m:%d", p->mt);
   if (steps) {
-    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", steps);
+    text_open(k->t, "each s:%d", steps);
     load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), step_of(p, cols), 0);
     text_close(k->t);
   }
@@ -86,7 +86,7 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
 void mma_cast_left(struct mma_kernel *k, const char *left, const char *from, int cols, bool back)
 {
   int whole = k->p->cols[cols].nt / 2 * 2;
-  text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
+  text_open(k->t, "each m:%d", k->p->mt);
   for (int last = 0; last < 2; last++) {
     if (last ? !rest(k->p, cols) : !whole) continue;
     const char *l = arena_printf(k->mem, last ? "%sl[m, 0][h, 0]" : "%s[m, n / 2][h, n %% 2]", left),
@@ -142,12 +142,11 @@ static void load_right(struct mma_kernel *k, const struct mma_product *x, int ti
   text_line(k->t, last ? "%%b:[%d].[1, 1].[2, 1].%s.RF" : "%%b:[%d].[2, 1].[2, 1].%s.RF", tiles, tile_dtype(p->type));
   if (trans) {
     row = last ? arena_printf(k->mem, "%d + @lane %% 8", 8 * eight) : arena_printf(k->mem, "%s * 16 + @lane %% 16", step);
-    text_line(k->t, "%%b <- Move<ldmatrix.trans><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[%s%s, %s%s])", t->buffer, stage, row, first, n, next);
+    text_line(k->t, "%%b <- Move<ldmatrix.trans>#warp(%%s%d[%s].tile([1, 8])[%s%s, %s%s])", t->buffer, stage, row, first, n, next);
     return;
   }
   col = last ? arena_printf(k->mem, "%d", eight) : arena_printf(k->mem, "%s * 2 + @lane / 8 %% 2", step);
-  text_line(k->t, "%%b <- Move<ldmatrix><<<#grid, #warp>>>(%%s%d[%s].tile([1, 8])[(%s) * 8%s + @lane %% 8%s, %s])", t->buffer, stage, n, tile, first,
-            col);
+  text_line(k->t, "%%b <- Move<ldmatrix>#warp(%%s%d[%s].tile([1, 8])[(%s) * 8%s + @lane %% 8%s, %s])", t->buffer, stage, n, tile, first, col);
 }
 
 static void multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into, bool batched, bool last)
@@ -160,10 +159,10 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
     if (!rounds) continue;
     const char *n = odd ? arena_printf(k->mem, "%d", nt - 1) : "n * 2";
     const char *at = split ? arena_printf(k->mem, "@wn * %d + %s", nt, n) : n;
-    text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", odd ? 1 : rounds);
+    text_open(k->t, "each n:%d", odd ? 1 : rounds);
     load_right(k, x, tiles, at, last);
-    if (!batched) text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
-    for (int h = 0; h < tiles; h++) text_line(k->t, "%%%s[m, %s%s] <- MatMul<<<#grid, #warp>>>(%%%s, %%b[%d])", into, n, h ? " + 1" : "", left, h);
+    if (!batched) text_open(k->t, "each m:%d", p->mt);
+    for (int h = 0; h < tiles; h++) text_line(k->t, "%%%s[m, %s%s] <- MatMul#warp(%%%s, %%b[%d])", into, n, h ? " + 1" : "", left, h);
     if (!batched) text_close(k->t);
     text_close(k->t);
   }
@@ -177,12 +176,12 @@ static void one_step(struct mma_kernel *k, const struct mma_product *x, const ch
   const char *one = left ? arena_printf(k->mem, last ? "%sl[m, 0]" : "%s[m, s]", left) : last ? "al[m, 0]" : "a[m, 0]";
   if (!left) {
     declare_left(k, "a", !last, last);
-    text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
+    text_open(k->t, "each m:%d", p->mt);
     load_left(k, &p->tile[p->tile_of[x->a]], one, last ? NULL : step_of(p, x->sum_cols), p->cols[x->sum_cols].nt - 1);
     text_close(k->t);
   }
   if (batched) {
-    text_open(k->t, "for (m = 0; m < %d; m += 1) unroll", p->mt);
+    text_open(k->t, "each m:%d", p->mt);
     mma_row_names(k, arena_printf(k->mem, "%s * 16", mma_row_tile(p)));
   }
   multiply(k, x, one, into, batched, last);
@@ -202,12 +201,12 @@ static void product_lines(struct mma_kernel *k, const struct mma_product *x, con
   if (!keeps) mma_arrive(k, &p->tile[p->tile_of[x->a]]);
   mma_arrive(k, &p->tile[p->tile_of[x->b]]);
   if (steps) {
-    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", steps);
+    text_open(k->t, "each s:%d", steps);
     one_step(k, x, left, into, false);
     text_close(k->t);
   }
   if (!rest(p, x->sum_cols)) return;
-  text_open(k->t, "for (s = 0; s < 1; s += 1) unroll");
+  text_open(k->t, "each s:1");
   one_step(k, x, left, into, true);
   text_close(k->t);
 }

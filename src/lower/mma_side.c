@@ -168,7 +168,7 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s)
 {
   const char *v = mma_declare(k, s, "fp32");
-  if (mma_side_row_exists(k) || mma_pads(k->p, s.cols)) text_line(k->t, "%%%s <- Init<1.0><<<#grid, #me>>>()", v);
+  if (mma_side_row_exists(k) || mma_pads(k->p, s.cols)) text_line(k->t, "%%%s <- Init<1.0>()", v);
   transfer(k, v, s.cols, false);
   return v;
 }
@@ -181,7 +181,7 @@ static void side(struct mma_kernel *k, const struct mma_side *s)
   q.reg = NEWS(k->mem, const char *, n), q.left = NEWS(k->mem, const char *, n), q.have = NEWS(k->mem, struct mma_shape, n);
   for (int i = 0; i < n; i++)
     if (k->p->k.v[i].kind == KERN_CONST) q.reg[i] = k->reg[i];
-  text_open(k->t, "if (@tid < %d)", 32 * s->plan->wm);
+  text_open(k->t, "if (@tid < %d) {", 32 * s->plan->wm);
   text_line(k->t, "@wm = @tid / 32");
   for (int i = 0; i < n; i++)
     if (s->member[i]) mma_compute(&q, i);
@@ -199,5 +199,5 @@ void mma_sides(struct mma_kernel *k, bool varying)
     if (k->p->side[i].tile >= 0) mma_arrive(k, &k->p->tile[k->p->side[i].tile]);
   for (int i = 0; i < k->p->nsides; i++)
     if (k->p->side[i].varying == varying) any = true, side(k, &k->p->side[i]);
-  if (any) text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+  if (any) text_line(k->t, "Sync<barrier>#t()");
 }

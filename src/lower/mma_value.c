@@ -154,10 +154,10 @@ const char *mma_load_parts(struct mma_kernel *k, int fold)
   const char *out = mma_declare(k, s, "fp32"), *one, *op = v->kind == KERN_MAX ? "max" : "+";
   k->parts = mma_gone(p, fold);
   int64_t parts = norm_extent(p->n, k->parts);
-  text_line(k->t, "%%%s <- Init<%s><<<#grid, #me>>>()", out, v->kind == KERN_MAX ? "-inf" : "0.0");
-  text_open(k->t, "for (p = 0; p < %lld; p += 1)%s", (long long)parts, parts <= 16 ? " unroll" : "");
+  text_line(k->t, "%%%s <- Init<%s>()", out, v->kind == KERN_MAX ? "-inf" : "0.0");
+  text_open(k->t, "for (p = 0; p < %lld; p += 1)%s {", (long long)parts, parts <= 16 ? " unroll" : "");
   one = from_memory(k, &p->n->iter[p->iter_of[v->in[0]]], s);
-  text_line(k->t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, op, out, one);
+  text_line(k->t, "%%%s <- BinaryPointwise<%s>(%%%s, %%%s)", out, op, out, one);
   text_close(k->t);
   k->parts = 0;
   return out;

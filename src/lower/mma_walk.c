@@ -69,7 +69,7 @@ void mma_nest(struct mma_kernel *k, const char *indices, ...)
 {
   va_list extents;
   va_start(extents, indices);
-  for (const char *i = indices; *i; i++) text_open(k->t, "for (%c = 0; %c < %d; %c += 1) unroll", *i, *i, va_arg(extents, int), *i);
+  for (const char *i = indices; *i; i++) text_open(k->t, "for (%c = 0; %c < %d; %c += 1) unroll {", *i, *i, va_arg(extents, int), *i);
   va_end(extents);
 }
 

@@ -35,14 +35,11 @@ static double constant_of(enum op op, const struct attrs *a)
   return attr_real(a, i);
 }
 
-void emit_unary(struct text *t, const char *name, const char *out, const char *x)
-{
-  text_line(t, "%%%s <- UnaryPointwise<%s><<<#grid, #me>>>(%%%s)", out, name, x);
-}
+void emit_unary(struct text *t, const char *name, const char *out, const char *x) { text_line(t, "%%%s <- UnaryPointwise<%s>(%%%s)", out, name, x); }
 
 void emit_binary(struct text *t, const char *name, const char *out, const char *x, const char *y)
 {
-  text_line(t, "%%%s <- BinaryPointwise<%s><<<#grid, #me>>>(%%%s, %%%s)", out, name, x, y);
+  text_line(t, "%%%s <- BinaryPointwise<%s>(%%%s, %%%s)", out, name, x, y);
 }
 
 static void with_constant(struct text *t, const char *name, const char *out, const char *x, double c)
@@ -50,7 +47,7 @@ static void with_constant(struct text *t, const char *name, const char *out, con
   char constant[32];
   snprintf(constant, sizeof constant, "c%d", t->fresh++);
   text_line(t, "%%%s:[].fp32.RF", constant);
-  text_line(t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", constant, c);
+  text_line(t, "%%%s <- Init<%#.17g>()", constant, c);
   emit_binary(t, name, out, x, constant);
 }
 

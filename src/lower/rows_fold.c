@@ -87,11 +87,11 @@ static void over_warps(struct row_text *x, int n, const int *values, const struc
   for (int i = 0; i < n; i++)
     if (e[i].parts > 1) send(x, values[i], x->fresh++, &e[i]);
   text_about(&x->t, -1);
-  text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
+  text_line(&x->t, "Sync<barrier>#%s()", x->team);
   for (int i = 0; i < n; i++)
     if (e[i].parts > 1) row_receive(x, values[i], first++, &e[i]);
   text_about(&x->t, -1);
-  if (again) text_line(&x->t, "Sync<barrier><<<#grid, #%s>>>()", x->team);
+  if (again) text_line(&x->t, "Sync<barrier>#%s()", x->team);
 }
 
 void row_fold_across(struct row_text *x, int n, const int *values, bool again)

@@ -106,7 +106,7 @@ static int chosen_open(struct row_text *x, int v, int from, const struct kern_ac
               HOLES(NULL, INT(v, v), INT(i, i), STR(index, index), STR(at, at)));
     inside = text_join(x->mem, inside, " && ", "@at%d_%d >= 0 && @at%d_%d < %lld", v, i, v, i, (long long)a->by[i].limit);
   }
-  text_open(&x->t, "if (%s)", inside);
+  text_open(&x->t, "if (%s) {", inside);
   return indent;
 }
 

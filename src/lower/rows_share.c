@@ -84,7 +84,7 @@ void row_share_begin(struct row_text *x)
     text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].fp32.SH\n?!scalar %sh$sh:[$all,$dims].fp32.SH",
               row_part_holes(x, i, x->shared[i] = x->fresh++, &e));
   }
-  if (p->cluster > 1) text_line(&x->t, "Sync<cluster.arrive.relaxed><<<#grid, #%s>>>()", x->team);
+  if (p->cluster > 1) text_line(&x->t, "Sync<cluster.arrive.relaxed>#%s()", x->team);
 }
 
 static void write_to_all(struct row_text *x, int value, const struct row_exchange *e)
@@ -108,13 +108,13 @@ void row_fold_share(struct row_text *x, int n, const int *values)
   int many = 0;
   for (int i = 0; i < n; i++) many += is_shared(x->p, values[i]);
   if (!many) return;
-  if (!x->met) text_line(&x->t, "Sync<cluster.wait><<<#grid, #%s>>>()", x->team);
+  if (!x->met) text_line(&x->t, "Sync<cluster.wait>#%s()", x->team);
   x->met = true;
   for (int i = 0; i < n; i++)
     if (is_shared(x->p, values[i])) e[i] = share_exchange(x, &x->p->r->k.v[values[i]]), write_to_all(x, values[i], &e[i]);
   text_about(&x->t, -1);
-  text_line(&x->t, "Sync<cluster.arrive><<<#grid, #%s>>>()", x->team);
-  text_line(&x->t, "Sync<cluster.wait><<<#grid, #%s>>>()", x->team);
+  text_line(&x->t, "Sync<cluster.arrive>#%s()", x->team);
+  text_line(&x->t, "Sync<cluster.wait>#%s()", x->team);
   for (int i = 0; i < n; i++)
     if (is_shared(x->p, values[i])) row_receive(x, values[i], x->shared[values[i]], &e[i]);
   text_about(&x->t, -1);

@@ -64,7 +64,7 @@ int row_each_open(struct row_text *x, axis_set axes, const char *condition)
   int indent = x->t.indent;
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (axes >> a & 1 && x->p->regs[a] > 1) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
-  if (*condition) text_open(&x->t, "if (%s)", condition);
+  if (*condition) text_open(&x->t, "if (%s) {", condition);
   return indent;
 }
 
@@ -205,7 +205,7 @@ int row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char 
 {
   int indent = x->t.indent;
   for (int a = 0; a < x->p->r->k.naxes; a++)
-    if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)%s", a, a, (long long)MIN(most, x->p->chunks[a]), a, unroll);
+    if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)%s {", a, a, (long long)MIN(most, x->p->chunks[a]), a, unroll);
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (over >> a & 1) place_line(x, a, arena_printf(x->mem, "s%d", a));
   return indent;

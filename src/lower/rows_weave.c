@@ -93,7 +93,7 @@ static void move_run(struct row_text *x, const struct kern_access *a, int n, con
   const char *memory = run_at(x, a, width, count > 1);
   const char *registers = width > 1 ? arena_printf(x->mem, "%%%s.tile([%d])[%s]", name, width, count > 1 ? "q" : "0")
                                     : arena_printf(x->mem, "%%%s[%s]", name, count > 1 ? "q" : "0");
-  if (*inside) text_open(&x->t, "if (%s)", inside);
+  if (*inside) text_open(&x->t, "if (%s) {", inside);
   if (count > 1) text_begin(&x->t, "each q:$n", HOLES(NULL, INT(n, count)));
   const char *how = stream ? store ? "<st.global.cs>" : "<ld.global.stream>" : "";
   text_fill(&x->t, "$to <- Move$how($from)", HOLES(NULL, STR(to, store ? memory : registers), STR(from, store ? registers : memory), STR(how, how)));

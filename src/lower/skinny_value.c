@@ -125,7 +125,7 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   int was = sk_text_about(e, x->about);
   text_line(&e->t, "%%%s:[%d].fp32.RF", out, width);
   if (x->kind == KERN_CONST)
-    text_line(&e->t, "%%%s <- Init<%#.17g><<<#grid, #me>>>()", out, x->a.scalar);
+    text_line(&e->t, "%%%s <- Init<%#.17g>()", out, x->a.scalar);
   else if (x->kind == KERN_LOAD)
     sk_emit_load(e, at, v, SK_VALUE);
   else if (x->kind == KERN_MAP)

@@ -101,7 +101,7 @@ static void item(const struct tail *x, struct text *t, const char **global)
   row_begin(&r);
   row_passes(&r);
   text_about(t, -1);
-  if (x->rounds > 1 && x->p.threads > 32) text_line(&r.t, "Sync<barrier><<<#grid, #team>>>()");
+  if (x->rounds > 1 && x->p.threads > 32) text_line(&r.t, "Sync<barrier>#team()");
 }
 
 static void items(const struct tail *x, struct text *t, const char **global)
@@ -137,8 +137,8 @@ static void team(const struct tail *x, struct text *t, const char **global, int 
 // Before it blocks read what others left; after it, when nothing more is handed over, they may end.
 static void meet(struct text *t, bool hands_over)
 {
-  text_line(t, "Sync<cluster.arrive%s><<<#grid, #t>>>()", hands_over ? "" : ".relaxed");
-  text_line(t, "Sync<cluster.wait><<<#grid, #t>>>()");
+  text_line(t, "Sync<cluster.arrive%s>#t()", hands_over ? "" : ".relaxed");
+  text_line(t, "Sync<cluster.wait>#t()");
 }
 
 static void by_the_last(const struct tail *x, struct text *t, const char **global, int threads)

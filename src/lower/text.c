@@ -5,16 +5,17 @@
 #include <ctype.h>
 #include <string.h>
 
-static void put(struct text *t, const char *fmt, va_list ap)
+// What the format makes is a template without holes.
+static void begin(struct text *t, const char *fmt, va_list ap)
 {
   va_list again;
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, fmt, again);
   va_end(again);
-  char *line = mem_take((size_t)n + 1);
-  vsnprintf(line, (size_t)n + 1, fmt, ap);
-  str_add(t->out, "%*s%s", 2 * t->indent, "", line);
-  mem_free(line);
+  char *lines = mem_take((size_t)n + 1);
+  vsnprintf(lines, (size_t)n + 1, fmt, ap);
+  text_begin(t, lines, NULL);
+  mem_free(lines);
 }
 
 int text_about(struct text *t, int node)
@@ -31,41 +32,38 @@ int text_about_tensor(struct text *t, const struct graph *block, int tensor) { r
 
 void text_line(struct text *t, const char *fmt, ...)
 {
+  int indent = t->indent;
   va_list ap;
   va_start(ap, fmt);
-  put(t, fmt, ap);
+  begin(t, fmt, ap);
   va_end(ap);
-  str_add(t->out, "\n");
+  text_until(t, indent);
 }
 
-void text_open(struct text *t, const char *fmt, ...)
+int text_open(struct text *t, const char *fmt, ...)
 {
+  int indent = t->indent;
   va_list ap;
   va_start(ap, fmt);
-  put(t, fmt, ap);
+  begin(t, fmt, ap);
   va_end(ap);
-  str_add(t->out, " {\n");
-  t->indent++;
+  return indent;
 }
 
 int text_if(struct text *t, const char *condition)
 {
   int indent = t->indent;
-  if (condition && *condition) text_open(t, "if (%s)", condition);
+  if (condition && *condition) text_open(t, "if (%s) {", condition);
   return indent;
 }
 
-void text_close(struct text *t)
-{
-  t->indent--;
-  text_line(t, "}");
-}
+void text_close(struct text *t) { str_add(t->out, "%*s}\n", 2 * --t->indent, ""); }
 
 void text_kernel(struct text *t, const char *name, const char *comment, const struct gpu_limits *gpu, uint32_t may_use)
 {
   if (comment) text_line(t, "// %s", comment);
   text_line(t, "order row");
-  text_open(t, "kernel %s", name);
+  text_open(t, "kernel %s {", name);
   const struct target *target = target_gpu(gpu->arch);
   if (target && gpu->can & may_use) text_line(t, "target %s", target->name);
 }
@@ -98,7 +96,7 @@ void emit_head(struct text *t, const char *blocks, const char *threads, struct s
 {
   text_line(t, "#grid:[%s].block", blocks);
   text_line(t, "#t:[%s].thread", threads);
-  text_open(t, "%s <- Spec<<<#grid, #t>>>(%s)", str_text(outs), str_text(ins));
+  text_open(t, "%s <- Spec<<<#grid, #t>>>(%s) {", str_text(outs), str_text(ins));
   str_free(ins), str_free(outs);
 }
 

@@ -87,25 +87,25 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
   int slots = p->stages * w->rings;
   if (w->any_varying) text_line(k->t, "%%full:[%d].mbar.SH", slots), text_line(k->t, "%%empty:[%d].mbar.SH", slots);
   wgmma_declare_turns(k, w);
-  text_open(k->t, "if (@tid == 0)");
+  text_open(k->t, "if (@tid == 0) {");
   for (int c = 0; w->any_fixed && c < wgmma_copies(w); c++) {
-    text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%ready[%d])", c);
-    if (w->walks) text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%done[%d])", w->groups, c);
+    text_line(k->t, "Sync<mbar.init, 1>(%%ready[%d])", c);
+    if (w->walks) text_line(k->t, "Sync<mbar.init, %d>(%%done[%d])", w->groups, c);
   }
   wgmma_queue_init(k, w);
   if (w->any_varying) {
-    text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", slots);
-    text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%full[s])");
-    text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%empty[s])", w->pair_axis >= 0 ? 2 * w->groups : w->groups);
+    text_open(k->t, "each s:%d", slots);
+    text_line(k->t, "Sync<mbar.init, 1>(%%full[s])");
+    text_line(k->t, "Sync<mbar.init, %d>(%%empty[s])", w->pair_axis >= 0 ? 2 * w->groups : w->groups);
     text_close(k->t);
   }
   wgmma_begin_turns(k, w);
-  text_line(k->t, "Sync<fence.mbar><<<#grid, #me>>>()");
+  text_line(k->t, "Sync<fence.mbar>()");
   text_close(k->t);
   if (w->pair_axis >= 0)
     wgmma_pair_meet(k);
   else
-    text_line(k->t, "Sync<barrier><<<#grid, #t>>>()");
+    text_line(k->t, "Sync<barrier>#t()");
 }
 
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it, const char *barrier)
@@ -123,7 +123,7 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
     text_about(k->t, was);
     return;
   }
-  text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks);
+  text_open(k->t, "each c:%lld", (long long)b->chunks);
   text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, (long long)b->chunk,
             box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
   text_close(k->t);
@@ -139,7 +139,7 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const
   long long bytes = 0;
   for (int i = 0; i < p->ntiles; i++)
     if (ring_of(w, &p->tile[i]) == ring && p->tile[i].slot < 0) bytes += p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
-  text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%%s)", bytes, barrier);
+  text_line(k->t, "Sync<mbar.expect, %lld>(%%%s)", bytes, barrier);
   for (int i = 0; i < p->ntiles; i++)
     if (ring_of(w, &p->tile[i]) == ring && p->tile[i].slot < 0) wgmma_bring_tile(k, w, &p->tile[i], stage, it, barrier);
 }
@@ -148,7 +148,7 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const
 static void items_open(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->walks) return;
-  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1) rolled", (long long)w->items, (long long)w->blocks);
+  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1) rolled {", (long long)w->items, (long long)w->blocks);
   text_line(k->t, "@item = round * %lld + @first", (long long)w->blocks);
   wgmma_item(k, w, "@item");
 }
@@ -161,21 +161,21 @@ static void items_close(struct mma_kernel *k, const struct wg_plan *w)
 static void producer(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
-  if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.dec, %d><<<#grid, #group>>>()", w->bringing);
-  text_open(k->t, "if (@i == 0)");
+  if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.dec, %d>#group()", w->bringing);
+  text_open(k->t, "if (@i == 0) {");
   items_open(k, w);
   if (w->any_fixed) {
     const char *copy = w->p.wg_copy;
-    if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2><<<#grid, #me>>>(%%done[%s])", copy);
+    if (w->walks) text_line(k->t, "Sync<mbar.wait, 1 - round / 2 %% 2>(%%done[%s])", copy);
     bring(k, w, -1, copy, "0", arena_printf(k->mem, "ready[%s]", copy));
   }
   wgmma_queue_bring(k, w);
   if (w->any_varying) {
-    text_open(k->t, "for (it = 0; it < %s; it += 1) rolled", mma_iterations(k));
+    text_open(k->t, "for (it = 0; it < %s; it += 1) rolled {", mma_iterations(k));
     wgmma_stage(k, w);
     for (int ring = 0; ring < w->rings; ring++) {
       const char *slot = ring ? wgmma_slot(k, w, w->second->b, "@stage") : "@stage";
-      text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2><<<#grid, #me>>>(%%empty[%s])", p->stages, slot);
+      text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2>(%%empty[%s])", p->stages, slot);
       bring(k, w, ring, "@stage", mma_iteration(k, "it"), arena_printf(k->mem, "full[%s]", slot));
     }
     text_close(k->t);
@@ -198,29 +198,29 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
     return;
   }
   struct mma_known known = mma_remember(k);
-  text_open(k->t, "for (it = 0; it < %s; it += 1) rolled", mma_iterations(k));
+  text_open(k->t, "for (it = 0; it < %s; it += 1) rolled {", mma_iterations(k));
   wgmma_stage(k, w);
-  if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[@stage])", p->stages);
+  if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2>(%%full[@stage])", p->stages);
   mma_section(k, MMA_LOOP);
   if (p->wg_async) wgmma_commit(k), wgmma_wait(k, 1);
-  if (wgmma_lanes_read(p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+  if (wgmma_lanes_read(p)) text_line(k->t, "Sync<barrier>#group()");
   if (w->any_varying)
     wgmma_release(k, w, p->wg_async ? " && it > 0" : "", p->wg_async ? arena_printf(k->mem, "(@n + %d) %% %d", p->stages - 1, p->stages) : "@stage");
   text_close(k->t);
   mma_forget(k, &known);
   if (!p->wg_async) return;
-  text_line(k->t, "Sync<wgmma.wait, 0><<<#grid, #group>>>()");
+  text_line(k->t, "Sync<wgmma.wait, 0>#group()");
   if (w->walks) wgmma_release(k, w, "", wgmma_last_stage(k));
 }
 
 static void consumers(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
-  if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d><<<#grid, #group>>>()", w->computing);
+  if (w->groups > 1) text_line(k->t, "Sync<setmaxnreg.inc, %d>#group()", w->computing);
   mma_section(k, MMA_CONST);
   wgmma_vector_load(k);
   items_open(k, w);
-  if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s><<<#grid, #me>>>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
+  if (w->any_fixed) text_line(k->t, "Sync<mbar.wait, %s>(%%ready[%s])", w->walks ? "round / 2 % 2" : "0", w->p.wg_copy);
   mma_section(k, MMA_PRE);
   if (p->iterations > 1) mma_hoist(k);
   wgmma_fetch_late(k, w);
@@ -230,8 +230,8 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   mma_finish_accumulators(k);
   mma_section(k, MMA_POST);
   if (w->any_fixed && w->walks) {
-    text_open(k->t, "if (@i == 0)");
-    text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%done[%s])", w->p.wg_copy);
+    text_open(k->t, "if (@i == 0) {");
+    text_line(k->t, "Sync<mbar.arrive>(%%done[%s])", w->p.wg_copy);
     text_close(k->t);
   }
   for (int i = 0; i < p->n->nsave; i++) {
@@ -292,14 +292,14 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   mma_hidden_bounds(k);
   declare(k, w);
   if (k->p->job->dependent) {
-    text_line(k->t, "Sync<grid.trigger><<<#grid, #t>>>()");
-    text_line(k->t, "Sync<grid.wait><<<#grid, #t>>>()");
+    text_line(k->t, "Sync<grid.trigger>#t()");
+    text_line(k->t, "Sync<grid.wait>#t()");
   }
-  text_open(k->t, "if (@g == %d)", w->groups);
+  text_open(k->t, "if (@g == %d) {", w->groups);
   producer(k, w);
   if (k->p->tail) tail_accompany(k->p->tail, k->t);
   text_close(k->t);
-  text_open(k->t, "if (@g < %d)", w->groups);
+  text_open(k->t, "if (@g < %d) {", w->groups);
   consumers(k, w);
   text_close(k->t);
   if (w->pair_axis >= 0) wgmma_pair_meet(k);

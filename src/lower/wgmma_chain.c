@@ -11,13 +11,13 @@
 
 static void wait_full(struct mma_kernel *k, const struct wg_plan *w, const struct mma_product *x)
 {
-  text_line(k->t, "Sync<mbar.wait, @n / %d %% 2><<<#grid, #me>>>(%%full[%s])", k->p->stages, wgmma_slot(k, w, x->b, "@stage"));
+  text_line(k->t, "Sync<mbar.wait, @n / %d %% 2>(%%full[%s])", k->p->stages, wgmma_slot(k, w, x->b, "@stage"));
 }
 
 // All warps have read what lanes read of a stage that is released next.
 static void lanes_done(struct mma_kernel *k)
 {
-  if (wgmma_lanes_read(k->p)) text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+  if (wgmma_lanes_read(k->p)) text_line(k->t, "Sync<barrier>#group()");
 }
 
 static void release(struct mma_kernel *k, const struct wg_plan *w, const struct mma_product *x, const char *stage)
@@ -25,7 +25,7 @@ static void release(struct mma_kernel *k, const struct wg_plan *w, const struct 
   wgmma_release(k, w, "", wgmma_slot(k, w, x->b, stage));
 }
 
-static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()"); }
+static void fence(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.fence>#group()"); }
 
 static void add_first(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
@@ -88,7 +88,7 @@ static void rescale(struct mma_kernel *k, const struct wg_plan *w)
   const char *sum = k->reg[w->second->into];
   if (v->kind != KERN_RESCALE) return;
   int was = text_about(k->t, v->about - 1);
-  text_line(k->t, "%%%s <- BinaryPointwise<*><<<#grid, #me>>>(%%%s, %%%s)", sum, sum, k->reg[v->in[1]]);
+  text_line(k->t, "%%%s <- BinaryPointwise<*>(%%%s, %%%s)", sum, sum, k->reg[v->in[1]]);
   text_about(k->t, was);
 }
 
@@ -101,7 +101,7 @@ void wgmma_declare_turns(struct mma_kernel *k, const struct wg_plan *w)
 
 void wgmma_begin_turns(struct mma_kernel *k, const struct wg_plan *w)
 {
-  for (int g = 0; w->turns && g < w->groups; g++) text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%turn[%d])", g);
+  for (int g = 0; w->turns && g < w->groups; g++) text_line(k->t, "Sync<mbar.init, 1>(%%turn[%d])", g);
 }
 
 // The first warpgroup's turn comes before the others' have been.
@@ -115,8 +115,8 @@ static void take_turn(struct mma_kernel *k, const struct wg_plan *w)
 static void give_turn(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->turns) return;
-  text_open(k->t, "if (@i == 0)");
-  text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%turn[(@g + 1) %% %d])", w->groups);
+  text_open(k->t, "if (@i == 0) {");
+  text_line(k->t, "Sync<mbar.arrive>(%%turn[(@g + 1) %% %d])", w->groups);
   text_close(k->t);
 }
 
@@ -124,7 +124,7 @@ static void give_turn(struct mma_kernel *k, const struct wg_plan *w)
 
 static void first_iteration(struct mma_kernel *k, const struct wg_plan *w, const char *left)
 {
-  text_open(k->t, "for (it = 0; it < 1; it += 1)");
+  text_open(k->t, "for (it = 0; it < 1; it += 1) {");
   wgmma_stage(k, w);
   wait_full(k, w, w->first);
   fence(k);
@@ -139,7 +139,7 @@ static void first_iteration(struct mma_kernel *k, const struct wg_plan *w, const
 static void other_iterations(struct mma_kernel *k, const struct wg_plan *w, const char *left)
 {
   const struct mma_plan *p = k->p;
-  text_open(k->t, "for (it = 1; it < %s; it += 1) rolled", mma_iterations(k));
+  text_open(k->t, "for (it = 1; it < %s; it += 1) rolled {", mma_iterations(k));
   wgmma_stage(k, w);
   text_line(k->t, "@last = (@n + %d) %% %d", p->stages - 1, p->stages);
   wait_full(k, w, w->first);

@@ -64,7 +64,7 @@ bool wgmma_shares(const struct wg_plan *w, int tile) { return w->pair_axis >= 0 
 
 static void one_half(struct mma_kernel *k, const char *to, const char *from, const char *barrier)
 {
-  text_line(k->t, "%s <- Move<tma.multicast, 3><<<#grid, #me>>>(%s, %%%s)", to, from, barrier);
+  text_line(k->t, "%s <- Move<tma.multicast, 3>(%s, %%%s)", to, from, barrier);
 }
 
 // This block's half of the tile, into both blocks.
@@ -79,7 +79,7 @@ void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struc
              arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, &half, it, "0")), barrier);
     return;
   }
-  text_open(k->t, "for (c = 0; c < %lld; c += 1) unroll", (long long)b->chunks / 2);
+  text_open(k->t, "each c:%lld", (long long)b->chunks / 2);
   text_line(k->t, "@piece = @half * %lld + c", (long long)b->chunks / 2);
   one_half(k, arena_printf(k->mem, "%%s%d[%s].tile([_, %lld])[0, @piece]%s", t->buffer, stage, (long long)b->chunk, box_shape(k->p, b)),
            arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, b, it, "@piece")), barrier);
@@ -89,6 +89,6 @@ void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struc
 // All threads of both blocks meet: barriers are ready, or nobody will write to another block again.
 void wgmma_pair_meet(struct mma_kernel *k)
 {
-  text_line(k->t, "Sync<cluster.arrive><<<#grid, #t>>>()");
-  text_line(k->t, "Sync<cluster.wait><<<#grid, #t>>>()");
+  text_line(k->t, "Sync<cluster.arrive>#t()");
+  text_line(k->t, "Sync<cluster.wait>#t()");
 }

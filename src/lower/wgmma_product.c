@@ -32,8 +32,8 @@ const char *wgmma_last_stage(struct mma_kernel *k)
 void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which)
 {
   bool pair = w->pair_axis >= 0;
-  text_open(k->t, "if (@i %s%s)", pair ? "< 2" : "== 0", when);
-  text_line(k->t, "Sync<mbar.%s><<<#grid, #me>>>(%%empty[%s]%s)", pair ? "leave" : "arrive", which, pair ? ".peer(@i % 2)" : "");
+  text_open(k->t, "if (@i %s%s) {", pair ? "< 2" : "== 0", when);
+  text_line(k->t, "Sync<mbar.%s>(%%empty[%s]%s)", pair ? "leave" : "arrive", which, pair ? ".peer(@i % 2)" : "");
   text_close(k->t);
 }
 
@@ -63,15 +63,15 @@ const char *wgmma_left(struct mma_kernel *k, const struct mma_product *x)
   return arena_printf(k->mem, "%%s%d[%s].tile([16, 64])[s, %s].reshape(0, [64, 16 : 16, 1])", t->tensor, stage, rows);
 }
 
-void wgmma_commit(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.commit><<<#grid, #group>>>()"); }
+void wgmma_commit(struct mma_kernel *k) { text_line(k->t, "Sync<wgmma.commit>#group()"); }
 
-void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wait, %d><<<#grid, #group>>>()", left); }
+void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wait, %d>#group()", left); }
 
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
   mma_nest(k, "sm", (int)(k->p->cols[x->sum_cols].padded / 16), k->p->mt);
   bool adds = x->into >= 0 || (x->joins >= 0 && k->reg[x->joins]);
-  text_line(k->t, "%%%s%s <- MatMul<wgmma%s><<<#grid, #group>>>(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", adds ? "" : ", s", left, right);
+  text_line(k->t, "%%%s%s <- MatMul<wgmma%s>#group(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", adds ? "" : ", s", left, right);
   mma_unnest(k, 2);
 }
 
@@ -80,7 +80,7 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
   const char *left = wgmma_left(k, x), *right = wgmma_right(k, x, "@stage");
   const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
   wgmma_queue_arrive(k, t);
-  text_line(k->t, "Sync<wgmma.fence><<<#grid, #group>>>()");
+  text_line(k->t, "Sync<wgmma.fence>#group()");
   wgmma_multiply(k, x, left, right, into);
   if (k->p->wg_async && x->into >= 0) return; // waited for in the next iteration, or after the loop
   wgmma_commit(k);

@@ -22,9 +22,9 @@ void wgmma_queue_declare(struct mma_kernel *k)
 void wgmma_queue_init(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!k->p->queued) return;
-  text_open(k->t, "for (s = 0; s < %d; s += 1) unroll", k->p->stages);
-  text_line(k->t, "Sync<mbar.init, 1><<<#grid, #me>>>(%%come[s])");
-  text_line(k->t, "Sync<mbar.init, %d><<<#grid, #me>>>(%%gone[s])", w->groups);
+  text_open(k->t, "each s:%d", k->p->stages);
+  text_line(k->t, "Sync<mbar.init, 1>(%%come[s])");
+  text_line(k->t, "Sync<mbar.init, %d>(%%gone[s])", w->groups);
   text_close(k->t);
 }
 
@@ -35,15 +35,15 @@ void wgmma_queue_bring(struct mma_kernel *k, const struct wg_plan *w)
   for (int slot = 0; slot < p->queued; slot++) {
     const struct mma_tile *t = with_slot(p, slot);
     int at = slot_of(p, t);
-    if (slot >= p->stages) text_line(k->t, "Sync<mbar.wait, %d><<<#grid, #me>>>(%%gone[%d])", (slot / p->stages + 1) % 2, at);
-    text_line(k->t, "Sync<mbar.expect, %lld><<<#grid, #me>>>(%%come[%d])", (long long)(t->rows * t->cols * dtype_bytes(p->type)), at);
+    if (slot >= p->stages) text_line(k->t, "Sync<mbar.wait, %d>(%%gone[%d])", (slot / p->stages + 1) % 2, at);
+    text_line(k->t, "Sync<mbar.expect, %lld>(%%come[%d])", (long long)(t->rows * t->cols * dtype_bytes(p->type)), at);
     wgmma_bring_tile(k, w, t, arena_printf(k->mem, "%d", at), "0", arena_printf(k->mem, "come[%d]", at));
   }
 }
 
 void wgmma_queue_arrive(struct mma_kernel *k, const struct mma_tile *t)
 {
-  if (t->slot >= 0) text_line(k->t, "Sync<mbar.wait, %d><<<#grid, #me>>>(%%come[%d])", t->slot / k->p->stages % 2, slot_of(k->p, t));
+  if (t->slot >= 0) text_line(k->t, "Sync<mbar.wait, %d>(%%come[%d])", t->slot / k->p->stages % 2, slot_of(k->p, t));
 }
 
 // When the products that read it are done.
@@ -51,8 +51,8 @@ void wgmma_queue_leave(struct mma_kernel *k, const struct mma_tile *t)
 {
   const struct mma_plan *p = k->p;
   if (t->slot < 0 || t->slot + p->stages >= p->queued) return; // nothing comes after it
-  text_open(k->t, "if (@i == 0)");
-  text_line(k->t, "Sync<mbar.arrive><<<#grid, #me>>>(%%gone[%d])", slot_of(p, t));
+  text_open(k->t, "if (@i == 0) {");
+  text_line(k->t, "Sync<mbar.arrive>(%%gone[%d])", slot_of(p, t));
   text_close(k->t);
 }
 
@@ -108,18 +108,17 @@ void wgmma_vector_load(struct mma_kernel *k)
     long long pieces = p->cols[cols].size / w;
     mma_walk_base(p, a, w, "0", &at);
     mma_walk_list(p, &p->cols[cols].list, a->stride, w, w, "@piece", &at);
-    text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (pieces + 127) / 128);
+    text_open(k->t, "each j:%lld", (pieces + 127) / 128);
     text_line(k->t, "@piece = j * 128 + @i");
-    text_open(k->t, "if (@piece < %lld)", pieces);
-    text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async><<<#grid, #me>>>(%%%s.tile([%d])[%s])", a->tile, w, k->global[a->tensor], w,
-              mma_text(k, &at));
+    text_open(k->t, "if (@piece < %lld) {", pieces);
+    text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async>(%%%s.tile([%d])[%s])", a->tile, w, k->global[a->tensor], w, mma_text(k, &at));
     mma_unnest(k, 2);
     any = true;
   }
   if (!any) return;
-  text_line(k->t, "Sync<cp.commit><<<#grid, #me>>>()");
-  text_line(k->t, "Sync<cp.wait, 0><<<#grid, #me>>>()");
-  text_line(k->t, "Sync<barrier><<<#grid, #group>>>()");
+  text_line(k->t, "Sync<cp.commit>()");
+  text_line(k->t, "Sync<cp.wait, 0>()");
+  text_line(k->t, "Sync<barrier>#group()");
 }
 
 // NULL: it does not lie in shared memory.
@@ -131,10 +130,10 @@ const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a
   if (!width(p, (int)(a - p->n->iter), &cols) || cols != s.cols) return NULL;
   const char *to = mma_declare(k, s, "fp32"), *at = mma_cols_index(p, s.cols, 2);
   bool wide = p->job->store[a->tensor] == F32;
-  text_open(k->t, "for (n = 0; n < %d; n += 1) unroll", p->cols[s.cols].nt);
+  text_open(k->t, "each n:%d", p->cols[s.cols].nt);
   if (!wide) text_line(k->t, "%%pair:[1, 2].%s.RF", tile_dtype(p->job->store[a->tensor]));
-  text_line(k->t, "%%%s <- Move<<<#grid, #me>>>(%%q%d[@g].tile([2])[%s])", wide ? arena_printf(k->mem, "%s[0, n][0, 0]", to) : "pair", a->tile, at);
-  if (!wide) text_line(k->t, "%%%s[0, n][0, 0] <- UnaryPointwise<cast><<<#grid, #me>>>(%%pair)", to);
+  text_line(k->t, "%%%s <- Move(%%q%d[@g].tile([2])[%s])", wide ? arena_printf(k->mem, "%s[0, n][0, 0]", to) : "pair", a->tile, at);
+  if (!wide) text_line(k->t, "%%%s[0, n][0, 0] <- UnaryPointwise<cast>(%%pair)", to);
   text_close(k->t);
   return to;
 }

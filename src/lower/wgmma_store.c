@@ -105,7 +105,7 @@ static void slice(struct mma_kernel *k, const struct mma_plan *whole, int value,
   if (s.cols != cols || p->cols[cols].nt == whole->cols[cols].nt) return;
   const char *to = k->reg[value] = mma_declare(k, s, "fp32");
   mma_nest(k, "mnh", s.rows ? p->mt : 1, p->cols[cols].nt, s.rows ? 2 : 1);
-  text_line(k->t, "%%%s[m, n][h, 0] <- Move<<<#grid, #me>>>(%%%s[m, j * %d + n][h, 0])", to, from, p->cols[cols].nt);
+  text_line(k->t, "%%%s[m, n][h, 0] <- Move(%%%s[m, j * %d + n][h, 0])", to, from, p->cols[cols].nt);
   mma_unnest(k, 3);
 }
 
@@ -186,12 +186,12 @@ static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save
 static void put(struct mma_kernel *k, const struct wg_plan *w, const struct plan_access *a, const char *from)
 {
   struct text *t = k->t;
-  text_open(t, "for (n = 0; n < %lld; n += 1) unroll", (long long)w->store_chunk / 16);
+  text_open(t, "each n:%lld", (long long)w->store_chunk / 16);
   text_line(t, "%%two:[2, 2].[1, 2].%s.RF", tile_dtype(k->p->job->store[a->tensor]));
   mma_nest(k, "eh", 2, 2);
-  text_line(t, "%%two[h, e] <- UnaryPointwise<cast><<<#grid, #me>>>(%%%s[m, n * 2 + e][h, 0])", from);
+  text_line(t, "%%two[h, e] <- UnaryPointwise<cast>(%%%s[m, n * 2 + e][h, 0])", from);
   text_close(t), text_close(t);
-  text_line(t, "%%sent[@g][@place].tile([1, 8])[@wm %% 4 * 16 + @lane %% 16, n * 2 + @lane / 16] <- Move<stmatrix><<<#grid, #warp>>>(%%two)");
+  text_line(t, "%%sent[@g][@place].tile([1, 8])[@wm %% 4 * 16 + @lane %% 16, n * 2 + @lane / 16] <- Move<stmatrix>#warp(%%two)");
   text_close(t);
 }
 
@@ -199,20 +199,19 @@ static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const 
 {
   struct text *t = k->t;
   const struct plan_access *a = &k->p->n->save[save];
-  text_open(t, "for (m = 0; m < %d; m += 1) unroll", k->p->mt);
+  text_open(t, "each m:%d", k->p->mt);
   text_line(t, "@rows = %s * %d + m", wgmma_rows(k->p), k->p->mt);
   text_line(t, "@place = %s", place(k, w, save));
-  text_open(t, "if (@i == 0)");
-  text_line(t, "Sync<bulk.wait.read, %d><<<#grid, #me>>>()", w->places - 1);
+  text_open(t, "if (@i == 0) {");
+  text_line(t, "Sync<bulk.wait.read, %d>()", w->places - 1);
   text_close(t);
-  text_line(t, "Sync<barrier><<<#grid, #group>>>()");
+  text_line(t, "Sync<barrier>#group()");
   put(k, w, a, from);
-  text_line(t, "Sync<fence.async><<<#grid, #me>>>()");
-  text_line(t, "Sync<barrier><<<#grid, #group>>>()");
-  text_open(t, "if (@i == 0)");
-  text_line(t, "%%to%d%s <- Move<tma><<<#grid, #me>>>(%%sent[@g][@place]%s)", a->tile, view(k, w, &w->store[save]),
-            shape_of_piece(k->p, &w->store[save]));
-  text_line(t, "Sync<bulk.commit><<<#grid, #me>>>()");
+  text_line(t, "Sync<fence.async>()");
+  text_line(t, "Sync<barrier>#group()");
+  text_open(t, "if (@i == 0) {");
+  text_line(t, "%%to%d%s <- Move<tma>(%%sent[@g][@place]%s)", a->tile, view(k, w, &w->store[save]), shape_of_piece(k->p, &w->store[save]));
+  text_line(t, "Sync<bulk.commit>()");
   text_close(t);
   text_close(t);
 }
@@ -223,7 +222,7 @@ void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
   struct mma_plan *p = arena_copy(k->mem, whole, sizeof *p);
   int value = p->k.save[save].value, cols = p->shape[value].cols;
   struct mma_known known = mma_remember(k);
-  text_open(k->t, "for (j = 0; j < %lld; j += 1) unroll", (long long)w->store[save].box.chunks / w->wide);
+  text_open(k->t, "each j:%lld", (long long)w->store[save].box.chunks / w->wide);
   p->cols[cols].nt = (int)w->store_chunk / 8;
   const char *piece = piece_of_columns(k, w, &w->store[save]);
   p->cols[cols].from = arena_printf(k->mem, w->wide == 1 ? "%s * %d" : "(%s) * %d", piece, p->cols[cols].nt);
@@ -240,7 +239,7 @@ void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
 void wgmma_store_finish(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->places) return;
-  text_open(k->t, "if (@i == 0)");
-  text_line(k->t, "Sync<bulk.wait, 0><<<#grid, #me>>>()");
+  text_open(k->t, "if (@i == 0) {");
+  text_line(k->t, "Sync<bulk.wait, 0>()");
   text_close(k->t);
 }
