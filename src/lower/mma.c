@@ -92,9 +92,7 @@ static void ring(struct mma_kernel *k)
   text_open(k->t, "for (it = 0; it < %s; it += 1) {", n);
   k->section = MMA_LOOP;
   mma_wait(k, p->stages - 2);
-  text_line(k->t, "@ahead = it + %d", p->stages - 1);
-  text_line(k->t, "@next = @ahead %% %d", p->stages);
-  text_line(k->t, "@stage = it %% %d", p->stages);
+  text_line(k->t, "@ahead = it + %d\n@next = @ahead %% %d\n@stage = it %% %d", p->stages - 1, p->stages, p->stages);
   text_open(k->t, "if (@ahead < %s) {", n);
   mma_load(k, true, "@next", mma_iteration(k, "@ahead"));
   text_close(k->t);
@@ -125,6 +123,20 @@ static void loop(struct mma_kernel *k)
   mma_forget(k, &known);
 }
 
+void mma_warps(struct text *t, int rows, int cols)
+{
+  text_fill(t,
+            "#warps:[$rows, $cols].[32].thread = #t.tile([32]).reshape(0, [$rows, $cols])\n"
+            "(@wm, @wn), @lane = #warps.indices()\n"
+            "#warp:[32].thread = #warps[@wm, @wn]",
+            HOLES(NULL, INT(rows, rows), INT(cols, cols)));
+}
+
+void mma_quads(struct text *t, int threads)
+{
+  text_line(t, "#quads:[%d].[4].thread = #t.tile([4])\n@q, _ = #quads.indices()\n#quad:[4].thread = #quads[@q]", threads / 4);
+}
+
 static void groups(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
@@ -135,14 +147,9 @@ static void groups(struct mma_kernel *k)
   else
     emit_tiles(t, p->job->gpu, graph_blocks(p->n->block), backwards ? "@first" : "@bid");
   if (backwards) text_line(t, "@bid = %lld - @first", (long long)graph_blocks(p->n->block) - 1);
-  text_line(t, "@tid = #t.indices()");
-  text_line(t, "#me = #t.scalar()");
-  text_line(t, "#warps:[%d, %d].[32].thread = #t.tile([32]).reshape(0, [%d, %d])", p->wm, p->wn, p->wm, p->wn);
-  text_line(t, "(@wm, @wn), @lane = #warps.indices()");
-  text_line(t, "#warp:[32].thread = #warps[@wm, @wn]");
-  text_line(t, "#quads:[%d].[4].thread = #t.tile([4])", p->threads / 4);
-  text_line(t, "@q, _ = #quads.indices()");
-  text_line(t, "#quad:[4].thread = #quads[@q]");
+  text_line(t, "@tid = #t.indices()\n#me = #t.scalar()");
+  mma_warps(t, p->wm, p->wn);
+  mma_quads(t, p->threads);
 }
 
 static void body(struct mma_kernel *k)

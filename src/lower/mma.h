@@ -250,11 +250,6 @@ void mma_list_strides(const struct norm *n, const struct mma_list *l, int64_t st
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);
 
-// Loops that are unrolled, one within the other: an index for each letter, and its extent.
-struct mma_kernel;
-void mma_nest(struct mma_kernel *k, const char *indices, ...);
-void mma_unnest(struct mma_kernel *k, int n); // closes so many
-
 // ---- the kernel while it is written ----
 struct mma_kernel {
   const struct mma_plan *p; // after the loop another, where more columns are split then
@@ -270,6 +265,8 @@ struct mma_kernel {
 };
 // ---- mma.c ----
 void mma_head(const struct mma_plan *p, struct text *t, int64_t blocks, struct str *reads, struct str *writes); // emit_head(), of the plan
+void mma_warps(struct text *t, int rows, int cols); // groups of threads: warps along rows and columns, quads of lanes
+void mma_quads(struct text *t, int threads);
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
 void mma_section(struct mma_kernel *k, enum mma_section s); // its values
 void mma_fetch(struct mma_kernel *k);                       // what an iteration reads itself is on its way while products run

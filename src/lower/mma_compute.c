@@ -34,12 +34,12 @@ static void powers(struct mma_kernel *k, const struct kern_value *v, const char 
     emit_map(k->t, v, out, x, NULL);
     return;
   }
-  mma_nest(k, "mn", s.rows ? p->mt : 1, nt / every);
+  int indent = text_open(k->t, "each m:%d n:%d", s.rows ? p->mt : 1, nt / every);
   for (int e = 0; e < every; e++) {
     const char *at = arena_printf(k->mem, "[m, n * %d + %d]", every, e);
     emit_unary(k->t, e == every - 1 ? "exp2.poly" : "exp2.approx", arena_printf(k->mem, "%s%s", out, at), arena_printf(k->mem, "%s%s", x, at));
   }
-  mma_unnest(k, 2);
+  text_until(k->t, indent);
 }
 
 static void apply(struct mma_kernel *k, int value)
@@ -96,16 +96,17 @@ static const char *reduce_thread(struct mma_kernel *k, const char *op, const cha
   const char *some = arena_printf(k->mem, "v%d", k->t->fresh++), *one;
   mma_mask(k, x, s, *op == 'm' ? "-inf" : "0.0");
   int nt = s.cols >= 0 ? p->cols[s.cols].nt : 1, chains = MIN(nt, 2);
-  text_line(k->t, "%%%s:[%d, %d].[2, 1].[1, 2].fp32.RF", some, p->mt, chains);
-  mma_nest(k, "mn", p->mt, chains);
-  text_line(k->t, "%%%s[m, n] <- Move(%%%s[m, n])", some, x);
-  text_close(k->t);
-  if (nt > chains) {
-    text_open(k->t, "for (n = %d; n < %d; n += 1) unroll {", chains, nt);
-    text_line(k->t, "%%%s[m, n %% %d] <- BinaryPointwise<%s>(%%%s[m, n %% %d], %%%s[m, n])", some, chains, op, some, chains, x);
-    text_close(k->t);
-  }
-  text_close(k->t);
+  const struct hole *holes =
+      HOLES(NULL, STR(some, some), STR(x, x), STR(op, op), INT(mt, p->mt), INT(nt, nt), INT(chains, chains), INT(more, nt > chains));
+  text_fill(k->t,
+            "%$some:[$mt, $chains].[2, 1].[1, 2].fp32.RF\n"
+            "each m:$mt\n"
+            "each n:$chains\n"
+            "%$some[m, n] <- Move(%$x[m, n])\n"
+            "}\n"
+            "?more for (n = $chains; n < $nt; n += 1) unroll {\n"
+            "?more %$some[m, n % $chains] <- BinaryPointwise<$op>(%$some[m, n % $chains], %$x[m, n])",
+            holes);
   one = mma_declare(k, (struct mma_shape){s.rows, -1}, "fp32");
   text_line(k->t, "%%%s <- Reduction<%s>(%%%s)", one, op, some);
   return one;

@@ -71,14 +71,11 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
   int steps = p->cols[cols].nt / 2;
   mma_arrive(k, t);
   declare_left(k, name, steps, rest(p, cols));
-  text_open(k->t, "each m:%d", p->mt);
-  if (steps) {
-    text_open(k->t, "each s:%d", steps);
-    load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), step_of(p, cols), 0);
-    text_close(k->t);
-  }
+  int indent = text_open(k->t, "each m:%d", p->mt), each = k->t->indent;
+  if (steps) text_open(k->t, "each s:%d", steps), load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), step_of(p, cols), 0);
+  text_until(k->t, each);
   if (rest(p, cols)) load_left(k, t, arena_printf(k->mem, "%sl[m, 0]", name), NULL, 2 * steps);
-  text_close(k->t);
+  text_until(k->t, indent);
   return name;
 }
 
@@ -91,9 +88,9 @@ void mma_cast_left(struct mma_kernel *k, const char *left, const char *from, int
     if (last ? !rest(k->p, cols) : !whole) continue;
     const char *l = arena_printf(k->mem, last ? "%sl[m, 0][h, 0]" : "%s[m, n / 2][h, n %% 2]", left),
                *r = last ? arena_printf(k->mem, "%s[m, %d][h, 0]", from, whole) : arena_printf(k->mem, "%s[m, n][h, 0]", from);
-    mma_nest(k, last ? "h" : "nh", last ? 2 : whole, 2);
+    int indent = text_open(k->t, last ? "each h:2" : "each n:%d h:2", whole);
     emit_unary(k->t, "cast", back ? r : l, back ? l : r);
-    mma_unnest(k, last ? 1 : 2);
+    text_until(k->t, indent);
   }
   text_close(k->t);
 }
@@ -159,12 +156,11 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
     if (!rounds) continue;
     const char *n = odd ? arena_printf(k->mem, "%d", nt - 1) : "n * 2";
     const char *at = split ? arena_printf(k->mem, "@wn * %d + %s", nt, n) : n;
-    text_open(k->t, "each n:%d", odd ? 1 : rounds);
+    int indent = text_open(k->t, "each n:%d", rounds);
     load_right(k, x, tiles, at, last);
     if (!batched) text_open(k->t, "each m:%d", p->mt);
     for (int h = 0; h < tiles; h++) text_line(k->t, "%%%s[m, %s%s] <- MatMul#warp(%%%s, %%b[%d])", into, n, h ? " + 1" : "", left, h);
-    if (!batched) text_close(k->t);
-    text_close(k->t);
+    text_until(k->t, indent);
   }
 }
 
@@ -180,40 +176,29 @@ static void one_step(struct mma_kernel *k, const struct mma_product *x, const ch
     load_left(k, &p->tile[p->tile_of[x->a]], one, last ? NULL : step_of(p, x->sum_cols), p->cols[x->sum_cols].nt - 1);
     text_close(k->t);
   }
-  if (batched) {
-    text_open(k->t, "each m:%d", p->mt);
-    mma_row_names(k, arena_printf(k->mem, "%s * 16", mma_row_tile(p)));
-  }
+  int indent = k->t->indent;
+  if (batched) text_open(k->t, "each m:%d", p->mt), mma_row_names(k, arena_printf(k->mem, "%s * 16", mma_row_tile(p)));
   multiply(k, x, one, into, batched, last);
-  if (batched) text_close(k->t);
+  text_until(k->t, indent);
 }
 
-static void product_lines(struct mma_kernel *k, const struct mma_product *x, const char *into)
+static void by_steps(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   const struct mma_plan *p = k->p;
-  int steps = p->cols[x->sum_cols].nt / 2;
-  if (p->wg) {
-    wgmma_product(k, x, into);
-    return;
-  }
   bool keeps = mma_keeps_left(p, x) || k->left[x->a];
   const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
   if (!keeps) mma_arrive(k, &p->tile[p->tile_of[x->a]]);
   mma_arrive(k, &p->tile[p->tile_of[x->b]]);
-  if (steps) {
-    text_open(k->t, "each s:%d", steps);
-    one_step(k, x, left, into, false);
-    text_close(k->t);
+  for (int last = 0; last < 2; last++) {
+    int steps = last ? rest(p, x->sum_cols) : p->cols[x->sum_cols].nt / 2, indent = k->t->indent;
+    if (steps) text_open(k->t, "each s:%d", steps), one_step(k, x, left, into, last);
+    text_until(k->t, indent);
   }
-  if (!rest(p, x->sum_cols)) return;
-  text_open(k->t, "each s:1");
-  one_step(k, x, left, into, true);
-  text_close(k->t);
 }
 
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   int was = text_about(k->t, mma_at(k->p, x->out)->about - 1);
-  product_lines(k, x, into);
+  (k->p->wg ? wgmma_product : by_steps)(k, x, into);
   text_about(k->t, was);
 }

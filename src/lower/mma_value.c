@@ -59,14 +59,14 @@ int mma_rows_open(struct mma_kernel *k, bool rows)
 {
   int indent = k->t->indent;
   if (!rows) return indent;
-  mma_nest(k, "mh", k->p->mt, 2);
+  text_open(k->t, "each m:%d h:2", k->p->mt);
   mma_row_names(k, arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(k->p)));
   return indent;
 }
 
 void mma_cols_open(struct mma_kernel *k, int cols)
 {
-  if (cols >= 0) mma_nest(k, "n", k->p->cols[cols].nt);
+  if (cols >= 0) text_open(k->t, "each n:%d", k->p->cols[cols].nt);
 }
 
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out)
@@ -151,13 +151,13 @@ const char *mma_load_parts(struct mma_kernel *k, int fold)
   const struct mma_plan *p = k->p;
   const struct kern_value *v = mma_at(p, fold);
   struct mma_shape s = p->shape[fold];
-  const char *out = mma_declare(k, s, "fp32"), *one, *op = v->kind == KERN_MAX ? "max" : "+";
+  const char *out = mma_declare(k, s, "fp32"), *one;
   k->parts = mma_gone(p, fold);
   int64_t parts = norm_extent(p->n, k->parts);
-  text_line(k->t, "%%%s <- Init<%s>()", out, v->kind == KERN_MAX ? "-inf" : "0.0");
+  text_line(k->t, "%%%s <- Init<%s>()", out, fold_neutral(v->kind));
   text_open(k->t, "for (p = 0; p < %lld; p += 1)%s {", (long long)parts, parts <= 16 ? " unroll" : "");
   one = from_memory(k, &p->n->iter[p->iter_of[v->in[0]]], s);
-  text_line(k->t, "%%%s <- BinaryPointwise<%s>(%%%s, %%%s)", out, op, out, one);
+  emit_binary(k->t, fold_operator(v->kind), out, out, one);
   text_close(k->t);
   k->parts = 0;
   return out;

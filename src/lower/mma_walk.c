@@ -1,7 +1,6 @@
-// Addresses (lower_walk.c) by letters, of which a tensor has a stride each; loops over fragments.
+// Addresses (lower_walk.c) by letters, of which a tensor has a stride each.
 #include "lower/mma.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l)
@@ -63,17 +62,4 @@ int mma_width(const struct mma_plan *p, const struct plan_access *a, const struc
   bool save = a >= p->n->save && a < p->n->save + p->n->nsave;
   const struct copy_meta *x = save ? &m->save[a - p->n->save] : &m->iter[a - p->n->iter];
   return l->n && l->letter[l->n - 1] == x->along ? MIN(x->chunk, most) : 1;
-}
-
-void mma_nest(struct mma_kernel *k, const char *indices, ...)
-{
-  va_list extents;
-  va_start(extents, indices);
-  for (const char *i = indices; *i; i++) text_open(k->t, "for (%c = 0; %c < %d; %c += 1) unroll {", *i, *i, va_arg(extents, int), *i);
-  va_end(extents);
-}
-
-void mma_unnest(struct mma_kernel *k, int n)
-{
-  while (n--) text_close(k->t);
 }

@@ -66,6 +66,11 @@ static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct wgmm
 
 // ---- tiles ----
 
+void wgmma_init(struct mma_kernel *k, int slots, const char *full, const char *empty, int readers)
+{
+  text_line(k->t, "each s:%d\nSync<mbar.init, 1>(%%%s[s])\nSync<mbar.init, %d>(%%%s[s])", slots, full, readers, empty);
+}
+
 static void declare(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
@@ -93,12 +98,7 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
     if (w->walks) text_line(k->t, "Sync<mbar.init, %d>(%%done[%d])", w->groups, c);
   }
   wgmma_queue_init(k, w);
-  if (w->any_varying) {
-    text_open(k->t, "each s:%d", slots);
-    text_line(k->t, "Sync<mbar.init, 1>(%%full[s])");
-    text_line(k->t, "Sync<mbar.init, %d>(%%empty[s])", w->pair_axis >= 0 ? 2 * w->groups : w->groups);
-    text_close(k->t);
-  }
+  if (w->any_varying) wgmma_init(k, slots, "full", "empty", w->pair_axis >= 0 ? 2 * w->groups : w->groups);
   wgmma_begin_turns(k, w);
   text_line(k->t, "Sync<fence.mbar>()");
   text_close(k->t);
@@ -123,10 +123,8 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
     text_about(k->t, was);
     return;
   }
-  text_open(k->t, "each c:%lld", (long long)b->chunks);
-  text_line(k->t, "%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, (long long)b->chunk,
-            box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
-  text_close(k->t);
+  text_line(k->t, "each c:%lld\n%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", (long long)b->chunks, t->buffer,
+            stage, (long long)b->chunk, box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
   text_about(k->t, was);
 }
 
@@ -148,8 +146,8 @@ static void bring(struct mma_kernel *k, const struct wg_plan *w, int ring, const
 static void items_open(struct mma_kernel *k, const struct wg_plan *w)
 {
   if (!w->walks) return;
-  text_open(k->t, "for (round = 0; round < ceil(%lld - @first, %lld); round += 1) rolled {", (long long)w->items, (long long)w->blocks);
-  text_line(k->t, "@item = round * %lld + @first", (long long)w->blocks);
+  text_begin(k->t, "for (round = 0; round < ceil($items - @first, $blocks); round += 1) rolled {\n@item = round * $blocks + @first",
+             HOLES(NULL, INT(items, w->items), INT(blocks, w->blocks)));
   wgmma_item(k, w, "@item");
 }
 
@@ -229,11 +227,7 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
   k->section = MMA_POST;
   mma_finish_accumulators(k);
   mma_section(k, MMA_POST);
-  if (w->any_fixed && w->walks) {
-    text_open(k->t, "if (@i == 0) {");
-    text_line(k->t, "Sync<mbar.arrive>(%%done[%s])", w->p.wg_copy);
-    text_close(k->t);
-  }
+  if (w->any_fixed && w->walks) text_line(k->t, "if (@i == 0) {\nSync<mbar.arrive>(%%done[%s])", w->p.wg_copy);
   for (int i = 0; i < p->n->nsave; i++) {
     if (wgmma_sends(w, i))
       wgmma_store(k, w, i);
@@ -248,14 +242,16 @@ static void consumers(struct mma_kernel *k, const struct wg_plan *w)
 // Warpgroups that share columns stand behind those of the same columns.
 static void sharing_warps(struct mma_kernel *k, const struct wg_plan *w, int warps)
 {
-  const int rows = k->p->wm, computing = 128 * w->groups;
-  text_line(k->t, "#warps:[%d].[32].thread = #t.tile([32])", warps);
-  text_line(k->t, "@warp, @lane = #warps.indices()");
-  text_line(k->t, "@wm = @warp %% %d", rows);
-  text_line(k->t, "@wn = @warp / %d", rows);
-  text_line(k->t, "#warp:[32].thread = #warps[@warp]");
-  text_line(k->t, "#halves:[%d].[%d].thread = #t.tile([%d])", (computing + 128 + computing - 1) / computing, computing, computing);
-  text_line(k->t, "#work:[%d].thread = #halves[0]", computing);
+  const int computing = 128 * w->groups;
+  text_fill(k->t,
+            "#warps:[$warps].[32].thread = #t.tile([32])\n"
+            "@warp, @lane = #warps.indices()\n"
+            "@wm = @warp % $rows\n"
+            "@wn = @warp / $rows\n"
+            "#warp:[32].thread = #warps[@warp]\n"
+            "#halves:[$halves].[$work].thread = #t.tile([$work])\n"
+            "#work:[$work].thread = #halves[0]",
+            HOLES(NULL, INT(warps, warps), INT(rows, k->p->wm), INT(work, computing), INT(halves, (computing + 128 + computing - 1) / computing)));
 }
 
 static void groups(struct mma_kernel *k, const struct wg_plan *w)
@@ -269,21 +265,13 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
   bool backwards = k->p->hides && k->p->backwards;
   if (w->pair_axis >= 0) text_line(t, "@half = @first %% 2");
   if (!w->walks && !k->p->tail) wgmma_item(k, w, backwards ? arena_printf(k->mem, "(%lld - @first)", (long long)w->items - 1) : "@first");
-  text_line(t, "@tid = #t.indices()");
-  text_line(t, "#me = #t.scalar()");
-  text_line(t, "#groups:[%d].[128].thread = #t.tile([128])", w->groups + 1);
-  text_line(t, "@g, @i = #groups.indices()");
-  text_line(t, "#group:[128].thread = #groups[@g]");
-  if (w->wide == 1) {
-    text_line(t, "#warps:[%d, 1].[32].thread = #t.tile([32]).reshape(0, [%d, 1])", warps, warps);
-    text_line(t, "(@wm, @wn), @lane = #warps.indices()");
-    text_line(t, "#warp:[32].thread = #warps[@wm, @wn]");
-  } else {
+  text_line(t, "@tid = #t.indices()\n#me = #t.scalar()");
+  text_line(t, "#groups:[%d].[128].thread = #t.tile([128])\n@g, @i = #groups.indices()\n#group:[128].thread = #groups[@g]", w->groups + 1);
+  if (w->wide == 1)
+    mma_warps(t, warps, 1);
+  else
     sharing_warps(k, w, warps);
-  }
-  text_line(t, "#quads:[%d].[4].thread = #t.tile([4])", 8 * warps);
-  text_line(t, "@q, _ = #quads.indices()");
-  text_line(t, "#quad:[4].thread = #quads[@q]");
+  mma_quads(t, 32 * warps);
 }
 
 static void body(struct mma_kernel *k, const struct wg_plan *w)
@@ -291,10 +279,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   groups(k, w);
   mma_hidden_bounds(k);
   declare(k, w);
-  if (k->p->job->dependent) {
-    text_line(k->t, "Sync<grid.trigger>#t()");
-    text_line(k->t, "Sync<grid.wait>#t()");
-  }
+  if (k->p->job->dependent) text_line(k->t, "Sync<grid.trigger>#t()\nSync<grid.wait>#t()");
   text_open(k->t, "if (@g == %d) {", w->groups);
   producer(k, w);
   if (k->p->tail) tail_accompany(k->p->tail, k->t);

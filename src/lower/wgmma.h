@@ -119,6 +119,8 @@ void wgmma_vector_declare(struct mma_kernel *k, const struct wg_plan *w);
 void wgmma_vector_load(struct mma_kernel *k);
 
 // ---- wgmma.c ----
+// Pairs of mbarriers, by these names: full of one arrival, empty when so many readers have left.
+void wgmma_init(struct mma_kernel *k, int slots, const char *full, const char *empty, int readers);
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,
                       const char *barrier);
 // ---- wgmma_ahead.c ----

@@ -46,15 +46,14 @@ static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols
   int unit = FETCHED / dtype_bytes(p->job->store[a->tensor]), was = text_about_tensor(k->t, p->n->block, a->tile);
   long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, threads = 128ll * w->groups;
   struct str at = {0};
-  text_open(k->t, "for (f = 0; f < %lld; f += 1) {", (lines + threads - 1) / threads);
-  text_line(k->t, "@fetched = f * %lld + @tid", threads);
-  text_open(k->t, "if (@fetched < %lld) {", lines);
+  int indent = text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + @tid\nif (@fetched < %lld) {", (lines + threads - 1) / threads,
+                         threads, lines);
   mma_row_names(k, arena_printf(k->mem, "@fetched / %lld", each));
   mma_walk_base(p, a, unit, "0", &at);
   mma_row_walk(p, a->stride, unit, &at);
   mma_walk_list(p, &p->cols[cols].list, a->stride, unit, (int)line, arena_printf(k->mem, "@fetched %% %lld", each), &at);
   text_line(k->t, "Sync<prefetch.L2>(%%%s.tile([%d])[%s])", k->global[a->tensor], unit, mma_text(k, &at));
-  mma_unnest(k, 2);
+  text_until(k->t, indent);
   text_about(k->t, was);
 }
 

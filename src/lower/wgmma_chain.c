@@ -114,10 +114,7 @@ static void take_turn(struct mma_kernel *k, const struct wg_plan *w)
 
 static void give_turn(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (!w->turns) return;
-  text_open(k->t, "if (@i == 0) {");
-  text_line(k->t, "Sync<mbar.arrive>(%%turn[(@g + 1) %% %d])", w->groups);
-  text_close(k->t);
+  if (w->turns) text_line(k->t, "if (@i == 0) {\nSync<mbar.arrive>(%%turn[(@g + 1) %% %d])", w->groups);
 }
 
 // ---- the loop ----

@@ -79,16 +79,14 @@ void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struc
              arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, &half, it, "0")), barrier);
     return;
   }
-  text_open(k->t, "each c:%lld", (long long)b->chunks / 2);
-  text_line(k->t, "@piece = @half * %lld + c", (long long)b->chunks / 2);
+  int indent = text_open(k->t, "each c:%lld\n@piece = @half * %lld + c", (long long)b->chunks / 2, (long long)b->chunks / 2);
   one_half(k, arena_printf(k->mem, "%%s%d[%s].tile([_, %lld])[0, @piece]%s", t->buffer, stage, (long long)b->chunk, box_shape(k->p, b)),
            arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, b, it, "@piece")), barrier);
-  text_close(k->t);
+  text_until(k->t, indent);
 }
 
 // All threads of both blocks meet: barriers are ready, or nobody will write to another block again.
 void wgmma_pair_meet(struct mma_kernel *k)
 {
-  text_line(k->t, "Sync<cluster.arrive>#t()");
-  text_line(k->t, "Sync<cluster.wait>#t()");
+  text_line(k->t, "Sync<cluster.arrive>#t()\nSync<cluster.wait>#t()");
 }

@@ -5,11 +5,8 @@
 
 void wgmma_stage(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (w->walks)
-    text_line(k->t, "@n = round * %lld + it", (long long)k->p->iterations);
-  else
-    text_line(k->t, "@n = it");
-  text_line(k->t, "@stage = @n %% %d", k->p->stages);
+  const char *before = w->walks ? arena_printf(k->mem, "round * %lld + ", (long long)k->p->iterations) : "";
+  text_line(k->t, "@n = %sit\n@stage = @n %% %d", before, k->p->stages);
 }
 
 // Barriers of the second ring stand behind those of the first.
@@ -31,10 +28,9 @@ const char *wgmma_last_stage(struct mma_kernel *k)
 // One thread of the warpgroup, or one for each block of a pair.
 void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *when, const char *which)
 {
-  bool pair = w->pair_axis >= 0;
-  text_open(k->t, "if (@i %s%s) {", pair ? "< 2" : "== 0", when);
-  text_line(k->t, "Sync<mbar.%s>(%%empty[%s]%s)", pair ? "leave" : "arrive", which, pair ? ".peer(@i % 2)" : "");
-  text_close(k->t);
+  const bool pair = w->pair_axis >= 0;
+  text_line(k->t, pair ? "if (@i < 2%s) {\nSync<mbar.leave>(%%empty[%s].peer(@i %% 2))" : "if (@i == 0%s) {\nSync<mbar.arrive>(%%empty[%s])", when,
+            which);
 }
 
 // ---- products ----
@@ -69,10 +65,10 @@ void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wa
 
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
-  mma_nest(k, "sm", (int)(k->p->cols[x->sum_cols].padded / 16), k->p->mt);
+  int indent = text_open(k->t, "each s:%lld m:%d", (long long)k->p->cols[x->sum_cols].padded / 16, k->p->mt);
   bool adds = x->into >= 0 || (x->joins >= 0 && k->reg[x->joins]);
   text_line(k->t, "%%%s%s <- MatMul<wgmma%s>#group(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", adds ? "" : ", s", left, right);
-  mma_unnest(k, 2);
+  text_until(k->t, indent);
 }
 
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)

@@ -108,17 +108,12 @@ void wgmma_vector_load(struct mma_kernel *k)
     long long pieces = p->cols[cols].size / w;
     mma_walk_base(p, a, w, "0", &at);
     mma_walk_list(p, &p->cols[cols].list, a->stride, w, w, "@piece", &at);
-    text_open(k->t, "each j:%lld", (pieces + 127) / 128);
-    text_line(k->t, "@piece = j * 128 + @i");
-    text_open(k->t, "if (@piece < %lld) {", pieces);
+    int indent = text_open(k->t, "each j:%lld\n@piece = j * 128 + @i\nif (@piece < %lld) {", (pieces + 127) / 128, pieces);
     text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async>(%%%s.tile([%d])[%s])", a->tile, w, k->global[a->tensor], w, mma_text(k, &at));
-    mma_unnest(k, 2);
+    text_until(k->t, indent);
     any = true;
   }
-  if (!any) return;
-  text_line(k->t, "Sync<cp.commit>()");
-  text_line(k->t, "Sync<cp.wait, 0>()");
-  text_line(k->t, "Sync<barrier>#group()");
+  if (any) text_line(k->t, "Sync<cp.commit>()\nSync<cp.wait, 0>()\nSync<barrier>#group()");
 }
 
 // NULL: it does not lie in shared memory.
@@ -128,12 +123,9 @@ const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a
   int cols;
   if (!p->wg || !p->queued || s.rows || s.cols < 0) return NULL;
   if (!width(p, (int)(a - p->n->iter), &cols) || cols != s.cols) return NULL;
-  const char *to = mma_declare(k, s, "fp32"), *at = mma_cols_index(p, s.cols, 2);
-  bool wide = p->job->store[a->tensor] == F32;
+  const char *to = mma_declare(k, s, "fp32"), *from = arena_printf(k->mem, "q%d[@g].tile([2])[%s]", a->tile, mma_cols_index(p, s.cols, 2));
   text_open(k->t, "each n:%d", p->cols[s.cols].nt);
-  if (!wide) text_line(k->t, "%%pair:[1, 2].%s.RF", tile_dtype(p->job->store[a->tensor]));
-  text_line(k->t, "%%%s <- Move(%%q%d[@g].tile([2])[%s])", wide ? arena_printf(k->mem, "%s[0, n][0, 0]", to) : "pair", a->tile, at);
-  if (!wide) text_line(k->t, "%%%s[0, n][0, 0] <- UnaryPointwise<cast>(%%pair)", to);
+  mma_move(k, p->job->store[a->tensor], "pair", true, arena_printf(k->mem, "%s[0, n][0, 0]", to), from, "", false);
   text_close(k->t);
   return to;
 }

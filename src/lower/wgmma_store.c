@@ -104,9 +104,8 @@ static void slice(struct mma_kernel *k, const struct mma_plan *whole, int value,
   struct mma_shape s = mma_loads(p, value) ? k->have[value] : p->shape[value];
   if (s.cols != cols || p->cols[cols].nt == whole->cols[cols].nt) return;
   const char *to = k->reg[value] = mma_declare(k, s, "fp32");
-  mma_nest(k, "mnh", s.rows ? p->mt : 1, p->cols[cols].nt, s.rows ? 2 : 1);
-  text_line(k->t, "%%%s[m, n][h, 0] <- Move(%%%s[m, j * %d + n][h, 0])", to, from, p->cols[cols].nt);
-  mma_unnest(k, 3);
+  text_line(k->t, "each m:%d n:%d h:%d\n%%%s[m, n][h, 0] <- Move(%%%s[m, j * %d + n][h, 0])", s.rows ? p->mt : 1, p->cols[cols].nt, s.rows ? 2 : 1, to,
+            from, p->cols[cols].nt);
 }
 
 // Marks what the result needs of operators that are done by pieces.
@@ -182,38 +181,33 @@ static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save
   return arena_printf(k->mem, "(%s%lld + j * %d + m) %% %d", round, (long long)before, w->p.mt, w->places);
 }
 
-// 16 columns of this warp's 16 rows at a time.
-static void put(struct mma_kernel *k, const struct wg_plan *w, const struct plan_access *a, const char *from)
-{
-  struct text *t = k->t;
-  text_open(t, "each n:%lld", (long long)w->store_chunk / 16);
-  text_line(t, "%%two:[2, 2].[1, 2].%s.RF", tile_dtype(k->p->job->store[a->tensor]));
-  mma_nest(k, "eh", 2, 2);
-  text_line(t, "%%two[h, e] <- UnaryPointwise<cast>(%%%s[m, n * 2 + e][h, 0])", from);
-  text_close(t), text_close(t);
-  text_line(t, "%%sent[@g][@place].tile([1, 8])[@wm %% 4 * 16 + @lane %% 16, n * 2 + @lane / 16] <- Move<stmatrix>#warp(%%two)");
-  text_close(t);
-}
-
+// Rows of 64 at a time; each warp puts 16 columns of its 16 rows at once.
 static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const char *from)
 {
-  struct text *t = k->t;
   const struct plan_access *a = &k->p->n->save[save];
-  text_open(t, "each m:%d", k->p->mt);
-  text_line(t, "@rows = %s * %d + m", wgmma_rows(k->p), k->p->mt);
-  text_line(t, "@place = %s", place(k, w, save));
-  text_open(t, "if (@i == 0) {");
-  text_line(t, "Sync<bulk.wait.read, %d>()", w->places - 1);
-  text_close(t);
-  text_line(t, "Sync<barrier>#group()");
-  put(k, w, a, from);
-  text_line(t, "Sync<fence.async>()");
-  text_line(t, "Sync<barrier>#group()");
-  text_open(t, "if (@i == 0) {");
-  text_line(t, "%%to%d%s <- Move<tma>(%%sent[@g][@place]%s)", a->tile, view(k, w, &w->store[save]), shape_of_piece(k->p, &w->store[save]));
-  text_line(t, "Sync<bulk.commit>()");
-  text_close(t);
-  text_close(t);
+  text_fill(k->t,
+            "each m:$mt\n"
+            "@rows = $group * $mt + m\n"
+            "@place = $place\n"
+            "if (@i == 0) {\n"
+            "Sync<bulk.wait.read, $left>()\n"
+            "}\n"
+            "Sync<barrier>#group()\n"
+            "each n:$steps\n"
+            "%two:[2, 2].[1, 2].$type.RF\n"
+            "each e:2 h:2\n"
+            "%two[h, e] <- UnaryPointwise<cast>(%$from[m, n * 2 + e][h, 0])\n"
+            "}\n"
+            "%sent[@g][@place].tile([1, 8])[@wm % 4 * 16 + @lane % 16, n * 2 + @lane / 16] <- Move<stmatrix>#warp(%two)\n"
+            "}\n"
+            "Sync<fence.async>()\n"
+            "Sync<barrier>#group()\n"
+            "if (@i == 0) {\n"
+            "%to$tile$view <- Move<tma>(%sent[@g][@place]$shape)\n"
+            "Sync<bulk.commit>()",
+            HOLES(NULL, INT(mt, k->p->mt), STR(group, wgmma_rows(k->p)), STR(place, place(k, w, save)), INT(left, w->places - 1),
+                  INT(steps, w->store_chunk / 16), STR(type, tile_dtype(k->p->job->store[a->tensor])), STR(from, from), INT(tile, a->tile),
+                  STR(view, view(k, w, &w->store[save])), STR(shape, shape_of_piece(k->p, &w->store[save]))));
 }
 
 void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
@@ -238,8 +232,5 @@ void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
 
 void wgmma_store_finish(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (!w->places) return;
-  text_open(k->t, "if (@i == 0) {");
-  text_line(k->t, "Sync<bulk.wait, 0>()");
-  text_close(k->t);
+  if (w->places) text_line(k->t, "if (@i == 0) {\nSync<bulk.wait, 0>()");
 }
