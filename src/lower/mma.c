@@ -40,7 +40,7 @@ void mma_hoist(struct mma_kernel *k)
     if (p->section[v] != MMA_LOOP) continue;
     for (int j = 0; j < n->nin && n->kind != KERN_PRODUCT && !(mma_reduces(n) && mma_sums_parts(p, v)); j++)
       if (mma_loads(p, n->in[j]) && !mma_varies(p, n->in[j])) mma_value(k, n->in[j], mma_wanted(p, v, j));
-    const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
+    const struct mma_product *x = mma_product_at(p, v);
     if (x && !mma_varies(p, x->a) && p->section[x->a] != MMA_LOOP && mma_keeps_left(p, x)) mma_left(k, x->a, x->sum_cols);
   }
 }

@@ -182,6 +182,7 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160]); // 0
 bool mma_refuse(struct mma_plan *p, const char *fmt, ...) PRINTF(2, 3);     // false
 bool mma_lane_tile(struct mma_plan *p, int value, int cols);                // makes a tile of a matrix that only elementwise operators read
 int mma_cols_of(struct mma_plan *p, int value, uint32_t letters);           // the list, made where there is none; -1: no room
+int mma_cols_with(const struct mma_plan *p, uint32_t letters);              // the list; -1: there is none
 bool mma_shapes(struct mma_plan *p, const bool *only);                      // of these values; NULL: of all but sides
 bool mma_sums_parts(const struct mma_plan *p, int fold);
 void mma_sections(struct mma_plan *p); // sections and the order of values
@@ -191,6 +192,12 @@ static inline uint32_t mma_letters(const struct mma_plan *p, axis_set s) { retur
 static inline uint32_t mma_has(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].axes); }
 static inline uint32_t mma_gone(const struct mma_plan *p, int v) { return mma_letters(p, p->k.v[v].folded); } // by a reduction
 static inline bool mma_varies(const struct mma_plan *p, int v) { return p->k.v[v].axes & p->k.loops; }
+// The product that the value is, and the tile that it is loaded into; NULL: none.
+static inline const struct mma_product *mma_product_at(const struct mma_plan *p, int v)
+{
+  return p->product_of[v] < 0 ? NULL : &p->product[p->product_of[v]];
+}
+static inline const struct mma_tile *mma_tile_at(const struct mma_plan *p, int v) { return p->tile_of[v] < 0 ? NULL : &p->tile[p->tile_of[v]]; }
 bool mma_reduces(const struct kern_value *v);          // a sum or a maximum, of iterations or letters
 bool mma_accumulates(const struct mma_plan *p, int v); // over iterations
 bool mma_reads(const struct mma_plan *p, int v, int operand);

@@ -13,8 +13,8 @@ struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i)
   if (!mma_loads(p, x)) return p->shape[x];
   if (n->kind == KERN_MAP || n->kind == KERN_SPREAD) return s;
   uint32_t letters = mma_has(p, x) & ~p->row_letters;
-  for (int c = 0; c < p->ncols; c++)
-    if (letters && p->cols[c].has == letters) s.cols = c;
+  int cols = letters ? mma_cols_with(p, letters) : -1;
+  if (cols >= 0) s.cols = cols;
   return s;
 }
 
@@ -232,7 +232,7 @@ static void fetch_vectors(struct mma_kernel *k, int out)
 
 static void product(struct mma_kernel *k, int value)
 {
-  const struct mma_product *x = &k->p->product[k->p->product_of[value]];
+  const struct mma_product *x = mma_product_at(k->p, value);
   if (x->into >= 0) return; // with its accumulator
   if (k->p->iterations == 1) fetch_vectors(k, x->out);
   const char *joined = x->joins >= 0 ? k->reg[x->joins] : NULL, *out = joined ? joined : mma_declare(k, k->p->shape[x->out], "fp32");

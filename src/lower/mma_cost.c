@@ -181,7 +181,7 @@ static void combining(const struct mma_plan *p, struct kernel_counts *c)
 {
   for (int i = 0; i < p->norder && p->wn > 1; i++) {
     int v = p->order[i];
-    const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
+    const struct mma_product *x = mma_product_at(p, v);
     struct mma_shape s = p->shape[v];
     if (mma_partial(p, v)) combine(p, s, false, s.cols >= 0 && p->cols[s.cols].split_after, c);
     if (x && x->into < 0 && mma_sums_part(p, x)) combine(p, s, p->section[v] == MMA_LOOP, false, c);

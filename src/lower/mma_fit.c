@@ -31,7 +31,7 @@ static void split_after(struct mma_plan *p)
   for (int i = 0; i < p->norder; i++) {
     int v = p->order[i];
     if (p->section[v] != MMA_POST) continue;
-    const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
+    const struct mma_product *x = mma_product_at(p, v);
     if (x) p->cols[x->sum_cols].split_after = false;
     if (x && p->cols[x->sum_cols].split) p->cols[x->out_cols].split_after = false;
     for (int k = 0; k < p->k.v[v].nin; k++) {
@@ -97,8 +97,8 @@ static int64_t estimate(const struct mma_plan *p)
       continue;
     }
     for (int k = 0; k < n->nin && n->kind != KERN_PRODUCT; k++) here += mma_fragment_registers(p, mma_wanted(p, v, k)) / 2;
-    if (p->product_of[v] >= 0) {
-      const struct mma_product *x = &p->product[p->product_of[v]];
+    const struct mma_product *x = mma_product_at(p, v);
+    if (x) {
       if (x->into >= 0) here = 0;
       here += mma_keeps_left(p, x) ? 2 * p->mt * p->cols[x->sum_cols].nt / 2 : 4 * p->mt;
     }
@@ -115,7 +115,7 @@ static int64_t combined(const struct mma_plan *p)
     int v = p->order[i];
     bool reduces = mma_reduces(mma_at(p, v)) && mma_gone(p, v);
     struct mma_shape in = reduces ? mma_wanted(p, v, 0) : (struct mma_shape){false, -1};
-    const struct mma_product *x = p->product_of[v] >= 0 ? &p->product[p->product_of[v]] : NULL;
+    const struct mma_product *x = mma_product_at(p, v);
     if ((in.cols >= 0 && p->cols[in.cols].split) || mma_partial(p, v) || (x && x->into < 0 && mma_sums_part(p, x)))
       bytes += mma_combine_bytes(p, p->shape[v]);
   }

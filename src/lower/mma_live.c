@@ -48,9 +48,9 @@ static void read(const struct mma_plan *p, int x, int reader, int operand, int a
 // To an accumulator, or to the first of the products that are one sum.
 static bool adds_elsewhere(const struct mma_plan *p, const struct mma_product *x)
 {
-  for (const struct mma_product *other = p->product; other < x; other++)
+  for (const struct mma_product *other = p->product; x && other < x; other++)
     if (x->joins >= 0 && other->joins == x->joins) return true;
-  return x->into >= 0;
+  return x && x->into >= 0;
 }
 
 static void lives(const struct mma_plan *p, const int *order, int n, const int loop[2], struct life *l)
@@ -65,7 +65,7 @@ static void lives(const struct mma_plan *p, const int *order, int n, const int l
     const struct kern_value *x = mma_at(p, v);
     for (int k = 0; k < x->nin; k++)
       if (x->kind != KERN_PRODUCT || !mma_loads(p, x->in[k])) read(p, x->in[k], v, k, at, loop, l); // loads of products: from shared memory
-    bool crosses = mma_accumulates(p, v), added = p->folded[v] || (p->product_of[v] >= 0 && adds_elsewhere(p, &p->product[p->product_of[v]]));
+    bool crosses = mma_accumulates(p, v), added = p->folded[v] || adds_elsewhere(p, mma_product_at(p, v));
     l[v] = (struct life){crosses ? loop[0] : at, crosses ? loop[1] : at, added ? 0 : mma_fragment_registers(p, p->shape[v])};
   }
 }
@@ -73,6 +73,7 @@ static void lives(const struct mma_plan *p, const int *order, int n, const int l
 // Beside what lives: fragments of left operands.
 static int64_t product_extra(const struct mma_plan *p, const struct mma_product *x)
 {
+  if (!x) return 0;
   if (mma_keeps_left(p, x)) return 2ll * p->mt * p->cols[x->sum_cols].nt;
   return p->wg ? 0 : 4 * p->mt + 4;
 }
@@ -99,8 +100,7 @@ int64_t mma_live(const struct mma_plan *p)
     int64_t live = 0;
     for (int x = 0; x < p->k.nvalues; x++)
       if (l[x].first <= at && l[x].last >= at && l[x].first >= 0) live += l[x].registers;
-    if (v < p->k.nvalues) live -= reused(p, l, v, at);
-    if (v < p->k.nvalues && p->product_of[v] >= 0) live += product_extra(p, &p->product[p->product_of[v]]);
+    if (v < p->k.nvalues) live += product_extra(p, mma_product_at(p, v)) - reused(p, l, v, at);
     most = MAX(most, live);
   }
   return most;

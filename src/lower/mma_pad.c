@@ -13,9 +13,8 @@ bool mma_pads(const struct mma_plan *p, int cols) { return cols >= 0 && (p->cols
 
 int64_t mma_padded(const struct mma_plan *p, uint32_t letters, int64_t size)
 {
-  for (int c = 0; c < p->ncols; c++)
-    if (p->cols[c].has == letters) return p->cols[c].padded;
-  return size;
+  int cols = mma_cols_with(p, letters);
+  return cols < 0 ? size : p->cols[cols].padded;
 }
 
 void mma_pad_tile(const struct mma_plan *p, struct mma_tile *t, bool left)

@@ -92,14 +92,20 @@ static void list_rows(struct mma_plan *p)
 
 // ---- columns ----
 
+int mma_cols_with(const struct mma_plan *p, uint32_t letters)
+{
+  for (int c = 0; c < p->ncols; c++)
+    if (p->cols[c].has == letters) return c;
+  return -1;
+}
+
 // In the order of the tensor that the value is about.
 int mma_cols_of(struct mma_plan *p, int value, uint32_t letters)
 {
   const struct node *about = &p->n->block->nodes[mma_at(p, value)->about - 1];
   const struct norm_tensor *t = &p->n->t[about->nout ? about->out : about->in[0]];
-  for (int i = 0; i < p->ncols; i++)
-    if (p->cols[i].has == letters) return i;
-  if (p->ncols == MMA_LISTS) return -1;
+  int known = mma_cols_with(p, letters);
+  if (known >= 0 || p->ncols == MMA_LISTS) return known;
   struct mma_cols *c = &p->cols[p->ncols];
   *c = (struct mma_cols){.has = letters};
   push_letters(&c->list, t, letters);

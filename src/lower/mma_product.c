@@ -4,17 +4,13 @@
 // too, else both are transposed on the way.
 #include "lower/mma.h"
 
-static int left_tile(const struct mma_plan *p, int value) { return p->tile_of[value]; }
-
 // Kept where they are read again, or the same in every iteration, if there is room.
 bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x)
 {
   int64_t registers = 2ll * p->mt * p->cols[x->sum_cols].nt;
-  if (left_tile(p, x->a) < 0) return true;
-  const struct mma_tile *t = &p->tile[left_tile(p, x->a)];
-  if (p->wg) return mma_at(p, x->a)->uses > t->reads;
-  if (mma_at(p, x->a)->uses > t->reads) return true; // others read its fragments too
-  if (registers > 64) return false;
+  const struct mma_tile *t = mma_tile_at(p, x->a);
+  if (!t || mma_at(p, x->a)->uses > t->reads) return true; // others read its fragments too
+  if (p->wg || registers > 64) return false;
   return t->reads > 1 || (!t->varying && p->iterations > 1 && p->section[x->out] == MMA_LOOP);
 }
 
@@ -107,15 +103,15 @@ static const char *left_from_registers(struct mma_kernel *k, int value, int cols
 const char *mma_left(struct mma_kernel *k, int value, int cols)
 {
   if (k->left[value]) return k->left[value];
-  int tile = left_tile(k->p, value);
-  return k->left[value] = tile >= 0 ? left_from_tile(k, &k->p->tile[tile], cols) : left_from_registers(k, value, cols);
+  const struct mma_tile *t = mma_tile_at(k->p, value);
+  return k->left[value] = t ? left_from_tile(k, t, cols) : left_from_registers(k, value, cols);
 }
 
 // Where the rows of a right operand begin that belong to @b, as text to be added.
 static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
 {
   const struct mma_plan *p = k->p;
-  uint32_t batch = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters;
+  uint32_t batch = mma_list_has(&mma_tile_at(p, x->b)->out) & p->batch_letters;
   struct str s = {0};
   int64_t stride[MAX_LETTERS] = {0}, size = p->tile[p->tile_of[x->b]].every;
   if (!batch) return "";
@@ -130,7 +126,7 @@ static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
 static void load_right(struct mma_kernel *k, const struct mma_product *x, int tiles, const char *n, bool last)
 {
   const struct mma_plan *p = k->p;
-  const struct mma_tile *t = &p->tile[p->tile_of[x->b]];
+  const struct mma_tile *t = mma_tile_at(p, x->b);
   bool trans = mma_list_has(&t->in) == x->cols;
   int eight = p->cols[x->sum_cols].nt - 1, half = last ? 8 : 16; // lanes that point to the first of two tiles
   const char *stage = mma_stage(p, t), *first = batch_rows(k, x), *step = step_of(p, x->sum_cols), *row, *col;
@@ -168,12 +164,12 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
 static void one_step(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *into, bool last)
 {
   const struct mma_plan *p = k->p;
-  bool batched = mma_list_has(&p->tile[p->tile_of[x->b]].out) & p->batch_letters;
+  bool batched = mma_list_has(&mma_tile_at(p, x->b)->out) & p->batch_letters;
   const char *one = left ? arena_printf(k->mem, last ? "%sl[m, 0]" : "%s[m, s]", left) : last ? "al[m, 0]" : "a[m, 0]";
   if (!left) {
     declare_left(k, "a", !last, last);
     text_open(k->t, "each m:%d", p->mt);
-    load_left(k, &p->tile[p->tile_of[x->a]], one, last ? NULL : step_of(p, x->sum_cols), p->cols[x->sum_cols].nt - 1);
+    load_left(k, mma_tile_at(p, x->a), one, last ? NULL : step_of(p, x->sum_cols), p->cols[x->sum_cols].nt - 1);
     text_close(k->t);
   }
   int indent = k->t->indent;
@@ -187,8 +183,8 @@ static void by_steps(struct mma_kernel *k, const struct mma_product *x, const ch
   const struct mma_plan *p = k->p;
   bool keeps = mma_keeps_left(p, x) || k->left[x->a];
   const char *left = keeps ? mma_left(k, x->a, x->sum_cols) : NULL;
-  if (!keeps) mma_arrive(k, &p->tile[p->tile_of[x->a]]);
-  mma_arrive(k, &p->tile[p->tile_of[x->b]]);
+  if (!keeps) mma_arrive(k, mma_tile_at(p, x->a));
+  mma_arrive(k, mma_tile_at(p, x->b));
   for (int last = 0; last < 2; last++) {
     int steps = last ? rest(p, x->sum_cols) : p->cols[x->sum_cols].nt / 2, indent = k->t->indent;
     if (steps) text_open(k->t, "each s:%d", steps), one_step(k, x, left, into, last);

@@ -105,7 +105,7 @@ static bool accumulate(struct mma_plan *p, int v)
 
 static bool product(struct mma_plan *p, int v)
 {
-  const struct mma_product *x = &p->product[p->product_of[v]];
+  const struct mma_product *x = mma_product_at(p, v);
   p->shape[v] = (struct mma_shape){true, x->out_cols};
   if (mma_loads(p, x->a)) return true;
   if (!p->shape[x->a].rows) return mma_refuse(p, "a left operand that is computed has no rows");

@@ -32,9 +32,8 @@ static bool is_operand(const struct mma_plan *p, int iter)
 {
   int value = load_of(p, iter);
   if (value < 0) return true; // nobody reads it
-  if (p->tile_of[value] < 0) return false;
-  const struct mma_tile *t = &p->tile[p->tile_of[value]];
-  if (t->lanes) return true;
+  const struct mma_tile *t = mma_tile_at(p, value);
+  if (!t || t->lanes) return t;
   for (int i = 0; i < p->nproducts; i++) // an elementwise reader takes it from device memory, unless it is a left operand
     if (p->product[i].a == value) return true;
   return !wgmma_reads_tile(p, t);

@@ -22,14 +22,8 @@ static bool divides(const struct mma_plan *p, const struct plan_access *a, int64
 // Elements of a line where the load is a matrix whose rows are whole lines, or parts of one; 0: it is not fetched.
 static int64_t line_of(const struct mma_plan *p, int v, int *cols)
 {
-  const struct kern_value *x = mma_at(p, v);
-  *cols = -1;
-  if (x->kind != KERN_LOAD || !x->live || x->at.index || p->tile_of[v] >= 0 || p->iter_of[v] < 0 || mma_varies(p, v) || !read_at_end(p, v)) return 0;
+  if (mma_varies(p, v) || !wgmma_loads_matrix(p, v, cols) || !read_at_end(p, v)) return 0;
   const struct plan_access *a = &p->n->iter[p->iter_of[v]];
-  uint32_t letters = mma_has(p, v) & ~p->row_letters;
-  for (int c = 0; c < p->ncols; c++)
-    if (letters && p->cols[c].has == letters) *cols = c;
-  if (*cols < 0 || !(mma_has(p, v) & p->row_letters)) return 0;
   const struct mma_list *l = &p->cols[*cols].list;
   int last = l->letter[l->n - 1], bytes = dtype_bytes(p->job->store[a->tensor]);
   int64_t line = LINE / bytes;

@@ -86,7 +86,4 @@ void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struc
 }
 
 // All threads of both blocks meet: barriers are ready, or nobody will write to another block again.
-void wgmma_pair_meet(struct mma_kernel *k)
-{
-  text_line(k->t, "Sync<cluster.arrive>#t()\nSync<cluster.wait>#t()");
-}
+void wgmma_pair_meet(struct mma_kernel *k) { text_line(k->t, "Sync<cluster.arrive>#t()\nSync<cluster.wait>#t()"); }

@@ -38,8 +38,8 @@ static void join_sums(struct mma_plan *p)
 const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x)
 {
   for (int i = 0; i < p->norder && x->joins >= 0; i++) {
-    int product = p->product_of[p->order[i]];
-    if (product >= 0 && p->product[product].joins == x->joins) return &p->product[product];
+    const struct mma_product *other = mma_product_at(p, p->order[i]);
+    if (other && other->joins == x->joins) return other;
   }
   return x;
 }
@@ -57,15 +57,11 @@ static void pad(struct mma_plan *p)
 
 // ---- matrices that lanes read in the loop, such as a bias of scores ----
 
-// The list of its columns; -1: it is no such matrix.
-static int columns_of_matrix(const struct mma_plan *p, int v)
+bool wgmma_loads_matrix(const struct mma_plan *p, int v, int *cols)
 {
   uint32_t letters = mma_has(p, v) & ~p->row_letters;
-  if (!mma_loads(p, v) || !p->k.v[v].live || p->k.v[v].at.index || p->tile_of[v] >= 0 || !mma_varies(p, v) || !(mma_has(p, v) & p->row_letters))
-    return -1;
-  for (int c = 0; c < p->ncols; c++)
-    if (letters && p->cols[c].has == letters) return c;
-  return -1;
+  *cols = letters ? mma_cols_with(p, letters) : -1;
+  return mma_loads(p, v) && p->k.v[v].live && !p->k.v[v].at.index && p->tile_of[v] < 0 && mma_has(p, v) & p->row_letters && *cols >= 0;
 }
 
 // Those that are boxes become tiles.
@@ -76,8 +72,8 @@ static bool bring_matrices(struct wg_plan *w)
   int before = p->ntiles;
   p->why = ignored;
   for (int v = 0; v < p->k.nvalues && p->iterations > 1; v++) {
-    int cols = columns_of_matrix(p, v);
-    if (cols < 0 || !mma_lane_tile(p, v, cols)) continue;
+    int cols;
+    if (!mma_varies(p, v) || !wgmma_loads_matrix(p, v, &cols) || !mma_lane_tile(p, v, cols)) continue;
     if (!box_make(p, &p->tile[p->ntiles - 1], &w->box[p->ntiles - 1])) p->ntiles--, p->tile_of[v] = -1;
   }
   p->why = why;
@@ -210,7 +206,7 @@ static bool share_columns_so(struct wg_plan *w)
   struct mma_plan *p = &w->p;
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    const struct mma_tile *t = &p->tile[p->tile_of[x->b]];
+    const struct mma_tile *t = mma_tile_at(p, x->b);
     int columns = 8 * p->cols[x->out_cols].nt;
     if (columns > WG_COLUMNS) return mma_refuse(p, "a product of more than %d columns a warpgroup", WG_COLUMNS);
     if (mma_list_has(&t->in) == x->cols && columns % w->box[p->tile_of[x->b]].chunk)

@@ -37,7 +37,7 @@ void wgmma_release(struct mma_kernel *k, const struct wg_plan *w, const char *wh
 
 const char *wgmma_right(struct mma_kernel *k, const struct mma_product *x, const char *of_ring)
 {
-  const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
+  const struct mma_tile *t = mma_tile_at(k->p, x->b);
   const char *stage = t->varying ? of_ring : t->slot >= 0 ? mma_stage(k->p, t) : k->p->wg_copy;
   long long n = 8 * k->p->cols[x->out_cols].nt;
   bool part = k->p->cols[x->out_cols].split, across = mma_list_has(&t->in) == x->cols;
@@ -74,7 +74,7 @@ void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const cha
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   const char *left = wgmma_left(k, x), *right = wgmma_right(k, x, "@stage");
-  const struct mma_tile *t = &k->p->tile[k->p->tile_of[x->b]];
+  const struct mma_tile *t = mma_tile_at(k->p, x->b);
   wgmma_queue_arrive(k, t);
   text_line(k->t, "Sync<wgmma.fence>#group()");
   wgmma_multiply(k, x, left, right, into);

@@ -63,13 +63,11 @@ static int width(const struct mma_plan *p, int iter, int *cols)
 {
   const struct plan_access *a = &p->n->iter[iter];
   uint32_t has = 0;
-  *cols = -1;
   if (norm_is_index(p->n, a->tensor)) return 0;
   for (int v = 0; v < p->k.nvalues; v++)
     if (p->k.v[v].live && p->iter_of[v] == iter && p->tile_of[v] < 0) has = mma_has(p, v);
   if (!has || has & p->row_letters) return 0;
-  for (int c = 0; c < p->ncols; c++)
-    if (p->cols[c].has == has) *cols = c;
+  *cols = mma_cols_with(p, has);
   if (*cols < 0 || mma_pads(p, *cols)) return 0;
   int bytes = dtype_bytes(p->job->store[a->tensor]), w = mma_width(p, a, &p->cols[*cols].list, 16 / bytes);
   return w * bytes >= 4 ? w : 0;

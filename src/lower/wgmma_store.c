@@ -104,8 +104,8 @@ static void slice(struct mma_kernel *k, const struct mma_plan *whole, int value,
   struct mma_shape s = mma_loads(p, value) ? k->have[value] : p->shape[value];
   if (s.cols != cols || p->cols[cols].nt == whole->cols[cols].nt) return;
   const char *to = k->reg[value] = mma_declare(k, s, "fp32");
-  text_line(k->t, "each m:%d n:%d h:%d\n%%%s[m, n][h, 0] <- Move(%%%s[m, j * %d + n][h, 0])", s.rows ? p->mt : 1, p->cols[cols].nt, s.rows ? 2 : 1, to,
-            from, p->cols[cols].nt);
+  text_line(k->t, "each m:%d n:%d h:%d\n%%%s[m, n][h, 0] <- Move(%%%s[m, j * %d + n][h, 0])", s.rows ? p->mt : 1, p->cols[cols].nt, s.rows ? 2 : 1,
+            to, from, p->cols[cols].nt);
 }
 
 // Marks what the result needs of operators that are done by pieces.
