@@ -95,7 +95,7 @@ static void states(struct arena *mem, const struct graph *g, struct code *c)
   c->state = NEWS(mem, struct code_state, graph_outputs(g, NULL) + 1);
   for (int i = 0; i < g->nnodes; i++) {
     if (g->nodes[i].op != OP_OUTPUT) continue;
-    const int in = state_output(g, &g->nodes[i]) ? state_number(g, g->nodes[i].in[0]) : -1, out = outs++;
+    const int in = output_state(g, &g->nodes[i]), out = outs++;
     if (in < 0) continue;
     const struct tensor *t = &g->tensors[ins[in]];
     c->state[c->nstate++] = (struct code_state){in, out, shape_size(&t->shape) * dtype_bytes(t->dtype)};

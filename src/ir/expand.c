@@ -335,34 +335,12 @@ static int copy_graph(struct rewrite *w, const struct graph *g, const struct gra
   return s;
 }
 
-// Without what is computed of indices and not read any more, since its inequalities took its place.
-static int without_unread(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
-{
-  struct arena tmp = {0};
-  bool *read = NEWS(&tmp, bool, g->ntensors + 1), unread = false;
-  int *map = NEWS(&tmp, int, g->ntensors + 1), s = OK;
-  for (int i = g->nnodes - 1; i >= 0; i--) {
-    const struct node *n = &g->nodes[i];
-    bool keep = !n->nout || !g->tensors[n->out].weak || read[n->out];
-    for (int k = 0; k < n->nin && keep; k++) read[n->in[k]] = true;
-    unread |= !keep;
-  }
-  if (unread) *out = graph_new(mem, g->level, g->name), (*out)->world = g->world;
-  for (int i = 0; i < g->nnodes && unread && !s; i++) {
-    const struct node *n = &g->nodes[i];
-    if (n->nout && g->tensors[n->out].weak && !read[n->out]) continue;
-    s = graph_take(*out, NULL, -1, g, n, map, e);
-    if (!s) graph_keep_names(*out, g, n, map);
-  }
-  arena_close(&tmp);
-  return s;
-}
-
 int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct graph **out, struct err *e)
 {
   *out = graph_new(mem, g->level, g->name);
   (*out)->world = g->world;
   struct rewrite w = {*out, NOWHERE, stable, e, OK};
   int s = copy_graph(&w, g, NULL, NULL);
-  return s || g->level != KERNEL ? s : without_unread(mem, *out, out, e);
+  if (s || g->level != KERNEL) return s;
+  return graph_without_unread(mem, *out, true, out, e); // inequalities took the place of what is computed of indices
 }

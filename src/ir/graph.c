@@ -106,6 +106,20 @@ int graph_declare(struct graph *g, int t, const struct whole_range *range, bool 
   return x->range = *range, OK;
 }
 
+int graph_root(const struct graph *g, int t)
+{
+  while (op_rows[g->nodes[g->tensors[t].node].op].rule == RULE_VIEW) t = g->nodes[g->tensors[t].node].in[0];
+  return t;
+}
+
+int node_iterated(const struct node *n, int tile)
+{
+  const int maker = n->sub->tensors[tile].node;
+  int iterator = 0;
+  for (int i = 0; i < maker; i++) iterator += n->sub->nodes[i].op == OP_ITER;
+  return n->sub->nodes[maker].op == OP_ITER ? n->in[iterator] : -1;
+}
+
 int graph_input_as(struct graph *g, const char *name, enum dtype t, const struct tensor *as, struct loc at, int *out, struct err *e)
 {
   TRY(graph_input(g, name, t, &as->shape, at, out, e));

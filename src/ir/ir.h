@@ -29,6 +29,7 @@
 //   integer_check.c  elements against their range
 //   at.c       shapes of operators that choose elements by data
 //   state.c    states, which are written in place: versions, and the order of reads and writes
+//   unread.c   without what nothing reads
 //   world.c    programs over several ranks: shards, and all ranks together as one graph
 #ifndef MICA_IR_H
 #define MICA_IR_H
@@ -141,6 +142,7 @@ enum {
   ENCODES = 16384,  // a composite whose result has a dimension more, and is a condition
   WHOLES = 32768,   // a composite of whole numbers
   RISES = 1024,     // of one argument, strictly increasing where it is defined
+  ADDITIVE = 65536, // of a sum of tensors it is the sum of what it is of each; so is what SCALES
 };
 
 enum {
@@ -315,6 +317,11 @@ int graph_rebuild(struct arena *mem, const struct graph *g, const struct rebuild
 // Adds a node of g to another graph as it is. map: by tensor of g, the tensor of `to` in its place, which is set for the node's outputs.
 // above, from: of ITER, the graph above `to` and its tensor that is cut.
 int graph_take(struct graph *to, const struct graph *above, int from, const struct graph *g, const struct node *n, int *map, struct err *e);
+// unread.c: the graph without what nothing reads, g itself where that is nothing; weak: only without such tensors of constants and indices.
+int graph_without_unread(struct arena *mem, const struct graph *g, bool weak, struct graph **out, struct err *e);
+int graph_root(const struct graph *g, int t); // the tensor that t is a view of; t itself where it is no view
+// Of the block graph of n: the tensor of which an iterator makes this tile, or -1 where something else makes it.
+int node_iterated(const struct node *n, int tile);
 void graph_keep_names(struct graph *to, const struct graph *g, const struct node *n, const int *map); // of the node's outputs, where they have none
 // A copy with every input of the given dtype (interior dtypes follow).
 int graph_cast(struct arena *mem, const struct graph *g, enum dtype t, struct graph **out, struct err *e);
@@ -353,6 +360,7 @@ int node_updated(const struct node *n);
 int graph_state(const struct graph *g, int t);                  // the state input that t is a version of, or -1
 int state_number(const struct graph *g, int t);                 // its number among the inputs, or -1
 bool state_output(const struct graph *g, const struct node *n); // an OUTPUT that leaves a state's last version in its place
+int output_state(const struct graph *g, const struct node *n);  // the number of that state among the inputs, or -1
 int state_outputs(struct graph *g, struct err *e);              // an OUTPUT for the last version of each state that has none
 // Updates behind everything that reads the version before; an error where something else reads it later.
 int state_check(const struct graph *g, struct err *e);

@@ -13,14 +13,10 @@ static int version(const struct graph *g, int t)
 
 int node_updated(const struct node *n)
 {
-  int iterator = 0;
   if (n->op == OP_UPDATE) return n->in[0];
   const struct node *save = n->op == OP_BLOCK && n->nout == 1 ? &n->sub->nodes[n->sub->nnodes - 1] : NULL;
   const struct node *update = save && save->op == OP_SAVE ? maker(n->sub, save->in[0]) : NULL;
-  const struct node *x = update && update->op == OP_UPDATE ? maker(n->sub, update->in[0]) : NULL;
-  if (!x || x->op != OP_ITER) return -1;
-  for (const struct node *i = n->sub->nodes; i < x; i++) iterator += i->op == OP_ITER;
-  return n->in[iterator];
+  return update && update->op == OP_UPDATE ? node_iterated(n, update->in[0]) : -1;
 }
 
 int graph_state(const struct graph *g, int t)
@@ -45,6 +41,8 @@ bool state_output(const struct graph *g, const struct node *n)
 {
   return n->op == OP_OUTPUT && node_updated(maker(g, version(g, n->in[0]))) >= 0 && graph_state(g, n->in[0]) >= 0;
 }
+
+int output_state(const struct graph *g, const struct node *n) { return state_output(g, n) ? state_number(g, n->in[0]) : -1; }
 
 static bool has_output(const struct graph *g, int state)
 {

@@ -111,10 +111,10 @@ static bool read_as(const struct graph *b, int tile, int operand, bool only)
 static bool too_late(const struct gathering *w, const struct node *p, const struct node *n)
 {
   for (int k = 0; k < p->nin; k++) {
-    const int root = lower_root(w->to, p->in[k]), mine = node_updated(n);
-    if (mine >= 0 && lower_root(w->to, w->map[mine]) == root) return true;
+    const int root = graph_root(w->to, p->in[k]), mine = node_updated(n);
+    if (mine >= 0 && graph_root(w->to, w->map[mine]) == root) return true;
     for (const struct node *i = p; i < w->to->nodes + w->to->nnodes; i++)
-      if (node_updated(i) >= 0 && lower_root(w->to, node_updated(i)) == root) return true;
+      if (node_updated(i) >= 0 && graph_root(w->to, node_updated(i)) == root) return true;
   }
   return false;
 }
@@ -204,27 +204,6 @@ static int block(struct gathering *w, const struct node *n, int *out)
 
 // ---- the whole ----
 
-static int without_unread(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
-{
-  bool *read = NEWS(mem, bool, g->ntensors + 1);
-  int *map = NEWS(mem, int, g->ntensors + 1), status = OK;
-  for (int i = g->nnodes - 1; i >= 0; i--) {
-    const struct node *n = &g->nodes[i];
-    bool keep = !n->nout || n->op == OP_INPUT;
-    for (int k = 0; k < n->nout; k++) keep |= read[n->out + k];
-    for (int k = 0; k < n->nin && keep; k++) read[n->in[k]] = true;
-    for (int k = 0; k < n->nout && keep; k++) read[n->out + k] = true;
-  }
-  *out = graph_new(mem, g->level, g->name);
-  for (int i = 0; i < g->nnodes && !status; i++) {
-    const struct node *n = &g->nodes[i];
-    if (n->nout && !read[n->out] && n->op != OP_INPUT) continue;
-    status = graph_take(*out, NULL, -1, g, n, map, e);
-    if (!status) graph_keep_names(*out, g, n, map);
-  }
-  return status ? status : graph_check(*out, e);
-}
-
 int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
   struct gathering w = {wrapped, graph_new(mem, KERNEL, wrapped->name), NEWS(mem, int, wrapped->ntensors + 1), false, e};
@@ -239,5 +218,7 @@ int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph *
     if (status) return status;
     graph_keep_names(w.to, wrapped, n, w.map);
   }
-  return w.done ? without_unread(mem, w.to, out, e) : NO;
+  if (!w.done) return NO;
+  TRY(graph_without_unread(mem, w.to, false, out, e));
+  return graph_check(*out, e);
 }

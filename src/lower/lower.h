@@ -255,7 +255,6 @@ int lower_make(struct arena *mem, const struct lower_plan *p, const struct choic
 
 // Offsets of what launches leave to later ones, and of counters: of all arguments whose kind is PLACE_WORK.
 int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
-int lower_root(const struct graph *g, int tensor); // of a kernel graph: the tensor that a view shows
 
 // ---- order.c ---------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ static void find_places(struct building *b)
     if (n->op == OP_OUTPUT && kview_of(g, n->in[0], &v)) b->place[v.root] = (struct lower_place){PLACE_OUTPUT, outs++, 0};
   }
   for (int i = g->nnodes; i-- > 0;) { // an update leaves its result where its operand is; a state is where the output is before the first launch
-    int x = node_updated(&g->nodes[i]), root = x < 0 ? -1 : lower_root(g, x);
+    int x = node_updated(&g->nodes[i]), root = x < 0 ? -1 : graph_root(g, x);
     if (root >= 0 && b->place[root].kind == PLACE_WORK) b->place[root] = b->place[g->nodes[i].out];
   }
 }

@@ -11,11 +11,10 @@ static void mark_block(const struct graph *kernels, const struct node *n, bool *
   for (int i = 0; i < b->nnodes; i++) {
     if (op_rows[b->nodes[i].op].rule != RULE_CONTRACT) continue;
     for (int k = 0; k < b->nodes[i].nin; k++) {
-      int tile = lower_root(b, b->nodes[i].in[k]), at = b->tensors[tile].node, iterator = 0;
-      while (op_rows[b->nodes[at].op].flags & SCALES) tile = lower_root(b, b->nodes[at].in[0]), at = b->tensors[tile].node;
-      if (b->nodes[at].op != OP_ITER) continue;
-      for (int j = 0; j < at; j++) iterator += b->nodes[j].op == OP_ITER;
-      operand[lower_root(kernels, n->in[iterator])] = true;
+      int tile = graph_root(b, b->nodes[i].in[k]), at = b->tensors[tile].node;
+      while (op_rows[b->nodes[at].op].flags & SCALES) tile = graph_root(b, b->nodes[at].in[0]), at = b->tensors[tile].node;
+      const int x = node_iterated(n, tile);
+      if (x >= 0) operand[graph_root(kernels, x)] = true;
     }
   }
 }
@@ -33,10 +32,10 @@ static bool is_condition(const struct graph *g, int t)
 static void join_operands(const struct graph *g, const struct node *n, enum dtype *t)
 {
   for (int k = 0; k < 2; k++) {
-    int root = lower_root(g, n->in[k]), other = lower_root(g, n->in[1 - k]);
+    int root = graph_root(g, n->in[k]), other = graph_root(g, n->in[1 - k]);
     if (!is_condition(g, root) || is_condition(g, other)) continue;
     for (int i = 0; i < g->ntensors; i++)
-      if (lower_root(g, i) == root) t[i] = t[other];
+      if (graph_root(g, i) == root) t[i] = t[other];
   }
 }
 
@@ -45,7 +44,7 @@ static void join_updates(const struct graph *g, bool *kept)
 {
   for (int k = 2 * g->nnodes; k-- > 0;) { // from the last to the first, and back
     const struct node *n = &g->nodes[k < g->nnodes ? g->nnodes - 1 - k : k - g->nnodes];
-    int x = node_updated(n), root = x < 0 ? -1 : lower_root(g, x);
+    int x = node_updated(n), root = x < 0 ? -1 : graph_root(g, x);
     if (root >= 0) kept[root] = kept[n->out] = kept[root] || kept[n->out];
   }
 }
@@ -57,11 +56,11 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g)
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) kept[n->out] = true;
-    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++) kept[lower_root(g, n->in[k])] = true;
+    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++) kept[graph_root(g, n->in[k])] = true;
     if (n->sub) mark_block(g, n, kept);
   }
   join_updates(g, kept);
-  for (int i = 0; i < g->ntensors; i++) t[i] = kept[lower_root(g, i)] ? g->tensors[lower_root(g, i)].dtype : F32;
+  for (int i = 0; i < g->ntensors; i++) t[i] = kept[graph_root(g, i)] ? g->tensors[graph_root(g, i)].dtype : F32;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_MATMUL) join_operands(g, &g->nodes[i], t);
   return t;

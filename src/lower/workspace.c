@@ -14,16 +14,10 @@ struct owners { // by tensor of the kernel graph: its piece, or -1
 
 static int64_t bytes_of(const struct launch_arg *a) { return (a->elements * tile_types[a->type].bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-int lower_root(const struct graph *g, int t)
-{
-  while (op_rows[g->nodes[g->tensors[t].node].op].rule == RULE_VIEW) t = g->nodes[g->tensors[t].node].in[0];
-  return t;
-}
-
 // In whose room a tensor is: what an update leaves is where its operand was.
 static int owner_of(const struct graph *g, int t)
 {
-  for (int x; (x = node_updated(&g->nodes[g->tensors[t].node])) >= 0;) t = lower_root(g, x);
+  for (int x; (x = node_updated(&g->nodes[g->tensors[t].node])) >= 0;) t = graph_root(g, x);
   return t;
 }
 

@@ -43,13 +43,6 @@ static void variable(struct resolving *r, struct variable *v, const struct shape
 
 static bool is_view(const struct node *n) { return op_rows[n->op].rule == RULE_VIEW; }
 
-// The tensor that a chain of views shows.
-static int root_of(const struct graph *g, int t)
-{
-  while (is_view(&g->nodes[g->tensors[t].node])) t = g->nodes[g->tensors[t].node].in[0];
-  return t;
-}
-
 // The innermost dimension of a view, from its root's.
 static int seen_inner(const struct graph *g, int t, int inner)
 {
@@ -61,7 +54,7 @@ static int seen_inner(const struct graph *g, int t, int inner)
 static bool reshaped(const struct graph *g, int root)
 {
   for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i].op == OP_RESHAPE && root_of(g, g->nodes[i].in[0]) == root) return true;
+    if (g->nodes[i].op == OP_RESHAPE && graph_root(g, g->nodes[i].in[0]) == root) return true;
   return false;
 }
 
@@ -69,7 +62,7 @@ static bool at_border(const struct graph *g, int root)
 {
   if (!g->nodes[g->tensors[root].node].nin) return true;
   for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i].op == OP_OUTPUT && root_of(g, g->nodes[i].in[0]) == root) return true;
+    if (g->nodes[i].op == OP_OUTPUT && graph_root(g, g->nodes[i].in[0]) == root) return true;
   return false;
 }
 
@@ -78,7 +71,7 @@ static bool updated(const struct graph *g, int root)
 {
   for (int i = 0; i < g->nnodes; i++) {
     int x = node_updated(&g->nodes[i]);
-    if (x >= 0 && (root_of(g, x) == root || g->nodes[i].out == root)) return true;
+    if (x >= 0 && (graph_root(g, x) == root || g->nodes[i].out == root)) return true;
   }
   return false;
 }
@@ -87,7 +80,7 @@ bool layout_fixed(const struct graph *g, int t)
 {
   const struct shape *s = &g->tensors[t].shape;
   bool column = g->nodes[g->tensors[t].node].op == OP_MATMUL && s->d[s->n - 1] == 1; // of a library's product
-  return root_of(g, t) != t || column || at_border(g, t) || reshaped(g, t) || updated(g, t);
+  return graph_root(g, t) != t || column || at_border(g, t) || reshaped(g, t) || updated(g, t);
 }
 
 bool layouts_free(const struct graph *g)
@@ -103,7 +96,7 @@ bool layouts_free(const struct graph *g)
 
 static struct placed seen(const struct graph *g, int t, struct placed p)
 {
-  int root = root_of(g, t);
+  int root = graph_root(g, t);
   return root == t ? p : (struct placed){seen_inner(g, t, p.inner), p.swizzled < 0 ? -1 : seen_inner(g, t, p.swizzled)};
 }
 
@@ -116,7 +109,7 @@ static void operator_table(struct resolving *r, const struct graph *g, struct va
   int vars[8], root[8], k = 0, at[8];
   if (n->nin > 6 || !n->nout) return;
   for (int i = 0; i <= n->nin; i++) {
-    int t = i < n->nin ? root_of(g, n->in[i]) : n->out, have = 0;
+    int t = i < n->nin ? graph_root(g, n->in[i]) : n->out, have = 0;
     while (have < k && root[have] != t) have++;
     if (have == k) root[k] = t, vars[k++] = v[t].id;
     at[i] = have;
@@ -139,7 +132,7 @@ static int dtype_elem(const struct graph *g, int t) { return dtype_bytes(g->tens
 // An iterator or a saver: what is moved between tensor `above` and the tile, so many times in all.
 static void move_table(struct resolving *r, const struct graph *b, struct variable *v, int tile, int above, double times)
 {
-  int root = root_of(r->g, above), inside = root_of(b, tile);
+  int root = graph_root(r->g, above), inside = graph_root(b, tile);
   struct variable *d = &r->device[root], *t = &v[inside];
   double *table = choose_cost(&r->c, 2, (int[]){d->id, t->id});
   for (int i = 0; i < d->n; i++)
@@ -174,7 +167,7 @@ static void build(struct resolving *r)
   const struct graph *g = r->g;
   r->device = NEWS(r->c.mem, struct variable, g->ntensors), r->tile = NEWS(r->c.mem, struct variable *, g->nnodes);
   for (int t = 0; t < g->ntensors; t++)
-    if (root_of(g, t) == t) variable(r, &r->device[t], &g->tensors[t].shape, layout_fixed(g, t), false);
+    if (graph_root(g, t) == t) variable(r, &r->device[t], &g->tensors[t].shape, layout_fixed(g, t), false);
   for (int i = 0; i < g->nnodes; i++) {
     const struct graph *b = g->nodes[i].sub;
     if (!b) {
@@ -185,7 +178,7 @@ static void build(struct resolving *r)
     }
     r->tile[i] = NEWS(r->c.mem, struct variable, b->ntensors);
     for (int t = 0; t < b->ntensors; t++)
-      if (root_of(b, t) == t) variable(r, &r->tile[i][t], &b->tensors[t].shape, false, true);
+      if (graph_root(b, t) == t) variable(r, &r->tile[i][t], &b->tensors[t].shape, false, true);
     block_tables(r, i);
   }
 }
@@ -261,14 +254,14 @@ int plan_layouts(struct arena *mem, const struct graph *g, bool exhaustive, stru
   int status = exhaustive ? try_all(&r.c, value, &out->cost) : choose_least(&r.c, value, &out->cost);
   if (status != OK) return err_set(e, ERR_LIMIT, NOWHERE, "no layouts of the tensors of %s suit every operator", g->name ? g->name : "the graph"), NO;
   for (int t = 0; t < g->ntensors; t++) {
-    const struct variable *v = &r.device[root_of(g, t)];
-    settle(&out->device[t], g, t, v, value[v->id], layout_fixed(g, root_of(g, t)));
+    const struct variable *v = &r.device[graph_root(g, t)];
+    settle(&out->device[t], g, t, v, value[v->id], layout_fixed(g, graph_root(g, t)));
   }
   for (int i = 0; i < g->nnodes; i++) {
     const struct graph *b = g->nodes[i].sub;
     if (!b) continue;
     out->tile[i] = NEWS(mem, struct tensor_layout, b->ntensors);
-    for (int t = 0; t < b->ntensors; t++) settle(&out->tile[i][t], b, t, &r.tile[i][root_of(b, t)], value[r.tile[i][root_of(b, t)].id], false);
+    for (int t = 0; t < b->ntensors; t++) settle(&out->tile[i][t], b, t, &r.tile[i][graph_root(b, t)], value[r.tile[i][graph_root(b, t)].id], false);
   }
   return OK;
 }

@@ -10,7 +10,7 @@ static double bytes_of(const struct graph *g, int t) { return (double)shape_size
 static double meeting(const struct graph *g, const struct node *n, const struct target *t)
 {
   const double share = (g->world - 1.0) / g->world;
-  const double bytes = n->op == OP_ALL_REDUCE ? 2 * bytes_of(g, n->in[0]) : n->op == OP_ALL_GATHER ? bytes_of(g, n->out) : bytes_of(g, n->in[0]);
+  const double bytes = MAX(bytes_of(g, n->in[0]), bytes_of(g, n->out)) * (n->op == OP_ALL_REDUCE ? 2 : 1);
   return t->meeting + share * bytes / t->link;
 }
 

@@ -114,31 +114,6 @@ static int replaced(struct ranks_building *w, const struct graph *g, int node, c
   return status;
 }
 
-// Without what nothing reads; inputs stay.
-static struct graph *without_unread(struct arena *mem, const struct graph *g)
-{
-  struct arena tmp = {0};
-  struct err e = {0};
-  struct graph *to = graph_new(mem, KERNEL, g->name);
-  bool *read = NEWS(&tmp, bool, g->ntensors + 1), *kept = NEWS(&tmp, bool, g->nnodes + 1);
-  int *map = NEWS(&tmp, int, g->ntensors + 1), status = OK;
-  to->world = g->world;
-  for (int i = g->nnodes - 1; i >= 0; i--) {
-    const struct node *n = &g->nodes[i];
-    kept[i] = n->op == OP_INPUT || n->op == OP_OUTPUT;
-    for (int k = 0; k < n->nout; k++) kept[i] |= read[n->out + k];
-    for (int k = 0; k < n->nin && kept[i]; k++) read[n->in[k]] = true;
-  }
-  for (int i = 0; i < g->nnodes && !status; i++) {
-    if (!kept[i]) continue;
-    status = graph_take(to, NULL, -1, g, &g->nodes[i], map, &e);
-    if (!status) graph_keep_names(to, g, &g->nodes[i], map);
-  }
-  if (!status) status = world_check(to, &e);
-  arena_close(&tmp);
-  return status ? NULL : to;
-}
-
 static bool needs_dim(const struct ranks_term *p)
 {
   bool any = p->dim;
@@ -160,7 +135,10 @@ struct graph *ranks_rewrite(struct arena *mem, const struct ranks_rewriting *w, 
   made.to->world = w->g->world, made.map = map;
   made.first = NEWS(&tmp, int, BUCKETS), made.follow = NEWS(&tmp, int, w->g->nnodes + MOST_ADDED);
   memset(made.first, -1, sizeof *made.first * BUCKETS);
-  struct graph *out = replaced(&made, w->g, i, w->to, map) ? NULL : without_unread(mem, made.to);
+  struct graph *out;
+  int status = replaced(&made, w->g, i, w->to, map);
+  if (!status) status = graph_without_unread(mem, made.to, false, &out, &made.e);
+  if (!status) status = world_check(out, &made.e);
   arena_close(&tmp);
-  return out;
+  return status ? NULL : out;
 }

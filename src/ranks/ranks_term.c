@@ -13,17 +13,11 @@ const struct ranks_law_row ranks_laws[RANKS_LAWS] = {
 static const char *const class_names[RANKS_CLASSES] = {
     [RANKS_LINEAR] = "linear", [RANKS_SCALE] = "scale", [RANKS_POINT] = "point", [RANKS_PAIR] = "pair", [RANKS_FOLD] = "fold"};
 
-static bool is_linear(const struct node *n)
-{
-  const struct op_row *row = &op_rows[n->op];
-  return row->flags & SCALES || row->rule == RULE_VIEW || n->op == OP_CHUNK || n->op == OP_SUM || n->op == OP_MEAN;
-}
-
 bool ranks_is(enum ranks_class class, const struct node *n)
 {
   const struct op_row *row = &op_rows[n->op];
   switch (class) {
-  case RANKS_LINEAR: return is_linear(n);
+  case RANKS_LINEAR: return row->flags & (ADDITIVE | SCALES);
   case RANKS_SCALE: return row->flags & SCALES;
   case RANKS_POINT: return row->rule == RULE_MAP && n->nin == 1;
   case RANKS_PAIR: return row->rule == RULE_MAP && n->nin == 2;

@@ -6,7 +6,8 @@
 
 enum { ROWS = 96, COLS = 64, DEEP = 64, HIGH = 6, WIDE = 8 }; // a tile; what is in registers at a time
 
-#if defined __x86_64__ && defined __gnu_linux__ && !defined __clang__
+// The choice is made before the thread sanitizer is ready.
+#if defined __x86_64__ && defined __gnu_linux__ && !defined __clang__ && !defined __SANITIZE_THREAD__
 #define EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define EACH_MACHINE

@@ -208,7 +208,7 @@ static void block_options(const struct planner *pl, struct options *to, int t)
 static bool need_tensor(const struct planner *pl, struct option *x, int t)
 {
   const struct graph *p = pl->m->s->p;
-  while (op_rows[p->nodes[p->tensors[t].node].op].rule == RULE_VIEW) t = p->nodes[p->tensors[t].node].in[0];
+  t = graph_root(p, t);
   if (!p->nodes[p->tensors[t].node].nin) return true;
   for (int d = pl->nfixed; d < pl->ndev; d++)
     if (pl->m->dev[d].visit >= 0 && pl->m->s->visit[pl->m->dev[d].visit].tensor == t) return add_need(pl, x, d), true;

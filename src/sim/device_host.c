@@ -104,7 +104,7 @@ static void put_states(const struct device_host *h)
   const struct graph *g = h->d->g;
   for (int i = 0, out = 0; i < g->nnodes; i++) {
     if (g->nodes[i].op != OP_OUTPUT) continue;
-    int in = state_output(g, &g->nodes[i]) ? state_number(g, g->nodes[i].in[0]) : -1;
+    int in = output_state(g, &g->nodes[i]);
     if (in >= 0 && h->out[out]) memcpy(h->out[out], h->in[in], (size_t)bytes_of(h, h->in_tensor[in]));
     out++;
   }

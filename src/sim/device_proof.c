@@ -58,7 +58,7 @@ static int bring_kernel(struct lone *l, const struct lower_plan *p, int node, st
     TRY(bring(l, p, n->in[k], e));
     in[k] = l->at[n->in[k]];
   }
-  if (node_updated(n) >= 0) l->g->tensors[l->at[lower_root(p->g, node_updated(n))]].state = true; // written in its place
+  if (node_updated(n) >= 0) l->g->tensors[l->at[graph_root(p->g, node_updated(n))]].state = true; // written in its place
   TRY(graph_nest(l->g, graph_copy(l->g->mem, n->sub), n->nin, in, n->at, &first, e));
   for (int k = 0; k < n->nout; k++) l->at[n->out + k] = first + k, same_types(l, p, n->out + k);
   return OK;

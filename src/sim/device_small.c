@@ -15,12 +15,9 @@ struct shrinking {
 
 static const struct node *input_of(const struct graph *g, const struct node *n, int tile)
 {
-  int iterator = 0;
-  const struct node *iter = &n->sub->nodes[n->sub->tensors[tile].node];
-  if (iter->op != OP_ITER) return NULL;
-  for (const struct node *i = n->sub->nodes; i < iter; i++) iterator += i->op == OP_ITER;
-  const struct node *input = &g->nodes[g->tensors[n->in[iterator]].node];
-  return input->op == OP_INPUT ? input : NULL;
+  const int x = node_iterated(n, tile);
+  const struct node *input = x < 0 ? NULL : &g->nodes[g->tensors[x].node];
+  return input && input->op == OP_INPUT ? input : NULL;
 }
 
 // Is the tensor read as what is chosen from along the dimension, or as an index (dim -1), and as nothing else?
