@@ -78,10 +78,12 @@ template <class O> BODY u32 body_qknorm_rotary_append(moment j, u32 taken)
 
 // ---- attention ----
 
-// A softmax while it runs, of all query heads of a kv head: scores are multiplied by log2 e.
-template <class P, int HEADS> struct softmax {
-  static constexpr int N = pack<typename P::tensor::type>::N, lanes = P::DIM / N, at_once = 32 / lanes;
+// A softmax while it runs, of all query heads of a kv head: scores are multiplied by log2 e. A row is read by as many lanes as it has sixteen bytes.
+template <class P, int HEADS> struct lane_softmax {
+  typedef pack<typename P::tensor::type> line;
+  static constexpr int N = line::N, lanes = P::DIM / N, at_once = 32 / lanes, step = WARPS * at_once;
   float q[HEADS][N], most[HEADS], sum[HEADS], out[HEADS][N];
+  int chunk, mine;
   DEV float score(int h, const float *k) const
   {
     float s = 0;
@@ -91,16 +93,36 @@ template <class P, int HEADS> struct softmax {
     for (int m = lanes / 2; m; m /= 2) s += across(s, m);
     return s;
   }
-  DEV void begin(const float *query, int chunk, float scale)
+  DEV void begin(float scale)
   {
+    chunk = LANE % lanes, mine = WARP * at_once + LANE / lanes;
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
 #pragma unroll
-      for (int i = 0; i < N; i++) q[h][i] = query[h * P::DIM + chunk * N + i] * scale, out[h][i] = 0;
+      for (int i = 0; i < N; i++) q[h][i] = S.attend.query[h * P::DIM + chunk * N + i] * scale, out[h][i] = 0;
       most[h] = NOTHING, sum[h] = 0;
     }
   }
-  template <int U> DEV void see(const float (&k)[U][N], const float (&v)[U][N], const bool (&valid)[U])
+  DEV void open(int rows, int row, int slot, float (&x)[N]) const
+  {
+    line::open(*(const uint4 *)(S.ring[0] + rows + row * (lanes * 16) + (chunk ^ exchange(cache_row<P>::bytes, slot + row)) * 16), x);
+  }
+  // A piece of n positions, the first of which has this slot.
+  DEV void see(int keys, int n, int slot, int values)
+  {
+    float k[2][N], v[2][N];
+#pragma unroll 1
+    for (int i = mine; i - mine < n; i += 2 * step) {
+      bool valid[2] = {i < n, i + step < n};
+#pragma unroll
+      for (int u = 0; u < 2; u++) {
+        int row = min(i + u * step, n - 1);
+        open(keys, row, slot, k[u]), open(values, row, slot, v[u]);
+      }
+      see_rows(k, v, valid);
+    }
+  }
+  template <int U> DEV void see_rows(const float (&k)[U][N], const float (&v)[U][N], const bool (&valid)[U])
   {
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
@@ -121,7 +143,7 @@ template <class P, int HEADS> struct softmax {
     }
   }
   // The sums of the lanes over all warps' maximum, into shared memory. All consumers.
-  DEV void join(int chunk)
+  DEV void join()
   {
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
@@ -257,40 +279,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, bool WR
   consumers();
 }
 
-// Attention of a tile over the pieces of its positions and this position, by lanes; each warp's sums are left in shared memory.
-template <class P, int HEADS> struct lane_softmax {
-  typedef softmax<P, HEADS> running;
-  typedef pack<typename P::tensor::type> line;
-  static constexpr int step = WARPS * running::at_once, lanes = running::lanes;
-  running a;
-  int chunk, mine;
-  static DEV void open(const char *row, int chunk, int slot, float (&x)[line::N])
-  {
-    line::open(*(const uint4 *)(row + (chunk ^ exchange(cache_row<P>::bytes, slot)) * 16), x);
-  }
-  DEV void begin(float scale)
-  {
-    chunk = LANE % lanes, mine = WARP * running::at_once + LANE / lanes;
-    a.begin(S.attend.query, chunk, scale);
-  }
-  // A piece of n positions, the first of which has this slot.
-  DEV void see(int keys, int n, int slot, int values)
-  {
-    float k[2][line::N], v[2][line::N];
-#pragma unroll 1
-    for (int i = mine; i - mine < n; i += 2 * step) {
-      bool valid[2] = {i < n, i + step < n};
-#pragma unroll
-      for (int u = 0; u < 2; u++) {
-        int of = min(i + u * step, n - 1);
-        open(S.ring[0] + keys + of * (lanes * 16), chunk, slot + of, k[u]), open(S.ring[0] + values + of * (lanes * 16), chunk, slot + of, v[u]);
-      }
-      a.see(k, v, valid);
-    }
-  }
-  DEV void join() { a.join(chunk); }
-};
-
+// Attention of a tile over the pieces of its positions, with each warp's sums in shared memory at the end.
 template <class P, int HEADS> struct attention_of {
   typedef typename std::conditional<takes_matrix<P, HEADS>(), matrix_softmax<P, HEADS>, lane_softmax<P, HEADS>>::type type;
 };
