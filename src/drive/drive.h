@@ -3,10 +3,10 @@
 //
 // Glossary
 //   program     the kernel graph that was asked for: composites allowed, no BLOCK nodes needed
-//   plain       program with composites expanded as mathematics writes them; what is searched and proved against. Of several devices: what
-//               one rank computes
-//   stable      the same with the row maximum subtracted in softmax, of all ranks; what is run op by op, and the reference of floats
-//   moved       plain with its operators of all ranks where they cost least; what is divided into parts
+//   plain       program with composites expanded as mathematics writes them; what is searched and proved against. In a program of several
+//               devices it describes one rank
+//   stable      the same with the row maximum subtracted in softmax, unfolded to all ranks; what is run op by op, and the reference of floats
+//   moved       plain with its operators of all ranks in their cheapest places; it is divided into parts
 //   part        a Lax subprogram; a program is one part or several
 //   candidate   a kernel graph for a part: found, made complete (stabilized, thread graphs), compiled, measured, proven
 //   op-by-op    the candidate that every part has: each operator one kernel. Nothing slower is ever the result

@@ -152,8 +152,8 @@ static void combine(struct certificate *all, const struct certificate *one, bool
 
 static bool has_moved(const struct job *j) { return j->moved.g != j->plain && j->best.g != j->base.g; }
 
-// Of several parts: the weakest evidence of any; wrong with at most the sum of their bounds, as each was tested by itself. So is the program
-// whose operators of all ranks were moved.
+// Several parts have the weakest evidence of any part. The probability of an error is at most the sum of their bounds, because each part was
+// tested by itself. The certificate of moved operators of all ranks counts as one more part.
 static json_t *certificate_of(const struct job *j)
 {
   struct certificate all = {.equal = true, .finding = FOUND_EQUAL, .scope = EVIDENCE_PROVED, .seed = j->opts->seed};
@@ -171,7 +171,7 @@ static json_t *certificate_of(const struct job *j)
   return certificate_json(&all);
 }
 
-// Where the ranks meet in the result, and in the program as written.
+// The operators of all ranks in the result, and in the program as written.
 static json_t *ranks_json(const struct job *j)
 {
   const struct ranks_moved *m = &j->moved;

@@ -184,7 +184,7 @@ static void header(struct exporting *x)
   tensors(x, "inputs", graph_inputs);
   tensors(x, "outputs", graph_outputs);
   for (int i = 0; i < x->code.nstate; i++)
-    PUT(" * outputs[%d] is what is left of the state inputs[%d]: with one address for both it is written in its place.\n", x->code.state[i].out,
+    PUT(" * outputs[%d] is the state inputs[%d] after the call; if both have one address, it is updated in place.\n", x->code.state[i].out,
         x->code.state[i].in);
   PUT(" */\n#ifndef MICA_EXPORT_%s_H\n#define MICA_EXPORT_%s_H\n\n#include <cuda_runtime_api.h>\n#include <stddef.h>\n\n"
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",

@@ -181,7 +181,7 @@ static int launch(const struct unpacking *u, const json_t *o, struct code_launch
   return json_object_get(o, "product") ? product(u, o, l) : kernel(u, o, l);
 }
 
-// What is left of a state is where the state was.
+// An output that holds the last version of a state shares the buffer of the input.
 static void states(struct arena *mem, const struct package *p, struct code *c)
 {
   c->state = NEWS(mem, struct code_state, p->nout + 1);

@@ -142,7 +142,7 @@ enum {
   ENCODES = 16384,  // a composite whose result has a dimension more, and is a condition
   WHOLES = 32768,   // a composite of whole numbers
   RISES = 1024,     // of one argument, strictly increasing where it is defined
-  ADDITIVE = 65536, // of a sum of tensors it is the sum of what it is of each; so is what SCALES
+  ADDITIVE = 65536, // f(x + y) = f(x) + f(y); so does what SCALES
 };
 
 enum {
@@ -320,7 +320,7 @@ int graph_take(struct graph *to, const struct graph *above, int from, const stru
 // unread.c: the graph without what nothing reads, g itself where that is nothing; weak: only without such tensors of constants and indices.
 int graph_without_unread(struct arena *mem, const struct graph *g, bool weak, struct graph **out, struct err *e);
 int graph_root(const struct graph *g, int t); // the tensor that t is a view of; t itself where it is no view
-// Of the block graph of n: the tensor of which an iterator makes this tile, or -1 where something else makes it.
+// The tensor from which an iterator of the block graph of n loads this tile; -1 if another operator makes the tile.
 int node_iterated(const struct node *n, int tile);
 void graph_keep_names(struct graph *to, const struct graph *g, const struct node *n, const int *map); // of the node's outputs, where they have none
 // A copy with every input of the given dtype (interior dtypes follow).

@@ -1,8 +1,8 @@
-// Programs over several ranks. All ranks run one kernel graph, each on what is its own: of an input with a shard a part, of all other
-// inputs the whole. Results of the ranks meet in the operators of the rule WORLD and nowhere else.
+// Programs over several ranks. All ranks run one kernel graph. A rank sees its own part of an input with a shard, and the whole of all other
+// inputs. Ranks exchange data only in operators of the rule WORLD.
 //
-// The meaning is graph_unfold: one ordinary graph of whole inputs that has the operators of all ranks. Interpreters, proofs and
-// generated code see that one.
+// graph_unfold defines the semantics: one ordinary graph of whole inputs with the operators of all ranks. Interpreters, proofs and generated
+// code see that graph.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -158,7 +158,7 @@ static int input(const struct unfolding *u, const struct node *n)
   return u->map[0][n->out] = t, share(u, n), OK;
 }
 
-// Of all ranks, in their order, so that every rank rounds alike.
+// The sum over the ranks in a fixed order, so that every rank rounds alike.
 static int sum(const struct unfolding *u, const struct node *n, int *out)
 {
   *out = u->map[0][n->in[0]];

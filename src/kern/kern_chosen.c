@@ -1,5 +1,5 @@
-// Elements that data choose. Along the axes of the dimension that indices number, a value is taken at another value, the index. Of what is made
-// element by element this is an access of each load (KERN_CHOSEN). An update stores at an index what is computed (KERN_PLACED).
+// Elements that data choose. A gather reads a value at an index, which is another value. If the value is computed element by element, each of its
+// loads becomes a load at that index (KERN_CHOSEN). An update stores a value at an index (KERN_PLACED).
 #include "kern/kern_parts.h"
 
 struct kern_choosing {

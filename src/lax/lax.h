@@ -31,8 +31,8 @@ struct lax_judge {
   void *arg;
 };
 // p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. What
-// is larger or too hard is cut where the fewest bytes are read and written. Parts are programs of one device: they hold no operator of
-// all ranks, and their inputs are what a rank has. A program that needs no cut is one part with
+// is larger or too hard is cut where the fewest bytes are read and written. Parts are programs of one device, on the data of one rank, without
+// operators of all ranks. A program that needs no cut is one part with
 // the program's own inputs and outputs. Otherwise inputs are listed once each, in the order of their first use, and outputs
 // in the program's order; outputs of the program that no operator computes (an input, a view of one) belong to no part:
 // lax_join supplies them.

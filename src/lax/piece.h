@@ -4,7 +4,7 @@
 //   light      an input, an output, a constant, what is computed of indices alone, or a view (reshape, transpose, repeat): it belongs to no piece; every
 //              piece that reads one gets a copy
 //   searched   an operator with index classes (elementwise, contraction, reduction)
-//   meeting    an operator of all ranks: it belongs to no piece, and what reads it is in another piece than what it reads
+//   meeting    an operator of all ranks: it belongs to no piece. Its readers are in a later piece than its operands
 //   library    any other operator: it runs as it is
 //   root       of a tensor: the tensor that it is a view of, itself where it is no view. Only roots cross pieces, so
 //              that a repeat is never written to memory for another piece to read

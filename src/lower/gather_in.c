@@ -1,7 +1,6 @@
-// Gathers within the kernels that read them. A kernel that only chooses slices moves bytes and computes nothing; a kernel that reads its result
-// can read the slices where they are. The same holds for elementwise operators that only compute an index. Requires a checked kernel graph whose
-// library operators are wrapped; provides one that computes the same, without kernels that nothing reads any more. Kernels with products keep
-// their operands in memory. Whether the result is better is for the plan to say.
+// Fuses gathers into the kernels that read them. A gather only moves bytes, and its reader can read the slices directly. The same holds for
+// elementwise operators that only compute an index. Input: a checked kernel graph whose library operators are wrapped. Output: an equal graph
+// without kernels that nothing reads any more. Kernels with products keep their operands in memory. The caller decides whether the result is faster.
 #include "lower/lower.h"
 
 #include <string.h>
@@ -145,7 +144,7 @@ static int iterate(struct gathering *w, struct gather_block *b, int tensor, cons
   return graph_iter(b->sub, w->to, tensor, a, at, out, w->e);
 }
 
-// What an axis of the reader cuts of the result, it cuts of a tile of the producer's.
+// An axis that cuts the result in the reader cuts the same dimension of the producer's tile.
 static int8_t dim_of(const int8_t *dims, int n, int8_t of)
 {
   const int8_t *found = of == REPLICA ? NULL : memchr(dims, of, (size_t)n);
@@ -160,7 +159,7 @@ static struct attrs cut_as(const struct attrs *reader, const int8_t *dims, int n
   return a;
 }
 
-// What the producer p leaves, in the kernel n. What an index is computed of is made there, too.
+// Adds the operators of the producer p to the kernel n, with those that compute an index.
 static int make(struct gathering *w, struct gather_block *b, const struct node *n, const struct node *p, const struct attrs *reader,
                 gather_dims *dims, int *out)
 {

@@ -39,7 +39,7 @@ static void join_operands(const struct graph *g, const struct node *n, enum dtyp
   }
 }
 
-// What an update leaves lies in the place of its operand, and so has its type.
+// The result of an update has the place and the type of its operand.
 static void join_updates(const struct graph *g, bool *kept)
 {
   for (int k = 2 * g->nnodes; k-- > 0;) { // from the last to the first, and back

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-// What the format makes is a template without holes.
+// The formatted text is a template without holes.
 static void begin(struct text *t, const char *fmt, va_list ap)
 {
   va_list again;

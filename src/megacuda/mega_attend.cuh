@@ -212,7 +212,7 @@ struct element_sums {
     top = next, sum = sum * stay + add_sum * scale, out = out * stay + add_out * scale;
   }
   template <int DIM> DEV void see_now(int e) { see(S.attend.score[e / DIM], 1, S.attend.now[1][e % DIM]); } // this position
-  // Element e, of all warps too. Of a part it is not divided, and what a merge needs is left in S.attend.whole.
+  // Element e over all warps. The sum of a part is not divided; its maximum and divisor go to S.attend.whole.
   template <int DIM, bool PART> DEV float join(int e)
   {
     int h = e / DIM;
@@ -284,7 +284,7 @@ template <class P, int HEADS> struct attention_of {
   typedef typename std::conditional<takes_matrix<P, HEADS>(), matrix_softmax<P, HEADS>, lane_softmax<P, HEADS>>::type type;
 };
 
-// Waits for the piece of positions that begins at `at`, and returns how many it has. Where its keys and values are in the ring.
+// Waits for the piece of positions that begins at `at` and returns their number. keys, values: offsets in the ring.
 template <class P> DEV int next_piece(moment j, u32 taken, int at, int end, int &keys, int &values)
 {
   int n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));

@@ -1,4 +1,4 @@
-// What attention with and without tensor cores share: rows of the cache of keys and values, and maxima.
+// Code that attention with and without tensor cores shares: rows of the cache of keys and values, and maxima.
 
 // The place of a position in the cache: key, and value `slots * dim` further.
 template <class P> DEV typename P::tensor::type *cached(int layer, int tile, int position)
@@ -14,7 +14,7 @@ HOST_TOO int exchange(int row_bytes, int slot) { return row_bytes % 128 ? 0 : (s
 template <class P> struct cache_row {
   static constexpr int bytes = P::DIM * (int)sizeof(typename P::tensor::type);
 };
-// Where element e of a position's row is.
+// The place of element e in the row of a position.
 template <class P> DEV int kept_at(int position, int e)
 {
   return e ^ exchange(cache_row<P>::bytes, position % P::SLOTS) * (16 / (int)sizeof(typename P::tensor::type));

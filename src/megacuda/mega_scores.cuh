@@ -50,7 +50,7 @@ template <class P, int HEADS> struct matrix_softmax {
     for (; turn * STRIP < n; turn += WARPS) strip(keys, n, slot, values, turn * STRIP);
     turn -= (n + STRIP - 1) / STRIP;
   }
-  // Where in the ring the first chunk of a row is, and another one: rows begin at multiples of 128 bytes.
+  // Offset in the ring of a chunk of a row, and the address of another chunk of that row. Rows begin at multiples of 128 bytes.
   DEV static int first_of(int rows, int row, int slot, int chunk) { return rows + row * ROW + (chunk ^ exchange(ROW, slot + row)) * 16; }
   DEV static const char *chunk_of(int first, int chunk) { return S.ring[0] + (first ^ chunk % 8 * 16) + chunk / 8 * 128; }
   DEV void strip(int keys, int n, int slot, int values, int first)
@@ -89,7 +89,7 @@ template <class P, int HEADS> struct matrix_softmax {
       mma(out[b], a[0], a[1], a[2], a[3], v[0], v[1]), mma(out[b + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
     }
   }
-  // Of keys first + b * 8 + line * 2 and the next, high parts and low parts. Each has two chains of mma.
+  // Scores of the keys first + b * 8 + line * 2 and the next: high parts, then low parts. Each has two chains of mma.
   DEV void scores(float (&s)[2][4], int keys, int n, int slot, int first) const
   {
     int row[2];

@@ -1,5 +1,5 @@
-// ranks: where the ranks of a program meet. The laws of ranks_law.def move operators of all ranks; what results costs other bytes on the
-// link between devices, and other work. The cheapest program by the model that the verifier accepts takes the place of the one as written.
+// ranks: the laws of ranks_law.def move the operators of all ranks, which changes the bytes on the link between devices and the work of each
+// rank. The cheapest program by the model that the verifier accepts replaces the program as written.
 //
 // Glossary
 //   meeting    an operator of all ranks: all_reduce, all_gather, reduce_scatter
@@ -53,8 +53,8 @@ struct ranks_rewriting {
   const bool *varies;                 // by tensor (graph_varying)
   const struct ranks_term *from, *to; // sides of a law
 };
-// The program with `to` in the place of node i, where `from` fits there; d: the dimension that only `to` has. What nothing reads any more is
-// left out, and what is computed twice is computed once. NULL: it does not fit, or the result would have another shape or dtype.
+// The program with `to` in the place of node i, if `from` matches there; d: the dimension that only `to` has. Unread tensors are dropped, and
+// equal operators are computed once. NULL: there is no match, or the result would have another shape or dtype.
 struct graph *ranks_rewrite(struct arena *mem, const struct ranks_rewriting *w, int i, int d);
 
 // ---- ranks_cost.c ----

@@ -1,6 +1,6 @@
-// What a rank takes, by the model: its products by the rate of operations or of memory, other operators by the bytes that a fused kernel
-// moves, and its meetings by the bytes that it sends. A meeting of N ranks sends (N - 1) / N of the bytes of what is joined or
-// scattered, and an all_reduce both. On a CPU the ranks follow each other on one machine, which computes once what is the same on all.
+// The modelled time of a rank. A product takes the time of its operations or its bytes, another operator the time of the bytes that a fused
+// kernel moves, a meeting the time of the bytes that it sends. A meeting of N ranks sends (N - 1) / N of the joined or scattered bytes; an
+// all_reduce does both. On a CPU the ranks run one after the other, and operators with the same result on all ranks run once.
 #include "ranks/ranks.h"
 
 static const double FUSED = 0.5; // of an elementwise operator's bytes: its neighbours are in the same kernel

@@ -1,4 +1,4 @@
-// Where a side of a law fits into a program, and the program with the other side in its place.
+// Matches a side of a law against a program, and builds the program with the other side.
 #include "ranks/ranks.h"
 
 #include <string.h>

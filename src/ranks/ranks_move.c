@@ -1,6 +1,6 @@
-// The search over programs that the laws make: the cheapest that was not looked at yet is looked at next. A step is a law at one place, or
-// all laws of a group in one direction as often as they fit, since moving one operator past many may cost more until the last of them.
-// What is left is proved, the cheapest first.
+// Best-first search over the programs that the laws make. A step is one law at one node, or all laws of a group in one direction as often as
+// they match, because an operator that moves past several others may cost more until it has passed the last. The verifier then checks the
+// programs, the cheapest first.
 #include "ranks/ranks.h"
 
 #include <string.h>

@@ -227,7 +227,7 @@ static void search(const json_t *r, struct str *out)
   dropped(r, out);
 }
 
-// What each of several devices does, and where they meet.
+// The number of ranks, and their exchanges.
 static void ranks(const json_t *r, struct str *out)
 {
   const json_t *v = json_object_get(r, "ranks");

@@ -44,8 +44,8 @@ struct target {
   double flops;           // fp32 operations/s of fused multiply-adds, all cores; of a GPU fp16 on its tensor cores
   double exp_rate;        // exponentials/s
   double launch;          // seconds to start and join one grid
-  double link;            // bytes/s that one device of several sends to the others; of a CPU, whose ranks are on one machine, those of a copy
-  double meeting;         // seconds that all devices take to meet, without what they send
+  double link;            // bytes/s from one device to the others; on a CPU, whose ranks share one machine, the rate of a copy
+  double meeting;         // seconds of an exchange among all devices, without its bytes
   bool fetches; // of a CPU: lines of results that leave the caches are fetched ahead of their stores, which takes less than stores past the caches
   // of GPUs
   int arch;                 // compute capability times 10, the key of the row: a name, not an order

@@ -1,6 +1,6 @@
-// A pair that reads parts of an input: the same pair with the parts as inputs, and the input as their concatenation. Both are one
-// function, since any parts make an input. Sums over what ranks have are then sums over inputs of their own, which the formal check
-// compares.
+// Rewrites a pair of graphs that read parts of an input: the parts become inputs, and the input becomes their concatenation. The new pair is
+// equal if and only if the old one is, because every input is a concatenation of parts. Sums over ranks become sums over separate inputs, which
+// the formal check can compare.
 #include "verify/proof.h"
 
 struct input_parts { // of one input; parts 1: it stays whole, parts 0: it is cut along several dimensions

@@ -255,7 +255,7 @@ static void says_what_is_left_of_a_state(void **state)
   assert_non_null(strstr(str_text(&x.source), "if (outputs[1] != inputs[1]) {"));
   assert_non_null(strstr(str_text(&x.source), "cudaMemcpyAsync(outputs[1], inputs[1], 256, "));
   assert_null(strstr(str_text(&x.source), "if (outputs[0]"));
-  assert_non_null(strstr(str_text(&x.header), "outputs[1] is what is left of the state inputs[1]"));
+  assert_non_null(strstr(str_text(&x.header), "outputs[1] is the state inputs[1] after the call"));
   export_free(&x), manifest_free(&m), arena_close(&mem);
 }
 

@@ -79,7 +79,7 @@ static void check_signature(const struct graph *p, const struct part *part)
   }
 }
 
-// What ranks make where they meet, of what is there.
+// Marks the results of operators of all ranks whose operands are there.
 static void meet(const struct graph *p, const struct lax_split *s, bool *there)
 {
   for (int i = 0; i < s->nmeetings; i++) {

@@ -5,6 +5,7 @@
 #include "../gpu_of.h"
 #include "../tables.h"
 #include "lower/lower.h"
+#include "sim/device_host.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,34 @@ static inline void must(int status, const char *name, const struct err *e)
   if (status == OK) return;
   err_print(stderr, e);
   fail_msg("%s: %s", name, e->text);
+}
+
+// Runs the launches in the interpreter: no errors, results as in float64, all outputs made. products: launches of the library, -1: any number.
+static inline void run_launches(struct arena *mem, const char *name, const struct device_program *d, int products)
+{
+  struct err e = {0};
+  struct device_host h;
+  int seen = 0, multiplied = 0, last = 0;
+  must(device_host_open(&h, mem, d, &(struct device_host_opts){.seed = 3}, &e), name, &e);
+  for (int i = 0; i < d->nlaunch; i++) {
+    struct sim_report r;
+    struct device_answer a[8];
+    must(device_host_launch(&h, i, &r, NULL, &e), name, &e);
+    if (r.found) fail_msg("%s, %s: %s", name, d->launch[i].name, r.errors[0].text);
+    multiplied += d->launch[i].product;
+    int n = device_host_compare(&h, i, 8, a);
+    for (int k = 0; k < n; k++) {
+      if (!a[k].fine)
+        fail_msg("%s, %s (%s): %g off, element %lld is %g, not %g", name, d->launch[i].name, d->launch[i].how, a[k].relative, (long long)a[k].worst,
+                 a[k].got, a[k].want);
+      last += a[k].output >= 0;
+    }
+    seen += n;
+    assert_true(device_host_counters_zero(&h));
+  }
+  assert_true(seen >= d->nlaunch && last >= graph_outputs(d->g, NULL)); // several launches may write a state
+  if (products >= 0) assert_int_equal(multiplied, products);
+  device_host_close(&h);
 }
 
 #endif

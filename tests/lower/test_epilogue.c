@@ -66,28 +66,6 @@ static void what_the_library_takes_in(void **state)
 
 // ---- running ----
 
-static void run(struct arena *mem, const char *name, const struct device_program *d)
-{
-  struct err e = {0};
-  struct device_host h;
-  int outs = 0;
-  must(device_host_open(&h, mem, d, &(struct device_host_opts){.seed = 5}, &e), name, &e);
-  for (int i = 0; i < d->nlaunch; i++) {
-    struct sim_report r;
-    struct device_answer a[4];
-    must(device_host_launch(&h, i, &r, NULL, &e), name, &e);
-    if (r.found) fail_msg("%s, %s: %s", name, d->launch[i].name, r.errors[0].text);
-    int n = device_host_compare(&h, i, 4, a);
-    for (int k = 0; k < n; k++) {
-      if (!a[k].fine)
-        fail_msg("%s (%s): %g off, element %lld is %g, not %g", name, d->launch[i].how, a[k].relative, (long long)a[k].worst, a[k].got, a[k].want);
-      outs += a[k].output >= 0;
-    }
-  }
-  assert_int_equal(outs, 1);
-  device_host_close(&h);
-}
-
 static void both_ways_compute_the_graph(void **state)
 {
   (void)state;
@@ -113,7 +91,7 @@ static void both_ways_compute_the_graph(void **state)
       assert_true((d.launch[0].last > d.launch[0].first) == pick[0].tail);
       assert_true(scheme_parse(d.launch[0].how, &again));
       assert_true(again.scheme == SCHEME_LIBRARY && again.tail == pick[0].tail && again.k.v[0] == pick[0].k.v[0]);
-      run(&mem, x->title, &d);
+      run_launches(&mem, x->title, &d, -1);
     }
     arena_close(&mem);
   }

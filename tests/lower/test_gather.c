@@ -11,26 +11,6 @@
 
 #include <cmocka.h>
 
-static void run(struct arena *mem, const char *name, const struct device_program *d)
-{
-  struct err e = {0};
-  struct device_host h;
-  int last = 0;
-  must(device_host_open(&h, mem, d, &(struct device_host_opts){.seed = 5}, &e), name, &e);
-  for (int i = 0; i < d->nlaunch; i++) {
-    struct sim_report r;
-    struct device_answer a[8];
-    must(device_host_launch(&h, i, &r, NULL, &e), name, &e);
-    if (r.found) fail_msg("%s, %s (%s): %s", name, d->launch[i].name, d->launch[i].how, r.errors[0].text);
-    int n = device_host_compare(&h, i, 8, a);
-    for (int k = 0; k < n; k++, last++)
-      if (!a[k].fine)
-        fail_msg("%s, %s (%s): element %lld is %g, not %g", name, d->launch[i].name, d->launch[i].how, (long long)a[k].worst, a[k].got, a[k].want);
-  }
-  assert_true(last >= graph_outputs(d->g, NULL));
-  device_host_close(&h);
-}
-
 static void cheapest(void **state)
 {
   (void)state;
@@ -43,7 +23,7 @@ static void cheapest(void **state)
     struct device_program d;
     const struct lower_opts o = {.tails = true, .dependent = true};
     must(lower_program(&mem, graph_of(&mem, t.row[i].text), &gpu, &o, &d, &e), t.row[i].title, &e);
-    run(&mem, t.row[i].title, &d);
+    run_launches(&mem, t.row[i].title, &d, -1);
     if (table_field(&t.row[i], "launches") && d.nlaunch != (int)table_number(&t.row[i], "launches"))
       fail_msg("%s: %d launches", t.row[i].title, d.nlaunch);
     arena_close(&mem);
@@ -61,9 +41,9 @@ static void in_block_graphs(void **state)
   struct gpu_limits gpu = h200();
   must(lower_program(&mem, table_graph(&mem, "gather_others", "gather_in_a_loop"), &gpu, &(struct lower_opts){0}, &d, &e), "in a loop", &e);
   assert_int_equal(d.nlaunch, 1);
-  run(&mem, "in a loop", &d);
+  run_launches(&mem, "in a loop", &d, -1);
   must(lower_program(&mem, table_graph(&mem, "gather_others", "index_joined_by_a_loop"), &gpu, &(struct lower_opts){0}, &d, &e), "joined", &e);
-  run(&mem, "joined", &d);
+  run_launches(&mem, "joined", &d, -1);
   arena_close(&mem);
 }
 
@@ -87,7 +67,7 @@ static void all_choices(void **state)
         struct device_program d;
         pick[u] = p.unit[u].choice[c];
         must(lower_make(&mem, &p, pick, &d, &e), t.row[i].title, &e);
-        run(&mem, t.row[i].title, &d);
+        run_launches(&mem, t.row[i].title, &d, -1);
         pick[u] = p.unit[u].choice[0];
       }
     arena_close(&mem);

@@ -71,33 +71,6 @@ static void parts_are_copied(void **state)
 
 // ---- running ----
 
-static void run(struct arena *mem, const char *name, const struct device_program *d, int products)
-{
-  struct err e = {0};
-  struct device_host h;
-  int seen = 0, multiplied = 0, last = 0;
-  must(device_host_open(&h, mem, d, &(struct device_host_opts){.seed = 3}, &e), name, &e);
-  for (int i = 0; i < d->nlaunch; i++) {
-    struct sim_report r;
-    struct device_answer a[8];
-    must(device_host_launch(&h, i, &r, NULL, &e), name, &e);
-    if (r.found) fail_msg("%s, %s: %s", name, d->launch[i].name, r.errors[0].text);
-    multiplied += d->launch[i].product;
-    int n = device_host_compare(&h, i, 8, a);
-    for (int k = 0; k < n; k++) {
-      if (!a[k].fine)
-        fail_msg("%s, %s (%s): %g off, element %lld is %g, not %g", name, d->launch[i].name, d->launch[i].how, a[k].relative, (long long)a[k].worst,
-                 a[k].got, a[k].want);
-      last += a[k].output >= 0;
-    }
-    seen += n;
-    assert_true(device_host_counters_zero(&h));
-  }
-  assert_true(seen >= d->nlaunch && last == graph_outputs(d->g, NULL));
-  if (products >= 0) assert_int_equal(multiplied, products);
-  device_host_close(&h);
-}
-
 static void programs_run(void **state)
 {
   (void)state;
@@ -111,7 +84,7 @@ static void programs_run(void **state)
       struct device_program d;
       struct lower_opts o = {.tails = way, .dependent = way};
       must(lower_program(&mem, graph_of(&mem, t.row[i].text), &gpu, &o, &d, &e), t.row[i].title, &e);
-      run(&mem, t.row[i].title, &d, (int)table_number(&t.row[i], "products"));
+      run_launches(&mem, t.row[i].title, &d, (int)table_number(&t.row[i], "products"));
       arena_close(&mem);
     }
   table_close(&t);

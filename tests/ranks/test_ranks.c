@@ -192,7 +192,7 @@ static void operators_of_all_ranks_move(void **state)
   }
 }
 
-// Where the verifier may say no more than was asked for, nothing is moved without a proof.
+// With `--accept proved`, operators move only if the verifier has a proof.
 static void nothing_moves_unproved(void **state)
 {
   (void)state;
