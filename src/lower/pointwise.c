@@ -54,7 +54,10 @@ static void with_constant(struct text *t, const char *name, const char *out, con
 bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
 {
   const char *name = name_of(op);
-  if (op == OP_WHOLE) emit_unary(t, named(unary_name, UN_COUNT, OP_FLOOR), out, x);
+  if (op == OP_WHOLE) {
+    emit_binary(t, binary_name[BI_EQ], out, x, x), emit_binary(t, binary_name[BI_MASK], out, x, out); // NaN counts as 0
+    emit_unary(t, named(unary_name, UN_COUNT, OP_FLOOR), out, out);
+  }
   if (op == OP_CLAMP || op == OP_WHOLE)
     with_constant(t, "max", out, op == OP_WHOLE ? out : x, a->lo), with_constant(t, "min", out, out, a->hi);
   else if (!name)

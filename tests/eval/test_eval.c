@@ -144,6 +144,19 @@ static void not_a_number(void **state)
   arena_close(&mem);
 }
 
+// A whole number is always one within its limits.
+static void whole_of_anything(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  double x[5] = {NAN, INFINITY, -INFINITY, 4.75, -1};
+  const double want[5] = {2, 9, 2, 4, 2};
+  struct values v = {.d = DOM_F64, .nin = 1, .in = {x}};
+  test_run(&mem, test_graph(&mem, "program p { X: f32[5]\n return whole(X, 2, 9) }", false), NULL, &v);
+  for (int i = 0; i < 5; i++) assert_true(test_real(&v, 0, i) == want[i]);
+  arena_close(&mem);
+}
+
 // ---- everything else: A is 1..6 as [2, 3], B is 1..6 as [3, 2] ----
 
 static const struct {
@@ -362,14 +375,9 @@ static void refusals(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(elementwise),
-      cmocka_unit_test(not_a_number),
-      cmocka_unit_test(other_operators),
-      cmocka_unit_test(every_operator_is_here),
-      cmocka_unit_test(expansion),
-      cmocka_unit_test(masked_softmax),
-      cmocka_unit_test(composites_join_dtypes),
-      cmocka_unit_test(refusals),
+      cmocka_unit_test(elementwise),     cmocka_unit_test(not_a_number),           cmocka_unit_test(whole_of_anything),
+      cmocka_unit_test(other_operators), cmocka_unit_test(every_operator_is_here), cmocka_unit_test(expansion),
+      cmocka_unit_test(masked_softmax),  cmocka_unit_test(composites_join_dtypes), cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "sim/device_host.h"
 #include "sim/number.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -135,6 +136,21 @@ static void updates_nothing(void **state)
   device_host_close(&h), arena_close(&mem);
 }
 
+// An index that is rounded from a float lies within its limits, also where the float is none: NaN counts as 0, which is below them here.
+static void rounds_anything(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct device_host h;
+  static const double x[8] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, 0.5, NAN, 1};
+  static const int want[8] = {3, 19, 3, 19, 3, 14, 3, 19};
+  outside(&mem, "a_rounded_index", &h, 8, x);
+  for (int i = 0; i < 8; i++)
+    for (int k = 0; k < 16; k++)
+      if (got(&h, i * 16 + k, TT_F16) != num_one(TT_F16, (const char *)h.in[1] + 2 * (want[i] * 16 + k))) fail_msg("slice %d, element %d", i, k);
+  device_host_close(&h), arena_close(&mem);
+}
+
 // ---- what stays apart ----
 
 // A gather moves into its reader only where that reads what the gather would have read.
@@ -177,6 +193,7 @@ int main(void)
                                      cmocka_unit_test(all_choices),
                                      cmocka_unit_test(gathers_zeros),
                                      cmocka_unit_test(updates_nothing),
+                                     cmocka_unit_test(rounds_anything),
                                      cmocka_unit_test(readers_of_later_versions_do_not_gather),
                                      cmocka_unit_test(updates_in_block_graphs_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
