@@ -7,8 +7,8 @@ enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 
 extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_cache_text[], mega_scores_text[],
     mega_attend_text[], mega_merge_text[], mega_token_text[], mega_serve_text[], mega_pack_text[], mega_noise_text[], mega_kernel_text[],
-    mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_options_text[],
-    mega_main_text[], mega_shim_text[];
+    mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[], mega_time_text[], mega_graph_text[],
+    mega_options_text[], mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
@@ -137,7 +137,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
                "table_rows; char kind; int slots, like; plan_part part; };\n"
                "struct plan_box { int tensor, rank; long long dim[6], lo[6], hi[6]; };\n");
   TRY(megacuda_tables(mem, p, out, e));
-  const char *const one[] = {mega_machine_text, mega_plain_text, mega_host_text, mega_time_text, mega_options_text, mega_main_text, NULL};
+  const char *const one[] = {mega_machine_text, mega_plain_text,   mega_host_text, mega_time_text,
+                             mega_graph_text,   mega_options_text, mega_main_text, NULL};
   const char *const several[] = {mega_machine_text, mega_plain_text, mega_host_text, mega_time_text, mega_options_text, mega_world_text, NULL};
   for (const char *const *h = p->m->world > 1 ? several : one; *h; h++) str_raw(out, *h, strlen(*h)), str_add(out, "\n");
   str_add(out, "#endif\n");

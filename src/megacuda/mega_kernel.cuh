@@ -1,6 +1,13 @@
 // The kernel: a producer that fills the pipeline in the order of the plan, consumers that run the tasks, and a thread that publishes their events.
 // OPERATORS lists the operators.
 
+// Nodes of a step that a launch runs.
+struct all_nodes {
+  DEV int begin() const { return 0; }
+  DEV int end() const { return NODES; }
+};
+HOST_TOO moment later(moment from, int steps, int n) { return {from.step + (u32)steps, n, from.position + steps, from.at + steps}; }
+
 // ---- the producer, one thread ----
 
 // A stage for piece `made`. Not more copies at once than memory needs to be busy: all others that use memory would wait behind them.
@@ -85,10 +92,10 @@ template <class O> DEV void fetch_pages(moment j)
     each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) { fetch_early(p, bytes), fetch_early(p + P::SLOTS * P::DIM, bytes); });
   }
 }
-DEV void fetch_ahead(moment j)
+template <class R> DEV void fetch_ahead(R nodes, moment j)
 {
 #pragma unroll 1
-  while (++j.n < NODES && !WEIGHTS[S.node[j.n].op].tiles) {
+  while (++j.n < nodes.end() && !WEIGHTS[S.node[j.n].op].tiles) {
     if (S.node[j.n].lo == S.node[j.n].hi) continue;
     switch (S.node[j.n].op) {
 #define OPERATOR(name, layer) \
@@ -107,17 +114,17 @@ DEV void drain(u32 made)
     }
 }
 
-APART void produce_all(u32 first, int position, int steps)
+template <class R> APART void produce_all(R nodes, moment from, int steps)
 {
   u32 made = 0;
 #pragma unroll 1
   for (int s = 0; s < steps && !S.dead; s++)
 #pragma unroll 1
-    for (int n = 0; n < NODES && !S.dead; n++) {
-      moment j = {first + (u32)s, n, position + s, s};
+    for (int n = nodes.begin(); n < nodes.end() && !S.dead; n++) {
+      moment j = later(from, s, n);
       if (S.node[n].lo == S.node[n].hi) continue;
       if (WEIGHTS[S.node[n].op].tiles) {
-        fetch_ahead(j);
+        fetch_ahead(nodes, j);
         made = produce_weights(j, made);
         continue;
       }
@@ -133,10 +140,10 @@ APART void produce_all(u32 first, int position, int steps)
 
 // ---- consumers ----
 
-DEV u32 consume_step(moment j, u32 taken)
+template <class R> DEV u32 consume_step(R nodes, moment j, u32 taken)
 {
 #pragma unroll 1
-  for (j.n = 0; j.n < NODES; j.n++) {
+  for (j.n = nodes.begin(); j.n < nodes.end(); j.n++) {
     if (S.node[j.n].lo == S.node[j.n].hi) continue;
     mark(j, BEGUN);
     switch (S.node[j.n].op) {
@@ -157,7 +164,7 @@ DEV void consume_all(u32 first, int position, int steps)
 #pragma unroll 1
   for (int s = 0; s < steps; s++) {
     if (TID == 0) S.traced = M.trace && s == steps - 1;
-    taken = consume_step({first + (u32)s, 0, position + s, s}, taken);
+    taken = consume_step(all_nodes{}, later({first, 0, position, 0}, s, 0), taken);
     consumers();
     u32 dead = S.dead;
     consumers();
@@ -168,13 +175,13 @@ DEV void consume_all(u32 first, int position, int steps)
 
 // ---- the publisher, one thread ----
 
-APART void publish_all(u32 first, int steps)
+template <class R> APART void publish_all(R nodes, u32 first, int steps)
 {
   u32 done = 0;
 #pragma unroll 1
   for (int s = 0; s < steps; s++)
 #pragma unroll 1
-    for (int n = 0; n < NODES; n++) {
+    for (int n = nodes.begin(); n < nodes.end(); n++) {
       const node_row &r = S.node[n];
       if (r.lo == r.hi || !r.npublish) continue;
       done += WARPS;
@@ -198,22 +205,27 @@ template <class T> DEV void load_rows(T *to, const T *from, int n)
   for (int i = TID; i < n * (int)(sizeof(T) / sizeof(u32)); i += BLOCK_THREADS) ((u32 *)to)[i] = ((const u32 *)from)[i];
 }
 
-// Steps first .. first + steps - 1, of which the first is at this position.
-KERNEL mega_kernel(u32 first, int position, int steps)
+DEV void begin_block() // when its tables are there
 {
-  load_rows(S.node, M.node + WORKER * NODES, NODES);
-  load_rows(S.wait, M.wait + WORKER * WAITS, WAITS);
-  load_rows(S.publish, M.publish + WORKER * PUBLISHES, PUBLISHES);
   if (TID == 0) {
     S.dead = S.done = 0;
     for (int i = 0; i < STAGES; i++) stage_init(&S.full[i], 1), stage_init(&S.empty[i], WARPS);
     stage_inits_end();
   }
   all_threads();
+}
+
+// Steps first .. first + steps - 1, of which the first is at this position.
+KERNEL mega_kernel(u32 first, int position, int steps)
+{
+  load_rows(S.node, M.node + WORKER * NODES, NODES);
+  load_rows(S.wait, M.wait + WORKER * WAITS, WAITS);
+  load_rows(S.publish, M.publish + WORKER * PUBLISHES, PUBLISHES);
+  begin_block();
   if (TID < THREADS)
     consume_all(first, position, steps);
   else if (TID == THREADS)
-    produce_all(first, position, steps);
+    produce_all(all_nodes{}, {first, 0, position, 0}, steps);
   else if (TID == THREADS + 32)
-    publish_all(first, steps);
+    publish_all(all_nodes{}, first, steps);
 }

@@ -18,6 +18,7 @@ int main(int argc, char **argv)
   fflush(stdout);
   if (o.times && fine) print_times(p, o.steps, o.times, restore);
   if (o.many && fine) fine &= check_many(p, o.steps, o.many, tokens);
+  if (o.graph && fine) fine &= check_graph(p, tokens, o.steps, o.graph);
   if (o.trace && fine) fine &= write_trace(p, o.steps, o.trace, restore);
   return !fine;
 }

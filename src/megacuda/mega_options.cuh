@@ -1,6 +1,6 @@
 // Options of the emitted program, for one rank and for several.
 struct told {
-  int steps, many, plain, times; // steps of a launch; launches, steps and repeats of the checks
+  int steps, many, plain, times, graph; // steps of a launch; launches, steps and repeats of the checks
   int flight;                    // copies of a block at once
   bool hang;
   u64 deadline; // milliseconds
@@ -10,7 +10,7 @@ struct told {
 // 0, or the exit status after a message.
 static int read_options(int argc, char **argv, told &o)
 {
-  o = {8, 0, 0, 0, FLIGHT, false, 2000, NULL};
+  o = {8, 0, 0, 0, 0, FLIGHT, false, 2000, NULL};
   for (int i = 1; i < argc; i++) {
     const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "0";
     if (!strcmp(a, "--hang")) {
@@ -22,11 +22,12 @@ static int read_options(int argc, char **argv, told &o)
     else if (!strcmp(a, "--launches")) o.many = atoi(v);
     else if (!strcmp(a, "--plain")) o.plain = atoi(v);
     else if (!strcmp(a, "--time")) o.times = atoi(v);
+    else if (!strcmp(a, "--graph")) o.graph = atoi(v);
     else if (!strcmp(a, "--deadline")) o.deadline = (u64)atoi(v);
     else if (!strcmp(a, "--trace")) o.trace = v;
     else if (!strcmp(a, "--flight")) o.flight = atoi(v);
     else
-      return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --deadline MS, --trace FILE, --flight N\n",
+      return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --graph N, --deadline MS, --trace FILE, --flight N\n",
                      argv[0]), 2;
   }
   if (o.steps < 1 || o.steps > MOST_STEPS || o.plain > o.steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;

@@ -29,6 +29,11 @@ DEV u32 shared_at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 // memory behind all pipelines, for as long as they take to fill.
 #define STAY "l"(0x14F0000000000000ull)
 
+// The next launch of the stream, if it may, begins when all blocks of this one have come here.
+DEV void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
+// Until the launch ahead has ended, and its writes can be read.
+DEV void wait_for_end() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // ---- words with epochs: relaxed, because each carries its own proof that it is there ----
 DEV void put(uint4 *p, uint4 v)
 {

@@ -168,6 +168,8 @@ static inline void fence_proxy() {}
 static inline void done_add(u32 *p, u32 v) { *p += v; }
 static inline u32 done_look(const u32 *p) { return *p; }
 static inline void nap() { shim_yield(); }
+static inline void let_next_begin() {}
+static inline void wait_for_end() {}
 static inline float4 fresh4(const void *p)
 {
   float4 v;

@@ -23,7 +23,8 @@ static void write_phase(FILE *f, const std::vector<u64> &t, int n, int phase, u6
 
 #if WORLD == 1
 
-static void time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
+// A row: microseconds a step of what run() puts into the stream. start() comes before it, end() after, both untimed.
+template <class A, class B, class C> static void time_runs(const char *what, int steps, int repeats, A start, B run, C end)
 {
   cudaEvent_t a, b;
   std::vector<double> us;
@@ -31,19 +32,30 @@ static void time_launches(program &p, const char *what, int steps, int repeats, 
   MUST(cudaEventCreate(&b));
   for (int i = 0; i < repeats + 3; i++) {
     float ms;
-    start(p);
-    MUST(cudaMemcpyToSymbol(M, &p.m, sizeof p.m));
+    start();
     MUST(cudaDeviceSynchronize());
     MUST(cudaEventRecord(a));
-    launch_plainly(p.step, CONTEXT, steps);
+    run();
     MUST(cudaEventRecord(b));
     MUST(cudaEventSynchronize(b));
     MUST(cudaEventElapsedTime(&ms, a, b));
-    p.step += (u32)steps;
+    end();
     if (i >= 3) us.push_back(1e3 * ms / steps);
   }
   std::sort(us.begin(), us.end());
   printf("time,%s,%s,%d,%d,%.1f,%.1f,%.1f,%zu\n", MODEL, what, CONTEXT, steps, us[us.size() / 2], us.front(), us.back(), us.size());
+}
+
+static void begin_again(program &p, void (*start)(program &))
+{
+  start(p);
+  MUST(cudaMemcpyToSymbol(M, &p.m, sizeof p.m));
+}
+
+static void time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
+{
+  time_runs(
+      what, steps, repeats, [&] { begin_again(p, start); }, [&] { launch_plainly(p.step, CONTEXT, steps); }, [&] { p.step += (u32)steps; });
 }
 
 static void print_times(program &p, int steps, int repeats, void (*start)(program &))

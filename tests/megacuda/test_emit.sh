@@ -18,11 +18,12 @@ same() {
   expect 0 'equal to the reference' run "$file" "$@" --deadline 60
   grep '^row' "$work/out" >"$work/want"
   under=()
-  expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -x c++ -o "$work/$name" "$work/$name.cu"
+  expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
   [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
-  expect 0 'planted: found, and the next run is right' "$work/$name" --steps "$steps" --plain 2 --hang --deadline 500
+  expect 0 'planted: found, and the next run is right' "$work/$name" --steps "$steps" --plain 2 --hang --graph 1 --deadline 500
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $name $*"
   grep -Eq '^plain: ([0-9]+) of \1 tokens agree' "$work/out" || complain "the plain model of $name $*"
+  grep -q '^graph: .* the tokens are the same$' "$work/out" || complain "a launch for each node of $name $*"
   grep -Eq '^hung: .*in step [0-9]+ at .* waited for event .*: saw [0-9]+, wanted [0-9]+$' "$work/out" || complain "the record of $name $*"
 }
 long() { [ -z "${MICA_ALL:-}" ] || same "$@"; } # in the long tier

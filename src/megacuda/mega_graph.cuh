@@ -1,0 +1,100 @@
+// The same task bodies as a CUDA graph of kernels, a launch for each node: what the one persistent launch is compared with. Compiled with -DMEGA_GRAPH.
+// A launch may begin before the one ahead has ended, when its blocks find room. Weights are read at once; everything else waits for that end,
+// because tasks of one worker have no event between them.
+#if defined MEGA_GRAPH && WORLD == 1
+
+struct one_node {
+  int n;
+  DEV int begin() const { return n; }
+  DEV int end() const { return n + 1; }
+};
+
+// Rows of the tables come first: behind copies of weights they would wait for as long as those take.
+KERNEL mega_node_kernel(moment j)
+{
+  one_node nodes = {j.n};
+  const node_row &r = S.node[j.n];
+  let_next_begin();
+  load_rows(S.node + j.n, M.node + WORKER * NODES + j.n, 1);
+  all_threads();
+  load_rows(S.wait + r.wait, M.wait + WORKER * WAITS + r.wait, r.nwaits);
+  load_rows(S.publish + r.publish, M.publish + WORKER * PUBLISHES + r.publish, r.npublish);
+  if (TID == 0) S.traced = 0;
+  begin_block();
+  if (TID < THREADS || !WEIGHTS[r.op].tiles) wait_for_end();
+  if (TID < THREADS)
+    consume_step(nodes, j, 0);
+  else if (TID == THREADS)
+    produce_all(nodes, j, 1);
+  else if (TID == THREADS + 32)
+    publish_all(nodes, j.step, 1);
+}
+
+#ifdef MEGA_SHIM
+
+static bool check_graph(program &p, const std::vector<int> &tokens, int steps, int)
+{
+  forget(p), restore(p), M = p.m;
+  for (int s = 0; s < steps; s++)
+    for (int n = 0; n < NODES; n++)
+      shim_run(WORKERS, BLOCK_THREADS, sizeof(block_memory), [=] { mega_node_kernel(later({0, 0, CONTEXT, 0}, s, n)); });
+  p.step = (u32)steps;
+  bool fine = !print_fault(p) && tokens_of(p, steps) == tokens;
+  printf("graph: %d launches a step, and the tokens are %s\n", NODES, fine ? "the same" : "WRONG");
+  return fine;
+}
+
+#else
+
+// All launches of the steps, of which the first is step 0. early: each may begin before the one ahead has ended.
+static cudaGraphExec_t record_steps(int steps, bool early)
+{
+  cudaGraph_t graph;
+  cudaGraphExec_t made;
+  cudaStream_t stream;
+  cudaLaunchAttribute begins = {};
+  begins.id = cudaLaunchAttributeProgrammaticStreamSerialization, begins.val.programmaticStreamSerializationAllowed = 1;
+  MUST(cudaFuncSetAttribute(mega_node_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(block_memory)));
+  MUST(cudaStreamCreate(&stream));
+  MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (int s = 0; s < steps; s++)
+    for (int n = 0; n < NODES; n++) {
+      moment j = later({0, 0, CONTEXT, 0}, s, n);
+      cudaLaunchConfig_t how = {dim3(WORKERS), dim3(BLOCK_THREADS), sizeof(block_memory), stream, &begins, early};
+      void *args[] = {&j};
+      MUST(cudaLaunchKernelExC(&how, (const void *)mega_node_kernel, args));
+    }
+  MUST(cudaStreamEndCapture(stream, &graph));
+  MUST(cudaGraphInstantiate(&made, graph, 0));
+  MUST(cudaGraphDestroy(graph));
+  MUST(cudaStreamDestroy(stream));
+  return made;
+}
+
+static void from_step_0(program &p) { forget(p), restore(p); }
+
+static bool time_graph(program &p, const std::vector<int> &tokens, int steps, int repeats, bool early)
+{
+  cudaGraphExec_t graph = record_steps(steps, early);
+  bool fine = true;
+  time_runs(
+      early ? "a graph of launches that begin early" : "a graph of launches", steps, repeats, [&] { begin_again(p, from_step_0); },
+      [&] { MUST(cudaGraphLaunch(graph, 0)); }, [&] { fine = fine && !print_fault(p) && tokens_of(p, steps) == tokens; });
+  p.step = (u32)steps;
+  MUST(cudaGraphExecDestroy(graph));
+  printf("graph: %d launches a step, and the tokens are %s\n", NODES, fine ? "the same" : "WRONG");
+  return fine;
+}
+
+static bool check_graph(program &p, const std::vector<int> &tokens, int steps, int repeats)
+{
+  return time_graph(p, tokens, steps, repeats, false) && time_graph(p, tokens, steps, repeats, true);
+}
+
+#endif
+
+#elif WORLD == 1
+
+static bool check_graph(program &, const std::vector<int> &, int, int) { return printf("graph: compile with -DMEGA_GRAPH\n"), false; }
+
+#endif
