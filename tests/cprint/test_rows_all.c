@@ -4,13 +4,14 @@
 #include "rows.h"
 
 #include "held.h"
+#include "thin.h"
 
 static void rows_in_memory(void **state)
 {
   (void)state;
   int n = rows_held(true, 80, 0);
   print_message("%d rows\n", n);
-  assert_true(n > 150);
+  assert_true(n > 150 / quick_step(2));
 }
 
 int main(void)
