@@ -332,7 +332,7 @@ static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
     if (p.first[(size_t)t]) copy_device(m.t[t], p.first[(size_t)t], bytes_of(t));
   }
   std::vector<float> a((size_t)TENSOR[logits].elements), b(a.size());
-  double worst = 0;
+  fidelity f = {};
   for (int s = 0; s < steps; s++) {
     std::vector<int> now(ROWS), kernel;
     plain_step(m, CONTEXT + s);
@@ -344,12 +344,10 @@ static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
       agree += ROWS;
     if (!again(p, s + 1, kernel)) return false;
     from_device(a.data(), p.m.tensor[logits], a.size() * 4), from_device(b.data(), m.t[logits], b.size() * 4);
-    double diff = 0, norm = 0;
-    for (size_t i = 0; i < a.size(); i++) diff += (a[i] - b[i]) * (double)(a[i] - b[i]), norm += b[i] * (double)b[i];
-    worst = std::fmax(worst, std::sqrt(diff / norm));
+    f.step(a, b, token >= 0 ? &tokens[(size_t)(s * ROWS)] : NULL);
   }
-  printf("plain: %d of %d tokens agree, relative error of logits at most %.3g\n", agree, steps * ROWS, worst);
-  return agree == steps * ROWS && worst < 0.01;
+  printf("plain: %d of %d tokens agree, ", agree, steps * ROWS), f.print();
+  return agree == steps * ROWS && f.error < 0.01;
 }
 
 // A counter that is never full: the run ends as hung, and the next one is right.

@@ -336,3 +336,43 @@ static void plain_step(const plain_tensors &m, int position)
   for (int n = 0; n < NODES; n++) plain_node(m, position, n);
 }
 #endif
+
+// ---- how far logits are from those of the plain model ----
+
+static double larger(double a, double b) { return std::isnan(b) ? INFINITY : std::fmax(a, b); }
+
+static double log_of_sum(const float *x, int n)
+{
+  double most = x[0], sum = 0;
+  for (int i = 1; i < n; i++) most = std::fmax(most, x[i]);
+  for (int i = 0; i < n; i++) sum += std::exp(x[i] - most);
+  return most + std::log(sum);
+}
+
+struct fidelity {
+  double error, divergence;     // the largest: of norms, relative; of the distributions by Kullback and Leibler
+  double likelihood[2], tokens; // sums of the negative logarithms of the tokens' likelihoods: kernel, plain model
+  // Rows of n logits, and the token that each chose; NULL: none.
+  void step(const std::vector<float> &kernel, const std::vector<float> &plain, const int *token)
+  {
+    const int n = (int)(kernel.size() / ROWS);
+    double diff = 0, norm = 0;
+    for (int r = 0; r < ROWS; r++) {
+      const float *a = &kernel[(size_t)(r * n)], *b = &plain[(size_t)(r * n)];
+      double of_a = log_of_sum(a, n), of_b = log_of_sum(b, n), sum = 0;
+      for (int i = 0; i < n; i++) {
+        diff += (a[i] - b[i]) * (double)(a[i] - b[i]), norm += b[i] * (double)b[i];
+        sum += std::exp(b[i] - of_b) * (((double)b[i] - of_b) - ((double)a[i] - of_a));
+      }
+      divergence = larger(divergence, sum);
+      if (token) likelihood[0] += of_a - a[token[r]], likelihood[1] += of_b - b[token[r]], tokens++;
+    }
+    error = larger(error, std::sqrt(diff / norm));
+  }
+  void print() const
+  {
+    printf("relative error of logits at most %.3g, KL divergence at most %.3g", error, divergence);
+    if (tokens) printf(", NLL %.7f, plainly %.7f", likelihood[0] / tokens, likelihood[1] / tokens);
+    printf("\n");
+  }
+};

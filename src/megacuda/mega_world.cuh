@@ -196,7 +196,7 @@ static bool check_plain_world(world &w, const std::vector<int> &tokens, int step
     for (int r = 0; r < ROWS; r++) agree += now[(size_t)r] == tokens[(size_t)(s * ROWS + r)];
     for (int r = 0; r < WORLD; r++) go_to(r), to_device(m[r].t[token], &tokens[(size_t)(s * ROWS)], ROWS * 4);
     if (!again_world(w, s + 1, kernel)) return false;
-    worst = std::fmax(worst, error_of_logits(w, m, logits));
+    worst = larger(worst, error_of_logits(w, m, logits));
   }
   printf("plain: %d of %d tokens agree, relative error of logits at most %.3g\n", agree, steps * ROWS, worst);
   return agree == steps * ROWS && worst < 0.01;
