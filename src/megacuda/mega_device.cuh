@@ -25,7 +25,7 @@ struct seat_row { // of a row that serves a request; past: positions that earlie
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
-enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN };
+enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN, BAD_CHOICE };
 
 struct kernel_memory {
   void *tensor[TENSORS];
@@ -62,7 +62,7 @@ struct alignas(128) block_memory {
     attend_memory attend;
   };
   float merge[ROWS][MERGE_FLOATS], part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];
-  int best_at[WARPS];
+  int best_at[WARPS], expert[CHOICES]; // expert: of the producer's tile
   node_row node[NODES];
   wait_row wait[WAITS];
   publish_row publish[PUBLISHES];

@@ -58,10 +58,65 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
   }
 }
 
+// The experts that the choices of a tile are, once they are known: into S.expert. They are asked for at once.
+template <class O, class E, class W> DEV void take_choices(moment j, int tile)
+{
+  using T = typename E::tensor;
+  constexpr int B = W::CHOICES < 8 ? W::CHOICES : 8;
+  int layer = S.node[j.n].layer, row = E::lo0(layer, tile), slot = E::lo1(layer, tile);
+  u32 epoch = epoch_of<E>(j);
+#pragma unroll 1
+  for (int from = 0; from < W::CHOICES; from += B) {
+    uint4 v[B];
+    auto at = [&](int k) { return slot + min(from + k, W::CHOICES - 1); };
+    if constexpr (T::TAGGED)
+      await_words<B>(words_of<T>(epoch, row), at, epoch + 1, j, T::ID, v);
+    else {
+#pragma unroll
+      for (int k = 0; k < B; k++) v[k].x = float_bits(fresh((const float *)plain_of<T>(T::VERSIONS > 1 ? epoch : 0, row) + 2 * at(k)));
+    }
+#pragma unroll
+    for (int k = 0; k < B; k++) {
+      int expert = (int)bits_float(v[k].x);
+      bool known = expert >= 0 && expert < W::EXPERTS;
+      if (!known && !S.dead) record_fault(BAD_CHOICE, j, T::ID, (u32)expert, W::EXPERTS);
+      if (from + k < W::CHOICES) S.expert[from + k] = known ? expert : 0;
+    }
+  }
+}
+
+// Weights of the experts that the choices of a row are, in the order of the choices.
+template <class O> DEV u32 produce_experts(moment j, u32 made)
+{
+  using W = typename O::streamed;
+  const node_row &r = S.node[j.n];
+  int hi = r.hi, known = -1;
+  u32 flight = FLIGHTS;
+  for (int i = r.wait; i < r.wait + r.nwaits; i++)
+    if (S.wait[i].stream) wait_row_of(S.wait[i], j);
+#pragma unroll 1
+  for (int tile = r.lo; tile < hi && !S.dead; tile++) {
+    int column = tile % W::TILES, width = W::width(tile), lines = W::SLICES * W::columns(tile);
+    if (tile / W::TILES != known) known = tile / W::TILES, take_choices<O, typename O::decider, W>(j, tile);
+#pragma unroll 1
+    for (int c = 0; c < W::CHOICES; c++) {
+      const char *p = M.packed[O::ID] + W::tile_at(r.layer * W::EXPERTS + S.expert[c], column);
+#pragma unroll 1
+      for (int from = 0, n; from < W::K; from += width, p += n, made++) {
+        n = lines * W::pitch(min(width, W::K - from));
+        u32 slot = fill(j, made, flight, n);
+        stage_copy(S.ring[slot], p, n, &S.full[slot], true);
+      }
+    }
+  }
+  return made;
+}
+
 // Keys, then values.
 template <class O> DEV u32 produce(moment j, u32 made)
 {
-  if constexpr (O::STREAM > 1) {
+  if constexpr (O::STREAM == 4) return produce_experts<O>(j, made);
+  if constexpr (O::STREAM == 2 || O::STREAM == 3) {
     using P = typename O::streamed;
     const node_row &r = S.node[j.n];
     for (int i = r.wait; i < r.wait + r.nwaits; i++)
@@ -80,7 +135,7 @@ template <class O> DEV u32 produce(moment j, u32 made)
 // before the weights of the product in front of attention.
 template <class O> DEV void fetch_pages(moment j)
 {
-  if constexpr (O::STREAM > 1) {
+  if constexpr (O::STREAM == 2 || O::STREAM == 3) {
     using P = typename O::streamed;
     each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) { fetch_early(p, bytes), fetch_early(p + P::SLOTS * P::DIM, bytes); });
   }

@@ -12,10 +12,10 @@ template <class W> struct matrix {
   static constexpr bool whole = !W::RAGGED && columns % (8 / halves) == 0;
   static constexpr int strips = (W::WIDTH + strip * WARPS - 1) / (strip * WARPS);    // that a warp has of a piece
   static constexpr int group = strips < 4 ? strips : 4, chains = blocks > 1 ? 2 : 4; // strips at once; sums that do not wait for each other
-  static constexpr int pitch = W::K % 64 ? W::K : W::K + 32;                         // from the high to the low halves: no bank is met twice
+  static constexpr int pitch = W::INPUT % 64 ? W::INPUT : W::INPUT + 32;             // from the high to the low halves: no bank is met twice
   typedef float sums[blocks][chains][4];
   static_assert(WARPS % 2 == 0, "matrix_chunk turns all strips of a warp alike");
-  static_assert(2 * (pitch + W::K) <= 4 * X_FLOATS, "both halves of a row");
+  static_assert(2 * (pitch + W::INPUT) <= 4 * X_FLOATS, "both halves of a row");
 };
 
 // Where sixteen bytes along k lie in a column's line: odd columns are turned, so that the reads of a warp meet no bank twice.
@@ -123,11 +123,11 @@ template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *par
   typename m::sums sums = {};
   if constexpr (full) {
 #pragma unroll 1
-    for (int from = 0; from + W::WIDTH <= W::K; from += W::WIDTH) taken = matrix_piece<W, true>(j, taken, p, from, W::WIDTH, m::columns, sums);
-    if constexpr (W::K % W::WIDTH) taken = matrix_piece<W, false>(j, taken, p, W::K / W::WIDTH * W::WIDTH, W::K % W::WIDTH, m::columns, sums);
+    for (int from = 0; from + W::WIDTH <= W::INPUT; from += W::WIDTH) taken = matrix_piece<W, true>(j, taken, p, from, W::WIDTH, m::columns, sums);
+    if constexpr (W::INPUT % W::WIDTH) taken = matrix_piece<W, false>(j, taken, p, W::INPUT / W::WIDTH * W::WIDTH, W::INPUT % W::WIDTH, m::columns, sums);
   } else {
 #pragma unroll 1
-    for (int from = 0; from < W::K; from += width) taken = matrix_piece<W, false>(j, taken, p, from, min(width, W::K - from), W::SLICES * each, sums);
+    for (int from = 0; from < W::INPUT; from += width) taken = matrix_piece<W, false>(j, taken, p, from, min(width, W::INPUT - from), W::SLICES * each, sums);
   }
 #pragma unroll
   for (int b = 0; b < m::blocks; b++)

@@ -23,7 +23,7 @@ static void write_phase(FILE *f, const std::vector<u64> &t, int n, int phase, u6
 
 #if WORLD == 1
 
-static void time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
+static double time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
 {
   cudaEvent_t a, b;
   std::vector<double> us;
@@ -44,13 +44,15 @@ static void time_launches(program &p, const char *what, int steps, int repeats, 
   }
   std::sort(us.begin(), us.end());
   printf("time,%s,%s,%d,%d,%.1f,%.1f,%.1f,%zu\n", MODEL, what, CONTEXT, steps, us[us.size() / 2], us.front(), us.back(), us.size());
+  return us[us.size() / 2];
 }
 
 static void print_times(program &p, int steps, int repeats, void (*start)(program &))
 {
   printf("time,model,what,context,steps,median us,least,most,repeats\n");
-  time_launches(p, "steps in one launch", steps, repeats, start);
+  double us = time_launches(p, "steps in one launch", steps, repeats, start), bound = (double)STEP_BYTES / (1e3 * COPY_GB);
   time_launches(p, "one step a launch", 1, repeats, start);
+  printf("bound,%s,%.3f GB of weights a step,%.1f us at %d GB/s,%.1f%% of the time\n", MODEL, 1e-9 * (double)STEP_BYTES, bound, COPY_GB, 100 * bound / us);
 }
 
 static bool write_trace(program &p, int steps, const char *path, void (*start)(program &))
