@@ -58,8 +58,31 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
   }
 }
 
+// Memory is idle while the pipeline waits for a choice. So the block fetches weights of its next products into L2, a piece between two looks.
+struct early_weights {
+  enum { CHUNK = 16384 };
+  int node, left, room; // room: bytes that may still be fetched
+  const char *at;
+  DEV early_weights(int n, int bytes) : node(n), left(0), room(bytes), at(NULL) {}
+  DEV bool fetch() // false: nothing is left to do
+  {
+    while (!left && room > 0 && ++node < NODES) {
+      const node_row &r = S.node[node];
+      const weights_row &w = WEIGHTS[r.op];
+      if (!w.tiles || r.lo == r.hi) continue;
+      at = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
+      left = (int)((r.hi == w.tiles ? w.layer_bytes : r.hi * w.tile_bytes) - r.lo * w.tile_bytes);
+    }
+    int n = min(min(left, room), (int)CHUNK);
+    if (n <= 0) return false;
+    fetch_early(at, n);
+    at += n, left -= n, room -= n;
+    return true;
+  }
+};
+
 // The experts that the choices of a tile are, once they are known: into S.expert. They are asked for at once.
-template <class O, class E, class W> DEV void take_choices(moment j, int tile)
+template <class O, class E, class W> DEV void take_choices(moment j, int tile, early_weights &early)
 {
   using T = typename E::tensor;
   constexpr int B = W::CHOICES < 8 ? W::CHOICES : 8;
@@ -69,9 +92,19 @@ template <class O, class E, class W> DEV void take_choices(moment j, int tile)
   for (int from = 0; from < W::CHOICES; from += B) {
     uint4 v[B];
     auto at = [&](int k) { return slot + min(from + k, W::CHOICES - 1); };
-    if constexpr (T::TAGGED)
-      await_words<B>(words_of<T>(epoch, row), at, epoch + 1, j, T::ID, v);
-    else {
+    if constexpr (T::TAGGED) {
+      const uint4 *w = words_of<T>(epoch, row);
+u32 late;
+#pragma unroll 1
+      do {
+        late = 0;
+#pragma unroll
+        for (int k = 0; k < B; k++) v[k] = get(w + at(k));
+#pragma unroll
+        for (int k = 0; k < B; k++) late |= v[k].w ^ (epoch + 1);
+      } while (late && early.fetch());
+      if (late) await_words<B>(w, at, epoch + 1, j, T::ID, v);
+    } else {
 #pragma unroll
       for (int k = 0; k < B; k++) v[k].x = float_bits(fresh((const float *)plain_of<T>(T::VERSIONS > 1 ? epoch : 0, row) + 2 * at(k)));
     }
@@ -92,12 +125,13 @@ template <class O> DEV u32 produce_experts(moment j, u32 made)
   const node_row &r = S.node[j.n];
   int hi = r.hi, known = -1;
   u32 flight = FLIGHTS;
+  early_weights early(j.n, (int)EARLY);
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
     if (S.wait[i].stream) wait_row_of(S.wait[i], j);
 #pragma unroll 1
   for (int tile = r.lo; tile < hi && !S.dead; tile++) {
     int column = tile % W::TILES, width = W::width(tile), lines = W::SLICES * W::columns(tile);
-    if (tile / W::TILES != known) known = tile / W::TILES, take_choices<O, typename O::decider, W>(j, tile);
+    if (tile / W::TILES != known) known = tile / W::TILES, take_choices<O, typename O::decider, W>(j, tile, early);
 #pragma unroll 1
     for (int c = 0; c < W::CHOICES; c++) {
       const char *p = M.packed[O::ID] + W::tile_at(r.layer * W::EXPERTS + S.expert[c], column);
