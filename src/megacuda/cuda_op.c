@@ -356,8 +356,9 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
     int64_t row = 1;
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
     bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
-    if (!strcmp(op->layer->name, "choose_experts") && access == 0) m->x = MAX(m->x, row);
-    if (!strcmp(op->layer->name, "experts_with_residual") && access == 1) m->merge = MAX(m->merge, row);
+    bool chooses = !strcmp(op->layer->name, "choose_experts"), adds = !strcmp(op->layer->name, "experts_with_residual");
+    if (chooses && access == 0) m->x = MAX(m->x, row + 8);
+    if ((chooses || adds) && access == 1) m->merge = MAX(m->merge, row);
     if (whole && access == 0) m->x = MAX(m->x, row * mega_slots(p->m, t) + 8);
     if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / p->m->rows + 8);
     if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] / p->m->rows + 8);

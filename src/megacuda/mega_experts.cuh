@@ -1,42 +1,47 @@
 // Experts: a router's choice, and products whose weights the choice decides. The pipeline brings the chosen experts' weights in the order of the
 // choices, so a body does not look at their numbers. A work tile belongs to one row: sums of other rows are not used.
 
-// The largest scores of a row, one after another; of equal ones the first. Lane c of the first warp has choice c.
+// How many scores stand before score e: larger ones, and equal ones before it. Two lanes share the work; `others` is a multiple of eight.
+DEV int rank_of(const float *score, int e, int others, int half)
+{
+  float mine = score[e];
+  int rank = 0;
+#pragma unroll 4
+  for (int i = half * 4; i < others; i += 8) {
+    float4 v = *(const float4 *)(score + i);
+    rank += v.x > mine || (v.x == mine && i < e), rank += v.y > mine || (v.y == mine && i + 1 < e);
+    rank += v.z > mine || (v.z == mine && i + 2 < e), rank += v.w > mine || (v.w == mine && i + 3 < e);
+  }
+  return rank + across(rank, 1);
+}
+
+// The experts of a row's largest scores by their ranks, which are all different. A score that is no number counts as the smallest.
 template <class O> BODY u32 body_choose_experts(moment j, u32 taken)
 {
   using X = typename O::a0;
   using Y = typename O::a1;
-  constexpr int experts = X::tensor::ROW, choices = Y::tensor::ROW / 2;
+  constexpr int experts = X::tensor::ROW, choices = Y::tensor::ROW / 2, others = (experts + 7) / 8 * 8;
   static_assert(choices <= 32 && Y::tensor::GROUP == 2, "a lane has a choice");
   wait_events<O>(j);
 #pragma unroll 1
   for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {
-    gather<X, no_gain, experts>(j, row, 0, experts, [&](int e, float v, float) { S.x[0][e] = v; });
+    float *score = S.x[0], *chosen = S.merge[0];
+    gather<X, no_gain, experts>(j, row, 0, experts, [&](int e, float v, float) { score[e] = v == v ? v : -INFINITY; });
+    if (TID < others - experts) score[experts + TID] = -INFINITY;
     consumers();
     mark(j, READY);
+#pragma unroll 1
+    for (int first = 0; first < experts; first += THREADS / 2) {
+      int tid = TID, e = min(first + tid / 2, experts - 1), rank = rank_of(score, e, others, tid % 2);
+      if (rank < choices && tid % 2 == 0) chosen[2 * rank] = (float)e, chosen[2 * rank + 1] = score[e];
+    }
+    consumers();
     if (WARP == 0) {
-      int lane = LANE, mine = 0;
-      float top = 0, sum = 0, weight = 0;
-#pragma unroll 1
-      for (int c = 0; c < choices; c++) {
-        float best = -INFINITY;
-        int at = experts;
-#pragma unroll 1
-        for (int e = lane; e < experts; e += 32) take_larger(S.x[0][e], e, best, at);
+      int c = min(LANE, choices - 1);
+      float w = exp_of(chosen[2 * c + 1] - chosen[1]), sum = LANE < choices ? w : 0;
 #pragma unroll
-        for (int m = 16; m; m /= 2) {
-          float x = across(best, m);
-          int other = across(at, m);
-          take_larger(x, other, best, at);
-        }
-        at = min(at, experts - 1); // where no score is a number
-        if (at % 32 == lane) S.x[0][at] = bits_float(0x7fffffffu); // no number: it is not larger than any
-        if (c == 0) top = best;
-        float w = exp_of(best - top);
-        sum += w;
-        if (c == lane) mine = at, weight = w;
-      }
-      if (lane < choices) write_unit<Y>(j, row, lane, (float)mine, ratio(weight, sum), 0);
+      for (int m = 16; m; m /= 2) sum += across(sum, m);
+      if (LANE < choices) write_unit<Y>(j, row, c, chosen[2 * c], ratio(w, sum), 0);
     }
     consumers();
   }

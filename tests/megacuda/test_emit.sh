@@ -48,6 +48,11 @@ expect 0 'proved; ' emit "$work/pieces.mega" --steps 2 --out "$work"
 under=()
 expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/pieces" "$work/even_moe.cu"
 expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/pieces" --steps 1 --plain 1
+under=("$MICA" mega)
+expect 0 'proved; ' emit tests/megacuda/ties.mega --steps 2 --out "$work"
+under=()
+expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/ties" "$work/ties.cu"
+expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/ties" --steps 1 --plain 1
 sed 's/"moe_intermediate_size": 128/"moe_intermediate_size": 96/' tests/megacuda/even_moe.json >"$work/uneven.json"
 under=("$MICA" mega)
 expect 0 'pipeline 11 x 16384' plan "$work/uneven.json" --workers 3 --context 3 --text
