@@ -54,10 +54,11 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
   str_add(out,
-          "constexpr int X_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, CHOICES = %lld, "
+          "constexpr int X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, "
+          "CHOICES = %lld, "
           "CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES = %d;\n",
-          (long long)m->x, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge, (long long)m->choices,
-          (long long)x->context, g->steps, MEGACUDA_SHARED);
+          (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge,
+          (long long)m->choices, (long long)x->context, g->steps, MEGACUDA_SHARED);
   int64_t bytes = 0;
   for (int o = 0; o < x->nops; o++) bytes += mega_weight_bytes(x, &x->op[o]);
   str_add(out, "constexpr long long STEP_BYTES = %lldll; // of weights that a step streams\nconstexpr int COPY_GB = %d;\n", (long long)bytes,
@@ -72,7 +73,8 @@ static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_gi
 {
   int64_t rows = p->m->rows, attend = 4 * (m->query * (4 + g->warps) + (4 + 2 * g->warps) * m->heads), x = 4 * rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
-  return MAX(x, attend) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps + tables + ROUNDING;
+  return MAX(MAX(x, 4 * m->one), attend) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps + tables +
+         ROUNDING;
 }
 
 int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e)

@@ -93,6 +93,7 @@ struct stream {                              // of weights
   int cut, slices, bytes;
   int tiles;            // that divide the columns
   int experts, choices; // of a layer; whose weights a tile takes one after another
+  bool chosen;          // data decide which experts these are
   int along;            // threads along k of a piece
   bool matrix;          // tensor cores take it
   int64_t k;
@@ -122,7 +123,8 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
   int dim, decider = mega_decider(op, access, &dim);
   struct mega_region r = {0};
   mega_region(mem, p->m, op, access, 0, 0, 1, &r);
-  *s = (struct stream){.slices = 1, .bytes = mega_bytes(t->type), .experts = decider < 0 ? 1 : (int)t->dim[dim], .choices = r.n};
+  *s = (struct stream){
+      .slices = 1, .bytes = mega_bytes(t->type), .experts = decider < 0 ? 1 : (int)t->dim[dim], .choices = r.n, .chosen = decider >= 0};
   for (int d = 0; d < a->rank; d++) {
     if (a->dim[d].how == MEGA_PART) s->tiles = op->parts[a->dim[d].axis];
     if (a->dim[d].cut) s->cut = d, s->k = t->dim[d];
@@ -155,9 +157,11 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   str_add(out,
           "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d;\n"
           "  static constexpr int EXPERTS = %d, CHOICES = %d, INPUT = K * CHOICES; // INPUT: k of all that a tile takes\n"
+          "  static constexpr bool CHOSEN = %s; // data decide which: each row has weights of its own\n"
+          "  static constexpr int TILE_ROWS = CHOSEN ? 1 : ROWS;\n"
           "  static constexpr bool RAGGED = %s, MATRIX = %s;\n",
           (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, s.tiles, s.along, s.experts, s.choices,
-          ragged ? "true" : "false", s.matrix ? "true" : "false");
+          s.chosen ? "true" : "false", ragged ? "true" : "false", s.matrix ? "true" : "false");
   if (ragged) {
     str_add(out, "  static DEV int columns(int tile) { return tile %% TILES == %d ? %lld : %lld; }\n", s.tiles - 1, (long long)s.last.columns,
             (long long)s.full.columns);
@@ -357,7 +361,7 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
     bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
     bool chooses = !strcmp(op->layer->name, "choose_experts"), adds = !strcmp(op->layer->name, "experts_with_residual");
-    if (chooses && access == 0) m->x = MAX(m->x, row + 8);
+    if (chooses && access == 0) m->one = MAX(m->one, row + 8);
     if ((chooses || adds) && access == 1) m->merge = MAX(m->merge, row);
     if (whole && access == 0) m->x = MAX(m->x, row * mega_slots(p->m, t) + 8);
     if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / p->m->rows + 8);
@@ -370,14 +374,15 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
   m->choices = MAX(m->choices, s.choices);
-  m->x = MAX(m->x, s.k * s.choices + (s.matrix ? MATRIX_K / 2 : 8));
-  m->part = MAX(m->part, p->m->rows * MAX(MEGACUDA_SUMS, s.slices * s.full.columns * (s.matrix ? threads : s.along) / 32));
+  int64_t *input = s.chosen ? &m->one : &m->x, rows = s.chosen ? 1 : p->m->rows;
+  *input = MAX(*input, s.k * s.choices + (s.matrix ? MATRIX_K / 2 : 8));
+  m->part = MAX(m->part, rows * MAX(MEGACUDA_SUMS, s.slices * s.full.columns * (s.matrix ? threads : s.along) / 32));
   return OK;
 }
 
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e)
 {
-  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .query = 1, .heads = 1, .part = 1, .merge = 2, .choices = 1};
+  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .one = 8, .query = 1, .heads = 1, .part = 1, .merge = 2, .choices = 1};
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));
@@ -385,7 +390,7 @@ int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, 
     int64_t heads = (int64_t)(op->attr[MEGA_ATTR_heads] / op->attr[MEGA_ATTR_kv]);
     m->heads = MAX(m->heads, heads), m->query = MAX(m->query, heads * (int64_t)op->attr[MEGA_ATTR_dim]);
   }
-  m->stage_room = (m->stage_room + 127) / 128 * 128, m->x = (m->x + 3) / 4 * 4;
+  m->stage_room = (m->stage_room + 127) / 128 * 128, m->x = (m->x + 3) / 4 * 4, m->one = (m->one + 3) / 4 * 4;
   megacuda_count_rows(p, m);
   return OK;
 }

@@ -59,7 +59,8 @@ struct attend_memory {
 struct alignas(128) block_memory {
   char ring[STAGES][STAGE_ROOM];
   union {
-    float x[ROWS][X_FLOATS];
+    float x[ROWS][X_FLOATS]; // inputs of a product
+    float one[ONE_FLOATS];   // of one whose rows have weights of their own
     attend_memory attend;
   };
   float merge[ROWS][MERGE_FLOATS], part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];

@@ -1,5 +1,5 @@
 // Experts: a router's choice, and products whose weights the choice decides. The pipeline brings the chosen experts' weights in the order of the
-// choices, so a body does not look at their numbers. A work tile belongs to one row: sums of other rows are not used.
+// choices, so a body does not look at their numbers. A work tile belongs to one row, and multiplies that row alone.
 
 // How many scores stand before score e: larger ones, and equal ones before it. Two lanes share the work; `others` is a multiple of eight.
 DEV int rank_of(const float *score, int e, int others, int half)
@@ -25,7 +25,7 @@ template <class O> BODY u32 body_choose_experts(moment j, u32 taken)
   wait_events<O>(j);
 #pragma unroll 1
   for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {
-    float *score = S.x[0], *chosen = S.merge[0];
+    float *score = S.one, *chosen = S.merge[0];
     gather<X, no_gain, experts>(j, row, 0, experts, [&](int e, float v, float) { score[e] = v == v ? v : -INFINITY; });
     if (TID < others - experts) score[experts + TID] = -INFINITY;
     consumers();
@@ -54,10 +54,10 @@ template <class X, class E> struct chosen_input {
   template <class W> static DEV void load_row(moment j, int row)
   {
     constexpr int all = X::tensor::ROW, pairs = E::tensor::ROW;
-    gather<E, no_gain, pairs>(j, row, 0, pairs, [&](int e, float v, float) { S.merge[row][e] = v; });
+    gather<E, no_gain, pairs>(j, row, 0, pairs, [&](int e, float v, float) { S.merge[0][e] = v; });
     consumers();
-    gather<X, no_gain, all>(j, row, 0, all, [&](int e, float v, float) { keep_input<W>(row, e, v * S.merge[row][e / W::K * 2 + 1]); });
-    if (!W::MATRIX && TID < 8) S.x[row][all + TID] = 0;
+    gather<X, no_gain, all>(j, row, 0, all, [&](int e, float v, float) { keep_input<W>(row, e, v * S.merge[0][e / W::K * 2 + 1]); });
+    if (!W::MATRIX && TID < 8) S.one[all + TID] = 0;
   }
 };
 

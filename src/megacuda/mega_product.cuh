@@ -27,7 +27,7 @@ template <class W> struct division {
   typedef pack<typename W::tensor::type> line;
   static constexpr int along = W::ALONG, groups = THREADS / along, parts = W::MATRIX ? WARPS : along / 32;
   static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
-  static constexpr int sums = ROWS * columns * parts, fit = PART_FLOATS / sums, batch = fit < 8 ? fit : 8; // of a tile; tiles that are finished together
+  static constexpr int sums = W::TILE_ROWS * columns * parts, fit = PART_FLOATS / sums, batch = fit < 8 ? fit : 8; // of a tile; tiles that are finished together
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
   static_assert(batch > 0 && (W::MATRIX || each <= 32), "a thread sums at most 32 columns");
 };
@@ -39,7 +39,7 @@ template <class X, class G> struct plain_input {
     constexpr int K = X::tensor::ROW;
     float square = 0;
     gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { keep_input<W>(r, e, v * g), square += v * v; });
-    if (!W::MATRIX && TID < 8) S.x[r][K + TID] = 0;
+    if (!W::MATRIX && TID < 8) input_row<W>(r)[K + TID] = 0;
     if constexpr (!std::is_same<G, no_gain>::value) {
 #pragma unroll
       for (int m = 16; m; m /= 2) square += across(square, m);
@@ -77,7 +77,7 @@ template <class W> DEV void take_line(const char *line, const float *x, float &a
 }
 
 // One piece: `width` of k from `from` on, of `columns` columns a slice.
-template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[ROWS][division<W>::reduced], int tid)
+template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[W::TILE_ROWS][division<W>::reduced], int tid)
 {
   typedef division<W> d;
   constexpr int N = d::line::N;
@@ -85,18 +85,18 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
   int pitch = (width + N - 1) / N * 16;
 #pragma unroll 1
   for (int c = lane; c * N < width; c += d::along) {
-    float x[ROWS][N];
+    float x[W::TILE_ROWS][N];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < W::TILE_ROWS; r++)
 #pragma unroll
-      for (int i = 0; i < N; i++) x[r][i] = S.x[r][from + c * N + i];
+      for (int i = 0; i < N; i++) x[r][i] = input_row<W>(r)[from + c * N + i];
 #pragma unroll
     for (int i = 0; i < d::each; i++) {
       int at = group * d::each + i, slice = at / W::COLUMNS, column = at % W::COLUMNS;
       if (slice >= W::SLICES || column >= columns) continue;
       const char *line = stage + (slice * columns + column) * pitch + c * 16;
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) take_line<W>(line, x[r], acc[r][i]);
+      for (int r = 0; r < W::TILE_ROWS; r++) take_line<W>(line, x[r], acc[r][i]);
     }
   }
 }
@@ -105,10 +105,10 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
 template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
-  float acc[ROWS][d::reduced];
+  float acc[W::TILE_ROWS][d::reduced];
   int columns = W::columns(tile), width = W::width(tile), tid = TID;
 #pragma unroll
-  for (int r = 0; r < ROWS; r++)
+  for (int r = 0; r < W::TILE_ROWS; r++)
 #pragma unroll
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
 #pragma unroll 1
@@ -119,12 +119,12 @@ template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
     let_go(taken, tid), taken++;
   }
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) {
+  for (int r = 0; r < W::TILE_ROWS; r++) {
     if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r], tid % 32);
 #pragma unroll
     for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += across(acc[r][0], m);
     int at = tid / d::along * d::each + tid % 32;
-    if (tid % 32 < d::each && at < d::columns) part[(tid / 32 % d::parts * ROWS + r) * d::columns + at] = acc[r][0];
+    if (tid % 32 < d::each && at < d::columns) part[(tid / 32 % d::parts * W::TILE_ROWS + r) * d::columns + at] = acc[r][0];
   }
   return taken;
 }
@@ -134,7 +134,7 @@ template <class W> DEV float sum_of(const float *part, int row, int column)
   typedef division<W> d;
   float x = 0;
 #pragma unroll
-  for (int i = 0; i < d::parts; i++) x += part[(i * ROWS + row) * d::columns + column];
+  for (int i = 0; i < d::parts; i++) x += part[(i * W::TILE_ROWS + row) * d::columns + column];
   return x;
 }
 
@@ -160,14 +160,14 @@ template <class R, class T> struct residual_of {
   }
 };
 
-// Column of a tile's output, without the residual. It takes the place of the first of its sums.
-template <class X, class W, int F> DEV void finish_column(moment j, float *part, int row, int column, float eps)
+// Column of a tile's output, without the residual. It takes the place of the first of its sums, those of row `at` of the tile.
+template <class X, class W, int F> DEV void finish_column(moment j, float *part, int at, int row, int column, float eps)
 {
   typedef division<W> d;
-  float y = sum_of<W>(part, row, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
+  float y = sum_of<W>(part, at, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
   y *= f;
-  if (F == GATED) y = ratio(y, 1 + exp_of(-y)) * (sum_of<W>(part, row, W::COLUMNS + column) * f);
-  part[row * d::columns + column] = y;
+  if (F == GATED) y = ratio(y, 1 + exp_of(-y)) * (sum_of<W>(part, at, W::COLUMNS + column) * f);
+  part[at * d::columns + column] = y;
 }
 
 // Units of the output that a batch of tiles writes: `n` in each row, from `first` on.
@@ -181,7 +181,7 @@ template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
   return {first, word_at<T>(Y::end(layer, hi - 1) - 1) + 1 - first, from};
 }
 
-// The rows that a task's tiles have sums of: all, or the one that they belong to.
+// The rows of a task's tiles: all, or one.
 struct all_rows {
   static constexpr int N = ROWS;
   DEV int at(int i) const { return i; }
@@ -201,7 +201,7 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float
   constexpr int pitch = d::sums;
 #pragma unroll 1
   for (int i = LANE; i < tiles * (ALL::N * W::COLUMNS); i += 32)
-    finish_column<X, W, F>(j, part + i / (ALL::N * W::COLUMNS) * pitch, rows.at(i / W::COLUMNS % ALL::N), i % W::COLUMNS, eps);
+    finish_column<X, W, F>(j, part + i / (ALL::N * W::COLUMNS) * pitch, i / W::COLUMNS % ALL::N, rows.at(i / W::COLUMNS % ALL::N), i % W::COLUMNS, eps);
   warp_barrier();
 #pragma unroll 1
   for (int u = LANE; u < b.n * ALL::N; u += 32) {
@@ -211,7 +211,7 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float
 #pragma unroll
     for (int c = 0; c < 3; c++) {
       int e = min(from + c, tiles * W::COLUMNS - 1);
-      y[c] = part[e / W::COLUMNS * pitch + row * d::columns + e % W::COLUMNS] + added[c];
+      y[c] = part[e / W::COLUMNS * pitch + u / b.n * d::columns + e % W::COLUMNS] + added[c];
     }
     write_unit<Y>(j, row, unit, y[0], y[1], y[2]);
   }

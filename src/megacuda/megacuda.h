@@ -46,7 +46,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int thread
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
 // Of what a plan needs: the largest over operators.
 struct megacuda_most {
-  int64_t stage_room, x, query, heads, part, merge, choices;
+  int64_t stage_room, x, one, query, heads, part, merge, choices;
   int waits, publishes; // of a worker
 };
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);
