@@ -231,7 +231,7 @@ bool mega_meet(int rank, const struct mega_box *a, const struct mega_box *b);
 int64_t mega_volume(int rank, const struct mega_box *b);
 // The part of `from` that no box of `r` covers is empty; else one element of it in `left`.
 bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, const struct mega_region *r, struct mega_box *left);
-// Pieces of a stream's box: how many, and the i-th; bytes of a piece. Where data decide, a box is a choice: one element of the whole dimension.
+// Pieces of a stream's box: how many, and the i-th; bytes of a piece. If data decide, a box is a choice: one element of the whole dimension.
 int64_t mega_pieces(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box);
 void mega_piece(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box, int64_t i, struct mega_box *out);
 int64_t mega_piece_bytes(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *piece);
@@ -329,7 +329,7 @@ int mega_read_write(const struct mega_plan *p, int node, int tensor, int *back);
 void mega_node_name(const struct mega_plan *p, int node, char out[80]);
 int mega_event_tasks(const struct mega_plan *p, const struct mega_event *ev);     // that publish it
 int64_t mega_event_count(const struct mega_plan *p, const struct mega_event *ev); // what they publish in a step
-// Bytes of weights that an operator streams in a step, in all its layers. Of experts those that are chosen, for each row anew.
+// Bytes of weights that an operator streams in a step, in all its layers. Experts count as often as rows choose them.
 int64_t mega_weight_bytes(const struct mega_model *m, const struct mega_op *op);
 enum { MEGA_COPY_GB = 4280 }; // rate of a copy on an H200, GB/s: the bound of docs/mega.md
 

@@ -1,6 +1,7 @@
-// A model of the family of Llama, Qwen3 and Qwen3 with experts as layers: embed, and for each layer norm + qkv, rotation with cache and attention, o + residual,
-// norm + gate and up, down + residual, or the same of the experts that a router chooses; then the head and the largest logit. In a world each rank has a part of the heads, of the inner size and
-// of the vocabulary; o and down leave partial sums, which add_slots adds with the residual.
+// A model of the family of Llama, Qwen3 and Qwen3 with experts as layers: embed, and for each layer norm + qkv, rotation with cache and attention,
+// o + residual, norm + gate and up, down + residual, or the last two for the experts that a router chooses; then the head and the largest logit. In a
+// world each rank has a part of the heads, of the inner size and of the vocabulary; o and down leave partial sums, which add_slots adds with the
+// residual.
 #include "mega/mega.h"
 
 #include <string.h>

@@ -27,7 +27,7 @@ static bool fill(struct mega_thread *t, int access, const struct mega_box *b)
   return true;
 }
 
-// What data decide: the element of each box. The words, or else the event, say that it is there.
+// Sets the element of each box that data decide. The words, or else the event, say that the data are there.
 static bool choose(struct mega_thread *t, int access, struct mega_region *r)
 {
   const struct mega_plan *p = t->run->p;

@@ -56,7 +56,7 @@ static void print_bound(const struct mega_op *op, const struct mega_tensor *t, c
   str_add(out, "; }\n");
 }
 
-// Where a tile's elements begin in a row of the tensor, and where they end if they lie one after another.
+// The place in a row of the tensor at which a tile's elements begin, and that at which they end if they lie one after another.
 static void print_first(const struct mega_tensor *t, int rank, struct str *out)
 {
   long long stride = 1;

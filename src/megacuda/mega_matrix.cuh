@@ -21,7 +21,7 @@ template <class W> struct matrix {
 // Where sixteen bytes along k lie in a column's line: odd columns are turned, so that the reads of a warp meet no bank twice.
 DEV int matrix_chunk(int column, int chunk, int width) { return width % 64 ? chunk : chunk ^ (column & 1) * 4; }
 
-// A row of the input. Where each row has weights of its own, it is the one that is multiplied.
+// A row of the input. If each row has weights of its own, there is the one that is multiplied.
 template <class W> DEV float *input_row(int row)
 {
   if constexpr (W::CHOSEN)
@@ -56,7 +56,8 @@ template <class W> struct matrix_place {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       int row = group / 2 + (m::halves == 1 ? h * 4 : 0);
-      mine[h] = row < W::TILE_ROWS, x[h] = (const bf16 *)input_row<W>(mine[h] ? row : 0) + group % 2 * m::pitch + part(m::halves == 1 ? 0 : h) * 32 + line * 8;
+      mine[h] = row < W::TILE_ROWS;
+      x[h] = (const bf16 *)input_row<W>(mine[h] ? row : 0) + group % 2 * m::pitch + part(m::halves == 1 ? 0 : h) * 32 + line * 8;
     }
   }
   DEV int part(int of) const { return warp * m::halves + of; } // of 32 along k: the one of the warp's first strip
@@ -133,7 +134,8 @@ template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *par
   if constexpr (full) {
 #pragma unroll 1
     for (int from = 0; from + W::WIDTH <= W::INPUT; from += W::WIDTH) taken = matrix_piece<W, true>(j, taken, p, from, W::WIDTH, m::columns, sums);
-    if constexpr (W::INPUT % W::WIDTH) taken = matrix_piece<W, false>(j, taken, p, W::INPUT / W::WIDTH * W::WIDTH, W::INPUT % W::WIDTH, m::columns, sums);
+    constexpr int rest = W::INPUT % W::WIDTH;
+    if constexpr (rest) taken = matrix_piece<W, false>(j, taken, p, W::INPUT - rest, rest, m::columns, sums);
   } else {
 #pragma unroll 1
     for (int from = 0; from < W::INPUT; from += width) taken = matrix_piece<W, false>(j, taken, p, from, min(width, W::INPUT - from), W::SLICES * each, sums);

@@ -94,14 +94,12 @@ template <class O> struct plain_experts_up {
     int row = (int)(i / O::a4::tensor::ROW), expert = (int)plain_tensor<typename O::a2>(m)[i / columns * 2], column = (int)(i % columns);
     const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW;
     const typename W::tensor::type *w = plain_tensor<W>(m);
+    const typename O::a1::tensor::type *gain = plain_tensor<typename O::a1>(m) + m.layer * O::a1::tensor::ROW;
     double y[2] = {0, 0};
-    for (int k = 0; k < W::K; k++) {
-      double v = x[k] * (double)wide(plain_tensor<typename O::a1>(m)[m.layer * O::a1::tensor::ROW + k]);
-      for (int s = 0; s < 2; s++) y[s] += v * (double)wide(w[W::element(m.layer * W::EXPERTS + expert, s, k, column)]);
-    }
-    double f = plain_factor<typename O::a0>(x, O::eps);
-    y[0] *= f, y[1] *= f;
-    plain_tensor<typename O::a4>(m)[i] = (float)(y[0] / (1 + exp(-y[0])) * y[1]);
+    for (int k = 0; k < 2 * W::K; k++)
+      y[k % 2] += x[k / 2] * (double)wide(gain[k / 2]) * (double)wide(w[W::element(m.layer * W::EXPERTS + expert, k % 2, k / 2, column)]);
+    double f = plain_factor<typename O::a0>(x, O::eps), gate = y[0] * f;
+    plain_tensor<typename O::a4>(m)[i] = (float)(gate / (1 + exp(-gate)) * (y[1] * f));
   }
 };
 template <class O> void plain_rmsnorm_experts_gate_up(const plain_tensors &m) { each((long long)ROWS * O::a4::tensor::ROW, plain_experts_up<O>{m}); }
