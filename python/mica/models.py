@@ -1,4 +1,4 @@
-"""Language models by their architecture: mica.models.Llama and Qwen3, on persistent kernels (docs/mega.md)."""
+"""Language models by their architecture: mica.models.Llama, Qwen3 and Qwen3Moe, on persistent kernels (docs/mega.md)."""
 from __future__ import annotations
 
 from . import mega
@@ -34,3 +34,7 @@ class Llama(_Family):
 
 class Qwen3(_Family):
     model_type = "qwen3"
+
+
+class Qwen3Moe(_Family):
+    model_type = "qwen3_moe"

@@ -28,7 +28,7 @@
 //   mega_event.c      events of data;  mega_version.c  versions, and what reuse and pipelines need;  mega_clock.c  vector clocks
 //   mega_price.c      the time of a step by a model (fact.def);  mega_parts.c  the number of parts of attention by it
 //   mega_prove.c      the proof;  mega_fault.c  what it finds;  prove_*.c  its checks (mega_prove.h)
-//   mega_body.c, mega_attend.c, mega_serve.c  task bodies in C (mega_bodies.h);  mega_noise.h  numbers for sampling
+//   mega_body.c, mega_attend.c, mega_experts.c, mega_serve.c  task bodies in C (mega_bodies.h);  mega_noise.h  numbers for sampling
 //   mega_run.c        threads;  mega_pipe.c  their pipelines;  mega_wait.c  waits, the watchdog;  mega_move.c  boxes in and out (mega_threads.h)
 //   mega_values.c     weights by a seed;  mega_reference.c  a transformer in float64, without tasks (mega_run.h)
 #ifndef MICA_MEGA_H
@@ -81,6 +81,7 @@ struct mega_dim {
   int axis;                               // MEGA_PART: that divides it; of past positions: that divides them, or -1
   int section;                            // MEGA_PART: the section that is divided; -1: the dimension has none
   int nsections, sections[MEGA_SECTIONS]; // their symbols, one after another
+  int decider;                            // MEGA_ANY: the argument whose values say which elements; else -1
   bool cut;                               // pieces of a stream are cut along it
   bool table;                             // pages: those of the row's request, by the step's page table
 };
@@ -182,11 +183,14 @@ int mega_op_add(struct mega_model *m, const struct mega_op *op, struct err *e); 
 int mega_model_check(const struct mega_model *m, struct err *e);                // what concerns all operators together
 // What the element of an access's dimension has to be for this operator: the offset and extent of a section, or 0 and the dimension.
 int64_t mega_section(const struct mega_op *op, const struct mega_dim *d, int64_t *offset);
+// The access that reads what decides which elements of dimension *dim a stream brings; -1: it does not depend on data.
+int mega_decider(const struct mega_op *op, int access, int *dim);
 
 // ---- mega_config.c, mega_llama.c ----
 struct mega_config {
   const char *name;
   int hidden, inner, layers, heads, kv, dim, vocab;
+  int experts, choices; // of a layer; of a row. experts 0: one gated MLP. `inner` is that of an expert
   double eps, theta, rope_factor, rope_low, rope_high, rope_original;
   bool tied, qk_norm;
   int type; // of weights and cache
@@ -227,9 +231,10 @@ bool mega_meet(int rank, const struct mega_box *a, const struct mega_box *b);
 int64_t mega_volume(int rank, const struct mega_box *b);
 // The part of `from` that no box of `r` covers is empty; else one element of it in `left`.
 bool mega_covered(struct arena *mem, int rank, const struct mega_box *from, const struct mega_region *r, struct mega_box *left);
-// Pieces of a stream's box: how many, and the i-th.
+// Pieces of a stream's box: how many, and the i-th; bytes of a piece. If data decide, a box is a choice: one element of the whole dimension.
 int64_t mega_pieces(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box);
 void mega_piece(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *box, int64_t i, struct mega_box *out);
+int64_t mega_piece_bytes(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *piece);
 bool mega_paged(const struct mega_model *m, const struct mega_op *op, bool table); // it reads or writes a paged cache, by a page table or not
 void mega_box_text(int rank, const struct mega_box *b, struct str *out);
 
@@ -324,6 +329,9 @@ int mega_read_write(const struct mega_plan *p, int node, int tensor, int *back);
 void mega_node_name(const struct mega_plan *p, int node, char out[80]);
 int mega_event_tasks(const struct mega_plan *p, const struct mega_event *ev);     // that publish it
 int64_t mega_event_count(const struct mega_plan *p, const struct mega_event *ev); // what they publish in a step
+// Bytes of weights that an operator streams in a step, in all its layers. Experts count as often as rows choose them.
+int64_t mega_weight_bytes(const struct mega_model *m, const struct mega_op *op);
+enum { MEGA_COPY_GB = 4280 }; // rate of a copy on an H200, GB/s: the bound of docs/mega.md
 
 // ---- mega_event.c, mega_version.c ----
 // An activation is tagged, in words of MEGA_WORD bytes, if a step has at most MEGA_TAGGED_ROWS rows and the activation at most MEGA_TAGGED_VALUES values.

@@ -31,6 +31,10 @@ static inline int64_t mega_extent(const struct mega_box *b, int d) { return b->h
 #include "mega/layer.def"
 #undef LAYER
 
+// ---- mega_body.c ----
+float mega_norm_factor(const float *x, int64_t n, double eps); // of a root-mean-square norm
+float mega_silu(float x);
+
 // ---- mega_attend.c ----
 double mega_rotary_angle(const double *attr, int64_t pair, int64_t position);
 struct mega_softmax { // of one query head: maximum, sum of exponentials, weighted values

@@ -3,15 +3,14 @@
 
 #include <math.h>
 
-// The factor of a root-mean-square norm.
-static float norm_factor(const float *x, int64_t n, double eps)
+float mega_norm_factor(const float *x, int64_t n, double eps)
 {
   float sum = 0;
   for (int64_t i = 0; i < n; i++) sum += x[i] * x[i];
   return 1 / sqrtf(sum / (float)n + (float)eps);
 }
 
-static float silu(float x) { return x / (1 + expf(-x)); }
+float mega_silu(float x) { return x / (1 + expf(-x)); }
 
 void mega_body_embed(struct mega_task *t)
 {
@@ -27,7 +26,7 @@ void mega_body_embed(struct mega_task *t)
 void mega_body_rmsnorm(struct mega_task *t)
 {
   int64_t n = mega_extent(&t->box[0], 1);
-  float f = norm_factor(t->data[0], n, t->op->attr[MEGA_ATTR_eps]);
+  float f = mega_norm_factor(t->data[0], n, t->op->attr[MEGA_ATTR_eps]);
   for (int64_t i = 0; i < n; i++) t->data[2][i] = t->data[0][i] * t->data[1][i] * f;
 }
 
@@ -44,7 +43,7 @@ void mega_body_add_slots(struct mega_task *t)
 void mega_body_silu_mul(struct mega_task *t)
 {
   int64_t n = mega_extent(&t->box[0], 0) * mega_extent(&t->box[0], 1);
-  for (int64_t i = 0; i < n; i++) t->data[2][i] = silu(t->data[0][i]) * t->data[1][i];
+  for (int64_t i = 0; i < n; i++) t->data[2][i] = mega_silu(t->data[0][i]) * t->data[1][i];
 }
 
 // ---- products ----
@@ -82,7 +81,7 @@ static void scale_rows(const struct mega_task *t, float *y, int64_t n)
 {
   int64_t rows = mega_extent(&t->box[0], 0), k = mega_extent(&t->box[0], 1);
   for (int64_t r = 0; r < rows; r++) {
-    float f = norm_factor(t->data[0] + r * k, k, t->op->attr[MEGA_ATTR_eps]);
+    float f = mega_norm_factor(t->data[0] + r * k, k, t->op->attr[MEGA_ATTR_eps]);
     for (int64_t j = 0; j < n; j++) y[r * n + j] *= f;
   }
 }
@@ -138,7 +137,7 @@ void mega_body_rmsnorm_gate_up(struct mega_task *t)
     add_piece(&p, w + p.count * n, t->spare);
   }
   scale_rows(t, t->data[3], n), scale_rows(t, t->spare, n);
-  for (int64_t i = 0; i < rows * n; i++) t->data[3][i] = silu(t->data[3][i]) * t->spare[i];
+  for (int64_t i = 0; i < rows * n; i++) t->data[3][i] = mega_silu(t->data[3][i]) * t->spare[i];
 }
 
 // ---- the next token ----

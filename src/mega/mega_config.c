@@ -68,8 +68,8 @@ static int supported(const json_t *o, struct loc at, struct err *e)
   for (size_t i = 0; i < COUNT(off); i++)
     if (yes(o, off[i])) return err_set(e, ERR_MEGA, at, "%s is set, and no layer does that", off[i]);
   if (act && strcmp(act, "silu")) return err_set(e, ERR_MEGA, at, "hidden_act is %.40s, and the layers have silu", act);
-  if (!type || (strcmp(type, "llama") && strcmp(type, "qwen3")))
-    return err_set(e, ERR_MEGA, at, "model_type is %.40s; there are llama and qwen3", type ? type : "missing");
+  if (!type || (strcmp(type, "llama") && strcmp(type, "qwen3") && strcmp(type, "qwen3_moe")))
+    return err_set(e, ERR_MEGA, at, "model_type is %.40s; there are llama, qwen3 and qwen3_moe", type ? type : "missing");
   return OK;
 }
 
@@ -97,6 +97,25 @@ static int type_of(const json_t *o, struct mega_config *c, struct loc at, struct
   return name ? err_set(e, ERR_MEGA, at, "torch_dtype is %.40s, which is no type of weights", name) : OK;
 }
 
+// Every layer has experts, and the weights of the chosen ones add up to one.
+static int experts(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
+{
+  static const char *const needed[] = {"num_experts", "num_experts_per_tok", "moe_intermediate_size"};
+  const json_t *dense = json_object_get(o, "mlp_only_layers");
+  int step;
+  for (size_t i = 0; i < COUNT(needed); i++)
+    if (!json_object_get(o, needed[i])) return err_set(e, ERR_MEGA, at, "the configuration of a qwen3_moe lacks %s", needed[i]);
+  TRY(whole(o, "num_experts", 0, &c->experts, at, e));
+  TRY(whole(o, "num_experts_per_tok", 0, &c->choices, at, e));
+  TRY(whole(o, "moe_intermediate_size", 0, &c->inner, at, e));
+  TRY(whole(o, "decoder_sparse_step", 1, &step, at, e));
+  if (!yes(o, "norm_topk_prob")) return err_set(e, ERR_MEGA, at, "norm_topk_prob is not set, and the weights of chosen experts are normalized");
+  if (step != 1) return err_set(e, ERR_MEGA, at, "decoder_sparse_step is %d; all layers have experts, which is 1", step);
+  if (json_array_size(dense)) return err_set(e, ERR_MEGA, at, "mlp_only_layers names layers without experts; all layers have experts");
+  if (c->choices > c->experts) return err_set(e, ERR_MEGA, at, "num_experts_per_tok is %d, and num_experts %d", c->choices, c->experts);
+  return OK;
+}
+
 static int numbers(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
 {
   TRY(whole(o, "hidden_size", 0, &c->hidden, at, e));
@@ -112,7 +131,9 @@ static int numbers(const json_t *o, struct mega_config *c, struct loc at, struct
   if (c->dim % 2) return err_set(e, ERR_MEGA, at, "head_dim is %d, and a rotary embedding takes pairs", c->dim);
   if (c->layers > MEGA_MOST_LAYERS) return err_set(e, ERR_LIMIT, at, "%d layers; at most %d are supported", c->layers, MEGA_MOST_LAYERS);
   c->tied = yes(o, "tie_word_embeddings");
-  c->qk_norm = !strcmp(json_string_value(json_object_get(o, "model_type")), "qwen3");
+  const char *type = json_string_value(json_object_get(o, "model_type"));
+  c->qk_norm = !strncmp(type, "qwen3", 5);
+  if (!strcmp(type, "qwen3_moe")) TRY(experts(o, c, at, e));
   TRY(rope(o, c, at, e));
   return type_of(o, c, at, e);
 }

@@ -3,19 +3,6 @@
 
 #include <string.h>
 
-enum { COPY_GB = 4280 }; // rate of a copy on an H200, GB/s: the bound of docs/mega.md
-
-static int64_t weight_bytes(const struct mega_plan *p, int op)
-{
-  const struct mega_op *o = &p->m->op[op];
-  int64_t n = 0;
-  for (int a = 0; a < o->spec.naccess; a++) {
-    const struct mega_tensor *t = &p->m->tensor[o->arg[o->spec.access[a].arg]];
-    if (o->spec.access[a].stream && t->kind == MEGA_WEIGHTS) n += mega_elements(t) * mega_bytes(t->type);
-  }
-  return n;
-}
-
 static void waits_text(const struct mega_plan *p, int op, struct str *out)
 {
   int seen[MEGA_MOST_OPS][MEGA_SIGNALS] = {0};
@@ -32,7 +19,8 @@ static void ops_text(const struct mega_plan *p, struct str *out)
   str_add(out, "%-10s %-28s %6s %6s %10s  waits for\n", "operator", "layer", "times", "tiles", "weights");
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
-    str_add(out, "%-10s %-28s %6d %6d %7.1f MB  ", op->name, op->layer->name, MAX(op->repeat, 1), op->tiles, (double)weight_bytes(p, o) / 1e6);
+    str_add(out, "%-10s %-28s %6d %6d %7.1f MB  ", op->name, op->layer->name, MAX(op->repeat, 1), op->tiles,
+            (double)mega_weight_bytes(p->m, op) / 1e6);
     waits_text(p, o, out);
     str_add(out, "\n");
   }
@@ -42,7 +30,7 @@ void mega_plan_text(const struct mega_plan *p, struct str *out)
 {
   const struct mega_model *m = p->m;
   int64_t bytes = 0, kinds[MEGA_SIGNALS] = {0};
-  for (int o = 0; o < m->nops; o++) bytes += weight_bytes(p, o);
+  for (int o = 0; o < m->nops; o++) bytes += mega_weight_bytes(m, &m->op[o]);
   for (int i = 0; i < p->nevents; i++) kinds[p->event[i].kind]++;
   if (m->world > 1) str_add(out, "one of %d ranks of ", m->world);
   str_add(out, "%s: %d rows, %lld positions cached, %d workers, pipeline of %d stages of %d bytes\n\n", m->name, m->rows, (long long)m->context,
@@ -53,7 +41,7 @@ void mega_plan_text(const struct mega_plan *p, struct str *out)
     if (m->tensor[t].kind == MEGA_ACTIVATION) str_add(out, " %s %d", m->tensor[t].name, p->held[t].versions);
   str_add(out, "\nevents  ");
   for (int k = 0; k < MEGA_SIGNALS; k++) str_add(out, " %s %lld", mega_signals[k].name, (long long)kinds[k]);
-  str_add(out, "\nweights  %.3f GB a step: %.1f us at %d GB/s\n", (double)bytes / 1e9, (double)bytes / 1e3 / COPY_GB, COPY_GB);
+  str_add(out, "\nweights  %.3f GB a step: %.1f us at %d GB/s\n", (double)bytes / 1e9, (double)bytes / 1e3 / MEGA_COPY_GB, MEGA_COPY_GB);
   struct arena own = {0};
   struct mega_price price;
   mega_price(&own, p, &price);
@@ -93,8 +81,8 @@ static void dump_events(struct arena *mem, const struct mega_plan *p, struct str
     mega_node_name(p, ev->node, from), mega_node_name(p, x->node, to);
     str_add(out, "%s tiles %d..%d wait for event %d: %s of %s tiles", to, x->lo, x->hi - 1, x->event, mega_signals[ev->kind].name, from);
     for (int s = 0; s < ev->nspans; s++) str_add(out, " %d..%d", ev->span[s].lo, ev->span[s].hi - 1);
-    str_add(out, ", count %lld%s%s%s\n", (long long)ev->count, ev->ranks > 1 ? ", of each rank" : "", x->back ? ", of the step before" : "",
-            ev->reuse ? ", for reuse" : "");
+    str_add(out, ", count %lld%s%s%s%s\n", (long long)ev->count, ev->ranks > 1 ? ", of each rank" : "", x->back ? ", of the step before" : "",
+            ev->reuse ? ", for reuse" : "", x->stream ? ", by the pipeline" : "");
   }
 }
 

@@ -127,6 +127,23 @@ static bool may_write(const struct mega_deriving *d, int write, int last)
   return (d->stream || (from < d->node) != d->back) && (!layers || p->node[from].layer == p->node[d->node].layer);
 }
 
+// The pipeline waits for what decides which elements it brings.
+static void derive_decider(struct mega_deriving *d)
+{
+  const struct mega_op *op = mega_op_of(d->p, d->node);
+  int dim, decider = mega_decider(op, d->access, &dim);
+  if (decider < 0) return;
+  d->access = decider, d->stream = true;
+  d->tensor = op->arg[op->spec.access[decider].arg];
+  const struct mega_held *h = &d->p->held[d->tensor];
+  int last = mega_read_write(d->p, d->node, d->tensor, &d->back);
+  for (int w = 0; w < h->nwrites; w++) {
+    if (!may_write(d, w, last)) continue;
+    d->producer = h->write[w];
+    wait_for_writer(d, w);
+  }
+}
+
 static void derive_access(struct mega_deriving *d)
 {
   const struct mega_op *op = mega_op_of(d->p, d->node);
@@ -153,7 +170,13 @@ static void derive_node(struct arena *mem, struct mega_plan *p, int node, bool s
 
 void mega_events_derive(struct arena *mem, struct mega_plan *p)
 {
-  for (int n = 0; n < p->nnodes; n++) derive_node(mem, p, n, false);
+  for (int n = 0; n < p->nnodes; n++) {
+    derive_node(mem, p, n, false);
+    for (int a = 0; a < mega_op_of(p, n)->spec.naccess; a++) {
+      struct mega_deriving d = {.mem = mem, .p = p, .node = n, .access = a};
+      derive_decider(&d);
+    }
+  }
 }
 
 void mega_events_stream(struct arena *mem, struct mega_plan *p, int node) { derive_node(mem, p, node, true); }

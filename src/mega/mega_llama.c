@@ -1,6 +1,7 @@
-// A model of the family of Llama and Qwen3 as layers: embed, and for each layer norm + qkv, rotation with cache and attention, o + residual,
-// norm + gate and up, down + residual; then the head and the largest logit. In a world each rank has a part of the heads, of the inner size and
-// of the vocabulary; o and down leave partial sums, which add_slots adds with the residual.
+// A model of the family of Llama, Qwen3 and Qwen3 with experts as layers: embed, and for each layer norm + qkv, rotation with cache and attention,
+// o + residual, norm + gate and up, down + residual, or the last two for the experts that a router chooses; then the head and the largest logit. In a
+// world each rank has a part of the heads, of the inner size and of the vocabulary; o and down leave partial sums, which add_slots adds with the
+// residual.
 #include "mega/mega.h"
 
 #include <string.h>
@@ -60,10 +61,16 @@ static int add_weights(struct mega_making *k)
   TENSOR("Wo", MEGA_WEIGHTS, t, L, (int64_t)k->heads * c->dim, h);
   split(k, 1, 1, NULL);
   TENSOR("mlp_norm", MEGA_WEIGHTS, t, L, h);
-  TENSOR("Wgate_up", MEGA_WEIGHTS, t, L, 2, h, k->inner);
-  split(k, 3, 1, NULL);
-  TENSOR("Wdown", MEGA_WEIGHTS, t, L, k->inner, h);
-  split(k, 1, 1, NULL);
+  if (c->experts) {
+    TENSOR("Wrouter", MEGA_WEIGHTS, t, L, h, c->experts);
+    TENSOR("Wgate_up", MEGA_WEIGHTS, t, L, c->experts, 2, h, k->inner);
+    TENSOR("Wdown", MEGA_WEIGHTS, t, L, c->experts, k->inner, h);
+  } else {
+    TENSOR("Wgate_up", MEGA_WEIGHTS, t, L, 2, h, k->inner);
+    split(k, 3, 1, NULL);
+    TENSOR("Wdown", MEGA_WEIGHTS, t, L, k->inner, h);
+    split(k, 1, 1, NULL);
+  }
   TENSOR("final_norm", MEGA_WEIGHTS, t, 1, h);
   return OK;
 }
@@ -96,7 +103,12 @@ static int others(struct mega_making *k)
     TENSOR("divisor", MEGA_ACTIVATION, "f32", rows, k->s->parts, k->heads, 2);
   } else
     TENSOR("attended", MEGA_ACTIVATION, "f32", rows, (int64_t)k->heads * c->dim);
-  TENSOR("inner", MEGA_ACTIVATION, "f32", rows, k->inner);
+  if (c->experts) {
+    TENSOR("scores", MEGA_ACTIVATION, "f32", rows, c->experts);
+    TENSOR("chosen", MEGA_ACTIVATION, "f32", rows, c->choices, 2);
+    TENSOR("inner", MEGA_ACTIVATION, "f32", rows, c->choices, k->inner);
+  } else
+    TENSOR("inner", MEGA_ACTIVATION, "f32", rows, k->inner);
   TENSOR("logits", MEGA_OUTPUT, "f32", rows, k->vocab);
   split(k, 1, 1, NULL);
   if (k->s->pages) {
@@ -144,10 +156,10 @@ static int add_operator(struct mega_making *k, const char *name, const char *lay
 }
 #define OPERATOR(name, layer, repeat, tiles, ...) TRY(add_operator(k, name, layer, repeat, tiles, (const char *const[]){__VA_ARGS__, NULL}))
 
-// Work tiles of a product. Narrow tiles, of half as many columns, are taken if the largest share of a worker becomes at least 5% smaller.
-static int64_t tiles_of(const struct mega_making *k, int64_t columns)
+// Work tiles of so many products. Narrow tiles, of half as many columns, are taken if the largest share of a worker becomes at least 5% smaller.
+static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t times)
 {
-  int64_t wide = (columns + COLUMNS - 1) / COLUMNS, narrow = (columns + COLUMNS / 2 - 1) / (COLUMNS / 2), n = k->s->workers;
+  int64_t wide = (columns + COLUMNS - 1) / COLUMNS * times, narrow = (columns + COLUMNS / 2 - 1) / (COLUMNS / 2) * times, n = k->s->workers;
   int64_t most_wide = (wide + n - 1) / n * COLUMNS, most_narrow = (narrow + n - 1) / n * (COLUMNS / 2);
   return most_narrow * 100 <= most_wide * 95 ? narrow : wide;
 }
@@ -172,7 +184,7 @@ static int attention_in_parts(struct mega_making *k)
 static int attention_out(struct mega_making *k)
 {
   int L = k->c->layers;
-  int64_t tiles = tiles_of(k, k->c->hidden);
+  int64_t tiles = tiles_of(k, k->c->hidden, 1);
   bool parts = k->s->parts > 1;
   if (k->world > 1 && parts)
     OPERATOR("o", "merge_linear", L, tiles, "attended", "divisor", "Wo", "o_parts");
@@ -189,7 +201,7 @@ static int attention_out(struct mega_making *k)
 static int mlp_out(struct mega_making *k)
 {
   int L = k->c->layers;
-  int64_t tiles = tiles_of(k, k->c->hidden);
+  int64_t tiles = tiles_of(k, k->c->hidden, 1);
   if (k->world == 1) {
     OPERATOR("down", "linear_with_residual", L, tiles, "inner", "Wdown", "h", "h");
     return OK;
@@ -199,12 +211,32 @@ static int mlp_out(struct mega_making *k)
   return OK;
 }
 
+// A work tile of gate_up has columns of one choice of a row, and one of down columns of all choices of a row.
+static int mlp_of_experts(struct mega_making *k)
+{
+  const struct mega_config *c = k->c;
+  int L = c->layers;
+  int64_t rows = k->s->rows;
+  OPERATOR("router", "rmsnorm_linear", L, tiles_of(k, c->experts, 1), "h", "mlp_norm", "Wrouter", "scores");
+  OPERATOR("choose", "choose_experts", L, 0, "scores", "chosen");
+  OPERATOR("gate_up", "rmsnorm_experts_gate_up", L, tiles_of(k, k->inner, rows * c->choices), "h", "mlp_norm", "chosen", "Wgate_up", "inner");
+  OPERATOR("down", "experts_with_residual", L, tiles_of(k, c->hidden, rows), "inner", "chosen", "Wdown", "h", "h");
+  return OK;
+}
+
+static int mlp(struct mega_making *k)
+{
+  if (k->c->experts) return mlp_of_experts(k);
+  OPERATOR("gate_up", "rmsnorm_gate_up", k->c->layers, tiles_of(k, k->inner, 1), "h", "mlp_norm", "Wgate_up", "inner");
+  return mlp_out(k);
+}
+
 static int operators(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int L = c->layers;
-  OPERATOR("embed", "embed", 0, MIN(tiles_of(k, c->hidden), 16), "token", "table", "h");
-  OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(k, qkv_of(k)), "h", "attn_norm", "Wqkv", "qkv");
+  OPERATOR("embed", "embed", 0, MIN(tiles_of(k, c->hidden, 1), 16), "token", "table", "h");
+  OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(k, qkv_of(k), 1), "h", "attn_norm", "Wqkv", "qkv");
   if (k->s->pages && c->qk_norm)
     OPERATOR("attend", "qknorm_served_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
   else if (k->s->pages)
@@ -216,9 +248,8 @@ static int operators(struct mega_making *k)
   else
     OPERATOR("attend", "rotary_attention", L, 0, "qkv", "cache", "attended");
   TRY(attention_out(k));
-  OPERATOR("gate_up", "rmsnorm_gate_up", L, tiles_of(k, k->inner), "h", "mlp_norm", "Wgate_up", "inner");
-  TRY(mlp_out(k));
-  OPERATOR("head", "rmsnorm_head", 0, tiles_of(k, k->vocab), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
+  TRY(mlp(k));
+  OPERATOR("head", "rmsnorm_head", 0, tiles_of(k, k->vocab, 1), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
   if (k->s->pages) {
     OPERATOR("choices", "sample_partial", 0, parts_of_argmax(k), "logits", "settings", "best");
     OPERATOR("next", "sample", 0, 0, "best", "settings", "token");
@@ -283,6 +314,10 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
   if (k.world > 1 && s.pages) {
     err_set(e, ERR_OPTION, NOWHERE, "--pages goes with one GPU, and --world is %d", k.world);
     return err_hint(e, "requests that share a cache are served by one GPU today"), USER;
+  }
+  if (k.world > 1 && c->experts) {
+    err_set(e, ERR_OPTION, NOWHERE, "--world is %d, and the model has experts", k.world);
+    return err_hint(e, "experts run on one GPU today"), USER;
   }
   TRY(divide(&k));
   if (s.pages) s.parts = 1; // tiles of served attention are rows and heads

@@ -116,7 +116,11 @@ static int kinds_fit(const struct mega_model *m, const struct mega_op *op, const
     return err_hint(e, "add_slots adds them, and argmax compares them"), USER;
   }
   bool any = false;
+  int dim, decider = mega_decider(op, (int)(a - op->spec.access), &dim);
   for (int d = 0; d < a->rank; d++) any |= a->dim[d].how == MEGA_ANY;
+  if (decider >= 0 && m->tensor[op->arg[op->spec.access[decider].arg]].kind != MEGA_ACTIVATION)
+    return err_set(e, ERR_MEGA, op->at, "operator %.40s: %.40s decides what the pipeline brings, and has to be an activation", op->name,
+                   m->tensor[op->arg[op->spec.access[decider].arg]].name);
   if (any && t->kind != MEGA_WEIGHTS)
     return err_set(e, ERR_MEGA, op->at, "operator %.40s: data decide what it reads of %.40s, which therefore has to be weights", op->name, t->name);
   return OK;
@@ -185,7 +189,7 @@ static int stage_fits(const struct mega_model *m, const struct mega_op *op, cons
   int64_t bytes = mega_bytes(t->type);
   for (int d = 0; d < a->rank; d++) {
     const struct mega_dim *x = &a->dim[d];
-    bool one = x->how == MEGA_THIS_LAYER || x->how == MEGA_PAGE_PAST || x->cut;
+    bool one = x->how == MEGA_THIS_LAYER || x->how == MEGA_PAGE_PAST || x->how == MEGA_ANY || x->cut;
     int64_t parts = x->how == MEGA_PART ? op->parts[x->axis] : 1;
     if (!one) bytes *= (t->dim[d] + parts - 1) / parts;
   }
@@ -193,6 +197,19 @@ static int stage_fits(const struct mega_model *m, const struct mega_op *op, cons
   err_set(e, ERR_MEGA, op->at, "operator %.40s: the thinnest piece of %.40s has %lld bytes, and a stage has %d", op->name, t->name, (long long)bytes,
           m->stage_bytes);
   return err_hint(e, "more tiles or larger stages would do"), USER;
+}
+
+// Each choice is another expert, and its number is exact as a float.
+static int choices_fit(const struct mega_op *op, struct err *e)
+{
+  int64_t choices = 0, experts = 0;
+  for (int i = 0; i < op->spec.nsymbols; i++) {
+    if (!strcmp(op->spec.symbol[i], "choices")) choices = op->size[i];
+    if (!strcmp(op->spec.symbol[i], "experts")) experts = op->size[i];
+  }
+  if (choices > experts)
+    return err_set(e, ERR_SHAPE, op->at, "operator %.40s chooses %lld of %lld experts", op->name, (long long)choices, (long long)experts);
+  return experts < 1 << 24 ? OK : err_set(e, ERR_LIMIT, op->at, "operator %.40s has %lld experts", op->name, (long long)experts);
 }
 
 int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e)
@@ -212,6 +229,7 @@ int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e
     for (int a = 0; a < MEGA_ATTR_COUNT; a++)
       if (!strcmp(op.spec.symbol[i], mega_attr_names[a])) op.size[i] = (int64_t)op.attr[a];
   for (int i = 0; i < op.spec.naccess; i++) TRY(bind_access(m, &op, &op.spec.access[i], e));
+  TRY(choices_fit(&op, e));
   TRY(split_tiles(&op, e));
   for (int i = 0; i < op.spec.naccess; i++) {
     TRY(kinds_fit(m, &op, &op.spec.access[i], e));

@@ -1,5 +1,5 @@
 // Pipelines: a producer copies pieces of weights and of the cache into stages, in the plan's order, as soon as stages are free. It waits for
-// no event, except where the plan says so.
+// no event, except where the plan says so: where data decide which weights a task needs, and where it could copy state too early.
 #include "mega/mega_threads.h"
 
 #include <string.h>
@@ -27,6 +27,32 @@ static bool fill(struct mega_thread *t, int access, const struct mega_box *b)
   return true;
 }
 
+// Sets the element of each box that data decide. The words, or else the event, say that the data are there.
+static bool choose(struct mega_thread *t, int access, struct mega_region *r)
+{
+  const struct mega_plan *p = t->run->p;
+  const struct mega_op *op = mega_op_of(p, t->node);
+  int dim, decider = mega_decider(op, access, &dim);
+  if (decider < 0) return true;
+  int64_t most = p->m->tensor[op->arg[op->spec.access[access].arg]].dim[dim];
+  struct mega_region from = {0};
+  struct arena_mark mark = arena_mark(&t->own);
+  mega_region(&t->own, p->m, op, decider, p->node[t->node].layer, t->tile, t->step, &from);
+  bool known = mega_gather(t, decider, &from.box[0], t->scratch);
+  arena_reset(&t->own, mark);
+  if (!known) return false;
+  for (int i = 0; i < r->n; i++) {
+    float x = t->scratch[2 * i];
+    if (!(x >= 0 && x < (float)most)) {
+      mega_stop(t, false, "worker %d in step %d at %s tile %d: choice %d is %g, and there are %lld", t->worker, t->step, op->name, t->tile, i,
+                (double)x, (long long)most);
+      return false;
+    }
+    r->box[i].lo[dim] = (int64_t)x, r->box[i].hi[dim] = (int64_t)x + 1;
+  }
+  return true;
+}
+
 static bool fill_tile(struct mega_thread *t)
 {
   const struct mega_plan *p = t->run->p;
@@ -37,6 +63,7 @@ static bool fill_tile(struct mega_thread *t)
     if (!op->spec.access[a].stream) continue;
     r->n = 0;
     mega_region(&t->own, p->m, op, a, p->node[t->node].layer, t->tile, t->step, r);
+    if (!choose(t, a, r)) return false;
     for (int i = 0; i < r->n; i++)
       for (int64_t k = 0; k < mega_pieces(p->m, op, a, &r->box[i]); k++) {
         struct mega_box b;

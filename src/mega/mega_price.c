@@ -42,9 +42,9 @@ struct price_place { // in the order of a worker's pieces
 struct price_worker {
   struct price_place now, fill; // of the consumers, where piece -1 is between tasks; of the pipeline
   int64_t made, taken;
-  double *arrival; // by stage
-  bool parked;     // the consumers wait for a piece that was not asked for yet
-  int waits;       // event of a step that the consumers wait for, or -1
+  double *arrival;  // by stage
+  bool parked;      // the consumers wait for a piece that was not asked for yet
+  int waits, fills; // events of a step that the consumers and the pipeline wait for, or -1
 };
 struct price_run {
   struct arena *mem;
@@ -105,7 +105,7 @@ static void pieces_of(struct price_run *x, int o)
         for (int64_t k = 0, n = mega_pieces(m, op, a, &r.box[i]); k < n; k++) {
           struct mega_box b;
           mega_piece(m, op, a, &r.box[i], k, &b);
-          PUSH(x->mem, q->bytes, q->npieces, q->cap) = (int)mega_volume(of->rank, &b) * mega_bytes(of->type);
+          PUSH(x->mem, q->bytes, q->npieces, q->cap) = (int)mega_piece_bytes(m, op, a, &b);
         }
     }
     q->first[t + 1] = q->npieces;
@@ -153,8 +153,10 @@ static void publish(struct price_run *x, int worker, int node, int step, double 
     if (!mega_shared_tiles(&p->event[e], share)) continue;
     x->event[id].at = MAX(x->event[id].at, at);
     if (--x->event[id].left) continue;
-    for (int w = 0; w < p->m->workers; w++)
+    for (int w = 0; w < p->m->workers; w++) {
       if (x->w[w].waits == id) x->w[w].waits = -1, push(x, x->event[id].at, w, CONSUME);
+      if (x->w[w].fills == id) x->w[w].fills = -1, push(x, x->event[id].at, w, PRODUCE);
+    }
   }
 }
 
@@ -203,11 +205,29 @@ static int next_piece(const struct price_run *x, int worker, struct price_place 
   return 0;
 }
 
+// When the pipeline knows which weights the tile needs; false: not yet, and it is woken. It waits for state of the step before in any case.
+static bool known_at(struct price_run *x, int worker, double *at)
+{
+  const struct mega_plan *p = x->p;
+  struct price_worker *w = &x->w[worker];
+  double ready = *at;
+  for (int i = x->first_wait[w->fill.node]; i < x->first_wait[w->fill.node + 1] && w->fill.piece == 0; i++) {
+    const struct mega_wait *a = &p->wait[i];
+    int id = w->fill.step * p->nevents + a->event;
+    if (!a->stream || a->back || a->lo > w->fill.tile || w->fill.tile >= a->hi) continue;
+    if (x->event[id].left) return w->fills = id, false;
+    ready = MAX(ready, x->event[id].at + latency_of(p, &p->event[a->event]));
+  }
+  return *at = ready, true;
+}
+
 static void produce_priced(struct price_run *x, int worker, double at)
 {
   struct price_worker *w = &x->w[worker];
   int bytes = next_piece(x, worker, &w->fill), stages = x->p->m->stages;
-  if (!bytes || w->made - w->taken >= stages) return;
+  double asked = at;
+  if (!bytes || w->made - w->taken >= stages || !known_at(x, worker, &asked)) return;
+  if (asked > at) return push(x, asked, worker, PRODUCE);
   double took = bytes / ns_of(FACT_RATE);
   x->memory = MAX(x->memory, at) + took, x->busy += took;
   x->l2 = MAX(x->l2, at) + bytes / ns_of(FACT_L2);
@@ -264,7 +284,7 @@ void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price 
   index_plan(&x);
   for (int i = 0; i < p->m->workers; i++) {
     struct price_worker *w = &x.w[i];
-    *w = (struct price_worker){.waits = -1, .arrival = NEWS(mem, double, p->m->stages)};
+    *w = (struct price_worker){.waits = -1, .fills = -1, .arrival = NEWS(mem, double, p->m->stages)};
     if (!next_task(&x, i, &w->now)) continue;
     w->fill = w->now, w->now.piece = -1;
     push(&x, 0, i, PRODUCE), push(&x, 0, i, CONSUME);

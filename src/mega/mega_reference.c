@@ -12,7 +12,7 @@ struct mega_sequence { // one row
   int row;
   int64_t position, room; // room: positions of the cache
   double *keys, *values;  // [layer][position][kv][dim]
-  double *x, *normed, *qkv, *attended, *inner, *scores, *logits;
+  double *x, *normed, *qkv, *attended, *inner, *scores, *logits, *routed;
 };
 
 static const float *weight(const struct mega_sequence *s, const char *name)
@@ -89,6 +89,38 @@ static void attend_head(struct mega_sequence *s, int layer, int head)
     for (int i = 0; i < c->dim; i++) y[i] += s->scores[p] / sum * cached(s, s->values, layer, p, kv)[i];
 }
 
+// to += scale times the gated MLP number `at` of the normed row.
+static void gated(struct mega_sequence *s, int64_t at, double scale, double *to)
+{
+  const struct mega_config *c = s->c;
+  multiply(s->normed, weight(s, "Wgate_up"), 2 * at, c->hidden, c->inner, s->inner);
+  multiply(s->normed, weight(s, "Wgate_up"), 2 * at + 1, c->hidden, c->inner, s->logits);
+  for (int i = 0; i < c->inner; i++) s->inner[i] = s->inner[i] / (1 + exp(-s->inner[i])) * s->logits[i];
+  multiply(s->inner, weight(s, "Wdown"), at, c->inner, c->hidden, s->logits);
+  for (int i = 0; i < c->hidden; i++) to[i] += scale * s->logits[i];
+}
+
+// The softmax over all experts; of the largest, the first of equal ones, normalized.
+static void run_experts(struct mega_sequence *s, int l)
+{
+  const struct mega_config *c = s->c;
+  double *p = s->routed, most = -INFINITY, sum = 0;
+  multiply(s->normed, weight(s, "Wrouter"), l, c->hidden, c->experts, p);
+  for (int i = 0; i < c->experts; i++) most = fmax(most, p[i]);
+  for (int i = 0; i < c->experts; i++) p[i] = exp(p[i] - most);
+  double *chosen = p + c->experts; // 1 or 0
+  memset(chosen, 0, sizeof *chosen * (size_t)c->experts);
+  for (int n = 0; n < c->choices; n++) {
+    int best = 0;
+    while (chosen[best] > 0) best++;
+    for (int i = best + 1; i < c->experts; i++)
+      if (!(chosen[i] > 0) && p[i] > p[best]) best = i;
+    chosen[best] = 1, sum += p[best];
+  }
+  for (int i = 0; i < c->experts; i++)
+    if (chosen[i] > 0) gated(s, (int64_t)l * c->experts + i, p[i] / sum, s->x);
+}
+
 static void run_layer(struct mega_sequence *s, int l)
 {
   const struct mega_config *c = s->c;
@@ -100,11 +132,10 @@ static void run_layer(struct mega_sequence *s, int l)
   multiply(s->attended, weight(s, "Wo"), l, c->heads * c->dim, c->hidden, s->normed);
   for (int i = 0; i < c->hidden; i++) s->x[i] += s->normed[i];
   rms(s->x, weight(s, "mlp_norm") + (int64_t)l * c->hidden, c->hidden, c->eps, s->normed);
-  multiply(s->normed, weight(s, "Wgate_up"), 2 * l, c->hidden, c->inner, s->inner);
-  multiply(s->normed, weight(s, "Wgate_up"), 2 * l + 1, c->hidden, c->inner, s->logits);
-  for (int i = 0; i < c->inner; i++) s->inner[i] = s->inner[i] / (1 + exp(-s->inner[i])) * s->logits[i];
-  multiply(s->inner, weight(s, "Wdown"), l, c->inner, c->hidden, s->normed);
-  for (int i = 0; i < c->hidden; i++) s->x[i] += s->normed[i];
+  if (c->experts)
+    run_experts(s, l);
+  else
+    gated(s, l, 1, s->x);
 }
 
 static int32_t run_step(struct mega_sequence *s, int32_t token)
@@ -143,7 +174,7 @@ static bool make_room(struct arena *mem, struct mega_sequence *s)
 {
   const struct mega_config *c = s->c;
   size_t cache = (size_t)c->layers * (size_t)s->room * (size_t)c->kv * (size_t)c->dim, hidden = (size_t)c->hidden;
-  double **of[] = {&s->keys, &s->values, &s->x, &s->normed, &s->qkv, &s->attended, &s->inner, &s->scores, &s->logits};
+  double **of[] = {&s->keys, &s->values, &s->x, &s->normed, &s->qkv, &s->attended, &s->inner, &s->scores, &s->logits, &s->routed};
   size_t n[] = {cache,
                 cache,
                 hidden,
@@ -152,7 +183,8 @@ static bool make_room(struct arena *mem, struct mega_sequence *s)
                 (size_t)c->heads * (size_t)c->dim,
                 (size_t)c->inner,
                 (size_t)s->room,
-                (size_t)MAX(c->vocab, c->inner)};
+                (size_t)MAX(c->vocab, MAX(c->inner, c->hidden)),
+                2 * (size_t)c->experts};
   bool fine = true;
   for (size_t i = 0; i < COUNT(n); i++) fine &= (*of[i] = arena_try(mem, n[i] * sizeof(double))) != NULL;
   return fine;

@@ -111,6 +111,19 @@ static void pages(struct arena *mem, const struct mega_paged *p, const struct me
   }
 }
 
+// A stream that data decide has a box for each choice, which is a pair of the access that decides. Another access has one box.
+static int64_t choices_of(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int tile)
+{
+  int dim, decider = mega_decider(op, access, &dim);
+  struct mega_region r = {0};
+  if (decider < 0) return 1;
+  struct arena_mark mark = arena_mark(mem);
+  mega_region(mem, m, op, decider, 0, tile, 0, &r);
+  int64_t pairs = mega_volume(op->spec.access[decider].rank, &r.box[0]) / 2;
+  arena_reset(mem, mark);
+  return pairs;
+}
+
 void mega_region(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
                  struct mega_region *out)
 {
@@ -127,7 +140,7 @@ void mega_region(struct arena *mem, const struct mega_model *m, const struct meg
     if (x->how == MEGA_PART) part(op, x, t->dim[d], index[x->axis], &b.lo[d], &b.hi[d]);
   }
   if (!paged_of(m, t, a, &p)) {
-    PUSH(mem, out->box, out->n, out->cap) = b;
+    for (int64_t i = choices_of(mem, m, op, access, tile); i > 0; i--) PUSH(mem, out->box, out->n, out->cap) = b;
     return;
   }
   struct mega_seat s = mega_seat_of(m, (int)index[0], step);
@@ -178,7 +191,7 @@ static int64_t piece_width(const struct mega_model *m, const struct mega_op *op,
   for (int d = 0; d < a->rank; d++) {
     if (a->dim[d].cut)
       *cut = d;
-    else
+    else if (a->dim[d].how != MEGA_ANY)
       slice *= box->hi[d] - box->lo[d];
   }
   return MAX(1, m->stage_bytes / slice);
@@ -198,4 +211,13 @@ void mega_piece(const struct mega_model *m, const struct mega_op *op, int access
   *out = *box;
   out->lo[cut] = box->lo[cut] + i * width;
   out->hi[cut] = MIN(out->lo[cut] + width, box->hi[cut]);
+}
+
+int64_t mega_piece_bytes(const struct mega_model *m, const struct mega_op *op, int access, const struct mega_box *piece)
+{
+  const struct mega_access *a = &op->spec.access[access];
+  int64_t n = mega_bytes(m->tensor[op->arg[a->arg]].type);
+  for (int d = 0; d < a->rank; d++)
+    if (a->dim[d].how != MEGA_ANY) n *= piece->hi[d] - piece->lo[d];
+  return n;
 }

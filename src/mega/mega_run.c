@@ -211,7 +211,7 @@ static void measure(struct arena *mem, struct mega_running *r)
     for (int a = 0; a < op->spec.naccess; a++) {
       const struct mega_access *x = &op->spec.access[a];
       const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
-      if (any_element(x)) continue;
+      if (any_element(x) && !x->stream) continue;
       g.n = 0;
       mega_region(mem, p->m, op, a, 0, 0, 1, &g);
       if (x->stream)

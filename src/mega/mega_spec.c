@@ -155,10 +155,19 @@ static int read_section(struct mega_reading *r, struct mega_dim *d)
   return lost(r, "no such section");
 }
 
+static int read_decider(struct mega_reading *r, struct mega_dim *d)
+{
+  char name[12];
+  if (!word(r, name)) return lost(r, "the argument that decides");
+  for (int i = 0; i < r->s->nargs; i++)
+    if (!strcmp(r->args[i], name)) d->how = MEGA_ANY, d->decider = i;
+  return d->decider >= 0 ? OK : lost(r, "no such argument before");
+}
+
 static int read_dim(struct mega_reading *r, struct mega_dim *d)
 {
   char name[12];
-  *d = (struct mega_dim){.symbol = -1, .axis = -1, .section = -1};
+  *d = (struct mega_dim){.symbol = -1, .axis = -1, .section = -1, .decider = -1};
   if (take(r, '@')) return d->how = MEGA_THIS_LAYER, OK;
   if (!word(r, name)) return lost(r, "a dimension");
   if (isdigit((unsigned char)name[0])) return d->extent = atoi(name), OK;
@@ -170,7 +179,7 @@ static int read_dim(struct mega_reading *r, struct mega_dim *d)
     d->sections[d->nsections++] = symbol(r, name);
   }
   if (take(r, '.')) TRY(read_place(r, d, name));
-  if (take(r, '?')) d->how = MEGA_ANY;
+  if (take(r, '?')) TRY(read_decider(r, d));
   if (take(r, '~')) d->cut = true;
   if (take(r, '{')) TRY(read_section(r, d));
   if (!take(r, '/')) return OK;

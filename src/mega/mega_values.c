@@ -20,7 +20,7 @@ static void use_of(const struct mega_op *op, const struct mega_model *m, int ten
       if (op->arg[x->arg] == tensor && x->dim[d].extent == NOISE_SETTINGS) u->settings = true;
       if (x->dim[d].how != MEGA_ANY) continue;
       if (op->arg[x->arg] == tensor) u->any = true;
-      if (op->arg[0] == tensor) u->table_rows = m->tensor[op->arg[x->arg]].dim[d];
+      if (op->arg[x->dim[d].decider] == tensor) u->table_rows = m->tensor[op->arg[x->arg]].dim[d];
     }
     if (op->arg[x->arg] == tensor && x->stream) u->stream = true;
   }

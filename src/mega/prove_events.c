@@ -47,8 +47,12 @@ int mega_prove_counts(struct mega_proving *v, struct err *err)
 // ---- epochs ----
 
 // How many steps before the node's its event is published that is last before it in a sequential program.
-// The pipeline reads state of the steps before.
-static int expected_back(const struct mega_plan *p, const struct mega_wait *x) { return x->stream || p->event[x->event].node >= x->node; }
+// The pipeline copies state of the steps before.
+static int expected_back(const struct mega_plan *p, const struct mega_wait *x)
+{
+  const struct mega_event *ev = &p->event[x->event];
+  return (x->stream && p->m->tensor[ev->tensor].kind == MEGA_STATE) || ev->node >= x->node;
+}
 
 static bool reads_tensor(const struct mega_op *op, int tensor)
 {

@@ -1,4 +1,5 @@
-// Order: each element that a tile reads was written before, by what the tile knows when it has waited; tagged words bring their own order.
+// Order: each element that a tile reads was written before, by what the tile knows when it has waited; tagged words bring their own order. A
+// pipeline asks for weights that data decide only after its producer has waited for these data.
 #include "mega/mega_prove.h"
 
 #include <string.h>
@@ -95,6 +96,48 @@ static void check_whole(struct mega_ordering *o, const struct mega_box *b)
   for (int i = 0; i < s->nspans; i++) check_source(o, &s->span[i], write, back);
 }
 
+// ---- what decides which weights a pipeline brings ----
+
+// The producer has waited for these tiles, before it asks for the tile's pieces: it polled their words, or an event ordered them.
+static bool producer_waited(const struct mega_ordering *o, const struct mega_span *s, int writer, int back)
+{
+  const struct mega_plan *p = o->v->p;
+  const struct mega_clocks *c = &o->v->clocks;
+  for (int i = c->first_wait[o->node]; i < c->first_wait[o->node + 1]; i++) {
+    const struct mega_wait *x = &p->wait[i];
+    const struct mega_event *ev = &p->event[x->event];
+    bool orders = mega_signals[ev->kind].flag && ev->release && ev->acquire && ev->barrier,
+         words = ev->kind == MEGA_TAGGED && ev->tensor == o->tensor;
+    if (!x->stream || x->lo > o->tile || o->tile >= x->hi || ev->node != writer || x->back != back || (!orders && !words)) continue;
+    if (mega_shared_tiles(ev, *s) == s->hi - s->lo) return true;
+  }
+  return false;
+}
+
+static void check_decider(struct mega_ordering *o, int access, struct mega_region *r)
+{
+  const struct mega_plan *p = o->v->p;
+  const struct mega_op *op = mega_op_of(p, o->node);
+  int dim, back, decider = mega_decider(op, access, &dim);
+  char name[80];
+  if (decider < 0) return;
+  o->tensor = op->arg[op->spec.access[decider].arg], r->n = 0;
+  mega_region(o->v->mem, p->m, op, decider, p->node[o->node].layer, o->tile, o->instance / p->nnodes, r);
+  int write = mega_read_write(p, o->node, o->tensor, &back);
+  if (write < 0 || o->instance / p->nnodes < back) return;
+  int writer = p->held[o->tensor].write[write];
+  const struct mega_source *s = source_of(o, &r->box[0], write, writer);
+  o->v->out->looked[MEGA_CHECK_ORDER]++;
+  for (int i = 0; i < s->nspans; i++) {
+    if (producer_waited(o, &s->span[i], writer, back)) continue;
+    mega_node_name(p, writer, name);
+    mega_fault_add(p, o->v->out, MEGA_CHECK_ORDER, o->node, o->tile, -1,
+                   "the pipeline may ask for %s before tile %d of %s has written %s, which decides",
+                   p->m->tensor[op->arg[op->spec.access[access].arg]].name, s->span[i].lo, name, p->m->tensor[o->tensor].name);
+    return;
+  }
+}
+
 // ---- state ----
 
 static bool written_before(void *arg, const struct mega_touch *t)
@@ -122,6 +165,7 @@ static void check_access(struct mega_ordering *o, int access, bool writes, struc
   const struct mega_plan *p = o->v->p;
   const struct mega_op *op = mega_op_of(p, o->node);
   const struct mega_access *a = &op->spec.access[access];
+  if (a->stream && !writes) check_decider(o, access, r);
   o->tensor = op->arg[a->arg];
   bool state = p->m->tensor[o->tensor].kind == MEGA_STATE;
   if (a->out != writes || a->stream || !p->held[o->tensor].nwrites || (writes && !state)) return;

@@ -56,13 +56,17 @@ static void print_bound(const struct mega_op *op, const struct mega_tensor *t, c
   str_add(out, "; }\n");
 }
 
-// Where a tile's elements begin in a row of the tensor.
+// The place in a row of the tensor at which a tile's elements begin, and that at which they end if they lie one after another.
 static void print_first(const struct mega_tensor *t, int rank, struct str *out)
 {
   long long stride = 1;
-  str_add(out, "  static DEV int first(int layer, int tile) { return 0");
-  for (int d = rank - 1; d > 0; stride *= (long long)t->dim[d--]) str_add(out, " + lo%d(layer, tile) * %lld", d, stride);
-  str_add(out, "; }\n");
+  for (int end = 0; end < 2; end++) {
+    str_add(out, "  static DEV int %s(int layer, int tile) { return 0", end ? "end" : "first");
+    stride = 1;
+    for (int d = rank - 1; d > 0; stride *= (long long)t->dim[d--])
+      str_add(out, " + %s%d(layer, tile) * %lld", end && d == rank - 1 ? "hi" : "lo", d, stride);
+    str_add(out, "; }\n");
+  }
 }
 
 struct tile_shape { // of a tile's pieces
@@ -87,8 +91,11 @@ static int64_t pitch_of(int bytes, int64_t width) { return (width * bytes + 15) 
 enum { MATRIX_COLUMNS = 32, MATRIX_K = 32 }; // most columns, and the unit of k, of products by tensor cores: mega_matrix.cuh
 struct stream {                              // of weights
   int cut, slices, bytes;
-  int along;   // threads along k of a piece
-  bool matrix; // tensor cores take it
+  int tiles;            // that divide the columns
+  int experts, choices; // of a layer; whose weights a tile takes one after another
+  bool chosen;          // data decide which experts these are
+  int along;            // threads along k of a piece
+  bool matrix;          // tensor cores take it
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
@@ -113,16 +120,26 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
-  *s = (struct stream){.slices = 1, .bytes = mega_bytes(t->type)};
+  int dim, decider = mega_decider(op, access, &dim);
+  struct mega_region r = {0};
+  mega_region(mem, p->m, op, access, 0, 0, 1, &r);
+  *s = (struct stream){
+      .slices = 1, .bytes = mega_bytes(t->type), .experts = decider < 0 ? 1 : (int)t->dim[dim], .choices = r.n, .chosen = decider >= 0};
   for (int d = 0; d < a->rank; d++) {
+    if (a->dim[d].how == MEGA_PART) s->tiles = op->parts[a->dim[d].axis];
     if (a->dim[d].cut) s->cut = d, s->k = t->dim[d];
     if (a->dim[d].how == MEGA_WHOLE && !a->dim[d].cut) s->slices *= (int)t->dim[d];
   }
-  s->full = shape_of(mem, p, op, access, 0, s->cut), s->last = shape_of(mem, p, op, access, op->tiles - 1, s->cut);
-  for (int tile = 1; tile < op->tiles - 1; tile++) {
+  s->full = shape_of(mem, p, op, access, 0, s->cut), s->last = shape_of(mem, p, op, access, s->tiles - 1, s->cut);
+  for (int tile = 1; tile < s->tiles - 1; tile++) {
     struct tile_shape x = shape_of(mem, p, op, access, tile, s->cut);
     if (x.columns != s->full.columns || x.width != s->full.width)
       return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, and not the last", op->name, tile);
+  }
+  if (s->choices > 1 && (s->k % MIN(s->k, s->full.width) || s->k % MIN(s->k, s->last.width))) {
+    err_set(e, ERR_MEGA, op->at, "operator %.40s: %lld rows of an expert's weights are no whole number of pieces of %lld", op->name, (long long)s->k,
+            (long long)s->full.width);
+    return err_hint(e, "more tiles make longer pieces"), USER;
   }
   s->tile_bytes = bytes_of(s, s->full), s->last_bytes = bytes_of(s, s->last);
   s->along = along_of(s, threads);
@@ -139,19 +156,22 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   bool ragged = s.full.columns != s.last.columns;
   str_add(out,
           "  static constexpr int K = %lld, SLICES = %d, COLUMNS = %lld, WIDTH = %lld, TILES = %d, ALONG = %d;\n"
+          "  static constexpr int EXPERTS = %d, CHOICES = %d, INPUT = K * CHOICES; // INPUT: k of all that a tile takes\n"
+          "  static constexpr bool CHOSEN = %s; // data decide which: each row has weights of its own\n"
+          "  static constexpr int TILE_ROWS = CHOSEN ? 1 : ROWS;\n"
           "  static constexpr bool RAGGED = %s, MATRIX = %s;\n",
-          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, op->tiles, s.along, ragged ? "true" : "false",
-          s.matrix ? "true" : "false");
+          (long long)s.k, s.slices, (long long)s.full.columns, (long long)s.full.width, s.tiles, s.along, s.experts, s.choices,
+          s.chosen ? "true" : "false", ragged ? "true" : "false", s.matrix ? "true" : "false");
   if (ragged) {
-    str_add(out, "  static DEV int columns(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.columns,
+    str_add(out, "  static DEV int columns(int tile) { return tile %% TILES == %d ? %lld : %lld; }\n", s.tiles - 1, (long long)s.last.columns,
             (long long)s.full.columns);
-    str_add(out, "  static DEV int width(int tile) { return tile == %d ? %lld : %lld; }\n", op->tiles - 1, (long long)s.last.width,
+    str_add(out, "  static DEV int width(int tile) { return tile %% TILES == %d ? %lld : %lld; }\n", s.tiles - 1, (long long)s.last.width,
             (long long)s.full.width);
   } else
     str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
             (long long)s.full.width);
   str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
-  str_add(out, "  static constexpr long long LAYER_BYTES = %lldll;\n", (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes));
+  str_add(out, "  static constexpr long long LAYER_BYTES = %lldll; // of one expert\n", (long long)(s.tile_bytes * (s.tiles - 1) + s.last_bytes));
   str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
   // Element (layer, slice, k, column) of the tensor.
   bool head = s.cut > 0 && op->spec.access[access].rank == 2;
@@ -246,7 +266,7 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
   for (int a = 0; a < x->spec.naccess; a++) {
     if (!x->spec.access[a].stream || is_paged(&x->spec.access[a])) continue;
     TRY(stream_of(mem, p, x, a, threads, &s, e));
-    *tensor = x->arg[x->spec.access[a].arg], *bytes = (s.tile_bytes * (x->tiles - 1) + s.last_bytes) * MAX(x->repeat, 1);
+    *tensor = x->arg[x->spec.access[a].arg], *bytes = (s.tile_bytes * (s.tiles - 1) + s.last_bytes) * s.experts * MAX(x->repeat, 1);
   }
   return OK;
 }
@@ -254,14 +274,16 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int threads, struct str *out, struct err *e)
 {
   const struct mega_op *op = &p->m->op[index];
-  int stream = 0, streamed = -1;
+  int stream = 0, streamed = -1, decider = -1, dim;
   bool fence = false;
   for (int n = 0; n < p->nnodes; n++)
     if (p->node[n].op == index) fence |= p->fence[n];
   str_add(out, "struct o_%s { // %s\n", op->name, op->layer->access);
   for (int a = 0; a < op->spec.naccess; a++) {
     TRY(print_access(mem, p, op, a, threads, out, e));
-    if (op->spec.access[a].stream) stream = !is_paged(&op->spec.access[a]) ? 1 : mega_paged(p->m, op, true) ? 3 : 2, streamed = a;
+    if (!op->spec.access[a].stream) continue;
+    streamed = a, decider = mega_decider(op, a, &dim);
+    stream = decider >= 0 ? 4 : !is_paged(&op->spec.access[a]) ? 1 : mega_paged(p->m, op, true) ? 3 : 2;
   }
   bool norms = false, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1;
   if (rotary) norms = op->spec.attrs >> MEGA_ATTR_eps & 1;
@@ -275,6 +297,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
     str_add(out, "  static constexpr float SCALE = (float)%s;\n", number);
   }
   if (streamed >= 0) str_add(out, "  typedef a%d streamed;\n", streamed);
+  if (decider >= 0) str_add(out, "  typedef a%d decider;\n", decider);
   str_add(out, "};\n");
   return OK;
 }
@@ -307,10 +330,10 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     int64_t bytes;
-    int access = -1, gain = gain_of(p, op, &bytes);
+    int access = -1, dim, gain = gain_of(p, op, &bytes);
     struct stream s;
     for (int a = 0; a < op->spec.naccess; a++)
-      if (op->spec.access[a].stream && !is_paged(&op->spec.access[a])) access = a;
+      if (op->spec.access[a].stream && !is_paged(&op->spec.access[a]) && mega_decider(op, a, &dim) < 0) access = a; // others have a loop of their own
     if (access < 0) {
       str_add(out, "  {},\n");
       continue;
@@ -337,6 +360,9 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
     int64_t row = 1;
     for (int d = 1; d < t->rank; d++) row *= t->dim[d];
     bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
+    bool chooses = !strcmp(op->layer->name, "choose_experts"), adds = !strcmp(op->layer->name, "experts_with_residual");
+    if (chooses && access == 0) m->one = MAX(m->one, row + 8);
+    if ((chooses || adds) && access == 1) m->merge = MAX(m->merge, row);
     if (whole && access == 0) m->x = MAX(m->x, row * mega_slots(p->m, t) + 8);
     if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / p->m->rows + 8);
     if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] / p->m->rows + 8);
@@ -347,14 +373,16 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   struct tile_shape shapes[] = {s.full, s.last};
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
-  m->x = MAX(m->x, s.k + (s.matrix ? MATRIX_K / 2 : 8));
-  m->part = MAX(m->part, p->m->rows * MAX(MEGACUDA_SUMS, s.slices * s.full.columns * (s.matrix ? threads : s.along) / 32));
+  m->choices = MAX(m->choices, s.choices);
+  int64_t *input = s.chosen ? &m->one : &m->x, rows = s.chosen ? 1 : p->m->rows;
+  *input = MAX(*input, s.k * s.choices + (s.matrix ? MATRIX_K / 2 : 8));
+  m->part = MAX(m->part, rows * MAX(MEGACUDA_SUMS, s.slices * s.full.columns * (s.matrix ? threads : s.along) / 32));
   return OK;
 }
 
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e)
 {
-  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .query = 1, .heads = 1, .part = 1, .merge = 2};
+  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .one = 8, .query = 1, .heads = 1, .part = 1, .merge = 2, .choices = 1};
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));
@@ -362,7 +390,7 @@ int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, 
     int64_t heads = (int64_t)(op->attr[MEGA_ATTR_heads] / op->attr[MEGA_ATTR_kv]);
     m->heads = MAX(m->heads, heads), m->query = MAX(m->query, heads * (int64_t)op->attr[MEGA_ATTR_dim]);
   }
-  m->stage_room = (m->stage_room + 127) / 128 * 128, m->x = (m->x + 3) / 4 * 4;
+  m->stage_room = (m->stage_room + 127) / 128 * 128, m->x = (m->x + 3) / 4 * 4, m->one = (m->one + 3) / 4 * 4;
   megacuda_count_rows(p, m);
   return OK;
 }

@@ -25,7 +25,7 @@ struct seat_row { // of a row that serves a request; past: positions that earlie
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
-enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN };
+enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN, BAD_CHOICE };
 
 struct kernel_memory {
   void *tensor[TENSORS];
@@ -49,6 +49,7 @@ static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the lib
 PER_RANK(kernel_memory, M);
 
 GLOBAL u32 FLIGHTS = FLIGHT; // copies of a block at once
+GLOBAL u32 EARLY = 160 << 10; // bytes that a block fetches into L2 while its pipeline waits for a choice
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS];
@@ -58,11 +59,12 @@ struct attend_memory {
 struct alignas(128) block_memory {
   char ring[STAGES][STAGE_ROOM];
   union {
-    float x[ROWS][X_FLOATS];
+    float x[ROWS][X_FLOATS]; // inputs of a product
+    float one[ONE_FLOATS];   // of one whose rows have weights of their own
     attend_memory attend;
   };
   float merge[ROWS][MERGE_FLOATS], part[2][PART_FLOATS], square[2][ROWS][WARPS], best[WARPS];
-  int best_at[WARPS];
+  int best_at[WARPS], expert[CHOICES]; // expert: of the producer's tile
   node_row node[NODES];
   wait_row wait[WAITS];
   publish_row publish[PUBLISHES];

@@ -92,10 +92,11 @@ static void fill_state(void *device, int t)
 
 template <class O> static void pack_operator(kernel_memory &m)
 {
-  if constexpr (O::STREAM == 1) {
+  if constexpr (PACKED<O>) {
     typedef typename O::streamed W;
-    char *to = (char *)device_room((size_t)(W::LAYER_BYTES * O::LAYERS));
-    zero_device(to, (size_t)(W::LAYER_BYTES * O::LAYERS)); // what fills up a line of sixteen bytes is a number
+    const size_t bytes = (size_t)(W::LAYER_BYTES * W::EXPERTS * O::LAYERS);
+    char *to = (char *)device_room(bytes);
+    zero_device(to, bytes); // what fills up a line of sixteen bytes is a number
     each(pack_weight<O, W>::COUNT, pack_weight<O, W>{to, (const typename W::tensor::type *)m.tensor[W::tensor::ID]});
     m.packed[O::ID] = to;
   }
@@ -257,7 +258,7 @@ static program prepare(int positions, u64 deadline)
 // Of all that waited, the earliest node; a pipeline waits for its consumers.
 static bool print_fault(const program &p)
 {
-  static const char *const what[] = {"", "event ", "a word of ", "a stage", "rank ", "a newer word of ", "a token of the table"};
+  static const char *const what[] = {"", "event ", "a word of ", "a stage", "rank ", "a newer word of ", "a token of the table", "a choice of experts"};
   std::vector<fault_row> f(WORKERS * 2);
   int first = -1;
   from_device(f.data(), p.m.fault, f.size() * sizeof f[0]);

@@ -8,29 +8,38 @@
 
 template <class W> struct matrix {
   static constexpr int columns = W::SLICES * W::COLUMNS, blocks = (columns + 7) / 8;    // of eight columns
-  static constexpr int halves = columns <= 4 && ROWS <= 4 ? 2 : 1, strip = 32 * halves; // of k in an instruction's operands; of k in a strip
+  static constexpr int halves = columns <= 4 && W::TILE_ROWS <= 4 ? 2 : 1, strip = 32 * halves; // of k in an instruction's operands; of k in a strip
   static constexpr bool whole = !W::RAGGED && columns % (8 / halves) == 0;
   static constexpr int strips = (W::WIDTH + strip * WARPS - 1) / (strip * WARPS);    // that a warp has of a piece
   static constexpr int group = strips < 4 ? strips : 4, chains = blocks > 1 ? 2 : 4; // strips at once; sums that do not wait for each other
-  static constexpr int pitch = W::K % 64 ? W::K : W::K + 32;                         // from the high to the low halves: no bank is met twice
+  static constexpr int pitch = W::INPUT % 64 ? W::INPUT : W::INPUT + 32;             // from the high to the low halves: no bank is met twice
   typedef float sums[blocks][chains][4];
   static_assert(WARPS % 2 == 0, "matrix_chunk turns all strips of a warp alike");
-  static_assert(2 * (pitch + W::K) <= 4 * X_FLOATS, "both halves of a row");
+  static_assert(2 * (pitch + W::INPUT) <= 4 * (W::CHOSEN ? ONE_FLOATS : X_FLOATS), "both halves of a row");
 };
 
 // Where sixteen bytes along k lie in a column's line: odd columns are turned, so that the reads of a warp meet no bank twice.
 DEV int matrix_chunk(int column, int chunk, int width) { return width % 64 ? chunk : chunk ^ (column & 1) * 4; }
 
+// A row of the input. If each row has weights of its own, there is the one that is multiplied.
+template <class W> DEV float *input_row(int row)
+{
+  if constexpr (W::CHOSEN)
+    return S.one;
+  else
+    return S.x[row];
+}
+
 // Element e of the input.
 template <class W> DEV void keep_input(int row, int e, float v)
 {
   if constexpr (W::MATRIX) {
-    bf16 high, *p = (bf16 *)S.x[row] + e;
+    bf16 high, *p = (bf16 *)input_row<W>(row) + e;
     keep_as(&high, v);
     *p = high;
     keep_as(p + matrix<W>::pitch, v - wide(high));
   } else
-    S.x[row][e] = v;
+    input_row<W>(row)[e] = v;
 }
 
 // Where this thread's parts are. Rows of the first operand that are no row of the input keep what they held: nobody reads their sums.
@@ -47,7 +56,8 @@ template <class W> struct matrix_place {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       int row = group / 2 + (m::halves == 1 ? h * 4 : 0);
-      mine[h] = row < ROWS, x[h] = (const bf16 *)S.x[mine[h] ? row : 0] + group % 2 * m::pitch + part(m::halves == 1 ? 0 : h) * 32 + line * 8;
+      mine[h] = row < W::TILE_ROWS;
+      x[h] = (const bf16 *)input_row<W>(mine[h] ? row : 0) + group % 2 * m::pitch + part(m::halves == 1 ? 0 : h) * 32 + line * 8;
     }
   }
   DEV int part(int of) const { return warp * m::halves + of; } // of 32 along k: the one of the warp's first strip
@@ -66,7 +76,7 @@ template <class W, bool FULL> struct matrix_strips {
 #pragma unroll
     for (int i = 0; i < m::group; i++)
 #pragma unroll
-      for (int h = 0; h < (ROWS > 4 || m::halves == 2 ? 2 : 1); h++)
+      for (int h = 0; h < (W::TILE_ROWS > 4 || m::halves == 2 ? 2 : 1); h++)
         if (p.mine[h] && (FULL || p.part(m::halves == 1 ? 0 : h) + (at + i) * WARPS * m::halves < parts))
           x[i][h] = *(const uint4 *)(p.x[h] + from + (at + i) * WARPS * m::strip);
   }
@@ -123,11 +133,12 @@ template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *par
   typename m::sums sums = {};
   if constexpr (full) {
 #pragma unroll 1
-    for (int from = 0; from + W::WIDTH <= W::K; from += W::WIDTH) taken = matrix_piece<W, true>(j, taken, p, from, W::WIDTH, m::columns, sums);
-    if constexpr (W::K % W::WIDTH) taken = matrix_piece<W, false>(j, taken, p, W::K / W::WIDTH * W::WIDTH, W::K % W::WIDTH, m::columns, sums);
+    for (int from = 0; from + W::WIDTH <= W::INPUT; from += W::WIDTH) taken = matrix_piece<W, true>(j, taken, p, from, W::WIDTH, m::columns, sums);
+    constexpr int rest = W::INPUT % W::WIDTH;
+    if constexpr (rest) taken = matrix_piece<W, false>(j, taken, p, W::INPUT - rest, rest, m::columns, sums);
   } else {
 #pragma unroll 1
-    for (int from = 0; from < W::K; from += width) taken = matrix_piece<W, false>(j, taken, p, from, min(width, W::K - from), W::SLICES * each, sums);
+    for (int from = 0; from < W::INPUT; from += width) taken = matrix_piece<W, false>(j, taken, p, from, min(width, W::INPUT - from), W::SLICES * each, sums);
   }
 #pragma unroll
   for (int b = 0; b < m::blocks; b++)
@@ -136,12 +147,12 @@ template <class W> DEV u32 matrix_tile(moment j, int tile, u32 taken, float *par
       float sum = 0;
 #pragma unroll
       for (int c = 0; c < m::chains; c++) sum += m::halves == 2 && p.line >= 2 ? sums[b][c][(i + 2) % 4] : sums[b][c][i];
-      if (i / 2 * 4 >= ROWS) continue;
+      if (i / 2 * 4 >= W::TILE_ROWS) continue;
       if (m::halves == 2) sum += across(sum, 2);
       sum += across(sum, 4); // the high and the low halves of the input
       int row = i / 2 * 4 + p.group / 2, column = b * 8 + p.line * 2 + i % 2;
       if (W::RAGGED) column = column / each * W::COLUMNS + column % each;
-      if (p.group % 2 == 0 && row < ROWS && column < m::columns) part[(p.warp * ROWS + row) * m::columns + column] = sum;
+      if (p.group % 2 == 0 && row < W::TILE_ROWS && column < m::columns) part[(p.warp * W::TILE_ROWS + row) * m::columns + column] = sum;
     }
   return taken;
 }

@@ -41,10 +41,12 @@ struct draw_weight {
   }
 };
 
-template <class O, class W> struct pack_weight { // element i of [layer][tile][slice][column][k], widths as in the pieces
+template <class O> constexpr bool PACKED = O::STREAM == 1 || O::STREAM == 4; // it streams weights
+
+template <class O, class W> struct pack_weight { // element i of [layer][expert][tile][slice][column][k], widths as in the pieces
   char *to;
   const typename W::tensor::type *from;
-  static constexpr long long COUNT = (long long)O::LAYERS * W::TILES * W::SLICES * W::COLUMNS * W::K;
+  static constexpr long long COUNT = (long long)O::LAYERS * W::EXPERTS * W::TILES * W::SLICES * W::COLUMNS * W::K;
   PLAIN void operator()(long long i) const
   {
     int k = (int)(i % W::K), column = (int)(i / W::K % W::COLUMNS), slice = (int)(i / W::K / W::COLUMNS % W::SLICES);
@@ -63,7 +65,7 @@ template <class O, class W> struct pack_weight { // element i of [layer][tile][s
 
 template <class O> DEV void pack_share(char *to, const void *from, long long first, long long step)
 {
-  if constexpr (O::STREAM == 1) {
+  if constexpr (PACKED<O>) {
     typedef pack_weight<O, typename O::streamed> packing;
     packing f = {to, (const typename O::streamed::tensor::type *)from};
     for (long long i = first; i < packing::COUNT; i += step) f(i);

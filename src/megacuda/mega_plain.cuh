@@ -61,6 +61,67 @@ template <class O> void plain_rmsnorm_gate_up(const plain_tensors &m)
   plain_run<typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, GATED>(m, O::eps);
 }
 
+// ---- experts ----
+
+template <class O> struct plain_choose {
+  plain_tensors m;
+  PLAIN void operator()(long long row) const
+  {
+    constexpr int experts = O::a0::tensor::ROW, choices = O::a1::tensor::ROW / 2;
+    const float *x = plain_tensor<typename O::a0>(m) + row * experts;
+    float *to = plain_tensor<typename O::a1>(m) + row * 2 * choices;
+    double sum = 0;
+    for (int c = 0; c < choices; c++) {
+      int best = -1;
+      for (int e = 0; e < experts; e++) {
+        bool taken = false;
+        for (int b = 0; b < c; b++) taken |= (int)to[2 * b] == e;
+        if (!taken && (best < 0 || x[e] > x[best])) best = e;
+      }
+      to[2 * c] = (float)best, sum += exp((double)x[best] - (double)x[(int)to[0]]);
+    }
+    for (int c = 0; c < choices; c++) to[2 * c + 1] = (float)(exp((double)x[(int)to[2 * c]] - (double)x[(int)to[0]]) / sum);
+  }
+};
+template <class O> void plain_choose_experts(const plain_tensors &m) { each(ROWS, plain_choose<O>{m}); }
+
+template <class O> struct plain_experts_up {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    using W = typename O::a3;
+    constexpr int columns = O::a4::tensor::ROW / (O::a2::tensor::ROW / 2);
+    int row = (int)(i / O::a4::tensor::ROW), expert = (int)plain_tensor<typename O::a2>(m)[i / columns * 2], column = (int)(i % columns);
+    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW;
+    const typename W::tensor::type *w = plain_tensor<W>(m);
+    const typename O::a1::tensor::type *gain = plain_tensor<typename O::a1>(m) + m.layer * O::a1::tensor::ROW;
+    double y[2] = {0, 0};
+    for (int k = 0; k < 2 * W::K; k++)
+      y[k % 2] += x[k / 2] * (double)wide(gain[k / 2]) * (double)wide(w[W::element(m.layer * W::EXPERTS + expert, k % 2, k / 2, column)]);
+    double f = plain_factor<typename O::a0>(x, O::eps), gate = y[0] * f;
+    plain_tensor<typename O::a4>(m)[i] = (float)(gate / (1 + exp(-gate)) * (y[1] * f));
+  }
+};
+template <class O> void plain_rmsnorm_experts_gate_up(const plain_tensors &m) { each((long long)ROWS * O::a4::tensor::ROW, plain_experts_up<O>{m}); }
+
+template <class O> struct plain_experts_down {
+  plain_tensors m;
+  PLAIN void operator()(long long i) const
+  {
+    using W = typename O::a2;
+    int row = (int)(i / O::a4::tensor::ROW), column = (int)(i % O::a4::tensor::ROW);
+    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW;
+    const float *chosen = plain_tensor<typename O::a1>(m) + (long long)row * O::a1::tensor::ROW;
+    const typename W::tensor::type *w = plain_tensor<W>(m);
+    double y = plain_tensor<typename O::a3>(m)[i];
+    for (int c = 0; c < W::CHOICES; c++)
+      for (int k = 0; k < W::K; k++)
+        y += (double)chosen[2 * c + 1] * x[c * W::K + k] * (double)wide(w[W::element(m.layer * W::EXPERTS + (int)chosen[2 * c], 0, k, column)]);
+    plain_tensor<typename O::a4>(m)[i] = (float)y;
+  }
+};
+template <class O> void plain_experts_with_residual(const plain_tensors &m) { each((long long)ROWS * O::a4::tensor::ROW, plain_experts_down<O>{m}); }
+
 template <class X, class G, class Y> struct plain_norm {
   plain_tensors m;
   double eps;

@@ -27,28 +27,29 @@ template <class W> struct division {
   typedef pack<typename W::tensor::type> line;
   static constexpr int along = W::ALONG, groups = THREADS / along, parts = W::MATRIX ? WARPS : along / 32;
   static constexpr int columns = W::SLICES * W::COLUMNS, each = (columns + groups - 1) / groups;
-  static constexpr int sums = ROWS * columns * parts, fit = PART_FLOATS / sums, batch = fit < 8 ? fit : 8; // of a tile; tiles that are finished together
+  static constexpr int sums = W::TILE_ROWS * columns * parts, fit = PART_FLOATS / sums, batch = fit < 8 ? fit : 8; // of a tile; tiles that are finished together
   static constexpr int reduced = each > 16 ? 32 : each > 8 ? 16 : each > 4 ? 8 : each > 2 ? 4 : each > 1 ? 2 : 1;
   static_assert(batch > 0 && (W::MATRIX || each <= 32), "a thread sums at most 32 columns");
 };
 
 // The input of a product, scaled by the gain of the norm, and the squares that the norm's factor needs.
 template <class X, class G> struct plain_input {
-  template <class W> static DEV void load(moment j)
+  template <class W> static DEV void load_row(moment j, int r)
   {
     constexpr int K = X::tensor::ROW;
-    int turn = S.node[j.n].turn;
-#pragma unroll 1
-    for (int r = 0; r < ROWS; r++) {
-      float square = 0;
-      gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { keep_input<W>(r, e, v * g), square += v * v; });
-      if (!W::MATRIX && TID < 8) S.x[r][K + TID] = 0;
-      if constexpr (!std::is_same<G, no_gain>::value) {
+    float square = 0;
+    gather<X, G, K>(j, r, 0, K, [&](int e, float v, float g) { keep_input<W>(r, e, v * g), square += v * v; });
+    if (!W::MATRIX && TID < 8) input_row<W>(r)[K + TID] = 0;
+    if constexpr (!std::is_same<G, no_gain>::value) {
 #pragma unroll
-        for (int m = 16; m; m /= 2) square += across(square, m);
-        if (LANE == 0) S.square[turn][r][WARP] = square;
-      }
+      for (int m = 16; m; m /= 2) square += across(square, m);
+      if (LANE == 0) S.square[S.node[j.n].turn][r][WARP] = square;
     }
+  }
+  template <class W> static DEV void load(moment j)
+  {
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) load_row<W>(j, r);
     consumers();
     mark(j, READY);
   }
@@ -76,7 +77,7 @@ template <class W> DEV void take_line(const char *line, const float *x, float &a
 }
 
 // One piece: `width` of k from `from` on, of `columns` columns a slice.
-template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[ROWS][division<W>::reduced], int tid)
+template <class W> DEV void take_piece(const char *stage, int from, int width, int columns, float (&acc)[W::TILE_ROWS][division<W>::reduced], int tid)
 {
   typedef division<W> d;
   constexpr int N = d::line::N;
@@ -84,18 +85,18 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
   int pitch = (width + N - 1) / N * 16;
 #pragma unroll 1
   for (int c = lane; c * N < width; c += d::along) {
-    float x[ROWS][N];
+    float x[W::TILE_ROWS][N];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < W::TILE_ROWS; r++)
 #pragma unroll
-      for (int i = 0; i < N; i++) x[r][i] = S.x[r][from + c * N + i];
+      for (int i = 0; i < N; i++) x[r][i] = input_row<W>(r)[from + c * N + i];
 #pragma unroll
     for (int i = 0; i < d::each; i++) {
       int at = group * d::each + i, slice = at / W::COLUMNS, column = at % W::COLUMNS;
       if (slice >= W::SLICES || column >= columns) continue;
       const char *line = stage + (slice * columns + column) * pitch + c * 16;
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) take_line<W>(line, x[r], acc[r][i]);
+      for (int r = 0; r < W::TILE_ROWS; r++) take_line<W>(line, x[r], acc[r][i]);
     }
   }
 }
@@ -104,26 +105,26 @@ template <class W> DEV void take_piece(const char *stage, int from, int width, i
 template <class W> DEV u32 take_tile(moment j, int tile, u32 taken, float *part)
 {
   typedef division<W> d;
-  float acc[ROWS][d::reduced];
+  float acc[W::TILE_ROWS][d::reduced];
   int columns = W::columns(tile), width = W::width(tile), tid = TID;
 #pragma unroll
-  for (int r = 0; r < ROWS; r++)
+  for (int r = 0; r < W::TILE_ROWS; r++)
 #pragma unroll
     for (int i = 0; i < d::reduced; i++) acc[r][i] = 0;
 #pragma unroll 1
-  for (int from = 0; from < W::K; from += width) {
+  for (int from = 0; from < W::INPUT; from += width) {
     u32 slot = taken % STAGES;
     wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-    take_piece<W>(S.ring[slot], from, min(width, W::K - from), columns, acc, tid);
+    take_piece<W>(S.ring[slot], from, min(width, W::INPUT - from), columns, acc, tid);
     let_go(taken, tid), taken++;
   }
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) {
+  for (int r = 0; r < W::TILE_ROWS; r++) {
     if constexpr (d::reduced > 1) halve<d::reduced / 2>(acc[r], tid % 32);
 #pragma unroll
     for (int m = d::reduced; m < 32; m *= 2) acc[r][0] += across(acc[r][0], m);
     int at = tid / d::along * d::each + tid % 32;
-    if (tid % 32 < d::each && at < d::columns) part[(tid / 32 % d::parts * ROWS + r) * d::columns + at] = acc[r][0];
+    if (tid % 32 < d::each && at < d::columns) part[(tid / 32 % d::parts * W::TILE_ROWS + r) * d::columns + at] = acc[r][0];
   }
   return taken;
 }
@@ -133,7 +134,7 @@ template <class W> DEV float sum_of(const float *part, int row, int column)
   typedef division<W> d;
   float x = 0;
 #pragma unroll
-  for (int i = 0; i < d::parts; i++) x += part[(i * ROWS + row) * d::columns + column];
+  for (int i = 0; i < d::parts; i++) x += part[(i * W::TILE_ROWS + row) * d::columns + column];
   return x;
 }
 
@@ -159,14 +160,14 @@ template <class R, class T> struct residual_of {
   }
 };
 
-// Column of a tile's output, without the residual. It takes the place of the first of its sums.
-template <class X, class W, int F> DEV void finish_column(moment j, float *part, int row, int column, float eps)
+// Column of a tile's output, without the residual. It takes the place of the first of its sums, those of row `at` of the tile.
+template <class X, class W, int F> DEV void finish_column(moment j, float *part, int at, int row, int column, float eps)
 {
   typedef division<W> d;
-  float y = sum_of<W>(part, row, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
+  float y = sum_of<W>(part, at, column), f = F == NORMED || F == GATED ? norm_factor<X>(j, row, eps) : 1;
   y *= f;
-  if (F == GATED) y = ratio(y, 1 + exp_of(-y)) * (sum_of<W>(part, row, W::COLUMNS + column) * f);
-  part[row * d::columns + column] = y;
+  if (F == GATED) y = ratio(y, 1 + exp_of(-y)) * (sum_of<W>(part, at, W::COLUMNS + column) * f);
+  part[at * d::columns + column] = y;
 }
 
 // Units of the output that a batch of tiles writes: `n` in each row, from `first` on.
@@ -176,53 +177,67 @@ struct batch_units {
 template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
 {
   using T = typename Y::tensor;
-  int from = Y::lo1(layer, lo), first = word_at<T>(from);
-  return {first, word_at<T>(Y::hi1(layer, hi - 1) - 1) + 1 - first, from};
+  int from = Y::first(layer, lo), first = word_at<T>(from);
+  return {first, word_at<T>(Y::end(layer, hi - 1) - 1) + 1 - first, from};
 }
 
+// The rows of a task's tiles: all, or one.
+struct all_rows {
+  static constexpr int N = ROWS;
+  DEV int at(int i) const { return i; }
+};
+struct one_row {
+  static constexpr int N = 1;
+  int row;
+  DEV int at(int) const { return row; }
+};
+
 // One warp: columns first, then units.
-template <class X, class W, class R, class Y, int F>
-DEV void finish_batch(moment j, const batch_units &b, int tiles, float *part, float eps, uint4 early)
+template <class X, class W, class R, class Y, int F, class ALL>
+DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float *part, float eps, uint4 early)
 {
   typedef division<W> d;
   using T = typename Y::tensor;
   constexpr int pitch = d::sums;
 #pragma unroll 1
-  for (int i = LANE; i < tiles * (ROWS * W::COLUMNS); i += 32)
-    finish_column<X, W, F>(j, part + i / (ROWS * W::COLUMNS) * pitch, i / W::COLUMNS % ROWS, i % W::COLUMNS, eps);
+  for (int i = LANE; i < tiles * (ALL::N * W::COLUMNS); i += 32)
+    finish_column<X, W, F>(j, part + i / (ALL::N * W::COLUMNS) * pitch, i / W::COLUMNS % ALL::N, rows.at(i / W::COLUMNS % ALL::N), i % W::COLUMNS, eps);
   warp_barrier();
 #pragma unroll 1
-  for (int u = LANE; u < b.n * ROWS; u += 32) {
-    int unit = b.first + u % b.n, row = u / b.n, from = first_of<T>(unit) - b.element;
+  for (int u = LANE; u < b.n * ALL::N; u += 32) {
+    int unit = b.first + u % b.n, row = rows.at(u / b.n), from = first_of<T>(unit) - b.element;
     float y[3], added[3] = {0, 0, 0};
     if constexpr (F == ADDED) residual_of<R, T>::take(j, row, unit, u < 32 ? early : residual_of<R, T>::ask(j, row, unit), added);
 #pragma unroll
     for (int c = 0; c < 3; c++) {
       int e = min(from + c, tiles * W::COLUMNS - 1);
-      y[c] = part[e / W::COLUMNS * pitch + row * d::columns + e % W::COLUMNS] + added[c];
+      y[c] = part[e / W::COLUMNS * pitch + u / b.n * d::columns + e % W::COLUMNS] + added[c];
     }
     write_unit<Y>(j, row, unit, y[0], y[1], y[2]);
   }
 }
 
-// Tiles in batches, which the warps finish in turn. IN: how the input comes. R: the residual's access, of ADDED.
-template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
+// Tiles lo .. hi - 1 in batches, which the warps finish in turn. R: the residual's access, of ADDED. `load` brings the input.
+struct batch_turn {
+  int half, who; // of the room for sums; the warp
+};
+template <class X, class W, class R, class Y, int F, class ALL, class LOAD>
+DEV u32 batches(moment j, int lo, int hi, ALL rows, u32 taken, float eps, batch_turn &turn, LOAD load)
 {
   typedef division<W> d;
   using T = typename Y::tensor;
-  int lo = S.node[j.n].lo, hi = S.node[j.n].hi, layer = S.node[j.n].layer, half = 0, who = 0;
-  wait_events<O>(j);
+  int layer = S.node[j.n].layer;
 #pragma unroll 1
-  for (int first = lo; first < hi; first += d::batch, half ^= 1, who = (who + 1) % WARPS) {
+  for (int first = lo; first < hi; first += d::batch, turn.half ^= 1, turn.who = (turn.who + 1) % WARPS) {
     int n = min(d::batch, hi - first);
     batch_units b = units_of<Y>(layer, first, first + n);
     uint4 early = make_uint4(0, 0, 0, 0);
     if constexpr (F == ADDED)
-      if (WARP == who && LANE < b.n * ROWS) early = residual_of<R, T>::ask(j, LANE / b.n, b.first + LANE % b.n);
-    if (first == lo) IN::template load<W>(j);
+      if (WARP == turn.who && LANE < b.n * ALL::N) early = residual_of<R, T>::ask(j, rows.at(LANE / b.n), b.first + LANE % b.n);
+    if (first == lo) load();
 #pragma unroll 1
     for (int t = 0; t < n; t++) {
-      float *part = S.part[half] + t * d::sums;
+      float *part = S.part[turn.half] + t * d::sums;
       if constexpr (W::MATRIX)
         taken = matrix_tile<W>(j, first + t, taken, part);
       else
@@ -230,12 +245,25 @@ template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 
     }
     consumers();
     mark(j, SUMMED);
-    if (WARP == who) finish_batch<X, W, R, Y, F>(j, b, n, S.part[half], eps, early);
+    if (WARP == turn.who) finish_batch<X, W, R, Y, F>(j, b, n, rows, S.part[turn.half], eps, early);
   }
-  if (T::TAGGED)
+  return taken;
+}
+template <class Y> DEV void end_product(moment j)
+{
+  if (Y::tensor::TAGGED)
     done_part(j);
   else
     publish(j);
+}
+
+// IN: how the input comes.
+template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
+{
+  batch_turn turn = {0, 0};
+  wait_events<O>(j);
+  taken = batches<X, W, R, Y, F>(j, S.node[j.n].lo, S.node[j.n].hi, all_rows(), taken, eps, turn, [&] { IN::template load<W>(j); });
+  end_product<Y>(j);
   return taken;
 }
 

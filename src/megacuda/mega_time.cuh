@@ -24,7 +24,7 @@ static void write_phase(FILE *f, const std::vector<u64> &t, int n, int phase, u6
 #if WORLD == 1
 
 // A row: microseconds a step of what run() puts into the stream. start() comes before it, end() after, both untimed.
-template <class A, class B, class C> static void time_runs(const char *what, int steps, int repeats, A start, B run, C end)
+template <class A, class B, class C> static double time_runs(const char *what, int steps, int repeats, A start, B run, C end)
 {
   cudaEvent_t a, b;
   std::vector<double> us;
@@ -44,6 +44,7 @@ template <class A, class B, class C> static void time_runs(const char *what, int
   }
   std::sort(us.begin(), us.end());
   printf("time,%s,%s,%d,%d,%.1f,%.1f,%.1f,%zu\n", MODEL, what, CONTEXT, steps, us[us.size() / 2], us.front(), us.back(), us.size());
+  return us[us.size() / 2];
 }
 
 static void begin_again(program &p, void (*start)(program &))
@@ -52,17 +53,18 @@ static void begin_again(program &p, void (*start)(program &))
   MUST(cudaMemcpyToSymbol(M, &p.m, sizeof p.m));
 }
 
-static void time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
+static double time_launches(program &p, const char *what, int steps, int repeats, void (*start)(program &))
 {
-  time_runs(
+  return time_runs(
       what, steps, repeats, [&] { begin_again(p, start); }, [&] { launch_plainly(p.step, CONTEXT, steps); }, [&] { p.step += (u32)steps; });
 }
 
 static void print_times(program &p, int steps, int repeats, void (*start)(program &))
 {
   printf("time,model,what,context,steps,median us,least,most,repeats\n");
-  time_launches(p, "steps in one launch", steps, repeats, start);
+  double us = time_launches(p, "steps in one launch", steps, repeats, start), bound = (double)STEP_BYTES / (1e3 * COPY_GB);
   time_launches(p, "one step a launch", 1, repeats, start);
+  printf("bound,%s,%.3f GB of weights a step,%.1f us at %d GB/s,%.1f%% of the time\n", MODEL, 1e-9 * (double)STEP_BYTES, bound, COPY_GB, 100 * bound / us);
 }
 
 static bool write_trace(program &p, int steps, const char *path, void (*start)(program &))

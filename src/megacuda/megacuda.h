@@ -11,7 +11,7 @@
 //   cuda_table.c     nodes, shares, events, waits as tables
 //   cuda_emit.c      the whole text
 //   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU
-//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_matrix.cuh, mega_attend.cuh, mega_merge.cuh, mega_token.cuh, mega_serve.cuh  bodies
+//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_matrix.cuh, mega_attend.cuh, mega_merge.cuh, mega_experts.cuh, mega_token.cuh, mega_serve.cuh  bodies
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, what a library calls
 //   mega_peer.cuh                  slots of several ranks;  mega_world.cuh  the host program of several
 //   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
@@ -46,7 +46,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int thread
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
 // Of what a plan needs: the largest over operators.
 struct megacuda_most {
-  int64_t stage_room, x, query, heads, part, merge;
+  int64_t stage_room, x, one, query, heads, part, merge, choices;
   int waits, publishes; // of a worker
 };
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);

@@ -1,7 +1,7 @@
 // The watchdog's records of the kernel, as words. Of all that waited, the earliest node; a pipeline waits for its consumers.
 #include "serve/serve_device.h"
 
-enum { LATE_EVENT = 1, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN }; // fault_kind of mega_device.cuh
+enum { LATE_EVENT = 1, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN, BAD_CHOICE }; // fault_kind of mega_device.cuh
 
 static void what_of(const struct mega_plan *p, const struct device_fault *f, char out[120])
 {
@@ -16,6 +16,8 @@ static void what_of(const struct mega_plan *p, const struct device_fault *f, cha
     snprintf(out, 120, "rank %u", f->which);
   else if (f->kind == BAD_TOKEN)
     snprintf(out, 120, "a token of the table");
+  else if (f->kind == BAD_CHOICE)
+    snprintf(out, 120, "a choice of experts");
   else
     snprintf(out, 120, "%s word of %.60s", f->kind == REWRITTEN ? "a newer" : "a", tensor);
 }

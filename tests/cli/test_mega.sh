@@ -22,6 +22,9 @@ expect 0 'equal to the reference' run $e/tiny_qwen3.json --rows 2 --context 0 --
 expect 0 'not compared' run $e/mlp.mega --steps 2
 expect 0 'equal to the reference' run $e/tiny_llama.json --rows 3 --pages 7 --steps 4
 expect 0 'proved' prove $e/tiny_qwen3.json --rows 9 --pages 40 --workers 5
+expect 0 'equal to the reference' run $e/tiny_qwen3_moe.json --rows 2 --context 3 --steps 5
+expect 0 'equal to the reference' run $e/tiny_qwen3_moe.json --rows 2 --pages 5 --steps 3
+expect 0 'gate_up .*rmsnorm_experts_gate_up .* 768 .*2415.9 MB  o .tagged., choose .tagged.' plan $e/qwen3_30b_a3b.json
 expect 0 'attend .*qknorm_served_attention' plan $e/tiny_qwen3.json --rows 2 --pages 5
 expect 2 '4 rows need one each besides the first' plan $e/tiny_llama.json --rows 4 --pages 4
 expect 2 'the context is 63' plan $e/tiny_llama.json --rows 4 --pages 8 --context 63
@@ -55,4 +58,18 @@ config 's/"rope_theta": 10000.0/"rope_scaling": {"rope_type": "yarn"}/'
 expect 2 'rope_scaling is yarn' plan "$work/c.json"
 config 's/}$//'
 expect 2 'bad-json' plan "$work/c.json"
+experts() {
+  sed "$1" $e/tiny_qwen3_moe.json >"$work/c.json"
+}
+experts '/"num_experts_per_tok"/d'
+expect 2 'lacks num_experts_per_tok' plan "$work/c.json"
+experts 's/"num_experts_per_tok": 2/"num_experts_per_tok": 9/'
+expect 2 'num_experts_per_tok is 9, and num_experts 8' plan "$work/c.json"
+experts 's/"norm_topk_prob": true/"norm_topk_prob": false/'
+expect 2 'norm_topk_prob is not set' plan "$work/c.json"
+experts 's/"decoder_sparse_step": 1/"decoder_sparse_step": 2/'
+expect 2 'decoder_sparse_step is 2' plan "$work/c.json"
+experts 's/"mlp_only_layers": \[\]/"mlp_only_layers": [1]/'
+expect 2 'mlp_only_layers names layers' plan "$work/c.json"
+expect 2 'the model has experts' plan $e/tiny_qwen3_moe.json --world 2
 finish

@@ -39,6 +39,8 @@ static void rows_that_do_not_read(void **state)
       {"c", "in x[pages.soon]", "a place"},
       {"c c c c", "in x[k]", "an axis"},
       {"c", "in x[k] y", "the end"},
+      {"c", "in x[k]; in w[n?, k]", "the argument that decides"},
+      {"c", "in x[k]; in w[n?y, k]; in y[k]", "no such argument before"},
   };
   (void)state;
   for (size_t i = 0; i < COUNT(bad); i++) {
@@ -138,8 +140,39 @@ static void bodies_are_programs(void **state)
   assert_int_equal(programs, 7);
 }
 
+// ---- experts ----
+
+// The largest scores in their order; of equal ones the first; a score that is no number is the smallest. Weights are the softmax of the chosen.
+static void experts_are_chosen(void **state)
+{
+  static const struct chosen_row {
+    float score[6];
+    int choices, expert[4];
+    double weight[4];
+  } rows[] = {
+      {{1, 3, 2, 3, 0, 3}, 2, {1, 3}, {0.5, 0.5}},
+      {{0, 0, 0, 0, 0, 0}, 4, {0, 1, 2, 3}, {0.25, 0.25, 0.25, 0.25}},
+      {{-1, 0, -1, -2, -3, -4}, 3, {1, 0, 2}, {0.5761168848, 0.2119415576, 0.2119415576}},
+      {{NAN, -INFINITY, NAN, 5, NAN, 5}, 2, {3, 5}, {0.5, 0.5}},
+      {{7, NAN, NAN, NAN, NAN, NAN}, 1, {0}, {1}},
+  };
+  (void)state;
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct mega_op op = {.name = "choose"};
+    float score[6], chosen[8] = {0};
+    struct mega_task t = {.op = &op, .data = {score, chosen}, .box = {{{0, 0}, {1, 6}}, {{0, 0, 0}, {1, rows[i].choices, 2}}}};
+    memcpy(score, rows[i].score, sizeof score);
+    mega_layer_find("choose_experts")->body(&t);
+    for (int c = 0; c < rows[i].choices; c++) {
+      assert_int_equal((int)chosen[2 * c], rows[i].expert[c]);
+      assert_true(fabs(chosen[2 * c + 1] - rows[i].weight[c]) < 1e-6);
+    }
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(all_rows_read), cmocka_unit_test(rows_that_do_not_read), cmocka_unit_test(bodies_are_programs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_rows_read), cmocka_unit_test(rows_that_do_not_read), cmocka_unit_test(bodies_are_programs),
+                                     cmocka_unit_test(experts_are_chosen)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,6 +222,41 @@ PLANT(part_written_twice) { access_of(p, "attend", 4)->dim[1].how = MEGA_WHOLE; 
 PLANT(part_copied_too_early) { pipeline_not_held_back(p), remove_idle(p); }
 PLANT(part_of_too_few_versions) { absent = held(p, "attended")->versions-- == 1; }
 
+// In plans with experts.
+static struct mega_wait *pipeline_wait(struct mega_plan *p, const char *op, int layer)
+{
+  for (int i = 0; i < p->nwaits; i++)
+    if (p->wait[i].node == node(p, op, layer) && p->wait[i].stream) return &p->wait[i];
+  absent = true;
+  return &no_wait;
+}
+static void drop_pipeline_waits(struct mega_plan *p, const char *op, int layer)
+{
+  int n = 0, of = node(p, op, layer);
+  for (int i = 0; i < p->nwaits; i++)
+    if (p->wait[i].node != of || !p->wait[i].stream) p->wait[n++] = p->wait[i];
+  absent = n == p->nwaits, p->nwaits = n;
+}
+PLANT(experts_fetched_before_router) { drop_pipeline_waits(p, "gate_up", 1); }
+PLANT(experts_down_fetched_before_router) { drop_pipeline_waits(p, "down", 0); }
+PLANT(experts_awaited_by_consumers_only) { pipeline_wait(p, "gate_up", 0)->stream = false; }
+PLANT(experts_one_tile_fetched_early) { pipeline_wait(p, "gate_up", 0)->lo += 1; }
+PLANT(experts_of_step_before) { pipeline_wait(p, "gate_up", 0)->back = 1; }
+PLANT(experts_of_layer_before)
+{
+  struct mega_wait *x = pipeline_wait(p, "gate_up", 1), *before = pipeline_wait(p, "gate_up", 0);
+  x->event = before->event, x->write = before->write;
+}
+PLANT(experts_of_another_write) { pipeline_wait(p, "down", 1)->write -= 1; }
+PLANT(experts_ahead_of_router_in_pipeline)
+{
+  int a = node(p, "router", 0), b = node(p, "gate_up", 0);
+  p->pipe[a] = b, p->pipe[b] = a;
+}
+PLANT(experts_event_missing_router_choose) { lose(p, "choose", 1, "router", 1); }
+PLANT(experts_too_few_versions_of_chosen) { absent = held(p, "chosen")->versions-- == 1; }
+PLANT(experts_choice_written_twice) { access_of(p, "choose", 1)->dim[0].how = MEGA_WHOLE, absent = p->m->rows == 1; }
+
 static const struct planted {
   const char *name;
   void (*plant)(struct mega_plan *p);
@@ -244,37 +279,60 @@ static const struct planted {
                                 wait_of_no_tile, COUNTS, "o[0] tile 0") ROW(stale_epoch_of_step, EPOCHS, "attend[1] tile")
                                 ROW(stale_epoch_of_words, EPOCHS, "write") ROW(epoch_of_no_write, EPOCHS, "write 99 of inner") ROW(
                                     epoch_too_early, EPOCHS, "embed tile 0") ROW(wait_for_another_tensor, EPOCHS, "attended, which it does not read")
-                                    ROW(cycle_through_pipeline, DEADLOCK, "waits for") ROW(cycle_of_layers_in_pipeline, DEADLOCK, "waits for")
-                                        ROW(pipeline_backwards, DEADLOCK, "waits for") ROW(event_missing_down_qkv, ORDER, "qkv[1] tile 0: reads h")
-                                            ROW(event_missing_embed_qkv, ORDER, "embed") ROW(event_missing_qkv_attend, ORDER, "attend[0]")
-                                                ROW(event_missing_append_attend, ORDER, "reads cache") ROW(
-                                                    event_missing_attend_o, ORDER, "reads attended") ROW(event_missing_gate_up_down, ORDER, "inner")
-                                                    ROW(event_missing_head, ORDER,
-                                                        "head tile") ROW(event_missing_largest, ORDER, "logits")
-                                                        ROW(event_missing_next, ORDER, "best") ROW(event_missing_token, ORDER, "token") ROW(
-                                                            one_tile_does_not_wait,
-                                                            ORDER, "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER,
-                                                                                      "gate_up[1]") ROW(release_missing, ORDER, "no event says")
-                                                            ROW(acquire_missing, ORDER, "no event says") ROW(barrier_missing, ORDER, "no event says")
-                                                                ROW(wait_at_the_pipeline_only, ORDER, "attend[0]")
-                                                                    ROW(too_few_versions_of_h, REUSE, "overwrites h") ROW(too_few_versions_of_qkv,
-                                                                                                                          REUSE, "overwrites qkv")
-                                                                        ROW(reuse_of_token, REUSE, "overwrites token") ROW(reuse_of_logits, REUSE,
-                                                                                                                           "overwrites logits")
-                                                                            ROW(fence_missing, FENCE, "without a proxy fence")
-                                                                                ROW(pipeline_not_held_back, FENCE, "may copy cache before")
-                                                                                    ROW(part_divisors_not_awaited, ORDER, "reads divisor")
-                                                                                        ROW(part_written_twice, REGIONS, "attend[0] tile")
-                                                                                            ROW(part_copied_too_early, FENCE, "may copy cache before")
-                                                                                                ROW(part_of_too_few_versions, REUSE,
-                                                                                                    "overwrites attended")
+                                    ROW(cycle_through_pipeline, DEADLOCK, "waits for") ROW(cycle_of_layers_in_pipeline, DEADLOCK, "waits for") ROW(
+                                        pipeline_backwards,
+                                        DEADLOCK, "waits for") ROW(event_missing_down_qkv,
+                                                                   ORDER, "qkv[1] tile 0: reads h") ROW(event_missing_embed_qkv, ORDER, "embed")
+                                        ROW(event_missing_qkv_attend, ORDER, "attend[0]") ROW(event_missing_append_attend, ORDER, "reads cache") ROW(
+                                            event_missing_attend_o,
+                                            ORDER, "reads attended") ROW(event_missing_gate_up_down, ORDER,
+                                                                         "inner") ROW(event_missing_head, ORDER,
+                                                                                      "head tile") ROW(event_missing_largest, ORDER, "logits")
+                                            ROW(event_missing_next, ORDER, "best") ROW(event_missing_token, ORDER, "token") ROW(
+                                                one_tile_does_not_wait,
+                                                ORDER, "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER,
+                                                                          "gate_up[1]") ROW(release_missing, ORDER, "no event says")
+                                                ROW(acquire_missing, ORDER, "no event says") ROW(barrier_missing, ORDER, "no event says") ROW(
+                                                    wait_at_the_pipeline_only, ORDER, "attend[0]") ROW(too_few_versions_of_h, REUSE, "overwrites h")
+                                                    ROW(too_few_versions_of_qkv, REUSE,
+                                                        "overwrites qkv") ROW(reuse_of_token, REUSE,
+                                                                              "overwrites token") ROW(reuse_of_logits, REUSE, "overwrites logits")
+                                                        ROW(fence_missing, FENCE, "without a proxy fence") ROW(
+                                                            pipeline_not_held_back,
+                                                            FENCE, "may copy cache before") ROW(part_divisors_not_awaited, ORDER, "reads divisor")
+                                                            ROW(part_written_twice, REGIONS,
+                                                                "attend[0] tile") ROW(part_copied_too_early, FENCE, "may copy cache before")
+                                                                ROW(part_of_too_few_versions, REUSE, "overwrites attended") ROW(
+                                                                    experts_fetched_before_router, ORDER,
+                                                                    "the pipeline may ask for Wgate_up before tile 0 of choose[1] has written chosen")
+                                                                    ROW(experts_down_fetched_before_router, ORDER,
+                                                                        "the pipeline may ask for Wdown before tile 0 of choose[0]")
+                                                                        ROW(experts_awaited_by_consumers_only, ORDER,
+                                                                            "gate_up[0] tile 0: the pipeline may ask for Wgate_up")
+                                                                            ROW(experts_one_tile_fetched_early, ORDER,
+                                                                                "gate_up[0] tile 0: the pipeline may ask for Wgate_up")
+                                                                                ROW(experts_of_step_before, EPOCHS, "gate_up[0] tile 0, event") ROW(
+                                                                                    experts_of_layer_before, ORDER, "of choose[1] has written chosen")
+                                                                                    ROW(experts_of_another_write, EPOCHS,
+                                                                                        "of chosen, which is not the one")
+                                                                                        ROW(experts_ahead_of_router_in_pipeline, DEADLOCK,
+                                                                                            "waits for") ROW(experts_event_missing_router_choose,
+                                                                                                             ORDER, "reads scores")
+                                                                                            ROW(experts_too_few_versions_of_chosen, REUSE,
+                                                                                                "overwrites chosen")
+                                                                                                ROW(experts_choice_written_twice, REGIONS,
+                                                                                                    "choose[0] tile 1: writes element")
 #undef ROW
 };
 
 // Plans in which each mistake is planted: tagged data, and counters and flags.
-static const char *const bases[] = {"tests/mega/split_few.mega", "tests/mega/split_rows.mega", "tests/mega/split_many.mega",
-                                    "tests/mega/split_parts.mega"};
-enum { BASE_OF_PARTS = 3 };
+static const char *const bases[] = {"tests/mega/split_few.mega",   "tests/mega/split_rows.mega",  "tests/mega/split_many.mega",
+                                    "tests/mega/split_parts.mega", "tests/mega/experts_few.mega", "tests/mega/experts_rows.mega"};
+enum { BASE_OF_PARTS = 3, BASE_OF_EXPERTS = 4 };
+
+// Some mistakes need attention in parts, and some need experts.
+static int first_base(const char *name) { return !strncmp(name, "part_", 5) ? BASE_OF_PARTS : !strncmp(name, "experts_", 8) ? BASE_OF_EXPERTS : 0; }
+static int end_base(int first) { return first == BASE_OF_EXPERTS ? (int)COUNT(bases) : first == BASE_OF_PARTS ? BASE_OF_EXPERTS : BASE_OF_PARTS; }
 
 static bool tagged(const struct planted *x)
 {
@@ -310,8 +368,8 @@ static void all_are_found(void **state)
   (void)state;
   for (size_t i = 0; i < COUNT(mistakes); i++) {
     int planted = 0;
-    for (int base = 0; base < (int)COUNT(bases); base++) {
-      if (!strncmp(mistakes[i].name, "part_", 5) != (base == BASE_OF_PARTS)) continue;
+    int first = first_base(mistakes[i].name);
+    for (int base = first; base < end_base(first); base++) {
       enum answer a = try_one(&mistakes[i], base);
       planted += a != ABSENT, missed += a == MISSED;
     }

@@ -37,6 +37,7 @@ static void texts_read_back(void **state)
   round_trip("examples/mega/tiny_llama.json", 1, 3);
   round_trip("examples/mega/tiny_qwen3.json", 1, 5);
   round_trip("examples/mega/tiny_qwen3.json", 12, 17);
+  round_trip("examples/mega/tiny_qwen3_moe.json", 2, 5);
 }
 
 // ---- mistakes ----
@@ -76,6 +77,10 @@ static const struct text_row {
     {HEAD OP "  }\n"
              "  operator b {\n    layer argmax\n    reads y\n    writes x\n  }\n}\n",
      11, "y has 2 dimensions"},
+    {"mega m() {\n  x: f32[1, 4] activation\n  y: f32[1, 5, 2] activation\n  z: f32[1, 4] weights\n  operator n { layer silu_mul; reads z, z; writes "
+     "x }\n"
+     "  operator a {\n    layer choose_experts\n    reads x\n    writes y\n  }\n}\n",
+     6, "operator a chooses 5 of 4 experts"},
     {HEAD OP "  }\n}\nmore\n", 12, "the end of the file was expected"},
     {HEAD "  y2: f32[rows, 32] activation versions 2\n  operator a {\n    layer silu_mul\n    reads x, x\n    writes y2\n  }\n}\n", 0,
      "y2 has 2 versions"},

@@ -26,6 +26,10 @@ static const struct tokens_row {
     {"examples/mega/tiny_llama.json", 3, 9, 70, 12, 3, 4},
     {"examples/mega/tiny_qwen3.json", 2, 5, 63, 12, 6, 3},
     {"examples/mega/tiny_qwen3.json", 9, 3, 3, 8, 7, 2},
+    {"examples/mega/tiny_qwen3_moe.json", 1, 3, 0, 24, 1}, // experts
+    {"examples/mega/tiny_qwen3_moe.json", 1, 1, 5, 12, 2},
+    {"examples/mega/tiny_qwen3_moe.json", 3, 7, 63, 12, 3},
+    {"examples/mega/tiny_qwen3_moe.json", 9, 4, 3, 8, 4, 2},
 };
 
 static void one_row(const struct tokens_row *r)

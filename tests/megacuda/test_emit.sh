@@ -37,6 +37,29 @@ same tests/megacuda/even.json 2 --workers 3 --context 70 --seed 4
 same examples/mega/tiny_llama.json 3 --workers 5 --context 62 --attention-parts 3 --seed 6
 long examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 2 --attention-parts 2 --seed 7
 
+# Experts: float32, with a last tile that is narrower; bf16 by tensor cores; experts whose weights are several pieces.
+sed 's/"moe_intermediate_size": 24/"moe_intermediate_size": 28/' examples/mega/tiny_qwen3_moe.json >"$work/tiny_moe.json"
+same "$work/tiny_moe.json" 4 --workers 5 --context 5 --seed 2
+same tests/megacuda/even_moe.json 3 --workers 3 --rows 2 --context 3 --seed 4
+long examples/mega/tiny_qwen3_moe.json 3 --workers 3 --rows 2 --pages 5 --seed 6
+under=("$MICA" mega)
+expect 0 'pipeline 11 x 16384' plan tests/megacuda/even_moe.json --workers 3 --context 3 --text
+sed 's/pipeline 11 x 16384/pipeline 6 x 1024/' "$work/out" >"$work/pieces.mega"
+expect 0 'proved; ' emit "$work/pieces.mega" --steps 2 --out "$work"
+under=()
+expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/pieces" "$work/even_moe.cu"
+expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/pieces" --steps 1 --plain 1
+under=("$MICA" mega)
+expect 0 'proved; ' emit tests/megacuda/ties.mega --steps 2 --out "$work"
+under=()
+expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/ties" "$work/ties.cu"
+expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/ties" --steps 1 --plain 1
+sed 's/"moe_intermediate_size": 128/"moe_intermediate_size": 96/' tests/megacuda/even_moe.json >"$work/uneven.json"
+under=("$MICA" mega)
+expect 0 'pipeline 11 x 16384' plan "$work/uneven.json" --workers 3 --context 3 --text
+sed 's/pipeline 11 x 16384/pipeline 6 x 1024/' "$work/out" >"$work/uneven.mega"
+expect 2 'no whole number of pieces of 64' emit "$work/uneven.mega" --steps 2 --out "$work"
+
 # Requests that share a cache, at one position, over the border of a page.
 same examples/mega/tiny_llama.json 3 --workers 3 --rows 2 --pages 5 --seed 6
 
@@ -76,6 +99,8 @@ few() {
 }
 few qwen3_8b
 expect 0 'pipeline of 10 stages' emit "$work/qwen3_8b.json" --out "$work"
+few qwen3_30b_a3b
+expect 0 'pipeline of 10 stages' emit "$work/qwen3_30b_a3b.json" --out "$work"
 
 # The kernel of a large model keeps everything in registers.
 if command -v nvcc >/dev/null; then

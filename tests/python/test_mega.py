@@ -31,12 +31,30 @@ def random_weights(c, seed=0):
         w[at + "input_layernorm.weight"], w[at + "post_attention_layernorm.weight"] = gain(h), gain(h)
         for n, rows in (("q", q * d), ("k", kv * d), ("v", kv * d)):
             w[at + f"self_attn.{n}_proj.weight"] = matrix(rows, h)
-        if c["model_type"] == "qwen3":
+        if c["model_type"].startswith("qwen3"):
             w[at + "self_attn.q_norm.weight"], w[at + "self_attn.k_norm.weight"] = gain(d), gain(d)
         w[at + "self_attn.o_proj.weight"] = matrix(h, q * d)
-        w[at + "mlp.gate_proj.weight"], w[at + "mlp.up_proj.weight"] = matrix(i, h), matrix(i, h)
-        w[at + "mlp.down_proj.weight"] = matrix(h, i)
+        mlps = [at + "mlp."]
+        if c.get("num_experts"):
+            w[at + "mlp.gate.weight"] = matrix(c["num_experts"], h)
+            mlps = [f"{at}mlp.experts.{e}." for e in range(c["num_experts"])]
+        for m in mlps:
+            inner = c.get("moe_intermediate_size", i)
+            w[m + "gate_proj.weight"], w[m + "up_proj.weight"], w[m + "down_proj.weight"] = matrix(inner, h), matrix(inner, h), matrix(h, inner)
     return w
+
+
+def mlp(w, at, y):
+    g = y @ w[at + "gate_proj.weight"].T
+    return (g / (1 + np.exp(-g)) * (y @ w[at + "up_proj.weight"].T)) @ w[at + "down_proj.weight"].T
+
+
+def experts(c, w, at, y):
+    s = np.exp(y @ w[at + "gate.weight"].T)
+    chosen = np.argsort(-s, -1, kind="stable")[:, :c["num_experts_per_tok"]]
+    scale = np.take_along_axis(s, chosen, -1)
+    scale /= scale.sum(-1, keepdims=True)
+    return np.stack([sum(f * mlp(w, f"{at}experts.{e}.", row) for e, f in zip(es, fs)) for row, es, fs in zip(y, chosen, scale)])
 
 
 def reference(c, w, tokens):
@@ -53,7 +71,7 @@ def reference(c, w, tokens):
         at = f"model.layers.{l}."
         y = norm(x, w[at + "input_layernorm.weight"])
         Q, K, V = ((y @ w[at + f"self_attn.{n_}_proj.weight"].T).reshape(n, -1, d) for n_ in "qkv")
-        if c["model_type"] == "qwen3":
+        if c["model_type"].startswith("qwen3"):
             Q, K = norm(Q, w[at + "self_attn.q_norm.weight"]), norm(K, w[at + "self_attn.k_norm.weight"])
         Q, K = turn(Q), np.repeat(turn(K), q // kv, 1)
         s = np.einsum("ihd,jhd->hij", Q, K) / np.sqrt(d) + np.where(np.tri(n) > 0, 0, -np.inf)
@@ -61,8 +79,7 @@ def reference(c, w, tokens):
         o = np.einsum("hij,jhd->ihd", p / p.sum(-1, keepdims=True), np.repeat(V, q // kv, 1)).reshape(n, -1)
         x = x + o @ w[at + "self_attn.o_proj.weight"].T
         y = norm(x, w[at + "post_attention_layernorm.weight"])
-        g = y @ w[at + "mlp.gate_proj.weight"].T
-        x = x + (g / (1 + np.exp(-g)) * (y @ w[at + "mlp.up_proj.weight"].T)) @ w[at + "mlp.down_proj.weight"].T
+        x = x + (experts(c, w, at + "mlp.", y) if c.get("num_experts") else mlp(w, at + "mlp.", y))
     return norm(x, w["model.norm.weight"]) @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
 
 
@@ -73,7 +90,7 @@ def greedy(c, w, prompt, n):
     return tokens[len(prompt):]
 
 
-MODELS = ["tiny_llama.json", "tiny_qwen3.json"]
+MODELS = ["tiny_llama.json", "tiny_qwen3.json", "tiny_qwen3_moe.json"]
 
 
 @pytest.fixture(scope="module", params=MODELS)

@@ -108,7 +108,8 @@ class Model:
 # Fields of a configuration object that the plan does not need; in a config.json an unknown field is an error.
 _KEPT = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
          "vocab_size", "rms_norm_eps", "rope_theta", "rope_scaling", "tie_word_embeddings", "torch_dtype", "dtype", "hidden_act", "attention_bias",
-         "mlp_bias", "use_sliding_window")
+         "mlp_bias", "use_sliding_window", "num_experts", "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob", "decoder_sparse_step",
+         "mlp_only_layers")
 
 
 def _config_dict(config) -> dict:
@@ -128,7 +129,7 @@ def _config_dict(config) -> dict:
 
 
 def from_config(config, **options) -> Model:
-    """A Llama or Qwen3 by its configuration: the path of a config.json, a dictionary, or a configuration object of transformers.
+    """A Llama, Qwen3 or Qwen3 with experts by its configuration: the path of a config.json, a dictionary, or a configuration object of transformers.
 
     options: rows, pages, engine ("cpu" or "gpu"), device, workers, deadline, trace."""
     name = "config"

@@ -39,9 +39,16 @@ def from_transformers(source, tensors, config):
         parts["head_table"] = ("lm_head.weight",)
     by_layer = {"attn_norm": ("input_layernorm",), "Wqkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "Wo": ("self_attn.o_proj",),
                 "mlp_norm": ("post_attention_layernorm",), "Wgate_up": ("mlp.gate_proj", "mlp.up_proj"), "Wdown": ("mlp.down_proj",)}
+    experts = {}  # of a layer, by expert: the names of one matrix, or of the gate and the other
+    if "Wrouter" in tensors:
+        by_layer["Wrouter"] = ("mlp.gate",)
+        del by_layer["Wgate_up"], by_layer["Wdown"]
+        experts = {name: [tuple(f"mlp.experts.{e}.{n}" for n in ns) for e in range(tensors[name][2][1])]
+                   for name, ns in (("Wgate_up", ("gate_proj", "up_proj")), ("Wdown", ("down_proj",)))}
     if "q_norm" in tensors:
         by_layer |= {"q_norm": ("self_attn.q_norm",), "k_norm": ("self_attn.k_norm",)}
     wanted = {n for ns in parts.values() for n in ns} | {f"model.layers.{l}.{n}.weight" for ns in by_layer.values() for n in ns for l in range(layers)}
+    wanted |= {f"model.layers.{l}.{n}.weight" for of in experts.values() for ns in of for n in ns for l in range(layers)}
     given = set(source)
     missing = sorted(wanted - given)
     unknown = sorted(n for n in given - wanted if not n.endswith(("rotary_emb.inv_freq",)) and not (tied and n == "lm_head.weight"))
@@ -78,6 +85,14 @@ def from_transformers(source, tensors, config):
                     at += rows
                 if at != shape[2]:
                     raise UsageError(f"{', '.join(full)} have {at} rows, and the configuration says {shape[2]}")
+        yield name, out
+    for name, of in experts.items():
+        shape = tensors[name][2]
+        out = np.empty(shape, "f4")
+        for l in range(layers):
+            for e, ns in enumerate(of):
+                for n, to in zip(ns, out[l, e] if len(ns) > 1 else out[l, e:e + 1]):
+                    to[...] = _matrix(take(f"model.layers.{l}.{n}.weight", shape[:-3:-1]))
         yield name, out
 
 

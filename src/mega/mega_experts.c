@@ -1,0 +1,66 @@
+// Task bodies of experts in C, float32: which ones a row chooses, and their products. The pipeline brings the chosen experts' weights, in the
+// order of the choices.
+#include "mega/mega_bodies.h"
+
+#include <math.h>
+
+// The best of the experts that are not chosen yet: of equal scores the first, and a score that is no number is the smallest.
+static int64_t best_left(const float *x, int64_t n, const float *chosen, int64_t count)
+{
+  int64_t best = -1;
+  for (int64_t i = 0; i < n; i++) {
+    bool taken = false;
+    for (int64_t c = 0; c < count; c++) taken |= (int64_t)chosen[2 * c] == i;
+    if (!taken && (best < 0 || x[i] > x[best] || (x[best] != x[best] && x[i] == x[i]))) best = i;
+  }
+  return best;
+}
+
+void mega_body_choose_experts(struct mega_task *t)
+{
+  const float *x = t->data[0];
+  float *chosen = t->data[1], sum = 0;
+  int64_t n = mega_extent(&t->box[0], 1), choices = mega_extent(&t->box[1], 1);
+  for (int64_t c = 0; c < choices; c++) {
+    int64_t best = best_left(x, n, chosen, c);
+    chosen[2 * c] = (float)best, chosen[2 * c + 1] = expf(x[best] - x[(int64_t)chosen[0]]);
+    sum += chosen[2 * c + 1];
+  }
+  for (int64_t c = 0; c < choices; c++) chosen[2 * c + 1] /= sum;
+}
+
+// y[j] += scale sum x[i] gain[i] w[i][j], `count` of k.
+static void add_rows(const float *x, const float *gain, float scale, const float *w, int64_t count, int64_t n, float *y)
+{
+  for (int64_t i = 0; i < count; i++) {
+    float v = x[i] * scale * (gain ? gain[i] : 1);
+    for (int64_t j = 0; j < n; j++) y[j] += v * w[i * n + j];
+  }
+}
+
+// Pieces [layer][expert][2][k][n] of one expert: of the gate and of the other product.
+void mega_body_rmsnorm_experts_gate_up(struct mega_task *t)
+{
+  int64_t k = mega_extent(&t->box[0], 1), n = mega_extent(&t->box[4], 2);
+  const float *x = t->data[0], *gain = t->data[1], *w;
+  float *y = t->data[4], *up = t->spare, f = mega_norm_factor(x, k, t->op->attr[MEGA_ATTR_eps]);
+  while ((w = t->next(t))) {
+    int64_t from = t->piece.lo[3], count = mega_extent(&t->piece, 3);
+    add_rows(x + from, gain + from, f, w, count, n, y), add_rows(x + from, gain + from, f, w + count * n, count, n, up);
+  }
+  for (int64_t i = 0; i < n; i++) y[i] = mega_silu(y[i]) * up[i];
+}
+
+// Pieces [layer][expert][k][n], one expert after another.
+void mega_body_experts_with_residual(struct mega_task *t)
+{
+  int64_t k = mega_extent(&t->box[0], 2), n = mega_extent(&t->box[4], 1), choice = -1;
+  const float *w;
+  float *y = t->data[4];
+  while ((w = t->next(t))) {
+    int64_t from = t->piece.lo[2];
+    choice += from == 0;
+    add_rows(t->data[0] + choice * k + from, NULL, t->data[1][2 * choice + 1], w, mega_extent(&t->piece, 2), n, y);
+  }
+  for (int64_t i = 0; i < n; i++) y[i] += t->data[3][i];
+}
