@@ -35,30 +35,40 @@ DEV void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
 DEV void wait_for_end() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // ---- words with epochs: relaxed, because each carries its own proof that it is there ----
+// An access is one of 128 bits. One of four numbers is four accesses to the compiler, which leaves out numbers that nobody uses and splits the rest.
+struct bits128 {
+  u64 low, high;
+};
+DEV bits128 bits_of(uint4 v) { return {v.x | (u64)v.y << 32, v.z | (u64)v.w << 32}; }
+DEV uint4 word_of(bits128 b) { return make_uint4((u32)b.low, (u32)(b.low >> 32), (u32)b.high, (u32)(b.high >> 32)); }
+
 DEV void put(uint4 *p, uint4 v)
 {
-  asm volatile("st.relaxed.gpu.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), STAY : "memory");
+  bits128 b = bits_of(v);
+  asm volatile("{.reg .b128 t;\nmov.b128 t, {%1, %2};\nst.relaxed.gpu.global.L2::cache_hint.b128 [%0], t, %3;}" ::"l"(p), "l"(b.low), "l"(b.high), STAY
+               : "memory");
 }
 DEV uint4 get(const uint4 *p)
 {
-  uint4 v;
-  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+  bits128 b;
+  asm volatile("{.reg .b128 t;\nld.relaxed.gpu.global.L2::cache_hint.b128 t, [%2], %3;\nmov.b128 {%0, %1}, t;}"
+               : "=l"(b.low), "=l"(b.high)
                : "l"(p), STAY
                : "memory");
-  return v;
+  return word_of(b);
 }
 
 // The same where the writer or the reader is another GPU.
 DEV void put_far(uint4 *p, uint4 v, int)
 {
-  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  bits128 b = bits_of(v);
+  asm volatile("{.reg .b128 t;\nmov.b128 t, {%1, %2};\nst.relaxed.sys.global.b128 [%0], t;}" ::"l"(p), "l"(b.low), "l"(b.high) : "memory");
 }
 DEV uint4 get_far(const uint4 *p)
 {
-  uint4 v;
-  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
-  return v;
+  bits128 b;
+  asm volatile("{.reg .b128 t;\nld.relaxed.sys.global.b128 t, [%2];\nmov.b128 {%0, %1}, t;}" : "=l"(b.low), "=l"(b.high) : "l"(p) : "memory");
+  return word_of(b);
 }
 DEV void tell(u32 *p, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 DEV u32 heard(const u32 *p)
