@@ -43,7 +43,7 @@ expect 0 '^y  mean' "$MICA" run "$work/two" --engine f32
 expect 2 'node "cell" \(RecurrentCell\) cannot be run' "$MICA" run $models/unsupported.onnx
 
 # ---- indices that are inputs: what a table lacks is refused, by both engines ----
-printf '\223NUMPY\001\000v\000{"descr": "<i8", "fortran_order": False, "shape": (2, 3), }%58s\n' "" >"$work/i.npy"
+printf '\223NUMPY\001\000v\000{\047descr\047: \047<i8\047, \047fortran_order\047: False, \047shape\047: (2, 3), }%58s\n' "" >"$work/i.npy"
 printf '\003\000\000\000\000\000\000\000\374\377\377\377\377\377\377\377\000\000\000\000\000\000\000\000' >>"$work/i.npy"
 cp "$work/i.npy" "$work/far.npy"
 printf '%024d' 0 | tr 0 '\000' >>"$work/i.npy"
