@@ -21,10 +21,13 @@ MICA_ORDER double mica_order(double x)
   return (double)(number * 0x200000 + 0x1ffffe + (bits == 0x80000000u));
 }
 
+/* As an integer, also what is no key. */
+MICA_ORDER int64_t mica_key(double key) { return key < 0x1p62 ? key > -0x1p62 ? (int64_t)key : -((int64_t)1 << 62) : (int64_t)1 << 62; }
+
 /* The number of a key. */
 MICA_ORDER double mica_ordered(double key)
 {
-  const int64_t k = (int64_t)key, number = (k - (k & 0x1fffff)) / 0x200000;
+  const int64_t k = mica_key(key), number = (k - (k & 0x1fffff)) / 0x200000;
   const uint32_t bits = number < 0 || (!number && k & 1) ? 0x80000000u | (uint32_t)-number : (uint32_t)number;
   float f;
   memcpy(&f, &bits, 4);
@@ -32,7 +35,7 @@ MICA_ORDER double mica_ordered(double key)
 }
 
 /* The index of a key. */
-MICA_ORDER double mica_place(double key) { return (double)(0xfffff - ((int64_t)key >> 1 & 0xfffff)); }
+MICA_ORDER double mica_place(double key) { return (double)(0xfffff - (mica_key(key) >> 1 & 0xfffff)); }
 
 #undef MICA_ORDER
 #endif

@@ -81,7 +81,8 @@ void onnx_as_cumulate(struct onnx_lower *l)
   const struct onnx_cells *axis = lo_has(l, 1) ? onnx_known(l->m, l->n->in[1]) : NULL;
   int x = lo_in(l, 0), dim;
   if (!axis || onnx_type_kind(axis->type) != WHOLE || onnx_elements(&axis->shape) != 1) return lo_fail(l, "its axis is computed when the model runs");
-  if (onnx_attr_int(l->n, "exclusive", 0) || onnx_attr_int(l->n, "reverse", 0)) return lo_fail(l, "its sums leave an element out, or begin at the end");
+  if (onnx_attr_int(l->n, "exclusive", 0) || onnx_attr_int(l->n, "reverse", 0))
+    return lo_fail(l, "its sums leave an element out, or begin at the end");
   if (x >= 0 && lo_axis(l, axis->i[0], lo_shape(l, x)->n, &dim)) lo_out(l, 0, lo_dim(l, OP_CUMSUM, x, dim));
 }
 
@@ -167,8 +168,7 @@ void onnx_as_one_hot(struct onnx_lower *l)
   if (a.extent > FAR) return lo_fail(l, "it has a depth of %lld", (long long)a.extent);
   int at = lo_index(l, 0, -FAR, FAR), pair = lo_in(l, 2);
   if (l->failed) return;
-  if (l->g->tensors[at].range.least < 0)
-    at = lo_op2(l, OP_ADD, at, lo_scale(l, lo_op2(l, OP_LESS, at, lo_const(l, 0)), (double)a.extent));
+  if (l->g->tensors[at].range.least < 0) at = lo_op2(l, OP_ADD, at, lo_scale(l, lo_op2(l, OP_LESS, at, lo_const(l, 0)), (double)a.extent));
   int hot = lo_op(l, OP_ONE_HOT, 1, &at, &a);
   for (int i = 0, k = 0; i < s.n; i++) perm.d[perm.n++] = i == axis ? s.n - 1 : k++;
   hot = lo_transpose(l, hot, &perm);
