@@ -274,7 +274,7 @@ static void axes(struct kern_making *m)
   k->naxes = loop_axis(m, n->block->nloop);
 }
 
-// What was chosen leaves the kernel: it has no axis for the number of the element.
+// The results of topk leave the kernel: they have no axis for the number of the chosen element.
 static int only_saved(struct kern_making *m)
 {
   for (int i = 0; i < m->k->nvalues; i++)

@@ -36,7 +36,7 @@ static bool nested(const struct graph *g)
   return false;
 }
 
-// What topk chooses leaves the kernel that chooses it.
+// The results of topk leave the kernel that makes them.
 static bool has_topk(const struct graph *g)
 {
   for (int i = 0; i < g->nnodes; i++)

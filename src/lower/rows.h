@@ -161,10 +161,11 @@ const char *row_zeros(const struct row_text *x);                                
 
 // ---- rows_top.c ----
 
-int row_top_first(const struct kern *k, int value);        // of all that choose the same elements, their numbers too, the first value: it does it
-void row_top(struct row_text *x, int value);               // of row_top_first; stores what it chooses
-void row_inputs(struct row_text *x, int value);            // rows_text.c: what it reads
-bool row_inputs_fold(const struct row_text *x, int value); // within rounds: is some of that a fold?
+int row_top_first(const struct kern *k, int value);         // of all that choose the same elements, their numbers too, the first value: it does it
+void row_top(struct row_text *x, int value);                // of row_top_first; stores what it chooses
+void row_tops(struct row_text *x, axis_set over, int pass); // those of a pass that choose of values which vary with these axes
+void row_inputs(struct row_text *x, int value);             // rows_text.c: the values that it reads
+bool row_inputs_fold(const struct row_text *x, int value);  // within rounds: is some of that a fold?
 // Two rounds take turns in shared memory.
 void row_top_turns(const struct row_text *x, int value, struct row_exchange *e);
 

@@ -252,16 +252,6 @@ bool row_inputs_fold(const struct row_text *x, int value)
   return folds;
 }
 
-// Those of pass n that choose of what varies with these axes.
-static void tops(struct row_text *x, axis_set over, int n)
-{
-  const struct kern *k = &x->p->r->k;
-  for (int i = 0; i < k->nvalues; i++) {
-    const struct kern_value *v = &k->v[i];
-    if (v->live && kern_tops(v) && row_top_first(k, i) == i && varies(x, v->in[0]) == over && x->p->pass[i] == n) row_top(x, i);
-  }
-}
-
 static void pass(struct row_text *x, int n)
 {
   const struct kern *k = &x->p->r->k;
@@ -273,7 +263,7 @@ static void pass(struct row_text *x, int n)
   for (axis_set over = x->p->rounds; over; over = (over - 1) & x->p->rounds) {
     s = scope_of(x, over, n);
     if (s.nfolds || s.nsaves) loop(x, over, &s);
-    tops(x, over, n);
+    row_tops(x, over, n);
   }
 }
 

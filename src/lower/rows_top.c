@@ -106,7 +106,7 @@ static void look_again(struct row_text *x, int value, const struct hole *holes)
   text_until(&x->t, indent);
 }
 
-// What is chosen, in the type of the tensor that it is stored in.
+// The chosen elements, or their numbers, in the type of the tensor that keeps them.
 static void store(struct row_text *x, int save, const struct hole *holes)
 {
   const struct kern_save *s = &x->p->r->k.save[save];
@@ -143,4 +143,14 @@ void row_top(struct row_text *x, int value)
   text_until(&x->t, indent);
   if (warps) text_line(&x->t, "Sync<barrier>#%s()", x->team); // what follows may take the room
   text_about(&x->t, -1);
+}
+
+void row_tops(struct row_text *x, axis_set over, int pass)
+{
+  const struct kern *k = &x->p->r->k;
+  for (int i = 0; i < k->nvalues; i++) {
+    const struct kern_value *v = &k->v[i];
+    bool here = v->live && kern_tops(v) && row_top_first(k, i) == i && x->p->pass[i] == pass;
+    if (here && (k->v[v->in[0]].axes & x->p->rounds) == over) row_top(x, i);
+  }
 }

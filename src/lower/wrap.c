@@ -202,7 +202,7 @@ static int update(struct wrapping *w, const struct node *n, const int *in, int *
   return end(w, &b, 1, add(w, &b, OP_UPDATE, 3, tile, &n->a, n->at), n->at, out);
 }
 
-// As the kernel that makes x cuts it, where that leaves the dimension whole: then both can be one kernel (merge.c). Else rows as a reduction has them.
+// As the kernel that makes x cuts it, where that leaves the dimension whole: then both can be one kernel (merge.c). Else as a reduction cuts rows.
 static struct wrap_cut cut_of_rows(const struct wrapping *w, const struct node *n, int x)
 {
   const struct shape *s = &w->to->tensors[x].shape;

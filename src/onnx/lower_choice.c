@@ -157,7 +157,7 @@ void onnx_as_gather_nd(struct onnx_lower *l)
   lo_out(l, 0, lo_reshape(l, chosen(l, lo_reshape(l, x, &flat), at, 0), &s));
 }
 
-// Of indices beyond the depth all are off.
+// An index beyond the depth has no element that is on.
 void onnx_as_one_hot(struct onnx_lower *l)
 {
   struct shape s, perm = {0};

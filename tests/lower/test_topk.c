@@ -1,4 +1,4 @@
-// topk on GPUs: kernels of the scheme rows, which the interpreter finds nothing against, for the cheapest plan of two GPUs and for all choices of each
+// topk on GPUs: kernels of the scheme rows. The interpreter finds nothing against them, for the cheapest plan of two GPUs and for choices of each
 // kernel. Ties, NaN and infinities are chosen in the order of the interpreter of graphs, to the bit.
 #include "given.h"
 #include "lowered.h"
