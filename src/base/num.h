@@ -51,6 +51,7 @@ static inline uint32_t num_word(const void *p, int64_t i, int bits)
 static inline void num_set_word(void *p, int64_t i, int bits, uint32_t w) { memcpy((char *)p + i * (bits / 8), &w, (size_t)(bits / 8)); }
 
 extern const char float_bits_text[];           // float_bits.h, for generated C
+extern const char order_text[];                // order.h, for generated C
 const char *num_names(void);                   // of the types of programs: "f16, bf16, f32"
 double num_largest(const struct num_row *f);   // finite number
 double num_underflow(const struct num_row *f); // by which a number too small for the type may be off

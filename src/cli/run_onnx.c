@@ -165,6 +165,19 @@ static int run_interpreted(struct model_run *r, struct graph *g, void **in, doub
   return OK;
 }
 
+// As float64; whole numbers are held against the ranges of the program's inputs.
+static int inputs_of(struct model_run *r, const struct onnx_program *p, const struct graph *g, void **in)
+{
+  int *t = NEWS(&r->c->mem, int, p->nin + 1);
+  graph_inputs(g, t);
+  for (int i = 0; i < p->nin; i++) {
+    const struct onnx_cells *c = cells_of(r, p->in[i]);
+    in[i] = onnx_cells_doubles(&r->c->mem, c);
+    if (onnx_type_kind(c->type) == WHOLE) TRY(range_check_doubles(&g->tensors[t[i]], in[i], &r->c->err));
+  }
+  return OK;
+}
+
 static int run_program(struct model_run *r, const struct onnx_program *p)
 {
   struct arena *mem = &r->c->mem;
@@ -173,13 +186,13 @@ static int run_program(struct model_run *r, const struct onnx_program *p)
   double **out = NEWS(mem, double *, p->nout + 1);
   struct onnx_cells **made = NEWS(mem, struct onnx_cells *, p->nout + 1);
   TRY(graph_of(r, p, &g));
-  for (int i = 0; i < p->nin; i++) in[i] = cells_of(r, p->in[i])->f;
+  TRY(inputs_of(r, p, g, in));
   for (int i = 0; i < p->nout; i++) {
     const struct onnx_value *v = &r->m->values[p->out[i]];
     r->at[p->out[i]] = made[i] = onnx_cells_new(mem, v->type, &v->shape), out[i] = made[i]->f;
   }
   TRY(r->cpu ? run_compiled(r, g, p->name, in, out) : run_interpreted(r, g, in, out));
-  for (int i = 0; i < p->nout; i++) onnx_cells_round(made[i]); // what nodes compare was stored
+  for (int i = 0; i < p->nout; i++) onnx_cells_from_doubles(made[i]); // what nodes compare was stored
   return OK;
 }
 

@@ -190,6 +190,15 @@ static bool matrices(const struct tile_kernel *k)
   return false;
 }
 
+static bool keys(const struct tile_kernel *k)
+{
+  for (int i = 0; i < k->nspecs; i++) {
+    const struct tile_atom *a = k->specs[i].atom;
+    if (a && a->row->sem == SEM_UNARY && (a->op == UN_ORDER || a->op == UN_ORDERED || a->op == UN_PLACE)) return true;
+  }
+  return false;
+}
+
 // Conversions of the types of 8 bits that the kernel has.
 static void print_small(const struct tile_kernel *k, struct str *out)
 {
@@ -223,6 +232,7 @@ int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, str
     c_comment(&c->w, arena_printf(&mem, "%s: made by Mica for the CPU; cc %s", kernel, cprint_flags()));
     str_add(out, "%s\n", cprint_prelude_text);
     if (matrices(k)) str_add(out, "%s\n", cprint_warp_text);
+    if (keys(k)) str_add(out, "%s\n", order_text);
     print_small(k, out);
     status = print(c, kernel);
   }

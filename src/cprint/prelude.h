@@ -78,6 +78,7 @@ MICA int64_t mica_max_i64(int64_t x, int64_t y) { return x > y ? x : y; }
 MICA int64_t mica_lt_i64(int64_t x, int64_t y) { return x < y; }
 MICA int64_t mica_le_i64(int64_t x, int64_t y) { return x <= y; }
 MICA int64_t mica_eq_i64(int64_t x, int64_t y) { return x == y; }
+MICA int64_t mica_below_i64(int64_t x, int64_t y) { return x < y ? x : INT64_MIN; }
 MICA int64_t mica_mask_i64(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
 
 MICA double mica_odd_f64(double hi, double lo) /* hi + lo rounded to odd, which keeps the next rounding right */

@@ -79,6 +79,7 @@ const char *cu_init(struct printer *w, const struct cuda_piece *q)
   if (t == TT_F64) return real(w, x, false);
   if (t == TT_F32) return real(w, x, true);
   if (num_narrow(&tile_types[t])) return arena_printf(w->s.mem, "mica_to<%s>(%s)", tile_types[t].cuda, real(w, x, true));
+  if (x <= -0x1p63) return "(-0x7fffffffffffffffll - 1)"; // there is no literal of it
   return arena_printf(w->s.mem, "%lld", (long long)x);
 }
 

@@ -1,4 +1,5 @@
-// real_fn: the m_ functions of op.def's FLOAT by functions of the C library. tile/device.h has them in CUDA.
+// real_fn: the m_ functions of op.def's FLOAT by functions of the C library, and those of tile/pointwise.def alone by base/order.h.
+// tile/device.h has them in CUDA.
 #ifndef MICA_EVAL_REAL_FN_H
 #define MICA_EVAL_REAL_FN_H
 
@@ -13,6 +14,9 @@
 #define m_erf(x) erf(x)
 #define m_floor(x) floor(x)
 #define m_pow(x, y) pow(x, y)
+#define m_order(x) mica_order(x)
+#define m_ordered(x) mica_ordered(x)
+#define m_place(x) mica_place(x)
 #define m_gelu(x) (x * K(0.5) * (K(1) + erf(x * K(0.70710678118654752440))))
 
 #endif

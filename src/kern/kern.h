@@ -23,7 +23,7 @@
 
 #include "plan/norm.h"
 
-enum { KERN_AXES = 64, KERN_BASES = 8, KERN_CHOSEN_BY = 2 };
+enum { KERN_AXES = 64, KERN_BASES = 8, KERN_CHOSEN_BY = 2, KERN_TOP_OF = 1 << 20 }; // the last: elements that keys of topk number (base/order.h)
 typedef uint64_t axis_set;
 #define AXIS(a) ((axis_set)1 << (a))
 
@@ -34,7 +34,9 @@ struct kern_access { // element offset + sum stride[a] a of the buffer of a tens
   int64_t offset, stride[KERN_AXES];
   // Of tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
   int64_t base[KERN_BASES], rank[KERN_AXES];
-  struct { // of KERN_CHOSEN and KERN_PLACED, by index: stride times a value from 0 to limit - 1; limit 0: none
+  // Of KERN_CHOSEN and KERN_PLACED, by index: stride times a value from 0 to limit - 1; limit 0: none. Of saves of KERN_TOP and KERN_TOP_AT the
+  // first: stride times the number of the chosen element.
+  struct {
     int64_t stride, limit;
   } by[KERN_CHOSEN_BY];
   bool left;  // in shared memory, by the head
@@ -55,6 +57,8 @@ enum kern_kind {
   KERN_RESCALE, // over the iterations: old times in[1], plus the sum of in[0] over the other axes of `folded`
   KERN_CHOSEN,  // a load at indices in[0], in[1]: 0 where one is outside of its limit
   KERN_PLACED,  // in[0], stored at index in[1]; nowhere where that is outside of its limit. Only saves read it
+  KERN_TOP,     // the largest elements of in[0] over `folded`, as many as at.by[0].limit, in the order of topk. Only saves read it
+  KERN_TOP_AT,  // their numbers
   KERN_KINDS
 };
 
@@ -82,7 +86,7 @@ struct kern_value {
   int nin, in[2];
   axis_set axes, folded;
   axis_set batch;        // of KERN_PRODUCT: axes that only go along, which number products
-  struct kern_access at; // of loads (kern_loads); of KERN_PLACED only `by`
+  struct kern_access at; // of loads (kern_loads); of KERN_PLACED only `by`; of KERN_TOP and KERN_TOP_AT the number of an element along `folded`
   int about, within;     // the node that it is for, and of sums what computes their terms: node + 1 of the block graph,
                          // -(node + 1) of the tail's; 0: none
   int uses;              // of kern_live: live values and saves that read it
@@ -105,7 +109,11 @@ struct kern {
   struct kern_save *save;
 };
 static inline bool kern_loads(const struct kern_value *v) { return v->kind == KERN_LOAD || v->kind == KERN_CHOSEN; }
-static inline bool kern_folds(const struct kern_value *v) { return v->kind == KERN_SUM || v->kind == KERN_MAX || v->kind == KERN_PROD; }
+static inline bool kern_tops(const struct kern_value *v) { return v->kind == KERN_TOP || v->kind == KERN_TOP_AT; }
+static inline bool kern_folds(const struct kern_value *v)
+{
+  return v->kind == KERN_SUM || v->kind == KERN_MAX || v->kind == KERN_PROD || kern_tops(v);
+}
 
 // ---- kern_make.c ----
 // Of the block graph of n, with what tensors are stored as, by tensor of the kernel graph (NULL: as they are). Axes begin at number `first`;

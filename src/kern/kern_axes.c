@@ -20,7 +20,7 @@ static bool together(const struct kern *k, int slow, int fast)
     const struct kern_value *v = &k->v[i];
     if (!v->live) continue;
     if (!both(v->axes, slow, fast) || !both(v->folded, slow, fast)) return false;
-    if (kern_loads(v) && !nested(&v->at, slow, fast, k->extent[fast])) return false;
+    if ((kern_loads(v) || kern_tops(v)) && !nested(&v->at, slow, fast, k->extent[fast])) return false;
   }
   for (int i = 0; i < k->nsaves; i++)
     if (!both(k->save[i].axes, slow, fast) || !nested(&k->save[i].at, slow, fast, k->extent[fast])) return false;

@@ -50,9 +50,11 @@ static bool one(const struct kern_checking *c)
   for (int i = 0; i < v->nin; i++) {
     if (v->in[i] < 0 || v->in[i] >= c->i) return wrong(c, "an operand that comes later");
     if (k->v[v->in[i]].kind == KERN_PLACED) return wrong(c, "a placed value as an operand");
+    if (kern_tops(&k->v[v->in[i]])) return wrong(c, "what was chosen as an operand");
     in |= k->v[v->in[i]].axes;
   }
   if ((v->kind == KERN_CHOSEN) != (kern_loads(v) && v->at.by[0].limit)) return wrong(c, "an index without a limit");
+  if (kern_tops(v) && (v->at.by[0].limit < 1 || v->at.by[0].limit > kern_extent(k, v->folded))) return wrong(c, "chooses more than there is");
   for (int a = 0; a < KERN_AXES; a++)
     if ((v->axes | v->folded) >> a & 1 && (a >= k->naxes || k->extent[a] < 2)) return wrong(c, "an axis that is not there");
   bool runs = v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE || v->kind == KERN_RESCALE;
@@ -75,7 +77,8 @@ bool kern_check(const struct kern *k, char why[160])
     if (s->value < 0 || s->value >= k->nvalues) return snprintf(why, 160, "store %d: no value", i), false;
     if (s->axes != k->v[s->value].axes || kern_strided(k, &s->at) & ~s->axes)
       return snprintf(why, 160, "store %d: other axes than its value", i), false;
-    if ((k->v[s->value].kind == KERN_PLACED) != (s->at.by[0].limit > 0)) return snprintf(why, 160, "store %d: an index without a limit", i), false;
+    if ((k->v[s->value].kind == KERN_PLACED || kern_tops(&k->v[s->value])) != (s->at.by[0].limit > 0))
+      return snprintf(why, 160, "store %d: an index without a limit", i), false;
     if (!within(k, &s->at)) return snprintf(why, 160, "store %d: writes outside of its buffer", i), false;
   }
   return true;

@@ -1,5 +1,6 @@
 // Elements that data choose. A gather reads a value at an index, which is another value. If the value is computed element by element, each of its
-// loads becomes a load at that index (KERN_CHOSEN). An update stores a value at an index (KERN_PLACED).
+// loads becomes a load at that index (KERN_CHOSEN). An update stores a value at an index (KERN_PLACED). The results of topk
+// (KERN_TOP, KERN_TOP_AT) have no axis for the number of the chosen element. Their stores have a stride for it.
 #include "kern/kern_parts.h"
 
 struct kern_choosing {
@@ -87,4 +88,27 @@ bool kern_part_placed(struct kern_making *m, int v, const struct norm_dim *d, in
   struct kern_value placed = {.kind = KERN_PLACED, .nin = 2, .in = {v, index}, .about = m->about};
   placed.at.by[0].stride = at.by[0].stride, placed.at.by[0].limit = at.by[0].limit;
   return kern_part_store(m, kern_add(m->k, placed), at);
+}
+
+bool kern_part_topk(struct kern_making *m, enum kern_kind kind, int v, const struct norm_dim *d, int64_t k, int *out)
+{
+  const struct kern_choosing c = choosing(m, d, v);
+  struct kern_value x = {.kind = kind, .nin = 1, .in = {v}, .about = m->about};
+  int64_t below = 1;
+  if (v < 0) return false;
+  for (int i = c.naxes; i-- > 0; below *= m->k->extent[c.axis[i]])
+    if (m->k->extent[c.axis[i]] > 1) x.at.stride[c.axis[i]] = below, x.folded |= AXIS(c.axis[i]);
+  if (x.folded & ~m->k->v[v].axes)
+    x.in[0] = kern_add(m->k, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {v}, .axes = x.folded, .about = m->about});
+  x.at.type = I32, x.at.index = true, x.at.elements = below, x.at.by[0].limit = k;
+  *out = x.folded ? kern_add(m->k, x) : kind == KERN_TOP ? v : kern_const(m->k, 0, m->about);
+  return true;
+}
+
+bool kern_part_top(struct kern_making *m, int v, const struct norm_dim *d, struct kern_access at)
+{
+  const struct kern_choosing c = choosing(m, d, v);
+  if (v < 0 || !kern_tops(&m->k->v[v])) return kern_part_store(m, v, at); // of one element
+  if (!add_index(m->k, &at, c.naxes, c.axis) || kern_strided(m->k, &at) & ~m->k->v[v].axes) return false;
+  return kern_part_store(m, v, at);
 }

@@ -181,6 +181,8 @@ static enum hidden_class class_of(const struct kern *k, const struct kern_value 
   case KERN_RESCALE:
   case KERN_CHOSEN:
   case KERN_PLACED:
+  case KERN_TOP:
+  case KERN_TOP_AT:
   case KERN_KINDS: break;
   }
   return ANY;

@@ -183,18 +183,32 @@ static axis_set parted_axes(const struct kern_making *m)
 
 static const struct norm_dim *chosen_dim(const struct kern_making *m, const struct node *n) { return &m->n->t[n->in[0]].dim[n->a.dim]; }
 
+static int topk(struct kern_making *m, const struct node *n)
+{
+  static const enum kern_kind kind[] = {KERN_TOP, KERN_TOP_AT};
+  const int64_t extent = m->n->block->tensors[n->in[0]].shape.d[n->a.dim];
+  if (extent > KERN_TOP_OF)
+    return snprintf(m->why, 160, "topk: of %lld elements, and kernels compare at most %d", (long long)extent, KERN_TOP_OF), NO;
+  for (int i = 0; i < n->nout; i++)
+    if (!kern_part_topk(m, kind[i], value(m, n->in[0]), chosen_dim(m, n), n->a.k, &m->of[m->when][n->out + i])) return cannot(m, n, "of parts");
+  return OK;
+}
+
 static int gather(struct kern_making *m, const struct node *n)
 {
-  if (n->op != OP_GATHER) return cannot(m, n, "no operator of kernels");
   bool fits = kern_part_chosen(m, value(m, n->in[0]), chosen_dim(m, n), value(m, n->in[1]), &m->of[m->when][n->out]);
   return fits ? OK : cannot(m, n, "chooses of what is no tensor in memory");
 }
 
-// An update is done where it is saved.
+// An update is done where it is saved, and the results of topk are stored one after the other.
 static int save(struct kern_making *m, const struct node *n)
 {
   const struct node *maker = &m->n->block->nodes[m->n->block->tensors[m->n->t[n->in[0]].root].node];
   struct kern_access at = access_of(m, &m->n->save[m->saves++]);
+  if (maker->op == OP_TOPK) {
+    const struct norm_dim *number = &m->n->t[n->in[0]].dim[maker->a.dim];
+    return kern_part_top(m, value(m, n->in[0]), number, at) ? OK : cannot(m, maker, "of what is repeated, or its results lie along no stride");
+  }
   if (maker->op != OP_UPDATE) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;
   bool fits = kern_part_placed(m, value(m, maker->in[2]), chosen_dim(m, maker), value(m, maker->in[1]), at);
   return fits ? OK : cannot(m, maker, "writes parts, or along no stride");
@@ -229,7 +243,7 @@ static int one_node(struct kern_making *m, const struct node *n)
   case RULE_CONTRACT: return contraction(m, n);
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
-  case RULE_AT: return n->op == OP_UPDATE ? OK : gather(m, n);
+  case RULE_AT: return n->op == OP_UPDATE ? OK : n->op == OP_TOPK ? topk(m, n) : gather(m, n);
   case RULE_INDEX:
   case RULE_WORLD:
   case RULE_COMPOSITE:
@@ -260,6 +274,15 @@ static void axes(struct kern_making *m)
   k->naxes = loop_axis(m, n->block->nloop);
 }
 
+// The results of topk leave the kernel: they have no axis for the number of the chosen element.
+static int only_saved(struct kern_making *m)
+{
+  for (int i = 0; i < m->k->nvalues; i++)
+    for (int n = 0; n < m->k->v[i].nin; n++)
+      if (kern_tops(&m->k->v[m->k->v[i].in[n]])) return snprintf(m->why, 160, "topk: its results are read in the same kernel"), NO;
+  return OK;
+}
+
 int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, int first, bool tail, struct kern *out, char why[160])
 {
   const struct graph *b = n->block;
@@ -274,5 +297,5 @@ int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, 
     m.about = tail ? -(i + 1) : i + 1;
     if (both_times(&m, &b->nodes[i])) return NO;
   }
-  return OK;
+  return only_saved(&m);
 }

@@ -138,9 +138,10 @@ static void one(struct kern_reading *r)
   if (kind == KERN_KINDS) map(r, name, &v);
   if (v.kind == KERN_LOAD || v.kind == KERN_CONST) v.nin = 0;
   if (kern_loads(&v)) v.at = access_of(r), v.axes = kern_strided(k, &v.at);
+  if (kern_tops(&v)) v.at = access_of(r);
   if (v.kind == KERN_CONST) v.a.scalar = real(r);
   if (v.kind == KERN_SPREAD) v.axes = set(r);
-  if (v.kind > KERN_SPREAD && v.kind < KERN_CHOSEN) v.folded = set(r);
+  if ((v.kind > KERN_SPREAD && v.kind < KERN_CHOSEN) || kern_tops(&v)) v.folded = set(r);
   if (v.kind == KERN_PRODUCT) v.batch = set(r);
   if (v.kind == KERN_PRODUCT || v.kind == KERN_RESCALE || v.kind == KERN_PLACED || v.at.by[1].limit) v.nin = 2;
   for (int n = 0; n < v.nin; n++) v.in[n] = numbered(r, "v", k->nvalues - 1), v.axes |= r->failed ? 0 : k->v[v.in[n]].axes;

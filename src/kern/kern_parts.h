@@ -31,6 +31,10 @@ int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axi
 bool kern_part_chosen(struct kern_making *m, int v, const struct norm_dim *d, int index, int *out);
 // Stores v at an index along the dimension. False: it cannot.
 bool kern_part_placed(struct kern_making *m, int v, const struct norm_dim *d, int index, struct kern_access at);
+// Stores what was chosen (KERN_TOP, KERN_TOP_AT), one after the other along the dimension. False: it cannot.
+bool kern_part_top(struct kern_making *m, int v, const struct norm_dim *d, struct kern_access at);
+// The largest k elements of v along the dimension, or their numbers, by kind. False: v is parts, or has not all axes of the dimension.
+bool kern_part_topk(struct kern_making *m, enum kern_kind kind, int v, const struct norm_dim *d, int64_t k, int *out);
 bool kern_part_store(struct kern_making *m, int v, struct kern_access at); // false: too many
 
 #endif

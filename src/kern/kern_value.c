@@ -29,7 +29,7 @@ static bool same(const struct kern_value *a, const struct kern_value *b)
   if (a->kind != b->kind || a->nin != b->nin || a->axes != b->axes || a->folded != b->folded || a->batch != b->batch) return false;
   for (int i = 0; i < a->nin; i++)
     if (a->in[i] != b->in[i]) return false;
-  if (kern_loads(a) || a->kind == KERN_PLACED) return kern_same_access(&a->at, &b->at);
+  if (kern_loads(a) || a->kind == KERN_PLACED || kern_tops(a)) return kern_same_access(&a->at, &b->at);
   if (a->kind == KERN_CONST) return !memcmp(&a->a.scalar, &b->a.scalar, sizeof a->a.scalar); // -0 and 0 differ
   return a->kind != KERN_MAP || (a->op == b->op && attrs_reals_same(&a->a, &b->a));
 }
@@ -81,6 +81,8 @@ int kern_add(struct kern *k, struct kern_value v)
   case KERN_MAP:
   case KERN_PLACED: v.axes = operands(k, &v); break;
   case KERN_SPREAD: v.axes |= operands(k, &v); break;
+  case KERN_TOP:
+  case KERN_TOP_AT: v.axes = operands(k, &v) & ~v.folded; break;
   case KERN_SUM:
   case KERN_MAX:
   case KERN_PROD:

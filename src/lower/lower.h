@@ -50,6 +50,7 @@
 const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
 // merge.c: kernels on the same tiles, one after the other, as one; NO where there are none.
 int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
+bool lower_topk(const struct graph *wrapped);             // has it a kernel that chooses the largest elements?
 int lower_tail_of(const struct graph *kernels, int node); // the kernel that can be this node's tail, -1: none
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);

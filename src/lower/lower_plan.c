@@ -255,6 +255,18 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct g
   return status;
 }
 
+// With topk as a kernel, or after the kernel whose result it reads: the search has left it apart.
+static int plan_tops(struct arena *mem, struct graph *wrapped, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+                     struct err *e)
+{
+  struct graph *merged;
+  struct lower_plan other;
+  int status = lower_topk(wrapped) ? lower_merge(mem, wrapped, &merged, e) : NO;
+  if (status == OK) status = plan_ordered(mem, merged, gpu, o, &other, e);
+  if (status == OK && plan_cost(mem, &other) < plan_cost(mem, p)) *p = other;
+  return status == NO ? OK : status;
+}
+
 // With gathers as kernels, or within those that read them.
 static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
                         struct err *e)
@@ -263,6 +275,7 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
   struct lower_plan other;
   TRY(wrap_library(mem, g, &wrapped, e));
   TRY(plan_ordered(mem, wrapped, gpu, o, p, e));
+  TRY(plan_tops(mem, wrapped, gpu, o, p, e));
   int status = lower_gathers(mem, wrapped, &within, e);
   if (status == OK) status = plan_ordered(mem, within, gpu, o, &other, e);
   if (status == OK && plan_cost(mem, &other) < plan_cost(mem, p)) *p = other;

@@ -36,6 +36,14 @@ static bool nested(const struct graph *g)
   return false;
 }
 
+// The results of topk leave the kernel that makes them.
+static bool has_topk(const struct graph *g)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_TOPK) return true;
+  return false;
+}
+
 static bool makes(const struct node *n, int tensor) { return tensor >= n->out && tensor < n->out + n->nout; }
 
 // All that the first leaves is read by the second alone, each block what it wrote itself.
@@ -63,13 +71,20 @@ static bool updates_from(const struct graph *g, int first, int second)
   return false;
 }
 
+bool lower_topk(const struct graph *g)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_BLOCK && has_topk(g->nodes[i].sub)) return true;
+  return false;
+}
+
 static bool pair(const struct graph *g, int *first, int *second)
 {
   for (int b = 0; b < g->nnodes; b++)
     for (int a = 0; a < b; a++) {
       const struct node *x = &g->nodes[a], *y = &g->nodes[b];
       if (x->op != OP_BLOCK || y->op != OP_BLOCK || graph_iterations(y->sub) > 1 || !same_blocks(x->sub, y->sub)) continue;
-      if (nested(x->sub) || nested(y->sub) || !continues(g, x, y) || updates_from(g, a, b)) continue;
+      if (nested(x->sub) || nested(y->sub) || has_topk(x->sub) || !continues(g, x, y) || updates_from(g, a, b)) continue;
       return *first = a, *second = b, true;
     }
   return false;

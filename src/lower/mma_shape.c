@@ -128,6 +128,8 @@ static bool one(struct mma_plan *p, int v)
   case KERN_RESCALE: return mma_accumulates(p, v) ? accumulate(p, v) : reduce(p, v);
   case KERN_CHOSEN:
   case KERN_PLACED:
+  case KERN_TOP:
+  case KERN_TOP_AT:
   case KERN_KINDS: break;
   }
   return false;

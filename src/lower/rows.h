@@ -11,6 +11,7 @@
 //   pass     how many folds of varying values a value has before it
 //   stage    within a pass, how many folds a value has before it
 //   left     what the head of a tail left, where the graph is the tail (tail.h)
+//   key      a number and its index as one integer of 64 bits, in the order of topk (base/order.h)
 //   share    the blocks of a cluster that have a folded axis together; they are threads of it beyond those of one block
 //
 //   rows_life.c      what knobs do not change: roles of axes, stages, when values are there
@@ -23,6 +24,7 @@
 //   rows_ahead.c     what is done before the kernel ahead has ended
 //   rows_fold.c      folds: registers, lanes, warps
 //   rows_share.c     folds over the blocks of a cluster
+//   rows_top.c       topk: as many folds as elements are chosen
 #ifndef MICA_LOWER_ROWS_H
 #define MICA_LOWER_ROWS_H
 
@@ -106,6 +108,11 @@ void rows_weave(struct arena *mem, struct rows *r);
 struct row_weave row_save_weave(const struct row_plan *p, int save);
 struct kern_access row_seen(const struct row_plan *p, const struct kern_access *a, struct row_weave w); // as part of its run
 
+// Places of the parts of one fold in shared memory: `kept` of them side by side, each of `parts` parts.
+struct row_exchange {
+  int kept, parts;
+  const char *at, *part, *first; // the executing thread's, and the condition of being the one lane that has it
+};
 // ---- rows_text.c, rows_move.c, rows_fold.c, rows_ahead.c ----
 
 struct row_text {
@@ -144,19 +151,27 @@ void row_store(struct row_text *x, int save);
 const char *row_stored(struct row_text *x, int save); // the name of its value in the type of its tensor
 void row_load_woven(struct row_text *x, int value);   // and all of its run
 void row_store_woven(struct row_text *x, struct row_weave w, const char *condition);
-void row_fetch(struct row_text *x, int value); // its lines to the L2 cache
-void row_wait(struct row_text *x);             // for the kernel ahead; what comes before; the next may begin
-void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector); // within a thread
-void row_fold_across(struct row_text *x, int n, const int *values, bool again);          // over lanes and warps; again: in a loop
-const char *row_zeros(const struct row_text *x);                                         // indices of the first register
+void row_fetch(struct row_text *x, int value);                      // its lines to the L2 cache
+void row_wait(struct row_text *x);                                  // for the kernel ahead; what comes before; the next may begin
+void row_store_top(struct row_text *x, int save, const char *from); // the chosen elements of this round, in the type of its tensor
+const char *row_number(const struct row_text *x, const struct kern_access *a, int width); // of the access along the buffer, in accesses of `width`
+void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector);  // within a thread
+void row_fold_across(struct row_text *x, int n, const int *values, bool again);           // over lanes and warps; again: in a loop
+const char *row_zeros(const struct row_text *x);                                          // indices of the first register
+
+// ---- rows_top.c ----
+
+int row_top_first(const struct kern *k, int value);         // of all that choose the same elements, their numbers too, the first value: it does it
+void row_top(struct row_text *x, int value);                // of row_top_first; stores what it chooses
+void row_tops(struct row_text *x, axis_set over, int pass); // those of a pass that choose of values which vary with these axes
+void row_inputs(struct row_text *x, int value);             // rows_text.c: the values that it reads
+bool row_inputs_fold(const struct row_text *x, int value);  // within rounds: is some of that a fold?
+// Two rounds take turns in shared memory.
+void row_top_turns(const struct row_text *x, int value, struct row_exchange *e);
 
 // ---- rows_share.c ----
 
-// Places of the parts of one fold in shared memory: `kept` of them side by side, each of `parts` parts.
-struct row_exchange {
-  int kept, parts;
-  const char *at, *part, *first; // the executing thread's, and the condition of being the one lane that has it
-};
+void row_share_meet(struct row_text *x, int value);                // before the first exchange, where the value has one
 void row_share_begin(struct row_text *x);                          // the blocks of the cluster may be written to when all have begun
 void row_fold_share(struct row_text *x, int n, const int *values); // over the blocks of a cluster, whose parts all their threads have
 const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e);

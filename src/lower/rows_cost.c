@@ -127,17 +127,34 @@ static void exchange(const struct row_plan *p, double kept, double warps, struct
   c->chain += kept * warps;
 }
 
+// topk, of which each thread has `own` elements along the axes and `rounds` loads of them. After the first round only the threads that had the chosen
+// element look through theirs again.
+static double choosing(const struct row_plan *p, const struct kern_value *v, double rounds, double lanes, double warps, struct kernel_counts *c)
+{
+  enum { KEY = 8, LOOK = 6, ROUNDS = 30, STEP = 6 }; // instructions to make a key, to compare one, around a round, of a step over lanes
+  const double own = row_regs(p, v->axes | v->folded) * rounds, results = row_regs(p, v->axes), k = (double)v->at.by[0].limit;
+  c->chain += k * (ROUNDS + LOOK * own), c->folds += 2 * k * log2(lanes);
+  if (rounds > 1) c->waits += k;
+  for (int i = 0; i < v->at.by[0].limit && warps > 1; i++) c->barriers += 1, exchange(p, 2 * results, warps, c);
+  if (p->share >= 0 && v->folded >> p->share & 1) c->chain += k * (2 * MEET + results * p->cluster);
+  return own * (KEY + LOOK + k * LOOK / warps) + k * results * (ROUNDS + STEP * log2(lanes) + (warps > 1 ? 10 + STEP * warps : 0));
+}
+
 static void work(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
   double instructions = 20; // of a thread
   for (int i = 0; i < r->k.nvalues; i++) {
     const struct kern_value *v = &r->k.v[i];
-    if (!v->live) continue;
+    if (!v->live || (kern_tops(v) && row_top_first(&r->k, i) != i)) continue;
     double n = p->held[kern_folds(v) ? v->in[0] : i], rounds = 1, lanes = 1, warps = 1;
     for (int a = 0; a < r->k.naxes; a++) {
       if ((v->axes | v->folded) & p->rounds & AXIS(a)) rounds *= (double)p->chunks[a];
       if (v->folded >> a & 1) lanes *= p->lanes[a], warps *= p->warps[a];
+    }
+    if (kern_tops(v)) {
+      instructions += choosing(p, v, rounds, lanes, warps, c);
+      continue;
     }
     double all = n * rounds * (v->axes & p->rounds ? p->passes : 1);
     if (v->kind == KERN_MAP && kern_op(v->op).cost >= SLOW)

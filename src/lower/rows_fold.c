@@ -51,9 +51,10 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
 
 // ---- over threads ----
 
-static struct row_exchange exchange_of(const struct row_text *x, const struct kern_value *v)
+static struct row_exchange exchange_of(const struct row_text *x, int value)
 {
   const struct row_plan *p = x->p;
+  const struct kern_value *v = &p->r->k.v[value];
   struct row_exchange e = {1, 1, "", "", ""};
   for (int a = 0; a < p->r->k.naxes; a++) {
     bool folded = v->folded >> a & 1;
@@ -66,6 +67,7 @@ static struct row_exchange exchange_of(const struct row_text *x, const struct ke
       e.at = row_thread_term(x, e.at, 'w', a, e.kept), e.kept *= p->warps[a];
   }
   if (!*e.at) e.at = "0";
+  row_top_turns(x, value, &e);
   return e;
 }
 
@@ -73,8 +75,8 @@ static void send(struct row_text *x, int value, int shared, const struct row_exc
 {
   text_about(&x->t, x->p->r->k.v[value].about - 1);
   text_fill(&x->t,
-            "?scalar %sh$sh:[$kept, $parts].fp32.SH\n"
-            "?!scalar %sh$sh:[$all,$dims].fp32.SH\n"
+            "?scalar %sh$sh:[$kept, $parts].$type.SH\n"
+            "?!scalar %sh$sh:[$all,$dims].$type.SH\n"
             "?first if ($first) {\n"
             "?scalar %sh$sh.tile([1, 1])[$at, $part] <- Move(%v$v)\n"
             "?!scalar %sh$sh.tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%v$v)",
@@ -105,7 +107,7 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1 && p->lanes[a] > 1)
         text_fill(&x->t, "%v$v <- Reduction<$op>#lanes$a(%v$v)", HOLES(NULL, INT(v, values[i]), STR(op, fold_operator(v->kind)), INT(a, a)));
-    e[i] = exchange_of(x, v);
+    e[i] = exchange_of(x, values[i]);
     many += e[i].parts > 1;
   }
   text_about(&x->t, -1);

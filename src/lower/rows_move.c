@@ -7,8 +7,7 @@
 
 enum { STREAMED = 16 }; // bytes of an access that hints are for
 
-// Number of the access along the buffer, in accesses of `width`.
-static const char *number(const struct row_text *x, const struct kern_access *a, int width)
+const char *row_number(const struct row_text *x, const struct kern_access *a, int width)
 {
   const struct row_plan *p = x->p;
   const char *s = "";
@@ -41,7 +40,7 @@ static const char *peer(const struct row_text *x, const struct kern_access *a)
 // v: the value whose indices it has, else -1.
 static const char *memory(const struct row_text *x, const struct kern_access *a, int width, int v)
 {
-  const char *buffer = x->buffer[a->tensor], *at = number(x, a, width);
+  const char *buffer = x->buffer[a->tensor], *at = row_number(x, a, width);
   for (int i = 0; i < KERN_CHOSEN_BY && v >= 0; i++)
     if (a->by[i].limit > 1) at = row_term(x, strcmp(at, "0") ? at : "", arena_printf(x->mem, "@at%d_%d", v, i), a->by[i].stride / width);
   if (a->left) buffer = arena_printf(x->mem, "%s.peer(%s)", buffer, peer(x, a));
@@ -83,7 +82,7 @@ void row_load(struct row_text *x, int value)
   const char *to = arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)));
   bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
   if (v->at.index)
-    text_fill(&x->t, "%$to <- Init<($at)><<<#grid, #me>>>()", HOLES(NULL, STR(to, to), STR(at, number(x, &v->at, 1))));
+    text_fill(&x->t, "%$to <- Init<($at)><<<#grid, #me>>>()", HOLES(NULL, STR(to, to), STR(at, row_number(x, &v->at, 1))));
   else
     text_fill(&x->t, stream ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
               HOLES(NULL, STR(to, to), STR(from, memory(x, &v->at, width, -1))));
@@ -208,4 +207,16 @@ void row_store(struct row_text *x, int save)
                   STR(to, memory(x, &s->at, width, placed))));
   text_until(&x->t, indent);
   text_about(&x->t, was);
+}
+
+void row_store_top(struct row_text *x, int save, const char *from)
+{
+  const struct kern_save *s = &x->p->r->k.save[save];
+  int indent = row_each_open(x, s->axes, first_along(x, s->axes, NULL)), width = pieces_open(x, s->axes, &s->at);
+  const char *round = arena_printf(x->mem, "n%d", row_top_first(&x->p->r->k, s->value)), *at = row_number(x, &s->at, width);
+  if (s->at.by[0].limit > 1) at = row_term(x, strcmp(at, "0") ? at : "", round, s->at.by[0].stride / width);
+  text_fill(&x->t, "?wide %$to.tile([$width])[$at] <- Move(%$from)\n?!wide %$to[$at] <- Move(%$from)",
+            HOLES(NULL, INT(wide, width > 1), INT(width, width), STR(to, x->buffer[s->at.tensor]), STR(at, at),
+                  STR(from, arena_printf(x->mem, "%s%s", from, row_at(x, s->axes, width, piece(x, width))))));
+  text_until(&x->t, indent);
 }

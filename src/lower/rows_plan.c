@@ -90,16 +90,25 @@ static bool passes(struct row_plan *p)
     for (int k = 0; k < v->nin; k++) p->pass[i] = MAX(p->pass[i], p->pass[v->in[k]]);
     if (!(v->folded & p->rounds)) continue;
     if (v->axes & p->rounds) return false;
-    p->pass[i]++;
+    p->pass[i] += !kern_tops(v); // what is chosen leaves at once
   }
   for (int i = 0; i < r->k.nsaves; i++) p->passes = MAX(p->passes, p->pass[r->k.save[i].value] + 1);
   return true;
 }
 
+// A key of two registers for each element that topk chooses from, and three for each result.
+static int held(const struct row_plan *p, int value)
+{
+  enum { KEY = 2, RESULTS = 3 };
+  const struct kern_value *v = &p->r->k.v[value];
+  if (kern_tops(v) && v->live && row_top_first(&p->r->k, value) != value) return 0;
+  return kern_tops(v) ? KEY * (row_regs(p, v->axes | v->folded) + RESULTS * row_regs(p, v->axes)) : row_regs(p, v->axes);
+}
+
 static bool fits(struct row_plan *p)
 {
   int64_t grid = 1;
-  for (int i = 0; i < p->r->k.nvalues; i++) p->held[i] = row_regs(p, p->r->k.v[i].axes);
+  for (int i = 0; i < p->r->k.nvalues; i++) p->held[i] = held(p, i);
   for (int i = 0; i < p->r->k.naxes; i++)
     if (!(p->r->k.folded >> i & 1) && (grid *= p->chunks[i]) > INT32_MAX) return false;
   for (int i = 0; i < p->r->k.nvalues; i++)
@@ -113,12 +122,12 @@ static int64_t shared(const struct row_plan *p)
   int64_t sum = 0;
   for (int i = 0; i < p->r->k.nvalues; i++) {
     const struct kern_value *v = &p->r->k.v[i];
-    int64_t n = p->threads * 4, warps = 1;
-    if (!v->live || !v->folded) continue;
+    int64_t n = p->threads * 4, warps = 1, kept = kern_tops(v) ? 4 * row_regs(p, v->axes) : p->held[i]; // keys, of two rounds
+    if (!v->live || !v->folded || (kern_tops(v) && row_top_first(&p->r->k, i) != i)) continue;
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1) n /= p->lanes[a], warps *= p->warps[a];
-    if (warps > 1) sum += n * p->held[i] + 16;
-    if (p->share >= 0 && v->folded >> p->share & 1) sum += n / warps * p->cluster * p->held[i] + 16;
+    if (warps > 1) sum += n * kept + 16;
+    if (p->share >= 0 && v->folded >> p->share & 1) sum += n / warps * p->cluster * kept + 16;
   }
   return sum;
 }

@@ -24,16 +24,16 @@ const struct hole *row_part_holes(const struct row_text *x, int value, int share
   return KEPT_HOLES(x->mem, NULL, INT(v, value), INT(sh, shared), INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts),
                     INT(scalar, row_regs(x->p, v->axes) == 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(at, e->at),
                     STR(part, e->part), STR(first, e->first), STR(zeros, row_zeros(x)), STR(op, fold_operator(v->kind)),
-                    STR(neutral, fold_neutral(v->kind)));
+                    STR(neutral, fold_neutral(v->kind)), STR(type, kern_tops(v) ? "i64" : "fp32"));
 }
 
 void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e)
 {
   text_about(&x->t, x->p->r->k.v[value].about - 1);
   text_fill(&x->t,
-            "?scalar %parts$sh:[$dims,$parts].fp32.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
+            "?scalar %parts$sh:[$dims,$parts].$type.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
             "?scalar %v$v <- Reduction<$op>(%parts$sh)\n"
-            "?!scalar %parts$sh:[$dims].fp32.RF\n"
+            "?!scalar %parts$sh:[$dims].$type.RF\n"
             "?!scalar %v$v <- Init<$neutral>()\n"
             "?!scalar each w:$parts\n"
             "?!scalar %parts$sh <- Move(%sh$sh.tile([1,$dims])[w * $kept + $at$zeros])\n"
@@ -50,9 +50,10 @@ static int writers(const struct row_plan *p, axis_set folded)
   return most;
 }
 
-static struct row_exchange share_exchange(const struct row_text *x, const struct kern_value *v)
+static struct row_exchange share_exchange(const struct row_text *x, int value)
 {
   const struct row_plan *p = x->p;
+  const struct kern_value *v = &p->r->k.v[value];
   const int by = writers(p, v->folded);
   struct row_exchange e = {1, p->cluster, "", "@rank", ""};
   for (int a = 0; a < p->r->k.naxes; a++) {
@@ -64,13 +65,14 @@ static struct row_exchange share_exchange(const struct row_text *x, const struct
     if (folded && a == by && p->lanes[a] > p->cluster) e.first = text_join(x->mem, e.first, " && ", "@l%d < %d", a, p->cluster);
   }
   if (!*e.at) e.at = "0";
+  row_top_turns(x, value, &e);
   return e;
 }
 
 static bool is_shared(const struct row_plan *p, int value)
 {
   const struct kern_value *v = &p->r->k.v[value];
-  return p->cluster > 1 && v->live && v->folded >> p->share & 1;
+  return p->cluster > 1 && v->live && v->folded >> p->share & 1 && (!kern_tops(v) || row_top_first(&p->r->k, value) == value);
 }
 
 // Other blocks may be ahead, and write while this one still uses what lies elsewhere: no loop's room is taken for it.
@@ -80,8 +82,8 @@ void row_share_begin(struct row_text *x)
   x->shared = NEWS(x->mem, int, p->r->k.nvalues + 1);
   for (int i = 0; i < p->r->k.nvalues; i++) {
     if (!is_shared(p, i)) continue;
-    const struct row_exchange e = share_exchange(x, &p->r->k.v[i]);
-    text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].fp32.SH\n?!scalar %sh$sh:[$all,$dims].fp32.SH",
+    const struct row_exchange e = share_exchange(x, i);
+    text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].$type.SH\n?!scalar %sh$sh:[$all,$dims].$type.SH",
               row_part_holes(x, i, x->shared[i] = x->fresh++, &e));
   }
   if (p->cluster > 1) text_line(&x->t, "Sync<cluster.arrive.relaxed>#%s()", x->team);
@@ -102,16 +104,26 @@ static void write_to_all(struct row_text *x, int value, const struct row_exchang
             HOLES(row_part_holes(x, value, x->shared[value], e), STR(to, to), INT(turns, turns > 1 ? turns : 0)));
 }
 
+static void meet(struct row_text *x)
+{
+  if (!x->met) text_line(&x->t, "Sync<cluster.wait>#%s()", x->team);
+  x->met = true;
+}
+
+void row_share_meet(struct row_text *x, int value)
+{
+  if (is_shared(x->p, value)) meet(x);
+}
+
 void row_fold_share(struct row_text *x, int n, const int *values)
 {
   struct row_exchange *e = NEWS(x->mem, struct row_exchange, n + 1);
   int many = 0;
   for (int i = 0; i < n; i++) many += is_shared(x->p, values[i]);
   if (!many) return;
-  if (!x->met) text_line(&x->t, "Sync<cluster.wait>#%s()", x->team);
-  x->met = true;
+  meet(x);
   for (int i = 0; i < n; i++)
-    if (is_shared(x->p, values[i])) e[i] = share_exchange(x, &x->p->r->k.v[values[i]]), write_to_all(x, values[i], &e[i]);
+    if (is_shared(x->p, values[i])) e[i] = share_exchange(x, values[i]), write_to_all(x, values[i], &e[i]);
   text_about(&x->t, -1);
   text_line(&x->t, "Sync<cluster.arrive>#%s()", x->team);
   text_line(&x->t, "Sync<cluster.wait>#%s()", x->team);

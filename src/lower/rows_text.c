@@ -118,6 +118,11 @@ static void folds(struct row_text *x, const bool *want, int s, bool again)
   int n = 0, *batch = NEWS(x->mem, int, r->k.nvalues);
   for (int i = 0; i < r->k.nvalues; i++) {
     if (!want[i] || x->have[i] || !kern_folds(&r->k.v[i]) || r->life[i].stage != s) continue;
+    if (kern_tops(&r->k.v[i])) {
+      if (row_top_first(&r->k, i) == i) row_top(x, i);
+      x->have[i] = true;
+      continue;
+    }
     text_about(&x->t, r->k.v[i].about - 1);
     text_line(&x->t, "%%v%d:%s.RF", i, type_of(x, r->k.v[i].axes));
     row_fold_threads(x, i, arena_printf(x->mem, "v%d", i), false);
@@ -154,9 +159,10 @@ static struct row_scope scope_of(const struct row_text *x, axis_set over, int n)
   const struct kern *k = &x->p->r->k;
   struct row_scope s = {.fold = NEWS(x->mem, int, k->nvalues + 1), .save = NEWS(x->mem, int, k->nsaves + 1)};
   for (int i = 0; i < k->nvalues; i++)
-    if (k->v[i].live && folds_rounds(x, i) && varies(x, k->v[i].in[0]) == over && x->p->pass[k->v[i].in[0]] == n) s.fold[s.nfolds++] = i;
+    if (k->v[i].live && folds_rounds(x, i) && !kern_tops(&k->v[i]) && varies(x, k->v[i].in[0]) == over && x->p->pass[k->v[i].in[0]] == n)
+      s.fold[s.nfolds++] = i;
   for (int i = 0; i < k->nsaves; i++)
-    if ((k->save[i].axes & x->p->rounds) == over && x->p->pass[k->save[i].value] == n) s.save[s.nsaves++] = i;
+    if ((k->save[i].axes & x->p->rounds) == over && !kern_tops(&k->v[k->save[i].value]) && x->p->pass[k->save[i].value] == n) s.save[s.nsaves++] = i;
   return s;
 }
 
@@ -230,6 +236,22 @@ static void loop(struct row_text *x, axis_set over, const struct row_scope *s)
   row_fold_across(x, s->nfolds, s->fold, false);
 }
 
+void row_inputs(struct row_text *x, int value)
+{
+  bool *want = NEWS(x->mem, bool, x->p->r->k.nvalues + 1);
+  want_inputs(x, x->p->r->k.v[value].in[0], want);
+  values(x, want, true);
+}
+
+bool row_inputs_fold(const struct row_text *x, int value)
+{
+  const struct kern *k = &x->p->r->k;
+  bool *want = NEWS(x->mem, bool, k->nvalues + 1), folds = false;
+  if (k->v[value].folded & x->p->rounds) want_inputs(x, k->v[value].in[0], want);
+  for (int i = 0; i < k->nvalues; i++) folds |= want[i] && kern_folds(&k->v[i]);
+  return folds;
+}
+
 static void pass(struct row_text *x, int n)
 {
   const struct kern *k = &x->p->r->k;
@@ -241,6 +263,7 @@ static void pass(struct row_text *x, int n)
   for (axis_set over = x->p->rounds; over; over = (over - 1) & x->p->rounds) {
     s = scope_of(x, over, n);
     if (s.nfolds || s.nsaves) loop(x, over, &s);
+    row_tops(x, over, n);
   }
 }
 

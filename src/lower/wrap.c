@@ -202,13 +202,36 @@ static int update(struct wrapping *w, const struct node *n, const int *in, int *
   return end(w, &b, 1, add(w, &b, OP_UPDATE, 3, tile, &n->a, n->at), n->at, out);
 }
 
+// As the kernel that makes x cuts it, where that leaves the dimension whole: then both can be one kernel (merge.c). Else as a reduction cuts rows.
+static struct wrap_cut cut_of_rows(const struct wrapping *w, const struct node *n, int x)
+{
+  const struct shape *s = &w->to->tensors[x].shape;
+  const struct node *maker = &w->to->nodes[w->to->tensors[x].node], *save = NULL;
+  struct wrap_cut c = {0};
+  struct shape rest = *s;
+  for (int i = 0, k = x - maker->out; maker->op == OP_BLOCK && i < maker->sub->nnodes && !save; i++)
+    if (maker->sub->nodes[i].op == OP_SAVE && !k--) save = &maker->sub->nodes[i];
+  for (int i = 0; save && i < maker->sub->ngrid; i++) {
+    if (maker->sub->grid[i] > 1 && save->a.omap[i] == n->a.dim) save = NULL;
+    if (save) c.dim[i] = save->a.omap[i], c.parts[i] = maker->sub->grid[i], c.n++;
+  }
+  rest.d[n->a.dim] = 1;
+  return save ? c : cut_of(&rest, NULL, s->d[n->a.dim], TILE);
+}
+
+static int topk(struct wrapping *w, const struct node *n, const int *in, int *out)
+{
+  struct wrap_block b = begin(w, w->to->tensors[in[0]].shape.n, cut_of_rows(w, n, in[0]), 1, 1);
+  const int tile = load(w, &b, in[0], -1);
+  return end(w, &b, 2, add(w, &b, OP_TOPK, 1, &tile, &n->a, n->at), n->at, out);
+}
+
 static int chosen(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
   for (int k = 0; k < n->nin; k++)
     if (constant(w->to, in[k])) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of a constant", op_rows[n->op].name);
   if (n->op == OP_GATHER) return gather(w, n, in, out);
-  if (n->op == OP_UPDATE) return update(w, n, in, out);
-  return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);
+  return n->op == OP_UPDATE ? update(w, n, in, out) : topk(w, n, in, out);
 }
 
 // ---- what is kept ----

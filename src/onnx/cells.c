@@ -1,5 +1,5 @@
 // Elements in memory: read from what ONNX stores, rounded to what their type can hold.
-#include "onnx/onnx.h"
+#include "onnx/onnx_host.h"
 #include "eval/eval.h"
 
 #include <math.h>
@@ -72,6 +72,21 @@ struct onnx_cells *onnx_cells_new(struct arena *mem, int type, const struct shap
   *c = (struct onnx_cells){.type = type, .shape = *s};
   c->p = arena_alloc(mem, 8 * (size_t)MAX(onnx_elements(s), 1));
   return c;
+}
+
+double *onnx_cells_doubles(struct arena *mem, const struct onnx_cells *c)
+{
+  if (onnx_type_kind(c->type) != WHOLE) return c->f;
+  const int64_t n = onnx_elements(&c->shape);
+  double *x = NEWS(mem, double, n + 1);
+  for (int64_t i = 0; i < n; i++) x[i] = (double)c->i[i];
+  return x;
+}
+
+void onnx_cells_from_doubles(struct onnx_cells *c)
+{
+  for (int64_t i = 0, n = onnx_elements(&c->shape); i < n && onnx_type_kind(c->type) == WHOLE; i++) host_store(c, i, c->f[i]);
+  onnx_cells_round(c);
 }
 
 // The low bits of x as an element of an integer type.

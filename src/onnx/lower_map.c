@@ -53,7 +53,7 @@ static bool both(struct onnx_lower *l, int a, int b)
   return !l->failed;
 }
 
-static int pair(struct onnx_lower *l, enum op op, int a, int b)
+int lo_pair(struct onnx_lower *l, enum op op, int a, int b)
 {
   double c;
   if (!lo_has(l, a) || !lo_has(l, b)) return lo_fail(l, "an input is missing"), -1;
@@ -64,7 +64,7 @@ static int pair(struct onnx_lower *l, enum op op, int a, int b)
   return op == OP_MUL && x == y ? lo_op1(l, OP_SQUARE, x) : lo_op2(l, op, x, y);
 }
 
-void onnx_as_binary(struct onnx_lower *l) { lo_out(l, 0, pair(l, l->row->op, 0, 1)); }
+void onnx_as_binary(struct onnx_lower *l) { lo_out(l, 0, lo_pair(l, l->row->op, 0, 1)); }
 
 void onnx_as_variadic(struct onnx_lower *l)
 {

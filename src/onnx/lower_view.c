@@ -91,14 +91,14 @@ void onnx_as_slice(struct onnx_lower *l)
   lo_out(l, 0, x);
 }
 
-// Of indices that are known: slices, joined.
+// Of indices that are known, where these are few runs: slices, joined.
 void onnx_as_gather(struct onnx_lower *l)
 {
   int x = lo_in(l, 0), axis, n = 0, in[LO_MOST_PARTS];
   const struct onnx_cells *at = lo_has(l, 1) ? onnx_known(l->m, l->n->in[1]) : NULL;
   struct shape s;
-  if (!at) return lo_fail(l, "its indices are computed when the model runs");
   if (!lo_host_shape(l, 0, &s) || !lo_axis(l, onnx_attr_int(l->n, "axis", 0), lo_shape(l, x)->n, &axis)) return;
+  if (!at) return onnx_gather_computed(l, x, axis, &s);
   int64_t count = onnx_elements(&at->shape), d = lo_shape(l, x)->d[axis];
   for (int64_t k = 0, run; k < count && !l->failed; k += run) {
     int64_t i = at->i[k] < 0 ? at->i[k] + d : at->i[k];

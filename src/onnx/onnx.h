@@ -248,7 +248,9 @@ struct onnx_cells {
     void *p; // NULL: only type and shape are known
   };
 };
-const struct onnx_cells *onnx_known(struct onnx_model *m, int value); // its elements where they are known and few, else NULL
+const struct onnx_cells *onnx_known(struct onnx_model *m, int value);      // its elements where they are known and few, else NULL
+double *onnx_cells_doubles(struct arena *mem, const struct onnx_cells *c); // elements as float64; of reals c's own
+void onnx_cells_from_doubles(struct onnx_cells *c);                        // its elements are float64, whatever its type; then they are of it
 struct onnx_cells *onnx_cells_new(struct arena *mem, int type, const struct shape *s);
 void onnx_cells_read(struct onnx_cells *c, const uint8_t *raw);  // from elements as ONNX stores them
 void onnx_cells_round(struct onnx_cells *c);                     // to what its type can hold

@@ -59,6 +59,40 @@ int lo_in(struct onnx_lower *l, int k)
   return l->tensor[v];
 }
 
+static int whole_input(struct onnx_lower *l, int value, enum dtype dtype, struct whole_range range)
+{
+  const struct onnx_value *v = &l->m->values[value];
+  const struct tensor as = {.dtype = dtype, .shape = v->shape, .whole = true, .range = range};
+  struct err e = {0};
+  int t;
+  if (!v->shaped) return lo_fail(l, "the shape of `%.100s` is not known", v->name), -1;
+  if (graph_input_as(l->g, NULL, dtype, &as, NOWHERE, &t, &e) != OK) return lo_fail(l, "%.200s", e.text), -1;
+  PUSH(l->g->mem, l->in, l->nin, l->in_cap) = value;
+  if (l->tensor[value] < 0) l->tensor[value] = t;
+  return t;
+}
+
+int lo_condition(struct onnx_lower *l, int k)
+{
+  if (!lo_has(l, k)) lo_fail(l, "input %d is missing", k);
+  if (l->failed) return -1;
+  const int v = l->n->in[k];
+  if (l->m->values[v].type != ONNX_BOOL) return lo_fail(l, "`%.100s` is %s", l->m->values[v].name, onnx_type_name(l->m->values[v].type)), -1;
+  return l->tensor[v] >= 0 ? l->tensor[v] : whole_input(l, v, BOOL, range_default(BOOL));
+}
+
+int lo_index(struct onnx_lower *l, int k, int64_t least, int64_t most)
+{
+  if (!lo_has(l, k)) lo_fail(l, "input %d is missing", k);
+  if (l->failed) return -1;
+  const int v = l->n->in[k], t = l->tensor[v], type = l->m->values[v].type;
+  if (type != ONNX_INT32 && type != ONNX_INT64) return lo_fail(l, "its indices are %s", onnx_type_name(type)), -1;
+  const struct tensor *x = t < 0 ? NULL : &l->g->tensors[t];
+  if (x && x->whole && x->range.least >= least && x->range.most <= most) return t;
+  if (x && l->g->nodes[x->node].op != OP_INPUT) return lo_fail(l, "its indices are computed, and may be beyond what they number"), -1;
+  return whole_input(l, v, type == ONNX_INT32 ? I32 : I64, (struct whole_range){least, most, false}); // again, where it is there with wider limits
+}
+
 void lo_out(struct onnx_lower *l, int k, int t)
 {
   if (!l->failed && k < l->n->nout && l->n->out[k] >= 0) l->tensor[l->n->out[k]] = t;

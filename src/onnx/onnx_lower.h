@@ -10,6 +10,8 @@ enum { LO_MOST_PARTS = 64 }; // of a split or a concat
 void lo_fail(struct onnx_lower *l, const char *fmt, ...) PRINTF(2, 3);
 bool lo_has(const struct onnx_lower *l, int k); // input k is given
 int lo_in(struct onnx_lower *l, int k);
+int lo_condition(struct onnx_lower *l, int k);                          // of bools: 0 or 1
+int lo_index(struct onnx_lower *l, int k, int64_t least, int64_t most); // of int32 or int64, within these limits
 void lo_out(struct onnx_lower *l, int k, int t);
 bool lo_wants(const struct onnx_lower *l, int k); // output k has a name
 const struct shape *lo_shape(const struct onnx_lower *l, int t);
@@ -29,6 +31,9 @@ int lo_shift(struct onnx_lower *l, int x, double c);                // x + c
 int lo_reshape(struct onnx_lower *l, int x, const struct shape *s); // x itself where it has that shape
 int lo_transpose(struct onnx_lower *l, int x, const struct shape *perm);
 int lo_part(struct onnx_lower *l, int x, int dim, int64_t start, int64_t count); // a slice
+int lo_pair(struct onnx_lower *l, enum op op, int a, int b);                     // of inputs a and b, of which one may be a known number
+// lower_choice.c: the result of Gather, slices of x along the axis by indices that are computed when the model runs.
+void onnx_gather_computed(struct onnx_lower *l, int x, int axis, const struct shape *out);
 
 #define HOW(name) void onnx_as_##name(struct onnx_lower *l);
 #include "onnx/lower.def"

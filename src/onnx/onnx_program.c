@@ -85,13 +85,16 @@ static int build(struct onnx_model *m, int number, int *tensor, const bool *read
   struct onnx_lower l = {.m = m, .g = p->g, .tensor = tensor, .whole = true, .narrow = onnx_narrowed(m, p)};
   int left = m->left_again, s = OK;
   for (int i = 0; i < p->nnodes; i++)
-    if (!onnx_lower_node(&l, &m->nodes[p->nodes[i]])) { // it could, alone
-      if (!onnx_converts(m, &m->nodes[p->nodes[i]])) return onnx_bad(m, e, "node %s: %s", onnx_node_title(m->mem, m, p->nodes[i]), l.why);
+    if (!onnx_lower_node(&l, &m->nodes[p->nodes[i]])) { // it could, alone: its limits of indices, or types, do not go with the others'
+      const struct onnx_node *n = &m->nodes[p->nodes[i]];
+      if (!onnx_converts(m, n) && !n->row->host) return onnx_bad(m, e, "node %s: %s", onnx_node_title(m->mem, m, p->nodes[i]), l.why);
       onnx_leave(m, p->nodes[i], l.why);
     }
   p->nin = l.nin, p->in = l.in;
   bool good = m->left_again == left;
-  for (int i = 0; i < p->nin && good && s == OK; i++) s = name_tensor(m, p->g, tensor[p->in[i]], p->in[i], e);
+  int *in = NEWS(m->mem, int, p->nin + 1);
+  graph_inputs(p->g, in);
+  for (int i = 0; i < p->nin && good && s == OK; i++) s = name_tensor(m, p->g, in[i], p->in[i], e);
   if (good && s == OK) s = outputs(m, p, tensor, read, e);
   for (int i = 0; i < p->nin; i++) tensor[p->in[i]] = -1;
   for (int i = 0; i < p->nnodes; i++)

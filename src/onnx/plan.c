@@ -100,7 +100,7 @@ static int work_of(const struct graph *g)
   int n = 0;
   for (int i = 0; i < g->nnodes; i++) {
     enum rule r = op_rows[g->nodes[i].op].rule;
-    n += r == RULE_MAP || r == RULE_CONTRACT || r == RULE_REDUCE || r == RULE_COMPOSITE;
+    n += g->nodes[i].op == OP_TOPK || r == RULE_MAP || r == RULE_CONTRACT || r == RULE_REDUCE || r == RULE_COMPOSITE;
   }
   return n;
 }
@@ -112,7 +112,7 @@ static bool lowered(struct plan_planner *p, struct onnx_node *n, const char **wh
   for (int k = 0; k < n->nout && good; k++) {
     if (n->out[k] < 0 || p->tensor[n->out[k]] < 0) continue;
     const struct tensor *t = &l.g->tensors[p->tensor[n->out[k]]];
-    learn(p, n->out[k], l.type ? l.type : num_rows[t->dtype].onnx, &t->shape);
+    learn(p, n->out[k], l.type ? l.type : t->dtype == I32 ? ONNX_INT64 : num_rows[t->dtype].onnx, &t->shape); // indices are int64
   }
   n->tensors = l.g->ntensors, n->work = work_of(l.g);
   for (int k = 0; k < l.nin; k++) p->tensor[l.in[k]] = -1;

@@ -249,12 +249,26 @@ static int update(struct making *m, const struct node *n)
   return alike ? OK : cannot(m, n, "slices are cut differently in its operands");
 }
 
+// In place of the dimension both results have the number of the chosen element.
+static void topk(struct making *m, const struct node *n)
+{
+  struct raw_list number = {0};
+  if (n->a.k > 1) raw_push(&m->raw, &number, raw_fresh(&m->raw, n->a.k));
+  for (int i = 0; i < n->nout; i++) {
+    same_dims(m, n->out + i, n->in[0]);
+    m->dim[n->out + i][n->a.dim] = number;
+  }
+}
+
 static int choose(struct making *m, const struct node *n)
 {
   m->n->chooses = true;
   if (n->op == OP_UPDATE) return update(m, n);
-  if (n->op != OP_GATHER) return cannot(m, n, "has no normal form");
-  return gather(m, n), OK;
+  if (n->op == OP_TOPK)
+    topk(m, n);
+  else
+    gather(m, n);
+  return OK;
 }
 
 static int one_node(struct making *m, const struct node *n, int *iterators)

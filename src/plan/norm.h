@@ -59,7 +59,7 @@ struct norm {
   // sum step[k][l] l along axis k. Parts of a dimension are joined and split by a letter for their number, the slowest of the
   // dimension. Only schemes that say so take either.
   bool joins;
-  bool chooses;   // data choose elements (gather, update): only schemes that say so take it
+  bool chooses;   // data choose elements (gather, update, topk): only schemes that say so take it
   uint32_t units; // letters of extent 1, which a loop takes an element at a time of: a scheme may take more
   struct {        // the loop's last iteration has less of a letter: `all` is no multiple of its extent. 0: it has not
     int letter;

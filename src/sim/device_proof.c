@@ -143,7 +143,7 @@ static int judge(struct proving *w, struct device_host *h, const struct lower_un
   }
   int n = device_host_compare(h, 0, (int)COUNT(a), a);
   for (int i = 0; i < n; i++) {
-    w->out->relative = MAX(w->out->relative, a[i].relative / a[i].bound);
+    w->out->relative = MAX(w->out->relative, a[i].bound > 0 ? a[i].relative / a[i].bound : a[i].relative); // whole numbers are exact
     if (a[i].fine) continue;
     *w->why = arena_printf(w->mem, "%s (%s): relative error %.3g, %lld elements wrong; element %lld is %g, not %g", u->name, how, a[i].relative,
                            (long long)a[i].wrong, (long long)a[i].worst, a[i].got, a[i].want);

@@ -1,6 +1,7 @@
 // Elementwise instructions: fused multiply-add, unary and binary operators, reductions of one thread, constants.
 // Operators are computed in double as pointwise.def writes them, on 32 lanes at a time, and rounded to the type of the
 // result; on integers in 64 bits.
+#include "base/order.h"
 #include "sim/machine.h"
 #define NUM double
 #include "eval/real.h"
@@ -54,6 +55,7 @@ static int64_t integer(int op, int64_t x, int64_t y)
   if (op == BI_MIN) return MIN(x, y);
   if (op == BI_LE) return x <= y;
   if (op == BI_EQ) return x == y;
+  if (op == BI_BELOW) return x < y ? x : INT64_MIN;
   return op == BI_MAX ? MAX(x, y) : x < y;
 }
 

@@ -162,7 +162,7 @@ static bool init_value(struct match *m)
 static double identity(const char *op, enum tile_type t)
 {
   bool word = t == TT_I32 || t == TT_I64 || t == TT_U32;
-  if (!strcmp(op, "max")) return t == TT_U32 ? 0 : word ? INT32_MIN : -INFINITY;
+  if (!strcmp(op, "max")) return t == TT_U32 ? 0 : t == TT_I64 ? -0x1p63 : word ? INT32_MIN : -INFINITY;
   if (!strcmp(op, "min")) return t == TT_U32 ? UINT32_MAX : word ? INT32_MAX : INFINITY;
   return !strcmp(op, "*");
 }

@@ -26,6 +26,7 @@ static void kernels(void **state)
       "tests/sim/good/gather.tile,V=5",
       "tests/sim/good/halves.tile",
       "tests/sim/good/lastblock.tile,%W=0",
+      "tests/sim/good/order.tile",
       "tests/sim/good/quads.tile",
   };
   same(words, COUNT(words));

@@ -70,6 +70,22 @@ static int64_t chosen_place(const struct kern_evaluating *e, const struct kern_v
   return x;
 }
 
+// Number k of the largest elements at this index, or which it is: NaN is the largest, of equal ones the first comes first.
+static double top(struct kern_evaluating *e, const struct kern_value *v, int64_t k)
+{
+  double last = NAN, last_at = -1;
+  for (int64_t i = 0; i <= k; i++) {
+    double best = -INFINITY, best_at = -1;
+    do {
+      const double x = value_at(e, v->in[0]), at = (double)(v->at.offset + place(e, v->at.stride));
+      const bool left = isnan(last) ? !isnan(x) || at > last_at : x < last || (x <= last && at > last_at);
+      if (left && (best_at < 0 || (isnan(x) ? !isnan(best) || at < best_at : x > best || (x >= best && at < best_at)))) best = x, best_at = at;
+    } while (next(e, v->folded));
+    last = best, last_at = best_at;
+  }
+  return v->kind == KERN_TOP ? last : last_at;
+}
+
 static double one(struct kern_evaluating *e, const struct kern_value *v)
 {
   int64_t at;
@@ -89,6 +105,8 @@ static double one(struct kern_evaluating *e, const struct kern_value *v)
   case KERN_RESCALE: return folded(e, v);
   case KERN_RUN_MAX:
   case KERN_RUN_MOVE:
+  case KERN_TOP:
+  case KERN_TOP_AT: // where they are stored
   case KERN_KINDS: break;
   }
   return NAN;
@@ -115,7 +133,11 @@ void kern_eval(const struct kern *k, double *const *buffer)
   }
   for (int i = 0; i < k->nsaves; i++) {
     const struct kern_save *s = &k->save[i];
+    const struct kern_value *v = &k->v[s->value];
     do {
+      const int64_t to = s->at.offset + place(&e, s->at.stride);
+      for (int64_t n = 0; kern_tops(v) && n < s->at.by[0].limit; n++) buffer[s->at.tensor][to + n * s->at.by[0].stride] = top(&e, v, n);
+      if (kern_tops(v)) continue;
       int64_t at = chosen_place(&e, &k->v[s->value], &s->at, 1);
       if (at >= 0) buffer[s->at.tensor][at] = value_at(&e, s->value);
     } while (next(&e, s->axes));

@@ -252,6 +252,34 @@ static void chosen_elements(void **state)
   arena_close(&mem);
 }
 
+// The two largest of each column of t0, and their rows, before and after the two axes that number rows are one.
+#define TOP                                                                                                                        \
+  "kern {\n  letters a0=2 a1=3 a2=4\n  v0 = load f32 t0[24] + 0 + a0*12 + a1*4 + a2*1\n"                                           \
+  "  v1 = top i32 i0[6] + 0 + a0*3 + a1*1 + at0*0 < 2{a0,a1} v0\n  v2 = topat i32 i0[6] + 0 + a0*3 + a1*1 + at0*0 < 2{a0,a1} v0\n" \
+  "  save v1 f32 t1[8] + 0 + a2*1 + at0*4 < 2\n  save v2 i32 t2[8] + 0 + a2*1 + at0*4 < 2\n}\n"
+
+static void largest_elements(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct kern k = read_text(&mem, TOP);
+  assert_string_equal(text_of(&mem, &k), TOP);
+  for (int way = 0; way < 2; way++) {
+    struct memory m = filled(&mem);
+    static const double x[6][4] = {{1, NAN, 2, 0}, {5, 1, 2, 0}, {1, 2, 2, 0}, {5, 3, 1, -1}, {4, 4, 0, 1}, {0, 5, 0, 0}};
+    static const double want[4][4] = {{5, NAN, 2, 1}, {5, 5, 2, 0}, {1, 0, 0, 4}, {3, 5, 1, 0}}; // largest, next, their rows
+    memcpy(m.buffer[0], x, sizeof x);
+    if (way) kern_rewrite(&k, ~0u), kern_join_axes(&k);
+    assert_int_equal(k.naxes, way ? 2 : 3);
+    kern_eval(&k, m.buffer);
+    for (int i = 0; i < 16; i++) {
+      const double got = m.buffer[1 + i / 8][i % 8], w = want[i / 4][i % 4];
+      if (got != w && !(isnan(got) && isnan(w))) fail_msg("way %d, result %d: %g, not %g", way, i, got, w);
+    }
+  }
+  arena_close(&mem);
+}
+
 static void bad_texts(void **state)
 {
   (void)state;
@@ -275,6 +303,10 @@ static void bad_texts(void **state)
       {"kern { letters a0=2\n v0 = const 1\n v1 = chosen f16 t0[4] + 0 + a0*1 v0 }", "an index without a limit"},
       {"kern { letters a0=2\n v0 = const 1\n v1 = chosen f16 t0[4] + 0 + a0*1 + at0*2 < 3 v0 }", "outside of its buffer"},
       {"kern { letters a0=2\n v0 = load f16 t0[2] + 0 + a0*1\n v1 = placed v0 v0\n v2 = exp v1 }", "a placed value as an operand"},
+      {"kern { letters a0=2\n v0 = load f16 t0[2] + 0 + a0*1\n v1 = top i32 i0[2] + 0 + a0*1 + at0*0 < 1{a0} v0\n v2 = exp v1 }", "what was chosen"},
+      {"kern { letters a0=2\n v0 = load f16 t0[2] + 0 + a0*1\n v1 = top i32 i0[2] + 0 + a0*1 + at0*0 < 3{a0} v0 }", "more than there is"},
+      {"kern { letters a0=2\n v0 = load f16 t0[2] + 0 + a0*1\n v1 = top i32 i0[2] + 0 + a0*1 + at0*0 < 1{a0} v0\n save v1 f16 t1[2] + 0 }",
+       "without a limit"},
       {"kern { letters a0=2\n v0 = load f16 t0[2] + 0 + a0*1\n v1 = placed v0 v0\n save v1 f16 t1[2] + 0 + a0*1 }", "without a limit"},
   };
   for (size_t i = 0; i < COUNT(bad); i++) {
@@ -289,7 +321,7 @@ static void bad_texts(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_rule), cmocka_unit_test(random_kernels), cmocka_unit_test(text_reads_back),
-                                     cmocka_unit_test(chosen_elements), cmocka_unit_test(bad_texts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_rule),       cmocka_unit_test(random_kernels),   cmocka_unit_test(text_reads_back),
+                                     cmocka_unit_test(chosen_elements), cmocka_unit_test(largest_elements), cmocka_unit_test(bad_texts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

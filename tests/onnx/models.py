@@ -434,6 +434,36 @@ def mixed(name="mixed"):
     return g
 
 
+def choices(name="choices"):
+    """Elements that data choose: conditions, indices that are inputs and indices that the program computes, ties."""
+    g = Graph(name, 18)
+    x, y, c = g.input("x", 4, 6), g.input("y", 4, 6), g.input("c", 4, 1, dtype=np.bool_)
+    i, j = g.input("i", 2, 3, dtype=np.int64, high=4), g.input("j", 4, 2, dtype=np.int32, high=6)
+    n = g.input("n", 5, dtype=np.int64, high=4)
+    for index, extent in ("i", 4), ("j", 6):
+        g.feeds[index] -= (extent * (g.feeds[index] % 2)).astype(g.feeds[index].dtype)  # some count from the end
+    g.feeds["x"] = np.round(g.feeds["x"] * 2)  # ties
+    less = g.op("Less", x, y)
+    some = g.op("Or", g.op("And", less, c), g.op("Not", g.op("GreaterOrEqual", x, g.const(np.float32(1)))))
+    g.output(g.op("Where", g.op("Xor", some, c), x, g.const(np.float32(9))), "chosen", 4, 6)
+    g.output(g.op("Equal", x, g.const(np.float32(0))), "zeros", 4, 6, kind=B)
+    values, places = g.op("TopK", x, g.ints(3), outputs=2, axis=1)
+    g.output(values, "largest", 4, 3), g.output(places, "where", 4, 3, kind=I64)
+    values, places = g.op("TopK", x, g.ints(2), outputs=2, axis=0, largest=0)
+    g.output(values, "smallest", 2, 6), g.output(places, "there", 2, 6, kind=I64)
+    g.output(g.op("ArgMax", x, axis=1), "most", 4, 1, kind=I64)
+    g.output(g.op("ArgMin", x, axis=0, keepdims=0), "least", 6, kind=I64)
+    table = g.weight(4, 5)
+    g.output(g.op("Tanh", g.op("Gather", table, i)), "rows", 2, 3, 5)
+    g.output(g.op("Tanh", g.op("Gather", table, g.op("ArgMax", y, axis=0, keepdims=0))), "rows_of_the_largest", 6, 5)
+    g.output(g.op("GatherElements", x, j, axis=1), "elements", 4, 2)
+    g.output(g.op("GatherElements", y, g.op("TopK", x, g.ints(2), outputs=2, axis=1)[1], axis=1), "elements_of_the_largest", 4, 2)
+    g.output(g.op("Neg", g.op("GatherND", g.weight(4, 4, 3), g.op("Reshape", g.const(np.array([0, 1, 2, -1, 3, 3], np.int64)), g.ints(3, 2)))), "places", 3, 3)
+    g.output(g.op("OneHot", n, g.ints(3), g.const(np.array([-1, 2], np.float32)), axis=0), "hot", 3, 5)
+    g.output(g.op("CumSum", y, g.const(np.int64(-1))), "sums", 4, 6)
+    return g
+
+
 def activations(name="activations"):
     g = Graph(name, 20)
     x = g.input("x", 4, 6)
@@ -615,7 +645,7 @@ def simple_loops(name="simple_loops"):
 
 SMALL = [constants, lambda: norm(8, 16), lambda: norm(8, 16, False, 13, "norm_parts"), lambda: gated_mlp(8, 16, 24), lambda: attention_block(1, 4, 8, 2), lambda: bert(1, 4, 8, 2, 12),
          conv_net, windows, patches, lambda: grouped(batch=1, tokens=4, heads=4, shared=2, each=2), activations, reductions, movement, old_softmax, two_programs, functions,
-         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries, conversions, mixed, simple_places, simple_images, simple_learning,
+         einsums, norms, old_groups, fused, attentions, rotary, transformer, grouped_queries, conversions, mixed, choices, simple_places, simple_images, simple_learning,
          simple_loops]
 LARGE = [lambda: norm(128, 256, name="norm_large"), lambda: attention_block(2, 64, 128, 4, "attention_large"), lambda: bert(2, 32, 128, 4, 500, 2, "bert_large"),
          lambda: gated_mlp(8, 256, 512, "gated_large")]

@@ -41,6 +41,18 @@ expect 0 '^y  mean' "$MICA" run $models/two_programs.onnx --engine cpu
 expect 0 '^y  mean' "$MICA" run "$work/two" --engine f32
 [ "$(mean)" = "$first" ] || complain "folder: $(mean), not $first"
 expect 2 'node "cell" \(RecurrentCell\) cannot be run' "$MICA" run $models/unsupported.onnx
+
+# ---- indices that are inputs: what a table lacks is refused, by both engines ----
+printf '\223NUMPY\001\000v\000{\047descr\047: \047<i8\047, \047fortran_order\047: False, \047shape\047: (2, 3), }%58s\n' "" >"$work/i.npy"
+printf '\003\000\000\000\000\000\000\000\374\377\377\377\377\377\377\377\000\000\000\000\000\000\000\000' >>"$work/i.npy"
+cp "$work/i.npy" "$work/far.npy"
+printf '%024d' 0 | tr 0 '\000' >>"$work/i.npy"
+printf '\004\000\000\000\000\000\000\000' >>"$work/far.npy"
+printf '%016d' 0 | tr 0 '\000' >>"$work/far.npy"
+for engine in f64 cpu; do
+  expect 0 'rows .*mean' "$MICA" run $models/choices.onnx i="$work/i.npy" --engine $engine
+  expect 2 'i\[3\] is 4, limit 4 \[index-range\]' "$MICA" run $models/choices.onnx i="$work/far.npy" --engine $engine
+done
 expect 2 'gives no input' "$MICA" run $models/norm.onnx z=z.npy
 expect 2 'engine' "$MICA" run $models/norm.onnx --engine field
 expect 2 'has its settings' "$MICA" run "$work/two" --set n=1

@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from mica import _mica
 
 WIDTH = {row["name"]: row["bytes"] for row in _mica.dtypes}
+WHOLE = ("i32", "i64")  # of indices
+MOST_WHOLE = 1 << 24    # up to which the language has whole numbers
+MOST_DIVIDED = 1 << 21  # and their remainders
 
 
 class Cannot(Exception):
@@ -77,15 +80,19 @@ class Emitter:
     views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
     sums: dict = field(default_factory=dict)   # name of a sum of two values -> them
     joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
+    whole: dict = field(default_factory=dict)  # name of a tensor of whole numbers -> the input that it is a view of, or its least and largest number
+    limits: dict = field(default_factory=dict) # input of whole numbers -> the least and the largest that it may hold
     device: str = ""                           # "cpu" or "cuda"
     work: float = 0.0                          # operations, roughly: 2 m n k of products, elements of the rest
     count: int = 0
 
     # ---- statements ----
-    def say(self, text, args, shape, dtype, want=None, batch=None):
-        """name = text, where {0}, {1}, ... are the names of args."""
+    def say(self, text, args, shape, dtype, want=None, batch=None, whole=None):
+        """name = text, where {0}, {1}, ... are the names of args. whole: of a result of whole numbers, what `self.whole` has of it."""
         if any(a.dtype == "bool" for a in args):
             raise Cannot("a tensor of booleans, other than as a mask")
+        if any(a.dtype in WHOLE for a in args) and whole is None:
+            raise Cannot("a tensor of whole numbers, other than as indices")
         text = text.format(*(a.name for a in args))
         want = tuple(shape if want is None else want)
         if text in self.said:  # the same once more
@@ -95,7 +102,13 @@ class Emitter:
         self.said[text] = name
         self.lines.append((name, text, tuple(a.name for a in args), tuple(shape)))
         self.work += math.prod(shape)
+        if dtype in WHOLE:
+            self.whole[name] = whole
         return Value(name, tuple(shape), dtype, want, batch)
+
+    def same_numbers(self, v):
+        """Of a view of v: what `say` wants to know of whole numbers."""
+        return self.whole.get(v.name, v.name) if v.dtype in WHOLE else None
 
     def add_input(self, kind, what, shape, dtype, batch=None):
         name = f"m{len(self.added)}"
@@ -149,6 +162,48 @@ class Emitter:
         if keep:
             return v
         return self.reshape(v, [s for d, s in enumerate(v.shape) if d not in dims])
+
+    def top(self, v, k, d):
+        """The largest k elements along dimension d, and where they stand."""
+        v = self.full(v)
+        if d == v.batch:
+            raise Cannot("topk along the dynamic extent")
+        shape = v.shape[:d] + (k,) + v.shape[d + 1:]
+        text = f"topk({{0}}, k={k}, dim={d})"
+        made = self.say(text, [v], shape, v.dtype, None, v.batch)
+        at = Value(f"{made.name}_at", shape, "i32", None, v.batch)  # of the same line
+        self.whole[at.name] = (0, v.shape[d] - 1)
+        return made, at
+
+    def index(self, v, extent, wraps=False):
+        """v as indices of a dimension; wraps: those below 0 count from its end."""
+        if v.dtype not in WHOLE:
+            raise Cannot("indices that are no whole numbers")
+        v = self.full(v)
+        of = self.same_numbers(v)
+        if isinstance(of, str):
+            least, most = self.limits.get(of, (-MOST_WHOLE, MOST_WHOLE))
+            self.limits[of] = max(least, -extent if wraps else 0), min(most, extent - 1)
+        elif of[1] >= extent:
+            raise Cannot(f"computed indices up to {of[1]} of {extent} elements")
+        if extent > (MOST_DIVIDED if wraps else MOST_WHOLE):
+            raise Cannot(f"indices of {extent} elements")
+        if not wraps or (not isinstance(of, str) and of[0] >= 0):
+            return v
+        return self.say(f"{{0}} % {extent}", [v], v.shape, v.dtype, None, v.batch, whole=(0, extent - 1))
+
+    def gather(self, v, at, d):
+        """Slices of v along dimension d, whose place the dimensions of `at` take."""
+        v = self.full(v)
+        if v.dtype in WHOLE:
+            raise Cannot("a gather of whole numbers")
+        if at.ndim == 0:
+            raise Cannot("an index without dimensions")
+        if v.batch == d or (v.batch is not None and at.batch is not None):
+            raise Cannot("a gather along the dynamic extent")
+        batch = d + at.batch if at.batch is not None else v.batch if v.batch is None or v.batch < d else v.batch + at.ndim - 1
+        shape = v.shape[:d] + at.shape + v.shape[d + 1:]
+        return self.say(f"gather({{0}}, {{1}}, dim={d})", [v, at], shape, v.dtype, None, batch, whole=())
 
     def softmax(self, v, dim, mask=None):
         """With a mask of v + mask, and 0 where the mask is -inf, also in a row that it hides as a whole."""
@@ -229,7 +284,7 @@ class Emitter:
         v = self.views.get(v.name, v)
         if tuple(shape) == v.shape:
             return v
-        made = self.say(f"reshape({{0}}, {list(shape)})", [v], shape, v.dtype, None, batch)
+        made = self.say(f"reshape({{0}}, {list(shape)})", [v], shape, v.dtype, None, batch, self.same_numbers(v))
         self.views[made.name] = v
         return made
 
@@ -253,7 +308,7 @@ class Emitter:
         batch = None if v.batch is None else perm.index(v.batch)
         last_two = list(range(v.ndim - 2)) + [v.ndim - 1, v.ndim - 2]
         text = "transpose({0})" if perm == last_two else f"transpose({{0}}, perm={perm})"
-        return self.say(text, [v], [v.shape[p] for p in perm], v.dtype, [v.want[p] for p in perm], batch)
+        return self.say(text, [v], [v.shape[p] for p in perm], v.dtype, [v.want[p] for p in perm], batch, self.same_numbers(v))
 
     def expand(self, v, want):
         want = list(want)
@@ -317,8 +372,9 @@ class Emitter:
         shape[d] = want[d] = length
         parts = extent // length
         if start % length == 0 and parts * length == extent and parts <= MOST_CHUNKS:
-            return self.say(f"chunk({{0}}, dim={d}, parts={parts}, index={start // length})", [v], shape, v.dtype, want, v.batch)
-        return self.say(f"slice({{0}}, dim={d}, start={start}, end={start + length})", [v], shape, v.dtype, want, v.batch)
+            return self.say(f"chunk({{0}}, dim={d}, parts={parts}, index={start // length})", [v], shape, v.dtype, want, v.batch,
+                            self.same_numbers(v))
+        return self.say(f"slice({{0}}, dim={d}, start={start}, end={start + length})", [v], shape, v.dtype, want, v.batch, self.same_numbers(v))
 
 
 MOST_CHUNKS = 64  # parts that the language's chunk makes

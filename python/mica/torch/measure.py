@@ -19,9 +19,9 @@ TOLERANCE = {getattr(torch, row["array"]): row["tolerance"] for row in _mica.dty
 SAMPLE = 500  # microseconds of calls that are timed together
 
 
-def example(t, shape, strides, generator, positive=False):
+def example(t, shape, strides, generator, positive=False, limits=(0, 0)):
     """Random elements of t's kind, with these strides where they are dense; weights (matrices without a batch) as small as those of a
-    network are. positive: no number is negative."""
+    network are. positive: no number is negative. limits: the least and the largest whole number."""
     if t.dtype is torch.bool:
         x = torch.rand(shape, generator=generator) < 0.5
         if x.ndim:  # no row is hidden whole, whether true hides or shows
@@ -32,7 +32,7 @@ def example(t, shape, strides, generator, positive=False):
             x = x / math.sqrt(max(shape))
         x = (x.abs() if positive else x).to(t.dtype)
     else:
-        x = torch.zeros(shape, dtype=t.dtype)
+        x = torch.randint(limits[0], limits[1] + 1, shape, generator=generator).to(t.dtype)
     if by_stride(shape, strides):
         x = torch.empty_strided(shape, strides, dtype=x.dtype).copy_(x)
     return x.to(t.device)

@@ -48,10 +48,12 @@ def _norm(by_name, x, root, sign, shape):
 
 
 def live(lines, wanted):
-    """The lines that the wanted names need, in order."""
+    """The lines that the wanted names need, in order. Of two results a line names those that are needed."""
     need, kept = set(wanted), []
-    for line in reversed(lines):
-        if line[0] in need:
-            need.update(line[2])
-            kept.append(line)
+    for name, text, args, shape in reversed(lines):
+        names = [name, f"{name}_at"] if text.startswith("topk(") else [name]
+        if need.isdisjoint(names):
+            continue
+        need.update(args)
+        kept.append((", ".join(n if n in need else "_" for n in names), text, args, shape))
     return kept[::-1], need

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import activations, attention, losses, norms, reductions  # noqa: F401  their rows
-from .emit import SYMBOLS, WIDTH, Cannot, Emitter, Value
+from . import activations, attention, choice, losses, norms, reductions  # noqa: F401  their rows
+from .emit import SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
 from .ops import CASTS, DTYPES, HIDES, ROWS, name_of, operators, widens
 
 
@@ -93,6 +93,7 @@ class Program:
     outputs: list
     work: float
     operators: int
+    limits: dict = field(default_factory=dict)  # node of an input of indices -> the least and the largest that it may hold
 
 
 @dataclass
@@ -122,7 +123,7 @@ class Builder:
                 stored = source.meta["val"].dtype
                 self.narrowed.add(node)
             at = source
-        dtype = "bool" if stored is torch.bool else DTYPES.get(str(stored))
+        dtype = {torch.bool: "bool", torch.int32: "i32", torch.int64: "i64"}.get(stored, DTYPES.get(str(stored)))
         if dtype is None:
             raise Cannot(f"dtype {str(t.dtype).removeprefix('torch.')}")
         batch = batch_of(t)
@@ -225,9 +226,14 @@ def output(b, node):
     v = b.emitter.full(b.values[node])
     if v.name[0] != "t":  # an input that goes out again, as a copy
         v = b.emitter.unary("{0} * 1", v)
-    if v.dtype != DTYPES[str(dtype)] and WIDTH[v.dtype] < 4:
+    if v.dtype not in WHOLE and v.dtype != DTYPES[str(dtype)] and WIDTH[v.dtype] < 4:
         raise Cannot(f"a result of dtype {v.dtype}")
     return Output(node, v, dtype)
+
+
+def range_of(limits):
+    """As the language declares it."""
+    return f"{f' >= {limits[0]}' if limits[0] else ''} < {limits[1] + 1}" if limits else ""
 
 
 def finish(b, outs, name):
@@ -247,7 +253,8 @@ def finish(b, outs, name):
         of = masks[source]
         inputs.append(Input(kind, of.node, Value(added, of.value.shape, dtype, None, of.value.batch), of.chain, tuple(extra)))
     text = [f"program {name} {{"]
-    text += [f"  {i.value.name}: {i.value.dtype}[{', '.join(map(str, i.value.shape))}]" for i in inputs]
+    text += [f"  {i.value.name}: {i.value.dtype}[{', '.join(map(str, i.value.shape))}]{range_of(b.emitter.limits.get(i.value.name))}" for i in inputs]
     text += [f"  {n} = {e}" for n, e, _, _ in lines]
     text += [f"  return {', '.join(o.value.name for o in outs)}", "}", ""]
-    return Program("\n".join(text), inputs, outs, b.emitter.work, operators(b.emitted))
+    limits = {i.node: b.emitter.limits[i.value.name] for i in inputs if i.value.name in b.emitter.limits}
+    return Program("\n".join(text), inputs, outs, b.emitter.work, operators(b.emitted), limits)

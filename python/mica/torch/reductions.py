@@ -20,14 +20,6 @@ for _name, _op in (("sum", "sum"), ("mean", "mean"), ("max", "max"), ("min", "mi
     ROWS[f"aten.{_name}.default"] = every(_op)
 
 
-def values(op):
-    """The largest or smallest elements, without their places: who reads those keeps the node out of programs."""
-    return lambda e, x, dim, keepdim=False: [e.reduce(op, x, [dim], keepdim)]
-
-
-ROWS["aten.max.dim"], ROWS["aten.min.dim"] = values("max"), values("min")
-
-
 @row("aten._log_softmax.default", "aten.log_softmax.int")
 def log_softmax(e, x, dim, half_to_float=False):
     return e.binary("{0} - {1}", x, e.reduce("logsumexp", x, [dim], True))

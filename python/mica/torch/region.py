@@ -127,7 +127,7 @@ class Region:
 
     def _judge(self, made, bucket, real, taken):
         for positive in (False, True):  # a root or a logarithm of what others make positive: its inputs are random here
-            examples = self.examples(bucket, real, positive)
+            examples = self.examples(bucket, real, positive, made.limits)
             want = self.module(*examples)
             if all(w.isfinite().all() for w in want):
                 break
@@ -172,8 +172,8 @@ class Region:
             verdicts.remember(folder, key, *times)
         return times
 
-    def examples(self, bucket, real, positive=False):
-        """Tensors for every placeholder: the real ones, else random."""
+    def examples(self, bucket, real, positive=False, limits=None):
+        """Tensors for every placeholder: the real ones, else random. limits: of indices, by placeholder."""
         generator = torch.Generator().manual_seed(1)
         shapes, out = Shapes({self.symbol: bucket} if bucket else None), []
         for p in self.placeholders:
@@ -181,7 +181,7 @@ class Region:
             if p in real:
                 out.append(real[p])
             elif isinstance(val, torch.Tensor):
-                out.append(measure.example(val, shapes.shape(val), shapes.strides(val), generator, positive))
+                out.append(measure.example(val, shapes.shape(val), shapes.strides(val), generator, positive, (limits or {}).get(p, (0, 0))))
             else:
                 out.append(shapes.value(val))
         return out
@@ -240,7 +240,7 @@ class _Program:
     """A compiled program with the making of its inputs."""
 
     def __init__(self, region, program, compiled, bucket):
-        self.compiled, self.bucket = compiled, bucket
+        self.compiled, self.bucket, self.limits = compiled, bucket, program.limits
         place = {p: i for i, p in enumerate(region.placeholders)}
         self.makers = [self._maker(i, place, region) for i in program.inputs]
         self.casts = [None if engine.DTYPES[o.value.dtype] is o.dtype else o.dtype for o in program.outputs]
