@@ -51,6 +51,8 @@ void graph_varying(const struct graph *g, bool *varies)
   }
 }
 
+bool node_meets(const struct node *n) { return op_rows[n->op].rule == RULE_WORLD && !(op_rows[n->op].flags & STAYS_APART); }
+
 bool graph_collects(const struct graph *g)
 {
   bool any = false;
@@ -83,7 +85,20 @@ static int check_output(const struct graph *g, const struct node *n, const bool 
   if (!varies[n->in[0]]) return OK;
   int s = err_set(e, ERR_WORLD, n->at, "%s%.60s%s may be different on each of the %d devices: a result is the same on all",
                   x->name ? "`" : "this result", x->name ? x->name : "", x->name ? "`" : "", g->world);
-  return err_hint(e, "join the parts by all_gather(x, dim), or add them up by all_reduce(x)"), s;
+  return err_hint(e, "return shard(x, dim) leaves each rank its part; all_gather(x, dim) joins the parts, all_reduce(x) adds them up"), s;
+}
+
+static bool is_apart(const struct graph *g, int t) { return op_rows[g->nodes[g->tensors[t].node].op].flags & STAYS_APART; }
+
+// A result that stays divided is whole nowhere, so that no operator can read it.
+static int check_reader(const struct graph *g, const struct node *n, struct err *e)
+{
+  for (int k = 0; k < n->nin && n->op != OP_OUTPUT; k++) {
+    if (!is_apart(g, n->in[k])) continue;
+    int s = err_set(e, ERR_WORLD, n->at, "%s reads what `shard` leaves divided, which no device has as a whole", op_rows[n->op].name);
+    return err_hint(e, "use all_gather(x, dim) where all devices need the whole tensor"), s;
+  }
+  return OK;
 }
 
 int world_check(const struct graph *g, struct err *e)
@@ -96,6 +111,7 @@ int world_check(const struct graph *g, struct err *e)
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) s = check_input(g, n, e);
     if (n->op == OP_OUTPUT) s = check_output(g, n, varies, e);
+    if (!s) s = check_reader(g, n, e);
   }
   arena_close(&tmp);
   return s;
@@ -178,7 +194,8 @@ static int joined(const struct unfolding *u, const struct node *n, int *out)
 static int meet(const struct unfolding *u, const struct node *n)
 {
   int t = u->map[0][n->in[0]];
-  if (u->g->world > 1) TRY(n->op == OP_ALL_GATHER ? joined(u, n, &t) : sum(u, n, &t));
+  const bool joins = n->op == OP_ALL_GATHER || n->op == OP_SHARD;
+  if (u->g->world > 1) TRY(joins ? joined(u, n, &t) : sum(u, n, &t));
   if (n->op == OP_REDUCE_SCATTER && u->g->world > 1) return scatter(u, n, t, n->a.dim);
   u->map[0][n->out] = t, share(u, n);
   if (u->g->world > 1) graph_keep_names(u->to, u->g, n, u->map[0]);
@@ -211,4 +228,32 @@ int graph_unfold(struct arena *mem, const struct graph *g, struct graph **out, s
   }
   arena_close(&tmp);
   return *out = u.to, s;
+}
+
+// ---- one rank ----
+
+int input_shard(const struct graph *g, int t) { return g->tensors[t].shard - 1; }
+
+int output_shard(const struct graph *g, const struct node *n)
+{
+  const struct node *made = &g->nodes[g->tensors[n->in[0]].node];
+  return g->world > 1 && op_rows[made->op].flags & STAYS_APART ? made->a.dim : -1;
+}
+
+int graph_rank(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
+{
+  struct arena tmp = {0};
+  int *map = NEWS(&tmp, int, g->ntensors + 1), s = OK;
+  *out = graph_new(mem, KERNEL, g->name), (*out)->world = g->world;
+  for (int i = 0; i < g->nnodes && !s; i++) {
+    const struct node *n = &g->nodes[i];
+    if (op_rows[n->op].flags & STAYS_APART) {
+      map[n->out] = map[n->in[0]];
+      continue;
+    }
+    s = graph_take(*out, NULL, -1, g, n, map, e);
+    if (!s) graph_keep_names(*out, g, n, map);
+  }
+  arena_close(&tmp);
+  return s;
 }
