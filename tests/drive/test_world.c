@@ -80,6 +80,34 @@ static void moved_sums(void **state)
   arena_close(&mem);
 }
 
+// A result that stays divided costs no meeting, and the folder has what one rank runs.
+static void results_that_stay_divided(void **state)
+{
+  (void)state;
+  static const char text[] = "program w {\n world 2\n X: f32[8, 16] shard(0)\n W: f32[16, 8]\n return shard(relu(matmul(X, W)), 0)\n}";
+  struct mica_context *m = mica_open();
+  struct mica_program *p, *rank;
+  struct mica_report *r;
+  struct mica_options o = quick();
+  char path[128];
+  const char *json;
+  o.remember = false;
+  if (mica_load_text(m, text, "w.mica", 0, NULL, &p) || mica_optimize(m, p, &o, &r)) fail_msg("%s", mica_error(m));
+  json_t *v = json_loads(mica_report_json(r), 0, NULL), *ranks = json_object_get(v, "ranks");
+  assert_int_equal(json_integer_value(json_object_get(ranks, "meetings")), 0);
+  assert_int_equal(json_integer_value(json_object_get(json_object_get(ranks, "kernels"), "world")), 2);
+  json_decref(v);
+  assert_non_null(strstr(mica_report_text(r), "-> f32[8, 8]; 2 devices"));
+  snprintf(path, sizeof path, "%s/divided", folder);
+  assert_int_equal(mica_report_save(m, r, path), MICA_OK);
+  snprintf(path, sizeof path, "%s/divided/rank.mica", folder);
+  rank = load(m, path, 0, NULL);
+  assert_int_equal(mica_program_world(rank), 2);
+  assert_int_equal(mica_program_output_shard(rank, 0), 0);
+  assert_int_equal(mica_verify(m, rank, p, 1, &json), MICA_OK);
+  mica_close(m);
+}
+
 static void refused(const char *text, const char *target, const char *says)
 {
   struct mica_context *m = mica_open();
@@ -106,6 +134,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_ranks_on_this_machine),
       cmocka_unit_test(moved_sums),
+      cmocka_unit_test(results_that_stay_divided),
       cmocka_unit_test(what_cannot_be_optimized),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
