@@ -164,6 +164,10 @@ MICA_API int mica_graph_input(struct mica_graph *g, const char *name, enum mica_
 // What is known of an input, before it is used: the least and the largest of its whole numbers, whether no two are equal, and whether it is a
 // state, which `update` writes in place. Of other dtypes only `state` counts.
 MICA_API int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int64_t most, int distinct, int state);
+// A program of several devices (docs/language.md): `ranks` of them, before the first input. Then: an input, before it is used, of which each rank
+// has a part along `dim`; its declared shape is that of the whole tensor, and mica_graph_tensor has the part's from then on.
+MICA_API int mica_graph_world(struct mica_graph *g, int ranks);
+MICA_API int mica_graph_shard(struct mica_graph *g, int t, int dim);
 // A call: op(args..., attributes). attributes: NULL, or text as in a call of the language: "dim=1, group=4", "[2, 8], perm=[1, 0]",
 // or a number in place of a last tensor: "add" with one tensor and "0.5". *t is the first result; the others follow it
 // (split has several): *count of them. count may be NULL where there is one result.

@@ -154,6 +154,53 @@ static void a_process_a_rank(void **state)
   }
 }
 
+// ---- built by calls ----
+
+static void no(struct mica_context *m, int status, const char *says)
+{
+  assert_int_equal(status, MICA_USER);
+  if (!strstr(mica_error(m), says)) fail_msg("%s", mica_error(m));
+}
+
+static void built_by_calls(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_graph *g;
+  struct mica_program *p, *text;
+  struct mica_tensor part;
+  const char *json;
+  int t[8];
+  assert_int_equal(mica_graph_open(m, "mlp", &g), MICA_OK);
+  no(m, mica_graph_world(g, 3), "a world of 3 devices");
+  assert_int_equal(mica_graph_world(g, RANKS), MICA_OK);
+  assert_int_equal(mica_graph_input(g, "X", MICA_F32, 2, (const int64_t[]){M, N}, &t[0]), MICA_OK);
+  no(m, mica_graph_world(g, 2), "has an input or an operator already");
+  assert_int_equal(mica_graph_input(g, "A", MICA_F32, 2, (const int64_t[]){N, K}, &t[1]), MICA_OK);
+  assert_int_equal(mica_graph_input(g, "B", MICA_F32, 2, (const int64_t[]){K, N}, &t[2]), MICA_OK);
+  no(m, mica_graph_shard(g, t[1], 2), "shard(2) of a tensor of 2 dimensions");
+  no(m, mica_graph_shard(g, 99, 0), "there is no tensor 99");
+  assert_int_equal(mica_graph_shard(g, t[1], 1), MICA_OK);
+  no(m, mica_graph_shard(g, t[1], 0), "is divided or used already");
+  assert_int_equal(mica_graph_shard(g, t[2], -2), MICA_OK);
+  assert_int_equal(mica_graph_tensor(g, t[1], &part), MICA_OK);
+  assert_int_equal(part.shape[1], K / RANKS);
+  assert_int_equal(mica_graph_op(g, "matmul", 2, (const int[]){t[0], t[1]}, NULL, &t[3], NULL), MICA_OK);
+  no(m, mica_graph_shard(g, t[0], 0), "is divided or used already");
+  no(m, mica_graph_shard(g, t[3], 0), "is no input");
+  assert_int_equal(mica_graph_op(g, "relu", 1, &t[3], NULL, &t[3], NULL), MICA_OK);
+  assert_int_equal(mica_graph_op(g, "matmul", 2, (const int[]){t[3], t[2]}, NULL, &t[4], NULL), MICA_OK);
+  assert_int_equal(mica_graph_op(g, "all_reduce", 1, &t[4], NULL, &t[5], NULL), MICA_OK);
+  assert_int_equal(mica_graph_op(g, "add", 2, (const int[]){t[0], t[5]}, NULL, &t[6], NULL), MICA_OK);
+  assert_int_equal(mica_graph_op(g, "shard", 1, &t[3], "dim=1", &t[7], NULL), MICA_OK);
+  assert_int_equal(mica_graph_output(g, t[6]), MICA_OK);
+  assert_int_equal(mica_graph_output(g, t[7]), MICA_OK);
+  assert_int_equal(mica_graph_program(g, &p), MICA_OK);
+  assert_int_equal(mica_load_text(m, mlp, "mlp.mica", 0, NULL, &text), MICA_OK);
+  assert_int_equal(mica_verify(m, p, text, 1, &json), MICA_OK);
+  mica_close(m);
+}
+
 static void refused(struct mica_context *m, struct mica_module *f, int rank, const char *name, double seconds, const char *says)
 {
   struct mica_module *r = f;
@@ -215,7 +262,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(whole_tensors),   cmocka_unit_test(a_thread_a_rank),  cmocka_unit_test(a_process_a_rank),
-      cmocka_unit_test(what_is_no_rank), cmocka_unit_test(folders_that_lie),
+      cmocka_unit_test(what_is_no_rank), cmocka_unit_test(folders_that_lie), cmocka_unit_test(built_by_calls),
   };
   return cmocka_run_group_tests(tests, save, folder_leave);
 }
