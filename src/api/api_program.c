@@ -32,7 +32,7 @@ static struct mica_tensor find(const struct graph *g, enum op op, int i)
   if (!n) return (struct mica_tensor){.name = ""};
   const int at = op == OP_INPUT ? n->out : n->in[0];
   struct tensor t = g->tensors[at];
-  t.shape = graph_whole(g, at);
+  t.shape = op == OP_INPUT ? graph_whole(g, at) : output_whole(g, n);
   struct mica_tensor x = tensor_tell(&t);
   if (op == OP_INPUT ? t.state : state_output(g, n)) x.state = 1 + state_number(g, at);
   return x;

@@ -379,8 +379,9 @@ bool node_meets(const struct node *n);                                          
 int graph_unfold(struct arena *mem, const struct graph *g, struct graph **out, struct err *e); // all ranks as one graph of whole inputs
 // What one rank runs: the same graph, whose divided results are the rank's parts.
 int graph_rank(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
-int input_shard(const struct graph *g, int t);                 // the dimension along which an input is divided, or -1
-int output_shard(const struct graph *g, const struct node *n); // the same of what an OUTPUT returns
+int input_shard(const struct graph *g, int t);                          // the dimension along which an input is divided, or -1
+int output_shard(const struct graph *g, const struct node *n);          // the same of what an OUTPUT returns
+struct shape output_whole(const struct graph *g, const struct node *n); // shape of all ranks' parts of what an OUTPUT returns
 
 // infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);

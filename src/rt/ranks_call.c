@@ -42,11 +42,12 @@ const struct ranks_form *ranks_form_of(struct arena *mem, const struct graph *g)
     const struct node *n = &g->nodes[i];
     if (n->op != OP_INPUT && n->op != OP_OUTPUT) continue;
     const int t = n->op == OP_INPUT ? n->out : n->in[0], dim = n->op == OP_INPUT ? input_shard(g, t) : output_shard(g, n);
-    const struct shape whole = graph_whole(g, t);
+    const struct shape whole = n->op == OP_INPUT ? graph_whole(g, t) : output_whole(g, n);
+    struct ranks_tensor x = form_of(g, t, dim, &whole);
     if (n->op == OP_INPUT)
-      f->in[f->nin++] = form_of(g, t, dim, &whole);
+      x.written = g->tensors[t].state, f->in[f->nin++] = x;
     else
-      f->out[f->nout++] = form_of(g, t, dim, &whole);
+      x.state = 1 + output_state(g, n), f->out[f->nout++] = x;
   }
   return f;
 }
@@ -65,17 +66,27 @@ void ranks_part(const struct ranks_tensor *x, int ranks, int rank, void *whole, 
   }
 }
 
+// A rank has memory of its own for parts, and for what others of this process would write at the same time.
+static bool own_input(const struct ranks_tensor *x, int rank) { return x->divided || (x->written && rank); }
+
+// What a state becomes is in its place, where the caller has it there too.
+static bool in_place(const struct ranks_all *a, int i) { return a->f->out[i].state && a->out[i] == a->in[a->f->out[i].state - 1]; }
+
+static bool own_output(const struct ranks_all *a, int i, int rank) { return !in_place(a, i) && (a->f->out[i].divided || rank); }
+
 static bool cut(const struct ranks_all *a, struct ranks_one *r)
 {
   bool good = (r->in = calloc((size_t)a->f->nin + 1, sizeof *r->in)) && (r->out = calloc((size_t)a->f->nout + 1, sizeof *r->out));
   for (int i = 0; i < a->f->nin && good; i++) {
     const struct ranks_tensor *x = &a->f->in[i];
-    good = (r->in[i] = x->divided ? room(part_bytes(x)) : a->in[i]);
+    const bool own = own_input(x, r->rank);
+    good = (r->in[i] = own ? room(part_bytes(x)) : a->in[i]);
     if (good && x->divided) ranks_part(x, a->f->ranks, r->rank, a->in[i], r->in[i], false);
+    if (good && own && !x->divided) memcpy(r->in[i], a->in[i], part_bytes(x));
   }
   for (int i = 0; i < a->f->nout && good; i++) {
-    const struct ranks_tensor *x = &a->f->out[i];
-    good = (r->out[i] = x->divided || r->rank ? room(part_bytes(x)) : a->out[i]);
+    const int state = a->f->out[i].state - 1;
+    good = (r->out[i] = in_place(a, i) ? r->in[state] : own_output(a, i, r->rank) ? room(part_bytes(&a->f->out[i])) : a->out[i]);
   }
   return good;
 }
@@ -83,9 +94,9 @@ static bool cut(const struct ranks_all *a, struct ranks_one *r)
 static void drop(const struct ranks_all *a, struct ranks_one *r)
 {
   for (int i = 0; i < a->f->nin && r->in; i++)
-    if (a->f->in[i].divided) free(r->in[i]);
+    if (own_input(&a->f->in[i], r->rank)) free(r->in[i]);
   for (int i = 0; i < a->f->nout && r->out; i++)
-    if (a->f->out[i].divided || r->rank) free(r->out[i]);
+    if (own_output(a, i, r->rank)) free(r->out[i]);
   free(r->in), free(r->out);
 }
 

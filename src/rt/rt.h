@@ -27,8 +27,9 @@ void module_close(struct module *m);
 const char *compiler_version(const struct patience *p); // "gcc 12.2.0", part of database keys; "" where there is none, or it does not answer
 
 // ---- ranks_call.c: all ranks of a world as threads of this process ----
-struct ranks_tensor { // a whole tensor has outer * ranks pieces of `inner` bytes where it is divided, and outer * inner bytes where not
-  bool divided;
+struct ranks_tensor {    // a whole tensor has outer * ranks pieces of `inner` bytes where it is divided, and outer * inner bytes where not
+  bool divided, written; // written: an input that is a state
+  int state;             // of an output: the number of the state that it leaves, plus 1; 0: it leaves none
   int64_t outer, inner;
 };
 struct ranks_form {

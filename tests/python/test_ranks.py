@@ -76,6 +76,33 @@ def test_threads(program, data):
     np.testing.assert_allclose(np.concatenate([results[0][1], results[1][1]], axis=1), h, atol=1e-4)
 
 
+def test_states():
+    f = mica.optimize("""program step(ranks = 2) {
+      world ranks
+      at: i64[1] < 6
+      k: f32[1, 8] shard(1)
+      K: f32[6, 8] shard(1) state
+      K[at] = k
+      return all_reduce(sum(K, dim=1))
+    }""", **QUICK)
+    k, whole = np.arange(8, dtype="f4")[None], np.zeros((6, 8), "f4")
+    f(np.array([2]), k, whole)
+    assert (whole[2] == k[0]).all() and not whole[[0, 1, 3, 4, 5]].any()
+    ranks, caches, sums = [f.rank(r, seconds=30) for r in range(2)], [np.zeros((6, 4), "f4") for _ in range(2)], [None, None]
+
+    def run(r):
+        for at in (1, 4):
+            sums[r] = ranks[r](np.array([at]), part(k, 1, r), caches[r])
+
+    threads = [threading.Thread(target=run, args=(r,)) for r in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all((caches[r][[1, 4]] == part(k, 1, r)).all() and not caches[r][[0, 2, 3, 5]].any() for r in range(2))
+    assert (sums[0] == sums[1]).all() and sums[0][4, 0] == 28 and sums[0][2, 0] == 0
+
+
 RUN = """
 import sys, numpy as np, mica
 f = mica.load(sys.argv[1])

@@ -68,6 +68,9 @@ static const struct {
     {"A: f32[8] shard(0)", "shard(A * A, 0)"},
     {"A: f32[8, 16]", "all_reduce(all_reduce(A)), A * 3"},
     {"A: f32[8, 16]\n B: f32[8, 16] shard(0)", "A, shard(B, 0), A"},
+    {"A: f32[1, 16] shard(1)\n T: i32[1] < 6\n K: f32[6, 16] shard(1) state\n K[T] = A * 2", "all_reduce(sum(K, 1)), shard(K * 1, 1)"},
+    {"A: f32[8, 1, 4] shard(0)\n T: i32[1] < 6\n K: f32[8, 6, 4] shard(0) state\n K[:, T] = A\n V: f32[6, 4] state\n V[T] = all_reduce(sum(A, 0))[0]",
+     "all_gather(matmul(K, transpose(K)), 0), V * 2"},
     {"A: f32[8, 40] shard(1)", "all_gather(softmax(all_reduce(A), 1), 0), shard(rms_norm(A), 1)"},
 };
 
@@ -157,7 +160,7 @@ static void different_bits_are_told(void **state)
                               "{ ((float *)out[0])[0] = (float)rank; return 0; }\n";
   struct err e = {0};
   struct module *m;
-  struct ranks_tensor x = {false, 1, 4};
+  struct ranks_tensor x = {.outer = 1, .inner = 4};
   const struct ranks_form f = {2, 0, 1, NULL, &x};
   float y = 0;
   assert_int_equal(module_build(wrong, "p", &m, &e), OK);
