@@ -160,6 +160,30 @@ static int check_graph(const struct folder_files *files, const struct package *p
   return arena_close(&mem), status;
 }
 
+static bool same_shards(const struct graph *g, const struct package *p)
+{
+  int in = 0, out = 0;
+  bool same = g->world == p->world && graph_inputs(g, NULL) == p->nin && graph_outputs(g, NULL) == p->nout;
+  for (int i = 0; i < g->nnodes && same; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->op == OP_INPUT) same = input_shard(g, n->out) == p->in_shard[in++];
+    if (n->op == OP_OUTPUT) same = output_shard(g, n) == p->out_shard[out++];
+  }
+  return same;
+}
+
+// Devices, and how tensors are divided among them, are those of the graph of one rank that was saved.
+static int check_rank(const struct folder_files *files, const struct package *p, struct err *e)
+{
+  struct arena mem = {0};
+  struct graph *g;
+  const struct folder_file *f = folder_find(files, "rank.json");
+  int status = f ? graph_from_json(&mem, f->bytes, f->n, f->name, &g, e) : OK;
+  if (f && status == OK && !same_shards(g, p))
+    status = err_set(e, ERR_CHANGED, NOWHERE, "the devices and shards of program.json are not those of rank.json");
+  return arena_close(&mem), status;
+}
+
 static int whole(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *out, struct err *e)
 {
   const struct reading r = {"the program", e};
@@ -173,6 +197,7 @@ static int whole(struct arena *mem, const struct folder_files *files, const json
   out->nin = in.n, out->in = in.tensor, out->in_shard = in.shard;
   out->nout = outs.n, out->out = outs.tensor, out->out_shard = outs.shard;
   TRY(check_graph(files, out, e));
+  TRY(check_rank(files, out, e));
   out->gpu = strcmp(out->target, "cpu") != 0;
   return out->gpu ? gpu(mem, files, root, out, e) : object(mem, root, &out->object, e);
 }

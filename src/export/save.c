@@ -145,11 +145,13 @@ static void page(const json_t *report, struct folder *f)
   arena_close(&mem);
 }
 
-static int rank_file(const json_t *report, struct folder *f, struct err *e)
+static int rank_files(const json_t *report, struct folder *f, struct err *e)
 {
   struct graph *rank;
   TRY(rank_of(report, f, &rank, e));
-  if (rank) graph_print(rank, add(f, "rank.mica"));
+  if (!rank) return OK;
+  graph_print(rank, add(f, "rank.mica"));
+  graph_to_json(rank, add(f, "rank.json"));
   return OK;
 }
 
@@ -161,7 +163,7 @@ static int render(const json_t *report, const char *folder, struct folder *f, st
   graph_print(program, add(f, "program.mica"));
   graph_print(best, add(f, "graph.mica"));
   json_text(json_object_get(report, "graph"), add(f, "graph.json"));
-  TRY(rank_file(report, f, e));
+  TRY(rank_files(report, f, e));
   report_text(f->mem, report, folder, add(f, "report.txt"));
   json_text(report, add(f, "report.json"));
   TRY(kernels(report, best, f, e));

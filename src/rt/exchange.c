@@ -59,7 +59,7 @@ int exchange_failed(const struct exchange *x, int status, struct err *e)
   if (why == EPIPE) return err_set(e, ERR_WORLD, NOWHERE, "another rank of the world was closed before the call of rank %d ended", x->rank);
   if (why && why != ETIMEDOUT) return err_set(e, ERR_WORLD, NOWHERE, "another rank of the world failed: %s", strerror((int)why));
   for (int r = 0; r < x->ranks; r++) last = MAX(last, __atomic_load_n(&x->x->at[r], __ATOMIC_RELAXED));
-  for (int r = 0; r < x->ranks; r++) late |= (uint32_t)(x->x->at[r] < last) << r;
+  for (int r = 0; r < x->ranks; r++) late |= (uint32_t)(__atomic_load_n(&x->x->at[r], __ATOMIC_RELAXED) < last) << r;
   ranks_text(text, x->ranks, late);
   err_set(e, ERR_WORLD, NOWHERE, "rank %s did not come within %g seconds to where all ranks meet", text, x->seconds);
   return err_hint(e, "every rank has to make the same calls; open the ranks again"), (int)e->status;
@@ -86,7 +86,7 @@ static struct exchange_world *new_world(const struct exchange_wish *w)
 static int open_here(struct exchange *o, const struct exchange_wish *w, struct err *e)
 {
   struct exchange_world *s = w->here->first;
-  while (s && (s->x->key != w->key || s->x->joined >> w->rank & 1 || s->x->failed)) s = s->next;
+  while (s && (s->x->key != w->key || s->x->joined >> w->rank & 1 || __atomic_load_n(&s->x->failed, __ATOMIC_ACQUIRE))) s = s->next;
   if (!s && !(s = new_world(w))) return err_set(e, ERR_MEMORY, NOWHERE, "no memory in which the ranks meet: %zu bytes", w->bytes);
   s->holders++, s->x->joined |= 1u << w->rank;
   return o->here = w->here, o->world = s, o->x = s->x, OK;

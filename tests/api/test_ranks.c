@@ -242,7 +242,9 @@ static void folders_that_lie(void **state)
       {"\"world\": 4", "\"world\": 0", "`world`"},
       {"\"world\": 4", "\"world\": 9", "`world`"},
       {"\"world\": 4", "\"world\": 3", "`shard`"},
-      {"\"world\": 4", "\"world\": 2", "are not those of the kernel"},
+      {"\"world\": 4", "\"world\": 2", "are not those of rank.json"},
+      {"\"shard\": 1", "\"shard\": 0", "are not those of rank.json"},
+      {", \"shard\": 1", "", "are not those of rank.json"},
   };
   for (size_t i = 0; i < COUNT(lies); i++) {
     struct mica_context *m = mica_open();
