@@ -121,7 +121,7 @@ static void entry(struct gen *c, struct str *s)
 }
 
 // Threads are divided among the ranks of this machine.
-static void write(struct gen *c, struct str *s)
+static void print_rank(struct gen *c, struct str *s)
 {
   space_place(&c->space);
   str_add(s, "\n// ---- one rank of %d ----\n\n%s\n", c->g->world, gen_meet_text);
@@ -148,7 +148,7 @@ int gen_c_ranks(const struct graph *g, const char *name, const struct target *t,
     gen_place(&c);
     s = emit_kernels(&c);
   }
-  if (!s) write(&c, source);
+  if (!s) print_rank(&c, source);
   str_free(&c.kernels), str_free(&c.calls);
   arena_close(&mem);
   return s;

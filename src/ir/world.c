@@ -79,7 +79,7 @@ static int check_input(const struct graph *g, const struct node *n, struct err *
 
 static int no_update(const struct graph *g, const struct node *n, const char *why, const char *hint, struct err *e)
 {
-  const char *name = g->tensors[graph_state(g, n->in[0])].name;
+  const char *name = g->tensors[graph_state(g, node_updated(n))].name;
   int s = err_set(e, ERR_WORLD, n->at, "an update of the state `%.60s` %s", name ? name : "", why);
   return err_hint(e, "%s", hint), s;
 }
@@ -87,8 +87,9 @@ static int no_update(const struct graph *g, const struct node *n, const char *wh
 // All ranks write the same places, each in its part. What a rank writes is its own only where the state is divided.
 static int check_update(const struct graph *g, const struct node *n, const bool *varies, struct err *e)
 {
-  const int state = n->op == OP_UPDATE && g->world > 1 ? graph_state(g, n->in[0]) : -1;
+  const int state = g->world > 1 && node_updated(n) >= 0 ? graph_state(g, node_updated(n)) : -1;
   if (state < 0) return OK;
+  if (n->op != OP_UPDATE) return no_update(g, n, "is part of a kernel", "in a program of several devices updates stand in the kernel graph", e);
   const int shard = input_shard(g, state);
   if (varies[n->in[1]])
     return no_update(g, n, "writes other places on each device", "all_gather or all_reduce makes indices that all devices have", e);

@@ -116,6 +116,10 @@ static const struct row rows[] = {
      "`Z` chooses places along the dimension in which it is divided", "another dimension"},
     {"program f {\nworld 2\nZ: f16[4, 4] shard(1) state\nY: f16[1, 4] shard(1)\nt: i32[2] < 4 shard(0)\nZ[t] = Y\nreturn Y\n}", ERR_WORLD, 6, 1,
      "`Z` writes other places on each device", "all devices have"},
+    {"graph f {\nworld 2\nZ: f16[4, 4] shard(1) state\nY: f16[1, 4] shard(1)\nt: i32[1] < 4\nU = block() { z = iter(Z)\n y = iter(Y)\n a = iter(t)\n "
+     "save(update(z, a, y, dim=0)) "
+     "}\nreturn t\n}",
+     ERR_WORLD, 6, 5, "`Z` is part of a kernel", "kernel graph"},
     {"program f {\nworld 2\nZ: f16[4, 4, 4] shard(2) state\nY: f16[1, 4] shard(1)\nt: i32[1] < 4\nZ[t, t] = Y\nreturn t\n}", ERR_WORLD, 6, 1,
      "`Z` has several indices", "one index tensor"},
     {"program f {\nworld 2\nZ: f16[4] shard(0)\nreturn Z\n}", ERR_WORLD, 4, 8, "`Z` may be different on each of the 2 devices", "all_gather"},
