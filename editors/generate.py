@@ -31,7 +31,7 @@ def mica(operators, attributes, types):
         "name": "Mica", "scopeName": "source.mica", "fileTypes": ["mica"],
         "patterns": [
             rule("comment.line.number-sign.mica", "#.*$"),
-            rule("keyword.control.mica", words(["program", "graph", "block", "thread", "return", "world", "shard"])),
+            rule("keyword.control.mica", words(["program", "graph", "block", "thread", "return", "world"])),
             rule("entity.name.function.mica", r"(?<=program )\w+|(?<=graph )\w+"),
             rule("storage.type.mica", words(types)),
             rule("constant.language.mica", words(["inf"])),
@@ -94,7 +94,7 @@ def files():
                                     "indentationRules": {"increaseIndentPattern": r"\{\s*$", "decreaseIndentPattern": r"^\s*\}"}}
     texts = {name: json.dumps(value, indent=2) + "\n" for name, value in made.items()}
     texts["vim/syntax/mica.vim"] = vim("mica", "#", [
-        ("Keyword", "Keyword", ["program", "graph", "block", "thread", "return", "world", "shard"]), ("Type", "Type", dtypes), ("Function", "Function", operators)])
+        ("Keyword", "Keyword", ["program", "graph", "block", "thread", "return", "world"]), ("Type", "Type", dtypes), ("Function", "Function", operators)])
     texts["vim/syntax/tile.vim"] = vim("tile", r"\/\/", [("Keyword", "Keyword", TILE_WORDS), ("Type", "Type", [*tile_types, "GL", "SH", "RF"]),
                                                          ("Function", "Function", specs)])
     return texts

@@ -146,6 +146,11 @@ MICA_API int mica_program_outputs(const struct mica_program *p);
 // One of them, in order; of a program of several devices the whole tensor. If there is no i-th, all members are 0 and the name is "".
 MICA_API struct mica_tensor mica_program_input(const struct mica_program *p, int i);
 MICA_API struct mica_tensor mica_program_output(const struct mica_program *p, int i);
+// Devices that run it together (docs/language.md); 1: it is a program of one. The dimension along which each of them has a part, or -1: all have
+// the whole tensor, or there is no i-th.
+MICA_API int mica_program_world(const struct mica_program *p);
+MICA_API int mica_program_input_shard(const struct mica_program *p, int i);
+MICA_API int mica_program_output_shard(const struct mica_program *p, int i);
 // In the language (docs/language.md), so that mica_load_text reads it back. The text lives in the context.
 MICA_API int mica_program_text(struct mica_context *m, const struct mica_program *p, const char **text);
 
@@ -159,6 +164,10 @@ MICA_API int mica_graph_input(struct mica_graph *g, const char *name, enum mica_
 // What is known of an input, before it is used: the least and the largest of its whole numbers, whether no two are equal, and whether it is a
 // state, which `update` writes in place. Of other dtypes only `state` counts.
 MICA_API int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int64_t most, int distinct, int state);
+// A program of several devices (docs/language.md): `ranks` of them, before the first input. Then: an input, before it is used, of which each rank
+// has a part along `dim`; its declared shape is that of the whole tensor, and mica_graph_tensor has the part's from then on.
+MICA_API int mica_graph_world(struct mica_graph *g, int ranks);
+MICA_API int mica_graph_shard(struct mica_graph *g, int t, int dim);
 // A call: op(args..., attributes). attributes: NULL, or text as in a call of the language: "dim=1, group=4", "[2, 8], perm=[1, 0]",
 // or a number in place of a last tensor: "add" with one tensor and "0.5". *t is the first result; the others follow it
 // (split has several): *count of them. count may be NULL where there is one result.
@@ -254,6 +263,21 @@ MICA_API int mica_module_prepare(struct mica_module *x, void *workspace, void *s
 // module's own, and then calls in different streams must not overlap. The first call must not be captured into a CUDA graph,
 // unless mica_module_prepare was called before.
 MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, void *const *outputs, void *workspace, void *stream);
+
+// ---- programs of several devices ----
+// A module of such a program takes whole tensors: it divides inputs among the ranks, runs all of them in this process, and joins what stays
+// divided. mica_module_world and the shards are those of the program.
+MICA_API int mica_module_world(const struct mica_module *x);
+MICA_API int mica_module_input_shard(const struct mica_module *x, int i);
+MICA_API int mica_module_output_shard(const struct mica_module *x, int i);
+// One rank of it: a module of its own, whose inputs and outputs have the shapes of the rank's parts. All ranks make the same calls; a call
+// exchanges data with the others and ends when all have come to its end. Each rank has a caller of its own: a thread (`name` NULL: the ranks
+// of this process meet, and this call does not wait) or a process (`name`: letters, digits, dots, dashes and underscores; the processes of one
+// user on this machine that give the same name meet in shared memory, and this call waits for all of them). All ranks must have the same
+// kernels: load one saved folder. seconds: how long a rank waits for the others, here and in calls; 0: 60. A rank that waited too long fails, and
+// so do all calls of the others from then on. MICA_USER, also of such a call: no such rank, it is open already, another program, or a rank that
+// did not come. `whole` may be closed before the rank.
+MICA_API int mica_module_rank(struct mica_module *whole, int rank, const char *name, double seconds, struct mica_module **out);
 
 // Decides whether two programs or kernel graphs with the same inputs and outputs are equal. MICA_OK or MICA_NO, with the certificate
 // as JSON in *json, which lives in the context. `finding` is "equal", "not equal" or "undecided", and `scope` the evidence:

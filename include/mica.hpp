@@ -155,6 +155,14 @@ public:
                                  " addresses of inputs and " + std::to_string(mica_module_outputs(x_.get())) + " of outputs");
     done(mica_module_call(x_.get(), inputs.data(), outputs.data(), workspace, stream), "calling");
   }
+  int world() const noexcept { return mica_module_world(x_.get()); } // devices; 1: it is a program of one
+  // One rank of several devices, on its parts of the tensors. name: of the world, for a process a rank; "": for a thread a rank.
+  Module rank(int number, const std::string &name = {}, double seconds = 0) const
+  {
+    mica_module *out = nullptr;
+    detail::check(m_, mica_module_rank(x_.get(), number, name.empty() ? nullptr : name.c_str(), seconds, &out));
+    return Module(m_, out);
+  }
   mica_module *get() const noexcept { return x_.get(); }
 
 private:

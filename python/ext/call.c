@@ -208,6 +208,21 @@ PyObject *ext_module_load(PyObject *self, PyObject *args)
   Py_END_ALLOW_THREADS return made(type, c, status, x);
 }
 
+PyObject *ext_module_rank(PyObject *self, PyObject *args)
+{
+  struct state *st = PyModule_GetState(self);
+  PyObject *type;
+  struct module *f;
+  const char *name;
+  int rank, status;
+  double seconds;
+  struct mica_module *x = NULL;
+  if (!PyArg_ParseTuple(args, "O!O!izd", &PyType_Type, &type, st->module, &f, &rank, &name, &seconds) || !makes_modules(st, type)) return NULL;
+  if (ext_context_enter(f->c)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = mica_module_rank(f->x, rank, name, seconds, &x);
+  Py_END_ALLOW_THREADS return made(type, f->c, status, x);
+}
+
 static void module_free(PyObject *self)
 {
   struct module *f = (struct module *)self;
@@ -249,6 +264,22 @@ static PyObject *module_outputs(PyObject *self, void *closure)
   return described(f->out, f->nout);
 }
 
+static int input_shard(const void *x, int i) { return mica_module_input_shard(x, i); }
+static int output_shard(const void *x, int i) { return mica_module_output_shard(x, i); }
+
+static PyObject *module_shards(PyObject *self, void *closure)
+{
+  (void)closure;
+  const struct module *f = (struct module *)self;
+  return Py_BuildValue("(NN)", ext_shards(f->x, f->nin, input_shard), ext_shards(f->x, f->nout, output_shard));
+}
+
+static PyObject *module_world(PyObject *self, void *closure)
+{
+  (void)closure;
+  return PyLong_FromLong(mica_module_world(((struct module *)self)->x));
+}
+
 static PyObject *module_target(PyObject *self, void *closure)
 {
   (void)closure;
@@ -270,6 +301,8 @@ static PyMethodDef methods[] = {
 static PyGetSetDef gets[] = {
     {"_inputs", module_inputs, NULL, "((name, dtype, shape), ...)", NULL},
     {"_outputs", module_outputs, NULL, "((name, dtype, shape), ...)", NULL},
+    {"_shards", module_shards, NULL, "of inputs and of outputs: the dimension along which each is divided, or None", NULL},
+    {"world", module_world, NULL, "how many devices run it together", NULL},
     {"target", module_target, NULL, "what it runs on: cpu, sm_90a, ...", NULL},
     {"name", module_name, NULL, "of the program", NULL},
     {0},

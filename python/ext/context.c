@@ -295,6 +295,33 @@ static PyObject *source_outputs(PyObject *self, void *closure)
   return tensors(p, mica_program_outputs(p), mica_program_output);
 }
 
+PyObject *ext_shards(const void *x, int n, int (*at)(const void *, int))
+{
+  PyObject *list = PyTuple_New(n);
+  for (int i = 0; list && i < n; i++) {
+    const int dim = at(x, i);
+    PyObject *number = dim < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(dim);
+    if (!number || PyTuple_SetItem(list, i, number)) return Py_DECREF(list), NULL;
+  }
+  return list;
+}
+
+static int input_shard(const void *p, int i) { return mica_program_input_shard(p, i); }
+static int output_shard(const void *p, int i) { return mica_program_output_shard(p, i); }
+
+static PyObject *source_shards(PyObject *self, void *closure)
+{
+  (void)closure;
+  const struct mica_program *p = ((struct source *)self)->p;
+  return Py_BuildValue("(NN)", ext_shards(p, mica_program_inputs(p), input_shard), ext_shards(p, mica_program_outputs(p), output_shard));
+}
+
+static PyObject *source_world(PyObject *self, void *closure)
+{
+  (void)closure;
+  return PyLong_FromLong(mica_program_world(((struct source *)self)->p));
+}
+
 static PyObject *source_name(PyObject *self, void *closure)
 {
   (void)closure;
@@ -322,6 +349,8 @@ static PyObject *source_text(PyObject *self, void *closure)
 static PyGetSetDef source_get[] = {
     {"inputs", source_inputs, NULL, "((name, dtype, shape), ...)", NULL},
     {"outputs", source_outputs, NULL, "((name, dtype, shape), ...)", NULL},
+    {"shards", source_shards, NULL, "of inputs and of outputs: the dimension along which each is divided, or None", NULL},
+    {"world", source_world, NULL, "devices", NULL},
     {"name", source_name, NULL, "its name", NULL},
     {"text", source_text, NULL, "in the language", NULL},
     {"context", source_context, NULL, "where it lives", NULL},

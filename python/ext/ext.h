@@ -160,7 +160,8 @@ void ext_context_leave(struct context *c);
 void ext_context_drop(struct context *c, struct mica_module *x);
 PyObject *ext_source_new(struct context *c, struct mica_program *p);
 PyObject *ext_report_new(struct context *c, struct mica_report *r);
-PyObject *ext_tensor_tuple(const struct mica_tensor *t); // (name, dtype, shape)
+PyObject *ext_shards(const void *x, int n, int (*at)(const void *, int)); // dimensions, or None
+PyObject *ext_tensor_tuple(const struct mica_tensor *t);                  // (name, dtype, shape)
 PyObject *ext_shape_tuple(const struct mica_tensor *t);
 PyObject *ext_strides_tuple(const struct mica_tensor *t); // in elements, dense
 const char *ext_dtype_name(int dtype);
@@ -225,6 +226,7 @@ int ext_stream_current(struct module *f, enum family family, PyObject *first, vo
 extern PyType_Spec ext_module_spec;
 PyObject *ext_module_of(PyObject *self, PyObject *args);   // (class, Report)
 PyObject *ext_module_load(PyObject *self, PyObject *args); // (class, Context, folder)
+PyObject *ext_module_rank(PyObject *self, PyObject *args); // (class, Module, rank, name or None, seconds)
 struct call {
   struct view *v; // inputs, then outputs
   void **address;

@@ -72,6 +72,24 @@ static PyObject *graph_declare(PyObject *self, PyObject *args)
   return answer(g, mica_graph_declare(g->g, t, least, most, distinct, state), Py_NewRef(Py_None));
 }
 
+static PyObject *graph_world(PyObject *self, PyObject *args)
+{
+  struct graph *g = (struct graph *)self;
+  int ranks;
+  if (!PyArg_ParseTuple(args, "i", &ranks)) return NULL;
+  if (ext_context_enter(g->c)) return NULL;
+  return answer(g, mica_graph_world(g->g, ranks), Py_NewRef(Py_None));
+}
+
+static PyObject *graph_shard(PyObject *self, PyObject *args)
+{
+  struct graph *g = (struct graph *)self;
+  int t, dim;
+  if (!PyArg_ParseTuple(args, "ii", &t, &dim)) return NULL;
+  if (ext_context_enter(g->c)) return NULL;
+  return answer(g, mica_graph_shard(g->g, t, dim), Py_NewRef(Py_None));
+}
+
 static PyObject *graph_op(PyObject *self, PyObject *args)
 {
   struct graph *g = (struct graph *)self;
@@ -192,6 +210,8 @@ static PyObject *graph_context(PyObject *self, void *closure)
 static PyMethodDef methods[] = {
     {"input", graph_input, METH_VARARGS, "input(name, dtype, shape): number of the tensor"},
     {"declare", graph_declare, METH_VARARGS, "declare(number, least, most, distinct, state)"},
+    {"world", graph_world, METH_VARARGS, "world(ranks)"},
+    {"shard", graph_shard, METH_VARARGS, "shard(number, dim)"},
     {"op", graph_op, METH_VARARGS, "op(name, tensors, attributes): (first result, how many)"},
     {"tensor", graph_tensor, METH_O, "tensor(number): (name, dtype, shape)"},
     {"name", graph_name, METH_VARARGS, "name(number, name)"},

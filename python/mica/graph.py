@@ -155,20 +155,27 @@ class Graph(_ops.GraphOps):
     """
     __slots__ = ("_g",)
 
-    def __init__(self, name: str = "program"):
+    def __init__(self, name: str = "program", world: int = 1):
+        """world: how many devices run it together. Shapes of inputs are those of whole tensors; all others are of one device."""
         self._g = _mica.Graph(_mica.Context(), name)
+        if world != 1:
+            self._g.world(world)
 
     def _add(self, op: str, tensors: Sequence[Tensor], attributes: str):
         first, count = self._g.op(op, [t.number for t in tensors], attributes or None)
         return Tensor(self, first) if count == 1 else tuple(Tensor(self, first + i) for i in range(count))
 
     def input(self, name: str | None, shape: Sequence[int], dtype: str = "f32", *, least: int = 0, below: int | None = None,
-              distinct: bool = False, state: bool = False) -> Tensor:
-        """An input. Whole numbers are from `least` to below - 1, and no two are equal where `distinct`; a state is written in place."""
+              distinct: bool = False, state: bool = False, shard: int | None = None) -> Tensor:
+        """An input. Whole numbers are from `least` to below - 1, and no two are equal where `distinct`; a state is written in place. Of one with
+        `shard` each device has its part along that dimension."""
         t = Tensor(self, self._g.input(name, str(dtype), tuple(shape)))
         most = (1 if str(dtype) == "bool" else 1 << 24) if below is None else below - 1
         if least or below is not None or distinct or state:
             self._g.declare(t.number, least, most, distinct, state)
+        if shard is not None:
+            self._g.shard(t.number, shard)
+            t = Tensor(self, t.number)  # of the part's shape
         return t
 
     def output(self, *tensors: Tensor) -> None:
@@ -242,12 +249,13 @@ def _names(function: Callable, n: int) -> list[str]:
     return [plain[i] if i < len(plain) and len(plain) == len(names) else f"x{i}" for i in range(n)]
 
 
-def trace(function: Callable, specs: Sequence[Spec]) -> Graph:
-    """The program that a function computes on tensors of these shapes and dtypes: it is called once with tensors of Mica."""
+def trace(function: Callable, specs: Sequence[Spec], world: int = 1) -> Graph:
+    """The program that a function computes on tensors of these shapes and dtypes: it is called once with tensors of Mica. In a world of several
+    devices it says what one of them computes."""
     name = getattr(function, "__name__", type(function).__name__)
-    g = Graph(name if name.isidentifier() and name.isascii() else "program")
+    g = Graph(name if name.isidentifier() and name.isascii() else "program", world)
     names = _names(function, len(specs))
-    result = function(*[g.input(s.name or n, s.shape, s.dtype) for s, n in zip(specs, names)])
+    result = function(*[g.input(s.name or n, s.shape, s.dtype, shard=s.shard) for s, n in zip(specs, names)])
     results = result if isinstance(result, (tuple, list)) else (result,)
     for r in results:
         if not isinstance(r, Tensor):

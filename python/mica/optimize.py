@@ -7,6 +7,7 @@ import warnings
 from . import _mica
 from .graph import Graph, trace
 from .progress import progress_open
+from .ranks import torchrun_rank
 from .spec import Spec, spec_of
 
 TYPE_CHECKING = False
@@ -29,11 +30,11 @@ class Program(_mica.Module):
 
     @property
     def inputs(self) -> tuple[Spec, ...]:
-        return tuple(Spec(shape, dtype, name) for name, dtype, shape in self._inputs)
+        return tuple(Spec(shape, dtype, name, dim) for (name, dtype, shape), dim in zip(self._inputs, self._shards[0]))
 
     @property
     def outputs(self) -> tuple[Spec, ...]:
-        return tuple(Spec(shape, dtype, name) for name, dtype, shape in self._outputs)
+        return tuple(Spec(shape, dtype, name, dim) for (name, dtype, shape), dim in zip(self._outputs, self._shards[1]))
 
     @property
     def report(self) -> dict[str, Any]:
@@ -78,6 +79,19 @@ class Program(_mica.Module):
         elif os.path.realpath(path) != os.path.realpath(self._folder):
             _mica.Context().folder_copy(self._folder, path)
 
+    def rank(self, number: int | None = None, *, name: str | None = None, seconds: float = 60) -> Program:
+        """One device of a program of several: a Program of its own, whose inputs and outputs are the device's parts. All ranks make the same
+        calls at the same time.
+
+        number   of the rank; None: that of this process, as torchrun says it
+        name     None: the ranks are threads of this process, or under torchrun its processes; else of a world whose ranks are processes of
+                 this machine that give the same name
+        seconds  how long a rank waits for the others, here and in calls
+        """
+        if number is None:
+            number, name = torchrun_rank(self, name)
+        return _program(lambda: _mica.module_rank(type(self), self, number, name, float(seconds)), self._report, self._folder)
+
     def __repr__(self) -> str:
         speedup = self.report.get("speedup")
         faster = f", {speedup:.2f} times faster than op by op" if speedup else ""
@@ -116,7 +130,9 @@ def _is_text(what: str) -> bool:
     return "{" in what or "\n" in what
 
 
-def source_of(what, examples: tuple[Spec, ...], params: Mapping[str, int] | None) -> _mica.Source:
+def source_of(what, examples: tuple[Spec, ...], params: Mapping[str, int] | None, world: int = 1) -> _mica.Source:
+    if world != 1 and not callable(what):
+        raise _mica.UsageError("world= is of a function; a graph or a text says it itself")
     if isinstance(what, Graph):
         return what.source()
     if isinstance(what, (str, os.PathLike)):
@@ -126,7 +142,7 @@ def source_of(what, examples: tuple[Spec, ...], params: Mapping[str, int] | None
     if callable(what):
         if not examples:
             raise _mica.UsageError("a function needs example inputs: arrays, or mica.Spec(shape, dtype)")
-        return trace(what, examples).source()
+        return trace(what, examples, world).source()
     raise _mica.UsageError(f"a {type(what).__name__} is no program: a function, a mica.Graph, .mica text or a path is")
 
 
@@ -153,13 +169,14 @@ def _target_of(examples) -> str:
 # ---- the interface ----
 
 def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target: str | None = None, params: Mapping[str, int] | None = None,
-             progress: bool | Callable[[dict], None] | None = None, **options) -> Program:
+             progress: bool | Callable[[dict], None] | None = None, world: int = 1, **options) -> Program:
     """Searches for a faster equivalent of a program, proves, compiles and measures it, and gives what runs it.
 
     what            a function of tensors of Mica, which is called once with them; a Graph; .mica text; the path of a .mica or .json file
     example_inputs  arrays, or Specs: they say shapes and dtypes, and are not computed with
     target          "cpu", "sm_90a", ... (`mica targets`); None: that of the example inputs
     params          values of a text's parameters: {"b": 8}
+    world           of a function: how many devices run it together; Specs with shard= say which inputs are divided
     progress        None: a line on terminals and in notebooks; False: nothing; a function: called with a dictionary
     options         those of the C interface (mica.h) and of the command: time=60, threads=2, fresh=True, dtype="f32", ...
                     trace="job.json" and dump="all", dump_dir="passes" show what the passes did (docs/debugging.md)
@@ -167,7 +184,7 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
     Ctrl-C ends the search and keeps the best that was proven (with a warning, mica.Stopped); without one it is raised.
     """
     examples = tuple(spec_of(x) for x in example_inputs)
-    source = source_of(what, examples, params)
+    source = source_of(what, examples, params, world)
     if examples:
         _check_examples(source, examples, options.get("dtype"))
     options["target"] = target or _target_of(example_inputs)

@@ -19,11 +19,12 @@ def dtype_of(x) -> str:
 
 
 class Spec:
-    """Shape, dtype and name of a tensor: an input or output of a program, or an example input that need not be made."""
-    __slots__ = ("shape", "dtype", "name")
+    """Shape, dtype and name of a tensor: an input or output of a program, or an example input that need not be made. shard: the dimension
+    along which each device of several has a part; None: all have the whole tensor."""
+    __slots__ = ("shape", "dtype", "name", "shard")
 
-    def __init__(self, shape, dtype="f32", name: str = ""):
-        self.shape, self.dtype, self.name = tuple(int(n) for n in shape), dtype_of(dtype), name
+    def __init__(self, shape, dtype="f32", name: str = "", shard: int | None = None):
+        self.shape, self.dtype, self.name, self.shard = tuple(int(n) for n in shape), dtype_of(dtype), name, shard
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Spec) and (self.shape, self.dtype) == (other.shape, other.dtype)
@@ -32,7 +33,8 @@ class Spec:
         return hash((self.shape, self.dtype))
 
     def __repr__(self) -> str:
-        return f"{self.name + ': ' if self.name else ''}{self.dtype}{list(self.shape)}"
+        shard = "" if self.shard is None else f" shard({self.shard})"
+        return f"{self.name + ': ' if self.name else ''}{self.dtype}{list(self.shape)}{shard}"
 
 
 def spec_of(x) -> Spec:

@@ -4,7 +4,7 @@
 //   api_options.c  options of callers who know another version
 //   api_graph.c    programs built call by call
 //   api_program.c  programs looked at
-//   api_module.c   programs that run
+//   api_module.c   programs that run; api_ranks.c: those of several devices (module.h)
 //   api_mega.c     persistent kernels of language models
 //   api_layout.c   layouts, and `mica layout` (api_layout.h)
 #ifndef MICA_API_H
@@ -24,6 +24,7 @@ struct mica_context {
   char message[1600];
   const char *said; // by a call of a module, which may come from another thread: atomic. NULL: `message` is the last
   struct mica_module *modules;
+  struct exchange_worlds worlds; // of ranks that are threads
   struct mica_mega *megas;
   struct mica_report *reports; // their JSON documents are counted references
   struct arena layouts;        // never reset: layouts refer to each other's expressions

@@ -132,6 +132,31 @@ int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int64_t most,
   GRAPH_CALL(g, declare(g, t, least, most, distinct, state, err_of(g)));
 }
 
+static int set_world(struct mica_graph *g, int ranks, struct err *e)
+{
+  TRY(check_open(g, e));
+  TRY(check_level(g, KERNEL, "a world", "the program is the graph that mica_graph_open made", e));
+  if (!g->g->nnodes) return graph_world(g->g, ranks, NOWHERE, e);
+  err_set(e, ERR_WORLD, NOWHERE, "a world of a graph that has an input or an operator already");
+  return err_hint(e, "the number of devices comes first, because the shapes of parts depend on it"), e->status;
+}
+
+int mica_graph_world(struct mica_graph *g, int ranks) { GRAPH_CALL(g, set_world(g, ranks, err_of(g))); }
+
+static int set_shard(struct mica_graph *g, int t, int dim, struct err *e)
+{
+  TRY(check_open(g, e));
+  TRY(check_tensor(g, t, e));
+  if (g->g->nodes[g->g->tensors[t].node].op != OP_INPUT) return err_set(e, ERR_GRAPH, NOWHERE, "tensor %d is no input", t);
+  bool used = g->g->tensors[t].shard;
+  for (int i = 0; i < g->g->nnodes; i++)
+    for (int k = 0; k < g->g->nodes[i].nin; k++) used |= g->g->nodes[i].in[k] == t;
+  if (used) return err_set(e, ERR_WORLD, NOWHERE, "tensor %d is divided or used already", t);
+  return graph_shard(g->g, t, dim, NOWHERE, e);
+}
+
+int mica_graph_shard(struct mica_graph *g, int t, int dim) { GRAPH_CALL(g, set_shard(g, t, dim, err_of(g))); }
+
 static int add_call(struct mica_graph *g, const struct front_call *x, int *t, int *count, struct err *e)
 {
   const int nodes = g->g->nnodes, tensors = g->g->ntensors;

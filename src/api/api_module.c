@@ -3,37 +3,14 @@
 // Calls come from any thread, so what they say goes wrong must not be written where another thread reads: a call that fails looks for
 // its message among those that the module has said, adds it once, and points the context to it. On a GPU a call only queues kernels, by
 // way of what the module keeps for that (their arguments, tensor maps, the stream): calls take turns there.
-#include "api/api.h"
+#include "api/module.h"
 #include "base/range.h"
-#include "export/package.h"
 #include "gpu/gpu.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNED = 16, MOST_SAID = 32 };
-
-struct said {
-  struct said *next;
-  char text[1400];
-};
-struct on_device { // the program in one context of the driver
-  struct on_device *next;
-  struct gpu_resident *r;
-};
-struct mica_module {
-  struct mica_context *m;
-  struct mica_module *next, **link; // in the context
-  struct arena mem;
-  struct package p;
-  struct module *cpu;   // NULL: a GPU's
-  pthread_mutex_t turn; // of devices, and of what they have
-  struct on_device *devices;
-  pthread_mutex_t lock; // of said
-  struct said *said;
-  int nsaid;
-};
 
 // ---- the CPU's ----
 
@@ -82,6 +59,7 @@ void mica_module_close(struct mica_module *x)
 {
   if (!x) return;
   leave(x);
+  exchange_close(x->exchange);
   module_close(x->cpu);
   for (struct on_device *d = x->devices; d; d = d->next) gpu_resident_close(d->r);
   for (struct said *s = x->said, *next; s; s = next) {
@@ -98,19 +76,33 @@ void mica_module_close(struct mica_module *x)
 static void drop(void *x) { mica_module_close(x); }
 static const struct mem_kind kind = {.close = drop};
 
-static int open_files(struct mica_context *m, const struct folder_files *files, struct mica_module **out)
+struct mica_module *module_new(struct mica_context *m)
 {
   struct mica_module *x = mem_handle(sizeof *x, &kind);
-  x->m = m, x->mem.lasting = true;
+  x->m = m, x->mem.lasting = true, x->rank = -1;
   pthread_mutex_init(&x->lock, NULL), pthread_mutex_init(&x->turn, NULL);
+  return x;
+}
+
+void module_enter(struct mica_module *x)
+{
+  if (x->cpu) mem_keep(x->cpu); // the module closes it
+  if (x->exchange) mem_keep(x->exchange);
+  x->next = x->m->modules, x->link = &x->m->modules;
+  if (x->next) x->next->link = &x->next;
+  x->m->modules = x;
+}
+
+static int open_files(struct mica_context *m, const struct folder_files *files, struct mica_module **out)
+{
+  struct mica_module *x = module_new(m);
   int status = package_read(&x->mem, files, &x->p, &m->err);
   if (status == OK && !x->p.gpu) status = load_object(x, files, &m->err);
+  if (x->cpu && module_world(x->cpu) != x->p.world)
+    status = err_set(&m->err, ERR_CHANGED, NOWHERE, "the %d devices of program.json are not those of the kernel, which has %d", x->p.world,
+                     module_world(x->cpu));
   if (status != OK) return mica_module_close(x), status;
-  if (x->cpu) mem_keep(x->cpu); // the module closes it
-  x->next = m->modules, x->link = &m->modules;
-  if (x->next) x->next->link = &x->next;
-  *out = m->modules = x;
-  return OK;
+  return *out = x, module_enter(x), OK;
 }
 
 void modules_close(struct mica_context *m)
@@ -248,8 +240,8 @@ static int check_ranges(const struct mica_module *x, const void *const *in, stru
 static int call_cpu(struct mica_module *x, const void *const *in, void *const *out, struct err *e)
 {
   TRY(check_ranges(x, in, e));
-  int status = module_call(x->cpu, (void *const *)in, out);
-  return status ? err_set(e, ERR_MEMORY, NOWHERE, "%.80s: no memory for its workspace", x->p.name) : OK;
+  if (x->exchange) return rank_call(x, in, out, e);
+  return module_failed(module_call(x->cpu, (void *const *)in, out), x->p.name, e);
 }
 
 // Where the context that is current has it; else it is put there.

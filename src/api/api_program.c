@@ -17,19 +17,25 @@ struct mica_tensor tensor_tell(const struct tensor *t)
   return x;
 }
 
-// Tensor number i of those that are given to (made by) nodes of this kind.
+// The i-th node of this kind, or NULL.
+static const struct node *node_of(const struct graph *g, enum op op, int i)
+{
+  for (int k = 0; k < g->nnodes && i >= 0; k++)
+    if (g->nodes[k].op == op && !i--) return &g->nodes[k];
+  return NULL;
+}
+
+// What it makes or takes.
 static struct mica_tensor find(const struct graph *g, enum op op, int i)
 {
-  for (int k = 0; k < g->nnodes && i >= 0; k++) {
-    const struct node *n = &g->nodes[k];
-    if (n->op != op || i--) continue;
-    struct tensor t = g->tensors[op == OP_INPUT ? n->out : n->in[0]];
-    t.shape = graph_whole(g, op == OP_INPUT ? n->out : n->in[0]);
-    struct mica_tensor x = tensor_tell(&t);
-    if (op == OP_INPUT ? g->tensors[n->out].state : state_output(g, n)) x.state = 1 + state_number(g, op == OP_INPUT ? n->out : n->in[0]);
-    return x;
-  }
-  return (struct mica_tensor){.name = ""};
+  const struct node *n = node_of(g, op, i);
+  if (!n) return (struct mica_tensor){.name = ""};
+  const int at = op == OP_INPUT ? n->out : n->in[0];
+  struct tensor t = g->tensors[at];
+  t.shape = op == OP_INPUT ? graph_whole(g, at) : output_whole(g, n);
+  struct mica_tensor x = tensor_tell(&t);
+  if (op == OP_INPUT ? t.state : state_output(g, n)) x.state = 1 + state_number(g, at);
+  return x;
 }
 
 const char *mica_program_name(const struct mica_program *p) { return p->g->name ? p->g->name : "program"; }
@@ -37,6 +43,20 @@ int mica_program_inputs(const struct mica_program *p) { return graph_inputs(p->g
 int mica_program_outputs(const struct mica_program *p) { return graph_outputs(p->g, NULL); }
 struct mica_tensor mica_program_input(const struct mica_program *p, int i) { return find(p->g, OP_INPUT, i); }
 struct mica_tensor mica_program_output(const struct mica_program *p, int i) { return find(p->g, OP_OUTPUT, i); }
+
+int mica_program_world(const struct mica_program *p) { return p->g->world; }
+
+int mica_program_input_shard(const struct mica_program *p, int i)
+{
+  const struct node *n = node_of(p->g, OP_INPUT, i);
+  return n ? input_shard(p->g, n->out) : -1;
+}
+
+int mica_program_output_shard(const struct mica_program *p, int i)
+{
+  const struct node *n = node_of(p->g, OP_OUTPUT, i);
+  return n ? output_shard(p->g, n) : -1;
+}
 
 static int print(struct mica_context *m, const struct mica_program *p, const char **text)
 {

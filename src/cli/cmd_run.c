@@ -8,26 +8,27 @@
 
 struct cli_run {
   struct cli *c;
-  struct graph *g; // without composites
+  struct graph *g;          // without composites
+  const struct graph *rank; // what one rank of several devices runs, or NULL
   int nin, nout, *in, *out;
   void **inputs, **outputs; // of the engine's domain; doubles for cpu
   enum domain domain;
-  bool cpu;
+  bool cpu, ranks; // compiled; a thread a rank
   struct field *field;
 };
 
 static int choose_engine(struct cli_run *r)
 {
-  static const char *const names[] = {"f64", "f32", "field", "cpu"};
+  static const char *const names[] = {"f64", "f32", "field", "cpu", "ranks"};
   struct near near = near_start(r->c->engine);
   for (int i = 0; i < (int)COUNT(names); i++) {
     near_try(&near, names[i]);
     if (strcmp(names[i], r->c->engine)) continue;
-    r->cpu = i == 3;
+    r->cpu = i >= 3, r->ranks = i == 4;
     r->domain = r->cpu ? DOM_F64 : (enum domain)i;
     return OK;
   }
-  return option_unknown(r->c, "engine", r->c->engine, near.best, "the engines are f64, f32, field and cpu");
+  return option_unknown(r->c, "engine", r->c->engine, near.best, "the engines are f64, f32, field, cpu and ranks");
 }
 
 // ---- inputs ----
@@ -92,7 +93,8 @@ static int run_module(struct cli_run *r, struct module *m, struct buffers *b)
     const struct tensor *t = tensor(r, r->in[i]);
     cli_encode(t->dtype, r->inputs[i], b->in[i], shape_size(&t->shape));
   }
-  if (module_call(m, b->in, b->out)) return err_set(&r->c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
+  if (r->ranks) module_as_ranks(m, ranks_form_of(&r->c->mem, r->rank));
+  TRY(module_failed(module_call(m, b->in, b->out), r->g->name ? r->g->name : "the program", &r->c->err));
   for (int i = 0; i < r->nout; i++) {
     const struct tensor *t = tensor(r, r->out[i]);
     r->outputs[i] = tensor_room(&r->c->mem, t, sizeof(double));
@@ -101,11 +103,17 @@ static int run_module(struct cli_run *r, struct module *m, struct buffers *b)
   return OK;
 }
 
+static int no_ranks(struct cli_run *r)
+{
+  err_set(&r->c->err, ERR_WORLD, NOWHERE, "%s is a program of one device, which has no ranks", r->g->name ? r->g->name : "this");
+  return err_hint(&r->c->err, "--engine cpu runs it"), (int)r->c->err.status;
+}
+
 static int run_cpu(struct cli_run *r)
 {
   struct cli *c = r->c;
   struct target t;
-  struct candidate built = {.g = r->g};
+  struct candidate built = {.g = r->g, .rank = r->ranks ? r->rank : NULL};
   const struct mica_options o = cli_options(c);
   struct job job = {.opts = &o, .threads = cli_threads(c)};
   struct buffers *b;
@@ -219,6 +227,8 @@ int cmd_run(struct cli *c)
   TRY(cli_load(c, c->args[0], &g));
   TRY(graph_expand(&c->mem, g, true, &g, &c->err));
   TRY(graph_unfold(&c->mem, g, &r.g, &c->err));
+  r.rank = g->world > 1 ? g : NULL;
+  if (r.ranks && !r.rank) return no_ranks(&r);
   TRY(make_inputs(&r));
   if (r.cpu)
     TRY(run_cpu(&r));

@@ -125,6 +125,7 @@ static int print_c(const struct job *j, struct candidate *x, const char *name, s
   gen_identifier(id, name);
   str_free(&x->source), str_free(&x->header);
   int status = gen_c(x->g, id, &j->target, &x->source, &x->header, &x->info, e);
+  if (status == OK && x->rank) status = gen_c_ranks(x->rank, id, &j->target, &x->source, e);
   if (status != OK) str_free(&x->source), str_free(&x->header);
   return status;
 }

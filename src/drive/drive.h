@@ -57,6 +57,7 @@ enum { MOST_IN_A_RUN = 16 }; // candidates that are timed together
 struct candidate {
   const struct graph *found; // as the search gave it; of op-by-op the part itself
   const struct graph *g;     // complete: what is compiled
+  const struct graph *rank;  // of a whole program of several devices: what one rank runs, which is compiled too; else NULL
   double cost;               // modelled seconds
   int kernels, block_ops, structure;
   const char *schedule;
@@ -146,6 +147,7 @@ struct job {
   struct arena *mem;
   const struct mica_options *opts;
   const struct graph *program, *plain, *stable;
+  const struct graph *rank; // stable as one rank of several devices runs it; NULL in a world of one
   struct ranks_moved moved; // plain with operators of all ranks elsewhere; plain itself in a world of one
   struct target target;     // with typical rates, so that candidates are ranked alike on every run
   struct target host;       // with measured ones, for the report

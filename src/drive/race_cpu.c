@@ -20,9 +20,20 @@ static int special(struct job *j, struct candidate *k, const struct graph *stabl
   return status;
 }
 
+// A thread a rank, on the same numbers; results that all ranks have must have the same bits.
+static int ranks_of(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
+{
+  double rel;
+  module_as_ranks(k->cpu.module, ranks_form_of(j->mem, k->rank));
+  int status = check_numeric(k->cpu.module, stable, j->opts->seed, 1, stop, &rel, e);
+  module_as_ranks(k->cpu.module, NULL);
+  return k->rel = fmax(k->rel, rel), status;
+}
+
 static int numbers_of(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
 {
   TRY(check_numeric(k->cpu.module, stable, j->opts->seed, NUMERIC_REPEATS, stop, &k->rel, e));
+  if (k->rank) TRY(ranks_of(j, k, stable, stop, e));
   return special(j, k, stable, stop, e);
 }
 

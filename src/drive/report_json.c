@@ -180,6 +180,7 @@ static json_t *ranks_json(const struct job *j)
                         ranks_meetings(j->plain), "model_us", 1e6 * (has_moved(j) ? m->after : m->before), "model_us_written", 1e6 * m->before,
                         "tried", m->states, "asked", m->proved, "laws", has_moved(j) ? m->laws : "", "graph", graph_json(g));
   if (has_moved(j)) json_object_set_new(v, "certificate", certificate_json(&m->cert));
+  if (j->best.rank) json_object_set_new(v, "kernels", graph_json(j->best.rank));
   return v;
 }
 

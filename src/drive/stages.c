@@ -11,6 +11,7 @@ int run_expand(const struct pass_on *on, struct err *e)
   struct graph *plain, *stable;
   TRY(graph_expand(j->mem, j->program, false, &plain, e));
   TRY(graph_expand(j->mem, j->program, true, &stable, e));
+  j->rank = stable->world > 1 ? stable : NULL;
   TRY(graph_unfold(j->mem, stable, &stable, e));
   return j->plain = plain, j->stable = stable, OK;
 }
@@ -205,7 +206,7 @@ static int join(struct job *j, struct err *e)
     const struct contest *c = whole_part(j, i);
     of[i] = &c->cand[c->best], better |= c->best > 0;
   }
-  j->base.g = j->base.found = j->stable, j->base.of = of, j->best = j->base;
+  j->base.g = j->base.found = j->stable, j->base.rank = j->rank, j->base.of = of, j->best = j->base;
   return better ? whole_join(j, of, &j->best, e) : OK;
 }
 

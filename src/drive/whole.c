@@ -12,7 +12,8 @@ int whole_join(struct job *j, struct candidate **of, struct candidate *out, stru
   struct graph **parts = NEWS(j->mem, struct graph *, j->split.n), *whole;
   for (int i = 0; i < j->split.n; i++) parts[i] = (struct graph *)of[i]->g;
   TRY(lax_join(j->mem, j->moved.g, &j->split, parts, &whole, e));
+  const struct graph *rank = whole->world > 1 ? whole : NULL;
   TRY(graph_unfold(j->mem, whole, &whole, e));
-  *out = (struct candidate){.found = whole, .g = whole, .note = "", .of = of};
+  *out = (struct candidate){.found = whole, .g = whole, .rank = rank, .note = "", .of = of};
   return OK;
 }

@@ -15,6 +15,8 @@ struct package {
   const char *name, *target;
   int nin, nout;
   struct mica_tensor *in, *out;
+  int world;                 // devices
+  int *in_shard, *out_shard; // by input, by output: the dimension along which ranks have parts, or -1
   bool gpu;
   struct package_object object;
   struct code code; // of a program for GPUs, with machine code
@@ -45,6 +47,7 @@ int reading_file(const struct reading *r, const json_t *o, const char *key, cons
 struct package_cpu {
   const char *name, *function, *source; // of the program; an identifier; C
   const struct graph *g;                // inputs and outputs
+  const struct graph *rank;             // of several devices: what one rank runs, or NULL
   const void *so;                       // or NULL
   size_t bytes;
 };

@@ -62,16 +62,41 @@ static int tensor(struct arena *mem, const struct reading *r, const json_t *o, s
   return declared(r, o, t);
 }
 
-static int tensors(struct arena *mem, const json_t *root, const char *key, int *n, struct mica_tensor **out, struct err *e)
+// The dimension along which each rank of a world has its part.
+static int shard(const struct reading *r, const json_t *o, const struct mica_tensor *t, int world, int *dim)
+{
+  int64_t d;
+  *dim = -1;
+  if (!json_object_get(o, "shard")) return OK;
+  TRY(reading_whole(r, o, "shard", 0, MAX_DIMS - 1, &d));
+  if (d >= t->ndim || t->shape[d] % world) return reading_bad(r, "shard", "a dimension with a part for each rank");
+  return *dim = (int)d, OK;
+}
+
+struct package_list { // of inputs or of outputs
+  int n, *shard;
+  struct mica_tensor *tensor;
+};
+
+static int tensors(struct arena *mem, const json_t *root, const char *key, int world, struct package_list *out, struct err *e)
 {
   size_t count;
   TRY(reading_list(&(struct reading){"the program", e}, root, key, MOST_TENSORS, &count));
-  *out = NEWS(mem, struct mica_tensor, count + 1), *n = (int)count;
+  out->tensor = NEWS(mem, struct mica_tensor, count + 1), out->shard = NEWS(mem, int, count + 1), out->n = (int)count;
   for (size_t i = 0; i < count; i++) {
     const struct reading r = {arena_printf(mem, "entry %zu of `%s`", i + 1, key), e};
-    TRY(tensor(mem, &r, json_array_get(json_object_get(root, key), i), &(*out)[i]));
+    const json_t *o = json_array_get(json_object_get(root, key), i);
+    TRY(tensor(mem, &r, o, &out->tensor[i]));
+    TRY(shard(&r, o, &out->tensor[i], world, &out->shard[i]));
   }
   return OK;
+}
+
+static int world(const struct reading *r, const json_t *root, int *ranks)
+{
+  int64_t n = 1;
+  if (json_object_get(root, "world")) TRY(reading_whole(r, root, "world", 1, M_RANKS, &n));
+  return *ranks = (int)n, OK;
 }
 
 // ---- the CPU's ----
@@ -135,15 +160,44 @@ static int check_graph(const struct folder_files *files, const struct package *p
   return arena_close(&mem), status;
 }
 
+static bool same_shards(const struct graph *g, const struct package *p)
+{
+  int in = 0, out = 0;
+  bool same = g->world == p->world && graph_inputs(g, NULL) == p->nin && graph_outputs(g, NULL) == p->nout;
+  for (int i = 0; i < g->nnodes && same; i++) {
+    const struct node *n = &g->nodes[i];
+    if (n->op == OP_INPUT) same = input_shard(g, n->out) == p->in_shard[in++];
+    if (n->op == OP_OUTPUT) same = output_shard(g, n) == p->out_shard[out++];
+  }
+  return same;
+}
+
+// Devices, and how tensors are divided among them, are those of the graph of one rank that was saved.
+static int check_rank(const struct folder_files *files, const struct package *p, struct err *e)
+{
+  struct arena mem = {0};
+  struct graph *g;
+  const struct folder_file *f = folder_find(files, "rank.json");
+  int status = f ? graph_from_json(&mem, f->bytes, f->n, f->name, &g, e) : OK;
+  if (f && status == OK && !same_shards(g, p))
+    status = err_set(e, ERR_CHANGED, NOWHERE, "the devices and shards of program.json are not those of rank.json");
+  return arena_close(&mem), status;
+}
+
 static int whole(struct arena *mem, const struct folder_files *files, const json_t *root, struct package *out, struct err *e)
 {
   const struct reading r = {"the program", e};
   TRY(reading_text(&r, root, "program", &out->name));
   TRY(reading_text(&r, root, "arch", &out->target));
   out->name = arena_strdup(mem, out->name), out->target = arena_strdup(mem, out->target);
-  TRY(tensors(mem, root, "inputs", &out->nin, &out->in, e));
-  TRY(tensors(mem, root, "outputs", &out->nout, &out->out, e));
+  struct package_list in, outs;
+  TRY(world(&r, root, &out->world));
+  TRY(tensors(mem, root, "inputs", out->world, &in, e));
+  TRY(tensors(mem, root, "outputs", out->world, &outs, e));
+  out->nin = in.n, out->in = in.tensor, out->in_shard = in.shard;
+  out->nout = outs.n, out->out = outs.tensor, out->out_shard = outs.shard;
   TRY(check_graph(files, out, e));
+  TRY(check_rank(files, out, e));
   out->gpu = strcmp(out->target, "cpu") != 0;
   return out->gpu ? gpu(mem, files, root, out, e) : object(mem, root, &out->object, e);
 }

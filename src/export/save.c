@@ -38,10 +38,14 @@ static int graph_from_report(struct arena *mem, const json_t *report, const char
   return status;
 }
 
+struct cpu_graphs {
+  const struct graph *best, *rank; // what runs; of several devices what one rank runs, else NULL
+};
+
 // The compiled kernel and what a program has to know that loads it. Without a compiler there is the source alone.
-static int object_files(const struct graph *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
+static int object_files(const struct cpu_graphs *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
 {
-  struct package_cpu c = {.name = name, .function = id, .source = source, .g = g};
+  struct package_cpu c = {.name = name, .function = id, .source = source, .g = g->best, .rank = g->rank};
   struct err mine = {0};
   int status = package_compile(f->mem, source, id, f->by.db, &c.so, &c.bytes, &mine);
   if (status != OK && mine.id != ERR_COMPILER) return *e = mine, status;
@@ -50,19 +54,21 @@ static int object_files(const struct graph *g, const char *id, const char *name,
   return OK;
 }
 
-static int generate_c(const struct graph *g, const char *name, const struct target *t, struct folder *f, struct err *e)
+static int generate_c(const struct cpu_graphs *of, const char *name, const struct target *t, struct folder *f, struct err *e)
 {
+  const struct graph *g = of->best;
   struct gen_info info = {0};
   char id[64];
   gen_identifier(id, g->name ? g->name : "program");
   struct str source = {0}, header = {0};
   int status = gen_c(g, id, t, &source, &header, &info, e);
   f->kernel = arena_printf(f->mem, "%s", str_text(&source));
+  if (status == OK && of->rank) status = gen_c_ranks(of->rank, id, t, &source, e);
   if (status == OK) export_ffi(g, id, false, &source);
   str_add(add(f, "kernel.c"), "%s", str_text(&source));
   str_add(add(f, "kernel.h"), "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o%s -fopenmp -lm\n%s",
           gen_flags(), info.needs_blas ? " -lopenblas" : "", str_text(&header));
-  if (status == OK) status = object_files(g, id, name, str_text(&source), f, e);
+  if (status == OK) status = object_files(of, id, name, str_text(&source), f, e);
   str_free(&source);
   str_free(&header);
   return status;
@@ -111,13 +117,24 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   return device_files(d, g->name, f, e);
 }
 
+// What one rank of several devices runs, or NULL.
+static int rank_of(const json_t *report, struct folder *f, struct graph **rank, struct err *e)
+{
+  const json_t *ranks = json_object_get(report, "ranks");
+  *rank = NULL;
+  return json_object_get(ranks, "kernels") ? graph_from_report(f->mem, ranks, "kernels", rank, e) : OK;
+}
+
 // What runs, and program.json.
 static int kernels(const json_t *report, struct graph *best, struct folder *f, struct err *e)
 {
   struct target t;
   const char *target = json_string_value(json_object_get(report, "target")), *name = json_string_value(json_object_get(report, "program"));
   TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
-  return t.kind == TARGET_GPU ? generate_cuda(report, best, &t, f, e) : generate_c(best, name ? name : "program", &t, f, e);
+  if (t.kind == TARGET_GPU) return generate_cuda(report, best, &t, f, e);
+  struct graph *rank;
+  TRY(rank_of(report, f, &rank, e));
+  return generate_c(&(struct cpu_graphs){best, rank}, name ? name : "program", &t, f, e);
 }
 
 // With the kernels that were made.
@@ -128,6 +145,16 @@ static void page(const json_t *report, struct folder *f)
   arena_close(&mem);
 }
 
+static int rank_files(const json_t *report, struct folder *f, struct err *e)
+{
+  struct graph *rank;
+  TRY(rank_of(report, f, &rank, e));
+  if (!rank) return OK;
+  graph_print(rank, add(f, "rank.mica"));
+  graph_to_json(rank, add(f, "rank.json"));
+  return OK;
+}
+
 static int render(const json_t *report, const char *folder, struct folder *f, struct err *e)
 {
   struct graph *program, *best;
@@ -136,6 +163,7 @@ static int render(const json_t *report, const char *folder, struct folder *f, st
   graph_print(program, add(f, "program.mica"));
   graph_print(best, add(f, "graph.mica"));
   json_text(json_object_get(report, "graph"), add(f, "graph.json"));
+  TRY(rank_files(report, f, e));
   report_text(f->mem, report, folder, add(f, "report.txt"));
   json_text(report, add(f, "report.json"));
   TRY(kernels(report, best, f, e));

@@ -9,7 +9,7 @@
 //   place    where the value of a tensor of a block graph is: nowhere yet, a constant, a view
 //   stage    before the for-loop (hoisted), inside it, after it
 //
-//   gen.c      the driver: kernels in order, header, entry points
+//   gen.c      the driver: kernels in order (gen_driver.h); gen_file.c: header, entry points; gen_ranks.c: one rank of a world
 //   names.c    identifiers and comments out of names that anyone may have written
 //   view.c     strided views: slices, transposes, reshapes
 //   nest.c     building and simplifying a nest;  nest_print.c prints it, in the words of nest_words.c

@@ -1,34 +1,10 @@
-// The driver: one function a kernel, in the order of the graph, and two entry points. Tensors between kernels are
+// The driver: one function a kernel, in the order of the graph; gen_file.c has the entry points. Tensors between kernels are
 // placed in one workspace where those that do not live together share bytes; the scratch of the threads follows.
 // Reshapes are other names for the same memory. A transpose that only products or block graphs read is not
 // executed, nor is a split: what reads it reads its source from other places, with other strides.
-#include "gen/emit.h"
-#include "thread/thread.h"
+#include "gen/gen_driver.h"
 
 #include <string.h>
-
-extern const char gen_support_text[], gen_more_text[]; // mica_cpu.h, mica_cpu_more.h, embedded by the build
-
-struct home {         // of a kernel tensor
-  struct place place; // kind PLACE_NONE: another tensor's memory, or nothing
-  int root;           // the tensor whose memory it is
-  const char *ptr;    // in the entry function; NULL: workspace
-  int buf;
-};
-
-struct gen {
-  struct arena *mem;
-  const struct graph *g;
-  const char *name;
-  const struct target *t;
-  struct home *home;
-  struct gen_space space;
-  struct str kernels, calls;
-  int64_t scratch;
-  int nkernels;
-  bool blas, timed;
-  struct err *e;
-};
 
 static const struct node *producer(const struct gen *c, int t) { return &c->g->nodes[c->g->tensors[t].node]; }
 
@@ -127,7 +103,7 @@ static void place_tensors(struct gen *c)
 }
 
 // Tensor t as the function of a kernel sees it, where its memory is the parameter `ptr`.
-static struct place place_of(const struct gen *c, int t, const char *ptr)
+struct place place_of(const struct gen *c, int t, const char *ptr)
 {
   const struct tensor *x = &c->g->tensors[t];
   const struct node *n = producer(c, t);
@@ -147,10 +123,18 @@ static struct place place_of(const struct gen *c, int t, const char *ptr)
   return (struct place){PLACE_VIEW, false, 0, view_dense(ptr, -1, x->dtype, &x->shape)};
 }
 
+void gen_place(struct gen *c)
+{
+  c->home = NEWS(c->mem, struct home, c->g->ntensors + 1);
+  find_roots(c);
+  name_ends(c);
+  place_tensors(c);
+}
+
 // ---- one kernel ----
 
 // Text of a tensor's address in the entry function; buffers of the workspace are named by their index.
-static const char *address_of(const struct gen *c, int t)
+const char *address_of(const struct gen *c, int t)
 {
   const struct home *h = &c->home[c->home[t].root];
   return h->ptr ? h->ptr : arena_printf(c->mem, "b%d", h->buf);
@@ -222,7 +206,7 @@ static int emit_kernel(struct gen *c, int i, const char *const *out)
   return s;
 }
 
-static int emit_kernels(struct gen *c)
+int emit_kernels(struct gen *c)
 {
   int outs = 0, s = OK;
   for (int i = 0; i < c->g->nnodes && !s; i++) {
@@ -233,164 +217,8 @@ static int emit_kernels(struct gen *c)
       out[0] = name_of(c->mem, "out", outs++, c->g->tensors[n->in[0]].name);
       if (strcmp(out[0], address_of(c, n->in[0]))) s = emit_kernel(c, i, out);
     } else if (is_kernel(c, n)) {
-      s = emit_kernel(c, i, out);
+      s = c->rank && node_meets(n) ? emit_meeting(c, i, out[0]) : emit_kernel(c, i, out);
     }
   }
   return s;
-}
-
-// ---- the whole file ----
-
-static void signature(struct gen *c, struct str *s)
-{
-  int in = 0, out = 0;
-  str_add(s, "int mica_run_%s(", c->name);
-  for (int i = 0; i < c->g->nnodes; i++) {
-    const struct node *n = &c->g->nodes[i];
-    if (n->op != OP_INPUT) continue;
-    str_add(s, "%sconst %s *%s", in ? ", " : "", c_type(c->g->tensors[n->out].dtype), name_of(c->mem, "in", in, c->g->tensors[n->out].name));
-    in++;
-  }
-  for (int i = 0; i < c->g->nnodes; i++) {
-    const struct node *n = &c->g->nodes[i];
-    if (n->op != OP_OUTPUT) continue;
-    const struct tensor *t = &c->g->tensors[n->in[0]];
-    str_add(s, "%s%s *%s", in + out ? ", " : "", c_type(t->dtype), name_of(c->mem, "out", out, t->name));
-    out++;
-  }
-  str_add(s, ")");
-}
-
-static void unpack(struct gen *c, struct str *s, bool names)
-{
-  int in = 0, out = 0;
-  for (int i = 0; i < c->g->nnodes; i++) {
-    const struct node *n = &c->g->nodes[i];
-    bool input = n->op == OP_INPUT;
-    if (!input && n->op != OP_OUTPUT) continue;
-    int t = input ? n->out : n->in[0], at = input ? in++ : out++;
-    const char *name = name_of(c->mem, input ? "in" : "out", at, c->g->tensors[t].name);
-    if (names)
-      str_add(s, "%s%s%s", at ? ", " : "", input ? "(void *)" : "", name);
-    else
-      line(s, 1, "%s%s *const %s = %s[%d];", input ? "const " : "", c_type(c->g->tensors[t].dtype), name, input ? "inputs" : "outputs", at);
-  }
-}
-
-static void names_of(struct gen *c, struct str *s, enum op op)
-{
-  int at = 0;
-  for (int i = 0; i < c->g->nnodes; i++) {
-    const struct node *n = &c->g->nodes[i];
-    if (n->op != op) continue;
-    bool input = op == OP_INPUT;
-    const char *name = name_of(c->mem, input ? "in" : "out", at, c->g->tensors[input ? n->out : n->in[0]].name);
-    str_add(s, "%s%s%s", at ? ", " : "", input ? "(void *)" : "", name);
-    at++;
-  }
-}
-
-static const char entry_memory[] = "  void *memory = %s_workspace() ? aligned_alloc(64, %s_workspace()) : NULL;\n"
-                                   "  if (%s_workspace() && !memory) return ENOMEM;\n";
-
-static void entries(struct gen *c, struct str *s)
-{
-  const char *full = arena_printf(c->mem, "mica_%s", c->name);
-  line(s, 0, "size_t %s_workspace(void)\n{\n  return %lld + (size_t)MICA_THREADS * %lld;\n}\n", full, (long long)c->space.total,
-       (long long)c->scratch);
-  line(s, 0, "int %s(void *const *inputs, void *const *outputs, void *workspace)\n{", full);
-  unpack(c, s, false);
-  line(s, 1, "char *const memory = workspace;");
-  if (c->scratch)
-    line(s, 1, "float *const scratch = (float *)(memory + %lld);", (long long)c->space.total);
-  else
-    line(s, 1, "(void)memory;");
-  for (int i = 0; i < c->space.n; i++) line(s, 1, "void *const b%d = memory + %lld;", i, (long long)c->space.buffers[i].offset);
-  if (c->blas) line(s, 1, "if (openblas_set_num_threads) openblas_set_num_threads(MICA_THREADS);");
-  if (c->timed) line(s, 1, "double now, then = m_now();");
-  str_raw(s, str_text(&c->calls), c->calls.n);
-  line(s, 1, "return 0;\n}\n");
-  signature(c, s);
-  line(s, 0, "\n{");
-  str_add(s, entry_memory, full, full, full);
-  str_add(s, "  void *const inputs[] = {"), names_of(c, s, OP_INPUT), str_add(s, "};\n");
-  str_add(s, "  void *const outputs[] = {"), names_of(c, s, OP_OUTPUT), str_add(s, "};\n");
-  line(s, 1, "int status = %s(inputs, outputs, memory);\n  free(memory);\n  return status;\n}", full);
-}
-
-static const char preamble[] = "// Generated by Mica. Compile with: cc %s%s\n"
-                               "// Threads: MICA_THREADS, %d unless defined.\n"
-                               "%s\n%s\n"
-                               "#include <errno.h>\n#include <stdlib.h>\n"
-                               "#ifdef _OPENMP\n#include <omp.h>\n#define M_THREAD omp_get_thread_num()\n#else\n#define M_THREAD 0\n#endif\n"
-                               "#ifndef MICA_THREADS\n#define MICA_THREADS %d\n#endif\n"
-                               "#if !defined(_OPENMP) && MICA_THREADS != 1\n#undef MICA_THREADS\n#define MICA_THREADS 1\n#endif\n";
-
-static void write_header(struct gen *c, struct str *h)
-{
-  str_add(h, "// Generated by Mica. Tensors are dense and row-major; dtypes of fewer than 32 bits are passed as their bits.\n");
-  str_add(h, "#ifndef MICA_%s_H\n#define MICA_%s_H\n#include <stddef.h>\n#include <stdint.h>\n", c->name, c->name);
-  str_add(h, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-  str_add(h, "// Returns 0, or ENOMEM where its workspace cannot be had.\n");
-  for (int i = 0; i < c->g->nnodes; i++) {
-    const struct node *n = &c->g->nodes[i];
-    if (n->op != OP_INPUT && n->op != OP_OUTPUT) continue;
-    const struct tensor *t = &c->g->tensors[n->op == OP_INPUT ? n->out : n->in[0]];
-    char shape[128];
-    shape_text(shape, &t->shape);
-    str_add(h, "//   %s %s %s\n", n->op == OP_INPUT ? "in" : "out", dtype_name(t->dtype), shape);
-  }
-  signature(c, h);
-  str_add(h, ";\n\n// The same with a workspace of the caller's, 64-byte aligned, of that many bytes.\n");
-  str_add(h, "int mica_%s(void *const *inputs, void *const *outputs, void *workspace);\nsize_t mica_%s_workspace(void);\n", c->name, c->name);
-  str_add(h, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
-}
-
-const char *gen_flags(void)
-{
-  return "-std=gnu11 -O3 -march=native -fopenmp -ffp-contract=fast -fno-math-errno -fno-trapping-math "
-         "-fno-semantic-interposition";
-}
-
-static const char clock_text[] = "#include <time.h>\nstatic double m_now(void)\n{\n  struct timespec t;\n  clock_gettime(CLOCK_MONOTONIC, &t);\n  "
-                                 "return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;\n}\n";
-
-static int generate(const struct graph *g, const char *name, const struct target *t, bool timed, struct str *source, struct str *header,
-                    struct gen_info *info, struct err *e)
-{
-  struct arena mem = {0};
-  if (thread_canonical(&mem, g, &g, e)) return arena_close(&mem), USER;
-  struct gen c = {.mem = &mem, .g = g, .name = name, .t = t, .space.mem = &mem, .timed = timed, .e = e};
-  c.home = NEWS(&mem, struct home, g->ntensors + 1);
-  find_roots(&c);
-  name_ends(&c);
-  place_tensors(&c);
-  int s = state_check(g, e); // whoever made g may have changed the order of its nodes
-  if (!s) s = emit_kernels(&c);
-  const int threads = MAX(1, t->cores);
-  if (!s) {
-    space_place(&c.space);
-    str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text, threads);
-    small_print(g, source);
-    if (c.blas) str_add(source, "#include <cblas.h>\n__attribute__((weak)) void openblas_set_num_threads(int);\n");
-    if (timed) str_add(source, "%sdouble mica_%s_seconds[%d];\n", clock_text, name, MAX(1, c.nkernels));
-    str_add(source, "\n%s", str_text(&c.kernels));
-    entries(&c, source);
-    if (header) write_header(&c, header);
-    if (info) *info = (struct gen_info){c.space.total, c.scratch, c.nkernels, c.blas};
-  }
-  str_free(&c.kernels), str_free(&c.calls);
-  arena_close(&mem);
-  return s;
-}
-
-int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header, struct gen_info *info,
-          struct err *e)
-{
-  return generate(g, name, t, false, source, header, info, e);
-}
-
-int gen_c_timed(const struct graph *g, const char *name, const struct target *t, struct str *source, struct gen_info *info, struct err *e)
-{
-  return generate(g, name, t, true, source, NULL, info, e);
 }

@@ -25,6 +25,14 @@ int gen_c(const struct graph *g, const char *name, const struct target *t, struc
 //   double mica_NAME_seconds[kernels];
 // what its kernels took, in the order in which they run.
 int gen_c_timed(const struct graph *g, const char *name, const struct target *t, struct str *source, struct gen_info *info, struct err *e);
+// One rank of a program of several devices, behind what gen_c made of all of them (graph_unfold) for the same name and target. g: a checked
+// kernel graph without composites, not unfolded. The source defines
+//   int mica_NAME_rank(int rank, void *const *inputs, void *const *outputs, void *workspace, struct m_exchange *exchange);
+//   size_t mica_NAME_rank_workspace(void);
+//   size_t mica_NAME_rank_exchange(void);   bytes that all ranks share (mica_meet.h)
+//   int mica_NAME_rank_world(void);         how many ranks there are
+// Inputs and outputs are the rank's parts where they are divided. The function returns 0, or an error number of m_meet.
+int gen_c_ranks(const struct graph *g, const char *name, const struct target *t, struct str *source, struct err *e);
 void gen_identifier(char out[64], const char *name);
 const char *gen_flags(void); // compiler flags the source wants, "-O3 -march=native ..."
 #endif

@@ -225,7 +225,7 @@ static int infer_world(const struct ctx *c, struct tensor *out)
   if (!(c->row->attrs & A_DIM)) return OK;
   TRY(dim_ok(c, dim, &out->shape));
   int64_t *extent = &out->shape.d[dim];
-  if (c->n->op == OP_ALL_GATHER) return *extent = capped(*extent, ranks), OK;
+  if (c->n->op != OP_REDUCE_SCATTER) return *extent = capped(*extent, ranks), OK;
   if (*extent % ranks) return bad(c, ERR_SHAPE, "dimension %d of extent %lld has no %d equal parts, one a rank", dim, (long long)*extent, ranks);
   return *extent /= ranks, OK;
 }

@@ -157,7 +157,7 @@ static bool (*const rows[OPS])(const struct operands *o, struct whole_range *r) 
     [OP_CHUNK] = keep,           [OP_REPEAT] = pass,        [OP_CONCAT] = either,   [OP_FLOOR_DIV] = quotient,
     [OP_MOD] = remainder_of,     [OP_ONE_HOT] = condition,  [OP_ARGMAX] = position, [OP_WHOLE] = converted,
     [OP_GATHER] = pass,          [OP_UPDATE] = either,      [OP_TOPK] = pass,       [OP_REDUCE_SCATTER] = summed,
-    [OP_ALL_REDUCE] = summed,    [OP_ALL_GATHER] = pass,
+    [OP_ALL_REDUCE] = summed,    [OP_ALL_GATHER] = pass,    [OP_SHARD] = pass,
 };
 
 struct whole_range range_default(enum dtype t) { return t == BOOL ? bit : (struct whole_range){0, WHOLE_MOST, false}; }

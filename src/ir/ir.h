@@ -126,23 +126,24 @@ enum {
   IS_B = 1 << BLOCK,
   IS_T = 1 << THREAD,
   // flags of a row
-  COMMUTES = 1,     // op(x, y) = op(y, x)
-  OPAQUE = 2,       // has no laws: inside a Lax subprogram it is an unknown function
-  MEAN = 4,         // divides by the number of elements folded
-  RMS = 8,          // folds squares, takes the root of the mean at the end
-  REDUCES = 16,     // an accumulator that also reduces along dim, or a composite that does
-  RESCALES = 32,    // an accumulator that multiplies the old value by its second argument first
-  RUNNING = 64,     // an accumulator whose value may be used inside the loop
-  KEEPS_ZERO = 128, // elementwise, and 0 of zeros
-  KEEPS_SIGN = 256, // of one argument, positive where that is positive only
-  SCALES = 512,     // its argument times a constant
-  BRACKET = 2048,   // of a comparison: 1 or 0, exact in every dtype
-  CHOOSES = 4096,   // a composite of a condition and two values, which broadcast and may be numbers
-  INDEXES = 8192,   // a composite whose result is an index
-  ENCODES = 16384,  // a composite whose result has a dimension more, and is a condition
-  WHOLES = 32768,   // a composite of whole numbers
-  RISES = 1024,     // of one argument, strictly increasing where it is defined
-  ADDITIVE = 65536, // f(x + y) = f(x) + f(y); so does what SCALES
+  COMMUTES = 1,         // op(x, y) = op(y, x)
+  OPAQUE = 2,           // has no laws: inside a Lax subprogram it is an unknown function
+  MEAN = 4,             // divides by the number of elements folded
+  RMS = 8,              // folds squares, takes the root of the mean at the end
+  REDUCES = 16,         // an accumulator that also reduces along dim, or a composite that does
+  RESCALES = 32,        // an accumulator that multiplies the old value by its second argument first
+  RUNNING = 64,         // an accumulator whose value may be used inside the loop
+  KEEPS_ZERO = 128,     // elementwise, and 0 of zeros
+  KEEPS_SIGN = 256,     // of one argument, positive where that is positive only
+  SCALES = 512,         // its argument times a constant
+  BRACKET = 2048,       // of a comparison: 1 or 0, exact in every dtype
+  CHOOSES = 4096,       // a composite of a condition and two values, which broadcast and may be numbers
+  INDEXES = 8192,       // a composite whose result is an index
+  ENCODES = 16384,      // a composite whose result has a dimension more, and is a condition
+  WHOLES = 32768,       // a composite of whole numbers
+  RISES = 1024,         // of one argument, strictly increasing where it is defined
+  ADDITIVE = 65536,     // f(x + y) = f(x) + f(y); so does what SCALES
+  STAYS_APART = 131072, // of all ranks, which exchange nothing: the result stays divided
 };
 
 enum {
@@ -374,7 +375,13 @@ void graph_varying(const struct graph *g, bool *varies);                        
 int world_check(const struct graph *g, struct err *e);                                         // part of graph_check
 int world_refuse(const struct graph *g, const char *who, struct err *e);                       // an error where there is more than one rank
 bool graph_collects(const struct graph *g);                                                    // some operator is one of all ranks
+bool node_meets(const struct node *n);                                                         // an operator in which ranks exchange data
 int graph_unfold(struct arena *mem, const struct graph *g, struct graph **out, struct err *e); // all ranks as one graph of whole inputs
+// What one rank runs: the same graph, whose divided results are the rank's parts.
+int graph_rank(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
+int input_shard(const struct graph *g, int t);                          // the dimension along which an input is divided, or -1
+int output_shard(const struct graph *g, const struct node *n);          // the same of what an OUTPUT returns
+struct shape output_whole(const struct graph *g, const struct node *n); // shape of all ranks' parts of what an OUTPUT returns
 
 // infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);

@@ -51,6 +51,8 @@ void graph_varying(const struct graph *g, bool *varies)
   }
 }
 
+bool node_meets(const struct node *n) { return op_rows[n->op].rule == RULE_WORLD && !(op_rows[n->op].flags & STAYS_APART); }
+
 bool graph_collects(const struct graph *g)
 {
   bool any = false;
@@ -72,18 +74,54 @@ static int check_input(const struct graph *g, const struct node *n, struct err *
   const struct tensor *x = &g->tensors[n->out];
   if (x->shard < 0 || x->shard > x->shape.n)
     return err_set(e, ERR_WORLD, n->at, "an input of %d dimensions has no dimension %d", x->shape.n, x->shard - 1);
-  if (!x->state || g->world == 1) return OK;
-  int s = err_set(e, ERR_WORLD, n->at, "`%.60s` is a state, which a program of %d devices cannot have yet", x->name ? x->name : "this", g->world);
-  return err_hint(e, "take what it holds as an input, and return what it becomes"), s;
+  return OK;
+}
+
+static int no_update(const struct graph *g, const struct node *n, const char *why, const char *hint, struct err *e)
+{
+  const char *name = g->tensors[graph_state(g, node_updated(n))].name;
+  int s = err_set(e, ERR_WORLD, n->at, "an update of the state `%.60s` %s", name ? name : "", why);
+  return err_hint(e, "%s", hint), s;
+}
+
+// All ranks write the same places, each in its part. What a rank writes is its own only where the state is divided.
+static int check_update(const struct graph *g, const struct node *n, const bool *varies, struct err *e)
+{
+  const int state = g->world > 1 && node_updated(n) >= 0 ? graph_state(g, node_updated(n)) : -1;
+  if (state < 0) return OK;
+  if (n->op != OP_UPDATE) return no_update(g, n, "is part of a kernel", "in a program of several devices updates stand in the kernel graph", e);
+  const int shard = input_shard(g, state);
+  if (varies[n->in[1]])
+    return no_update(g, n, "writes other places on each device", "all_gather or all_reduce makes indices that all devices have", e);
+  if (shard < 0 && varies[n->in[2]])
+    return no_update(g, n, "would make it different on each device", "declare the state as divided, as in K: f32[64, 8] shard(1) state", e);
+  if (shard == n->a.dim)
+    return no_update(g, n, "chooses places along the dimension in which it is divided", "divide the state along another dimension", e);
+  if (shard >= 0 && g->nodes[g->tensors[n->in[0]].node].op == OP_RESHAPE)
+    return no_update(g, n, "has several indices, and the state is divided", "use one index tensor", e);
+  return OK;
 }
 
 static int check_output(const struct graph *g, const struct node *n, const bool *varies, struct err *e)
 {
   const struct tensor *x = &g->tensors[n->in[0]];
-  if (!varies[n->in[0]]) return OK;
+  if (!varies[n->in[0]] || state_output(g, n)) return OK;
   int s = err_set(e, ERR_WORLD, n->at, "%s%.60s%s may be different on each of the %d devices: a result is the same on all",
                   x->name ? "`" : "this result", x->name ? x->name : "", x->name ? "`" : "", g->world);
-  return err_hint(e, "join the parts by all_gather(x, dim), or add them up by all_reduce(x)"), s;
+  return err_hint(e, "return shard(x, dim) leaves each rank its part; all_gather(x, dim) joins the parts, all_reduce(x) adds them up"), s;
+}
+
+static bool is_apart(const struct graph *g, int t) { return op_rows[g->nodes[g->tensors[t].node].op].flags & STAYS_APART; }
+
+// A result that stays divided is whole nowhere, so that no operator can read it.
+static int check_reader(const struct graph *g, const struct node *n, struct err *e)
+{
+  for (int k = 0; k < n->nin && n->op != OP_OUTPUT; k++) {
+    if (!is_apart(g, n->in[k])) continue;
+    int s = err_set(e, ERR_WORLD, n->at, "%s reads what `shard` leaves divided, which no device has as a whole", op_rows[n->op].name);
+    return err_hint(e, "use all_gather(x, dim) where all devices need the whole tensor"), s;
+  }
+  return OK;
 }
 
 int world_check(const struct graph *g, struct err *e)
@@ -96,6 +134,8 @@ int world_check(const struct graph *g, struct err *e)
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) s = check_input(g, n, e);
     if (n->op == OP_OUTPUT) s = check_output(g, n, varies, e);
+    if (!s) s = check_update(g, n, varies, e);
+    if (!s) s = check_reader(g, n, e);
   }
   arena_close(&tmp);
   return s;
@@ -110,6 +150,7 @@ struct unfolding {
   struct graph *to;
   bool *varies; // by tensor of g; of others all ranks share one tensor of `to`
   int **map;    // by rank, by tensor of g
+  int *state;   // by tensor of g: the whole of a divided state, after the updates so far
   struct err *e;
 };
 
@@ -154,6 +195,7 @@ static int input(const struct unfolding *u, const struct node *n)
   int t;
   whole.shape = graph_whole(u->g, n->out), whole.shard = 0;
   TRY(graph_input_as(u->to, x->name, x->dtype, &whole, n->at, &t, u->e));
+  u->state[n->out] = t;
   if (x->shard) return scatter(u, n, t, x->shard - 1);
   return u->map[0][n->out] = t, share(u, n), OK;
 }
@@ -166,23 +208,50 @@ static int sum(const struct unfolding *u, const struct node *n, int *out)
   return OK;
 }
 
-static int joined(const struct unfolding *u, const struct node *n, int *out)
+// What all ranks have of tensor t, along dim.
+static int joined(const struct unfolding *u, const struct node *n, int t, int dim, int *out)
 {
   struct attrs a = attrs_default(OP_CONCAT);
   int *in = NEWS(u->to->mem, int, u->g->world);
-  a.dim = n->a.dim;
-  for (int r = 0; r < u->g->world; r++) in[r] = u->map[r][n->in[0]];
+  a.dim = dim;
+  for (int r = 0; r < u->g->world; r++) in[r] = u->map[r][t];
   return graph_add(u->to, OP_CONCAT, u->g->world, in, &a, n->at, out, u->e);
 }
 
 static int meet(const struct unfolding *u, const struct node *n)
 {
   int t = u->map[0][n->in[0]];
-  if (u->g->world > 1) TRY(n->op == OP_ALL_GATHER ? joined(u, n, &t) : sum(u, n, &t));
+  const bool joins = n->op == OP_ALL_GATHER || n->op == OP_SHARD;
+  if (u->g->world > 1) TRY(joins ? joined(u, n, n->in[0], n->a.dim, &t) : sum(u, n, &t));
   if (n->op == OP_REDUCE_SCATTER && u->g->world > 1) return scatter(u, n, t, n->a.dim);
   u->map[0][n->out] = t, share(u, n);
   if (u->g->world > 1) graph_keep_names(u->to, u->g, n, u->map[0]);
   return OK;
+}
+
+// The dimension along which ranks have parts of the state that n updates; -1: it updates none that is divided.
+static int divided_state(const struct graph *g, const struct node *n)
+{
+  const int state = n->op == OP_UPDATE ? graph_state(g, n->in[0]) : -1;
+  return state < 0 ? -1 : input_shard(g, state);
+}
+
+// The updates of all ranks are one of the whole state, which stays in its place.
+static int update(const struct unfolding *u, const struct node *n, int dim)
+{
+  const int at = u->g->tensors[n->in[1]].shape.n, along = dim < n->a.dim ? dim : dim - 1 + at; // of what is written
+  int in[3] = {u->state[n->in[0]], u->map[0][n->in[1]]};
+  TRY(joined(u, n, n->in[2], along, &in[2]));
+  TRY(graph_add(u->to, OP_UPDATE, 3, in, &n->a, n->at, &u->state[n->out], u->e));
+  return scatter(u, n, u->state[n->out], dim);
+}
+
+static int output(const struct unfolding *u, const struct node *n)
+{
+  const int state = state_output(u->g, n) ? graph_state(u->g, n->in[0]) : -1;
+  int none;
+  const bool divided = state >= 0 && u->g->tensors[state].shard;
+  return graph_add(u->to, OP_OUTPUT, 1, divided ? &u->state[n->in[0]] : &u->map[0][n->in[0]], NULL, n->at, &none, u->e);
 }
 
 static int each(const struct unfolding *u, const struct node *n)
@@ -196,19 +265,62 @@ static int each(const struct unfolding *u, const struct node *n)
   return OK;
 }
 
+static int unfold_node(const struct unfolding *u, const struct node *n)
+{
+  const int dim = divided_state(u->g, n);
+  if (n->op == OP_INPUT) return input(u, n);
+  if (n->op == OP_OUTPUT) return output(u, n);
+  if (op_rows[n->op].rule == RULE_WORLD) return meet(u, n);
+  return dim >= 0 ? update(u, n, dim) : each(u, n);
+}
+
 int graph_unfold(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
   struct arena tmp = {0};
   struct unfolding u = {.g = g, .to = graph_new(mem, KERNEL, g->name), .e = e};
   int s = OK;
   if (g->world == 1 && !graph_collects(g)) return *out = (struct graph *)g, OK;
-  u.varies = NEWS(&tmp, bool, g->ntensors + 1), u.map = NEWS(&tmp, int *, g->world);
+  u.varies = NEWS(&tmp, bool, g->ntensors + 1), u.map = NEWS(&tmp, int *, g->world), u.state = NEWS(&tmp, int, g->ntensors + 1);
   for (int r = 0; r < g->world; r++) u.map[r] = NEWS(&tmp, int, g->ntensors + 1);
   graph_varying(g, u.varies);
-  for (int i = 0; i < g->nnodes && !s; i++) {
-    const struct node *n = &g->nodes[i];
-    s = n->op == OP_INPUT ? input(&u, n) : op_rows[n->op].rule == RULE_WORLD ? meet(&u, n) : each(&u, n);
-  }
+  for (int i = 0; i < g->nnodes && !s; i++) s = unfold_node(&u, &g->nodes[i]);
   arena_close(&tmp);
   return *out = u.to, s;
+}
+
+// ---- one rank ----
+
+int input_shard(const struct graph *g, int t) { return g->tensors[t].shard - 1; }
+
+int output_shard(const struct graph *g, const struct node *n)
+{
+  const struct node *made = &g->nodes[g->tensors[n->in[0]].node];
+  if (state_output(g, n)) return input_shard(g, graph_state(g, n->in[0]));
+  return g->world > 1 && op_rows[made->op].flags & STAYS_APART ? made->a.dim : -1;
+}
+
+struct shape output_whole(const struct graph *g, const struct node *n)
+{
+  struct shape s = g->tensors[n->in[0]].shape;
+  const int dim = state_output(g, n) ? output_shard(g, n) : -1; // of others the tensor is the whole
+  if (dim >= 0) s.d[dim] *= g->world;
+  return s;
+}
+
+int graph_rank(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
+{
+  struct arena tmp = {0};
+  int *map = NEWS(&tmp, int, g->ntensors + 1), s = OK;
+  *out = graph_new(mem, KERNEL, g->name), (*out)->world = g->world;
+  for (int i = 0; i < g->nnodes && !s; i++) {
+    const struct node *n = &g->nodes[i];
+    if (op_rows[n->op].flags & STAYS_APART) {
+      map[n->out] = map[n->in[0]];
+      continue;
+    }
+    s = graph_take(*out, NULL, -1, g, n, map, e);
+    if (!s) graph_keep_names(*out, g, n, map);
+  }
+  arena_close(&tmp);
+  return s;
 }

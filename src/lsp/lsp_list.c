@@ -49,7 +49,7 @@ static void names(json_t *list, const struct lsp_document *d)
 
 static void of_program(json_t *list, const struct lsp_document *d, size_t byte)
 {
-  static const char *const keywords[] = {"program", "graph", "return", "world", "shard", "state", "distinct"};
+  static const char *const keywords[] = {"program", "graph", "return", "world", "state", "distinct"};
   attributes(list, d, byte);
   for (int i = 0; i < OPS; i++) item(list, op_rows[i].name, KIND_FUNCTION, op_rows[i].doc);
   for (int i = 0; i < DTYPES; i++) item(list, num_rows[i].dtype, KIND_TYPE, num_rows[i].what);

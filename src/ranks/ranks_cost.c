@@ -32,6 +32,7 @@ double ranks_cost(const struct graph *g, const struct target *t)
     const enum rule rule = op_rows[n->op].rule;
     double bytes = 0;
     if (rule == RULE_IO || rule == RULE_VIEW || rule == RULE_SPLIT || !n->nin || g->tensors[n->out].weak) continue;
+    if (op_rows[n->op].flags & STAYS_APART) continue;
     for (int k = 0; k < n->nin; k++) bytes += bytes_of(g, n->in[k]);
     for (int k = 0; k < n->nout; k++) bytes += bytes_of(g, n->out + k);
     const double ranks = t->kind == TARGET_CPU && (varies[n->out] || rule == RULE_WORLD) ? g->world : 1;
@@ -44,6 +45,6 @@ double ranks_cost(const struct graph *g, const struct target *t)
 int ranks_meetings(const struct graph *g)
 {
   int n = 0;
-  for (int i = 0; i < g->nnodes; i++) n += op_rows[g->nodes[i].op].rule == RULE_WORLD;
+  for (int i = 0; i < g->nnodes; i++) n += node_meets(&g->nodes[i]);
   return n;
 }

@@ -56,7 +56,7 @@ static struct graph *graph_of(struct arena *mem, const json_t *v)
 static void signature(const struct graph *g, struct str *out)
 {
   char shape[128];
-  int n = graph_inputs(g, NULL), m = graph_outputs(g, NULL), *t = NEWS(g->mem, int, MAX(n, m));
+  int n = graph_inputs(g, NULL), *t = NEWS(g->mem, int, n + 1);
   graph_inputs(g, t);
   for (int i = 0; i < n; i++) {
     const struct tensor *x = &g->tensors[t[i]];
@@ -64,11 +64,12 @@ static void signature(const struct graph *g, struct str *out)
     shape_text(shape, &whole);
     str_add(out, "%s%s %s%s", i ? ", " : "", x->name ? x->name : "?", dtype_name(x->dtype), shape);
   }
-  graph_outputs(g, t);
   str_add(out, " ->");
-  for (int i = 0; i < m; i++) {
-    shape_text(shape, &g->tensors[t[i]].shape);
-    str_add(out, "%s %s%s", i ? "," : "", dtype_name(g->tensors[t[i]].dtype), shape);
+  for (int i = 0, k = 0; i < g->nnodes; i++) {
+    if (g->nodes[i].op != OP_OUTPUT) continue;
+    const struct shape whole = output_whole(g, &g->nodes[i]);
+    shape_text(shape, &whole);
+    str_add(out, "%s %s%s", k++ ? "," : "", dtype_name(g->tensors[g->nodes[i].in[0]].dtype), shape);
   }
   if (g->world > 1) str_add(out, "; %d devices, one after the other", g->world);
 }

@@ -165,13 +165,13 @@ int caller_call(struct caller *r, struct module *m, struct buffers *b, double *s
     status = c->status, *seconds = c->seconds;
     pthread_mutex_unlock(&c->lock);
   }
-  return status ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory") : OK;
+  return module_failed(status, "a generated function", e);
 }
 
 int caller_call_again(struct caller *r, struct module *m, struct buffers *b, double *seconds, struct err *e)
 {
   if (*seconds > BRIEF) return caller_call(r, m, b, seconds, e);
-  return call_now(m, b, seconds) ? err_set(e, ERR_MEMORY, NOWHERE, "a generated function found no memory") : OK;
+  return module_failed(call_now(m, b, seconds), "a generated function", e);
 }
 
 void caller_close(struct caller *r)

@@ -24,7 +24,12 @@ struct room { // a workspace that no call uses; the rest of its memory follows
 struct module {
   void *so; // of dlopen
   int (*call)(void *const *, void *const *, void *);
+  int (*rank)(int, void *const *, void *const *, void *, struct m_exchange *); // of a world, else NULL
+  module_instead *instead;                                                     // of a call (module_call_by), or NULL
+  const void *arg;
   const double *seconds; // of its kernels in the last call, or NULL
+  size_t exchange;       // bytes that ranks share
+  int world;             // ranks
   void *bytes;
   size_t size, need;    // bytes of the object, of a workspace
   int fd;               // of the object's file in memory
@@ -214,6 +219,24 @@ static void *load_bytes(const void *so, size_t n, int *open_fd, char why[256])
   return r;
 }
 
+// What gen_c_ranks made, where it did. A workspace serves calls of both kinds.
+static void find_rank(struct module *m, const char *name)
+{
+  char symbol[96];
+  size_t (*workspace)(void) = NULL, (*exchange)(void) = NULL;
+  int (*world)(void) = NULL;
+  snprintf(symbol, sizeof symbol, "mica_%.64s_rank", name);
+  *(void **)&m->rank = dlsym(m->so, symbol);
+  snprintf(symbol, sizeof symbol, "mica_%.64s_rank_workspace", name);
+  *(void **)&workspace = dlsym(m->so, symbol);
+  snprintf(symbol, sizeof symbol, "mica_%.64s_rank_exchange", name);
+  *(void **)&exchange = dlsym(m->so, symbol);
+  snprintf(symbol, sizeof symbol, "mica_%.64s_rank_world", name);
+  *(void **)&world = dlsym(m->so, symbol);
+  m->world = m->rank && workspace && exchange && world ? world() : 1;
+  if (m->world > 1) m->need = MAX(m->need, workspace()), m->exchange = exchange();
+}
+
 static void drop(void *m) { module_close(m); }
 static const struct mem_kind kind = {.close = drop};
 
@@ -240,6 +263,7 @@ int module_load(const void *so, size_t n, const char *name, struct module **out,
     return err_set(e, ERR_LIBRARY, NOWHERE, "a compiled kernel has no function mica_%.80s", name);
   }
   m->need = workspace();
+  find_rank(m, name);
   snprintf(symbol, sizeof symbol, "mica_%.70s_seconds", name);
   m->seconds = dlsym(lib, symbol);
   *out = m;
@@ -285,8 +309,36 @@ void module_rest(struct module *m)
   for (struct room *next; all; all = next) next = all->next, free(all);
 }
 
+int module_world(const struct module *m) { return m->world; }
+
+size_t module_exchange(const struct module *m) { return m->exchange; }
+
+void module_call_by(struct module *m, module_instead *f, const void *arg) { m->instead = f, m->arg = arg; }
+
+int module_call_rank(struct module *m, int rank, struct m_exchange *x, void *const *inputs, void *const *outputs)
+{
+  struct room *r = m->need ? room_take(m) : NULL;
+  if (m->need && !r) return ENOMEM;
+  int status = m->rank(rank, inputs, outputs, r, x);
+  if (r) room_give(m, r);
+  return status;
+}
+
+int module_failed(int status, const char *name, struct err *e)
+{
+  switch (status) {
+  case 0: return OK;
+  case EBADMSG: return err_set(e, ERR_WRONG, NOWHERE, "%.80s: the ranks have results of different bits", name);
+  case ETIMEDOUT:
+  case ECANCELED: return err_set(e, ERR_STOPPED, NOWHERE, "%.80s: a rank waited too long for the others", name);
+  case ENOMEM: return err_set(e, ERR_MEMORY, NOWHERE, "%.80s: no memory for its workspace", name);
+  }
+  return err_set(e, ERR_MEMORY, NOWHERE, "%.80s: %s", name, strerror(status));
+}
+
 int module_call(struct module *m, void *const *inputs, void *const *outputs)
 {
+  if (m->instead) return m->instead(m, m->arg, inputs, outputs);
   if (!m->need) return m->call(inputs, outputs, NULL);
   struct room *r = room_take(m);
   if (!r) return ENOMEM;

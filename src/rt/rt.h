@@ -3,6 +3,7 @@
 #define MICA_RT_H
 
 #include "gen/gen.h"
+#include "gen/mica_meet.h"
 
 // ---- module.c: the system's C compiler and dlopen ----
 struct module;
@@ -12,10 +13,54 @@ int module_build_with(const char *source, const char *flags, const char *name, c
 int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
 const void *module_bytes(const struct module *m, size_t *n);                                   // the shared object
 int module_call(struct module *m, void *const *inputs, void *const *outputs);                  // status of the generated function; from any thread
+// In place of the generated function from now on; NULL: no more.
+typedef int module_instead(struct module *m, const void *arg, void *const *inputs, void *const *outputs);
+void module_call_by(struct module *m, module_instead *f, const void *arg);
+int module_failed(int status, const char *name, struct err *e); // the error of a call that gave this status
+size_t module_exchange(const struct module *m); // bytes that ranks share, of a program of several devices (gen_c_ranks); 0: it is none
+int module_world(const struct module *m);       // how many ranks its function of one rank is for; 1: it has none
+// One rank of a world, with its parts of divided tensors. From one thread a rank.
+int module_call_rank(struct module *m, int rank, struct m_exchange *x, void *const *inputs, void *const *outputs);
 const double *module_seconds(const struct module *m); // of each kernel in the last call, where gen_c_timed made it; else NULL
 void module_rest(struct module *m);                   // gives workspaces back until the next call
 void module_close(struct module *m);
 const char *compiler_version(const struct patience *p); // "gcc 12.2.0", part of database keys; "" where there is none, or it does not answer
+
+// ---- ranks_call.c: all ranks of a world as threads of this process ----
+struct ranks_tensor {    // a whole tensor has outer * ranks pieces of `inner` bytes where it is divided, and outer * inner bytes where not
+  bool divided, written; // written: an input that is a state
+  int state;             // of an output: the number of the state that it leaves, plus 1; 0: it leaves none
+  int64_t outer, inner;
+};
+struct ranks_form {
+  int ranks, nin, nout;
+  struct ranks_tensor *in, *out;
+};
+const struct ranks_form *ranks_form_of(struct arena *mem, const struct graph *g); // g: not unfolded
+// The rank's part of a whole tensor, copied; back: into the whole.
+void ranks_part(const struct ranks_tensor *x, int ranks, int rank, void *whole, void *part, bool back);
+// With whole tensors. EBADMSG where a result that all ranks have has not the same bits on all of them.
+int module_call_ranks(struct module *m, const struct ranks_form *f, void *const *inputs, void *const *outputs);
+void module_as_ranks(struct module *m, const struct ranks_form *f); // module_call does the same from now on; NULL: no more
+
+// ---- exchange.c: the memory in which ranks meet ----
+struct exchange;
+struct exchange_worlds {
+  struct exchange_world *first; // NULL at first; those that are open
+};
+struct exchange_wish {
+  const char *name;             // of a memory of this machine, for a process a rank; NULL: of this process, for a thread a rank
+  struct exchange_worlds *here; // those of this process; used without a name. Whoever opens and closes them does so from one thread at a time
+  int rank, ranks;
+  uint64_t key;   // of the program: all ranks must have the same
+  size_t bytes;   // module_exchange
+  double seconds; // that a rank waits for the others, now and in each call
+};
+// Waits until all ranks have opened it, where it has a name. It can be closed while others use it; their calls fail then.
+int exchange_open(const struct exchange_wish *w, struct exchange **out, struct err *e);
+struct m_exchange *exchange_memory(const struct exchange *x);
+int exchange_failed(const struct exchange *x, int status, struct err *e); // says who did not come
+void exchange_close(struct exchange *x);
 
 // ---- timing.c: what times of calls say ----
 enum disturbance { DISTURBED_NOT, DISTURBED_WAITED, DISTURBED_STOLEN, DISTURBED_SLOWED, DISTURBED_SCATTERED, DISTURBANCES };

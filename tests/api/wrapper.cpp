@@ -56,6 +56,8 @@ int main(int argc, char **argv)
 {
   if (argc < 2) return 2;
   mica::Module f = made(argv[1]);
+  expect(f.world() == 1, "one device");
+  fails(MICA_USER, "program of one device", [&] { f.rank(0); });
   expect(f.target() == "cpu" && f.inputs()[0].dtype == MICA_F32 && f.outputs().size() == 1, "a module");
   f.prepare();
   run(f);

@@ -80,6 +80,56 @@ static void moved_sums(void **state)
   arena_close(&mem);
 }
 
+// A result that stays divided costs no meeting, and the folder has what one rank runs.
+static void results_that_stay_divided(void **state)
+{
+  (void)state;
+  static const char text[] = "program w {\n world 2\n X: f32[8, 16] shard(0)\n W: f32[16, 8]\n return shard(relu(matmul(X, W)), 0)\n}";
+  struct mica_context *m = mica_open();
+  struct mica_program *p, *rank;
+  struct mica_report *r;
+  struct mica_options o = quick();
+  char path[128];
+  const char *json;
+  o.remember = false;
+  if (mica_load_text(m, text, "w.mica", 0, NULL, &p) || mica_optimize(m, p, &o, &r)) fail_msg("%s", mica_error(m));
+  json_t *v = json_loads(mica_report_json(r), 0, NULL), *ranks = json_object_get(v, "ranks");
+  assert_int_equal(json_integer_value(json_object_get(ranks, "meetings")), 0);
+  assert_int_equal(json_integer_value(json_object_get(json_object_get(ranks, "kernels"), "world")), 2);
+  json_decref(v);
+  assert_non_null(strstr(mica_report_text(r), "-> f32[8, 8]; 2 devices"));
+  snprintf(path, sizeof path, "%s/divided", folder);
+  assert_int_equal(mica_report_save(m, r, path), MICA_OK);
+  snprintf(path, sizeof path, "%s/divided/rank.mica", folder);
+  rank = load(m, path, 0, NULL);
+  assert_int_equal(mica_program_world(rank), 2);
+  assert_int_equal(mica_program_output_shard(rank, 0), 0);
+  assert_int_equal(mica_verify(m, rank, p, 1, &json), MICA_OK);
+  mica_close(m);
+}
+
+// A cache that is divided: one update of the whole in the graph of all ranks, and one of its part in that of a rank.
+static void states(void **state)
+{
+  (void)state;
+  static const char *const set[] = {"h=4", "most=8", "d=4"};
+  struct mica_context *m = mica_open();
+  struct mica_report *r;
+  struct mica_module *x, *rank;
+  struct mica_options o = quick();
+  o.remember = false;
+  struct mica_program *p = load(m, "examples/world/tensor_parallel_decode.mica", COUNT(set), set);
+  assert_int_equal(mica_program_output_shard(p, 1), 0);
+  assert_int_equal(mica_program_output(p, 1).shape[0], 4); // of the whole cache
+  assert_int_equal(mica_program_output(p, 1).state, 6);
+  if (mica_optimize(m, p, &o, &r) || mica_module_of(m, r, &x) || mica_module_rank(x, 3, NULL, 1, &rank)) fail_msg("%s", mica_error(m));
+  assert_non_null(strstr(mica_report_text(r), "-> f32[1, 16], f32[4, 8, 4], f32[4, 8, 4]; 4 devices"));
+  assert_int_equal(mica_module_input(rank, 5).shape[0], 1);
+  assert_int_equal(mica_module_input(rank, 5).state, 6);
+  assert_int_equal(mica_module_output(rank, 1).shape[0], 1);
+  mica_close(m);
+}
+
 static void refused(const char *text, const char *target, const char *says)
 {
   struct mica_context *m = mica_open();
@@ -104,8 +154,8 @@ static void what_cannot_be_optimized(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_ranks_on_this_machine),
-      cmocka_unit_test(moved_sums),
+      cmocka_unit_test(all_ranks_on_this_machine), cmocka_unit_test(moved_sums),
+      cmocka_unit_test(results_that_stay_divided), cmocka_unit_test(states),
       cmocka_unit_test(what_cannot_be_optimized),
   };
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);

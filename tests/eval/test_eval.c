@@ -219,6 +219,7 @@ static const struct {
     {OP_ALL_REDUCE, "all_reduce(A)", {1, 2, 3, 4, 5, 6}}, // of one rank; test_world.c has several
     {OP_ALL_GATHER, "all_gather(A, dim=0)", {1, 2, 3, 4, 5, 6}},
     {OP_REDUCE_SCATTER, "reduce_scatter(A, dim=1)", {1, 2, 3, 4, 5, 6}},
+    {OP_SHARD, "shard(A, dim=1)", {1, 2, 3, 4, 5, 6}},
     {OP_SOFTMAX, "softmax(log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},
     {OP_SOFTMAX, "softmax(log(A), dim=0)", {1 / 5., 2 / 7., 3 / 9., 4 / 5., 5 / 7., 6 / 9.}},
     {OP_SOFTMAX, "softmax(A - A, log(A), dim=1)", {1 / 6., 2 / 6., 3 / 6., 4 / 15., 5 / 15., 6 / 15.}},

@@ -88,6 +88,7 @@ static const struct {
     {"all_reduce(X)", "all_reduce(X)"},
     {"all_gather(X, -1)", "all_gather(X, dim=1)"},
     {"reduce_scatter(X, 0)", "reduce_scatter(X, dim=0)"},
+    {"shard(X, -1)", "shard(X, dim=1)"},
     {"X +\n  Y", "X + Y"},
     {"exp(X # a comment\n  )", "exp(X)"},
     {"exp(X),\n  Y", "exp(X), Y"},

@@ -71,9 +71,12 @@ static struct graph *random_program(struct arena *mem, struct rng *r)
   int out[3];
   n = 1 + (int)rng_below(r, 3);
   for (int i = 0; i < n; i++) out[i] = g->ntensors - 1 - (int)rng_below(r, (uint64_t)MIN(g->ntensors, 3));
-  for (int i = 0; i < n && g->world > 1; i++) // of what is no constant, or else an input
-    if (graph_add(g, OP_ALL_REDUCE, 1, &out[i], NULL, NOWHERE, &out[i], &(struct err){0}))
-      assert_int_equal(graph_add(g, OP_ALL_REDUCE, 1, (int[]){0}, NULL, NOWHERE, &out[i], &e), OK);
+  const struct attrs rows = attrs_default(OP_SHARD);
+  for (int i = 0; i < n && g->world > 1; i++) { // of what is no constant, or else an input
+    const enum op op = rng_below(r, 2) ? OP_ALL_REDUCE : OP_SHARD;
+    if (graph_add(g, op, 1, &out[i], &rows, NOWHERE, &out[i], &(struct err){0}))
+      assert_int_equal(graph_add(g, op, 1, (int[]){0}, &rows, NOWHERE, &out[i], &e), OK);
+  }
   for (int i = 0; i < n; i++) assert_int_equal(graph_add(g, OP_OUTPUT, 1, &out[i], NULL, NOWHERE, &t, &e), OK);
   return g;
 }

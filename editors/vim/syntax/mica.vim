@@ -4,10 +4,10 @@ if exists("b:current_syntax")
 endif
 syntax match micaComment /#.*$/
 highlight default link micaComment Comment
-syntax keyword micaKeyword block graph program return shard thread world
+syntax keyword micaKeyword block graph program return thread world
 highlight default link micaKeyword Keyword
 syntax keyword micaType bf16 bool f16 f32 f8e4m3 f8e5m2 i32 i64
 highlight default link micaType Type
-syntax keyword micaFunction abs accum accum_max accum_mean accum_rescale accum_rms accum_sum accum_sum_rescale accum_sum_to add add_scalar all_gather all_reduce argmax block chunk clamp concat concat_matmul const cos cumsum div equal erf exp floor floor_div gather gelu input iota iter keep layer_norm leaky_relu less less_equal log logsumexp mask matmul max maximum mean min minimum mod mul mul_scalar neg one_hot output pow prod reduce_scatter relu repeat reshape rms_norm rsqrt save sigmoid silu sin slice softmax softmax_where softplus split sqrt square sub sum sum_to tanh thread topk transpose update where whole
+syntax keyword micaFunction abs accum accum_max accum_mean accum_rescale accum_rms accum_sum accum_sum_rescale accum_sum_to add add_scalar all_gather all_reduce argmax block chunk clamp concat concat_matmul const cos cumsum div equal erf exp floor floor_div gather gelu input iota iter keep layer_norm leaky_relu less less_equal log logsumexp mask matmul max maximum mean min minimum mod mul mul_scalar neg one_hot output pow prod reduce_scatter relu repeat reshape rms_norm rsqrt save shard sigmoid silu sin slice softmax softmax_where softplus split sqrt square sub sum sum_to tanh thread topk transpose update where whole
 highlight default link micaFunction Function
 let b:current_syntax = "mica"

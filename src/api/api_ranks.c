@@ -1,0 +1,90 @@
+// include/mica.h: programs of several devices. A rank is a module of its own, whose inputs and outputs are the rank's parts.
+#include "api/module.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double SECONDS = 60, LONGEST = 1e6; // that ranks wait unless told, and at most
+
+static int shard(int n, const int *dim, int i) { return i >= 0 && i < n ? dim[i] : -1; }
+
+int mica_module_world(const struct mica_module *x) { return x->p.world; }
+int mica_module_input_shard(const struct mica_module *x, int i) { return shard(x->p.nin, x->p.in_shard, i); }
+int mica_module_output_shard(const struct mica_module *x, int i) { return shard(x->p.nout, x->p.out_shard, i); }
+
+static struct mica_tensor *parts(struct arena *mem, int n, const struct mica_tensor *whole, const int *dim, int world)
+{
+  struct mica_tensor *part = NEWS(mem, struct mica_tensor, n + 1);
+  for (int i = 0; i < n; i++) {
+    part[i] = whole[i], part[i].name = arena_strdup(mem, whole[i].name);
+    if (dim[i] >= 0) part[i].shape[dim[i]] /= world;
+  }
+  return part;
+}
+
+static int no_rank(const struct mica_module *whole, int rank, double seconds, struct err *e)
+{
+  const char *name = whole->p.name;
+  if (whole->rank >= 0) return err_set(e, ERR_WORLD, NOWHERE, "%.80s is rank %d already", name, whole->rank);
+  if (whole->p.world < 2) {
+    err_set(e, ERR_WORLD, NOWHERE, "%.80s is a program of one device, which has no ranks", name);
+    return err_hint(e, "a program of several devices begins with `world`; its ranks run on the CPU"), (int)e->status;
+  }
+  if (rank < 0 || rank >= whole->p.world) {
+    err_set(e, ERR_WORLD, NOWHERE, "%.80s has no rank %d", name, rank);
+    return err_hint(e, "its ranks are 0 to %d", whole->p.world - 1), (int)e->status;
+  }
+  if (!(seconds >= 0 && seconds <= LONGEST)) return err_set(e, ERR_OPTION, NOWHERE, "ranks cannot wait %g seconds for each other", seconds);
+  return OK;
+}
+
+// Rows of the program as the rank has them.
+static void describe(struct mica_module *x, const struct mica_module *whole)
+{
+  const struct package *p = &whole->p;
+  x->p = *p;
+  x->p.name = arena_strdup(&x->mem, p->name), x->p.target = arena_strdup(&x->mem, p->target);
+  x->p.in_shard = arena_copy(&x->mem, p->in_shard, sizeof(int) * (size_t)(p->nin + 1));
+  x->p.out_shard = arena_copy(&x->mem, p->out_shard, sizeof(int) * (size_t)(p->nout + 1));
+  x->p.in = parts(&x->mem, p->nin, p->in, p->in_shard, p->world);
+  x->p.out = parts(&x->mem, p->nout, p->out, p->out_shard, p->world);
+}
+
+static int open_rank(struct mica_module *whole, int rank, const char *name, double seconds, struct mica_module **out, struct err *e)
+{
+  TRY(no_rank(whole, rank, seconds, e));
+  size_t n;
+  const void *bytes = module_bytes(whole->cpu, &n);
+  struct mica_module *x = module_new(whole->m);
+  describe(x, whole);
+  const struct exchange_wish wish = {.name = name,
+                                     .here = &whole->m->worlds,
+                                     .rank = rank,
+                                     .ranks = x->p.world,
+                                     .key = hash_mix(hash_bytes(bytes, n, 0), n),
+                                     .bytes = module_exchange(whole->cpu),
+                                     .seconds = seconds > 0 ? seconds : SECONDS};
+  int status = module_load(bytes, n, whole->p.object.function, &x->cpu, e);
+  if (status == OK) status = exchange_open(&wish, &x->exchange, e);
+  if (status != OK) return mica_module_close(x), status;
+  x->rank = rank;
+  return *out = x, module_enter(x), OK;
+}
+
+int mica_module_rank(struct mica_module *whole, int rank, const char *name, double seconds, struct mica_module **out)
+{
+  struct mica_context *m = whole->m;
+  int status;
+  *out = NULL;
+  CALL(m, status, open_rank(whole, rank, name, seconds, out, &m->err));
+  return status;
+}
+
+int rank_call(struct mica_module *x, const void *const *in, void *const *out, struct err *e)
+{
+  pthread_mutex_lock(&x->turn);
+  int status = module_call_rank(x->cpu, x->rank, exchange_memory(x->exchange), (void *const *)in, out);
+  if (status) status = exchange_failed(x->exchange, status, e);
+  pthread_mutex_unlock(&x->turn);
+  return status;
+}
