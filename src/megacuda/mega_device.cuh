@@ -49,7 +49,6 @@ static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the lib
 PER_RANK(kernel_memory, M);
 
 GLOBAL u32 FLIGHTS = FLIGHT; // copies of a block at once
-GLOBAL u32 EARLY = 160 << 10; // bytes that a block fetches into L2 while its pipeline waits for a choice
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS];

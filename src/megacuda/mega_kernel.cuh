@@ -65,31 +65,8 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
   }
 }
 
-// Memory is idle while the pipeline waits for a choice. So the block fetches weights of its next products into L2, a piece between two looks.
-struct early_weights {
-  enum { CHUNK = 16384 };
-  int node, end, left, room; // end: of the nodes; room: bytes that may still be fetched
-  const char *at;
-  DEV early_weights(int n, int nodes, int bytes) : node(n), end(nodes), left(0), room(bytes), at(NULL) {}
-  DEV bool fetch() // false: nothing is left to do
-  {
-    while (!left && room > 0 && ++node < end) {
-      const node_row &r = S.node[node];
-      const weights_row &w = WEIGHTS[r.op];
-      if (!w.tiles || r.lo == r.hi) continue;
-      at = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
-      left = (int)((r.hi == w.tiles ? w.layer_bytes : r.hi * w.tile_bytes) - r.lo * w.tile_bytes);
-    }
-    int n = min(min(left, room), (int)CHUNK);
-    if (n <= 0) return false;
-    fetch_early(at, n);
-    at += n, left -= n, room -= n;
-    return true;
-  }
-};
-
 // The experts that the choices of a tile are, once they are known: into S.expert. They are asked for at once.
-template <class O, class E, class W> DEV void take_choices(moment j, int tile, early_weights &early)
+template <class O, class E, class W> DEV void take_choices(moment j, int tile)
 {
   using T = typename E::tensor;
   constexpr int B = W::CHOICES < 8 ? W::CHOICES : 8;
@@ -100,17 +77,7 @@ template <class O, class E, class W> DEV void take_choices(moment j, int tile, e
     uint4 v[B];
     auto at = [&](int k) { return slot + min(from + k, W::CHOICES - 1); };
     if constexpr (T::TAGGED) {
-      const uint4 *w = words_of<T>(epoch, row);
-      u32 late;
-#pragma unroll 1
-      do {
-        late = 0;
-#pragma unroll
-        for (int k = 0; k < B; k++) v[k] = get(w + at(k));
-#pragma unroll
-        for (int k = 0; k < B; k++) late |= v[k].w ^ (epoch + 1);
-      } while (late && early.fetch());
-      if (late) await_words<B>(w, at, epoch + 1, j, T::ID, v);
+      await_words<B>(words_of<T>(epoch, row), at, epoch + 1, j, T::ID, v);
     } else {
 #pragma unroll
       for (int k = 0; k < B; k++) v[k].x = float_bits(fresh((const float *)plain_of<T>(T::VERSIONS > 1 ? epoch : 0, row) + 2 * at(k)));
@@ -126,19 +93,18 @@ template <class O, class E, class W> DEV void take_choices(moment j, int tile, e
 }
 
 // Weights of the experts that the choices of a row are, in the order of the choices.
-template <class O, class R> DEV u32 produce_experts(R nodes, moment j, u32 made)
+template <class O> DEV u32 produce_experts(moment j, u32 made)
 {
   using W = typename O::streamed;
   const node_row &r = S.node[j.n];
   int hi = r.hi, known = -1;
   u32 flight = FLIGHTS;
-  early_weights early(j.n, nodes.end(), (int)EARLY);
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
     if (S.wait[i].stream) wait_row_of(S.wait[i], j);
 #pragma unroll 1
   for (int tile = r.lo; tile < hi && !S.dead; tile++) {
     int column = tile % W::TILES, width = W::width(tile), lines = W::SLICES * W::columns(tile);
-    if (tile / W::TILES != known) known = tile / W::TILES, take_choices<O, typename O::decider, W>(j, tile, early);
+    if (tile / W::TILES != known) known = tile / W::TILES, take_choices<O, typename O::decider, W>(j, tile);
 #pragma unroll 1
     for (int c = 0; c < W::CHOICES; c++) {
       const char *p = M.packed[O::ID] + W::tile_at(r.layer * W::EXPERTS + S.expert[c], column);
@@ -154,9 +120,9 @@ template <class O, class R> DEV u32 produce_experts(R nodes, moment j, u32 made)
 }
 
 // Keys, then values.
-template <class O, class R> DEV u32 produce(R nodes, moment j, u32 made)
+template <class O> DEV u32 produce(moment j, u32 made)
 {
-  if constexpr (O::STREAM == 4) return produce_experts<O>(nodes, j, made);
+  if constexpr (O::STREAM == 4) return produce_experts<O>(j, made);
   if constexpr (O::STREAM == 2 || O::STREAM == 3) {
     using P = typename O::streamed;
     const node_row &r = S.node[j.n];
@@ -219,7 +185,7 @@ template <class R> APART void produce_all(R nodes, moment from, int steps)
       }
       switch (S.node[n].op) {
 #define OPERATOR(name, layer) \
-  case name::ID: made = produce<name>(nodes, j, made); break;
+  case name::ID: made = produce<name>(j, made); break;
         OPERATORS
 #undef OPERATOR
       }

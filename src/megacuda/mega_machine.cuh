@@ -10,7 +10,6 @@ static void launch(const kernel_memory &m, u32 first, int position, int steps)
 #endif
 
 static void set_flight(u32 n) { FLIGHTS = n; }
-static void set_early(u32 bytes) { EARLY = bytes; }
 
 #else
 
@@ -45,7 +44,6 @@ static void copy_device(void *to, const void *from, size_t n) { MUST(cudaMemcpyA
 static void zero_device(void *to, size_t n) { MUST(cudaMemset(to, 0, n)); }
 
 static void set_flight(u32 n) { MUST(cudaMemcpyToSymbol(FLIGHTS, &n, sizeof n)); }
-static void set_early(u32 bytes) { MUST(cudaMemcpyToSymbol(EARLY, &bytes, sizeof bytes)); }
 
 static void begin_device()
 {

@@ -7,7 +7,7 @@ int main(int argc, char **argv)
   if (status) return status;
   begin_device();
   program p = prepare(CONTEXT + MOST_STEPS, o.deadline * 1000000);
-  set_flight((u32)o.flight), set_early((u32)o.early << 10);
+  set_flight((u32)o.flight);
   std::vector<int> tokens;
   printf("%s: %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();

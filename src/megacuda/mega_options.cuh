@@ -2,7 +2,6 @@
 struct told {
   int steps, many, plain, times, graph; // steps of a launch; launches, steps and repeats of the checks
   int flight;                    // copies of a block at once
-  int early;                     // KB that a block fetches into L2 while it waits for a choice of experts
   bool hang;
   u64 deadline; // milliseconds
   const char *trace;
@@ -11,7 +10,7 @@ struct told {
 // 0, or the exit status after a message.
 static int read_options(int argc, char **argv, told &o)
 {
-  o = {8, 0, 0, 0, 0, FLIGHT, 160, false, 2000, NULL};
+  o = {8, 0, 0, 0, 0, FLIGHT, false, 2000, NULL};
   for (int i = 1; i < argc; i++) {
     const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "0";
     if (!strcmp(a, "--hang")) {
@@ -27,15 +26,13 @@ static int read_options(int argc, char **argv, told &o)
     else if (!strcmp(a, "--deadline")) o.deadline = (u64)atoi(v);
     else if (!strcmp(a, "--trace")) o.trace = v;
     else if (!strcmp(a, "--flight")) o.flight = atoi(v);
-    else if (!strcmp(a, "--early")) o.early = atoi(v);
     else
       return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --graph N, --deadline MS, --trace FILE, "
-                             "--flight N, --early KB\n",
+                             "--flight N\n",
                      argv[0]), 2;
   }
   if (o.steps < 1 || o.steps > MOST_STEPS || o.plain > o.steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;
   if (o.flight < 1 || o.flight > STAGES) return fprintf(stderr, "%s: --flight takes 1 to %d\n", argv[0], STAGES), 2;
-  if (o.early < 0 || o.early > 4096) return fprintf(stderr, "%s: --early takes 0 to 4096\n", argv[0]), 2;
   return 0;
 }
 

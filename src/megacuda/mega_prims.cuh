@@ -35,12 +35,18 @@ DEV void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
 DEV void wait_for_end() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // ---- words with epochs: relaxed, because each carries its own proof that it is there ----
-// An access is one of 128 bits. One of four numbers is four accesses to the compiler, which leaves out numbers that nobody uses and splits the rest.
+// An access is one of 128 bits. The compiler leaves out numbers of a word that nobody uses, and reads the rest one by one, so that a word could be
+// torn: therefore the tag depends on all of them, by a mask that is zero and that the compiler does not know.
 struct bits128 {
   u64 low, high;
 };
+GLOBAL u32 NO_BITS;
 DEV bits128 bits_of(uint4 v) { return {v.x | (u64)v.y << 32, v.z | (u64)v.w << 32}; }
-DEV uint4 word_of(bits128 b) { return make_uint4((u32)b.low, (u32)(b.low >> 32), (u32)b.high, (u32)(b.high >> 32)); }
+DEV uint4 word_of(bits128 b)
+{
+  u32 x = (u32)b.low, y = (u32)(b.low >> 32), z = (u32)b.high;
+  return make_uint4(x, y, z, (u32)(b.high >> 32) ^ ((x ^ y ^ z) & NO_BITS));
+}
 
 DEV void put(uint4 *p, uint4 v)
 {

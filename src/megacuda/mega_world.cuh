@@ -314,7 +314,7 @@ int main(int argc, char **argv)
   if (status) return status;
   begin_world();
   world w = prepare_world(CONTEXT + MOST_STEPS, o.deadline * 1000000);
-  for (int r = 0; r < WORLD; r++) go_to(r), set_flight((u32)o.flight), set_early((u32)o.early << 10);
+  for (int r = 0; r < WORLD; r++) go_to(r), set_flight((u32)o.flight);
   std::vector<int> tokens;
   printf("%s: %d ranks of %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORLD, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();

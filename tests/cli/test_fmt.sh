@@ -64,7 +64,7 @@ expect 0 '' "$MICA" fmt --check-only examples/*.mica examples/*/*.mica
 programs=(examples/*.mica examples/*/*.mica)
 [ -z "${MICA_SANITIZED:-}" ] || programs=(examples/g_mlp20.mica examples/layer.mica examples/moe.mica examples/graphs/*.mica)
 for program in "${programs[@]}"; do
-  sed -E 's/ *([=+*,]) */  \1/g; s/^ +//' "$program" >"$work/mixed.mica"
+  sed -E 's/ *([<>]?=|[+*,]) */  \1/g; s/^ +//' "$program" >"$work/mixed.mica"
   "$MICA" fmt "$work/mixed.mica" >/dev/null || complain "$program is not formatted"
   cmp -s <("$MICA" show "$program" --text) <("$MICA" show "$work/mixed.mica" --text) || complain "$program means something else"
   [ "$(grep -o '#.*' "$program" | wc -l)" = "$(grep -o '#.*' "$work/mixed.mica" | wc -l)" ] || complain "$program: a comment is lost"
