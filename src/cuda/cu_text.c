@@ -176,7 +176,7 @@ static bool int_reg(struct printer *w, struct cu_text_side *s, ex x)
   return reg(w, s, "", 'r', t.wide || cu_is_truth(w, x) ? arena_printf(w->s.mem, "int(%s)", t.text) : t.text);
 }
 
-// The elements of an operand: pairs of 16-bit elements in a word, two of 8 bits in half of one.
+// The elements of an operand: pairs of 16-bit elements in a word, two of 8 bits in half of one, one of 64 bits in two.
 static bool registers(struct printer *w, const struct cuda_piece *q, struct mark m, struct cu_text_side *s)
 {
   enum tile_type t = type_of(w, q, m.operand);
@@ -193,6 +193,7 @@ static bool registers(struct printer *w, const struct cuda_piece *q, struct mark
     bool word = words || per == 2;
     char letter = word ? 'r' : t == TT_F32 ? 'f' : t == TT_F64 ? 'd' : bytes == 8 ? 'l' : bytes == 2 ? 'h' : 'r';
     if (word || bytes == 2) x = arena_printf(w->s.mem, "mica_as<%s>(%s)", word ? "u32" : "u16", x);
+    if (words && bytes == 8 && i % 2) x = arena_printf(w->s.mem, "(&%s)[1]", x); // the upper half
     if (!reg(w, s, how, letter, x)) return false;
   }
   return true;

@@ -19,6 +19,9 @@ grep -q 'there is no architecture sm_75' "$folder/said" || fail "words about sm_
 "$MICA" tile emit kernels/gemm_sm90.tile --arch sm_80 2>"$folder/said" && fail "wgmma on sm_80 was taken"
 "$MICA" tile emit tests/tile/notes/tilings.tile 2>"$folder/said" && fail "several kernels were taken"
 grep -q 'choose one by --kernel' "$folder/said" || fail "words about several kernels"
+# A word is half a number of 64 bits.
+"$MICA" tile emit tests/cuda/text/words_of_64_bits.tile >"$folder/words.cu" || fail "emit of numbers of 64 bits"
+tr -d '\n' <"$folder/words.cu" | grep -q 'st.shared::cluster.v2.b32.*"r"(mica_as<u32>(x\[0\])), "r"((&mica_as<u32>(x\[0\]))\[1\])' || fail "two equal words"
 
 "$MICA" tile emit kernels/copy.tile --cubin "$folder/copy.cubin" >"$folder/out" 2>"$folder/said"
 status=$?
