@@ -167,8 +167,8 @@ class Graph(_ops.GraphOps):
 
     def input(self, name: str | None, shape: Sequence[int], dtype: str = "f32", *, least: int = 0, below: int | None = None,
               distinct: bool = False, state: bool = False, shard: int | None = None) -> Tensor:
-        """An input. Whole numbers are from `least` to below - 1, and no two are equal where `distinct`; a state is written in place. Of one with
-        `shard` each device has its part along that dimension."""
+        """An input. Whole numbers are from `least` to below - 1, and no two are equal where `distinct`; a state is written in place. With `shard`
+        each device has its part along that dimension."""
         t = Tensor(self, self._g.input(name, str(dtype), tuple(shape)))
         most = (1 if str(dtype) == "bool" else 1 << 24) if below is None else below - 1
         if least or below is not None or distinct or state:

@@ -25,7 +25,7 @@ static const struct node *node_of(const struct graph *g, enum op op, int i)
   return NULL;
 }
 
-// What it makes or takes.
+// An input or an output of a program, as callers see it.
 static struct mica_tensor find(const struct graph *g, enum op op, int i)
 {
   const struct node *n = node_of(g, op, i);

@@ -117,7 +117,7 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   return device_files(d, g->name, f, e);
 }
 
-// What one rank of several devices runs, or NULL.
+// The graph of one rank of several devices, or NULL.
 static int rank_of(const json_t *report, struct folder *f, struct graph **rank, struct err *e)
 {
   const json_t *ranks = json_object_get(report, "ranks");

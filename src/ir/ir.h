@@ -377,7 +377,7 @@ int world_refuse(const struct graph *g, const char *who, struct err *e);        
 bool graph_collects(const struct graph *g);                                                    // some operator is one of all ranks
 bool node_meets(const struct node *n);                                                         // an operator in which ranks exchange data
 int graph_unfold(struct arena *mem, const struct graph *g, struct graph **out, struct err *e); // all ranks as one graph of whole inputs
-// What one rank runs: the same graph, whose divided results are the rank's parts.
+// The graph of one rank: the same one, whose divided results are the rank's parts.
 int graph_rank(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
 int input_shard(const struct graph *g, int t);                          // the dimension along which an input is divided, or -1
 int output_shard(const struct graph *g, const struct node *n);          // the same of what an OUTPUT returns

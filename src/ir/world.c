@@ -84,7 +84,7 @@ static int no_update(const struct graph *g, const struct node *n, const char *wh
   return err_hint(e, "%s", hint), s;
 }
 
-// All ranks write the same places, each in its part. What a rank writes is its own only where the state is divided.
+// All ranks write the same places, each in its part. A rank has written values of its own only if the state is divided.
 static int check_update(const struct graph *g, const struct node *n, const bool *varies, struct err *e)
 {
   const int state = g->world > 1 && node_updated(n) >= 0 ? graph_state(g, node_updated(n)) : -1;
@@ -208,7 +208,7 @@ static int sum(const struct unfolding *u, const struct node *n, int *out)
   return OK;
 }
 
-// What all ranks have of tensor t, along dim.
+// The parts of tensor t on all ranks, joined along dim.
 static int joined(const struct unfolding *u, const struct node *n, int t, int dim, int *out)
 {
   struct attrs a = attrs_default(OP_CONCAT);

@@ -1,6 +1,6 @@
 // topk of rows.h. Each element and its number are one key (base/order.h). A round chooses the largest key that is below the one chosen last: each
 // thread has the largest of its own, and a fold over lanes, warps and the cluster finds the largest of all. Only the threads that had the
-// chosen key look through their elements again. Where registers do not hold the whole axis, these threads load them again.
+// chosen key look through their elements again. If registers do not hold the whole axis, these threads load them again.
 #include "lower/rows.h"
 
 #include <string.h>
@@ -88,7 +88,7 @@ static void look_through(struct row_text *x, int value, const struct hole *holes
   memcpy(x->have, have, bytes), memcpy(x->wide, wide, bytes);
 }
 
-// Under the condition that the thread had the chosen key; before the first round all do. What lanes fold, all of them compute.
+// Under the condition that the thread had the chosen key; before the first round all do. All lanes of a fold compute it.
 static void look_again(struct row_text *x, int value, const struct hole *holes)
 {
   int indent = x->t.indent;

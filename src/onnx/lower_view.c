@@ -91,7 +91,7 @@ void onnx_as_slice(struct onnx_lower *l)
   lo_out(l, 0, x);
 }
 
-// Of indices that are known, where these are few runs: slices, joined.
+// Known indices in few runs become slices, which are joined.
 void onnx_as_gather(struct onnx_lower *l)
 {
   int x = lo_in(l, 0), axis, n = 0, in[LO_MOST_PARTS];

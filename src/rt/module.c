@@ -219,7 +219,7 @@ static void *load_bytes(const void *so, size_t n, int *open_fd, char why[256])
   return r;
 }
 
-// What gen_c_ranks made, where it did. A workspace serves calls of both kinds.
+// The functions that gen_c_ranks made, if it did. A workspace serves calls of both kinds.
 static void find_rank(struct module *m, const char *name)
 {
   char symbol[96];

@@ -69,7 +69,7 @@ void ranks_part(const struct ranks_tensor *x, int ranks, int rank, void *whole, 
 // A rank has memory of its own for parts, and for what others of this process would write at the same time.
 static bool own_input(const struct ranks_tensor *x, int rank) { return x->divided || (x->written && rank); }
 
-// What a state becomes is in its place, where the caller has it there too.
+// A new state is in the place of the old one, if the caller has it there too.
 static bool in_place(const struct ranks_all *a, int i) { return a->f->out[i].state && a->out[i] == a->in[a->f->out[i].state - 1]; }
 
 static bool own_output(const struct ranks_all *a, int i, int rank) { return !in_place(a, i) && (a->f->out[i].divided || rank); }

@@ -21,7 +21,7 @@ def numbers():
     return x, ties, odd
 
 
-# What is computed of x without ties, t with ties, o with NaN and infinities, indices i [2, 3] from 0 to 4, j [4] that count from the end too.
+# Results of x without ties, t with ties, o with NaN and infinities, indices i [2, 3] from 0 to 4, j [4] that count from the end too.
 CASES = {
     "topk": lambda x, t, o, i, j: [*x.topk(3), *x.topk(2, dim=0), t.topk(4)[0], o.topk(3)[0], *x.topk(9)],
     "argmax": lambda x, t, o, i, j: [f(a, dim=d, keepdim=k) for f in (torch.argmax, torch.argmin) for a in (x, t, o) for d, k in ((0, True), (1, False))],

@@ -148,7 +148,7 @@ static void parts_of_tensors(void **state)
   arena_close(&mem);
 }
 
-// What is one graph for the verifier must be one result: a kernel that computes with its rank is found out.
+// One graph for the verifier must be one result: a kernel that computes with its rank is found.
 static void different_bits_are_told(void **state)
 {
   (void)state;

@@ -20,7 +20,7 @@ def topk(e, x, k, dim=-1, largest=True, sorted=True):
 
 
 def place(e, x, dim, keep, least):
-    """Where the largest element stands, or the smallest: the first of equal ones, and the first NaN where there is one."""
+    """The place of the largest element, or of the smallest: the first of equal ones, and the first NaN where there is one."""
     d = axis(dim, x.ndim)
     at = e.top(e.unary("neg({0})", x) if least else x, 1, d)[1]
     return at if keep else e.reshape(at, at.want[:d] + at.want[d + 1:])

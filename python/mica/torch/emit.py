@@ -107,7 +107,7 @@ class Emitter:
         return Value(name, tuple(shape), dtype, want, batch)
 
     def same_numbers(self, v):
-        """Of a view of v: what `say` wants to know of whole numbers."""
+        """The whole numbers behind a view of v, as `say` takes them."""
         return self.whole.get(v.name, v.name) if v.dtype in WHOLE else None
 
     def add_input(self, kind, what, shape, dtype, batch=None):

@@ -48,7 +48,7 @@ def _norm(by_name, x, root, sign, shape):
 
 
 def live(lines, wanted):
-    """The lines that the wanted names need, in order. Of two results a line names those that are needed."""
+    """The lines that the wanted names need, in order. A line names those of two results that are needed."""
     need, kept = set(wanted), []
     for name, text, args, shape in reversed(lines):
         names = [name, f"{name}_at"] if text.startswith("topk(") else [name]
