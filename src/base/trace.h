@@ -14,7 +14,7 @@ struct span {
   struct trace *trace; // NULL: nothing is noted
   const struct span *around;
   char name[64], note[160];
-  const char *kind; // "pass", "thread": a literal
+  const char *kind; // "pass", "thread", "stage" of a race on a GPU: a literal
   int thread;
   bool ranged; // a profiler knows of it (range.h)
   double start;

@@ -4,6 +4,7 @@
 // Rounds are cheap at first and exact at last: a few launches each of all candidates, more of the faster half, and so
 // on; the finalists are timed by graphs of about 1.5 ms in turns, until the order of the first and the others is sure
 // or the time is over. What is counted is the cold time; the hot one of the finalists is told beside it.
+#include "base/trace.h"
 #include "gpu/rank.h"
 #include "gpu/session.h"
 
@@ -367,25 +368,50 @@ static int fastest(const struct race *r)
 
 // ---- all of it ----
 
-static int run(struct race *r, struct err *e)
+static int make_reference(struct race *r, struct err *e)
 {
-  int finalists = MAX(1, MIN(r->o->finalists > 0 ? r->o->finalists : FINALISTS, MOST_FINALISTS));
-  bool anew;
   progress(r, "reference", 0, 1);
   if (session_problem(r->s, OWN_INPUTS, &r->problem, e)) return e->status;
+  return r->out->reference_seconds = r->problem->seconds, OK;
+}
+
+static int wait_for_code(struct race *r, struct err *e)
+{
+  bool anew;
   progress(r, "compile", 0, r->n);
   batch_wait(r->b);
   take_codes(r);
-  r->out->reference_seconds = r->problem->seconds;
   if (check_device(r, e) || session_stage(r->s, OWN_INPUTS, &anew, e)) return e->status;
-  r->out->sets = gpu_worker_sets(r->w);
-  if (check_all(r, e)) return e->status;
-  if (!r->nwho) return OK;
-  if (r->o->untimed) return first_right(r, e);
+  return r->out->sets = gpu_worker_sets(r->w), OK;
+}
+
+static int narrow(struct race *r, struct err *e)
+{
   leave_hopeless(r);
-  if (halve(r, finalists, e)) return e->status;
-  if (r->o->quick) return time_quickly(r, e);
-  return time_final(r, e) ? (int)e->status : choose(r, e);
+  return halve(r, MAX(1, MIN(r->o->finalists > 0 ? r->o->finalists : FINALISTS, MOST_FINALISTS)), e);
+}
+
+// A stage is a span of the job's trace.
+static int stage(struct race *r, const char *name, int (*work)(struct race *, struct err *), struct err *e)
+{
+  struct span s;
+  span_begin(&s, "stage", name);
+  const int status = work(r, e);
+  span_note(&s, "%d candidates", r->nwho);
+  return span_end(&s), status;
+}
+
+static int run(struct race *r, struct err *e)
+{
+  TRY(stage(r, "reference", make_reference, e));
+  TRY(stage(r, "code", wait_for_code, e));
+  TRY(stage(r, "check", check_all, e));
+  if (!r->nwho) return OK;
+  if (r->o->untimed) return stage(r, "special inputs", first_right, e);
+  TRY(stage(r, "rounds", narrow, e));
+  if (r->o->quick) return stage(r, "last round", time_quickly, e);
+  TRY(stage(r, "final", time_final, e));
+  return stage(r, "other inputs", choose, e);
 }
 
 static int start(struct race *r, struct err *e)

@@ -1,6 +1,7 @@
 // Races on a device that is none, whose kernels take what their names say: the fastest right one wins, whatever else is
 // in the race; results and machine code are remembered.
 #include "pretend.h"
+#include "base/trace.h"
 #include "folder.h"
 #include "gpu/rank.h"
 
@@ -111,6 +112,28 @@ static void the_fastest_of_many_wins(void **state)
   assert_int_equal(f.r.compile.kernels, MOST);
   assert_int_equal(f.compiled, MOST);
   arena_close(&f.mem);
+}
+
+// Each stage of a race is one event of the job's trace; stages that a race does not come to are none.
+static void stages_are_in_the_trace(void **state)
+{
+  (void)state;
+  static const char *const stages[] = {"reference", "code", "check", "rounds", "final", "other inputs"};
+  const char *names[2] = {"right_1000_3000", "right_1000_2000"}, *wrong[1] = {"off_1000_10"};
+  struct fixture f;
+  for (int good = 0; good < 2; good++) {
+    struct trace *t = trace_open();
+    struct str text = {0};
+    start(&f);
+    if (race(&f, good ? 2 : 1, good ? names : wrong)) fail_msg("%s", f.e.text);
+    trace_text(t, &text);
+    for (int i = 0; i < (int)COUNT(stages); i++) {
+      const char *name = arena_printf(&f.mem, "\"%s\"", stages[i]), *at = strstr(str_text(&text), name);
+      assert_true(at ? good || i < 3 : !good && i >= 3);
+      assert_true(!at || !strstr(at + 1, name));
+    }
+    str_free(&text), trace_close(t), arena_close(&f.mem);
+  }
 }
 
 // Races of one program: its reference is made once, kernels of the next are compiled during one, and a whole race after
@@ -309,10 +332,11 @@ static void one_program_is_run(void **state)
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(everything_has_its_verdict), cmocka_unit_test(older_targets_run_on_a_newer_device),
-                                     cmocka_unit_test(the_fastest_of_many_wins),   cmocka_unit_test(races_share_what_they_can),
-                                     cmocka_unit_test(nothing_right_is_no_error),  cmocka_unit_test(disturbed_turns_are_repeated),
-                                     cmocka_unit_test(results_are_remembered),     cmocka_unit_test(one_program_is_run),
-                                     cmocka_unit_test(gpus_are_told_by_files),     cmocka_unit_test(orders_are_sure_or_not)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(everything_has_its_verdict),   cmocka_unit_test(older_targets_run_on_a_newer_device),
+                                     cmocka_unit_test(the_fastest_of_many_wins),     cmocka_unit_test(stages_are_in_the_trace),
+                                     cmocka_unit_test(races_share_what_they_can),    cmocka_unit_test(nothing_right_is_no_error),
+                                     cmocka_unit_test(disturbed_turns_are_repeated), cmocka_unit_test(results_are_remembered),
+                                     cmocka_unit_test(one_program_is_run),           cmocka_unit_test(gpus_are_told_by_files),
+                                     cmocka_unit_test(orders_are_sure_or_not)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
