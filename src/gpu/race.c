@@ -295,9 +295,9 @@ static bool again(struct race *r, int k, const struct problem *p, struct err *st
 // Other inputs on the device; its candidates are loaded again.
 static int put(struct race *r, int which, const struct problem **p, struct err *e)
 {
-  bool anew;
-  if (session_problem(r->s, which, p, e) || session_stage(r->s, which, &anew, e)) return e->status;
-  for (int i = 0; i < r->n && anew; i++) r->id[i] = -1;
+  bool replaced;
+  if (session_problem(r->s, which, p, e) || session_stage(r->s, which, &replaced, e)) return e->status;
+  for (int i = 0; i < r->n && replaced; i++) r->id[i] = -1;
   return OK;
 }
 
@@ -377,11 +377,11 @@ static int make_reference(struct race *r, struct err *e)
 
 static int wait_for_code(struct race *r, struct err *e)
 {
-  bool anew;
+  bool replaced;
   progress(r, "compile", 0, r->n);
   batch_wait(r->b);
   take_codes(r);
-  if (check_device(r, e) || session_stage(r->s, OWN_INPUTS, &anew, e)) return e->status;
+  if (check_device(r, e) || session_stage(r->s, OWN_INPUTS, &replaced, e)) return e->status;
   return r->out->sets = gpu_worker_sets(r->w), OK;
 }
 

@@ -58,10 +58,10 @@ int session_problem(struct gpu_session *s, int which, const struct problem **out
   return status;
 }
 
-int session_stage(struct gpu_session *s, int which, bool *anew, struct err *e)
+int session_stage(struct gpu_session *s, int which, bool *replaced, struct err *e)
 {
   const struct problem *p;
-  if ((*anew = s->staged != which) == false) return OK;
+  if ((*replaced = s->staged != which) == false) return OK;
   s->staged = -1;
   if (session_problem(s, which, &p, e) || gpu_worker_problem(s->w, p->b, which == OWN_INPUTS && !s->o.untimed ? 0 : 2, e)) return e->status;
   return s->staged = which, OK;

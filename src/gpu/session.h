@@ -36,8 +36,8 @@ int session_worker(struct gpu_session *s, struct err *e);
 struct gpu_forge *session_forge(struct gpu_session *s);
 // Inputs and reference, made once. Not on the device yet.
 int session_problem(struct gpu_session *s, int which, const struct problem **out, struct err *e);
-// On the device. Where another one was, its candidates are gone, and *anew is set.
-int session_stage(struct gpu_session *s, int which, bool *anew, struct err *e);
+// Puts a problem on the device. If another one was there, its candidates are gone and *replaced is set.
+int session_stage(struct gpu_session *s, int which, bool *replaced, struct err *e);
 
 // ---- compile.c: compile_codes in three steps, of which the second asks no database ----
 struct compilation;

@@ -156,7 +156,8 @@ static int add_operator(struct mega_making *k, const char *name, const char *lay
 }
 #define OPERATOR(name, layer, repeat, tiles, ...) TRY(add_operator(k, name, layer, repeat, tiles, (const char *const[]){__VA_ARGS__, NULL}))
 
-// Work tiles of so many products. Narrow tiles, of half as many columns, are taken if the largest share of a worker becomes at least 5% smaller.
+// The number of work tiles of `times` products with these columns. A tile has half as many columns if that makes the largest share of a worker
+// at least 5% smaller.
 static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t times)
 {
   int64_t wide = (columns + COLUMNS - 1) / COLUMNS * times, narrow = (columns + COLUMNS / 2 - 1) / (COLUMNS / 2) * times, n = k->s->workers;

@@ -1,7 +1,6 @@
 // Elements that data choose, on GPUs: gathers and updates become kernels of the scheme rows, which the interpreter finds nothing against, for the
 // cheapest plan and for all choices of each kernel; an index outside its dimension reads 0 and writes nothing.
-#include "given.h"
-#include "lowered.h"
+#include "run_table.h"
 #include "sim/device_host.h"
 #include "sim/number.h"
 
@@ -16,20 +15,7 @@ static void cheapest(void **state)
 {
   (void)state;
   struct gpu_limits gpu = h200();
-  struct table t;
-  table_open(&t, "gather");
-  for (int i = 0; i < t.n; i++) {
-    struct arena mem = {0};
-    struct err e = {0};
-    struct device_program d;
-    const struct lower_opts o = {.tails = true, .dependent = true};
-    must(lower_program(&mem, graph_of(&mem, t.row[i].text), &gpu, &o, &d, &e), t.row[i].title, &e);
-    run_launches(&mem, t.row[i].title, &d, -1);
-    if (table_field(&t.row[i], "launches") && d.nlaunch != (int)table_number(&t.row[i], "launches"))
-      fail_msg("%s: %d launches", t.row[i].title, d.nlaunch);
-    arena_close(&mem);
-  }
-  table_close(&t);
+  run_cheapest("gather", &gpu);
 }
 
 // A gather that stands in a block graph with axes and a loop.
@@ -48,33 +34,11 @@ static void in_block_graphs(void **state)
   arena_close(&mem);
 }
 
-// Every kernel in every way that its scheme lists, one after the other, the other kernels in the cheapest.
 static void all_choices(void **state)
 {
   (void)state;
   struct gpu_limits gpu = h200();
-  struct table t;
-  int ways = 0;
-  table_open(&t, "gather");
-  for (int i = 0; i < t.n; i++) {
-    struct arena mem = {0};
-    struct err e = {0};
-    struct lower_plan p;
-    must(lower_plan(&mem, graph_of(&mem, t.row[i].text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), t.row[i].title, &e);
-    struct choice *pick = NEWS(&mem, struct choice, p.nunits + 1);
-    for (int u = 0; u < p.nunits; u++) pick[u] = p.unit[u].choice[0];
-    for (int u = 0; u < p.nunits; u++)
-      for (int c = 1; c < p.unit[u].nchoices && !p.unit[u].product; c += 5, ways++) {
-        struct device_program d;
-        pick[u] = p.unit[u].choice[c];
-        must(lower_make(&mem, &p, pick, &d, &e), t.row[i].title, &e);
-        run_launches(&mem, t.row[i].title, &d, -1);
-        pick[u] = p.unit[u].choice[0];
-      }
-    arena_close(&mem);
-  }
-  table_close(&t);
-  assert_true(ways > 50);
+  assert_true(run_choices("gather", &gpu, 5, NULL, NULL) > 50);
 }
 
 // ---- what is outside ----

@@ -1,7 +1,6 @@
 // topk on GPUs: kernels of the scheme rows. The interpreter finds nothing against them, for the cheapest plan of two GPUs and for choices of each
 // kernel. Ties, NaN and infinities are chosen in the order of the interpreter of graphs, to the bit.
-#include "given.h"
-#include "lowered.h"
+#include "run_table.h"
 #include "sim/number.h"
 
 #include <math.h>
@@ -14,22 +13,7 @@
 static void cheapest(void **state)
 {
   (void)state;
-  static const char *const arch[] = {"sm_90a", "sm_80"};
-  struct table t;
-  table_open(&t, "topk");
-  for (int i = 0; i < 2 * t.n; i++) {
-    const struct gpu_limits gpu = *gpu_of(arch[i % 2]);
-    const struct table_graph *row = &t.row[i / 2];
-    struct arena mem = {0};
-    struct err e = {0};
-    struct device_program d;
-    const struct lower_opts o = {.tails = true, .dependent = true};
-    must(lower_program(&mem, graph_of(&mem, row->text), &gpu, &o, &d, &e), row->title, &e);
-    run_launches(&mem, row->title, &d, -1);
-    if (table_field(row, "launches") && d.nlaunch != (int)table_number(row, "launches")) fail_msg("%s: %d launches", row->title, d.nlaunch);
-    arena_close(&mem);
-  }
-  table_close(&t);
+  run_cheapest("topk", gpu_of("sm_90a")), run_cheapest("topk", gpu_of("sm_80"));
 }
 
 static void in_the_kernel_before(void **state)
@@ -45,36 +29,24 @@ static void in_the_kernel_before(void **state)
   arena_close(&mem);
 }
 
+struct kinds {
+  int clusters, rounds; // programs whose blocks share an axis; that load a row again
+};
+static void count_kinds(void *arg, const struct device_program *d)
+{
+  struct kinds *k = arg;
+  k->clusters += strstr(d->launch[0].how, "cluster=") || strstr(d->launch[0].how, "stack=");
+  k->rounds += strstr(d->launch[0].text, "for (s") != NULL;
+}
+
 static void all_choices(void **state)
 {
   (void)state;
   struct gpu_limits gpu = h200();
-  struct table t;
-  int ways = 0, clusters = 0, rounds = 0;
-  table_open(&t, "topk");
-  for (int i = 0; i < t.n; i++) {
-    struct arena mem = {0};
-    struct err e = {0};
-    struct lower_plan p;
-    must(lower_plan(&mem, graph_of(&mem, t.row[i].text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), t.row[i].title, &e);
-    struct choice *pick = NEWS(&mem, struct choice, p.nunits + 1);
-    for (int u = 0; u < p.nunits; u++) pick[u] = p.unit[u].choice[0];
-    for (int u = 0; u < p.nunits; u++)
-      for (int c = 1; c < p.unit[u].nchoices; c += 3, ways++) {
-        struct device_program d;
-        pick[u] = p.unit[u].choice[c];
-        must(lower_make(&mem, &p, pick, &d, &e), t.row[i].title, &e);
-        run_launches(&mem, t.row[i].title, &d, -1);
-        clusters += strstr(d.launch[0].how, "cluster=") || strstr(d.launch[0].how, "stack=");
-        rounds += strstr(d.launch[0].text, "for (s") != NULL;
-        pick[u] = p.unit[u].choice[0];
-      }
-    arena_close(&mem);
-  }
-  table_close(&t);
-  assert_true(ways > 50);
-  assert_true(clusters > 3);
-  assert_true(rounds > 3);
+  struct kinds k = {0};
+  assert_true(run_choices("topk", &gpu, 3, count_kinds, &k) > 50);
+  assert_true(k.clusters > 3);
+  assert_true(k.rounds > 3);
 }
 
 // ---- the order ----

@@ -26,6 +26,15 @@ same() {
   grep -q '^graph: .* the tokens are the same$' "$work/out" || complain "a launch for each node of $name $*"
   grep -Eq '^hung: .*in step [0-9]+ at .* waited for event .*: saw [0-9]+, wanted [0-9]+$' "$work/out" || complain "the record of $name $*"
 }
+# fibers FILE NAME OPTION...: NAME.cu, which is emitted of FILE with these options, compiled as $work/NAME; `under` is empty after it
+fibers() {
+  local file=$1 name=$2
+  shift 2
+  under=("$MICA" mega)
+  expect 0 'proved; ' emit "$file" "$@" --out "$work"
+  under=()
+  expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/$name" "$work/$name.cu"
+}
 long() { [ -z "${MICA_ALL:-}" ] || same "$@"; } # in the long tier
 same examples/mega/tiny_llama.json 4 --workers 3 --context 5 --seed 2
 long examples/mega/tiny_llama.json 6 --workers 4 --context 62 --seed 3
@@ -45,14 +54,9 @@ long examples/mega/tiny_qwen3_moe.json 3 --workers 3 --rows 2 --pages 5 --seed 6
 under=("$MICA" mega)
 expect 0 'pipeline 11 x 16384' plan tests/megacuda/even_moe.json --workers 3 --context 3 --text
 sed 's/pipeline 11 x 16384/pipeline 6 x 1024/' "$work/out" >"$work/pieces.mega"
-expect 0 'proved; ' emit "$work/pieces.mega" --steps 2 --out "$work"
-under=()
-expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/pieces" "$work/even_moe.cu"
-expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/pieces" --steps 1 --plain 1
-under=("$MICA" mega)
-expect 0 'proved; ' emit tests/megacuda/ties.mega --steps 2 --out "$work"
-under=()
-expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/ties" "$work/ties.cu"
+fibers "$work/pieces.mega" even_moe --steps 2
+expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/even_moe" --steps 1 --plain 1
+fibers tests/megacuda/ties.mega ties --steps 2
 expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/ties" --steps 1 --plain 1
 sed 's/"moe_intermediate_size": 128/"moe_intermediate_size": 96/' tests/megacuda/even_moe.json >"$work/uneven.json"
 under=("$MICA" mega)
@@ -66,27 +70,19 @@ same examples/mega/tiny_llama.json 3 --workers 3 --rows 2 --pages 5 --seed 6
 # Another order of fibers; a text form; what CUDA does not take.
 under=()
 MEGA_SHIM_SEED=77 expect 0 '^row 1:' "$work/tiny_qwen3" --steps 4
-under=("$MICA" mega)
-expect 0 'proved; ' emit examples/mega/mlp.mega --out "$work"
-under=()
-expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/mlp" "$work/mlp.cu"
+fibers examples/mega/mlp.mega mlp
 expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/mlp" --plain 2
 # Separate layers for the cache and for attention.
-under=("$MICA" mega)
-expect 0 'proved; ' emit tests/mega/split_few.mega --out "$work"
-under=()
-expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/split" "$work/tiny_llama.cu"
-expect 0 '2 of 2 tokens agree' "$work/split" --steps 3 --plain 2
+fibers tests/mega/split_few.mega tiny_llama
+expect 0 '2 of 2 tokens agree' "$work/tiny_llama" --steps 3 --plain 2
 # The last work tile of the head has fewer columns, and wider pieces; tiles of other products have four columns.
 sed 's/"vocab_size": 96/"vocab_size": 92/' tests/megacuda/even.json >"$work/ragged.json"
 under=("$MICA" mega)
 expect 0 'pipeline 11 x 16384' plan "$work/ragged.json" --workers 3 --context 3 --text
 sed 's/pipeline 11 x 16384/pipeline 11 x 8192/; s/tiles 128$/tiles 256/' "$work/out" >"$work/ragged.mega"
 grep -q 'tiles 256' "$work/ragged.mega" || complain "no narrow tiles"
-expect 0 'proved; ' emit "$work/ragged.mega" --steps 2 --out "$work"
-under=()
-expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/ragged" "$work/even.cu"
-expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/ragged" --steps 1 --plain 1
+fibers "$work/ragged.mega" even --steps 2
+expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/even" --steps 1 --plain 1
 under=("$MICA" mega)
 expect 2 '9 rows; CUDA bodies take up to 8' emit examples/mega/tiny_llama.json --rows 9 --out "$work"
 sed 's/"head_dim": 8/"head_dim": 6/' examples/mega/tiny_llama.json >"$work/odd.json"
