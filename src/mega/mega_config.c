@@ -40,11 +40,12 @@ static int names(const json_t *o, struct loc at, struct err *e)
   return status;
 }
 
+// otherwise: of a field that is missing or null; 0: the field is needed.
 static int whole(const json_t *o, const char *name, int otherwise, int *out, struct loc at, struct err *e)
 {
   const json_t *v = json_object_get(o, name);
   *out = otherwise;
-  if (!v || json_is_null(v)) return OK;
+  if (!v || json_is_null(v)) return otherwise ? OK : err_set(e, ERR_MEGA, at, "the configuration lacks %s", name);
   json_int_t x = json_is_integer(v) ? json_integer_value(v) : 0;
   if (x < 1 || x > MOST_OF_A_FIELD) return err_set(e, ERR_MEGA, at, "%s is no integer from 1 to %d", name, MOST_OF_A_FIELD);
   return *out = (int)x, OK;
@@ -60,6 +61,27 @@ static int real(const json_t *o, const char *name, double otherwise, double *out
 
 static bool yes(const json_t *o, const char *name) { return json_is_true(json_object_get(o, name)); }
 
+static const struct family {
+  const char *type; // as model_type has it
+  bool qk_norm, experts;
+} families[] = {{"llama", false, false}, {"qwen3", true, false}, {"qwen3_moe", true, true}};
+
+static const struct family *family_of(const json_t *o)
+{
+  const char *type = json_string_value(json_object_get(o, "model_type"));
+  for (size_t i = 0; i < COUNT(families); i++)
+    if (type && !strcmp(families[i].type, type)) return &families[i];
+  return NULL;
+}
+
+static int no_family(const char *type, struct loc at, struct err *e)
+{
+  struct str known = {0};
+  for (size_t i = 0; i < COUNT(families); i++) str_add(&known, "%s%s", i ? ", " : "", families[i].type);
+  err_set(e, ERR_MEGA, at, "model_type is %.40s; there are %s", type ? type : "missing", str_text(&known));
+  return str_free(&known), (int)e->status;
+}
+
 // Settings that another model would be needed for.
 static int supported(const json_t *o, struct loc at, struct err *e)
 {
@@ -68,9 +90,7 @@ static int supported(const json_t *o, struct loc at, struct err *e)
   for (size_t i = 0; i < COUNT(off); i++)
     if (yes(o, off[i])) return err_set(e, ERR_MEGA, at, "%s is set, and no layer does that", off[i]);
   if (act && strcmp(act, "silu")) return err_set(e, ERR_MEGA, at, "hidden_act is %.40s, and the layers have silu", act);
-  if (!type || (strcmp(type, "llama") && strcmp(type, "qwen3") && strcmp(type, "qwen3_moe")))
-    return err_set(e, ERR_MEGA, at, "model_type is %.40s; there are llama, qwen3 and qwen3_moe", type ? type : "missing");
-  return OK;
+  return family_of(o) ? OK : no_family(type, at, e);
 }
 
 static int rope(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
@@ -100,18 +120,16 @@ static int type_of(const json_t *o, struct mega_config *c, struct loc at, struct
 // Every layer has experts, and the weights of the chosen ones add up to one.
 static int experts(const json_t *o, struct mega_config *c, struct loc at, struct err *e)
 {
-  static const char *const needed[] = {"num_experts", "num_experts_per_tok", "moe_intermediate_size"};
   const json_t *dense = json_object_get(o, "mlp_only_layers");
   int step;
-  for (size_t i = 0; i < COUNT(needed); i++)
-    if (!json_object_get(o, needed[i])) return err_set(e, ERR_MEGA, at, "the configuration of a qwen3_moe lacks %s", needed[i]);
   TRY(whole(o, "num_experts", 0, &c->experts, at, e));
   TRY(whole(o, "num_experts_per_tok", 0, &c->choices, at, e));
   TRY(whole(o, "moe_intermediate_size", 0, &c->inner, at, e));
   TRY(whole(o, "decoder_sparse_step", 1, &step, at, e));
   if (!yes(o, "norm_topk_prob")) return err_set(e, ERR_MEGA, at, "norm_topk_prob is not set, and the weights of chosen experts are normalized");
   if (step != 1) return err_set(e, ERR_MEGA, at, "decoder_sparse_step is %d; all layers have experts, which is 1", step);
-  if (json_array_size(dense)) return err_set(e, ERR_MEGA, at, "mlp_only_layers names layers without experts; all layers have experts");
+  if (dense && !json_is_null(dense) && (!json_is_array(dense) || json_array_size(dense)))
+    return err_set(e, ERR_MEGA, at, "mlp_only_layers names layers without experts; all layers have experts");
   if (c->choices > c->experts) return err_set(e, ERR_MEGA, at, "num_experts_per_tok is %d, and num_experts %d", c->choices, c->experts);
   return OK;
 }
@@ -131,9 +149,13 @@ static int numbers(const json_t *o, struct mega_config *c, struct loc at, struct
   if (c->dim % 2) return err_set(e, ERR_MEGA, at, "head_dim is %d, and a rotary embedding takes pairs", c->dim);
   if (c->layers > MEGA_MOST_LAYERS) return err_set(e, ERR_LIMIT, at, "%d layers; at most %d are supported", c->layers, MEGA_MOST_LAYERS);
   c->tied = yes(o, "tie_word_embeddings");
-  const char *type = json_string_value(json_object_get(o, "model_type"));
-  c->qk_norm = !strncmp(type, "qwen3", 5);
-  if (!strcmp(type, "qwen3_moe")) TRY(experts(o, c, at, e));
+  const struct family *f = family_of(o);
+  const json_t *n = json_object_get(o, "num_experts");
+  c->qk_norm = f->qk_norm;
+  if (f->experts)
+    TRY(experts(o, c, at, e));
+  else if (n && !json_is_null(n))
+    return err_set(e, ERR_MEGA, at, "num_experts is set, and a %s has no experts", f->type);
   TRY(rope(o, c, at, e));
   return type_of(o, c, at, e);
 }

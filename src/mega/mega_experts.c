@@ -4,6 +4,9 @@
 
 #include <math.h>
 
+// A score that is no number counts as the smallest.
+static float score_of(float x) { return x == x ? x : -INFINITY; }
+
 // The best of the experts that are not chosen yet: of equal scores the first, and a score that is no number is the smallest.
 static int64_t best_left(const float *x, int64_t n, const float *chosen, int64_t count)
 {
@@ -11,7 +14,7 @@ static int64_t best_left(const float *x, int64_t n, const float *chosen, int64_t
   for (int64_t i = 0; i < n; i++) {
     bool taken = false;
     for (int64_t c = 0; c < count; c++) taken |= (int64_t)chosen[2 * c] == i;
-    if (!taken && (best < 0 || x[i] > x[best] || (x[best] != x[best] && x[i] == x[i]))) best = i;
+    if (!taken && (best < 0 || score_of(x[i]) > score_of(x[best]))) best = i;
   }
   return best;
 }
@@ -23,7 +26,7 @@ void mega_body_choose_experts(struct mega_task *t)
   int64_t n = mega_extent(&t->box[0], 1), choices = mega_extent(&t->box[1], 1);
   for (int64_t c = 0; c < choices; c++) {
     int64_t best = best_left(x, n, chosen, c);
-    chosen[2 * c] = (float)best, chosen[2 * c + 1] = expf(x[best] - x[(int64_t)chosen[0]]);
+    chosen[2 * c] = (float)best, chosen[2 * c + 1] = expf(score_of(x[best]) - score_of(x[(int64_t)chosen[0]]));
     sum += chosen[2 * c + 1];
   }
   for (int64_t c = 0; c < choices; c++) chosen[2 * c + 1] /= sum;

@@ -205,8 +205,9 @@ static int next_piece(const struct price_run *x, int worker, struct price_place 
   return 0;
 }
 
-// When the pipeline knows which weights the tile needs; false: not yet, and it is woken. It waits for state of the step before in any case.
-static bool known_at(struct price_run *x, int worker, double *at)
+// Sets *at to the time at which the pipeline knows the tile's weights. Returns false if that is not known yet; the event then wakes the pipeline.
+// The pipeline waits for state of the step before in any case.
+static bool weights_known(struct price_run *x, int worker, double *at)
 {
   const struct mega_plan *p = x->p;
   struct price_worker *w = &x->w[worker];
@@ -226,7 +227,7 @@ static void produce_priced(struct price_run *x, int worker, double at)
   struct price_worker *w = &x->w[worker];
   int bytes = next_piece(x, worker, &w->fill), stages = x->p->m->stages;
   double asked = at;
-  if (!bytes || w->made - w->taken >= stages || !known_at(x, worker, &asked)) return;
+  if (!bytes || w->made - w->taken >= stages || !weights_known(x, worker, &asked)) return;
   if (asked > at) return push(x, asked, worker, PRODUCE);
   double took = bytes / ns_of(FACT_RATE);
   x->memory = MAX(x->memory, at) + took, x->busy += took;

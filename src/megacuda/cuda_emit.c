@@ -23,8 +23,22 @@ static bool has_body(const char *layer)
   return false;
 }
 
+static int check_choices(const struct mega_plan *p, const struct mega_op *op, struct err *e)
+{
+  for (int a = 0, dim; a < op->spec.naccess; a++) {
+    int decider = mega_decider(op, a, &dim);
+    if (decider < 0) continue;
+    int64_t choices = p->m->tensor[op->arg[op->spec.access[decider].arg]].dim[1];
+    if (choices > MEGACUDA_CHOICES)
+      return err_set(e, ERR_MEGA, op->at, "operator %.40s: %lld experts a row; CUDA bodies take up to %d", op->name, (long long)choices,
+                     MEGACUDA_CHOICES);
+  }
+  return OK;
+}
+
 static int check(const struct mega_plan *p, struct err *e)
 {
+  for (int o = 0; o < p->m->nops; o++) TRY(check_choices(p, &p->m->op[o], e));
   for (int o = 0; o < p->m->nops; o++)
     if (!has_body(p->m->op[o].layer->name))
       return err_set(e, ERR_MEGA, p->m->op[o].at, "operator %.40s: layer %s has no CUDA body", p->m->op[o].name, p->m->op[o].layer->name);
@@ -55,10 +69,10 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
   str_add(out,
           "constexpr int X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, "
-          "CHOICES = %lld, "
+          "CHOICES = %lld, MOST_CHOICES = %d, "
           "CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES = %d;\n",
           (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge,
-          (long long)m->choices, (long long)x->context, g->steps, MEGACUDA_SHARED);
+          (long long)m->choices, MEGACUDA_CHOICES, (long long)x->context, g->steps, MEGACUDA_SHARED);
   int64_t bytes = 0;
   for (int o = 0; o < x->nops; o++) bytes += mega_weight_bytes(x, &x->op[o]);
   str_add(out, "constexpr long long STEP_BYTES = %lldll; // of weights that a step streams\nconstexpr int COPY_GB = %d;\n", (long long)bytes,

@@ -141,28 +141,10 @@ static void print_filled(struct arena *mem, const struct mega_plan *p, struct st
   str_add(out, "  {-1, 0, {0}, {0}, {0}}};\n");
 }
 
-// Each choice that a pipeline reads is awaited by it.
-static int choices_awaited(const struct mega_plan *p, int node, struct err *e)
-{
-  const struct mega_op *op = mega_op_of(p, node);
-  char name[80];
-  for (int a = 0, dim; a < op->spec.naccess; a++) {
-    int decider = mega_decider(op, a, &dim), at = 0;
-    if (decider < 0) continue;
-    int tensor = op->arg[op->spec.access[decider].arg];
-    while (at < p->nwaits && (p->wait[at].node != node || !p->wait[at].stream || p->event[p->wait[at].event].tensor != tensor)) at++;
-    if (at < p->nwaits) continue;
-    mega_node_name(p, node, name);
-    return err_set(e, ERR_MEGA, op->at, "the pipeline of %s reads %s, and the plan has no event for it", name, p->m->tensor[tensor].name);
-  }
-  return OK;
-}
-
 int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e)
 {
   for (int n = 0; n < p->nnodes; n++)
     if (p->pipe[n] != n) return err_set(e, ERR_MEGA, NOWHERE, "the pipeline is filled in another order than the nodes run");
-  for (int n = 0; n < p->nnodes; n++) TRY(choices_awaited(p, n, e));
   TRY(print_nodes(p, out, e));
   print_shares(p, out), print_events(p, out), print_tensors(p, out), print_written(p, out), print_filled(mem, p, out);
   return OK;

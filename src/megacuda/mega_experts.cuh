@@ -1,7 +1,8 @@
 // Experts: a router's choice, and products whose weights the choice decides. The pipeline brings the chosen experts' weights in the order of the
 // choices, so a body does not look at their numbers. A work tile belongs to one row, and multiplies that row alone.
 
-// How many scores stand before score e: larger ones, and equal ones before it. Two lanes share the work; `others` is a multiple of eight.
+// Returns the number of scores before score e in descending order; equal scores keep their order. Two lanes share the work, and `others` is a
+// multiple of eight.
 DEV int rank_of(const float *score, int e, int others, int half)
 {
   float mine = score[e];
@@ -21,7 +22,7 @@ template <class O> BODY u32 body_choose_experts(moment j, u32 taken)
   using X = typename O::a0;
   using Y = typename O::a1;
   constexpr int experts = X::tensor::ROW, choices = Y::tensor::ROW / 2, others = (experts + 7) / 8 * 8;
-  static_assert(choices <= 32 && Y::tensor::GROUP == 2, "a lane has a choice");
+  static_assert(choices <= MOST_CHOICES && MOST_CHOICES <= 32, "a lane has a choice");
   wait_events<O>(j);
 #pragma unroll 1
   for (int row = S.node[j.n].lo; row < S.node[j.n].hi; row++) {

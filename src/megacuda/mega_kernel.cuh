@@ -65,7 +65,7 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
   }
 }
 
-// The experts that the choices of a tile are, once they are known: into S.expert. They are asked for at once.
+// Reads the experts of a tile's choices into S.expert. All words are requested at once.
 template <class O, class E, class W> DEV void take_choices(moment j, int tile)
 {
   using T = typename E::tensor;
@@ -260,7 +260,8 @@ template <class T> DEV void load_rows(T *to, const T *from, int n)
   for (int i = TID; i < n * (int)(sizeof(T) / sizeof(u32)); i += BLOCK_THREADS) ((u32 *)to)[i] = ((const u32 *)from)[i];
 }
 
-DEV void begin_block() // when its tables are there
+// Starts a block whose tables are loaded.
+DEV void begin_block()
 {
   if (TID == 0) {
     S.dead = S.done = 0;

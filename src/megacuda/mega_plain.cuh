@@ -70,17 +70,18 @@ template <class O> struct plain_choose {
     constexpr int experts = O::a0::tensor::ROW, choices = O::a1::tensor::ROW / 2;
     const float *x = plain_tensor<typename O::a0>(m) + row * experts;
     float *to = plain_tensor<typename O::a1>(m) + row * 2 * choices;
+    auto score = [&](int e) { return x[e] == x[e] ? (double)x[e] : -(double)INFINITY; };
     double sum = 0;
     for (int c = 0; c < choices; c++) {
       int best = -1;
       for (int e = 0; e < experts; e++) {
         bool taken = false;
         for (int b = 0; b < c; b++) taken |= (int)to[2 * b] == e;
-        if (!taken && (best < 0 || x[e] > x[best])) best = e;
+        if (!taken && (best < 0 || score(e) > score(best))) best = e;
       }
-      to[2 * c] = (float)best, sum += exp((double)x[best] - (double)x[(int)to[0]]);
+      to[2 * c] = (float)best, sum += exp(score(best) - score((int)to[0]));
     }
-    for (int c = 0; c < choices; c++) to[2 * c + 1] = (float)(exp((double)x[(int)to[2 * c]] - (double)x[(int)to[0]]) / sum);
+    for (int c = 0; c < choices; c++) to[2 * c + 1] = (float)(exp(score((int)to[2 * c]) - score((int)to[0])) / sum);
   }
 };
 template <class O> void plain_choose_experts(const plain_tensors &m) { each(ROWS, plain_choose<O>{m}); }

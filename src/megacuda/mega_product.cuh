@@ -257,7 +257,7 @@ template <class Y> DEV void end_product(moment j)
     publish(j);
 }
 
-// IN: how the input comes.
+// IN loads the input.
 template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 product(moment j, u32 taken, float eps)
 {
   batch_turn turn = {0, 0};

@@ -15,6 +15,7 @@
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, what a library calls
 //   mega_peer.cuh                  slots of several ranks;  mega_world.cuh  the host program of several
 //   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
+//   mega_time.cuh, mega_graph.cuh  times and traces, and the same bodies as a CUDA graph;  mega_options.cuh, mega_main.cuh  its options and main
 #ifndef MICA_MEGACUDA_H
 #define MICA_MEGACUDA_H
 
@@ -29,6 +30,7 @@ struct megacuda_given {
 enum { MEGACUDA_FLIGHT = 3 };                          // copies of a block at once
 enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // that consume; the producer's and the publisher's
 enum { MEGACUDA_SUMS = 256 };                          // floats a row for the sums of a batch of tiles
+enum { MEGACUDA_CHOICES = 32 };                        // experts that a row chooses, at most: a lane has one
 enum { MEGACUDA_SHARED = 227 << 10 };                  // bytes of shared memory of a block of sm_90
 
 // Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.

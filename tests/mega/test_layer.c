@@ -155,6 +155,7 @@ static void experts_are_chosen(void **state)
       {{-1, 0, -1, -2, -3, -4}, 3, {1, 0, 2}, {0.5761168848, 0.2119415576, 0.2119415576}},
       {{NAN, -INFINITY, NAN, 5, NAN, 5}, 2, {3, 5}, {0.5, 0.5}},
       {{7, NAN, NAN, NAN, NAN, NAN}, 1, {0}, {1}},
+      {{5, NAN, 4, NAN, NAN, NAN}, 3, {0, 2, 1}, {0.7310585786, 0.2689414214, 0}},
   };
   (void)state;
   for (size_t i = 0; i < COUNT(rows); i++) {

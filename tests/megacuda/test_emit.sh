@@ -63,6 +63,8 @@ under=("$MICA" mega)
 expect 0 'pipeline 11 x 16384' plan "$work/uneven.json" --workers 3 --context 3 --text
 sed 's/pipeline 11 x 16384/pipeline 6 x 1024/' "$work/out" >"$work/uneven.mega"
 expect 2 'no whole number of pieces of 64' emit "$work/uneven.mega" --steps 2 --out "$work"
+sed 's/"num_experts_per_tok": 5/"num_experts_per_tok": 33/' tests/megacuda/even_moe.json >"$work/many.json"
+expect 2 '33 experts a row; CUDA bodies take up to 32' emit "$work/many.json" --out "$work"
 
 # Requests that share a cache, at one position, over the border of a page.
 same examples/mega/tiny_llama.json 3 --workers 3 --rows 2 --pages 5 --seed 6
