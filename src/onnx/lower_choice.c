@@ -143,11 +143,13 @@ void onnx_as_gather_nd(struct onnx_lower *l)
   if (x < 0 || !lo_host_shape(l, 0, &s)) return;
   const struct shape own = *lo_shape(l, x), *index = &l->m->values[l->n->in[1]].shape;
   const int last = index->n - 1, n = (int)index->d[last];
-  int64_t least = INT64_MAX;
-  for (int i = 0; i < n; i++) flat.d[0] *= own.d[i], least = MIN(least, own.d[i]);
+  for (int i = 0; i < n; i++) {
+    if (own.d[i] != own.d[0]) return lo_fail(l, "its indices are of dimensions of different extents"); // one input has one range
+    flat.d[0] *= own.d[i];
+  }
   for (int i = n; i < own.n; i++) flat.d[flat.n++] = own.d[i];
   if (flat.d[0] > FAR) return lo_fail(l, "it chooses of %lld slices, and Mica of at most %lld", (long long)flat.d[0], (long long)FAR);
-  const int all = lo_index(l, 1, -least, least - 1);
+  const int all = lo_index(l, 1, -own.d[0], own.d[0] - 1);
   for (int i = 0; i < n; i++) {
     int one = n > 1 ? lo_part(l, all, last, i, 1) : all;
     if (l->failed) return;

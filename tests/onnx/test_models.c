@@ -162,7 +162,7 @@ static const struct {
     {"experts_dynamo", 1, 0, 0},
     {"llama_half_dynamo23", 2, 4, 0},
     {"simple_elements", 1, 46, 0},
-    {"simple_places", 1, 24, 0},
+    {"simple_places", 1, 26, 0},
     {"simple_images", 0, 22, 0},
     {"simple_learning", 1, 15, 0},
     {"simple_loops", 0, 9, 0},
