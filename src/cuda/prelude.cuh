@@ -75,8 +75,8 @@ MICA i64 mica_order(float x)
 }
 MICA float mica_ordered(i64 key)
 {
-  const int number = int(key >> 21);
-  return __uint_as_float(number < 0 || (!number && key & 1) ? 0x80000000u | u32(-number) : u32(number));
+  const int number = key > -0x4000000000000000ll ? int(key >> 21) : -0x7fffffff - 1; // below all keys: -0, as base/order.h has it
+  return __uint_as_float(number < 0 || (!number && key & 1) ? 0x80000000u | (0u - u32(number)) : u32(number));
 }
 MICA int mica_place(i64 key) { return 0xfffff - (int(key >> 1) & 0xfffff); }
 MICA i64 mica_below(i64 a, i64 b) { return a < b ? a : -0x7fffffffffffffffll - 1; }

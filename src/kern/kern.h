@@ -34,8 +34,8 @@ struct kern_access { // element offset + sum stride[a] a of the buffer of a tens
   int64_t offset, stride[KERN_AXES];
   // Of tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
   int64_t base[KERN_BASES], rank[KERN_AXES];
-  // KERN_CHOSEN and KERN_PLACED, by index: stride times a value from 0 to limit - 1; limit 0: none. Saves of KERN_TOP and KERN_TOP_AT, the
-  // first: stride times the number of the chosen element.
+  // KERN_CHOSEN and KERN_PLACED have an entry for each index: stride times a value from 0 to limit - 1; limit 0: none. A save of KERN_TOP or
+  // KERN_TOP_AT uses the first entry for the number of the chosen element.
   struct {
     int64_t stride, limit;
   } by[KERN_CHOSEN_BY];

@@ -206,7 +206,7 @@ static int save(struct kern_making *m, const struct node *n)
   const struct node *maker = &m->n->block->nodes[m->n->block->tensors[m->n->t[n->in[0]].root].node];
   struct kern_access at = access_of(m, &m->n->save[m->saves++]);
   if (maker->op == OP_TOPK) {
-    const struct norm_dim *number = &m->n->t[n->in[0]].dim[maker->a.dim];
+    const struct norm_dim *number = &m->n->t[m->n->t[n->in[0]].root].dim[maker->a.dim];
     return kern_part_top(m, value(m, n->in[0]), number, at) ? OK : cannot(m, maker, "of what is repeated, or its results lie along no stride");
   }
   if (maker->op != OP_UPDATE) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;

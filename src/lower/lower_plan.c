@@ -255,7 +255,7 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct g
   return status;
 }
 
-// With topk as a kernel, or after the kernel whose result it reads: the search has left it apart.
+// The search does not place topk in a kernel. This plan merges it with the kernel that makes its operand.
 static int plan_tops(struct arena *mem, struct graph *wrapped, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
                      struct err *e)
 {

@@ -161,7 +161,7 @@ const char *row_zeros(const struct row_text *x);                                
 
 // ---- rows_top.c ----
 
-int row_top_first(const struct kern *k, int value);         // of all that choose the same elements, their numbers too, the first value: it does it
+int row_top_first(const struct kern *k, int value);         // the first value that chooses the same elements; it does the work for all
 void row_top(struct row_text *x, int value);                // of row_top_first; stores what it chooses
 void row_tops(struct row_text *x, axis_set over, int pass); // those of a pass that choose of values which vary with these axes
 void row_inputs(struct row_text *x, int value);             // rows_text.c: the values that it reads

@@ -120,22 +120,22 @@ static double live_regs(const struct row_plan *p)
 
 // Warps' parts of a fold whose threads keep `kept` results go through shared memory: each thread writes its own and reads all of them, results
 // side by side, so that lanes meet in the banks.
-static void exchange(const struct row_plan *p, double kept, double warps, struct kernel_counts *c)
+static void exchange(const struct row_plan *p, double kept, double warps, double times, struct kernel_counts *c)
 {
   double meet = fmin(fmax(1, kept * WORD / WIDEST), BANKS * WORD / WIDEST);
-  c->shared += p->threads * kept * WORD * (1 + warps) * meet;
-  c->chain += kept * warps;
+  c->shared += times * p->threads * kept * WORD * (1 + warps) * meet;
+  c->chain += times * kept * warps, c->barriers += times;
 }
 
-// topk, of which each thread has `own` elements along the axes and `rounds` loads of them. After the first round only the threads that had the chosen
-// element look through theirs again.
+// Returns the instructions of a topk. A thread has `own` elements, which it loads in `rounds` steps. After the first round only the threads that had
+// the chosen element look through theirs again.
 static double choosing(const struct row_plan *p, const struct kern_value *v, double rounds, double lanes, double warps, struct kernel_counts *c)
 {
   enum { KEY = 8, LOOK = 6, ROUNDS = 30, STEP = 6 }; // instructions to make a key, to compare one, around a round, of a step over lanes
   const double own = row_regs(p, v->axes | v->folded) * rounds, results = row_regs(p, v->axes), k = (double)v->at.by[0].limit;
   c->chain += k * (ROUNDS + LOOK * own), c->folds += 2 * k * log2(lanes);
   if (rounds > 1) c->waits += k;
-  for (int i = 0; i < v->at.by[0].limit && warps > 1; i++) c->barriers += 1, exchange(p, 2 * results, warps, c);
+  if (warps > 1) exchange(p, 2 * results, warps, k, c);
   if (p->share >= 0 && v->folded >> p->share & 1) c->chain += k * (2 * MEET + results * p->cluster);
   return own * (KEY + LOOK + k * LOOK / warps) + k * results * (ROUNDS + STEP * log2(lanes) + (warps > 1 ? 10 + STEP * warps : 0));
 }
@@ -163,7 +163,7 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
       instructions += all * (kern_loads(v) ? 1.5 / p->vec : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
     if (!v->folded) continue;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
-    if (warps > 1) c->barriers += 1, exchange(p, p->held[i], warps, c);
+    if (warps > 1) exchange(p, p->held[i], warps, 1, c);
     instructions += 2 * log2(lanes) * p->held[i] + (warps > 1 ? 10 + warps * p->held[i] : 0);
     if (p->share >= 0 && v->folded >> p->share & 1) c->chain += MEET + p->held[i] * p->cluster;
   }

@@ -88,7 +88,8 @@ static void look_through(struct row_text *x, int value, const struct hole *holes
   memcpy(x->have, have, bytes), memcpy(x->wide, wide, bytes);
 }
 
-// Under the condition that the thread had the chosen key; before the first round all do. All lanes of a fold compute it.
+// Only threads that had the chosen key look again. In the first round all threads do. All lanes of a fold must take part, so that there is then no
+// condition.
 static void look_again(struct row_text *x, int value, const struct hole *holes)
 {
   int indent = x->t.indent;

@@ -202,7 +202,8 @@ static int update(struct wrapping *w, const struct node *n, const int *in, int *
   return end(w, &b, 1, add(w, &b, OP_UPDATE, 3, tile, &n->a, n->at), n->at, out);
 }
 
-// As the kernel that makes x cuts it, where that leaves the dimension whole: then both can be one kernel (merge.c). Else as a reduction cuts rows.
+// Cuts x as the kernel that makes it does, if that kernel does not cut the dimension. The two can then become one kernel (merge.c). Otherwise each
+// block has rows, as in a reduction.
 static struct wrap_cut cut_of_rows(const struct wrapping *w, const struct node *n, int x)
 {
   const struct shape *s = &w->to->tensors[x].shape;

@@ -29,6 +29,21 @@ static void in_the_kernel_before(void **state)
   arena_close(&mem);
 }
 
+static void results_are_transposed(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"transposed", "transposed_one"};
+  for (size_t i = 0; i < COUNT(names); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct device_program d;
+    struct gpu_limits gpu = h200();
+    must(lower_program(&mem, table_graph(&mem, "topk_others", names[i]), &gpu, &(struct lower_opts){0}, &d, &e), names[i], &e);
+    run_launches(&mem, names[i], &d, -1);
+    arena_close(&mem);
+  }
+}
+
 struct kinds {
   int clusters, rounds; // programs whose blocks share an axis; that load a row again
 };
@@ -191,7 +206,9 @@ static void refusals(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cheapest),        cmocka_unit_test(in_the_kernel_before),     cmocka_unit_test(all_choices),
-                                     cmocka_unit_test(special_numbers), cmocka_unit_test(planted_errors_are_found), cmocka_unit_test(refusals)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(cheapest),    cmocka_unit_test(results_are_transposed), cmocka_unit_test(in_the_kernel_before),
+      cmocka_unit_test(all_choices), cmocka_unit_test(special_numbers),        cmocka_unit_test(planted_errors_are_found),
+      cmocka_unit_test(refusals)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
