@@ -265,8 +265,8 @@ MICA_API int mica_module_prepare(struct mica_module *x, void *workspace, void *s
 MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, void *const *outputs, void *workspace, void *stream);
 
 // ---- programs of several devices ----
-// A module of such a program takes whole tensors: it divides inputs among the ranks, runs all of them in this process, and joins what stays
-// divided. mica_module_world and the shards are those of the program.
+// A module of such a program takes whole tensors and computes the operators of all ranks as one function. mica_module_world and the shards are
+// those of the program.
 MICA_API int mica_module_world(const struct mica_module *x);
 MICA_API int mica_module_input_shard(const struct mica_module *x, int i);
 MICA_API int mica_module_output_shard(const struct mica_module *x, int i);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// Along which dimensions the ranks of a world have parts.
+// Each divided tensor gets the dimension along which ranks have parts.
 static void add_shards(json_t *root, const struct graph *g)
 {
   size_t in = 0, out = 0;

@@ -199,6 +199,7 @@ static int whole(struct arena *mem, const struct folder_files *files, const json
   TRY(check_graph(files, out, e));
   TRY(check_rank(files, out, e));
   out->gpu = strcmp(out->target, "cpu") != 0;
+  if (out->gpu && out->world > 1) return reading_bad(&r, "world", "1: kernels of a GPU are of one device");
   return out->gpu ? gpu(mem, files, root, out, e) : object(mem, root, &out->object, e);
 }
 

@@ -318,9 +318,9 @@ void module_call_by(struct module *m, module_instead *f, const void *arg) { m->i
 int module_call_rank(struct module *m, int rank, struct m_exchange *x, void *const *inputs, void *const *outputs)
 {
   struct room *r = m->need ? room_take(m) : NULL;
-  if (m->need && !r) return ENOMEM;
-  int status = m->rank(rank, inputs, outputs, r, x);
+  const int status = m->need && !r ? ENOMEM : m->rank(rank, inputs, outputs, r, x);
   if (r) room_give(m, r);
+  if (status) m_fail(x, status); // the others need not wait for this rank
   return status;
 }
 

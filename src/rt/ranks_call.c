@@ -119,7 +119,6 @@ static void *run(void *arg)
 {
   struct ranks_one *r = arg;
   r->status = module_call_rank(r->all->m, r->rank, r->all->exchange, r->in, r->out);
-  if (r->status) m_fail(r->all->exchange, r->status);
   return NULL;
 }
 

@@ -92,6 +92,8 @@ static void one_row(int ranks, int row)
   assert_int_equal(module_world(m), ranks);
   assert_int_equal(buffers_open(all, 7, &b, &e), OK);
   void **out = NEWS(&mem, void *, b->nout);
+  int *outs = NEWS(&mem, int, b->nout);
+  graph_outputs(all, outs);
   for (int i = 0; i < b->nout; i++) out[i] = arena_alloc(&mem, b->out_bytes[i]), memset(out[i], 0x55, b->out_bytes[i]);
   assert_int_equal(module_call(m, b->in, b->out), 0);
   for (int turn = 0; turn < 3; turn++) {
@@ -99,6 +101,7 @@ static void one_row(int ranks, int row)
     for (int i = 0; i < b->nout && !rows[row].rounds; i++)
       if (memcmp(out[i], b->out[i], b->out_bytes[i]) != 0) {
         const float *x = out[i], *y = b->out[i]; // products may add up in another order
+        assert_int_equal(all->tensors[outs[i]].dtype, F32);
         for (size_t k = 0; k < b->out_bytes[i] / 4; k++)
           if (!(fabsf(x[k] - y[k]) <= 1e-4F * (1 + fabsf(y[k])))) fail_msg("row %d of %d ranks: result %d differs", row, ranks, i);
       }
