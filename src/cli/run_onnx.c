@@ -165,7 +165,7 @@ static int run_interpreted(struct model_run *r, struct graph *g, void **in, doub
   return OK;
 }
 
-// As float64; whole numbers are held against the ranges of the program's inputs.
+// Inputs become float64. Whole numbers must lie in the ranges of the program's inputs.
 static int inputs_of(struct model_run *r, const struct onnx_program *p, const struct graph *g, void **in)
 {
   int *t = NEWS(&r->c->mem, int, p->nin + 1);

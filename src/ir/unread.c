@@ -20,10 +20,10 @@ int graph_without_unread(struct arena *mem, const struct graph *g, bool weak, st
   struct arena tmp = {0};
   bool *read = NEWS(&tmp, bool, g->ntensors + 1), *kept = NEWS(&tmp, bool, g->nnodes + 1);
   int *map = NEWS(&tmp, int, g->ntensors + 1), status = OK;
-  const bool same = !find_kept(g, weak, read, kept) && g->mem == mem;
-  struct graph *to = same ? (struct graph *)g : graph_new(mem, g->level, g->name);
+  if (!find_kept(g, weak, read, kept) && g->mem == mem) return arena_close(&tmp), *out = (struct graph *)g, OK;
+  struct graph *to = graph_new(mem, g->level, g->name);
   to->world = g->world;
-  for (int i = 0; i < g->nnodes && !status && !same; i++) {
+  for (int i = 0; i < g->nnodes && !status; i++) {
     if (!kept[i]) continue;
     status = graph_take(to, NULL, -1, g, &g->nodes[i], map, e);
     if (!status) graph_keep_names(to, g, &g->nodes[i], map);
