@@ -56,6 +56,10 @@ config 's/"hidden_size": 32/"hidden_size": -1/'
 expect 2 'no integer from 1' plan "$work/c.json"
 config 's/"rope_theta": 10000.0/"rope_scaling": {"rope_type": "yarn"}/'
 expect 2 'rope_scaling is yarn' plan "$work/c.json"
+config 's/"num_attention_heads": [0-9]*/"num_attention_heads": null/'
+expect 2 'lacks num_attention_heads' plan "$work/c.json"
+config 's/"head_dim": 8/"head_dim": 8, "num_experts": 4/'
+expect 2 'a llama has no experts' plan "$work/c.json"
 config 's/}$//'
 expect 2 'bad-json' plan "$work/c.json"
 experts() {
@@ -71,5 +75,9 @@ experts 's/"decoder_sparse_step": 1/"decoder_sparse_step": 2/'
 expect 2 'decoder_sparse_step is 2' plan "$work/c.json"
 experts 's/"mlp_only_layers": \[\]/"mlp_only_layers": [1]/'
 expect 2 'mlp_only_layers names layers' plan "$work/c.json"
+experts 's/"mlp_only_layers": \[\]/"mlp_only_layers": 3/'
+expect 2 'mlp_only_layers names layers' plan "$work/c.json"
+experts 's/"num_experts": [0-9]*/"num_experts": null/'
+expect 2 'lacks num_experts' plan "$work/c.json"
 expect 2 'the model has experts' plan $e/tiny_qwen3_moe.json --world 2
 finish
