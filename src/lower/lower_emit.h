@@ -103,9 +103,9 @@ void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const c
 // closes; tiles_end() comes last within it, since shared memory of one tile becomes that of the next.
 void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name);
 void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles);
-// Names for tensors: those of the graph where they are identifiers, made unique; lives in mem. With g_ before all of them, or before those that
-// begin with lower case, where a scheme's own names do.
-enum text_apart { TEXT_PLAIN, TEXT_APART, TEXT_UPPER };
+// Names for tensors: those of the graph where they are identifiers, made unique; lives in mem. Those that could be a scheme's own names get g_:
+// lower case with digits, lower case, or all names.
+enum text_apart { TEXT_NUMBERED, TEXT_ALL, TEXT_LOWER };
 const char **text_names(struct arena *mem, const struct graph *g, enum text_apart apart);
 
 // ---- lower_walk.c: sums of (index / d % m) * stride ----

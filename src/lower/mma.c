@@ -14,7 +14,7 @@ struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t)
 {
   struct arena *mem = p->job->mem;
   size_t n = (size_t)p->k.nvalues + 1;
-  struct mma_kernel k = {.p = p, .mem = mem, .t = t, .global = text_names(mem, p->n->kernels, TEXT_UPPER)};
+  struct mma_kernel k = {.p = p, .mem = mem, .t = t, .global = text_names(mem, p->n->kernels, TEXT_LOWER)};
   k.reg = NEWS(mem, const char *, n), k.left = NEWS(mem, const char *, n), k.have = NEWS(mem, struct mma_shape, n);
   return k;
 }

@@ -372,7 +372,7 @@ static void walk(struct row_text *x, int64_t tiles)
 void rows_text(const struct lower_job *j, const struct row_plan *p, struct lower_out *out)
 {
   struct row_text x = row_text_new(j, p, &out->text);
-  x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels, TEXT_PLAIN);
+  x.t.marks = j->marks, x.buffer = text_names(j->mem, j->n->kernels, TEXT_NUMBERED);
   text_kernel(&x.t, j->name, NULL, j->gpu, p->cluster > 1 ? CAN_PDL | CAN_CLUSTER : CAN_PDL);
   const char *blocks = row_coordinates(&x);
   const int64_t tiles = row_tiles(p);

@@ -135,7 +135,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
                       .dependent = j->dependent && j->gpu->can & CAN_PDL,
                       .p = p,
                       .s = &s,
-                      .name = text_names(j->mem, j->n->kernels, TEXT_APART)};
+                      .name = text_names(j->mem, j->n->kernels, TEXT_ALL)};
   e.all = HOLES(NULL, INT(kv, s.kv), INT(kvs, s.kv / 4), INT(step, 4 * s.kv), INT(tiles, s.tiles), INT(depth, s.depth), INT(warps, s.warps),
                 INT(threads, s.threads), INT(quads, s.threads / 4), INT(split, s.split), INT(cluster, s.split > 1), INT(subs, s.subs),
                 INT(subbed, s.subs > 1), INT(steps, s.steps), INT(turn, s.warps * s.split), INT(rows, p->rows.size), INT(short, p->rows.size % 8),

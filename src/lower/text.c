@@ -141,6 +141,14 @@ static const char *identifier(struct arena *mem, const char *name, int i)
   return arena_strdup(mem, out);
 }
 
+// Whether a scheme might give a register or shared memory this name.
+static bool taken(const char *name, enum text_apart apart)
+{
+  const char *digits = "0123456789";
+  bool lower = islower((unsigned char)name[0]), unnamed = name[0] == 't' && name[1] && strspn(name + 1, digits) == strlen(name + 1);
+  return apart == TEXT_ALL || (lower && (apart == TEXT_LOWER || (!unnamed && strpbrk(name, digits))));
+}
+
 const char **text_names(struct arena *mem, const struct graph *g, enum text_apart apart)
 {
   const char **name = NEWS(mem, const char *, g->ntensors);
@@ -150,7 +158,7 @@ const char **text_names(struct arena *mem, const struct graph *g, enum text_apar
       if (!strcmp(name[k], name[i])) name[i] = arena_printf(mem, "%s_%d", name[i], i), k = -1;
   }
   for (int i = 0; i < g->ntensors; i++)
-    if (apart == TEXT_APART || (apart == TEXT_UPPER && islower((unsigned char)name[i][0]))) name[i] = arena_printf(mem, "g_%s", name[i]);
+    if (taken(name[i], apart)) name[i] = arena_printf(mem, "g_%s", name[i]);
   return name;
 }
 

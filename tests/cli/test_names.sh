@@ -19,4 +19,21 @@ for name in "${names[@]}"; do
   [ -z "${MICA_ALL:-}" ] || ! "$MICA" lower examples/softmax.mica --set m=8 --set n=512 --compile --quiet > /dev/null 2>&1 || expect 0 '' "$MICA" lower "$file" --compile --quiet
 done
 
+# Names that a scheme gives its registers and its shared memory: lowering takes them all as names of inputs.
+kernels() {
+  printf 'program rows(m = 64, n = 2048) {\n  %s: f16[m, n]\n  %s: f16[n]\n  return softmax(%s + %s, dim = 1)\n}\n' "$1" "$2" "$1" "$2" > "$work/rows.mica"
+  printf 'program chosen(m = 8, n = 40000) {\n  %s: bf16[m, n]\n  %s, Index = topk(%s, k = 5, dim = 1)\n  return %s, Index\n}\n' "$1" "$2" "$1" "$2" > "$work/chosen.mica"
+  printf 'program tensor_cores(m = 256, n = 256, k = 512) {\n  %s: f16[m, k]\n  %s: f16[k, n]\n  return sigmoid(matmul(silu(%s), %s))\n}\n' "$1" "$2" "$1" "$2" > "$work/tensor_cores.mica"
+  printf 'program few(m = 2, n = 2048, k = 2048) {\n  %s: f16[m, k]\n  %s: f16[k, n]\n  return sigmoid(matmul(silu(%s), %s))\n}\n' "$1" "$2" "$1" "$2" > "$work/few.mica"
+}
+for program in rows chosen tensor_cores few; do
+  kernels First Second
+  "$MICA" lower "$work/$program.mica" --target sm_90a | grep -o '%[a-z][A-Za-z_0-9]*' | tr -d % | sort -u | grep -vx 'm\|n\|k' > "$work/own"
+  [ "$(wc -l < "$work/own")" -ge 5 ] || complain "$program has few names of its own"
+  while read -r first && read -r second; do
+    kernels "$first" "$second"
+    expect 0 '^kernel ' "$MICA" lower "$work/$program.mica" --target sm_90a
+  done < <(cat "$work/own"; echo last)
+done
+
 finish
