@@ -289,14 +289,15 @@ MICA_API int mica_verify(struct mica_context *m, const struct mica_program *a, c
 // functions below use the context; one thread at a time.
 enum mica_mega_kind { MICA_MEGA_WEIGHTS = 0, MICA_MEGA_STATE = 1, MICA_MEGA_OUTPUT = 2 };
 struct mica_mega_options {
-  size_t size;        // of this struct as the caller knows it; mica_mega_options_init sets it
-  const char *engine; // "cpu": threads of this machine, in float32; "gpu": one launch of the emitted kernel
-  int device;         // number of the GPU
-  int rows;           // of a step: tokens of requests that are computed together; 0: 1, or what the text says
-  int pages;          // of the cache, 64 positions each; the first is no request's. 0: 64, of a configuration
-  int workers;        // 0: all multiprocessors of an H100, or 4 threads; or what the text says
-  double deadline;    // seconds that one wait may take, before a launch ends as hung; 0: 2
-  bool trace;         // GPU: record when tasks end
+  size_t size;         // of this struct as the caller knows it; mica_mega_options_init sets it
+  const char *engine;  // "cpu": threads of this machine, in float32; "gpu": one launch of the emitted kernel
+  int device;          // number of the GPU
+  int rows;            // of a step: tokens of requests that are computed together; 0: 1, or what the text says
+  int pages;           // of the cache, 64 positions each; the first is no request's. 0: 64, of a configuration
+  int workers;         // 0: all multiprocessors of an H100, or 4 threads; or what the text says
+  double deadline;     // seconds that one wait may take, before a launch ends as hung; 0: 2
+  bool trace;          // GPU: record when tasks end
+  int attention_parts; // of the cached positions, each a work tile; 0: the fastest by the model, for requests that fill half of their share
 };
 struct mica_mega_value {
   struct mica_tensor tensor;

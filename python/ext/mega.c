@@ -29,8 +29,8 @@ static PyObject *mega_new(PyTypeObject *type, PyObject *args, PyObject *keywords
   mica_mega_options_init(&o, sizeof o);
   if (!st) return NULL;
   if (keywords) return PyErr_SetString(PyExc_TypeError, "Mega takes no keywords"), NULL;
-  if (!PyArg_ParseTuple(args, "O!ss(siiiidp)", st->context, &c, &text, &name, &o.engine, &o.device, &o.rows, &o.pages, &o.workers, &o.deadline,
-                        &trace))
+  if (!PyArg_ParseTuple(args, "O!ss(siiiidpi)", st->context, &c, &text, &name, &o.engine, &o.device, &o.rows, &o.pages, &o.workers, &o.deadline,
+                        &trace, &o.attention_parts))
     return NULL;
   o.trace = trace;
   if (ext_context_enter(c)) return NULL;

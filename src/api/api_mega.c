@@ -39,8 +39,8 @@ static int take_options(const struct mica_mega_options *o, struct mica_mega_opti
     err_set(e, ERR_OPTION, NOWHERE, "there is no engine %.40s", out->engine);
     return err_hint(e, "there are cpu and gpu"), USER;
   }
-  if (out->rows < 0 || out->pages < 0 || out->workers < 0 || !(out->deadline >= 0))
-    return err_set(e, ERR_OPTION, NOWHERE, "rows, pages, workers and the deadline are not negative");
+  if (out->rows < 0 || out->pages < 0 || out->workers < 0 || out->attention_parts < 0 || !(out->deadline >= 0))
+    return err_set(e, ERR_OPTION, NOWHERE, "rows, pages, workers, the parts of attention and the deadline are not negative");
   return OK;
 }
 
@@ -68,7 +68,8 @@ static int open_mega(struct mica_context *m, const char *text, const char *name,
   TRY(take_options(given, &o, &m->err));
   struct serve_given g = {.text = text, .n = strlen(text), .name = name, .gpu = !strcmp(o.engine, "gpu"), .device = o.device, .deadline = o.deadline};
   g.traced = o.trace;
-  g.sizes = (struct mega_sizes){.rows = o.rows, .workers = o.workers, .pages = o.pages ? o.pages : MAX(USUAL_PAGES, o.rows + 1), .context = -1};
+  g.sizes = (struct mega_sizes){
+      .rows = o.rows, .workers = o.workers, .parts = o.attention_parts, .pages = o.pages ? o.pages : MAX(USUAL_PAGES, o.rows + 1), .context = -1};
   struct mica_mega *x = mem_handle(sizeof *x, &handle);
   int64_t slots;
   x->m = m;

@@ -226,6 +226,9 @@ struct mega_region {
 // The elements of an access of work tile `tile`, in layer `layer` and in step number `step`. Appends boxes.
 void mega_region(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
                  struct mega_region *out);
+// The same at any positions of requests: past positions that a grid divides are all in it.
+void mega_reach(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
+                struct mega_region *out);
 void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, struct mega_region *out); // of state, before the first step
 bool mega_meet(int rank, const struct mega_box *a, const struct mega_box *b);
 int64_t mega_volume(int rank, const struct mega_box *b);

@@ -122,6 +122,11 @@ void mega_body_qknorm_rotary_attention(struct mega_task *t)
 
 // ---- parts ----
 
+void mega_heads_divisors(const struct mega_softmax *head, int64_t heads, float *to)
+{
+  for (int64_t g = 0; g < heads; g++) to[2 * g] = head[g].most, to[2 * g + 1] = head[g].sum;
+}
+
 // The first part makes this position's key and value as `append` does.
 static void attend_part(struct mega_task *t, const float *gain, const float *key_gain, int out)
 {
@@ -135,7 +140,7 @@ static void attend_part(struct mega_task *t, const float *gain, const float *key
   mega_heads_begin(t, gain, t->spare, t->data[out], head);
   mega_heads_stream(t, head, group);
   if (now) mega_heads_see(t, head, group, now, now + dim);
-  for (int64_t g = 0; g < group; g++) t->data[out + 1][2 * g] = head[g].most, t->data[out + 1][2 * g + 1] = head[g].sum;
+  mega_heads_divisors(head, group, t->data[out + 1]);
 }
 
 void mega_body_rotary_attention_part(struct mega_task *t) { attend_part(t, NULL, NULL, 4); }

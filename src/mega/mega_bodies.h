@@ -49,6 +49,7 @@ int64_t mega_heads_begin(const struct mega_task *t, const float *gain, float *qu
 void mega_heads_stream(struct mega_task *t, struct mega_softmax *head, int64_t heads);
 void mega_heads_see(const struct mega_task *t, struct mega_softmax *head, int64_t heads, const float *key, const float *value);
 void mega_heads_end(const struct mega_task *t, struct mega_softmax *head, int64_t heads);
+void mega_heads_divisors(const struct mega_softmax *head, int64_t heads, float *to); // of parts: a maximum and a divisor a head
 void mega_attention_merge(float *x, const float *m, int64_t parts, int64_t heads, int64_t dim);
 
 #endif

@@ -109,7 +109,7 @@ static void wait_for_writer(struct mega_deriving *d, int write)
   regions_of_writer(d);
   for (int t = 0; t < op->tiles; t++) {
     r.n = 0;
-    mega_region(d->mem, d->p->m, op, d->access, d->p->node[d->node].layer, t, STEP, &r);
+    mega_reach(d->mem, d->p->m, op, d->access, d->p->node[d->node].layer, t, STEP, &r);
     for (int i = 0; i < r.n; i++) {
       int event = event_for(d, &r.box[i]);
       if (event >= 0) add_wait(d, t, event, write);

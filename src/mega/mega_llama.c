@@ -165,20 +165,21 @@ static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t ti
   return most_narrow * 100 <= most_wide * 95 ? narrow : wide;
 }
 
-// Nobody waits for the cache in this step: the first part of the positions has this position's key and value as the projection made them.
-static int attention_in_parts(struct mega_making *k)
+// Attention over the cache. In parts nobody waits for the cache in this step: the first part of the positions has this position's key and value as
+// the projection made them, and a row of its own appends them.
+static int attention(struct mega_making *k)
 {
-  const struct mega_config *c = k->c;
-  int L = c->layers;
-  int64_t tiles = (int64_t)k->s->rows * k->kv * k->s->parts;
-  if (c->qk_norm) {
-    OPERATOR("append", "qknorm_rotary_append", L, 0, "qkv", "k_norm", "cache");
-    OPERATOR("attend", "qknorm_rotary_attention_part", L, tiles, "qkv", "q_norm", "k_norm", "cache", "attended", "divisor");
-  } else {
-    OPERATOR("append", "rotary_append", L, 0, "qkv", "cache");
-    OPERATOR("attend", "rotary_attention_part", L, tiles, "qkv", "cache", "attended", "divisor");
-  }
-  return OK;
+  int L = k->c->layers;
+  bool parts = k->s->parts > 1, norm = k->c->qk_norm;
+  static const char *const kinds[2][2] = {{"rotary", "qknorm_rotary"}, {"served", "qknorm_served"}}; // [requests share the cache][norms of heads]
+  const char *kind = kinds[k->s->pages > 0][norm], *layer = arena_printf(k->mem, "%s_attention%s", kind, parts ? "_part" : "");
+  const char *append[] = {"qkv", norm ? "k_norm" : "cache", norm ? "cache" : NULL, NULL}, *attend[8] = {"qkv"};
+  int n = 1;
+  if (norm) attend[n++] = "q_norm", attend[n++] = "k_norm";
+  attend[n++] = "cache", attend[n++] = "attended";
+  if (parts) attend[n++] = "divisor";
+  if (parts) TRY(add_operator(k, "append", arena_printf(k->mem, "%s_append", kind), L, 0, append));
+  return add_operator(k, "attend", layer, L, parts ? (int64_t)k->s->rows * k->kv * k->s->parts : 0, attend);
 }
 
 // Products with a rank's rows of the weights. In a world the ranks' partial sums are added before the residual.
@@ -238,16 +239,7 @@ static int operators(struct mega_making *k)
   int L = c->layers;
   OPERATOR("embed", "embed", 0, MIN(tiles_of(k, c->hidden, 1), 16), "token", "table", "h");
   OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(k, qkv_of(k), 1), "h", "attn_norm", "Wqkv", "qkv");
-  if (k->s->pages && c->qk_norm)
-    OPERATOR("attend", "qknorm_served_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
-  else if (k->s->pages)
-    OPERATOR("attend", "served_attention", L, 0, "qkv", "cache", "attended");
-  else if (k->s->parts > 1)
-    TRY(attention_in_parts(k));
-  else if (c->qk_norm)
-    OPERATOR("attend", "qknorm_rotary_attention", L, 0, "qkv", "q_norm", "k_norm", "cache", "attended");
-  else
-    OPERATOR("attend", "rotary_attention", L, 0, "qkv", "cache", "attended");
+  TRY(attention(k));
   TRY(attention_out(k));
   TRY(mlp(k));
   OPERATOR("head", "rmsnorm_head", 0, tiles_of(k, k->vocab, 1), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
@@ -287,6 +279,9 @@ static int divide(struct mega_making *k)
 // The position at which a plan for requests is derived: so that the second step begins a page, where a row's share has two.
 static int64_t served_context(const struct mega_sizes *s) { return (s->pages - 1) / s->rows > 1 ? PAGE - 1 : PAGE - 2; }
 
+// The position for which the parts of attention are chosen: half of a row's share of the cache.
+static int64_t usual_position(const struct mega_sizes *s) { return (s->pages - 1) / s->rows * PAGE / 2; }
+
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *given, struct mega_model **out, struct err *e)
 {
   struct mega_model *m = *out = NEW(mem, struct mega_model);
@@ -321,8 +316,11 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
     return err_hint(e, "experts run on one GPU today"), USER;
   }
   TRY(divide(&k));
-  if (s.pages) s.parts = 1; // tiles of served attention are rows and heads
-  if (!s.parts) TRY(mega_parts_choose(c, &s, &s.parts, e));
+  if (!s.parts) {
+    struct mega_sizes usual = s;
+    if (s.pages) usual.pages = 0, usual.context = usual_position(&s);
+    TRY(mega_parts_choose(c, &usual, &s.parts, e));
+  }
   TRY(add_weights(&k));
   TRY(others(&k));
   TRY(add_shared(&k));

@@ -124,8 +124,8 @@ static int64_t choices_of(struct arena *mem, const struct mega_model *m, const s
   return pairs;
 }
 
-void mega_region(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
-                 struct mega_region *out)
+static void region_of(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
+                      bool parts, struct mega_region *out)
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
@@ -147,11 +147,23 @@ void mega_region(struct arena *mem, const struct mega_model *m, const struct meg
   int64_t now = p.table ? s.position : m->context + step;
   bool past = a->dim[p.pages].how == MEGA_PAGE_PAST;
   int64_t from = past ? 0 : now, to = !past ? now + 1 : p.table ? s.past : now;
-  if (p.axis >= 0) {
-    int64_t width = (now + op->parts[p.axis] - 1) / op->parts[p.axis];
-    from = MIN(index[p.axis] * width, now), to = MIN(from + width, now);
+  if (p.axis >= 0 && parts) {
+    int64_t all = to, width = (all + op->parts[p.axis] - 1) / op->parts[p.axis];
+    from = MIN(index[p.axis] * width, all), to = MIN(from + width, all);
   }
   pages(mem, &p, &s, &b, index[0], from, to, out);
+}
+
+void mega_region(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
+                 struct mega_region *out)
+{
+  region_of(mem, m, op, access, layer, tile, step, true, out);
+}
+
+void mega_reach(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
+                struct mega_region *out)
+{
+  region_of(mem, m, op, access, layer, tile, step, !mega_paged(m, op, true), out);
 }
 
 void mega_filled(struct arena *mem, const struct mega_model *m, int tensor, struct mega_region *out)

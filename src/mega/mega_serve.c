@@ -7,28 +7,50 @@
 
 // ---- attention ----
 
-// Earlier launches wrote the cache up to `past`. Keys and values of the rows before this one, of the same request, are made from their inputs
-// again: so no tile waits for another of the same node.
-static void serve(struct mega_task *t, const float *query_gain, const float *key_gain, float *now, float *y)
+// Keys and values of this row and of the rows before it, of the same request, are made from their inputs: so no tile waits for another of the
+// same node. Those of this row go to `now`.
+static void see_rows(struct mega_task *t, const float *key_gain, struct mega_softmax *head, int64_t heads, float *now)
 {
-  struct mega_softmax head[MEGA_MOST_GROUP];
-  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], row = t->box[0].lo[0], queries = mega_extent(&t->box[0], 1);
+  int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], row = t->box[0].lo[0];
   struct mega_seat s = mega_seat_of(t->m, (int)row, t->step);
-  float *spare = t->spare + 2 * queries, *one = spare + dim;
+  float *spare = t->spare + 2 * mega_extent(&t->box[0], 1), *one = spare + dim;
   struct mega_task other = *t;
-  int64_t heads = mega_heads_begin(t, query_gain, t->spare, y, head);
-  mega_heads_stream(t, head, heads);
   for (int64_t r = row - s.before; r <= row; r++) {
-    float *to = r == row ? now : one;
+    float *to = r == row && now ? now : one;
     other.position = s.position - (row - r);
     mega_append(&other, key_gain, t->data[1] + r * dim, t->data[2] + r * dim, spare, to);
     mega_heads_see(t, head, heads, to, to + dim);
   }
+}
+
+// Earlier launches wrote the cache up to `past`.
+static void serve(struct mega_task *t, const float *query_gain, const float *key_gain, float *now, float *y)
+{
+  struct mega_softmax head[MEGA_MOST_GROUP];
+  int64_t heads = mega_heads_begin(t, query_gain, t->spare, y, head);
+  mega_heads_stream(t, head, heads);
+  see_rows(t, key_gain, head, heads, now);
   mega_heads_end(t, head, heads);
 }
 
 void mega_body_served_attention(struct mega_task *t) { serve(t, NULL, NULL, t->data[4], t->data[5]); }
 void mega_body_qknorm_served_attention(struct mega_task *t) { serve(t, t->data[3], t->data[4], t->data[6], t->data[7]); }
+
+void mega_body_served_append(struct mega_task *t) { mega_append(t, NULL, t->data[0], t->data[1], t->spare, t->data[2]); }
+void mega_body_qknorm_served_append(struct mega_task *t) { mega_append(t, t->data[2], t->data[0], t->data[1], t->spare, t->data[3]); }
+
+// The first part sees the rows of this launch.
+static void serve_part(struct mega_task *t, const float *query_gain, const float *key_gain, int out)
+{
+  struct mega_softmax head[MEGA_MOST_GROUP];
+  int64_t heads = mega_heads_begin(t, query_gain, t->spare, t->data[out], head);
+  mega_heads_stream(t, head, heads);
+  if (t->box[out].lo[1] == 0) see_rows(t, key_gain, head, heads, NULL);
+  mega_heads_divisors(head, heads, t->data[out + 1]);
+}
+
+void mega_body_served_attention_part(struct mega_task *t) { serve_part(t, NULL, NULL, 4); }
+void mega_body_qknorm_served_attention_part(struct mega_task *t) { serve_part(t, t->data[3], t->data[4], 6); }
 
 // ---- sampling ----
 

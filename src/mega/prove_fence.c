@@ -70,7 +70,8 @@ static void check_tile(struct mega_fencing *f, int64_t *piece, struct mega_regio
     const bool table = mega_paged(p->m, op, true);
     if (!x->stream) continue;
     f->tensor = op->arg[x->arg], r->n = 0;
-    mega_region(f->v->mem, p->m, op, a, p->node[node].layer, f->tile, f->instance / p->nnodes, r);
+    // A plan that is still made gets waits for all positions of requests.
+    (f->v->ahead ? mega_reach : mega_region)(f->v->mem, p->m, op, a, p->node[node].layer, f->tile, f->instance / p->nnodes, r);
     for (int i = 0; i < r->n; i++) {
       int64_t n = mega_pieces(p->m, op, a, &r->box[i]);
       for (int64_t k = 0; k < n && p->held[f->tensor].nwrites; k++) {

@@ -45,23 +45,26 @@ template <class O, class T, int N, class F> DEV void turn_head(const T &turn, co
   }
 }
 
+// Key and value of a tile's position into the cache, at `to`.
+template <class O, class K, class V, class P, class T> DEV void append_to(moment j, const T &turn, int tile, typename P::tensor::type *to)
+{
+  int layer = S.node[j.n].layer, k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
+  float *x = S.attend.now[0];
+  typename P::tensor::type *values = to + P::SLOTS * P::DIM;
+  gather<K, no_gain, O::dim>(j, K::lo0(layer, tile), k0, K::hi1(layer, tile), [&](int e, float a, float) { x[e - k0] = a; });
+  gather<V, no_gain, O::dim>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile), [&](int e, float a, float) { keep_as(values + kept_at<P>(j.position, e - v0), a); });
+  consumers();
+  if (WARP == 0) turn_head<O>(turn, turn.key, x, [&](int e, float a) { keep_as(to + kept_at<P>(j.position, e), a); });
+  consumers();
+}
+
 template <class O, class K, class V, class G, class P> DEV void append(moment j)
 {
-  int layer = S.node[j.n].layer;
   turns<O, G, G> turn;
   turn.load(j);
   wait_events<O>(j);
 #pragma unroll 1
-  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
-    float *x = S.attend.now[0];
-    typename P::tensor::type *to = cached<P>(layer, tile, j.position), *values = to + P::SLOTS * P::DIM;
-    int k0 = K::lo1(layer, tile), v0 = V::lo1(layer, tile);
-    gather<K, no_gain, O::dim>(j, K::lo0(layer, tile), k0, K::hi1(layer, tile), [&](int e, float a, float) { x[e - k0] = a; });
-    gather<V, no_gain, O::dim>(j, V::lo0(layer, tile), v0, V::hi1(layer, tile), [&](int e, float a, float) { keep_as(values + kept_at<P>(j.position, e - v0), a); });
-    consumers();
-    if (WARP == 0) turn_head<O>(turn, turn.key, x, [&](int e, float a) { keep_as(to + kept_at<P>(j.position, e), a); });
-    consumers();
-  }
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) append_to<O, K, V, P>(j, turn, tile, cached<P>(S.node[j.n].layer, tile, j.position));
   publish(j);
 }
 

@@ -53,9 +53,9 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
   for (int tile = r.lo; tile < r.hi; tile++) {
     seat s = {true, 0, 0, 0};
     if constexpr (O::STREAM == 3) s = seat_of(P::row(tile), j.at);
-    int end = O::STREAM == 3 ? s.past : P::end(tile, j.position);
+    int all = O::STREAM == 3 ? s.past : j.position, end = P::end(tile, all);
 #pragma unroll 1
-    for (int at = O::STREAM == 3 ? 0 : P::first(tile, j.position), n; at < end && !S.dead; at += n) {
+    for (int at = P::first(tile, all), n; at < end && !S.dead; at += n) {
       n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
       if constexpr (O::STREAM == 3)
         f(served_at<P>(s, r.layer, tile, at), n * cache_row<P>::bytes);

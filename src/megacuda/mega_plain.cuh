@@ -290,6 +290,11 @@ template <class O> void plain_qknorm_rotary_attention_part(const plain_tensors &
   plain_parts<O, typename O::a3, typename O::a5, typename O::a6, typename O::a7>(m);
 }
 
+template <class O> void plain_served_append(const plain_tensors &m) { plain_rotary_append<O>(m); }
+template <class O> void plain_qknorm_served_append(const plain_tensors &m) { plain_qknorm_rotary_append<O>(m); }
+template <class O> void plain_served_attention_part(const plain_tensors &m) { plain_rotary_attention_part<O>(m); }
+template <class O> void plain_qknorm_served_attention_part(const plain_tensors &m) { plain_qknorm_rotary_attention_part<O>(m); }
+
 // The first part becomes the whole.
 template <class O, class X, class D> struct plain_merge {
   plain_tensors m;

@@ -43,9 +43,25 @@ template <class O, class K, class V, class U, class P> DEV void served_key(momen
   consumers();
 }
 
-// Rows of the same request before this one are seen by keys that are made again from their inputs.
-template <class O, class Q, class K, class V, class G, class U, class P, class Y> DEV u32 serve(moment j, u32 taken)
+template <class O, class K, class V, class G, class P> DEV void served_append(moment j)
 {
+  wait_events<O>(j);
+#pragma unroll 1
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
+    seat s = seat_of(P::row(tile), j.at);
+    turns<O, G, G> turn;
+    j.position = s.position;
+    turn.load(j);
+    append_to<O, K, V, P>(j, turn, tile, served_at<P>(s, S.node[j.n].layer, tile, s.position));
+  }
+  publish(j);
+}
+
+// Rows of the same request before this one are seen by keys that are made again from their inputs. Y: the output; of a part of the positions sums,
+// with D their maxima and divisors. The first part sees the rows of this launch.
+template <class O, class Q, class K, class V, class G, class U, class P, class Y, class D> DEV u32 serve(moment j, u32 taken)
+{
+  constexpr bool part = !std::is_same<D, no_gain>::value;
   constexpr int heads = O::heads / O::kv, each = (heads * O::dim + THREADS - 1) / THREADS;
   int layer = S.node[j.n].layer;
   wait_events<O>(j);
@@ -53,7 +69,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
     typename attention_of<P, heads>::type a;
     element_sums now[each];
-    int q0 = Q::lo1(layer, tile), y0 = Y::lo1(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past;
+    int q0 = Q::lo1(layer, tile), y0 = Y::first(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past, end = P::end(tile, past);
     {
       turns<O, G, G> turn;
       j.position = seat_of(row, j.at).position;
@@ -67,42 +83,65 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
     }
     a.begin(O::SCALE * LOG2E);
 #pragma unroll 1
-    for (int at = 0, n; at < past; at += n, taken++) {
+    for (int at = P::first(tile, past), n; at < end; at += n, taken++) {
       int keys, values;
-      n = next_piece<P>(j, taken, at, past, keys, values);
+      n = next_piece<P>(j, taken, at, end, keys, values);
       a.see(keys, n, at % P::SLOTS, values);
       let_go(taken, TID);
     }
     a.join();
 #pragma unroll 1
-    for (int r = row - seat_of(row, j.at).before; r <= row; r++) {
+    for (int r = P::part(tile) ? row + 1 : row - seat_of(row, j.at).before; r <= row; r++) {
       consumers(); // all have seen the key before
-      served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, r == row);
+      served_key<O, K, V, U, P>(j, seat_of(row, j.at), tile, r, r == row && !part);
       score_now<O, heads>();
       consumers();
 #pragma unroll
       for (int k = 0; k < each; k++)
         if (TID + k * THREADS < heads * O::dim) now[k].template see_now<O::dim>(TID + k * THREADS);
     }
+    consumers();
     mark(j, SUMMED);
 #pragma unroll
     for (int k = 0; k < each; k++)
-      if (TID + k * THREADS < heads * O::dim) S.attend.query[TID + k * THREADS] = now[k].template join<O::dim, false>(TID + k * THREADS);
+      if (TID + k * THREADS < heads * O::dim) S.attend.query[TID + k * THREADS] = now[k].template join<O::dim, part>(TID + k * THREADS);
     consumers();
-    write_row<Y>(j, row, y0, Y::hi1(layer, tile), [&](int e) { return S.attend.query[e - y0]; });
+    write_row<Y>(j, row, y0, y0 + heads * O::dim, [&](int e) { return S.attend.query[e - y0]; });
+    if constexpr (part) {
+      int d0 = D::first(layer, tile);
+      write_row<D>(j, row, d0, d0 + heads * 2, [&](int e) { return S.attend.whole[e & 1][(e - d0) / 2]; });
+    }
     consumers();
   }
   publish(j);
   return taken;
 }
 
+template <class O> BODY u32 body_served_append(moment j, u32 taken)
+{
+  served_append<O, typename O::a0, typename O::a1, no_gain, typename O::a2>(j);
+  return taken;
+}
+template <class O> BODY u32 body_qknorm_served_append(moment j, u32 taken)
+{
+  served_append<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3>(j);
+  return taken;
+}
 template <class O> BODY u32 body_served_attention(moment j, u32 taken)
 {
-  return serve<O, typename O::a0, typename O::a1, typename O::a2, no_gain, no_gain, typename O::a4, typename O::a5>(j, taken);
+  return serve<O, typename O::a0, typename O::a1, typename O::a2, no_gain, no_gain, typename O::a3, typename O::a5, no_gain>(j, taken);
 }
 template <class O> BODY u32 body_qknorm_served_attention(moment j, u32 taken)
 {
-  return serve<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a6, typename O::a7>(j, taken);
+  return serve<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, typename O::a7, no_gain>(j, taken);
+}
+template <class O> BODY u32 body_served_attention_part(moment j, u32 taken)
+{
+  return serve<O, typename O::a0, typename O::a1, typename O::a2, no_gain, no_gain, typename O::a3, typename O::a4, typename O::a5>(j, taken);
+}
+template <class O> BODY u32 body_qknorm_served_attention_part(moment j, u32 taken)
+{
+  return serve<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, typename O::a5, typename O::a6, typename O::a7>(j, taken);
 }
 
 // ---- sampling: the order is by key, of equal ones the smaller token first ----

@@ -68,6 +68,8 @@ expect 2 '33 experts a row; CUDA bodies take up to 32' emit "$work/many.json" --
 
 # Requests that share a cache, at one position, over the border of a page.
 same examples/mega/tiny_llama.json 3 --workers 3 --rows 2 --pages 5 --seed 6
+same examples/mega/tiny_llama.json 3 --workers 5 --rows 2 --pages 5 --attention-parts 3 --seed 6
+long examples/mega/tiny_qwen3.json 4 --workers 3 --pages 5 --attention-parts 2 --seed 7
 
 # Another order of fibers; a text form; what CUDA does not take.
 under=()

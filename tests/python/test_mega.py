@@ -90,14 +90,15 @@ def greedy(c, w, prompt, n):
     return tokens[len(prompt):]
 
 
-MODELS = ["tiny_llama.json", "tiny_qwen3.json", "tiny_qwen3_moe.json"]
+MODELS = [("tiny_llama.json", 1), ("tiny_qwen3.json", 1), ("tiny_qwen3.json", 3), ("tiny_qwen3_moe.json", 2)]
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def loaded(request):
-    c = config_of(request.param)
+    name, parts = request.param
+    c = config_of(name)
     w = random_weights(c)
-    return c, w, mega.from_config(c, rows=4, pages=12, workers=3, deadline=60).load(w)
+    return c, w, mega.from_config(c, rows=4, pages=12, workers=3, deadline=60, attention_parts=parts).load(w)
 
 
 def test_logits_of_a_prompt(loaded):

@@ -27,9 +27,9 @@ class Model:
     """Made by from_config, from_folder and from_text, which prove the plan."""
 
     def __init__(self, text: str, name: str, config: dict | None = None, *, engine: str = "cpu", device: int = 0, rows: int = 0, pages: int = 0,
-                 workers: int = 0, deadline: float = 2.0, trace: bool = False):
+                 workers: int = 0, deadline: float = 2.0, trace: bool = False, attention_parts: int = 0):
         self.config = config
-        self._mega = _mica.Mega(_mica.Context(), text, name, (engine, device, rows, pages, workers, deadline, trace))
+        self._mega = _mica.Mega(_mica.Context(), text, name, (engine, device, rows, pages, workers, deadline, trace, attention_parts))
         self.rows, self.pages, self.slots = self._mega.sizes
         self.engine = engine
 
@@ -131,7 +131,7 @@ def _config_dict(config) -> dict:
 def from_config(config, **options) -> Model:
     """A Llama, Qwen3 or Qwen3 with experts by its configuration: the path of a config.json, a dictionary, or a configuration object of transformers.
 
-    options: rows, pages, engine ("cpu" or "gpu"), device, workers, deadline, trace."""
+    options: rows, pages, engine ("cpu" or "gpu"), device, workers, deadline, trace, attention_parts (of the cached positions, each a work tile; 0: chosen)."""
     name = "config"
     if isinstance(config, (str, os.PathLike)):
         name = os.fspath(config)
