@@ -102,6 +102,9 @@ FLAGS = {
     "RISES": "strictly increasing", "BRACKET": "1 or 0, exact in every dtype",
     "CHOOSES": "its arguments broadcast, and values may be numbers", "INDEXES": "its result is an index",
     "ENCODES": "its result has a dimension more, and is a condition", "WHOLES": "of whole numbers",
+    "JOINS_RANKS": "joins the tensors of all ranks", "SCATTERS": "leaves each rank its part", "TAKES_PART": "its results are parts of its argument",
+    "READS_SLICES": "reads slices by indices", "WRITES_SLICES": "writes slices by indices", "SELECTS": "selects elements by their values",
+    "CONVERTS": "makes whole numbers of any",
 }
 LEVELS = {"K": "kernel", "B": "block", "T": "thread"}
 SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "start": "1", "end": "3", "scalar": "0.5", "lo": "-1",

@@ -115,9 +115,9 @@ int run_at(struct run *r, struct eval_frame *f, const struct node *n)
   struct eval_value o = f->v[n->out], x = frame_arg(f, n, 0);
   struct arena_mark mark = arena_mark(r->mem);
   int s = OK;
-  if (n->op == OP_TOPK)
+  if (node_has(n, SELECTS))
     run_topk(r, n, o, f->v[n->out + 1], x);
-  else if (n->op == OP_GATHER)
+  else if (node_has(n, READS_SLICES))
     s = run_gather(r, n, o, x, frame_arg(f, n, 1));
   else
     s = run_update(r, n, o, x, frame_arg(f, n, 1), frame_arg(f, n, 2));

@@ -105,7 +105,7 @@ static void run_split(struct run *r, struct eval_frame *f, const struct node *n,
   for (int i = 0; i < n->nout; i++) {
     struct eval_value o = f->v[n->out + i];
     int64_t at[MAX_DIMS] = {0};
-    at[n->a.dim] = (n->op == OP_CHUNK ? n->a.index : i) * o.s.d[n->a.dim];
+    at[n->a.dim] = node_part(n, i) * o.s.d[n->a.dim];
     move_cut(r->dom->bytes, x, at, o);
   }
 }

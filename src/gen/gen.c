@@ -15,8 +15,6 @@ static bool swaps_last(const struct node *n, int dims)
   return true;
 }
 
-static bool takes_part(const struct node *n) { return n->op == OP_SLICE || op_rows[n->op].rule == RULE_SPLIT; }
-
 // Parts that are read where they are: not returned, and not reshaped, which takes rows without gaps.
 static bool part_folds(const struct gen *c, const struct node *n)
 {
@@ -31,13 +29,13 @@ static bool part_folds(const struct gen *c, const struct node *n)
 // A transpose that its readers can do by reading with other strides.
 static bool folds_away(const struct gen *c, const struct node *n)
 {
-  if (takes_part(n)) return part_folds(c, n);
+  if (node_has(n, TAKES_PART)) return part_folds(c, n);
   if (n->op != OP_TRANSPOSE) return false;
   for (int i = 0; i < c->g->nnodes; i++) {
     const struct node *r = &c->g->nodes[i];
     for (int k = 0; k < r->nin; k++) {
       if (r->in[k] != n->out) continue;
-      if (takes_part(r) && part_folds(c, r)) continue;
+      if (node_has(r, TAKES_PART) && part_folds(c, r)) continue;
       if (r->op != OP_BLOCK && (r->op != OP_MATMUL || !swaps_last(n, c->g->tensors[n->out].shape.n))) return false;
     }
   }
@@ -59,8 +57,8 @@ static bool is_kernel(const struct gen *c, const struct node *n)
 // An update of a state behind another one: all versions but the input are in one place.
 static bool later_version(const struct gen *c, const struct node *n)
 {
-  if (n->op != OP_UPDATE || graph_state(c->g, n->in[0]) < 0) return false;
-  return producer(c, c->home[n->in[0]].root)->op == OP_UPDATE;
+  if (!node_has(n, WRITES_SLICES) || graph_state(c->g, n->in[0]) < 0) return false;
+  return node_has(producer(c, c->home[n->in[0]].root), WRITES_SLICES);
 }
 
 // ---- memory ----
@@ -109,9 +107,9 @@ struct place place_of(const struct gen *c, int t, const char *ptr)
   const struct node *n = producer(c, t);
   if (n->op == OP_CONST) return (struct place){PLACE_CONST, false, n->a.scalar};
   if (is_number(c, n)) return place_of(c, c->home[t].root, ptr);
-  if (takes_part(n) && folds_away(c, n)) {
+  if (node_has(n, TAKES_PART) && folds_away(c, n)) {
     struct place p = place_of(c, n->in[0], ptr);
-    int64_t index = n->op == OP_CHUNK ? n->a.index : t - n->out, extent = x->shape.d[n->a.dim];
+    int64_t index = node_part(n, t - n->out), extent = x->shape.d[n->a.dim];
     p.v = view_cut(c->mem, &p.v, n->a.dim, n->op == OP_SLICE ? n->a.start : index * extent, extent);
     return p;
   }
@@ -142,7 +140,7 @@ const char *address_of(const struct gen *c, int t)
 
 static void parameters(struct gen *c, const struct kernel *k, const char *const *out, struct str *params, struct str *args)
 {
-  const char *sep = "", *restricted = k->n->op == OP_UPDATE ? "" : "restrict "; // an update may be in its operand's place
+  const char *sep = "", *restricted = node_has(k->n, WRITES_SLICES) ? "" : "restrict "; // an update may be in its operand's place
   for (int i = 0; i < k->n->nin; i++) {
     if (k->in[i].kind == PLACE_CONST) continue;
     str_add(params, "%sconst %s *%sa%d", sep, c_type(k->in[i].v.dtype), restricted, i);

@@ -159,10 +159,10 @@ static void print_topk(struct kernel *k, struct str *s)
 int at_print(struct kernel *k, struct str *s, struct err *e)
 {
   enum { MOST = 4096 }; // on the stack of a thread
-  if (k->n->op == OP_TOPK && k->n->a.k > MOST) return err_set(e, ERR_TARGET, k->n->at, "topk of more than %d elements", MOST);
-  if (k->n->op == OP_TOPK)
+  if (node_has(k->n, SELECTS) && k->n->a.k > MOST) return err_set(e, ERR_TARGET, k->n->at, "topk of more than %d elements", MOST);
+  if (node_has(k->n, SELECTS))
     print_topk(k, s);
-  else if (k->n->op == OP_GATHER)
+  else if (node_has(k->n, READS_SLICES))
     print_gather(k, s);
   else
     print_update(k, s);

@@ -109,7 +109,7 @@ static void print_split(struct kernel *k, struct str *s)
   int dim = k->n->a.dim;
   int64_t extent = k->out->shape.d[dim];
   for (int i = 0; i < k->n->nout; i++) {
-    struct view from = view_cut(k->mem, &k->in->v, dim, extent * (k->n->op == OP_CHUNK ? k->n->a.index : i), extent);
+    struct view from = view_cut(k->mem, &k->in->v, dim, extent * node_part(k->n, i), extent);
     library_copy(k, s, &from, &k->out[i]);
   }
 }

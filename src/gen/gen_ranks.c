@@ -59,7 +59,7 @@ static void join(struct gen *c, const struct node *n, const struct tensor *x, co
 
 static void add_up(struct gen *c, const struct node *n, const struct tensor *x, const struct view *out, struct str *body)
 {
-  const bool part = n->op == OP_REDUCE_SCATTER;
+  const bool part = node_has(n, SCATTERS);
   const struct view whole = view_dense("s0", -1, x->dtype, &x->shape);
   const int64_t from = part ? whole.stride[n->a.dim] * out->shape.d[n->a.dim] : 0;
   const char *offset = part ? arena_printf(c->mem, " + rank * %lld", (long long)from) : "";
@@ -83,7 +83,7 @@ static void take(struct gen *c, const struct node *n, const char *type, int turn
   str_add(&parameters, "const ptrdiff_t rank");
   for (int r = 0; r < c->g->world; r++) str_add(&parameters, ", const %s *restrict s%d", type, r);
   str_add(&parameters, ", %s *restrict r0", type);
-  if (n->op == OP_ALL_GATHER)
+  if (node_has(n, JOINS_RANKS))
     join(c, n, x, &to, &body);
   else
     add_up(c, n, x, &to, &body);

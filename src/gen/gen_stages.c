@@ -70,7 +70,7 @@ static int emit_split(struct block *b, int node)
   const struct view *in = &b->place[n->in[0]].v;
   int64_t extent = b->g->tensors[n->out].shape.d[n->a.dim];
   for (int i = 0; i < n->nout; i++) {
-    int64_t part = n->op == OP_CHUNK ? n->a.index : i;
+    int64_t part = node_part(n, i);
     struct view v = view_cut(b->mem, in, n->a.dim, part * extent, extent);
     b->place[n->out + i] = (struct place){PLACE_VIEW, false, 0, v};
   }

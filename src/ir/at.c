@@ -100,8 +100,8 @@ int infer_at(const struct graph *g, const struct node *n, struct tensor *out, in
   const struct shape *x = &arg(g, n, 0)->shape;
   if (n->a.dim < 0 || n->a.dim >= x->n) return no_dim(n, x, e);
   *nout = 1;
-  if (n->op == OP_TOPK) return topk(g, n, out, nout, e);
-  return n->op == OP_GATHER ? gather(g, n, out, e) : update(g, n, out, e);
+  if (node_has(n, SELECTS)) return topk(g, n, out, nout, e);
+  return node_has(n, READS_SLICES) ? gather(g, n, out, e) : update(g, n, out, e);
 }
 
 bool graph_chooses(const struct graph *g)

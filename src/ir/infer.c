@@ -206,10 +206,10 @@ static int infer_split(const struct ctx *c, struct tensor *out, int *nout)
   if (a->parts < 1 || a->parts > 64 || part.shape.d[a->dim] % a->parts)
     return bad(c, ERR_ATTRIBUTE, "dimension %d of extent %lld has no %lld equal parts (at most 64)", a->dim, (long long)part.shape.d[a->dim],
                (long long)a->parts);
-  if (c->n->op == OP_CHUNK && (a->index < 0 || a->index >= a->parts))
+  if (c->row->attrs & A_INDEX && (a->index < 0 || a->index >= a->parts))
     return bad(c, ERR_ATTRIBUTE, "index=%lld of %lld parts", (long long)a->index, (long long)a->parts);
   part.shape.d[a->dim] /= a->parts;
-  *nout = c->n->op == OP_SPLIT ? (int)a->parts : 1;
+  *nout = c->row->attrs & A_INDEX ? 1 : (int)a->parts;
   for (int i = 0; i < *nout; i++) out[i] = part;
   return OK;
 }
@@ -225,7 +225,7 @@ static int infer_world(const struct ctx *c, struct tensor *out)
   if (!(c->row->attrs & A_DIM)) return OK;
   TRY(dim_ok(c, dim, &out->shape));
   int64_t *extent = &out->shape.d[dim];
-  if (c->n->op != OP_REDUCE_SCATTER) return *extent = capped(*extent, ranks), OK;
+  if (!(c->row->flags & SCATTERS)) return *extent = capped(*extent, ranks), OK;
   if (*extent % ranks) return bad(c, ERR_SHAPE, "dimension %d of extent %lld has no %d equal parts, one a rank", dim, (long long)*extent, ranks);
   return *extent /= ranks, OK;
 }
@@ -248,7 +248,7 @@ static int infer_accum(const struct ctx *c, struct tensor *out, int *nout)
     if (!(c->row->attrs & A_FMAP) || dim == REPLICA) continue;
     if (!(s = dim_ok(c, dim, &out->shape))) out->shape.d[dim] = capped(out->shape.d[dim], c->g->loop[i]);
   }
-  if (!s && c->n->op == OP_ACCUM_MAX) *nout = 2, out[1] = out[0];
+  if (!s && (c->row->flags & RUNNING)) *nout = 2, out[1] = out[0];
   return s;
 }
 

@@ -215,27 +215,25 @@ static int64_t terms_of(const struct graph *g, const struct node *n, const struc
   return MAX(1, shape_size(x) / MAX(1, shape_size(&out->shape))) * loops;
 }
 
-// How many operands decide: indices of gather do not, nor does the condition of where.
+// Do all operands that decide hold whole numbers? Indices of slices do not, nor does the condition of where.
 static bool operands_whole(const struct graph *g, const struct node *n)
 {
   bool yes = true;
   for (int i = 0; i < n->nin && yes; i++) {
-    bool decides = !(n->op == OP_GATHER && i == 1) && !(n->op == OP_UPDATE && i == 1) && !(n->op == OP_WHERE && i == 0);
+    bool decides = !(node_has(n, BY_INDEX) && i == 1) && !(node_has(n, CHOOSES) && i == 0);
     yes = !decides || g->tensors[n->in[i]].whole;
   }
   return yes;
 }
 
-static bool always(enum op op) { return op == OP_WHOLE || op == OP_ARGMAX; } // whatever the operand is
-
 static struct operands operands_of(const struct graph *g, const struct node *n, const struct tensor *out)
 {
   struct operands o = {.g = g, .n = n, .terms = terms_of(g, n, out)};
   if (n->nin > 0) o.x = g->tensors[n->in[0]].range;
-  if (n->nin > 1) o.y = g->tensors[n->in[n->op == OP_UPDATE ? 2 : 1]].range;
+  if (n->nin > 1) o.y = g->tensors[n->in[node_has(n, WRITES_SLICES) ? 2 : 1]].range;
   if (n->nin > 2) o.z = g->tensors[n->in[2]].range;
-  for (int i = 2; i < n->nin && n->op == OP_CONCAT; i++) o.y = hull(o.y, g->tensors[n->in[i]].range);
-  if (n->op == OP_CONCAT && n->nin == 1) o.y = o.x;
+  for (int i = 2; i < n->nin && op_rows[n->op].rule == RULE_CONCAT; i++) o.y = hull(o.y, g->tensors[n->in[i]].range);
+  if (op_rows[n->op].rule == RULE_CONCAT && n->nin == 1) o.y = o.x;
   return o;
 }
 
@@ -245,11 +243,12 @@ static int one(const struct graph *g, const struct node *n, struct tensor *t, st
   struct whole_range r = {0};
   const struct op_row *row = &op_rows[n->op];
   t->whole = false;
-  if (always(n->op) || row->flags & ENCODES)
+  const bool always = row->flags & (CONVERTS | INDEXES); // whatever the operand is
+  if (always || row->flags & ENCODES)
     t->dtype = row->flags & ENCODES ? BOOL : I32;
   else if (num_whole(t->dtype) && row->flags & BRACKET)
     t->dtype = BOOL;
-  bool whole = rows[n->op] && (always(n->op) || operands_whole(g, n));
+  bool whole = rows[n->op] && (always || operands_whole(g, n));
   if (row->flags & (WHOLES | ENCODES) && !whole) {
     int s = err_set(e, ERR_DTYPE, n->at, "%s takes whole numbers", row->name);
     return err_hint(e, "declare them as i32, or round: floor(x / y)"), s;
@@ -266,7 +265,7 @@ static int one(const struct graph *g, const struct node *n, struct tensor *t, st
 
 int infer_whole(const struct graph *g, const struct node *n, struct tensor *out, int nout, struct err *e)
 {
-  if (n->op == OP_TOPK) {
+  if (node_has(n, SELECTS)) {
     out[1].whole = true, out[1].range = (struct whole_range){0, g->tensors[n->in[0]].shape.d[n->a.dim] - 1, false};
     nout = 1;
   }

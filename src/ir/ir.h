@@ -126,24 +126,32 @@ enum {
   IS_B = 1 << BLOCK,
   IS_T = 1 << THREAD,
   // flags of a row
-  COMMUTES = 1,         // op(x, y) = op(y, x)
-  OPAQUE = 2,           // has no laws: inside a Lax subprogram it is an unknown function
-  MEAN = 4,             // divides by the number of elements folded
-  RMS = 8,              // folds squares, takes the root of the mean at the end
-  REDUCES = 16,         // an accumulator that also reduces along dim, or a composite that does
-  RESCALES = 32,        // an accumulator that multiplies the old value by its second argument first
-  RUNNING = 64,         // an accumulator whose value may be used inside the loop
-  KEEPS_ZERO = 128,     // elementwise, and 0 of zeros
-  KEEPS_SIGN = 256,     // of one argument, positive where that is positive only
-  SCALES = 512,         // its argument times a constant
-  BRACKET = 2048,       // of a comparison: 1 or 0, exact in every dtype
-  CHOOSES = 4096,       // a composite of a condition and two values, which broadcast and may be numbers
-  INDEXES = 8192,       // a composite whose result is an index
-  ENCODES = 16384,      // a composite whose result has a dimension more, and is a condition
-  WHOLES = 32768,       // a composite of whole numbers
-  RISES = 1024,         // of one argument, strictly increasing where it is defined
-  ADDITIVE = 65536,     // f(x + y) = f(x) + f(y); so does what SCALES
-  STAYS_APART = 131072, // of all ranks, which exchange nothing: the result stays divided
+  COMMUTES = 1 << 0,       // op(x, y) = op(y, x)
+  OPAQUE = 1 << 1,         // has no laws: inside a Lax subprogram it is an unknown function
+  MEAN = 1 << 2,           // divides by the number of elements folded
+  RMS = 1 << 3,            // folds squares, takes the root of the mean at the end
+  REDUCES = 1 << 4,        // an accumulator that also reduces along dim, or a composite that does
+  RESCALES = 1 << 5,       // an accumulator that multiplies the old value by its second argument first
+  RUNNING = 1 << 6,        // an accumulator whose value may be used inside the loop
+  KEEPS_ZERO = 1 << 7,     // elementwise, and 0 of zeros
+  KEEPS_SIGN = 1 << 8,     // of one argument, positive where that is positive only
+  SCALES = 1 << 9,         // its argument times a constant
+  RISES = 1 << 10,         // of one argument, strictly increasing where it is defined
+  BRACKET = 1 << 11,       // of a comparison: 1 or 0, exact in every dtype
+  CHOOSES = 1 << 12,       // a composite of a condition and two values, which broadcast and may be numbers
+  INDEXES = 1 << 13,       // a composite whose result is an index
+  ENCODES = 1 << 14,       // a composite whose result has a dimension more, and is a condition
+  WHOLES = 1 << 15,        // a composite of whole numbers
+  ADDITIVE = 1 << 16,      // f(x + y) = f(x) + f(y); so does what SCALES
+  STAYS_APART = 1 << 17,   // of all ranks, which exchange nothing: the result stays divided
+  JOINS_RANKS = 1 << 18,   // of all ranks: their tensors are joined along dim; without this flag they are added up
+  SCATTERS = 1 << 19,      // of all ranks: each rank has its part of the result along dim
+  TAKES_PART = 1 << 20,    // a result is a part of the argument along dim
+  READS_SLICES = 1 << 21,  // slices along dim of the first argument, by indices in the second
+  WRITES_SLICES = 1 << 22, // the same, written
+  SELECTS = 1 << 23,       // elements by their values; the second result has their indices
+  CONVERTS = 1 << 24,      // of any number a whole one
+  BY_INDEX = READS_SLICES | WRITES_SLICES,
 };
 
 enum {
@@ -265,6 +273,10 @@ struct graph {
   int64_t grid[GRID_AXES]; // blocks (threads) along x, y, z; those who make kernels may cut a grid into more
   int64_t loop[MAX_LOOPS]; // iterations along i, j, k, l
 };
+
+static inline bool node_has(const struct node *n, unsigned flags) { return op_rows[n->op].flags & flags; } // one of them
+// Of an operator of RULE_SPLIT: the number of the part that is this result.
+static inline int64_t node_part(const struct node *n, int result) { return op_rows[n->op].attrs & A_INDEX ? n->a.index : result; }
 
 void tensor_words(char out[256], const struct tensor *t); // "`X`, f32[2, 64]"
 // Room for t's elements, of so many bytes each, zeroed. Where there is no memory the error names t.

@@ -72,7 +72,7 @@ static bool may_inline(const struct ir_printer *pr, int node)
 {
   const struct node *n = &pr->g->nodes[node];
   enum rule r = op_rows[n->op].rule;
-  if (r == RULE_IO || r == RULE_GRAPH || n->nout != 1 || n->op == OP_UPDATE || graph_state(pr->g, n->out) >= 0) return false;
+  if (r == RULE_IO || r == RULE_GRAPH || n->nout != 1 || node_has(n, WRITES_SLICES) || graph_state(pr->g, n->out) >= 0) return false;
   return !pr->g->tensors[n->out].name && pr->uses[n->out] == 1;
 }
 

@@ -13,10 +13,10 @@ static int version(const struct graph *g, int t)
 
 int node_updated(const struct node *n)
 {
-  if (n->op == OP_UPDATE) return n->in[0];
+  if (node_has(n, WRITES_SLICES)) return n->in[0];
   const struct node *save = n->op == OP_BLOCK && n->nout == 1 ? &n->sub->nodes[n->sub->nnodes - 1] : NULL;
   const struct node *update = save && save->op == OP_SAVE ? maker(n->sub, save->in[0]) : NULL;
-  return update && update->op == OP_UPDATE ? node_iterated(n, update->in[0]) : -1;
+  return update && node_has(update, WRITES_SLICES) ? node_iterated(n, update->in[0]) : -1;
 }
 
 int graph_state(const struct graph *g, int t)
@@ -56,7 +56,7 @@ static int last_version(const struct graph *g, int state)
 {
   int last = -1;
   for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i].op == OP_UPDATE && graph_state(g, g->nodes[i].out) == state) last = g->nodes[i].out;
+    if (node_has(&g->nodes[i], WRITES_SLICES) && graph_state(g, g->nodes[i].out) == state) last = g->nodes[i].out;
   for (int i = 0; i < g->nnodes && last >= 0; i++) // in the shape of the state
     if (g->nodes[i].op == OP_RESHAPE && g->nodes[i].in[0] == last && shape_eq(&g->tensors[g->nodes[i].out].shape, &g->tensors[state].shape))
       return g->nodes[i].out;

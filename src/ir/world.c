@@ -46,12 +46,12 @@ void graph_varying(const struct graph *g, bool *varies)
     const struct node *n = &g->nodes[i];
     bool any = n->op == OP_INPUT && g->tensors[n->out].shard;
     for (int k = 0; k < n->nin; k++) any |= varies[n->in[k]];
-    if (op_rows[n->op].rule == RULE_WORLD) any = n->op == OP_REDUCE_SCATTER && g->world > 1;
+    if (op_rows[n->op].rule == RULE_WORLD) any = node_has(n, SCATTERS) && g->world > 1;
     for (int k = 0; k < n->nout; k++) varies[n->out + k] = any;
   }
 }
 
-bool node_meets(const struct node *n) { return op_rows[n->op].rule == RULE_WORLD && !(op_rows[n->op].flags & STAYS_APART); }
+bool node_meets(const struct node *n) { return op_rows[n->op].rule == RULE_WORLD && !node_has(n, STAYS_APART); }
 
 bool graph_collects(const struct graph *g)
 {
@@ -89,7 +89,7 @@ static int check_update(const struct graph *g, const struct node *n, const bool 
 {
   const int state = g->world > 1 && node_updated(n) >= 0 ? graph_state(g, node_updated(n)) : -1;
   if (state < 0) return OK;
-  if (n->op != OP_UPDATE) return no_update(g, n, "is part of a kernel", "in a program of several devices updates stand in the kernel graph", e);
+  if (n->sub) return no_update(g, n, "is part of a kernel", "in a program of several devices updates stand in the kernel graph", e);
   const int shard = input_shard(g, state);
   if (varies[n->in[1]])
     return no_update(g, n, "writes other places on each device", "all_gather or all_reduce makes indices that all devices have", e);
@@ -111,7 +111,7 @@ static int check_output(const struct graph *g, const struct node *n, const bool 
   return err_hint(e, "return shard(x, dim) leaves each rank its part; all_gather(x, dim) joins the parts, all_reduce(x) adds them up"), s;
 }
 
-static bool is_apart(const struct graph *g, int t) { return op_rows[g->nodes[g->tensors[t].node].op].flags & STAYS_APART; }
+static bool is_apart(const struct graph *g, int t) { return node_has(&g->nodes[g->tensors[t].node], STAYS_APART); }
 
 // A result that stays divided is whole nowhere, so that no operator can read it.
 static int check_reader(const struct graph *g, const struct node *n, struct err *e)
@@ -221,9 +221,8 @@ static int joined(const struct unfolding *u, const struct node *n, int t, int di
 static int meet(const struct unfolding *u, const struct node *n)
 {
   int t = u->map[0][n->in[0]];
-  const bool joins = n->op == OP_ALL_GATHER || n->op == OP_SHARD;
-  if (u->g->world > 1) TRY(joins ? joined(u, n, n->in[0], n->a.dim, &t) : sum(u, n, &t));
-  if (n->op == OP_REDUCE_SCATTER && u->g->world > 1) return scatter(u, n, t, n->a.dim);
+  if (u->g->world > 1) TRY(node_has(n, JOINS_RANKS) ? joined(u, n, n->in[0], n->a.dim, &t) : sum(u, n, &t));
+  if (node_has(n, SCATTERS) && u->g->world > 1) return scatter(u, n, t, n->a.dim);
   u->map[0][n->out] = t, share(u, n);
   if (u->g->world > 1) graph_keep_names(u->to, u->g, n, u->map[0]);
   return OK;
@@ -232,7 +231,7 @@ static int meet(const struct unfolding *u, const struct node *n)
 // The dimension along which ranks have parts of the state that n updates; -1: it updates none that is divided.
 static int divided_state(const struct graph *g, const struct node *n)
 {
-  const int state = n->op == OP_UPDATE ? graph_state(g, n->in[0]) : -1;
+  const int state = node_has(n, WRITES_SLICES) ? graph_state(g, n->in[0]) : -1;
   return state < 0 ? -1 : input_shard(g, state);
 }
 
@@ -242,7 +241,7 @@ static int update(const struct unfolding *u, const struct node *n, int dim)
   const int at = u->g->tensors[n->in[1]].shape.n, along = dim < n->a.dim ? dim : dim - 1 + at; // of what is written
   int in[3] = {u->state[n->in[0]], u->map[0][n->in[1]]};
   TRY(joined(u, n, n->in[2], along, &in[2]));
-  TRY(graph_add(u->to, OP_UPDATE, 3, in, &n->a, n->at, &u->state[n->out], u->e));
+  TRY(graph_add(u->to, n->op, 3, in, &n->a, n->at, &u->state[n->out], u->e));
   return scatter(u, n, u->state[n->out], dim);
 }
 
@@ -296,7 +295,7 @@ int output_shard(const struct graph *g, const struct node *n)
 {
   const struct node *made = &g->nodes[g->tensors[n->in[0]].node];
   if (state_output(g, n)) return input_shard(g, graph_state(g, n->in[0]));
-  return g->world > 1 && op_rows[made->op].flags & STAYS_APART ? made->a.dim : -1;
+  return g->world > 1 && node_has(made, STAYS_APART) ? made->a.dim : -1;
 }
 
 struct shape output_whole(const struct graph *g, const struct node *n)
@@ -314,7 +313,7 @@ int graph_rank(struct arena *mem, const struct graph *g, struct graph **out, str
   *out = graph_new(mem, KERNEL, g->name), (*out)->world = g->world;
   for (int i = 0; i < g->nnodes && !s; i++) {
     const struct node *n = &g->nodes[i];
-    if (op_rows[n->op].flags & STAYS_APART) {
+    if (node_has(n, STAYS_APART)) {
       map[n->out] = map[n->in[0]];
       continue;
     }

@@ -148,7 +148,7 @@ static int split(struct kern_making *m, const struct node *n)
 {
   int letter[MAX_FACTORS], letters = part_letters(m, n->in[0], n->out, n->a.dim, letter);
   for (int i = 0; i < n->nout; i++) {
-    int64_t index = n->op == OP_CHUNK ? n->a.index : i;
+    int64_t index = node_part(n, i);
     int v = value(m, n->in[0]);
     for (int k = letters; k-- > 0; index /= m->n->extent[letter[k]]) v = kern_part_at(m, v, m->first + letter[k], index % m->n->extent[letter[k]]);
     m->of[m->when][n->out + i] = v;
@@ -205,11 +205,11 @@ static int save(struct kern_making *m, const struct node *n)
 {
   const struct node *maker = &m->n->block->nodes[m->n->block->tensors[m->n->t[n->in[0]].root].node];
   struct kern_access at = access_of(m, &m->n->save[m->saves++]);
-  if (maker->op == OP_TOPK) {
+  if (node_has(maker, SELECTS)) {
     const struct norm_dim *number = &m->n->t[m->n->t[n->in[0]].root].dim[maker->a.dim];
     return kern_part_top(m, value(m, n->in[0]), number, at) ? OK : cannot(m, maker, "of what is repeated, or its results lie along no stride");
   }
-  if (maker->op != OP_UPDATE) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;
+  if (!node_has(maker, WRITES_SLICES)) return kern_part_store(m, value(m, n->in[0]), at) || cannot(m, n, "too many parts") == OK ? OK : NO;
   bool fits = kern_part_placed(m, value(m, maker->in[2]), chosen_dim(m, maker), value(m, maker->in[1]), at);
   return fits ? OK : cannot(m, maker, "writes parts, or along no stride");
 }
@@ -243,7 +243,7 @@ static int one_node(struct kern_making *m, const struct node *n)
   case RULE_CONTRACT: return contraction(m, n);
   case RULE_CONCAT: return concat(m, n);
   case RULE_SPLIT: return split(m, n);
-  case RULE_AT: return n->op == OP_UPDATE ? OK : n->op == OP_TOPK ? topk(m, n) : gather(m, n);
+  case RULE_AT: return node_has(n, WRITES_SLICES) ? OK : node_has(n, SELECTS) ? topk(m, n) : gather(m, n);
   case RULE_INDEX:
   case RULE_WORLD:
   case RULE_COMPOSITE:

@@ -25,8 +25,6 @@ static enum kind kind_of(const struct graph *p, const struct node *n)
   return LIBRARY;
 }
 
-bool facts_takes_part(const struct node *n) { return n->op == OP_SLICE || op_rows[n->op].rule == RULE_SPLIT; }
-
 // Parts of an input and of a product's result are views, which are read where they are. Parts of what elementwise operators and reductions
 // make are no tensors at all: they go into one kernel with these (glue.c).
 static void find_kinds(struct facts *f)
@@ -36,7 +34,7 @@ static void find_kinds(struct facts *f)
     const struct node *n = &f->p->nodes[i];
     const struct node *from = n->nin ? &f->p->nodes[maker[n->in[0]]] : NULL;
     f->kind[i] = kind_of(f->p, n);
-    if (facts_takes_part(n)) f->kind[i] = from->op == OP_INPUT || op_rows[from->op].rule == RULE_CONTRACT ? LIGHT : LIBRARY;
+    if (node_has(n, TAKES_PART)) f->kind[i] = from->op == OP_INPUT || op_rows[from->op].rule == RULE_CONTRACT ? LIGHT : LIBRARY;
     for (int k = 0; k < n->nout; k++) maker[n->out + k] = f->kind[i] == LIGHT && n->nin ? maker[n->in[0]] : i;
   }
 }
@@ -61,7 +59,7 @@ static void find_roots(struct facts *f)
     bool view = f->kind[i] == LIGHT && n->nin && n->nout;
     for (int k = 0; k < n->nout; k++) {
       f->root[n->out + k] = view ? f->root[n->in[0]] : n->out + k;
-      f->part[n->out + k] = view && (f->part[n->in[0]] || facts_takes_part(n));
+      f->part[n->out + k] = view && (f->part[n->in[0]] || node_has(n, TAKES_PART));
     }
   }
 }

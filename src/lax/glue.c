@@ -18,7 +18,7 @@ struct gluing {
 static bool cuts_parts(const struct facts *f, int node)
 {
   const struct node *n = &f->p->nodes[node];
-  return f->kind[node] == LIBRARY && (facts_takes_part(n) || op_rows[n->op].rule == RULE_CONCAT);
+  return f->kind[node] == LIBRARY && (node_has(n, TAKES_PART) || op_rows[n->op].rule == RULE_CONCAT);
 }
 
 static bool glues(const struct facts *f, int node)

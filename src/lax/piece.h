@@ -58,7 +58,6 @@ struct piece {
 
 // ---- facts.c ----
 struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_judge *judge);
-bool facts_takes_part(const struct node *n);
 // The node that makes the root of tensor t where it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
 double facts_price(const struct facts *f, int t);                // of cutting at root t: bytes to write and read, more where it is raw

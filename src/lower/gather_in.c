@@ -76,7 +76,7 @@ static bool producer(const struct node *n, bool gathers, gather_dims *dims)
     if (!fits) break;
     if (rule == RULE_MAP)
       fits = place_map(b, x, dims, there);
-    else if (x->op == OP_GATHER)
+    else if (node_has(x, READS_SLICES))
       fits = place_gather(b, x, dims, there);
     else
       fits = rule == RULE_CONST || (x->op == OP_ITER && cuts_alike(b, x, dims[x->out], save));

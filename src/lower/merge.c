@@ -40,7 +40,7 @@ static bool nested(const struct graph *g)
 static bool has_topk(const struct graph *g)
 {
   for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i].op == OP_TOPK) return true;
+    if (node_has(&g->nodes[i], SELECTS)) return true;
   return false;
 }
 

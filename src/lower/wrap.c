@@ -188,7 +188,7 @@ static int gather(struct wrapping *w, const struct node *n, const int *in, int *
 {
   struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1, 2);
   const int tile[2] = {load_whole(w, &b, in[0]), load_whole(w, &b, in[1])};
-  return end(w, &b, 1, add(w, &b, OP_GATHER, 2, tile, &n->a, n->at), n->at, out);
+  return end(w, &b, 1, add(w, &b, n->op, 2, tile, &n->a, n->at), n->at, out);
 }
 
 // A kernel that writes slices in the place of x, which only a state is for that: else of a copy.
@@ -199,7 +199,7 @@ static int update(struct wrapping *w, const struct node *n, const int *in, int *
   if (status) return status;
   struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1, 3);
   for (int k = 0; k < 3; k++) tile[k] = load_whole(w, &b, k ? in[k] : x);
-  return end(w, &b, 1, add(w, &b, OP_UPDATE, 3, tile, &n->a, n->at), n->at, out);
+  return end(w, &b, 1, add(w, &b, n->op, 3, tile, &n->a, n->at), n->at, out);
 }
 
 // Cuts x as the kernel that makes it does, if that kernel does not cut the dimension. The two can then become one kernel (merge.c). Otherwise each
@@ -224,15 +224,15 @@ static int topk(struct wrapping *w, const struct node *n, const int *in, int *ou
 {
   struct wrap_block b = begin(w, w->to->tensors[in[0]].shape.n, cut_of_rows(w, n, in[0]), 1, 1);
   const int tile = load(w, &b, in[0], -1);
-  return end(w, &b, 2, add(w, &b, OP_TOPK, 1, &tile, &n->a, n->at), n->at, out);
+  return end(w, &b, 2, add(w, &b, n->op, 1, &tile, &n->a, n->at), n->at, out);
 }
 
 static int chosen(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
   for (int k = 0; k < n->nin; k++)
     if (constant(w->to, in[k])) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of a constant", op_rows[n->op].name);
-  if (n->op == OP_GATHER) return gather(w, n, in, out);
-  return n->op == OP_UPDATE ? update(w, n, in, out) : topk(w, n, in, out);
+  if (node_has(n, READS_SLICES)) return gather(w, n, in, out);
+  return node_has(n, WRITES_SLICES) ? update(w, n, in, out) : topk(w, n, in, out);
 }
 
 // ---- what is kept ----
@@ -253,7 +253,7 @@ static int slices(struct wrapping *w, const struct node *n, int x, int *out)
   int status = OK;
   one.op = OP_SLICE, one.nout = 1, one.a = attrs_default(OP_SLICE), one.a.dim = n->a.dim;
   for (int k = 0; k < n->nout && !status; k++) {
-    int64_t extent = w->to->tensors[x].shape.d[n->a.dim] / n->a.parts, index = n->op == OP_CHUNK ? n->a.index : k;
+    int64_t extent = w->to->tensors[x].shape.d[n->a.dim] / n->a.parts, index = node_part(n, k);
     one.a.start = index * extent, one.a.end = one.a.start + extent;
     status = view(w, &one, x, &out[k]);
   }
@@ -310,7 +310,7 @@ static int nest(struct wrapping *w, const struct node *n, const int *in, int *ou
   for (int k = 0; k < n->nin; k++)
     if (constant(w->to, in[k])) return err_set(w->e, ERR_GRAPH, n->at, "argument %d of a kernel is a constant", k + 1);
   for (int i = 0; i < n->sub->nnodes; i++)
-    if (n->sub->nodes[i].op == OP_UPDATE) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of an update in a block graph");
+    if (node_has(&n->sub->nodes[i], WRITES_SLICES)) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of an update in a block graph");
   return graph_nest(w->to, graph_copy(w->to->mem, n->sub), n->nin, in, n->at, out, w->e);
 }
 

@@ -100,7 +100,7 @@ static int work_of(const struct graph *g)
   int n = 0;
   for (int i = 0; i < g->nnodes; i++) {
     enum rule r = op_rows[g->nodes[i].op].rule;
-    n += g->nodes[i].op == OP_TOPK || r == RULE_MAP || r == RULE_CONTRACT || r == RULE_REDUCE || r == RULE_COMPOSITE;
+    n += node_has(&g->nodes[i], SELECTS) || r == RULE_MAP || r == RULE_CONTRACT || r == RULE_REDUCE || r == RULE_COMPOSITE;
   }
   return n;
 }

@@ -263,8 +263,8 @@ static void topk(struct making *m, const struct node *n)
 static int choose(struct making *m, const struct node *n)
 {
   m->n->chooses = true;
-  if (n->op == OP_UPDATE) return update(m, n);
-  if (n->op == OP_TOPK)
+  if (node_has(n, WRITES_SLICES)) return update(m, n);
+  if (node_has(n, SELECTS))
     topk(m, n);
   else
     gather(m, n);

@@ -10,7 +10,7 @@ static double bytes_of(const struct graph *g, int t) { return (double)shape_size
 static double meeting(const struct graph *g, const struct node *n, const struct target *t)
 {
   const double share = (g->world - 1.0) / g->world;
-  const double bytes = MAX(bytes_of(g, n->in[0]), bytes_of(g, n->out)) * (n->op == OP_ALL_REDUCE ? 2 : 1);
+  const double bytes = MAX(bytes_of(g, n->in[0]), bytes_of(g, n->out)) * (node_has(n, JOINS_RANKS | SCATTERS) ? 1 : 2);
   return t->meeting + share * bytes / t->link;
 }
 
@@ -32,7 +32,7 @@ double ranks_cost(const struct graph *g, const struct target *t)
     const enum rule rule = op_rows[n->op].rule;
     double bytes = 0;
     if (rule == RULE_IO || rule == RULE_VIEW || rule == RULE_SPLIT || !n->nin || g->tensors[n->out].weak) continue;
-    if (op_rows[n->op].flags & STAYS_APART) continue;
+    if (node_has(n, STAYS_APART)) continue;
     for (int k = 0; k < n->nin; k++) bytes += bytes_of(g, n->in[k]);
     for (int k = 0; k < n->nout; k++) bytes += bytes_of(g, n->out + k);
     const double ranks = t->kind == TARGET_CPU && (varies[n->out] || rule == RULE_WORLD) ? g->world : 1;

@@ -160,10 +160,7 @@ bool fuse_parts_can(const struct graph *p)
   bool can = false;
   struct stem stem;
   const struct graph *g = stem_of(&mem, p, &stem) ? stem.core : p;
-  for (int i = 0; i < g->nnodes; i++) {
-    enum rule rule = op_rows[g->nodes[i].op].rule;
-    can |= g->nodes[i].op == OP_SLICE || rule == RULE_SPLIT || rule == RULE_CONCAT;
-  }
+  for (int i = 0; i < g->nnodes; i++) can |= node_has(&g->nodes[i], TAKES_PART) || op_rows[g->nodes[i].op].rule == RULE_CONCAT;
   can = can && fuse_parts(&mem, p, FUSE_TILE) != NULL;
   arena_close(&mem);
   return can;

@@ -3,8 +3,6 @@
 // kernels read through them.
 #include "search/space.h"
 
-static bool takes_part(const struct node *n) { return n->op == OP_SLICE || op_rows[n->op].rule == RULE_SPLIT; }
-
 struct stem_making {
   const struct graph *p;
   struct stem *s;
@@ -15,7 +13,7 @@ struct stem_making {
 };
 
 // A part of an input is an input of the core; views of it are the core's own.
-static bool is_end(const struct stem_making *m, int t) { return m->part[t] && takes_part(&m->p->nodes[m->p->tensors[t].node]); }
+static bool is_end(const struct stem_making *m, int t) { return m->part[t] && node_has(&m->p->nodes[m->p->tensors[t].node], TAKES_PART); }
 
 // False: there are no parts of inputs, or there are others, too.
 static bool find_parts(struct stem_making *m)
@@ -23,11 +21,11 @@ static bool find_parts(struct stem_making *m)
   bool any = false;
   for (int i = 0; i < m->p->nnodes; i++) {
     const struct node *n = &m->p->nodes[i];
-    bool looks = n->op == OP_INPUT || takes_part(n) || op_rows[n->op].rule == RULE_VIEW;
-    if (takes_part(n) && !m->view[n->in[0]]) return false;
+    bool looks = n->op == OP_INPUT || node_has(n, TAKES_PART) || op_rows[n->op].rule == RULE_VIEW;
+    if (node_has(n, TAKES_PART) && !m->view[n->in[0]]) return false;
     for (int k = 0; k < n->nout; k++) {
       m->view[n->out + k] = looks && (!n->nin || m->view[n->in[0]]);
-      m->part[n->out + k] = m->view[n->out + k] && n->nin && (takes_part(n) || m->part[n->in[0]]);
+      m->part[n->out + k] = m->view[n->out + k] && n->nin && (node_has(n, TAKES_PART) || m->part[n->in[0]]);
       any |= m->part[n->out + k];
     }
   }

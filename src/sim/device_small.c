@@ -54,7 +54,7 @@ static void each(struct shrinking *s, void (*act)(struct shrinking *, const stru
   for (int i = 0; i < s->g->nnodes; i++)
     for (int k = 0; s->g->nodes[i].op == OP_BLOCK && k < s->g->nodes[i].sub->nnodes; k++) {
       const struct node *x = &s->g->nodes[i].sub->nodes[k];
-      if (x->op == OP_GATHER || x->op == OP_UPDATE) act(s, &s->g->nodes[i], x);
+      if (node_has(x, BY_INDEX)) act(s, &s->g->nodes[i], x);
     }
 }
 

@@ -70,7 +70,8 @@ static int digit_of(struct prover *p, struct term *t, int64_t extent)
 // Row `at` of what was just written to rows `at`, which are all different, is what was written.
 static bool forwarded(const struct step *w, const struct node *update)
 {
-  return update->op == OP_UPDATE && update->in[1] == w->n->in[1] && update->a.dim == w->n->a.dim && w->s->g->tensors[update->in[1]].range.least >= 0;
+  return node_has(update, WRITES_SLICES) && update->in[1] == w->n->in[1] && update->a.dim == w->n->a.dim &&
+         w->s->g->tensors[update->in[1]].range.least >= 0;
 }
 
 static struct term *gathered(const struct step *w)
@@ -124,7 +125,7 @@ static struct term *made(const struct step *w)
   return unfold_element(w, MADE_ARRAYS + i, w->at, shape(w, w->t)->n);
 }
 
-struct term *unfold_chosen(const struct step *w) { return w->n->op == OP_GATHER ? gathered(w) : made(w); }
+struct term *unfold_chosen(const struct step *w) { return node_has(w->n, READS_SLICES) ? gathered(w) : made(w); }
 
 struct term *unfold_index(const struct step *w, struct subscript flat)
 {

@@ -251,7 +251,7 @@ static struct term *part(const struct step *w)
   const struct node *n = w->n;
   struct subscript at[MAX_DIMS];
   memcpy(at, w->at, sizeof *at * (size_t)shape(w, w->t)->n);
-  int64_t index = n->op == OP_CHUNK ? n->a.index : w->t - n->out;
+  int64_t index = node_part(n, w->t - n->out);
   at[n->a.dim] = subscript_join(w->p, subscript_fixed(w->p, index, n->a.parts), w->at[n->a.dim]);
   return unfold(w->p, w->s, n->in[0], at);
 }

@@ -121,17 +121,17 @@ static void split(struct system *s, const struct frame *f, const struct node *n)
 static void choice(struct system *s, const struct frame *f, const struct node *n)
 {
   const int x = n->in[0], at = n->in[1], dim = n->a.dim;
-  if (n->op == OP_TOPK) {
+  if (node_has(n, SELECTS)) {
     s->failed = true;
     return;
   }
-  const int slices = n->op == OP_GATHER ? n->out : n->in[2], more = rank(f, at);
+  const int slices = node_has(n, READS_SLICES) ? n->out : n->in[2], more = rank(f, at);
   shrink_same(s, f->dims[x] + dim, shrink_constant(s, extent(f, x, dim)));
   for (int d = 0; d < rank(f, slices); d++) {
     int other = d < dim ? f->dims[x] + d : d < dim + more ? f->dims[at] + d - dim : f->dims[x] + d - more + 1;
     shrink_same(s, f->dims[slices] + d, other);
   }
-  if (n->op == OP_UPDATE) same_but(s, f, x, n->out, REPLICA);
+  if (node_has(n, WRITES_SLICES)) same_but(s, f, x, n->out, REPLICA);
 }
 
 static void accumulator(struct system *s, struct frame *f, int i)
