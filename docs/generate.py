@@ -193,7 +193,7 @@ def signature(op, attrs):
 
 def operators():
     attributes = {a["id"]: a for a in rows("ir/attr.def", "ATTR", "id name kind presence doc")}
-    table_rows = rows("ir/op.def", "OP", "id name least most rule levels attrs flags float law abstract cost doc")
+    table_rows = rows("ir/op.def", "OP", "id name least most rule levels attrs flags float law abstract range cost doc")
     kinds = {"DIM": "dimension", "INT": "integer", "REAL": "number", "LIST": "integers", "GRID": "map of grid axes",
              "LOOP": "map of loop axes"}
     text = [HEAD + "# Operators\n", "The rows of `src/ir/op.def`, which is the only list of operators: parser, evaluators, search, proof and "

@@ -144,20 +144,12 @@ static bool position(const struct operands *o, struct whole_range *r)
 // Of results that are whole whatever the operands are.
 static bool converted(const struct operands *o, struct whole_range *r) { return *r = between(o->n->a.lo, o->n->a.hi), true; }
 
-// The range of a result, by operator; none: it is no whole number.
-static bool (*const rows[OPS])(const struct operands *o, struct whole_range *r) = {
-    [OP_CONST] = constant,       [OP_IOTA] = numbers,       [OP_ADD] = plus,        [OP_SUB] = minus,
-    [OP_MUL] = product,          [OP_NEG] = negative,       [OP_ABS] = absolute,    [OP_SQUARE] = squared,
-    [OP_RELU] = positive,        [OP_FLOOR] = keep,         [OP_MINIMUM] = smaller, [OP_MAXIMUM] = larger,
-    [OP_MUL_SCALAR] = scaled,    [OP_ADD_SCALAR] = shifted, [OP_CLAMP] = limited,   [OP_LESS] = condition,
-    [OP_LESS_EQUAL] = condition, [OP_EQUAL] = condition,    [OP_MASK] = masked,     [OP_KEEP] = kept,
-    [OP_WHERE] = chosen,         [OP_SUM] = summed,         [OP_CUMSUM] = summed,   [OP_ACCUM] = summed,
-    [OP_ACCUM_SUM] = summed,     [OP_MAX] = pass,           [OP_MIN] = pass,        [OP_ACCUM_MAX] = pass,
-    [OP_RESHAPE] = keep,         [OP_TRANSPOSE] = keep,     [OP_SLICE] = keep,      [OP_SPLIT] = keep,
-    [OP_CHUNK] = keep,           [OP_REPEAT] = pass,        [OP_CONCAT] = either,   [OP_FLOOR_DIV] = quotient,
-    [OP_MOD] = remainder_of,     [OP_ONE_HOT] = condition,  [OP_ARGMAX] = position, [OP_WHOLE] = converted,
-    [OP_GATHER] = pass,          [OP_UPDATE] = either,      [OP_TOPK] = pass,       [OP_REDUCE_SCATTER] = summed,
-    [OP_ALL_REDUCE] = summed,    [OP_ALL_GATHER] = pass,    [OP_SHARD] = pass,
+static bool none(const struct operands *o, struct whole_range *r) { return (void)o, (void)r, false; }
+
+static bool (*const ranges[OPS])(const struct operands *o, struct whole_range *r) = {
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, range, cost, doc) [OP_##id] = range,
+#include "ir/op.def"
+#undef OP
 };
 
 struct whole_range range_default(enum dtype t) { return t == BOOL ? bit : (struct whole_range){0, WHOLE_MOST, false}; }
@@ -207,7 +199,7 @@ static int64_t terms_of(const struct graph *g, const struct node *n, const struc
 {
   if (!n->nin) return 1;
   const struct shape *x = &g->tensors[n->in[0]].shape;
-  if (n->op == OP_CUMSUM) return x->d[n->a.dim];
+  if (op_rows[n->op].rule == RULE_COMPOSITE) return op_rows[n->op].attrs & A_DIM ? x->d[n->a.dim] : 1;
   if (op_rows[n->op].rule == RULE_WORLD) return g->world;
   int64_t loops = 1;
   for (int i = 0; i < g->nloop && op_rows[n->op].rule == RULE_ACCUM; i++)
@@ -248,14 +240,14 @@ static int one(const struct graph *g, const struct node *n, struct tensor *t, st
     t->dtype = row->flags & ENCODES ? BOOL : I32;
   else if (num_whole(t->dtype) && row->flags & BRACKET)
     t->dtype = BOOL;
-  bool whole = rows[n->op] && (always || operands_whole(g, n));
+  bool whole = always || operands_whole(g, n);
   if (row->flags & (WHOLES | ENCODES) && !whole) {
     int s = err_set(e, ERR_DTYPE, n->at, "%s takes whole numbers", row->name);
     return err_hint(e, "declare them as i32, or round: floor(x / y)"), s;
   }
   if (!num_whole(t->dtype) && !t->weak) return OK;
   if (row->flags & WHOLES) TRY(check_divided(n, &o, e));
-  if (whole) whole = rows[n->op](&o, &r);
+  if (whole) whole = ranges[n->op](&o, &r);
   if (whole && num_whole(t->dtype) && !fits(r)) return too_large(n, t, r, e);
   t->whole = whole && fits(r), t->range = t->whole ? r : (struct whole_range){0};
   if (!t->whole && num_whole(t->dtype)) t->dtype = F32;

@@ -7,7 +7,7 @@
 
 enum { K = IS_K, B = IS_B, T = IS_T }; // in rows; no macros, since K(1) in a row is text
 const struct op_row op_rows[OPS] = {
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) \
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, range, cost, doc) \
   [OP_##id] = {#name, doc, #code, least, most, RULE_##rule, levels, attrs, flags, AE_##abstract, cost},
 #include "ir/op.def"
 #undef OP
@@ -95,7 +95,7 @@ op_set op_parts(enum op op)
   op_set parts[OPS];
   ATTR_LOCALS(&none);
   _Static_assert(OPS <= 128, "a bit an operator");
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) parts[OP_##id] = law;
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, range, cost, doc) parts[OP_##id] = law;
 #include "ir/op.def"
 #undef OP
   (void)x, (void)y, (void)r;

@@ -9,8 +9,8 @@ double kern_apply(int op, const struct attrs *a, double x, double y)
   ATTR_LOCALS(a);
   (void)r;
   switch (op) {
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, cost, doc) \
-  case OP_##id:                                                                                 \
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, range, cost, doc) \
+  case OP_##id:                                                                                        \
     return code;
 #include "ir/op.def"
 #undef OP

@@ -18,8 +18,8 @@ nf abstract_map(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y)
   ATTR_LOCALS(a);
   (void)r;
   switch (op) {
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) \
-  case OP_##id:                                                                               \
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, range, cost, doc) \
+  case OP_##id:                                                                                      \
     return law;
 #include "ir/op.def"
 #undef OP

@@ -108,7 +108,7 @@ typedef struct fv map_fn(struct field_pair *F, const struct attrs *a, struct fv 
     (void)F, (void)y, (void)r;                                                                     \
     return law;                                                                                    \
   }
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) DEFINE_MAP(id, law)
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, range, cost, doc) DEFINE_MAP(id, law)
 #include "ir/op.def"
 #undef OP
 #undef K

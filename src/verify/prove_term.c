@@ -122,7 +122,7 @@ static struct term *meaning(struct prover *p, const struct node *n, struct term 
 #define TERM_OF_COMPOSITE TERM_OF_OTHER
 #define TERM_OF_ACCUM TERM_OF_OTHER
 #define TERM_OF_GRAPH TERM_OF_OTHER
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) TERM_OF_##rule(id, law)
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, range, cost, doc) TERM_OF_##rule(id, law)
 #include "ir/op.def"
 #undef OP
   default: return prove_give_up(p, "an operator that the algebra does not know");

@@ -106,8 +106,8 @@ static struct value by_law(const struct size_walk *w, const struct node *n, stru
   ATTR_LOCALS(&n->a);
   (void)r, (void)y;
   switch (n->op) {
-#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, cost, doc) \
-  case OP_##id:                                                                               \
+#define OP(id, name, least, most, rule, levels, attrs, flags, code, law, abstract, range, cost, doc) \
+  case OP_##id:                                                                                      \
     return law;
 #include "ir/op.def"
 #undef OP
