@@ -1,12 +1,12 @@
-# mica_embed(FILE SYMBOL): a C source, made at build time, that defines `const char SYMBOL[]` with the text of
-# FILE, NUL-terminated. So the library carries its support header and needs no data folder at run time.
+# mica_embed(FILES SYMBOL): a C source, made at build time, that defines `const char SYMBOL[]` with the text of the
+# files one after the other, NUL-terminated. So the library carries its support header and needs no data folder at run time.
 # The list `embedded_texts` collects the sources.
-function(mica_embed file symbol)
+function(mica_embed files symbol)
   set(made ${CMAKE_BINARY_DIR}/${symbol}.c)
-  add_custom_command(OUTPUT ${made} DEPENDS ${CMAKE_SOURCE_DIR}/${file} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
-    COMMAND ${CMAKE_COMMAND} -DFROM=${CMAKE_SOURCE_DIR}/${file} -DSYMBOL=${symbol} -DTO=${made}
-            -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
-    COMMENT "Embedding ${file}" VERBATIM)
+  list(TRANSFORM files PREPEND ${CMAKE_SOURCE_DIR}/)
+  add_custom_command(OUTPUT ${made} DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    COMMAND ${CMAKE_COMMAND} "-DFROM=${files}" -DSYMBOL=${symbol} -DTO=${made} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    COMMENT "Embedding ${symbol}" VERBATIM)
   set(embedded_texts ${embedded_texts} ${made} PARENT_SCOPE)
 endfunction()
 

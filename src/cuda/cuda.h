@@ -43,7 +43,7 @@ struct cuda_marks {
   struct cuda_mark *mark;
 };
 int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks, struct err *e);
-extern const char cuda_prelude_text[]; // prelude.cuh, which stands before every kernel
+extern const char cuda_prelude_text[]; // base/order.h and prelude.cuh, which stand before every kernel
 // The name of the function in that source; lives in mem.
 const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k);
 

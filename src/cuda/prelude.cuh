@@ -66,19 +66,10 @@ MICA __nv_bfloat16 mica_min(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmin_na
 MICA __nv_bfloat16 mica_max(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmax_nan(a, b); }
 template <class T> MICA T mica_min(T a, T b) { return a != a || a < b ? a : b; }
 template <class T> MICA T mica_max(T a, T b) { return a != a || a > b ? a : b; }
-// Keys of topk, as base/order.h has them.
-MICA i64 mica_order(float x)
-{
-  const u32 bits = __float_as_uint(x);
-  const int magnitude = int(bits & 0x7fffffff), number = magnitude > 0x7f800000 ? 0x7fffffff : bits >> 31 ? -magnitude : magnitude;
-  return i64(number) * 0x200000 + 0x1ffffe + (bits == 0x80000000u ? 1 : 0);
-}
-MICA float mica_ordered(i64 key)
-{
-  const int number = key > -0x4000000000000000ll ? int(key >> 21) : -0x7fffffff - 1; // below all keys: -0, as base/order.h has it
-  return __uint_as_float(number < 0 || (!number && key & 1) ? 0x80000000u | (0u - u32(number)) : u32(number));
-}
-MICA int mica_place(i64 key) { return 0xfffff - (int(key >> 1) & 0xfffff); }
+// Keys of topk: base/order.h.
+MICA i64 mica_order(float x) { return mica_key_of(__float_as_uint(x)); }
+MICA float mica_ordered(i64 key) { return __uint_as_float(mica_key_bits(key)); }
+MICA int mica_place(i64 key) { return mica_key_index(key); }
 MICA i64 mica_below(i64 a, i64 b) { return a < b ? a : -0x7fffffffffffffffll - 1; }
 
 MICA float __half2float(__half a) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(a.w)); return r; }
