@@ -14,11 +14,13 @@
 #define MICA_ORDER static inline __attribute__((unused))
 #endif
 
-/* The key of the fp32 number with these bits at index 0; at index i it is less by 2 i, for i below 2^20. */
+enum { MICA_KEYS = 1 << 20 }; /* indices that keys number */
+
+/* The key of the fp32 number with these bits at index 0; at index i it is less by 2 i, for i below MICA_KEYS. */
 MICA_ORDER long long mica_key_of(unsigned bits)
 {
   const int magnitude = (int)(bits & 0x7fffffff), number = magnitude > 0x7f800000 ? 0x7fffffff : bits >> 31 ? -magnitude : magnitude;
-  return (long long)number * 0x200000 + 0x1ffffe + (bits == 0x80000000u ? 1 : 0);
+  return (long long)number * (2 * MICA_KEYS) + 2 * (MICA_KEYS - 1) + (bits == 0x80000000u ? 1 : 0);
 }
 
 /* The bits of a key's number: of -0 below all keys. */
@@ -29,7 +31,7 @@ MICA_ORDER unsigned mica_key_bits(long long key)
 }
 
 /* The index of a key. */
-MICA_ORDER int mica_key_index(long long key) { return 0xfffff - ((int)(key >> 1) & 0xfffff); }
+MICA_ORDER int mica_key_index(long long key) { return MICA_KEYS - 1 - ((int)(key >> 1) & (MICA_KEYS - 1)); }
 
 #ifndef __CUDACC__
 /* The same of numbers in double, in which a key is exact. */

@@ -23,7 +23,7 @@
 
 #include "plan/norm.h"
 
-enum { KERN_AXES = 64, KERN_BASES = 8, KERN_CHOSEN_BY = 2, KERN_TOP_OF = 1 << 20 }; // the last: elements that keys of topk number (base/order.h)
+enum { KERN_AXES = 64, KERN_BASES = 8, KERN_CHOSEN_BY = 2 };
 typedef uint64_t axis_set;
 #define AXIS(a) ((axis_set)1 << (a))
 
@@ -109,7 +109,8 @@ struct kern {
   struct kern_save *save;
 };
 static inline bool kern_loads(const struct kern_value *v) { return v->kind == KERN_LOAD || v->kind == KERN_CHOSEN; }
-static inline bool kern_tops(const struct kern_value *v) { return v->kind == KERN_TOP || v->kind == KERN_TOP_AT; }
+static inline bool kern_kind_tops(enum kern_kind kind) { return kind == KERN_TOP || kind == KERN_TOP_AT; }
+static inline bool kern_tops(const struct kern_value *v) { return kern_kind_tops(v->kind); }
 static inline bool kern_folds(const struct kern_value *v)
 {
   return v->kind == KERN_SUM || v->kind == KERN_MAX || v->kind == KERN_PROD || kern_tops(v);

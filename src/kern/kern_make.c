@@ -1,5 +1,6 @@
 // Normal form -> values. Letters, grid axes and loop axes are axes alike: an accumulator is a sum over loop axes, a reduction one over letters.
 // A running accumulator has two values: the one of each iteration, which the loop reads, and the last one, which is read after it.
+#include "base/order.h"
 #include "kern/kern_parts.h"
 
 #include <string.h>
@@ -187,8 +188,7 @@ static int topk(struct kern_making *m, const struct node *n)
 {
   static const enum kern_kind kind[] = {KERN_TOP, KERN_TOP_AT};
   const int64_t extent = m->n->block->tensors[n->in[0]].shape.d[n->a.dim];
-  if (extent > KERN_TOP_OF)
-    return snprintf(m->why, 160, "topk: of %lld elements, and kernels compare at most %d", (long long)extent, KERN_TOP_OF), NO;
+  if (extent > MICA_KEYS) return snprintf(m->why, 160, "topk: of %lld elements, and kernels compare at most %d", (long long)extent, MICA_KEYS), NO;
   for (int i = 0; i < n->nout; i++)
     if (!kern_part_topk(m, kind[i], value(m, n->in[0]), chosen_dim(m, n), n->a.k, &m->of[m->when][n->out + i])) return cannot(m, n, "of parts");
   return OK;

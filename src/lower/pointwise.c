@@ -97,10 +97,9 @@ void emit_map(struct text *t, const struct kern_value *v, const char *out, const
 }
 
 static bool is_max(enum kern_kind kind) { return kind == KERN_MAX || kind == KERN_RUN_MAX; }
-static bool is_top(enum kern_kind kind) { return kind == KERN_TOP || kind == KERN_TOP_AT; } // of keys
 
-const char *fold_operator(enum kern_kind kind) { return is_max(kind) || is_top(kind) ? "max" : kind == KERN_PROD ? "*" : "+"; }
+const char *fold_operator(enum kern_kind kind) { return is_max(kind) || kern_kind_tops(kind) ? "max" : kind == KERN_PROD ? "*" : "+"; }
 const char *fold_neutral(enum kern_kind kind)
 {
-  return is_top(kind) ? "-9223372036854775808.0" : is_max(kind) ? "-inf" : kind == KERN_PROD ? "1.0" : "0.0";
+  return kern_kind_tops(kind) ? "-9223372036854775808.0" : is_max(kind) ? "-inf" : kind == KERN_PROD ? "1.0" : "0.0";
 }
