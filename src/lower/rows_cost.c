@@ -91,9 +91,10 @@ static void traffic(const struct lower_job *j, const struct row_plan *p, struct 
   for (int i = 0; i < r->k.nsaves; i++) {
     const struct kern_save *s = &r->k.save[i];
     const struct kern_access at = row_seen(p, &s->at, row_save_weave(p, i));
-    double b = block_bytes(p, &at, s->axes) * storing(p, s->axes);
+    const double each = kern_tops(&r->k.v[s->value]) ? (double)s->at.by[0].limit : 1; // stores for an element of the axes
+    double b = each * block_bytes(p, &at, s->axes) * storing(p, s->axes);
     count_bytes(j, s->at.tensor, b, c);
-    c->cache += b, c->lines += touched(p, &at, s->axes);
+    c->cache += b, c->lines += each * touched(p, &at, s->axes);
   }
 }
 
