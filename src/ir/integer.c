@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-static const int64_t MOST_DIVIDED = 1 << 21; // of //: where a quotient in fp32, rounded down, is right on every target
-
 struct operands {
   const struct graph *g;
   const struct node *n;
@@ -189,9 +187,9 @@ static int check_divided(const struct node *n, const struct operands *o, struct 
     s = err_set(e, ERR_INTEGER_RANGE, n->at, "%s by what may be %lld", op_rows[n->op].name, (long long)MIN(0, o->y.least));
     return err_hint(e, "declare the divisor >= 1"), s;
   }
-  if (o->x.least >= -MOST_DIVIDED && o->x.most <= MOST_DIVIDED) return OK;
-  s = err_set(e, ERR_INTEGER_RANGE, n->at, "%s of what may be %lld; it takes at most %lld", op_rows[n->op].name,
-              (long long)(o->x.most > MOST_DIVIDED ? o->x.most : o->x.least), (long long)MOST_DIVIDED);
+  if (o->x.least >= -WHOLE_DIVIDED && o->x.most <= WHOLE_DIVIDED) return OK;
+  s = err_set(e, ERR_INTEGER_RANGE, n->at, "%s of what may be %lld; it takes at most %d", op_rows[n->op].name,
+              (long long)(o->x.most > WHOLE_DIVIDED ? o->x.most : o->x.least), WHOLE_DIVIDED);
   return err_hint(e, "declare what the inputs are at most, as in t: i32[8] < 1000"), s;
 }
 

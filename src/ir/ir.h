@@ -235,7 +235,8 @@ struct whole_range {
   int64_t least, most;
   bool distinct; // no two elements are equal
 };
-enum { WHOLE_MOST = 1 << 24 }; // kernels compute in fp32, which is exact up to here
+enum { WHOLE_MOST = 1 << 24 };    // kernels compute in fp32, which is exact up to here
+enum { WHOLE_DIVIDED = 1 << 21 }; // of //: where a quotient in fp32, rounded down, is right on every target
 
 struct tensor {
   const char *name; // or NULL: the printer invents one

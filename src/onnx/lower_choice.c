@@ -2,8 +2,6 @@
 // program computes; ONNX lets indices count from the end.
 #include "onnx/onnx_lower.h"
 
-static const int64_t FAR = 1 << 21; // of indices: what Mica divides
-
 // ---- conditions ----
 
 void onnx_as_compare(struct onnx_lower *l)
@@ -91,7 +89,7 @@ void onnx_as_cumulate(struct onnx_lower *l)
 // Input k as indices of a dimension; those below 0 count from its end.
 static int index_of(struct onnx_lower *l, int k, int64_t extent)
 {
-  if (extent > FAR) return lo_fail(l, "it chooses of %lld elements, and Mica of at most %lld", (long long)extent, (long long)FAR), -1;
+  if (extent > WHOLE_DIVIDED) return lo_fail(l, "it chooses of %lld elements, and Mica of at most %d", (long long)extent, WHOLE_DIVIDED), -1;
   const int at = lo_index(l, k, -extent, extent - 1);
   return at < 0 || l->g->tensors[at].range.least >= 0 ? at : lo_op2(l, OP_MOD, at, lo_const(l, (double)extent));
 }
@@ -148,7 +146,7 @@ void onnx_as_gather_nd(struct onnx_lower *l)
     flat.d[0] *= own.d[i];
   }
   for (int i = n; i < own.n; i++) flat.d[flat.n++] = own.d[i];
-  if (flat.d[0] > FAR) return lo_fail(l, "it chooses of %lld slices, and Mica of at most %lld", (long long)flat.d[0], (long long)FAR);
+  if (flat.d[0] > WHOLE_DIVIDED) return lo_fail(l, "it chooses of %lld slices, and Mica of at most %d", (long long)flat.d[0], WHOLE_DIVIDED);
   const int all = lo_index(l, 1, -own.d[0], own.d[0] - 1);
   for (int i = 0; i < n; i++) {
     int one = n > 1 ? lo_part(l, all, last, i, 1) : all;
@@ -167,8 +165,8 @@ void onnx_as_one_hot(struct onnx_lower *l)
   int axis;
   if (!lo_host_shape(l, 0, &s) || !lo_axis(l, onnx_attr_int(l->n, "axis", -1), s.n, &axis)) return;
   a.extent = s.d[axis];
-  if (a.extent > FAR) return lo_fail(l, "it has a depth of %lld", (long long)a.extent);
-  int at = lo_index(l, 0, -FAR, FAR), pair = lo_in(l, 2);
+  if (a.extent > WHOLE_DIVIDED) return lo_fail(l, "it has a depth of %lld", (long long)a.extent);
+  int at = lo_index(l, 0, -WHOLE_DIVIDED, WHOLE_DIVIDED), pair = lo_in(l, 2);
   if (l->failed) return;
   if (l->g->tensors[at].range.least < 0) at = lo_op2(l, OP_ADD, at, lo_scale(l, lo_op2(l, OP_LESS, at, lo_const(l, 0)), (double)a.extent));
   int hot = lo_op(l, OP_ONE_HOT, 1, &at, &a);
