@@ -40,4 +40,7 @@ void entry_body(struct gen *c, struct str *s); // of the function with a workspa
 // ---- gen_ranks.c ----
 int emit_meeting(struct gen *c, int i, const char *out);
 
+// gen_file.c: declarations of the library, where it is called
+void print_blas(const struct gen *c, struct str *s);
+
 #endif

@@ -125,6 +125,11 @@ const char *gen_flags(void)
 static const char clock_text[] = "#include <time.h>\nstatic double m_now(void)\n{\n  struct timespec t;\n  clock_gettime(CLOCK_MONOTONIC, &t);\n  "
                                  "return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;\n}\n";
 
+void print_blas(const struct gen *c, struct str *s)
+{
+  if (c->blas) str_add(s, "#include <cblas.h>\n__attribute__((weak)) void openblas_set_num_threads(int);\n");
+}
+
 static int generate(const struct graph *g, const char *name, const struct target *t, bool timed, struct str *source, struct str *header,
                     struct gen_info *info, struct err *e)
 {
@@ -139,7 +144,7 @@ static int generate(const struct graph *g, const char *name, const struct target
     space_place(&c.space);
     str_add(source, preamble, gen_flags(), c.blas ? " -lopenblas" : "", threads, gen_support_text, gen_more_text, threads);
     small_print(g, source);
-    if (c.blas) str_add(source, "#include <cblas.h>\n__attribute__((weak)) void openblas_set_num_threads(int);\n");
+    print_blas(&c, source);
     if (timed) str_add(source, "%sdouble mica_%s_seconds[%d];\n", clock_text, name, MAX(1, c.nkernels));
     str_add(source, "\n%s", str_text(&c.kernels));
     entries(&c, source);

@@ -128,7 +128,7 @@ static void print_rank(struct gen *c, struct str *s)
   line(s, 0, "enum { m_threads = MICA_THREADS > %d ? MICA_THREADS / %d : 1 };", c->g->world, c->g->world);
   line(s, 0, "#undef MICA_THREADS\n#define MICA_THREADS m_threads");
   line(s, 0, "#define %s_slot ((size_t)%lld)", c->name, (long long)c->slot);
-  if (c->blas) str_add(s, "#include <cblas.h>\n__attribute__((weak)) void openblas_set_num_threads(int);\n");
+  print_blas(c, s);
   str_add(s, "\n%s", str_text(&c->kernels));
   entry(c, s);
 }
