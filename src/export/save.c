@@ -38,12 +38,12 @@ static int graph_from_report(struct arena *mem, const json_t *report, const char
   return status;
 }
 
-struct cpu_graphs {
-  const struct graph *best, *rank; // what runs; of several devices what one rank runs, else NULL
+struct graphs {
+  struct graph *best, *rank; // what runs; of several devices what one rank runs, else NULL
 };
 
 // The compiled kernel and what a program has to know that loads it. Without a compiler there is the source alone.
-static int object_files(const struct cpu_graphs *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
+static int object_files(const struct graphs *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
 {
   struct package_cpu c = {.name = name, .function = id, .source = source, .g = g->best, .rank = g->rank};
   struct err mine = {0};
@@ -54,7 +54,7 @@ static int object_files(const struct cpu_graphs *g, const char *id, const char *
   return OK;
 }
 
-static int generate_c(const struct cpu_graphs *of, const char *name, const struct target *t, struct folder *f, struct err *e)
+static int generate_c(const struct graphs *of, const char *name, const struct target *t, struct folder *f, struct err *e)
 {
   const struct graph *g = of->best;
   struct gen_info info = {0};
@@ -117,24 +117,22 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   return device_files(d, g->name, f, e);
 }
 
-// The graph of one rank of several devices, or NULL.
-static int rank_of(const json_t *report, struct folder *f, struct graph **rank, struct err *e)
+static int graphs_of(struct arena *mem, const json_t *report, struct graphs *g, struct err *e)
 {
   const json_t *ranks = json_object_get(report, "ranks");
-  *rank = NULL;
-  return json_object_get(ranks, "kernels") ? graph_from_report(f->mem, ranks, "kernels", rank, e) : OK;
+  *g = (struct graphs){0};
+  TRY(graph_from_report(mem, report, "graph", &g->best, e));
+  return json_object_get(ranks, "kernels") ? graph_from_report(mem, ranks, "kernels", &g->rank, e) : OK;
 }
 
 // What runs, and program.json.
-static int kernels(const json_t *report, struct graph *best, struct folder *f, struct err *e)
+static int kernels(const json_t *report, const struct graphs *g, struct folder *f, struct err *e)
 {
   struct target t;
   const char *target = json_string_value(json_object_get(report, "target")), *name = json_string_value(json_object_get(report, "program"));
   TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
-  if (t.kind == TARGET_GPU) return generate_cuda(report, best, &t, f, e);
-  struct graph *rank;
-  TRY(rank_of(report, f, &rank, e));
-  return generate_c(&(struct cpu_graphs){best, rank}, name ? name : "program", &t, f, e);
+  if (t.kind == TARGET_GPU) return generate_cuda(report, g->best, &t, f, e);
+  return generate_c(g, name ? name : "program", &t, f, e);
 }
 
 // With the kernels that were made.
@@ -145,28 +143,19 @@ static void page(const json_t *report, struct folder *f)
   arena_close(&mem);
 }
 
-static int rank_files(const json_t *report, struct folder *f, struct err *e)
-{
-  struct graph *rank;
-  TRY(rank_of(report, f, &rank, e));
-  if (!rank) return OK;
-  graph_print(rank, add(f, "rank.mica"));
-  graph_to_json(rank, add(f, "rank.json"));
-  return OK;
-}
-
 static int render(const json_t *report, const char *folder, struct folder *f, struct err *e)
 {
-  struct graph *program, *best;
+  struct graph *program;
+  struct graphs g;
   TRY(graph_from_report(f->mem, report, "source", &program, e));
-  TRY(graph_from_report(f->mem, report, "graph", &best, e));
+  TRY(graphs_of(f->mem, report, &g, e));
   graph_print(program, add(f, "program.mica"));
-  graph_print(best, add(f, "graph.mica"));
+  graph_print(g.best, add(f, "graph.mica"));
   json_text(json_object_get(report, "graph"), add(f, "graph.json"));
-  TRY(rank_files(report, f, e));
+  if (g.rank) graph_print(g.rank, add(f, "rank.mica")), graph_to_json(g.rank, add(f, "rank.json"));
   report_text(f->mem, report, folder, add(f, "report.txt"));
   json_text(report, add(f, "report.json"));
-  TRY(kernels(report, best, f, e));
+  TRY(kernels(report, &g, f, e));
   page(report, f);
   return OK;
 }
@@ -197,10 +186,10 @@ int report_save_by(struct arena *mem, const json_t *report, const char *folder, 
 int report_package(struct arena *mem, const json_t *report, struct gpu_forge *forge, struct db *db, struct folder_files *out, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);
-  struct graph *best;
+  struct graphs g;
   f->mem = mem, f->by = (struct manifest_by){forge, db, SECONDS};
-  int status = graph_from_report(mem, report, "graph", &best, e);
-  if (status == OK) status = kernels(report, best, f, e);
+  int status = graphs_of(mem, report, &g, e);
+  if (status == OK) status = kernels(report, &g, f, e);
   struct folder_file *file = NEWS(mem, struct folder_file, f->n + 1);
   for (int i = 0; i < f->n; i++)
     file[i] = (struct folder_file){f->file[i].name, arena_copy(mem, str_text(&f->file[i].text), f->file[i].text.n), f->file[i].text.n};
