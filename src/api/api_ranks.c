@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double SECONDS = 60, LONGEST = 1e6; // that ranks wait unless told, and at most
+static const double LONGEST = 1e6; // seconds that ranks wait at most
 
 static int shard(int n, const int *dim, int i) { return i >= 0 && i < n ? dim[i] : -1; }
 
@@ -63,7 +63,7 @@ static int open_rank(struct mica_module *whole, int rank, const char *name, doub
                                      .ranks = x->p.world,
                                      .key = hash_mix(hash_bytes(bytes, n, 0), n),
                                      .bytes = module_exchange(whole->cpu),
-                                     .seconds = seconds > 0 ? seconds : SECONDS};
+                                     .seconds = seconds > 0 ? seconds : RANKS_WAIT};
   int status = module_load(bytes, n, whole->p.object.function, &x->cpu, e);
   if (status == OK) status = exchange_open(&wish, &x->exchange, e);
   if (status != OK) return mica_module_close(x), status;

@@ -25,8 +25,8 @@ struct module {
   void *so; // of dlopen
   int (*call)(void *const *, void *const *, void *);
   int (*rank)(int, void *const *, void *const *, void *, struct m_exchange *); // of a world, else NULL
-  module_instead *instead;                                                     // of a call (module_call_by), or NULL
-  const void *arg;
+  call_ranks *call_ranks;                                                      // of all ranks, where there is a form
+  const struct ranks_form *ranks;
   const double *seconds; // of its kernels in the last call, or NULL
   size_t exchange;       // bytes that ranks share
   int world;             // ranks
@@ -313,7 +313,7 @@ int module_world(const struct module *m) { return m->world; }
 
 size_t module_exchange(const struct module *m) { return m->exchange; }
 
-void module_call_by(struct module *m, module_instead *f, const void *arg) { m->instead = f, m->arg = arg; }
+void module_ranks(struct module *m, call_ranks *call, const struct ranks_form *f) { m->call_ranks = call, m->ranks = f; }
 
 int module_call_rank(struct module *m, int rank, struct m_exchange *x, void *const *inputs, void *const *outputs)
 {
@@ -338,7 +338,7 @@ int module_failed(int status, const char *name, struct err *e)
 
 int module_call(struct module *m, void *const *inputs, void *const *outputs)
 {
-  if (m->instead) return m->instead(m, m->arg, inputs, outputs);
+  if (m->ranks) return m->call_ranks(m, m->ranks, inputs, outputs);
   if (!m->need) return m->call(inputs, outputs, NULL);
   struct room *r = room_take(m);
   if (!r) return ENOMEM;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECONDS = 60 }; // that a rank waits for the others
-
 struct ranks_one {
   pthread_t thread;
   bool started;
@@ -145,7 +143,7 @@ int module_call_ranks(struct module *m, const struct ranks_form *f, void *const 
   bool good = a.exchange;
   if (good) {
     memset(a.exchange, 0, sizeof *a.exchange);
-    a.exchange->ranks = (uint32_t)f->ranks, a.exchange->patience = (uint64_t)SECONDS * 1000000000u;
+    a.exchange->ranks = (uint32_t)f->ranks, a.exchange->patience = (uint64_t)RANKS_WAIT * 1000000000u;
   }
   for (int i = 0; i < f->ranks; i++) a.one[i].rank = i, a.one[i].all = &a;
   for (int i = 0; i < f->ranks && good; i++) good = cut(&a, &a.one[i]);
@@ -154,6 +152,4 @@ int module_call_ranks(struct module *m, const struct ranks_form *f, void *const 
   return free(a.exchange), status;
 }
 
-static int as_ranks(struct module *m, const void *form, void *const *in, void *const *out) { return module_call_ranks(m, form, in, out); }
-
-void module_as_ranks(struct module *m, const struct ranks_form *f) { module_call_by(m, f ? as_ranks : NULL, f); }
+void module_as_ranks(struct module *m, const struct ranks_form *f) { module_ranks(m, module_call_ranks, f); }

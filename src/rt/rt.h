@@ -13,10 +13,7 @@ int module_build_with(const char *source, const char *flags, const char *name, c
 int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
 const void *module_bytes(const struct module *m, size_t *n);                                   // the shared object
 int module_call(struct module *m, void *const *inputs, void *const *outputs);                  // status of the generated function; from any thread
-// In place of the generated function from now on; NULL: no more.
-typedef int module_instead(struct module *m, const void *arg, void *const *inputs, void *const *outputs);
-void module_call_by(struct module *m, module_instead *f, const void *arg);
-int module_failed(int status, const char *name, struct err *e); // the error of a call that gave this status
+int module_failed(int status, const char *name, struct err *e);                                // the error of a call that gave this status
 size_t module_exchange(const struct module *m); // bytes that ranks share, of a program of several devices (gen_c_ranks); 0: it is none
 int module_world(const struct module *m);       // how many ranks its function of one rank is for; 1: it has none
 // One rank of a world, with its parts of divided tensors. From one thread a rank.
@@ -26,10 +23,16 @@ void module_rest(struct module *m);                   // gives workspaces back u
 void module_close(struct module *m);
 const char *compiler_version(const struct patience *p); // "gcc 12.2.0", part of database keys; "" where there is none, or it does not answer
 
+// module_call calls this with the form from now on; form NULL: the generated function again.
+struct ranks_form;
+typedef int call_ranks(struct module *m, const struct ranks_form *f, void *const *inputs, void *const *outputs);
+void module_ranks(struct module *m, call_ranks *call, const struct ranks_form *f);
+
 // ---- ranks_call.c: all ranks of a world as threads of this process ----
-struct ranks_tensor {    // a whole tensor has outer * ranks pieces of `inner` bytes where it is divided, and outer * inner bytes where not
-  bool divided, written; // written: an input that is a state
-  int state;             // of an output: the number of the state that it leaves, plus 1; 0: it leaves none
+enum { RANKS_WAIT = 60 }; // seconds that a rank waits for the others unless told
+struct ranks_tensor {     // a whole tensor has outer * ranks pieces of `inner` bytes where it is divided, and outer * inner bytes where not
+  bool divided, written;  // written: an input that is a state
+  int state;              // of an output: the number of the state that it leaves, plus 1; 0: it leaves none
   int64_t outer, inner;
 };
 struct ranks_form {
