@@ -41,7 +41,7 @@
 
 enum { MEGA_DIMS = 6, MEGA_AXES = 3, MEGA_ACCESSES = 8, MEGA_ARGS = 6, MEGA_SYMBOLS = 12 };
 enum { MEGA_MOST_OPS = 64, MEGA_MOST_TENSORS = 256, MEGA_MOST_LAYERS = 512, MEGA_MOST_WORKERS = 512, MEGA_MOST_ROWS = 64, MEGA_MOST_TILES = 65535 };
-enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384 };
+enum { MEGA_MOST_VERSIONS = 4, MEGA_STAGE = 16384, MEGA_MOST_NUMBER = 1 << 24 }; // the last: positions and experts are exact in fp32
 
 enum mega_kind {
 #define TENSOR_KIND(id, ...) MEGA_##id,
@@ -271,6 +271,8 @@ struct mega_event {
   bool release, acquire; // memory order of the publishing and of the waiting side
   bool barrier;          // of the block, between its stores and the publication
 };
+// All that was written before it is seen by all who waited for it.
+static inline bool mega_event_orders(const struct mega_event *ev) { return mega_signals[ev->kind].flag && ev->release && ev->acquire && ev->barrier; }
 struct mega_wait {
   int node, lo, hi; // these tiles of the node wait
   int event;

@@ -32,7 +32,7 @@ static void heed(const struct mega_clocks *c, const struct mega_wait *x, int ste
   int from = step - x->back;
   if (from < 0 || x->stream) return;
   const struct mega_known *j = &c->event[from * c->p->nevents + x->event];
-  bool orders = mega_signals[ev->kind].flag && ev->release && ev->acquire && ev->barrier;
+  const bool orders = mega_event_orders(ev);
   join_ranks(c, k->of[MEGA_CHAIN], j->of[MEGA_CHAIN], ev->ranks);
   join_ranks(c, k->of[MEGA_SOME], j->of[orders ? MEGA_CHAIN : MEGA_SOME], ev->ranks);
   if (orders) join(k->of[MEGA_ALL], j->of[MEGA_ALL], mega_clock_size(c->p));

@@ -13,7 +13,6 @@ static const struct mega_field {
 #define CONFIG_FIELD(name, use) {#name, use},
 #include "mega/config.def"
 };
-enum { MOST_OF_A_FIELD = 1 << 24 };
 
 static const struct mega_field *field(const char *name)
 {
@@ -47,7 +46,7 @@ static int whole(const json_t *o, const char *name, int otherwise, int *out, str
   *out = otherwise;
   if (!v || json_is_null(v)) return otherwise ? OK : err_set(e, ERR_MEGA, at, "the configuration lacks %s", name);
   json_int_t x = json_is_integer(v) ? json_integer_value(v) : 0;
-  if (x < 1 || x > MOST_OF_A_FIELD) return err_set(e, ERR_MEGA, at, "%s is no integer from 1 to %d", name, MOST_OF_A_FIELD);
+  if (x < 1 || x > MEGA_MOST_NUMBER) return err_set(e, ERR_MEGA, at, "%s is no integer from 1 to %d", name, MEGA_MOST_NUMBER);
   return *out = (int)x, OK;
 }
 

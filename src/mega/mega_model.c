@@ -209,7 +209,7 @@ static int choices_fit(const struct mega_op *op, struct err *e)
   }
   if (choices > experts)
     return err_set(e, ERR_SHAPE, op->at, "operator %.40s chooses %lld of %lld experts", op->name, (long long)choices, (long long)experts);
-  return experts < 1 << 24 ? OK : err_set(e, ERR_LIMIT, op->at, "operator %.40s has %lld experts", op->name, (long long)experts);
+  return experts < MEGA_MOST_NUMBER ? OK : err_set(e, ERR_LIMIT, op->at, "operator %.40s has %lld experts", op->name, (long long)experts);
 }
 
 int mega_op_add(struct mega_model *m, const struct mega_op *given, struct err *e)

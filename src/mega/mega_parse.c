@@ -248,7 +248,7 @@ static int header(struct mega_text *x)
     bool rows = lex_is(&x->t, "rows");
     if (!take_word(x, "rows") && !take_word(x, "context")) return unexpected(x, "rows or context");
     TRY(expect(x, '=', "`=`"));
-    TRY(integer(x, rows, rows ? MEGA_MOST_ROWS : 1 << 24, &v));
+    TRY(integer(x, rows, rows ? MEGA_MOST_ROWS : MEGA_MOST_NUMBER, &v));
     if (rows)
       x->m->rows = (int)v;
     else

@@ -44,7 +44,7 @@ static int seat_fits(const struct mega_model *m, const struct mega_seat *seat, i
 {
   const struct mega_seat *s = &seat[row];
   int64_t slots, pages = mega_pages_of(m, &slots);
-  if (s->position < 0 || s->position >= 1 << 24) return bad_row(s, row, "positions are from 0 on, below", 1 << 24, e);
+  if (s->position < 0 || s->position >= MEGA_MOST_NUMBER) return bad_row(s, row, "positions are from 0 on, below", MEGA_MOST_NUMBER, e);
   if (s->past < 0 || s->before < 0 || s->before > row || s->past + s->before != s->position)
     return bad_row(s, row, "rows of its request before it in this step:", s->before, e);
   for (int i = 1; i <= s->before; i++)

@@ -25,9 +25,7 @@ static bool awaited(const struct mega_fencing *f, const struct mega_touch *t)
   int node = f->instance % c->p->nnodes, step = f->instance / c->p->nnodes;
   for (int i = c->first_wait[node]; i < c->first_wait[node + 1]; i++) {
     const struct mega_wait *x = &c->p->wait[i];
-    const struct mega_event *ev = &c->p->event[x->event];
-    bool orders = mega_signals[ev->kind].flag && ev->release && ev->acquire && ev->barrier;
-    if (!x->stream || !orders || x->lo > f->tile || f->tile >= x->hi || step < x->back) continue;
+    if (!x->stream || !mega_event_orders(&c->p->event[x->event]) || x->lo > f->tile || f->tile >= x->hi || step < x->back) continue;
     if (mega_over(c->event[(step - x->back) * c->p->nevents + x->event].of[MEGA_ALL], t->worker, t->instance)) return true;
   }
   return false;

@@ -106,8 +106,7 @@ static bool producer_waited(const struct mega_ordering *o, const struct mega_spa
   for (int i = c->first_wait[o->node]; i < c->first_wait[o->node + 1]; i++) {
     const struct mega_wait *x = &p->wait[i];
     const struct mega_event *ev = &p->event[x->event];
-    bool orders = mega_signals[ev->kind].flag && ev->release && ev->acquire && ev->barrier,
-         words = ev->kind == MEGA_TAGGED && ev->tensor == o->tensor;
+    bool orders = mega_event_orders(ev), words = ev->kind == MEGA_TAGGED && ev->tensor == o->tensor;
     if (!x->stream || x->lo > o->tile || o->tile >= x->hi || ev->node != writer || x->back != back || (!orders && !words)) continue;
     if (mega_shared_tiles(ev, *s) == s->hi - s->lo) return true;
   }
