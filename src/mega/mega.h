@@ -91,6 +91,7 @@ struct mega_access {
   bool slots; // a read of the slots of all ranks
   int rank;
   struct mega_dim dim[MEGA_DIMS];
+  int decider, decided; // of a stream: the access that reads what decides which elements of a dimension it brings, and that dimension; else -1
 };
 struct mega_grid {
   int symbol; // that says how many parts there are; -1: as many as the operator asks for
@@ -183,8 +184,6 @@ int mega_op_add(struct mega_model *m, const struct mega_op *op, struct err *e); 
 int mega_model_check(const struct mega_model *m, struct err *e);                // what concerns all operators together
 // What the element of an access's dimension has to be for this operator: the offset and extent of a section, or 0 and the dimension.
 int64_t mega_section(const struct mega_op *op, const struct mega_dim *d, int64_t *offset);
-// The access that reads what decides which elements of dimension *dim a stream brings; -1: it does not depend on data.
-int mega_decider(const struct mega_op *op, int access, int *dim);
 
 // ---- mega_config.c, mega_llama.c ----
 struct mega_config {

@@ -131,7 +131,7 @@ static bool may_write(const struct mega_deriving *d, int write, int last)
 static void derive_decider(struct mega_deriving *d)
 {
   const struct mega_op *op = mega_op_of(d->p, d->node);
-  int dim, decider = mega_decider(op, d->access, &dim);
+  const int decider = op->spec.access[d->access].decider;
   if (decider < 0) return;
   d->access = decider, d->stream = true;
   d->tensor = op->arg[op->spec.access[decider].arg];

@@ -116,11 +116,10 @@ static int kinds_fit(const struct mega_model *m, const struct mega_op *op, const
     return err_hint(e, "add_slots adds them, and argmax compares them"), USER;
   }
   bool any = false;
-  int dim, decider = mega_decider(op, (int)(a - op->spec.access), &dim);
   for (int d = 0; d < a->rank; d++) any |= a->dim[d].how == MEGA_ANY;
-  if (decider >= 0 && m->tensor[op->arg[op->spec.access[decider].arg]].kind != MEGA_ACTIVATION)
+  if (a->decider >= 0 && m->tensor[op->arg[op->spec.access[a->decider].arg]].kind != MEGA_ACTIVATION)
     return err_set(e, ERR_MEGA, op->at, "operator %.40s: %.40s decides what the pipeline brings, and has to be an activation", op->name,
-                   m->tensor[op->arg[op->spec.access[decider].arg]].name);
+                   m->tensor[op->arg[op->spec.access[a->decider].arg]].name);
   if (any && t->kind != MEGA_WEIGHTS)
     return err_set(e, ERR_MEGA, op->at, "operator %.40s: data decide what it reads of %.40s, which therefore has to be weights", op->name, t->name);
   return OK;

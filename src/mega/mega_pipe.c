@@ -32,13 +32,13 @@ static bool choose(struct mega_thread *t, int access, struct mega_region *r)
 {
   const struct mega_plan *p = t->run->p;
   const struct mega_op *op = mega_op_of(p, t->node);
-  int dim, decider = mega_decider(op, access, &dim);
-  if (decider < 0) return true;
-  int64_t most = p->m->tensor[op->arg[op->spec.access[access].arg]].dim[dim];
+  const struct mega_access *a = &op->spec.access[access];
+  if (a->decider < 0) return true;
+  int64_t most = p->m->tensor[op->arg[a->arg]].dim[a->decided];
   struct mega_region from = {0};
   struct arena_mark mark = arena_mark(&t->own);
-  mega_region(&t->own, p->m, op, decider, p->node[t->node].layer, t->tile, t->step, &from);
-  bool known = mega_gather(t, decider, &from.box[0], t->scratch);
+  mega_region(&t->own, p->m, op, a->decider, p->node[t->node].layer, t->tile, t->step, &from);
+  bool known = mega_gather(t, a->decider, &from.box[0], t->scratch);
   arena_reset(&t->own, mark);
   if (!known) return false;
   for (int i = 0; i < r->n; i++) {
@@ -48,7 +48,7 @@ static bool choose(struct mega_thread *t, int access, struct mega_region *r)
                 (double)x, (long long)most);
       return false;
     }
-    r->box[i].lo[dim] = (int64_t)x, r->box[i].hi[dim] = (int64_t)x + 1;
+    r->box[i].lo[a->decided] = (int64_t)x, r->box[i].hi[a->decided] = (int64_t)x + 1;
   }
   return true;
 }

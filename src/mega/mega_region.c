@@ -114,7 +114,7 @@ static void pages(struct arena *mem, const struct mega_paged *p, const struct me
 // A stream that data decide has a box for each choice, which is a pair of the access that decides. Another access has one box.
 static int64_t choices_of(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int tile)
 {
-  int dim, decider = mega_decider(op, access, &dim);
+  const int decider = op->spec.access[access].decider;
   struct mega_region r = {0};
   if (decider < 0) return 1;
   struct arena_mark mark = arena_mark(mem);

@@ -215,6 +215,14 @@ static int read_access(struct mega_reading *r)
   return take(r, ']') ? OK : lost(r, "no ]");
 }
 
+static void find_decider(const struct mega_spec *s, struct mega_access *a)
+{
+  a->decider = a->decided = -1;
+  for (int d = 0; a->stream && d < a->rank; d++)
+    for (int i = 0; i < s->naccess && a->dim[d].how == MEGA_ANY && a->decider < 0; i++)
+      if (s->access[i].arg == a->dim[d].decider) a->decider = i, a->decided = d;
+}
+
 int mega_spec_read(const struct mega_layer *l, struct mega_spec *s, char why[160])
 {
   struct mega_reading r = {.s = s, .row = l->name, .why = why};
@@ -225,6 +233,7 @@ int mega_spec_read(const struct mega_layer *l, struct mega_spec *s, char why[160
   r.p = l->access;
   do TRY(read_access(&r));
   while (take(&r, ';'));
+  for (int i = 0; i < s->naccess; i++) find_decider(s, &s->access[i]);
   blank(&r);
   return *r.p ? lost(&r, "the end") : OK;
 }

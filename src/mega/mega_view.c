@@ -10,15 +10,6 @@ int mega_read_write(const struct mega_plan *p, int node, int tensor, int *back)
   return at < 0 ? h->nwrites - 1 : at;
 }
 
-int mega_decider(const struct mega_op *op, int access, int *dim)
-{
-  const struct mega_access *a = &op->spec.access[access];
-  for (*dim = 0; a->stream && *dim < a->rank; ++*dim)
-    for (int i = 0; i < op->spec.naccess && a->dim[*dim].how == MEGA_ANY; i++)
-      if (op->spec.access[i].arg == a->dim[*dim].decider) return i;
-  return -1;
-}
-
 void mega_node_name(const struct mega_plan *p, int node, char out[80])
 {
   const struct mega_op *op = mega_op_of(p, node);
@@ -53,12 +44,12 @@ int64_t mega_event_count(const struct mega_plan *p, const struct mega_event *ev)
 int64_t mega_weight_bytes(const struct mega_model *m, const struct mega_op *op)
 {
   int64_t n = 0;
-  for (int a = 0, dim; a < op->spec.naccess; a++) {
+  for (int a = 0; a < op->spec.naccess; a++) {
     const struct mega_tensor *t = &m->tensor[op->arg[op->spec.access[a].arg]];
-    int decider = mega_decider(op, a, &dim);
+    const int decider = op->spec.access[a].decider;
     int64_t bytes = mega_elements(t) * mega_bytes(t->type);
     if (!op->spec.access[a].stream || t->kind != MEGA_WEIGHTS) continue;
-    n += decider < 0 ? bytes : bytes / t->dim[dim] * (mega_elements(&m->tensor[op->arg[op->spec.access[decider].arg]]) / 2);
+    n += decider < 0 ? bytes : bytes / t->dim[op->spec.access[a].decided] * (mega_elements(&m->tensor[op->arg[op->spec.access[decider].arg]]) / 2);
   }
   return n;
 }

@@ -117,7 +117,7 @@ static void check_decider(struct mega_ordering *o, int access, struct mega_regio
 {
   const struct mega_plan *p = o->v->p;
   const struct mega_op *op = mega_op_of(p, o->node);
-  int dim, back, decider = mega_decider(op, access, &dim);
+  int back, decider = op->spec.access[access].decider;
   char name[80];
   if (decider < 0) return;
   o->tensor = op->arg[op->spec.access[decider].arg], r->n = 0;

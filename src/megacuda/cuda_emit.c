@@ -25,8 +25,8 @@ static bool has_body(const char *layer)
 
 static int check_choices(const struct mega_plan *p, const struct mega_op *op, struct err *e)
 {
-  for (int a = 0, dim; a < op->spec.naccess; a++) {
-    int decider = mega_decider(op, a, &dim);
+  for (int a = 0; a < op->spec.naccess; a++) {
+    const int decider = op->spec.access[a].decider;
     if (decider < 0) continue;
     int64_t choices = p->m->tensor[op->arg[op->spec.access[decider].arg]].dim[1];
     if (choices > MEGACUDA_CHOICES)

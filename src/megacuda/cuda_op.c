@@ -120,11 +120,10 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
-  int dim, decider = mega_decider(op, access, &dim);
   struct mega_region r = {0};
   mega_region(mem, p->m, op, access, 0, 0, 1, &r);
   *s = (struct stream){
-      .slices = 1, .bytes = mega_bytes(t->type), .experts = decider < 0 ? 1 : (int)t->dim[dim], .choices = r.n, .chosen = decider >= 0};
+      .slices = 1, .bytes = mega_bytes(t->type), .choices = r.n, .chosen = a->decider >= 0, .experts = a->decider < 0 ? 1 : (int)t->dim[a->decided]};
   for (int d = 0; d < a->rank; d++) {
     if (a->dim[d].how == MEGA_PART) s->tiles = op->parts[a->dim[d].axis];
     if (a->dim[d].cut) s->cut = d, s->k = t->dim[d];
@@ -274,7 +273,8 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int threads, struct str *out, struct err *e)
 {
   const struct mega_op *op = &p->m->op[index];
-  int stream = 0, streamed = -1, decider = -1, dim;
+  int streamed = -1, decider = -1;
+  const char *stream = "NOTHING";
   bool fence = false;
   for (int n = 0; n < p->nnodes; n++)
     if (p->node[n].op == index) fence |= p->fence[n];
@@ -282,14 +282,15 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
   for (int a = 0; a < op->spec.naccess; a++) {
     TRY(print_access(mem, p, op, a, threads, out, e));
     if (!op->spec.access[a].stream) continue;
-    streamed = a, decider = mega_decider(op, a, &dim);
-    stream = decider >= 0 ? 4 : !is_paged(&op->spec.access[a]) ? 1 : mega_paged(p->m, op, true) ? 3 : 2;
+    streamed = a, decider = op->spec.access[a].decider;
+    stream = decider >= 0 ? "EXPERTS" : !is_paged(&op->spec.access[a]) ? "WEIGHTS" : mega_paged(p->m, op, true) ? "PAGES" : "CACHE";
   }
   bool norms = false, rotary = op->spec.attrs >> MEGA_ATTR_theta & 1;
   if (rotary) norms = op->spec.attrs >> MEGA_ATTR_eps & 1;
-  str_add(out,
-          "  static constexpr int ID = %d, LAYERS = %d, TILES = %d, STREAM = %d;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n",
-          index, MAX(op->repeat, 1), op->tiles, stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
+  str_add(
+      out,
+      "  static constexpr int ID = %d, LAYERS = %d, TILES = %d, STREAM = STREAM_%s;\n  static constexpr bool FENCE = %s, ROTARY = %s, NORMS = %s;\n",
+      index, MAX(op->repeat, 1), op->tiles, stream, fence ? "true" : "false", rotary ? "true" : "false", norms ? "true" : "false");
   print_attrs(op, out);
   if (rotary) {
     char number[32];
@@ -330,10 +331,10 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     int64_t bytes;
-    int access = -1, dim, gain = gain_of(p, op, &bytes);
+    int access = -1, gain = gain_of(p, op, &bytes);
     struct stream s;
-    for (int a = 0; a < op->spec.naccess; a++)
-      if (op->spec.access[a].stream && !is_paged(&op->spec.access[a]) && mega_decider(op, a, &dim) < 0) access = a; // others have a loop of their own
+    for (int a = 0; a < op->spec.naccess; a++) // others have a loop of their own
+      if (op->spec.access[a].stream && !is_paged(&op->spec.access[a]) && op->spec.access[a].decider < 0) access = a;
     if (access < 0) {
       str_add(out, "  {},\n");
       continue;

@@ -22,6 +22,7 @@ struct weights_row { // how an operator's weights lie; tiles 0: it has none
 struct seat_row { // of a row that serves a request; past: positions that earlier launches wrote; before: rows of this step before it
   int live, moves, position, past, before;
 };
+enum stream_kind { STREAM_NOTHING, STREAM_WEIGHTS, STREAM_CACHE, STREAM_PAGES, STREAM_EXPERTS }; // what the pipeline brings for an operator
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };

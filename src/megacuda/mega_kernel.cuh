@@ -52,12 +52,12 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
 #pragma unroll 1
   for (int tile = r.lo; tile < r.hi; tile++) {
     seat s = {true, 0, 0, 0};
-    if constexpr (O::STREAM == 3) s = seat_of(P::row(tile), j.at);
-    int all = O::STREAM == 3 ? s.past : j.position, end = P::end(tile, all);
+    if constexpr (O::STREAM == STREAM_PAGES) s = seat_of(P::row(tile), j.at);
+    int all = O::STREAM == STREAM_PAGES ? s.past : j.position, end = P::end(tile, all);
 #pragma unroll 1
     for (int at = P::first(tile, all), n; at < end && !S.dead; at += n) {
       n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
-      if constexpr (O::STREAM == 3)
+      if constexpr (O::STREAM == STREAM_PAGES)
         f(served_at<P>(s, r.layer, tile, at), n * cache_row<P>::bytes);
       else
         f(cached<P>(r.layer, tile, at), n * cache_row<P>::bytes);
@@ -122,8 +122,8 @@ template <class O> DEV u32 produce_experts(moment j, u32 made)
 // Keys, then values.
 template <class O> DEV u32 produce(moment j, u32 made)
 {
-  if constexpr (O::STREAM == 4) return produce_experts<O>(j, made);
-  if constexpr (O::STREAM == 2 || O::STREAM == 3) {
+  if constexpr (O::STREAM == STREAM_EXPERTS) return produce_experts<O>(j, made);
+  if constexpr (O::STREAM == STREAM_CACHE || O::STREAM == STREAM_PAGES) {
     using P = typename O::streamed;
     const node_row &r = S.node[j.n];
     for (int i = r.wait; i < r.wait + r.nwaits; i++)
@@ -142,7 +142,7 @@ template <class O> DEV u32 produce(moment j, u32 made)
 // before the weights of the product in front of attention.
 template <class O> DEV void fetch_pages(moment j)
 {
-  if constexpr (O::STREAM == 2 || O::STREAM == 3) {
+  if constexpr (O::STREAM == STREAM_CACHE || O::STREAM == STREAM_PAGES) {
     using P = typename O::streamed;
     each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) { fetch_early(p, bytes), fetch_early(p + P::SLOTS * P::DIM, bytes); });
   }

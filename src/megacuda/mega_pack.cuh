@@ -41,7 +41,7 @@ struct draw_weight {
   }
 };
 
-template <class O> constexpr bool PACKED = O::STREAM == 1 || O::STREAM == 4; // it streams weights
+template <class O> constexpr bool PACKED = O::STREAM == STREAM_WEIGHTS || O::STREAM == STREAM_EXPERTS; // it streams weights
 
 template <class O, class W> struct pack_weight { // element i of [layer][expert][tile][slice][column][k], widths as in the pieces
   char *to;
