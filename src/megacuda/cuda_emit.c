@@ -135,6 +135,7 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   str_add(out, "\n#ifdef MEGA_SHIM\n#include \"mega_shim.h\"\n#else\n");
   str_raw(out, mega_prims_text, strlen(mega_prims_text));
   str_add(out, "#endif\n\n");
+  megacuda_fault_kinds(out);
   str_raw(out, mega_device_text, strlen(mega_device_text));
   str_add(out, "\n#define NOISE DEV\n");
   str_raw(out, mega_noise_text, strlen(mega_noise_text));
@@ -151,7 +152,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   for (size_t i = 0; i < COUNT(texts); i++) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out, "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"
                "struct plan_node { int op, layer, write[ACCESSES]; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"
-               "struct plan_span { int lo, hi; };\nstruct plan_wait { int node, lo, hi, event, back, stream; };\n"
+               "struct plan_span { int lo, hi; };\nstruct plan_fault { bool hung; int of; const char *words; };\nstruct plan_wait { int node, lo, "
+               "hi, event, back, stream; };\n"
                "struct plan_part { int n, dim; long long extent, inner, size[3]; };\n"
                "struct plan_tensor { const char *name; int bytes; long long elements; int versions; long long words; double scale; long long "
                "table_rows; char kind; int slots, like; plan_part part; };\n"

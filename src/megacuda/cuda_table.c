@@ -25,6 +25,28 @@ int megacuda_write_of(const struct mega_plan *p, int node, int access, int *writ
   return err_set(e, ERR_MEGA, op->at, "%s reads %s, and the plan has no event for it", name, p->m->tensor[tensor].name);
 }
 
+const struct megacuda_fault_row megacuda_faults[MEGACUDA_FAULTS] = {
+#define FAULT_KIND(id, hung, of, words) [MEGACUDA_##id] = {#id, words, hung, MEGACUDA_OF_##of},
+#include "megacuda/fault.def"
+};
+
+void megacuda_fault_kinds(struct str *out)
+{
+  str_add(out, "enum fault_kind { NO_FAULT");
+  for (int i = 1; i < MEGACUDA_FAULTS; i++) str_add(out, ", %s", megacuda_faults[i].id);
+  str_add(out, " };\n");
+}
+
+static void print_faults(struct str *out)
+{
+  str_add(out, "enum fault_of { OF_NOTHING = %d, OF_EVENT = %d, OF_TENSOR = %d, OF_RANK = %d };\n", MEGACUDA_OF_NOTHING, MEGACUDA_OF_EVENT,
+          MEGACUDA_OF_TENSOR, MEGACUDA_OF_RANK);
+  str_add(out, "static const plan_fault FAULT[] = { // whether it hung, what the record names, words\n  {false, OF_NOTHING, \"\"},\n");
+  for (int i = 1; i < MEGACUDA_FAULTS; i++)
+    str_add(out, "  {%s, %d, \"%s\"},\n", megacuda_faults[i].hung ? "true" : "false", megacuda_faults[i].of, megacuda_faults[i].words);
+  str_add(out, "};\n");
+}
+
 static int print_nodes(const struct mega_plan *p, struct str *out, struct err *e)
 {
   str_add(out, "static const plan_node NODE[] = { // operator, layer, write by access\n");
@@ -146,7 +168,7 @@ int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *ou
   for (int n = 0; n < p->nnodes; n++)
     if (p->pipe[n] != n) return err_set(e, ERR_MEGA, NOWHERE, "the pipeline is filled in another order than the nodes run");
   TRY(print_nodes(p, out, e));
-  print_shares(p, out), print_events(p, out), print_tensors(p, out), print_written(p, out), print_filled(mem, p, out);
+  print_shares(p, out), print_events(p, out), print_tensors(p, out), print_written(p, out), print_faults(out), print_filled(mem, p, out);
   return OK;
 }
 

@@ -26,7 +26,6 @@ enum stream_kind { STREAM_NOTHING, STREAM_WEIGHTS, STREAM_CACHE, STREAM_PAGES, S
 struct fault_row {
   u32 taken, kind, producer, step, node, which, seen, wanted;
 };
-enum fault_kind { NO_FAULT, LATE_EVENT, LATE_WORD, LATE_STAGE, LATE_RANK, REWRITTEN, BAD_TOKEN, BAD_CHOICE };
 
 struct kernel_memory {
   void *tensor[TENSORS];

@@ -258,7 +258,6 @@ static program prepare(int positions, u64 deadline)
 // Of all that waited, the earliest node; a pipeline waits for its consumers.
 static bool print_fault(const program &p)
 {
-  static const char *const what[] = {"", "event ", "a word of ", "a stage", "rank ", "a newer word of ", "a token of the table", "a choice of experts"};
   std::vector<fault_row> f(WORKERS * 2);
   int first = -1;
   from_device(f.data(), p.m.fault, f.size() * sizeof f[0]);
@@ -269,15 +268,15 @@ static bool print_fault(const program &p)
   }
   if (first < 0) return false;
   const fault_row &x = f[first];
-  const char *which = x.kind == LATE_WORD || x.kind == REWRITTEN ? TENSOR[x.which].name : "";
+  const plan_fault &k = FAULT[x.kind];
   if (WORLD > 1) printf("rank %d: ", at_rank);
-  printf("%s: worker %d (%s) in step %u at %s waited for %s%s", x.kind <= LATE_RANK ? "hung" : "fault", first / 2, x.producer ? "producer" : "consumer", x.step,
-         NODE_NAME[x.node], what[x.kind], which);
-  if (x.kind == LATE_EVENT) {
+  printf("%s: worker %d (%s) in step %u at %s waited for %s%s", k.hung ? "hung" : "fault", first / 2, x.producer ? "producer" : "consumer", x.step,
+         NODE_NAME[x.node], k.words, k.of == OF_TENSOR ? TENSOR[x.which].name : "");
+  if (k.of == OF_EVENT) {
     for (int e = 0; EVENT[e].id >= 0; e++)
       if (EVENT[e].id == (int)x.which) printf("%u (%s of %s)", x.which, EVENT[e].flag ? "flag" : "counter", NODE_NAME[EVENT[e].node]);
   }
-  if (x.kind == LATE_RANK) printf("%u", x.which);
+  if (k.of == OF_RANK) printf("%u", x.which);
   printf(": saw %d, wanted %d\n", (int)x.seen, (int)x.wanted);
   return true;
 }

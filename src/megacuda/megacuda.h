@@ -54,6 +54,20 @@ struct megacuda_most {
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);
 
 // ---- cuda_table.c ----
+enum megacuda_of { MEGACUDA_OF_NOTHING, MEGACUDA_OF_EVENT, MEGACUDA_OF_TENSOR, MEGACUDA_OF_RANK };
+enum megacuda_fault {
+  MEGACUDA_NO_FAULT,
+#define FAULT_KIND(id, ...) MEGACUDA_##id,
+#include "megacuda/fault.def"
+  MEGACUDA_FAULTS
+};
+struct megacuda_fault_row { // fault.def
+  const char *id, *words;
+  bool hung;
+  enum megacuda_of of;
+};
+extern const struct megacuda_fault_row megacuda_faults[MEGACUDA_FAULTS];
+void megacuda_fault_kinds(struct str *out); // as the kernel's text has them
 int megacuda_tables(struct arena *mem, const struct mega_plan *p, struct str *out, struct err *e);
 // Which write an access reads: as the plan's waits for tagged data say; or of what is written in place, any.
 int megacuda_write_of(const struct mega_plan *p, int node, int access, int *write, struct err *e);
