@@ -62,8 +62,7 @@ static int print(struct mica_context *m, const struct mica_program *p, const cha
 {
   struct str s = {0};
   graph_print(p->g, &s);
-  *text = arena_strdup(&m->mem, str_text(&s));
-  str_free(&s);
+  *text = str_keep(&m->mem, &s);
   return OK;
 }
 

@@ -127,7 +127,8 @@ struct str {
 void str_add(struct str *s, const char *fmt, ...) PRINTF(2, 3);
 void str_raw(struct str *s, const char *p, size_t n);
 void str_free(struct str *s);
-const char *str_text(const struct str *s); // never NULL
+const char *str_text(const struct str *s);        // never NULL
+char *str_keep(struct arena *mem, struct str *s); // the text in mem; frees s
 // The shortest decimal text that reads back as x ("0.125", "1e-05", "inf").
 void str_double(char out[32], double x);
 

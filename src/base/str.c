@@ -40,6 +40,13 @@ void str_free(struct str *s)
   *s = (struct str){0};
 }
 
+char *str_keep(struct arena *mem, struct str *s)
+{
+  char *text = arena_strdup(mem, str_text(s));
+  str_free(s);
+  return text;
+}
+
 const char *str_text(const struct str *s) { return s->p ? s->p : ""; }
 
 void str_double(char out[32], double x)

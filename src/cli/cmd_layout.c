@@ -119,9 +119,7 @@ static const char *number(struct cli *c, struct answer *a, ex x)
 {
   struct str s = {0};
   ex_text(a->m->lay.ex, x, &s);
-  const char *text = arena_strdup(&c->mem, str_text(&s));
-  str_free(&s);
-  return text;
+  return str_keep(&c->mem, &s);
 }
 
 static const char *partial_text(struct cli *c, const struct answer *a)

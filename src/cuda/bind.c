@@ -88,8 +88,7 @@ int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const 
                    gpu_facts(g)->arch / 10, gpu_facts(g)->arch % 10);
   struct str s = {0};
   int status = cuda_print(p, k, t->arch, &s, e);
-  if (status == OK) out->source = arena_strdup(mem, str_text(&s));
-  str_free(&s);
+  if (status == OK) out->source = str_keep(mem, &s);
   double start = now_seconds();
   if (status == OK) status = nvrtc_compile(r, mem, k->name, out->source, t->arch, &out->cubin, e);
   out->seconds = now_seconds() - start;

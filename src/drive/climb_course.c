@@ -25,8 +25,7 @@ static const char *choice_text(struct arena *mem, const struct choice *c)
 {
   struct str s = {0};
   scheme_text(c, &s);
-  const char *text = arena_strdup(mem, str_text(&s));
-  return str_free(&s), text;
+  return str_keep(mem, &s);
 }
 
 // Of one kernel: "kernel 2: warps 4 to 8".
@@ -60,8 +59,7 @@ static const char *difference(struct entrants *f, const struct entrant *from, co
   if (from->plan->p.dependent != to->plan->p.dependent)
     str_add(&out, "%s%s", out.n ? "; " : "", to->plan->p.dependent ? "launches begin before the one ahead ends" : "launches wait for the one ahead");
   for (int u = 0; u < to->plan->p.nunits && same_units(&from->plan->p, &to->plan->p); u++) add_unit(&out, mem, from, to, u);
-  const char *text = arena_strdup(mem, str_text(&out));
-  return str_free(&out), text;
+  return str_keep(mem, &out);
 }
 
 static const char *ways(struct entrants *f, const struct entrant *x)
@@ -69,8 +67,7 @@ static const char *ways(struct entrants *f, const struct entrant *x)
   struct str out = {0};
   for (int u = 0; u < x->plan->p.nunits; u++)
     if (!lower_inside(&x->plan->p, x->pick, u)) str_add(&out, "%s%s", out.n ? "; " : "", choice_text(f->j->mem, &x->pick[u]));
-  const char *text = arena_strdup(f->j->mem, str_text(&out));
-  return str_free(&out), text;
+  return str_keep(f->j->mem, &out);
 }
 
 void climb_begins(struct entrants *f, int line)

@@ -83,8 +83,7 @@ static const char *schedule(struct arena *mem, const struct candidate *x)
 {
   struct str text = {0};
   graph_schedule(x->found, x->schedule ? x->schedule : "", &text);
-  const char *copy = arena_strdup(mem, str_text(&text));
-  return str_free(&text), copy;
+  return str_keep(mem, &text);
 }
 
 static void climb(struct climb *k, int at)

@@ -42,8 +42,7 @@ const char *course_sizes(struct arena *mem, const struct graph *from, const stru
     for (int k = 0; k < MIN(a->nloop, b->nloop); k++) add_axis(&out, &sep, "ijkl"[k], a -> loop[k], b -> loop[k]);
     outer = "; ";
   }
-  const char *text = arena_strdup(mem, str_text(&out));
-  return str_free(&out), text;
+  return str_keep(mem, &out);
 }
 
 static json_t *step_json(const struct course_step *s)

@@ -42,8 +42,7 @@ static const char *knobs_of(struct arena *mem, const struct lower_plan *p, const
   for (int u = 0; u < p->nunits; u++)
     if (!lower_inside(p, pick, u)) str_add(&s, s.n ? "; " : ""), scheme_text(&pick[u], &s);
   if (!p->dependent) str_add(&s, "; %s", INDEPENDENT);
-  const char *text = arena_strdup(mem, str_text(&s));
-  return str_free(&s), text;
+  return str_keep(mem, &s);
 }
 
 static const char *command(const struct pass_on *on, int pass, const char *knobs, const char *part, const char *candidate)
@@ -57,8 +56,7 @@ static const char *command(const struct pass_on *on, int pass, const char *knobs
   if (j->opts->accept && *j->opts->accept) str_add(&s, " --accept %s", j->opts->accept);
   if (knobs) str_add(&s, " --knobs "), add_quoted(&s, knobs);
   str_add(&s, " --stop-after %s", passes[pass].name);
-  const char *text = arena_strdup(j->mem, str_text(&s));
-  return str_free(&s), text;
+  return str_keep(j->mem, &s);
 }
 
 struct drop {

@@ -70,8 +70,7 @@ static void raced(struct job *j, struct contest *c, const struct graph *g, const
 {
   struct str text = {0};
   json_text(launches, &text);
-  c->raced = g, c->launches = arena_strdup(j->mem, str_text(&text));
-  str_free(&text);
+  c->raced = g, c->launches = str_keep(j->mem, &text);
 }
 
 // A row that cannot be read is as good as none. *ended: the search was not stopped, so its picks stand for it.

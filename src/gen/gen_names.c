@@ -112,7 +112,5 @@ const char *node_text(struct arena *mem, const struct graph *g, const struct nod
   attr_text(&s, g, n);
   str_add(&s, ")");
   if (n->nout) shape_text(shape, &g->tensors[n->out].shape), str_add(&s, " %s", shape);
-  const char *text = arena_strdup(mem, str_text(&s));
-  str_free(&s);
-  return text;
+  return str_keep(mem, &s);
 }

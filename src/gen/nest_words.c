@@ -32,9 +32,7 @@ const char *nest_address(const struct gen_printer *p, const struct operand *o, b
     str_add(&t, cut ? " + c + j" : " + j");
   else if (with_inner && o->s[last])
     str_add(&t, cut ? " + (c + j) * %lld" : " + j * %lld", (long long)o->s[last]);
-  const char *text = arena_strdup(p->f->mem, str_text(&t));
-  str_free(&t);
-  return text;
+  return str_keep(p->f->mem, &t);
 }
 
 const char *nest_load_text(const struct gen_printer *p, const struct operand *o)
@@ -101,9 +99,7 @@ const char *nest_code_text(const struct gen_printer *p, const struct gen_value *
       str_add(&t, "%s", word);
     c = end;
   }
-  const char *text = arena_strdup(mem, str_text(&t));
-  str_free(&t);
-  return text;
+  return str_keep(mem, &t);
 }
 
 void nest_prefetch(const struct gen_printer *p, int depth, const struct operand *o)

@@ -122,8 +122,7 @@ const char *text_of(struct arena *mem, const char *template, const struct hole *
 {
   struct str s = {0};
   with_holes(template, template + strlen(template), holes, &s);
-  const char *out = arena_strdup(mem, str_text(&s));
-  return str_free(&s), out;
+  return str_keep(mem, &s);
 }
 
 void text_fill(struct text *t, const char *template, const struct hole *holes)

@@ -306,7 +306,6 @@ void mma_row_names(struct mma_kernel *k, const char *padded);                   
 void mma_row_walk(const struct mma_plan *p, const int64_t *stride, int unit, struct str *out); // of @b and @r
 const char *mma_cols_index(const struct mma_plan *p, int cols, int unit);                      // of this thread's first column of tile n
 struct mma_shape mma_wanted(const struct mma_plan *p, int value, int i);                       // shape in which it reads its operand i
-const char *mma_text(struct mma_kernel *k, struct str *s);                                     // in the arena; frees s
 
 void mma_zero(struct mma_kernel *k);
 void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value);

@@ -61,7 +61,7 @@ static const char *rest(struct mma_kernel *k, const struct kern_sum *b, bool mos
     const char *row = last ? arena_printf(k->mem, "%lld", (long long)p->cut - 1) : "0";
     str_add(&text[step < 0], " + (%s) * %lld", mma_cut_row(p, row, true), (long long)llabs(step));
   }
-  const char *plus = mma_text(k, &text[0]), *minus = mma_text(k, &text[1]);
+  const char *plus = str_keep(k->mem, &text[0]), *minus = str_keep(k->mem, &text[1]);
   return arena_printf(k->mem, "(%s - (%s))", plus, minus);
 }
 

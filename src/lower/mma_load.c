@@ -90,7 +90,7 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
                              : t->varying ? stage
                                           : mma_stage(p, t)),
                   STR(outer, mma_tile_row(p, t, outer)), STR(how, async ? "<cp.async>" : ""), STR(memory, k->global[a->tensor]),
-                  STR(at, mma_text(k, &at))));
+                  STR(at, str_keep(k->mem, &at))));
   text_about(k->t, was);
 }
 

@@ -33,7 +33,7 @@ static const char *shared_row(struct mma_kernel *k, const struct mma_list *out)
   mma_list_strides(k->p->n, out, stride);
   str_add(&s, "0");
   mma_row_walk(k->p, stride, 1, &s);
-  return mma_text(k, &s);
+  return str_keep(k->mem, &s);
 }
 
 // %to <- the fragments of 16 rows (m) and step `step` of the sum; NULL: of the 8 from `eight` on.
@@ -119,7 +119,7 @@ static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
     if (batch >> p->batch.letter[i] & 1) stride[(int)p->batch.letter[i]] = size, size *= p->n->extent[(int)p->batch.letter[i]];
   str_add(&s, " + 0");
   mma_walk_list(p, &p->batch, stride, 1, 1, "@b", &s);
-  return mma_text(k, &s);
+  return str_keep(k->mem, &s);
 }
 
 // The fragments of one or two tiles of 8 columns, from tile `n` on, of a right operand; last: of what is left over.

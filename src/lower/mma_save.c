@@ -21,7 +21,7 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
   if (!s.rows && p->wm > 1) str_add(&c, "%s@wm == 0", c.n ? " && " : "");
   if (s.cols < 0) str_add(&c, "%s@lane %% 4 == 0", c.n ? " && " : "");
   if (!s.rows) str_add(&c, "%s@lane / 4 == 0", c.n ? " && " : "");
-  return mma_text(k, &c);
+  return str_keep(k->mem, &c);
 }
 
 // Of rows that have a letter which the tensor has not, the first stores.
@@ -42,7 +42,7 @@ static const char *row_exists(struct mma_kernel *k, uint32_t has)
   if (!p->cut && p->wm * p->mt * 16 > p->nbatch * p->padded) str_add(&c, "%s@pr < %lld", c.n ? " && " : "", (long long)(p->nbatch * p->padded));
   missing_letters(p, has, &p->batch, "@b", &c);
   missing_letters(p, has, &p->rows, "@r", &c);
-  return mma_text(k, &c);
+  return str_keep(k->mem, &c);
 }
 
 static void save_text(struct mma_kernel *k, int save)

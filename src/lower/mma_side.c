@@ -127,10 +127,10 @@ static const char *place(struct mma_kernel *k, int cols, int unit, int e)
   str_add(&row, "0");
   mma_row_walk(p, out, 1, &row);
   mma_walk_list(p, &p->cols[cols].list, out, 1, unit, index, &row);
-  str_add(&s, "%s, 0", mma_tile_row(p, t, mma_text(k, &row)));
+  str_add(&s, "%s, 0", mma_tile_row(p, t, str_keep(k->mem, &row)));
   mma_row_walk(p, in, unit, &s);
   mma_walk_list(p, &p->cols[cols].list, in, unit, unit, index, &s);
-  return mma_text(k, &s);
+  return str_keep(k->mem, &s);
 }
 
 // Pairs of columns lie together where the fastest letter is the tile's.

@@ -6,13 +6,6 @@
 
 const char *mma_it(const struct mma_kernel *k) { return k->section == MMA_LOOP && k->p->iterations > 1 ? mma_iteration(k, "it") : "0"; }
 
-const char *mma_text(struct mma_kernel *k, struct str *s)
-{
-  const char *text = arena_strdup(k->mem, str_text(s));
-  str_free(s);
-  return text;
-}
-
 const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type)
 {
   return arena_printf(p->job->mem, "[%d, %d].[%d, 1].[1, %d].%s", s.rows ? p->mt : 1, s.cols >= 0 ? p->cols[s.cols].nt : 1, s.rows ? 2 : 1,
@@ -99,7 +92,7 @@ const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struc
   if (s.cols >= 0) {
     mma_walk_list(k->p, &k->p->cols[s.cols].list, a->stride, unit, unit, mma_column(k->p, s.cols, unit, e), &at);
   }
-  return mma_text(k, &at);
+  return str_keep(k->mem, &at);
 }
 
 const char *mma_element(struct mma_kernel *k, const char *reg, struct mma_shape s, bool pair, int e)

@@ -90,7 +90,7 @@ void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const 
   long long size = whole->cols[whole->shape[s->root].cols].size, gap = whole->cols[whole->shape[s->root].cols].padded - size;
   int indent = text_if(k->t, "@lane % 4 == 0");
   mma_rows_open(k, true), text_if(k->t, mma_side_row_exists(k));
-  text_line(k->t, "%%w%d[%s] <- Move(%%%s[m, 0][h, 0][0, 0])", s->root, mma_text(k, &at), reg);
+  text_line(k->t, "%%w%d[%s] <- Move(%%%s[m, 0][h, 0][0, 0])", s->root, str_keep(k->mem, &at), reg);
   text_until(k->t, indent);
   text_fill(k->t,
             "?gap if (@tid < $gap) {\n" // what is read with it and counts for nothing

@@ -38,8 +38,7 @@ static const char *how_text(struct arena *mem, const struct choice *c)
 {
   struct str how = {0};
   scheme_text(c, &how);
-  const char *text = arena_strdup(mem, str_text(&how));
-  return str_free(&how), text;
+  return str_keep(mem, &how);
 }
 
 static void add_product(struct building *b, const struct lower_unit *u, bool tail, struct launch *l)
@@ -82,8 +81,7 @@ static int add_kernel(struct building *b, const struct lower_unit *u, const stru
   j.marks = &marks;
   l->how = how_text(b->mem, c);
   int status = scheme_at(c->scheme)->emit(&j, &c->k, &out, b->e);
-  l->text = arena_strdup(b->mem, str_text(&out.text));
-  str_free(&out.text);
+  l->text = str_keep(b->mem, &out.text);
   if (status) return status;
   about_lines(b->mem, b->p->g, &marks, l);
   l->nargs = out.nargs, l->arg = NEWS(b->mem, struct launch_arg, out.nargs + 1);

@@ -46,7 +46,7 @@ static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols
   mma_walk_base(p, a, unit, "0", &at);
   mma_row_walk(p, a->stride, unit, &at);
   mma_walk_list(p, &p->cols[cols].list, a->stride, unit, (int)line, arena_printf(k->mem, "@fetched %% %lld", each), &at);
-  text_line(k->t, "Sync<prefetch.L2>(%%%s.tile([%d])[%s])", k->global[a->tensor], unit, mma_text(k, &at));
+  text_line(k->t, "Sync<prefetch.L2>(%%%s.tile([%d])[%s])", k->global[a->tensor], unit, str_keep(k->mem, &at));
   text_until(k->t, indent);
   text_about(k->t, was);
 }

@@ -174,9 +174,7 @@ const char *box_type(const struct mma_plan *p, const struct box *b)
   str_add(&s, " : ");
   for (int i = 0; i < b->ndims; i++) str_add(&s, "%s%lld", i ? ", " : "", (long long)b->dim[i].stride);
   str_add(&s, "]");
-  const char *text = arena_strdup(p->job->mem, str_text(&s));
-  str_free(&s);
-  return text;
+  return str_keep(p->job->mem, &s);
 }
 
 const char *box_view(const struct mma_plan *p, const struct box *b, const char *it, const char *chunk)
@@ -195,9 +193,7 @@ const char *box_view(const struct mma_plan *p, const struct box *b, const char *
     if (d->half) str_add(&s, ") * 2 + @half");
   }
   str_add(&s, "]");
-  const char *text = arena_strdup(p->job->mem, str_text(&s));
-  str_free(&s);
-  return text;
+  return str_keep(p->job->mem, &s);
 }
 
 const char *box_shape(const struct mma_plan *p, const struct box *b)

@@ -107,7 +107,8 @@ void wgmma_vector_load(struct mma_kernel *k)
     mma_walk_base(p, a, w, "0", &at);
     mma_walk_list(p, &p->cols[cols].list, a->stride, w, w, "@piece", &at);
     int indent = text_open(k->t, "each j:%lld\n@piece = j * 128 + @i\nif (@piece < %lld) {", (pieces + 127) / 128, pieces);
-    text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async>(%%%s.tile([%d])[%s])", a->tile, w, k->global[a->tensor], w, mma_text(k, &at));
+    text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async>(%%%s.tile([%d])[%s])", a->tile, w, k->global[a->tensor], w,
+              str_keep(k->mem, &at));
     text_until(k->t, indent);
     any = true;
   }

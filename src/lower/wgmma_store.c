@@ -154,7 +154,7 @@ static const char *view(struct mma_kernel *k, const struct wg_plan *w, const str
       str_add(&x, ") * %lld + @rows / %lld %% %lld", (long long)s->pieces[i], (long long)s->below[i], (long long)s->pieces[i]);
   }
   str_add(&x, "]");
-  return mma_text(k, &x);
+  return str_keep(k->mem, &x);
 }
 
 // The place with the dimensions of the piece.

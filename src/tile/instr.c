@@ -188,9 +188,7 @@ static const char *with_number(struct arena *mem, const char *text, int number)
       str_add(&s, "%d", number);
     else
       str_raw(&s, p, 1);
-  const char *out = arena_strdup(mem, str_text(&s));
-  str_free(&s);
-  return out;
+  return str_keep(mem, &s);
 }
 
 static void parse_row(struct instr_reader *r, const struct raw *raw, int number, struct instr *i)

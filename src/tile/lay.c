@@ -206,25 +206,18 @@ void lay_text(const struct lay_ctx *c, struct lay l, struct str *out)
   tuple_text(c, l.node, true, out);
 }
 
-static const char *kept(struct lay_ctx *c, struct str *s)
-{
-  const char *text = arena_strdup(c->mem, str_text(s));
-  str_free(s);
-  return text;
-}
-
 const char *lay_say(struct lay_ctx *c, ex x)
 {
   struct str s = {0};
   ex_text(c->ex, x, &s);
-  return kept(c, &s);
+  return str_keep(c->mem, &s);
 }
 
 const char *lay_show(struct lay_ctx *c, struct lay l)
 {
   struct str s = {0};
   lay_text(c, l, &s);
-  return kept(c, &s);
+  return str_keep(c->mem, &s);
 }
 
 bool lay_refuse(struct lay_ctx *c, const char *fmt, ...)

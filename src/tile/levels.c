@@ -29,9 +29,8 @@ const char *levels_text(struct builder *b, const struct levels *l)
     lay_text(&b->p->lay, l->level[i], &s);
     str_add(&s, "]");
   }
-  const char *text = arena_strdup(b->p->mem, l->n ? str_text(&s) : "[]");
-  str_free(&s);
-  return text;
+  if (!l->n) str_add(&s, "[]");
+  return str_keep(b->p->mem, &s);
 }
 
 // `tile(4,2 : 1,16)` of a one-dimensional level: one dimension by a tiler of several modes, which the tile then has.

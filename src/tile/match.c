@@ -18,9 +18,7 @@ const char *match_text(struct match *m, int i)
   str_add(&t, "%%%s:", s->v->name ? s->v->name : s->b->name ? s->b->name : "");
   tile_view_text(m->l->p, m->l->k, s->view, &t);
   if (s->v->peer != EX_C(-1)) str_add(&t, " of a peer");
-  const char *text = arena_strdup(m->lay->mem, str_text(&t));
-  str_free(&t);
-  return text;
+  return str_keep(m->lay->mem, &t);
 }
 
 // <...> names the row: all of its name, or what stands before a '.'.

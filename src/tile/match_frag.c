@@ -41,9 +41,7 @@ static const char *pattern_text(struct match *m, const struct instr_operand *wan
     for (int d = 0; d < want->rank; d++) str_add(&s, d ? ",%d" : "%d", (int)want->extent[l][d]);
     str_add(&s, "]");
   }
-  const char *text = arena_strdup(m->lay->mem, str_text(&s));
-  str_free(&s);
-  return text;
+  return str_keep(m->lay->mem, &s);
 }
 
 static bool has_shape(struct match *m, const struct side *s, const struct instr_operand *want)

@@ -9,9 +9,7 @@ static const char *ex_shown(struct match *m, ex x)
 {
   struct str s = {0};
   ex_text(m->ex, x, &s);
-  const char *text = arena_strdup(m->lay->mem, str_text(&s));
-  str_free(&s);
-  return text;
+  return str_keep(m->lay->mem, &s);
 }
 
 // The sizes of the kernel that would have to be multiples, for the hint.
