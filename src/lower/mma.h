@@ -169,6 +169,7 @@ bool mma_cut_ragged(const struct mma_plan *p);                                  
 struct norm *mma_block_norm(const struct mma_plan *p);                                                // with as many rows as a block has
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
 bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]);                          // b: of n
+int mma_only_loop(const struct graph *b);    // the loop that has more than one iteration; -1: none, or several
 int64_t mma_own_step(const struct norm *n);  // what the block graph's loop takes; 0: not known
 int64_t mma_steps_all(const struct norm *n); // what all its iterations take together; 0: not known
 // ---- mma_ragged.c ----
@@ -256,6 +257,8 @@ int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
 void mma_list_strides(const struct norm *n, const struct mma_list *l, int64_t stride[MAX_LETTERS]); // where they lie close
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);
 uint32_t mma_list_has(const struct mma_list *l);
+void mma_list_add(struct mma_list *l, int n, const int8_t *letter, uint32_t wanted);    // those wanted that it has not
+void mma_list_add_of(struct mma_list *l, const struct norm_tensor *t, uint32_t wanted); // in the order of its dimensions
 
 // ---- the kernel while it is written ----
 struct mma_kernel {
@@ -288,8 +291,7 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
 // Of a vector that lies in shared memory; NULL: it does not. wgmma_queue.c
 const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s);
 
-const char *mma_it(const struct mma_kernel *k);             // the iteration, as text
-int64_t mma_elements(const struct mma_plan *p, int tensor); // of a tensor of the kernel graph
+const char *mma_it(const struct mma_kernel *k); // the iteration, as text
 const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s,
                            const char *type);                                        // "[2, 4].[2, 1].[1, 2].fp32"
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type); // fresh registers

@@ -9,19 +9,10 @@ enum { MOST_BLOCKS = 1 << 16 }; // that are looked at for the share
 
 // ---- bounds: rest(block) + step * iteration >= 0 ----
 
-// The loop axis, if there is one alone; else -1.
-static int loop_axis(const struct mma_plan *p)
+static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b)
 {
-  int found = -1;
-  for (int i = 0; i < p->n->block->nloop; i++) {
-    if (p->n->block->loop[i] == 1) continue;
-    if (found >= 0) return -1;
-    found = i;
-  }
-  return found;
+  return b->stride[p->n->nletters + p->n->block->ngrid + mma_only_loop(p->n->block)];
 }
-
-static int64_t step_of(const struct mma_plan *p, const struct kern_sum *b) { return b->stride[p->n->nletters + p->n->block->ngrid + loop_axis(p)]; }
 
 // The step from row to row, of blocks that have pieces of all rows; false where rows are no single walk.
 static bool row_step(const struct mma_plan *p, const struct kern_sum *b, int64_t *step)
@@ -168,7 +159,7 @@ void mma_hidden_plan(struct mma_plan *p)
 {
   p->share = p->partly = 1;
   p->own = NEWS(p->job->mem, bool, p->k.nvalues + 1);
-  p->may_hide = p->hides = p->iterations > 1 && loop_axis(p) >= 0 && kern_hides(&p->k, &p->hidden);
+  p->may_hide = p->hides = p->iterations > 1 && mma_only_loop(p->n->block) >= 0 && kern_hides(&p->k, &p->hidden);
   if (!p->hides) return;
   mark_own(p), shares(p);
 }

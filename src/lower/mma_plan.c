@@ -65,16 +65,6 @@ static void join_accumulators(struct mma_plan *p)
   }
 }
 
-static void push_letters(struct mma_list *l, const struct norm_tensor *t, uint32_t wanted)
-{
-  for (int d = 0; d < t->ndims; d++)
-    for (int i = 0; i < t->dim[d].n; i++) {
-      int8_t letter = t->dim[d].letter[i];
-      if (!(wanted >> letter & 1) || mma_list_has(l) >> letter & 1) continue;
-      l->letter[l->n++] = letter;
-    }
-}
-
 // A batch letter of a right operand keeps its rows apart; others are rows like any.
 static void list_rows(struct mma_plan *p)
 {
@@ -82,9 +72,9 @@ static void list_rows(struct mma_plan *p)
   for (int i = 0; i < p->nproducts; i++) p->batch_letters |= p->product[i].batch & mma_has(p, p->product[i].b);
   for (int i = 0; i < p->nproducts; i++) {
     const struct chain_product *c = p->product[i].chain;
-    push_letters(&p->batch, &p->n->t[c->out], p->batch_letters);
-    push_letters(&p->rows, &p->n->t[c->a], p->row_letters & ~p->batch_letters);
-    push_letters(&p->rows, &p->n->t[c->out], p->row_letters & ~p->batch_letters);
+    mma_list_add_of(&p->batch, &p->n->t[c->out], p->batch_letters);
+    mma_list_add_of(&p->rows, &p->n->t[c->a], p->row_letters & ~p->batch_letters);
+    mma_list_add_of(&p->rows, &p->n->t[c->out], p->row_letters & ~p->batch_letters);
   }
   p->nbatch = mma_list_size(p->n, &p->batch), p->nrows = mma_list_size(p->n, &p->rows);
   p->padded = (p->nrows + 15) / 16 * 16;
@@ -108,7 +98,7 @@ int mma_cols_of(struct mma_plan *p, int value, uint32_t letters)
   if (known >= 0 || p->ncols == MMA_LISTS) return known;
   struct mma_cols *c = &p->cols[p->ncols];
   *c = (struct mma_cols){.has = letters};
-  push_letters(&c->list, t, letters);
+  mma_list_add_of(&c->list, t, letters);
   for (uint32_t rest = letters & ~mma_list_has(&c->list); rest; rest &= rest - 1) c->list.letter[c->list.n++] = (int8_t)__builtin_ctz(rest);
   c->size = mma_list_size(p->n, &c->list), c->padded = mma_pad(c->size);
   return p->ncols++;
@@ -149,8 +139,7 @@ static bool add_tile(struct mma_plan *p, int value, const struct mma_list *outer
   const struct plan_access *a = &p->n->iter[p->iter_of[value]];
   uint32_t has = mma_has(p, value);
   struct mma_list rows = {0};
-  for (int i = 0; i < outer->n; i++)
-    if (has >> outer->letter[i] & 1) rows.letter[rows.n++] = outer->letter[i];
+  mma_list_add(&rows, outer->n, outer->letter, has);
   if (!operand_type(p, a)) return false;
   if (has & ~(mma_list_has(&rows) | mma_list_has(inner))) return mma_refuse(p, "an operand has indices that its product has not");
   // The side that is contiguous in device memory is inside; of a left operand only all of its rows can be.
@@ -186,10 +175,15 @@ static bool add_tile(struct mma_plan *p, int value, const struct mma_list *outer
   return true;
 }
 
+static struct mma_list all_rows(const struct mma_plan *p)
+{
+  struct mma_list all = p->batch;
+  return mma_list_add(&all, p->rows.n, p->rows.letter, ~0u), all;
+}
+
 bool mma_lane_tile(struct mma_plan *p, int value, int cols)
 {
-  struct mma_list left = p->batch;
-  for (int k = 0; k < p->rows.n; k++) left.letter[left.n++] = p->rows.letter[k];
+  const struct mma_list left = all_rows(p);
   if (!add_tile(p, value, &left, &p->cols[cols].list, true)) return false;
   return p->tile[p->ntiles - 1].lanes = true;
 }
@@ -198,18 +192,16 @@ static bool product_tiles(struct mma_plan *p)
 {
   for (int i = 0; i < p->nproducts; i++) {
     const struct mma_product *x = &p->product[i];
-    struct mma_list left = p->batch, right = p->batch;
-    for (int k = 0; k < p->rows.n; k++) left.letter[left.n++] = p->rows.letter[k];
+    struct mma_list left = all_rows(p), right = p->batch;
     const struct mma_list *cols = &p->cols[x->out_cols].list, *sum = &p->cols[x->sum_cols].list;
-    bool summed_inside = false;
     int b = x->b;
     if (!mma_loads(p, b) && !mma_side_add(p, x->b, &b)) return false;
     if (mma_loads(p, x->a) && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
     const struct plan_access *a = &p->n->iter[p->iter_of[b]];
-    summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
+    const bool summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
     const struct mma_list *outer = summed_inside ? cols : sum;
-    for (int k = 0; k < outer->n; k++) right.letter[right.n++] = outer->letter[k];
+    mma_list_add(&right, outer->n, outer->letter, ~0u);
     if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;
     if (b != x->b) p->tile_of[x->b] = p->tile_of[b];
     for (int k = 0; k < p->nsides; k++)
@@ -236,8 +228,6 @@ static void order_tiles(struct mma_plan *p)
   for (int i = 0; i < p->nsides; i++)
     if (p->side[i].tile >= 0) p->tile[p->side[i].tile].due = -1;
 }
-
-int64_t mma_elements(const struct mma_plan *p, int tensor) { return norm_elements(p->n, tensor); }
 
 bool mma_tails(struct mma_plan *p)
 {

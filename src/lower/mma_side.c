@@ -67,11 +67,6 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
   return true;
 }
 
-static void push(struct mma_list *l, int8_t letter, uint32_t wanted)
-{
-  if (wanted >> letter & 1 && !(mma_list_has(l) >> letter & 1)) l->letter[l->n++] = letter;
-}
-
 // Columns are what is reduced, or what is contiguous where nothing is.
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
 {
@@ -86,10 +81,8 @@ bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
   if (!cols && t) cols = mma_list_has(&t->in);
   q->row_letters = has & ~cols, q->batch_letters = 0;
   q->batch = q->rows = (struct mma_list){0};
-  for (int i = 0; t && i < t->out.n; i++) push(&q->rows, t->out.letter[i], q->row_letters);
-  for (int i = 0; t && i < t->in.n; i++) push(&q->rows, t->in.letter[i], q->row_letters);
-  for (int d = 0; d < made->ndims; d++)
-    for (int i = 0; i < made->dim[d].n; i++) push(&q->rows, made->dim[d].letter[i], q->row_letters);
+  if (t) mma_list_add(&q->rows, t->out.n, t->out.letter, q->row_letters), mma_list_add(&q->rows, t->in.n, t->in.letter, q->row_letters);
+  mma_list_add_of(&q->rows, made, q->row_letters);
   q->cut = 0, q->nbatch = 1, q->nrows = mma_list_size(p->n, &q->rows), q->padded = (q->nrows + 15) / 16 * 16;
   s->varying = p->iterations > 1 && mma_varies(p, s->root);
   if (s->vector && has & cols) return mma_refuse(p, "a vector is computed from what it is reduced to");

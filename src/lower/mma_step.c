@@ -5,8 +5,7 @@
 
 #include <stdio.h>
 
-// The loop that has more than one iteration; -1: none, or several.
-static int only_loop(const struct graph *b)
+int mma_only_loop(const struct graph *b)
 {
   int found = -1;
   for (int i = 0; i < b->nloop; i++)
@@ -119,13 +118,13 @@ static bool same_sums(const struct norm *n, uint32_t letter)
 
 static int continued(const struct norm *n)
 {
-  int loop = only_loop(n->block);
+  int loop = mma_only_loop(n->block);
   return loop < 0 ? -1 : continued_letter(n, loop);
 }
 
 bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160])
 {
-  int loop = only_loop(b), letter = continued(n);
+  int loop = mma_only_loop(b), letter = continued(n);
   if (letter < 0 || !only_summed(n, 1u << letter) || !same_sums(n, 1u << letter))
     return snprintf(why, 160, "the loop does not go on where an iteration ends"), false;
   int64_t all = n->extent[letter] * b->loop[loop];
@@ -148,5 +147,5 @@ int64_t mma_own_step(const struct norm *n)
 int64_t mma_steps_all(const struct norm *n)
 {
   int letter = continued(n);
-  return letter < 0 ? 0 : n->extent[letter] * n->block->loop[only_loop(n->block)];
+  return letter < 0 ? 0 : n->extent[letter] * n->block->loop[mma_only_loop(n->block)];
 }

@@ -26,6 +26,17 @@ uint32_t mma_list_has(const struct mma_list *l)
   return x;
 }
 
+void mma_list_add(struct mma_list *l, int n, const int8_t *letter, uint32_t wanted)
+{
+  for (int i = 0; i < n; i++)
+    if (wanted >> letter[i] & 1 && !(mma_list_has(l) >> letter[i] & 1)) l->letter[l->n++] = letter[i];
+}
+
+void mma_list_add_of(struct mma_list *l, const struct norm_tensor *t, uint32_t wanted)
+{
+  for (int d = 0; d < t->ndims; d++) mma_list_add(l, t->dim[d].n, t->dim[d].letter, wanted);
+}
+
 void mma_walk_text(const struct lower_walk *w, const char *index, struct str *out)
 {
   struct str within = {0};

@@ -58,7 +58,7 @@ static void arguments(struct mma_kernel *k, const struct wg_plan *w, struct wgmm
     bool kept = save && p->tail && tail_keeps(p->tail, tensor), wanted = save || !is_operand(p, i) || (p->tail && tail_reads(p->tail, tensor));
     if (flat[tensor] || kept || !wanted || norm_is_index(p->n, tensor)) continue;
     flat[tensor] = true;
-    add_argument(k, a, tensor, k->global[tensor], arena_printf(k->mem, "[%lld]", (long long)mma_elements(p, tensor)), save);
+    add_argument(k, a, tensor, k->global[tensor], arena_printf(k->mem, "[%lld]", (long long)norm_elements(p->n, tensor)), save);
   }
   if (p->tail) tail_arguments(p->tail, k->t, k->global, a->out, &a->reads, &a->writes);
 }
