@@ -217,6 +217,7 @@ bool op_find(const char *name, enum op *op);
 int attr_named(const char *name); // the attribute of that name that is a number, or -1
 op_set op_parts(enum op op);      // the other operators of which its law is made, a bit each
 
+int64_t common_divisor(int64_t a, int64_t b);              // the greatest
 int64_t slice_unit(const struct attrs *a, int64_t extent); // of a slice: the largest number of which start, end and the extent are multiples
 
 // ---- graphs --------------------------------------------------------------------------------------------

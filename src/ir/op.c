@@ -163,6 +163,6 @@ bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape 
   return true;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
 int64_t slice_unit(const struct attrs *a, int64_t extent) { return common_divisor(common_divisor(a->start, a->end), extent); }

@@ -255,6 +255,11 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct g
   return status;
 }
 
+static void take_cheaper(struct arena *mem, struct lower_plan *p, const struct lower_plan *other)
+{
+  if (plan_cost(mem, other) < plan_cost(mem, p)) *p = *other;
+}
+
 // The search does not place topk in a kernel. This plan merges it with the kernel that makes its operand.
 static int plan_tops(struct arena *mem, struct graph *wrapped, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
                      struct err *e)
@@ -263,7 +268,7 @@ static int plan_tops(struct arena *mem, struct graph *wrapped, const struct gpu_
   struct lower_plan other;
   int status = lower_topk(wrapped) ? lower_merge(mem, wrapped, &merged, e) : NO;
   if (status == OK) status = plan_ordered(mem, merged, gpu, o, &other, e);
-  if (status == OK && plan_cost(mem, &other) < plan_cost(mem, p)) *p = other;
+  if (status == OK) take_cheaper(mem, p, &other);
   return status == NO ? OK : status;
 }
 
@@ -278,7 +283,7 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
   TRY(plan_tops(mem, wrapped, gpu, o, p, e));
   int status = lower_gathers(mem, wrapped, &within, e);
   if (status == OK) status = plan_ordered(mem, within, gpu, o, &other, e);
-  if (status == OK && plan_cost(mem, &other) < plan_cost(mem, p)) *p = other;
+  if (status == OK) take_cheaper(mem, p, &other);
   return status == NO ? OK : status;
 }
 
@@ -291,6 +296,6 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits
   int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : lower_merge(mem, g, &merged, e);
   if (changed != OK) return status ? status : changed == NO ? OK : changed;
   status = plan_wrapped(mem, merged, gpu, o, &longer, e);
-  if (!status && plan_cost(mem, &longer) < plan_cost(mem, p)) *p = longer;
+  if (!status) take_cheaper(mem, p, &longer);
   return status;
 }

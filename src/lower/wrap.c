@@ -157,15 +157,13 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   return end(w, &b, 1, add(w, &b, op, 1, &tile, &a, n->at), n->at, out);
 }
 
-static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a; }
-
 // Tensors joined along a dimension, which no grid axis cuts: equal parts of them.
 static int concat(struct wrapping *w, const struct node *n, const int *in, const struct shape *whole, int *out)
 {
   struct shape rest = *whole;
   int64_t unit = 0;
   int tile[JOINED], count = 0;
-  for (int k = 0; k < n->nin; k++) unit = divisor(w->to->tensors[in[k]].shape.d[n->a.dim], unit);
+  for (int k = 0; k < n->nin; k++) unit = common_divisor(w->to->tensors[in[k]].shape.d[n->a.dim], unit);
   if (whole->d[n->a.dim] / unit > JOINED)
     return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of concat of extents that are no multiples of 1/%d of their sum", JOINED);
   rest.d[n->a.dim] = 1;
@@ -181,25 +179,15 @@ static int concat(struct wrapping *w, const struct node *n, const int *in, const
 
 // ---- elements that data choose ----
 
-// All of a tensor, as one tile: the scheme that takes such kernels cuts them by its own knobs.
-static int load_whole(struct wrapping *w, struct wrap_block *b, int t) { return load(w, b, t, -1); }
-
-static int gather(struct wrapping *w, const struct node *n, const int *in, int *out)
+// All of a tensor is one tile: the scheme that takes such kernels cuts them by its own knobs. An update writes slices in the place of a state, or of a
+// copy.
+static int by_index(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
-  struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1, 2);
-  const int tile[2] = {load_whole(w, &b, in[0]), load_whole(w, &b, in[1])};
-  return end(w, &b, 1, add(w, &b, n->op, 2, tile, &n->a, n->at), n->at, out);
-}
-
-// A kernel that writes slices in the place of x, which only a state is for that: else of a copy.
-static int update(struct wrapping *w, const struct node *n, const int *in, int *out)
-{
-  int x = in[0], tile[3], status = OK;
-  if (graph_state(w->to, x) < 0) status = copied(w, x, &x);
-  if (status) return status;
-  struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1, 3);
-  for (int k = 0; k < 3; k++) tile[k] = load_whole(w, &b, k ? in[k] : x);
-  return end(w, &b, 1, add(w, &b, n->op, 3, tile, &n->a, n->at), n->at, out);
+  int x = in[0], tile[3];
+  if (node_has(n, WRITES_SLICES) && graph_state(w->to, x) < 0) TRY(copied(w, x, &x));
+  struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1, n->nin);
+  for (int k = 0; k < n->nin; k++) tile[k] = load(w, &b, k ? in[k] : x, -1);
+  return end(w, &b, 1, add(w, &b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
 }
 
 // Cuts x as the kernel that makes it does, if that kernel does not cut the dimension. The two can then become one kernel (merge.c). Otherwise each
@@ -231,8 +219,7 @@ static int chosen(struct wrapping *w, const struct node *n, const int *in, int *
 {
   for (int k = 0; k < n->nin; k++)
     if (constant(w->to, in[k])) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of a constant", op_rows[n->op].name);
-  if (node_has(n, READS_SLICES)) return gather(w, n, in, out);
-  return node_has(n, WRITES_SLICES) ? update(w, n, in, out) : topk(w, n, in, out);
+  return node_has(n, BY_INDEX) ? by_index(w, n, in, out) : topk(w, n, in, out);
 }
 
 // ---- what is kept ----
@@ -240,24 +227,23 @@ static int chosen(struct wrapping *w, const struct node *n, const int *in, int *
 static int view(struct wrapping *w, const struct node *n, int x, int *out)
 {
   struct kview v;
-  int status = graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
-  if (status || kview_of(w->to, *out, &v)) return status;
-  status = copied(w, x, &x); // the view of a copy has strides
-  return status ? status : graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
+  TRY(graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e));
+  if (kview_of(w->to, *out, &v)) return OK;
+  TRY(copied(w, x, &x)); // the view of a copy has strides
+  return graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
 }
 
 // Parts are views, each of some elements.
 static int slices(struct wrapping *w, const struct node *n, int x, int *out)
 {
   struct node one = *n;
-  int status = OK;
   one.op = OP_SLICE, one.nout = 1, one.a = attrs_default(OP_SLICE), one.a.dim = n->a.dim;
-  for (int k = 0; k < n->nout && !status; k++) {
+  for (int k = 0; k < n->nout; k++) {
     int64_t extent = w->to->tensors[x].shape.d[n->a.dim] / n->a.parts, index = node_part(n, k);
     one.a.start = index * extent, one.a.end = one.a.start + extent;
-    status = view(w, &one, x, &out[k]);
+    TRY(view(w, &one, x, &out[k]));
   }
-  return status;
+  return OK;
 }
 
 // Views may have no strides, and indices have no memory.
@@ -270,12 +256,13 @@ static bool may_be_operand(const struct graph *g, int t)
 static int product(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
   struct lower_product p;
-  int x[2] = {in[0], in[1]}, status = graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
-  if (status || product_of(w->to, NULL, w->to->nnodes - 1, &p)) return status;
+  int x[2] = {in[0], in[1]};
+  TRY(graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e));
+  if (product_of(w->to, NULL, w->to->nnodes - 1, &p)) return OK;
   w->to->nnodes--, w->to->ntensors--; // once more, of copies
-  for (int k = 0; k < 2 && !status; k++)
-    if (!may_be_operand(w->to, x[k])) status = copied(w, x[k], &x[k]);
-  return status ? status : graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
+  for (int k = 0; k < 2; k++)
+    if (!may_be_operand(w->to, x[k])) TRY(copied(w, x[k], &x[k]));
+  return graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e);
 }
 
 // All of its root, row by row.
@@ -294,12 +281,13 @@ static bool whole(const struct graph *g, const struct kview *v)
 static int output(struct wrapping *w, const struct node *n, int t)
 {
   struct kview v;
-  int status = OK;
   bool strided = kview_of(w->to, t, &v);
   enum op maker = w->to->nodes[w->to->tensors[strided ? v.root : t].node].op;
   if (maker == OP_CONST) return err_set(w->e, ERR_GRAPH, n->at, "a constant is an output of the program");
-  if (!strided || (maker != OP_BLOCK && maker != OP_MATMUL) || !whole(w->to, &v) || w->taken[v.root]) status = copied(w, t, &t), v.root = t;
-  if (status) return status;
+  if (!strided || (maker != OP_BLOCK && maker != OP_MATMUL) || !whole(w->to, &v) || w->taken[v.root]) {
+    TRY(copied(w, t, &t));
+    v.root = t;
+  }
   if (v.root >= w->cap) return err_set(w->e, ERR_LIMIT, n->at, "too many tensors");
   w->taken[v.root] = true;
   return graph_add(w->to, OP_OUTPUT, 1, &t, NULL, n->at, NULL, w->e);
@@ -339,19 +327,17 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e)
 {
   struct graph *g;
-  int status = graph_expand(mem, kernels, true, &g, e);
-  if (status) return status;
+  TRY(graph_expand(mem, kernels, true, &g, e));
   struct wrapping w = {.to = *out = graph_new(mem, KERNEL, g->name), .e = e, .cap = 4 * g->ntensors + 8 * g->nnodes};
   w.taken = NEWS(mem, bool, w.cap);
   int *to = NEWS(mem, int, g->ntensors + 1);
-  for (int i = 0; i < g->nnodes && !status; i++) {
+  for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     int *in = NEWS(mem, int, n->nin + 1), *made = NEWS(mem, int, n->nout + 1);
     for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
-    status = one_node(&w, g, n, in, made);
-    if (status) return status;
+    TRY(one_node(&w, g, n, in, made));
     for (int k = 0; k < n->nout; k++) to[n->out + k] = n->op == OP_SPLIT ? made[k] : made[0] + k;
     graph_keep_names(*out, g, n, to);
   }
-  return status ? status : graph_check(*out, e);
+  return graph_check(*out, e);
 }

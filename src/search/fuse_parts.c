@@ -64,8 +64,6 @@ static int fuse_slice(struct fusing *f, const struct node *n)
   return status || count == 1 ? status : graph_add(f->block, OP_CONCAT, count, part, &joined, n->at, &f->at[n->out], f->e);
 }
 
-int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
-
 // Operands of different extents as equal parts, which kernels join.
 static int fuse_concat(struct fusing *f, const struct node *n)
 {

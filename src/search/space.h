@@ -656,6 +656,5 @@ enum { FUSE_TILE = 1 << 14 }; // elements
 struct graph *fuse_parts(struct arena *mem, const struct graph *p, int64_t tile);
 bool fuse_parts_can(const struct graph *p);                // it has split or concat, and there is such a graph
 bool fuse_rows_can(const struct graph *p, int processors); // there is one, and it leaves few of so many multiprocessors idle
-int64_t common_divisor(int64_t a, int64_t b);
 
 #endif
