@@ -44,23 +44,16 @@ struct kern_access { // element offset + sum stride[a] a of the buffer of a tens
 };
 
 enum kern_kind {
-  KERN_LOAD,
-  KERN_CONST,
-  KERN_MAP,     // elementwise
-  KERN_SPREAD,  // its operand along more axes, for a store
-  KERN_SUM,     // over `folded`
-  KERN_MAX,     // over `folded`
-  KERN_PROD,    // elements multiplied, over `folded`
-  KERN_PRODUCT, // in[0] times in[1], summed over `folded`
-  KERN_RUN_MAX, // the largest so far, over the iterations of the loop axes `folded`, which it keeps
-  KERN_RUN_MOVE,
-  KERN_RESCALE, // over the iterations: old times in[1], plus the sum of in[0] over the other axes of `folded`
-  KERN_CHOSEN,  // a load at indices in[0], in[1]: 0 where one is outside of its limit
-  KERN_PLACED,  // in[0], stored at index in[1]; nowhere where that is outside of its limit. Only saves read it
-  KERN_TOP,     // the largest elements of in[0] over `folded`, as many as at.by[0].limit, in the order of topk. Only saves read it
-  KERN_TOP_AT,  // their numbers
+#define KERN_KIND(id, ...) KERN_##id,
+#include "kern/kern_kind.def"
   KERN_KINDS
 };
+enum { KERN_LOADS = 1, KERN_OVER = 2, KERN_FOLDS = 4, KERN_TOPS = 8, KERN_RUNS = 16, KERN_KEEPS = 32 };
+extern const struct kern_kind_row { // kern_kind.def
+  const char *name;
+  int nin;
+  unsigned flags;
+} kern_kinds[KERN_KINDS];
 
 // Elementwise operators that only kernels have, behind those of ir/op.def.
 enum kern_op {
@@ -108,13 +101,10 @@ struct kern {
   struct kern_value *v; // each after those that it reads
   struct kern_save *save;
 };
-static inline bool kern_loads(const struct kern_value *v) { return v->kind == KERN_LOAD || v->kind == KERN_CHOSEN; }
-static inline bool kern_kind_tops(enum kern_kind kind) { return kind == KERN_TOP || kind == KERN_TOP_AT; }
-static inline bool kern_tops(const struct kern_value *v) { return kern_kind_tops(v->kind); }
-static inline bool kern_folds(const struct kern_value *v)
-{
-  return v->kind == KERN_SUM || v->kind == KERN_MAX || v->kind == KERN_PROD || kern_tops(v);
-}
+static inline bool kern_has(const struct kern_value *v, unsigned flags) { return kern_kinds[v->kind].flags & flags; } // one of them
+static inline bool kern_loads(const struct kern_value *v) { return kern_has(v, KERN_LOADS); }
+static inline bool kern_tops(const struct kern_value *v) { return kern_has(v, KERN_TOPS); }
+static inline bool kern_folds(const struct kern_value *v) { return kern_has(v, KERN_FOLDS); }
 
 // ---- kern_make.c ----
 // Of the block graph of n, with what tensors are stored as, by tensor of the kernel graph (NULL: as they are). Axes begin at number `first`;
@@ -122,7 +112,10 @@ static inline bool kern_folds(const struct kern_value *v)
 int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, int first, bool tail, struct kern *out, char why[160]);
 
 // ---- kern_value.c: the number of a value, which may be one that is there already ----
-int kern_add(struct kern *k, struct kern_value v); // axes of all but spreads are set here; sums of what does not vary are multiplied
+int kern_add(struct kern *k, struct kern_value v);                // axes of all but spreads are set here; sums of what does not vary are multiplied
+int kern_spread(struct kern *k, int v, axis_set axes, int about); // v along these axes, too
+int kern_operands(const struct kern_value *v);
+axis_set kern_axes_of(const struct kern *k, const struct kern_value *v); // that its operands, its memory and `folded` give it
 int kern_load(struct kern *k, const struct kern_access *at, int about);
 int kern_const(struct kern *k, double c, int about);
 int kern_map(struct kern *k, int op, const struct attrs *a, int x, int y, int about); // y: -1 of one operand; a: NULL none

@@ -11,23 +11,6 @@ static bool wrong(const struct kern_checking *c, const char *what) { return snpr
 
 static bool known_op(int op) { return (op >= OPS && op < KERN_OPS) || (op >= 0 && op < OPS && op_rows[op].rule == RULE_MAP); }
 
-static int operands_of(const struct kern_value *v)
-{
-  if (v->kind == KERN_MAP) return kern_op(v->op).nin;
-  if (v->kind == KERN_CHOSEN) return 1 + (v->at.by[1].limit > 0);
-  if (v->kind == KERN_LOAD || v->kind == KERN_CONST) return 0;
-  return v->kind == KERN_PRODUCT || v->kind == KERN_RESCALE || v->kind == KERN_PLACED ? 2 : 1;
-}
-
-// The axes that its operands give it; all of a load or a spread are its own.
-static axis_set axes_of(const struct kern *k, const struct kern_value *v)
-{
-  axis_set s = v->kind == KERN_SPREAD ? v->axes : kern_loads(v) ? kern_strided(k, &v->at) : 0;
-  for (int i = 0; i < v->nin; i++) s |= k->v[v->in[i]].axes;
-  if (v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE) return s | v->folded;
-  return s & ~v->folded;
-}
-
 static bool within(const struct kern *k, const struct kern_access *a)
 {
   int64_t least = a->offset, most = a->offset;
@@ -46,7 +29,7 @@ static bool one(const struct kern_checking *c)
   axis_set in = 0;
   if (v->kind < 0 || v->kind >= KERN_KINDS) return wrong(c, "no kind");
   if (v->kind == KERN_MAP && !known_op(v->op)) return wrong(c, "no elementwise operator");
-  if (v->nin != operands_of(v)) return wrong(c, "operands that it has not");
+  if (v->nin != kern_operands(v)) return wrong(c, "operands that it has not");
   for (int i = 0; i < v->nin; i++) {
     if (v->in[i] < 0 || v->in[i] >= c->i) return wrong(c, "an operand that comes later");
     if (k->v[v->in[i]].kind == KERN_PLACED) return wrong(c, "a placed value as an operand");
@@ -57,11 +40,11 @@ static bool one(const struct kern_checking *c)
   if (kern_tops(v) && (v->at.by[0].limit < 1 || v->at.by[0].limit > kern_extent(k, v->folded))) return wrong(c, "chooses more than there is");
   for (int a = 0; a < KERN_AXES; a++)
     if ((v->axes | v->folded) >> a & 1 && (a >= k->naxes || k->extent[a] < 2)) return wrong(c, "an axis that is not there");
-  bool runs = v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE || v->kind == KERN_RESCALE;
-  if (v->folded && !runs && ((!kern_folds(v) && v->kind != KERN_PRODUCT) || v->folded & ~in)) return wrong(c, "folds what its operand does not have");
+  bool runs = kern_has(v, KERN_RUNS);
+  if (v->folded && !runs && (!kern_has(v, KERN_OVER) || v->folded & ~in)) return wrong(c, "folds what its operand does not have");
   if (!v->folded && kern_folds(v)) return wrong(c, "folds nothing");
   if (runs && !(v->folded & k->loops)) return wrong(c, "runs over no loop");
-  if (v->axes != axes_of(k, v)) return wrong(c, "other axes than its operands give it");
+  if (v->axes != kern_axes_of(k, v)) return wrong(c, "other axes than its operands give it");
   return !kern_loads(v) || within(k, &v->at) || wrong(c, "reads outside of its buffer");
 }
 

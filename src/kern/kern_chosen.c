@@ -84,8 +84,7 @@ bool kern_part_placed(struct kern_making *m, int v, const struct norm_dim *d, in
   const struct kern_choosing c = choosing(m, d, index);
   if (v < 0 || index < 0 || !add_index(m->k, &at, c.naxes, c.axis)) return false;
   axis_set axes = kern_strided(m->k, &at) | m->k->v[v].axes | m->k->v[index].axes;
-  if (axes != m->k->v[v].axes) v = kern_add(m->k, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {v}, .axes = axes, .about = m->about});
-  struct kern_value placed = {.kind = KERN_PLACED, .nin = 2, .in = {v, index}, .about = m->about};
+  struct kern_value placed = {.kind = KERN_PLACED, .nin = 2, .in = {kern_spread(m->k, v, axes, m->about), index}, .about = m->about};
   placed.at.by[0].stride = at.by[0].stride, placed.at.by[0].limit = at.by[0].limit;
   return kern_part_store(m, kern_add(m->k, placed), at);
 }
@@ -98,8 +97,7 @@ bool kern_part_topk(struct kern_making *m, enum kern_kind kind, int v, const str
   if (v < 0) return false;
   for (int i = c.naxes; i-- > 0; below *= m->k->extent[c.axis[i]])
     if (m->k->extent[c.axis[i]] > 1) x.at.stride[c.axis[i]] = below, x.folded |= AXIS(c.axis[i]);
-  if (x.folded & ~m->k->v[v].axes)
-    x.in[0] = kern_add(m->k, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {v}, .axes = x.folded, .about = m->about});
+  x.in[0] = kern_spread(m->k, v, x.folded, m->about);
   x.at.type = I32, x.at.index = true, x.at.elements = below, x.at.by[0].limit = k;
   *out = x.folded ? kern_add(m->k, x) : kind == KERN_TOP ? v : kern_const(m->k, 0, m->about);
   return true;

@@ -117,7 +117,7 @@ static void map(struct kern_reading *r, const char *name, struct kern_value *v)
     return;
   }
   struct kern_op_row row = kern_op(v->op);
-  v->kind = KERN_MAP, v->nin = row.nin;
+  v->kind = KERN_MAP;
   int n = 0;
   for (int i = 0; i < ATTRS; i++)
     if (row.attrs >> i & 1) want(r, n++ ? "," : "("), *(double *)(void *)((char *)&v->a + attr_rows[i].offset) = real(r);
@@ -127,26 +127,26 @@ static void map(struct kern_reading *r, const char *name, struct kern_value *v)
 static void one(struct kern_reading *r)
 {
   struct kern *k = r->k;
-  struct kern_value v = {.nin = 1};
+  struct kern_value v = {0};
   char name[24];
   int kind = 0;
   if (numbered(r, "v", INT32_MAX) != k->nvalues) expected(r, "the next number of a value");
   want(r, "=");
   word(r, name);
-  while (kind < KERN_KINDS && (kind == KERN_MAP || strcmp(kern_kind_name[kind], name) != 0)) kind++;
+  while (kind < KERN_KINDS && (kind == KERN_MAP || strcmp(kern_kinds[kind].name, name) != 0)) kind++;
   v.kind = (enum kern_kind)kind;
   if (kind == KERN_KINDS) map(r, name, &v);
-  if (v.kind == KERN_LOAD || v.kind == KERN_CONST) v.nin = 0;
-  if (kern_loads(&v)) v.at = access_of(r), v.axes = kern_strided(k, &v.at);
-  if (kern_tops(&v)) v.at = access_of(r);
+  if (r->failed) return;
+  if (kern_has(&v, KERN_LOADS | KERN_TOPS)) v.at = access_of(r);
   if (v.kind == KERN_CONST) v.a.scalar = real(r);
   if (v.kind == KERN_SPREAD) v.axes = set(r);
-  if ((v.kind > KERN_SPREAD && v.kind < KERN_CHOSEN) || kern_tops(&v)) v.folded = set(r);
+  if (kern_has(&v, KERN_OVER)) v.folded = set(r);
   if (v.kind == KERN_PRODUCT) v.batch = set(r);
-  if (v.kind == KERN_PRODUCT || v.kind == KERN_RESCALE || v.kind == KERN_PLACED || v.at.by[1].limit) v.nin = 2;
-  for (int n = 0; n < v.nin; n++) v.in[n] = numbered(r, "v", k->nvalues - 1), v.axes |= r->failed ? 0 : k->v[v.in[n]].axes;
-  v.axes = v.kind == KERN_RUN_MAX || v.kind == KERN_RUN_MOVE ? v.axes | v.folded : v.axes & ~v.folded;
-  if (!r->failed) PUSH(k->mem, k->v, k->nvalues, k->cap) = v;
+  v.nin = kern_operands(&v);
+  for (int n = 0; n < v.nin; n++) v.in[n] = numbered(r, "v", k->nvalues - 1);
+  if (r->failed) return;
+  v.axes = kern_axes_of(k, &v);
+  PUSH(k->mem, k->v, k->nvalues, k->cap) = v;
 }
 
 static void save(struct kern_reading *r, int *cap)

@@ -50,7 +50,14 @@ int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attr
   return kern_joined(m, p.axis, p.n, p.part);
 }
 
-static enum op folding_op(enum kern_kind kind) { return kind == KERN_MAX || kind == KERN_RUN_MAX ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD; }
+// The parts folded as the kind folds elements.
+static int all_parts(struct kern_making *m, enum kern_kind kind, const struct kern_part *p)
+{
+  const enum op op = kind == KERN_MAX || kind == KERN_RUN_MAX ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD;
+  int all = p->part[0];
+  for (int k = 1; k < p->n; k++) all = kern_part_map(m, op, all, p->part[k], NULL);
+  return all;
+}
 
 int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axis_set over)
 {
@@ -58,18 +65,14 @@ int kern_part_fold(struct kern_making *m, enum kern_kind kind, int x, int y, axi
   struct kern_value v = {.kind = kind, .nin = two ? 2 : 1, .in = {x, y}, .folded = over, .about = m->about};
   if (x >= 0 && (!two || y >= 0)) return kern_add(m->k, v);
   struct kern_part p = *parts_of(m, x < 0 ? x : y);
-  int all, whole = !(over >> p.axis & 1);
+  const bool whole = !(over >> p.axis & 1);
   if (!whole && !two) { // what is folded over all parts: first over the parts, so that threads fold once
-    all = p.part[0];
-    for (int k = 1; k < p.n; k++) all = kern_part_map(m, folding_op(kind), all, p.part[k], NULL);
+    const int all = all_parts(m, kind, &p);
     return over == AXIS(p.axis) ? all : kern_part_fold(m, kind, all, -1, over & ~AXIS(p.axis));
   }
   for (int k = 0; k < p.n; k++)
     p.part[k] = kern_part_fold(m, kind, kern_part_at(m, x, p.axis, k), two ? kern_part_at(m, y, p.axis, k) : -1, over & ~AXIS(p.axis));
-  if (whole) return kern_joined(m, p.axis, p.n, p.part);
-  all = p.part[0];
-  for (int k = 1; k < p.n; k++) all = kern_part_map(m, folding_op(kind), all, p.part[k], NULL);
-  return all;
+  return whole ? kern_joined(m, p.axis, p.n, p.part) : all_parts(m, kind, &p);
 }
 
 bool kern_part_store(struct kern_making *m, int v, struct kern_access at)
@@ -85,7 +88,7 @@ bool kern_part_store(struct kern_making *m, int v, struct kern_access at)
   }
   axis_set axes = kern_strided(k, &at) | k->v[v].axes;
   if (k->nsaves == m->n->nsave + KERN_STORES) return false;
-  if (axes != k->v[v].axes) v = kern_add(k, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {v}, .axes = axes, .about = m->about});
+  v = kern_spread(k, v, axes, m->about);
   k->save[k->nsaves++] = (struct kern_save){v, axes, at, m->about};
   return true;
 }

@@ -13,10 +13,6 @@
 //   }
 #include "kern/kern_text.h"
 
-const char *const kern_kind_name[KERN_KINDS] = {
-    [KERN_LOAD] = "load",       [KERN_CONST] = "const",   [KERN_MAP] = "map",         [KERN_SPREAD] = "spread",  [KERN_SUM] = "sum",
-    [KERN_MAX] = "max",         [KERN_PROD] = "prod",     [KERN_PRODUCT] = "product", [KERN_RUN_MAX] = "runmax", [KERN_RUN_MOVE] = "runmove",
-    [KERN_RESCALE] = "rescale", [KERN_CHOSEN] = "chosen", [KERN_PLACED] = "placed",   [KERN_TOP] = "top",        [KERN_TOP_AT] = "topat"};
 const char *const kern_axes_name[KERN_AXES_NAMES] = {"letters", "grid", "loops"};
 
 axis_set kern_axes_named(const struct kern *k, int which)
@@ -59,10 +55,10 @@ static void one(const struct kern *k, int i, struct str *out)
   if (v->kind == KERN_MAP)
     map(v, out);
   else
-    str_add(out, "%s", kern_kind_name[v->kind]);
+    str_add(out, "%s", kern_kinds[v->kind].name);
   if (v->kind == KERN_CONST) str_add(out, " %.17g", v->a.scalar);
   if (kern_loads(v) || kern_tops(v)) access_text(k, &v->at, out);
-  if ((v->kind >= KERN_SPREAD && v->kind < KERN_CHOSEN) || kern_tops(v)) axes(k, v->kind == KERN_SPREAD ? v->axes : v->folded, out);
+  if (v->kind == KERN_SPREAD || kern_has(v, KERN_OVER)) axes(k, v->kind == KERN_SPREAD ? v->axes : v->folded, out);
   if (v->kind == KERN_PRODUCT) axes(k, v->batch, out);
   for (int n = 0; n < v->nin; n++) str_add(out, " v%d", v->in[n]);
   str_add(out, "\n");

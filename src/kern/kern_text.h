@@ -5,7 +5,7 @@
 #include "kern/kern.h"
 
 enum { KERN_AXES_NAMES = 3 };
-extern const char *const kern_kind_name[KERN_KINDS], *const kern_axes_name[KERN_AXES_NAMES];
+extern const char *const kern_axes_name[KERN_AXES_NAMES];
 axis_set kern_axes_named(const struct kern *k, int which);
 
 #endif

@@ -3,6 +3,17 @@
 
 #include <string.h>
 
+const struct kern_kind_row kern_kinds[KERN_KINDS] = {
+#define LOADS KERN_LOADS
+#define OVER KERN_OVER
+#define FOLDS KERN_FOLDS
+#define TOPS KERN_TOPS
+#define RUNS KERN_RUNS
+#define KEEPS KERN_KEEPS
+#define KERN_KIND(id, name, nin, flags, doc) [KERN_##id] = {name, nin, flags},
+#include "kern/kern_kind.def"
+};
+
 int64_t kern_extent(const struct kern *k, axis_set s)
 {
   int64_t x = 1;
@@ -34,14 +45,6 @@ static bool same(const struct kern_value *a, const struct kern_value *b)
   return a->kind != KERN_MAP || (a->op == b->op && attrs_reals_same(&a->a, &b->a));
 }
 
-static int put(struct kern *k, const struct kern_value *v)
-{
-  for (int i = 0; i < k->nvalues; i++)
-    if (same(&k->v[i], v)) return i;
-  PUSH(k->mem, k->v, k->nvalues, k->cap) = *v;
-  return k->nvalues - 1;
-}
-
 static axis_set operands(const struct kern *k, const struct kern_value *v)
 {
   axis_set s = 0;
@@ -49,13 +52,34 @@ static axis_set operands(const struct kern *k, const struct kern_value *v)
   return s;
 }
 
+int kern_operands(const struct kern_value *v)
+{
+  if (v->kind == KERN_MAP) return kern_op(v->op).nin;
+  return kern_kinds[v->kind].nin + (v->kind == KERN_CHOSEN && v->at.by[1].limit > 0);
+}
+
+axis_set kern_axes_of(const struct kern *k, const struct kern_value *v)
+{
+  axis_set own = v->kind == KERN_SPREAD ? v->axes : kern_loads(v) ? kern_strided(k, &v->at) : 0, all = own | operands(k, v);
+  return kern_has(v, KERN_KEEPS) ? all | v->folded : all & ~v->folded;
+}
+
+static int put(struct kern *k, struct kern_value v)
+{
+  v.axes = kern_axes_of(k, &v);
+  for (int i = 0; i < k->nvalues; i++)
+    if (same(&k->v[i], &v)) return i;
+  PUSH(k->mem, k->v, k->nvalues, k->cap) = v;
+  return k->nvalues - 1;
+}
+
 // Axes that the operand does not have change nothing in a maximum, multiply a sum, and raise a product.
 static int reduced(struct kern *k, struct kern_value v)
 {
   axis_set real = v.folded & operands(k, &v), rest = v.folded & ~real;
   int x = v.in[0];
-  v.folded = real, v.axes = operands(k, &v) & ~real;
-  if (real || v.kind == KERN_PRODUCT) x = put(k, &v);
+  v.folded = real;
+  if (real || v.kind == KERN_PRODUCT) x = put(k, v);
   double times = (double)kern_extent(k, rest);
   if (v.kind == KERN_PROD && times > 1) return kern_map(k, OP_POW, NULL, x, kern_const(k, times, v.about), v.about);
   return v.kind == KERN_SUM || v.kind == KERN_PRODUCT ? kern_scaled(k, x, times, v.about) : x;
@@ -68,31 +92,19 @@ static int running(struct kern *k, struct kern_value v)
   if (once && v.kind == KERN_RUN_MAX) return v.in[0];
   if (once && v.kind == KERN_RUN_MOVE) return kern_const(k, 0, v.about);
   if (once) return kern_fold(k, KERN_SUM, v.in[0], v.folded, v.about);
-  v.axes = v.kind == KERN_RESCALE ? operands(k, &v) & ~v.folded : operands(k, &v) | v.folded;
-  return put(k, &v);
+  return put(k, v);
 }
 
 int kern_add(struct kern *k, struct kern_value v)
 {
-  switch (v.kind) {
-  case KERN_LOAD:
-  case KERN_CHOSEN: v.axes = kern_strided(k, &v.at) | operands(k, &v); break;
-  case KERN_CONST: v.axes = 0; break;
-  case KERN_MAP:
-  case KERN_PLACED: v.axes = operands(k, &v); break;
-  case KERN_SPREAD: v.axes |= operands(k, &v); break;
-  case KERN_TOP:
-  case KERN_TOP_AT: v.axes = operands(k, &v) & ~v.folded; break;
-  case KERN_SUM:
-  case KERN_MAX:
-  case KERN_PROD:
-  case KERN_PRODUCT: return reduced(k, v);
-  case KERN_RUN_MAX:
-  case KERN_RUN_MOVE:
-  case KERN_RESCALE: return running(k, v);
-  case KERN_KINDS: break;
-  }
-  return put(k, &v);
+  if (kern_has(&v, KERN_RUNS)) return running(k, v);
+  return kern_has(&v, KERN_OVER) && !kern_tops(&v) ? reduced(k, v) : put(k, v);
+}
+
+int kern_spread(struct kern *k, int v, axis_set axes, int about)
+{
+  if (!(axes & ~k->v[v].axes)) return v;
+  return kern_add(k, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {v}, .axes = axes, .about = about});
 }
 
 int kern_load(struct kern *k, const struct kern_access *at, int about)

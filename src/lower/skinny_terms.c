@@ -1,6 +1,5 @@
 // Products, statistics and second products among the values. Rules have pushed sums inward (kern/rule_sums.c), so that what the loop sums are
 // products of elements by weights, and sums of elements; a product after the loop is of one of these by weights that are loaded whole.
-#include "kern/kern_text.h"
 #include "lower/skinny.h"
 
 int sk_no(struct sk_plan *p, const char *what)
@@ -132,7 +131,7 @@ static int one(struct sk_plan *p, int i)
   if (v->kind == KERN_PRODUCT) return before ? product(p, i) : second(p, i);
   if (!kern_folds(v)) return 0;
   if (v->kind != KERN_SUM)
-    return sk_no(p, arena_printf(p->j->mem, "%s %s", kern_kind_name[v->kind], before ? "before a product" : "after the products"));
+    return sk_no(p, arena_printf(p->j->mem, "%s %s", kern_kinds[v->kind].name, before ? "before a product" : "after the products"));
   if (before) return statistic(p, i);
   if (v->folded & ~(p->kern.letters | p->kern.loops)) return sk_no(p, "parts that do not add up");
   const char *name = x->kind == KERN_MAP ? kern_op(x->op).name : x->kind == KERN_MAX ? "max" : "product";
