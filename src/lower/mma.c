@@ -182,9 +182,10 @@ static void body(struct mma_kernel *k)
     emit_tiles_end(k->t, p->job->gpu, graph_blocks(p->n->block));
 }
 
-static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
+static bool made(struct mma_plan *p, const struct lower_job *j, const struct knobs *k, char why[160])
 {
-  return mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP]}, why);
+  j = mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP]}, why);
+  return mma_plan(p, j, why) && mma_fit(p, k);
 }
 
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
@@ -192,7 +193,7 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
   char why[160];
   struct mma_plan p;
   *out = (struct lower_out){0};
-  if (!mma_plan(&p, anew(j, knobs, why), why) || !mma_fit(&p, knobs)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
+  if (!made(&p, j, knobs, why)) return err_set(e, ERR_TILE, NOWHERE, "%s by mma: %s", j->name, why);
   struct text t = {.out = &out->text, .marks = j->marks};
   if (j->marks) j->marks->block = p.n->block;
   struct mma_kernel k = mma_kernel_new(&p, &t);
@@ -267,9 +268,7 @@ static bool count(const struct lower_job *j, const struct knobs *k, struct kerne
 {
   char why[160];
   struct mma_plan p;
-  if (!mma_plan(&p, anew(j, k, why), why) || !mma_fit(&p, k)) return false;
-  mma_count(&p, NULL, out);
-  return true;
+  return made(&p, j, k, why) && (mma_count(&p, NULL, out), true);
 }
 
 // Without a kernel ahead there is no next one to hold back.

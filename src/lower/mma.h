@@ -1,28 +1,19 @@
 // mma: inside mma*.c, the scheme of products by mma.sync.
 //
 // Every block graph with products that agree on their rows. Glossary
-//   rows, batch  letters of the rows of products. Those of the batch stand also in right operands, so that a tile of 16
-//   rows
-//                stays within one of the batch: rows are padded to a multiple of 16 for each of the batch
-//   columns      all other letters of a tensor, as a list with one order: what is summed by the next product is the
-//   columns of
-//                its left operand
-//   fragment     a tensor in registers, as accumulators of mma.m16n8k16 lie: [MT, NT].[2, 1].[1, 2], MT tiles of 16
-//   rows and NT
-//                of 8 columns a warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left
-//                operand
+//   rows, batch  letters of the rows of products. Those of the batch stand also in right operands, so that a tile of 16 rows stays within one of
+//                the batch: rows are padded to a multiple of 16 for each of the batch
+//   columns      all other letters of a tensor, as a list with one order: what is summed by the next product is the columns of its left operand
+//   fragment     a tensor in registers, as accumulators of mma.m16n8k16 lie: [MT, NT].[2, 1].[1, 2], MT tiles of 16 rows and NT of 8 columns a
+//                warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left operand
 //   tile         an iterator's tile that a product reads, in shared memory: [out, in], `in` contiguous in device memory
-//   queue        without a loop, right operands of one shape that are read one after another (layers): they share a few
-//   slots,
-//                and while one is read the next ones come
-//   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own,
-//   whose
-//                columns are what is reduced, from shared memory and back. So is a vector over columns that is reduced
-//                from iterators (the norms of values), which then lies in shared memory
-//   split        columns that the warps along WN share. Where a product sums over them, each has a part of its result,
-//   and so
-//                where a reduction does: parts are combined through shared memory, those of accumulators after the loop
-//
+//   queue        without a loop, right operands of one shape that are read one after another (layers): they share a few slots, and while one is
+//                read the next ones come
+//   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose columns are what is
+//                reduced, from shared memory and back. So is a vector over columns that is reduced from iterators (the norms of values), which
+//                then lies in shared memory
+//   split        columns that the warps along WN share. Where a product sums over them, each has a part of its result, and so where a reduction
+//                does: parts are combined through shared memory, those of accumulators after the loop
 //   cut          rows of a block where the grid is cut anew: what of the grid only rows have, and batches, whatever the
 //                block graph's tiles have of them. The last block may have fewer
 //
@@ -316,8 +307,7 @@ void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char 
 // What comes before the wait for the kernel ahead: lines of the first iterations' tiles on their way to the L2 cache.
 void mma_ahead(struct mma_kernel *k);
 int mma_ahead_best(const struct mma_plan *p); // so many iterations, of the plan at its knobs
-// Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this
-// one.
+// Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this one.
 const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t); // of its buffer, as text
 int mma_stages(const struct mma_plan *p, const struct mma_tile *t);        // that its buffer has
 void mma_load_once(struct mma_kernel *k);

@@ -28,8 +28,7 @@ const char *mma_stage(const struct mma_plan *p, const struct mma_tile *t)
   return t->varying ? "@stage" : t->slot < 0 ? "0" : arena_printf(p->job->mem, "%d", t->slot % p->stages);
 }
 
-// Row and column of piece j * threads + @tid, so that what j adds is seen to be no part of the swizzle wherever that is
-// so.
+// Row and column of piece j * threads + @tid, so that what j adds is seen to be no part of the swizzle wherever that is so.
 static void piece(const char *j, int threads, long long row, char outer[64], char inner[64])
 {
   bool rows = threads % row == 0, parts = row % threads == 0;
@@ -125,8 +124,7 @@ void mma_wait(struct mma_kernel *k, int left)
   text_line(k->t, "Sync<barrier>#t()");
 }
 
-// Which group of copies brings it: tiles that have room of their own in the order in which they are read, then the
-// queue.
+// Which group of copies brings it: tiles that have room of their own in the order in which they are read, then the queue.
 static int group(const struct mma_plan *p, const struct mma_tile *t)
 {
   int n = 1;

@@ -289,18 +289,20 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
   if (w->pair_axis >= 0) wgmma_pair_meet(k);
 }
 
-static const struct lower_job *anew(const struct lower_job *j, const struct knobs *k, char why[160])
+// NULL with the reason in why.
+static struct wg_plan *made(const struct lower_job *j, const struct knobs *k, char why[160])
 {
-  return mma_anew(j, (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}, why);
+  struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  j = mma_anew(j, (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}, why);
+  return wgmma_plan(w, j, k->v[WG_BROUGHT], why) && wgmma_fit(w, k) ? w : NULL;
 }
 
 static int emit(const struct lower_job *j, const struct knobs *knobs, struct lower_out *out, struct err *e)
 {
   char why[160];
-  struct wg_plan *w = NEW(j->mem, struct wg_plan);
+  struct wg_plan *w = made(j, knobs, why);
   *out = (struct lower_out){0};
-  if (!wgmma_plan(w, anew(j, knobs, why), knobs->v[WG_BROUGHT], why) || !wgmma_fit(w, knobs))
-    return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
+  if (!w) return err_set(e, ERR_TILE, NOWHERE, "%s by wgmma: %s", j->name, why);
   struct text t = {.out = &out->text, .marks = j->marks};
   if (j->marks) j->marks->block = w->p.n->block;
   struct mma_kernel k = mma_kernel_new(&w->p, &t);
@@ -317,10 +319,9 @@ static int emit(const struct lower_job *j, const struct knobs *knobs, struct low
 static bool count(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out)
 {
   char why[160];
-  struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  if (!wgmma_plan(w, anew(j, k, why), k->v[WG_BROUGHT], why) || !wgmma_fit(w, k)) return false;
-  wgmma_count(w, out);
-  return true;
+  const struct wg_plan *w = made(j, k, why);
+  if (w) wgmma_count(w, out);
+  return w;
 }
 
 const struct scheme scheme_wgmma = {

@@ -128,9 +128,8 @@ static void sort(struct box *b)
 }
 
 // The tile's rows must come in the order in which the box has them.
-static bool rows_in_order(const struct mma_plan *p, const struct box *b, const struct plan_access *a, const struct mma_list *out)
+static bool rows_in_order(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *out)
 {
-  (void)b;
   for (int i = 1; i < out->n; i++)
     if (a->stride[(int)out->letter[i - 1]] < a->stride[(int)out->letter[i]] && p->n->extent[(int)out->letter[i - 1]] > 1) return false;
   return true;
@@ -144,7 +143,7 @@ bool box_of(struct mma_plan *p, const struct plan_access *a, const struct mma_li
   if (!add_letters(p, out, a, cols, true) || out->ndims != 1 || out->dim[0].stride != 1)
     return mma_refuse(p, "an operand's columns are not together in memory");
   if (cut && !add_rows(p, out, a, rows)) return mma_refuse(p, "rows of an operand are not together in memory");
-  if ((!cut && !add_letters(p, out, a, rows, false)) || !rows_in_order(p, out, a, rows) || !add_axes(p, out, a))
+  if ((!cut && !add_letters(p, out, a, rows, false)) || !rows_in_order(p, a, rows) || !add_axes(p, out, a))
     return mma_refuse(p, "an operand is no box of at most %d dimensions", BOX_RANK);
   if (!add_offset(out, a->offset)) return mma_refuse(p, "an operand begins within its buffer");
   sort(out);

@@ -23,20 +23,22 @@ struct wgmma_order {
   int64_t wide;                                 // blocks of the rectangle along the first
 };
 
-// Bytes of the loop's tiles that change along the axis, of one block or of a pair.
-static double bytes_of(const struct wg_plan *w, int axis)
+// Elements of the loop's tiles that change along the axis.
+static double elements_along(const struct mma_plan *p, int axis)
 {
-  const struct mma_plan *p = &w->p;
-  double bytes = 0;
+  double elements = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis]) bytes += (double)(p->tile[i].rows * p->tile[i].cols);
-  return axis == w->pair_axis ? 2 * bytes : bytes;
+    if (p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis]) elements += (double)(p->tile[i].rows * p->tile[i].cols);
+  return elements;
 }
+
+// Of one block or of a pair.
+static double read_along(const struct wg_plan *w, int axis) { return elements_along(&w->p, axis) * (axis == w->pair_axis ? 2 : 1); }
 
 static int64_t widest(const struct wg_plan *w, const struct wgmma_order *o)
 {
   int64_t at_once = MIN(w->blocks, w->p.job->gpu->processors) / (w->pair_axis >= 0 ? 2 : 1), best = 1;
-  double first = bytes_of(w, o->band[0]), second = bytes_of(w, o->band[1]), least = 0;
+  double first = read_along(w, o->band[0]), second = read_along(w, o->band[1]), least = 0;
   for (int64_t n = 1; n <= o->extent[o->band[0]]; n++) {
     double read = (double)n * first + (double)((at_once + n - 1) / n) * second;
     if (n == 1 || read < least) least = read, best = n;
@@ -48,11 +50,8 @@ static int64_t widest(const struct wg_plan *w, const struct wgmma_order *o)
 static bool stays_in_l2(const struct wg_plan *w, int axis)
 {
   const struct mma_plan *p = &w->p;
-  double bytes = 0;
-  for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis])
-      bytes += (double)(p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type) * p->iterations * p->n->block->grid[axis]);
-  return bytes <= 0.75 * (double)p->job->gpu->l2;
+  const int64_t each = dtype_bytes(p->type) * p->iterations * p->n->block->grid[axis];
+  return elements_along(p, axis) * (double)each <= 0.75 * (double)p->job->gpu->l2;
 }
 
 static struct wgmma_order order_of(const struct wg_plan *w)
