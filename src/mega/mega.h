@@ -283,7 +283,7 @@ struct mega_implied { // a wait that was derived, and dropped because others imp
   int op, from;       // operators: who waits for whom
   int layer_back, step_back;
 };
-enum mega_load { MEGA_LOAD_PLAIN, MEGA_LOAD_CONST, MEGA_LOAD_WORDS };
+enum mega_load { MEGA_LOAD_PLAIN, MEGA_LOAD_CONST, MEGA_LOAD_WORDS, MEGA_LOAD_BULK }; // bulk: products copy it into shared memory, piece by piece
 struct mega_held {     // how the plan keeps a tensor
   int nwrites, *write; // nodes of a step that write it, in order
   int versions;
@@ -340,7 +340,10 @@ enum { MEGA_COPY_GB = 4280 }; // rate of a copy on an H200, GB/s: the bound of d
 // ---- mega_event.c, mega_version.c ----
 // An activation is tagged, in words of MEGA_WORD bytes, if a step has at most MEGA_TAGGED_ROWS rows and the activation at most MEGA_TAGGED_VALUES values.
 // The activation of a step of one row may have MEGA_TAGGED_ROW values. With more rows, an event of MEGA_FLAG_TASKS or more tasks is a flag.
-enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_TAGGED_ROW = 16384, MEGA_WORD = 16, MEGA_FLAG_TASKS = 16 };
+enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_TAGGED_ROW = 16384, MEGA_WORD = 16, MEGA_FLAG_TASKS = 256 };
+// The access is the input of a product with several rows: [rows, k], whole, beside a stream of weights.
+bool mega_input_of_rows(const struct mega_model *m, const struct mega_op *op, int access);
+bool mega_few_values(int rows, int64_t values); // of an activation in four bytes each: it is tagged
 void mega_events_derive(struct arena *mem, struct mega_plan *p);
 void mega_events_stream(struct arena *mem, struct mega_plan *p, int node);               // waits of its pipeline for state of the step before
 int mega_event_add(struct arena *mem, struct mega_plan *p, const struct mega_event *ev); // or one that is the same

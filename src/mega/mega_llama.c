@@ -14,7 +14,7 @@ struct mega_making {
   struct err *e;
   int world, heads, kv, inner, vocab; // the last four of a rank
 };
-enum { PAGE = 64, COLUMNS = 8, SETTINGS = 6, MOST_SAMPLED = 32 }; // positions of a page; columns of a wide work tile of a product
+enum { PAGE = 64, COLUMNS = 8, MANY_COLUMNS = 32, NARROW_ROWS = 32, SETTINGS = 6, MOST_SAMPLED = 32, EMBED_TILES = 16 }; // positions of a page; columns of a wide work tile of a product
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -156,13 +156,27 @@ static int add_operator(struct mega_making *k, const char *name, const char *lay
 }
 #define OPERATOR(name, layer, repeat, tiles, ...) TRY(add_operator(k, name, layer, repeat, tiles, (const char *const[]){__VA_ARGS__, NULL}))
 
-// The number of work tiles of `times` products with these columns. A tile has half as many columns if that makes the largest share of a worker
-// at least 5% smaller.
-static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t times)
+// Rows whose input does not stay in a block's memory: each row is an operand's column, and the weights fill the other operand.
+static bool many_rows(const struct mega_making *k)
 {
-  int64_t wide = (columns + COLUMNS - 1) / COLUMNS * times, narrow = (columns + COLUMNS / 2 - 1) / (COLUMNS / 2) * times, n = k->s->workers;
-  int64_t most_wide = (wide + n - 1) / n * COLUMNS, most_narrow = (narrow + n - 1) / n * (COLUMNS / 2);
+  return k->s->rows > 1 && mega_types[k->c->type].bits == 16 && !mega_few_values(k->s->rows, k->s->rows * (int64_t)k->c->hidden);
+}
+
+// The number of work tiles of `times` products with these columns, `each` of which a wide tile has. A tile has half as many columns if that makes
+// the largest share of a worker at least 5% smaller.
+static int64_t tiles_of_width(const struct mega_making *k, int64_t columns, int64_t times, int64_t each)
+{
+  int64_t wide = (columns + each - 1) / each * times, narrow = (columns + each / 2 - 1) / (each / 2) * times, n = k->s->workers;
+  int64_t most_wide = (wide + n - 1) / n * each, most_narrow = (narrow + n - 1) / n * (each / 2);
+  if (each > COLUMNS && k->s->rows > NARROW_ROWS) return wide; // pieces of a narrow tile are long, and so are those of its input
   return most_narrow * 100 <= most_wide * 95 ? narrow : wide;
+}
+static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t times) { return tiles_of_width(k, columns, times, COLUMNS); }
+
+// The same of a product with all rows; `slices` columns of the weights make one of the output.
+static int64_t tiles_of_rows(const struct mega_making *k, int64_t columns, int slices)
+{
+  return tiles_of_width(k, columns, 1, many_rows(k) ? MANY_COLUMNS / slices : COLUMNS);
 }
 
 // Attention over the cache. In parts nobody waits for the cache in this step: the first part of the positions has this position's key and value as
@@ -186,7 +200,7 @@ static int attention(struct mega_making *k)
 static int attention_out(struct mega_making *k)
 {
   int L = k->c->layers;
-  int64_t tiles = tiles_of(k, k->c->hidden, 1);
+  int64_t tiles = tiles_of_rows(k, k->c->hidden, 1);
   bool parts = k->s->parts > 1;
   if (k->world > 1 && parts)
     OPERATOR("o", "merge_linear", L, tiles, "attended", "divisor", "Wo", "o_parts");
@@ -203,7 +217,7 @@ static int attention_out(struct mega_making *k)
 static int mlp_out(struct mega_making *k)
 {
   int L = k->c->layers;
-  int64_t tiles = tiles_of(k, k->c->hidden, 1);
+  int64_t tiles = tiles_of_rows(k, k->c->hidden, 1);
   if (k->world == 1) {
     OPERATOR("down", "linear_with_residual", L, tiles, "inner", "Wdown", "h", "h");
     return OK;
@@ -219,7 +233,7 @@ static int mlp_of_experts(struct mega_making *k)
   const struct mega_config *c = k->c;
   int L = c->layers;
   int64_t rows = k->s->rows;
-  OPERATOR("router", "rmsnorm_linear", L, tiles_of(k, c->experts, 1), "h", "mlp_norm", "Wrouter", "scores");
+  OPERATOR("router", "rmsnorm_linear", L, tiles_of_rows(k, c->experts, 1), "h", "mlp_norm", "Wrouter", "scores");
   OPERATOR("choose", "choose_experts", L, 0, "scores", "chosen");
   OPERATOR("gate_up", "rmsnorm_experts_gate_up", L, tiles_of(k, k->inner, rows * c->choices), "h", "mlp_norm", "chosen", "Wgate_up", "inner");
   OPERATOR("down", "experts_with_residual", L, tiles_of(k, c->hidden, rows), "inner", "chosen", "Wdown", "h", "h");
@@ -229,7 +243,7 @@ static int mlp_of_experts(struct mega_making *k)
 static int mlp(struct mega_making *k)
 {
   if (k->c->experts) return mlp_of_experts(k);
-  OPERATOR("gate_up", "rmsnorm_gate_up", k->c->layers, tiles_of(k, k->inner, 1), "h", "mlp_norm", "Wgate_up", "inner");
+  OPERATOR("gate_up", "rmsnorm_gate_up", k->c->layers, tiles_of_rows(k, k->inner, 2), "h", "mlp_norm", "Wgate_up", "inner");
   return mlp_out(k);
 }
 
@@ -237,12 +251,12 @@ static int operators(struct mega_making *k)
 {
   const struct mega_config *c = k->c;
   int L = c->layers;
-  OPERATOR("embed", "embed", 0, MIN(tiles_of(k, c->hidden, 1), 16), "token", "table", "h");
-  OPERATOR("qkv", "rmsnorm_linear", L, tiles_of(k, qkv_of(k), 1), "h", "attn_norm", "Wqkv", "qkv");
+  OPERATOR("embed", "embed", 0, MIN(tiles_of_rows(k, c->hidden, 1), many_rows(k) ? k->s->workers : EMBED_TILES), "token", "table", "h");
+  OPERATOR("qkv", "rmsnorm_linear", L, tiles_of_rows(k, qkv_of(k), 1), "h", "attn_norm", "Wqkv", "qkv");
   TRY(attention(k));
   TRY(attention_out(k));
   TRY(mlp(k));
-  OPERATOR("head", "rmsnorm_head", 0, tiles_of(k, k->vocab, 1), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
+  OPERATOR("head", "rmsnorm_head", 0, tiles_of_rows(k, k->vocab, 1), "h", "final_norm", c->tied && k->world == 1 ? "table" : "head_table", "logits");
   if (k->s->pages) {
     OPERATOR("choices", "sample_partial", 0, parts_of_argmax(k), "logits", "settings", "best");
     OPERATOR("next", "sample", 0, 0, "best", "settings", "token");
@@ -316,6 +330,7 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
     return err_hint(e, "experts run on one GPU today"), USER;
   }
   TRY(divide(&k));
+  if (!s.parts && many_rows(&k)) s.parts = 1; // a product that merges parts keeps its input in a block's memory
   if (!s.parts) {
     struct mega_sizes usual = s;
     if (s.pages) usual.pages = 0, usual.context = usual_position(&s);

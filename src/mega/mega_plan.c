@@ -85,17 +85,41 @@ static int64_t group_of(struct arena *mem, const struct mega_plan *p, int tensor
   return group;
 }
 
+bool mega_few_values(int rows, int64_t values)
+{
+  return rows <= MEGA_TAGGED_ROWS && values <= (rows == 1 ? MEGA_TAGGED_ROW : MEGA_TAGGED_VALUES);
+}
+
+bool mega_input_of_rows(const struct mega_model *m, const struct mega_op *op, int access)
+{
+  const struct mega_access *x = &op->spec.access[access];
+  bool whole = x->rank == 2 && x->dim[0].how == MEGA_WHOLE && x->dim[1].how == MEGA_WHOLE, streams = false;
+  for (int a = 0; a < op->spec.naccess; a++) streams |= op->spec.access[a].stream && m->tensor[op->arg[op->spec.access[a].arg]].kind == MEGA_WEIGHTS;
+  return m->rows > 1 && streams && whole && !x->stream && !x->out;
+}
+
+static enum mega_load load_of(const struct mega_plan *p, int tensor)
+{
+  const struct mega_tensor *t = &p->m->tensor[tensor];
+  if (p->held[tensor].tagged) return MEGA_LOAD_WORDS;
+  if (!mega_kinds[t->kind].flag) return MEGA_LOAD_CONST;
+  for (int o = 0; o < p->m->nops; o++)
+    for (int a = 0; a < p->m->op[o].spec.naccess; a++)
+      if (t->kind == MEGA_ACTIVATION && p->m->op[o].arg[p->m->op[o].spec.access[a].arg] == tensor && mega_input_of_rows(p->m, &p->m->op[o], a))
+        return MEGA_LOAD_BULK;
+  return MEGA_LOAD_PLAIN;
+}
+
 static void hold(struct arena *mem, struct mega_plan *p, int tensor)
 {
   const struct mega_tensor *t = &p->m->tensor[tensor];
   struct mega_held *h = &p->held[tensor];
-  bool few =
-      p->m->rows <= MEGA_TAGGED_ROWS && mega_bytes(t->type) == 4 && mega_elements(t) <= (p->m->rows == 1 ? MEGA_TAGGED_ROW : MEGA_TAGGED_VALUES);
+  bool few = mega_bytes(t->type) == 4 && mega_few_values(p->m->rows, mega_elements(t));
   h->tagged = t->kind == MEGA_ACTIVATION && (few || mega_slots(p->m, t) > 1);
   h->word_bytes = h->tagged ? MEGA_WORD : 0;
   h->word_group = h->nwrites ? group_of(mem, p, tensor) : t->dim[t->rank - 1];
   h->versions = t->kind == MEGA_ACTIVATION ? (t->versions ? t->versions : MEGA_MOST_VERSIONS) : 1;
-  h->load = h->tagged ? MEGA_LOAD_WORDS : mega_kinds[t->kind].flag ? MEGA_LOAD_PLAIN : MEGA_LOAD_CONST;
+  h->load = load_of(p, tensor);
 }
 
 // A read before any write is of the step before, which only state and outputs outlive.
@@ -119,13 +143,16 @@ static int reads_written(const struct mega_plan *p, struct err *e)
 }
 
 // A task that reads state by way of the pipeline also waits for what this step adds to it, and the next step's pipeline copies that. So its
-// wait has a proxy fence.
+// wait has a proxy fence. So has that of a task which itself copies what threads wrote.
 static void place_fences(struct mega_plan *p)
 {
   for (int n = 0; n < p->nnodes; n++) {
     const struct mega_op *op = mega_op_of(p, n);
-    for (int a = 0; a < op->spec.naccess; a++)
-      p->fence[n] |= op->spec.access[a].stream && p->m->tensor[op->arg[op->spec.access[a].arg]].kind == MEGA_STATE;
+    for (int a = 0; a < op->spec.naccess; a++) {
+      int tensor = op->arg[op->spec.access[a].arg];
+      p->fence[n] |= op->spec.access[a].stream && p->m->tensor[tensor].kind == MEGA_STATE;
+      p->fence[n] |= !op->spec.access[a].out && p->held[tensor].load == MEGA_LOAD_BULK;
+    }
   }
 }
 

@@ -104,6 +104,21 @@ static void remember_writes(struct mega_fencing *f, struct mega_region *r)
   }
 }
 
+// Tasks that copy activations into shared memory themselves: after their waits, and a fence.
+static void check_copies(struct mega_proving *v, int node)
+{
+  const struct mega_plan *p = v->p;
+  const struct mega_op *op = mega_op_of(p, node);
+  for (int a = 0; a < op->spec.naccess; a++) {
+    int tensor = op->arg[op->spec.access[a].arg];
+    if (op->spec.access[a].out || p->held[tensor].load != MEGA_LOAD_BULK) continue;
+    v->out->looked[MEGA_CHECK_FENCE]++;
+    if (!p->fence[node])
+      mega_fault_add(p, v->out, MEGA_CHECK_FENCE, node, -1, -1, "copies %s, which threads wrote, without a proxy fence after its waits",
+                     p->m->tensor[tensor].name);
+  }
+}
+
 int mega_prove_fence(struct mega_proving *v, struct err *e)
 {
   const struct mega_plan *p = v->p;
@@ -111,6 +126,7 @@ int mega_prove_fence(struct mega_proving *v, struct err *e)
   struct mega_region r = {0};
   struct mega_fencing f = {.v = v, .writes = NEWS(v->mem, struct mega_touches, p->m->ntensors)};
   (void)e;
+  for (int node = 0; node < p->nnodes; node++) check_copies(v, node);
   for (f.instance = 0; f.instance < n; f.instance++) remember_writes(&f, &r);
   for (f.worker = 0; f.worker < p->m->workers; f.worker++)
     for (int i = 0; i < n; i++) {

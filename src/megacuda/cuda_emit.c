@@ -5,7 +5,7 @@
 
 enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 
-extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_cache_text[], mega_scores_text[],
+extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_panel_text[], mega_cache_text[], mega_scores_text[],
     mega_attend_text[], mega_merge_text[], mega_experts_text[], mega_token_text[], mega_serve_text[], mega_pack_text[], mega_noise_text[],
     mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[], mega_time_text[],
     mega_graph_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
@@ -51,14 +51,10 @@ static int check(const struct mega_plan *p, struct err *e)
     err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which CUDA bodies do not take", x->name, type);
     return err_hint(e, "weights and caches are bf16 or f32; activations are f32"), USER;
   }
-  if (p->m->rows > MEGA_TAGGED_ROWS) {
-    err_set(e, ERR_MEGA, NOWHERE, "%d rows; CUDA bodies take up to %d", p->m->rows, MEGA_TAGGED_ROWS);
-    return err_hint(e, "`--rows %d`", MEGA_TAGGED_ROWS), USER;
-  }
   return OK;
 }
 
-static void constants(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m, struct str *out)
+static void constants(const struct mega_plan *p, bool panels, const struct megacuda_given *g, const struct megacuda_most *m, struct str *out)
 {
   const struct mega_model *x = p->m;
   str_add(out,
@@ -68,15 +64,19 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
   str_add(out,
-          "constexpr int X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, "
+          "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, "
           "CHOICES = %lld, MOST_CHOICES = %d, "
           "CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES = %d;\n",
-          (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge,
+          (long long)m->x_rows, (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge,
           (long long)m->choices, MEGACUDA_CHOICES, (long long)x->context, g->steps, MEGACUDA_SHARED);
   int64_t bytes = 0;
   for (int o = 0; o < x->nops; o++) bytes += mega_weight_bytes(x, &x->op[o]);
   str_add(out, "constexpr long long STEP_BYTES = %lldll; // of weights that a step streams\nconstexpr int COPY_GB = %d;\n", (long long)bytes,
           MEGA_COPY_GB);
+  str_add(out, "#define PANELS %d\n", panels); // are there products of many rows
+  if (panels)
+    str_add(out, "constexpr int PANEL_BYTES = %lld, PANEL_SLOTS = %d, HALVES = %d; // HALVES: bf16 for a value of an input\n", (long long)m->panel,
+            MEGACUDA_PANEL_SLOTS, x->rows <= MEGACUDA_EXACT_ROWS ? 2 : 1);
   int64_t slots, pages = mega_pages_of(x, &slots);
   str_add(out, "constexpr int SHARED_PAGES = %lld; // of a cache that requests share\n", (long long)pages);
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);
@@ -85,9 +85,9 @@ static void constants(const struct mega_plan *p, const struct megacuda_given *g,
 // Bytes of a block besides its stages: as struct block_memory of mega_device.cuh has them.
 static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
 {
-  int64_t rows = p->m->rows, attend = 4 * (m->query * (4 + g->warps) + (4 + 2 * g->warps) * m->heads), x = 4 * rows * m->x;
+  int64_t rows = p->m->rows, attend = 4 * (m->query * (4 + g->warps) + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
-  return MAX(MAX(x, 4 * m->one), attend) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps + tables +
+  return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps + tables +
          ROUNDING;
 }
 
@@ -131,7 +131,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   TRY(check(p, e));
   TRY(megacuda_most_of(mem, p, g->warps * 32, &most, e));
   str_add(out, head, name, name, name, name);
-  constants(p, g, &most, out);
+  bool panels = megacuda_panels(mem, p, g->warps * 32);
+  constants(p, panels, g, &most, out);
   str_add(out, "\n#ifdef MEGA_SHIM\n#include \"mega_shim.h\"\n#else\n");
   str_raw(out, mega_prims_text, strlen(mega_prims_text));
   str_add(out, "#endif\n\n");
@@ -140,16 +141,17 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   str_add(out, "\n#define NOISE DEV\n");
   str_raw(out, mega_noise_text, strlen(mega_noise_text));
   str_add(out, "\n// ---- the model ----\n\n");
-  for (int t = 0; t < p->m->ntensors; t++) TRY(megacuda_tensor(p, t, out, e));
+  for (int t = 0; t < p->m->ntensors; t++) TRY(megacuda_tensor(mem, p, t, g->warps * 32, out, e));
   for (int o = 0; o < p->m->nops; o++) TRY(megacuda_op(mem, p, o, g->warps * 32, out, e));
   TRY(megacuda_weights(mem, p, g->warps * 32, out, e));
   str_add(out, "#define OPERATORS");
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");
   print_order(p, out);
-  const char *const texts[] = {mega_peer_text,  mega_matrix_text, mega_product_text, mega_cache_text, mega_scores_text, mega_attend_text,
-                               mega_merge_text, mega_token_text,  mega_experts_text, mega_serve_text, mega_kernel_text, mega_pack_text};
-  for (size_t i = 0; i < COUNT(texts); i++) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
+  const char *const texts[] = {mega_peer_text,   mega_matrix_text, mega_product_text, mega_panel_text, mega_cache_text, mega_scores_text, mega_attend_text,
+                               mega_merge_text,  mega_token_text,  mega_experts_text, mega_serve_text, mega_kernel_text, mega_pack_text};
+  for (size_t i = 0; i < COUNT(texts); i++)
+    if (panels || texts[i] != mega_panel_text) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out, "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"
                "struct plan_node { int op, layer, write[ACCESSES]; };\nstruct plan_event { int id, node, flag, count, first, last; };\n"
                "struct plan_span { int lo, hi; };\nstruct plan_fault { bool hung; int of; const char *words; };\nstruct plan_wait { int node, lo, "

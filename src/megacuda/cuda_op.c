@@ -5,7 +5,18 @@
 #include <math.h>
 #include <string.h>
 
-int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, struct err *e)
+// Is there a reader of the tensor besides products of many rows?
+static bool read_otherwise(const struct mega_plan *p, int tensor)
+{
+  for (int o = 0; o < p->m->nops; o++)
+    for (int a = 0; a < p->m->op[o].spec.naccess; a++) {
+      const struct mega_access *x = &p->m->op[o].spec.access[a];
+      if (!x->out && p->m->op[o].arg[x->arg] == tensor && !mega_input_of_rows(p->m, &p->m->op[o], a)) return true;
+    }
+  return false;
+}
+
+int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e)
 {
   const struct mega_tensor *t = &p->m->tensor[tensor];
   const struct mega_held *h = &p->held[tensor];
@@ -21,8 +32,13 @@ int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, stru
           "= %lld;\n",
           tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, mega_slots(p->m, t),
           (long long)group, (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
-  str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n};\n", h->tagged ? "true" : "false",
+  str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n", h->tagged ? "true" : "false",
           (long long)all);
+  if (megacuda_panels(mem, p, threads)) {
+    bool panel = megacuda_panel(mem, p, tensor, threads), rest = panel && (p->m->rows <= MEGACUDA_EXACT_ROWS || read_otherwise(p, tensor));
+    str_add(out, "  static constexpr bool PANEL = %s, REST = %s; // REST: with what rounding left\n", panel ? "true" : "false", rest ? "true" : "false");
+  }
+  str_add(out, "};\n");
   return OK;
 }
 
@@ -99,6 +115,9 @@ struct stream {                              // of weights
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
+  bool panel;                      // a product of many rows: mega_panel.cuh
+  int keeps, groups, slots;        // of it: tiles whose sums a warp has; warps that divide the tiles; pieces of its input at once
+  int64_t slot_bytes, panel_bytes; // of a piece of its input; of all that it needs in a block
 };
 
 static int64_t bytes_of(const struct stream *s, struct tile_shape x)
@@ -115,8 +134,31 @@ static int along_of(const struct stream *s, int threads)
   return chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
 }
 
-// Pieces are [slices][columns][k]; all tiles but the last are alike.
-static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s, struct err *e)
+enum { FRAGMENT = 16, PANEL_K = 32, PANEL_COLUMNS = 64, AHEAD = 512 }; // columns of an operand; k of a panel; most columns; bytes behind the last piece
+
+static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
+{
+  bool input = false, whole = s->k % PANEL_K == 0 && s->full.width % PANEL_K == 0 && s->last.width % PANEL_K == 0;
+  for (int a = 0; a < op->spec.naccess; a++)
+    input |= mega_input_of_rows(p->m, op, a) && p->held[op->arg[op->spec.access[a].arg]].load == MEGA_LOAD_BULK;
+  return input && whole && s->bytes == 2 && !s->chosen && s->slices * s->full.columns <= PANEL_COLUMNS;
+}
+
+static void divide_panels(const struct mega_plan *p, const struct mega_op *op, int threads, struct stream *s)
+{
+  int64_t rows = p->m->rows, blocks = (rows + 7) / 8, lines = (s->slices * s->full.columns + FRAGMENT - 1) / FRAGMENT * FRAGMENT;
+  int64_t width = MIN(MAX(s->full.width, s->last.width), s->k), halves = rows <= MEGACUDA_EXACT_ROWS ? 2 : 1;
+  int warps = threads / 32, tiles = (op->tiles + p->m->workers - 1) / p->m->workers, registers = (int)(lines / FRAGMENT * blocks * 4);
+  int most = MAX(1, MEGACUDA_PANEL_SUMS / registers);
+  for (s->groups = 1; s->groups < warps && (tiles + s->groups - 1) / s->groups > most; s->groups *= 2) {
+  }
+  s->keeps = MIN(most, (tiles + s->groups - 1) / s->groups);
+  s->slot_bytes = (width * (rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
+  s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
+  s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, warps * lines * (blocks * 8 + 1) * 4);
+}
+
+static void describe(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s)
 {
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
@@ -130,6 +172,38 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
     if (a->dim[d].how == MEGA_WHOLE && !a->dim[d].cut) s->slices *= (int)t->dim[d];
   }
   s->full = shape_of(mem, p, op, access, 0, s->cut), s->last = shape_of(mem, p, op, access, s->tiles - 1, s->cut);
+  s->tile_bytes = bytes_of(s, s->full), s->last_bytes = bytes_of(s, s->last);
+  s->along = along_of(s, threads);
+  s->matrix = !strcmp(mega_types[t->type].name, "bf16") && s->slices * s->full.columns <= MATRIX_COLUMNS && p->m->rows <= MEGA_TAGGED_ROWS;
+  s->matrix &= s->k % MATRIX_K == 0 && s->full.width % MATRIX_K == 0 && s->last.width % MATRIX_K == 0;
+  s->panel = takes_panels(p, op, s);
+  if (s->panel) s->matrix = true, divide_panels(p, op, threads, s);
+}
+
+bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, int threads)
+{
+  struct stream s;
+  for (int o = 0; o < p->m->nops && p->held[tensor].load == MEGA_LOAD_BULK; o++) {
+    const struct mega_op *op = &p->m->op[o];
+    bool input = false;
+    for (int a = 0; a < op->spec.naccess; a++) input |= op->arg[op->spec.access[a].arg] == tensor && mega_input_of_rows(p->m, op, a);
+    for (int a = 0; a < op->spec.naccess && input; a++)
+      if (op->spec.access[a].stream && (describe(mem, p, op, a, threads, &s), s.panel)) return true;
+  }
+  return false;
+}
+
+bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads)
+{
+  for (int t = 0; t < p->m->ntensors; t++)
+    if (megacuda_panel(mem, p, t, threads)) return true;
+  return false;
+}
+
+// Pieces are [slices][columns][k]; all tiles but the last are alike.
+static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s, struct err *e)
+{
+  describe(mem, p, op, access, threads, s);
   for (int tile = 1; tile < s->tiles - 1; tile++) {
     struct tile_shape x = shape_of(mem, p, op, access, tile, s->cut);
     if (x.columns != s->full.columns || x.width != s->full.width)
@@ -140,10 +214,6 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
             (long long)s->full.width);
     return err_hint(e, "more tiles make longer pieces"), USER;
   }
-  s->tile_bytes = bytes_of(s, s->full), s->last_bytes = bytes_of(s, s->last);
-  s->along = along_of(s, threads);
-  s->matrix = !strcmp(mega_types[t->type].name, "bf16") && s->slices * s->full.columns <= MATRIX_COLUMNS && p->m->rows <= MEGA_TAGGED_ROWS;
-  s->matrix &= s->k % MATRIX_K == 0 && s->full.width % MATRIX_K == 0 && s->last.width % MATRIX_K == 0;
   return OK;
 }
 
@@ -169,6 +239,9 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
   } else
     str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
             (long long)s.full.width);
+  if (megacuda_panels(mem, p, threads))
+    str_add(out, "  static constexpr bool PANEL = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld;\n", s.panel ? "true" : "false",
+            s.keeps, s.groups, s.slots, (long long)s.slot_bytes);
   str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
   str_add(out, "  static constexpr long long LAYER_BYTES = %lldll; // of one expert\n", (long long)(s.tile_bytes * (s.tiles - 1) + s.last_bytes));
   str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
@@ -340,10 +413,12 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
       continue;
     }
     TRY(stream_of(mem, p, op, access, threads, &s, e));
-    str_add(out, "  {%lld, %lld, %d, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %d, %lld},\n",
+    str_add(out, "  {%lld, %lld, %d, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %d, %lld",
             (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes), (long long)s.tile_bytes, op->tiles, (long long)s.k, (long long)s.full.width,
             (long long)piece_bytes(&s, s.full, false), (long long)piece_bytes(&s, s.full, true), (long long)s.last.width,
             (long long)piece_bytes(&s, s.last, false), (long long)piece_bytes(&s, s.last, true), gain, (long long)bytes);
+    if (megacuda_panels(mem, p, threads)) str_add(out, ", %d, %s", s.panel ? s.keeps * s.groups : 1, s.full.columns != s.last.columns ? "true" : "false");
+    str_add(out, "},\n");
   }
   str_add(out, "};\n");
   return OK;
@@ -365,8 +440,8 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
     if (chooses && access == 0) m->one = MAX(m->one, row + 8);
     if ((chooses || adds) && access == 1) m->merge = MAX(m->merge, row);
     if (whole && access == 0) m->x = MAX(m->x, row * mega_slots(p->m, t) + 8);
-    if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / p->m->rows + 8);
-    if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] / p->m->rows + 8);
+    if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / m->x_rows + 8);
+    if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] / m->x_rows + 8);
     if (!strncmp(op->layer->name, "merge", 5) && access == 1) m->merge = MAX(m->merge, row);
     return OK;
   }
@@ -374,16 +449,32 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   struct tile_shape shapes[] = {s.full, s.last};
   for (size_t i = 0; i < COUNT(shapes); i++)
     m->stage_room = MAX(m->stage_room, s.slices * shapes[i].columns * pitch_of(s.bytes, MIN(shapes[i].width, s.k)));
-  m->choices = MAX(m->choices, s.choices);
+  m->choices = MAX(m->choices, s.choices), m->panel = MAX(m->panel, s.panel_bytes);
+  if (s.panel) return OK;
   int64_t *input = s.chosen ? &m->one : &m->x, rows = s.chosen ? 1 : p->m->rows;
   *input = MAX(*input, s.k * s.choices + (s.matrix ? MATRIX_K / 2 : 8));
   m->part = MAX(m->part, rows * MAX(MEGACUDA_SUMS, s.slices * s.full.columns * (s.matrix ? threads : s.along) / 32));
   return OK;
 }
 
+// Is there a product that keeps all rows of its input?
+static bool keeps_inputs(struct arena *mem, const struct mega_plan *p, int threads)
+{
+  struct stream s;
+  for (int o = 0; o < p->m->nops; o++)
+    for (int a = 0; a < p->m->op[o].spec.naccess; a++) {
+      const struct mega_access *x = &p->m->op[o].spec.access[a];
+      if (!x->stream || is_paged(x)) continue;
+      describe(mem, p, &p->m->op[o], a, threads, &s);
+      if (!s.panel && !s.chosen) return true;
+    }
+  return false;
+}
+
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e)
 {
   *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .one = 8, .query = 1, .heads = 1, .part = 1, .merge = 2, .choices = 1};
+  m->x_rows = keeps_inputs(mem, p, threads) ? p->m->rows : 1;
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));

@@ -18,6 +18,10 @@ struct weights_row { // how an operator's weights lie; tiles 0: it has none
   int width, bytes, end_bytes;                // of a piece; bytes of the piece at the end of k
   int last_width, last_bytes, last_end_bytes; // the same of the last tile
   int gain, gain_bytes;                       // tensor of the norm's gain, or -1; bytes of a layer
+#if PANELS
+  int group;   // tiles that are multiplied together
+  bool ragged; // the last tile is narrower, and so alone
+#endif
 };
 struct seat_row { // of a row that serves a request; past: positions that earlier launches wrote; before: rows of this step before it
   int live, moves, position, past, before;
@@ -58,7 +62,10 @@ struct attend_memory {
 struct alignas(128) block_memory {
   char ring[STAGES][STAGE_ROOM];
   union {
-    float x[ROWS][X_FLOATS]; // inputs of a product
+    float x[X_ROWS][X_FLOATS]; // inputs of a product
+#if PANELS
+    char panel[PANEL_BYTES]; // pieces of the input of many rows, then sums: mega_panel.cuh
+#endif
     float one[ONE_FLOATS];   // of one whose rows have weights of their own
     attend_memory attend;
   };
@@ -68,6 +75,10 @@ struct alignas(128) block_memory {
   wait_row wait[WAITS];
   publish_row publish[PUBLISHES];
   stage_barrier full[STAGES], empty[STAGES];
+#if PANELS
+  stage_barrier fed[PANEL_SLOTS];
+  u32 feeds; // pieces of inputs so far
+#endif
   volatile u32 dead, traced;
   u32 done; // parts of tasks that publish, of this launch
 };
@@ -208,6 +219,23 @@ template <class T> DEV typename T::type *plain_of(u32 epoch, int row)
   return (typename T::type *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
 }
 
+#if PANELS
+// A tensor in panels: [k / 32][row][32] as bf16, and the same of what rounding left.
+template <class T> DEV bf16 *panel_of(u32 epoch, int from) { return (bf16 *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)(2 * T::ELEMENTS) + from * ROWS; }
+template <class T> DEV bf16 *panel_at(u32 epoch, int row, int e) { return panel_of<T>(epoch, e / 32 * 32) + row * 32 + e % 32; }
+template <class T> DEV float panel_value(u32 epoch, int row, int e)
+{
+  const bf16 *p = panel_at<T>(epoch, row, e);
+  return T::REST ? fresh(p) + fresh(p + T::ELEMENTS) : fresh(p);
+}
+template <class T> DEV void keep_panel(u32 epoch, int row, int e, float v)
+{
+  bf16 high, rest, *p = panel_at<T>(epoch, row, e);
+  keep_as(&high, v), keep(p, high);
+  if (T::REST) keep_as(&rest, v - wide(high)), keep(p + T::ELEMENTS, rest);
+}
+#endif
+
 // Elements of a row of words: word i of the row begins with element first_of(i), and has count_of(i).
 template <class T> DEV int word_at(int e) { return e / T::GROUP * T::GROUP_WORDS + e % T::GROUP / 3; }
 template <class T> DEV int first_of(int i) { return i / T::GROUP_WORDS * T::GROUP + i % T::GROUP_WORDS * 3; }
@@ -280,6 +308,13 @@ template <class A, class G, int MOST, class F> DEV void gather(moment j, int row
     gather_words<A, G, MOST>(j, row, lo, hi, f, thread);
   else {
     u32 epoch = T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
+#if PANELS
+    if constexpr (T::PANEL) {
+#pragma unroll 1
+      for (int e = lo + thread; e < hi; e += THREADS) f(e, panel_value<T>(epoch, row, e), gain_of<G>::at(S.node[j.n].layer, e));
+      return;
+    }
+#endif
     const float *p = (const float *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
     if (T::ROW % 4 == 0 && lo % 4 == 0 && hi % 4 == 0)
       gather_fours<A, G>(j, p, lo, hi, f, thread);
@@ -300,6 +335,15 @@ template <class A> DEV void write_unit(moment j, int row, int unit, float x, flo
   uint4 v = make_uint4(float_bits(x), float_bits(y), float_bits(z), epoch + 1);
   if constexpr (T::SLOTS > 1) return push_unit<T>(epoch, row, unit, v);
   if (T::TAGGED) return put(words_of<T>(epoch, row) + unit, v);
+#if PANELS
+  if constexpr (T::PANEL) {
+    int e = first_of<T>(unit), n = count_of<T>(unit);
+    keep_panel<T>(epoch, row, e, x);
+    if (n > 1) keep_panel<T>(epoch, row, e + 1, y);
+    if (n > 2) keep_panel<T>(epoch, row, e + 2, z);
+    return;
+  }
+#endif
   float *p = (float *)plain_of<T>(epoch, row) + first_of<T>(unit);
   keep(p, x);
   if (count_of<T>(unit) > 1) keep(p + 1, y);

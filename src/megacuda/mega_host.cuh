@@ -321,6 +321,21 @@ static bool again(program &p, int steps, std::vector<int> &tokens)
 
 // ---- checks ----
 
+// Products of many rows round their inputs to bf16: logits differ a little, and another token is right if both are nearly the largest.
+#if PANELS
+constexpr bool ROUNDED = HALVES == 1;
+#else
+constexpr bool ROUNDED = false;
+#endif
+
+// Logits of a row by the kernel and plainly, and the token that each chose.
+static bool nearly_same(const float *kernel, const float *plain, int n, int by_kernel, int plainly)
+{
+  float most = 0;
+  for (int i = 0; i < n; i++) most = std::max(most, std::fabs(kernel[i] - plain[i]));
+  return by_kernel == plainly || (ROUNDED && plain[plainly] - plain[by_kernel] <= 2 * most);
+}
+
 // Against the model computed plainly, which goes on with the kernel's tokens.
 static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
 {
@@ -333,21 +348,23 @@ static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
   }
   std::vector<float> a((size_t)TENSOR[logits].elements), b(a.size());
   fidelity f = {};
+  const int n = (int)(a.size() / ROWS);
   for (int s = 0; s < steps; s++) {
     std::vector<int> now(ROWS), kernel;
     plain_step(m, CONTEXT + s);
     if (token >= 0) {
       from_device(now.data(), m.t[token], ROWS * 4);
-      for (int r = 0; r < ROWS; r++) agree += now[(size_t)r] == tokens[(size_t)(s * ROWS + r)];
       to_device(m.t[token], &tokens[(size_t)(s * ROWS)], ROWS * 4);
     } else
       agree += ROWS;
     if (!again(p, s + 1, kernel)) return false;
     from_device(a.data(), p.m.tensor[logits], a.size() * 4), from_device(b.data(), m.t[logits], b.size() * 4);
+    for (int r = 0; r < ROWS && token >= 0; r++)
+      agree += nearly_same(&a[(size_t)(r * n)], &b[(size_t)(r * n)], n, tokens[(size_t)(s * ROWS + r)], now[(size_t)r]);
     f.step(a, b, token >= 0 ? &tokens[(size_t)(s * ROWS)] : NULL);
   }
   printf("plain: %d of %d tokens agree, ", agree, steps * ROWS), f.print();
-  return agree == steps * ROWS && f.error < 0.01;
+  return agree == steps * ROWS && f.error < (ROUNDED ? 0.05 : 0.01);
 }
 
 // A counter that is never full: the run ends as hung, and the next one is right.

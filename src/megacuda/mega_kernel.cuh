@@ -20,6 +20,32 @@ DEV u32 fill(moment j, u32 made, u32 flight, int bytes)
   return slot;
 }
 
+#if PANELS
+// Tiles that are multiplied together: all their first pieces, then all their second pieces.
+DEV u32 produce_groups(moment j, u32 made, const char *p)
+{
+  const node_row &r = S.node[j.n];
+  const weights_row &w = WEIGHTS[r.op];
+#pragma unroll 1
+  for (int first = r.lo, end; first < r.hi && !S.dead; p += (end - first) * w.tile_bytes, first = end) {
+    end = end_of_group(first, r.hi, w.group, w.ragged ? w.tiles : 0);
+    bool last = first == w.tiles - 1;
+    int width = last ? w.last_width : w.width, bytes = last ? w.last_bytes : w.bytes, end_bytes = last ? w.last_end_bytes : w.end_bytes;
+    long long at = 0;
+#pragma unroll 1
+    for (int from = 0; from < w.k; from += width, at += bytes) {
+      int n = from + width < w.k ? bytes : end_bytes;
+#pragma unroll 1
+      for (int tile = first; tile < end; tile++, made++) {
+        u32 slot = fill(j, made, FLIGHTS, n);
+        stage_copy(S.ring[slot], p + (tile - first) * w.tile_bytes + at, n, &S.full[slot], true);
+      }
+    }
+  }
+  return made;
+}
+#endif
+
 // Weights: pieces lie one after another in the order of the tiles. One loop for all operators, whose shapes are rows.
 DEV u32 produce_weights(moment j, u32 made)
 {
@@ -29,6 +55,9 @@ DEV u32 produce_weights(moment j, u32 made)
   u32 flight = FLIGHTS;
   int hi = r.hi, tiles = w.tiles, k = w.k;
   if (w.gain >= 0 && WORKER == j.n % WORKERS) fetch_early((const char *)M.tensor[w.gain] + r.layer * w.gain_bytes, w.gain_bytes);
+#if PANELS
+  if (w.group > 1) return produce_groups(j, made, p);
+#endif
 #pragma unroll 1
   for (int tile = r.lo; tile < hi && !S.dead; tile++) {
     bool last = tile == tiles - 1;
@@ -266,6 +295,10 @@ DEV void begin_block()
   if (TID == 0) {
     S.dead = S.done = 0;
     for (int i = 0; i < STAGES; i++) stage_init(&S.full[i], 1), stage_init(&S.empty[i], WARPS);
+#if PANELS
+    for (int i = 0; i < PANEL_SLOTS; i++) stage_init(&S.fed[i], 1);
+    S.feeds = 0;
+#endif
     stage_inits_end();
   }
   all_threads();

@@ -64,6 +64,9 @@ template <class A> DEV float sum_of_element(moment j, int row, int e)
 {
   using T = typename A::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
+#if PANELS
+  if constexpr (T::PANEL) return panel_value<T>(epoch, row, e);
+#endif
   if (!T::TAGGED) return fresh((const float *)plain_of<T>(epoch, row) + e);
   int unit = word_at<T>(e), c = e - first_of<T>(unit);
   float sum = 0;

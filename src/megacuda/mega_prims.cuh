@@ -117,6 +117,13 @@ DEV int fresh(const int *p)
   asm volatile("ld.relaxed.gpu.global.L2::cache_hint.s32 %0, [%1], %2;" : "=r"(v) : "l"(p), STAY : "memory");
   return v;
 }
+DEV float fresh(const bf16 *p)
+{
+  unsigned short v;
+  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.u16 %0, [%1], %2;" : "=h"(v) : "l"(p), STAY : "memory");
+  return __uint_as_float((u32)v << 16);
+}
+DEV void keep(bf16 *p, bf16 v) { asm volatile("st.relaxed.gpu.global.L2::cache_hint.u16 [%0], %1, %2;" ::"l"(p), "h"(v.bits), STAY : "memory"); }
 DEV void keep(float *p, float v) { asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(p), "f"(v), STAY : "memory"); }
 
 // ---- constants that all blocks read ----

@@ -8,6 +8,9 @@ template <class R> DEV float element_of(moment j, int row, int e)
 {
   using T = typename R::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<R>(j) : 0;
+#if PANELS
+  if constexpr (T::PANEL) return panel_value<T>(epoch, row, e);
+#endif
   if (!T::TAGGED) return fresh((const float *)plain_of<T>(epoch, row) + e);
   uint4 v = await(words_of<T>(epoch, row) + word_at<T>(e), epoch + 1, j, T::ID);
   int c = e - first_of<T>(word_at<T>(e));
@@ -269,8 +272,15 @@ template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 
 
 // ---- rows of layer.def; accesses are numbered as there ----
 
+#if PANELS
+template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps);
+#endif
 template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 plain_product_of(moment j, u32 taken, float eps)
 {
+#if PANELS
+  if constexpr (W::PANEL) return panel_product<O, X, G, W, R, Y, F>(j, taken, eps);
+  else
+#endif
   return product<O, X, plain_input<X, G>, W, R, Y, F>(j, taken, eps);
 }
 template <class O> BODY u32 body_linear(moment j, u32 taken)

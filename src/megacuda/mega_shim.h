@@ -179,6 +179,7 @@ static inline float4 fresh4(const void *p)
 static inline float fresh(const float *p) { return *p; }
 static inline int fresh(const int *p) { return *p; }
 static inline void keep(float *p, float v) { *p = v; }
+static inline void keep(bf16 *p, bf16 v) { *p = v; }
 static inline u64 now_ns()
 {
   timespec t;
@@ -288,6 +289,7 @@ static inline float ratio(float x, float y) { return x / y; }
 static inline float root_inverse(float x) { return 1 / sqrtf(x); }
 static inline float wide(float x) { return x; }
 static inline float wide(bf16 x) { return bits_float((u32)x.bits << 16); }
+static inline float fresh(const bf16 *p) { return wide(*p); }
 static inline float constant(const float *p) { return *p; }
 static inline float2 constant(const float2 *p) { return *p; }
 static inline float constant(const bf16 *p) { return wide(*p); }

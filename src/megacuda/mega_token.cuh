@@ -7,15 +7,19 @@ template <class O> BODY u32 body_embed(moment j, u32 taken)
   int layer = S.node[j.n].layer;
   wait_events<O>(j);
 #pragma unroll 1
-  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
+  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
+    using T = typename Y::tensor;
+    int lo = word_at<T>(Y::lo1(layer, tile)), units = word_at<T>(Y::hi1(layer, tile) - 1) + 1 - lo;
 #pragma unroll 1
-    for (int r = 0; r < ROWS; r++) {
+    for (int i = TID; i < units * ROWS; i += THREADS) {
+      int r = i / units, unit = lo + i % units, e = first_of<T>(unit), n = count_of<T>(unit);
       int token = fresh((const int *)M.tensor[O::a0::tensor::ID] + r);
       bool known = token >= 0 && token < E::tensor::COUNT;
-      if (!known && TID == 0) record_fault(BAD_TOKEN, j, (u32)r, (u32)token, 0);
-      const typename E::tensor::type *p = (const typename E::tensor::type *)M.tensor[E::tensor::ID] + (size_t)(known ? token : 0) * (size_t)E::tensor::ROW;
-      write_row<Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile), [&](int e) { return wide(p[e]); });
+      if (!known && i % units == 0) record_fault(BAD_TOKEN, j, (u32)r, (u32)token, 0);
+      const typename E::tensor::type *p = (const typename E::tensor::type *)M.tensor[E::tensor::ID] + (size_t)(known ? token : 0) * (size_t)E::tensor::ROW + e;
+      write_unit<Y>(j, r, unit, wide(p[0]), n > 1 ? wide(p[1]) : 0, n > 2 ? wide(p[2]) : 0);
     }
+  }
   publish(j);
   return taken;
 }
@@ -83,12 +87,44 @@ DEV void largest_of_block(float &best, int &best_at)
   consumers();
 }
 
+// Of a row's columns of a tile, by one warp: with many rows each warp has some of them.
+template <class X, class Y> DEV void largest_of_warp(moment j, int tile, int row)
+{
+  using T = typename X::tensor;
+  constexpr int B = 8; // loads at once
+  int layer = S.node[j.n].layer, lo = X::lo1(layer, tile), hi = X::hi1(layer, tile), at = lo;
+  float best = -INFINITY, v[B];
+  const float *p = (const float *)plain_of<T>(T::VERSIONS > 1 ? epoch_of<X>(j) : 0, row);
+#pragma unroll 1
+  for (int from = lo + LANE; from < hi; from += 32 * B) {
+#pragma unroll
+    for (int i = 0; i < B; i++) v[i] = fresh(p + min(from + i * 32, hi - 1));
+#pragma unroll
+    for (int i = 0; i < B; i++) take_larger(v[i], min(from + i * 32, hi - 1), best, at);
+  }
+#pragma unroll
+  for (int m = 16; m; m /= 2) {
+    float x = across(best, m);
+    int of = across(at, m);
+    take_larger(x, of, best, at);
+  }
+  if (LANE == 0) write_unit<Y>(j, row, word_at<typename Y::tensor>(tile * 2), best, (float)(at + (WORLD > 1 ? RANK * T::ROW : 0)), 0);
+}
+
 template <class O> BODY u32 body_argmax_partial(moment j, u32 taken)
 {
   using X = typename O::a0;
   using Y = typename O::a1;
   int layer = S.node[j.n].layer;
   wait_events<O>(j);
+  if constexpr (ROWS >= WARPS) {
+#pragma unroll 1
+    for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
+#pragma unroll 1
+      for (int r = WARP; r < ROWS; r += WARPS) largest_of_warp<X, Y>(j, tile, r);
+    publish(j);
+    return taken;
+  }
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
 #pragma unroll 1

@@ -31,6 +31,9 @@ enum { MEGACUDA_FLIGHT = 3 };                          // copies of a block at o
 enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // that consume; the producer's and the publisher's
 enum { MEGACUDA_SUMS = 256 };                          // floats a row for the sums of a batch of tiles
 enum { MEGACUDA_CHOICES = 32 };                        // experts that a row chooses, at most: a lane has one
+enum { MEGACUDA_EXACT_ROWS = 8 };                      // of products whose input is two bf16, and so nearly a float; of more rows it is one
+enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_PANEL_SLOTS = 4 }; // bytes of a block for pieces of an input; most pieces of it at once
+enum { MEGACUDA_PANEL_SUMS = 64 };                     // registers of a thread for the sums of a product of many rows
 enum { MEGACUDA_SHARED = 227 << 10 };                  // bytes of shared memory of a block of sm_90
 
 // Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.
@@ -43,12 +46,15 @@ const char *megacuda_shim(void);
 // ---- cuda_op.c ----
 // The weights that an operator streams, and bytes of them as they are packed; -1: none.
 int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int threads, int *tensor, int64_t *bytes, struct err *e);
-int megacuda_tensor(const struct mega_plan *p, int tensor, struct str *out, struct err *e);
+// Is the tensor kept in panels: [k / 32][row][32] as bf16, and behind it what rounding left. Products of many rows copy it piece by piece.
+bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, int threads);
+bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads); // of any tensor
+int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e);
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
 // Of what a plan needs: the largest over operators.
 struct megacuda_most {
-  int64_t stage_room, x, one, query, heads, part, merge, choices;
+  int64_t stage_room, x, x_rows, one, query, heads, part, merge, choices, panel;
   int waits, publishes; // of a worker
 };
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);

@@ -70,14 +70,15 @@ static void flags_that_are_too_few(void **state)
   (void)state;
   begin(&w, "examples/mega/tiny_qwen3.json", 9, 16);
   struct mega_plan *p = w.x.p;
-  struct mega_event *ev = &p->event[event_of_kind(p, MEGA_FLAG)];
+  struct mega_event *ev = &p->event[event_of_kind(p, MEGA_COUNTER)]; // flags are for more tasks than this machine has threads
+  ev->kind = MEGA_FLAG, ev->count = mega_event_count(p, ev);
   int node = ev->node, last = p->m->workers - 1;
   uint16_t *hi = &p->hi[node * p->m->workers + last], *lo = &p->lo[node * p->m->workers + last];
   works(&w);
   assert_true(*hi > *lo);
   ev->kind = MEGA_COUNTER, ev->count = 1000;
   hangs(&w, "wanted 1000");
-  ev->kind = MEGA_FLAG;
+  ev->kind = MEGA_FLAG, ev->count = mega_event_count(p, ev);
   works(&w);
   mega_close(&w.x);
 }
