@@ -280,18 +280,19 @@ template <class A, class G, int MOST, class F> DEV void gather_words(moment j, i
   }
 }
 
-// Four floats at once, eight times, before the first is used.
-template <class A, class G, class F> DEV void gather_fours(moment j, const float *p, int lo, int hi, F f, int thread)
+// Four floats at once, up to eight times, before the first is used.
+template <class A, class G, int MOST, class F> DEV void gather_fours(moment j, const float *p, int lo, int hi, F f, int thread)
 {
+  constexpr int each = (MOST + 4 * THREADS - 1) / (4 * THREADS), B = each < 8 ? each : 8;
   int layer = S.node[j.n].layer;
 #pragma unroll 1
-  for (int from = lo + thread * 4; from < hi; from += 8 * 4 * THREADS) {
-    float4 v[8];
+  for (int from = lo + thread * 4; from < hi; from += B * 4 * THREADS) {
+    float4 v[B];
 #pragma unroll
-    for (int k = 0; k < 8; k++)
+    for (int k = 0; k < B; k++)
       if (from + k * 4 * THREADS < hi) v[k] = fresh4(p + from + k * 4 * THREADS);
 #pragma unroll
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < B; k++) {
       int e = from + k * 4 * THREADS;
       if (e >= hi) continue;
       f(e, v[k].x, gain_of<G>::at(layer, e)), f(e + 1, v[k].y, gain_of<G>::at(layer, e + 1));
@@ -317,7 +318,7 @@ template <class A, class G, int MOST, class F> DEV void gather(moment j, int row
 #endif
     const float *p = (const float *)M.tensor[T::ID] + (size_t)(epoch % T::VERSIONS) * (size_t)T::ELEMENTS + (size_t)row * (size_t)T::ROW;
     if (T::ROW % 4 == 0 && lo % 4 == 0 && hi % 4 == 0)
-      gather_fours<A, G>(j, p, lo, hi, f, thread);
+      gather_fours<A, G, MOST>(j, p, lo, hi, f, thread);
     else {
 #pragma unroll 1
       for (int e = lo + thread; e < hi; e += THREADS) f(e, fresh(p + e), gain_of<G>::at(S.node[j.n].layer, e));
