@@ -14,7 +14,15 @@ struct mega_making {
   struct err *e;
   int world, heads, kv, inner, vocab; // the last four of a rank
 };
-enum { PAGE = 64, COLUMNS = 8, MANY_COLUMNS = 32, NARROW_ROWS = 32, SETTINGS = 6, MOST_SAMPLED = 32, EMBED_TILES = 16 }; // positions of a page; columns of a wide work tile of a product
+enum {
+  PAGE = 64,
+  COLUMNS = 8,
+  MANY_COLUMNS = 32,
+  NARROW_ROWS = 32,
+  SETTINGS = 6,
+  MOST_SAMPLED = 32,
+  EMBED_TILES = 16
+}; // positions of a page; columns of a wide work tile of a product
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {

@@ -85,10 +85,7 @@ static int64_t group_of(struct arena *mem, const struct mega_plan *p, int tensor
   return group;
 }
 
-bool mega_few_values(int rows, int64_t values)
-{
-  return rows <= MEGA_TAGGED_ROWS && values <= (rows == 1 ? MEGA_TAGGED_ROW : MEGA_TAGGED_VALUES);
-}
+bool mega_few_values(int rows, int64_t values) { return rows <= MEGA_TAGGED_ROWS && values <= (rows == 1 ? MEGA_TAGGED_ROW : MEGA_TAGGED_VALUES); }
 
 bool mega_input_of_rows(const struct mega_model *m, const struct mega_op *op, int access)
 {

@@ -5,10 +5,10 @@
 
 enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 
-extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_panel_text[], mega_cache_text[], mega_scores_text[],
-    mega_attend_text[], mega_merge_text[], mega_experts_text[], mega_token_text[], mega_serve_text[], mega_pack_text[], mega_noise_text[],
-    mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[], mega_time_text[],
-    mega_graph_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
+extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_panel_text[], mega_cache_text[],
+    mega_scores_text[], mega_attend_text[], mega_merge_text[], mega_experts_text[], mega_token_text[], mega_serve_text[], mega_pack_text[],
+    mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[],
+    mega_time_text[], mega_graph_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
@@ -64,7 +64,8 @@ static void constants(const struct mega_plan *p, bool panels, const struct megac
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
   str_add(out,
-          "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, MERGE_FLOATS = %lld, "
+          "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, "
+          "MERGE_FLOATS = %lld, "
           "CHOICES = %lld, MOST_CHOICES = %d, "
           "CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES = %d;\n",
           (long long)m->x_rows, (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge,
@@ -87,8 +88,8 @@ static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_gi
 {
   int64_t rows = p->m->rows, attend = 4 * (m->query * (4 + g->warps) + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
-  return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps + tables +
-         ROUNDING;
+  return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps +
+         tables + ROUNDING;
 }
 
 int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e)
@@ -148,8 +149,9 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   for (int o = 0; o < p->m->nops; o++) str_add(out, " OPERATOR(o_%s, %s)", p->m->op[o].name, p->m->op[o].layer->name);
   str_add(out, "\n\n");
   print_order(p, out);
-  const char *const texts[] = {mega_peer_text,   mega_matrix_text, mega_product_text, mega_panel_text, mega_cache_text, mega_scores_text, mega_attend_text,
-                               mega_merge_text,  mega_token_text,  mega_experts_text, mega_serve_text, mega_kernel_text, mega_pack_text};
+  const char *const texts[] = {mega_peer_text,   mega_matrix_text, mega_product_text, mega_panel_text, mega_cache_text,
+                               mega_scores_text, mega_attend_text, mega_merge_text,   mega_token_text, mega_experts_text,
+                               mega_serve_text,  mega_kernel_text, mega_pack_text};
   for (size_t i = 0; i < COUNT(texts); i++)
     if (panels || texts[i] != mega_panel_text) str_raw(out, texts[i], strlen(texts[i])), str_add(out, "\n");
   str_add(out, "#ifndef MEGA_LIBRARY\n\n// ---- the plan ----\n\n"

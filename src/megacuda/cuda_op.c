@@ -36,7 +36,8 @@ int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, in
           (long long)all);
   if (megacuda_panels(mem, p, threads)) {
     bool panel = megacuda_panel(mem, p, tensor, threads), rest = panel && (p->m->rows <= MEGACUDA_EXACT_ROWS || read_otherwise(p, tensor));
-    str_add(out, "  static constexpr bool PANEL = %s, REST = %s; // REST: with what rounding left\n", panel ? "true" : "false", rest ? "true" : "false");
+    str_add(out, "  static constexpr bool PANEL = %s, REST = %s; // REST: with what rounding left\n", panel ? "true" : "false",
+            rest ? "true" : "false");
   }
   str_add(out, "};\n");
   return OK;
@@ -134,7 +135,12 @@ static int along_of(const struct stream *s, int threads)
   return chunks > 128 && threads >= 256 ? 256 : chunks > 64 && threads >= 128 ? 128 : chunks > 32 && threads >= 64 ? 64 : 32;
 }
 
-enum { FRAGMENT = 16, PANEL_K = 32, PANEL_COLUMNS = 64, AHEAD = 512 }; // columns of an operand; k of a panel; most columns; bytes behind the last piece
+enum {
+  FRAGMENT = 16,
+  PANEL_K = 32,
+  PANEL_COLUMNS = 64,
+  AHEAD = 512
+}; // columns of an operand; k of a panel; most columns; bytes behind the last piece
 
 static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
 {
@@ -240,8 +246,8 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
     str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
             (long long)s.full.width);
   if (megacuda_panels(mem, p, threads))
-    str_add(out, "  static constexpr bool PANEL = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld;\n", s.panel ? "true" : "false",
-            s.keeps, s.groups, s.slots, (long long)s.slot_bytes);
+    str_add(out, "  static constexpr bool PANEL = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld;\n",
+            s.panel ? "true" : "false", s.keeps, s.groups, s.slots, (long long)s.slot_bytes);
   str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
   str_add(out, "  static constexpr long long LAYER_BYTES = %lldll; // of one expert\n", (long long)(s.tile_bytes * (s.tiles - 1) + s.last_bytes));
   str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);
@@ -413,11 +419,12 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
       continue;
     }
     TRY(stream_of(mem, p, op, access, threads, &s, e));
-    str_add(out, "  {%lld, %lld, %d, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %d, %lld",
-            (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes), (long long)s.tile_bytes, op->tiles, (long long)s.k, (long long)s.full.width,
-            (long long)piece_bytes(&s, s.full, false), (long long)piece_bytes(&s, s.full, true), (long long)s.last.width,
-            (long long)piece_bytes(&s, s.last, false), (long long)piece_bytes(&s, s.last, true), gain, (long long)bytes);
-    if (megacuda_panels(mem, p, threads)) str_add(out, ", %d, %s", s.panel ? s.keeps * s.groups : 1, s.full.columns != s.last.columns ? "true" : "false");
+    str_add(out, "  {%lld, %lld, %d, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %d, %lld", (long long)(s.tile_bytes * (op->tiles - 1) + s.last_bytes),
+            (long long)s.tile_bytes, op->tiles, (long long)s.k, (long long)s.full.width, (long long)piece_bytes(&s, s.full, false),
+            (long long)piece_bytes(&s, s.full, true), (long long)s.last.width, (long long)piece_bytes(&s, s.last, false),
+            (long long)piece_bytes(&s, s.last, true), gain, (long long)bytes);
+    if (megacuda_panels(mem, p, threads))
+      str_add(out, ", %d, %s", s.panel ? s.keeps * s.groups : 1, s.full.columns != s.last.columns ? "true" : "false");
     str_add(out, "},\n");
   }
   str_add(out, "};\n");

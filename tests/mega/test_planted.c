@@ -208,6 +208,11 @@ PLANT(fence_missing)
   absent = held_back(p); // producers that wait have fences of their own
   for (int n = 0; n < p->nnodes; n++) p->fence[n] = false;
 }
+PLANT(copied_without_fence)
+{
+  absent = held(p, "h")->load != MEGA_LOAD_BULK;
+  p->fence[node(p, "gate_up", 1)] = false;
+}
 
 // In a plan whose attention is in parts.
 PLANT(part_divisors_not_awaited)
@@ -293,17 +298,19 @@ static const struct planted {
                                                 ORDER, "o[1] tile 0") ROW(one_tile_publishes_nothing, ORDER,
                                                                           "gate_up[1]") ROW(release_missing, ORDER, "no event says")
                                                 ROW(acquire_missing, ORDER, "no event says") ROW(barrier_missing, ORDER, "no event says") ROW(
-                                                    wait_at_the_pipeline_only, ORDER, "attend[0]") ROW(too_few_versions_of_h, REUSE, "overwrites h")
-                                                    ROW(too_few_versions_of_qkv, REUSE,
-                                                        "overwrites qkv") ROW(reuse_of_token, REUSE,
-                                                                              "overwrites token") ROW(reuse_of_logits, REUSE, "overwrites logits")
-                                                        ROW(fence_missing, FENCE, "without a proxy fence") ROW(
+                                                    wait_at_the_pipeline_only, ORDER,
+                                                    "attend[0]") ROW(too_few_versions_of_h, REUSE,
+                                                                     "overwrites h") ROW(too_few_versions_of_qkv, REUSE, "overwrites qkv")
+                                                    ROW(reuse_of_token, REUSE, "overwrites token") ROW(
+                                                        reuse_of_logits, REUSE,
+                                                        "overwrites logits") ROW(fence_missing, FENCE, "without a proxy fence")
+                                                        ROW(copied_without_fence, FENCE, "gate_up[1]: copies h, which threads wrote, without") ROW(
                                                             pipeline_not_held_back,
                                                             FENCE, "may copy cache before") ROW(part_divisors_not_awaited, ORDER, "reads divisor")
-                                                            ROW(part_written_twice, REGIONS,
-                                                                "attend[0] tile") ROW(part_copied_too_early, FENCE, "may copy cache before")
-                                                                ROW(part_of_too_few_versions, REUSE, "overwrites attended") ROW(
-                                                                    experts_fetched_before_router, ORDER,
+                                                            ROW(part_written_twice, REGIONS, "attend[0] tile") ROW(
+                                                                part_copied_too_early, FENCE,
+                                                                "may copy cache before") ROW(part_of_too_few_versions, REUSE, "overwrites attended")
+                                                                ROW(experts_fetched_before_router, ORDER,
                                                                     "the pipeline may ask for Wgate_up before tile 0 of choose[1] has written chosen")
                                                                     ROW(experts_down_fetched_before_router, ORDER,
                                                                         "the pipeline may ask for Wdown before tile 0 of choose[0]")
