@@ -338,7 +338,6 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
     return err_hint(e, "experts run on one GPU today"), USER;
   }
   TRY(divide(&k));
-  if (!s.parts && many_rows(&k)) s.parts = 1; // a product that merges parts keeps its input in a block's memory
   if (!s.parts) {
     struct mega_sizes usual = s;
     if (s.pages) usual.pages = 0, usual.context = usual_position(&s);

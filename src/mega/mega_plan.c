@@ -90,7 +90,8 @@ bool mega_few_values(int rows, int64_t values) { return rows <= MEGA_TAGGED_ROWS
 bool mega_input_of_rows(const struct mega_model *m, const struct mega_op *op, int access)
 {
   const struct mega_access *x = &op->spec.access[access];
-  bool whole = x->rank == 2 && x->dim[0].how == MEGA_WHOLE && x->dim[1].how == MEGA_WHOLE, streams = false;
+  bool whole = x->rank == 2 || x->rank == 3, streams = false;
+  for (int d = 0; d < x->rank; d++) whole &= x->dim[d].how == MEGA_WHOLE;
   for (int a = 0; a < op->spec.naccess; a++) streams |= op->spec.access[a].stream && m->tensor[op->arg[op->spec.access[a].arg]].kind == MEGA_WEIGHTS;
   return m->rows > 1 && streams && whole && !x->stream && !x->out;
 }

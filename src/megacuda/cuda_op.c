@@ -153,13 +153,15 @@ static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, co
 static void divide_panels(const struct mega_plan *p, const struct mega_op *op, int threads, struct stream *s)
 {
   int64_t rows = p->m->rows, blocks = (rows + 7) / 8, lines = (s->slices * s->full.columns + FRAGMENT - 1) / FRAGMENT * FRAGMENT;
-  int64_t width = MIN(MAX(s->full.width, s->last.width), s->k), halves = rows <= MEGACUDA_EXACT_ROWS ? 2 : 1;
+  int64_t width = MIN(MAX(s->full.width, s->last.width), s->k), halves = rows <= MEGACUDA_EXACT_ROWS ? 2 : 1, parts = 1;
   int warps = threads / 32, tiles = (op->tiles + p->m->workers - 1) / p->m->workers, registers = (int)(lines / FRAGMENT * blocks * 4);
   int most = MAX(1, MEGACUDA_PANEL_SUMS / registers);
   for (s->groups = 1; s->groups < warps && (tiles + s->groups - 1) / s->groups > most; s->groups *= 2) {
   }
+  for (int a = 0; a < op->spec.naccess; a++)
+    if (mega_input_of_rows(p->m, op, a) && op->spec.access[a].rank == 3) parts = p->m->tensor[op->arg[op->spec.access[a].arg]].dim[1];
   s->keeps = MIN(most, (tiles + s->groups - 1) / s->groups);
-  s->slot_bytes = (width * (rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
+  s->slot_bytes = (width * (parts * rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
   s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
   s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, warps * lines * (blocks * 8 + 1) * 4);
 }

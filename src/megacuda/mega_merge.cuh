@@ -47,15 +47,31 @@ template <class X, class D, int HEADS> struct merged_input {
       for (int c = 0; c < n; c++) keep_input<W>(row, e + c, y[c]);
     }
   }
-  template <class W> static DEV void load(moment j)
+  static DEV float scale_of(int row, int part, int e) { return S.merge[row][2 * (HEADS * part + e / dim)]; }
+  static DEV void load_scales(moment j)
   {
+    using T = typename D::tensor;
+    if constexpr (ROWS > 1 && !T::TAGGED && T::ROW % 4 == 0) { // of all rows at once
+      const float *p = plain_of<T>(epoch_of<D>(j), 0);
+#pragma unroll 2
+      for (int i = TID * 4; i < ROWS * T::ROW; i += THREADS * 4) {
+        float4 v = fresh4(p + i);
+        float *to = &S.merge[i / T::ROW][i % T::ROW];
+        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+      }
+    } else {
 #pragma unroll 1
-    for (int r = 0; r < ROWS; r++)
-      gather<D, no_gain, D::tensor::ROW>(j, r, 0, D::tensor::ROW, [&](int e, float v, float) { S.merge[r][e] = v; });
+      for (int r = 0; r < ROWS; r++)
+        gather<D, no_gain, D::tensor::ROW>(j, r, 0, D::tensor::ROW, [&](int e, float v, float) { S.merge[r][e] = v; });
+    }
     consumers();
 #pragma unroll 1
     for (int i = TID; i < ROWS * HEADS; i += THREADS) scale(i / HEADS, i % HEADS);
     consumers();
+  }
+  template <class W> static DEV void load(moment j)
+  {
+    load_scales(j);
 #pragma unroll 1
     for (int r = 0; r < ROWS; r++) {
       if constexpr (X::tensor::TAGGED)
@@ -69,13 +85,20 @@ template <class X, class D, int HEADS> struct merged_input {
   }
 };
 
+template <class O, class X, class D, class W, class R, class Y, int F> DEV u32 merge_product_of(moment j, u32 taken)
+{
+  typedef merged_input<X, D, O::heads> parts;
+#if PANELS
+  if constexpr (W::PANEL) return panel_product<O, X, no_gain, parts, W, R, Y, F>(j, taken, 0);
+  else
+#endif
+  return product<O, X, parts, W, R, Y, F>(j, taken, 0);
+}
 template <class O> BODY u32 body_merge_linear(moment j, u32 taken)
 {
-  typedef merged_input<typename O::a0, typename O::a1, O::heads> parts;
-  return product<O, typename O::a0, parts, typename O::a2, no_gain, typename O::a3, PLAIN_SUM>(j, taken, 0);
+  return merge_product_of<O, typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, PLAIN_SUM>(j, taken);
 }
 template <class O> BODY u32 body_merge_linear_with_residual(moment j, u32 taken)
 {
-  typedef merged_input<typename O::a0, typename O::a1, O::heads> parts;
-  return product<O, typename O::a0, parts, typename O::a2, typename O::a3, typename O::a4, ADDED>(j, taken, 0);
+  return merge_product_of<O, typename O::a0, typename O::a1, typename O::a2, typename O::a3, typename O::a4, ADDED>(j, taken);
 }

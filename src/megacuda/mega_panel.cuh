@@ -32,26 +32,48 @@ template <> struct gain_bytes<no_gain> {
   static constexpr int N = 0;
 };
 
-// Piece i of a group: n of k from `from` on, and the norm's gain behind. One thread.
-template <class X, class G> DEV void feed(moment j, char *to, int from, int n, u32 piece)
+// Parts of attention that are merged; of other inputs there is one.
+template <class X, class W> DEV constexpr int parts_of_input() { return X::tensor::ROW / W::K; }
+
+// A piece: n of k from `from` on, of each part, and the norm's gain behind. One thread.
+template <class X, class G, class W> DEV void feed(moment j, char *to, int from, int n, u32 piece)
 {
   using T = typename X::tensor;
+  constexpr int parts = parts_of_input<X, W>();
   constexpr int gain = gain_bytes<G>::N;
   stage_barrier *b = &S.fed[piece % PANEL_SLOTS];
-  const bf16 *x = panel_of<T>(T::VERSIONS > 1 ? epoch_of<X>(j) : 0, from);
   int bytes = n * ROWS * 2;
-  stage_expect(b, HALVES * bytes + n * gain);
-  stage_copy(to, x, bytes, b, false);
-  if (HALVES == 2) stage_copy(to + bytes, x + T::ELEMENTS, bytes, b, false);
+  stage_expect(b, parts * HALVES * bytes + n * gain);
+#pragma unroll 1
+  for (int p = 0; p < parts; p++, to += HALVES * bytes) {
+    const bf16 *x = panel_of<T>(T::VERSIONS > 1 ? epoch_of<X>(j) : 0, p * W::K + from);
+    stage_copy(to, x, bytes, b, false);
+    if (HALVES == 2) stage_copy(to + bytes, x + T::ELEMENTS, bytes, b, false);
+  }
   if constexpr (gain > 0)
-    stage_copy(to + HALVES * bytes, (const char *)M.tensor[G::tensor::ID] + ((size_t)S.node[j.n].layer * G::tensor::ROW + from) * gain, n * gain, b, false);
+    stage_copy(to, (const char *)M.tensor[G::tensor::ID] + ((size_t)S.node[j.n].layer * G::tensor::ROW + from) * gain, n * gain, b, false);
 }
 
+// Eight values of a row where they lie, the rest `bytes` behind.
+DEV void open_values(const char *p, int bytes, float (&v)[8])
+{
+  pack<bf16>::open(*(const uint4 *)p, v);
+  if (HALVES == 1) return;
+  float rest[8];
+  pack<bf16>::open(*(const uint4 *)(p + bytes), rest);
+#pragma unroll
+  for (int i = 0; i < 8; i++) v[i] += rest[i];
+}
 DEV u32 rounded(float &x, float &y)
 {
   u32 pair = pair_of(x, y);
   x -= bits_float(pair << 16), y -= bits_float(pair & 0xffff0000u);
   return pair;
+}
+DEV void keep_values(char *p, int bytes, float (&v)[8])
+{
+  *(uint4 *)p = make_uint4(rounded(v[0], v[1]), rounded(v[2], v[3]), rounded(v[4], v[5]), rounded(v[6], v[7]));
+  if (HALVES == 2) *(uint4 *)(p + bytes) = make_uint4(pair_of(v[0], v[1]), pair_of(v[2], v[3]), pair_of(v[4], v[5]), pair_of(v[6], v[7]));
 }
 
 // Scales a piece by the norm's gain where it lies, and adds up the squares of this thread's row.
@@ -59,26 +81,40 @@ template <class G, class W> DEV void scale_piece(char *x, int n, float &square)
 {
   typedef panel<W> d;
   typedef pack<typename G::tensor::type> line;
-  const int at = TID / 4, row = at % d::slots, chunk = TID % 4;
+  const int at = TID / 4, row = at % d::slots, chunk = TID % 4, bytes = n * ROWS * 2;
   if (row >= ROWS) return;
 #pragma unroll 2
   for (int s = at / d::slots; s < n / 32; s += d::shares) {
-    uint4 *p = (uint4 *)(x + (s * ROWS + row) * 64 + chunk * 16), *q = (uint4 *)((char *)p + n * ROWS * 2);
-    const uint4 *gains = (const uint4 *)(x + HALVES * n * ROWS * 2 + (s * 32 + chunk * 8) * gain_bytes<G>::N);
+    char *p = x + (s * ROWS + row) * 64 + chunk * 16;
+    const uint4 *gains = (const uint4 *)(x + HALVES * bytes + (s * 32 + chunk * 8) * gain_bytes<G>::N);
     float v[8], g[8];
-    pack<bf16>::open(*p, v);
+    open_values(p, bytes, v);
 #pragma unroll
     for (int i = 0; i < 8 / line::N; i++) line::open(gains[i], g + i * line::N);
-    if (HALVES == 2) {
-      float rest[8];
-      pack<bf16>::open(*q, rest);
-#pragma unroll
-      for (int i = 0; i < 8; i++) v[i] += rest[i];
-    }
 #pragma unroll
     for (int i = 0; i < 8; i++) square = fmaf(v[i], v[i], square), v[i] *= g[i];
-    *p = make_uint4(rounded(v[0], v[1]), rounded(v[2], v[3]), rounded(v[4], v[5]), rounded(v[6], v[7]));
-    if (HALVES == 2) *q = make_uint4(pair_of(v[0], v[1]), pair_of(v[2], v[3]), pair_of(v[4], v[5]), pair_of(v[6], v[7]));
+    keep_values(p, bytes, v);
+  }
+}
+
+// Merges parts of attention, in the place of the first. P: merged_input.
+template <class P, class W> DEV void merge_piece(char *x, int from, int n)
+{
+  typedef panel<W> d;
+  const int at = TID / 4, row = at % d::slots, chunk = TID % 4, bytes = n * ROWS * 2;
+  if (row >= ROWS) return;
+#pragma unroll 2
+  for (int s = at / d::slots; s < n / 32; s += d::shares) {
+    char *p = x + (s * ROWS + row) * 64 + chunk * 16;
+    float sum[8] = {};
+#pragma unroll
+    for (int part = 0; part < P::parts; part++) {
+      float v[8];
+      open_values(p + part * HALVES * bytes, bytes, v);
+#pragma unroll
+      for (int i = 0; i < 8; i++) sum[i] = fmaf(v[i], P::scale_of(row, part, from + s * 32 + chunk * 8 + i), sum[i]);
+    }
+    keep_values(p, bytes, sum);
   }
 }
 
@@ -223,16 +259,16 @@ DEV void drain_feeds(u32 from, u32 to)
 }
 
 // Tiles first .. first + tiles - 1. `fed`: pieces of inputs so far.
-template <class X, class G, class W, class R, class Y, int F> DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float eps)
+template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float eps)
 {
   typedef panel<W> d;
-  constexpr bool norms = F == NORMED || F == GATED;
+  constexpr bool norms = F == NORMED || F == GATED, merges = parts_of_input<X, W>() > 1;
   const int width = W::width(first), columns = W::columns(first), pieces = (W::K + width - 1) / width;
   typename d::sums sums[W::KEEPS] = {};
   float square = 0, added[panel_outputs<W>::N] = {};
   auto slot_of = [](int piece) { return S.panel + piece % W::SLOTS * W::SLOT_BYTES; };
   int asked = 0;
-  auto feed_piece = [&](int piece) { feed<X, G>(j, slot_of(piece), piece * width, min(width, W::K - piece * width), fed + (u32)piece), asked++; };
+  auto feed_piece = [&](int piece) { feed<X, G, W>(j, slot_of(piece), piece * width, min(width, W::K - piece * width), fed + (u32)piece), asked++; };
   fence_proxy(); // threads wrote where the pieces will be
   consumers();
   if (TID == 0 && !S.dead)
@@ -244,6 +280,7 @@ template <class X, class G, class W, class R, class Y, int F> DEV u32 panel_grou
     char *x = slot_of(piece);
     wait_stage(&S.fed[(fed + (u32)piece) % PANEL_SLOTS], (fed + (u32)piece) / PANEL_SLOTS & 1, j, (u32)piece);
     if constexpr (norms) scale_piece<G, W>(x, n, square), consumers();
+    if constexpr (merges) merge_piece<P, W>(x, piece * width, n), consumers();
     if (piece == 0) mark(j, READY);
 #pragma unroll
     for (int i = 0; i < W::KEEPS; i++)
@@ -254,7 +291,7 @@ template <class X, class G, class W, class R, class Y, int F> DEV u32 panel_grou
         if (g == WARP % W::GROUPS) multiply_piece<W>(S.ring[slot], x, n, W::SLICES * columns, sums[i]);
         let_go(taken, TID);
       }
-    if (norms) fence_proxy();
+    if (norms || merges) fence_proxy();
     consumers();
     if (TID == 0 && piece + W::SLOTS < pieces && !S.dead) feed_piece(piece + W::SLOTS);
   }
@@ -275,15 +312,16 @@ template <class X, class G, class W, class R, class Y, int F> DEV u32 panel_grou
   return taken;
 }
 
-template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps)
+template <class O, class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps)
 {
   wait_events<O>(j);
+  if constexpr (parts_of_input<X, W>() > 1) P::load_scales(j);
   const int hi = S.node[j.n].hi;
   u32 fed = S.feeds;
 #pragma unroll 1
   for (int first = S.node[j.n].lo, end; first < hi; first = end) {
     end = end_of_group(first, hi, panel<W>::group, W::RAGGED ? W::TILES : 0);
-    taken = panel_group<X, G, W, R, Y, F>(j, first, end - first, taken, fed, eps);
+    taken = panel_group<X, G, P, W, R, Y, F>(j, first, end - first, taken, fed, eps);
     fed += (u32)((W::K + W::width(first) - 1) / W::width(first));
   }
   if (TID == 0) S.feeds = fed;

@@ -273,12 +273,13 @@ template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 
 // ---- rows of layer.def; accesses are numbered as there ----
 
 #if PANELS
-template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps);
+struct no_parts {};
+template <class O, class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps);
 #endif
 template <class O, class X, class G, class W, class R, class Y, int F> DEV u32 plain_product_of(moment j, u32 taken, float eps)
 {
 #if PANELS
-  if constexpr (W::PANEL) return panel_product<O, X, G, W, R, Y, F>(j, taken, eps);
+  if constexpr (W::PANEL) return panel_product<O, X, G, no_parts, W, R, Y, F>(j, taken, eps);
   else
 #endif
   return product<O, X, plain_input<X, G>, W, R, Y, F>(j, taken, eps);
