@@ -85,8 +85,12 @@ struct mega_dim {
   bool cut;                               // pieces of a stream are cut along it
   bool table;                             // pages: those of the row's request, by the step's page table
 };
+// Where a body keeps what it reads, or makes, of an access, one row of it: a row of the room for inputs, that room as a whole, the room of an input
+// whose rows have weights of their own, or the room for pairs.
+enum mega_room { MEGA_ROOM_NONE, MEGA_ROOM_ROW, MEGA_ROOM_ALL, MEGA_ROOM_ONE, MEGA_ROOM_PAIRS };
 struct mega_access {
   int arg;
+  enum mega_room room;
   bool out, stream;
   bool slots; // a read of the slots of all ranks
   int rank;

@@ -198,6 +198,16 @@ static int argument(struct mega_reading *r, const char *name)
   return r->s->nargs++;
 }
 
+static int read_room(struct mega_reading *r, enum mega_room *room)
+{
+  static const char *const names[] = {[MEGA_ROOM_ROW] = "row", [MEGA_ROOM_ALL] = "all", [MEGA_ROOM_ONE] = "one", [MEGA_ROOM_PAIRS] = "pairs"};
+  char name[12];
+  if (!word(r, name)) return lost(r, "a room");
+  for (size_t i = MEGA_ROOM_ROW; i < COUNT(names); i++)
+    if (!strcmp(names[i], name)) return *room = (enum mega_room)i, OK;
+  return lost(r, "no such room");
+}
+
 static int read_access(struct mega_reading *r)
 {
   char role[12], name[12];
@@ -212,7 +222,8 @@ static int read_access(struct mega_reading *r)
     if (a->rank == MEGA_DIMS) return lost(r, "too many dimensions");
     TRY(read_dim(r, &a->dim[a->rank++]));
   } while (take(r, ','));
-  return take(r, ']') ? OK : lost(r, "no ]");
+  if (!take(r, ']')) return lost(r, "no ]");
+  return take(r, ':') ? read_room(r, &a->room) : OK;
 }
 
 static void find_decider(const struct mega_spec *s, struct mega_access *a)

@@ -435,6 +435,8 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
 
 // ---- sizes ----
 
+enum { BEHIND = 8 }; // floats behind a row
+
 static int most_of_access(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct megacuda_most *m,
                           struct err *e)
 {
@@ -442,16 +444,14 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   const struct mega_tensor *t = &p->m->tensor[op->arg[a->arg]];
   struct stream s;
   if (!a->stream || is_paged(a)) {
-    int64_t row = 1;
-    for (int d = 1; d < t->rank; d++) row *= t->dim[d];
-    bool whole = !strcmp(op->layer->name, "rmsnorm") || !strcmp(op->layer->name, "argmax");
-    bool chooses = !strcmp(op->layer->name, "choose_experts"), adds = !strcmp(op->layer->name, "experts_with_residual");
-    if (chooses && access == 0) m->one = MAX(m->one, row + 8);
-    if ((chooses || adds) && access == 1) m->merge = MAX(m->merge, row);
-    if (whole && access == 0) m->x = MAX(m->x, row * mega_slots(p->m, t) + 8);
-    if (!strcmp(op->layer->name, "sample") && access == 0) m->x = MAX(m->x, row / m->x_rows + 8);
-    if (a->out && !strcmp(op->layer->name, "sample_partial")) m->x = MAX(m->x, row / op->parts[0] / m->x_rows + 8);
-    if (!strncmp(op->layer->name, "merge", 5) && access == 1) m->merge = MAX(m->merge, row);
+    struct mega_region r = {0};
+    if (a->room == MEGA_ROOM_NONE) return OK;
+    mega_region(mem, p->m, op, access, 0, 0, 1, &r);
+    int64_t row = mega_volume(t->rank, &r.box[0]) / (r.box[0].hi[0] - r.box[0].lo[0]) * (a->slots ? mega_slots(p->m, t) : 1);
+    if (a->room == MEGA_ROOM_ROW) m->x = MAX(m->x, row + BEHIND);
+    if (a->room == MEGA_ROOM_ALL) m->x = MAX(m->x, (row + m->x_rows - 1) / m->x_rows + BEHIND);
+    if (a->room == MEGA_ROOM_ONE) m->one = MAX(m->one, row + BEHIND);
+    if (a->room == MEGA_ROOM_PAIRS) m->merge = MAX(m->merge, row);
     return OK;
   }
   TRY(stream_of(mem, p, op, access, threads, &s, e));
@@ -461,7 +461,7 @@ static int most_of_access(struct arena *mem, const struct mega_plan *p, const st
   m->choices = MAX(m->choices, s.choices), m->panel = MAX(m->panel, s.panel_bytes);
   if (s.panel) return OK;
   int64_t *input = s.chosen ? &m->one : &m->x, rows = s.chosen ? 1 : p->m->rows;
-  *input = MAX(*input, s.k * s.choices + (s.matrix ? MATRIX_K / 2 : 8));
+  *input = MAX(*input, s.k * s.choices + (s.matrix ? MATRIX_K / 2 : BEHIND));
   m->part = MAX(m->part, rows * MAX(MEGACUDA_SUMS, s.slices * s.full.columns * (s.matrix ? threads : s.along) / 32));
   return OK;
 }
