@@ -31,6 +31,7 @@ struct price_op {           // of an operator: pieces of its tiles
   int *first, npieces, cap; // first piece of a tile; tiles + 1 of them
   int *bytes;
   double begin, piece, tile; // ns: of a task, of 16 KB, of a tile
+  double fed;                // bytes of the input of many rows that come from L2 with a piece
 };
 struct price_event { // of a step
   int left;          // tasks that have not published it yet
@@ -115,6 +116,21 @@ static void pieces_of(struct price_run *x, int o)
   q->piece = ns_of(state ? FACT_PAGE : FACT_PIECE), q->tile = product ? ns_of(FACT_TILE) : state ? ns_of(FACT_ATTEND) : 0;
 }
 
+// The input of many rows comes from L2 in pieces, once for all tiles of a task. A task waits for the first.
+static void inputs_of(struct price_run *x, int o)
+{
+  const struct mega_model *m = x->p->m;
+  const struct mega_op *op = &m->op[o];
+  struct price_op *q = &x->op[o];
+  double pieces = (double)q->npieces / op->tiles * ((op->tiles + m->workers - 1) / m->workers); // of a task
+  for (int a = 0; a < op->spec.naccess; a++) {
+    int tensor = op->arg[op->spec.access[a].arg];
+    if (!mega_input_of_rows(m, op, a) || x->p->held[tensor].load != MEGA_LOAD_BULK || !q->npieces) continue;
+    q->fed = (double)mega_elements(&m->tensor[tensor]) * mega_bytes(mega_type_find("bf16")) / pieces;
+    q->begin += ns_of(FACT_ARRIVAL);
+  }
+}
+
 static void index_plan(struct price_run *x)
 {
   const struct mega_plan *p = x->p;
@@ -140,7 +156,7 @@ static double latency_of(const struct mega_plan *p, const struct mega_event *ev)
   for (int i = 0; i < ev->nspans; i++) tiles += ev->span[i].hi - ev->span[i].lo;
   double values = ev->reuse ? 0 : (double)mega_elements(&p->m->tensor[ev->tensor]) * tiles / mega_op_of(p, ev->node)->tiles;
   bool words = ev->kind == MEGA_TAGGED;
-  if (p->m->tensor[ev->tensor].kind != MEGA_ACTIVATION) values = 0;
+  if (p->m->tensor[ev->tensor].kind != MEGA_ACTIVATION || p->held[ev->tensor].load == MEGA_LOAD_BULK) values = 0;
   return ns_of(words ? FACT_WORD : FACT_COUNTER) + values / 1000 * ns_of(words ? FACT_WORDS : FACT_COUNTERS);
 }
 
@@ -224,6 +240,7 @@ static bool weights_known(struct price_run *x, int worker, double *at)
 
 static void produce_priced(struct price_run *x, int worker, double at)
 {
+  const struct mega_plan *p = x->p;
   struct price_worker *w = &x->w[worker];
   int bytes = next_piece(x, worker, &w->fill), stages = x->p->m->stages;
   double asked = at;
@@ -231,7 +248,7 @@ static void produce_priced(struct price_run *x, int worker, double at)
   if (asked > at) return push(x, asked, worker, PRODUCE);
   double took = bytes / ns_of(FACT_RATE);
   x->memory = MAX(x->memory, at) + took, x->busy += took;
-  x->l2 = MAX(x->l2, at) + bytes / ns_of(FACT_L2);
+  x->l2 = MAX(x->l2, at) + (bytes + x->op[p->node[w->fill.node].op].fed) / ns_of(FACT_L2);
   w->arrival[w->made % stages] = MAX(x->l2, x->memory) + ns_of(FACT_ARRIVAL);
   w->made++, w->fill.piece++;
   if (w->parked) w->parked = false, push(x, at, worker, CONSUME);
@@ -281,7 +298,7 @@ void mega_price(struct arena *mem, const struct mega_plan *p, struct mega_price 
   struct price_run x = {.mem = mem, .p = p, .out = out};
   *out = (struct mega_price){.end = NEWS(mem, double, p->nnodes)};
   x.op = NEWS(mem, struct price_op, p->m->nops), x.w = NEWS(mem, struct price_worker, p->m->workers), x.end = NEWS(mem, double, PRICED_STEPS);
-  for (int o = 0; o < p->m->nops; o++) pieces_of(&x, o);
+  for (int o = 0; o < p->m->nops; o++) pieces_of(&x, o), inputs_of(&x, o);
   index_plan(&x);
   for (int i = 0; i < p->m->workers; i++) {
     struct price_worker *w = &x.w[i];

@@ -48,22 +48,38 @@ template <class X, class D, int HEADS> struct merged_input {
     }
   }
   static DEV float scale_of(int row, int part, int e) { return S.merge[row][2 * (HEADS * part + e / dim)]; }
-  static DEV void load_scales(moment j)
+  // Maxima and divisors of all rows, which lie one after another: asked for at once.
+  static DEV void load_parts(moment j)
   {
     using T = typename D::tensor;
-    if constexpr (ROWS > 1 && !T::TAGGED && T::ROW % 4 == 0) { // of all rows at once
-      const float *p = plain_of<T>(epoch_of<D>(j), 0);
-#pragma unroll 2
-      for (int i = TID * 4; i < ROWS * T::ROW; i += THREADS * 4) {
-        float4 v = fresh4(p + i);
-        float *to = &S.merge[i / T::ROW][i % T::ROW];
-        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+    if constexpr (T::TAGGED) {
+      constexpr int each = (ROWS * T::WORDS + THREADS - 1) / THREADS, B = each < 4 ? each : 4, all = ROWS * T::WORDS;
+      u32 epoch = epoch_of<D>(j);
+#pragma unroll 1
+      for (int i = TID; i < all; i += B * THREADS) {
+        uint4 v[B];
+        await_words<B>(words_of<T>(epoch, 0), [&](int k) { return min(i + k * THREADS, all - 1); }, epoch + 1, j, T::ID, v);
+#pragma unroll
+        for (int k = 0; k < B; k++) {
+          int at = min(i + k * THREADS, all - 1), word = at % T::WORDS, n = count_of<T>(word);
+          float *to = &S.merge[at / T::WORDS][first_of<T>(word)];
+          to[0] = bits_float(v[k].x);
+          if (n > 1) to[1] = bits_float(v[k].y);
+          if (n > 2) to[2] = bits_float(v[k].z);
+        }
       }
     } else {
-#pragma unroll 1
-      for (int r = 0; r < ROWS; r++)
-        gather<D, no_gain, D::tensor::ROW>(j, r, 0, D::tensor::ROW, [&](int e, float v, float) { S.merge[r][e] = v; });
+      const float *p = plain_of<T>(epoch_of<D>(j), 0);
+#pragma unroll 2
+      for (int i = TID; i < ROWS * T::ROW; i += THREADS) S.merge[i / T::ROW][i % T::ROW] = fresh(p + i);
     }
+  }
+  static DEV void load_scales(moment j)
+  {
+    if constexpr (ROWS > 1)
+      load_parts(j);
+    else
+      gather<D, no_gain, D::tensor::ROW>(j, 0, 0, D::tensor::ROW, [&](int e, float v, float) { S.merge[0][e] = v; });
     consumers();
 #pragma unroll 1
     for (int i = TID; i < ROWS * HEADS; i += THREADS) scale(i / HEADS, i % HEADS);
