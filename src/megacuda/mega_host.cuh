@@ -58,9 +58,47 @@ static void fill_weights(void *device, int t)
   to_device(device, room.data(), room.size());
 }
 
+struct slot_span { // of a page: filled slots
+  int lo, hi;
+};
+struct draw_page { // of a large cache [layer][page][head][2][slot][element]: numbers by the place of each element; what is not filled is no number
+  void *to;
+  u64 seed;
+  int bytes;
+  long long dim[6];
+  const slot_span *filled; // by page
+  rank_part part;
+  HOST_TOO void operator()(long long i) const
+  {
+    int slot = (int)(i / dim[5] % dim[4]), page = (int)(i / (dim[2] * dim[3] * dim[4] * dim[5]) % dim[1]), chunk = 16 / bytes;
+    bool in = slot >= filled[page].lo && slot < filled[page].hi;
+    number_put(to, i ^ exchange((int)dim[5] * bytes, slot) * chunk, in ? number_bits(normal(seed, (u64)part.whole(i)), bytes) : ~0u, bytes);
+  }
+};
+
+static bool fill_large_cache(void *device, int t)
+{
+  const plan_tensor &x = TENSOR[t];
+  draw_page f = {device, seed_of(t), x.bytes, {}, NULL, part_of(t)};
+  std::vector<slot_span> spans;
+  for (const plan_box *b = FILLED; b->tensor >= 0; b++) {
+    if (b->tensor != t || b->rank != 6) continue;
+    for (int d = 0; d < 6; d++) f.dim[d] = b->dim[d];
+    spans.resize((size_t)b->dim[1]);
+    for (long long page = b->lo[1]; page < b->hi[1]; page++) spans[(size_t)page] = {(int)b->lo[4], (int)b->hi[4]};
+  }
+  if (x.elements <= FEW || spans.empty()) return false;
+  slot_span *on_device = (slot_span *)device_room(spans.size() * sizeof spans[0]);
+  to_device(on_device, spans.data(), spans.size() * sizeof spans[0]);
+  f.filled = on_device;
+  each(x.elements, f);
+  return true;
+}
+
 static void fill_state(void *device, int t)
 {
   const plan_tensor &x = TENSOR[t];
+  if (fill_large_cache(device, t)) return;
   std::vector<char> room((size_t)(x.elements * x.bytes), (char)0xff); // no numbers
   u64 seed = seed_of(t), n = 0;
   rank_part part = part_of(t);

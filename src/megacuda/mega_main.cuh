@@ -5,11 +5,12 @@ int main(int argc, char **argv)
   bool fine = true;
   int status = read_options(argc, argv, o);
   if (status) return status;
+  setvbuf(stdout, NULL, _IOLBF, 1 << 12);
+  printf("%s: %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORKERS, ROWS, CONTEXT, NODES);
   begin_device();
   program p = prepare(CONTEXT + MOST_STEPS, o.deadline * 1000000);
   set_flight((u32)o.flight);
   std::vector<int> tokens;
-  printf("%s: %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();
   if (!again(p, o.steps, tokens)) return 1;
   print_tokens(tokens, o.steps);
