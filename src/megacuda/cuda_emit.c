@@ -54,12 +54,12 @@ static int check(const struct mega_plan *p, struct err *e)
   return OK;
 }
 
-static void constants(const struct mega_plan *p, bool panels, const struct megacuda_given *g, const struct megacuda_most *m, struct str *out)
+static void constants(const struct mega_plan *p, bool panels, int block, const struct megacuda_given *g, const struct megacuda_most *m, struct str *out)
 {
   const struct mega_model *x = p->m;
   str_add(out,
           "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + %d, STAGES = %d, STAGE_ROOM = %lld;\n",
-          x->rows, x->workers, g->warps, MEGACUDA_OTHER_WARPS * 32, x->stages, (long long)m->stage_room);
+          x->rows, x->workers, g->warps, block - g->warps * 32, x->stages, (long long)m->stage_room);
   str_add(out, "#define WORLD %d\n", x->world);
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
@@ -133,7 +133,7 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   TRY(megacuda_most_of(mem, p, g->warps * 32, &most, e));
   str_add(out, head, name, name, name, name);
   bool panels = megacuda_panels(mem, p, g->warps * 32);
-  constants(p, panels, g, &most, out);
+  constants(p, panels, megacuda_block(mem, p, g->warps), g, &most, out);
   str_add(out, "\n#ifdef MEGA_SHIM\n#include \"mega_shim.h\"\n#else\n");
   str_raw(out, mega_prims_text, strlen(mega_prims_text));
   str_add(out, "#endif\n\n");

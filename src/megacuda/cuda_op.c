@@ -208,6 +208,11 @@ bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads)
   return false;
 }
 
+int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps)
+{
+  return (warps + MEGACUDA_OTHER_WARPS + megacuda_panels(mem, p, warps * 32)) * 32;
+}
+
 // Pieces are [slices][columns][k]; all tiles but the last are alike.
 static int stream_of(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s, struct err *e)
 {
@@ -351,6 +356,27 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
   return OK;
 }
 
+// What the feeder brings: the input, and the gain of its norm.
+static int print_feeding(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int threads, struct str *out)
+{
+  int input = -1, gain = -1;
+  struct stream s = {0};
+  for (int a = 0; a < op->spec.naccess; a++) {
+    const struct mega_access *x = &op->spec.access[a];
+    if (x->stream && !is_paged(x)) describe(mem, p, op, a, threads, &s);
+    if (mega_input_of_rows(p->m, op, a)) input = a;
+    if (!x->stream && !x->out && p->m->tensor[op->arg[x->arg]].kind == MEGA_WEIGHTS && x->dim[0].how == MEGA_THIS_LAYER) gain = a;
+  }
+  str_add(out, "  static constexpr bool FEEDS = %s;\n", s.panel ? "true" : "false");
+  if (!s.panel) return OK;
+  str_add(out, "  typedef a%d fed;\n", input);
+  if (gain >= 0)
+    str_add(out, "  typedef a%d gain;\n", gain);
+  else
+    str_add(out, "  typedef no_gain gain;\n");
+  return OK;
+}
+
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int threads, struct str *out, struct err *e)
 {
   const struct mega_op *op = &p->m->op[index];
@@ -380,6 +406,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
   }
   if (streamed >= 0) str_add(out, "  typedef a%d streamed;\n", streamed);
   if (decider >= 0) str_add(out, "  typedef a%d decider;\n", decider);
+  if (megacuda_panels(mem, p, threads)) TRY(print_feeding(mem, p, op, threads, out));
   str_add(out, "};\n");
   return OK;
 }

@@ -76,7 +76,7 @@ struct alignas(128) block_memory {
   publish_row publish[PUBLISHES];
   stage_barrier full[STAGES], empty[STAGES];
 #if PANELS
-  stage_barrier fed[PANEL_SLOTS];
+  stage_barrier fed[PANEL_SLOTS], eaten[PANEL_SLOTS], open; // pieces of inputs: they are there; nobody reads them any more; there is room for a group's
   u32 feeds; // pieces of inputs so far
 #endif
   volatile u32 dead, traced;

@@ -28,6 +28,10 @@ KERNEL mega_node_kernel(moment j)
     produce_all(nodes, j, 1);
   else if (TID == THREADS + 32)
     publish_all(nodes, j.step, 1);
+#if PANELS
+  else if (TID == THREADS + 64)
+    wait_for_end(), feed_all(nodes, j, 1);
+#endif
 }
 
 #ifdef MEGA_SHIM

@@ -222,6 +222,28 @@ template <class R> APART void produce_all(R nodes, moment from, int steps)
   drain(made);
 }
 
+#if PANELS
+template <class R> APART void feed_all(R nodes, moment from, int steps)
+{
+  feeding f = {0, 0};
+#pragma unroll 1
+  for (int s = 0; s < steps && !S.dead; s++)
+#pragma unroll 1
+    for (int n = nodes.begin(); n < nodes.end() && !S.dead; n++) {
+      if (S.node[n].lo == S.node[n].hi) continue;
+      switch (S.node[n].op) {
+#define OPERATOR(name, layer) \
+  case name::ID: feed_node<name>(later(from, s, n), f); break;
+        OPERATORS
+#undef OPERATOR
+      }
+    }
+  for (u32 i = f.made < PANEL_SLOTS ? 0 : f.made - PANEL_SLOTS; i < f.made; i++)
+    for (int tries = 0; tries < 1 << 22 && !stage_passed(&S.fed[i % PANEL_SLOTS], i / PANEL_SLOTS & 1); tries++) {
+    }
+}
+#endif
+
 // ---- consumers ----
 
 template <class R> DEV u32 consume_step(R nodes, moment j, u32 taken)
@@ -296,8 +318,8 @@ DEV void begin_block()
     S.dead = S.done = 0;
     for (int i = 0; i < STAGES; i++) stage_init(&S.full[i], 1), stage_init(&S.empty[i], WARPS);
 #if PANELS
-    for (int i = 0; i < PANEL_SLOTS; i++) stage_init(&S.fed[i], 1);
-    S.feeds = 0;
+    for (int i = 0; i < PANEL_SLOTS; i++) stage_init(&S.fed[i], 1), stage_init(&S.eaten[i], WARPS);
+    stage_init(&S.open, WARPS), S.feeds = 0;
 #endif
     stage_inits_end();
   }
@@ -317,4 +339,8 @@ KERNEL mega_kernel(u32 first, int position, int steps)
     produce_all(all_nodes{}, {first, 0, position, 0}, steps);
   else if (TID == THREADS + 32)
     publish_all(all_nodes{}, first, steps);
+#if PANELS
+  else if (TID == THREADS + 64)
+    feed_all(all_nodes{}, {first, 0, position, 0}, steps);
+#endif
 }

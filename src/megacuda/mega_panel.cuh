@@ -1,7 +1,7 @@
 // Products of many rows with bf16 weights, by tensor cores (mma.m16n8k16). Sixteen columns of weights are the first operand, eight rows of the input
 // the second. The input is in panels, [k / 32][row][32] of bf16: a thread takes sixteen bytes along k of either operand, for two instructions.
 //
-// The input does not fit into a block's memory. Pieces of it, as wide as those of the weights, are copied one after another, some ahead. A group of
+// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. A group of
 // tiles is multiplied with each piece, so that the input is copied once for all of them. Of up to MEGACUDA_EXACT_ROWS rows the input is two bf16, high
 // and rest, and so nearly a float.
 
@@ -52,6 +52,35 @@ template <class X, class G, class W> DEV void feed(moment j, char *to, int from,
   }
   if constexpr (gain > 0)
     stage_copy(to, (const char *)M.tensor[G::tensor::ID] + ((size_t)S.node[j.n].layer * G::tensor::ROW + from) * gain, n * gain, b, false);
+}
+
+// How far the feeder is, and in the same way each consumer warp: pieces and groups so far, of the launch.
+struct feeding {
+  u32 made, groups;
+};
+
+// The pieces of a task, for each group of tiles again.
+template <class O> DEV void feed_node(moment j, feeding &f)
+{
+  if constexpr (O::FEEDS) {
+    using W = typename O::streamed;
+    const node_row &r = S.node[j.n];
+    for (int i = r.wait; i < r.wait + r.nwaits; i++)
+      if (!S.wait[i].stream) wait_row_of(S.wait[i], j);
+    fence_proxy();
+#pragma unroll 1
+    for (int first = r.lo; first < r.hi && !S.dead; first = end_of_group(first, r.hi, panel<W>::group, W::RAGGED ? W::TILES : 0)) {
+      int width = W::width(first);
+      wait_stage(&S.open, f.groups & 1, j, f.groups), f.groups++;
+      fence_proxy();
+#pragma unroll 1
+      for (int from = 0, i = 0; from < W::K && !S.dead; from += width, i++, f.made++) {
+        u32 before = f.made - W::SLOTS; // the piece whose place this one takes
+        if (i >= W::SLOTS) wait_stage(&S.eaten[before % PANEL_SLOTS], before / PANEL_SLOTS & 1, j, f.made);
+        if (!S.dead) feed<typename O::fed, typename O::gain, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, from, min(width, W::K - from), f.made);
+      }
+    }
+  }
 }
 
 // Eight values of a row where they lie, the rest `bytes` behind.
@@ -250,15 +279,15 @@ template <class Y, class W, int F> DEV void write_outputs(moment j, const panel_
 
 // ---- a task ----
 
-// Past a fault nobody waits for these pieces: no copy may end after the block has.
-DEV void drain_feeds(u32 from, u32 to)
+// This warp needs nothing any more of what was where the pieces will be. Threads wrote there: so there is a fence.
+DEV void open_panel()
 {
-  for (u32 i = from; i < to; i++)
-    for (int tries = 0; tries < 1 << 22 && !stage_passed(&S.fed[i % PANEL_SLOTS], i / PANEL_SLOTS & 1); tries++) {
-    }
+  fence_proxy();
+  warp_barrier();
+  if (LANE == 0) stage_arrive(&S.open);
 }
 
-// Tiles first .. first + tiles - 1. `fed`: pieces of inputs so far.
+// Tiles first .. first + tiles - 1.
 template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_group(moment j, int first, int tiles, u32 taken, u32 fed, float eps)
 {
   typedef panel<W> d;
@@ -266,19 +295,13 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
   const int width = W::width(first), columns = W::columns(first), pieces = (W::K + width - 1) / width;
   typename d::sums sums[W::KEEPS] = {};
   float square = 0, added[panel_outputs<W>::N] = {};
-  auto slot_of = [](int piece) { return S.panel + piece % W::SLOTS * W::SLOT_BYTES; };
-  int asked = 0;
-  auto feed_piece = [&](int piece) { feed<X, G, W>(j, slot_of(piece), piece * width, min(width, W::K - piece * width), fed + (u32)piece), asked++; };
-  fence_proxy(); // threads wrote where the pieces will be
-  consumers();
-  if (TID == 0 && !S.dead)
-    for (int i = 0; i < min((int)W::SLOTS, pieces); i++) feed_piece(i);
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
 #pragma unroll 1
   for (int piece = 0; piece < pieces; piece++) {
     int n = min(width, W::K - piece * width);
-    char *x = slot_of(piece);
-    wait_stage(&S.fed[(fed + (u32)piece) % PANEL_SLOTS], (fed + (u32)piece) / PANEL_SLOTS & 1, j, (u32)piece);
+    char *x = S.panel + piece % W::SLOTS * W::SLOT_BYTES;
+    u32 at = fed + (u32)piece;
+    wait_stage(&S.fed[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
     if constexpr (norms) scale_piece<G, W>(x, n, square), consumers();
     if constexpr (merges) merge_piece<P, W>(x, piece * width, n), consumers();
     if (piece == 0) mark(j, READY);
@@ -292,12 +315,14 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
         let_go(taken, TID);
       }
     if (norms || merges) fence_proxy();
-    consumers();
-    if (TID == 0 && piece + W::SLOTS < pieces && !S.dead) feed_piece(piece + W::SLOTS);
+    warp_barrier();
+    if (LANE == 0) stage_arrive(&S.eaten[at % PANEL_SLOTS]);
   }
+  if constexpr (norms)
+    find_factors<W>(square, W::K, eps);
+  else
+    consumers();
   mark(j, SUMMED);
-  if (S.dead && TID == 0) drain_feeds(fed + (u32)max(asked - (int)W::SLOTS, 0), fed + (u32)asked);
-  if constexpr (norms) find_factors<W>(square, W::K, eps);
 #pragma unroll
   for (int i = 0; i < W::KEEPS; i++) {
     if (i * W::GROUPS >= tiles) break;
@@ -314,15 +339,17 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
 
 template <class O, class X, class G, class P, class W, class R, class Y, int F> DEV u32 panel_product(moment j, u32 taken, float eps)
 {
-  wait_events<O>(j);
-  if constexpr (parts_of_input<X, W>() > 1) P::load_scales(j);
   const int hi = S.node[j.n].hi;
   u32 fed = S.feeds;
+  open_panel();
+  wait_events<O>(j);
+  if constexpr (parts_of_input<X, W>() > 1) P::load_scales(j);
 #pragma unroll 1
   for (int first = S.node[j.n].lo, end; first < hi; first = end) {
     end = end_of_group(first, hi, panel<W>::group, W::RAGGED ? W::TILES : 0);
     taken = panel_group<X, G, P, W, R, Y, F>(j, first, end - first, taken, fed, eps);
     fed += (u32)((W::K + W::width(first) - 1) / W::width(first));
+    if (end < hi) open_panel();
   }
   if (TID == 0) S.feeds = fed;
   publish(j);

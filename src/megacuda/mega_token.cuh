@@ -122,19 +122,18 @@ template <class O> BODY u32 body_argmax_partial(moment j, u32 taken)
     for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
 #pragma unroll 1
       for (int r = WARP; r < ROWS; r += WARPS) largest_of_warp<X, Y>(j, tile, r);
-    publish(j);
-    return taken;
+  } else {
+#pragma unroll 1
+    for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
+#pragma unroll 1
+      for (int r = 0; r < ROWS; r++) {
+        float best = -INFINITY;
+        int at = X::lo1(layer, tile);
+        gather<X, no_gain, X::tensor::ROW>(j, r, X::lo1(layer, tile), X::hi1(layer, tile), [&](int e, float v, float) { take_larger(v, e, best, at); });
+        largest_of_block(best, at);
+        write_row<Y>(j, r, tile * 2, tile * 2 + 2, [&](int e) { return e % 2 ? (float)(at + (WORLD > 1 ? RANK * X::tensor::ROW : 0)) : best; });
+      }
   }
-#pragma unroll 1
-  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
-#pragma unroll 1
-    for (int r = 0; r < ROWS; r++) {
-      float best = -INFINITY;
-      int at = X::lo1(layer, tile);
-      gather<X, no_gain, X::tensor::ROW>(j, r, X::lo1(layer, tile), X::hi1(layer, tile), [&](int e, float v, float) { take_larger(v, e, best, at); });
-      largest_of_block(best, at);
-      write_row<Y>(j, r, tile * 2, tile * 2 + 2, [&](int e) { return e % 2 ? (float)(at + (WORLD > 1 ? RANK * X::tensor::ROW : 0)) : best; });
-    }
   publish(j);
   return taken;
 }

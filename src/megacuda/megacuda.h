@@ -32,7 +32,7 @@ enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // that consume; the prod
 enum { MEGACUDA_SUMS = 256 };                          // floats a row for the sums of a batch of tiles
 enum { MEGACUDA_CHOICES = 32 };                        // experts that a row chooses, at most: a lane has one
 enum { MEGACUDA_EXACT_ROWS = 8 };                      // of products whose input is two bf16, and so nearly a float; of more rows it is one
-enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_PANEL_SLOTS = 4 }; // bytes of a block for pieces of an input; most pieces of it at once
+enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_PANEL_SLOTS = 8 }; // bytes of a block for pieces of an input; most pieces of it at once
 enum { MEGACUDA_PANEL_SUMS = 64 };                     // registers of a thread for the sums of a product of many rows
 enum { MEGACUDA_SHARED = 227 << 10 };                  // bytes of shared memory of a block of sm_90
 
@@ -49,6 +49,7 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
 // Is the tensor kept in panels: [k / 32][row][32] as bf16, and behind it what rounding left. Products of many rows copy it piece by piece.
 bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, int threads);
 bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads); // of any tensor
+int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps);     // threads of a block, of which `warps` warps consume
 int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e);
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer

@@ -142,8 +142,10 @@ static int find(struct cuda_machine *c, struct err *e)
 int serve_machine_cuda(const char *source, const struct mega_plan *p, int device, struct serve_machine *out, struct err *e)
 {
   struct cuda_machine *c = mem_lasting(sizeof *c);
+  struct arena own = {0};
   void *before = NULL;
-  c->workers = p->m->workers, c->threads = (MEGACUDA_WARPS + MEGACUDA_OTHER_WARPS) * 32;
+  c->workers = p->m->workers, c->threads = megacuda_block(&own, p, MEGACUDA_WARPS);
+  arena_close(&own);
   int status = gpu_open(device, &c->g, e);
   bool in = status == OK && gpu_enter(c->g, &before);
   if (status == OK) status = fits(c, p, e);
