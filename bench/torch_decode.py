@@ -13,8 +13,8 @@ with tokens that follow one another. All ways stand 64 positions before the end 
     mica             mica.models, 32 steps in one launch
     mica one step    mica.models, a launch a step
 
---fidelity N compares N steps of torch in bfloat16 and of Mica with torch in float32, on the same weights and tokens: the largest KL divergence of a
-step, and the largest difference of the negative log-likelihood of the next token. On the CPU the same runs in float32, with one step a launch.
+--fidelity N compares N steps of transformers in bfloat16 and of Mica, one row each, with transformers in float32, on the same weights and tokens: the
+largest KL divergence of a step, and the largest difference of the negative log-likelihood of the next token. On the CPU the same runs in float32, with one step a launch.
 """
 import argparse
 import csv
@@ -155,7 +155,7 @@ def fidelity(model, fields, steps, most):
             d.token.fill_(t)
             out.append(d.step()[0].double().cpu())
         return out
-    got = {"eager": by(model)}
+    got = {"torch": by(model)}
     state = model.state_dict()
     kernel = mica.mega.from_config(fields, engine={"cuda": "gpu", "cpu": "cpu"}[device], rows=1, pages=1 + -(-most // 64))
     tied = "lm_head.weight" in state and fields.get("tie_word_embeddings")
@@ -205,7 +205,7 @@ def main():
                 rows = []
                 for way in ways:
                     row = {"model": os.path.basename(path).removesuffix(".json"), "cache": most, "batch": batch, "way": way, "repeats": options.repeats}
-                    row["kl"], row["nll"] = same.get(way, ("", "")) if batch == 1 else ("", "")
+                    row["kl"], row["nll"] = same.get("mica" if way == "mica" else "torch", ("", ""))
                     try:
                         if way == "mica":
                             kernel, times, first = by_mica(fields, batch, most, options.repeats, device)
