@@ -192,7 +192,7 @@ static enum hidden_class class_of(const struct kern *k, const struct kern_value 
 static bool leaves(const struct kern *k, const struct kern_value *v, const enum hidden_class *c)
 {
   if (!(v->folded & k->loops)) return true;
-  if (v->kind == KERN_MAX || v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE) return c[v->in[0]] == LOW;
+  if (v->kind == KERN_MAX || kern_has(v, KERN_KEEPS)) return c[v->in[0]] == LOW;
   if (v->kind == KERN_PRODUCT && c[v->in[1]] == ZERO) return true;
   return v->kind != KERN_PROD && c[v->in[0]] == ZERO;
 }

@@ -39,12 +39,7 @@ static int apply(struct kern *k, enum kern_rule rule)
     if (!made) to[i] = kern_add(&next, v);
   }
   if (!fired) return 0;
-  for (int i = 0; i < k->nsaves; i++) {
-    struct kern_save *s = &next.save[i];
-    s->value = to[s->value];
-    if (next.v[s->value].axes != s->axes)
-      s->value = kern_add(&next, (struct kern_value){.kind = KERN_SPREAD, .nin = 1, .in = {s->value}, .axes = s->axes, .about = s->about});
-  }
+  for (struct kern_save *s = next.save; s < next.save + k->nsaves; s++) s->value = kern_spread(&next, to[s->value], s->axes, s->about);
   *k = next;
   kern_live(k);
   return fired;

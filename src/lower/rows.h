@@ -145,6 +145,7 @@ const char *row_inside(const struct row_text *x, axis_set axes); // condition of
 int row_each_open(struct row_text *x, axis_set axes, const char *condition);
 int row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll);  // loops over the first rounds, their places
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
+const char *row_declare(struct row_text *x, int value, bool filled); // the registers that a load comes into, filled with 0; their name
 void row_load(struct row_text *x, int value);
 void row_load_chosen(struct row_text *x, int value); // its indices are there
 void row_store(struct row_text *x, int save);

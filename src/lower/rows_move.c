@@ -66,6 +66,16 @@ static bool read_once(const struct row_plan *p, axis_set axes)
   return p->passes == 1;
 }
 
+const char *row_declare(struct row_text *x, int value, bool filled)
+{
+  const struct kern_value *v = &x->p->r->k.v[value];
+  const char *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value);
+  text_fill(
+      &x->t, "%$name:[$dims].$type.RF\n?filled %$name <- Init<0.0>()",
+      HOLES(NULL, STR(name, name), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(type, tile_dtype(v->at.type)), INT(filled, filled)));
+  return name;
+}
+
 void row_load(struct row_text *x, int value)
 {
   if (x->p->r->woven[value].n) {
@@ -73,11 +83,8 @@ void row_load(struct row_text *x, int value)
     return;
   }
   const struct kern_value *v = &x->p->r->k.v[value];
-  const char *inside = row_inside(x, v->axes), *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value);
   int was = text_about(&x->t, v->about - 1);
-  text_fill(
-      &x->t, "%$name:[$dims].$type.RF\n?inside %$name <- Init<0.0>()",
-      HOLES(NULL, STR(name, name), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(type, tile_dtype(v->at.type)), STR(inside, inside)));
+  const char *inside = row_inside(x, v->axes), *name = row_declare(x, value, *inside);
   int indent = row_each_open(x, v->axes, inside), width = pieces_open(x, v->axes, &v->at);
   const char *to = arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)));
   bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
@@ -132,12 +139,10 @@ static int chosen_pieces(struct row_text *x, int v, int from, axis_set axes, con
 void row_load_chosen(struct row_text *x, int value)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
-  const char *name = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', value), *inside = row_inside(x, v->axes);
   int was = text_about(&x->t, v->about - 1);
   for (int i = 0; i < v->nin; i++) row_name(x, v->in[i]);
-  text_fill(&x->t, "%$name:[$dims].$type.RF <- Init<0.0>()",
-            HOLES(NULL, STR(name, name), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(type, tile_dtype(v->at.type))));
-  int indent = row_each_open(x, v->axes, inside), width = chosen_pieces(x, value, 0, v->axes, &v->at);
+  const char *name = row_declare(x, value, true);
+  int indent = row_each_open(x, v->axes, row_inside(x, v->axes)), width = chosen_pieces(x, value, 0, v->axes, &v->at);
   text_fill(&x->t, "%$to <- Move($from)",
             HOLES(NULL, STR(to, arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)))),
                   STR(from, memory(x, &v->at, width, value))));

@@ -10,7 +10,7 @@ enum { rules = KERN_BIT(RUNNING) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BI
 static const char *refusal(const struct kern_value *v)
 {
   if (v->kind == KERN_PRODUCT) return "a product";
-  if (v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE || v->kind == KERN_RESCALE) return "depends on how a running maximum moves";
+  if (kern_has(v, KERN_RUNS)) return "depends on how a running maximum moves";
   return v->kind == KERN_MAP && v->op < OPS && !emit_has_pointwise((enum op)v->op) ? "no elementwise operator of tiles" : NULL;
 }
 

@@ -118,11 +118,7 @@ void row_load_woven(struct row_text *x, int value)
   const struct row_weave w = x->p->r->woven[value];
   const struct kern_value *v = &x->p->r->k.v[w.member[0]];
   const char *member[ROW_WOVEN], *inside = row_inside(x, v->axes), *type = tile_dtype(v->at.type), *run = arena_printf(x->mem, "w%d", w.member[0]);
-  for (int k = 0; k < w.n; k++) {
-    member[k] = arena_printf(x->mem, "%c%d", v->at.type == F32 ? 'v' : 'h', w.member[k]);
-    text_fill(&x->t, "%$name:[$dims].$type.RF", HOLES(NULL, STR(name, member[k]), STR(dims, row_dims(x, v->axes, true)), STR(type, type)));
-    x->have[w.member[k]] = true;
-  }
+  for (int k = 0; k < w.n; k++) member[k] = row_declare(x, w.member[k], false), x->have[w.member[k]] = true;
   int indent = row_each_open(x, v->axes, "");
   text_fill(&x->t, "%$run:[$n].$type.RF\n?inside %$run <- Init<0.0>()",
             HOLES(NULL, STR(run, run), INT(n, w.n * x->p->vec), STR(type, type), STR(inside, inside)));

@@ -14,18 +14,12 @@ static int slot_of(const struct mma_plan *p, const struct mma_tile *t) { return 
 
 void wgmma_queue_declare(struct mma_kernel *k)
 {
-  if (!k->p->queued) return;
-  text_line(k->t, "%%come:[%d].mbar.SH", k->p->stages);
-  text_line(k->t, "%%gone:[%d].mbar.SH", k->p->stages);
+  if (k->p->queued) text_line(k->t, "%%come:[%d].mbar.SH\n%%gone:[%d].mbar.SH", k->p->stages, k->p->stages);
 }
 
 void wgmma_queue_init(struct mma_kernel *k, const struct wg_plan *w)
 {
-  if (!k->p->queued) return;
-  text_open(k->t, "each s:%d", k->p->stages);
-  text_line(k->t, "Sync<mbar.init, 1>(%%come[s])");
-  text_line(k->t, "Sync<mbar.init, %d>(%%gone[s])", w->groups);
-  text_close(k->t);
+  if (k->p->queued) wgmma_init(k, k->p->stages, "come", "gone", w->groups);
 }
 
 // By the thread that brings tiles.
@@ -51,9 +45,7 @@ void wgmma_queue_leave(struct mma_kernel *k, const struct mma_tile *t)
 {
   const struct mma_plan *p = k->p;
   if (t->slot < 0 || t->slot + p->stages >= p->queued) return; // nothing comes after it
-  text_open(k->t, "if (@i == 0) {");
-  text_line(k->t, "Sync<mbar.arrive>(%%gone[%d])", slot_of(p, t));
-  text_close(k->t);
+  text_line(k->t, "if (@i == 0) {\nSync<mbar.arrive>(%%gone[%d])", slot_of(p, t));
 }
 
 // ---- vectors ----
