@@ -167,25 +167,11 @@ static enum hidden_class of_map(const struct kern *k, const struct kern_value *v
 static enum hidden_class class_of(const struct kern *k, const struct kern_value *v, const enum hidden_class *c)
 {
   enum hidden_class x = v->nin ? c[v->in[0]] : ANY;
-  switch (v->kind) {
-  case KERN_MAP: return of_map(k, v, c);
-  case KERN_SPREAD: return x;
-  case KERN_MAX: return v->folded & k->loops ? TOP : x;
-  case KERN_RUN_MAX: return TOP;
-  case KERN_SUM: return x == ZERO ? ZERO : ANY;
-  case KERN_PRODUCT: return x == ZERO || c[v->in[1]] == ZERO ? ZERO : ANY;
-  case KERN_LOAD:
-  case KERN_CONST:
-  case KERN_PROD:
-  case KERN_RUN_MOVE:
-  case KERN_RESCALE:
-  case KERN_CHOSEN:
-  case KERN_PLACED:
-  case KERN_TOP:
-  case KERN_TOP_AT:
-  case KERN_KINDS: break;
-  }
-  return ANY;
+  if (v->kind == KERN_MAP) return of_map(k, v, c);
+  if (v->kind == KERN_RUN_MAX || (v->kind == KERN_MAX && v->folded & k->loops)) return TOP;
+  if (v->kind == KERN_SPREAD || v->kind == KERN_MAX) return x;
+  if (v->kind == KERN_SUM) return x == ZERO ? ZERO : ANY;
+  return v->kind == KERN_PRODUCT && (x == ZERO || c[v->in[1]] == ZERO) ? ZERO : ANY;
 }
 
 // Is what the loop leaves the same without iterations that are hidden?

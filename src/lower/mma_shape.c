@@ -114,25 +114,12 @@ static bool product(struct mma_plan *p, int v)
 
 static bool one(struct mma_plan *p, int v)
 {
-  switch (mma_at(p, v)->kind) {
-  case KERN_LOAD:
-  case KERN_CONST: return true;
-  case KERN_MAP:
-  case KERN_SPREAD: return map(p, v);
-  case KERN_PRODUCT: return product(p, v);
-  case KERN_SUM:
-  case KERN_MAX:
-  case KERN_PROD:
-  case KERN_RUN_MAX:
-  case KERN_RUN_MOVE:
-  case KERN_RESCALE: return mma_accumulates(p, v) ? accumulate(p, v) : reduce(p, v);
-  case KERN_CHOSEN:
-  case KERN_PLACED:
-  case KERN_TOP:
-  case KERN_TOP_AT:
-  case KERN_KINDS: break;
-  }
-  return false;
+  const struct kern_value *x = mma_at(p, v);
+  if (x->kind == KERN_LOAD || x->kind == KERN_CONST) return true;
+  if (x->kind == KERN_MAP || x->kind == KERN_SPREAD) return map(p, v);
+  if (x->kind == KERN_PRODUCT) return product(p, v);
+  if (!kern_has(x, KERN_FOLDS | KERN_RUNS) || kern_tops(x)) return false;
+  return mma_accumulates(p, v) ? accumulate(p, v) : reduce(p, v);
 }
 
 bool mma_shapes(struct mma_plan *p, const bool *only)
