@@ -48,7 +48,7 @@ enum kern_kind {
 #include "kern/kern_kind.def"
   KERN_KINDS
 };
-enum { KERN_LOADS = 1, KERN_OVER = 2, KERN_FOLDS = 4, KERN_TOPS = 8, KERN_RUNS = 16, KERN_KEEPS = 32 };
+enum { KERN_LOADS = 1, KERN_OVER = 2, KERN_FOLDS = 4, KERN_TOPS = 8, KERN_RUNS = 16, KERN_KEEPS = 32, KERN_LARGEST = 64 };
 extern const struct kern_kind_row { // kern_kind.def
   const char *name;
   int nin;

@@ -53,7 +53,7 @@ int kern_part_map(struct kern_making *m, int op, int x, int y, const struct attr
 // The parts folded as the kind folds elements.
 static int all_parts(struct kern_making *m, enum kern_kind kind, const struct kern_part *p)
 {
-  const enum op op = kind == KERN_MAX || kind == KERN_RUN_MAX ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD;
+  const enum op op = kern_kinds[kind].flags & KERN_LARGEST ? OP_MAXIMUM : kind == KERN_PROD ? OP_MUL : OP_ADD;
   int all = p->part[0];
   for (int k = 1; k < p->n; k++) all = kern_part_map(m, op, all, p->part[k], NULL);
   return all;

@@ -10,6 +10,7 @@ const struct kern_kind_row kern_kinds[KERN_KINDS] = {
 #define TOPS KERN_TOPS
 #define RUNS KERN_RUNS
 #define KEEPS KERN_KEEPS
+#define LARGEST KERN_LARGEST
 #define KERN_KIND(id, name, nin, flags, doc) [KERN_##id] = {name, nin, flags},
 #include "kern/kern_kind.def"
 };

@@ -32,10 +32,10 @@ static bool is_scaled(const struct kern *k, int v) { return kern_is_map(&k->v[v]
 bool rule_scaled(struct kern *k, const struct kern_value *v, int *out)
 {
   struct kern_value x = *v;
-  if (v->kind == KERN_MAP || v->kind < KERN_SUM || v->kind > KERN_RESCALE || v->kind == KERN_PROD) return false;
+  if (!kern_has(v, KERN_OVER) || kern_tops(v) || v->kind == KERN_PROD) return false;
   for (int i = 0; i < (v->kind == KERN_PRODUCT ? 2 : 1); i++) {
     const struct kern_value from = k->v[v->in[i]];
-    bool max = v->kind == KERN_MAX || v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE;
+    bool max = kern_has(v, KERN_LARGEST | KERN_KEEPS);
     if (!is_scaled(k, v->in[i]) || (max && from.a.scalar <= 0)) continue;
     if (v->kind == KERN_PRODUCT && k->v[from.in[0]].kind != KERN_LOAD) continue;
     x.in[i] = from.in[0];

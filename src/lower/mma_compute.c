@@ -149,7 +149,7 @@ void mma_declare_accumulators(struct mma_kernel *k)
     if (!mma_accumulates(p, v) || last_of(p, v) >= 0) continue;
     text_about(k->t, x->about - 1);
     k->reg[v] = mma_declare(k, p->shape[v], "fp32");
-    set(k, k->reg[v], x->kind == KERN_MAX || x->kind == KERN_RUN_MAX ? -INFINITY : 0);
+    set(k, k->reg[v], kern_has(x, KERN_LARGEST) ? -INFINITY : 0);
   }
   text_about(k->t, -1);
 }
@@ -173,7 +173,7 @@ static void accumulate(struct mma_kernel *k, int value)
   const struct mma_plan *p = k->p;
   const struct kern_value *v = mma_at(p, value);
   if (v->kind == KERN_RUN_MAX) run(k, value);
-  if (v->kind == KERN_RUN_MAX || v->kind == KERN_RUN_MOVE || last_of(p, value) >= 0) return;
+  if (kern_has(v, KERN_KEEPS) || last_of(p, value) >= 0) return;
   const char *sum = k->reg[value], *x;
   if (v->kind == KERN_RESCALE) emit_binary(k->t, "*", sum, sum, operand(k, value, 1));
   for (int i = 0; i < p->nproducts; i++)

@@ -13,7 +13,7 @@ static void place_by_loop(struct mma_plan *p, bool *placed)
   bool *late = NEWS(p->job->mem, bool, p->k.nvalues + 1);
   for (int v = 0; v < p->k.nvalues; v++) {
     const struct kern_value *x = mma_at(p, v);
-    bool accumulates = mma_accumulates(p, v), runs = x->kind == KERN_RUN_MAX || x->kind == KERN_RUN_MOVE, reads = false;
+    bool accumulates = mma_accumulates(p, v), runs = kern_has(x, KERN_KEEPS), reads = false;
     for (int i = 0; i < x->nin; i++) reads |= late[x->in[i]];
     late[v] = reads || (accumulates && !runs);
     placed[v] = p->iterations == 1 || accumulates || reads || mma_varies(p, v);

@@ -96,10 +96,10 @@ void emit_map(struct text *t, const struct kern_value *v, const char *out, const
     (v->op == KERN_GUARD ? guard : power)(t, v->a.scalar, out, x);
 }
 
-static bool is_max(enum kern_kind kind) { return kind == KERN_MAX || kind == KERN_RUN_MAX; }
+const char *fold_operator(enum kern_kind kind) { return kern_kinds[kind].flags & (KERN_LARGEST | KERN_TOPS) ? "max" : kind == KERN_PROD ? "*" : "+"; }
 
-const char *fold_operator(enum kern_kind kind) { return is_max(kind) || kern_kinds[kind].flags & KERN_TOPS ? "max" : kind == KERN_PROD ? "*" : "+"; }
 const char *fold_neutral(enum kern_kind kind)
 {
-  return kern_kinds[kind].flags & KERN_TOPS ? "-9223372036854775808.0" : is_max(kind) ? "-inf" : kind == KERN_PROD ? "1.0" : "0.0";
+  const unsigned flags = kern_kinds[kind].flags;
+  return flags & KERN_TOPS ? "-9223372036854775808.0" : flags & KERN_LARGEST ? "-inf" : kind == KERN_PROD ? "1.0" : "0.0";
 }
