@@ -39,11 +39,15 @@ void megacuda_fault_kinds(struct str *out)
 
 static void print_faults(struct str *out)
 {
-  str_add(out, "enum fault_of { OF_NOTHING = %d, OF_EVENT = %d, OF_TENSOR = %d, OF_RANK = %d };\n", MEGACUDA_OF_NOTHING, MEGACUDA_OF_EVENT,
-          MEGACUDA_OF_TENSOR, MEGACUDA_OF_RANK);
+#define X(id) "OF_" #id,
+  static const char *const of[] = {MEGACUDA_SUBJECTS(X)};
+#undef X
+  str_add(out, "enum fault_of { ");
+  for (size_t i = 0; i < COUNT(of); i++) str_add(out, "%s%s", i ? ", " : "", of[i]);
+  str_add(out, " };\n");
   str_add(out, "static const plan_fault FAULT[] = { // whether it hung, what the record names, words\n  {false, OF_NOTHING, \"\"},\n");
   for (int i = 1; i < MEGACUDA_FAULTS; i++)
-    str_add(out, "  {%s, %d, \"%s\"},\n", megacuda_faults[i].hung ? "true" : "false", megacuda_faults[i].of, megacuda_faults[i].words);
+    str_add(out, "  {%s, %s, \"%s\"},\n", megacuda_faults[i].hung ? "true" : "false", of[megacuda_faults[i].of], megacuda_faults[i].words);
   str_add(out, "};\n");
 }
 

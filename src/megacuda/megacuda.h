@@ -61,7 +61,12 @@ struct megacuda_most {
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);
 
 // ---- cuda_table.c ----
-enum megacuda_of { MEGACUDA_OF_NOTHING, MEGACUDA_OF_EVENT, MEGACUDA_OF_TENSOR, MEGACUDA_OF_RANK };
+#define MEGACUDA_SUBJECTS(X) X(NOTHING) X(EVENT) X(TENSOR) X(RANK) // that a record names
+enum megacuda_of {
+#define X(id) MEGACUDA_OF_##id,
+  MEGACUDA_SUBJECTS(X)
+#undef X
+};
 enum megacuda_fault {
   MEGACUDA_NO_FAULT,
 #define FAULT_KIND(id, ...) MEGACUDA_##id,
