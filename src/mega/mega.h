@@ -288,8 +288,8 @@ struct mega_implied { // a wait that was derived, and dropped because others imp
   int layer_back, step_back;
 };
 enum mega_load { MEGA_LOAD_PLAIN, MEGA_LOAD_CONST, MEGA_LOAD_WORDS, MEGA_LOAD_BULK }; // bulk: products copy it into shared memory, piece by piece
-struct mega_held {     // how the plan keeps a tensor
-  int nwrites, *write; // nodes of a step that write it, in order
+struct mega_held {                                                                    // how the plan keeps a tensor
+  int nwrites, *write;                                                                // nodes of a step that write it, in order
   int versions;
   bool tagged;
   int word_bytes;     // of tagged data, the epoch included

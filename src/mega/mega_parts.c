@@ -16,7 +16,7 @@ int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, i
     struct mega_model *m;
     struct mega_plan *p;
     struct mega_price price;
-    if (n == 1 && s->context < 2 * LEAST_POSITIONS) break; // there is no choice
+    if (n == 1 && s->context < 2 * LEAST_POSITIONS) break;                                     // there is no choice
     if (n > 1 && s->rows > 1 && (int64_t)s->rows * c->kv * n > 2 * (int64_t)s->workers) break; // there are tiles enough
     with.parts = n;
     status = mega_from_config(&own, &few, &with, &m, e);

@@ -54,7 +54,8 @@ static int check(const struct mega_plan *p, struct err *e)
   return OK;
 }
 
-static void constants(const struct mega_plan *p, bool panels, int block, const struct megacuda_given *g, const struct megacuda_most *m, struct str *out)
+static void constants(const struct mega_plan *p, bool panels, int block, const struct megacuda_given *g, const struct megacuda_most *m,
+                      struct str *out)
 {
   const struct mega_model *x = p->m;
   str_add(out,
