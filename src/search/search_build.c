@@ -116,6 +116,24 @@ static struct labels joined(const struct labels *x, const struct labels *y)
   return r;
 }
 
+// Each dimension cut where the next class is in other operands: one that is only in part in an operand cannot broadcast.
+static struct labels cut_alike(const struct labels *l, mask sx, mask sy)
+{
+  struct labels r = {0};
+  for (int i = 0; i < l->n; i++) {
+    int was = -1;
+    if (!l->d[i].n) append(&r, l->d[i]);
+    for (int k = 0; k < l->d[i].n; k++) {
+      mask c = all_of(l->d[i].c[k]);
+      int in = (sx & c ? 1 : 0) | (sy & c ? 2 : 0);
+      if (in != was) append(&r, (struct dim){0});
+      struct dim *to = &r.d[r.n - 1];
+      to->c[to->n++] = l->d[i].c[k], was = in;
+    }
+  }
+  return r;
+}
+
 static int line_up(struct maker *m, struct tile *x, mask sx, struct tile *y, mask sy)
 {
   if (broadcasts(&x->l, &y->l)) return OK;
@@ -129,6 +147,7 @@ static int line_up(struct maker *m, struct tile *x, mask sx, struct tile *y, mas
     for (; c < m->s->nclass; c++)
       if ((sx | sy) & all_of(c)) append(&all, (struct dim){1, {(int8_t)c}});
   }
+  all = cut_alike(&all, sx, sy);
   struct labels lx = restrict_to(&all, sx), ly = restrict_to(&all, sy);
   int s = relayout(m, x, &lx, sx);
   return s ? s : relayout(m, y, &ly, sy);
