@@ -252,11 +252,21 @@ static bool lines_up(const struct search_value *x, const struct search_value *y)
   return !(x->has & ~x->stored & y->stored) && !(y->has & ~y->stored & x->stored);
 }
 
+// Are there all these classes, as far as they are whole, in one tensor of the program?
+static bool in_one_tensor(const struct space *s, mask has)
+{
+  mask whole = 7 * (has & has >> 1 & has >> 2 & 0x1249249249249249u);
+  for (int v = 0; v < s->nvisit; v++)
+    if (!(whole & ~s->visit[v].full)) return true;
+  return false;
+}
+
 // What may be made of this pair, whatever the operator?
 static void meet(struct values_run *r, const struct search_value *x, const struct search_value *y)
 {
   bool apart = (x->phase == VARYING && y->phase == AFTER) || (x->phase == AFTER && y->phase == VARYING);
-  bool outer = !(r->voc->outer || r->off >> PRUNE_SHAPE & 1) && (x->stored & ~y->stored) && (y->stored & ~x->stored);
+  bool outer = (x->stored & ~y->stored) && (y->stored & ~x->stored) && !(r->off >> PRUNE_SHAPE & 1);
+  outer = outer && !(r->voc->outer && in_one_tensor(r->s, x->has | y->has));
   enum prune rule = apart ? PRUNE_PHASE : lines_up(x, y) ? PRUNES : PRUNE_SHAPE;
   r->map_rule = outer ? PRUNE_SHAPE : rule;
   r->product_rule = x->stored == y->stored ? PRUNE_SHAPE : rule; // neither rows nor columns: a sum of elementwise products
