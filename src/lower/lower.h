@@ -56,6 +56,8 @@ int lower_tail_of(const struct graph *kernels, int node); // the kernel that can
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // gather_in.c: the same with gathers, and what their indices are computed of, within the kernels that read them; NO where there are none.
 int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
+// once.c: the same with iterators that load the same tile as one; NO where there are none.
+int load_once(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
 int step_products(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 

@@ -255,36 +255,28 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct g
   return status;
 }
 
-static void take_cheaper(struct arena *mem, struct lower_plan *p, const struct lower_plan *other)
+// The plan of the graph that a rewrite made, where that is cheaper; the rewrite's status NO: there is none.
+static int plan_rewritten(struct arena *mem, int rewrite, struct graph *const *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+                          struct lower_plan *p, struct err *e)
 {
-  if (plan_cost(mem, other) < plan_cost(mem, p)) *p = *other;
-}
-
-// The search does not place topk in a kernel. This plan merges it with the kernel that makes its operand.
-static int plan_tops(struct arena *mem, struct graph *wrapped, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
-                     struct err *e)
-{
-  struct graph *merged;
   struct lower_plan other;
-  int status = lower_topk(wrapped) ? lower_merge(mem, wrapped, &merged, e) : NO;
-  if (status == OK) status = plan_ordered(mem, merged, gpu, o, &other, e);
-  if (status == OK) take_cheaper(mem, p, &other);
-  return status == NO ? OK : status;
+  if (rewrite) return rewrite == NO ? OK : rewrite;
+  TRY(plan_ordered(mem, *g, gpu, o, &other, e));
+  if (plan_cost(mem, &other) < plan_cost(mem, p)) *p = other;
+  return OK;
 }
 
-// With gathers as kernels, or within those that read them.
+// With gathers as kernels, or within those that read them; with tiles that are read in two ways as two, or as one.
 static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
                         struct err *e)
 {
-  struct graph *wrapped, *within;
-  struct lower_plan other;
+  struct graph *wrapped, *other;
   TRY(wrap_library(mem, g, &wrapped, e));
   TRY(plan_ordered(mem, wrapped, gpu, o, p, e));
-  TRY(plan_tops(mem, wrapped, gpu, o, p, e));
-  int status = lower_gathers(mem, wrapped, &within, e);
-  if (status == OK) status = plan_ordered(mem, within, gpu, o, &other, e);
-  if (status == OK) take_cheaper(mem, p, &other);
-  return status == NO ? OK : status;
+  // The search does not place topk in a kernel. This plan merges it with the kernel that makes its operand.
+  TRY(plan_rewritten(mem, lower_topk(wrapped) ? lower_merge(mem, wrapped, &other, e) : NO, &other, gpu, o, p, e));
+  TRY(plan_rewritten(mem, load_once(mem, wrapped, &other, e), &other, gpu, o, p, e));
+  return plan_rewritten(mem, lower_gathers(mem, wrapped, &other, e), &other, gpu, o, p, e);
 }
 
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
