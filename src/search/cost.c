@@ -25,7 +25,7 @@ double cost_sizes(const struct model *m, const struct table *t, const struct siz
   const struct cost_rules *r = cost_rules(m->t);
   *paid = *z;
   int64_t *ext = t->sch.loop < 0 ? NULL : paid->ext[t->sch.loop], own = ext ? ext[TILE] : 0, whole = own * (ext ? ext[LOOP] : 0);
-  if (whole < 16 || !r->step || r->extent(own, true)) return 1;
+  if (whole < 16 || !r->step || r->extent(whole, own, true)) return 1;
   ext[TILE] = MIN(whole, r->step), ext[LOOP] = paid->iterations = (whole + ext[TILE] - 1) / ext[TILE];
   return 1 + 1e-4 * fabs(log2((double)own / (double)r->step));
 }

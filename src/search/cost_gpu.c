@@ -210,8 +210,13 @@ static double seconds_of(const struct target *t, double elements, double ops)
   return ops >= 10 ? elements * ops / 10 / (EXP * t->exp_rate) : elements * ops / (VECTOR * t->vector_rate);
 }
 
-// Tiles that tensor cores like, or that are a few rows; what a loop takes at a time is 16 at least.
-static bool good_extent(int64_t tile, bool looped) { return tile % 16 == 0 || (!looped && tile <= 8 && (tile & (tile - 1)) == 0); }
+// Tiles that tensor cores like, or that are a few rows: multiples of 16, or of the power of two below that the whole is one of, since
+// lowering pads them. What a loop takes at a time is 16 at least.
+static bool good_extent(int64_t whole, int64_t tile, bool looped)
+{
+  int64_t unit = looped ? 16 : MIN(16, whole & -whole);
+  return tile % unit == 0 || (!looped && tile <= 8 && (tile & (tile - 1)) == 0);
+}
 
 const struct cost_rules cost_gpu = {.term = term_of,
                                     .seconds = kernel_seconds,

@@ -39,10 +39,10 @@ struct ground {
 static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, int n, int64_t *all)
 {
   int good = 0;
-  for (int i = 0; i < n; i++) good += !r->extent || r->extent(extent / all[i], looped);
+  for (int i = 0; i < n; i++) good += !r->extent || r->extent(extent, extent / all[i], looped);
   if (!good || good == n) return n;
   for (int i = 0, to = 0; i < n; i++)
-    if (r->extent(extent / all[i], looped)) all[to++] = all[i];
+    if (r->extent(extent, extent / all[i], looped)) all[to++] = all[i];
   return good;
 }
 

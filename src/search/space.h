@@ -392,7 +392,7 @@ struct cost_rules { // of a kind of target
   bool (*fits)(const struct model *m, const struct search_term *least); // may a kernel be that adds at least this?
   double (*library)(const struct model *m, const struct node *n);
   double (*operate)(const struct target *t, double elements, double ops); // seconds of all cores for elementwise operators
-  bool (*extent)(int64_t tile, bool looped);                              // a good extent of a tile; NULL: all are
+  bool (*extent)(int64_t whole, int64_t tile, bool looped);               // a good extent of a tile of a class; NULL: all are
   int64_t step;                                                           // a loop takes so many at a time where no extent is good; 0: as it is
   int lattice;                                                            // sizes that are tried at first
   bool feeds;                                                             // work tells feeds and folds
