@@ -255,6 +255,11 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct g
   return status;
 }
 
+static void take_cheaper(struct arena *mem, struct lower_plan *p, const struct lower_plan *other)
+{
+  if (plan_cost(mem, other) < plan_cost(mem, p)) *p = *other;
+}
+
 // The plan of the graph that a rewrite made, where that is cheaper; the rewrite's status NO: there is none.
 static int plan_rewritten(struct arena *mem, int rewrite, struct graph *const *g, const struct gpu_limits *gpu, const struct lower_opts *o,
                           struct lower_plan *p, struct err *e)
@@ -262,8 +267,7 @@ static int plan_rewritten(struct arena *mem, int rewrite, struct graph *const *g
   struct lower_plan other;
   if (rewrite) return rewrite == NO ? OK : rewrite;
   TRY(plan_ordered(mem, *g, gpu, o, &other, e));
-  if (plan_cost(mem, &other) < plan_cost(mem, p)) *p = other;
-  return OK;
+  return take_cheaper(mem, p, &other), OK;
 }
 
 // With gathers as kernels, or within those that read them; with tiles that are read in two ways as two, or as one.

@@ -40,6 +40,8 @@
 //   covers.h    whether a given kernel graph is in the space
 //   alike.c     graphs that do the same as a given one
 //   excluded.c  which given graphs are in the space, and what excludes the others
+//   stem.c      programs that read parts of inputs
+//   apart.c     products whose sums are cut where the program cuts an operand
 //   chain.c     row-local programs of any length, by rule
 //   setup.c     what a search and a probe begin with
 //   probe.c     is a program too much for one search?
@@ -636,12 +638,16 @@ void also_by_rule(struct arena *mem, const struct graph *p, const struct target 
 // ---- stem.c: programs that read parts of inputs --------------------------------------------------------------------------
 
 struct stem {
-  const struct graph *p;
-  struct graph *core; // p with parts of inputs as inputs
-  int n, *from;       // of which tensors of p they are, those of p among them, in order
+  const struct graph *p; // with its sums apart
+  struct graph *core;    // p with parts of inputs as inputs
+  int n, *from;          // of which tensors of p they are, those of p among them, in order
 };
 bool stem_of(struct arena *mem, const struct graph *p, struct stem *out);               // false: p is its own core
 struct graph *stem_put(struct arena *mem, const struct stem *s, const struct graph *g); // a graph of p, of one of the core
+
+// ---- apart.c: products whose sums are cut where the program cuts an operand --------------------------------------------------
+
+const struct graph *sums_apart(struct arena *mem, const struct graph *p); // p itself, where there are none
 
 // ---- free_dims.c, fuse_parts.c: programs without products ----------------------------------------------------------------
 

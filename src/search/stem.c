@@ -53,6 +53,7 @@ static bool put_core(struct stem_making *m, const struct node *n)
 
 bool stem_of(struct arena *mem, const struct graph *p, struct stem *out)
 {
+  p = sums_apart(mem, p);
   int nt = p->ntensors + 1;
   struct stem_making m = {p, out, NEWS(mem, bool, nt), NEWS(mem, bool, nt), NEWS(mem, bool, nt), NEWS(mem, int, nt), {0}};
   bool good = true;

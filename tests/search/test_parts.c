@@ -185,9 +185,33 @@ static void free_dims(void **state)
   }
 }
 
+// A product that sums over a dimension of an input of which a part is read elsewhere is a sum of products of parts.
+static void sums_are_apart(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int products, slices; // afterwards
+  } cases[] = {
+      {"Q: f16[2, 4, 24]\n K: f16[2, 8, 24]\n return matmul(exp(matmul(Q, transpose(K))), slice(K, dim=2, start=0, end=16))", 3, 4},
+      {"Q: f16[4, 24]\n K: f16[24, 8]\n return matmul(Q, K) * sum(slice(K, dim=0, start=4, end=20), dim=0)", 3, 6},
+      {"Q: f16[8, 24]\n K: f16[8, 24]\n return matmul(Q, transpose(K)), exp(slice(K, dim=0, start=0, end=1))", 1, 1},
+      {"Q: f16[4, 24]\n K: f16[8, 24]\n return matmul(exp(Q), transpose(K)), exp(slice(K, dim=1, start=0, end=16))", 1, 1},
+      {"Q: f16[4, 24]\n K: f16[8, 24]\n return matmul(Q, transpose(K))", 1, 0},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct arena mem = {0};
+    const struct graph *p = plain(&mem, cases[i].text), *g = sums_apart(&mem, p);
+    assert_int_equal(nodes_of(g, OP_MATMUL), cases[i].products);
+    assert_int_equal(nodes_of(g, OP_SLICE), cases[i].slices);
+    assert_same_function(cases[i].text, p, g);
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_kernel), cmocka_unit_test(packed), cmocka_unit_test(no_stem), cmocka_unit_test(free_dims),
-                                     cmocka_unit_test(rows_by_rule)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_kernel), cmocka_unit_test(packed),       cmocka_unit_test(no_stem),
+                                     cmocka_unit_test(free_dims),  cmocka_unit_test(rows_by_rule), cmocka_unit_test(sums_are_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
