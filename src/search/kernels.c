@@ -147,11 +147,17 @@ static bool in(const int *list, int n, int x)
   return false;
 }
 
-// What a kernel reads and makes and what its axes run over; not how it computes that.
-static uint64_t family_of(const struct planner *pl, const struct option *x)
+// What a kernel reads and makes, and whether it is the library's; not how it computes that.
+static uint64_t kind_of(const struct option *x)
 {
   uint64_t h = hash_mix((uint64_t)x->node, hash_bytes(x->make, sizeof(int) * (size_t)x->nmake, 0));
-  h = hash_mix(h, hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, 1));
+  return hash_mix(h, hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, 1));
+}
+
+// Its kind, and what its axes run over.
+static uint64_t family_of(const struct planner *pl, const struct option *x)
+{
+  uint64_t h = kind_of(x);
   return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct search_schedule), 2));
 }
 
@@ -186,7 +192,8 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
     if (!in(x->make, x->nmake, s->need[i])) t.need[t.nneed++] = s->need[i];
   for (int i = 0; i < x->nmake; i++) t.done[t.ndone++] = x->make[i];
   for (int i = 0; i < x->nneed; i++) {
-    if (in(t.done, t.ndone, x->need[i]) || in(t.need, t.nneed, x->need[i])) continue;
+    if (in(t.done, t.ndone, x->need[i])) return; // it, or a kernel behind it, makes that
+    if (in(t.need, t.nneed, x->need[i])) continue;
     if (t.nneed == MAX_NEEDS || t.ndone + 2 * MAX_ROOTS > (int)COUNT(t.done)) return;
     int at = t.nneed++;
     for (; at && t.need[at - 1] > x->need[i]; at--) t.need[at] = t.need[at - 1];
@@ -195,7 +202,7 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
   if (x->split >= 0) t.split = x->split, t.parts = x->parts;
   t.p.k[t.p.n++] = x;
   t.p.cost += x->cost + 1e-12 * x->p.ops, t.p.structure = hash_mix(t.p.structure, x->structure);
-  t.p.family = hash_mix(t.p.family, family_of(pl, x));
+  t.p.kind = hash_mix(t.p.kind, kind_of(x)), t.p.family = hash_mix(t.p.family, family_of(pl, x));
   struct least l = bound_of(se, t.need, t.nneed, t.split, t.parts);
   if (t.kernels + l.chain > pl->o->max_kernel_ops) {
     pl->stats->pruned[PRUNE_SIZE]++;
@@ -270,12 +277,12 @@ static void expand_all(struct search *se, const struct beam *now)
   arena_reset(&se->scratch, mark);
 }
 
-// Is there one like it already? Other sizes of the same come from measuring.
-static bool crowded(const struct plan *out, int n, const struct plan *p)
+// Are there so many like it already? Other sizes of the same come from measuring.
+static bool crowded(const struct plan *out, int n, const struct plan *p, bool new_kind)
 {
   int kin = 0;
   for (int i = 0; i < n; i++) {
-    if (out[i].structure == p->structure) return true;
+    if (out[i].structure == p->structure || (new_kind && out[i].kind == p->kind)) return true;
     kin += out[i].family == p->family;
   }
   return kin >= SAME_FAMILY;
@@ -288,11 +295,11 @@ static int cheaper(const void *x, const void *y)
   return a->structure < b->structure ? -1 : a->structure > b->structure;
 }
 
-// Takes up to `most` plans of those with so many kernels, best first.
-static int take_done(const struct beam *done, struct plan *out, int n, int most)
+// Takes up to `most` plans of those with so many kernels, best first; of new kinds alone, or of any.
+static int take_done(const struct beam *done, struct plan *out, int n, int most, bool new_kinds)
 {
   for (int i = 0; i < done->n && n < most; i++)
-    if (!crowded(out, n, &done->s[i]->p)) out[n++] = done->s[i]->p;
+    if (!crowded(out, n, &done->s[i]->p, new_kinds)) out[n++] = done->s[i]->p;
   return n;
 }
 
@@ -310,13 +317,18 @@ static void walk(struct search *se, const struct unfinished *first, struct beam 
   }
 }
 
-// The best of all lengths. The model errs most between numbers of kernels: each number gets its share of places, then what
-// they leave.
+// The best of all lengths. The model errs most between numbers of kernels, and then between kinds: each number gets half of the places
+// that fewer kernels leave, three quarters of these for the best of each kind; then all get what is left.
 static int take_best(struct search *se, struct plan *out, int most)
 {
-  int longest = MIN(se->pl->o->max_kernel_ops, MAX_CHAIN), share = MAX(1, most / MAX(1, longest)), n = 0;
-  for (int i = 0; i <= longest; i++) beam_sort(&se->done[i]), n = take_done(&se->done[i], out, n, MIN(most, n + share));
-  for (int i = 0; i <= longest; i++) n = take_done(&se->done[i], out, n, most);
+  int longest = MIN(se->pl->o->max_kernel_ops, MAX_CHAIN), n = 0;
+  for (int i = 0; i <= longest; i++) {
+    int share = MAX(1, (most - n) / 2), upto = MIN(most, n + share);
+    beam_sort(&se->done[i]);
+    n = take_done(&se->done[i], out, n, MIN(upto, n + (3 * share + 3) / 4), true);
+    n = take_done(&se->done[i], out, n, upto, false);
+  }
+  for (int i = 0; i <= longest; i++) n = take_done(&se->done[i], out, n, most, false);
   qsort(out, (size_t)n, sizeof *out, cheaper);
   return n;
 }

@@ -551,7 +551,7 @@ struct plan { // kernels, the last one first
   int n;
   const struct option *k[MAX_CHAIN];
   double cost;
-  uint64_t structure, family; // family: the same kernels up to how they compute
+  uint64_t structure, family, kind; // family: the same kernels up to how they compute; kind: and up to what their axes run over
 };
 enum { MAX_NEEDS = 12 };
 struct unfinished { // a plan that still needs something

@@ -1,6 +1,7 @@
 // The search with a pricer: its order is that of the prices, what has no price is left out, other sizes are of what is cheap, and nothing
 // depends on the threads. The pricers here count nodes, so that their order is not the model's.
 #include "examples.h"
+#include "graphs.h"
 
 #include <math.h>
 
@@ -76,9 +77,34 @@ static void the_same_on_any_threads(void **state)
   arena_close(&mem);
 }
 
+// A norm in a kernel and the library's product: dozens of plans of two kernels cost a little less by the model, and are of a few kinds.
+static void each_kind_has_a_place(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct target t;
+  struct search_result r;
+  struct graph *p;
+  struct err e = {0};
+  struct search_opts o = {.threads = 2, .seed = 7};
+  int found = 0;
+  const char *text = "program p() { X: f16[128, 269]\n W: f16[269, 353]\n return matmul(X / sqrt(mean(square(X), dim=1)), W) }";
+  assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
+  assert_int_equal(graph_expand(&mem, graph_of(&mem, text), false, &p, &e), OK);
+  assert_int_equal(search_run(&mem, p, &t, &o, &r, &e), OK);
+  for (int i = 0; i < r.n; i++) {
+    int blocks = 0, products = 0;
+    for (int k = 0; k < r.found[i].g->nnodes; k++)
+      blocks += r.found[i].g->nodes[k].op == OP_BLOCK, products += r.found[i].g->nodes[k].op == OP_MATMUL;
+    found += blocks == 1 && products == 1 && r.found[i].kernels == 2;
+  }
+  assert_true(found > 0);
+  arena_close(&mem);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_of_prices), cmocka_unit_test(without_any_price_the_model_ranks),
-                                     cmocka_unit_test(the_same_on_any_threads)};
+                                     cmocka_unit_test(the_same_on_any_threads), cmocka_unit_test(each_kind_has_a_place)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
