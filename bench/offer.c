@@ -56,14 +56,16 @@ static void judge(const struct offer *o, const struct pricing *by, const struct 
 }
 
 // Prices a list of `wide` plans. The list stands for the whole space.
-static int wider(const struct offer *o, struct job *j, struct contest *c, struct search_opts *s, struct answer *x, struct err *e)
+static int wider(const struct offer *o, struct job *j, struct contest *c, struct search_opts *s, const struct pricing *by, struct answer *x,
+                 struct err *e)
 {
   struct search_result r = {0};
   x->space = x->best;
   if (!o->wide || !c->part->searchable) return OK;
   s->most = o->wide;
   TRY(search_run(j->mem, c->part->g, &j->target, s, &r, e));
-  for (int i = 0; i < r.n; i++) x->space = fmin(x->space, r.found[i].cost);
+  if (r.n && isfinite(price_graph(by, r.found[0].g))) x->space = fmin(x->space, r.found[0].cost); // else none can be made
+  if (o->graphs && r.n) printf("  wide %9.2f  %d kernels  %s\n", useconds(r.found[0].cost), r.found[0].kernels, r.found[0].schedule);
   return OK;
 }
 
@@ -82,7 +84,7 @@ static int part(const struct offer *o, struct job *j, struct contest *c, struct 
   judge(o, &by, &r, x);
   if (!isfinite(x->best)) x->first = x->eight = x->best = price_graph(&by, c->part->g);
   x->price = now_seconds() - start;
-  return wider(o, j, c, &s, x, e);
+  return wider(o, j, c, &s, &by, x, e);
 }
 
 static int all_parts(const struct offer *o, struct job *j, const char *word, struct err *e)

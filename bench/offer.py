@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """How good are the graphs that the search offers for a GPU, on programs that nobody tuned for? (bench/offer.c; no GPU is needed)
 
-    python3 bench/offer.py [--seed N] [--drawn N] [--only REGEX] [--jobs N] [--wide N] [--csv bench/offer.csv]
+    python3 bench/offer.py [--seed N] [--drawn N] [--families N] [--only REGEX] [--jobs N] [--wide N] [--csv bench/offer.csv]
 
-The programs are those of NAMED, and others drawn by the seed: families with sizes that are primes, one off a power of two, odd, or long.
-A row of the table has what build/offer prints, and `known`: the lowest price that any run has seen for the program, `space` among them:
-of a list of --wide plans, with other sizes of each that is cheap. Start a new table when the model has changed. The aim is that the best of the first eight costs no more than that: `eight / known` is 1.0.
+The programs are those of NAMED, and others drawn by the seed: --drawn of FAMILIES, with sizes that are primes, one off a power of two, odd,
+or long, and --families of those of bench/peers, with sizes that models have, one of each family before the second of any. Each seed has a
+line of the report.
+
+A row of the table has the seed (0: NAMED), what build/offer prints, and `known`: the lowest price that any run has seen for the program,
+`space` among them: of a list of --wide plans, with other sizes of each that is cheap. Start a new table when the model has changed. The aim
+is that the best of the first eight costs no more than that: `eight / known` is 1.0.
 """
 import argparse
 import concurrent.futures
@@ -15,6 +19,10 @@ import os
 import random
 import re
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from peers.drawn import draw as draw_families  # noqa: E402
 
 FIELDS = ["program", "parts", "first", "eight", "best", "rank", "offered", "refused", "kernels", "space", "search_s", "price_s"]
 NAMED = [
@@ -73,8 +81,28 @@ def drawn(seed, n):
         yield file + "".join(",%s=%d" % (k, r.choice(v) if isinstance(v, list) else draw(r, *v)) for k, v in sizes.items())
 
 
-def run(program, args):
-    words = [args.offer, "--threads", "1", "--wide", str(args.wide), program]
+def families(seed, n):
+    """Name -> program text, of bench/peers. The name has family, kind and sizes."""
+    known = sorted(draw_families(seed)[0].items(), key=lambda x: (int(x[0].split("/")[2]), x[0]))
+    return {",".join([name.split("/")[1] + (":" + d.kind if d.kind else "")] + ["%s=%d" % x for x in d.sizes.items()]): d.text() for name, d in known[:n]}
+
+
+def programs(args):
+    """(name, file with settings, seed) of each."""
+    for x in NAMED:
+        yield x, x, 0
+    for x in drawn(args.seed, args.drawn):
+        yield x, x, args.seed
+    os.makedirs(args.folder, exist_ok=True)
+    for i, (name, text) in enumerate(families(args.seed, args.families).items()):
+        path = os.path.join(args.folder, "%d_%d.mica" % (args.seed, i))
+        with open(path, "w") as f:
+            f.write(text)
+        yield name, path, args.seed
+
+
+def run(program, path, args):
+    words = [args.offer, "--threads", "1", "--wide", str(args.wide), path]
     try:
         r = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=args.limit, text=True)
     except subprocess.TimeoutExpired:
@@ -90,30 +118,35 @@ def load(path):
         return {r["program"]: r for r in csv.DictReader(f)}
 
 
-def merge(table, row):
-    old = table.get(row["program"], {})
+def merge(table, program, seed, row):
+    old = table.get(program, {})
     prices = [float(x) for x in (old.get("known"), row["best"], row["space"]) if x and float(x) > 0]
-    table[row["program"]] = dict(row, known="%.2f" % min(prices) if prices else "-1")
+    table[program] = dict(row, program=program, seed=old.get("seed", seed), known="%.2f" % min(prices) if prices else "-1")
 
 
 def save(path, table):
     with open(path, "w") as f:
-        w = csv.DictWriter(f, FIELDS + ["known"], lineterminator="\n")
+        w = csv.DictWriter(f, ["seed"] + FIELDS + ["known"], lineterminator="\n")
         w.writeheader()
         w.writerows(table[k] for k in table)
 
 
 def report(table):
-    ratio = sorted(float(r["eight"]) / float(r["known"]) for r in table.values() if float(r["eight"]) > 0)
-    if ratio:
+    for seed in sorted({int(r["seed"]) for r in table.values()}):
+        ratio = sorted(float(r["eight"]) / float(r["known"]) for r in table.values() if int(r["seed"]) == seed and float(r["eight"]) > 0)
+        if not ratio:
+            continue
         mean = math.exp(sum(map(math.log, ratio)) / len(ratio))
-        print("%d programs: eight / known %.3f in the mean, %.2f at most, 1.00 for %.0f%%" % (len(ratio), mean, ratio[-1], 100 * sum(x < 1.005 for x in ratio) / len(ratio)))
+        print("seed %d, %d programs: eight / known %.3f in the mean, %.2f at most, 1.00 for %.0f%%"
+              % (seed, len(ratio), mean, ratio[-1], 100 * sum(x < 1.005 for x in ratio) / len(ratio)))
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--drawn", type=int, default=60)
+    p.add_argument("--families", type=int, default=60)
+    p.add_argument("--folder", default="build/offer_programs", help="for programs that are written")
     p.add_argument("--only", default="")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--wide", type=int, default=512, help="plans of the list that stands for the whole space")
@@ -122,11 +155,11 @@ def main():
     p.add_argument("--csv", default="bench/offer.csv")
     args = p.parse_args()
     table = load(args.csv)
-    programs = [x for x in NAMED + list(drawn(args.seed, args.drawn)) if re.search(args.only, x)]
+    todo = [x for x in programs(args) if re.search(args.only, x[0])]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for program, row, why in pool.map(lambda x: run(x, args), programs):
+        for (_, _, seed), (program, row, why) in zip(todo, pool.map(lambda x: run(x[0], x[1], args), todo)):
             if row:
-                merge(table, row)
+                merge(table, program, seed, row)
                 save(args.csv, table)
             print("%-66s %s" % (program, "%9s %9s %9s  rank %s" % (row["first"], row["eight"], row["best"], row["rank"]) if row else why), flush=True)
     report(table)
