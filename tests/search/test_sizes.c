@@ -147,8 +147,17 @@ static void test_tiles(void **state)
   assert_true(streamed(scratch, 1) - streamed(0, 1) < 0.4 * (far - near));
 }
 
+// For GPUs, tiles are multiples of 16, or of the power of two below that the whole is one of; what loops take is a multiple of 16.
+static void test_good_extents(void **state)
+{
+  (void)state;
+  assert_true(cost_gpu.extent(4104, 72, false) && cost_gpu.extent(4104, 8, false) && cost_gpu.extent(1500, 60, false));
+  assert_true(cost_gpu.extent(4096, 64, false) && cost_gpu.extent(4096, 64, true) && cost_gpu.extent(2049, 683, false));
+  assert_false(cost_gpu.extent(4104, 18, false) || cost_gpu.extent(4104, 72, true) || cost_gpu.extent(4128, 24, false));
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_tiles), cmocka_unit_test(test_good_extents)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
