@@ -126,7 +126,9 @@ static void inputs_of(struct price_run *x, int o)
   for (int a = 0; a < op->spec.naccess; a++) {
     int tensor = op->arg[op->spec.access[a].arg];
     if (!mega_input_of_rows(m, op, a) || x->p->held[tensor].load != MEGA_LOAD_BULK || !q->npieces) continue;
-    q->fed = (double)mega_elements(&m->tensor[tensor]) * mega_bytes(mega_type_find("bf16")) / pieces;
+    struct mega_region r = {0};
+    mega_region(x->mem, m, op, a, 0, 0, 1, &r);
+    q->fed = (double)mega_volume(op->spec.access[a].rank, &r.box[0]) * mega_bytes(mega_type_find("bf16")) / pieces;
     q->begin += ns_of(FACT_ARRIVAL);
   }
 }

@@ -7,6 +7,7 @@ set -u
 . tests/shell.sh
 command -v g++ >/dev/null || { echo "skipped: g++ is not there"; exit 77; }
 
+deadline=500 # of a wait, ms
 # same FILE STEPS OPTION...: a model with these options
 same() {
   local name file=$1 steps=$2
@@ -20,7 +21,7 @@ same() {
   under=()
   expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
   [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
-  expect 0 'planted: found, and the next run is right' "$work/$name" --steps "$steps" --plain 2 --hang --graph 1 --deadline 500
+  expect 0 'planted: found, and the next run is right' "$work/$name" --steps "$steps" --plain 2 --hang --graph 1 --deadline "$deadline"
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $name $*"
   grep -Eq '^plain: ([0-9]+) of \1 tokens agree' "$work/out" || complain "the plain model of $name $*"
   grep -q '^graph: .* the tokens are the same$' "$work/out" || complain "a launch for each node of $name $*"
@@ -47,6 +48,7 @@ same examples/mega/tiny_llama.json 3 --workers 5 --context 62 --attention-parts 
 long examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 2 --attention-parts 2 --seed 7
 
 # Many rows. With float32 weights all of the input is kept; with bf16 pieces of it are copied ahead, which of up to eight rows are exact.
+deadline=8000
 same examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
 long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 64 --seed 4
 same tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --seed 4
@@ -54,13 +56,14 @@ long tests/megacuda/even.json 2 --workers 3 --rows 8 --pages 17 --seed 4
 # rounded ROWS WORKERS: of more rows the input is rounded, and logits differ a little; a planted mistake ends as hung
 rounded() {
   fibers tests/megacuda/even.json even --steps 2 --workers "$2" --context 3 --rows "$1" --seed 4
-  expect 0 'relative error of logits at most 0[.]00' "$work/even" --steps 2 --plain 1 --hang --deadline 500
+  expect 0 'relative error of logits at most 0[.]00' "$work/even" --steps 2 --plain 1 --hang --deadline "$deadline"
   grep -Eq '^plain: ([0-9]+) of \1 tokens agree' "$work/out" || complain "the plain model of $1 rows"
   grep -q '^planted: found, and the next run is right$' "$work/out" || complain "the planted mistake of $1 rows"
 }
 rounded 16 3
 rounded 33 5
 [ -z "${MICA_ALL:-}" ] || rounded 64 4
+deadline=500
 
 # Experts: float32, with a last tile that is narrower; bf16 by tensor cores; experts whose weights are several pieces.
 sed 's/"moe_intermediate_size": 24/"moe_intermediate_size": 28/' examples/mega/tiny_qwen3_moe.json >"$work/tiny_moe.json"
@@ -101,8 +104,9 @@ under=("$MICA" mega)
 expect 0 'pipeline 11 x 16384' plan "$work/ragged.json" --workers 3 --context 3 --text
 sed 's/pipeline 11 x 16384/pipeline 11 x 8192/; s/tiles 128$/tiles 256/' "$work/out" >"$work/ragged.mega"
 grep -q 'tiles 256' "$work/ragged.mega" || complain "no narrow tiles"
-fibers "$work/ragged.mega" even --steps 2
-expect 0 'relative error of logits at most [0-9.]*e-0[67]' "$work/even" --steps 1 --plain 1
+fibers "$work/ragged.mega" ragged --steps 2
+expect 0 'relative error of logits at most [0-9.]*e-0[567]' "$work/ragged" --steps 1 --plain 1
+under=("$MICA" mega)
 sed 's/"head_dim": 8/"head_dim": 6/' examples/mega/tiny_llama.json >"$work/odd.json"
 expect 2 'a head has 24 bytes' emit "$work/odd.json" --out "$work"
 # Large models have two layers in the quick tier, because layers are alike.
