@@ -11,7 +11,7 @@
 //   cuda_table.c     nodes, shares, events, waits as tables; fault.def  what the watchdog records
 //   cuda_emit.c      the whole text
 //   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU
-//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_matrix.cuh, mega_attend.cuh, mega_merge.cuh, mega_experts.cuh, mega_token.cuh, mega_serve.cuh  bodies
+//   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_matrix.cuh, mega_panel.cuh, mega_attend.cuh, mega_merge.cuh, mega_experts.cuh, mega_token.cuh, mega_serve.cuh  bodies
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, what a library calls
 //   mega_peer.cuh                  slots of several ranks;  mega_world.cuh  the host program of several
 //   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
