@@ -26,13 +26,13 @@ def rule(scope, pattern):
     return {"name": scope, "match": pattern}
 
 
-def mica(operators, attributes, types):
+def mica(keywords, operators, attributes, types):
     return {
         "name": "Mica", "scopeName": "source.mica", "fileTypes": ["mica"],
         "patterns": [
             rule("comment.line.number-sign.mica", "#.*$"),
-            rule("keyword.control.mica", words(["program", "graph", "block", "thread", "return", "world"])),
-            rule("entity.name.function.mica", r"(?<=program )\w+|(?<=graph )\w+"),
+            rule("keyword.control.mica", words(keywords)),
+            rule("entity.name.function.mica", r"(?<=program )\w+|(?<=graph )\w+|(?<=model )\w+"),
             rule("storage.type.mica", words(types)),
             rule("constant.language.mica", words(["inf"])),
             rule("variable.parameter.attribute.mica", words(attributes) + r"(?=\s*=)"),
@@ -71,11 +71,12 @@ def vim(language, comment, groups):
 def files():
     operators = rows("src/ir/op.def", r"^[A-Z]+\([A-Z][A-Z0-9_]*, ([a-z]\w*),")
     attributes = rows("src/ir/attr.def", r"^ATTR\(\w+, *(\w+),")
+    keywords = [w for w in rows("src/ir/word.def", r'^WORD\("(\w+)"') if w not in ("inf", "_")]
     dtypes = rows("src/base/dtype.def", r'^(?:DTYPE|WHOLE)\(\w+, "(\w+)"')
     tile_types = rows("src/base/dtype.def", r'\.name = "(\w+)"') + rows("src/base/dtype.def", r'^(?:WHOLE|WIDE|WORD)\(\w+, "(\w+)"')
     specs = rows("src/tile/spec.def", r'^SPEC\(\w+, "(\w+)"')
     version = rows("CMakeLists.txt", r"project\(mica VERSION ([\d.]+)")[0]
-    assert min(len(x) for x in (operators, attributes, dtypes, tile_types, specs)) > 4
+    assert min(len(x) for x in (keywords, operators, attributes, dtypes, tile_types, specs)) > 4
     languages = [("mica", "Mica program", "mica", "source.mica", "#"), ("mica-tile", "Mica tile kernel", "tile", "source.mica-tile", "//")]
     package = {
         "name": "mica", "displayName": "Mica", "description": "Programs (.mica) and tile kernels (.tile) of Mica", "version": version,
@@ -86,7 +87,7 @@ def files():
                 "type": "string", "default": "mica", "description": "The command mica, which is the language server"}}},
             "languages": [{"id": i, "aliases": [a], "extensions": ["." + e], "configuration": f"./{i}.json"} for i, a, e, _, _ in languages],
             "grammars": [{"language": i, "scopeName": s, "path": f"./syntaxes/{i}.tmLanguage.json"} for i, _, _, s, _ in languages]}}
-    made = {"vscode/package.json": package, "vscode/syntaxes/mica.tmLanguage.json": mica(operators, attributes, dtypes),
+    made = {"vscode/package.json": package, "vscode/syntaxes/mica.tmLanguage.json": mica(keywords, operators, attributes, dtypes),
             "vscode/syntaxes/mica-tile.tmLanguage.json": tile(specs, tile_types)}
     for i, _, _, _, comment in languages:
         made[f"vscode/{i}.json"] = {"comments": {"lineComment": comment}, "brackets": [["{", "}"], ["[", "]"], ["(", ")"]],
@@ -94,7 +95,7 @@ def files():
                                     "indentationRules": {"increaseIndentPattern": r"\{\s*$", "decreaseIndentPattern": r"^\s*\}"}}
     texts = {name: json.dumps(value, indent=2) + "\n" for name, value in made.items()}
     texts["vim/syntax/mica.vim"] = vim("mica", "#", [
-        ("Keyword", "Keyword", ["program", "graph", "block", "thread", "return", "world"]), ("Type", "Type", dtypes), ("Function", "Function", operators)])
+        ("Keyword", "Keyword", keywords), ("Type", "Type", dtypes), ("Function", "Function", operators)])
     texts["vim/syntax/tile.vim"] = vim("tile", r"\/\/", [("Keyword", "Keyword", TILE_WORDS), ("Type", "Type", [*tile_types, "GL", "SH", "RF"]),
                                                          ("Function", "Function", specs)])
     return texts

@@ -151,6 +151,10 @@ MICA_API struct mica_tensor mica_program_output(const struct mica_program *p, in
 MICA_API int mica_program_world(const struct mica_program *p);
 MICA_API int mica_program_input_shard(const struct mica_program *p, int i);
 MICA_API int mica_program_output_shard(const struct mica_program *p, int i);
+// Run-time extents (docs/language.md): the number of the input, an i32 scalar, that holds the extent of dimension `dim`; -1: the extent is what the
+// shape says, or there is no such dimension. Shapes have the bound of a run-time extent.
+MICA_API int mica_program_input_extent(const struct mica_program *p, int i, int dim);
+MICA_API int mica_program_output_extent(const struct mica_program *p, int i, int dim);
 // In the language (docs/language.md), so that mica_load_text reads it back. The text lives in the context.
 MICA_API int mica_program_text(struct mica_context *m, const struct mica_program *p, const char **text);
 
@@ -263,6 +267,16 @@ MICA_API int mica_module_prepare(struct mica_module *x, void *workspace, void *s
 // module's own, and then calls in different streams must not overlap. The first call must not be captured into a CUDA graph,
 // unless mica_module_prepare was called before.
 MICA_API int mica_module_call(struct mica_module *x, const void *const *inputs, void *const *outputs, void *workspace, void *stream);
+
+// ---- run-time extents ----
+MICA_API bool mica_module_is_extent(const struct mica_module *x, int i); // input i holds a run-time extent
+// As mica_program_input_extent.
+MICA_API int mica_module_input_extent(const struct mica_module *x, int i, int dim);
+MICA_API int mica_module_output_extent(const struct mica_module *x, int i, int dim);
+// mica_module_call with arrays that are no larger than the extents: dense arrays whose shapes have the values in place of the bounds. They are
+// copied into arrays of the bounds, and results back. packed: by tensor, inputs and then outputs, which are such arrays; NULL: all that have a
+// run-time extent. The values are what the inputs hold that are the extents. CPU only.
+MICA_API int mica_module_call_packed(struct mica_module *x, const void *const *inputs, void *const *outputs, const bool *packed);
 
 // ---- programs of several devices ----
 // A module of such a program takes whole tensors and computes the operators of all ranks as one function. mica_module_world and the shards are

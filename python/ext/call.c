@@ -274,6 +274,52 @@ static PyObject *module_shards(PyObject *self, void *closure)
   return Py_BuildValue("(NN)", ext_shards(f->x, f->nin, input_shard), ext_shards(f->x, f->nout, output_shard));
 }
 
+// By tensor: for each dimension the number of the input that holds its run-time extent, or -1.
+static PyObject *extents_of(const struct mica_module *x, int n, const struct mica_tensor *t, int (*at)(const struct mica_module *, int, int))
+{
+  PyObject *list = PyTuple_New(n);
+  for (int i = 0; list && i < n; i++) {
+    PyObject *one = PyTuple_New(t[i].ndim);
+    for (int d = 0; one && d < t[i].ndim; d++)
+      if (PyTuple_SetItem(one, d, PyLong_FromLong(at(x, i, d)))) Py_CLEAR(one);
+    if (!one || PyTuple_SetItem(list, i, one)) return Py_DECREF(list), NULL;
+  }
+  return list;
+}
+
+// What stands behind the values of extents in each input: a number; None: the input is an extent itself.
+static PyObject *fills_of(const struct module *f)
+{
+  PyObject *list = PyTuple_New(f->nin);
+  for (int i = 0; list && i < f->nin; i++) {
+    const struct mica_tensor *t = &f->in[i];
+    const int64_t fill = t->distinct ? -1 : t->least > 0 ? t->least : t->most < 0 ? t->most : 0;
+    PyObject *x = mica_module_is_extent(f->x, i) ? Py_NewRef(Py_None) : PyLong_FromLongLong(fill);
+    if (!x || PyTuple_SetItem(list, i, x)) return Py_DECREF(list), NULL;
+  }
+  return list;
+}
+
+static PyObject *module_ranges(PyObject *self, void *closure)
+{
+  (void)closure;
+  const struct module *f = (struct module *)self;
+  PyObject *list = PyTuple_New(f->nin);
+  for (int i = 0; list && i < f->nin; i++) {
+    PyObject *x = Py_BuildValue("(LL)", (long long)f->in[i].least, (long long)f->in[i].most);
+    if (!x || PyTuple_SetItem(list, i, x)) return Py_DECREF(list), NULL;
+  }
+  return list;
+}
+
+static PyObject *module_extents(PyObject *self, void *closure)
+{
+  (void)closure;
+  const struct module *f = (struct module *)self;
+  return Py_BuildValue("(NNN)", extents_of(f->x, f->nin, f->in, mica_module_input_extent),
+                       extents_of(f->x, f->nout, f->out, mica_module_output_extent), fills_of(f));
+}
+
 static PyObject *module_world(PyObject *self, void *closure)
 {
   (void)closure;
@@ -302,6 +348,9 @@ static PyGetSetDef gets[] = {
     {"_inputs", module_inputs, NULL, "((name, dtype, shape), ...)", NULL},
     {"_outputs", module_outputs, NULL, "((name, dtype, shape), ...)", NULL},
     {"_shards", module_shards, NULL, "of inputs and of outputs: the dimension along which each is divided, or None", NULL},
+    {"_extents", module_extents, NULL, "of inputs and of outputs: by dimension the input that holds its run-time extent, or -1; padding of inputs",
+     NULL},
+    {"_ranges", module_ranges, NULL, "of inputs: the least and the largest of their whole numbers", NULL},
     {"world", module_world, NULL, "how many devices run it together", NULL},
     {"target", module_target, NULL, "what it runs on: cpu, sm_90a, ...", NULL},
     {"name", module_name, NULL, "of the program", NULL},

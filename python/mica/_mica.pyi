@@ -91,6 +91,8 @@ class Module:
     _inputs: tuple[_Tensor, ...]
     _outputs: tuple[_Tensor, ...]
     _shards: tuple[tuple[int | None, ...], tuple[int | None, ...]]
+    _extents: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], tuple[int | None, ...]]
+    _ranges: tuple[tuple[int, int], ...]
     @property
     def world(self) -> int: ...
     @property

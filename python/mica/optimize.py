@@ -5,6 +5,7 @@ import os
 import warnings
 
 from . import _mica
+from .extents import Call, has_extents
 from .graph import Graph, trace
 from .progress import progress_open
 from .ranks import torchrun_rank
@@ -106,6 +107,23 @@ class Program(_mica.Module):
         return f"<pre>{html.escape(self.report_text or repr(self))}</pre>"
 
 
+class _Extents(Program):
+    """A program with run-time extents. Arrays may have the values of the extents in their shapes, and results have them. Arrays of the
+    bounds are not copied; then the values are given by name: f(q, K, V, n=17)."""
+    __slots__ = ()
+
+    def __call__(self, *inputs: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+        call = Call(self, inputs, named)
+        arrays = call.arrays()
+        made = super().__call__(*arrays, stream=stream)
+        results = call.results(made)
+        if out is None:
+            return results
+        for to, x in zip(out if isinstance(out, (tuple, list)) else (out,), results if isinstance(results, tuple) else (results,)):
+            to[...] = x
+        return out
+
+
 def _read(folder: str, name: str) -> str:
     try:
         with open(os.path.join(folder, name), encoding="utf-8") as f:
@@ -116,6 +134,8 @@ def _read(folder: str, name: str) -> str:
 
 def _program(make, report, folder) -> Program:
     program = make()
+    if has_extents(program):
+        program.__class__ = _Extents
     program._report, program._folder, program._dict = report, folder, None
     return program
 

@@ -197,7 +197,7 @@ static const char *say(struct mica_module *x, const struct err *e)
   return s ? s->text : "a call failed";
 }
 
-static int failed(struct mica_module *x, const struct err *e)
+int module_failed_call(struct mica_module *x, const struct err *e)
 {
   __atomic_store_n(&x->m->said, say(x, e), __ATOMIC_RELEASE);
   return e->status;
@@ -287,7 +287,7 @@ int mica_module_prepare(struct mica_module *x, void *workspace, void *stream)
   int status = guarded_here(x, &r, &e);
   if (status == OK) status = gpu_resident_prepare(r, workspace, stream, &e);
   pthread_mutex_unlock(&x->turn);
-  return status == OK ? OK : failed(x, &e);
+  return status == OK ? OK : module_failed_call(x, &e);
 }
 
 int mica_module_call(struct mica_module *x, const void *const *inputs, void *const *outputs, void *workspace, void *stream)
@@ -297,5 +297,5 @@ int mica_module_call(struct mica_module *x, const void *const *inputs, void *con
   const bool ranged = status == OK && range_push(x->p.name);
   if (status == OK) status = x->cpu ? call_cpu(x, inputs, outputs, &e) : call_gpu(x, inputs, outputs, workspace, stream, &e);
   if (ranged) range_pop();
-  return status == OK ? OK : failed(x, &e);
+  return status == OK ? OK : module_failed_call(x, &e);
 }

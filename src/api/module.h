@@ -34,7 +34,8 @@ struct mica_module {
 
 // ---- api_module.c ----
 struct mica_module *module_new(struct mica_context *m);
-void module_enter(struct mica_module *x); // into its context, which closes it from then on
+int module_failed_call(struct mica_module *x, const struct err *e); // keeps the message; its status
+void module_enter(struct mica_module *x);                           // into its context, which closes it from then on
 
 // ---- api_ranks.c ----
 int rank_call(struct mica_module *x, const void *const *in, void *const *out, struct err *e); // one after the other

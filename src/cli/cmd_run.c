@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "front/parse.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@ struct cli_run {
   enum domain domain;
   bool cpu, ranks; // compiled; a thread a rank
   struct field *field;
+  struct extent_values extents; // of the arrays that are given
+  struct shape *shape;          // of outputs
 };
 
 static int choose_engine(struct cli_run *r)
@@ -46,6 +49,27 @@ static int unknown_input(struct cli_run *r, const char *name, int n)
   return (int)e->status;
 }
 
+static bool number_given(const char *text, int64_t *out)
+{
+  char *end;
+  errno = 0;
+  *out = strtoll(text, &end, 10);
+  return !errno && end != text && !*end;
+}
+
+// Elements of an array into the first ones of an input; the others stay as they were drawn.
+static void take_elements(struct cli_run *r, int i, const struct shape *s, const double *data)
+{
+  const int64_t n = shape_size(s);
+  const void *from = data;
+  if (r->domain == DOM_F32) {
+    float *narrow = NEWS(&r->c->mem, float, n);
+    for (int64_t k = 0; k < n; k++) narrow[k] = (float)data[k];
+    from = narrow;
+  }
+  extents_spread(&tensor(r, r->in[i])->shape, s, domain_bytes(r->domain), r->inputs[i], from);
+}
+
 static int read_input(struct cli_run *r, const char *arg)
 {
   const char *eq = strchr(arg, '=');
@@ -54,20 +78,35 @@ static int read_input(struct cli_run *r, const char *arg)
   int i = 0;
   while (i < r->nin && (strncmp(tensor(r, r->in[i])->name, arg, (size_t)(eq - arg)) || tensor(r, r->in[i])->name[eq - arg])) i++;
   if (i == r->nin) return unknown_input(r, arg, (int)(eq - arg));
+  const struct tensor *t = tensor(r, r->in[i]);
   struct shape shape;
   double *data;
+  int64_t value;
+  if (t->extent && number_given(eq + 1, &value)) return extents_set(&r->extents, t, value, "the command line", e);
   TRY(npy_read(&r->c->mem, eq + 1, &shape, &data, e));
-  if (!shape_eq(&shape, &tensor(r, r->in[i])->shape)) {
+  if (!extent_tells(t) && !shape_eq(&shape, &t->shape)) {
     char want[128], is[128];
-    shape_text(want, &tensor(r, r->in[i])->shape), shape_text(is, &shape);
-    return err_set(e, ERR_SHAPE, NOWHERE, "input %s is %s, and %.200s has %s", tensor(r, r->in[i])->name, want, eq + 1, is);
+    shape_text(want, &t->shape), shape_text(is, &shape);
+    return err_set(e, ERR_SHAPE, NOWHERE, "input %s is %s, and %.200s has %s", t->name, want, eq + 1, is);
   }
-  TRY(range_check_doubles(tensor(r, r->in[i]), data, e));
-  if (r->domain == DOM_F32)
-    for (int64_t k = 0; k < shape_size(&shape); k++) ((float *)r->inputs[i])[k] = (float)data[k];
-  else
-    memcpy(r->inputs[i], data, sizeof *data * (size_t)shape_size(&shape));
-  return OK;
+  TRY(extents_take(&r->extents, r->g, t, &shape, e));
+  struct tensor given = *t;
+  given.shape = shape;
+  TRY(range_check_doubles(&given, data, e));
+  if (t->extent) return extents_set(&r->extents, t, (int64_t)*data, eq + 1, e);
+  return take_elements(r, i, &shape, data), OK;
+}
+
+// What no array says of an extent is drawn, as inputs are.
+static void fill_extents(struct cli_run *r)
+{
+  for (int i = 0; i < r->nin; i++) {
+    const int k = tensor(r, r->in[i])->extent;
+    if (!k || r->domain == DOM_FIELD) continue;
+    if (!r->extents.value[k]) r->extents.value[k] = (int64_t)(r->domain == DOM_F32 ? (double)*(float *)r->inputs[i] : *(double *)r->inputs[i]);
+    const double value = (double)r->extents.value[k];
+    take_elements(r, i, &(struct shape){0}, &value);
+  }
 }
 
 static int make_inputs(struct cli_run *r)
@@ -82,6 +121,7 @@ static int make_inputs(struct cli_run *r)
   if (r->domain == DOM_FIELD && r->c->nargs > 1)
     return err_set(&r->c->err, ERR_OPTION, NOWHERE, "arrays are real numbers; the field engine takes random elements only");
   for (int i = 1; i < r->c->nargs; i++) TRY(read_input(r, r->c->args[i]));
+  fill_extents(r);
   return OK;
 }
 
@@ -131,14 +171,30 @@ static int run_cpu(struct cli_run *r)
 
 // ---- results ----
 
+// Elements behind run-time extents are none.
+static void results_cut(struct cli_run *r)
+{
+  r->shape = NEWS(&r->c->mem, struct shape, r->nout + 1);
+  for (int i = 0; i < r->nout; i++) {
+    const struct tensor *t = tensor(r, r->out[i]);
+    const size_t bytes = domain_bytes(r->domain);
+    r->shape[i] = extents_shape(&r->extents, t);
+    void *all = r->outputs[i];
+    if (shape_eq(&r->shape[i], &t->shape)) continue;
+    r->outputs[i] = tensor_room(&r->c->mem, t, bytes);
+    extents_gather(&t->shape, &r->shape[i], bytes, r->outputs[i], all);
+  }
+}
+
 static json_t *summary(const struct cli_run *r, int i)
 {
   const struct tensor *t = tensor(r, r->out[i]);
-  int64_t n = shape_size(&t->shape);
+  const struct shape *is = &r->shape[i];
+  int64_t n = shape_size(is);
   char hash[24];
   snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_bytes(r->outputs[i], domain_bytes(r->domain) * (size_t)n, 0));
   json_t *shape = json_array(), *v = json_pack("{s:s, s:s}", "name", t->name ? t->name : "", "hash", hash);
-  for (int k = 0; k < t->shape.n; k++) json_array_append_new(shape, json_integer(t->shape.d[k]));
+  for (int k = 0; k < is->n; k++) json_array_append_new(shape, json_integer(is->d[k]));
   json_object_set_new(v, "shape", shape);
   if (r->domain == DOM_FIELD) return v;
   double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
@@ -190,14 +246,14 @@ static int save_output(struct cli_run *r, int i)
   struct cli *c = r->c;
   const struct tensor *t = tensor(r, r->out[i]);
   double *x = r->outputs[i];
-  int64_t n = shape_size(&t->shape);
+  int64_t n = shape_size(&r->shape[i]);
   if (r->domain == DOM_FIELD) return err_set(&c->err, ERR_OPTION, NOWHERE, "field elements are not saved; use another engine");
   if (r->domain == DOM_F32) {
     x = tensor_room(&c->mem, t, sizeof(double));
     for (int64_t k = 0; k < n; k++) x[k] = (double)((float *)r->outputs[i])[k];
   }
   const char *name = t->name ? t->name : arena_printf(&c->mem, "out%d", i);
-  return npy_write(arena_printf(&c->mem, "%s/%s.npy", c->out, name), &t->shape, x, &c->err);
+  return npy_write(arena_printf(&c->mem, "%s/%s.npy", c->out, name), &r->shape[i], x, &c->err);
 }
 
 static int report(struct cli_run *r)
@@ -234,5 +290,6 @@ int cmd_run(struct cli *c)
     TRY(run_cpu(&r));
   else
     TRY(eval_run(&c->mem, r.g, r.domain, r.field, r.inputs, r.outputs, cli_stop, &c->err));
+  results_cut(&r);
   return report(&r);
 }

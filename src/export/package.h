@@ -11,10 +11,15 @@ struct package_object {             // of a program for the CPU
   const char *source, *file;        // kernel.c; the shared object, or NULL
   const char *function, *processor; // mica_FUNCTION; that the object was compiled for
 };
+struct package_extents {       // of one tensor
+  int extent;                  // the number of the run-time extent that it holds, or 0
+  uint8_t runs[MICA_MAX_DIMS]; // by dimension: of its run-time extent, or 0
+};
 struct package {
   const char *name, *target;
   int nin, nout;
   struct mica_tensor *in, *out;
+  struct package_extents *in_extents, *out_extents;
   int world;                 // devices
   int *in_shard, *out_shard; // by input, by output: the dimension along which ranks have parts, or -1
   bool gpu;

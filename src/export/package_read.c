@@ -76,18 +76,59 @@ static int shard(const struct reading *r, const json_t *o, const struct mica_ten
 struct package_list { // of inputs or of outputs
   int n, *shard;
   struct mica_tensor *tensor;
+  struct package_extents *extents;
 };
+
+// Run-time extents, by their numbers.
+static int extents(const struct reading *r, const json_t *o, const struct mica_tensor *t, struct package_extents *x)
+{
+  int64_t number = 0;
+  size_t n = 0;
+  if (json_object_get(o, "extent")) TRY(reading_whole(r, o, "extent", 1, MOST_RUNTIME, &number));
+  x->extent = (int)number;
+  if (number && (t->dtype != MICA_I32 || t->ndim)) return reading_bad(r, "extent", "of an i32 scalar");
+  if (!json_object_get(o, "runs")) return OK;
+  TRY(reading_list(r, o, "runs", MAX_DIMS, &n));
+  if ((int)n != t->ndim) return reading_bad(r, "runs", "a number for each dimension");
+  for (size_t i = 0; i < n; i++) {
+    number = json_integer_value(json_array_get(json_object_get(o, "runs"), i));
+    if (number < 0 || number > MOST_RUNTIME) return reading_bad(r, "runs", "numbers of run-time extents");
+    x->runs[i] = (uint8_t)number;
+  }
+  return OK;
+}
+
+// The input that holds each extent is there, and its largest value is the extent of the dimension.
+static bool held(const struct package *p, const struct mica_tensor *t, const struct package_extents *x)
+{
+  for (int d = 0; d < t->ndim; d++) {
+    bool found = !x->runs[d];
+    for (int i = 0; i < p->nin && !found; i++) found = p->in_extents[i].extent == x->runs[d] && p->in[i].most == t->shape[d];
+    if (!found) return false;
+  }
+  return true;
+}
+
+static bool all_held(const struct package *p)
+{
+  bool all = true;
+  for (int i = 0; i < p->nin; i++) all &= held(p, &p->in[i], &p->in_extents[i]);
+  for (int i = 0; i < p->nout; i++) all &= held(p, &p->out[i], &p->out_extents[i]);
+  return all;
+}
 
 static int tensors(struct arena *mem, const json_t *root, const char *key, int world, struct package_list *out, struct err *e)
 {
   size_t count;
   TRY(reading_list(&(struct reading){"the program", e}, root, key, MOST_TENSORS, &count));
   out->tensor = NEWS(mem, struct mica_tensor, count + 1), out->shard = NEWS(mem, int, count + 1), out->n = (int)count;
+  out->extents = NEWS(mem, struct package_extents, count + 1);
   for (size_t i = 0; i < count; i++) {
     const struct reading r = {arena_printf(mem, "entry %zu of `%s`", i + 1, key), e};
     const json_t *o = json_array_get(json_object_get(root, key), i);
     TRY(tensor(mem, &r, o, &out->tensor[i]));
     TRY(shard(&r, o, &out->tensor[i], world, &out->shard[i]));
+    TRY(extents(&r, o, &out->tensor[i], &out->extents[i]));
   }
   return OK;
 }
@@ -196,6 +237,8 @@ static int whole(struct arena *mem, const struct folder_files *files, const json
   TRY(tensors(mem, root, "outputs", out->world, &outs, e));
   out->nin = in.n, out->in = in.tensor, out->in_shard = in.shard;
   out->nout = outs.n, out->out = outs.tensor, out->out_shard = outs.shard;
+  out->in_extents = in.extents, out->out_extents = outs.extents;
+  if (!all_held(out)) return reading_bad(&r, "runs", "numbers of run-time extents of inputs, with the bounds as the shapes");
   TRY(check_graph(files, out, e));
   TRY(check_rank(files, out, e));
   out->gpu = strcmp(out->target, "cpu") != 0;

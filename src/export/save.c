@@ -120,8 +120,11 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
 static int graphs_of(struct arena *mem, const json_t *report, struct graphs *g, struct err *e)
 {
   const json_t *ranks = json_object_get(report, "ranks");
+  struct graph *program;
   *g = (struct graphs){0};
+  TRY(graph_from_report(mem, report, "source", &program, e));
   TRY(graph_from_report(mem, report, "graph", &g->best, e));
+  graph_extents_as(g->best, program);
   return json_object_get(ranks, "kernels") ? graph_from_report(mem, ranks, "kernels", &g->rank, e) : OK;
 }
 

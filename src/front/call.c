@@ -14,7 +14,8 @@ struct call {
   int n, cap;
   int source; // of iter: a tensor of the graph above, or -1
   struct attrs a;
-  unsigned given; // attributes, as bits
+  unsigned given;         // attributes, as bits
+  uint8_t runs[MAX_DIMS]; // run-time extents in its shape
 };
 
 // "sum(x, dim, group=)", for hints: optional arguments in brackets, optional attributes with their `=`.
@@ -110,13 +111,14 @@ static int set_list(struct call *c, int attr)
 {
   struct parser *p = c->p;
   struct shape *list = field(c, attr);
+  uint8_t other[MAX_DIMS], *runs = attr == ATTR_SHAPE ? c->runs : other;
   struct loc opened = p->t.at;
   c->given |= 1u << attr;
   int s = parse_expect(p, '[', "a list like [2, 3]");
   *list = (struct shape){0};
   while (!s && p->t.kind != ']') {
     if (list->n == MAX_DIMS) return err_set(p->e, ERR_LIMIT, p->t.at, "%s has more than %d entries", attr_rows[attr].name, MAX_DIMS);
-    s = expr_whole(p, ERR_ATTRIBUTE, attr_rows[attr].name, -1, ((int64_t)1 << 40) - 1, &list->d[list->n]);
+    s = expr_extent(p, ERR_ATTRIBUTE, attr_rows[attr].name, -1, ((int64_t)1 << 40) - 1, &list->d[list->n], &runs[list->n]);
     list->n += !s;
     if (!s && !parse_take(p, ',')) break;
   }
@@ -293,9 +295,11 @@ int call_add(struct parser *p, enum op op, int n, const int *in, const struct at
   struct graph *g = p->scope->g;
   *v = (struct front_value){.kind = TENSORS, .at = at};
   int s = room(p, at);
-  if (!s) s = graph_add(g, op, n, in, a, at, &v->first, p->e);
+  const int before = g->ntensors;
+  const bool masks = p->masks && g->level == KERNEL && graph_extents(g);
+  if (!s) s = (masks ? masks_add : graph_add)(g, op, n, in, a, at, &v->first, p->e);
   if (s) return s;
-  v->count = g->nodes[g->nnodes - 1].nout, p->tensors += MAX(v->count, 1);
+  v->count = g->nodes[g->nnodes - 1].nout, p->tensors += MAX(g->ntensors - before, 1);
   return OK;
 }
 
@@ -338,7 +342,8 @@ static int build(struct call *c, struct front_value *v)
     }
     for (int k = 0; k < x->count; k++) PUSH(c->p->mem, in, n, cap) = x->first + k;
   }
-  return call_add(c->p, c->op, n, in, &c->a, c->id.at, v);
+  TRY(call_add(c->p, c->op, n, in, &c->a, c->id.at, v));
+  return c->row->attrs & A_SHAPE ? extent_runs(c->p, v->first, c->runs, c->id.at) : OK;
 }
 
 int call_parse(struct parser *p, const struct token *id, struct front_value *v)

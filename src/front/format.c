@@ -37,11 +37,14 @@ static bool in_block(struct format *f) { return !f->nopen || inner(f)->kind == B
 static bool one_of(const char *token, const char *set) { return *token && !token[1] && strchr(set, *token); }
 static bool is_word(const char *token) { return isalnum((unsigned char)*token) || *token == '_' || *token == '.'; }
 
+// Signs of one character, and all of two: <= and its kin.
+static bool is_operator(const char *token) { return one_of(token, "+-*/%<>") || (*token && token[1] && !is_word(token)); }
+
 // ---- spaces ----
 
 static bool is_sign(const struct format *f, const char *t)
 {
-  return *t == '-' && (!*f->prev || one_of(f->prev, "+-*/%([{,=:;") || !strcmp(f->prev, "return"));
+  return *t == '-' && (!*f->prev || is_operator(f->prev) || one_of(f->prev, "([{,=:;") || !strcmp(f->prev, "return"));
 }
 
 static bool spaced_operator(struct format *f) { return in_block(f) || !inner(f)->tight; }
@@ -57,8 +60,8 @@ static bool space(struct format *f, const char *t)
   if (one_of(t, "}") || one_of(p, "{")) return !map;
   if (one_of(p, ":")) return !map;
   if (one_of(t, "=") || one_of(p, "=")) return in_block(f) || in->kind == HEAD;
-  if (one_of(t, "([")) return !is_word(p) ? one_of(p, "+-*/%") && spaced_operator(f) : !strcmp(p, "return");
-  if (one_of(t, "+-*/%") || one_of(p, "+-*/%")) return spaced_operator(f);
+  if (one_of(t, "([")) return !is_word(p) ? is_operator(p) && spaced_operator(f) : !strcmp(p, "return");
+  if (is_operator(t) || is_operator(p)) return spaced_operator(f);
   return true;
 }
 
@@ -115,6 +118,9 @@ static size_t token_length(const char *p, const char *end)
 {
   const bool number = isdigit((unsigned char)*p) || *p == '.';
   const char *q = p + 1;
+  static const char *const pairs[] = {"<=", ">=", "==", "!=", "//"};
+  for (size_t i = 0; i < COUNT(pairs); i++)
+    if (end - p >= 2 && !memcmp(p, pairs[i], 2)) return 2;
   if (!is_word(p)) return 1;
   while (q < end && (is_word(q) || (number && (*q == '+' || *q == '-') && (q[-1] == 'e' || q[-1] == 'E')))) q++;
   return (size_t)(q - p);

@@ -13,6 +13,8 @@
 //   expr.c     expressions: precedence, operators on tensors and numbers
 //   call.c     function calls: arguments and attributes after the operator's row
 //   outside.c  calls that are not in a text
+//   extent.c   run-time extents in texts
+//   masks.c    operators of tensors with run-time extents: what lies behind them is masked
 //   block.c    block and thread statements
 //   parse.c    the program: header, parameters, statements
 //   load.c     files, told apart by content

@@ -8,6 +8,7 @@ struct item {
   enum { ALL, PART, ONE, AT } kind;
   int64_t from, to; // of PART; of ONE
   int tensor;       // of AT
+  int runs;         // of PART: the run-time extent that it ends at, or 0
   struct loc at;
 };
 struct items {
@@ -43,8 +44,10 @@ static int item(struct parser *p, struct item *x)
   if (p->t.kind == ',' || p->t.kind == ']') return OK;
   end.at = p->t.at;
   TRY(expr_parse(p, &end));
-  x->kind = PART;
-  return bound(p, &end, &x->to);
+  x->kind = PART, x->runs = extent_of(p, &end);
+  if (!x->runs) return bound(p, &end, &x->to);
+  x->to = p->scope->g->tensors[end.first].range.most;
+  return x->from ? err_set(p->e, ERR_EXTENT, x->at, "a part that ends at a run-time extent begins at 0, not at %lld", (long long)x->from) : OK;
 }
 
 static int read_items(struct parser *p, struct items *s)
@@ -109,6 +112,7 @@ static int index_of(const struct items *s, const struct item *x, int *out)
   if (x->kind == AT) return *out = x->tensor, OK;
   a.shape = (struct shape){1, {x->kind == PART ? x->to - x->from : 1}};
   TRY(add(s->p, OP_IOTA, 0, NULL, &a, x->at, out));
+  if (x->runs) TRY(extent_runs(s->p, *out, (uint8_t[MAX_DIMS]){(uint8_t)x->runs}, x->at));
   if (x->kind == ONE) TRY(reshaped(s->p, *out, &(struct shape){0}, x->at, out));
   return x->from ? with_number(s->p, OP_ADD_SCALAR, *out, (double)x->from, x->at, out) : OK;
 }
@@ -139,6 +143,17 @@ static int too_many(const struct items *s, int t, int from)
 
 // ---- x[...] ----
 
+// The first n elements, n a run-time extent: the same elements, of which those behind n do not matter.
+static int take_first(const struct items *s, const struct item *x, int dim, int *t)
+{
+  struct attrs a = attrs_default(OP_SLICE);
+  uint8_t runs[MAX_DIMS] = {0};
+  runs[dim] = (uint8_t)x->runs;
+  a.dim = dim, a.end = x->to;
+  TRY(add(s->p, OP_SLICE, 1, t, &a, x->at, t));
+  return extent_runs(s->p, *t, runs, x->at);
+}
+
 static int take_part(const struct items *s, struct item *x, int dim, int *t)
 {
   const struct shape *shape = shape_of(s->p, *t);
@@ -146,6 +161,7 @@ static int take_part(const struct items *s, struct item *x, int dim, int *t)
   struct attrs a = attrs_default(OP_SLICE);
   if (x->kind == ALL) return OK;
   TRY(part_bounds(s, x, shape->d[dim]));
+  if (x->runs) return take_first(s, x, dim, t);
   a.dim = dim, a.start = x->from, a.end = x->kind == ONE ? x->from + 1 : x->to;
   if (a.end - a.start < shape->d[dim]) TRY(add(s->p, OP_SLICE, 1, t, &a, x->at, t));
   if (x->kind != ONE) return OK;

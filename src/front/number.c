@@ -66,11 +66,9 @@ int number_op(struct err *e, struct loc at, int op, struct number a, struct numb
   return proper(e, at, isfinite(a.real) && isfinite(b.real), r->real, what);
 }
 
-static double by_row(enum op op, const struct attrs *a, double x, double y)
+static double by_row(enum op op, const struct attrs *a, double r, double x, double y)
 {
-  const double r = 0;
   ATTR_LOCALS(a);
-  (void)r;
   switch (op) {
 #define OP(id, name, least, most, rule, levels, attrs, flags, code, field, abstract, range, cost, doc) \
   case OP_##id:                                                                                        \
@@ -85,8 +83,20 @@ static double by_row(enum op op, const struct attrs *a, double x, double y)
 int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x, struct number *r)
 {
   double y = n > 1 ? x[1].real : 0;
-  *r = real_of(by_row(op, a, x[0].real, y), DECIMAL);
+  *r = real_of(by_row(op, a, 0, x[0].real, y), DECIMAL);
   return proper(e, at, isfinite(x[0].real) && isfinite(y), r->real, op_rows[op].name);
+}
+
+bool number_neutral(enum op op, double *out)
+{
+  static const double candidates[] = {0, 1, -INFINITY, INFINITY}, samples[] = {-2.5, 0.75, 3};
+  const struct attrs none = {0};
+  for (size_t i = 0; i < COUNT(candidates); i++) {
+    bool same = true;
+    for (size_t k = 0; k < COUNT(samples); k++) same &= by_row(op, &none, candidates[i], samples[k], 0) == samples[k];
+    if (same) return *out = candidates[i], true;
+  }
+  return false;
 }
 
 int number_real(struct err *e, struct loc at, const struct number *x, double *out)

@@ -9,10 +9,11 @@ int front_call(struct arena *mem, struct graph *g, const struct front_call *x, i
 {
   const char *attributes = x->attributes ? x->attributes : "";
   struct front_scope scope = {.g = g};
-  struct parser p = {.mem = mem, .e = e, .scope = &scope, .tensors = g->ntensors, .blocks = true};
+  struct parser p = {.mem = mem, .e = e, .scope = &scope, .tensors = g->ntensors, .blocks = true, .masks = true};
   const struct token id = {.kind = TOK_NAME, .p = x->op, .n = (int)strnlen(x->op, LONGEST_NAME)};
   const int nodes = g->nnodes, tensors = g->ntensors;
   struct front_value v = {0};
+  for (int i = 1; i <= graph_extents(g); i++) TRY(extent_define(&p, i));
   lex_open(&p.lex, mem, attributes, strnlen(attributes, FRONT_BYTES), "attributes");
   p.lex.inside = 1; // the text stands between parentheses
   p.ahead = lex_next(&p.lex), parse_next(&p);

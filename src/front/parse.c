@@ -52,7 +52,7 @@ static void skip_lines(struct parser *p)
 // ---- statements ------------------------------------------------------------------------------------
 
 // A bound of a range, behind its sign.
-static int range_bound(struct parser *p, int64_t *out)
+int parse_bound(struct parser *p, int64_t *out)
 {
   struct front_value v;
   struct loc at = p->t.at;
@@ -83,11 +83,11 @@ static int declared(struct parser *p, int t, struct loc at)
   struct graph *g = p->scope->g;
   struct whole_range r = g->tensors[t].range;
   bool given = p->t.kind == TOK_GREATER_EQUAL || p->t.kind == '<' || p->t.kind == TOK_LESS_EQUAL || p->t.kind == ',';
-  if (parse_take(p, TOK_GREATER_EQUAL)) TRY(range_bound(p, &r.least));
+  if (parse_take(p, TOK_GREATER_EQUAL)) TRY(parse_bound(p, &r.least));
   bool below = p->t.kind == '<';
   if (below || p->t.kind == TOK_LESS_EQUAL) {
     parse_next(p);
-    TRY(range_bound(p, &r.most));
+    TRY(parse_bound(p, &r.most));
     r.most -= below;
   }
   if (parse_take(p, ',')) {
@@ -98,7 +98,7 @@ static int declared(struct parser *p, int t, struct loc at)
   if (lex_is(&p->t, "shard")) TRY(shard(p, t));
   g->tensors[t].state = lex_is(&p->t, "state");
   if (g->tensors[t].state) parse_next(p);
-  return OK;
+  return extent_declared(p, t, at);
 }
 
 // Name: f16[2, 256, 64], and what is known of its elements
@@ -106,6 +106,7 @@ static int input(struct parser *p)
 {
   struct token id = p->t, type;
   struct shape s = {0};
+  uint8_t runs[MAX_DIMS] = {0};
   enum dtype dtype;
   char text[64];
   parse_next(p), parse_next(p);
@@ -114,6 +115,7 @@ static int input(struct parser *p)
     int status = err_set(p->e, ERR_LEVEL, id.at, "inputs are declared in the kernel graph");
     return err_hint(p->e, "a block loads tiles: x = iter(X, imap={x:0})"), status;
   }
+  if (lex_is(&type, "dim")) return extent_statement(p, &id);
   if (!dtype_parse(arena_printf(p->mem, "%.*s", type.kind == TOK_NAME ? type.n : 0, type.p), &dtype))
     return err_set(p->e, ERR_DTYPE, type.at, "%s is not a dtype", text), err_hint(p->e, "dtypes are %s", num_names()), USER;
   parse_next(p);
@@ -121,13 +123,14 @@ static int input(struct parser *p)
   int status = parse_expect(p, '[', "`[` and the extents");
   while (!status && p->t.kind != ']') {
     if (s.n == MAX_DIMS) return err_set(p->e, ERR_LIMIT, p->t.at, "a tensor has at most %d dimensions", MAX_DIMS);
-    status = expr_whole(p, ERR_EXTENT, "an extent", 1, LARGEST, &s.d[s.n]);
+    status = expr_extent(p, ERR_EXTENT, "an extent", 1, LARGEST, &s.d[s.n], &runs[s.n]);
     s.n += !status;
     if (!status && !parse_take(p, ',')) break;
   }
   if (!status) status = parse_close(p, ']', '[', opened);
   struct front_value v = {.kind = TENSORS, .count = 1};
   if (!status) status = graph_input(p->scope->g, NULL, dtype, &s, id.at, &v.first, p->e);
+  if (!status) status = extent_runs(p, v.first, runs, type.at);
   if (!status) status = declared(p, v.first, type.at);
   if (++p->tensors > FRONT_TENSORS && !status) status = err_set(p->e, ERR_LIMIT, id.at, "the program has more than %d tensors", FRONT_TENSORS);
   return status ? status : scope_define(p, &id, &v);
@@ -321,7 +324,7 @@ static int parameters(struct parser *p, int nset, const struct setting *set)
 static int program(struct parser *p, int nset, const struct setting *set)
 {
   skip_lines(p);
-  p->blocks = lex_is(&p->t, "graph");
+  p->blocks = lex_is(&p->t, "graph"), p->masks = !p->blocks;
   if (!p->blocks && !lex_is(&p->t, "program")) {
     bool empty = p->t.kind == TOK_END;
     int s = empty ? err_set(p->e, ERR_SYNTAX, p->t.at, "there is no program here") : parse_unexpected(p, "`program` or `graph`");

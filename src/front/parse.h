@@ -82,6 +82,7 @@ struct parser {
   int depth;                 // of nested expressions
   int tensors;               // built so far, in all graphs
   bool blocks;               // `graph`, so block statements are legal
+  bool masks;                // padding of run-time extents is masked where it is read
   struct loc world;          // of its statement; line 0: there is none
 };
 
@@ -105,7 +106,8 @@ struct number number_of(int64_t x);
 int number_by_zero(struct err *e, struct loc at);
 int number_op(struct err *e, struct loc at, int op, struct number a, struct number b, struct number *r); // + - * / %
 int number_fold(struct err *e, struct loc at, enum op op, const struct attrs *a, int n, const struct number *x,
-                struct number *r);                                                  // an elementwise operator, by its row
+                struct number *r);            // an elementwise operator, by its row
+bool number_neutral(enum op op, double *out); // of a reduction, by its row: folded in, it changes nothing; it may be infinite
 int number_real(struct err *e, struct loc at, const struct number *x, double *out); // as a constant; an error where it is not exact
 int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo, int64_t hi,
                  int64_t *out); // an integer in [lo, hi], or error `id`
@@ -121,6 +123,16 @@ int call_parse(struct parser *p, const struct token *id, struct front_value *v);
 // With its tensors given; the parser stands at its attributes and reads them up to the end.
 int call_outside(struct parser *p, const struct token *id, int n, const int *tensors, struct front_value *v);
 int call_add(struct parser *p, enum op op, int n, const int *in, const struct attrs *a, struct loc at, struct front_value *v);
+// ---- extent.c: run-time extents
+int extent_define(struct parser *p, int extent);                // its name in the innermost scope, where it has one
+int extent_statement(struct parser *p, const struct token *id); // n: dim >= 1 <= 4096, at the word `dim`
+// An extent: a number, or a run-time extent, whose number is *runs then (0: it is none) and whose bound is *out.
+int expr_extent(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out, uint8_t *runs);
+int extent_of(const struct parser *p, const struct front_value *v);           // the run-time extent that this value is; 0: it is none
+int extent_declared(struct parser *p, int t, struct loc at);                  // what else an input with run-time extents may be
+int extent_runs(struct parser *p, int t, const uint8_t *runs, struct loc at); // dimensions of t that were written with run-time extents
+// ---- masks.c
+node_adder masks_add; // graph_add for programs with run-time extents
 // ---- items.c: subscripts
 int items_take(struct parser *p, struct front_value *v); // at `[`, behind an expression
 bool items_update_starts(struct parser *p);
@@ -129,6 +141,7 @@ bool block_starts(const struct parser *p);
 int block_parse(struct parser *p, struct front_value *v);
 
 int parse_statements(struct parser *p, struct loc opened, bool *returned); // up to the `}`
+int parse_bound(struct parser *p, int64_t *out);                           // of a range, behind its sign
 void parse_next(struct parser *p);
 bool parse_take(struct parser *p, int kind);
 int parse_expect(struct parser *p, int kind, const char *what);

@@ -15,12 +15,13 @@ struct rewrite {
   bool stable;
   struct err *e;
   int status; // the first error; later steps do nothing
+  node_adder *add;
 };
 
 static int put(struct rewrite *w, enum op op, int x, int y, const struct attrs *a)
 {
   int in[] = {x, y}, out = 0;
-  if (!w->status) w->status = graph_add(w->to, op, y < 0 ? 1 : 2, in, a, w->at, &out, w->e);
+  if (!w->status) w->status = w->add(w->to, op, y < 0 ? 1 : 2, in, a, w->at, &out, w->e);
   return out;
 }
 
@@ -97,18 +98,22 @@ static int reshaped(struct rewrite *w, int x, const struct shape *s)
   return put(w, OP_RESHAPE, x, -1, &a);
 }
 
-// 0, 1, 2, ... along dim of n dimensions
-static int index_along(struct rewrite *w, int n, int dim, int64_t extent)
+// 0, 1, 2, ... along dim of n dimensions; runs: its run-time extent, or 0
+static int index_in(struct rewrite *w, int n, int dim, int64_t extent, uint8_t runs)
 {
   struct attrs a = attrs_default(OP_IOTA);
   int out = -1;
   a.shape.n = n - dim;
   for (int i = 0; i < a.shape.n; i++) a.shape.d[i] = i ? 1 : extent;
   for (int i = 0; i < w->to->nnodes && out < 0; i++)
-    if (w->to->nodes[i].op == OP_IOTA && shape_eq(&w->to->nodes[i].a.shape, &a.shape)) out = w->to->nodes[i].out;
+    if (w->to->nodes[i].op == OP_IOTA && shape_eq(&w->to->nodes[i].a.shape, &a.shape) && w->to->tensors[w->to->nodes[i].out].runs[0] == runs)
+      out = w->to->nodes[i].out;
   if (out < 0 && !w->status) w->status = graph_add(w->to, OP_IOTA, 0, NULL, &a, w->at, &out, w->e);
+  if (!w->status) w->to->tensors[out].runs[0] = runs;
   return out;
 }
+
+static int index_along(struct rewrite *w, int n, int dim, int64_t extent) { return index_in(w, n, dim, extent, 0); }
 
 static int number(struct rewrite *w, double c)
 {
@@ -215,7 +220,8 @@ static int running_sum(struct rewrite *w, int x, int dim)
   struct shape s = w->to->tensors[x].shape, rows = {2, {1, s.d[0]}};
   int64_t n = s.d[dim];
   if (s.n == 1) return reshaped(w, running_sum(w, reshaped(w, x, &rows), 1), &s);
-  int row = index_along(w, 2, 0, n), col = index_along(w, 2, 1, n);
+  const uint8_t runs = w->to->tensors[x].runs[dim];
+  int row = index_in(w, 2, 0, n, runs), col = index_in(w, 2, 1, n, runs);
   if (dim == s.n - 1) return two(w, OP_MATMUL, x, two(w, OP_LESS_EQUAL, row, col));
   if (dim == s.n - 2) return two(w, OP_MATMUL, two(w, OP_LESS_EQUAL, col, row), x);
   struct attrs a = attrs_default(OP_TRANSPOSE);
@@ -294,7 +300,7 @@ static int copy_nest(struct rewrite *w, const struct node *n, const int *in, int
 {
   struct graph *sub = graph_new(w->to->mem, n->sub->level, n->sub->name);
   graph_axes(sub, n->sub->ngrid, n->sub->grid, n->sub->nloop, n->sub->loop);
-  struct rewrite inner = {sub, n->at, w->stable, w->e, OK};
+  struct rewrite inner = {sub, n->at, w->stable, w->e, OK, w->add};
   int s = copy_graph(&inner, n->sub, w->to, in);
   return s ? s : graph_nest(w->to, sub, n->nin, in, n->at, out, w->e);
 }
@@ -327,6 +333,7 @@ static int copy_graph(struct rewrite *w, const struct graph *g, const struct gra
     s = copy_node(w, g, above, n, in, &out);
     for (int k = 0; k < n->nout && !s; k++) {
       to[n->out + k] = out + k;
+      if (extent_told(n->op)) memcpy(w->to->tensors[out + k].runs, g->tensors[n->out + k].runs, sizeof g->tensors->runs);
       const char *name = g->tensors[n->out + k].name;
       if (name && !w->to->tensors[out + k].name) w->to->tensors[out + k].name = arena_strdup(w->to->mem, name);
     }
@@ -339,8 +346,18 @@ int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct g
 {
   *out = graph_new(mem, g->level, g->name);
   (*out)->world = g->world;
-  struct rewrite w = {*out, NOWHERE, stable, e, OK};
+  struct rewrite w = {*out, NOWHERE, stable, e, OK, graph_add};
   int s = copy_graph(&w, g, NULL, NULL);
   if (s || g->level != KERNEL) return s;
   return graph_without_unread(mem, *out, true, out, e); // inequalities took the place of what is computed of indices
+}
+
+int graph_expand_node(struct graph *g, const struct node *n, node_adder *add, int *out, struct err *e)
+{
+  struct rewrite w = {g, n->at, false, e, OK, add};
+  struct tensor declared[64];
+  int nout;
+  TRY(infer_node(g, n, declared, &nout, e));
+  *out = as_declared(&w, composite(&w, n, n->in), &declared[0]);
+  return w.status;
 }

@@ -124,7 +124,8 @@ int graph_input_as(struct graph *g, const char *name, enum dtype t, const struct
 {
   TRY(graph_input(g, name, t, &as->shape, at, out, e));
   struct tensor *x = &g->tensors[*out];
-  x->state = as->state, x->shard = as->shard;
+  x->state = as->state, x->shard = as->shard, x->extent = as->extent;
+  memcpy(x->runs, as->runs, sizeof x->runs);
   if (as->whole) x->whole = true, x->range = as->range;
   return OK;
 }
@@ -232,6 +233,7 @@ static bool node_same(const struct graph *ga, const struct node *a, const struct
     if (a->op != OP_INPUT) continue; // ranges of others follow from those of inputs
     if (x->whole != y->whole || x->state != y->state || x->range.least != y->range.least || x->range.most != y->range.most) return false;
     if (x->range.distinct != y->range.distinct || x->shard != y->shard) return false;
+    if (x->extent != y->extent || memcmp(x->runs, y->runs, sizeof x->runs)) return false;
   }
   return !a->sub == !b->sub && (!a->sub || graph_same(a->sub, b->sub));
 }
@@ -272,6 +274,7 @@ uint64_t graph_hash(const struct graph *g)
       h = hash_mix(h, hash_bytes(t->shape.d, 8 * (size_t)t->shape.n, 9 + t->dtype));
       const int64_t known[] = {t->range.least, t->range.most, t->range.distinct, t->state};
       if (t->shard) h = hash_mix(h, (uint64_t)t->shard);
+      if (n->op == OP_INPUT && (t->extent || extent_tells(t))) h = hash_mix(h, hash_bytes(t->runs, sizeof t->runs, 11 + (uint64_t)t->extent));
       if (t->whole || t->state) h = hash_mix(h, hash_bytes(known, sizeof known, 10));
     }
     if (n->sub) h = hash_mix(h, graph_hash(n->sub));

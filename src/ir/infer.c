@@ -407,5 +407,6 @@ int infer_node(const struct graph *g, const struct node *n, struct tensor *out, 
   }
   for (int i = 0; i < *nout && !s; i++) s = size_ok(&c, &out[i].shape), out[i].weak |= is_weak(&c);
   if (!s && c.row->rule != RULE_GRAPH) s = infer_whole(g, n, out, *nout, e);
+  if (!s) infer_extents(g, n, out, *nout);
   return s ? s : set_phases(&c, out, *nout);
 }

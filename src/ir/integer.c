@@ -55,11 +55,14 @@ static bool numbers(const struct operands *o, struct whole_range *r)
   return *r = (struct whole_range){0, shape_size(&o->n->a.shape) - 1, true}, true;
 }
 
+// No two are equal, also once they are moved: -1 may be there more than once.
+static bool apart(struct whole_range r) { return r.distinct && r.least >= 0; }
+
 // Distinct numbers plus one number.
 static bool still_distinct(const struct operands *o)
 {
   bool x = shape_size(&operand(o, 0)->shape) == 1, y = shape_size(&operand(o, 1)->shape) == 1;
-  return (o->x.distinct && y) || (o->y.distinct && x);
+  return (apart(o->x) && y) || (apart(o->y) && x);
 }
 
 static bool plus(const struct operands *o, struct whole_range *r)
@@ -73,7 +76,7 @@ static bool minus(const struct operands *o, struct whole_range *r)
 static bool product(const struct operands *o, struct whole_range *r) { return *r = times(o->x, o->y), true; }
 static bool negative(const struct operands *o, struct whole_range *r)
 {
-  return *r = (struct whole_range){-o->x.most, -o->x.least, o->x.distinct}, true;
+  return *r = (struct whole_range){-o->x.most, -o->x.least, apart(o->x)}, true;
 }
 static bool absolute(const struct operands *o, struct whole_range *r)
 {
@@ -101,13 +104,13 @@ static bool positive(const struct operands *o, struct whole_range *r)
 static bool scaled(const struct operands *o, struct whole_range *r)
 {
   const double c = o->n->a.scalar;
-  *r = times(o->x, between(c, c)), r->distinct = o->x.distinct && c != 0;
+  *r = times(o->x, between(c, c)), r->distinct = apart(o->x) && c != 0;
   return is_whole(c);
 }
 static bool shifted(const struct operands *o, struct whole_range *r)
 {
   const double c = o->n->a.scalar;
-  *r = between((double)o->x.least + c, (double)o->x.most + c), r->distinct = o->x.distinct;
+  *r = between((double)o->x.least + c, (double)o->x.most + c), r->distinct = apart(o->x) || (o->x.distinct && c == 0);
   return is_whole(c);
 }
 static bool limited(const struct operands *o, struct whole_range *r)
@@ -120,7 +123,12 @@ static bool masked(const struct operands *o, struct whole_range *r) { return *r 
 static bool kept(const struct operands *o, struct whole_range *r)
 {
   const double c = o->n->a.scalar;
-  return *r = hull(o->x, between(c, c)), is_whole(c);
+  *r = hull(o->x, between(c, c));
+  struct shape both;
+  const struct shape *x = &operand(o, 0)->shape;
+  const bool condition = o->y.least >= 0 && o->y.most <= 1 && shape_broadcast(x, &operand(o, 1)->shape, &both) && shape_eq(&both, x);
+  r->distinct = o->x.distinct && o->x.least >= -1 && c == -1 && condition; // -1 drops what it stands for
+  return is_whole(c);
 }
 static bool chosen(const struct operands *o, struct whole_range *r) { return *r = hull(o->y, o->z), true; }
 static bool summed(const struct operands *o, struct whole_range *r)

@@ -10,6 +10,8 @@
 //   grid           up to three axes x, y, z of blocks; loop axes i, j, k, l, iterated row-major
 //   imap, fmap     for an iterator: the dimension that each grid (loop) axis partitions, or REPLICA
 //   omap           for a saver: the dimension along which the parts of each grid axis are joined
+//   extent         in full run-time extent: of a dimension, known when the program runs; the shape has its bound, and a scalar input the value
+//   padding        elements along such a dimension from the value on; what they are does not matter
 //   world, rank    devices that all run one program, each on what is its own; one of them, from 0
 //   shard          a rank's part of an input, along one dimension
 //   phase          where in a block graph a tensor lives relative to the loop, see enum phase
@@ -27,6 +29,8 @@
 //   index.c    conditions on indices
 //   integer.c    ranges of whole numbers
 //   integer_check.c  elements against their range
+//   extents.c  run-time extents of results
+//   extent_pack.c   their values, and arrays of these
 //   at.c       shapes of operators that choose elements by data
 //   state.c    states, which are written in place: versions, and the order of reads and writes
 //   unread.c   without what nothing reads
@@ -246,8 +250,10 @@ struct tensor {
   bool weak;          // made of constants and indices alone: takes the dtype of what it meets
   bool whole;         // holds whole numbers, of that range
   bool state;         // an input that is written in place
+  int extent;         // of a scalar input: the number, from 1, of the run-time extent that it holds; 0: none
   int shard;          // of an input: 1 + the dimension along which each rank has its part; 0: all ranks have all of it
   struct whole_range range;
+  uint8_t runs[MAX_DIMS]; // by dimension: the number of its run-time extent; 0: it is what the shape says
   enum phase phase;
   int node; // producer
 };
@@ -397,6 +403,36 @@ int input_shard(const struct graph *g, int t);                          // the d
 int output_shard(const struct graph *g, const struct node *n);          // the same of what an OUTPUT returns
 struct shape output_whole(const struct graph *g, const struct node *n); // shape of all ranks' parts of what an OUTPUT returns
 
+// extents.c
+enum { MOST_RUNTIME = 16 };
+int graph_extents(const struct graph *g);                   // run-time extents of a program
+int extent_input(const struct graph *g, int extent);        // the scalar input that holds this one, or -1
+const char *extent_name(const struct graph *g, int extent); // of that input, or NULL
+bool extent_told(enum op op);                               // graphs in files say which extents its result has
+bool extent_tells(const struct tensor *t);                  // some dimension has a run-time extent
+int extent_along(const struct tensor *t, int extent);       // the dimension that has this one; -1: none, or several
+void infer_extents(const struct graph *g, const struct node *n, struct tensor *out, int nout); // of results, from those of the operands
+void extent_text(char out[512], const struct graph *g, const struct tensor *t);                // the shape, with names of run-time extents
+// Declares a scalar input that was just made: a run-time extent, from `least` to `most`.
+int graph_declare_extent(struct graph *g, int t, int64_t least, int64_t most, struct loc at, struct err *e);
+// Those of a result, by dimension; numbers of extents that are not declared, or that have another bound, are errors.
+int graph_declare_runs(struct graph *g, int t, int n, const int64_t *runs, struct loc at, struct err *e);
+// Inputs and outputs of g get the extents of those of `as`, which has as many.
+void graph_extents_as(struct graph *g, const struct graph *as);
+
+// extent_pack.c: arrays that have the values of extents as their shape, and arrays of the bounds.
+struct extent_values { // by number, from 1
+  int n;
+  int64_t value[MOST_RUNTIME + 1];    // 0: not known
+  const char *from[MOST_RUNTIME + 1]; // the tensor that said it
+};
+// An array of this shape stands for t: the extents that it says, which must be those that others said. ERR_EXTENT_BOUND, ERR_SHAPE.
+int extents_take(struct extent_values *x, const struct graph *g, const struct tensor *t, const struct shape *s, struct err *e);
+int extents_set(struct extent_values *x, const struct tensor *holder, int64_t value, const char *from, struct err *e); // the same of a number
+struct shape extents_shape(const struct extent_values *x, const struct tensor *t); // of an array of t; bounds where the values are not known
+void extents_spread(const struct shape *whole, const struct shape *part, size_t bytes, void *to, const void *from); // into the first elements
+void extents_gather(const struct shape *whole, const struct shape *part, size_t bytes, void *to, const void *from); // of these
+
 // infer.c: shape, dtype and phase of the outputs of a node about to be added, into out[0..nout).
 int infer_node(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);
 // Extents of the tile that an iterator cuts from a tensor of shape s, or an error.
@@ -429,5 +465,8 @@ int graph_from_json(struct arena *mem, const char *text, size_t n, const char *f
 // expand.c: rewrites composites; every other node is copied. The plain form is what is searched and proved
 // (softmax = exp(x) / sum exp(x)); the stable one subtracts the row maximum and is what floats evaluate.
 int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct graph **out, struct err *e);
+// One composite in its plain form, appended to g by `add` in place of graph_add.
+typedef int node_adder(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out, struct err *e);
+int graph_expand_node(struct graph *g, const struct node *n, node_adder *add, int *out, struct err *e);
 
 #endif

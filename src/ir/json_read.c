@@ -148,9 +148,10 @@ static bool common_key(enum op op, const char *key)
   static const char *const keys[] = {"op", "in", "out"};
   for (size_t i = 0; i < COUNT(keys); i++)
     if (!strcmp(key, keys[i])) return true;
-  static const char *const of_input[] = {"dtype", "shape", "range", "distinct", "shard", "state"};
+  static const char *const of_input[] = {"dtype", "shape", "range", "distinct", "shard", "state", "extent"};
   for (size_t i = 0; i < COUNT(of_input) && op == OP_INPUT; i++)
     if (!strcmp(key, of_input[i])) return true;
+  if (extent_told(op) && !strcmp(key, "runs")) return true;
   return op_rows[op].rule == RULE_GRAPH && !strcmp(key, "graph");
 }
 
@@ -255,7 +256,11 @@ static int read_declared(struct json_read_reader *r, struct graph *g, int t, jso
   if (want_bool(r, "distinct", json_object_get(node, "distinct"), &range.distinct)) return USER;
   if (want_bool(r, "state", json_object_get(node, "state"), &state)) return USER;
   TRY(located(r, graph_declare(g, t, v || range.distinct ? &range : NULL, state, r->at, r->e)));
-  int64_t dim;
+  int64_t dim, number;
+  if ((v = json_object_get(node, "extent"))) {
+    if (want_int(r, "extent", v, graph_extents(g) + 1, graph_extents(g) + 1, &number)) return USER;
+    return located(r, graph_declare_extent(g, t, range.least, range.most, r->at, r->e));
+  }
   if (!(v = json_object_get(node, "shard"))) return OK;
   if (want_int(r, "shard", v, 0, MAX_DIMS - 1, &dim)) return USER;
   return located(r, graph_shard(g, t, dim, r->at, r->e));
@@ -281,6 +286,15 @@ static int read_iter(struct json_read_reader *r, struct json_read_place *p, json
   if (n != 1) return bad(r, ERR_ARITY, "iter takes 1 tensor of the graph above, not %d", n);
   PUSH(r->mem, p->from, p->nfrom, p->from_cap) = t[0];
   return located(r, graph_iter(p->g, p->above, t[0], a, r->at, &(int){0}, r->e));
+}
+
+// Run-time extents by dimension of the tensor that was made last.
+static int read_runs(struct json_read_reader *r, struct graph *g, json_t *v)
+{
+  struct shape runs = {0};
+  if (!v) return OK;
+  if (want_list(r, "runs", v, 0, &runs)) return USER;
+  return located(r, graph_declare_runs(g, g->ntensors - 1, runs.n, runs.d, r->at, r->e));
 }
 
 static int known_keys(struct json_read_reader *r, json_t *object, const char *const *keys, size_t n)
@@ -361,7 +375,8 @@ static int read_nodes(struct json_read_reader *r, struct json_read_place *p)
     int first = p->g->ntensors;
     json_t *node = json_array_get(p->nodes, i);
     snprintf(r->where + base, sizeof r->where - base, "%snodes[%zu]", base ? "." : "", i);
-    if (read_node(r, p, node) || results(r, p->g, first, json_object_get(node, "out"))) return USER;
+    if (read_node(r, p, node) || read_runs(r, p->g, json_object_get(node, "runs")) || results(r, p->g, first, json_object_get(node, "out")))
+      return USER;
   }
   r->where[base] = 0;
   return OK;

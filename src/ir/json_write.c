@@ -116,6 +116,18 @@ static void declared(struct str *o, const struct tensor *t)
   if (t->range.distinct) str_add(o, ", \"distinct\": true");
   if (t->shard) str_add(o, ", \"shard\": %d", t->shard - 1);
   if (t->state) str_add(o, ", \"state\": true");
+  if (t->extent) str_add(o, ", \"extent\": %d", t->extent);
+}
+
+// By dimension the number of its run-time extent, where that does not follow from the operands.
+static void run_time(struct str *o, const struct graph *g, const struct node *n, const struct tensor *t)
+{
+  bool here = n->nout && extent_told(n->op) && extent_tells(t);
+  for (int d = 0; d < t->shape.n && here; d++) here = !t->runs[d] || extent_input(g, t->runs[d]) >= 0;
+  if (!here) return;
+  str_add(o, ", \"runs\": [");
+  for (int d = 0; d < t->shape.n; d++) str_add(o, "%s%d", d ? ", " : "", t->runs[d]);
+  str_add(o, "]");
 }
 
 static void nodes(struct str *o, const struct graph *g, const struct graph *above, const int *from, int indent);
@@ -133,6 +145,7 @@ static void node(struct str *o, const struct graph *g, const struct node *n, con
     list(o, &whole);
     declared(o, &g->tensors[n->out]);
   }
+  if (n->nout) run_time(o, g, n, &g->tensors[n->out]);
   attributes(o, g, n);
   int outs[64];
   for (int i = 0; i < n->nout; i++) outs[i] = n->out + i;

@@ -18,9 +18,16 @@ bool print_is_name(const char *s)
   if (!n || n > LONGEST_NAME || isdigit((unsigned char)*s)) return false;
   for (size_t i = 0; i < n; i++)
     if ((s[i] & 0x80) || (!isalnum((unsigned char)s[i]) && s[i] != '_')) return false;
-  static const char *const words[] = {"return", "inf", "_", "and", "or", "not"};
+  static const struct {
+    const char *text;
+    bool reserved;
+  } words[] = {
+#define WORD(text, reserved) {text, reserved},
+#include "ir/word.def"
+#undef WORD
+  };
   for (size_t i = 0; i < COUNT(words); i++)
-    if (!strcmp(s, words[i])) return false;
+    if (words[i].reserved && !strcmp(s, words[i].text)) return false;
   return true;
 }
 
@@ -190,6 +197,21 @@ static void map(struct str *out, const char *letters, int n, const int8_t *dims)
   str_add(out, "}");
 }
 
+// A shape, with the names of run-time extents; text: what it is otherwise.
+static void extents(struct ir_printer *pr, const char *text, const struct tensor *t)
+{
+  if (text) str_add(pr->out, "%s", text);
+  for (int d = 0; d < t->shape.n && !text; d++) {
+    const int holder = t->runs[d] ? extent_input(pr->g, t->runs[d]) : -1;
+    str_add(pr->out, d ? ", " : "[");
+    if (holder >= 0)
+      str_add(pr->out, "%s", print_name(pr, holder));
+    else
+      str_add(pr->out, "%lld", (long long)t->shape.d[d]);
+  }
+  if (!text) str_add(pr->out, t->shape.n ? "]" : "[]");
+}
+
 static void attribute(struct ir_printer *pr, const void *x, enum attr_kind kind)
 {
   char text[128];
@@ -223,7 +245,11 @@ static void call(struct ir_printer *pr, const struct node *n)
     if (!(op_rows[n->op].attrs >> i & 1) || (!row->needed && is_default(x, y, row->kind))) continue;
     bool plain = row->needed && (row->kind == ATTR_LIST_KIND || n->op == OP_CONST);
     str_add(pr->out, plain ? "%s" : "%s%s=", sep, row->name);
-    attribute(pr, x, row->kind), sep = ", ";
+    if (x == (const void *)&n->a.shape && extent_tells(&pr->g->tensors[n->out]))
+      extents(pr, NULL, &pr->g->tensors[n->out]);
+    else
+      attribute(pr, x, row->kind);
+    sep = ", ";
   }
   str_add(pr->out, ")");
 }
@@ -293,8 +319,16 @@ static void statement(struct ir_printer *pr, const struct node *n)
     char text[128], range[96];
     const struct tensor *t = &pr->g->tensors[n->out];
     const struct shape whole = graph_whole(pr->g, n->out);
+    if (t->extent) {
+      str_add(out, "%s: dim", print_name(pr, n->out));
+      if (t->range.least > 1) str_add(out, " >= %lld", (long long)t->range.least);
+      str_add(out, " <= %lld\n", (long long)t->range.most);
+      return;
+    }
     shape_text(text, &whole), range_text(range, t);
-    str_add(out, "%s: %s%s%s", print_name(pr, n->out), dtype_name(t->dtype), text, range);
+    str_add(out, "%s: %s", print_name(pr, n->out), dtype_name(t->dtype));
+    extents(pr, t->shard ? text : NULL, t);
+    str_add(out, "%s", range);
     if (t->shard) str_add(out, " shard(%d)", t->shard - 1);
     str_add(out, "%s\n", t->state ? " state" : "");
     return;

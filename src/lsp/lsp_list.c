@@ -12,11 +12,6 @@ static void item(json_t *list, const char *label, int kind, const char *doc)
   json_array_append_new(list, json_pack("{s:s, s:i, s:s}", "label", label, "kind", kind, "detail", doc));
 }
 
-static void words(json_t *list, const char *const *names, size_t n, int kind)
-{
-  for (size_t i = 0; i < n; i++) item(list, names[i], kind, "");
-}
-
 static void attributes(json_t *list, const struct lsp_document *d, size_t byte)
 {
   enum op op;
@@ -31,6 +26,12 @@ static bool listed(const json_t *list, const char *name)
   json_t *v;
   json_array_foreach(list, i, v) if (!strcmp(json_string_value(json_object_get(v, "label")), name)) return true;
   return false;
+}
+
+static void words(json_t *list, const char *const *names, size_t n, int kind)
+{
+  for (size_t i = 0; i < n; i++)
+    if (!listed(list, names[i])) item(list, names[i], kind, "");
 }
 
 // Names that the text defines: NAME = and NAME : at the beginning of a statement.
@@ -49,7 +50,11 @@ static void names(json_t *list, const struct lsp_document *d)
 
 static void of_program(json_t *list, const struct lsp_document *d, size_t byte)
 {
-  static const char *const keywords[] = {"program", "graph", "return", "world", "state", "distinct"};
+  static const char *const keywords[] = {
+#define WORD(text, reserved) text,
+#include "ir/word.def"
+#undef WORD
+  };
   attributes(list, d, byte);
   for (int i = 0; i < OPS; i++) item(list, op_rows[i].name, KIND_FUNCTION, op_rows[i].doc);
   for (int i = 0; i < DTYPES; i++) item(list, num_rows[i].dtype, KIND_TYPE, num_rows[i].what);

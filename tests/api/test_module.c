@@ -74,6 +74,47 @@ static void of_a_report_and_of_a_folder(void **state)
   mica_close(other);
 }
 
+// Arrays of the values of a run-time extent, and of its bound.
+static void with_a_run_time_extent(void **state)
+{
+  (void)state;
+  static const char text[] = "program rows() {\n  n: dim <= 6\n  X: f32[2, n, 3]\n  return X + sum(X, dim=1), sum(X, dim=1)\n}\n";
+  struct mica_context *m = mica_open();
+  struct mica_program *p;
+  struct mica_report *r;
+  struct mica_module *x;
+  struct mica_options o = mica_options_default();
+  o.remember = false, o.seconds = 0.05, o.measure = 1, o.threads = 1;
+  if (mica_load_text(m, text, "rows.mica", 0, NULL, &p) || mica_optimize(m, p, &o, &r) || mica_module_of(m, r, &x)) fail_msg("%s", mica_error(m));
+  assert_true(mica_program_input_extent(p, 1, 1) == 0 && mica_program_input_extent(p, 1, 0) == -1 && mica_program_output_extent(p, 0, 1) == 0);
+  assert_true(mica_module_input_extent(x, 1, 1) == 0 && mica_module_input_extent(x, 1, 2) == -1 && mica_module_input_extent(x, 9, 0) == -1);
+  assert_true(mica_module_output_extent(x, 0, 1) == 0 && mica_module_output_extent(x, 1, 1) == -1 && mica_module_output_extent(x, 0, -1) == -1);
+  assert_true(mica_module_is_extent(x, 0) && !mica_module_is_extent(x, 1) && !mica_module_is_extent(x, 2));
+  for (int32_t n = 1; n <= 6; n++) {
+    float in[36], out[36], sums[6], wide[36];
+    for (int i = 0; i < 36; i++) in[i] = (float)(i % 7), out[i] = wide[i] = -1;
+    if (mica_module_call_packed(x, (const void *const[]){&n, in}, (void *const[]){out, sums}, NULL)) fail_msg("%s", mica_error(m));
+    for (int a = 0; a < 2; a++)
+      for (int c = 0; c < 3; c++) {
+        float sum = 0;
+        for (int i = 0; i < n; i++) sum += in[(a * n + i) * 3 + c];
+        assert_true(sums[a * 3 + c] == sum);
+        for (int i = 0; i < n; i++) assert_true(out[(a * n + i) * 3 + c] == in[(a * n + i) * 3 + c] + sum);
+      }
+    for (int i = n * 6; i < 36; i++) assert_true(out[i] == -1); // no more is written
+    const bool packed[] = {false, true, false, false};
+    assert_int_equal(mica_module_call_packed(x, (const void *const[]){&n, in}, (void *const[]){wide, sums}, packed), MICA_OK);
+    for (int i = 0; i < n * 3; i++) assert_true(wide[i] == out[i] && wide[18 + i] == out[n * 3 + i]);
+  }
+  for (int32_t n = 0; n <= 7; n += 7) {
+    float in[42] = {0}, out[42] = {0}, sums[6] = {0};
+    assert_int_equal(mica_module_call_packed(x, (const void *const[]){&n, in}, (void *const[]){out, sums}, NULL), MICA_USER);
+    assert_non_null(strstr(mica_error(m), n ? "n is 7, at most 6" : "n is 0, at least 1"));
+    assert_int_equal(mica_module_call(x, (const void *const[]){&n, in}, (void *const[]){out, sums}, NULL, NULL), MICA_USER);
+  }
+  mica_close(m);
+}
+
 // What does not fit is compiled again, and without a compiler that is the error.
 static void compiled_where_it_has_to_be(void **state)
 {
@@ -289,6 +330,7 @@ static int enter(void **state) { return folder_enter(state) || setenv("MICA_DB",
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_report_and_of_a_folder),
+                                     cmocka_unit_test(with_a_run_time_extent),
                                      cmocka_unit_test(compiled_where_it_has_to_be),
                                      cmocka_unit_test(addresses_are_checked),
                                      cmocka_unit_test(many_threads),

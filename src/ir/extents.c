@@ -1,0 +1,200 @@
+// Run-time extents. A dimension that has one has its bound as its extent in the shape, so that whatever works on shapes need not know of them;
+// `runs` says which it is. Those of results follow from those of the operands. What they mean for values (masks) is in front/masks.c.
+#include "ir/ir.h"
+
+#include <string.h>
+
+int graph_extents(const struct graph *g)
+{
+  int n = 0;
+  for (int i = 0; i < g->nnodes; i++) n += g->nodes[i].op == OP_INPUT && g->tensors[g->nodes[i].out].extent;
+  return n;
+}
+
+int extent_input(const struct graph *g, int extent)
+{
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_INPUT && g->tensors[g->nodes[i].out].extent == extent) return g->nodes[i].out;
+  return -1;
+}
+
+const char *extent_name(const struct graph *g, int extent)
+{
+  const int t = extent_input(g, extent);
+  return t < 0 ? NULL : g->tensors[t].name;
+}
+
+// Of other operators those of the operands say it.
+bool extent_told(enum op op) { return op == OP_INPUT || op_rows[op].rule == RULE_INDEX || op_rows[op].rule == RULE_VIEW; }
+
+bool extent_tells(const struct tensor *t)
+{
+  bool some = false;
+  for (int d = 0; d < MAX_DIMS; d++) some |= t->runs[d] != 0;
+  return some;
+}
+
+int extent_along(const struct tensor *t, int extent)
+{
+  int dim = -1, n = 0;
+  for (int d = 0; d < t->shape.n; d++)
+    if (t->runs[d] == extent) dim = d, n++;
+  return n == 1 ? dim : -1;
+}
+
+void extent_text(char out[512], const struct graph *g, const struct tensor *t)
+{
+  size_t n = (size_t)snprintf(out, 512, "[");
+  for (int d = 0; d < t->shape.n; d++) {
+    const char *name = t->runs[d] ? extent_name(g, t->runs[d]) : NULL;
+    if (name)
+      n += (size_t)snprintf(out + n, 512 - n, "%s%.*s", d ? ", " : "", 40, name);
+    else
+      n += (size_t)snprintf(out + n, 512 - n, "%s%lld", d ? ", " : "", (long long)t->shape.d[d]);
+  }
+  snprintf(out + n, 512 - n, "]");
+}
+
+int graph_declare_extent(struct graph *g, int t, int64_t least, int64_t most, struct loc at, struct err *e)
+{
+  const int number = graph_extents(g) + 1;
+  if (g->tensors[t].dtype != I32 || g->tensors[t].shape.n) return err_set(e, ERR_EXTENT, at, "a run-time extent is an i32 scalar");
+  if (number > MOST_RUNTIME) return err_set(e, ERR_LIMIT, at, "a program has at most %d run-time extents", MOST_RUNTIME);
+  if (g->world > 1) return err_set(e, ERR_WORLD, at, "a run-time extent in a program of several devices");
+  if (least < 1 || most < 2 || least > most)
+    return err_set(e, ERR_EXTENT, at, "a run-time extent from %lld to %lld: it is at least 1, and its bound at least 2", (long long)least,
+                   (long long)most);
+  TRY(graph_declare(g, t, &(struct whole_range){least, most, false}, false, at, e));
+  return g->tensors[t].extent = number, OK;
+}
+
+int graph_declare_runs(struct graph *g, int t, int n, const int64_t *runs, struct loc at, struct err *e)
+{
+  struct tensor *x = &g->tensors[t];
+  if (n != x->shape.n) return err_set(e, ERR_EXTENT, at, "%d run-time extents of %d dimensions", n, x->shape.n);
+  for (int d = 0; d < n; d++) {
+    const int holder = runs[d] > 0 && runs[d] <= MOST_RUNTIME ? extent_input(g, (int)runs[d]) : -1;
+    if (runs[d] && (holder < 0 || g->tensors[holder].range.most != x->shape.d[d]))
+      return err_set(e, ERR_EXTENT, at, "dimension %d of %lld has run-time extent %lld, which is not declared or has another bound", d,
+                     (long long)x->shape.d[d], (long long)runs[d]);
+    x->runs[d] = (uint8_t)runs[d];
+  }
+  return OK;
+}
+
+void graph_extents_as(struct graph *g, const struct graph *as)
+{
+  struct arena tmp = {0};
+  int (*const lists[])(const struct graph *, int *) = {graph_inputs, graph_outputs};
+  for (int k = 0; k < 2; k++) {
+    const int n = lists[k](g, NULL);
+    int *to = NEWS(&tmp, int, n + 1), *from = NEWS(&tmp, int, lists[k](as, NULL) + 1);
+    if (lists[k](as, NULL) != n) continue;
+    lists[k](g, to), lists[k](as, from);
+    for (int i = 0; i < n; i++) {
+      struct tensor *x = &g->tensors[to[i]];
+      const struct tensor *y = &as->tensors[from[i]];
+      if (!shape_eq(&x->shape, &y->shape)) continue;
+      if (!k) x->extent = y->extent;
+      memcpy(x->runs, y->runs, sizeof x->runs);
+    }
+  }
+  arena_close(&tmp);
+}
+
+// ---- results ----
+
+static const struct tensor *arg(const struct graph *g, const struct node *n, int i) { return &g->tensors[n->in[i]]; }
+
+// Dimensions from `first` to `end` - 1 of x, aligned at their last with dimension `last` of out.
+static void merge(struct tensor *out, int last, const struct tensor *x, int end)
+{
+  for (int d = end - 1, to = last; d >= 0 && to >= 0; d--, to--)
+    if (x->runs[d] && x->shape.d[d] == out->shape.d[to]) out->runs[to] = x->runs[d];
+}
+
+static void of_map(const struct graph *g, const struct node *n, struct tensor *out)
+{
+  for (int i = 0; i < n->nin; i++) merge(out, out->shape.n - 1, arg(g, n, i), arg(g, n, i)->shape.n);
+}
+
+static void of_contract(const struct graph *g, const struct node *n, struct tensor *out)
+{
+  const struct tensor *x = arg(g, n, 0), *y = arg(g, n, n->nin / 2);
+  merge(out, out->shape.n - 3, x, x->shape.n - 2), merge(out, out->shape.n - 3, y, y->shape.n - 2);
+  out->runs[out->shape.n - 2] = x->runs[x->shape.n - 2], out->runs[out->shape.n - 1] = y->runs[y->shape.n - 1];
+}
+
+// A dimension stays where as many elements lie behind it as before, in as many slices.
+static void of_reshape(const struct tensor *x, struct tensor *out)
+{
+  int64_t before = 1;
+  for (int d = 0; d < x->shape.n; before *= x->shape.d[d++]) {
+    int64_t here = 1;
+    for (int to = 0; to < out->shape.n && x->runs[d]; here *= out->shape.d[to++])
+      if (here == before && out->shape.d[to] == x->shape.d[d]) out->runs[to] = x->runs[d];
+  }
+}
+
+static void of_view(const struct node *n, const struct tensor *x, struct tensor *out)
+{
+  if (n->op == OP_RESHAPE) {
+    of_reshape(x, out);
+    return;
+  }
+  for (int d = 0; d < out->shape.n; d++) {
+    const int from = n->op == OP_TRANSPOSE ? perm_of(&n->a, x->shape.n, d) : d;
+    if (out->shape.d[d] == x->shape.d[from]) out->runs[d] = x->runs[from];
+  }
+}
+
+static void of_gather(const struct node *n, const struct tensor *x, const struct tensor *at, struct tensor *out)
+{
+  for (int d = 0; d < out->shape.n; d++) {
+    const bool chosen = d >= n->a.dim && d < n->a.dim + at->shape.n;
+    out->runs[d] = chosen ? at->runs[d - n->a.dim] : x->runs[d < n->a.dim ? d : d - at->shape.n + 1];
+  }
+}
+
+// Dimensions of the first operand, but for those that have another extent now.
+static void as_first(const struct graph *g, const struct node *n, struct tensor *out)
+{
+  const struct tensor *x = arg(g, n, 0);
+  for (int d = 0; d < MIN(x->shape.n, out->shape.n); d++)
+    if (x->shape.d[d] == out->shape.d[d]) out->runs[d] = x->runs[d];
+}
+
+void infer_extents(const struct graph *g, const struct node *n, struct tensor *out, int nout)
+{
+  bool some = false;
+  for (int i = 0; i < n->nin && !some; i++) some = extent_tells(arg(g, n, i));
+  if (!some || g->level != KERNEL) return;
+  for (int i = 0; i < nout; i++) {
+    switch (op_rows[n->op].rule) {
+    case RULE_MAP: of_map(g, n, &out[i]); break;
+    case RULE_CONTRACT: of_contract(g, n, &out[i]); break;
+    case RULE_VIEW: of_view(n, arg(g, n, 0), &out[i]); break;
+    case RULE_AT:
+      if (n->op == OP_GATHER)
+        of_gather(n, arg(g, n, 0), arg(g, n, 1), &out[i]);
+      else
+        as_first(g, n, &out[i]);
+      break;
+    case RULE_COMPOSITE:
+      if (op_rows[n->op].flags & (CHOOSES | WHOLES))
+        of_map(g, n, &out[i]);
+      else
+        as_first(g, n, &out[i]);
+      break;
+    case RULE_REDUCE:
+    case RULE_CONCAT:
+    case RULE_SPLIT:
+    case RULE_ACCUM:
+    case RULE_WORLD: as_first(g, n, &out[i]); break;
+    case RULE_IO:
+    case RULE_CONST:
+    case RULE_INDEX:
+    case RULE_GRAPH: break;
+    }
+  }
+}
