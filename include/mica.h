@@ -60,6 +60,7 @@ struct mica_graph;
 struct mica_report;
 struct mica_module;
 struct mica_layout;
+struct mica_model;
 struct mica_mega;
 
 enum mica_dtype { MICA_F16 = 0, MICA_BF16 = 1, MICA_F32 = 2, MICA_F8E4M3 = 3, MICA_F8E5M2 = 4, MICA_I32 = 5, MICA_I64 = 6, MICA_BOOL = 7 };
@@ -134,10 +135,22 @@ MICA_API void mica_close(struct mica_context *m);
 // Message of the last call that failed: place, what is wrong, and on a second line what to do.
 MICA_API const char *mica_error(const struct mica_context *m);
 
-// Reads a tensor program or a kernel graph (.mica or .json). set: "name=value" for integer parameters of the program.
+// Reads a tensor program or a kernel graph (.mica or .json). set: "name=value" for integer parameters of the program, "entry=NAME" for an
+// entry point.
 MICA_API int mica_load(struct mica_context *m, const char *path, int nset, const char *const *set, struct mica_program **out);
 // The same from text; `name` stands for the file in messages.
 MICA_API int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set, struct mica_program **out);
+
+// ---- several programs in one text (docs/language.md) ----
+// What a text says of its entry points. Of a text with one program there are none. An entry point is read by mica_load with the setting
+// "entry=NAME". Tensors that are declared for all have one name in each program that uses them, and callers pass the same memory.
+MICA_API int mica_model_load(struct mica_context *m, const char *path, struct mica_model **out);
+MICA_API int mica_model_load_text(struct mica_context *m, const char *text, const char *name, struct mica_model **out);
+MICA_API const char *mica_model_name(const struct mica_model *x); // "" where there are no entry points
+MICA_API int mica_model_entries(const struct mica_model *x);      // how many
+MICA_API int mica_model_shared(const struct mica_model *x);
+MICA_API const char *mica_model_entry(const struct mica_model *x, int i);       // its name; NULL: there is no i-th
+MICA_API const char *mica_model_shared_name(const struct mica_model *x, int i); // of a tensor or run-time extent that is declared for all
 
 // ---- programs, inspected ----
 MICA_API const char *mica_program_name(const struct mica_program *p);

@@ -312,6 +312,16 @@ static PyObject *module_ranges(PyObject *self, void *closure)
   return list;
 }
 
+static PyObject *module_states(PyObject *self, void *closure)
+{
+  (void)closure;
+  const struct module *f = (struct module *)self;
+  PyObject *list = PyTuple_New(f->nout - f->nresults);
+  for (int i = f->nresults; list && i < f->nout; i++)
+    if (PyTuple_SetItem(list, i - f->nresults, PyLong_FromLong(f->out[i].state - 1))) return Py_DECREF(list), NULL;
+  return list;
+}
+
 static PyObject *module_extents(PyObject *self, void *closure)
 {
   (void)closure;
@@ -350,6 +360,7 @@ static PyGetSetDef gets[] = {
     {"_shards", module_shards, NULL, "of inputs and of outputs: the dimension along which each is divided, or None", NULL},
     {"_extents", module_extents, NULL, "of inputs and of outputs: by dimension the input that holds its run-time extent, or -1; padding of inputs",
      NULL},
+    {"_states", module_states, NULL, "numbers of the inputs that are states", NULL},
     {"_ranges", module_ranges, NULL, "of inputs: the least and the largest of their whole numbers", NULL},
     {"world", module_world, NULL, "how many devices run it together", NULL},
     {"target", module_target, NULL, "what it runs on: cpu, sm_90a, ...", NULL},

@@ -184,6 +184,34 @@ static PyObject *load(PyObject *self, PyObject *args, bool text)
   return made;
 }
 
+static PyObject *strings(const struct mica_model *x, int n, const char *(*at)(const struct mica_model *, int))
+{
+  PyObject *list = PyTuple_New(n);
+  for (int i = 0; list && i < n; i++) {
+    PyObject *s = PyUnicode_FromString(at(x, i));
+    if (!s || PyTuple_SetItem(list, i, s)) return Py_DECREF(list), NULL;
+  }
+  return list;
+}
+
+static PyObject *model(PyObject *self, PyObject *args, bool text)
+{
+  struct context *c = (struct context *)self;
+  const char *what, *name = "";
+  struct mica_model *x = NULL;
+  if (text ? !PyArg_ParseTuple(args, "ss", &what, &name) : !PyArg_ParseTuple(args, "s", &what)) return NULL;
+  if (ext_context_enter(c)) return NULL;
+  int status = text ? mica_model_load_text(c->m, what, name, &x) : mica_model_load(c->m, what, &x);
+  PyObject *made = status ? ext_raise_context(c, status)
+                          : Py_BuildValue("(sNN)", mica_model_name(x), strings(x, mica_model_entries(x), mica_model_entry),
+                                          strings(x, mica_model_shared(x), mica_model_shared_name));
+  ext_context_leave(c);
+  return made;
+}
+
+static PyObject *context_model(PyObject *self, PyObject *args) { return model(self, args, false); }
+static PyObject *context_model_text(PyObject *self, PyObject *args) { return model(self, args, true); }
+
 static PyObject *context_load(PyObject *self, PyObject *args) { return load(self, args, false); }
 static PyObject *context_load_text(PyObject *self, PyObject *args) { return load(self, args, true); }
 
@@ -245,6 +273,8 @@ static PyObject *context_folder_copy(PyObject *self, PyObject *args)
 
 static PyMethodDef context_methods[] = {
     {"load", context_load, METH_VARARGS, "load(path, settings): the Source in a file"},
+    {"model", context_model, METH_VARARGS, "model(path): name, entry points, and what is declared for all of them"},
+    {"model_text", context_model_text, METH_VARARGS, "model_text(text, name): the same of a text"},
     {"load_text", context_load_text, METH_VARARGS, "load_text(text, name, settings): the Source that a text is"},
     {"gpu_target", context_gpu_target, METH_O, "gpu_target(device): the best target for the GPU of that number"},
     {"database", context_database, METH_NOARGS, "database(): the file of remembered results; None: there is none"},

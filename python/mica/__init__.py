@@ -16,9 +16,10 @@ from ._mica import ArgumentError, Array, Error, MachineError, NotEqualError, Usa
 from .graph import Block, Graph, Tensor, trace
 from ._ops import *  # noqa: F401,F403  the operators
 from .config import clear_cache, show_config
+from .model import Model, model
 from .optimize import Program, Stopped, load, optimize, verify
 from .spec import Spec
 
 __version__ = _mica.version()[0]
-__all__ = ["ArgumentError", "Array", "Block", "Error", "Graph", "MachineError", "NotEqualError", "Program", "Spec", "Stopped", "Tensor",
-           "UsageError", "clear_cache", "load", "optimize", "show_config", "trace", "verify", *_ops.__all__]
+__all__ = ["ArgumentError", "Array", "Block", "Error", "Graph", "MachineError", "Model", "NotEqualError", "Program", "Spec", "Stopped", "Tensor",
+           "UsageError", "clear_cache", "load", "model", "optimize", "show_config", "trace", "verify", *_ops.__all__]

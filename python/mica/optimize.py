@@ -142,15 +142,15 @@ def _program(make, report, folder) -> Program:
 
 # ---- what is to be optimized ----
 
-def _settings(params: Mapping[str, int] | None) -> tuple[str, ...]:
-    return tuple(f"{k}={int(v)}" for k, v in (params or {}).items())
+def _settings(params: Mapping[str, int] | None, entry: str | None = None) -> tuple[str, ...]:
+    return tuple(f"{k}={int(v)}" for k, v in (params or {}).items()) + ((f"entry={entry}",) if entry else ())
 
 
 def _is_text(what: str) -> bool:
     return "{" in what or "\n" in what
 
 
-def source_of(what, examples: tuple[Spec, ...], params: Mapping[str, int] | None, world: int = 1) -> _mica.Source:
+def source_of(what, examples: tuple[Spec, ...], params: Mapping[str, int] | None, world: int = 1, entry: str | None = None) -> _mica.Source:
     if world != 1 and not callable(what):
         raise _mica.UsageError("world= is of a function; a graph or a text says it itself")
     if isinstance(what, Graph):
@@ -158,7 +158,8 @@ def source_of(what, examples: tuple[Spec, ...], params: Mapping[str, int] | None
     if isinstance(what, (str, os.PathLike)):
         text = os.fspath(what)
         context = _mica.Context()
-        return context.load_text(text, "program", _settings(params)) if _is_text(text) else context.load(text, _settings(params))
+        settings = _settings(params, entry)
+        return context.load_text(text, "program", settings) if _is_text(text) else context.load(text, settings)
     if callable(what):
         if not examples:
             raise _mica.UsageError("a function needs example inputs: arrays, or mica.Spec(shape, dtype)")
@@ -189,7 +190,7 @@ def _target_of(examples) -> str:
 # ---- the interface ----
 
 def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target: str | None = None, params: Mapping[str, int] | None = None,
-             progress: bool | Callable[[dict], None] | None = None, world: int = 1, **options) -> Program:
+             progress: bool | Callable[[dict], None] | None = None, world: int = 1, entry: str | None = None, **options) -> Program:
     """Searches for a faster equivalent of a program, proves, compiles and measures it, and gives what runs it.
 
     what            a function of tensors of Mica, which is called once with them; a Graph; .mica text; the path of a .mica or .json file
@@ -197,6 +198,7 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
     target          "cpu", "sm_90a", ... (`mica targets`); None: that of the example inputs
     params          values of a text's parameters: {"b": 8}
     world           of a function: how many devices run it together; Specs with shard= say which inputs are divided
+    entry           of a text with several programs: which one (mica.model takes all)
     progress        None: a line on terminals and in notebooks; False: nothing; a function: called with a dictionary
     options         those of the C interface (mica.h) and of the command: time=60, threads=2, fresh=True, dtype="f32", ...
                     trace="job.json" and dump="all", dump_dir="passes" show what the passes did (docs/debugging.md)
@@ -204,7 +206,7 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
     Ctrl-C ends the search and keeps the best that was proven (with a warning, mica.Stopped); without one it is raised.
     """
     examples = tuple(spec_of(x) for x in example_inputs)
-    source = source_of(what, examples, params, world)
+    source = source_of(what, examples, params, world, entry)
     if examples:
         _check_examples(source, examples, options.get("dtype"))
     options["target"] = target or _target_of(example_inputs)

@@ -6,6 +6,7 @@
 //   api_program.c  programs looked at
 //   api_module.c   programs that run; api_ranks.c: those of several devices (module.h)
 //   api_extents.c  run-time extents: which there are, and calls with arrays that have their values as shapes
+//   api_model.c    several programs in one text
 //   api_mega.c     persistent kernels of language models
 //   api_layout.c   layouts, and `mica layout` (api_layout.h)
 #ifndef MICA_API_H

@@ -58,7 +58,7 @@ static bool space(struct format *f, const char *t)
   if (!*p || f->minus || one_of(t, ",;)]:") || one_of(p, "([")) return false;
   if (one_of(p, ",;")) return true;
   if (one_of(t, "}") || one_of(p, "{")) return !map;
-  if (one_of(p, ":")) return !map;
+  if (one_of(p, ":")) return !map && (!in || in->kind != SQUARE);
   if (one_of(t, "=") || one_of(p, "=")) return in_block(f) || in->kind == HEAD;
   if (one_of(t, "([")) return !is_word(p) ? is_operator(p) && spaced_operator(f) : !strcmp(p, "return");
   if (is_operator(t) || is_operator(p)) return spaced_operator(f);
@@ -70,7 +70,7 @@ static bool space(struct format *f, const char *t)
 static void enter(struct format *f, char c)
 {
   const struct format_bracket *in = inner(f);
-  const bool header = !strcmp(f->before[2], "program") || !strcmp(f->before[2], "graph");
+  const bool header = !strcmp(f->before[2], "program") || !strcmp(f->before[2], "graph") || !strcmp(f->before[2], "model");
   struct format_bracket o = {.tight = c == '[' || (in && in->kind != BODY && in->tight)};
   o.kind = c == '[' ? SQUARE : c == '(' ? !f->nopen && header ? HEAD : ROUND : in_block(f) ? BODY : AXES;
   PUSH(f->mem, f->open, f->nopen, f->cap_open) = o;
@@ -213,9 +213,8 @@ static bool same_tokens(struct arena *mem, const char *a, size_t na, const char 
 
 int format_text(struct arena *mem, const char *text, size_t n, const char *file, struct str *out, struct err *e)
 {
-  struct graph *g;
   struct format f = {.mem = mem, .p = text, .end = text + n};
-  TRY(front_parse(mem, text, n, file, 0, NULL, &g, e));
+  TRY(front_check(mem, text, n, file, e));
   if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) f.p += 3; // a byte order mark
   read_lines(&f);
   write_lines(&f, out);

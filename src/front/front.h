@@ -1,7 +1,8 @@
 // front: programs and muGraphs as text, read into graphs. docs/language.md describes the language to its users.
 //
 // Glossary
-//   setting    a value for a parameter of the program, from `--set name=value`
+//   setting    a value for a parameter of the program, from `--set name=value`, or the entry point that is read
+//   entry      an entry point of a model: one of several programs in a text, which share declarations
 //   scope      the names of one graph; a block (thread) graph has a scope of its own inside the one around it
 //   value      what an expression gives: a number known while parsing, or tensors of the graph being built
 //
@@ -16,6 +17,7 @@
 //   extent.c   run-time extents in texts
 //   masks.c    operators of tensors with run-time extents: what lies behind them is masked
 //   block.c    block and thread statements
+//   entry.c    several programs in one text
 //   parse.c    the program: header, parameters, statements
 //   load.c     files, told apart by content
 //   source.c   programs from files and text, with their parameters as text
@@ -29,6 +31,7 @@
 struct setting {
   const char *name;
   int64_t value;
+  const char *entry; // NULL, or the entry point that is read, of "entry=NAME"
 };
 
 // What one text may hold. The limits keep hostile input cheap; generated programs stay far below them.
@@ -40,6 +43,20 @@ int front_parse(struct arena *mem, const char *text, size_t n, const char *file,
                 struct err *e);
 // Reads a file: JSON when it starts with '{', this language otherwise.
 int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out, struct err *e);
+
+// ---- entry.c ----
+struct front_entry {
+  const char *name;
+  struct loc at;
+};
+struct front_model { // what a text says of its entry points; of a text with one program none
+  const char *name;
+  int nentries, nshared;
+  struct front_entry *entry;
+  const char **shared; // tensors that are declared for all of them
+};
+struct front_model front_model_of(struct arena *mem, const char *text, size_t n, const char *file);
+int front_check(struct arena *mem, const char *text, size_t n, const char *file, struct err *e); // reads all entry points
 
 // ---- source.c ----
 int load_settings(struct arena *mem, int n, const char *const *set, struct setting **out, struct err *e); // of "name=value"

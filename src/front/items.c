@@ -146,11 +146,13 @@ static int too_many(const struct items *s, int t, int from)
 // The first n elements, n a run-time extent: the same elements, of which those behind n do not matter.
 static int take_first(const struct items *s, const struct item *x, int dim, int *t)
 {
-  struct attrs a = attrs_default(OP_SLICE);
+  struct attrs part = attrs_default(OP_SLICE), same = attrs_default(OP_RESHAPE);
   uint8_t runs[MAX_DIMS] = {0};
   runs[dim] = (uint8_t)x->runs;
-  a.dim = dim, a.end = x->to;
-  TRY(add(s->p, OP_SLICE, 1, t, &a, x->at, t));
+  part.dim = dim, part.end = x->to;
+  if (x->to < shape_of(s->p, *t)->d[dim]) TRY(add(s->p, OP_SLICE, 1, t, &part, x->at, t));
+  same.shape = *shape_of(s->p, *t);
+  TRY(add(s->p, OP_RESHAPE, 1, t, &same, x->at, t));
   return extent_runs(s->p, *t, runs, x->at);
 }
 

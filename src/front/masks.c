@@ -35,6 +35,17 @@ static bool is_inside(const struct graph *g, int c, int rank, int dim, int exten
   return maker(g, n->in[0])->op == OP_IOTA && s->n == rank - dim && s->d[0] == shape_size(s);
 }
 
+// The indices of that shape along a run-time extent, made once.
+static int index_of(const struct masking *m, const struct attrs *a, uint8_t extent, int *out)
+{
+  for (int i = 0; i < m->g->nnodes; i++) {
+    const struct node *n = &m->g->nodes[i];
+    if (n->op == OP_IOTA && shape_eq(&n->a.shape, &a->shape) && tensor(m, n->out)->runs[0] == extent) return *out = n->out, OK;
+  }
+  TRY(put(m, OP_IOTA, 0, NULL, a, out));
+  return m->g->tensors[*out].runs[0] = extent, OK;
+}
+
 // That condition, made once.
 static int inside(const struct masking *m, int t, int dim, int *out)
 {
@@ -45,8 +56,7 @@ static int inside(const struct masking *m, int t, int dim, int *out)
     if (m->g->nodes[i].op == OP_LESS && is_inside(m->g, m->g->nodes[i].out, rank, dim, extent)) return *out = m->g->nodes[i].out, OK;
   a.shape.n = rank - dim;
   for (int i = 0; i < a.shape.n; i++) a.shape.d[i] = i ? 1 : tensor(m, t)->shape.d[dim];
-  TRY(put(m, OP_IOTA, 0, NULL, &a, &index));
-  m->g->tensors[index].runs[0] = (uint8_t)extent;
+  TRY(index_of(m, &a, (uint8_t)extent, &index));
   return put(m, OP_LESS, 2, (int[]){index, extent_input(m->g, extent)}, NULL, out);
 }
 
@@ -100,6 +110,13 @@ static enum padding map_padding(const struct graph *g, const struct node *n, int
 // Padding of a softmax along it: its scores are as low as hidden ones, or the condition hides it.
 static bool hides(const struct node *n, int dim) { return (n->op == OP_SOFTMAX || n->op == OP_SOFTMAX_WHERE) && n->a.dim == dim; }
 
+// Elements of an input, or of a state with what was written.
+static bool given(const struct graph *g, int t)
+{
+  while (op_rows[maker(g, t)->op].rule == RULE_VIEW || maker(g, t)->op == OP_UPDATE) t = maker(g, t)->in[0];
+  return maker(g, t)->op == OP_INPUT;
+}
+
 static enum padding padding_of(const struct graph *g, int t, int dim)
 {
   const struct node *n = maker(g, t);
@@ -112,12 +129,11 @@ static enum padding padding_of(const struct graph *g, int t, int dim)
   case RULE_VIEW:
   case RULE_SPLIT: {
     const int from = extent_along(&g->tensors[n->in[0]], extent);
-    return from >= 0 && extent_along(&g->tensors[t], extent) >= 0                ? padding_of(g, n->in[0], from)
-           : graph_root(g, t) != t && maker(g, graph_root(g, t))->op == OP_INPUT ? FINITE
-                                                                                 : ANYTHING;
+    if (from >= 0 && extent_along(&g->tensors[t], extent) >= 0) return padding_of(g, n->in[0], from);
+    return given(g, t) ? FINITE : ANYTHING;
   }
   case RULE_COMPOSITE: return hides(n, dim) ? ZEROS : ANYTHING;
-  case RULE_AT: return n->op == OP_GATHER && maker(g, graph_root(g, n->in[0]))->op == OP_INPUT ? FINITE : ANYTHING;
+  case RULE_AT: return n->op != OP_TOPK && given(g, n->in[0]) ? FINITE : ANYTHING;
   case RULE_CONTRACT:
   case RULE_REDUCE:
   case RULE_CONCAT:

@@ -44,7 +44,7 @@ int parse_close(struct parser *p, int kind, int opening, struct loc opened)
   return s;
 }
 
-static void skip_lines(struct parser *p)
+void parse_lines(struct parser *p)
 {
   while (p->t.kind == TOK_LINE || p->t.kind == ';') parse_next(p);
 }
@@ -194,7 +194,7 @@ static int results(struct parser *p)
     v.at = at;
     PUSH(p->mem, values, n, cap) = v;
   } while (parse_take(p, ','));
-  skip_lines(p);
+  parse_lines(p);
   if (p->t.kind != '}' && p->t.kind != TOK_END) return parse_unexpected(p, "`}` after `return`");
   return outputs(p, n, values);
 }
@@ -234,7 +234,7 @@ static int world(struct parser *p)
   return graph_world(p->scope->g, ranks, at, p->e);
 }
 
-static int statement(struct parser *p, bool *returned)
+int parse_statement(struct parser *p, bool *returned)
 {
   if (world_starts(p)) return world(p);
   if (lex_is(&p->t, "return")) {
@@ -254,16 +254,22 @@ static int statement(struct parser *p, bool *returned)
   return alone(p);
 }
 
+int parse_end(struct parser *p)
+{
+  const bool ends = p->t.kind == TOK_LINE || p->t.kind == ';' || p->t.kind == '}' || p->t.kind == TOK_END;
+  return ends ? OK : parse_unexpected(p, "the end of the statement");
+}
+
 int parse_statements(struct parser *p, struct loc opened, bool *returned)
 {
-  for (skip_lines(p); p->t.kind != '}'; skip_lines(p)) {
+  for (parse_lines(p); p->t.kind != '}'; parse_lines(p)) {
     if (p->t.kind == TOK_END) {
       int s = err_set(p->e, ERR_SYNTAX, p->t.at, "the file ends inside `{`");
       return err_hint(p->e, "the `{` was opened at line %d, column %d, and needs a `}`", opened.line, opened.col), s;
     }
-    int s = statement(p, returned);
+    int s = parse_statement(p, returned);
     if (s) return s;
-    if (p->t.kind != TOK_LINE && p->t.kind != ';' && p->t.kind != '}' && p->t.kind != TOK_END) return parse_unexpected(p, "the end of the statement");
+    TRY(parse_end(p));
   }
   return OK;
 }
@@ -281,7 +287,7 @@ static int parameter(struct parser *p, int nset, const struct setting *set)
   if (!s && parse_take(p, '=')) s = expr_whole(p, ERR_OPTION, "the default of a parameter", INT64_MIN, INT64_MAX, &x), known = true;
   if (s) return s;
   for (int i = 0; i < nset; i++)
-    if (lex_is(&id, set[i].name)) x = set[i].value, known = true;
+    if (!set[i].entry && lex_is(&id, set[i].name)) x = set[i].value, known = true;
   char *name = arena_printf(p->mem, "%.*s", id.n, id.p);
   if (!known) {
     s = err_set(p->e, ERR_OPTION, id.at, "parameter `%s` has no value", name);
@@ -295,7 +301,7 @@ static int settings_used(struct parser *p, int nset, const struct setting *set)
 {
   const struct front_scope *params = p->scope;
   for (int i = 0; i < nset; i++) {
-    bool found = false;
+    bool found = set[i].entry;
     for (int k = 0; k < params->n; k++) found |= !strcmp(set[i].name, params->names[k].id);
     if (found) continue;
     int s = err_set(p->e, ERR_OPTION, (struct loc){p->lex.file, 0, 0}, "there is no parameter `%.64s` to set", set[i].name);
@@ -307,7 +313,7 @@ static int settings_used(struct parser *p, int nset, const struct setting *set)
   return OK;
 }
 
-static int parameters(struct parser *p, int nset, const struct setting *set)
+int parse_parameters(struct parser *p, int nset, const struct setting *set)
 {
   struct loc opened = p->t.at;
   int s = OK;
@@ -321,35 +327,46 @@ static int parameters(struct parser *p, int nset, const struct setting *set)
   return s ? s : settings_used(p, nset, set);
 }
 
+// After the `}`: outputs for states, and a `return` unless these are what it leaves.
+int parse_returned(struct parser *p, const struct token *id, struct loc end, bool returned)
+{
+  const int outs = graph_outputs(p->scope->g, NULL);
+  TRY(state_outputs(p->scope->g, p->e));
+  if (returned || outs != graph_outputs(p->scope->g, NULL)) return OK;
+  int s = err_set(p->e, ERR_SYNTAX, end, "%.*s ends without `return`", id->n, id->p);
+  return err_hint(p->e, "say what it computes: return Y"), s;
+}
+
 static int program(struct parser *p, int nset, const struct setting *set)
 {
-  skip_lines(p);
+  parse_lines(p);
+  if (lex_is(&p->t, "model")) return model_parse(p, nset, set);
   p->blocks = lex_is(&p->t, "graph"), p->masks = !p->blocks;
   if (!p->blocks && !lex_is(&p->t, "program")) {
     bool empty = p->t.kind == TOK_END;
     int s = empty ? err_set(p->e, ERR_SYNTAX, p->t.at, "there is no program here") : parse_unexpected(p, "`program` or `graph`");
     return err_hint(p->e, "a file starts with: program name(b = 1) {"), s;
   }
+  const char *entry = model_entry(nset, set);
   parse_next(p);
   struct token id = p->t;
   int s = parse_expect(p, TOK_NAME, "the program's name");
   if (s) return s;
   p->scope->g = graph_new(p->mem, KERNEL, arena_printf(p->mem, "%.*s", id.n, id.p));
-  s = parameters(p, nset, set);
-  skip_lines(p);
+  if (entry && strcmp(entry, p->scope->g->name)) {
+    s = err_set(p->e, ERR_ENTRY, id.at, "there is no entry point `%.60s`: the text is the program %s", entry, p->scope->g->name);
+    return err_hint(p->e, "leave out --entry"), s;
+  }
+  s = parse_parameters(p, nset, set);
+  parse_lines(p);
   struct loc opened = p->t.at;
   if (!s) s = parse_expect(p, '{', "`{`");
   bool returned = false;
   if (!s) s = parse_statements(p, opened, &returned);
   if (s) return s;
   struct loc end = p->t.at;
-  parse_next(p), skip_lines(p);
-  int outs = graph_outputs(p->scope->g, NULL);
-  TRY(state_outputs(p->scope->g, p->e));
-  if (!returned && outs == graph_outputs(p->scope->g, NULL)) {
-    s = err_set(p->e, ERR_SYNTAX, end, "%.*s ends without `return`", id.n, id.p);
-    return err_hint(p->e, "say what it computes: return Y"), s;
-  }
+  parse_next(p), parse_lines(p);
+  TRY(parse_returned(p, &id, end, returned));
   if (p->t.kind == TOK_END) return OK;
   s = parse_unexpected(p, "the end of the file");
   return err_hint(p->e, "one file holds one program"), s;
@@ -375,7 +392,7 @@ static int parse_text(struct arena *mem, const char *text, size_t n, const char 
   int s = checked(text, n, file, e);
   if (s) return s;
   struct front_scope scope = {0};
-  struct parser p = {.mem = mem, .e = e, .scope = &scope};
+  struct parser p = {.mem = mem, .e = e, .scope = &scope, .text = text, .size = n};
   lex_open(&p.lex, mem, text, n, file);
   p.ahead = lex_next(&p.lex);
   parse_next(&p);

@@ -83,7 +83,9 @@ struct parser {
   int tensors;               // built so far, in all graphs
   bool blocks;               // `graph`, so block statements are legal
   bool masks;                // padding of run-time extents is masked where it is read
-  struct loc world;          // of its statement; line 0: there is none
+  const char *text;          // all of it
+  size_t size;
+  struct loc world; // of its statement; line 0: there is none
 };
 
 int scope_define(struct parser *p, const struct token *id, const struct front_value *v);
@@ -140,6 +142,15 @@ int items_update(struct parser *p); // K[at] = y
 bool block_starts(const struct parser *p);
 int block_parse(struct parser *p, struct front_value *v);
 
+// ---- entry.c
+int model_parse(struct parser *p, int nset, const struct setting *set); // at `model`
+const char *model_entry(int nset, const struct setting *set);           // that a setting names, or NULL
+
+int parse_parameters(struct parser *p, int nset, const struct setting *set);
+int parse_returned(struct parser *p, const struct token *id, struct loc end, bool returned);
+int parse_statement(struct parser *p, bool *returned);
+int parse_end(struct parser *p);                                           // of a statement
+void parse_lines(struct parser *p);                                        // skips ends of lines
 int parse_statements(struct parser *p, struct loc opened, bool *returned); // up to the `}`
 int parse_bound(struct parser *p, int64_t *out);                           // of a range, behind its sign
 void parse_next(struct parser *p);

@@ -1,5 +1,6 @@
 // Loading, with parameters given as text.
 #include "front/front.h"
+#include "ir/print.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@ static int parse(struct arena *mem, const char *text, struct setting *s, struct 
   const char *eq = strchr(text, '=');
   char *end = NULL;
   errno = 0;
+  if (!strncmp(text, "entry=", 6) && print_is_name(text + 6)) return *s = (struct setting){.name = "entry", .entry = arena_strdup(mem, text + 6)}, OK;
   if (eq && eq != text) s->value = strtoll(eq + 1, &end, 10);
   if (!end || end == eq + 1 || *end || errno) {
     err_set(e, ERR_OPTION, NOWHERE, "%.80s does not set a parameter", text);

@@ -289,7 +289,8 @@ static int infer_graph(const struct ctx *c, struct tensor *out, int *nout)
     if (*nout == 64) return bad(c, ERR_LIMIT, "more than 64 outputs");
     const struct tensor *saved = &c->n->sub->tensors[save->in[0]];
     out[(*nout)++] = (struct tensor){.dtype = saved->dtype, .shape = joined(c->n->sub, save), .weak = saved->weak};
-    out[*nout - 1].whole = saved->whole, out[*nout - 1].range = saved->range, out[*nout - 1].range.distinct = false;
+    out[*nout - 1].whole = saved->whole, out[*nout - 1].range = saved->range;
+    out[*nout - 1].range.distinct = saved->range.distinct && graph_blocks(c->n->sub) == 1; // several blocks may make the same numbers
   }
   return *nout ? OK : bad(c, ERR_GRAPH, "the %s graph saves nothing", level_name(c->n->sub->level));
 }

@@ -45,6 +45,7 @@ static int rebuild(const struct context *c, struct graph *to, const struct graph
       s = graph_iter(to, to_above, above[iter++], &n->a, n->at, &(int){0}, c->e);
     else
       s = n->sub ? rebuild_nest(c, to, g, n) : rebuild_node(c, to, g, n);
+    if (!s && n->nout && extent_told(n->op)) memcpy(to->tensors[n->out].runs, g->tensors[n->out].runs, sizeof g->tensors->runs);
     for (int k = 0; k < n->nout && !s; k++)
       if (g->tensors[n->out + k].name) to->tensors[n->out + k].name = arena_strdup(to->mem, g->tensors[n->out + k].name);
   }
@@ -83,6 +84,7 @@ int graph_take(struct graph *to, const struct graph *above, int from, const stru
   else
     status = graph_add(to, n->op, n->nin, in, &n->a, n->at, &out, e);
   for (int k = 0; k < n->nout && !status; k++) map[n->out + k] = out + k;
+  if (extent_told(n->op) && n->nout && !status) memcpy(to->tensors[out].runs, t->runs, sizeof t->runs);
   return status;
 }
 

@@ -6,6 +6,8 @@ static enum kind kind_of(const struct graph *p, const struct node *n)
 {
   if (op_rows[n->op].rule == RULE_WORLD) return MEETING;
   if (n->nout && p->tensors[n->out].weak) return LIGHT; // of indices: made where it is read
+  if (n->nout && op_rows[n->op].rule == RULE_MAP && p->tensors[n->out].range.distinct && shape_size(&p->tensors[n->out].shape) > 1)
+    return LIBRARY; // indices of an update: of what a kernel makes it is not known that no two are equal
   switch (op_rows[n->op].rule) {
   case RULE_IO:
   case RULE_CONST:

@@ -5,11 +5,7 @@
 
 #include <string.h>
 
-static int check_program(struct arena *mem, const struct lsp_document *d, struct err *e)
-{
-  struct graph *g;
-  return front_parse(mem, d->text, d->n, "", 0, NULL, &g, e);
-}
+static int check_program(struct arena *mem, const struct lsp_document *d, struct err *e) { return front_check(mem, d->text, d->n, "", e); }
 
 static int check_kernels(struct arena *mem, const struct lsp_document *d, struct err *e)
 {

@@ -84,7 +84,12 @@ static void program_text(struct hovering *h)
   struct arena mem = {0};
   struct err e = {0};
   struct graph *g;
-  if (front_parse(&mem, h->d->text, h->d->n, "", 0, NULL, &g, &e) == OK) in_graph(h, g);
+  const struct front_model m = front_model_of(&mem, h->d->text, h->d->n, "");
+  bool found = false;
+  for (int i = 0; i < MAX(m.nentries, 1) && !found; i++) {
+    const struct setting entry = {.name = "entry", .entry = m.nentries ? m.entry[i].name : NULL};
+    found = front_parse(&mem, h->d->text, h->d->n, "", m.nentries ? 1 : 0, &entry, &g, &e) == OK && in_graph(h, g);
+  }
   operator_text(h);
   arena_close(&mem);
 }

@@ -232,9 +232,10 @@ def named(block, words):
 
 
 def mica(page, block):
-    name = named(block, "program|graph") + ".mica"
+    name = named(block, "model|program|graph") + ".mica"
     page.keep(name, block.text)
-    page.expect(block, ["build/mica", "show", name], f"mica show {name}")
+    model = re.match(r"(\s|#.*\n)*model ", block.text)  # of which `fmt` reads all entry points
+    page.expect(block, ["build/mica", "fmt" if model else "show", name], f"mica {'fmt' if model else 'show'} {name}")
 
 
 def tile(page, block):
