@@ -10,6 +10,7 @@ void eval_whole_numbers(const struct tensor *t, struct rng *r, int draw, double 
   int64_t step = 1 + (int64_t)rng_below(r, (uint64_t)all), at = (int64_t)rng_below(r, (uint64_t)all);
   while (common(all, step) != 1) step++;
   const enum { UNIFORM, EQUAL, ENDS } how = t->range.distinct ? UNIFORM : draw % 3 == 1 ? EQUAL : draw % 3 == 2 ? ENDS : UNIFORM;
+  if (how == EQUAL && n == 1) at = all - 1; // of one number ENDS has the least
   for (int64_t i = 0; i < n; i++) {
     if (t->range.distinct)
       at = (at + step) % all; // no number twice in `all` steps

@@ -16,6 +16,7 @@
 //   space.c    offsets of buffers whose lifetimes overlap
 //   kernel.c   a BLOCK node as a function
 //   stages.c   its statements: before, inside and after the for-loop; views and savers
+//   gen_hidden.c   iterations that a condition on indices hides
 //   tile.c     places of tensors, tiles, copies
 //   group.c    operators as loop nests;  fusion.c thread graphs;  accum.c accumulators
 //   matmul.c   products of tiles
@@ -170,6 +171,10 @@ struct block {
 // Prints the statements of one block; x0, x1, x2 are the grid indices, l0 .. l3 become the loop's.
 int block_print(struct arena *mem, const struct graph *g, const struct place *from, const struct view *to, int depth, struct str *s, int64_t *scratch,
                 struct err *e);
+
+// ---- gen_hidden.c ----
+int hidden_condition(const struct graph *g);                 // the node that may hide whole iterations, which then change nothing; -1: none
+void hidden_print(struct block *b, int node, int condition); // after that node: such iterations end here, once both operands are there
 
 // ---- tile.c: where tensors of a block are ------------------------------------------------------------------
 enum stage stage_of(const struct block *b, int tensor);

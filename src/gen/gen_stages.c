@@ -159,7 +159,11 @@ int block_print(struct arena *mem, const struct graph *g, const struct place *fr
       b.order[i] = iters++;
     else if (g->nodes[i].op == OP_SAVE)
       b.order[i] = saves++;
-  for (int i = 0; i < g->nnodes && !status; i++) status = emit_node(&b, i);
+  const int hidden = hidden_condition(g);
+  for (int i = 0; i < g->nnodes && !status; i++) {
+    status = emit_node(&b, i);
+    if (!status) hidden_print(&b, i, hidden);
+  }
   if (!status) assemble(&b, s);
   *scratch = b.space.total;
   for (int i = 0; i < STAGES; i++) str_free(&b.text[i]);
