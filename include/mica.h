@@ -185,6 +185,10 @@ MICA_API int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int6
 // has a part along `dim`; its declared shape is that of the whole tensor, and mica_graph_tensor has the part's from then on.
 MICA_API int mica_graph_world(struct mica_graph *g, int ranks);
 MICA_API int mica_graph_shard(struct mica_graph *g, int t, int dim);
+// Run-time extents (docs/language.md): an input that was just made, an i32 scalar, holds one, from `least` to `most`. Then: dimension `dim` of an
+// input that was just made, whose shape has `most` there, has the extent that input `extent` holds. Texts of attributes may name extents.
+MICA_API int mica_graph_extent(struct mica_graph *g, int t, int64_t least, int64_t most);
+MICA_API int mica_graph_extend(struct mica_graph *g, int t, int dim, int extent);
 // A call: op(args..., attributes). attributes: NULL, or text as in a call of the language: "dim=1, group=4", "[2, 8], perm=[1, 0]",
 // or a number in place of a last tensor: "add" with one tensor and "0.5". *t is the first result; the others follow it
 // (split has several): *count of them. count may be NULL where there is one result.

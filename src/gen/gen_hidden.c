@@ -6,12 +6,12 @@
 static const double LOWEST_SHOWN = -1e4; // a hidden score is at most this
 
 // What a tensor holds while all is hidden.
-enum hidden_class { ANYTHING, CONDITION, ZERO, ONE, LOW, TOP }; // the condition, which is 0; a maximum of scores that are shown
+enum hiding_class { ANYTHING, CONDITION, ZERO, ONE, LOW, TOP }; // the condition, which is 0; a maximum of scores that are shown
 
 struct hiding {
   const struct graph *g;
-  const enum hidden_class *from; // of the tensors that iterators of a thread graph load; NULL: a block graph
-  enum hidden_class *of;         // by tensor
+  const enum hiding_class *from; // of the tensors that iterators of a thread graph load; NULL: a block graph
+  enum hiding_class *of;         // by tensor
   int condition;                 // the node that compares, of a block graph
   bool changes;                  // some accumulator would not be as it was
 };
@@ -46,9 +46,9 @@ static bool is_condition(const struct graph *g, const struct node *n)
   return one && counts(g, n->in[0]);
 }
 
-static enum hidden_class of_map(const struct hiding *h, const struct node *n)
+static enum hiding_class of_map(const struct hiding *h, const struct node *n)
 {
-  const enum hidden_class x = h->of[n->in[0]], y = n->nin > 1 ? h->of[n->in[1]] : ANYTHING;
+  const enum hiding_class x = h->of[n->in[0]], y = n->nin > 1 ? h->of[n->in[1]] : ANYTHING;
   const bool zero = x == ZERO || x == CONDITION || y == ZERO || y == CONDITION;
   if (n->op == OP_KEEP && y == CONDITION) return n->a.scalar <= LOWEST_SHOWN ? LOW : ANYTHING;
   if (n->op == OP_MASK || n->op == OP_MUL) return zero ? ZERO : ANYTHING;
@@ -61,9 +61,9 @@ static enum hidden_class of_map(const struct hiding *h, const struct node *n)
   return all ? ZERO : ANYTHING;
 }
 
-static enum hidden_class of_fold(const struct hiding *h, const struct node *n)
+static enum hiding_class of_fold(const struct hiding *h, const struct node *n)
 {
-  const enum hidden_class x = h->of[n->in[0]];
+  const enum hiding_class x = h->of[n->in[0]];
   if (n->op == OP_MAX) return x == LOW || x == ZERO ? x : ANYTHING;
   if (op_rows[n->op].rule == RULE_CONTRACT) return x == ZERO || h->of[n->in[1]] == ZERO ? ZERO : ANYTHING;
   return x == ZERO && op_rows[n->op].flags & ADDITIVE ? ZERO : ANYTHING;
@@ -72,7 +72,7 @@ static enum hidden_class of_fold(const struct hiding *h, const struct node *n)
 // An accumulator over the iterations of the block.
 static void accumulate(struct hiding *h, const struct node *n)
 {
-  const enum hidden_class x = h->of[n->in[0]];
+  const enum hiding_class x = h->of[n->in[0]];
   bool joins = false;
   for (int i = 0; i < h->g->nloop && op_rows[n->op].attrs & A_FMAP; i++) joins |= n->a.fmap[i] != REPLICA;
   if (n->op == OP_ACCUM_MAX)
@@ -84,7 +84,7 @@ static void accumulate(struct hiding *h, const struct node *n)
 // The same within one iteration, over those of a thread graph.
 static void accumulate_inside(struct hiding *h, const struct node *n)
 {
-  const enum hidden_class x = h->of[n->in[0]];
+  const enum hiding_class x = h->of[n->in[0]];
   bool joins = op_rows[n->op].attrs & A_FMAP;
   for (int i = 0; i < h->g->nloop && joins; i++) joins = n->a.fmap[i] != REPLICA;
   for (int k = 0; k < n->nout; k++) h->of[n->out + k] = ANYTHING;
@@ -96,9 +96,9 @@ static void walk(struct hiding *h);
 static void nested(struct hiding *h, const struct node *n)
 {
   struct arena tmp = {0};
-  enum hidden_class *from = NEWS(&tmp, enum hidden_class, n->nin + 1);
+  enum hiding_class *from = NEWS(&tmp, enum hiding_class, n->nin + 1);
   for (int k = 0; k < n->nin; k++) from[k] = h->of[n->in[k]];
-  struct hiding sub = {.g = n->sub, .from = from, .of = NEWS(&tmp, enum hidden_class, n->sub->ntensors + 1), .condition = -1};
+  struct hiding sub = {.g = n->sub, .from = from, .of = NEWS(&tmp, enum hiding_class, n->sub->ntensors + 1), .condition = -1};
   walk(&sub);
   for (int i = 0, k = 0; i < n->sub->nnodes; i++)
     if (n->sub->nodes[i].op == OP_SAVE) h->of[n->out + k++] = sub.of[n->sub->nodes[i].in[0]];
@@ -144,7 +144,7 @@ static bool readable(const struct block *b, int t)
 int hidden_condition(const struct graph *g)
 {
   struct arena tmp = {0};
-  struct hiding h = {.g = g, .of = NEWS(&tmp, enum hidden_class, g->ntensors + 1), .condition = -1};
+  struct hiding h = {.g = g, .of = NEWS(&tmp, enum hiding_class, g->ntensors + 1), .condition = -1};
   if (g->nloop == 1 && g->loop[0] > 1) walk(&h);
   arena_close(&tmp);
   return h.changes ? -1 : h.condition;

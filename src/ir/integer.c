@@ -55,14 +55,22 @@ static bool numbers(const struct operands *o, struct whole_range *r)
   return *r = (struct whole_range){0, shape_size(&o->n->a.shape) - 1, true}, true;
 }
 
-// No two are equal, also once they are moved: -1 may be there more than once.
-static bool apart(struct whole_range r) { return r.distinct && r.least >= 0; }
+// No two elements of operand k are equal, also once they are moved. In what is declared, and where a condition dropped some, -1 may be there
+// more than once.
+static bool apart(const struct operands *o, int k)
+{
+  const struct tensor *x = operand(o, k);
+  const struct node *n = &o->g->nodes[x->node];
+  while (op_rows[n->op].rule == RULE_VIEW) n = &o->g->nodes[o->g->tensors[n->in[0]].node];
+  const enum op from = n->op;
+  return x->range.distinct && (x->range.least >= 0 || (from != OP_INPUT && from != OP_ITER && from != OP_KEEP && op_rows[from].rule != RULE_GRAPH));
+}
 
 // Distinct numbers plus one number.
 static bool still_distinct(const struct operands *o)
 {
   bool x = shape_size(&operand(o, 0)->shape) == 1, y = shape_size(&operand(o, 1)->shape) == 1;
-  return (apart(o->x) && y) || (apart(o->y) && x);
+  return (apart(o, 0) && y) || (apart(o, 1) && x);
 }
 
 static bool plus(const struct operands *o, struct whole_range *r)
@@ -76,7 +84,7 @@ static bool minus(const struct operands *o, struct whole_range *r)
 static bool product(const struct operands *o, struct whole_range *r) { return *r = times(o->x, o->y), true; }
 static bool negative(const struct operands *o, struct whole_range *r)
 {
-  return *r = (struct whole_range){-o->x.most, -o->x.least, apart(o->x)}, true;
+  return *r = (struct whole_range){-o->x.most, -o->x.least, apart(o, 0)}, true;
 }
 static bool absolute(const struct operands *o, struct whole_range *r)
 {
@@ -104,13 +112,13 @@ static bool positive(const struct operands *o, struct whole_range *r)
 static bool scaled(const struct operands *o, struct whole_range *r)
 {
   const double c = o->n->a.scalar;
-  *r = times(o->x, between(c, c)), r->distinct = apart(o->x) && c != 0;
+  *r = times(o->x, between(c, c)), r->distinct = apart(o, 0) && c != 0;
   return is_whole(c);
 }
 static bool shifted(const struct operands *o, struct whole_range *r)
 {
   const double c = o->n->a.scalar;
-  *r = between((double)o->x.least + c, (double)o->x.most + c), r->distinct = apart(o->x) || (o->x.distinct && c == 0);
+  *r = between((double)o->x.least + c, (double)o->x.most + c), r->distinct = apart(o, 0) || (o->x.distinct && c == 0);
   return is_whole(c);
 }
 static bool limited(const struct operands *o, struct whole_range *r)

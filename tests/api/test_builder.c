@@ -24,8 +24,9 @@ static void map(struct str *s, const int8_t *x, int n, const char *letters)
   str_add(s, "}");
 }
 
-static void attribute(struct str *s, const struct node *n, int attr)
+static void attribute(struct str *s, const struct graph *g, const struct node *n, int attr)
 {
+  char extents[512];
   const struct attr_row *row = &attr_rows[attr];
   const char *field = (const char *)&n->a + row->offset;
   char number[32];
@@ -34,7 +35,12 @@ static void attribute(struct str *s, const struct node *n, int attr)
   case ATTR_DIM_KIND: str_add(s, "%d", *(const int *)field); break;
   case ATTR_INT_KIND: str_add(s, "%lld", (long long)*(const int64_t *)field); break;
   case ATTR_REAL_KIND: str_double(number, *(const double *)field), str_add(s, "%s", number); break;
-  case ATTR_LIST_KIND: list(s, (const struct shape *)field); break;
+  case ATTR_LIST_KIND:
+    if (attr == ATTR_SHAPE && extent_tells(&g->tensors[n->out]))
+      extent_text(extents, g, &g->tensors[n->out]), str_add(s, "%s", extents); // names of run-time extents
+    else
+      list(s, (const struct shape *)field);
+    break;
   case ATTR_GRID_KIND: map(s, (const int8_t *)field, MAX_GRID, "xyz"); break;
   case ATTR_LOOP_KIND: map(s, (const int8_t *)field, MAX_LOOPS, "ijkl"); break;
   }
@@ -73,6 +79,9 @@ static int node(const struct graph *g, const struct node *n, struct mica_graph *
   if (n->op == OP_INPUT) {
     const struct tensor *x = &g->tensors[n->out];
     s = mica_graph_input(to, x->name, (enum mica_dtype)x->dtype, x->shape.n, x->shape.d, &t);
+    if (!s && x->extent) s = mica_graph_extent(to, t, x->range.least, x->range.most);
+    for (int d = 0; d < x->shape.n && !s; d++)
+      if (x->runs[d]) s = mica_graph_extend(to, t, d, extent_input(g, x->runs[d]));
   } else if (n->op == OP_OUTPUT)
     return mica_graph_output(to, n->in[0]);
   else if (n->op == OP_SAVE)
@@ -81,7 +90,7 @@ static int node(const struct graph *g, const struct node *n, struct mica_graph *
     s = nested(n, to, &t, &count);
   else {
     for (int i = 0; i < ATTRS; i++)
-      if (op_rows[n->op].attrs >> i & 1) attribute(&text, n, i);
+      if (op_rows[n->op].attrs >> i & 1) attribute(&text, g, n, i);
     s = mica_graph_op(to, op_rows[n->op].name, n->nin, n->in, str_text(&text), &t, &count);
   }
   str_free(&text);

@@ -176,6 +176,8 @@ static const struct {
     {"n: dim <= 8\nX: f32[n, 2]\nv, i = topk(X, k=3, dim=0)\nreturn v", ERR_EXTENT, 4, "topk along", "n: dim >= 8"},
     {"n: dim <= 8\nK: f32[n, 2] state\nk: f32[1, 2]\nK[0:1] = k\nreturn k", ERR_EXTENT, 3, "a state", "K[:, :n]"},
     {"n: dim <= 8\nt: i32[n] < 8, distinct\nreturn t", ERR_EXTENT, 3, "distinct", ">= -1"},
+    {"at: i32[4] >= -1 < 63, distinct\nK: f32[64, 2] state\nk: f32[4, 2]\nK[at + 1] = k\nreturn k", ERR_REPEATED_INDEX, 5, "not known to be distinct",
+     ""},
     {"world 2\nn: dim <= 8\nreturn n", ERR_WORLD, 3, "several devices", ""},
 };
 
