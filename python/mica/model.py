@@ -2,7 +2,6 @@
 tensors that they share."""
 from __future__ import annotations
 
-import json
 import os
 
 from . import _mica
@@ -74,6 +73,7 @@ class Model:
 
     def save(self, path: str | os.PathLike) -> None:
         """A folder for each entry point, which mica.load reads too, and model.json. Tensors are not saved."""
+        import json
         path = os.fspath(path)
         os.makedirs(path, exist_ok=True)
         for key, entry in self.entries.items():
@@ -90,6 +90,7 @@ def model(what: str | os.PathLike, *, params: Mapping[str, int] | None = None, e
     that Model.save wrote is loaded."""
     what = os.fspath(what)
     if os.path.isdir(what):
+        import json
         with open(os.path.join(what, "model.json"), encoding="utf-8") as f:
             saved = json.load(f)
         return Model(saved["name"], tuple(saved["shared"]), {key: load(os.path.join(what, key)) for key in saved["entries"]})
