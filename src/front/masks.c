@@ -281,13 +281,10 @@ static int softmax_of_mask(const struct masking *m, const struct node *n, int sh
 static int softmax(const struct masking *m, struct node *n, int *out)
 {
   int shown;
-  if (n->nin == 1) {
-    TRY(masked(m, n->in[0], n->a.dim, dtype_low(tensor(m, n->in[0])->dtype), &n->in[0]));
-    return add(m, n, out);
-  }
   TRY(inside(m, n->in[0], n->a.dim, &shown));
   if (n->op == OP_SOFTMAX_WHERE && factor(m->g, n->in[1], shown)) return add(m, n, out);
-  if (n->op == OP_SOFTMAX) return softmax_of_mask(m, n, shown, out);
+  if (n->op == OP_SOFTMAX && n->nin > 1) return softmax_of_mask(m, n, shown, out);
+  if (n->op == OP_SOFTMAX) return put(m, OP_SOFTMAX_WHERE, 2, (int[]){n->in[0], shown}, &n->a, out);
   TRY(put(m, OP_MUL, 2, (int[]){n->in[1], shown}, NULL, &n->in[1]));
   return add(m, n, out);
 }

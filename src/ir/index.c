@@ -95,10 +95,23 @@ bool index_bounds_of(const struct graph *g, int c, struct index_bounds *b)
   return g->level == KERNEL && bounds_of(g, c, g->tensors[c].shape.n, MOST_DEPTH, b);
 }
 
+// `index < n`, of a dimension along dim and a single number of at least 1: index 0 is shown.
+static bool first_shown(const struct graph *g, int c, int dim)
+{
+  const struct node *n = &g->nodes[g->tensors[c].node];
+  if (n->op != OP_LESS || dim < 0) return false;
+  const struct node *x = &g->nodes[g->tensors[n->in[0]].node];
+  const struct tensor *y = &g->tensors[n->in[1]];
+  const int along = dim - (g->tensors[c].shape.n - x->a.shape.n);
+  const bool row = x->op == OP_IOTA && along >= 0 && x->a.shape.d[along] == shape_size(&x->a.shape);
+  return row && y->whole && shape_size(&y->shape) == 1 && y->range.least >= 1;
+}
+
 // Every index j along dim that is at least all the lower bounds and at most all the upper ones is shown; one is where no lower bound is
 // above an upper one. Bounds are j + low >= 0 and high - j >= 0; so low + high must not be negative.
 bool index_reaches(const struct graph *g, int c, int dim)
 {
+  if (first_shown(g, c, dim)) return true;
   const struct shape *box = &g->tensors[c].shape;
   struct index_bounds b = {0};
   if (!index_bounds_of(g, c, &b) || b.n + 2 > INDEX_BOUNDS) return false;

@@ -1,6 +1,7 @@
 // The same graph once more, node by node, with something changed on the way; shapes, dtypes and phases are inferred anew.
 #include "ir/ir.h"
 
+#include <math.h>
 #include <string.h>
 
 struct context {
@@ -33,6 +34,8 @@ static int rebuild_node(const struct context *c, struct graph *to, const struct 
     const struct shape *was = &g->tensors[n->in[0]].shape, *now = &to->tensors[n->in[0]].shape;
     if (!c->how->attrs(n, was, now, &t->shape, &a)) return err_set(c->e, ERR_SHAPE, n->at, "a reshape cannot follow the new sizes");
   }
+  // The largest number of a dtype, in place of what is hidden, is that of the dtype that there is now.
+  if (n->op == OP_KEEP && fabs(a.scalar) >= dtype_largest(t->dtype)) a.scalar = copysign(dtype_largest(to->tensors[n->in[0]].dtype), a.scalar);
   return graph_add(to, n->op, n->nin, n->in, &a, n->at, &(int){0}, c->e);
 }
 
