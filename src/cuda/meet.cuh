@@ -1,0 +1,371 @@
+// The operators of all ranks on GPUs: each rank has exchange memory in its GPU, which all GPUs of the world can write. A rank stores its data in
+// the memory of the others and polls its own. A sum adds the ranks' data in the order of ranks, so all ranks get the same bits.
+//
+// Small data go as words of 16 bytes: 12 bytes of data, and the number of the exchange (the epoch). A reader polls the word until its epoch is
+// there. Large data go as plain units into a slot for each source; then each block releases a flag on each rank, and waits for the flags of the
+// blocks with its number. A large sum takes two shots: each rank adds its part, then sends the sums to all.
+//
+// Slots, words and flags alternate by the epoch's last bit. A kernel ends only after every rank has sent something to it in this epoch. So when
+// a rank begins epoch e, all ranks have ended epoch e - 2, whose places it writes again. Sums of two shots have one place: they are sent to a rank
+// that has sent its data of this epoch, so it has ended the one before.
+//
+// A poll that lasts too long sets `failed` on all ranks, and tells the host. Then all polls end soon, and each rank tells its host, until the ranks
+// are opened anew.
+#ifndef MICA_MEET_CUH
+#define MICA_MEET_CUH
+
+enum { MEET_RANKS = 8, MEET_BLOCKS = 128 };                                                         // at most
+enum { MEET_EPOCH = 0, MEET_ENDED = 128, MEET_FAILED = 256, MEET_FLAGS = 1024, MEET_HEAD = 32768 }; // bytes in exchange memory
+enum { MEET_SUM, MEET_GATHER, MEET_SCATTER };                                                       // all_reduce, all_gather, reduce_scatter
+enum { MEET_OTHERS = 255, MEET_LOOKS = 64 }; // told: another rank failed; polls between looks at the clock
+
+struct meet_world { // of a rank; gpu/peers.h has the same
+  char *at[MEET_RANKS]; // exchange memory of each rank, as this GPU reaches it
+  u32 *told;            // of the host: 0, or what was waited for: a rank and 1, or MEET_OTHERS
+  u64 patience;         // nanoseconds
+  int rank, ranks;
+};
+struct meet_room { // bytes in exchange memory
+  i64 word, slot; // words of a source; data of a source. The sums of all parts follow
+};
+
+// ---- the machine ----
+
+#ifndef MEET_SHIM
+enum { MEET_THREADS = 256 };
+#define MEET_DEV __device__ __forceinline__
+#define MEET_TID ((int)threadIdx.x)
+#define MEET_BLOCK ((int)blockIdx.x)
+#define MEET_GRID ((int)gridDim.x)
+
+MEET_DEV void meet_put(uint4 *p, uint4 v, int)
+{
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+MEET_DEV uint4 meet_get(const uint4 *p)
+{
+  uint4 v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  return v;
+}
+template <class U> MEET_DEV void meet_store(U *p, U v, int) { *p = v; }
+template <class U> MEET_DEV U meet_load(const U *p) { return *(const volatile U *)p; }
+MEET_DEV uint4 meet_load(const uint4 *p) { return meet_get(p); }
+MEET_DEV uint2 meet_load(const uint2 *p)
+{
+  uint2 v;
+  asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p) : "memory");
+  return v;
+}
+MEET_DEV void meet_release(u32 *p, u32 v, int) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+MEET_DEV u32 meet_acquire(const u32 *p)
+{
+  u32 v;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+MEET_DEV void meet_tell(u32 *p, u32 v) { asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+MEET_DEV u32 meet_look(const u32 *p)
+{
+  u32 v;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+MEET_DEV u32 meet_add(u32 *p, u32 v)
+{
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(v) : "memory");
+  return before;
+}
+MEET_DEV u64 meet_now()
+{
+  u64 t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+MEET_DEV bool meet_all(bool good) { return __syncthreads_and(good); } // a barrier of the block
+
+MEET_DEV float meet_wide(float x) { return x; }
+MEET_DEV float meet_wide(__half x) { return __half2float(x); }
+MEET_DEV float meet_wide(__nv_bfloat16 x) { return __bfloat162float(x); }
+MEET_DEV int meet_wide(int x) { return x; }
+MEET_DEV i64 meet_wide(i64 x) { return x; }
+MEET_DEV float meet_wide(__nv_fp8_e4m3 x) { return mica_float(x); }
+MEET_DEV float meet_wide(__nv_fp8_e5m2 x) { return mica_float(x); }
+MEET_DEV void meet_narrow(float &to, float x) { to = x; }
+MEET_DEV void meet_narrow(int &to, int x) { to = x; }
+MEET_DEV void meet_narrow(i64 &to, i64 x) { to = x; }
+template <class T> MEET_DEV void meet_narrow(T &to, float x) { to = mica_to<T>(x); }
+#endif
+
+// ---- places ----
+
+template <int RANKS> MEET_DEV uint4 *meet_words(const meet_world &w, const meet_room &m, int rank, u32 epoch, int source)
+{
+  return (uint4 *)(w.at[rank] + MEET_HEAD + ((epoch & 1) * RANKS + source) * m.word);
+}
+template <int RANKS, class U> MEET_DEV U *meet_slot(const meet_world &w, const meet_room &m, int rank, u32 epoch, int source)
+{
+  return (U *)(w.at[rank] + MEET_HEAD + 2 * RANKS * m.word + ((epoch & 1) * RANKS + source) * m.slot);
+}
+template <int RANKS, class U> MEET_DEV U *meet_result(const meet_world &w, const meet_room &m, int rank)
+{
+  return (U *)(w.at[rank] + MEET_HEAD + 2 * RANKS * (m.word + m.slot));
+}
+MEET_DEV u32 *meet_flag(const meet_world &w, int rank, u32 epoch, int shot, int source)
+{
+  return (u32 *)(w.at[rank] + MEET_FLAGS) + (((epoch & 1) * 2 + shot) * MEET_BLOCKS + MEET_BLOCK) * MEET_RANKS + source;
+}
+MEET_DEV u32 *meet_head(const meet_world &w, int rank, int what) { return (u32 *)(w.at[rank] + what); }
+
+// Of unit e of a rank's part: where it is in the operand. Of a rank's unit e: where it is in the result.
+template <int RANKS, int HOW> MEET_DEV i64 meet_from(int part, u32 e, u32 inner)
+{
+  return HOW == MEET_SCATTER ? (i64)(e / inner * RANKS + part) * inner + e % inner : (i64)e;
+}
+template <int RANKS> MEET_DEV i64 meet_to(int source, u32 e, u32 inner) { return (i64)(e / inner * RANKS + source) * inner + e % inner; }
+
+// ---- waiting ----
+
+struct meet_wait {
+  u64 since;
+  int looks;
+};
+
+MEET_DEV void meet_fail(const meet_world &w, int late)
+{
+  for (int r = 0; r < w.ranks; r++) meet_tell(meet_head(w, r, MEET_FAILED), 1);
+  meet_tell(w.told, late + 1);
+}
+
+// False: it is too late, or another rank has failed.
+MEET_DEV bool meet_patient(const meet_world &w, meet_wait &s, int source)
+{
+  if (++s.looks % MEET_LOOKS) return true;
+  if (meet_look(meet_head(w, w.rank, MEET_FAILED))) return false;
+  const u64 now = meet_now();
+  if (!s.since) s.since = now;
+  if (now - s.since < w.patience) return true;
+  return meet_fail(w, source), false;
+}
+
+MEET_DEV bool meet_await(const meet_world &w, const uint4 *p, uint4 &v, u32 epoch, int source)
+{
+  meet_wait s = {0, 0};
+  for (; v.w != epoch; v = meet_get(p))
+    if (!meet_patient(w, s, source)) return false;
+  return true;
+}
+
+// This block's stores to all ranks, and then its flags there.
+MEET_DEV void meet_signal(const meet_world &w, u32 epoch, int shot)
+{
+  meet_all(true);
+  if (MEET_TID < w.ranks && MEET_TID != w.rank) meet_release(meet_flag(w, MEET_TID, epoch, shot, w.rank), epoch, MEET_TID);
+}
+MEET_DEV bool meet_flags(const meet_world &w, u32 epoch, int shot)
+{
+  meet_wait s = {0, 0};
+  bool good = true;
+  if (MEET_TID < w.ranks && MEET_TID != w.rank)
+    while (good && meet_acquire(meet_flag(w, w.rank, epoch, shot, MEET_TID)) != epoch) good = meet_patient(w, s, MEET_TID);
+  return meet_all(good);
+}
+
+// ---- units of several elements ----
+
+template <int BYTES> struct meet_bits;
+template <> struct meet_bits<1> { typedef u8 type; };
+template <> struct meet_bits<2> { typedef u16 type; };
+template <> struct meet_bits<4> { typedef u32 type; };
+template <> struct meet_bits<8> { typedef uint2 type; };
+template <> struct meet_bits<16> { typedef uint4 type; };
+
+// The sum over the ranks in their order, rounded once.
+template <class T, int RANKS, class U> MEET_DEV U meet_sum(const U (&x)[RANKS])
+{
+  U sum;
+#pragma unroll
+  for (int i = 0; i < (int)(sizeof(U) / sizeof(T)); i++) {
+    auto s = meet_wide(((const T *)&x[0])[i]);
+#pragma unroll
+    for (int r = 1; r < RANKS; r++) s += meet_wide(((const T *)&x[r])[i]);
+    meet_narrow(((T *)&sum)[i], s);
+  }
+  return sum;
+}
+
+// ---- small data ----
+
+template <class T, int RANKS, int HOW>
+MEET_DEV void meet_words_of(const meet_world &w, const meet_room &m, const T *in, T *out, u32 count, u32 inner, u32 epoch)
+{
+  enum { MOST = 12 / sizeof(T) }; // elements of a word
+  const u32 words = (count + MOST - 1) / MOST, first = MEET_BLOCK * MEET_THREADS + MEET_TID, step = MEET_GRID * MEET_THREADS;
+  for (u32 i = first; i < words; i += step)
+#pragma unroll
+    for (int k = 1; k <= RANKS; k++) { // the others first
+      const int r = (w.rank + k) % RANKS;
+      uint4 v = {0, 0, 0, epoch};
+#pragma unroll
+      for (u32 e = 0; e < MOST; e++)
+        if (i * MOST + e < count) ((T *)&v)[e] = in[meet_from<RANKS, HOW>(r, i * MOST + e, inner)];
+      meet_put(meet_words<RANKS>(w, m, r, epoch, w.rank) + i, v, r);
+    }
+  for (u32 i = first; i < words; i += step) {
+    uint4 v[RANKS];
+#pragma unroll
+    for (int r = 0; r < RANKS; r++) v[r] = meet_get(meet_words<RANKS>(w, m, w.rank, epoch, r) + i);
+#pragma unroll
+    for (int r = 0; r < RANKS; r++)
+      if (!meet_await(w, meet_words<RANKS>(w, m, w.rank, epoch, r) + i, v[r], epoch, r)) return;
+#pragma unroll
+    for (u32 e = 0; e < MOST; e++) {
+      const u32 at = i * MOST + e;
+      if (at >= count) break;
+      T x[RANKS];
+#pragma unroll
+      for (int r = 0; r < RANKS; r++) x[r] = ((const T *)&v[r])[e];
+      if constexpr (HOW == MEET_GATHER) {
+#pragma unroll
+        for (int r = 0; r < RANKS; r++) out[meet_to<RANKS>(r, at, inner)] = x[r];
+      } else
+        out[at] = meet_sum<T, RANKS>(x);
+    }
+  }
+}
+
+// ---- large data ----
+
+enum { MEET_AT_ONCE = 4 };
+
+// Units first, first + step, ... below n: loaded some at a time, then f(unit, value).
+template <class U, class L, class F> MEET_DEV void meet_each(u32 n, L load, F f)
+{
+  const u32 step = MEET_GRID * MEET_THREADS;
+  for (u32 i = MEET_BLOCK * MEET_THREADS + MEET_TID; i < n; i += MEET_AT_ONCE * step) {
+    U v[MEET_AT_ONCE];
+#pragma unroll
+    for (u32 k = 0; k < MEET_AT_ONCE; k++)
+      if (i + k * step < n) v[k] = load(i + k * step);
+#pragma unroll
+    for (u32 k = 0; k < MEET_AT_ONCE; k++)
+      if (i + k * step < n) f(i + k * step, v[k]);
+  }
+}
+
+// Units of the rank's part of n units that are cut in equal parts, of which the last may be shorter.
+MEET_DEV u32 meet_part_of(u32 n, u32 part, int rank) { return rank * part >= n ? 0 : n - rank * part < part ? n - rank * part : part; }
+
+// One unit of all ranks, this one's from its operand.
+template <class T, int RANKS, class U> MEET_DEV U meet_sum_at(const meet_world &w, const meet_room &m, U own, u32 i, u32 epoch)
+{
+  U x[RANKS];
+#pragma unroll
+  for (int r = 0; r < RANKS; r++) x[r] = r == w.rank ? own : meet_load(meet_slot<RANKS, U>(w, m, w.rank, epoch, r) + i);
+  return meet_sum<T, RANKS>(x);
+}
+
+template <class T, int RANKS, class U> MEET_DEV void meet_two_shots(const meet_world &w, const meet_room &m, const U *in, U *out, u32 n, u32 epoch)
+{
+  const u32 part = (n + RANKS - 1) / RANKS, first = w.rank * part;
+  for (int k = 1; k < RANKS; k++) {
+    const int r = (w.rank + k) % RANKS;
+    U *to = meet_slot<RANKS, U>(w, m, r, epoch, w.rank);
+    meet_each<U>(meet_part_of(n, part, r), [&](u32 i) { return in[r * part + i]; }, [&](u32 i, U v) { meet_store(to + i, v, r); });
+  }
+  meet_signal(w, epoch, 0);
+  if (!meet_flags(w, epoch, 0)) return;
+  meet_each<U>(
+      meet_part_of(n, part, w.rank), [&](u32 i) { return meet_sum_at<T, RANKS>(w, m, in[first + i], i, epoch); },
+      [&](u32 i, U v) {
+        out[first + i] = v;
+#pragma unroll
+        for (int k = 1; k < RANKS; k++) {
+          const int r = (w.rank + k) % RANKS;
+          meet_store(meet_result<RANKS, U>(w, m, r) + first + i, v, r);
+        }
+      });
+  meet_signal(w, epoch, 1);
+  if (!meet_flags(w, epoch, 1)) return;
+  const U *all = meet_result<RANKS, U>(w, m, w.rank);
+  for (int k = 1; k < RANKS; k++) {
+    const int r = (w.rank + k) % RANKS;
+    meet_each<U>(meet_part_of(n, part, r), [&](u32 i) { return meet_load(all + r * part + i); }, [&](u32 i, U v) { out[r * part + i] = v; });
+  }
+}
+
+template <int RANKS, class U> MEET_DEV void meet_gather(const meet_world &w, const meet_room &m, const U *in, U *out, u32 n, u32 inner, u32 epoch)
+{
+  meet_each<U>(
+      n, [&](u32 i) { return in[i]; },
+      [&](u32 i, U v) {
+        out[meet_to<RANKS>(w.rank, i, inner)] = v;
+#pragma unroll
+        for (int k = 1; k < RANKS; k++) {
+          const int r = (w.rank + k) % RANKS;
+          meet_store(meet_slot<RANKS, U>(w, m, r, epoch, w.rank) + i, v, r);
+        }
+      });
+  meet_signal(w, epoch, 0);
+  if (!meet_flags(w, epoch, 0)) return;
+  for (int k = 1; k < RANKS; k++) {
+    const int r = (w.rank + k) % RANKS;
+    const U *from = meet_slot<RANKS, U>(w, m, w.rank, epoch, r);
+    meet_each<U>(n, [&](u32 i) { return meet_load(from + i); }, [&](u32 i, U v) { out[meet_to<RANKS>(r, i, inner)] = v; });
+  }
+}
+
+template <class T, int RANKS, class U>
+MEET_DEV void meet_scatter(const meet_world &w, const meet_room &m, const U *in, U *out, u32 n, u32 inner, u32 epoch)
+{
+  for (int k = 1; k < RANKS; k++) {
+    const int r = (w.rank + k) % RANKS;
+    U *to = meet_slot<RANKS, U>(w, m, r, epoch, w.rank);
+    meet_each<U>(n, [&](u32 i) { return in[meet_to<RANKS>(r, i, inner)]; }, [&](u32 i, U v) { meet_store(to + i, v, r); });
+  }
+  meet_signal(w, epoch, 0);
+  if (!meet_flags(w, epoch, 0)) return;
+  meet_each<U>(n, [&](u32 i) { return meet_sum_at<T, RANKS>(w, m, in[meet_to<RANKS>(w.rank, i, inner)], i, epoch); }, [&](u32 i, U v) { out[i] = v; });
+}
+
+// ---- the kernel ----
+
+MEET_DEV u32 meet_begin(const meet_world &w)
+{
+  const u32 epoch = meet_look(meet_head(w, w.rank, MEET_EPOCH)) + 1;
+  return epoch ? epoch : 2; // fresh memory is zero; the last bit alternates
+}
+
+// The last block of the rank ends the epoch.
+MEET_DEV void meet_end(const meet_world &w, u32 epoch)
+{
+  meet_all(true);
+  if (MEET_TID) return;
+  if (meet_look(meet_head(w, w.rank, MEET_FAILED)) && !meet_look(w.told)) meet_tell(w.told, MEET_OTHERS);
+  if (meet_add(meet_head(w, w.rank, MEET_ENDED), 1) + 1 < (u32)MEET_GRID) return;
+  meet_tell(meet_head(w, w.rank, MEET_ENDED), 0);
+  meet_tell(meet_head(w, w.rank, MEET_EPOCH), epoch);
+}
+
+// UNIT: elements of a unit of large data; 0: the data are small. count: elements of an operand of all_reduce and all_gather, of a result of
+// reduce_scatter; inner: those of a part that lie together.
+template <class T, int RANKS, int HOW, int UNIT>
+MEET_DEV void meet(const meet_world &w, const meet_room &m, const void *operand, void *result, u32 count, u32 inner)
+{
+  typedef typename meet_bits<sizeof(T) * (UNIT ? UNIT : 1)>::type unit;
+  const u32 epoch = meet_begin(w);
+  const unit *in = (const unit *)operand;
+  unit *out = (unit *)result;
+  if constexpr (!UNIT)
+    meet_words_of<T, RANKS, HOW>(w, m, (const T *)operand, (T *)result, count, inner, epoch);
+  else if constexpr (HOW == MEET_SUM)
+    meet_two_shots<T, RANKS, unit>(w, m, in, out, count / UNIT, epoch);
+  else if constexpr (HOW == MEET_GATHER)
+    meet_gather<RANKS, unit>(w, m, in, out, count / UNIT, inner / UNIT, epoch);
+  else
+    meet_scatter<T, RANKS, unit>(w, m, in, out, count / UNIT, inner / UNIT, epoch);
+  meet_end(w, epoch);
+}
+
+#endif
