@@ -59,9 +59,9 @@ void mica_module_close(struct mica_module *x)
 {
   if (!x) return;
   leave(x);
+  for (struct on_device *d = x->devices; d; d = d->next) gpu_resident_close(d->r);
   exchange_close(x->exchange);
   module_close(x->cpu);
-  for (struct on_device *d = x->devices; d; d = d->next) gpu_resident_close(d->r);
   for (struct said *s = x->said, *next; s; s = next) {
     const char *text = s->text;
     next = s->next;
@@ -251,6 +251,8 @@ static int here(struct mica_module *x, struct gpu_resident **out, struct err *e)
     if (gpu_resident_here(d->r)) return *out = d->r, OK;
   struct on_device *d = NEW(&x->mem, struct on_device);
   TRY(gpu_resident_open(&x->p.code, x->p.arch, out, e));
+  const int status = rank_connect(x, *out, e);
+  if (status != OK) return gpu_resident_close(*out), status;
   d->r = *out, d->next = x->devices, x->devices = d;
   return OK;
 }
@@ -272,7 +274,8 @@ static int call_gpu(struct mica_module *x, const void *const *in, void *const *o
 {
   struct gpu_resident *r;
   pthread_mutex_lock(&x->turn);
-  int status = guarded_here(x, &r, e);
+  int status = rank_able(x, e);
+  if (status == OK) status = guarded_here(x, &r, e);
   if (status == OK) status = gpu_resident_run(r, in, out, workspace, stream, e);
   pthread_mutex_unlock(&x->turn);
   return status;

@@ -1,6 +1,8 @@
 // include/mica.h: programs of several devices. A rank is a module of its own, whose inputs and outputs are the rank's parts.
 #include "api/module.h"
 
+#include "gpu/peers.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +30,7 @@ static int no_rank(const struct mica_module *whole, int rank, double seconds, st
   if (whole->rank >= 0) return err_set(e, ERR_WORLD, NOWHERE, "%.80s is rank %d already", name, whole->rank);
   if (whole->p.world < 2) {
     err_set(e, ERR_WORLD, NOWHERE, "%.80s is a program of one device, which has no ranks", name);
-    return err_hint(e, "a program of several devices begins with `world`; its ranks run on the CPU"), (int)e->status;
+    return err_hint(e, "a program of several devices begins with `world`"), (int)e->status;
   }
   if (rank < 0 || rank >= whole->p.world) {
     err_set(e, ERR_WORLD, NOWHERE, "%.80s has no rank %d", name, rank);
@@ -50,21 +52,27 @@ static void describe(struct mica_module *x, const struct mica_module *whole)
   x->p.out = parts(&x->mem, p->nout, p->out, p->out_shard, p->world);
 }
 
+// What the rank runs, and by what it meets the others.
+static int take_code(struct mica_module *x, const struct mica_module *whole, struct exchange_wish *wish, struct err *e)
+{
+  size_t n;
+  if (x->p.gpu) {
+    code_copy(&x->mem, &whole->p.code, &x->p.code);
+    return wish->key = x->p.key, wish->bytes = gpu_peers_room(x->p.world), OK;
+  }
+  const void *bytes = module_bytes(whole->cpu, &n);
+  wish->key = hash_mix(hash_bytes(bytes, n, 0), n), wish->bytes = module_exchange(whole->cpu);
+  return module_load(bytes, n, whole->p.object.function, &x->cpu, e);
+}
+
 static int open_rank(struct mica_module *whole, int rank, const char *name, double seconds, struct mica_module **out, struct err *e)
 {
   TRY(no_rank(whole, rank, seconds, e));
-  size_t n;
-  const void *bytes = module_bytes(whole->cpu, &n);
   struct mica_module *x = module_new(whole->m);
   describe(x, whole);
-  const struct exchange_wish wish = {.name = name,
-                                     .here = &whole->m->worlds,
-                                     .rank = rank,
-                                     .ranks = x->p.world,
-                                     .key = hash_mix(hash_bytes(bytes, n, 0), n),
-                                     .bytes = module_exchange(whole->cpu),
-                                     .seconds = seconds > 0 ? seconds : RANKS_WAIT};
-  int status = module_load(bytes, n, whole->p.object.function, &x->cpu, e);
+  x->seconds = seconds > 0 ? seconds : RANKS_WAIT;
+  struct exchange_wish wish = {.name = name, .here = &whole->m->worlds, .rank = rank, .ranks = x->p.world, .seconds = x->seconds};
+  int status = take_code(x, whole, &wish, e);
   if (status == OK) status = exchange_open(&wish, &x->exchange, e);
   if (status != OK) return mica_module_close(x), status;
   x->rank = rank;
@@ -87,4 +95,21 @@ int rank_call(struct mica_module *x, const void *const *in, void *const *out, st
   if (status) status = exchange_failed(x->exchange, status, e);
   pthread_mutex_unlock(&x->turn);
   return status;
+}
+
+int rank_connect(struct mica_module *x, struct gpu_resident *r, struct err *e)
+{
+  if (x->p.world < 2) return OK;
+  if (x->rank < 0) {
+    err_set(e, ERR_WORLD, NOWHERE, "%.80s runs on %d GPUs, one a rank", x->p.name, x->p.world);
+    return err_hint(e, "open each rank with mica_module_rank, in Python with f.rank(number), and call the ranks"), (int)e->status;
+  }
+  if (x->devices) return err_set(e, ERR_WORLD, NOWHERE, "rank %d of %.80s is on another GPU already", x->rank, x->p.name);
+  return gpu_resident_connect(r, exchange_memory(x->exchange), x->rank, x->seconds, e);
+}
+
+int rank_able(const struct mica_module *x, struct err *e)
+{
+  if (!x->exchange || !__atomic_load_n(&exchange_memory(x->exchange)->failed, __ATOMIC_ACQUIRE)) return OK;
+  return exchange_failed(x->exchange, 0, e);
 }

@@ -25,6 +25,7 @@ struct mica_module {
   struct module *cpu;        // NULL: a GPU's
   int rank;                  // in a world, or -1: all ranks together, on whole tensors
   struct exchange *exchange; // of a rank, or NULL
+  double seconds;            // that a rank waits for the others
   pthread_mutex_t turn;      // of devices and of what they have; of a rank: of its calls
   struct on_device *devices;
   pthread_mutex_t lock; // of said
@@ -39,5 +40,8 @@ void module_enter(struct mica_module *x);                           // into its 
 
 // ---- api_ranks.c ----
 int rank_call(struct mica_module *x, const void *const *in, void *const *out, struct err *e); // one after the other
+// Of a GPU: the way to the other ranks, which come at the same time. A program of one device needs none; one of several runs by its ranks alone.
+int rank_connect(struct mica_module *x, struct gpu_resident *r, struct err *e);
+int rank_able(const struct mica_module *x, struct err *e); // no rank of its world has failed or was closed
 
 #endif

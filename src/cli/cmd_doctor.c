@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cuda/cuda.h"
 #include "cuda/library.h"
+#include "cuda/nccl.h"
 
 #include <string.h>
 
@@ -84,6 +85,33 @@ static int located(enum cuda_library_id id, struct str *found, struct err *e)
 static int doctor_driver(struct str *found, struct err *e) { return located(LIBRARY_DRIVER, found, e); }
 static int doctor_cublaslt(struct str *found, struct err *e) { return located(LIBRARY_CUBLASLT, found, e); }
 
+static int doctor_nccl(struct str *found, struct err *e)
+{
+  struct nccl n;
+  int version = 0;
+  TRY(nccl_find(&n, e));
+  TRY(nccl_check(&n, n.get_version(&version), e, "asking for the version"));
+  str_add(found, "%d.%d.%d, ", version / 10000, version / 100 % 100, version % 100);
+  return located(LIBRARY_NCCL, found, e);
+}
+
+// Which GPU reaches which, where there are several.
+static void reaches(struct str *found)
+{
+  struct arena mem = {0};
+  struct err none = {0};
+  struct gpu_place *p;
+  int n;
+  if (gpu_topology(&mem, &p, &n, &none) != OK) n = 0;
+  for (int i = 0; i < n && n > 1; i++) {
+    str_add(found, "; %d reaches", i);
+    for (int k = 0; k < n; k++)
+      if (p[i].reaches >> k & 1) str_add(found, " %d", k);
+    if (!p[i].reaches) str_add(found, " none");
+  }
+  arena_close(&mem);
+}
+
 static int doctor_gpus(struct str *found, struct err *e)
 {
   struct gpu_facts f;
@@ -94,7 +122,7 @@ static int doctor_gpus(struct str *found, struct err *e)
     str_add(found, "%s%d: %s, %d.%d%s%s", i ? "; " : "", i, f.name, f.arch / 10, f.arch % 10, arch ? ", --target " : ", no target for it",
             arch ? arch : "");
   }
-  return OK;
+  return reaches(found), OK;
 }
 
 static const struct {

@@ -1,6 +1,7 @@
 // mica targets, mica version: what this machine is and can do.
 #include "cli/cli.h"
 #include "cuda/cuda.h"
+#include "cuda/library.h"
 
 static json_t *can_json(const struct target *t)
 {
@@ -72,6 +73,16 @@ static json_t *places_json(struct cli *c)
   return list;
 }
 
+// Carries data between GPUs that do not reach each other's memory.
+static json_t *nccl_json(struct cli *c)
+{
+  struct cuda_found at;
+  struct err none = {0};
+  const bool found = cuda_library(LIBRARY_NCCL, &at, &none) != NULL;
+  if (output_wants_text(c)) printf("NCCL: %s\n", found ? at.path : "not found");
+  return found ? json_string(at.path) : json_null();
+}
+
 int cmd_targets(struct cli *c)
 {
   json_t *list = json_array(), *root = json_pack("{s:o}", "targets", list);
@@ -84,6 +95,7 @@ int cmd_targets(struct cli *c)
     if (output_wants_text(c)) (t.kind == TARGET_GPU ? print_gpu : print_host)(&t, target_doc(i));
   }
   json_object_set_new(root, "gpus", places_json(c));
+  json_object_set_new(root, "nccl", nccl_json(c));
   if (status == OK) status = output_json(c, root);
   json_decref(root);
   return status;

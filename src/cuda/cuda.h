@@ -19,6 +19,7 @@
 //   launch.c     modules, launches, graphs, tensor maps
 //   bind.c       a tile kernel with sizes and buffers -> a launch
 //   exec.c       run once
+//   meet.c       operators of all ranks as kernels (meet.cuh)
 //   time.c       run often; what a launch takes
 //   blas.c       products of matrices in the terms of the vendor's library; what it does at their end (epilogue.def)
 //   cublaslt.c   done by that library
@@ -175,6 +176,33 @@ int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const 
                  struct cuda_ready *out, struct err *e);
 // Elements of a global buffer at these sizes; -1 when they are more than memory can hold.
 int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, int buffer, const int64_t *sizes);
+
+// ---- meet.c
+// --------------------------------------------------------------------------------------------------------------
+
+enum meeting_how { MEETING_SUM, MEETING_GATHER, MEETING_SCATTER };
+struct meeting { // an operator of all ranks
+  enum meeting_how how;
+  int ranks; // 0: none
+  enum tile_type type;
+  int64_t outer, inner; // of an operand, of a result that is scattered: pieces, elements of each. Pieces of ranks take turns in the whole
+};
+struct meeting_room { // bytes in the exchange memory of a rank
+  int64_t word, slot, sums;
+};
+enum { MEETING_MOST_RANKS = 8, MEETING_THREADS = 256, MEETING_MOST_BLOCKS = 128 };
+extern const char cuda_meet_text[];                 // meet.cuh, which stands behind the prelude
+const char *meeting_name(enum meeting_how how);     // "all_reduce"
+bool meeting_find(const char *name, enum meeting_how *out);
+bool meeting_fits(const struct meeting *m);         // a type that ranks exchange, and fewer elements than a kernel counts
+bool meeting_small(const struct meeting *m);        // words with their epochs carry it; else slots and flags
+int64_t meeting_bytes(const struct meeting *m);     // of an operand
+int64_t meeting_blocks(const struct meeting *m, int processors);
+void meeting_room(const struct meeting *m, struct meeting_room *room); // the room becomes large enough
+int64_t meeting_memory(int ranks, const struct meeting_room *room);    // bytes of exchange memory of a rank
+// Two kernels: name(operand, result, struct meet_world), and name_local(operands of all ranks, result, rank).
+const char *meeting_kernel(struct arena *mem, const struct meeting *m);
+void meeting_print(const struct meeting *m, const struct meeting_room *room, const char *name, struct str *out);
 
 // ---- exec.c
 // --------------------------------------------------------------------------------------------------------------

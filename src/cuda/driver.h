@@ -13,6 +13,9 @@ typedef struct CUevent_st *cu_event;
 typedef struct CUgraph_st *cu_graph;
 typedef struct CUgraphExec_st *cu_exec;
 
+struct cu_ipc { // CUipcMemHandle
+  char bytes[64];
+};
 struct cu_attribute { // CUlaunchAttribute
   int id;
   int pad;
@@ -44,6 +47,12 @@ enum { CU_FUNC_THREADS = 0, CU_FUNC_LOCAL = 3, CU_FUNC_REGISTERS = 4, CU_FUNC_DY
   FUNCTION(device_name, "cuDeviceGetName", (char *name, int room, int device))                                                            \
   FUNCTION(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                                             \
   FUNCTION(device_peer, "cuDeviceCanAccessPeer", (int *can, int device, int other))                                                       \
+  FUNCTION(peer_enable, "cuCtxEnablePeerAccess", (cu_context c, unsigned flags))                                                          \
+  FUNCTION(ipc_get, "cuIpcGetMemHandle", (struct cu_ipc * handle, gpu_address a))                                                         \
+  FUNCTION(ipc_open, "cuIpcOpenMemHandle_v2", (gpu_address * a, struct cu_ipc handle, unsigned flags))                                    \
+  FUNCTION(ipc_close, "cuIpcCloseMemHandle", (gpu_address a))                                                                             \
+  FUNCTION(host_alloc, "cuMemAllocHost_v2", (void **p, size_t bytes))                                                                     \
+  FUNCTION(host_free, "cuMemFreeHost", (void *p))                                                                                         \
   FUNCTION(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * c, int device))                                                      \
   FUNCTION(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                                                 \
   FUNCTION(context_get, "cuCtxGetCurrent", (cu_context * c))                                                                              \

@@ -368,4 +368,22 @@ MEET_DEV void meet(const meet_world &w, const meet_room &m, const void *operand,
   meet_end(w, epoch);
 }
 
+// The result of a rank from the operands of all ranks, which lie one after the other.
+template <class T, int RANKS, int HOW> MEET_DEV void meet_local(const void *operands, void *result, int rank, u32 count, u32 inner)
+{
+  const T *all = (const T *)operands;
+  T *out = (T *)result;
+  const i64 one = HOW == MEET_SCATTER ? (i64)count * RANKS : count;
+  for (u32 i = MEET_BLOCK * MEET_THREADS + MEET_TID; i < count; i += MEET_GRID * MEET_THREADS) {
+    T x[RANKS];
+#pragma unroll
+    for (int r = 0; r < RANKS; r++) x[r] = all[r * one + meet_from<RANKS, HOW>(rank, i, inner)];
+    if constexpr (HOW == MEET_GATHER) {
+#pragma unroll
+      for (int r = 0; r < RANKS; r++) out[meet_to<RANKS>(r, i, inner)] = x[r];
+    } else
+      out[i] = meet_sum<T, RANKS>(x);
+  }
+}
+
 #endif

@@ -11,6 +11,7 @@ enum { OTHERS = 8 };
 
 static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
 {
+  if (x->meet.m.ranks || y->meet.m.ranks) return false;
   if (x->product != y->product || (x->first == x->last) != (y->first == y->last)) return false;
   if (x->product) return blas_same(&x->mul.p, &y->mul.p) && (x->first == x->last || blas_same(&x->ends.p, &y->ends.p));
   return graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub) && graph_same(a->g->nodes[x->last].sub, b->g->nodes[y->last].sub);
@@ -19,7 +20,8 @@ static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, 
 // Is y alone what x is without its tail?
 static bool same_head(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
 {
-  return x->first != x->last && y->first == y->last && !x->product && !y->product && graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub);
+  const bool ranks = x->meet.m.ranks || y->meet.m.ranks;
+  return x->first != x->last && y->first == y->last && !x->product && !y->product && !ranks && graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub);
 }
 
 static struct choice pick(const struct lower_plan *p, const struct lower_unit *u, int nlike, const struct lowered *const *like)
@@ -80,11 +82,19 @@ static bool independent(const char *knobs)
   return !strcmp(last + strspn(last, " "), INDEPENDENT);
 }
 
+// Of several devices, a rank's own: its kernels and those in which it meets the others.
+static int kernels_of(const struct job *j, const struct candidate *x, struct graph **out, struct err *e)
+{
+  if (x->rank) return graph_rank(j->mem, x->rank, out, e);
+  return *out = graph_copy(j->mem, x->g), OK;
+}
+
 int run_norm(const struct pass_on *on, struct err *e)
 {
   const struct job *j = on->j;
   struct lowered *d = NEW(j->mem, struct lowered);
-  struct graph *named = graph_copy(j->mem, on->x->g);
+  struct graph *named;
+  TRY(kernels_of(j, on->x, &named, e));
   int n, one = device_given(j, on->c, on->x);
   const struct lowered **like = made_of(j, on->x, &n);
   const struct lower_opts o = {.tails = true, .dependent = one ? !independent(j->opts->knobs) : !n || like[0]->plan.dependent};

@@ -267,22 +267,11 @@ static void order_parts(struct job *j)
   }
 }
 
-// Kernels of this machine's processor compute what all ranks do, one after the other.
-static int check_world(const struct job *j, struct err *e)
-{
-  const int ranks = j->program->world;
-  if (j->target.kind == TARGET_CPU || ranks == 1) return OK;
-  int s =
-      err_set(e, ERR_WORLD, NOWHERE, "a world of %d devices is run by the megakernel only so far, and not by kernels for %s", ranks, j->target.name);
-  return err_hint(e, "--target cpu runs all ranks on this machine; `mica help mega` is about megakernels"), s;
-}
-
 int run_split(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
   struct judged known = {.j = j};
   const struct lax_judge judge = {too_hard, told, &known};
-  TRY(check_world(j, e));
   const bool given = j->opts->candidate; // then the program is one subprogram, however hard its search would be
   TRY(lax_partition(j->mem, j->moved.g, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &judge, &j->split, e));
   if (given && j->split.n != 1)

@@ -9,7 +9,7 @@ static json_t *launch_json(const struct lowered *d, int i)
   const struct launch *l = &d->program.launch[i];
   json_t *v = json_pack("{s:s, s:s, s:f, s:b, s:b}", "name", l->name, "how", l->how, "model_us", 1e6 * l->cost, "product", l->product, "dependent",
                         l->dependent);
-  if (!l->product)
+  if (l->k)
     json_object_set_new(v, "shared", json_integer(l->k->shared_bytes));
   else if (l->algorithm >= 0)
     json_object_set_new(v, "algorithm", json_integer(l->algorithm));
@@ -25,9 +25,21 @@ json_t *launches_json(const struct lowered *d)
   return list;
 }
 
+int launches_graph(struct arena *mem, const json_t *report, struct graph **out, struct err *e)
+{
+  const json_t *rank = json_object_get(json_object_get(report, "ranks"), "kernels");
+  struct str text = {0};
+  json_text(rank ? rank : json_object_get(report, "graph"), &text);
+  int status = graph_from_json(mem, str_text(&text), text.n, "report", out, e);
+  str_free(&text);
+  if (status == OK && rank) status = graph_rank(mem, *out, out, e);
+  return status;
+}
+
 // A product has the epilogue that its choices have, and nothing else is made by the library.
 static bool product_fits(const struct lower_unit *u, const struct choice *c)
 {
+  if (u->meet.m.ranks || c->scheme == SCHEME_MEETING) return u->meet.m.ranks && c->scheme == SCHEME_MEETING;
   bool found = !u->product && c->scheme != SCHEME_LIBRARY;
   for (int i = 0; i < u->nchoices && u->product; i++) found |= c->scheme == SCHEME_LIBRARY && u->choice[i].k.v[0] == c->k.v[0];
   return found;

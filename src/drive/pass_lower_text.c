@@ -16,7 +16,7 @@ void print_choices(const struct ir_value *v, struct str *out)
   const struct lower_unit *u = &lowered_of(v)->plan.unit[v->i];
   str_add(out, "%s: %d choice%s\n", u->name, u->nchoices, u->nchoices == 1 ? "" : "s");
   str_add(out, *u->why ? "  not: %s\n" : "%s", u->why);
-  for (int s = 0; s < scheme_count() && !u->product; s++)
+  for (int s = 0; s < scheme_count() && u->n.nsave; s++)
     for (int i = 0; i < u->nchoices; i++)
       if (u->choice[i].scheme == s && scheme_at(s)->apart) {
         str_add(out, "  %s on its own: %s\n", scheme_at(s)->name, scheme_at(s)->apart);
@@ -40,7 +40,9 @@ static const struct norm *norm_of(const struct ir_value *v, struct str *out)
     str_add(out, "product, %lld times %lld x %lld x %lld", (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k);
     if (u->last != u->first) str_add(out, "; with the kernel that follows"), product_text(&u->ends.p, out);
     str_add(out, "\n");
-  } else if (!u->n.nsave && *u->why)
+  } else if (u->meet.m.ranks)
+    str_add(out, "%s over %d ranks\n", meeting_name(u->meet.m.how), u->meet.m.ranks);
+  else if (!u->n.nsave && *u->why)
     str_add(out, "no normal form: %s\n", u->why);
   else
     return &u->n;
@@ -85,7 +87,7 @@ static int values_of(struct arena *mem, const struct ir_value *v, struct kern *k
   const struct lowered *d = lowered_of(v);
   const struct lower_unit *u = &d->plan.unit[v->i];
   *why = 0;
-  if (u->product) return NO;
+  if (u->product || u->meet.m.ranks) return NO;
   struct lower_job j = lower_unit_job(mem, &d->plan, u, false);
   return lower_values(&j, u->nchoices ? scheme_at(d->pick[v->i].scheme)->rules : 0, k, why);
 }
@@ -98,10 +100,9 @@ void print_kern(const struct ir_value *v, struct str *out)
   struct kern k;
   char why[160];
   int status = values_of(&mem, v, &k, why);
-  const char *by = u->product    ? ": a product"
-                   : u->nchoices ? " by "
-                                 : ": ",
-             *who = u->product    ? ""
+  const char *other = u->product ? ": a product" : u->meet.m.ranks ? ": of all ranks" : NULL;
+  const char *by = other ? other : u->nchoices ? " by " : ": ",
+             *who = other         ? ""
                     : u->nchoices ? scheme_at(d->pick[v->i].scheme)->name
                                   : u->why;
   str_add(out, "# %s%s%s%s%s\n", u->name, by, who, *why ? ": " : "", why);
@@ -216,7 +217,7 @@ int parse_tile(struct arena *mem, const struct ir_value *v, const char *text, si
   const struct launch *l = &lowered_of(v)->program.launch[v->i];
   struct tile_program *p;
   (void)n;
-  if (l->product) return OK;
+  if (!l->text) return OK;
   TRY(tile_parse(mem, l->name, text, &p, e));
   return tile_lower(p, p->kernels[0], lowered_of(v)->plan.gpu->arch, e);
 }

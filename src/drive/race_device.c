@@ -81,7 +81,8 @@ int race_device_whole(struct job *j, struct err *e)
   else
     return *e = inner, (int)e->status;
   if (op_by_op) j->reason = why_op_by_op(j);
-  int raced = op_by_op || j->single || *j->unmeasured ? NO : race_joined(j, e);
+  const bool apart = j->rank; // one GPU does not run all ranks
+  int raced = op_by_op || j->single || *j->unmeasured || apart ? NO : race_joined(j, e);
   if (raced == NO)
     join_proofs(j);
   else if (raced != OK)
@@ -92,5 +93,7 @@ int race_device_whole(struct job *j, struct err *e)
     j->cut = true, job_left(j, "the kernels were not compiled");
   else if (inner.status != OK)
     return *e = inner, (int)e->status;
-  return *j->unmeasured ? OK : race_gpu_whole(j, e);
+  if (*j->unmeasured) return OK;
+  if (apart) return j->unmeasured = "a race has one GPU, and the program runs on several; its subprograms were measured", OK;
+  return race_gpu_whole(j, e);
 }

@@ -19,14 +19,21 @@ struct exporting {
 
 // ---- kernels ----
 
+// What follows `common` in the text; what stands before it is put out.
+static const char *without(struct exporting *x, const char *text, const char *common)
+{
+  const char *p = strstr(text, common);
+  if (p) str_raw(x->out, text, (size_t)(p - text));
+  return p ? p + strlen(common) : text;
+}
+
 static void kernels(struct exporting *x)
 {
-  size_t n = strlen(cuda_prelude_text);
   PUT("namespace mica_%s {\n\n%s\n", x->name, cuda_prelude_text);
+  if (x->code.world > 1) PUT("%s\n", cuda_meet_text);
   for (int i = 0; i < x->code.nkernel; i++) {
-    const char *s = x->code.kernel[i].source, *p = strstr(s, cuda_prelude_text);
-    if (p) str_raw(x->out, s, (size_t)(p - s)), s = p + n;
-    PUT("%s\n", s);
+    const char *s = without(x, x->code.kernel[i].source, cuda_prelude_text);
+    PUT("%s\n", without(x, s, cuda_meet_text));
   }
   PUT("} // namespace\n\n");
 }
@@ -110,7 +117,8 @@ static void kernel_launch(struct exporting *x, int i)
   }
   PUT("    void *args[] = {");
   for (int a = 0; a < l->narg; a++) PUT("%s&a%d", a ? ", " : "", a);
-  PUT("};\n    status = launch((const void *)mica_%s::%s, %lld, %d, %lld, %s, args, stream);\n    if (status) return status;\n  }\n", x->name,
+  PUT("%s};\n    status = launch((const void *)mica_%s::%s, %lld, %d, %lld, %s, args, stream);\n    if (status) return status;\n  }\n",
+      l->meet.ranks ? ", &world" : "", x->name,
       k->name, (long long)l->blocks, l->threads, (long long)k->shared, l->dependent ? "true" : "false");
 }
 
@@ -135,16 +143,30 @@ static void prepare(struct exporting *x)
   PUT("  return status;\n}\n\n");
 }
 
+static const char of_rank[] = "int rank, void *const *exchange, unsigned *told, double seconds, ";
+
+// The argument of kernels in which ranks meet.
+static void way(struct exporting *x)
+{
+  PUT("  mica_%s::meet_world world = {};\n  world.told = told, world.patience = (unsigned long long)(seconds * 1e9), world.rank = rank, world.ranks = %d;\n"
+      "  for (int r = 0; r < %d; r++) world.at[r] = (char *)exchange[r];\n",
+      x->name, x->code.world, x->code.world);
+}
+
 static void host(struct exporting *x)
 {
+  if (x->code.world > 1)
+    PUT("extern \"C\" int %s_world(void) { return %d; }\nextern \"C\" size_t %s_exchange(void) { return %lld; }\n", x->name, x->code.world, x->name,
+        (long long)code_exchange(&x->code));
   PUT("extern \"C\" size_t %s_workspace(void) { return %lld; }\n\n", x->name, (long long)whole_workspace(x));
   prepare(x);
   for (int i = 0; i < x->code.nlaunch; i++)
     for (int a = 0; a < x->code.launch[i].narg; a++)
       if (x->code.launch[i].arg[a].is_map) map_shape(x, &x->code.launch[i].arg[a].map, i, a);
-  PUT("\nextern \"C\" int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream)\n{\n"
+  PUT("\nextern \"C\" int %s_run(%sconst void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream)\n{\n"
       "  int status = 0;\n  (void)workspace;\n",
-      x->name);
+      x->name, x->code.world > 1 ? of_rank : "");
+  if (x->code.world > 1) way(x);
   for (int i = 0; i < x->code.nstate; i++) {
     const struct code_state *s = &x->code.state[i];
     PUT("  if (outputs[%d] != inputs[%d]) { // else the state is written in its place\n"
@@ -189,12 +211,21 @@ static void header(struct exporting *x)
   PUT(" */\n#ifndef MICA_EXPORT_%s_H\n#define MICA_EXPORT_%s_H\n\n#include <cuda_runtime_api.h>\n#include <stddef.h>\n\n"
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
       x->name, x->name);
+  if (x->code.world > 1)
+    PUT("/* The program runs on %d GPUs, the ranks; tensors are the parts of one rank. Each rank has exchange memory on its GPU: %s_exchange() bytes,\n"
+        " * zero before the first call. The other GPUs write it: cudaDeviceEnablePeerAccess, or cudaIpcOpenMemHandle in another process. */\n"
+        "int %s_world(void);\nsize_t %s_exchange(void);\n",
+        x->code.world, x->name, x->name, x->name);
   PUT("/* Bytes of device memory for what kernels leave to each other. */\nsize_t %s_workspace(void);\n"
       "/* Once on each device, and once for each workspace. 0, or an error of the CUDA run-time. */\n"
       "int %s_prepare(void *workspace, cudaStream_t stream);\n"
-      "/* Starts the kernels in the stream and returns. A workspace serves one call at a time. 0, or an error of the CUDA run-time. */\n"
-      "int %s_run(const void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream);\n\n",
-      x->name, x->name, x->name);
+      "/* Starts the kernels in the stream and returns. A workspace serves one call at a time. 0, or an error of the CUDA run-time.%s */\n"
+      "int %s_run(%sconst void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream);\n\n",
+      x->name, x->name,
+      x->code.world > 1 ? "\n * exchange: by rank, as this GPU reaches it. told: memory of the host that the GPU writes (cudaMallocHost), 0 before. It is not 0 any"
+                          "\n * more after a rank did not come within so many seconds; then nothing works until all exchange memory is zero again."
+                        : "",
+      x->name, x->code.world > 1 ? of_rank : "");
   PUT("#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
@@ -204,7 +235,8 @@ static void readme(struct exporting *x)
   PUT("# %s\n\nKernels made by Mica, which are used without it. `kernel.h` says what the tensors are.\n\n", x->name);
   PUT("    nvcc -O3 -gencode arch=compute_%s,code=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch + 3, arch,
       x->products ? " -lcublasLt" : "");
-  PUT("The same source is a module of tvm-ffi; `%s` takes the inputs and then the outputs, and runs in the current stream:\n\n"
+  if (x->code.world == 1)
+    PUT("The same source is a module of tvm-ffi; `%s` takes the inputs and then the outputs, and runs in the current stream:\n\n"
       "    nvcc -O3 -shared -Xcompiler -fPIC -gencode arch=compute_%s,code=%s kernel.cu -o kernel.so%s\n"
       "    python3 -c 'import tvm_ffi; f = tvm_ffi.load_module(\"./kernel.so\")[\"%s\"]'\n\n",
       x->name, arch + 3, arch, x->products ? " -lcublasLt" : "", x->name);
@@ -237,7 +269,7 @@ static void source(struct exporting *x)
   if (x->products) PUT("enum { PROPOSED = %d, WORKSPACE = %d };\n%s\n", PRODUCT_PROPOSED, PRODUCT_WORKSPACE, export_blas_text);
   PUT("} // namespace\n\n");
   host(x);
-  export_ffi(x->d->g, x->name, true, x->out);
+  if (x->code.world == 1) export_ffi(x->d->g, x->name, true, x->out);
 }
 
 int export_device(struct arena *mem, const struct device_program *d, const char *name, struct exported *out, struct err *e)

@@ -64,6 +64,20 @@ json_t *manifest_tensors(const struct graph *g, int (*list)(const struct graph *
   return all;
 }
 
+void manifest_shards(json_t *root, const struct graph *rank)
+{
+  size_t in = 0, out = 0;
+  for (int i = 0; i < rank->nnodes; i++) {
+    const struct node *n = &rank->nodes[i];
+    if (n->op != OP_INPUT && n->op != OP_OUTPUT) continue;
+    const bool input = n->op == OP_INPUT;
+    const int dim = input ? input_shard(rank, n->out) : output_shard(rank, n);
+    json_t *x = json_array_get(json_object_get(root, input ? "inputs" : "outputs"), input ? in++ : out++);
+    if (dim >= 0) json_object_set_new(x, "shard", json_integer(dim));
+  }
+  json_object_set_new(root, "world", json_integer(rank->world));
+}
+
 static bool same_place(const struct lower_place *a, const struct lower_place *b)
 {
   return a->kind == b->kind && (a->kind == PLACE_WORK ? a->offset == b->offset : a->index == b->index);
@@ -117,6 +131,12 @@ static json_t *product_json(const struct blas_product *p)
                    (double)p->beta);
 }
 
+static json_t *meeting_json(const struct meeting *m)
+{
+  return json_pack("{s:s, s:s, s:i, s:I, s:I}", "operator", meeting_name(m->how), "type", tile_types[m->type].name, "world", m->ranks, "outer",
+                   (json_int_t)m->outer, "inner", (json_int_t)m->inner);
+}
+
 static json_t *launch_json(const struct code *c, const struct code_launch *l, const char *const *file, bool compiled)
 {
   json_t *maps, *args = args_json(l, &maps), *v = json_pack("{s:s, s:s}", "name", l->name, "how", l->how);
@@ -128,6 +148,7 @@ static json_t *launch_json(const struct code *c, const struct code_launch *l, co
     return v;
   }
   const struct code_kernel *k = &c->kernel[l->kernel];
+  if (l->meet.ranks) json_object_set_new(v, "ranks", meeting_json(&l->meet));
   json_t *launch = json_pack("{s:s?, s:s, s:I, s:i, s:I, s:i, s:b, s:o, s:o}", "cubin", compiled ? file[l->kernel] : NULL, "kernel", k->name, "grid",
                              (json_int_t)l->blocks, "block", l->threads, "shared", (json_int_t)k->shared, "cluster", k->cluster, "dependent",
                              l->dependent, "args", args, "maps", maps);
@@ -144,12 +165,14 @@ int manifest_make(struct arena *mem, const struct device_program *d, const char 
   TRY(code_make(mem, d, &c, e));
   out->missing = machine_code(mem, d, by, &c, &compiler);
   const char **file = files(mem, &c);
+  const struct graph *whole = by->whole ? by->whole : d->g;
   json_t *launches = json_array();
   for (int i = 0; i < c.nlaunch; i++) json_array_append_new(launches, launch_json(&c, &c.launch[i], file, !out->missing));
   json_t *root =
       json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:o, s:I, s:I, s:o}", "program", name, "arch", cuda_arch_name(d->gpu->arch), "compiler", compiler,
-                "missing", out->missing, "inputs", manifest_tensors(d->g, graph_inputs), "outputs", manifest_tensors(d->g, graph_outputs),
+                "missing", out->missing, "inputs", manifest_tensors(whole, graph_inputs), "outputs", manifest_tensors(whole, graph_outputs),
                 "workspace", (json_int_t)c.workspace, "zeroed", (json_int_t)c.zeroed, "launches", launches);
+  if (by->rank) manifest_shards(root, by->rank);
   json_text(root, &out->json);
   json_decref(root);
   if (out->missing) return OK;

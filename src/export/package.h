@@ -26,6 +26,7 @@ struct package {
   struct package_object object;
   struct code code; // of a program for GPUs, with machine code
   int arch;         // 90
+  uint64_t key;     // of a program for GPUs: all ranks of a world have the same
 };
 
 // ---- package_read.c ----

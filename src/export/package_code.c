@@ -168,6 +168,30 @@ static int product(const struct unpacking *u, const json_t *v, struct code_launc
   return l->kernel = -1, l->algorithm = (int)algorithm, OK;
 }
 
+// ---- operators of all ranks ----
+
+// Its kernel is there: with the same shape it is the kernel of this operator.
+static int meeting(const struct unpacking *u, const json_t *v, struct code_launch *l)
+{
+  const json_t *o = json_object_get(v, "ranks");
+  struct meeting *m = &l->meet;
+  struct code *c = &u->p->code;
+  const char *name;
+  int64_t world;
+  TRY(reading_text(&u->r, o, "operator", &name));
+  if (!meeting_find(name, &m->how)) return reading_bad(&u->r, "operator", "an operator of all ranks");
+  TRY(reading_text(&u->r, o, "type", &name));
+  TRY(type_of(u, name, &m->type));
+  TRY(reading_whole(&u->r, o, "world", 2, MEETING_MOST_RANKS, &world));
+  TRY(reading_whole(&u->r, o, "outer", 1, INT32_MAX, &m->outer));
+  TRY(reading_whole(&u->r, o, "inner", 1, INT32_MAX, &m->inner));
+  m->ranks = (int)world;
+  if (m->ranks != u->p->world) return reading_bad(&u->r, "world", "the program's");
+  if (l->narg != 2 || l->threads != MEETING_THREADS || l->blocks > MEETING_MOST_BLOCKS) return reading_bad(&u->r, "ranks", "an operand and a result, in few blocks");
+  if (!meeting_fits(m)) return reading_bad(&u->r, "ranks", "what ranks exchange");
+  return meeting_room(m, &c->room), OK;
+}
+
 // ---- the whole ----
 
 static int launch(const struct unpacking *u, const json_t *o, struct code_launch *l)
@@ -178,7 +202,9 @@ static int launch(const struct unpacking *u, const json_t *o, struct code_launch
   *l = (struct code_launch){.name = arena_strdup(u->mem, name ? name : ""), .how = "", .algorithm = -1};
   l->arg = NEWS(u->mem, struct code_arg, args + MIN(maps, MOST_ARGS) + 1);
   for (; l->narg < (int)args; l->narg++) TRY(place(u, json_array_get(json_object_get(o, "args"), (size_t)l->narg), &l->arg[l->narg].at));
-  return json_object_get(o, "product") ? product(u, o, l) : kernel(u, o, l);
+  if (json_object_get(o, "product")) return product(u, o, l);
+  TRY(kernel(u, o, l));
+  return json_object_get(o, "ranks") ? meeting(u, o, l) : OK;
 }
 
 // An output that holds the last version of a state shares the buffer of the input.
@@ -188,7 +214,7 @@ static void states(struct arena *mem, const struct package *p, struct code *c)
   for (int i = 0; i < p->nout; i++) {
     const int in = p->out[i].state - 1;
     if (in < 0 || in >= p->nin) continue;
-    const int64_t bytes = MIN(package_tensor_bytes(&p->in[in]), package_tensor_bytes(&p->out[i]));
+    const int64_t bytes = MIN(package_tensor_bytes(&p->in[in]), package_tensor_bytes(&p->out[i])) / (p->in_shard[in] < 0 ? 1 : p->world);
     c->state[c->nstate++] = (struct code_state){in, i, bytes};
   }
 }
@@ -202,6 +228,7 @@ int package_code(struct arena *mem, const struct folder_files *files, const json
   TRY(reading_whole(&u.r, root, "zeroed", 0, c->workspace, &c->zeroed));
   TRY(reading_list(&u.r, root, "launches", MOST_LAUNCHES, &n));
   states(mem, p, c);
+  c->world = p->world;
   c->launch = NEWS(mem, struct code_launch, n + 1), c->kernel = NEWS(mem, struct code_kernel, n + 1);
   for (size_t i = 0; i < n; i++) {
     u.r.what = arena_printf(mem, "launch %zu", i + 1);

@@ -6,21 +6,6 @@
 
 #include <string.h>
 
-// Each divided tensor gets the dimension along which ranks have parts.
-static void add_shards(json_t *root, const struct graph *g)
-{
-  size_t in = 0, out = 0;
-  for (int i = 0; i < g->nnodes; i++) {
-    const struct node *n = &g->nodes[i];
-    if (n->op != OP_INPUT && n->op != OP_OUTPUT) continue;
-    const bool input = n->op == OP_INPUT;
-    const int dim = input ? input_shard(g, n->out) : output_shard(g, n);
-    json_t *x = json_array_get(json_object_get(root, input ? "inputs" : "outputs"), input ? in++ : out++);
-    if (dim >= 0) json_object_set_new(x, "shard", json_integer(dim));
-  }
-  json_object_set_new(root, "world", json_integer(g->world));
-}
-
 void package_cpu_json(const struct package_cpu *c, struct str *out)
 {
   char processor[64];
@@ -29,7 +14,7 @@ void package_cpu_json(const struct package_cpu *c, struct str *out)
   if (c->so) json_object_set_new(kernel, "processor", json_string(processor));
   json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "program", c->name, "arch", "cpu", "compiler", compiler_version(NULL), "inputs",
                            manifest_tensors(c->g, graph_inputs), "outputs", manifest_tensors(c->g, graph_outputs), "kernel", kernel);
-  if (c->rank) add_shards(root, c->rank);
+  if (c->rank) manifest_shards(root, c->rank);
   json_text(root, out);
   json_decref(root);
 }

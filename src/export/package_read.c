@@ -174,7 +174,9 @@ static int gpu(struct arena *mem, const struct folder_files *files, const json_t
     err_set(e, ERR_COMPILER, NOWHERE, "the program has no machine code: %.500s", missing);
     return err_hint(e, "save it again on a machine with NVRTC, or compile its kernel.cu with nvcc"), e->status;
   }
-  return package_code(mem, files, root, out, e);
+  TRY(package_code(mem, files, root, out, e));
+  for (int i = 0; i < out->code.nkernel; i++) out->key = hash_bytes(out->code.kernel[i].cubin, (size_t)out->code.kernel[i].bytes, out->key);
+  return OK;
 }
 
 static bool same_tensors(const struct graph *g, int (*list)(const struct graph *, int *), int n, const struct mica_tensor *t)
@@ -242,7 +244,6 @@ static int whole(struct arena *mem, const struct folder_files *files, const json
   TRY(check_graph(files, out, e));
   TRY(check_rank(files, out, e));
   out->gpu = strcmp(out->target, "cpu") != 0;
-  if (out->gpu && out->world > 1) return reading_bad(&r, "world", "1: kernels of a GPU are of one device");
   return out->gpu ? gpu(mem, files, root, out, e) : object(mem, root, &out->object, e);
 }
 
@@ -255,6 +256,7 @@ int package_read(struct arena *mem, const struct folder_files *files, struct pac
   TRY(package_file(mem, files, "program.json", &text, &n, e));
   json_t *root = json_loadb(text, n, 0, &why);
   if (!root) return err_set(e, ERR_JSON, (struct loc){"program.json", why.line, why.column}, "%s", why.text);
+  out->key = hash_bytes(text, n, 0);
   int status = whole(mem, files, root, out, e);
   return json_decref(root), status;
 }

@@ -38,12 +38,12 @@ static int graph_from_report(struct arena *mem, const json_t *report, const char
   return status;
 }
 
-struct graphs {
+struct saved_graphs {
   struct graph *best, *rank; // what runs; of several devices what one rank runs, else NULL
 };
 
 // The compiled kernel and what a program has to know that loads it. Without a compiler there is the source alone.
-static int object_files(const struct graphs *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
+static int object_files(const struct saved_graphs *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
 {
   struct package_cpu c = {.name = name, .function = id, .source = source, .g = g->best, .rank = g->rank};
   struct err mine = {0};
@@ -54,7 +54,7 @@ static int object_files(const struct graphs *g, const char *id, const char *name
   return OK;
 }
 
-static int generate_c(const struct graphs *of, const char *name, const struct target *t, struct folder *f, struct err *e)
+static int generate_c(const struct saved_graphs *of, const char *name, const struct target *t, struct folder *f, struct err *e)
 {
   const struct graph *g = of->best;
   struct gen_info info = {0};
@@ -97,17 +97,20 @@ static int device_files(const struct device_program *d, const char *name, struct
   str_add(add(f, "README.md"), "%s", str_text(&x.readme));
   export_free(&x);
   for (int i = 0; i < d->nlaunch; i++)
-    if (!d->launch[i].product) str_add(add(f, arena_printf(f->mem, "%s.tile", d->launch[i].name)), "%s", d->launch[i].text);
+    if (d->launch[i].text) str_add(add(f, arena_printf(f->mem, "%s.tile", d->launch[i].name)), "%s", d->launch[i].text);
   return status;
 }
 
-static int generate_cuda(const json_t *report, struct graph *g, const struct target *t, struct folder *f, struct err *e)
+static int generate_cuda(const json_t *report, const struct saved_graphs *of, const struct target *t, struct folder *f, struct err *e)
 {
   struct lower_plan p;
+  struct graph *g;
   struct device_program *d = NEW(f->mem, struct device_program);
   struct choice *pick;
   struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
   *gpu = gpu_limits(t);
+  TRY(launches_graph(f->mem, report, &g, e));
+  if (of->rank) f->by.whole = of->best, f->by.rank = of->rank;
   g->name = json_string_value(json_object_get(report, "program"));
   const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
   TRY(launches_read(f->mem, launches, g, gpu, &p, &pick, e));
@@ -117,11 +120,11 @@ static int generate_cuda(const json_t *report, struct graph *g, const struct tar
   return device_files(d, g->name, f, e);
 }
 
-static int graphs_of(struct arena *mem, const json_t *report, struct graphs *g, struct err *e)
+static int graphs_of(struct arena *mem, const json_t *report, struct saved_graphs *g, struct err *e)
 {
   const json_t *ranks = json_object_get(report, "ranks");
   struct graph *program;
-  *g = (struct graphs){0};
+  *g = (struct saved_graphs){0};
   TRY(graph_from_report(mem, report, "source", &program, e));
   TRY(graph_from_report(mem, report, "graph", &g->best, e));
   graph_extents_as(g->best, program);
@@ -129,12 +132,12 @@ static int graphs_of(struct arena *mem, const json_t *report, struct graphs *g, 
 }
 
 // What runs, and program.json.
-static int kernels(const json_t *report, const struct graphs *g, struct folder *f, struct err *e)
+static int kernels(const json_t *report, const struct saved_graphs *g, struct folder *f, struct err *e)
 {
   struct target t;
   const char *target = json_string_value(json_object_get(report, "target")), *name = json_string_value(json_object_get(report, "program"));
   TRY(target_open(target ? target : "cpu", (int)json_integer_value(json_object_get(report, "threads")), true, &t, e));
-  if (t.kind == TARGET_GPU) return generate_cuda(report, g->best, &t, f, e);
+  if (t.kind == TARGET_GPU) return generate_cuda(report, g, &t, f, e);
   return generate_c(g, name ? name : "program", &t, f, e);
 }
 
@@ -149,7 +152,7 @@ static void page(const json_t *report, struct folder *f)
 static int render(const json_t *report, const char *folder, struct folder *f, struct err *e)
 {
   struct graph *program;
-  struct graphs g;
+  struct saved_graphs g;
   TRY(graph_from_report(f->mem, report, "source", &program, e));
   TRY(graphs_of(f->mem, report, &g, e));
   graph_print(program, add(f, "program.mica"));
@@ -189,7 +192,7 @@ int report_save_by(struct arena *mem, const json_t *report, const char *folder, 
 int report_package(struct arena *mem, const json_t *report, struct gpu_forge *forge, struct db *db, struct folder_files *out, struct err *e)
 {
   struct folder *f = NEW(mem, struct folder);
-  struct graphs g;
+  struct saved_graphs g;
   f->mem = mem, f->by = (struct manifest_by){forge, db, SECONDS};
   int status = graphs_of(mem, report, &g, e);
   if (status == OK) status = kernels(report, &g, f, e);

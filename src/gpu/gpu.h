@@ -34,6 +34,7 @@
 //   session.c    what races of one program share: worker, compiler, inputs, reference
 //   batch.c      programs on their way to machine code while the caller goes on
 //   race.c       all of it: check, rounds, the fastest
+//   peers.c      a rank's way to the memory of the others (peers.h)
 //   resident.c   a program that stays on a device, called in the caller's stream
 //   rank.c       which candidates go on, which orders are sure
 //   identity.c   the GPU and its driver by name, without opening them
@@ -67,7 +68,8 @@ struct code_launch {
   int threads, narg;
   struct code_arg *arg; // of a product: its operands
   struct blas_product mul;
-  int algorithm; // of the product: of those that the library proposes; -1: what is fastest
+  int algorithm;       // of the product: of those that the library proposes; -1: what is fastest
+  struct meeting meet; // an operator of all ranks, of two arguments: its kernel takes the way to the ranks too; .ranks 0: it is none
 };
 struct code_state { // an input whose bytes are in the place of the output before the first launch
   int in, out;
@@ -78,12 +80,17 @@ struct code {
   struct code_kernel *kernel;
   struct code_launch *launch;
   int64_t workspace, zeroed;
+  int world;                // ranks
+  struct meeting_room room; // of the exchange memory of a rank
   int nstate;
   struct code_state *state;
 };
 enum { PRODUCT_PROPOSED = 8, PRODUCT_WORKSPACE = 32 << 20 }; // algorithms that the library is asked for; bytes that they may use
 // Without machine code. TILE where a kernel has sizes that are not constants, or writes to an input.
 int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e);
+// All of it in `mem`, with its machine code.
+void code_copy(struct arena *mem, const struct code *c, struct code *out);
+int64_t code_exchange(const struct code *c); // bytes of exchange memory of a rank
 uint64_t program_hash(const struct device_program *p, uint64_t seed); // of its kernels' texts, arguments and products
 
 // ---- resident.c ------------------------------------------------------------------------------------
@@ -94,6 +101,9 @@ struct gpu_resident;
 int gpu_resident_open(const struct code *c, int arch, struct gpu_resident **out, struct err *e);
 void gpu_resident_close(struct gpu_resident *r);
 bool gpu_resident_here(const struct gpu_resident *r); // its context is the current one
+// A rank's way to the others; before its first call, all ranks at once. `host` is where they meet: gpu_peers_room bytes and the rest of
+// mica_meet.h. It lives as long as the resident.
+int gpu_resident_connect(struct gpu_resident *r, struct m_exchange *host, int rank, double seconds, struct err *e);
 // A workspace is ready for calls that follow in the stream; NULL: its own.
 int gpu_resident_prepare(struct gpu_resident *r, void *workspace, void *stream, struct err *e);
 int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const *out, void *workspace, void *stream, struct err *e);

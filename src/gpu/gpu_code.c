@@ -4,17 +4,24 @@
 
 #include <string.h>
 
+// Of an operator of all ranks as well.
+static int print_kernel(struct arena *mem, const struct code *c, const struct launch *l, int arch, struct str *s, struct err *e)
+{
+  if (!l->meet.ranks) return cuda_print(l->p, l->k, arch, s, e);
+  return meeting_print(&l->meet, &c->room, meeting_kernel(mem, &l->meet), s), OK;
+}
+
 static int kernel_of(struct arena *mem, struct code *c, const struct launch *l, int arch, int *out, struct err *e)
 {
   struct str s = {0};
-  int status = cuda_print(l->p, l->k, arch, &s, e);
+  int status = print_kernel(mem, c, l, arch, &s, e);
   for (*out = 0; status == OK && *out < c->nkernel; ++*out)
     if (!strcmp(c->kernel[*out].source, str_text(&s))) break;
   if (status == OK && *out == c->nkernel)
-    c->kernel[c->nkernel++] = (struct code_kernel){.name = cuda_kernel_name(mem, l->k),
+    c->kernel[c->nkernel++] = (struct code_kernel){.name = l->k ? cuda_kernel_name(mem, l->k) : meeting_kernel(mem, &l->meet),
                                                    .source = arena_strdup(mem, str_text(&s)),
-                                                   .shared = l->k->shared_bytes,
-                                                   .cluster = MAX(1, l->k->cluster),
+                                                   .shared = l->k ? l->k->shared_bytes : 0,
+                                                   .cluster = l->k ? MAX(1, l->k->cluster) : 1,
                                                    .registers = -1,
                                                    .spilled = -1};
   str_free(&s);
@@ -87,6 +94,13 @@ static int product_launch(struct arena *mem, const struct launch *l, struct code
   return OK;
 }
 
+static int meeting_launch(struct arena *mem, const struct launch *l, int processors, struct code_launch *out)
+{
+  out->meet = l->meet, out->narg = l->nargs, out->arg = NEWS(mem, struct code_arg, l->nargs + 1);
+  for (int i = 0; i < l->nargs; i++) out->arg[i].at = l->arg[i].at;
+  return out->blocks = meeting_blocks(&l->meet, processors), out->threads = MEETING_THREADS, OK;
+}
+
 static void states(struct arena *mem, const struct graph *g, struct code *c)
 {
   if (!g) return; // kernels that came without one
@@ -107,17 +121,42 @@ int code_make(struct arena *mem, const struct device_program *p, struct code *ou
   *out = (struct code){.kernel = NEWS(mem, struct code_kernel, p->nlaunch + 1),
                        .launch = NEWS(mem, struct code_launch, p->nlaunch + 1),
                        .workspace = p->workspace,
-                       .zeroed = p->zeroed};
+                       .zeroed = p->zeroed,
+                       .world = p->g ? p->g->world : 1};
+  for (int i = 0; i < p->nlaunch; i++)
+    if (p->launch[i].meet.ranks) meeting_room(&p->launch[i].meet, &out->room);
   states(mem, p->g, out);
   for (int i = 0; i < p->nlaunch; i++) {
     const struct launch *l = &p->launch[i];
     struct code_launch *c = &out->launch[out->nlaunch++];
     *c = (struct code_launch){.name = l->name ? l->name : "", .how = l->how ? l->how : "", .kernel = -1, .algorithm = -1};
-    int status = l->product ? product_launch(mem, l, c, e) : kernel_launch(mem, l, c, e);
+    int status = l->product       ? product_launch(mem, l, c, e)
+                 : l->meet.ranks ? meeting_launch(mem, l, p->gpu->processors, c)
+                                 : kernel_launch(mem, l, c, e);
     if (status == OK && !l->product) status = kernel_of(mem, out, l, p->gpu->arch, &c->kernel, e);
     if (status != OK) return status;
   }
   return OK;
+}
+
+int64_t code_exchange(const struct code *c) { return meeting_memory(c->world, &c->room); }
+
+void code_copy(struct arena *mem, const struct code *c, struct code *out)
+{
+  *out = *c;
+  out->kernel = arena_copy(mem, c->kernel, sizeof *c->kernel * (size_t)(c->nkernel + 1));
+  out->launch = arena_copy(mem, c->launch, sizeof *c->launch * (size_t)(c->nlaunch + 1));
+  out->state = arena_copy(mem, c->state, sizeof *c->state * (size_t)(c->nstate + 1));
+  for (int i = 0; i < c->nkernel; i++) {
+    struct code_kernel *k = &out->kernel[i];
+    k->name = arena_strdup(mem, k->name), k->source = k->source ? arena_strdup(mem, k->source) : NULL;
+    k->cubin = arena_copy(mem, k->cubin, (size_t)k->bytes);
+  }
+  for (int i = 0; i < c->nlaunch; i++) {
+    struct code_launch *l = &out->launch[i];
+    l->name = arena_strdup(mem, l->name), l->how = arena_strdup(mem, l->how);
+    l->arg = arena_copy(mem, l->arg, sizeof *l->arg * (size_t)MAX(l->narg, 1));
+  }
 }
 
 static uint64_t product_hash(const struct blas_product *m, uint64_t h)
@@ -128,6 +167,12 @@ static uint64_t product_hash(const struct blas_product *m, uint64_t h)
   return hash_bytes(m->stride, sizeof m->stride, h);
 }
 
+static uint64_t meeting_hash(const struct meeting *m, uint64_t h)
+{
+  const int64_t numbers[] = {m->how, m->ranks, m->type, m->outer, m->inner};
+  return hash_bytes(numbers, sizeof numbers, h);
+}
+
 uint64_t program_hash(const struct device_program *p, uint64_t seed)
 {
   uint64_t h = hash_mix(hash_mix(hash_mix(seed, (uint64_t)p->workspace), (uint64_t)p->zeroed), (uint64_t)p->gpu->arch);
@@ -135,7 +180,7 @@ uint64_t program_hash(const struct device_program *p, uint64_t seed)
     const struct launch *l = &p->launch[i];
     const int64_t facts[] = {l->product, l->dependent, l->nargs};
     h = hash_bytes(facts, sizeof facts, h);
-    h = l->product ? product_hash(&l->mul, h) : hash_bytes(l->text, strlen(l->text), h);
+    h = l->product ? product_hash(&l->mul, h) : l->text ? hash_bytes(l->text, strlen(l->text), h) : meeting_hash(&l->meet, h);
     for (int k = 0; k < l->nargs; k++) {
       const int64_t arg[] = {l->arg[k].at.kind, l->arg[k].at.index, l->arg[k].at.offset, l->arg[k].type, l->arg[k].elements};
       h = hash_bytes(arg, sizeof arg, h);

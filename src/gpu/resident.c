@@ -1,14 +1,16 @@
 // A program that stays on a device for whoever calls it: in the context that is current and the stream that the caller names, so
 // that it takes its place among the caller's own kernels. Everything that a call needs is made before, but tensor maps, which are made
 // again where an address is another than in the call before. A call takes no memory and waits for nothing.
-#include "gpu/gpu.h"
+#include "gpu/peers.h"
 #include "base/memory.h"
 #include "base/range.h"
+#include "cuda/driver.h"
 
 #include <string.h>
 
 struct prepared { // a launch
   struct gpu_kernel *kernel;
+  struct gpu_kernel *local; // of an operator of all ranks, for data that were gathered before
   struct blas_plan *plan; // of a product, or NULL
   struct blas_algorithm how;
   gpu_address *address, *mapped; // by argument; of which its tensor map was made
@@ -23,6 +25,7 @@ struct gpu_resident {
   struct gpu_module **module; // by kernel
   struct prepared *launch;
   gpu_address own; // workspace
+  struct gpu_peers *peers; // of a rank, or NULL
 };
 
 static const gpu_address NO_ADDRESS = ~(gpu_address)0;
@@ -30,7 +33,7 @@ static const gpu_address NO_ADDRESS = ~(gpu_address)0;
 static bool has_products(const struct code *c)
 {
   for (int i = 0; i < c->nlaunch; i++)
-    if (c->launch[i].kernel < 0) return true;
+    if (c->launch[i].kernel < 0) return true; // an operator of all ranks has a kernel
   return false;
 }
 
@@ -60,8 +63,13 @@ static int load_kernels(struct gpu_resident *r, struct err *e)
     if (gpu_load(r->g, &cubin, &r->module[i], e)) return e->status;
     if (gpu_find(r->module[i], k->name, k->shared, k->cluster, &kernel[i], e)) return e->status;
   }
-  for (int i = 0; i < c->nlaunch; i++)
-    if (c->launch[i].kernel >= 0) r->launch[i].kernel = kernel[c->launch[i].kernel];
+  for (int i = 0; i < c->nlaunch; i++) {
+    const int k = c->launch[i].kernel;
+    if (k >= 0) r->launch[i].kernel = kernel[k];
+    if (!c->launch[i].meet.ranks) continue;
+    const char *local = arena_printf(&r->mem, "%s_local", c->kernel[k].name);
+    if (gpu_find(r->module[k], local, 0, 1, &r->launch[i].local, e)) return (int)e->status;
+  }
   return OK;
 }
 
@@ -121,6 +129,7 @@ void gpu_resident_close(struct gpu_resident *r)
 {
   void *before;
   if (!r) return;
+  gpu_peers_close(r->peers);
   if (r->g && gpu_enter(r->g, &before)) {
     for (int i = 0; i < r->c->nlaunch; i++) blas_plan_close(r->launch[i].plan);
     blas_close(r->blas);
@@ -134,6 +143,31 @@ void gpu_resident_close(struct gpu_resident *r)
 }
 
 bool gpu_resident_here(const struct gpu_resident *r) { return gpu_is_current(r->g); }
+
+// ---- ranks ----
+
+int gpu_resident_connect(struct gpu_resident *r, struct m_exchange *host, int rank, double seconds, struct err *e)
+{
+  struct gpu_peers_wish w = {.host = host, .rank = rank, .ranks = r->c->world, .bytes = code_exchange(r->c), .seconds = seconds};
+  for (int i = 0; i < r->c->nlaunch; i++)
+    if (r->c->launch[i].meet.ranks) w.gathered = MAX(w.gathered, meeting_bytes(&r->c->launch[i].meet) * w.ranks);
+  return gpu_peers_open(r->g, &w, &r->peers, e);
+}
+
+// The operand and the result have their addresses.
+static int meet(struct gpu_resident *r, const struct code_launch *c, struct prepared *p, struct err *e)
+{
+  if (!r->peers) return err_set(e, ERR_WORLD, NOWHERE, "%.80s is an operator of %d ranks, and no rank was opened", c->name, c->meet.ranks);
+  const struct gpu_world *w = gpu_peers_world(r->peers);
+  gpu_address all;
+  if (gpu_peers_direct(r->peers)) {
+    void *args[] = {&p->address[0], &p->address[1], (void *)w};
+    return gpu_launch(r->g, &(struct gpu_launch){p->kernel, c->blocks, c->threads, false, args}, e);
+  }
+  TRY(gpu_peers_gather(r->peers, p->address[0], meeting_bytes(&c->meet), r->g->stream, &all, e));
+  void *args[] = {&all, &p->address[1], (void *)&w->rank};
+  return gpu_launch(r->g, &(struct gpu_launch){p->local, c->blocks, c->threads, false, args}, e);
+}
 
 // ---- calls ----
 
@@ -167,6 +201,7 @@ static int launch(const struct calling *x, const struct code_launch *c, struct p
     if (gpu_map(r->g, a, &c->arg[i].map, &p->map[i], e)) return e->status;
     p->mapped[i] = a;
   }
+  if (c->meet.ranks) return meet(r, c, p, e);
   if (p->plan) return blas_run(p->plan, &p->how, p->address, x->workspace + (gpu_address)ahead(r->c), e);
   return gpu_launch(r->g, &(struct gpu_launch){p->kernel, c->blocks, c->threads, c->dependent, p->args}, e);
 }
@@ -175,6 +210,7 @@ int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const 
 {
   struct calling x = {r, in, out, (uintptr_t)workspace};
   gpu_follow(r->g, stream);
+  if (r->peers) TRY(gpu_peers_told(r->peers, e));
   if (!workspace && !r->own && gpu_code_workspace(r->c) && gpu_resident_prepare(r, NULL, stream, e)) return e->status;
   if (!workspace) x.workspace = r->own;
   for (int i = 0; i < r->c->nstate; i++) { // which is written in its place, unless the caller wants the old one too

@@ -344,8 +344,7 @@ static int copy_graph(struct rewrite *w, const struct graph *g, const struct gra
 
 int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct graph **out, struct err *e)
 {
-  *out = graph_new(mem, g->level, g->name);
-  (*out)->world = g->world;
+  *out = graph_new_as(mem, g);
   struct rewrite w = {*out, NOWHERE, stable, e, OK, graph_add};
   int s = copy_graph(&w, g, NULL, NULL);
   if (s || g->level != KERNEL) return s;

@@ -11,6 +11,12 @@ struct graph *graph_new(struct arena *mem, enum level level, const char *name)
   return g;
 }
 
+struct graph *graph_new_as(struct arena *mem, const struct graph *g)
+{
+  struct graph *to = graph_new(mem, g->level, g->name);
+  return to->world = g->world, to->rank = g->rank, to;
+}
+
 void graph_axes(struct graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop)
 {
   CHECK(ngrid <= MAX_GRID && nloop <= MAX_LOOPS && !g->nnodes);

@@ -277,6 +277,7 @@ struct graph {
   struct tensor *tensors;
   int ntensors, tensors_cap;
   int world;               // ranks that run a kernel graph; 1 or more
+  bool rank;               // graph_rank made it: results may be the rank's parts
   int ngrid, nloop;        // of block and thread graphs
   int64_t grid[GRID_AXES]; // blocks (threads) along x, y, z; those who make kernels may cut a grid into more
   int64_t loop[MAX_LOOPS]; // iterations along i, j, k, l
@@ -291,6 +292,7 @@ void tensor_words(char out[256], const struct tensor *t); // "`X`, f32[2, 64]"
 void *tensor_room(struct arena *mem, const struct tensor *t, size_t each);
 
 struct graph *graph_new(struct arena *mem, enum level level, const char *name);
+struct graph *graph_new_as(struct arena *mem, const struct graph *g); // of g's level, name and ranks
 // Sets grid and loop extents of an empty block or thread graph.
 void graph_axes(struct graph *g, int ngrid, const int64_t *grid, int nloop, const int64_t *loop);
 

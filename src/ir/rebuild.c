@@ -57,8 +57,7 @@ static int rebuild(const struct context *c, struct graph *to, const struct graph
 
 int graph_rebuild(struct arena *mem, const struct graph *g, const struct rebuilding *how, struct graph **out, struct err *e)
 {
-  *out = graph_new(mem, KERNEL, g->name);
-  (*out)->world = g->world;
+  *out = graph_new_as(mem, g);
   return rebuild(&(struct context){how, e}, *out, NULL, NULL, g);
 }
 

@@ -138,8 +138,7 @@ int state_order(struct arena *mem, const struct graph *g, struct graph **out, st
   struct arena tmp = {0};
   bool *done = NEWS(&tmp, bool, g->nnodes + 1);
   int *map = NEWS(&tmp, int, g->ntensors + 1), left = g->nnodes, status = OK;
-  *out = graph_new(mem, g->level, g->name);
-  (*out)->world = g->world;
+  *out = graph_new_as(mem, g);
   while (left && !status) {
     int i = 0;
     while (i < g->nnodes && (done[i] || !ready(g, i, done))) i++;

@@ -87,7 +87,7 @@ static int no_update(const struct graph *g, const struct node *n, const char *wh
 // All ranks write the same places, each in its part. A rank has written values of its own only if the state is divided.
 static int check_update(const struct graph *g, const struct node *n, const bool *varies, struct err *e)
 {
-  const int state = g->world > 1 && node_updated(n) >= 0 ? graph_state(g, node_updated(n)) : -1;
+  const int state = g->world > 1 && !g->rank && node_updated(n) >= 0 ? graph_state(g, node_updated(n)) : -1;
   if (state < 0) return OK;
   if (n->sub) return no_update(g, n, "is part of a kernel", "in a program of several devices updates stand in the kernel graph", e);
   const int shard = input_shard(g, state);
@@ -105,7 +105,7 @@ static int check_update(const struct graph *g, const struct node *n, const bool 
 static int check_output(const struct graph *g, const struct node *n, const bool *varies, struct err *e)
 {
   const struct tensor *x = &g->tensors[n->in[0]];
-  if (!varies[n->in[0]] || state_output(g, n)) return OK;
+  if (!varies[n->in[0]] || g->rank || state_output(g, n)) return OK;
   int s = err_set(e, ERR_WORLD, n->at, "%s%.60s%s may be different on each of the %d devices: a result is the same on all",
                   x->name ? "`" : "this result", x->name ? x->name : "", x->name ? "`" : "", g->world);
   return err_hint(e, "return shard(x, dim) leaves each rank its part; all_gather(x, dim) joins the parts, all_reduce(x) adds them up"), s;
@@ -310,7 +310,7 @@ int graph_rank(struct arena *mem, const struct graph *g, struct graph **out, str
 {
   struct arena tmp = {0};
   int *map = NEWS(&tmp, int, g->ntensors + 1), s = OK;
-  *out = graph_new(mem, KERNEL, g->name), (*out)->world = g->world;
+  *out = graph_new_as(mem, g), (*out)->rank = true;
   for (int i = 0; i < g->nnodes && !s; i++) {
     const struct node *n = &g->nodes[i];
     if (node_has(n, STAYS_APART)) {

@@ -228,8 +228,12 @@ void product_text(const struct blas_product *p, struct str *out)
 
 void launch_body_text(const struct launch *l, struct str *out)
 {
-  if (!l->product) {
+  if (l->text) {
     str_add(out, "%s", l->text);
+    return;
+  }
+  if (l->meet.ranks) {
+    str_add(out, "// %s over %d ranks, %lld bytes of each\n", meeting_name(l->meet.how), l->meet.ranks, (long long)meeting_bytes(&l->meet));
     return;
   }
   str_add(out, "// product, %lld times %lld x %lld x %lld", (long long)l->mul.batch, (long long)l->mul.m, (long long)l->mul.n, (long long)l->mul.k);

@@ -205,7 +205,7 @@ static int block(struct gathering *w, const struct node *n, int *out)
 
 int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
-  struct gathering w = {wrapped, graph_new(mem, KERNEL, wrapped->name), NEWS(mem, int, wrapped->ntensors + 1), false, e};
+  struct gathering w = {wrapped, graph_new_as(mem, wrapped), NEWS(mem, int, wrapped->ntensors + 1), false, e};
   for (int i = 0; i < wrapped->nnodes; i++) {
     const struct node *n = &wrapped->nodes[i];
     int made = 0, status = OK;

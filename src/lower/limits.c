@@ -22,6 +22,8 @@ struct gpu_limits gpu_limits(const struct target *t)
                              .l2_bandwidth = t->cache_bandwidth,
                              .flops = t->flops,
                              .launch = t->launch,
+                             .link = t->link,
+                             .meeting = t->meeting,
                              .runs_on = t->runs_on};
 }
 

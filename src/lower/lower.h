@@ -26,6 +26,7 @@
 //   order.c      how tensors between kernels lie in device memory
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
 //   product.c    products by the vendor's library
+//   meeting.c    operators of all ranks
 //   epilogue.c   what follows them, done by the library in the same launch
 //   memo.c       first choices of kernels that were asked about before
 //   lower_plan.c a whole kernel graph: its kernels and their choices
@@ -78,6 +79,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
   double mma_share;                              // what mma.sync reaches of flops, over what it reaches of the H200's
   double lane_rate, special_rate, shared_rate;   // of a multiprocessor a second: instructions, exponentials, bytes of shared memory
+  double link, meeting;                          // of several GPUs: bytes/s to the others, s of a meeting
   int runs_on;                                   // the target that kernels are compiled for to be measured; 0: arch
   int workers;                                   // most blocks of a kernel, which then take work tiles in turns; 0: a block a work tile
 };
@@ -134,7 +136,8 @@ bool scheme_runs(int scheme, const struct gpu_limits *gpu, char why[160]);
 // It does, and the scheme takes kernels like the job's at all.
 bool scheme_takes(int scheme, const struct lower_job *j, char why[160]);
 
-enum { SCHEME_LIBRARY = -1 }; // a product by the vendor's library; its one knob is the epilogue: 0, or a row of epilogue.def + 1
+// A product by the vendor's library; its one knob is the epilogue: 0, or a row of epilogue.def + 1. An operator of all ranks has no knobs.
+enum { SCHEME_LIBRARY = -1, SCHEME_MEETING = -2 };
 struct choice {
   int scheme;
   struct knobs k;
@@ -181,17 +184,18 @@ struct line_about { // a line of a tile program
 };
 struct launch {
   const char *name; // "m_rms_1"
-  const char *how;  // scheme and knobs; "cublaslt", "cublaslt epilogue=relu"
+  const char *how;  // scheme and knobs; "cublaslt", "cublaslt epilogue=relu", "ranks"
   int unit;         // of the plan
   int first, last;  // nodes of the kernel graph; last differs where there is a tail
   double cost;      // modelled seconds
   int nargs;
-  struct launch_arg *arg; // of a kernel: its global buffers in order; of a product: its operands
+  struct launch_arg *arg; // of a kernel: its global buffers in order; of a product: its operands; of a meeting: operand, result
   bool product, dependent;
   struct blas_product mul;
-  int algorithm; // of the product: of those that the library proposes (gpu.h); -1: what is fastest
+  struct meeting meet; // an operator of all ranks; .ranks 0: it is none
+  int algorithm;       // of the product: of those that the library proposes (gpu.h); -1: what is fastest
   // of a kernel
-  const char *text;
+  const char *text; // NULL: it is none
   struct tile_program *p;
   struct tile_kernel *k; // lowered for gpu->arch
   int nabout;
@@ -211,6 +215,10 @@ struct lower_product {
   struct blas_product p;
   int tensor[BLAS_OPERANDS]; // of the kernel graph, views resolved
 };
+struct lower_meeting {
+  struct meeting m;
+  int tensor[2]; // operand, result: of the kernel graph, views resolved
+};
 // What becomes one launch, and how it may; or a part of the launch of another unit, whose tail it is.
 struct lower_unit {
   const char *name;
@@ -218,6 +226,7 @@ struct lower_unit {
   int head;        // the unit whose tail this can be, -1: none
   bool product;
   struct lower_product mul, ends; // of a product; with what its tail does, where last differs
+  struct lower_meeting meet;      // of an operator of all ranks; .m.ranks 0: it is none
   struct norm n, tail;            // of what is no product; the tail where last differs
   int nchoices;                   // 0: no scheme takes it, for the reasons in why; with and without tail in turns
   struct choice *choice;
@@ -272,6 +281,12 @@ int order_candidates(struct arena *mem, const struct graph *wrapped, const struc
 bool product_of(const struct graph *kernels, const struct order *order, int node, struct lower_product *out);
 // The library's product as a choice, with the epilogue of its tail or without one; with its modelled cost.
 struct choice product_choice(const struct lower_plan *p, const struct lower_product *x, bool tail);
+
+// ---- meeting.c -------------------------------------------------------------------------------------
+
+// The operator of all ranks in a node of a kernel graph; false where ranks do not exchange such tensors.
+bool meeting_of(const struct graph *kernels, const enum dtype *store, int node, struct lower_meeting *out);
+struct choice meeting_choice(const struct gpu_limits *gpu, const struct meeting *m);
 
 // ---- epilogue.c ------------------------------------------------------------------------------------
 

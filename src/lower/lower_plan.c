@@ -151,6 +151,16 @@ static const struct lower_unit *known_unit(const struct planning *w, int node, b
   return NULL;
 }
 
+static int plan_meeting(struct planning *w, struct lower_unit *u, struct err *e)
+{
+  const struct node *n = &w->p->g->nodes[u->first];
+  u->why = "";
+  if (!meeting_of(w->p->g, w->p->store, u->first, &u->meet))
+    return err_set(e, ERR_TARGET, n->at, "%s of %s: GPUs exchange no such tensor", op_rows[n->op].name, dtype_name(w->p->g->tensors[n->out].dtype));
+  u->choice = NEW(w->mem, struct choice), u->nchoices = 1;
+  return *u->choice = meeting_choice(w->p->gpu, &u->meet.m), OK;
+}
+
 static int plan_unit(struct planning *w, int node, const struct lower_opts *o, struct err *e)
 {
   const struct lower_unit *known = known_unit(w, node, o->tails);
@@ -161,6 +171,7 @@ static int plan_unit(struct planning *w, int node, const struct lower_opts *o, s
   for (int i = 0; i < w->p->nunits - 1; i++)
     if (w->p->unit[i].last == node) u->head = i;
   int status = OK;
+  if (node_meets(&w->p->g->nodes[node])) return plan_meeting(w, u, e);
   if (w->p->g->nodes[node].op == OP_MATMUL)
     status = plan_product(w, u, e);
   else if (norm_make_in(w->mem, w->p->g, w->p->order, node, &u->n, why) != OK)
@@ -196,7 +207,7 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   w->p = p, w->memo = o->memo, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
   for (int i = 0; i < wrapped->nnodes && !status; i++)
-    if (wrapped->nodes[i].op == OP_BLOCK || wrapped->nodes[i].op == OP_MATMUL) status = plan_unit(w, i, o, e);
+    if (wrapped->nodes[i].op == OP_BLOCK || wrapped->nodes[i].op == OP_MATMUL || node_meets(&wrapped->nodes[i])) status = plan_unit(w, i, o, e);
   return status;
 }
 

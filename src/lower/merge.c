@@ -126,7 +126,7 @@ int lower_merge(struct arena *mem, const struct graph *g, struct graph **out, st
 {
   int first, second, status = OK, merged = NO;
   for (; !status && pair(g, &first, &second); merged = OK) {
-    struct merging m = {g, *out = graph_new(mem, KERNEL, g->name), NEWS(mem, int, g->ntensors + 1), e};
+    struct merging m = {g, *out = graph_new_as(mem, g), NEWS(mem, int, g->ntensors + 1), e};
     for (int i = 0; i < g->nnodes && !status; i++) {
       if (i == first) continue;
       const struct node *n = &g->nodes[i];

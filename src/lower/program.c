@@ -51,6 +51,14 @@ static void add_product(struct building *b, const struct lower_unit *u, bool tai
     if (blas_has(&x->p, i)) l->arg[l->nargs++] = arg_of(b, x->tensor[i], i == BLAS_D);
 }
 
+static void add_meeting(struct building *b, const struct lower_unit *u, struct launch *l)
+{
+  const struct choice c = meeting_choice(b->p->gpu, &u->meet.m);
+  l->how = how_text(b->mem, &c), l->meet = u->meet.m, l->dependent = false;
+  l->arg = NEWS(b->mem, struct launch_arg, COUNT(u->meet.tensor));
+  for (size_t i = 0; i < COUNT(u->meet.tensor); i++) l->arg[l->nargs++] = arg_of(b, u->meet.tensor[i], i > 0);
+}
+
 // What a scheme wrote is held against what it said: arguments in order, of the right types and sizes.
 static int check_args(const struct building *b, const struct launch *l)
 {
@@ -113,7 +121,9 @@ static int add_launch(struct building *b, const struct lower_unit *u, const stru
                        .cost = c->cost,
                        .algorithm = -1};
   int status = OK;
-  if (u->product)
+  if (u->meet.m.ranks)
+    add_meeting(b, u, l);
+  else if (u->product)
     add_product(b, u, tail, l);
   else
     status = add_kernel(b, u, c, l);

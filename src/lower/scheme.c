@@ -120,12 +120,12 @@ int scheme_settings(const struct lower_job *j, int scheme, int most, struct choi
   return n;
 }
 
-static const char library[] = "cublaslt", epilogue[] = "epilogue";
+static const char library[] = "cublaslt", meeting[] = "ranks", epilogue[] = "epilogue";
 
 void scheme_text(const struct choice *c, struct str *out)
 {
-  const struct scheme *s = c->scheme == SCHEME_LIBRARY ? NULL : scheme_at(c->scheme);
-  str_add(out, "%s", s ? s->name : library);
+  const struct scheme *s = c->scheme < 0 ? NULL : scheme_at(c->scheme);
+  str_add(out, "%s", s ? s->name : c->scheme == SCHEME_MEETING ? meeting : library);
   for (int i = 0; s && i < KNOBS && s->knob[i]; i++)
     if (!s->named || i < s->named || c->k.v[i]) str_add(out, " %s=%d", s->knob[i], c->k.v[i]);
   if (c->tail && s) str_add(out, " tail");
@@ -141,7 +141,7 @@ static int knob_named(const struct scheme *s, const char *name, size_t n)
 
 int64_t scheme_step(const struct choice *c)
 {
-  int k = c->scheme == SCHEME_LIBRARY ? -1 : knob_named(scheme_at(c->scheme), "step", 4);
+  int k = c->scheme < 0 ? -1 : knob_named(scheme_at(c->scheme), "step", 4);
   return k < 0 ? 0 : c->k.v[k];
 }
 
@@ -169,6 +169,7 @@ bool scheme_parse(const char *text, struct choice *out)
   int n = 0, scheme = 0;
   if (sscanf(text, "%63s%n", word, &n) != 1) return false;
   while (scheme < scheme_count() && strcmp(scheme_at(scheme)->name, word) != 0) scheme++;
+  if (!strcmp(word, meeting)) return *out = (struct choice){.scheme = SCHEME_MEETING}, sscanf(text + n, "%63s", word) != 1;
   if (scheme == scheme_count() && strcmp(word, library) != 0) return false;
   *out = (struct choice){.scheme = scheme == scheme_count() ? SCHEME_LIBRARY : scheme};
   while (text += n, sscanf(text, "%63s%n", word, &n) == 1) {

@@ -56,6 +56,7 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g)
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) kept[n->out] = true;
+    if (node_meets(n)) kept[n->out] = kept[graph_root(g, n->in[0])] = true;
     for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++) kept[graph_root(g, n->in[k])] = true;
     if (n->sub) mark_block(g, n, kept);
   }

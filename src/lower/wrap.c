@@ -284,7 +284,8 @@ static int output(struct wrapping *w, const struct node *n, int t)
   bool strided = kview_of(w->to, t, &v);
   enum op maker = w->to->nodes[w->to->tensors[strided ? v.root : t].node].op;
   if (maker == OP_CONST) return err_set(w->e, ERR_GRAPH, n->at, "a constant is an output of the program");
-  if (!strided || (maker != OP_BLOCK && maker != OP_MATMUL) || !whole(w->to, &v) || w->taken[v.root]) {
+  const bool made = maker == OP_BLOCK || maker == OP_MATMUL || op_rows[maker].rule == RULE_WORLD;
+  if (!strided || !made || !whole(w->to, &v) || w->taken[v.root]) {
     TRY(copied(w, t, &t));
     v.root = t;
   }
@@ -302,6 +303,16 @@ static int nest(struct wrapping *w, const struct node *n, const int *in, int *ou
   return graph_nest(w->to, graph_copy(w->to->mem, n->sub), n->nin, in, n->at, out, w->e);
 }
 
+// Ranks exchange elements that lie row by row.
+static int meeting(struct wrapping *w, const struct node *n, int x, int *out)
+{
+  struct kview v;
+  int status = OK;
+  if (constant(w->to, graph_root(w->to, x))) return err_set(w->e, ERR_TARGET, n->at, "%s of a constant is not generated", op_rows[n->op].name);
+  if (!kview_of(w->to, x, &v) || !whole(w->to, &v)) status = copied(w, x, &x);
+  return status ? status : graph_add(w->to, n->op, 1, &x, &n->a, n->at, out, w->e);
+}
+
 static int one_node(struct wrapping *w, const struct graph *g, const struct node *n, const int *in, int *out)
 {
   const struct tensor *t = n->nout ? &g->tensors[n->out] : NULL;
@@ -317,8 +328,8 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   case RULE_CONCAT: return concat(w, n, in, &t->shape, out);
   case RULE_SPLIT: return slices(w, n, in[0], out);
   case RULE_AT: return chosen(w, n, in, out);
+  case RULE_WORLD: return meeting(w, n, in[0], out);
   case RULE_ACCUM:
-  case RULE_WORLD:
   case RULE_COMPOSITE: break;
   }
   return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);
@@ -328,7 +339,7 @@ int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **
 {
   struct graph *g;
   TRY(graph_expand(mem, kernels, true, &g, e));
-  struct wrapping w = {.to = *out = graph_new(mem, KERNEL, g->name), .e = e, .cap = 4 * g->ntensors + 8 * g->nnodes};
+  struct wrapping w = {.to = *out = graph_new_as(mem, g), .e = e, .cap = 4 * g->ntensors + 8 * g->nnodes};
   w.taken = NEWS(mem, bool, w.cap);
   int *to = NEWS(mem, int, g->ntensors + 1);
   for (int i = 0; i < g->nnodes; i++) {

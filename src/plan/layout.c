@@ -60,9 +60,9 @@ static bool reshaped(const struct graph *g, int root)
 
 static bool at_border(const struct graph *g, int root)
 {
-  if (!g->nodes[g->tensors[root].node].nin) return true;
+  if (!g->nodes[g->tensors[root].node].nin || node_meets(&g->nodes[g->tensors[root].node])) return true;
   for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i].op == OP_OUTPUT && graph_root(g, g->nodes[i].in[0]) == root) return true;
+    if ((g->nodes[i].op == OP_OUTPUT || node_meets(&g->nodes[i])) && graph_root(g, g->nodes[i].in[0]) == root) return true;
   return false;
 }
 

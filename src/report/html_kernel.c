@@ -172,11 +172,11 @@ static void launch(struct html *h, int i)
   tab(&t, "Graph");
   html_tree(h, h->g, l->first);
   if (l->last != l->first) html_tree(h, h->g, l->last);
-  if (!l->product) tab(&t, "Tile program"), tile_listing(h, l, i);
-  if (!l->product)
+  if (l->text) tab(&t, "Tile program"), tile_listing(h, l, i);
+  if (l->text)
     tab(&t, "CUDA C++"), cuda_listing(h, l, i);
   else
-    html_raw(h, "<p class=\"note\">A product by cuBLASLt.</p>\n");
+    html_add(h, "<p class=\"note\">%s</p>\n", l->product ? "A product by cuBLASLt." : "All ranks meet.");
   tabs_end(&t);
   html_raw(h, "</div></div></details>\n");
 }

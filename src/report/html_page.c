@@ -35,13 +35,15 @@ static struct graph *graph_of(struct arena *mem, const json_t *v)
   return g && g->level == KERNEL ? g : NULL;
 }
 
-static int make_device(struct html *h, const struct target *t, struct graph *g, struct err *e)
+static int make_device(struct html *h, const struct target *t, struct err *e)
 {
+  struct graph *g;
   struct lower_plan p;
   struct choice *pick;
   struct device_program *d = NEW(h->mem, struct device_program);
   struct gpu_limits *gpu = NEW(h->mem, struct gpu_limits);
   *gpu = gpu_limits(t);
+  TRY(launches_graph(h->mem, h->r, &g, e));
   g->name = html_txt(h->r, "program");
   TRY(launches_read(h->mem, json_object_get(json_object_get(h->r, "gpu"), "launches"), g, gpu, &p, &pick, e));
   TRY(lower_make(h->mem, &p, pick, d, e));
@@ -64,7 +66,7 @@ static void make_kernels(struct html *h, struct graph *g)
   struct target t;
   struct err e = {0};
   int status = target_open(*html_txt(h->r, "target") ? html_txt(h->r, "target") : "cpu", MAX(1, html_int(h->r, "threads")), true, &t, &e);
-  if (status == OK) status = t.kind == TARGET_GPU ? make_device(h, &t, g, &e) : make_source(h, &t, g, &e);
+  if (status == OK) status = t.kind == TARGET_GPU ? make_device(h, &t, &e) : make_source(h, &t, g, &e);
   if (status != OK) h->no_kernels = arena_strdup(h->mem, e.text);
 }
 

@@ -53,7 +53,7 @@ static struct graph *graph_of(struct arena *mem, const json_t *v)
   return g;
 }
 
-static void signature(const struct graph *g, struct str *out)
+static void signature(const struct graph *g, bool cpu, struct str *out)
 {
   char shape[128];
   int n = graph_inputs(g, NULL), *t = NEWS(g->mem, int, n + 1);
@@ -71,7 +71,7 @@ static void signature(const struct graph *g, struct str *out)
     shape_text(shape, &whole);
     str_add(out, "%s %s%s", k++ ? "," : "", dtype_name(g->tensors[g->nodes[i].in[0]].dtype), shape);
   }
-  if (g->world > 1) str_add(out, "; %d devices, one after the other", g->world);
+  if (g->world > 1) str_add(out, "; %d devices%s", g->world, cpu ? ", one after the other" : "");
 }
 
 static void time_line(const char *what, const json_t *t, double share, const char *of, const char *more, struct str *out)
@@ -275,7 +275,7 @@ static void write_all(struct arena *mem, const json_t *r, const char *folder, st
           yes(r, "stopped") ? " (stopped early)" : "");
   if (program) {
     str_add(out, "  ");
-    signature(program, out);
+    signature(program, !strcmp(txt(r, "target"), "cpu"), out);
     str_add(out, "\n");
   }
   str_add(out, "\n");

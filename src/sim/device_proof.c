@@ -302,7 +302,7 @@ int device_prove(struct arena *mem, const struct lower_plan *p, const struct cho
   *out = (struct device_proof){.note = ""};
   int status = OK;
   for (int i = 0; i < p->nunits && status == OK; i++) {
-    if (p->unit[i].product || (only < 0 ? lower_inside(p, pick, i) : only != i)) continue;
+    if (p->unit[i].product || p->unit[i].meet.m.ranks || (only < 0 ? lower_inside(p, pick, i) : only != i)) continue;
     out->kernels++;
     status = prove_unit(&w, i, e);
   }

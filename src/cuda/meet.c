@@ -1,0 +1,90 @@
+// Operators of all ranks as kernels: the text of meet.cuh with a shape.
+#include "cuda/cuda.h"
+
+#include <string.h>
+
+enum { WORD = 16, DATA = 12, ALIGN = 256, HEAD = 32768, LARGEST_UNIT = 16 }; // bytes; as in meet.cuh
+static const int64_t SMALL = 768 << 10, MOST = INT32_MAX;                    // bytes that a rank sends; elements of a whole tensor
+
+static const struct {
+  const char *name, *text;
+} hows[] = {[MEETING_SUM] = {"all_reduce", "MEET_SUM"}, [MEETING_GATHER] = {"all_gather", "MEET_GATHER"}, [MEETING_SCATTER] = {"reduce_scatter", "MEET_SCATTER"}};
+
+const char *meeting_name(enum meeting_how how) { return hows[how].name; }
+
+bool meeting_find(const char *name, enum meeting_how *out)
+{
+  for (size_t i = 0; i < COUNT(hows); i++)
+    if (name && !strcmp(hows[i].name, name)) return *out = (enum meeting_how)i, true;
+  return false;
+}
+
+static int64_t count(const struct meeting *m) { return m->outer * m->inner; }
+static int bytes(const struct meeting *m) { return tile_types[m->type].bytes; }
+static int64_t round_up(int64_t n, int64_t by) { return (n + by - 1) / by * by; }
+
+bool meeting_fits(const struct meeting *m)
+{
+  const bool sums = m->how != MEETING_GATHER && (m->type == TT_BOOL || m->type == TT_F64 || m->type == TT_U32);
+  return m->ranks >= 2 && m->ranks <= MEETING_MOST_RANKS && m->type != TT_MBAR && !sums && m->outer >= 1 && m->inner >= 1 &&
+         m->inner <= MOST / m->outer / m->ranks;
+}
+
+int64_t meeting_bytes(const struct meeting *m) { return count(m) * bytes(m) * (m->how == MEETING_SCATTER ? m->ranks : 1); }
+
+bool meeting_small(const struct meeting *m) { return count(m) * bytes(m) * (m->ranks - 1) <= SMALL; }
+
+// Elements that are loaded and stored at once.
+static int unit(const struct meeting *m)
+{
+  int n = LARGEST_UNIT / bytes(m);
+  while (m->inner % n) n /= 2;
+  return meeting_small(m) ? 0 : n;
+}
+
+static int64_t words(const struct meeting *m) { return (count(m) + DATA / bytes(m) - 1) / (DATA / bytes(m)); }
+
+static int64_t parts(const struct meeting *m) { return m->how == MEETING_SUM ? m->ranks : 1; } // of what a slot holds
+
+int64_t meeting_blocks(const struct meeting *m, int processors)
+{
+  const int64_t n = meeting_small(m) ? words(m) : count(m) / unit(m) / parts(m);
+  return MAX(1, MIN(MIN(processors, MEETING_MOST_BLOCKS), n / MEETING_THREADS + (n % MEETING_THREADS != 0)));
+}
+
+void meeting_room(const struct meeting *m, struct meeting_room *room)
+{
+  const int64_t part = round_up(count(m) * bytes(m) / parts(m) + LARGEST_UNIT, ALIGN);
+  if (meeting_small(m)) {
+    room->word = MAX(room->word, round_up(words(m) * WORD, ALIGN));
+    return;
+  }
+  room->slot = MAX(room->slot, part);
+  if (m->how == MEETING_SUM) room->sums = MAX(room->sums, round_up(count(m) * bytes(m), ALIGN));
+}
+
+int64_t meeting_memory(int ranks, const struct meeting_room *room) { return HEAD + 2 * ranks * (room->word + room->slot) + room->sums; }
+
+const char *meeting_kernel(struct arena *mem, const struct meeting *m)
+{
+  return arena_printf(mem, "%s_%s_%d_%lldx%lld", meeting_name(m->how), tile_types[m->type].name, m->ranks, (long long)m->outer, (long long)m->inner);
+}
+
+// Of what is only moved the size counts.
+static const char *type_text(const struct meeting *m)
+{
+  const int n = bytes(m);
+  if (m->how != MEETING_GATHER) return m->type == TT_I64 ? "i64" : tile_types[m->type].cuda;
+  return n == 1 ? "u8" : n == 2 ? "u16" : n == 4 ? "u32" : "u64";
+}
+
+void meeting_print(const struct meeting *m, const struct meeting_room *room, const char *name, struct str *out)
+{
+  const char *type = type_text(m);
+  str_add(out, "%s\n%s\n", cuda_prelude_text, cuda_meet_text);
+  str_add(out, "extern \"C\" __global__ void __launch_bounds__(MEET_THREADS) %s(const void *x, void *y, const __grid_constant__ meet_world w)\n{\n", name);
+  str_add(out, "  meet<%s, %d, %s, %d>(w, {%lld, %lld}, x, y, %lld, %lld);\n}\n", type, m->ranks, hows[m->how].text, unit(m), (long long)room->word,
+          (long long)room->slot, (long long)count(m), (long long)m->inner);
+  str_add(out, "extern \"C\" __global__ void __launch_bounds__(MEET_THREADS) %s_local(const void *all, void *y, int rank)\n{\n", name);
+  str_add(out, "  meet_local<%s, %d, %s>(all, y, rank, %lld, %lld);\n}\n", type, m->ranks, hows[m->how].text, (long long)count(m), (long long)m->inner);
+}

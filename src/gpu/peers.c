@@ -1,0 +1,192 @@
+#include "gpu/peers.h"
+#include "base/memory.h"
+#include "cuda/driver.h"
+#include "cuda/nccl.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_DEVICES = 64, ALREADY = 704, TOLD_BYTES = 4096, TOLD_OTHERS = 255, LAZY_PEER = 1 };
+static const int64_t GRAIN = 2 << 20; // bytes of device memory that a handle stands for
+
+struct peer_entry { // what a rank tells the others
+  uint64_t address, context;
+  int32_t process, device, nccl; // nccl: it has the library
+  int32_t reaches, closed;       // it reaches the memory of all; it does no more
+  struct cu_ipc handle;
+  struct nccl_id id; // of rank 0
+};
+enum { ENTRY = 320 };
+_Static_assert(sizeof(struct peer_entry) <= ENTRY, "an entry has room in its slot");
+
+struct gpu_peers {
+  struct gpu *g;
+  struct gpu_peers_wish w;
+  struct gpu_world world;
+  uint32_t *told; // memory of the host that kernels write
+  gpu_address own, gathered;
+  gpu_address opened[MEETING_MOST_RANKS]; // by handle
+  bool direct;
+  struct nccl nccl;
+  void *comm;
+};
+
+size_t gpu_peers_room(int ranks) { return M_EXCHANGE + (size_t)ranks * 2 * ENTRY; }
+
+static struct peer_entry *entry(const struct gpu_peers *p, int rank, int turn) { return m_slot(p->w.host, rank, turn, ENTRY); }
+
+static int meet(const struct gpu_peers *p, struct err *e)
+{
+  const int why = m_meet(p->w.host, p->w.rank);
+  if (!why) return OK;
+  return err_set(e, ERR_WORLD, NOWHERE, why == ETIMEDOUT ? "another rank did not come to where GPUs are connected: all ranks make their first call together"
+                                                          : "another rank failed while GPUs were connected");
+}
+
+// ---- own memory ----
+
+static int take(struct gpu_peers *p, struct err *e)
+{
+  struct gpu *g = p->g;
+  const size_t bytes = (size_t)((p->w.bytes + GRAIN - 1) / GRAIN * GRAIN);
+  void *told;
+  TRY(gpu_alloc(g, bytes, &p->own, e));
+  TRY(gpu_fill(g, p->own, 0, bytes, e));
+  TRY(gpu_wait(g, e));
+  if (gpu_check(g, g->host_alloc(&told, TOLD_BYTES), e, "taking memory of the host that the GPU writes")) return (int)e->status;
+  p->told = told, *p->told = 0;
+  p->world = (struct gpu_world){.told = (uintptr_t)told, .patience = (uint64_t)(p->w.seconds * 1e9), .rank = p->w.rank, .ranks = p->w.ranks};
+  return OK;
+}
+
+// ---- the others' memory ----
+
+static bool reach_context(struct gpu_peers *p, const struct peer_entry *x)
+{
+  struct gpu *g = p->g;
+  int can = 0;
+  if (x->context == (uintptr_t)g->context) return true;
+  if (g->device_peer(&can, g->device, x->device) || !can) return false;
+  const int code = g->peer_enable((cu_context)(uintptr_t)x->context, 0);
+  return !code || code == ALREADY;
+}
+
+// By its handle, which the driver opens where the devices reach each other.
+static bool reach_process(struct gpu_peers *p, int rank, const struct peer_entry *x)
+{
+  return !p->g->ipc_open(&p->opened[rank], x->handle, LAZY_PEER);
+}
+
+static bool reach(struct gpu_peers *p, int rank)
+{
+  const struct peer_entry *x = entry(p, rank, 0);
+  const bool here = x->process == (int32_t)getpid();
+  if (rank != p->w.rank && !(here ? reach_context(p, x) : reach_process(p, rank, x))) return false;
+  return p->world.at[rank] = p->opened[rank] ? p->opened[rank] : rank == p->w.rank ? p->own : x->address, true;
+}
+
+static void tell(struct gpu_peers *p)
+{
+  struct peer_entry *x = entry(p, p->w.rank, 0);
+  struct err none = {0};
+  entry(p, p->w.rank, 1)->closed = 0;
+  *x = (struct peer_entry){.address = p->own, .context = (uintptr_t)p->g->context, .process = (int32_t)getpid(), .device = p->g->device};
+  if (p->g->ipc_get(&x->handle, p->own)) memset(&x->handle, 0, sizeof x->handle); // those of this process do without
+  x->nccl = nccl_find(&p->nccl, &none) == OK;
+}
+
+static int none_reaches(const struct gpu_peers *p, struct err *e)
+{
+  err_set(e, ERR_WORLD, NOWHERE, "the GPUs of the %d ranks do not all reach each other's memory, and not all ranks have NCCL (libnccl.so.2)", p->w.ranks);
+  return err_hint(e, "`mica targets` shows which GPU reaches which; `pip install nvidia-nccl-cu12` brings NCCL"), (int)e->status;
+}
+
+// ---- NCCL ----
+
+static int join_nccl(struct gpu_peers *p, struct err *e)
+{
+  struct peer_entry *x = entry(p, 0, 0);
+  if (!p->w.rank) TRY(nccl_check(&p->nccl, p->nccl.get_id(&x->id), e, "naming a world"));
+  TRY(meet(p, e));
+  TRY(gpu_alloc(p->g, (size_t)p->w.gathered, &p->gathered, e));
+  return nccl_check(&p->nccl, p->nccl.init_rank(&p->comm, p->w.ranks, x->id, p->w.rank), e, "joining a world");
+}
+
+int gpu_peers_gather(struct gpu_peers *p, gpu_address operand, int64_t bytes, void *stream, gpu_address *all, struct err *e)
+{
+  *all = p->gathered;
+  const int code = p->nccl.all_gather((const void *)(uintptr_t)operand, (void *)(uintptr_t)p->gathered, (size_t)bytes, NCCL_BYTES, p->comm, stream);
+  return nccl_check(&p->nccl, code, e, "gathering");
+}
+
+// ---- opening, closing ----
+
+static int connect(struct gpu_peers *p, struct err *e)
+{
+  bool direct = true, nccl = true;
+  TRY(take(p, e));
+  tell(p);
+  TRY(meet(p, e));
+  for (int r = 0; r < p->w.ranks; r++) direct &= reach(p, r);
+  entry(p, p->w.rank, 1)->reaches = direct;
+  TRY(meet(p, e));
+  for (int r = 0; r < p->w.ranks; r++) direct &= entry(p, r, 1)->reaches, nccl &= entry(p, r, 0)->nccl;
+  p->direct = direct;
+  if (!direct) TRY(nccl ? join_nccl(p, e) : none_reaches(p, e));
+  return meet(p, e);
+}
+
+int gpu_peers_open(struct gpu *g, const struct gpu_peers_wish *w, struct gpu_peers **out, struct err *e)
+{
+  struct gpu_peers *p = mem_lasting(sizeof *p);
+  *out = NULL;
+  p->g = g, p->w = *w;
+  const int status = connect(p, e);
+  if (status != OK) m_fail(w->host, EIO), gpu_peers_close(p);
+  return status == OK ? (*out = p, OK) : status;
+}
+
+// Memory that another rank may still write stays: the last rank of this process gives back that of all its ranks. What another process has open
+// when this one closes stays until this process ends.
+static void release(struct gpu_peers *p)
+{
+  const int32_t self = (int32_t)getpid();
+  bool last = true;
+  __atomic_store_n(&entry(p, p->w.rank, 1)->closed, 1, __ATOMIC_SEQ_CST);
+  for (int r = 0; r < p->w.ranks; r++) last &= __atomic_load_n(&entry(p, r, 1)->closed, __ATOMIC_SEQ_CST) == 1;
+  for (int r = 0; r < p->w.ranks && last; r++) {
+    const struct peer_entry *x = entry(p, r, 0);
+    if (x->process == self && x->address && !p->g->context_set((cu_context)(uintptr_t)x->context)) p->g->release(x->address);
+  }
+}
+
+void gpu_peers_close(struct gpu_peers *p)
+{
+  void *before;
+  if (!p) return;
+  if (gpu_enter(p->g, &before)) {
+    if (p->comm) p->nccl.destroy(p->comm);
+    for (int r = 0; r < p->w.ranks; r++)
+      if (p->opened[r]) p->g->ipc_close(p->opened[r]);
+    gpu_free(p->g, p->gathered);
+    if (p->told) p->g->host_free(p->told);
+    release(p);
+    p->g->context_set(before);
+  }
+  mem_free(p);
+}
+
+bool gpu_peers_direct(const struct gpu_peers *p) { return p->direct; }
+const struct gpu_world *gpu_peers_world(const struct gpu_peers *p) { return &p->world; }
+
+int gpu_peers_told(const struct gpu_peers *p, struct err *e)
+{
+  const uint32_t told = __atomic_load_n(p->told, __ATOMIC_ACQUIRE);
+  if (!told) return OK;
+  if (told == TOLD_OTHERS)
+    err_set(e, ERR_WORLD, NOWHERE, "another rank of the world failed, or was closed");
+  else
+    err_set(e, ERR_WORLD, NOWHERE, "rank %u did not come within %g seconds to where all ranks meet", told - 1, p->w.seconds);
+  return err_hint(e, "every rank has to make the same calls; open the ranks again"), (int)e->status;
+}

@@ -1,0 +1,24 @@
+// Operators of all ranks as launches: what meets, where it lies, and what the model says of it.
+#include "lower/lower.h"
+#include "plan/letters.h"
+
+bool meeting_of(const struct graph *g, const enum dtype *store, int node, struct lower_meeting *out)
+{
+  const struct node *n = &g->nodes[node];
+  struct meeting *m = &out->m;
+  struct kview v;
+  *out = (struct lower_meeting){.m = {.ranks = g->world, .type = tile_type_of(store[n->out]), .outer = 1, .inner = 1}};
+  if (!meeting_find(op_rows[n->op].name, &m->how) || !kview_of(g, n->in[0], &v)) return false;
+  const struct shape *s = &g->tensors[m->how == MEETING_SCATTER ? n->out : n->in[0]].shape;
+  for (int d = 0; d < s->n; d++) *(m->how != MEETING_SUM && d < n->a.dim ? &m->outer : &m->inner) *= s->d[d];
+  out->tensor[0] = v.root, out->tensor[1] = n->out;
+  return store[v.root] == store[n->out] && meeting_fits(m);
+}
+
+struct choice meeting_choice(const struct gpu_limits *gpu, const struct meeting *m)
+{
+  const double share = (m->ranks - 1.0) / m->ranks, whole = (double)meeting_bytes(m) * (m->how == MEETING_GATHER ? m->ranks : 1);
+  const double sent = meeting_small(m) && m->how != MEETING_SCATTER ? (double)meeting_bytes(m) * (m->ranks - 1)
+                                                                    : share * whole * (m->how == MEETING_SUM ? 2 : 1);
+  return (struct choice){.scheme = SCHEME_MEETING, .cost = gpu->launch + gpu->meeting + sent / gpu->link};
+}
