@@ -50,9 +50,12 @@ static int lane_fill(struct module *f, const struct driver *d, struct lane *lane
   if (bytes && d->alloc(&address, bytes)) return no_memory(f);
   lane->workspace = address;
   if (d->stream_new(&own, STREAM_NON_BLOCKING)) return no_memory(f);
-  int status = mica_module_prepare(f->x, (void *)(uintptr_t)address, own);
-  int failed = d->stream_wait(own);
+  int status, failed;
+  Py_BEGIN_ALLOW_THREADS // ranks of a world, which may be threads here, wait for each other
+  status = mica_module_prepare(f->x, (void *)(uintptr_t)address, own);
+  failed = d->stream_wait(own);
   d->stream_free(own);
+  Py_END_ALLOW_THREADS
   if (status) return ext_raise_context(f->c, status), -1;
   return failed ? no_memory(f) : 0;
 }
@@ -60,21 +63,20 @@ static int lane_fill(struct module *f, const struct driver *d, struct lane *lane
 static int lane_add(struct module *f, int device, void *stream)
 {
   struct driver d;
-  struct lane *more = PyMem_Realloc(f->lane, (size_t)(f->nlane + 1) * sizeof *more);
-  if (!more) return PyErr_NoMemory(), -1;
-  f->lane = more;
-  struct lane *lane = &f->lane[f->nlane];
-  *lane = (struct lane){.device = device, .stream = stream};
+  struct lane lane = {.device = device, .stream = stream};
   int mode = CAPTURE_RELAXED;
   if (!driver_find(&d) || d.exchange(&mode)) {
     ext_raise_status(f->st, MICA_ENVIRONMENT, "NVIDIA's driver (libcuda.so.1) was not found, or is older than CUDA 12.0");
     return -1;
   }
-  int status = lane_fill(f, &d, lane);
-  if (status && lane->workspace) d.release(lane->workspace);
+  int status = lane_fill(f, &d, &lane);
   d.exchange(&mode);
-  if (!status) f->nlane++;
-  return status;
+  struct lane *more = status ? NULL : PyMem_Realloc(f->lane, (size_t)(f->nlane + 1) * sizeof *more);
+  if (!status && !more) PyErr_NoMemory();
+  if (!more && lane.workspace) d.release(lane.workspace);
+  if (!more) return -1;
+  f->lane = more, f->lane[f->nlane++] = lane;
+  return 0;
 }
 
 int ext_lane_find(struct module *f, int device, void *stream, void **workspace)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DEVICES = 64, ALREADY = 704, TOLD_BYTES = 4096, TOLD_OTHERS = 255, LAZY_PEER = 1 };
+enum { NON_BLOCKING = 1, ALREADY = 704, TOLD_BYTES = 4096, TOLD_OTHERS = 255, LAZY_PEER = 1 };
 static const int64_t GRAIN = 2 << 20; // bytes of device memory that a handle stands for
 
 struct peer_entry { // what a rank tells the others
@@ -137,12 +137,25 @@ static int connect(struct gpu_peers *p, struct err *e)
   return meet(p, e);
 }
 
+// In a stream of its own: the caller's may be one that is recorded.
+static int connect_apart(struct gpu_peers *p, struct err *e)
+{
+  struct gpu *g = p->g;
+  const cu_stream before = g->stream;
+  cu_stream own;
+  if (gpu_check(g, g->stream_create(&own, NON_BLOCKING), e, "making a stream")) return (int)e->status;
+  g->stream = own;
+  const int status = connect(p, e);
+  g->stream = before;
+  return g->stream_destroy(own), status;
+}
+
 int gpu_peers_open(struct gpu *g, const struct gpu_peers_wish *w, struct gpu_peers **out, struct err *e)
 {
   struct gpu_peers *p = mem_lasting(sizeof *p);
   *out = NULL;
   p->g = g, p->w = *w;
-  const int status = connect(p, e);
+  const int status = connect_apart(p, e);
   if (status != OK) m_fail(w->host, EIO), gpu_peers_close(p);
   return status == OK ? (*out = p, OK) : status;
 }

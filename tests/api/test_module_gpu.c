@@ -267,9 +267,89 @@ static void products_of_the_library(void **state)
   mica_close(m);
 }
 
+// A program of two GPUs: its ranks are opened, find each other at their first call, and launch the operator that joins them.
+static const char joined[] =
+    "{\"program\": \"joined\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null, \"world\": 2,\n"
+    " \"inputs\": [{\"name\": \"X\", \"dtype\": \"f32\", \"shape\": [64], \"shard\": 0}], \"outputs\": [{\"name\": null, \"dtype\": \"f32\", \"shape\": [32]}],\n"
+    " \"workspace\": 0, \"zeroed\": 0, \"launches\": [{\"name\": \"a\", \"how\": \"ranks\", \"cubin\": \"a.cubin\", \"kernel\": \"sum\", \"grid\": 1, "
+    "\"block\": 256, \"shared\": 0, \"cluster\": 1, \"dependent\": false,\n"
+    "  \"ranks\": {\"operator\": \"all_reduce\", \"type\": \"fp32\", \"world\": 2, \"outer\": 1, \"inner\": 32},\n"
+    "  \"args\": [{\"place\": \"input\", \"index\": 0, \"offset\": 0}, {\"place\": \"output\", \"index\": 0, \"offset\": 0}], \"maps\": []}]}\n";
+
+static const struct {
+  const char *was, *now, *says;
+} wrong_meetings[] = {
+    {"all_reduce", "reduce_all", "`operator`"},     {"\"fp32\"", "\"fp31\"", "`type`"},          {"\"fp32\"", "\"fp64\"", "`ranks`"},
+    {"\"fp32\", \"world\": 2", "\"fp32\", \"world\": 4", "`world`"}, {"\"outer\": 1", "\"outer\": 0", "`outer`"}, {"\"inner\": 32", "\"inner\": 2000000000", "`ranks`"},
+    {"\"block\": 256", "\"block\": 128", "`ranks`"}, {"\"grid\": 1", "\"grid\": 1000", "`ranks`"}, {"\"shape\": [64]", "\"shape\": [63]", "`shard`"},
+};
+
+struct rank_caller {
+  _Alignas(16) char in[128], out[128];
+  struct mica_module *x;
+  int status;
+};
+
+static void *call_rank(void *arg)
+{
+  struct rank_caller *c = arg;
+  for (int i = 0; i < 20 && !c->status; i++)
+    c->status = mica_module_call(c->x, (const void *[]){c->in}, (void *[]){c->out}, NULL, NULL);
+  return NULL;
+}
+
+static void ranks_on_gpus(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  struct err e = {0};
+  static struct rank_caller c[2], alone;
+  pthread_t thread[2];
+  void *so = fake("tests/cuda/fake.c", "libcuda.so.1");
+  const struct launches *seen = dlsym(so, "fake");
+  const int taken = seen->allocated, given = seen->released, before = seen->launches;
+  setenv("FAKE_BYTES", "128", 1);
+  assert_int_equal(file_mkdirs(in_folder("joined"), &e), OK);
+  write_as("joined/program.json", joined, sizeof joined - 1), write_as("joined/a.cubin", "code", 4);
+  seal("joined");
+  if (mica_module_load(m, in_folder("joined"), &x)) fail_msg("%s", mica_error(m));
+  assert_int_equal(mica_module_world(x), 2);
+  assert_int_equal(mica_module_call(x, (const void *[]){c[0].in}, (void *[]){c[0].out}, NULL, NULL), MICA_USER);
+  assert_non_null(strstr(mica_error(m), "joined runs on 2 GPUs, one a rank"));
+  for (int r = 0; r < 2; r++) {
+    if (mica_module_rank(x, r, NULL, 20, &c[r].x)) fail_msg("%s", mica_error(m));
+    assert_int_equal(mica_module_input(c[r].x, 0).shape[0], 32);
+    memset(c[r].in, 'a' + r, sizeof c[r].in);
+  }
+  mica_module_close(x); // ranks do not need it
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&thread[r], NULL, call_rank, &c[r]), 0);
+  for (int r = 0; r < 2; r++) pthread_join(thread[r], NULL);
+  for (int r = 0; r < 2; r++) assert_int_equal(c[r].status, MICA_OK);
+  for (int r = 0; r < 2; r++) assert_memory_equal(c[r].out, c[r].in, sizeof c[r].in); // as the fake does it
+  assert_int_equal(seen->launches - before, 40);
+  mica_module_close(c[0].x);
+  c[1].status = MICA_OK, call_rank(&c[1]);
+  assert_true(c[1].status != MICA_OK && strstr(mica_error(m), "another rank of the world"));
+  mica_module_close(c[1].x);
+  assert_int_equal(seen->allocated - taken, seen->released - given); // exchange memory too
+  if (mica_module_load(m, in_folder("joined"), &x) || mica_module_rank(x, 1, NULL, 0.1, &alone.x)) fail_msg("%s", mica_error(m));
+  call_rank(&alone);
+  assert_true(alone.status != MICA_OK && strstr(mica_error(m), "another rank did not come to where GPUs are connected"));
+  for (size_t i = 0; i < COUNT(wrong_meetings); i++) {
+    replaced("joined/program.json", wrong_meetings[i].was, wrong_meetings[i].now);
+    seal("joined");
+    const int status = mica_module_load(m, in_folder("joined"), &x);
+    if (status == MICA_OK || !strstr(mica_error(m), wrong_meetings[i].says)) fail_msg("%s: %d, %s", wrong_meetings[i].now, status, mica_error(m));
+    write_as("joined/program.json", joined, sizeof joined - 1);
+  }
+  mica_close(m);
+  unsetenv("FAKE_BYTES");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes), cmocka_unit_test(in_the_callers_stream),
-                                     cmocka_unit_test(threads_take_turns), cmocka_unit_test(products_of_the_library)};
+                                     cmocka_unit_test(threads_take_turns), cmocka_unit_test(products_of_the_library), cmocka_unit_test(ranks_on_gpus)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

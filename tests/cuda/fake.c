@@ -23,6 +23,13 @@ int fake_init(unsigned flags) { return (int)flags; }
 int fake_device_count(int *n) { return *n = 1, 0; }
 int fake_device_get(int *device, int i) { return *device = i, 0; }
 int fake_device_peer(int *can, int device, int other) { return *can = device != other, 0; }
+// One device has one context, so ranks of this process reach each other; another process reaches nothing.
+int fake_peer_enable(cu_context c, unsigned flags) { return (void)c, (int)flags; }
+int fake_ipc_get(struct cu_ipc *handle, gpu_address a) { return (void)a, memset(handle, 0, sizeof *handle), 0; }
+int fake_ipc_open(gpu_address *a, struct cu_ipc handle, unsigned flags) { return (void)a, (void)handle, (void)flags, FAILED; }
+int fake_ipc_close(gpu_address a) { return (void)a, 0; }
+int fake_host_alloc(void **p, size_t bytes) { return *p = calloc(1, bytes), *p ? 0 : OUT_OF_MEMORY; }
+int fake_host_free(void *p) { return free(p), 0; }
 int fake_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "a fake"), 0; }
 int fake_device_attribute(int *value, int attribute, int device)
 {
