@@ -55,8 +55,8 @@ static _Noreturn void stop(const struct rank *r, const char *what)
   fflush(stdout);
   _exit(3);
 }
-#define MUST(call) \
-  do { \
+#define MUST(call)                    \
+  do {                                \
     if ((call) != OK) stop(r, #call); \
   } while (0)
 
@@ -210,7 +210,9 @@ static void check_away(struct rank *r)
   int failed = 0;
   for (int k = 0; k < ranks; k++) failed += all->failed[k];
   fine &= failed == ranks && seconds < 3 * AWAY_SECONDS;
-  if (!r->rank) printf("away,\"%d GPUs; the last rank stays away: %d of %d others said: %s\",%.3f,%.3f,%.3f,s,1\n", ranks, failed - 1, ranks - 1, told.text, seconds, seconds, seconds);
+  if (!r->rank)
+    printf("away,\"%d GPUs; the last rank stays away: %d of %d others said: %s\",%.3f,%.3f,%.3f,s,1\n", ranks, failed - 1, ranks - 1, told.text,
+           seconds, seconds, seconds);
   check(r, MEETING_SUM, 1, 4096, 3);
 }
 
@@ -258,7 +260,8 @@ static struct gpu_graph *theirs(struct rank *r, const struct made *x)
   MUST(nccl_check(&r->nccl, r->nccl.all_reduce(a, b, (size_t)x->in, NCCL_BF16, NCCL_SUM, r->comm, r->g->stream), &r->e, "the first"));
   MUST(gpu_wait(r->g, &r->e));
   MUST(gpu_record(r->g, &r->e));
-  for (int i = 0; i < GRAPH; i++) MUST(nccl_check(&r->nccl, r->nccl.all_reduce(a, b, (size_t)x->in, NCCL_BF16, NCCL_SUM, r->comm, r->g->stream), &r->e, "recorded"));
+  for (int i = 0; i < GRAPH; i++)
+    MUST(nccl_check(&r->nccl, r->nccl.all_reduce(a, b, (size_t)x->in, NCCL_BF16, NCCL_SUM, r->comm, r->g->stream), &r->e, "recorded"));
   MUST(gpu_record_end(r->g, &graph, &r->e));
   return graph;
 }
@@ -301,7 +304,7 @@ static void join_nccl(struct rank *r)
 
 struct parts {
   const struct ranks_form *f;
-  void **in, **out;          // on the host: parts, and results that are whole
+  void **in, **out; // on the host: parts, and results that are whole
   gpu_address *from, *to;
 };
 
@@ -396,7 +399,9 @@ static void run_folder(struct rank *r, const char *path)
   long long wrong = 0;
   for (int k = 0; k < ranks; k++) wrong += all->wrong[k];
   fine &= !wrong;
-  if (!r->rank) printf("checked,\"%d GPUs; %s; %s a rank\",%lld,%lld,%lld,wrong results,1\n", ranks, path, processes ? "a process" : "a thread", wrong, wrong, wrong);
+  if (!r->rank)
+    printf("checked,\"%d GPUs; %s; %s a rank\",%lld,%lld,%lld,wrong results,1\n", ranks, path, processes ? "a process" : "a thread", wrong, wrong,
+           wrong);
   problem_close(&p);
   sync_all(r);
   if (m) mica_close(m);
@@ -410,11 +415,14 @@ static void *work(void *arg)
   struct rank own = {.rank = *(int *)arg}, *r = &own;
   MUST(gpu_open(r->rank, &r->g, &r->e));
   MUST(nvrtc_open(&r->r, &r->e));
-  if (!r->rank) printf("# %d x %s, a %s a rank; bench/world_gpu.c\nwhat,setting,median,least,most,unit,repeats\n", ranks, gpu_facts(r->g)->name, processes ? "process" : "thread");
+  if (!r->rank)
+    printf("# %d x %s, a %s a rank; bench/world_gpu.c\nwhat,setting,median,least,most,unit,repeats\n", ranks, gpu_facts(r->g)->name,
+           processes ? "process" : "thread");
   const int many = quick ? 20 : 300;
   check(r, MEETING_SUM, 1, 4096, many), check(r, MEETING_SUM, 1, 5, many), check(r, MEETING_SUM, 1, 65536, 20);
   check(r, MEETING_SUM, 1, 1 << 20, 5), check(r, MEETING_SUM, 1, (1 << 20) + 8, 2), check(r, MEETING_SUM, 1, 1 << 24, 1);
-  check(r, MEETING_GATHER, 4, 1000, 20), check(r, MEETING_GATHER, 16, 1 << 16, 3), check(r, MEETING_SCATTER, 4, 1000, 20), check(r, MEETING_SCATTER, 16, 1 << 16, 3);
+  check(r, MEETING_GATHER, 4, 1000, 20), check(r, MEETING_GATHER, 16, 1 << 16, 3), check(r, MEETING_SCATTER, 4, 1000, 20),
+      check(r, MEETING_SCATTER, 16, 1 << 16, 3);
   check_away(r);
   join_nccl(r);
   static const int64_t sizes[] = {4096, 16384, 65536, 131072, 262144, 524288, 1 << 20, 1 << 22, 1 << 24};
@@ -452,11 +460,16 @@ int main(int argc, char **argv)
   int number[MEETING_MOST_RANKS];
   ranks = 2;
   for (int i = 1; i < argc; i++) {
-    if (!strcmp(argv[i], "--quick")) quick = true;
-    else if (!strcmp(argv[i], "--processes")) processes = true;
-    else if (!strcmp(argv[i], "--gpus") && i + 1 < argc) ranks = atoi(argv[++i]);
-    else if (!strcmp(argv[i], "--folder") && i + 1 < argc && nfolders < MOST_FOLDERS) folder[nfolders++] = argv[++i];
-    else return fprintf(stderr, "world_gpu: --gpus N, --processes, --quick, --folder FOLDER\n"), 2;
+    if (!strcmp(argv[i], "--quick"))
+      quick = true;
+    else if (!strcmp(argv[i], "--processes"))
+      processes = true;
+    else if (!strcmp(argv[i], "--gpus") && i + 1 < argc)
+      ranks = atoi(argv[++i]);
+    else if (!strcmp(argv[i], "--folder") && i + 1 < argc && nfolders < MOST_FOLDERS)
+      folder[nfolders++] = argv[++i];
+    else
+      return fprintf(stderr, "world_gpu: --gpus N, --processes, --quick, --folder FOLDER\n"), 2;
   }
   if (ranks < 2 || ranks > MEETING_MOST_RANKS) return fprintf(stderr, "world_gpu: 2 to %d GPUs\n", MEETING_MOST_RANKS), 2;
   setenv("NCCL_NVLS_ENABLE", "0", 0); // no multicast

@@ -52,11 +52,10 @@ static int lane_fill(struct module *f, const struct driver *d, struct lane *lane
   if (d->stream_new(&own, STREAM_NON_BLOCKING)) return no_memory(f);
   int status, failed;
   Py_BEGIN_ALLOW_THREADS // ranks of a world, which may be threads here, wait for each other
-  status = mica_module_prepare(f->x, (void *)(uintptr_t)address, own);
+      status = mica_module_prepare(f->x, (void *)(uintptr_t)address, own);
   failed = d->stream_wait(own);
   d->stream_free(own);
-  Py_END_ALLOW_THREADS
-  if (status) return ext_raise_context(f->c, status), -1;
+  Py_END_ALLOW_THREADS if (status) return ext_raise_context(f->c, status), -1;
   return failed ? no_memory(f) : 0;
 }
 

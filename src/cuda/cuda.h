@@ -191,12 +191,12 @@ struct meeting_room { // bytes in the exchange memory of a rank
   int64_t word, slot, sums;
 };
 enum { MEETING_MOST_RANKS = 8, MEETING_THREADS = 256, MEETING_MOST_BLOCKS = 128 };
-extern const char cuda_meet_text[];                 // meet.cuh, which stands behind the prelude
-const char *meeting_name(enum meeting_how how);     // "all_reduce"
+extern const char cuda_meet_text[];             // meet.cuh, which stands behind the prelude
+const char *meeting_name(enum meeting_how how); // "all_reduce"
 bool meeting_find(const char *name, enum meeting_how *out);
-bool meeting_fits(const struct meeting *m);         // a type that ranks exchange, and fewer elements than a kernel counts
-bool meeting_small(const struct meeting *m);        // words with their epochs carry it; else slots and flags
-int64_t meeting_bytes(const struct meeting *m);     // of an operand
+bool meeting_fits(const struct meeting *m);     // a type that ranks exchange, and fewer elements than a kernel counts
+bool meeting_small(const struct meeting *m);    // words with their epochs carry it; else slots and flags
+int64_t meeting_bytes(const struct meeting *m); // of an operand
 int64_t meeting_blocks(const struct meeting *m, int processors);
 void meeting_room(const struct meeting *m, struct meeting_room *room); // the room becomes large enough
 int64_t meeting_memory(int ranks, const struct meeting_room *room);    // bytes of exchange memory of a rank

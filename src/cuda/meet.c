@@ -8,7 +8,9 @@ static const int64_t SMALL = 768 << 10, MOST = INT32_MAX;                    // 
 
 static const struct {
   const char *name, *text;
-} hows[] = {[MEETING_SUM] = {"all_reduce", "MEET_SUM"}, [MEETING_GATHER] = {"all_gather", "MEET_GATHER"}, [MEETING_SCATTER] = {"reduce_scatter", "MEET_SCATTER"}};
+} hows[] = {[MEETING_SUM] = {"all_reduce", "MEET_SUM"},
+            [MEETING_GATHER] = {"all_gather", "MEET_GATHER"},
+            [MEETING_SCATTER] = {"reduce_scatter", "MEET_SCATTER"}};
 
 const char *meeting_name(enum meeting_how how) { return hows[how].name; }
 
@@ -82,9 +84,11 @@ void meeting_print(const struct meeting *m, const struct meeting_room *room, con
 {
   const char *type = type_text(m);
   str_add(out, "%s\n%s\n", cuda_prelude_text, cuda_meet_text);
-  str_add(out, "extern \"C\" __global__ void __launch_bounds__(MEET_THREADS) %s(const void *x, void *y, const __grid_constant__ meet_world w)\n{\n", name);
+  str_add(out, "extern \"C\" __global__ void __launch_bounds__(MEET_THREADS) %s(const void *x, void *y, const __grid_constant__ meet_world w)\n{\n",
+          name);
   str_add(out, "  meet<%s, %d, %s, %d>(w, {%lld, %lld}, x, y, %lld, %lld);\n}\n", type, m->ranks, hows[m->how].text, unit(m), (long long)room->word,
           (long long)room->slot, (long long)count(m), (long long)m->inner);
   str_add(out, "extern \"C\" __global__ void __launch_bounds__(MEET_THREADS) %s_local(const void *all, void *y, int rank)\n{\n", name);
-  str_add(out, "  meet_local<%s, %d, %s>(all, y, rank, %lld, %lld);\n}\n", type, m->ranks, hows[m->how].text, (long long)count(m), (long long)m->inner);
+  str_add(out, "  meet_local<%s, %d, %s>(all, y, rank, %lld, %lld);\n}\n", type, m->ranks, hows[m->how].text, (long long)count(m),
+          (long long)m->inner);
 }

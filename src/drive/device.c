@@ -21,7 +21,8 @@ static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, 
 static bool same_head(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
 {
   const bool ranks = x->meet.m.ranks || y->meet.m.ranks;
-  return x->first != x->last && y->first == y->last && !x->product && !y->product && !ranks && graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub);
+  return x->first != x->last && y->first == y->last && !x->product && !y->product && !ranks &&
+         graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub);
 }
 
 static struct choice pick(const struct lower_plan *p, const struct lower_unit *u, int nlike, const struct lowered *const *like)

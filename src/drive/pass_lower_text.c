@@ -101,10 +101,7 @@ void print_kern(const struct ir_value *v, struct str *out)
   char why[160];
   int status = values_of(&mem, v, &k, why);
   const char *other = u->product ? ": a product" : u->meet.m.ranks ? ": of all ranks" : NULL;
-  const char *by = other ? other : u->nchoices ? " by " : ": ",
-             *who = other         ? ""
-                    : u->nchoices ? scheme_at(d->pick[v->i].scheme)->name
-                                  : u->why;
+  const char *by = other ? other : u->nchoices ? " by " : ": ", *who = other ? "" : u->nchoices ? scheme_at(d->pick[v->i].scheme)->name : u->why;
   str_add(out, "# %s%s%s%s%s\n", u->name, by, who, *why ? ": " : "", why);
   if (status == OK) kern_print(&k, out);
   arena_close(&mem);

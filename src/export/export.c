@@ -118,8 +118,7 @@ static void kernel_launch(struct exporting *x, int i)
   PUT("    void *args[] = {");
   for (int a = 0; a < l->narg; a++) PUT("%s&a%d", a ? ", " : "", a);
   PUT("%s};\n    status = launch((const void *)mica_%s::%s, %lld, %d, %lld, %s, args, stream);\n    if (status) return status;\n  }\n",
-      l->meet.ranks ? ", &world" : "", x->name,
-      k->name, (long long)l->blocks, l->threads, (long long)k->shared, l->dependent ? "true" : "false");
+      l->meet.ranks ? ", &world" : "", x->name, k->name, (long long)l->blocks, l->threads, (long long)k->shared, l->dependent ? "true" : "false");
 }
 
 static void prepare(struct exporting *x)
@@ -148,7 +147,8 @@ static const char of_rank[] = "int rank, void *const *exchange, unsigned *told, 
 // The argument of kernels in which ranks meet.
 static void way(struct exporting *x)
 {
-  PUT("  mica_%s::meet_world world = {};\n  world.told = told, world.patience = (unsigned long long)(seconds * 1e9), world.rank = rank, world.ranks = %d;\n"
+  PUT("  mica_%s::meet_world world = {};\n  world.told = told, world.patience = (unsigned long long)(seconds * 1e9), world.rank = rank, world.ranks "
+      "= %d;\n"
       "  for (int r = 0; r < %d; r++) world.at[r] = (char *)exchange[r];\n",
       x->name, x->code.world, x->code.world);
 }
@@ -212,7 +212,8 @@ static void header(struct exporting *x)
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
       x->name, x->name);
   if (x->code.world > 1)
-    PUT("/* The program runs on %d GPUs, the ranks; tensors are the parts of one rank. Each rank has exchange memory on its GPU: %s_exchange() bytes,\n"
+    PUT("/* The program runs on %d GPUs, the ranks; tensors are the parts of one rank. Each rank has exchange memory on its GPU: %s_exchange() "
+        "bytes,\n"
         " * zero before the first call. The other GPUs write it: cudaDeviceEnablePeerAccess, or cudaIpcOpenMemHandle in another process. */\n"
         "int %s_world(void);\nsize_t %s_exchange(void);\n",
         x->code.world, x->name, x->name, x->name);
@@ -222,9 +223,10 @@ static void header(struct exporting *x)
       "/* Starts the kernels in the stream and returns. A workspace serves one call at a time. 0, or an error of the CUDA run-time.%s */\n"
       "int %s_run(%sconst void *const *inputs, void *const *outputs, void *workspace, cudaStream_t stream);\n\n",
       x->name, x->name,
-      x->code.world > 1 ? "\n * exchange: by rank, as this GPU reaches it. told: memory of the host that the GPU writes (cudaMallocHost), 0 before. It is not 0 any"
-                          "\n * more after a rank did not come within so many seconds; then nothing works until all exchange memory is zero again."
-                        : "",
+      x->code.world > 1
+          ? "\n * exchange: by rank, as this GPU reaches it. told: memory of the host that the GPU writes (cudaMallocHost), 0 before. It is not 0 any"
+            "\n * more after a rank did not come within so many seconds; then nothing works until all exchange memory is zero again."
+          : "",
       x->name, x->code.world > 1 ? of_rank : "");
   PUT("#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
@@ -237,9 +239,9 @@ static void readme(struct exporting *x)
       x->products ? " -lcublasLt" : "");
   if (x->code.world == 1)
     PUT("The same source is a module of tvm-ffi; `%s` takes the inputs and then the outputs, and runs in the current stream:\n\n"
-      "    nvcc -O3 -shared -Xcompiler -fPIC -gencode arch=compute_%s,code=%s kernel.cu -o kernel.so%s\n"
-      "    python3 -c 'import tvm_ffi; f = tvm_ffi.load_module(\"./kernel.so\")[\"%s\"]'\n\n",
-      x->name, arch + 3, arch, x->products ? " -lcublasLt" : "", x->name);
+        "    nvcc -O3 -shared -Xcompiler -fPIC -gencode arch=compute_%s,code=%s kernel.cu -o kernel.so%s\n"
+        "    python3 -c 'import tvm_ffi; f = tvm_ffi.load_module(\"./kernel.so\")[\"%s\"]'\n\n",
+        x->name, arch + 3, arch, x->products ? " -lcublasLt" : "", x->name);
   PUT("| launch | how | blocks | threads | shared memory |\n| --- | --- | --- | --- | --- |\n");
   for (int i = 0; i < x->code.nlaunch; i++) {
     const struct code_launch *l = &x->code.launch[i];

@@ -187,7 +187,8 @@ static int meeting(const struct unpacking *u, const json_t *v, struct code_launc
   TRY(reading_whole(&u->r, o, "inner", 1, INT32_MAX, &m->inner));
   m->ranks = (int)world;
   if (m->ranks != u->p->world) return reading_bad(&u->r, "world", "the program's");
-  if (l->narg != 2 || l->threads != MEETING_THREADS || l->blocks > MEETING_MOST_BLOCKS) return reading_bad(&u->r, "ranks", "an operand and a result, in few blocks");
+  if (l->narg != 2 || l->threads != MEETING_THREADS || l->blocks > MEETING_MOST_BLOCKS)
+    return reading_bad(&u->r, "ranks", "an operand and a result, in few blocks");
   if (!meeting_fits(m)) return reading_bad(&u->r, "ranks", "what ranks exchange");
   return meeting_room(m, &c->room), OK;
 }

@@ -90,7 +90,7 @@ enum { PRODUCT_PROPOSED = 8, PRODUCT_WORKSPACE = 32 << 20 }; // algorithms that 
 int code_make(struct arena *mem, const struct device_program *p, struct code *out, struct err *e);
 // All of it in `mem`, with its machine code.
 void code_copy(struct arena *mem, const struct code *c, struct code *out);
-int64_t code_exchange(const struct code *c); // bytes of exchange memory of a rank
+int64_t code_exchange(const struct code *c);                          // bytes of exchange memory of a rank
 uint64_t program_hash(const struct device_program *p, uint64_t seed); // of its kernels' texts, arguments and products
 
 // ---- resident.c ------------------------------------------------------------------------------------

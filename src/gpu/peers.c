@@ -40,8 +40,9 @@ static int meet(const struct gpu_peers *p, struct err *e)
 {
   const int why = m_meet(p->w.host, p->w.rank);
   if (!why) return OK;
-  return err_set(e, ERR_WORLD, NOWHERE, why == ETIMEDOUT ? "another rank did not come to where GPUs are connected: all ranks make their first call together"
-                                                          : "another rank failed while GPUs were connected");
+  return err_set(e, ERR_WORLD, NOWHERE,
+                 why == ETIMEDOUT ? "another rank did not come to where GPUs are connected: all ranks make their first call together"
+                                  : "another rank failed while GPUs were connected");
 }
 
 // ---- own memory ----
@@ -98,7 +99,8 @@ static void tell(struct gpu_peers *p)
 
 static int none_reaches(const struct gpu_peers *p, struct err *e)
 {
-  err_set(e, ERR_WORLD, NOWHERE, "the GPUs of the %d ranks do not all reach each other's memory, and not all ranks have NCCL (libnccl.so.2)", p->w.ranks);
+  err_set(e, ERR_WORLD, NOWHERE, "the GPUs of the %d ranks do not all reach each other's memory, and not all ranks have NCCL (libnccl.so.2)",
+          p->w.ranks);
   return err_hint(e, "`mica targets` shows which GPU reaches which; `pip install nvidia-nccl-cu12` brings NCCL"), (int)e->status;
 }
 

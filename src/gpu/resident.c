@@ -11,7 +11,7 @@
 struct prepared { // a launch
   struct gpu_kernel *kernel;
   struct gpu_kernel *local; // of an operator of all ranks, for data that were gathered before
-  struct blas_plan *plan; // of a product, or NULL
+  struct blas_plan *plan;   // of a product, or NULL
   struct blas_algorithm how;
   gpu_address *address, *mapped; // by argument; of which its tensor map was made
   struct gpu_map *map;
@@ -24,7 +24,7 @@ struct gpu_resident {
   struct arena mem;
   struct gpu_module **module; // by kernel
   struct prepared *launch;
-  gpu_address own; // workspace
+  gpu_address own;         // workspace
   struct gpu_peers *peers; // of a rank, or NULL
 };
 

@@ -18,7 +18,7 @@ bool meeting_of(const struct graph *g, const enum dtype *store, int node, struct
 struct choice meeting_choice(const struct gpu_limits *gpu, const struct meeting *m)
 {
   const double share = (m->ranks - 1.0) / m->ranks, whole = (double)meeting_bytes(m) * (m->how == MEETING_GATHER ? m->ranks : 1);
-  const double sent = meeting_small(m) && m->how != MEETING_SCATTER ? (double)meeting_bytes(m) * (m->ranks - 1)
-                                                                    : share * whole * (m->how == MEETING_SUM ? 2 : 1);
+  const double sent =
+      meeting_small(m) && m->how != MEETING_SCATTER ? (double)meeting_bytes(m) * (m->ranks - 1) : share * whole * (m->how == MEETING_SUM ? 2 : 1);
   return (struct choice){.scheme = SCHEME_MEETING, .cost = gpu->launch + gpu->meeting + sent / gpu->link};
 }

@@ -270,8 +270,10 @@ static void products_of_the_library(void **state)
 // A program of two GPUs: its ranks are opened, find each other at their first call, and launch the operator that joins them.
 static const char joined[] =
     "{\"program\": \"joined\", \"arch\": \"sm_90a\", \"compiler\": \"none\", \"missing\": null, \"world\": 2,\n"
-    " \"inputs\": [{\"name\": \"X\", \"dtype\": \"f32\", \"shape\": [64], \"shard\": 0}], \"outputs\": [{\"name\": null, \"dtype\": \"f32\", \"shape\": [32]}],\n"
-    " \"workspace\": 0, \"zeroed\": 0, \"launches\": [{\"name\": \"a\", \"how\": \"ranks\", \"cubin\": \"a.cubin\", \"kernel\": \"sum\", \"grid\": 1, "
+    " \"inputs\": [{\"name\": \"X\", \"dtype\": \"f32\", \"shape\": [64], \"shard\": 0}], \"outputs\": [{\"name\": null, \"dtype\": \"f32\", "
+    "\"shape\": [32]}],\n"
+    " \"workspace\": 0, \"zeroed\": 0, \"launches\": [{\"name\": \"a\", \"how\": \"ranks\", \"cubin\": \"a.cubin\", \"kernel\": \"sum\", \"grid\": "
+    "1, "
     "\"block\": 256, \"shared\": 0, \"cluster\": 1, \"dependent\": false,\n"
     "  \"ranks\": {\"operator\": \"all_reduce\", \"type\": \"fp32\", \"world\": 2, \"outer\": 1, \"inner\": 32},\n"
     "  \"args\": [{\"place\": \"input\", \"index\": 0, \"offset\": 0}, {\"place\": \"output\", \"index\": 0, \"offset\": 0}], \"maps\": []}]}\n";
@@ -279,9 +281,15 @@ static const char joined[] =
 static const struct {
   const char *was, *now, *says;
 } wrong_meetings[] = {
-    {"all_reduce", "reduce_all", "`operator`"},     {"\"fp32\"", "\"fp31\"", "`type`"},          {"\"fp32\"", "\"fp64\"", "`ranks`"},
-    {"\"fp32\", \"world\": 2", "\"fp32\", \"world\": 4", "`world`"}, {"\"outer\": 1", "\"outer\": 0", "`outer`"}, {"\"inner\": 32", "\"inner\": 2000000000", "`ranks`"},
-    {"\"block\": 256", "\"block\": 128", "`ranks`"}, {"\"grid\": 1", "\"grid\": 1000", "`ranks`"}, {"\"shape\": [64]", "\"shape\": [63]", "`shard`"},
+    {"all_reduce", "reduce_all", "`operator`"},
+    {"\"fp32\"", "\"fp31\"", "`type`"},
+    {"\"fp32\"", "\"fp64\"", "`ranks`"},
+    {"\"fp32\", \"world\": 2", "\"fp32\", \"world\": 4", "`world`"},
+    {"\"outer\": 1", "\"outer\": 0", "`outer`"},
+    {"\"inner\": 32", "\"inner\": 2000000000", "`ranks`"},
+    {"\"block\": 256", "\"block\": 128", "`ranks`"},
+    {"\"grid\": 1", "\"grid\": 1000", "`ranks`"},
+    {"\"shape\": [64]", "\"shape\": [63]", "`shard`"},
 };
 
 struct rank_caller {
@@ -293,8 +301,7 @@ struct rank_caller {
 static void *call_rank(void *arg)
 {
   struct rank_caller *c = arg;
-  for (int i = 0; i < 20 && !c->status; i++)
-    c->status = mica_module_call(c->x, (const void *[]){c->in}, (void *[]){c->out}, NULL, NULL);
+  for (int i = 0; i < 20 && !c->status; i++) c->status = mica_module_call(c->x, (const void *[]){c->in}, (void *[]){c->out}, NULL, NULL);
   return NULL;
 }
 
@@ -349,7 +356,8 @@ static void ranks_on_gpus(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes), cmocka_unit_test(in_the_callers_stream),
-                                     cmocka_unit_test(threads_take_turns), cmocka_unit_test(products_of_the_library), cmocka_unit_test(ranks_on_gpus)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes),
+                                     cmocka_unit_test(in_the_callers_stream),   cmocka_unit_test(threads_take_turns),
+                                     cmocka_unit_test(products_of_the_library), cmocka_unit_test(ranks_on_gpus)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

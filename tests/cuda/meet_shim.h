@@ -40,7 +40,7 @@ struct shim_fiber {
   ucontext_t context;
   int rank, block, tid, grid;
   bool done;
-  shim_gate *at; // waits until its round is over; or NULL
+  shim_gate *at;     // waits until its round is over; or NULL
   u64 round, asleep; // it sleeps until then
   std::vector<char> stack;
 };
