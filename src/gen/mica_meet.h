@@ -19,7 +19,6 @@ enum { M_RANKS = 8, M_EXCHANGE = 256 }; /* most ranks; bytes before the slots */
 
 struct m_exchange {
   uint64_t magic, key, bytes; /* of who opens it */
-  uint64_t owner, born;       /* the process that made it, and when that began */
   uint64_t patience;          /* nanoseconds */
   uint32_t ranks, joined;     /* of the world; that have opened it, a bit each */
   uint32_t arrived, round;    /* at the meeting that is next; meetings so far */

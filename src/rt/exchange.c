@@ -1,15 +1,15 @@
 // The memory in which ranks meet (mica_meet.h). Threads of one process share a block; processes share an object of POSIX shared memory.
-// Rank 0 makes the object, the others wait for it, and once all have it the name goes away, so that nothing is left after a crash of a later
-// call. An object that was left by a process that is gone is replaced.
+// Rank 0 makes the object and holds a lock on it (flock), the others wait for it, and once all have it the name goes away, so that nothing is left
+// after a crash of a later call. An object that nobody holds was left by a process that is gone, and is replaced.
 #include "base/memory.h"
 #include "rt/rt.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ struct exchange {
   struct exchange_worlds *here; // where its world is, or NULL
   struct exchange_world *world;
   size_t bytes;
-  int rank, ranks;
+  int rank, ranks, fd; // fd: of the object that this process holds until all ranks have it, or -1
   double seconds;
   char name[160]; // of the object; "": there is none
 };
@@ -103,27 +103,13 @@ static void close_here(struct exchange *o)
 
 // ---- processes ----
 
-// When the process began, as its system counts; 0: it is gone.
-static uint64_t born(uint64_t pid)
-{
-  char path[64], text[1024];
-  snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
-  FILE *f = fopen(path, "r");
-  const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-  if (f) fclose(f);
-  text[n] = 0;
-  const char *p = strrchr(text, ')'); // the name before may hold anything
-  for (int field = 2; p && field < 22; field++) p = strchr(p + 1, ' ');
-  return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
-static bool lives(const struct m_exchange *x) { return x->owner && born(x->owner) == x->born; }
-
 static int no_object(const char *what, const struct exchange_wish *w, struct err *e)
 {
   return err_set(e, errno == ENOSPC || errno == ENOMEM ? ERR_MEMORY : ERR_FILE, NOWHERE, "shared memory for the world `%.100s`, %zu bytes: %s: %s",
                  w->name, w->bytes, what, strerror(errno));
 }
+
+static void pause_briefly(void) { nanosleep(&(const struct timespec){0, STEP}, NULL); }
 
 static struct m_exchange *map(int fd, size_t bytes)
 {
@@ -131,36 +117,64 @@ static struct m_exchange *map(int fd, size_t bytes)
   return p == MAP_FAILED ? NULL : p;
 }
 
-// Somebody's object that is still of use? One of a process that is gone goes away.
-static bool in_use(const struct exchange *o)
+// Nobody else holds the object, and it has a name yet: who finds one without an owner takes its name away, before or after this.
+static bool own(int fd)
 {
   struct stat st;
-  bool used = false;
+  return !flock(fd, LOCK_EX) && !fstat(fd, &st) && st.st_nlink;
+}
+
+// An object that its owner left loses its name; NO where it has an owner. A rank that looks at it holds it for a moment.
+static int drop_left(const struct exchange *o, const struct exchange_wish *w, struct err *e)
+{
+  enum { TRIES = 20 };
+  struct stat st;
+  bool free = false;
   int fd = shm_open(o->name, O_RDWR | O_CLOEXEC, 0);
-  if (fd < 0) return errno != ENOENT;
-  if (fstat(fd, &st) || st.st_uid != geteuid()) return close(fd), true;
-  struct m_exchange *x = (size_t)st.st_size >= M_EXCHANGE ? map(fd, M_EXCHANGE) : NULL;
-  if (x) used = lives(x), munmap(x, M_EXCHANGE);
-  close(fd);
-  if (!used) shm_unlink(o->name);
-  return used;
+  if (fd < 0) return errno == ENOENT ? OK : no_object("it cannot be opened", w, e);
+  if (fstat(fd, &st) || st.st_uid != geteuid()) return close(fd), NO;
+  for (int i = 0; i < TRIES && !(free = !flock(fd, LOCK_EX | LOCK_NB)); i++) pause_briefly();
+  if (free && !fstat(fd, &st) && st.st_nlink) shm_unlink(o->name);
+  return close(fd), free ? OK : NO;
+}
+
+// A new object, which this process holds until all ranks have it.
+static int new_object(struct exchange *o, const struct exchange_wish *w, struct err *e)
+{
+  enum { TRIES = 100 };
+  for (int i = 0; i < TRIES; i++) {
+    const int fd = shm_open(o->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0 && own(fd)) return o->fd = fd, OK;
+    if (fd >= 0)
+      close(fd);
+    else if (errno != EEXIST)
+      return no_object("it cannot be made", w, e);
+    else if (drop_left(o, w, e) != OK)
+      return e->status ? (int)e->status : taken(0, e);
+  }
+  return taken(0, e);
 }
 
 static int make(struct exchange *o, const struct exchange_wish *w, struct err *e)
 {
-  if (in_use(o)) return taken(0, e);
-  int fd = shm_open(o->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return no_object("it cannot be made", w, e);
-  errno = posix_fallocate(fd, 0, (off_t)w->bytes);
-  if (errno || !(o->x = map(fd, w->bytes))) {
+  TRY(new_object(o, w, e));
+  errno = posix_fallocate(o->fd, 0, (off_t)w->bytes);
+  if (errno || !(o->x = map(o->fd, w->bytes))) {
     int status = no_object("it has no room", w, e);
-    return close(fd), shm_unlink(o->name), status;
+    return shm_unlink(o->name), status;
   }
-  close(fd);
   begin(o->x, w);
-  o->x->owner = (uint64_t)getpid(), o->x->born = born((uint64_t)getpid()), o->x->joined = 1;
+  o->x->joined = 1;
   __atomic_store_n(&o->x->magic, MAGIC, __ATOMIC_RELEASE);
   return OK;
+}
+
+// Has a process that is there made it?
+static bool held(int fd)
+{
+  const bool free = !flock(fd, LOCK_SH | LOCK_NB);
+  if (free) flock(fd, LOCK_UN);
+  return !free;
 }
 
 // OK, NO where it is not there yet, or an error.
@@ -170,10 +184,10 @@ static int find(struct exchange *o, const struct exchange_wish *w, struct err *e
   int fd = shm_open(o->name, O_RDWR | O_CLOEXEC, 0);
   if (fd < 0) return errno == ENOENT ? NO : no_object("it cannot be opened", w, e);
   if (fstat(fd, &st) || st.st_uid != geteuid()) return close(fd), errno = EPERM, no_object("it is another user's", w, e);
-  struct m_exchange *x = (size_t)st.st_size >= M_EXCHANGE ? map(fd, (size_t)st.st_size) : NULL;
+  struct m_exchange *x = (size_t)st.st_size >= M_EXCHANGE && held(fd) ? map(fd, (size_t)st.st_size) : NULL;
   close(fd);
   if (!x) return NO;
-  const bool there = __atomic_load_n(&x->magic, __ATOMIC_ACQUIRE) == MAGIC && lives(x);
+  const bool there = __atomic_load_n(&x->magic, __ATOMIC_ACQUIRE) == MAGIC;
   const bool same = there && x->key == w->key && x->bytes == w->bytes && x->ranks == (uint32_t)w->ranks && (size_t)st.st_size == w->bytes;
   if (same && !(__atomic_fetch_or(&x->joined, 1u << w->rank, __ATOMIC_ACQ_REL) >> w->rank & 1)) return o->x = x, OK;
   if (there && !same) m_fail(x, EPROTO);
@@ -183,8 +197,6 @@ static int find(struct exchange *o, const struct exchange_wish *w, struct err *e
   err_set(e, ERR_WORLD, NOWHERE, "rank %d has another program than rank 0 of the world `%.100s`", w->rank, w->name);
   return err_hint(e, "load one saved folder on all ranks: two searches need not find the same kernels"), (int)e->status;
 }
-
-static void pause_briefly(void) { nanosleep(&(const struct timespec){0, STEP}, NULL); }
 
 static int none_came(const struct exchange *o, const struct exchange_wish *w, uint32_t missing, struct err *e)
 {
@@ -218,7 +230,8 @@ static int open_object(struct exchange *o, const struct exchange_wish *w, struct
     if (status == NO) pause_briefly();
   }
   if (status == OK) status = wait_for_all(o, w, until, e);
-  if (!w->rank && o->x) shm_unlink(o->name);
+  if (o->fd >= 0 && o->x) shm_unlink(o->name);
+  if (o->fd >= 0) close(o->fd), o->fd = -1;
   return status;
 }
 
@@ -243,7 +256,7 @@ static const struct mem_kind kind = {.close = drop};
 int exchange_open(const struct exchange_wish *w, struct exchange **out, struct err *e)
 {
   struct exchange *o = mem_handle(sizeof *o, &kind);
-  o->rank = w->rank, o->ranks = w->ranks, o->seconds = w->seconds;
+  o->rank = w->rank, o->ranks = w->ranks, o->fd = -1, o->seconds = w->seconds;
   int status = w->name ? name_object(o, w, e) : OK;
   if (status == OK) status = w->name ? open_object(o, w, e) : open_here(o, w, e);
   if (status != OK) return exchange_close(o), status;

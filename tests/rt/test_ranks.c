@@ -297,6 +297,41 @@ static void wait_for_object(const char *name)
   fail_msg("rank 0 does not come");
 }
 
+// Several processes open rank 0 at the same moment, beside an object that was left: one has it, and the others are told so.
+static void all_at_once(void **state)
+{
+  (void)state;
+  enum { TURNS = 30, SAME = 4 };
+  struct arena mem = {0};
+  for (int turn = 0; turn < TURNS; turn++) {
+    const char *name = own_name(&mem, arena_printf(&mem, "race%d", turn)), *path = arena_printf(&mem, "/mica-%u-%s", (unsigned)geteuid(), name);
+    const struct exchange_wish w[2] = {wish(name, 0, 30), wish(name, 1, 30)};
+    pid_t pid;
+    int began[2], status;
+    const int left = shm_open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(left >= 0 && !ftruncate(left, 4096) && !close(left) && !pipe(began));
+    for (int i = 0; i < SAME; i++)
+      if (!(pid = fork())) {
+        struct exchange *x;
+        struct err e = {0};
+        char go;
+        close(began[1]);
+        if (read(began[0], &go, 1)) _exit(9); // until all are there
+        if (exchange_open(&w[0], &x, &e) != OK) _exit(strstr(e.text, "is open already") ? 2 : 3);
+        _exit(m_meet(exchange_memory(x), 0) || m_meet(exchange_memory(x), 0) ? 4 : 1);
+      }
+    close(began[1]), close(began[0]);
+    for (int i = 0; i <= SAME; i++) { // the one that has it waits for rank 1
+      if (i == SAME - 1) pid = process(&w[1], NULL);
+      const pid_t ended = waitpid(i < SAME - 1 ? -1 : i == SAME - 1 ? pid : -1, &status, 0);
+      assert_true(ended > 0 && WIFEXITED(status));
+      if (WEXITSTATUS(status) != (i < SAME - 1 ? 2 : i == SAME - 1 ? 0 : 1))
+        fail_msg("turn %d: process %d ended with %d", turn, i, WEXITSTATUS(status));
+    }
+  }
+  arena_close(&mem);
+}
+
 static void two_of_one_rank(void **state)
 {
   (void)state;
@@ -366,6 +401,7 @@ int main(void)
       cmocka_unit_test(a_rank_that_does_not_come),
       cmocka_unit_test(processes),
       cmocka_unit_test(leftovers),
+      cmocka_unit_test(all_at_once),
       cmocka_unit_test(two_of_one_rank),
       cmocka_unit_test(calls_that_wait_in_vain),
       cmocka_unit_test(worlds_of_this_process),
