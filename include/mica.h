@@ -308,6 +308,9 @@ MICA_API int mica_module_output_shard(const struct mica_module *x, int i);
 // kernels: load one saved folder. seconds: how long a rank waits for the others, here and in calls; 0: 60. A rank that waited too long fails, and
 // so do all calls of the others from then on. MICA_USER, also of such a call: no such rank, it is open already, another program, or a rank that
 // did not come. `whole` may be closed before the rank.
+// GPU: the ranks alone run the program, each on the device of the context that is current at its first call or mica_module_prepare. That one waits
+// for those of all ranks, and must not be captured. A rank that does not come to a later call ends the kernels of all; the next calls return the
+// error. Close a rank when its kernels have ended.
 MICA_API int mica_module_rank(struct mica_module *whole, int rank, const char *name, double seconds, struct mica_module **out);
 
 // Decides whether two programs or kernel graphs with the same inputs and outputs are equal. MICA_OK or MICA_NO, with the certificate
