@@ -90,11 +90,9 @@ static bool reach(struct gpu_peers *p, int rank)
 static void tell(struct gpu_peers *p)
 {
   struct peer_entry *x = entry(p, p->w.rank, 0);
-  struct err none = {0};
   entry(p, p->w.rank, 1)->closed = 0;
   *x = (struct peer_entry){.address = p->own, .context = (uintptr_t)p->g->context, .process = (int32_t)getpid(), .device = p->g->device};
   if (p->g->ipc_get(&x->handle, p->own)) memset(&x->handle, 0, sizeof x->handle); // those of this process do without
-  x->nccl = nccl_find(&p->nccl, &none) == OK;
 }
 
 static int none_reaches(const struct gpu_peers *p, struct err *e)
@@ -109,6 +107,12 @@ static int none_reaches(const struct gpu_peers *p, struct err *e)
 static int join_nccl(struct gpu_peers *p, struct err *e)
 {
   struct peer_entry *x = entry(p, 0, 0);
+  struct err none = {0};
+  bool all = true;
+  entry(p, p->w.rank, 0)->nccl = nccl_find(&p->nccl, &none) == OK;
+  TRY(meet(p, e));
+  for (int r = 0; r < p->w.ranks; r++) all &= entry(p, r, 0)->nccl;
+  if (!all) return none_reaches(p, e);
   if (!p->w.rank) TRY(nccl_check(&p->nccl, p->nccl.get_id(&x->id), e, "naming a world"));
   TRY(meet(p, e));
   TRY(gpu_alloc(p->g, (size_t)p->w.gathered, &p->gathered, e));
@@ -126,16 +130,16 @@ int gpu_peers_gather(struct gpu_peers *p, gpu_address operand, int64_t bytes, vo
 
 static int connect(struct gpu_peers *p, struct err *e)
 {
-  bool direct = true, nccl = true;
+  bool direct = true;
   TRY(take(p, e));
   tell(p);
   TRY(meet(p, e));
   for (int r = 0; r < p->w.ranks; r++) direct &= reach(p, r);
   entry(p, p->w.rank, 1)->reaches = direct;
   TRY(meet(p, e));
-  for (int r = 0; r < p->w.ranks; r++) direct &= entry(p, r, 1)->reaches, nccl &= entry(p, r, 0)->nccl;
+  for (int r = 0; r < p->w.ranks; r++) direct &= entry(p, r, 1)->reaches;
   p->direct = direct;
-  if (!direct) TRY(nccl ? join_nccl(p, e) : none_reaches(p, e));
+  if (!direct) TRY(join_nccl(p, e));
   return meet(p, e);
 }
 

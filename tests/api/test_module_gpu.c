@@ -354,10 +354,44 @@ static void ranks_on_gpus(void **state)
   unsetenv("FAKE_BYTES");
 }
 
+// GPUs that do not reach each other: NCCL gathers the operands, and the kernel adds them.
+static void ranks_apart(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  static struct rank_caller c[2];
+  pthread_t thread[2];
+  fake("tests/cuda/fake.c", "libcuda.so.1");
+  void *so = fake("tests/cuda/fake_nccl.c", "libnccl.so.2");
+  const int *joins = dlsym(so, "fake_nccl_joined"), *gathered = dlsym(so, "fake_nccl_gathered"), *left = dlsym(so, "fake_nccl_left");
+  setenv("FAKE_BYTES", "128", 1), setenv("FAKE_APART", "1", 1);
+  seal("joined");
+  if (mica_module_load(m, in_folder("joined"), &x)) fail_msg("%s", mica_error(m));
+  for (int r = 0; r < 2; r++) {
+    if (mica_module_rank(x, r, NULL, 20, &c[r].x)) fail_msg("%s", mica_error(m));
+    memset(c[r].in, 'a' + r, sizeof c[r].in);
+  }
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&thread[r], NULL, call_rank, &c[r]), 0);
+  for (int r = 0; r < 2; r++) pthread_join(thread[r], NULL);
+  for (int r = 0; r < 2; r++) {
+    if (c[r].status) fail_msg("%s", mica_error(m));
+    assert_memory_equal(c[r].out, c[r].in, sizeof c[r].in);
+  }
+  assert_true(*joins == 2 && *gathered == 40);
+  mica_close(m);
+  assert_int_equal(*left, 2);
+  unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART");
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes),
-                                     cmocka_unit_test(in_the_callers_stream),   cmocka_unit_test(threads_take_turns),
-                                     cmocka_unit_test(products_of_the_library), cmocka_unit_test(ranks_on_gpus)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told),
+                                     cmocka_unit_test(any_bytes),
+                                     cmocka_unit_test(in_the_callers_stream),
+                                     cmocka_unit_test(threads_take_turns),
+                                     cmocka_unit_test(products_of_the_library),
+                                     cmocka_unit_test(ranks_on_gpus),
+                                     cmocka_unit_test(ranks_apart)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -22,7 +22,7 @@ int fake_error_text(int code, const char **text) { return (void)code, say(text, 
 int fake_init(unsigned flags) { return (int)flags; }
 int fake_device_count(int *n) { return *n = 1, 0; }
 int fake_device_get(int *device, int i) { return *device = i, 0; }
-int fake_device_peer(int *can, int device, int other) { return *can = device != other, 0; }
+int fake_device_peer(int *can, int device, int other) { return *can = device != other && !getenv("FAKE_APART"), 0; }
 // One device has one context, so ranks of this process reach each other; another process reaches nothing.
 int fake_peer_enable(cu_context c, unsigned flags) { return (void)c, (int)flags; }
 int fake_ipc_get(struct cu_ipc *handle, gpu_address a) { return (void)a, memset(handle, 0, sizeof *handle), 0; }
@@ -42,7 +42,12 @@ int fake_device_attribute(int *value, int attribute, int device)
 enum { NO_CONTEXT = 201 };
 static _Thread_local cu_context current;
 static int without_context(void) { return getenv("FAKE_SHIM") && !current ? NO_CONTEXT : 0; }
-int fake_context_retain(cu_context *c, int device) { return *c = getenv("FAKE_SHIM") ? (cu_context)(uintptr_t)1 : NULL, device; }
+int fake_context_retain(cu_context *c, int device)
+{
+  static uintptr_t made;
+  const uintptr_t apart = getenv("FAKE_APART") ? 2 + __atomic_add_fetch(&made, 1, __ATOMIC_SEQ_CST) : 0;
+  return *c = (cu_context)(getenv("FAKE_SHIM") ? 1 : apart), device;
+}
 int fake_context_release(int device) { return device; }
 int fake_context_set(cu_context c) { return current = c, 0; }
 int fake_context_get(cu_context *c) { return *c = getenv("FAKE_SHIM") ? current : NULL, 0; }

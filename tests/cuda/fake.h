@@ -2,6 +2,7 @@
 // passes as `clock` says. Linked into tests it is a device to be filled in by fake_gpu; compiled as libcuda.so.1
 // (test_bench.sh, cli/test_device.sh) it is found by the command, of the compute capability in $FAKE_ARCH;
 // With $FAKE_SHIM launches are those of a persistent kernel's text (python/test_mega_fake_gpu.py).
+// with $FAKE_APART each context is one that reaches no other;
 // where buffers are parts of allocations $FAKE_BYTES says how much a launch copies. A launch reads its arguments after $FAKE_PAUSE microseconds.
 #ifndef MICA_TESTS_FAKE_H
 #define MICA_TESTS_FAKE_H

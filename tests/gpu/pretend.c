@@ -23,6 +23,12 @@ static int p_init(unsigned flags) { return (int)flags; }
 static int p_device_count(int *n) { return *n = 1, 0; }
 static int p_device_get(int *device, int i) { return *device = i, 0; }
 static int p_device_peer(int *can, int device, int other) { return *can = device != other, 0; }
+static int p_peer_enable(cu_context c, unsigned flags) { return (void)c, (int)flags; }
+static int p_ipc_get(struct cu_ipc *handle, gpu_address a) { return (void)a, *handle = (struct cu_ipc){{0}}, 0; }
+static int p_ipc_open(gpu_address *a, struct cu_ipc handle, unsigned flags) { return (void)handle, (void)flags, *a = 0, 1; }
+static int p_ipc_close(gpu_address a) { return (void)a, 0; }
+static int p_host_alloc(void **p, size_t bytes) { return *p = malloc(bytes), !*p; }
+static int p_host_free(void *p) { return free(p), 0; }
 static int p_device_name(char *name, int room, int device) { return (void)device, snprintf(name, (size_t)room, "none"), 0; }
 static int p_device_attribute(int *v, int id, int device) { return (void)id, *v = 0, device; }
 static int p_context_retain(cu_context *c, int device) { return *c = NULL, device; }
