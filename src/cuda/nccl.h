@@ -15,7 +15,7 @@ enum { NCCL_BYTES = 0, NCCL_FLOAT = 7, NCCL_BF16 = 9, NCCL_SUM = 0 }; // of its 
   FUNCTION(get_version, "ncclGetVersion", (int *version))                                                               \
   FUNCTION(get_id, "ncclGetUniqueId", (struct nccl_id * id))                                                            \
   FUNCTION(init_rank, "ncclCommInitRank", (void **comm, int ranks, struct nccl_id id, int rank))                        \
-  FUNCTION(destroy, "ncclCommDestroy", (void *comm))                                                                    \
+  FUNCTION(leave, "ncclCommAbort", (void *comm))                                                                        \
   FUNCTION(all_gather, "ncclAllGather", (const void *from, void *to, size_t count, int type, void *comm, void *stream)) \
   FUNCTION(all_reduce, "ncclAllReduce", (const void *from, void *to, size_t count, int type, int op, void *comm, void *stream))
 

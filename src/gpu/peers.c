@@ -4,6 +4,7 @@
 #include "cuda/nccl.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -128,9 +129,15 @@ int gpu_peers_gather(struct gpu_peers *p, gpu_address operand, int64_t bytes, vo
 
 // ---- opening, closing ----
 
+static bool wants_nccl(void)
+{
+  const char *v = getenv("MICA_NCCL");
+  return v && *v && strcmp(v, "0") != 0;
+}
+
 static int connect(struct gpu_peers *p, struct err *e)
 {
-  bool direct = true;
+  bool direct = !wants_nccl();
   TRY(take(p, e));
   tell(p);
   TRY(meet(p, e));
@@ -185,7 +192,7 @@ void gpu_peers_close(struct gpu_peers *p)
   void *before;
   if (!p) return;
   if (gpu_enter(p->g, &before)) {
-    if (p->comm) p->nccl.destroy(p->comm);
+    if (p->comm) p->nccl.leave(p->comm);
     for (int r = 0; r < p->w.ranks; r++)
       if (p->opened[r]) p->g->ipc_close(p->opened[r]);
     gpu_free(p->g, p->gathered);

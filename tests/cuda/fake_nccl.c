@@ -19,7 +19,7 @@ int fake_nccl_init_rank(void **comm, int ranks, struct nccl_id id, int rank)
   __atomic_add_fetch(&fake_nccl_joined, 1, __ATOMIC_SEQ_CST);
   return *comm = comm, 0;
 }
-int fake_nccl_destroy(void *comm) { return (void)comm, __atomic_add_fetch(&fake_nccl_left, 1, __ATOMIC_SEQ_CST), 0; }
+int fake_nccl_leave(void *comm) { return (void)comm, __atomic_add_fetch(&fake_nccl_left, 1, __ATOMIC_SEQ_CST), 0; }
 int fake_nccl_all_gather(const void *from, void *to, size_t count, int type, void *comm, void *stream)
 {
   (void)stream;
