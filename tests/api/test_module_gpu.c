@@ -76,30 +76,36 @@ static void wrong_launches_are_told(void **state)
 }
 
 // Bytes of it changed anywhere: taken or refused, and nothing else.
-static void any_bytes(void **state)
+static void any_bytes_of(const char *name, const char *is, size_t n)
 {
-  (void)state;
   struct mica_context *m = mica_open();
   struct mica_module *x;
   struct rng r = {7};
   static const char bytes[] = "0123456789-,:{}[]\"x.e \x80";
-  char text[sizeof device];
+  char text[4096], path[64];
   int taken = 0, refused = 0;
+  snprintf(path, sizeof path, "%s/program.json", name);
   for (int i = 0; i < 2000; i++) {
-    memcpy(text, device, sizeof device);
-    for (uint64_t k = rng_below(&r, 3) + 1; k--;) text[rng_below(&r, sizeof device - 1)] = bytes[rng_below(&r, sizeof bytes - 1)];
-    write_as("gpu/program.json", text, sizeof device - 1);
-    seal("gpu");
-    int status = mica_module_load(m, in_folder("gpu"), &x);
+    memcpy(text, is, n);
+    for (uint64_t k = rng_below(&r, 3) + 1; k--;) text[rng_below(&r, n)] = bytes[rng_below(&r, sizeof bytes - 1)];
+    write_as(path, text, n);
+    seal(name);
+    int status = mica_module_load(m, in_folder(name), &x);
     if (status == MICA_OK)
       taken++, mica_module_close(x);
     else
       refused++, assert_true(*mica_error(m) && !x);
   }
   assert_true(taken > 10 && refused > 500);
-  write_as("gpu/program.json", device, sizeof device - 1);
-  seal("gpu");
+  write_as(path, is, n);
+  seal(name);
   mica_close(m);
+}
+
+static void any_bytes(void **state)
+{
+  (void)state;
+  any_bytes_of("gpu", device, sizeof device - 1);
 }
 
 // A library is found by its name, because it is loaded already.
@@ -354,6 +360,12 @@ static void ranks_on_gpus(void **state)
   unsetenv("FAKE_BYTES");
 }
 
+static void any_bytes_of_ranks(void **state)
+{
+  (void)state;
+  any_bytes_of("joined", joined, sizeof joined - 1);
+}
+
 // GPUs that do not reach each other: NCCL gathers the operands, and the kernel adds them.
 static void ranks_apart(void **state)
 {
@@ -386,12 +398,9 @@ static void ranks_apart(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told),
-                                     cmocka_unit_test(any_bytes),
-                                     cmocka_unit_test(in_the_callers_stream),
-                                     cmocka_unit_test(threads_take_turns),
-                                     cmocka_unit_test(products_of_the_library),
-                                     cmocka_unit_test(ranks_on_gpus),
-                                     cmocka_unit_test(ranks_apart)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes),
+                                     cmocka_unit_test(in_the_callers_stream),   cmocka_unit_test(threads_take_turns),
+                                     cmocka_unit_test(products_of_the_library), cmocka_unit_test(ranks_on_gpus),
+                                     cmocka_unit_test(any_bytes_of_ranks),      cmocka_unit_test(ranks_apart)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

@@ -233,7 +233,8 @@ fi
 # ---- the exported source is C++ for nvcc, where there is one ----
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 if [ -n "$nvcc" ] && "$nvcc" --version >/dev/null 2>&1 && [ -z "${MICA_SANITIZED:-}" ]; then
-  for folder in lowered best ends; do
+  expect 0 '' optimize examples/world/sequence_parallel_mlp.mica --set ranks=2 --target sm_90a --no-db --time 5 --out "$work/ranks"
+  for folder in lowered best ends ranks; do
     "$nvcc" -gencode arch=compute_90a,code=sm_90a -c "$work/$folder/kernel.cu" -o "$work/kernel.o" >"$work/out" 2>"$work/err" ||
       complain "nvcc refuses $folder/kernel.cu"
   done
