@@ -342,8 +342,9 @@ MEET_DEV void meet_end(const meet_world &w, u32 epoch)
 {
   meet_all(true);
   if (MEET_TID) return;
-  if (meet_look(meet_head(w, w.rank, MEET_FAILED)) && !meet_look(w.told)) meet_tell(w.told, MEET_OTHERS);
-  if (meet_add(meet_head(w, w.rank, MEET_ENDED), 1) + 1 < (u32)MEET_GRID) return;
+  const u32 failed = meet_look(meet_head(w, w.rank, MEET_FAILED)), before = meet_add(meet_head(w, w.rank, MEET_ENDED), 1);
+  if (failed && !meet_look(w.told)) meet_tell(w.told, MEET_OTHERS);
+  if (before + 1 < (u32)MEET_GRID) return;
   meet_tell(meet_head(w, w.rank, MEET_ENDED), 0);
   meet_tell(meet_head(w, w.rank, MEET_EPOCH), epoch);
 }
