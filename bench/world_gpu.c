@@ -234,7 +234,9 @@ static void tell(const struct rank *r, const char *what, int64_t n, const char *
   }
   if (!r->rank) {
     qsort(t, (size_t)repeats, sizeof *t, by_value);
-    printf("%s,\"%d GPUs; %lld bf16; %s\",%.3f,%.3f,%.3f,us,%d\n", what, ranks, (long long)n, how, 1e6 * t[repeats / 2] / GRAPH, 1e6 * t[0] / GRAPH,
+    char size[40] = "";
+    if (n) snprintf(size, sizeof size, "%lld bf16; ", (long long)n);
+    printf("%s,\"%d GPUs; %s%s\",%.3f,%.3f,%.3f,us,%d\n", what, ranks, size, how, 1e6 * t[repeats / 2] / GRAPH, 1e6 * t[0] / GRAPH,
            1e6 * t[repeats - 1] / GRAPH, repeats);
     fflush(stdout);
   }

@@ -4,7 +4,7 @@
     torchrun --nproc-per-node 2 bench/world_gpu.py FOLDER    # a process a rank, against torch and NCCL
 
 Every rank must have the bits of rank 0, and the result is held against float64. Lines are what, setting, median, least, most, unit, repeats; each is
-of calls in a CUDA graph. NVLink multicast stays off.
+of calls in a CUDA graph where ranks are processes. NVLink multicast stays off.
 """
 import os
 import statistics
@@ -48,16 +48,17 @@ def graph_of(call):
     return graph
 
 
-def times(graph, meet):
+def times(work, calls, meet):
+    """Microseconds of a call; `work` makes `calls` of them."""
     us = []
     for i in range(REPEATS + 3):
         a, b = torch.cuda.Event(True), torch.cuda.Event(True)
         meet()
         a.record()
-        graph.replay()
+        work()
         b.record()
         torch.cuda.synchronize()
-        us.append(1e3 * a.elapsed_time(b) / CALLS)
+        us.append(1e3 * a.elapsed_time(b) / calls)
     return us[3:]
 
 
@@ -65,7 +66,7 @@ def line(what, us):
     print(f'program,"{what}",{statistics.median(us):.3f},{min(us):.3f},{max(us):.3f},us,{len(us)}', flush=True)
 
 
-def rank_of(f, rank, own, meet, results, how):
+def rank_of(f, rank, own, meet, results, graphs):
     torch.cuda.set_device(rank)
     inputs = whole_inputs(f)
     mine, dtype = parts(f, inputs, rank)
@@ -75,16 +76,20 @@ def rank_of(f, rank, own, meet, results, how):
     meet()
     want = reference(inputs, dtype)
     error = ((results[rank].double() - want).norm() / want.norm()).item()
-    us = times(graph_of(lambda: own(*mine)), meet)
+    if graphs:
+        us = times(graph_of(lambda: own(*mine)).replay, CALLS, meet)
+    else:  # torch records graphs of one thread at a time
+        us = times(lambda: [own(*mine) for _ in range(CALLS)], CALLS, meet)
     if rank == 0:
-        line(f"{f.name} on {f.world} GPUs; {how} a rank; relative error {error:.2g}", us)
+        how = "a process a rank, in a CUDA graph" if graphs else "a thread a rank, calls from Python"
+        line(f"{f.name} on {f.world} GPUs; {how}; relative error {error:.2g}", us)
     assert error < (1e-5 if dtype == torch.float32 else 2e-2), error
     return mine
 
 
 def as_threads(f):
     ranks, results, meet = [f.rank(r) for r in range(f.world)], {}, Barrier(f.world)
-    threads = [Thread(target=rank_of, args=(f, r, ranks[r], meet.wait, results, "a thread")) for r in range(f.world)]
+    threads = [Thread(target=rank_of, args=(f, r, ranks[r], meet.wait, results, False)) for r in range(f.world)]
     for t in threads:
         t.start()
     for t in threads:
@@ -99,7 +104,7 @@ def as_processes(f):
     rank, results = int(os.environ["RANK"]), {}
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-    mine = rank_of(f, rank, f.rank(), dist.barrier, results, "a process")
+    mine = rank_of(f, rank, f.rank(), dist.barrier, results, True)
     all_results = [torch.empty_like(results[rank], device="cuda") for _ in range(f.world)]
     dist.all_gather(all_results, results[rank].cuda())
     same = all(torch.equal(all_results[0], t) for t in all_results)
@@ -109,7 +114,7 @@ def as_processes(f):
         y = (torch.nn.functional.silu(x @ w1) * (x @ w3)) @ w2
         dist.all_reduce(y)
         return x + y
-    us = times(graph_of(torchs), dist.barrier)
+    us = times(graph_of(torchs).replay, CALLS, dist.barrier)
     if rank == 0:
         line(f"{f.name} on {f.world} GPUs; torch, eager kernels, and NCCL", us)
         print("same bits on all ranks:", same)

@@ -28,7 +28,7 @@ struct gpu_peers {
   uint32_t *told; // memory of the host that kernels write
   gpu_address own, gathered;
   gpu_address opened[MEETING_MOST_RANKS]; // by handle
-  bool direct;
+  bool direct, connected;                 // connected: kernels of others may write here
   struct nccl nccl;
   void *comm;
 };
@@ -105,6 +105,16 @@ static int none_reaches(const struct gpu_peers *p, struct err *e)
 
 // ---- NCCL ----
 
+// Not when a graph is recorded, NCCL connects at the first data of a size: here, with few and with most, in place.
+static int gather_once(struct gpu_peers *p, struct err *e)
+{
+  const int64_t most = p->w.gathered / p->w.ranks, sizes[] = {MIN(most, 16), most};
+  gpu_address all;
+  for (size_t i = 0; i < COUNT(sizes); i++)
+    TRY(gpu_peers_gather(p, p->gathered + (gpu_address)(sizes[i] * p->w.rank), sizes[i], p->g->stream, &all, e));
+  return gpu_wait(p->g, e);
+}
+
 static int join_nccl(struct gpu_peers *p, struct err *e)
 {
   struct peer_entry *x = entry(p, 0, 0);
@@ -117,7 +127,8 @@ static int join_nccl(struct gpu_peers *p, struct err *e)
   if (!p->w.rank) TRY(nccl_check(&p->nccl, p->nccl.get_id(&x->id), e, "naming a world"));
   TRY(meet(p, e));
   TRY(gpu_alloc(p->g, (size_t)p->w.gathered, &p->gathered, e));
-  return nccl_check(&p->nccl, p->nccl.init_rank(&p->comm, p->w.ranks, x->id, p->w.rank), e, "joining a world");
+  TRY(nccl_check(&p->nccl, p->nccl.init_rank(&p->comm, p->w.ranks, x->id, p->w.rank), e, "joining a world"));
+  return gather_once(p, e);
 }
 
 int gpu_peers_gather(struct gpu_peers *p, gpu_address operand, int64_t bytes, void *stream, gpu_address *all, struct err *e)
@@ -147,7 +158,8 @@ static int connect(struct gpu_peers *p, struct err *e)
   for (int r = 0; r < p->w.ranks; r++) direct &= entry(p, r, 1)->reaches;
   p->direct = direct;
   if (!direct) TRY(join_nccl(p, e));
-  return meet(p, e);
+  TRY(meet(p, e));
+  return p->connected = true, OK;
 }
 
 // In a stream of its own: the caller's may be one that is recorded.
@@ -197,7 +209,10 @@ void gpu_peers_close(struct gpu_peers *p)
       if (p->opened[r]) p->g->ipc_close(p->opened[r]);
     gpu_free(p->g, p->gathered);
     if (p->told) p->g->host_free(p->told);
-    release(p);
+    if (p->connected)
+      release(p);
+    else
+      gpu_free(p->g, p->own);
     p->g->context_set(before);
   }
   mem_free(p);

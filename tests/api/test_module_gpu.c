@@ -390,7 +390,7 @@ static void ranks_apart(void **state)
     if (c[r].status) fail_msg("%s", mica_error(m));
     assert_memory_equal(c[r].out, c[r].in, sizeof c[r].in);
   }
-  assert_true(*joins == 2 && *gathered == 40);
+  assert_true(*joins == 2 && *gathered == 44);
   mica_close(m);
   assert_int_equal(*left, 2);
   unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART");
