@@ -6,15 +6,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NON_BLOCKING = 1, ALREADY = 704, TOLD_BYTES = 4096, TOLD_OTHERS = 255, LAZY_PEER = 1 };
 static const int64_t GRAIN = 2 << 20; // bytes of device memory that a handle stands for
 
-struct peer_entry { // what a rank tells the others
-  uint64_t address, context;
-  int32_t process, device, nccl; // nccl: it has the library
-  int32_t reaches, closed;       // it reaches the memory of all; it does no more
+struct peer_entry {                 // what a rank tells the others
+  uint64_t address, context, space; // space: of process numbers
+  int32_t process, device, nccl;    // nccl: it has the library
+  int32_t reaches, closed;          // it reaches the memory of all; it does no more
   struct cu_ipc handle;
   struct nccl_id id; // of rank 0
 };
@@ -64,6 +65,13 @@ static int take(struct gpu_peers *p, struct err *e)
 
 // ---- the others' memory ----
 
+// Two containers may have processes of one number.
+static uint64_t process_space(void)
+{
+  struct stat st;
+  return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
 static bool reach_context(struct gpu_peers *p, const struct peer_entry *x)
 {
   struct gpu *g = p->g;
@@ -83,7 +91,7 @@ static bool reach_process(struct gpu_peers *p, int rank, const struct peer_entry
 static bool reach(struct gpu_peers *p, int rank)
 {
   const struct peer_entry *x = entry(p, rank, 0);
-  const bool here = x->process == (int32_t)getpid();
+  const bool here = x->process == (int32_t)getpid() && x->space == process_space();
   if (rank != p->w.rank && !(here ? reach_context(p, x) : reach_process(p, rank, x))) return false;
   return p->world.at[rank] = p->opened[rank] ? p->opened[rank] : rank == p->w.rank ? p->own : x->address, true;
 }
@@ -92,7 +100,8 @@ static void tell(struct gpu_peers *p)
 {
   struct peer_entry *x = entry(p, p->w.rank, 0);
   entry(p, p->w.rank, 1)->closed = 0;
-  *x = (struct peer_entry){.address = p->own, .context = (uintptr_t)p->g->context, .process = (int32_t)getpid(), .device = p->g->device};
+  *x = (struct peer_entry){
+      .address = p->own, .context = (uintptr_t)p->g->context, .space = process_space(), .process = (int32_t)getpid(), .device = p->g->device};
   if (p->g->ipc_get(&x->handle, p->own)) memset(&x->handle, 0, sizeof x->handle); // those of this process do without
 }
 
@@ -190,12 +199,13 @@ int gpu_peers_open(struct gpu *g, const struct gpu_peers_wish *w, struct gpu_pee
 static void release(struct gpu_peers *p)
 {
   const int32_t self = (int32_t)getpid();
+  const uint64_t space = process_space();
   bool last = true;
   __atomic_store_n(&entry(p, p->w.rank, 1)->closed, 1, __ATOMIC_SEQ_CST);
   for (int r = 0; r < p->w.ranks; r++) last &= __atomic_load_n(&entry(p, r, 1)->closed, __ATOMIC_SEQ_CST) == 1;
   for (int r = 0; r < p->w.ranks && last; r++) {
     const struct peer_entry *x = entry(p, r, 0);
-    if (x->process == self && x->address && !p->g->context_set((cu_context)(uintptr_t)x->context)) p->g->release(x->address);
+    if (x->process == self && x->space == space && x->address && !p->g->context_set((cu_context)(uintptr_t)x->context)) p->g->release(x->address);
   }
 }
 

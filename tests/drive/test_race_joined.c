@@ -90,8 +90,36 @@ static void the_whole_is_raced_too(void **state)
   }
 }
 
+static const char devices[] = "program devices() {\n world 2\n X: f16[64, 256] shard(0)\n W: f16[256, 128]\n"
+                              " return softmax(all_gather(matmul(softmax(X, dim=1), W), 0), dim=1)\n}\n";
+static bool several_ranks; // some race was of a program of several devices
+
+static double of_parts(const struct device_program *d)
+{
+  several_ranks |= d->g->world > 1 || seen.reference->world > 1;
+  return made_up(d);
+}
+
+// One GPU does not run all ranks: the parts are raced, and the whole is put together of their winners.
+static void ranks_are_raced_by_parts(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  several_ranks = false;
+  json_t *r = optimize(&mem, devices, 0, of_parts, 1e-3);
+  const json_t *gpu = json_object_get(r, "gpu"), *launches = json_object_get(gpu, "launches");
+  assert_true(seen.races > 0 && !several_ranks);
+  assert_non_null(strstr(json_string_value(json_object_get(gpu, "unmeasured")), "a race has one GPU"));
+  int meetings = 0;
+  for (size_t i = 0; i < json_array_size(launches); i++)
+    meetings += !strcmp(json_string_value(json_object_get(json_array_get(launches, i), "how")), "ranks");
+  assert_int_equal(meetings, 1);
+  json_decref(r);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_whole_is_raced_too)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_whole_is_raced_too), cmocka_unit_test(ranks_are_raced_by_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
