@@ -345,7 +345,7 @@ enum { MEGA_COPY_GB = 4280 }; // rate of a copy on an H200, GB/s: the bound of d
 // An activation is tagged, in words of MEGA_WORD bytes, if a step has at most MEGA_TAGGED_ROWS rows and the activation at most MEGA_TAGGED_VALUES values.
 // The activation of a step of one row may have MEGA_TAGGED_ROW values. With more rows, an event of MEGA_FLAG_TASKS or more tasks is a flag.
 enum { MEGA_TAGGED_ROWS = 8, MEGA_TAGGED_VALUES = 4096, MEGA_TAGGED_ROW = 16384, MEGA_WORD = 16, MEGA_FLAG_TASKS = 256 };
-// The access is the input of a product with several rows: [rows, k] or [rows, parts, k], whole or a part of k, beside a stream of weights.
+// The access is the input of a product with several rows: [rows, k] or [rows, parts, k], whole, beside a stream of weights.
 bool mega_input_of_rows(const struct mega_model *m, const struct mega_op *op, int access);
 bool mega_few_values(int rows, int64_t values); // of an activation in four bytes each: it is tagged
 void mega_events_derive(struct arena *mem, struct mega_plan *p);

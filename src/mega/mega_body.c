@@ -71,7 +71,7 @@ static void product(struct mega_task *t, const float *gain, float *y)
   struct mega_product p = {.x = t->data[0], .gain = gain, .rows = mega_extent(&t->box[0], 0), .k = mega_extent(&t->box[0], 1)};
   while ((w = t->next(t))) {
     bool head = t->piece_rank == 2;
-    p.from = t->piece.lo[1] - t->box[0].lo[1], p.count = mega_extent(&t->piece, 1), p.n = mega_extent(&t->piece, head ? 0 : 2);
+    p.from = t->piece.lo[1], p.count = mega_extent(&t->piece, 1), p.n = mega_extent(&t->piece, head ? 0 : 2);
     p.step_k = head ? 1 : p.n, p.step_n = head ? p.count : 1;
     add_piece(&p, w, y);
   }
@@ -87,18 +87,6 @@ static void scale_rows(const struct mega_task *t, float *y, int64_t n)
 }
 
 void mega_body_linear(struct mega_task *t) { product(t, NULL, t->data[2]); }
-
-void mega_body_linear_parts(struct mega_task *t) { product(t, NULL, t->data[2]); }
-
-void mega_body_add_parts(struct mega_task *t)
-{
-  int64_t rows = mega_extent(&t->box[0], 0), parts = mega_extent(&t->box[0], 1), n = mega_extent(&t->box[0], 2);
-  for (int64_t i = 0; i < rows * n; i++) {
-    float sum = t->data[0][i / n * parts * n + i % n];
-    for (int64_t s = 1; s < parts; s++) sum += t->data[0][(i / n * parts + s) * n + i % n];
-    t->data[2][i] = t->data[1][i] + sum;
-  }
-}
 
 void mega_body_rmsnorm_linear(struct mega_task *t)
 {

@@ -19,10 +19,6 @@ enum {
   COLUMNS = 8,
   MANY_COLUMNS = 32,
   NARROW_ROWS = 32,
-  PARTED_ROWS = 16,
-  PARTS_OF_K = 4,
-  PART_UNIT = 32,
-  LEAST_K = 256,
   SETTINGS = 6,
   MOST_SAMPLED = 32,
   EMBED_TILES = 16
@@ -43,15 +39,6 @@ static void split(struct mega_making *k, int dim, int n, const int64_t *sections
   if (k->world == 1) return;
   t->shard = (struct mega_shard){.n = n, .dim = dim, .size = {t->dim[dim]}};
   for (int i = 0; i < n && sections; i++) t->shard.size[i] = sections[i];
-}
-
-// Parts into which down divides k. Each worker reads the input of its tiles from L2, so a tile of a part of k and more columns reads less.
-static int parts_of_k(const struct mega_making *k)
-{
-  int parts = PARTS_OF_K;
-  bool large = k->c->inner >= parts * LEAST_K && k->c->hidden % MANY_COLUMNS == 0;
-  while (parts > 1 && k->c->inner % (parts * PART_UNIT)) parts /= 2;
-  return k->world == 1 && !k->c->experts && large && k->s->rows > PARTED_ROWS && mega_types[k->c->type].bits == 16 ? parts : 1;
 }
 
 static int64_t qkv_of(const struct mega_making *k) { return (int64_t)(k->heads + 2 * k->kv) * k->c->dim; }
@@ -130,7 +117,6 @@ static int others(struct mega_making *k)
     TENSOR("inner", MEGA_ACTIVATION, "f32", rows, c->choices, k->inner);
   } else
     TENSOR("inner", MEGA_ACTIVATION, "f32", rows, k->inner);
-  if (parts_of_k(k) > 1) TENSOR("down_parts", MEGA_ACTIVATION, "f32", rows, parts_of_k(k), c->hidden);
   TENSOR("logits", MEGA_OUTPUT, "f32", rows, k->vocab);
   split(k, 1, 1, NULL);
   if (k->s->pages) {
@@ -240,11 +226,6 @@ static int mlp_out(struct mega_making *k)
 {
   int L = k->c->layers;
   int64_t tiles = tiles_of_rows(k, k->c->hidden, 1);
-  if (k->world == 1 && parts_of_k(k) > 1) {
-    OPERATOR("down", "linear_parts", L, tiles * parts_of_k(k), "inner", "Wdown", "down_parts");
-    OPERATOR("down_sum", "add_parts", L, parts_of(k->c->hidden, k->s->workers, MANY_COLUMNS), "down_parts", "h", "h");
-    return OK;
-  }
   if (k->world == 1) {
     OPERATOR("down", "linear_with_residual", L, tiles, "inner", "Wdown", "h", "h");
     return OK;

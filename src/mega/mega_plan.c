@@ -91,13 +91,7 @@ bool mega_input_of_rows(const struct mega_model *m, const struct mega_op *op, in
 {
   const struct mega_access *x = &op->spec.access[access];
   bool whole = x->rank == 2 || x->rank == 3, streams = false;
-  int axis = -1; // of the grid, that divides k
-  for (int a = 0; a < op->spec.naccess; a++)
-    for (int d = 0; d < op->spec.access[a].rank; d++)
-      if (op->spec.access[a].stream && op->spec.access[a].dim[d].cut && op->spec.access[a].dim[d].how == MEGA_PART)
-        axis = op->spec.access[a].dim[d].axis;
-  for (int d = 0; d < x->rank; d++)
-    whole &= x->dim[d].how == MEGA_WHOLE || (axis >= 0 && x->dim[d].how == MEGA_PART && x->dim[d].axis == axis && d > 0);
+  for (int d = 0; d < x->rank; d++) whole &= x->dim[d].how == MEGA_WHOLE;
   for (int a = 0; a < op->spec.naccess; a++) streams |= op->spec.access[a].stream && m->tensor[op->arg[op->spec.access[a].arg]].kind == MEGA_WEIGHTS;
   return m->rows > 1 && streams && whole && !x->stream && !x->out;
 }

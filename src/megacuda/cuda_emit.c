@@ -15,7 +15,7 @@ const char *megacuda_shim(void) { return mega_shim_text; }
 static bool has_body(const char *layer)
 {
   const char *const texts[] = {mega_product_text, mega_attend_text, mega_merge_text, mega_experts_text,
-                               mega_token_text,   mega_serve_text,  mega_peer_text,  mega_panel_text};
+                               mega_token_text,   mega_serve_text,  mega_peer_text};
   char name[80];
   snprintf(name, sizeof name, "BODY u32 body_%.60s(", layer);
   for (size_t i = 0; i < COUNT(texts); i++)

@@ -99,7 +99,7 @@ static struct tile_shape shape_of(struct arena *mem, const struct mega_plan *p, 
   mega_piece(p->m, op, access, &r.box[0], 0, &piece);
   s.width = piece.hi[cut] - piece.lo[cut];
   for (int d = 0; d < op->spec.access[access].rank; d++)
-    if (op->spec.access[access].dim[d].how == MEGA_PART && d != cut) s.columns = piece.hi[d] - piece.lo[d];
+    if (op->spec.access[access].dim[d].how == MEGA_PART) s.columns = piece.hi[d] - piece.lo[d];
   return s;
 }
 
@@ -116,7 +116,6 @@ struct stream {                              // of weights
   int64_t k;
   struct tile_shape full, last;
   int64_t tile_bytes, last_bytes;
-  bool divided;                    // a tile takes a part of k
   bool panel;                      // a product of many rows: mega_panel.cuh
   int keeps, groups, slots;        // of it: tiles whose sums a warp has; warps that divide the tiles; pieces of its input at once
   int64_t slot_bytes, panel_bytes; // of a piece of its input; of all that it needs in a block
@@ -176,10 +175,8 @@ static void describe(struct arena *mem, const struct mega_plan *p, const struct 
   *s = (struct stream){
       .slices = 1, .bytes = mega_bytes(t->type), .choices = r.n, .chosen = a->decider >= 0, .experts = a->decider < 0 ? 1 : (int)t->dim[a->decided]};
   for (int d = 0; d < a->rank; d++) {
-    bool part = a->dim[d].how == MEGA_PART;
-    if (part && !a->dim[d].cut) s->tiles = op->parts[a->dim[d].axis];
-    if (part && a->dim[d].cut) s->experts = op->parts[a->dim[d].axis], s->divided = true; // parts of k lie one after another, as experts do
-    if (a->dim[d].cut) s->cut = d, s->k = t->dim[d] / (part ? op->parts[a->dim[d].axis] : 1);
+    if (a->dim[d].how == MEGA_PART) s->tiles = op->parts[a->dim[d].axis];
+    if (a->dim[d].cut) s->cut = d, s->k = t->dim[d];
     if (a->dim[d].how == MEGA_WHOLE && !a->dim[d].cut) s->slices *= (int)t->dim[d];
   }
   s->full = shape_of(mem, p, op, access, 0, s->cut), s->last = shape_of(mem, p, op, access, s->tiles - 1, s->cut);
@@ -224,10 +221,6 @@ static int stream_of(struct arena *mem, const struct mega_plan *p, const struct 
     struct tile_shape x = shape_of(mem, p, op, access, tile, s->cut);
     if (x.columns != s->full.columns || x.width != s->full.width)
       return err_set(e, ERR_MEGA, op->at, "operator %.40s: work tile %d is narrower than the first, and not the last", op->name, tile);
-  }
-  if (s->divided && (!s->panel || s->full.columns != s->last.columns)) {
-    err_set(e, ERR_MEGA, op->at, "operator %.40s divides k, which CUDA takes for equal tiles of bf16 weights and several rows", op->name);
-    return err_hint(e, "an input of several rows that is not tagged: more than %d values", MEGA_TAGGED_VALUES), USER;
   }
   if (s->choices > 1 && (s->k % MIN(s->k, s->full.width) || s->k % MIN(s->k, s->last.width))) {
     err_set(e, ERR_MEGA, op->at, "operator %.40s: %lld rows of an expert's weights are no whole number of pieces of %lld", op->name, (long long)s->k,
@@ -460,7 +453,7 @@ int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, 
             (long long)piece_bytes(&s, s.full, true), (long long)s.last.width, (long long)piece_bytes(&s, s.last, false),
             (long long)piece_bytes(&s, s.last, true), gain, (long long)bytes);
     if (megacuda_panels(mem, p, threads))
-      str_add(out, ", %d, %d, %s", s.panel ? s.keeps * s.groups : 1, s.tiles, s.full.columns != s.last.columns ? "true" : "false");
+      str_add(out, ", %d, %s", s.panel ? s.keeps * s.groups : 1, s.full.columns != s.last.columns ? "true" : "false");
     str_add(out, "},\n");
   }
   str_add(out, "};\n");

@@ -20,7 +20,6 @@ struct weights_row { // how an operator's weights lie; tiles 0: it has none
   int gain, gain_bytes;                       // tensor of the norm's gain, or -1; bytes of a layer
 #if PANELS
   int group;   // tiles that are multiplied together
-  int span;    // tiles of the same part of k
   bool ragged; // the last tile is narrower, and so alone
 #endif
 };

@@ -28,7 +28,7 @@ DEV u32 produce_groups(moment j, u32 made, const char *p)
   const weights_row &w = WEIGHTS[r.op];
 #pragma unroll 1
   for (int first = r.lo, end; first < r.hi && !S.dead; p += (end - first) * w.tile_bytes, first = end) {
-    end = end_of_group(first, r.hi, w.group, w.span, w.ragged);
+    end = end_of_group(first, r.hi, w.group, w.ragged ? w.tiles : 0);
     bool last = first == w.tiles - 1;
     int width = last ? w.last_width : w.width, bytes = last ? w.last_bytes : w.bytes, end_bytes = last ? w.last_end_bytes : w.end_bytes;
     long long at = 0;

@@ -5,12 +5,11 @@
 // tiles is multiplied with each piece, so that the input is copied once for all of them. Of up to MEGACUDA_EXACT_ROWS rows the input is two bf16, high
 // and rest, and so nearly a float.
 
-// Tiles first .. end - 1 are multiplied together. They are of the same part of k, each of which has `span` tiles. A last tile that is narrower than the
-// others (ragged) is alone.
-DEV int end_of_group(int first, int hi, int group, int span, bool ragged)
+// Tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is alone; tiles 0: there is none.
+DEV int end_of_group(int first, int hi, int group, int tiles)
 {
-  int end = min(min(first + group, hi), (first / span + 1) * span);
-  return ragged && end % span == 0 && end - first > 1 ? end - 1 : end;
+  int end = min(first + group, hi);
+  return tiles && end == tiles && end - first > 1 ? end - 1 : end;
 }
 
 template <class W> struct panel {
@@ -33,8 +32,8 @@ template <> struct gain_bytes<no_gain> {
   static constexpr int N = 0;
 };
 
-// Parts of attention that are merged; of other inputs there is one. EXPERTS: parts of k, of which a tile has one.
-template <class X, class W> DEV constexpr int parts_of_input() { return X::tensor::ROW / (W::K * W::EXPERTS); }
+// Parts of attention that are merged; of other inputs there is one.
+template <class X, class W> DEV constexpr int parts_of_input() { return X::tensor::ROW / W::K; }
 
 // A piece: n of k from `from` on, of each part, and the norm's gain behind. One thread.
 template <class X, class G, class W> DEV void feed(moment j, char *to, int from, int n, u32 piece)
@@ -70,7 +69,7 @@ template <class O> DEV void feed_node(moment j, feeding &f)
       if (!S.wait[i].stream) wait_row_of(S.wait[i], j);
     fence_proxy();
 #pragma unroll 1
-    for (int first = r.lo; first < r.hi && !S.dead; first = end_of_group(first, r.hi, panel<W>::group, W::TILES, W::RAGGED)) {
+    for (int first = r.lo; first < r.hi && !S.dead; first = end_of_group(first, r.hi, panel<W>::group, W::RAGGED ? W::TILES : 0)) {
       int width = W::width(first);
       wait_stage(&S.open, f.groups & 1, j, f.groups), f.groups++;
       fence_proxy();
@@ -78,7 +77,7 @@ template <class O> DEV void feed_node(moment j, feeding &f)
       for (int from = 0, i = 0; from < W::K && !S.dead; from += width, i++, f.made++) {
         u32 before = f.made - W::SLOTS; // the piece whose place this one takes
         if (i >= W::SLOTS) wait_stage(&S.eaten[before % PANEL_SLOTS], before / PANEL_SLOTS & 1, j, f.made);
-        if (!S.dead) feed<typename O::fed, typename O::gain, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, first / W::TILES * W::K + from, min(width, W::K - from), f.made);
+        if (!S.dead) feed<typename O::fed, typename O::gain, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, from, min(width, W::K - from), f.made);
       }
     }
   }
@@ -347,7 +346,7 @@ template <class O, class X, class G, class P, class W, class R, class Y, int F> 
   if constexpr (parts_of_input<X, W>() > 1) P::load_scales(j);
 #pragma unroll 1
   for (int first = S.node[j.n].lo, end; first < hi; first = end) {
-    end = end_of_group(first, hi, panel<W>::group, W::TILES, W::RAGGED);
+    end = end_of_group(first, hi, panel<W>::group, W::RAGGED ? W::TILES : 0);
     taken = panel_group<X, G, P, W, R, Y, F>(j, first, end - first, taken, fed, eps);
     fed += (u32)((W::K + W::width(first) - 1) / W::width(first));
     if (end < hi) open_panel();
@@ -355,9 +354,4 @@ template <class O, class X, class G, class P, class W, class R, class Y, int F> 
   if (TID == 0) S.feeds = fed;
   publish(j);
   return taken;
-}
-
-template <class O> BODY u32 body_linear_parts(moment j, u32 taken)
-{
-  return panel_product<O, typename O::a0, no_gain, no_parts, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(j, taken, 0);
 }

@@ -47,31 +47,6 @@ template <class X, class G, class W, class R, class Y, int F> void plain_run(con
 }
 
 template <class O> void plain_linear(const plain_tensors &m) { plain_run<typename O::a0, no_gain, typename O::a1, no_gain, typename O::a2, PLAIN_SUM>(m, 0); }
-template <class O> struct plain_part_of_k { // element of [rows][parts][n]
-  plain_tensors m;
-  PLAIN void operator()(long long i) const
-  {
-    using W = typename O::a1;
-    constexpr int n = O::a2::tensor::ROW / W::EXPERTS;
-    int row = (int)(i / n / W::EXPERTS), part = (int)(i / n % W::EXPERTS), column = (int)(i % n);
-    const float *x = plain_tensor<typename O::a0>(m) + (long long)row * O::a0::tensor::ROW + part * W::K;
-    double y = 0;
-    for (int k = 0; k < W::K; k++) y += (double)x[k] * (double)wide(plain_tensor<W>(m)[W::element(m.layer * W::EXPERTS + part, 0, k, column)]);
-    plain_tensor<typename O::a2>(m)[i] = (float)y;
-  }
-};
-template <class O> void plain_linear_parts(const plain_tensors &m) { each((long long)ROWS * O::a2::tensor::ROW, plain_part_of_k<O>{m}); }
-template <class O> struct plain_sum_of_parts {
-  plain_tensors m;
-  PLAIN void operator()(long long i) const
-  {
-    constexpr int n = O::a2::tensor::ROW, parts = O::a0::tensor::ROW / n;
-    double sum = plain_tensor<typename O::a1>(m)[i];
-    for (int p = 0; p < parts; p++) sum += plain_tensor<typename O::a0>(m)[(i / n * parts + p) * n + i % n];
-    plain_tensor<typename O::a2>(m)[i] = (float)sum;
-  }
-};
-template <class O> void plain_add_parts(const plain_tensors &m) { each((long long)ROWS * O::a2::tensor::ROW, plain_sum_of_parts<O>{m}); }
 template <class O> void plain_rmsnorm_linear(const plain_tensors &m)
 {
   plain_run<typename O::a0, typename O::a1, typename O::a2, no_gain, typename O::a3, NORMED>(m, O::eps);

@@ -64,39 +64,6 @@ template <class O> BODY u32 body_silu_mul(moment j, u32 taken)
   return taken;
 }
 
-template <class O> BODY u32 body_add_parts(moment j, u32 taken)
-{
-  using X = typename O::a0;
-  using Y = typename O::a2;
-  constexpr int B = 3, n = Y::tensor::ROW, parts = X::tensor::ROW / n; // elements of a thread at once
-  int layer = S.node[j.n].layer;
-  wait_events<O>(j);
-#pragma unroll 1
-  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
-    const int lo = word_at<typename Y::tensor>(Y::lo1(layer, tile)), units = word_at<typename Y::tensor>(Y::hi1(layer, tile) - 1) + 1 - lo;
-#pragma unroll 1
-    for (int from = TID; from < units * ROWS; from += B * THREADS) {
-      float sum[B][3];
-#pragma unroll
-      for (int k = 0; k < B * 3; k++) {
-        int i = min(from + k / 3 * THREADS, units * ROWS - 1), row = i / units, unit = lo + i % units;
-        int e = first_of<typename Y::tensor>(unit) + min(k % 3, count_of<typename Y::tensor>(unit) - 1);
-        float x = element_of<X>(j, row, e);
-#pragma unroll
-        for (int p = 1; p < parts; p++) x += element_of<X>(j, row, p * n + e);
-        sum[k / 3][k % 3] = element_of<typename O::a1>(j, row, e) + x;
-      }
-#pragma unroll
-      for (int k = 0; k < B; k++) {
-        int i = from + k * THREADS;
-        if (i < units * ROWS) write_unit<Y>(j, i / units, lo + i % units, sum[k][0], sum[k][1], sum[k][2]);
-      }
-    }
-  }
-  publish(j);
-  return taken;
-}
-
 // ---- the largest: of equal values the first ----
 
 DEV void take_larger(float x, int at, float &best, int &best_at)
