@@ -128,8 +128,9 @@ static void inputs_of(struct price_run *x, int o)
     if (!mega_input_of_rows(m, op, a) || x->p->held[tensor].load != MEGA_LOAD_BULK || !q->npieces) continue;
     struct mega_region r = {0};
     mega_region(x->mem, m, op, a, 0, 0, 1, &r);
-    q->fed = (double)mega_volume(op->spec.access[a].rank, &r.box[0]) * mega_bytes(mega_type_find("bf16")) / pieces;
-    q->begin += ns_of(FACT_ARRIVAL);
+    double values = (double)mega_volume(op->spec.access[a].rank, &r.box[0]);
+    q->fed = values * mega_bytes(mega_type_find("bf16")) / pieces;
+    q->begin += ns_of(FACT_ARRIVAL) + (op->spec.attrs >> MEGA_ATTR_heads & 1 ? values / 1000 * ns_of(FACT_MERGES) : 0);
   }
 }
 
