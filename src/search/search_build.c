@@ -128,7 +128,8 @@ static struct labels cut_alike(const struct labels *l, mask sx, mask sy)
       int in = (sx & c ? 1 : 0) | (sy & c ? 2 : 0);
       if (in != was) append(&r, (struct dim){0});
       struct dim *to = &r.d[r.n - 1];
-      to->c[to->n++] = l->d[i].c[k], was = in;
+      if (to->n < (int)COUNT(to->c)) to->c[to->n++] = l->d[i].c[k]; // of more classes the last ones are lost, as in append
+      was = in;
     }
   }
   return r;
