@@ -5,7 +5,10 @@
 // program as it was.
 #include "search/space.h"
 
-enum { MOST_PARTS = 4 };
+enum {
+  MOST_PARTS = 4,
+  PART_UNIT = 16
+}; // parts of a dimension; cuts are multiples of the unit, because matrix instructions sum over as many elements
 
 struct apart {
   const struct graph *p;
@@ -17,7 +20,8 @@ struct apart {
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
-// Boundaries of the parts along that dimension of tensor t, under its transposes, that slices cut. How many parts; 1: none.
+// Boundaries of the parts along that dimension of tensor t, under its transposes, that slices cut. Returns how many parts there are. 1: none, or a
+// cut is no multiple of PART_UNIT.
 static int parts_of(const struct graph *p, int t, int dim, int64_t at[MOST_PARTS + 1])
 {
   for (; maker(p, t)->op == OP_TRANSPOSE; t = maker(p, t)->in[0]) dim = perm_of(&maker(p, t)->a, p->tensors[t].shape.n, dim);
@@ -31,6 +35,7 @@ static int parts_of(const struct graph *p, int t, int dim, int64_t at[MOST_PARTS
       int after = 0;
       while (at[after] < cut) after++;
       if (at[after] == cut) continue;
+      if (cut % PART_UNIT) return 1;
       if (n++ == MOST_PARTS) return 1;
       for (int m = n; m > after; m--) at[m] = at[m - 1];
       at[after] = cut;

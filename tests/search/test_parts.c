@@ -194,7 +194,8 @@ static void sums_are_apart(void **state)
     int products, slices; // afterwards
   } cases[] = {
       {"Q: f16[2, 4, 24]\n K: f16[2, 8, 24]\n return matmul(exp(matmul(Q, transpose(K))), slice(K, dim=2, start=0, end=16))", 3, 4},
-      {"Q: f16[4, 24]\n K: f16[24, 8]\n return matmul(Q, K) * sum(slice(K, dim=0, start=4, end=20), dim=0)", 3, 6},
+      {"Q: f16[4, 40]\n K: f16[40, 8]\n return matmul(Q, K) * sum(slice(K, dim=0, start=16, end=32), dim=0)", 3, 6},
+      {"Q: f16[4, 24]\n K: f16[24, 8]\n return matmul(Q, K) * sum(slice(K, dim=0, start=4, end=20), dim=0)", 1, 1}, // cuts between instructions
       {"Q: f16[8, 24]\n K: f16[8, 24]\n return matmul(Q, transpose(K)), exp(slice(K, dim=0, start=0, end=1))", 1, 1},
       {"Q: f16[4, 24]\n K: f16[8, 24]\n return matmul(exp(Q), transpose(K)), exp(slice(K, dim=1, start=0, end=16))", 1, 1},
       {"Q: f16[4, 24]\n K: f16[8, 24]\n return matmul(Q, transpose(K))", 1, 0},
