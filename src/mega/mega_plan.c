@@ -141,7 +141,7 @@ static int reads_written(const struct mega_plan *p, struct err *e)
 }
 
 // A task that reads state by way of the pipeline also waits for what this step adds to it, and the next step's pipeline copies that. So its
-// wait has a proxy fence. So has that of a task which itself copies what threads wrote.
+// wait has a proxy fence. So has that of a product whose feeder copies an input that threads wrote.
 static void place_fences(struct mega_plan *p)
 {
   for (int n = 0; n < p->nnodes; n++) {
@@ -149,7 +149,7 @@ static void place_fences(struct mega_plan *p)
     for (int a = 0; a < op->spec.naccess; a++) {
       int tensor = op->arg[op->spec.access[a].arg];
       p->fence[n] |= op->spec.access[a].stream && p->m->tensor[tensor].kind == MEGA_STATE;
-      p->fence[n] |= !op->spec.access[a].out && p->held[tensor].load == MEGA_LOAD_BULK;
+      p->fence[n] |= p->held[tensor].load == MEGA_LOAD_BULK && mega_input_of_rows(p->m, op, a);
     }
   }
 }

@@ -104,14 +104,14 @@ static void remember_writes(struct mega_fencing *f, struct mega_region *r)
   }
 }
 
-// Tasks that copy activations into shared memory themselves: after their waits, and a fence.
+// Tasks that copy an activation into shared memory: their feeder copies after their waits and a fence, which emitted text has by operator.
 static void check_copies(struct mega_proving *v, int node)
 {
   const struct mega_plan *p = v->p;
   const struct mega_op *op = mega_op_of(p, node);
   for (int a = 0; a < op->spec.naccess; a++) {
     int tensor = op->arg[op->spec.access[a].arg];
-    if (op->spec.access[a].out || p->held[tensor].load != MEGA_LOAD_BULK) continue;
+    if (p->held[tensor].load != MEGA_LOAD_BULK || !mega_input_of_rows(p->m, op, a)) continue;
     v->out->looked[MEGA_CHECK_FENCE]++;
     if (!p->fence[node])
       mega_fault_add(p, v->out, MEGA_CHECK_FENCE, node, -1, -1, "copies %s, which threads wrote, without a proxy fence after its waits",

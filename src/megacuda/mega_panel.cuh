@@ -67,12 +67,12 @@ template <class O> DEV void feed_node(moment j, feeding &f)
     const node_row &r = S.node[j.n];
     for (int i = r.wait; i < r.wait + r.nwaits; i++)
       if (!S.wait[i].stream) wait_row_of(S.wait[i], j);
-    fence_proxy();
+    if (O::FENCE) fence_proxy();
 #pragma unroll 1
     for (int first = r.lo; first < r.hi && !S.dead; first = end_of_group(first, r.hi, panel<W>::group, W::RAGGED ? W::TILES : 0)) {
       int width = W::width(first);
       wait_stage(&S.open, f.groups & 1, j, f.groups), f.groups++;
-      fence_proxy();
+      if (O::FENCE) fence_proxy();
 #pragma unroll 1
       for (int from = 0, i = 0; from < W::K && !S.dead; from += width, i++, f.made++) {
         u32 before = f.made - W::SLOTS; // the piece whose place this one takes

@@ -211,7 +211,7 @@ PLANT(fence_missing)
 PLANT(copied_without_fence)
 {
   absent = held(p, "h")->load != MEGA_LOAD_BULK;
-  p->fence[node(p, "gate_up", 1)] = false;
+  p->fence[node(p, "gate_up", 0)] = p->fence[node(p, "gate_up", 1)] = false; // those of an operator are one in the emitted text
 }
 
 // In a plan whose attention is in parts.
@@ -304,7 +304,7 @@ static const struct planted {
                                                     ROW(reuse_of_token, REUSE, "overwrites token") ROW(
                                                         reuse_of_logits, REUSE,
                                                         "overwrites logits") ROW(fence_missing, FENCE, "without a proxy fence")
-                                                        ROW(copied_without_fence, FENCE, "gate_up[1]: copies h, which threads wrote, without") ROW(
+                                                        ROW(copied_without_fence, FENCE, "gate_up[0]: copies h, which threads wrote, without") ROW(
                                                             pipeline_not_held_back,
                                                             FENCE, "may copy cache before") ROW(part_divisors_not_awaited, ORDER, "reads divisor")
                                                             ROW(part_written_twice, REGIONS, "attend[0] tile") ROW(
