@@ -77,7 +77,8 @@ template <class O> DEV void feed_node(moment j, feeding &f)
       for (int from = 0, i = 0; from < W::K && !S.dead; from += width, i++, f.made++) {
         u32 before = f.made - W::SLOTS; // the piece whose place this one takes
         if (i >= W::SLOTS) wait_stage(&S.eaten[before % PANEL_SLOTS], before / PANEL_SLOTS & 1, j, f.made);
-        if (!S.dead) feed<typename O::fed, typename O::gain, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, from, min(width, W::K - from), f.made);
+        if (S.dead) break; // a piece that was not fed does not count
+        feed<typename O::fed, typename O::gain, W>(j, S.panel + i % W::SLOTS * W::SLOT_BYTES, from, min(width, W::K - from), f.made);
       }
     }
   }
