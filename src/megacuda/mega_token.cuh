@@ -87,7 +87,16 @@ DEV void largest_of_block(float &best, int &best_at)
   consumers();
 }
 
-// Of a row's columns of a tile, by one warp: with many rows each warp has some of them.
+// Values that a warp can read on its own: one float after another, without epochs.
+template <class T> DEV constexpr bool plain_floats()
+{
+#if PANELS
+  if (T::PANEL) return false;
+#endif
+  return !T::TAGGED;
+}
+
+// One warp searches a row's columns of a tile. With many rows each warp has some of the rows. X: plain_floats.
 template <class X, class Y> DEV void largest_of_warp(moment j, int tile, int row)
 {
   using T = typename X::tensor;
@@ -117,7 +126,7 @@ template <class O> BODY u32 body_argmax_partial(moment j, u32 taken)
   using Y = typename O::a1;
   int layer = S.node[j.n].layer;
   wait_events<O>(j);
-  if constexpr (ROWS >= WARPS) {
+  if constexpr (ROWS >= WARPS && plain_floats<typename X::tensor>()) {
 #pragma unroll 1
     for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
 #pragma unroll 1

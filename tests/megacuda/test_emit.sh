@@ -63,6 +63,17 @@ rounded() {
 rounded 16 3
 rounded 33 5
 [ -z "${MICA_ALL:-}" ] || rounded 64 4
+# The largest of logits that are tagged words, and of logits in panels.
+for rows in 8 16; do
+  sed "s/rows = 8/rows = $rows/" tests/megacuda/picked.mega >"$work/picked$rows.mega"
+  under=("$MICA" mega)
+  expect 0 'proved; ' emit "$work/picked$rows.mega" --steps 3 --seed 4 --out "$work"
+  expect 0 '' run "$work/picked$rows.mega" --steps 3 --seed 4 --deadline 60
+  grep '^row' "$work/out" >"$work/want"
+  fibers "$work/picked$rows.mega" picked --steps 3 --seed 4
+  expect 0 "^plain: $((3 * rows)) of $((3 * rows)) tokens agree" "$work/picked" --steps 3 --plain 3 --deadline "$deadline"
+  grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $rows picked rows"
+done
 deadline=500
 
 # Experts: float32, with a last tile that is narrower; bf16 by tensor cores; experts whose weights are several pieces.
