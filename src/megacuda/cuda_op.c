@@ -5,44 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-// Is there a reader of the tensor besides products of many rows?
-static bool read_otherwise(const struct mega_plan *p, int tensor)
-{
-  for (int o = 0; o < p->m->nops; o++)
-    for (int a = 0; a < p->m->op[o].spec.naccess; a++) {
-      const struct mega_access *x = &p->m->op[o].spec.access[a];
-      if (!x->out && p->m->op[o].arg[x->arg] == tensor && !mega_input_of_rows(p->m, &p->m->op[o], a)) return true;
-    }
-  return false;
-}
-
-int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e)
-{
-  const struct mega_tensor *t = &p->m->tensor[tensor];
-  const struct mega_held *h = &p->held[tensor];
-  int64_t row = 1, all = mega_elements(t), group = h->word_group;
-  for (int d = 1; d < t->rank; d++) row *= t->dim[d];
-  if (h->tagged && h->word_bytes != 16)
-    return err_set(e, ERR_MEGA, NOWHERE, "words of %.40s have %d bytes; CUDA has words of 16", t->name, h->word_bytes);
-  if (mega_types[t->type].bits < 16) return err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which has no CUDA", t->name, mega_types[t->type].name);
-  bool table = t->kind == MEGA_WEIGHTS;
-  str_add(out, "struct t_%s {\n  typedef %s type;\n", t->name, !strcmp(mega_types[t->type].name, "i32") ? "int" : mega_types[t->type].name);
-  str_add(out,
-          "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, SLOTS = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS "
-          "= %lld;\n",
-          tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, mega_slots(p->m, t),
-          (long long)group, (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
-  str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n", h->tagged ? "true" : "false",
-          (long long)all);
-  if (megacuda_panels(mem, p, threads)) {
-    bool panel = megacuda_panel(mem, p, tensor, threads), rest = panel && (p->m->rows <= MEGACUDA_EXACT_ROWS || read_otherwise(p, tensor));
-    str_add(out, "  static constexpr bool PANEL = %s, REST = %s; // REST: with what rounding left\n", panel ? "true" : "false",
-            rest ? "true" : "false");
-  }
-  str_add(out, "};\n");
-  return OK;
-}
-
 // ---- accesses ----
 
 // The tile's index along an axis.
@@ -188,17 +150,31 @@ static void describe(struct arena *mem, const struct mega_plan *p, const struct 
   if (s->panel) s->matrix = true, divide_panels(p, op, threads, s);
 }
 
-bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, int threads)
+// Does the operator's product copy its input in panels?
+static bool copies_panels(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int threads)
 {
   struct stream s;
-  for (int o = 0; o < p->m->nops && p->held[tensor].load == MEGA_LOAD_BULK; o++) {
-    const struct mega_op *op = &p->m->op[o];
-    bool input = false;
-    for (int a = 0; a < op->spec.naccess; a++) input |= op->arg[op->spec.access[a].arg] == tensor && mega_input_of_rows(p->m, op, a);
-    for (int a = 0; a < op->spec.naccess && input; a++)
-      if (op->spec.access[a].stream && (describe(mem, p, op, a, threads, &s), s.panel)) return true;
-  }
+  for (int a = 0; a < op->spec.naccess; a++)
+    if (op->spec.access[a].stream && (describe(mem, p, op, a, threads, &s), s.panel)) return true;
   return false;
+}
+
+// Is there a reader of the tensor that copies it in panels, or one that does not?
+static bool read_in(bool panels, struct arena *mem, const struct mega_plan *p, int tensor, int threads)
+{
+  for (int o = 0; o < p->m->nops; o++)
+    for (int a = 0; a < p->m->op[o].spec.naccess; a++) {
+      const struct mega_op *op = &p->m->op[o];
+      const struct mega_access *x = &op->spec.access[a];
+      if (x->out || op->arg[x->arg] != tensor) continue;
+      if ((mega_input_of_rows(p->m, op, a) && copies_panels(mem, p, op, threads)) == panels) return true;
+    }
+  return false;
+}
+
+bool megacuda_panel(struct arena *mem, const struct mega_plan *p, int tensor, int threads)
+{
+  return p->held[tensor].load == MEGA_LOAD_BULK && read_in(true, mem, p, tensor, threads);
 }
 
 bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads)
@@ -206,6 +182,34 @@ bool megacuda_panels(struct arena *mem, const struct mega_plan *p, int threads)
   for (int t = 0; t < p->m->ntensors; t++)
     if (megacuda_panel(mem, p, t, threads)) return true;
   return false;
+}
+
+int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e)
+{
+  const struct mega_tensor *t = &p->m->tensor[tensor];
+  const struct mega_held *h = &p->held[tensor];
+  int64_t row = 1, all = mega_elements(t), group = h->word_group;
+  for (int d = 1; d < t->rank; d++) row *= t->dim[d];
+  if (h->tagged && h->word_bytes != 16)
+    return err_set(e, ERR_MEGA, NOWHERE, "words of %.40s have %d bytes; CUDA has words of 16", t->name, h->word_bytes);
+  if (mega_types[t->type].bits < 16) return err_set(e, ERR_MEGA, NOWHERE, "%.40s is %s, which has no CUDA", t->name, mega_types[t->type].name);
+  bool table = t->kind == MEGA_WEIGHTS;
+  str_add(out, "struct t_%s {\n  typedef %s type;\n", t->name, !strcmp(mega_types[t->type].name, "i32") ? "int" : mega_types[t->type].name);
+  str_add(out,
+          "  static constexpr int ID = %d, COUNT = %lld, ROW = %lld, VERSIONS = %d, WRITES = %d, SLOTS = %d, GROUP = %lld, GROUP_WORDS = %lld, WORDS "
+          "= %lld;\n",
+          tensor, (long long)t->dim[0], (long long)(table ? t->dim[t->rank - 1] : row), h->versions, h->nwrites, mega_slots(p->m, t),
+          (long long)group, (long long)(group + 2) / 3, (long long)(row / group * ((group + 2) / 3)));
+  str_add(out, "  static constexpr bool TAGGED = %s;\n  static constexpr long long ELEMENTS = %lldll;\n", h->tagged ? "true" : "false",
+          (long long)all);
+  if (megacuda_panels(mem, p, threads)) {
+    bool panel = megacuda_panel(mem, p, tensor, threads),
+         rest = panel && (p->m->rows <= MEGACUDA_EXACT_ROWS || read_in(false, mem, p, tensor, threads));
+    str_add(out, "  static constexpr bool PANEL = %s, REST = %s; // REST: with what rounding left\n", panel ? "true" : "false",
+            rest ? "true" : "false");
+  }
+  str_add(out, "};\n");
+  return OK;
 }
 
 int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps)

@@ -236,6 +236,15 @@ template <class T> DEV void keep_panel(u32 epoch, int row, int e, float v)
 }
 #endif
 
+// One element of a tensor that is not tagged.
+template <class T> DEV float untagged_at(u32 epoch, int row, int e)
+{
+#if PANELS
+  if constexpr (T::PANEL) return panel_value<T>(epoch, row, e);
+#endif
+  return fresh((const float *)plain_of<T>(epoch, row) + e);
+}
+
 // Elements of a row of words: word i of the row begins with element first_of(i), and has count_of(i).
 template <class T> DEV int word_at(int e) { return e / T::GROUP * T::GROUP_WORDS + e % T::GROUP / 3; }
 template <class T> DEV int first_of(int i) { return i / T::GROUP_WORDS * T::GROUP + i % T::GROUP_WORDS * 3; }

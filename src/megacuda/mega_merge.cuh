@@ -16,12 +16,13 @@ template <class X, class D, int HEADS> struct merged_input {
   }
   template <class W> static DEV void merge_floats(moment j, int row)
   {
-    const float *x = (const float *)plain_of<typename X::tensor>(epoch_of<X>(j), row);
+    using T = typename X::tensor;
+    u32 epoch = T::VERSIONS > 1 ? epoch_of<X>(j) : 0;
 #pragma unroll 4
     for (int e = TID; e < K; e += THREADS) {
       float y = 0;
 #pragma unroll
-      for (int p = 0; p < parts; p++) y = fmaf(fresh(x + p * K + e), S.merge[row][2 * (HEADS * p + e / dim)], y);
+      for (int p = 0; p < parts; p++) y = fmaf(untagged_at<T>(epoch, row, p * K + e), S.merge[row][2 * (HEADS * p + e / dim)], y);
       keep_input<W>(row, e, y);
     }
   }

@@ -8,10 +8,7 @@ template <class R> DEV float element_of(moment j, int row, int e)
 {
   using T = typename R::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<R>(j) : 0;
-#if PANELS
-  if constexpr (T::PANEL) return panel_value<T>(epoch, row, e);
-#endif
-  if (!T::TAGGED) return fresh((const float *)plain_of<T>(epoch, row) + e);
+  if constexpr (!T::TAGGED) return untagged_at<T>(epoch, row, e);
   uint4 v = await(words_of<T>(epoch, row) + word_at<T>(e), epoch + 1, j, T::ID);
   int c = e - first_of<T>(word_at<T>(e));
   return bits_float(c == 0 ? v.x : c == 1 ? v.y : v.z);

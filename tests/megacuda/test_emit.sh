@@ -79,6 +79,16 @@ for rows in 8 16; do
   expect 0 "^plain: $((3 * rows)) of $((3 * rows)) tokens agree" "$work/picked" --steps 3 --plain 3 --deadline "$deadline"
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $rows picked rows"
 done
+# Attention in parts that a product with bf16 weights copies in panels, and a product with float32 weights reads element by element.
+under=("$MICA" mega)
+expect 0 'rows = 16' plan tests/megacuda/even.json --workers 3 --context 3 --rows 16 --attention-parts 2 --text
+awk '/^    after /{next} {sub(/ versions 1$/, "")} /^  Wo:/{$0 = $0 "\n  Wmore: f32[1, 512, 1024] weights"}
+  /^  operator (attend|o)\[/{copy = 1} /^  operator gate_up/{printf "%s", more} {print}
+  copy{sub(/operator attend/, "operator again"); sub(/operator o/, "operator more"); sub(/Wo,/, "Wmore,"); sub(/tiles 32/, "tiles 64"); more = more $0 "\n"}
+  /^  }/{copy = 0}' "$work/out" >"$work/twice.mega"
+fibers "$work/twice.mega" even --steps 2 --seed 4
+grep -A5 '^struct t_attended' "$work/even.cu" | grep -q 'PANEL = true, REST = true' || complain "panels of parts of attention"
+expect 0 'relative error of logits at most 0[.]00' "$work/even" --steps 2 --plain 2 --deadline "$deadline"
 deadline=500
 
 # Experts: float32, with a last tile that is narrower; bf16 by tensor cores; experts whose weights are several pieces.
