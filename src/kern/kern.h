@@ -48,7 +48,15 @@ enum kern_kind {
 #include "kern/kern_kind.def"
   KERN_KINDS
 };
-enum { KERN_LOADS = 1, KERN_OVER = 2, KERN_FOLDS = 4, KERN_TOPS = 8, KERN_RUNS = 16, KERN_KEEPS = 32, KERN_LARGEST = 64 };
+#define KERN_FLAGS(X) X(LOADS) X(OVER) X(FOLDS) X(TOPS) X(RUNS) X(KEEPS) X(LARGEST) // of kinds: kern_kind.def describes them
+enum {
+#define X(id) KERN_##id##_BIT,
+  KERN_FLAGS(X)
+#undef X
+#define X(id) KERN_##id = 1 << KERN_##id##_BIT,
+      KERN_FLAGS(X)
+#undef X
+};
 extern const struct kern_kind_row { // kern_kind.def
   const char *name;
   int nin;

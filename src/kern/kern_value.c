@@ -3,14 +3,12 @@
 
 #include <string.h>
 
+enum { // flags as kern_kind.def has them
+#define X(id) id = KERN_##id,
+  KERN_FLAGS(X)
+#undef X
+};
 const struct kern_kind_row kern_kinds[KERN_KINDS] = {
-#define LOADS KERN_LOADS
-#define OVER KERN_OVER
-#define FOLDS KERN_FOLDS
-#define TOPS KERN_TOPS
-#define RUNS KERN_RUNS
-#define KEEPS KERN_KEEPS
-#define LARGEST KERN_LARGEST
 #define KERN_KIND(id, name, nin, flags, doc) [KERN_##id] = {name, nin, flags},
 #include "kern/kern_kind.def"
 };
