@@ -85,9 +85,15 @@ struct mega_dim {
   bool cut;                               // pieces of a stream are cut along it
   bool table;                             // pages: those of the row's request, by the step's page table
 };
-// Where a body keeps what it reads, or makes, of an access, one row of it: a row of the room for inputs, that room as a whole, the room of an input
-// whose rows have weights of their own, or the room for pairs.
-enum mega_room { MEGA_ROOM_NONE, MEGA_ROOM_ROW, MEGA_ROOM_ALL, MEGA_ROOM_ONE, MEGA_ROOM_PAIRS };
+// The room in which a body keeps one row of an access that it reads or makes: X(id, name in layer.def). ROW: a row of the room for inputs. ALL: that
+// room as a whole. ONE: the room of an input whose rows have weights of their own. PAIRS: the room for pairs.
+#define MEGA_ROOMS(X) X(ROW, "row") X(ALL, "all") X(ONE, "one") X(PAIRS, "pairs")
+enum mega_room {
+  MEGA_ROOM_NONE,
+#define X(id, name) MEGA_ROOM_##id,
+  MEGA_ROOMS(X)
+#undef X
+};
 struct mega_access {
   int arg;
   enum mega_room room;
@@ -121,7 +127,7 @@ struct mega_layer {
 extern const struct mega_layer mega_layers[];
 extern const int mega_layer_count;
 const struct mega_layer *mega_layer_find(const char *name);
-// Of a row; NO and the place in `why` where it does not read (a mistake in layer.def, which a test finds).
+// Reads a row. NO and the place in `why` where it does not read (a mistake in layer.def, which a test finds).
 int mega_spec_read(const struct mega_layer *l, struct mega_spec *s, char why[160]);
 
 // ---- mega_model.c ----
@@ -186,7 +192,7 @@ int mega_op_find(const struct mega_model *m, const char *name);
 int mega_tensor_add(struct mega_model *m, const struct mega_tensor *t, struct loc at, struct err *e);
 int mega_op_add(struct mega_model *m, const struct mega_op *op, struct err *e); // shapes are checked, `parts` and `size` are set
 int mega_model_check(const struct mega_model *m, struct err *e);                // what concerns all operators together
-// What the element of an access's dimension has to be for this operator: the offset and extent of a section, or 0 and the dimension.
+// The part of a dimension that an access of this operator has: the offset and extent of a section, or 0 and the whole dimension.
 int64_t mega_section(const struct mega_op *op, const struct mega_dim *d, int64_t *offset);
 
 // ---- mega_config.c, mega_llama.c ----
@@ -375,7 +381,7 @@ static inline const struct mega_known *mega_begun(const struct mega_clocks *c, i
 {
   return &c->begun[(size_t)instance * (size_t)c->p->m->workers + (size_t)worker];
 }
-// What a task knows before its first tile; and after the waits of its tile `tile`, the tiles before it done.
+// A task's knowledge before its first tile; and after the waits of its tile `tile`, the tiles before it done.
 void mega_clock_start(const struct mega_clocks *c, int instance, int worker, struct mega_known *k);
 void mega_clock_tile(const struct mega_clocks *c, int instance, int worker, int tile, struct mega_known *k);
 struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p);

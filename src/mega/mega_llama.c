@@ -14,15 +14,13 @@ struct mega_making {
   struct err *e;
   int world, heads, kv, inner, vocab; // the last four of a rank
 };
-enum {
-  PAGE = 64,
-  COLUMNS = 8,
-  MANY_COLUMNS = 32,
-  NARROW_ROWS = 32,
-  SETTINGS = 6,
-  MOST_SAMPLED = 32,
-  EMBED_TILES = 16
-}; // positions of a page; columns of a wide work tile of a product
+enum { PAGE = 64 };         // positions of a page of the cache
+enum { COLUMNS = 8 };       // of a wide work tile of a product
+enum { MANY_COLUMNS = 32 }; // of a product of many rows
+enum { NARROW_ROWS = 32 };  // more rows have no narrow work tiles
+enum { SETTINGS = 6 };      // numbers that say how a row's token is chosen
+enum { MOST_SAMPLED = 32 }; // most work tiles of the head's sampling
+enum { EMBED_TILES = 16 };  // most work tiles of embed, of few rows
 
 static int tensor(struct mega_making *k, const char *name, enum mega_kind kind, const char *type, int rank, const int64_t *dim)
 {
@@ -275,7 +273,7 @@ static int operators(struct mega_making *k)
   return OK;
 }
 
-// What a world splits into equal parts; all that it does not divide is said at once.
+// A world splits these sizes into equal parts. The error names all that it does not divide.
 static int divide(struct mega_making *k)
 {
   struct {

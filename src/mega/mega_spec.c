@@ -200,7 +200,9 @@ static int argument(struct mega_reading *r, const char *name)
 
 static int read_room(struct mega_reading *r, enum mega_room *room)
 {
-  static const char *const names[] = {[MEGA_ROOM_ROW] = "row", [MEGA_ROOM_ALL] = "all", [MEGA_ROOM_ONE] = "one", [MEGA_ROOM_PAIRS] = "pairs"};
+#define X(id, name) [MEGA_ROOM_##id] = name,
+  static const char *const names[] = {MEGA_ROOMS(X)};
+#undef X
   char name[12];
   if (!word(r, name)) return lost(r, "a room");
   for (size_t i = MEGA_ROOM_ROW; i < COUNT(names); i++)
