@@ -226,7 +226,7 @@ int64_t slice_unit(const struct attrs *a, int64_t extent); // of a slice: the la
 
 // ---- graphs --------------------------------------------------------------------------------------------
 
-// Where a tensor of a block or thread graph lives. In a graph without loop axes everything is FIXED.
+// The place of a tensor of a block or thread graph. In a graph without loop axes everything is FIXED.
 enum phase {
   FIXED,   // the same in every iteration (fmap = replica); usable inside and after the loop
   VARYING, // changes with the iteration; must pass an accumulator before it is saved
@@ -235,7 +235,7 @@ enum phase {
 };
 const char *phase_name(enum phase p);
 
-// What is known of a tensor of whole numbers.
+// The known range of a tensor of whole numbers.
 struct whole_range {
   int64_t least, most;
   bool distinct; // no two elements are equal
@@ -284,11 +284,11 @@ struct graph {
 };
 
 static inline bool node_has(const struct node *n, unsigned flags) { return op_rows[n->op].flags & flags; } // one of them
-// Of an operator of RULE_SPLIT: the number of the part that is this result.
+// The number of the part that this result of an operator of RULE_SPLIT is.
 static inline int64_t node_part(const struct node *n, int result) { return op_rows[n->op].attrs & A_INDEX ? n->a.index : result; }
 
 void tensor_words(char out[256], const struct tensor *t); // "`X`, f32[2, 64]"
-// Room for t's elements, of so many bytes each, zeroed. Where there is no memory the error names t.
+// Room for t's elements, of so many bytes each, zeroed. If there is no memory the error names t.
 void *tensor_room(struct arena *mem, const struct tensor *t, size_t each);
 
 struct graph *graph_new(struct arena *mem, enum level level, const char *name);

@@ -32,7 +32,7 @@ static double elements_along(const struct mma_plan *p, int axis)
   return elements;
 }
 
-// Of one block or of a pair.
+// The same as one block reads, or a pair of blocks.
 static double read_along(const struct wg_plan *w, int axis) { return elements_along(&w->p, axis) * (axis == w->pair_axis ? 2 : 1); }
 
 static int64_t widest(const struct wg_plan *w, const struct wgmma_order *o)

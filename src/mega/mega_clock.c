@@ -17,7 +17,7 @@ struct mega_known mega_known_new(struct arena *mem, const struct mega_plan *p)
   return k;
 }
 
-// Of an event of all ranks: what one knows of its own rank and of others, another rank knows of others and of its own.
+// Joins clocks of an event of all ranks: for another rank, own and other ranks change places.
 static void join_ranks(const struct mega_clocks *c, uint32_t *to, const uint32_t *from, int ranks)
 {
   int n = c->p->m->workers;

@@ -1,4 +1,4 @@
-// What checks find, and the answer of a proof as text.
+// The faults that checks find, and the answer of a proof as text.
 #include "mega/mega.h"
 
 const struct mega_check_row mega_checks[] = {

@@ -58,7 +58,7 @@ static bool gather_run(void *arg, int64_t at, int64_t n)
   return true;
 }
 
-// Of a shared tensor to every rank that the plan names.
+// Words of a shared tensor go to every rank that the plan names.
 static void write_words(const struct mega_moving *m, int64_t at, float x)
 {
   const struct mega_running *r = m->t->run;

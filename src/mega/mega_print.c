@@ -50,8 +50,8 @@ static void print_attrs(const struct mega_op *op, struct str *out)
   if (*between == ',') str_add(out, "\n");
 }
 
-// One line for each operator whose data are waited for, its distance in layers and steps, and the kind. What reuse and pipelines wait for
-// depends on the schedule.
+// One line for each operator whose data are waited for, its distance in layers and steps, and the kind. Waits of reuse and of
+// pipelines depend on the schedule.
 static void print_after(const struct mega_plan *p, int op, struct str *out)
 {
   struct str lines = {0};

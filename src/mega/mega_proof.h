@@ -1,4 +1,4 @@
-// What a proof of a plan answers (mega_prove.c). Included by mega.h.
+// The answer of a proof of a plan (mega_prove.c). Included by mega.h.
 #ifndef MICA_MEGA_PROOF_H
 #define MICA_MEGA_PROOF_H
 

@@ -154,7 +154,7 @@ static int32_t run_step(struct mega_sequence *s, int32_t token)
   return best;
 }
 
-// What the paged cache holds before the first step.
+// Takes the values of the paged cache before the first step.
 static void take_cache(struct mega_sequence *s)
 {
   const struct mega_config *c = s->c;

@@ -31,7 +31,7 @@ void mega_box_text(int rank, const struct mega_box *b, struct str *out)
   str_add(out, "]");
 }
 
-// What is left of `from` without box i of r is at most two boxes a dimension; each goes on with the next box.
+// `from` without box i of r is at most two boxes a dimension. Each goes on with the next box.
 static bool covered(int rank, const struct mega_box *from, const struct mega_region *r, int i, struct mega_box *left)
 {
   while (i < r->n && !mega_meet(rank, from, &r->box[i])) i++;

@@ -129,7 +129,7 @@ static void *begin(void *arg)
   return NULL;
 }
 
-// Of all that waited, the earliest task waited for what never comes; a pipeline waits for its consumer.
+// Chooses the record of the earliest task that waited: it waited for what never comes. A pipeline waits for its consumer.
 static void choose_record(const struct mega_started *s, int n, struct mega_answer *out)
 {
   const struct mega_thread *first = NULL;
@@ -248,7 +248,7 @@ static int64_t page_end(const struct mega_model *m, const struct mega_op *op, co
   return x->dim[d].table + (m->tensor[op->arg[x->arg]].dim[d] - x->dim[d].table) / m->rows;
 }
 
-// Every position of the run has a place in the cache. Of a cache that requests share mega_seats_check has looked.
+// Every position of the run has a place in the cache. mega_seats_check looks at a cache that requests share.
 static int steps_fit(const struct mega_model *m, int steps, struct err *e)
 {
   struct arena own = {0};

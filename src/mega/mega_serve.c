@@ -93,7 +93,7 @@ static struct mega_choice best_after(const struct mega_choosing_from *c, const s
 
 static int64_t top_of(const float *settings, int64_t most) { return (int64_t)fminf(fmaxf(settings[NOISE_TOP], 0), (float)most); }
 
-// The best of the tile's tokens: one, or where the choice is limited the largest logits, as many as that. What is left is no token.
+// The best of the tile's tokens: one, or where the choice is limited the largest logits, as many as that. The rest are no tokens.
 void mega_body_sample_partial(struct mega_task *t)
 {
   int64_t rows = mega_extent(&t->box[0], 0), n = mega_extent(&t->box[0], 1), kept = mega_extent(&t->box[2], 2);

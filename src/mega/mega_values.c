@@ -65,7 +65,7 @@ static void fill_boxes(struct arena *mem, const struct mega_model *m, int tensor
   }
 }
 
-// Of the whole tensor.
+// Fills the whole tensor.
 void mega_value_fill(const struct mega_model *m, int tensor, uint64_t seed, float *to)
 {
   struct rng r = {hash_mix(seed, (uint64_t)(m->tensor[tensor].like ? m->tensor[tensor].like - 1 : tensor))};

@@ -1,5 +1,5 @@
-// What order needs besides the events of data. Versions: as few as the proof of reuse accepts. Where no number of versions is enough, and for output and state, which have one, the
-// readers publish an event that the writer waits for.
+// Versions and events that order needs besides the events of data. Versions are as few as the proof of reuse accepts. If no number of versions is
+// enough, and for output and state, which have one, the readers publish an event that the writer waits for.
 #include "mega/mega_prove.h"
 
 #include <stdlib.h>

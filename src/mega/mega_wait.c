@@ -22,7 +22,7 @@ void mega_stop(struct mega_thread *t, bool hung, const char *fmt, ...)
     if (r->p->world.stop[r->rank][k]) atomic_store_explicit(&r->ranks[k].stop, 1, memory_order_release);
 }
 
-// What the thread waits for, where that ends without an answer.
+// Records the wait of a thread that ends without an answer.
 PRINTF(3, 4) static void note(struct mega_thread *t, bool late, const char *fmt, ...)
 {
   char name[80];

@@ -360,7 +360,7 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
   return OK;
 }
 
-// What the feeder brings: the input, and the gain of its norm.
+// The feeder's tensors: the input, and the gain of its norm.
 static int print_feeding(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int threads, struct str *out)
 {
   int input = -1, gain = -1;

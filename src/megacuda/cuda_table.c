@@ -98,7 +98,7 @@ static void print_events(const struct mega_plan *p, struct str *out)
   str_add(out, "  {-1, 0, 0, 0, 0, 0}};\n");
 }
 
-// Of the whole: sections of a dimension, the dimension, its extent, elements below it.
+// The part that a rank has: sections of a dimension, the dimension, its extent, elements below it.
 static void print_part(const struct mega_tensor *t, struct str *out)
 {
   int64_t inner = 1;

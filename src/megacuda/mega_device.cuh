@@ -1,4 +1,4 @@
-// What all task bodies use: the block's memory, waits with the watchdog, regions of tensors in and out.
+// Parts that all task bodies use: the block's memory, waits with the watchdog, regions of tensors in and out.
 
 // ---- tables of a worker, made by the host from the plan ----
 struct alignas(4) node_row { // one task
@@ -93,7 +93,7 @@ struct moment {
   int position, at;
 };
 
-// What a trace tells of a task: begun; its input was there; its sums were there; ended.
+// Times of a task in a trace: begun; its input was there; its sums were there; ended.
 enum task_phase { BEGUN, READY, SUMMED, ENDED, PHASES };
 DEV void mark(moment j, int phase)
 {

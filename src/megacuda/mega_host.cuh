@@ -293,7 +293,7 @@ static program prepare(int positions, u64 deadline)
   return p;
 }
 
-// Of all that waited, the earliest node; a pipeline waits for its consumers.
+// Prints the record of the earliest node that waited. A pipeline waits for its consumers.
 static bool print_fault(const program &p)
 {
   std::vector<fault_row> f(WORKERS * 2);

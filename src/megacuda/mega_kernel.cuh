@@ -190,7 +190,7 @@ template <class R> DEV void fetch_ahead(R nodes, moment j)
   }
 }
 
-// What was begun is waited for: no copy may end after the block has.
+// Waits for all copies that were begun: no copy may end after the block has.
 DEV void drain(u32 made)
 {
   for (u32 i = made < STAGES ? 0 : made - STAGES; i < made; i++)

@@ -18,7 +18,7 @@ template <class W> struct matrix {
   static_assert(2 * (pitch + W::INPUT) <= 4 * (W::CHOSEN ? ONE_FLOATS : X_FLOATS), "both halves of a row");
 };
 
-// Where sixteen bytes along k lie in a column's line: odd columns are turned, so that the reads of a warp meet no bank twice.
+// The place of sixteen bytes along k in a column's line: odd columns are turned, so that the reads of a warp meet no bank twice.
 DEV int matrix_chunk(int column, int chunk, int width) { return width % 64 ? chunk : chunk ^ (column & 1) * 4; }
 
 // A row of the input. If each row has weights of its own, there is the one that is multiplied.
@@ -42,7 +42,7 @@ template <class W> DEV void keep_input(int row, int e, float v)
     input_row<W>(row)[e] = v;
 }
 
-// Where this thread's parts are. Rows of the first operand that are no row of the input keep what they held: nobody reads their sums.
+// Places of this thread's parts. Rows of the first operand that are no row of the input keep what they held: nobody reads their sums.
 template <class W> struct matrix_place {
   typedef matrix<W> m;
   const bf16 *x[2]; // rows LANE / 4 and LANE / 4 + 8 of the first operand, of this warp's first strip

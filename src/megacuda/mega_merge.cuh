@@ -3,7 +3,7 @@
 // Parts of attention, [part][head][dim], with the maximum and the divisor of each head of a part in D.
 template <class X, class D, int HEADS> struct merged_input {
   static constexpr int all = X::tensor::ROW, parts = D::tensor::ROW / (2 * HEADS), K = all / parts, dim = K / HEADS;
-  // What each part of a head is multiplied by, in place of its maximum.
+  // Replaces the maximum of each part of a head by the factor of that part.
   static DEV void scale(int row, int h)
   {
     float *m = S.merge[row] + 2 * h, top = m[0], sum = 0;

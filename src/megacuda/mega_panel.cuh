@@ -2,8 +2,8 @@
 // the second. The input is in panels, [k / 32][row][32] of bf16: a thread takes sixteen bytes along k of either operand, for two instructions.
 //
 // The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. A group of
-// tiles is multiplied with each piece, so that the input is copied once for all of them. Of up to MEGACUDA_EXACT_ROWS rows the input is two bf16, high
-// and rest, and so nearly a float.
+// tiles is multiplied with each piece, so that the input is copied once for all of them. Up to MEGACUDA_EXACT_ROWS rows are two bf16 a value, high
+// and rest, and so nearly floats.
 
 // Tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is alone; tiles 0: there is none.
 DEV int end_of_group(int first, int hi, int group, int tiles)
@@ -32,7 +32,7 @@ template <> struct gain_bytes<no_gain> {
   static constexpr int N = 0;
 };
 
-// Parts of attention that are merged; of other inputs there is one.
+// Parts of attention that are merged. Other inputs have one part.
 template <class X, class W> DEV constexpr int parts_of_input() { return X::tensor::ROW / W::K; }
 
 // A piece: n of k from `from` on, of each part, and the norm's gain behind. One thread.

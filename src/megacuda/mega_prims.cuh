@@ -1,6 +1,6 @@
-// What the kernel needs of the machine: threads, barriers, memory operations. mega_shim.h has the same for a CPU, and nothing else differs.
+// The machine's part of the kernel: threads, barriers, memory operations. mega_shim.h has the same for a CPU, and nothing else differs.
 #define DEV __device__ __forceinline__
-// Bodies are all in one function: a call would keep registers in memory, and no cache is left beside the pipeline. What ends a run is apart.
+// Bodies are all in one function: a call would keep registers in memory, and no cache is left beside the pipeline. Functions that end a run are apart.
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
 #define PLAIN __device__
@@ -25,7 +25,7 @@ extern __shared__ __align__(128) char mega_raw[];
 
 DEV u32 shared_at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
-// What blocks exchange, and what all of them read, is small and stays in L2. Otherwise weights displace it, and the next access would wait in
+// Data that blocks exchange, and data that all of them read, are small and stay in L2. Otherwise weights displace it, and the next access would wait in
 // memory behind all pipelines, for as long as they take to fill.
 #define STAY "l"(0x14F0000000000000ull)
 

@@ -101,7 +101,7 @@ static bool run_world(world &w, int steps)
   return fine;
 }
 
-// What add_slots wrote has the same bits on all ranks, epochs included.
+// Outputs of add_slots have the same bits on all ranks, epochs included.
 static bool same_bits(const world &w, int t)
 {
   std::vector<char> a(bytes_of(t)), b(bytes_of(t));
@@ -167,7 +167,7 @@ static void open_plain(const world &w, plain_tensors *m)
   }
 }
 
-// Of this step's logits, over all ranks.
+// The error of this step's logits, over all ranks.
 static double error_of_logits(const world &w, const plain_tensors *m, int logits)
 {
   std::vector<float> a((size_t)TENSOR[logits].elements), b(a.size());

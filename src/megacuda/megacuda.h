@@ -21,7 +21,7 @@
 
 #include "mega/mega.h"
 
-// What a text needs besides the plan.
+// Numbers that a text needs besides the plan.
 struct megacuda_given {
   uint64_t seed;
   int warps; // that consume, of a block
@@ -53,7 +53,7 @@ int megacuda_block(struct arena *mem, const struct mega_plan *p, int warps);    
 int megacuda_tensor(struct arena *mem, const struct mega_plan *p, int tensor, int threads, struct str *out, struct err *e);
 int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int threads, struct str *out, struct err *e);
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
-// Of what a plan needs: the largest over operators.
+// The largest needs of a plan's operators.
 struct megacuda_most {
   int64_t stage_room, x, x_rows, one, query, heads, part, merge, choices, panel;
   int waits, publishes; // of a worker

@@ -1,14 +1,12 @@
 // Products that sum over a dimension of which the program reads a part elsewhere. A cache of latents that is the keys whole, and the
 // values in part, is read twice so. In parts it is one tensor for both:
 //   matmul(Q, transpose(K))  with slice(K, 0, 512)  becomes  matmul(Q1, transpose(K1)) + matmul(Q2, transpose(K2))
-// Only where both operands are views of inputs, so that parts of them are no kernels. What a search finds is verified against the
+// Only where both operands are views of inputs, so that parts of them are no kernels. Results of a search are verified against the
 // program as it was.
 #include "search/space.h"
 
-enum {
-  MOST_PARTS = 4,
-  PART_UNIT = 16
-}; // parts of a dimension; cuts are multiples of the unit, because matrix instructions sum over as many elements
+enum { MOST_PARTS = 4 }; // of a dimension
+enum { PART_UNIT = 16 }; // cuts are multiples of it: matrix instructions sum over so many elements
 
 struct apart {
   const struct graph *p;

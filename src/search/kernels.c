@@ -147,7 +147,7 @@ static bool in(const int *list, int n, int x)
   return false;
 }
 
-// What a kernel reads and makes, and whether it is the library's; not how it computes that.
+// A hash of the tensors that a kernel reads and makes, and of whether it is the library's. How it computes them does not count.
 static uint64_t kind_of(const struct option *x)
 {
   uint64_t h = hash_mix((uint64_t)x->node, hash_bytes(x->make, sizeof(int) * (size_t)x->nmake, 0));

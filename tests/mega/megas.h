@@ -1,4 +1,4 @@
-// What the tests of plans share: a model of examples/mega, and its plan.
+// Shared by the tests of plans: a model of examples/mega, and its plan.
 #ifndef MICA_TEST_MEGAS_H
 #define MICA_TEST_MEGAS_H
 

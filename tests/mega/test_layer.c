@@ -72,7 +72,7 @@ static const struct mega_access *access_of(const struct mega_spec *s, int arg)
   return &s->access[k];
 }
 
-// A model of one operator, with tensors of the program's shapes. What it reads is weights, or state that nobody writes.
+// A model of one operator, with tensors of the program's shapes. Its inputs are weights, or state that nobody writes.
 static void model_of(struct megas *x, const struct mega_layer *l, const struct graph *g)
 {
   struct mega_spec s;
