@@ -38,19 +38,30 @@ enum { MEET_THREADS = 256 };
 #define MEET_BLOCK ((int)blockIdx.x)
 #define MEET_GRID ((int)gridDim.x)
 
+// A word is one access of 128 bits (PTX 8.3, CUDA 12.3): a vector of four numbers may be written and read in parts. ptxas reads fewer numbers where
+// some are not used, so the epoch depends on all of them: by a mask that is zero, and that the compiler does not know.
+__constant__ u32 MEET_NO_BITS;
+
 MEET_DEV void meet_put(uint4 *p, uint4 v, int)
 {
-  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  const u64 low = v.x | (u64)v.y << 32, high = v.z | (u64)v.w << 32;
+  asm volatile("{.reg .b128 t;\nmov.b128 t, {%1, %2};\nst.relaxed.sys.global.b128 [%0], t;}" ::"l"(p), "l"(low), "l"(high) : "memory");
 }
 MEET_DEV uint4 meet_get(const uint4 *p)
+{
+  u64 low, high;
+  asm volatile("{.reg .b128 t;\nld.relaxed.sys.global.b128 t, [%2];\nmov.b128 {%0, %1}, t;}" : "=l"(low), "=l"(high) : "l"(p) : "memory");
+  const u32 x = (u32)low, y = (u32)(low >> 32), z = (u32)high;
+  return make_uint4(x, y, z, (u32)(high >> 32) ^ ((x ^ y ^ z) & MEET_NO_BITS));
+}
+template <class U> MEET_DEV void meet_store(U *p, U v, int) { *p = v; }
+template <class U> MEET_DEV U meet_load(const U *p) { return *(const volatile U *)p; }
+MEET_DEV uint4 meet_load(const uint4 *p)
 {
   uint4 v;
   asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
   return v;
 }
-template <class U> MEET_DEV void meet_store(U *p, U v, int) { *p = v; }
-template <class U> MEET_DEV U meet_load(const U *p) { return *(const volatile U *)p; }
-MEET_DEV uint4 meet_load(const uint4 *p) { return meet_get(p); }
 MEET_DEV uint2 meet_load(const uint2 *p)
 {
   uint2 v;

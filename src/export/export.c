@@ -237,6 +237,7 @@ static void readme(struct exporting *x)
   PUT("# %s\n\nKernels made by Mica, which are used without it. `kernel.h` says what the tensors are.\n\n", x->name);
   PUT("    nvcc -O3 -gencode arch=compute_%s,code=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch + 3, arch,
       x->products ? " -lcublasLt" : "");
+  if (x->code.world > 1) PUT("The source needs CUDA 12.3 or later, because ranks exchange words of 128 bits.\n\n");
   if (x->code.world == 1)
     PUT("The same source is a module of tvm-ffi; `%s` takes the inputs and then the outputs, and runs in the current stream:\n\n"
         "    nvcc -O3 -shared -Xcompiler -fPIC -gencode arch=compute_%s,code=%s kernel.cu -o kernel.so%s\n"
