@@ -134,8 +134,8 @@ static int join_nccl(struct gpu_peers *p, struct err *e)
   for (int r = 0; r < p->w.ranks; r++) all &= entry(p, r, 0)->nccl;
   if (!all) return none_reaches(p, e);
   if (!p->w.rank) TRY(nccl_check(&p->nccl, p->nccl.get_id(&x->id), e, "naming a world"));
+  TRY(gpu_alloc(p->g, (size_t)p->w.gathered, &p->gathered, e)); // before all meet: NCCL waits for ever for a rank that stays away
   TRY(meet(p, e));
-  TRY(gpu_alloc(p->g, (size_t)p->w.gathered, &p->gathered, e));
   TRY(nccl_check(&p->nccl, p->nccl.init_rank(&p->comm, p->w.ranks, x->id, p->w.rank), e, "joining a world"));
   return gather_once(p, e);
 }

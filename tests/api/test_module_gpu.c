@@ -396,11 +396,36 @@ static void ranks_apart(void **state)
   unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART");
 }
 
+// A rank without memory for what is gathered fails all, before any of them waits in NCCL.
+static void no_memory_to_gather(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  static struct rank_caller c[2];
+  pthread_t thread[2];
+  const struct launches *seen = dlsym(fake("tests/cuda/fake.c", "libcuda.so.1"), "fake");
+  const int *joins = dlsym(fake("tests/cuda/fake_nccl.c", "libnccl.so.2"), "fake_nccl_joined"), before = *joins;
+  const int taken = seen->allocated, given = seen->released;
+  setenv("FAKE_BYTES", "128", 1), setenv("FAKE_APART", "1", 1), setenv("FAKE_FULL", "256", 1);
+  if (mica_module_load(m, in_folder("joined"), &x)) fail_msg("%s", mica_error(m));
+  for (int r = 0; r < 2; r++)
+    if (mica_module_rank(x, r, NULL, 20, &c[r].x)) fail_msg("%s", mica_error(m));
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&thread[r], NULL, call_rank, &c[r]), 0);
+  for (int r = 0; r < 2; r++) pthread_join(thread[r], NULL);
+  for (int r = 0; r < 2; r++) assert_true(c[r].status != MICA_OK);
+  assert_int_equal(*joins, before);
+  mica_close(m);
+  assert_int_equal(seen->allocated - taken, seen->released - given);
+  unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART"), unsetenv("FAKE_FULL");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes),
                                      cmocka_unit_test(in_the_callers_stream),   cmocka_unit_test(threads_take_turns),
                                      cmocka_unit_test(products_of_the_library), cmocka_unit_test(ranks_on_gpus),
-                                     cmocka_unit_test(any_bytes_of_ranks),      cmocka_unit_test(ranks_apart)};
+                                     cmocka_unit_test(any_bytes_of_ranks),      cmocka_unit_test(ranks_apart),
+                                     cmocka_unit_test(no_memory_to_gather)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

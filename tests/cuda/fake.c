@@ -68,6 +68,8 @@ int cuThreadExchangeStreamCaptureMode(int *mode)
 int fake_alloc(gpu_address *a, size_t bytes)
 {
   if (refused() || without_context()) return refused() + without_context();
+  const char *full = getenv("FAKE_FULL"); // one allocation of so many bytes fails
+  if (full && bytes == (size_t)atol(full) && !__atomic_exchange_n(&fake.full, true, __ATOMIC_SEQ_CST)) return OUT_OF_MEMORY;
   char *p = malloc(bytes + HEAD);
   if (!p) return OUT_OF_MEMORY;
   memcpy(p, &bytes, sizeof bytes);

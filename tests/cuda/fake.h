@@ -3,6 +3,7 @@
 // (test_bench.sh, cli/test_device.sh) it is found by the command, of the compute capability in $FAKE_ARCH;
 // With $FAKE_SHIM launches are those of a persistent kernel's text (python/test_mega_fake_gpu.py).
 // with $FAKE_APART each context is one that reaches no other;
+// with $FAKE_FULL the first allocation of so many bytes fails;
 // where buffers are parts of allocations $FAKE_BYTES says how much a launch copies. A launch reads its arguments after $FAKE_PAUSE microseconds.
 #ifndef MICA_TESTS_FAKE_H
 #define MICA_TESTS_FAKE_H
@@ -18,6 +19,7 @@ struct fake {
   cu_stream recording; // the stream that is captured
   int mode;            // of the thread's captures: 2 is relaxed
   int recorded, streams;
+  bool full; // the allocation of $FAKE_FULL bytes has failed
 };
 extern struct fake fake;
 double fake_clock(int replay); // milliseconds
