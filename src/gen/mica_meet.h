@@ -4,7 +4,8 @@
  * last wait ends each call.
  *
  * The exchange begins as zeros but for `ranks` and `patience`. A rank that waits longer than `patience` gives up for all: `failed`
- * stays set, because nobody knows then which slots are in use.
+ * stays set, because nobody knows then which slots are in use. One word counts those that came and says that a rank gave up. So a
+ * meeting ends in the same way for all: nobody comes after a rank gave up, and who gives up looks first whether all had come.
  */
 #ifndef MICA_MEET_H
 #define MICA_MEET_H
@@ -21,7 +22,7 @@ struct m_exchange {
   uint64_t magic, key, bytes; /* of who opens it */
   uint64_t patience;          /* nanoseconds */
   uint32_t ranks, joined;     /* of the world; that have opened it, a bit each */
-  uint32_t arrived, round;    /* at the meeting that is next; meetings so far */
+  uint64_t arrived;           /* at all meetings so far, each rank once a meeting; and M_GAVE_UP */
   uint32_t failed;            /* an error number: no call works any more */
   uint32_t at[M_RANKS];       /* meetings that each rank has come to */
 };
@@ -39,10 +40,13 @@ static inline uint64_t m_nanoseconds(void)
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+#define M_GAVE_UP (1ull << 63)
+
 static inline int m_fail(struct m_exchange *x, int why)
 {
   uint32_t none = 0;
   __atomic_compare_exchange_n(&x->failed, &none, (uint32_t)why, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  __atomic_fetch_or(&x->arrived, M_GAVE_UP, __ATOMIC_ACQ_REL);
   return why;
 }
 
@@ -50,20 +54,20 @@ static inline int m_fail(struct m_exchange *x, int why)
 static inline int m_meet(struct m_exchange *x, int rank)
 {
   enum { SPINS = 2000, YIELDS = 20000 };
-  const uint32_t round = __atomic_load_n(&x->round, __ATOMIC_ACQUIRE);
-  if (__atomic_load_n(&x->failed, __ATOMIC_ACQUIRE)) return ECANCELED;
-  __atomic_store_n(&x->at[rank], round + 1, __ATOMIC_RELAXED);
-  if (__atomic_add_fetch(&x->arrived, 1, __ATOMIC_ACQ_REL) == x->ranks) {
-    __atomic_store_n(&x->arrived, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&x->round, round + 1, __ATOMIC_RELEASE);
-    return 0;
-  }
-  const uint64_t begin = m_nanoseconds();
-  for (long i = 0; __atomic_load_n(&x->round, __ATOMIC_ACQUIRE) == round; i++) {
+  uint64_t begin = 0, all, now = __atomic_load_n(&x->arrived, __ATOMIC_ACQUIRE);
+  int why = 0;
+  do {
+    if (now & M_GAVE_UP) return ECANCELED;
+    all = (now / x->ranks + 1) * x->ranks;
+    __atomic_store_n(&x->at[rank], (uint32_t)(all / x->ranks), __ATOMIC_RELAXED);
+  } while (!__atomic_compare_exchange_n(&x->arrived, &now, now + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+  for (long i = 0; ((now = __atomic_load_n(&x->arrived, __ATOMIC_ACQUIRE)) & ~M_GAVE_UP) < all; i++) {
+    if (now & M_GAVE_UP) return why ? why : ECANCELED;
     if (i < SPINS) continue;
-    if (__atomic_load_n(&x->failed, __ATOMIC_ACQUIRE)) return __atomic_load_n(&x->round, __ATOMIC_ACQUIRE) == round ? ECANCELED : 0;
-    if (m_nanoseconds() - begin > x->patience) return m_fail(x, ETIMEDOUT);
-    if (i < YIELDS)
+    if (!begin) begin = m_nanoseconds();
+    if (m_nanoseconds() - begin > x->patience)
+      why = m_fail(x, ETIMEDOUT);
+    else if (i < YIELDS)
       sched_yield();
     else
       nanosleep(&(const struct timespec){0, 50000}, 0);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -361,6 +362,47 @@ static void worlds_of_this_process(void **state)
   assert_null(here.first);
 }
 
+// Two ranks come to each meeting about when the patience of the first ends. It ends in the same way for both.
+enum { CLOSE_CALLS = 3000, CLOSE_PATIENCE = 100000 };
+struct close_call {
+  struct m_exchange *x; // of all turns
+  pthread_barrier_t *begin;
+  int rank, status[CLOSE_CALLS];
+};
+
+static void *come_late(void *arg)
+{
+  struct close_call *c = arg;
+  for (int i = 0; i < CLOSE_CALLS; i++) {
+    pthread_barrier_wait(c->begin);
+    const uint64_t until = m_nanoseconds() + (c->rank ? CLOSE_PATIENCE - 5000 + (uint64_t)(i % 200) * 50 : 0);
+    while (m_nanoseconds() < until) continue;
+    c->status[i] = m_meet(&c->x[i], c->rank);
+  }
+  return NULL;
+}
+
+static void meetings_end_alike(void **state)
+{
+  (void)state;
+  static struct m_exchange x[CLOSE_CALLS];
+  static struct close_call c[2];
+  pthread_t thread[2];
+  pthread_barrier_t begin;
+  for (int i = 0; i < CLOSE_CALLS; i++) x[i] = (struct m_exchange){.patience = CLOSE_PATIENCE, .ranks = 2};
+  pthread_barrier_init(&begin, NULL, 2);
+  for (int r = 0; r < 2; r++) c[r] = (struct close_call){.x = x, .begin = &begin, .rank = r};
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&thread[r], NULL, come_late, &c[r]), 0);
+  for (int r = 0; r < 2; r++) pthread_join(thread[r], NULL);
+  int met = 0;
+  for (int i = 0; i < CLOSE_CALLS; i++) {
+    if (!c[0].status[i] != !c[1].status[i]) fail_msg("turn %d: rank 0 %d, rank 1 %d", i, c[0].status[i], c[1].status[i]);
+    met += !c[0].status[i];
+  }
+  assert_true(met > 0);
+  pthread_barrier_destroy(&begin);
+}
+
 static void calls_that_wait_in_vain(void **state)
 {
   (void)state;
@@ -403,6 +445,7 @@ int main(void)
       cmocka_unit_test(leftovers),
       cmocka_unit_test(all_at_once),
       cmocka_unit_test(two_of_one_rank),
+      cmocka_unit_test(meetings_end_alike),
       cmocka_unit_test(calls_that_wait_in_vain),
       cmocka_unit_test(worlds_of_this_process),
   };
