@@ -15,7 +15,7 @@ static const int64_t GRAIN = 2 << 20; // bytes of device memory that a handle st
 struct peer_entry {                 // what a rank tells the others
   uint64_t address, context, space; // space: of process numbers
   int32_t process, device, nccl;    // nccl: it has the library
-  int32_t reaches, closed;          // it reaches the memory of all; it does no more
+  int32_t reaches, open;            // it reaches the memory of all; it may write there
   struct cu_ipc handle;
   struct nccl_id id; // of rank 0
 };
@@ -29,7 +29,7 @@ struct gpu_peers {
   uint32_t *told; // memory of the host that kernels write
   gpu_address own, gathered;
   gpu_address opened[MEETING_MOST_RANKS]; // by handle
-  bool direct, connected;                 // connected: kernels of others may write here
+  bool direct, told_others, connected;    // told_others: they know the memory; connected: their kernels may write there
   struct nccl nccl;
   void *comm;
 };
@@ -99,7 +99,8 @@ static bool reach(struct gpu_peers *p, int rank)
 static void tell(struct gpu_peers *p)
 {
   struct peer_entry *x = entry(p, p->w.rank, 0);
-  entry(p, p->w.rank, 1)->closed = 0;
+  p->told_others = true;
+  __atomic_store_n(&entry(p, p->w.rank, 1)->open, 1, __ATOMIC_SEQ_CST);
   *x = (struct peer_entry){
       .address = p->own, .context = (uintptr_t)p->g->context, .space = process_space(), .process = (int32_t)getpid(), .device = p->g->device};
   if (p->g->ipc_get(&x->handle, p->own)) memset(&x->handle, 0, sizeof x->handle); // those of this process do without
@@ -167,8 +168,8 @@ static int connect(struct gpu_peers *p, struct err *e)
   for (int r = 0; r < p->w.ranks; r++) direct &= entry(p, r, 1)->reaches;
   p->direct = direct;
   if (!direct) TRY(join_nccl(p, e));
-  TRY(meet(p, e));
-  return p->connected = true, OK;
+  p->connected = true; // when the last rank has come, others begin
+  return meet(p, e);
 }
 
 // In a stream of its own: the caller's may be one that is recorded.
@@ -194,18 +195,28 @@ int gpu_peers_open(struct gpu *g, const struct gpu_peers_wish *w, struct gpu_pee
   return status == OK ? (*out = p, OK) : status;
 }
 
-// Memory that another rank may still write stays: the last rank of this process gives back that of all its ranks. What another process has open
-// when this one closes stays until this process ends.
+// The memory of rank r, once: 0 where another thread has it.
+static gpu_address taken_back(struct gpu_peers *p, int r) { return __atomic_exchange_n(&entry(p, r, 0)->address, 0, __ATOMIC_SEQ_CST); }
+
+// Memory that another rank may still write stays: the last rank of this process gives back that of all its ranks. If another process has memory
+// open when this one closes, it stays until this process ends.
 static void release(struct gpu_peers *p)
 {
   const int32_t self = (int32_t)getpid();
   const uint64_t space = process_space();
   bool last = true;
-  __atomic_store_n(&entry(p, p->w.rank, 1)->closed, 1, __ATOMIC_SEQ_CST);
-  for (int r = 0; r < p->w.ranks; r++) last &= __atomic_load_n(&entry(p, r, 1)->closed, __ATOMIC_SEQ_CST) == 1;
+  if (!p->told_others) {
+    gpu_free(p->g, p->own);
+    return;
+  }
+  if (!p->connected) gpu_free(p->g, taken_back(p, p->w.rank));
+  __atomic_store_n(&entry(p, p->w.rank, 1)->open, 0, __ATOMIC_SEQ_CST);
+  for (int r = 0; r < p->w.ranks; r++) last &= !__atomic_load_n(&entry(p, r, 1)->open, __ATOMIC_SEQ_CST);
   for (int r = 0; r < p->w.ranks && last; r++) {
     const struct peer_entry *x = entry(p, r, 0);
-    if (x->process == self && x->space == space && x->address && !p->g->context_set((cu_context)(uintptr_t)x->context)) p->g->release(x->address);
+    if (x->process != self || x->space != space || p->g->context_set((cu_context)(uintptr_t)x->context)) continue;
+    const gpu_address memory = taken_back(p, r);
+    if (memory) p->g->release(memory);
   }
 }
 
@@ -219,10 +230,7 @@ void gpu_peers_close(struct gpu_peers *p)
       if (p->opened[r]) p->g->ipc_close(p->opened[r]);
     gpu_free(p->g, p->gathered);
     if (p->told) p->g->host_free(p->told);
-    if (p->connected)
-      release(p);
-    else
-      gpu_free(p->g, p->own);
+    release(p);
     p->g->context_set(before);
   }
   mem_free(p);
