@@ -228,10 +228,7 @@ static void module_free(PyObject *self)
   struct module *f = (struct module *)self;
   PyTypeObject *type = Py_TYPE(self);
   freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  if (f->x) {
-    ext_lanes_close(f);
-    ext_context_drop(f->c, f->x);
-  }
+  if (f->x) ext_context_drop(f->c, (struct dropped){f->x, f->lane, f->nlane});
   for (int i = 0; f->shapes && i < f->nout; i++) Py_XDECREF(f->shapes[i]);
   for (int i = 0; f->strides && i < f->nout; i++) Py_XDECREF(f->strides[i]);
   PyMem_Free(f->in), PyMem_Free(f->shapes), PyMem_Free(f->strides);

@@ -93,9 +93,16 @@ int ext_context_enter(struct context *c)
   return 0;
 }
 
+// The module first: giving memory back waits for kernels, and those that wait for a rank in NCCL end when the module is closed.
+static void close_one(struct dropped x)
+{
+  mica_module_close(x.x);
+  ext_lanes_close(x.lane, x.nlane);
+}
+
 static void close_dropped(struct context *c)
 {
-  for (int i = 0; i < c->ndropped; i++) mica_module_close(c->dropped[i]);
+  for (int i = 0; i < c->ndropped; i++) close_one(c->dropped[i]);
   c->ndropped = 0;
 }
 
@@ -107,15 +114,15 @@ void ext_context_leave(struct context *c)
 }
 
 // Closes a module that nothing uses any more: now, or when whoever works on the context is done.
-void ext_context_drop(struct context *c, struct mica_module *x)
+void ext_context_drop(struct context *c, struct dropped x)
 {
   if (PyThread_acquire_lock(c->lock, NOWAIT_LOCK)) {
-    mica_module_close(x);
+    close_one(x);
     PyThread_release_lock(c->lock);
     return;
   }
-  struct mica_module **more = PyMem_Realloc(c->dropped, (size_t)(c->ndropped + 1) * sizeof *more);
-  if (!more) return; // it goes with the context
+  struct dropped *more = PyMem_Realloc(c->dropped, (size_t)(c->ndropped + 1) * sizeof *more);
+  if (!more) return; // no memory: it goes with the context, and its workspaces with the process
   c->dropped = more;
   c->dropped[c->ndropped++] = x;
 }

@@ -88,11 +88,11 @@ int ext_lane_find(struct module *f, int device, void *stream, void **workspace)
   return 0;
 }
 
-void ext_lanes_close(struct module *f)
+void ext_lanes_close(struct lane *lane, int n)
 {
   struct driver d;
-  bool found = f->nlane && driver_find(&d);
-  for (int i = 0; i < f->nlane && found; i++)
-    if (f->lane[i].workspace) d.release(f->lane[i].workspace); // waits for the kernels that use it
-  PyMem_Free(f->lane);
+  bool found = n && driver_find(&d);
+  for (int i = 0; i < n && found; i++)
+    if (lane[i].workspace) d.release(lane[i].workspace); // waits for the kernels that use it
+  PyMem_Free(lane);
 }

@@ -81,13 +81,18 @@ struct state {
   int nknown;
 };
 
+struct dropped { // a module that nothing uses any more
+  struct mica_module *x;
+  struct lane *lane;
+  int nlane;
+};
 struct context {
   PyObject_HEAD struct state *st;
   struct mica_context *m;
   PyThread_type_lock lock;
   bool busy; // locked, by the thread `owner`
   unsigned long owner;
-  struct mica_module **dropped; // to be closed when the lock is given back
+  struct dropped *dropped; // to be closed when the lock is given back
   int ndropped;
 };
 struct source {
@@ -157,7 +162,7 @@ PyObject *ext_raise_argument(struct state *st, const char *format, ...);       /
 extern PyType_Spec ext_context_spec, ext_source_spec, ext_report_spec;
 int ext_context_enter(struct context *c); // waits without the GIL until no other thread works on it; -1 with an exception
 void ext_context_leave(struct context *c);
-void ext_context_drop(struct context *c, struct mica_module *x);
+void ext_context_drop(struct context *c, struct dropped x);
 PyObject *ext_source_new(struct context *c, struct mica_program *p);
 PyObject *ext_report_new(struct context *c, struct mica_report *r);
 PyObject *ext_shards(const void *x, int n, int (*at)(const void *, int)); // dimensions, or None
@@ -249,6 +254,6 @@ extern PyType_Spec ext_mega_spec;
 // ---- cuda.c ----
 // Makes the module ready on the device where it is not yet. -1 with an exception.
 int ext_lane_find(struct module *f, int device, void *stream, void **workspace);
-void ext_lanes_close(struct module *f);
+void ext_lanes_close(struct lane *lane, int n);
 
 #endif

@@ -126,7 +126,7 @@ static int shim_launch(const struct cu_config *c, const char *name, void **args)
     ((void (*)(const void *, unsigned, int, int))f)(shim_memory, *(unsigned *)args[0], *(int *)args[1], *(int *)args[2]);
   return without_context();
 }
-int fake_module_unload(cu_module m) { return (void)m, 0; }
+int fake_module_unload(cu_module m) { return (void)m, fake.unloaded = fake.released, 0; }
 int fake_module_function(cu_function *f, cu_module m, const char *name)
 {
   return (void)m, *f = shim ? (cu_function)(uintptr_t)strdup(name) : NULL, 0;

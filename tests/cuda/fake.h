@@ -12,9 +12,11 @@
 
 enum { FAKE_MOST = 4096, FAKE_L2 = 1 << 20 };
 struct fake {
-  int allocated, released, launches, replays, graphs; // graphs: that are not destroyed; launches: all of them
-  int fail_at;                                        // the launch of this number fails; 0: none
-  gpu_address first[FAKE_MOST], second[FAKE_MOST];    // of a recorded launch: its arguments
+  int allocated, released, launches;
+  int unloaded;                                    // `released` when a module was unloaded
+  int replays, graphs;                             // graphs: that are not destroyed
+  int fail_at;                                     // the launch of this number fails; 0: none
+  gpu_address first[FAKE_MOST], second[FAKE_MOST]; // of a recorded launch: its arguments
   bool capturing;
   cu_stream recording; // the stream that is captured
   int mode;            // of the thread's captures: 2 is relaxed
