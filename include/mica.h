@@ -310,8 +310,9 @@ MICA_API int mica_module_output_shard(const struct mica_module *x, int i);
 // did not come. `whole` may be closed before the rank.
 // GPU: the ranks alone run the program, each on the device of the context that is current at its first call or mica_module_prepare. That one waits
 // for those of all ranks, and must not be captured. A rank that does not come to a later call ends the kernels of all; the next calls return the
-// error. Close a rank when its kernels have ended. If NCCL carries the data (docs/library.md), kernels wait without end for a rank that does not
-// come, and closing their rank ends them.
+// error. Calls of a rank must not overlap on the device, also with workspaces of their own: queue them in one stream, or let streams wait for each
+// other. Close a rank when its kernels have ended. If NCCL carries the data (docs/library.md), kernels wait without end for a rank that does not come,
+// and closing their rank ends them.
 MICA_API int mica_module_rank(struct mica_module *whole, int rank, const char *name, double seconds, struct mica_module **out);
 
 // Decides whether two programs or kernel graphs with the same inputs and outputs are equal. MICA_OK or MICA_NO, with the certificate

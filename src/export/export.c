@@ -226,6 +226,7 @@ static void header(struct exporting *x)
       x->code.world > 1
           ? "\n * exchange: by rank, as this GPU reaches it. told: memory of the host that the GPU writes (cudaMallocHost), 0 before. It is not 0 any"
             "\n * more after a rank did not come within so many seconds; then nothing works until all exchange memory is zero again."
+            "\n * Calls of a rank must not overlap on its GPU, also with workspaces of their own."
           : "",
       x->name, x->code.world > 1 ? of_rank : "");
   PUT("#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
