@@ -202,6 +202,10 @@ static void check_away(struct rank *r)
   struct made x;
   struct err told = {0};
   make(r, &m, AWAY_SECONDS, &x);
+  if (!gpu_peers_direct(x.peers)) { // NCCL waits for ever
+    drop(r, &x);
+    return;
+  }
   const double start = now_seconds();
   if (r->rank < ranks - 1) {
     for (int i = 0; i < 3; i++) launch(r, &x);
@@ -429,7 +433,7 @@ static void *work(void *arg)
   check(r, MEETING_SUM, 1, 1 << 20, 5), check(r, MEETING_SUM, 1, (1 << 20) + 8, 2), check(r, MEETING_SUM, 1, 1 << 24, 1);
   check(r, MEETING_GATHER, 4, 1000, 20), check(r, MEETING_GATHER, 16, 1 << 16, 3), check(r, MEETING_SCATTER, 4, 1000, 20),
       check(r, MEETING_SCATTER, 16, 1 << 16, 3);
-  if (!getenv("MICA_NCCL")) check_away(r); // NCCL waits for ever
+  check_away(r);
   join_nccl(r);
   static const int64_t sizes[] = {4096, 16384, 65536, 131072, 262144, 524288, 1 << 20, 1 << 22, 1 << 24};
   for (size_t i = 0; i < COUNT(sizes); i++) time_sum(r, sizes[i]);
