@@ -137,7 +137,6 @@ static int set_extent(struct mica_graph *g, int t, int64_t least, int64_t most, 
   TRY(check_open(g, e));
   TRY(check_tensor(g, t, e));
   if (g->g->nodes[g->g->tensors[t].node].op != OP_INPUT) return err_set(e, ERR_GRAPH, NOWHERE, "tensor %d is no input", t);
-  if (g->g->tensors[t].extent) return err_set(e, ERR_EXTENT, NOWHERE, "tensor %d holds a run-time extent already", t);
   return graph_declare_extent(g->g, t, least, most, NOWHERE, e);
 }
 
@@ -153,7 +152,6 @@ static int extend(struct mica_graph *g, int t, int dim, int extent, struct err *
   if (g->g->nodes[x->node].op != OP_INPUT || !g->g->tensors[extent].extent)
     return err_set(e, ERR_GRAPH, NOWHERE, "tensor %d is no input, or tensor %d holds no run-time extent", t, extent);
   if (dim < 0 || dim >= x->shape.n) return err_set(e, ERR_EXTENT, NOWHERE, "dimension %d of a tensor of %d", dim, x->shape.n);
-  if (x->state) return err_set(e, ERR_EXTENT, NOWHERE, "a state has a run-time extent");
   for (int d = 0; d < x->shape.n; d++) runs[d] = d == dim ? g->g->tensors[extent].extent : x->runs[d];
   return graph_declare_runs(g->g, t, x->shape.n, runs, NOWHERE, e);
 }

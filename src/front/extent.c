@@ -51,27 +51,15 @@ int expr_extent(struct parser *p, enum errid id, const char *what, int64_t lo, i
 int extent_runs(struct parser *p, int t, const uint8_t *runs, struct loc at)
 {
   struct graph *g = p->scope->g;
-  struct tensor *x = &g->tensors[t];
+  const struct tensor *x = &g->tensors[t];
+  int64_t all[MAX_DIMS] = {0};
+  bool some = false;
   for (int d = 0; d < x->shape.n; d++) {
-    if (!runs[d]) continue;
-    const char *name = extent_name(g, runs[d]);
-    if (x->runs[d] && x->runs[d] != runs[d])
-      return err_set(p->e, ERR_SHAPE, at, "dimension %d has the run-time extent %.60s, not %.60s", d, extent_name(g, x->runs[d]), name);
-    x->runs[d] = runs[d];
+    some |= runs[d] != 0;
+    all[d] = runs[d] ? runs[d] : x->runs[d];
+    if (runs[d] && x->runs[d] && x->runs[d] != runs[d])
+      return err_set(p->e, ERR_SHAPE, at, "dimension %d has the run-time extent %.60s, not %.60s", d, extent_name(g, x->runs[d]),
+                     extent_name(g, runs[d]));
   }
-  return OK;
-}
-
-int extent_declared(struct parser *p, int t, struct loc at)
-{
-  const struct tensor *x = &p->scope->g->tensors[t];
-  int s = OK;
-  if (!extent_tells(x)) return OK;
-  if (x->state) {
-    s = err_set(p->e, ERR_EXTENT, at, "a state has a run-time extent");
-    return err_hint(p->e, "declare it with the bound, and read its first elements: K[:, :n]"), s;
-  }
-  if (!x->range.distinct || x->range.least == -1) return OK;
-  s = err_set(p->e, ERR_EXTENT, at, "distinct numbers along a run-time extent need -1 for the elements behind it");
-  return err_hint(p->e, "declare them >= -1"), s;
+  return some ? graph_declare_runs(g, t, x->shape.n, all, at, p->e) : OK;
 }

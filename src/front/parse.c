@@ -98,7 +98,7 @@ static int declared(struct parser *p, int t, struct loc at)
   if (lex_is(&p->t, "shard")) TRY(shard(p, t));
   g->tensors[t].state = lex_is(&p->t, "state");
   if (g->tensors[t].state) parse_next(p);
-  return extent_declared(p, t, at);
+  return OK;
 }
 
 // Name: f16[2, 256, 64], and what is known of its elements
@@ -130,8 +130,8 @@ static int input(struct parser *p)
   if (!status) status = parse_close(p, ']', '[', opened);
   struct front_value v = {.kind = TENSORS, .count = 1};
   if (!status) status = graph_input(p->scope->g, NULL, dtype, &s, id.at, &v.first, p->e);
-  if (!status) status = extent_runs(p, v.first, runs, type.at);
   if (!status) status = declared(p, v.first, type.at);
+  if (!status) status = extent_runs(p, v.first, runs, type.at);
   if (++p->tensors > FRONT_TENSORS && !status) status = err_set(p->e, ERR_LIMIT, id.at, "the program has more than %d tensors", FRONT_TENSORS);
   return status ? status : scope_define(p, &id, &v);
 }

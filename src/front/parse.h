@@ -131,7 +131,6 @@ int extent_statement(struct parser *p, const struct token *id); // n: dim >= 1 <
 // An extent: a number, or a run-time extent, whose number is *runs then (0: it is none) and whose bound is *out.
 int expr_extent(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out, uint8_t *runs);
 int extent_of(const struct parser *p, const struct front_value *v);           // the run-time extent that this value is; 0: it is none
-int extent_declared(struct parser *p, int t, struct loc at);                  // what else an input with run-time extents may be
 int extent_runs(struct parser *p, int t, const uint8_t *runs, struct loc at); // dimensions of t that were written with run-time extents
 // ---- masks.c
 node_adder masks_add; // graph_add for programs with run-time extents

@@ -55,10 +55,21 @@ void extent_text(char out[512], const struct graph *g, const struct tensor *t)
   snprintf(out + n, 512 - n, "]");
 }
 
+// What is declared of a tensor is declared before a node reads it.
+static int unread(const struct graph *g, int t, struct loc at, struct err *e)
+{
+  for (int i = g->tensors[t].node + 1; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nin; k++)
+      if (g->nodes[i].in[k] == t) return err_set(e, ERR_EXTENT, at, "tensor %d is read already: its run-time extents come before", t);
+  return OK;
+}
+
 int graph_declare_extent(struct graph *g, int t, int64_t least, int64_t most, struct loc at, struct err *e)
 {
   const int number = graph_extents(g) + 1;
   if (g->tensors[t].dtype != I32 || g->tensors[t].shape.n) return err_set(e, ERR_EXTENT, at, "a run-time extent is an i32 scalar");
+  if (g->tensors[t].extent) return err_set(e, ERR_EXTENT, at, "tensor %d holds a run-time extent already", t);
+  TRY(unread(g, t, at, e));
   if (number > MOST_RUNTIME) return err_set(e, ERR_LIMIT, at, "a program has at most %d run-time extents", MOST_RUNTIME);
   if (g->world > 1) return err_set(e, ERR_WORLD, at, "a run-time extent in a program of several devices");
   if (least < 1 || most < 2 || least > most)
@@ -68,10 +79,40 @@ int graph_declare_extent(struct graph *g, int t, int64_t least, int64_t most, st
   return g->tensors[t].extent = number, OK;
 }
 
+static int check_input_runs(const struct tensor *x, struct loc at, struct err *e)
+{
+  int s = OK;
+  if (x->state) {
+    s = err_set(e, ERR_EXTENT, at, "a state has a run-time extent");
+    return err_hint(e, "declare it with the bound, and read its first elements: K[:, :n]"), s;
+  }
+  if (!x->range.distinct || x->range.least == -1) return OK;
+  s = err_set(e, ERR_EXTENT, at, "distinct numbers along a run-time extent need -1 for the elements behind it");
+  return err_hint(e, "declare them >= -1"), s;
+}
+
+// Indices count in row-major order: those of a row depend on the extent, where it is not the first one.
+static int check_index_runs(const struct tensor *x, const int64_t *runs, struct loc at, struct err *e)
+{
+  int64_t before = 1;
+  for (int d = 0; d < x->shape.n; before *= x->shape.d[d++]) {
+    if (!runs[d] || before == 1) continue;
+    int s = err_set(e, ERR_EXTENT, at, "indices that count over %lld rows of a run-time extent", (long long)before);
+    return err_hint(e, "count the rows and the columns apart: n * iota([4, 1]) + iota([n])"), s;
+  }
+  return OK;
+}
+
 int graph_declare_runs(struct graph *g, int t, int n, const int64_t *runs, struct loc at, struct err *e)
 {
   struct tensor *x = &g->tensors[t];
+  const enum op op = g->nodes[x->node].op;
+  bool some = false;
   if (n != x->shape.n) return err_set(e, ERR_EXTENT, at, "%d run-time extents of %d dimensions", n, x->shape.n);
+  for (int d = 0; d < n; d++) some |= runs[d] != 0;
+  if (some) TRY(unread(g, t, at, e));
+  if (some && op == OP_INPUT) TRY(check_input_runs(x, at, e));
+  if (op_rows[op].rule == RULE_INDEX) TRY(check_index_runs(x, runs, at, e));
   for (int d = 0; d < n; d++) {
     const int holder = runs[d] > 0 && runs[d] <= MOST_RUNTIME ? extent_input(g, (int)runs[d]) : -1;
     if (runs[d] && (holder < 0 || g->tensors[holder].range.most != x->shape.d[d]))

@@ -99,6 +99,7 @@ int graph_declare(struct graph *g, int t, const struct whole_range *range, bool 
 {
   struct tensor *x = &g->tensors[t];
   const struct whole_range all = range_default(x->dtype);
+  if (x->extent || extent_tells(x)) return err_set(e, ERR_EXTENT, at, "tensor %d has a run-time extent, and is declared already", t);
   x->state = state;
   if (!range) return OK;
   if (!x->whole) return err_set(e, ERR_DTYPE, at, "%s has no range: it holds no whole numbers", dtype_name(x->dtype));

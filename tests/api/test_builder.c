@@ -355,6 +355,42 @@ static void inputs_are_refused(void **state)
   mica_close(m);
 }
 
+// Run-time extents follow the rules of texts, and come before what reads the tensors.
+static void extents_are_refused(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_graph *g;
+  const int64_t shape[] = {8, 3};
+  int n, k, x, s, t, u, used;
+  assert_int_equal(mica_graph_open(m, NULL, &g), MICA_OK);
+  assert_int_equal(mica_graph_input(g, "n", MICA_I32, 0, NULL, &n), MICA_OK);
+  assert_int_equal(mica_graph_input(g, "k", MICA_I32, 0, NULL, &k), MICA_OK);
+  assert_int_equal(mica_graph_input(g, "x", MICA_F32, 2, shape, &x), MICA_OK);
+  assert_int_equal(mica_graph_input(g, "s", MICA_F32, 2, shape, &s), MICA_OK);
+  assert_int_equal(mica_graph_input(g, "t", MICA_I32, 1, shape, &t), MICA_OK);
+  refuse(m, mica_graph_extent(g, x, 1, 8), "an i32 scalar");
+  refuse(m, mica_graph_extent(g, n, 0, 8), "at least 1");
+  refuse(m, mica_graph_extent(g, n, -4, 8), "at least 1");
+  assert_int_equal(mica_graph_extent(g, n, 1, 8), MICA_OK);
+  refuse(m, mica_graph_extent(g, n, 1, 8), "already");
+  refuse(m, mica_graph_declare(g, n, -5, 8, 0, 0), "declared already");
+  refuse(m, mica_graph_extend(g, x, 1, n), "another bound");
+  refuse(m, mica_graph_extend(g, x, 0, k), "holds no run-time extent");
+  assert_int_equal(mica_graph_declare(g, s, 0, 0, 0, 1), MICA_OK);
+  refuse(m, mica_graph_extend(g, s, 0, n), "a state");
+  assert_int_equal(mica_graph_declare(g, t, 0, 9, 1, 0), MICA_OK);
+  refuse(m, mica_graph_extend(g, t, 0, n), "need -1");
+  assert_int_equal(mica_graph_extend(g, x, 0, n), MICA_OK);
+  refuse(m, mica_graph_declare(g, x, 0, 0, 0, 1), "declared already");
+  assert_int_equal(mica_graph_input(g, "u", MICA_F32, 2, shape, &u), MICA_OK);
+  assert_int_equal(mica_graph_op(g, "mul", 2, (const int[]){u, k}, NULL, &used, NULL), MICA_OK);
+  refuse(m, mica_graph_extend(g, u, 0, n), "is read already");
+  refuse(m, mica_graph_extent(g, k, 1, 8), "is read already");
+  assert_true(!g->g->tensors[u].runs[0] && !g->g->tensors[k].extent);
+  mica_close(m);
+}
+
 static void blocks_are_refused(void **state)
 {
   (void)state;
@@ -412,8 +448,8 @@ static void blocks_are_refused(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_examples),      cmocka_unit_test(thread_graphs),      cmocka_unit_test(calls),
-                                     cmocka_unit_test(is_refused),        cmocka_unit_test(inputs_are_refused), cmocka_unit_test(any_calls),
-                                     cmocka_unit_test(blocks_are_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_examples),       cmocka_unit_test(thread_graphs),      cmocka_unit_test(calls),
+                                     cmocka_unit_test(is_refused),         cmocka_unit_test(inputs_are_refused), cmocka_unit_test(any_calls),
+                                     cmocka_unit_test(blocks_are_refused), cmocka_unit_test(extents_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,7 @@ static void round_trips(void **state)
 
 #define TOP "{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"nodes\": "
 #define WORLD "{\"mica\": \"mugraph\", \"version\": 1, \"level\": \"kernel\", \"world\": 2, \"nodes\": "
+#define N "{\"op\": \"input\", \"dtype\": \"i32\", \"shape\": [], \"range\": [1, 8], \"extent\": 1}"
 #define X "{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4, 8], \"out\": [\"X\"]}"
 #define OUT "{\"op\": \"output\", \"in\": [\"X\"]}"
 #define BLOCK_OF(axes, nodes) "{\"op\": \"block\", \"graph\": {\"level\": \"block\"" axes ", \"nodes\": [" nodes "]}, \"out\": [\"Y\"]}"
@@ -74,6 +75,9 @@ static const struct {
     {WORLD "[{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [5], \"shard\": 0}]}", "nodes[0] (input): dimension 0 of extent 5"},
     {WORLD "[{\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [4], \"shard\": 0}, {\"op\": \"output\", \"in\": [0]}]}",
      "may be different on each of the 2 devices"},
+    {TOP "[" N ", {\"op\": \"iota\", \"shape\": [4, 8], \"runs\": [0, 1]}]}", "nodes[1] (iota): indices that count over 4 rows"},
+    {TOP "[" N ", {\"op\": \"input\", \"dtype\": \"f32\", \"shape\": [8], \"state\": true, \"runs\": [1]}]}", "a state has a run-time extent"},
+    {TOP "[" N ", {\"op\": \"input\", \"dtype\": \"i32\", \"shape\": [8], \"range\": [0, 9], \"distinct\": true, \"runs\": [1]}]}", "need -1"},
     {TOP "3}", "`nodes` should be an array, not an integer"},
     {TOP "[3]}", "nodes[0]: a node should be an object, not an integer"},
     {TOP "[{}]}", "nodes[0]: `op` should be a string, not nothing"},
