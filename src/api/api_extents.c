@@ -112,7 +112,8 @@ static int make(const struct mica_module *x, const void *const *in, const bool *
     const struct mica_tensor *t = input ? &x->p.in[k] : &x->p.out[k];
     const struct package_extents *of = input ? &x->p.in_extents[k] : &x->p.out_extents[k];
     p[i] = packed_of(x, t, of, in);
-    if (input && !inputs[k]) return err_set(e, ERR_OPTION, NOWHERE, "input %d, `%.60s`, has no address", k, t->name);
+    if (input ? !inputs[k] : !outputs[k])
+      return err_set(e, ERR_OPTION, NOWHERE, "%s %d, `%.60s`, has no address", input ? "input" : "output", k, t->name);
     if (which && !which[i]) continue;
     TRY(take_one(t, input, &p[i], input ? inputs[k] : NULL, e));
     if (p[i].made && input) inputs[k] = p[i].made;
@@ -137,7 +138,7 @@ int mica_module_call_packed(struct mica_module *x, const void *const *in, void *
   if (!ready) module_failed_call(x, &e);
   if (ready) status = mica_module_call(x, inputs, outputs, NULL, NULL);
   for (size_t k = 0; k < nout && ready && status == OK; k++)
-    if (p[nin + k].made && out[k]) extents_gather(&p[nin + k].whole, &p[nin + k].part, p[nin + k].bytes, out[k], p[nin + k].made);
+    if (p[nin + k].made) extents_gather(&p[nin + k].whole, &p[nin + k].part, p[nin + k].bytes, out[k], p[nin + k].made);
   for (size_t i = 0; p && i < nin + nout; i++) free(p[i].made);
   free(p), free(inputs), free(outputs);
   return status;

@@ -109,9 +109,21 @@ static bool held(const struct package *p, const struct mica_tensor *t, const str
   return true;
 }
 
+// Values are at least 1, and one input holds each extent.
+static bool holders_right(const struct package *p)
+{
+  bool seen[MOST_RUNTIME + 1] = {false};
+  for (int i = 0; i < p->nin; i++) {
+    const int k = p->in_extents[i].extent;
+    if (k && (seen[k] || p->in[i].least < 1)) return false;
+    seen[k] = k > 0;
+  }
+  return true;
+}
+
 static bool all_held(const struct package *p)
 {
-  bool all = true;
+  bool all = holders_right(p);
   for (int i = 0; i < p->nin; i++) all &= held(p, &p->in[i], &p->in_extents[i]);
   for (int i = 0; i < p->nout; i++) all &= held(p, &p->out[i], &p->out_extents[i]);
   return all;

@@ -112,6 +112,17 @@ static void with_a_run_time_extent(void **state)
     assert_non_null(strstr(mica_error(m), n ? "n is 7, at most 6" : "n is 0, at least 1"));
     assert_int_equal(mica_module_call(x, (const void *const[]){&n, in}, (void *const[]){out, sums}, NULL, NULL), MICA_USER);
   }
+  const int32_t two = 2;
+  const float in[36] = {0};
+  float sums[6];
+  assert_int_equal(mica_module_call_packed(x, (const void *const[]){&two, in}, (void *const[]){NULL, sums}, NULL), MICA_USER);
+  assert_non_null(strstr(mica_error(m), "output 0"));
+  if (mica_report_save(m, r, in_folder("rows"))) fail_msg("%s", mica_error(m));
+  assert_int_equal(mica_module_load(m, in_folder("rows"), &x), MICA_OK);
+  replaced("rows/program.json", "1, 6", "0, 6");
+  seal("rows");
+  assert_int_equal(mica_module_load(m, in_folder("rows"), &x), MICA_USER);
+  assert_non_null(strstr(mica_error(m), "run-time extents"));
   mica_close(m);
 }
 
