@@ -88,22 +88,36 @@ static int masked(const struct masking *m, int t, int dim, double c, int *out)
   return !zero ? put(m, OP_KEEP, 2, (int[]){t, shown}, &a, out) : put(m, OP_MASK, 2, (int[]){t, shown}, NULL, out);
 }
 
-// ---- what is known of padding ----
-
-static enum padding padding_of(const struct graph *g, int t, int dim);
-
-static enum padding operand_padding(const struct graph *g, const struct node *n, int k, int dim)
+// t with this extent along dim, which has the bound: the same elements.
+static int extended(const struct masking *m, int t, int dim, uint8_t extent, int *out)
 {
-  const int d = aligned(g, n, k, dim);
-  return d < 0 ? ANYTHING : padding_of(g, n->in[k], d);
+  struct attrs a = attrs_default(OP_RESHAPE);
+  uint8_t runs[MAX_DIMS];
+  memcpy(runs, tensor(m, t)->runs, sizeof runs);
+  runs[dim] = extent, a.shape = tensor(m, t)->shape;
+  TRY(put(m, OP_RESHAPE, 1, &t, &a, out));
+  return memcpy(m->g->tensors[*out].runs, runs, sizeof runs), OK;
 }
 
-static enum padding map_padding(const struct graph *g, const struct node *n, int dim)
+// ---- what is known of padding ----
+
+enum { MOST_STEPS = 1000 }; // of a walk through the operators that lead to a tensor, which they may reach on many ways
+
+static enum padding padding_walk(const struct graph *g, int t, int dim, int *left);
+static enum padding padding_of(const struct graph *g, int t, int dim) { return padding_walk(g, t, dim, &(int){MOST_STEPS}); }
+
+static enum padding operand_padding(const struct graph *g, const struct node *n, int k, int dim, int *left)
+{
+  const int d = aligned(g, n, k, dim);
+  return d < 0 ? ANYTHING : padding_walk(g, n->in[k], d, left);
+}
+
+static enum padding map_padding(const struct graph *g, const struct node *n, int dim, int *left)
 {
   if ((n->op == OP_MASK || n->op == OP_KEEP) && shows(g, n, dim)) return n->op == OP_MASK ? ZEROS : FINITE;
   if (op_rows[n->op].flags & BRACKET) return FINITE;
   bool zeros = op_rows[n->op].flags & KEEPS_ZERO;
-  for (int k = 0; k < n->nin && zeros; k++) zeros = operand_padding(g, n, k, dim) == ZEROS;
+  for (int k = 0; k < n->nin && zeros; k++) zeros = operand_padding(g, n, k, dim, left) == ZEROS;
   return zeros ? ZEROS : ANYTHING;
 }
 
@@ -117,19 +131,20 @@ static bool given(const struct graph *g, int t)
   return maker(g, t)->op == OP_INPUT;
 }
 
-static enum padding padding_of(const struct graph *g, int t, int dim)
+static enum padding padding_walk(const struct graph *g, int t, int dim, int *left)
 {
   const struct node *n = maker(g, t);
   const int extent = g->tensors[t].runs[dim];
+  if (--*left < 0) return ANYTHING;
   switch (op_rows[n->op].rule) {
   case RULE_IO:
   case RULE_CONST:
   case RULE_INDEX: return FINITE;
-  case RULE_MAP: return map_padding(g, n, dim);
+  case RULE_MAP: return map_padding(g, n, dim, left);
   case RULE_VIEW:
   case RULE_SPLIT: {
     const int from = extent_along(&g->tensors[n->in[0]], extent);
-    if (from >= 0 && extent_along(&g->tensors[t], extent) >= 0) return padding_of(g, n->in[0], from);
+    if (from >= 0 && extent_along(&g->tensors[t], extent) >= 0) return padding_walk(g, n->in[0], from, left);
     return given(g, t) ? FINITE : ANYTHING;
   }
   case RULE_COMPOSITE: return hides(n, dim) ? ZEROS : ANYTHING;
@@ -172,7 +187,7 @@ static int differ(const struct masking *m, enum op op, int x, int y)
 static int agree_at(const struct masking *m, enum op op, int x, int dx, int y, int dy)
 {
   const struct tensor *a = tensor(m, x), *b = tensor(m, y);
-  int left = 1000;
+  int left = MOST_STEPS;
   if (a->shape.d[dx] == 1 || b->shape.d[dy] == 1 || a->runs[dx] == b->runs[dy]) return OK;
   if ((!a->runs[dx] && everywhere(m->g, x, &left)) || (!b->runs[dy] && everywhere(m->g, y, &left))) return OK;
   return differ(m, op, x, y);
@@ -235,6 +250,13 @@ static int reduced(const struct masking *m, struct node *n, int *out)
   return put(m, OP_DIV, 2, (int[]){*out, extent_input(m->g, extent)}, NULL, out);
 }
 
+// Constants, indices and conditions on them.
+static bool finite_everywhere(const struct graph *g, int t)
+{
+  const struct op_row *row = &op_rows[maker(g, t)->op];
+  return row->rule == RULE_CONST || row->rule == RULE_INDEX || row->flags & BRACKET;
+}
+
 // Elements meet in pairs: padding is 0 in one of them and finite in the other.
 static int multiplied(const struct masking *m, struct node *n, int *out)
 {
@@ -242,8 +264,9 @@ static int multiplied(const struct masking *m, struct node *n, int *out)
   enum padding has[2];
   bool zeros = false;
   for (int k = 0; k < 2; k++) {
-    const bool runs = tensor(m, n->in[k])->runs[dim[k]];
-    has[k] = runs ? padding_of(m->g, n->in[k], dim[k]) : FINITE;
+    const uint8_t faces = tensor(m, n->in[1 - k])->runs[dim[1 - k]];
+    if (!tensor(m, n->in[k])->runs[dim[k]] && faces && !finite_everywhere(m->g, n->in[k])) TRY(extended(m, n->in[k], dim[k], faces, &n->in[k]));
+    has[k] = tensor(m, n->in[k])->runs[dim[k]] ? padding_of(m->g, n->in[k], dim[k]) : FINITE;
     if (has[k] == ANYTHING) {
       TRY(masked(m, n->in[k], dim[k], 0, &n->in[k]));
       has[k] = ZEROS;
@@ -258,10 +281,11 @@ static int multiplied(const struct masking *m, struct node *n, int *out)
 }
 
 // Is the condition c a product that has this factor?
-static bool factor(const struct graph *g, int c, int shown)
+static bool factor(const struct graph *g, int c, int shown, int *left)
 {
   const struct node *n = maker(g, c);
-  return c == shown || (n->op == OP_MUL && (factor(g, n->in[0], shown) || factor(g, n->in[1], shown)));
+  if (--*left < 0) return false;
+  return c == shown || (n->op == OP_MUL && (factor(g, n->in[0], shown, left) || factor(g, n->in[1], shown, left)));
 }
 
 // softmax(x, mask): elements that the mask hides are hidden like padding.
@@ -282,7 +306,7 @@ static int softmax(const struct masking *m, struct node *n, int *out)
 {
   int shown;
   TRY(inside(m, n->in[0], n->a.dim, &shown));
-  if (n->op == OP_SOFTMAX_WHERE && factor(m->g, n->in[1], shown)) return add(m, n, out);
+  if (n->op == OP_SOFTMAX_WHERE && factor(m->g, n->in[1], shown, &(int){MOST_STEPS})) return add(m, n, out);
   if (n->op == OP_SOFTMAX && n->nin > 1) return softmax_of_mask(m, n, shown, out);
   if (n->op == OP_SOFTMAX) return put(m, OP_SOFTMAX_WHERE, 2, (int[]){n->in[0], shown}, &n->a, out);
   TRY(put(m, OP_MUL, 2, (int[]){n->in[1], shown}, NULL, &n->in[1]));
@@ -292,6 +316,8 @@ static int softmax(const struct masking *m, struct node *n, int *out)
 static int chosen(const struct masking *m, struct node *n, int *out)
 {
   const struct tensor *x = tensor(m, n->in[0]);
+  struct tensor is[2];
+  TRY(infer_node(m->g, n, is, &(int){0}, m->e));
   const int extent = n->op == OP_GATHER ? 0 : x->runs[n->a.dim];
   if (n->op == OP_TOPK && extent) {
     if (n->a.k > tensor(m, extent_input(m->g, extent))->range.least) return along(m, n, extent, "declare that there are as many: n: dim >= 8 <= 64");
@@ -352,7 +378,12 @@ static int folded_dim(const struct node *n, int rank)
 static int composed(const struct masking *m, struct node *n, int *out)
 {
   const int dim = folded_dim(n, tensor(m, n->in[0])->shape.n);
-  if (dim < 0 || !tensor(m, n->in[0])->runs[dim]) return add(m, n, out);
+  struct tensor is;
+  TRY(infer_node(m->g, n, &is, &(int){0}, m->e));
+  if (dim < 0) return add(m, n, out);
+  const bool told = tensor(m, n->in[0])->runs[dim];
+  if (!told && !is.runs[dim]) return add(m, n, out);
+  if (!told) TRY(extended(m, n->in[0], dim, is.runs[dim], &n->in[0]));
   if (n->op == OP_SOFTMAX || n->op == OP_SOFTMAX_WHERE) return softmax(m, n, out);
   return graph_expand_node(m->g, n, masks_add, out, m->e);
 }

@@ -197,12 +197,18 @@ static void of_gather(const struct node *n, const struct tensor *x, const struct
   }
 }
 
-// Dimensions of the first operand, but for those that have another extent now.
-static void as_first(const struct graph *g, const struct node *n, struct tensor *out)
+// Dimensions of x, but for those that have another extent now.
+static void same(const struct tensor *x, struct tensor *out)
 {
-  const struct tensor *x = arg(g, n, 0);
   for (int d = 0; d < MIN(x->shape.n, out->shape.n); d++)
-    if (x->shape.d[d] == out->shape.d[d]) out->runs[d] = x->runs[d];
+    if (x->runs[d] && x->shape.d[d] == out->shape.d[d]) out->runs[d] = x->runs[d];
+}
+
+static void as_first(const struct graph *g, const struct node *n, struct tensor *out) { same(arg(g, n, 0), out); }
+
+static void as_all(const struct graph *g, const struct node *n, struct tensor *out)
+{
+  for (int i = 0; i < n->nin; i++) same(arg(g, n, i), out);
 }
 
 void infer_extents(const struct graph *g, const struct node *n, struct tensor *out, int nout)
@@ -222,13 +228,13 @@ void infer_extents(const struct graph *g, const struct node *n, struct tensor *o
         as_first(g, n, &out[i]);
       break;
     case RULE_COMPOSITE:
-      if (op_rows[n->op].flags & (CHOOSES | WHOLES))
-        of_map(g, n, &out[i]);
-      else
+      if (op_rows[n->op].flags & ENCODES)
         as_first(g, n, &out[i]);
+      else
+        of_map(g, n, &out[i]);
       break;
+    case RULE_CONCAT: as_all(g, n, &out[i]); break;
     case RULE_REDUCE:
-    case RULE_CONCAT:
     case RULE_SPLIT:
     case RULE_ACCUM:
     case RULE_WORLD: as_first(g, n, &out[i]); break;

@@ -18,7 +18,7 @@ static int parse(struct arena *mem, const char *text, struct graph **g, struct e
   return front_parse(mem, text, strlen(text), "test", 0, NULL, g, e);
 }
 
-// Bodies over X: f32[n, 4], Y: f32[n, 4], W: f32[4, 3], V: f32[n], T: i32[n] < 5, M: f32[4, n].
+// `bound` is the bound, and n in the fixed program. Bodies over X: f32[n, 4], Y: f32[n, 4], W: f32[4, 3], V: f32[n], T: i32[n] < 5, M: f32[4, n].
 static const char *const bodies[] = {
     "X * 2 + exp(Y)",
     "sum(X, dim=0)",
@@ -62,15 +62,22 @@ static const char *const bodies[] = {
     "sum(where(iota([5]) == reshape(T, [n, 1]), 1, 0), dim=0)",
     "V / n",
     "concat(X, Y, dim=1)",
+    "sum(concat(reshape(iota([bound]), [bound, 1]), X, dim=1), dim=0)",
+    "softmax(exp(-(iota([bound]) + iota([2, 1]))), M[0:2], dim=1)",
+    "softmax_where(exp(-(iota([bound]) + iota([2, 1]))), M[0:2] < 0, dim=1)",
+    "layer_norm(iota([bound]) + iota([2, 1]), V)",
+    "matmul(reshape(1 / (n - iota([bound])), [1, bound]), X)",
+    "matmul(reshape(iota([bound]), [1, bound]) < 3, X)",
     "sum(chunk(X, dim=1, parts=2, index=1), dim=0)",
     "sum(repeat(X, dim=1, times=2), dim=0)",
 };
 
 static const char *text_of(struct arena *mem, const char *body, int n)
 {
-  return arena_printf(
-      mem, "program p(%s) {\n%s  X: f32[n, 4]\n  Y: f32[n, 4]\n  W: f32[4, 3]\n  V: f32[n]\n  T: i32[n] < 4\n  M: f32[4, n]\n  return %s\n}\n",
-      n ? arena_printf(mem, "n = %d", n) : "", n ? "" : arena_printf(mem, "  n: dim <= %d\n", BOUND), body);
+  return arena_printf(mem,
+                      "program p(%s) {\n%s  X: f32[n, 4]\n  Y: f32[n, 4]\n  W: f32[4, 3]\n  V: f32[n]\n  T: i32[n] < 4\n  M: f32[4, n]\n  bound = "
+                      "%d\n  return %s\n}\n",
+                      n ? arena_printf(mem, "n = %d", n) : "", n ? "" : arena_printf(mem, "  n: dim <= %d\n", BOUND), n ? n : BOUND, body);
 }
 
 static struct graph *plain(struct arena *mem, const char *text)
@@ -181,6 +188,9 @@ static const struct {
     {"at: i32[4] >= -1 < 63, distinct\nK: f32[64, 2] state\nk: f32[4, 2]\nK[at + 1] = k\nreturn k", ERR_REPEATED_INDEX, 5, "not known to be distinct",
      ""},
     {"n: dim <= 8\nreturn sum(iota([4, n]), dim=1)", ERR_EXTENT, 3, "over 4 rows", "iota([4, 1])"},
+    {"n: dim <= 8\nX: f32[n]\nM: f32[2, n]\nreturn softmax(X, M, dim=0)", ERR_SHAPE, 5, "does not broadcast", ""},
+    {"n: dim <= 8\nX: f32[n]\nt: i32[2] < 8, distinct\nY: f32[1, 1, 1, 1, 1, 1, 1, n]\nreturn update(X, t, Y, dim=0)", ERR_STATE_SHAPE, 6,
+     "update of", ""},
     {"world 2\nn: dim <= 8\nreturn n", ERR_WORLD, 3, "several devices", ""},
 };
 
@@ -198,6 +208,26 @@ static void test_mistakes(void **state)
       fail_msg("%s", text);
     }
     if (!strstr(e.hint, mistakes[i].hint)) fail_msg("the hint of %s is %s", text, e.hint);
+    arena_close(&mem);
+  }
+}
+
+// A product of itself, of that, and so on reaches its factors on very many ways.
+static void test_many_ways(void **state)
+{
+  (void)state;
+  static const char *const parts[][2] = {{"softmax(X, dim=0)", "sum(a80, dim=0)"}, {"M < 0", "softmax_where(transpose(X), a80, dim=1)"}};
+  for (size_t k = 0; k < COUNT(parts); k++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *g;
+    struct str text = {0};
+    str_add(&text, "program p() {\n n: dim <= 8\n X: f32[n, 4]\n M: f32[4, n]\n a0 = %s\n", parts[k][0]);
+    for (int i = 1; i <= 80; i++) str_add(&text, " a%d = a%d * a%d\n", i, i - 1, i - 1);
+    str_add(&text, " return %s\n}\n", parts[k][1]);
+    if (parse(&mem, str_text(&text), &g, &e)) fail_msg("%s", e.text);
+    assert_int_equal(graph_outputs(g, NULL), 1);
+    str_free(&text);
     arena_close(&mem);
   }
 }
@@ -243,7 +273,7 @@ static void test_state(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_text), cmocka_unit_test(test_mistakes),
-                                     cmocka_unit_test(test_drawn), cmocka_unit_test(test_state)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),    cmocka_unit_test(test_text),  cmocka_unit_test(test_mistakes),
+                                     cmocka_unit_test(test_many_ways), cmocka_unit_test(test_drawn), cmocka_unit_test(test_state)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
