@@ -55,16 +55,7 @@ static bool numbers(const struct operands *o, struct whole_range *r)
   return *r = (struct whole_range){0, shape_size(&o->n->a.shape) - 1, true}, true;
 }
 
-// No two elements of operand k are equal, also once they are moved. In what is declared, and where a condition dropped some, -1 may be there
-// more than once.
-static bool apart(const struct operands *o, int k)
-{
-  const struct tensor *x = operand(o, k);
-  const struct node *n = &o->g->nodes[x->node];
-  while (op_rows[n->op].rule == RULE_VIEW) n = &o->g->nodes[o->g->tensors[n->in[0]].node];
-  const enum op from = n->op;
-  return x->range.distinct && (x->range.least >= 0 || (from != OP_INPUT && from != OP_ITER && from != OP_KEEP && op_rows[from].rule != RULE_GRAPH));
-}
+static bool apart(const struct operands *o, int k);
 
 // Distinct numbers plus one number.
 static bool still_distinct(const struct operands *o)
@@ -118,7 +109,7 @@ static bool scaled(const struct operands *o, struct whole_range *r)
 static bool shifted(const struct operands *o, struct whole_range *r)
 {
   const double c = o->n->a.scalar;
-  *r = between((double)o->x.least + c, (double)o->x.most + c), r->distinct = apart(o, 0) || (o->x.distinct && c == 0);
+  *r = between((double)o->x.least + c, (double)o->x.most + c), r->distinct = apart(o, 0);
   return is_whole(c);
 }
 static bool limited(const struct operands *o, struct whole_range *r)
@@ -165,6 +156,17 @@ static bool (*const ranges[OPS])(const struct operands *o, struct whole_range *r
 #include "ir/op.def"
 #undef OP
 };
+
+// No two elements of operand k are equal, also once they are moved. In what is declared, and where a condition dropped some, -1 may be there
+// more than once; operators that keep the numbers keep that too.
+static bool apart(const struct operands *o, int k)
+{
+  const struct tensor *x = operand(o, k);
+  const struct node *n = &o->g->nodes[x->node];
+  while (ranges[n->op] == keep) n = &o->g->nodes[o->g->tensors[n->in[0]].node];
+  const enum op from = n->op;
+  return x->range.distinct && (x->range.least >= 0 || (from != OP_INPUT && from != OP_ITER && from != OP_KEEP && op_rows[from].rule != RULE_GRAPH));
+}
 
 struct whole_range range_default(enum dtype t) { return t == BOOL ? bit : (struct whole_range){0, WHOLE_MOST, false}; }
 

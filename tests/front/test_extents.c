@@ -191,6 +191,14 @@ static const struct {
     {"n: dim <= 8\nX: f32[n]\nM: f32[2, n]\nreturn softmax(X, M, dim=0)", ERR_SHAPE, 5, "does not broadcast", ""},
     {"n: dim <= 8\nX: f32[n]\nt: i32[2] < 8, distinct\nY: f32[1, 1, 1, 1, 1, 1, 1, n]\nreturn update(X, t, Y, dim=0)", ERR_STATE_SHAPE, 6,
      "update of", ""},
+    {"at: i32[4] >= -1 < 63, distinct\nK: f32[64, 2] state\nk: f32[2, 2]\na, b = split(at, dim=0, parts=2)\nK[a + 1] = k\nreturn k",
+     ERR_REPEATED_INDEX, 6, "not known to be distinct", ""},
+    {"at: i32[4] >= -1 < 63, distinct\nK: f32[64, 2] state\nk: f32[4, 2]\nK[floor(at) + 1] = k\nreturn k", ERR_REPEATED_INDEX, 5,
+     "not known to be distinct", ""},
+    {"at: i32[4] >= -1 < 63, distinct\nK: f32[64, 2] state\nk: f32[4, 2]\nb = at + 0\nK[b + 1] = k\nreturn k", ERR_REPEATED_INDEX, 6,
+     "not known to be distinct", ""},
+    {"at: i32[4] >= -1 < 63, distinct\nK: f32[64, 2] state\nk: f32[4, 2]\nb = 0 + at\nK[b + 1] = k\nreturn k", ERR_REPEATED_INDEX, 6,
+     "not known to be distinct", ""},
     {"world 2\nn: dim <= 8\nreturn n", ERR_WORLD, 3, "several devices", ""},
 };
 
