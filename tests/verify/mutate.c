@@ -62,7 +62,7 @@ static int build(struct graph *to, const struct graph *above, const int *from, c
     if (!node[i]) continue;
     for (int j = 0; j < n->nin; j++) in[j] = at[n->in[j]];
     if (n->op == OP_INPUT)
-      s = graph_input(to, g->tensors[n->out].name, g->tensors[n->out].dtype, &g->tensors[n->out].shape, n->at, &out, &e);
+      s = graph_input_as(to, g->tensors[n->out].name, g->tensors[n->out].dtype, &g->tensors[n->out], n->at, &out, &e);
     else if (n->op == OP_ITER)
       s = graph_iter(to, above, from[k], &n->a, n->at, &out, &e);
     else if (n->sub)
