@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def has_extents(module: _mica.Module) -> bool:
-    return any(k >= 0 for tensors in module._extents[:2] for dims in tensors for k in dims)
+    return any(fill is None for fill in module._extents[2])
 
 
 def _shape(x) -> tuple[int, ...]:
@@ -50,6 +50,16 @@ def _scalar(value: int, like):
         import cupy
         return cupy.asarray(value, dtype="int32")
     return _numpy().asarray(value, dtype="int32")
+
+
+def _whole(name: str, value) -> int:
+    try:
+        n = int(value)
+        if n == value:
+            return n
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise _mica.ArgumentError(f"{name} is {value!r} in the call, and is a whole number")
 
 
 class Call:
@@ -102,7 +112,7 @@ class Call:
     def _take_values(self) -> None:
         for k in self.holders:
             if k in self.given:
-                self._set(k, int(self.given[k]), "the call")
+                self._set(k, _whole(self._name(k), self.given[k]), "the call")
         said = dict(self.values)
         for i, dims in enumerate(self.inputs):
             if all(k < 0 for k in dims):

@@ -71,5 +71,7 @@ def test_refused(attend):
                        ((q, k[:, :, :4], v, t), r"its shape is \[2, 11, 4\], and the program's is \[2, n, 8\]"), ((q, k), "is missing")):
         with pytest.raises(mica.ArgumentError, match=says):
             f(*args)
-    with pytest.raises(mica.Error, match="t"):
+    with pytest.raises(mica.ArgumentError, match="n is 11.9 in the call, and is a whole number"):
+        f(q, k, v, t, n=11.9)
+    with pytest.raises(mica.Error, match=r"t\[0\] is \d+, limit 9"):
         f(q, k, v, t * 100)

@@ -56,6 +56,19 @@ def test_saved(cache, tmp_path):
     run(np, mica.model(tmp_path / "cache"))
 
 
+def test_extent_without_arrays(options):
+    np = pytest.importorskip("numpy")
+    m = mica.model("examples/models/tiny.mica", params={"v": 16, "d": 16, "heads": 2, "most": 8}, entries=("step",), **options)
+    rng = np.random.default_rng(1)
+    for name in ("E", "Wq", "Wk", "Wv", "Wo"):
+        m[name] = rng.standard_normal((16, 16)).astype("f4")
+    logits = [m.step(np.array([3], "i4"), n=n) for n in (1, 2, 3, 4)]
+    assert all(x.shape == (1, 16) and np.isfinite(x).all() for x in logits)
+    assert m["K"][:4].any(axis=1).all() and not m["K"][4:].any()
+    with pytest.raises(mica.ArgumentError, match="n is 9 in the call, at most 8"):
+        m.step(np.array([3], "i4"), n=9)
+
+
 def test_one_of_them(options):
     f = mica.optimize(TEXT, entry="step", **options)
     assert [s.name for s in f.inputs] == ["W", "K", "n", "x"]
