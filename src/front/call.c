@@ -111,14 +111,16 @@ static int set_list(struct call *c, int attr)
 {
   struct parser *p = c->p;
   struct shape *list = field(c, attr);
-  uint8_t other[MAX_DIMS], *runs = attr == ATTR_SHAPE ? c->runs : other;
+  const int64_t most = ((int64_t)1 << 40) - 1;
   struct loc opened = p->t.at;
   c->given |= 1u << attr;
   int s = parse_expect(p, '[', "a list like [2, 3]");
   *list = (struct shape){0};
   while (!s && p->t.kind != ']') {
     if (list->n == MAX_DIMS) return err_set(p->e, ERR_LIMIT, p->t.at, "%s has more than %d entries", attr_rows[attr].name, MAX_DIMS);
-    s = expr_extent(p, ERR_ATTRIBUTE, attr_rows[attr].name, -1, ((int64_t)1 << 40) - 1, &list->d[list->n], &runs[list->n]);
+    int64_t *to = &list->d[list->n];
+    s = attr == ATTR_SHAPE ? expr_extent(p, ERR_ATTRIBUTE, attr_rows[attr].name, -1, most, to, &c->runs[list->n])
+                           : expr_whole(p, ERR_ATTRIBUTE, attr_rows[attr].name, -1, most, to);
     list->n += !s;
     if (!s && !parse_take(p, ',')) break;
   }

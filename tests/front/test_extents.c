@@ -199,6 +199,7 @@ static const struct {
      "not known to be distinct", ""},
     {"at: i32[4] >= -1 < 63, distinct\nK: f32[64, 2] state\nk: f32[4, 2]\nb = 0 + at\nK[b + 1] = k\nreturn k", ERR_REPEATED_INDEX, 6,
      "not known to be distinct", ""},
+    {"n: dim <= 8\nX: f32[2, n]\nreturn transpose(X, perm=[n, 0])", ERR_ATTRIBUTE, 4, "not a tensor", ""},
     {"world 2\nn: dim <= 8\nreturn n", ERR_WORLD, 3, "several devices", ""},
 };
 
