@@ -22,6 +22,19 @@ static int rebuild_nest(const struct context *c, struct graph *to, const struct 
   return s ? s : graph_nest(to, sub, n->nin, n->in, n->at, &(int){0}, c->e);
 }
 
+// Does the condition of n hide what lies behind a run-time extent? In a block, iterators have the indices and the extent.
+static bool hides_padding(const struct graph *g, const struct node *n)
+{
+  const struct node *c = &g->nodes[g->tensors[n->in[1]].node];
+  if (n->op != OP_KEEP || c->op != OP_LESS) return false;
+  const struct tensor *extent = &g->tensors[c->in[1]];
+  const enum op index = g->nodes[g->tensors[c->in[0]].node].op;
+  if (g->level == KERNEL) return index == OP_IOTA && extent->extent;
+  return index == OP_ITER && g->nodes[extent->node].op == OP_ITER && !extent->shape.n && extent->whole && extent->range.least >= 1;
+}
+
+static bool is_largest(double c, enum dtype t) { return !(fabs(c) < dtype_largest(t)) && !(fabs(c) > dtype_largest(t)); }
+
 static int rebuild_node(const struct context *c, struct graph *to, const struct graph *g, const struct node *n)
 {
   const struct tensor *t = &g->tensors[n->out];
@@ -35,7 +48,8 @@ static int rebuild_node(const struct context *c, struct graph *to, const struct 
     if (!c->how->attrs(n, was, now, &t->shape, &a)) return err_set(c->e, ERR_SHAPE, n->at, "a reshape cannot follow the new sizes");
   }
   // The largest number of a dtype, in place of what is hidden, is that of the dtype that there is now.
-  if (n->op == OP_KEEP && fabs(a.scalar) >= dtype_largest(t->dtype)) a.scalar = copysign(dtype_largest(to->tensors[n->in[0]].dtype), a.scalar);
+  if (n->op == OP_KEEP && hides_padding(g, n) && is_largest(a.scalar, t->dtype))
+    a.scalar = copysign(dtype_largest(to->tensors[n->in[0]].dtype), a.scalar);
   return graph_add(to, n->op, n->nin, n->in, &a, n->at, &(int){0}, c->e);
 }
 
