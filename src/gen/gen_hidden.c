@@ -1,9 +1,7 @@
 // Iterations of a block's for-loop in which a condition on indices hides everything: they are left out at run time. The condition is
 // `index < n`, n an input of at least 1, and the index goes through all of 0 .. N - 1 in the loop, so that some iteration shows something.
-// A hidden score is so low that its exponential is 0 beside any that is shown. So a hidden iteration adds 0 to sums and leaves maxima as they are.
+// A hidden score is the dtype's low, so that its exponential is 0 beside any that is shown (docs/theory.md). So a hidden iteration adds 0 to sums and leaves maxima as they are.
 #include "gen/emit.h"
-
-static const double LOWEST_SHOWN = -1e4; // a hidden score is at most this
 
 // What a tensor holds while all is hidden.
 enum hiding_class { ANYTHING, CONDITION, ZERO, ONE, LOW, TOP }; // the condition, which is 0; a maximum of scores that are shown
@@ -46,11 +44,14 @@ static bool is_condition(const struct graph *g, const struct node *n)
   return one && counts(g, n->in[0]);
 }
 
+// The number of n is as low as hidden scores of its dtype are, or lower.
+static bool is_low(const struct graph *g, const struct node *n) { return n->a.scalar <= dtype_low(g->tensors[n->out].dtype); }
+
 static enum hiding_class of_map(const struct hiding *h, const struct node *n)
 {
   const enum hiding_class x = h->of[n->in[0]], y = n->nin > 1 ? h->of[n->in[1]] : ANYTHING;
   const bool zero = x == ZERO || x == CONDITION || y == ZERO || y == CONDITION;
-  if (n->op == OP_KEEP && y == CONDITION) return n->a.scalar <= LOWEST_SHOWN ? LOW : ANYTHING;
+  if (n->op == OP_KEEP && y == CONDITION) return is_low(h->g, n) ? LOW : ANYTHING;
   if (n->op == OP_MASK || n->op == OP_MUL) return zero ? ZERO : ANYTHING;
   if (n->op == OP_DIV) return x == ZERO ? ZERO : ANYTHING;
   if (n->op == OP_MAXIMUM) return x == LOW && y == LOW ? LOW : ANYTHING;
@@ -114,7 +115,7 @@ static void walk(struct hiding *h)
     case RULE_IO:
       if (n->op == OP_ITER && h->from) h->of[n->out] = h->from[iterator++];
       break;
-    case RULE_CONST: h->of[n->out] = n->a.scalar <= LOWEST_SHOWN ? LOW : ANYTHING; break;
+    case RULE_CONST: h->of[n->out] = is_low(h->g, n) ? LOW : ANYTHING; break;
     case RULE_MAP:
       h->of[n->out] = h->condition < 0 && !h->from && is_condition(h->g, n) ? CONDITION : of_map(h, n);
       if (h->of[n->out] == CONDITION) h->condition = i;

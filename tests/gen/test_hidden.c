@@ -26,6 +26,8 @@ static const struct {
     {"two conditions", GRAPH INDEX "  x = keep(S, c * (j < 9), scalar=-1e30)\n" SCORES "  save(accum_rescale(matmul(e, v), f), omap={x:0})" END,
      false},
     {"numbers that may show nothing", GRAPH "  p = iter(s, fmap={i:0})\n  save(accum(matmul(mask(S, p < m), v)), omap={x:0})" END, false},
+    {"a score that others may be below",
+     GRAPH INDEX "  x = keep(S, c, scalar=-2e4)\n" SCORES "  save(accum_rescale(matmul(e, v), f), omap={x:0})" END, false},
     {"a score that is not low", GRAPH INDEX "  x = keep(S, c, scalar=-10)\n" SCORES "  save(accum_rescale(matmul(e, v), f), omap={x:0})" END, false},
 };
 
