@@ -191,7 +191,10 @@ template <class O> BODY u32 body_sample_partial(moment j, u32 taken)
         largest_of_block(best, at);
         if (at == NO_TOKEN) break;
         last = {best, at};
-        if (TID == 0) sampled()[2 * k] = top || !(settings[NOISE_INVERSE] > 0) ? best : *((const float *)M.tensor[X::tensor::ID] + r * X::tensor::ROW + at), sampled()[2 * k + 1] = (float)at;
+        if (TID == 0) {
+          sampled()[2 * k] = top || !(settings[NOISE_INVERSE] > 0) ? best : element_of<X>(j, r, at);
+          sampled()[2 * k + 1] = (float)at;
+        }
       }
       consumers();
       write_row<Y>(j, r, tile * 2 * kept, (tile + 1) * 2 * kept, [&](int e) { return sampled()[e % (2 * kept)]; });
