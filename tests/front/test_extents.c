@@ -241,6 +241,38 @@ static void test_many_ways(void **state)
   }
 }
 
+static double kept_number(const struct graph *g)
+{
+  double c = NAN;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].op == OP_KEEP) c = g->nodes[i].a.scalar;
+  return c;
+}
+
+// In another dtype padding is its largest number; a number that the user wrote stays.
+static void test_cast(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    bool padding;
+  } programs[] = {
+      {"program p() {\n n: dim <= 8\n X: f32[n]\n return max(X, dim=0)\n}", true},
+      {"program p() {\n n: dim <= 8\n X: f32[8]\n return where(iota([8]) < n, X, -1e38)\n}", false},
+      {"program p() {\n X: f32[8]\n C: f32[8]\n return where(X < C, X, -3.4028234663852886e+38)\n}", false},
+  };
+  for (size_t i = 0; i < COUNT(programs); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct graph *g = plain(&mem, programs[i].text), *cast;
+    const double was = kept_number(g), low = -dtype_largest(F16);
+    if (graph_cast(&mem, g, F16, &cast, &e)) fail_msg("%s: %s", programs[i].text, e.text);
+    const double want = programs[i].padding ? low : was, is = kept_number(cast);
+    if (!(is >= want && is <= want)) fail_msg("%s: %g becomes %g", programs[i].text, was, is);
+    arena_close(&mem);
+  }
+}
+
 // Numbers drawn for an extent are whole and in its range, in every domain that has such numbers, and reach both ends.
 static void test_drawn(void **state)
 {
@@ -282,7 +314,8 @@ static void test_state(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),    cmocka_unit_test(test_text),  cmocka_unit_test(test_mistakes),
-                                     cmocka_unit_test(test_many_ways), cmocka_unit_test(test_drawn), cmocka_unit_test(test_state)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),    cmocka_unit_test(test_text), cmocka_unit_test(test_mistakes),
+                                     cmocka_unit_test(test_many_ways), cmocka_unit_test(test_cast), cmocka_unit_test(test_drawn),
+                                     cmocka_unit_test(test_state)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
