@@ -12,7 +12,7 @@ struct mica_model {
 static int of_text(struct mica_context *m, const char *text, size_t n, const char *name, struct mica_model **out)
 {
   struct mica_model *x = NEW(&m->mem, struct mica_model);
-  x->x = front_model_of(&m->mem, text, n, name);
+  TRY(front_model_of(&m->mem, text, n, name, &x->x, &m->err));
   return *out = x, OK;
 }
 

@@ -16,7 +16,7 @@ const char *model_entry(int nset, const struct setting *set)
 
 // ---- what a text says of entry points ----
 
-struct front_model front_model_of(struct arena *mem, const char *text, size_t n, const char *file)
+int front_model_of(struct arena *mem, const char *text, size_t n, const char *file, struct front_model *out, struct err *e)
 {
   struct front_model m = {0};
   struct lexer l;
@@ -24,23 +24,28 @@ struct front_model front_model_of(struct arena *mem, const char *text, size_t n,
   lex_open(&l, mem, text, n, file);
   struct token t = lex_next(&l), next;
   while (t.kind == TOK_LINE || t.kind == ';') t = lex_next(&l);
-  if (!lex_is(&t, "model")) return m;
+  *out = m;
+  if (!lex_is(&t, "model")) return OK;
+  TRY(parse_check_text(text, n, file, e));
   for (; t.kind != TOK_END; t = next) {
     next = lex_next(&l);
     depth += (t.kind == '{') - (t.kind == '}');
     if (lex_is(&t, "model") && !depth && !m.name && next.kind == TOK_NAME) m.name = arena_printf(mem, "%.*s", next.n, next.p);
     if (depth != 1 || l.inside) continue;
+    if (lex_is(&t, "program") && next.kind == TOK_NAME && m.nentries == FRONT_ENTRIES)
+      return err_set(e, ERR_LIMIT, next.at, "the model has more than %d entry points", FRONT_ENTRIES);
     if (lex_is(&t, "program") && next.kind == TOK_NAME)
       PUSH(mem, m.entry, m.nentries, entries) = (struct front_entry){arena_printf(mem, "%.*s", next.n, next.p), next.at};
     if (t.kind == TOK_NAME && next.kind == ':' && !m.nentries) PUSH(mem, m.shared, m.nshared, shared) = arena_printf(mem, "%.*s", t.n, t.p);
   }
-  return m;
+  return *out = m, OK;
 }
 
 int front_check(struct arena *mem, const char *text, size_t n, const char *file, struct err *e)
 {
-  const struct front_model m = front_model_of(mem, text, n, file);
+  struct front_model m;
   struct graph *g;
+  TRY(front_model_of(mem, text, n, file, &m, e));
   int s = m.nentries ? OK : front_parse(mem, text, n, file, 0, NULL, &g, e);
   for (int i = 0; i < m.nentries && !s; i++)
     s = front_parse(mem, text, n, file, 1, &(struct setting){.name = "entry", .entry = m.entry[i].name}, &g, e);
@@ -162,7 +167,8 @@ static int no_entry(struct parser *p, const struct front_model *m, const char *w
 // The entry point to be read, of all that the text has.
 static int choose(struct parser *p, int nset, const struct setting *set, struct loc at, const char **out)
 {
-  const struct front_model m = front_model_of(p->mem, p->text, p->size, p->lex.file);
+  struct front_model m;
+  TRY(front_model_of(p->mem, p->text, p->size, p->lex.file, &m, p->e));
   const char *wanted = model_entry(nset, set);
   *out = wanted ? wanted : m.nentries == 1 ? m.entry[0].name : NULL;
   for (int i = 0; i < m.nentries && *out; i++)

@@ -35,7 +35,7 @@ struct setting {
 };
 
 // What one text may hold. The limits keep hostile input cheap; generated programs stay far below them.
-enum { FRONT_BYTES = 1 << 20, FRONT_DEPTH = 200, FRONT_TENSORS = 8192 };
+enum { FRONT_BYTES = 1 << 20, FRONT_DEPTH = 200, FRONT_TENSORS = 8192, FRONT_ENTRIES = 64 };
 
 // Reads a program or muGraph of n bytes into a checked kernel graph in mem. `file` names it in errors and may be
 // NULL. A setting that names no parameter is an error. Any bytes are safe.
@@ -55,7 +55,8 @@ struct front_model { // what a text says of its entry points; of a text with one
   struct front_entry *entry;
   const char **shared; // tensors that are declared for all of them
 };
-struct front_model front_model_of(struct arena *mem, const char *text, size_t n, const char *file);
+// ERR_LIMIT: too many of them, or too large a text.
+int front_model_of(struct arena *mem, const char *text, size_t n, const char *file, struct front_model *out, struct err *e);
 int front_check(struct arena *mem, const char *text, size_t n, const char *file, struct err *e); // reads all entry points
 
 // ---- source.c ----

@@ -372,7 +372,7 @@ static int program(struct parser *p, int nset, const struct setting *set)
   return err_hint(p->e, "one file holds one program"), s;
 }
 
-static int checked(const char *text, size_t n, const char *file, struct err *e)
+int parse_check_text(const char *text, size_t n, const char *file, struct err *e)
 {
   struct loc at = {file, 1, 1};
   for (size_t i = 0; i < MIN(n, FRONT_BYTES); i++, at.col++) {
@@ -389,7 +389,7 @@ static int checked(const char *text, size_t n, const char *file, struct err *e)
 static int parse_text(struct arena *mem, const char *text, size_t n, const char *file, int nset, const struct setting *set, struct graph **out,
                       struct err *e)
 {
-  int s = checked(text, n, file, e);
+  int s = parse_check_text(text, n, file, e);
   if (s) return s;
   struct front_scope scope = {0};
   struct parser p = {.mem = mem, .e = e, .scope = &scope, .text = text, .size = n};

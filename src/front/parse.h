@@ -145,6 +145,7 @@ int block_parse(struct parser *p, struct front_value *v);
 int model_parse(struct parser *p, int nset, const struct setting *set); // at `model`
 const char *model_entry(int nset, const struct setting *set);           // that a setting names, or NULL
 
+int parse_check_text(const char *text, size_t n, const char *file, struct err *e); // it is text, and no more than FRONT_BYTES
 int parse_parameters(struct parser *p, int nset, const struct setting *set);
 int parse_returned(struct parser *p, const struct token *id, struct loc end, bool returned);
 int parse_statement(struct parser *p, bool *returned);

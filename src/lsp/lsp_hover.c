@@ -84,8 +84,8 @@ static void program_text(struct hovering *h)
   struct arena mem = {0};
   struct err e = {0};
   struct graph *g;
-  const struct front_model m = front_model_of(&mem, h->d->text, h->d->n, "");
-  bool found = false;
+  struct front_model m;
+  bool found = front_model_of(&mem, h->d->text, h->d->n, "", &m, &e) != OK; // diagnostics say it
   for (int i = 0; i < MAX(m.nentries, 1) && !found; i++) {
     const struct setting entry = {.name = "entry", .entry = m.nentries ? m.entry[i].name : NULL};
     found = front_parse(&mem, h->d->text, h->d->n, "", m.nentries ? 1 : 0, &entry, &g, &e) == OK && in_graph(h, g);

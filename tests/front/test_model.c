@@ -63,7 +63,8 @@ static void test_told(void **state)
   (void)state;
   struct arena mem = {0};
   struct err e = {0};
-  const struct front_model m = front_model_of(&mem, text, strlen(text), "test");
+  struct front_model m, none;
+  assert_int_equal(front_model_of(&mem, text, strlen(text), "test", &m, &e), OK);
   static const char *const shared[] = {"unused", "n", "A", "B", "K"};
   assert_string_equal(m.name, "m");
   assert_int_equal(m.nentries, 3);
@@ -71,7 +72,8 @@ static void test_told(void **state)
   assert_int_equal(m.nshared, (int)COUNT(shared));
   for (int i = 0; i < m.nshared; i++) assert_string_equal(m.shared[i], shared[i]);
   assert_int_equal(front_check(&mem, text, strlen(text), "test", &e), OK);
-  assert_int_equal(front_model_of(&mem, alone[0][1], strlen(alone[0][1]), "test").nentries, 0);
+  assert_int_equal(front_model_of(&mem, alone[0][1], strlen(alone[0][1]), "test", &none, &e), OK);
+  assert_int_equal(none.nentries, 0);
   arena_close(&mem);
 }
 
@@ -112,6 +114,34 @@ static void test_mistakes(void **state)
 }
 
 // A mistake in any entry point is found by those who check the whole text.
+// A model has 64 entry points at most, and a text as many bytes as one of a program.
+static void test_limits(void **state)
+{
+  (void)state;
+  for (int n = 64; n <= 65; n++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct front_model m;
+    struct graph *g;
+    struct str s = {0};
+    str_add(&s, "model m {\n A: f32[8]\n");
+    for (int i = 0; i < n; i++) str_add(&s, " program p%d { return A }\n", i);
+    str_add(&s, "}\n");
+    const int want = n > 64 ? USER : OK;
+    assert_int_equal(front_model_of(&mem, str_text(&s), s.n, "test", &m, &e), want);
+    assert_int_equal(front_check(&mem, str_text(&s), s.n, "test", &e), want);
+    assert_int_equal(parse(&mem, str_text(&s), "p63", &g, &e), want);
+    if (want) assert_true(e.id == ERR_LIMIT && e.at.line == 67 && strstr(e.text, "64 entry points"));
+    if (!want) assert_int_equal(m.nentries, 64);
+    for (int i = 0; i < FRONT_BYTES; i++) str_add(&s, " ");
+    struct err large = {0};
+    assert_int_equal(front_model_of(&mem, str_text(&s), s.n, "test", &m, &large), USER);
+    assert_true(large.id == ERR_LIMIT && strstr(large.text, "larger than"));
+    str_free(&s);
+    arena_close(&mem);
+  }
+}
+
 static void test_check(void **state)
 {
   (void)state;
@@ -127,6 +157,6 @@ static void test_check(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_entries), cmocka_unit_test(test_told), cmocka_unit_test(test_mistakes),
-                                     cmocka_unit_test(test_check)};
+                                     cmocka_unit_test(test_check), cmocka_unit_test(test_limits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
