@@ -58,8 +58,8 @@ int extent_runs(struct parser *p, int t, const uint8_t *runs, struct loc at)
     some |= runs[d] != 0;
     all[d] = runs[d] ? runs[d] : x->runs[d];
     if (runs[d] && x->runs[d] && x->runs[d] != runs[d])
-      return err_set(p->e, ERR_SHAPE, at, "dimension %d has the run-time extent %.60s, not %.60s", d, extent_name(g, x->runs[d]),
-                     extent_name(g, runs[d]));
+      return err_set(p->e, ERR_SHAPE, at, "dimension %d has the run-time extent %.60s, not %.60s", d, extent_called(g, x->runs[d]),
+                     extent_called(g, runs[d]));
   }
   return some ? graph_declare_runs(g, t, x->shape.n, all, at, p->e) : OK;
 }

@@ -179,8 +179,8 @@ static int differ(const struct masking *m, enum op op, int x, int y)
   for (int d = 0; d < MAX_DIMS && !extent; d++) extent = known->runs[d];
   extent_text(a, m->g, tensor(m, x)), extent_text(b, m->g, tensor(m, y));
   int s = err_set(m->e, ERR_SHAPE, m->at, "%s of %.200s and %.200s: run-time extents differ", op_rows[op].name, a, b);
-  return err_hint(m->e, "declare both dimensions with %.60s, or take the first elements: x[:%.60s]", extent_name(m->g, extent),
-                  extent_name(m->g, extent)),
+  return err_hint(m->e, "declare both dimensions with %.60s, or take the first elements: x[:%.60s]", extent_called(m->g, extent),
+                  extent_called(m->g, extent)),
          s;
 }
 
@@ -219,7 +219,7 @@ static int agree(const struct masking *m, const struct node *n)
 static int along(const struct masking *m, const struct node *n, int extent, const char *hint)
 {
   int s = err_set(m->e, ERR_EXTENT, m->at, "%s along dimension %d, which has the run-time extent %.60s", op_rows[n->op].name, n->a.dim,
-                  extent_name(m->g, extent));
+                  extent_called(m->g, extent));
   return err_hint(m->e, "%s", hint), s;
 }
 

@@ -24,6 +24,12 @@ const char *extent_name(const struct graph *g, int extent)
   return t < 0 ? NULL : g->tensors[t].name;
 }
 
+const char *extent_called(const struct graph *g, int extent)
+{
+  const char *name = extent_name(g, extent);
+  return name ? name : "of an input without a name";
+}
+
 // Of other operators those of the operands say it.
 bool extent_told(enum op op) { return op == OP_INPUT || op_rows[op].rule == RULE_INDEX || op_rows[op].rule == RULE_VIEW; }
 

@@ -407,12 +407,13 @@ struct shape output_whole(const struct graph *g, const struct node *n); // shape
 
 // extents.c
 enum { MOST_RUNTIME = 16 };
-int graph_extents(const struct graph *g);                   // run-time extents of a program
-int extent_input(const struct graph *g, int extent);        // the scalar input that holds this one, or -1
-const char *extent_name(const struct graph *g, int extent); // of that input, or NULL
-bool extent_told(enum op op);                               // graphs in files say which extents its result has
-bool extent_tells(const struct tensor *t);                  // some dimension has a run-time extent
-int extent_along(const struct tensor *t, int extent);       // the dimension that has this one; -1: none, or several
+int graph_extents(const struct graph *g);                     // run-time extents of a program
+int extent_input(const struct graph *g, int extent);          // the scalar input that holds this one, or -1
+const char *extent_name(const struct graph *g, int extent);   // of that input, or NULL
+const char *extent_called(const struct graph *g, int extent); // the same in messages
+bool extent_told(enum op op);                                 // graphs in files say which extents its result has
+bool extent_tells(const struct tensor *t);                    // some dimension has a run-time extent
+int extent_along(const struct tensor *t, int extent);         // the dimension that has this one; -1: none, or several
 void infer_extents(const struct graph *g, const struct node *n, struct tensor *out, int nout); // of results, from those of the operands
 void extent_text(char out[512], const struct graph *g, const struct tensor *t);                // the shape, with names of run-time extents
 // Declares a scalar input that was just made: a run-time extent, from `least` to `most`.

@@ -388,6 +388,13 @@ static void extents_are_refused(void **state)
   refuse(m, mica_graph_extend(g, u, 0, n), "is read already");
   refuse(m, mica_graph_extent(g, k, 1, 8), "is read already");
   assert_true(!g->g->tensors[u].runs[0] && !g->g->tensors[k].extent);
+  int none, y;
+  assert_int_equal(mica_graph_input(g, NULL, MICA_I32, 0, NULL, &none), MICA_OK);
+  assert_int_equal(mica_graph_extent(g, none, 1, 8), MICA_OK);
+  assert_int_equal(mica_graph_input(g, NULL, MICA_F32, 2, shape, &y), MICA_OK);
+  assert_int_equal(mica_graph_extend(g, y, 0, none), MICA_OK);
+  refuse(m, mica_graph_op(g, "repeat", 1, &y, "dim=0, times=2", &used, NULL), "without a name");
+  refuse(m, mica_graph_op(g, "mul", 2, (const int[]){x, y}, NULL, &used, NULL), "run-time extents differ");
   mica_close(m);
 }
 
