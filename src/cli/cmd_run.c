@@ -38,11 +38,17 @@ static int choose_engine(struct cli_run *r)
 
 static const struct tensor *tensor(const struct cli_run *r, int t) { return &r->g->tensors[t]; }
 
+static const char *input_name(const struct cli_run *r, int i)
+{
+  const char *name = tensor(r, r->in[i])->name;
+  return name ? name : arena_printf(&r->c->mem, "in%d", i);
+}
+
 static int unknown_input(struct cli_run *r, const char *name, int n)
 {
   struct err *e = &r->c->err;
   struct str all = {0};
-  for (int i = 0; i < r->nin; i++) str_add(&all, "%s%s", i ? ", " : "", tensor(r, r->in[i])->name);
+  for (int i = 0; i < r->nin; i++) str_add(&all, "%s%s", i ? ", " : "", input_name(r, i));
   err_set(e, ERR_NAME, NOWHERE, "the program has no input %.*s", MIN(n, 80), name);
   err_hint(e, r->nin == 1 ? "its input is %.400s" : "its inputs are %.400s", str_text(&all));
   str_free(&all);
@@ -76,7 +82,8 @@ static int read_input(struct cli_run *r, const char *arg)
   struct err *e = &r->c->err;
   if (!eq) return err_set(e, ERR_OPTION, NOWHERE, "%.80s gives no input; write NAME=FILE.npy", arg);
   int i = 0;
-  while (i < r->nin && (strncmp(tensor(r, r->in[i])->name, arg, (size_t)(eq - arg)) || tensor(r, r->in[i])->name[eq - arg])) i++;
+  const char *wanted = arena_printf(&r->c->mem, "%.*s", (int)(eq - arg), arg);
+  while (i < r->nin && strcmp(input_name(r, i), wanted)) i++;
   if (i == r->nin) return unknown_input(r, arg, (int)(eq - arg));
   const struct tensor *t = tensor(r, r->in[i]);
   struct shape shape;
@@ -87,7 +94,7 @@ static int read_input(struct cli_run *r, const char *arg)
   if (!extent_tells(t) && !shape_eq(&shape, &t->shape)) {
     char want[128], is[128];
     shape_text(want, &t->shape), shape_text(is, &shape);
-    return err_set(e, ERR_SHAPE, NOWHERE, "input %s is %s, and %.200s has %s", t->name, want, eq + 1, is);
+    return err_set(e, ERR_SHAPE, NOWHERE, "input %s is %s, and %.200s has %s", input_name(r, i), want, eq + 1, is);
   }
   TRY(extents_take(&r->extents, r->g, t, &shape, e));
   struct tensor given = *t;
@@ -97,7 +104,7 @@ static int read_input(struct cli_run *r, const char *arg)
   return take_elements(r, i, &shape, data), OK;
 }
 
-// What no array says of an extent is drawn, as inputs are.
+// Extents that no array and no number gives are drawn, as inputs are.
 static void fill_extents(struct cli_run *r)
 {
   for (int i = 0; i < r->nin; i++) {

@@ -12,7 +12,11 @@ printf 'program rows() {\n  n: dim <= 8\n  X: f32[n, 3]\n  return X * 2, sum(X, 
 for engine in f64 f32 cpu; do expect 0 '\[5, 3\]' "$MICA" run "$work/rows.mica" n=5 --engine $engine --out "$work/rows"; done
 expect 0 '\[5, 3\]' "$MICA" run "$work/rows.mica" X="$work/rows/out0.npy"
 expect 2 'n is 5 in X and 4 in the command line' "$MICA" run "$work/rows.mica" X="$work/rows/out0.npy" n=4
-expect 2 'input X is \[n, 3\], and what is given is \[1, 3\]|n is 1' "$MICA" run "$work/rows.mica" X="$work/rows/out1.npy" n=4
+expect 2 'n is 1 in X and 4 in the command line' "$MICA" run "$work/rows.mica" X="$work/rows/out1.npy" n=4
+printf '{"mica": "mugraph", "version": 1, "level": "kernel", "nodes": [{"op": "input", "dtype": "i32", "shape": [], "range": [1, 8], "extent": 1},
+  {"op": "input", "dtype": "f32", "shape": [8], "runs": [1]}, {"op": "mul_scalar", "in": [1], "scalar": 2}, {"op": "output", "in": [2]}]}' >"$work/unnamed.json"
+expect 0 '\[5\]' "$MICA" run "$work/unnamed.json" in0=5
+expect 2 'its inputs are in0, in1' "$MICA" run "$work/unnamed.json" n=5
 
 expect 2 'the model tiny has the entry points prefill, step' "$MICA" run $tiny
 expect 2 'no entry point `other`' "$MICA" show $tiny --entry other
