@@ -142,8 +142,7 @@ MICA_API int mica_load(struct mica_context *m, const char *path, int nset, const
 MICA_API int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set, struct mica_program **out);
 
 // ---- several programs in one text (docs/language.md) ----
-// What a text says of its entry points. Of a text with one program there are none. An entry point is read by mica_load with the setting
-// "entry=NAME". Tensors that are declared for all have one name in each program that uses them, and callers pass the same memory.
+// The entry points of a text, at most 64; a text with one program has none. mica_load with the setting "entry=NAME" reads one of them. Tensors that are declared for all have one name in each program that uses them, and callers pass the same memory.
 MICA_API int mica_model_load(struct mica_context *m, const char *path, struct mica_model **out);
 MICA_API int mica_model_load_text(struct mica_context *m, const char *text, const char *name, struct mica_model **out);
 MICA_API const char *mica_model_name(const struct mica_model *x); // "" where there are no entry points
@@ -185,8 +184,9 @@ MICA_API int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int6
 // has a part along `dim`; its declared shape is that of the whole tensor, and mica_graph_tensor has the part's from then on.
 MICA_API int mica_graph_world(struct mica_graph *g, int ranks);
 MICA_API int mica_graph_shard(struct mica_graph *g, int t, int dim);
-// Run-time extents (docs/language.md): an input that was just made, an i32 scalar, holds one, from `least` to `most`. Then: dimension `dim` of an
-// input that was just made, whose shape has `most` there, has the extent that input `extent` holds. Texts of attributes may name extents.
+// Run-time extents (docs/language.md): input t, an i32 scalar, holds one, from `least`, which is at least 1, to `most`. mica_graph_extend gives
+// dimension `dim` of input t, whose shape has `most` there, the extent that input `extent` holds. No operator reads t yet. An input with such a
+// dimension is no state, and its numbers are `distinct` from -1 on only; mica_graph_declare comes before. Texts of attributes may name extents.
 MICA_API int mica_graph_extent(struct mica_graph *g, int t, int64_t least, int64_t most);
 MICA_API int mica_graph_extend(struct mica_graph *g, int t, int dim, int extent);
 // A call: op(args..., attributes). attributes: NULL, or text as in a call of the language: "dim=1, group=4", "[2, 8], perm=[1, 0]",
@@ -292,7 +292,7 @@ MICA_API int mica_module_input_extent(const struct mica_module *x, int i, int di
 MICA_API int mica_module_output_extent(const struct mica_module *x, int i, int dim);
 // mica_module_call with arrays that are no larger than the extents: dense arrays whose shapes have the values in place of the bounds. They are
 // copied into arrays of the bounds, and results back. packed: by tensor, inputs and then outputs, which are such arrays; NULL: all that have a
-// run-time extent. The values are what the inputs hold that are the extents. CPU only.
+// run-time extent. The inputs that are extents hold the values. CPU only.
 MICA_API int mica_module_call_packed(struct mica_module *x, const void *const *inputs, void *const *outputs, const bool *packed);
 
 // ---- programs of several devices ----

@@ -49,7 +49,7 @@ struct front_entry {
   const char *name;
   struct loc at;
 };
-struct front_model { // what a text says of its entry points; of a text with one program none
+struct front_model { // the entry points of a text; a text with one program has none
   const char *name;
   int nentries, nshared;
   struct front_entry *entry;

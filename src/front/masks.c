@@ -1,13 +1,13 @@
 // Operators of tensors with run-time extents. A tensor has as many elements as the bound says, and those from the extent on are padding, of which
-// nothing is known but that it is finite in inputs. Where an operator folds elements along such a dimension, padding becomes the neutral
-// element of the operator first; results along the dimension have padding again. So the graph is one of fixed shapes, and a comparison of
+// nothing is known but that it is finite in inputs and states. Before an operator folds elements along such a dimension, padding becomes the neutral
+// element of the operator; results along the dimension have padding again. So the graph is one of fixed shapes, and a comparison of
 // indices with the input that holds the extent is all that the other rooms see.
 #include "front/parse.h"
 
 #include <math.h>
 #include <string.h>
 
-// What padding holds.
+// The content of padding, as far as it is known.
 enum padding { ANYTHING, FINITE, ZEROS };
 
 struct masking {
@@ -124,7 +124,7 @@ static enum padding map_padding(const struct graph *g, const struct node *n, int
 // Padding of a softmax along it: its scores are as low as hidden ones, or the condition hides it.
 static bool hides(const struct node *n, int dim) { return (n->op == OP_SOFTMAX || n->op == OP_SOFTMAX_WHERE) && n->a.dim == dim; }
 
-// Elements of an input, or of a state with what was written.
+// Elements of an input, or of a state, into which finite numbers are written (docs/language.md).
 static bool given(const struct graph *g, int t)
 {
   while (op_rows[maker(g, t)->op].rule == RULE_VIEW || maker(g, t)->op == OP_UPDATE) t = maker(g, t)->in[0];

@@ -1,5 +1,5 @@
 // Run-time extents. A dimension that has one has its bound as its extent in the shape, so that whatever works on shapes need not know of them;
-// `runs` says which it is. Those of results follow from those of the operands. What they mean for values (masks) is in front/masks.c.
+// `runs` says which it is. Those of results follow from those of the operands. front/masks.c says how values follow them.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ const char *extent_called(const struct graph *g, int extent)
   return name ? name : "of an input without a name";
 }
 
-// Of other operators those of the operands say it.
+// The operands say it for other operators.
 bool extent_told(enum op op) { return op == OP_INPUT || op_rows[op].rule == RULE_INDEX || op_rows[op].rule == RULE_VIEW; }
 
 bool extent_tells(const struct tensor *t)
@@ -61,7 +61,7 @@ void extent_text(char out[512], const struct graph *g, const struct tensor *t)
   snprintf(out + n, 512 - n, "]");
 }
 
-// What is declared of a tensor is declared before a node reads it.
+// Declarations of a tensor come before a node reads it.
 static int unread(const struct graph *g, int t, struct loc at, struct err *e)
 {
   for (int i = g->tensors[t].node + 1; i < g->nnodes; i++)
