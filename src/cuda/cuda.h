@@ -201,7 +201,7 @@ int64_t meeting_blocks(const struct meeting *m, int processors);
 void meeting_room(const struct meeting *m, struct meeting_room *room); // the room becomes large enough
 int64_t meeting_memory(int ranks, const struct meeting_room *room);    // bytes of exchange memory of a rank
 // Two kernels: name(operand, result, struct meet_world), and name_local(operands of all ranks, result, rank).
-const char *meeting_kernel(struct arena *mem, const struct meeting *m);
+const char *meeting_kernel(struct arena *mem, const struct meeting *m, const char *launch); // begins with the launch's name, as others do
 void meeting_print(const struct meeting *m, const struct meeting_room *room, const char *name, struct str *out);
 
 // ---- exec.c

@@ -67,9 +67,10 @@ void meeting_room(const struct meeting *m, struct meeting_room *room)
 
 int64_t meeting_memory(int ranks, const struct meeting_room *room) { return HEAD + 2 * ranks * (room->word + room->slot) + room->sums; }
 
-const char *meeting_kernel(struct arena *mem, const struct meeting *m)
+const char *meeting_kernel(struct arena *mem, const struct meeting *m, const char *launch)
 {
-  return arena_printf(mem, "%s_%s_%d_%lldx%lld", meeting_name(m->how), tile_types[m->type].name, m->ranks, (long long)m->outer, (long long)m->inner);
+  return arena_printf(mem, "%s_%s_%s_%d_%lldx%lld", launch, meeting_name(m->how), tile_types[m->type].name, m->ranks, (long long)m->outer,
+                      (long long)m->inner);
 }
 
 // Of what is only moved the size counts.

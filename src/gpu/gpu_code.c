@@ -4,21 +4,35 @@
 
 #include <string.h>
 
-// Of an operator of all ranks as well.
-static int print_kernel(struct arena *mem, const struct code *c, const struct launch *l, int arch, struct str *s, struct err *e)
+// A kernel of the tile language, or an operator of all ranks: equal ones are named after the first launch.
+static int print_kernel(const struct code *c, const struct launch *l, const char *name, int arch, struct str *s, struct err *e)
 {
   if (!l->meet.ranks) return cuda_print(l->p, l->k, arch, s, e);
-  return meeting_print(&l->meet, &c->room, meeting_kernel(mem, &l->meet), s), OK;
+  return meeting_print(&l->meet, &c->room, name, s), OK;
+}
+
+static bool same_meeting(const struct meeting *a, const struct meeting *b)
+{
+  return a->how == b->how && a->ranks == b->ranks && a->type == b->type && a->outer == b->outer && a->inner == b->inner;
+}
+
+static const char *name_of(struct arena *mem, const struct code *c, const struct launch *l)
+{
+  if (!l->meet.ranks) return cuda_kernel_name(mem, l->k);
+  const struct code_launch *first = c->launch;
+  while (!same_meeting(&first->meet, &l->meet)) first++; // that of l is there
+  return meeting_kernel(mem, &l->meet, first->name);
 }
 
 static int kernel_of(struct arena *mem, struct code *c, const struct launch *l, int arch, int *out, struct err *e)
 {
   struct str s = {0};
-  int status = print_kernel(mem, c, l, arch, &s, e);
+  const char *name = name_of(mem, c, l);
+  int status = print_kernel(c, l, name, arch, &s, e);
   for (*out = 0; status == OK && *out < c->nkernel; ++*out)
     if (!strcmp(c->kernel[*out].source, str_text(&s))) break;
   if (status == OK && *out == c->nkernel)
-    c->kernel[c->nkernel++] = (struct code_kernel){.name = l->k ? cuda_kernel_name(mem, l->k) : meeting_kernel(mem, &l->meet),
+    c->kernel[c->nkernel++] = (struct code_kernel){.name = name,
                                                    .source = arena_strdup(mem, str_text(&s)),
                                                    .shared = l->k ? l->k->shared_bytes : 0,
                                                    .cluster = l->k ? MAX(1, l->k->cluster) : 1,

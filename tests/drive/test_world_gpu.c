@@ -171,6 +171,13 @@ static void reported_and_saved(void **state)
   assert_int_equal(json_integer_value(json_object_get(v, "world")), 2);
   assert_int_equal(json_integer_value(json_object_get(json_array_get(json_object_get(v, "inputs"), 1), "shard")), 1);
   assert_int_equal(json_integer_value(json_object_get(json_array_get(json_object_get(v, "outputs"), 1), "shard")), 1);
+  launches = json_object_get(v, "launches");
+  for (size_t i = 0; i < json_array_size(launches); i++) { // files of several programs are linked together
+    const char *kernel = json_string_value(json_object_get(json_array_get(launches, i), "kernel"));
+    if (kernel) assert_memory_equal(kernel, "w_", 2); // else the library's product
+    meetings -= kernel && strstr(kernel, "_all_reduce_fp32_2_1x128");
+  }
+  assert_int_equal(meetings, 0);
   json_decref(v);
   snprintf(path, sizeof path, "%s/w", folder);
   const int status = mica_module_load(m, path, &x);
