@@ -109,6 +109,12 @@ static int no_object(const char *what, const struct exchange_wish *w, struct err
                  w->name, w->bytes, what, strerror(errno));
 }
 
+static int others_object(int fd, const struct exchange_wish *w, struct err *e)
+{
+  close(fd), errno = EPERM;
+  return no_object("it is another user's", w, e);
+}
+
 static void pause_briefly(void) { nanosleep(&(const struct timespec){0, STEP}, NULL); }
 
 static struct m_exchange *map(int fd, size_t bytes)
@@ -132,7 +138,7 @@ static int drop_left(const struct exchange *o, const struct exchange_wish *w, st
   bool free = false;
   int fd = shm_open(o->name, O_RDWR | O_CLOEXEC, 0);
   if (fd < 0) return errno == ENOENT ? OK : no_object("it cannot be opened", w, e);
-  if (fstat(fd, &st) || st.st_uid != geteuid()) return close(fd), NO;
+  if (fstat(fd, &st) || st.st_uid != geteuid()) return others_object(fd, w, e);
   for (int i = 0; i < TRIES && !(free = !flock(fd, LOCK_EX | LOCK_NB)); i++) pause_briefly();
   if (free && !fstat(fd, &st) && st.st_nlink) shm_unlink(o->name);
   return close(fd), free ? OK : NO;
@@ -183,7 +189,7 @@ static int find(struct exchange *o, const struct exchange_wish *w, struct err *e
   struct stat st;
   int fd = shm_open(o->name, O_RDWR | O_CLOEXEC, 0);
   if (fd < 0) return errno == ENOENT ? NO : no_object("it cannot be opened", w, e);
-  if (fstat(fd, &st) || st.st_uid != geteuid()) return close(fd), errno = EPERM, no_object("it is another user's", w, e);
+  if (fstat(fd, &st) || st.st_uid != geteuid()) return others_object(fd, w, e);
   struct m_exchange *x = (size_t)st.st_size >= M_EXCHANGE && held(fd) ? map(fd, (size_t)st.st_size) : NULL;
   close(fd);
   if (!x) return NO;

@@ -403,6 +403,23 @@ static void meetings_end_alike(void **state)
   pthread_barrier_destroy(&begin);
 }
 
+// Objects of another user, which only root can make.
+static void objects_of_others(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  if (geteuid()) skip();
+  for (int rank = 0; rank < 2; rank++) {
+    const char *name = own_name(&mem, "others"), *path = arena_printf(&mem, "/mica-%u-%s", (unsigned)geteuid(), name);
+    const struct exchange_wish w = wish(name, rank, 1);
+    const int fd = shm_open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && !ftruncate(fd, 4096) && !fchown(fd, 1, 1));
+    refused(&w, ERR_FILE, "it is another user's");
+    assert_true(!close(fd) && !shm_unlink(path)); // it is there
+  }
+  arena_close(&mem);
+}
+
 static void calls_that_wait_in_vain(void **state)
 {
   (void)state;
@@ -446,6 +463,7 @@ int main(void)
       cmocka_unit_test(all_at_once),
       cmocka_unit_test(two_of_one_rank),
       cmocka_unit_test(meetings_end_alike),
+      cmocka_unit_test(objects_of_others),
       cmocka_unit_test(calls_that_wait_in_vain),
       cmocka_unit_test(worlds_of_this_process),
   };
