@@ -192,8 +192,6 @@ struct meeting_room { // bytes in the exchange memory of a rank
 };
 enum { MEETING_MOST_RANKS = 8, MEETING_THREADS = 256, MEETING_MOST_BLOCKS = 128 };
 extern const char cuda_meet_text[];             // meet.cuh, which stands behind the prelude
-const char *meeting_name(enum meeting_how how); // "all_reduce"
-bool meeting_find(const char *name, enum meeting_how *out);
 bool meeting_fits(const struct meeting *m);     // a type that ranks exchange, and fewer elements than a kernel counts
 bool meeting_small(const struct meeting *m);    // words with their epochs carry it; else slots and flags
 int64_t meeting_bytes(const struct meeting *m); // of an operand
@@ -201,7 +199,6 @@ int64_t meeting_blocks(const struct meeting *m, int processors);
 void meeting_room(const struct meeting *m, struct meeting_room *room); // the room becomes large enough
 int64_t meeting_memory(int ranks, const struct meeting_room *room);    // bytes of exchange memory of a rank
 // Two kernels: name(operand, result, struct meet_world), and name_local(operands of all ranks, result, rank).
-const char *meeting_kernel(struct arena *mem, const struct meeting *m, const char *launch); // begins with the launch's name, as others do
 void meeting_print(const struct meeting *m, const struct meeting_room *room, const char *name, struct str *out);
 
 // ---- exec.c

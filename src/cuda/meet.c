@@ -1,25 +1,10 @@
 // Operators of all ranks as kernels: the text of meet.cuh with a shape.
 #include "cuda/cuda.h"
 
-#include <string.h>
-
 enum { WORD = 16, DATA = 12, ALIGN = 256, HEAD = 32768, LARGEST_UNIT = 16 }; // bytes; as in meet.cuh
 static const int64_t SMALL = 768 << 10, MOST = INT32_MAX;                    // bytes that a rank sends; elements of a whole tensor
 
-static const struct {
-  const char *name, *text;
-} hows[] = {[MEETING_SUM] = {"all_reduce", "MEET_SUM"},
-            [MEETING_GATHER] = {"all_gather", "MEET_GATHER"},
-            [MEETING_SCATTER] = {"reduce_scatter", "MEET_SCATTER"}};
-
-const char *meeting_name(enum meeting_how how) { return hows[how].name; }
-
-bool meeting_find(const char *name, enum meeting_how *out)
-{
-  for (size_t i = 0; i < COUNT(hows); i++)
-    if (name && !strcmp(hows[i].name, name)) return *out = (enum meeting_how)i, true;
-  return false;
-}
+static const char *const hows[] = {[MEETING_SUM] = "MEET_SUM", [MEETING_GATHER] = "MEET_GATHER", [MEETING_SCATTER] = "MEET_SCATTER"};
 
 static int64_t count(const struct meeting *m) { return m->outer * m->inner; }
 static int bytes(const struct meeting *m) { return tile_types[m->type].bytes; }
@@ -67,12 +52,6 @@ void meeting_room(const struct meeting *m, struct meeting_room *room)
 
 int64_t meeting_memory(int ranks, const struct meeting_room *room) { return HEAD + 2 * ranks * (room->word + room->slot) + room->sums; }
 
-const char *meeting_kernel(struct arena *mem, const struct meeting *m, const char *launch)
-{
-  return arena_printf(mem, "%s_%s_%s_%d_%lldx%lld", launch, meeting_name(m->how), tile_types[m->type].name, m->ranks, (long long)m->outer,
-                      (long long)m->inner);
-}
-
 // Of what is only moved the size counts.
 static const char *type_text(const struct meeting *m)
 {
@@ -87,9 +66,8 @@ void meeting_print(const struct meeting *m, const struct meeting_room *room, con
   str_add(out, "%s\n%s\n", cuda_prelude_text, cuda_meet_text);
   str_add(out, "extern \"C\" __global__ void __launch_bounds__(MEET_THREADS) %s(const void *x, void *y, const __grid_constant__ meet_world w)\n{\n",
           name);
-  str_add(out, "  meet<%s, %d, %s, %d>(w, {%lld, %lld}, x, y, %lld, %lld);\n}\n", type, m->ranks, hows[m->how].text, unit(m), (long long)room->word,
+  str_add(out, "  meet<%s, %d, %s, %d>(w, {%lld, %lld}, x, y, %lld, %lld);\n}\n", type, m->ranks, hows[m->how], unit(m), (long long)room->word,
           (long long)room->slot, (long long)count(m), (long long)m->inner);
   str_add(out, "extern \"C\" __global__ void __launch_bounds__(MEET_THREADS) %s_local(const void *all, void *y, int rank)\n{\n", name);
-  str_add(out, "  meet_local<%s, %d, %s>(all, y, rank, %lld, %lld);\n}\n", type, m->ranks, hows[m->how].text, (long long)count(m),
-          (long long)m->inner);
+  str_add(out, "  meet_local<%s, %d, %s>(all, y, rank, %lld, %lld);\n}\n", type, m->ranks, hows[m->how], (long long)count(m), (long long)m->inner);
 }

@@ -21,7 +21,7 @@ static const char *name_of(struct arena *mem, const struct code *c, const struct
   if (!l->meet.ranks) return cuda_kernel_name(mem, l->k);
   const struct code_launch *first = c->launch;
   while (!same_meeting(&first->meet, &l->meet)) first++; // that of l is there
-  return meeting_kernel(mem, &l->meet, first->name);
+  return first->name;
 }
 
 static int kernel_of(struct arena *mem, struct code *c, const struct launch *l, int arch, int *out, struct err *e)

@@ -284,6 +284,8 @@ struct choice product_choice(const struct lower_plan *p, const struct lower_prod
 
 // ---- meeting.c -------------------------------------------------------------------------------------
 
+const char *meeting_name(enum meeting_how how); // "all_reduce"
+bool meeting_find(const char *name, enum meeting_how *out);
 // The operator of all ranks in a node of a kernel graph; false where ranks do not exchange such tensors.
 bool meeting_of(const struct graph *kernels, const enum dtype *store, int node, struct lower_meeting *out);
 struct choice meeting_choice(const struct gpu_limits *gpu, const struct meeting *m);

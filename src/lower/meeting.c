@@ -2,13 +2,35 @@
 #include "lower/lower.h"
 #include "plan/letters.h"
 
+// How the kernel of an operator of all ranks works; false: it is none, or ranks exchange nothing for it.
+static bool how_of(enum op op, enum meeting_how *how)
+{
+  const struct op_row *row = &op_rows[op];
+  if (row->rule != RULE_WORLD || row->flags & STAYS_APART) return false;
+  return *how = row->flags & SCATTERS ? MEETING_SCATTER : row->flags & JOINS_RANKS ? MEETING_GATHER : MEETING_SUM, true;
+}
+
+const char *meeting_name(enum meeting_how how)
+{
+  enum meeting_how own;
+  int op = 0;
+  while (!how_of((enum op)op, &own) || own != how) op++;
+  return op_rows[op].name;
+}
+
+bool meeting_find(const char *name, enum meeting_how *out)
+{
+  enum op op;
+  return name && op_find(name, &op) && how_of(op, out);
+}
+
 bool meeting_of(const struct graph *g, const enum dtype *store, int node, struct lower_meeting *out)
 {
   const struct node *n = &g->nodes[node];
   struct meeting *m = &out->m;
   struct kview v;
   *out = (struct lower_meeting){.m = {.ranks = g->world, .type = tile_type_of(store[n->out]), .outer = 1, .inner = 1}};
-  if (!meeting_find(op_rows[n->op].name, &m->how) || !kview_of(g, n->in[0], &v)) return false;
+  if (!how_of(n->op, &m->how) || !kview_of(g, n->in[0], &v)) return false;
   const struct shape *s = &g->tensors[m->how == MEETING_SCATTER ? n->out : n->in[0]].shape;
   for (int d = 0; d < s->n; d++) *(m->how != MEETING_SUM && d < n->a.dim ? &m->outer : &m->inner) *= s->d[d];
   out->tensor[0] = v.root, out->tensor[1] = n->out;

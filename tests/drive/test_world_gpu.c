@@ -175,7 +175,7 @@ static void reported_and_saved(void **state)
   for (size_t i = 0; i < json_array_size(launches); i++) { // files of several programs are linked together
     const char *kernel = json_string_value(json_object_get(json_array_get(launches, i), "kernel"));
     if (kernel) assert_memory_equal(kernel, "w_", 2); // else the library's product
-    meetings -= kernel && strstr(kernel, "_all_reduce_fp32_2_1x128");
+    meetings -= json_object_get(json_array_get(launches, i), "ranks") && kernel;
   }
   assert_int_equal(meetings, 0);
   json_decref(v);
