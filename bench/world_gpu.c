@@ -31,7 +31,7 @@ struct shared { // of all ranks, also where they are processes
   uint64_t digest[MEETING_MOST_RANKS];
   int failed[MEETING_MOST_RANKS];
   struct nccl_id id;
-  _Alignas(64) char host[16][M_EXCHANGE + MEETING_MOST_RANKS * 2 * 512]; // where peers meet: a new one for each way that is opened
+  _Alignas(64) char host[16][M_EXCHANGE + MEETING_MOST_RANKS * 2 * GPU_PEERS_ENTRY]; // where peers meet: a new one for each way that is opened
 };
 static struct shared *all;
 static int ranks;

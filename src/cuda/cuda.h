@@ -26,6 +26,7 @@
 #ifndef MICA_CUDA_H
 #define MICA_CUDA_H
 
+#include "cuda/meeting.h"
 #include "tile/tile.h"
 
 // ---- cu_print.c
@@ -180,7 +181,6 @@ int64_t cuda_elements(struct arena *mem, const struct tile_program *p, const str
 // ---- meet.c
 // --------------------------------------------------------------------------------------------------------------
 
-enum meeting_how { MEETING_SUM, MEETING_GATHER, MEETING_SCATTER };
 struct meeting { // an operator of all ranks
   enum meeting_how how;
   int ranks; // 0: none
@@ -190,8 +190,7 @@ struct meeting { // an operator of all ranks
 struct meeting_room { // bytes in the exchange memory of a rank
   int64_t word, slot, sums;
 };
-enum { MEETING_MOST_RANKS = 8, MEETING_THREADS = 256, MEETING_MOST_BLOCKS = 128 };
-extern const char cuda_meet_text[];             // meet.cuh, which stands behind the prelude
+extern const char cuda_meet_text[];             // meeting.h and meet.cuh, which stand behind the prelude
 bool meeting_fits(const struct meeting *m);     // a type that ranks exchange, and fewer elements than a kernel counts
 bool meeting_small(const struct meeting *m);    // words with their epochs carry it; else slots and flags
 int64_t meeting_bytes(const struct meeting *m); // of an operand

@@ -1,10 +1,10 @@
 // Operators of all ranks as kernels: the text of meet.cuh with a shape.
 #include "cuda/cuda.h"
 
-enum { WORD = 16, DATA = 12, ALIGN = 256, HEAD = 32768, LARGEST_UNIT = 16 }; // bytes; as in meet.cuh
-static const int64_t SMALL = 768 << 10, MOST = INT32_MAX;                    // bytes that a rank sends; elements of a whole tensor
+enum { ALIGN = 256, LARGEST_UNIT = 16 };                  // bytes
+static const int64_t SMALL = 768 << 10, MOST = INT32_MAX; // bytes that a rank sends; elements of a whole tensor
 
-static const char *const hows[] = {[MEETING_SUM] = "MEET_SUM", [MEETING_GATHER] = "MEET_GATHER", [MEETING_SCATTER] = "MEET_SCATTER"};
+static const char *const hows[] = {[MEETING_SUM] = "MEETING_SUM", [MEETING_GATHER] = "MEETING_GATHER", [MEETING_SCATTER] = "MEETING_SCATTER"};
 
 static int64_t count(const struct meeting *m) { return m->outer * m->inner; }
 static int bytes(const struct meeting *m) { return tile_types[m->type].bytes; }
@@ -29,7 +29,7 @@ static int unit(const struct meeting *m)
   return meeting_small(m) ? 0 : n;
 }
 
-static int64_t words(const struct meeting *m) { return (count(m) + DATA / bytes(m) - 1) / (DATA / bytes(m)); }
+static int64_t words(const struct meeting *m) { return (count(m) + MEETING_DATA / bytes(m) - 1) / (MEETING_DATA / bytes(m)); }
 
 static int64_t parts(const struct meeting *m) { return m->how == MEETING_SUM ? m->ranks : 1; } // of what a slot holds
 
@@ -43,14 +43,14 @@ void meeting_room(const struct meeting *m, struct meeting_room *room)
 {
   const int64_t part = round_up(count(m) * bytes(m) / parts(m) + LARGEST_UNIT, ALIGN);
   if (meeting_small(m)) {
-    room->word = MAX(room->word, round_up(words(m) * WORD, ALIGN));
+    room->word = MAX(room->word, round_up(words(m) * MEETING_WORD, ALIGN));
     return;
   }
   room->slot = MAX(room->slot, part);
   if (m->how == MEETING_SUM) room->sums = MAX(room->sums, round_up(count(m) * bytes(m), ALIGN));
 }
 
-int64_t meeting_memory(int ranks, const struct meeting_room *room) { return HEAD + 2 * ranks * (room->word + room->slot) + room->sums; }
+int64_t meeting_memory(int ranks, const struct meeting_room *room) { return MEETING_HEAD + 2 * ranks * (room->word + room->slot) + room->sums; }
 
 // Of what is only moved the size counts.
 static const char *type_text(const struct meeting *m)

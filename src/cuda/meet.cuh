@@ -14,17 +14,11 @@
 #ifndef MICA_MEET_CUH
 #define MICA_MEET_CUH
 
-enum { MEET_RANKS = 8, MEET_BLOCKS = 128 };                                                         // at most
-enum { MEET_EPOCH = 0, MEET_ENDED = 128, MEET_FAILED = 256, MEET_FLAGS = 1024, MEET_HEAD = 32768 }; // bytes in exchange memory
-enum { MEET_SUM, MEET_GATHER, MEET_SCATTER };                                                       // all_reduce, all_gather, reduce_scatter
-enum { MEET_OTHERS = 255, MEET_LOOKS = 64 }; // told: another rank failed; polls between looks at the clock
+enum { MEET_EPOCH = 0, MEET_ENDED = 128, MEET_FAILED = 256, MEET_FLAGS = 1024 }; // bytes in exchange memory
+enum { MEET_LOOKS = 64 };                                                        // polls between looks at the clock
+static_assert(MEET_FLAGS + 2 * 2 * MEETING_MOST_BLOCKS * MEETING_MOST_RANKS * sizeof(u32) <= MEETING_HEAD, "flags of two shots and two epochs");
+static_assert(MEETING_WORD == sizeof(uint4), "data and the epoch");
 
-struct meet_world { // of a rank; gpu/peers.h has the same
-  char *at[MEET_RANKS]; // exchange memory of each rank, as this GPU reaches it
-  u32 *told;            // of the host: 0, or what was waited for: a rank and 1, or MEET_OTHERS
-  u64 patience;         // nanoseconds
-  int rank, ranks;
-};
 struct meet_room { // bytes in exchange memory
   i64 word, slot; // words of a source; data of a source. The sums of all parts follow
 };
@@ -32,7 +26,7 @@ struct meet_room { // bytes in exchange memory
 // ---- the machine ----
 
 #ifndef MEET_SHIM
-enum { MEET_THREADS = 256 };
+enum { MEET_THREADS = MEETING_THREADS };
 #define MEET_DEV __device__ __forceinline__
 #define MEET_TID ((int)threadIdx.x)
 #define MEET_BLOCK ((int)blockIdx.x)
@@ -113,26 +107,26 @@ template <class T> MEET_DEV void meet_narrow(T &to, float x) { to = mica_to<T>(x
 
 template <int RANKS> MEET_DEV uint4 *meet_words(const meet_world &w, const meet_room &m, int rank, u32 epoch, int source)
 {
-  return (uint4 *)(w.at[rank] + MEET_HEAD + ((epoch & 1) * RANKS + source) * m.word);
+  return (uint4 *)(w.at[rank] + MEETING_HEAD + ((epoch & 1) * RANKS + source) * m.word);
 }
 template <int RANKS, class U> MEET_DEV U *meet_slot(const meet_world &w, const meet_room &m, int rank, u32 epoch, int source)
 {
-  return (U *)(w.at[rank] + MEET_HEAD + 2 * RANKS * m.word + ((epoch & 1) * RANKS + source) * m.slot);
+  return (U *)(w.at[rank] + MEETING_HEAD + 2 * RANKS * m.word + ((epoch & 1) * RANKS + source) * m.slot);
 }
 template <int RANKS, class U> MEET_DEV U *meet_result(const meet_world &w, const meet_room &m, int rank)
 {
-  return (U *)(w.at[rank] + MEET_HEAD + 2 * RANKS * (m.word + m.slot));
+  return (U *)(w.at[rank] + MEETING_HEAD + 2 * RANKS * (m.word + m.slot));
 }
 MEET_DEV u32 *meet_flag(const meet_world &w, int rank, u32 epoch, int shot, int source)
 {
-  return (u32 *)(w.at[rank] + MEET_FLAGS) + (((epoch & 1) * 2 + shot) * MEET_BLOCKS + MEET_BLOCK) * MEET_RANKS + source;
+  return (u32 *)(w.at[rank] + MEET_FLAGS) + (((epoch & 1) * 2 + shot) * MEETING_MOST_BLOCKS + MEET_BLOCK) * MEETING_MOST_RANKS + source;
 }
 MEET_DEV u32 *meet_head(const meet_world &w, int rank, int what) { return (u32 *)(w.at[rank] + what); }
 
 // Of unit e of a rank's part: where it is in the operand. Of a rank's unit e: where it is in the result.
 template <int RANKS, int HOW> MEET_DEV i64 meet_from(int part, u32 e, u32 inner)
 {
-  return HOW == MEET_SCATTER ? (i64)(e / inner * RANKS + part) * inner + e % inner : (i64)e;
+  return HOW == MEETING_SCATTER ? (i64)(e / inner * RANKS + part) * inner + e % inner : (i64)e;
 }
 template <int RANKS> MEET_DEV i64 meet_to(int source, u32 e, u32 inner) { return (i64)(e / inner * RANKS + source) * inner + e % inner; }
 
@@ -211,7 +205,7 @@ template <class T, int RANKS, class U> MEET_DEV U meet_sum(const U (&x)[RANKS])
 template <class T, int RANKS, int HOW>
 MEET_DEV void meet_words_of(const meet_world &w, const meet_room &m, const T *in, T *out, u32 count, u32 inner, u32 epoch)
 {
-  enum { MOST = 12 / sizeof(T) }; // elements of a word
+  enum { MOST = MEETING_DATA / sizeof(T) }; // elements of a word
   const u32 words = (count + MOST - 1) / MOST, first = MEET_BLOCK * MEET_THREADS + MEET_TID, step = MEET_GRID * MEET_THREADS;
   for (u32 i = first; i < words; i += step)
 #pragma unroll
@@ -237,7 +231,7 @@ MEET_DEV void meet_words_of(const meet_world &w, const meet_room &m, const T *in
       T x[RANKS];
 #pragma unroll
       for (int r = 0; r < RANKS; r++) x[r] = ((const T *)&v[r])[e];
-      if constexpr (HOW == MEET_GATHER) {
+      if constexpr (HOW == MEETING_GATHER) {
 #pragma unroll
         for (int r = 0; r < RANKS; r++) out[meet_to<RANKS>(r, at, inner)] = x[r];
       } else
@@ -354,7 +348,7 @@ MEET_DEV void meet_end(const meet_world &w, u32 epoch)
   meet_all(true);
   if (MEET_TID) return;
   const u32 failed = meet_look(meet_head(w, w.rank, MEET_FAILED)), before = meet_add(meet_head(w, w.rank, MEET_ENDED), 1);
-  if (failed && !meet_look(w.told)) meet_tell(w.told, MEET_OTHERS);
+  if (failed && !meet_look(w.told)) meet_tell(w.told, MEETING_OTHERS);
   if (before + 1 < (u32)MEET_GRID) return;
   meet_tell(meet_head(w, w.rank, MEET_ENDED), 0);
   meet_tell(meet_head(w, w.rank, MEET_EPOCH), epoch);
@@ -371,9 +365,9 @@ MEET_DEV void meet(const meet_world &w, const meet_room &m, const void *operand,
   unit *out = (unit *)result;
   if constexpr (!UNIT)
     meet_words_of<T, RANKS, HOW>(w, m, (const T *)operand, (T *)result, count, inner, epoch);
-  else if constexpr (HOW == MEET_SUM)
+  else if constexpr (HOW == MEETING_SUM)
     meet_two_shots<T, RANKS, unit>(w, m, in, out, count / UNIT, epoch);
-  else if constexpr (HOW == MEET_GATHER)
+  else if constexpr (HOW == MEETING_GATHER)
     meet_gather<RANKS, unit>(w, m, in, out, count / UNIT, inner / UNIT, epoch);
   else
     meet_scatter<T, RANKS, unit>(w, m, in, out, count / UNIT, inner / UNIT, epoch);
@@ -385,12 +379,12 @@ template <class T, int RANKS, int HOW> MEET_DEV void meet_local(const void *oper
 {
   const T *all = (const T *)operands;
   T *out = (T *)result;
-  const i64 one = HOW == MEET_SCATTER ? (i64)count * RANKS : count;
+  const i64 one = HOW == MEETING_SCATTER ? (i64)count * RANKS : count;
   for (u32 i = MEET_BLOCK * MEET_THREADS + MEET_TID; i < count; i += MEET_GRID * MEET_THREADS) {
     T x[RANKS];
 #pragma unroll
     for (int r = 0; r < RANKS; r++) x[r] = all[r * one + meet_from<RANKS, HOW>(rank, i, inner)];
-    if constexpr (HOW == MEET_GATHER) {
+    if constexpr (HOW == MEETING_GATHER) {
 #pragma unroll
       for (int r = 0; r < RANKS; r++) out[meet_to<RANKS>(r, i, inner)] = x[r];
     } else

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NON_BLOCKING = 1, ALREADY = 704, TOLD_BYTES = 4096, TOLD_OTHERS = 255, LAZY_PEER = 1 };
+enum { NON_BLOCKING = 1, ALREADY = 704, TOLD_BYTES = 4096, LAZY_PEER = 1 };
 static const int64_t GRAIN = 2 << 20; // bytes of device memory that a handle stands for
 
 struct peer_entry {                 // what a rank tells the others
@@ -19,13 +19,13 @@ struct peer_entry {                 // what a rank tells the others
   struct cu_ipc handle;
   struct nccl_id id; // of rank 0
 };
-enum { ENTRY = 320 };
-_Static_assert(sizeof(struct peer_entry) <= ENTRY, "an entry has room in its slot");
+_Static_assert(sizeof(struct peer_entry) <= GPU_PEERS_ENTRY, "an entry has room in its slot");
+_Static_assert((int)MEETING_MOST_RANKS == (int)M_RANKS, "as many ranks meet on the host as on GPUs");
 
 struct gpu_peers {
   struct gpu *g;
   struct gpu_peers_wish w;
-  struct gpu_world world;
+  struct meet_world world;
   uint32_t *told; // memory of the host that kernels write
   gpu_address own, gathered;
   gpu_address opened[MEETING_MOST_RANKS]; // by handle
@@ -34,9 +34,9 @@ struct gpu_peers {
   void *comm;
 };
 
-size_t gpu_peers_room(int ranks) { return M_EXCHANGE + (size_t)ranks * 2 * ENTRY; }
+size_t gpu_peers_room(int ranks) { return M_EXCHANGE + (size_t)ranks * 2 * GPU_PEERS_ENTRY; }
 
-static struct peer_entry *entry(const struct gpu_peers *p, int rank, int turn) { return m_slot(p->w.host, rank, turn, ENTRY); }
+static struct peer_entry *entry(const struct gpu_peers *p, int rank, int turn) { return m_slot(p->w.host, rank, turn, GPU_PEERS_ENTRY); }
 
 static int meet(const struct gpu_peers *p, struct err *e)
 {
@@ -59,7 +59,7 @@ static int take(struct gpu_peers *p, struct err *e)
   TRY(gpu_wait(g, e));
   if (gpu_check(g, g->host_alloc(&told, TOLD_BYTES), e, "taking memory of the host that the GPU writes")) return (int)e->status;
   p->told = told, *p->told = 0;
-  p->world = (struct gpu_world){.told = (uintptr_t)told, .patience = (uint64_t)(p->w.seconds * 1e9), .rank = p->w.rank, .ranks = p->w.ranks};
+  p->world = (struct meet_world){.told = told, .patience = (unsigned long long)(p->w.seconds * 1e9), .rank = p->w.rank, .ranks = p->w.ranks};
   return OK;
 }
 
@@ -93,7 +93,8 @@ static bool reach(struct gpu_peers *p, int rank)
   const struct peer_entry *x = entry(p, rank, 0);
   const bool here = x->process == (int32_t)getpid() && x->space == process_space();
   if (rank != p->w.rank && !(here ? reach_context(p, x) : reach_process(p, rank, x))) return false;
-  return p->world.at[rank] = p->opened[rank] ? p->opened[rank] : rank == p->w.rank ? p->own : x->address, true;
+  const gpu_address at = p->opened[rank] ? p->opened[rank] : rank == p->w.rank ? p->own : x->address;
+  return p->world.at[rank] = (char *)(uintptr_t)at, true;
 }
 
 static void tell(struct gpu_peers *p)
@@ -237,13 +238,13 @@ void gpu_peers_close(struct gpu_peers *p)
 }
 
 bool gpu_peers_direct(const struct gpu_peers *p) { return p->direct; }
-const struct gpu_world *gpu_peers_world(const struct gpu_peers *p) { return &p->world; }
+const struct meet_world *gpu_peers_world(const struct gpu_peers *p) { return &p->world; }
 
 int gpu_peers_told(const struct gpu_peers *p, struct err *e)
 {
   const uint32_t told = __atomic_load_n(p->told, __ATOMIC_ACQUIRE);
   if (!told) return OK;
-  if (told == TOLD_OTHERS)
+  if (told == MEETING_OTHERS)
     err_set(e, ERR_WORLD, NOWHERE, "another rank of the world failed, or was closed");
   else
     err_set(e, ERR_WORLD, NOWHERE, "rank %u did not come within %g seconds to where all ranks meet", told - 1, p->w.seconds);

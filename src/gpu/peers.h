@@ -6,10 +6,7 @@
 
 #include "gpu/gpu.h"
 
-struct gpu_world { // a kernel's argument; cuda/meet.cuh has the same
-  uint64_t at[MEETING_MOST_RANKS], told, patience;
-  int32_t rank, ranks;
-};
+enum { GPU_PEERS_ENTRY = 320 }; // bytes that a rank tells the others in a meeting on the host
 struct gpu_peers_wish {
   struct m_exchange *host; // of all ranks
   int rank, ranks;
@@ -24,7 +21,7 @@ int gpu_peers_open(struct gpu *g, const struct gpu_peers_wish *w, struct gpu_pee
 // The rank's kernels must have ended. Those of others that wait for it end when their time is over.
 void gpu_peers_close(struct gpu_peers *p);
 bool gpu_peers_direct(const struct gpu_peers *p); // by peer access; else by NCCL
-const struct gpu_world *gpu_peers_world(const struct gpu_peers *p);
+const struct meet_world *gpu_peers_world(const struct gpu_peers *p);
 // Into memory of the device: the operands of all ranks, one after the other. In the stream.
 int gpu_peers_gather(struct gpu_peers *p, gpu_address operand, int64_t bytes, void *stream, gpu_address *all, struct err *e);
 // An error where a kernel has told that a rank did not come, or that another rank failed.

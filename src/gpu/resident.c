@@ -158,7 +158,7 @@ int gpu_resident_connect(struct gpu_resident *r, struct m_exchange *host, int ra
 static int meet(struct gpu_resident *r, const struct code_launch *c, struct prepared *p, struct err *e)
 {
   if (!r->peers) return err_set(e, ERR_WORLD, NOWHERE, "%.80s is an operator of %d ranks, and no rank was opened", c->name, c->meet.ranks);
-  const struct gpu_world *w = gpu_peers_world(r->peers);
+  const struct meet_world *w = gpu_peers_world(r->peers);
   gpu_address all;
   if (gpu_peers_direct(r->peers)) {
     void *args[] = {&p->address[0], &p->address[1], (void *)w};

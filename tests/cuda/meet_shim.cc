@@ -33,11 +33,11 @@ template <class T> static double sum_of(double x, double y)
   return (double)((wide)x + (wide)y);
 }
 #define ROW(T, HOW, UNIT) {#T " " #HOW " " #UNIT, HOW, UNIT, sizeof(T), run<T, HOW, UNIT>, number_of<T>, sum_of<T>, round_to<T>}
-static const row rows[] = {ROW(float, MEET_SUM, 0),           ROW(__nv_bfloat16, MEET_SUM, 0),    ROW(int, MEET_SUM, 0),
-                           ROW(float, MEET_SUM, 4),           ROW(__nv_bfloat16, MEET_SUM, 8),    ROW(__nv_bfloat16, MEET_SUM, 1),
-                           ROW(float, MEET_GATHER, 0),        ROW(__nv_bfloat16, MEET_GATHER, 0), ROW(float, MEET_GATHER, 2),
-                           ROW(__nv_bfloat16, MEET_GATHER, 8), ROW(float, MEET_SCATTER, 0),       ROW(__nv_bfloat16, MEET_SCATTER, 0),
-                           ROW(float, MEET_SCATTER, 4),       ROW(int, MEET_SCATTER, 1)};
+static const row rows[] = {ROW(float, MEETING_SUM, 0),           ROW(__nv_bfloat16, MEETING_SUM, 0),    ROW(int, MEETING_SUM, 0),
+                           ROW(float, MEETING_SUM, 4),           ROW(__nv_bfloat16, MEETING_SUM, 8),    ROW(__nv_bfloat16, MEETING_SUM, 1),
+                           ROW(float, MEETING_GATHER, 0),        ROW(__nv_bfloat16, MEETING_GATHER, 0), ROW(float, MEETING_GATHER, 2),
+                           ROW(__nv_bfloat16, MEETING_GATHER, 8), ROW(float, MEETING_SCATTER, 0),       ROW(__nv_bfloat16, MEETING_SCATTER, 0),
+                           ROW(float, MEETING_SCATTER, 4),       ROW(int, MEETING_SCATTER, 1)};
 
 static std::vector<meeting> draw()
 {
@@ -46,7 +46,7 @@ static std::vector<meeting> draw()
     const int k = (int)(shim_random() % (sizeof rows / sizeof *rows));
     const u32 unit = rows[k].unit ? (u32)rows[k].unit : 1, most = 4096 / WORLD / (u32)rows[k].bytes / unit;
     const u32 outer = 1 + (u32)(shim_random() % 3), inner = unit * (1 + (u32)(shim_random() % (most / 4 / outer)));
-    all.push_back({k, 1 + (int)(shim_random() % MOST_BLOCKS), rows[k].how == MEET_SUM ? 1 : outer, inner});
+    all.push_back({k, 1 + (int)(shim_random() % MOST_BLOCKS), rows[k].how == MEETING_SUM ? 1 : outer, inner});
   }
   return all;
 }
@@ -60,13 +60,13 @@ struct rank {
 static rank ranks[WORLD];
 static std::vector<meeting> steps;
 
-static size_t in_elements(const meeting &m) { return (size_t)m.outer * m.inner * (rows[m.row].how == MEET_SCATTER ? WORLD : 1); }
-static size_t out_elements(const meeting &m) { return (size_t)m.outer * m.inner * (rows[m.row].how == MEET_GATHER ? WORLD : 1); }
+static size_t in_elements(const meeting &m) { return (size_t)m.outer * m.inner * (rows[m.row].how == MEETING_SCATTER ? WORLD : 1); }
+static size_t out_elements(const meeting &m) { return (size_t)m.outer * m.inner * (rows[m.row].how == MEETING_GATHER ? WORLD : 1); }
 
 static void fill()
 {
   for (rank &r : ranks) {
-    r.memory.assign(MEET_HEAD + 2 * WORLD * (WORD + SLOT) + RESULT, 0), r.told = 0, r.gate = {0, true, true, 0};
+    r.memory.assign(MEETING_HEAD + 2 * WORLD * (WORD + SLOT) + RESULT, 0), r.told = 0, r.gate = {0, true, true, 0};
     r.in.clear(), r.out.clear();
     for (const meeting &m : steps) {
       r.in.emplace_back(in_elements(m) * (size_t)rows[m.row].bytes + 16), r.out.emplace_back(out_elements(m) * (size_t)rows[m.row].bytes + 16, 0x5a);
@@ -102,12 +102,12 @@ static void expect(const meeting &m, size_t step, int me, std::vector<char> &out
       const size_t e = (size_t)o * m.inner + k;
       double sum = 0;
       for (int r = 0; r < WORLD; r++) {
-        const size_t from = x.how == MEET_SCATTER ? ((size_t)o * WORLD + (size_t)me) * m.inner + k : e;
+        const size_t from = x.how == MEETING_SCATTER ? ((size_t)o * WORLD + (size_t)me) * m.inner + k : e;
         const double one = x.number(ranks[r].in[step].data(), from);
         sum = r ? x.sum(sum, one) : one;
-        if (x.how == MEET_GATHER) x.round(out.data(), ((size_t)o * WORLD + (size_t)r) * m.inner + k, one);
+        if (x.how == MEETING_GATHER) x.round(out.data(), ((size_t)o * WORLD + (size_t)r) * m.inner + k, one);
       }
-      if (x.how != MEET_GATHER) x.round(out.data(), e, sum);
+      if (x.how != MEETING_GATHER) x.round(out.data(), e, sum);
     }
 }
 
@@ -128,7 +128,7 @@ static bool right()
 static bool all_told(int away)
 {
   for (int r = 0; r < WORLD; r++)
-    if (r != away && ranks[r].told != (u32)away + 1 && ranks[r].told != MEET_OTHERS) return printf("rank %d: told %u\n", r, ranks[r].told), false;
+    if (r != away && ranks[r].told != (u32)away + 1 && ranks[r].told != MEETING_OTHERS) return printf("rank %d: told %u\n", r, ranks[r].told), false;
   for (int r = 0; r < WORLD; r++)
     if (ranks[r].told == (u32)away + 1) return true;
   return printf("nobody says that rank %d is away\n", away), false;

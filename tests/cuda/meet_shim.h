@@ -1,6 +1,8 @@
 // The machine's part of src/cuda/meet.cuh for a CPU. Each thread of each block of each rank is a fiber. Stores to other ranks arrive late, in any
 // order but that of two to one place; a flag that is released arrives after all earlier stores of its block. A seed chooses every order. Fibers
 // fall asleep for some time. The clock counts rounds of the scheduler.
+#include "cuda/meeting.h"
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -9,7 +9,7 @@ under=()
 
 compiled() { # TEXT RANKS
   expect 0 '' g++ -O1 -std=c++17 -Wall -Werror -Wno-unknown-pragmas -Wno-unused-function -fno-strict-aliasing -DWORLD="$2" -DMEET_TEXT="\"$1\"" \
-    -I tests/cuda -o "$work/meet" tests/cuda/meet_shim.cc
+    -I src -I tests/cuda -o "$work/meet" tests/cuda/meet_shim.cc
 }
 for ranks in 2 4 8; do
   compiled "$PWD/src/cuda/meet.cuh" "$ranks"
@@ -46,5 +46,5 @@ planted 'ranks are added in another order' 'for (int r = 1; r < RANKS; r++) s +=
 planted 'own data come from another part' 'in[first + i], i, epoch' 'in[i], i, epoch'
 planted 'a part is too short' 'n - rank * part < part ? n - rank * part : part' 'n - rank * part < part ? 0 : part'
 planted 'a fault is not told' 'meet_tell(w.told, late + 1);' ''
-planted 'other ranks do not tell a fault' 'meet_tell(w.told, MEET_OTHERS);' ''
+planted 'other ranks do not tell a fault' 'meet_tell(w.told, MEETING_OTHERS);' ''
 finish
