@@ -138,7 +138,7 @@ static int64_t from(const struct meeting *m, int rank, int64_t e)
   return m->how == MEETING_SCATTER ? (e / m->inner * ranks + rank) * m->inner + e % m->inner : e;
 }
 
-// Of element e of the rank's result.
+// The right value of element e of the rank's result.
 static float wanted(const struct meeting *m, int rank, int64_t e, int turn)
 {
   uint16_t half;

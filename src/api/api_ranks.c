@@ -52,7 +52,7 @@ static void describe(struct mica_module *x, const struct mica_module *whole)
   x->p.out = parts(&x->mem, p->nout, p->out, p->out_shard, p->world);
 }
 
-// What the rank runs, and by what it meets the others.
+// The code that the rank runs, and the size and key of the memory in which it meets the others.
 static int take_code(struct mica_module *x, const struct mica_module *whole, struct exchange_wish *wish, struct err *e)
 {
   size_t n;

@@ -40,7 +40,7 @@ void module_enter(struct mica_module *x);                           // into its 
 
 // ---- api_ranks.c ----
 int rank_call(struct mica_module *x, const void *const *in, void *const *out, struct err *e); // one after the other
-// Of a GPU: the way to the other ranks, which come at the same time. A program of one device needs none; one of several runs by its ranks alone.
+// For a program on a GPU: the way to the other ranks, which come at the same time. A program of one device needs none; one of several runs by its ranks alone.
 int rank_connect(struct mica_module *x, struct gpu_resident *r, struct err *e);
 int rank_able(const struct mica_module *x, struct err *e); // no rank of its world has failed or was closed
 

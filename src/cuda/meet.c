@@ -52,7 +52,7 @@ void meeting_room(const struct meeting *m, struct meeting_room *room)
 
 int64_t meeting_memory(int ranks, const struct meeting_room *room) { return MEETING_HEAD + 2 * ranks * (room->word + room->slot) + room->sums; }
 
-// Of what is only moved the size counts.
+// Elements that are only moved are whole numbers of their size.
 static const char *type_text(const struct meeting *m)
 {
   const int n = bytes(m);

@@ -123,7 +123,7 @@ MEET_DEV u32 *meet_flag(const meet_world &w, int rank, u32 epoch, int shot, int 
 }
 MEET_DEV u32 *meet_head(const meet_world &w, int rank, int what) { return (u32 *)(w.at[rank] + what); }
 
-// Of unit e of a rank's part: where it is in the operand. Of a rank's unit e: where it is in the result.
+// The place in the operand of unit e of a rank's part; the place in the result of unit e of a rank.
 template <int RANKS, int HOW> MEET_DEV i64 meet_from(int part, u32 e, u32 inner)
 {
   return HOW == MEETING_SCATTER ? (i64)(e / inner * RANKS + part) * inner + e % inner : (i64)e;

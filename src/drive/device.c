@@ -83,7 +83,7 @@ static bool independent(const char *knobs)
   return !strcmp(last + strspn(last, " "), INDEPENDENT);
 }
 
-// Of several devices, a rank's own: its kernels and those in which it meets the others.
+// The kernels of a program. If several devices run it: those of one rank, and those in which it meets the others.
 static int kernels_of(const struct job *j, const struct candidate *x, struct graph **out, struct err *e)
 {
   if (x->rank) return graph_rank(j->mem, x->rank, out, e);

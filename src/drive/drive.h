@@ -303,7 +303,7 @@ int launches_read(struct arena *mem, const json_t *launches, const struct graph 
 // What each launch was made by, in order, as picks of a plan. False: it does not fit.
 bool launches_pick(const struct lower_plan *p, int n, const char *const *how, struct choice *pick);
 void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured
-// What the kernels of a report for a GPU compute: of several devices, what one rank does.
+// The graph that the kernels of a report for a GPU compute: that of one rank if several devices run the program.
 int launches_graph(struct arena *mem, const json_t *report, struct graph **out, struct err *e);
 
 // ---- race_device.c: candidates on GPUs, ranked by the model ----

@@ -19,7 +19,7 @@ struct exporting {
 
 // ---- kernels ----
 
-// What follows `common` in the text; what stands before it is put out.
+// The text after `common`; the text before it is put out.
 static const char *without(struct exporting *x, const char *text, const char *common)
 {
   const char *p = strstr(text, common);

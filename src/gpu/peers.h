@@ -1,6 +1,6 @@
 // peers: one rank's way to the others on GPUs. Each rank has exchange memory on its device. The others reach it by peer access, in this process
-// or by a handle of another process; where some GPU does not reach some other, NCCL carries the data. What ranks tell each other on the way there
-// goes through the memory in which they meet on the host (rt/exchange.c).
+// or by a handle of another process; if some GPU does not reach some other, NCCL carries the data. To connect, ranks exchange addresses and
+// handles in the memory in which they meet on the host (rt/exchange.c).
 #ifndef MICA_GPU_PEERS_H
 #define MICA_GPU_PEERS_H
 

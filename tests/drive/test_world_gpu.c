@@ -1,5 +1,5 @@
-// Programs of several devices as kernels for GPUs: all ranks launch by launch in the interpreter, with the operators of all ranks done here. What
-// they leave together is what the program of all ranks computes. And what a report and a saved folder say of them.
+// Programs of several devices as kernels for GPUs: all ranks launch by launch in the interpreter, with the operators of all ranks done here.
+// Their results together are those of the program of all ranks. Reports and saved folders of such programs are checked too.
 // test: timeout 300
 #include "folder.h"
 #include "drive/drive.h"
@@ -53,7 +53,7 @@ static void *place(const struct device_host *h, const struct lower_place *p)
   return p->kind == PLACE_INPUT ? h->in[p->index] : p->kind == PLACE_OUTPUT ? h->out[p->index] : h->work + p->offset;
 }
 
-// What the kernel of launch i does on all ranks.
+// Does on all ranks the work of the kernel of launch i.
 static void meet(struct device_host *h, int i, int ranks)
 {
   const struct launch *l = &h->d->launch[i];
