@@ -63,10 +63,12 @@ static std::vector<meeting> steps;
 static size_t in_elements(const meeting &m) { return (size_t)m.outer * m.inner * (rows[m.row].how == MEETING_SCATTER ? WORLD : 1); }
 static size_t out_elements(const meeting &m) { return (size_t)m.outer * m.inner * (rows[m.row].how == MEETING_GATHER ? WORLD : 1); }
 
-static void fill()
+// first: the epoch before the first exchange.
+static void fill(u32 first)
 {
   for (rank &r : ranks) {
     r.memory.assign(MEETING_HEAD + 2 * WORLD * (WORD + SLOT) + RESULT, 0), r.told = 0, r.gate = {0, true, true, 0};
+    memcpy(r.memory.data() + MEET_EPOCH, &first, sizeof first);
     r.in.clear(), r.out.clear();
     for (const meeting &m : steps) {
       r.in.emplace_back(in_elements(m) * (size_t)rows[m.row].bytes + 16), r.out.emplace_back(out_elements(m) * (size_t)rows[m.row].bytes + 16, 0x5a);
@@ -139,12 +141,12 @@ int main(int argc, char **argv)
   const int turns = argc > 1 ? atoi(argv[1]) : 20;
   for (int t = 0; t < turns; t++) {
     shim_seed = (u64)(1 + t) * 1000003;
-    steps = draw(), fill();
+    steps = draw(), fill(t % 3 ? 0 : 0xfffffff0 + (u32)(t % 16)); // in some turns the epoch wraps around
     if (!shim_run(WORLD, MOST_BLOCKS, 1000000, [] { all_kernels(-1, 0); })) return printf("turn %d: it does not end\n", t), 1;
     if (!right()) return printf("turn %d of %d ranks\n", t, WORLD), 1;
   }
   for (int away = 0; away < WORLD; away++) {
-    steps = draw(), fill();
+    steps = draw(), fill(0);
     if (!shim_run(WORLD, MOST_BLOCKS, 20000, [=] { all_kernels(away, 5); })) return printf("rank %d away: the others do not end\n", away), 1;
     if (!all_told(away)) return 1;
   }
