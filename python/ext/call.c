@@ -284,7 +284,7 @@ static PyObject *extents_of(const struct mica_module *x, int n, const struct mic
   return list;
 }
 
-// What stands behind the values of extents in each input: a number; None: the input is an extent itself.
+// The numbers behind the values of extents in each input; None: the input is an extent itself.
 static PyObject *fills_of(const struct module *f)
 {
   PyObject *list = PyTuple_New(f->nin);

@@ -3,7 +3,7 @@
 // A hidden score is the dtype's low, so that its exponential is 0 beside any that is shown (docs/theory.md). So a hidden iteration adds 0 to sums and leaves maxima as they are.
 #include "gen/emit.h"
 
-// What a tensor holds while all is hidden.
+// The contents of a tensor while all is hidden.
 enum hiding_class { ANYTHING, CONDITION, ZERO, ONE, LOW, TOP }; // the condition, which is 0; a maximum of scores that are shown
 
 struct hiding {

@@ -211,7 +211,7 @@ static double seconds_of(const struct target *t, double elements, double ops)
 }
 
 // Tiles that tensor cores like, or that are a few rows: multiples of 16, or of the power of two below that the whole is one of, since
-// lowering pads them. What a loop takes at a time is 16 at least.
+// lowering pads them. A loop takes at least 16 at a time.
 static bool good_extent(int64_t whole, int64_t tile, bool looped)
 {
   int64_t unit = looped ? 16 : MIN(16, whole & -whole);
