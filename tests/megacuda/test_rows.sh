@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Emitted kernels of many rows on a CPU, and what goes with their panels.
+# test: release
+# test: timeout 900
+set -u
+. tests/shell.sh
+. tests/megacuda/emit.sh
+
+# Many rows. With float32 weights all of the input is kept; with bf16 pieces of it are copied ahead, which of up to eight rows are exact.
+deadline=8000
+same examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
+long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 64 --seed 4
+same tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --seed 4
+long tests/megacuda/even.json 2 --workers 3 --rows 8 --pages 17 --seed 4
+# rounded ROWS WORKERS: of more rows the input is rounded, and logits differ a little; a planted mistake ends as hung
+rounded() {
+  fibers tests/megacuda/even.json even --steps 2 --workers "$2" --context 3 --rows "$1" --seed 4
+  expect 0 'relative error of logits at most 0[.]00' "$work/even" --steps 2 --plain 1 --hang --deadline "$deadline"
+  grep -Eq '^plain: ([0-9]+) of \1 tokens agree' "$work/out" || complain "the plain model of $1 rows"
+  grep -q '^planted: found, and the next run is right$' "$work/out" || complain "the planted mistake of $1 rows"
+}
+rounded 16 3
+rounded 33 5
+[ -z "${MICA_ALL:-}" ] || rounded 64 4
+# The plain model finds a wrong token.
+sed 's/M.tokens\[j.at \* ROWS + row\] = at/& ^ 1/' "$work/even.cu" >"$work/wrong.cu"
+cmp -s "$work/even.cu" "$work/wrong.cu" && complain "no wrong token"
+expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/wrong" "$work/wrong.cu"
+expect 1 '^plain: ' "$work/wrong" --steps 1 --plain 1 --deadline "$deadline"
+# The largest of logits that are tagged words, and of logits in panels.
+for rows in 8 16; do
+  sed "s/rows = 8/rows = $rows/" tests/megacuda/picked.mega >"$work/picked$rows.mega"
+  under=("$MICA" mega)
+  expect 0 'proved; ' emit "$work/picked$rows.mega" --steps 3 --seed 4 --out "$work"
+  expect 0 '' run "$work/picked$rows.mega" --steps 3 --seed 4 --deadline 60
+  grep '^row' "$work/out" >"$work/want"
+  fibers "$work/picked$rows.mega" picked --steps 3 --seed 4
+  expect 0 "^plain: $((3 * rows)) of $((3 * rows)) tokens agree" "$work/picked" --steps 3 --plain 3 --deadline "$deadline"
+  grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $rows picked rows"
+done
+# Attention in parts that a product with bf16 weights copies in panels, and a product with float32 weights reads element by element.
+under=("$MICA" mega)
+expect 0 'rows = 16' plan tests/megacuda/even.json --workers 3 --context 3 --rows 16 --attention-parts 2 --text
+awk '/^    after /{next} {sub(/ versions 1$/, "")} /^  Wo:/{$0 = $0 "\n  Wmore: f32[1, 512, 1024] weights"}
+  /^  operator (attend|o)\[/{copy = 1} /^  operator gate_up/{printf "%s", more} {print}
+  copy{sub(/operator attend/, "operator again"); sub(/operator o/, "operator more"); sub(/Wo,/, "Wmore,"); sub(/tiles 32/, "tiles 64"); more = more $0 "\n"}
+  /^  }/{copy = 0}' "$work/out" >"$work/twice.mega"
+fibers "$work/twice.mega" even --steps 2 --seed 4
+grep -A5 '^struct t_attended' "$work/even.cu" | grep -q 'PANEL = true, REST = true' || complain "panels of parts of attention"
+expect 0 'relative error of logits at most 0[.]00' "$work/even" --steps 2 --plain 2 --deadline "$deadline"
+
+finish
