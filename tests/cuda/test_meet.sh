@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The exchange of ranks on GPUs (src/cuda/meet.cuh) on a CPU: threads are fibers, and stores to other ranks arrive late, in any order. The text is
 # right, and each mistake that is planted in it is found.
+# test: release
 # test: timeout 300
 set -u
 . tests/shell.sh
