@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Decode steps of whole models: transformers with a static cache by torch, beside the persistent kernel of mica.models.
+"""Time decode steps of whole models. Compares transformers with a static cache, run by torch, with the persistent kernel of mica.models.
 
     python bench/torch_decode.py examples/mega/llama_3_2_1b.json --cache 512,4096 --batch 1,8 > bench/torch_decode_h200.csv
 
