@@ -296,6 +296,19 @@ template <class P> DEV int next_piece(moment j, u32 taken, int at, int end, int 
   return n;
 }
 
+// Writes the heads of a tile, which are in S.attend.query. D: of a part also their maxima and divisors.
+template <class O, class Y, class D> DEV void write_heads(moment j, int row, int tile)
+{
+  constexpr int heads = O::heads / O::kv;
+  int layer = S.node[j.n].layer, y0 = Y::first(layer, tile);
+  write_row<Y>(j, row, y0, y0 + heads * O::dim, [&](int e) { return S.attend.query[e - y0]; });
+  if constexpr (!std::is_same<D, no_gain>::value) {
+    int d0 = D::first(layer, tile);
+    write_row<D>(j, row, d0, d0 + heads * 2, [&](int e) { return S.attend.whole[e & 1][(e - d0) / 2]; });
+  }
+  consumers();
+}
+
 // G, U: gains of queries and keys. K, V: this position's key and value; or it is read from the cache. NOW: that the task writes, or not. Y: the
 // output; of a part of the positions sums, with D their maxima and divisors.
 template <class O, class Q, class K, class V, class G, class U, class P, class NOW, class Y, class D> DEV u32 attend(moment j, u32 taken)
@@ -303,7 +316,6 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
   constexpr bool part = !std::is_same<D, no_gain>::value;
   constexpr int heads = O::heads / O::kv;
   typedef typename attention_of<P, heads>::type running;
-  int layer = S.node[j.n].layer;
   wait_events<O>(j);
 #pragma unroll 1
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
@@ -329,13 +341,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class N
       S.attend.query[e] = x.join<O::dim, part>(e);
     }
     consumers();
-    int y0 = Y::first(layer, tile);
-    write_row<Y>(j, P::row(tile), y0, y0 + heads * O::dim, [&](int e) { return S.attend.query[e - y0]; });
-    if constexpr (part) {
-      int d0 = D::first(layer, tile);
-      write_row<D>(j, P::row(tile), d0, d0 + heads * 2, [&](int e) { return S.attend.whole[e & 1][(e - d0) / 2]; });
-    }
-    consumers();
+    write_heads<O, Y, D>(j, P::row(tile), tile);
   }
   publish(j);
   return taken;

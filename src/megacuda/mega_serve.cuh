@@ -69,7 +69,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
     typename attention_of<P, heads>::type a;
     element_sums now[each];
-    int q0 = Q::lo1(layer, tile), y0 = Y::first(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past, end = P::end(tile, past);
+    int q0 = Q::lo1(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past, end = P::end(tile, past);
     {
       turns<O, G, G> turn;
       j.position = seat_of(row, j.at).position;
@@ -106,12 +106,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
     for (int k = 0; k < each; k++)
       if (TID + k * THREADS < heads * O::dim) S.attend.query[TID + k * THREADS] = now[k].template join<O::dim, part>(TID + k * THREADS);
     consumers();
-    write_row<Y>(j, row, y0, y0 + heads * O::dim, [&](int e) { return S.attend.query[e - y0]; });
-    if constexpr (part) {
-      int d0 = D::first(layer, tile);
-      write_row<D>(j, row, d0, d0 + heads * 2, [&](int e) { return S.attend.whole[e & 1][(e - d0) / 2]; });
-    }
-    consumers();
+    write_heads<O, Y, D>(j, row, tile);
   }
   publish(j);
   return taken;
