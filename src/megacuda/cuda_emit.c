@@ -166,7 +166,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   TRY(megacuda_tables(mem, p, out, e));
   const char *const one[] = {mega_machine_text, mega_plain_text,   mega_host_text, mega_time_text,
                              mega_graph_text,   mega_options_text, mega_main_text, NULL};
-  const char *const several[] = {mega_machine_text, mega_plain_text, mega_host_text, mega_time_text, mega_options_text, mega_world_text, NULL};
+  const char *const several[] = {mega_machine_text, mega_plain_text,   mega_host_text,  mega_time_text,
+                                 mega_graph_text,   mega_options_text, mega_world_text, NULL};
   for (const char *const *h = p->m->world > 1 ? several : one; *h; h++) str_raw(out, *h, strlen(*h)), str_add(out, "\n");
   str_add(out, "#endif\n");
   return OK;

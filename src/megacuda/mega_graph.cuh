@@ -1,7 +1,8 @@
 // The same task bodies as a CUDA graph of kernels, a launch for each node: what the one persistent launch is compared with. Compiled with -DMEGA_GRAPH.
 // A launch may begin before the one ahead has ended, when its blocks find room. Weights are read at once; everything else waits for that end,
-// because tasks of one worker have no event between them.
-#if defined MEGA_GRAPH && WORLD == 1
+// because tasks of one worker have no event between them. Each of several ranks has a graph of its own, and words to other ranks go from launch to
+// launch.
+#ifdef MEGA_GRAPH
 
 struct one_node {
   int n;
@@ -36,19 +37,16 @@ KERNEL mega_node_kernel(moment j)
 
 #ifdef MEGA_SHIM
 
-static bool check_graph(program &p, const std::vector<int> &tokens, int steps, int)
+static void run_nodes(int steps)
 {
-  forget(p), restore(p), M = p.m;
   for (int s = 0; s < steps; s++)
     for (int n = 0; n < NODES; n++)
-      shim_run(WORKERS, BLOCK_THREADS, sizeof(block_memory), [=] { mega_node_kernel(later({0, 0, CONTEXT, 0}, s, n)); });
-  p.step = (u32)steps;
-  bool fine = !print_fault(p) && tokens_of(p, steps) == tokens;
-  printf("graph: %d launches a step, and the tokens are %s\n", NODES, fine ? "the same" : "WRONG");
-  return fine;
+      shim_run(WORLD * WORKERS, BLOCK_THREADS, sizeof(block_memory), [=] { mega_node_kernel(later({0, 0, CONTEXT, 0}, s, n)); });
 }
 
 #else
+
+static const char *const GRAPH_NAME[] = {"a graph of launches", "a graph of launches that begin early"};
 
 // All launches of the steps, of which the first is step 0. early: each may begin before the one ahead has ended.
 static cudaGraphExec_t record_steps(int steps, bool early)
@@ -75,6 +73,24 @@ static cudaGraphExec_t record_steps(int steps, bool early)
   return made;
 }
 
+#endif
+
+static bool print_graph(bool fine) { return printf("graph: %d launches a step, and the tokens are %s\n", NODES, fine ? "the same" : "WRONG"), fine; }
+
+#if WORLD == 1
+
+#ifdef MEGA_SHIM
+
+static bool check_graph(program &p, const std::vector<int> &tokens, int steps, int)
+{
+  forget(p), restore(p), M = p.m;
+  run_nodes(steps);
+  p.step = (u32)steps;
+  return print_graph(!print_fault(p) && tokens_of(p, steps) == tokens);
+}
+
+#else
+
 static void from_step_0(program &p) { forget(p), restore(p); }
 
 static bool time_graph(program &p, const std::vector<int> &tokens, int steps, int repeats, bool early)
@@ -82,12 +98,11 @@ static bool time_graph(program &p, const std::vector<int> &tokens, int steps, in
   cudaGraphExec_t graph = record_steps(steps, early);
   bool fine = true;
   time_runs(
-      early ? "a graph of launches that begin early" : "a graph of launches", steps, repeats, [&] { begin_again(p, from_step_0); },
+      GRAPH_NAME[early], steps, repeats, [&] { begin_again(p, from_step_0); },
       [&] { MUST(cudaGraphLaunch(graph, 0)); }, [&] { fine = fine && !print_fault(p) && tokens_of(p, steps) == tokens; });
   p.step = (u32)steps;
   MUST(cudaGraphExecDestroy(graph));
-  printf("graph: %d launches a step, and the tokens are %s\n", NODES, fine ? "the same" : "WRONG");
-  return fine;
+  return print_graph(fine);
 }
 
 static bool check_graph(program &p, const std::vector<int> &tokens, int steps, int repeats)
@@ -97,8 +112,10 @@ static bool check_graph(program &p, const std::vector<int> &tokens, int steps, i
 
 #endif
 
-#elif WORLD == 1
+#endif
 
-static bool check_graph(program &, const std::vector<int> &, int, int) { return printf("graph: compile with -DMEGA_GRAPH\n"), false; }
+#else
+
+template <class P> static bool check_graph(P &, const std::vector<int> &, int, int) { return printf("graph: compile with -DMEGA_GRAPH\n"), false; }
 
 #endif

@@ -32,7 +32,6 @@ static int read_options(int argc, char **argv, told &o)
                      argv[0]), 2;
   }
   if (o.steps < 1 || o.steps > MOST_STEPS || o.plain > o.steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;
-  if (WORLD > 1 && o.graph) return fprintf(stderr, "%s: --graph goes with one GPU\n", argv[0]), 2;
   if (o.flight < 1 || o.flight > STAGES) return fprintf(stderr, "%s: --flight takes 1 to %d\n", argv[0], STAGES), 2;
   return 0;
 }

@@ -240,8 +240,8 @@ static bool write_world_trace(world &, int, const char *) { return true; }
 
 #else
 
-// The slowest rank counts.
-static void time_world(world &w, const char *what, int steps, int repeats)
+// Microseconds a step of what run(rank) puts into the stream of each rank; the slowest rank counts. start() comes before it, end() after, both untimed.
+template <class A, class B, class C> static void time_world(const char *what, int steps, int repeats, A start, B run, C end)
 {
   cudaEvent_t a[WORLD], b[WORLD];
   std::vector<double> us;
@@ -252,13 +252,12 @@ static void time_world(world &w, const char *what, int steps, int repeats)
   }
   for (int i = 0; i < repeats + 3; i++) {
     float most = 0;
-    restore_world(w), set_world(w);
+    start();
     for (int r = 0; r < WORLD; r++) {
       use_rank(r);
       MUST(cudaEventRecord(a[r]));
-      launch_plainly(w.rank[r].step, CONTEXT, steps);
+      run(r);
       MUST(cudaEventRecord(b[r]));
-      w.rank[r].step += (u32)steps;
     }
     for (int r = 0; r < WORLD; r++) {
       float ms;
@@ -267,17 +266,24 @@ static void time_world(world &w, const char *what, int steps, int repeats)
       MUST(cudaEventElapsedTime(&ms, a[r], b[r]));
       most = std::max(most, ms);
     }
+    end();
     if (i >= 3) us.push_back(1e3 * most / steps);
   }
   std::sort(us.begin(), us.end());
   printf("time,%s on %d GPUs,%s,%d,%d,%.1f,%.1f,%.1f,%zu\n", MODEL, WORLD, what, CONTEXT, steps, us[us.size() / 2], us.front(), us.back(), us.size());
 }
 
+static void time_launches(world &w, const char *what, int steps, int repeats)
+{
+  auto run = [&](int r) { launch_plainly(w.rank[r].step, CONTEXT, steps), w.rank[r].step += (u32)steps; };
+  time_world(what, steps, repeats, [&] { restore_world(w), set_world(w); }, run, [] {});
+}
+
 static void print_world_times(world &w, int steps, int repeats)
 {
   printf("time,model,what,context,steps,median us,least,most,repeats\n");
-  time_world(w, "steps in one launch", steps, repeats);
-  time_world(w, "one step a launch", 1, repeats);
+  time_launches(w, "steps in one launch", steps, repeats);
+  time_launches(w, "one step a launch", 1, repeats);
 }
 
 // When the tasks of the last step came to a phase: for each rank as mega_time.cuh has it, in ns from the rank's first on.
@@ -304,6 +310,53 @@ static bool write_world_trace(world &w, int steps, const char *path)
 
 #endif
 
+// ---- a graph of launches on each rank ----
+
+#ifdef MEGA_GRAPH
+
+static bool graph_was_right(world &w, const std::vector<int> &tokens, int steps)
+{
+  bool fine = true;
+  for (int r = 0; r < WORLD; r++) {
+    go_to(r), w.rank[r].step = (u32)steps;
+    fine &= !print_fault(w.rank[r]) && tokens_of(w.rank[r], steps) == tokens;
+  }
+  return fine && all_same_bits(w);
+}
+
+#ifdef MEGA_SHIM
+
+static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int)
+{
+  forget_world(w), restore_world(w);
+  for (int r = 0; r < WORLD; r++) M_of[r] = w.rank[r].m, PEERS_of[r] = w.peers[r];
+  run_nodes(steps);
+  return print_graph(graph_was_right(w, tokens, steps));
+}
+
+#else
+
+static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int repeats)
+{
+  bool fine = true;
+  for (int early = 0; early < 2; early++) {
+    cudaGraphExec_t graph[WORLD];
+    for (int r = 0; r < WORLD; r++) use_rank(r), graph[r] = record_steps(steps, early);
+    time_world(
+        GRAPH_NAME[early], steps, repeats, [&] { forget_world(w), restore_world(w), set_world(w); },
+        [&](int r) { MUST(cudaGraphLaunch(graph[r], 0)); }, [&] { fine &= graph_was_right(w, tokens, steps); });
+    for (int r = 0; r < WORLD; r++) {
+      use_rank(r);
+      MUST(cudaGraphExecDestroy(graph[r]));
+    }
+  }
+  return print_graph(fine);
+}
+
+#endif
+
+#endif
+
 // ---- the host program ----
 
 int main(int argc, char **argv)
@@ -325,6 +378,7 @@ int main(int argc, char **argv)
   fflush(stdout);
   if (o.times && fine) print_world_times(w, o.steps, o.times);
   if (o.many && fine) fine &= check_many_world(w, o.steps, o.many, tokens);
+  if (o.graph && fine) fine &= check_graph(w, tokens, o.steps, o.graph);
   if (o.trace && fine) fine &= write_world_trace(w, o.steps, o.trace);
   return !fine;
 }

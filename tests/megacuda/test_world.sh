@@ -20,13 +20,14 @@ same() {
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "threads: tokens of $name $world $*"
   expect 0 'proved; ' emit "$file" --world "$world" "$@" --out "$work"
   under=()
-  expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -x c++ -o "$work/$name" "$work/$name.cu"
+  expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
   [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
   MEGA_SHIM_SEED=$order expect 0 "planted: found, $world of $world ranks were stopped, and the next run is right" "$work/$name" --steps "$steps" \
-    --plain 1 --hang --launches 2 --deadline 500
+    --plain 1 --hang --launches 2 --graph 1 --deadline 500
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $name $world $*"
   grep -Eq '^plain: ([0-9]+) of \1 tokens agree, relative error of logits at most [0-9.]*e-0[67]' "$work/out" || complain "the plain model of $name $*"
   grep -Eq "^rank $((world - 1)): hung: .* waited for event .*: saw [0-9]+, wanted [0-9]+\$" "$work/out" || complain "the record of $name $*"
+  grep -q '^graph: .* the tokens are the same$' "$work/out" || complain "a launch for each node of $name $*"
   grep -q '2 launches of .* the same bits on all ranks' "$work/out" || complain "bits of $name $*"
 }
 [ -z "${MICA_ALL:-}" ] || same examples/mega/tiny_world.json 2 3 1 --workers 2 --context 5 --seed 3
