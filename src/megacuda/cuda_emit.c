@@ -114,6 +114,7 @@ static const char head[] =
     "template <bool C, class A, class B> struct conditional { typedef A type; };\n"
     "template <class A, class B> struct conditional<false, A, B> { typedef B type; };\n}\n"
     "#else\n"
+    "#ifdef MEGA_SHIM\n#undef _FORTIFY_SOURCE // a fortified longjmp refuses another stack\n#endif\n"
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
     "#include <type_traits>\n#include <vector>\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
     "struct bf16 {\n  unsigned short bits;\n};\n";

@@ -387,6 +387,7 @@ static bool check_plain(program &p, const std::vector<int> &tokens, int steps)
   if (logits < 0) return true;
   for (int t = 0; t < TENSORS; t++) {
     m.t[t] = TENSOR[t].kind == 'w' ? p.m.tensor[t] : device_room((size_t)(TENSOR[t].elements * TENSOR[t].bytes));
+    if (TENSOR[t].kind == 'i') zero_device(m.t[t], (size_t)(TENSOR[t].elements * TENSOR[t].bytes));
     if (p.first[(size_t)t]) copy_device(m.t[t], p.first[(size_t)t], bytes_of(t));
   }
   std::vector<float> a((size_t)TENSOR[logits].elements), b(a.size());

@@ -2,6 +2,8 @@
 // order they run. It shows that the kernel's text is right; it shows nothing of speed, and no fence is missed here.
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <setjmp.h>
 #include <time.h>
 #include <type_traits>
 #include <ucontext.h>
@@ -52,25 +54,31 @@ struct shim_block {
   std::vector<char> room;
 };
 struct shim_fiber {
-  ucontext_t context;
+  ucontext_t context; // where it begins
+  jmp_buf left;       // where it goes on: unlike swapcontext, _longjmp makes no system call
   int tid, block;
   char *shared;
   shim_block *of;
-  bool done;
+  bool begun, done;
   const shim_gate *at; // waits until its round is over; or NULL
   u64 round;
-  std::vector<char> stack;
 };
 static shim_fiber *shim_me;
 static int shim_rank; // that the host's side is at
-static ucontext_t shim_scheduler;
+static jmp_buf shim_scheduler;
 static std::function<void()> shim_kernel;
 
 static inline void shim_yield()
 {
-  shim_fiber *me = shim_me;
-  swapcontext(&me->context, &shim_scheduler);
-  shim_me = me;
+  if (!_setjmp(shim_me->left)) _longjmp(shim_scheduler, 1);
+}
+__attribute__((noinline)) static void shim_resume(shim_fiber &x)
+{
+  shim_me = &x;
+  if (_setjmp(shim_scheduler)) return;
+  if (x.begun) _longjmp(x.left, 1);
+  x.begun = true;
+  setcontext(&x.context);
 }
 static inline void shim_pass(shim_gate &g, int want)
 {
@@ -114,6 +122,14 @@ static void shim_arrive_all()
   while (!shim_way.empty()) shim_arrive(0);
 }
 
+// Stacks are kept from run to run, and are not cleared.
+static char *shim_stack(size_t i, size_t bytes)
+{
+  static std::vector<std::unique_ptr<char[]>> stacks;
+  while (stacks.size() <= i) stacks.emplace_back(new char[bytes]);
+  return stacks[i].get();
+}
+
 static void shim_run(int blocks, int threads, size_t bytes, std::function<void()> kernel)
 {
   static u64 seed = getenv("MEGA_SHIM_SEED") ? strtoull(getenv("MEGA_SHIM_SEED"), NULL, 10) : 1;
@@ -125,11 +141,10 @@ static void shim_run(int blocks, int threads, size_t bytes, std::function<void()
   for (size_t i = 0; i < f.size(); i++) {
     shim_fiber &x = f[i];
     shim_block &of = b[i / (size_t)threads];
-    x.tid = (int)(i % (size_t)threads), x.block = (int)(i / (size_t)threads), x.of = &of, x.done = false, x.at = NULL;
+    x.tid = (int)(i % (size_t)threads), x.block = (int)(i / (size_t)threads), x.of = &of, x.begun = x.done = false, x.at = NULL;
     x.shared = (char *)(((uintptr_t)of.room.data() + 127) / 128 * 128);
-    x.stack.resize(1 << 17);
     getcontext(&x.context);
-    x.context.uc_stack.ss_sp = x.stack.data(), x.context.uc_stack.ss_size = x.stack.size(), x.context.uc_link = &shim_scheduler;
+    x.context.uc_stack.ss_size = 1 << 17, x.context.uc_stack.ss_sp = shim_stack(i, x.context.uc_stack.ss_size), x.context.uc_link = NULL;
     makecontext(&x.context, shim_begin, 0);
   }
   while (left) {
@@ -138,8 +153,7 @@ static void shim_run(int blocks, int threads, size_t bytes, std::function<void()
     for (size_t k = 0; k < f.size(); k++) {
       shim_fiber &x = f[(from + k) % f.size()];
       if (x.done || (x.at && x.at->round == x.round)) continue;
-      shim_me = &x;
-      swapcontext(&shim_scheduler, &x.context);
+      shim_resume(x);
       left -= x.done;
     }
   }

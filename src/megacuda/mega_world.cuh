@@ -161,7 +161,9 @@ static void open_plain(const world &w, plain_tensors *m)
     go_to(r), m[r] = {}, m[r].rank = r;
     for (int t = 0; t < TENSORS; t++) {
       const program &p = w.rank[r];
-      m[r].t[t] = TENSOR[t].kind == 'w' ? p.m.tensor[t] : device_room((size_t)(TENSOR[t].elements * TENSOR[t].bytes * TENSOR[t].slots));
+      size_t bytes = (size_t)(TENSOR[t].elements * TENSOR[t].bytes * TENSOR[t].slots);
+      m[r].t[t] = TENSOR[t].kind == 'w' ? p.m.tensor[t] : device_room(bytes);
+      if (TENSOR[t].kind == 'i') zero_device(m[r].t[t], bytes);
       if (p.first[(size_t)t]) copy_device(m[r].t[t], p.first[(size_t)t], bytes_of(t));
     }
   }
