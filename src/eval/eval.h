@@ -8,6 +8,7 @@
 //   eval_at.c          elements that data choose
 //   move.c             boxes of elements from one tensor to another: tiles, parts, views
 //   run.c              kernel graphs; nest.c: block and thread graphs
+//   eval_element.c     chosen elements of kernel graphs
 //   random.c           inputs
 #ifndef MICA_EVAL_H
 #define MICA_EVAL_H
@@ -34,6 +35,13 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
 // Fresh random inputs for every INPUT of g. Reals are normal(0, 1), rounded to the tensor's dtype; field elements
 // are uniform. Different for every tensor and seed. Whole numbers are of their range; over fields only where some element is chosen by data.
 void eval_random(struct arena *mem, const struct graph *g, enum domain d, struct field *F, uint64_t seed, void **inputs);
+// Element i of tensor t of a kernel graph without composites, in float64, by at most so many steps from element to element. NO: they did not
+// suffice, an index leaves its dimension, or the graph has blocks. May be called by several threads.
+struct eval_reader {
+  double (*element)(const void *arg, int input, int64_t i); // of input number `input`, row-major
+  const void *arg;
+};
+int eval_element(const struct graph *g, const struct eval_reader *in, int64_t steps, int t, int64_t i, double *out);
 // Elements of an input of whole numbers: by the number of the draw uniform, all equal, or the first and the last of its range.
 void eval_whole_numbers(const struct tensor *t, struct rng *r, int draw, double *out);
 #endif

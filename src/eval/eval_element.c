@@ -1,0 +1,287 @@
+// Chosen elements of a kernel graph in float64: each is computed from the elements that it depends on, found by walking the index rules back
+// to the inputs. So a few elements of a large result cost little, and nothing here is shared with those that compute whole tensors but
+// the rows of op.def.
+#define NUM double
+#include "eval/real.h"
+#include "eval/eval.h"
+#include "base/memory.h"
+
+#define DROP(id, EXPR)
+#define ROW_MAP DROP
+#define ROW_IO DROP
+#define ROW_CONST DROP
+#define ROW_INDEX DROP
+#define ROW_CONTRACT DROP
+#define ROW_REDUCE DROP
+#define ROW_VIEW DROP
+#define ROW_AT DROP
+#define ROW_CONCAT DROP
+#define ROW_SPLIT DROP
+#define ROW_WORLD DROP
+#define ROW_COMPOSITE DROP
+#define ROW_ACCUM DROP
+#define ROW_GRAPH DROP
+
+enum { DEEPEST = 4000, LEAST_KNOWN = 1 << 10 }; // nodes between an output and an input; room for elements
+
+struct known_element {
+  uint64_t key; // of tensor and index, from 1; 0: empty
+  double value;
+};
+struct element_walk {
+  const struct graph *g;
+  const struct eval_reader *in;
+  int *input;   // by tensor: its number among the inputs
+  int64_t left; // steps
+  int depth;
+  bool lost; // the steps are spent, or an operator is none of these
+  struct known_element *known;
+  int64_t n, cap; // cap: a power of two
+};
+
+static double element(struct element_walk *w, int t, int64_t i);
+
+// ---- what is known already ----
+
+static struct known_element *slot(const struct known_element *known, int64_t cap, uint64_t key)
+{
+  uint64_t at = hash_mix(key, 0) & (uint64_t)(cap - 1);
+  while (known[at].key && known[at].key != key) at = (at + 1) & (uint64_t)(cap - 1);
+  return (struct known_element *)&known[at];
+}
+
+static void note(struct element_walk *w, uint64_t key, double value)
+{
+  if (2 * w->n >= w->cap) {
+    const int64_t cap = MAX(LEAST_KNOWN, 2 * w->cap);
+    struct known_element *more = MEM_NEWS(struct known_element, cap);
+    for (int64_t i = 0; i < w->cap; i++)
+      if (w->known[i].key) *slot(more, cap, w->known[i].key) = w->known[i];
+    mem_free(w->known);
+    w->known = more, w->cap = cap;
+  }
+  *slot(w->known, w->cap, key) = (struct known_element){key, value};
+  w->n++;
+}
+
+// ---- index rules ----
+
+static const struct shape *shape_of(const struct element_walk *w, int t) { return &w->g->tensors[t].shape; }
+
+// Element i of a tensor of shape o, where it broadcasts, in one of shape x.
+static int64_t under(const struct shape *o, const struct shape *x, int64_t i)
+{
+  int64_t at = 0, step = 1;
+  for (int d = o->n - 1, k = x->n - 1; k >= 0; i /= o->d[d--], step *= x->d[k--])
+    if (x->d[k] > 1) at += i % o->d[d] * step;
+  return at;
+}
+
+static double of_map(enum op op, const struct attrs *a, double x, double y)
+{
+  ATTR_LOCALS(a);
+  (void)y;
+#undef ROW_MAP
+#define ROW_MAP(id, EXPR) \
+  case OP_##id: return EXPR;
+  switch ((int)op) {
+#define OP(id, name, least, most, rule, levels, attrs, flags, real, field, ...) ROW_##rule(id, VALUE(real, field))
+#include "ir/op.def"
+#undef OP
+  default: CHECK(!"an elementwise operator");
+  }
+#undef ROW_MAP
+#define ROW_MAP DROP
+  return 0;
+}
+
+// r with x (and y) folded in.
+static double of_fold(enum op op, double r, double x, double y)
+{
+  (void)y;
+#undef ROW_CONTRACT
+#undef ROW_REDUCE
+#define ROW_REDUCE(id, EXPR) \
+  case OP_##id:              \
+    return EXPR;
+#define ROW_CONTRACT ROW_REDUCE
+  switch ((int)op) {
+#define OP(id, name, least, most, rule, levels, attrs, flags, real, field, ...) ROW_##rule(id, VALUE(real, field))
+#include "ir/op.def"
+#undef OP
+  default: CHECK(!"a reduction or a contraction");
+  }
+#undef ROW_CONTRACT
+#define ROW_CONTRACT DROP
+#undef ROW_REDUCE
+#define ROW_REDUCE DROP
+  return 0;
+}
+
+static double map(struct element_walk *w, const struct node *n, int64_t i)
+{
+  const struct shape *o = shape_of(w, n->out);
+  double x[2] = {0, 0};
+  for (int k = 0; k < n->nin; k++) x[k] = element(w, n->in[k], under(o, shape_of(w, n->in[k]), i));
+  return of_map(n->op, &n->a, x[0], x[1]);
+}
+
+static double contract(struct element_walk *w, const struct node *n, int64_t i)
+{
+  const struct shape *o = shape_of(w, n->out), *x = shape_of(w, n->in[0]), *y = shape_of(w, n->in[1]);
+  const int64_t cols = o->d[o->n - 1], rows = o->d[o->n - 2], deep = x->d[x->n - 1], of = i / (rows * cols);
+  struct shape bo = *o, bx = *x, by = *y;
+  bo.n -= 2, bx.n -= 2, by.n -= 2;
+  const int64_t x_at = (under(&bo, &bx, of) * rows + i / cols % rows) * deep, y_at = under(&bo, &by, of) * deep * cols + i % cols;
+  double r = 0;
+  for (int64_t k = 0; k < deep && !w->lost; k++) r = of_fold(n->op, r, element(w, n->in[0], x_at + k), element(w, n->in[1], y_at + k * cols));
+  return r;
+}
+
+// A tensor as [outer, extent, inner] along a dimension.
+static int64_t inner_of(const struct shape *s, int dim)
+{
+  int64_t inner = 1;
+  for (int d = dim + 1; d < s->n; d++) inner *= s->d[d];
+  return inner;
+}
+
+static double reduce(struct element_walk *w, const struct node *n, int64_t i)
+{
+  const struct shape *o = shape_of(w, n->out), *x = shape_of(w, n->in[0]);
+  const int64_t len = x->d[n->a.dim] / o->d[n->a.dim], inner = inner_of(o, n->a.dim), from = i / inner * len * inner + i % inner;
+  const enum abstract how = op_rows[n->op].abstract;
+  const bool first = how == AE_MAX || how == AE_PROD;
+  double r = first ? element(w, n->in[0], from) : 0;
+  for (int64_t l = first; l < len && !w->lost; l++) r = of_fold(n->op, r, element(w, n->in[0], from + l * inner), 0);
+  return node_has(n, MEAN) ? r / (double)len : r;
+}
+
+static double view(struct element_walk *w, const struct node *n, int64_t i)
+{
+  const struct shape *o = shape_of(w, n->out), *x = shape_of(w, n->in[0]);
+  const int64_t inner = inner_of(o, n->op == OP_RESHAPE ? 0 : n->a.dim), extent = o->n ? o->d[n->a.dim] : 1;
+  int64_t at = 0, stride[MAX_DIMS], step = 1;
+  if (n->op == OP_RESHAPE) return element(w, n->in[0], i);
+  if (n->op == OP_REPEAT) return element(w, n->in[0], i / inner / n->a.times * inner + i % inner);
+  if (n->op == OP_SLICE) return element(w, n->in[0], (i / inner / extent * x->d[n->a.dim] + i / inner % extent + n->a.start) * inner + i % inner);
+  for (int d = x->n - 1; d >= 0; step *= x->d[d--]) stride[d] = step;
+  for (int d = o->n - 1; d >= 0; i /= o->d[d--]) at += i % o->d[d] * stride[perm_of(&n->a, o->n, d)];
+  return element(w, n->in[0], at);
+}
+
+static double concat(struct element_walk *w, const struct node *n, int64_t i)
+{
+  const struct shape *o = shape_of(w, n->out);
+  const int64_t inner = inner_of(o, n->a.dim), outer = i / inner / o->d[n->a.dim];
+  int64_t at = i / inner % o->d[n->a.dim];
+  int k = 0;
+  while (at >= shape_of(w, n->in[k])->d[n->a.dim]) at -= shape_of(w, n->in[k++])->d[n->a.dim];
+  return element(w, n->in[k], (outer * shape_of(w, n->in[k])->d[n->a.dim] + at) * inner + i % inner);
+}
+
+static double split(struct element_walk *w, const struct node *n, int t, int64_t i)
+{
+  const struct shape *o = shape_of(w, t), *x = shape_of(w, n->in[0]);
+  const int64_t inner = inner_of(o, n->a.dim), extent = o->d[n->a.dim], at = i / inner % extent + node_part(n, t - n->out) * extent;
+  return element(w, n->in[0], (i / inner / extent * x->d[n->a.dim] + at) * inner + i % inner);
+}
+
+// ---- elements that data choose ----
+
+static bool before(double x, int64_t i, double y, int64_t k)
+{
+  if (isnan(x) || isnan(y)) return isnan(x) && (!isnan(y) || i < k);
+  return x > y || (!(x < y) && i < k);
+}
+
+static double select_one(struct element_walk *w, const struct node *n, int t, int64_t i)
+{
+  const struct shape *o = shape_of(w, t), *x = shape_of(w, n->in[0]);
+  const int64_t inner = inner_of(o, n->a.dim), count = o->d[n->a.dim], extent = x->d[n->a.dim];
+  const int64_t from = i / inner / count * extent * inner + i % inner;
+  double *row = MEM_NEWS(double, extent + 1), value;
+  int64_t last = -1;
+  for (int64_t l = 0; l < extent && !w->lost; l++) row[l] = element(w, n->in[0], from + l * inner);
+  for (int64_t k = 0; k <= i / inner % count; k++) {
+    int64_t best = -1;
+    for (int64_t l = 0; l < extent; l++)
+      if ((last < 0 || before(row[last], last, row[l], l)) && (best < 0 || before(row[l], l, row[best], best))) best = l;
+    last = best;
+  }
+  value = t == n->out ? row[last] : (double)last;
+  return mem_free(row), value;
+}
+
+static double gather(struct element_walk *w, const struct node *n, int64_t i)
+{
+  const struct shape *x = shape_of(w, n->in[0]);
+  const int64_t inner = inner_of(x, n->a.dim), extent = x->d[n->a.dim], many = shape_size(shape_of(w, n->in[1]));
+  const double at = element(w, n->in[1], i / inner % many);
+  if (!(at >= 0 && at < (double)extent)) return w->lost = true, 0;
+  return element(w, n->in[0], (i / inner / many * extent + (int64_t)at) * inner + i % inner);
+}
+
+static double update(struct element_walk *w, const struct node *n, int64_t i)
+{
+  const struct shape *x = shape_of(w, n->in[0]);
+  const int64_t inner = inner_of(x, n->a.dim), extent = x->d[n->a.dim], many = shape_size(shape_of(w, n->in[1]));
+  for (int64_t k = many - 1; k >= 0 && !w->lost; k--)
+    if (element(w, n->in[1], k) == (double)(i / inner % extent)) return element(w, n->in[2], (i / inner / extent * many + k) * inner + i % inner);
+  return element(w, n->in[0], i);
+}
+
+static double at(struct element_walk *w, const struct node *n, int t, int64_t i)
+{
+  return node_has(n, SELECTS) ? select_one(w, n, t, i) : node_has(n, READS_SLICES) ? gather(w, n, i) : update(w, n, i);
+}
+
+// ---- all of them ----
+
+static double compute(struct element_walk *w, const struct node *n, int t, int64_t i)
+{
+  switch (op_rows[n->op].rule) {
+  case RULE_MAP: return map(w, n, i);
+  case RULE_CONTRACT: return contract(w, n, i);
+  case RULE_REDUCE: return reduce(w, n, i);
+  case RULE_VIEW: return view(w, n, i);
+  case RULE_CONCAT: return concat(w, n, i);
+  case RULE_SPLIT: return split(w, n, t, i);
+  case RULE_AT: return at(w, n, t, i);
+  case RULE_IO:
+  case RULE_CONST:
+  case RULE_INDEX:
+  case RULE_WORLD:
+  case RULE_COMPOSITE:
+  case RULE_ACCUM:
+  case RULE_GRAPH: break;
+  }
+  return w->lost = true, 0;
+}
+
+static double element(struct element_walk *w, int t, int64_t i)
+{
+  const struct node *n = &w->g->nodes[w->g->tensors[t].node];
+  const uint64_t key = ((uint64_t)t << 40 | (uint64_t)i) + 1;
+  if (w->lost || --w->left < 0 || w->depth >= DEEPEST) return w->lost = true, 0;
+  if (n->op == OP_INPUT) return w->in->element(w->in->arg, w->input[t], i);
+  if (op_rows[n->op].rule == RULE_CONST) return n->a.scalar;
+  if (op_rows[n->op].rule == RULE_INDEX) return (double)i;
+  const struct known_element *had = w->cap ? slot(w->known, w->cap, key) : NULL;
+  if (had && had->key) return had->value;
+  w->depth++;
+  const double x = compute(w, n, t, i);
+  w->depth--;
+  if (!w->lost) note(w, key, x);
+  return x;
+}
+
+int eval_element(const struct graph *g, const struct eval_reader *in, int64_t steps, int t, int64_t i, double *out)
+{
+  struct element_walk w = {.g = g, .in = in, .input = MEM_NEWS(int, g->ntensors + 1), .left = steps};
+  for (int k = 0, inputs = 0; k < g->nnodes; k++)
+    if (g->nodes[k].op == OP_INPUT) w.input[g->nodes[k].out] = inputs++;
+  *out = element(&w, t, i);
+  mem_free(w.known), mem_free(w.input);
+  return w.lost ? NO : OK;
+}
