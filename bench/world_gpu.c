@@ -393,7 +393,7 @@ static void run_folder(struct rank *r, const char *path)
   struct parts x = {.f = ranks_form_of(&r->mem, g)};
   x.out = NEWS(&r->mem, void *, x.f->nout + 1);
   MUST(graph_unfold(&r->mem, g, &g, &r->e));
-  MUST(problem_open(&p, &r->mem, g, 7, NULL, &r->e));
+  MUST(problem_open(&p, &r->mem, g, &(struct problem_wish){7}, &r->e));
   cut(r, p.b, &x);
   void **in = NEWS(&r->mem, void *, x.f->nin + 1), **out = NEWS(&r->mem, void *, x.f->nout + 1);
   for (int i = 0; i < x.f->nin; i++) in[i] = (void *)(uintptr_t)x.from[i];

@@ -29,6 +29,7 @@
 //   find.c       which executable is a worker
 //   turn.c       processes that share a GPU run and time candidates one after the other
 //   problem.c    inputs and the float64 reference
+//   evaluator.c  references on the GPU: plain_text.c, plain.cuh kernels in double, plain_code.c a program of them, referee.c elements on the CPU
 //   check.c      outputs against the reference
 //   machine.c    whether this machine is fit for races, asked before long work
 //   session.c    what races of one program share: worker, compiler, inputs, reference
@@ -166,10 +167,52 @@ struct problem {
   double seconds;      // of the reference
   stop_flag stop;      // ends what is computed of it, or NULL
 };
-int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, stop_flag stop, struct err *e);
+struct problem_wish {
+  uint64_t seed;
+  stop_flag stop;
+  struct reference64_device *by; // computes the reference, or NULL: the CPU does
+};
+int problem_open(struct problem *p, struct arena *mem, const struct graph *g, const struct problem_wish *w, struct err *e);
 // NaN, infinities: rt.h
-int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, stop_flag stop, struct err *e);
+int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, const struct problem_wish *w, struct err *e);
 void problem_close(struct problem *p); // after an error too
+
+// ---- evaluator.c -----------------------------------------------------------------------------------
+
+// Computes float64 references on the GPU, by one plain kernel in double for each operator (plain_text.c), in a worker of its own. Before one is
+// trusted, elements of its result are computed on the CPU from the elements that they depend on (eval_element). The first use of it opens the
+// worker. What it does not compute the CPU does; why is in the job's trace.
+//
+//   REFERENCE(id, name, doc)
+#define REFERENCES(REFERENCE)                                                               \
+  REFERENCE(AUTO, "auto", "on the GPU where it would take the CPU a good part of a second") \
+  REFERENCE(CPU, "cpu", "on the CPU")                                                       \
+  REFERENCE(GPU, "gpu", "on the GPU wherever that is possible")
+enum gpu_reference {
+#define REFERENCE(id, name, doc) REFERENCE_##id,
+  REFERENCES(REFERENCE)
+#undef REFERENCE
+};
+int gpu_reference_read(const char *name, enum gpu_reference *out, struct err *e); // NULL, "": AUTO
+struct gpu_evaluator;
+struct gpu_evaluator_opts {
+  enum gpu_reference which;
+  int device;
+  const char *worker;      // path of an executable, or NULL
+  struct gpu_worker *with; // an open worker to use, owned from now on; or NULL
+  struct gpu_forge *forge; // what compiles; lives as long
+};
+struct gpu_evaluator *gpu_evaluator_open(const struct gpu_evaluator_opts *o);
+void gpu_evaluator_close(struct gpu_evaluator *v);
+void gpu_evaluator_rest(struct gpu_evaluator *v);
+struct reference64_device *gpu_evaluator_device(struct gpu_evaluator *v);
+struct gpu_evidence {       // of all references so far
+  int computed, refused;    // on the GPU; by the CPU, since they are small or the GPU cannot
+  int64_t checked, differs; // elements that the CPU computed too; those that differed
+  double seconds;           // on the GPU, with checks and compiling
+  char why[200];            // the CPU computed the last one that was refused; "" where none was
+};
+struct gpu_evidence gpu_evaluator_evidence(const struct gpu_evaluator *v);
 
 // ---- check.c ---------------------------------------------------------------------------------------
 
@@ -293,6 +336,7 @@ struct gpu_race_opts {
   struct gpu_worker *with;             // an open worker to use, or NULL
   const struct gpu_compiler *compiler; // NULL: NVRTC
   struct gpu_forge *forge;             // what has compiled until now, or NULL
+  struct gpu_evaluator *evaluator;     // computes references, or NULL: the CPU does
   double compile_until;                // by now_seconds(): what is not compiled then is left; 0: nothing is
   struct db *db;                       // NULL: nothing is remembered
   bool fresh;                          // what is remembered of races is not read

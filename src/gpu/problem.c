@@ -2,10 +2,10 @@
 #include "gpu/gpu.h"
 #include "base/memory.h"
 
-static int open_on(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, bool special, stop_flag stop, struct err *e)
+static int open_on(struct problem *p, struct arena *mem, const struct graph *g, const struct problem_wish *w, bool special, struct err *e)
 {
   struct graph *stable;
-  *p = (struct problem){.seed = seed, .stop = stop};
+  *p = (struct problem){.seed = w->seed, .stop = w->stop};
   if (graph_expand(mem, g, true, &stable, e)) return e->status;
   p->g = stable;
   int *outs = NEWS(mem, int, graph_outputs(stable, NULL) + 1);
@@ -15,24 +15,25 @@ static int open_on(struct problem *p, struct arena *mem, const struct graph *g, 
   double start = now_seconds();
   struct buffers *b;
   struct reference64 r = {0};
-  int status = buffers_open_until(stable, seed, stop, &b, e);
+  int status = buffers_open_until(stable, w->seed, w->stop, &b, e);
   if (status != OK) return status;
   mem_keep(p->b = b); // who has the problem closes both
-  if (special) special_inputs(stable, b, seed, 0);
-  status = special ? special_reference(stable, b, stop, &r, e) : numeric_reference_apart(stable, b, stop, &r, e);
+  b->device = w->by;
+  if (special) special_inputs(stable, b, w->seed, 0);
+  status = special ? special_reference(stable, b, w->stop, &r, e) : numeric_reference_apart(stable, b, w->stop, &r, e);
   mem_keep(r.room), p->r = r;
   p->seconds = now_seconds() - start;
   return status;
 }
 
-int problem_open(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, stop_flag stop, struct err *e)
+int problem_open(struct problem *p, struct arena *mem, const struct graph *g, const struct problem_wish *w, struct err *e)
 {
-  return open_on(p, mem, g, seed, false, stop, e);
+  return open_on(p, mem, g, w, false, e);
 }
 
-int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, uint64_t seed, stop_flag stop, struct err *e)
+int problem_open_special(struct problem *p, struct arena *mem, const struct graph *g, const struct problem_wish *w, struct err *e)
 {
-  return open_on(p, mem, g, seed, true, stop, e);
+  return open_on(p, mem, g, w, true, e);
 }
 
 void problem_close(struct problem *p)

@@ -53,7 +53,9 @@ int session_problem(struct gpu_session *s, int which, const struct problem **out
   *out = p;
   if (p->g) return OK;
   uint64_t seed = which == OWN_INPUTS ? s->o.seed : hash_mix(s->o.seed, (uint64_t)which);
-  int status = (which == SPECIAL_INPUTS ? problem_open_special : problem_open)(p, &s->mem, s->g, seed, s->o.stop, e);
+  const struct problem_wish w = {seed, s->o.stop, gpu_evaluator_device(s->o.evaluator)};
+  int status = (which == SPECIAL_INPUTS ? problem_open_special : problem_open)(p, &s->mem, s->g, &w, e);
+  gpu_evaluator_rest(s->o.evaluator);
   if (status != OK) problem_close(p);
   return status;
 }

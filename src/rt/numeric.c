@@ -89,7 +89,7 @@ int numeric_floors(const struct reference64 *r, const struct buffers *b, stop_fl
   int *ins = MEM_NEWS(int, b->nin + 1);
   graph_inputs(r->g, ins);
   struct device_inputs inputs = {r->g, ins, b};
-  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .stop = stop};
+  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .b = b, .stop = stop};
   int s = underflow_floors(r, &from, floor, e);
   return mem_free(ins), s;
 }
@@ -122,7 +122,7 @@ static bool rounding_counts(const struct reference64 *r, const struct buffers *b
   double *floor = MEM_NEWS(double, r->g->ntensors);
   graph_inputs(r->g, ins);
   struct device_inputs inputs = {r->g, ins, b};
-  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .rounds = true, .stop = stop};
+  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .b = b, .rounds = true, .stop = stop};
   struct reference64 rounded = {0};
   struct err e = {0};
   bool counts = reference64_run(&rounded, r->g, &from, &e) == OK && rounded_further(r, &rounded, floor);
@@ -161,7 +161,7 @@ int numeric_reference(const struct graph *g, struct buffers *b, stop_flag stop, 
   int *ins = MEM_NEWS(int, b->nin + 1), s = OK;
   graph_inputs(g, ins);
   struct device_inputs inputs = {g, ins, b};
-  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .in_range = true, .stop = stop};
+  struct reference64_from from = {.read = read_inputs, .arg = &inputs, .b = b, .in_range = true, .stop = stop};
   for (int shrunk = 0; shrunk <= SHRINKS && !s; shrunk++) {
     if (shrunk) shrink_inputs(g, ins, b);
     reference64_close(r);

@@ -336,6 +336,25 @@ static void drop(void *rooms)
 }
 static const struct mem_kind kind = {.close = drop};
 
+// Outputs alone, by another device. NO: it does not compute this one.
+static int on_device(struct reference64 *r, struct err *e)
+{
+  struct reference64_device *d = r->from->b ? r->from->b->device : NULL;
+  const int nout = graph_outputs(r->g, NULL);
+  if (!d) return NO;
+  int *outs = MEM_NEWS(int, nout + 1), s = OK;
+  double **to = MEM_NEWS(double *, nout + 1);
+  graph_outputs(r->g, outs);
+  for (int i = 0; i < nout && !s; i++) {
+    if (!r->value[outs[i]]) s = hold(r, outs[i], e);
+    to[i] = r->value[outs[i]];
+  }
+  if (!s) s = d->run(d, r->g, r->from, to, &r->overflow, e);
+  for (int i = 0; i < nout && s; i++)
+    if (r->value[outs[i]]) give_back(r, outs[i]);
+  return mem_free(outs), mem_free(to), s;
+}
+
 // What was read for the last time is freed.
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e)
 {
@@ -344,7 +363,9 @@ int reference64_run(struct reference64 *r, const struct graph *g, const struct r
   r->same = MEM_NEWS(int, g->ntensors + 1);
   for (int t = 0; t < g->ntensors; t++) r->same[t] = -1;
   r->room = mem_handle(sizeof *r->room * (size_t)(g->ntensors + 1), &kind);
-  int s = OK;
+  int s = on_device(r, e);
+  if (s != NO) return s;
+  s = OK;
   for (int i = 0; i < g->nnodes; i++) {
     for (int k = 0; k < g->nodes[i].nin; k++) r->readers[g->nodes[i].in[k]] += g->nodes[i].op == OP_OUTPUT ? g->nnodes : 1;
   }

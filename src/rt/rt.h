@@ -112,7 +112,8 @@ struct buffers { // device tensors of one kernel graph's inputs and outputs, in 
   int nin, nout;
   void **in, **out;
   size_t *in_bytes, *out_bytes;
-  struct left_call *left; // a call that nobody waits for, or NULL (left.c)
+  struct left_call *left;            // a call that nobody waits for, or NULL (left.c)
+  struct reference64_device *device; // computes float64 references on these inputs, or NULL: this processor does
 };
 int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e);                       // random normal inputs
 int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, struct buffers **b, struct err *e); // ERR_STOPPED soon after it is set
@@ -152,10 +153,17 @@ void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t s
 int underflow_floors(const struct reference64 *r, const struct reference64_from *from, double *floor, struct err *e);
 
 // ---- reference64.c: a graph evaluated in float64, fast enough for programs of full size ----
+// Another device that does it. outputs[i]: room for output i of g. NO, and no error: it does not compute this one.
+struct reference64_device {
+  int (*run)(struct reference64_device *d, const struct graph *g, const struct reference64_from *from, double *const *outputs, bool *overflow,
+             struct err *e);
+};
 struct reference64_from {
   // Elements [from, to) of input number `input`, row-major; called by several threads.
   void (*read)(const void *arg, int input, int64_t from, int64_t to, double *out);
   const void *arg;
+  const struct buffers *b; // the inputs that `read` reads, in their dtypes; NULL: it reads something else
+  bool flushed;            // and what is not normal, and -0, as 0
   bool in_range; // stop where a value leaves the range of its dtype, or a product along a dimension that of fp32 in some order of its factors
   bool rounds;   // each value is rounded to its dtype as it is made: what a program that runs operator by operator does
   enum nudge nudge;
@@ -202,6 +210,7 @@ struct special_answer {
 int special_rounds(const struct graph *g); // in each, another input has NaN and infinities; fewer where the reference is dear
 void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int round);
 // g on the inputs of b. r is to be closed after an error too.
+double special_tiny(enum dtype t); // what is not normal: up to this size inputs may be taken for 0
 int special_reference(const struct graph *g, const struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e);
 // outputs: of code that was made of the graph `own`, which computes the same function of the same inputs; the answer is added up.
 // ERR_WRONG where an element is NaN, infinite or a number other than it has to be.

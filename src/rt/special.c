@@ -26,7 +26,7 @@ static const double HUGE_NUMBER = 1e15, HUGE_PART = 32; // the largest number is
 static const double TINY_PART = 4;                      // of the least normal number
 
 static double huge(enum dtype t) { return fmin(HUGE_NUMBER, num_largest(&num_rows[t]) / HUGE_PART); }
-static double tiny(enum dtype t) { return num_normal(&num_rows[t]) / TINY_PART; }
+double special_tiny(enum dtype t) { return num_normal(&num_rows[t]) / TINY_PART; }
 
 // ---- inputs ----
 
@@ -40,7 +40,7 @@ static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum specia
       [ONE_NAN] = {NAN, 0}, [ONE_INF] = {INFINITY, 0}, [ONE_LOW] = {-INFINITY, 0}, [ALL_LOW] = {-INFINITY, -INFINITY}, [MOST_LOW] = {0, -INFINITY}};
   double one = values[kind].one, others = values[kind].others;
   if (kind == ONE_HUGE) one = huge(t);
-  if (kind == ALL_TINY) one = others = tiny(t);
+  if (kind == ALL_TINY) one = others = special_tiny(t);
   if (kind == MOST_LOW) at = n - 1; // what runs along the row meets a part that is -inf everywhere first
   for (int64_t j = 0; j < n; j++) {
     double x = j == at ? one : others;
@@ -69,7 +69,7 @@ static void make_small(const struct tensor *t, void *p, struct rng *r)
 {
   uint64_t size = (uint64_t)shape_size(&t->shape);
   if (size < 4 * SMALL) return;
-  for (int i = 0; i < SMALL; i++) num_write(t->dtype, p, (int64_t)rng_below(r, size), i % 2 ? tiny(t->dtype) : -0.0);
+  for (int i = 0; i < SMALL; i++) num_write(t->dtype, p, (int64_t)rng_below(r, size), i % 2 ? special_tiny(t->dtype) : -0.0);
 }
 
 int special_rounds(const struct graph *g) { return reference64_products(g) > CHEAP ? 1 : MIN(MOST_ROUNDS, graph_inputs(g, NULL)); }
@@ -104,7 +104,7 @@ static double element(const struct special_reading *d, int input, int64_t i)
 {
   enum dtype t = d->g->tensors[d->ins[input]].dtype;
   double x = num_read(t, d->b->in[input], i);
-  return d->flushed && !num_whole(t) && fabs(x) <= tiny(t) ? 0 : x;
+  return d->flushed && !num_whole(t) && fabs(x) <= special_tiny(t) ? 0 : x;
 }
 
 static void read_elements(const void *arg, int input, int64_t from, int64_t to, double *out)
@@ -118,7 +118,7 @@ static int evaluate(struct reference64 *r, const struct graph *g, const struct b
   int *ins = MEM_NEWS(int, b->nin + 1);
   graph_inputs(g, ins);
   struct special_reading d = {g, b, ins, rounds};
-  struct reference64_from from = {.read = read_elements, .arg = &d, .rounds = rounds, .stop = stop};
+  struct reference64_from from = {.read = read_elements, .arg = &d, .b = b, .flushed = rounds, .rounds = rounds, .stop = stop};
   int s = reference64_run(r, g, &from, e);
   r->from = NULL;
   mem_free(ins);

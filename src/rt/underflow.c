@@ -66,7 +66,7 @@ int underflow_floors(const struct reference64 *r, const struct reference64_from 
   graph_outputs(r->g, outs);
   for (enum nudge how = NUDGE_DOWN; how <= NUDGE_EITHER && status == OK; how++) {
     struct reference64 moved = {0};
-    struct reference64_from other = {.read = from->read, .arg = from->arg, .nudge = how, .stop = from->stop};
+    struct reference64_from other = {.read = from->read, .arg = from->arg, .b = from->b, .nudge = how, .stop = from->stop};
     status = reference64_run(&moved, r->g, &other, e);
     for (int i = 0; i < nout && status == OK; i++) {
       const int t = outs[i];

@@ -108,7 +108,8 @@ static void one_row(const struct gpu_limits *gpu, int ranks, int row)
   struct device_host h[8] = {0};
   struct check_answer answer;
   const struct ranks_form *f = ranks_form_of(&mem, g);
-  if (graph_rank(&mem, g, &rank, &e) || graph_unfold(&mem, g, &all, &e) || problem_open(&p, &mem, all, 5, NULL, &e)) fail_msg("%s", e.text);
+  if (graph_rank(&mem, g, &rank, &e) || graph_unfold(&mem, g, &all, &e) || problem_open(&p, &mem, all, &(struct problem_wish){5}, &e))
+    fail_msg("%s", e.text);
   lowered(&mem, rank, gpu, &d);
   for (int r = 0; r < ranks; r++) {
     const struct device_host_opts o = {.program = rank, .inputs = cut(&mem, p.b, f, r)};

@@ -14,6 +14,8 @@ CU_FUNCTIONS
 #undef FUNCTION
 
 struct pretend pretend;
+#define PLAIN_IMAGE "plain\n" // then the source
+
 enum { HEAD = 256, OUT_OF_MEMORY = 2, FAILED = 700, MOST_NODES = 20000, MOST_ARGS = 12 };
 
 static int say(const char **to, const char *text) { return *to = text, 0; }
@@ -84,7 +86,35 @@ struct kernel {
   char verb[16];
   int n, nanoseconds;
   const struct launch *tile; // of a device program, for the interpreter
+  struct module *plain;      // of a float64 reference, compiled for this processor
 };
+
+// ---- plain kernels: the text of one is C too, with a call for each block ----
+
+enum { PLAIN_ARGS = 5, MOST_PLAIN = 1024 };
+static struct {
+  uint64_t hash;
+  struct module *m;
+} plain[MOST_PLAIN]; // each source is compiled once
+
+static struct module *plain_module(const char *source)
+{
+  const uint64_t hash = hash_bytes(source, strlen(source), 1);
+  int i = 0;
+  while (i < MOST_PLAIN - 1 && plain[i].m && plain[i].hash != hash) i++;
+  if (plain[i].m && plain[i].hash == hash) return plain[i].m;
+  struct err e = {0};
+  struct str s = {0};
+  str_add(&s, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n%s\n", source);
+  str_add(&s, "size_t mica_plain_workspace(void) { return 0; }\n"
+              "int mica_plain(void *const *in, void *const *out, void *work)\n{\n  (void)out, (void)work;\n"
+              "  for (PLAIN_BLOCK = 0; PLAIN_BLOCK < *(const int64_t *)in[5]; PLAIN_BLOCK++)\n"
+              "    PLAIN_NAME(in[0], (int *)in[1], in[2], in[3], in[4]);\n  return 0;\n}\n");
+  if (module_build_with(str_text(&s), "-std=gnu11 -O1 -ffp-contract=off", "plain", NULL, &plain[i].m, &e)) err_print(stderr, &e);
+  if (plain[i].m) mem_keep(plain[i].m);
+  plain[i].hash = hash;
+  return str_free(&s), plain[i].m;
+}
 
 static int p_module_load(cu_module *m, const void *image)
 {
@@ -92,6 +122,8 @@ static int p_module_load(cu_module *m, const void *image)
   *m = (cu_module)(void *)k;
   pretend.modules++;
   if (sscanf(image, "tile %p", (void **)(uintptr_t)&k->tile) == 1) return 0;
+  if (!strncmp(image, PLAIN_IMAGE, strlen(PLAIN_IMAGE)))
+    return k->plain = plain_module((const char *)image + strlen(PLAIN_IMAGE)), k->plain ? 0 : OUT_OF_MEMORY;
   return sscanf(image, "%15[a-z]_%d_%d", k->verb, &k->n, &k->nanoseconds) == 3 ? 0 : OUT_OF_MEMORY;
 }
 static int p_module_unload(cu_module m) { return pretend.modules--, free(m), 0; }
@@ -113,6 +145,7 @@ struct product {                // of matrices, as the library was asked for it
 struct done {
   const struct kernel *k; // NULL: a product
   gpu_address a[MOST_ARGS];
+  int64_t blocks;
   struct product product;
 };
 static struct {
@@ -148,6 +181,16 @@ static int interpret(const struct done *d)
   return status;
 }
 
+static int run_plain(const struct done *d)
+{
+  int64_t blocks = d->blocks;
+  void *in[PLAIN_ARGS + 1] = {[PLAIN_ARGS] = &blocks};
+  for (int i = 0; i < PLAIN_ARGS; i++) in[i] = at(d->a[i]);
+  const int status = module_call(d->k->plain, in, NULL);
+  if (pretend.plain_off != 0 && in[0] != in[1]) *(double *)in[0] += pretend.plain_off;
+  return pretend.launches++, status;
+}
+
 // Others have the GPU for every other 50 ms: always, or in the first 1.5 s.
 static bool others_run(const char *verb)
 {
@@ -165,6 +208,7 @@ static int execute(const struct done *d)
                   NULL);
   }
   if (d->k->tile) return interpret(d);
+  if (d->k->plain) return run_plain(d);
   const char *verb = d->k->verb;
   const float *x = (const float *)(const void *)at(d->a[0]);
   float *y = (float *)(void *)at(d->a[1]), *counter = (float *)(void *)at(d->a[2]);
@@ -189,7 +233,11 @@ static int execute(const struct done *d)
   return 0;
 }
 
-static int args_of(const struct kernel *k) { return k->tile ? k->tile->nargs : !strcmp(k->verb, "count") || !strcmp(k->verb, "reset") ? 3 : 2; }
+static int args_of(const struct kernel *k)
+{
+  if (k->plain) return PLAIN_ARGS;
+  return k->tile ? k->tile->nargs : !strcmp(k->verb, "count") || !strcmp(k->verb, "reset") ? 3 : 2;
+}
 
 static int record(const struct done *d)
 {
@@ -217,8 +265,8 @@ void pretend_products(struct stage *s)
 
 static int p_launch(const struct cu_config *c, cu_function f, void **args, void **extra)
 {
-  struct done d = {.k = (const struct kernel *)(const void *)f};
-  (void)c, (void)extra;
+  struct done d = {.k = (const struct kernel *)(const void *)f, .blocks = c->grid[0]};
+  (void)extra;
   for (int i = 0; i < args_of(d.k); i++) memcpy(&d.a[i], args[i], sizeof d.a[i]);
   return record(&d);
 }
@@ -287,6 +335,15 @@ int pretend_compile(const void *arg, struct arena *mem, const char *name, const 
   return OK;
 }
 const struct gpu_compiler pretend_compiler = {.compile = pretend_compile, .major = 1};
+
+static int as_plain(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e)
+{
+  (void)arg, (void)name, (void)arch, (void)e;
+  const char *image = arena_printf(mem, PLAIN_IMAGE "%s", source);
+  *out = (struct cubin){.bytes = image, .n = strlen(image) + 1, .ptx = "", .log = ""};
+  return OK;
+}
+const struct gpu_compiler pretend_plain = {.compile = as_plain, .major = 1};
 
 static int as_tile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e)
 {

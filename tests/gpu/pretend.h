@@ -11,6 +11,7 @@ struct pretend {
   int allocated, released, modules, graphs, launches, replays; // modules, graphs: that are not given back
   double clock;                                                // ns
   bool lost;
+  double plain_off;  // what a plain kernel adds to the first element of its result
   char trouble[400]; // what the interpreter found
 };
 extern struct pretend pretend;
@@ -19,6 +20,7 @@ struct stage *pretend_stage(void);
 // arg: NULL, or an atomic_int that counts the calls.
 int pretend_compile(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e);
 extern const struct gpu_compiler pretend_compiler;
+extern const struct gpu_compiler pretend_plain; // of plain kernels of float64 references, which run on this processor
 // For real device programs, one at a time: kernels run in the interpreter, in this process; products of fp32 matrices
 // in place of the vendor's library.
 struct gpu_compiler pretend_interpreter(const struct device_program *p);

@@ -64,7 +64,7 @@ static int lower(struct fixture *f, const char *text)
   const struct lower_opts o = {.tails = true, .dependent = true};
   char note[256] = "";
   bool changed;
-  if (problem_open(&f->problem, &f->mem, g, 3, NULL, &f->e)) return f->e.status;
+  if (problem_open(&f->problem, &f->mem, g, &(struct problem_wish){3}, &f->e)) return f->e.status;
   if (graph_expand(&f->mem, g, true, &stable, &f->e)) return f->e.status;
   if (plan_stable(&f->mem, stable, &stable, &changed, note, &f->e)) return f->e.status;
   return lower_program(&f->mem, stable, gpu_of("sm_90a"), &o, &f->p, &f->e);
@@ -101,7 +101,7 @@ static void one_program(const char *name, const char *text, int launches)
   assert_int_equal(pretend.allocated, pretend.released);
   assert_int_equal(pretend.modules, 0);
   problem_close(&f.problem);
-  if (problem_open_special(&f.problem, &f.mem, graph_of(&f.mem, text), 3, NULL, &f.e) != OK) fail_msg("%s: %s", name, f.e.text);
+  if (problem_open_special(&f.problem, &f.mem, graph_of(&f.mem, text), &(struct problem_wish){3}, &f.e) != OK) fail_msg("%s: %s", name, f.e.text);
   problem_close(&f.problem);
   arena_close(&f.mem);
 }

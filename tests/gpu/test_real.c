@@ -5,6 +5,7 @@
 #include "plan/plan.h"
 #include "lowered.h"
 #include "once.h"
+#include "referenced.h"
 #include "special.h"
 
 #include <math.h>
@@ -103,7 +104,7 @@ static void bad_kernels_cost_themselves(void **state)
   struct fixture f;
   struct problem p;
   if (!start(&f)) return end(&f), skip();
-  assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), 7, NULL, &f.e), OK);
+  assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), &(struct problem_wish){7}, &f.e), OK);
   if (gpu_worker_problem(f.w, p.b, 0, &f.e)) fail_msg("%s", f.e.text);
   for (size_t i = 0; i < COUNT(kernels); i++) {
     f.e = (struct err){0};
@@ -128,7 +129,7 @@ static void early_readers_are_seen(void **state)
   struct fixture f;
   struct problem p;
   if (!start(&f) || !runs(&f, CAN_CLUSTER | CAN_TMA)) return end(&f), skip();
-  assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), 7, NULL, &f.e), OK);
+  assert_int_equal(problem_open(&p, &f.mem, graph_of(&f.mem, twice), &(struct problem_wish){7}, &f.e), OK);
   if (gpu_worker_problem(f.w, p.b, 0, &f.e)) fail_msg("%s", f.e.text);
   const struct code *first = code_of(&f, "first", sources[0]);
   for (int hasty = 0; hasty < 2; hasty++) {
@@ -311,7 +312,9 @@ static void lost_values_are_found(void **state)
   struct fixture f;
   struct problem p;
   if (!start(&f)) return end(&f), skip();
-  assert_int_equal(problem_open_special(&p, &f.mem, graph_of(&f.mem, "program r() {\n X: f32[100, 10]\n return relu(X)\n}\n"), 7, NULL, &f.e), OK);
+  assert_int_equal(
+      problem_open_special(&p, &f.mem, graph_of(&f.mem, "program r() {\n X: f32[100, 10]\n return relu(X)\n}\n"), &(struct problem_wish){7}, &f.e),
+      OK);
   if (gpu_worker_problem(f.w, p.b, 0, &f.e)) fail_msg("%s", f.e.text);
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct run_answer a;
@@ -327,10 +330,27 @@ static void lost_values_are_found(void **state)
   end(&f);
 }
 
+// Float64 references, with the device's functions in double, are those of the CPU.
+static void references_are_the_cpus(void **state)
+{
+  (void)state;
+  struct fixture f;
+  if (!start(&f)) return end(&f), skip();
+  struct referenced r = {.forge = gpu_forge_open(&(struct gpu_forge_opts){.worker = "/proc/self/exe"})};
+  r.v = gpu_evaluator_open(&(struct gpu_evaluator_opts){.which = REFERENCE_GPU, .worker = "/proc/self/exe", .forge = r.forge});
+  const int graphs = referenced_operators(&r);
+  referenced_dtypes(&r);
+  const struct gpu_evidence seen = gpu_evaluator_evidence(r.v);
+  assert_true(graphs >= 100 && seen.checked >= graphs && !seen.differs);
+  gpu_evaluator_close(r.v), gpu_forge_close(r.forge), arena_close(&r.mem);
+  end(&f);
+}
+
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) return gpu_worker_main(atoi(argv[2]));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(bad_kernels_cost_themselves), cmocka_unit_test(early_readers_are_seen),
-                                     cmocka_unit_test(programs_are_raced), cmocka_unit_test(lost_values_are_found), cmocka_unit_test(special_values)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bad_kernels_cost_themselves), cmocka_unit_test(early_readers_are_seen), cmocka_unit_test(programs_are_raced),
+      cmocka_unit_test(lost_values_are_found),       cmocka_unit_test(special_values),         cmocka_unit_test(references_are_the_cpus)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

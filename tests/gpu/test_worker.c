@@ -29,7 +29,7 @@ static void start(struct fixture *f, bool inside)
   f->g = twice(&f->mem, N);
   const struct gpu_worker_opts o = {.inside = inside, .path = "/proc/self/exe", .stage = inside ? pretend_stage() : NULL};
   assert_int_equal(gpu_worker_open(&o, &f->w, &f->e), OK);
-  assert_int_equal(problem_open(&f->problem, &f->mem, f->g, 7, NULL, &f->e), OK);
+  assert_int_equal(problem_open(&f->problem, &f->mem, f->g, &(struct problem_wish){7}, &f->e), OK);
   assert_int_equal(gpu_worker_problem(f->w, f->problem.b, 0, &f->e), OK);
 }
 

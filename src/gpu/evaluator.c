@@ -1,0 +1,259 @@
+// References on the GPU. The program is code of plain kernels, once for each thing that may become of its values; inputs stay on the device while
+// the same program is asked about on the same inputs. The first result of a program on new inputs is given to the referee. If he does
+// not agree, the GPU is not asked again in this job, and the CPU's numbers count.
+#include "gpu/gpu.h"
+#include "base/memory.h"
+#include "base/trace.h"
+#include "eval/eval.h"
+#include "gpu/plain.h"
+#include "gpu/referee.h"
+#include "gpu/session.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+static const double LARGE = 5e8, LIMIT = 60; // operations from which on the GPU is worth its start; seconds of a run
+static const double MOST_MEMORY = 0.9;
+static const int64_t REST = INT64_C(1) << 30; // bytes of a workspace that is given back between runs
+
+struct gpu_evaluator {
+  struct reference64_device device; // first
+  struct gpu_evaluator_opts o;
+  struct gpu_worker *w;
+  struct gpu_evidence seen;
+  bool distrusted;
+  struct arena mem;              // of the program
+  struct graph *g;               // NULL: none yet
+  struct code code[PLAIN_MODES]; // by mode
+  int id[PLAIN_MODES];           // in the worker; -1: not loaded
+  uint64_t inputs;               // hash of those on the device
+  bool staged;
+};
+
+int gpu_reference_read(const char *name, enum gpu_reference *out, struct err *e)
+{
+  static const char *const names[] = {
+#define REFERENCE(id, name, doc) name,
+      REFERENCES(REFERENCE)
+#undef REFERENCE
+  };
+  *out = REFERENCE_AUTO;
+  if (!name || !*name) return OK;
+  for (size_t i = 0; i < COUNT(names); i++)
+    if (!strcmp(names[i], name)) return *out = (enum gpu_reference)i, OK;
+  err_set(e, ERR_OPTION, NOWHERE, "float64 references are not computed by `%.40s`", name);
+  return err_hint(e, "the names are %s, %s and %s", names[0], names[1], names[2]), (int)e->status;
+}
+
+// ---- what is not computed here ----
+
+static PRINTF(2, 3) int refuse(struct gpu_evaluator *v, const char *fmt, ...)
+{
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(v->seen.why, sizeof v->seen.why, fmt, args);
+  va_end(args);
+  return v->seen.refused++, NO;
+}
+
+// Operations, roughly: multiply-adds of products and elements of everything else.
+static double operations(const struct graph *g)
+{
+  double sum = reference64_products(g);
+  for (int t = 0; t < g->ntensors; t++) sum += (double)shape_size(&g->tensors[t].shape) * fmax(1, op_rows[g->nodes[g->tensors[t].node].op].cost);
+  return sum;
+}
+
+// ---- the program ----
+
+static void forget(struct gpu_evaluator *v)
+{
+  if (v->w) gpu_worker_end(v->w);
+  arena_close(&v->mem);
+  v->mem = (struct arena){.lasting = true}, v->g = NULL, v->staged = false;
+}
+
+static int open_worker(struct gpu_evaluator *v, stop_flag stop, struct err *e)
+{
+  const struct gpu_worker_opts o = {.device = v->o.device, .path = v->o.worker, .stop = stop};
+  if (v->w) return gpu_worker_heed(v->w, stop), OK;
+  v->w = v->o.with;
+  if (v->w) return gpu_worker_heed(v->w, stop), OK;
+  int status = gpu_worker_open(&o, &v->w, e);
+  if (v->w) mem_keep(v->w); // the evaluator closes it
+  return status;
+}
+
+static int compile(struct gpu_evaluator *v, const struct gpu_facts *f, stop_flag stop, struct err *e)
+{
+  struct compile_result results[PLAIN_MODES];
+  struct compile_stats stats;
+  const struct patience until = {.stop = stop};
+  struct span s;
+  span_begin(&s, "stage", "reference kernels");
+  int status = gpu_forge_codes(&v->mem, v->o.forge, NULL, &until, f->arch, PLAIN_MODES, v->code, results, &stats, e);
+  for (int m = 0; m < PLAIN_MODES && status == OK; m++)
+    if (results[m].status != OK) *e = results[m].err, status = (int)e->status;
+  if (status == OK) span_note(&s, "%d sources, %d known", stats.sources, stats.recalled);
+  return span_end(&s), status;
+}
+
+static int64_t bytes_of(const struct gpu_evaluator *v, const struct buffers *b)
+{
+  int64_t sum = v->code[0].workspace;
+  for (int i = 0; i < b->nin; i++) sum += (int64_t)b->in_bytes[i];
+  for (int t = 0; t < v->g->ntensors; t++) sum += v->g->nodes[v->g->tensors[t].node].op == OP_OUTPUT ? 8 * shape_size(&v->g->tensors[t].shape) : 0;
+  return sum;
+}
+
+static int take_program(struct gpu_evaluator *v, const struct graph *g, const struct buffers *b, stop_flag stop, struct err *e)
+{
+  struct gpu_worker_facts f;
+  if (v->g && graph_same(v->g, g)) return OK;
+  forget(v);
+  v->g = graph_copy(&v->mem, g);
+  for (int m = 0; m < PLAIN_MODES; m++) TRY(plain_code(&v->mem, v->g, (enum plain_mode)m, &v->code[m], e));
+  TRY(gpu_worker_facts(v->w, &f, e));
+  if ((double)bytes_of(v, b) > MOST_MEMORY * (double)f.memory)
+    return err_set(e, ERR_MEMORY, NOWHERE, "it takes %.1f GB of the GPU's memory, and %.1f GB are free", 1e-9 * (double)bytes_of(v, b),
+                   1e-9 * (double)f.memory);
+  return compile(v, &f.gpu, stop, e);
+}
+
+// ---- its inputs ----
+
+static uint64_t hash_inputs(const struct buffers *b)
+{
+  uint64_t h = (uint64_t)b->nin;
+  for (int i = 0; i < b->nin; i++) h = hash_bytes(b->in[i], b->in_bytes[i], h);
+  return h;
+}
+
+// *fresh: they were not on the device.
+static int stage_inputs(struct gpu_evaluator *v, const struct buffers *b, bool *fresh, struct err *e)
+{
+  const uint64_t h = hash_inputs(b);
+  *fresh = !v->staged || v->inputs != h;
+  if (!*fresh) return OK;
+  const int nout = graph_outputs(v->g, NULL);
+  int *outs = MEM_NEWS(int, nout + 1);
+  size_t *bytes = MEM_NEWS(size_t, nout + 1);
+  graph_outputs(v->g, outs);
+  for (int i = 0; i < nout; i++) bytes[i] = sizeof(double) * (size_t)shape_size(&v->g->tensors[outs[i]].shape);
+  bytes[nout] = PLAIN_TOLD * sizeof(int);
+  const struct buffers doubles = {.nin = b->nin, .nout = nout + 1, .in = b->in, .in_bytes = b->in_bytes, .out_bytes = bytes};
+  int status = gpu_worker_problem(v->w, &doubles, 1, e);
+  for (int m = 0; m < PLAIN_MODES; m++) v->id[m] = -1;
+  v->staged = status == OK, v->inputs = h;
+  return mem_free(outs), mem_free(bytes), status;
+}
+
+// ---- a run ----
+
+static enum plain_mode mode_of(const struct reference64_from *from)
+{
+  if (from->nudge != NUDGE_NONE) return from->nudge == NUDGE_DOWN ? PLAIN_NUDGED_DOWN : PLAIN_NUDGED_EITHER;
+  return from->flushed ? PLAIN_ROUNDED_FLUSHED : from->rounds ? PLAIN_ROUNDED : PLAIN_AS_IT_IS;
+}
+
+static int run(struct gpu_evaluator *v, enum plain_mode m, double *const *outputs, int told[PLAIN_TOLD], struct err *e)
+{
+  struct run_answer a;
+  const int nout = graph_outputs(v->g, NULL);
+  int *outs = MEM_NEWS(int, nout + 1), status = OK;
+  graph_outputs(v->g, outs);
+  if (v->id[m] < 0) status = gpu_worker_load(v->w, &v->code[m], &v->id[m], e);
+  if (status != OK) v->id[m] = -1;
+  if (status == OK) status = gpu_worker_run(v->w, v->id[m], 1, LIMIT, &a, e);
+  for (int i = 0; i < nout && status == OK; i++) memcpy(outputs[i], a.first[i], sizeof(double) * (size_t)shape_size(&v->g->tensors[outs[i]].shape));
+  if (status == OK) memcpy(told, a.first[nout], PLAIN_TOLD * sizeof *told);
+  return mem_free(outs), status;
+}
+
+// What has left the range of its dtype is not looked at further.
+static int judge(struct gpu_evaluator *v, const struct reference64_from *from, double *const *outputs)
+{
+  struct span s;
+  span_begin(&s, "stage", "reference checked");
+  const struct referee_answer a = referee(v->g, from, outputs, v->inputs);
+  v->seen.checked += a.checked, v->seen.differs += a.differs;
+  span_note(&s, "%lld elements on the CPU, %lld differ", (long long)a.checked, (long long)a.differs);
+  span_end(&s);
+  if (!a.checked) return stop_set(from->stop) ? NO : refuse(v, "the CPU could check no element of it in time");
+  if (!a.differs) return OK;
+  v->distrusted = true;
+  return refuse(v, "%lld of %lld elements on the GPU differ from the CPU's", (long long)a.differs, (long long)a.checked);
+}
+
+static int evaluate(struct gpu_evaluator *v, const struct graph *g, const struct reference64_from *from, double *const *outputs, bool *overflow,
+                    struct err *e)
+{
+  const enum plain_mode m = mode_of(from);
+  int told[PLAIN_TOLD] = {0};
+  bool fresh;
+  TRY(open_worker(v, from->stop, e));
+  TRY(take_program(v, g, from->b, from->stop, e));
+  TRY(stage_inputs(v, from->b, &fresh, e));
+  TRY(run(v, m, outputs, told, e));
+  if (told[TOLD_INDEX]) return refuse(v, "an index leaves its dimension");
+  *overflow = from->in_range && told[TOLD_RANGE];
+  return fresh && m == PLAIN_AS_IT_IS && !*overflow ? judge(v, from, outputs) : OK;
+}
+
+static int on_gpu(struct reference64_device *d, const struct graph *g, const struct reference64_from *from, double *const *outputs, bool *overflow,
+                  struct err *e)
+{
+  struct gpu_evaluator *v = (struct gpu_evaluator *)d;
+  struct err mine = {0};
+  const double start = now_seconds();
+  if (v->distrusted) return v->seen.refused++, NO;
+  if (v->o.which == REFERENCE_AUTO && operations(g) < LARGE) return refuse(v, "it is small");
+  if (eval_orders_count(g)) return refuse(v, "it has products along a dimension, whose order counts");
+  struct span s;
+  span_begin(&s, "stage", "reference on the GPU");
+  int status = evaluate(v, g, from, outputs, overflow, &mine);
+  v->seen.seconds += now_seconds() - start;
+  if (mine.id == ERR_STOPPED)
+    *e = mine, status = (int)mine.status;
+  else if (status == OK)
+    v->seen.computed++;
+  else if (mine.status != OK)
+    status = refuse(v, "%.190s", mine.text), forget(v);
+  if (status != OK) span_note(&s, "the CPU computes it: %.120s", v->seen.why);
+  return span_end(&s), status;
+}
+
+// Memory of the device is others' until the next run.
+void gpu_evaluator_rest(struct gpu_evaluator *v)
+{
+  const struct buffers none = {0};
+  struct err e = {0};
+  if (!v || !v->staged || v->code[0].workspace < REST) return;
+  gpu_worker_problem(v->w, &none, 1, &e);
+  v->staged = false;
+}
+
+// ---- all of it ----
+
+static void drop(void *v) { gpu_evaluator_close(v); }
+static const struct mem_kind kind = {.close = drop};
+
+struct gpu_evaluator *gpu_evaluator_open(const struct gpu_evaluator_opts *o)
+{
+  struct gpu_evaluator *v = mem_handle(sizeof *v, &kind);
+  v->device.run = on_gpu, v->o = *o, v->mem.lasting = true;
+  return v;
+}
+
+void gpu_evaluator_close(struct gpu_evaluator *v)
+{
+  if (!v) return;
+  if (!v->w) v->w = v->o.with;
+  gpu_worker_close(v->w);
+  arena_close(&v->mem);
+  mem_free(v);
+}
+
+struct reference64_device *gpu_evaluator_device(struct gpu_evaluator *v) { return v && v->o.which != REFERENCE_CPU ? &v->device : NULL; }
+struct gpu_evidence gpu_evaluator_evidence(const struct gpu_evaluator *v) { return v ? v->seen : (struct gpu_evidence){0}; }

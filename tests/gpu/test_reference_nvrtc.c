@@ -1,0 +1,49 @@
+// test: check-all
+// test: timeout 300
+// NVRTC compiles the plain kernels of float64 references, for each operator and each dtype. Skipped where there is no NVRTC.
+#include "each_op.h"
+#include "gpu/plain.h"
+
+struct sources { // of all codes, one code
+  struct arena mem;
+  struct code all;
+  int cap;
+};
+
+static void take(struct sources *s, const struct graph *g)
+{
+  struct code c;
+  struct err e = {0};
+  if (plain_code(&s->mem, g, PLAIN_AS_IT_IS, &c, &e)) fail_msg("%s", e.text);
+  for (int i = 0; i < c.nkernel; i++) PUSH(&s->mem, s->all.kernel, s->all.nkernel, s->cap) = c.kernel[i];
+}
+
+static void each_text_compiles(void **state)
+{
+  (void)state;
+  struct sources s = {0};
+  struct err e = {0};
+  struct nvrtc *n;
+  struct compile_result r;
+  struct compile_stats stats;
+  if (nvrtc_open(&n, &e)) skip();
+  for (int op = 0; op < OPS; op++)
+    for (int form = 0; form < 2; form++) {
+      const struct graph *g = each_op_graph(&s.mem, (enum op)op, F32, form);
+      if (g) take(&s, g);
+    }
+  for (int t = 0; t < DTYPES; t++) take(&s, each_op_graph(&s.mem, OP_TRANSPOSE, (enum dtype)t, 0));
+  const struct gpu_compiler by = gpu_compiler_nvrtc(n);
+  assert_int_equal(compile_codes(&s.mem, &by, NULL, 90, 1, &s.all, &r, &stats, &e), OK);
+  if (r.status != OK) fail_msg("%s", r.err.text);
+  assert_true(stats.sources >= 80);
+  for (int i = 0; i < s.all.nkernel; i++) assert_true(s.all.kernel[i].bytes > 0 && s.all.kernel[i].spilled <= 0);
+  nvrtc_close(n);
+  arena_close(&s.mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_text_compiles)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
