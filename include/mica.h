@@ -125,6 +125,7 @@ struct mica_options {
   void (*told)(void *arg, const char *pass, const char *title, const char *text);
   void (*traced)(void *arg, const char *line); // NULL, or called after a pass: its name, time, size, values
   void *told_arg;                              // of both
+  const char *reference;                       // of a GPU: what computes float64 references, "auto", "cpu" or "gpu" (docs/gpu.md); NULL: "auto"
 };
 
 MICA_API const char *mica_version(void); // "0.1.0"

@@ -40,7 +40,8 @@ static const struct {
 } values[] = {{OPT_TARGET, NULL, list_targets},        {OPT_ARCH, NULL, list_archs},
               {OPT_DTYPE, NULL, list_dtypes},          {OPT_OFF, NULL, list_rules},
               {OPT_STOP_AFTER, NULL, list_passes},     {OPT_DUMP, NULL, list_passes},
-              {OPT_ENGINE, "f64 f32 field cpu", NULL}, {OPT_ACCEPT, "proved full reduced", NULL}};
+              {OPT_ENGINE, "f64 f32 field cpu", NULL}, {OPT_ACCEPT, "proved full reduced", NULL},
+              {OPT_REFERENCE, "auto cpu gpu", NULL}};
 
 static void values_of(int option, struct str *out)
 {

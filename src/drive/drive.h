@@ -169,21 +169,22 @@ struct job {
   struct course course;        // of the whole program's race, where it had one of several parts
   int nown;                    // kernels of the best on a CPU whose own times are known: all or none
   struct timing *own;
-  enum evidence accept;        // the weakest evidence that a result may have
-  struct gauge *gauge;         // of what disturbs times on a CPU
-  struct certificate whole;    // of the parts put together; tests is 0 where that was not possible
-  bool stopped;                // by the user, or the time was over
-  bool cut;                    // the time has ended a search early, or the last compiling: the next run goes on
-  const char *left;            // what was not done because of that, sentences; ""
-  struct clock *clock;         // NULL: there is no end
-  struct gpu_forge *forge;     // of a GPU: what has compiled; the caller's, or NULL
-  struct gpu_worker *worker;   // of races on a GPU, or NULL
-  struct gpu_session *session; // races of the whole program on a GPU, or NULL
-  const char *reason;          // why the best is op-by-op, or NULL
-  const char *warning;         // what went wrong with the database, or NULL
-  const struct pass *rows;     // NULL: those of pass.def
-  struct watch *watch;         // what is told of the passes (pass.h)
-  json_t *report;              // NULL until it is made
+  enum evidence accept;            // the weakest evidence that a result may have
+  struct gauge *gauge;             // of what disturbs times on a CPU
+  struct certificate whole;        // of the parts put together; tests is 0 where that was not possible
+  bool stopped;                    // by the user, or the time was over
+  bool cut;                        // the time has ended a search early, or the last compiling: the next run goes on
+  const char *left;                // what was not done because of that, sentences; ""
+  struct clock *clock;             // NULL: there is no end
+  struct gpu_forge *forge;         // of a GPU: what has compiled; the caller's, or NULL
+  struct gpu_worker *worker;       // of races on a GPU, or NULL
+  struct gpu_evaluator *evaluator; // of their float64 references, or NULL
+  struct gpu_session *session;     // races of the whole program on a GPU, or NULL
+  const char *reason;              // why the best is op-by-op, or NULL
+  const char *warning;             // what went wrong with the database, or NULL
+  const struct pass *rows;         // NULL: those of pass.def
+  struct watch *watch;             // what is told of the passes (pass.h)
+  json_t *report;                  // NULL until it is made
 };
 
 // ---- pipe.c ----

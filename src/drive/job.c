@@ -322,6 +322,8 @@ void job_close(struct job *j)
   j->session = NULL;
   gpu_worker_close(j->worker);
   j->worker = NULL;
+  gpu_evaluator_close(j->evaluator);
+  j->evaluator = NULL;
   clock_close(j);
   gauge_close(j->gauge);
   j->gauge = NULL;

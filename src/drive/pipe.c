@@ -119,12 +119,21 @@ static int64_t signature_bytes(const struct graph *g)
 static int check_machine(struct job *j, struct err *e)
 {
   const struct gpu_need need = {gpu_runs_on(&j->gpu), signature_bytes(j->program)};
-  bool races = j->target.kind == TARGET_GPU && !*j->unmeasured;
-  return races ? gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e) : OK;
+  enum gpu_reference by;
+  TRY(gpu_reference_read(j->opts->reference, &by, e));
+  if (j->target.kind != TARGET_GPU || *j->unmeasured) return OK;
+  TRY(gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e));
+  const struct gpu_evaluator_opts o = {.which = by, .worker = j->worker ? gpu_worker_path(j->worker) : NULL, .forge = j->forge};
+  if (by != REFERENCE_CPU) j->evaluator = gpu_evaluator_open(&o);
+  return OK;
 }
 
-static void warn(const struct job *j, json_t *report)
+static void warn(struct job *j, json_t *report)
 {
+  const struct gpu_evidence seen = gpu_evaluator_evidence(j->evaluator);
+  if (seen.differs)
+    j->warning = arena_printf(j->mem, "%lld of %lld elements of float64 references on the GPU differed from the CPU's; the CPU's references counted",
+                              (long long)seen.differs, (long long)seen.checked);
   const char *warning = job_warning(j);
   if (warning) json_object_set_new(report, "warning", json_string(warning));
 }

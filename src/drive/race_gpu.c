@@ -220,7 +220,7 @@ struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, doub
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct gpu_session *s;
-  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
+  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
   TRY(gpu_session_open(c->part->g, &o, &s));
   struct entrants *f = race_gpu_climb(j, c, part, race_gpu_share(j), s, e);
   if (e->status == OK && came_to_nothing(f) && !job_stopping(j)) race_late(f, e);
@@ -267,6 +267,7 @@ static int whole_race(struct job *j, int n, const struct device_program *const *
                             .finalists = 2,
                             .forge = j->forge,
                             .with = j->worker,
+                            .evaluator = j->evaluator,
                             .compile_until = isfinite(clock_end(j)) ? clock_end(j) : 0};
   struct gpu_batch *b = NULL;
   int status = j->session ? OK : gpu_session_open(j->program, &o, &j->session);

@@ -77,7 +77,7 @@ static void adopt(struct job *j, const struct candidate *k)
 
 int race_joined(struct job *j, struct err *e)
 {
-  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker};
+  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
   struct part whole = {.g = (struct graph *)j->plain};
   struct contest c = {.part = &whole, .twin = -1, .why = "", .complete = true};
   int n, best = -1;

@@ -1,6 +1,7 @@
 // The report as one JSON document (docs/report.md lists its keys). It is what the database keeps, and the text for
 // people is made from it.
 #include "drive/pass.h"
+#include "gpu/gpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -237,6 +238,13 @@ static json_t *options_json(const struct job *j)
                    "seed", whole(o->seed), "off", words(o->off));
 }
 
+// What computed the float64 references of the races.
+static json_t *reference_json(const struct gpu_evidence *x)
+{
+  return json_pack("{s:i, s:i, s:I, s:I, s:o, s:o}", "on_gpu", x->computed, "on_cpu", x->refused, "checked", (json_int_t)x->checked, "differs",
+                   (json_int_t)x->differs, "seconds", real(x->seconds), "why_cpu", words(x->why));
+}
+
 // Why the result is not the last word: its own times, else those by which it was chosen.
 static json_t *why_disturbed(const struct job *j)
 {
@@ -267,6 +275,8 @@ json_t *report_make(const struct job *j)
   if (j->nown) json_object_set_new(v, "cpu", json_pack("{s:o}", "kernels", own_times_json(j)));
   json_object_set_new(v, "certificate", certificate_of(j));
   json_object_set_new(v, "max_rel_err", j->best.gpu.lowered && !j->best.measured ? json_null() : real(j->best.rel));
+  const struct gpu_evidence seen = gpu_evaluator_evidence(j->evaluator);
+  if (seen.computed || seen.refused) json_object_set_new(v, "reference", reference_json(&seen));
   json_object_set_new(v, "parts", parts);
   if (j->plain->world > 1) json_object_set_new(v, "ranks", ranks_json(j));
   if (j->course.n) json_object_set_new(v, "climb", course_json(&j->course));

@@ -125,9 +125,19 @@ static void times(const json_t *r, struct str *out)
   if (*txt(r, "disturbed")) str_add(out, "  disturbed  %s: times and choice are not sure, and a later run measures again\n", txt(r, "disturbed"));
 }
 
+// Of a race on a GPU: that its references were computed there too, and how they were checked.
+static const char *reference_words(char out[96], const json_t *r)
+{
+  const json_t *x = json_object_get(r, "reference");
+  *out = 0;
+  if (num(x, "on_gpu") > 0) snprintf(out, 96, " on the GPU, of which the CPU checked %lld elements", whole_number(x, "checked"));
+  return out;
+}
+
 static void proof(const json_t *r, struct str *out)
 {
   const json_t *c = json_object_get(r, "certificate");
+  char checked[96];
   if (yes(json_object_get(r, "best"), "op_by_op")) {
     str_add(out, "  proof      the program as written, nothing to prove\n");
   } else {
@@ -151,7 +161,8 @@ static void proof(const json_t *r, struct str *out)
     if (*txt(c, "note")) str_add(out, "             %s\n", txt(c, "note"));
     if (*txt(c, "proof")) str_add(out, "             no proof by normal forms: %s\n", txt(c, "proof"));
   }
-  if (!json_is_null(json_object_get(r, "max_rel_err"))) str_add(out, "  numbers    relative error %.1e against float64\n", num(r, "max_rel_err"));
+  if (!json_is_null(json_object_get(r, "max_rel_err")))
+    str_add(out, "  numbers    relative error %.1e against float64%s\n", num(r, "max_rel_err"), reference_words(checked, r));
 }
 
 static void drawing(struct arena *mem, const json_t *r, struct str *out)
