@@ -349,6 +349,7 @@ static void references_are_the_cpus(void **state)
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) return gpu_worker_main(atoi(argv[2]));
+  if (argc == 2) cmocka_set_test_filter(argv[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bad_kernels_cost_themselves), cmocka_unit_test(early_readers_are_seen), cmocka_unit_test(programs_are_raced),
       cmocka_unit_test(lost_values_are_found),       cmocka_unit_test(special_values),         cmocka_unit_test(references_are_the_cpus)};
