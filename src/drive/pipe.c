@@ -125,6 +125,7 @@ static int check_machine(struct job *j, struct err *e)
   TRY(gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e));
   const struct gpu_evaluator_opts o = {.which = by, .worker = j->worker ? gpu_worker_path(j->worker) : NULL, .forge = j->forge};
   if (by != REFERENCE_CPU) j->evaluator = gpu_evaluator_open(&o);
+  gpu_evaluator_expect(j->evaluator, j->program, job_stop(j, STOP_WORK));
   return OK;
 }
 

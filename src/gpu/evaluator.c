@@ -65,6 +65,8 @@ static double operations(const struct graph *g)
   return sum;
 }
 
+static bool is_worth_it(const struct gpu_evaluator *v, const struct graph *g) { return v->o.which == REFERENCE_GPU || operations(g) >= LARGE; }
+
 // ---- the program ----
 
 static void forget(struct gpu_evaluator *v)
@@ -208,7 +210,7 @@ static int on_gpu(struct reference64_device *d, const struct graph *g, const str
   struct err mine = {0};
   const double start = now_seconds();
   if (v->distrusted) return v->seen.refused++, NO;
-  if (v->o.which == REFERENCE_AUTO && operations(g) < LARGE) return refuse(v, "it is small");
+  if (!is_worth_it(v, g)) return refuse(v, "it is small");
   if (eval_orders_count(g)) return refuse(v, "it has products along a dimension, whose order counts");
   struct span s;
   span_begin(&s, "stage", "reference on the GPU");
@@ -222,6 +224,13 @@ static int on_gpu(struct reference64_device *d, const struct graph *g, const str
     status = refuse(v, "%.190s", mine.text), forget(v);
   if (status != OK) span_note(&s, "the CPU computes it: %.120s", v->seen.why);
   return span_end(&s), status;
+}
+
+// What is wrong with the worker is told by the first run.
+void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_flag stop)
+{
+  struct err later = {0};
+  if (v && is_worth_it(v, g)) open_worker(v, stop, &later);
 }
 
 // Memory of the device is others' until the next run.

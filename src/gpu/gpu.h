@@ -204,7 +204,8 @@ struct gpu_evaluator_opts {
 };
 struct gpu_evaluator *gpu_evaluator_open(const struct gpu_evaluator_opts *o);
 void gpu_evaluator_close(struct gpu_evaluator *v);
-void gpu_evaluator_rest(struct gpu_evaluator *v);
+void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_flag stop); // its worker starts, if g is worth it
+void gpu_evaluator_rest(struct gpu_evaluator *v);                                          // the device's memory is given back until the next run
 struct reference64_device *gpu_evaluator_device(struct gpu_evaluator *v);
 struct gpu_evidence {       // of all references so far
   int computed, refused;    // on the GPU; by the CPU, since they are small or the GPU cannot

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { SHRINKS = 8 };
+enum { SHRINKS = 8, PIECE = 1 << 16 };
 static const double SMALLER = 0.25, SMALLER_POSITIVE = 0.5;
 static const double ROUNDING = 0.5; // of the tolerance: what rounding may take
 static const double LARGE = 1e9;    // multiply-adds of a reference from which on one comparison must do
@@ -48,13 +48,28 @@ static void read_inputs(const void *arg, int input, int64_t from, int64_t to, do
 
 // ---- one comparison ----
 
+struct numeric_shrinking {
+  enum dtype t;
+  void *x;
+  int64_t n;
+  double scale;
+};
+
+static void shrink_piece(void *arg, int piece, int worker)
+{
+  (void)worker;
+  const struct numeric_shrinking *s = arg;
+  for (int64_t k = (int64_t)piece * PIECE; k < MIN((int64_t)(piece + 1) * PIECE, s->n); k++)
+    num_write(s->t, s->x, k, num_read(s->t, s->x, k) * s->scale);
+}
+
 static void shrink_inputs(const struct graph *g, const int *ins, struct buffers *b)
 {
   for (int i = 0; i < b->nin; i++) {
     const struct tensor *t = &g->tensors[ins[i]];
     if (num_whole(t->dtype)) continue;
-    double scale = wants_positive(g, ins[i]) ? SMALLER_POSITIVE : SMALLER;
-    for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) num_write(t->dtype, b->in[i], k, num_read(t->dtype, b->in[i], k) * scale);
+    struct numeric_shrinking s = {t->dtype, b->in[i], shape_size(&t->shape), wants_positive(g, ins[i]) ? SMALLER_POSITIVE : SMALLER};
+    pool_run(pool_cores(), (int)((s.n + PIECE - 1) / PIECE), shrink_piece, &s);
   }
 }
 
