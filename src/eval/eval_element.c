@@ -267,12 +267,14 @@ static double element(struct element_walk *w, int t, int64_t i)
   if (n->op == OP_INPUT) return w->in->element(w->in->arg, w->input[t], i);
   if (op_rows[n->op].rule == RULE_CONST) return n->a.scalar;
   if (op_rows[n->op].rule == RULE_INDEX) return (double)i;
+  const enum rule rule = op_rows[n->op].rule;
+  const bool moved = rule == RULE_VIEW || rule == RULE_CONCAT || rule == RULE_SPLIT; // finding it again is no work
   const struct known_element *had = w->cap ? slot(w->known, w->cap, key) : NULL;
   if (had && had->key) return had->value;
   w->depth++;
   const double x = compute(w, n, t, i);
   w->depth--;
-  if (!w->lost) note(w, key, x);
+  if (!w->lost && !moved) note(w, key, x);
   return x;
 }
 

@@ -15,6 +15,7 @@
 
 static const double LARGE = 5e8, LIMIT = 60; // operations from which on the GPU is worth its start; seconds of a run
 static const double MOST_MEMORY = 0.9;
+static const size_t PIECE = 1 << 20;
 static const int64_t REST = INT64_C(1) << 30; // bytes of a workspace that is given back between runs
 
 struct gpu_evaluator {
@@ -125,11 +126,31 @@ static int take_program(struct gpu_evaluator *v, const struct graph *g, const st
 
 // ---- its inputs ----
 
+struct hashing { // of an input, by pieces
+  const char *p;
+  size_t bytes;
+  uint64_t *piece;
+};
+
+static void hash_piece(void *arg, int i, int worker)
+{
+  (void)worker;
+  const struct hashing *h = arg;
+  const size_t from = (size_t)i * PIECE;
+  h->piece[i] = hash_bytes(h->p + from, MIN(PIECE, h->bytes - from), (uint64_t)i);
+}
+
 static uint64_t hash_inputs(const struct buffers *b)
 {
-  uint64_t h = (uint64_t)b->nin;
-  for (int i = 0; i < b->nin; i++) h = hash_bytes(b->in[i], b->in_bytes[i], h);
-  return h;
+  uint64_t all = (uint64_t)b->nin;
+  for (int i = 0; i < b->nin; i++) {
+    const int pieces = (int)((b->in_bytes[i] + PIECE - 1) / PIECE);
+    struct hashing h = {b->in[i], b->in_bytes[i], MEM_NEWS(uint64_t, pieces + 1)};
+    pool_run(pool_cores(), pieces, hash_piece, &h);
+    all = hash_bytes(h.piece, sizeof *h.piece * (size_t)pieces, all);
+    mem_free(h.piece);
+  }
+  return all;
 }
 
 // *fresh: they were not on the device.

@@ -328,7 +328,8 @@ static bool special(struct race *r, int k, struct err *stop)
 // Other inputs where the reference is cheap, else the same; then special ones.
 static int choose(struct race *r, struct err *e)
 {
-  bool cheap = reference64_products(r->problem->g) <= CHEAP && r->problem->seconds < SECONDS;
+  const bool by_gpu = gpu_evaluator_evidence(r->s->o.evaluator).computed > 0;
+  bool cheap = (by_gpu || reference64_products(r->problem->g) <= CHEAP) && r->problem->seconds < SECONDS;
   for (int i = 0; i < r->nwho && r->out->best < 0 && e->status == OK; i++) {
     const struct problem *p = r->problem;
     if (put(r, cheap ? OTHER_INPUTS : OWN_INPUTS, &p, e)) break;

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static const size_t COPIED = 1 << 22;       // bytes at a time
 static const double START = 120, LOAD = 60; // seconds for a device to open; for a candidate or a problem to load
 
 struct candidate_there {
@@ -292,6 +293,21 @@ static int64_t *lengths(struct arena *mem, int n, const size_t *bytes)
   return x;
 }
 
+// Memory that nobody has touched costs more than the copy: all cores touch it.
+struct worker_copy {
+  char *to;
+  const char *from;
+  size_t bytes;
+};
+
+static void copy_piece(void *arg, int i, int worker)
+{
+  (void)worker;
+  const struct worker_copy *c = arg;
+  const size_t from = (size_t)i * COPIED;
+  memcpy(c->to + from, c->from + from, MIN(COPIED, c->bytes - from));
+}
+
 int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e)
 {
   gpu_worker_end(w);
@@ -304,7 +320,10 @@ int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, 
   if (p == MAP_FAILED) return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
   w->shared = p;
   w->first = NEWS(&w->mem, void *, b->nout + 1), w->other = NEWS(&w->mem, void *, b->nout + 1);
-  for (int i = 0; i < b->nin; i++) memcpy(w->shared + w->map.in[i], b->in[i], b->in_bytes[i]);
+  for (int i = 0; i < b->nin; i++) {
+    struct worker_copy c = {w->shared + w->map.in[i], b->in[i], b->in_bytes[i]};
+    pool_run(pool_cores(), (int)((c.bytes + COPIED - 1) / COPIED), copy_piece, &c);
+  }
   for (int i = 0; i < b->nout; i++) w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
   return ready(w, e);
 }

@@ -1,3 +1,4 @@
+// test: quick release
 // test: timeout 300
 // Float64 references as a GPU computes them: the text of each plain kernel, compiled for this processor, gives what the CPU's reference gives,
 // for each operator, for inputs of each dtype, and for values that are rounded or moved. The referee finds a kernel that is wrong.
