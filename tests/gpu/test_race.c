@@ -136,6 +136,32 @@ static void stages_are_in_the_trace(void **state)
   }
 }
 
+// The reference is made on the device, by kernels of its own in a worker of its own; the race is as it was, and the trace says who computed.
+static void the_device_makes_the_reference(void **state)
+{
+  (void)state;
+  const char *names[] = {"right_1000_3000", "off_1000_10", "lossy_1000_1900"};
+  struct fixture f;
+  struct trace *t = trace_open();
+  struct str text = {0};
+  start(&f);
+  struct gpu_worker *w;
+  const struct gpu_worker_opts inside = {.inside = true, .stage = pretend_stage()};
+  assert_int_equal(gpu_worker_open(&inside, &w, &f.e), OK);
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){.by = &pretend_plain});
+  f.o.evaluator = gpu_evaluator_open(&(struct gpu_evaluator_opts){.which = REFERENCE_GPU, .with = w, .forge = forge});
+  if (race(&f, (int)COUNT(names), names)) fail_msg("%s", f.e.text);
+  assert_int_equal(f.r.best, 0);
+  assert_true(f.r.result[1].verdict == GPU_WRONG && f.r.result[2].verdict == GPU_WRONG);
+  const struct gpu_evidence seen = gpu_evaluator_evidence(f.o.evaluator);
+  assert_true(seen.computed >= 3 && seen.checked >= 3 && !seen.refused && !seen.differs); // own, other and special inputs
+  trace_text(t, &text);
+  assert_non_null(strstr(str_text(&text), "reference on the GPU"));
+  assert_non_null(strstr(str_text(&text), "8 elements on the CPU, 0 differ"));
+  gpu_evaluator_close(f.o.evaluator), gpu_forge_close(forge);
+  str_free(&text), trace_close(t), arena_close(&f.mem);
+}
+
 // Races of one program: its reference is made once, kernels of the next are compiled during one, and a whole race after
 // quick ones still has its other inputs.
 static void races_share_what_they_can(void **state)
@@ -337,6 +363,6 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(races_share_what_they_can),    cmocka_unit_test(nothing_right_is_no_error),
                                      cmocka_unit_test(disturbed_turns_are_repeated), cmocka_unit_test(results_are_remembered),
                                      cmocka_unit_test(one_program_is_run),           cmocka_unit_test(gpus_are_told_by_files),
-                                     cmocka_unit_test(orders_are_sure_or_not)};
+                                     cmocka_unit_test(orders_are_sure_or_not),       cmocka_unit_test(the_device_makes_the_reference)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
