@@ -157,6 +157,10 @@ int gpu_identity(int device, char out[160], struct err *e);
 
 // ---- problem.c -------------------------------------------------------------------------------------
 
+struct problem_floors { // what underflow may do to outputs (rt/underflow.c); computed when a candidate asks first
+  bool known;
+  double *of; // by tensor
+};
 struct problem {
   const struct graph *g; // composites expanded, stable
   uint64_t seed;
@@ -164,8 +168,9 @@ struct problem {
   struct reference64 r;
   const int *outs;     // tensors
   enum dtype *rounded; // of each tensor: whose tolerance it has
-  double seconds;      // of the reference
-  stop_flag stop;      // ends what is computed of it, or NULL
+  struct problem_floors *floors;
+  double seconds; // of the reference
+  stop_flag stop; // ends what is computed of it, or NULL
 };
 struct problem_wish {
   uint64_t seed;

@@ -12,6 +12,7 @@ static int open_on(struct problem *p, struct arena *mem, const struct graph *g, 
   graph_outputs(stable, outs);
   p->outs = outs;
   numeric_dtypes(stable, p->rounded = NEWS(mem, enum dtype, stable->ntensors));
+  p->floors = NEW(mem, struct problem_floors), p->floors->of = NEWS(mem, double, stable->ntensors + 1);
   double start = now_seconds();
   struct buffers *b;
   struct reference64 r = {0};
