@@ -7,7 +7,7 @@ the job in which the GPU ran a candidate or a reference (`busy`). A stage that a
 import json
 import sys
 
-COLUMNS = [("search", ["search"]), ("code", ["code"]), ("reference", ["reference"]), ("check", ["check", "special inputs", "other inputs"]),
+COLUMNS = [("search", ["search"]), ("compilers", ["compilers", "code"]), ("reference", ["reference", "reference on the GPU"]), ("check", ["check", "special inputs", "other inputs"]),
            ("time", ["rounds", "last round", "final"]), ("proof", ["verify", "interpret", "nvrtc"])]
 BUSY = ["reference on the GPU", "check", "rounds", "last round", "final", "other inputs", "special inputs"]
 

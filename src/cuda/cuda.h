@@ -99,6 +99,9 @@ int gpu_look(int device, struct gpu_facts *out, struct err *e); // without takin
 const struct gpu_facts *gpu_facts(const struct gpu *g);
 int gpu_alloc(struct gpu *g, size_t bytes, gpu_address *out, struct err *e);
 void gpu_free(struct gpu *g, gpu_address a);
+// Memory of the host that copies from and to the device need not touch twice: several times as fast.
+int gpu_host_alloc(struct gpu *g, size_t bytes, void **out, struct err *e);
+void gpu_host_free(struct gpu *g, void *p);
 int gpu_write(struct gpu *g, gpu_address to, const void *from, size_t bytes, struct err *e);
 int gpu_read(struct gpu *g, void *to, gpu_address from, size_t bytes, struct err *e); // waits for what came before
 int gpu_fill(struct gpu *g, gpu_address to, uint8_t byte, size_t bytes, struct err *e);

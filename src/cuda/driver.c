@@ -180,6 +180,17 @@ int gpu_alloc(struct gpu *g, size_t bytes, gpu_address *out, struct err *e)
   return gpu_check(g, g->alloc(out, bytes ? bytes : 1), e, "taking %zu bytes of device memory", bytes);
 }
 
+int gpu_host_alloc(struct gpu *g, size_t bytes, void **out, struct err *e)
+{
+  *out = NULL;
+  return gpu_check(g, g->host_alloc(out, bytes ? bytes : 1), e, "taking %zu bytes of the host's memory that the device reads fast", bytes);
+}
+
+void gpu_host_free(struct gpu *g, void *p)
+{
+  if (p) g->host_free(p);
+}
+
 void gpu_free(struct gpu *g, gpu_address a)
 {
   if (a) g->release(a);

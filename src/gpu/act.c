@@ -12,9 +12,11 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
-enum { POISON = 0xff, MOST_TIMED = 256, MOST_REPLAYS = 1024 };
+static const size_t PIECE = 1 << 22; // bytes
+enum { ZEROS = 1 << 14, POISON = 0xff, MOST_TIMED = 256, MOST_REPLAYS = 1024 };
 
 static int end_record(struct stage *s, int status, struct gpu_graph **out, struct err *e)
 {
@@ -90,7 +92,7 @@ static int look_at_outputs(const struct stage *s, struct err *e)
 // The guards of the workspace, and what is to be zero.
 static int look_at_work(struct stage *s, const struct loaded *l, struct err *e)
 {
-  char guard[GUARD];
+  char guard[GUARD], zeros[ZEROS];
   int64_t from, bytes;
   stage_work(&l->code, &from, &bytes);
   const int64_t at[2] = {from - GUARD, from + bytes};
@@ -98,25 +100,49 @@ static int look_at_work(struct stage *s, const struct loaded *l, struct err *e)
     if (gpu_read(s->g, guard, s->work + (uint64_t)at[i], GUARD, e)) return e->status;
     if (!all(guard, GUARD, POISON)) return trespassed(e, i ? "after its workspace" : "before its workspace");
   }
-  for (int64_t k = 0; k < s->zero_bytes; k += GUARD) {
-    if (gpu_read(s->g, guard, s->zero + (uint64_t)k, GUARD, e)) return e->status;
-    if (!all(guard, GUARD, 0))
-      return err_set(e, ERR_WRONG, NOWHERE, "counters in the workspace, which a program leaves as zeros, are not zero after it");
+  for (int64_t k = 0; k < s->zero_bytes; k += ZEROS) {
+    const int64_t n = MIN(ZEROS, s->zero_bytes - k);
+    if (gpu_read(s->g, zeros, s->zero + (uint64_t)k, (size_t)n, e)) return e->status;
+    if (!all(zeros, n, 0)) return err_set(e, ERR_WRONG, NOWHERE, "counters in the workspace, which a program leaves as zeros, are not zero after it");
   }
   return OK;
 }
 
-static void take_outputs(const struct stage *s, const int64_t *to)
+struct output_pieces { // of an output that was read back, on all cores
+  char *to;
+  const char *from;
+  size_t bytes;
+  atomic_bool differs;
+};
+
+static void take_piece(void *arg, int i, int worker)
 {
-  for (int i = 0; i < s->map.nout; i++) memcpy(s->shared + to[i], s->back + s->out_at[i], (size_t)s->map.out_bytes[i]);
+  (void)worker;
+  const struct output_pieces *p = arg;
+  const size_t from = (size_t)i * PIECE;
+  memcpy(p->to + from, p->from + from, MIN(PIECE, p->bytes - from));
 }
 
-static bool same_outputs(const struct stage *s)
+static void compare_piece(void *arg, int i, int worker)
 {
-  for (int i = 0; i < s->map.nout; i++)
-    if (memcmp(s->shared + s->map.first[i], s->back + s->out_at[i], (size_t)s->map.out_bytes[i])) return false;
-  return true;
+  (void)worker;
+  struct output_pieces *p = arg;
+  const size_t from = (size_t)i * PIECE;
+  if (memcmp(p->to + from, p->from + from, MIN(PIECE, p->bytes - from))) p->differs = true;
 }
+
+static bool each_output(const struct stage *s, const int64_t *to, void (*piece)(void *, int, int))
+{
+  struct output_pieces p = {0};
+  for (int i = 0; i < s->map.nout; i++) {
+    p.to = s->shared + to[i], p.from = s->back + s->out_at[i], p.bytes = (size_t)s->map.out_bytes[i];
+    pool_run(pool_cores(), (int)((p.bytes + PIECE - 1) / PIECE), piece, &p);
+  }
+  return p.differs;
+}
+
+static void take_outputs(const struct stage *s, const int64_t *to) { each_output(s, to, take_piece); }
+static bool same_outputs(const struct stage *s) { return !each_output(s, s->map.first, compare_piece); }
 
 struct running {
   const struct loaded *l;

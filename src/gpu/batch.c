@@ -4,6 +4,7 @@
 // an exact one as a whole, because its figures are compared.
 #include "gpu/rank.h"
 #include "base/memory.h"
+#include "base/trace.h"
 #include "gpu/session.h"
 
 #include <pthread.h>
@@ -116,8 +117,12 @@ void gpu_batch_wait(struct gpu_batch *b)
 {
   const struct problem *p;
   struct err later = {0};
+  struct span s;
   if (b->work) session_problem(b->s, OWN_INPUTS, &p, &later);
+  span_begin(&s, "stage", "compilers");
   batch_wait(b);
+  span_note(&s, "%d programs", b->n);
+  span_end(&s);
 }
 
 void gpu_batch_drop(struct gpu_batch *b)

@@ -169,6 +169,7 @@ struct problem {
   const int *outs;     // tensors
   enum dtype *rounded; // of each tensor: whose tolerance it has
   struct problem_floors *floors;
+  double *norm;   // of each output: sum of squares of what its dtype can hold
   double seconds; // of the reference
   stop_flag stop; // ends what is computed of it, or NULL
 };
@@ -228,6 +229,7 @@ struct check_answer {
   double repeats;  // relative norm of the difference between two runs on the same inputs; 0: the same bits
   bool lost;       // an element is not finite and ought to be
 };
+void check_norms(struct problem *p); // sets its norms, which do not depend on a candidate
 // outputs[i] holds output i. ERR_WRONG with the numbers.
 int check_outputs(const struct problem *p, void *const *outputs, struct check_answer *a, struct err *e);
 // Two runs on the same inputs: WRONG where they differ by more than rounding.

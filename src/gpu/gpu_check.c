@@ -17,6 +17,7 @@ struct comparison {
   int64_t n;
   const void *x, *y;     // y: values of the dtype, or NULL
   const double *ref;     // else these
+  double norm;           // of the expected values, squared
   double typical, least; // least: added to what is typical
   struct sums *piece;
 };
@@ -55,13 +56,30 @@ static void compare_piece(void *arg, int piece, int worker)
   }
 }
 
+static double norm_of(struct comparison *c)
+{
+  const int pieces = (int)((c->n + PIECE - 1) / PIECE);
+  double norm = 0;
+  c->piece = mem_take(((size_t)pieces + 1) * sizeof *c->piece);
+  pool_run(pool_cores(), pieces, norm_piece, c);
+  for (int i = 0; i < pieces; i++) norm += c->piece[i].norm;
+  return mem_free(c->piece), norm;
+}
+
+void check_norms(struct problem *p)
+{
+  for (int i = 0; i < p->b->nout; i++) {
+    const struct tensor *t = &p->g->tensors[p->outs[i]];
+    p->norm[i] = norm_of(&(struct comparison){.t = t->dtype, .n = shape_size(&t->shape), .ref = p->r.value[p->outs[i]]});
+  }
+}
+
 static struct sums compare(struct comparison *c)
 {
   int pieces = (int)((c->n + PIECE - 1) / PIECE);
   struct sums all = {.bad = -1, .at = -1};
+  all.norm = c->norm;
   c->piece = mem_take(((size_t)pieces + 1) * sizeof *c->piece);
-  pool_run(pool_cores(), pieces, norm_piece, c);
-  for (int i = 0; i < pieces; i++) all.norm += c->piece[i].norm;
   c->typical = sqrt(all.norm / (double)MAX(c->n, 1)) + c->least;
   pool_run(pool_cores(), pieces, compare_piece, c);
   for (int i = 0; i < pieces; i++) {
@@ -77,11 +95,12 @@ static struct sums compare(struct comparison *c)
 static double relative(const struct sums *s) { return s->norm > 0 ? sqrt(s->difference / s->norm) : sqrt(s->difference); }
 
 // floor: of the norm of the difference, what underflow explains.
-static int check_one(const struct tensor *t, enum dtype rounded, int which, const double *ref, const void *out, double floor, struct check_answer *a,
-                     struct err *e)
+static int check_one(const struct problem *p, int which, const void *out, double floor, struct check_answer *a, struct err *e)
 {
-  double bound = num_rows[rounded].tolerance;
-  struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = out, .ref = ref};
+  const struct tensor *t = &p->g->tensors[p->outs[which]];
+  const enum dtype rounded = p->rounded[p->outs[which]];
+  const double *ref = p->r.value[p->outs[which]], bound = num_rows[rounded].tolerance;
+  struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = out, .ref = ref, .norm = p->norm[which]};
   c.least = floor / sqrt((double)MAX(c.n, 1)) / bound;
   struct sums s = compare(&c);
   double r = relative(&s);
@@ -104,7 +123,7 @@ static int check_all(const struct problem *p, void *const *outputs, const double
   *a = (struct check_answer){0};
   for (int i = 0; i < p->b->nout && status == OK; i++) {
     const int t = p->outs[i];
-    status = check_one(&p->g->tensors[t], p->rounded[t], i, p->r.value[t], outputs[i], floor ? floor[t] : 0, a, e);
+    status = check_one(p, i, outputs[i], floor ? floor[t] : 0, a, e);
   }
   return status;
 }
@@ -126,6 +145,7 @@ int check_repeats(const struct problem *p, void *const *one, void *const *other,
   for (int i = 0; i < p->b->nout; i++) {
     const struct tensor *t = &p->g->tensors[p->outs[i]];
     struct comparison c = {.t = t->dtype, .n = shape_size(&t->shape), .x = other[i], .y = one[i]};
+    c.norm = norm_of(&c);
     struct sums s = compare(&c);
     double bound = num_rows[p->rounded[p->outs[i]]].tolerance;
     a->repeats = fmax(a->repeats, relative(&s));

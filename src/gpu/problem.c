@@ -23,6 +23,8 @@ static int open_on(struct problem *p, struct arena *mem, const struct graph *g, 
   if (special) special_inputs(stable, b, w->seed, 0);
   status = special ? special_reference(stable, b, w->stop, &r, e) : numeric_reference_apart(stable, b, w->stop, &r, e);
   mem_keep(r.room), p->r = r;
+  p->norm = NEWS(mem, double, b->nout + 1);
+  if (status == OK) check_norms(p);
   p->seconds = now_seconds() - start;
   return status;
 }

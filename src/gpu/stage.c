@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 enum { MOST_SETS = 4096, MOST_RING = 256, MOST_WORK = 64, LEAST_L2 = 60 << 20 };
-static const int64_t MOST_WORK_BYTES = INT64_C(1) << 31;
+static const int64_t MOST_WORK_BYTES = INT64_C(1) << 31, MOST_FAST = INT64_C(1) << 30;
 
 static int64_t round_up(int64_t n) { return (n + GUARD - 1) / GUARD * GUARD; }
 
@@ -40,13 +40,31 @@ static void take_back(struct stage *s, gpu_address *a)
   *a = 0;
 }
 
+// Where outputs are read to. Little of it is locked in memory.
+static int take_back_room(struct stage *s, struct err *e)
+{
+  struct err slow = {0};
+  void *p = NULL;
+  s->fast = s->out_bytes <= MOST_FAST && gpu_host_alloc(s->g, (size_t)s->out_bytes, &p, &slow) == OK;
+  s->back = s->fast ? p : mem_try((size_t)s->out_bytes);
+  return s->back ? OK : err_set(e, ERR_MEMORY, NOWHERE, "no memory for %lld bytes of outputs", (long long)s->out_bytes);
+}
+
+static void give_back_room(struct stage *s)
+{
+  if (s->fast)
+    gpu_host_free(s->g, s->back);
+  else
+    mem_free(s->back);
+}
+
 void stage_end(struct stage *s)
 {
   for (int i = 0; i < s->np; i++) stage_drop(s, i);
   gpu_address *const all[] = {&s->in, &s->out, &s->zero, &s->work, &s->flush};
   for (size_t i = 0; i < COUNT(all); i++) take_back(s, all[i]);
   if (s->shared) munmap(s->shared, (size_t)s->map.bytes);
-  mem_free(s->back);
+  give_back_room(s);
   s->shared = NULL, s->back = NULL, s->zero_bytes = s->work_bytes = 0, s->nknown = 0;
   arena_close(&s->mem);
   s->mem = (struct arena){0};
@@ -123,8 +141,7 @@ int stage_problem(struct stage *s, struct wire *in, int carried, struct wire *ou
   s->shared = p;
   s->in_at = NEWS(&s->mem, int64_t, nin + 1), s->out_at = NEWS(&s->mem, int64_t, nout + 1);
   s->in_bytes = guarded_layout(nin, in_bytes, s->in_at), s->out_bytes = guarded_layout(nout, out_bytes, s->out_at);
-  s->back = mem_try((size_t)s->out_bytes);
-  if (!s->back) return err_set(e, ERR_MEMORY, NOWHERE, "no memory for %lld bytes of outputs", (long long)s->out_bytes);
+  if (take_back_room(s, e)) return e->status;
   int status = count_sets(s, asked, e);
   if (status == OK) status = fill_sets(s, e);
   if (status != OK) return stage_end(s), status;

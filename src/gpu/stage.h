@@ -35,6 +35,7 @@ struct stage {
   gpu_address in, out, zero, work, flush, blas_work;
   int64_t flush_bytes;
   char *back; // a ring's outputs, read back
+  bool fast;  // gpu_host_alloc made it
   struct loaded *p;
   int np, cap;
   struct known_product known[KNOWN_PRODUCTS];
