@@ -2,12 +2,15 @@
 """Runs KernelBench with torch.compile(Model, backend="mica"). It uses the suite's correctness check and timing, and compares with eager mode and Inductor.
 
     kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--workers N] [--deadline S] [--until S]
-                   [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N]
+                   [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
-ended after --deadline seconds. Tasks begin in the order of their operations and bytes; no task begins after --until seconds. Workers compile in
-parallel and use the GPU one after the other (MICA_GPU_LOCK). --scale N divides the whole numbers of 256 and more that a task's file assigns, for a
-CPU. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine and options are not run again.
+ended after --deadline seconds. Tasks begin in the order of their operations and bytes, those of the levels by turns; nothing runs after --until
+seconds, and what that ends has no row. Workers compile in parallel and time by turns (MICA_GPU_LOCK). Random numbers are drawn on the device.
+--scale N divides the whole numbers of 256 and more that a task's file assigns, for a CPU. --csv FILE gets a row as soon as a task is done; rows that
+FILE has of the same build, machine and options are not run again. --sizes FILE keeps what tasks need, which takes a minute to find out. --trials N
+calls are timed, fewer where they would take more than a second, and 6 at least; column `calls` has the number. A task without memory for it beside
+others runs again alone.
 
 A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, late
 after its deadline, and unfit where eager mode fails, or fails the check against itself. Errors are relative norms of the difference to the model in float64. fast_p, as the suite has it: the part of all tasks
@@ -33,7 +36,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHILD = os.path.join(HERE, "kernelbench_task.py")
 FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine"]
-COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "eager_us", "inductor_us", "mica_us", "over_eager", "over_inductor", "eager_error", "inductor_error", "mica_error",
+COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", "eager_us", "inductor_us", "mica_us", "over_eager", "over_inductor", "eager_error", "inductor_error", "mica_error",
            "nodes", "taken",
            "programs", "seconds", "why", "said", *FACTS]
 CONV_OR_POOL = re.compile(r"nn\.(Lazy)?Conv|F\.conv|Pool|max_pool|avg_pool")
@@ -61,11 +64,16 @@ def tasks_of(a):
     return found
 
 
-def child(a, *words, limit):
+def environment(threads):
+    """Workers share the cores, so each has few threads."""
+    return {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads), "OMP_NUM_THREADS": str(max(os.cpu_count() // 8, 1))}
+
+
+def child(a, *words, limit, threads=1):
     """(JSON that the child wrote, ""), or (None, its last words)."""
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.TemporaryFile("w+") as log:
         p = subprocess.Popen([sys.executable, CHILD, "--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale), *words],
-                             stdout=log, stderr=log, start_new_session=True)
+                             stdout=log, stderr=log, start_new_session=True, env=environment(threads))
         try:
             p.wait(limit)
         except subprocess.TimeoutExpired:
@@ -129,26 +137,36 @@ def row_of(task, made, why, seconds, same):
         row[f"{k}_error"] = "" if error is None else f"{error:.1e}"
         if k != "mica" and v and us["mica"]:
             row[f"over_{k}"] = f"{v / us['mica']:.3f}"
-    return row | {k: made[k] for k in ("fate", "trials", "nodes", "taken", "programs", "why", "said")}
+    return row | {k: made[k] for k in ("fate", "trials", "calls", "nodes", "taken", "programs", "why", "said")}
+
+
+def by_turns(tasks, sizes):
+    """Tasks of all levels by turns, those of a level by their cost."""
+    order = sorted(tasks, key=lambda t: sizes[t[3]]["cost"])
+    place = {t: i / sum(o[0] == t[0] for o in order) for level in {t[0] for t in order} for i, t in enumerate(o for o in order if o[0] == level)}
+    return sorted(order, key=place.get)
 
 
 def run_all(a, tasks, sizes, same):
     done, memory, began, lock = rows_of(a.csv, same), Memory(a.memory * 2 ** 30), time.monotonic(), threading.Lock()
     rows = [done[t[:2]] for t in tasks if t[:2] in done]
-    todo = sorted((t for t in tasks if t[:2] not in done), key=lambda t: sizes[t[3]]["cost"])
     with open(a.csv or os.devnull, "w", newline="") as f, concurrent.futures.ThreadPoolExecutor(a.workers) as pool:
         out = csv.DictWriter(f, COLUMNS, lineterminator="\n")
         out.writeheader(), out.writerows(rows), f.flush()
 
-        def one(task):
-            left = lambda: a.until - (time.monotonic() - began) if a.until else math.inf
-            room = sizes[task[3]]["bytes"]
+        def one(task, alone=False):
+            """Whether the task is to run again, alone."""
+            room = a.memory * 2 ** 30 if alone else sizes[task[3]]["bytes"]
             memory.take(room)
             try:
-                if left() <= 0:
-                    return
+                left = a.until - (time.monotonic() - began) if a.until else math.inf
+                if left <= 0:
+                    return False
                 start = time.monotonic()
-                made, why = child(a, "--task", task[3], "--time", str(a.time), "--trials", str(a.trials), limit=min(a.deadline, left()))
+                made, why = child(a, "--task", task[3], "--time", str(a.time), "--trials", str(a.trials), limit=min(a.deadline, left),
+                                  threads=4 if task[0] == 3 else 1)
+                if made is None and (why == "late" and left < a.deadline or re.search("out of memory|OutOfMemory", why) and not alone):
+                    return why != "late"
                 row = row_of(task, made, why, time.monotonic() - start, same)
             finally:
                 memory.give(room)
@@ -156,7 +174,10 @@ def run_all(a, tasks, sizes, same):
                 rows.append(row), out.writerow(row), f.flush()
                 print(f"{task[0]}/{task[1]:<4}{task[2][:44]:46}{row['fate']:8}"
                       f"{row.get('over_eager', ''):>8}{row.get('over_inductor', ''):>8}  {row['why'][:60]}", flush=True)
-        list(pool.map(one, todo))
+            return False
+        todo = by_turns([t for t in tasks if t[:2] not in done], sizes)
+        again = [task for task, more in zip(todo, list(pool.map(one, todo))) if more]
+        list(pool.map(lambda t: one(t, True), again))
     return rows
 
 
@@ -180,6 +201,28 @@ def summary(rows, listed):
             print(text)
 
 
+def called(a, *words):
+    made, why = child(a, *words, limit=900)
+    if made is None:
+        sys.exit(f"{CHILD} {words[0]} failed: {why}")
+    return made
+
+
+def sizes_of(a, tasks):
+    """path -> bytes and cost. The file has them by names in the checkout."""
+    known, name = {}, {t[3]: os.path.relpath(t[3], a.checkout) for t in tasks}
+    if a.sizes and os.path.exists(a.sizes):
+        with open(a.sizes) as f:
+            known = json.load(f)
+    missing = [p for p in name if name[p] not in known]
+    if missing:
+        known |= {name[p]: s for p, s in called(a, "--sizes", *missing).items()}
+        if a.sizes:
+            with open(a.sizes, "w") as f:
+                json.dump(known, f, indent=1)
+    return {p: known[n] for p, n in name.items()}
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("checkout")
@@ -189,6 +232,7 @@ def main():
     p.add_argument("--until", type=float, help="seconds after which nothing runs"), p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     p.add_argument("--scale", type=int, default=1), p.add_argument("--memory", type=float, default=60, help="GiB that tasks may have together")
     p.add_argument("--trials", type=int, default=100, help="calls that are timed; the suite has 100")
+    p.add_argument("--sizes", help="JSON of what tasks need, kept")
     p.add_argument("--suite", default="", help="the checkout's commit, where it is no git folder")
     a = p.parse_args()
     a.checkout = os.path.abspath(a.checkout)
@@ -197,10 +241,7 @@ def main():
         sys.exit("no task has such a name")
     if a.workers > 1:
         os.environ.setdefault("MICA_GPU_LOCK", os.path.join(tempfile.gettempdir(), f"kernelbench-{os.getuid()}.lock"))
-    sizes, why = child(a, "--sizes", *[t[3] for t in tasks], limit=600)
-    if sizes is None:
-        sys.exit(f"the tasks' sizes cannot be found out: {why}")
-    rows = run_all(a, tasks, sizes["tasks"], facts(a, sizes))
+    rows = run_all(a, tasks, sizes_of(a, tasks), facts(a, called(a, "--facts")))
     summary(rows, tasks)
     return any(r["fate"] == "wrong" for r in rows)
 

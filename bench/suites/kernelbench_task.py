@@ -20,9 +20,10 @@ import types
 import torch
 
 SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 5
+LEAST, SECONDS = 6, 1.0  # calls that are timed, and seconds that they may take where there are more
 RATE, MEMORY = 2e9, 2e9  # operations and bytes a second of the float64 reference: only the order of the tasks depends on them
 PATIENCE = 20  # seconds for the size of a task
-COPIES = 6  # of inputs, weights and results that are alive at once
+COPIES = 3.5  # of inputs, weights and results that are alive at once; at its turn a task may have more
 
 
 class Scaled(ast.NodeTransformer):
@@ -56,7 +57,7 @@ def size(path, scale):
         results = model(*[x.to("meta") if isinstance(x, torch.Tensor) else x for x in inputs])
     tensors = [t for t in [*inputs, *model.parameters(), *(results if isinstance(results, (tuple, list)) else [results])] if isinstance(t, torch.Tensor)]
     n = sum(t.numel() * t.element_size() for t in tensors)
-    return {"bytes": COPIES * n, "cost": counter.get_total_flops() / RATE + n / MEMORY}
+    return {"bytes": int(COPIES * n), "cost": counter.get_total_flops() / RATE + n / MEMORY}
 
 
 def late(*_):
@@ -124,12 +125,20 @@ def suite(checkout, device):
     return found
 
 
-def samples(timing, f, inputs, trials, device):
+def drawn(f, device):
+    """f with random numbers from the device: those of gigabytes take tens of seconds on a CPU."""
+    def call(*args):
+        with device:
+            return f(*args)
+    return call
+
+
+def samples(timing, f, inputs, trials, device, warm_up):
     """Returns the microseconds of each of `trials` calls, measured by the suite."""
     if device.type == "cuda":
-        ms = timing.get_timing_function("cuda_event")(f, inputs, num_warmup=WARM_UP, num_trials=trials, discard_first=1, verbose=False, device=device)
+        ms = timing.get_timing_function("cuda_event")(f, inputs, num_warmup=warm_up, num_trials=trials, discard_first=1, verbose=False, device=device)
         return [1e3 * x for x in ms]
-    for _ in range(WARM_UP):
+    for _ in range(warm_up):
         f(*inputs)
     took = []
     for _ in range(trials):
@@ -140,21 +149,40 @@ def samples(timing, f, inputs, trials, device):
 
 
 def timed(timing, runs, inputs, trials, device):
-    """The mean of each, as the suite reports it; in rounds that alternate, so that what else runs concerns all."""
-    took = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, f in runs.items():
-            took[name] += samples(timing, f, inputs, max(trials // ROUNDS, 1), device)
-    return {name: statistics.mean(x) for name, x in took.items()}
+    """The mean of each, as the suite reports it; in rounds that alternate, so that what else runs concerns all. The median of the rounds counts:
+    processes that compile have kernels too."""
+    from mica.torch.measure import turn
+    with turn():
+        once = max(statistics.mean(samples(timing, f, inputs, 1, device, WARM_UP)) for f in runs.values()) / 1e6
+    calls = max(LEAST, min(trials, int(SECONDS / once)))
+    rounds = min(ROUNDS, calls // 2)
+    means = {name: [] for name in runs}
+    for _ in range(rounds):
+        with turn():
+            for name, f in runs.items():
+                means[name].append(statistics.mean(samples(timing, f, inputs, calls // rounds, device, 1)))
+    return {name: statistics.median(x) for name, x in means.items()}, calls // rounds * rounds
 
 
 def errors(model, runs, inputs):
     """Relative norms of the difference to the model in float64; none where there is no room or no operator for that."""
+    from mica.torch.measure import distance
     try:
         want = copy.deepcopy(model).double()(*(x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs))
-        return {name: ((f(*inputs).double() - want).norm() / want.norm()).item() for name, f in runs.items()}
+        off = {name: distance(f(*inputs), want) for name, f in runs.items()}
+        return {name: o / scale for name, (o, scale) in off.items()}
     except Exception:
         return {}
+
+
+def in_turn(f):
+    """What Inductor measures of its kernels, it measures alone on the GPU."""
+    from mica.torch.measure import turn
+
+    def call(*args, **kwargs):
+        with turn():
+            return f(*args, **kwargs)
+    return call
 
 
 # ---- a task ----
@@ -185,55 +213,83 @@ def fit(evaluation, model, get_inputs, device):
     return "" if check.correctness else "eager mode fails the suite's check against itself"
 
 
+def nothing(ended, why):
+    return {"fate": ended, "why": why[:300], "us": {}, "errors": {}, "trials": "", "calls": "", "nodes": 0, "taken": 0, "programs": 0, "said": ""}
+
+
 def run(a):
     from mica.torch.measure import turn
     from mica.torch.summary import five_lines
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     evaluation, timing = suite(a.checkout, a.device)
     torch._inductor.config.fallback_random = True  # dropout has eager mode's numbers
+    CachingAutotuner.benchmark_all_configs = in_turn(CachingAutotuner.benchmark_all_configs)
     device = torch.device(a.device, 0) if a.device == "cuda" else torch.device("cpu")
     task = load(a.task, a.scale)
+    get_inputs = drawn(task["get_inputs"], device)
+
+    def inputs_of(seed):
+        evaluation.set_seed(seed)
+        return [evaluation._process_input_tensor(x, device) for x in get_inputs()]
     evaluation.set_seed(SEED)
     begun = task["get_init_inputs"]()
     evaluation.set_seed(SEED)
-    model = task["Model"](*begun).to(device=device, dtype=torch.float32)
-    evaluation.set_seed(SEED)
-    inputs = [evaluation._process_input_tensor(x, device) for x in task["get_inputs"]()]
+    model = drawn(task["Model"], device)(*begun).to(device=device, dtype=torch.float32)
+    inputs = inputs_of(SEED)
     with torch.no_grad():
         try:
             model(*inputs)
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:
-            return {"fate": "unfit", "why": f"eager mode fails: {error}"[:300], "us": {}, "errors": {}, "trials": "", "nodes": 0, "taken": 0, "programs": 0,
-                    "said": ""}
+            return nothing("unfit", f"eager mode fails: {error}")
         inductor = torch.compile(model)
         inductor(*inputs)
         mica, graphs = compiled(model, inputs, {"time": a.time, "min_ops": 1, "summary": False})
-        # everything is compiled: from here on the GPU is this process's
-        with turn(), torch.compiler.set_stance("fail_on_recompile"), contextlib.redirect_stdout(io.StringIO()):
-            check = evaluation.run_and_check_correctness(model, mica, task["get_inputs"], {}, CHECKS, seed=SEED, device=device)
-            runs = {"eager": model, "inductor": inductor, "mica": mica}
-            us, off = timed(timing, runs, inputs, a.trials, device), errors(model, runs, inputs)
-    trials = check.metadata.get("correctness_trials", "")
-    ended, why = fate(check, trials)
-    if ended == "wrong":
-        with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
-            unfit = fit(evaluation, model, task["get_inputs"], device)
-        ended, why = ("unfit", unfit) if unfit else (ended, why)
+        del inputs
+        free(device)
+        # everything is compiled: from here on the GPU is this process's, by turns
+        with torch.compiler.set_stance("fail_on_recompile"), contextlib.redirect_stdout(io.StringIO()):
+            with turn():
+                check = evaluation.run_and_check_correctness(model, mica, get_inputs, {}, CHECKS, seed=SEED, device=device)
+                free(device)
+            runs, inputs = {"eager": model, "inductor": inductor, "mica": mica}, inputs_of(SEED)
+            us, calls = timed(timing, runs, inputs, a.trials, device)
+            trials = check.metadata.get("correctness_trials", "")
+            ended, why = fate(check, trials)
+            off = {}
+            with turn():
+                if ended == "wrong" or any(g.used for g in graphs):
+                    off = errors(model, runs, inputs)
+                if ended == "wrong":
+                    del inputs
+                    unfit = fit(evaluation, model, get_inputs, device)
+                    ended, why = ("unfit", unfit) if unfit else (ended, why)
     lines = five_lines(graphs).split("\n")
-    return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "us": us, "errors": off, "nodes": sum(len(g.nodes) for g in graphs),
-            "taken": sum(len(g.taken) for g in graphs), "programs": sum(len(g.used) for g in graphs), "said": "; ".join(line.strip() for line in lines[1:3])}
+    return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "calls": calls, "us": us, "errors": off,
+            "nodes": sum(len(g.nodes) for g in graphs), "taken": sum(len(g.taken) for g in graphs), "programs": sum(len(g.used) for g in graphs),
+            "said": "; ".join(line.strip() for line in lines[1:4])}
+
+
+def free(device):
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--out"), p.add_argument("--checkout"), p.add_argument("--device"), p.add_argument("--scale", type=int), p.add_argument("--task")
     p.add_argument("--time", type=float), p.add_argument("--trials", type=int), p.add_argument("--sizes", nargs="*")
+    p.add_argument("--facts", action="store_true")
     a = p.parse_args()
     if a.task:
         made = run(a)
-    else:
+    elif a.facts:
         import mica
         name = torch.cuda.get_device_name() if a.device == "cuda" else "cpu"
-        made = {"tasks": sizes(a.sizes, a.scale), "device": name, "torch": torch.__version__, "mica": " ".join(map(str, mica._mica.version()))}
+        made = {"device": name, "torch": torch.__version__, "mica": " ".join(map(str, mica._mica.version()))}
+    else:
+        made = sizes(a.sizes, a.scale)
     with open(a.out, "w", encoding="utf-8") as f:
         json.dump(made, f)
 

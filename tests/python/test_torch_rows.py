@@ -49,6 +49,10 @@ CASES = {
     "grouped attention": lambda x, y, w, m, p, b: [aten.scaled_dot_product_attention(
         torch.cat((x, p), 0)[None], x[None], p[None], enable_gqa=True)],
     "masked": lambda x, y, w, m, p, b: [(x @ x.mT).masked_fill(b, -torch.inf).softmax(-1)],
+    "batch_norm in training": lambda x, y, w, m, p, b: [
+        *aten._native_batch_norm_legit_functional(x, m[0, :4], None, x[0, :, 0], p[0, :, 0], True, 0.1, 1e-5),
+        aten._native_batch_norm_legit_functional(y, w, w, y[0], p[0, 0], True, 0.3, 1e-3)[0]],
+    "triangles": lambda x, y, w, m, p, b: [x.triu(), x.tril(), x.triu(-2), y.tril(1), (y @ m).triu(3)],
     "addcmul": lambda x, y, w, m, p, b: [torch.addcmul(x, y, w, value=0.5)],
 }
 
@@ -114,7 +118,7 @@ def test_row_is_eager(case, tmp_path):
     (lambda x: x.masked_fill(x > 0, -torch.inf), "elsewhere"),
     (lambda x: x.double(), "cast|copy"),
     (lambda x: x.to(torch.bfloat16) * 2, "cast"),
-    (lambda x: x.tril(), "no row"),
+    (lambda x: x.cumprod(0), "no row"),
 ])
 def test_what_has_no_row_is_refused_with_a_reason(f, why):
     from mica.torch.emit import Cannot

@@ -51,8 +51,20 @@ def backend(gm, example_inputs, *, options=None, mode=None, **_):
         _tell(report, say)
         return run
 
-    # What the model changes in place stays in place: else whole caches would be copied, in what is left to Inductor too.
-    return aot_autograd(fw_compiler=compiler, decompositions={}, keep_inference_input_mutations=True)(gm, example_inputs)
+    context = torch._guards.TracingContext.try_get()
+    before = dict(vars(context)) if context is not None else {}
+    try:
+        # What the model changes in place stays in place: else whole caches would be copied, in what is left to Inductor too.
+        return aot_autograd(fw_compiler=compiler, decompositions={}, keep_inference_input_mutations=True)(gm, example_inputs)
+    except _NothingTaken:
+        if context is not None:
+            vars(context).update(before)
+        _tell(report, say)
+        return _as_it_is(gm, example_inputs, options)
+
+
+class _NothingTaken(Exception):
+    """No program is taken: Inductor gets Dynamo's graph, and makes of it the same as without Mica."""
 
 
 def _tell(report, say):
@@ -100,6 +112,8 @@ def _compile(gm, inputs, real, options, report):
     weights = fuse.Weights(static - changed, _apart(known, changed))
     try:
         return _counted(_with_programs(gm, before, inputs, static, weights, options, report), before.graph)
+    except _NothingTaken:
+        raise
     except Exception as error:  # a mistake in here shall cost speed, not the model
         if options.faults == "raise":
             raise
@@ -141,7 +155,7 @@ def _chosen(gm, before, inputs, static, weights, options, report):
     if not mutations.is_regular(gm.graph):
         report.why = "it changes tensors in place before its end"
         report.leave(report.why)
-        return _rest(before, inputs, static, options)
+        return _nothing(before, inputs, static, options)
     device = _device_of(gm.graph)
     any_strides(gm.graph)
     without_empty(gm.graph)
@@ -150,10 +164,11 @@ def _chosen(gm, before, inputs, static, weights, options, report):
         regions = fuse.fuse(gm, weights, device.type, target, options, report)
     except engine.EngineError as error:  # there is no target for this GPU
         regions, report.why = [], str(error)
-    if regions:
-        keep_strides(gm, before)
+    if not regions:
+        return _nothing(before, inputs, static, options)
+    keep_strides(gm, before)
     run = _rest(gm, inputs, static, options)
-    if regions and options.take == "faster" and options.rest == "inductor" and _matters(gm, regions):
+    if options.take == "faster" and options.rest == "inductor" and _matters(gm, regions):
         run = _faster(run, gm, before, inputs, weights.known, static, options, report)
     return fresh_weights(run, gm, regions) if inductor.in_graphs(options.mode) else run
 
@@ -190,6 +205,12 @@ def _rest(gm, inputs, static, options):
     return inductor.compile(copy_of(gm), inputs, options.mode, _places(gm, static))
 
 
+def _nothing(gm, inputs, static, options):
+    if options.rest == "inductor":
+        raise _NothingTaken
+    return _rest(gm, inputs, static, options)
+
+
 def _places(gm, static):
     return [i for i, n in enumerate(n for n in gm.graph.nodes if n.op == "placeholder") if n.name in static]
 
@@ -201,17 +222,16 @@ def _matters(gm, regions):
 
 def _faster(run, gm, before, inputs, known, static, options, report):
     """run where it is faster than what Inductor makes of the whole graph, else that."""
-    examples, generator = [], torch.Generator().manual_seed(1)
+    device, graphs = _device_of(before.graph), options.timed_in_graphs
+    examples, generator = [], measure.generator(device)
     for p in (n for n in gm.graph.nodes if n.op == "placeholder"):
         val = p.meta.get("val")
         if not isinstance(val, torch.Tensor) or any(isinstance(s, torch.SymInt) for s in val.shape):
             return run
         with real_tensors():
             examples.append(known[p.name] if p.name in known else measure.example(val, tuple(val.shape), val.stride(), generator))
-    device, graphs = _device_of(before.graph), options.timed_in_graphs
     key = verdicts.key_of(device, before.code, [(tuple(e.shape), e.dtype) for e in examples], options, gm.code)
     times = verdicts.recall(options.folder(), key)
-    other = None
     if times is None:
         other = inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))
         with real_tensors():
@@ -222,10 +242,10 @@ def _faster(run, gm, before, inputs, known, static, options, report):
                 times = measure.race(lambda: ours(*examples), lambda: theirs(*examples), device, graphs)
             except RuntimeError as error:  # what cannot be captured
                 report.leave(f"together with the rest not measured: {str(error).splitlines()[0]}")
-                return other
+                raise _NothingTaken from None
         verdicts.remember(options.folder(), key, *times)
     report.us, report.rest_us = times
     if times[0] < times[1]:
         return run
     report.leave("together with the rest not faster than the rest's compiler alone")
-    return other or inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))
+    raise _NothingTaken

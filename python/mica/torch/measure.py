@@ -6,6 +6,7 @@ import fcntl
 import math
 import os
 import statistics
+import threading
 import time
 
 import torch
@@ -17,25 +18,41 @@ from .graphs import by_stride
 # Relative norm of the difference to eager, per dtype of the result.
 TOLERANCE = {getattr(torch, row["array"]): row["tolerance"] for row in _mica.dtypes if hasattr(torch, row["array"])}
 SAMPLE = 500  # microseconds of calls that are timed together
+CHUNK = 1 << 26  # elements that are compared at a time, as they become 64 bits wide
 
 
 def example(t, shape, strides, generator, positive=False, limits=(0, 0)):
     """Random elements of t's kind, with these strides where they are dense; weights (matrices without a batch) as small as those of a
-    network are. positive: no number is negative. limits: the least and the largest whole number."""
+    network are. positive: no number is negative. limits: the least and the largest whole number. They are drawn where the generator is."""
+    where = generator.device
     if t.dtype is torch.bool:
-        x = torch.rand(shape, generator=generator) < 0.5
+        x = torch.rand(shape, generator=generator, device=where) < 0.5
         if x.ndim:  # no row is hidden whole, whether true hides or shows
             x[..., :1], x[..., 1:2] = True, False
     elif t.is_floating_point():
-        x = torch.randn(shape, generator=generator)
+        x = torch.randn(shape, generator=generator, device=where)
         if len(shape) == 2:
-            x = x / math.sqrt(max(shape))
+            x /= math.sqrt(max(shape))
         x = (x.abs() if positive else x).to(t.dtype)
     else:
-        x = torch.randint(limits[0], limits[1] + 1, shape, generator=generator).to(t.dtype)
+        x = torch.randint(limits[0], limits[1] + 1, shape, generator=generator, device=where).to(t.dtype)
     if by_stride(shape, strides):
-        x = torch.empty_strided(shape, strides, dtype=x.dtype).copy_(x)
+        x = torch.empty_strided(shape, strides, dtype=x.dtype, device=where).copy_(x)
     return x.to(t.device)
+
+
+def generator(device, seed=1):
+    """Random numbers are drawn where tensors lie: those of gigabytes take seconds on a CPU."""
+    return torch.Generator(device).manual_seed(seed)
+
+
+def distance(got, want):
+    """Norm of the difference and norm of `want`, in 64 bits."""
+    off = scale = 0.0
+    for g, w in zip(got.reshape(-1).split(CHUNK), want.reshape(-1).split(CHUNK)):
+        g, w = g.double(), w.double()
+        off, scale = math.hypot(off, (g - w).norm().item()), math.hypot(scale, w.norm().item())
+    return off, scale
 
 
 def difference(got, want):
@@ -44,9 +61,8 @@ def difference(got, want):
     for g, w in zip(got, want):
         if g.shape != w.shape or g.dtype != w.dtype:
             return math.inf
-        g, w = g.double(), w.double()
-        scale = w.norm().item()
-        part = (g - w).norm().item() / scale if scale > 0 else (g - w).norm().item()
+        off, scale = distance(g, w)
+        part = off / scale if scale > 0 else off
         if not part <= worst:  # a NaN is no part of anything
             worst = part if part == part else math.inf
     return worst
@@ -86,16 +102,23 @@ def captured(f):
     return replay
 
 
+_turn = threading.local()  # held: whether this thread has the turn
+
+
 @contextlib.contextmanager
 def turn():
-    """Processes with the same $MICA_GPU_LOCK use the GPU one after the other, as races do (src/gpu/turn.c)."""
+    """Processes with the same $MICA_GPU_LOCK use the GPU one after the other, as races do (src/gpu/turn.c). A turn within a turn is part of it."""
     path = os.environ.get("MICA_GPU_LOCK")
-    if not path:
+    if not path or getattr(_turn, "held", False):
         yield
         return
     with open(path, "a", encoding="utf-8") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
-        yield
+        _turn.held = True
+        try:
+            yield
+        finally:
+            _turn.held = False
 
 
 def race(a, b, device, graphs=False, seconds=0.5):

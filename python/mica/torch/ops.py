@@ -176,6 +176,21 @@ def glu(e, x, dim=-1):
     return e.binary("{0} * sigmoid({1})", e.part(x, dim, 0, half), e.part(x, dim, half, half))
 
 
+# ---- triangles ----
+def triangle(keeps):
+    """keeps: how the column's number stands to the row's and the diagonal's for elements that stay."""
+    def f(e, x, diagonal=0):
+        if x.batch is not None and x.batch >= x.ndim - 2:
+            raise Cannot("a triangle of a dynamic extent")
+        x = e.full(x)
+        m, n = x.want[-2:]
+        return e.unary(f"where(iota([{n}]) {keeps} iota([{m}, 1]) + ({diagonal}), {{0}}, 0)", x)
+    return f
+
+
+ROWS["aten.triu.default"], ROWS["aten.tril.default"] = triangle(">="), triangle("<=")
+
+
 # ---- along dimensions ----
 def reduction(op):
     def f(e, x, dims=None, keepdim=False, dtype=None):

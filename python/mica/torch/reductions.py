@@ -107,13 +107,33 @@ def batch_norm_any(e, x, weight, bias, mean, variance, training, momentum, eps):
     return [batch_norm(e, x, weight, bias, mean, variance, eps)]
 
 
+def of_batch(e, x, weight, bias, eps):
+    """The norm by the batch's own statistics; mean, variance and 1 / deviation of the channels."""
+    dims = [d for d in range(x.ndim) if d != 1]
+    mean = e.reduce("mean", x, dims, True)
+    off = e.binary("{0} - {1}", x, mean)
+    variance = e.reduce("mean", e.unary("square({0})", off), dims, True)
+    spread = e.unary(f"rsqrt({{0}} + {number(eps)})", variance)
+    made = affine(e, e.binary("{0} * {1}", off, spread), x, weight, bias)
+    return made, *(e.reshape(v, [x.want[1]]) for v in (mean, variance, spread))
+
+
 @row("aten._native_batch_norm_legit.no_stats")
 def norm_of_batch(e, x, weight, bias, training, momentum, eps):
-    """Of the batch itself: what instance_norm becomes."""
-    dims = [d for d in range(x.ndim) if d != 1]
-    off = e.binary("{0} - {1}", x, e.reduce("mean", x, dims, True))
-    spread = e.unary(f"rsqrt({{0}} + {number(eps)})", e.reduce("mean", e.unary("square({0})", off), dims, True))
-    return [affine(e, e.binary("{0} * {1}", off, spread), x, weight, bias)]
+    """What instance_norm becomes."""
+    return [of_batch(e, x, weight, bias, eps)[0]]
+
+
+@row("aten._native_batch_norm_legit_functional.default")
+def batch_norm_trained_on(e, x, weight, bias, mean, variance, training, momentum, eps):
+    """In training: the batch's statistics, and what they make of the running ones, whose variance is that of a sample."""
+    n = math.prod(x.want) // x.want[1]
+    if not training or n < 2:
+        raise Cannot("batch_norm of given statistics, or of one element a channel")
+    made, own_mean, own_variance, spread = of_batch(e, x, weight, bias, eps)
+    kept = [e.binary(f"{{0}} * {number(1 - momentum)} + {{1}} * {number(by)}", running, own)
+            for running, own, by in ((mean, own_mean, momentum), (variance, own_variance, momentum * n / (n - 1)))]
+    return [made, own_mean, spread, *kept]
 
 
 # ---- pools whose windows neither overlap nor leave a rest ----

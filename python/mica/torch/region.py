@@ -174,7 +174,7 @@ class Region:
 
     def examples(self, bucket, real, positive=False, limits=None):
         """Tensors for every placeholder: the real ones, else random. limits: of indices, by placeholder."""
-        generator = torch.Generator().manual_seed(1)
+        generator = measure.generator(next(p.meta["val"].device for p in self.placeholders if isinstance(p.meta.get("val"), torch.Tensor)))
         shapes, out = Shapes({self.symbol: bucket} if bucket else None), []
         for p in self.placeholders:
             val = p.meta.get("val")
