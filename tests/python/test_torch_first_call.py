@@ -44,7 +44,7 @@ class Watch:
     def program(self, region):
         def run(args):
             return [o.clone() for o in region.module(*args)]
-        run.compiled, run.bucket, run.makers = types.SimpleNamespace(folder=str(len(self.searches)), untried=""), 0, []
+        run.compiled, run.bucket, run.makers, run.limits = types.SimpleNamespace(folder=str(len(self.searches)), untried=""), 0, [], {}
         return run
 
     def inductor(self, module):

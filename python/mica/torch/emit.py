@@ -72,6 +72,25 @@ def axis(dim, ndim):
     return dim + ndim if dim < 0 else dim
 
 
+FEW, LONG = 1 << 12, 1 << 20  # results, each of so many elements: they are made in two steps, so that there is work for a whole GPU
+
+
+def _runs(shape, dims, results):
+    """[extent, whether it is reduced], where dimensions that are reduced together are one."""
+    if len(dims) == 1 or all(shape[d] == 1 for d in dims):
+        return [[s, d in dims] for d, s in enumerate(shape)]
+    runs, long = [], results < FEW and math.prod(shape[d] for d in dims) >= LONG
+    for d in reversed(range(len(shape))):
+        if d not in dims:
+            runs.append([shape[d], False])
+        elif shape[d] > 1:
+            if runs and runs[-1][1] and not (long and runs[-1][0] >= FEW):
+                runs[-1][0] *= shape[d]
+            else:
+                runs.append([shape[d], True])
+    return runs[::-1]
+
+
 @dataclass
 class Emitter:
     lines: list = field(default_factory=list)  # (name, expression, names used, extents)
@@ -151,17 +170,20 @@ class Emitter:
 
     # ---- along dimensions ----
     def reduce(self, op, v, dims, keep):
+        """Dimensions that stand side by side are reduced as one, and the last ones first: elements that lie side by side are read together."""
         v = self.full(v)
-        dims = sorted(axis(d, v.ndim) for d in dims)
-        for d in dims:
-            if d == v.batch:
-                raise Cannot(f"{op} along the dynamic extent")
-            shape = v.shape[:d] + (1,) + v.shape[d + 1:]
-            self.work += math.prod(v.shape)
-            v = self.say(f"{op}({{0}}, dim={d})", [v], shape, v.dtype, None, v.batch)
-        if keep:
-            return v
-        return self.reshape(v, [s for d, s in enumerate(v.shape) if d not in dims])
+        dims = {axis(d, v.ndim) for d in dims}
+        if v.batch in dims:
+            raise Cannot(f"{op} along the dynamic extent")
+        left = [s for d, s in enumerate(v.shape) if d not in dims]
+        kept = [1 if d in dims else s for d, s in enumerate(v.shape)]
+        runs = _runs(v.shape, dims, math.prod(left))
+        v = self.reshape(v, [extent for extent, _ in runs])
+        for d in reversed(range(len(runs))):
+            if runs[d][1]:
+                self.work += math.prod(v.shape)
+                v = self.say(f"{op}({{0}}, dim={d})", [v], v.shape[:d] + (1,) + v.shape[d + 1:], v.dtype, None, v.batch)
+        return self.reshape(v, kept if keep else left)
 
     def top(self, v, k, d):
         """The largest k elements along dimension d, and where they stand."""

@@ -108,20 +108,33 @@ def batch_norm_any(e, x, weight, bias, mean, variance, training, momentum, eps):
 
 
 def of_batch(e, x, weight, bias, eps):
-    """The norm by the batch's own statistics; mean, variance and 1 / deviation of the channels."""
-    dims = [d for d in range(x.ndim) if d != 1]
-    mean = e.reduce("mean", x, dims, True)
-    off = e.binary("{0} - {1}", x, mean)
-    variance = e.reduce("mean", e.unary("square({0})", off), dims, True)
-    spread = e.unary(f"rsqrt({{0}} + {number(eps)})", variance)
-    made = affine(e, e.binary("{0} * {1}", off, spread), x, weight, bias)
-    return made, *(e.reshape(v, [x.want[1]]) for v in (mean, variance, spread))
+    """The norm by the batch's own statistics; mean, variance and 1 / deviation of the channels. Each image has a mean and a variance first, of
+    elements that lie side by side and need be read but once; the channel's follow from those."""
+    n, c, inner = x.want[0], x.want[1], math.prod(x.want[2:])
+    v = e.reshape(x, [n, c, inner] if inner > 1 else [n, c])
+    mean, variance = v, None
+    if inner > 1:
+        mean, variance = spread_of(e, v, 2)
+    own, between = spread_of(e, mean, 0)
+    variance = between if variance is None else e.binary("{0} + {1}", e.reduce("mean", variance, [0], True), between)
+    scale = e.unary(f"rsqrt({{0}} + {number(eps)})", variance)
+    made = affine(e, e.binary("{0} * {1}", e.binary("{0} - {1}", v, own), scale), v, weight, bias)
+    return e.reshape(made, x.want), *(e.reshape(s, [c]) for s in (own, variance, scale))
+
+
+def spread_of(e, v, dim):
+    """Mean and variance along a dimension, which stays with the extent 1."""
+    mean = e.reduce("mean", v, [dim], True)
+    return mean, e.reduce("mean", e.unary("square({0})", e.binary("{0} - {1}", v, mean)), [dim], True)
 
 
 @row("aten._native_batch_norm_legit.no_stats")
 def norm_of_batch(e, x, weight, bias, training, momentum, eps):
-    """What instance_norm becomes."""
-    return [of_batch(e, x, weight, bias, eps)[0]]
+    """What instance_norm becomes, which has all images as channels of one: a norm of each."""
+    if x.want[0] > 1:
+        return [of_batch(e, x, weight, bias, eps)[0]]
+    made = e.norm("layer_norm", e.reshape(x, [x.want[1], math.prod(x.want[2:])]), [], eps)
+    return [affine(e, e.reshape(made, x.want), x, weight, bias)]
 
 
 @row("aten._native_batch_norm_legit_functional.default")
