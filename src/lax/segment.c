@@ -105,20 +105,29 @@ static void find_last(struct cutter *c)
       c->last[t] = MAX(c->last[t], f->owner[f->user[u]] == c->r->id ? at[f->user[u]] : c->r->n);
 }
 
-// The cheapest segments: from[j] is where the last of them starts that ends before node j. Of equally cheap ones the
-// fewest, then those that are long early.
+// Of equally cheap choices: fewer segments, then more that begin behind a product. A large product is bound by its operations, so that others in its
+// kernel gain little, and a norm behind it needs whole rows.
+static bool better_tie(const int *count, const int *behind, int i, int j, int after)
+{
+  return count[i] + 1 != count[j] ? count[i] + 1 < count[j] : behind[i] + after > behind[j];
+}
+
+// The cheapest segments: from[j] is where the last of them starts that ends before node j. Of equally cheap ones see better_tie, then those that are
+// long early.
 static double choose(const struct cutter *c, int *from)
 {
   struct arena_mark mark = arena_mark(c->f->tmp);
   double *best = NEWS(c->f->tmp, double, c->r->n + 1);
-  int *count = NEWS(c->f->tmp, int, c->r->n + 1);
+  int *count = NEWS(c->f->tmp, int, c->r->n + 1), *behind = NEWS(c->f->tmp, int, c->r->n + 1);
   struct growing g = {.seen = NEWS(c->f->tmp, int, c->f->p->ntensors)};
   for (int j = 1; j <= c->r->n; j++) {
     best[j] = INFINITY, g.end = j, g.cost = 0;
     for (int i = j - 1; i >= 0 && !too_hard(c, (struct segment_span){i, j}); i--) {
       add_node(c, &g, i);
       double b = best[i] + g.cost;
-      if (b < best[j] || (b <= best[j] && count[i] + 1 < count[j])) best[j] = b, count[j] = count[i] + 1, from[j] = i;
+      int after = i && c->f->p->nodes[c->r->node[i - 1]].op == OP_MATMUL;
+      if (b < best[j] || (b <= best[j] && better_tie(count, behind, i, j, after)))
+        best[j] = b, count[j] = count[i] + 1, behind[j] = behind[i] + after, from[j] = i;
     }
   }
   const double all = best[c->r->n];
