@@ -59,6 +59,7 @@ def backend(gm, example_inputs, *, options=None, mode=None, **_):
     except _NothingTaken:
         if context is not None:
             vars(context).update(before)
+        report.compilations += 1
         _tell(report, say)
         return _as_it_is(gm, example_inputs, options)
 
