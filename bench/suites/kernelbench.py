@@ -66,7 +66,7 @@ def tasks_of(a):
 
 def environment(threads):
     """Workers share the cores, so each has few threads."""
-    return {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads), "OMP_NUM_THREADS": str(max(os.cpu_count() // 8, 1))}
+    return {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads), "PYTHONFAULTHANDLER": "1"}
 
 
 def child(a, *words, limit, threads=1):
@@ -84,6 +84,8 @@ def child(a, *words, limit, threads=1):
         log.seek(0)
         lines = log.read().strip().split("\n")
         said = next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), lines[-1])[:300]
+        if p.returncode < 0:  # killed by a signal: where Python was
+            said = "; ".join(line.strip() for line in lines if re.match(r"Fatal|  File", line))[:600]
     return (json.loads(text), "") if text else (None, f"exit status {p.returncode}: {said}")
 
 

@@ -20,8 +20,10 @@ import types
 import torch
 
 SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 5
+TIMING = 2  # cores that compilers leave to who times
 LEAST, SECONDS = 6, 1.0  # calls that are timed, and seconds that they may take where there are more
 RATE, MEMORY = 2e9, 2e9  # operations and bytes a second of the float64 reference: only the order of the tasks depends on them
+ILL = 0.1  # relative error of eager mode against float64 from which on a task's results are rounding errors
 PATIENCE = 20  # seconds for the size of a task
 COPIES = 3.5  # of inputs, weights and results that are alive at once; at its turn a task may have more
 
@@ -217,12 +219,22 @@ def nothing(ended, why):
     return {"fate": ended, "why": why[:300], "us": {}, "errors": {}, "trials": "", "calls": "", "nodes": 0, "taken": 0, "programs": 0, "said": ""}
 
 
+def cores():
+    """The cores for compilers, and those for who times; where there are few, all are for both."""
+    every = sorted(os.sched_getaffinity(0))
+    return (every[:-TIMING], every[-TIMING:]) if len(every) >= 4 * TIMING else (every, every)
+
+
 def run(a):
+    compiling, timing_cores = cores()
+    os.sched_setaffinity(0, compiling)
     from mica.torch.measure import turn
     from mica.torch.summary import five_lines
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     evaluation, timing = suite(a.checkout, a.device)
     torch._inductor.config.fallback_random = True  # dropout has eager mode's numbers
+    torch.backends.cudnn.allow_tf32 = False  # f32 stays f32, as in products: else Inductor's layouts make a convolution tf32 that is f32 in eager mode
+    torch.set_num_threads(max(len(compiling) // 8, 1))
     CachingAutotuner.benchmark_all_configs = in_turn(CachingAutotuner.benchmark_all_configs)
     device = torch.device(a.device, 0) if a.device == "cuda" else torch.device("cpu")
     task = load(a.task, a.scale)
@@ -248,6 +260,7 @@ def run(a):
         mica, graphs = compiled(model, inputs, {"time": a.time, "min_ops": 1, "summary": False})
         del inputs
         free(device)
+        os.sched_setaffinity(0, timing_cores)
         # everything is compiled: from here on the GPU is this process's, by turns
         with torch.compiler.set_stance("fail_on_recompile"), contextlib.redirect_stdout(io.StringIO()):
             with turn():
@@ -264,6 +277,8 @@ def run(a):
                 if ended == "wrong":
                     del inputs
                     unfit = fit(evaluation, model, get_inputs, device)
+                    if off.get("eager", 0) > ILL:
+                        unfit = f"eager mode's own error against float64 is {off['eager']:.2g}"
                     ended, why = ("unfit", unfit) if unfit else (ended, why)
     lines = five_lines(graphs).split("\n")
     return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "calls": calls, "us": us, "errors": off,

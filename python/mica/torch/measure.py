@@ -102,6 +102,17 @@ def captured(f):
     return replay
 
 
+PAUSE = 1e-3  # seconds between two questions for the turn, as in src/gpu/turn.c
+
+
+def _locked(f):
+    try:
+        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 _turn = threading.local()  # held: whether this thread has the turn
 
 
@@ -113,7 +124,8 @@ def turn():
         yield
         return
     with open(path, "a", encoding="utf-8") as f:
-        fcntl.flock(f, fcntl.LOCK_EX)
+        while not _locked(f):  # who waits within flock would always come before who asks again and again, as races do
+            time.sleep(PAUSE)
         _turn.held = True
         try:
             yield
