@@ -19,7 +19,7 @@ import types
 
 import torch
 
-SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 5
+SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 10
 TIMING = 2  # cores that compilers leave to who times
 LEAST, SECONDS = 6, 1.0  # calls that are timed, and seconds that they may take where there are more
 RATE, MEMORY = 2e9, 2e9  # operations and bytes a second of the float64 reference: only the order of the tasks depends on them
@@ -151,19 +151,19 @@ def samples(timing, f, inputs, trials, device, warm_up):
 
 
 def timed(timing, runs, inputs, trials, device):
-    """The mean of each, as the suite reports it; in rounds that alternate, so that what else runs concerns all. The median of the rounds counts:
-    processes that compile have kernels too."""
+    """The median microseconds of each, and of how many calls. Calls are the suite's, in rounds that alternate, each in a turn of its own. The suite
+    reports the mean; here processes that compile have kernels too, which make some calls much longer."""
     from mica.torch.measure import turn
     with turn():
         once = max(statistics.mean(samples(timing, f, inputs, 1, device, WARM_UP)) for f in runs.values()) / 1e6
     calls = max(LEAST, min(trials, int(SECONDS / once)))
     rounds = min(ROUNDS, calls // 2)
-    means = {name: [] for name in runs}
+    took = {name: [] for name in runs}
     for _ in range(rounds):
         with turn():
             for name, f in runs.items():
-                means[name].append(statistics.mean(samples(timing, f, inputs, calls // rounds, device, 1)))
-    return {name: statistics.median(x) for name, x in means.items()}, calls // rounds * rounds
+                took[name] += samples(timing, f, inputs, calls // rounds, device, 1)
+    return {name: statistics.median(x) for name, x in took.items()}, calls // rounds * rounds
 
 
 def errors(model, runs, inputs):
@@ -250,7 +250,8 @@ def run(a):
     inputs = inputs_of(SEED)
     with torch.no_grad():
         try:
-            model(*inputs)
+            with turn():
+                model(*inputs)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:

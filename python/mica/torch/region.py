@@ -126,15 +126,12 @@ class Region:
         return made if taken.taken else None
 
     def _judge(self, made, bucket, real, taken):
-        for positive in (False, True):  # a root or a logarithm of what others make positive: its inputs are random here
-            examples = self.examples(bucket, real, positive, made.limits)
-            want = self.module(*examples)
-            if all(w.isfinite().all() for w in want):
-                break
-        else:
-            taken.why = "eager's results on random inputs are not finite"
-            return
-        taken.error = measure.difference(made(examples), want)
+        with measure.turn():
+            examples, want = self._sample(made, bucket, real)
+            if want is None:
+                taken.why = "eager's results on random inputs are not finite"
+                return
+            taken.error = measure.difference(made(examples), want)
         limit = self.options.tolerance or max(measure.TOLERANCE.get(w.dtype, measure.TOLERANCE[torch.float32]) for w in want)
         if not taken.error <= limit:
             taken.why = f"its results differ from eager's by {taken.error:.2g}, more than {limit:.2g}"
@@ -153,6 +150,15 @@ class Region:
                 taken.why = "not faster than the rest's compiler" + (f"; {untried}: {engine.MORE_TIME}" if untried else "")
                 return
         taken.taken = True
+
+    def _sample(self, made, bucket, real):
+        """Inputs, and eager's results of them; None where those are not finite."""
+        for positive in (False, True):  # a root or a logarithm of what others make positive: its inputs are random here
+            examples = self.examples(bucket, real, positive, made.limits)
+            want = self.module(*examples)
+            if all(w.isfinite().all() for w in want):
+                return examples, want
+        return examples, None
 
     def _race(self, made, examples, device):
         """Against what would run in the program's place, in the user's mode. Of one in buckets that is there already."""
