@@ -5,11 +5,11 @@
                    [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
-ended after --deadline seconds. Tasks begin in the order of their operations and bytes, those of the levels by turns; nothing runs after --until
+ended after --deadline seconds. Tasks without convolution and pooling begin first, those of the levels by turns; nothing runs after --until
 seconds, and what that ends has no row. Workers compile in parallel and time by turns (MICA_GPU_LOCK). Random numbers are drawn on the device.
 --scale N divides the whole numbers of 256 and more that a task's file assigns, for a CPU. --csv FILE gets a row as soon as a task is done; rows that
 FILE has of the same build, machine and options are not run again. --sizes FILE keeps what tasks need, which takes a minute to find out. --trials N
-calls are timed, fewer where they would take more than a second, and 6 at least; column `calls` has the number. A task without memory for it beside
+calls are timed, fewer where they would take more than half a second, and 6 at least; column `calls` has the number. A task without memory for it beside
 others runs again alone.
 
 A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, late
@@ -127,9 +127,7 @@ def rows_of(path, same):
 
 def row_of(task, made, why, seconds, same):
     level, number, name, path = task
-    with open(path) as f:
-        conv = int(bool(CONV_OR_POOL.search(f.read())))
-    row = {"level": level, "task": number, "name": name, "conv_or_pool": conv, "seconds": round(seconds, 1), **same}
+    row = {"level": level, "task": number, "name": name, "conv_or_pool": int(is_conv(path)), "seconds": round(seconds, 1), **same}
     if made is None:
         return row | {"fate": "late" if why == "late" else "failed", "why": why}
     us = {k: made["us"].get(k) for k in ("eager", "inductor", "mica")}
@@ -142,11 +140,20 @@ def row_of(task, made, why, seconds, same):
     return row | {k: made[k] for k in ("fate", "trials", "calls", "nodes", "taken", "programs", "why", "said")}
 
 
+def is_conv(path):
+    with open(path) as f:
+        return bool(CONV_OR_POOL.search(f.read()))
+
+
 def by_turns(tasks, sizes):
-    """Tasks of all levels by turns, those of a level by their cost."""
-    order = sorted(tasks, key=lambda t: sizes[t[3]]["cost"])
-    place = {t: i / sum(o[0] == t[0] for o in order) for level in {t[0] for t in order} for i, t in enumerate(o for o in order if o[0] == level)}
-    return sorted(order, key=place.get)
+    """Tasks without convolution and pooling first; those of all levels by turns. Of a level the cheapest comes first, then the dearest, and so on:
+    few large ones fit beside each other, and small ones run meanwhile."""
+    place = {}
+    for kind in {(t[0], is_conv(t[3])) for t in tasks}:
+        some = sorted((t for t in tasks if (t[0], is_conv(t[3])) == kind), key=lambda t: sizes[t[3]]["cost"])
+        order = [some.pop(0 if i % 2 == 0 else -1) for i in range(len(some))]
+        place.update((t, (kind[1], i / len(order))) for i, t in enumerate(order))
+    return sorted(tasks, key=place.get)
 
 
 def run_all(a, tasks, sizes, same):
@@ -165,7 +172,7 @@ def run_all(a, tasks, sizes, same):
                 if left <= 0:
                     return False
                 start = time.monotonic()
-                made, why = child(a, "--task", task[3], "--time", str(a.time), "--trials", str(a.trials), limit=min(a.deadline, left),
+                made, why = child(a, "--task", task[3], "--level", str(task[0]), "--time", str(a.time * (2 if task[0] == 3 else 1)), "--trials", str(a.trials), limit=min(a.deadline, left),
                                   threads=4 if task[0] == 3 else 1)
                 if made is None and (why == "late" and left < a.deadline or re.search("out of memory|OutOfMemory", why) and not alone):
                     return why != "late"
@@ -229,7 +236,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("checkout")
     p.add_argument("--levels", default="1,2,3"), p.add_argument("--only", default=""), p.add_argument("--skip"), p.add_argument("--csv")
-    p.add_argument("--time", type=float, default=60, help="seconds of Mica for a graph")
+    p.add_argument("--time", type=float, default=60, help="seconds of Mica for a graph, twice that on level 3")
     p.add_argument("--workers", type=int, default=1), p.add_argument("--deadline", type=float, default=600, help="seconds of a task")
     p.add_argument("--until", type=float, help="seconds after which nothing runs"), p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     p.add_argument("--scale", type=int, default=1), p.add_argument("--memory", type=float, default=60, help="GiB that tasks may have together")

@@ -46,6 +46,10 @@ def generator(device, seed=1):
     return torch.Generator(device).manual_seed(seed)
 
 
+def finite(t):
+    return all(bool(part.isfinite().all()) for part in t.reshape(-1).split(CHUNK))
+
+
 def distance(got, want):
     """Norm of the difference and norm of `want`, in 64 bits."""
     off = scale = 0.0

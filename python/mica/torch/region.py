@@ -156,7 +156,7 @@ class Region:
         for positive in (False, True):  # a root or a logarithm of what others make positive: its inputs are random here
             examples = self.examples(bucket, real, positive, made.limits)
             want = self.module(*examples)
-            if all(w.isfinite().all() for w in want):
+            if all(measure.finite(w) for w in want):
                 return examples, want
         return examples, None
 
