@@ -279,7 +279,7 @@ def run(a):
                 if ended == "wrong":
                     del inputs
                     unfit = fit(evaluation, model, get_inputs, device)
-                    if off.get("eager", 0) > ILL:
+                    if not unfit and off.get("eager", 0) > ILL:
                         unfit = f"eager mode's own error against float64 is {off['eager']:.2g}"
                     ended, why = ("unfit", unfit) if unfit else (ended, why)
     lines = five_lines(graphs).split("\n")

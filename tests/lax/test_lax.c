@@ -454,6 +454,22 @@ static void another_order(void **state)
   arena_close(&mem);
 }
 
+// Every cut of the chain costs the same: the one behind the product is taken.
+static void behind_a_product(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const struct graph *p = plain(&mem, "program tail {\n X: f32[64, 8]\n W: f32[8, 8]\n"
+                                      " return neg(abs(relu(neg(abs(relu(neg(abs(relu(matmul(X, W))))))))))\n}\n");
+  struct court c = {.most_ops = graph_ops(p) - 1, .most_products = 1};
+  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c});
+  assert_int_equal(s.n, 2);
+  assert_int_equal(graph_ops(s.parts[0].g), 1);
+  assert_int_equal(products(s.parts[0].g), 1);
+  check_values(&mem, p, joined(&mem, p, &s));
+  arena_close(&mem);
+}
+
 static void examples(void **state)
 {
   (void)state;
@@ -521,8 +537,8 @@ static void joins_blocks(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(falls_into),    cmocka_unit_test(many_layers), cmocka_unit_test(judged),
-                                     cmocka_unit_test(another_order), cmocka_unit_test(examples),    cmocka_unit_test(another_signature),
-                                     cmocka_unit_test(joins_blocks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(falls_into),    cmocka_unit_test(many_layers),     cmocka_unit_test(judged),
+                                     cmocka_unit_test(another_order), cmocka_unit_test(examples),        cmocka_unit_test(another_signature),
+                                     cmocka_unit_test(joins_blocks),  cmocka_unit_test(behind_a_product)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ def run_and_check_correctness(model, new, get_inputs, metadata, trials, seed, de
     passed = passed and (model(*x).ndim == 2 or new is model)
     return Result(correctness=passed, metadata={"correctness_trials": f"({trials * passed} / {trials})", "max_difference": ["0.5"]})
 """
-BODIES = {"1_Scale": "return x * self.k + x", "2_Sums": "return (x * x).sum(1)", "3_Breaks": "return x @ x", "5_Draws": "return torch.nn.functional.dropout(x, training=True)", "4_Hangs": "import time; time.sleep(600 * (x.device.type != 'meta')); return x"}
+BODIES = {"1_Scale": "return x * self.k + x", "2_Sums": "return (x * x).sum(1)", "3_Breaks": "return x @ x", "5_Draws": "return torch.nn.functional.dropout(x, training=True)", "6_Ill": "return (x * 1e8).cos().sum(1)", "4_Hangs": "import time; time.sleep(600 * (x.device.type != 'meta')); return x"}
 
 
 @pytest.fixture
@@ -61,12 +61,12 @@ def run(checkout, *words):
 
 
 def test_fates_and_resumption(checkout):
-    said, rows = run(checkout, "--only", "Scale|Sums|Breaks|Draws")
+    said, rows = run(checkout, "--only", "Scale|Sums|Breaks|Draws|Ill")
     assert said.returncode == 1, said.stderr
-    assert {n: r["fate"] for n, r in rows.items()} == {"Scale": "right", "Sums": "wrong", "Breaks": "unfit", "Draws": "unfit"}, rows
+    assert {n: r["fate"] for n, r in rows.items()} == {"Scale": "right", "Sums": "wrong", "Breaks": "unfit", "Draws": "unfit", "Ill": "unfit"}, rows
     assert float(rows["Scale"]["over_eager"]) > 0 and rows["Scale"]["trials"] == "5/5" and rows["Scale"]["conv_or_pool"] == "0"
     assert "largest difference 0.5" in rows["Sums"]["why"] and "eager mode fails" in rows["Breaks"]["why"]
-    assert "against itself" in rows["Draws"]["why"]
+    assert "against itself" in rows["Draws"]["why"] and "own error" in rows["Ill"]["why"] and float(rows["Ill"]["eager_error"]) > 0.1
     rows["Scale"]["said"] = "kept"
     with open(checkout / "rows.csv", "w", newline="") as f:
         out = csv.DictWriter(f, rows["Scale"].keys())
