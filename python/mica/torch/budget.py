@@ -5,6 +5,7 @@ import contextlib
 import time
 
 OVER = 1.1  # of the seconds, what the last judgement may end at
+FIRST = 10.0  # seconds that the first judgement is expected to take at most, which Inductor needs for a few kernels
 
 clock = time.monotonic
 
@@ -48,7 +49,7 @@ class Budget:
         seconds = min(self.share, (self.limit - self.spent) / max(self.waiting, 1))
         if not judged or seconds <= 0:
             return seconds
-        return max(seconds - (self.longest or seconds / 2), seconds / 4)
+        return max(seconds - (self.longest or min(seconds / 2, FIRST)), seconds / 4)
 
     def may_judge(self):
         """A judgement like the longest one yet would end in time."""
