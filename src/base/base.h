@@ -10,6 +10,7 @@
 //   num.c     element types (dtype.def), their numbers and bits (num.h, float_bits.h)
 //   rational.c  the exact number that a constant stands for (rational.h)
 //   file.c    whole files in, whole files out (written aside, then renamed)
+//   here.c    the folder that this code was installed in
 //   own.c     files and folders that nobody else can change; checksums of them (own.h)
 //   pool.c    a thread pool whose results do not depend on the number of threads
 //   trace.c   spans of time of a job, by thread (trace.h);   range.c  the same for profilers (range.h)
@@ -139,6 +140,7 @@ int file_read(struct arena *a, const char *path, char **text, size_t *n, struct 
 // Writes aside and renames: a reader sees the old file or the new one, never half of one.
 int file_write(const char *path, const char *text, size_t n, struct err *e);
 int file_mkdirs(const char *path, struct err *e);
+bool file_here(char *out, size_t n); // the folder of the library or command that this code is in; false: it is not known
 
 // ---- hash.c: xxHash behind two names; rng: splitmix64 --------------------------------------------
 

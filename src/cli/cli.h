@@ -50,7 +50,7 @@ struct cli {
       deadline, attention_parts, pages;
   uint64_t seed, context;
   bool text, draw, expand, unfold, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict,
-      check_passes, check_only, peers;
+      check_passes, check_only, peers, portable;
 };
 
 typedef unsigned __int128 opt_set;

@@ -1,4 +1,5 @@
-// mica db: results that travel. The file of `export` has a line of JSON for each row, behind a line that says what it is.
+// mica db: results that travel. The file of `export` has a line of JSON for each row, behind a line that says what it is. With --portable
+// the rows are plans (rt/plans.c).
 #include "base/own.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -14,6 +15,7 @@ struct cli_db {
   struct db *db; // that is written
   struct str out;
   int rows, added, refused;
+  bool plans; // the file that is read has plans
 };
 
 // ---- export ----
@@ -32,8 +34,25 @@ static int write_row(void *arg, const struct db_row *r)
   return x->rows++, OK;
 }
 
+static int write_plan(void *arg, const char *json)
+{
+  struct cli_db *x = arg;
+  str_add(&x->out, "%s\n", json);
+  return x->rows++, OK;
+}
+
+static int export_plans(struct cli_db *x, const char *path)
+{
+  plans_head(&x->out);
+  TRY(plans_each(x->db, write_plan, x, &x->c->err));
+  TRY(output_write(path, str_text(&x->out), x->out.n, &x->c->err));
+  if (output_wants_text(x->c) && strcmp(path, "-")) printf("%d plan%s in %s\n", x->rows, x->rows == 1 ? " is" : "s are", path);
+  return OK;
+}
+
 static int db_export(struct cli_db *x, const char *path)
 {
+  if (x->c->portable) return export_plans(x, path);
   str_add(&x->out, "{\"mica database\":%d,\"sources\":\"%s\"}\n", FORMAT, build_fingerprint);
   TRY(db_each(x->db, write_row, x, &x->c->err));
   TRY(output_write(path, str_text(&x->out), x->out.n, &x->c->err));
@@ -80,8 +99,23 @@ static int take_line(struct cli_db *x, const char *path, int line, const char *t
   return json_decref(v), status;
 }
 
+// What it says is looked at where it is used.
+static int take_plan(struct cli_db *x, const char *path, int line, const char *text, size_t n)
+{
+  json_t *v = json_loadb(text, n, 0, NULL);
+  const char *word[3];
+  static const char *const keys[COUNT(word)] = {"target", "gpu", "key"};
+  bool good = true;
+  for (size_t i = 0; i < COUNT(word); i++) good &= (word[i] = json_string_value(json_object_get(v, keys[i]))) && *word[i] && strlen(word[i]) < 128;
+  char *json = good ? json_dumps(v, JSON_COMPACT) : NULL;
+  const int status = json ? plans_put(x->db, false, word[0], word[1], word[2], json, &x->c->err) : damaged(x, path, line);
+  if (json) mem_free(json);
+  return json_decref(v), x->rows++, x->added++, status;
+}
+
 static int take_head(struct cli_db *x, const char *path, const char *text, size_t n)
 {
+  if ((x->plans = plans_is_head(text, n))) return plans_is_read(text, n) ? OK : damaged(x, path, 1);
   json_t *v = json_loadb(text, n, 0, NULL);
   const json_t *format = json_object_get(v, "mica database");
   const int status = json_is_integer(format) && json_integer_value(format) == FORMAT ? OK : damaged(x, path, 1);
@@ -103,7 +137,7 @@ static int db_import(struct cli_db *x, const char *path)
     if (!number++)
       TRY(take_head(x, path, p, (size_t)(stop - p)));
     else
-      TRY(take_line(x, path, number, p, (size_t)(stop - p)));
+      TRY((x->plans ? take_plan : take_line)(x, path, number, p, (size_t)(stop - p)));
   }
   return number ? OK : damaged(x, path, 1);
 }
@@ -133,6 +167,7 @@ static int db_merge(struct cli_db *x, const char *path)
 static int tell_taken(const struct cli_db *x)
 {
   if (!output_wants_text(x->c)) return OK;
+  if (x->plans) return printf("%d plan%s taken; each is proved where it is used\n", x->rows, x->rows == 1 ? "" : "s"), OK;
   printf("%d result%s taken, %d of them new\n", x->rows, x->rows == 1 ? "" : "s", x->added);
   if (x->refused) printf("%d of another user were left: only searches are taken, whose graphs are proved and measured here\n", x->refused);
   return OK;

@@ -27,17 +27,6 @@ static const struct {
 
 const char *cuda_library_about(enum cuda_library_id id) { return rows[id].about; }
 
-// The folder of the file that holds this code; "" where the dynamic linker does not say.
-static void own_place_of(char out[OWN_PATH])
-{
-  Dl_info info;
-  char path[OWN_PATH] = "";
-  *out = 0;
-  const bool found = dladdr((const void *)places, &info) && info.dli_fname && realpath(info.dli_fname, path);
-  char *slash = found ? strrchr(path, '/') : NULL;
-  if (slash) snprintf(out, OWN_PATH, "%.*s", (int)(slash - path), path);
-}
-
 // The folder before a pattern; NULL: the place is none here.
 static const char *before(const char *variable, const char *own)
 {
@@ -65,7 +54,7 @@ static void *look(enum cuda_library_id id, const char **place)
   *place = "the dynamic linker";
   for (int k = 0; k < NAMES && rows[id].names[k]; k++)
     if ((so = dlopen(rows[id].names[k], HOW))) return so;
-  own_place_of(own);
+  if (!file_here(own, sizeof own)) *own = 0;
   for (size_t i = 0; i < COUNT(places); i++) {
     const char *folder = before(places[i].variable, own);
     *place = places[i].what;

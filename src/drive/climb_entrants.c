@@ -39,26 +39,11 @@ struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent)
 
 // ---- entrants ----
 
-static bool product_setting(const struct lower_unit *u, struct choice *c)
-{
-  for (int i = 0; i < u->nchoices; i++)
-    if (u->choice[i].tail == c->tail) return *c = u->choice[i], true;
-  return false;
-}
-
 bool entrants_setting(struct entrants *f, const struct climb_plan *p, int unit, struct choice *c)
 {
-  const struct lower_unit *u = &p->p.unit[unit];
-  if (u->product || c->scheme == SCHEME_LIBRARY) return u->product && c->scheme == SCHEME_LIBRARY && product_setting(u, c);
   struct arena_mark mark = arena_mark(&f->scratch);
-  struct lower_job j = lower_unit_job(&f->scratch, &p->p, u, c->tail);
-  char why[160];
-  const struct scheme *s = scheme_at(c->scheme);
-  bool takes = !(c->tail && u->last == u->first) && scheme_takes(c->scheme, &j, why);
-  if (s->settle) s->settle(&j, &c->k);
-  c->cost = takes ? scheme_cost(s, &j, &c->k) : INFINITY;
-  arena_reset(&f->scratch, mark);
-  return isfinite(c->cost);
+  const bool valid = launches_settle(&f->scratch, &p->p, unit, c);
+  return arena_reset(&f->scratch, mark), valid;
 }
 
 bool choice_same(const struct choice *a, const struct choice *b)

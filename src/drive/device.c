@@ -72,7 +72,7 @@ static const struct lowered **made_of(const struct job *j, const struct candidat
 
 bool device_given(const struct job *j, const struct contest *c, const struct candidate *x)
 {
-  return j->opts->candidate && j->opts->knobs && c && x != c->cand;
+  return x->ways || (j->opts->candidate && j->opts->knobs && c && x != c->cand);
 }
 
 // Does the list of --knobs end with the word that launches wait for each other's ends?
@@ -98,7 +98,8 @@ int run_norm(const struct pass_on *on, struct err *e)
   TRY(kernels_of(j, on->x, &named, e));
   int n, one = device_given(j, on->c, on->x);
   const struct lowered **like = made_of(j, on->x, &n);
-  const struct lower_opts o = {.tails = true, .dependent = one ? !independent(j->opts->knobs) : !n || like[0]->plan.dependent};
+  const bool dependent = on->x->ways ? on->x->ways->dependent : one ? !independent(j->opts->knobs) : !n || like[0]->plan.dependent;
+  const struct lower_opts o = {.tails = true, .dependent = dependent};
   named->name = j->program->name ? j->program->name : "program";
   TRY(lower_plan(j->mem, named, &j->gpu, &o, &d->plan, e));
   return on->x->gpu.lowered = d, OK;
@@ -121,6 +122,14 @@ static int by_knobs(const struct job *j, struct lowered *d, struct err *e)
   return err_set(e, ERR_OPTION, NOWHERE, "--knobs %.200s: these are not %d schemes with knobs, one for each launch", j->opts->knobs, d->plan.nunits);
 }
 
+// They may be another's (plans.c): each has to be valid.
+static int by_ways(const struct job *j, struct lowered *d, const struct candidate_ways *w, struct err *e)
+{
+  bool fits = launches_pick(&d->plan, w->n, w->how, d->pick);
+  for (int i = 0; i < d->plan.nunits && fits; i++) fits = lower_inside(&d->plan, d->pick, i) || launches_settle(j->mem, &d->plan, i, &d->pick[i]);
+  return fits ? OK : err_set(e, ERR_TARGET, NOWHERE, "its kernels are made in ways that this build does not have");
+}
+
 int run_choices(const struct pass_on *on, struct err *e)
 {
   const struct job *j = on->j;
@@ -128,6 +137,7 @@ int run_choices(const struct pass_on *on, struct err *e)
   int n;
   const struct lowered **like = made_of(j, on->x, &n);
   d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
+  if (on->x->ways) return by_ways(j, d, on->x->ways, e);
   if (device_given(j, on->c, on->x)) return by_knobs(j, d, e);
   for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], n, like);
   return OK;

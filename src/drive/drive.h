@@ -37,6 +37,7 @@
 //   own_times.c    what each kernel of the result takes, on a CPU
 //   course.c       how the time fell while either went on; climb_course.c
 //   remember.c     what the search found for a part, in the database
+//   plans.c        what won elsewhere or in another build, in place of a search
 //   report_json.c  the report as JSON; certificate_json
 #ifndef MICA_DRIVE_H
 #define MICA_DRIVE_H
@@ -74,6 +75,8 @@ struct candidate {
   const char *again;            // the command that shows why it was dropped, or NULL
   struct str source, header;    // in C, until they are compiled
   const char *note;             // of plan_stable, or ""
+  const char *plan;             // where it is from, of a plan; else NULL
+  const struct candidate_ways *ways; // how its kernels are made, and no other way is tried; NULL: as is fastest
   struct candidate **of;        // of a program put together: what it is made of, by part; NULL: nothing
   struct {
     struct module *module; // NULL until compiled
@@ -84,6 +87,12 @@ struct candidate {
     uint64_t kernels_hash;
     struct lowered *lowered; // NULL for other targets, and where it cannot be lowered
   } gpu;
+};
+
+struct candidate_ways { // by launch, as text (scheme_text)
+  int n;
+  const char *const *how;
+  bool dependent; // launches begin before the ones ahead have ended
 };
 
 struct lowered { // kernels for a GPU
@@ -130,6 +139,7 @@ struct contest {
   struct keeper keeper;
   struct search_result *found, *kept; // of this search; of an earlier one that was stopped
   bool recalled;                      // found is of an earlier run
+  const char *plan;                   // where the plan is from that stands for a search, or NULL
   const struct graph *raced;          // the best of an earlier race on a GPU, or NULL
   const char *launches;               // how its kernels were made, as JSON
   bool overflows;                     // the part has exponentials that plan_stable tames
@@ -180,6 +190,8 @@ struct job {
   struct gpu_worker *worker;       // of races on a GPU, or NULL
   struct gpu_evaluator *evaluator; // of their float64 references, or NULL
   struct gpu_session *session;     // races of the whole program on a GPU, or NULL
+  struct candidate *planned;       // of the whole program as one part, or NULL
+  bool plans_off;                  // no plan is asked for: the job searches, or a plan was refuted
   const char *reason;              // why the best is op-by-op, or NULL
   const char *warning;             // what went wrong with the database, or NULL
   const struct pass *rows;         // NULL: those of pass.def
@@ -304,6 +316,8 @@ int launches_read(struct arena *mem, const json_t *launches, const struct graph 
 // What each launch was made by, in order, as picks of a plan. False: it does not fit.
 bool launches_pick(const struct lower_plan *p, int n, const char *const *how, struct choice *pick);
 void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured
+// Is the choice a valid one for the unit? Then its cost is set. A product's is the library's with its epilogue.
+bool launches_settle(struct arena *scratch, const struct lower_plan *p, int unit, struct choice *c);
 // The graph that the kernels of a report for a GPU compute: that of one rank if several devices run the program.
 int launches_graph(struct arena *mem, const json_t *report, struct graph **out, struct err *e);
 
@@ -347,6 +361,14 @@ const struct search_store *keeper_open(struct keeper *k, struct job *j, const st
 void keeper_drop(struct keeper *k); // the search has ended, and its result is kept or was shown
 int part_recall(struct job *j, struct contest *c, struct search_result *r, bool *ended, struct err *e);
 void part_remember(struct job *j, const struct contest *c);
+
+// ---- plans.c ----
+// A candidate by a plan for the graph of a part, or NULL: lowered, valid, and equal by evidence that the job accepts. It may be op-by-op.
+struct candidate *plans_take(struct job *j, const struct part *part);
+void plans_use(struct job *j, struct contest *c, struct candidate *x); // in place of a search
+// A plan that stood for a search is out of the race because of what it is: the job searches from now on.
+bool plans_fell(struct job *j);
+void plans_record(struct job *j); // who won, in the database
 
 // ---- report_json.c ----
 json_t *report_make(const struct job *j);

@@ -267,13 +267,32 @@ static void order_parts(struct job *j)
   }
 }
 
+static bool same_key(const struct graph *a, const struct graph *b)
+{
+  char x[GRAPH_KEY], y[GRAPH_KEY];
+  graph_key(a, x), graph_key(b, y);
+  return !strcmp(x, y);
+}
+
+// A plan for the whole program needs no other division.
+static bool planned_whole(struct job *j)
+{
+  const struct part program = {.g = (struct graph *)j->moved.g, .searchable = true};
+  struct err none = {0};
+  j->planned = j->moved.g->world == 1 ? plans_take(j, &program) : NULL;
+  if (!j->planned) return false;
+  const int status = lax_partition(j->mem, j->moved.g, INT_MAX, NULL, &j->split, &none);
+  if (status == OK && j->split.n == 1 && j->split.parts->searchable && same_key(j->split.parts->g, j->moved.g)) return true;
+  return j->planned = NULL, false;
+}
+
 int run_split(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
   struct judged known = {.j = j};
   const struct lax_judge judge = {too_hard, told, &known};
   const bool given = j->opts->candidate; // then the program is one subprogram, however hard its search would be
-  TRY(lax_partition(j->mem, j->moved.g, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &judge, &j->split, e));
+  if (!planned_whole(j)) TRY(lax_partition(j->mem, j->moved.g, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &judge, &j->split, e));
   if (given && j->split.n != 1)
     return err_set(e, ERR_OPTION, NOWHERE, "--candidate takes the place of one subprogram, and this program has %d", j->split.n);
   if (!j->split.n)

@@ -2,6 +2,7 @@
 // database, from which a later race starts. Made in the same way again, the kernels are the same.
 #include "drive/drive.h"
 
+#include <math.h>
 #include <string.h>
 
 static json_t *launch_json(const struct lowered *d, int i)
@@ -54,6 +55,27 @@ bool launches_pick(const struct lower_plan *p, int n, const char *const *how, st
     at++;
   }
   return at == n;
+}
+
+static bool settle_product(const struct lower_unit *u, struct choice *c)
+{
+  for (int i = 0; i < u->nchoices; i++)
+    if (u->choice[i].tail == c->tail) return *c = u->choice[i], true;
+  return false;
+}
+
+bool launches_settle(struct arena *scratch, const struct lower_plan *p, int unit, struct choice *c)
+{
+  const struct lower_unit *u = &p->unit[unit];
+  if (u->product || c->scheme == SCHEME_LIBRARY) return u->product && c->scheme == SCHEME_LIBRARY && settle_product(u, c);
+  if (c->scheme < 0) return false;
+  struct lower_job j = lower_unit_job(scratch, p, u, c->tail);
+  char why[160];
+  const struct scheme *s = scheme_at(c->scheme);
+  const bool takes = !(c->tail && u->last == u->first) && scheme_takes(c->scheme, &j, why);
+  if (s->settle) s->settle(&j, &c->k);
+  c->cost = takes ? scheme_cost(s, &j, &c->k) : INFINITY;
+  return isfinite(c->cost);
 }
 
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,

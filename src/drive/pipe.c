@@ -55,7 +55,21 @@ static int walk(struct job *j, int from, int until, struct err *e)
   return OK;
 }
 
-int job_split(struct job *j, struct err *e) { return walk(j, 0, PASS_SPLIT, e); }
+int job_split(struct job *j, struct err *e)
+{
+  j->plans_off = true; // of a search alone
+  return walk(j, 0, PASS_SPLIT, e);
+}
+
+// What a plan does not keep, a search may.
+static int walk_to_race(struct job *j, struct err *e)
+{
+  TRY(walk(j, 0, PASS_RACE, e));
+  if (!plans_fell(j)) return OK;
+  gpu_session_close(j->session);
+  j->session = NULL;
+  return walk(j, PASS_SPLIT, PASS_RACE, e);
+}
 
 // ---- earlier results ----
 
@@ -154,12 +168,13 @@ int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e)
   if (*recalled) return warn(j, *report), OK;
   TRY(job_look(j, e));
   if (last == NO_PASS || last >= PASS_RACE) TRY(check_machine(j, e));
-  TRY(walk(j, 0, PASS_RACE, e));
+  TRY(walk_to_race(j, e));
   TRY(given_fell(j, e));
   TRY(walk(j, PASS_RACE + 1, PASSES - 1, e));
   *report = j->report;
   if (!j->report) return OK; // --stop-after
   remember(j, *report);
+  plans_record(j);
   warn(j, *report);
   if (!j->stopped || !job_stopped_by_user(j)) return OK;
   return err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then%s%.500s", *j->left ? ". " : "", j->left);

@@ -195,9 +195,9 @@ static void forget_sizes(struct contest *c)
 
 double race_gpu_share(const struct job *j)
 {
-  int races = !j->single;
-  for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0;
-  return j->opts->tune / MAX(races, 1);
+  int races = !j->single, plans = 0;
+  for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0, plans += j->contests[i].twin < 0 && j->contests[i].plan;
+  return races == plans + !j->single ? 0 : j->opts->tune / MAX(races, 1); // plans were climbed to
 }
 
 static bool one_way(const struct job *j, const struct contest *c, int cand) { return cand < c->ncand && device_given(j, c, &c->cand[cand]); }
@@ -212,7 +212,7 @@ struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, doub
   if (climb_starters(f, e) != OK) return f;
   f->until = fmin(now_seconds() + seconds, clock_climb(j));
   f->compile_until = fmin(f->until + seconds, clock_climb(j)); // which a batch that was begun may take
-  if (seconds > 0 && f->until > now_seconds() && !job_stopping(j) && !one_way(j, c, 1)) climb_run(f, e);
+  if (seconds > 0 && f->until > now_seconds() && !job_stopping(j) && !c->plan && !one_way(j, c, 1)) climb_run(f, e);
   f->compile_until = clock_end(j);
   return f;
 }

@@ -103,6 +103,7 @@ static json_t *part_json(const struct job *j, int i)
   json_t *v = json_pack("{s:i, s:b, s:o, s:i, s:b, s:i, s:o, s:o}", "operators", graph_ops(c->part->g), "searchable", c->part->searchable, "why",
                         words(c->part->why), "found", d->nfound, "complete", d->complete, "kernels", best->kernels, "schedule",
                         schedule_json(best->schedule, best->found), "limits", words(d->why));
+  if (d->plan) json_object_set_new(v, "plan", words(d->plan));
   if (c->twin >= 0) json_object_set_new(v, "same_as", json_integer(c->twin + 1));
   if (d->cand[0].measured) json_object_set_new(v, "baseline_us", real(1e6 * d->cand[0].timing.median));
   if (best->measured) json_object_set_new(v, "best_us", real(1e6 * best->timing.median));

@@ -94,8 +94,9 @@ int run_search(const struct pass_on *on, struct err *e)
   if (j->opts->candidate) return take_given(j, c, e);
   if (!c->part->searchable) return OK;
   TRY(part_recall(j, c, c->kept, &c->recalled, e));
-  if (!c->recalled) return pipe_search_part(j, c, c->found, e);
-  return c->found = c->kept, OK;
+  if (c->recalled) return c->found = c->kept, OK;
+  struct candidate *plan = j->planned ? j->planned : plans_take(j, c->part);
+  return plan ? plans_use(j, c, plan), OK : pipe_search_part(j, c, c->found, e);
 }
 
 // Those that the pass itself has dropped, and no pass within it.
@@ -113,6 +114,7 @@ int run_pick(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
   struct contest *c = on->c;
+  if (c->plan) return OK;
   TRY(candidates_pick(j, c, c->found, c->recalled ? NULL : c->kept, e));
   name_dropped(on, PASS_PICK);
   if (c->searched) part_remember(j, c);

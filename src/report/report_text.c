@@ -221,6 +221,20 @@ static void dropped(const json_t *r, struct str *out)
   if (*again) str_add(out, "  again      %s\n", again);
 }
 
+// Subprograms whose kernels were known, so that nothing was searched.
+static void plans(const json_t *r, struct str *out)
+{
+  const json_t *parts = json_object_get(r, "parts");
+  int n = 0;
+  const char *first = "";
+  for (size_t i = 0; i < json_array_size(parts); i++) {
+    const char *from = txt(json_array_get(parts, i), "plan");
+    if (*from && !n++) first = from;
+  }
+  if (n) str_add(out, "\nplan         of %s", first);
+  if (n > 1) str_add(out, ", and of %d subprograms more", n - 1);
+}
+
 static void search(const json_t *r, struct str *out)
 {
   static const struct {
@@ -230,6 +244,7 @@ static void search(const json_t *r, struct str *out)
   char text[32];
   const char *key;
   json_t *count;
+  plans(r, out);
   str_add(out, "\nsearch       %.2f s%s", num(s, "seconds"), yes(s, "complete") ? "" : ", not the whole space");
   for (size_t i = 0; i < COUNT(counts); i++) str_add(out, ", %s %s", report_grouped(text, num(s, counts[i].key)), counts[i].label);
   str_add(out, "\n  pruned    ");

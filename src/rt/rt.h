@@ -244,4 +244,22 @@ struct db_row {
 int db_each(struct db *db, int (*row)(void *arg, const struct db_row *r), void *arg, struct err *e); // without machine code, and whose sum holds
 bool db_signed(const struct db *db, const struct db_row *r);                                         // this user has made it
 int db_add(struct db *db, const struct db_row *r, bool *added, struct err *e);                       // what is there stays
+
+// ---- plans.c: the fastest known kernels of programs, in a form that other builds of Mica read (docs/plans.md) ----
+enum { PLANS_FORMAT = 1 };
+struct plan_row {
+  const char *from, *json; // where it is from, with its line; one JSON object
+};
+void plans_head(struct str *out);              // the first line of a file of plans
+bool plans_is_head(const char *line, size_t n); // of any format
+bool plans_is_read(const char *line, size_t n); // a head of the format that this build reads
+// The plans of a program (graph_key) for a target, at most PLANS_MOST: what was imported for this GPU ("": for any), then those of the
+// installed file. How many. A sentence in `note`, of at most NOTE bytes, where a file cannot be used; else it is left alone.
+enum { PLANS_MOST = 4, PLANS_NOTE = 400 };
+int plans_find(struct db *db, const char *target, const char *gpu, const char *key, struct arena *mem, struct plan_row *out, char *note);
+// Rows of the database: `won`, of this user's races, for `mica db export --portable`; else imported, which plans_find finds.
+int plans_put(struct db *db, bool won, const char *target, const char *gpu, const char *key, const char *json, struct err *e);
+// Every plan of the database once, the races' before those that were imported.
+int plans_each(struct db *db, int (*plan)(void *arg, const char *json), void *arg, struct err *e);
+
 #endif
