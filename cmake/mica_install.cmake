@@ -16,6 +16,8 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/micaConfigVersion.cmake COM
 
 install(TARGETS mica_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 install(TARGETS mica_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+file(GLOB plans CONFIGURE_DEPENDS plans/*.jsonl) # docs/plans.md; found from the library
+install(FILES ${plans} DESTINATION ${CMAKE_INSTALL_DATADIR}/mica/db COMPONENT library)
 install(FILES include/mica.h include/mica.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(FILES ${CMAKE_BINARY_DIR}/mica.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(FILES ${CMAKE_BINARY_DIR}/micaConfig.cmake ${CMAKE_BINARY_DIR}/micaConfigVersion.cmake DESTINATION ${config} COMPONENT development)
