@@ -248,5 +248,11 @@ int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k,
 
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e)
 {
-  return cuda_print_marked(p, k, arch, out, NULL, e);
+  if (!cuda_line_info()) return cuda_print_marked(p, k, arch, out, NULL, e);
+  struct arena mem = {0};
+  struct cuda_marks marks = {.mem = &mem};
+  struct str text = {0};
+  const int status = cuda_print_marked(p, k, arch, &text, &marks, e);
+  if (status == OK) cuda_add_lines(str_text(&text), &marks, arena_printf(&mem, "%s.tile", k->name), out);
+  return str_free(&text), arena_close(&mem), status;
 }

@@ -13,6 +13,7 @@
 //   cu_atom.c    atoms: loops, guards
 //   cu_text.c    the texts of instr.def filled in
 //   cu_place.c   where operands are: indices, shared addresses, descriptors
+//   line_info.c  lines of the source as lines of the tile program
 //   nvrtc.c      source -> cubin
 //   cuda_library.c  where the vendor's libraries are (library.def, place.def)
 //   driver.c     the driver's functions; devices, memory, events
@@ -32,7 +33,8 @@
 // ---- cu_print.c
 // ------------------------------------------------------------------------------------------------------
 
-// The whole source of a lowered kernel for one target (its compute capability, as in target/gpu.def), prelude included.
+// The whole source of a lowered kernel for one target (its compute capability, as in target/gpu.def), prelude included; with line
+// directives where the environment asks for line tables.
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e);
 // The same with what each piece of it was printed for: in order of places, which are all at the beginning of a line.
 struct cuda_mark {
@@ -45,6 +47,12 @@ struct cuda_marks {
   struct cuda_mark *mark;
 };
 int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct cuda_marks *marks, struct err *e);
+// ---- line_info.c ----
+bool cuda_line_info(void); // does the environment ask for line tables?
+// The line of the tile program for which the text at `at` was printed, 0: of none. *next is 0 before the first call, and `at` only rises.
+int cuda_marked(const struct cuda_marks *m, size_t at, int *next);
+// The text with a directive before each line that has a mark, which names that line of `file`.
+void cuda_add_lines(const char *text, const struct cuda_marks *m, const char *file, struct str *out);
 extern const char cuda_prelude_text[]; // base/order.h and prelude.cuh, which stand before every kernel
 // The name of the function in that source; lives in mem.
 const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k);

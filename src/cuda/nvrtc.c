@@ -116,12 +116,13 @@ static int told(const char *log, const char *words, bool after)
   return sum;
 }
 
-static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch, struct cubin *out, struct err *e)
+static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch, bool lines, struct cubin *out, struct err *e)
 {
   const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17", "--ptxas-options=-v",
-                                 "--diag-suppress=177"}; // 177: a variable is not used
+                                 "--diag-suppress=177", // a variable is not used
+                                 "--generate-line-info"};
   size_t n;
-  int bad = r->compile(p, (int)COUNT(options), options);
+  int bad = r->compile(p, (int)COUNT(options) - !lines, options);
   out->log = take(mem, p, r->log_size, r->log, &n);
   if (bad) {
     err_set(e, ERR_COMPILER, NOWHERE, "NVRTC does not compile %s for %s (%s):\n%.600s", name, arch, r->error(bad), out->log);
@@ -144,7 +145,7 @@ int nvrtc_compile(const struct nvrtc *r, struct arena *mem, const char *name, co
   nvrtc_program p;
   int bad = r->create(&p, source, name, 0, NULL, NULL);
   if (bad) return err_set(e, ERR_COMPILER, NOWHERE, "NVRTC does not take %s: %s", name, r->error(bad));
-  int status = run(r, p, mem, name, word, out, e);
+  int status = run(r, p, mem, name, word, strstr(source, "\n#line ") != NULL, out, e);
   r->destroy(&p);
   return status;
 }

@@ -6,6 +6,7 @@
 //   export.c       a device program as CUDA C++ that needs nothing of Mica: kernels, a host function that launches them, a header for C
 //   export_*.cuh   what such a source has of its own, embedded by the build
 //   export_ffi.*   the program as a function of tvm-ffi, the last part of exported sources
+//   lines.c        lines of the source as lines of tile programs and as nodes of the graph
 //   manifest.c     machine code of a device program, and how it is launched (manifest.h)
 //   package_*.c    program.json of a saved folder, read; that of CPUs, written (package.h)
 #ifndef MICA_EXPORT_EXPORT_H
@@ -28,6 +29,10 @@ void export_free(struct exported *x);
 // ---- export_ffi.c ----
 // To the end of a source, of C for the CPU or of CUDA C++, whose functions are called `name` as gen_c and export_device have it.
 void export_ffi(const struct graph *g, const char *name, bool gpu, struct str *out);
+
+// ---- lines.c ----
+// lines.json of a saved folder with this kernel.cu.
+void export_lines(struct arena *mem, const struct device_program *d, const char *source, struct str *out);
 
 // ---- save.c ----
 // forge: what has compiled; db: machine code of earlier runs, or NULL.

@@ -95,6 +95,7 @@ static int device_files(const struct device_program *d, const char *name, struct
   str_add(add(f, "kernel.h"), "%s", str_text(&x.header));
   if (status == OK) status = driver_files(d, id, &x.readme, f, e);
   str_add(add(f, "README.md"), "%s", str_text(&x.readme));
+  if (status == OK) export_lines(f->mem, d, str_text(&x.source), add(f, "lines.json"));
   export_free(&x);
   for (int i = 0; i < d->nlaunch; i++)
     if (d->launch[i].text) str_add(add(f, arena_printf(f->mem, "%s.tile", d->launch[i].name)), "%s", d->launch[i].text);

@@ -92,13 +92,6 @@ static void tile_listing(struct html *h, const struct launch *l, int launch)
   listing_cut(h, "tile program", l->text, strlen(l->text), launch, lines);
 }
 
-// The line of the tile program for which the text at `at` was printed.
-static int marked(const struct cuda_marks *m, size_t at, int *next)
-{
-  while (*next < m->n && m->mark[*next].at <= at) ++*next;
-  return *next ? m->mark[*next - 1].line : 0;
-}
-
 static void cuda_listing(struct html *h, const struct launch *l, int launch)
 {
   struct cuda_marks marks = {.mem = h->mem};
@@ -116,7 +109,7 @@ static void cuda_listing(struct html *h, const struct launch *l, int launch)
   struct html_line *lines = NEWS(h->mem, struct html_line, html_lines_in(start, n) + 1);
   int i = 0, next = 0;
   for (const char *p = start; *p; i++) {
-    lines[i].line = marked(&marks, (size_t)(p - text), &next), lines[i].keys = about_key(h, l, lines[i].line);
+    lines[i].line = cuda_marked(&marks, (size_t)(p - text), &next), lines[i].keys = about_key(h, l, lines[i].line);
     p += strcspn(p, "\n");
     p += *p == '\n';
   }
