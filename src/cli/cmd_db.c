@@ -1,5 +1,5 @@
 // mica db: results that travel. The file of `export` has a line of JSON for each row, behind a line that says what it is. With --portable
-// the rows are plans (rt/plans.c).
+// the rows are plans (rt/plan_file.c).
 #include "base/own.h"
 #include "base/memory.h"
 #include "cli/cli.h"

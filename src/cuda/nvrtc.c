@@ -116,7 +116,8 @@ static int told(const char *log, const char *words, bool after)
   return sum;
 }
 
-static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch, bool lines, struct cubin *out, struct err *e)
+static int run(const struct nvrtc *r, nvrtc_program p, struct arena *mem, const char *name, const char *arch, bool lines, struct cubin *out,
+               struct err *e)
 {
   const char *const options[] = {arena_printf(mem, "--gpu-architecture=%s", arch), "--std=c++17", "--ptxas-options=-v",
                                  "--diag-suppress=177", // a variable is not used

@@ -137,7 +137,9 @@ int run_choices(const struct pass_on *on, struct err *e)
   int n;
   const struct lowered **like = made_of(j, on->x, &n);
   d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
-  if (on->x->ways) return by_ways(j, d, on->x->ways, e);
+  if (on->x->ways && by_ways(j, d, on->x->ways, e) == OK) return OK;
+  if (on->x->ways && on->x != on->c->cand) return (int)e->status;
+  if (on->x->ways) on->x->ways = NULL, *e = (struct err){0}; // op-by-op is always there
   if (device_given(j, on->c, on->x)) return by_knobs(j, d, e);
   for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], n, like);
   return OK;

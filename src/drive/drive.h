@@ -65,19 +65,19 @@ struct candidate {
   struct gen_info info;
   struct timing timing; // of its last run
   struct certificate cert;
-  double rel;                   // numeric error
-  bool overflows;               // dropped because its exponentials would
-  bool measured, proven, tuned; // tuned: other sizes of one that was found
-  int line;                     // of the climb by sizes in which it was a step, from 1; 0: none
-  const char *dropped;          // why it is out of the race, or NULL
-  bool late;                    // dropped because of others or of the time: no command shows it by itself
-  int passed, by;               // rows of pass.def: the last over candidates that it has had; that dropped it
-  const char *again;            // the command that shows why it was dropped, or NULL
-  struct str source, header;    // in C, until they are compiled
-  const char *note;             // of plan_stable, or ""
-  const char *plan;             // where it is from, of a plan; else NULL
+  double rel;                        // numeric error
+  bool overflows;                    // dropped because its exponentials would
+  bool measured, proven, tuned;      // tuned: other sizes of one that was found
+  int line;                          // of the climb by sizes in which it was a step, from 1; 0: none
+  const char *dropped;               // why it is out of the race, or NULL
+  bool late;                         // dropped because of others or of the time: no command shows it by itself
+  int passed, by;                    // rows of pass.def: the last over candidates that it has had; that dropped it
+  const char *again;                 // the command that shows why it was dropped, or NULL
+  struct str source, header;         // in C, until they are compiled
+  const char *note;                  // of plan_stable, or ""
+  const char *plan;                  // where it is from, of a plan; else NULL
   const struct candidate_ways *ways; // how its kernels are made, and no other way is tried; NULL: as is fastest
-  struct candidate **of;        // of a program put together: what it is made of, by part; NULL: nothing
+  struct candidate **of;             // of a program put together: what it is made of, by part; NULL: nothing
   struct {
     struct module *module; // NULL until compiled
     double score;          // time over that of op-by-op in the same run, or by way of one that was in both runs

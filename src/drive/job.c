@@ -277,9 +277,7 @@ static bool same_key(const struct graph *a, const struct graph *b)
 // A plan for the whole program needs no other division.
 static bool planned_whole(struct job *j)
 {
-  const struct part program = {.g = (struct graph *)j->moved.g, .searchable = true};
   struct err none = {0};
-  j->planned = j->moved.g->world == 1 ? plans_take(j, &program) : NULL;
   if (!j->planned) return false;
   const int status = lax_partition(j->mem, j->moved.g, INT_MAX, NULL, &j->split, &none);
   if (status == OK && j->split.n == 1 && j->split.parts->searchable && same_key(j->split.parts->g, j->moved.g)) return true;

@@ -1,4 +1,4 @@
-// Plans: what won for a part, here or elsewhere, in a form that any build reads (rt/plans.c, docs/plans.md). A plan stands for a search.
+// Plans: what won for a part, here or elsewhere, in a form that any build reads (rt/plan_file.c, docs/plans.md). A plan stands for a search.
 // Its graph is read as any file is, has to have the inputs and outputs of the part, and is proved; its kernels are made anew, and go
 // through the checks of any leader. A plan that does not come through is told of, and the job searches.
 #include "drive/pass.h"
@@ -147,7 +147,8 @@ bool plans_fell(struct job *j)
     const struct candidate *x = c->plan && c->twin < 0 ? &c->cand[MIN(1, c->ncand - 1)] : NULL;
     if (x && x->dropped && !x->late) from = c->plan, refuse(j, from, x->dropped);
   }
-  return j->plans_off |= from != NULL, from != NULL;
+  if (from) j->plans_off = true, j->planned = NULL;
+  return from;
 }
 
 // ---- record ----
@@ -166,9 +167,9 @@ static json_t *plan_json(const struct job *j, const struct candidate *x, const c
   const struct device_program *d = &x->gpu.lowered->program;
   json_t *how = json_array();
   for (int i = 0; i < d->nlaunch; i++) json_array_append_new(how, json_string(d->launch[i].how));
-  json_t *v = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:b, s:s}", "key", key, "program", j->program->name ? j->program->name : "program", "target",
-                        j->target.name, "gpu", gpu_name(j), "graph", text, "how", how, "dependent", x->gpu.lowered->plan.dependent, "schedule",
-                        x->schedule);
+  json_t *v =
+      json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:b, s:s}", "key", key, "program", j->program->name ? j->program->name : "program", "target",
+                j->target.name, "gpu", gpu_name(j), "graph", text, "how", how, "dependent", x->gpu.lowered->plan.dependent, "schedule", x->schedule);
   if (x->measured) json_object_set_new(v, "us", json_real(round(1e8 * x->timing.median) / 100));
   return v;
 }

@@ -207,7 +207,7 @@ struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, doub
   candidates_room(j, c, MOST_SIZED);
   struct entrants *f = entrants_open(j, c, part, s);
   for (int k = 0; k < c->ncand; k++)
-    if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, one_way(j, c, k) ? -1 : k ? FIRST_WAYS : 0);
+    if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, c->plan || one_way(j, c, k) ? -1 : k ? FIRST_WAYS : 0);
   f->until = f->compile_until = clock_starters(j);
   if (climb_starters(f, e) != OK) return f;
   f->until = fmin(now_seconds() + seconds, clock_climb(j));

@@ -25,8 +25,10 @@ int run_meet(const struct pass_on *on, struct err *e)
   const struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = MEET_OPS, .threads = j->threads, .stop = job_stop(j, STOP_SEARCH)};
   int status = ranks_move(j->mem, j->plain, &j->target, &o, j->accept, &j->moved, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK;
-  if (status != OK) *e = inner;
-  return status;
+  if (status != OK) return *e = inner, status;
+  const struct part program = {.g = (struct graph *)j->moved.g, .searchable = true};
+  j->planned = j->plain->world == 1 ? plans_take(j, &program) : NULL;
+  return OK;
 }
 
 // ---- search ----

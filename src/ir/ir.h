@@ -33,7 +33,7 @@
 //   extent_pack.c   their values, and arrays of these
 //   at.c       shapes of operators that choose elements by data
 //   state.c    states, which are written in place: versions, and the order of reads and writes
-//   key.c      a name that other builds give to the same graph
+//   graph_key.c  a name that other builds give to the same graph
 //   unread.c   without what nothing reads
 //   world.c    programs over several ranks: shards, and all ranks together as one graph
 #ifndef MICA_IR_H
@@ -322,7 +322,7 @@ int64_t graph_iterations(const struct graph *g);               // product of loo
 int64_t graph_tile_bytes(const struct graph *g, int elem);     // sum over tile tensors, elem bytes an element
 bool graph_same(const struct graph *a, const struct graph *b); // same structure, attributes and shapes; names ignored
 uint64_t graph_hash(const struct graph *g);                    // of what graph_same compares
-// key.c: a name in hexadecimal that every build gives to the graph, whatever its tensors are called and in whatever order its operators are.
+// graph_key.c: a name in hexadecimal that every build gives to the graph, whatever its tensors are called and in whatever order its operators are.
 enum { GRAPH_KEY = 33 };
 void graph_key(const struct graph *g, char out[GRAPH_KEY]);
 struct graph *graph_copy(struct arena *mem, const struct graph *g);

@@ -245,12 +245,12 @@ int db_each(struct db *db, int (*row)(void *arg, const struct db_row *r), void *
 bool db_signed(const struct db *db, const struct db_row *r);                                         // this user has made it
 int db_add(struct db *db, const struct db_row *r, bool *added, struct err *e);                       // what is there stays
 
-// ---- plans.c: the fastest known kernels of programs, in a form that other builds of Mica read (docs/plans.md) ----
+// ---- plan_file.c: the fastest known kernels of programs, in a form that other builds of Mica read (docs/plans.md) ----
 enum { PLANS_FORMAT = 1 };
 struct plan_row {
   const char *from, *json; // where it is from, with its line; one JSON object
 };
-void plans_head(struct str *out);              // the first line of a file of plans
+void plans_head(struct str *out);               // the first line of a file of plans
 bool plans_is_head(const char *line, size_t n); // of any format
 bool plans_is_read(const char *line, size_t n); // a head of the format that this build reads
 // The plans of a program (graph_key) for a target, at most PLANS_MOST: what was imported for this GPU ("": for any), then those of the

@@ -1,4 +1,4 @@
-// Keys of graphs (key.c): equal for other names, another order of operators and operators that nothing needs, different for everything
+// Keys of graphs (graph_key.c): equal for other names, another order of operators and operators that nothing needs, different for everything
 // that the result depends on; and the same in every build, which a key that is written here shows.
 #include "../graphs.h"
 

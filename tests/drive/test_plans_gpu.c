@@ -1,0 +1,108 @@
+// Plans on a GPU without one (pretended_gpu.h): who won a measured race is raced alone beside op-by-op by the next user, without a search; a plan
+// of another GPU is none; one that is wrong on the GPU costs its use, and the job searches.
+// test: timeout 300
+// test: quick release
+#include "pretended_gpu.h"
+
+static char first[64], second[64], plans[64];
+
+static int enter(void **state)
+{
+  if (folder_enter(state)) return 1;
+  snprintf(first, sizeof first, "%s/first.db", folder), snprintf(second, sizeof second, "%s/second.db", folder);
+  snprintf(plans, sizeof plans, "%s/sm_90a.jsonl", folder);
+  return setenv("MICA_PLANS", folder, 1);
+}
+
+static int write_plan(void *arg, const char *json)
+{
+  str_add(arg, "%s\n", json);
+  return OK;
+}
+
+// What the first user's races came to, for everybody; `gpu`: the name that takes the place of the GPU's.
+static void publish(const char *gpu)
+{
+  struct db *db;
+  struct err e = {0};
+  struct str text = {0};
+  plans_head(&text);
+  if (db_open(first, &db, &e) != OK || plans_each(db, write_plan, &text, &e) != OK) fail_msg("%s", e.text);
+  db_close(db);
+  const char *name = "a pretended GPU";
+  char *at = strstr(text.p, name);
+  assert_non_null(at);
+  if (gpu) memcpy(at, gpu, strlen(name));
+  assert_int_equal(file_write(plans, text.p, text.n, &e), OK);
+  str_free(&text);
+}
+
+static const json_t *part(const json_t *r) { return json_array_get(json_object_get(r, "parts"), 0); }
+
+static json_t *run(struct arena *mem, const char *db)
+{
+  unlink(second);
+  database = db;
+  return optimize(mem, texts[0], 0, made_up, ENDLESS);
+}
+
+static void a_winner_is_used_without_a_search(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  json_t *a = run(&mem, first);
+  const double us = number(a, "best", "us");
+  assert_true(number(a, "search", "states") > 0 && !json_object_get(part(a), "plan"));
+  publish(NULL);
+  json_t *b = run(&mem, second);
+  assert_true(number(b, "search", "states") == 0 && json_object_get(part(b), "plan"));
+  assert_true(seen.races <= 3 && seen.programs <= 6); // the plan and op-by-op, again in the finals, and the whole
+  assert_true(fabs(number(b, "best", "us") - us) < 1e-9);
+  assert_true(json_is_true(json_object_get(json_object_get(b, "certificate"), "proved")));
+  json_decref(a), json_decref(b);
+  arena_close(&mem);
+}
+
+static void another_gpu_searches(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  publish("another devices");
+  json_t *r = run(&mem, second);
+  assert_true(number(r, "search", "states") > 0 && !json_object_get(part(r), "plan"));
+  json_decref(r);
+  arena_close(&mem);
+}
+
+static bool of_one_kernel(const struct device_program *d) { return d->nlaunch == 1; }
+static double with_one_wrong(const struct device_program *d)
+{
+  seen.bad = of_one_kernel, seen.verdict = GPU_WRONG; // from the first that is measured
+  return made_up(d);
+}
+
+static void a_wrong_one_is_left_for_a_search(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  publish(NULL);
+  unlink(second);
+  database = second;
+  json_t *r = optimize(&mem, texts[0], 0, with_one_wrong, ENDLESS);
+  assert_true(number(r, "search", "states") > 0 && !json_object_get(part(r), "plan"));
+  const char *warning = json_string_value(json_object_get(r, "warning"));
+  assert_non_null(warning);
+  assert_non_null(strstr(warning, "sm_90a.jsonl:2 is not used"));
+  json_decref(r);
+  arena_close(&mem);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_winner_is_used_without_a_search),
+      cmocka_unit_test(another_gpu_searches),
+      cmocka_unit_test(a_wrong_one_is_left_for_a_search),
+  };
+  return cmocka_run_group_tests(tests, enter, folder_leave);
+}
