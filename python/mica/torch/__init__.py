@@ -16,10 +16,11 @@ from .compiler import _listeners, backend
 from .custom import operator
 from .engine import EngineError
 from .options import Options
+from .package import operator_library
 from .report import Report
 from .summary import Explanation
 
-__all__ = ["EngineError", "Explanation", "Options", "Report", "backend", "call", "explain", "operator"]
+__all__ = ["EngineError", "Explanation", "Options", "Report", "backend", "call", "explain", "operator", "operator_library"]
 
 
 @torch.compiler.assume_constant_result

@@ -1,0 +1,84 @@
+"""mica.torch.operator_library: kernels of a saved folder as an operator by the stable ABI, and a package of AOTInductor with it in a process
+that has no Mica."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest_torch import close, torch
+
+import mica.torch
+from mica.torch import package
+
+
+@pytest.fixture(scope="module")
+def library(pair, saved, tmp_path_factory):
+    path = tmp_path_factory.mktemp("library") / "libpair.so"
+    return mica.torch.operator_library(saved, path, name="tuned::pair"), path
+
+
+def inputs():
+    torch.manual_seed(0)
+    return torch.randn(4, 6), torch.randn(4, 6)
+
+
+def holds(got, x, y):
+    close(got[0], x + 2 * y)
+    close(got[1], (x * y).sum(1, keepdim=True))
+
+
+def test_eager_and_checks(library):
+    op, _ = library
+    x, y = inputs()
+    holds(op(x, y), x, y)
+    holds(op(x.t().contiguous().t(), y), x, y)  # strides of its own
+    holds(op(torch.cat([torch.zeros(1), x.flatten()])[1:].reshape(4, 6), y), x, y)  # an address that is not aligned
+    with pytest.raises(RuntimeError, match="input Y has another dtype or shape"):
+        op(x, y[:, :5])
+    with pytest.raises(RuntimeError, match="input X has another dtype or shape"):
+        op(x.double(), y)
+    torch.library.opcheck(op.default, (x, y), test_utils=("test_schema", "test_faketensor"))
+
+
+def test_a_package_needs_no_mica(library, tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, x, y):
+            a, b = torch.ops.tuned.pair(x, y * 1)
+            return a + 1, b
+    x, y = inputs()
+    torch._inductor.aoti_compile_and_package(torch.export.export(Model(), (x, y)), package_path=str(tmp_path / "model.pt2"))
+    torch.save((x, y), tmp_path / "in.pt")
+    there = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+model = torch._inductor.aoti_load_package("model.pt2")
+torch.save(model(*torch.load("in.pt")), "out.pt")
+assert not any(m.split(".")[0] == "mica" for m in sys.modules)
+"""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", there, str(library[1])], cwd=tmp_path, env=env, check=True)
+    a, b = torch.load(tmp_path / "out.pt")
+    holds((a - 1, b), x, y)
+
+
+def test_what_is_no_operator(saved, tmp_path):
+    with pytest.raises(ValueError, match="tuned::p-air.*is no name of an operator"):
+        mica.torch.operator_library(saved, tmp_path / "x.so", name="tuned::p-air")
+    (tmp_path / "program.json").write_text('{"program": "p", "arch": "cpu", "inputs": [{"name": "K", "dtype": "f32", "shape": [4]}],'
+                                           ' "outputs": [{"name": null, "dtype": "f32", "shape": [4], "state": 1}]}')
+    with pytest.raises(ValueError, match="programs with states"):
+        mica.torch.operator_library(tmp_path, tmp_path / "x.so", name="tuned::p")
+    (tmp_path / "program.json").write_text('{"program": "p", "arch": "cpu", "inputs": [{"name": "n", "dtype": "f32", "shape": ["n"]}], "outputs": []}')
+    with pytest.raises(ValueError, match="run-time extents"):
+        mica.torch.operator_library(tmp_path, tmp_path / "x.so", name="tuned::p")
+
+
+def test_the_source_for_a_gpu(tmp_path):
+    (tmp_path / "program.json").write_text('{"program": "p", "arch": "sm_90a", "inputs": [{"name": "X", "dtype": "f16", "shape": [4, 8]}],'
+                                           ' "outputs": [{"name": null, "dtype": "f16", "shape": [4, 8]}]}')
+    text = package._source(package._Saved(tmp_path), "tuned::p", "p(Tensor X) -> Tensor")
+    for words in ("STABLE_TORCH_LIBRARY_IMPL(tuned, CUDA, m)", "aoti_torch_get_current_cuda_stream", "p_prepare(at", "p_run(in, out, at",
+                  "ScalarType::Half, {4, 8}"):
+        assert words in text, words
+    assert "@" not in text
