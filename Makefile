@@ -8,7 +8,7 @@ PRODUCTS = mica mica_shared
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .NOTPARALLEL:
-.PHONY: golden fuzz build release compilers aarch64 setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs report install deb deb-check format clean
+.PHONY: golden fuzz build release compilers aarch64 setup venv debug demo test check check-all check-gpu tile_gpu gpu_race gpu_every tsan attack mpi bench docs report wheel install deb deb-check format clean
 build:
 	@$(BUILD) build $(RELEASE) $(PRODUCTS)
 
@@ -112,9 +112,15 @@ docs: setup
 	@$(MAKE) --no-print-directory build
 	@bash scripts/site.sh
 
-# The report on method, guarantees and all tables, build/report/report.html, and report.pdf where a chromium is installed.
+# The report on method, guarantees and all tables, build/report/report.html and report.pdf. pip installs weasyprint into build/report/venv;
+# where it cannot, a chromium prints the PDF.
 report:
-	@python3 docs/report/report.py build/report
+	@[ -x build/report/venv/bin/weasyprint ] || { python3 -m venv build/report/venv && build/report/venv/bin/pip install -q weasyprint; } || true
+	@$$([ -x build/report/venv/bin/weasyprint ] && echo build/report/venv/bin/python || echo python3) docs/report/report.py build/report
+
+# The sdist and the manylinux wheel of the Python package, in dist (scripts/wheel.sh).
+wheel:
+	@bash scripts/wheel.sh
 
 # DESTDIR is respected. pkg-config and find_package(mica) then find it: docs/library.md.
 install:

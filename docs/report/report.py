@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the report on Mica, one HTML page that needs no other file: method, guarantees, ablations, all tables. `make report` runs it.
 
-    docs/report/report.py FOLDER     FOLDER/report.html, and FOLDER/report.pdf where a chromium is installed
+    docs/report/report.py FOLDER     FOLDER/report.html, and FOLDER/report.pdf where this Python has weasyprint or a chromium is installed
 
 Text stands in report.md beside this file, in the little of Markdown that it has: headings, paragraphs, lists of hyphens, `code`, [links](to). A line
 `{{NAME}}` is a table or picture, a function of this file, made of the csv files of bench/. A table that is empty is an error.
@@ -138,6 +138,20 @@ def page():
            f"<style>{STYLE}</style>\n{body}\n</html>\n"
 
 
+def print_pdf(page, pdf):
+    """By what is there; False: nothing is. weasyprint is a Python package, which needs the system's pango."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    try:
+        from weasyprint import HTML
+    except (ImportError, OSError):
+        HTML = None
+    if HTML:
+        HTML(filename=page).write_pdf(pdf)
+    elif chromium:
+        subprocess.run([chromium, "--headless", "--no-sandbox", "--no-pdf-header-footer", f"--print-to-pdf={pdf}", page], check=True, stderr=subprocess.DEVNULL)
+    return bool(HTML or chromium)
+
+
 def main():
     folder = sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__)
     os.makedirs(folder, exist_ok=True)
@@ -145,13 +159,10 @@ def main():
     with open(path, "w", encoding="utf-8") as f:
         f.write(page())
     print(path)
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not chromium:
-        print("no PDF: chromium is not installed; any browser prints the page", file=sys.stderr)
-        return
-    subprocess.run([chromium, "--headless", "--no-sandbox", "--no-pdf-header-footer", f"--print-to-pdf={os.path.join(folder, 'report.pdf')}", path], check=True,
-                   stderr=subprocess.DEVNULL)
-    print(os.path.join(folder, "report.pdf"))
+    if print_pdf(path, os.path.join(folder, "report.pdf")):
+        print(os.path.join(folder, "report.pdf"))
+    else:
+        print("no PDF: neither weasyprint nor chromium is installed; any browser prints the page", file=sys.stderr)
 
 
 if __name__ == "__main__":
