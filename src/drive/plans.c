@@ -86,7 +86,7 @@ static int read_plan(struct job *j, const struct part *part, const json_t *v, co
 // Op-by-op is the program as written, and there is nothing to prove; its kernels are made with the contest's.
 static int try_plan(struct job *j, const struct part *part, const json_t *v, const char *from, struct candidate *x, struct err *e)
 {
-  struct contest c = {.part = part, .twin = -1, .why = "", .complete = true, .cand = x};
+  struct contest c = {.part = part, .twin = -1, .why = "", .complete = true, .cand = x - 1, .ncand = 2};
   struct graph *stable;
   char note[256] = "";
   TRY(read_plan(j, part, v, from, x, e));
@@ -104,7 +104,7 @@ static void refuse(struct job *j, const char *from, const char *why)
 
 static struct candidate *try_row(struct job *j, const struct part *part, const struct plan_row *r)
 {
-  struct candidate *x = NEW(j->mem, struct candidate);
+  struct candidate *x = NEWS(j->mem, struct candidate, 2) + 1; // behind op-by-op, which is not looked at
   struct err e = {0};
   json_t *v = json_loads(r->json, 0, NULL);
   const bool is = !v || is_for(j, v);
