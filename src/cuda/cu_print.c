@@ -253,6 +253,8 @@ int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int ar
   struct cuda_marks marks = {.mem = &mem};
   struct str text = {0};
   const int status = cuda_print_marked(p, k, arch, &text, &marks, e);
-  if (status == OK) cuda_add_lines(str_text(&text), &marks, arena_printf(&mem, "%s.tile", k->name), out);
+  const size_t n = k->at.file ? strlen(k->at.file) : 0; // a file that a user has written; others are named by their kernel where they are saved
+  const bool own = n > 5 && !strcmp(k->at.file + n - 5, ".tile");
+  if (status == OK) cuda_add_lines(str_text(&text), &marks, own ? k->at.file : arena_printf(&mem, "%s.tile", k->name), out);
   return str_free(&text), arena_close(&mem), status;
 }

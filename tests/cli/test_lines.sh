@@ -44,6 +44,10 @@ assert all(int(n) <= len(text(lines, name)) for n, name in found if name == tile
 assert [x for x in marked if not directive.match(x)] == cuda, "nothing but directives is added"
 PYTHON
 
+# A kernel in a file of a user's own.
+expect 0 '' env MICA_LINE_INFO=1 "$MICA" tile emit kernels/gemm_sm80.tile --arch sm_80 --out "$work/gemm.cu"
+grep -q '^#line [0-9]* "kernels/gemm_sm80.tile"' "$work/gemm.cu" || complain "the user's file is not named"
+
 cubin=$(ls "$work"/lines/*.cubin 2>/dev/null)
 if [ -n "$cubin" ]; then
   grep -aq 'soft_1\.tile' "$cubin" || complain "machine code without a line table"
