@@ -10,7 +10,7 @@
 enum { FINALISTS = 8, SURVIVORS = 6, KEPT = 24 };
 static const double NEAR = 1.35;                 // a line is begun where the fastest of a candidate takes at most this many times the best
 static const double FAR = 2;                     // who is expected to take more than this many times the best is not tried
-static const double FINAL = 1;                   // seconds
+static const double FINAL = 1;                   // seconds of the last race
 static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best
 
 struct climb_batch {
@@ -43,7 +43,7 @@ static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
                                 .compile_until = isfinite(f->compile_until) ? f->compile_until : 0,
                                 .quick = quick,
                                 .finalists = quick ? SURVIVORS : FINALISTS,
-                                .seconds = FINAL};
+                                .seconds = f->c->plan ? BRIEF : FINAL};
 }
 
 // ---- batches ----

@@ -193,11 +193,19 @@ static void forget_sizes(struct contest *c)
 
 // ---- a part, the whole ----
 
+// Every part has a plan.
+static bool planned(const struct job *j)
+{
+  for (int i = 0; i < j->split.n; i++)
+    if (j->contests[i].twin < 0 && !j->contests[i].plan) return false;
+  return true;
+}
+
 double race_gpu_share(const struct job *j)
 {
-  int races = !j->single, plans = 0;
-  for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0, plans += j->contests[i].twin < 0 && j->contests[i].plan;
-  return races == plans + !j->single ? 0 : j->opts->tune / MAX(races, 1); // plans were climbed to
+  int races = !j->single;
+  for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0;
+  return planned(j) ? 0 : j->opts->tune / MAX(races, 1); // plans were climbed to
 }
 
 static bool one_way(const struct job *j, const struct contest *c, int cand) { return cand < c->ncand && device_given(j, c, &c->cand[cand]); }
@@ -263,7 +271,7 @@ static int whole_race(struct job *j, int n, const struct device_program *const *
                             .db = j->db,
                             .fresh = j->opts->fresh,
                             .stop = job_stop(j, STOP_WORK),
-                            .seconds = j->opts->seconds,
+                            .seconds = planned(j) ? fmin(BRIEF, j->opts->seconds) : j->opts->seconds,
                             .finalists = 2,
                             .forge = j->forge,
                             .with = j->worker,
