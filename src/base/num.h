@@ -52,6 +52,7 @@ static inline void num_set_word(void *p, int64_t i, int bits, uint32_t w) { memc
 
 extern const char float_bits_text[];           // float_bits.h, for generated C
 extern const char order_text[];                // order.h, for generated C
+extern const char parts_text[];                // parts.h, the same
 const char *num_names(void);                   // of the types of programs: "f16, bf16, f32"
 double num_largest(const struct num_row *f);   // finite number
 double num_underflow(const struct num_row *f); // by which a number too small for the type may be off

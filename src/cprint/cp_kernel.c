@@ -190,11 +190,12 @@ static bool matrices(const struct tile_kernel *k)
   return false;
 }
 
-static bool keys(const struct tile_kernel *k)
+// Does the kernel use one of these operators, numbered without a gap?
+static bool uses(const struct tile_kernel *k, int first, int last)
 {
   for (int i = 0; i < k->nspecs; i++) {
     const struct tile_atom *a = k->specs[i].atom;
-    if (a && a->row->sem == SEM_UNARY && (a->op == UN_ORDER || a->op == UN_ORDERED || a->op == UN_PLACE)) return true;
+    if (a && a->row->sem == SEM_UNARY && a->op >= first && a->op <= last) return true;
   }
   return false;
 }
@@ -232,7 +233,8 @@ int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, str
     c_comment(&c->w, arena_printf(&mem, "%s: made by Mica for the CPU; cc %s", kernel, cprint_flags()));
     str_add(out, "%s\n", cprint_prelude_text);
     if (matrices(k)) str_add(out, "%s\n", cprint_warp_text);
-    if (keys(k)) str_add(out, "%s\n", order_text);
+    if (uses(k, UN_ORDER, UN_PLACE)) str_add(out, "%s\n", order_text);
+    if (uses(k, UN_BF16_HIGH, UN_BF16_LOW)) str_add(out, "%s\n", parts_text);
     print_small(k, out);
     status = print(c, kernel);
   }

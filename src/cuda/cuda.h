@@ -53,7 +53,7 @@ bool cuda_line_info(void); // does the environment ask for line tables?
 int cuda_marked(const struct cuda_marks *m, size_t at, int *next);
 // The text with a directive before each line that has a mark, which names that line of `file`.
 void cuda_add_lines(const char *text, const struct cuda_marks *m, const char *file, struct str *out);
-extern const char cuda_prelude_text[]; // base/order.h and prelude.cuh, which stand before every kernel
+extern const char cuda_prelude_text[]; // base/order.h, base/parts.h and prelude.cuh, which stand before every kernel
 // The name of the function in that source; lives in mem.
 const char *cuda_kernel_name(struct arena *mem, const struct tile_kernel *k);
 

@@ -4,6 +4,7 @@
 #ifndef MICA_EVAL_REAL_H
 #define MICA_EVAL_REAL_H
 
+#include "base/parts.h"
 #include "eval/real_fn.h"
 #include <tgmath.h>
 

@@ -1,4 +1,4 @@
-// real_fn: the m_ functions of op.def's FLOAT by functions of the C library, and those of tile/pointwise.def alone by base/order.h.
+// real_fn: the m_ functions of op.def's FLOAT by functions of the C library, and some by base/order.h and base/parts.h.
 // tile/device.h has them in CUDA.
 #ifndef MICA_EVAL_REAL_FN_H
 #define MICA_EVAL_REAL_FN_H
@@ -17,6 +17,9 @@
 #define m_order(x) mica_order(x)
 #define m_ordered(x) mica_ordered(x)
 #define m_place(x) mica_place(x)
+#define m_bf16_high(x) mica_bf16_high((float)(x))
+#define m_bf16_middle(x) mica_bf16_middle((float)(x))
+#define m_bf16_low(x) mica_bf16_low((float)(x))
 #define m_gelu(x) (x * K(0.5) * (K(1) + erf(x * K(0.70710678118654752440))))
 
 #endif

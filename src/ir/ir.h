@@ -156,6 +156,7 @@ enum {
   WRITES_SLICES = 1 << 22, // the same, written
   SELECTS = 1 << 23,       // elements by their values; the second result has their indices
   CONVERTS = 1 << 24,      // of any number a whole one
+  NARROW = 1 << 25,        // its result is exact in bf16
   BY_INDEX = READS_SLICES | WRITES_SLICES,
 };
 

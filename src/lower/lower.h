@@ -15,6 +15,7 @@
 //   wrap.c       library operators as block graphs
 //   gather_in.c  gathers within the kernels that read them
 //   merge.c      kernels that go on with the tiles of the one before
+//   parts.c      products of f32 as products of bf16 parts
 //   steps.c      products beside a loop, in steps of it
 //   lower_values.c  values of a kernel, rewritten by rules (src/kern)
 //   text.c       tile text: names, indentation, the frame of a kernel
@@ -57,6 +58,8 @@ int lower_tail_of(const struct graph *kernels, int node); // the kernel that can
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // gather_in.c: the same with gathers, and what their indices are computed of, within the kernels that read them; NO where there are none.
 int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
+// parts.c: the same with products of f32 in block graphs as sums of products of bf16 parts; NO, and the same graph, where there are none.
+int lower_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 // once.c: the same with iterators that load the same tile as one; NO where there are none.
 int load_once(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
@@ -64,7 +67,7 @@ int step_products(struct arena *mem, const struct graph *kernels, struct graph *
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 12, CHOICES = 64 };
+enum { KNOBS = 13, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };
@@ -100,10 +103,12 @@ struct lower_job {
   bool dependent;               // launched before the kernel ahead of it has ended: wait before reading what that wrote
   bool anew;                    // a scheme has cut the grid or the loop anew (mma_cut.c)
   int64_t cut;                  // rows of a block then, where the last one has fewer; else 0
+  bool exact;                   // tensor cores add up the products of an iteration alone: of parts of f32 (parts.c)
   struct kernel_counts *counts; // room for `most`: choices() leaves what each does, which count() would say again; or NULL
   struct text_marks *marks;     // emit() leaves what the text is about (emit.h); NULL
   unsigned off;                 // rules that are left out (kern/rule.def), as bits
 };
+bool lower_exact(const struct lower_job *j); // parts.c: does the kernel multiply bf16 parts of f32?
 struct lower_out {
   struct str text;  // of the tile program
   int nargs, *arg;  // tensors of the kernel graph, in the order in which the text declares global buffers;

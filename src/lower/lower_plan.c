@@ -287,6 +287,8 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
 {
   struct graph *wrapped, *other;
   TRY(wrap_library(mem, g, &wrapped, e));
+  const int parts = lower_parts(mem, wrapped, &wrapped, e);
+  if (parts != OK && parts != NO) return parts;
   TRY(plan_ordered(mem, wrapped, gpu, o, p, e));
   // The search does not place topk in a kernel. This plan merges it with the kernel that makes its operand.
   TRY(plan_rewritten(mem, lower_topk(wrapped) ? lower_merge(mem, wrapped, &other, e) : NO, &other, gpu, o, p, e));

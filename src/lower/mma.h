@@ -42,9 +42,10 @@ enum {
   MMA_RULES = KERN_BIT(RSQRT) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(DIFFERENCE) | KERN_BIT(CONSTANTS) | KERN_BIT(SCALED) | KERN_BIT(SUMS)
 };
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
-enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD }; // MMA_LAST: which way a tail is done
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD, MMA_EXACT }; // MMA_LAST: which way a tail is done
 struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
   int64_t rows, step;
+  bool exact; // lower_job.exact
 };
 enum { MMA_MOST_AHEAD = 8 };          // iterations
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share
@@ -100,7 +101,7 @@ struct mma_product {
   uint32_t rows, cols, sum, batch;
   int sum_cols, out_cols; // lists
   int into;               // the accumulator that it adds to directly, -1: none
-  int joins;              // by wgmma, the sum of products whose registers it adds to; -1: none
+  int joins;              // the sum of products whose registers it adds to, by wgmma or of parts of f32; -1: none
   const struct chain_product *chain;
 };
 struct mma_side {
@@ -199,6 +200,7 @@ bool mma_side_mark(struct mma_plan *p, bool *member, int value);          // val
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
 bool mma_side_fit(struct mma_plan *p);
 bool mma_vectors(struct mma_plan *p);
+void mma_join_sums(struct mma_plan *p); // sums of products that are one in the same registers
 bool mma_adds_products(const struct mma_plan *p, int accumulator);
 bool mma_partial(const struct mma_plan *p, int accumulator);   // do warps have parts of what it sums?
 static inline bool mma_joined(const struct mma_plan *p, int v) // is it a sum of products that was made as one?

@@ -236,7 +236,7 @@ static void product(struct mma_kernel *k, int value)
   if (x->into >= 0) return; // with its accumulator
   if (k->p->iterations == 1) fetch_vectors(k, x->out);
   const char *joined = x->joins >= 0 ? k->reg[x->joins] : NULL, *out = joined ? joined : mma_declare(k, k->p->shape[x->out], "fp32");
-  if (!k->p->wg) set(k, out, 0);
+  if (!k->p->wg && !joined) set(k, out, 0);
   mma_product_emit(k, x, out);
   if (mma_sums_part(k->p, x)) out = mma_combine(k, out, k->p->shape[x->out], "+", false);
   k->reg[x->out] = out;

@@ -217,6 +217,10 @@ static bool cut(struct cutting *c, const struct lower_job *j, int64_t *rows)
 const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160])
 {
   struct cutting c = {.why = why};
+  if (to.exact) {
+    struct lower_job *exact = arena_copy(j->mem, j, sizeof *j);
+    exact->exact = true, j = exact;
+  }
   if (!to.rows && !to.step) return j;
   if (to.rows < 0 || to.rows % 16) return snprintf(why, 160, "%lld rows a block, no multiple of 16", (long long)to.rows), NULL;
   if (!j->n->passes->chains.nproducts) return snprintf(why, 160, "no products"), NULL;
@@ -288,13 +292,13 @@ static int add_step(int64_t step, int n, int64_t out[MMA_STEPS])
   return n;
 }
 
-// As the block graph has it (0) unless those are single elements, 64 and 128 at a time, about 128 in equal shares, and few at once.
-static int some_steps(const struct norm *n, int64_t out[MMA_STEPS])
+// As the block graph has it (0) unless those are single elements, 64 and 128 at a time and the least, about 128 in equal shares, and few at once.
+static int some_steps(const struct norm *n, int64_t least, int64_t out[MMA_STEPS])
 {
   int64_t own = mma_own_step(n), all = mma_steps_all(n), turns = (all + 127) / 128;
   int count = own == 1 ? 0 : add_step(0, 0, out);
   if (!own) return count;
-  for (int64_t s = 64; s <= 128; s *= 2)
+  for (int64_t s = least; s <= 128; s *= 2)
     if (s != own && (s < all || own > 1)) count = add_step(s, count, out);
   int64_t even = ((all + turns - 1) / turns + 15) / 16 * 16;
   if (all % 128 && even != own && even < all) count = add_step(even, count, out);
@@ -306,11 +310,12 @@ static int some_steps(const struct norm *n, int64_t out[MMA_STEPS])
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160])
 {
   int64_t rows[MMA_CUTS], step[MMA_STEPS];
-  int nsteps = some_steps(j->n, step), n = 0, nrows = some_rows(j, least, step[0], rows, why);
+  const bool exact = lower_exact(j);
+  int nsteps = some_steps(j->n, exact ? 32 : 64, step), n = 0, nrows = some_rows(j, least, step[0], rows, why);
   char other[160];
   for (int i = 0; i < nrows; i++)
     for (int k = 0; k < nsteps && n < MMA_CUTS; k++) {
-      struct mma_anew a = {rows[i], step[k]};
+      struct mma_anew a = {rows[i], step[k], exact};
       if (!step[k] || mma_anew(j, a, other)) out[n++] = a;
     }
   return n;

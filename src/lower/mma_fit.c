@@ -79,6 +79,8 @@ static bool share_columns(struct mma_plan *p, int by)
   for (int i = 0; i < p->nproducts; i++) // an accumulator has parts of all that it adds, or of none
     if (p->product[i].into >= 0 && mma_partial(p, p->product[i].into) != mma_sums_part(p, &p->product[i]))
       return mma_refuse(p, "an accumulator adds parts and wholes");
+  for (int i = 0; i < p->nproducts; i++)
+    if (p->product[i].joins >= 0 && mma_sums_part(p, &p->product[i])) return mma_refuse(p, "warps have parts of a sum of products");
   if (p->wn > 1 && !p->wg) split_after(p);
   return any || mma_refuse(p, "%d warps share no columns", p->wn);
 }

@@ -57,12 +57,32 @@ static bool sum_of_products(struct mma_plan *p, int v, int into)
 
 static void join_accumulators(struct mma_plan *p)
 {
-  for (int v = 0; v < p->k.nvalues; v++) {
+  for (int v = 0; v < p->k.nvalues && !p->job->exact; v++) {
     const struct kern_value *x = &p->k.v[v];
     bool adds = x->kind == KERN_SUM || x->kind == KERN_RESCALE;
     if (!x->live || !adds || !mma_accumulates(p, v) || mma_gone(p, v)) continue;
     if (!sum_of_products(p, x->in[0], v)) sum_of_products(p, x->in[0], -1);
   }
+}
+
+// ---- sums of products, which are one in the same registers ----
+
+// Marks the products that are added up to v as parts of the sum `root`, and sums between them; false: something else is added, too.
+static bool join_sum(struct mma_plan *p, int v, int root, bool mark)
+{
+  const struct kern_value *x = mma_at(p, v);
+  if (p->section[v] != p->section[root] || (v != root && x->uses != 1)) return false;
+  if (x->kind == KERN_PRODUCT && mark) p->product[p->product_of[v]].joins = root;
+  if (x->kind == KERN_PRODUCT) return p->product[p->product_of[v]].into < 0;
+  if (x->kind != KERN_MAP || x->op != OP_ADD || x->in[0] == x->in[1] || (p->folded[v] && !mark)) return false;
+  if (mark && v != root) p->folded[v] = true;
+  return join_sum(p, x->in[0], root, mark) && join_sum(p, x->in[1], root, mark);
+}
+
+void mma_join_sums(struct mma_plan *p)
+{
+  for (int v = p->k.nvalues - 1; v >= 0; v--)
+    if (mma_at(p, v)->live && mma_at(p, v)->kind == KERN_MAP && join_sum(p, v, v, false)) join_sum(p, v, v, true);
 }
 
 // A batch letter of a right operand keeps its rows apart; others are rows like any.
@@ -281,6 +301,7 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
   mma_sections(p), order_tiles(p);
+  if (j->exact) mma_join_sums(p);
   mma_hidden_plan(p);
   return mma_shapes(p, NULL) && mma_tails(p);
 }

@@ -80,9 +80,18 @@ static enum phase phase_of(const struct norm *n, int tensor) { return n->block->
 // Does the loop change the tensor?
 static bool changes(const struct norm *n, int tensor) { return phase_of(n, tensor) == VARYING || phase_of(n, tensor) == RUN; }
 
-// Other iterations have other parts of a sum or maximum, so a part may only be scaled by (compared with) what no iteration changes, and
-// accumulated.
-static bool adds_up(const struct norm *n, int part, bool max)
+static bool sums_letter(const struct norm *n, const struct node *x, uint32_t letter);
+
+// Is the tensor a part of a sum over the letter, or the sum of two?
+static bool is_part(const struct norm *n, int t, uint32_t letter)
+{
+  const struct node *x = &n->block->nodes[n->block->tensors[t].node];
+  return x->op == OP_ADD ? is_part(n, x->in[0], letter) && is_part(n, x->in[1], letter) : x->op != OP_MAX && sums_letter(n, x, letter);
+}
+
+// Other iterations have other parts of a sum or maximum, so a part may only be scaled by (compared with) what no iteration changes, added to
+// another part, and accumulated.
+static bool adds_up(const struct norm *n, int part, bool max, uint32_t letter)
 {
   const struct graph *b = n->block;
   for (int i = 0; i < b->nnodes; i++) {
@@ -91,7 +100,9 @@ static bool adds_up(const struct norm *n, int part, bool max)
       if (n->t[x->in[k]].root != part) continue;
       bool same = max ? x->op == OP_MAXIMUM : x->op == OP_MUL_SCALAR || x->op == OP_MUL || (x->op == OP_DIV && !k);
       if (op_rows[x->op].rule == RULE_ACCUM && !k && (x->op == OP_ACCUM_MAX) == max) continue;
-      if (!same || (x->nin > 1 && changes(n, x->in[!k])) || !adds_up(n, x->out, max)) return false;
+      const bool sum = !max && x->op == OP_ADD && is_part(n, x->out, letter);
+      if (!sum && (!same || (x->nin > 1 && changes(n, x->in[!k])))) return false;
+      if (!adds_up(n, x->out, max, letter)) return false;
     }
   }
   return true;
@@ -111,7 +122,7 @@ static bool same_sums(const struct norm *n, uint32_t letter)
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *x = &b->nodes[i];
     bool counts = op_rows[x->op].rule == RULE_ACCUM && (op_rows[x->op].flags & MEAN || phase_of(n, x->in[0]) != VARYING);
-    if (counts || (sums_letter(n, x, letter) && !adds_up(n, x->out, x->op == OP_MAX))) return false;
+    if (counts || (sums_letter(n, x, letter) && !adds_up(n, x->out, x->op == OP_MAX, letter))) return false;
   }
   return true;
 }

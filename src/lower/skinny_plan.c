@@ -131,6 +131,7 @@ int sk_plan_make(const struct lower_job *j, struct sk_plan *p, char why[160])
   *why = 0;
   p->j = j, p->why = why;
   if (j->n->joins) return snprintf(why, 160, "parts that are joined or split"), NO;
+  if (lower_exact(j)) return snprintf(why, 160, "products of parts of f32, which are not added up in tensor cores alone"), NO;
   if (values(p) != OK || sk_terms(p) != OK || columns(p) != OK) return NO;
   grids(p);
   reach_all(p);

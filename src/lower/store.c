@@ -19,14 +19,20 @@ static void mark_block(const struct graph *kernels, const struct node *n, bool *
   }
 }
 
-// Is t what a kernel saves of a comparison? It is 1 or 0, exact in every dtype.
-static bool is_condition(const struct graph *g, int t)
+// Flags of the operator whose result a kernel saves as t; 0: no kernel saves it.
+static unsigned saved_flags(const struct graph *g, int t)
 {
   const struct node *n = &g->nodes[g->tensors[t].node], *save = n->sub ? n->sub->nodes : NULL;
-  if (!save) return false;
+  if (!save) return 0;
   for (int k = t - n->out; save->op != OP_SAVE || k; save++) k -= save->op == OP_SAVE;
-  return op_rows[n->sub->nodes[n->sub->tensors[save->in[0]].node].op].flags & BRACKET;
+  return op_rows[n->sub->nodes[n->sub->tensors[save->in[0]].node].op].flags;
 }
+
+// Is t what a kernel saves of a comparison? It is 1 or 0, exact in every dtype.
+static bool is_condition(const struct graph *g, int t) { return saved_flags(g, t) & BRACKET; }
+
+// Is t what a kernel saves of a number's part, which is exact in bf16?
+static bool is_part(const struct graph *g, int t) { return saved_flags(g, t) & NARROW; }
 
 // A condition that is an operand of a product is kept as the other operand is.
 static void join_operands(const struct graph *g, const struct node *n, enum dtype *t)
@@ -52,16 +58,19 @@ static void join_updates(const struct graph *g, bool *kept)
 const enum dtype *store_types(struct arena *mem, const struct graph *g)
 {
   enum dtype *t = NEWS(mem, enum dtype, g->ntensors + 1);
-  bool *kept = NEWS(mem, bool, g->ntensors + 1);
+  bool *kept = NEWS(mem, bool, g->ntensors + 1), *output = NEWS(mem, bool, g->ntensors + 1);
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) kept[n->out] = true;
+    if (n->op == OP_OUTPUT) output[graph_root(g, n->in[0])] = true;
     if (node_meets(n)) kept[n->out] = kept[graph_root(g, n->in[0])] = true;
     for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++) kept[graph_root(g, n->in[k])] = true;
     if (n->sub) mark_block(g, n, kept);
   }
   join_updates(g, kept);
   for (int i = 0; i < g->ntensors; i++) t[i] = kept[graph_root(g, i)] ? g->tensors[graph_root(g, i)].dtype : F32;
+  for (int i = 0; i < g->ntensors; i++)
+    if (is_part(g, graph_root(g, i)) && !output[graph_root(g, i)]) t[i] = BF16;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_MATMUL) join_operands(g, &g->nodes[i], t);
   return t;

@@ -17,23 +17,7 @@ bool wgmma_reads_tile(const struct mma_plan *p, const struct mma_tile *t)
   return mma_at(p, t->value)->uses > products;
 }
 
-// ---- sums of two products, which are one in the same registers ----
-
-static bool may_join(const struct mma_plan *p, int v, int sum)
-{
-  const struct kern_value *x = mma_at(p, v);
-  return x->kind == KERN_PRODUCT && x->uses == 1 && p->product[p->product_of[v]].into < 0 && p->section[v] == p->section[sum];
-}
-
-static void join_sums(struct mma_plan *p)
-{
-  for (int v = 0; v < p->k.nvalues; v++) {
-    const struct kern_value *x = mma_at(p, v);
-    if (!x->live || x->kind != KERN_MAP || x->op != OP_ADD || x->in[0] == x->in[1] || p->folded[v]) continue;
-    if (may_join(p, x->in[0], v) && may_join(p, x->in[1], v))
-      p->product[p->product_of[x->in[0]]].joins = p->product[p->product_of[x->in[1]]].joins = v;
-  }
-}
+// ---- sums of products, which are one in the same registers ----
 
 const struct mma_product *wgmma_leads(const struct mma_plan *p, const struct mma_product *x)
 {
@@ -92,7 +76,7 @@ bool wgmma_plan(struct wg_plan *w, const struct lower_job *j, int brought, char 
   struct mma_plan *p = &w->p;
   if (!j || !mma_plan(p, j, why)) return false;
   p->why = why, p->wg = true, w->any_varying = false;
-  join_sums(p);
+  mma_join_sums(p);
   if (p->nsides) return mma_refuse(p, "the right operand of a product is computed");
   if (p->nbatch > 1) return mma_refuse(p, "right operands differ among the rows of a block");
   if ((p->cut ? p->cut : p->nrows) % 64) return mma_refuse(p, "%lld rows, no multiple of 64", (long long)p->nrows);

@@ -71,6 +71,17 @@ void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const cha
   text_until(k->t, indent);
 }
 
+// Does another product that comes later add to the same registers?
+static bool goes_on(const struct mma_plan *p, const struct mma_product *x)
+{
+  bool later = false, more = false;
+  for (int i = 0; i < p->norder && p->job->exact && x->joins >= 0; i++) {
+    const struct mma_product *other = mma_product_at(p, p->order[i]);
+    more |= later && other && other->joins == x->joins, later |= other == x;
+  }
+  return more;
+}
+
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
   const char *left = wgmma_left(k, x), *right = wgmma_right(k, x, "@stage");
@@ -79,6 +90,7 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
   text_line(k->t, "Sync<wgmma.fence>#group()");
   wgmma_multiply(k, x, left, right, into);
   if (k->p->wg_async && x->into >= 0) return; // waited for in the next iteration, or after the loop
+  if (t->slot < 0 && goes_on(k->p, x)) return; // waited for with the last of its sum
   wgmma_commit(k);
   wgmma_wait(k, 0);
   wgmma_queue_leave(k, t);

@@ -2,6 +2,7 @@
 // Operators are computed in double as pointwise.def writes them, on 32 lanes at a time, and rounded to the type of the
 // result; on integers in 64 bits.
 #include "base/order.h"
+#include "base/parts.h"
 #include "sim/machine.h"
 #define NUM double
 #include "eval/real.h"

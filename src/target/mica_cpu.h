@@ -194,6 +194,22 @@ M_FN m_vec m_floor(m_vec x)
 #endif
 }
 
+/* x as three bf16 numbers: base/parts.h */
+M_FN m_vec m_part_cut(m_vec x) { return (m_vec)((m_ivec)x & m_isplat((int32_t)0xffff0000)); }
+M_FN m_vec m_part_of(m_vec x, m_vec part)
+{
+  m_ivec size = (m_ivec)x & m_isplat(0x7fffffff), none = (m_ivec)(((m_ivec)part & m_isplat(0x7fffffff)) == 0) & (m_ivec)(size != 0);
+  m_vec least = (m_vec)(((m_ivec)x & m_isplat((int32_t)0x80000000)) | m_isplat(0x00010000));
+  return m_sel((m_ivec)(size >= m_isplat(0x7f800000)), x, m_sel(none, least, part));
+}
+M_FN m_vec m_bf16_high(m_vec x) { return m_part_of(x, m_part_cut(x)); }
+M_FN m_vec m_bf16_middle(m_vec x) { return m_part_of(x, m_part_cut(x - m_part_cut(x))); }
+M_FN m_vec m_bf16_low(m_vec x)
+{
+  m_vec rest = x - m_part_cut(x);
+  return m_part_of(x, m_part_cut(rest - m_part_cut(rest)));
+}
+
 M_FN m_vec m_sqrt(m_vec x)
 {
 #if M_W == 16

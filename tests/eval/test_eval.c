@@ -43,6 +43,15 @@ static double f_less_equal(double x, double y) { return x <= y; }
 static double f_equal(double x, double y) { return !(x < y) && !(x > y); }
 static double f_floor(double x, double y) { return (void)y, floor(x); }
 static double f_whole(double x, double y) { return (void)y, x < -1 ? -1 : x >= 1 ? 1 : floor(x); }
+static double first_bits(double x, int bits)
+{
+  int e;
+  (void)frexp(x, &e);
+  return ldexp(trunc(ldexp(x, bits - e)), e - bits);
+}
+static double f_high(double x, double y) { return (void)y, first_bits((float)x, 8); }
+static double f_middle(double x, double y) { return (void)y, first_bits((float)x, 16) - first_bits((float)x, 8); }
+static double f_low(double x, double y) { return (void)y, (float)x - first_bits((float)x, 16); }
 static double f_keep(double x, double y) { return x * y + 2 * (1 - y); }
 
 static const struct {
@@ -68,6 +77,9 @@ static const struct {
     {OP_COS, f_cos, "cos(X)"},
     {OP_ERF, f_erf, "erf(X)"},
     {OP_SOFTPLUS, f_softplus, "softplus(X)"},
+    {OP_BF16_HIGH, f_high, "bf16_high(X)"},
+    {OP_BF16_MIDDLE, f_middle, "bf16_middle(X)"},
+    {OP_BF16_LOW, f_low, "bf16_low(X)"},
     {OP_LEAKY_RELU, f_leaky_relu, "leaky_relu(X, slope=0.125)"},
     {OP_CLAMP, f_clamp, "clamp(X, -0.5, 0.75)"},
     {OP_MUL_SCALAR, f_mul_scalar, "X * 2.5"},

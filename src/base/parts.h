@@ -1,0 +1,56 @@
+/* An fp32 number as the sum of three bf16 numbers: its first 8 significant bits, the next 8 and the last 8, all of its sign. The sum is exact
+ * but for bits below 2^-133, the least number of bf16. A part of a number that is not 0 is never 0, but at least 2^-133: an infinity times it is
+ * an infinity. All parts of an infinity are that infinity, and all parts of NaN are NaN. So sums of products of parts have the infinities
+ * and the NaN that those of the numbers have. CUDA text begins with this file, and generated C contains it where a kernel uses parts. */
+#if defined __CUDACC__ || !defined MICA_PARTS_H /* a C++ source may have the CUDA text in several namespaces */
+#define MICA_PARTS_H
+
+#ifdef __CUDACC__
+#define MICA_PART __device__ __forceinline__
+#define MICA_PART_BITS(x) __float_as_uint(x)
+#define MICA_PART_FLOAT(u) __uint_as_float(u)
+#else
+#include <stdint.h>
+#include <string.h>
+#define MICA_PART static inline __attribute__((unused))
+#define MICA_PART_BITS(x) mica_part_bits(x)
+#define MICA_PART_FLOAT(u) mica_part_float(u)
+
+MICA_PART unsigned mica_part_bits(float x)
+{
+  unsigned u;
+  memcpy(&u, &x, 4);
+  return u;
+}
+
+MICA_PART float mica_part_float(unsigned u)
+{
+  float x;
+  memcpy(&x, &u, 4);
+  return x;
+}
+#endif
+
+/* The first 8 bits of x, as they are. */
+MICA_PART float mica_part_cut(float x) { return MICA_PART_FLOAT(MICA_PART_BITS(x) & 0xffff0000u); }
+
+/* A part of x, which is a number, as it is kept. */
+MICA_PART float mica_part_of(float x, float part)
+{
+  const unsigned least = (MICA_PART_BITS(x) & 0x80000000u) | 0x00010000u;
+  const int lost = !(MICA_PART_BITS(part) & 0x7fffffffu) && MICA_PART_BITS(x) & 0x7fffffffu;
+  return (MICA_PART_BITS(x) & 0x7fffffffu) >= 0x7f800000u ? x : lost ? MICA_PART_FLOAT(least) : part;
+}
+
+MICA_PART float mica_bf16_high(float x) { return mica_part_of(x, mica_part_cut(x)); }
+MICA_PART float mica_bf16_middle(float x) { return mica_part_of(x, mica_part_cut(x - mica_part_cut(x))); }
+MICA_PART float mica_bf16_low(float x)
+{
+  const float rest = x - mica_part_cut(x);
+  return mica_part_of(x, mica_part_cut(rest - mica_part_cut(rest)));
+}
+
+#undef MICA_PART
+#undef MICA_PART_BITS
+#undef MICA_PART_FLOAT
+#endif
