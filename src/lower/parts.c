@@ -199,7 +199,7 @@ bool lower_exact(const struct lower_job *j)
   for (int i = 0; i < n->block->nnodes; i++) {
     const struct node *x = &n->block->nodes[i];
     for (int k = 0; k < n->niter && x->op == OP_MATMUL && is_f32(n->block, x->out); k++)
-      exact |= n->t[x->in[0]].root == n->iter[k].tile && num_rows[j->store[n->iter[k].tensor]].bits == 16;
+      exact |= (n->t[x->in[0]].root == n->iter[k].tile || n->t[x->in[1]].root == n->iter[k].tile) && num_rows[j->store[n->iter[k].tensor]].bits == 16;
   }
   return exact;
 }

@@ -239,7 +239,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
   if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY])) return false;
   if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
-  if (p->registers > (w->first ? w->computing : most_estimated[w->groups]))
+  if (p->registers > (w->first || p->job->exact ? w->computing : most_estimated[w->groups]))
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);
   return true;
