@@ -14,24 +14,24 @@ enum { PARTS = 3, PAIRS = 6, PART_TILE = 4096 };
 static const enum op part_op[PARTS] = {OP_BF16_HIGH, OP_BF16_MIDDLE, OP_BF16_LOW};
 static const int pair[PAIRS][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
 
-struct parts { // of a tensor; -1: not made
+struct part_tensors { // of a tensor; -1: not made
   int of[PARTS];
 };
-struct parting {
+struct dividing {
   const struct graph *g;
   struct graph *to;
-  int *map;            // tensors of g -> of `to`
-  struct parts *parts; // by tensor of g: tensors of `to`
+  int *map;                   // tensors of g -> of `to`
+  struct part_tensors *parts; // by tensor of g: tensors of `to`
   struct err *e;
 };
-struct parting_block { // a kernel while it is made
-  struct parting *w;
+struct divided_block { // a kernel while it is made
+  struct dividing *w;
   const struct node *n;
   struct graph *sub;
-  bool *divides, *wanted; // by node of n->sub: a product that is divided; by tensor: something reads it as it is
-  int *tile;              // by tensor of n->sub: of `sub`
-  struct parts *parts;    // the same
-  int nin, cap, *in;      // tensors of the new graph, by iterator
+  bool *divides, *wanted;     // by node of n->sub: a product that is divided; by tensor: something reads it as it is
+  int *tile;                  // by tensor of n->sub: of `sub`
+  struct part_tensors *parts; // the same
+  int nin, cap, *in;          // tensors of the new graph, by iterator
 };
 
 static bool is_f32(const struct graph *g, int t) { return g->tensors[t].dtype == F32; }
@@ -57,7 +57,7 @@ static int equal_parts(int64_t extent, int64_t most) // the fewest that are at m
 }
 
 // A kernel that loads tensor t of `to` and saves its parts; blocks have tiles of some thousand elements.
-static int kernel(struct parting *w, int t, struct loc at, struct parts *out)
+static int kernel(struct dividing *w, int t, struct loc at, struct part_tensors *out)
 {
   const struct shape *s = &w->to->tensors[t].shape;
   struct graph *sub = graph_new(w->to->mem, BLOCK, NULL);
@@ -79,10 +79,10 @@ static int kernel(struct parting *w, int t, struct loc at, struct parts *out)
 }
 
 // Of tensor t of g: a view's parts are views of parts.
-static int tensor_parts(struct parting *w, int t, struct parts **out)
+static int tensor_parts(struct dividing *w, int t, struct part_tensors **out)
 {
   const struct node *n = &w->g->nodes[w->g->tensors[t].node];
-  struct parts *from;
+  struct part_tensors *from;
   *out = &w->parts[t];
   if ((*out)->of[0] >= 0) return OK;
   if (op_rows[n->op].rule != RULE_VIEW) return kernel(w, w->map[t], n->at, *out);
@@ -93,18 +93,18 @@ static int tensor_parts(struct parting *w, int t, struct parts **out)
 
 // ---- within a block graph ----
 
-static int iterate(struct parting_block *b, int tensor, const struct node *x, int *out)
+static int iterate(struct divided_block *b, int tensor, const struct node *x, int *out)
 {
   PUSH(b->w->to->mem, b->in, b->nin, b->cap) = tensor;
   return graph_iter(b->sub, b->w->to, tensor, &x->a, x->at, out, b->w->e);
 }
 
-static int tile_parts(struct parting_block *b, int t, struct parts **out)
+static int tile_parts(struct divided_block *b, int t, struct part_tensors **out)
 {
   const struct graph *from = b->n->sub;
   const struct node *x = &from->nodes[from->tensors[t].node];
   const int loaded = node_iterated(b->n, graph_root(from, t));
-  struct parts *of;
+  struct part_tensors *of;
   *out = &b->parts[t];
   if ((*out)->of[0] >= 0) return OK;
   if (loaded < 0) {
@@ -113,14 +113,13 @@ static int tile_parts(struct parting_block *b, int t, struct parts **out)
   }
   TRY(x->op == OP_ITER ? tensor_parts(b->w, loaded, &of) : tile_parts(b, x->in[0], &of));
   for (int p = 0; p < PARTS; p++)
-    TRY(x->op == OP_ITER ? iterate(b, of->of[p], x, &(*out)->of[p])
-                         : graph_add(b->sub, x->op, 1, &of->of[p], &x->a, x->at, &(*out)->of[p], b->w->e));
+    TRY(x->op == OP_ITER ? iterate(b, of->of[p], x, &(*out)->of[p]) : graph_add(b->sub, x->op, 1, &of->of[p], &x->a, x->at, &(*out)->of[p], b->w->e));
   return OK;
 }
 
-static int product(struct parting_block *b, const struct node *x)
+static int product(struct divided_block *b, const struct node *x)
 {
-  struct parts *l, *r;
+  struct part_tensors *l, *r;
   int sum = -1;
   TRY(tile_parts(b, x->in[0], &l));
   TRY(tile_parts(b, x->in[1], &r));
@@ -134,7 +133,7 @@ static int product(struct parting_block *b, const struct node *x)
 }
 
 // What is read as it is, and not only as parts of what an iterator loads.
-static void find_wanted(struct parting_block *b)
+static void find_wanted(struct divided_block *b)
 {
   const struct graph *g = b->n->sub;
   for (int i = g->nnodes - 1; i >= 0; i--) {
@@ -147,17 +146,17 @@ static void find_wanted(struct parting_block *b)
   }
 }
 
-static int block(struct parting *w, const struct node *n, int *out)
+static int block(struct dividing *w, const struct node *n, int *out)
 {
   const struct graph *from = n->sub;
   struct arena *mem = w->to->mem;
-  struct parting_block b = {.w = w,
+  struct divided_block b = {.w = w,
                             .n = n,
                             .sub = graph_new(mem, BLOCK, from->name),
                             .divides = NEWS(mem, bool, from->nnodes + 1),
                             .wanted = NEWS(mem, bool, from->ntensors + 1),
                             .tile = NEWS(mem, int, from->ntensors + 1),
-                            .parts = NEWS(mem, struct parts, from->ntensors + 1)};
+                            .parts = NEWS(mem, struct part_tensors, from->ntensors + 1)};
   int iters = 0;
   memset(b.parts, -1, sizeof *b.parts * (size_t)from->ntensors);
   graph_axes(b.sub, from->ngrid, from->grid, from->nloop, from->loop);
@@ -179,7 +178,8 @@ static int block(struct parting *w, const struct node *n, int *out)
 int lower_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
   if (!any_divides(wrapped)) return *out = (struct graph *)wrapped, NO;
-  struct parting w = {wrapped, graph_new_as(mem, wrapped), NEWS(mem, int, wrapped->ntensors + 1), NEWS(mem, struct parts, wrapped->ntensors + 1), e};
+  struct dividing w = {wrapped, graph_new_as(mem, wrapped), NEWS(mem, int, wrapped->ntensors + 1),
+                       NEWS(mem, struct part_tensors, wrapped->ntensors + 1), e};
   memset(w.parts, -1, sizeof *w.parts * (size_t)wrapped->ntensors);
   for (int i = 0; i < wrapped->nnodes; i++) {
     const struct node *n = &wrapped->nodes[i];
@@ -198,7 +198,7 @@ bool lower_exact(const struct lower_job *j)
   bool exact = false;
   for (int i = 0; i < n->block->nnodes; i++) {
     const struct node *x = &n->block->nodes[i];
-    for (int k = 0; k < n->niter && x->op == OP_MATMUL && is_f32(n->block, x->out); k++)
+    for (int k = 0; k < n->niter && divides(n->block, x); k++)
       exact |= (n->t[x->in[0]].root == n->iter[k].tile || n->t[x->in[1]].root == n->iter[k].tile) && num_rows[j->store[n->iter[k].tensor]].bits == 16;
   }
   return exact;

@@ -89,7 +89,7 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
   wgmma_queue_arrive(k, t);
   text_line(k->t, "Sync<wgmma.fence>#group()");
   wgmma_multiply(k, x, left, right, into);
-  if (k->p->wg_async && x->into >= 0) return; // waited for in the next iteration, or after the loop
+  if (k->p->wg_async && x->into >= 0) return;  // waited for in the next iteration, or after the loop
   if (t->slot < 0 && goes_on(k->p, x)) return; // waited for with the last of its sum
   wgmma_commit(k);
   wgmma_wait(k, 0);

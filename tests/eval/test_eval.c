@@ -50,8 +50,8 @@ static double first_bits(double x, int bits)
   return ldexp(trunc(ldexp(x, bits - e)), e - bits);
 }
 static double f_high(double x, double y) { return (void)y, first_bits((float)x, 8); }
-static double f_middle(double x, double y) { return (void)y, first_bits((float)x, 16) - first_bits((float)x, 8); }
-static double f_low(double x, double y) { return (void)y, (float)x - first_bits((float)x, 16); }
+static double f_middle(double x, double y) { return first_bits((float)x - f_high(x, y), 8); }
+static double f_low(double x, double y) { return (float)x - f_high(x, y) - f_middle(x, y); }
 static double f_keep(double x, double y) { return x * y + 2 * (1 - y); }
 
 static const struct {
