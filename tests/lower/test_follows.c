@@ -66,7 +66,7 @@ static void every_operator(void **state)
   for (int op = 0; op < OPS; op++) {
     struct arena mem = {0};
     if (op_rows[op].rule != RULE_MAP || op == OP_WHOLE) continue; // whole numbers do not follow a product in its kernel
-    if (op_rows[op].flags & NARROW) continue;                       // a part of a number says nothing of its error
+    if (op_rows[op].flags & NARROW) continue;                     // a part of a number says nothing of its error
     for (size_t k = 0; k < COUNT(way); k += (size_t)thinned(3))
       held++, failed += !hold_graph(op_rows[op].name, graph(&mem, op, way[k].residual), way[k].how);
     arena_close(&mem);
