@@ -111,6 +111,14 @@ def median_us(torch, call):
     return statistics.median(times[1:])
 
 
+def by_launch(torch, mica, program, inputs):
+    """Of each launch alone, after a call of all."""
+    program(*inputs)
+    outs = [torch.empty(x["shape"], dtype=mica.DTYPES[x["dtype"]](), device="cuda") for x in program.doc["outputs"]]
+    places = mica.Places(inputs, outs, program.work)
+    return "+".join("%.0f" % median_us(torch, lambda x=x: x.run(places, torch.cuda.current_stream().cuda_stream)) for x in program.launches)
+
+
 def error(torch, got, want):
     off = got.double() - want
     rms = want.square().mean().sqrt()
@@ -119,7 +127,7 @@ def error(torch, got, want):
 
 def race(torch, mica, where, only, out):
     wrong = 0
-    out.writerow(["program", "by", "us", "Tflops", "relative error", "largest", "machine"])
+    out.writerow(["program", "by", "us", "Tflops", "relative error", "largest", "launches us", "machine"])
     machine = torch.cuda.get_device_name(0)
     for name in PROGRAMS:
         saved = folders(where, name) if not name.startswith("acc_") and only in name else []
@@ -129,14 +137,15 @@ def race(torch, mica, where, only, out):
         function = by_torch(torch, name)
         want = function({k: t.double() for k, t in given.items()})
         work = 2e-6 * given["X"].numel() * given["W"].numel() / (given["X"].shape[0] if "transpose(X)" in PROGRAMS[name][1] else given["X"].shape[-1])
-        ways = {"torch": lambda: function(given)}
-        for d in saved:
-            ways[d[len(name):].lstrip("-") or "mica"] = lambda p=mica.Saved(os.path.join(where, d)): p(*given.values())
+        ways, inputs = {"torch": lambda: function(given)}, list(given.values())
+        programs = {d[len(name):].lstrip("-") or "mica": mica.Saved(os.path.join(where, d)) for d in saved}
+        ways.update({by: lambda p=p: p(*inputs) for by, p in programs.items()})
         for by, call in ways.items():
             norm, largest = error(torch, call().reshape(want.shape), want)
             us = median_us(torch, call)
             wrong |= by != "torch" and by[:7] != "inexact" and not norm < WRONG
-            out.writerow([name, by, "%.1f" % us, "%.1f" % (work / us), "%.3g" % norm, "%.3g" % largest, machine])
+            launches = by_launch(torch, mica, programs[by], inputs) if by in programs else ""
+            out.writerow([name, by, "%.1f" % us, "%.1f" % (work / us), "%.3g" % norm, "%.3g" % largest, launches, machine])
         torch.cuda.empty_cache()
     return wrong
 
@@ -181,6 +190,10 @@ def errors(torch, mica, where, out):
                 if kind == "special":
                     alike = torch.equal(got.isnan(), plain.isnan()) and torch.equal(infinities(torch, got), infinities(torch, plain))
                     wrong |= not alike
+                    other = (infinities(torch, got) != infinities(torch, plain)) | (got.isnan() != plain.isnan())
+                    for i, j in other.nonzero()[:4].tolist():
+                        print("k %d, %s, row %d column %d: %r, torch %r, float64 %r" % (
+                            k, by, i, j, got[i, j].item(), plain[i, j].item(), want[i, j].item()), x[i, :8].tolist(), w[:8, j].tolist())
                     finite = want.isfinite() & plain.isfinite()
                     norm = (got - want)[finite].norm() / want[finite].norm()
                     out.writerow([k, kind, by, "%.3g" % norm.item(), "alike" if alike else "NOT ALIKE", "", torch.cuda.get_device_name(0)])

@@ -1,6 +1,6 @@
 /* An fp32 number as the sum of three bf16 numbers: its first 8 significant bits, the next 8 and the last 8, all of its sign. The sum is exact
- * but for bits below 2^-133, the least number of bf16. A part of a number that is not 0 is never 0, but at least 2^-133: an infinity times it is
- * an infinity. All parts of an infinity are that infinity, and all parts of NaN are NaN. So sums of products of parts have the infinities
+ * but for bits below 2^-133, the least number of bf16. Denormal numbers count as 0. A part of another number is never 0, but at least 2^-133: an
+ * infinity times it is an infinity. All parts of an infinity are that infinity, and all parts of NaN are NaN. So sums of products of parts have the infinities
  * and the NaN that those of the numbers have. CUDA text begins with this file, and generated C contains it where a kernel uses parts. */
 #if defined __CUDACC__ || !defined MICA_PARTS_H /* a C++ source may have the CUDA text in several namespaces */
 #define MICA_PARTS_H
@@ -37,9 +37,10 @@ MICA_PART float mica_part_cut(float x) { return MICA_PART_FLOAT(MICA_PART_BITS(x
 /* A part of x, which is a number, as it is kept. */
 MICA_PART float mica_part_of(float x, float part)
 {
-  const unsigned least = (MICA_PART_BITS(x) & 0x80000000u) | 0x00010000u;
-  const int lost = !(MICA_PART_BITS(part) & 0x7fffffffu) && MICA_PART_BITS(x) & 0x7fffffffu;
-  return (MICA_PART_BITS(x) & 0x7fffffffu) >= 0x7f800000u ? x : lost ? MICA_PART_FLOAT(least) : part;
+  const unsigned sign = MICA_PART_BITS(x) & 0x80000000u, size = MICA_PART_BITS(x) & 0x7fffffffu;
+  const unsigned least = sign | (size < 0x00800000u ? 0 : 0x00010000u);
+  const int lost = size < 0x00800000u || !(MICA_PART_BITS(part) & 0x7fffffffu);
+  return size >= 0x7f800000u ? x : lost ? MICA_PART_FLOAT(least) : part;
 }
 
 MICA_PART float mica_bf16_high(float x) { return mica_part_of(x, mica_part_cut(x)); }

@@ -198,8 +198,9 @@ M_FN m_vec m_floor(m_vec x)
 M_FN m_vec m_part_cut(m_vec x) { return (m_vec)((m_ivec)x & m_isplat((int32_t)0xffff0000)); }
 M_FN m_vec m_part_of(m_vec x, m_vec part)
 {
-  m_ivec size = (m_ivec)x & m_isplat(0x7fffffff), none = (m_ivec)(((m_ivec)part & m_isplat(0x7fffffff)) == 0) & (m_ivec)(size != 0);
-  m_vec least = (m_vec)(((m_ivec)x & m_isplat((int32_t)0x80000000)) | m_isplat(0x00010000));
+  m_ivec size = (m_ivec)x & m_isplat(0x7fffffff), sign = (m_ivec)x & m_isplat((int32_t)0x80000000), normal = size >= m_isplat(0x00800000);
+  m_ivec none = (m_ivec)(((m_ivec)part & m_isplat(0x7fffffff)) == 0) | ~normal;
+  m_vec least = (m_vec)(sign | (normal & m_isplat(0x00010000)));
   return m_sel((m_ivec)(size >= m_isplat(0x7f800000)), x, m_sel(none, least, part));
 }
 M_FN m_vec m_bf16_high(m_vec x) { return m_part_of(x, m_part_cut(x)); }
