@@ -183,9 +183,30 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
 
 // ---- consumers ----
 
+// Behind which value of the loop its stage is free; -1: behind all of them. What is added up outside of tensor cores is read from registers.
+static int last_reader(const struct wg_plan *w)
+{
+  const struct mma_plan *p = &w->p;
+  int last = -1;
+  for (int i = 0; i < p->norder && p->job->exact && w->any_varying && !wgmma_lanes_read(p); i++)
+    if (p->section[p->order[i]] == MMA_LOOP && p->product_of[p->order[i]] >= 0) last = p->order[i];
+  return last;
+}
+
+static void iteration(struct mma_kernel *k, const struct wg_plan *w, int last)
+{
+  const struct mma_plan *p = k->p;
+  k->section = MMA_LOOP;
+  for (int i = 0; i < p->norder; i++) {
+    if (p->section[p->order[i]] == MMA_LOOP) mma_compute(k, p->order[i]);
+    if (p->order[i] == last) wgmma_release(k, w, "", "@stage");
+  }
+}
+
 static void loop(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
+  const int last = last_reader(w);
   if (p->iterations == 1) {
     mma_section(k, MMA_LOOP);
     return;
@@ -198,10 +219,10 @@ static void loop(struct mma_kernel *k, const struct wg_plan *w)
   text_open(k->t, "for (it = 0; it < %s; it += 1) rolled {", mma_iterations(k));
   wgmma_stage(k, w);
   if (w->any_varying) text_line(k->t, "Sync<mbar.wait, @n / %d %% 2>(%%full[@stage])", p->stages);
-  mma_section(k, MMA_LOOP);
+  iteration(k, w, last);
   if (p->wg_async) wgmma_commit(k), wgmma_wait(k, 1);
   if (wgmma_lanes_read(p)) text_line(k->t, "Sync<barrier>#group()");
-  if (w->any_varying)
+  if (w->any_varying && last < 0)
     wgmma_release(k, w, p->wg_async ? " && it > 0" : "", p->wg_async ? arena_printf(k->mem, "(@n + %d) %% %d", p->stages - 1, p->stages) : "@stage");
   text_close(k->t);
   mma_forget(k, &known);
