@@ -48,7 +48,7 @@ static void every_value_occurs(void **state)
       struct err e = {0};
       struct lower_plan p;
       must(lower_plan(&mem, graph_of(&mem, t.row[g].text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), t.row[g].title, &e);
-      struct lower_job j = lower_unit_job(&mem, &p, &p.unit[0], false);
+      struct lower_job j = lower_unit_job(&mem, &p, &p.unit[p.nunits - 1], false); // before it are parts of f32
       if (scheme_settings(&j, s, 1, NEWS(&mem, struct choice, 1))) {
         held |= 1u << s;
         for (int pairs = 0; pairs < 2; pairs++) hold(t.row[g].title, s, &j, pairs);
@@ -69,7 +69,7 @@ static void no_more_than_asked(void **state)
   struct choice out[2];
   const struct gpu_limits gpu = h200();
   must(lower_plan(&mem, table_graph(&mem, "cover", "product"), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "a product", &e);
-  struct lower_job j = lower_unit_job(&mem, &p, &p.unit[0], false);
+  struct lower_job j = lower_unit_job(&mem, &p, &p.unit[p.nunits - 1], false); // before it are parts of f32
   for (int s = 0; s < scheme_count(); s++)
     if (!strcmp(scheme_at(s)->name, "mma")) assert_int_equal(scheme_cover(&j, s, true, 2, out), 2);
   arena_close(&mem);
