@@ -31,8 +31,8 @@ static unsigned saved_flags(const struct graph *g, int t)
 // Is t what a kernel saves of a comparison? It is 1 or 0, exact in every dtype.
 static bool is_condition(const struct graph *g, int t) { return saved_flags(g, t) & BRACKET; }
 
-// Is t what a kernel saves of a number's part, which is exact in bf16?
-static bool is_part(const struct graph *g, int t) { return saved_flags(g, t) & NARROW; }
+// Of an operator whose result is exact in bf16.
+bool lower_is_part(const struct graph *g, int t) { return saved_flags(g, t) & NARROW; }
 
 // A condition that is an operand of a product is kept as the other operand is.
 static void join_operands(const struct graph *g, const struct node *n, enum dtype *t)
@@ -70,7 +70,7 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g)
   join_updates(g, kept);
   for (int i = 0; i < g->ntensors; i++) t[i] = kept[graph_root(g, i)] ? g->tensors[graph_root(g, i)].dtype : F32;
   for (int i = 0; i < g->ntensors; i++)
-    if (is_part(g, graph_root(g, i)) && !output[graph_root(g, i)]) t[i] = BF16;
+    if (lower_is_part(g, graph_root(g, i)) && !output[graph_root(g, i)]) t[i] = BF16;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_MATMUL) join_operands(g, &g->nodes[i], t);
   return t;
