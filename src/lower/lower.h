@@ -50,7 +50,7 @@
 
 // By tensor of a kernel graph; lives in mem.
 const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
-bool lower_is_part(const struct graph *kernels, int tensor); // what a kernel saves of a number's part, which is exact in bf16
+int lower_part(const struct graph *kernels, int tensor); // the number of the bf16 part of f32 that a kernel saves so, from 0; -1: it is none
 // merge.c: kernels on the same tiles, one after the other, as one; NO where there are none.
 int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 bool lower_topk(const struct graph *wrapped);             // has it a kernel that chooses the largest elements?

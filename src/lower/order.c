@@ -28,7 +28,7 @@ int order_candidates(struct arena *mem, const struct graph *g, const struct orde
   struct err e = {0};
   int n = 0;
   bool parts = false; // three tensors for each operand: too many to plan, and products read them in any order
-  for (int t = 0; t < g->ntensors; t++) parts |= lower_is_part(g, t);
+  for (int t = 0; t < g->ntensors; t++) parts |= lower_part(g, t) >= 0;
   if (!layouts_free(g) || (!parts && plan_layouts(mem, g, false, &l, &e) != OK)) return 0;
   for (int w = 0; w < ORDERS; w++) {
     if (parts && ways[w].planned) continue;

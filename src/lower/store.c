@@ -19,20 +19,23 @@ static void mark_block(const struct graph *kernels, const struct node *n, bool *
   }
 }
 
-// Flags of the operator whose result a kernel saves as t; 0: no kernel saves it.
-static unsigned saved_flags(const struct graph *g, int t)
+// The operator whose result a kernel saves as t; OP_INPUT: no kernel saves it.
+static enum op saved(const struct graph *g, int t)
 {
   const struct node *n = &g->nodes[g->tensors[t].node], *save = n->sub ? n->sub->nodes : NULL;
-  if (!save) return 0;
+  if (!save) return OP_INPUT;
   for (int k = t - n->out; save->op != OP_SAVE || k; save++) k -= save->op == OP_SAVE;
-  return op_rows[n->sub->nodes[n->sub->tensors[save->in[0]].node].op].flags;
+  return n->sub->nodes[n->sub->tensors[save->in[0]].node].op;
 }
 
 // Is t what a kernel saves of a comparison? It is 1 or 0, exact in every dtype.
-static bool is_condition(const struct graph *g, int t) { return saved_flags(g, t) & BRACKET; }
+static bool is_condition(const struct graph *g, int t) { return op_rows[saved(g, t)].flags & BRACKET; }
 
-// Of an operator whose result is exact in bf16.
-bool lower_is_part(const struct graph *g, int t) { return saved_flags(g, t) & NARROW; }
+int lower_part(const struct graph *g, int t)
+{
+  const enum op op = saved(g, t);
+  return op == OP_BF16_HIGH ? 0 : op == OP_BF16_MIDDLE ? 1 : op == OP_BF16_LOW ? 2 : -1;
+}
 
 // A condition that is an operand of a product is kept as the other operand is.
 static void join_operands(const struct graph *g, const struct node *n, enum dtype *t)
@@ -70,7 +73,7 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g)
   join_updates(g, kept);
   for (int i = 0; i < g->ntensors; i++) t[i] = kept[graph_root(g, i)] ? g->tensors[graph_root(g, i)].dtype : F32;
   for (int i = 0; i < g->ntensors; i++)
-    if (lower_is_part(g, graph_root(g, i)) && !output[graph_root(g, i)]) t[i] = BF16;
+    if (lower_part(g, graph_root(g, i)) >= 0 && !output[graph_root(g, i)]) t[i] = BF16;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_MATMUL) join_operands(g, &g->nodes[i], t);
   return t;

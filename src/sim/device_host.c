@@ -59,7 +59,7 @@ static void fill(const struct device_host *h)
     if (whole) continue;
     bool positive = h->o->positive && h->o->positive[i];
     for (int64_t k = 0, size = shape_size(&t->shape); k < size; k++) {
-      double x = rng_normal(&r);
+      double x = rng_normal(&r) * (h->o->size ? h->o->size[i] : 1);
       num_set(tile_type_of(t->dtype), positive ? sqrt(h->scale) * (fabs(x) + ABOVE_ZERO) : h->scale * x, p + place_of(h, ins[i], k) * bytes);
     }
   }

@@ -36,6 +36,7 @@ struct device_answer { // a tensor that a launch wrote
 struct device_host_opts {
   const struct graph *program;  // the reference, or NULL for the kernel graph itself
   const bool *positive;         // by input of the program: its values are; or NULL
+  const double *size;           // by input of the program: its values are smaller by this factor; or NULL
   const enum dtype *dtype;      // by tensor of the kernel graph: how exact it must be; NULL: as its dtype
   const struct buffers *inputs; // values of `program`'s inputs, row by row; NULL: random ones. With them nothing is evaluated
   uint64_t seed;

@@ -22,7 +22,9 @@ struct lone { // a kernel as a kernel graph of its own
   struct graph *g;
   enum dtype *store, *dtype; // by tensor of g: as in the whole graph
   struct order *order;       // the same
-  struct fed fed;            // its inputs; what another kernel left is positive on random inputs
+  struct fed fed;            // its inputs
+  bool *positive;            // by input, of random ones: what another kernel left, but for parts of f32 (lower/parts.c)
+  double *size;              // by input: a later part of f32 is smaller by 8 bits
   int *at;                   // by tensor of the whole graph: tensor of g, or -1
 };
 
@@ -43,6 +45,8 @@ static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *
     TRY(bring(l, p, n->in[0], e));
     TRY(graph_add(l->g, n->op, 1, &l->at[n->in[0]], &n->a, n->at, &l->at[t], e));
   } else {
+    l->size[l->fed.n] = ldexp(1, -8 * MAX(lower_part(p->g, t), 0));
+    l->positive[l->fed.n] = n->op != OP_INPUT && lower_part(p->g, t) < 0;
     l->fed.from[l->fed.n] = t, l->fed.made[l->fed.n++] = n->op != OP_INPUT;
     TRY(graph_input_as(l->g, NULL, p->store[t], &p->g->tensors[t], n->at, &l->at[t], e));
   }
@@ -71,6 +75,8 @@ static int alone(struct arena *mem, const struct lower_plan *p, const struct low
                      .store = NEWS(mem, enum dtype, nt + 1),
                      .dtype = NEWS(mem, enum dtype, nt + 1),
                      .fed = {.from = NEWS(mem, int, nt + 1), .made = NEWS(mem, bool, nt + 1)},
+                     .positive = NEWS(mem, bool, nt + 1),
+                     .size = NEWS(mem, double, nt + 1),
                      .at = NEWS(mem, int, nt + 1),
                      .order = NEWS(mem, struct order, nt + 1)};
   for (int t = 0; t < nt; t++) l->at[t] = -1, l->order[t] = (struct order){-1, false};
@@ -262,7 +268,7 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   struct device_program d;
   struct device_host h = {0};
   const struct choice *c;
-  struct device_host_opts o = {.positive = l->fed.made, .dtype = l->dtype, .seed = w->seed, .stop = w->stop};
+  struct device_host_opts o = {.positive = l->positive, .size = l->size, .dtype = l->dtype, .seed = w->seed, .stop = w->stop};
   TRY(make_lone(w, mem, l, g, want, &p, &c, &d, e));
   if (!c) return add_note(w, u, "was not run: its scheme does not take fewer blocks"), OK;
   if (alike(c, want) <= KNOBS) add_note(w, u, "was run with other knobs");
