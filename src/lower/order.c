@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { PLANNED_PARTS = 6 }; // of two operands
+
 // b: NULL row by row. Views lie as what they are views of.
 static bool same(const struct graph *g, const struct order *a, const struct order *b)
 {
@@ -27,11 +29,12 @@ int order_candidates(struct arena *mem, const struct graph *g, const struct orde
   struct layouts l;
   struct err e = {0};
   int n = 0;
-  bool parts = false; // three tensors for each operand: too many to plan, and products read them in any order
-  for (int t = 0; t < g->ntensors; t++) parts |= lower_part(g, t) >= 0;
-  if (!layouts_free(g) || (!parts && plan_layouts(mem, g, false, &l, &e) != OK)) return 0;
+  int parts = 0; // of f32: three tensors for each operand, which planning takes too long for where operands are many
+  for (int t = 0; t < g->ntensors; t++) parts += lower_part(g, t) >= 0;
+  const bool plans = parts <= PLANNED_PARTS;
+  if (!layouts_free(g) || (plans && plan_layouts(mem, g, false, &l, &e) != OK)) return 0;
   for (int w = 0; w < ORDERS; w++) {
-    if (parts && ways[w].planned) continue;
+    if (!plans && ways[w].planned) continue;
     struct order *o = NEWS(mem, struct order, g->ntensors + 1);
     bool again;
     for (int t = 0; t < g->ntensors; t++) {
