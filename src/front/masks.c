@@ -293,7 +293,12 @@ static int softmax_of_mask(const struct masking *m, const struct node *n, int sh
 {
   struct attrs a = attrs_default(OP_CONST), of = attrs_default(OP_SOFTMAX_WHERE);
   int least, seen, sum;
-  a.scalar = -dtype_largest(tensor(m, n->in[1])->dtype), of.dim = n->a.dim;
+  of.dim = n->a.dim;
+  if (tensor(m, n->in[1])->dtype == BOOL) {
+    TRY(put(m, OP_MUL, 2, (int[]){n->in[1], shown}, NULL, &seen));
+    return put(m, OP_SOFTMAX_WHERE, 2, (int[]){n->in[0], seen}, &of, out);
+  }
+  a.scalar = -dtype_largest(tensor(m, n->in[1])->dtype);
   TRY(put(m, OP_CONST, 0, NULL, &a, &least));
   TRY(put(m, OP_LESS_EQUAL, 2, (int[]){least, n->in[1]}, NULL, &seen));
   TRY(put(m, OP_MUL, 2, (int[]){seen, shown}, NULL, &seen));

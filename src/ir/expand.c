@@ -49,10 +49,12 @@ static int limited(struct rewrite *w, int x, double lo, double hi)
 static int two(struct rewrite *w, enum op op, int x, int y) { return put(w, op, x, y, NULL); }
 static int one(struct rewrite *w, enum op op, int x) { return put(w, op, x, -1, NULL); }
 
+// exp(x), in the stable form of x less its maximum along dim
+static int exponential(struct rewrite *w, int x, int dim) { return one(w, OP_EXP, w->stable ? two(w, OP_SUB, x, along(w, OP_MAX, x, dim)) : x); }
+
 static int plain_softmax(struct rewrite *w, int x, int dim)
 {
-  if (w->stable) x = two(w, OP_SUB, x, along(w, OP_MAX, x, dim));
-  int e = one(w, OP_EXP, x);
+  int e = exponential(w, x, dim);
   return two(w, OP_DIV, e, along(w, OP_SUM, e, dim));
 }
 
@@ -66,24 +68,6 @@ static int log_of_sum(struct rewrite *w, int x, int dim)
   double most = dtype_largest(w->to->tensors[x].dtype);
   int m = limited(w, along(w, OP_MAX, x, dim), -most, most);
   return two(w, OP_ADD, one(w, OP_LOG, along(w, OP_SUM, one(w, OP_EXP, two(w, OP_SUB, x, m)), dim)), m);
-}
-
-// -1 where the mask is -inf, else 0: a quarter of any finite number plus half of the largest is positive, and finite.
-static int hidden(struct rewrite *w, int mask)
-{
-  double half = dtype_largest(w->to->tensors[mask].dtype) / 2;
-  return limited(w, with_number(w, OP_ADD_SCALAR, with_number(w, OP_MUL_SCALAR, mask, 0.25), half), -1, 0);
-}
-
-// What is hidden becomes finite, lower than all that is not, so that no difference to a maximum is one of infinities. Of a row of
-// nothing else this makes an average, which a factor of 0 takes away.
-static int masked_softmax(struct rewrite *w, int x, int mask, int dim)
-{
-  int hides = hidden(w, mask), along_mask = dim - (w->to->tensors[x].shape.n - w->to->tensors[mask].shape.n);
-  int row = along_mask < 0 ? hides : along(w, OP_MAX, hides, along_mask), sum = two(w, OP_ADD, x, mask);
-  double low = dtype_low(w->to->tensors[sum].dtype) / 2;
-  int seen = two(w, OP_ADD, limited(w, sum, low, INFINITY), with_number(w, OP_MUL_SCALAR, hides, -low));
-  return two(w, OP_MUL, plain_softmax(w, seen, dim), with_number(w, OP_ADD_SCALAR, row, 1));
 }
 
 // 1 - c
@@ -149,15 +133,24 @@ static int kept(struct rewrite *w, int x, int c, const struct attrs *a)
   return x;
 }
 
-// Where c is 0 there is something lower than any score. Of a row of nothing else this makes an average, which a factor of 0 takes away.
+// Where c is 0 there is something lower than any score, and its exponential counts in no numerator. So a row of nothing else, whose exponentials
+// are all 1 in the stable form, is 0.
 static int softmax_where(struct rewrite *w, int x, int c, int dim)
 {
   int along_c = dim - (w->to->tensors[x].shape.n - w->to->tensors[c].shape.n);
   struct attrs a = attrs_default(OP_KEEP);
   a.scalar = dtype_low(w->to->tensors[x].dtype);
-  int shown = plain_softmax(w, kept(w, x, c, &a), dim);
-  if (index_reaches(w->to, c, along_c)) return shown;
-  return two(w, OP_MUL, shown, along_c < 0 ? c : along(w, OP_MAX, c, along_c));
+  int e = exponential(w, kept(w, x, c, &a), dim), sum = along(w, OP_SUM, e, dim);
+  return two(w, OP_DIV, index_reaches(w->to, c, along_c) ? e : two(w, OP_MUL, e, c), sum);
+}
+
+// A mask of numbers is added, and hides where it is -inf. Sums that it shows are limited, so that they stay above what is hidden.
+static int masked_softmax(struct rewrite *w, int x, int mask, int dim)
+{
+  const enum dtype t = w->to->tensors[mask].dtype;
+  if (t == BOOL) return softmax_where(w, x, mask, dim);
+  int shows = two(w, OP_LESS_EQUAL, number(w, -dtype_largest(t)), mask), sum = two(w, OP_ADD, x, mask);
+  return softmax_where(w, limited(w, sum, dtype_low(w->to->tensors[sum].dtype) / 2, INFINITY), shows, dim);
 }
 
 static int chosen(struct rewrite *w, int c, int x, int y)

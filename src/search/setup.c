@@ -10,12 +10,15 @@ static int norms(const struct graph *p)
   return n;
 }
 
-// Operators on indices, which cost little: a block graph may have some more for them.
+// Operators on indices, and comparisons, which cost little: a block graph may have some more for them.
 static int index_ops(const struct graph *p)
 {
   enum { MOST_INDEX_OPS = 4 };
   int n = 0;
-  for (int i = 0; i < p->nnodes; i++) n += p->nodes[i].nin && p->nodes[i].nout && p->tensors[p->nodes[i].out].weak;
+  for (int i = 0; i < p->nnodes; i++) {
+    const struct node *x = &p->nodes[i];
+    n += x->nin && x->nout && (p->tensors[x->out].weak || op_rows[x->op].flags & BRACKET);
+  }
   return MIN(n, MOST_INDEX_OPS);
 }
 

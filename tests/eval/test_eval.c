@@ -339,6 +339,24 @@ static void masked_softmax(void **state)
   }
 }
 
+// A mask of booleans shows elements where it is 1.
+static void boolean_softmax(void **state)
+{
+  (void)state;
+  static const char *const calls[] = {"softmax(X, M, dim=1)", "softmax_where(X, M, dim=1)"};
+  const float x[3][4] = {{1, 1e30f, 1, 2}, {1, 2, 3, 4}, {50, 50, -50, NAN}}, mask[3][4] = {{1, 0, 1, 0}, {0, 0, 0, 0}, {0, 0, 1, 0}};
+  const float want[3][4] = {{.5, 0, .5, 0}, {0, 0, 0, 0}, {0, 0, 1, 0}};
+  for (size_t k = 0; k < COUNT(calls); k++) {
+    struct arena mem = {0};
+    struct values v = {.d = DOM_F32, .nin = 2, .in = {(void *)(uintptr_t)x, (void *)(uintptr_t)mask}};
+    const char *text = arena_printf(&mem, "program p { X: f32[3, 4]\n M: bool[3, 4]\n return %s }", calls[k]);
+    test_run(&mem, test_graph(&mem, text, true), NULL, &v);
+    for (int i = 0; i < 12; i++)
+      if (fabs(test_real(&v, 0, i) - (double)want[i / 4][i % 4]) > 1e-6) fail_msg("%s: element %d is %g", calls[k], i, test_real(&v, 0, i));
+    arena_close(&mem);
+  }
+}
+
 // What a composite gives has the dtype of what it is expanded to.
 static void composites_join_dtypes(void **state)
 {
@@ -390,7 +408,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(elementwise),     cmocka_unit_test(not_a_number),           cmocka_unit_test(whole_of_anything),
       cmocka_unit_test(other_operators), cmocka_unit_test(every_operator_is_here), cmocka_unit_test(expansion),
-      cmocka_unit_test(masked_softmax),  cmocka_unit_test(composites_join_dtypes), cmocka_unit_test(refusals),
+      cmocka_unit_test(masked_softmax),  cmocka_unit_test(boolean_softmax),        cmocka_unit_test(composites_join_dtypes),
+      cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

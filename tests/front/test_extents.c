@@ -64,6 +64,7 @@ static const char *const bodies[] = {
     "concat(X, Y, dim=1)",
     "sum(concat(reshape(iota([bound]), [bound, 1]), X, dim=1), dim=0)",
     "softmax(exp(-(iota([bound]) + iota([2, 1]))), M[0:2], dim=1)",
+    "softmax(exp(-(iota([bound]) + iota([2, 1]))), B[0:2], dim=1)",
     "softmax_where(exp(-(iota([bound]) + iota([2, 1]))), M[0:2] < 0, dim=1)",
     "layer_norm(iota([bound]) + iota([2, 1]), V)",
     "matmul(reshape(1 / (n - iota([bound])), [1, bound]), X)",
@@ -74,10 +75,11 @@ static const char *const bodies[] = {
 
 static const char *text_of(struct arena *mem, const char *body, int n)
 {
-  return arena_printf(mem,
-                      "program p(%s) {\n%s  X: f32[n, 4]\n  Y: f32[n, 4]\n  W: f32[4, 3]\n  V: f32[n]\n  T: i32[n] < 4\n  M: f32[4, n]\n  bound = "
-                      "%d\n  return %s\n}\n",
-                      n ? arena_printf(mem, "n = %d", n) : "", n ? "" : arena_printf(mem, "  n: dim <= %d\n", BOUND), n ? n : BOUND, body);
+  return arena_printf(
+      mem,
+      "program p(%s) {\n%s  X: f32[n, 4]\n  Y: f32[n, 4]\n  W: f32[4, 3]\n  V: f32[n]\n  T: i32[n] < 4\n  M: f32[4, n]\n  B: bool[4, n]\n  bound = "
+      "%d\n  return %s\n}\n",
+      n ? arena_printf(mem, "n = %d", n) : "", n ? "" : arena_printf(mem, "  n: dim <= %d\n", BOUND), n ? n : BOUND, body);
 }
 
 static struct graph *plain(struct arena *mem, const char *text)
