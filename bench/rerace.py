@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Races the same graphs with two builds of gpu_race on one GPU. The builds alternate, each in its own process:
+"""Races graphs with two builds of gpu_race on one GPU. The builds alternate, each in its own process, on
+the same graphs or on those that each build's search found:
 
     python3 bench/survey.py --search DIR                                                # graphs of the workloads; no GPU
-    python3 bench/rerace.py --old OLD/gpu_race --new build/gpu_race --graphs DIR --csv FILE [--only REGEX]
+    python3 bench/rerace.py --old OLD/gpu_race --new build/gpu_race --graphs DIR [--old-graphs DIR] --csv FILE [--only REGEX]
 
 A build makes each graph's kernels in the ways that its model likes best, checks them against float64, and times the fastest. FILE gets a row a
 workload: medians over rounds of cold times in us, their ratio, and how the kernels were made. Workloads of several parts are left out: their
@@ -48,11 +49,15 @@ def race(binary, name, graphs, args, left):
         return float(x[3]), x[9], x[10]
 
 
+def graphs_of(name, where, args):
+    return sorted(glob.glob(os.path.join(where, folder(name), "*.mica")))[:args.top]
+
+
 def workload(name, graphs, args, end):
     found = {"old": [], "new": []}
     for turn in range(args.rounds):
         for which in ("old", "new") if turn % 2 == 0 else ("new", "old"):
-            got = race(getattr(args, which), name, graphs, args, max(1, end - time.time()))
+            got = race(getattr(args, which), name, graphs[which], args, max(1, end - time.time()))
             if not got:
                 return None
             found[which].append(got)
@@ -65,6 +70,7 @@ def main():
     ap.add_argument("--old", required=True, metavar="BINARY")
     ap.add_argument("--new", required=True, metavar="BINARY")
     ap.add_argument("--graphs", required=True, metavar="DIR")
+    ap.add_argument("--old-graphs", metavar="DIR", help="what the old build's search found; that of --graphs unless given")
     ap.add_argument("--csv", required=True, metavar="FILE")
     ap.add_argument("--only", default="", metavar="REGEX")
     ap.add_argument("--top", type=int, default=2, help="graphs of a workload (2)")
@@ -78,9 +84,9 @@ def main():
         out = csv.writer(f, lineterminator="\n")
         out.writerow(["workload", "old us", "new us", "old over new", "old how", "new how", "machine"])
         for name in [n for n in programs() if re.search(args.only, n)]:
-            graphs = sorted(glob.glob(os.path.join(args.graphs, folder(name), "*.mica")))[:args.top]
-            if not graphs or not one_part(graphs):
-                print("%-26s left out: %d graphs" % (name, len(graphs)), flush=True)
+            graphs = {"old": graphs_of(name, args.old_graphs or args.graphs, args), "new": graphs_of(name, args.graphs, args)}
+            if not all(graphs.values()) or not one_part(graphs["old"] + graphs["new"]):
+                print("%-26s left out: %d graphs" % (name, len(graphs["new"])), flush=True)
                 continue
             row = workload(name, graphs, args, end) if time.time() < end else None
             if not row:

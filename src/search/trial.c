@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESIZED = 12, SIZES = 64 }; // so many plans are tried in other sizes, in so many in all or a few more
-static const double FAR = 1.5;     // what costs more than that times the best is not looked at closer
+// Prices choose among so many times as many plans as the list has. So many plans are tried in other sizes, in so many in all or a few more.
+enum { WIDER = 4, RESIZED = 12, SIZES = 64 };
+static const double FAR = 1.5, NEAR = 1.1; // what costs more than that times the best is not looked at closer
 
 enum trial_verdict { UNKNOWN, RIGHT, WRONG };
 struct tried {
@@ -112,7 +113,7 @@ static int kin_of(const struct search_trial *t, const struct plan *p)
 }
 
 // Plans of a family are seldom far apart: the first of each has a price before the others, which have one only where that price is near
-// the best, or where the first cannot be made.
+// the best, or where the first cannot be made and the search's model likes them.
 static void try_families(struct search_trial *t, const struct plan *plan, int n)
 {
   bool *first = NEWS(t->pl->mem, bool, n + 1);
@@ -123,7 +124,7 @@ static void try_families(struct search_trial *t, const struct plan *plan, int n)
   double best = best_price(t);
   for (int i = 0; i < n; i++) {
     const struct tried *head = &t->t[kin_of(t, &plan[i])];
-    if (!first[i] && (!good(head) || head->price <= FAR * best)) append(t, &plan[i]);
+    if (!first[i] && (good(head) ? head->price <= NEAR * best : plan[i].cost <= FAR * best)) append(t, &plan[i]);
   }
   try_all(t, heads);
 }
@@ -189,10 +190,10 @@ static void without_prices(struct search_trial *t)
 
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r)
 {
-  int room = most * (1 + cost_rules(pl->m->t)->spread), can = 0, right = 0;
+  int wide = pricer_of(pl) ? WIDER * most : most, room = wide + most * cost_rules(pl->m->t)->spread, can = 0, right = 0;
   struct plan *plans = NEWS(pl->mem, struct plan, room);
   struct search_trial t = {pl, 0, NEWS(pl->mem, struct tried, room + 1)};
-  int n = plan_kernels(pl, plans, most);
+  int n = plan_kernels(pl, plans, wide);
   if (pricer_of(pl))
     try_families(&t, plans, n), try_sizes(&t, pl, room);
   else

@@ -67,8 +67,35 @@ static void the_first_is_the_best(void **state)
   }
 }
 
+// Plans that the search's model likes less have prices too: two products by the library and one kernel, behind many plans of two kernels.
+static void the_best_of_many_is_offered(void **state)
+{
+  (void)state;
+  static const struct setting sizes[5] = {{"m", 33}, {"n", 5360}};
+  struct arena mem = {0};
+  struct job j;
+  struct err e = {0};
+  struct mica_options o = mica_options_default();
+  struct search_result r, wide;
+  o.target = "sm_90a", o.threads = o.search_threads = 2, o.remember = false;
+  assert_int_equal(job_open(&j, &mem, program(&mem, "examples/m_gated", sizes), &o, &e), OK);
+  assert_int_equal(job_split(&j, &e), OK);
+  struct contest *c = &j.contests[0];
+  struct search_opts so = job_part_opts(&j, c);
+  struct pricing by = price_open(&mem, &j.gpu, c->part->g);
+  const struct pricer pricer = pricing_pricer(&by);
+  so.pricer = &pricer, so.most = 512;
+  assert_int_equal(search_run(&mem, c->part->g, &j.target, &so, &wide, &e), OK);
+  assert_int_equal(pipe_search_part(&j, c, &r, &e), OK);
+  assert_true(r.n > 0 && wide.n > r.n);
+  assert_true(r.found[0].cost <= 1.005 * wide.found[0].cost);
+  assert_int_equal(r.found[0].kernels, 3);
+  job_close(&j);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_is_the_best)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_is_the_best), cmocka_unit_test(the_best_of_many_is_offered)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
