@@ -133,24 +133,35 @@ static int kept(struct rewrite *w, int x, int c, const struct attrs *a)
   return x;
 }
 
-// Where c is 0 there is something lower than any score, and its exponential counts in no numerator. So a row of nothing else, whose exponentials
-// are all 1 in the stable form, is 0.
+// exp(x) / sum(exp(x)), and 0 where c is 0: there x is lower than any score. A row of nothing else, whose exponentials are all 1 in the stable
+// form, is 0 since they count in no numerator.
+static int shown_softmax(struct rewrite *w, int x, int c, int dim)
+{
+  int e = exponential(w, x, dim), sum = along(w, OP_SUM, e, dim);
+  return two(w, OP_DIV, two(w, OP_MUL, e, c), sum);
+}
+
 static int softmax_where(struct rewrite *w, int x, int c, int dim)
 {
   int along_c = dim - (w->to->tensors[x].shape.n - w->to->tensors[c].shape.n);
   struct attrs a = attrs_default(OP_KEEP);
   a.scalar = dtype_low(w->to->tensors[x].dtype);
-  int e = exponential(w, kept(w, x, c, &a), dim), sum = along(w, OP_SUM, e, dim);
-  return two(w, OP_DIV, index_reaches(w->to, c, along_c) ? e : two(w, OP_MUL, e, c), sum);
+  x = kept(w, x, c, &a);
+  return index_reaches(w->to, c, along_c) ? plain_softmax(w, x, dim) : shown_softmax(w, x, c, dim);
 }
 
-// A mask of numbers is added, and hides where it is -inf. Sums that it shows are limited, so that they stay above what is hidden.
+// A mask of numbers is added, and hides where it is -inf. What it adds elsewhere is limited, so that it stays above what is hidden. All that is
+// computed of the mask, so that scores have one operator more; of scores where the mask has not their range.
 static int masked_softmax(struct rewrite *w, int x, int mask, int dim)
 {
-  const enum dtype t = w->to->tensors[mask].dtype;
+  const enum dtype t = w->to->tensors[mask].dtype, sum = dtype_join(w->to->tensors[x].dtype, t);
+  const double low = dtype_low(sum);
+  struct attrs a = attrs_default(OP_KEEP);
   if (t == BOOL) return softmax_where(w, x, mask, dim);
-  int shows = two(w, OP_LESS_EQUAL, number(w, -dtype_largest(t)), mask), sum = two(w, OP_ADD, x, mask);
-  return softmax_where(w, limited(w, sum, dtype_low(w->to->tensors[sum].dtype) / 2, INFINITY), shows, dim);
+  a.scalar = 1.5 * low;
+  int shows = two(w, OP_LESS_EQUAL, number(w, -dtype_largest(t)), mask), bias = limited(w, mask, low / 2, INFINITY);
+  if (t != sum) return softmax_where(w, two(w, OP_ADD, x, bias), shows, dim);
+  return shown_softmax(w, two(w, OP_ADD, x, put(w, OP_KEEP, bias, shows, &a)), shows, dim);
 }
 
 static int chosen(struct rewrite *w, int c, int x, int y)

@@ -339,20 +339,22 @@ static void masked_softmax(void **state)
   }
 }
 
-// A mask of booleans shows elements where it is 1.
+// A mask of booleans shows elements where it is 1. One of numbers that are narrower than x hides as well, also what is NaN.
 static void boolean_softmax(void **state)
 {
   (void)state;
-  static const char *const calls[] = {"softmax(X, M, dim=1)", "softmax_where(X, M, dim=1)"};
-  const float x[3][4] = {{1, 1e30f, 1, 2}, {1, 2, 3, 4}, {50, 50, -50, NAN}}, mask[3][4] = {{1, 0, 1, 0}, {0, 0, 0, 0}, {0, 0, 1, 0}};
+  static const char *const calls[][2] = {{"bool", "softmax(X, M, dim=1)"}, {"bool", "softmax_where(X, M, dim=1)"}, {"f16", "softmax(X, M, dim=1)"}};
+  const float x[3][4] = {{1, 1e30f, 1, 2}, {1, 2, 3, 4}, {50, 50, -50, NAN}}, shown[3][4] = {{1, 0, 1, 0}, {0, 0, 0, 0}, {0, 0, 1, 0}};
   const float want[3][4] = {{.5, 0, .5, 0}, {0, 0, 0, 0}, {0, 0, 1, 0}};
   for (size_t k = 0; k < COUNT(calls); k++) {
     struct arena mem = {0};
-    struct values v = {.d = DOM_F32, .nin = 2, .in = {(void *)(uintptr_t)x, (void *)(uintptr_t)mask}};
-    const char *text = arena_printf(&mem, "program p { X: f32[3, 4]\n M: bool[3, 4]\n return %s }", calls[k]);
+    float mask[12];
+    for (int i = 0; i < 12; i++) mask[i] = k < 2 ? shown[i / 4][i % 4] : shown[i / 4][i % 4] > 0 ? 0 : -INFINITY;
+    struct values v = {.d = DOM_F32, .nin = 2, .in = {(void *)(uintptr_t)x, mask}};
+    const char *text = arena_printf(&mem, "program p { X: f32[3, 4]\n M: %s[3, 4]\n return %s }", calls[k][0], calls[k][1]);
     test_run(&mem, test_graph(&mem, text, true), NULL, &v);
     for (int i = 0; i < 12; i++)
-      if (fabs(test_real(&v, 0, i) - (double)want[i / 4][i % 4]) > 1e-6) fail_msg("%s: element %d is %g", calls[k], i, test_real(&v, 0, i));
+      if (!(fabs(test_real(&v, 0, i) - (double)want[i / 4][i % 4]) < 1e-6)) fail_msg("%s: element %d is %g", calls[k][1], i, test_real(&v, 0, i));
     arena_close(&mem);
   }
 }
