@@ -4,15 +4,24 @@
 // are what the program says.
 #include "lower/lower.h"
 
-// Marks the kernel's tensors whose tiles, as loaded or times a constant, are operands of products.
+// The larger operand of a product element by element with something smaller, such as the weights of a norm; else -1.
+static int scaled(const struct graph *b, const struct node *n)
+{
+  if (op_rows[n->op].flags & SCALES) return n->in[0];
+  if (n->op != OP_MUL) return -1;
+  const int64_t size[] = {shape_size(&b->tensors[n->in[0]].shape), shape_size(&b->tensors[n->in[1]].shape)};
+  return size[0] == size[1] ? -1 : n->in[size[1] > size[0]];
+}
+
+// Marks the kernel's tensors whose tiles, as loaded or scaled, are operands of products.
 static void mark_block(const struct graph *kernels, const struct node *n, bool *operand)
 {
   const struct graph *b = n->sub;
   for (int i = 0; i < b->nnodes; i++) {
     if (op_rows[b->nodes[i].op].rule != RULE_CONTRACT) continue;
     for (int k = 0; k < b->nodes[i].nin; k++) {
-      int tile = graph_root(b, b->nodes[i].in[k]), at = b->tensors[tile].node;
-      while (op_rows[b->nodes[at].op].flags & SCALES) tile = graph_root(b, b->nodes[at].in[0]), at = b->tensors[tile].node;
+      int tile = graph_root(b, b->nodes[i].in[k]);
+      for (int from; (from = scaled(b, &b->nodes[b->tensors[tile].node])) >= 0;) tile = graph_root(b, from);
       const int x = node_iterated(n, tile);
       if (x >= 0) operand[graph_root(kernels, x)] = true;
     }
