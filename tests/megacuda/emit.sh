@@ -1,7 +1,8 @@
 # Emitted kernels on a CPU: for the tests of this folder, which source tests/shell.sh before.
 command -v g++ >/dev/null || { echo "skipped: g++ is not there"; exit 77; }
 
-deadline=500 # of a wait, ms
+deadline=300 # of a wait, ms of the process
+quick=-O0 # small models compile longer than they run
 # same FILE STEPS OPTION...: a model with these options
 same() {
   local name file=$1 steps=$2
@@ -13,7 +14,7 @@ same() {
   expect 0 'equal to the reference' run "$file" "$@" --deadline 60
   grep '^row' "$work/out" >"$work/want"
   under=()
-  expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
+  expect 0 '' g++ "$quick" -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
   [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
   expect 0 'planted: found, and the next run is right' "$work/$name" --steps "$steps" --plain 2 --hang --graph 1 --deadline "$deadline"
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $name $*"
@@ -28,6 +29,6 @@ fibers() {
   under=("$MICA" mega)
   expect 0 'proved; ' emit "$file" "$@" --out "$work"
   under=()
-  expect 0 '' g++ -O1 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/$name" "$work/$name.cu"
+  expect 0 '' g++ "$quick" -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/$name" "$work/$name.cu"
 }
 long() { [ -z "${MICA_ALL:-}" ] || same "$@"; } # in the long tier

@@ -10,8 +10,8 @@ set -u
 same examples/mega/tiny_llama.json 4 --workers 3 --context 5 --seed 2
 long examples/mega/tiny_llama.json 6 --workers 4 --context 62 --seed 3
 same examples/mega/tiny_qwen3.json 4 --workers 3 --context 0 --rows 2 --seed 5
-# Whole stages of bf16, as in large models: sums without bounds; rotation with several warps a head.
-same tests/megacuda/even.json 2 --workers 3 --context 70 --seed 4
+# Whole stages of bf16, as in large models: sums without bounds; rotation with several warps a head. Optimized, for the compiler's warnings.
+quick=-O1 same tests/megacuda/even.json 2 --workers 3 --context 70 --seed 4
 
 # Attention in parts: words that are merged, and with more values plain floats behind a counter.
 same examples/mega/tiny_llama.json 3 --workers 5 --context 62 --attention-parts 3 --seed 6
@@ -20,7 +20,7 @@ long examples/mega/tiny_qwen3.json 4 --workers 3 --context 9 --rows 2 --attentio
 # Experts: float32, with a last tile that is narrower; bf16 by tensor cores; experts whose weights are several pieces.
 sed 's/"moe_intermediate_size": 24/"moe_intermediate_size": 28/' examples/mega/tiny_qwen3_moe.json >"$work/tiny_moe.json"
 same "$work/tiny_moe.json" 4 --workers 5 --context 5 --seed 2
-same tests/megacuda/even_moe.json 3 --workers 3 --rows 2 --context 3 --seed 4
+quick=-O1 same tests/megacuda/even_moe.json 3 --workers 3 --rows 2 --context 3 --seed 4
 long examples/mega/tiny_qwen3_moe.json 3 --workers 3 --rows 2 --pages 5 --seed 6
 under=("$MICA" mega)
 expect 0 'pipeline 11 x 16384' plan tests/megacuda/even_moe.json --workers 3 --context 3 --text

@@ -5,6 +5,7 @@
 set -u
 . tests/shell.sh
 . tests/megacuda/emit.sh
+quick=-O1
 
 # Many rows. With float32 weights all of the input is kept; with bf16 pieces of it are copied ahead, which of up to eight rows are exact.
 deadline=1500 # ms of the process
