@@ -1,6 +1,6 @@
 // References on the GPU. The program is code of plain kernels, once for each thing that may become of its values; inputs stay on the device while
-// the same program is asked about on the same inputs. The first result of a program on new inputs is given to the referee. If he does
-// not agree, the GPU is not asked again in this job, and the CPU's numbers count.
+// the same program is asked about on the same inputs. The referee checks the values as they are, once for each inputs; rounded and moved values
+// are the GPU's only on inputs that he accepted. If he does not agree, the GPU is not asked again in this job, and the CPU's numbers count.
 #include "gpu/gpu.h"
 #include "base/memory.h"
 #include "base/trace.h"
@@ -16,7 +16,8 @@
 static const double LARGE = 5e8, LIMIT = 60; // operations from which on the GPU is worth its start; seconds of a run
 static const double MOST_MEMORY = 0.9;
 static const size_t PIECE = 1 << 20;
-static const int64_t REST = INT64_C(1) << 30; // bytes of a workspace that is given back between runs
+static const int64_t REST = INT64_C(1) << 30; // bytes on the device from which on they are given back between runs
+enum { MOST_APPROVED = 4 };
 
 struct gpu_evaluator {
   struct reference64_device device; // first
@@ -30,6 +31,10 @@ struct gpu_evaluator {
   int id[PLAIN_MODES];           // in the worker; -1: not loaded
   uint64_t inputs;               // hash of those on the device
   bool staged;
+  int64_t bytes;                    // on the device, as long as they are staged
+  uint64_t approved[MOST_APPROVED]; // hashes of inputs of the program that the referee accepted, in a ring
+  int napproved;                    // of them, since the program came
+  char slow[GRAPH_KEY];             // the last program of which a run took too long; "": none
 };
 
 int gpu_reference_read(const char *name, enum gpu_reference *out, struct err *e)
@@ -74,7 +79,7 @@ static void forget(struct gpu_evaluator *v)
 {
   if (v->w) gpu_worker_end(v->w);
   arena_close(&v->mem);
-  v->mem = (struct arena){.lasting = true}, v->g = NULL, v->staged = false;
+  v->mem = (struct arena){.lasting = true}, v->g = NULL, v->staged = false, v->napproved = 0;
 }
 
 static int open_worker(struct gpu_evaluator *v, stop_flag stop, struct err *e)
@@ -153,12 +158,16 @@ static uint64_t hash_inputs(const struct buffers *b)
   return all;
 }
 
-// *fresh: they were not on the device.
-static int stage_inputs(struct gpu_evaluator *v, const struct buffers *b, bool *fresh, struct err *e)
+static bool is_approved(const struct gpu_evaluator *v, uint64_t inputs)
 {
-  const uint64_t h = hash_inputs(b);
-  *fresh = !v->staged || v->inputs != h;
-  if (!*fresh) return OK;
+  for (int i = 0; i < MIN(v->napproved, MOST_APPROVED); i++)
+    if (v->approved[i] == inputs) return true;
+  return false;
+}
+
+static int stage_inputs(struct gpu_evaluator *v, const struct buffers *b, uint64_t hash, struct err *e)
+{
+  if (v->staged && v->inputs == hash) return OK;
   const int nout = graph_outputs(v->g, NULL);
   int *outs = MEM_NEWS(int, nout + 1);
   size_t *bytes = MEM_NEWS(size_t, nout + 1);
@@ -168,7 +177,7 @@ static int stage_inputs(struct gpu_evaluator *v, const struct buffers *b, bool *
   const struct buffers doubles = {.nin = b->nin, .nout = nout + 1, .in = b->in, .in_bytes = b->in_bytes, .out_bytes = bytes};
   int status = gpu_worker_problem(v->w, &doubles, 1, e);
   for (int m = 0; m < PLAIN_MODES; m++) v->id[m] = -1;
-  v->staged = status == OK, v->inputs = h;
+  v->staged = status == OK, v->inputs = hash, v->bytes = bytes_of(v, b);
   return mem_free(outs), mem_free(bytes), status;
 }
 
@@ -188,13 +197,14 @@ static int run(struct gpu_evaluator *v, enum plain_mode m, double *const *output
   graph_outputs(v->g, outs);
   if (v->id[m] < 0) status = gpu_worker_load(v->w, &v->code[m], &v->id[m], e);
   if (status != OK) v->id[m] = -1;
+  const double start = now_seconds();
   if (status == OK) status = gpu_worker_run(v->w, v->id[m], 1, LIMIT, &a, e);
+  if (status != OK && now_seconds() - start >= LIMIT) graph_key(v->g, v->slow);
   for (int i = 0; i < nout && status == OK; i++) memcpy(outputs[i], a.first[i], sizeof(double) * (size_t)shape_size(&v->g->tensors[outs[i]].shape));
   if (status == OK) memcpy(told, a.first[nout], PLAIN_TOLD * sizeof *told);
   return mem_free(outs), status;
 }
 
-// What has left the range of its dtype is not looked at further.
 static int judge(struct gpu_evaluator *v, const struct reference64_from *from, double *const *outputs)
 {
   struct span s;
@@ -204,7 +214,7 @@ static int judge(struct gpu_evaluator *v, const struct reference64_from *from, d
   span_note(&s, "%lld elements on the CPU, %lld differ", (long long)a.checked, (long long)a.differs);
   span_end(&s);
   if (!a.checked) return stop_set(from->stop) ? NO : refuse(v, "the CPU could check no element of it in time");
-  if (!a.differs) return OK;
+  if (!a.differs) return v->approved[v->napproved++ % MOST_APPROVED] = v->inputs, OK;
   v->distrusted = true;
   return refuse(v, "%lld of %lld elements on the GPU differ from the CPU's", (long long)a.differs, (long long)a.checked);
 }
@@ -214,14 +224,22 @@ static int evaluate(struct gpu_evaluator *v, const struct graph *g, const struct
 {
   const enum plain_mode m = mode_of(from);
   int told[PLAIN_TOLD] = {0};
-  bool fresh;
   TRY(open_worker(v, from->stop, e));
   TRY(take_program(v, g, from->b, from->stop, e));
-  TRY(stage_inputs(v, from->b, &fresh, e));
+  const uint64_t inputs = hash_inputs(from->b);
+  const bool approved = is_approved(v, inputs);
+  if (!approved && m != PLAIN_AS_IT_IS) return refuse(v, "its inputs were not checked");
+  TRY(stage_inputs(v, from->b, inputs, e));
   TRY(run(v, m, outputs, told, e));
   if (told[TOLD_INDEX]) return refuse(v, "an index leaves its dimension");
   *overflow = from->in_range && told[TOLD_RANGE];
-  return fresh && m == PLAIN_AS_IT_IS && !*overflow ? judge(v, from, outputs) : OK;
+  return approved || *overflow ? OK : judge(v, from, outputs); // a result out of range is not checked
+}
+
+static bool is_slow(const struct gpu_evaluator *v, const struct graph *g)
+{
+  char key[GRAPH_KEY];
+  return *v->slow && (graph_key(g, key), !strcmp(key, v->slow));
 }
 
 static int on_gpu(struct reference64_device *d, const struct graph *g, const struct reference64_from *from, double *const *outputs, bool *overflow,
@@ -233,12 +251,13 @@ static int on_gpu(struct reference64_device *d, const struct graph *g, const str
   if (v->distrusted) return v->seen.refused++, NO;
   if (!is_worth_it(v, g)) return refuse(v, "it is small");
   if (eval_orders_count(g)) return refuse(v, "it has products along a dimension, whose order counts");
+  if (is_slow(v, g)) return refuse(v, "a run of it took more than %g seconds", LIMIT);
   struct span s;
   span_begin(&s, "stage", "reference on the GPU");
   int status = evaluate(v, g, from, outputs, overflow, &mine);
   v->seen.seconds += now_seconds() - start;
   if (mine.id == ERR_STOPPED)
-    *e = mine, status = (int)mine.status;
+    *e = mine, status = (int)mine.status, forget(v);
   else if (status == OK)
     v->seen.computed++;
   else if (mine.status != OK)
@@ -247,7 +266,7 @@ static int on_gpu(struct reference64_device *d, const struct graph *g, const str
   return span_end(&s), status;
 }
 
-// What is wrong with the worker is told by the first run.
+// The first run reports an error of the worker.
 void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_flag stop)
 {
   struct err later = {0};
@@ -259,7 +278,7 @@ void gpu_evaluator_rest(struct gpu_evaluator *v)
 {
   const struct buffers none = {0};
   struct err e = {0};
-  if (!v || !v->staged || v->code[0].workspace < REST) return;
+  if (!v || !v->staged || v->bytes < (v->o.rest ? v->o.rest : REST)) return;
   gpu_worker_problem(v->w, &none, 1, &e);
   v->staged = false;
 }

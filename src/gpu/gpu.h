@@ -185,9 +185,9 @@ void problem_close(struct problem *p); // after an error too
 
 // ---- evaluator.c -----------------------------------------------------------------------------------
 
-// Computes float64 references on the GPU, by one plain kernel in double for each operator (plain_text.c), in a worker of its own. Before one is
-// trusted, elements of its result are computed on the CPU from the elements that they depend on (eval_element). The first use of it opens the
-// worker. What it does not compute the CPU does; why is in the job's trace.
+// Computes float64 references on the GPU, by one plain kernel in double for each operator (plain_text.c), in a worker of its own. On new inputs
+// eight elements of each output are computed on the CPU, too, from the elements that they depend on (eval_element): of values as they are, not of
+// rounded or moved ones. The first use of it opens the worker. The CPU computes the others; the trace says why.
 //
 //   REFERENCE(id, name, doc)
 #define REFERENCES(REFERENCE)                                                               \
@@ -207,6 +207,7 @@ struct gpu_evaluator_opts {
   const char *worker;      // path of an executable, or NULL
   struct gpu_worker *with; // an open worker to use, owned from now on; or NULL
   struct gpu_forge *forge; // what compiles; lives as long
+  int64_t rest;            // bytes on the device from which on gpu_evaluator_rest gives them back; 0: 1 GiB
 };
 struct gpu_evaluator *gpu_evaluator_open(const struct gpu_evaluator_opts *o);
 void gpu_evaluator_close(struct gpu_evaluator *v);
@@ -217,7 +218,7 @@ struct gpu_evidence {       // of all references so far
   int computed, refused;    // on the GPU; by the CPU, since they are small or the GPU cannot
   int64_t checked, differs; // elements that the CPU computed too; those that differed
   double seconds;           // on the GPU, with checks and compiling
-  char why[200];            // the CPU computed the last one that was refused; "" where none was
+  char why[200];            // why the last one was refused; "" where none was
 };
 struct gpu_evidence gpu_evaluator_evidence(const struct gpu_evaluator *v);
 

@@ -7,7 +7,8 @@ static const struct {
   const char *name;
   bool in_range, rounds, flushed;
   enum nudge nudge;
-} modes[] = {{"as it is", .in_range = true},
+} modes[] = {{"in range", .in_range = true},
+             {"as it is"}, // which has to be checked before what follows is computed, and is not where a value left its range
              {"rounded", .rounds = true},
              {"rounded and flushed", .rounds = true, .flushed = true},
              {"moved down", .nudge = NUDGE_DOWN},

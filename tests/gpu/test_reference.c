@@ -7,14 +7,18 @@
 #include "pretend.h"
 #include "referenced.h"
 
+static void evaluator(struct referenced *f, struct gpu_evaluator_opts *o)
+{
+  const struct gpu_worker_opts w = {.inside = true, .stage = pretend_stage()};
+  assert_int_equal(gpu_worker_open(&w, &o->with, &f->e), OK);
+  o->forge = f->forge;
+  f->v = gpu_evaluator_open(o);
+}
+
 static void start(struct referenced *f, enum gpu_reference which)
 {
-  *f = (struct referenced){0};
-  const struct gpu_worker_opts o = {.inside = true, .stage = pretend_stage()};
-  struct gpu_worker *w;
-  assert_int_equal(gpu_worker_open(&o, &w, &f->e), OK);
-  f->forge = gpu_forge_open(&(struct gpu_forge_opts){.by = &pretend_plain});
-  f->v = gpu_evaluator_open(&(struct gpu_evaluator_opts){.which = which, .with = w, .forge = f->forge});
+  *f = (struct referenced){.forge = gpu_forge_open(&(struct gpu_forge_opts){.by = &pretend_plain})};
+  evaluator(f, &(struct gpu_evaluator_opts){.which = which});
 }
 
 static void end(struct referenced *f)
@@ -159,6 +163,124 @@ static void a_wrong_kernel_is_seen(void **state)
   end(&f);
 }
 
+struct asked { // a program and inputs, asked about more than once
+  struct referenced f;
+  const struct graph *g;
+  struct buffers *b;
+  struct referenced_reading reading;
+  struct reference64_from from;
+};
+
+static void ask_about(struct asked *q, const char *text)
+{
+  start(&q->f, REFERENCE_GPU);
+  q->g = program(&q->f, text);
+  assert_int_equal(buffers_open(q->g, 5, &q->b, &q->f.e), OK);
+  q->reading = (struct referenced_reading){.g = q->g, .b = q->b};
+  q->from = (struct reference64_from){.read = referenced_read, .arg = &q->reading, .b = q->b};
+  graph_inputs(q->g, q->reading.ins);
+  q->b->device = gpu_evaluator_device(q->f.v);
+}
+
+static struct gpu_evidence ask(struct asked *q)
+{
+  struct reference64 r = {0};
+  if (reference64_run(&r, q->g, &q->from, &q->f.e)) fail_msg("%s", q->f.e.text);
+  reference64_close(&r);
+  return gpu_evaluator_evidence(q->f.v);
+}
+
+static void end_of(struct asked *q)
+{
+  buffers_close(q->b);
+  end(&q->f);
+}
+
+// One element takes the referee too many steps: neither the values nor moved ones are the GPU's, however often they are asked for.
+static void unchecked_inputs_are_the_cpus(void **state)
+{
+  (void)state;
+  struct asked q;
+  ask_about(&q, "program far() {\n A: f32[512, 300]\n B: f32[300, 512]\n return sum(sum(matmul(A, B), dim=1), dim=0)\n}\n");
+  for (int i = 1; i <= 2; i++) {
+    const struct gpu_evidence seen = ask(&q);
+    assert_true(seen.refused == i && !seen.computed && !seen.checked && strstr(seen.why, "could check no element"));
+  }
+  q.from.nudge = NUDGE_DOWN;
+  const struct gpu_evidence seen = ask(&q);
+  assert_true(seen.refused == 3 && !seen.computed && strstr(seen.why, "its inputs were not checked"));
+  end_of(&q);
+}
+
+static void inputs_are_checked_once(void **state)
+{
+  (void)state;
+  struct asked q;
+  ask_about(&q, texts[1]);
+  q.from.rounds = true;
+  assert_true(ask(&q).refused == 1);
+  q.from.rounds = false;
+  const struct gpu_evidence once = ask(&q);
+  assert_true(once.computed == 1 && once.checked > 0);
+  q.from.nudge = NUDGE_DOWN;
+  ask(&q);
+  q.from.nudge = NUDGE_NONE;
+  const struct gpu_evidence seen = ask(&q);
+  assert_true(seen.computed == 3 && seen.refused == 1 && seen.checked == once.checked);
+  end_of(&q);
+}
+
+// A number that dwarfs all others does not hide itself.
+static void a_huge_number_is_seen(void **state)
+{
+  (void)state;
+  struct asked q;
+  ask_about(&q, texts[1]);
+  pretend.plain_off = 1e200;
+  const struct gpu_evidence seen = ask(&q);
+  pretend.plain_off = 0;
+  assert_true(seen.differs > 0 && !seen.computed);
+  end_of(&q);
+}
+
+// Memory of the device is given back, and what was checked stays so.
+static void rest_gives_memory_back(void **state)
+{
+  (void)state;
+  struct asked q = {0};
+  for (int rests = 0; rests <= 1; rests++) {
+    ask_about(&q, texts[1]);
+    gpu_evaluator_close(q.f.v);
+    evaluator(&q.f, &(struct gpu_evaluator_opts){.which = REFERENCE_GPU, .rest = rests});
+    q.b->device = gpu_evaluator_device(q.f.v);
+    ask(&q);
+    const int held = pretend.allocated - pretend.released;
+    gpu_evaluator_rest(q.f.v);
+    const int left = pretend.allocated - pretend.released;
+    assert_true(held > 0 && (rests ? left < held : left == held));
+    q.from.rounds = true;
+    assert_int_equal(ask(&q).computed, 2);
+    end_of(&q);
+  }
+}
+
+// A run that is stopped leaves nothing half made: the next one is the GPU's.
+static void stopped_and_asked_again(void **state)
+{
+  (void)state;
+  struct asked q;
+  struct reference64 r = {0};
+  int stop = 1;
+  ask_about(&q, texts[1]);
+  q.from.stop = &stop;
+  assert_int_not_equal(reference64_run(&r, q.g, &q.from, &q.f.e), OK);
+  assert_int_equal(q.f.e.id, ERR_STOPPED);
+  reference64_close(&r);
+  q.f.e = (struct err){0}, q.from.stop = NULL;
+  assert_int_equal(ask(&q).computed, 1);
+  end_of(&q);
+}
+
 static void names_are_read(void **state)
 {
   (void)state;
@@ -172,8 +294,20 @@ static void names_are_read(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_operator),          cmocka_unit_test(each_dtype),    cmocka_unit_test(programs),
-                                     cmocka_unit_test(memory_is_taken_again),  cmocka_unit_test(range_is_told), cmocka_unit_test(some_are_refused),
-                                     cmocka_unit_test(a_wrong_kernel_is_seen), cmocka_unit_test(names_are_read)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_operator),
+      cmocka_unit_test(each_dtype),
+      cmocka_unit_test(programs),
+      cmocka_unit_test(memory_is_taken_again),
+      cmocka_unit_test(range_is_told),
+      cmocka_unit_test(some_are_refused),
+      cmocka_unit_test(a_wrong_kernel_is_seen),
+      cmocka_unit_test(unchecked_inputs_are_the_cpus),
+      cmocka_unit_test(inputs_are_checked_once),
+      cmocka_unit_test(a_huge_number_is_seen),
+      cmocka_unit_test(rest_gives_memory_back),
+      cmocka_unit_test(stopped_and_asked_again),
+      cmocka_unit_test(names_are_read),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
