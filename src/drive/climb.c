@@ -254,7 +254,7 @@ static int race_all(struct entrants *f, struct err *e)
     bool cut = was_stopped(e);
     if (status == OK || cut) take(f, &now, out, cut);
     drop(f, &now);
-    if (cut) return drop(f, &then), OK;
+    if (cut || (status == OK && job_stopping(f->j))) return drop(f, &then), OK;
     if (status == OK && f->nlines) advance(f);
     now = then, then = (struct climb_batch){0};
     if (status == OK && !now.n) status = fill(f, &now, e); // what came of the last one
