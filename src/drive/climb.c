@@ -8,8 +8,9 @@
 #include <string.h>
 
 enum { FINALISTS = 8, SURVIVORS = 6, KEPT = 24 };
-static const double NEAR = 1.35;                 // a line is begun where the fastest of a candidate takes at most this many times the best
-static const double FAR = 2;                     // who is expected to take more than this many times the best is not tried
+static const double NEAR = 1.35; // a line is begun where the fastest of a candidate takes at most this many times the best
+static const double FAR = 2;     // who is expected to take more than this many times the best is not tried
+const double PLAN_RACE = 0.1;
 static const double FINAL = 1;                   // seconds of the last race
 static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best
 
@@ -43,7 +44,7 @@ static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
                                 .compile_until = isfinite(f->compile_until) ? f->compile_until : 0,
                                 .quick = quick,
                                 .finalists = quick ? SURVIVORS : FINALISTS,
-                                .seconds = f->c->plan ? BRIEF : FINAL};
+                                .seconds = f->c->plan ? PLAN_RACE : FINAL};
 }
 
 // ---- batches ----
@@ -140,7 +141,7 @@ static void take(struct entrants *f, const struct climb_batch *b, const struct g
   }
   for (int i = 0; i < b->n; i++) leave_wrong(f, &f->x[b->who[i]]);
   f->batches++, f->compiling += out->compile.seconds;
-  if (*out->warning) f->j->warning = arena_strdup(f->j->mem, out->warning);
+  if (*out->warning) job_warn(f->j, out->warning);
   give_back_slow(f, b);
 }
 

@@ -58,7 +58,7 @@ enum { MOST_LINES = 3, BATCH = 32, MOST_SIZED = 200 };
 struct line {
   int centre; // the last one
 };
-static const double BRIEF = 0.1; // seconds of a race that decides nothing but between a plan and op-by-op
+extern const double PLAN_RACE; // seconds of a race that decides nothing but between a plan and op-by-op
 struct entrants {
   struct job *j;
   struct contest *c;

@@ -76,7 +76,7 @@ struct candidate {
   struct str source, header;         // in C, until they are compiled
   const char *note;                  // of plan_stable, or ""
   const char *plan;                  // where it is from, of a plan; else NULL
-  const struct candidate_ways *ways; // how its kernels are made, and no other way is tried; NULL: as is fastest
+  const struct candidate_ways *ways; // how its kernels are made, and no other way is tried; NULL: the fastest by the model
   struct candidate **of;             // of a program put together: what it is made of, by part; NULL: nothing
   struct {
     struct module *module; // NULL until compiled
@@ -93,6 +93,7 @@ struct candidate_ways { // by launch, as text (scheme_text)
   int n;
   const char *const *how;
   bool dependent; // launches begin before the ones ahead have ended
+  bool measured;  // a race on a GPU took them for the fastest
 };
 
 struct lowered { // kernels for a GPU
@@ -193,7 +194,7 @@ struct job {
   struct candidate *planned;       // of the whole program as one part, or NULL
   bool plans_off;                  // no plan is asked for: the job searches, or a plan was refuted
   const char *reason;              // why the best is op-by-op, or NULL
-  const char *warning;             // what went wrong with the database, or NULL
+  const char *warning;             // what the user ought to know, with ; between them, or NULL
   const struct pass *rows;         // NULL: those of pass.def
   struct watch *watch;             // what is told of the passes (pass.h)
   json_t *report;                  // NULL until it is made
@@ -223,7 +224,8 @@ struct mica_options job_defaults(void);
 int job_open(struct job *j, struct arena *mem, const struct graph *program, const struct mica_options *opts, struct err *e);
 // The GPU that is here, where there is one: its capacities, and whether it can run kernels for the target. After recalling, before all else.
 int job_look(struct job *j, struct err *e);
-const char *job_warning(const struct job *j); // what went wrong with the database, or NULL
+const char *job_warning(const struct job *j);   // the warnings, or NULL
+void job_warn(struct job *j, const char *what); // one more; one that is there already is not repeated
 void job_close(struct job *j);
 void job_left(struct job *j, const char *what); // a sentence more of what was not done
 void job_progress(const struct job *j, const char *stage, int part, double done, const struct search_stats *s, double best_us);

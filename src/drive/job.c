@@ -147,11 +147,17 @@ int job_look(struct job *j, struct err *e)
   return OK;
 }
 
+void job_warn(struct job *j, const char *what)
+{
+  if (j->warning && strstr(j->warning, what)) return;
+  j->warning = j->warning ? arena_printf(j->mem, "%s; %s", j->warning, what) : arena_strdup(j->mem, what);
+}
+
 // As many as can run, and a word where they are fewer than were wanted.
 static int threads_for(struct job *j, int wanted)
 {
   int n = pool_most(wanted);
-  if (n < wanted) j->warning = arena_printf(j->mem, "%d threads can be used here, not %d", n, wanted);
+  if (n < wanted) job_warn(j, arena_printf(j->mem, "%d threads can be used here, not %d", n, wanted));
   return n;
 }
 
@@ -162,7 +168,7 @@ static int open_database(struct job *j, struct err *e)
   const struct patience until = clock_of(j->opts);
   if (!j->opts->remember || j->opts->candidate) return OK;
   TRY(db_open_or_none(j->opts->db, &until, &j->db, &why, e));
-  if (!j->db) j->warning = arena_printf(j->mem, "no database is used: %s", why.text);
+  if (!j->db) job_warn(j, arena_printf(j->mem, "no database is used: %s", why.text));
   return OK;
 }
 

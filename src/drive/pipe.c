@@ -61,7 +61,7 @@ int job_split(struct job *j, struct err *e)
   return walk(j, 0, PASS_SPLIT, e);
 }
 
-// What a plan does not keep, a search may.
+// If a plan falls in the race, the job searches.
 static int walk_to_race(struct job *j, struct err *e)
 {
   TRY(walk(j, 0, PASS_RACE, e));
@@ -114,7 +114,7 @@ static void remember(struct job *j, const json_t *report)
   struct str text = {0};
   struct err e = {0};
   json_text(report, &text);
-  if (db_put(j->db, j->key, str_text(&text), NULL, 0, &e) != OK) j->warning = arena_strdup(j->mem, e.text);
+  if (db_put(j->db, j->key, str_text(&text), NULL, 0, &e) != OK) job_warn(j, e.text);
   str_free(&text);
 }
 
@@ -147,8 +147,10 @@ static void warn(struct job *j, json_t *report)
 {
   const struct gpu_evidence seen = gpu_evaluator_evidence(j->evaluator);
   if (seen.differs)
-    j->warning = arena_printf(j->mem, "%lld of %lld elements of float64 references on the GPU differed from the CPU's; the CPU's references counted",
-                              (long long)seen.differs, (long long)seen.checked);
+    job_warn(j, arena_printf(j->mem,
+                             "%lld of %lld elements of float64 references on the GPU differed from the CPU's; from then on the CPU computed them; "
+                             "%d earlier ones were the GPU's",
+                             (long long)seen.differs, (long long)seen.checked, seen.computed));
   const char *warning = job_warning(j);
   if (warning) json_object_set_new(report, "warning", json_string(warning));
 }

@@ -1,6 +1,6 @@
 // Plans: what won for a part, here or elsewhere, in a form that any build reads (rt/plan_file.c, docs/plans.md). A plan stands for a search.
 // Its graph is read as any file is, has to have the inputs and outputs of the part, and is proved; its kernels are made anew, and go
-// through the checks of any leader. A plan that does not come through is told of, and the job searches.
+// through the checks of any leader. If a plan falls, before the race or in it, a warning says why, and the job searches.
 #include "drive/pass.h"
 #include "front/front.h"
 #include "gpu/gpu.h"
@@ -27,11 +27,17 @@ static const char *gpu_name(const struct job *j)
   return driver ? arena_printf(j->mem, "%.*s", (int)(driver - j->target.device), j->target.device) : j->target.device;
 }
 
+static bool measured(const json_t *v)
+{
+  const json_t *us = json_object_get(v, "us");
+  return json_is_number(us) && json_number_value(us) > 0;
+}
+
 // On a GPU only what was measured on one of its name.
 static bool is_for(const struct job *j, const json_t *v)
 {
   const char *gpu = json_string_value(json_object_get(v, "gpu"));
-  return gpu && (*j->unmeasured || (json_is_number(json_object_get(v, "us")) && !strcmp(gpu, gpu_name(j))));
+  return gpu && (*j->unmeasured || (measured(v) && !strcmp(gpu, gpu_name(j))));
 }
 
 // The search's graphs have no names but those of inputs, which are the part's here.
@@ -69,7 +75,7 @@ static int read_ways(struct job *j, const json_t *v, const struct candidate_ways
     if (!one) return err_set(e, ERR_JSON, NOWHERE, "it does not say how kernel %zu is made", i + 1);
     how[i] = arena_strdup(j->mem, one);
   }
-  *w = (struct candidate_ways){(int)n, how, json_is_true(json_object_get(v, "dependent"))};
+  *w = (struct candidate_ways){(int)n, how, json_is_true(json_object_get(v, "dependent")), measured(v)};
   return *out = w, OK;
 }
 
@@ -99,7 +105,7 @@ static int try_plan(struct job *j, const struct part *part, const json_t *v, con
 
 static void refuse(struct job *j, const char *from, const char *why)
 {
-  j->warning = arena_printf(j->mem, "the plan of %s is not used: %.300s", from, why);
+  job_warn(j, arena_printf(j->mem, "the plan of %s is not used: %.300s", from, why));
 }
 
 static struct candidate *try_row(struct job *j, const struct part *part, const struct plan_row *r)
@@ -124,7 +130,7 @@ struct candidate *plans_take(struct job *j, const struct part *part)
   if (!j->opts->remember || j->opts->fresh || j->plans_off || j->crew || !usual(j)) return NULL;
   graph_key(part->g, key);
   const int n = plans_find(j->db, j->target.name, *j->unmeasured ? "" : gpu_name(j), key, j->mem, row, note);
-  if (*note) j->warning = arena_strdup(j->mem, note);
+  if (*note) job_warn(j, note);
   for (int i = 0; i < n && !x && !job_stopping(j); i++) x = try_row(j, part, &row[i]);
   return x;
 }
@@ -139,13 +145,23 @@ void plans_use(struct job *j, struct contest *c, struct candidate *x)
     cand[1] = *x, c->ncand = 2, c->nfound = 1;
 }
 
+// Why the plan of a contest did not hold, or NULL.
+static const char *why_fallen(const struct job *j, const struct contest *c)
+{
+  const struct candidate *x = &c->cand[MIN(1, c->ncand - 1)];
+  if (x->dropped) return x->late ? NULL : x->dropped;
+  if (c->ncand == 1 && !x->ways) return "its kernels are made in ways that this build does not have";
+  if (!*j->unmeasured && c->ncand > 1 && c->decided && c->best == 0 && x->measured) return "op-by-op was as fast on this GPU";
+  return NULL;
+}
+
 bool plans_fell(struct job *j)
 {
   const char *from = NULL;
   for (int i = 0; i < j->split.n && !from && !job_stopping(j); i++) {
     const struct contest *c = &j->contests[i];
-    const struct candidate *x = c->plan && c->twin < 0 ? &c->cand[MIN(1, c->ncand - 1)] : NULL;
-    if (x && x->dropped && !x->late) from = c->plan, refuse(j, from, x->dropped);
+    const char *why = c->plan && c->twin < 0 ? why_fallen(j, c) : NULL;
+    if (why) from = c->plan, refuse(j, from, why);
   }
   if (from) j->plans_off = true, j->planned = NULL;
   return from;
@@ -187,7 +203,7 @@ static void record(struct job *j, const struct contest *c)
   graph_key(c->part->g, key);
   json_t *v = plan_json(j, x, key, str_text(&text));
   char *line = json_dumps(v, JSON_COMPACT);
-  if (line && plans_put(j->db, true, j->target.name, gpu_name(j), key, line, &e) != OK) j->warning = arena_strdup(j->mem, e.text);
+  if (line && plans_put(j->db, true, j->target.name, gpu_name(j), key, line, &e) != OK) job_warn(j, e.text);
   if (line) mem_free(line);
   json_decref(v);
   str_free(&text);

@@ -17,7 +17,8 @@ int run_interpret(const struct pass_on *on, struct err *e)
 static int cheapest(const struct contest *c)
 {
   int best = -1;
-  if (c->plan && c->ncand > 1 && !c->cand[1].dropped) return 1; // which was measured
+  const struct candidate *x = c->plan && c->ncand > 1 ? &c->cand[1] : NULL;
+  if (x && !x->dropped && x->ways && x->ways->measured) return 1;
   for (int i = 0; i < c->ncand; i++)
     if (!c->cand[i].dropped && c->cand[i].gpu.lowered && (best < 0 || c->cand[i].cost < c->cand[best].cost)) best = i;
   return best;

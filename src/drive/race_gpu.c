@@ -205,7 +205,7 @@ double race_gpu_share(const struct job *j)
 {
   int races = !j->single;
   for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0;
-  return planned(j) ? 0 : j->opts->tune / MAX(races, 1); // plans were climbed to
+  return planned(j) ? 0 : j->opts->tune / MAX(races, 1); // a plan is the result of a climb
 }
 
 static bool one_way(const struct job *j, const struct contest *c, int cand) { return cand < c->ncand && device_given(j, c, &c->cand[cand]); }
@@ -271,7 +271,7 @@ static int whole_race(struct job *j, int n, const struct device_program *const *
                             .db = j->db,
                             .fresh = j->opts->fresh,
                             .stop = job_stop(j, STOP_WORK),
-                            .seconds = planned(j) ? fmin(BRIEF, j->opts->seconds) : j->opts->seconds,
+                            .seconds = planned(j) ? fmin(PLAN_RACE, j->opts->seconds) : j->opts->seconds,
                             .finalists = 2,
                             .forge = j->forge,
                             .with = j->worker,

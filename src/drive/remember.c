@@ -28,7 +28,7 @@ void part_remember(struct job *j, const struct contest *c)
   struct str text = {0};
   struct err e = {0};
   json_text(root, &text);
-  if (db_put(j->db, job_part_key(j, c->part->g), str_text(&text), NULL, 0, &e) != OK) j->warning = arena_strdup(j->mem, e.text);
+  if (db_put(j->db, job_part_key(j, c->part->g), str_text(&text), NULL, 0, &e) != OK) job_warn(j, e.text);
   str_free(&text);
   json_decref(root);
 }
@@ -134,5 +134,5 @@ const struct search_store *keeper_open(struct keeper *k, struct job *j, const st
 void keeper_drop(struct keeper *k)
 {
   struct err e = {0};
-  if (k->used && db_units_drop(k->job->db, k->search, &e) != OK) k->job->warning = arena_strdup(k->job->mem, e.text);
+  if (k->used && db_units_drop(k->job->db, k->search, &e) != OK) job_warn(k->job, e.text);
 }

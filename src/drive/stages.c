@@ -78,7 +78,7 @@ int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, 
   int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK, r->complete = false;
   if (status != OK) *e = inner;
-  if (c->keeper.failed.status) j->warning = c->keeper.failed.text;
+  if (c->keeper.failed.status) job_warn(j, c->keeper.failed.text);
   c->stats = r->stats, c->complete = r->complete, c->ended = !job_ending(j, STOP_SEARCH), c->searched = true;
   if (!c->ended && !job_stopped_by_user(j)) {
     j->cut = true;

@@ -125,19 +125,20 @@ static void times(const json_t *r, struct str *out)
   if (*txt(r, "disturbed")) str_add(out, "  disturbed  %s: times and choice are not sure, and a later run measures again\n", txt(r, "disturbed"));
 }
 
-// Of a race on a GPU: that its references were computed there too, and how they were checked.
-static const char *reference_words(char out[96], const json_t *r)
+// How many references of a race on a GPU were computed there too, and how they were checked.
+static const char *reference_words(char out[128], const json_t *r)
 {
   const json_t *x = json_object_get(r, "reference");
   *out = 0;
-  if (num(x, "on_gpu") > 0) snprintf(out, 96, " on the GPU, of which the CPU checked %lld elements", whole_number(x, "checked"));
+  const long long on_gpu = whole_number(x, "on_gpu"), all = on_gpu + whole_number(x, "on_cpu");
+  if (on_gpu > 0) snprintf(out, 128, ", %lld of %lld references on the GPU; the CPU checked %lld elements", on_gpu, all, whole_number(x, "checked"));
   return out;
 }
 
 static void proof(const json_t *r, struct str *out)
 {
   const json_t *c = json_object_get(r, "certificate");
-  char checked[96];
+  char checked[128];
   if (yes(json_object_get(r, "best"), "op_by_op")) {
     str_add(out, "  proof      the program as written, nothing to prove\n");
   } else {

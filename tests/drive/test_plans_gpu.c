@@ -97,12 +97,32 @@ static void a_wrong_one_is_left_for_a_search(void **state)
   arena_close(&mem);
 }
 
+static double with_one_slow(const struct device_program *d) { return made_up(d) * (of_one_kernel(d) ? 100 : 1); }
+
+// What won elsewhere is slower than op-by-op here.
+static void a_slow_one_is_left_for_a_search(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  publish(NULL);
+  unlink(second);
+  database = second;
+  json_t *r = optimize(&mem, texts[0], 0, with_one_slow, ENDLESS);
+  assert_true(number(r, "search", "states") > 0 && !json_object_get(part(r), "plan"));
+  const char *warning = json_string_value(json_object_get(r, "warning"));
+  assert_non_null(warning);
+  assert_non_null(strstr(warning, "op-by-op was as fast on this GPU"));
+  json_decref(r);
+  arena_close(&mem);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_winner_is_used_without_a_search),
       cmocka_unit_test(another_gpu_searches),
       cmocka_unit_test(a_wrong_one_is_left_for_a_search),
+      cmocka_unit_test(a_slow_one_is_left_for_a_search),
   };
   return cmocka_run_group_tests(tests, enter, folder_leave);
 }
