@@ -185,7 +185,7 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
   p->ahead = k->v[MMA_AHEAD], p->hold = k->v[MMA_HOLD];
   p->wm = k->v[MMA_WM], p->wn = k->v[MMA_WN], p->stages = k->v[MMA_STAGES];
   if (p->ahead < 0 || p->ahead > MIN(MMA_MOST_AHEAD, p->iterations) || k->v[MMA_HOLD] < 0 || k->v[MMA_HOLD] > 1 || p->wm < 1 || p->wn < 1 ||
-      p->wm * p->wn > 16 || p->stages > 8 || (p->iterations > 1 && p->stages < 2))
+      p->wm > 16 || p->wn > 16 || p->wm * p->wn > 16 || p->stages < 0 || p->stages > 8 || (p->iterations > 1 && p->stages < 2))
     return mma_refuse(p, "knobs out of range");
   if (p->wm > tiles) return mma_refuse(p, "%d warps for %lld tiles of rows", p->wm, (long long)tiles);
   if (p->cut && tiles % p->wm) return mma_refuse(p, "%lld tiles of rows for %d warps", (long long)tiles, p->wm);

@@ -1,11 +1,12 @@
 // The table of schemes, and choices over all of them.
 #include "lower/count.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKED = 768 }; // settings of a scheme, of which the cheapest stay
+enum { ASKED = 768, MOST_KNOB = 65535 }; // settings of a scheme, of which the cheapest stay; a knob that is read
 
 #define SCHEME(id, needs) extern const struct scheme scheme_##id;
 #include "lower/scheme.def"
@@ -145,6 +146,15 @@ int64_t scheme_step(const struct choice *c)
   return k < 0 ? 0 : c->k.v[k];
 }
 
+static bool parse_knob(const char *word, int *out)
+{
+  char *end;
+  if (!isdigit((unsigned char)*word)) return false;
+  const long v = strtol(word, &end, 10);
+  *out = (int)MIN(v, MOST_KNOB);
+  return !*end && v <= MOST_KNOB;
+}
+
 // "tail" or "stages=3" of a scheme, "epilogue=relu_bias" of a product.
 static bool parse_word(const char *word, struct choice *out)
 {
@@ -158,8 +168,7 @@ static bool parse_word(const char *word, struct choice *out)
   }
   if (!strcmp(word, "tail")) return out->tail = true;
   int k = equals ? knob_named(s, word, n) : -1;
-  if (k >= 0) out->k.v[k] = atoi(equals + 1);
-  return k >= 0;
+  return k >= 0 && parse_knob(equals + 1, &out->k.v[k]);
 }
 
 // "mma warps=4 stages=3 tail"; knobs that are left out stay 0.

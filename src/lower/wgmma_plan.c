@@ -222,6 +222,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   w->any_fixed = false;
   for (int i = 0; i < p->ntiles; i++) w->any_fixed |= !p->tile[i].varying && p->tile[i].slot < 0;
   w->items = w->blocks = graph_blocks(p->n->block);
+  if (k->v[WG_BLOCKS] < 0) return mma_refuse(p, "knobs out of range");
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;
   if (w->blocks > gpu_blocks(p->job->gpu, w->items)) return mma_refuse(p, "more blocks than workers");

@@ -31,7 +31,7 @@ mkdir "$work/plans"
 expect 0 '1 plan is in' of one "$MICA" db export "$work/plans/sm_90a.jsonl" --portable
 [ "$(head -1 "$work/plans/sm_90a.jsonl")" = '{"mica plans":1}' ] || complain "the head"
 
-# Another user, other names, another order of operators: no search, and the same kernels.
+# Another user and other names: no search, and the same kernels.
 printf 'program other() {\n  rows: f16[64, 256]\n  e = exp(rows)\n  return e / sum(e, dim=1)\n}\n' >"$work/soft.mica"
 MICA_PLANS=$work/plans optimize two planned
 is planned 'False True proved'
@@ -86,8 +86,14 @@ change deep 'p["graph"] = "graph g { X: f16[64, 256]\n return " + "(" * 100000'
 refused deep ''
 change knobs 'p["how"] = [h.split()[0] + " vec=123456789 across=-7" for h in p["how"]]'
 refused knobs 'ways that this build does not have'
+for value in -1 268435456 8x; do
+  change "knob$value" "p['how'] = [h.split()[0] + ' vec=$value' for h in p['how']]"
+  refused "knob$value" 'ways that this build does not have'
+done
 change scheme 'p["how"] = ["no_such_scheme x=1"]'
 refused scheme 'ways that this build does not have'
+change written 'p["graph"] = "program p() { X: f16[64, 256]\n E = exp(X)\n return E / sum(E, dim=1)\n}"; p["how"] = ["no_such_scheme"]'
+refused written 'ways that this build does not have'
 change many 'p["how"] = p["how"] * 3'
 refused many 'ways that this build does not have'
 change none 'del p["how"]'
