@@ -9,8 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60} target=${TARGET:-sm_90a} work=${WORK:-build/plans}
-export MICA=${MICA:-build/mica} MICA_PLANS= MICA_DB=$PWD/$work/mica.db LIMIT=$seconds
-mkdir -p -m 700 "$work"
+work=$(mkdir -p "$work" && cd "$work" && pwd)
+chmod 700 "$work"
+export MICA=${MICA:-build/mica} MICA_PLANS= MICA_DB=$work/mica.db LIMIT=$seconds
 [ ! -f "plans/$target.jsonl" ] || "$MICA" db import "plans/$target.jsonl"
 for program in examples/*.mica; do
   "$MICA" optimize "$program" --target "$target" --time "$seconds" --quiet || echo "$program: no plan" >&2

@@ -23,11 +23,12 @@ END
   chmod +x "$work/zig-$lang"
 done
 export CC=$work/zig-cc CXX=$work/zig-c++ PATH=$work/venv/bin:$PATH
-rm -rf "$work/raw" "$work/tree"
+rm -rf "$work/raw" "$work/tree" "$work/dist"
 mkdir -p "$work/tree"
 git archive HEAD | tar -x -C "$work/tree" # what is committed, and nothing of build folders
-python -m build --sdist --no-isolation --outdir "$out" "$work/tree"
-rm -rf "$work/sdist" && mkdir "$work/sdist" && tar -xzf "$out"/mica-*.tar.gz -C "$work/sdist" --strip-components 1
+python -m build --sdist --no-isolation --outdir "$work/dist" "$work/tree"
+rm -rf "$work/sdist" && mkdir "$work/sdist" && tar -xzf "$work"/dist/mica-*.tar.gz -C "$work/sdist" --strip-components 1
 pip wheel --no-deps --no-build-isolation -C build-dir="$work/cmake" -w "$work/raw" "$work/sdist"
-auditwheel repair --plat "manylinux_${glibc/./_}_$machine" -w "$out" "$work"/raw/mica-*.whl
-auditwheel show "$out"/mica-*manylinux*.whl
+auditwheel repair --plat "manylinux_${glibc/./_}_$machine" -w "$work/dist" "$work"/raw/mica-*.whl
+auditwheel show "$work"/dist/mica-*manylinux*.whl
+cp "$work"/dist/* "$out"
