@@ -99,26 +99,27 @@ static int take_line(struct cli_db *x, const char *path, int line, const char *t
   return json_decref(v), status;
 }
 
-// What it says is looked at where it is used.
 static int take_plan(struct cli_db *x, const char *path, int line, const char *text, size_t n)
 {
-  json_t *v = json_loadb(text, n, 0, NULL);
-  const char *word[3];
-  static const char *const keys[COUNT(word)] = {"target", "gpu", "key"};
-  bool good = true;
-  for (size_t i = 0; i < COUNT(word); i++) good &= (word[i] = json_string_value(json_object_get(v, keys[i]))) && *word[i] && strlen(word[i]) < 128;
-  char *json = good ? json_dumps(v, JSON_COMPACT) : NULL;
-  const int status = json ? plans_put(x->db, false, word[0], word[1], word[2], json, &x->c->err) : damaged(x, path, line);
-  if (json) mem_free(json);
-  return json_decref(v), x->rows++, x->added++, status;
+  const int status = plans_import(x->db, text, n, &x->c->err);
+  if (status == NO) return damaged(x, path, line);
+  if (status == OK) x->rows++, x->added++;
+  return status;
+}
+
+static int other_format(struct cli_db *x, const char *path, int format, int own)
+{
+  return err_set(&x->c->err, ERR_JSON, (struct loc){path, 1, 0}, "this file has the format %d, and this build reads %d", format, own);
 }
 
 static int take_head(struct cli_db *x, const char *path, const char *text, size_t n)
 {
-  if ((x->plans = plans_is_head(text, n))) return plans_is_read(text, n) ? OK : damaged(x, path, 1);
+  const int plans = plans_format(text, n);
+  if ((x->plans = plans != 0)) return plans == PLANS_FORMAT ? OK : other_format(x, path, plans, PLANS_FORMAT);
   json_t *v = json_loadb(text, n, 0, NULL);
-  const json_t *format = json_object_get(v, "mica database");
-  const int status = json_is_integer(format) && json_integer_value(format) == FORMAT ? OK : damaged(x, path, 1);
+  const json_t *is = json_object_get(v, "mica database");
+  const int format = json_is_integer(is) ? (int)json_integer_value(is) : 0;
+  const int status = format == FORMAT ? OK : format ? other_format(x, path, format, FORMAT) : damaged(x, path, 1);
   const char *sources = json_string_value(json_object_get(v, "sources"));
   if (status == OK && (!sources || strcmp(sources, build_fingerprint) != 0))
     fprintf(stderr, "warning: the results are of another build of Mica, and this one does not use them\n");

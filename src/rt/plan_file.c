@@ -12,21 +12,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LARGEST = 16 << 20, MOST_PATH = 1024 };
+enum { LARGEST = 16 << 20, MOST_PATH = 1024, LONGEST_WORD = 128 };
 static const char WON[] = "won ", IMPORTED[] = "plan ";
 
 void plans_head(struct str *out) { str_add(out, "{\"mica plans\":%d}\n", PLANS_FORMAT); }
 
-static int format_of(const char *line, size_t n)
+int plans_format(const char *line, size_t n)
 {
   json_t *v = json_loadb(line, n, 0, NULL);
   const json_t *format = json_object_get(v, "mica plans");
   const int f = json_is_integer(format) ? (int)json_integer_value(format) : 0;
   return json_decref(v), f;
 }
-
-bool plans_is_head(const char *line, size_t n) { return format_of(line, n) != 0; }
-bool plans_is_read(const char *line, size_t n) { return format_of(line, n) == PLANS_FORMAT; }
 
 // ---- the installed file ----
 
@@ -57,7 +54,7 @@ static int read_all(int fd, const char *path, struct arena *mem, char **text, si
   return OK;
 }
 
-// Of this user or of root, and nobody else can write to it.
+// The file is this user's or root's, and nobody else can write to it.
 static int read_own(const char *path, struct arena *mem, char **text, size_t *n, struct err *e)
 {
   const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -86,13 +83,21 @@ static int find_installed(const char *target, const char *key, struct arena *mem
 {
   char path[MOST_PATH], *text;
   size_t n;
+  int found = 0;
   struct err e = {0};
+  struct arena whole = {0};
   if (!installed(target, path)) return 0;
-  if (read_own(path, mem, &text, &n, &e) != OK) return snprintf(note, PLANS_NOTE, "no installed plan is used: %.300s", e.text), 0;
-  const char *end = memchr(text, '\n', n);
-  const int format = format_of(text, end ? (size_t)(end - text) : n);
-  if (format == PLANS_FORMAT) return find_lines(path, text, n, key, mem, most, out);
-  return snprintf(note, PLANS_NOTE, "no installed plan is used: %.200s has the format %d, and this build reads %d", path, format, PLANS_FORMAT), 0;
+  if (read_own(path, &whole, &text, &n, &e) != OK)
+    snprintf(note, PLANS_NOTE, "no installed plan is used: %.300s", e.text);
+  else {
+    const char *end = memchr(text, '\n', n);
+    const int format = plans_format(text, end ? (size_t)(end - text) : n);
+    if (format == PLANS_FORMAT)
+      found = find_lines(path, text, n, key, mem, most, out);
+    else
+      snprintf(note, PLANS_NOTE, "no installed plan is used: %.200s has the format %d, and this build reads %d", path, format, PLANS_FORMAT);
+  }
+  return arena_close(&whole), found;
 }
 
 // ---- the database ----
@@ -120,6 +125,29 @@ int plans_put(struct db *db, bool won, const char *target, const char *gpu, cons
   return arena_close(&mem), status;
 }
 
+// A plan of the members that the format has, the key first.
+static json_t *known(const json_t *plan)
+{
+  static const char *const members[] = {"key", "program", "target", "gpu", "graph", "how", "dependent", "schedule", "us"};
+  json_t *out = json_object();
+  for (size_t i = 0; i < COUNT(members); i++) json_object_set(out, members[i], json_object_get(plan, members[i]));
+  return out;
+}
+
+int plans_import(struct db *db, const char *line, size_t n, struct err *e)
+{
+  static const char *const keys[] = {"target", "gpu", "key"};
+  const char *word[COUNT(keys)];
+  bool good = true;
+  json_t *v = json_loadb(line, n, 0, NULL), *plan = known(v);
+  for (size_t i = 0; i < COUNT(keys); i++)
+    good &= (word[i] = json_string_value(json_object_get(v, keys[i]))) && *word[i] && strlen(word[i]) < LONGEST_WORD;
+  char *json = good ? json_dumps(plan, JSON_COMPACT) : NULL;
+  const int status = json ? plans_put(db, false, word[0], word[1], word[2], json, e) : NO;
+  if (json) mem_free(json);
+  return json_decref(plan), json_decref(v), status;
+}
+
 struct plans_walk {
   struct db *db;
   const char *kind;
@@ -128,7 +156,7 @@ struct plans_walk {
   struct err *e;
 };
 
-// Imported ones for any GPU are there for their own GPU too, and one of which this user has raced is the race's.
+// Imported ones for any GPU are there for their own GPU too. A plan that this user's race also made is written once, as the race's.
 static int each_row(void *arg, const struct db_row *r)
 {
   struct plans_walk *w = arg;

@@ -250,15 +250,16 @@ enum { PLANS_FORMAT = 1 };
 struct plan_row {
   const char *from, *json; // where it is from, with its line; one JSON object
 };
-void plans_head(struct str *out);               // the first line of a file of plans
-bool plans_is_head(const char *line, size_t n); // of any format
-bool plans_is_read(const char *line, size_t n); // a head of the format that this build reads
+void plans_head(struct str *out);             // the first line of a file of plans
+int plans_format(const char *line, size_t n); // that a first line names; 0: it is none of a file of plans
 // The plans of a program (graph_key) for a target, at most PLANS_MOST: what was imported for this GPU ("": for any), then those of the
 // installed file. How many. A sentence in `note`, of at most NOTE bytes, where a file cannot be used; else it is left alone.
 enum { PLANS_MOST = 4, PLANS_NOTE = 400 };
 int plans_find(struct db *db, const char *target, const char *gpu, const char *key, struct arena *mem, struct plan_row *out, char *note);
 // Rows of the database: `won`, of this user's races, for `mica db export --portable`; else imported, which plans_find finds.
 int plans_put(struct db *db, bool won, const char *target, const char *gpu, const char *key, const char *json, struct err *e);
+// A line of a file of plans as an imported row. It is checked where it is used; here it only has to have a target, a GPU and a key, else NO.
+int plans_import(struct db *db, const char *line, size_t n, struct err *e);
 // Every plan of the database once, the races' before those that were imported.
 int plans_each(struct db *db, int (*plan)(void *arg, const char *json), void *arg, struct err *e);
 

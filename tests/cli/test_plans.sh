@@ -60,6 +60,18 @@ expect 0 'plan +of the database' of two "$MICA" optimize "$work/soft.mica" --tar
 expect 0 '1 plan is in' of two "$MICA" db export "$work/again" --portable
 cmp -s "$work/again" "$work/plans/sm_90a.jsonl" || complain "a plan changes on its way"
 
+# An import keeps what the format has, in its order.
+python3 - "$work/plans/sm_90a.jsonl" "$work/mixed" <<'PYTHON'
+import json, sys
+head, line = open(sys.argv[1]).read().splitlines()
+p = dict(reversed(json.loads(line).items()), more=["members"])
+open(sys.argv[2], "w").write(head + "\n" + json.dumps(p) + "\n")
+PYTHON
+rm -rf "$work/two/mica"
+expect 0 '1 plan taken' of two "$MICA" db import "$work/mixed"
+expect 0 '1 plan is in' of two "$MICA" db export "$work/again" --portable
+cmp -s "$work/again" "$work/plans/sm_90a.jsonl" || complain "an import keeps what the format does not have"
+
 # What was tampered with is refused by name, and the job searches.
 change() { # name, what of the plan becomes something else (Python, of p)
   mkdir "$work/$1"
@@ -81,9 +93,9 @@ refused unequal 'not equal'
 change unfit 'p["graph"] = p["graph"].replace("64, 256", "64, 128")'
 refused unfit 'inputs and outputs'
 change noise 'p["graph"] = "graph {{{ \\u0000"'
-refused noise ''
+refused noise 'name was expected'
 change deep 'p["graph"] = "graph g { X: f16[64, 256]\n return " + "(" * 100000'
-refused deep ''
+refused deep 'nested more than'
 change knobs 'p["how"] = [h.split()[0] + " vec=123456789 across=-7" for h in p["how"]]'
 refused knobs 'ways that this build does not have'
 for value in -1 268435456 8x; do
@@ -105,6 +117,7 @@ sed '1s/1/999/' "$work/plans/sm_90a.jsonl" >"$work/format/sm_90a.jsonl"
 MICA_PLANS=$work/format optimize two format
 is format 'True False proved'
 grep -q 'has the format 999' "$work/out" "$work/err" || complain "the format is not named"
+expect 2 'the format 999, and this build reads 1' of two "$MICA" db import "$work/format/sm_90a.jsonl"
 cp "$work/plans/sm_90a.jsonl" "$work/open/"
 chmod 666 "$work/open/sm_90a.jsonl"
 MICA_PLANS=$work/open optimize two open
