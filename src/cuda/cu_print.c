@@ -246,6 +246,15 @@ int cuda_print_marked(const struct tile_program *p, const struct tile_kernel *k,
   return status;
 }
 
+// A file that a user has written, by a name that a directive can have as it is. Others are named by their kernel where they are saved.
+static bool can_be_named(const char *file)
+{
+  const size_t n = file ? strlen(file) : 0;
+  bool plain = n > 5 && !strcmp(file + n - 5, ".tile");
+  for (size_t i = 0; i < n; i++) plain &= (unsigned char)file[i] >= ' ' && file[i] != '"' && file[i] != '\\';
+  return plain;
+}
+
 int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int arch, struct str *out, struct err *e)
 {
   if (!cuda_line_info()) return cuda_print_marked(p, k, arch, out, NULL, e);
@@ -253,8 +262,6 @@ int cuda_print(const struct tile_program *p, const struct tile_kernel *k, int ar
   struct cuda_marks marks = {.mem = &mem};
   struct str text = {0};
   const int status = cuda_print_marked(p, k, arch, &text, &marks, e);
-  const size_t n = k->at.file ? strlen(k->at.file) : 0; // a file that a user has written; others are named by their kernel where they are saved
-  const bool own = n > 5 && !strcmp(k->at.file + n - 5, ".tile");
-  if (status == OK) cuda_add_lines(str_text(&text), &marks, own ? k->at.file : arena_printf(&mem, "%s.tile", k->name), out);
+  if (status == OK) cuda_add_lines(str_text(&text), &marks, can_be_named(k->at.file) ? k->at.file : arena_printf(&mem, "%s.tile", k->name), out);
   return str_free(&text), arena_close(&mem), status;
 }

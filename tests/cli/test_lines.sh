@@ -48,9 +48,18 @@ PYTHON
 expect 0 '' env MICA_LINE_INFO=1 "$MICA" tile emit kernels/gemm_sm80.tile --arch sm_80 --out "$work/gemm.cu"
 grep -q '^#line [0-9]* "kernels/gemm_sm80.tile"' "$work/gemm.cu" || complain "the user's file is not named"
 
+# A name that a directive cannot have as it is: the kernel's stands for it.
+odd="$work/a\"
+#error b.tile"
+cp kernels/gemm_sm80.tile "$odd"
+expect 0 '' env MICA_LINE_INFO=1 "$MICA" tile emit "$odd" --arch sm_80 --out "$work/odd.cu"
+grep -q '^#line [0-9]* "[a-z0-9_]*\.tile"$' "$work/odd.cu" || complain "the kernel does not stand for the file"
+! grep -q '^#error' "$work/odd.cu" || complain "a file's name became a directive"
+
 cubin=$(ls "$work"/lines/*.cubin 2>/dev/null)
 if [ -n "$cubin" ]; then
   grep -aq 'soft_1\.tile' "$cubin" || complain "machine code without a line table"
-  ! grep -aq 'soft_1\.tile' "$work/plain/$(basename "$cubin")" || complain "a line table that nobody asked for"
+  plain=$work/plain/$(basename "$cubin")
+  [ -f "$plain" ] && ! grep -aq 'soft_1\.tile' "$plain" || complain "a line table that nobody asked for"
 fi
 finish
