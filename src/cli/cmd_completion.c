@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "drive/pass.h"
 #include "front/parse.h"
+#include "gpu/gpu.h"
 
 #include <string.h>
 
@@ -33,6 +34,13 @@ static void list_passes(struct str *out)
   for (int i = 0; i < PASSES; i++) str_add(out, "%s%s", i ? " " : "", passes[i].name);
 }
 
+static void list_references(struct str *out)
+{
+#define REFERENCE(id, name, doc) str_add(out, "%s" name, out->n ? " " : "");
+  REFERENCES(REFERENCE)
+#undef REFERENCE
+}
+
 static const struct {
   int option;
   const char *words; // or NULL, and `list`
@@ -41,7 +49,7 @@ static const struct {
               {OPT_DTYPE, NULL, list_dtypes},          {OPT_OFF, NULL, list_rules},
               {OPT_STOP_AFTER, NULL, list_passes},     {OPT_DUMP, NULL, list_passes},
               {OPT_ENGINE, "f64 f32 field cpu", NULL}, {OPT_ACCEPT, "proved full reduced", NULL},
-              {OPT_REFERENCE, "auto cpu gpu", NULL}};
+              {OPT_REFERENCE, NULL, list_references}};
 
 static void values_of(int option, struct str *out)
 {

@@ -49,7 +49,10 @@ int gpu_reference_read(const char *name, enum gpu_reference *out, struct err *e)
   for (size_t i = 0; i < COUNT(names); i++)
     if (!strcmp(names[i], name)) return *out = (enum gpu_reference)i, OK;
   err_set(e, ERR_OPTION, NOWHERE, "float64 references are not computed by `%.40s`", name);
-  return err_hint(e, "the names are %s, %s and %s", names[0], names[1], names[2]), (int)e->status;
+  struct str all = {0};
+  for (size_t i = 0; i < COUNT(names); i++) str_add(&all, "%s%s", i + 1 < COUNT(names) ? i ? ", " : "" : " and ", names[i]);
+  err_hint(e, "the names are %s", str_text(&all));
+  return str_free(&all), (int)e->status;
 }
 
 // ---- what is not computed here ----
