@@ -129,7 +129,7 @@ static int64_t signature_bytes(const struct graph *g)
   return bytes;
 }
 
-// What a race needs is looked for before the search.
+// The GPU and its driver are looked for before the search.
 static int check_machine(struct job *j, struct err *e)
 {
   const struct gpu_need need = {gpu_runs_on(&j->gpu), signature_bytes(j->program)};
@@ -155,7 +155,7 @@ static void warn(struct job *j, json_t *report)
   if (warning) json_object_set_new(report, "warning", json_string(warning));
 }
 
-// Of a candidate that is given, the answer is whether it comes through.
+// If a candidate is given, the answer is whether it comes through.
 static int given_fell(const struct job *j, struct err *e)
 {
   const struct candidate *x = j->opts->candidate && j->contests && j->contests[0].ncand > 1 ? &j->contests[0].cand[1] : NULL;

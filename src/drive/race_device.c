@@ -49,7 +49,7 @@ int device_joined(struct job *j, struct candidate *c, struct err *e)
   return OK;
 }
 
-// Of parts that were proven, the sum; of one part that is the whole, its own.
+// The proof of a whole is the sum of those of its parts.
 static void join_proofs(struct job *j)
 {
   struct device_proof *all = &j->best.gpu.lowered->proof;

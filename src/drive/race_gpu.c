@@ -205,7 +205,7 @@ double race_gpu_share(const struct job *j)
 {
   int races = !j->single;
   for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0;
-  return planned(j) ? 0 : j->opts->tune / MAX(races, 1); // a plan is the result of a climb
+  return planned(j) ? 0 : j->opts->tune / MAX(races, 1); // A plan is the result of a climb.
 }
 
 static bool one_way(const struct job *j, const struct contest *c, int cand) { return cand < c->ncand && device_given(j, c, &c->cand[cand]); }

@@ -5,7 +5,7 @@
 
 #include "gpu/gpu.h"
 
-// What becomes of each value (reference64_from in rt.h): one code is made for each.
+// Values as they are, rounded, or moved (reference64_from in rt.h): one code is made for each mode.
 enum plain_mode { PLAIN_AS_IT_IS, PLAIN_ROUNDED, PLAIN_ROUNDED_FLUSHED, PLAIN_NUDGED_DOWN, PLAIN_NUDGED_EITHER, PLAIN_MODES };
 enum plain_told {
   TOLD_RANGE,

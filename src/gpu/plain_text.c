@@ -85,7 +85,7 @@ void plain_input_text(const struct tensor *t, struct plain_kernel *k)
 
 // ---- indices: C expressions of i, the number of the element that is made ----
 
-// Of each dimension of o its index times stride.
+// The index in each dimension of o times its stride.
 static void strided(struct str *s, const struct shape *o, const int64_t *stride)
 {
   int64_t step = 1;
@@ -104,7 +104,7 @@ static void own_strides(const struct shape *x, int64_t *stride)
   for (int d = x->n - 1; d >= 0; step *= x->d[d--]) stride[d] = step;
 }
 
-// Of a tensor x that broadcasts to o.
+// The same of a tensor x that broadcasts to o.
 static void under(struct str *s, const struct shape *o, const struct shape *x)
 {
   int64_t own[MAX_DIMS], stride[MAX_DIMS] = {0};

@@ -36,7 +36,7 @@ static double read_one(const void *arg, int input, int64_t i)
   return x;
 }
 
-// Of the CPU's numbers alone: a wrong one of the device must not widen what it may differ by.
+// The CPU's numbers alone count: a wrong one of the device must not widen the tolerance.
 static double largest(const struct referee_element *x)
 {
   double most = 0;

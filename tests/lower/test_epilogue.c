@@ -149,6 +149,9 @@ static void text_is_read_back(void **state)
   assert_true(scheme_parse("cublaslt", &c) && c.scheme == SCHEME_LIBRARY && !c.tail);
   assert_true(scheme_parse("cublaslt algorithm 3", &c) && !c.tail);
   assert_false(scheme_parse("cublaslt epilogue=gelu", &c));
+  assert_true(scheme_parse("mma wm=2 stages=65535", &c) && c.k.v[0] == 2);
+  static const char *const bad[] = {"mma wm=-1", "mma wm=268435456", "mma wm=99999999999999999999", "mma wm=8x", "mma wm=", "mma wm=+1", "mma wm= 1"};
+  for (size_t i = 0; i < COUNT(bad); i++) assert_false(scheme_parse(bad[i], &c));
   assert_false(scheme_parse("cublaslt epilogue=", &c));
   assert_false(scheme_parse("cublaslt tail", &c));
   assert_false(scheme_parse("cublas", &c));
