@@ -113,6 +113,7 @@ static int add_library(struct joiner *j, const struct option *x)
   const struct graph *p = j->s->p;
   const struct node *n = &p->nodes[x->node];
   int in[4], out, status = OK;
+  if (n->op == OP_INPUT) return OK; // an output that is one
   if (op_rows[n->op].rule == RULE_VIEW) return materialize(j, n->out, &out);
   for (int i = 0; i < n->nin && !status; i++) status = materialize(j, n->in[i], &in[i]);
   if (!status) status = graph_add(j->g, n->op, n->nin, in, &n->a, NOWHERE, &out, j->e);

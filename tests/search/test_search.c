@@ -415,22 +415,33 @@ static void test_rules_lose_nothing(void **state)
   assert_true(values[PRUNE_EXPR] > 0 && values[PRUNE_CANON] > 0 && values[PRUNE_SHAPE] > 0 && losses[PRUNE_SHAPE] > 0 && losses[PRUNE_EXPR] > 0);
 }
 
+// An output that is an input needs no kernel.
+static void test_input_as_output(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const struct graph *p = graph_of(&mem, "program both() {\n X: f32[64, 64]\n W: f32[64, 64]\n return exp(X) / sum(exp(X), dim=1), W\n}\n");
+  const struct search_result r = find(&mem, p, 3, 4, 2);
+  assert_true(r.n > 0);
+  for (int k = 0; k < r.n; k++) {
+    int outs[2];
+    const struct graph *g = r.found[k].g;
+    assert_int_equal(graph_outputs(g, outs), 2);
+    assert_int_equal(g->nodes[g->tensors[outs[1]].node].op, OP_INPUT);
+  }
+  arena_close(&mem);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_kernel),
-      cmocka_unit_test(test_default_limits),
-      cmocka_unit_test(test_together),
-      cmocka_unit_test(test_chain),
-      cmocka_unit_test(test_split),
-      cmocka_unit_test(test_split_later),
-      cmocka_unit_test(test_most_cuts),
-      cmocka_unit_test(test_most_sets),
-      cmocka_unit_test(test_verified),
-      cmocka_unit_test(test_single_elements),
-      cmocka_unit_test(test_deterministic),
-      cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_rules_lose_nothing),
+      cmocka_unit_test(test_one_kernel),      cmocka_unit_test(test_input_as_output),
+      cmocka_unit_test(test_default_limits),  cmocka_unit_test(test_together),
+      cmocka_unit_test(test_chain),           cmocka_unit_test(test_split),
+      cmocka_unit_test(test_split_later),     cmocka_unit_test(test_most_cuts),
+      cmocka_unit_test(test_most_sets),       cmocka_unit_test(test_verified),
+      cmocka_unit_test(test_single_elements), cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_limits),          cmocka_unit_test(test_rules_lose_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
