@@ -27,7 +27,7 @@ static void on_progress(void *arg, const char *stage, int done, int all)
   job_progress(f->j, f->nlines ? "tune" : stage, f->part, fmin(fmax(part, 0), 1), &f->c->stats, best < 0 ? 0 : 1e6 * f->x[best].seconds);
 }
 
-// What hangs costs as long as it is waited for.
+// A run that hangs costs as long as it is waited for.
 static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
 {
   const struct job *j = f->j;
@@ -113,7 +113,7 @@ static enum entrant_state state_of(const struct gpu_result *r, bool cut)
   return r->cold.replays || !cut ? TIMED : WAITING;
 }
 
-// What is wrong with this way to make the candidate, and the command that shows it. The compiler's answer is that of its own pass.
+// Notes the fault of this way to make the candidate, and the command that shows it. The compiler's answer is that of its own pass.
 static void tell_wrong(struct entrants *f, struct entrant *x)
 {
   const struct gpu_result *r = x->result;
@@ -287,7 +287,7 @@ static int finalists(struct entrants *f, int *who)
   return n;
 }
 
-// Of a race that was stopped: its figures are worse than those before.
+// The figures of a race that was stopped are worse than those before.
 static void leave_bad(struct entrants *f, const struct climb_batch *b, struct gpu_race *out)
 {
   for (int i = 0; i < b->n; i++)

@@ -1,6 +1,6 @@
 // Candidates on a GPU of this machine. First every candidate runs as the model likes it best and with some kernels made in other
 // ways; from the fastest few the race climbs (climb.h). The fastest is proven: equal to the part (verified.c), its kernels
-// right in the interpreter. What is not is out, and the next fastest takes its place.
+// right in the interpreter. Any other is out, and the next fastest takes its place.
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -74,7 +74,7 @@ void race_gpu_times(struct entrants *f)
 
 // ---- the fastest that can be proven ----
 
-// What is wrong with one way to make a candidate is not wrong with the others, but a candidate has only so many chances.
+// One wrong way to make a candidate says nothing of the others, but a candidate has only so many chances.
 static bool stands(struct entrants *f, int i, int *tries)
 {
   struct entrant *x = &f->x[i];
@@ -123,7 +123,7 @@ static bool came_to_nothing(const struct entrants *f)
   return open;
 }
 
-// What the report says of those that were not tried. Where the time was over before a climb could begin, the next run goes on.
+// The report tells those that were not tried. If the time was over before a climb could begin, the next run goes on.
 static void tell_untried(struct entrants *f)
 {
   int n[OUT + 1] = {0}, timed = 0;
@@ -179,7 +179,7 @@ static int decide(struct entrants *f, struct err *e)
   return nothing_came(f, e);
 }
 
-// Of other sizes only the best is told and kept.
+// The best of other sizes alone is told and kept.
 static void forget_sizes(struct contest *c)
 {
   int n = 0, best = c->best;
@@ -251,7 +251,7 @@ static void copy_algorithms(struct candidate *to, const struct candidate *from)
   for (int i = 0; i < d->nlaunch; i++) to->gpu.lowered->program.launch[i].algorithm = d->launch[i].algorithm;
 }
 
-// Of one part that is the whole the figures are those of its race.
+// If one part is the whole, its figures are those of its race.
 static void by_parts(struct job *j)
 {
   const struct contest *c = &j->contests[0];

@@ -1,4 +1,4 @@
-// References on the GPU. The program is code of plain kernels, once for each thing that may become of its values; inputs stay on the device while
+// References on the GPU. The program is code of plain kernels, one for each mode (plain.h); inputs stay on the device while
 // the same program is asked about on the same inputs. The referee checks the values as they are, once for each inputs; rounded and moved values
 // are the GPU's only on inputs that he accepted. If he does not agree, the GPU is not asked again in this job, and the CPU's numbers count.
 #include "gpu/gpu.h"

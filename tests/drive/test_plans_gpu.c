@@ -20,7 +20,7 @@ static int write_plan(void *arg, const char *json)
   return OK;
 }
 
-// What the first user's races came to, for everybody; `gpu`: the name that takes the place of the GPU's.
+// Publishes the winners of the first user's races; `gpu`: the name that takes the place of the GPU's.
 static void publish(const char *gpu)
 {
   struct db *db;
@@ -99,7 +99,7 @@ static void a_wrong_one_is_left_for_a_search(void **state)
 
 static double with_one_slow(const struct device_program *d) { return made_up(d) * (of_one_kernel(d) ? 100 : 1); }
 
-// What won elsewhere is slower than op-by-op here.
+// The winner elsewhere is slower than op-by-op here.
 static void a_slow_one_is_left_for_a_search(void **state)
 {
   (void)state;
