@@ -80,34 +80,7 @@ static enum phase phase_of(const struct norm *n, int tensor) { return n->block->
 // Does the loop change the tensor?
 static bool changes(const struct norm *n, int tensor) { return phase_of(n, tensor) == VARYING || phase_of(n, tensor) == RUN; }
 
-static bool sums_letter(const struct norm *n, const struct node *x, uint32_t letter);
-
-// Is the tensor a part of a sum over the letter, or the sum of two?
-static bool is_part(const struct norm *n, int t, uint32_t letter)
-{
-  const struct node *x = &n->block->nodes[n->block->tensors[t].node];
-  return x->op == OP_ADD ? is_part(n, x->in[0], letter) && is_part(n, x->in[1], letter) : x->op != OP_MAX && sums_letter(n, x, letter);
-}
-
-// Other iterations have other parts of a sum or maximum, so a part may only be scaled by (compared with) what no iteration changes, added to
-// another part, and accumulated.
-static bool adds_up(const struct norm *n, int part, bool max, uint32_t letter)
-{
-  const struct graph *b = n->block;
-  for (int i = 0; i < b->nnodes; i++) {
-    const struct node *x = &b->nodes[i];
-    for (int k = 0; k < x->nin && x->op != OP_ITER && op_rows[x->op].rule != RULE_VIEW; k++) {
-      if (n->t[x->in[k]].root != part) continue;
-      bool same = max ? x->op == OP_MAXIMUM : x->op == OP_MUL_SCALAR || x->op == OP_MUL || (x->op == OP_DIV && !k);
-      if (op_rows[x->op].rule == RULE_ACCUM && !k && (x->op == OP_ACCUM_MAX) == max) continue;
-      const bool sum = !max && x->op == OP_ADD && is_part(n, x->out, letter);
-      if (!sum && (!same || (x->nin > 1 && changes(n, x->in[!k])))) return false;
-      if (!adds_up(n, x->out, max, letter)) return false;
-    }
-  }
-  return true;
-}
-
+// Does the node sum over the letter, or take the maximum?
 static bool sums_letter(const struct norm *n, const struct node *x, uint32_t letter)
 {
   bool sums = op_rows[x->op].rule == RULE_REDUCE || op_rows[x->op].rule == RULE_CONTRACT, has = false;
@@ -115,16 +88,53 @@ static bool sums_letter(const struct norm *n, const struct node *x, uint32_t let
   return has && changes(n, x->out) && !(n->t[x->out].has & letter);
 }
 
+// part: by tensor, is it a part of a sum over the letter, or the sum of two?
+static void find_parts(const struct norm *n, uint32_t letter, bool *part)
+{
+  for (int i = 0; i < n->block->nnodes; i++) {
+    const struct node *x = &n->block->nodes[i];
+    for (int k = 0; k < x->nout; k++)
+      part[x->out + k] = x->op == OP_ADD ? part[x->in[0]] && part[x->in[1]] : x->op != OP_MAX && sums_letter(n, x, letter);
+  }
+}
+
+// Does the node accumulate operand k, or leave another part of the same sum or maximum?
+static bool keeps_part(const struct norm *n, const struct node *x, int k, bool max, const bool *part, const bool *adds)
+{
+  if (op_rows[x->op].rule == RULE_ACCUM && !k && (x->op == OP_ACCUM_MAX) == max) return true;
+  if (!max && x->op == OP_ADD && part[x->out]) return adds[x->out];
+  const bool same = max ? x->op == OP_MAXIMUM : x->op == OP_MUL_SCALAR || x->op == OP_MUL || (x->op == OP_DIV && !k);
+  return same && !(x->nin > 1 && changes(n, x->in[!k])) && adds[x->out];
+}
+
+// adds: by tensor, may it be a part of a sum (of a maximum)? Other iterations have other parts, so a part may only be scaled by (compared with) what no
+// iteration changes, added to another part, and accumulated.
+static void find_adds(const struct norm *n, bool max, const bool *part, bool *adds)
+{
+  const struct graph *b = n->block;
+  for (int t = 0; t < b->ntensors; t++) adds[t] = true;
+  for (int i = b->nnodes - 1; i >= 0; i--) {
+    const struct node *x = &b->nodes[i];
+    for (int k = 0; k < x->nin && x->op != OP_ITER && op_rows[x->op].rule != RULE_VIEW; k++)
+      if (!keeps_part(n, x, k, max, part, adds)) adds[n->t[x->in[k]].root] = false;
+  }
+}
+
 // Nothing counts iterations, and parts of sums are added up.
 static bool same_sums(const struct norm *n, uint32_t letter)
 {
   const struct graph *b = n->block;
-  for (int i = 0; i < b->nnodes; i++) {
+  struct arena tmp = {0};
+  bool *part = NEWS(&tmp, bool, b->ntensors + 1), *adds[2], fine = true;
+  find_parts(n, letter, part);
+  for (int max = 0; max < 2; max++) find_adds(n, max, part, adds[max] = NEWS(&tmp, bool, b->ntensors + 1));
+  for (int i = 0; i < b->nnodes && fine; i++) {
     const struct node *x = &b->nodes[i];
     bool counts = op_rows[x->op].rule == RULE_ACCUM && (op_rows[x->op].flags & MEAN || phase_of(n, x->in[0]) != VARYING);
-    if (counts || (sums_letter(n, x, letter) && !adds_up(n, x->out, x->op == OP_MAX, letter))) return false;
+    fine = !counts && (!sums_letter(n, x, letter) || adds[x->op == OP_MAX][x->out]);
   }
-  return true;
+  arena_close(&tmp);
+  return fine;
 }
 
 static int continued(const struct norm *n)

@@ -1,5 +1,6 @@
 // Kernels whose grid is cut anew: clean in the interpreter and equal to float64.
 // test: timeout 300
+#include "given.h"
 #include "held.h"
 
 #include <setjmp.h>
@@ -18,8 +19,27 @@
 TEST(by_mma)
 TEST(by_wgmma)
 
+// Sums of sums are decided once for each tensor: 40 of them lead from a product to the sum on 2^40 ways.
+static void many_sums(void **state)
+{
+  (void)state;
+  const struct gpu_limits gpu = h200();
+  struct arena mem = {0};
+  struct err e = {0};
+  struct lower_plan p;
+  const char *sums = "";
+  for (int i = 0; i < 40; i++) sums = arena_printf(&mem, "%s s%d = s%d + s%d\n", sums, i + 1, i, i);
+  const char *text = arena_printf(&mem,
+                                  "X: f16[128, 256]\n W: f16[256, 128]\n O = block(x=2, y=2; i=4) {\n x = iter(X, imap={x:0}, fmap={i:1})\n"
+                                  " w = iter(W, imap={y:1}, fmap={i:0})\n s0 = matmul(x, w)\n%s save(accum(s40), omap={x:0, y:1})\n }\n return O",
+                                  sums);
+  must(lower_plan(&mem, read(&mem, text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "many sums", &e);
+  assert_true(p.unit[0].nchoices > 0);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_mma), cmocka_unit_test(test_by_wgmma)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_mma), cmocka_unit_test(test_by_wgmma), cmocka_unit_test(many_sums)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
