@@ -42,8 +42,9 @@ static bool is_condition(const struct graph *g, int t) { return op_rows[saved(g,
 
 int lower_part(const struct graph *g, int t)
 {
+  _Static_assert(OP_BF16_MIDDLE == OP_BF16_HIGH + 1 && OP_BF16_LOW == OP_BF16_HIGH + 2, "parts stand one after another in op.def");
   const enum op op = saved(g, t);
-  return op == OP_BF16_HIGH ? 0 : op == OP_BF16_MIDDLE ? 1 : op == OP_BF16_LOW ? 2 : -1;
+  return op_rows[op].flags & NARROW ? (int)op - OP_BF16_HIGH : -1;
 }
 
 // A condition that is an operand of a product is kept as the other operand is.
@@ -70,19 +71,21 @@ static void join_updates(const struct graph *g, bool *kept)
 const enum dtype *store_types(struct arena *mem, const struct graph *g)
 {
   enum dtype *t = NEWS(mem, enum dtype, g->ntensors + 1);
-  bool *kept = NEWS(mem, bool, g->ntensors + 1), *output = NEWS(mem, bool, g->ntensors + 1);
+  bool *kept = NEWS(mem, bool, g->ntensors + 1);
+  bool *fixed = NEWS(mem, bool, g->ntensors + 1); // as the graph says even where it is a part: what the library, ranks, updates and users take
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     if (n->op == OP_INPUT) kept[n->out] = true;
-    if (n->op == OP_OUTPUT) output[graph_root(g, n->in[0])] = true;
-    if (node_meets(n)) kept[n->out] = kept[graph_root(g, n->in[0])] = true;
-    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++) kept[graph_root(g, n->in[k])] = true;
+    if (node_meets(n)) kept[n->out] = kept[graph_root(g, n->in[0])] = fixed[graph_root(g, n->in[0])] = true;
+    for (int k = 0; k < n->nin && (n->op == OP_OUTPUT || op_rows[n->op].rule == RULE_CONTRACT); k++)
+      kept[graph_root(g, n->in[k])] = fixed[graph_root(g, n->in[k])] = true;
+    if (node_updated(n) >= 0) fixed[graph_root(g, node_updated(n))] = true;
     if (n->sub) mark_block(g, n, kept);
   }
   join_updates(g, kept);
   for (int i = 0; i < g->ntensors; i++) t[i] = kept[graph_root(g, i)] ? g->tensors[graph_root(g, i)].dtype : F32;
   for (int i = 0; i < g->ntensors; i++)
-    if (lower_part(g, graph_root(g, i)) >= 0 && !output[graph_root(g, i)]) t[i] = BF16;
+    if (op_rows[saved(g, graph_root(g, i))].flags & NARROW && !fixed[graph_root(g, i)]) t[i] = BF16;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_MATMUL) join_operands(g, &g->nodes[i], t);
   return t;

@@ -165,8 +165,35 @@ static void priced(void **state)
   arena_close(&mem);
 }
 
+// Parts that a program names lie in memory as f32 where the library, an update or a user takes them.
+static void named_by_programs(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int products;
+  } rows[] = {
+      {OPERANDS "return matmul(bf16_high(X), W)", 1},
+      {OPERANDS "return matmul(bf16_low(X), bf16_high(W))", 1},
+      {OPERANDS "return bf16_middle(X)", 0},
+      {"X: f32[8, 64]\n Y: f32[2, 64]\n at: i32[2] < 8, distinct\n return update(bf16_high(X), at, Y, dim=0)", 0},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct device_program d;
+    const struct lower_plan p = plan_of(&mem, rows[i].text, read(&mem, rows[i].text));
+    struct choice *pick = NEWS(&mem, struct choice, p.nunits);
+    for (int u = 0; u < p.nunits; u++) pick[u] = p.unit[u].choice[0];
+    must(lower_make(&mem, &p, pick, &d, &e), rows[i].text, &e);
+    run_launches(&mem, rows[i].text, &d, rows[i].products);
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(as_exact_as_f32), cmocka_unit_test(proven), cmocka_unit_test(priced)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(as_exact_as_f32), cmocka_unit_test(proven), cmocka_unit_test(priced),
+                                     cmocka_unit_test(named_by_programs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
