@@ -184,7 +184,7 @@ static void body(struct mma_kernel *k)
 
 static bool made(struct mma_plan *p, const struct lower_job *j, const struct knobs *k, char why[160])
 {
-  j = mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP], k->v[MMA_EXACT] != 0}, why);
+  j = mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP]}, why);
   return mma_plan(p, j, why) && mma_fit(p, k);
 }
 
@@ -221,8 +221,7 @@ static int with_stages(struct mma_plan *p, struct mma_anew to, const struct warp
                        [MMA_STAGES] = stages,
                        [MMA_LAST] = way % ways,
                        [MMA_ROWS] = (int)to.rows,
-                       [MMA_STEP] = (int)to.step,
-                       [MMA_EXACT] = to.exact}};
+                       [MMA_STEP] = (int)to.step}};
     if (stages > 2 && p->iterations > 1 && stages - 1 > p->iterations) continue;
     if ((p->iterations == 1 && stages == 3) || !mma_fit(p, &k)) continue;
     if (p->iterations == 1 && !p->queued && stages < 4) continue; // stages are all the same
@@ -281,8 +280,7 @@ static void settle(const struct lower_job *j, struct knobs *k)
 const struct scheme scheme_mma = {
     .name = "mma",
     .doc = "products by mma.sync, chained in registers",
-    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead", "hold", "exact"},
-    .named = MMA_EXACT,
+    .knob = {"wm", "wn", "by", "stages", "last", "rows", "step", "ahead", "hold"},
     .rules = MMA_RULES,
     .tails = true,
     .choices = choices,

@@ -42,21 +42,9 @@ enum {
   MMA_RULES = KERN_BIT(RSQRT) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(DIFFERENCE) | KERN_BIT(CONSTANTS) | KERN_BIT(SCALED) | KERN_BIT(SUMS)
 };
 enum { MMA_LISTS = 48, MMA_TILES = 48, MMA_CUTS = 24 };
-enum mma_knob {
-  MMA_WM,
-  MMA_WN,
-  MMA_BY,
-  MMA_STAGES,
-  MMA_LAST,
-  MMA_ROWS,
-  MMA_STEP,
-  MMA_AHEAD,
-  MMA_HOLD,
-  MMA_EXACT
-};                // MMA_LAST: which way a tail is done
+enum mma_knob { MMA_WM, MMA_WN, MMA_BY, MMA_STAGES, MMA_LAST, MMA_ROWS, MMA_STEP, MMA_AHEAD, MMA_HOLD }; // MMA_LAST: which way a tail is done
 struct mma_anew { // rows of a block and what a loop takes at a time, multiples of 16; 0: as the block graph has it
   int64_t rows, step;
-  bool exact; // lower_job.exact
 };
 enum { MMA_MOST_AHEAD = 8 };          // iterations
 enum { MMA_BY_COLUMNS, MMA_BY_SUMS }; // what warps along WN share

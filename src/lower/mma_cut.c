@@ -217,7 +217,7 @@ static bool cut(struct cutting *c, const struct lower_job *j, int64_t *rows)
 const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, char why[160])
 {
   struct cutting c = {.why = why};
-  if (to.exact) {
+  if (!j->exact && lower_exact(j)) {
     struct lower_job *exact = arena_copy(j->mem, j, sizeof *j);
     exact->exact = true, j = exact;
   }
@@ -310,12 +310,11 @@ static int some_steps(const struct norm *n, int64_t least, int64_t out[MMA_STEPS
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160])
 {
   int64_t rows[MMA_CUTS], step[MMA_STEPS];
-  const bool exact = lower_exact(j);
-  int nsteps = some_steps(j->n, exact ? 32 : 64, step), n = 0, nrows = some_rows(j, least, step[0], rows, why);
+  int nsteps = some_steps(j->n, lower_exact(j) ? 32 : 64, step), n = 0, nrows = some_rows(j, least, step[0], rows, why);
   char other[160];
   for (int i = 0; i < nrows; i++)
     for (int k = 0; k < nsteps && n < MMA_CUTS; k++) {
-      struct mma_anew a = {rows[i], step[k], exact};
+      struct mma_anew a = {rows[i], step[k]};
       if (!step[k] || mma_anew(j, a, other)) out[n++] = a;
     }
   return n;

@@ -56,8 +56,7 @@ enum wg_knob {
   WG_STEP,
   WG_PAIR,
   WG_WIDE,
-  WG_BROUGHT,
-  WG_EXACT
+  WG_BROUGHT
 };                                                    // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS };    // of products: none; two across iterations; by warpgroups in turns
 enum { WG_MOST = 4, WG_SHARE = 4, WG_COLUMNS = 256 }; // warpgroups; of exponentials, one out of so many by a polynomial; columns of a product

@@ -62,8 +62,7 @@ static struct knobs knobs_of(struct wgmma_way y, int stages, int blocks)
                          [WG_ROWS] = (int)y.to.rows,
                          [WG_STEP] = (int)y.to.step,
                          [WG_WIDE] = y.wide,
-                         [WG_BROUGHT] = y.brought,
-                         [WG_EXACT] = y.to.exact}};
+                         [WG_BROUGHT] = y.brought}};
 }
 
 static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
