@@ -291,18 +291,17 @@ static bool factor(const struct graph *g, int c, int shown, int *left)
 // softmax(x, mask): elements that the mask hides are hidden like padding.
 static int softmax_of_mask(const struct masking *m, const struct node *n, int shown, int *out)
 {
-  struct attrs a = attrs_default(OP_CONST), of = attrs_default(OP_SOFTMAX_WHERE);
-  int least, seen, sum;
+  struct attrs of = attrs_default(OP_SOFTMAX_WHERE);
+  int seen, bias, sum;
   of.dim = n->a.dim;
   if (tensor(m, n->in[1])->dtype == BOOL) {
     TRY(put(m, OP_MUL, 2, (int[]){n->in[1], shown}, NULL, &seen));
     return put(m, OP_SOFTMAX_WHERE, 2, (int[]){n->in[0], seen}, &of, out);
   }
-  a.scalar = -dtype_largest(tensor(m, n->in[1])->dtype);
-  TRY(put(m, OP_CONST, 0, NULL, &a, &least));
-  TRY(put(m, OP_LESS_EQUAL, 2, (int[]){least, n->in[1]}, NULL, &seen));
+  const enum dtype joined = dtype_join(tensor(m, n->in[0])->dtype, tensor(m, n->in[1])->dtype);
+  TRY(graph_mask_bias(m->g, n->in[1], joined, graph_add, m->at, &seen, &bias, m->e));
   TRY(put(m, OP_MUL, 2, (int[]){seen, shown}, NULL, &seen));
-  TRY(put(m, OP_ADD, 2, n->in, NULL, &sum));
+  TRY(put(m, OP_ADD, 2, (int[]){n->in[0], bias}, NULL, &sum));
   return put(m, OP_SOFTMAX_WHERE, 2, (int[]){sum, seen}, &of, out);
 }
 

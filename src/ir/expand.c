@@ -150,16 +150,23 @@ static int softmax_where(struct rewrite *w, int x, int c, int dim)
   return index_reaches(w->to, c, along_c) ? plain_softmax(w, x, dim) : shown_softmax(w, x, c, dim);
 }
 
-// A mask of numbers is added, and hides where it is -inf. What it adds elsewhere is limited, so that it stays above what is hidden. All that is
-// computed of the mask, so that scores have one operator more; of scores where the mask has not their range.
+// A mask of numbers is added, and hides where it is -inf. The bias is what it adds elsewhere, limited so that it stays above what is hidden.
+static void mask_bias(struct rewrite *w, int mask, enum dtype sum, int *shows, int *bias)
+{
+  *shows = two(w, OP_LESS_EQUAL, number(w, -dtype_largest(w->to->tensors[mask].dtype)), mask);
+  *bias = limited(w, mask, dtype_low(sum) / 2, INFINITY);
+}
+
+// Scores that are hidden are replaced in the mask, so that scores have one operator more. A mask of another dtype than the sum is added first, and
+// hidden scores are replaced after that.
 static int masked_softmax(struct rewrite *w, int x, int mask, int dim)
 {
   const enum dtype t = w->to->tensors[mask].dtype, sum = dtype_join(w->to->tensors[x].dtype, t);
-  const double low = dtype_low(sum);
   struct attrs a = attrs_default(OP_KEEP);
+  int shows, bias;
   if (t == BOOL) return softmax_where(w, x, mask, dim);
-  a.scalar = 1.5 * low;
-  int shows = two(w, OP_LESS_EQUAL, number(w, -dtype_largest(t)), mask), bias = limited(w, mask, low / 2, INFINITY);
+  mask_bias(w, mask, sum, &shows, &bias);
+  a.scalar = 1.5 * dtype_low(sum);
   if (t != sum) return softmax_where(w, two(w, OP_ADD, x, bias), shows, dim);
   return shown_softmax(w, two(w, OP_ADD, x, put(w, OP_KEEP, bias, shows, &a)), shows, dim);
 }
@@ -363,4 +370,10 @@ int graph_expand_node(struct graph *g, const struct node *n, node_adder *add, in
   TRY(infer_node(g, n, declared, &nout, e));
   *out = as_declared(&w, composite(&w, n, n->in), &declared[0]);
   return w.status;
+}
+
+int graph_mask_bias(struct graph *g, int mask, enum dtype sum, node_adder *add, struct loc at, int *shows, int *bias, struct err *e)
+{
+  struct rewrite w = {.to = g, .at = at, .e = e, .add = add};
+  return mask_bias(&w, mask, sum, shows, bias), w.status;
 }
