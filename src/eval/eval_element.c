@@ -1,6 +1,6 @@
 // Chosen elements of a kernel graph in float64: each is computed from the elements that it depends on, found by walking the index rules back
-// to the inputs. So a few elements of a large result cost little, and nothing here is shared with those that compute whole tensors but
-// the rows of op.def.
+// to the inputs. So a few elements of a large result cost little. The rows of op.def, and what their texts mean
+// (real.h), are all that is shared with the evaluators of whole tensors.
 #define NUM double
 #include "eval/real.h"
 #include "eval/eval.h"
@@ -165,6 +165,7 @@ static double view(struct element_walk *w, const struct node *n, int64_t i)
   if (n->op == OP_RESHAPE) return element(w, n->in[0], i);
   if (n->op == OP_REPEAT) return element(w, n->in[0], i / inner / n->a.times * inner + i % inner);
   if (n->op == OP_SLICE) return element(w, n->in[0], (i / inner / extent * x->d[n->a.dim] + i / inner % extent + n->a.start) * inner + i % inner);
+  if (n->op != OP_TRANSPOSE) return w->lost = true, 0;
   for (int d = x->n - 1; d >= 0; step *= x->d[d--]) stride[d] = step;
   for (int d = o->n - 1; d >= 0; i /= o->d[d--]) at += i % o->d[d] * stride[perm_of(&n->a, o->n, d)];
   return element(w, n->in[0], at);
@@ -203,13 +204,14 @@ static double select_one(struct element_walk *w, const struct node *n, int t, in
   double *row = MEM_NEWS(double, extent + 1), value;
   int64_t last = -1;
   for (int64_t l = 0; l < extent && !w->lost; l++) row[l] = element(w, n->in[0], from + l * inner);
-  for (int64_t k = 0; k <= i / inner % count; k++) {
+  for (int64_t k = 0; k <= i / inner % count && !w->lost; k++) {
     int64_t best = -1;
+    if ((w->left -= extent) < 0) w->lost = true; // comparisons are steps, too
     for (int64_t l = 0; l < extent; l++)
       if ((last < 0 || before(row[last], last, row[l], l)) && (best < 0 || before(row[l], l, row[best], best))) best = l;
     last = best;
   }
-  value = t == n->out ? row[last] : (double)last;
+  value = w->lost ? 0 : t == n->out ? row[last] : (double)last;
   return mem_free(row), value;
 }
 

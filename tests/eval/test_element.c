@@ -76,6 +76,10 @@ static void steps_are_limited(void **state)
   assert_int_equal(eval_element(g, &reader, 2001, t, 5, &x), OK);
   assert_true(x == 1000);
   assert_int_equal(eval_element(g, &reader, 2000, t, 5, &x), NO);
+  g = test_graph(&mem, "program chosen() {\n X: f32[4000]\n v, i = topk(X, k=1000, dim=0)\n return i\n}\n", false);
+  assert_int_equal(eval_element(g, &reader, 1000 * 4000 + 4001, g->nodes[g->nnodes - 1].in[0], 999, &x), OK); // comparisons are steps
+  assert_true(x == 999);
+  assert_int_equal(eval_element(g, &reader, 1000 * 4000, g->nodes[g->nnodes - 1].in[0], 999, &x), NO);
   arena_close(&mem);
 }
 
