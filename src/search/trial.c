@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Prices choose among so many times as many plans as the list has. So many plans are tried in other sizes, in so many in all or a few more.
+// WIDER: prices choose among so many times as many plans as the list has. RESIZED: so many plans are tried in other sizes. SIZES: other sizes in all; the
+// last plan may exceed it.
 enum { WIDER = 4, RESIZED = 12, SIZES = 64 };
 static const double FAR = 1.5, NEAR = 1.1; // what costs more than that times the best is not looked at closer
 
@@ -121,15 +122,16 @@ static void try_families(struct search_trial *t, const struct plan *plan, int n)
     if (kin_of(t, &plan[i]) < 0) first[i] = true, append(t, &plan[i]);
   try_all(t, 0);
   int heads = t->n;
-  double best = best_price(t);
+  double best = best_price(t), least = INFINITY;
+  for (int i = 0; i < n; i++) least = fmin(least, plan[i].cost);
   for (int i = 0; i < n; i++) {
     const struct tried *head = &t->t[kin_of(t, &plan[i])];
-    if (!first[i] && (good(head) ? head->price <= NEAR * best : plan[i].cost <= FAR * best)) append(t, &plan[i]);
+    if (!first[i] && (good(head) ? head->price <= NEAR * best : isinf(best) || plan[i].cost <= FAR * least)) append(t, &plan[i]);
   }
   try_all(t, heads);
 }
 
-// What the dearest kernel makes, of what, and what its axes run over: plans that agree in this gain from the same sizes.
+// A hash of the results, operands and axes of the dearest kernel: plans that agree in this gain from the same sizes.
 static uint64_t heart_of(const struct plan *p)
 {
   const struct option *x = p->k[0];
@@ -139,7 +141,7 @@ static uint64_t heart_of(const struct plan *p)
   return hash_mix(hash_bytes(x->need, sizeof *x->need * (size_t)x->nneed, h), (uint64_t)x->table);
 }
 
-// Of the cheapest graphs other sizes, too.
+// Other sizes of the cheapest graphs.
 static void try_sizes(struct search_trial *t, struct planner *pl, int most)
 {
   struct plan best[RESIZED], *others = NEWS(pl->mem, struct plan, most + 1);
