@@ -105,15 +105,15 @@ static void find_last(struct cutter *c)
       c->last[t] = MAX(c->last[t], f->owner[f->user[u]] == c->r->id ? at[f->user[u]] : c->r->n);
 }
 
-// Of equally cheap choices: fewer segments, then more that begin behind a product. A large product is bound by its operations, so that others in its
+// Equally cheap choices: fewer segments are better, then more that begin behind a product. A large product is bound by its operations, so that others in its
 // kernel gain little, and a norm behind it needs whole rows.
 static bool better_tie(const int *count, const int *behind, int i, int j, int after)
 {
   return count[i] + 1 != count[j] ? count[i] + 1 < count[j] : behind[i] + after > behind[j];
 }
 
-// The cheapest segments: from[j] is where the last of them starts that ends before node j. Of equally cheap ones see better_tie, then those that are
-// long early.
+// The cheapest segments: from[j] is where the last of them starts that ends before node j. See better_tie for equally cheap ones; then long ones come
+// early.
 static double choose(const struct cutter *c, int *from)
 {
   struct arena_mark mark = arena_mark(c->f->tmp);
@@ -125,7 +125,7 @@ static double choose(const struct cutter *c, int *from)
     for (int i = j - 1; i >= 0 && !too_hard(c, (struct segment_span){i, j}); i--) {
       add_node(c, &g, i);
       double b = best[i] + g.cost;
-      int after = i && c->f->p->nodes[c->r->node[i - 1]].op == OP_MATMUL;
+      int after = i && op_rows[c->f->p->nodes[c->r->node[i - 1]].op].rule == RULE_CONTRACT;
       if (b < best[j] || (b <= best[j] && better_tie(count, behind, i, j, after)))
         best[j] = b, count[j] = count[i] + 1, behind[j] = behind[i] + after, from[j] = i;
     }
