@@ -65,8 +65,6 @@ void count_tensors(const struct lower_job *j, struct kernel_counts *c)
   if (j->tail) one_side(j, j->tail, false, c), one_side(j, j->tail, true, c);
 }
 
-static const double F32_SHARE = 0.85; // of the rate of lanes: 51 of 60 Tflops on an H200
-
 // Products of f32 are multiplied by lanes. Which of its kernels the library takes is not known; tiles of 128 by 128, where there are enough.
 void count_product(const struct graph *g, const enum dtype *store, const struct lower_product *x, const struct gpu_limits *gpu,
                    struct kernel_counts *c)
@@ -82,5 +80,5 @@ void count_product(const struct graph *g, const enum dtype *store, const struct 
     if (blas_has(m, i)) count_bytes(&j, x->tensor[i], (double)shape_size(&g->tensors[x->tensor[i]].shape) * dtype_bytes(store[x->tensor[i]]), c);
   c->items = c->blocks, c->cache = c->memory + c->near;
   c->wgmma = 2.0 * (double)m->batch * rows * cols * (double)m->k / c->items;
-  if (m->type[BLAS_A] == TT_F32) c->wgmma *= gpu->flops / (2 * gpu->lane_rate * gpu->processors * F32_SHARE);
+  if (m->type[BLAS_A] == TT_F32) c->wgmma *= gpu->flops / (2 * gpu->lane_rate * gpu->processors * kernel_rates.f32[COUNT_LIBRARY]);
 }
