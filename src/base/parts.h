@@ -1,7 +1,8 @@
-/* An fp32 number as the sum of three bf16 numbers: its first 8 significant bits, the next 8 and the last 8, all of its sign. The sum is exact
- * but for bits below 2^-133, the least number of bf16. Denormal numbers count as 0. A part of another number is never 0, but at least 2^-133: an
- * infinity times it is an infinity. All parts of an infinity are that infinity, and all parts of NaN are NaN. So sums of products of parts have the infinities
- * and the NaN that those of the numbers have. CUDA text begins with this file, and generated C contains it where a kernel uses parts. */
+/* An fp32 number x as the sum of three bf16 numbers: its first 8 significant bits, the next 8 and the last 8, all of its sign. A part is at least 2^-133,
+ * the least number of bf16, and never 0: an infinity times it is an infinity. The sum differs from x by at most 2^-132, and from a denormal number by all
+ * of it. So a number below 2^-108 has fewer than 24 bits, and one near 2^-126 has 6. All parts of an infinity are that infinity, and all parts of NaN are NaN.
+ * Infinities and NaN of sums of products of parts are those of the product of f32, unless an operand is denormal or a sum overflows in one order only.
+ * CUDA text begins with this file, and generated C contains it where a kernel uses parts. */
 #if defined __CUDACC__ || !defined MICA_PARTS_H /* a C++ source may have the CUDA text in several namespaces */
 #define MICA_PARTS_H
 

@@ -1,4 +1,4 @@
-// What a loop takes at a time. A block graph takes as much of what it sums in an iteration as the search thought good for tiles that
+// How much a loop takes at a time. A block graph takes as much of a sum in an iteration as the search thought good for tiles that
 // may be cut anew since; several iterations at once, or a part of one, sum the same. The letter that goes on from one iteration
 // to the next becomes longer or shorter, and the loop's extent what is left. The last iteration may have less of it (mma_ragged.c).
 #include "lower/mma.h"

@@ -14,7 +14,7 @@ enum { PARTS = 3, PAIRS = 6, PART_TILE = 4096 };
 static const enum op part_op[PARTS] = {OP_BF16_HIGH, OP_BF16_MIDDLE, OP_BF16_LOW};
 static const int pair[PAIRS][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
 
-struct part_tensors { // of a tensor; -1: not made
+struct part_tensors { // a tensor's; -1: not made
   int of[PARTS];
 };
 struct dividing {
@@ -78,7 +78,7 @@ static int kernel(struct dividing *w, int t, struct loc at, struct part_tensors 
   return OK;
 }
 
-// Of tensor t of g: a view's parts are views of parts.
+// The parts of tensor t of g. A view's parts are views of parts.
 static int tensor_parts(struct dividing *w, int t, struct part_tensors **out)
 {
   const struct node *n = &w->g->nodes[w->g->tensors[t].node];
@@ -132,7 +132,7 @@ static int product(struct divided_block *b, const struct node *x)
   return b->tile[x->out] = sum, OK;
 }
 
-// What is read as it is, and not only as parts of what an iterator loads.
+// Marks tensors that are read as they are, and not only as parts that an iterator loads.
 static void find_wanted(struct divided_block *b)
 {
   const struct graph *g = b->n->sub;
