@@ -261,6 +261,49 @@ def test_what_mixes_a_dynamic_extent_is_left():
     assert "two d" in reasons["aten.mm.default"], reasons
 
 
+@pytest.mark.parametrize("f, operator", [
+    (lambda x, w: x.relu() @ (w.triu(x.shape[0]) + 1), "aten.triu.default"),
+    (lambda x, w: x.relu() @ (w * x.shape[0]), "aten.mul.Tensor"),
+    (lambda x, w: x.relu() @ w.clamp(max=x.shape[0]), "aten.clamp.default"),
+    (lambda x, w: x.relu() @ torch.add(w, w.relu(), alpha=x.shape[0]), "aten.add.Tensor"),
+], ids=["diagonal", "factor", "bound", "keyword"])
+def test_a_number_that_depends_on_a_dynamic_extent_is_left(f, operator):
+    class Scales(nn.Module):
+        def forward(self, x, w):
+            return f(x, w)
+
+    run, graphs, w = compiled(Scales(), buckets=[4, 16]), [], torch.randn(16, 16)
+    mica.torch.compiler._listeners.lists = [graphs]
+    with torch.no_grad():
+        for n in (3, 9):
+            x = torch.randn(n, 16)
+            torch._dynamo.mark_dynamic(x, 0)
+            close(run(x, w), f(x, w))
+    mica.torch.compiler._listeners.lists = []
+    assert len(graphs) == 1
+    reasons = {n.operator: n.why for n in graphs[0].left}
+    assert "depends on a dynamic extent" in reasons[operator], reasons
+
+
+def test_a_group_norm_of_a_dynamic_batch():
+    """Its node has the batch's size as a number, too, which its row does not read."""
+    from mica.torch.program import Shapes, build
+    x = torch.randn(3, 4, 6)
+    torch._dynamo.mark_dynamic(x, 0)
+    found = []
+
+    def keep(gm, _):
+        nodes = [n for n in gm.graph.nodes if n.op == "call_function" and "group_norm" in str(n.target)]
+        found.append(build(nodes, [], {}, Shapes(), "p"))
+        return make_boxed_func(gm.forward)
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(lambda x: F.group_norm(x, 2), backend=aot_autograd(fw_compiler=keep, decompositions={}))(x)
+    assert found
+
+
 def test_inductor_runs_the_rest():
     model, inputs = mixtral()
     with torch.no_grad():

@@ -129,6 +129,15 @@ def test_what_has_no_row_is_refused_with_a_reason(f, why):
         build(nodes, nodes[-1:], {}, Shapes(), "p")
 
 
+def test_narrow_statistics_of_a_batch_are_refused():
+    """The running ones have 32 bits, and would be made of narrow numbers."""
+    from mica.torch.emit import Cannot
+    x, w = torch.randn(2, 4, 6, dtype=torch.bfloat16), torch.ones(4)
+    gm = graph_of(lambda x, w, m, v: list(aten._native_batch_norm_legit_functional(x, w, w, m, v, True, 0.1, 1e-5)), (x, w, w, w))
+    with pytest.raises(Cannot, match="bf16: its statistics have 32 bits"):
+        program_of(gm)
+
+
 @pytest.mark.parametrize("x", [2.0 ** -24, 1 / 3, 0.1, 1e-5, 11 / 12, 3.0])
 def test_numbers_are_those_that_the_language_reads(x):
     """The shortest text of Python has fewer digits than the language asks for of some powers of 2."""

@@ -45,7 +45,6 @@ NORMS = {
     "group_norm": lambda s: [F.group_norm(s.i, 2), F.group_norm(s.i, 4, s.w, s.v), F.group_norm(s.x, 1, s.w, s.v, 1e-3), F.group_norm(s.i, 2, None, s.v)],
     "batch_norm": lambda s: [F.batch_norm(s.i, s.v, s.p[0, :, 0]), F.batch_norm(s.x, s.v, s.p[0, :, 0], s.w, s.v, eps=1e-3),
                              F.batch_norm(s.x[0].t(), s.v, s.p[0, :, 0], s.w, s.v)],
-    "batch_norm in training": lambda s: [aten._native_batch_norm_legit_functional(s.i, s.w, s.v, s.v, s.p[0, :, 0], True, 0.1, 1e-5)[0]],
     "instance_norm": lambda s: [F.instance_norm(s.i), F.instance_norm(s.i, weight=s.w, bias=s.v)],
     "norms of several dimensions": lambda s: [F.layer_norm(s.x, (4, 6)), F.layer_norm(s.i, (6, 6), s.i[0, 0], s.i[0, 1]), F.rms_norm(s.x, (4, 6), s.x[0], 1e-5)],
 }

@@ -20,8 +20,9 @@ from mica import _mica
 from .emit import Cannot, Value, axis, number
 
 ROWS = {}
-# Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it.
-VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS = set(), set(), set(), set(), set(), set(), set()
+# Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it. EXTENTS: rows whose numbers
+# that depend on a dynamic extent are extents of their tensors, which they do not read.
+VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS, EXTENTS = (set() for _ in range(8))
 READS_NUMBERS = {"aten.where.self"}  # of constant tensors
 CONSTANTS = {  # operators without a row, whose number those read
     "aten.scalar_tensor.default": lambda x: x, "aten.full.default": lambda shape, x: x,

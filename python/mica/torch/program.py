@@ -17,7 +17,7 @@ from torch import fx
 
 from . import activations, attention, choice, losses, norms, reductions  # noqa: F401  their rows
 from .emit import SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
-from .ops import CASTS, DTYPES, HIDES, ROWS, name_of, operators, widens
+from .ops import CASTS, DTYPES, EXTENTS, HIDES, ROWS, name_of, operators, widens
 
 
 class Shapes:
@@ -49,6 +49,11 @@ class Shapes:
 
     def strides(self, t):
         return tuple(self.value(s) for s in t.stride())
+
+
+def _is_symbolic(arg):
+    """A number of the graph that calls differ in. The text would have it as it is for one size."""
+    return isinstance(arg, fx.Node) and isinstance(arg.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def symbols_of(t):
@@ -165,6 +170,8 @@ class Builder:
             f = ROWS.get(name)
             if f is None:
                 raise Cannot("no row for this operator")
+            if name not in EXTENTS and any(_is_symbolic(a) for a in (*node.args, *node.kwargs.values())):
+                raise Cannot("a number that depends on a dynamic extent")
             wide = self.meets_wide(node)
             args = fx.map_arg(node.args, lambda n: self.argument(n, wide))
             kwargs = dict(fx.map_arg(node.kwargs, lambda n: self.argument(n, wide)))
@@ -175,8 +182,6 @@ class Builder:
             if name in CASTS and kwargs.get("device") == node.args[0].meta["val"].device:
                 del kwargs["device"]  # type_as says it, too
             args = [list(a) if isinstance(a, (list, tuple)) else a for a in args]
-            if any(isinstance(a, (torch.SymInt, torch.SymFloat)) for a in args):
-                raise Cannot("a symbolic argument")
             try:
                 result = f(self.emitter, *args, **kwargs)
             except (TypeError, AttributeError, IndexError) as error:

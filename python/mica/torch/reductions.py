@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from .emit import Cannot, axis, number
-from .ops import ROWS, reduction, row, var
+from .ops import EXTENTS, ROWS, reduction, row, var
 
 ROWS["aten.amin.default"] = reduction("min")
 ROWS["aten.logsumexp.default"] = reduction("logsumexp")
@@ -83,7 +83,7 @@ def group_norm_(e, x, groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=Tr
     return group_norm(e, x, groups, weight, bias, eps)
 
 
-@row("aten.native_group_norm.default")
+@row("aten.native_group_norm.default", kinds=[EXTENTS])
 def native_group_norm(e, x, weight, bias, n, c, inner, groups, eps):
     return [group_norm(e, x, groups, weight, bias, eps)]
 
@@ -143,6 +143,8 @@ def batch_norm_trained_on(e, x, weight, bias, mean, variance, training, momentum
     n = math.prod(x.want) // x.want[1]
     if not training or n < 2:
         raise Cannot("batch_norm of given statistics, or of one element a channel")
+    if x.dtype != "f32":
+        raise Cannot(f"batch_norm in training of {x.dtype}: its statistics have 32 bits")
     made, own_mean, own_variance, spread = of_batch(e, x, weight, bias, eps)
     kept = [e.binary(f"{{0}} * {number(1 - momentum)} + {{1}} * {number(by)}", running, own)
             for running, own, by in ((mean, own_mean, momentum), (variance, own_variance, momentum * n / (n - 1)))]
