@@ -1,4 +1,7 @@
 """The first call of a model: equal layers are judged once, the time is kept, and what became of it is said."""
+import os
+import threading
+import time
 import types
 
 import pytest
@@ -163,3 +166,69 @@ def test_a_wrong_target_is_refused(gradients):
 def test_nothing_taken_is_said_plainly():
     e = explain(nn.Linear(4, 4), torch.randn(2, 4), options={**ALL, "min_work": 1e9})
     assert "none of 2 nodes is taken" in e.details() and "0 programs" not in e.details() and str(e).startswith("taken   none of 2 nodes")
+
+
+@pytest.fixture
+def lock(tmp_path, monkeypatch):
+    monkeypatch.setenv("MICA_GPU_LOCK", str(tmp_path / "lock"))
+    return tmp_path / "lock"
+
+
+def is_free(lock):
+    """As another process sees it: locks are those of open files."""
+    with open(lock, "a", encoding="utf-8") as f:
+        return not measure._is_busy(f)
+
+
+def test_a_turn_within_a_turn_is_part_of_it(lock):
+    with measure.turn():
+        with measure.turn():
+            assert measure.has_turn() and not is_free(lock)
+        assert measure.has_turn() and not is_free(lock)
+    assert not measure.has_turn() and is_free(lock)
+    with pytest.raises(KeyError), measure.turn():
+        raise KeyError
+    assert is_free(lock)
+
+
+def test_a_forked_process_does_not_keep_the_turn(lock):
+    read, write = os.pipe()
+    with measure.turn():
+        child = os.fork()
+        if not child:  # it has the lock's file open until the pipe ends
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
+    free = is_free(lock)
+    os.close(write), os.close(read), os.waitpid(child, 0)
+    assert free
+
+
+def test_who_waits_for_a_turn_does_not_spend_the_time(lock):
+    begun, done = threading.Event(), []
+    b = budget.Budget(100)
+
+    def other():
+        with measure.turn():
+            begun.set()
+            time.sleep(0.3)
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait()
+    begin = time.monotonic()
+    with b.program(), measure.turn():
+        done.append(time.monotonic() - begin)
+    thread.join()
+    assert done[0] > 0.2 and b.spent < done[0] - 0.2
+
+
+def test_nobody_waits_without_a_lock(monkeypatch):
+    monkeypatch.setenv("MICA_GPU_LOCK", "/nowhere/at/all")
+    with measure.turn():
+        assert not measure.has_turn()
+
+
+def test_no_search_begins_within_a_turn(lock):
+    from mica.torch.options import Options
+    with measure.turn(), pytest.raises(RuntimeError, match="would wait for itself"):
+        engine.compile("program p { x: f32[2] return x * 2 }", "cpu", Options())

@@ -466,3 +466,14 @@ def test_mode_of_torch_compile():
     torch._dynamo.reset()
     with pytest.raises(Exception, match="mode of backend mica is one of default, reduce-overhead"):
         torch.compile(nn.Linear(4, 4), backend=mica.torch.backend, mode="fast")(torch.randn(2, 4))
+
+
+def test_each_result_is_held_against_the_tolerance_of_its_dtype():
+    from mica.torch.measure import TOLERANCE, difference
+    wide, narrow = torch.ones(4), torch.ones(4, dtype=torch.bfloat16)
+    error, limit = difference([wide * 1.001, narrow], [wide, narrow])
+    assert limit == TOLERANCE[torch.float32] and error > limit  # though a narrow result may be off by as much
+    error, limit = difference([wide, narrow * 1.01], [wide, narrow])
+    assert limit == TOLERANCE[torch.bfloat16] and 0 < error < limit
+    assert difference([wide * 1.001, narrow], [wide, narrow], 0.1)[1] == 0.1
+    assert difference([wide * float("nan")], [wide])[0] == difference([narrow], [wide])[0] == float("inf")

@@ -1,13 +1,13 @@
-"""The seconds that one graph may take: its distinct programs share them for search, compiling and measuring."""
+"""The seconds that one graph may take: its distinct programs share them for search, compiling and measuring. Waiting for a turn on the GPU is
+not counted."""
 from __future__ import annotations
 
 import contextlib
-import time
+
+from .measure import clock
 
 OVER = 1.1  # of the seconds, what the last judgement may end at
 FIRST = 10.0  # seconds that the first judgement is expected to take at most, which Inductor needs for a few kernels
-
-clock = time.monotonic
 
 
 class Budget:

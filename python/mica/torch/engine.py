@@ -20,6 +20,8 @@ import torch
 import mica
 from mica import _mica
 
+from .measure import has_turn
+
 DTYPES = {row["name"]: getattr(torch, row["array"]) for row in _mica.dtypes if hasattr(torch, row["array"])}
 MORE_TIME = "a larger `time` gives it more"
 
@@ -136,7 +138,9 @@ def _seconds_of(folder, report):
 
 def compile(text, target, options, seconds=None, asked=None):
     """A program of the language, optimized: a Compiled. seconds: for the search; asked: the program's share of the time, of which these are
-    what is left. Both are all of it unless given. Raises EngineError, LateError where no time is left."""
+    what is left. Both are all of it unless given. Raises EngineError, LateError where no time is left, RuntimeError within a turn."""
+    if has_turn():
+        raise RuntimeError("a search within a turn on the GPU would wait for itself: begin it before measure.turn()")
     seconds = options.time if seconds is None else seconds
     asked = seconds if asked is None else asked
     settings = {"threads": options.threads or torch.get_num_threads(), **options.search}

@@ -59,17 +59,24 @@ def distance(got, want):
     return off, scale
 
 
-def difference(got, want):
-    """The largest relative norm of a difference, as a part of what is accepted."""
-    worst = 0.0
+def accepted(dtype, tolerance=0.0):
+    """The relative norm of a difference to eager that a result may have. tolerance: of all dtypes, 0 for that of each."""
+    return tolerance or TOLERANCE.get(dtype, TOLERANCE[torch.float32])
+
+
+def difference(got, want, tolerance=0.0):
+    """The relative norm of a difference and what is accepted, of the result that comes closest to that or exceeds it most."""
+    worst, limit = 0.0, accepted(want[0].dtype, tolerance)
     for g, w in zip(got, want):
+        most = accepted(w.dtype, tolerance)
         if g.shape != w.shape or g.dtype != w.dtype:
-            return math.inf
+            return math.inf, most
         off, scale = distance(g, w)
         part = off / scale if scale > 0 else off
-        if not part <= worst:  # a NaN is no part of anything
-            worst = part if part == part else math.inf
-    return worst
+        part = part if part == part else math.inf  # a NaN is no part of anything
+        if part / most > worst / limit:
+            worst, limit = part, most
+    return worst, limit
 
 
 def time_calls(f, n, device):
@@ -109,32 +116,66 @@ def captured(f):
 PAUSE = 1e-3  # seconds between two questions for the turn, as in src/gpu/turn.c
 
 
-def _locked(f):
+class _Turn(threading.local):
+    """Of this thread: whether it has the turn, and the seconds that it has waited for turns."""
+    held, waited = False, 0.0
+
+
+_turn = _Turn()
+
+
+def has_turn():
+    return _turn.held
+
+
+def clock():
+    """Seconds of this thread without those in which it waited for a turn."""
+    return time.monotonic() - _turn.waited
+
+
+def _is_busy(f):
     try:
         fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
-    return True
+        return True
+    except OSError:  # a file system without locks
+        pass
+    return False
 
 
-_turn = threading.local()  # held: whether this thread has the turn
+def _opened(path):
+    """The file with the lock; None without a path, or where it cannot be opened."""
+    try:
+        return open(path, "a", encoding="utf-8") if path else None
+    except OSError:
+        return None
 
 
 @contextlib.contextmanager
 def turn():
-    """Processes with the same $MICA_GPU_LOCK use the GPU one after the other, as races do (src/gpu/turn.c). A turn within a turn is part of it."""
-    path = os.environ.get("MICA_GPU_LOCK")
-    if not path or getattr(_turn, "held", False):
+    """Processes with the same $MICA_GPU_LOCK use the GPU one after the other, as races do (src/gpu/turn.c). A turn within a turn is part of it.
+    Without the variable, or where its file cannot be opened, nobody waits. No search may begin within a turn: its race would wait for the turn,
+    and so for itself. `engine.compile` refuses that."""
+    f = None if _turn.held else _opened(os.environ.get("MICA_GPU_LOCK"))
+    if f is None:
         yield
         return
-    with open(path, "a", encoding="utf-8") as f:
-        while not _locked(f):  # who waits within flock would always come before who asks again and again, as races do
+    with f:
+        begin = time.monotonic()
+        while _is_busy(f):  # who waits within flock would always come before who asks again and again, as races do
             time.sleep(PAUSE)
+        _turn.waited += time.monotonic() - begin
         _turn.held = True
         try:
             yield
         finally:
             _turn.held = False
+            fcntl.flock(f, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
+
+
+def turn_on(device):
+    """The turn, where the device is a GPU."""
+    return turn() if device.type == "cuda" else contextlib.nullcontext()
 
 
 def race(a, b, device, graphs=False, seconds=0.5):

@@ -81,6 +81,7 @@ class Region:
         self.seconds = options.time  # of a bucket's program
         self.budget = Budget(options.time)
         self.is_tensor = [isinstance(p.meta.get("val"), torch.Tensor) for p in self.placeholders]
+        self.device = next(p.meta["val"].device for p, t in zip(self.placeholders, self.is_tensor) if t)
         if self.symbol is not None:
             self.rows_of = next((i, *batch_of(p.meta["val"])[:2]) for i, p in enumerate(self.placeholders)
                                 if isinstance(p.meta.get("val"), torch.Tensor) and batch_of(p.meta["val"]))
@@ -126,13 +127,12 @@ class Region:
         return made if taken.taken else None
 
     def _judge(self, made, bucket, real, taken):
-        with measure.turn():
+        with measure.turn_on(self.device):
             examples, want = self._sample(made, bucket, real)
             if want is None:
                 taken.why = "eager's results on random inputs are not finite"
                 return
-            taken.error = measure.difference(made(examples), want)
-        limit = self.options.tolerance or max(measure.TOLERANCE.get(w.dtype, measure.TOLERANCE[torch.float32]) for w in want)
+            taken.error, limit = measure.difference(made(examples), want, self.options.tolerance)
         if not taken.error <= limit:
             taken.why = f"its results differ from eager's by {taken.error:.2g}, more than {limit:.2g}"
             return
@@ -180,7 +180,7 @@ class Region:
 
     def examples(self, bucket, real, positive=False, limits=None):
         """Tensors for every placeholder: the real ones, else random. limits: of indices, by placeholder."""
-        generator = measure.generator(next(p.meta["val"].device for p in self.placeholders if isinstance(p.meta.get("val"), torch.Tensor)))
+        generator = measure.generator(self.device)
         shapes, out = Shapes({self.symbol: bucket} if bucket else None), []
         for p in self.placeholders:
             val = p.meta.get("val")
