@@ -56,12 +56,14 @@ def backend(gm, example_inputs, *, options=None, mode=None, **_):
     try:
         # What the model changes in place stays in place: else whole caches would be copied, in what is left to Inductor too.
         return aot_autograd(fw_compiler=compiler, decompositions={}, keep_inference_input_mutations=True)(gm, example_inputs)
-    except _NothingTaken:
-        if context is not None:
-            vars(context).update(before)
-        report.compilations += 1
-        _tell(report, say)
-        return _as_it_is(gm, example_inputs, options)
+    except _NothingTaken:  # nothing is done in here, where the error would keep the frames of what was tried
+        pass
+    if context is not None:
+        vars(context).clear()
+        vars(context).update(before)
+    report.compilations += 1
+    _tell(report, say)
+    return _as_it_is(gm, example_inputs, options)
 
 
 class _NothingTaken(Exception):
