@@ -214,7 +214,8 @@ def work(a, definition, folder):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("definition", nargs="?"), p.add_argument("--out"), p.add_argument("--workloads"), p.add_argument("--axes", action="append", default=[])
+    p.add_argument("definition", nargs="?"), p.add_argument("--out"), p.add_argument("--workloads")
+    p.add_argument("--axes", action="append", default=[])
     p.add_argument("--target", default="sm_90a"), p.add_argument("--check", action="store_true"), p.add_argument("--list", action="store_true")
     p.add_argument("--mica", default="build/mica"), p.add_argument("--folder", help="of programs and kernels; a temporary one unless given")
     words = sys.argv[1:]

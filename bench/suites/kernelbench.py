@@ -1,26 +1,33 @@
 #!/usr/bin/env python3
-"""Runs KernelBench with torch.compile(Model, backend="mica"). It uses the suite's correctness check and timing, and compares with eager mode and Inductor.
+"""Runs KernelBench with torch.compile(Model, backend="mica"), by the suite's correctness check and timing, beside eager mode and Inductor.
 
     kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--workers N] [--deadline S] [--until S]
-                   [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE]
+                   [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
 ended after --deadline seconds. Tasks without convolution and pooling begin first, those of the levels by turns; nothing runs after --until
-seconds, and what that ends has no row. Workers compile in parallel and time by turns (MICA_GPU_LOCK). Random numbers are drawn on the device.
---scale N divides the whole numbers of 256 and more that a task's file assigns, for a CPU. --csv FILE gets a row as soon as a task is done; rows that
-FILE has of the same build, machine and options are not run again. --sizes FILE keeps what tasks need, which takes a minute to find out. --trials N
-calls are timed, fewer where they would take more than half a second, and 6 at least; column `calls` has the number. A task without memory for it beside
-others runs again alone.
+seconds, and what that ends has no row: the tasks that have run are no random sample. Workers compile in parallel and time by turns
+(MICA_GPU_LOCK; a file in Mica's cache unless it is set). Random numbers are drawn on the device. --scale N divides the whole numbers of 256 and more
+that a task's file assigns, for a CPU. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine, options and
+method are not run again (`method`: kernelbench_task.py, --trials, --workers). --sizes FILE keeps what tasks need, which takes a minute to find out.
+A task without memory for it beside others runs again alone. Level 3 has twice --time; column `seconds_given` has what a graph was given.
 
-A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, late
-after its deadline, and unfit where eager mode fails, or fails the check against itself. Errors are relative norms of the difference to the model in float64. fast_p, as the suite has it: the part of all tasks
-that are right and more than p times as fast as the baseline. Exit status 0: no task is wrong; 1: some are. The
-child runs `kernelbench_task.py`.
+--trials N calls are timed by the suite's code, fewer where they would take more than half a second, and 6 at least; column `calls` has the number.
+Rounds alternate between eager mode, Inductor and Mica, and each begins with another one. A time is the median; columns `*_mean_us` have the mean,
+which the suite reports.
+
+A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, and
+late after its deadline. Errors are relative norms of the difference to the model in float64. Before Mica compiles a task it is decided whether its
+results can be checked. It is unfit where eager mode fails, or fails the check against itself; then nothing is timed. Where eager mode's own error
+is above 0.1, results are rounding errors: such a task is run, and is unfit instead of wrong where Mica's error is at most twice eager mode's.
+fast_p, as the suite has it: the part of all tasks that are right and more than p times as fast as the baseline. Exit status 0: no task is wrong;
+1: some are. The child runs `kernelbench_task.py`.
 """
 import argparse
 import collections
 import concurrent.futures
 import csv
+import hashlib
 import json
 import math
 import os
@@ -35,10 +42,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHILD = os.path.join(HERE, "kernelbench_task.py")
-FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine"]
-COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", "eager_us", "inductor_us", "mica_us", "over_eager", "over_inductor", "eager_error", "inductor_error", "mica_error",
-           "nodes", "taken",
-           "programs", "seconds", "why", "said", *FACTS]
+WAYS = ["eager", "inductor", "mica"]
+FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine", "method"]
+COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", *(f"{w}_us" for w in WAYS), *(f"{w}_mean_us" for w in WAYS),
+           "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "seconds", "why", "said", *FACTS]
 CONV_OR_POOL = re.compile(r"nn\.(Lazy)?Conv|F\.conv|Pool|max_pool|avg_pool")
 
 
@@ -72,8 +79,8 @@ def environment(threads):
 def child(a, *words, limit, threads=1):
     """(JSON that the child wrote, ""), or (None, its last words)."""
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.TemporaryFile("w+") as log:
-        p = subprocess.Popen([sys.executable, CHILD, "--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale), *words],
-                             stdout=log, stderr=log, start_new_session=True, env=environment(threads))
+        own = ["--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale)]
+        p = subprocess.Popen([sys.executable, CHILD, *own, *words], stdout=log, stderr=log, start_new_session=True, env=environment(threads))
         try:
             p.wait(limit)
         except subprocess.TimeoutExpired:
@@ -106,15 +113,28 @@ class Memory:
             self.changed.notify_all()
 
 
+def seconds_of(a, level):
+    """Seconds of Mica for a graph."""
+    return a.time * (2 if level == 3 else 1)
+
+
+def method(a):
+    """A name of how a task is run and timed: rows of another one are not kept."""
+    with open(CHILD, "rb") as f:
+        return hashlib.sha256(b"%s %d %d" % (f.read(), a.trials, a.workers)).hexdigest()[:12]
+
+
 def facts(a, said):
+    """level -> what a row has of the build, the machine and the options."""
     cpu = ""
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as f:
             m = re.search(r"model name\s*: (.*)", f.read())
             cpu = m[1] if m else ""
     commit = output_of("git", "rev-parse", "--short", "HEAD", cwd=a.checkout) if os.path.isdir(os.path.join(a.checkout, ".git")) else a.suite
-    return {"seconds_given": a.time, "scale": a.scale, "device": said["device"], "torch": said["torch"], "mica": said["mica"], "suite": commit,
-            "machine": f"{cpu or platform.machine()}, {os.cpu_count()} processors"}
+    every = {"scale": a.scale, "device": said["device"], "torch": said["torch"], "mica": said["mica"], "suite": commit,
+             "machine": f"{cpu or platform.machine()}, {os.cpu_count()} processors", "method": method(a)}
+    return {level: {"seconds_given": seconds_of(a, level), **every} for level in map(int, a.levels.split(","))}
 
 
 def rows_of(path, same):
@@ -122,17 +142,19 @@ def rows_of(path, same):
     if not path or not os.path.exists(path):
         return {}
     with open(path, newline="") as f:
-        return {(int(r["level"]), int(r["task"])): r for r in csv.DictReader(f) if all(str(r.get(k)) == str(v) for k, v in same.items())}
+        return {(int(r["level"]), int(r["task"])): r for r in csv.DictReader(f)
+                if int(r["level"]) in same and all(str(r.get(k)) == str(v) for k, v in same[int(r["level"])].items())}
 
 
 def row_of(task, made, why, seconds, same):
     level, number, name, path = task
-    row = {"level": level, "task": number, "name": name, "conv_or_pool": int(is_conv(path)), "seconds": round(seconds, 1), **same}
+    row = {"level": level, "task": number, "name": name, "conv_or_pool": int(is_conv(path)), "seconds": round(seconds, 1), **same[level]}
     if made is None:
         return row | {"fate": "late" if why == "late" else "failed", "why": why}
-    us = {k: made["us"].get(k) for k in ("eager", "inductor", "mica")}
+    us = {k: made["us"].get(k) for k in WAYS}
     for k, v in us.items():
         row[f"{k}_us"] = "" if v is None else f"{v:.2f}"
+        row[f"{k}_mean_us"] = "" if v is None else f"{made['mean_us'][k]:.2f}"
         error = made["errors"].get(k)
         row[f"{k}_error"] = "" if error is None else f"{error:.1e}"
         if k != "mica" and v and us["mica"]:
@@ -172,8 +194,8 @@ def run_all(a, tasks, sizes, same):
                 if left <= 0:
                     return False
                 start = time.monotonic()
-                made, why = child(a, "--task", task[3], "--level", str(task[0]), "--time", str(a.time * (2 if task[0] == 3 else 1)), "--trials", str(a.trials), limit=min(a.deadline, left),
-                                  threads=4 if task[0] == 3 else 1)
+                made, why = child(a, "--task", task[3], "--level", str(task[0]), "--time", str(seconds_of(a, task[0])), "--trials", str(a.trials),
+                                  limit=min(a.deadline, left), threads=4 if task[0] == 3 else 1)
                 if made is None and (why == "late" and left < a.deadline or re.search("out of memory|OutOfMemory", why) and not alone):
                     return why != "late"
                 row = row_of(task, made, why, time.monotonic() - start, same)
@@ -238,7 +260,8 @@ def main():
     p.add_argument("--levels", default="1,2,3"), p.add_argument("--only", default=""), p.add_argument("--skip"), p.add_argument("--csv")
     p.add_argument("--time", type=float, default=60, help="seconds of Mica for a graph, twice that on level 3")
     p.add_argument("--workers", type=int, default=1), p.add_argument("--deadline", type=float, default=600, help="seconds of a task")
-    p.add_argument("--until", type=float, help="seconds after which nothing runs"), p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    p.add_argument("--until", type=float, help="seconds after which nothing runs")
+    p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     p.add_argument("--scale", type=int, default=1), p.add_argument("--memory", type=float, default=60, help="GiB that tasks may have together")
     p.add_argument("--trials", type=int, default=100, help="calls that are timed; the suite has 100")
     p.add_argument("--sizes", help="JSON of what tasks need, kept")
@@ -248,9 +271,10 @@ def main():
     tasks = tasks_of(a)
     if not tasks:
         sys.exit("no task has such a name")
+    said = called(a, "--facts")
     if a.workers > 1:
-        os.environ.setdefault("MICA_GPU_LOCK", os.path.join(tempfile.gettempdir(), f"kernelbench-{os.getuid()}.lock"))
-    rows = run_all(a, tasks, sizes_of(a, tasks), facts(a, called(a, "--facts")))
+        os.environ.setdefault("MICA_GPU_LOCK", os.path.join(said["folder"], "kernelbench.lock"))
+    rows = run_all(a, tasks, sizes_of(a, tasks), facts(a, said))
     summary(rows, tasks)
     return any(r["fate"] == "wrong" for r in rows)
 

@@ -10,6 +10,7 @@ import importlib.abc
 import importlib.machinery
 import io
 import json
+import math
 import os
 import signal
 import statistics
@@ -24,6 +25,7 @@ TIMING = 2  # cores that compilers leave to who times
 LEAST, SECONDS = 6, 0.5  # calls that are timed, and seconds that they may take where there are more
 RATE, MEMORY = 2e9, 2e9  # operations and bytes a second of the float64 reference: only the order of the tasks depends on them
 ILL = 0.1  # relative error of eager mode against float64 from which on a task's results are rounding errors
+EXCUSED = 2  # of eager mode's error, what Mica's may be where such a task fails the check
 PATIENCE = 20  # seconds for the size of a task
 COPIES = 2.75  # of inputs, weights and results that are alive at once; at its turn a task may have more
 
@@ -57,7 +59,8 @@ def size(path, scale):
     with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
         model, inputs = task["Model"](*task["get_init_inputs"]()), task["get_inputs"]()
         results = model(*[x.to("meta") if isinstance(x, torch.Tensor) else x for x in inputs])
-    tensors = [t for t in [*inputs, *model.parameters(), *(results if isinstance(results, (tuple, list)) else [results])] if isinstance(t, torch.Tensor)]
+    results = results if isinstance(results, (tuple, list)) else [results]
+    tensors = [t for t in [*inputs, *model.parameters(), *results] if isinstance(t, torch.Tensor)]
     n = sum(t.numel() * t.element_size() for t in tensors)
     return {"bytes": int(COPIES * n), "cost": counter.get_total_flops() / RATE + n / MEMORY}
 
@@ -151,19 +154,22 @@ def samples(timing, f, inputs, trials, device, warm_up):
 
 
 def timed(timing, runs, inputs, trials, device):
-    """The median microseconds of each, and of how many calls. Calls are the suite's, in rounds that alternate, each in a turn of its own. The suite
-    reports the mean; here processes that compile have kernels too, which make some calls much longer."""
-    from mica.torch.measure import turn
+    """The microseconds of each call of each. Calls are the suite's, in rounds that alternate, each in a turn of its own. Each round begins with
+    another one."""
+    from mica.torch.measure import PAUSE, turn
     with turn():
         once = max(statistics.mean(samples(timing, f, inputs, 1, device, WARM_UP)) for f in runs.values()) / 1e6
     calls = max(LEAST, min(trials, int(SECONDS / once)))
     rounds = min(ROUNDS, calls // 2)
     took = {name: [] for name in runs}
-    for _ in range(rounds):
+    names = list(runs)
+    for r in range(rounds):
+        first = r % len(names)
         with turn():
-            for name, f in runs.items():
-                took[name] += samples(timing, f, inputs, calls // rounds, device, 1)
-    return {name: statistics.median(x) for name, x in took.items()}, calls // rounds * rounds
+            for name in names[first:] + names[:first]:
+                took[name] += samples(timing, runs[name], inputs, calls // rounds, device, 1)
+        time.sleep(2 * PAUSE)  # who waits for a turn asks after each pause
+    return took
 
 
 def errors(model, runs, inputs):
@@ -215,8 +221,14 @@ def fit(evaluation, model, get_inputs, device):
     return "" if check.correctness else "eager mode fails the suite's check against itself"
 
 
+def is_excused(ill, off):
+    """Whether a result that fails the check is as right as eager mode's, which is itself rounding errors. ill: eager mode's error before Mica ran."""
+    return ill.get("eager", 0) > ILL and off.get("mica", math.inf) <= EXCUSED * off.get("eager", 0)
+
+
 def nothing(ended, why):
-    return {"fate": ended, "why": why[:300], "us": {}, "errors": {}, "trials": "", "calls": "", "nodes": 0, "taken": 0, "programs": 0, "said": ""}
+    return {"fate": ended, "why": why[:300], "us": {}, "mean_us": {}, "errors": {}, "trials": "", "calls": "", "nodes": 0, "taken": 0, "programs": 0,
+            "said": ""}
 
 
 def cores():
@@ -233,7 +245,8 @@ def run(a):
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     evaluation, timing = suite(a.checkout, a.device)
     torch._inductor.config.fallback_random = True  # dropout has eager mode's numbers
-    torch.backends.cudnn.allow_tf32 = False  # f32 stays f32, as in products: else Inductor's layouts make a convolution tf32 that is f32 in eager mode
+    # f32 stays f32, as in products: else Inductor's layouts make a convolution tf32 that is f32 in eager mode
+    torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(2)
     CachingAutotuner.benchmark_all_configs = in_turn(CachingAutotuner.benchmark_all_configs)
     device = torch.device(a.device, 0) if a.device == "cuda" else torch.device("cpu")
@@ -256,6 +269,12 @@ def run(a):
             raise
         except Exception as error:
             return nothing("unfit", f"eager mode fails: {error}")
+        with turn():  # before Mica is asked anything
+            unfit = fit(evaluation, model, get_inputs, device)
+            if unfit:
+                return nothing("unfit", unfit)
+            ill = errors(model, {"eager": model}, inputs)
+            free(device)
         inductor = torch.compile(model)
         inductor(*inputs)
         free(device)
@@ -269,21 +288,18 @@ def run(a):
                 check = evaluation.run_and_check_correctness(model, mica, get_inputs, {}, CHECKS, seed=SEED, device=device)
                 free(device)
             runs, inputs = {"eager": model, "inductor": inductor, "mica": mica}, inputs_of(SEED)
-            us, calls = timed(timing, runs, inputs, a.trials, device)
+            took = timed(timing, runs, inputs, a.trials, device)
             trials = check.metadata.get("correctness_trials", "")
             ended, why = fate(check, trials)
-            off = {}
-            with turn():
-                if ended == "wrong" or any(g.used for g in graphs):
-                    off = errors(model, runs, inputs)
-                if ended == "wrong":
-                    del inputs
-                    unfit = fit(evaluation, model, get_inputs, device)
-                    if not unfit and off.get("eager", 0) > ILL:
-                        unfit = f"eager mode's own error against float64 is {off['eager']:.2g}"
-                    ended, why = ("unfit", unfit) if unfit else (ended, why)
+            off = ill
+            if ended == "wrong" or any(g.used for g in graphs):
+                with turn():
+                    off = errors(model, runs, inputs) or ill
+            if ended == "wrong" and is_excused(ill, off):
+                ended, why = "unfit", f"eager mode's own error against float64 is {ill['eager']:.2g}; {why}"
     lines = five_lines(graphs).split("\n")
-    return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "calls": calls, "us": us, "errors": off,
+    return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "calls": len(took["eager"]), "errors": off,
+            "us": {name: statistics.median(x) for name, x in took.items()}, "mean_us": {name: statistics.mean(x) for name, x in took.items()},
             "nodes": sum(len(g.nodes) for g in graphs), "taken": sum(len(g.taken) for g in graphs), "programs": sum(len(g.used) for g in graphs),
             "said": "; ".join(line.strip() for line in lines[1:4])}
 
@@ -296,15 +312,18 @@ def free(device):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--out"), p.add_argument("--checkout"), p.add_argument("--device"), p.add_argument("--scale", type=int), p.add_argument("--task")
-    p.add_argument("--level", type=int), p.add_argument("--time", type=float), p.add_argument("--trials", type=int), p.add_argument("--sizes", nargs="*")
-    p.add_argument("--facts", action="store_true")
+    p.add_argument("--level", type=int), p.add_argument("--time", type=float), p.add_argument("--trials", type=int)
+    p.add_argument("--sizes", nargs="*"), p.add_argument("--facts", action="store_true")
     a = p.parse_args()
     if a.task:
         made = run(a)
     elif a.facts:
         import mica
+        from mica.torch import engine, options
+        folder = options.Options().folder()
+        engine._own(folder)
         name = torch.cuda.get_device_name() if a.device == "cuda" else "cpu"
-        made = {"device": name, "torch": torch.__version__, "mica": " ".join(map(str, mica._mica.version()))}
+        made = {"device": name, "torch": torch.__version__, "mica": " ".join(map(str, mica._mica.version())), "folder": folder}
     else:
         made = sizes(a.sizes, a.scale)
     with open(a.out, "w", encoding="utf-8") as f:

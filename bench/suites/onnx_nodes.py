@@ -80,7 +80,8 @@ def difference(case, wants, folder, said):
 def attempt(mica, case, folder, engine, inputs, wants):
     """(fate, why, how many programs ran, how many nodes ran by simple functions)"""
     words, out = save(folder, case.model, inputs), os.path.join(folder, "out")
-    done = subprocess.run([mica, "run", os.path.join(folder, "model.onnx"), *words, "--engine", engine, "--out", out, "--json", out + ".json", "--quiet"],
+    model = os.path.join(folder, "model.onnx")
+    done = subprocess.run([mica, "run", model, *words, "--engine", engine, "--out", out, "--json", out + ".json", "--quiet"],
                           capture_output=True, text=True)
     if done.returncode == USER:
         return "refused", done.stderr.strip(), 0, 0
@@ -152,7 +153,8 @@ def table(rows):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("mica"), p.add_argument("folder")
-    p.add_argument("--engine", default="f64"), p.add_argument("--only", default=""), p.add_argument("--csv"), p.add_argument("--jobs", type=int, default=os.cpu_count())
+    p.add_argument("--engine", default="f64"), p.add_argument("--only", default=""), p.add_argument("--csv")
+    p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--refused", action="store_true"), p.add_argument("--operators", action="store_true")
     a = p.parse_args()
     cases, same = tests(a.only), facts(a.mica, a.engine)
@@ -186,7 +188,8 @@ def main():
         table(rows)
     counts = collections.Counter(r["fate"] for r in rows)
     kernels = sum(r["fate"] == "passed" and int(r["programs"]) > 0 for r in rows)
-    print(f"{len(rows)} node tests: {counts['passed']} passed ({kernels} of them with kernels), {counts['refused']} refused, {counts['crashed']} crashed, "
+    print(f"{len(rows)} node tests: {counts['passed']} passed ({kernels} of them with kernels), {counts['refused']} refused, "
+          f"{counts['crashed']} crashed, "
           f"{counts['wrong']} silently wrong")
     return counts["wrong"] + counts["crashed"] > 0
 

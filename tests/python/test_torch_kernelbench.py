@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from conftest_torch import torch  # noqa: F401  torch or a skip
+from conftest_torch import torch
+
+sys.path.insert(0, os.path.join("bench", "suites"))
 
 RUNNER = os.path.join("bench", "suites", "kernelbench.py")
 TASK = """
@@ -78,3 +80,23 @@ def test_fates_and_resumption(checkout):
 def test_what_is_no_checkout(tmp_path):
     said = subprocess.run([sys.executable, RUNNER, tmp_path], capture_output=True, text=True)
     assert said.returncode and "is no checkout of KernelBench" in said.stderr
+
+
+def test_who_is_excused_is_no_worse_than_eager_mode():
+    import kernelbench_task as k
+    assert k.is_excused({"eager": 0.5}, {"eager": 0.5, "mica": 0.9})
+    assert not k.is_excused({"eager": 0.5}, {"eager": 0.5, "mica": 1.1})  # worse than a rounding error
+    assert not k.is_excused({"eager": 1e-3}, {"eager": 1e-3, "mica": 1e-3})  # a wrong result of what can be checked
+    assert not k.is_excused({"eager": 0.5}, {}) and not k.is_excused({}, {"eager": 0.5, "mica": 0.5})
+
+
+def test_each_round_begins_with_another_way(monkeypatch):
+    import kernelbench_task as k
+    order = []
+
+    def samples(timing, f, inputs, trials, device, warm_up):
+        order.append(f)
+        return [1000.0] * trials
+    monkeypatch.setattr(k, "samples", samples)
+    took = k.timed(None, {"eager": "e", "inductor": "i", "mica": "m"}, (), 8, torch.device("cpu"))
+    assert "".join(order[3:]) == "eimimemeieim" and all(len(t) == 8 for t in took.values())
