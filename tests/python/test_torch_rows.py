@@ -52,6 +52,8 @@ CASES = {
     "batch_norm in training": lambda x, y, w, m, p, b: [
         *aten._native_batch_norm_legit_functional(x, m[0, :4], None, x[0, :, 0], p[0, :, 0], True, 0.1, 1e-5),
         aten._native_batch_norm_legit_functional(y, w, w, y[0], p[0, 0], True, 0.3, 1e-3)[0]],
+    "batch_norm without statistics": lambda x, y, w, m, p, b: [aten._native_batch_norm_legit.no_stats(x, m[0, :4], None, True, 0.1, 1e-5)[0],
+                                                               aten._native_batch_norm_legit.no_stats(x[:1], None, m[0, :4], True, 0.1, 1e-3)[0]],
     "triangles": lambda x, y, w, m, p, b: [x.triu(), x.tril(), x.triu(-2), y.tril(1), (y @ m).triu(3)],
     "addcmul": lambda x, y, w, m, p, b: [torch.addcmul(x, y, w, value=0.5)],
 }
@@ -127,6 +129,15 @@ def test_what_has_no_row_is_refused_with_a_reason(f, why):
     nodes = [n for n in gm.graph.nodes if n.op == "call_function" and n.meta["val"].dtype is not torch.bool]
     with pytest.raises(Cannot, match=why):
         build(nodes, nodes[-1:], {}, Shapes(), "p")
+
+
+def test_few_results_of_many_elements_are_made_in_two_steps():
+    from mica.torch.emit import FEW, LONG, WIDE, _runs
+    assert _runs((LONG // WIDE, 4, WIDE), {0, 1, 2}, 1) == [[LONG // WIDE * 4, True], [WIDE, True]]  # the last ones first
+    assert _runs((LONG // WIDE, 4, WIDE // 2), {0, 1, 2}, 1) == [[LONG // WIDE, True], [WIDE * 2, True]]
+    assert _runs((LONG // WIDE, 4, WIDE), {0, 1, 2}, FEW) == [[LONG * 4, True]]  # there is work for a whole GPU
+    assert _runs((2, 4, WIDE), {0, 1, 2}, 1) == [[8 * WIDE, True]]  # not many elements
+    assert _runs((2, LONG), {1}, 2) == [[2, False], [LONG, True]]  # nothing to divide
 
 
 def test_narrow_statistics_of_a_batch_are_refused():

@@ -72,7 +72,9 @@ def axis(dim, ndim):
     return dim + ndim if dim < 0 else dim
 
 
-FEW, LONG = 1 << 12, 1 << 20  # results, each of so many elements: they are made in two steps, so that there is work for a whole GPU
+# Fewer results than FEW, each of at least LONG elements, are made in two steps, of which the first has at least WIDE results a result: so that there
+# is work for a whole GPU.
+FEW, LONG, WIDE = 1 << 12, 1 << 20, 1 << 12
 
 
 def _runs(shape, dims, results):
@@ -84,7 +86,7 @@ def _runs(shape, dims, results):
         if d not in dims:
             runs.append([shape[d], False])
         elif shape[d] > 1:
-            if runs and runs[-1][1] and not (long and runs[-1][0] >= FEW):
+            if runs and runs[-1][1] and not (long and runs[-1][0] >= WIDE):
                 runs[-1][0] *= shape[d]
             else:
                 runs.append([shape[d], True])
