@@ -8,6 +8,7 @@
 #include <string.h>
 
 struct exporting {
+  struct arena *mem;
   const struct device_program *d;
   struct code code;
   const char *name;
@@ -232,18 +233,32 @@ static void header(struct exporting *x)
   PUT("#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
+const char *export_flags(struct arena *mem, int arch)
+{
+  const char *name = cuda_arch_name(arch);
+  return arena_printf(mem, "-gencode arch=compute_%s,code=%s", name + 3, name);
+}
+
+static bool has_products(const struct code *code)
+{
+  bool found = false;
+  for (int i = 0; i < code->nlaunch; i++) found |= code->launch[i].kernel < 0;
+  return found;
+}
+
+const char *export_libraries(const struct code *code) { return has_products(code) ? "-lcudart -lcublasLt -lstdc++" : "-lcudart -lstdc++"; }
+
 static void readme(struct exporting *x)
 {
-  const char *arch = cuda_arch_name(x->d->gpu->arch);
+  const char *flags = export_flags(x->mem, x->d->gpu->arch);
   PUT("# %s\n\nKernels made by Mica, which are used without it. `kernel.h` says what the tensors are.\n\n", x->name);
-  PUT("    nvcc -O3 -gencode arch=compute_%s,code=%s -c kernel.cu -o kernel.o\n    cc your.c kernel.o -lcudart%s -lstdc++\n\n", arch + 3, arch,
-      x->products ? " -lcublasLt" : "");
+  PUT("    nvcc -O3 %s -c kernel.cu -o kernel.o\n    cc your.c kernel.o %s\n\n", flags, export_libraries(&x->code));
   if (x->code.world > 1) PUT("The source needs CUDA 12.3 or later, because ranks exchange words of 128 bits.\n\n");
   if (x->code.world == 1)
     PUT("The same source is a module of tvm-ffi; `%s` takes the inputs and then the outputs, and runs in the current stream:\n\n"
-        "    nvcc -O3 -shared -Xcompiler -fPIC -gencode arch=compute_%s,code=%s kernel.cu -o kernel.so%s\n"
+        "    nvcc -O3 -shared -Xcompiler -fPIC %s kernel.cu -o kernel.so%s\n"
         "    python3 -c 'import tvm_ffi; f = tvm_ffi.load_module(\"./kernel.so\")[\"%s\"]'\n\n",
-        x->name, arch + 3, arch, x->products ? " -lcublasLt" : "", x->name);
+        x->name, flags, x->products ? " -lcublasLt" : "", x->name);
   PUT("| launch | how | blocks | threads | shared memory |\n| --- | --- | --- | --- | --- |\n");
   for (int i = 0; i < x->code.nlaunch; i++) {
     const struct code_launch *l = &x->code.launch[i];
@@ -278,13 +293,12 @@ static void source(struct exporting *x)
 
 int export_device(struct arena *mem, const struct device_program *d, const char *name, struct exported *out, struct err *e)
 {
-  struct exporting x = {.d = d, .name = name};
+  struct exporting x = {.mem = mem, .d = d, .name = name};
   *out = (struct exported){{0}, {0}, {0}};
   TRY(code_make(mem, d, &x.code, e));
-  for (int i = 0; i < x.code.nlaunch; i++) {
-    x.products |= x.code.launch[i].kernel < 0;
+  x.products = has_products(&x.code);
+  for (int i = 0; i < x.code.nlaunch; i++)
     for (int a = 0; a < x.code.launch[i].narg; a++) x.maps |= x.code.launch[i].arg[a].is_map;
-  }
   x.out = &out->source, source(&x);
   x.out = &out->header, header(&x);
   x.out = &out->readme, readme(&x);

@@ -15,6 +15,7 @@
 #include "base/doc.h"
 #include "lower/lower.h"
 
+struct code;
 struct db;
 struct gpu_forge;
 
@@ -25,6 +26,8 @@ struct exported { // texts
 // `name`: an identifier; the host functions are name_run, name_prepare and name_workspace. To be freed after an error too.
 int export_device(struct arena *mem, const struct device_program *d, const char *name, struct exported *out, struct err *e);
 void export_free(struct exported *x);
+const char *export_flags(struct arena *mem, int arch); // of nvcc for kernel.cu
+const char *export_libraries(const struct code *code); // that it is linked with
 
 // ---- export_ffi.c ----
 // To the end of a source, of C for the CPU or of CUDA C++, whose functions are called `name` as gen_c and export_device have it.

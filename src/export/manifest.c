@@ -2,6 +2,7 @@
 // one of the buffers, and is made from it when the address is known. Machine code is NVRTC's; where there is none, program.json
 // has null in its place and says why, and kernel.cu beside it has the same kernels for nvcc.
 #include "export/manifest.h"
+#include "export/export.h"
 
 // ---- machine code ----
 
@@ -172,6 +173,7 @@ int manifest_make(struct arena *mem, const struct device_program *d, const char 
       json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:o, s:I, s:I, s:o}", "program", name, "arch", cuda_arch_name(d->gpu->arch), "compiler", compiler,
                 "missing", out->missing, "inputs", manifest_tensors(whole, graph_inputs), "outputs", manifest_tensors(whole, graph_outputs),
                 "workspace", (json_int_t)c.workspace, "zeroed", (json_int_t)c.zeroed, "launches", launches);
+  json_object_set_new(root, "build", json_pack("{s:s, s:s}", "flags", export_flags(mem, d->gpu->arch), "libraries", export_libraries(&c)));
   if (by->rank) manifest_shards(root, by->rank);
   json_text(root, &out->json);
   json_decref(root);

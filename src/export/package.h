@@ -56,7 +56,9 @@ struct package_cpu {
   const struct graph *rank;             // of several devices: what one rank runs, or NULL
   const void *so;                       // or NULL
   size_t bytes;
+  bool blas; // the source calls a library for products
 };
+const char *package_libraries(bool blas); // that kernel.c is linked with
 void package_cpu_json(const struct package_cpu *c, struct str *out);
 // The source compiled; db: NULL, or where it is looked for and kept. *so lives in mem.
 int package_compile(struct arena *mem, const char *source, const char *function, struct db *db, const void **so, size_t *bytes, struct err *e);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+const char *package_libraries(bool blas) { return blas ? "-lopenblas -fopenmp -lm" : "-fopenmp -lm"; }
+
 void package_cpu_json(const struct package_cpu *c, struct str *out)
 {
   char processor[64];
@@ -14,6 +16,7 @@ void package_cpu_json(const struct package_cpu *c, struct str *out)
   if (c->so) json_object_set_new(kernel, "processor", json_string(processor));
   json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "program", c->name, "arch", "cpu", "compiler", compiler_version(NULL), "inputs",
                            manifest_tensors(c->g, graph_inputs), "outputs", manifest_tensors(c->g, graph_outputs), "kernel", kernel);
+  json_object_set_new(root, "build", json_pack("{s:s, s:s}", "flags", gen_flags(), "libraries", package_libraries(c->blas)));
   if (c->rank) manifest_shards(root, c->rank);
   json_text(root, out);
   json_decref(root);

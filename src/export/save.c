@@ -43,9 +43,10 @@ struct saved_graphs {
 };
 
 // The compiled kernel and what a program has to know that loads it. Without a compiler there is the source alone.
-static int object_files(const struct saved_graphs *g, const char *id, const char *name, const char *source, struct folder *f, struct err *e)
+static int object_files(const struct saved_graphs *g, const char *id, const char *name, const char *source, bool blas, struct folder *f,
+                        struct err *e)
 {
-  struct package_cpu c = {.name = name, .function = id, .source = source, .g = g->best, .rank = g->rank};
+  struct package_cpu c = {.name = name, .function = id, .source = source, .g = g->best, .rank = g->rank, .blas = blas};
   struct err mine = {0};
   int status = package_compile(f->mem, source, id, f->by.db, &c.so, &c.bytes, &mine);
   if (status != OK && mine.id != ERR_COMPILER) return *e = mine, status;
@@ -66,9 +67,9 @@ static int generate_c(const struct saved_graphs *of, const char *name, const str
   if (status == OK && of->rank) status = gen_c_ranks(of->rank, id, t, &source, e);
   if (status == OK) export_ffi(g, id, false, &source);
   str_add(add(f, "kernel.c"), "%s", str_text(&source));
-  str_add(add(f, "kernel.h"), "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o%s -fopenmp -lm\n%s",
-          gen_flags(), info.needs_blas ? " -lopenblas" : "", str_text(&header));
-  if (status == OK) status = object_files(of, id, name, str_text(&source), f, e);
+  str_add(add(f, "kernel.h"), "// Build and link, with nothing of Mica:\n//   cc %s -c kernel.c\n//   cc your.c kernel.o %s\n%s", gen_flags(),
+          package_libraries(info.needs_blas), str_text(&header));
+  if (status == OK) status = object_files(of, id, name, str_text(&source), info.needs_blas, f, e);
   str_free(&source);
   str_free(&header);
   return status;

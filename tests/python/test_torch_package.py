@@ -69,16 +69,38 @@ def test_what_is_no_operator(saved, tmp_path):
                                            ' "outputs": [{"name": null, "dtype": "f32", "shape": [4], "state": 1}]}')
     with pytest.raises(ValueError, match="programs with states"):
         mica.torch.operator_library(tmp_path, tmp_path / "x.so", name="tuned::p")
-    (tmp_path / "program.json").write_text('{"program": "p", "arch": "cpu", "inputs": [{"name": "n", "dtype": "f32", "shape": ["n"]}], "outputs": []}')
+    (tmp_path / "program.json").write_text('{"program": "p", "arch": "cpu", "inputs": [{"name": "n", "dtype": "f32", "shape": ["n"]}],'
+                                           ' "outputs": []}')
     with pytest.raises(ValueError, match="run-time extents"):
         mica.torch.operator_library(tmp_path, tmp_path / "x.so", name="tuned::p")
+    about = '{"program": "p", "arch": "cpu", "inputs": [{"name": "n", "dtype": "%s", "shape": [4]}], "outputs": []}'
+    (tmp_path / "program.json").write_text(about % "f8")
+    with pytest.raises(ValueError, match="has no dtype f8"):
+        mica.torch.operator_library(tmp_path, tmp_path / "x.so", name="tuned::p")
+    (tmp_path / "program.json").write_text(about % "f32")
+    with pytest.raises(ValueError, match="save the program again"):
+        mica.torch.operator_library(tmp_path, tmp_path / "x.so", name="tuned::p")
+
+
+def test_compilers_are_commands_and_may_be_missing(saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(os.path.dirname(saved))  # a folder and a path that are relative
+    monkeypatch.setenv("CC", "no-such-compiler -m64")
+    with pytest.raises(RuntimeError, match="the compiler no-such-compiler cannot be run"):
+        mica.torch.operator_library(os.path.basename(saved), tmp_path / "x.so", name="tuned::missing")
+    monkeypatch.setenv("CC", "cc -DSEEN")
+    monkeypatch.setenv("CXX", "c++ -fno-such-flag")
+    (tmp_path / "x.so").write_text("as it was")
+    with pytest.raises(RuntimeError, match="no-such-flag"):
+        mica.torch.operator_library(os.path.basename(saved), tmp_path / "x.so", name="tuned::missing")
+    assert (tmp_path / "x.so").read_text() == "as it was" and os.listdir(tmp_path) == ["x.so"]
 
 
 def test_the_source_for_a_gpu(tmp_path):
     (tmp_path / "program.json").write_text('{"program": "p", "arch": "sm_90a", "inputs": [{"name": "X", "dtype": "f16", "shape": [4, 8]}],'
-                                           ' "outputs": [{"name": null, "dtype": "f16", "shape": [4, 8]}]}')
+                                           ' "outputs": [{"name": null, "dtype": "f16", "shape": [4, 8]}],'
+                                           ' "build": {"flags": "-gencode arch=compute_90a,code=sm_90a", "libraries": "-lcudart"}}')
     text = package._source(package._Saved(tmp_path), "tuned::p", "p(Tensor X) -> Tensor")
     for words in ("STABLE_TORCH_LIBRARY_IMPL(tuned, CUDA, m)", "aoti_torch_get_current_cuda_stream", "p_prepare(at", "p_run(in, out, at",
-                  "ScalarType::Half, {4, 8}"):
+                  "ScalarType::Half, {4, 8}, 16,", "DeviceGuard guard(first", "enum { ALIGNED = 256 }", "t.is_cuda() == true"):
         assert words in text, words
     assert "@" not in text

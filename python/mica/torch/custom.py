@@ -42,6 +42,20 @@ def _check(tensors, wants, names):
             raise ValueError(f"input {name} is {t.dtype} {list(t.shape)}, and the program's is {dtype} {list(shape)}")
 
 
+def _schema(short, names, makes):
+    results = "Tensor" if len(makes) == 1 else f"({', '.join(['Tensor'] * len(makes))})"
+    return f"{short}({', '.join(f'Tensor {n}' for n in names)}) -> {results}"
+
+
+def _fake(wants, makes, names):
+    """The results' shapes, without running anything."""
+    def fake(*tensors):
+        _check(tensors, wants, names)
+        made = [torch.empty(shape, dtype=dtype, device=tensors[0].device) for dtype, shape in makes]
+        return made[0] if len(made) == 1 else tuple(made)
+    return fake
+
+
 def operator(what, name=None):
     """Registers an operator and gives it. what: a mica.Program, or the path of a saved folder. name: "name" or "namespace::name"; None: the
     program's. It takes the program's inputs and gives a tensor, or a tuple where there are several results."""
@@ -49,20 +63,14 @@ def operator(what, name=None):
     full, names = _full_name(name, program), _arguments(program)
     wants, makes = [_tensor(s) for s in program.inputs], [_tensor(s) for s in program.outputs]
     namespace, short = full.split("::")
-    results = "Tensor" if len(makes) == 1 else f"({', '.join(['Tensor'] * len(makes))})"
 
     def run(*tensors):
         _check(tensors, wants, names)
         return program(*(t.contiguous() for t in tensors))
 
-    def fake(*tensors):
-        _check(tensors, wants, names)
-        made = [torch.empty(shape, dtype=dtype, device=tensors[0].device) for dtype, shape in makes]
-        return made[0] if len(made) == 1 else tuple(made)
-
     library = torch.library.Library(namespace, "FRAGMENT")
-    library.define(f"{short}({', '.join(f'Tensor {n}' for n in names)}) -> {results}", tags=(torch.Tag.needs_fixed_stride_order,))
+    library.define(_schema(short, names, makes), tags=(torch.Tag.needs_fixed_stride_order,))
     library.impl(short, run, "CPU" if program.target == "cpu" else "CUDA")
-    torch.library.register_fake(full, fake, lib=library)
+    torch.library.register_fake(full, _fake(wants, makes, names), lib=library)
     _libraries[full] = library
     return getattr(getattr(torch.ops, namespace), short)

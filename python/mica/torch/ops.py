@@ -392,7 +392,8 @@ def repeat_interleave(e, x, times, dim=None, output_size=None):
     return e.repeat(x, dim, times)
 
 
-DTYPES = {"torch." + row["array"]: row["name"] for row in _mica.dtypes if row["bytes"] > 1 and row["tolerance"]}  # a result of 8 bits would be rounded too much, and whole numbers have no row
+# A result of 8 bits would be rounded too much, and whole numbers have no row.
+DTYPES = {"torch." + row["array"]: row["name"] for row in _mica.dtypes if row["bytes"] > 1 and row["tolerance"]}
 
 
 @row("aten._to_copy.default", "aten.to.dtype", kinds=[VIEWS, CASTS])

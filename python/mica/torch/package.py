@@ -12,12 +12,14 @@ import tempfile
 
 import torch
 
-from .custom import _arguments, _check, _DTYPES, _full_name
+from .custom import _arguments, _DTYPES, _fake, _full_name, _schema, _tensor
 
 _SCALARS = {"float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double", "int32": "Int", "int64": "Long", "int8": "Char",
             "uint8": "Byte", "bool": "Bool", "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2"}
+_ALIGNED = {False: (None, 64), True: (16, 256)}  # for a GPU or not, bytes: of a tensor (None: of its elements) and of the workspace
 _SOURCE = """// @FULL@: made by Mica of a saved folder; the stable ABI of libtorch.
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -32,15 +34,18 @@ _SOURCE = """// @FULL@: made by Mica of a saved folder; the stable ABI of libtor
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-enum { ALIGNED = 256 }; // bytes, of what kernels are given
+enum { ALIGNED = @ALIGNED@ }; // bytes, of the workspace
 
-static Tensor fit(const Tensor &t, ScalarType dtype, const std::vector<int64_t> &shape, const char *name)
+// aligned: to so many bytes
+static Tensor fit(const Tensor &t, const Tensor &first, ScalarType dtype, const std::vector<int64_t> &shape, size_t aligned, const char *name)
 {
+  STD_TORCH_CHECK(t.is_cuda() == @GPU@ && t.get_device_index() == first.get_device_index(), "@FULL@: input ", name,
+                  " is on another device than the kernels or the first input");
   bool same = t.scalar_type() == dtype && t.dim() == (int64_t)shape.size();
   for (size_t i = 0; same && i < shape.size(); i++) same = t.size((int64_t)i) == shape[i];
   STD_TORCH_CHECK(same, "@FULL@: input ", name, " has another dtype or shape than the program's");
   const Tensor dense = torch::stable::contiguous(t);
-  return (uintptr_t)dense.data_ptr() % ALIGNED ? torch::stable::clone(dense) : dense; // a part of another tensor, for one
+  return (uintptr_t)dense.data_ptr() % aligned ? torch::stable::clone(dense) : dense; // a part of another tensor, for one
 }
 
 static Tensor room(const Tensor &like, ScalarType dtype, const std::vector<int64_t> &shape)
@@ -51,6 +56,7 @@ static Tensor room(const Tensor &like, ScalarType dtype, const std::vector<int64
 static @RESULT@ run(@PARAMETERS@)
 {
 @FITS@
+@GUARD@
 @ROOMS@
   const void *in[] = {@IN@};
   void *out[] = {@OUT@};
@@ -63,6 +69,7 @@ static @RESULT@ run(@PARAMETERS@)
 STABLE_TORCH_LIBRARY_FRAGMENT(@NAMESPACE@, m) { m.def("@SCHEMA@"); }
 STABLE_TORCH_LIBRARY_IMPL(@NAMESPACE@, @KEY@, m) { m.impl("@SHORT@", TORCH_BOX(&run)); }
 """
+_GUARD = "  const torch::stable::accelerator::DeviceGuard guard(first.get_device_index()); // kernels are launched there\n"
 _ON_A_CPU = """  STD_TORCH_CHECK(!mica_@ID@((void *const *)in, out, at), "@FULL@: no memory");"""
 _ON_A_GPU = """  void *stream;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(first.get_device_index(), &stream));
@@ -81,20 +88,30 @@ class _Saved:
             about = json.load(f)
         self.name, self.gpu = about["program"], about["arch"] != "cpu"
         self.inputs, self.outputs = ([self.Tensor(x) for x in about[k]] for k in ("inputs", "outputs"))
+        self.build = {key: shlex.split(text) for key, text in about.get("build", {}).items()}
         if any("state" in x for x in about["outputs"]) or about.get("world", 1) != 1:
             raise ValueError(f"{folder}: programs with states or of several devices are no operators")
         if not all(isinstance(n, int) for x in self.inputs + self.outputs for n in x.shape):
             raise ValueError(f"{folder}: programs with run-time extents are no operators")
         if not self.inputs:
             raise ValueError(f"{folder}: a program without inputs is no operator")
+        for x in self.inputs + self.outputs:
+            if x.dtype not in _DTYPES or _name_of(x) not in _SCALARS:
+                raise ValueError(f"{folder}: the stable ABI of libtorch has no dtype {x.dtype}")
+        if not {"flags", "libraries"} <= self.build.keys():
+            raise ValueError(f"{folder}: program.json does not say how the kernels are compiled: save the program again")
 
 
 def _shape(spec):
     return "{%s}" % ", ".join(map(str, spec.shape))
 
 
+def _name_of(spec):
+    return str(_DTYPES[spec.dtype]).removeprefix("torch.")
+
+
 def _scalar(spec):
-    return "ScalarType::" + _SCALARS[str(_DTYPES[spec.dtype]).split(".")[1]]
+    return "ScalarType::" + _SCALARS[_name_of(spec)]
 
 
 def _source(saved, full, schema):
@@ -102,9 +119,12 @@ def _source(saved, full, schema):
     names = _arguments(saved)
     ident = re.sub(r"\W", "_", saved.name)
     outs = [f"y{k}" for k in range(len(saved.outputs))]
-    fits = [f'  Tensor x{k} = fit(a{k}, {_scalar(s)}, {_shape(s)}, "{n}");' for k, (s, n) in enumerate(zip(saved.inputs, names))]
+    aligned, workspace = _ALIGNED[saved.gpu]
+    fits = [f'  Tensor x{k} = fit(a{k}, a0, {_scalar(s)}, {_shape(s)}, {aligned or _DTYPES[s.dtype].itemsize}, "{n}");'
+            for k, (s, n) in enumerate(zip(saved.inputs, names))]
     fits.append("  const Tensor &first = x0;")
     words = {
+        "ALIGNED": str(workspace), "GPU": "true" if saved.gpu else "false", "GUARD": _GUARD if saved.gpu else "",
         "RESULT": "Tensor" if len(outs) == 1 else "std::tuple<%s>" % ", ".join(["Tensor"] * len(outs)),
         "PARAMETERS": ", ".join(f"Tensor a{k}" for k in range(len(names))),
         "FITS": "\n".join(fits),
@@ -122,65 +142,52 @@ def _source(saved, full, schema):
     return text.replace("@ID@", ident).replace("@FULL@", full)
 
 
-def _flags(folder, pattern):
-    with open(os.path.join(folder, "kernel.h")) as f:
-        found = re.search(pattern, f.read(), re.M)
-    if not found:
-        raise ValueError(f"{folder}/kernel.h does not say how it is compiled")
-    return shlex.split(found.group(1))
-
-
-def _gencode(folder):
-    with open(os.path.join(folder, "README.md")) as f:
-        return re.search(r"-gencode \S+", f.read()).group().split()
-
-
 def _build(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise RuntimeError(f"the compiler {command[0]} cannot be run: {error.strerror}") from None
     if done.returncode:
         raise RuntimeError(f"{shlex.join(command)}:\n{done.stderr[-2000:]}")
+
+
+def _compiler(variable, default):
+    return shlex.split(os.environ.get(variable) or default)
 
 
 def _compile(folder, saved, source, path):
     from torch.utils.cpp_extension import include_paths, library_paths
 
+    flags, libraries = saved.build["flags"], saved.build["libraries"]
     with tempfile.TemporaryDirectory() as work:
         kernel, main = os.path.join(work, "kernel.o"), os.path.join(work, "operator.cpp")
         with open(main, "w") as f:
             f.write(source)
         if saved.gpu:
-            _build(["nvcc", "-O3", "-std=c++17", *_gencode(folder), "-Xcompiler", "-fPIC", "-c", os.path.join(folder, "kernel.cu"), "-o", kernel])
+            _build(["nvcc", "-O3", "-std=c++17", *flags, "-Xcompiler", "-fPIC", "-c", os.path.join(folder, "kernel.cu"), "-o", kernel])
             cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-            libs = [f"-I{cuda}/include", "-DUSE_CUDA", f"-L{cuda}/lib64", "-lcudart", "-lcublasLt", "-lcuda"]
+            libraries = [f"-I{cuda}/include", "-DUSE_CUDA", f"-L{cuda}/lib64", *libraries]
         else:
-            cc = os.environ.get("CC", "cc")
-            _build([cc, *_flags(folder, r"^//   cc (.*) -c kernel\.c$"), "-fPIC", "-c", os.path.join(folder, "kernel.c"), "-o", kernel])
-            libs = _flags(folder, r"^//   cc your\.c kernel\.o(.*)$")
+            _build([*_compiler("CC", "cc"), *flags, "-fPIC", "-c", os.path.join(folder, "kernel.c"), "-o", kernel])
         includes = [x for where in include_paths() for x in ("-isystem", where)]
         links = [f"-L{where}" for where in library_paths()] + ["-ltorch_cpu"] + ["-ltorch_cuda"] * saved.gpu
-        _build([os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-shared", "-fPIC", *includes, f"-I{folder}", main, kernel, *libs, *links, "-o", path])
+        _build([*_compiler("CXX", "c++"), "-std=c++20", "-O2", "-shared", "-fPIC", *includes, f"-I{folder}", main, kernel, *libraries, *links,
+                "-o", path + ".part"])
+    os.replace(path + ".part", path)
 
 
 def operator_library(folder, path, name=None):
     """Makes the shared library `path` of a saved folder, loads it, and gives its operator, which torch.compile and torch.export work around.
 
     name: "name" or "namespace::name"; None: mica::NAME of the program. Another process needs torch.ops.load_library(path) alone (in C++:
-    dlopen) before it loads a package of AOTInductor with the operator. A C++ compiler is needed here, for a GPU nvcc too. ValueError where the
-    program can be no operator; RuntimeError with the compiler's words."""
-    folder, path = os.fspath(folder), os.path.abspath(os.fspath(path))
+    dlopen) before it loads a package of AOTInductor with the operator. A C++ compiler is needed here ($CC, $CXX), for a GPU nvcc too. The folder
+    holds code that will run here. ValueError where the program can be no operator; RuntimeError without a compiler, or with its words."""
+    folder, path = os.path.abspath(os.fspath(folder)), os.path.abspath(os.fspath(path))
     saved = _Saved(folder)
     full, names = _full_name(name, saved), _arguments(saved)
     namespace, short = full.split("::")
-    wants, makes = ([(_DTYPES[s.dtype], tuple(s.shape)) for s in side] for side in (saved.inputs, saved.outputs))
-    results = "Tensor" if len(makes) == 1 else f"({', '.join(['Tensor'] * len(makes))})"
-    schema = f"{short}({', '.join(f'Tensor {n}' for n in names)}) -> {results}"
-    _compile(folder, saved, _source(saved, full, schema), path)
+    wants, makes = [_tensor(s) for s in saved.inputs], [_tensor(s) for s in saved.outputs]
+    _compile(folder, saved, _source(saved, full, _schema(short, names, makes)), path)
     torch.ops.load_library(path)
-
-    @torch.library.register_fake(full)
-    def _(*tensors):
-        _check(tensors, wants, names)
-        made = [torch.empty(shape, dtype=dtype, device=tensors[0].device) for dtype, shape in makes]
-        return made[0] if len(made) == 1 else tuple(made)
-
+    torch.library.register_fake(full, _fake(wants, makes, names))
     return getattr(getattr(torch.ops, namespace), short)
