@@ -199,13 +199,15 @@ def judge_table(d, modelled, each, programs):
                   % (name, len(k), rho[-1], 100 * loss[1][-1], 100 * loss[5][-1], us.min(), np.median(modelled[k] / us)))
     print("%d programs, %d kernel programs: rank correlation, median %.3f, mean %.3f" % (len(rho), kernels, np.median(rho), np.mean(rho)))
     for n in FEW:
-        print("  measuring the first %2d only: median %+.1f%%, mean %+.1f%%, at most %+.1f%%" % (n, 100 * np.median(loss[n]), 100 * np.mean(loss[n]), 100 * max(loss[n])))
+        print("  measuring the first %2d only: median %+.1f%%, mean %+.1f%%, at most %+.1f%%"
+              % (n, 100 * np.median(loss[n]), 100 * np.mean(loss[n]), 100 * max(loss[n])))
 
 
 # ---- fitting ----
 
 class Fit:
-    SPREAD = {"memory": 0.03, "near": 0.3, "cache": 0.3, "port": 0.4, "line": 0.4, "mma": 0.25, "wgmma": 0.2, "shared": 0.25, "overlap": 0.3, "show": 1.0}
+    SPREAD = {"memory": 0.03, "near": 0.3, "cache": 0.3, "port": 0.4, "line": 0.4, "mma": 0.25, "wgmma": 0.2, "shared": 0.25, "overlap": 0.3,
+              "show": 1.0}
     ABSOLUTE, WEIGHT, SOFT, NEAR = 0.1, 150.0, 2.0, 2
 
     def __init__(self, d, rates, used):

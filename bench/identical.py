@@ -33,7 +33,8 @@ def digest(text):
 
 
 def run(args, words):
-    return subprocess.run([args.mica, "lower"] + words + ["--target", args.target], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True)
+    return subprocess.run([args.mica, "lower"] + words + ["--target", args.target], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          universal_newlines=True)
 
 
 def texts(out):
@@ -104,7 +105,8 @@ def compare(args):
         noted = sum(": recorded" in k for k in own)
         rows.append([name, len(graphs), len(own), noted, len(differ), args.commit])
         bad += len(differ) > 0 or not own
-        print("%-26s %2d graphs %5d kernels, %2d as recorded: %s" % (name, len(graphs), len(own), noted, "%d DIFFER" % len(differ) if differ else "alike"))
+        print("%-26s %2d graphs %5d kernels, %2d as recorded: %s"
+              % (name, len(graphs), len(own), noted, "%d DIFFER" % len(differ) if differ else "alike"))
         for k in differ[:args.show]:
             print("    " + " ".join(k.split("\t")[1:]))
     if args.csv:

@@ -84,7 +84,8 @@ def drawn(seed, n):
 def families(seed, n):
     """Name -> program text, of bench/peers. The name has family, kind and sizes."""
     known = sorted(draw_families(seed)[0].items(), key=lambda x: (int(x[0].split("/")[2]), x[0]))
-    return {",".join([name.split("/")[1] + (":" + d.kind if d.kind else "")] + ["%s=%d" % x for x in d.sizes.items()]): d.text() for name, d in known[:n]}
+    return {",".join([name.split("/")[1] + (":" + d.kind if d.kind else "")] + ["%s=%d" % x for x in d.sizes.items()]): d.text()
+            for name, d in known[:n]}
 
 
 def programs(args):

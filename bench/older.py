@@ -20,8 +20,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from peers.programs import folder, programs  # noqa: E402
 
 TARGETS = ["sm_80", "sm_86", "sm_89", "sm_90a"]
-WORKLOADS = ["attn/gqa_b1_q1", "attn/gqa_b1_q512", "attn/mirage_gqa_b1", "attn/bert_fmha_b32", "lin/lora_m16", "lin/rmslin_m16_n4096", "lin/gmlp_m8_4096",
-             "lin/adapter_m8", "lin/ngpt_norm1", "misc/layernorm_4096", "misc/softmax_4096", "misc/lstm_h256", "misc/mlp20_m4096", "misc/gemm_bias_relu"]
+WORKLOADS = ["attn/gqa_b1_q1", "attn/gqa_b1_q512", "attn/mirage_gqa_b1", "attn/bert_fmha_b32", "lin/lora_m16", "lin/rmslin_m16_n4096",
+             "lin/gmlp_m8_4096", "lin/adapter_m8", "lin/ngpt_norm1", "misc/layernorm_4096", "misc/softmax_4096", "misc/lstm_h256",
+             "misc/mlp20_m4096", "misc/gemm_bias_relu"]
 
 
 def search(names, args):
@@ -29,8 +30,8 @@ def search(names, args):
     for name in names:
         for target in args.targets:
             where = os.path.join(args.search, target, folder(name))
-            code = subprocess.run([args.mica, "search"] + programs()[name].words() + ["--target", target, "--no-db", "--quiet", "--top", str(args.top),
-                                  "--out", where], stdout=subprocess.DEVNULL).returncode
+            words = programs()[name].words() + ["--target", target, "--no-db", "--quiet", "--top", str(args.top), "--out", where]
+            code = subprocess.run([args.mica, "search"] + words, stdout=subprocess.DEVNULL).returncode
             found = [os.path.basename(f) for f in glob.glob(where + "/*.mica")]
             parts = len({f.split("_")[0] for f in found})  # graphs of several parts are none of the program
             print("%-24s %-7s %2d graphs%s" % (name, target, len(found), "" if parts == 1 else " of %d parts" % parts), flush=True)
@@ -61,8 +62,8 @@ def race(names, args):
         raw = args.csv + ".samples"
         if os.path.exists(raw):
             os.remove(raw)
-        r = subprocess.run([args.gpu_race, "--variants", str(args.variants), "--seconds", str(args.seconds), "--finalists", "64", "--samples", raw] + words,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        own = ["--variants", str(args.variants), "--seconds", str(args.seconds), "--finalists", "64", "--samples", raw]
+        r = subprocess.run([args.gpu_race] + own + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
         if r.returncode not in (0, 1):
             print("%s: status %d: %s" % (name, r.returncode, r.stderr[-300:]), flush=True)
             bad += 1
@@ -84,10 +85,11 @@ def rows(name, all_of_it, machine, args):
             verdicts = [sum(x[5] == v for x in own) for v in ("wrong", "failed", "not compiled")]
             bad += sum(verdicts) + (not right)
             best = min(right, key=lambda x: (x[4] < last, x[3])) if right else [target, "", "", None, 0, ""]
-            csv.writer(f, lineterminator="\n").writerow([name, target, "%.3f" % best[3] if right else "", int(best[4] < last), len(own), verdicts[0], sum(verdicts[1:]),
-                                                         best[1], best[2], machine, args.commit])
-            print("%-24s %-7s %8s us  %3d tried, %d wrong, %d failed  %s" % (name, target, "%.2f" % best[3] if right else "-", len(own), verdicts[0], sum(verdicts[1:]), best[2]),
-                  flush=True)
+            wrong, failed = verdicts[0], sum(verdicts[1:])
+            csv.writer(f, lineterminator="\n").writerow([name, target, "%.3f" % best[3] if right else "", int(best[4] < last), len(own), wrong,
+                                                         failed, best[1], best[2], machine, args.commit])
+            print("%-24s %-7s %8s us  %3d tried, %d wrong, %d failed  %s"
+                  % (name, target, "%.2f" % best[3] if right else "-", len(own), wrong, failed, best[2]), flush=True)
     return bad
 
 

@@ -150,7 +150,8 @@ class Heads(Work):
   }
   return t0
 }
-""" % (self.m, self.n, self.k // 128, self.k // 128, "    b = iter(B, imap={y:0, z:1}, fmap={i:2})\n" if self.bias else "", " + b" if self.bias else "")
+""" % (self.m, self.n, self.k // 128, self.k // 128, "    b = iter(B, imap={y:0, z:1}, fmap={i:2})\n" if self.bias else "",
+       " + b" if self.bias else "")
         for chain in (1, 2):
             for blocks in (132, 0):
                 for pair in (1, 0):
@@ -167,7 +168,8 @@ WORKS = [
     Work("square_4096", 4096, 4096, 4096, BIG),
     Work("linear_4096", 4096, 4096, 4096, BIG, right=True),
     Work("turned_left", 2048, 4096, 8192, BIG, left=True),
-    Work("silu", 2048, 1024, 4096, ((128, 128, 64), (128, 128, 128), (128, 256, 64), (64, 256, 64)), "silu(y + bias)", ("bias",), reference=silu_bias),
+    Work("silu", 2048, 1024, 4096, ((128, 128, 64), (128, 128, 128), (128, 256, 64), (64, 256, 64)), "silu(y + bias)", ("bias",),
+         reference=silu_bias),
     Work("residual", 4096, 4096, 768, BIG + ((128, 128, 64),), "(y + bias) * 1.5 + R", ("bias", "R"), reference=scale_add),
     Work("gate", 512, 18944, 3584, ((128, 128, 64), (256, 128, 64), (128, 64, 64)), "silu(y) * z"),
     Latent("latent_128", 16, 128, 7626, 6),
@@ -321,7 +323,8 @@ def run(o):
     import torch
 
     card, start, lines = torch.cuda.get_device_name(0), time.time(), []
-    build([os.path.join(o.run, w.name, d) for w in WORKS if os.path.isdir(os.path.join(o.run, w.name)) and not (o.only and not re.search(o.only, w.name))
+    build([os.path.join(o.run, w.name, d) for w in WORKS
+           if os.path.isdir(os.path.join(o.run, w.name)) and not (o.only and not re.search(o.only, w.name))
            for d in os.listdir(os.path.join(o.run, w.name)) if os.path.exists(os.path.join(o.run, w.name, d, "kernel.cu")) and re.search(o.ways, d)])
     for work in WORKS:
         folder = os.path.join(o.run, work.name)
@@ -352,7 +355,8 @@ def run(o):
         flops = work.flops()
         for name, t in sorted(times.items(), key=lambda x: statistics.median(x[1])):
             us = statistics.median(t)
-            lines.append("%s,%s,%.3f,%.3f,%.3f,%.1f,%.2e,%s,%s" % (work.name, name, us, min(t), max(t), flops / us / 1e6, errors.get(name, 0), card, o.commit))
+            lines.append("%s,%s,%.3f,%.3f,%.3f,%.1f,%.2e,%s,%s"
+                         % (work.name, name, us, min(t), max(t), flops / us / 1e6, errors.get(name, 0), card, o.commit))
             print("%-14s %-28s %9.2f us  %6.1f TFLOP/s" % (work.name, name, us, flops / us / 1e6), flush=True)
         if o.csv:
             with open(o.csv, "w") as f:

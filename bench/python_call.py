@@ -29,7 +29,8 @@ def rows(f, x, y, out, name):
     kernel = min(took), statistics.median(took)
     for statement in ("f(x, y)", "f(x, y, out=out)", "bound()"):
         call = times(statement, names)
-        print(f"{name:6} {statement:18} least {call[0] - kernel[0]:6.3f} us, median {call[1] - kernel[1]:6.3f} us above the kernel's {kernel[0]:.3f} us")
+        print(f"{name:6} {statement:18} least {call[0] - kernel[0]:6.3f} us, median {call[1] - kernel[1]:6.3f} us "
+              f"above the kernel's {kernel[0]:.3f} us")
 
 
 def started() -> float:

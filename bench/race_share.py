@@ -2,19 +2,21 @@
 
     python3 bench/race_share.py NAME=FILE.json ...
 
-prints a CSV row for each trace: seconds of the job, of the search, of waiting for compilers, of references, of checks, of timing and of proofs, and the part of
-the job in which the GPU ran a candidate or a reference (`busy`). A stage that another one contains counts once."""
+prints a CSV row for each trace: seconds of the job, of the search, of waiting for compilers, of references, of checks, of timing and of proofs,
+and the part of the job in which the GPU ran a candidate or a reference (`busy`). A stage that another one contains counts once."""
 import json
 import sys
 
-COLUMNS = [("search", ["search"]), ("compilers", ["compilers", "code"]), ("reference", ["reference", "reference on the GPU"]), ("check", ["check", "special inputs", "other inputs"]),
-           ("time", ["rounds", "last round", "final"]), ("proof", ["verify", "interpret", "nvrtc"])]
+COLUMNS = [("search", ["search"]), ("compilers", ["compilers", "code"]), ("reference", ["reference", "reference on the GPU"]),
+           ("check", ["check", "special inputs", "other inputs"]), ("time", ["rounds", "last round", "final"]),
+           ("proof", ["verify", "interpret", "nvrtc"])]
 BUSY = ["reference on the GPU", "check", "rounds", "last round", "final", "other inputs", "special inputs"]
 
 
 def events(path):
     with open(path) as f:
-        return [(e["name"], e.get("cat", ""), e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6, e["tid"]) for e in json.load(f)["traceEvents"] if e["ph"] == "X"]
+        return [(e["name"], e.get("cat", ""), e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6, e["tid"])
+                for e in json.load(f)["traceEvents"] if e["ph"] == "X"]
 
 
 def covered(spans):

@@ -62,7 +62,8 @@ def workload(name, graphs, args, end):
                 return None
             found[which].append(got)
     us = {k: statistics.median(x[0] for x in v) for k, v in found.items()}
-    return [name, "%.3f" % us["old"], "%.3f" % us["new"], "%.3f" % (us["old"] / us["new"]), found["old"][-1][1], found["new"][-1][1], found["new"][-1][2]]
+    return [name, "%.3f" % us["old"], "%.3f" % us["new"], "%.3f" % (us["old"] / us["new"]), found["old"][-1][1], found["new"][-1][1],
+            found["new"][-1][2]]
 
 
 def main():

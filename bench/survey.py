@@ -60,8 +60,9 @@ def optimize(name, args, end):
     where, start = os.path.join(args.out, folder(name)), time.time()
     with open(where + ".log", "wb") as log:
         try:
-            code = subprocess.run([args.mica, "optimize"] + programs(args.families)[name].words() + ["--target", "sm_90a", "--db", os.path.join(args.out, "mica.db"),
-                                  "--tune", str(max(1, round(args.tune))), "--out", where], stdout=log, stderr=subprocess.STDOUT, timeout=max(1, end - time.time())).returncode
+            words = ["--target", "sm_90a", "--db", os.path.join(args.out, "mica.db"), "--tune", str(max(1, round(args.tune))), "--out", where]
+            code = subprocess.run([args.mica, "optimize"] + programs(args.families)[name].words() + words, stdout=log, stderr=subprocess.STDOUT,
+                                  timeout=max(1, end - time.time())).returncode
         except subprocess.TimeoutExpired:
             code = None
     print("%s: mica optimize took %.1f s" % (name, time.time() - start), flush=True)
@@ -74,7 +75,8 @@ def optimize(name, args, end):
         how = [x.get("how", "") for x in json.load(f)["launches"]]
     with open(os.path.join(args.out, "survey.csv"), "a") as f:
         p = programs(args.families)[name]
-        f.write('"%s","%s",%d,%.3f,,,,%s,,"%s",mica optimize\n' % (p.file + sizes(p), "all parts", len(how), best["us"], best.get("relative", ""), " | ".join(how)))
+        f.write('"%s","%s",%d,%.3f,,,,%s,,"%s",mica optimize\n'
+                % (p.file + sizes(p), "all parts", len(how), best["us"], best.get("relative", ""), " | ".join(how)))
 
 
 def race(names, args):

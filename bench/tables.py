@@ -11,8 +11,8 @@ writes bench/gpu_h200.csv (each workload's kernels, and the best peer of an earl
 its best peer in one process), and prints what a group of workloads came to. A later file's measurements replace an earlier one's.
 
 The last column is the score of SOL-ExecBench, 1 / (1 + (t - bound) / (baseline - bound)): 1 at the bound, 0.5 as fast as the baseline. The bound is
-`floor us`: the bytes of inputs and results at the rate of memory, or the operations at that of the tensor cores, whichever takes longer. The baseline is
-the best peer. There is no score if the peer is no slower than the bound.
+`floor us`: the bytes of inputs and results at the rate of memory, or the operations at that of the tensor cores, whichever takes longer. The baseline
+is the best peer. There is no score if the peer is no slower than the bound.
 """
 import argparse
 import csv
@@ -25,8 +25,9 @@ from peers.programs import programs
 from survey import sizes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GROUPS = (("attention of 512 queries, BERT", r"attn/.*(q512|bert)"), ("attention", "attn/"), ("lora", "lin/.*lora"), ("norm and product", "lin/(.*rmslin|ngpt)"),
-          ("gated mlp, experts", "lin/gmlp|moe/"), ("adapter", "lin/adapter"), ("ntrans", "lin/.*ntrans")) + tuple((x, "misc/" + x) for x in (
+GROUPS = (("attention of 512 queries, BERT", r"attn/.*(q512|bert)"), ("attention", "attn/"), ("lora", "lin/.*lora"),
+          ("norm and product", "lin/(.*rmslin|ngpt)"), ("gated mlp, experts", "lin/gmlp|moe/"), ("adapter", "lin/adapter"),
+          ("ntrans", "lin/.*ntrans")) + tuple((x, "misc/" + x) for x in (
               "gemm", "lstm", "layernorm", "softmax", "mlp20"))
 SURVEY = "workload,us cold,low,high,us hot,relative error,how,climb,peer,peer us (another run),ratio,machine,commit".split(",")
 PEERS = "workload,floor us,peer,peer us,mica us,ratio,mica us hot,mica least,mica p90,peer error,mica error,machine,commit,sol score".split(",")
@@ -73,8 +74,8 @@ def rescore(path):
     say_scores(path, [float(r["sol score"]) for r in rows if r["sol score"]], len(rows))
 
 
-KINDS = (("torch.compile", "compile"), ("Triton kernels", "triton"), ("PyTorch, eager", "eager"), ("PyTorch's attention (cuDNN, Flash)", "sdpa|cudnn"),
-         ("cuBLASLt", "cublas"), ("FlexAttention", "flex"))
+KINDS = (("torch.compile", "compile"), ("Triton kernels", "triton"), ("PyTorch, eager", "eager"),
+         ("PyTorch's attention (cuDNN, Flash)", "sdpa|cudnn"), ("cuBLASLt", "cublas"), ("FlexAttention", "flex"))
 
 
 def by_peer(path):
@@ -119,7 +120,8 @@ def say(rows):
         groups.setdefault(group, []).append((float(r[5]), r[0], float(r[10]) / max(float(r[9]), 1e-9)))  # a maximum is exact
     for g, all in groups.items():
         mean = math.exp(sum(math.log(x[0]) for x in all) / len(all))
-        print("%-32s %2d  mean %.2f  least %.2f (%s)  error over the peer's at most %.2f" % (g, len(all), mean, *min(all)[:2], max(x[2] for x in all)))
+        print("%-32s %2d  mean %.2f  least %.2f (%s)  error over the peer's at most %.2f"
+              % (g, len(all), mean, *min(all)[:2], max(x[2] for x in all)))
 
 
 def geometric(values):

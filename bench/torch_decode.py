@@ -14,7 +14,8 @@ with tokens that follow one another. All ways stand 64 positions before the end 
     mica one step    mica.models, a launch a step
 
 --fidelity N compares N steps of transformers in bfloat16 and of Mica, one row each, with transformers in float32, on the same weights and tokens: the
-largest KL divergence of a step, and the largest difference of the negative log-likelihood of the next token. On the CPU the same runs in float32, with one step a launch.
+largest KL divergence of a step, and the largest difference of the negative log-likelihood of the next token. On the CPU the same runs in float32, with
+one step a launch.
 """
 import argparse
 import csv
@@ -189,7 +190,8 @@ def main():
     options = arguments.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    print(f"# {name}, torch {torch.__version__}, transformers {transformers.__version__}, mica {mica.__version__} {os.environ.get('MICA_COMMIT', '')}")
+    print(f"# {name}, torch {torch.__version__}, transformers {transformers.__version__}, "
+          f"mica {mica.__version__} {os.environ.get('MICA_COMMIT', '')}")
     out = csv.DictWriter(sys.stdout, FIELDS)
     out.writeheader()
     ways = options.ways.split(",")
@@ -204,7 +206,8 @@ def main():
             for batch in map(int, options.batch.split(",")):
                 rows = []
                 for way in ways:
-                    row = {"model": os.path.basename(path).removesuffix(".json"), "cache": most, "batch": batch, "way": way, "repeats": options.repeats}
+                    row = {"model": os.path.basename(path).removesuffix(".json"), "cache": most, "batch": batch, "way": way,
+                           "repeats": options.repeats}
                     row["kl"], row["nll"] = same.get("mica" if way == "mica" else "torch", ("", ""))
                     try:
                         if way == "mica":

@@ -117,7 +117,8 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("--time", type=float, default=60, help="seconds for each program")
     arguments.add_argument("--max-ops", help="operators of a program, with commas: smaller ones are tried where that is not faster")
-    arguments.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), help="of weights and inputs: else float16 on a GPU, float32 without")
+    arguments.add_argument("--dtype", choices=("float32", "float16", "bfloat16"),
+                           help="of weights and inputs: else float16 on a GPU, float32 without")
     arguments.add_argument("--rounds", type=int, default=50)
     arguments.add_argument("--only", help="one model, or several with commas")
     arguments.add_argument("--how", default="", help="ways to run, with commas: " + ", ".join(HOW))

@@ -31,7 +31,8 @@ MLA = {**SMALL, "num_key_value_heads": 4, "moe_intermediate_size": 32, "q_lora_r
        "qk_nope_head_dim": 16, "v_head_dim": 16, "n_routed_experts": 8, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2,
        "first_k_dense_replace": 1}
 WHISPER = {**TOKENS, "d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-           "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "vocab_size": 128, "num_mel_bins": 16, "max_source_positions": 32, "decoder_start_token_id": 1}
+           "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "vocab_size": 128, "num_mel_bins": 16, "max_source_positions": 32,
+           "decoder_start_token_id": 1}
 
 # name: model, settings, inputs
 ZOO = {
@@ -57,7 +58,8 @@ ZOO = {
     "phi3": ("Phi3", "ForCausalLM", {**SMALL, **TOKENS, "num_key_value_heads": 2}, "tokens"),
     "qwen2": ("Qwen2", "ForCausalLM", {**SMALL, "num_key_value_heads": 2}, "tokens"),
     "qwen3": ("Qwen3", "ForCausalLM", HEADS, "tokens"),
-    "swin": ("Swin", "Model", {"image_size": 32, "patch_size": 4, "embed_dim": 32, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4}, "pixels"),
+    "swin": ("Swin", "Model", {"image_size": 32, "patch_size": 4, "embed_dim": 32, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4},
+             "pixels"),
     "t5": ("T5", "EncoderModel", {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 128}, "tokens"),
     "vit": ("ViT", "Model", {**SMALL, "image_size": 32, "patch_size": 8}, "pixels"),
     "whisper": ("Whisper", "Model", WHISPER, "speech"),
@@ -113,8 +115,8 @@ def row(name, given, device, dtype):
 
 def commit():
     try:
-        return subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                              check=True).stdout.strip()
+        return subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse", "--short", "HEAD"], capture_output=True,
+                              text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 

@@ -28,7 +28,7 @@ class Options:
     threads: int = 0            # of kernels; 0: torch.get_num_threads()
     summary: bool = True        # a line on standard error after a graph is compiled, whether Mica helped or not; $MICA_TORCH_SUMMARY=0 has none
     progress: bool = False      # a line on the terminal or in the notebook while a program is searched and measured
-    faults: str = ""            # a mistake of Mica's while a graph is compiled: "leave" it to the rest, or "raise"; empty: $MICA_TORCH_FAULTS or "leave"
+    faults: str = ""            # a mistake of Mica's: "leave" the graph to the rest, or "raise"; empty: $MICA_TORCH_FAULTS or "leave"
     cache: str = ""             # folder of compiled programs; empty: $MICA_TORCH_CACHE or ~/.cache/mica/torch
 
     @property
