@@ -14,8 +14,8 @@ with tokens that follow one another. All ways stand 64 positions before the end 
     mica one step    mica.models, a launch a step
 
 --fidelity N compares N steps of transformers in bfloat16 and of Mica, one row each, with transformers in float32, on the same weights and tokens: the
-largest KL divergence of a step, and the largest difference of the negative log-likelihood of the next token. On the CPU the same runs in float32, with
-one step a launch.
+largest KL divergence of a step, and the largest difference of the negative log-likelihood of the next token. On the CPU the same runs in float32,
+with one step a launch.
 """
 import argparse
 import csv

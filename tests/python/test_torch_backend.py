@@ -417,6 +417,16 @@ def test_a_mistake_costs_no_model(monkeypatch, caplog, rest):
             compiled(model, rest=rest)(*inputs)
 
 
+def test_a_mistake_is_reported(monkeypatch):
+    """Also where it comes between the nodes of a program and the program."""
+    def wrong(*_):
+        raise KeyError("no such thing")
+    monkeypatch.setattr(mica.torch.region.Region, "compile", wrong)
+    model, inputs = lora()
+    e = mica.torch.explain(model, *inputs, options={**ALL, "faults": "leave"})
+    assert not e.taken and "KeyError" in str(e) + e.details(), e
+
+
 def test_a_mistake_costs_no_call(monkeypatch, caplog):
     """Programs of dynamic graphs are made in calls."""
     def wrong(*_):

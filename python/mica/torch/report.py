@@ -71,7 +71,7 @@ class Report:
     def taken(self):
         """Nodes that run in programs of Mica."""
         by_name = {p.name: p for p in self.programs}
-        return [n for n in self.nodes if n.program and (by_name[n.program].taken or by_name[n.program].sizes)]
+        return [n for n in self.nodes if (p := by_name.get(n.program)) and (p.taken or p.sizes)]  # a mistake may end it before there is a program
 
     @property
     def left(self):
