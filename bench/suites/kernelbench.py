@@ -76,6 +76,22 @@ def environment(threads):
     return {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads), "PYTHONFAULTHANDLER": "1"}
 
 
+def where_ended(lines):
+    """Where a process was that a signal ended, of what Python's fault handler says of all threads: the frames of the thread that had the signal.
+    A thread of C has none; then those of the main thread, which stands last."""
+    threads, fatal = [], ""
+    for line in lines:
+        if line.startswith("Fatal"):
+            fatal = line
+        elif re.match(r"(Current thread|Thread) 0x", line):
+            threads.append((line.startswith("Current"), []))
+        elif line.startswith("  File") and threads:
+            threads[-1][1].append(line.strip())
+    own = next((frames for current, frames in threads if current), None)
+    frames = own if own is not None else threads[-1][1] if threads else []
+    return "; ".join([fatal, *([] if own is not None else ["in a thread without Python; the main thread"]), *frames])[:600]
+
+
 def child(a, *words, limit, threads=1):
     """(JSON that the child wrote, ""), or (None, its last words)."""
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.TemporaryFile("w+") as log:
@@ -91,8 +107,8 @@ def child(a, *words, limit, threads=1):
         log.seek(0)
         lines = log.read().strip().split("\n")
         said = next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), lines[-1])[:300]
-        if p.returncode < 0:  # killed by a signal: where Python was
-            said = "; ".join(line.strip() for line in lines if re.match(r"Fatal|  File", line))[:600]
+        if p.returncode < 0:
+            said = where_ended(lines)
     return (json.loads(text), "") if text else (None, f"exit status {p.returncode}: {said}")
 
 

@@ -100,3 +100,13 @@ def test_each_round_begins_with_another_way(monkeypatch):
     monkeypatch.setattr(k, "samples", samples)
     took = k.timed(None, {"eager": "e", "inductor": "i", "mica": "m"}, (), 8, torch.device("cpu"))
     assert "".join(order[3:]) == "eimimemeieim" and all(len(t) == 8 for t in took.values())
+
+
+@pytest.mark.parametrize("who, said", [("Current thread", "Fatal Python error: Segmentation fault; File \"b.py\", line 2 in g"),
+                                       ("Thread", "Fatal Python error: Segmentation fault; in a thread without Python; the main thread; "
+                                                  "File \"b.py\", line 2 in g")])
+def test_where_a_process_ended_is_where_the_signal_came(who, said):
+    import kernelbench
+    lines = ["a warning", "Fatal Python error: Segmentation fault", "", "Thread 0x7f (most recent call first):", '  File "a.py", line 1 in f', "",
+             who + " 0x80 (most recent call first):", '  File "b.py", line 2 in g']
+    assert kernelbench.where_ended(lines) == said
