@@ -11,7 +11,7 @@ on the same inputs, in us. Errors are relative norms of the difference, and the 
 `--csv` the exit status is 1 if the relative norm of a program is more than 1e-5.
 
 `--errors` records relative norms, and the largest and the mean difference over what is added up in absolute values, |X| |W|, which bounds any order
-of sums. It does not judge them. Of special inputs it counts elements whose infinity or NaN is not that of PyTorch, not that of float64, and neither
+of sums. It does not judge them. For special inputs it counts elements whose infinity or NaN is not that of PyTorch, not that of float64, and neither
 of them. The exit status is 1 if there are any of the last: a sum of 3e38, -4e38 and infinity is NaN in some orders.
 """
 import argparse

@@ -18,7 +18,7 @@ which the suite reports.
 
 A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, and
 late after its deadline. Errors are relative norms of the difference to the model in float64. Before Mica compiles a task it is decided whether its
-results can be checked. It is unfit where eager mode fails, or fails the check against itself; then nothing is timed. Where eager mode's own error
+results can be checked. It is unfit where eager mode fails, or fails the check against itself; then nothing is timed. If eager mode's own error
 is above 0.1, results are rounding errors: such a task is run, and is unfit instead of wrong where Mica's error is at most twice eager mode's.
 fast_p, as the suite has it: the part of all tasks that are right and more than p times as fast as the baseline. Exit status 0: no task is wrong;
 1: some are. The child runs `kernelbench_task.py`.
@@ -184,7 +184,7 @@ def is_conv(path):
 
 
 def by_turns(tasks, sizes):
-    """Tasks without convolution and pooling first; those of all levels by turns. Of a level the cheapest comes first, then the dearest, and so on:
+    """Tasks without convolution and pooling first; those of all levels by turns. In a level the cheapest comes first, then the dearest, and so on:
     few large ones fit beside each other, and small ones run meanwhile."""
     place = {}
     for kind in {(t[0], is_conv(t[3])) for t in tasks}:

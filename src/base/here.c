@@ -1,4 +1,4 @@
-// The folder of the file that holds this code: of the library, or of the command. What is installed with it is found from there.
+// The folder of the file that holds this code: of the library, or of the command. Files installed with it are found from there.
 #include "base/base.h"
 
 #include <dlfcn.h>

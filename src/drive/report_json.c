@@ -239,7 +239,7 @@ static json_t *options_json(const struct job *j)
                    "seed", whole(o->seed), "off", words(o->off));
 }
 
-// What computed the float64 references of the races.
+// Says what computed the float64 references of the races.
 static json_t *reference_json(const struct gpu_evidence *x)
 {
   return json_pack("{s:i, s:i, s:I, s:I, s:o, s:o}", "on_gpu", x->computed, "on_cpu", x->refused, "checked", (json_int_t)x->checked, "differs",

@@ -1,4 +1,4 @@
-// A program as code of plain kernels, in the order of its nodes. What is read for the last time gives its place in the workspace back.
+// A program as code of plain kernels, in the order of its nodes. A value that is read for the last time gives its place in the workspace back.
 #include "gpu/plain.h"
 #include "base/memory.h"
 

@@ -1,4 +1,4 @@
-// What the files behind this one need in CUDA: they are C for the host, their lines that include others are left out, and NVRTC has no
+// This is what the files behind it need in CUDA: they are C for the host, their lines that include others are left out, and NVRTC has no
 // headers. "static" makes their functions the device's.
 #define NUM double
 #ifdef __CUDACC__

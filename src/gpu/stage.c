@@ -40,7 +40,7 @@ static void take_back(struct stage *s, gpu_address *a)
   *a = 0;
 }
 
-// Where outputs are read to. Little of it is locked in memory.
+// Outputs are read to here. Little of it is locked in memory.
 static int take_back_room(struct stage *s, struct err *e)
 {
   struct err slow = {0};

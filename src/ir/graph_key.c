@@ -59,7 +59,7 @@ static void add_tensor(struct str *s, const struct tensor *t)
     if (t->runs[d]) str_add(s, " %d runs %d", d, t->runs[d]);
 }
 
-// What is declared of an input; that of others follows.
+// The declared facts of an input; those of others follow.
 static void add_input(struct str *s, const struct tensor *t, int number)
 {
   str_add(s, " input %d", number);

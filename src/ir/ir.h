@@ -476,7 +476,8 @@ int graph_expand(struct arena *mem, const struct graph *g, bool stable, struct g
 // One composite in its plain form, appended to g by `add` in place of graph_add.
 typedef int node_adder(struct graph *g, enum op op, int nin, const int *in, const struct attrs *a, struct loc at, int *out, struct err *e);
 int graph_expand_node(struct graph *g, const struct node *n, node_adder *add, int *out, struct err *e);
-// Of a mask of numbers that is added to scores of a softmax, the sum of dtype `sum`: where it shows them, and what it adds there; appended to g by `add`.
+// For a mask of numbers that is added to scores of a softmax, in a sum of dtype `sum`: where it shows them, and what it adds there;
+// appended to g by `add`.
 int graph_mask_bias(struct graph *g, int mask, enum dtype sum, node_adder *add, struct loc at, int *shows, int *bias, struct err *e);
 
 #endif

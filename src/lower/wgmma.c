@@ -183,7 +183,7 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
 
 // ---- consumers ----
 
-// Behind which value of the loop its stage is free; -1: behind all of them. What is added up outside of tensor cores is read from registers.
+// Behind which value of the loop its stage is free; -1: behind all of them. A sum outside of tensor cores is read from registers.
 static int last_reader(const struct wg_plan *w)
 {
   const struct mma_plan *p = &w->p;

@@ -72,7 +72,7 @@ expect 0 '1 plan taken' of two "$MICA" db import "$work/mixed"
 expect 0 '1 plan is in' of two "$MICA" db export "$work/again" --portable
 cmp -s "$work/again" "$work/plans/sm_90a.jsonl" || complain "an import keeps what the format does not have"
 
-# What was tampered with is refused by name, and the job searches.
+# A plan that was tampered with is refused by name, and the job searches.
 change() { # name, what of the plan becomes something else (Python, of p)
   mkdir "$work/$1"
   python3 - "$work/plans/sm_90a.jsonl" "$work/$1/sm_90a.jsonl" "$2" <<'PYTHON'

@@ -54,7 +54,7 @@ def backend(gm, example_inputs, *, options=None, mode=None, **_):
     context = torch._guards.TracingContext.try_get()
     before = dict(vars(context)) if context is not None else {}
     try:
-        # What the model changes in place stays in place: else whole caches would be copied, in what is left to Inductor too.
+        # Changes of the model in place stay in place: else whole caches would be copied, in what is left to Inductor too.
         return aot_autograd(fw_compiler=compiler, decompositions={}, keep_inference_input_mutations=True)(gm, example_inputs)
     except _NothingTaken:  # nothing is done in here, where the error would keep the frames of what was tried
         pass
