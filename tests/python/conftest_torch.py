@@ -30,6 +30,16 @@ def close(got, want, tolerance=1e-4):
     assert error < tolerance, f"relative norm of the difference {error:.2g}"
 
 
+def pair_inputs():
+    torch.manual_seed(0)
+    return torch.randn(4, 6), torch.randn(4, 6)
+
+
+def holds_pair(got, x, y):
+    close(got[0], x + 2 * y)
+    close(got[1], (x * y).sum(1, keepdim=True))
+
+
 def graph_of(f, args):
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch._dispatch.python import enable_python_dispatcher

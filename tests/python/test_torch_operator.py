@@ -2,7 +2,7 @@
 import pytest
 
 from conftest import PAIR, QUICK
-from conftest_torch import close, torch
+from conftest_torch import holds_pair, pair_inputs, torch
 
 import mica
 import mica.torch
@@ -13,20 +13,10 @@ def pair_op(pair, saved):
     return mica.torch.operator(saved)
 
 
-def inputs():
-    torch.manual_seed(0)
-    return torch.randn(4, 6), torch.randn(4, 6)
-
-
-def holds(got, x, y):
-    close(got[0], x + 2 * y)
-    close(got[1], (x * y).sum(1, keepdim=True))
-
-
 def test_eager(pair_op):
-    x, y = inputs()
-    holds(pair_op(x, y), x, y)
-    holds(torch.ops.mica.pair(x.t().contiguous().t(), y), x, y)  # strides of its own
+    x, y = pair_inputs()
+    holds_pair(pair_op(x, y), x, y)
+    holds_pair(torch.ops.mica.pair(x.t().contiguous().t(), y), x, y)  # strides of its own
     with pytest.raises(ValueError, match=r"input Y is torch.float32 \[4, 5\], and the program's is torch.float32 \[4, 6\]"):
         pair_op(x, y[:, :5])
     with pytest.raises(ValueError, match="input X is torch.float64"):
@@ -34,7 +24,7 @@ def test_eager(pair_op):
 
 
 def test_torch_checks_it(pair_op):
-    torch.library.opcheck(pair_op.default, inputs(), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(pair_op.default, pair_inputs(), test_utils=("test_schema", "test_faketensor"))
 
 
 def test_compiled_and_exported(pair_op):
@@ -42,19 +32,19 @@ def test_compiled_and_exported(pair_op):
         def forward(self, x, y):
             a, b = torch.ops.mica.pair(x, y)
             return a + 1, b
-    x, y = inputs()
+    x, y = pair_inputs()
     a, b = torch.compile(Model(), fullgraph=True, backend="eager")(x, y)
-    holds((a - 1, b), x, y)
+    holds_pair((a - 1, b), x, y)
     a, b = torch.export.export(Model(), (x, y)).module()(x, y)
-    holds((a - 1, b), x, y)
+    holds_pair((a - 1, b), x, y)
 
 
 def test_gradients_are_refused(pair_op):
-    x, y = inputs()
+    x, y = pair_inputs()
     with pytest.raises(Exception, match="gradient"):
         pair_op(x.requires_grad_(), y)
     with torch.no_grad():
-        holds(pair_op(x, y), x, y)
+        holds_pair(pair_op(x, y), x, y)
 
 
 def test_one_result_and_names(pair_op):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest_torch import close, torch
+from conftest_torch import holds_pair, pair_inputs, torch
 
 import mica.torch
 from mica.torch import package
@@ -18,22 +18,12 @@ def library(pair, saved, tmp_path_factory):
     return mica.torch.operator_library(saved, path, name="tuned::pair"), path
 
 
-def inputs():
-    torch.manual_seed(0)
-    return torch.randn(4, 6), torch.randn(4, 6)
-
-
-def holds(got, x, y):
-    close(got[0], x + 2 * y)
-    close(got[1], (x * y).sum(1, keepdim=True))
-
-
 def test_eager_and_checks(library):
     op, _ = library
-    x, y = inputs()
-    holds(op(x, y), x, y)
-    holds(op(x.t().contiguous().t(), y), x, y)  # strides of its own
-    holds(op(torch.cat([torch.zeros(1), x.flatten()])[1:].reshape(4, 6), y), x, y)  # an address that is not aligned
+    x, y = pair_inputs()
+    holds_pair(op(x, y), x, y)
+    holds_pair(op(x.t().contiguous().t(), y), x, y)  # strides of its own
+    holds_pair(op(torch.cat([torch.zeros(1), x.flatten()])[1:].reshape(4, 6), y), x, y)  # an address that is not aligned
     with pytest.raises(RuntimeError, match="input Y has another dtype or shape"):
         op(x, y[:, :5])
     with pytest.raises(RuntimeError, match="input X has another dtype or shape"):
@@ -46,7 +36,7 @@ def test_a_package_needs_no_mica(library, tmp_path):
         def forward(self, x, y):
             a, b = torch.ops.tuned.pair(x, y * 1)
             return a + 1, b
-    x, y = inputs()
+    x, y = pair_inputs()
     torch._inductor.aoti_compile_and_package(torch.export.export(Model(), (x, y)), package_path=str(tmp_path / "model.pt2"))
     torch.save((x, y), tmp_path / "in.pt")
     there = """
@@ -59,7 +49,7 @@ assert not any(m.split(".")[0] == "mica" for m in sys.modules)
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     subprocess.run([sys.executable, "-c", there, str(library[1])], cwd=tmp_path, env=env, check=True)
     a, b = torch.load(tmp_path / "out.pt")
-    holds((a - 1, b), x, y)
+    holds_pair((a - 1, b), x, y)
 
 
 def test_what_is_no_operator(saved, tmp_path):
