@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Products of f32: programs that Mica made beside PyTorch (cuBLAS, without TF32), times and errors against float64. Needs torch and a GPU.
+"""Compares f32 products of Mica with those of PyTorch (cuBLAS, TF32 off): times, and errors against float64. Needs torch and a GPU.
 
     python3 bench/f32.py --programs DIR                 # writes the programs, FILE.mica each; needs neither
     mica optimize DIR/FILE.mica --target sm_90a --out DIR/FILE
     python3 bench/f32.py --csv FILE DIR                 # times the folders FILE or FILE-VARIANT of DIR
     python3 bench/f32.py --errors FILE DIR              # errors of the programs acc_K on several kinds of numbers
 
-`--note TEXT` is a line with # at the head of the table: the commit, what variants are. A time is the median of several replays of a CUDA graph of many calls
-on the same inputs, in us. Errors are relative norms of the difference, and the largest difference of an element over the root mean square. With
+`--note TEXT` writes a comment line at the head of the table, for example the commit. A time is the median of several replays of a CUDA graph, in us.
+The graph has many calls on the same inputs. Errors are relative norms of the difference, and the largest difference of an element over the root mean square. With
 `--csv` the exit status is 1 if the relative norm of a program is more than 1e-5.
 
 `--errors` records relative norms, and the largest and the mean difference over what is added up in absolute values, |X| |W|, which bounds any order

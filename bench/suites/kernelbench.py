@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Runs KernelBench with torch.compile(Model, backend="mica"), by the suite's correctness check and timing, beside eager mode and Inductor.
+"""Runs KernelBench with torch.compile(Model, backend="mica"). It uses the suite's correctness check and timing, and compares with eager mode and Inductor.
 
     kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--workers N] [--deadline S] [--until S]
                    [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
-ended after --deadline seconds. Tasks without convolution and pooling begin first, those of the levels by turns; nothing runs after --until
-seconds, and what that ends has no row: the tasks that have run are no random sample. Workers compile in parallel and time by turns
-(MICA_GPU_LOCK; a file in Mica's cache unless it is set). Random numbers are drawn on the device. --scale N divides the whole numbers of 256 and more
+ended after --deadline seconds. Tasks without convolution and pooling begin first. Nothing runs after --until seconds, and a task that is ended so
+has no row. The tasks that have run by then are no random sample. Workers compile in parallel. They take turns to use the GPU, by the lock file
+MICA_GPU_LOCK, or one in Mica's cache. Random numbers are drawn on the device. --scale N divides the whole numbers of 256 and more
 that a task's file assigns, for a CPU. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine, options and
 method are not run again (`method`: kernelbench_task.py, --trials, --workers). --sizes FILE keeps what tasks need, which takes a minute to find out.
-A task without memory for it beside others runs again alone. Level 3 has twice --time; column `seconds_given` has what a graph was given.
+A task that runs out of GPU memory beside others is run again alone. Tasks of level 3 get twice --time. Column `seconds_given` has the seconds of a
+graph.
 
 --trials N calls are timed by the suite's code, fewer where they would take more than half a second, and 6 at least; column `calls` has the number.
 Rounds alternate between eager mode, Inductor and Mica, and each begins with another one. A time is the median; columns `*_mean_us` have the mean,
@@ -184,8 +185,8 @@ def is_conv(path):
 
 
 def by_turns(tasks, sizes):
-    """Tasks without convolution and pooling first; those of all levels by turns. In a level the cheapest comes first, then the dearest, and so on:
-    few large ones fit beside each other, and small ones run meanwhile."""
+    """Orders tasks. Those without convolution and pooling come first. Levels alternate, and so do cheap and expensive tasks of a level, because few
+    expensive tasks fit into memory at once."""
     place = {}
     for kind in {(t[0], is_conv(t[3])) for t in tasks}:
         some = sorted((t for t in tasks if (t[0], is_conv(t[3])) == kind), key=lambda t: sizes[t[3]]["cost"])
