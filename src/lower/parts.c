@@ -1,4 +1,4 @@
-// Products of f32 on tensor cores, at the accuracy of f32. Tensor cores multiply 16 bits. An f32 number is the sum of three bf16 numbers of 8
+// Products of f32 on tensor cores, with errors of the size of f32's. Tensor cores multiply 16 bits. An f32 number is the sum of three bf16 numbers of 8
 // significant bits each (base/parts.h), so a product is a sum of products of parts:
 //   x y = high(x) high(y) + high(x) middle(y) + middle(x) high(y) + middle(x) middle(y) + high(x) low(y) + low(x) high(y) + ...
 // The three products that are left out are below 2^-21 of x y together, about 2^-24 on average, and always towards 0. In the block graphs of a kernel
