@@ -57,6 +57,7 @@ bool lower_topk(const struct graph *wrapped);             // has it a kernel tha
 int lower_tail_of(const struct graph *kernels, int node); // the kernel that can be this node's tail, -1: none
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
+int64_t lower_equal_parts(int64_t extent, int64_t most); // the fewest equal parts that are at most so long
 // gather_in.c: the same with gathers, and what their indices are computed of, within the kernels that read them; NO where there are none.
 int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 // parts.c: the same with products of f32 in block graphs as sums of products of bf16 parts; NO, and the same graph, where there are none.

@@ -49,13 +49,6 @@ static bool any_divides(const struct graph *g)
 
 // ---- tensors of parts ----
 
-static int equal_parts(int64_t extent, int64_t most) // the fewest that are at most so long
-{
-  for (int p = 1; p < extent; p++)
-    if (extent % p == 0 && extent / p <= most) return p;
-  return (int)extent;
-}
-
 // A kernel that loads tensor t of `to` and saves its parts; blocks have tiles of some thousand elements.
 static int kernel(struct dividing *w, int t, struct loc at, struct part_tensors *out)
 {
@@ -65,7 +58,7 @@ static int kernel(struct dividing *w, int t, struct loc at, struct part_tensors 
   int64_t grid[MAX_GRID] = {1}, inside = 1;
   int n = 0, tile, made[PARTS], first;
   for (int d = s->n - 1; d >= 0 && n < MAX_GRID; d--) {
-    const int64_t count = equal_parts(s->d[d], MAX(1, PART_TILE / inside));
+    const int64_t count = lower_equal_parts(s->d[d], MAX(1, PART_TILE / inside));
     inside *= s->d[d] / count;
     if (count > 1) grid[n] = count, in.imap[n] = save.omap[n] = (int8_t)d, n++;
   }

@@ -24,11 +24,11 @@ struct wrap_cut { // of the result: grid axes over its dimensions
   int64_t parts[MAX_GRID];
 };
 
-static int64_t parts_of(int64_t extent, int64_t most) // the fewest equal parts that are at most so long
+int64_t lower_equal_parts(int64_t extent, int64_t most)
 {
-  for (int64_t p = 1; p < extent; p++)
-    if (extent % p == 0 && extent / p <= most) return p;
-  return extent;
+  int64_t part = MIN(extent, most);
+  while (part > 1 && extent % part) part--;
+  return extent / MAX(part, 1);
 }
 
 // Axes on one dimension nest, the first is the slow one; of different dimensions the fastest comes first, so that neighbours in
@@ -48,7 +48,7 @@ static struct wrap_cut cut_of(const struct shape *s, const struct kview *v, int6
   for (int d = s->n - 1; d >= 0; d--)
     for (int k = v ? v->dim[d].n : 1; k-- > 0;) {
       int64_t extent = v ? v->dim[d].extent[k] : s->d[d];
-      int64_t parts = c.n == MAX_GRID ? 1 : parts_of(extent, MAX(1, tile / inside));
+      int64_t parts = c.n == MAX_GRID ? 1 : lower_equal_parts(extent, MAX(1, tile / inside));
       inside *= extent / parts;
       if (parts > 1) add_axis(&c, d, parts);
     }
@@ -141,9 +141,9 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   int64_t extent = x->d[n->a.dim], behind = 1, loop = 1;
   for (int d = n->a.dim + 1; d < x->n; d++) behind *= x->d[d];
   if (behind > 1)
-    loop = parts_of(extent, COLUMN_PART);
+    loop = lower_equal_parts(extent, COLUMN_PART);
   else if (extent > LONG_ROW)
-    loop = parts_of(extent, ROW_PART);
+    loop = lower_equal_parts(extent, ROW_PART);
   if ((n->op == OP_SUM && n->a.group) || op_rows[n->op].abstract == AE_PROD) loop = 1; // no accumulator does it
   struct wrap_block b = begin(w, s->n, cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE), loop, 1);
   enum op op = loop > 1 ? accumulator(n->op) : n->op;
