@@ -183,6 +183,7 @@ struct mega_model {
   int rows, workers, stages, stage_bytes, world;
   int64_t context;              // positions of each row that the cache holds before the first step
   const struct mega_seat *seat; // of a step that serves requests, by row; NULL: each row is at `context`, with pages of its own
+  const uint16_t *order;        // of the same: work tile i of an ordered operator does what its tile order[i] does without it; NULL: each its own
   int ntensors, nops;
   struct mega_tensor tensor[MEGA_MOST_TENSORS];
   struct mega_op op[MEGA_MOST_OPS];
@@ -256,10 +257,15 @@ enum { MEGA_TOP = 64 };                                                         
 bool mega_served(const struct mega_model *m);                                     // its rows have seats
 struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step); // in step `step` of a launch
 int64_t mega_pages_of(const struct mega_model *m, int64_t *slots);                // of the served cache, and positions of a page
+// Attention of served rows takes as long as its row's request is. A step gives its tiles an order in which neighbours take equally long together.
+bool mega_ordered(const struct mega_model *m, const struct mega_op *op);
+// Sets the order, of all ordered operators, by the seats: op->tiles numbers. They have equal tiles.
+void mega_order_make(struct arena *mem, const struct mega_model *m, const struct mega_op *op, const struct mega_seat *seat, uint16_t *order);
 // Is this a step that the proof covers? pages: of each row's table.
 int mega_seats_check(const struct mega_model *m, const struct mega_seat *seat, const int *pages, int steps, struct err *e);
 // The assignments that a proof looks at besides that of the derivation, by number; NULL: there is none.
 struct mega_seat *mega_seats_sample(struct arena *mem, const struct mega_model *m, int number);
+const uint16_t *mega_order_sample(struct arena *mem, const struct mega_model *m, int number); // NULL: none
 
 // ---- mega_plan.c ----
 struct mega_node {

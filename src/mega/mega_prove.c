@@ -37,7 +37,10 @@ static int prove_seats(const struct mega_plan *given, struct mega_proof *out, st
   struct mega_plan *p = arena_copy(&own, given, sizeof *p);
   int status = OK;
   p->m = m;
-  for (int i = 0; status == OK && !out->nfaults && (m->seat = mega_seats_sample(&own, m, i)); i++) status = prove_plan(p, out, e);
+  for (int i = 0; status == OK && !out->nfaults && (m->seat = mega_seats_sample(&own, m, i)); i++) {
+    m->order = mega_order_sample(&own, m, i);
+    status = prove_plan(p, out, e);
+  }
   arena_close(&own);
   return status;
 }

@@ -127,6 +127,7 @@ static int64_t choices_of(struct arena *mem, const struct mega_model *m, const s
 static void region_of(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
                       bool parts, struct mega_region *out)
 {
+  if (m->order && mega_ordered(m, op)) tile = m->order[tile];
   const struct mega_access *a = &op->spec.access[access];
   const struct mega_tensor *t = &m->tensor[op->arg[a->arg]];
   int64_t index[MEGA_AXES] = {0}, left = tile;
@@ -160,9 +161,24 @@ void mega_region(struct arena *mem, const struct mega_model *m, const struct meg
   region_of(mem, m, op, access, layer, tile, step, true, out);
 }
 
+// All that any tile of an ordered operator may read: whole dimensions, and of those that have sections the whole section.
+static void reach_of_any(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, struct mega_region *out)
+{
+  const struct mega_access *a = &op->spec.access[access];
+  struct mega_box b = {0};
+  for (int d = 0; d < a->rank; d++) {
+    const struct mega_dim *x = &a->dim[d];
+    b.hi[d] = m->tensor[op->arg[a->arg]].dim[d];
+    if (x->how == MEGA_THIS_LAYER) b.lo[d] = layer, b.hi[d] = layer + 1;
+    if (x->how == MEGA_PART && x->section >= 0) b.hi[d] = mega_section(op, x, &b.lo[d]), b.hi[d] += b.lo[d];
+  }
+  PUSH(mem, out->box, out->n, out->cap) = b;
+}
+
 void mega_reach(struct arena *mem, const struct mega_model *m, const struct mega_op *op, int access, int layer, int tile, int64_t step,
                 struct mega_region *out)
 {
+  if (mega_ordered(m, op)) return reach_of_any(mem, m, op, access, layer, out);
   region_of(mem, m, op, access, layer, tile, step, !mega_paged(m, op, true), out);
 }
 

@@ -2,6 +2,8 @@
 // covers, and mega_seats_sample has those that it looks at.
 #include "mega/mega.h"
 
+#include <stdlib.h>
+
 bool mega_served(const struct mega_model *m)
 {
   for (int o = 0; o < m->nops; o++)
@@ -31,6 +33,42 @@ struct mega_seat mega_seat_of(const struct mega_model *m, int row, int64_t step)
   if (!s.live || (step && !s.moves)) return (struct mega_seat){.position = row};
   s.position += step, s.past += step;
   return s;
+}
+
+// ---- the order of attention's tiles ----
+
+bool mega_ordered(const struct mega_model *m, const struct mega_op *op)
+{
+  for (int a = 0; a < op->spec.naccess; a++)
+    for (int d = 0; d < op->spec.access[a].rank && op->spec.access[a].stream; d++)
+      if (op->spec.access[a].dim[d].table) return m->rows > 1;
+  return false;
+}
+
+struct seat_work { // of a tile
+  int64_t positions;
+  int tile;
+};
+
+static int longer_first(const void *a, const void *b)
+{
+  const struct seat_work *x = a, *y = b;
+  return x->positions != y->positions ? (x->positions < y->positions ? 1 : -1) : x->tile - y->tile;
+}
+
+// Tiles by length are dealt into as many groups as a worker has tiles. Neighbours in the order are one of each group: every other group goes from the
+// shortest to the longest, so that these add up to nearly the same.
+void mega_order_make(struct arena *mem, const struct mega_model *m, const struct mega_op *op, const struct mega_seat *seat, uint16_t *order)
+{
+  int n = op->tiles, groups = (n + m->workers - 1) / m->workers, each = (n + groups - 1) / groups, at = 0;
+  struct seat_work *w = NEWS(mem, struct seat_work, n);
+  for (int t = 0; t < n; t++) w[t] = (struct seat_work){seat[t / (n / op->parts[0])].past, t};
+  qsort(w, (size_t)n, sizeof *w, longer_first);
+  for (int i = 0; i < each; i++)
+    for (int g = 0; g < groups; g++) {
+      int first = g * each, size = MIN(each, n - first), of = g % 2 ? size - 1 - i : i;
+      if (i < size) order[at++] = (uint16_t)w[first + of].tile;
+    }
 }
 
 // ---- which seats are right ----
@@ -128,4 +166,17 @@ struct mega_seat *mega_seats_sample(struct arena *mem, const struct mega_model *
     return s;
   default: return NULL;
   }
+}
+
+// For some of the seats all tiles are somewhere else.
+const uint16_t *mega_order_sample(struct arena *mem, const struct mega_model *m, int number)
+{
+  for (int o = 0; o < m->nops && number != EMPTY; o++) {
+    if (!mega_ordered(m, &m->op[o])) continue;
+    int n = m->op[o].tiles;
+    uint16_t *order = NEWS(mem, uint16_t, n);
+    for (int i = 0; i < n; i++) order[i] = (uint16_t)(number == UNEQUAL ? n - 1 - i : (i + n / 2) % n);
+    return order;
+  }
+  return NULL;
 }

@@ -65,11 +65,11 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
   str_add(out,
-          "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, "
+          "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, HEAD_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, "
           "MERGE_FLOATS = %lld, "
           "CHOICES = %lld, MOST_CHOICES = %d, "
           "CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES = %d;\n",
-          (long long)m->x_rows, (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->heads, (long long)m->part, (long long)m->merge,
+          (long long)m->x_rows, (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->head, (long long)m->heads, (long long)m->part, (long long)m->merge,
           (long long)m->choices, MEGACUDA_CHOICES, (long long)x->context, g->steps, MEGACUDA_SHARED);
   int64_t bytes = 0;
   for (int o = 0; o < x->nops; o++) bytes += mega_weight_bytes(x, &x->op[o]);
@@ -87,7 +87,7 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
 // Bytes of a block besides its stages: as struct block_memory of mega_device.cuh has them.
 static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_given *g, const struct megacuda_most *m)
 {
-  int64_t rows = p->m->rows, attend = 4 * (m->query * (4 + g->warps) + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
+  int64_t rows = p->m->rows, attend = 4 * (m->query * (1 + g->warps) + 2 * m->head + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
   return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps +
          tables + ROUNDING;

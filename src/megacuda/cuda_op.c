@@ -513,13 +513,14 @@ static bool keeps_inputs(struct arena *mem, const struct mega_plan *p, int threa
 
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e)
 {
-  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .one = 8, .query = 1, .heads = 1, .part = 1, .merge = 2, .choices = 1};
+  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .one = 8, .query = 1, .head = 1, .heads = 1, .part = 1, .merge = 2, .choices = 1};
   m->x_rows = keeps_inputs(mem, p, threads) ? p->m->rows : 1;
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];
     for (int a = 0; a < op->spec.naccess; a++) TRY(most_of_access(mem, p, op, a, threads, m, e));
     if (!(op->spec.attrs >> MEGA_ATTR_theta & 1)) continue;
     int64_t heads = (int64_t)(op->attr[MEGA_ATTR_heads] / op->attr[MEGA_ATTR_kv]);
+    m->head = MAX(m->head, (int64_t)op->attr[MEGA_ATTR_dim]);
     m->heads = MAX(m->heads, heads), m->query = MAX(m->query, heads * (int64_t)op->attr[MEGA_ATTR_dim]);
   }
   m->stage_room = (m->stage_room + 127) / 128 * 128, m->x = (m->x + 3) / 4 * 4, m->one = (m->one + 3) / 4 * 4;

@@ -46,18 +46,22 @@ struct kernel_memory {
   u64 *trace;                // [worker][node][phase]: when a task of the last step came so far; or NULL
   const seat_row *seat;      // [row]
   const int *table;          // [row][page of the request]: page of the cache
+  const unsigned short *order; // of attention of served rows: which tile the i-th is; NULL: the i-th
 };
 
-static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 11), "as the library fills it: src/serve/device_memory.c");
+static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 12), "as the library fills it: src/serve/device_memory.c");
 
 PER_RANK(kernel_memory, M);
 
 GLOBAL u32 FLIGHTS = FLIGHT; // copies of a block at once
 
 struct attend_memory {
-  float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS], out[WARPS][QUERY_FLOATS];
-  float now[2][QUERY_FLOATS], score[GROUP_HEADS], top[GROUP_HEADS], whole[2][GROUP_HEADS]; // of this position: key and value, scores; see join_warps; of a part: maxima, divisors
-  alignas(16) bf16 split[2 * QUERY_FLOATS];                              // queries for tensor cores: mega_scores.cuh
+  float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS];
+  union {
+    float out[WARPS][QUERY_FLOATS];        // sums, when all warps have their queries in registers
+    alignas(16) bf16 split[2 * QUERY_FLOATS]; // queries for tensor cores: mega_scores.cuh
+  };
+  float now[2][HEAD_FLOATS], score[GROUP_HEADS], top[GROUP_HEADS], whole[2][GROUP_HEADS]; // of this position: key and value, scores; see join_warps; of a part: maxima, divisors
 };
 struct alignas(128) block_memory {
   char ring[STAGES][STAGE_ROOM];

@@ -262,6 +262,18 @@ static void restore(program &p)
     if (p.first[(size_t)t]) copy_device(p.m.tensor[t], p.first[(size_t)t], bytes_of(t));
 }
 
+// Requests are equally long here, and any order of attention's tiles is as good: the last comes first.
+static void take_order(program &p)
+{
+  int tiles = 0;
+#define OPERATOR(name, layer) tiles = ROWS > 1 && name::STREAM == STREAM_PAGES ? name::TILES : tiles;
+  OPERATORS
+#undef OPERATOR
+  std::vector<unsigned short> order((size_t)tiles);
+  for (int i = 0; i < tiles; i++) order[(size_t)i] = (unsigned short)(tiles - 1 - i);
+  if (tiles) p.m.order = uploaded(order);
+}
+
 // Requests of a row each, with equal shares of the cache behind its first page.
 static void take_seats(program &p)
 {
@@ -270,6 +282,7 @@ static void take_seats(program &p)
   for (int r = 0; r < ROWS; r++)
     for (int i = 0; i < (SHARED_PAGES - 1) / ROWS; i++) table[(size_t)(r * SHARED_PAGES + i)] = 1 + r * ((SHARED_PAGES - 1) / ROWS) + i;
   p.m.seat = uploaded(seats), p.m.table = uploaded(table);
+  take_order(p);
 }
 
 static program prepare(int positions, u64 deadline)

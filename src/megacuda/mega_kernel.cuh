@@ -79,7 +79,8 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
 {
   const node_row &r = S.node[j.n];
 #pragma unroll 1
-  for (int tile = r.lo; tile < r.hi; tile++) {
+  for (int i = r.lo; i < r.hi; i++) {
+    int tile = O::STREAM == STREAM_PAGES ? served_tile(i) : i;
     seat s = {true, 0, 0, 0};
     if constexpr (O::STREAM == STREAM_PAGES) s = seat_of(P::row(tile), j.at);
     int all = O::STREAM == STREAM_PAGES ? s.past : j.position, end = P::end(tile, all);

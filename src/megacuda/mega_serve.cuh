@@ -13,6 +13,9 @@ DEV seat seat_of(int row, int at) // in step `at` of the launch
   return {true, s.position + at, s.past + at, s.before};
 }
 
+// Which tile of attention the i-th is: the launch says in which order neighbours take equally long together.
+DEV int served_tile(int i) { return M.order ? M.order[i] : i; }
+
 // The place of a position of a row's request: key, and value `slots * dim` further. Rows that are not live have the first page.
 template <class P> DEV typename P::tensor::type *served_at(const seat &s, int layer, int tile, int position)
 {
@@ -66,9 +69,10 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
   int layer = S.node[j.n].layer;
   wait_events<O>(j);
 #pragma unroll 1
-  for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++) {
+  for (int i = S.node[j.n].lo; i < S.node[j.n].hi; i++) {
     typename attention_of<P, heads>::type a;
     element_sums now[each];
+    const int tile = served_tile(i);
     int q0 = Q::lo1(layer, tile), row = P::row(tile), past = seat_of(row, j.at).past, end = P::end(tile, past);
     {
       turns<O, G, G> turn;

@@ -55,7 +55,7 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int op, int thread
 int megacuda_weights(struct arena *mem, const struct mega_plan *p, int threads, struct str *out, struct err *e); // rows of the producer
 // The largest needs of a plan's operators.
 struct megacuda_most {
-  int64_t stage_room, x, x_rows, one, query, heads, part, merge, choices, panel;
+  int64_t stage_room, x, x_rows, one, query, head, heads, part, merge, choices, panel;
   int waits, publishes; // of a worker
 };
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 // The fields of kernel_memory behind addresses of tensors, of packed weights and of rotations.
-enum { AT_NODE, AT_WAIT, AT_PUBLISH, AT_WORD, AT_FAULT, AT_STOP, AT_TOKENS, AT_DEADLINE, AT_TRACE, AT_SEAT, AT_TABLE, FIELDS };
+enum { AT_NODE, AT_WAIT, AT_PUBLISH, AT_WORD, AT_FAULT, AT_STOP, AT_TOKENS, AT_DEADLINE, AT_TRACE, AT_SEAT, AT_TABLE, AT_ORDER, FIELDS };
 enum { PHASES = 4 }; // of a task in a trace, task_phase of mega_device.cuh; the last is its end
 enum { WORD_LINE = 128, CHUNK = 1 << 20, DRAWN_HERE = 1 << 22 };
 
@@ -106,7 +106,8 @@ int device_open(struct serve *s, struct err *e)
   TRY(room_zeroed(s, sizeof(uint64_t) * PHASES * (size_t)(m->workers * s->p->nnodes), &b->field[AT_TRACE], e));
   TRY(room_zeroed(s, sizeof(struct device_seat) * (size_t)m->rows, &b->field[AT_SEAT], e));
   TRY(room_zeroed(s, sizeof(int32_t) * (size_t)(m->rows * MAX(b->pages, 1)), &b->field[AT_TABLE], e));
-  return OK;
+  const struct mega_op *attend = serve_ordered(s);
+  return attend ? room_zeroed(s, sizeof(uint16_t) * (size_t)attend->tiles, &b->field[AT_ORDER], e) : OK;
 }
 
 // What device_open and weights took, also where that was cut short.
@@ -214,6 +215,7 @@ static int write_seats(struct serve *s, struct arena *own, const struct serve_la
   }
   TRY(ON(s, write, s->block->field[AT_SEAT], seat, sizeof *seat * (size_t)rows, e));
   TRY(ON(s, write, s->block->field[AT_TABLE], table, sizeof *table * (size_t)(rows * pages), e));
+  if (l->order) TRY(ON(s, write, s->block->field[AT_ORDER], l->order, sizeof *l->order * (size_t)l->tiles, e));
   if (settings < 0) return OK;
   return ON(s, write, s->block->memory[settings], l->settings, tensor_bytes(s->p, settings), e);
 }

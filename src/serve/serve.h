@@ -95,6 +95,8 @@ int serve_complete(const struct serve *s, struct err *e);        // names all th
 struct serve_launch {           // what an engine is told
   const struct mega_seat *seat; // by row; NULL: the model serves no requests
   const int *npages;
+  uint16_t *order; // of attention's tiles; NULL: as they are numbered
+  int tiles;       // of it
   const int32_t *token;
   const float *settings; // [row][6]
   int steps;
@@ -105,6 +107,7 @@ struct serve_launch {           // what an engine is told
 int serve_step(struct serve *s, const struct serve_row *rows, int steps, int32_t *tokens, float *logits, struct err *e);
 int serve_output(const struct serve *s); // number of the tensor of logits; -1: there is none
 int serve_token(const struct serve *s);  // of tokens
+const struct mega_op *serve_ordered(const struct serve *s); // an operator whose tiles a launch gives an order; NULL: there is none
 // With `planted` waits for one event want one more than there is: the next launch ends as hung. For tests of that path.
 int serve_plant(struct serve *s, bool planted, struct err *e);
 

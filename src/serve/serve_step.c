@@ -22,6 +22,13 @@ int serve_output(const struct serve *s)
   return -1;
 }
 
+const struct mega_op *serve_ordered(const struct serve *s)
+{
+  for (int o = 0; o < s->m->nops; o++)
+    if (mega_ordered(s->m, &s->m->op[o])) return &s->m->op[o];
+  return NULL;
+}
+
 int serve_plant(struct serve *s, bool planted, struct err *e)
 {
   int event = device_planted(s->p);
@@ -95,6 +102,10 @@ static int seats_of(struct serve *s, struct arena *own, const struct serve_row *
   }
   TRY(mega_seats_check(s->m, seat, npages, steps, e));
   l->seat = seat, l->npages = npages, l->settings = settings;
+  const struct mega_op *attend = serve_ordered(s);
+  if (!attend) return OK;
+  l->tiles = attend->tiles, l->order = NEWS(own, uint16_t, attend->tiles);
+  mega_order_make(own, s->m, attend, seat, l->order);
   return OK;
 }
 
@@ -126,10 +137,10 @@ static int cpu_launch(struct serve *s, struct arena *own, const struct serve_lau
   int token = serve_token(s), logits = serve_output(s), settings = mega_tensor_find(s->m, "settings"), rows = s->m->rows;
   for (int r = 0; r < rows && token >= 0; r++) mega_run_tensor(s->run, token)[r] = (float)l->token[r];
   if (l->seat && settings >= 0) memcpy(mega_run_tensor(s->run, settings), l->settings, sizeof(float) * (size_t)(rows * NOISE_SETTINGS));
-  s->m->seat = l->seat;
+  s->m->seat = l->seat, s->m->order = l->order;
   double start = now_seconds();
   int status = mega_run_steps(own, s->run, l->steps, s->deadline, &a, e);
-  s->m->seat = NULL, s->seconds = now_seconds() - start;
+  s->m->seat = NULL, s->m->order = NULL, s->seconds = now_seconds() - start;
   if (status != OK) return s->hung = a.hung, snprintf(s->record, sizeof s->record, "%s", a.record), status;
   for (int i = 0; i < l->steps * rows && l->tokens && a.tokens; i++) l->tokens[i] = a.tokens[i];
   if (l->logits && logits >= 0) memcpy(l->logits, a.output[logits], sizeof(float) * (size_t)mega_elements(&s->m->tensor[logits]));
