@@ -65,12 +65,13 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
   str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
           p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
   str_add(out,
-          "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, HEAD_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS = %lld, "
+          "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, HEAD_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS "
+          "= %lld, "
           "MERGE_FLOATS = %lld, "
           "CHOICES = %lld, MOST_CHOICES = %d, "
           "CONTEXT = %lld, MOST_STEPS = %d, SHARED_BYTES = %d;\n",
-          (long long)m->x_rows, (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->head, (long long)m->heads, (long long)m->part, (long long)m->merge,
-          (long long)m->choices, MEGACUDA_CHOICES, (long long)x->context, g->steps, MEGACUDA_SHARED);
+          (long long)m->x_rows, (long long)m->x, (long long)m->one, (long long)m->query, (long long)m->head, (long long)m->heads, (long long)m->part,
+          (long long)m->merge, (long long)m->choices, MEGACUDA_CHOICES, (long long)x->context, g->steps, MEGACUDA_SHARED);
   int64_t bytes = 0;
   for (int o = 0; o < x->nops; o++) bytes += mega_weight_bytes(x, &x->op[o]);
   str_add(out, "constexpr long long STEP_BYTES = %lldll; // of weights that a step streams\nconstexpr int COPY_GB = %d;\n", (long long)bytes,

@@ -513,7 +513,8 @@ static bool keeps_inputs(struct arena *mem, const struct mega_plan *p, int threa
 
 int megacuda_most_of(struct arena *mem, const struct mega_plan *p, int threads, struct megacuda_most *m, struct err *e)
 {
-  *m = (struct megacuda_most){.stage_room = p->m->stage_bytes, .x = 8, .one = 8, .query = 1, .head = 1, .heads = 1, .part = 1, .merge = 2, .choices = 1};
+  *m = (struct megacuda_most){
+      .stage_room = p->m->stage_bytes, .x = 8, .one = 8, .query = 1, .head = 1, .heads = 1, .part = 1, .merge = 2, .choices = 1};
   m->x_rows = keeps_inputs(mem, p, threads) ? p->m->rows : 1;
   for (int o = 0; o < p->m->nops; o++) {
     const struct mega_op *op = &p->m->op[o];

@@ -58,7 +58,7 @@ GLOBAL u32 FLIGHTS = FLIGHT; // copies of a block at once
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS];
   union {
-    float out[WARPS][QUERY_FLOATS];        // sums, when all warps have their queries in registers
+    float out[WARPS][QUERY_FLOATS];           // sums, when all warps have their queries in registers
     alignas(16) bf16 split[2 * QUERY_FLOATS]; // queries for tensor cores: mega_scores.cuh
   };
   float now[2][HEAD_FLOATS], score[GROUP_HEADS], top[GROUP_HEADS], whole[2][GROUP_HEADS]; // of this position: key and value, scores; see join_warps; of a part: maxima, divisors

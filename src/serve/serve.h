@@ -105,8 +105,8 @@ struct serve_launch {           // what an engine is told
 };
 // rows: one a row of the model. tokens: [steps][rows]; logits: [rows][vocabulary] of the last step, or NULL.
 int serve_step(struct serve *s, const struct serve_row *rows, int steps, int32_t *tokens, float *logits, struct err *e);
-int serve_output(const struct serve *s); // number of the tensor of logits; -1: there is none
-int serve_token(const struct serve *s);  // of tokens
+int serve_output(const struct serve *s);                    // number of the tensor of logits; -1: there is none
+int serve_token(const struct serve *s);                     // of tokens
 const struct mega_op *serve_ordered(const struct serve *s); // an operator whose tiles a launch gives an order; NULL: there is none
 // With `planted` waits for one event want one more than there is: the next launch ends as hung. For tests of that path.
 int serve_plant(struct serve *s, bool planted, struct err *e);

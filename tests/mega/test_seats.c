@@ -50,6 +50,28 @@ static void random_seats(struct arena *mem, struct rng *r, const struct mega_mod
   }
 }
 
+static const struct mega_op *ordered(const struct mega_model *m)
+{
+  for (int o = 0; o < m->nops; o++)
+    if (mega_ordered(m, &m->op[o])) return &m->op[o];
+  return NULL;
+}
+
+// That of the seats, or any.
+static const uint16_t *random_order(struct arena *mem, struct rng *r, const struct mega_model *m, const struct mega_seat *s)
+{
+  const struct mega_op *op = ordered(m);
+  if (!op) return NULL;
+  uint16_t *order = NEWS(mem, uint16_t, op->tiles);
+  mega_order_make(mem, m, op, s, order);
+  for (int i = rng_below(r, 2) ? op->tiles - 1 : 0; i > 0; i--) {
+    int k = (int)rng_below(r, (uint64_t)i + 1);
+    uint16_t swap = order[i];
+    order[i] = order[k], order[k] = swap;
+  }
+  return order;
+}
+
 static void any_seats_are_proved(void **state)
 {
   (void)state;
@@ -67,9 +89,50 @@ static void any_seats_are_proved(void **state)
     for (int i = 0; i < SEATS; i++) {
       random_seats(&mem, &r, m, s, npages);
       if (mega_seats_check(m, s, npages, 1, &e) != OK) fail_msg("seed %d, seats %d: %s", (int)seed, i, e.text);
-      m->seat = s;
+      m->seat = s, m->order = random_order(&mem, &r, m, s);
       if (mega_prove(p, &proof, &e) != OK) fail_msg("seed %d, seats %d: %s", (int)seed, i, e.text);
     }
+    arena_close(&mem);
+  }
+}
+
+// ---- the order of attention's tiles ----
+
+// Each tile has one place. All workers have nearly the same number of positions, where lengths are spread evenly and where one request is long.
+static void orders_are_even(void **state)
+{
+  enum { ROWS = 64, WORKERS = 132, MOST = 4096 };
+  (void)state;
+  for (int one = 0; one < 2; one++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct mega_config *config;
+    struct mega_model *m;
+    struct mega_plan *p;
+    struct mega_seat seat[ROWS];
+    struct mega_sizes s = {.rows = ROWS, .workers = WORKERS, .pages = 300, .parts = 4, .context = -1};
+    if (mega_load(&mem, MICA_SOURCE_DIR "/examples/mega/tiny_llama.json", &s, &m, &config, &e) != OK || mega_plan_make(&mem, m, &p, &e) != OK)
+      fail_msg("%s", e.text);
+    const struct mega_op *op = ordered(m);
+    int n = op->tiles, of = n / ROWS, most = 0, node = 0;
+    int64_t all = 0, longest = 0;
+    uint16_t *order = NEWS(&mem, uint16_t, n);
+    bool *seen = NEWS(&mem, bool, n);
+    for (int r = 0; r < ROWS; r++) {
+      int64_t at = one ? (r ? 128 : MOST) : 128 + (MOST - 128) * ((r * 37) % ROWS) / (ROWS - 1);
+      seat[r] = (struct mega_seat){.live = true, .position = at, .past = at}, all += at * of;
+    }
+    mega_order_make(&mem, m, op, seat, order);
+    for (int i = 0; i < n; i++) assert_false(seen[order[i]]), seen[order[i]] = true;
+    while (mega_op_of(p, node) != op) node++;
+    for (int w = 0; w < WORKERS; w++) {
+      struct mega_span share = mega_share(p, node, w);
+      int64_t sum = 0;
+      for (int i = share.lo; i < share.hi; i++) sum += seat[order[i] / of].past;
+      longest = MAX(longest, sum), most = MAX(most, share.hi - share.lo);
+    }
+    double even = (double)all / n * most; // of a worker with most tiles, if all were equally long
+    assert_true((double)longest < (one ? MOST + 1.0 * 128 * most : 1.04 * even));
     arena_close(&mem);
   }
 }
@@ -215,8 +278,8 @@ static void noise_samples(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_seats_are_proved), cmocka_unit_test(wrong_seats),   cmocka_unit_test(planted_in_plans),
-      cmocka_unit_test(noise_is_exact),       cmocka_unit_test(noise_samples),
+      cmocka_unit_test(any_seats_are_proved), cmocka_unit_test(orders_are_even), cmocka_unit_test(wrong_seats),
+      cmocka_unit_test(planted_in_plans),     cmocka_unit_test(noise_is_exact),  cmocka_unit_test(noise_samples),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
