@@ -64,7 +64,9 @@ void mega_order_make(struct arena *mem, const struct mega_model *m, const struct
   struct seat_work *w = NEWS(mem, struct seat_work, n);
   for (int t = 0; t < n; t++) w[t] = (struct seat_work){seat[t / (n / op->parts[0])].past, t};
   qsort(w, (size_t)n, sizeof *w, longer_first);
-  for (int i = 0; i < each; i++)
+  bool alike = w[0].positions - w[n - 1].positions <= w[0].positions / 16; // tiles of a request stay together, which is a little faster
+  for (int i = 0; i < n && alike; i++) order[i] = (uint16_t)i;
+  for (int i = 0; i < each && !alike; i++)
     for (int g = 0; g < groups; g++) {
       int first = g * each, size = MIN(each, n - first), of = g % 2 ? size - 1 - i : i;
       if (i < size) order[at++] = (uint16_t)w[first + of].tile;
