@@ -64,7 +64,7 @@ void mega_order_make(struct arena *mem, const struct mega_model *m, const struct
   struct seat_work *w = NEWS(mem, struct seat_work, n);
   for (int t = 0; t < n; t++) w[t] = (struct seat_work){seat[t / (n / op->parts[0])].past, t};
   qsort(w, (size_t)n, sizeof *w, longer_first);
-  bool alike = w[0].positions - w[n - 1].positions <= w[0].positions / 16; // tiles of a request stay together, which is a little faster
+  bool alike = w[0].positions - w[n - 1].positions <= w[0].positions / 16; // no order is needed
   for (int i = 0; i < n && alike; i++) order[i] = (uint16_t)i;
   for (int i = 0; i < each && !alike; i++)
     for (int g = 0; g < groups; g++) {
