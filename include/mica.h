@@ -126,6 +126,7 @@ struct mica_options {
   void (*traced)(void *arg, const char *line); // NULL, or called after a pass: its name, time, size, values
   void *told_arg;                              // of both
   const char *reference;                       // of a GPU: what computes float64 references, "auto", "cpu" or "gpu" (docs/gpu.md); NULL: "auto"
+  int prepare; // candidates of each subprogram whose machine code for a GPU is put into the database, for a race elsewhere (docs/gpu.md); 0: none
 };
 
 MICA_API const char *mica_version(void); // "0.1.0"

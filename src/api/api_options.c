@@ -31,8 +31,8 @@ static const struct {
   {                                                  \
 #name, true, offsetof(struct mica_options, name) \
   }
-    INT(max_block_ops),  INT(max_kernel_ops), INT(max_part_ops), INT(max_values), INT(threads),
-    INT(search_threads), INT(measure),        REAL(tune),        REAL(time),      REAL(seconds),
+    INT(max_block_ops), INT(max_kernel_ops), INT(max_part_ops), INT(max_values), INT(threads), INT(search_threads),
+    INT(measure),       REAL(tune),          REAL(time),        REAL(seconds),   INT(prepare),
 #undef INT
 #undef REAL
 };

@@ -47,7 +47,7 @@ struct cli {
   const char *dtype, *entry, *target, *off, *engine, *out, *json, *html, *csv, *db, *covers, *order, *swizzle, *arch, *kernel, *cubin, *against,
       *knobs, *dump, *accept, *reference, *dump_dir, *stop_after, *keep_dropped, *candidate;
   int max_block_ops, max_kernel_ops, max_part_ops, max_values, threads, search_threads, measure, tune, time, top, rows, world, workers, shared, steps,
-      deadline, attention_parts, pages;
+      deadline, attention_parts, pages, prepare;
   uint64_t seed, context;
   bool text, draw, expand, unfold, abstract, fresh, disturbed, no_db, quiet, why, parts, gpu, cpu, check, small, all, compile, optimize, strict,
       check_passes, check_only, peers, portable;

@@ -68,17 +68,23 @@ static int next(const struct entrants *f, double limit, const int *taken, int n)
   return best;
 }
 
+int climb_take(struct entrants *f, int most, double limit, int *who)
+{
+  int n = 0;
+  while (n < most && now_seconds() < f->until && !job_stopping(f->j)) {
+    int from = n;
+    for (int i; n < most && (i = next(f, limit, who, n)) >= 0;) who[n++] = i;
+    if (n == from) break;
+    n = from + entrants_make(f, n - from, who + from);
+  }
+  return n;
+}
+
 static int fill(struct entrants *f, struct climb_batch *b, struct err *e)
 {
-  double limit = f->nlines ? FAR * best_seconds(f) : INFINITY;
   const struct device_program *d[BATCH];
   *b = (struct climb_batch){0};
-  while (b->n < f->most && now_seconds() < f->until && !job_stopping(f->j)) {
-    int from = b->n;
-    for (int i; b->n < f->most && (i = next(f, limit, b->who, b->n)) >= 0;) b->who[b->n++] = i;
-    if (b->n == from) break;
-    b->n = from + entrants_make(f, b->n - from, b->who + from);
-  }
+  b->n = climb_take(f, f->most, f->nlines ? FAR * best_seconds(f) : INFINITY, b->who);
   for (int i = 0; i < b->n; i++) d[i] = f->x[b->who[i]].program;
   struct gpu_race_opts o = opts_of(f, true);
   return b->n ? gpu_batch_start(f->session, &o, b->n, d, &b->b, e) : OK;

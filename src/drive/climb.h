@@ -100,6 +100,8 @@ void climb_steps(struct entrants *f, int line, int to); // before the line's cen
 void climb_ends(struct entrants *f, int at);            // with the winner
 
 // ---- climb.c ----
+// Programs of those that wait of which most is expected: at most `most`, made. Returns how many; `who` has room for BATCH. limit: expected seconds.
+int climb_take(struct entrants *f, int most, double limit, int *who);
 // After a stop, or when the time of the job is over, OK: what was measured until then stands.
 int climb_starters(struct entrants *f, struct err *e);            // times all that wait
 int climb_run(struct entrants *f, struct err *e);                 // from the fastest, until f->until or until nothing near is faster
@@ -107,12 +109,16 @@ void entrants_drop(struct candidate *c, const struct entrant *x); // for what is
 int climb_finals(struct entrants *f, struct err *e);              // the fastest that have no exact figures yet; NO where there are none
 
 // ---- race_gpu.c ----
+struct entrants *race_gpu_starters(struct job *j, struct contest *c, int part, struct gpu_session *s); // all candidates of c wait. To be closed
 // All candidates of c, then the climb; what is wrong is in *e. To be closed.
 struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e);
 // The fastest that can be proven, -1: none. After a stop the figures are those that are there, and a moment is left to prove it.
 int race_gpu_prove(struct entrants *f, int *best, struct err *e);
 void race_gpu_times(struct entrants *f);    // of candidates, and what was wrong with them
 double race_gpu_share(const struct job *j); // seconds of climbing, of a part or of the whole
+
+// ---- prepare.c ----
+void race_prepare(struct job *j, struct contest *c, int part); // machine code in the database, for a race elsewhere
 
 // ---- race_kept.c ----
 void race_keep(struct entrants *f); // what was nearly as fast as the best

@@ -30,6 +30,7 @@
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
 //   race_kept.c    those that were nearly as fast
+//   prepare.c      without a GPU: their machine code, for a race elsewhere
 //   race_joined.c  programs put together of parts, on a GPU
 //   climb.c        and ways near the fastest of them (climb.h)
 //   climb_cpu.c    other sizes of the fastest on a CPU

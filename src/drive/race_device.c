@@ -1,6 +1,7 @@
 // Candidates for GPUs. Where nothing can be measured the model ranks them, and the first that comes through everything that can
 // be checked without a GPU is the best: equal to the part (verified.c), each kernel right in the interpreter, and accepted by
 // the compiler where there is one.
+#include "drive/climb.h"
 #include "drive/pass.h"
 
 int run_interpret(const struct pass_on *on, struct err *e)
@@ -27,6 +28,7 @@ static int cheapest(const struct contest *c)
 int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   if (!*j->unmeasured) return race_gpu_part(j, c, part, e);
+  if (j->opts->prepare && j->db) race_prepare(j, c, part);
   for (int k; (k = cheapest(c)) >= 0;) {
     job_progress(j, "prove", part, 0, &c->stats, 1e6 * c->cand[k].cost);
     if ((j->stopped = job_stopping(j))) return OK;

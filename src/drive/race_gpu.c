@@ -210,12 +210,18 @@ double race_gpu_share(const struct job *j)
 
 static bool one_way(const struct job *j, const struct contest *c, int cand) { return cand < c->ncand && device_given(j, c, &c->cand[cand]); }
 
-struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e)
+struct entrants *race_gpu_starters(struct job *j, struct contest *c, int part, struct gpu_session *s)
 {
-  candidates_room(j, c, MOST_SIZED);
   struct entrants *f = entrants_open(j, c, part, s);
   for (int k = 0; k < c->ncand; k++)
     if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, c->plan || one_way(j, c, k) ? -1 : k ? FIRST_WAYS : 0);
+  return f;
+}
+
+struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e)
+{
+  candidates_room(j, c, MOST_SIZED);
+  struct entrants *f = race_gpu_starters(j, c, part, s);
   f->until = f->compile_until = clock_starters(j);
   if (climb_starters(f, e) != OK) return f;
   f->until = fmin(now_seconds() + seconds, clock_climb(j));

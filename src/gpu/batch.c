@@ -73,8 +73,13 @@ static int start(struct gpu_batch *b, struct err *e)
   if (session_worker(b->s, e) || gpu_forge_ready(f, e)) return e->status;
   make_codes(b);
   int arch = gpu_runs_on(b->programs[0]->gpu);
-  struct db *db = b->o.quick ? NULL : b->o.db; // what is tried once fills no database
-  const struct compile_with how = {&f->by, f->processes, db, &f->compiled, {b->o.stop, &b->dropped, b->o.compile_until}};
+  // What is tried once fills no database, but may have been prepared there.
+  const struct compile_with how = {.c = &f->by,
+                                   .processes = f->processes,
+                                   .db = b->o.db,
+                                   .known_only = b->o.quick,
+                                   .before = &f->compiled,
+                                   .until = {b->o.stop, &b->dropped, b->o.compile_until}};
   if (compile_begin(&b->mem, &how, arch, b->ngood, b->good, &b->work, e)) return e->status;
   *b->thread = (struct job_thread){.guard = guard_here(), .work = b->work, .good = true};
   b->running = pool_thread(&b->thread->id, work, b->thread) == 0;

@@ -144,7 +144,7 @@ void compile_work(struct compilation *w)
 void compile_end(struct arena *mem, struct compilation *w, struct code *codes, struct compile_result *results, struct compile_stats *stats)
 {
   int at = 0;
-  for (int i = 0; i < w->nunits; i++) remember(w->how.db, &w->units[i]), note(w->how.before, &w->units[i]);
+  for (int i = 0; i < w->nunits; i++) remember(w->how.known_only ? NULL : w->how.db, &w->units[i]), note(w->how.before, &w->units[i]);
   for (int i = 0; i < w->ncodes; i++) {
     results[i] = (struct compile_result){0};
     for (int k = 0; k < codes[i].nkernel; k++) take(mem, &codes[i].kernel[k], &w->units[w->unit[at++]], &results[i]);

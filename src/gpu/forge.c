@@ -44,7 +44,7 @@ int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const
 {
   struct compilation *w;
   if (gpu_forge_ready(f, e)) return e->status;
-  const struct compile_with how = {&f->by, f->processes, db, &f->compiled, *until};
+  const struct compile_with how = {.c = &f->by, .processes = f->processes, .db = db, .before = &f->compiled, .until = *until};
   if (compile_begin(mem, &how, arch, n, codes, &w, e)) return e->status;
   compile_work(w);
   compile_end(mem, w, codes, results, stats);

@@ -108,11 +108,13 @@ static int check_candidate(struct race *r, int k, const struct problem *p, int r
 {
   struct run_answer a;
   struct check_answer *c = &r->out->result[k].check;
+  struct span s;
   int status = gpu_worker_run(r->w, r->id[k], repeats, limit(r), &a, e);
   r->seconds[k] = a.seconds;
+  span_begin(&s, "stage", "comparison on the CPU");
   if (status == OK) status = check_outputs(p, a.first, c, e);
   if (status == OK && a.differs) status = check_repeats(p, a.first, a.other, c, e);
-  return status;
+  return span_end(&s), status;
 }
 
 // STOPPED, or what is wrong is in the result.
@@ -120,7 +122,10 @@ static int load_and_check(struct race *r, int k, struct err *stop)
 {
   struct err e = {0};
   struct gpu_result *x = &r->out->result[k];
+  struct span s;
+  span_begin(&s, "stage", "load");
   int status = gpu_worker_load(r->w, &r->codes[k], &r->id[k], &e);
+  span_end(&s);
   if (status == OK) {
     x->algorithm = arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
     status = check_candidate(r, k, r->problem, REPEATS, &e);

@@ -45,6 +45,7 @@ struct compile_with {
   const struct gpu_compiler *c;
   struct compilers *processes; // or NULL
   struct db *db;               // or NULL
+  bool known_only;             // what is compiled here is not put into the database
   struct compiled *before;     // or NULL
   struct patience until;
 };

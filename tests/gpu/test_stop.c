@@ -156,6 +156,33 @@ static int quick(struct fixture *f, struct gpu_session *s, int n, const char *co
   return status;
 }
 
+// Machine code in the database is taken for what is tried once, too, and nothing is put there.
+static void what_was_prepared_is_not_compiled(void **state)
+{
+  (void)state;
+  enum { EACH = 6, PREPARED = 4 };
+  struct fixture f;
+  struct gpu_session *s;
+  struct code codes[EACH];
+  struct compile_result results[EACH];
+  struct compile_stats stats;
+  start(&f);
+  assert_int_equal(db_open(arena_printf(&f.mem, "%s/prepared.db", folder), &f.o.db, &f.e), OK);
+  const char **a = many(&f.mem, EACH, 7000);
+  for (int turn = 0; turn < 2; turn++) { // as another process would
+    for (int i = 0; i < PREPARED && !turn; i++) assert_int_equal(code_make(&f.mem, pretend_program(&f.mem, &a[i], 1, N), &codes[i], &f.e), OK);
+    if (!turn) assert_int_equal(compile_codes(&f.mem, &f.compiler, f.o.db, 90, PREPARED, codes, results, &stats, &f.e), OK);
+    f.compiled = 0;
+    f.o.fresh = true;
+    assert_int_equal(gpu_session_open(f.g, &f.o, &s), OK);
+    assert_int_equal(quick(&f, s, EACH, a), OK);
+    assert_int_equal(f.compiled, EACH - PREPARED);
+    for (int i = 0; i < EACH; i++) assert_int_equal(f.r.result[i].verdict, GPU_FINE);
+    gpu_session_close(s);
+  }
+  end(&f);
+}
+
 // The first batch is measured, the second is stopped; in the next run those of the first are known, among others too.
 static void what_was_measured_is_not_measured_again(void **state)
 {
@@ -407,6 +434,7 @@ int main(int argc, char **argv)
   }
   const struct CMUnitTest tests[] = {cmocka_unit_test(what_hangs_is_ended),
                                      cmocka_unit_test(what_was_timed_is_told),
+                                     cmocka_unit_test(what_was_prepared_is_not_compiled),
                                      cmocka_unit_test(what_was_measured_is_not_measured_again),
                                      cmocka_unit_test(a_race_that_nobody_ends_is_not_kept),
                                      cmocka_unit_test(compiling_is_given_up),
