@@ -82,6 +82,9 @@ def optimize(name, args, end):
         return
     with open(os.path.join(where, "report.json")) as f:
         best = json.load(f)["best"]
+    if best["us"] is None:
+        print("%s: mica optimize measured nothing" % name, flush=True)
+        return
     with open(os.path.join(where, "program.json")) as f:
         how = [x.get("how", "") for x in json.load(f)["launches"]]
     with WRITING, open(os.path.join(args.out, "survey.csv"), "a") as f:
