@@ -144,7 +144,7 @@ static void race_late(struct entrants *f, struct err *e)
 {
   for (int i = 0; i < f->n; i++) {
     struct entrant *x = &f->x[i];
-    if (x->state == LEFT) x->state = WAITING, x->result = NULL;
+    if (x->state == LEFT) x->state = WAITING, x->result = NULL, x->why = x->again = NULL;
     x->hash = 0; // those that are out as their twins are no reason against them
   }
   f->most = LATE, f->until = f->compile_until = clock_late(f->j);

@@ -105,7 +105,7 @@ static int until_the_stop(const struct gpu_batch *b)
 static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
 {
   int most = seen.sessions <= (int)COUNT(seen.fast) ? seen.fast[seen.sessions - 1] : 0;
-  if (!b->quick || !most || b->n <= most) return false;
+  if (!b->quick || !most || b->n <= most || (seen.stop_at && seen.races == seen.stop_at)) return false;
   seen.late++;
   for (int i = 0; i < b->n; i++) {
     out->result[i].verdict = GPU_NOT_COMPILED, out->result[i].round = -1;

@@ -138,18 +138,35 @@ static void parts_that_were_raced_are_kept(void **state)
 enum { NONE = -1, FEW = 4 };
 static const int never[3] = {NONE}, at_last[3] = {FEW}, second_never[3] = {0, NONE}, second_at_last[3] = {0, FEW};
 
-static void optimize_late(struct stopped *s, const char *text, const int fast[3])
+static void optimize_late_until(struct stopped *s, const char *text, const int fast[3], int stop_at)
 {
   struct mica_options o = mica_options_default();
   bool recalled;
   *s = (struct stopped){0};
   memset(&seen, 0, sizeof seen);
-  seen.least = INFINITY, seen.clock = made_up;
+  seen.least = INFINITY, seen.clock = made_up, seen.stop_at = stop_at, seen.quick = true;
   memcpy(seen.fast, fast, sizeof seen.fast);
+  o.stop = &seen.stop;
   o.target = "sm_90a", o.remember = database, o.db = database, o.measure = measured, o.threads = 2, o.time = 60, o.tune = 1;
   s->status = pipe_optimize(&s->mem, graph_of(&s->mem, text), &o, &s->report, &recalled, &s->e);
   assert_int_equal(seen.open, 0);
   assert_false(recalled);
+}
+
+static void optimize_late(struct stopped *s, const char *text, const int fast[3]) { optimize_late_until(s, text, fast, 0); }
+
+// What was left because of its compiler waits again in the race of what is left of the time. Stopped there, it has neither a result nor a fault.
+static void a_stop_in_the_last_race_is_told(void **state)
+{
+  (void)state;
+  for (int at = 1; at <= 4; at++) {
+    struct stopped s;
+    optimize_late_until(&s, texts[1], never, at);
+    assert_int_equal(s.status, ENV);
+    assert_int_equal(s.e.id, ERR_STOPPED);
+    assert_null(s.report);
+    end_stopped(&s);
+  }
 }
 
 // The error says that it was the time; what was not tried is not called wrong.
@@ -221,6 +238,7 @@ int main(void)
       cmocka_unit_test(the_time_is_heeded),
       cmocka_unit_test(a_stopped_run_is_gone_on_with),
       cmocka_unit_test(parts_that_were_raced_are_kept),
+      cmocka_unit_test(a_stop_in_the_last_race_is_told),
       cmocka_unit_test(no_time_to_compile_is_told),
       cmocka_unit_test(what_is_left_of_the_time_is_used),
       cmocka_unit_test(a_part_without_time_runs_operator_by_operator),
