@@ -147,8 +147,8 @@ static bool same_outputs(const struct stage *s) { return !each_output(s, s->map.
 struct running {
   const struct loaded *l;
   struct gpu_graph *graph;
-  bool differs;
-  double seconds; // the least of a graph
+  bool differs, compares; // compares: outputs stay on the device
+  double seconds;         // the least of a graph
 };
 
 static int replay_timed(struct stage *s, struct running *run, struct err *e)
@@ -160,14 +160,43 @@ static int replay_timed(struct stage *s, struct running *run, struct err *e)
   return OK;
 }
 
+// Outputs with the guards around them, or the guards alone.
+static int read_back(struct stage *s, bool guards, struct err *e)
+{
+  if (!guards) return gpu_read(s->g, s->back, s->out, (size_t)s->out_bytes, e);
+  for (int i = 0; i <= s->map.nout; i++) {
+    const int64_t from = i ? s->out_at[i - 1] + s->map.out_bytes[i - 1] : 0, to = i < s->map.nout ? s->out_at[i] : s->out_bytes;
+    if (gpu_read(s->g, s->back + from, s->out + (uint64_t)from, (size_t)(to - from), e)) return e->status;
+  }
+  return OK;
+}
+
+static int take_from(struct stage *s, gpu_address from, const int64_t *to, struct err *e)
+{
+  if (gpu_read(s->g, s->back, from, (size_t)s->out_bytes, e)) return e->status;
+  return take_outputs(s, to), OK;
+}
+
+// Outputs go to the other side only if two runs differ.
+static int compare_run(struct stage *s, struct running *run, int r, struct err *e)
+{
+  bool same = true;
+  if (!r) return stage_compare_first(s, e);
+  if (run->differs || stage_compare_same(s, &same, e) || same) return (int)e->status;
+  run->differs = true;
+  if (take_from(s, s->out, s->map.other, e)) return e->status;
+  return take_from(s, s->compare.first, s->map.first, e);
+}
+
 static int one_run(struct stage *s, struct running *run, int r, struct err *e)
 {
   int status = poison(s, &run->l->code, e);
   if (status == OK) status = replay_timed(s, run, e);
-  if (status == OK) status = gpu_read(s->g, s->back, s->out, (size_t)s->out_bytes, e);
+  if (status == OK) status = read_back(s, run->compares, e);
   if (status == OK) status = look_at_outputs(s, e);
   if (status == OK) status = look_at_work(s, run->l, e);
   if (status != OK) return status;
+  if (run->compares) return compare_run(s, run, r, e);
   if (!r) return take_outputs(s, s->map.first), OK;
   if (!run->differs && !same_outputs(s)) take_outputs(s, s->map.other), run->differs = true;
   return OK;
@@ -177,6 +206,7 @@ int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e)
 {
   struct running run = {.l = stage_find(s, wire_get(in)), .seconds = INFINITY};
   int repeats = (int)wire_get(in), both = s->nsets > 1 && s->nring > 1 ? 2 : 1;
+  run.compares = wire_get(in) && s->compare.module;
   if (!run.l || in->bad) return err_set(e, ERR_GPU, NOWHERE, "there is no such candidate");
   int status = stage_launch(s, run.l, 0, run.l->code.nlaunch, 0, 0, 0, e);
   if (status == OK) status = gpu_wait(s->g, e);
@@ -187,6 +217,8 @@ int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e)
   if (status != OK) gpu_fill(s->g, s->zero, 0, (size_t)(s->nwork * s->zero_bytes), &second);
   wire_put(out, run.differs);
   wire_put_real(out, run.seconds / both);
+  wire_put(out, run.compares);
+  if (run.compares && status == OK) status = stage_compare_all(s, out, e);
   return status;
 }
 

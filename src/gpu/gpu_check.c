@@ -1,7 +1,7 @@
 // Outputs against the reference: the relative norm of the difference, which is what rounding bounds, and each element
 // by itself, since a norm over many does not see a few that are missing. An element may be 8 times as much off as the
 // norm, relative to itself and to the root mean square of all. Where that fails, what underflow may do is allowed too (rt/underflow.c).
-#include "gpu/gpu.h"
+#include "gpu/compare.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -137,6 +137,19 @@ int check_outputs(const struct problem *p, void *const *outputs, struct check_an
   status = f->known ? OK : numeric_floors(&p->r, p->b, p->stop, f->of, &why);
   *e = why, f->known = status == OK;
   return status == OK ? check_all(p, outputs, f->of, a, e) : status;
+}
+
+bool compare_fine(const struct problem *p, const struct compared *x, struct check_answer *a)
+{
+  *a = (struct check_answer){0};
+  for (int i = 0; i < p->b->nout; i++) {
+    const double bound = num_rows[p->rounded[p->outs[i]]].tolerance;
+    const struct sums s = {.difference = x[i].difference, .norm = p->norm[i]};
+    const double r = relative(&s);
+    a->relative = fmax(a->relative, r), a->worst = fmax(a->worst, x[i].worst / (ELEMENT * bound));
+    if (x[i].lost || !(r <= bound) || !(x[i].worst <= ELEMENT * bound)) return false;
+  }
+  return true;
 }
 
 // What rounding in another order makes of a result is well below what the result may be off.

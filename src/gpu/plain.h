@@ -29,7 +29,8 @@ struct plain_launch {
   int result, nin, in[3]; // in: tensors
 };
 bool plain_node_text(const struct graph *g, const struct node *n, int part, struct plain_kernel *k, struct plain_launch *l);
-bool plain_takes(const struct node *n); // there is a plain kernel for the operator
+bool plain_takes(const struct node *n);                       // there is a plain kernel for the operator
+void plain_without_includes(struct str *s, const char *text); // NVRTC has no headers
 
 // ---- plain_code.c ----
 // g without composites. Outputs are those of g as doubles, and PLAIN_TOLD ints behind them. NO: some operator has no plain kernel; e says which.

@@ -41,7 +41,7 @@ static void made(struct str *s, const struct graph *g, int t)
   whole(s, "SIZE", shape_size(&x->shape));
 }
 
-static void without_includes(struct str *s, const char *text)
+void plain_without_includes(struct str *s, const char *text)
 {
   for (const char *line = text; *line;) {
     const size_t n = strcspn(line, "\n");
@@ -55,7 +55,7 @@ static void end(struct plain_kernel *k)
 {
   const uint64_t hash = hash_bytes(str_text(&k->text), k->text.n, 1);
   str_add(&k->text, "#define PLAIN_NAME plain_%016llx\n", (unsigned long long)hash);
-  without_includes(&k->text, gpu_plain_text);
+  plain_without_includes(&k->text, gpu_plain_text);
 }
 
 static int64_t blocks_of(int64_t n) { return MAX(1, (n + PLAIN_THREADS - 1) / PLAIN_THREADS); }

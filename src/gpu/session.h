@@ -2,7 +2,7 @@
 #ifndef MICA_GPU_SESSION_H
 #define MICA_GPU_SESSION_H
 
-#include "gpu/gpu.h"
+#include "gpu/compare.h"
 
 struct compiled_one {
   const char *key;
@@ -31,6 +31,8 @@ struct gpu_session {
   struct gpu_forge *forge, *own;    // own: to be closed with the session
   struct problem problem[PROBLEMS]; // g is NULL: not opened yet
   int staged;                       // which one the worker has, -1: none
+  struct compare_plan *compare;     // NULL: not yet, or
+  bool no_compare;                  // not on the device
 };
 int session_worker(struct gpu_session *s, struct err *e);
 struct gpu_forge *session_forge(struct gpu_session *s);

@@ -63,6 +63,7 @@ void stage_end(struct stage *s)
   for (int i = 0; i < s->np; i++) stage_drop(s, i);
   gpu_address *const all[] = {&s->in, &s->out, &s->zero, &s->work, &s->flush};
   for (size_t i = 0; i < COUNT(all); i++) take_back(s, all[i]);
+  stage_compare_end(s);
   if (s->shared) munmap(s->shared, (size_t)s->map.bytes);
   give_back_room(s);
   s->shared = NULL, s->back = NULL, s->zero_bytes = s->work_bytes = 0, s->nknown = 0;

@@ -2,7 +2,7 @@
 #ifndef MICA_GPU_STAGE_H
 #define MICA_GPU_STAGE_H
 
-#include "gpu/wire.h"
+#include "gpu/compare.h"
 
 struct loaded_kernel {
   struct gpu_module *module;
@@ -22,6 +22,13 @@ struct known_product { // whose algorithm was chosen
   struct blas_product mul;
   int algorithm;
 };
+struct stage_compare { // on the device; module NULL: outputs are not compared here
+  struct gpu_module *module;
+  struct gpu_kernel *kernel;
+  struct compare_output *out;        // without expected values
+  int64_t *at;                       // of those, in `expected`
+  gpu_address expected, first, left; // first: outputs of a candidate's first run; left: of blocks
+};
 struct stage {
   struct gpu *g;
   struct blas *blas; // NULL until there is a product
@@ -34,6 +41,7 @@ struct stage {
   int nsets, nring, nwork;
   gpu_address in, out, zero, work, flush, blas_work;
   int64_t flush_bytes;
+  struct stage_compare compare;
   char *back; // a ring's outputs, read back
   bool fast;  // gpu_host_alloc made it
   struct loaded *p;
@@ -61,6 +69,13 @@ int stage_launch(struct stage *s, const struct loaded *l, int first, int end, in
 
 // ---- product.c ----
 int product_load(struct stage *s, struct loaded *l, int launch, struct err *e);
+
+// ---- stage_compare.c ----
+int stage_compare(struct stage *s, struct wire *in, int carried, struct err *e);
+void stage_compare_end(struct stage *s);
+int stage_compare_first(struct stage *s, struct err *e);                 // keeps the outputs of a first run
+int stage_compare_same(struct stage *s, bool *same, struct err *e);      // are those of this run the same bits?
+int stage_compare_all(struct stage *s, struct wire *out, struct err *e); // the first run's against what is expected
 
 // ---- act.c ----
 int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e);

@@ -58,7 +58,8 @@ enum request {
   ASK_PROBLEM, // sizes, sets; the shared memory -> sets
   ASK_LOAD,    // number, code -> uses of kernels, algorithms of products
   ASK_DROP,    // number ->
-  ASK_RUN,     // number, repeats -> differs
+  ASK_COMPARE, // kernel, what is compared; shared memory with the expected values ->
+  ASK_RUN,     // number, repeats, whether outputs are compared there -> differs, seconds, what was compared
   ASK_TIME,    // struct time_request -> seconds
   ASK_BUILD,   // fingerprint ->; of a process that compiles
   ASK_COMPILE, // architecture, name, source -> registers, spilled, machine code

@@ -2,7 +2,7 @@
 // for taking too long. A new one knows nothing, so the problem and the candidates that are asked about are sent to it
 // again. Where no worker can be started the requests are served in this process, and a candidate that hangs or breaks
 // the device then is everybody's; that is told.
-#include "gpu/wire.h"
+#include "gpu/compare.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -37,9 +37,12 @@ struct gpu_worker {
   struct arena mem; // of the problem
   struct shared_map map;
   int shared_fd, asked, sets;
-  char *shared;          // NULL: no problem
-  int told;              // start of the worker that knows the problem
-  void **first, **other; // by output
+  char *shared;                       // NULL: no problem
+  int told;                           // start of the worker that knows the problem
+  void **first, **other;              // by output
+  const struct compare_plan *compare; // NULL: outputs are not compared on the device
+  int compare_told;                   // start of the worker that knows it
+  struct compared *sums;              // by output
   struct candidate_there *c;
   int n, cap;
 };
@@ -182,11 +185,65 @@ static int tell_problem(struct gpu_worker *w, struct err *e)
   return status;
 }
 
+struct worker_copy { // on all cores, since memory that nobody has touched costs more than the copy
+  char *to;
+  const char *from;
+  size_t bytes;
+};
+
+static void copy_piece(void *arg, int i, int worker)
+{
+  (void)worker;
+  const struct worker_copy *c = arg;
+  const size_t from = (size_t)i * COPIED;
+  memcpy(c->to + from, c->from + from, MIN(COPIED, c->bytes - from));
+}
+
+static void copy(char *to, const void *from, size_t bytes)
+{
+  struct worker_copy c = {to, from, bytes};
+  pool_run(pool_cores(), (int)((bytes + COPIED - 1) / COPIED), copy_piece, &c);
+}
+
+// The file descriptor of memory with the expected values; -1: there is none to be had.
+static int expected_values(const struct compare_plan *c)
+{
+  size_t bytes = 0, at = 0;
+  for (int i = 0; i < c->nout; i++) bytes += sizeof(double) * (size_t)c->out[i].n;
+  const int fd = memfd_create("mica", MFD_CLOEXEC);
+  char *p = fd < 0 || ftruncate(fd, (off_t)bytes) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) return fd < 0 ? -1 : (close(fd), -1);
+  for (int i = 0; i < c->nout; i++) {
+    const size_t n = sizeof(double) * (size_t)c->out[i].n;
+    copy(p + at, c->out[i].expected, n), at += n;
+  }
+  return munmap(p, bytes), fd;
+}
+
+// Where it fails the outputs are compared on this side.
+static int tell_compare(struct gpu_worker *w, struct err *e)
+{
+  struct wire in = {0}, out = {0};
+  struct err mine = {0};
+  const struct compare_plan *c = w->compare;
+  const int fd = expected_values(c);
+  wire_put_code(&in, c->code);
+  wire_put(&in, c->nout);
+  for (int i = 0; i < c->nout; i++) wire_put(&in, c->out[i].n), wire_put(&in, c->out[i].type), wire_put_real(&in, c->out[i].typical);
+  int status = fd < 0 ? NO : exchange(w, ASK_COMPARE, &in, fd, LOAD, &out, &mine);
+  if (fd >= 0) close(fd);
+  wire_free(&in), wire_free(&out);
+  if (mine.id == ERR_STOPPED) return *e = mine, (int)mine.status;
+  if (status != OK) w->compare = NULL;
+  return w->compare_told = w->starts, OK;
+}
+
 static int ready(struct gpu_worker *w, struct err *e)
 {
   int status = OK;
   if (!w->greeted || (!w->inside && !w->process.pid)) status = greet(w, e);
   if (status == OK && w->shared && w->told != w->starts) status = tell_problem(w, e);
+  if (status == OK && w->shared && w->compare && w->compare_told != w->starts) status = tell_compare(w, e);
   return status;
 }
 
@@ -257,7 +314,7 @@ void gpu_worker_end(struct gpu_worker *w)
   w->n = 0;
   if (w->shared) munmap(w->shared, (size_t)w->map.bytes);
   if (w->shared_fd >= 0) close(w->shared_fd);
-  w->shared = NULL, w->shared_fd = -1, w->told = 0;
+  w->shared = NULL, w->shared_fd = -1, w->told = w->compare_told = 0, w->compare = NULL;
   arena_close(&w->mem);
   w->mem = (struct arena){0};
 }
@@ -293,21 +350,6 @@ static int64_t *lengths(struct arena *mem, int n, const size_t *bytes)
   return x;
 }
 
-// Memory that nobody has touched costs more than the copy: all cores touch it.
-struct worker_copy {
-  char *to;
-  const char *from;
-  size_t bytes;
-};
-
-static void copy_piece(void *arg, int i, int worker)
-{
-  (void)worker;
-  const struct worker_copy *c = arg;
-  const size_t from = (size_t)i * COPIED;
-  memcpy(c->to + from, c->from + from, MIN(COPIED, c->bytes - from));
-}
-
 int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, struct err *e)
 {
   gpu_worker_end(w);
@@ -320,10 +362,7 @@ int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, 
   if (p == MAP_FAILED) return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
   w->shared = p;
   w->first = NEWS(&w->mem, void *, b->nout + 1), w->other = NEWS(&w->mem, void *, b->nout + 1);
-  for (int i = 0; i < b->nin; i++) {
-    struct worker_copy c = {w->shared + w->map.in[i], b->in[i], b->in_bytes[i]};
-    pool_run(pool_cores(), (int)((c.bytes + COPIED - 1) / COPIED), copy_piece, &c);
-  }
+  for (int i = 0; i < b->nin; i++) copy(w->shared + w->map.in[i], b->in[i], b->in_bytes[i]);
   for (int i = 0; i < b->nout; i++) w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
   return ready(w, e);
 }
@@ -354,7 +393,14 @@ void gpu_worker_drop(struct gpu_worker *w, int id)
   wire_free(&in), wire_free(&out);
 }
 
-int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *a, struct err *e)
+int gpu_worker_compare(struct gpu_worker *w, const struct compare_plan *c, struct err *e)
+{
+  w->compare = c, w->compare_told = 0;
+  w->sums = NEWS(&w->mem, struct compared, c->nout + 1);
+  return ready(w, e);
+}
+
+static int run_it(struct gpu_worker *w, int id, int repeats, bool compare, double seconds, struct run_answer *a, struct err *e)
 {
   struct wire in = {0}, out = {0};
   *a = (struct run_answer){.first = w->first};
@@ -362,14 +408,29 @@ int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, st
   if (status == OK) {
     struct gpu_turn turn;
     turn_take(&turn, w->stop);
-    wire_put(&in, id), wire_put(&in, repeats);
+    wire_put(&in, id), wire_put(&in, repeats), wire_put(&in, compare && w->compare);
     status = exchange(w, ASK_RUN, &in, -1, seconds, &out, e);
     turn_give(&turn);
   }
   if (status == OK) a->differs = wire_get(&out), a->seconds = wire_get_real(&out);
   if (a->differs) a->other = w->other;
+  const bool compared = status == OK && wire_get(&out);
+  for (int i = 0; i < w->map.nout && compared; i++)
+    w->sums[i].difference = wire_get_real(&out), w->sums[i].worst = wire_get_real(&out), w->sums[i].lost = wire_get(&out);
+  if (compared && out.bad) status = err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
+  if (compared && status == OK) a->compared = w->sums;
   wire_free(&in), wire_free(&out);
   return status;
+}
+
+int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *a, struct err *e)
+{
+  return run_it(w, id, repeats, false, seconds, a, e);
+}
+
+int gpu_worker_run_compared(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *a, struct err *e)
+{
+  return run_it(w, id, repeats, true, seconds, a, e);
 }
 
 static int time_them(struct gpu_worker *w, const struct time_request *q, int first, int end, double limit, double *seconds, struct err *e)

@@ -85,6 +85,7 @@ static int p_event_elapsed(float *milliseconds, cu_event from, cu_event to)
 struct kernel {
   char verb[16];
   int n, nanoseconds;
+  bool compares;             // outputs, as compare.cuh does
   const struct launch *tile; // of a device program, for the interpreter
   struct module *plain;      // of a float64 reference, compiled for this processor
 };
@@ -121,6 +122,7 @@ static int p_module_load(cu_module *m, const void *image)
   struct kernel *k = calloc(1, sizeof *k);
   *m = (cu_module)(void *)k;
   pretend.modules++;
+  if ((k->compares = !strcmp(image, "compare"))) return 0;
   if (sscanf(image, "tile %p", (void **)(uintptr_t)&k->tile) == 1) return 0;
   if (!strncmp(image, PLAIN_IMAGE, strlen(PLAIN_IMAGE)))
     return k->plain = plain_module((const char *)image + strlen(PLAIN_IMAGE)), k->plain ? 0 : OUT_OF_MEMORY;
@@ -191,6 +193,36 @@ static int run_plain(const struct done *d)
   return pretend.launches++, status;
 }
 
+static double real_of(gpu_address a)
+{
+  double x;
+  memcpy(&x, &a, sizeof x);
+  return x;
+}
+
+// One block has it all. What is equal bit by bit has no difference.
+static int run_compare(const struct done *d)
+{
+  const void *x = at(d->a[0]), *y = at(d->a[1]);
+  const int64_t n = (int64_t)d->a[2], type = (int64_t)d->a[3];
+  const double typical = real_of(d->a[4]), largest = real_of(d->a[5]), *expected = y;
+  double *left = (double *)(void *)at(d->a[6]);
+  memset(left, 0, 3 * sizeof *left * (size_t)d->blocks);
+  for (int64_t i = 0; i < n; i++) {
+    if (type < 0) {
+      left[0] += num_word(x, i, 32) != num_word(y, i, 32);
+      continue;
+    }
+    const double value = num_read((enum dtype)type, x, i), off = fabs(value - expected[i]);
+    if (!(fabs(expected[i]) <= largest)) continue;
+    if (!isfinite(value))
+      left[2] += 1;
+    else
+      left[0] += off * off, left[1] = fmax(left[1], off / (fabs(expected[i]) + typical));
+  }
+  return pretend.launches++, 0;
+}
+
 // Others have the GPU for every other 50 ms: always, or in the first 1.5 s.
 static bool others_run(const char *verb)
 {
@@ -207,6 +239,7 @@ static int execute(const struct done *d)
     return matmul(NULL, &desc, &p->alpha, p->a, p->layout[0], p->b, p->layout[1], &p->beta, p->c, p->layout[3], p->d, p->layout[2], NULL, NULL, 0,
                   NULL);
   }
+  if (d->k->compares) return run_compare(d);
   if (d->k->tile) return interpret(d);
   if (d->k->plain) return run_plain(d);
   const char *verb = d->k->verb;
@@ -236,6 +269,7 @@ static int execute(const struct done *d)
 static int args_of(const struct kernel *k)
 {
   if (k->plain) return PLAIN_ARGS;
+  if (k->compares) return 7;
   return k->tile ? k->tile->nargs : !strcmp(k->verb, "count") || !strcmp(k->verb, "reset") ? 3 : 2;
 }
 

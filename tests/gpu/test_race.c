@@ -200,6 +200,44 @@ static void races_share_what_they_can(void **state)
   arena_close(&f.mem);
 }
 
+static int times_of(const struct trace *t, const char *what)
+{
+  struct str text = {0};
+  int n = 0;
+  trace_text(t, &text);
+  for (const char *p = str_text(&text); (p = strstr(p, what)); p++) n++;
+  return str_free(&text), n;
+}
+
+// In a quick race outputs are compared on the device. The CPU sees those that are called wrong, and all that differ from run to run.
+static void a_quick_race_compares_on_the_device(void **state)
+{
+  (void)state;
+  enum { LARGE = 1 << 18, EACH = 6 };
+  static const char *const names[EACH] = {"right_262144_3000", "off_262144_10",    "right_262144_2000",
+                                          "half_262144_20",    "jitter_262144_90", "race_262144_60"};
+  static const enum gpu_verdict verdicts[EACH] = {GPU_FINE, GPU_WRONG, GPU_FINE, GPU_WRONG, GPU_FINE, GPU_WRONG};
+  struct fixture f;
+  struct gpu_session *s;
+  struct gpu_batch *b;
+  start(&f);
+  struct trace *t = trace_open();
+  f.g = twice(&f.mem, LARGE);
+  f.o.quick = true, f.o.limit = 10;
+  f.o.evaluator = gpu_evaluator_open(&(struct gpu_evaluator_opts){.which = REFERENCE_CPU});
+  for (int i = 0; i < EACH; i++) f.p[i] = pretend_program(&f.mem, &names[i], 1, LARGE);
+  assert_int_equal(gpu_session_open(f.g, &f.o, &s), OK);
+  assert_int_equal(gpu_batch_start(s, &f.o, EACH, f.p, &b, &f.e), OK);
+  if (gpu_race_batch(&f.mem, b, &f.r, &f.e)) fail_msg("%s", f.e.text);
+  for (int i = 0; i < EACH; i++)
+    if (f.r.result[i].verdict != verdicts[i]) fail_msg("%s: %s", names[i], f.r.result[i].err.text);
+  assert_int_equal(f.r.best, 4);
+  assert_true(f.r.result[4].check.repeats > 0 && f.r.result[0].check.repeats == 0);
+  assert_int_equal(times_of(t, "\"comparison on the CPU\",\"cat\":\"stage\""), 2);
+  gpu_batch_drop(b), gpu_session_close(s), gpu_evaluator_close(f.o.evaluator);
+  trace_close(t), arena_close(&f.mem);
+}
+
 static void nothing_right_is_no_error(void **state)
 {
   (void)state;
@@ -358,11 +396,12 @@ static void one_program_is_run(void **state)
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(everything_has_its_verdict),   cmocka_unit_test(older_targets_run_on_a_newer_device),
-                                     cmocka_unit_test(the_fastest_of_many_wins),     cmocka_unit_test(stages_are_in_the_trace),
-                                     cmocka_unit_test(races_share_what_they_can),    cmocka_unit_test(nothing_right_is_no_error),
-                                     cmocka_unit_test(disturbed_turns_are_repeated), cmocka_unit_test(results_are_remembered),
-                                     cmocka_unit_test(one_program_is_run),           cmocka_unit_test(gpus_are_told_by_files),
-                                     cmocka_unit_test(orders_are_sure_or_not),       cmocka_unit_test(the_device_makes_the_reference)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(everything_has_its_verdict),    cmocka_unit_test(older_targets_run_on_a_newer_device),
+                                     cmocka_unit_test(the_fastest_of_many_wins),      cmocka_unit_test(stages_are_in_the_trace),
+                                     cmocka_unit_test(races_share_what_they_can),     cmocka_unit_test(a_quick_race_compares_on_the_device),
+                                     cmocka_unit_test(nothing_right_is_no_error),     cmocka_unit_test(disturbed_turns_are_repeated),
+                                     cmocka_unit_test(results_are_remembered),        cmocka_unit_test(one_program_is_run),
+                                     cmocka_unit_test(gpus_are_told_by_files),        cmocka_unit_test(orders_are_sure_or_not),
+                                     cmocka_unit_test(the_device_makes_the_reference)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

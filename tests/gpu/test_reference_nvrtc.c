@@ -1,7 +1,8 @@
 // test: check-all
 // test: timeout 300
-// NVRTC compiles the plain kernels of float64 references, for each operator and each dtype. Skipped where there is no NVRTC.
+// NVRTC compiles the plain kernels of float64 references, for each operator and each dtype, and the one that compares. Skipped where there is no NVRTC.
 #include "each_op.h"
+#include "gpu/compare.h"
 #include "gpu/plain.h"
 
 struct sources { // of all codes, one code
@@ -33,6 +34,7 @@ static void each_text_compiles(void **state)
       if (g) take(&s, g);
     }
   for (int t = 0; t < DTYPES; t++) take(&s, each_op_graph(&s.mem, OP_TRANSPOSE, (enum dtype)t, 0));
+  PUSH(&s.mem, s.all.kernel, s.all.nkernel, s.cap) = (struct code_kernel){.name = "compare", .source = compare_source(&s.mem)};
   const struct gpu_compiler by = gpu_compiler_nvrtc(n);
   assert_int_equal(compile_codes(&s.mem, &by, NULL, 90, 1, &s.all, &r, &stats, &e), OK);
   if (r.status != OK) fail_msg("%s", r.err.text);
