@@ -60,24 +60,23 @@ int session_problem(struct gpu_session *s, int which, const struct problem **out
   return status;
 }
 
-// Of the inputs that all candidates are checked on. Who computes references on the device compares there, too.
-static int compare_on_device(struct gpu_session *s, struct err *e)
-{
-  const struct problem *p = &s->problem[OWN_INPUTS];
-  struct gpu_worker_facts f;
-  if (!s->o.evaluator || s->no_compare) return OK;
-  if (gpu_worker_facts(s->w, &f, e)) return e->status;
-  if (!s->compare) s->compare = compare_plan(&s->mem, p, session_forge(s), s->o.db, &(struct patience){.stop = s->o.stop}, f.gpu.arch);
-  s->no_compare = !s->compare;
-  return s->compare ? gpu_worker_compare(s->w, s->compare, e) : OK;
-}
-
 int session_stage(struct gpu_session *s, int which, bool *replaced, struct err *e)
 {
   const struct problem *p;
   if ((*replaced = s->staged != which) == false) return OK;
   s->staged = -1;
   if (session_problem(s, which, &p, e) || gpu_worker_problem(s->w, p->b, which == OWN_INPUTS && !s->o.untimed ? 0 : 2, e)) return e->status;
-  s->staged = which;
-  return which == OWN_INPUTS ? compare_on_device(s, e) : OK;
+  return s->staged = which, s->comparing = false, OK;
+}
+
+// Who computes references on the device compares there, too.
+int session_compare(struct gpu_session *s, struct err *e)
+{
+  const struct problem *p = &s->problem[OWN_INPUTS];
+  struct gpu_worker_facts f;
+  if (!s->o.evaluator || s->comparing || s->staged != OWN_INPUTS) return OK;
+  s->comparing = true;
+  if (gpu_worker_facts(s->w, &f, e)) return e->status;
+  if (!s->compare) s->compare = compare_plan(&s->mem, p, session_forge(s), s->o.db, &(struct patience){.stop = s->o.stop}, f.gpu.arch);
+  return s->compare ? gpu_worker_compare(s->w, s->compare, e) : OK;
 }

@@ -31,8 +31,8 @@ struct gpu_session {
   struct gpu_forge *forge, *own;    // own: to be closed with the session
   struct problem problem[PROBLEMS]; // g is NULL: not opened yet
   int staged;                       // which one the worker has, -1: none
-  struct compare_plan *compare;     // NULL: not yet, or
-  bool no_compare;                  // not on the device
+  struct compare_plan *compare;     // of the worker's own inputs; NULL: not yet, or not on the device
+  bool comparing;                   // the worker was asked to, for what is staged
 };
 int session_worker(struct gpu_session *s, struct err *e);
 struct gpu_forge *session_forge(struct gpu_session *s);
@@ -40,6 +40,7 @@ struct gpu_forge *session_forge(struct gpu_session *s);
 int session_problem(struct gpu_session *s, int which, const struct problem **out, struct err *e);
 // Puts a problem on the device. If another one was there, its candidates are gone and *replaced is set.
 int session_stage(struct gpu_session *s, int which, bool *replaced, struct err *e);
+int session_compare(struct gpu_session *s, struct err *e); // outputs of the session's own inputs are compared on the device, if possible
 
 // ---- compile.c: compile_codes in three steps, of which the second asks no database ----
 struct compilation;
