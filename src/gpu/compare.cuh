@@ -1,4 +1,4 @@
-// A candidate's output against the reference, or against another run of it. COMPARE_NUMBER(x, i, type) is element i of a type (compare.c).
+// A candidate's output against the reference, or against another run of it. COMPARE_NUMBER(x, i, type) is element i of a type (gpu_compare.c).
 // Each block leaves a sum of squares, the largest difference as a part of what is typical, and how many elements are not finite and ought to be.
 extern "C" __global__ void compare(const void *x, const void *y, int64_t n, int64_t type, double typical, double largest, double *left)
 {

@@ -31,7 +31,7 @@
 //   problem.c    inputs and the float64 reference
 //   evaluator.c  references on the GPU: plain_text.c, plain.cuh kernels in double, plain_code.c a program of them, referee.c elements on the CPU
 //   check.c      outputs against the reference
-//   compare.c    the same on the device, for a quick race (compare.h, compare.cuh, stage_compare.c)
+//   gpu_compare.c  the same on the device, for a quick race (compare.h, compare.cuh, stage_compare.c)
 //   machine.c    whether this machine is fit for races, asked before long work
 //   session.c    what races of one program share: worker, compiler, inputs, reference
 //   batch.c      programs on their way to machine code while the caller goes on
@@ -283,10 +283,10 @@ void gpu_worker_end(struct gpu_worker *w); // of the problem: its candidates may
 int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct err *e);
 void gpu_worker_drop(struct gpu_worker *w, int id);
 struct run_answer {
-  bool differs;                      // some run gave other bits than the first
-  double seconds;                    // of one run, by the host's clock: a bound
-  void *const *first, *const *other; // outputs of the first run, of the first that differs (or NULL); until the next call
-  const struct compared *compared;   // by output, if they were compared on the device. `first` is there then only if `other` is
+  bool differs;                        // some run gave other bits than the first
+  double seconds;                      // of one run, by the host's clock: a bound
+  void *const *first, *const *other;   // outputs of the first run, of the first that differs (or NULL); until the next call
+  const struct compare_sums *compared; // by output, if they were compared on the device. `first` is there then only if `other` is
 };
 // Runs on poisoned outputs and workspace, `repeats` times, each followed by a run on other inputs that uses the same
 // workspace. WRONG where memory around the outputs was written to or the zeroed part of the workspace is not zero
@@ -294,7 +294,7 @@ struct run_answer {
 int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *out, struct err *e);
 // Outputs of the current problem are compared on the device from now on, by those who ask for that (compare.h). Where that is not possible they
 // come back, as without.
-struct compared;
+struct compare_sums;
 struct compare_plan;
 int gpu_worker_compare(struct gpu_worker *w, const struct compare_plan *c, struct err *e);
 int gpu_worker_run_compared(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *out, struct err *e);

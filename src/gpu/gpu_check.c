@@ -139,7 +139,7 @@ int check_outputs(const struct problem *p, void *const *outputs, struct check_an
   return status == OK ? check_all(p, outputs, f->of, a, e) : status;
 }
 
-bool compare_fine(const struct problem *p, const struct compared *x, struct check_answer *a)
+bool compare_fine(const struct problem *p, const struct compare_sums *x, struct check_answer *a)
 {
   *a = (struct check_answer){0};
   for (int i = 0; i < p->b->nout; i++) {

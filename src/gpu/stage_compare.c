@@ -73,12 +73,12 @@ int stage_compare(struct stage *s, struct wire *in, int carried, struct err *e)
 
 int stage_compare_first(struct stage *s, struct err *e) { return gpu_copy(s->g, s->compare.first, s->out, (size_t)s->out_bytes, e); }
 
-static int sums(struct stage *s, gpu_address x, gpu_address y, int64_t n, int64_t type, double typical, struct compared *a, struct err *e)
+static int sums(struct stage *s, gpu_address x, gpu_address y, int64_t n, int64_t type, double typical, struct compare_sums *a, struct err *e)
 {
   double left[3 * COMPARE_BLOCKS], largest = type >= 0 ? dtype_largest((enum dtype)type) : 0;
   void *args[] = {&x, &y, &n, &type, &typical, &largest, &s->compare.left};
   const struct gpu_launch launch = {.kernel = s->compare.kernel, .blocks = COMPARE_BLOCKS, .threads = COMPARE_THREADS, .args = args};
-  *a = (struct compared){0};
+  *a = (struct compare_sums){0};
   if (gpu_launch(s->g, &launch, e) || gpu_read(s->g, left, s->compare.left, sizeof left, e)) return e->status;
   for (int i = 0; i < COMPARE_BLOCKS; i++)
     a->difference += left[3 * i], a->worst = fmax(a->worst, left[3 * i + 1]), a->lost += (int64_t)left[3 * i + 2];
@@ -87,7 +87,7 @@ static int sums(struct stage *s, gpu_address x, gpu_address y, int64_t n, int64_
 
 int stage_compare_same(struct stage *s, bool *same, struct err *e)
 {
-  struct compared a;
+  struct compare_sums a;
   const int status = sums(s, s->out, s->compare.first, s->out_bytes / 4, COMPARE_WORDS, 0, &a, e);
   return *same = a.difference == 0, status;
 }
@@ -96,7 +96,7 @@ int stage_compare_all(struct stage *s, struct wire *out, struct err *e)
 {
   const struct stage_compare *c = &s->compare;
   for (int i = 0; i < s->map.nout; i++) {
-    struct compared a;
+    struct compare_sums a;
     const gpu_address x = c->first + (uint64_t)s->out_at[i], y = c->expected + (uint64_t)c->at[i];
     if (sums(s, x, y, c->out[i].n, c->out[i].type, c->out[i].typical, &a, e)) return e->status;
     wire_put_real(out, a.difference), wire_put_real(out, a.worst), wire_put(out, a.lost);

@@ -42,7 +42,7 @@ struct gpu_worker {
   void **first, **other;              // by output
   const struct compare_plan *compare; // NULL: outputs are not compared on the device
   int compare_told;                   // start of the worker that knows it
-  struct compared *sums;              // by output
+  struct compare_sums *sums;          // by output
   struct candidate_there *c;
   int n, cap;
 };
@@ -396,7 +396,7 @@ void gpu_worker_drop(struct gpu_worker *w, int id)
 int gpu_worker_compare(struct gpu_worker *w, const struct compare_plan *c, struct err *e)
 {
   w->compare = c, w->compare_told = 0;
-  w->sums = NEWS(&w->mem, struct compared, c->nout + 1);
+  w->sums = NEWS(&w->mem, struct compare_sums, c->nout + 1);
   return ready(w, e);
 }
 
