@@ -14,8 +14,8 @@
 
 enum { FINALISTS = 4, MOST_FINALISTS = 64, CHUNK = 32, REPEATS = 3, LAST_REPEATS = 8, QUICK = 8, REPLAYS = 20, MOST_SAMPLES = 1000 };
 enum { QUICK_REPLAYS = 15 }; // of about LAST_QUICK seconds, the last round of a quick race
-static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, LAST_QUICK = 1e-3,
-                    LONGEST_REPLAY = 8e-3;
+static const double SECONDS = 2, LIMIT = 10, FAR = 2, HOPELESS = 10, COARSE = 1e-4, REPLAY = 1.5e-3, SHORT_REPLAY = 0.5e-3, FIRST = 1e-3,
+                    LAST_QUICK = 1e-3, LONGEST_REPLAY = 8e-3;
 static const double CHEAP = 1e9, LONG_REFERENCE = 10, WARM_UP = 0.025; // multiply-adds of a reference that is evaluated twice; seconds
 
 struct race {
@@ -196,8 +196,14 @@ static void note(struct race *r, int k, double *samples, int n, int launches)
   r->seconds[k] = r->out->result[k].cold.median, r->out->result[k].round = r->round;
 }
 
-// A round on r->who: `replays` graphs of about `seconds` each, or in the first round, where nothing is known, of QUICK
-// launches.
+// In the first round nothing is known but a bound of the host's clock: QUICK launches, fewer of those that take long.
+static int launches_of(const struct race *r, int k, double seconds, int sets, bool *flush)
+{
+  if (seconds > 0) return rank_launches(r->seconds[k], seconds, sets, flush);
+  return rank_launches(1, fmin(QUICK, fmax(1, floor(FIRST / r->seconds[k]))), sets, flush);
+}
+
+// A round on r->who: `replays` graphs of about `seconds` each; 0: the first round.
 static int play_round(struct race *r, double seconds, int replays, struct err *e)
 {
   double samples[CHUNK * REPLAYS];
@@ -208,7 +214,7 @@ static int play_round(struct race *r, double seconds, int replays, struct err *e
     progress(r, "time", from, all);
     for (int i = 0; i < n; i++) {
       bool flush = false;
-      launches[i] = rank_launches(seconds > 0 ? r->seconds[who[i]] : 1, seconds > 0 ? seconds : QUICK, sets, &flush);
+      launches[i] = launches_of(r, who[i], seconds, sets, &flush);
       q.flush = q.flush || flush;
     }
     if (time_some(r, who, &n, &q, launches, samples, e)) return e->status;

@@ -55,7 +55,7 @@ struct disturbed gpu_disturbed(const struct gpu_time *t)
 int rank_launches(double each, double seconds, int sets, bool *flush)
 {
   enum { LEAST = 4, MOST = 400 };
-  int n = (int)fmin(fmax(ceil(seconds / fmax(each, 1e-7)), LEAST), MOST);
+  int n = (int)fmin(fmax(ceil(seconds / fmax(each, 1e-7)), each < seconds ? LEAST : 1), MOST);
   *flush = n < sets;
   return *flush ? n : n / sets * sets;
 }

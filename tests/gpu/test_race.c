@@ -374,6 +374,8 @@ static void orders_are_sure_or_not(void **state)
   assert_true(flush);
   assert_int_equal(rank_launches(1e-5, 5e-4, 20, &flush), 40);
   assert_false(flush);
+  assert_int_equal(rank_launches(4e-4, 5e-4, 20, &flush), 4);
+  assert_int_equal(rank_launches(2e-3, 5e-4, 20, &flush), 1); // one that takes long is timed well alone
 }
 
 static void one_program_is_run(void **state)
