@@ -4,6 +4,9 @@
 #include "front/parse.h"
 #include "gpu/gpu.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -112,9 +115,19 @@ static void show_error(struct cli *c)
   terminal_error(text);
 }
 
+// Arenas of candidates come and go: what is freed stays with the process. A job for attention then has 110,000 page faults in place of 525,000.
+static void keep_freed_memory(void)
+{
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that glibc takes; blocks of arenas are smaller
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
+}
+
 int main(int argc, char **argv)
 {
   struct cli c = {.mem.lasting = true};
+  keep_freed_memory();
   end_open();
   scratch_sweep();
   int status = with_stack(&c, argc, argv);
