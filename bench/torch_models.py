@@ -1,21 +1,29 @@
 #!/usr/bin/env python3
-"""Four models in plain torch (examples/python/torch_models.py) by eager mode, Inductor and Mica, in one process.
+"""Models by eager mode, Inductor and Mica, in one process: four in plain torch (examples/python/torch_models.py), and, if they are named, whole
+ones of Hugging Face's transformers (bench/whole_models.py).
 
-    python bench/torch_models.py [--time SECONDS] [--only NAME] [--how calls,captured,reduce-overhead] [--dtype bfloat16] > bench/torch_models.csv
+    python bench/torch_models.py [--time SECONDS] [--only NAMES] [--how calls,captured,reduce-overhead] [--dtype bfloat16] > bench/torch_models.csv
+    python bench/torch_models.py --only whole,llama --how captured --dtype bfloat16 --peers inductor,reduce,autotune > bench/torch_models_h200.csv
 
 A row is a model run in one way: by calls, with the host's time; in a CUDA graph that we capture, which leaves the host out; or as
 torch.compile(mode="reduce-overhead") does it. Calls alternate; a row has the median microseconds and the quartiles of each,
 the relative norm of the difference to the model in float64, and how many nodes Mica took. On a GPU (if torch sees one) in f16, on the
-CPU in f32 with two threads. --autotune adds Inductor's search for the best products, which takes minutes.
+CPU in f32 with two threads. Peers: `inductor` in its default mode or that of `how`; `reduce`, its mode reduce-overhead, which captures calls
+itself; `autotune`, its search for the best products, which takes minutes; `onnxruntime` on a CPU in f32. `ratio` is the time of the fastest peer
+over Mica's. `_first` are the seconds of a first call, each with empty caches, and `first_ratio` those of Mica over Inductor's.
+With $MICA_GPU_LOCK several of these commands share a GPU: they time one after the other, but compile side by side, which makes first calls longer.
 """
 import argparse
 import copy
 import csv
+import itertools
+import logging
 import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -23,14 +31,18 @@ sys.path.insert(0, os.path.join(here, "..", "examples", "python"))
 
 import torch
 import torch_models as models
+from torch._inductor.utils import fresh_cache
 
 import mica
 import mica.torch
-from mica.torch.measure import captured, time_calls
+from mica.torch.measure import captured, time_calls, turn_on
 
 # How: the mode of torch.compile, what Mica is told besides, the mode with Inductor's search.
 HOW = {"calls": ("default", {}, "max-autotune-no-cudagraphs"), "captured": ("default", {"graphs": True}, "max-autotune-no-cudagraphs"),
        "reduce-overhead": ("reduce-overhead", {}, "max-autotune")}
+log = logging.getLogger("mica.torch.bench")
+PEERS = ("inductor", "reduce", "autotune", "onnxruntime")
+PLAIN = ("llama", "bert", "lora", "mixtral")
 
 
 def cases(gpu):
@@ -52,80 +64,151 @@ def commit():
         return os.environ.get("MICA_COMMIT", "")
 
 
+def whole(names, gpu, layers):
+    """Those of the whole models that are named, made when it is their turn."""
+    if not {"whole", *names} - {"whole", *PLAIN}:
+        return
+    import whole_models
+    for name in whole_models.MODELS:
+        if name in names or "whole" in names:
+            with torch.device("cuda" if gpu else "cpu"):
+                case = whole_models.case(name, gpu, layers)
+            yield case
+
+
+def converted(model, dtype):
+    """The model with parameters of this dtype. What it has computed in 32 bits, such as angles, stays as it is."""
+    for p in model.parameters():
+        p.data = p.data.to(dtype) if p.is_floating_point() else p.data
+    return model
+
+
 def in_float64(model, inputs):
-    return copy.deepcopy(model).double()(*(x.double() if x.is_floating_point() else x for x in inputs))
+    return converted(copy.deepcopy(model), torch.float64)(*(x.double() if x.is_floating_point() else x for x in inputs))
 
 
-def callables(model, inputs, options, how, autotune):
-    """name -> the model as it runs in this way."""
-    mode, also, searching = HOW[how]
-    runs = {"eager": model}
-    modes = {"inductor": mode, **({"autotune": searching} if autotune else {})}
-    for name, m in modes.items():
-        runs[name] = torch.compile(model, backend="inductor", **({} if m == "default" else {"mode": m}))
-        for _ in range(3):
-            runs[name](*inputs)
-    return runs, {**options, **also, "mode": mode}
+class Runs:
+    """The ways of one row to run a model, each made when it is asked for: a call that is timed, an error, the seconds of the first call."""
+
+    def __init__(self, model, inputs, how):
+        self.model, self.inputs, self.how, self.device = model, inputs, how, inputs[0].device
+        self.want = in_float64(model, inputs)
+        self.calls, self.errors, self.first, self.failed = {}, {}, {}, {}
+        torch._dynamo.reset()
+
+    def add(self, name, f, itself=False):
+        """itself: it captures its calls in CUDA graphs, or is not torch's. A way that fails is said, and has no time."""
+        try:
+            began = time.monotonic()
+            got = f(*self.inputs)
+            self.first[name] = time.monotonic() - began
+            self.errors[name] = ((got.double() - self.want).norm() / self.want.norm()).item()
+            call = lambda: f(*self.inputs)
+            captures = self.how == "captured" or (self.how == "reduce-overhead" and name == "eager")
+            with turn_on(self.device):
+                self.calls[name] = captured(call) if self.device.type == "cuda" and captures and not itself else call
+                self.calls[name]()
+                us = time_calls(self.calls[name], 3, self.device)
+            log.info("%s: first call %.1f s, then %.1f us, error %.2g", name, self.first[name], us, self.errors[name])
+        except RuntimeError as error:
+            self.failed[name] = f"{name} failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+    def add_peer(self, name):
+        mode, _, searching = HOW[self.how]
+        if name == "onnxruntime":
+            return self.add(name, in_onnxruntime(self.model, self.inputs), itself=True)
+        mode = {"inductor": mode, "reduce": "reduce-overhead", "autotune": searching}[name]
+        compiled = torch.compile(self.model, backend="inductor", **({} if mode == "default" else {"mode": mode}))
+        self.add(name, compiled, itself=name == "reduce" or self.how == "reduce-overhead")
+
+    def timed(self, rounds):
+        """name -> microseconds, in rounds that alternate."""
+        with turn_on(self.device):
+            for f in self.calls.values():
+                f(), f(), f()
+            n = max(1, min(20, int(500 / max(time_calls(f, 1, self.device) for f in self.calls.values()))))
+            times = {k: [] for k in self.calls}
+            for _ in range(rounds):
+                for k, f in self.calls.items():
+                    times[k].append(time_calls(f, n, self.device))
+        return times
 
 
-def timed(runs, inputs, how, rounds):
-    """name -> microseconds, in rounds that alternate."""
-    device = inputs[0].device
-    calls = {k: (lambda f=f: f(*inputs)) for k, f in runs.items()}
-    if device.type == "cuda":  # eager mode has no reduce-overhead of its own
-        calls = {k: captured(f) if how == "captured" or (how == "reduce-overhead" and k == "eager") else f for k, f in calls.items()}
-    for f in calls.values():
-        f(), f()
-    n = max(1, min(20, int(500 / max(time_calls(f, 1, device) for f in calls.values()))))
-    times = {k: [] for k in calls}
-    for _ in range(rounds):
-        for k, f in calls.items():
-            times[k].append(time_calls(f, n, device))
-    return times
+def in_onnxruntime(model, inputs):
+    """The model exported to ONNX, on the CPU."""
+    import onnxruntime
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        torch.onnx.export(model, inputs, path, dynamo=True, verbose=False)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    return lambda *given: torch.from_numpy(session.run(None, {n: x.numpy() for n, x in zip(names, given)})[0])
+
+
+def warm(device):
+    """What torch starts once in a process is no part of a model's first call."""
+    torch.compile(lambda x: x.sin().sum(-1))(torch.ones(8, 8, device=device))
 
 
 def row(name, model, inputs, given, how):
     device = inputs[0].device
-    want = in_float64(model, inputs)
     sizes = {"max_ops": given.max_ops.split(",")} if given.max_ops else {}
-    runs, options = callables(model, inputs, {"time": given.time, "take": given.take, **sizes}, how, given.autotune)
-    began = time.monotonic()
-    explanation = mica.torch.explain(model, *inputs, options=options)
-    seconds = time.monotonic() - began
-    began = time.monotonic()
-    runs["mica"] = torch.compile(model, backend=mica.torch.backend, options=options)
-    for _ in range(3):
-        runs["mica"](*inputs)
-    again = time.monotonic() - began
-    errors = {k: ((f(*inputs).double() - want).norm() / want.norm()).item() for k, f in runs.items()}
+    options = {"time": given.time, "take": given.take, **sizes, **HOW[how][1], "mode": HOW[how][0]}
+    runs, peers = Runs(model, inputs, how), [p for p in PEERS if p in given.peers.split(",")]
+    runs.add("eager", model)
+    with fresh_cache():
+        for peer in peers:
+            runs.add_peer(peer)
+    with fresh_cache():
+        reports = []
+        mica.torch.compiler._listeners.lists = [reports]
+        runs.add("mica", torch.compile(model, backend=mica.torch.backend, options=options), itself=how == "reduce-overhead")
+        mica.torch.compiler._listeners.lists = []
+    explanation = mica.torch.Explanation(reports)
+    if given.why:
+        print(f"{name}, {how}\n{explanation.details()}", file=sys.stderr)
+    times = runs.timed(given.rounds)
     out = {"model": name, "how": how, "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
            "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or platform.machine()}
-    times = timed(runs, inputs, how, given.rounds)
-    for k in ("eager", "inductor", "autotune", "mica"):
+    median = {}
+    for k in ("eager", *PEERS, "mica"):
         q = statistics.quantiles(times[k], n=4) if k in times else [None] * 3
+        median[k] = q[1]
         out |= {f"{k}_{what}": "" if v is None else f"{v:.1f}" for what, v in zip(("us", "p25", "p75"), (q[1], q[0], q[2]))}
-        out[f"{k}_error"] = f"{errors[k]:.2g}" if k in errors else ""
-    nodes = sum(len(g.nodes) for g in explanation.graphs)
+        out[f"{k}_error"] = f"{runs.errors[k]:.2g}" if k in runs.errors else ""
+        out[f"{k}_first"] = f"{runs.first[k]:.1f}" if k in runs.first else ""
+    fastest = min((median[k] for k in peers if median[k]), default=None)
+    out["ratio"] = f"{fastest / median['mica']:.3f}" if fastest and median["mica"] else ""
+    out["first_ratio"] = f"{runs.first['mica'] / runs.first['inductor']:.2f}" if {"mica", "inductor"} <= runs.first.keys() else ""
     said = [f"whole: {g.us:.1f} us against {g.rest_us:.1f}" for g in explanation.graphs if g.us is not None]
-    out |= {"nodes": nodes, "taken": len(explanation.taken), "programs": sum(p.taken for p in explanation.programs),
-            "seconds": f"{seconds:.0f}", "seconds_again": f"{again:.0f}",
-            "said": "; ".join([*said, *(p.line() for p in explanation.programs)])}
+    out |= {"nodes": sum(len(g.nodes) for g in explanation.graphs), "taken": len(explanation.taken), "graphs": len(explanation.graphs),
+            "programs": sum(p.taken for p in explanation.programs), "distinct": sum(not p.same_as for p in explanation.programs),
+            "said": "; ".join([*runs.failed.values(), *said, *(p.line() for p in explanation.programs if not p.same_as)])}
     return out | {"torch": torch.__version__, "mica": mica.__version__, "commit": commit()}
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    arguments.add_argument("--time", type=float, default=60, help="seconds for each program")
+    arguments.add_argument("--time", type=float, default=60, help="seconds for each graph")
     arguments.add_argument("--max-ops", help="operators of a program, with commas: smaller ones are tried where that is not faster")
     arguments.add_argument("--dtype", choices=("float32", "float16", "bfloat16"),
                            help="of weights and inputs: else float16 on a GPU, float32 without")
     arguments.add_argument("--rounds", type=int, default=50)
-    arguments.add_argument("--only", help="one model, or several with commas")
+    arguments.add_argument("--only", default=",".join(PLAIN), help="models, with commas: %(default)s; `whole` for all whole ones")
+    arguments.add_argument("--layers", type=int, help="of whole models, in place of all")
     arguments.add_argument("--how", default="", help="ways to run, with commas: " + ", ".join(HOW))
     arguments.add_argument("--take", choices=("faster", "all"), default="faster")
-    arguments.add_argument("--autotune", action="store_true", help="also Inductor with its search for products")
+    arguments.add_argument("--peers", default="inductor", help="with commas: " + ", ".join(PEERS))
+    arguments.add_argument("--why", action="store_true", help="when what is done, and what became of each node, on standard error")
     arguments.add_argument("--until", type=float, help="seconds after which no further row is begun")
     given = arguments.parse_args()
+    if set(given.peers.split(",")) - set(PEERS):
+        arguments.error(f"peers are {', '.join(PEERS)}")
+    if given.why:
+        logging.basicConfig(format="%(asctime)s %(message)s")
+        logging.getLogger("mica.torch").setLevel(logging.INFO)
     gpu = torch.cuda.is_available()
     torch.manual_seed(0)
     if not gpu:
@@ -134,13 +217,12 @@ def main():
     if not gpu and "captured" in given.how:
         arguments.error("captured needs a GPU")
     ways = given.how.split(",") if given.how else list(HOW) if gpu else ["calls"]
-    writer, began = None, time.monotonic()
+    writer, began, names = None, time.monotonic(), given.only.split(",")
+    warm(to[0])
     with torch.no_grad():
-        for name, model, inputs in cases(gpu):
-            if given.only and name not in given.only.split(","):
-                continue
+        for name, model, inputs in itertools.chain((c for c in cases(gpu) if c[0] in names), whole(names, gpu, given.layers)):
             inputs = tuple(x.to(*to) if x.is_floating_point() else x.to(to[0]) for x in inputs)
-            model = model.to(*to).eval()
+            model = converted(model.to(to[0]), to[1]).eval()
             for how in ways:
                 if given.until and time.monotonic() - began > given.until:
                     continue

@@ -20,8 +20,10 @@ def added(e, mask, dtype, hides, low=None):
     """A boolean tensor as what is added: `low` where it is `hides`, 0 elsewhere; LOW unless told. What is added already may be -inf,
     and a tile of nothing else would make NaN of a running maximum: it is LOW too."""
     low = LOW[dtype if mask.dtype == "bool" else mask.dtype] if low is None else low
+    if mask.dtype != "bool" and low == -math.inf:
+        return mask
     if mask.dtype != "bool" and mask.source is None:
-        return mask if low == -math.inf else e.unary(f"clamp({{0}}, {number(low)}, inf)", mask)
+        return e.unary(f"clamp({{0}}, {number(low)}, inf)", mask)
     if mask.dtype != "bool":
         return e.add_input("floor", (mask.source, low, mask.dtype), mask.shape, mask.dtype, mask.batch)
     return e.add_input("mask", (mask.source, hides, low, dtype), mask.shape, dtype, mask.batch)
@@ -89,18 +91,15 @@ def attention(e, q, k, v, mask, dropout, causal, scale):
     scale = 1 / math.sqrt(q.want[-1]) if scale is None else scale
     turned = e.permute(k, [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2])
     scores = scaled(e, e.matmul(q, turned), scale)
-    low = LOW[scores.dtype] if mask is None else -math.inf  # a causal mask alone hides no row
+    t, s = scores.want[-2:]
+    if causal and scores.batch is not None and scores.batch >= scores.ndim - 2:
+        raise Cannot("a causal mask over a dynamic extent")
+    if causal and mask is None:  # of indices, so that kernels pass by what is hidden
+        return e.matmul(e.softmax_up_to_row(scores), v)
     if mask is not None:
-        mask = added(e, mask, scores.dtype, False, low)
+        mask = added(e, mask, scores.dtype, False, -math.inf)
     if causal:
-        t, s = scores.want[-2:]
-        if scores.batch is not None and scores.batch >= scores.ndim - 2:
-            raise Cannot("a causal mask over a dynamic extent")
-        band = e.add_input("causal", (t, s, low, scores.dtype), (t, s), scores.dtype)
-        if mask is None:
-            scores = e.binary("{0} + {1}", scores, band)
-        else:
-            mask = e.binary("{0} + {1}", mask, band)
+        mask = e.binary("{0} + {1}", mask, e.add_input("causal", (t, s, -math.inf, scores.dtype), (t, s), scores.dtype))
     return e.matmul(e.softmax(scores, -1, mask), v)
 
 
@@ -132,3 +131,10 @@ def sdpa_cudnn(e, q, k, v, bias, lse=False, dropout=0.0, causal=False, debug=Fal
 @row("aten._scaled_dot_product_fused_attention_overrideable.default", kinds=[ATTENTION])
 def sdpa_other(e, q, k, v, bias=None, dropout=0.0, causal=False, debug=False, scale=None, lse=False):
     return [attention(e, q, k, v, bias, dropout, causal, scale)]
+
+
+# Where attention has its mask, and where it says that it is causal.
+MASKED = {
+    "aten.scaled_dot_product_attention.default": (3, 5), "aten._scaled_dot_product_flash_attention_for_cpu.default": ("attn_mask", 4),
+    "aten._scaled_dot_product_efficient_attention.default": (3, 6), "aten._scaled_dot_product_cudnn_attention.default": (3, 6),
+    "aten._scaled_dot_product_fused_attention_overrideable.default": (3, 5)}

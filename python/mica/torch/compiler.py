@@ -19,7 +19,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from functorch.compile import make_boxed_func
 
-from . import engine, fuse, inductor, measure, mutations, verdicts
+from . import engine, fuse, inductor, masks, measure, mutations, verdicts
 from .graphs import any_strides, copy_of, fresh_weights, is_call, keep_strides, without_empty
 from .ops import VIEWS, name_of
 from .options import options_of
@@ -160,6 +160,7 @@ def _chosen(gm, before, inputs, static, weights, options, report):
         report.leave(report.why)
         return _nothing(before, inputs, static, options)
     device = _device_of(gm.graph)
+    report.gone([n.meta["mica_name"] for n in masks.simplify(gm.graph) if "mica_name" in n.meta], masks.GONE)
     any_strides(gm.graph)
     without_empty(gm.graph)
     try:

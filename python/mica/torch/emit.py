@@ -243,6 +243,14 @@ class Emitter:
             return self.say(f"softmax({{0}}, dim={d})", [v], v.shape, v.dtype, None, batch)
         return self.say(f"softmax({{0}}, {{1}}, dim={d})", [v, mask], v.shape, join_dtypes(v.dtype, mask.dtype), None, batch)
 
+    def softmax_up_to_row(self, v):
+        """Along the last dimension, where row i shows elements 0 to i."""
+        v = self.full(v)
+        t, s = v.shape[-2:]
+        self.work += 4 * math.prod(v.shape)
+        shown = self.say(f"iota([1, {s}]) <= iota([{t}, 1])", [], (t, s), v.dtype)
+        return self.say(f"softmax_where({{0}}, {{1}}, dim={v.ndim - 1})", [v, shown], v.shape, v.dtype, None, v.batch)
+
     def norm(self, op, v, others, eps):
         v = self.full(v)
         if v.batch == v.ndim - 1:

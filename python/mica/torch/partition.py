@@ -45,14 +45,14 @@ class Parts:
 
 
 def prepared_of(graph, static):
-    """node -> weight, for views and casts of weights."""
+    """node -> weight, for views and casts of weights. One that repeats elements is none: a copy of it is larger than the weight."""
     made = {}
     for node in graph.nodes:
         if node.op != "call_function" or name_of(node.target) not in VIEWS:
             continue
         val = node.meta.get("val")
         sources = node.all_input_nodes
-        if len(sources) == 1 and isinstance(val, torch.Tensor) and not symbols_of(val):
+        if len(sources) == 1 and isinstance(val, torch.Tensor) and not symbols_of(val) and val.numel() <= sources[0].meta["val"].numel():
             weight = made.get(sources[0], sources[0] if sources[0] in static else None)
             if weight is not None:
                 made[node] = weight
@@ -102,7 +102,7 @@ def examine(graph, prepared, kind, banned, tried):
             continue  # arithmetic on extents
         if is_call(node.args[0] if name_of(node.target) == "getitem" else node):
             continue  # in a program of an earlier turn
-        why = banned.get(node) or ("it changes an input in place" if writes(node) else "") or device_reason(node, kind)
+        why = banned.get(node) or node.meta.get("mica_shared") or ("it changes an input in place" if writes(node) else "") or device_reason(node, kind)
         if not why and name_of(node.target) == "getitem":
             of = narrow.get(node.args[0])
             if node.args[0] not in alone:

@@ -67,6 +67,11 @@ class Report:
             if p.taken:
                 p.taken, p.why = False, why
 
+    def gone(self, names, why):
+        """These nodes are computed no more."""
+        for n in self.nodes:
+            n.why = why if n.name in set(names) else n.why
+
     @property
     def taken(self):
         """Nodes that run in programs of Mica."""

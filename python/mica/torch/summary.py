@@ -5,11 +5,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from .engine import MORE_TIME
+from .masks import GONE
 from .report import counted
 
 NO_GRAD = "call the model within torch.no_grad() or torch.inference_mode()"
 NO_GRAPH = "Dynamo gave no graph to the backend"
-FREE = ("made once, of weights alone", "a view at the end of a program")  # reasons of nodes that cost nothing
+FREE = ("made once, of weights alone", "a view at the end of a program", GONE)  # reasons of nodes that cost nothing
 FOLLOWS = ("a result of a node that is left", "it changes an input in place")  # reasons that follow from another node's
 KINDS = 3  # of nodes that are left, named in a line
 

@@ -1,0 +1,130 @@
+"""Masks of attention, before programs are taken.
+
+A mask that depends on no input is known when a graph is compiled. transformers makes such ones of positions in every call: all shown, or those up
+to each row. Attention then needs none, or is causal, and kernels skip what is hidden. Other masks are made once for all layers.
+"""
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from .attention import MASKED
+from .ops import VIEWS, name_of
+
+MOST = 1 << 26  # elements of a mask that is looked at
+GONE = "a mask that attention needs no more"
+SHARED = "a mask that several layers share, made once"
+LOW = -1e4      # what is added at most where an element is hidden
+
+
+def simplify(graph):
+    """Attention whose mask is constant gets a form without one where there is such a form. Gives the nodes that nobody reads any more."""
+    before = list(graph.nodes)
+    known, seen = _constants(graph), {}
+    for node in list(graph.nodes):
+        place = MASKED.get(name_of(node.target)) if node.op == "call_function" else None
+        mask = _argument(node, place[0]) if place else None
+        if isinstance(mask, fx.Node) and mask in known and not _argument(node, place[1]):
+            if mask not in seen:
+                seen[mask] = _form(_value(mask))
+            if seen[mask]:
+                _set(node, place[0], None)
+                _set(node, place[1], seen[mask] == "causal")
+    _share(graph)
+    graph.eliminate_dead_code()
+    after = set(graph.nodes)
+    return [n for n in before if n not in after]
+
+
+def _argument(node, place):
+    return node.kwargs.get(place) if isinstance(place, str) else node.args[place] if place < len(node.args) else None
+
+
+def _set(node, place, value):
+    if isinstance(place, str):
+        node.kwargs = {**node.kwargs, place: value}
+    else:
+        missing = [a.default_value for a in node.target._schema.arguments[len(node.args):place + 1]]
+        node.args = (*node.args, *missing)
+        node.update_arg(place, value)
+
+
+def _pure(node):
+    """Its result depends on its arguments alone, which it does not change."""
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
+
+
+def _constants(graph):
+    """Nodes that depend on no input."""
+    known = set()
+    for node in graph.nodes:
+        val = node.meta.get("val")
+        if node.op == "call_function" and isinstance(val, torch.Tensor) and _pure(node) and all(isinstance(s, int) for s in val.shape) \
+                and val.numel() <= MOST and all(a in known for a in node.all_input_nodes):
+            known.add(node)
+    return known
+
+
+def _value(node):
+    """The tensor, made on the CPU."""
+    from .region import real_tensors
+    made, todo = {}, [node]
+    with real_tensors():
+        while todo:
+            n = todo[-1]
+            missing = [a for a in n.all_input_nodes if a not in made]
+            if missing:
+                todo += missing
+                continue
+            todo.pop()
+            args, kwargs = fx.map_arg((n.args, n.kwargs), made.__getitem__)
+            if "device" in kwargs:
+                kwargs = {**kwargs, "device": torch.device("cpu")}
+            if "pin_memory" in kwargs:
+                kwargs = {**kwargs, "pin_memory": False}
+            made[n] = n.target(*args, **kwargs)
+    return made[node]
+
+
+def _form(mask):
+    """"all" where each element is shown, "causal" where row i shows those up to i, "" for other masks."""
+    from .region import real_tensors
+    with real_tensors():
+        shown, hidden = (mask, ~mask) if mask.dtype is torch.bool else (mask == 0, mask <= LOW)
+        if bool(shown.all()):
+            return "all"
+        if mask.ndim < 2:
+            return ""
+        band = torch.ones(mask.shape[-2:], dtype=torch.bool).tril()
+        return "causal" if bool((shown == band).all()) and bool((hidden != band).all()) else ""
+
+
+def _share(graph):
+    """Of equal nodes that masks are made of, the first one alone is kept."""
+    first, same = {}, {}
+    for node in _of_masks(graph):
+        args = fx.map_arg((node.args, node.kwargs), lambda a: same.get(a, a))
+        key = node.target, repr(args)
+        same[node] = first.setdefault(key, node)
+    for node, kept in same.items():
+        if kept is not node:
+            node.replace_all_uses_with(kept)
+            kept.meta["mica_shared"] = "" if name_of(kept.target) in VIEWS else SHARED
+
+
+def _of_masks(graph):
+    """Pure nodes from which masks are computed, in order."""
+    todo = []
+    for node in graph.nodes:
+        place = MASKED.get(name_of(node.target)) if node.op == "call_function" else None
+        mask = _argument(node, place[0]) if place else None
+        todo += [mask] if isinstance(mask, fx.Node) else []
+    found = set()
+    while todo:
+        n = todo.pop()
+        if n not in found and n.op == "call_function" and _pure(n):
+            found.add(n)
+            todo += n.all_input_nodes
+    outputs = set(next(n for n in graph.nodes if n.op == "output").all_input_nodes)
+    return [n for n in graph.nodes if n in found and n not in outputs]
