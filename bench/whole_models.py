@@ -5,6 +5,7 @@
 import torch
 import transformers as tf
 from torch import nn
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 LLAMA = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
          "vocab_size": 128256, "max_position_embeddings": 131072, "tie_word_embeddings": True, "rms_norm_eps": 1e-5,
@@ -19,7 +20,8 @@ MODELS = {
     "bert-base": (tf.BertConfig, {}, tf.BertModel, {}),
     "vit-b16": (tf.ViTConfig, {}, tf.ViTModel, {}),
     "gpt2": (tf.GPT2Config, {}, tf.GPT2LMHeadModel, {"use_cache": True, "logits_to_keep": 1}),
-    "whisper-tiny": (tf.WhisperConfig, WHISPER, tf.models.whisper.modeling_whisper.WhisperDecoder, {"use_cache": True}),
+    "whisper-tiny": (tf.WhisperConfig, WHISPER, tf.models.whisper.modeling_whisper.WhisperDecoder,
+                     {"use_cache": True, "past_key_values": lambda: EncoderDecoderCache(DynamicCache(), DynamicCache())}),
 }
 # name: (rows, tokens) on a GPU, and (rows, tokens, layers) on a CPU
 LARGE = {"llama-3.2-1b": (1, 512), "bert-base": (8, 384), "vit-b16": (8, 224), "gpt2": (8, 512), "whisper-tiny": (8, 448)}
@@ -34,7 +36,8 @@ class Whole(nn.Module):
         self.model, self.names, self.settings = model, names, settings
 
     def forward(self, *inputs):
-        return self.model(**dict(zip(self.names, inputs)), **self.settings, return_dict=True)[0]
+        settings = {name: value() if callable(value) else value for name, value in self.settings.items()}
+        return self.model(**dict(zip(self.names, inputs)), **settings, return_dict=True)[0]
 
 
 def inputs_of(name, rows, tokens, config):

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 import torch
 
 from .emit import Cannot
-from .ops import CASTS, PRODUCTS, SOFTMAX, is_light, name_of, narrows, operators
+from .ops import CASTS, PRODUCTS, SOFTMAX, is_light, name_of, narrows
 from .program import Shapes
 
 HELD = 1000  # times its bytes: what a cut should not write
+LAYERS = 3   # equal layers at least that are cut from each other
+LEAST = 4    # items of a layer at least
 
 
 @dataclass
@@ -134,13 +136,14 @@ class Cutter:
         except Cannot:  # an extent that depends on data
             return 0
 
-    def cheapest(self, most):
-        """Where each piece begins: of the ways that cost least the one with the fewest pieces, then that with the most that begin with
-        a product."""
-        best, begin = [(0, 0, 0)], [0]
-        for end in range(1, len(self.items) + 1):
+    def cheapest(self, most, start=0, stop=None):
+        """Where each piece of these items begins and ends, and what that costs: of the ways that cost least the one with the fewest pieces, then
+        that with the most that begin with a product."""
+        stop = len(self.items) if stop is None else stop
+        best, begin = {start: (0, 0, 0)}, {}
+        for end in range(start + 1, stop + 1):
             cost, seen, found = 0, set(), None
-            for first in range(end - 1, max(end - most, 0) - 1, -1):
+            for first in range(end - 1, max(end - most, start) - 1, -1):
                 cost += sum(self.price(n) for n in self.items[first] if self.last[n] >= end)
                 cost -= sum(self.price(n) for n in self.items[first] if n in seen)  # it need not be read
                 cost += sum(self.price(r) for r in self.reads[first] - seen)
@@ -149,13 +152,31 @@ class Cutter:
                 way = (best[first][0] + cost, best[first][1] + 1, best[first][2] - product)
                 if found is None or way < found[0]:
                     found = way, first
-            best.append(found[0])
-            begin.append(found[1])
-        ends, at = [], len(self.items)
-        while at:
+            best[end], begin[end] = found
+        ends, at = [], stop
+        while at > start:
             ends.append((begin[at], at))
             at = begin[at]
-        return ends[::-1]
+        return ends[::-1], best[stop]
+
+    def spans(self, most):
+        """Where each piece begins and ends. Equal layers are cut alike, so that their programs are equal."""
+        first, period, length = layers(self.kinds())
+        if not period:
+            return self.cheapest(most)[0] if len(self.items) > most else [(0, len(self.items))]
+        # Of all places within a layer where layers may begin, the one of which the layers cost least; of those the first.
+        middle = first + (length // period - 1) // 2 * period
+        phase = min(range(period), key=lambda at: (self.cheapest(most, middle + at, middle + at + period)[1], at))
+        begin, whole = first + phase, (length - phase) // period
+        spans = self.cheapest(most, 0, begin)[0]
+        layer = self.cheapest(most, begin, begin + period)[0]
+        for k in range(whole):
+            spans += [(a + k * period, b + k * period) for a, b in layer]
+        return spans + self.cheapest(most, begin + whole * period)[0]
+
+    def kinds(self):
+        """What each item is: equal ones may be the same of different layers."""
+        return [tuple((name_of(n.target), _about(n.meta.get("val"))) for n in item) for item in self.items]
 
     def piece(self, first, end):
         core = [n for item in self.items[first:end] for n in item]
@@ -164,11 +185,32 @@ class Cutter:
         return Piece(sorted(inside | light, key=self.place.get), light, outputs)
 
 
+def _about(val):
+    return (str(val.dtype), str(tuple(val.shape))) if isinstance(val, torch.Tensor) else ""
+
+
+def layers(kinds):
+    """(first, period, length): the longest stretch of items that repeat, of at least LAYERS layers with LEAST items each; period 0 without one."""
+    found = 0, 0, 0
+    for period in range(LEAST, len(kinds) // LAYERS + 1):
+        run = 0
+        for at in range(len(kinds) - period + 1):
+            same = at + period < len(kinds) and kinds[at] == kinds[at + period]
+            if same:
+                run += 1
+                continue
+            if run + period >= max(LAYERS * period, found[2] + 1):
+                found = at - run, period, run + period
+            run = 0
+    return found
+
+
 def pieces(nodes, most):
-    """A group as it is, or cut into several of at most so many operators."""
-    if operators(nodes) <= most:
+    """A group as it is, or cut into several of at most so many operators. Equal layers are pieces of their own."""
+    cutter = Cutter(nodes)
+    spans = cutter.spans(most)
+    if len(spans) == 1:
         inside = set(nodes)
         outputs = [n for n in nodes if any(u not in inside for u in n.users) and isinstance(n.meta.get("val"), torch.Tensor)]
         return [Piece(nodes, set(), outputs)]
-    cutter = Cutter(nodes)
-    return [cutter.piece(*span) for span in cutter.cheapest(most)]
+    return [cutter.piece(*span) for span in spans]

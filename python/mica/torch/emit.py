@@ -100,6 +100,7 @@ class Emitter:
     said: dict = field(default_factory=dict)   # expression -> name
     views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
     sums: dict = field(default_factory=dict)   # name of a sum of two values -> them
+    scaled: dict = field(default_factory=dict) # name of a value times a number -> both
     joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
     whole: dict = field(default_factory=dict)  # name of a tensor of whole numbers -> the input that it is a view of, or its least and largest number
     limits: dict = field(default_factory=dict) # input of whole numbers -> the least and the largest that it may hold
@@ -153,6 +154,12 @@ class Emitter:
     # ---- elementwise ----
     def unary(self, text, v):
         return self.say(text, [v], v.shape, v.dtype, v.want, v.batch)
+
+    def times(self, v, by):
+        """v times a number."""
+        made = self.unary(f"{{0}} * ({number(by)})", v)
+        self.scaled[made.name] = v, by
+        return made
 
     def binary(self, text, a, b):
         want = broadcast(a.want, b.want)
@@ -273,6 +280,7 @@ class Emitter:
         if self.device == "cuda" and a.dtype != b.dtype:  # there, no kernel multiplies them
             raise Cannot(f"a product of {a.dtype} and {b.dtype}")
         # Broadcast by itself are leading dimensions only.
+        a, b, by = self._unscaled(a, b)
         a, b = self._full_matrix(a), self._full_matrix(b)
         if a.want[-1] != b.want[-2]:
             raise Cannot(f"a product of {list(a.want)} and {list(b.want)}")
@@ -281,8 +289,15 @@ class Emitter:
         want = broadcast(a.want[:-2], b.want[:-2]) + (a.want[-2], b.want[-1])
         shape = broadcast(a.shape[:-2], b.shape[:-2]) + (a.shape[-2], b.shape[-1])
         self.work += 2 * math.prod(shape) * a.want[-1]
-        return self.say("matmul({0}, {1})", [a, b], shape, join_dtypes(a.dtype, b.dtype), want,
-                        self._together(a, b, len(want)))
+        made = self.say("matmul({0}, {1})", [a, b], shape, join_dtypes(a.dtype, b.dtype), want, self._together(a, b, len(want)))
+        return made if by == 1 else self.times(made, by)
+
+    def _unscaled(self, a, b):
+        """The operands and a factor of the result: of two that are multiplied by numbers, as torch makes attention without a kernel, one number."""
+        x, y = self.scaled.get(a.name), self.scaled.get(b.name)
+        if not x or not y or (a.shape, b.shape) != (x[0].shape, y[0].shape):
+            return a, b, 1
+        return *(Value(v.name, v.shape, v.dtype, w.want, v.batch) for (v, _), w in ((x, a), (y, b))), x[1] * y[1]
 
     def _before_views(self, a, b):
         """The operands before views that only join leading dimensions, as torch makes them for its batched product of three: a

@@ -30,10 +30,25 @@ def simplify(graph):
             if seen[mask]:
                 _set(node, place[0], None)
                 _set(node, place[1], seen[mask] == "causal")
+        elif name_of(node.target) == "aten.add.Tensor" and _adds_nothing(node, known, seen):
+            node.replace_all_uses_with(node.args[0])
     _share(graph)
     graph.eliminate_dead_code()
     after = set(graph.nodes)
     return [n for n in before if n not in after]
+
+
+def _adds_nothing(node, known, seen):
+    """What torch makes of attention that it has no kernel for adds the mask to scores."""
+    scores, mask = node.args
+    if node.kwargs or not isinstance(mask, fx.Node) or mask not in known or not isinstance(scores, fx.Node) or scores in known:
+        return False
+    val, of = node.meta["val"], scores.meta["val"]
+    if val.dtype is not of.dtype or val.shape != of.shape:
+        return False
+    if mask not in seen:
+        seen[mask] = _form(_value(mask))
+    return seen[mask] == "all"
 
 
 def _argument(node, place):

@@ -104,6 +104,8 @@ def gelu(e, x, approximate="none"):
 
 def binary(op):
     def f(e, a, b):
+        if op == "*" and not (isinstance(a, Value) and isinstance(b, Value)):
+            return e.times(*((a, b) if isinstance(a, Value) else (b, a)))
         if not isinstance(a, Value):
             return e.unary(f"({number(a)}) {op} {{0}}", b)
         if not isinstance(b, Value):
@@ -115,7 +117,7 @@ def binary(op):
 def scaled(e, x, by):
     if by == 1:
         return x
-    return e.unary(f"{{0}} * ({number(by)})", x) if isinstance(x, Value) else x * by
+    return e.times(x, by) if isinstance(x, Value) else x * by
 
 
 @row("aten.add.Tensor", "aten.add.Scalar")
