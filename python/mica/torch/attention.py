@@ -59,7 +59,10 @@ def where(e, mask, x, y, node):
         raise Cannot("where, other than before a softmax to hide elements")
     hides, other = low[0], constants[1] if low[0] else constants[0]
     kept = y if hides else x
-    bias = added(e, mask, kept.dtype, hides, low_of(constants[0] if hides else constants[1], node))
+    low = low_of(constants[0] if hides else constants[1], node)
+    bias = added(e, mask, kept.dtype, hides, low)
+    if not hides and low == -math.inf:
+        e.shown[bias.name] = mask
     return e.expand(bias, node.meta["val"].shape) if other == 0 else e.binary("{0} + {1}", kept, bias)
 
 
@@ -96,6 +99,9 @@ def attention(e, q, k, v, mask, dropout, causal, scale):
         raise Cannot("a causal mask over a dynamic extent")
     if causal and mask is None:  # of indices, so that kernels pass by what is hidden
         return e.matmul(e.softmax_up_to_row(scores), v)
+    shown = None if mask is None or causal else mask if mask.dtype == "bool" else e.shown.get(mask.name)
+    if shown is not None:
+        return e.matmul(e.softmax_where(scores, shown), v)
     if mask is not None:
         mask = added(e, mask, scores.dtype, False, -math.inf)
     if causal:

@@ -100,6 +100,7 @@ class Emitter:
     said: dict = field(default_factory=dict)   # expression -> name
     views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
     sums: dict = field(default_factory=dict)   # name of a sum of two values -> them
+    shown: dict = field(default_factory=dict)  # name of what hides by -inf where it is added -> the booleans that it is made of
     scaled: dict = field(default_factory=dict) # name of a value times a number -> both
     joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
     whole: dict = field(default_factory=dict)  # name of a tensor of whole numbers -> the input that it is a view of, or its least and largest number
@@ -254,9 +255,19 @@ class Emitter:
         """Along the last dimension, where row i shows elements 0 to i."""
         v = self.full(v)
         t, s = v.shape[-2:]
+        return self.softmax_where(v, self.say(f"iota([1, {s}]) <= iota([{t}, 1])", [], (t, s), v.dtype))
+
+    def softmax_where(self, v, shown):
+        """Along the last dimension, of the elements that are shown; a row that shows none is 0. shown: also an input of booleans."""
+        v = self.full(v)
+        if broadcast(v.shape, shown.shape) != tuple(v.shape):
+            raise Cannot("a mask that is wider than its scores")
+        batch = self._together(v, shown, v.ndim)
+        if batch == v.ndim - 1:
+            raise Cannot("softmax along the dynamic extent")
         self.work += 4 * math.prod(v.shape)
-        shown = self.say(f"iota([1, {s}]) <= iota([{t}, 1])", [], (t, s), v.dtype)
-        return self.say(f"softmax_where({{0}}, {{1}}, dim={v.ndim - 1})", [v, shown], v.shape, v.dtype, None, v.batch)
+        shown = Value(shown.name, shown.shape, v.dtype, None, shown.batch)
+        return self.say(f"softmax_where({{0}}, {{1}}, dim={v.ndim - 1})", [v, shown], v.shape, v.dtype, None, batch)
 
     def norm(self, op, v, others, eps):
         v = self.full(v)

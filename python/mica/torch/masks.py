@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from .attention import MASKED
-from .ops import VIEWS, name_of
+from .ops import constant, is_light, name_of
 
 MOST = 1 << 26  # elements of a mask that is looked at
 GONE = "a mask that attention needs no more"
@@ -125,7 +125,7 @@ def _share(graph):
     for node, kept in same.items():
         if kept is not node:
             node.replace_all_uses_with(kept)
-            kept.meta["mica_shared"] = "" if name_of(kept.target) in VIEWS else SHARED
+            kept.meta["mica_shared"] = "" if is_light(kept) or constant(kept) is not None else SHARED
 
 
 def _of_masks(graph):
