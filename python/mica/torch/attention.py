@@ -11,7 +11,7 @@ import math
 from mica import _mica
 
 from .emit import Cannot, number
-from .ops import ATTENTION, HIDES, SOFTMAX, VIEWS, ZEROS, constant, name_of, row, scaled
+from .ops import ATTENTION, HIDES, SOFTMAX, VIEWS, ZEROS, constant, is_light, name_of, row, scaled
 
 LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # exp of it beside any score is 0, and twice it is finite
 
@@ -66,19 +66,19 @@ def where(e, mask, x, y, node):
     return e.expand(bias, node.meta["val"].shape) if other == 0 else e.binary("{0} + {1}", kept, bias)
 
 
-def only_softmax(node, inside=None, kind=SOFTMAX):
-    """All users of the node are softmax, or hand it on to one: views, what is added, and padding. inside: nodes that they must be among;
-    kind: of softmax."""
-    return bool(node.users) and all(_hides(u, node, inside, kind) for u in node.users)
+def only_softmax(node, inside=None, kind=SOFTMAX, copied=False):
+    """All users of the node are softmax, or hand it on to one: views, what is added, and padding. inside: nodes that they must be among, unless
+    it is copied, when those outside read copies; kind: of softmax."""
+    return bool(node.users) and all(_hides(u, node, inside, kind, copied) for u in node.users)
 
 
-def _hides(user, node, inside, kind):
+def _hides(user, node, inside, kind, copied):
     if inside is not None and user not in inside:
-        return False
+        return copied
     name = name_of(user.target)
     if name in ATTENTION:
         return node not in user.args[:3]  # as its mask
-    return name in kind or (name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"} and only_softmax(user, inside, kind))
+    return name in kind or (name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"} and only_softmax(user, inside, kind, copied and is_light(user)))
 
 
 def attention(e, q, k, v, mask, dropout, causal, scale):

@@ -116,6 +116,9 @@ def _one_turn(gm, parts, prepared, weights, target, options, report, budget):
     gm.graph.eliminate_dead_code()  # what there are only copies of now
     order = {n: i for i, n in enumerate(gm.graph.nodes)}
     fuse_by_partitions(gm, [dict.fromkeys(sorted(s, key=order.get)) for s in sets], prefix="mica_", always_return_tuple=True)
+    for node in gm.graph.nodes:
+        if node.op == "call_module":
+            _as_needed(getattr(gm, node.target), node)
     mutations.to_the_end(gm.graph)
     maker = _Maker(gm, weights, target, options, report, budget)
     budget.begin(maker.undecided(len(parts.groups)))
@@ -123,6 +126,27 @@ def _one_turn(gm, parts, prepared, weights, target, options, report, budget):
     gm.graph.eliminate_dead_code()
     gm.graph.lint()
     return regions
+
+
+def _as_needed(module, call):
+    """The nodes of a group in the order in which its results need them, so that equal groups are equal modules, whatever order torch has."""
+    before = [n for n in module.graph.nodes if n.op == "placeholder"]
+    end = next(n for n in module.graph.nodes if n.op == "output")
+    order, todo = {}, list(reversed(end.all_input_nodes))
+    while todo:
+        missing = [a for a in todo[-1].all_input_nodes if a not in order]
+        if missing:
+            todo += reversed(missing)
+        else:
+            order[todo.pop()] = None
+    graph, made = torch.fx.Graph(), {}
+    inputs = [*(n for n in order if n.op == "placeholder"), *(n for n in before if n not in order)]
+    for n in [*inputs, *(n for n in order if n.op != "placeholder")]:
+        made[n] = graph.node_copy(n, made.__getitem__)
+    graph.output(map_arg(end.args[0], made.__getitem__))
+    module.graph = graph
+    place = {n: i for i, n in enumerate(before)}
+    call.args = tuple(call.args[place[n]] for n in inputs)
 
 
 class _Maker:

@@ -17,7 +17,7 @@ from torch import fx
 
 from . import activations, attention, choice, losses, norms, reductions  # noqa: F401  their rows
 from .emit import SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
-from .ops import CASTS, DTYPES, EXTENTS, HIDES, ROWS, name_of, operators, widens
+from .ops import CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
 
 
 class Shapes:
@@ -211,7 +211,8 @@ def build(nodes, outputs, prepared, shapes, name):
     for node in nodes:
         try:
             b.emit(node)
-            if name_of(node.target) in HIDES and not attention.only_softmax(node, inside):
+            copied = is_light(node) and node not in outputs  # other programs have copies of it
+            if name_of(node.target) in HIDES and not attention.only_softmax(node, inside, copied=copied):
                 raise Cannot("its softmax is in another program")  # where low numbers would not be what torch makes
         except Cannot as c:
             c.node = node
