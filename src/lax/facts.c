@@ -27,16 +27,31 @@ static enum kind kind_of(const struct graph *p, const struct node *n)
   return LIBRARY;
 }
 
-// Parts of an input and of a product's result are views, which are read where they are. Parts of what elementwise operators and reductions
-// make are no tensors at all: they go into one kernel with these (glue.c).
+// Of a product, or elementwise of one and of inputs, such as a bias: what the product's kernel stores.
+static bool ends_product(const struct facts *f, const struct node *n, const int *maker, const bool *ends)
+{
+  bool any = op_rows[n->op].rule == RULE_CONTRACT;
+  if (any || op_rows[n->op].rule != RULE_MAP) return any;
+  for (int k = 0; k < n->nin; k++) {
+    int from = maker[n->in[k]];
+    if (!ends[from] && f->p->nodes[from].op != OP_INPUT) return false;
+    any |= ends[from];
+  }
+  return any;
+}
+
+// Parts of an input and of a product's result are views, which are read where they are. Parts of what other elementwise operators and
+// reductions make are no tensors at all: they go into one kernel with these (glue.c).
 static void find_kinds(struct facts *f)
 {
   int *maker = NEWS(f->tmp, int, f->p->ntensors + 1);
+  bool *ends = NEWS(f->tmp, bool, f->p->nnodes + 1);
   for (int i = 0; i < f->p->nnodes; i++) {
     const struct node *n = &f->p->nodes[i];
     const struct node *from = n->nin ? &f->p->nodes[maker[n->in[0]]] : NULL;
     f->kind[i] = kind_of(f->p, n);
-    if (node_has(n, TAKES_PART)) f->kind[i] = from->op == OP_INPUT || op_rows[from->op].rule == RULE_CONTRACT ? LIGHT : LIBRARY;
+    if (node_has(n, TAKES_PART)) f->kind[i] = from->op == OP_INPUT || ends[from - f->p->nodes] ? LIGHT : LIBRARY;
+    ends[i] = ends_product(f, n, maker, ends);
     for (int k = 0; k < n->nout; k++) maker[n->out + k] = f->kind[i] == LIGHT && n->nin ? maker[n->in[0]] : i;
   }
 }
