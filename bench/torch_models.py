@@ -154,7 +154,7 @@ def warm(device):
 
 def row(name, model, inputs, given, how):
     device = inputs[0].device
-    sizes = {"max_ops": given.max_ops.split(",")} if given.max_ops else {}
+    sizes = {"min_ops": given.min_ops, **({"max_ops": given.max_ops.split(",")} if given.max_ops else {})}
     options = {"time": given.time, "take": given.take, **sizes, **HOW[how][1], "mode": HOW[how][0]}
     runs, peers = Runs(model, inputs, how), [p for p in PEERS if p in given.peers.split(",")]
     runs.add("eager", model)
@@ -193,6 +193,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("--time", type=float, default=60, help="seconds for each graph")
     arguments.add_argument("--max-ops", help="operators of a program, with commas: smaller ones are tried where that is not faster")
+    arguments.add_argument("--min-ops", type=int, default=2, help="operators of a program at least: smaller ones have none of the time")
     arguments.add_argument("--dtype", choices=("float32", "float16", "bfloat16"),
                            help="of weights and inputs: else float16 on a GPU, float32 without")
     arguments.add_argument("--rounds", type=int, default=50)
