@@ -56,10 +56,11 @@ static int exponentials(struct arena *mem, const struct graph *g)
   return most;
 }
 
-static bool is_library(const struct node *n)
+// Parts of an input are read where they are.
+static bool is_library(const struct graph *g, const struct node *n)
 {
   enum rule r = op_rows[n->op].rule;
-  return r == RULE_CONCAT || r == RULE_SPLIT;
+  return r == RULE_CONCAT || (r == RULE_SPLIT && g->nodes[g->tensors[n->in[0]].node].op != OP_INPUT);
 }
 
 static void check_signature(const struct graph *p, const struct part *part)
@@ -104,7 +105,7 @@ static void check_parts(struct arena *mem, const struct graph *p, const struct l
     meet(p, s, there);
     if (graph_check(part->g, &e)) fail_msg("%s, part %d: %s", p->name, i, e.text);
     check_signature(p, part);
-    for (int k = 0; k < part->g->nnodes; k++) library += is_library(&part->g->nodes[k]);
+    for (int k = 0; k < part->g->nnodes; k++) library += is_library(part->g, &part->g->nodes[k]);
     if (part->searchable) {
       if (library) assert_true(part->row_chain);
       assert_true(exponentials(mem, part->g) <= 1);
@@ -228,6 +229,9 @@ static const struct {
     {"products on both sides of a concat", "A: f32[4, 8]\n W: f32[8, 4]\n V: f32[8, 4]",
      " C = concat(matmul(A, W), relu(matmul(A, V)), dim=1)\n return matmul(C, W)\n", 0, "sss",
      {{0, "", "A W V"}, {1, "concat `C` at line 5 is fused by rule", NULL}, {2, "after concat `C`", "C W"}}},
+    {"parts of a product with a bias", "X: f32[4, 8]\n W: f32[8, 12]\n b: f32[12]",
+     " y = matmul(X, W) + b\n q = chunk(y, dim=1, parts=3, index=0)\n k = chunk(y, dim=1, parts=3, index=1)\n return matmul(q, transpose(k))\n", 0, "ss",
+     {{0, "", "X W b"}, {1, "parts of add `y` at line 5 are read", "y"}}},
     {"a table that rows share", "X: f32[4, 16, 8]\n F: f32[16, 4]",
      " T = sin(concat(F, F, dim=1))\n a, b = split(X, dim=2, parts=2)\n return concat(-b, a, dim=2) * T + X\n", 0, "ss",
      {{0, "2 operators around", "F"}, {1, "after concat at line 4, which is fused by rule; 4 operators around", NULL}}},
