@@ -99,9 +99,12 @@ def test_the_time_is_kept(monkeypatch, wins, search, takes, overshoot):
 
 
 def test_shares_are_those_of_distinct_programs(monkeypatch):
+    """By their numbers of operators."""
     watch = Watch(monkeypatch, search=1000.0)
-    explained(time=30, rest="eager", max_ops=256)
-    assert [seconds for seconds, _ in watch.given] == [asked for _, asked in watch.given] == pytest.approx([10.0] * 3)
+    operators = [p.operators for p in explained(time=30, rest="eager", max_ops=256).programs if not p.same_as]
+    shares = [30 * n / sum(operators) for n in operators]
+    assert len(shares) == 3 and max(shares) > 1.5 * min(shares), operators
+    assert [seconds for seconds, _ in watch.given] == pytest.approx(shares) and [asked for _, asked in watch.given] == pytest.approx(shares)
 
 
 def test_the_options_that_do_not_matter_judge_nothing_anew(monkeypatch):

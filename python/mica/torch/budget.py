@@ -11,42 +11,51 @@ FIRST = 10.0  # seconds that the first judgement is expected to take at most, wh
 
 
 class Budget:
-    """Turns have equal parts of the time, and the distinct programs of a turn have equal shares of that. A share is the same in every
-    process, so that a second one finds what the first one made."""
+    """Turns have equal parts of the time, and the distinct programs of a turn have shares of that by their weights, which are their numbers of
+    operators. A share is the same in every process, so that a second one finds what the first one made."""
 
     def __init__(self, seconds, turns=1):
         self.seconds, self.turns = seconds, max(turns, 1)
-        self.share, self.limit, self.waiting = seconds, seconds, 1  # of one program, until a turn begins
+        self.weight, self.total, self.waiting = 1, 1, 1  # of the program that is decided, of all of the turn, and of those that wait
+        self.part, self.limit = seconds, seconds  # of the turn; all of it until one begins
         self.begun = 0        # turns
         self.spent = 0.0      # by programs that are decided
         self.longest = 0.0    # seconds of the longest judgement
         self.late = set()     # regions that there was no time for
         self.since = None     # when the program that is decided now began
 
-    def begin(self, programs):
-        """A turn of so many distinct programs. What earlier turns left is theirs too."""
-        self.share = self.seconds / self.turns / max(programs, 1)
+    def begin(self, weights):
+        """A turn of distinct programs of these weights. What earlier turns left is theirs too."""
+        self.part = self.seconds / self.turns
         self.begun += 1
-        self.limit = self.seconds * self.begun / self.turns
-        self.waiting = programs
+        self.limit = self.part * self.begun
+        self.total = self.waiting = max(sum(weights), 1)
+
+    def share_of(self, weight):
+        return self.part * weight / max(self.total, weight)
+
+    @property
+    def share(self):
+        """Of the program that is decided."""
+        return self.share_of(self.weight)
 
     @property
     def used(self):
         return self.spent + (clock() - self.since if self.since is not None else 0.0)
 
     @contextlib.contextmanager
-    def program(self):
+    def program(self, weight=1):
         """Around the decision on one of them."""
-        self.since = clock()
+        self.since, self.weight = clock(), weight
         try:
             yield
         finally:
             self.spent, self.since = self.used, None
-            self.waiting = max(self.waiting - 1, 0)
+            self.waiting = max(self.waiting - weight, 0)
 
     def for_search(self, judged):
         """Seconds of a search. judged: a judgement follows, which compiles what it is measured against."""
-        seconds = min(self.share, (self.limit - self.spent) / max(self.waiting, 1))
+        seconds = min(self.share, (self.limit - self.spent) * self.weight / max(self.waiting, self.weight))
         if not judged or seconds <= 0:
             return seconds
         return max(seconds - (self.longest or min(seconds / 2, FIRST)), seconds / 4)

@@ -160,7 +160,7 @@ def _chosen(gm, before, inputs, static, weights, options, report):
         report.leave(report.why)
         return _nothing(before, inputs, static, options)
     device = _device_of(gm.graph)
-    report.gone([n.meta["mica_name"] for n in masks.simplify(gm.graph) if "mica_name" in n.meta], masks.GONE)
+    report.gone({n.meta["mica_name"] for n in masks.simplify(gm.graph) if "mica_name" in n.meta}, masks.GONE)
     any_strides(gm.graph)
     without_empty(gm.graph)
     try:

@@ -121,7 +121,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report, budget):
             _as_needed(getattr(gm, node.target), node)
     mutations.to_the_end(gm.graph)
     maker = _Maker(gm, weights, target, options, report, budget)
-    budget.begin(maker.undecided(len(parts.groups)))
+    budget.begin(maker.undecided(parts.groups))
     regions = [r for r in (maker.replace(k, group) for k, group in enumerate(parts.groups)) if r is not None]
     gm.graph.eliminate_dead_code()
     gm.graph.lint()
@@ -163,9 +163,9 @@ class _Maker:
         return node, Region(f"program {self.base + k}", _with_strides_of(getattr(self.gm, node.target), node.args), static, self.target, self.options)
 
     def undecided(self, groups):
-        """How many distinct programs are not known from before."""
-        keys = {self.region(k)[1].key() for k in range(groups)}
-        return sum(not library.is_decided(key) for key in keys)
+        """Operators of each distinct program that is not known from before."""
+        operators = {self.region(k)[1].key(): group.program.operators for k, group in enumerate(groups)}
+        return [n for key, n in operators.items() if not library.is_decided(key)]
 
     def replace(self, k, group):
         """A call of the region in place of the submodule, or the nodes again; gives the region that is called."""
@@ -187,11 +187,12 @@ class _Maker:
         return region
 
     def _decide(self, region, node, taken):
-        log.info("%s: %d operators, at most %.3g seconds", taken.name, taken.operators, self.budget.share)
-        region.taken, region.seconds, region.budget = dataclasses.replace(taken), self.budget.share, self.budget
+        seconds = self.budget.share_of(taken.operators)
+        log.info("%s: %d operators, at most %.3g seconds", taken.name, taken.operators, seconds)
+        region.taken, region.seconds, region.budget = dataclasses.replace(taken), seconds, self.budget
         known = self.weights.known
         self.report.judged += 1
-        with self.budget.program():
+        with self.budget.program(taken.operators):
             _decide(region, {p: known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in known})
         log.info("%s", region.taken.line())
 

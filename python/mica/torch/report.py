@@ -68,9 +68,9 @@ class Report:
                 p.taken, p.why = False, why
 
     def gone(self, names, why):
-        """These nodes are computed no more."""
+        """Nodes of these names are computed no more."""
         for n in self.nodes:
-            n.why = why if n.name in set(names) else n.why
+            n.why = why if n.name in names else n.why
 
     @property
     def taken(self):
