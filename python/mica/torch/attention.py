@@ -78,7 +78,8 @@ def _hides(user, node, inside, kind, copied):
     name = name_of(user.target)
     if name in ATTENTION:
         return node not in user.args[:3]  # as its mask
-    return name in kind or (name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"} and only_softmax(user, inside, kind, copied and is_light(user)))
+    hands_on = name in VIEWS | {"aten.add.Tensor", "aten.constant_pad_nd.default"}
+    return name in kind or (hands_on and only_softmax(user, inside, kind, copied and is_light(user)))
 
 
 def attention(e, q, k, v, mask, dropout, causal, scale):

@@ -64,6 +64,11 @@ def accepted(dtype, tolerance=0.0):
     return tolerance or TOLERANCE.get(dtype, TOLERANCE[torch.float32])
 
 
+def _times(part, most):
+    """How many times what is accepted a difference is. Whole numbers are to be equal."""
+    return part / most if most else math.inf if part else 0.0
+
+
 def difference(got, want, tolerance=0.0):
     """The relative norm of a difference and what is accepted, of the result that comes closest to that or exceeds it most."""
     worst, limit = 0.0, accepted(want[0].dtype, tolerance)
@@ -74,7 +79,7 @@ def difference(got, want, tolerance=0.0):
         off, scale = distance(g, w)
         part = off / scale if scale > 0 else off
         part = part if part == part else math.inf  # a NaN is no part of anything
-        if part / most > worst / limit:
+        if _times(part, most) > _times(worst, limit):
             worst, limit = part, most
     return worst, limit
 

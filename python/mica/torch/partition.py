@@ -102,7 +102,8 @@ def examine(graph, prepared, kind, banned, tried):
             continue  # arithmetic on extents
         if is_call(node.args[0] if name_of(node.target) == "getitem" else node):
             continue  # in a program of an earlier turn
-        why = banned.get(node) or node.meta.get("mica_shared") or ("it changes an input in place" if writes(node) else "") or device_reason(node, kind)
+        why = banned.get(node) or node.meta.get("mica_shared") or ("it changes an input in place" if writes(node) else "")
+        why = why or device_reason(node, kind)
         if not why and name_of(node.target) == "getitem":
             of = narrow.get(node.args[0])
             if node.args[0] not in alone:
