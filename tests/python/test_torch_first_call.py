@@ -235,3 +235,15 @@ def test_no_search_begins_within_a_turn(lock):
     from mica.torch.options import Options
     with measure.turn(), pytest.raises(RuntimeError, match="would wait for itself"):
         engine.compile("program p { x: f32[2] return x * 2 }", "cpu", Options())
+
+
+def test_a_database_that_others_may_write_is_said_once(tmp_path, monkeypatch, caplog):
+    engine._say_no_database.cache_clear()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("MICA_DB", str(tmp_path / "open" / "a.db"))
+    options = {**ALL, "search": {k: v for k, v in ALL["search"].items() if k != "remember"}}
+    with torch.no_grad():
+        taken = [explain(lambda x, by=by: (x * by).relu() + x, torch.randn(8, 8), options=options).taken for by in (2, 3)]
+    assert all(len(t) == 3 for t in taken)
+    assert sum("can be written by other users" in r.message for r in caplog.records) == 1

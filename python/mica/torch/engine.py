@@ -12,6 +12,7 @@ import fcntl
 import functools
 import hashlib
 import json
+import logging
 import os
 import subprocess
 
@@ -22,6 +23,7 @@ from mica import _mica
 
 from .measure import has_turn
 
+log = logging.getLogger("mica.torch")
 DTYPES = {row["name"]: getattr(torch, row["array"]) for row in _mica.dtypes if hasattr(torch, row["array"])}
 MORE_TIME = "a larger `time` gives it more"
 
@@ -184,9 +186,26 @@ def _locked(folder):
         raise EngineError(f"the cache of compiled programs: {error}") from None
 
 
+@functools.cache
+def _say_no_database(why):
+    """Once, not for each program."""
+    log.warning("%s; programs are searched without a database", why)
+
+
+def _optimize(text, settings, **more):
+    """Without the database where it cannot be trusted."""
+    try:
+        return mica.optimize(text, **settings, **more)
+    except mica.Error as error:
+        if getattr(error, "code", "") != "untrusted" or not settings.get("remember", True):
+            raise
+        _say_no_database(str(error).split("\n")[0])
+        return mica.optimize(text, **{**settings, "remember": False}, **more)
+
+
 def _make(text, target, settings, options, seconds, folder):
     try:
-        mica.optimize(text, target=target, time=float(seconds), progress=options.progress, **settings).save(folder)
+        _optimize(text, settings, target=target, time=float(seconds), progress=options.progress).save(folder)
     except (mica.Error, TypeError) as error:
         late = f"; {MORE_TIME}" if getattr(error, "code", "") == "stopped" else ""
         raise EngineError(str(error).split("\n")[0] + late) from None
