@@ -118,7 +118,7 @@ report:
 	@[ -x build/report/venv/bin/weasyprint ] || { python3 -m venv build/report/venv && build/report/venv/bin/pip install -q weasyprint; } || true
 	@$$([ -x build/report/venv/bin/weasyprint ] && echo build/report/venv/bin/python || echo python3) docs/report/report.py build/report
 
-# The sdist and the manylinux wheel of the Python package, in dist (scripts/wheel.sh).
+# The sdist and the manylinux wheel of the Python package, in dist; MACHINE=aarch64 for that processor (scripts/wheel.sh).
 wheel:
 	@bash scripts/wheel.sh
 
