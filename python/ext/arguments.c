@@ -1,6 +1,7 @@
 // The arguments of a call: inputs by position or by name, `out=`, `stream=`; and which stream is the current one.
 #include "ext.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static int by_name(struct module *f, const char *name, PyObject *value, struct arguments *a)
@@ -10,7 +11,10 @@ static int by_name(struct module *f, const char *name, PyObject *value, struct a
     if (a->input[i]) return ext_raise_argument(f->st, "input %s is given twice", name), -1;
     return a->input[i] = value, 0;
   }
-  return ext_raise_argument(f->st, "there is no input `%.100s`; `out` and `stream` are the other names", name), -1;
+  char all[600] = "";
+  size_t n = 0;
+  for (int i = 0; i < f->nin && n < sizeof all; i++) n += (size_t)snprintf(all + n, sizeof all - n, "%s%.60s", i ? ", " : "", f->in[i].name);
+  return ext_raise_argument(f->st, "there is no input `%.100s`; the inputs are %s, and `out` and `stream` are the other names", name, all), -1;
 }
 
 static int keywords_take(struct module *f, PyObject *keywords, struct arguments *a)

@@ -57,9 +57,10 @@ static int results_given(struct module *f, PyObject *out, struct call *c)
   if (n < 0) return -1;
   if (n != f->nresults) return ext_raise_argument(f->st, "out has %zd arrays, and the program has %d outputs", n, f->nresults), -1;
   for (int i = 0; i < f->nresults; i++) {
-    PyObject *x = PySequence_GetItem(out, i); // the sequence keeps it
+    PyObject *x = PySequence_GetItem(out, i); // maybe made now: what keeps its memory is the view
+    const int bad = !x || take_one(f, x, f->nin + i, c);
     Py_XDECREF(x);
-    if (!x || take_one(f, x, f->nin + i, c)) return -1;
+    if (bad) return -1;
   }
   return ext_views_apart(f->st, f, c->v);
 }

@@ -15,11 +15,13 @@ static const char *place(const struct mica_tensor *want, bool output, int number
   return out;
 }
 
+// A view of more dimensions than programs have has no shape (ext_view_take).
 static const char *extents(int n, const int64_t *shape, char out[200])
 {
+  if (n > MICA_MAX_DIMS) return snprintf(out, 200, "one of %d dimensions", n), out;
   size_t k = (size_t)snprintf(out, 200, "[");
-  for (int i = 0; i < n && i < MICA_MAX_DIMS; i++) k += (size_t)snprintf(out + k, 200 - k, "%s%lld", i ? ", " : "", (long long)shape[i]);
-  snprintf(out + k, 200 - k, "%s]", n > MICA_MAX_DIMS ? ", ..." : "");
+  for (int i = 0; i < n; i++) k += (size_t)snprintf(out + k, 200 - k, "%s%lld", i ? ", " : "", (long long)shape[i]);
+  snprintf(out + k, 200 - k, "]");
   return out;
 }
 

@@ -59,9 +59,11 @@ static PyObject *code_of(const char *message)
 
 static PyObject *raise_as(PyObject *type, int status, const char *message)
 {
-  PyObject *x = PyObject_CallFunction(type, "s", message), *code = code_of(message), *number = PyLong_FromLong(status);
+  // Messages quote files and names, which may be cut within a character or have other bytes than UTF-8.
+  PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+  PyObject *x = text ? PyObject_CallFunctionObjArgs(type, text, NULL) : NULL, *code = code_of(message), *number = PyLong_FromLong(status);
   if (x && code && number && !PyObject_SetAttrString(x, "code", code) && !PyObject_SetAttrString(x, "status", number)) PyErr_SetObject(type, x);
-  Py_XDECREF(x), Py_XDECREF(code), Py_XDECREF(number);
+  Py_XDECREF(text), Py_XDECREF(x), Py_XDECREF(code), Py_XDECREF(number);
   return NULL;
 }
 

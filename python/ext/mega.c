@@ -105,7 +105,7 @@ static PyObject *mega_weights(PyObject *self, PyObject *args)
   if (!PyArg_ParseTuple(args, "sO", &name, &object)) return NULL;
   if (ext_view_take(st, ext_family_of(st, object), object, NULL, &v)) return NULL;
   int64_t n = 1;
-  for (int i = 0; i < v.ndim; i++) n *= v.shape[i];
+  for (int i = 0; i < v.ndim && v.dense; i++) n *= v.shape[i]; // of more dimensions than programs have none is dense
   PyObject *made = NULL;
   if (v.device != CPU)
     ext_raise_argument(st, "weights %.60s are on GPU %d: copy them to the CPU first", name, v.device);

@@ -41,13 +41,13 @@ struct work {
   char stage[64];
 };
 
-static int option_set(struct mica_options *o, int i, PyObject *value)
+static int option_take(struct mica_options *o, int i, PyObject *value)
 {
   char *at = (char *)o + rows[i].at;
   switch (rows[i].kind) {
   case INT: {
     int64_t n = PyLong_AsLongLong(value);
-    if (!PyErr_Occurred() && (n < INT32_MIN || n > INT32_MAX)) PyErr_Format(PyExc_OverflowError, "%s is too large", rows[i].name);
+    if (!PyErr_Occurred() && (n < INT32_MIN || n > INT32_MAX)) PyErr_SetNone(PyExc_OverflowError);
     *(int *)(void *)at = (int)n;
     break;
   }
@@ -57,6 +57,22 @@ static int option_set(struct mica_options *o, int i, PyObject *value)
   case TEXT: *(const char **)(void *)at = value == Py_None ? NULL : PyUnicode_AsUTF8AndSize(value, NULL); break;
   }
   return PyErr_Occurred() ? -1 : 0;
+}
+
+// What Python says of a value names no option.
+static int option_set(struct state *st, struct mica_options *o, int i, PyObject *value)
+{
+  static const char *const takes[] = {
+      [INT] = "an integer", [REAL] = "a number", [FLAG] = "True or False", [SEED] = "an integer from 0", [TEXT] = "a string"};
+  char message[256];
+  if (!option_take(o, i, value)) return 0;
+  PyErr_Clear();
+  PyObject *said = PyObject_Repr(value);
+  const char *text = said ? PyUnicode_AsUTF8AndSize(said, NULL) : NULL;
+  snprintf(message, sizeof message, "the option %s is %s, not %.80s [bad-option]", rows[i].name, takes[rows[i].kind], text ? text : "this");
+  Py_XDECREF(said);
+  PyErr_Clear();
+  return ext_raise_status(st, MICA_USER, message), -1;
 }
 
 // `given` keeps the strings alive.
@@ -70,7 +86,7 @@ static int options_read(struct state *st, PyObject *given, struct mica_options *
     if (!text) return -1;
     int i = 0;
     while (i < ROWS && strcmp(rows[i].name, text)) i++;
-    if (i < ROWS && option_set(o, i, value)) return -1;
+    if (i < ROWS && option_set(st, o, i, value)) return -1;
     if (i < ROWS) continue;
     char message[1024] = "";
     size_t n = (size_t)snprintf(message, sizeof message, "there is no option `%.60s` [bad-option]\n  hint: the options are", text);

@@ -177,6 +177,7 @@ static int take_interface(struct state *st, PyObject *object, enum word which, s
 {
   PyObject *d = PyObject_GetAttr(object, st->word[which]);
   if (!d) return -1;
+  if (!PyDict_Check(d)) return Py_DECREF(d), ext_raise_argument(st, "its array interface is no dictionary"), -1;
   PyObject *data = PyDict_GetItemWithError(d, st->word[WORD_data]), *type = PyDict_GetItemWithError(d, st->word[WORD_typestr]);
   PyObject *shape = PyDict_GetItemWithError(d, st->word[WORD_shape]), *stream = PyDict_GetItemWithError(d, st->word[WORD_stream]);
   const char *code = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;

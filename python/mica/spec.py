@@ -1,6 +1,8 @@
 """What is known of an array without its values: Spec, and how the arrays of others say it."""
 from __future__ import annotations
 
+from operator import index
+
 from . import _mica
 
 # names of dtypes elsewhere, after "torch." and the like
@@ -24,7 +26,7 @@ class Spec:
     __slots__ = ("shape", "dtype", "name", "shard")
 
     def __init__(self, shape, dtype="f32", name: str = "", shard: int | None = None):
-        self.shape, self.dtype, self.name, self.shard = tuple(int(n) for n in shape), dtype_of(dtype), name, shard
+        self.shape, self.dtype, self.name, self.shard = tuple(index(n) for n in shape), dtype_of(dtype), name, shard
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Spec) and (self.shape, self.dtype) == (other.shape, other.dtype)

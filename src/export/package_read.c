@@ -203,14 +203,23 @@ static bool same_tensors(const struct graph *g, int (*list)(const struct graph *
   return arena_close(&mem), same;
 }
 
+// The graph of a file, NULL where there is none. `name` is a constant: an error that names the file outlives `mem`.
+static int read_graph(struct arena *mem, const struct folder_files *files, const char *name, struct graph **g, struct err *e)
+{
+  const struct folder_file *f = folder_find(files, name);
+  *g = NULL;
+  int status = f ? graph_from_json(mem, f->bytes, f->n, name, g, e) : OK;
+  if (status != OK && e->at.file) e->at.file = name;
+  return status;
+}
+
 // Inputs and outputs are those of the graph that was saved.
 static int check_graph(const struct folder_files *files, const struct package *p, struct err *e)
 {
   struct arena mem = {0};
   struct graph *g;
-  const struct folder_file *f = folder_find(files, "graph.json");
-  int status = f ? graph_from_json(&mem, f->bytes, f->n, f->name, &g, e) : OK;
-  if (f && status == OK && !(same_tensors(g, graph_inputs, p->nin, p->in) && same_tensors(g, graph_outputs, p->nout, p->out)))
+  int status = read_graph(&mem, files, "graph.json", &g, e);
+  if (status == OK && g && !(same_tensors(g, graph_inputs, p->nin, p->in) && same_tensors(g, graph_outputs, p->nout, p->out)))
     status = err_set(e, ERR_CHANGED, NOWHERE, "the inputs and outputs of program.json are not those of graph.json");
   return arena_close(&mem), status;
 }
@@ -232,9 +241,8 @@ static int check_rank(const struct folder_files *files, const struct package *p,
 {
   struct arena mem = {0};
   struct graph *g;
-  const struct folder_file *f = folder_find(files, "rank.json");
-  int status = f ? graph_from_json(&mem, f->bytes, f->n, f->name, &g, e) : OK;
-  if (f && status == OK && !same_shards(g, p))
+  int status = read_graph(&mem, files, "rank.json", &g, e);
+  if (status == OK && g && !same_shards(g, p))
     status = err_set(e, ERR_CHANGED, NOWHERE, "the devices and shards of program.json are not those of rank.json");
   return arena_close(&mem), status;
 }

@@ -2,6 +2,7 @@
 // is started without a shell, in a private folder that is removed whatever happens (base/child.h); what it says becomes part of
 // the error. A module owns workspaces: the first call allocates one, later calls use it again; as many as there are calls at
 // the same time.
+#include "rt/forked.h"
 #include "rt/left.h"
 #include "base/child.h"
 #include "base/memory.h"
@@ -244,6 +245,7 @@ int module_load(const void *so, size_t n, const char *name, struct module **out,
 {
   char why[256] = "", symbol[96];
   struct module *m = mem_handle(sizeof *m, &kind);
+  forked_watch();
   m->fd = -1;
   pthread_mutex_init(&m->lock, NULL);
   void *lib = m->so = load_bytes(so, n, &m->fd, why);
@@ -315,10 +317,26 @@ size_t module_exchange(const struct module *m) { return m->exchange; }
 
 void module_ranks(struct module *m, call_ranks *call, const struct ranks_form *f) { m->call_ranks = call, m->ranks = f; }
 
+struct one_call {
+  const struct module *m;
+  int rank; // of those that meet in x, where there is one
+  struct m_exchange *x;
+  void *const *in, *const *out;
+  void *workspace;
+};
+
+static int call_code(void *arg)
+{
+  const struct one_call *c = arg;
+  return c->x ? c->m->rank(c->rank, c->in, c->out, c->workspace, c->x) : c->m->call(c->in, c->out, c->workspace);
+}
+
+static int call_here(struct one_call c) { return forked_here() ? forked_call(call_code, &c) : call_code(&c); }
+
 int module_call_rank(struct module *m, int rank, struct m_exchange *x, void *const *inputs, void *const *outputs)
 {
   struct room *r = m->need ? room_take(m) : NULL;
-  const int status = m->need && !r ? ENOMEM : m->rank(rank, inputs, outputs, r, x);
+  const int status = m->need && !r ? ENOMEM : call_here((struct one_call){m, rank, x, inputs, outputs, r});
   if (r) room_give(m, r);
   if (status) m_fail(x, status); // the others need not wait for this rank
   return status;
@@ -339,10 +357,10 @@ int module_failed(int status, const char *name, struct err *e)
 int module_call(struct module *m, void *const *inputs, void *const *outputs)
 {
   if (m->ranks) return m->call_ranks(m, m->ranks, inputs, outputs);
-  if (!m->need) return m->call(inputs, outputs, NULL);
+  if (!m->need) return call_here((struct one_call){m, 0, NULL, inputs, outputs, NULL});
   struct room *r = room_take(m);
   if (!r) return ENOMEM;
-  int status = m->call(inputs, outputs, r);
+  int status = call_here((struct one_call){m, 0, NULL, inputs, outputs, r});
   return room_give(m, r), status;
 }
 

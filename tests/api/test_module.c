@@ -276,6 +276,30 @@ static void wrong_folders(void **state)
   mica_close(m);
 }
 
+// Its error is told after the graph is gone.
+static void wrong_graph(void **state)
+{
+  (void)state;
+  static const char *const now[][2] = {
+      {"\"version\"", "\"verses\""}, {"{", "{{"}, {"\"op\"", "\"opp\""}, {"\"level\": \"kernel\"", "\"level\": \"block\""}};
+  struct arena mem = {0};
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  size_t n;
+  char *json = NULL;
+  read_as(&mem, "soft/graph.json", &json, &n);
+  for (size_t i = 0; i < COUNT(now); i++) {
+    replaced("soft/graph.json", now[i][0], now[i][1]);
+    seal("soft");
+    assert_int_equal(mica_module_load(m, in_folder("soft"), &x), MICA_USER);
+    if (strncmp(mica_error(m), "graph.json:", strlen("graph.json:"))) fail_msg("%s: %s", now[i][1], mica_error(m));
+    write_as("soft/graph.json", json, n);
+  }
+  seal("soft");
+  arena_close(&mem);
+  mica_close(m);
+}
+
 // ---- folders that were changed ----
 
 static void refused(struct mica_context *m, int wanted, const char *what, const char *says)
@@ -346,6 +370,7 @@ int main(void)
                                      cmocka_unit_test(addresses_are_checked),
                                      cmocka_unit_test(many_threads),
                                      cmocka_unit_test(wrong_folders),
+                                     cmocka_unit_test(wrong_graph),
                                      cmocka_unit_test(any_file_changed)};
   return cmocka_run_group_tests(tests, enter, folder_leave);
 }

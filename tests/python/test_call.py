@@ -62,6 +62,32 @@ def test_out(pair, arrays):
         pair(x, y, out=out)
 
 
+def test_out_that_makes_arrays_when_asked(pair, arrays):
+    """A sequence may make an array anew each time, which nothing else keeps."""
+    np = pytest.importorskip("numpy")
+    x, y, total, _ = arrays
+
+    class Views:
+        def __init__(self):
+            self.memory = np.zeros(28, "f4")
+
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            return self.memory[:24].reshape(4, 6) if i == 0 else self.memory[24:].reshape(4, 1)
+
+    class Own(Views):
+        def __getitem__(self, i):
+            return mica.Array((4, 6) if i == 0 else (4, 1))
+    for _ in range(20):
+        views, own = Views(), Own()
+        assert pair(x, y, out=views) is views and near(views[0], total)
+        assert pair(x, y, out=own) is own
+    with pytest.raises(mica.ArgumentError):
+        pair(x, y, out="ab")
+
+
 def test_wrong_arguments(pair, arrays):
     np = pytest.importorskip("numpy")
     x, y, *_ = arrays
@@ -69,12 +95,12 @@ def test_wrong_arguments(pair, arrays):
              ((x, y.astype("f2")), "input 1 .Y.: its dtype is f16"), ((x.astype(">f4"), y), ">f4"),
              ((x.astype("i4"), y), "its dtype is i32"), ((x.astype("i2"), y), "int16"), ((x[:2], y), "its shape is .2, 6., and the program's is .4, 6."),
              ((np.asfortranarray(x), y), "contiguous"), ((np.ones((4, 12), "f4")[:, ::2], y), "contiguous"),
-             ((np.ones((1,) * 9, "f4"), y), "its shape is"), ((3, y), "int is no array"), (([1.0], y), "list is no array"),
+             ((np.ones((1,) * 9, "f4"), y), "its shape is one of 9 dimensions, and the program's is .4, 6."), ((3, y), "int is no array"), (([1.0], y), "list is no array"),
              ((x,), "input 1 .Y. is missing"), ((x, y, x), "3 inputs are given")]
     for arguments, words in wrong:
         with pytest.raises(mica.ArgumentError, match=words):
             pair(*arguments)
-    for keywords, words in [(dict(Z=x), "no input `Z`"), (dict(X=x), "given twice")]:
+    for keywords, words in [(dict(Z=x), "no input `Z`; the inputs are X, Y,"), (dict(**{"z" + "\u00e9" * 99: x}), "no input `z\u00e9"), (dict(X=x), "given twice")]:
         with pytest.raises(mica.ArgumentError, match=words):
             pair(x, y, **keywords)
     with pytest.raises(mica.ArgumentError, match="stream="):
@@ -124,6 +150,8 @@ def test_a_type_that_calls_itself_numpys(pair, arrays):
     assert near(pair(fake, y)[0], total)
     with pytest.raises(Exception):
         pair(type("ndarray", (), {"__module__": "numpy"})(), y)
+    with pytest.raises(mica.ArgumentError, match="no dictionary"):
+        pair(type("Other", (), {"__array_interface__": "text"})(), y)
 
 
 def test_bf16_of_numpy():

@@ -158,6 +158,8 @@ def test_what_is_refused(loaded):
         model.step([mega.Row(0, 1, 0, (1,)), mega.Row(1, 1, 0, (1,))])
     with pytest.raises(mica.UsageError, match="weights are fixed"):
         model.random(1)
+    with pytest.raises(mica.ArgumentError, match="not dense"):
+        model._mega.weights("table", np.ones((1,) * 40, "f4"))
 
 
 def test_hung_and_on():
