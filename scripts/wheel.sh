@@ -61,6 +61,6 @@ git archive HEAD | tar -x -C "$work/tree" # what is committed, and nothing of bu
 python -m build --sdist --no-isolation --outdir "$work/dist" "$work/tree"
 rm -rf "$work/sdist" && mkdir "$work/sdist" && tar -xzf "$work"/dist/mica-*.tar.gz -C "$work/sdist" --strip-components 1
 pip wheel --no-deps --no-build-isolation -C build-dir="$work/cmake-$machine" "${defines[@]}" -w "$work/raw" "$work/sdist"
-auditwheel repair --plat "manylinux_${glibc/./_}_$machine" -w "$work/dist" "$work"/raw/mica-*.whl
-auditwheel show "$work"/dist/mica-*manylinux*.whl
+auditwheel repair --plat auto -w "$work/dist" "$work"/raw/mica-*.whl # it takes the names of other processors by itself alone
+auditwheel show "$work"/dist/mica-*"-manylinux_${glibc/./_}_$machine.whl" # an error where a newer glibc is needed
 cp "$work"/dist/* "$out"

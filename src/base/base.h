@@ -106,6 +106,7 @@ struct err {
 int err_set(struct err *e, enum errid id, struct loc at, const char *fmt, ...) PRINTF(4, 5);
 void err_hint(struct err *e, const char *fmt, ...) PRINTF(2, 3); // replaces the row's general hint
 const char *err_name(enum errid id);                             // stable name, "shape-mismatch"
+const char *err_usual_hint(enum errid id);                       // of the row
 enum { ERR_TEXT = 6000 };                                        // bytes of the longest message, of a path of 4096
 void err_text(char *out, size_t n, const struct err *e);         // "file:line:col: error: ...", hint on a line of its own
 void err_print(FILE *f, const struct err *e);

@@ -36,7 +36,8 @@ struct scratch {
 };
 int scratch_open(struct scratch *s, struct err *e); // removed where memory runs out, too
 void scratch_close(struct scratch *s);
-void scratch_sweep(void);   // what killed processes left; called when a process or context begins
-void scratch_abandon(void); // removes this process's own: it ends now, and its threads cannot
+bool scratch_full(const struct scratch *s); // its disk has no room for what a compiler writes
+void scratch_sweep(void);                   // what killed processes left; called when a process or context begins
+void scratch_abandon(void);                 // removes this process's own: it ends now, and its threads cannot
 
 #endif

@@ -34,6 +34,7 @@ void err_hint(struct err *e, const char *fmt, ...)
 }
 
 const char *err_name(enum errid id) { return rows[id].name; }
+const char *err_usual_hint(enum errid id) { return rows[id].hint; }
 
 void err_text(char *out, size_t n, const struct err *e)
 {

@@ -17,7 +17,9 @@ static const char TEMPORARY[] = ".tmp";
 
 static int failed(struct err *e, const char *what, const char *path)
 {
-  return err_set(e, errno == ENOMEM ? ERR_MEMORY : ERR_FILE, NOWHERE, "cannot %s %s: %s", what, path, strerror(errno));
+  const int why = errno, status = err_set(e, why == ENOMEM ? ERR_MEMORY : ERR_FILE, NOWHERE, "cannot %s %s: %s", what, path, strerror(why));
+  if (why == EISDIR) err_hint(e, "it is a folder: name a file in it");
+  return status;
 }
 
 static int slurp(FILE *f, struct arena *a, const char *path, char **text, size_t *n, struct err *e)

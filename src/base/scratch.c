@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static const char BEGINS[] = "mica-";
@@ -145,6 +146,13 @@ static void remove_at(int folder, const char *name, bool locked)
 
 static void remove_left(int folder, const char *name) { remove_at(folder, name, false); }
 static void remove_own(int folder, const char *name) { remove_at(folder, name, true); }
+
+bool scratch_full(const struct scratch *s)
+{
+  static const uint64_t LEAST = 1 << 20; // bytes
+  struct statvfs disk;
+  return !statvfs(s->path, &disk) && (uint64_t)disk.f_bavail * disk.f_frsize < LEAST;
+}
 
 void scratch_sweep(void) { for_each(BEGINS, remove_left); }
 

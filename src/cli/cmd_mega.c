@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_WORKERS = 4, RUN_STEPS = 8, RUN_DEADLINE = 2, EMIT_STEPS = 32 };
+enum { RUN_WORKERS = 4, RUN_STEPS = 8, RUN_DEADLINE = 2, EMIT_STEPS = 32, MOST_CONTEXT = 1 << 24 };
 
 struct mega_loaded {
   struct mega_model *m;
@@ -23,7 +23,13 @@ static struct mega_sizes sizes_of(const struct cli *c)
                              .workers = c->workers,
                              .pages = c->pages,
                              .parts = c->attention_parts,
-                             .context = c->given[OPT_CONTEXT] ? (int64_t)MIN(c->context, 1u << 24) : -1};
+                             .context = c->given[OPT_CONTEXT] ? (int64_t)c->context : -1};
+}
+
+static int check_sizes(struct cli *c)
+{
+  if (c->context <= MOST_CONTEXT) return OK;
+  return err_set(&c->err, ERR_OPTION, NOWHERE, "--context takes an integer from 0 to %d, not %llu", MOST_CONTEXT, (unsigned long long)c->context);
 }
 
 static int load(struct cli *c, bool runs, struct mega_loaded *l)
@@ -200,7 +206,7 @@ int cmd_mega(struct cli *c)
 {
   struct near near = near_start(c->args[0]);
   for (size_t i = 0; i < COUNT(verbs); i++) {
-    if (!strcmp(verbs[i].name, c->args[0])) return verbs[i].run(c);
+    if (!strcmp(verbs[i].name, c->args[0])) return check_sizes(c) == OK ? verbs[i].run(c) : USER;
     near_try(&near, verbs[i].name);
   }
   return option_unknown(c, "verb of `mica mega`", c->args[0], near.best, "there are plan, check, prove, run and emit");

@@ -52,8 +52,9 @@ static int dispatch(struct cli *c, int argc, char **argv)
   if (!c->cmd) return cmd_unknown(c, name);
   for (int i = 2; i < argc; i++)
     if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return help_command(stdout, c->cmd), OK;
-  TRY(options_parse(c, MAX(argc - 2, 0), argv + 2));
-  return c->cmd->run(c);
+  const int parsed = options_parse(c, MAX(argc - 2, 0), argv + 2), status = parsed == OK ? c->cmd->run(c) : parsed;
+  if (c->err.id == ERR_OPTION && !strcmp(c->err.hint, err_usual_hint(ERR_OPTION))) err_hint(&c->err, "`mica help %s` lists the options", name);
+  return status;
 }
 
 static int guarded(struct cli *c, int argc, char **argv)

@@ -2,6 +2,9 @@
 #include "front/front.h"
 #include "ir/constants.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 static bool is_json(const char *text, size_t n)
 {
   size_t i = 0;
@@ -21,12 +24,20 @@ static int states_last(const struct graph *g, struct err *e)
   return OK;
 }
 
+// Of a saved folder the file that is meant.
+static void saved_hint(const char *path, struct err *e)
+{
+  char graph[4096 + 16];
+  if ((size_t)snprintf(graph, sizeof graph, "%s/graph.mica", path) < sizeof graph && !access(graph, R_OK))
+    err_hint(e, "it is a saved folder: its graph is in %.400s", graph);
+}
+
 int front_load(struct arena *mem, const char *path, int nset, const struct setting *set, struct graph **out, struct err *e)
 {
   char *text;
   size_t n;
   int s = file_read(mem, path, &text, &n, e);
-  if (s) return s;
+  if (s) return saved_hint(path, e), s;
   if (!is_json(text, n)) return front_parse(mem, text, n, path, nset, set, out, e);
   if (nset) return err_set(e, ERR_OPTION, (struct loc){path, 0, 0}, "a JSON graph has no parameters, so `%.64s` cannot be set", set[0].name);
   s = graph_from_json(mem, text, n, path, out, e);

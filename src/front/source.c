@@ -16,7 +16,7 @@ static int parse(struct arena *mem, const char *text, struct setting *s, struct 
   if (eq && eq != text) s->value = strtoll(eq + 1, &end, 10);
   if (!end || end == eq + 1 || *end || errno) {
     err_set(e, ERR_OPTION, NOWHERE, "%.80s does not set a parameter", text);
-    err_hint(e, "write name=integer, for example b=8");
+    err_hint(e, errno == ERANGE ? "the integer is too large" : "write name=integer, for example b=8");
     return USER;
   }
   s->name = arena_printf(mem, "%.*s", (int)(eq - text), text);

@@ -146,6 +146,7 @@ static int complain(const struct workshop *w, const char *compiler, int status, 
   if (!error) error = text;
   if (status == ENDED) return err_set(e, ERR_STOPPED, NOWHERE, "%s was ended: after a stop, or because the time was over", compiler);
   if (status < 0) return err_set(e, ERR_COMPILER, NOWHERE, "%s did not run to its end", compiler);
+  if (scratch_full(&w->in)) return err_set(e, ERR_FILE, NOWHERE, "%s cannot compile: the disk of %s is full", compiler, w->in.path);
   return err_set(e, ERR_COMPILER, NOWHERE, "%s ended with status %d: %.*s", compiler, status, SAID, error);
 }
 

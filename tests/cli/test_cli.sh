@@ -161,6 +161,18 @@ expect 3 'compiler|CC' env CC=/nonexistent "$MICA" optimize "$work/soft.mica" --
 head -c 8192 /dev/urandom >"$work/bad.db"
 expect 3 'database' "$MICA" optimize "$work/soft.mica" --db "$work/bad.db"
 
+# ---- hints that fit ----
+expect 2 '`mica help run` lists the options' "$MICA" run "$work/soft.mica" x.npy
+expect 2 '`mica help run` lists the options' "$MICA" run "$work/soft.mica" --seed -5
+expect 2 'the integer is too large' "$MICA" show "$work/soft.mica" --set m=99999999999999999999
+expect 2 '[-]-context takes an integer from 0 to 16777216' "$MICA" mega plan examples/mega/tiny_llama.json --context 99999999999
+expect 3 'it is a folder: name a file in it' "$MICA" run tests
+if unshare -rm true 2>/dev/null; then # a disk on which the source has room, and nothing else
+  mkdir "$work/disk"
+  expect 3 'cannot compile: the disk of .* is full' unshare -rm sh -c 'mount -t tmpfs -o size=64k none "$1" && TMPDIR=$1 "$2" run "$3" --engine cpu' \
+    sh "$work/disk" "$MICA" "$work/soft.mica"
+fi
+
 # ---- optimize, and again from the database ----
 expect 0 'op-by-op' "$MICA" optimize "$work/soft.mica" --out "$work/result" --json "$work/report.json"
 for file in program.mica graph.mica graph.json kernel.c kernel.h report.txt report.json; do
@@ -172,6 +184,7 @@ for key in program target search seconds states pruned verified baseline best us
 done
 expect 0 'proved by normal forms' "$MICA" verify "$work/soft.mica" "$work/result/graph.mica"
 expect 0 'equal' "$MICA" verify "$work/soft.mica" "$work/result/graph.json"
+expect 3 'it is a saved folder: its graph is in .*/graph.mica' "$MICA" run "$work/result"
 cc -std=gnu11 -O1 -fopenmp -march=native -c "$work/result/kernel.c" -o "$work/kernel.o" 2>"$work/err" || complain "kernel.c does not compile"
 start=$(date +%s%N)
 expect 0 'recalled' "$MICA" optimize "$work/soft.mica" --disturbed
