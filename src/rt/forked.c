@@ -5,16 +5,13 @@
 #include "base/base.h"
 
 static _Thread_local bool in_child;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
 
 static void child(void) { in_child = true; }
 
 static void register_child(void) { pthread_atfork(NULL, NULL, child); }
 
-void forked_watch(void)
-{
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, register_child);
-}
+void forked_watch(void) { pthread_once(&watched, register_child); }
 
 bool forked_here(void) { return in_child; }
 
