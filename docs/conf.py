@@ -1,9 +1,12 @@
 """Sphinx: the site that scripts/site.sh builds from docs/*.md and the pages of docs/generate.py."""
+import os
+
 from pygments.lexer import RegexLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Text
 from sphinx.highlighting import lexers
 
 project = "Mica"
+version = release = os.environ["MICA_SITE_VERSION"]  # scripts/site.sh reads it
 author = "the authors of Mica"
 extensions = ["myst_parser", "breathe"]
 root_doc = "index"
@@ -18,7 +21,12 @@ breathe_default_project = "mica"
 breathe_domain_by_extension = {"h": "c"}
 
 html_theme = "furo"  # no scripts, fonts or pictures from elsewhere; narrow screens, dark, print
-html_title = "Mica"
+html_title = f"Mica {version}"
+templates_path = ["_templates"]
+# Sites of other versions, NAME=ADDRESS by spaces: a list below the search field.
+html_context = {"site_versions": [word.split("=", 1) for word in os.environ.get("MICA_SITE_VERSIONS", "").split()]}
+html_sidebars = {"**": ["sidebar/brand.html", "sidebar/search.html", "versions.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
+                        "sidebar/scroll-end.html"]}
 html_static_path = ["_static"]
 html_css_files = ["mica.css"]
 html_show_sourcelink = False
