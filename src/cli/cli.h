@@ -7,6 +7,7 @@
 //   help.c      texts of help from the rows
 //   progress.c  the line on a terminal;   terminal.c  its width and colours
 //   output.c    answers to files and standard output
+//   compiled.c  a program as compiled code, for `mica run`
 //   npy.c       numpy's array files;   elements.c  elements of device tensors
 //   import_onnx.c, run_onnx.c  models in the format of ONNX
 //   abstract_text.c  abstract expressions of a graph
@@ -127,6 +128,8 @@ enum { CLI_FULL_OPS = 2000000000 }; // tests at full size of each of many graphs
 int cli_load(struct cli *c, const char *path, struct graph **g);
 struct mica_options cli_options(const struct cli *c);
 int cli_threads(const struct cli *c); // of --threads, as many as can run here
+// The graph as compiled code; rank: of a world, what one rank runs, or NULL. The default database keeps it for the next run. Closed by the caller.
+int cli_compiled(struct cli *c, const struct graph *g, const struct graph *rank, const char *name, struct module **out);
 struct graph *cli_match_inputs(struct cli *c, const struct graph *program, struct graph *g);
 int cli_load_mirage(struct cli *c, const char *path, struct graph ***g, int *n);
 int cli_covers(struct cli *c, struct job *j); // of --covers

@@ -159,20 +159,15 @@ static int no_ranks(struct cli_run *r)
 static int run_cpu(struct cli_run *r)
 {
   struct cli *c = r->c;
-  struct target t;
-  struct candidate built = {.g = r->g, .rank = r->ranks ? r->rank : NULL};
-  const struct mica_options o = cli_options(c);
-  struct job job = {.opts = &o, .threads = cli_threads(c)};
+  struct module *m;
   struct buffers *b;
-  TRY(target_open(c->target, job.threads, true, &t, &c->err));
-  job.target = t;
-  TRY(candidate_build(&job, &built, r->g->name ? r->g->name : "program", &c->err));
+  TRY(cli_compiled(c, r->g, r->ranks ? r->rank : NULL, r->g->name ? r->g->name : "program", &m));
   int status = buffers_open(r->g, c->seed, &b, &c->err);
   if (status == OK) {
-    status = run_module(r, built.cpu.module, b);
+    status = run_module(r, m, b);
     buffers_close(b);
   }
-  module_close(built.cpu.module);
+  module_close(m);
   return status;
 }
 

@@ -126,22 +126,19 @@ static int graph_of(struct model_run *r, const struct onnx_program *p, struct gr
 static int run_compiled(struct model_run *r, struct graph *g, const char *name, void **in, double **out)
 {
   struct cli *c = r->c;
-  struct candidate built = {.g = g};
-  const struct mica_options o = cli_options(c);
-  struct job job = {.opts = &o, .threads = cli_threads(c)};
+  struct module *m;
   struct buffers *b;
   int nin = graph_inputs(g, NULL), nout = graph_outputs(g, NULL), *t = NEWS(&c->mem, int, MAX(nin, nout) + 1);
-  TRY(target_open(c->target, job.threads, true, &job.target, &c->err));
-  TRY(candidate_build(&job, &built, name, &c->err));
+  TRY(cli_compiled(c, g, NULL, name, &m));
   int status = buffers_open(g, c->seed, &b, &c->err);
-  if (status != OK) return module_close(built.cpu.module), status;
+  if (status != OK) return module_close(m), status;
   graph_inputs(g, t);
   for (int i = 0; i < nin; i++) cli_encode(g->tensors[t[i]].dtype, in[i], b->in[i], shape_size(&g->tensors[t[i]].shape));
-  if (module_call(built.cpu.module, b->in, b->out)) status = err_set(&c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
+  if (module_call(m, b->in, b->out)) status = err_set(&c->err, ERR_MEMORY, NOWHERE, "the kernels could not get their memory");
   graph_outputs(g, t);
   for (int i = 0; i < nout && status == OK; i++) cli_decode(g->tensors[t[i]].dtype, b->out[i], out[i], shape_size(&g->tensors[t[i]].shape));
   buffers_close(b);
-  module_close(built.cpu.module);
+  module_close(m);
   return status;
 }
 

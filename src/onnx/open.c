@@ -101,6 +101,16 @@ static int resolve(struct onnx_model *m, struct err *e)
   return m->noutputs ? OK : onnx_bad(m, e, "the graph has no outputs");
 }
 
+static int dim_unknown(const struct onnx_model *m, const char *name, struct err *e)
+{
+  struct str names = {0};
+  for (int k = 0; k < m->ndims; k++) str_add(&names, "%s%.80s", k ? ", " : "", m->dims[k].name);
+  err_set(e, ERR_OPTION, (struct loc){m->path, 0, 0}, "the model's inputs have no extent `%.80s` to set", name);
+  err_hint(e, m->ndims ? "extents that can be set: %.400s" : "all extents of its inputs are fixed%.400s", str_text(&names));
+  str_free(&names);
+  return (int)e->status;
+}
+
 static int dims_set(struct onnx_model *m, struct err *e)
 {
   struct str unset = {0};
@@ -118,7 +128,7 @@ static int dims_set(struct onnx_model *m, struct err *e)
   for (int i = 0; i < m->nset && !first; i++) {
     int k = 0;
     while (k < m->ndims && strcmp(m->dims[k].name, m->set[i].name)) k++;
-    if (k == m->ndims) return err_set(e, ERR_OPTION, (struct loc){m->path, 0, 0}, "the model's inputs have no extent `%.80s` to set", m->set[i].name);
+    if (k == m->ndims) return dim_unknown(m, m->set[i].name, e);
     if (m->set[i].value < 0) return err_set(e, ERR_EXTENT, (struct loc){m->path, 0, 0}, "extent `%.80s` is negative", m->set[i].name);
   }
   return first ? USER : OK;

@@ -13,6 +13,7 @@ expect 0 '"cell" \(RecurrentCell\): there is no operator of this name' "$MICA" i
 expect 0 '"conv1" \(Conv\): windows of 3 with a step of 1 and padding' "$MICA" import onnx $models/conv_net.onnx
 expect 2 'no value: `batch`' "$MICA" import $models/gated_mlp.onnx
 expect 2 'set batch=1' "$MICA" import $models/gated_mlp.onnx
+expect 2 'extents that can be set: batch' "$MICA" import $models/gated_mlp.onnx --set batch=2 --set rows=3
 expect 2 'no extent `rows`' "$MICA" import $models/gated_mlp.onnx --set batch=2 --set rows=3
 expect 2 'dtype' "$MICA" import $models/norm.onnx --dtype f16
 expect 3 'cannot open' "$MICA" import "$work/absent.onnx"
@@ -40,6 +41,20 @@ expect 0 '^y  mean' "$MICA" run $models/two_programs.onnx --engine cpu
 [ "$(mean)" = "$first" ] || complain "compiled: $(mean), not $first"
 expect 0 '^y  mean' "$MICA" run "$work/two" --engine f32
 [ "$(mean)" = "$first" ] || complain "folder: $(mean), not $first"
+
+# ---- a second run compiles nothing ----
+cat >"$work/cc" <<SCRIPT
+#!/bin/sh
+echo "\$@" >>"$work/compiled"
+exec cc "\$@"
+SCRIPT
+chmod +x "$work/cc"
+for run in first second; do
+  expect 0 '^y  mean' env CC="$work/cc" MICA_DB="$work/kept.db" "$MICA" run $models/two_programs.onnx --engine cpu
+  [ "$(mean)" = "$first" ] || complain "compiled and kept: $(mean), not $first"
+  [ "$(grep -c -e -shared "$work/compiled")" = "${programs:=$(grep -c -e -shared "$work/compiled")}" ] || complain "the $run run compiled again"
+done
+[ "$programs" -gt 0 ] || complain "nothing was compiled"
 expect 2 'node "cell" \(RecurrentCell\) cannot be run' "$MICA" run $models/unsupported.onnx
 
 # ---- indices that are inputs: what a table lacks is refused, by both engines ----
