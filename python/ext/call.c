@@ -54,7 +54,7 @@ static int results_given(struct module *f, PyObject *out, struct call *c)
   c->result = Py_NewRef(out);
   if (f->nresults == 1 && !PyTuple_Check(out) && !PyList_Check(out)) return take_one(f, out, f->nin, c) || ext_views_apart(f->st, f, c->v);
   Py_ssize_t n = PySequence_Size(out);
-  if (n < 0) return -1;
+  if (n < 0) return PyErr_Clear(), ext_raise_argument(f->st, "out= takes a sequence of %d arrays", f->nresults), -1;
   if (n != f->nresults) return ext_raise_argument(f->st, "out has %zd arrays, and the program has %d outputs", n, f->nresults), -1;
   for (int i = 0; i < f->nresults; i++) {
     PyObject *x = PySequence_GetItem(out, i); // maybe made now: what keeps its memory is the view

@@ -84,8 +84,9 @@ def test_out_that_makes_arrays_when_asked(pair, arrays):
         views, own = Views(), Own()
         assert pair(x, y, out=views) is views and near(views[0], total)
         assert pair(x, y, out=own) is own
-    with pytest.raises(mica.ArgumentError):
-        pair(x, y, out="ab")
+    for wrong, words in ("ab", "str is no array"), (3, "out= takes a sequence of 2 arrays"):
+        with pytest.raises(mica.ArgumentError, match=words):
+            pair(x, y, out=wrong)
 
 
 def test_wrong_arguments(pair, arrays):
