@@ -127,6 +127,7 @@ struct mica_options {
   void *told_arg;                              // of both
   const char *reference;                       // of a GPU: what computes float64 references, "auto", "cpu" or "gpu" (docs/gpu.md); NULL: "auto"
   int prepare; // candidates of each subprogram whose machine code for a GPU is put into the database, for a race elsewhere (docs/gpu.md); 0: none
+  const char *f32_products; // of a GPU: how f32 is multiplied, "bf16x6" or "ieee" (docs/lower.md); NULL: "bf16x6"
 };
 
 MICA_API const char *mica_version(void); // "0.1.0"

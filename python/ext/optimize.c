@@ -24,7 +24,7 @@ static const struct {
     ROW(threads, INT),    ROW(search_threads, INT), ROW(measure, INT),       ROW(tune, REAL),          ROW(time, REAL),         ROW(seconds, REAL),
     ROW(seed, SEED),      ROW(off, TEXT),           ROW(remember, FLAG),     ROW(fresh, FLAG),         ROW(db, TEXT),           ROW(accept, TEXT),
     ROW(disturbed, FLAG), ROW(dump, TEXT),          ROW(dump_dir, TEXT),     ROW(trace, TEXT),         ROW(keep_dropped, TEXT), ROW(candidate, TEXT),
-    ROW(knobs, TEXT),     ROW(check_passes, FLAG),  ROW(reference, TEXT),    ROW(prepare, INT),
+    ROW(knobs, TEXT),     ROW(check_passes, FLAG),  ROW(reference, TEXT),    ROW(prepare, INT),        ROW(f32_products, TEXT),
 #undef ROW
 };
 enum { ROWS = sizeof rows / sizeof *rows };

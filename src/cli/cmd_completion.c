@@ -41,6 +41,13 @@ static void list_references(struct str *out)
 #undef REFERENCE
 }
 
+static void list_f32_products(struct str *out)
+{
+#define ROW(id, name, doc) str_add(out, "%s" name, out->n ? " " : "");
+  F32_PRODUCTS(ROW)
+#undef ROW
+}
+
 static const struct {
   int option;
   const char *words; // or NULL, and `list`
@@ -49,7 +56,7 @@ static const struct {
               {OPT_DTYPE, NULL, list_dtypes},          {OPT_OFF, NULL, list_rules},
               {OPT_STOP_AFTER, NULL, list_passes},     {OPT_DUMP, NULL, list_passes},
               {OPT_ENGINE, "f64 f32 field cpu", NULL}, {OPT_ACCEPT, "proved full reduced", NULL},
-              {OPT_REFERENCE, NULL, list_references}};
+              {OPT_REFERENCE, NULL, list_references},  {OPT_F32_PRODUCTS, NULL, list_f32_products}};
 
 static void values_of(int option, struct str *out)
 {

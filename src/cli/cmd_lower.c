@@ -15,6 +15,7 @@ static int limits(struct cli *c, struct gpu_limits *gpu)
   struct target t;
   TRY(target_open(c->given[OPT_TARGET] ? c->target : "sm_90a", 1, true, &t, &c->err));
   if (t.kind != TARGET_GPU) return err_set(&c->err, ERR_TARGET, NOWHERE, "%.40s is no GPU: there are no tile kernels for it", c->target);
+  TRY(f32_products_read(c->f32_products, &t.f32_products, &c->err));
   *gpu = gpu_limits(&t);
   if (c->given[OPT_SHARED] && !c->given[OPT_WORKERS]) return err_set(&c->err, ERR_OPTION, NOWHERE, "--shared goes with --workers");
   if (c->given[OPT_WORKERS]) *gpu = gpu_budget(gpu, c->workers, c->shared);

@@ -14,7 +14,8 @@
 #define O(id) ((opt_set)1 << OPT_##id)
 #define TEXT_ONLY ((opt_set)1 << 127) // no answer as JSON
 #define READING (O(SET) | O(ENTRY) | O(DTYPE))
-#define SEARCHING (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF))
+#define SEARCHING \
+  (READING | O(TARGET) | O(BLOCK_OPS) | O(KERNEL_OPS) | O(PART_OPS) | O(VALUES) | O(THREADS) | O(SEARCH_THREADS) | O(SEED) | O(OFF) | O(F32_PRODUCTS))
 #define WATCHING (O(DUMP) | O(DUMP_DIR) | O(STOP_AFTER) | O(CHECK_PASSES) | O(KEEP_DROPPED) | O(CANDIDATE) | O(KNOBS))
 const struct cmd cmds[] = {
 #define CMD(name, least, most, args, options, summary, examples) \

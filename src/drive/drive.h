@@ -314,6 +314,8 @@ json_t *lowered_json(const struct job *j, const struct lowered *d);
 
 // ---- launches.c ----
 json_t *launches_json(const struct lowered *d);
+// What the report's kernels were made for: the target, and how f32 is multiplied.
+int launches_limits(struct arena *mem, const json_t *report, const struct target *t, const struct gpu_limits **out, struct err *e);
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e);
 // What each launch was made by, in order, as picks of a plan. False: it does not fit.

@@ -54,6 +54,7 @@ static const char *command(const struct pass_on *on, int pass, const char *knobs
   if (j->target.kind != TARGET_CPU) str_add(&s, " --target %s", j->target.name);
   if (j->opts->seed != 1) str_add(&s, " --seed %llu", (unsigned long long)j->opts->seed);
   if (j->opts->accept && *j->opts->accept) str_add(&s, " --accept %s", j->opts->accept);
+  if (j->target.f32_products != F32_BF16X6) str_add(&s, " --f32-products %s", f32_products_name(j->target.f32_products));
   if (knobs) str_add(&s, " --knobs "), add_quoted(&s, knobs);
   str_add(&s, " --stop-after %s", passes[pass].name);
   return str_keep(j->mem, &s);

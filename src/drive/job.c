@@ -109,12 +109,13 @@ static const char *key_of(const struct job *j, const char *kind, double tune, co
   const struct mica_options *o = j->opts;
   struct str text = {0};
   graph_print(g, &text);
-  const char *key = arena_printf(
-      j->mem,
-      "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu, accept %s\n%s",
-      kind, (unsigned long long)graph_hash(g), MICA_VERSION, build_fingerprint, j->target.name, j->target.device, j->threads, j->compiler,
-      o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune, (unsigned long long)o->seed,
-      evidence_name(j->accept), str_text(&text));
+  const char *key =
+      arena_printf(j->mem,
+                   "%s %016llx\nmica %s %s\ntarget %s, %s, %d threads\ncompiler %s\nlimits %d %d %d %d, off %x, measure %d, tune %g, seed %llu, "
+                   "accept %s, f32 %s\n%s",
+                   kind, (unsigned long long)graph_hash(g), MICA_VERSION, build_fingerprint, j->target.name, j->target.device, j->threads,
+                   j->compiler, o->max_block_ops, o->max_kernel_ops, o->max_part_ops, o->max_values, j->off, o->measure, tune,
+                   (unsigned long long)o->seed, evidence_name(j->accept), f32_products_name(j->target.f32_products), str_text(&text));
   str_free(&text);
   return key;
 }
@@ -190,6 +191,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
     j->program = cast;
   }
   TRY(target_open(opts->target, j->threads, true, &j->target, e));
+  TRY(f32_products_read(opts->f32_products, &j->target.f32_products, e));
   j->unmeasured = "";
   if (j->target.kind == TARGET_GPU) name_gpu(j), j->gpu = gpu_limits(&j->target);
   const struct patience until = clock_of(opts);

@@ -17,8 +17,8 @@ enum { MOST_LAUNCHES = 256 };
 static bool usual(const struct job *j)
 {
   const struct mica_options *o = j->opts, d = job_defaults();
-  return j->target.kind == TARGET_GPU && !o->candidate && !j->off && o->max_block_ops == d.max_block_ops && o->max_kernel_ops == d.max_kernel_ops &&
-         o->max_part_ops == d.max_part_ops && o->max_values == d.max_values;
+  return j->target.kind == TARGET_GPU && j->target.f32_products == F32_BF16X6 && !o->candidate && !j->off && o->max_block_ops == d.max_block_ops &&
+         o->max_kernel_ops == d.max_kernel_ops && o->max_part_ops == d.max_part_ops && o->max_values == d.max_values;
 }
 
 static const char *gpu_name(const struct job *j)

@@ -234,9 +234,9 @@ static json_t *machine_json(const struct job *j)
 static json_t *options_json(const struct job *j)
 {
   const struct mica_options *o = j->opts;
-  return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "max_block_ops", o->max_block_ops, "max_kernel_ops", o->max_kernel_ops,
+  return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s}", "max_block_ops", o->max_block_ops, "max_kernel_ops", o->max_kernel_ops,
                    "max_part_ops", o->max_part_ops, "max_values", o->max_values, "measure", o->measure, "tune", real(o->tune), "time", real(o->time),
-                   "seed", whole(o->seed), "off", words(o->off));
+                   "seed", whole(o->seed), "off", words(o->off), "f32_products", f32_products_name(j->target.f32_products));
 }
 
 // Says what computed the float64 references of the races.

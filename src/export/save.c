@@ -109,8 +109,8 @@ static int generate_cuda(const json_t *report, const struct saved_graphs *of, co
   struct graph *g;
   struct device_program *d = NEW(f->mem, struct device_program);
   struct choice *pick;
-  struct gpu_limits *gpu = NEW(f->mem, struct gpu_limits);
-  *gpu = gpu_limits(t);
+  const struct gpu_limits *gpu;
+  TRY(launches_limits(f->mem, report, t, &gpu, e));
   TRY(launches_graph(f->mem, report, &g, e));
   if (of->rank) f->by.whole = of->best, f->by.rank = of->rank;
   g->name = json_string_value(json_object_get(report, "program"));

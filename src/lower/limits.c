@@ -6,6 +6,7 @@ struct gpu_limits gpu_limits(const struct target *t)
   return (struct gpu_limits){.arch = t->arch,
                              .processors = t->cores,
                              .can = t->can,
+                             .f32_products = t->f32_products,
                              .threads = t->threads,
                              .blocks = t->blocks,
                              .cluster = t->cluster,

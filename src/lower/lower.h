@@ -77,6 +77,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int arch, processors;
   uint32_t can;                                // capabilities (target/capability.def)
   int64_t shared, shared_processor, registers; // bytes a block and a multiprocessor may have; registers of a multiprocessor
+  enum f32_products f32_products;              // how products of f32 may be made
   int threads, blocks;                         // that a multiprocessor holds at a time, at most
   int cluster;                                 // blocks of the largest cluster
   double reach[3];                             // share of the multiprocessors where clusters of 4, 8 and 16 blocks find room

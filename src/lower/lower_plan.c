@@ -287,7 +287,7 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
 {
   struct graph *wrapped, *other;
   TRY(wrap_library(mem, g, &wrapped, e));
-  const int parts = lower_parts(mem, wrapped, &wrapped, e);
+  const int parts = gpu->f32_products == F32_BF16X6 ? lower_parts(mem, wrapped, &wrapped, e) : NO;
   if (parts != OK && parts != NO) return parts;
   TRY(plan_ordered(mem, wrapped, gpu, o, p, e));
   // The search does not place topk in a kernel. This plan merges it with the kernel that makes its operand.

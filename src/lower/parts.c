@@ -191,5 +191,5 @@ bool lower_exact(const struct lower_job *j)
   const struct graph *b = j->n->block;
   bool exact = false;
   for (int i = 0; i < b->nnodes; i++) exact |= divides(b, &b->nodes[i]);
-  return exact;
+  return exact && j->gpu->f32_products == F32_BF16X6;
 }

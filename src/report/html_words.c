@@ -232,6 +232,9 @@ static const char *command(struct html *h)
   for (size_t i = 0; i < COUNT(flags); i++)
     if (html_has(o, flags[i].key) && html_num(o, flags[i].key) != usual[i])
       s = arena_printf(h->mem, "%s --%s %.0f", s, flags[i].option, html_num(o, flags[i].key));
+  enum f32_products by;
+  if (f32_products_read(html_txt(o, "f32_products"), &by, &(struct err){0}) == OK && by != F32_BF16X6)
+    s = arena_printf(h->mem, "%s --f32-products %s", s, f32_products_name(by));
   return *html_txt(o, "off") ? arena_printf(h->mem, "%s --off %s", s, html_txt(o, "off")) : s;
 }
 

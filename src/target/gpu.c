@@ -108,7 +108,7 @@ int target_fit(struct target *t, const struct target_facts *f, struct err *e)
   like.scratch = MIN(like.scratch, t->scratch), like.shared_processor = MIN(like.shared_processor, t->shared_processor);
   like.registers = MIN(like.registers, t->registers), like.l1 = MIN(like.l1, t->l1);
   like.threads = MIN(like.threads, t->threads), like.blocks = MIN(like.blocks, t->blocks), like.cluster = MIN(like.cluster, t->cluster);
-  like.arch = t->arch, like.can = t->can;
+  like.arch = t->arch, like.can = t->can, like.f32_products = t->f32_products;
   memcpy(like.name, t->name, sizeof like.name);
   return *t = like, OK;
 }

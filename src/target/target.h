@@ -6,6 +6,7 @@
 //   processor.c  which instructions the host has
 //   gpu.c      GPUs by their rows, or by the facts of a device
 //   mica_cpu.h vector operations of the host: generated C is made of them, and rates are measured with them
+//   products.c  how GPUs multiply f32
 //   capability.c  what a GPU can do (capability.def), as bits and as words
 #ifndef MICA_TARGET_H
 #define MICA_TARGET_H
@@ -27,6 +28,18 @@ enum can { // sets of capabilities
 const char *capability_name(int i);
 const char *capability_doc(int i);
 void capability_text(uint32_t can, struct str *out); // "clusters, TMA"
+
+// How GPUs multiply f32 in kernels that Mica makes.
+#define F32_PRODUCTS(ROW)                                                                      \
+  ROW(BF16X6, "bf16x6", "as six products of bf16 parts on tensor cores, where that is faster") \
+  ROW(IEEE, "ieee", "by fused multiply-adds of f32 alone, which only the library has")
+enum f32_products {
+#define ROW(id, name, doc) F32_##id,
+  F32_PRODUCTS(ROW)
+#undef ROW
+};
+const char *f32_products_name(enum f32_products x);
+int f32_products_read(const char *name, enum f32_products *out, struct err *e); // NULL, "": BF16X6; ERR_OPTION
 
 enum target_kind { TARGET_CPU, TARGET_GPU, TARGET_KINDS };
 
@@ -61,6 +74,8 @@ struct target {
   double clock;             // Hz, under load
   double vector_rate;       // fp32 operations/s outside of tensor cores, a fused multiply-add is one
   double mma;               // share of `flops` that mma.sync reaches
+  // How f32 is multiplied: the user's choice, not the machine's.
+  enum f32_products f32_products;
   // What the model of kernels takes: lanes, exponentials and bytes of shared memory of a multiprocessor a second, and `mma`
   // over that of the GPU on which the model was fitted.
   double lane_rate, special_rate, shared_rate, mma_share;

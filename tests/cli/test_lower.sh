@@ -207,6 +207,19 @@ printf 'program p() {\n  X: f16[8, 64]\n  v, i = topk(X, k=2, dim=1)\n  return v
 expect 0 'v1 = top i32 i0\[64\] .*< 2\{a1\} v0' lower "$work/top.mica" --dump kern
 expect 0 'error 0 of what is accepted' lower "$work/top.mica" --check --small
 
+# ---- products of f32: by parts unless that is forbidden, and results of the two ways are told apart ----
+printf 'program f32s() {\n  X: f32[1024, 4096]\n  W: f32[4096, 4096]\n  return relu(matmul(X, W))\n}\n' >"$work/f32s.mica"
+for by in bf16x6 ieee; do
+  expect 0 'not measured' optimize "$work/f32s.mica" --target sm_90a --db "$work/f32.db" --f32-products $by --out "$work/$by"
+  grep -q recalled "$work/out" && complain "$by: a result of another way is recalled"
+  expect 0 'recalled' optimize "$work/f32s.mica" --target sm_90a --db "$work/f32.db" --f32-products $by
+done
+grep -q '"product"' "$work/ieee/program.json" || complain "ieee: no product by the library"
+grep -q '"product"' "$work/bf16x6/program.json" && complain "bf16x6: a product by the library"
+expect 0 'f32-products ieee' show "$work/ieee/report.json" --html -
+expect 2 'bf16x6 or ieee' optimize "$work/f32s.mica" --target sm_90a --f32-products tf32
+expect 0 'an operand of a product is kept in fp32' lower "$work/bf16x6/graph.mica" --f32-products ieee --dump choices
+
 # ---- graphs that differ in how they cut grids become the same kernels, which take part once; tails of pieces of rows ----
 expect 0 'wgmma .* rows=64|mma .* rows=' optimize examples/mqa_spec.mica --set b=1 --set t=4 --set s=256 --target sm_90a --no-db --json "$work/mqa.json"
 grep -q 'another graph becomes the same kernels' "$work/mqa.json" || complain "all graphs become different kernels"

@@ -137,6 +137,23 @@ static void proven(void **state)
   }
 }
 
+// A user may forbid parts: products of f32 are then the library's, and no scheme takes them in a block graph.
+static void forbidden(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct gpu_limits gpu = h200();
+  struct lower_plan p;
+  struct err e = {0};
+  gpu.f32_products = F32_IEEE;
+  must(lower_plan(&mem, read(&mem, graphs[0].text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), graphs[0].name, &e);
+  assert_int_equal(p.nunits, 1);
+  assert_int_equal(p.unit[0].nchoices, 0);
+  must(lower_plan(&mem, read(&mem, OPERANDS "return matmul(X, W)"), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "library", &e);
+  assert_true(p.nunits == 1 && p.unit[0].product && p.unit[0].nchoices == 1);
+  arena_close(&mem);
+}
+
 static double cost(struct arena *mem, const char *text)
 {
   const struct lower_plan p = plan_of(mem, text, read(mem, text));
@@ -195,6 +212,6 @@ static void named_by_programs(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(as_exact_as_f32), cmocka_unit_test(proven), cmocka_unit_test(priced),
-                                     cmocka_unit_test(named_by_programs)};
+                                     cmocka_unit_test(forbidden), cmocka_unit_test(named_by_programs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

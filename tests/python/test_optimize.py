@@ -69,6 +69,7 @@ def wrong(words, *arguments, kind=mica.UsageError, **options):
 def test_wrong_programs_and_options(tmp_path):
     wrong("did you mean `softmax`?", "program p { X: f32[4, 4]\n return sotmax(X, dim=1) }")
     wrong("there is no option `tim`", PAIR, tim=3)
+    wrong("products of f32 are not made by `tf32`", PAIR, f32_products="tf32")
     for options, words in [(dict(threads=1 << 40), "threads is an integer, not 1099511627776"), (dict(time="long"), "time is a number, not 'long'"),
                            (dict(seed=-1), "seed is an integer from 0, not -1"), (dict(target=5), "target is a string, not 5")]:
         wrong(f"the option {words}", PAIR, **options)

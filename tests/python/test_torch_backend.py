@@ -369,6 +369,16 @@ def test_wrong_options_are_errors(options, message):
         torch.compile(nn.Linear(4, 4), backend=mica.torch.backend, options=options)(torch.randn(2, 4))
 
 
+def test_products_of_f32_are_as_torch_is_set(monkeypatch):
+    from mica.torch.options import options_of
+    monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", "none", raising=False)
+    assert options_of({}).f32_products == "bf16x6"
+    monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", "ieee", raising=False)
+    assert options_of({}).f32_products == "ieee" and options_of({"f32_products": "bf16x6"}).f32_products == "bf16x6"
+    with pytest.raises(ValueError, match="one of , bf16x6, ieee"):
+        options_of({"f32_products": "tf32"})
+
+
 PROGRAM = "program p {\n  x: f32[8, 16]\n  w: f32[16, 16]\n  return silu(matmul(x, w)), x * 2\n}\n"
 
 

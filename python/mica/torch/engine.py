@@ -145,7 +145,7 @@ def compile(text, target, options, seconds=None, asked=None):
         raise RuntimeError("a search within a turn on the GPU would wait for itself: begin it before measure.turn()")
     seconds = options.time if seconds is None else seconds
     asked = seconds if asked is None else asked
-    settings = {"threads": options.threads or torch.get_num_threads(), **options.search}
+    settings = {"threads": options.threads or torch.get_num_threads(), "f32_products": options.f32_products, **options.search}
     what = json.dumps([text, target, sorted(settings.items()), _mica.version()])
     folder = os.path.join(options.folder(), hashlib.sha256(what.encode()).hexdigest()[:24])
     with _locked(folder):

@@ -6,6 +6,8 @@ import dataclasses
 import os
 from dataclasses import dataclass, field
 
+import torch
+
 from .inductor import MODES, in_graphs
 
 
@@ -24,6 +26,7 @@ class Options:
     weights: str = "copy"       # "copy": views and casts of weights are made once a version; "live": in every call
     buckets: tuple = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sizes of a dynamic extent; (): none
     tolerance: float = 0.0      # relative norm of the difference to eager that is accepted; 0: by dtype
+    f32_products: str = ""      # on GPUs: "bf16x6", "ieee"; empty: as torch.backends.cuda.matmul.fp32_precision says
     search: dict = field(default_factory=dict)  # options of mica optimize: {"max_block_ops": 6, "measure": 2}
     threads: int = 0            # of kernels; 0: torch.get_num_threads()
     summary: bool = True        # a line on standard error after a graph is compiled, whether Mica helped or not; $MICA_TORCH_SUMMARY=0 has none
@@ -40,7 +43,8 @@ class Options:
             os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "mica", "torch")
 
 
-CHOICES = {"rest": ("inductor", "eager"), "take": ("faster", "all"), "weights": ("copy", "live"), "mode": MODES, "faults": ("", "leave", "raise")}
+CHOICES = {"rest": ("inductor", "eager"), "take": ("faster", "all"), "weights": ("copy", "live"), "mode": MODES, "faults": ("", "leave", "raise"),
+           "f32_products": ("", "bf16x6", "ieee")}
 
 
 def _sizes(given, name, least):
@@ -52,6 +56,11 @@ def _sizes(given, name, least):
     if any(s < least for s in sizes):
         raise ValueError(f"option {name} of backend mica: sizes are at least {least}")
     return sizes
+
+
+def _f32_products():
+    """"ieee" if the user has asked torch for it, as torch.backends.fp32_precision = "ieee" does. Older versions of torch have no such setting."""
+    return "ieee" if getattr(torch.backends.cuda.matmul, "fp32_precision", "") == "ieee" else "bf16x6"
 
 
 def options_of(given, mode=None):
@@ -73,5 +82,6 @@ def options_of(given, mode=None):
         if not given["max_ops"]:
             raise ValueError("option max_ops of backend mica: there is no size")
     given["summary"] = bool(given.get("summary", os.environ.get("MICA_TORCH_SUMMARY", "1") != "0"))
+    given["f32_products"] = given.get("f32_products") or _f32_products()
     given["faults"] = given.get("faults") or os.environ.get("MICA_TORCH_FAULTS", "leave")
     return Options(**given)
