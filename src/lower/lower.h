@@ -69,7 +69,7 @@ int step_products(struct arena *mem, const struct graph *kernels, struct graph *
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
-enum { KNOBS = 13, CHOICES = 64 };
+enum { KNOBS = 14, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };
@@ -155,7 +155,7 @@ struct choice {
 // Over all schemes: the cheapest, then the schemes in turns, each cheapest first. 0: none takes it; why has the reason of each.
 int scheme_choices(const struct lower_job *j, int most, struct choice *out, char why[256]);
 // Seconds, modelled; infinite where the settings do not fit.
-int64_t scheme_step(const struct choice *c); // its knob `step`: elements that a loop takes at a time; 0: as the block graph has it
+int64_t scheme_knob(const struct choice *c, const char *name); // its value; 0: the scheme has no such knob
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
 // What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);

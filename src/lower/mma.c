@@ -184,7 +184,7 @@ static void body(struct mma_kernel *k)
 
 static bool made(struct mma_plan *p, const struct lower_job *j, const struct knobs *k, char why[160])
 {
-  j = mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP]}, why);
+  j = mma_anew(j, (struct mma_anew){k->v[MMA_ROWS], k->v[MMA_STEP], 0}, why);
   return mma_plan(p, j, why) && mma_fit(p, k);
 }
 

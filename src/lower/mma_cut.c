@@ -39,7 +39,7 @@ static struct lower_job *own(const struct lower_job *j, struct cutting *c)
 
 static int accesses(const struct norm *n) { return n->niter + n->nsave; }
 
-static struct plan_access *access_at(const struct norm *n, int i) { return i < n->niter ? &n->iter[i] : &n->save[i - n->niter]; }
+struct plan_access *mma_access(const struct norm *n, int i) { return i < n->niter ? &n->iter[i] : &n->save[i - n->niter]; }
 
 static void depends(struct cutting *c, int axis)
 {
@@ -72,7 +72,7 @@ static bool make_letter(struct cutting *c, int axis)
   if (l == MAX_LETTERS) return refuse(c, "rows have too many letters");
   n->nletters++, n->extent[l] = c->b->grid[axis], c->b->grid[axis] = 1;
   for (int i = 0; i < accesses(n); i++) {
-    struct plan_access *a = access_at(n, i);
+    struct plan_access *a = mma_access(n, i);
     a->stride[l] = a->grid[axis], a->grid[axis] = 0;
   }
   for (int t = 0; t < c->b->ntensors; t++)
@@ -106,7 +106,7 @@ static bool make_axis(struct cutting *c, int letter)
   if (axis == GRID_AXES) return refuse(c, "the grid has too many axes");
   c->b->grid[axis] = n->extent[letter], c->b->ngrid++;
   for (int i = 0; i < accesses(n); i++) {
-    struct plan_access *a = access_at(n, i);
+    struct plan_access *a = mma_access(n, i);
     a->grid[axis] = a->stride[letter], a->stride[letter] = 0;
   }
   for (int t = 0; t < c->b->ntensors; t++) n->t[t].has &= ~bit;
@@ -126,7 +126,7 @@ static bool pack_axes(struct cutting *c, int64_t pieces)
     from[count] = i, axis[count++] = c->b->grid[i];
   }
   for (int i = 0; i < accesses(c->n); i++) {
-    struct plan_access *a = access_at(c->n, i);
+    struct plan_access *a = mma_access(c->n, i);
     int64_t grid[GRID_AXES] = {0};
     for (int k = first; k < count; k++) grid[k] = a->grid[from[k]];
     memcpy(a->grid, grid, sizeof grid);
@@ -159,7 +159,7 @@ static bool part_letter(struct cutting *c, int letter, int64_t part)
   if (axis == GRID_AXES) return refuse(c, "the grid has too many axes");
   c->b->grid[axis] = c->n->extent[letter] / part, c->n->extent[letter] = part, c->b->ngrid++;
   for (int i = 0; i < accesses(c->n); i++) {
-    struct plan_access *a = access_at(c->n, i);
+    struct plan_access *a = mma_access(c->n, i);
     a->grid[axis] = a->stride[letter] * part;
   }
   return true;
@@ -221,7 +221,7 @@ const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, 
     struct lower_job *exact = arena_copy(j->mem, j, sizeof *j);
     exact->exact = true, j = exact;
   }
-  if (!to.rows && !to.step) return j;
+  if (!to.rows && !to.step && !to.cols) return j;
   if (to.rows < 0 || to.rows % 16) return snprintf(why, 160, "%lld rows a block, no multiple of 16", (long long)to.rows), NULL;
   if (!j->n->passes->chains.nproducts) return snprintf(why, 160, "no products"), NULL;
   if (!j->n->passes->chains.oriented) return snprintf(why, 160, "products have no rows in common"), NULL;
@@ -229,6 +229,8 @@ const struct lower_job *mma_anew(const struct lower_job *j, struct mma_anew to, 
   struct lower_job *job = own(j, &c);
   if (to.step && !mma_step(c.n, c.b, to.step, why)) return NULL;
   if (to.rows && !cut(&c, j, &to.rows)) return NULL;
+  if (to.cols && j->tail) return snprintf(why, 160, "a tail wants columns as they are"), NULL;
+  if (to.cols && !mma_clip(c.n, c.b, to.cols, why)) return NULL;
   plan_meta(j->mem, c.n, &c.passes->chains, &c.passes->meta);
   job->cut = to.rows, job->anew = true;
   return job;
@@ -271,11 +273,11 @@ static int some_rows(const struct lower_job *j, int64_t least, int64_t step, int
   struct mma_plan as_is, all;
   struct lower_job bare = *j;
   char other[160];
-  bool fine = mma_plan(&as_is, mma_anew(j, (struct mma_anew){0, step}, why), why);
+  bool fine = mma_plan(&as_is, mma_anew(j, (struct mma_anew){.step = step}, why), why);
   int n = 0;
   if (fine) rows[n++] = 0;
   bare.tail = NULL;
-  const struct lower_job *whole = mma_anew(&bare, (struct mma_anew){1 << 20, step}, other);
+  const struct lower_job *whole = mma_anew(&bare, (struct mma_anew){1 << 20, step, 0}, other);
   if (!mma_plan(&all, whole, other)) return n;
   for (int64_t r = least; r <= 256; r += r < 64 ? r : 64) {
     bool same = fine && as_is.nbatch == 1 && as_is.nrows == r;
@@ -314,7 +316,7 @@ int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_C
   char other[160];
   for (int i = 0; i < nrows; i++)
     for (int k = 0; k < nsteps && n < MMA_CUTS; k++) {
-      struct mma_anew a = {rows[i], step[k]};
+      struct mma_anew a = {rows[i], step[k], 0};
       if (!step[k] || mma_anew(j, a, other)) out[n++] = a;
     }
   return n;

@@ -7,7 +7,10 @@
 // Steps of 16 and pairs of tiles where there is something over anyway, so that warps may share them.
 int64_t mma_pad(int64_t size) { return size % 8 == 0 ? size : size < 8 ? 8 : (size + 15) / 16 * 16; }
 
-bool mma_pads(const struct mma_plan *p, int cols) { return cols >= 0 && (p->cols[cols].padded > p->cols[cols].size || mma_ragged(p, cols)); }
+bool mma_pads(const struct mma_plan *p, int cols)
+{
+  return cols >= 0 && (p->cols[cols].padded > p->cols[cols].size || mma_ragged(p, cols) || mma_clipped(p, cols));
+}
 
 // ---- tiles ----
 
@@ -100,6 +103,7 @@ const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
   const char *at = mma_cols_index(p, cols, unit);
   if (e) at = arena_printf(p->job->mem, "%s + %d", at, e);
   if (mma_ragged(p, cols)) return mma_ragged_index(p, at, unit, "it");
+  if (mma_clipped(p, cols)) return arena_printf(p->job->mem, "min(%s, %s - 1)", at, mma_clip_count(p, unit));
   return mma_pads(p, cols) ? arena_printf(p->job->mem, "min(%s, %lld)", at, (long long)p->cols[cols].size / unit - 1) : at;
 }
 
@@ -107,6 +111,7 @@ const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e)
 {
   const char *at = mma_cols_index(p, cols, unit);
-  if (mma_ragged(p, cols)) return arena_printf(p->job->mem, "%s + %d < %s", at, e, mma_ragged_count(p, unit, "it"));
+  const char *count = mma_ragged(p, cols) ? mma_ragged_count(p, unit, "it") : mma_clipped(p, cols) ? mma_clip_count(p, unit) : NULL;
+  if (count) return arena_printf(p->job->mem, "%s + %d < %s", at, e, count);
   return mma_pads(p, cols) ? arena_printf(p->job->mem, "%s + %d < %lld", at, e, (long long)p->cols[cols].size / unit) : NULL;
 }

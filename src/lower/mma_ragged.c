@@ -4,6 +4,11 @@
 // is in registers, or if TMA brings both operands.
 #include "lower/mma.h"
 
+static uint32_t letters(const struct mma_plan *p)
+{
+  return (p->n->ragged.all ? 1u << p->n->ragged.letter : 0) | (p->n->clipped.all ? 1u << p->n->clipped.letter : 0);
+}
+
 static uint32_t letter(const struct mma_plan *p) { return p->n->ragged.all ? 1u << p->n->ragged.letter : 0; }
 
 bool mma_ragged(const struct mma_plan *p, int cols) { return cols >= 0 && p->n->ragged.all && p->cols[cols].has == letter(p); }
@@ -28,19 +33,20 @@ const char *mma_ragged_index(const struct mma_plan *p, const char *at, int unit,
 static bool columns_alone(const struct mma_plan *p)
 {
   for (int c = 0; c < p->ncols; c++)
-    if (p->cols[c].has & letter(p) && p->cols[c].has != letter(p)) return false;
+    if (p->cols[c].has & letters(p) && p->cols[c].has & (p->cols[c].has - 1)) return false;
   return true;
 }
 
 static bool tile_alone(const struct mma_plan *p, const struct mma_list *l)
 {
-  return !(mma_list_has(l) & letter(p)) || mma_list_size(p->n, l) == p->n->extent[p->n->ragged.letter];
+  const uint32_t has = mma_list_has(l) & letters(p);
+  return !has || mma_list_size(p->n, l) == norm_extent(p->n, has);
 }
 
 bool mma_ragged_fits(struct mma_plan *p)
 {
-  if (!letter(p)) return true;
-  if ((p->row_letters | p->batch_letters) & letter(p)) return mma_refuse(p, "the last iteration has fewer rows");
+  if (!letters(p)) return true;
+  if ((p->row_letters | p->batch_letters) & letters(p)) return mma_refuse(p, "the last iteration has fewer rows");
   bool alone = columns_alone(p);
   for (int i = 0; i < p->nsides; i++) alone &= columns_alone(p->side[i].plan);
   for (int i = 0; i < p->ntiles; i++) alone &= tile_alone(p, &p->tile[i].out) && tile_alone(p, &p->tile[i].in);

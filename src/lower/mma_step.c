@@ -16,29 +16,31 @@ int mma_only_loop(const struct graph *b)
   return found;
 }
 
-// The letter of which the loop goes on where an iteration ends. Rows that lie one behind another do so too, but single elements say it.
-static int letter_of(const struct norm *n, const struct plan_access *a, int loop)
+static int64_t step_along(const struct plan_access *a, int axis) { return axis < GRID_AXES ? a->grid[axis] : a->loop[axis - GRID_AXES]; }
+
+// The letter of which the axis goes on where an iteration, or a block, ends. Rows that lie one behind another do so too, but single elements say it.
+static int letter_of(const struct norm *n, const struct plan_access *a, int axis)
 {
   uint32_t has = n->t[a->tile].has, single = has & n->units;
   int own = -1;
   for (int l = 0; l < n->nletters; l++)
-    if ((single ? single : has) >> l & 1 && (single || n->extent[l] > 1) && a->stride[l] * n->extent[l] == a->loop[loop]) own = l;
+    if ((single ? single : has) >> l & 1 && (single || n->extent[l] > 1) && a->stride[l] * n->extent[l] == step_along(a, axis)) own = l;
   return own;
 }
 
-// All that the loop walks continues the same letter.
-static int continued_letter(const struct norm *n, int loop)
+// All that the axis walks continues the same letter.
+int mma_continued(const struct norm *n, int axis)
 {
   int letter = -1;
-  for (int i = 0; i < n->niter; i++) {
-    const struct plan_access *a = &n->iter[i];
-    if (!a->loop[loop]) continue;
-    int own = letter_of(n, a, loop);
+  for (int i = 0; i < n->niter + n->nsave; i++) {
+    const struct plan_access *a = mma_access(n, i);
+    if (!step_along(a, axis)) continue;
+    int own = letter_of(n, a, axis);
     if (own < 0 || (letter >= 0 && own != letter)) return -1;
     letter = own;
   }
-  for (int i = 0; i < n->niter && letter >= 0; i++)
-    if (n->t[n->iter[i].tile].has >> letter & 1 && !n->iter[i].loop[loop]) return -1;
+  for (int i = 0; i < n->niter + n->nsave && letter >= 0; i++)
+    if (n->t[mma_access(n, i)->tile].has >> letter & 1 && !step_along(mma_access(n, i), axis)) return -1;
   return letter;
 }
 
@@ -140,7 +142,7 @@ static bool same_sums(const struct norm *n, uint32_t letter)
 static int continued(const struct norm *n)
 {
   int loop = mma_only_loop(n->block);
-  return loop < 0 ? -1 : continued_letter(n, loop);
+  return loop < 0 ? -1 : mma_continued(n, GRID_AXES + loop);
 }
 
 bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160])

@@ -140,9 +140,9 @@ static int knob_named(const struct scheme *s, const char *name, size_t n)
   return -1;
 }
 
-int64_t scheme_step(const struct choice *c)
+int64_t scheme_knob(const struct choice *c, const char *name)
 {
-  int k = c->scheme < 0 ? -1 : knob_named(scheme_at(c->scheme), "step", 4);
+  int k = c->scheme < 0 ? -1 : knob_named(scheme_at(c->scheme), name, strlen(name));
   return k < 0 ? 0 : c->k.v[k];
 }
 

@@ -314,7 +314,7 @@ static void body(struct mma_kernel *k, const struct wg_plan *w)
 static struct wg_plan *made(const struct lower_job *j, const struct knobs *k, char why[160])
 {
   struct wg_plan *w = NEW(j->mem, struct wg_plan);
-  j = mma_anew(j, (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP]}, why);
+  j = mma_anew(j, (struct mma_anew){k->v[WG_ROWS], k->v[WG_STEP], k->v[WG_COLS]}, why);
   return wgmma_plan(w, j, k->v[WG_BROUGHT], why) && wgmma_fit(w, k) ? w : NULL;
 }
 
@@ -349,7 +349,8 @@ const struct scheme scheme_wgmma = {
     .name = "wgmma",
     .doc = "products of many rows by wgmma, tiles by TMA",
     .apart = "warps lie along rows only, 64 to a warpgroup; tiles come as boxes by TMA; with chain=1 a product runs beside the next iteration",
-    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide", "brought"},
+    .knob = {"groups", "stages", "blocks", "chain", "store", "poly", "last", "rows", "step", "pair", "wide", "brought", "cols"},
+    .named = WG_COLS,
     .rules = MMA_RULES,
     .tails = true,
     .choices = wgmma_choices,

@@ -26,7 +26,7 @@ struct box_dim {
   bool inner;                   // the tile's contiguous dimension
   bool apart;                   // the box is longer, what lies behind are zeros: nothing continues it
   bool rows;                    // all rows, of which a block has a piece
-  bool ragged;                  // the loop goes on along it, and has less of it at its end
+  bool ragged, clipped;         // the loop, or blocks go on along it, and the last has less of it
   bool half;                    // of a box, the half that this block of a pair brings
   int64_t shift;                // the number of the first box
   struct lower_walk grid, loop; // which box: that plus sums over axes, strides in boxes
@@ -56,7 +56,8 @@ enum wg_knob {
   WG_STEP,
   WG_PAIR,
   WG_WIDE,
-  WG_BROUGHT
+  WG_BROUGHT,
+  WG_COLS
 };                                                    // WG_LAST: which way a tail is done
 enum wg_chain { WG_SINGLE, WG_CHAINED, WG_TURNS };    // of products: none; two across iterations; by warpgroups in turns
 enum { WG_MOST = 4, WG_SHARE = 4, WG_COLUMNS = 256 }; // warpgroups; of exponentials, one out of so many by a polynomial; columns of a product
@@ -127,6 +128,7 @@ void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struc
 // ---- wgmma_ahead.c ----
 void wgmma_fetch_late(struct mma_kernel *k, const struct wg_plan *w); // to L2, at the begin of an item
 // ---- wgmma_pair.c ----
+bool wgmma_changes(const struct mma_plan *p, const struct mma_tile *t, int axis); // do blocks along the grid axis read other elements?
 bool wgmma_pair_fit(struct wg_plan *w, int pair);
 bool wgmma_shares(const struct wg_plan *w, int tile);
 void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it,

@@ -36,7 +36,8 @@ static bool add_letters(const struct mma_plan *p, struct box *b, const struct pl
   for (int c = 0; c < p->ncols; c++) {
     if (p->cols[c].has != mma_list_has(l) || !mma_pads(p, c)) continue;
     if (b->ndims != first + 1) return false;
-    b->dim[first].box = p->cols[c].padded, b->dim[first].apart = true, b->dim[first].ragged = mma_ragged(p, c);
+    b->dim[first].box = p->cols[c].padded, b->dim[first].apart = true, b->dim[first].ragged = mma_ragged(p, c),
+    b->dim[first].clipped = mma_clipped(p, c);
   }
   return true;
 }
@@ -49,11 +50,11 @@ static struct box_dim *dim_of_axis(struct box *b, int64_t stride)
   return add_dim(b, 1, stride, 1, false) ? &b->dim[b->ndims - 1] : NULL;
 }
 
-// The loop goes on along it, and TMA fills the rest of the last box with zeros.
-static struct box_dim *ragged_dim(struct box *b)
+// The axis goes on along it, and TMA fills the rest of the last box with zeros.
+static struct box_dim *short_dim(const struct mma_plan *p, struct box *b, bool loop, int axis)
 {
   for (int i = 0; i < b->ndims; i++)
-    if (b->dim[i].ragged) return &b->dim[i];
+    if (loop ? b->dim[i].ragged : b->dim[i].clipped && axis == p->n->clipped.axis) return &b->dim[i];
   return NULL;
 }
 
@@ -96,12 +97,12 @@ static bool add_axes(const struct mma_plan *p, struct box *b, const struct plan_
   for (int i = 0; i < b->ndims; i++) begin_walks(p, &b->dim[i]);
   for (int i = 0; i < n; i++) {
     int before = b->ndims;
-    struct box_dim *ragged = axis[i].loop ? ragged_dim(b) : NULL, *d = ragged ? ragged : dim_of_axis(b, axis[i].stride);
+    struct box_dim *ends = short_dim(p, b, axis[i].loop, axis[i].index), *d = ends ? ends : dim_of_axis(b, axis[i].stride);
     if (!d) return false;
     if (b->ndims > before) begin_walks(p, d);
     struct lower_walk *w = axis[i].loop ? &d->loop : &d->grid;
     w->stride[axis[i].loop ? axis[i].index : p->n->block->ngrid - 1 - axis[i].index] = d->extent / d->box;
-    d->extent = ragged ? p->n->ragged.all : d->extent * axis[i].extent;
+    d->extent = !ends ? d->extent * axis[i].extent : axis[i].loop ? p->n->ragged.all : p->n->clipped.all;
   }
   return true;
 }

@@ -62,7 +62,8 @@ static struct knobs knobs_of(struct wgmma_way y, int stages, int blocks)
                          [WG_ROWS] = (int)y.to.rows,
                          [WG_STEP] = (int)y.to.step,
                          [WG_WIDE] = y.wide,
-                         [WG_BROUGHT] = y.brought}};
+                         [WG_BROUGHT] = y.brought,
+                         [WG_COLS] = (int)y.to.cols}};
 }
 
 static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
@@ -158,9 +159,15 @@ int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char w
   struct mma_anew to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 64, to, why);
+  const int64_t all = j->n->passes->chains.nproducts ? mma_clip_all(j->n) : 0, least = all % 128 ? WG_COLUMNS / 2 : INT64_MAX;
   for (int i = 0; i < cuts; i++)
-    for (int brought = 0; brought < 2; brought++)
+    for (int brought = 0; brought < 2; brought++) {
       if (wgmma_plan(w, mma_anew(j, to[i], other), brought, *why || brought ? other : why))
         n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, why);
+      for (to[i].cols = least; to[i].cols < all && to[i].cols <= WG_COLUMNS; to[i].cols *= 2)
+        if (wgmma_plan(w, mma_anew(j, to[i], other), brought, other))
+          n = add_ways(w, (struct wgmma_way){.brought = brought, .to = to[i]}, n, most, out, other);
+      to[i].cols = 0;
+    }
   return n;
 }

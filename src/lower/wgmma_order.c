@@ -12,7 +12,7 @@ static enum wgmma_along along(const struct wg_plan *w, int axis)
   int varying = 0, changing = 0;
   for (int i = 0; i < p->ntiles; i++) {
     varying += p->tile[i].varying;
-    changing += p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis];
+    changing += p->tile[i].varying && wgmma_changes(p, &p->tile[i], axis);
   }
   return !changing ? varying ? ALONG_NONE : ALONG_ALL : changing < varying ? ALONG_SOME : ALONG_ALL;
 }
@@ -28,7 +28,7 @@ static double elements_along(const struct mma_plan *p, int axis)
 {
   double elements = 0;
   for (int i = 0; i < p->ntiles; i++)
-    if (p->tile[i].varying && p->n->iter[p->tile[i].iter].grid[axis]) elements += (double)(p->tile[i].rows * p->tile[i].cols);
+    if (p->tile[i].varying && wgmma_changes(p, &p->tile[i], axis)) elements += (double)(p->tile[i].rows * p->tile[i].cols);
   return elements;
 }
 

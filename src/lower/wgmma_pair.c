@@ -13,15 +13,17 @@ static int halved_dim(const struct box *b)
     if (b->dim[i].inner || b->dim[i].box == 1) continue;
     rows *= b->dim[i].box, first = i;
   }
-  if (first < 0 || b->dim[first].apart || b->dim[first].ragged || b->dim[first].box % 2 || rows % 16) return -1;
+  if (first < 0 || (b->dim[first].apart && !b->dim[first].clipped) || b->dim[first].ragged || b->dim[first].box % 2 || rows % 16) return -1;
   return first;
 }
+
+bool wgmma_changes(const struct mma_plan *p, const struct mma_tile *t, int axis) { return p->n->iter[t->iter].grid[axis] || (t->cut && !axis); }
 
 // The same tile for blocks along the axis, of which each can bring a half. Others each block brings for itself.
 static bool may_share(const struct wg_plan *w, int tile, int axis)
 {
   const struct mma_tile *t = &w->p.tile[tile];
-  return t->varying && !w->p.n->iter[t->iter].grid[axis] && (w->box[tile].chunks % 2 == 0 || halved_dim(&w->box[tile]) >= 0);
+  return t->varying && !wgmma_changes(&w->p, t, axis) && (w->box[tile].chunks % 2 == 0 || halved_dim(&w->box[tile]) >= 0);
 }
 
 static double bytes_along(const struct wg_plan *w, int axis)

@@ -35,7 +35,9 @@ void wgmma_store_plan(struct wg_plan *w)
     struct wg_store *s = &w->store[i];
     int value = p->k.save[i].value;
     struct mma_shape shape = p->shape[value];
-    if (p->job->store[a->tensor] == F32 || !shape.rows || shape.cols < 0 || !all_rows(p, mma_has(p, value)) || mma_pads(p, shape.cols)) continue;
+    if (p->job->store[a->tensor] == F32 || !shape.rows || shape.cols < 0 || !all_rows(p, mma_has(p, value)) ||
+        (mma_pads(p, shape.cols) && !mma_clipped(p, shape.cols)))
+      continue;
     if (!box_of(p, a, &p->rows, &p->cols[shape.cols].list, &s->box) || !cut(s)) continue;
     if (w->store_chunk && w->store_chunk != s->box.chunk) continue; // places for pieces have one size
     w->store_chunk = s->box.chunk, s->sent = true;

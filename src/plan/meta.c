@@ -31,6 +31,7 @@ static struct copy_meta copy_of(const struct norm *n, const struct plan_access *
   for (int i = 0; i < n->block->nloop; i++) extent[axes] = n->block->loop[i], stride[axes++] = a->loop[i];
   m.chunk = plan_chunk(axes, extent, stride, m.along, a->offset, norm_elements(n, a->tensor), MOST);
   while (n->ragged.all && n->ragged.letter == m.along && n->ragged.all % m.chunk) m.chunk /= 2; // chunks end where the letter does
+  while (n->clipped.all && n->clipped.letter == m.along && n->clipped.all % m.chunk) m.chunk /= 2;
   return m;
 }
 

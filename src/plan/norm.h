@@ -65,6 +65,10 @@ struct norm {
     int letter;
     int64_t all;
   } ragged;
+  struct { // the same of blocks: the last one along the grid axis has fewer columns
+    int letter, axis;
+    int64_t all;
+  } clipped;
   int64_t step[MAX_LOOPS][MAX_LETTERS];
   const struct passes *passes; // what is decided of it (passes.h)
 };

@@ -1,12 +1,12 @@
 // Special inputs of a kernel that reads what other kernels leave (device_fed.h).
 #include "sim/device_fed.h"
 
-struct graph *fed_graph(struct arena *mem, const struct graph *g, const struct fed *f, int64_t step, struct err *e)
+struct graph *fed_graph(struct arena *mem, const struct graph *g, const struct fed *f, struct shrink_steps at_once, struct err *e)
 {
   struct graph *all = graph_copy(mem, g), *small;
   for (int i = 0; i < f->n; i++)
     if (f->made[i] && graph_add(all, OP_OUTPUT, 1, &f->from[i], NULL, NOWHERE, NULL, e)) return NULL;
-  return verify_shrink_axes(mem, all, step, &small) ? small : all;
+  return verify_shrink_axes(mem, all, at_once, &small) ? small : all;
 }
 
 struct fed_given { // inputs of the whole graph

@@ -235,6 +235,8 @@ static int run_special(struct proving *w, struct arena *mem, const struct device
   return status;
 }
 
+static struct shrink_steps steps_of(const struct choice *c) { return (struct shrink_steps){scheme_knob(c, "step"), scheme_knob(c, "cols")}; }
+
 static int make_lone(struct proving *w, struct arena *mem, const struct lone *l, const struct graph *g, const struct choice *want,
                      struct lower_plan *p, const struct choice **chosen, struct device_program *d, struct err *e)
 {
@@ -253,7 +255,7 @@ static int run_fed(struct proving *w, struct arena *mem, const struct lone *of_w
   struct lower_plan p;
   struct device_program d;
   const struct choice *c;
-  const struct graph *whole = fed_graph(mem, w->p->g, &of_whole->fed, scheme_step(want), e);
+  const struct graph *whole = fed_graph(mem, w->p->g, &of_whole->fed, steps_of(want), e);
   if (!whole) return e->status;
   struct lower_plan small = *w->p;
   small.g = whole;
@@ -290,7 +292,7 @@ static int prove_unit(struct proving *w, int i, struct err *e)
   int status = alone(&mem, w->p, u, w->pick[i].tail, &l, e);
   if (status == OK) {
     struct graph *few = device_fewer_slices(&mem, l.g), *g = few;
-    if (verify_shrink_axes(&mem, few, scheme_step(&w->pick[i]), &small)) g = small;
+    if (verify_shrink_axes(&mem, few, steps_of(&w->pick[i]), &small)) g = small;
     const bool full = graph_same(g, l.g);
     if (work(g) > MOST_WORK)
       add_note(w, u, full ? "was not run: it cannot be made smaller" : "was not run: its tiles are large");

@@ -61,7 +61,7 @@ static int64_t tile_along(const struct graph *b, int axis)
   return 0;
 }
 
-// The fewest iterations in which a kernel that takes `step` elements at a time goes on once, with a rest if it has one at full size.
+// The fewest iterations, or blocks, in which a kernel that takes `step` elements at a time goes on once, with a rest if it has one at full size.
 static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step)
 {
   for (int64_t n = 2; tile && n < loop; n++)
@@ -69,23 +69,38 @@ static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step)
   return loop;
 }
 
-static void keep_steps(struct system *s, const struct frame *f, int64_t step)
+// Columns that blocks along the grid axis save each; 0: they save other rows, or nothing else.
+static int64_t columns_along(const struct graph *b, int axis)
+{
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *n = &b->nodes[i];
+    const struct shape *x = n->op == OP_SAVE ? &b->tensors[n->in[0]].shape : NULL;
+    if (x && x->n > 1 && n->a.omap[axis] == x->n - 1) return x->d[x->n - 1];
+  }
+  return 0;
+}
+
+static void keep_steps(struct system *s, const struct frame *f, struct shrink_steps at_once)
 {
   for (int i = 0; i < f->g->nnodes; i++) {
     const struct frame *sub = f->sub[i];
-    for (int l = 0; sub && l < sub->g->nloop; l++)
-      if (sub->g->loop[l] > 1) s->least[shrink_find(s, sub->axes + MAX_GRID + l)] = fewest_iterations(sub->g->loop[l], tile_along(sub->g, l), step);
+    for (int l = 0; sub && at_once.step && l < sub->g->nloop; l++)
+      if (sub->g->loop[l] > 1)
+        s->least[shrink_find(s, sub->axes + MAX_GRID + l)] = fewest_iterations(sub->g->loop[l], tile_along(sub->g, l), at_once.step);
+    for (int x = 0; sub && at_once.cols && x < sub->g->ngrid; x++)
+      if (sub->g->grid[x] > 1 && columns_along(sub->g, x))
+        s->least[shrink_find(s, sub->axes + x)] = fewest_iterations(sub->g->grid[x], columns_along(sub->g, x), at_once.cols);
   }
 }
 
-bool verify_shrink_axes(struct arena *mem, const struct graph *g, int64_t step, struct graph **out)
+bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct shrink_steps at_once, struct graph **out)
 {
   struct arena scratch = {0};
   struct system s = {.mem = &scratch, .largest = LARGEST_TILE};
   shrink_constant(&s, 1); // the variable ONE
   struct frame *f = shrink_collect(&s, g);
   if (!s.failed) fix_tiles(&s, f);
-  if (!s.failed && step) keep_steps(&s, f, step);
+  if (!s.failed) keep_steps(&s, f, at_once);
   bool good = !s.failed && shrink_solve(&s, OTHER);
   *out = good ? shrink_build(&s, f, mem) : NULL;
   arena_close(&scratch);

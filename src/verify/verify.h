@@ -59,6 +59,9 @@ void certificate_text(const struct certificate *c, struct str *out);
 bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 
 // The same kernel graph with fewer blocks and iterations, every tile as it is; false where that cannot be. What its kernels do in
-// one block is what those of g do. step: 0, or elements that a kernel takes at a time, of which loops then keep more than one step.
-bool verify_shrink_axes(struct arena *mem, const struct graph *g, int64_t step, struct graph **out);
+// one block is what those of g do. Of what a kernel takes at a time, loops and grids then keep more than one step.
+struct shrink_steps {
+  int64_t step, cols; // elements of a loop, columns of what is saved; 0: as the block graph has it
+};
+bool verify_shrink_axes(struct arena *mem, const struct graph *g, struct shrink_steps at_once, struct graph **out);
 #endif

@@ -163,7 +163,7 @@ static void fewer_blocks_keep_their_tiles(void **state)
   const char *text = "X: f16[64, 4096]\n W: f16[4096, 256]\n O = block(x=8, y=4; i=32) {\n x = iter(X, imap={x:0}, fmap={i:1})\n"
                      " w = iter(W, imap={y:1}, fmap={i:0})\n save(accum(matmul(x, w)) / accum_rms(x, dim=1), omap={x:0, y:1})\n }\n return O";
   struct graph *g = read(&mem, text), *small;
-  assert_true(verify_shrink_axes(&mem, g, 0, &small));
+  assert_true(verify_shrink_axes(&mem, g, (struct shrink_steps){0}, &small));
   const struct graph *a = g->nodes[2].sub, *b = small->nodes[2].sub;
   assert_int_equal(a->ntensors, b->ntensors);
   for (int t = 0; t < a->ntensors; t++) assert_true(shape_eq(&a->tensors[t].shape, &b->tensors[t].shape));
