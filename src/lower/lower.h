@@ -16,6 +16,7 @@
 //   gather_in.c  gathers within the kernels that read them
 //   merge.c      kernels that go on with the tiles of the one before
 //   parts.c      products of f32 as products of bf16 parts
+//   aligned.c    copies of operands whose rows begin anywhere
 //   steps.c      products beside a loop, in steps of it
 //   lower_values.c  values of a kernel, rewritten by rules (src/kern)
 //   text.c       tile text: names, indentation, the frame of a kernel
@@ -62,6 +63,12 @@ int64_t lower_equal_parts(int64_t extent, int64_t most); // the fewest equal par
 int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 // parts.c: the same with products of f32 in block graphs as sums of products of bf16 parts; NO, and the same graph, where there are none.
 int lower_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
+// A kernel that loads tensor t of `to` and saves what each of the operators makes of it, a copy where there are none; *first: the first tensor that it
+// saves. Blocks have tiles of some thousand elements.
+int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e);
+// aligned.c: the same with copies of inputs that products load and whose rows do not begin at 16 bytes; NO where there are none.
+int lower_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
+bool lower_copied(const struct graph *kernels, int tensor); // is it a copy that a kernel makes?
 // once.c: the same with iterators that load the same tile as one; NO where there are none.
 int load_once(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
@@ -280,6 +287,7 @@ int workspace_plan(struct arena *mem, struct device_program *d, struct err *e);
 
 // Ways in which the tensors between the kernels may lie, other than row by row: at most ORDERS, each by tensor.
 enum { ORDERS = 3 };
+const struct order *order_least(struct arena *mem, const struct graph *wrapped); // row by row, copies with rows at 16 bytes; NULL: there are none
 int order_candidates(struct arena *mem, const struct graph *wrapped, const struct order *out[ORDERS], const char *what[ORDERS]);
 
 // ---- product.c -------------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct g
   int status = step_products(mem, wrapped, &wrapped, e);
   if (status) return status;
   const enum dtype *store = store_types(mem, wrapped);
-  as.order = NULL;
+  as.order = order_least(mem, wrapped);
   status = plan_after(&w, wrapped, store, gpu, &as, p, e);
   plainly = *p, w.before[w.nbefore++] = &plainly;
   double least = status ? INFINITY : plan_cost(mem, p), plain = least;
@@ -293,7 +293,8 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
   // The search does not place topk in a kernel. This plan merges it with the kernel that makes its operand.
   TRY(plan_rewritten(mem, lower_topk(wrapped) ? lower_merge(mem, wrapped, &other, e) : NO, &other, gpu, o, p, e));
   TRY(plan_rewritten(mem, load_once(mem, wrapped, &other, e), &other, gpu, o, p, e));
-  return plan_rewritten(mem, lower_gathers(mem, wrapped, &other, e), &other, gpu, o, p, e);
+  TRY(plan_rewritten(mem, lower_gathers(mem, wrapped, &other, e), &other, gpu, o, p, e));
+  return plan_rewritten(mem, lower_aligned(mem, wrapped, &other, e), &other, gpu, o, p, e);
 }
 
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,

@@ -253,6 +253,7 @@ void mma_walk_list(const struct mma_plan *p, const struct mma_list *l, const int
 void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int unit, const char *it, struct str *out);
 // The most elements, at most `most`, that lie together along the fastest letter of the list wherever the access goes.
 int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l, int most);
+bool mma_lies_along(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l); // the fastest letter has stride 1
 int64_t mma_list_size(const struct norm *n, const struct mma_list *l);
 void mma_list_strides(const struct norm *n, const struct mma_list *l, int64_t stride[MAX_LETTERS]); // where they lie close
 bool mma_list_same(const struct mma_list *a, const struct mma_list *b);

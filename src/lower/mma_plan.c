@@ -219,7 +219,8 @@ static bool product_tiles(struct mma_plan *p)
     if (mma_loads(p, x->a) && !add_tile(p, x->a, &left, sum, true)) return false;
     // A right operand is [sum, cols], or [cols, sum] where the summed index is contiguous in memory.
     const struct plan_access *a = &p->n->iter[p->iter_of[b]];
-    const bool summed_inside = mma_width(p, a, sum, 8) > mma_width(p, a, cols, 8);
+    const int by_sum = mma_width(p, a, sum, 8), by_cols = mma_width(p, a, cols, 8);
+    const bool summed_inside = by_sum > by_cols || (by_sum == by_cols && p->n->ragged.all && mma_lies_along(p, a, sum));
     const struct mma_list *outer = summed_inside ? cols : sum;
     mma_list_add(&right, outer->n, outer->letter, ~0u);
     if (!add_tile(p, b, &right, summed_inside ? sum : cols, false)) return false;

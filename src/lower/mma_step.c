@@ -21,7 +21,7 @@ static int64_t step_along(const struct plan_access *a, int axis) { return axis <
 // The letter of which the axis goes on where an iteration, or a block, ends. Rows that lie one behind another do so too, but single elements say it.
 static int letter_of(const struct norm *n, const struct plan_access *a, int axis)
 {
-  uint32_t has = n->t[a->tile].has, single = has & n->units;
+  uint32_t has = n->t[a->tile].has, single = axis < GRID_AXES ? 0 : has & n->units;
   int own = -1;
   for (int l = 0; l < n->nletters; l++)
     if ((single ? single : has) >> l & 1 && (single || n->extent[l] > 1) && a->stride[l] * n->extent[l] == step_along(a, axis)) own = l;

@@ -67,10 +67,19 @@ void mma_walk_base(const struct mma_plan *p, const struct plan_access *a, int un
   mma_walk_text(&loop, it, out);
 }
 
-int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l, int most)
+static const struct copy_meta *meta_of(const struct mma_plan *p, const struct plan_access *a)
 {
   const struct meta *m = &p->n->passes->meta;
-  bool save = a >= p->n->save && a < p->n->save + p->n->nsave;
-  const struct copy_meta *x = save ? &m->save[a - p->n->save] : &m->iter[a - p->n->iter];
-  return l->n && l->letter[l->n - 1] == x->along ? MIN(x->chunk, most) : 1;
+  const bool save = a >= p->n->save && a < p->n->save + p->n->nsave;
+  return save ? &m->save[a - p->n->save] : &m->iter[a - p->n->iter];
+}
+
+bool mma_lies_along(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l)
+{
+  return l->n && l->letter[l->n - 1] == meta_of(p, a)->along;
+}
+
+int mma_width(const struct mma_plan *p, const struct plan_access *a, const struct mma_list *l, int most)
+{
+  return mma_lies_along(p, a, l) ? MIN(meta_of(p, a)->chunk, most) : 1;
 }

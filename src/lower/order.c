@@ -20,6 +20,17 @@ static bool same(const struct graph *g, const struct order *a, const struct orde
   return true;
 }
 
+const struct order *order_least(struct arena *mem, const struct graph *g)
+{
+  struct order *o = NEWS(mem, struct order, g->ntensors + 1);
+  bool any = false;
+  for (int t = 0; t < g->ntensors; t++) {
+    o[t] = (struct order){-1, lower_copied(g, t) && !layout_fixed(g, t)};
+    any |= o[t].padded;
+  }
+  return any ? o : NULL;
+}
+
 int order_candidates(struct arena *mem, const struct graph *g, const struct order *out[ORDERS], const char *what[ORDERS])
 {
   static const struct {

@@ -49,24 +49,30 @@ static bool any_divides(const struct graph *g)
 
 // ---- tensors of parts ----
 
-// A kernel that loads tensor t of `to` and saves its parts; blocks have tiles of some thousand elements.
-static int kernel(struct dividing *w, int t, struct loc at, struct part_tensors *out)
+int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e)
 {
-  const struct shape *s = &w->to->tensors[t].shape;
-  struct graph *sub = graph_new(w->to->mem, BLOCK, NULL);
+  const struct shape *s = &to->tensors[t].shape;
+  struct graph *sub = graph_new(to->mem, BLOCK, NULL);
   struct attrs in = attrs_default(OP_ITER), save = attrs_default(OP_SAVE);
   int64_t grid[MAX_GRID] = {1}, inside = 1;
-  int n = 0, tile, made[PARTS], first;
+  int n = 0, tile, *made = NEWS(to->mem, int, nops + 1);
   for (int d = s->n - 1; d >= 0 && n < MAX_GRID; d--) {
     const int64_t count = lower_equal_parts(s->d[d], MAX(1, PART_TILE / inside));
     inside *= s->d[d] / count;
     if (count > 1) grid[n] = count, in.imap[n] = save.omap[n] = (int8_t)d, n++;
   }
   graph_axes(sub, MAX(n, 1), grid, 0, NULL);
-  TRY(graph_iter(sub, w->to, t, &in, at, &tile, w->e));
-  for (int p = 0; p < PARTS; p++) TRY(graph_add(sub, part_op[p], 1, &tile, NULL, at, &made[p], w->e));
-  for (int p = 0; p < PARTS; p++) TRY(graph_add(sub, OP_SAVE, 1, &made[p], &save, at, NULL, w->e));
-  TRY(graph_nest(w->to, sub, 1, &t, at, &first, w->e));
+  TRY(graph_iter(sub, to, t, &in, at, &tile, e));
+  for (int i = 0; i < nops; i++) TRY(graph_add(sub, ops[i], 1, &tile, NULL, at, &made[i], e));
+  if (!nops) made[nops++] = tile;
+  for (int i = 0; i < nops; i++) TRY(graph_add(sub, OP_SAVE, 1, &made[i], &save, at, NULL, e));
+  return graph_nest(to, sub, 1, &t, at, first, e);
+}
+
+static int kernel(struct dividing *w, int t, struct loc at, struct part_tensors *out)
+{
+  int first;
+  TRY(lower_elementwise(w->to, t, at, PARTS, part_op, &first, w->e));
   for (int p = 0; p < PARTS; p++) out->of[p] = first + p;
   return OK;
 }

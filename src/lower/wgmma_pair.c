@@ -23,7 +23,8 @@ bool wgmma_changes(const struct mma_plan *p, const struct mma_tile *t, int axis)
 static bool may_share(const struct wg_plan *w, int tile, int axis)
 {
   const struct mma_tile *t = &w->p.tile[tile];
-  return t->varying && !wgmma_changes(&w->p, t, axis) && (w->box[tile].chunks % 2 == 0 || halved_dim(&w->box[tile]) >= 0);
+  return t->varying && !wgmma_changes(&w->p, t, axis) &&
+         (w->box[tile].chunks % 2 == 0 || (w->box[tile].chunks == 1 && halved_dim(&w->box[tile]) >= 0));
 }
 
 static double bytes_along(const struct wg_plan *w, int axis)

@@ -71,7 +71,7 @@ static void the_first_is_the_best(void **state)
 static void the_best_of_many_is_offered(void **state)
 {
   (void)state;
-  static const struct setting sizes[5] = {{"m", 33}, {"n", 5360}};
+  static const struct setting sizes[5] = {{"m", 40}, {"n", 14336}};
   struct arena mem = {0};
   struct job j;
   struct err e = {0};
