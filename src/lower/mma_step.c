@@ -21,11 +21,14 @@ static int64_t step_along(const struct plan_access *a, int axis) { return axis <
 // The letter of which the axis goes on where an iteration, or a block, ends. Rows that lie one behind another do so too, but single elements say it.
 static int letter_of(const struct norm *n, const struct plan_access *a, int axis)
 {
-  uint32_t has = n->t[a->tile].has, single = axis < GRID_AXES ? 0 : has & n->units;
-  int own = -1;
-  for (int l = 0; l < n->nletters; l++)
-    if ((single ? single : has) >> l & 1 && (single || n->extent[l] > 1) && a->stride[l] * n->extent[l] == step_along(a, axis)) own = l;
-  return own;
+  const uint32_t has = n->t[a->tile].has;
+  int own = -1, single = -1;
+  for (int l = 0; l < n->nletters; l++) {
+    if (!(has >> l & 1) || a->stride[l] * n->extent[l] != step_along(a, axis)) continue;
+    if (n->units >> l & 1) single = l;
+    if (n->extent[l] > 1) own = l;
+  }
+  return single >= 0 ? single : own;
 }
 
 // All that the axis walks continues the same letter.

@@ -22,8 +22,8 @@ struct making {
   char *why;
 };
 
-// A loop that takes single elements of a long dimension leaves a letter, so that a scheme can give it another extent. Until letters are
-// settled its extent is a prime that no dimension has; so it meets none but its like.
+// A loop that takes single elements of a long dimension leaves a letter, so that a scheme can give it another extent, and so do blocks of single columns
+// of a product. Until letters are settled its extent is a prime that no dimension has; so it meets none but its like.
 static const int64_t UNIT = 1099511627791;
 enum { LONG_LOOP = 16 };
 
@@ -42,9 +42,26 @@ static bool add_factor(struct making *m, const struct node *n, struct raw_stride
   return true;
 }
 
-// The step of the long loop that takes single elements of dimension d; 0: there is none.
+// Does the grid axis cut what the tile is made of? -1: the tile is computed.
+static int cuts(const struct graph *b, int tile, int axis)
+{
+  const struct node *n = &b->nodes[b->tensors[graph_root(b, tile)].node];
+  return n->op == OP_ITER ? n->a.imap[axis] != REPLICA : -1;
+}
+
+// Have blocks along the grid axis other columns of a product, and the same rows?
+static bool along_columns(const struct graph *b, int axis)
+{
+  for (int i = 0; i < b->nnodes && b->grid[axis] >= LONG_LOOP; i++)
+    if (b->nodes[i].op == OP_MATMUL && !cuts(b, b->nodes[i].in[0], axis) && cuts(b, b->nodes[i].in[1], axis) == 1) return true;
+  return false;
+}
+
+// The step of the long loop, or of blocks, that takes single elements of dimension d; 0: there is none.
 static int64_t single_step(const struct graph *b, const struct node *n, const struct plan_access *a, int d)
 {
+  for (int i = 0; i < b->ngrid; i++)
+    if (n->a.imap[i] == d && along_columns(b, i)) return a->grid[i];
   for (int i = 0; i < b->nloop; i++)
     if (n->a.fmap[i] == d && b->loop[i] >= LONG_LOOP) return a->loop[i];
   return 0;
@@ -395,6 +412,8 @@ static bool has_singles(const struct graph *b)
 {
   for (int i = 0; i < b->nloop; i++)
     if (b->loop[i] >= LONG_LOOP) return true;
+  for (int i = 0; i < b->ngrid; i++)
+    if (along_columns(b, i)) return true;
   return false;
 }
 
