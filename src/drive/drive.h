@@ -6,7 +6,7 @@
 //   plain       program with composites expanded as mathematics writes them; what is searched and proved against. In a program of several
 //               devices it describes one rank
 //   stable      the same with the row maximum subtracted in softmax, unfolded to all ranks; what is run op by op, and the reference of floats
-//   moved       plain with its operators of all ranks in their cheapest places; it is divided into parts
+//   moved       plain with its operators of all ranks in their cheapest places, and products of concatenations as sums; it is divided into parts
 //   part        a Lax subprogram; a program is one part or several
 //   candidate   a kernel graph for a part: found, made complete (stabilized, thread graphs), compiled, measured, proven
 //   op-by-op    the candidate that every part has: each operator one kernel. Nothing slower is ever the result

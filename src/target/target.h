@@ -6,7 +6,7 @@
 //   processor.c  which instructions the host has
 //   gpu.c      GPUs by their rows, or by the facts of a device
 //   mica_cpu.h vector operations of the host: generated C is made of them, and rates are measured with them
-//   products.c  how GPUs multiply f32
+//   f32_products.c  how GPUs multiply f32
 //   capability.c  what a GPU can do (capability.def), as bits and as words
 #ifndef MICA_TARGET_H
 #define MICA_TARGET_H

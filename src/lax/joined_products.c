@@ -1,0 +1,72 @@
+// Products of concatenations. [A1 A2] times [B1; B2] is A1 B1 + A2 B2, where both are joined in the same places along what the product sums. Keys of
+// attention that are joined of two caches are then read where they are, and the program is not cut at the concatenation (divide.c).
+#include "lax/lax.h"
+
+enum { MOST_PIECES = 4 };
+
+struct joined {                     // an operand
+  const struct node *concat, *view; // view: the transpose of it that the product reads, or NULL
+};
+
+static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
+
+// Is tensor t joined along dimension dim?
+static bool joined_along(const struct graph *g, int t, int dim, struct joined *out)
+{
+  const struct node *n = maker(g, t);
+  *out = (struct joined){0};
+  if (n->op == OP_TRANSPOSE) out->view = n, dim = perm_of(&n->a, g->tensors[t].shape.n, dim), n = maker(g, n->in[0]);
+  out->concat = n;
+  return n->op == OP_CONCAT && n->a.dim == dim && n->nin > 1 && n->nin <= MOST_PIECES;
+}
+
+static bool joined_alike(const struct graph *g, const struct node *n, struct joined *left, struct joined *right)
+{
+  if (n->op != OP_MATMUL) return false;
+  const struct shape *x = &g->tensors[n->in[0]].shape, *y = &g->tensors[n->in[1]].shape;
+  if (x->n < 2 || y->n < 2) return false;
+  if (!joined_along(g, n->in[0], x->n - 1, left) || !joined_along(g, n->in[1], y->n - 2, right) || left->concat->nin != right->concat->nin)
+    return false;
+  for (int i = 0; i < left->concat->nin; i++) {
+    const int l = left->concat->in[i], r = right->concat->in[i];
+    if (g->tensors[l].shape.d[left->concat->a.dim] != g->tensors[r].shape.d[right->concat->a.dim]) return false;
+  }
+  return true;
+}
+
+static int piece(struct graph *to, const struct joined *j, int i, const int *map, int *out, struct err *e)
+{
+  *out = map[j->concat->in[i]];
+  return j->view ? graph_add(to, OP_TRANSPOSE, 1, out, &j->view->a, j->view->at, out, e) : OK;
+}
+
+static int sum_of_products(struct graph *to, const struct node *n, const struct joined side[2], int *map, struct err *e)
+{
+  for (int i = 0; i < side[0].concat->nin; i++) {
+    int in[2], one;
+    for (int s = 0; s < 2; s++) TRY(piece(to, &side[s], i, map, &in[s], e));
+    TRY(graph_add(to, OP_MATMUL, 2, in, &n->a, n->at, &one, e));
+    if (i) TRY(graph_add(to, OP_ADD, 2, (int[]){map[n->out], one}, NULL, n->at, &one, e));
+    map[n->out] = one;
+  }
+  return OK;
+}
+
+int lax_products(struct arena *mem, const struct graph *p, struct graph **out, struct err *e)
+{
+  struct graph *to = graph_new_as(mem, p);
+  int *map = NEWS(mem, int, p->ntensors + 1), found = 0;
+  for (int i = 0; i < p->nnodes; i++) {
+    const struct node *n = &p->nodes[i];
+    struct joined side[2];
+    if (joined_alike(p, n, &side[0], &side[1])) {
+      TRY(sum_of_products(to, n, side, map, e));
+      found++;
+    } else
+      TRY(graph_take(to, NULL, -1, p, n, map, e));
+    graph_keep_names(to, p, n, map);
+  }
+  if (!found) return NO;
+  TRY(graph_without_unread(mem, to, false, out, e));
+  return graph_check(*out, e);
+}
