@@ -1,5 +1,6 @@
 // Operands whose rows begin anywhere. TMA wants rows that begin at multiples of 16 bytes, as those of [4096, 4095] f16 do not. A copy of such an input
-// has longer rows (order.c), and a kernel makes it once for all products that load the tensor, or views of it.
+// has longer rows (order.c), and a kernel makes it once for all products that load the tensor, or views of it. A mask of booleans that a loop with
+// products walks is copied to 16 bits (store.c), which TMA brings with the other tiles.
 #include "lower/lower.h"
 
 #include <string.h>
@@ -27,6 +28,18 @@ static bool loaded_by_product(const struct node *n, int k)
   return false;
 }
 
+static bool is_mask(const struct graph *g, const struct node *n, int k)
+{
+  const struct tensor *root = &g->tensors[graph_root(g, n->in[k])];
+  bool walked = false, multiplies = false;
+  for (int i = 0; i < n->sub->nnodes; i++) {
+    const struct node *x = &n->sub->nodes[i];
+    multiplies |= x->op == OP_MATMUL;
+    for (int l = 0; l < n->sub->nloop && x->op == OP_ITER && node_iterated(n, x->out) == n->in[k]; l++) walked |= x->a.fmap[l] != REPLICA;
+  }
+  return root->dtype == BOOL && g->nodes[root->node].op == OP_INPUT && walked && multiplies;
+}
+
 // A transposed tensor's copy is the copy transposed. A reshaped tensor is copied as such, since rows of the copy have gaps.
 static int copy_of(struct aligning *w, int t, int *out)
 {
@@ -45,7 +58,7 @@ static int take(struct aligning *w, const struct node *n, int *copies)
   int *map = arena_copy(w->to->mem, w->map, sizeof *map * (size_t)(w->g->ntensors + 1));
   for (int k = 0; k < n->nin && n->op == OP_BLOCK; k++) {
     const int t = n->in[k];
-    if (!begins_anywhere(w->g, graph_root(w->g, t)) || !loaded_by_product(n, k)) continue;
+    if (!is_mask(w->g, n, k) && (!begins_anywhere(w->g, graph_root(w->g, t)) || !loaded_by_product(n, k))) continue;
     TRY(copy_of(w, t, &map[t]));
     ++*copies;
   }

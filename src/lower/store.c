@@ -58,6 +58,20 @@ static void join_operands(const struct graph *g, const struct node *n, enum dtyp
   }
 }
 
+// A copied mask is kept as the operands of the products that it stands beside are.
+static void join_masks(const struct graph *g, const struct node *n, enum dtype *t)
+{
+  enum dtype type = DTYPES;
+  for (int i = 0; i < n->sub->nnodes && type == DTYPES; i++) {
+    const struct node *x = &n->sub->nodes[i];
+    const int from = x->op == OP_MATMUL ? node_iterated(n, graph_root(n->sub, x->in[1])) : -1;
+    if (from >= 0) type = t[from];
+  }
+  for (int i = 0; i < g->ntensors && type != DTYPES; i++)
+    for (int k = 0; k < n->nin; k++)
+      if (graph_root(g, i) == graph_root(g, n->in[k]) && lower_copied(g, graph_root(g, i)) && g->tensors[i].dtype == BOOL) t[i] = type;
+}
+
 // The result of an update has the place and the type of its operand.
 static void join_updates(const struct graph *g, bool *kept)
 {
@@ -88,5 +102,7 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g)
     if (op_rows[saved(g, graph_root(g, i))].flags & NARROW && !fixed[graph_root(g, i)]) t[i] = BF16;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_MATMUL) join_operands(g, &g->nodes[i], t);
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i].sub) join_masks(g, &g->nodes[i], t);
   return t;
 }

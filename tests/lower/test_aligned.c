@@ -7,6 +7,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -49,8 +50,29 @@ static void priced(void **state)
   arena_close(&mem);
 }
 
+// TMA brings a mask of booleans as a copy of 16 bits.
+static void masks(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct lower_plan p;
+  struct err e = {0};
+  const struct gpu_limits gpu = h200();
+  const char *text = "Q: f16[64, 512, 64]\n K: f16[64, 512, 64]\n V: f16[64, 512, 64]\n M: bool[1, 512, 512]\n O = block(x=64, y=4; i=8) {\n"
+                     " q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:1})\n v = iter(V, imap={x:0}, fmap={i:1})\n"
+                     " m = iter(M, imap={y:1}, fmap={i:2})\n e = mask(exp(matmul(q, transpose(k, perm=[0, 2, 1])) * 0.1), m)\n"
+                     " save(accum(matmul(e, v)) / accum(sum(e, dim=2)), omap={x:0, y:1})\n }\n return O";
+  must(lower_plan(&mem, read(&mem, text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "a mask", &e);
+  assert_int_equal(p.nunits, 2);
+  assert_true(lower_copied(p.g, p.g->nodes[p.unit[0].first].out) && p.store[p.g->nodes[p.unit[0].first].out] == F16);
+  struct str how = {0};
+  scheme_text(&p.unit[1].choice[0], &how);
+  assert_non_null(strstr(str_text(&how), "brought=1"));
+  str_free(&how), arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cheapest), cmocka_unit_test(choices), cmocka_unit_test(priced)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cheapest), cmocka_unit_test(choices), cmocka_unit_test(priced), cmocka_unit_test(masks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
