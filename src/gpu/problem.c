@@ -1,6 +1,7 @@
 // What candidates are held against: random inputs, and the program on them in float64.
 #include "gpu/gpu.h"
 #include "base/memory.h"
+#include "base/trace.h"
 
 static int open_on(struct problem *p, struct arena *mem, const struct graph *g, const struct problem_wish *w, bool special, struct err *e)
 {
@@ -16,7 +17,10 @@ static int open_on(struct problem *p, struct arena *mem, const struct graph *g, 
   double start = now_seconds();
   struct buffers *b;
   struct reference64 r = {0};
+  struct span s;
+  span_begin(&s, "stage", "inputs");
   int status = buffers_open_until(stable, w->seed, w->stop, &b, e);
+  span_end(&s);
   if (status != OK) return status;
   mem_keep(p->b = b); // who has the problem closes both
   b->device = w->by;

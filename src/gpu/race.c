@@ -110,13 +110,16 @@ static int check_candidate(struct race *r, int k, const struct problem *p, int r
   struct check_answer *c = &r->out->result[k].check;
   struct span s;
   int status = NO;
+  span_begin(&s, "stage", "run");
   if (r->o->quick) status = gpu_worker_run_compared(r->w, r->id[k], repeats, limit(r), &a, e);
   if (status == OK && a.compared && compare_fine(p, a.compared, c)) {
+    span_end(&s);
     r->seconds[k] = a.seconds;
     return a.differs ? check_repeats(p, a.first, a.other, c, e) : OK;
   }
   // The CPU has the last word on what is wrong, and on the fastest.
   if (!r->o->quick || (status == OK && a.compared)) status = gpu_worker_run(r->w, r->id[k], repeats, limit(r), &a, e);
+  span_end(&s);
   r->seconds[k] = a.seconds;
   span_begin(&s, "stage", "comparison on the CPU");
   if (status == OK) status = check_outputs(p, a.first, c, e);

@@ -1,5 +1,6 @@
 // Processes that share a GPU take turns: with $MICA_GPU_LOCK one runs or times candidates at a time, while the others search and compile.
 #include "gpu/gpu.h"
+#include "base/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,10 @@ void turn_take(struct gpu_turn *t, stop_flag stop)
   t->fd = path && *path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
   if (t->fd < 0) return;
   undo_push(&t->undo, leave, t);
+  struct span s;
+  span_begin(&s, "stage", "turn"); // what the job's trace shows of waiting
   while (flock(t->fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR) && !stop_set(stop)) nanosleep(&pause, NULL);
+  span_end(&s);
 }
 
 void turn_give(struct gpu_turn *t)
