@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { FINALISTS = 8, SURVIVORS = 6, KEPT = 24 };
+enum { FINALISTS = 8, LEAST_FINALISTS = 2, SURVIVORS = 6, KEPT = 24, LEAST_BATCH = 3 };
+static const double OF_LEFT = 0.25; // of the time that is left, what a batch may take, and the finals
 static const double NEAR = 1.35; // a line is begun where the fastest of a candidate takes at most this many times the best
 static const double FAR = 2;     // who is expected to take more than this many times the best is not tried
 const double PLAN_RACE = 0.1;
@@ -55,6 +56,23 @@ static double best_seconds(const struct entrants *f)
   return i < 0 ? INFINITY : f->x[i].seconds;
 }
 
+// So many as fit into a part of the time until `end`, by what the last batch took.
+static int affordable(const struct entrants *f, double end, int least, int most)
+{
+  const double left = OF_LEFT * fmax(0, end - now_seconds());
+  return isinf(end) || f->each * most <= left ? most : (int)fmax(least, left / f->each);
+}
+
+// The first batch is small, so that something is measured early.
+static int batch_size(const struct entrants *f)
+{
+  int firsts = 0;
+  for (int i = 0; i < f->n; i++) firsts += f->x[i].first && f->x[i].state == WAITING;
+  return firsts ? MIN(firsts, f->most) : affordable(f, f->until, LEAST_BATCH, f->most);
+}
+
+static bool sooner(const struct entrant *x, const struct entrant *y) { return x->first != y->first ? x->first : x->expect < y->expect; }
+
 // The most promising that waits, in the order of entering where as much is expected.
 static int next(const struct entrants *f, double limit, const int *taken, int n)
 {
@@ -63,7 +81,7 @@ static int next(const struct entrants *f, double limit, const int *taken, int n)
     const struct entrant *x = &f->x[i];
     bool open = x->state == WAITING && x->expect <= limit && !f->c->cand[x->cand].dropped;
     for (int k = 0; k < n && open; k++) open = taken[k] != i;
-    if (open && (best < 0 || x->expect < f->x[best].expect)) best = i;
+    if (open && (best < 0 || sooner(x, &f->x[best]))) best = i;
   }
   return best;
 }
@@ -83,8 +101,9 @@ int climb_take(struct entrants *f, int most, double limit, int *who)
 static int fill(struct entrants *f, struct climb_batch *b, struct err *e)
 {
   const struct device_program *d[BATCH];
+  const int most = batch_size(f);
   *b = (struct climb_batch){0};
-  b->n = climb_take(f, f->most, f->nlines ? FAR * best_seconds(f) : INFINITY, b->who);
+  b->n = climb_take(f, most, f->nlines ? FAR * best_seconds(f) : INFINITY, b->who);
   for (int i = 0; i < b->n; i++) d[i] = f->x[b->who[i]].program;
   struct gpu_race_opts o = opts_of(f, true);
   return b->n ? gpu_batch_start(f->session, &o, b->n, d, &b->b, e) : OK;
@@ -131,24 +150,40 @@ static void tell_wrong(struct entrants *f, struct entrant *x)
   if (!late) x->again = dropped_way(&on, x->by, x->why, &x->plan->p, x->pick);
 }
 
+static void take_one(struct entrants *f, int i, struct gpu_result *r, bool cut)
+{
+  struct entrant *x = &f->x[i];
+  x->state = state_of(r, cut);
+  if (x->state == WAITING) return;
+  x->result = r;
+  x->seconds = x->state == TIMED && r->cold.replays ? r->cold.median : INFINITY;
+  x->rough = r->rough;
+  tell_wrong(f, x);
+  if (x->state != TIMED) entrants_give_back(f, i);
+}
+
+static void take_stats(struct entrants *f, int n, const struct gpu_race *out)
+{
+  f->batches++, f->compiling += out->compile.seconds;
+  f->each = fmax(out->compile.seconds, out->seconds) / n;
+  if (*out->warning) job_warn(f->j, out->warning);
+}
+
 // cut: the race was stopped, and its figures are those until then.
 static void take(struct entrants *f, const struct climb_batch *b, const struct gpu_race *out, bool cut)
 {
-  for (int i = 0; i < b->n; i++) {
-    struct entrant *x = &f->x[b->who[i]];
-    struct gpu_result *r = &out->result[i];
-    x->state = state_of(r, cut);
-    if (x->state == WAITING) continue;
-    x->result = r;
-    x->seconds = x->state == TIMED && r->cold.replays ? r->cold.median : INFINITY;
-    x->rough = r->rough;
-    tell_wrong(f, x);
-    if (x->state != TIMED) entrants_give_back(f, b->who[i]);
-  }
+  for (int i = 0; i < b->n; i++) take_one(f, b->who[i], &out->result[i], cut);
   for (int i = 0; i < b->n; i++) leave_wrong(f, &f->x[b->who[i]]);
-  f->batches++, f->compiling += out->compile.seconds;
-  if (*out->warning) job_warn(f->j, out->warning);
+  take_stats(f, b->n, out);
   give_back_slow(f, b);
+}
+
+void climb_known(struct entrants *f, int i, struct gpu_race *r)
+{
+  const struct device_program *d = &f->c->cand[f->x[i].cand].gpu.lowered->program;
+  f->x[i].hash = hash_mix(program_hash(d, 1), program_hash(d, 2));
+  take_one(f, i, r->result, false);
+  take_stats(f, 1, r);
 }
 
 // ---- lines ----
@@ -279,8 +314,9 @@ int climb_run(struct entrants *f, struct err *e)
 
 static int finalists(struct entrants *f, int *who)
 {
+  const int most = affordable(f, clock_end(f->j), LEAST_FINALISTS, FINALISTS);
   int n = 0;
-  for (int best = 0; n < FINALISTS && best >= 0;) {
+  for (int best = 0; n < most && best >= 0;) {
     best = -1;
     for (int i = 0; i < f->n; i++) {
       const struct entrant *x = &f->x[i], *b = best < 0 ? NULL : &f->x[best];

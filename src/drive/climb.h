@@ -42,6 +42,7 @@ struct entrant {
   struct choice *pick; // by unit of the plan
   enum entrant_state state;
   bool centre, rough;
+  bool first;                     // of the first batch, which is small
   bool last;                      // in a race of the fastest, whose figures are exact
   double model;                   // seconds by the model
   double prior;                   // seconds by the model and by what it is near to
@@ -71,6 +72,7 @@ struct entrants {
   struct climb_plan **plan;
   struct line line[MOST_LINES];
   double compiling, waiting; // seconds that the compiler took, and that the GPU waited for it
+  double each;               // seconds that one entrant of the last batch took to be compiled, or to be checked and timed; 0: not known
   struct arena scratch;
 };
 
@@ -104,14 +106,22 @@ void climb_ends(struct entrants *f, int at);            // with the winner
 int climb_take(struct entrants *f, int most, double limit, int *who);
 // After a stop, or when the time of the job is over, OK: what was measured until then stands.
 int climb_starters(struct entrants *f, struct err *e);            // times all that wait
+void climb_known(struct entrants *f, int i, struct gpu_race *r);  // a race has timed the entrant alone
 int climb_run(struct entrants *f, struct err *e);                 // from the fastest, until f->until or until nothing near is faster
 void entrants_drop(struct candidate *c, const struct entrant *x); // for what is wrong with this way to make it
 int climb_finals(struct entrants *f, struct err *e);              // the fastest that have no exact figures yet; NO where there are none
 
+// ---- race_early.c ----
+int race_early_begin(struct job *j, struct contest *c, struct err *e); // where the subprogram will be raced
+// Its session, for the races that follow, or NULL: it was not begun. *out has no results where it was stopped. What was wrong is in *e.
+struct gpu_session *race_early_end(struct job *j, struct contest *c, struct gpu_race *out, struct err *e);
+
 // ---- race_gpu.c ----
+struct gpu_race_opts race_gpu_opts(const struct job *j);
 struct entrants *race_gpu_starters(struct job *j, struct contest *c, int part, struct gpu_session *s); // all candidates of c wait. To be closed
-// All candidates of c, then the climb; what is wrong is in *e. To be closed.
-struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e);
+// All candidates of c, then the climb; what is wrong is in *e. To be closed. early: of op-by-op, or NULL.
+struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct gpu_race *early,
+                                struct err *e);
 // The fastest that can be proven, -1: none. After a stop the figures are those that are there, and a moment is left to prove it.
 int race_gpu_prove(struct entrants *f, int *best, struct err *e);
 void race_gpu_times(struct entrants *f);    // of candidates, and what was wrong with them

@@ -29,6 +29,7 @@
 //   launches.c     how the kernels of one were made, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
+//   race_early.c   op-by-op on a GPU, while the search goes on
 //   race_kept.c    those that were nearly as fast
 //   prepare.c      without a GPU: their machine code, for a race elsewhere
 //   race_joined.c  programs put together of parts, on a GPU
@@ -144,6 +145,7 @@ struct contest {
   const char *plan;                   // where the plan is from that stands for a search, or NULL
   const struct graph *raced;          // the best of an earlier race on a GPU, or NULL
   const char *launches;               // how its kernels were made, as JSON
+  struct race_early *early;           // of op-by-op on a GPU, while the search goes on; NULL: none is under way
   bool overflows;                     // the part has exponentials that plan_stable tames
   bool hurried;                       // of a CPU: its time was over before all was compiled and measured
   struct disturbed disturbed;         // of a CPU: a comparison of candidates that stayed disturbed
@@ -333,6 +335,9 @@ int race_device_whole(struct job *j, struct err *e);
 // ---- race_gpu.c: candidates on this machine's GPU ----
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);
+
+// ---- race_early.c: op-by-op on this machine's GPU, while the search goes on ----
+void race_early_drop(struct contest *c); // ends it, where it is under way
 
 // ---- race_joined.c: programs put together of parts, on this machine's GPU ----
 // Of the program that contests' best come to, and of what else they may come to, the fastest becomes j->best. NO: nothing of it was proven.

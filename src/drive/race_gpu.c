@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4, LATE = 4 };
+enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4, LATE = 4, FIRST_CANDIDATES = 2 };
 
 // ---- starters ----
 
@@ -46,6 +46,38 @@ static void enter_raced(struct entrants *f, int cand)
     if (plan && fits) entrants_enter(f, -1, plan, pick, -1, 1);
   }
   json_decref(launches);
+}
+
+// Made as the model likes it best?
+static bool is_pick(const struct entrants *f, const struct entrant *x)
+{
+  const struct lowered *l = f->c->cand[x->cand].gpu.lowered;
+  bool same = l && x->plan->p.nunits == l->plan.nunits;
+  for (int u = 0; same && u < l->plan.nunits; u++) same = choice_same(&x->pick[u], &l->pick[u]);
+  return same;
+}
+
+static int cheapest_pick(const struct entrants *f)
+{
+  int best = -1;
+  for (int i = 0; i < f->n; i++) {
+    const struct entrant *x = &f->x[i];
+    if (x->cand && !x->first && is_pick(f, x) && (best < 0 || x->model < f->x[best].model)) best = i;
+  }
+  return best;
+}
+
+// Who is timed first: op-by-op, what won an earlier race, and the picks of the candidates that the model likes best.
+static void mark_first(struct entrants *f, int nraced)
+{
+  for (int i = 0; i < f->n; i++) f->x[i].first = i < nraced || (!f->x[i].cand && is_pick(f, &f->x[i]));
+  for (int k = 0, i; k < FIRST_CANDIDATES && (i = cheapest_pick(f)) >= 0; k++) f->x[i].first = true;
+}
+
+static void take_early(struct entrants *f, struct gpu_race *early)
+{
+  for (int i = 0; early && early->result && i < f->n; i++)
+    if (!f->x[i].cand && is_pick(f, &f->x[i])) return climb_known(f, i, early);
 }
 
 static void set_timing(struct candidate *c, const struct gpu_time *t)
@@ -111,17 +143,20 @@ int race_gpu_prove(struct entrants *f, int *best, struct err *e)
   return OK;
 }
 
-// Nothing was measured, and nothing was found to be wrong: there was no time for it.
-static bool came_to_nothing(const struct entrants *f)
+// Of candidates from `cand` on nothing was measured, and nothing was found to be wrong: there was no time for it.
+static bool nothing_from(const struct entrants *f, int cand)
 {
   bool open = false;
   for (int i = 0; i < f->n; i++) {
     const struct entrant *x = &f->x[i];
-    if (x->result && x->state != LEFT) return false;
+    if (x->cand >= cand && x->result && x->state != LEFT) return false;
     open |= x->state == WAITING || x->state == LEFT;
   }
   return open;
 }
+
+static bool came_to_nothing(const struct entrants *f) { return nothing_from(f, 0); }
+static bool only_op_by_op(const struct entrants *f) { return nothing_from(f, 1); }
 
 // The report tells those that were not tried. If the time was over before a climb could begin, the next run goes on.
 static void tell_untried(struct entrants *f)
@@ -214,14 +249,20 @@ struct entrants *race_gpu_starters(struct job *j, struct contest *c, int part, s
 {
   struct entrants *f = entrants_open(j, c, part, s);
   for (int k = 0; k < c->ncand; k++)
-    if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_raced(f, k), enter_ways(f, k, c->plan || one_way(j, c, k) ? -1 : k ? FIRST_WAYS : 0);
+    if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_raced(f, k);
+  const int nraced = f->n;
+  for (int k = 0; k < c->ncand; k++)
+    if (c->cand[k].gpu.lowered && !c->cand[k].dropped) enter_ways(f, k, c->plan || one_way(j, c, k) ? -1 : k ? FIRST_WAYS : 0);
+  mark_first(f, nraced);
   return f;
 }
 
-struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct err *e)
+struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct gpu_race *early,
+                                struct err *e)
 {
   candidates_room(j, c, MOST_SIZED);
   struct entrants *f = race_gpu_starters(j, c, part, s);
+  take_early(f, early);
   f->until = f->compile_until = clock_starters(j);
   if (climb_starters(f, e) != OK) return f;
   f->until = fmin(now_seconds() + seconds, clock_climb(j));
@@ -231,13 +272,21 @@ struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, doub
   return f;
 }
 
+struct gpu_race_opts race_gpu_opts(const struct job *j)
+{
+  return (struct gpu_race_opts){
+      .seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
+}
+
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
-  struct gpu_session *s;
-  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
-  TRY(gpu_session_open(c->part->g, &o, &s));
-  struct entrants *f = race_gpu_climb(j, c, part, race_gpu_share(j), s, e);
-  if (e->status == OK && came_to_nothing(f) && !job_stopping(j)) race_late(f, e);
+  struct gpu_race early;
+  struct gpu_race_opts o = race_gpu_opts(j);
+  struct gpu_session *s = race_early_end(j, c, &early, e);
+  if (e->status != OK) return gpu_session_close(s), (int)e->status;
+  if (!s) TRY(gpu_session_open(c->part->g, &o, &s));
+  struct entrants *f = race_gpu_climb(j, c, part, race_gpu_share(j), s, &early, e);
+  if (e->status == OK && only_op_by_op(f) && !job_stopping(j)) race_late(f, e);
   int status = e->status == OK ? decide(f, e) : (int)e->status;
   if (status == OK && !j->single) race_keep(f);
   entrants_close(f);

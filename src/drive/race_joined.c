@@ -77,7 +77,7 @@ static void adopt(struct job *j, const struct candidate *k)
 
 int race_joined(struct job *j, struct err *e)
 {
-  struct gpu_race_opts o = {.seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
+  struct gpu_race_opts o = race_gpu_opts(j);
   struct part whole = {.g = (struct graph *)j->plain};
   struct contest c = {.part = &whole, .twin = -1, .why = "", .complete = true};
   int n, best = -1;
@@ -91,7 +91,7 @@ int race_joined(struct job *j, struct err *e)
   }
   TRY(gpu_session_open(j->program, &o, &j->session));
   clock_part(j, 1);
-  struct entrants *f = race_gpu_climb(j, &c, j->split.n - 1, race_gpu_share(j), j->session, e);
+  struct entrants *f = race_gpu_climb(j, &c, j->split.n - 1, race_gpu_share(j), j->session, NULL, e);
   int status = e->status == OK ? race_gpu_prove(f, &best, e) : (int)e->status;
   race_gpu_times(f);
   entrants_close(f);

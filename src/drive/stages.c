@@ -1,4 +1,5 @@
 // The functions of the job's and of subprograms' passes, but for those that are a file of their own.
+#include "drive/climb.h"
 #include "drive/pass.h"
 #include "front/front.h"
 #include "gpu/gpu.h"
@@ -111,7 +112,9 @@ int run_search(const struct pass_on *on, struct err *e)
   TRY(part_recall(j, c, c->kept, &c->recalled, e));
   if (c->recalled) return c->found = c->kept, OK;
   struct candidate *plan = j->planned ? j->planned : plans_take(j, c->part);
-  return plan ? plans_use(j, c, plan), OK : pipe_search_part(j, c, c->found, e);
+  if (plan) return plans_use(j, c, plan), OK;
+  TRY(race_early_begin(j, c, e));
+  return pipe_search_part(j, c, c->found, e);
 }
 
 // Those that the pass itself has dropped, and no pass within it.

@@ -39,6 +39,8 @@ static struct {
   bool quick;                    // that is a quick one, or the first that is none
   bool waits;                    // for a stop that is another's
   volatile int stop;             // the user's flag
+  int batches, size[8];          // that were begun, and the programs of the first ones
+  double each;                   // seconds that a race says it took for each program
   int fast[3], late;             // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
   const struct graph *reference; // of the session that was opened last
 } seen;
@@ -77,6 +79,8 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   memcpy(copy, programs, sizeof(*copy) * (size_t)n);
   *out = malloc(sizeof **out);
   **out = (struct gpu_batch){n, o->quick, o->stop, copy};
+  if (seen.batches < (int)COUNT(seen.size)) seen.size[seen.batches] = n;
+  seen.batches++;
   return seen.open++, OK;
 }
 
@@ -118,7 +122,7 @@ static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
 int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e)
 {
   *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
-  seen.races++, seen.programs += b->n;
+  seen.races++, seen.programs += b->n, out->seconds = seen.each * b->n;
   assert_false(stop_set(b->stop)); // after a stop there is no race
   if (came_late(b, out)) return OK;
   int told = until_the_stop(b);

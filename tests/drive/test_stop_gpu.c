@@ -43,8 +43,8 @@ static void a_stop_keeps_the_fastest(void **state)
   (void)state;
   static const struct {
     int at, told;
-    bool is_quick, climbs; // climbs: the climb has begun; the ways that are known at first are measured in two races
-  } cases[] = {{1, 1, true, false}, {1, 3, true, false}, {2, 0, true, false}, {3, 5, true, true}, {4, 20, true, true}, {2, 4, false, true}};
+    bool is_quick, climbs; // climbs: the climb has begun. Op-by-op is the first race, a few candidates the second, other ways two more
+  } cases[] = {{1, 1, true, false}, {2, 2, true, false}, {3, 0, true, false}, {5, 5, true, true}, {6, 20, true, true}, {2, 4, false, true}};
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct stopped s;
     optimize_and_stop(&s, texts[0], cases[i].at, cases[i].told, cases[i].is_quick, 0);
@@ -131,6 +131,45 @@ static void parts_that_were_raced_are_kept(void **state)
   assert_non_null(strstr(str_text(&text), "stopped early"));
   str_free(&text);
   end_stopped(&s);
+}
+
+// ---- the race begins early ----
+
+static int sessions_by_then; // when the search had ended
+
+static void on_pass(void *arg, const char *line)
+{
+  (void)arg;
+  if (!strncmp(line, "search ", 7)) sessions_by_then = seen.sessions;
+}
+
+static void optimize_watched(struct stopped *s, const char *text, double each)
+{
+  struct mica_options o = mica_options_default();
+  bool recalled;
+  *s = (struct stopped){0};
+  memset(&seen, 0, sizeof seen);
+  seen.least = INFINITY, seen.clock = made_up, seen.each = each, sessions_by_then = 0;
+  o.target = "sm_90a", o.remember = false, o.measure = measured, o.threads = 2, o.tune = 1, o.time = 600, o.traced = on_pass;
+  s->status = pipe_optimize(&s->mem, graph_of(&s->mem, text), &o, &s->report, &recalled, &s->e);
+  if (s->status != OK) fail_msg("%s", s->e.text);
+}
+
+// Op-by-op is compiled while the search goes on; the batch after it is a few candidates; the next ones are what there is time for.
+static void the_race_begins_early(void **state)
+{
+  (void)state;
+  static const double costs[] = {0, 1e4}; // seconds
+  for (size_t i = 0; i < COUNT(costs); i++) {
+    struct stopped s;
+    optimize_watched(&s, texts[1], costs[i]);
+    assert_int_equal(sessions_by_then, 1);
+    assert_int_equal(seen.size[0], 1);
+    assert_true(seen.batches > 3 && seen.size[1] >= 1 && seen.size[1] <= 2);
+    assert_int_equal(seen.size[2] > 3, costs[i] == 0);
+    assert_int_equal(seen.open, 0);
+    end_stopped(&s);
+  }
 }
 
 // ---- compilers that take longer than a part's time ----
@@ -239,6 +278,7 @@ int main(void)
       cmocka_unit_test(a_stopped_run_is_gone_on_with),
       cmocka_unit_test(parts_that_were_raced_are_kept),
       cmocka_unit_test(a_stop_in_the_last_race_is_told),
+      cmocka_unit_test(the_race_begins_early),
       cmocka_unit_test(no_time_to_compile_is_told),
       cmocka_unit_test(what_is_left_of_the_time_is_used),
       cmocka_unit_test(a_part_without_time_runs_operator_by_operator),

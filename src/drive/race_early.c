@@ -1,0 +1,106 @@
+// Op-by-op of a subprogram on a GPU, raced while the subprogram is searched. The GPU would be idle meanwhile, and what every race needs first is
+// made: the inputs, the float64 reference, the driver's context. The race of the candidates then goes on in the same session and knows what a
+// candidate costs. A job whose search takes all of its time still has a measured program.
+#include "drive/climb.h"
+#include "drive/pass.h"
+
+#include <math.h>
+
+struct race_early {
+  struct gpu_session *session;
+  struct gpu_batch *batch;
+  struct arena mem; // of the race, which runs in a thread of its own
+  struct gpu_race race;
+  struct err err;
+  int status;
+  pthread_t thread;
+  struct guard *guard; // of who waits for it
+  struct trace_place place;
+  bool running, good; // good: there was memory
+  struct shortage lack;
+};
+
+static void race(void *arg)
+{
+  struct race_early *x = arg;
+  gpu_batch_wait(x->batch);
+  x->status = gpu_race_batch(&x->mem, x->batch, &x->race, &x->err);
+}
+
+static void *work(void *arg)
+{
+  struct race_early *x = arg;
+  struct span s;
+  trace_share(&s, &x->place);
+  x->good = guard_run(x->guard, race, x, &x->lack);
+  return trace_share_end(&s), NULL;
+}
+
+static void wait_for(struct race_early *x)
+{
+  if (x->running) pthread_join(x->thread, NULL);
+  x->running = false;
+}
+
+// Batch and session are handles of their own.
+static void discard(void *p)
+{
+  struct race_early *x = p;
+  wait_for(x);
+  arena_close(&x->mem);
+  mem_free(x);
+}
+static const struct mem_kind kind = {.close = discard};
+
+static bool takes_part(struct job *j, struct contest *c)
+{
+  if (j->target.kind != TARGET_GPU || *j->unmeasured || !pass_is(j, PASS_RACE, OF_PART) || j->opts->candidate) return false;
+  device_candidate(j, c, &c->cand[0]);
+  return !c->cand[0].dropped && c->cand[0].gpu.lowered;
+}
+
+int race_early_begin(struct job *j, struct contest *c, struct err *e)
+{
+  if (!takes_part(j, c) || job_stopping(j)) return OK;
+  struct gpu_race_opts o = race_gpu_opts(j);
+  const double until = clock_starters(j);
+  const struct device_program *d = &c->cand[0].gpu.lowered->program;
+  struct gpu_session *s;
+  struct gpu_batch *b = NULL;
+  TRY(gpu_session_open(c->part->g, &o, &s));
+  o.quick = true, o.finalists = 1, o.compile_until = isfinite(until) ? until : 0;
+  if (gpu_batch_start(s, &o, 1, &d, &b, e) != OK) return gpu_batch_drop(b), gpu_session_close(s), (int)e->status;
+  struct race_early *x = c->early = mem_handle(sizeof *x, &kind); // after both, as it is closed before them
+  *x = (struct race_early){.session = s, .batch = b, .guard = guard_here(), .place = trace_here(), .good = true};
+  x->running = pool_thread(&x->thread, work, x) == 0;
+  if (!x->running) race(x);
+  return OK;
+}
+
+struct gpu_session *race_early_end(struct job *j, struct contest *c, struct gpu_race *out, struct err *e)
+{
+  struct race_early *x = c->early;
+  *out = (struct gpu_race){.best = -1};
+  if (!x) return NULL;
+  wait_for(x);
+  if (!x->good) mem_short(&x->lack);
+  struct gpu_session *s = x->session;
+  if (x->status == OK) {
+    *out = x->race, out->result = arena_copy(j->mem, x->race.result, sizeof *out->result);
+    const int *algorithm = out->result->algorithm;
+    if (algorithm) out->result->algorithm = arena_copy(j->mem, algorithm, sizeof *algorithm * (size_t)c->cand[0].gpu.lowered->program.nlaunch);
+  } else if (x->err.id != ERR_STOPPED)
+    *e = x->err;
+  gpu_batch_drop(x->batch);
+  c->early = NULL, discard(x);
+  return s;
+}
+
+void race_early_drop(struct contest *c)
+{
+  struct race_early *x = c->early;
+  if (!x) return;
+  wait_for(x);
+  gpu_batch_drop(x->batch), gpu_session_close(x->session);
+  c->early = NULL, discard(x);
+}
