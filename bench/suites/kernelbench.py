@@ -5,13 +5,14 @@
                    [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
-ended after --deadline seconds. Tasks without convolution and pooling begin first. Nothing runs after --until seconds, and a task that is ended so
-has no row. The tasks that have run by then are no random sample. Workers compile in parallel. They take turns to use the GPU, by the lock file
-MICA_GPU_LOCK, or one in Mica's cache. Random numbers are drawn on the device. --scale N divides the whole numbers of 256 and more
+ended after --deadline seconds. Tasks without convolution and pooling begin first, those of a level in an order that was drawn once. Nothing runs after
+--until seconds, and a task that is ended so has no row: cheap tasks are more likely to have ended by then. Workers compile in parallel. They take turns
+to use the GPU, by the lock file MICA_GPU_LOCK, or one in Mica's cache; six to eight of them leave each enough of the GPU on 16 cores. Random numbers are drawn on the device. --scale N divides the whole numbers of 256 and more
 that a task's file assigns, for a CPU. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine, options and
 method are not run again (`method`: kernelbench_task.py, --trials, --workers). --sizes FILE keeps what tasks need, which takes a minute to find out.
 A task that runs out of GPU memory beside others is run again alone. Tasks of level 3 get twice --time. Column `seconds_given` has the seconds of a
-graph.
+graph, `spent` those of each phase of the task, `job` those of each stage of Mica's jobs, by their traces. `same_code` is 1 where Mica took nothing and
+Inductor had the graph in its cache: then both run the same code, and a ratio other than 1 is noise.
 
 --trials N calls are timed by the suite's code, fewer where they would take more than half a second, and 6 at least; column `calls` has the number.
 Rounds alternate between eager mode, Inductor and Mica, and each begins with another one. A time is the median; columns `*_mean_us` have the mean,
@@ -28,11 +29,13 @@ import argparse
 import collections
 import concurrent.futures
 import csv
+import functools
 import hashlib
 import json
 import math
 import os
 import platform
+import random
 import re
 import signal
 import subprocess
@@ -46,7 +49,10 @@ CHILD = os.path.join(HERE, "kernelbench_task.py")
 WAYS = ["eager", "inductor", "mica"]
 FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine", "method"]
 COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", *(f"{w}_us" for w in WAYS), *(f"{w}_mean_us" for w in WAYS),
-           "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "seconds", "why", "said", *FACTS]
+           "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "same_code", "seconds", "why", "said", "spent", "job",
+           *FACTS]
+FRAMES = 14  # native ones of a crash, that are told
+SEED = 20  # of the tasks' order
 CONV_OR_POOL = re.compile(r"nn\.(Lazy)?Conv|F\.conv|Pool|max_pool|avg_pool")
 
 
@@ -72,16 +78,27 @@ def tasks_of(a):
     return found
 
 
+@functools.cache
+def native_frames():
+    """A library that prints the native frames of a crash, "" where it cannot be compiled."""
+    library = os.path.join(tempfile.mkdtemp(), "native_frames.so")
+    output_of(os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, os.path.join(HERE, "native_frames.c"))
+    return library if os.path.exists(library) else ""
+
+
 def environment(threads):
     """Workers share the cores, so each has few threads."""
-    return {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads), "PYTHONFAULTHANDLER": "1"}
+    load = {"LD_PRELOAD": native_frames()} if native_frames() else {}
+    return {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads), "PYTHONFAULTHANDLER": "1", **load}
 
 
 def where_ended(lines):
     """Where a process was that a signal ended, of what Python's fault handler says of all threads: the frames of the thread that had the signal.
-    A thread of C has none; then those of the main thread, which stands last."""
+    A thread of C has none; then those of the main thread, which stands last. Native frames follow, where there are some."""
     threads, fatal = [], ""
-    for line in lines:
+    at = lines.index("Native frames:") if "Native frames:" in lines else len(lines)
+    native = [os.path.basename(line.split(" [")[0]) for line in lines[at + 1:] if "native_frames.so" not in line][:FRAMES]
+    for line in lines[:at]:
         if line.startswith("Fatal"):
             fatal = line
         elif re.match(r"(Current thread|Thread) 0x", line):
@@ -90,13 +107,14 @@ def where_ended(lines):
             threads[-1][1].append(line.strip())
     own = next((frames for current, frames in threads if current), None)
     frames = own if own is not None else threads[-1][1] if threads else []
-    return "; ".join([fatal, *([] if own is not None else ["in a thread without Python; the main thread"]), *frames])[:600]
+    said = "; ".join([fatal, *([] if own is not None else ["in a thread without Python; the main thread"]), *frames])[:600]
+    return said + ("; native: " + " ".join(native) if native else "")
 
 
 def child(a, *words, limit, threads=1):
     """(JSON that the child wrote, ""), or (None, its last words)."""
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.TemporaryFile("w+") as log:
-        own = ["--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale)]
+        own = ["--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale), "--begun", str(time.time())]
         p = subprocess.Popen([sys.executable, CHILD, *own, *words], stdout=log, stderr=log, start_new_session=True, env=environment(threads))
         try:
             p.wait(limit)
@@ -176,7 +194,7 @@ def row_of(task, made, why, seconds, same):
         row[f"{k}_error"] = "" if error is None else f"{error:.1e}"
         if k != "mica" and v and us["mica"]:
             row[f"over_{k}"] = f"{v / us['mica']:.3f}"
-    return row | {k: made[k] for k in ("fate", "trials", "calls", "nodes", "taken", "programs", "why", "said")}
+    return row | {k: made[k] for k in ("fate", "trials", "calls", "nodes", "taken", "programs", "same_code", "why", "said", "spent", "job")}
 
 
 def is_conv(path):
@@ -184,14 +202,14 @@ def is_conv(path):
         return bool(CONV_OR_POOL.search(f.read()))
 
 
-def by_turns(tasks, sizes):
-    """Orders tasks. Those without convolution and pooling come first. Levels alternate, and so do cheap and expensive tasks of a level, because few
-    expensive tasks fit into memory at once."""
+def by_turns(tasks):
+    """Orders tasks. Those without convolution and pooling come first. Levels alternate; the tasks of a level come in an order that was drawn once, so
+    that those of a run which is cut are a fair sample."""
     place = {}
-    for kind in {(t[0], is_conv(t[3])) for t in tasks}:
-        some = sorted((t for t in tasks if (t[0], is_conv(t[3])) == kind), key=lambda t: sizes[t[3]]["cost"])
-        order = [some.pop(0 if i % 2 == 0 else -1) for i in range(len(some))]
-        place.update((t, (kind[1], i / len(order))) for i, t in enumerate(order))
+    for kind in sorted({(t[0], is_conv(t[3])) for t in tasks}):
+        some = sorted(t for t in tasks if (t[0], is_conv(t[3])) == kind)
+        random.Random(SEED).shuffle(some)
+        place.update((t, (kind[1], i / len(some))) for i, t in enumerate(some))
     return sorted(tasks, key=place.get)
 
 
@@ -223,7 +241,7 @@ def run_all(a, tasks, sizes, same):
                 print(f"{task[0]}/{task[1]:<4}{task[2][:44]:46}{row['fate']:8}"
                       f"{row.get('over_eager', ''):>8}{row.get('over_inductor', ''):>8}  {row['why'][:60]}", flush=True)
             return False
-        todo = by_turns([t for t in tasks if t[:2] not in done], sizes)
+        todo = [t for t in by_turns(tasks) if t[:2] not in done]
         again = [task for task, more in zip(todo, list(pool.map(one, todo))) if more]
         list(pool.map(lambda t: one(t, True), again))
     return rows
@@ -257,7 +275,7 @@ def called(a, *words):
 
 
 def sizes_of(a, tasks):
-    """path -> bytes and cost. The file has them by names in the checkout."""
+    """path -> bytes. The file has them by names in the checkout."""
     known, name = {}, {t[3]: os.path.relpath(t[3], a.checkout) for t in tasks}
     if a.sizes and os.path.exists(a.sizes):
         with open(a.sizes) as f:

@@ -15,6 +15,7 @@ import os
 import signal
 import statistics
 import sys
+import tempfile
 import time
 import types
 
@@ -23,7 +24,6 @@ import torch
 SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 10
 TIMING = 2  # cores that compilers leave to who times
 LEAST, SECONDS = 6, 0.5  # calls that are timed, and seconds that they may take where there are more
-RATE, MEMORY = 2e9, 2e9  # operations and bytes a second of the float64 reference: only the order of the tasks depends on them
 ILL = 0.1  # relative error of eager mode against float64 from which on a task's results are rounding errors
 EXCUSED = 2  # of eager mode's error, what Mica's may be where such a task fails the check
 PATIENCE = 20  # seconds for the size of a task
@@ -53,16 +53,15 @@ def load(path, scale):
 
 
 def size(path, scale):
-    """Bytes and a cost in seconds, of tensors without memory."""
-    from torch.utils.flop_counter import FlopCounterMode
+    """Bytes, of tensors without memory."""
     task = load(path, scale)
-    with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with torch.device("meta"), torch.no_grad():
         model, inputs = task["Model"](*task["get_init_inputs"]()), task["get_inputs"]()
         results = model(*[x.to("meta") if isinstance(x, torch.Tensor) else x for x in inputs])
     results = results if isinstance(results, (tuple, list)) else [results]
     tensors = [t for t in [*inputs, *model.parameters(), *results] if isinstance(t, torch.Tensor)]
     n = sum(t.numel() * t.element_size() for t in tensors)
-    return {"bytes": int(COPIES * n), "cost": counter.get_total_flops() / RATE + n / MEMORY}
+    return {"bytes": int(COPIES * n)}
 
 
 def late(*_):
@@ -77,7 +76,7 @@ def sizes(paths, scale):
         try:
             found[path] = size(path, scale)
         except Exception:  # tasks that read values, or have operators that such tensors lack
-            found[path] = {"bytes": 8 << 30, "cost": 1e3}
+            found[path] = {"bytes": 8 << 30}
         signal.alarm(0)
     return found
 
@@ -184,13 +183,68 @@ def errors(model, runs, inputs):
 
 
 def in_turn(f):
-    """What Inductor measures of its kernels, it measures alone on the GPU."""
+    """What runs on the GPU, runs alone there: it disturbs the times of no other task, and none disturbs its own."""
     from mica.torch.measure import turn
 
     def call(*args, **kwargs):
         with turn():
             return f(*args, **kwargs)
     return call
+
+
+# ---- where the seconds go ----
+
+class Spent:
+    """Seconds by phases of a task: each ends when the next one begins."""
+
+    def __init__(self, since):
+        self.phases, self.name, self.begun = {}, "start", since
+
+    def begin(self, name):
+        now = time.time()
+        self.phases[self.name] = self.phases.get(self.name, 0) + now - self.begun
+        self.name, self.begun = name, now
+
+    def text(self):
+        self.begin("")
+        return ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.phases.items())
+
+
+STAGES = ("search", "pick", "inputs", "reference on the GPU", "compilers", "check", "rounds", "last round", "final", "turn", "prove")  # spans of a job
+
+
+def spans(path):
+    """Seconds of a job's stages, and when the first program was measured, from its trace."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            events = [e for e in json.load(f)["traceEvents"] if e.get("ph") == "X" and e.get("cat") in ("pass", "stage")]
+    except (OSError, ValueError, KeyError):
+        return ""
+    took = {s: sum(e["dur"] for e in events if e["name"] == s) / 1e6 for s in STAGES}
+    measured = [e["ts"] + e["dur"] for e in events if e["name"] == "rounds"]
+    begun = min((e["ts"] for e in events), default=0)
+    first = [f"first measured {(min(measured) - begun) / 1e6:.1f}"] if measured else []
+    return ", ".join([*first, f"batches {len(measured)}", *(f"{s} {t:.1f}" for s, t in took.items() if t >= 0.05)])
+
+
+@contextlib.contextmanager
+def traced():
+    """A list that gets a line for each program that Mica optimizes meanwhile: where its seconds went."""
+    import mica
+    optimize, lines = mica.optimize, []
+
+    def watched(*args, **kwargs):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "trace.json")
+            try:
+                return optimize(*args, trace=trace, **kwargs)
+            finally:
+                lines.append(spans(trace))
+    mica.optimize = watched
+    try:
+        yield lines
+    finally:
+        mica.optimize = optimize
 
 
 # ---- a task ----
@@ -204,6 +258,12 @@ def compiled(model, inputs, options):
     f = torch.compile(model, backend=backend, options=options)
     f(*inputs)
     return f, graphs
+
+
+def misses():
+    """Graphs that Inductor had to compile, as its cache did not have them."""
+    from torch._dynamo.utils import counters
+    return counters["inductor"]["fxgraph_cache_miss"] + counters["inductor"]["fxgraph_cache_bypass"]
 
 
 def fate(check, trials):
@@ -228,7 +288,7 @@ def is_excused(ill, off):
 
 def nothing(ended, why):
     return {"fate": ended, "why": why[:300], "us": {}, "mean_us": {}, "errors": {}, "trials": "", "calls": "", "nodes": 0, "taken": 0, "programs": 0,
-            "said": ""}
+            "same_code": "", "said": "", "spent": "", "job": ""}
 
 
 def cores():
@@ -238,8 +298,10 @@ def cores():
 
 
 def run(a):
+    spent = Spent(a.begun or time.time())
     compiling, timing_cores = cores()
     os.sched_setaffinity(0, compiling)
+    from mica.torch import measure
     from mica.torch.measure import turn
     from mica.torch.summary import five_lines
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
@@ -256,11 +318,13 @@ def run(a):
     def inputs_of(seed):
         evaluation.set_seed(seed)
         return [evaluation._process_input_tensor(x, device) for x in get_inputs()]
+    spent.begin("eager mode")
     evaluation.set_seed(SEED)
     begun = task["get_init_inputs"]()
     evaluation.set_seed(SEED)
-    model = drawn(task["Model"], device)(*begun).to(device=device, dtype=torch.float32)
-    inputs = inputs_of(SEED)
+    with turn():
+        model = drawn(task["Model"], device)(*begun).to(device=device, dtype=torch.float32)
+        inputs = inputs_of(SEED)
     with torch.no_grad():
         try:
             with turn():
@@ -275,24 +339,36 @@ def run(a):
                 return nothing("unfit", unfit)
             ill = errors(model, {"eager": model}, inputs)
             free(device)
+        spent.begin("Inductor")
         inductor = torch.compile(model)
         inductor(*inputs)
         free(device)
-        mica, graphs = compiled(model, inputs, {"time": a.time, "min_ops": 1, "summary": False, **({} if a.level == 3 else {"max_ops": 256})})
+        spent.begin("Mica")
+        tolerance = evaluation.get_tolerance_for_precision(torch.float32)
+        options = {"time": a.time, "min_ops": 1, "summary": False, "close": (tolerance, tolerance), **({} if a.level == 3 else {"max_ops": 256})}
+        before = misses()
+        with traced() as jobs:
+            mica, graphs = compiled(model, inputs, options)
+        taken = any(g.used for g in graphs)
+        same_code = int(not taken and misses() == before)
         del inputs
         free(device)
+        spent.begin("check")
         os.sched_setaffinity(0, timing_cores)
         # everything is compiled: from here on the GPU is this process's, by turns
         with torch.compiler.set_stance("fail_on_recompile"), contextlib.redirect_stdout(io.StringIO()):
             with turn():
                 check = evaluation.run_and_check_correctness(model, mica, get_inputs, {}, CHECKS, seed=SEED, device=device)
                 free(device)
-            runs, inputs = {"eager": model, "inductor": inductor, "mica": mica}, inputs_of(SEED)
+            with turn():
+                runs, inputs = {"eager": model, "inductor": inductor, "mica": mica}, inputs_of(SEED)
+            spent.begin("timing")
             took = timed(timing, runs, inputs, a.trials, device)
             trials = check.metadata.get("correctness_trials", "")
             ended, why = fate(check, trials)
+            spent.begin("errors")
             off = ill
-            if ended == "wrong" or any(g.used for g in graphs):
+            if ended == "wrong" or taken:
                 with turn():
                     off = errors(model, runs, inputs) or ill
             if ended == "wrong" and is_excused(ill, off):
@@ -301,7 +377,8 @@ def run(a):
     return {"fate": ended, "why": why, "trials": trials.strip("()").replace(" ", ""), "calls": len(took["eager"]), "errors": off,
             "us": {name: statistics.median(x) for name, x in took.items()}, "mean_us": {name: statistics.mean(x) for name, x in took.items()},
             "nodes": sum(len(g.nodes) for g in graphs), "taken": sum(len(g.taken) for g in graphs), "programs": sum(len(g.used) for g in graphs),
-            "said": "; ".join(line.strip() for line in lines[1:4])}
+            "same_code": same_code, "said": "; ".join(line.strip() for line in lines[1:4]), "spent": f"{spent.text()}; turns {measure._turn.waited:.1f}",
+            "job": "; ".join(line for line in jobs if line)[:600]}
 
 
 def free(device):
@@ -313,6 +390,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--out"), p.add_argument("--checkout"), p.add_argument("--device"), p.add_argument("--scale", type=int), p.add_argument("--task")
     p.add_argument("--level", type=int), p.add_argument("--time", type=float), p.add_argument("--trials", type=int)
+    p.add_argument("--begun", type=float, help="when the process was started, in seconds of time.time()")
     p.add_argument("--sizes", nargs="*"), p.add_argument("--facts", action="store_true")
     a = p.parse_args()
     if a.task:

@@ -80,6 +80,20 @@ double num_read(enum dtype t, const void *p, int64_t i)
   return 0;
 }
 
+void num_read_all(enum dtype t, const void *p, int64_t from, int64_t n, double *out)
+{
+  switch (t) {
+#define DTYPE(id, text, e, m, rule, ...) case id: \
+    for (int64_t i = 0; i < n; i++) out[i] = (double)mica_float_from(num_word(p, from + i, 1 + e + m), e, m, MICA_##rule); \
+    break;
+#define WHOLE(id, text, bits, ...) case id: \
+    for (int64_t i = 0; i < n; i++) out[i] = whole_read(bits, p, from + i); \
+    break;
+#include "base/dtype.def"
+  case DTYPES: break;
+  }
+}
+
 void num_write(enum dtype t, void *p, int64_t i, double x)
 {
   switch (t) {

@@ -61,6 +61,7 @@ double num_normal(const struct num_row *f);    // the least number above 0 that 
 // Element i of an array; writing rounds to nearest, ties to even.
 double num_read(enum dtype t, const void *p, int64_t i);
 void num_write(enum dtype t, void *p, int64_t i, double x);
-double num_round(enum dtype t, double x); // the value that num_write would leave; of whole numbers the nearest, NaN is 0
+void num_read_all(enum dtype t, const void *p, int64_t from, int64_t n, double *out); // elements from .. from + n
+double num_round(enum dtype t, double x);                                            // the value that num_write would leave; of whole numbers the nearest, NaN is 0
 
 #endif

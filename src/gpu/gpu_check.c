@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { PIECE = 1 << 15, ELEMENT = 8 };
+enum { PIECE = 1 << 15, STRIP = 256, ELEMENT = 8 };
 
 struct sums {
   double difference, norm, worst; // squares; the largest difference over |value| + typical
@@ -22,18 +22,54 @@ struct comparison {
   struct sums *piece;
 };
 
-static double expected(const struct comparison *c, int64_t i) { return c->y ? num_read(c->t, c->y, i) : c->ref[i]; }
+// Elements from .. from + n, n <= STRIP; `room` for those that have to be converted.
+static const double *expected(const struct comparison *c, int64_t from, int64_t n, double room[STRIP])
+{
+  if (c->y) num_read_all(c->t, c->y, from, n, room);
+  return c->y ? room : c->ref + from;
+}
 
 static void norm_piece(void *arg, int piece, int worker)
 {
   (void)worker;
   const struct comparison *c = arg;
-  double norm = 0, largest = dtype_largest(c->t);
-  for (int64_t i = (int64_t)piece * PIECE; i < MIN((int64_t)(piece + 1) * PIECE, c->n); i++) {
-    double y = expected(c, i);
-    if (fabs(y) <= largest) norm += y * y;
+  double norm = 0, largest = dtype_largest(c->t), room[STRIP];
+  for (int64_t from = (int64_t)piece * PIECE, end = MIN(from + PIECE, c->n); from < end; from += STRIP) {
+    const int64_t n = MIN(STRIP, end - from);
+    const double *y = expected(c, from, n, room);
+    for (int64_t i = 0; i < n; i++) norm += fabs(y[i]) <= largest ? y[i] * y[i] : 0;
   }
   c->piece[piece].norm = norm;
+}
+
+// One after the other: where an element is off by more than any before, or something is not finite.
+static void compare_each(const struct comparison *c, struct sums *s, int64_t from, int64_t n, const double *x, const double *y)
+{
+  const double largest = dtype_largest(c->t);
+  for (int64_t i = 0; i < n; i++) {
+    if (!(fabs(y[i]) <= largest)) continue; // no value of the dtype is right
+    if (!isfinite(x[i])) {
+      if (s->bad < 0) s->bad = from + i;
+      continue;
+    }
+    const double d = fabs(x[i] - y[i]), part = d > 0 ? d / (fabs(y[i]) + c->typical) : 0;
+    s->difference += d * d;
+    if (part > s->worst) s->worst = part, s->at = from + i;
+  }
+}
+
+// Most blocks have nothing worse than the ones before: a loop without branches says so.
+static bool is_no_worse(const struct comparison *c, const struct sums *s, int64_t n, const double *x, const double *y, double *difference)
+{
+  const double largest = dtype_largest(c->t), worst = s->worst, typical = c->typical;
+  double sum = 0;
+  int64_t more = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const double d = fabs(x[i] - y[i]);
+    more += !(d <= worst * (fabs(y[i]) + typical)) | !(fabs(y[i]) <= largest); // of what is not finite, too
+    sum += d * d;
+  }
+  return *difference = sum, !more;
 }
 
 static void compare_piece(void *arg, int piece, int worker)
@@ -41,18 +77,16 @@ static void compare_piece(void *arg, int piece, int worker)
   (void)worker;
   const struct comparison *c = arg;
   struct sums *s = &c->piece[piece];
-  double largest = dtype_largest(c->t);
+  double values[STRIP], room[STRIP], difference;
   s->bad = s->at = -1, s->difference = 0, s->worst = 0;
-  for (int64_t i = (int64_t)piece * PIECE; i < MIN((int64_t)(piece + 1) * PIECE, c->n); i++) {
-    double x = num_read(c->t, c->x, i), y = expected(c, i);
-    if (!(fabs(y) <= largest)) continue; // no value of the dtype is right
-    if (!isfinite(x)) {
-      if (s->bad < 0) s->bad = i;
-      continue;
-    }
-    double d = fabs(x - y), part = d > 0 ? d / (fabs(y) + c->typical) : 0;
-    s->difference += d * d;
-    if (part > s->worst) s->worst = part, s->at = i;
+  for (int64_t from = (int64_t)piece * PIECE, end = MIN(from + PIECE, c->n); from < end; from += STRIP) {
+    const int64_t n = MIN(STRIP, end - from);
+    const double *y = expected(c, from, n, room);
+    num_read_all(c->t, c->x, from, n, values);
+    if (is_no_worse(c, s, n, values, y, &difference))
+      s->difference += difference;
+    else
+      compare_each(c, s, from, n, values, y);
   }
 }
 

@@ -59,6 +59,13 @@ def distance(got, want):
     return off, scale
 
 
+def off_alone(got, want, close):
+    """How many elements differ from eager's by more than close = (relative, absolute) allows, as torch.allclose has it."""
+    relative, absolute = close
+    pairs = ((g, w) for a, b in zip(got, want) for g, w in zip(a.reshape(-1).split(CHUNK), b.reshape(-1).split(CHUNK)))
+    return sum(int((~torch.isclose(g, w, rtol=relative, atol=absolute)).sum()) for g, w in pairs)
+
+
 def accepted(dtype, tolerance=0.0):
     """The relative norm of a difference to eager that a result may have. tolerance: of all dtypes, 0 for that of each."""
     return tolerance or TOLERANCE.get(dtype, TOLERANCE[torch.float32])

@@ -24,6 +24,7 @@ ROWS = {}
 # that depend on a dynamic extent are extents of their tensors, which they do not read.
 VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS, EXTENTS = (set() for _ in range(8))
 READS_NUMBERS = {"aten.where.self"}  # of constant tensors
+COMPARES = {f"aten.{op}.Scalar" for op in ("eq", "ne", "lt", "le", "gt", "ge")}  # with a number: of a weight, a mask that is made once
 CONSTANTS = {  # operators without a row, whose number those read
     "aten.scalar_tensor.default": lambda x: x, "aten.full.default": lambda shape, x: x,
     "aten.zeros.default": lambda shape: 0, "aten.ones.default": lambda shape: 1}

@@ -3,6 +3,7 @@ with the names that there are."""
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ class Options:
     buckets: tuple = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sizes of a dynamic extent; (): none
     tolerance: float = 0.0      # relative norm of the difference to eager that is accepted; 0: by dtype
     f32_products: str = ""      # on GPUs: "bf16x6", "ieee"; empty: as torch.backends.cuda.matmul.fp32_precision says
+    close: tuple = ()           # (relative, absolute): each element's difference to eager's, as torch.allclose has it; (): the norm alone counts
     search: dict = field(default_factory=dict)  # options of mica optimize: {"max_block_ops": 6, "measure": 2}
     threads: int = 0            # of kernels; 0: torch.get_num_threads()
     summary: bool = True        # a line on standard error after a graph is compiled, whether Mica helped or not; $MICA_TORCH_SUMMARY=0 has none
@@ -63,6 +65,16 @@ def _f32_products():
     return "ieee" if getattr(torch.backends.cuda.matmul, "fp32_precision", "") == "ieee" else "bf16x6"
 
 
+def _closeness(given):
+    try:
+        close = tuple(map(float, given))
+    except (TypeError, ValueError):
+        close = None
+    if close is None or len(close) not in (0, 2) or not all(0 <= c < math.inf for c in close):
+        raise ValueError(f"option close of backend mica is a relative and an absolute difference, not {given!r}")
+    return close
+
+
 def options_of(given, mode=None):
     given = {**({"mode": mode} if mode else {}), **(given or {})}
     names = [f.name for f in dataclasses.fields(Options)]
@@ -81,6 +93,8 @@ def options_of(given, mode=None):
         given["max_ops"] = tuple(sorted(set(_sizes(given["max_ops"], "max_ops", 1)), reverse=True))
         if not given["max_ops"]:
             raise ValueError("option max_ops of backend mica: there is no size")
+    if "close" in given:
+        given["close"] = _closeness(given["close"])
     given["summary"] = bool(given.get("summary", os.environ.get("MICA_TORCH_SUMMARY", "1") != "0"))
     given["f32_products"] = given.get("f32_products") or _f32_products()
     given["faults"] = given.get("faults") or os.environ.get("MICA_TORCH_FAULTS", "leave")

@@ -8,8 +8,8 @@
 4. Each group is emitted as a whole. A node that fails then (its dtype is narrower inside than torch has it outside) is left,
    and all begins again without it.
 
-Weights are inputs that torch marks as static. Views and casts of a weight alone are no part of a group: they are prepared once
-(`weights.py`), and a group that needs one gets a copy of these nodes for the case that its kernels cannot run.
+Weights are inputs that torch marks as static. Views and casts of a weight alone, and its comparisons with numbers, are no part of a group: they are
+prepared once (`weights.py`), and a group that needs one gets a copy of these nodes for the case that its kernels cannot run.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .cut import pieces
 from .emit import Cannot
 from .graphs import is_call
 from .mutations import writes
-from .ops import VIEWS, name_of, narrows, widens
+from .ops import COMPARES, VIEWS, name_of, narrows, widens
 from .program import Builder, Shapes, build, symbols_of
 
 STRIDED = {"aten.as_strided.default", "aten.view_as_complex.default", "aten.view_as_real.default"}
@@ -45,10 +45,10 @@ class Parts:
 
 
 def prepared_of(graph, static):
-    """node -> weight, for views and casts of weights. One that repeats elements is none: a copy of it is larger than the weight."""
+    """node -> weight, for views and casts of weights, and for masks that are made of them. One that repeats elements is none: a copy is larger."""
     made = {}
     for node in graph.nodes:
-        if node.op != "call_function" or name_of(node.target) not in VIEWS:
+        if node.op != "call_function" or name_of(node.target) not in VIEWS | COMPARES:
             continue
         val = node.meta.get("val")
         sources = node.all_input_nodes

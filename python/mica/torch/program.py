@@ -2,7 +2,7 @@
 
 An input of the program is one of
   raw       a tensor as torch has it, made contiguous
-  prepared  a view or cast of a weight (a transposed one, say), which is made once a version of the weight (`weights.py`)
+  prepared  a view or cast of a weight (a transposed one, say), or a mask of it, which is made once a version of the weight (`weights.py`)
   mask      a boolean tensor as what is added to scores
   floor     what is added to scores, finite
   causal    the mask of causal attention: a constant

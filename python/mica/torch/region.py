@@ -132,9 +132,15 @@ class Region:
             if want is None:
                 taken.why = "eager's results on random inputs are not finite"
                 return
-            taken.error, limit = measure.difference(made(examples), want, self.options.tolerance)
+            got = made(examples)
+            taken.error, limit = measure.difference(got, want, self.options.tolerance)
+            off = measure.off_alone(got, want, self.options.close) if self.options.close and taken.error <= limit else 0
+            del got
         if not taken.error <= limit:
             taken.why = f"its results differ from eager's by {taken.error:.2g}, more than {limit:.2g}"
+            return
+        if off:
+            taken.why = f"{off} elements differ from eager's by more than `close` allows"
             return
         if self.options.take == "faster":
             try:

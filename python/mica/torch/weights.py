@@ -1,4 +1,4 @@
-"""Views and casts of weights, contiguous, made once a version of the weight.
+"""Views and casts of weights, and masks made of them, contiguous, made once a version of the weight.
 
 A copy is valid while the weight's storage lives and its version counter stands: torch counts every change in place, so an
 optimizer's step or load_state_dict makes the copy anew. (What is written through `.data` is not counted; docs/torch.md says
