@@ -129,6 +129,27 @@ static int64_t signature_bytes(const struct graph *g)
   return bytes;
 }
 
+static int64_t signature_elements(const struct graph *g)
+{
+  int64_t n = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *x = &g->nodes[i];
+    if (x->op == OP_INPUT || x->op == OP_OUTPUT) n += shape_size(&g->tensors[x->op == OP_OUTPUT ? x->in[0] : x->out].shape);
+  }
+  return n;
+}
+
+// Elements of inputs and results a second that a race draws, has computed in float64 and compares; what of the time that may take.
+static const double HANDLED = 1.5e8, OF_HANDLING = 0.5;
+
+// What could not be checked once in the time is not begun.
+static int check_time(const struct job *j, struct err *e)
+{
+  const double elements = (double)signature_elements(j->program);
+  if (elements / HANDLED <= OF_HANDLING * clock_most(j)) return OK;
+  return err_set(e, ERR_STOPPED, NOWHERE, "the time, %.3g seconds, is too short to check %.2g elements of inputs and results", clock_most(j), elements);
+}
+
 // The GPU and its driver are looked for before the search.
 static int check_machine(struct job *j, struct err *e)
 {
@@ -136,6 +157,7 @@ static int check_machine(struct job *j, struct err *e)
   enum gpu_reference by;
   TRY(gpu_reference_read(j->opts->reference, &by, e));
   if (j->target.kind != TARGET_GPU || *j->unmeasured) return OK;
+  TRY(check_time(j, e));
   TRY(gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e));
   const struct gpu_evaluator_opts o = {.which = by, .worker = j->worker ? gpu_worker_path(j->worker) : NULL, .forge = j->forge};
   if (by != REFERENCE_CPU) j->evaluator = gpu_evaluator_open(&o);

@@ -133,6 +133,21 @@ static void parts_that_were_raced_are_kept(void **state)
   end_stopped(&s);
 }
 
+// What cannot be checked in the time is not begun: no search, no race.
+static void too_little_time_to_check_is_told(void **state)
+{
+  (void)state;
+  static const char large[] = "program large() {\n X: f32[65536, 16384]\n return relu(X)\n}\n";
+  for (int time = 10; time <= 100; time += 90) {
+    struct stopped s;
+    optimize_and_stop(&s, large, 0, 0, false, time);
+    assert_int_equal(s.e.id, time == 10 ? ERR_STOPPED : ERR_NONE);
+    assert_int_equal(strstr(s.e.text, "the time, 10 seconds, is too short to check 2.1e+09 elements") != NULL, time == 10);
+    assert_int_equal(seen.sessions > 0, time == 100);
+    end_stopped(&s);
+  }
+}
+
 // ---- the race begins early ----
 
 static int sessions_by_then; // when the search had ended
@@ -278,6 +293,7 @@ int main(void)
       cmocka_unit_test(a_stopped_run_is_gone_on_with),
       cmocka_unit_test(parts_that_were_raced_are_kept),
       cmocka_unit_test(a_stop_in_the_last_race_is_told),
+      cmocka_unit_test(too_little_time_to_check_is_told),
       cmocka_unit_test(the_race_begins_early),
       cmocka_unit_test(no_time_to_compile_is_told),
       cmocka_unit_test(what_is_left_of_the_time_is_used),
