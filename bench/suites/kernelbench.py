@@ -210,7 +210,7 @@ def by_turns(tasks):
         some = sorted(t for t in tasks if (t[0], is_conv(t[3])) == kind)
         random.Random(SEED).shuffle(some)
         place.update((t, (kind[1], i / len(some))) for i, t in enumerate(some))
-    return sorted(tasks, key=place.get)
+    return sorted(sorted(tasks), key=place.get)
 
 
 def run_all(a, tasks, sizes, same):

@@ -70,6 +70,13 @@ static void patterns(void **state)
       expect(f, nextafter(middle, 0), i), expect(f, nextafter(middle, INFINITY), i + 1);
       expect(f, nextafter(x, INFINITY), i), expect(f, nextafter(next, 0), i + 1);
     }
+    for (uint32_t i = 0; i + 3 <= last; i++) {
+      unsigned char words[16] = {0};
+      double three[3];
+      for (int k = 0; k < 4; k++) num_set_word(words, k, f->bits, i + (uint32_t)MAX(k - 1, 0));
+      num_read_all(f->t, words, 1, 3, three);
+      for (int k = 0; k < 3; k++) assert_true(three[k] == read(f, i + (uint32_t)k));
+    }
     double unit = value_of(f, last) - value_of(f, last - 1), end = f->largest + unit / 2;
     bool infinite = isinf(f->above);
     expect(f, nextafter(end, 0), last);
@@ -129,6 +136,10 @@ static void wholes(void **state)
   for (size_t i = 0; i < COUNT(cases); i++) assert_true(num_round(cases[i].t, cases[i].x) == cases[i].want);
   unsigned char truth[2] = {0, 255};
   assert_true(num_read(BOOL, truth, 0) == 0 && num_read(BOOL, truth, 1) == 1);
+  const int32_t some[4] = {9, -7, 2147483647, 0};
+  double three[3];
+  num_read_all(I32, some, 1, 3, three);
+  assert_true(three[0] == -7 && three[1] == 2147483647 && three[2] == 0);
 }
 
 // Two rows never have the same name, and each knows its bytes.

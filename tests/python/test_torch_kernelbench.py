@@ -30,6 +30,8 @@ import types, torch, a_package_that_is_not_there
 from a_package_that_is_not_there import Thing
 class Result(Thing):
     pass
+def get_tolerance_for_precision(dtype):
+    return 1e-4
 def set_seed(seed):
     torch.manual_seed(seed)
 def _process_input_tensor(x, device):
@@ -68,6 +70,8 @@ def test_fates_and_resumption(checkout):
     assert {n: r["fate"] for n, r in rows.items()} == {"Scale": "right", "Sums": "wrong", "Breaks": "unfit", "Draws": "unfit", "Ill": "unfit"}, rows
     assert float(rows["Scale"]["over_eager"]) > 0 and rows["Scale"]["trials"] == "5/5" and rows["Scale"]["conv_or_pool"] == "0"
     assert "largest difference 0.5" in rows["Sums"]["why"] and "eager mode fails" in rows["Breaks"]["why"]
+    assert all(name in rows["Scale"]["spent"] for name in ("start", "eager mode", "Inductor", "Mica", "check", "timing", "turns"))
+    assert rows["Scale"]["same_code"] == str(int(rows["Scale"]["programs"] == "0")) and rows["Draws"]["same_code"] == ""
     assert "against itself" in rows["Draws"]["why"] and "own error" in rows["Ill"]["why"] and float(rows["Ill"]["eager_error"]) > 0.1
     rows["Scale"]["said"] = "kept"
     with open(checkout / "rows.csv", "w", newline="") as f:
@@ -100,6 +104,32 @@ def test_each_round_begins_with_another_way(monkeypatch):
     monkeypatch.setattr(k, "samples", samples)
     took = k.timed(None, {"eager": "e", "inductor": "i", "mica": "m"}, (), 8, torch.device("cpu"))
     assert "".join(order[3:]) == "eimimemeieim" and all(len(t) == 8 for t in took.values())
+
+
+def test_native_frames_of_a_crash_are_told():
+    import kernelbench
+    if not kernelbench.native_frames():
+        pytest.skip("no C compiler")
+    crash = "import ctypes; ctypes.string_at(8)"
+    p = subprocess.run([sys.executable, "-c", crash], env=kernelbench.environment(1), capture_output=True, text=True)
+    said = kernelbench.where_ended(p.stderr.strip().split("\n"))
+    assert p.returncode < 0 and "string_at" in said and "libc.so.6(" in said.split("native: ")[1], p.stderr
+
+
+def test_the_order_of_tasks_is_the_same_in_each_run(tmp_path):
+    import kernelbench
+    tasks = []
+    for level in (1, 2):
+        for i in range(12):
+            path = tmp_path / f"{level}_{i}.py"
+            path.write_text("nn.Conv2d" if i % 3 == 0 else "nn.Linear")
+            tasks.append((level, i, "t", str(path)))
+    order = kernelbench.by_turns(tasks)
+    assert order == kernelbench.by_turns(tasks[::-1]) and sorted(order) == tasks
+    convs = [kernelbench.is_conv(t[3]) for t in order]
+    assert convs == sorted(convs) and [t[1] for t in order if t[0] == 1] != sorted(t[1] for t in order if t[0] == 1)
+    assert [t[0] for t in order[:16]].count(1) == 8  # levels alternate
+    assert {t[0] for t in order[:4]} == {1, 2}
 
 
 @pytest.mark.parametrize("who, said", [("Current thread", "Fatal Python error: Segmentation fault; File \"b.py\", line 2 in g"),

@@ -12,6 +12,7 @@ from mica.torch import explain, measure
 from mica.torch.cut import pieces
 from mica.torch.ops import SOFTMAX, is_light, name_of, operators
 from mica.torch.program import Shapes, build
+from mica.torch.summary import FREE
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 nn, F = torch.nn, torch.nn.functional
@@ -173,6 +174,57 @@ def test_masks_are_made_where_their_softmax_is(most):
         e = explain(SharedMask(), q, k, v, mask, options={**ALL, "max_ops": (most,)})
         assert e.programs and all(p.taken for p in e.programs), e
         close(compiled(SharedMask(), max_ops=(most,))(q, k, v, mask), SharedMask()(q, k, v, mask))
+
+
+class Causal(nn.Module):
+    """A mask that stands in a buffer, compared in each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("bias", torch.ones(1, 1, 16, 16).tril())
+
+    def forward(self, q, k, v):
+        scores = (q @ k.mT).masked_fill(self.bias[:, :, :8, :8] == 0, -torch.inf)
+        return scores.softmax(-1) @ v
+
+
+def test_a_mask_of_a_buffer_is_made_once():
+    model, inputs = Causal(), [torch.randn(2, 4, 8, 16) for _ in range(3)]
+    with torch.no_grad():
+        e = explain(model, *inputs, options=ALL)
+        assert len(e.programs) == 1 and e.programs[0].taken, e
+        assert {n.why for n in e.left} <= set(FREE), e
+        f = compiled(model)
+        close(f(*inputs), model(*inputs))
+        model.bias.fill_(1)  # a new version of the buffer
+        close(f(*inputs), model(*inputs))
+
+
+class Far(nn.Module):
+    """Elements of 100, and a column of zeros."""
+
+    def forward(self, x):
+        return (x * 0 + 100).relu() * (x.abs().amax(0, keepdim=True) * 0 + self.keep)
+
+    keep = torch.tensor([1.0, 0.0] + [1.0] * 14)
+
+
+@pytest.mark.parametrize("limits, taken", [((), True), ((1e-3, 1e-3), True), ((0, 1e-3), False), ((1e-3, 0), False)])
+def test_each_element_may_have_to_be_close(monkeypatch, limits, taken):
+    """A program whose result is off by 1e-2 in an element of about 100, and by 1e-5 in one of 0."""
+    x = torch.randn(8, 16)
+    call = mica.torch.region._Program.__call__
+
+    def off(self, args):
+        y, = call(self, args)
+        y[0, 0] += 1e-2
+        y[0, 1] += 1e-5
+        return [y]
+    monkeypatch.setattr(mica.torch.region._Program, "__call__", off)
+
+    with torch.no_grad():
+        p = explain(Far(), x, options={**ALL, "max_ops": 256, "close": limits}).programs[0]
+    assert p.taken == taken and (taken or "elements differ from eager's" in p.why), p.why
 
 
 class Halves(nn.Module):
