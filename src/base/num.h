@@ -62,6 +62,6 @@ double num_normal(const struct num_row *f);    // the least number above 0 that 
 double num_read(enum dtype t, const void *p, int64_t i);
 void num_write(enum dtype t, void *p, int64_t i, double x);
 void num_read_all(enum dtype t, const void *p, int64_t from, int64_t n, double *out); // elements from .. from + n
-double num_round(enum dtype t, double x);                                            // the value that num_write would leave; of whole numbers the nearest, NaN is 0
+double num_round(enum dtype t, double x); // the value that num_write would leave; of whole numbers the nearest, NaN is 0
 
 #endif

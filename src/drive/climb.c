@@ -9,8 +9,8 @@
 
 enum { FINALISTS = 8, LEAST_FINALISTS = 2, SURVIVORS = 6, KEPT = 24, LEAST_BATCH = 3 };
 static const double OF_LEFT = 0.25; // of the time that is left, what a batch may take, and the finals
-static const double NEAR = 1.35; // a line is begun where the fastest of a candidate takes at most this many times the best
-static const double FAR = 2;     // who is expected to take more than this many times the best is not tried
+static const double NEAR = 1.35;    // a line is begun where the fastest of a candidate takes at most this many times the best
+static const double FAR = 2;        // who is expected to take more than this many times the best is not tried
 const double PLAN_RACE = 0.1;
 static const double FINAL = 1;                   // seconds of the last race
 static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best

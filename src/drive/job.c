@@ -334,7 +334,6 @@ static void close_module(struct candidate *c)
 void job_close(struct job *j)
 {
   struct module *seen[2] = {j->base.cpu.module, j->best.cpu.module};
-  for (int i = 0; i < j->split.n && j->contests; i++) race_early_drop(&j->contests[i]);
   for (int i = 0; i < j->split.n && j->contests; i++)
     for (int k = 0; k < j->contests[i].ncand; k++) {
       struct candidate *c = &j->contests[i].cand[k];

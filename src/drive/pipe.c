@@ -147,7 +147,8 @@ static int check_time(const struct job *j, struct err *e)
 {
   const double elements = (double)signature_elements(j->program);
   if (elements / HANDLED <= OF_HANDLING * clock_most(j)) return OK;
-  return err_set(e, ERR_STOPPED, NOWHERE, "the time, %.3g seconds, is too short to check %.2g elements of inputs and results", clock_most(j), elements);
+  return err_set(e, ERR_STOPPED, NOWHERE, "the time, %.3g seconds, is too short to check %.2g elements of inputs and results", clock_most(j),
+                 elements);
 }
 
 // The GPU and its driver are looked for before the search.
@@ -185,7 +186,7 @@ static int given_fell(const struct job *j, struct err *e)
   return err_set(e, ERR_DROPPED, NOWHERE, "the pass %s drops the candidate: %.700s", passes[x->by].name, x->dropped);
 }
 
-int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e)
+static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   const int last = j->watch->stop_after;
   TRY(recall(j, report, recalled, e)); // seen before: done
@@ -202,6 +203,14 @@ int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e)
   warn(j, *report);
   if (!j->stopped || !job_stopped_by_user(j)) return OK;
   return err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then%s%.500s", *j->left ? ". " : "", j->left);
+}
+
+// A race that a search was left with ends here.
+int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e)
+{
+  int status = line(j, report, recalled, e);
+  for (int i = 0; i < j->split.n && j->contests; i++) race_early_drop(&j->contests[i]);
+  return status;
 }
 
 int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge, json_t **report,
