@@ -19,6 +19,8 @@ static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
 // Of a CPU, where the whole is compiled and checked at the end: at least so many seconds, but of a short time only a part.
 static const double LEAST_END = 3, OF_SHORT = 0.4;
+// Of a GPU, for the proof of what leads, whose kernels run in the interpreter: at least so many seconds, but of a short time only a part.
+static const double LEAST_PROOF = 3, PROOF_OF_SHORT = 0.2;
 static const double CLOSING = 1, OF_CLOSING = 0.05; // of a GPU, for the end of its processes
 // Multiply-adds of a float64 reference a second and core, on the low side; an element of a tensor counts for ELEMENT; at most this part of the time.
 static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5;
@@ -71,7 +73,7 @@ static double end_of(const struct job *j, double all)
   for (int t = 0; t < j->program->ntensors; t++) work += ELEMENT * (double)shape_size(&j->program->tensors[t].shape);
   work *= j->program->world; // the reference computes what all ranks do
   double check = work / (CHECKED * pool_cores());
-  if (j->target.kind == TARGET_GPU) return end;
+  if (j->target.kind == TARGET_GPU) return fmax(end, fmin(LEAST_PROOF, PROOF_OF_SHORT * all));
   return fmax(end, fmax(fmin(LEAST_END, OF_SHORT * all), fmin(check, OF_CHECK * all)));
 }
 
@@ -141,6 +143,7 @@ double clock_late(const struct job *j)
   return c ? now_seconds() + STARTERS * fmax(0, c->until - now_seconds()) : INFINITY;
 }
 
+bool clock_hurries(const struct job *j) { return j->clock && now_seconds() >= j->clock->until - j->clock->reserve; }
 double clock_climb(const struct job *j) { return j->clock ? j->clock->part - j->clock->reserve : INFINITY; }
 double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
 struct patience clock_compiler(const struct job *j)

@@ -248,6 +248,7 @@ void clock_open(struct job *j);
 void clock_close(struct job *j);
 void clock_part(struct job *j, int left); // a part begins; so many are left, with it
 bool clock_part_over(const struct job *j);
+bool clock_hurries(const struct job *j); // what is left is kept for the last race and the proof
 // By now_seconds(), INFINITY: there is no end. Of the first race that begins now, and if nothing came of it; of a climb; of everything. Seconds of all.
 double clock_starters(const struct job *j);
 double clock_late(const struct job *j);

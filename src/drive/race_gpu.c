@@ -129,7 +129,7 @@ int race_gpu_prove(struct entrants *f, int *best, struct err *e)
 {
   int *tries = NEWS(f->j->mem, int, f->c->ncand + 1);
   for (int i; !job_ending(f->j, STOP_PROOF) && (i = entrants_fastest(f, -1, true)) >= 0;) {
-    if (!f->x[i].last && !job_stopping(f->j)) {
+    if (!f->x[i].last && !job_stopping(f->j) && !clock_hurries(f->j)) { // a proof matters more than exact figures
       int status = climb_finals(f, e);
       if (status == NO)
         f->x[i].state = OUT;
