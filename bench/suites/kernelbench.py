@@ -177,7 +177,7 @@ def rows_of(path, same):
     if not path or not os.path.exists(path):
         return {}
     with open(path, newline="") as f:
-        return {(int(r["level"]), int(r["task"])): r for r in csv.DictReader(f)
+        return {(int(r["level"]), int(r["task"])): r for r in csv.DictReader(line for line in f if not line.startswith("#"))
                 if int(r["level"]) in same and all(str(r.get(k)) == str(v) for k, v in same[int(r["level"])].items())}
 
 

@@ -148,6 +148,27 @@ static void too_little_time_to_check_is_told(void **state)
   }
 }
 
+// A short job keeps a fifth of its time, others three seconds or a tenth, for the last race and for the proof.
+static void time_is_kept_for_the_proof(void **state)
+{
+  (void)state;
+  static const struct {
+    double time, kept;
+  } cases[] = {{10, 0.2 * 9.5}, {25, 3}, {60, 5.9}, {600, 10}};
+  struct arena mem = {0};
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct mica_options o = mica_options_default();
+    struct job j = {.mem = &mem, .opts = &o, .program = graph_of(&mem, texts[0]), .target = {.kind = TARGET_GPU}};
+    o.time = cases[i].time;
+    clock_open(&j);
+    clock_part(&j, 1);
+    assert_true(fabs((clock_end(&j) - clock_climb(&j)) / 2 - cases[i].kept) < 1e-6); // once for the last race, once for the end of the job
+    assert_false(clock_hurries(&j));
+    clock_close(&j);
+  }
+  arena_close(&mem);
+}
+
 // ---- the race begins early ----
 
 static int sessions_by_then; // when the search had ended
@@ -294,6 +315,7 @@ int main(void)
       cmocka_unit_test(parts_that_were_raced_are_kept),
       cmocka_unit_test(a_stop_in_the_last_race_is_told),
       cmocka_unit_test(too_little_time_to_check_is_told),
+      cmocka_unit_test(time_is_kept_for_the_proof),
       cmocka_unit_test(the_race_begins_early),
       cmocka_unit_test(no_time_to_compile_is_told),
       cmocka_unit_test(what_is_left_of_the_time_is_used),
