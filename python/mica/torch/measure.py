@@ -59,9 +59,12 @@ def distance(got, want):
     return off, scale
 
 
+MARGIN = 4  # random inputs are one case of many: on others elements may be so many times as far off
+
+
 def off_alone(got, want, close):
-    """How many elements differ from eager's by more than close = (relative, absolute) allows, as torch.allclose has it."""
-    relative, absolute = close
+    """How many elements differ from eager's by more than a MARGIN-th of what close = (relative, absolute) allows, as torch.allclose has it."""
+    relative, absolute = (c / MARGIN for c in close)
     pairs = ((g, w) for a, b in zip(got, want) for g, w in zip(a.reshape(-1).split(CHUNK), b.reshape(-1).split(CHUNK)))
     return sum(int((~torch.isclose(g, w, rtol=relative, atol=absolute)).sum()) for g, w in pairs)
 
