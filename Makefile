@@ -39,7 +39,7 @@ demo: setup
 	@$(MAKE) --no-print-directory build
 	build/mica optimize $(DEMO) --dtype f32 --target cpu --out build/demo
 
-# What tests of the Python package run in.
+# Virtual environment for the tests of the Python package.
 venv:
 	@bash python/venv.sh build/venv
 

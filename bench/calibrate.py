@@ -14,9 +14,10 @@ table. Nothing is fitted to the table `unseen`: a race that the shipped rates ha
 race for another.
 
 The formula is src/lower/kernel_time.c, asked through build/calibrate --times.
-What is made small is the logarithm of modelled over measured time, robustly (soft l1), about its mean over a program first,
-since ranking is what the model is for, and itself a little; every program weighs the same, of it the kernels near
-the fastest most. Rates are pulled towards those they start from, by so much that what no measurement speaks of stays.
+The fit minimizes the logarithm of modelled over measured time, robustly (soft l1). Ranking is the purpose of the model, so
+the mean over a program is subtracted first, and the mean itself has a small weight. Every program weighs the same, and
+within a program the kernels near the fastest weigh most. Rates are pulled towards those they start from, by so much that
+what no measurement speaks of stays.
 """
 import argparse
 import csv

@@ -5,7 +5,7 @@
     build/peers/bin/python bench/cpu_peers.py --csv bench/cpu_peers.csv
     build/peers/bin/python bench/cpu_peers.py --only softmax --rounds 5
 
-What runs.  Mica: the C that `mica optimize --target cpu --measure 16` saves, compiled with the line at the head of its
+Peers.  Mica: the C that `mica optimize --target cpu --measure 16` saves, compiled with the line at the head of its
 header and called through ctypes; the program's inputs and its output are numpy arrays. onnxruntime: models made by
 onnx.helper, every graph optimization, two threads, inputs and output bound once (no copy, no allocation in a call).
 jax: jit, inputs on the device, the result waited for. A peer may bring several forms of a workload (operators of its
@@ -199,7 +199,7 @@ def time_all(engines, options):
 # ---- the table ----
 
 def held_against(engines, want):
-    """Those whose result is right."""
+    """Records whose result is right."""
     good = []
     for e in engines:
         e.call()

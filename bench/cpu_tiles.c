@@ -1,4 +1,4 @@
-// What passes over tiles take a core, by the size of the tiles: where the cost model of the CPU (cost_cpu.c) has its price
+// Time of passes over tiles on one core, by the size of the tiles: where the cost model of the CPU (cost_cpu.c) has its price
 // of tiles that do not fit the nearest cache. Nanoseconds an element, the best of many runs, and how many times those of the
 // smallest tiles they are.
 //

@@ -116,7 +116,7 @@ def median_us(torch, call):
 
 
 def by_launch(torch, mica, program, inputs):
-    """Of each launch alone, after a call of all."""
+    """Time of each launch alone, after one call of all launches."""
     program(*inputs)
     outs = [torch.empty(x["shape"], dtype=mica.DTYPES[x["dtype"]](), device="cuda") for x in program.doc["outputs"]]
     places = mica.Places(inputs, outs, program.work)

@@ -215,7 +215,7 @@ static int add_samples(struct all *a, const struct gpu_race *r, const struct ent
   return fclose(out) ? err_set(&a->e, ERR_FILE, NOWHERE, "%.200s cannot be written", a->o.samples) : OK;
 }
 
-// Where all of a graph is wrong it may be no graph of this program, but of a part of it.
+// If all results of a graph are wrong, it may be a graph of a part of this program.
 static void tell_others(const struct all *a, const struct gpu_race *r)
 {
   for (int g = 1; g < a->ngraphs; g++) {
@@ -368,7 +368,7 @@ static int climb(struct all *a)
   return fflush(stdout), status;
 }
 
-// What is wrong with one race does not keep the others from being run; the last such status is the command's.
+// A failure of one race does not stop the others; the last such status is the command's.
 static int all_races(struct all *a, int argc, char **argv)
 {
   int answer = OK;

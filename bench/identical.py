@@ -38,7 +38,7 @@ def run(args, words):
 
 
 def texts(out):
-    """Of the output of `mica lower`: by kernel and how it is made, the text below that line."""
+    """Reads the output of `mica lower`: by kernel and how it is made, the text below that line."""
     for part in re.split(r"^// (?=\S+: )", out, flags=re.M)[1:]:
         head, _, body = part.partition("\n")
         yield re.sub(r", \d+\.\d+ us modelled.*", "", head), body
@@ -86,7 +86,7 @@ def emit(args):
 
 
 def part(k):
-    """What --emit was asked for: the graph, and whether it is at recorded settings."""
+    """Meaning of a key of --emit: the graph, and whether it is at recorded settings."""
     return k.split("\t")[1], ": recorded" in k
 
 

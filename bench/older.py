@@ -5,7 +5,7 @@
     python3 bench/older.py --race DIR --csv FILE             # build/gpu_race: all of a workload in one race
 
 FILE (bench/older_h200.csv) has a row a workload and target: the fastest right program in us, cold, and how many were tried, were wrong
-(against float64) and failed. Those that took more than twice as long as the fastest of all are not timed exactly: `rough` is 1. Graphs are
+(against float64) and failed. Graphs that took more than twice as long as the fastest of all are not timed exactly: `rough` is 1. Graphs are
 small texts, and --race needs this script, bench/peers/programs.py, examples and bench/programs beside DIR and the binary.
 """
 import argparse

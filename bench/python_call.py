@@ -1,4 +1,4 @@
-"""What a call from Python costs beyond the kernel: a program of three tensors of one element, so with no work to speak of.
+"""Cost of a call from Python beyond the kernel: a program of three tensors of one element, so with no work to speak of.
 
     PYTHONPATH=build/python python3 bench/python_call.py
 

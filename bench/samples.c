@@ -1,4 +1,4 @@
-// What a climb changed of a graph is written here, and read again.
+// Writes the changes that a climb made to a graph, and reads them again.
 #include "samples.h"
 #include "plan/plan.h"
 

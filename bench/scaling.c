@@ -1,5 +1,5 @@
 // How a search scales: what its units take, measured on one thread, and from that how long K workers take that share
-// them by the rule of src/search/units.c. What is not in a unit is done by every process by itself and does not shrink.
+// them by the rule of src/search/units.c. Work outside of units is done by every process by itself and does not shrink.
 //
 //   cmake --build build --target scaling && build/scaling examples/qknorm_qk.mica
 #include "drive/drive.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One thread, two threads and (where `make mpi` was run) two processes, on the same search: the least of several runs in
-# turns, because what disturbs one only makes it slower. What more workers would take computes `scaling` (scaling.c).
+# turns, because what disturbs one only makes it slower. `scaling` (scaling.c) computes the time with more workers.
 #
 #   bench/scaling.sh [PROGRAM [RUNS]]
 set -euo pipefail

@@ -1,4 +1,4 @@
-// What the steps of a search cost: an operator tried (a state), a normal form built, a question to the oracle, a
+// Cost of the steps of a search: an operator tried (a state), a normal form built, a question to the oracle, a
 // fingerprint. For each program: all values of all its schedules over its inputs, then the same steps on their own.
 //
 //   build/search_cost examples/m_gqa.mica...      nanoseconds a step, one thread

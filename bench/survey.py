@@ -11,8 +11,8 @@ their own searches: DIR is not needed. --jobs of them run at a time; they take t
     python3 bench/survey.py --optimize --out OUT [--db FILE] [--jobs N] [--time S]
 
 OUT then holds a folder a workload, as `mica optimize --out` leaves it, for `bench/peers.py --mica OUT`; OUT/survey.csv has a row a
-race, OUT/samples.csv one a program that was timed, OUT/log.txt what the races print. Where a race ends the process, the
-others go on; what OUT has already is not raced again. Needs neither torch nor triton.
+race, OUT/samples.csv one a program that was timed, OUT/log.txt what the races print. If a race ends the process, the
+others go on; races that OUT already has are not repeated. Needs neither torch nor triton.
 """
 import argparse
 import concurrent.futures

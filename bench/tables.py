@@ -34,7 +34,7 @@ PEERS = "workload,floor us,peer,peer us,mica us,ratio,mica us hot,mica least,mic
 
 
 def fastest(baselines):
-    """Of the peers that were right: its name and row."""
+    """The fastest of the peers that were right: its name and row."""
     right = {k: v for k, v in baselines.items() if k != "mica" and v.get("cold_us") and v.get("ok", True)}
     return min(right.items(), key=lambda kv: kv[1]["cold_us"], default=(None, None))
 
@@ -129,7 +129,7 @@ def geometric(values):
 
 
 def say_all(rows):
-    """Of all workloads: the best peer over Mica, those that are slower, Mica over the bound where that is over 10 us."""
+    """Summary of all workloads: the best peer over Mica, those that are slower, Mica over the bound where that is over 10 us."""
     slow = [r[0] for r in rows if float(r[5]) < 0.97]
     far = [float(r[4]) / float(r[1]) for r in rows if float(r[1]) > 10]
     print("%d workloads: best peer over Mica %.2f; %d slower than 0.97; %d with a bound over 10 us: %.2f times the bound" % (

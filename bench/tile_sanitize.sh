@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What NVIDIA's compute-sanitizer says of the interpreter's test kernels (tests/sim/good, tests/sim/broken), on a GPU: good ones
+# Runs NVIDIA's compute-sanitizer on the interpreter's test kernels (tests/sim/good, tests/sim/broken), on a GPU: good ones
 # under memcheck and racecheck, broken ones under the tool for their class. Kernels that would never end are left out. Prints a
 # line each: file, class, tool, errors it reports; and writes CSV to $1.  Needs compute-sanitizer and build/tile_gpu.
 set -euo pipefail

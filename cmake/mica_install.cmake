@@ -1,4 +1,4 @@
-# What `make install` puts where, and the Debian packages of `make deb`: libmicaN (the library), libmica-dev (header, static library,
+# Files that `make install` installs, and the Debian packages of `make deb`: libmicaN (the library), libmica-dev (header, static library,
 # pkg-config and CMake files) and mica (the command). N is MICA_ABI_VERSION of include/mica.h, and so is the number in libmica.so.N.
 include(CMakePackageConfigHelpers)
 

@@ -64,7 +64,7 @@ class Tile(RegexLexer):
 
 
 class Plain(RegexLexer):
-    """What a program prints."""
+    """Output of a program."""
     name = "output"
     tokens = {"root": [(r".+\n?", Text), (r"\n", Text)]}
 

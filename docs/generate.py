@@ -231,7 +231,7 @@ def operators():
 # ---- errors -----------------------------------------------------------------------------------------------------------
 
 def sentence(text):
-    """What a row says, as a sentence; a page that it begins with is linked."""
+    """A row as a sentence; a page that it begins with is linked."""
     page = re.match(r"docs/(\S+\.md)", text)
     return (f"[{page[0]}]({page[1]}){text[page.end():]}" if page else text[0].upper() + text[1:]) + "."
 

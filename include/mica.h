@@ -180,8 +180,8 @@ MICA_API int mica_program_text(struct mica_context *m, const struct mica_program
 MICA_API int mica_graph_open(struct mica_context *m, const char *name, struct mica_graph **g);
 // An input; name: a name of the language, not taken, or NULL.
 MICA_API int mica_graph_input(struct mica_graph *g, const char *name, enum mica_dtype dtype, int ndim, const int64_t *shape, int *t);
-// What is known of an input, before it is used: the least and the largest of its whole numbers, whether no two are equal, and whether it is a
-// state, which `update` writes in place. Of other dtypes only `state` counts.
+// Declares facts about an input, before it is used: the least and the largest of its whole numbers, whether no two are equal, and whether it is a
+// state, which `update` writes in place. For other dtypes only `state` counts.
 MICA_API int mica_graph_declare(struct mica_graph *g, int t, int64_t least, int64_t most, int distinct, int state);
 // A program of several devices (docs/language.md): `ranks` of them, before the first input. Then: an input, before it is used, of which each rank
 // has a part along `dim`; its declared shape is that of the whole tensor, and mica_graph_tensor has the part's from then on.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A virtual environment with what tests need from PyPI; quick when it is there. numpy and pytest are for tests of the Python package, onnx for
-# its node tests, tvm-ffi for the functions of exported programs, and NVRTC compiles CUDA text without a GPU. Where a package cannot be installed, this says so, and its tests are skipped.
+# its node tests, tvm-ffi for the functions of exported programs, and NVRTC compiles CUDA text without a GPU. If a
+# package cannot be installed, this says so, and its tests are skipped.
 #
 #   python/venv.sh FOLDER
 set -uo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Attacks the verifier with N generated pairs of a seed: scripts/attack.sh [N] [SEED] [JOBS]. Of 25,000, the default, 20,000 are unequal
+# Attacks the verifier with N generated pairs of a seed: scripts/attack.sh [N] [SEED] [JOBS]. The default is 25,000 pairs: 20,000 unequal
 # and 5,000 equal (tests/verify/pairs.h). Finished pieces lie in build/attack/SEED and are not done again, so a run that was stopped goes
 # on where it was; remove the folder after the verifier has changed. The exit status is 1 where a pair was judged wrongly.
 set -euo pipefail

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes one way into Mica by libFuzzer with the address, leak and undefined-behaviour sanitizers: scripts/fuzz.sh TARGET
 # SECONDS [JOBS]. Targets are the rows of tests/fuzz/targets.def. The corpus grows in build-fuzz/TARGET/corpus and begins with the target's seeds;
-# the dictionary is made of the names of op.def and attr.def and the tables beside them. What breaks lies in
-# build-fuzz/TARGET/found; put it into tests/fuzz/found/TARGET/ with its fix, where the tests replay it.
+# the dictionary is made of the names of op.def and attr.def and the tables beside them. Inputs that break the reader lie in
+# build-fuzz/TARGET/found; put such a file into tests/fuzz/found/TARGET/ with its fix, and the tests replay it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:?which target? tests/fuzz/targets.def lists them} seconds=${2:-3600} jobs=${3:-1}

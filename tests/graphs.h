@@ -1,4 +1,4 @@
-// What tests of several rooms do with graphs.
+// Functions on graphs that tests of several rooms share.
 #ifndef TESTS_GRAPHS_H
 #define TESTS_GRAPHS_H
 

@@ -1,4 +1,4 @@
-# What the shell tests share: a folder that is removed, complaints that are counted, a command with the status and the words
+# Shared by the shell tests: a folder that is removed, complaints that are counted, a command with the status and the words
 # that are expected of it. `under` is what every command of `expect` begins with.
 : "${MICA:?set MICA to the command}"
 work=$(mktemp -d) || exit 3

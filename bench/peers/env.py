@@ -1,4 +1,4 @@
-"""What every module here shares: the libraries, which only a measuring process imports.
+"""Shared by every module here: the libraries, which only a measuring process imports.
 
 PEERS_ROLE is '' in the supervisor, 'child' in a process that measures, 'dry' in a check on the CPU.
 """

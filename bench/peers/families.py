@@ -53,7 +53,7 @@ def attend(p, q, k, v):
 
 @functools.lru_cache
 def visible(rows, columns, window, device, dtype):
-    """What a condition on indices comes to as a mask: the last query reads the last key, each query that key and window - 1 before it."""
+    """The mask of a condition on indices: the last query reads the last key, each query that key and window - 1 before it."""
     shown = torch.ones(rows, columns, device=device, dtype=torch.bool).tril(columns - rows).triu(columns - rows - window + 1)
     return torch.zeros(rows, columns, device=device, dtype=dtype).masked_fill_(~shown, float("-inf"))
 

@@ -21,7 +21,7 @@ from .workload import WORKLOADS
 
 
 def keep_best(earlier, most):
-    """Of each workload the peers that were fastest in an earlier run, cold; all of those that it has not."""
+    """For each workload: peers that were fastest in an earlier run, cold; all peers if the workload has no earlier run."""
     with open(earlier) as f:
         past = json.load(f)["workloads"]
     for w in WORKLOADS:

@@ -43,7 +43,7 @@ def last_line(log):
 
 
 def outcome(where):
-    """Of report.json and program.json: times, how many launches, what is to be known."""
+    """Reads report.json and program.json: times, how many launches, what is to be known."""
     with open(os.path.join(where, "report.json")) as f:
         report = json.load(f)
     with open(os.path.join(where, "program.json")) as f:

@@ -1,4 +1,4 @@
-"""What `mica optimize --target ... --out DIR` saved, launched on torch's stream: DIR/program.json says which kernels of which
+"""Launches the result of `mica optimize --target ... --out DIR` saved, launched on torch's stream: DIR/program.json says which kernels of which
 cubins, with which arguments (docs/lower.md). Through the driver's interface alone, as any user of the exported files would;
 products that are left to the vendor's library are torch's, which calls that too."""
 import ctypes
@@ -113,7 +113,7 @@ class Product:
             multiply(a, b, d.dtype, out=d)
 
     def ended(self, a, b, d, c, bias):
-        """Where torch has a call for it that ends in the library's epilogue, that; else one by one, in fp32."""
+        """If torch has a call that ends in the library's epilogue, this call is used; else operators run one by one, in fp32."""
         vector = bias is not None and a.shape[0] == 1 and c is None and self.alpha == 1 and bias.stride(1) == 0 and d.dtype == a.dtype
         if vector and self.relu:
             torch._addmm_activation(bias[0, 0], a[0], b[0], out=d[0])

@@ -1,4 +1,4 @@
-"""What the cost model says of Mica's programs for the workloads, against their bounds: `mica optimize` on a machine without a GPU."""
+"""Times of Mica's programs by the cost model, against the lower bounds of the workloads: `mica optimize` on a machine without a GPU."""
 import csv
 import json
 import os

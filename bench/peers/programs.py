@@ -20,7 +20,7 @@ def layers(x, w, b):
 
 
 def programs(seed=None):
-    """Of the fixed list, or of the families that a seed draws."""
+    """Programs of the fixed list, or of the families that a seed draws."""
     if seed is not None:
         from .drawn import programs as drawn
 
@@ -69,5 +69,5 @@ def programs(seed=None):
 
 
 def folder(workload):
-    """Of what Mica made for a workload, inside --mica."""
+    """Folder of Mica's result for a workload, inside --mica."""
     return workload.replace("/", "_")

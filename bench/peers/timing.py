@@ -1,4 +1,4 @@
-"""What a launch takes: replays of a CUDA graph of many launches."""
+"""Time of a launch: replays of a CUDA graph of many launches."""
 import statistics
 import time
 import traceback

@@ -58,7 +58,7 @@ def save(folder, model, inputs):
 
 
 def difference(case, wants, folder, said):
-    """What is wrong with the outputs, or None."""
+    """The fault of the outputs, or None."""
     for want, got in zip(wants, said["outputs"], strict=True):
         want = array(want)
         if got["type"] != SMALL.get(want.dtype.name, want.dtype.name):
@@ -123,7 +123,7 @@ def operators(cases):
 
 
 def facts(mica, engine):
-    """What is the same in all rows."""
+    """Columns that are the same in all rows."""
     version = subprocess.run([mica, "version"], capture_output=True, text=True).stdout.split("\n")[0].removeprefix("mica ")
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
     with open("/proc/cpuinfo") as f:

@@ -1,4 +1,4 @@
-"""What the demos of Mirage's programs share: options, inputs, and the numbers held against numpy's."""
+"""Shared by the demos of Mirage's programs: options, inputs, and the numbers held against numpy's."""
 import argparse
 import time
 

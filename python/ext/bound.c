@@ -1,4 +1,4 @@
-// Bound: a call whose arguments were looked at once. What is left is to give up the GIL and to run. Its arrays are held, so that their
+// Bound: a call whose arguments were looked at once. A call then only gives up the GIL and runs. Its arrays are held, so that their
 // memory stays where it is.
 #include "ext.h"
 

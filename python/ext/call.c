@@ -22,7 +22,7 @@ static int take_one(struct module *f, PyObject *x, int i, struct call *c)
   return 0;
 }
 
-// What is left of a state is where the state was, which nothing else may be.
+// The rest of a state's memory is where the state was, which nothing else may be.
 static int states_take(struct module *f, struct call *c)
 {
   for (int i = f->nresults; i < f->nout; i++) {

@@ -1,7 +1,7 @@
 // Kernels and the memory between them, for each stream: calls in several streams may overlap, so that each has a workspace of its own,
-// which stays until the module goes. The first call in a stream may be one that a CUDA graph captures. What must not be captured is
-// therefore done in a stream of our own, which is waited for, while the thread's capture mode is relaxed: else the driver would refuse
-// to give memory, and the capture would be invalid. Functions of the driver are looked for by name when the first is needed.
+// which stays until the module goes. The first call in a stream may be one that a CUDA graph captures. Work that must not be captured
+// is therefore done in a stream of our own, which is waited for, while the thread's capture mode is relaxed: else the driver would
+// refuse to give memory, and the capture would be invalid. Functions of the driver are looked for by name when the first is needed.
 #include "ext.h"
 
 #include <dlfcn.h>

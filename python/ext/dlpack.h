@@ -1,4 +1,4 @@
-// What a DLPack capsule points to: the layout is fixed by the specification (dmlc.github.io/dlpack, "C API", version 0.x, which
+// The structure that a DLPack capsule points to: the layout is fixed by the specification (dmlc.github.io/dlpack, "C API", version 0.x, which
 // producers give unless a newer one is asked for).
 #ifndef DLPACK_H
 #define DLPACK_H
@@ -26,7 +26,7 @@ struct dl_managed {
   void (*deleter)(struct dl_managed *self);
 };
 
-// What a type has as __dlpack_c_exchange_api__, in a capsule "dlpack_exchange_api": functions of the library (version 1.2 and later).
+// The structure that a type has as __dlpack_c_exchange_api__, in a capsule "dlpack_exchange_api": functions of the library (version 1.2 and later).
 struct dl_exchange {
   struct {
     uint32_t major, minor;

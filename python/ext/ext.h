@@ -1,8 +1,8 @@
 // Names that files share begin with ext_: the library, which is linked in, has names of its own.
 //
 // The extension module `_mica`: the C interface (include/mica.h) as Python objects, on CPython's limited API of 3.11, so that one
-// binary serves every later version. What is policy (tracing, progress, names of options) is Python, in python/mica/; what is here
-// is what has to be C: handles, the search in a thread that Ctrl-C can end, and calls, which cost fractions of a microsecond.
+// binary serves every later version. Policy (tracing, progress, names of options) is Python, in python/mica/; only what has to be
+// C is here: handles, the search in a thread that Ctrl-C can end, and calls, which cost fractions of a microsecond.
 //
 //   module.c     the module: types, exceptions, strings that are looked up often
 //   errors.c     a status and its message as an exception
@@ -187,7 +187,7 @@ struct array *ext_array_make(struct state *st, enum mica_dtype dtype, int ndim, 
 
 // ---- view.c ----
 enum family ext_family_of(struct state *st, PyObject *object);
-// What the object says of its memory. stream: which the producer shall make ready, of objects on a GPU. -1 with an exception.
+// The object's description of its memory. stream: which the producer shall make ready, of objects on a GPU. -1 with an exception.
 int ext_view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v);
 void ext_view_release(struct view *v);
 // Are elements of these extents (steps in units of `unit`) one after the other, row by row?
@@ -211,7 +211,7 @@ int ext_views_apart(struct state *st, const struct module *f, const struct view 
 
 // ---- result.c ----
 int ext_library_open(struct state *st, enum family f);
-// Of the family; `like` is the first input, or NULL. Arrays of jax are made of our own when they are full: ext_result_finish.
+// A new array of the family; `like` is the first input, or NULL. Arrays of jax are made of our own when they are full: ext_result_finish.
 PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, int output);
 PyObject *ext_result_finish(struct module *f, enum family family, PyObject *made); // takes `made`
 

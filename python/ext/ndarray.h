@@ -1,4 +1,4 @@
-// What an array of numpy is in memory: the fields that numpy's inline functions read (PyArray_DATA and its like, numpy/ndarraytypes.h),
+// Memory layout of a numpy array: the fields that numpy's inline functions read (PyArray_DATA and its like, numpy/ndarraytypes.h),
 // which are compiled into every extension that uses them, so no version moves them. ext_ndarray_open holds them against an array all the same.
 #ifndef NDARRAY_H
 #define NDARRAY_H

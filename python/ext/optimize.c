@@ -140,7 +140,7 @@ static int show(PyObject *callback, const struct mica_progress *p, const char *s
   return said ? 0 : -1;
 }
 
-// What interrupted the wait; NULL if nothing did. The first reason counts.
+// The exception that interrupted the wait; NULL: none. The first reason counts.
 static PyObject *interruption(void)
 {
   PyObject *type, *value, *trace;

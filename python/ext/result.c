@@ -1,4 +1,4 @@
-// New arrays for results: of the library that the first input is of. What is called of a library is looked up once.
+// New arrays for results: of the library that the first input is of. Functions of a library are looked up once.
 #include "ext.h"
 
 #include <string.h>

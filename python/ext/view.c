@@ -1,4 +1,4 @@
-// What an argument says of its memory. Each library is asked in the way that is fastest with it:
+// An argument's description of its memory. Each library is asked in the way that is fastest with it:
 //
 //   numpy     the array itself (ndarray.c); else __dlpack__; where that refuses (read-only memory) __array_interface__
 //   torch     its functions in C, else attributes (torch.c): its __dlpack__ is Python and takes microseconds

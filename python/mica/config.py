@@ -1,4 +1,4 @@
-"""What Mica runs on, and where it keeps results: show_config, clear_cache."""
+"""The machine that Mica runs on, and the places where it keeps results: show_config, clear_cache."""
 from __future__ import annotations
 
 import os

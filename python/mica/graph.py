@@ -230,7 +230,7 @@ class Block(Graph):
         self._g.block_output(x.number, map_list(omap, GRID))
 
     def end(self):
-        """What was saved, as tensors of the graph around: one, or a tuple."""
+        """Saved tensors as tensors of the graph around: one, or a tuple."""
         first, count = self._g.block_end()
         made = tuple(Tensor(self.around, first + i) for i in range(count))
         return made[0] if count == 1 else made

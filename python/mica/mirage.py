@@ -9,7 +9,7 @@
     optimized = graph.superoptimize()
     outputs = optimized(inputs=[x, w])
 
-What differs: the search takes no maps, grids or loop ranges, because it derives them (arguments of that kind are told and left);
+Differences: the search takes no maps, grids or loop ranges, because it derives them (arguments of that kind are told and left);
 results are those of mica.optimize, so numpy, cupy and jax work besides torch, and the CPU besides GPUs. docs/python.md has a table.
 """
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACCUMULATORS = {None: "accum", "sum": "accum_sum", "mean": "accum_mean", "rms": 
 
 
 class _Names(Graph):
-    """What kernel graphs and threadblock graphs are both asked for."""
+    """Methods that kernel graphs and threadblock graphs share."""
     __slots__ = ()
 
     def reduction(self, A: Tensor, dim: int) -> Tensor:
@@ -88,7 +88,7 @@ class KNGraph(_Names):
                       profile_iters: int | None = None, previous_checkpoint: str | None = None, save_codes: bool = False,
                       target: str | None = None, **options) -> Optimized:
         """mica.optimize of the graph. target: None is this machine's GPU, or its CPU where there is none (or backend="cpu"); other
-        options are those of mica.optimize. Where no output is marked, outputs are what nothing uses."""
+        options are those of mica.optimize. If no output is marked, the outputs are the tensors that nothing uses."""
         left = dict(imaps=imaps, omaps=omaps, griddims=griddims, blockdims=blockdims, fmaps=fmaps, franges=franges,
                     warmup_iters=warmup_iters, profile_iters=profile_iters, previous_checkpoint=previous_checkpoint)
         told = [k for k, v in left.items() if v is not None]
@@ -152,7 +152,7 @@ class TBGraph(_Names, Block):
 
 
 class Optimized:
-    """What superoptimize gives: called with inputs=[...], it gives a list of outputs. `program` is the mica.Program."""
+    """Result of superoptimize: called with inputs=[...], it gives a list of outputs. `program` is the mica.Program."""
     __slots__ = ("program",)
 
     def __init__(self, program: Program):

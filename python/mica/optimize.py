@@ -39,7 +39,7 @@ class Program(_mica.Module):
 
     @property
     def report(self) -> dict[str, Any]:
-        """What was found, how it was proven, measured times: docs/report.md lists the keys. {} where a folder has none."""
+        """Results, proofs and measured times: docs/report.md lists the keys. {} where a folder has none."""
         if self._dict is None:
             import json
             text = self._report.json if self._report else _read(self._folder, "report.json")
@@ -231,8 +231,8 @@ def optimize(what: Callable | Graph | str | os.PathLike, *example_inputs, target
 
 
 def load(path: str | os.PathLike) -> Program:
-    """What Program.save wrote. Nothing is searched. A file that was changed since is an error. A folder holds code that will run: load only
-    those that you trust."""
+    """Loads a folder that Program.save wrote. Nothing is searched. A file that was changed since is an error. A folder holds code that will
+    run: load only those that you trust."""
     path = os.fspath(path)
     return _program(lambda: _mica.module_load(Program, _mica.Context(), path), None, path)
 

@@ -1,4 +1,4 @@
-"""What is known of an array without its values: Spec, and how the arrays of others say it."""
+"""Facts about an array without its values: Spec, and how the arrays of others say it."""
 from __future__ import annotations
 
 from operator import index
@@ -40,7 +40,7 @@ class Spec:
 
 
 def spec_of(x) -> Spec:
-    """Of an example input: an array, or a Spec."""
+    """Spec of an example input: an array, or a Spec."""
     if isinstance(x, Spec):
         return x
     if hasattr(x, "shape") and hasattr(x, "dtype"):

@@ -56,8 +56,8 @@ struct mica_report {
 int context_finish(struct mica_context *m, int status);                              // writes the message of an error; returns status
 int context_left(struct mica_context *m, struct guard *g, struct arena_mark before); // the same for a call that found no memory
 
-// status = a call's work, which may be left from anywhere within. What it had put into the context's arena is then gone, so whatever else of the
-// context refers to it is set as the last step, or is in an arena of its own.
+// status = a call's work, which may be left from anywhere within. The call's data in the context's arena are then gone. So anything else of the
+// context that refers to them is set as the last step, or is in an arena of its own.
 #define CALL(m, status, ...)                                 \
   do {                                                       \
     struct guard guard_;                                     \

@@ -8,7 +8,7 @@
 
 static const int64_t LARGEST = ((int64_t)1 << 40) - 1;
 
-// What a call may change, as it was before, for one that finds no memory. Arrays only grow, so what they have is still there.
+// State that a call may change, as it was before the call; it is restored if memory runs out. Arrays only grow, so what they have is still there.
 struct was {
   struct mica_graph x;
   struct graph g, above;

@@ -1,5 +1,5 @@
 // Layouts in the public interface. Names in layouts are unknown positive integers, the same in all layouts of a
-// context. Of a refusal the reason is the error's message.
+// context. The reason of a refusal is the error's message.
 #include "api/api_layout.h"
 
 #include <string.h>

@@ -244,7 +244,7 @@ static int call_cpu(struct mica_module *x, const void *const *in, void *const *o
   return module_failed(module_call(x->cpu, (void *const *)in, out), x->p.name, e);
 }
 
-// Where the context that is current has it; else it is put there.
+// Finds the module in the current context, or loads it there.
 static int here(struct mica_module *x, struct gpu_resident **out, struct err *e)
 {
   for (struct on_device *d = x->devices; d; d = d->next)
@@ -257,7 +257,7 @@ static int here(struct mica_module *x, struct gpu_resident **out, struct err *e)
   return OK;
 }
 
-// What comes after takes no memory.
+// The rest takes no memory.
 static int guarded_here(struct mica_module *x, struct gpu_resident **out, struct err *e)
 {
   struct guard g;

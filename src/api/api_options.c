@@ -1,5 +1,6 @@
-// Options of include/mica.h across versions: callers say how much of the struct they know. What an older caller does not know
-// keeps its default; what a newer one knows beyond this library must be zero, that is, not asked for.
+// Options of include/mica.h across versions: callers say how much of the struct they know. Options that an older caller does
+// not know keep their defaults; options of a newer caller that this library does not know must be zero, that is, not asked
+// for.
 #include "api/api.h"
 
 #include <string.h>

@@ -70,7 +70,7 @@ void arena_close(struct arena *a)
   *a = (struct arena){.lasting = a->lasting};
 }
 
-// What a block has from here on is zero again.
+// Clears a block from here on.
 static void empty(struct arena_block *b, size_t from)
 {
   memset(b->data + from, 0, b->fill - from);

@@ -1,4 +1,4 @@
-// A child and all that it starts are one process group. What kills the group when this process is gone is a pipe, the leash: this
+// A child and all that it starts are one process group. A pipe, the leash, kills the group when this process is gone: this
 // process has its writing end, the child and its descendants inherit the reading end, whose owner is the group and whose signal is
 // SIGKILL (fcntl F_SETOWN, F_SETSIG, O_ASYNC). The kernel closes the writing end even after SIGKILL, and then signals the group.
 // PR_SET_PDEATHSIG would not do: it is of the thread that made the child, and cc1 below gcc does not inherit it.
@@ -110,7 +110,7 @@ int child_start(struct child *c, const struct child_plan *p)
   return why;
 }
 
-// What is left of its group goes before it does: then its number is nobody else's yet.
+// The rest of its group is ended before it is reaped: then its number is nobody else's yet.
 static int reap(struct child *c)
 {
   int status = 0;

@@ -64,7 +64,7 @@ static bool is_temporary(const char *name, const char *base)
   return strspn(name, "0123456789abcdef") == DIGITS && !strcmp(name + DIGITS, TEMPORARY);
 }
 
-// Where a file system has no locks, a file of the last day may still be written. The name is asked for again under the lock.
+// On a file system without locks, a file of the last day may still be written. The name is asked for again under the lock.
 static bool is_left_over(int folder, const char *name, int fd)
 {
   struct stat s, named;

@@ -6,8 +6,8 @@
 //   handle   a block that stands for more than memory: its kind says how it is closed
 //   undo     what has to be done on that way back besides: a lock, a file. On the stack of the function that needs it
 //
-// What has to outlive a call that fails is in an arena that is `lasting`, or is kept. What is large, and of a size that input decides, is
-// taken by mem_try or arena_try, and missing it is an ordinary error that says what it was for.
+// Data that must outlive a call that fails are in an arena that is `lasting`, or are kept. Memory that is large, and of a size that input
+// decides, is taken by mem_try or arena_try. If it is missing, that is an ordinary error that says what it was for.
 #ifndef MICA_MEMORY_H
 #define MICA_MEMORY_H
 

@@ -27,7 +27,7 @@ static void share(void *p)
   for (int i; (i = atomic_fetch_add(&w->loop->next, 1)) < w->loop->n;) w->loop->job(w->loop->arg, i, w->id);
 }
 
-// Where one finds no memory the others end after the index that they have.
+// If one finds no memory the others end after their current index.
 static void *work(void *p)
 {
   const struct pool_worker *w = p;

@@ -10,7 +10,7 @@ size_t visible_decode(const char *s, size_t n, unsigned *code);
 bool visible_hidden(unsigned code); // new lines and tabs are not
 // The same text with such characters as \u{202e}, and bytes that are no UTF-8 as U+FFFD.
 void visible_add(struct str *out, const char *s, size_t n);
-// What stands for the sequence at s: itself, or what is in `room`. Its own length in *len, that of what stands for it is returned.
+// Text that is shown for the sequence at s: itself, or what is in `room`. Its own length in *len, that of what stands for it is returned.
 int visible_shown(const char *s, size_t n, char room[16], const char **text, size_t *len);
 void visible_print(FILE *f, const char *s); // takes no memory
 

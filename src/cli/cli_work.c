@@ -1,5 +1,5 @@
 // Seconds of processor time that this process and its descendants have used: a compiler that is still at work is told from one that hangs.
-// Processes that ended are counted while their parent lives. Where /proc cannot be read it is this process alone.
+// Processes that ended are counted while their parent lives. If /proc cannot be read it is this process alone.
 #include "cli/cli.h"
 
 #include <dirent.h>

@@ -70,7 +70,7 @@ static int tile(struct cli *c, struct answer *a, const struct mica_layout *const
   return OK;
 }
 
-// Of a layout that takes every offset below its size once, R(A(i)) = i and A(R(i)) = i.
+// For a layout that takes every offset below its size once, R(A(i)) = i and A(R(i)) = i.
 static int inverse(struct cli *c, struct answer *a, const struct mica_layout *const *arg)
 {
   struct mica_layout *r = NULL;

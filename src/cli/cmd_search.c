@@ -64,7 +64,7 @@ static void print_stats(const struct search_stats *s, const struct search_result
   printf("\n%s%s", r->why, *r->why ? "\n" : "");
 }
 
-// What each rule removed of all that was tried or refused, and what the user can do about it.
+// Counts what each rule removed of all that was tried or refused, and says what the user can do about it.
 static void print_why(const struct search_stats *s)
 {
   uint64_t all = s->states;

@@ -10,7 +10,7 @@ int cli_load(struct cli *c, const char *path, struct graph **g)
   return graph_cast(&c->mem, *g, t, g, &c->err);
 }
 
-// Of tests at full size: seconds on a few cores, and minutes where a certain answer is asked for.
+// Limits of tests at full size: seconds on a few cores, and minutes where a certain answer is asked for.
 static const int64_t FULL_OPS = 20000000000, STRICT_OPS = 200000000000;
 
 static void print(const struct certificate *r)

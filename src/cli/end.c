@@ -1,8 +1,8 @@
 // The end of a command. The first SIGINT or SIGTERM sets a flag that long work looks at, and the best until then is answered; so it is
-// when the time of --time is over. What does not look, because it waits for a pipe, a lock or a disk or computes something that cannot be
-// divided, is ended by a thread that does nothing else: less than two seconds after the signal, or after the end of the time, it removes what
-// would be left and ends the process. A result that is there by the end of the time is still written, as long as that is work and no wait.
-// The second signal, of whichever kind, is deadly at once. Children end with the process (base/child.c).
+// when the time of --time is over. Work that does not look at the flag, because it waits for a pipe, a lock or a disk or computes something
+// that cannot be divided, is ended by a thread of its own: less than two seconds after the signal, or after the end of the time, it removes
+// what would be left and ends the process. A result that is there by the end of the time is still written, as long as that is work and no
+// wait. The second signal, of whichever kind, is deadly at once. Children end with the process (base/child.c).
 #include "base/child.h"
 #include "cli/cli.h"
 

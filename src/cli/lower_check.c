@@ -39,7 +39,7 @@ static int launch(struct cli *c, struct device_host *h, int i, bool counts, bool
   return str_free(&text), OK;
 }
 
-// Where an error is, of a text that is forgotten.
+// Place of an error in a text that is forgotten.
 static void keep_place(struct cli *c)
 {
   if (c->err.status && c->err.at.file) c->err.at.file = arena_strdup(&c->mem, c->err.at.file);

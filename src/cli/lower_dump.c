@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// Those over a graph that is lowered.
+// Whether the pass dumps a graph that is lowered.
 static bool can_dump(int pass) { return passes[pass].scope == OF_CANDIDATE && passes[pass].targets == ON_GPU; }
 
 static int no_dump(struct cli *c)

@@ -85,8 +85,8 @@ static void *call(void *arg)
   return x->status = guarded(x->c, x->argc, x->argv), NULL;
 }
 
-// Programs are walked by recursion, so deep ones need a stack of some size, and so does the compiler. Where the limit of this process is
-// smaller, it is raised as far as it may be for those that come, and the work is done by a thread, whose stack no limit concerns.
+// Programs are walked by recursion, so deep ones need a stack of some size, and so does the compiler. If the limit of this process is
+// smaller, it is raised as far as possible for child processes. The work is done by a thread, whose stack has no such limit.
 static int with_stack(struct cli *c, int argc, char **argv)
 {
   struct rlimit r;

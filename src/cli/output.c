@@ -1,4 +1,4 @@
-// Where answers go.
+// Destinations of answers.
 #include "base/child.h"
 #include "cli/cli.h"
 

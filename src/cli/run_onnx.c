@@ -1,5 +1,5 @@
 // mica run of a model in the format of ONNX: its programs by the interpreter or compiled, and between them the nodes that
-// were left by their simple functions. Of a folder that `mica import --out` wrote, the optimized graphs where they are there.
+// were left by their simple functions. Reads a folder that `mica import --out` wrote; optimized graphs are taken if they are there.
 #include "cli/cli.h"
 #include "export/folder.h"
 #include "front/front.h"

@@ -196,7 +196,7 @@ static int write_csv(const struct bench *b, int n)
   return status;
 }
 
-// What is wrong with one kernel does not keep the others from being measured; the first such error is the command's.
+// A failure of one kernel does not stop the others; the first such error is the command's.
 static int all(struct bench *b)
 {
   struct cli *c = b->c;

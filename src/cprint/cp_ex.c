@@ -38,7 +38,7 @@ static const char *term(struct cprint *c, ex x, int64_t k)
 
 static bool is_truth(enum ex_kind k) { return k == EX_LT || k == EX_EQ || k == EX_BOTH || k == EX_EITHER; }
 
-// What is added first, so that no minus leads where it need not.
+// The term that is added first, so that no minus leads unnecessarily.
 static struct cp_ex_text sum(struct cprint *c, const struct ex_node *n)
 {
   if (n->n == 1 && n->c == 1 && n->coef[0] == -1 && !ex_is_const(n->arg[0]) && is_truth(node(c, n->arg[0])->kind))

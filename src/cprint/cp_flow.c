@@ -121,7 +121,7 @@ static int run_end(struct cprint *c, int i, int to, bool (*fits)(struct cprint *
   return end;
 }
 
-// What is done lane by lane even where registers of the warp take part.
+// Whether a statement is done lane by lane even if registers of the warp take part.
 static bool scattered(struct cprint *c, int i)
 {
   const struct tile_stmt *st = stmt_at(c, i);
@@ -249,7 +249,7 @@ static bool block_value(struct cprint *c, int i)
   return st->kind == STMT_LET && st->view >= 0 && cp_value_varies(c, st) == V_BLOCK;
 }
 
-// What the run makes and others use after it lives in the memory of the block.
+// Values that the run makes and others use after it live in the memory of the block.
 static int settle(struct cprint *c, int i, int end)
 {
   const struct tile_stmt *st = stmt_at(c, i);

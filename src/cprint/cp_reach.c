@@ -1,4 +1,4 @@
-// What statements need: who has to do them together, and where the registers that they touch live. A table says of
+// Needs of statements: who has to do them together, and where the registers that they touch live. A table says of
 // every semantics who does it; what is missing there waits for others that run at the same time, and is refused.
 #include "cprint/cp_print.h"
 

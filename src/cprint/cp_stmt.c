@@ -1,5 +1,5 @@
-// Statements as they are at every level: allocations, loops, conditions, values of elements. What differs between
-// threads that stand at a condition together guards the loops over threads inside; a loop can not do that.
+// Statements as they are at every level: allocations, loops, conditions, values of elements. A condition that differs
+// between threads guards the loops over threads inside; a loop cannot do that.
 #include "cprint/cp_print.h"
 
 enum { STACK = 1 << 16 }; // bytes of registers that are local to a loop

@@ -1,6 +1,6 @@
-// What the lanes of a warp do together: values of other lanes go through rows that are local to the statement; matrices
-// and products are functions of the prelude on the rows of registers. Where a condition leaves lanes out, all lanes of
-// a group are in or all are out, which the first of them decides.
+// Joint work of the lanes of a warp: values of other lanes go through rows that are local to the statement; matrices
+// and products are functions of the prelude on the rows of registers. A condition that leaves lanes out must hold for
+// all lanes of a group or none; the first lane of the group decides.
 #include "cprint/cp_print.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // cprint: tile kernels as C for the CPU. A lowered kernel (tile/tile.h) becomes a C17 source that stands alone: a
 // prelude, then one function of the kernel's buffers and sizes that runs all blocks of the grid, in parallel with
-// OpenMP. What the interpreter of src/sim computes in steps it computes at the speed of compiled code: moves, sums and
+// OpenMP. It computes at the speed of compiled code what the interpreter of src/sim computes in steps: moves, sums and
 // products have the same bits, and so have exp and its like where the C library is the same.
 //
 // How threads become loops. A statement is done by all threads before the next one begins, as far as it has to be:
@@ -15,8 +15,8 @@
 // Registers that live on are rows of 32 lanes, so that a loop over lanes is a loop over neighbours that compilers
 // vectorize: `float sum[4][32]`. Registers that only one loop over lanes knows are local to it: `float sum[4]`.
 //
-// Copies by cp.async are done at once, as they may be: nothing has to see them late. What waits for another part of the
-// same block that runs at the same time can not be run like this and is refused: mbarriers, TMA, wgmma, clusters.
+// Copies by cp.async are done at once, as they may be: nothing has to see them late. Code that waits for another part
+// of the same block that runs at the same time cannot run like this and is refused: mbarriers, TMA, wgmma, clusters.
 //
 //   cp_kernel.c   the function, its memory          cp_flow.c    statements of a block, of a warp, of a lane
 //   cp_reach.c    what a statement needs            cp_scope.c   variables: where they are known, how they vary
@@ -39,7 +39,7 @@ int cprint_kernel(const struct tile_program *p, const struct tile_kernel *k, str
 int cprint_module(const struct tile_program *p, const struct tile_kernel *k, struct str *out, struct err *e);
 // NAME; lives in mem.
 const char *cprint_name(struct arena *mem, const struct tile_kernel *k);
-// What the source wants of a compiler.
+// Compiler flags that the source needs.
 const char *cprint_flags(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What Mica's C kernels are made of: 16-bit numbers, operators, atomics. Registers of a warp are rows of 32, a lane
+/* Parts of Mica's C kernels: 16-bit numbers, operators, atomics. Registers of a warp are rows of 32, a lane
  * each: float sum[4][32]. Compile with -std=c17 -O3 -march=native -fopenmp (or without
  * OpenMP: the blocks then run in turn); in GNU modes -ffp-contract=off keeps every sum and product rounded. */
 #include <math.h>

@@ -1,4 +1,4 @@
-// Where operands are: indices of elements as expressions, shared addresses, descriptors of wgmma. A swizzle changes
+// Places of operands: indices of elements as expressions, shared addresses, descriptors of wgmma. A swizzle changes
 // only low bits of an index, so what is a multiple of all that it looks at stays outside of it, and pieces of an
 // unrolled loop differ by constants in the address.
 #include "cuda/cu_print.h"

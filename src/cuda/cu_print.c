@@ -21,8 +21,9 @@ bool cu_has(const struct tile_kernel *k, enum sem sem)
   return false;
 }
 
-// What a kernel only reads the compiler may take for unchanging and read ahead of time, where it is told that no other pointer
-// leads there. A kernel that starts before the one ahead of it has ended must not: Sync<grid.wait> would come too late.
+// The compiler may take buffers that a kernel only reads for unchanging and read them early, if it is told that no other
+// pointer leads there. A kernel that starts before the one ahead of it has ended must not: Sync<grid.wait> would come too
+// late.
 static void buffer_parameter(struct printer *w, int i, struct str *s)
 {
   const struct tile_buffer *b = &w->s.k->buffers[i];
@@ -99,7 +100,7 @@ static void allocation(struct printer *w, int buf)
   c_line(&w->s, "%s *const %s = (%s *)(%s + %lld);", type, name, type, w->shared, (long long)b->offset);
 }
 
-// What is printed from here on is of this line of the kernel's text; 0: of none.
+// Marks the following text as made for this line of the kernel's text; 0: of none.
 static void mark(struct printer *w, int line)
 {
   struct cuda_marks *m = w->marks;
@@ -191,10 +192,10 @@ static int block(struct printer *w, int stmt)
 
 // ---- the kernel ----
 
-// Of the block and the thread, where the body says it, and what the compiler may assume of it. Where loops are unrolled, with the
-// assumption their accesses differ by constants in the instruction: without it the compiler knows by the masks of coordinates that
-// an index is not negative, widens it as unsigned, and then can not take a sum apart. Row softmax has 400 instructions with it, 438
-// without; attention 920 and 954. Elsewhere it only makes masks disappear by which the compiler puts bits together.
+// Declares numbers of the block and the thread that the body uses, with facts that the compiler may assume. In unrolled loops the assumption
+// lets accesses differ by constants in the instruction: without it the compiler knows by the masks of coordinates that an index is
+// not negative, widens it as unsigned, and then can not take a sum apart. Row softmax has 400 instructions with it, 438 without;
+// attention 920 and 954. Elsewhere it only makes masks disappear by which the compiler puts bits together.
 static void identity(struct printer *w, const char *body, const char *name, const char *builtin, ex size)
 {
   if (!c_says(body, name)) return;

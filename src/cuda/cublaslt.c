@@ -91,7 +91,7 @@ static int set(struct blas_plan *plan, int id, const void *p, size_t n, struct e
   return blas_check(plan->b, plan->b->desc_set(plan->desc, id, p, n), e, "describing a product");
 }
 
-// Of the vector's address, which is known when it runs, the library now wants the alignment.
+// The library now wants the alignment of the vector's address, which is known when it runs.
 static int describe_epilogue(struct blas_plan *plan, struct err *e)
 {
   static void *const aligned = (void *)(uintptr_t)256;

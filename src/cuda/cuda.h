@@ -172,7 +172,7 @@ int gpu_map(struct gpu *g, gpu_address base, const struct gpu_map_shape *s, stru
 // --------------------------------------------------------------------------------------------------------------
 
 // The arguments and the extent of a launch; `kernel` is left to the caller. `sizes`: values of k->params; `buffers`:
-// one address for each of k->buffers, looked at where the buffer is in global memory. What is returned lives in mem.
+// one address for each of k->buffers, looked at where the buffer is in global memory. The result lives in mem.
 int cuda_bind(struct gpu *g, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k, const int64_t *sizes,
               const gpu_address *buffers, struct gpu_launch *out, struct err *e);
 // A lowered kernel as code on the device.
@@ -183,7 +183,7 @@ struct cuda_ready {
   struct gpu_module *module;
   struct gpu_kernel *kernel;
 };
-// k is lowered for the device. What is returned lives in mem but the module, which gpu_unload gives back.
+// k is lowered for the device. The result lives in mem, except for the module, which gpu_unload gives back.
 int cuda_prepare(struct gpu *g, const struct nvrtc *r, struct arena *mem, const struct tile_program *p, const struct tile_kernel *k,
                  struct cuda_ready *out, struct err *e);
 // Elements of a global buffer at these sizes; -1 when they are more than memory can hold.

@@ -1,4 +1,4 @@
-// What Mica's kernels are made of, instead of the vendor's headers: 16-bit numbers, views of words, addresses.
+// Parts of Mica's kernels, instead of the vendor's headers: 16-bit numbers, views of words, addresses.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

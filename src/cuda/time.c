@@ -1,7 +1,7 @@
-// What a launch of a kernel takes. A graph of launches is replayed and timed by the device's clock, so that neither the
+// Time of a launch of a kernel. A graph of launches is replayed and timed by the device's clock, so that neither the
 // host's calls nor the gaps between launches count. The launches take turns on several sets of buffers, together more
 // than twice the L2 cache: what one leaves in the cache is gone before its turn comes again, as for a kernel among
-// others. Where MOST_SETS are less than that, buffers are so small that the cache is where such a kernel finds them.
+// others. If MOST_SETS are less than that, buffers are so small that such a kernel finds them in the cache.
 #include "cuda/cuda.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// From found graphs to compiled candidates. What goes wrong here costs the candidate, never the job: its reason is
+// From found graphs to compiled candidates. A failure here costs the candidate, never the job: its reason is
 // kept and shown.
 #include "drive/pass.h"
 #include "gpu/gpu.h"

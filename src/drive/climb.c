@@ -1,6 +1,6 @@
 // The climb. Entrants wait with what is expected of them; a batch are those of which most is expected. While one batch is
-// compiled the one before is on the GPU: checked, then timed by fewer and fewer. What is faster by more than the noise
-// than the centre of its line is the next centre. The fastest few of all are timed exactly in the end.
+// compiled the one before is on the GPU: checked, then timed by fewer and fewer. An entrant that is faster than the
+// centre of its line by more than the noise is the next centre. The fastest few of all are timed exactly in the end.
 #include "drive/climb.h"
 #include "drive/pass.h"
 

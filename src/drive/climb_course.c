@@ -1,4 +1,4 @@
-// What the climb did, for people: where its lines began, and what was turned at each step.
+// Course of the climb, for people: where its lines began, and what was turned at each step.
 #include "drive/climb.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static const char *choice_text(struct arena *mem, const struct choice *c)
   return str_keep(mem, &s);
 }
 
-// Of one kernel: "kernel 2: warps 4 to 8".
+// Text for one kernel: "kernel 2: warps 4 to 8".
 static void add_unit(struct str *out, struct arena *mem, const struct entrant *from, const struct entrant *to, int unit)
 {
   const struct choice *a = &from->pick[unit], *b = &to->pick[unit];

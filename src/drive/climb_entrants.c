@@ -124,7 +124,7 @@ int entrants_make(struct entrants *f, int n, int *who)
   return kept;
 }
 
-// Those with exact figures before others.
+// Entrants with exact figures come before others.
 int entrants_fastest(const struct entrants *f, int cand, bool rough)
 {
   int best = -1;

@@ -1,11 +1,11 @@
-// What is expected of entrants that wait, from those that were timed. A value of a knob is as good as the fastest entrant of
+// Expected times of waiting entrants, from those that were timed. A value of a knob is as good as the fastest entrant of
 // the same plan that has it; what differs from the fastest in several knobs is expected to be as much slower as all of them
-// together. Of values that were not tried the model speaks (entrants_enter).
+// together. The model estimates values that were not tried (entrants_enter).
 #include "drive/climb.h"
 
 #include <math.h>
 
-// Of those that make the kernel by that scheme with that value; INFINITY: none was timed.
+// The fastest entrant that makes the kernel by that scheme with that value; INFINITY: none was timed.
 static double fastest_with(const struct entrants *f, const struct entrant *like, int unit, int knob)
 {
   double best = INFINITY;

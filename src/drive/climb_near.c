@@ -1,5 +1,6 @@
-// What is near an entrant: one knob with any value that its scheme uses, two knobs by a step, the best settings of the other
-// schemes, tails and dependent launches the other way, and other sizes of its heavy kernels (sizes.c). What was found of each kernel alone is put together, too.
+// Neighbours of an entrant: one knob with any value that its scheme uses, two knobs by a step, the best settings of the other
+// schemes, tails and dependent launches the other way, and other sizes of its heavy kernels (sizes.c).
+// The best settings of each kernel alone are also combined.
 #include "drive/climb.h"
 #include "plan/plan.h"
 
@@ -42,7 +43,7 @@ static const struct values *listed(struct entrants *f, struct climb_plan *p, int
   return out->knob;
 }
 
-// Those of the settings that the scheme lists, twice and half as much; yes and no.
+// Values of a knob: those of the settings that the scheme lists, twice and half as much; yes and no.
 static void values_of(struct entrants *f, struct climb_plan *p, int unit, const struct choice *now, struct values out[KNOBS])
 {
   memcpy(out, listed(f, p, unit, now), sizeof *out * KNOBS);
@@ -137,7 +138,7 @@ static void near_plan(struct entrants *f, int at, struct climb_plan *p)
 
 // ---- sizes ----
 
-// Of two units, products by the library aside.
+// Whether two units are the same kernel; products by the library do not count.
 static bool same_kernel(const struct lower_plan *p, const struct lower_unit *x, const struct lower_plan *q, const struct lower_unit *y)
 {
   const struct graph *a = p->g->nodes[x->first].sub, *b = q->g->nodes[y->first].sub;

@@ -66,7 +66,7 @@ static void close_clock(void *p)
 }
 static const struct mem_kind kind = {.close = close_clock};
 
-// Of all the time. A result of a CPU is compiled, checked and measured at the end; a program whose reference takes long needs more.
+// End of the first part of the time. A result of a CPU is compiled, checked and measured at the end; a program whose reference takes long needs more.
 static double end_of(const struct job *j, double all)
 {
   double end = fmin(END * all, MOST_END), work = reference64_products(j->program);

@@ -1,5 +1,5 @@
 // Candidates as kernels for GPUs. Each kernel is made in the way that the model says is best; a whole that is put together from
-// parts takes over the ways of its parts. What goes wrong costs the candidate, with its reason.
+// parts takes over the ways of its parts. A failure costs the candidate, with its reason.
 #include "drive/pass.h"
 #include "gpu/gpu.h"
 
@@ -36,7 +36,7 @@ static struct choice pick(const struct lower_plan *p, const struct lower_unit *u
   return u->nchoices ? u->choice[0] : (struct choice){0};
 }
 
-// What a scheme promises and cannot keep costs the choice, as long as there is another.
+// A promise that a scheme cannot keep costs the choice, as long as there is another.
 static int make_with_others(const struct job *j, struct lowered *d, struct err *e)
 {
   for (int tries = 0; tries < OTHERS; tries++) {
@@ -60,7 +60,7 @@ static void nothing_compiled(const struct job *j, struct lowered *d)
 
 // ---- passes ----
 
-// What a program put together is made of, as kernels.
+// Kernels that a program put together is made of.
 static const struct lowered **made_of(const struct job *j, const struct candidate *x, int *n)
 {
   const struct lowered **like = NEWS(j->mem, const struct lowered *, j->split.n + 1);
@@ -183,7 +183,7 @@ int device_take(const struct job *j, struct candidate *c, const struct lower_pla
   return nothing_compiled(j, d), OK;
 }
 
-// What is exported and remembered is as it was measured. algorithm: by launch, or NULL.
+// The exported and remembered program is the measured one. algorithm: by launch, or NULL.
 void device_algorithms(struct device_program *d, const int *algorithm)
 {
   for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
@@ -210,7 +210,7 @@ static int compile_by(const struct job *j, struct gpu_forge *f, struct lowered *
 {
   struct compile_result result = {0};
   struct compile_stats stats;
-  // What was measured is compiled.
+  // A measured program is compiled.
   const struct patience until = {.stop = job_stop(j, *j->unmeasured ? STOP_WORK : STOP_PROOF)};
   if (!d->code) {
     d->code = NEW(j->mem, struct code);

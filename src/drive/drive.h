@@ -205,14 +205,14 @@ struct job {
 
 // ---- pipe.c ----
 // The report in *report (borrowed from nothing: the caller's), also after a stop when there is something to report.
-// Of an open job.
+// For an open job.
 int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e);
 int pipe_optimize(struct arena *mem, const struct graph *program, const struct mica_options *opts, json_t **report, bool *recalled, struct err *e);
 // With what has compiled, for whoever saves the report.
 int pipe_optimize_by(struct arena *mem, const struct graph *program, const struct mica_options *opts, struct gpu_forge *forge, json_t **report,
                      bool *recalled, struct err *e);
-// Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched). What
-// the searches left in the database stays until pipe_search_done.
+// Only what comes before candidates: contests with their search results in r[part] (NULL where nothing was searched). The
+// searches' entries in the database stay until pipe_search_done.
 void pipe_search_done(struct job *j);
 int job_split(struct job *j, struct err *e); // the rows up to the subprograms
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
@@ -260,7 +260,7 @@ struct patience clock_of(const struct mica_options *opts); // of a job that begi
 
 // ---- agree.c ----
 // After job_open of all processes of a crew, which gave `status` in this one: all take the first one's target and must have
-// the same program, limits and build. Where one failed, all do.
+// the same program, limits and build. If one failed, all fail.
 int job_agree(struct job *j, const struct crew *c, int status, struct err *e);
 
 // ---- candidate.c ----
@@ -321,7 +321,7 @@ json_t *launches_json(const struct lowered *d);
 int launches_limits(struct arena *mem, const json_t *report, const struct target *t, const struct gpu_limits **out, struct err *e);
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e);
-// What each launch was made by, in order, as picks of a plan. False: it does not fit.
+// How each launch was made, in order, as picks of a plan. False: it does not fit.
 bool launches_pick(const struct lower_plan *p, int n, const char *const *how, struct choice *pick);
 void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured
 // Is the choice a valid one for the unit? Then its cost is set. A product's is the library's with its epilogue.
@@ -358,7 +358,7 @@ void climb_cpu_ends(struct job *j, struct contest *c); // with the winner, after
 
 // ---- sizes.c ----
 static const double GAIN = 0.985; // of the time, at most, is a step of a climb
-// Calls add for sizes of node `node` around those that the graph has, while more() is true. Where add is false the next factor is tried.
+// Calls add for sizes of node `node` around those that the graph has, while more() is true. If add is false the next factor is tried.
 void sizes_near(const struct graph *g, bool (*add)(void *arg, int node, const struct axes *to), bool (*more)(void *arg), void *arg);
 
 // ---- course.c ----

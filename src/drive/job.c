@@ -102,7 +102,7 @@ int prune_parse(const char *names, unsigned *off, struct err *e)
   return OK;
 }
 
-// What results depend on besides the graph. The text of the graph follows its hash, so that equal hashes cannot
+// Everything that results depend on besides the graph. The text of the graph follows its hash, so that equal hashes cannot
 // mix up two programs.
 static const char *key_of(const struct job *j, const char *kind, double tune, const struct graph *g)
 {
@@ -122,7 +122,7 @@ static const char *key_of(const struct job *j, const char *kind, double tune, co
 
 const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", 0, part); }
 
-// What a GPU's results depend on takes the place of the row's device.
+// Facts that a GPU's results depend on take the place of the row's device.
 static void name_gpu(struct job *j)
 {
   struct err missing = {0};
@@ -231,7 +231,7 @@ static const int *find_known(const struct judged *known, uint64_t hash)
   return NULL;
 }
 
-// What was answered is kept: layers are alike. One thread alone asks no more than it has to.
+// Answers are kept: layers are alike. One thread alone asks no more than it has to.
 static void too_hard(void *arg, int n, const struct graph *const *part, bool *hard)
 {
   struct judged *known = arg;
@@ -264,7 +264,7 @@ static void told(void *arg, int decided, int all)
   if (o->progress) o->progress(o->progress_arg, &p);
 }
 
-// Those with the fewest operators first, so that something is found soon; in the program's order where they have as many.
+// Parts with the fewest operators come first, so that something is found soon; ties are in the program's order.
 static void order_parts(struct job *j)
 {
   j->order = NEWS(j->mem, int, j->split.n);

@@ -1,5 +1,5 @@
-// What each kernel of the result takes by itself on a CPU, for the report: the result once more, compiled with a clock between its kernels. What is
-// ranked was measured without.
+// Time of each kernel of the result by itself on a CPU, for the report: the result once more, compiled with a clock between its kernels. The
+// ranked code was measured without it.
 #include "drive/drive.h"
 
 static const double SECONDS = 0.2;

@@ -4,7 +4,7 @@
 //   pass      a row: from one IR to another
 //   IR        a form of the program between two passes: a kernel graph, a tile program, C
 //   value     one result of a pass: a pass over a subprogram may leave many
-//   watch     what a job is asked to tell of its passes. Where nothing is asked for, a pass costs a call by pointer
+//   watch     what a job is asked to tell of its passes. If nothing is asked for, a pass costs a call by pointer
 //
 //   pass.c        the table; names
 //   pass_run.c    runs a row for one thing that it works on, and what comes after it

@@ -1,4 +1,4 @@
-// What is decided of a GPU's kernels, and what they become, as text: dumps of `mica optimize` and of `mica lower`.
+// Decisions about a GPU's kernels and the resulting kernels, as text: dumps of `mica optimize` and of `mica lower`.
 #include "drive/pass.h"
 #include "gpu/gpu.h"
 #include "lower/lower_emit.h"
@@ -117,7 +117,7 @@ int check_kern(const struct ir_value *v, struct err *e)
   return fine ? OK : err_set(e, ERR_WRONG, NOWHERE, "%s", why);
 }
 
-// What is read is what was written.
+// The text that was written is read back.
 int parse_kern(struct arena *mem, const struct ir_value *v, const char *text, size_t n, struct err *e)
 {
   const char *values = strchr(text, '\n') + 1;
@@ -165,7 +165,7 @@ static void print_orders(const struct lower_plan *p, struct str *out)
   }
 }
 
-// Of device tensors, and of tiles that lie in shared memory; and what became of the former.
+// For device tensors, and for tiles that lie in shared memory: the layout, and the outcome for the former.
 void print_layouts(const struct ir_value *v, struct str *out)
 {
   const struct lower_plan *p = &lowered_of(v)->plan;

@@ -1,4 +1,4 @@
-// IRs as text; reading the text back is their check. Those of a GPU's kernels are in pass_lower_text.c.
+// IRs as text; reading the text back is their check. Texts of a GPU's kernels are in pass_lower_text.c.
 #include "drive/pass.h"
 #include "front/front.h"
 

@@ -1,4 +1,4 @@
-// What a kernel graph takes by the model of lowering: made stable, given schemes, kernel by kernel. No kernel text is written.
+// Time of a kernel graph by the model of lowering: made stable, given schemes, kernel by kernel. No kernel text is written.
 #include "drive/drive.h"
 #include "plan/plan.h"
 

@@ -171,7 +171,7 @@ static int no_result(const struct job *j, const char *what, struct err *e)
   return err_hint(e, user ? "run again: it goes on from what was saved" : "give it more --time, or the program smaller sizes"), ENV;
 }
 
-// Where the time is over what was not measured, of several parts the whole, is measured all the same, briefly: nothing stands for it.
+// After the deadline the rest is still measured, briefly; if there are several parts, the whole is: nothing stands for it.
 static int time_whole(struct job *j, struct buffers *b, struct err *e)
 {
   stop_flag until = job_stop(j, j->base.measured && j->best.measured ? STOP_WORK : STOP_PROOF);
@@ -219,7 +219,7 @@ static void fall_back(struct job *j, const char *reason)
   j->reason = reason;
 }
 
-// Of several parts the whole is tested once more, where fields can evaluate it: the parts might be joined wrongly.
+// A whole of several parts is tested once more, if fields can evaluate it: the parts might be joined wrongly.
 static bool joined_rightly(struct job *j)
 {
   struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = WHOLE_OPS, .threads = j->threads, .stop = job_stop(j, STOP_PROOF)};

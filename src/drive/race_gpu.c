@@ -298,7 +298,7 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   return status;
 }
 
-// Those of the same program.
+// Copies the algorithms of the same program.
 static void copy_algorithms(struct candidate *to, const struct candidate *from)
 {
   const struct device_program *d = from->gpu.lowered ? &from->gpu.lowered->program : NULL;

@@ -1,4 +1,4 @@
-// What the search found for a part, kept in the database as soon as it is known: a run that is stopped while measuring
+// The search's result for a part, kept in the database as soon as it is known: a run that is stopped while measuring
 // goes on from there, and a program that shares a part with an earlier one need not search it again. The figures of
 // the race are not kept; they belong to one run. While a search is under way, what it has finished of its work is kept
 // too, so that one that was killed goes on from there.

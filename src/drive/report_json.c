@@ -72,7 +72,7 @@ static json_t *timing_json(const struct timing *t, int kernels)
                    disturbed_json(t->disturbed));
 }
 
-// What was not measured has the model's time only.
+// A candidate that was not measured has the model's time only.
 static json_t *time_json(const struct candidate *c)
 {
   if (!c->gpu.lowered) return timing_json(&c->timing, c->info.kernels);
@@ -222,7 +222,7 @@ static json_t *best_json(const struct job *j)
   return v;
 }
 
-// What the kernels' time is held against. Of a GPU, and where nothing was measured, the rates of the target's row.
+// The machine that the kernels' time is compared with. For a GPU, and if nothing was measured, these are the rates of the target's row.
 static json_t *machine_json(const struct job *j)
 {
   const struct target *t = j->host.bandwidth > 0 ? &j->host : &j->target;
@@ -230,7 +230,7 @@ static json_t *machine_json(const struct job *j)
                    t == &j->host && t->kind == TARGET_CPU);
 }
 
-// What was asked for, by which the same can be asked again.
+// The options of the request, so that it can be repeated.
 static json_t *options_json(const struct job *j)
 {
   const struct mica_options *o = j->opts;

@@ -117,7 +117,7 @@ int run_search(const struct pass_on *on, struct err *e)
   return pipe_search_part(j, c, c->found, e);
 }
 
-// Those that the pass itself has dropped, and no pass within it.
+// Names candidates that the pass itself has dropped, but not those of passes within it.
 static void name_dropped(const struct pass_on *on, int pass)
 {
   for (int i = 1; i < on->c->ncand; i++) {
@@ -191,7 +191,7 @@ static int leave_part(struct job *j, struct contest *c, struct err *e)
   return j->target.kind == TARGET_CPU && job_stopping(j) ? stopped_early(j, e) : err_set(e, ERR_TARGET, NOWHERE, "%s", c->cand[0].dropped);
 }
 
-// What a race on a GPU did not come to the race tells.
+// The GPU race reports the candidates it did not reach.
 static int leave_parts(struct job *j, struct err *e)
 {
   bool gpu = j->target.kind == TARGET_GPU;
@@ -207,7 +207,7 @@ static int leave_parts(struct job *j, struct err *e)
   return OK;
 }
 
-// What there is to report after a stop. On a CPU what was not measured is compiled and measured yet where the time is over; a user who stops does
+// The report after a stop. On a CPU what was not measured is compiled and measured yet where the time is over; a user who stops does
 // not wait for it.
 static bool something(const struct job *j)
 {

@@ -40,7 +40,7 @@ static bool equal(struct job *j, const struct contest *c, struct candidate *k, e
   return k->g == c->cand->g || k->cert.equal || job_verified(j, c->part->g, k, until);
 }
 
-// What is put together of parts is proven by parts.
+// A program put together of parts is proved by parts.
 static bool parts_equal(struct job *j, struct candidate *k)
 {
   for (int i = 0; i < j->split.n && !k->dropped; i++)

@@ -1,4 +1,4 @@
-// What a job is asked to tell of its passes: dumps, a line of time for each, a trace.
+// A job's reports about its passes: dumps, a line of time for each, a trace.
 #include "drive/pass.h"
 
 #include <stdlib.h>

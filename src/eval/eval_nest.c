@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// Where the loops stand.
+// Position of the loops.
 struct nest_place {
   int64_t block[MAX_GRID], iter[MAX_LOOPS];
   int64_t iteration, iterations; // row-major number, and how many there are

@@ -15,7 +15,7 @@ struct primes {
 
 enum { PRIMES_FILTER = 32, PRIMES_TEST = 62 }; // bits of p
 
-// p has `bits` bits, 24 to 62. residues[0 .. n) are numbers above 1 that shall be residues of p and of q. Where no pair is
+// p has `bits` bits, 24 to 62. residues[0 .. n) are numbers above 1 that shall be residues of p and of q. If no pair is
 // found for all of them within a fixed number of tries, the last ones are left out.
 struct primes primes_draw(int bits, uint64_t seed, int n, const uint64_t *residues);
 

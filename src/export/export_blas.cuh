@@ -42,7 +42,7 @@ static cublasLtHandle_t open_blas()
   return h;
 }
 
-// Of those that the library proposes, the one of that number; the first where there are not so many.
+// Among the algorithms that the library proposes, the one of that number; the first if there are fewer.
 static bool choose(cublasLtHandle_t blas, cublasLtMatmulDesc_t op, const cublasLtMatrixLayout_t l[4], int number, cublasLtMatmulHeuristicResult_t *best)
 {
   cublasLtMatmulHeuristicResult_t r[PROPOSED];

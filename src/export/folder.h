@@ -21,7 +21,7 @@ const struct folder_file *folder_find(const struct folder_files *f, const char *
 // ---- folder_write.c ----
 // Files of an older saved folder go; other files stay. A folder in it is an error, as it cannot be kept.
 int folder_write(struct arena *mem, const char *path, const struct folder_files *f, struct err *e);
-// What would keep folder_write from it, as far as that can be said before.
+// Reports what would stop folder_write, as far as that is known before.
 int folder_check(struct arena *mem, const char *path, struct err *e);
 
 // ---- folder_read.c ----

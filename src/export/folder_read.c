@@ -1,5 +1,5 @@
-// A saved folder is read by descriptors: of the folder, then of each file in it. What was checked are the bytes that are then used, so what
-// somebody writes there afterwards changes nothing.
+// A saved folder is read by descriptors: of the folder, then of each file in it. The checked bytes are the ones that are used, so later
+// writes there change nothing.
 #include "export/folder.h"
 #include "base/memory.h"
 #include "base/own.h"
@@ -118,7 +118,7 @@ static int read_all(struct arena *mem, int at, const char *folder, struct folder
   return OK;
 }
 
-// Where a save on a file system without exchanges was ended in the middle, the older folder lies beside.
+// If a save on a file system without exchanges was ended in the middle, the older folder lies beside.
 static int open_older(struct arena *mem, const char *path)
 {
   struct folder_place p = {.parent = -1};
@@ -150,7 +150,7 @@ static bool replaced(int fd, const char *path)
   return !fstat(fd, &was) && (was.st_ino != is.st_ino || was.st_dev != is.st_dev);
 }
 
-// What goes away while it is read was replaced by a save: then by what came in its place.
+// A folder that goes away while it is read was replaced by a save: then by what came in its place.
 int folder_read(struct arena *mem, const char *path, struct folder_files *out, struct err *e)
 {
   for (int tries = 1;; tries++) {

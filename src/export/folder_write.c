@@ -1,6 +1,6 @@
-// A folder is written aside, flushed, and exchanged with the one that is there (renameat2), which is then taken away. Where the file system
-// cannot exchange, the old one is renamed first; a process that is killed just then leaves it beside, where the next save and every load
-// find it. Nothing is taken away before what comes in its place is there.
+// A folder is written aside, flushed, and exchanged with the one that is there (renameat2), which is then taken away. If the file system
+// cannot exchange, the old one is renamed first; a process that is killed just then leaves it beside, and the next save and every load find
+// it there. Nothing is taken away before what comes in its place is there.
 #include "export/folder.h"
 #include "base/memory.h"
 #include "base/own.h"

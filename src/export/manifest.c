@@ -1,4 +1,4 @@
-// Of code (gpu/gpu.h) as JSON. Parameters of a kernel are its buffers in order and then its tensor maps; a map holds the address of
+// Code (gpu/gpu.h) as JSON. Parameters of a kernel are its buffers in order and then its tensor maps; a map holds the address of
 // one of the buffers, and is made from it when the address is known. Machine code is NVRTC's; where there is none, program.json
 // has null in its place and says why, and kernel.cu beside it has the same kernels for nvcc.
 #include "export/manifest.h"

@@ -133,7 +133,7 @@ static int graphs_of(struct arena *mem, const json_t *report, struct saved_graph
   return json_object_get(ranks, "kernels") ? graph_from_report(mem, ranks, "kernels", &g->rank, e) : OK;
 }
 
-// What runs, and program.json.
+// Kernels, and program.json.
 static int kernels(const json_t *report, const struct saved_graphs *g, struct folder *f, struct err *e)
 {
   struct target t;

@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-// What an operation on operands that are not both known gives.
+// Result of an operation if not both operands are known.
 static nf worse(nf x, nf y) { return x == EXPR_NEVER || y == EXPR_NEVER ? EXPR_NEVER : EXPR_UNKNOWN; }
 
 nf expr_atom(struct expr *ex, uint32_t id)

@@ -53,7 +53,7 @@ static nf meet_exponents(struct expr *ex, nf a, nf b)
   return result;
 }
 
-// What leaves the square of p.
+// The factor that leaves the square of p.
 static uint32_t content(struct expr *ex, const struct poly *p)
 {
   DRAFT_MONO(draft);

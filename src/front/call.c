@@ -1,4 +1,4 @@
-// Function calls. What a function takes is its operator's row: tensors first, then attributes in the order of
+// Function calls. The operator's row says what a function takes: tensors first, then attributes in the order of
 // attr.def, by position or by name. Numbers stand for tensors where the row still lacks tensors, and for attributes
 // after that.
 #include "front/parse.h"

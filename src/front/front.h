@@ -34,7 +34,7 @@ struct setting {
   const char *entry; // NULL, or the entry point that is read, of "entry=NAME"
 };
 
-// What one text may hold. The limits keep hostile input cheap; generated programs stay far below them.
+// Limits of one text. The limits keep hostile input cheap; generated programs stay far below them.
 enum { FRONT_BYTES = 1 << 20, FRONT_DEPTH = 200, FRONT_TENSORS = 8192, FRONT_ENTRIES = 64 };
 
 // Reads a program or muGraph of n bytes into a checked kernel graph in mem. `file` names it in errors and may be
@@ -64,8 +64,8 @@ int load_settings(struct arena *mem, int n, const char *const *set, struct setti
 int load_file(struct arena *mem, const char *path, int nset, const char *const *set, struct graph **out, struct err *e);
 int load_text(struct arena *mem, const char *text, const char *name, int nset, const char *const *set, struct graph **out, struct err *e);
 
-// A call that is not in a text: op(tensors..., attributes), where `attributes` is text as in a call, or NULL. What it adds to g has no
-// place. After an error g is as before. Any bytes are safe.
+// A call that is not in a text: op(tensors..., attributes), where `attributes` is text as in a call, or NULL. The tensors that it adds
+// to g have no place. After an error g is as before. Any bytes are safe.
 struct front_call {
   const char *op, *attributes;
   int n;

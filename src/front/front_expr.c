@@ -178,7 +178,7 @@ int expr_plain(struct parser *p, struct front_value *v)
   return s;
 }
 
-// What a comparison is read as: of its sides in turn, and 1 minus that.
+// Forms of a comparison: of its sides in turn, and 1 minus that.
 static const struct {
   int token;
   enum op op;

@@ -1,7 +1,7 @@
 // muGraphs as the public Mirage project saves them: an array of graphs, each an array of operators, joined by the
 // guid of tensors. Operators are those of op.def behind a prefix, or rows of the table below; every node is built
-// through graph_add, and the shapes that the file claims must be those that follow. What the format does not keep
-// (constants of mul_scalar, limits of clamp) cannot be read back and is an error that says so.
+// through graph_add, and the shapes that the file claims must be those that follow. The format does not keep some facts
+// (constants of mul_scalar, limits of clamp); such graphs cannot be read back and are an error that says so.
 #include "front/front.h"
 #include "ir/constants.h"
 #include "base/doc.h"
@@ -77,7 +77,7 @@ static int bad(struct mirage_reader *r, enum errid id, const char *fmt, ...)
   return err_set(r->e, id, r->at, "graph %d, operator %d%s: %s", r->graph, r->kernel, where, text);
 }
 
-// What graph_add found, with the place put in front.
+// Passes on the result of graph_add, with the place put in front.
 static int located(struct mirage_reader *r, int status)
 {
   if (status == OK) return OK;

@@ -63,7 +63,7 @@ bool accum_takes(const struct block *b, const struct nest *f, int node, int tens
   return mine.fold == FOLD_NONE || nest_can_fold(f, mine.dim, mine.group);
 }
 
-// What has been accumulated, times the factor. Row factors have a routine of their own, which leaves rows alone
+// The accumulated value, times the factor. Row factors have a routine of their own, which leaves rows alone
 // whose factor is 1.
 static void rescale(struct block *b, const struct node *n, const struct view *acc)
 {

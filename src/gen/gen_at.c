@@ -44,7 +44,7 @@ static void store_number(struct kernel *k, struct str *s, int depth, const struc
   (void)k;
 }
 
-// What moves: slices of one view along dim, which `at` numbers; the other view has them one after the other.
+// Moved elements: slices of one view along dim, which `at` numbers; the other view has them one after the other.
 struct slices {
   struct kernel *k;
   struct str *s;

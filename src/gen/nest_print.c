@@ -36,7 +36,7 @@ static void print_values(const struct gen_printer *p, int depth, bool inner)
   }
 }
 
-// What a fold starts from, as a vector, a number and text; how two are combined; how the lanes of one are.
+// Start of a fold, as a vector, a number and text; how two values are combined; how the lanes of one are.
 static const struct {
   const char *vector, *text, *both, *lanes, *into;
   double number;
@@ -54,7 +54,7 @@ static const char *combined(const struct gen_printer *p, const struct sink *k, c
   return k->fold == FOLD_MAX ? both(p, k, value, old) : both(p, k, old, value);
 }
 
-// Where one thread combines its piece of a row of folded results.
+// The place where one thread combines its piece of a row of folded results.
 static struct operand partial(const struct nest *f)
 {
   struct operand o = {"acc", F32, {0}, -1, true};

@@ -1,4 +1,4 @@
-// What nest_print.c and nest_words.c share.
+// Shared by nest_print.c and nest_words.c.
 #ifndef MICA_GEN_NEST_PRINT_H
 #define MICA_GEN_NEST_PRINT_H
 

@@ -117,7 +117,7 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   return OK;
 }
 
-// What is wrong with the reference the race tells.
+// The race reports faults of the reference.
 void gpu_batch_wait(struct gpu_batch *b)
 {
   const struct problem *p;

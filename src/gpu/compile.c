@@ -88,7 +88,7 @@ static void note(struct compiled *c, const struct unit *u)
 
 // ---- compiling ----
 
-// What was not begun when it is too late is left.
+// Sources that were not begun at the deadline are left.
 static void compile_one(void *arg, int i, int worker)
 {
   (void)worker;

@@ -1,6 +1,6 @@
 // Processes that compile. NVRTC cannot be interrupted, and there are kernels that it takes minutes for; a process can be ended,
 // after a stop or when the time of a batch is over. Each compiles one source at a time, and as many run as sources are asked for at
-// the same time. Where no process is a worker of this build the caller compiles in its own.
+// the same time. If no process is a worker of this build the caller compiles in its own.
 #include "gpu/session.h"
 #include "base/memory.h"
 #include "gpu/wire.h"

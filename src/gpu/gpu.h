@@ -114,7 +114,7 @@ int gpu_resident_run(struct gpu_resident *r, const void *const *in, void *const 
 
 // ---- compile.c -------------------------------------------------------------------------------------
 
-// What compiles one source; of gpu_compiler_nvrtc unless a test has another. Called by several threads.
+// Compiles one source; gpu_compiler_nvrtc unless a test has another. Called by several threads.
 struct gpu_compiler {
   int (*compile)(const void *arg, struct arena *mem, const char *name, const char *source, int arch, struct cubin *out, struct err *e);
   const void *arg;
@@ -129,7 +129,7 @@ struct compile_stats {
   int kernels, sources, recalled; // all; different ones; of these in the database
   double seconds;
 };
-// Fills in the machine code of n codes; lives in mem. db may be NULL. What is wrong with one code is in its result.
+// Fills in the machine code of n codes; lives in mem. db may be NULL. A fault of one code is in its result.
 int compile_codes(struct arena *mem, const struct gpu_compiler *c, struct db *db, int arch, int n, struct code *codes, struct compile_result *results,
                   struct compile_stats *stats, struct err *e);
 
@@ -147,7 +147,7 @@ void gpu_forge_close(struct gpu_forge *f);
 void gpu_forge_rest(struct gpu_forge *f);                // its processes end; what was compiled stays
 int gpu_forge_ready(struct gpu_forge *f, struct err *e); // ENV where there is no compiler
 void gpu_forge_version(const struct gpu_forge *f, int *major, int *minor);
-// As compile_codes. What there was no time for is STOPPED in its result.
+// As compile_codes. A code that there was no time for has STOPPED in its result.
 int gpu_forge_codes(struct arena *mem, struct gpu_forge *f, struct db *db, const struct patience *until, int arch, int n, struct code *codes,
                     struct compile_result *results, struct compile_stats *stats, struct err *e);
 
@@ -305,8 +305,8 @@ struct time_request {
   const int *launches; // of each in one graph
   double warm_up;      // seconds before
 };
-// seconds[k * replays + r]: of one launch of candidate k in replay r. Where one candidate breaks the worker, *culprit
-// is its place in id, else -1.
+// seconds[k * replays + r]: of one launch of candidate k in replay r. If one candidate breaks the worker, *culprit is
+// its place in id, else -1.
 int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit, struct err *e);
 int gpu_worker_sets(const struct gpu_worker *w); // of the current problem
 // What a kernel of the candidate takes, by kernel of the code; what was chosen for a product, by launch.

@@ -1,6 +1,6 @@
 // Products by the vendor's library. It proposes several algorithms, best first by a model of its own; the one that is
-// taken is the fastest here, on the candidate's own buffers. What was chosen for a product holds for all candidates
-// that have it.
+// taken is the fastest here, on the candidate's own buffers. The choice for a product holds for all candidates that
+// have it.
 #include "gpu/stage.h"
 
 #include <math.h>

@@ -18,7 +18,7 @@ struct gpu_peers;
 size_t gpu_peers_room(int ranks); // bytes of the memory on the host
 // All ranks at once, each with its device; it waits for them. After an error all ranks have to be opened anew.
 int gpu_peers_open(struct gpu *g, const struct gpu_peers_wish *w, struct gpu_peers **out, struct err *e);
-// The rank's kernels must have ended. Those of others that wait for it end when their time is over.
+// The rank's kernels must have ended. Kernels of other ranks that wait for it end when their time is over.
 void gpu_peers_close(struct gpu_peers *p);
 bool gpu_peers_direct(const struct gpu_peers *p); // by peer access; else by NCCL
 const struct meet_world *gpu_peers_world(const struct gpu_peers *p);

@@ -1,4 +1,4 @@
-// What candidates are held against: random inputs, and the program on them in float64.
+// The reference that candidates are compared with: random inputs, and the program on them in float64.
 #include "gpu/gpu.h"
 #include "base/memory.h"
 #include "base/trace.h"

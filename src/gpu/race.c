@@ -3,7 +3,7 @@
 //
 // Rounds are cheap at first and exact at last: a few launches each of all candidates, more of the faster half, and so
 // on; the finalists are timed by graphs of about 1.5 ms in turns, until the order of the first and the others is sure
-// or the time is over. What is counted is the cold time; the hot one of the finalists is told beside it.
+// or the time is over. The cold time counts; the hot time of the finalists is reported beside it.
 #include "base/trace.h"
 #include "gpu/rank.h"
 #include "gpu/session.h"
@@ -145,7 +145,7 @@ static int load_and_check(struct race *r, int k, struct err *stop)
   return OK;
 }
 
-// What cannot run at all, with memory that is too small for one, says so for each candidate.
+// A program that cannot run at all, for example because memory is too small for one, says so for each candidate.
 static int check_all(struct race *r, struct err *e)
 {
   int n = 0;
@@ -159,7 +159,7 @@ static int check_all(struct race *r, struct err *e)
   return OK;
 }
 
-// Those that even by the host's clock take many times what the best one takes are not timed.
+// Candidates that take many times as long as the best one even by the host's clock are not timed.
 static void leave_hopeless(struct race *r)
 {
   double least = INFINITY;
@@ -377,7 +377,7 @@ static int time_quickly(struct race *r, struct err *e)
   return OK;
 }
 
-// Of all that were timed well, now or before.
+// The fastest of all that were timed well, now or before.
 static int fastest(const struct race *r)
 {
   int best = -1;

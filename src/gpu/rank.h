@@ -4,7 +4,7 @@
 
 #include "gpu/gpu.h"
 
-// Of n samples in seconds, which are sorted.
+// Statistics of n samples in seconds, which are sorted.
 void rank_time(double *samples, int n, int launches, struct gpu_time *out);
 // Sorts candidates by their seconds and returns how many go on: the better half, at least `least`, none that takes more
 // than `far` times the best.

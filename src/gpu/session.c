@@ -1,4 +1,4 @@
-// What races of one program share: the worker, what is compiled, inputs and the reference. All are made when they are first
+// State that races of one program share: the worker, what is compiled, inputs and the reference. All are made when they are first
 // needed, so that a race that is remembered starts no driver.
 #include "gpu/session.h"
 #include "base/memory.h"

@@ -92,7 +92,7 @@ void batch_wait(struct gpu_batch *b); // for machine code
 
 // ---- keep.c ----
 bool keep_timed(const struct gpu_result *x);
-// Of a quick race that came to its end. Where nothing ran it may be the machine's fault, and nothing is kept.
+// For a quick race that was not stopped. If nothing ran it may be the machine's fault, and nothing is kept.
 void keep_each(const struct gpu_batch *b, struct gpu_race *r);
 
 #endif

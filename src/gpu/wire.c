@@ -1,5 +1,5 @@
-// Messages: numbers and bytes one after the other. What is read is checked against what is there, so that a torn or
-// foreign message is an error and nothing worse.
+// Messages: numbers and bytes one after the other. A message is checked against its length while it is read, so that a
+// torn or foreign message is an error and nothing worse.
 #include "gpu/wire.h"
 
 #include <errno.h>

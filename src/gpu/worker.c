@@ -78,7 +78,7 @@ static int over(struct gpu_worker *w, double seconds, struct err *e)
   return e->status;
 }
 
-// What is in `out` is the answer behind the error.
+// The contents of `out` are the answer behind the error.
 static int read_answer(struct gpu_worker *w, struct wire *out, struct err *e)
 {
   struct err said;
@@ -453,7 +453,7 @@ static int time_them(struct gpu_worker *w, const struct time_request *q, int fir
   return status;
 }
 
-// Where timing several fails, each is timed alone to learn which one it is.
+// If timing several fails, each is timed alone to learn which one it is.
 int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit, struct err *e)
 {
   *culprit = -1;

@@ -1,5 +1,5 @@
 // Run-time extents. A dimension that has one has its bound as its extent in the shape, so that whatever works on shapes need not know of them;
-// `runs` says which it is. Those of results follow from those of the operands. front/masks.c says how values follow them.
+// `runs` says which it is. Extents of results follow from those of the operands. front/masks.c says how values follow them.
 #include "ir/ir.h"
 
 #include <string.h>

@@ -36,7 +36,7 @@ static void add_attribute(struct str *s, const struct attrs *a, const struct att
   }
 }
 
-// Those that are as they are unless given are left out: an operator that gets one more keeps its key.
+// Attributes with their default values are left out: an operator that gets one more keeps its key.
 static void add_attributes(struct str *s, const struct node *n)
 {
   const struct attrs base = attrs_default(n->op);

@@ -1,4 +1,4 @@
-// What is known of conditions on indices before anything runs: sums of indices times whole numbers, and the inequalities that a product
+// Facts about conditions on indices before anything runs: sums of indices times whole numbers, and the inequalities that a product
 // of comparisons of such sums is.
 #include "ir/ir.h"
 

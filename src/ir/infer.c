@@ -1,5 +1,5 @@
-// Shapes, dtypes and phases of a node's outputs, one function an index rule. What can be checked at one node is
-// checked here, with the operator and the shapes in the message; check.c looks at whole graphs.
+// Shapes, dtypes and phases of a node's outputs, one function an index rule. Properties that can be checked at one node
+// are checked here, with the operator and the shapes in the message; check.c looks at whole graphs.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ static int size_ok(const struct ctx *c, const struct shape *s)
   return OK;
 }
 
-// Of two operands: what is weak takes the other's dtype.
+// The dtype of two operands: what is weak takes the other's dtype.
 static enum dtype met(const struct tensor *x, const struct tensor *y)
 {
   return x->weak ? y->dtype : y->weak ? x->dtype : dtype_join(x->dtype, y->dtype);
@@ -341,7 +341,7 @@ static int set_phases(const struct ctx *c, struct tensor *out, int nout)
   return OK;
 }
 
-// Of a condition and two values.
+// Infers the choice by a condition between two values.
 static int infer_choice(const struct ctx *c, struct tensor *out)
 {
   const struct tensor *x = arg(c, 1), *y = arg(c, 2);

@@ -1,6 +1,6 @@
 // Ranges of whole numbers. A tensor of an integer dtype, and one of indices alone, has a range, which follows from the ranges of what it
-// is computed of. Kernels compute whole numbers in fp32: what may leave the range where that is exact is an error. What is no whole
-// number any more, such as a quotient, is f32.
+// is computed of. Kernels compute whole numbers in fp32: what may leave the range where that is exact is an error. A result that is no
+// whole number any more, such as a quotient, is f32.
 #include "ir/ir.h"
 
 #include <math.h>
@@ -146,7 +146,7 @@ static bool position(const struct operands *o, struct whole_range *r)
   return *r = (struct whole_range){0, operand(o, 0)->shape.d[o->n->a.dim] - 1, false}, true;
 }
 
-// Of results that are whole whatever the operands are.
+// The range of results that are whole whatever the operands are.
 static bool converted(const struct operands *o, struct whole_range *r) { return *r = between(o->n->a.lo, o->n->a.hi), true; }
 
 static bool none(const struct operands *o, struct whole_range *r) { return (void)o, (void)r, false; }

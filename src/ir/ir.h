@@ -374,7 +374,7 @@ struct whole_range range_default(enum dtype t);        // of an input that decla
 bool range_is_default(const struct tensor *t);         // nothing was declared of it
 void range_text(char out[96], const struct tensor *t); // "", " < 128256", " >= -1 < 8, distinct"
 
-// integer_check.c: are these elements in t's range, and distinct where it says so? Of other tensors nothing is asked.
+// integer_check.c: are these elements in t's range, and distinct where it says so? Other tensors always pass.
 int range_check(const struct tensor *t, const void *elements, struct err *e); // in t's dtype
 int range_check_doubles(const struct tensor *t, const double *x, struct err *e);
 
@@ -423,7 +423,7 @@ void infer_extents(const struct graph *g, const struct node *n, struct tensor *o
 void extent_text(char out[512], const struct graph *g, const struct tensor *t);                // the shape, with names of run-time extents
 // Declares a scalar input that was just made: a run-time extent, from `least` to `most`.
 int graph_declare_extent(struct graph *g, int t, int64_t least, int64_t most, struct loc at, struct err *e);
-// Those of a result, by dimension; numbers of extents that are not declared, or that have another bound, are errors.
+// Extents of a result, by dimension; numbers of extents that are not declared, or that have another bound, are errors.
 int graph_declare_runs(struct graph *g, int t, int n, const int64_t *runs, struct loc at, struct err *e);
 // Inputs and outputs of g get the extents of those of `as`, which has as many.
 void graph_extents_as(struct graph *g, const struct graph *as);

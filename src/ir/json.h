@@ -1,4 +1,4 @@
-// What the JSON writer and reader share.
+// Shared by the JSON writer and reader.
 #ifndef MICA_IR_JSON_H
 #define MICA_IR_JSON_H
 

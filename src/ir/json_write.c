@@ -109,7 +109,7 @@ static void axes(struct str *o, const char *key, const char *letters, const int6
   str_add(o, "}");
 }
 
-// What an input declares besides its dtype and shape.
+// Writes an input's declarations besides its dtype and shape.
 static void declared(struct str *o, const struct tensor *t)
 {
   if (!range_is_default(t)) str_add(o, ", \"range\": [%lld, %lld]", (long long)t->range.least, (long long)t->range.most);

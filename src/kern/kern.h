@@ -32,7 +32,7 @@ struct kern_access { // element offset + sum stride[a] a of the buffer of a tens
   enum dtype type;
   int64_t elements; // of the buffer
   int64_t offset, stride[KERN_AXES];
-  // Of tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
+  // For tails: strides along coordinates @base0, ... that all axes share; in shared memory, of block sum rank[a] a of the cluster.
   int64_t base[KERN_BASES], rank[KERN_AXES];
   // KERN_CHOSEN and KERN_PLACED have an entry for each index: stride times a value from 0 to limit - 1; limit 0: none. A save of KERN_TOP or
   // KERN_TOP_AT uses the first entry for the number of the chosen element.

@@ -214,7 +214,7 @@ static int save(struct kern_making *m, const struct node *n)
   return fits ? OK : cannot(m, maker, "writes parts, or along no stride");
 }
 
-// Of x and a condition c: mask(x, c) + scalar - scalar c.
+// Computes, with x and a condition c: mask(x, c) + scalar - scalar c.
 static int keep(struct kern_making *m, const struct node *n)
 {
   int x = value(m, n->in[0]), c = value(m, n->in[1]);

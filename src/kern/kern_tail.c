@@ -1,7 +1,7 @@
 // A kernel and its tail, the kernel that reads what it saves, as one list of values. An axis of the tail steps through a dimension of what was
-// saved, and so do axes of the head: all of the tail's axes along a dimension are all of the head's along it. What else the tail reads or
-// saves is said by the head's axes: where it moves evenly along a dimension, it moves in proportion along the head's axes that make it.
-// Other axes are the tail's own.
+// saved, and so do axes of the head: all of the tail's axes along a dimension are all of the head's along it. The tail's other reads and saves
+// are expressed by the head's axes: where it moves evenly along a dimension, it moves in proportion along the head's axes that make it. Other
+// axes are the tail's own.
 #include "kern/kern.h"
 
 enum { SETS = 4 };

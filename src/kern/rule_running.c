@@ -38,7 +38,7 @@ static bool two(int op, struct power x, struct power y, struct power *out)
   return *out = settled(p), true;
 }
 
-// What the operator does to the power: c times it, where it is one of a power's.
+// The operator's effect on the power: c times it, where it is one of a power's.
 static double times(const struct kern_value *v)
 {
   return v->op == OP_NEG ? -1 : v->op == OP_MUL_SCALAR ? v->a.scalar : v->op == OP_SQUARE ? 2 : v->op == OP_SQRT ? 0.5 : -0.5;

@@ -1,5 +1,5 @@
-// Rules of sums: over axes, and of products over what they sum. What a sum does not run over leaves it; what is left are products and sums of
-// loads, as large as they can be, so that each is done once, after the loop.
+// Rules of sums: over axes, and of products over what they sum. Factors that a sum does not run over leave it. The rest are products and sums
+// of loads, as large as they can be, so that each is done once, after the loop.
 #include "kern/kern_rule.h"
 
 static bool has(const struct kern *k, int v, axis_set s) { return k->v[v].axes & s; }
@@ -28,7 +28,7 @@ static bool of_sum(struct kern *k, const struct kern_value *sum, int *out)
 
 static bool is_scaled(const struct kern *k, int v) { return kern_is_map(&k->v[v], OP_MUL_SCALAR); }
 
-// Of an operand of a product only where it is loaded: what is computed has fewer elements than the result in most products.
+// An operand of a product is scaled only if it is loaded: what is computed has fewer elements than the result in most products.
 bool rule_scaled(struct kern *k, const struct kern_value *v, int *out)
 {
   struct kern_value x = *v;
@@ -55,7 +55,7 @@ bool rule_sums(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_add(k, x), true;
 }
 
-// What only one operand of a product has, and that is a sum itself, is summed there.
+// If only one operand of a product has the summed axis, and is a sum itself, the sum is done there.
 static bool in_product(struct kern *k, const struct kern_value *v, int *out)
 {
   for (int i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-// Where a piece must be cut in two, in the order in which the reasons are looked at:
+// Reasons to cut a piece in two, in the order in which they are looked at:
 //   split and concat go with the elementwise operators and reductions around them (glue.c);
 //   parts of a product are read by the pieces behind it;
 //   other library operators stand alone;

@@ -1,4 +1,4 @@
-// What the cuts are decided on: which operators the search knows, what is a view of what, who reads what. Everything
+// Facts that the cuts are decided on: which operators the search knows, what is a view of what, who reads what. Everything
 // is an array by node or tensor of the program; node order is a topological order (graph_check).
 #include "lax/piece.h"
 

@@ -3,7 +3,7 @@
 // carry its rows through all operators, however many they are, and a rule builds that kernel instead of the search
 // (search/chain.c, which takes what is let through here: one rank, no views).
 //
-// What has rows is decided by use: X in matmul(X, W) has, W has not, and where one tensor is used both ways (X times
+// Use decides which tensors have rows: X in matmul(X, W) has, W has not, and where one tensor is used both ways (X times
 // its own transpose) the piece is not local.
 #include "lax/piece.h"
 

@@ -1,5 +1,5 @@
 // The line: the whole program is a piece; a piece that must be cut becomes several; what need not be cut is a part.
-// What comes before a cut is worked on first, so that parts come out in topological order. Once a program is cut at
+// The part before a cut is worked on first, so that parts come out in topological order. Once a program is cut at
 // all, operators that share no tensor are searched apart: together they would only multiply each other's choices.
 #include "lax/piece.h"
 

@@ -1,8 +1,8 @@
-// What is too large to search whole is cut into segments of the program's order that read and write the fewest bytes.
+// A program that is too large to search whole is cut into segments of its order that read and write the fewest bytes.
 // Which segments are too hard is found out on the way: those of the cheapest choice are judged, and where one is too
 // hard, so is all that holds it, and the cheapest choice is looked for again. Most answers are yes; so that two threads
-// can work on them, the judge is also asked what would come next if this one is. Where there are cuts at all, the program is also taken in
-// another order (lax_line.c), which counts where it saves a fifth of the bytes.
+// can work on them, the judge is also asked what would come next if this one is. If there are cuts at all, the program is also taken in
+// another order (lax_line.c), which counts if it saves a fifth of the bytes.
 #include "lax/piece.h"
 
 #include <limits.h>
@@ -66,7 +66,7 @@ static void tell(const struct cutter *c)
   c->f->judge->told(c->f->judge->arg, decided, all);
 }
 
-// What root t costs a segment that reads it, and the one that makes it for others: bytes, more where it is raw.
+// Cost of root t for a segment that reads it, and for the one that makes it for others: bytes, more where it is raw.
 static double read_price(const struct facts *f, int t) { return facts_price(f, t) / (f->kept[t] ? 1 : 2); }
 static double write_price(const struct facts *f, int t) { return facts_price(f, t) - read_price(f, t); }
 
@@ -93,7 +93,7 @@ static void add_node(const struct cutter *c, struct growing *g, int i)
   }
 }
 
-// Where in the piece each root is read last; behind its end where others read it.
+// Place in the piece of the last read of each root; behind its end if others read it.
 static void find_last(struct cutter *c)
 {
   const struct facts *f = c->f;

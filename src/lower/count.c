@@ -1,4 +1,4 @@
-// What all schemes count alike: bytes, and where they come from.
+// Counts that all schemes share: bytes, and where they come from.
 #include "lower/count.h"
 #include "plan/letters.h"
 

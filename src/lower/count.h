@@ -1,4 +1,4 @@
-// What kernels cost: schemes count what a kernel does (count.def), kernel_time says how long that takes, with rates that were
+// Cost of kernels: schemes count what a kernel does (count.def), kernel_time says how long that takes, with rates that were
 // fitted to measurements (rate.def, bench/calibrate.c).
 //
 //   count.c        what all schemes count alike: bytes of tensors

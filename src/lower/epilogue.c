@@ -1,9 +1,9 @@
-// What the vendor's library does to a product's result before it stores it (cuda/epilogue.def), found in the kernel that follows.
+// Operations of the vendor's library on a product's result before it stores it (cuda/epilogue.def), found in the kernel that follows.
 // That is one elementwise expression of the result and of nothing else but a matrix C and a vector:
 //
 //   act(alpha P + beta C + bias)
 //
-// read from the saver backwards. Where elements go is known from the normal form: everything that a kernel walks, letters of its
+// read from the saver backwards. The normal form says where elements go: everything that a kernel walks, letters of its
 // tiles and axes of its grid, is a digit of the number of an element of P, which the kernel must read once each. Digits of the
 // product's columns, rows and batches give each other tensor its strides along those; what has none is refused.
 //
@@ -154,7 +154,7 @@ static bool all_strides(const struct blas_product *p, const struct norm *n, cons
   return !l.n;
 }
 
-// Of rows of one element and of one row there is no stride: one that fits.
+// If there is one row of one element, there is no stride: one that fits.
 static void put_strides(struct lower_product *x, int operand, int64_t in[3][TENSORS], int tensor)
 {
   struct blas_product *p = &x->p;

@@ -9,10 +9,10 @@
 //   wait    what no loop hides: the first load, what is asked for ahead of it, folds, barriers, chains; once for each turn of blocks
 //   start   of the launch
 //
-// The longest of the first three counts whole. Of the others shows what nothing hides: all, where one block loads all it
-// needs, computes, and stores; less with more turns of a ring, more blocks beside it, and more that come after it. What waits is
-// hidden by blocks beside it, but for the first turn. What this leaves of the multiprocessors that have no block, of blocks
-// beside each other, and of bytes under way is in three exponents.
+// The longest of the first three counts whole. Of the others, only the part that is not overlapped counts: all, where one block loads all it
+// needs, computes, and stores; less with more turns of a ring, more blocks beside it, and more that come after it. Waits are
+// hidden by other blocks of the multiprocessor, except in the first wave. Three exponents model the effects of multiprocessors
+// without a block, of blocks beside each other, and of bytes in flight.
 #include "lower/count.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// What a target can do, as schemes want to know it.
+// A target's capabilities, as schemes need them.
 #include "lower/lower.h"
 
 struct gpu_limits gpu_limits(const struct target *t)

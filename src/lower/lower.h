@@ -138,7 +138,7 @@ struct scheme {
   // Settings of the knobs that may work, likely best first, at most `most`; 0 with the reason in why where the scheme does
   // not do such graphs.
   int (*choices)(const struct lower_job *j, int most, struct knobs *out, char why[160]);
-  // What the kernel will do (count.h), from which the model says how long it takes. False: these settings do not fit.
+  // The kernel's counts (count.h), from which the model computes its time. False: these settings do not fit.
   bool (*count)(const struct lower_job *j, const struct knobs *k, struct kernel_counts *out);
   int (*emit)(const struct lower_job *j, const struct knobs *k, struct lower_out *out, struct err *e);
   void (*settle)(const struct lower_job *j, struct knobs *k); // sets knobs to 0 that change nothing there; NULL: there are none
@@ -164,7 +164,7 @@ int scheme_choices(const struct lower_job *j, int most, struct choice *out, char
 // Seconds, modelled; infinite where the settings do not fit.
 int64_t scheme_knob(const struct choice *c, const char *name); // its value; 0: the scheme has no such knob
 double scheme_cost(const struct scheme *s, const struct lower_job *j, const struct knobs *k);
-// What the scheme may do with the kernel, all of it, in the scheme's order; at most `most`.
+// Lists all settings of the scheme for the kernel, in the scheme's order; at most `most`.
 int scheme_settings(const struct lower_job *j, int scheme, int most, struct choice *out);
 void scheme_text(const struct choice *c, struct str *out); // "mma warps=4 stages=3", "... tail", "cublaslt epilogue=relu"
 bool scheme_parse(const char *text, struct choice *out);   // the same back; cost is 0; "algorithm 3" of a product is skipped
@@ -234,7 +234,7 @@ struct lower_meeting {
   struct meeting m;
   int tensor[2]; // operand, result: of the kernel graph, views resolved
 };
-// What becomes one launch, and how it may; or a part of the launch of another unit, whose tail it is.
+// A launch with the ways to make it; or a part of the launch of another unit, whose tail it is.
 struct lower_unit {
   const char *name;
   int first, last; // nodes of the kernel graph; last differs where the kernel that ends with it can be a tail of this one
@@ -268,12 +268,12 @@ struct lower_opts {
 // Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
 int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *out,
                struct err *e);
-// Of a graph that is wrapped already, with these types between its kernels.
+// For a graph that is wrapped already, with these types between its kernels.
 int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu, const struct lower_opts *o,
                   struct lower_plan *out, struct err *e);
 // Is the unit a part of another one's launch, with these picks?
 bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
-// Of what is no product.
+// For a unit that is no product.
 struct lower_job lower_unit_job(struct arena *mem, const struct lower_plan *p, const struct lower_unit *u, bool tail);
 // pick: by unit; what it says for units inside others is not looked at, and of products only whether there is a tail.
 int lower_make(struct arena *mem, const struct lower_plan *p, const struct choice *pick, struct device_program *out, struct err *e);

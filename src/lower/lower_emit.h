@@ -45,7 +45,7 @@ struct text {
   bool tail;                // what is written is of the tail
   int about;                // node + 1 that it is about
 };
-// What follows computes, loads or saves this node, or none (-1): for people who look at the text beside the graph (line_about in
+// The following lines compute, load or save this node, or none (-1): for people who look at the text beside the graph (line_about in
 // lower.h). Returns what it was about before.
 int text_about(struct text *t, int node);
 void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l); // about.c
@@ -99,11 +99,11 @@ void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, con
 void emit_head(struct text *t, const char *blocks, const char *threads, struct str *ins, struct str *outs);
 void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const char **name, int64_t cluster, const char *blocks, const char *threads,
                 struct lower_out *out); // clusters of so many blocks, emit_arguments(), emit_head()
-// The number of the work tile that the block does; `name` is it. Where there are more tiles than workers this is a loop, which text_until
+// The number of the work tile that the block does; `name` is it. If there are more tiles than workers this is a loop, which text_until
 // closes; tiles_end() comes last within it, since shared memory of one tile becomes that of the next.
 void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name);
 void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles);
-// Names for tensors: those of the graph where they are identifiers, made unique; lives in mem. Those that could be a scheme's own names get g_:
+// Names for tensors: those of the graph where they are identifiers, made unique; lives in mem. Names that could be a scheme's own get g_:
 // lower case with digits, lower case, or all names.
 enum text_apart { TEXT_NUMBERED, TEXT_ALL, TEXT_LOWER };
 const char **text_names(struct arena *mem, const struct graph *g, enum text_apart apart);

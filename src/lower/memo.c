@@ -21,7 +21,7 @@ struct lower_memo *lower_memo_new(struct arena *mem)
   return m;
 }
 
-// What schemes know of a buffer: dtype, shape, where it comes from and goes, and which accesses share it.
+// Facts of a buffer that schemes know: dtype, shape, where it comes from and goes, and which accesses share it.
 static uint64_t buffer_key(const struct lower_job *j, int tensor, const int *seen, int nseen)
 {
   const struct graph *g = j->n->kernels;

@@ -90,7 +90,7 @@ static bool pair(const struct graph *g, int *first, int *second)
   return false;
 }
 
-// Appends the nodes of n's block graph. What iterators of the second would load of the first, is at `left` by its savers.
+// Appends the nodes of n's block graph. Loads of the first kernel's results by iterators of the second become values at `left` of its savers.
 static int append(struct merging *m, struct graph *sub, const struct node *n, const struct node *first, int *left, int *in, int *nin)
 {
   int *tile = NEWS(m->to->mem, int, n->sub->ntensors + 1), iters = 0, saves = 0, status = OK;

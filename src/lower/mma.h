@@ -1,8 +1,8 @@
 // mma: inside mma*.c, the scheme of products by mma.sync.
 //
 // Every block graph with products that agree on their rows. Glossary
-//   rows, batch  letters of the rows of products. Those of the batch stand also in right operands, so that a tile of 16 rows stays within one of
-//                the batch: rows are padded to a multiple of 16 for each of the batch
+//   rows, batch  letters of the rows of products. Letters of the batch stand also in right operands, so that a tile of 16 rows stays within one
+//                of the batch: rows are padded to a multiple of 16 for each of the batch
 //   columns      all other letters of a tensor, as a list with one order: what is summed by the next product is the columns of its left operand
 //   fragment     a tensor in registers, as accumulators of mma.m16n8k16 lie: [MT, NT].[2, 1].[1, 2], MT tiles of 16 rows and NT of 8 columns a
 //                warp. Tensors without rows or columns have an extent of 1 there. Rounded, it is a left operand
@@ -12,8 +12,8 @@
 //   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose columns are what is
 //                reduced, from shared memory and back. So is a vector over columns that is reduced from iterators (the norms of values), which
 //                then lies in shared memory
-//   split        columns that the warps along WN share. Where a product sums over them, each has a part of its result, and so where a reduction
-//                does: parts are combined through shared memory, those of accumulators after the loop
+//   split        columns that the warps along WN share. If a product or a reduction sums over them, each warp has a part of its result: parts
+//                are combined through shared memory, those of accumulators after the loop
 //   cut          rows of a block where the grid is cut anew: what of the grid only rows have, and batches, whatever the
 //                block graph's tiles have of them. The last block may have fewer
 //
@@ -297,7 +297,7 @@ const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s,
                            const char *type);                                        // "[2, 4].[2, 1].[1, 2].fp32"
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type); // fresh registers
 // Loops over this thread's rows, m and h, with @pr, @b and @r (which stay within bounds); nothing where not `rows`.
-// Of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.
+// Address of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.
 const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s, int unit, int e);
 const char *mma_row_tile(const struct mma_plan *p);
 int mma_rows_open(struct mma_kernel *k, bool rows); // returns the indentation before, for text_until
@@ -314,7 +314,7 @@ void mma_zero(struct mma_kernel *k);
 void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *value);
 void mma_load_declare(struct mma_kernel *k);
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it);
-// What comes before the wait for the kernel ahead: lines of the first iterations' tiles on their way to the L2 cache.
+// Work before the wait for the kernel ahead: lines of the first iterations' tiles on their way to the L2 cache.
 void mma_ahead(struct mma_kernel *k);
 int mma_ahead_best(const struct mma_plan *p); // so many iterations, of the plan at its knobs
 // Without a ring: all tiles in the order in which they are read, each a group of its own; waits for those up to this one.

@@ -1,5 +1,5 @@
 // Parts of sums and maxima that the warps along WN have, by way of shared memory: each writes its registers as they
-// are, and after a barrier each reads those of all. Of columns that are split from then on, each reads its share.
+// are, and after a barrier each reads those of all. If columns are split from then on, each warp reads its share.
 #include "lower/mma.h"
 
 static const char *meeting(const struct mma_plan *p) { return p->wg ? "work" : "t"; }

@@ -24,8 +24,7 @@ static void set(struct mma_kernel *k, const char *out, double x) { text_line(k->
 
 // ---- elementwise ----
 
-// 2^x. Where so many exponentials are computed beside products that the unit for them is short, one tile of columns out of `poly` is left
-// to multiplications.
+// 2^x. If products wait for the unit that computes exponentials, one tile of columns out of `poly` uses multiplications instead.
 static void powers(struct mma_kernel *k, const struct kern_value *v, const char *out, const char *x, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
@@ -196,7 +195,7 @@ static void finish(struct mma_kernel *k, int value)
   if (p->cols[mma_wanted(p, value, 0).cols].split) mma_combine(k, k->reg[value], s, fold_operator(v->kind), false);
 }
 
-// What was in parts among warps is whole afterwards, or split by columns that were not before.
+// Values that were in parts among warps are whole afterwards, or split by columns that were not split before.
 void mma_finish_accumulators(struct mma_kernel *k)
 {
   struct mma_plan *p = arena_copy(k->mem, k->p, sizeof *p);

@@ -1,4 +1,4 @@
-// What a plan does, counted (count.def), by mma.sync and by wgmma. An item is a block of the block graph.
+// Counts the work of a plan (count.def), by mma.sync and by wgmma. An item is a block of the block graph.
 #include "lower/count.h"
 #include "lower/mma.h"
 
@@ -12,7 +12,7 @@ static double iterations(const struct mma_plan *p) { return (double)p->iteration
 
 static double times(const struct mma_plan *p, bool varying) { return varying ? iterations(p) : 1; }
 
-// Where what waits for one another is counted: in the loop, or outside.
+// Place where serial waits are counted: in the loop, or outside.
 #define SERIAL(c, loop, name) (*((loop) ? &(c)->loop_##name : &(c)->name))
 
 // Rows of a piece that do not exist are not saved, but loaded: as the last one again, or by TMA, which knows that there are none.
@@ -58,7 +58,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
   if (p->iterations > 1) c->steps = iterations(p);
 }
 
-// Of a fragment, or by TMA from shared memory, where whole lines go at once.
+// Stores from fragments, or by TMA from shared memory, if whole lines go at once.
 static void saves(const struct mma_plan *p, const bool *sent, struct kernel_counts *c)
 {
   for (int i = 0; i < p->n->nsave; i++) {
@@ -151,7 +151,7 @@ static void arithmetic(const struct mma_plan *p, struct kernel_counts *c)
   }
 }
 
-// Of an operand that is computed on the side, by warps that share its rows: fragments of what it is computed from are loaded as
+// Loads of an operand that is computed on the side, by warps that share its rows: fragments of what it is computed from are loaded as
 // they are read, some at a time.
 static void side(const struct mma_plan *p, const struct mma_side *s, struct kernel_counts *c)
 {

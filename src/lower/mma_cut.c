@@ -82,7 +82,7 @@ static bool make_letter(struct cutting *c, int axis)
   return true;
 }
 
-// Of letters that become axes nothing may be summed, and every saver has them.
+// Letters that become axes must not be summed, and every saver must have them.
 static bool may_move(const struct cutting *c, uint32_t letters)
 {
   const struct norm *n = c->n;

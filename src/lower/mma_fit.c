@@ -55,7 +55,7 @@ bool mma_partial(const struct mma_plan *p, int accumulator)
   return false;
 }
 
-// Warpgroups have parts of the columns of results. What a product sums over from registers they have whole.
+// Warpgroups have parts of the columns of results. Products sum over registers that hold all columns.
 static void split_results(struct mma_plan *p)
 {
   for (int c = 0; c < p->ncols; c++) {

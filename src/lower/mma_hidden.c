@@ -23,7 +23,7 @@ static bool row_step(const struct mma_plan *p, const struct kern_sum *b, int64_t
   return p->cut && w.n <= 1;
 }
 
-// What letters add at most, or at least; those of rows that are pieces apart are left out.
+// The most or the least that letters add; letters of rows that are pieces apart are left out.
 static int64_t tile_part(const struct mma_plan *p, const struct kern_sum *b, bool most)
 {
   int64_t r = b->constant, step;
@@ -137,7 +137,7 @@ static int64_t iterations_at(const struct mma_plan *p, const int64_t *grid, int6
   return n;
 }
 
-// The share of iterations that are not left out. Where all blocks are there at once, the longest counts.
+// The share of iterations that are not left out. If all blocks run at once, the longest counts.
 static void shares(struct mma_plan *p)
 {
   const struct graph *b = p->n->block;

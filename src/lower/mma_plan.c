@@ -1,4 +1,4 @@
-// What a block graph needs to become products by mma.sync, whatever the knobs: which letters are rows, in which
+// Requirements for a block graph to become products by mma.sync, whatever the knobs: which letters are rows, in which
 // orientation each product is done, which lists of columns there are, what lies in shared memory, and what is done
 // before, in and after the loop. Refuses what the scheme does not do; what passes here and mma_fit.c is emitted as it
 // stands.

@@ -107,7 +107,7 @@ const char *mma_left(struct mma_kernel *k, int value, int cols)
   return k->left[value] = t ? left_from_tile(k, t, cols) : left_from_registers(k, value, cols);
 }
 
-// Where the rows of a right operand begin that belong to @b, as text to be added.
+// Start of the rows of a right operand that belong to @b, as text to be added.
 static const char *batch_rows(struct mma_kernel *k, const struct mma_product *x)
 {
   const struct mma_plan *p = k->p;

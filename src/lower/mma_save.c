@@ -1,5 +1,5 @@
-// Savers: fragments to device memory, two elements at once where they lie together. Of what several warps or lanes have
-// the same, one stores.
+// Savers: fragments to device memory, two elements at once where they lie together. If several warps or lanes have the
+// same element, one stores.
 #include "lower/mma.h"
 
 static void store(struct mma_kernel *k, const struct plan_access *a, const char *from, struct mma_shape s, int width, int e)
@@ -24,7 +24,7 @@ static const char *once(struct mma_kernel *k, struct mma_shape s)
   return str_keep(k->mem, &c);
 }
 
-// Of rows that have a letter which the tensor has not, the first stores.
+// If rows have a letter which the tensor has not, the first stores.
 static void missing_letters(const struct mma_plan *p, uint32_t has, const struct mma_list *l, const char *index, struct str *c)
 {
   int64_t below = 1;

@@ -1,4 +1,4 @@
-// What is computed before, in and after the loop, and in which order: that of the block graph's schedule (plan/schedule.c), each value behind
+// Values computed before, in and after the loop, in their order: that of the block graph's schedule (plan/schedule.c), each value behind
 // those that it reads.
 #include "lower/mma.h"
 
@@ -21,7 +21,7 @@ static void place_by_loop(struct mma_plan *p, bool *placed)
   }
 }
 
-// What is the same in all iterations is computed before the loop if something there reads it, else after it.
+// A value that is the same in all iterations is computed before the loop if something there reads it, else after it.
 static void place_fixed(struct mma_plan *p, const bool *placed)
 {
   bool *within = NEWS(p->job->mem, bool, p->k.nvalues + 1);

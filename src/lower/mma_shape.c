@@ -21,7 +21,7 @@ static bool take_cols(struct mma_plan *p, int v, struct mma_shape *s)
   return s->cols >= 0 || mma_refuse(p, "more than %d lists of columns", MMA_LISTS);
 }
 
-// Of a product of one column the list has no letters, nor has what is computed of it.
+// The list of a product of one column has no letters, and so have values computed from it.
 static void take_one_column(struct mma_plan *p, int x, struct mma_shape *s)
 {
   if (!mma_loads(p, x) && s->cols < 0 && p->shape[x].cols >= 0 && !p->cols[p->shape[x].cols].has) s->cols = p->shape[x].cols;
@@ -60,7 +60,7 @@ static struct mma_shape shape_in(struct mma_plan *p, int x)
   return s;
 }
 
-// Of a load, indices that are neither rows nor columns of the result: parts that are summed while they are loaded.
+// Indices of a load that are neither rows nor columns of the result: parts that are summed while they are loaded.
 bool mma_sums_parts(const struct mma_plan *p, int fold)
 {
   int x = mma_at(p, fold)->in[0];

@@ -25,7 +25,7 @@ bool mma_reads(const struct mma_plan *p, int v, int operand)
   return x->live && ((x->nin && x->in[0] == operand) || (x->nin > 1 && x->in[1] == operand));
 }
 
-// What is computed there is read there only, but for the operand, which products read on their right.
+// Only values there read the values that are computed there, except for the operand, which products read on their right.
 static bool private_values(struct mma_plan *p, const struct mma_side *s)
 {
   for (int i = 0; i < p->k.nvalues; i++)

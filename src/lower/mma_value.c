@@ -41,7 +41,7 @@ void mma_row_names(struct mma_kernel *k, const char *padded)
     text_line(k->t, rows < full || surplus ? "@r = min(@pr, %lld)" : "@r = @pr", rows - 1);
 }
 
-// The number of this warp's m-th tile of 16 rows. Of a warpgroup four warps make 64 rows together.
+// The number of this warp's m-th tile of 16 rows. In a warpgroup four warps make 64 rows together.
 const char *mma_row_tile(const struct mma_plan *p)
 {
   if (p->wg && p->mt > 1) return arena_printf(p->job->mem, "(@wm / 4 * %d + m * 4 + @wm %% 4)", 4 * p->mt);

@@ -21,7 +21,7 @@ static bool *cone(struct mma_plan *p, int value)
   return mma_side_mark(p, member, value) && reduces(p, member) ? member : NULL;
 }
 
-// The tile in shared memory that is reduced, if any. What a right operand takes the place of is not to be read.
+// The tile in shared memory that is reduced, if any. A tile whose place a right operand takes is not read.
 static bool find_tile(struct mma_plan *p, struct mma_side *s)
 {
   s->tile = -1;
@@ -46,7 +46,7 @@ static bool add(struct mma_plan *p, int root, bool *member)
   return true;
 }
 
-// Those that other values read; what computes them is done nowhere else.
+// Vectors that other values read; they are computed nowhere else.
 bool mma_vectors(struct mma_plan *p)
 {
   int n = p->k.nvalues;

@@ -1,5 +1,5 @@
 // How tensors between kernels lie in device memory: as the layouts of all tensors say (plan/layout.h), with rows that begin at 16
-// bytes or without, or row by row with such rows. What is best for the kernels, their schemes' models say (lower_plan.c).
+// bytes or without, or row by row with such rows. The models of the schemes say what is best for the kernels (lower_plan.c).
 #include "lower/lower.h"
 #include "plan/layout.h"
 

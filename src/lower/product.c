@@ -1,4 +1,4 @@
-// Products as the vendor's library takes them: one stride for rows, columns and batches of each operand. Where neighbouring
+// Products as the vendor's library takes them: one stride for rows, columns and batches of each operand. If neighbouring
 // batches have the same B and their rows of A follow each other, they are more rows: heads of a query that share one key, or a
 // batch of vectors times one matrix.
 #include "lower/count.h"

@@ -59,7 +59,7 @@ static void add_meeting(struct building *b, const struct lower_unit *u, struct l
   for (size_t i = 0; i < COUNT(u->meet.tensor); i++) l->arg[l->nargs++] = arg_of(b, u->meet.tensor[i], i > 0);
 }
 
-// What a scheme wrote is held against what it said: arguments in order, of the right types and sizes.
+// A scheme's kernel is checked against its description: arguments in order, of the right types and sizes.
 static int check_args(const struct building *b, const struct launch *l)
 {
   int n = 0;

@@ -1,6 +1,6 @@
-// rows: inside the scheme of that name. A kernel without products (kern/kern.h): values over axes, some of which are folded. What is a
-// loop in the block graph is no loop any more: where its data fit into registers, they are read once; where they do not, a new loop
-// runs over chunks of a folded axis, once for each pass that needs them.
+// rows: inside the scheme of that name. A kernel without products (kern/kern.h): values over axes, some of which are folded. A loop of
+// the block graph is no loop any more: where its data fit into registers, they are read once; where they do not, a new loop runs over
+// chunks of a folded axis, once for each pass that needs them.
 //
 // Glossary
 //   fold     a sum or maximum over axes

@@ -1,7 +1,7 @@
-// What a kernel of rows does before the one ahead of it has ended, and when it lets the next one begin.
+// Work of a kernel of rows before the one ahead of it has ended, and the place where it lets the next one begin.
 //
 // Nothing may be read before the wait, because the kernel ahead may still write it; but lines of inputs may be on their way to the
-// L2 cache, so that memory has work while the kernel ahead ends. What other kernels of the program make is in that cache already.
+// L2 cache, so that memory has work while the kernel ahead ends. Results of other kernels of the program are in that cache already.
 //
 // A kernel that lets the next one begin at once lets all that follow begin, as many as the GPU has room for: each is there, waits,
 // and so holds what it needs of multiprocessors. Then blocks lie where others have left, several of one kernel on one
@@ -32,7 +32,7 @@ double rows_soon(const struct lower_job *j, const struct row_plan *p)
   return bytes;
 }
 
-// Where all blocks are there at once. A kernel that takes less than it takes the next one to begin would make it late if it held
+// This applies if all blocks run at once. A kernel that takes less than it takes the next one to begin would make it late if it held
 // it back; with few blocks there is nothing to gain by it. On an H200 (us), norms of 64 rows of 4096: 2.70 with neither, 2.2 with
 // lines fetched ahead, 1.6 with both; of 8 rows 1.69, 1.35 and 1.37; a chain of 11 small kernels lost up to a tenth by `hold`.
 void rows_before_best(const struct lower_job *j, struct row_plan *p, const struct kernel_counts *c)

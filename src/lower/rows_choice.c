@@ -64,7 +64,7 @@ static void attempt(struct row_trying *t, const struct knobs *k)
   arena_reset(t->j->mem, m);
 }
 
-// What registers hold of an axis: `few` at a time. Is that the same as fewer, or as all, which 0 says?
+// Number of an axis's elements in registers: `few` at a time. Is that the same as fewer, or as all, which 0 says?
 static bool repeats(const struct rows *r, int axis, int few, int places)
 {
   if (axis < 0) return few > 0;

@@ -1,4 +1,4 @@
-// What a plan does, counted (count.def).
+// Counts the work of a plan (count.def).
 #include "lower/count.h"
 #include "lower/rows.h"
 

@@ -1,6 +1,6 @@
 // Folds of rows.h: first the registers of a thread, the vector last since that leaves several chains, then lanes by shuffles,
-// then warps through shared memory. The folds of one stage go together: one barrier for all. What lies past an extent is
-// set to what changes nothing before.
+// then warps through shared memory. The folds of one stage go together: one barrier for all. Elements past an extent are set
+// to a neutral value before.
 #include "lower/rows.h"
 
 #include <string.h>

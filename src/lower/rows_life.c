@@ -1,4 +1,4 @@
-// What of a kernel of rows its knobs do not change, once for all the plans that are tried: which axes the knobs speak of, how many
+// Facts of a kernel of rows that its knobs do not change, once for all the plans that are tried: which axes the knobs speak of, how many
 // folds each value has before it, and, in the order of these stages, from when to when it is there.
 #include "lower/rows.h"
 

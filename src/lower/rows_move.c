@@ -1,6 +1,6 @@
 // Loads and stores of rows.h: a vector of each register, in as many accesses as its alignment asks for. Places past an
-// extent are left out, and hold 0 where something was loaded. What does not depend on an axis is stored by the first of the
-// threads and blocks along it.
+// extent are left out, and hold 0 where something was loaded. A tensor that does not depend on an axis is stored by the
+// first of the threads and blocks along it.
 #include "lower/rows.h"
 
 #include <string.h>

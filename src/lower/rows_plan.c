@@ -56,7 +56,7 @@ static bool threads(struct row_plan *p, const struct knobs *k)
   return p->threads <= TILE_THREADS;
 }
 
-// Blocks of a cluster share an axis that is folded, and each has some of it. What they fold together is not within a loop.
+// Blocks of a cluster share an axis that is folded, and each has some of it. Folds that they share are not within a loop.
 static bool shares(struct row_plan *p, const struct knobs *k)
 {
   const int n = MAX(MAX(k->v[KNOB_CLUSTER], k->v[KNOB_STACK]), 1);
@@ -132,7 +132,7 @@ static int64_t shared(const struct row_plan *p)
   return sum;
 }
 
-// What other blocks read, too, is in a cache, and may come where it is used if that is behind a fold; before, it takes registers.
+// Data that other blocks read, too, are in a cache, and may be loaded at their use if that is behind a fold; before, they take registers.
 static bool may_be_late(const struct row_plan *p, int load)
 {
   const struct rows *r = p->r;

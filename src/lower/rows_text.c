@@ -131,7 +131,7 @@ static void folds(struct row_text *x, const bool *want, int s, bool again)
   row_fold_across(x, n, batch, again);
 }
 
-// What is wanted and not there yet.
+// Prints values that are wanted and not there yet.
 static void values(struct row_text *x, const bool *want, bool again)
 {
   const struct rows *r = x->p->r;
@@ -149,7 +149,7 @@ static void values(struct row_text *x, const bool *want, bool again)
 static axis_set varies(const struct row_text *x, int value) { return x->p->r->k.v[value].axes & x->p->rounds; }
 static bool folds_rounds(const struct row_text *x, int value) { return x->p->r->k.v[value].folded & x->p->rounds; }
 
-// What a loop over the axes `over` in pass n is for: folds whose input varies with just these, and saves.
+// Purpose of a loop over the axes `over` in pass n: folds whose input varies with just these, and saves.
 struct row_scope {
   int nfolds, nsaves, *fold, *save;
 };

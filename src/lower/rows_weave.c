@@ -44,7 +44,7 @@ void rows_weave(struct arena *mem, struct rows *r)
   find_runs(r, k->nsaves, a, r->woven_save);
 }
 
-// Those of a run are stored together where one pass makes all.
+// The stores of a run are woven if one pass makes all.
 struct row_weave row_save_weave(const struct row_plan *p, int save)
 {
   struct row_weave w = p->r->woven_save[save];

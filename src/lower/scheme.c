@@ -48,7 +48,7 @@ bool scheme_takes(int scheme, const struct lower_job *j, char why[160])
   return !*why;
 }
 
-// Of the reasons that schemes give for not taking a kernel, all are kept, since which came closest nobody knows.
+// All reasons that schemes give for not taking a kernel are kept, since nobody knows which scheme came closest.
 static void add_reason(char why[256], const char *scheme, const char *reason)
 {
   size_t n = strlen(why);
@@ -72,7 +72,7 @@ double scheme_cost(const struct scheme *s, const struct lower_job *j, const stru
 }
 
 // Schemes' models err more between schemes than within one: after the cheapest of all, the schemes take turns, each with its
-// cheapest first, in the order of their cheapest. Those who measure a few meet all of them. c: so many of each scheme in `got`,
+// cheapest first, in the order of their cheapest. A caller that measures a few settings gets all schemes. c: so many of each scheme in `got`,
 // `most` apart.
 static int take_turns(const struct choice *c, const int *got, int most, struct choice *out)
 {

@@ -20,8 +20,8 @@ static int cheaper(const void *a, const void *b)
   return x->again != y->again ? x->again - y->again : x->order - y->order;
 }
 
-// The model does not tell apart what differs by less than it errs. Of these come first those that are least alike, since only
-// the first few of each kernel are tried at once: k split differently.
+// The model does not tell apart what differs by less than it errs. The settings that are least alike come first among these,
+// since only the first few of each kernel are tried at once: k split differently.
 static void order(struct skinny_setting *all, int n)
 {
   for (int i = 0; i < n; i++)

@@ -1,11 +1,11 @@
 // skinny: inside skinny*.c. Products of few rows are bound by the memory of their weights, so these go from global memory
 // straight into tensor-core fragments: no shared memory, no barrier in the loop, many loads of 16 bytes in flight.
 //
-//   D^T = W^T X^T by mma.m16n8k16: 16 columns of W are the rows of the instruction, 8 rows of X its columns. What a fragment
-//   has where is free as long as both operands agree: lane (g, q) of a warp takes k = KV q .. KV q + KV - 1 of a step of
-//   4 KV, of X's row g with one load, and of W either V neighbouring columns V g .. of each k (W is contiguous along its
-//   columns; pairs along k are made by byte permutations), or its KV values of column g (contiguous along k).
-//   The warps of a block, and the blocks of a cluster, take turns along k; what each has summed meets in shared memory.
+//   D^T = W^T X^T by mma.m16n8k16: 16 columns of W are the rows of the instruction, 8 rows of X its columns. The positions
+//   in a fragment are free as long as both operands agree: lane (g, q) of a warp takes k = KV q .. KV q + KV - 1 of a step
+//   of 4 KV, of X's row g with one load, and of W either V neighbouring columns V g .. of each k (W is contiguous along its
+//   columns; pairs along k are made by byte permutations), or its KV values of column g (contiguous along k). The warps of a
+//   block, and the blocks of a cluster, take turns along k; what each has summed meets in shared memory.
 //
 // Glossary
 //   space    axes counted together by one index, slowest first: rows, columns, what is summed
@@ -70,7 +70,7 @@ struct sk_plan {
   axis_set batch;     // axes that only go along: they number blocks
 };
 
-// What the knobs come to.
+// Knobs of the scheme.
 enum { KNOB_WARPS, KNOB_COLS, KNOB_DEPTH, KNOB_SPLIT, KNOB_AHEAD };
 struct sk_shape {
   int ahead; // rounds that are on their way to the L2 cache before the kernel ahead has ended

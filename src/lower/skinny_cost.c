@@ -1,4 +1,4 @@
-// What a kernel at some settings does, counted (count.def).
+// Counts the work of a kernel at some settings (count.def).
 #include "lower/count.h"
 #include "lower/skinny.h"
 
@@ -12,7 +12,7 @@ double sk_room(const struct sk_plan *p, const struct sk_shape *s)
   return (double)MAX(1, MIN(fit, gpu->threads / s->threads));
 }
 
-// Where columns lie together, pairs along k are made by byte permutations.
+// If columns lie together, pairs along k are made by byte permutations.
 static void loop(const struct sk_plan *p, const struct sk_shape *s, struct kernel_counts *c)
 {
   double k = (double)(p->k.size / s->split), rows = (double)p->rows.size, x = rows * k;

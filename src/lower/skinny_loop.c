@@ -51,7 +51,7 @@ const struct hole *sk_product_holes(const struct sk_emit *e, int i)
                     STR(type, tile_dtype(weights_type(e, i))));
 }
 
-// Of a value of the loop.
+// Holes of a value of the loop.
 static const struct hole *value_holes(const struct sk_emit *e, int v)
 {
   enum dtype type = e->p->kern.v[v].at.type;
@@ -72,7 +72,7 @@ static void declare(struct sk_emit *e)
     if (sk_streams(e->p, v)) sk_fill(e, e->p->kern.v[v].about, "%x$v:[$depth].[$parts].[$kv].$type.RF", value_holes(e, v));
 }
 
-// What the loop needs and does not change with k.
+// Loads values that the loop needs and that do not change with k.
 static void load_fixed(struct sk_emit *e)
 {
   for (int v = 0; v < e->p->kern.nvalues; v++) {
@@ -229,7 +229,7 @@ static void round_text(struct sk_emit *e, const char *next)
   for (int i = 0; i < e->p->nproducts; i++) multiply(e, i);
 }
 
-// What is loaded before the first round: a step for each stage.
+// Loads before the first round: a step for each stage.
 static void first_steps(struct sk_emit *e)
 {
   int indent = e->t.indent;

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-// Grid axes that cut rows, not weights, are rows of the block, as long as these stay few. Those that cut columns are columns,
-// of which a block takes as many as it likes. The others, and batches, number the blocks.
+// Grid axes that cut rows, not weights, are rows of the block, as long as these stay few. Indices that cut columns are
+// columns; a block takes any number of them. The others, and batches, number the blocks.
 static void grid_axis(struct sk_plan *p, int g, struct sk_space *rows, struct sk_space *cols)
 {
   bool of_weights = g >= p->nhead, of_x = false, of_inner = false;

@@ -1,4 +1,4 @@
-// What settings of the knobs come to: widths of vectors, steps, items, shared memory, registers.
+// Results of the knobs' settings: widths of vectors, steps, items, shared memory, registers.
 #include "lower/skinny.h"
 
 // Does the access have an address along these spaces, in vectors of `unit` along the second (NULL: none)?
@@ -31,7 +31,7 @@ static bool take_products(const struct sk_plan *p, struct sk_shape *s)
   return true;
 }
 
-// What is loaded in the loop: vectors along k, or what does not change.
+// Loads in the loop: vectors along k, or what does not change.
 static bool loads_of_loop(const struct sk_plan *p, const struct sk_shape *s)
 {
   for (int i = 0; i < p->kern.nvalues; i++) {
@@ -86,7 +86,7 @@ int sk_staged(const struct sk_plan *p, const struct sk_shape *s, int value)
   return lies(p, a, &p->second[p->role[value].number].cols, &p->cols, 8) ? own : 0;
 }
 
-// What the threads of a block load in a round.
+// Bytes that the threads of a block load in a round.
 int64_t sk_round_bytes(const struct sk_plan *p, const struct sk_shape *s)
 {
   int64_t bytes = 0;

@@ -38,7 +38,7 @@ static const struct kern_access *load_of(const struct sk_plan *p, int v, axis_se
   return &none;
 }
 
-// What is summed, slowest first: parts, iterations, letters.
+// Axes that are summed, slowest first: parts, iterations, letters.
 static bool over_k(struct sk_plan *p, axis_set folded, const struct kern_access *a)
 {
   if (p->k.size) return folded == p->letters_k;

@@ -1,5 +1,5 @@
-// Text of values after the loop, for the executing thread: some columns of one row in fp32 registers. What is of rows only is
-// one element, and is broadcast where an operator needs it.
+// Text of values after the loop, for the executing thread: some columns of one row in fp32 registers. A value of rows only is
+// one element, and is broadcast if an operator needs it.
 #include "lower/skinny.h"
 
 #include <string.h>

@@ -123,7 +123,7 @@ static int cut_one(struct tailing *t)
 
 // ---- what axes are ----
 
-// Of a value that loads what the head saves.
+// The digit of a value that loads from the head's savers.
 static const struct tail_axes_digit *digit_of(const struct tailing *t, int value, int axis)
 {
   int64_t stride = t->x->r.k.v[value].at.stride[axis];

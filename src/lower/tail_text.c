@@ -1,6 +1,6 @@
-// Text of a tail. Of a cluster each block leaves what it saves in its own shared memory, and after a barrier of the cluster reads
-// that of the others; another barrier keeps it there until all have. By the last block to come: what all threads of a block have
-// saved is in device memory before one of them counts, and whoever counts last reads it, and sets the counter back.
+// Text of a tail. Each block of a cluster leaves its saved values in its own shared memory, and after a barrier of the cluster
+// reads those of the others; another barrier keeps the memory until all have read. By the last block to come: what all threads of
+// a block have saved is in device memory before one of them counts, and whoever counts last reads it, and sets the counter back.
 #include "lower/tail.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // wgmma: inside wgmma*.c, the scheme of products by wgmma on sm_90a. It shares the plan and the nodes of mma (mma.h), because
 // the accumulators of a warpgroup lie as those of four warps of mma.m16n8k16 above one another, 16 rows each: a plan with one
-// tile of rows a warp and no split of columns. What differs is how tiles come (TMA, by a warp of their own, into a ring of
-// mbarriers) and how products read them (by descriptors, where they lie).
+// tile of rows a warp and no split of columns. The differences are how tiles come (TMA, by a warp of their own, into a ring
+// of mbarriers) and how products read them (by descriptors, where they lie).
 //
 //   wgmma_box.c      tiles as boxes of tensors in device memory
 //   wgmma_plan.c     what the scheme takes; the plan at some knobs

@@ -20,8 +20,8 @@ static bool add_rows(const struct mma_plan *p, struct box *b, const struct plan_
   return true;
 }
 
-// Letters of a list, slowest first. What is padded is one dimension, as long as it is, so that TMA fills the rest of the box with
-// zeros wherever blocks and iterations are.
+// Letters of a list, slowest first. A padded extent is one dimension, as long as it is, so that TMA fills the rest of the box
+// with zeros wherever blocks and iterations are.
 static bool add_letters(const struct mma_plan *p, struct box *b, const struct plan_access *a, const struct mma_list *l, bool inner)
 {
   int first = b->ndims;
@@ -107,7 +107,7 @@ static bool add_axes(const struct mma_plan *p, struct box *b, const struct plan_
   return true;
 }
 
-// What begins within its buffer begins so many boxes on, along one dimension.
+// A load that begins within its buffer begins so many boxes on, along one dimension.
 static bool add_offset(struct box *b, int64_t offset)
 {
   for (int i = 0; i < b->ndims && offset; i++) {

@@ -55,7 +55,7 @@ static void begin_second(struct mma_kernel *k, const struct wg_plan *w, const ch
   text_about(k->t, was);
 }
 
-// What is computed from the first product.
+// Values computed from the first product.
 static void between(struct mma_kernel *k, const struct wg_plan *w)
 {
   const struct mma_plan *p = k->p;
@@ -74,7 +74,7 @@ static void compute_between(struct mma_kernel *k, const struct wg_plan *w)
   if (w->rings > 1 && late) release(k, w, w->first, "@stage");
 }
 
-// What the second product sums: columns that the iteration has not are zeros.
+// Columns that the second product sums: columns that the iteration has not are zeros.
 static void keep_left(struct mma_kernel *k, const struct wg_plan *w, const char *left)
 {
   int from = w->second->a, cols = w->second->sum_cols;

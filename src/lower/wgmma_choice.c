@@ -74,7 +74,7 @@ static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
   return w->p.iterations > 1 && fits_so(w, &k, ignored);
 }
 
-// Where products chain, the most of four stages that fit and two, and without a chain two.
+// If products chain, the most of four stages that fit, and two; without a chain two.
 static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
   int first = n, processors = w->p.job->gpu->processors;

@@ -1,4 +1,4 @@
-// What a plan does, counted: as by mma.sync, but for who brings tiles.
+// Counts the work of a plan: as by mma.sync, but for who brings tiles.
 #include "lower/count.h"
 #include "lower/wgmma.h"
 
@@ -15,7 +15,7 @@ static double boxed(const struct wg_plan *w)
   return rows;
 }
 
-// Bytes of a stage. Where one tile serves both products of a chain, two stages are read at a time.
+// Bytes of a stage. If one tile serves both products of a chain, two stages are read at a time.
 static double stage_bytes(const struct wg_plan *w)
 {
   double bytes = 0;

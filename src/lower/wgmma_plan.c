@@ -1,4 +1,4 @@
-// What the scheme takes, and the plan at some knobs: how many warpgroups, whether blocks walk, whether two products run across
+// The scheme's requirements, and the plan at some knobs: how many warpgroups, whether blocks walk, whether two products run across
 // iterations, whether registers and shared memory suffice.
 #include "lower/wgmma.h"
 
@@ -48,7 +48,7 @@ bool wgmma_loads_matrix(const struct mma_plan *p, int v, int *cols)
   return mma_loads(p, v) && p->k.v[v].live && !p->k.v[v].at.index && p->tile_of[v] < 0 && mma_has(p, v) & p->row_letters && *cols >= 0;
 }
 
-// Those that are boxes become tiles.
+// Matrices that are boxes become tiles.
 static bool bring_matrices(struct wg_plan *w)
 {
   struct mma_plan *p = &w->p;

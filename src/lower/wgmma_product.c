@@ -15,7 +15,7 @@ const char *wgmma_slot(struct mma_kernel *k, const struct wg_plan *w, int value,
   return w->rings == 2 && value == w->second->b ? arena_printf(k->mem, "%s + %d", stage, k->p->stages) : stage;
 }
 
-// Of the last iteration of an item.
+// The last stage of an item's last iteration.
 const char *wgmma_last_stage(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;

@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-// Rows of the saver as boxes of 64: along each dimension, fastest first, what is left of 64. Of a block with more rows than there are, a piece
-// may lie wholly behind them, which TMA leaves out; not where all rows are one piece, since coordinates have no digit for a second one.
+// Rows of the saver as boxes of 64: along each dimension, fastest first, what is left of 64. In a block with more rows than there are, a piece
+// may lie wholly behind them, and TMA leaves it out. This does not hold if all rows are one piece, since coordinates have no digit for a
+// second one.
 static bool cut(struct wg_store *s)
 {
   int64_t left = 64, below = 1;

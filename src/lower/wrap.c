@@ -1,9 +1,9 @@
 // Library operators as block graphs, so that the schemes that make kernels of block graphs make those too. An elementwise
 // operator's result is cut into tiles of some thousand elements, whole rows where they fit; a reduction takes the dimension that
-// it reduces whole, or in a loop where that is long. Views stay views: kernels read through them. Where that is not possible (a
+// it reduces whole, or in a loop where that is long. Views stay views: kernels read through them. If that is not possible (a
 // product whose operand has no strides, a view that is an output of the program) the view is copied by a block graph that only
-// loads and saves. Requires a checked graph, which may have composites; provides inputs, outputs, views, constants, products
-// and block graphs.
+// loads and saves. Requires a checked graph, which may have composites; provides inputs, outputs, views, constants, products and
+// block graphs.
 #include "lower/lower.h"
 #include "plan/letters.h"
 
@@ -40,7 +40,7 @@ static void add_axis(struct wrap_cut *c, int dim, int64_t parts)
   c->dim[i] = dim, c->parts[i] = parts;
 }
 
-// A tile of the shape: `inside` elements of it are there before. Of a view, whose dimensions may have several strides, an axis
+// A tile of the shape: `inside` elements of it are there before. In a view, whose dimensions may have several strides, an axis
 // cuts one of their factors.
 static struct wrap_cut cut_of(const struct shape *s, const struct kview *v, int64_t inside, int64_t tile)
 {

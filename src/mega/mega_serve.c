@@ -8,7 +8,7 @@
 // ---- attention ----
 
 // Keys and values of this row and of the rows before it, of the same request, are made from their inputs: so no tile waits for another of the
-// same node. Those of this row go to `now`.
+// same node. Scores of this row go to `now`.
 static void see_rows(struct mega_task *t, const float *key_gain, struct mega_softmax *head, int64_t heads, float *now)
 {
   int64_t dim = (int64_t)t->op->attr[MEGA_ATTR_dim], row = t->box[0].lo[0];

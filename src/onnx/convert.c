@@ -1,5 +1,5 @@
 // Conversions between float32, float16 and bfloat16. In a program they are nothing: what was widened stays narrow and is computed
-// with in 32 bits, and what is narrowed has to be narrow already. Where that is not so the node is left, and programs are made once more: one that
+// with in 32 bits, and what is narrowed has to be narrow already. If that does not hold the node is left, and programs are made once more: one that
 // rounds what is wide, and one whose result leaves the program as a wide value.
 #include "onnx/onnx_lower.h"
 

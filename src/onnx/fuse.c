@@ -1,6 +1,6 @@
 // Nodes that together are one operator which Mica has and whose parts it has not all: before operator set 20 a gelu is
 // written x * 0.5 * (1 + erf(x / sqrt(2))) in some order, and a silu always x * sigmoid(x). The last node takes the
-// operator's row and reads x; the others do nothing more. What lies between must not be used elsewhere.
+// operator's row and reads x; the others do nothing more. Values between must not be used elsewhere.
 #include "onnx/onnx.h"
 
 #include <math.h>

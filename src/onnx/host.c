@@ -1,4 +1,4 @@
-// What the functions of host_*.c share. A function is called twice: while a model is planned, with inputs of which only
+// Shared by the functions of host_*.c. A function is called twice: while a model is planned, with inputs of which only
 // type and shape may be there, and when it runs. Both times it says what it makes; elements follow where they can.
 #include "onnx/onnx_host.h"
 

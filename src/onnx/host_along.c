@@ -38,7 +38,7 @@ static bool before(const struct onnx_cells *a, int64_t x, int64_t y, bool larges
   return largest ? a->i[x] > a->i[y] : a->i[x] < a->i[y];
 }
 
-// Where the largest or smallest element along an axis stands; of equal ones the first, or the last.
+// Position of the largest or smallest element along an axis; ties are broken by the first, or the last.
 void host_arg(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0);

@@ -16,7 +16,7 @@ static int64_t whole_power(int64_t x, int64_t y)
   return (int64_t)r;
 }
 
-// What is left of x, with the sign of y.
+// The remainder of x, with the sign of y.
 static double floor_mod(double x, double y)
 {
   double r = fmod(x, y);

@@ -22,7 +22,7 @@ void host_transpose(struct onnx_host *h)
   if (!h->failed && out->p) host_copy(out->p, a->p, &s, 0, stride);
 }
 
-// Where a slice of extent d begins and how many elements it has (Python's rules).
+// Start of a slice of extent d and its number of elements (Python's rules).
 static void slice_of(int64_t d, int64_t from, int64_t to, int64_t step, int64_t *start, int64_t *count)
 {
   int64_t lo = step > 0 ? 0 : -1, hi = step > 0 ? d : d - 1;

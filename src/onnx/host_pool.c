@@ -30,7 +30,7 @@ static double pooled(const struct pooling *l, int64_t from, const int64_t *to, i
   return l->fn == FN_MAX ? r : l->fn == FN_POW ? pow(r, 1 / l->p) : r / (double)MAX(seen, 1);
 }
 
-// Of a column-major order the indices count columns first.
+// In a column-major order the indices count columns first.
 static int64_t index_of(const struct pooling *l, int64_t k, bool columns)
 {
   int64_t at[MAX_DIMS], r = 0;

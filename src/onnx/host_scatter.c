@@ -64,7 +64,7 @@ void host_scatter_elements(struct onnx_host *h)
   }
 }
 
-// Where the box begins that row k of indices names, of a tensor whose dimensions from `first` on they index.
+// Start of the box that row k of indices names, in a tensor whose dimensions from `first` on they index.
 static bool corner(struct onnx_host *h, const struct onnx_cells *at, int64_t k, const struct shape *s, int first, int64_t *start)
 {
   int64_t own[MAX_DIMS], depth = at->shape.d[at->shape.n - 1];

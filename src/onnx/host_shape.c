@@ -20,7 +20,7 @@ void host_identity(struct onnx_host *h)
   if (h->n->nout > 1 && *h->n->out_name[1]) host_fail(h, "its second output is not computed");
 }
 
-// Nothing is dropped out of training, or with a ratio of 0. What is dropped else is random, so that no other result is right.
+// Nothing is dropped out of training, or with a ratio of 0. Other dropping is random, so that no other result is right.
 void host_dropout(struct onnx_host *h)
 {
   const struct onnx_cells *ratio = host_has(h, 1) ? host_in(h, 1) : NULL, *training = host_has(h, 2) ? host_in(h, 2) : NULL;

@@ -1,4 +1,4 @@
-// What windows write: ConvTranspose, Col2Im, MaxUnpool.
+// Writes of windows: ConvTranspose, Col2Im, MaxUnpool.
 #include "onnx/window.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// Where windows lie that slide over the dimensions in space of [N, C, ...].
+// Positions of windows that slide over the dimensions in space of [N, C, ...].
 #include "onnx/window.h"
 
 #include <string.h>

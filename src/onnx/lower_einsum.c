@@ -1,7 +1,7 @@
-// Einsum: tensors are multiplied from the left, two at a time. Of a pair, what the equation does not need any more is
-// summed, which is a product of matrices: the result's last labels that are the right one's alone are its columns, those of the left one
-// alone before them its rows, and all before them are batched, where a label that one side lacks has extent 1 there. So
-// weights of experts, td,edf->etf, stay as they lie. Labels stand once in a term (no diagonals), extents of a label agree.
+// Einsum: tensors are multiplied from the left, two at a time. Labels of a pair that the equation does not need any more are summed,
+// which is a product of matrices: the result's last labels that are the right one's alone are its columns, those of the left one alone
+// before them its rows, and all before them are batched, where a label that one side lacks has extent 1 there. So weights of experts,
+// td,edf->etf, stay as they lie. Labels stand once in a term (no diagonals), extents of a label agree.
 #include "onnx/onnx_lower.h"
 
 #include <ctype.h>
@@ -193,7 +193,7 @@ static int labels_together(const struct lower_einsum_term *x, const struct lower
 
 static bool shared(const struct lower_einsum_term *x, const struct lower_einsum_term *y, int label) { return has(x, label) && has(y, label); }
 
-// Where the last label is in both, rows and columns are moved behind it, so that they do not become batches.
+// If the last label is in both, rows and columns are moved behind it, so that they do not become batches.
 static void shared_first(const struct lower_einsum_term *x, const struct lower_einsum_term *y, struct lower_einsum_term *all)
 {
   struct lower_einsum_term to = {0};

@@ -1,5 +1,5 @@
-// Norms. Those over the last dimensions are Mica's layer_norm and rms_norm of rows, with the weight inside where its
-// shape is that of a row, and beside it where it has to be spread.
+// Norms. Norms over the last dimensions are Mica's layer_norm and rms_norm of rows. The weight is inside if its shape
+// is that of a row, and beside it if it has to be broadcast.
 #include "onnx/onnx_lower.h"
 
 struct lower_norm_rows {

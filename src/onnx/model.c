@@ -78,7 +78,7 @@ static const struct onnx_field info_fields[] = {
     {2, WIRE_BYTES, read_type, 0},
 };
 
-// What `--set` says of a symbolic extent; -1: nothing. `note`: it is an input's, and must be said.
+// The value of a symbolic extent by `--set`; -1: nothing. `note`: it is an input's, and must be said.
 static int64_t symbol_value(struct onnx_model *m, const char *symbol, bool note)
 {
   int64_t is = -1;

@@ -1,4 +1,4 @@
-// What became of a model, for people and as JSON (docs/onnx.md lists the keys).
+// Outcome of a model, for people and as JSON (docs/onnx.md lists the keys).
 #include "onnx/onnx.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// What the functions of write_*.c share: values, constants and nodes that are made while a model is planned.
+// Shared by the functions of write_*.c: values, constants and nodes that are made while a model is planned.
 #include "onnx/write.h"
 
 #include <stdio.h>

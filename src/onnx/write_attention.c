@@ -25,7 +25,7 @@ int wr_bool_bias(struct onnx_write *w, int mask, int type, double otherwise)
   return wr_op3(w, "Where", mask, wr_number(w, type, 0), wr_number(w, type, otherwise));
 }
 
-// Where several heads share a key the scores are [batch, kv, heads / kv, rows, cols], and so is what is added.
+// If several heads share a key the scores are [batch, kv, heads / kv, rows, cols], and so is the tensor that is added.
 void wr_add_bias(struct onnx_write *w, struct heads *h, int bias, const struct shape *s)
 {
   int64_t heads = s->n > 2 ? s->d[s->n - 3] : 1, group = heads == 1 ? 1 : h->heads / h->kv;

@@ -13,7 +13,7 @@ struct swizzle_plan { // of a tile whose rows are walked across (the innermost d
 };
 struct tensor_layout {
   int inner;                // dimension with stride 1; -1: every extent is 1
-  int swizzled;             // dimension along which threads walk besides, or -1. Of tiles
+  int swizzled;             // dimension along which threads walk besides, or -1. For tiles
   int64_t stride[MAX_DIMS]; // elements, rows padded to 16 bytes; 0 for extents of 1
   int64_t elements;         // with padding
   struct swizzle_plan swizzle;

@@ -1,4 +1,4 @@
-// What an operator costs under the layouts of its operands: bytes times a factor. The factors are ratios of instructions: a
+// Cost of an operator under the layouts of its operands: bytes times a factor. The factors are ratios of instructions: a
 // 16-byte access against eight of 2 bytes; eight ways of a bank conflict; ldmatrix with and without .trans costs the same.
 #include "plan/layout_cost.h"
 

@@ -1,4 +1,4 @@
-// What every copy and accumulator is like. A copy goes in chunks where elements that lie together in device memory lie together
+// Fields that every copy and accumulator has. A copy goes in chunks where elements that lie together in device memory lie together
 // in the tile as well: along the one letter of stride 1, as many as divide its extent and every other stride, so that wherever
 // blocks, iterations and letters lead, a chunk begins at a multiple of its size. Only that needs to be looked at, not the elements.
 #include "plan/passes.h"

@@ -1,5 +1,5 @@
 // Block graphs in normal form. Each iterator's dimensions begin as letters of their own; walking the operators, letters that
-// one operator walks together become one, and a reshape cuts letters in two. What is left has no views: a tensor is its
+// one operator walks together become one, and a reshape cuts letters in two. The result has no views: a tensor is its
 // root's elements under another order of the same letters. Requires a checked kernel graph without composites; provides
 // what every scheme asks: which letters a tensor has, and where in device memory its elements are.
 #include "plan/letters.h"
@@ -142,7 +142,7 @@ static int contract(struct making *m, const struct node *n)
   return OK;
 }
 
-// Of the dimension that is reduced, what stays: nothing, groups, or the parts of sum_to.
+// The kept part of the reduced dimension: nothing, groups, or the parts of sum_to.
 static int reduce(struct making *m, const struct node *n)
 {
   struct raw_list slow, fast, *dim = &m->dim[n->out][n->a.dim];
@@ -361,7 +361,7 @@ static void settle_step(void *arg, int id, int64_t step)
   s->step[letter_of(s->m, id)] = step;
 }
 
-// Where a saver's tile goes, in a buffer of its own.
+// The buffer of a saver's tile.
 static void saver(struct making *m, const struct node *n, int out)
 {
   const struct graph *b = block_of(m);

@@ -37,7 +37,7 @@ struct norm_tensor {
   struct norm_dim dim[MAX_DIMS];
   uint32_t has; // its letters, as bits
 };
-// Where an iterator reads or a saver writes. The element at block b, iteration i and letters l of the tile is number
+// The place that an iterator reads or a saver writes. The element at block b, iteration i and letters l of the tile is number
 // offset + sum grid[x] b[x] + sum loop[k] i[k] + sum stride[l] l of the buffer.
 struct plan_access {
   int tile;                                                              // tensor of the block graph

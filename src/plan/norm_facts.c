@@ -1,4 +1,4 @@
-// What a normal form says: extents, elements, the letters of a product.
+// Facts of a normal form: extents, elements, the letters of a product.
 #include "plan/norm.h"
 
 int64_t norm_extent(const struct norm *n, uint32_t letters)

@@ -32,7 +32,7 @@ static int64_t lowest(const struct fit *f, const struct plan_piece *x, int64_t a
   return at;
 }
 
-// Where what is free at `at` ends: at the next piece that x meets; INT64_MAX: never.
+// End of the free space at `at`: at the next piece that x meets; INT64_MAX: never.
 static int64_t gap_end(const struct fit *f, const struct plan_piece *x, int64_t at)
 {
   int64_t end = INT64_MAX;
@@ -89,7 +89,7 @@ static void search(struct fit *f, int placed, int64_t total)
   }
 }
 
-// What is alive at one time needs room at that time.
+// Tensors that are alive at one time need room at that time.
 static int64_t least(const struct fit *f)
 {
   int64_t most = 0;

@@ -48,7 +48,7 @@ struct chains {
   enum hand (*hand)[2]; // by node, by operand; of more operands that of the second
 };
 void plan_chains(struct arena *mem, const struct norm *n, struct chains *out);
-// Of an iterator, indices that stay in no operand: parts that are summed while they are loaded.
+// Indices of an iterator that stay in no operand: parts that are summed while they are loaded.
 bool chain_sums_parts(const struct norm *n, uint32_t rows, const struct node *x);
 
 // ---- schedule.c ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@
 int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e);
 
 // The same kernel graph with other extents of the axes of one BLOCK node, shapes inferred anew; an error where they do
-// not divide what they partition, or a reshape cannot follow. What comes out is to be verified like any candidate.
+// not divide what they partition, or a reshape cannot follow. The result is to be verified like any candidate.
 int plan_resize(struct arena *mem, const struct graph *g, int node, const struct axes *to, struct graph **out, struct err *e);
 
 // A piece of memory that is in use at the times from .. to. Offsets are chosen so that pieces whose times meet are disjoint, and

@@ -1,6 +1,6 @@
 // Other sizes for a kernel of a finished graph. Only extents of axes are given anew: every shape is inferred again, and
-// attributes that hold a shape (reshape, the group of a sum) are scaled with what they came from. Where that is
-// ambiguous the outermost dimension is scaled; a wrong guess does not fit elsewhere and is refused.
+// attributes that hold a shape (reshape, the group of a sum) are scaled with what they came from. If that is ambiguous
+// the outermost dimension is scaled; a wrong guess does not fit elsewhere and is refused.
 #include "plan/plan.h"
 
 struct resizing {
@@ -16,7 +16,7 @@ static bool scale_group(int64_t *d, int n, int64_t was, int64_t now)
   return now == was;
 }
 
-// What a reshape from `was` to *to becomes when its input has shape `now`: dimensions go in groups of equal size.
+// The result of a reshape from `was` to *to when its input has shape `now`: dimensions go in groups of equal size.
 static bool scale_reshape(const struct shape *was, const struct shape *now, struct shape *to)
 {
   for (int i = 0, k = 0, first; i < was->n || k < to->n;) {

@@ -246,7 +246,7 @@ static void step(struct scheduling *w, int node)
   w->step[w->nsteps++] = s;
 }
 
-// What is made before the loop and read in it is held through all of it.
+// A value that is made before the loop and read in it is held through all of it.
 static void pin(struct scheduling *w)
 {
   for (int i = 0; i < w->nsteps; i++)

@@ -1,4 +1,4 @@
-// What each operator does to rescaled tensors: one function an index rule. Sums and products are linear in the
+// Effect of each operator on rescaled tensors: one function an index rule. Sums and products are linear in the
 // target, so its factor passes through them where it is the same for all that is summed; a quotient of two tensors
 // with the same factor is free of it. Everything else is a reason to give up.
 #include "plan/stable.h"

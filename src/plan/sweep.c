@@ -103,7 +103,7 @@ static int sweep_kernel(struct sweep *w, const struct graph *g, struct graph **o
   return s;
 }
 
-// What a dropped saver's kernel alone had read is unused only now: again, until nothing changes.
+// Operands that only a dropped saver's kernel read become unused here: again, until nothing changes.
 int plan_sweep(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
   for (;; g = *out) {

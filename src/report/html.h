@@ -2,8 +2,8 @@
 // is in the markup; the script only adds what moves: pan and zoom, links on hover, sorting.
 //
 // Glossary
-//   node key     "k3b5t2": node 2 of the thread graph in node 5 of the block graph in node 3 of the kernel graph. What has the same key
-//                is the same thing in the drawing, in the graph's text and in the kernels' texts
+//   node key     "k3b5t2": node 2 of the thread graph in node 5 of the block graph in node 3 of the kernel graph. Items with the same key
+//                are the same thing in the drawing, in the graph's text and in the kernels' texts
 //   line key     "3:12": line 12 of the tile program of launch 3, and what was printed for it
 //   sheet        a drawing in layers: boxes with places for edges
 //
@@ -54,7 +54,7 @@ const char *html_unit(const struct html *h, double x, const char *unit);   // "1
 const char *html_tensor(const struct html *h, const struct tensor *t);     // "f16[2, 3]"
 void html_section(struct html *h, const char *id, const char *title);
 void html_section_end(struct html *h);
-// A bar, as a share of the box that it is in. What is added before the end is placed in the same box, and so has the same scale.
+// A bar, as a share of the box that it is in. Additions before the end are placed in the same box, and so have the same scale.
 void html_bar(struct html *h, double share, bool model);
 void html_bar_end(struct html *h);
 

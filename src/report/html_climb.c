@@ -54,7 +54,7 @@ static void axes(const struct plot *p)
   html_add(h, "<text class=\"axis\" text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">ways measured</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8);
 }
 
-// Of one line: it stays where it is until a step takes it down.
+// Draws one line: it stays where it is until a step takes it down.
 static void stroke(const struct plot *p, int line)
 {
   double y = NAN;

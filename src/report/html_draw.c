@@ -1,5 +1,5 @@
-// Graphs as pictures. A box says what graph_draw says of the node; boxes differ in outline as well as in colour. What runs in the loop of a
-// block graph stands between what runs before and after it, in a frame; a thread graph is drawn inside its box.
+// Graphs as pictures. A box says what graph_draw says of the node; boxes differ in outline as well as in colour. Nodes in the loop of a
+// block graph stand between those before and after it, in a frame; a thread graph is drawn inside its box.
 #include "report/html.h"
 
 #include <string.h>
@@ -109,7 +109,7 @@ static const char *second_line(const struct picture *p, int i)
   return arena_printf(p->h->mem, "%s%s", mark, l->shape);
 }
 
-// Of a kernel: the operator where it is just one.
+// Text of a kernel: the operator where it is just one.
 static const char *kernel_line(const struct picture *p, int i)
 {
   const struct graph *sub = p->g->nodes[i].sub;
@@ -121,7 +121,7 @@ static const char *kernel_line(const struct picture *p, int i)
   return cut(p->h, arena_printf(p->h->mem, "%s = %s", p->label[i].text, what));
 }
 
-// What is written first; of a kernel its number.
+// Text in the first line; for a kernel its number.
 static const char *first_line(const struct picture *p, int i)
 {
   const struct label *l = &p->label[i];

@@ -1,5 +1,5 @@
 // The program, and what was found for it at its levels: the kernel graph; for each kernel its block graph, with thread graphs inside,
-// beside its texts: the graph as text, the tile program, the source. Of a GPU a kernel is a launch, of a CPU a function of the source.
+// beside its texts: the graph as text, the tile program, the source. On a GPU a kernel is a launch, on a CPU a function of the source.
 #include "report/html.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // Listings. Each line is an element with the keys of what it is about. Kernels in C carry comments, made by the generator from the
 // nodes themselves: "// t5, t6 = accum_max(t4) [1, 128, 1]" stands ahead of the lines that compute tensors 5 and 6 of the block graph,
-// "//   t2 = sub(t0, t1)" under a thread graph's. What follows at the same indentation or deeper is of these nodes.
+// "//   t2 = sub(t0, t1)" under a thread graph's. Following lines at the same indentation or deeper are about these nodes.
 #include "report/html.h"
 
 #include <ctype.h>

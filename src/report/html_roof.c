@@ -48,7 +48,7 @@ static double node_ops(const struct graph *g, const struct node *n)
 
 static double tensor_bytes(const struct graph *g, int t) { return (double)shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype); }
 
-// Of a kernel or library operator: inputs, each once, and results.
+// Bytes of a kernel or library operator: inputs, each once, and results.
 static double node_bytes(const struct graph *g, const struct node *n)
 {
   double sum = 0;

@@ -1,4 +1,4 @@
-// What the search did, and what became of its candidates. Bars are logarithmic, because counters differ by orders of magnitude, and say
+// Course of the search, and outcome of its candidates. Bars are logarithmic, because counters differ by orders of magnitude, and say
 // so; every bar has its number beside it.
 #include "report/html.h"
 

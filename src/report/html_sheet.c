@@ -275,7 +275,7 @@ static void find_y(struct arranging *a)
 
 // ---- edges ----
 
-// Where an edge ends at the top of a box: in the order of the other ends, around the middle.
+// Place where an edge ends at the top of a box: in the order of the other ends, around the middle.
 static double port(const struct arranging *a, const struct sheet_box *b, int point, int link)
 {
   const struct html_sheet_point *p = &a->p[point];

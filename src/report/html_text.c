@@ -1,6 +1,6 @@
-// Text of the page. What comes from the report is escaped where it enters, by the one function that every section writes with, so
-// that no section can forget it. Control characters and those that turn the direction of text around are shown as numbers: a name
-// cannot look like something else than it is.
+// Text of the page. Text from the report is escaped on entry, by the one function that every section writes with, so that no
+// section can forget it. Control characters and those that turn the direction of text around are shown as numbers: a name cannot
+// look like something else than it is.
 #include "report/html.h"
 #include "base/visible.h"
 

@@ -1,4 +1,4 @@
-// What is said in words: the result in short, the certificate, how numbers were checked, how to have it all again.
+// Sections in words: the result in short, the certificate, how numbers were checked, how to have it all again.
 #include "report/html.h"
 
 #include <math.h>

@@ -126,8 +126,8 @@ static void escaped(const char *path, struct str *out)
       str_raw(out, path, 1);
 }
 
-// Read as a file that never changes: nothing is locked, nothing recovered, no file made beside it. What is looked at is in a file of Mica's from
-// the moment on at which it is there.
+// Read as a file that never changes: nothing is locked, nothing recovered, no file made beside it. A file that is read is Mica's from the moment
+// on at which it is there.
 static int identify(struct db *db, const char *path, struct err *e)
 {
   struct str uri = {0};
@@ -199,7 +199,7 @@ static int set_journal(struct db *db, int folder, struct err *e)
   return run(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", "open", e);
 }
 
-// Another process may be doing the same. What has no checksums is of no use.
+// Another process may be doing the same. A database without checksums is of no use.
 static int bring_up(struct db *db, struct err *e)
 {
   int layout;

@@ -1,4 +1,4 @@
-// Calls that can be left (rt.h). A compiled kernel cannot be told to stop, so it runs in a thread of its caller. Where the stop comes before it
+// Calls that can be left (rt.h). A compiled kernel cannot be told to stop, so it runs in a thread of its caller. If the stop comes before it
 // ends, the caller goes away, and the call keeps what it reads and writes: whoever closes the module or the buffers meanwhile leaves that to the
 // thread, which closes them when the call has ended. A call that was brief before is made directly.
 #include "base/memory.h"

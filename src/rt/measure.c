@@ -140,7 +140,7 @@ int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struc
 
 // ---- timing ----
 
-// What is slow gets fewer rounds: as many as fit LENIENT times the time asked, at least one.
+// Slow code gets fewer rounds: as many as fit LENIENT times the time asked, at least one.
 static int least_rounds(double round, double seconds) { return (int)MAX(1, MIN(LEAST_ROUNDS, LENIENT * seconds / round)); }
 
 struct rounds {

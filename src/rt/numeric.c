@@ -1,8 +1,8 @@
-// Generated code against float64 (reference64.c). Inputs have mean 0 and variance 1, but for what is divided by (positive.c). Where a reference value leaves the
-// range of the dtype it is stored in (exp of a long dot product), the inputs are made smaller until none does, because
-// no arithmetic in that dtype could be right; what must be positive by less, for others are divided by it. The same where a result is
-// too far off and so is the reference with each value rounded to its dtype: a softmax of scores in the hundreds makes a rounding of them a
-// factor, and whose is wrong cannot be told.
+// Generated code against float64 (reference64.c). Inputs have mean 0 and variance 1, but for what is divided by (positive.c). A reference value may
+// leave the range of the dtype it is stored in (exp of a long dot product). Then the inputs are made smaller until none does, because no arithmetic
+// in that dtype could be right. Inputs that must be positive are reduced by less, for others are divided by them. The same where a result is too far
+// off and so is the reference with each value rounded to its dtype: a softmax of scores in the hundreds makes a rounding of them a factor, and whose
+// is wrong cannot be told.
 #include "base/memory.h"
 #include "rt/rt.h"
 

@@ -203,7 +203,7 @@ static double *new_room(struct reference64 *r, int t, size_t bytes)
   return p;
 }
 
-// What is free goes back to the system.
+// Free memory goes back to the system.
 static void drop_free(struct reference64 *r)
 {
   int n = 0;
@@ -355,7 +355,7 @@ static int on_device(struct reference64 *r, struct err *e)
   return mem_free(outs), mem_free(to), s;
 }
 
-// What was read for the last time is freed.
+// A tensor is freed after its last read.
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e)
 {
   *r = (struct reference64){.g = g, .from = from};

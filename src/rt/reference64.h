@@ -4,12 +4,12 @@
 
 #include "rt/rt.h"
 
-// Where elements of a tensor lie in the buffer that holds it: along dimension d, index / group[d] * stride[d].
+// Place of a tensor's elements in the buffer that holds it: along dimension d, index / group[d] * stride[d].
 struct reference64_place {
   int64_t stride[MAX_DIMS], group[MAX_DIMS];
 };
 struct reference64_place reference64_place_of(const struct reference64 *r, int t);
-// Where an operand of each matrix of the output begins, to be freed.
+// Start of an operand of each matrix of the output, to be freed.
 int64_t *reference64_matrices(const struct reference64 *r, int t, const struct shape *out, int64_t batch);
 // The node makes a view that needs no memory of its own.
 bool reference64_is_view(const struct reference64 *r, const struct node *n);

@@ -16,7 +16,7 @@ struct reference64_place reference64_place_of(const struct reference64 *r, int t
   return own;
 }
 
-// Where an operand of each matrix of the output begins; its leading extents may be 1 or missing.
+// Start of an operand of each matrix of the output; its leading extents may be 1 or missing.
 int64_t *reference64_matrices(const struct reference64 *r, int t, const struct shape *out, int64_t batch)
 {
   const struct shape *x = &r->g->tensors[t].shape;

@@ -134,7 +134,7 @@ int caller_call_again(struct caller *c, struct module *m, struct buffers *b, dou
 // repeated, for up to four times as long; where too few are left, all count, and the timings say so.
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e);
 
-// Of a module that gen_c_timed made, its n kernels, in as many calls.
+// For a module that gen_c_timed made: its n kernels, in as many calls.
 int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e);
 
 // ---- positive.c ----
@@ -186,10 +186,10 @@ double reference64_products(const struct graph *g); // multiply-adds of matrix p
 
 // ---- numeric.c ----
 // Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64. *rel = max over outputs
-// of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is. Where
-// rounding alone takes the reference that far (scores of a softmax that are in the hundreds), the inputs are made smaller first.
-// Beyond the tolerance a difference is wrong only as far as numbers too small for their dtypes do not explain it (underflow.c). ERR_STOPPED
-// soon after `stop` is set: then nothing was checked.
+// of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is. If
+// rounding alone takes the reference that far (scores of a softmax that are in the hundreds), the inputs are made smaller first. Beyond the
+// tolerance a difference is wrong only as far as numbers too small for their dtypes do not explain it (underflow.c). ERR_STOPPED soon after
+// `stop` is set: then nothing was checked.
 int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, stop_flag stop, double *rel, struct err *e);
 
 // g evaluated on the inputs of b, which are made smaller until no value leaves the range of its dtype; ERR_WRONG where

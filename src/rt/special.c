@@ -6,7 +6,7 @@
 // float64, and rounded to its dtypes at each operator; the graph that the code was made of in float64 and in float32. Half of them
 // take -0 and what is not normal for 0, which code may do too. Other elements that differ are not held.
 //
-// The order of factors is the code's choice: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. Where the code's graph has products
+// The order of factors is the code's choice: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. If the code's graph has products
 // along a dimension, two more evaluations must agree: with the smallest factors first and with the largest first (eval/extreme.c).
 //
 // NaN spreads to all that depends on it, and one in each input would leave no number in most programs: a round puts NaN, infinities

@@ -1,4 +1,4 @@
-// What the times of calls say. Whatever else runs on the machine only makes a call slower, and it may do so to most calls:
+// Meaning of the times of calls. Whatever else runs on the machine only makes a call slower, and it may do so to most calls:
 // then quantiles tell how busy the machine was. So what is compared is the third least time: two calls may have been
 // flattered, by the clock or by what a cache happened to hold.
 #include "rt/rt.h"

@@ -1,5 +1,5 @@
-// The best unfinished plans of one length: a heap with the worst of them on top. Of those that agree in what is dear only so
-// many are held, where that is asked.
+// The best unfinished plans of one length: a heap with the worst of them on top. If asked for, only so many of the plans
+// that agree in their expensive parts are held.
 #include "search/space.h"
 
 struct beam beam_open(struct arena *mem, int most)

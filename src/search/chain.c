@@ -1,7 +1,7 @@
-// Chains of any length, by rule. Where every operator of a program works on its rows alone (elementwise, a product
-// with a given matrix, reductions along other dimensions), one block graph can take some rows through all of them:
-// tiles never leave scratch. Exhaustive search over 60 operators has no use; the structure is known, only the number
-// of rows a block takes is open. Twenty layers of a multilayer perceptron become one kernel this way.
+// Chains of any length, by rule. If every operator of a program works on its rows alone (elementwise, a product with a
+// given matrix, reductions along other dimensions), one block graph can take some rows through all of them: tiles never
+// leave scratch. Exhaustive search over 60 operators has no use; the structure is known, only the number of rows a
+// block takes is open. Twenty layers of a multilayer perceptron become one kernel this way.
 #include "search/space.h"
 
 #include <string.h>

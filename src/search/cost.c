@@ -1,4 +1,4 @@
-// What kernels cost: the rules of the target's kind, and what all kinds share.
+// Cost of kernels: the rules of the target's kind, and what all kinds share.
 #include "search/space.h"
 
 #include <math.h>

@@ -70,7 +70,7 @@ static struct search_term term_of(const struct model *m, const struct work *w, c
   return x;
 }
 
-// What tiles that do not fit the nearest cache add to the time in which a core reads them there. It grows until next to
+// Additional time if tiles do not fit the nearest cache, beside the time in which a core reads them there. It grows until next to
 // nothing of them fits, and no further: together they fit the second level (bench/cpu_tiles.csv).
 static double farther(const struct target *t, double near, double tiles) { return 4 * near * fmin(tiles / (4 * (double)t->l1), 1); }
 

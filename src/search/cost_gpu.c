@@ -7,8 +7,8 @@
 //   waiting   what a block waits for its own results, as often as blocks follow each other on a multiprocessor
 //
 // and a share of the others, which overlap not quite; and for each turn of blocks after the first, while there are few, what a block
-// shows that begins when another has ended: its first load and its last store. What kernels are like is what schemes make of block graphs: loaded operands
-// of products lie in shared memory, in a ring of stages where a loop loads them; all else is in registers.
+// shows that begins when another has ended: its first load and its last store. Kernels are modelled on those that schemes
+// make: loaded operands of products lie in shared memory, in a ring of stages where a loop loads them; all else is in registers.
 #include "search/space.h"
 
 #include <math.h>

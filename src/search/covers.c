@@ -2,7 +2,7 @@
 // one schedule, operator by operator, up to what makes no difference to the structure: sizes and the order of axes;
 // axes of extent 1; a loop of one iteration, or one that only adds up partial sums, is no loop; a sum may be taken
 // before a tensor is left for a later kernel or there; partial sums of partial sums; a library operator is a block graph
-// with that one operator. Where nothing fits, the furthest place is named; excluded.c finds out why.
+// with that one operator. If nothing fits, the furthest place is named; excluded.c finds out why.
 #include "search/covers.h"
 
 #include <string.h>

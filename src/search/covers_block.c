@@ -130,8 +130,8 @@ static bool dim_has(const struct labels *l, int dim, int c)
   return false;
 }
 
-// May one axis, over piece `piece` of class c, cut the tensor that v is loaded from as the map says? Of tensors that the
-// program has not the order of the dimensions is open.
+// May one axis, over piece `piece` of class c, cut the tensor that v is loaded from as the map says? For tensors that
+// the program has not, the order of the dimensions is open.
 static bool cuts(const struct search_walk *w, const struct search_value *v, bool open, int dim, int c, enum piece piece)
 {
   const struct device *dev = &w->pl->m->dev[v->leaf];

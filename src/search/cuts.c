@@ -1,8 +1,8 @@
-// What earlier kernels may leave in device memory beside the program's own tensors: partial sums, and results of sums and
+// Tensors that earlier kernels may leave in device memory beside the program's own: partial sums, and results of sums and
 // products, that one kernel makes of the program's inputs; and partial sums of all these that need what an earlier kernel
-// left. Where there are more than the search can hold, those are taken through which the cheapest way of computing the
-// program leads: at least so many operations before and after, and so many bytes that are written and read. That
-// depends on what the tensor is and not on which others there are.
+// left. If there are more than the search can hold, it takes those on the cheapest way of computing the program: at least
+// so many operations before and after, and so many bytes that are written and read. That depends on what the tensor is
+// and not on which others there are.
 #include "search/space.h"
 
 #include <math.h>
@@ -220,7 +220,7 @@ static int64_t step_of(double cost)
   return (int64_t)e * 32 + (int64_t)(m * 64) - 32;
 }
 
-// Of equal ones first those that take few operators, whatever the limit on values.
+// Ties are broken by the fewest operators, whatever the limit on values.
 static int by_cost(const void *x, const void *y)
 {
   const struct cut *a = x, *b = y;

@@ -1,6 +1,6 @@
 // Which of given graphs the space holds, and what excludes the others. A graph that is not equal to the program is no
-// matter of the space. An equal one is looked for as it is and as the graphs that do the same (alike.c). Where none of
-// them is held, the limits and rules are named without which one is: the search is run again without them.
+// matter of the space. An equal one is looked for as it is and as the graphs that do the same (alike.c). If none of
+// them is held, the message names limits and rules without which one is: the search is run again without them.
 #include "base/memory.h"
 #include "search/space.h"
 #include "verify/verify.h"
@@ -183,7 +183,7 @@ static void name_rules(const struct asking *a, const struct excluded_group *all,
   str_free(&words), str_free(&list);
 }
 
-// All are held with these rules off. Those from r on that need not be off are switched on.
+// All are held with these rules off. Rules from r on that need not be off are switched on.
 static bool take_fewest(const struct asking *a, const struct search_opts *wide, struct excluded_group all, unsigned rules, int r)
 {
   while (r < PRUNES && !(rules >> r & 1)) r++;

@@ -326,7 +326,7 @@ static void add_outer(const struct fctx *f, struct fv *out, int64_t d, const str
   }
 }
 
-// What lacks its q part has 0 there, and so has every product with it.
+// An element without a q part has 0 there, and so has every product with it.
 void finger_product(const struct fctx *f, struct arena *mem, const struct finger *x, const struct finger *y, mask over, struct finger *out)
 {
   mask all = x->has | y->has;

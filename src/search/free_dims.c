@@ -1,5 +1,5 @@
 // Dimensions that no operator of a program mixes. Dimensions of tensors that an operator walks together are one class (union-find over all
-// of them). A class is mixed where a reduction, split, concat, repeat or product works along it, or a reshape cuts it. Where a reshape cuts
+// of them). A class is mixed where a reduction, split, concat, repeat or product works along it, or a reshape cuts it. If a reshape cuts
 // several dimensions, the first of them still has the same parts before and after. Blocks may share out a class that is not mixed, if every
 // result has it once and no tensor twice; in as many parts as divide all its dimensions.
 #include "search/space.h"
@@ -95,7 +95,7 @@ static bool link_node(struct dim_classes *c, const struct node *n)
   return false;
 }
 
-// Of all dimensions of the class.
+// Number of parts of all dimensions of the class.
 static int64_t parts_of(struct dim_classes *c, int class)
 {
   int64_t n = 0;

@@ -23,12 +23,12 @@ struct kept {
   int of_size[SAME_NEEDS + 1]; // groups
 };
 
-// What is kept that is like x: of its needs, of its schedule among those, of its structure; and the dearest of each.
+// Kept options that are like x: of its needs, of its schedule among those, of its structure; and the dearest of each.
 struct likes {
   int kin, near, twins, worst_kin, worst_near, worst_twin;
 };
 
-// Those that need the same, or the place for them; NULL where there is none.
+// The group with the same needs, or the place for it; NULL: none.
 static struct keep_group *group_of(const struct options *to, uint64_t needs)
 {
   struct keep_group *group = to->kept->group;
@@ -89,8 +89,8 @@ static int dearest_of_most(const struct kept *kept)
 
 enum { NEW_PLACE = -1, NO_PLACE = -2 };
 
-// Where x may be kept: in place of another option, if it is cheaper than that one or needs something else. What a kernel
-// needs may cost more than the kernel, so where there is no room those needs give way that have most options.
+// The place where x may be kept: in place of another option, if it is cheaper than that one or needs something else. A kernel's
+// needs may cost more than the kernel. So if there is no room, the needs that have most options give way.
 static int place_of(const struct options *to, uint64_t needs, const struct likes *l)
 {
   if (!group_of(to, needs)) return NO_PLACE;

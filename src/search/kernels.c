@@ -98,7 +98,7 @@ static int set_of(struct search *se, int d, int split, int64_t parts)
   return *at;
 }
 
-// What n needs take at least: seconds, the sum of each alone, and kernels.
+// The least that n needs take: seconds, the sum of each alone, and kernels.
 struct least {
   double most, sum;
   int chain;
@@ -215,7 +215,7 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
   beam_push(pl->mem, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
-// What table t can make of the needs of s, the last one included; 0 where not that one.
+// The result that table t can make of the needs of s, the last one included; 0 if not that one.
 static int together(const struct planner *pl, const struct unfinished *s, int t, int make[MAX_ROOTS])
 {
   int n = 0;

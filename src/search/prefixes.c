@@ -1,4 +1,4 @@
-// What is tried where no oracle prunes: only what graphs of at most so many operators hold. Saturation tries every pair
+// Operators that are tried if no oracle prunes: only what graphs of at most so many operators hold. Saturation tries every pair
 // of values, and most pairs take more operators together than a graph may have; where nothing but their number bounds
 // the space, prefixes of graphs are walked, as the paper's Algorithm 1 walks them.
 //
@@ -58,7 +58,7 @@ static void more_room(struct prefixes_walk *w)
   for (int i = 0; i < w->npair; i++) *slot(w, w->pair[i]) = i + 1;
 }
 
-// What the operators on x and y (-1: on x alone) make.
+// Results of the operators on x and y (-1: on x alone) make.
 static struct prefixes_span results(struct prefixes_walk *w, int x, int y, int left)
 {
   uint64_t key = (uint64_t)MAX(x, y) << 32 | (uint32_t)(MIN(x, y) + 1);
@@ -190,7 +190,7 @@ static void apply(struct prefixes_walk *w, const struct prefix *p, uint64_t used
   }
 }
 
-// All operators on values of p and leaves. What they make extends p: into `next`, or walked at once where `deeper`.
+// All operators on values of p and leaves. Their results extend p: into `next`, or walked at once where `deeper`.
 static void walk(struct prefixes_walk *w, const struct prefix *p, struct layer *next, bool deeper)
 {
   int leaves = w->a->leaves, n = leaves + p->ops;

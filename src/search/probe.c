@@ -3,8 +3,8 @@
 //
 // One thread does it: schedules have most of their expressions in common, and two contexts would build them twice. It
 // ends as soon as a sum is past its limit. That comes earliest where all schedules of the sample grow side by side: the
-// last values of a schedule are its dearest, because each meets all before it. Of programs with many classes
-// fingerprints are large, so they are taken over the tiles alone, which tells all values apart that count here.
+// last values of a schedule are its dearest, because each meets all before it. In programs with many classes
+// fingerprints are large, so they are taken over the tiles alone; that distinguishes all values that count here.
 #include "search/space.h"
 
 enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };

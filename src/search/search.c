@@ -177,7 +177,7 @@ static void add_outputs(struct search_job *j)
   for (int o = 0; o < j->s->nout; o++) add_visit(j, j->s->out[o]);
 }
 
-// What a kernel makes that is no tensor of the program.
+// Adds a tensor that a kernel makes and that is none of the program.
 static void add_device(struct search_job *j, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
 {
   struct device *d = &j->dev[j->ndev++];
@@ -185,7 +185,7 @@ static void add_device(struct search_job *j, mask has, const struct finger *f, u
   for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
 }
 
-// What earlier kernels may leave in device memory beside the program's own tensors, as these tables offer it.
+// Tensors that earlier kernels may leave in device memory beside the program's own, as these tables offer them.
 static bool add_cuts(struct search_job *j, int most)
 {
   struct cut *cut;
@@ -301,7 +301,7 @@ static void first_look(struct search_job *j, struct search_result *r)
   j->ndev = j->nfixed, j->ncut = 0;
 }
 
-// What cut the space, and what to raise.
+// Limits that cut the space, and the options that raise them.
 static void limits_met(const struct search_job *j, struct str *s)
 {
   if (stopped(j))

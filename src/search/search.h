@@ -31,7 +31,7 @@ struct search_stats {
   uint64_t resumed; // units of work that an earlier run had left
 };
 
-// Where finished units of work are kept, so that a search that was killed goes on from there (work.c). One thread at a
+// Store of finished units of work, so that a search that was killed goes on from there (work.c). One thread at a
 // time calls these.
 struct search_store {
   void *arg;
@@ -48,7 +48,7 @@ struct crew {
   void (*gather)(void *arg, const void *mine, size_t bytes, struct arena *mem, void **all, size_t *n);
 };
 
-// What a kernel graph takes when it is really made, from a better model than the search's own: a function of the graph alone. Several
+// Time of a kernel graph as it is really made, from a better model than the search's own: a function of the graph alone. Several
 // threads at a time call it.
 struct pricer {
   void *arg;

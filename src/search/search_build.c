@@ -37,7 +37,7 @@ static struct dim flatten(const struct labels *l)
   return f;
 }
 
-// Of more dimensions than there can be the last ones are lost, and with them the graph: it fits nowhere or is not equal.
+// If there are too many dimensions the last ones are lost, and with them the graph: it fits nowhere or is not equal.
 static void append(struct labels *l, struct dim d)
 {
   if (l->n < MAX_DIMS) l->d[l->n++] = d;

@@ -1,5 +1,5 @@
 // The kernels that make one set of device tensors: every structure that the values offer, with the sizes that the cost
-// model likes best, and library operators. Of thousands a few hundred are kept, of every kind some.
+// model likes best, and library operators. From thousands a few hundred are kept, of every kind some.
 #include "search/space.h"
 
 #include <math.h>

@@ -138,7 +138,7 @@ static void option_pack(const struct planner *pl, const struct option *x, struct
     for (int k = 0; k < 3; k++) put_number(out, (uint64_t)x->z.ext[c][k]);
 }
 
-// Of a set that is not whole also which needs were ever seen.
+// A set that is not whole also has the needs that were ever seen.
 void options_pack(const struct planner *pl, const struct options *x, struct str *out)
 {
   put_number(out, (uint64_t)x->step), put_number(out, x->graphs), put_number(out, x->too_large), put_number(out, x->complete);

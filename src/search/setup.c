@@ -1,4 +1,4 @@
-// What a search and a probe begin with: limits, workers, schedules, and the program's tensors as device tensors.
+// Start of a search and of a probe: limits, workers, schedules, and the program's tensors as device tensors.
 #include "search/space.h"
 
 enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, THREADS = 64 };

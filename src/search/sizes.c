@@ -1,6 +1,6 @@
 // Sizes, after structure: which extents the grid and loop axes get. A coarse lattice of divisors first, then steps to
 // neighbouring divisors along one axis while that is cheaper. The cost model ranks; what exceeds scratch is out.
-// What extents there are depends on the schedule alone, and so does what each kind of work adds under them. Both are
+// The schedule alone decides which extents there are, and what each kind of work adds under them. Both are
 // kept, so that a structure's cost under some sizes is a sum of terms that are there.
 #include "search/space.h"
 
@@ -35,7 +35,7 @@ struct ground {
   struct point *lattice[LATTICE];
 };
 
-// Of n divisors those that leave good tiles; all, where there are none.
+// Among n divisors those that leave good tiles; all, if there are none.
 static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, int n, int64_t *all)
 {
   int good = 0;

@@ -142,7 +142,7 @@ uint32_t atom_inverse(int c);   // 1 / extent of class c, the factor of a mean
 nf abstract_map(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y);
 uint64_t abstract_factor(const struct space *s, mask over); // the sum factor of folding these pieces
 
-// What the program itself computes, visit by visit: expressions and fingerprints to aim at.
+// Values that the program itself computes, visit by visit: expressions and fingerprints to aim at.
 struct reference {
   nf e[MAX_VISITS];
   struct finger f[MAX_VISITS];
@@ -253,7 +253,7 @@ void table_open(struct table *t, struct arena *mem, struct worker *w, const stru
 // Expression and fingerprint (in w->scratch) of value i of a table that was read back, by its first derivation. false: they
 // are not those that its hashes say.
 bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i);
-// What one operator makes of values of t, as masks and phase; false where it fits none.
+// The result of one operator on values of t, as masks and phase; false if it fits none.
 bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct search_value *v);
 
 // ---- prefixes.c: what is tried where no oracle prunes ------------------------------------------------------------
@@ -365,7 +365,7 @@ struct model {
   const struct device *dev;
 };
 void work_open(struct arena *mem, const struct model *m, struct table *t);
-// What the kernel does that computes `roots` by p.
+// The work of the kernel that computes `roots` by p.
 void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w);
 
 // ---- cost.c: seconds of one kernel ---------------------------------------------------------------------------
@@ -435,8 +435,8 @@ struct cut_source {
 // Is v something that a later kernel might want: partial sums, or, unless only those are asked for, the result of a sum or
 // product?
 bool cut_offered(const struct space *s, const struct table *t, const struct search_value *v, bool parts);
-// What is offered by those values that kept their fingerprints and is not there already, in the order of tables. Of more
-// than `most` those with the cheapest plans; then *all is false.
+// Offers of those values that kept their fingerprints and are not there already, in the order of tables. If there
+// are more than `most`, those with the cheapest plans; then *all is false.
 int cuts_choose(struct arena *mem, const struct cut_source *from, int most, struct cut **out, bool *all);
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
@@ -447,7 +447,7 @@ struct sized {
   struct point *at;
   double cost;
 };
-// Where `fixed` >= 0 that class's grid extent is given; it divides the class.
+// If `fixed` >= 0 that class's grid extent is given; it divides the class.
 struct ground *sizes_open(struct arena *mem, const struct model *m, const struct table *t, int fixed, int64_t extent);
 // The cheapest sizes of the kernel that does this work, at most `most`, best first; returns how many (0: nothing fits).
 int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int most, uint64_t *too_large);
@@ -536,8 +536,8 @@ bool options_unpack(const struct planner *pl, struct options *x, struct bytes *i
 void keep_open(struct arena *mem, struct options *to);
 void keep_clear(struct options *to);
 void keep_option(struct options *to, const struct option *x);
-// What an option with these needs of this schedule must cost less than to be kept, unless one of its own structure makes
-// place for it; 0: it is not kept at any cost. near: enough of its schedule are kept.
+// The cost below which an option with these needs of this schedule is kept, unless one of its own structure makes place
+// for it; 0: it is not kept at any cost. near: enough of its schedule are kept.
 double keep_below(const struct options *to, uint64_t needs, int table, bool *near);
 // Reading back: another that was kept; false where there is no place. And which needs were ever seen: later ones go around
 // their places.
@@ -592,8 +592,8 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
 
 // ---- trial.c: verified kernel graphs ---------------------------------------------------------------------------------
 
-// Those of at most `most` plans, and of their other sizes, that the verifier lets pass and the pricer can make, best first, into mem;
-// counted in pl->stats. After a stop at least one, where there is one.
+// The best of at most `most` plans, and of their other sizes, that the verifier accepts and the pricer can make, best first, into
+// mem; counted in pl->stats. After a stop at least one, where there is one.
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r);
 
 // ---- covers.c: is a graph in the space? -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// Plans in other sizes. Where a climb from the fastest by measuring is dear, because kernels are compiled long and run
+// Plans in other sizes. If a climb from the fastest by measuring is expensive, because kernels are compiled long and run
 // short, the list itself holds for each good structure a few sizes that lie far apart: its dearest kernel with axes at least
 // twice or half as long, and partial sums in other numbers of parts. Which is fastest is for measuring to say.
 #include "search/space.h"

@@ -87,7 +87,7 @@ static int cheaper_graph(const void *x, const void *y)
 
 static void append(struct search_trial *t, const struct plan *p) { t->t[t->n++] = (struct tried){.p = *p}; }
 
-// Those from that one on.
+// Tries all plans from that one on.
 static void try_all(struct search_trial *t, int from)
 {
   struct search_trial rest = {t->pl, t->n - from, t->t + from};
@@ -184,7 +184,7 @@ static void add_found(struct arena *mem, const struct search_trial *t, int i, st
   r->n++;
 }
 
-// Where none can be made, all are told in the order of the search's model: others say why.
+// If none can be made, all are reported in the order of the search's model: others say why.
 static void without_prices(struct search_trial *t)
 {
   for (int i = 0; i < t->n; i++) t->t[i].price = t->t[i].p.cost;

@@ -1,4 +1,4 @@
-// Units of work. What a unit makes depends on its number alone, so it does not matter who makes it: a thread of this
+// Units of work. The result of a unit depends on its number alone, so it does not matter who makes it: a thread of this
 // process, another process, or a run before this one that was killed. Its result travels as bytes (pack.c).
 //
 // A process leaves each unit in the store as soon as it is done, and a long one every PERIOD seconds as far as it is.
@@ -52,7 +52,7 @@ static void keep(struct units *w, const struct batch *b, int i)
   str_free(&bytes);
 }
 
-// What this thread has worked, whatever else the machine does.
+// CPU time of this thread, whatever else the machine does.
 static double worked(void)
 {
   struct timespec t;
@@ -68,7 +68,7 @@ static void timed(struct units *w, const struct batch *b, int i, double start)
   pthread_mutex_unlock(&w->lock);
 }
 
-// Takes unit i as far as this round goes. What was under way when a stop came is not kept: it may lack something.
+// Takes unit i as far as this round goes. Work in progress at a stop is not kept: it may lack something.
 static void make_one(void *arg, int k, int worker)
 {
   struct round *r = arg;
@@ -85,7 +85,7 @@ static void make_one(void *arg, int k, int worker)
   }
 }
 
-// What an earlier run left. Bytes that are damaged count as absent.
+// Takes the results of an earlier run. Bytes that are damaged count as absent.
 static void take(struct round *r)
 {
   const struct search_store *s = r->w->o->store;

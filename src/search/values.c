@@ -147,7 +147,7 @@ static bool alive(struct values_run *r, nf e)
 
 static const uint8_t pair_bits[] = {[AE_ADD] = PAIR_ADD, [AE_SUB] = PAIR_ADD, [AE_MUL] = PAIR_MUL, [AE_DIV] = PAIR_DIV}; // signs are dropped
 
-// What is remembered of the pair for an operator; 0: nothing.
+// The remembered answer of the pair for an operator; 0: nothing.
 static uint8_t pair_bit(enum abstract op, const struct search_value *a, const struct search_value *b)
 {
   uint8_t bit = op < COUNT(pair_bits) ? pair_bits[op] : 0;
@@ -306,7 +306,7 @@ static void try_map(struct values_run *r, const struct instance *in, int index, 
 
 static void try_pair(struct values_run *r, enum op op, int x, int y) { try_map(r, &r->voc->plain[op], -1, x, y); }
 
-// What a fold takes: the pieces of class c that the tile stores; with an accumulator also the loop piece.
+// The class that a fold runs over: the pieces of class c that the tile stores; with an accumulator also the loop piece.
 static mask fold_over(const struct values_run *r, enum op op, const struct search_value *a, int c)
 {
   return (c < 0 ? 0 : a->stored & all_of(c)) | (op_rows[op].rule == RULE_ACCUM ? r->loop : 0);
@@ -479,7 +479,7 @@ static int counted_least(void *arg, int v)
   return least_after(&c->r, &c->r.t->v[v]);
 }
 
-// Where no oracle ends it, the number of operators does.
+// If no oracle ends it, the number of operators does.
 static void saturate_counted(struct values_run *r, const struct search_opts *o)
 {
   struct counted c = {*r, o};
@@ -517,7 +517,7 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
   saturate_more(t, mem, w, f, o, INT_MAX);
 }
 
-// What try_map, try_fold and try_product make, once more: bytes are held against it (pack.c).
+// Derives the result of try_map, try_fold and try_product once more: bytes are held against it (pack.c).
 bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct search_value *v)
 {
   const struct search_value *a = &t->v[d->a], *b = d->b < 0 ? NULL : &t->v[d->b];

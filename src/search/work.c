@@ -1,4 +1,4 @@
-// What the values of a kernel do, as far as its cost goes. Thousands of derivations of a table do the same few kinds of
+// Work of a kernel's values, as far as its cost depends on it. Thousands of derivations of a table do the same few kinds of
 // work: all products of such tiles over such a class, all elementwise operators on such a tile. So what a kind costs
 // under some sizes is computed once, and kernels that do the same work get the same sizes.
 #include "search/space.h"
@@ -61,7 +61,7 @@ static int intern(struct table *t, struct index *x, struct work w)
   return *at - 1;
 }
 
-// Of each value: does some product read it?
+// For each value: does some product read it?
 static const bool *fed(struct arena *mem, const struct model *m, const struct table *t)
 {
   bool *feeds = NEWS(mem, bool, t->n + 1);

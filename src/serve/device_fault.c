@@ -1,4 +1,4 @@
-// The watchdog's records of the kernel, as words. Of all that waited, the earliest node; a pipeline waits for its consumers.
+// The watchdog's records of the kernel, as words. Among all that waited, the earliest node is reported; a pipeline waits for its consumers.
 #include "serve/serve_device.h"
 
 static void what_of(const struct mega_plan *p, const struct device_fault *f, const struct megacuda_fault_row *row, char out[120])

@@ -110,7 +110,7 @@ int device_open(struct serve *s, struct err *e)
   return attend ? room_zeroed(s, sizeof(uint16_t) * (size_t)attend->tiles, &b->field[AT_ORDER], e) : OK;
 }
 
-// What device_open and weights took, also where that was cut short.
+// Gives back the memory of device_open and weights, also if that was cut short.
 void device_close(struct serve *s)
 {
   for (size_t i = 0; s->block && s->block->memory && i < s->block->bytes / sizeof *s->block->memory; i++)

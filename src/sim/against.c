@@ -4,7 +4,7 @@
 // times their unit roundoff (fp16: 4 * 2^-11, about 2e-3): rounding the result takes about 0.4 of one, and a kernel that rounds values on its way (probabilities of
 // attention, activations between layers) some more, which for a net of 20 layers adds up to 2 or 3. A norm over many
 // elements does not see a few that are missing, so each is held against the program too: it may be 8 times as much off,
-// relative to itself and to the root mean square of all. Where that fails, what underflow may do is allowed too (rt/underflow.c).
+// relative to itself and to the root mean square of all. If that fails, effects of underflow are allowed too (rt/underflow.c).
 #include "front/front.h"
 #include "sim/against.h"
 #include "sim/tile_host.h"
@@ -192,7 +192,7 @@ static void read_input(const void *arg, int input, int64_t from, int64_t to, dou
   for (int64_t i = from; i < to; i++) out[i - from] = num_one(t, data + offset_of(&a->buffer[f->buffer], f->first + i) * tile_types[t].bytes);
 }
 
-// What the program reads, since a kernel may write to the same buffers.
+// Keeps the program's inputs, since a kernel may write to the same buffers.
 static void keep_inputs(struct against *a, struct arena *mem, void *const *data)
 {
   const void **kept = NEWS(mem, const void *, a->k->nbuffers + 1);
@@ -238,7 +238,7 @@ static double distance(double got, double want)
   return isnan(off) ? INFINITY : off;
 }
 
-// Of the program's values.
+// Surveys the program's values.
 static void survey(const double *want, int64_t n, struct against_answer *out)
 {
   double norm = 0;

@@ -3,9 +3,9 @@
 // layout keeps them, and so are a tensor's, so that [2, 16, 384, 64] and [32, 384, 64] agree.
 //
 // Program inputs stand for the global buffers that the kernel reads: by their names where all of them are names of such
-// buffers, else in the order of declaration. Where there are more inputs than buffers, inputs whose names differ only
-// by a number at the end (W1, W2, ..) are one after another in one buffer. Program outputs stand for the buffers that
-// it writes.
+// buffers, else in the order of declaration. If there are more inputs than buffers, inputs whose names differ only by a
+// number at the end (W1, W2, ..) are one after another in one buffer. Program outputs stand for the buffers that it
+// writes.
 #ifndef MICA_SIM_AGAINST_H
 #define MICA_SIM_AGAINST_H
 
@@ -41,7 +41,7 @@ int against_program(struct arena *mem, const char *word, struct graph **out, str
 // k->buffers, as before the kernel runs. To be closed after an error too.
 int against_open(struct against *a, struct arena *mem, const struct graph *program, const struct tile_program *p, const struct tile_kernel *k,
                  const int64_t *params, void *const *data, struct err *e);
-// What the kernel left in the buffer of program output `i`.
+// Compares the buffer of program output `i`, as the kernel left it.
 void against_compare(const struct against *a, int i, const void *data, struct against_answer *out);
 void against_text(const struct against_answer *r, struct str *out); // a line
 void against_close(struct against *a);

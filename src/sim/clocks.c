@@ -56,7 +56,7 @@ void sync_tick(struct warp *w)
   s->stopped = true;
 }
 
-// What the warp has done itself, up to now, as others see it who take it over.
+// The warp's own work, up to now, as others see it who take it over.
 void sync_done(struct warp *w, uint32_t *to)
 {
   sync_bump(&to[w->agent], EPOCH(w->clock, WHOLE));

@@ -2,7 +2,7 @@
 //
 // Accepted is what sim/against.c accepts of a kernel: a relative norm of the difference as the row (`kernel` of base/num.h) has it of the
 // tensor's dtype in the graph (which rounds operands of tensor cores, wherever the result is kept), and of each element 8 times
-// that, relative to itself and to the root mean square of all. Where that fails, what underflow may do is allowed too (rt/underflow.c).
+// that, relative to itself and to the root mean square of all. If that fails, effects of underflow are allowed too (rt/underflow.c).
 #include "sim/device_host.h"
 #include "eval/eval.h"
 #include "sim/tile_host.h"
@@ -25,7 +25,7 @@ static void *room(struct arena *mem, int64_t bytes)
 
 static void *poisoned(struct arena *mem, int64_t bytes) { return memset(room(mem, bytes), 0xff, (size_t)bytes); }
 
-// Where element i of a tensor is, counted row by row, in its buffer.
+// Place of element i of a tensor, counted row by row, in its buffer.
 static int64_t place_of(const struct device_host *h, int tensor, int64_t i)
 {
   return order_place(h->d->order ? &h->d->order[tensor] : NULL, &h->d->g->tensors[tensor].shape, i);
@@ -207,7 +207,7 @@ static double at_operand(const struct device_host *h, const struct launch *l, in
 #include "cuda/epilogue.def"
 #undef EPILOGUE
 
-// What the library does with a sum of products.
+// The library's epilogue of a sum of products.
 static double ended(const struct device_host *h, const struct launch *l, double sum, int64_t batch, int64_t row, int64_t col)
 {
   static double (*const ends[EPILOGUES])(double) = {

@@ -1,5 +1,5 @@
-// device_host: a device program (lower/lower.h) in this machine's memory: kernels by the interpreter, products by a loop. What
-// every launch leaves is held against the kernel graph in float64.
+// device_host: a device program (lower/lower.h) in this machine's memory: kernels by the interpreter, products by a loop.
+// Results of every launch are compared with the kernel graph in float64.
 #ifndef MICA_SIM_DEVICE_HOST_H
 #define MICA_SIM_DEVICE_HOST_H
 
@@ -46,12 +46,12 @@ struct device_host_opts {
 // after an error too.
 int device_host_open(struct device_host *h, struct arena *mem, const struct device_program *d, const struct device_host_opts *o, struct err *e);
 void device_host_close(struct device_host *h);
-// Launch number i after those before it. The report is empty for products. What it writes and does not read holds
-// not-a-number before.
+// Launch number i after those before it. The report is empty for products. Buffers that it writes and does not read
+// hold not-a-number before.
 int device_host_launch(struct device_host *h, int i, struct sim_report *r, stop_flag stop, struct err *e);
 // Output i, row by row, in the dtype that it has in the reference. False: no launch writes it.
 bool device_host_output(const struct device_host *h, int i, void *out);
-// What launch i has written, for which the reference has values: at most `most`. Returns how many.
+// Compares the results of launch i for which the reference has values: at most `most`. Returns how many.
 int device_host_compare(const struct device_host *h, int i, int most, struct device_answer *out);
 bool device_host_counters_zero(const struct device_host *h);             // as every launch must leave them
 void device_answer_text(const struct device_answer *a, struct str *out); // a line

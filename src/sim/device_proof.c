@@ -38,7 +38,7 @@ static void same_types(struct lone *l, const struct lower_plan *p, int t)
   l->order[l->at[t]] = p->order ? p->order[t] : (struct order){-1, false};
 }
 
-// What a kernel reads: an input, or a view of one.
+// Brings a kernel's operand: an input, or a view of one.
 static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *e)
 {
   const struct node *n = &p->g->nodes[p->g->tensors[t].node];

@@ -1,6 +1,6 @@
 // Groups of asynchronous copies: cp.async and bulk copies of a warp, products of a warpgroup. A group has a clock;
-// copies are done when somebody has waited for their group or a later one. What cp.async has copied is then known to
-// the lane that copied it, and to others after a barrier.
+// copies are done when somebody has waited for their group or a later one. Data that cp.async has copied are then known
+// to the lane that copied them, and to others after a barrier.
 #include "sim/machine.h"
 
 void sync_open(struct warp *w, struct groups *g)

@@ -76,7 +76,7 @@ static void settle(struct warp *w, struct mbar *b)
 
 bool mbar_ready(const struct mbar *b, uint32_t parity) { return (b->phase & 1) != parity; }
 
-// What the warp knows passes to those who wait.
+// Passes the warp's knowledge to those who wait.
 static void publish(struct warp *w, struct mbar *b, bool copies)
 {
   sync_join(w->s, b->acc, w->known);

@@ -149,7 +149,7 @@ uint32_t quick_writes(const struct access *x, struct shadow *h, uint32_t m)
   return 0;
 }
 
-// What was written or read in the running cluster and is over, or never.
+// Whether the cell was written or read in the running cluster and the access is over, or never.
 static inline bool cell_over(const struct access *x, uint32_t epoch, int agent, int own, uint32_t stamp)
 {
   return (epoch == 0) | ((epoch > x->w->s->start) & over(x->w->known.all, own, epoch, agent, stamp));

@@ -52,7 +52,7 @@ bool shadow_ordered(const struct access *x, int agent, uint32_t epoch, int lane)
   return agent == w->cp.agent && !x->whole && l == lane && epoch <= w->cpdone;
 }
 
-// What all lanes have read together none of them can disturb; what they have stored together none has stored itself.
+// No lane can disturb what all lanes have read together; none has stored alone what they have stored together.
 int shadow_stamp(const struct access *x, int piece) { return !x->whole ? access_lane(x, piece) : x->write ? STORED : WHOLE; }
 
 uint16_t shadow_site(const struct access *x) { return (uint16_t)(x->a->number * TILE_OPERANDS + (int)(x->op - x->a->op)); }
@@ -87,7 +87,7 @@ static bool fenced(const struct access *x, int agent, uint32_t epoch)
 
 // ---- shared memory ----
 
-// What nearly every access is: after one by this lane, or by another before the last barrier.
+// The usual access: after one by this lane, or by another before the last barrier.
 static inline bool plain(const struct access *x, uint32_t epoch, int agent, uint32_t lane)
 {
   if (x->async || x->whole || epoch <= x->w->s->start) return false;

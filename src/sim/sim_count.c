@@ -1,7 +1,7 @@
-// What makes kernels slow: bank conflicts of shared memory, sectors of global memory, bytes, instructions.
+// Causes of slow kernels: bank conflicts of shared memory, sectors of global memory, bytes, instructions.
 //
 // Shared memory gives 128 bytes a wavefront, one word from each of 32 banks. Lanes with 8 bytes go by halves of a warp,
-// with 16 bytes by quarters. What is above the least number of wavefronts are conflicts. Global memory moves sectors of
+// with 16 bytes by quarters. Wavefronts above the least number are conflicts. Global memory moves sectors of
 // 32 bytes.
 #include "sim/machine.h"
 

@@ -1,4 +1,4 @@
-// Instructions of a warp on matrices: ldmatrix, stmatrix, mma. Where each value lies is the row's thread-value layout.
+// Instructions of a warp on matrices: ldmatrix, stmatrix, mma. The row's thread-value layout says where each value lies.
 // A product of fp16 or bf16 numbers is exact in fp32; sums are in fp32, in the order of k, each rounded to nearest
 // (tensor cores keep a few digits more or less within an instruction); a 16-bit accumulator is rounded once an
 // instruction.

@@ -283,7 +283,7 @@ int sim_run(struct arena *mem, const struct tile_program *p, const struct tile_k
     if (stop_set(in->stop)) s->status = err_set(e, ERR_STOPPED, k->at, "the run of %s was stopped", k->name);
     count_finish(s);
   }
-  // What the report points to moves to the caller's memory.
+  // Texts that the report points to move to the caller's memory.
   if (out->nerrors) out->errors = arena_copy(mem, out->errors, sizeof *out->errors * (size_t)out->nerrors);
   if (out->counts.nrows) out->counts.rows = arena_copy(mem, out->counts.rows, sizeof *out->counts.rows * (size_t)out->counts.nrows);
   int status = s->status;

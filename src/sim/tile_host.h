@@ -42,9 +42,8 @@ int tile_host_open(struct tile_host *h, struct arena *mem, struct tile_program *
 // By buffer: does something read it, that is not in a branch that constants leave out?
 const bool *tile_host_reads(struct arena *mem, const struct tile_kernel *k);
 // Buffers that nothing is said about hold random numbers, uniform in [-1, 1] times the scale, with 8 significant bits,
-// so that every type holds them; integers 0 to 7. What the kernel writes and does not read holds nothing
-// (not-a-number).
-// Is there a global buffer of the name, for each?
+// so that every type holds them; integers 0 to 7. Buffers that the kernel writes and does not read hold nothing
+// (not-a-number). Is there a global buffer of the name, for each?
 int tile_host_names(const struct tile_kernel *k, int nfills, const struct tile_fill *fills, struct err *e);
 int tile_host_fill(struct tile_host *h, uint64_t seed, int nfills, const struct tile_fill *fills, struct err *e);
 int tile_host_run(struct tile_host *h, struct sim_report *report, stop_flag stop, struct err *e);

@@ -50,7 +50,7 @@ static bool box_begin(const struct walk *it, int lane, bool load, struct tma_box
   return byte % ALIGNED == 0;
 }
 
-// Where element i of the box is in the tensor; -1 outside.
+// Place of element i of the box in the tensor; -1 outside.
 static int64_t global_element(const struct tma_box *b, int64_t i)
 {
   int64_t at = 0;

@@ -158,7 +158,7 @@ static void scatter(const struct access *x, const void *from, int width, int fir
     scatter_64(to, x->at, from, width, mask);
 }
 
-// Of the lanes, those whose bytes are in the same buffer as the first one's.
+// Lanes whose bytes are in the same buffer as the first one's.
 static uint32_t together(const struct access *x, uint32_t mask) { return x->op->mem == MEM_GL || x->near ? mask : mask & -mask; }
 
 const void *walk_load(const struct walk *it, int o, int width, void *tmp)

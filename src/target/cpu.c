@@ -45,7 +45,7 @@ static void device_name(char out[96])
   snprintf(out, 96, "%s (family %d, model %d)", model, family, number);
 }
 
-// Of the processor, not of what this library was compiled for: kernels are compiled for the processor.
+// Lanes of the processor's vectors, not of those this library was compiled for: kernels are compiled for the processor.
 static int vector_lanes(void)
 {
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-// What the files of the room share: capacities of the host, and what is measured on it.
+// Shared by the files of the room: capacities of the host, and what is measured on it.
 #ifndef MICA_HOST_H
 #define MICA_HOST_H
 

@@ -275,11 +275,11 @@ M_FN float m_hmax(m_vec v)
 /* ---- elementwise functions ------------------------------------------------------------------ */
 
 /* exp to about 1 ulp: x = n ln2 + r, and the result is 2^(n-1) times 2 exp(r), so that n = 128 still reaches infinity by way
- * of finite factors. Results below 2^-125.5 are 0, so that no later operation stalls on denormals. What a loop of
- * exponentials costs is its multiplications, so where eight numbers can be looked up in a register, n counts eighths: the
- * whole part goes into the exponent, the rest picks 2 exp(n) from a table, and |r| <= ln2/16 leaves a cubic polynomial
- * (relative error 3e-8). Elsewhere |r| <= ln2/2 takes one of degree 6 (3e-9), summed in three parts and not one term after
- * the other, because the loop waits for a chain of dependent steps. */
+ * of finite factors. Results below 2^-125.5 are 0, so that no later operation stalls on denormals. The cost of a loop of
+ * exponentials is its multiplications, so if eight numbers can be looked up in a register, n counts eighths: the whole
+ * part goes into the exponent, the rest picks 2 exp(n) from a table, and |r| <= ln2/16 leaves a cubic polynomial (relative
+ * error 3e-8). Elsewhere |r| <= ln2/2 takes one of degree 6 (3e-9), summed in three parts and not one term after the
+ * other, because the loop waits for a chain of dependent steps. */
 #if M_W == 16 || defined(__AVX2__)
 #define M_EIGHTHS 1.41421354f, 1.54221082f, 1.68179286f, 1.8340081f, 2.0f, 2.18101549f, 2.37841415f, 2.59367919f
 

@@ -1,5 +1,5 @@
 // Rates of the host, for the cost model: each is the best of a few short runs on all threads, because what disturbs
-// a measurement only makes it slower. What is timed is in rates_work.inc.
+// a measurement only makes it slower. The timed loops are in rates_work.inc.
 #include "target/rates.h"
 #include "base/memory.h"
 

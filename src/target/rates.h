@@ -1,4 +1,4 @@
-// What files of rates_*.c share.
+// Shared by the files of rates_*.c.
 #ifndef MICA_RATES_H
 #define MICA_RATES_H
 

@@ -101,7 +101,7 @@ bool target_code_runs(const struct target *row, int arch);
 // The row for which code is compiled that is to run on such a device; NULL: there is none.
 const struct target *target_for_device(int arch);
 
-// What a device says of itself; 0 where it is not known.
+// A device's own data; 0 if not known.
 struct target_facts {
   const char *device;
   int arch, processors;
@@ -109,7 +109,7 @@ struct target_facts {
 };
 // The device's capacities in place of the row's, where code for the device is the row's; rates go with its multiprocessors.
 bool target_own(struct target *t, const struct target_facts *f);
-// Where kernels for the target are to run on this device. It may be of another row that has all capabilities of the target:
+// The target for kernels that run on this device. It may be of another row that has all capabilities of the target:
 // blocks then have the smaller of both capacities, rates are the device's. ERR_TARGET where it lacks one, or has no row.
 int target_fit(struct target *t, const struct target_facts *f, struct err *e);
 // The name of the best target for this device; ERR_TARGET where none runs on it.

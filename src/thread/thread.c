@@ -59,7 +59,7 @@ static bool feeds(const struct node *n)
   return row && row->feeds;
 }
 
-// What a group works on element by element: the shape of its elementwise results.
+// Elementwise work of a group: the shape of its elementwise results.
 static const struct shape *space_of(const struct graph *g, const struct node *n) { return &g->tensors[feeds(n) ? n->out : n->in[0]].shape; }
 
 // Would the union of two groups have a path that leaves it and comes back?

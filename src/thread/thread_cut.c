@@ -111,7 +111,7 @@ static int64_t parts_of(const struct flattening *f, const struct flat_tensor *x,
   return parts;
 }
 
-// Where an accumulator adds up the parts of loop axes, the reduction is one of them together. Each part of another axis is reduced alone.
+// If an accumulator adds up the parts of loop axes, the reduction is one of them together. Each part of another axis is reduced alone.
 static int flat_reduction(struct flattening *f, const struct node *n)
 {
   struct flat_tensor *x = &f->tensor[n->out];
@@ -147,7 +147,7 @@ static int split_operand(struct flattening *f, const struct node *n, int t, int 
   return view_as(f, n, &s, x->whole, out);
 }
 
-// Where an operand has one element in each part, or the same elements in all parts, its whole tile does not broadcast.
+// If an operand has one element in each part, or the same elements in all parts, its whole tile does not broadcast.
 static int flat_map(struct flattening *f, const struct node *n, const int *whole)
 {
   struct shape made = whole_shape(f, n->out);

@@ -162,7 +162,7 @@ static bool positional(struct match *m, const struct dims *dims, bool broadcast,
   return true;
 }
 
-// What is left when the extents 1 are dropped: equal, or nothing.
+// Dimensions without the extents 1: equal, or nothing.
 static bool dense(struct match *m, const struct dims *dims, bool broadcast, bool reduce, struct tile_axes *out)
 {
   int most = 0;

@@ -1,4 +1,4 @@
-// What the files of the builder share.
+// Shared by the files of the builder.
 #ifndef MICA_TILE_BUILD_H
 #define MICA_TILE_BUILD_H
 

@@ -1,4 +1,4 @@
-// Names in generated code. Those of tensors and variables come from users' files and may be anything: what is not a
+// Names in generated code. Names of tensors and variables come from users' files and may be anything: what is not a
 // letter, a digit or _ is replaced, and a name that C++, the prelude, an instruction's text or something printed
 // before uses gets a number. Words of instructions are found in their texts, so there is no list of them to keep.
 #include "tile/c_source.h"
@@ -83,7 +83,7 @@ static void indent(struct c_source *w, int more)
   for (int i = 0; i < w->depth + more; i++) str_raw(w->out, "  ", 2);
 }
 
-// Where a line that is too long breaks: at the last space after a comma and the like, outside of quotes, that is not
+// Place where a line that is too long breaks: at the last space after a comma and the like, outside of quotes, that is not
 // too far to the right, else at the first one. 0: nowhere.
 static size_t break_at(const char *text, size_t room)
 {

@@ -82,7 +82,7 @@ ex ex_select(struct ex_pool *p, ex c, ex a, ex b);
 
 struct ex_range ex_range(const struct ex_pool *p, ex x);
 int64_t ex_multiple(const struct ex_pool *p, ex x);
-// What the ranges and divisors prove. A false `..._proved` means unknown, not untrue.
+// Proofs from the ranges and divisors. A false `..._proved` means unknown, not untrue.
 bool ex_true(struct ex_pool *p, ex cond);       // cond is never 0
 bool ex_divides(struct ex_pool *p, ex d, ex x); // x % d is always 0
 

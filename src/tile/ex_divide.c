@@ -1,7 +1,7 @@
 // Quotients and remainders by a positive divisor d, which may be a symbol. A sum is split: terms that d divides leave
-// at once. Of what remains, if g divides d and some of the terms, and the other terms together lie in [0, g), then
-// those vanish from the quotient and leave a remainder unchanged. A quotient of a quotient is one; a remainder modulo
-// a multiple of d is taken first; the quotient of a remainder is the remainder of a quotient.
+// at once. If g divides d and some of the remaining terms, and the other terms together lie in [0, g), then those
+// vanish from the quotient and leave a remainder unchanged. A quotient of a quotient is one; a remainder modulo a
+// multiple of d is taken first; the quotient of a remainder is the remainder of a quotient.
 #include "tile/ex_pool.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static bool same_quotient(struct ex_range r, int64_t d, int64_t *q)
   return *q == ex_floor(r.hi, d);
 }
 
-// Of a quotient, and of a remainder modulo a multiple of d.
+// Simplifies a quotient, and a remainder modulo a multiple of d.
 static bool nested(struct ex_pool *p, ex a, ex d, ex *out)
 {
   int64_t both = 0;

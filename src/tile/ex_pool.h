@@ -5,9 +5,9 @@
 //   ex_logic.c  minima, bits, comparisons, truth  ex_text.c    printing
 //   ex_eval.c   evaluating, substituting
 //
-// What hostile input could make endless is bounded here: a node written out has at most EX_WEIGHT nodes and is at most
-// EX_DEPTH deep, a sum has at most EX_TERMS terms. What would be larger, and a number beyond 62 bits, is replaced by 0
-// or the nearest number, and the pool says so from then on (ex_overflowed).
+// Work that hostile input could make endless is bounded here: a node written out has at most EX_WEIGHT nodes and is at most
+// EX_DEPTH deep, a sum has at most EX_TERMS terms. A larger node, and a number beyond 62 bits, is replaced by 0 or the
+// nearest number, and the pool says so from then on (ex_overflowed).
 #ifndef MICA_TILE_EX_POOL_H
 #define MICA_TILE_EX_POOL_H
 

@@ -213,7 +213,7 @@ static struct {
 } table;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the table until it is whole
 
-// Once. What a call that found no memory has begun is begun again.
+// Once. A call that ran out of memory is begun again.
 static void parse_all(void)
 {
   enum { STEPS = 32 }; // the most members of a family

@@ -82,7 +82,7 @@ ex lay_cosize(struct lay_ctx *c, struct lay l)
   return last;
 }
 
-// Where the layout goes on beyond its domain: what coalesce would leave as the last.
+// The mode in which the layout goes on beyond its domain: what coalesce would leave as the last.
 static int last_leaf(struct lay l)
 {
   int i = l.n - 1;

@@ -3,9 +3,9 @@
 // stride divides n or n divides the stride, and s fills whole modes. That the sum over B's leaves may be taken apart so
 // needs that no sum of them carries: of any two leaves the one of smaller stride ends before the other's stride.
 //
-// CuTe checks less and composes (4,2):(1,100) with (2,2):(3,2) to a layout that is not A(B(i)). Where the conditions
-// above are not known to hold, and everything is a number and small, a layout is read off the values of A(B(i)) and
-// kept if it gives all of them; else composition refuses.
+// CuTe checks less and composes (4,2):(1,100) with (2,2):(3,2) to a layout that is not A(B(i)). If the conditions above
+// are not known to hold, and everything is a number and small, a layout is read off the values of A(B(i)) and kept if
+// it gives all of them; else composition refuses.
 #include "tile/lay_flat.h"
 
 enum { LARGEST = 65536 };

@@ -78,7 +78,7 @@ static bool atom(struct lay_parse_reader *r, int depth, struct lay *out)
   return true;
 }
 
-// What parentheses around one integer mean shows after them.
+// The text after parentheses around one integer says what they mean.
 static bool integer(struct lay_parse_reader *r, struct lay l, ex *x)
 {
   while (l.node->arity == 1) l = lay_mode(l, 0);

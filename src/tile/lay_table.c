@@ -1,5 +1,5 @@
-// A layout drawn as docs/tile.md draws it: rows are the first mode, columns the second, cells the offsets. What
-// further modes there are counts tables.
+// A layout drawn as docs/tile.md draws it: rows are the first mode, columns the second, cells the offsets. Further
+// modes count tables.
 #include "tile/lay_flat.h"
 
 #include <string.h>

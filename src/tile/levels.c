@@ -71,7 +71,7 @@ int levels_reshape(struct builder *b, struct levels *l, int depth, struct lay sh
   return OK;
 }
 
-// Where a condition stands around it, what is outside may be what the condition keeps from happening.
+// If a condition stands around it, the condition may exclude what is outside.
 static bool conditional(const struct builder *b)
 {
   for (int i = 1; i <= b->nopen; i++)

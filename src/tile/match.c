@@ -74,7 +74,7 @@ static bool operands_fit(struct match *m)
   return true;
 }
 
-// What of each operand is the instruction's own.
+// Whether the instruction's own part of each operand fits.
 static bool shapes_fit(struct match *m)
 {
   int mats = -1, row = -1;
@@ -156,7 +156,7 @@ static bool init_value(struct match *m)
   return !m->row->bytes || match_bytes(&m->side[0]) <= 4 || refuse(m, "it writes words of 4 bytes");
 }
 
-// What a reduction starts from.
+// Start value of a reduction.
 static double identity(const char *op, enum tile_type t)
 {
   bool word = t == TT_I32 || t == TT_I64 || t == TT_U32;

@@ -4,7 +4,7 @@
 // Which of 2 x 2 matrices comes second is seldom said in a program and yet decided by it: the lanes 8 to 15 address
 // either the matrix below the first (row = lane % 16, the usual way for the left operand of mma) or the one beside it
 // (Graphene's example). The addresses tell: eight elements on along the contiguous dimension is beside. A fragment's
-// contiguous dimension is that of its pairs, with .trans the other one. Where the addresses do not tell, the first
+// contiguous dimension is that of its pairs, with .trans the other one. If the addresses do not tell, the first
 // dimension is fastest.
 #include "tile/match.h"
 

@@ -1,6 +1,6 @@
 // Vectors and loops. A vector of `width` elements needs one loop in which all operands are contiguous, a multiple of
 // `width` long; every piece aligned to its bytes; swizzles that keep it together; and predicates that are the same for
-// all its elements. What offsets and steps are multiples of is known of every expression (ex_multiple).
+// all its elements. For every expression it is known what offsets and steps are multiples of (ex_multiple).
 #include "tile/match.h"
 
 static bool multiple_of(struct match *m, ex x, int64_t d) { return ex_divides(m->ex, EX_C(d), x); }

@@ -23,7 +23,7 @@ static int outputs(struct reader *r, const struct tile_token *first, struct tile
   return read_expect(r, TILE_ARROW, "`<-` and a spec");
 }
 
-// What is no row of spec.def is a generic spec of that name, if it has a body.
+// A name that is no row of spec.def is a generic spec of that name, if it has a body.
 static void kind(struct reader *r, struct tile_spec *s)
 {
   s->kind = SPEC_GENERIC;

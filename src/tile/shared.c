@@ -1,7 +1,7 @@
 // Offsets in shared memory. A buffer lives from its declaration to the end of the block of statements around it; the
-// bodies of specs and loops that follow one another share their room. What is declared under a condition is not
-// released with it, since other threads may be under another condition at the same time; and mbarriers, which stand
-// first, never are.
+// bodies of specs and loops that follow one another share their room. A declaration under a condition is not released
+// with it, since other threads may be under another condition at the same time; and mbarriers, which stand first, never
+// are.
 #include "tile/match.h"
 
 enum { ALIGN = 16, ALIGN_BULK = 128, ALIGN_MBAR = 8, BANKS = 128 };

@@ -147,7 +147,7 @@ enum stmt_kind {
   STMT_IF,
   STMT_SPEC
 };
-// Of a loop: as the compiler likes; all rounds in line; a loop that stays one, so that loads of later rounds stay ahead.
+// Unrolling of a loop: as the compiler likes; all rounds in line; a loop that stays one, so that loads of later rounds stay ahead.
 enum tile_unroll { UNROLL_ANY, UNROLL_ALL, UNROLL_NONE };
 struct tile_stmt {
   enum stmt_kind kind;
@@ -274,7 +274,7 @@ void tile_spec_text(const struct tile_program *p, const struct tile_kernel *k, i
 
 // ---- instr.c: instructions ----------------------------------------------------------------------------------------
 
-// What an instruction does; the interpreter has one function for each, with the layouts and numbers of the row.
+// Semantics of an instruction; the interpreter has one function for each, with the layouts and numbers of the row.
 enum sem {
   SEM_MOVE,     // `width` contiguous elements a thread
   SEM_CP_ASYNC, // the same, global to shared, asynchronously; predicated off: zeros

@@ -110,8 +110,8 @@ int build_group_scalar(struct builder *b, const char *name, int group, int *out)
   return group_add(b, &g, out);
 }
 
-// The coordinate of number `id` < `size` under a mode, which may be nested: first mode fastest. What counts the largest
-// strides needs no remainder; *range says what the value is then known to lie in.
+// The coordinate of number `id` < `size` under a mode, which may be nested: first mode fastest. The part that counts
+// the largest strides needs no remainder; *range gets the known range of the value.
 static ex coordinate(struct builder *b, struct lay mode, ex id, ex size, struct ex_range *range)
 {
   struct ex_pool *p = b->p->ex;

@@ -1,5 +1,5 @@
 // Texts to programs: files, kernels, directives, and the small steps of the parser. Recursive descent with one token
-// ahead, straight into the builder. What it refuses, it refuses with line, column and what to do.
+// ahead, straight into the builder. A refusal has line, column and what to do.
 #include "tile/tile_parse.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// What a verification found, for people: the claim, what it rests on, and what it does not cover.
+// Result of a verification, for people: the claim, what it rests on, and what it does not cover.
 #include "verify/proof.h"
 
 #include <string.h>

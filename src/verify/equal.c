@@ -3,8 +3,8 @@
 //   1. The formal check, also with parts of inputs as inputs. Its yes is a proof.
 //   2. Tests at full size, where they are affordable: over fields and over the reals. First with the tensors that both
 //      graphs compute alike as inputs (cut.c), which is cheaper and only accepts; then as the graphs are.
-//   3. Tests at several reduced extents. What passes them is equal there; the scope says so. What does not is
-//   undecided.
+//   3. Tests at several reduced extents. A pair that passes them is equal there; the scope says so. A pair that does not pass
+//   is undecided.
 //
 // "Not equal" is said only with evidence of it at full size: a difference over fields of graphs that have only field
 // operations and exponentials, or one over the reals that rounding does not explain. All else is undecided.

@@ -30,7 +30,7 @@ static bool passes(const struct graph *a, const struct graph *b, uint64_t seed)
 
 static bool affordable(const struct graph *a, const struct graph *b) { return work_ops(a) + work_ops(b) <= AFFORDABLE; }
 
-// What fails at reduced extents may still be equal at full size, by a constant that fits only there.
+// A pair that fails at reduced extents may still be equal at full size, by a constant that fits only there.
 static bool filter(struct arena *mem, const struct graph *a, const struct graph *b, uint64_t seed)
 {
   struct graph *sa, *sb;

@@ -104,7 +104,7 @@ struct bound {
   bool maxima;      // has max, min or a running maximum
   bool nested;      // a square root of square roots
 };
-// Of the worst output element. Both graphs are plain and have the same outputs.
+// Bound for the worst output element. Both graphs are plain and have the same outputs.
 struct bound size_pair(const struct graph *a, const struct graph *b);
 // Probability that one test passes an unequal pair, at most; 1 where the theorem says nothing.
 double size_error(const struct bound *b, uint64_t p, uint64_t q);

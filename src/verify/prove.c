@@ -1,6 +1,6 @@
-// verify_prove: every output element of one graph minus that of the other, as a form. Zero is a proof. Where it is not
-// zero as it stands, it is multiplied by the denominators that are left, which are not zero where both graphs are
-// defined. If that is not enough, it is made once more with the signs that roots and logarithms of either side assert.
+// verify_prove: every output element of one graph minus that of the other, as a form. Zero is a proof. If it is not
+// zero as it stands, it is multiplied by the remaining denominators, which are not zero where both graphs are defined.
+// If that is not enough, it is made once more with the signs that roots and logarithms of either side assert.
 #include "verify/proof.h"
 #include "verify/prove.h"
 

@@ -307,7 +307,7 @@ bool form_is_one(const struct form *f);
 void monomial_base(struct prover *p, struct monomial *m, const struct form *f, bool primitive, struct ratio e);
 // f times a power of a, which cancels where f has the opposite power before anything is multiplied out.
 struct form *form_times(struct prover *p, const struct form *f, const struct atom *a, struct ratio e);
-// An atom of the content of f, to the power that rids f of it. What all monomials have the first one has.
+// An atom of the content of f, to the power that rids f of it. The first monomial has every common factor of all.
 enum common { COMMON, COMMON_DENOMINATORS, COMMON_NONNEGATIVE };
 bool form_common(struct prover *p, const struct form *f, enum common which, struct factor *out);
 struct ratio form_lead(struct prover *p, const struct form *f); // coefficient that does not depend on names or order

@@ -200,7 +200,7 @@ static bool side_by_side(const struct prover *p, const struct atom *a, int u, in
   return true;
 }
 
-// What follows the first free u in a; -1: nothing does, or no digit.
+// The digit after the first free u in a; -1: nothing does, or no digit.
 static int follower(const struct atom *a, int u)
 {
   for (int i = 0; i < a->nat; i++)
@@ -249,7 +249,7 @@ static void add_end(struct ends *s, int64_t at)
   s->at[i] = at;
 }
 
-// Where the parts of digit d in a begin and end, in units of d, ascending.
+// Positions at which the parts of digit d in a begin and end, in units of d, ascending.
 static void find_ends(const struct prover *p, struct ends *s, const struct atom *a, int d)
 {
   for (int i = 0; i < a->nat; i++)

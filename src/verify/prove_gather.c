@@ -18,7 +18,7 @@ static void add_extent(struct extents *s, int64_t e)
   if (s->n < MOST_EXTENTS && e <= MOST_PARTS) s->e[s->n++] = e;
 }
 
-// Of which extents a has the number 0 as a part of an index.
+// Collects the extents of which a has the number 0 as a part of an index.
 static void firsts(struct extents *s, const struct atom *a)
 {
   if (!a->numbered) return;

@@ -1,4 +1,4 @@
-// Accumulators. What a loop sums up is a sum over its iterations; what it joins is chosen by a piece of the subscript.
+// Accumulators. A loop that sums up is a sum over its iterations; for a loop that joins, a piece of the subscript chooses the iteration.
 //
 // A running maximum m_i is the maximum of what its argument was in iterations up to i; no law is used of it but that
 // equal arguments in equal loops have equal ones. After the loop it is the maximum over all iterations. An accumulator

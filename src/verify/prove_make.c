@@ -57,8 +57,9 @@ static struct form *unknown(struct prover *p, enum op op, const struct form *x, 
   return form_atom(p, a, (struct ratio){1, 1});
 }
 
-// The sign of x among x and -x. What decides has no names of digits in it, so that forms which only differ in these have the same sign: the
-// coefficients of the monomials whose hash is least. Where they cancel, the sign is 1: that loses proofs, and makes none wrong.
+// The sign of x among x and -x. The deciding coefficients have no names of digits in them, so that forms which only differ in these have
+// the same sign: the coefficients of the monomials whose hash is least. If they cancel, the sign is 1: that loses proofs, and makes none
+// wrong.
 static int leading_sign(struct prover *p, const struct form *x)
 {
   struct ratio c = {0, 1};

@@ -127,7 +127,7 @@ static const struct form *maximum_atom(struct prover *p, const struct branches *
   return p->why ? NULL : form_atom(p, a, ONE);
 }
 
-// With x - y = c u rest: the lesser one by the sign of c, plus |c| u max(rest, 0). Where the sign of u is not known, or
+// With x - y = c u rest: the lesser one by the sign of c, plus |c| u max(rest, 0). If the sign of u is not known, or
 // there is no sum, (x + y + |x - y|) / 2.
 static const struct form *larger_of(struct prover *p, const struct form *x, const struct form *y)
 {

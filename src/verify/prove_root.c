@@ -75,7 +75,7 @@ static bool split_outside(struct prover *p, const struct form *f, bool strict, s
   return !p->why;
 }
 
-// What stays inside: the sign of c, factors of the content, and the rest.
+// The part that stays inside: the sign of c, factors of the content, and the rest.
 static const struct form *inside(struct outside *o)
 {
   struct prover *p = o->p;

@@ -47,7 +47,7 @@ enum sign atom_sign(struct prover *p, const struct atom *a)
   return asserted(p, form_alone(p, a), p->known) ? NONNEGATIVE : ANY_SIGN;
 }
 
-// What is never negative and has a negative power is not 0 either; a fraction of a power is one of the absolute value.
+// A factor that is never negative and has a negative power is not 0 either; a fraction of a power is one of the absolute value.
 enum sign factor_sign(struct prover *p, const struct factor *f)
 {
   enum sign s = atom_sign(p, f->a);

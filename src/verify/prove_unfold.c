@@ -260,7 +260,7 @@ static struct term *part(const struct step *w)
 
 static struct term *input(const struct step *w) { return unfold_element(w, count_before(w->s->g, w->n, OP_INPUT), w->at, shape(w, w->t)->n); }
 
-// Of a dimension that all have, so that every shape of the same numbers has the same elements.
+// A reshape of a dimension that all have, so that every shape of the same numbers has the same elements.
 static struct term *index_number(const struct step *w)
 {
   struct subscript flat = {0};

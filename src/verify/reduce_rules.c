@@ -1,4 +1,4 @@
-// What the extents of a graph must satisfy, one function an index rule: the equations behind ir/infer.c. Every
+// Constraints on the extents of a graph, one function an index rule: the equations behind ir/infer.c. Every
 // extent of every tensor at every level is a variable, and so is every axis; extents of 1 stay 1.
 #include "verify/proof.h"
 

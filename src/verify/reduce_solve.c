@@ -1,9 +1,9 @@
-// Small values for the extents. Union-find makes classes of extents that must agree. What remains are products
-// (a tensor = its tile times the axes that cut it; both sides of a reshape) and sums (concatenation). Products that
-// define the same class are first compared: whatever cancels is gone, and two variables left alone are one class,
-// so that the 16 of a reshape is known to be the 16 blocks that made it. Then every free class gets a small value,
-// and values grow by the least common multiple until all constraints hold. What this finds is only a proposal:
-// shape inference judges the rebuilt graphs.
+// Small values for the extents. Union-find makes classes of extents that must agree. The remaining constraints are
+// products (a tensor = its tile times the axes that cut it; both sides of a reshape) and sums (concatenation). Products
+// that define the same class are first compared: whatever cancels is gone, and two variables left alone are one class,
+// so that the 16 of a reshape is known to be the 16 blocks that made it. Then every free class gets a small value, and
+// values grow by the least common multiple until all constraints hold. The result is only a proposal: shape inference
+// judges the rebuilt graphs.
 #include "verify/proof.h"
 
 #include <stdlib.h>

@@ -51,7 +51,7 @@ static struct value aligned(const struct size_walk *w, int x, int t)
   return moved(&w->v[x], shape(w, x)->n, to);
 }
 
-// Where tensor x, aligned with t, may change.
+// Dimensions along which tensor x, aligned with t, may change.
 static unsigned varies(const struct size_walk *w, int x, int t)
 {
   unsigned m = 0;

@@ -1,4 +1,4 @@
-// What is known of one element of a tensor without looking at it: numerator / product of denominators, where the
+// Knowledge of one element of a tensor without looking at it: numerator / product of denominators, where the
 // numerator and each denominator are sums of terms polynomial * exp(fraction) (paper, section 5.1, Equation 2).
 // Bounds hold for every element of the tensor. A denominator remembers along which dimensions and loop axes it
 // changes: a sum along others keeps it, a sum along those multiplies all of them together.

@@ -1,13 +1,13 @@
-// verify: are two kernel graphs equal? A formal check by normal forms comes first and its yes is a proof. What it does
-// not decide is tested: over finite fields, after the paper's section 5, and in float64, at full size where that is
-// affordable and at reduced extents where it is not. The certificate says which evidence there is, and never more.
-// proof.h is the map of the room.
+// verify: are two kernel graphs equal? A formal check by normal forms comes first and its yes is a proof. If that does
+// not decide, the pair is tested: over finite fields, after the paper's section 5, and in float64, at full size where
+// that is affordable and at reduced extents where it is not. The certificate says which evidence there is, and never
+// more. proof.h is the map of the room.
 #ifndef MICA_VERIFY_H
 #define MICA_VERIFY_H
 
 #include "eval/eval.h"
 
-// What was found. UNDECIDED: there is evidence for neither answer; such a pair is not accepted.
+// The answer. UNDECIDED: there is evidence for neither answer; such a pair is not accepted.
 enum finding { FOUND_UNDECIDED, FOUND_EQUAL, FOUND_UNEQUAL };
 // The evidence of equality.
 enum evidence {

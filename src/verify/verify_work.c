@@ -1,4 +1,4 @@
-// What one evaluation over a field costs: multiply-adds, with the dear operations weighted by how many
+// Cost of one evaluation over a field: multiply-adds, with the dear operations weighted by how many
 // multiplications they take, and the memory of the tensors between kernels.
 #include "base/rational.h"
 #include "verify/proof.h"

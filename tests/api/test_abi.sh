@@ -57,7 +57,7 @@ readelf -sW "$so" | awk 'NR == FNR { writable[$1]; next } ($4 == "OBJECT" || $4 
 [ -s "$work/data" ] || complain "no writable data was found, not even what is known"
 grep -vxF -f <(cut -d' ' -f1 "$work/allowed") "$work/data" | grep -vE '^(text|completed)\.[0-9]+$' >"$work/out" && complain "writable data that the list of $0 has not"
 
-# What a library should not do to its process: ending it, printing, signals, its environment and folder.
+# Things a library should not do to its process: ending it, printing, signals, its environment and folder.
 cat >"$work/allowed" <<'LIST'
 _exit of worker processes (src/gpu/), which are the command's
 abort of bugs (src/base/err.c)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make install` installs serves programs that know no more than its prefix (users.sh). The folder may be moved; DESTDIR holds.
+# Files of `make install` serve programs that know no more than its prefix (users.sh). The folder may be moved; DESTDIR holds.
 # test: release
 # test: timeout 300
 set -u

@@ -137,7 +137,7 @@ static void texts_and_faults(void **state)
   assert_int_equal(mica_mega_step(x, rows, 1, tokens, NULL), MICA_OK);
   assert_string_equal(mica_mega_fault(x), "");
 
-  // What is refused when a model is opened.
+  // Refusals when a model is opened.
   static const struct {
     const char *text, *says;
   } bad[] = {{"", "mega"}, {"{", "bad-json"}, {"{}", "lacks hidden_size"}, {"mega x(", "rows or context"}};

@@ -126,7 +126,7 @@ static void with_a_run_time_extent(void **state)
   mica_close(m);
 }
 
-// What does not fit is compiled again, and without a compiler that is the error.
+// A module that does not fit is compiled again, and without a compiler that is the error.
 static void compiled_where_it_has_to_be(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-# What test_install.sh and test_deb.sh share: programs of those who have Mica installed under $prefix, with its libraries in $lib. The example of
+# Shared by test_install.sh and test_deb.sh: programs of those who have Mica installed under $prefix, with its libraries in $lib. The example of
 # docs/library.md is built by pkg-config and by find_package, with the shared and the static library, and does what the page says; a C++
 # program takes the header.
 tree=$PWD

@@ -1,4 +1,4 @@
-// Files are written whole. What a process that was killed left beside one is removed by the next write of that file, and nothing else is.
+// Files are written whole. The next write of a file removes the temporary file that a killed process left beside it, and nothing else.
 #include "../folder.h"
 #include "base/base.h"
 

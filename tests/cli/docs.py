@@ -367,7 +367,7 @@ def check(page, block, skipped):
 
 
 def check_page(tree, name):
-    """What was counted, skipped and wrong."""
+    """Counts, skipped blocks and mistakes."""
     counts, skipped, wrong = collections.Counter(), [], []
     page = Page(tree, name)
     try:

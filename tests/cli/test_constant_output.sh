@@ -47,7 +47,7 @@ for name in spread parts; do
   expect 0 '' "$MICA" optimize "$work/$name.mica" --no-db --threads 2
   expect 0 'equal' "$MICA" verify "$work/$name.mica" "$work/$name.mica"
 done
-# What computes with a constant alone is refused with its place.
+# A computation with a constant alone is refused with its place.
 write folded '  return sum(repeat(reshape(const(scalar=2.0), [1, 1]), dim=1, times=8), dim=1), X + 1'
 expect 2 'folded.mica:3:.*sum of a constant' "$MICA" optimize "$work/folded.mica" --no-db
 

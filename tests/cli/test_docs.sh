@@ -1,4 +1,4 @@
-# What README.md and docs/ show is true: every code block is run, compiled, checked or found in its file (docs.py says how).
+# README.md and docs/ are checked: every code block is run, compiled, checked or found in its file (docs.py says how).
 # test: release
 # test: timeout 600
 set -eu

@@ -1,4 +1,4 @@
-# The pages that docs/generate.py makes of the tables: no row is missing, what they show is true. Where `make docs` has installed its
+# The pages that docs/generate.py makes of the tables: no row is missing, what they show is true. If `make docs` has installed its
 # tools the site is built too, and warnings are errors.
 # test: release
 # test: timeout 300

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `mica optimize` for a GPU that is stopped by a signal: status 3, a whole folder or nothing in it, no process left behind; a second
-# signal, of the other kind, ends it at once. Where a kernel of this program is compiled, that takes far longer than the pauses.
+# signal, of the other kind, ends it at once. If a kernel of this program is compiled, that takes far longer than the pauses.
 # test: release
 # test: timeout 300
 set -u

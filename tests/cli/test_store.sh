@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the command remembers: whose database it takes, and that one which was tampered with, or is not Mica's, changes nothing.
+# The command's database: whose database it takes, and that one which was tampered with, or is not Mica's, changes nothing.
 # test: release
 set -u
 . tests/shell.sh

@@ -53,7 +53,7 @@ static void product_of_the_notes(void **state)
   arena_close(&mem);
 }
 
-// What needs engines or parts of a block beside one another is refused, and said where.
+// A kernel that needs engines or parts of a block beside one another is refused, with its place.
 static void asynchronous_kernels(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-// What a launch is made of, and how results are compared; needs no GPU.
+// Arguments of a launch, and how results are compared; needs no GPU.
 #include "cuda/cuda.h"
 
 #include <math.h>

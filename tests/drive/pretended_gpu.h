@@ -1,5 +1,5 @@
 // A GPU that is none, for the pipeline: gpu_identity and the races are these, which make up a time for every device program and call
-// some of them wrong, or are stopped. What the report says is then known: the fastest right one of all that took part.
+// some of them wrong, or are stopped. The expected report is then known: the fastest right one of all that took part.
 #ifndef TESTS_DRIVE_PRETENDED_GPU_H
 #define TESTS_DRIVE_PRETENDED_GPU_H
 
@@ -18,7 +18,7 @@
 
 #include "folder.h"
 
-// What a batch is, and what is asked of it: here a list.
+// A batch, and the requests to it: here a list.
 struct gpu_batch {
   int n;
   bool quick;
@@ -94,7 +94,7 @@ void gpu_batch_drop(struct gpu_batch *b)
   seen.open--;
 }
 
-// Of n programs so many are measured until the stop that comes in this race.
+// Number of n programs that are measured until the stop that comes in this race.
 static int until_the_stop(const struct gpu_batch *b)
 {
   bool here = seen.stop_at && (seen.quick ? seen.races == seen.stop_at : seen.races >= seen.stop_at && !b->quick);

@@ -118,8 +118,8 @@ static void optimize_and_recall(void **state)
   mica_close(m);
 }
 
-// What a search has finished is there for the next, not for one that is to start afresh, nor for another program; it goes
-// when the search has ended. The first moments of a search are not worth keeping.
+// The result of a finished search is there for the next one. It is not there for a search that starts afresh, nor for
+// another program. It goes when the search has ended. The first moments of a search are not worth keeping.
 static void units_kept(void **state)
 {
   (void)state;
@@ -159,7 +159,7 @@ static void units_kept(void **state)
   arena_close(&mem);
 }
 
-// What processes of a crew say to each other, as if three of them sat in one.
+// Messages of a crew's processes, as if three of them sat in one.
 struct table_talk {
   const void *bytes[3];
   size_t n[3];

@@ -1,4 +1,4 @@
-// What a race on a GPU drops has a command that shows it by itself: the same kernels, the same reason. The GPU is pretended_gpu.h.
+// Each candidate that a race on a GPU drops has a command that shows it by itself: the same kernels, the same reason. The GPU is pretended_gpu.h.
 // test: timeout 200
 // test: quick release
 #include "pretended_gpu.h"

@@ -97,7 +97,7 @@ static void turn(struct choice *c, const char *change)
   }
 }
 
-// Of the only kernel: each line falls from step to step, and what was turned leads from where it began to the kernel of the report.
+// Checks the course of the only kernel: each line falls from step to step, and what was turned leads from where it began to the kernel of the report.
 static int check_course(const json_t *r)
 {
   const json_t *course = json_object_get(json_array_get(json_object_get(r, "parts"), 0), "climb"), *s;
@@ -156,7 +156,7 @@ static void the_hill_is_climbed(void **state)
   assert_true(2 * far > climbs && steps > 0);
 }
 
-// What is noise is no step: the climb ends, near the top, and after about as many races.
+// Noise is no step: the climb ends, near the top, and after about as many races.
 static void noise_is_not_climbed(void **state)
 {
   (void)state;
@@ -189,8 +189,8 @@ static void products_by_the_library_are_climbed(void **state)
   arena_close(&mem);
 }
 
-// What was found is found again: the whole at once, and where more or less time is given the race starts from it. What is
-// saved is what was measured.
+// An earlier result is found again: the whole at once, and where more or less time is given the race starts from it. The
+// saved program is the measured one.
 // ---- products with and without what follows them ----
 
 static bool ends_are_good;
@@ -311,7 +311,7 @@ static const char *hows(struct arena *mem, const struct device_program *d)
   return all;
 }
 
-// What the model does not like is tried too; made again from what is told of its launches it is the same.
+// Candidates that the model does not prefer are tried too; a program made again from what the report says of its launches is the same.
 static void tails_are_tried_both_ways(void **state)
 {
   (void)state;
@@ -348,7 +348,7 @@ static void tails_are_tried_both_ways(void **state)
   }
 }
 
-// Where no program is right there is nothing to report.
+// If no program is right there is nothing to report.
 static void all_wrong_is_an_error(void **state)
 {
   (void)state;

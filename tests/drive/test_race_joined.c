@@ -5,7 +5,7 @@
 
 static const char several[] = "program several() {\n X: f16[64, 256]\n W: f16[256, 128]\n return softmax(matmul(softmax(X, dim=1), W), dim=1)\n}\n";
 
-// What was fastest of the parts alone: kernels as they were made, and their graphs.
+// The fastest programs of the parts alone: kernels as they were made, and their graphs.
 enum { MOST_WON = 16 };
 static struct {
   double least;
@@ -16,7 +16,7 @@ static const struct graph *of_part[4];
 static bool by_graphs;             // it is the graphs that must differ
 static double together, otherwise; // the time of the winners, if they were timed; the least of all others
 
-// Of a part the program is in mathematics' own operators.
+// The program of a part is in mathematics' own operators.
 static bool is_whole(void)
 {
   for (int i = 0; i < seen.reference->nnodes; i++)

@@ -1,4 +1,4 @@
-// Where the programs of examples/ that are too much for one search are cut: the same with any number of threads, and
+// Cuts of the programs of examples/ that are too much for one search: the same with any number of threads, and
 // the small parts are worked on first. The sizes of the parts are what to look at when the probe or the cuts change.
 // test: timeout 300
 #include "drive/drive.h"

@@ -78,7 +78,7 @@ static void a_stop_before_anything_is_told(void **state)
   end_stopped(&s);
 }
 
-// Where the time is over there is no error: that much was asked for. The sanitizers take several times as long to the first race.
+// The end of the time is no error: that much was asked for. The sanitizers take several times as long to the first race.
 static void the_time_is_heeded(void **state)
 {
   (void)state;
@@ -93,7 +93,7 @@ static void the_time_is_heeded(void **state)
   }
 }
 
-// What is stopped is no final result; the next run has it.
+// A stopped run has no final result; the next run has it.
 static void a_stopped_run_is_gone_on_with(void **state)
 {
   (void)state;
@@ -115,7 +115,7 @@ static void a_stopped_run_is_gone_on_with(void **state)
   arena_close(&mem);
 }
 
-// Of several parts those that were raced are kept; the others are run operator by operator, and the whole is not measured.
+// Parts that were raced are kept; the others are run operator by operator, and the whole is not measured.
 static void parts_that_were_raced_are_kept(void **state)
 {
   (void)state;
@@ -257,7 +257,7 @@ static void no_time_to_compile_is_told(void **state)
   end_stopped(&s);
 }
 
-// What is left of the job's time is for a few programs.
+// The rest of the job's time is for a few programs.
 static void what_is_left_of_the_time_is_used(void **state)
 {
   (void)state;

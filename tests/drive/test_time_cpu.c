@@ -57,7 +57,7 @@ static void the_best_until_then_is_the_result(void **state)
   const json_t *best = json_object_get(r, "best");
   double us = json_number_value(json_object_get(best, "us"));
   assert_true(us > 0 && us <= json_number_value(json_object_get(json_object_get(r, "baseline"), "us")));
-  // What is put together was held against float64.
+  // The program put together was compared with float64.
   assert_true(json_is_true(json_object_get(best, "op_by_op")) || json_number_value(json_object_get(r, "max_rel_err")) > 0);
   json_decref(r);
   arena_close(&mem);

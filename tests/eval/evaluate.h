@@ -1,4 +1,4 @@
-// What the tests of this room share: graphs from text, and values of their outputs.
+// Shared by the tests of this room: graphs from text, and values of their outputs.
 #ifndef MICA_TEST_EVALUATE_H
 #define MICA_TEST_EVALUATE_H
 

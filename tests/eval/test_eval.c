@@ -359,7 +359,7 @@ static void boolean_softmax(void **state)
   }
 }
 
-// What a composite gives has the dtype of what it is expanded to.
+// The result of a composite has the dtype of its expansion.
 static void composites_join_dtypes(void **state)
 {
   (void)state;

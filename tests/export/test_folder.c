@@ -229,7 +229,7 @@ static void at_every_step(void **state)
   arena_close(&mem);
 }
 
-// What a killed save has left beside is found; what another user has put there is not.
+// Files that a killed save has left beside are found; files that another user has put there are not.
 static void left_beside(void **state)
 {
   (void)state;

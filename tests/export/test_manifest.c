@@ -1,4 +1,4 @@
-// What users of the driver are given: program.json says of each launch what the device program says, and machine code is there or its
+// Data for users of the driver: program.json says of each launch what the device program says, and machine code is there or its
 // reason.
 #include "../graphs.h"
 #include "drive/drive.h"

@@ -1,5 +1,5 @@
-// Generated code on NaN, infinities and rows that have nothing else, against what numpy and torch make of them (special.h). What a
-// constant has to be right of, as in softmax over a loop, is compared as the optimizer makes it: after plan_stable.
+// Generated code on NaN, infinities and rows that have nothing else, against what numpy and torch make of them (special.h). The
+// cases that a constant must get right, as in softmax over a loop, are compared as the optimizer makes them: after plan_stable.
 // test: timeout 300
 #include "../graphs.h"
 #include "eval/eval.h"

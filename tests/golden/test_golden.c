@@ -1,5 +1,5 @@
 // Golden texts: the passes, tile text and C text of all examples and of the graphs of tests/lower, against the files in tests/golden/texts.
-// A change of any of them shows here; `make golden` rewrites the files, and their diff is reviewed with the change. Of most graphs of
+// A change of any of them shows here; `make golden` rewrites the files, and their diff is reviewed with the change. For most graphs of
 // tests/lower only digests are kept; `build/tests/golden_test_golden print FILE GRAPH` prints their texts.
 // test: release
 // test: timeout 300

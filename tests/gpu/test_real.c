@@ -203,7 +203,7 @@ static void race_one(struct fixture *f, const struct gpu_limits *limits, const c
   assert_int_equal(strstr(r.machine, "kernels for") != NULL, limits->arch != f->facts.gpu.arch);
 }
 
-// For the device, and for all older targets: their instructions and capacities, compiled for the device. What is newer is refused.
+// For the device, and for all older targets: their instructions and capacities, compiled for the device. A newer target is refused.
 static void programs_are_raced(void **state)
 {
   (void)state;
@@ -258,7 +258,7 @@ static void hold_special(struct fixture *f, const struct gpu_limits *limits, con
   }
 }
 
-// What operators make of special values is what the table says.
+// The table says what operators make of special values.
 static void hold_table(struct fixture *f, const struct gpu_limits *limits)
 {
   struct str text = {0};

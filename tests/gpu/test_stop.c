@@ -1,5 +1,5 @@
 // Races that are stopped, and compiling that is given up: what hangs is ended, what was timed is told, what was measured is not
-// measured again, and no process is left behind. Where a stop were not heeded these tests would not end.
+// measured again, and no process is left behind. If a stop were not heeded these tests would not end.
 #include "pretend.h"
 #include "folder.h"
 #include "gpu/session.h"
@@ -227,7 +227,7 @@ static void what_was_measured_is_not_measured_again(void **state)
   end(&f);
 }
 
-// Where nothing ran, nobody knows whose fault it was: the next run tries again.
+// If nothing ran, the fault is not known: the next run tries again.
 static void a_race_that_nobody_ends_is_not_kept(void **state)
 {
   (void)state;

@@ -165,7 +165,7 @@ static void a_culprit_is_found(void **state)
   end(&f);
 }
 
-// What a kernel between others reads is what those before it wrote in the same run.
+// A kernel between others reads the values that those before it wrote in the same run.
 static void workspaces_hold_what_is_between(void **state)
 {
   (void)state;
@@ -213,7 +213,7 @@ static void what_is_no_worker_is_told(void **state)
   }
 }
 
-// What is given, then what the environment names, then what is in PATH (this executable has no `mica` beside it).
+// The order is: the given path, then the environment's, then PATH (this executable has no `mica` beside it).
 static void workers_are_found(void **state)
 {
   (void)state;

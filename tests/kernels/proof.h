@@ -1,5 +1,5 @@
 // A kernel of kernels/ at some sizes: run by the interpreter, which must find nothing wrong, and held against the tensor
-// program that it claims to compute. What tests of this folder share.
+// program that it claims to compute. Shared by the tests of this folder.
 #ifndef TESTS_KERNELS_PROOF_H
 #define TESTS_KERNELS_PROOF_H
 

@@ -396,7 +396,7 @@ static void told(void *arg, int decided, int all)
   c->decided = decided, c->all = all;
 }
 
-// What is too hard is cut, though no larger than the limit; layers fall into the same parts one after another.
+// A part that is too hard is cut, though no larger than the limit; layers fall into the same parts one after another.
 static void judged(void **state)
 {
   (void)state;

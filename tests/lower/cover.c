@@ -1,7 +1,7 @@
-// Few settings of a scheme in which every value of every knob occurs, so that each form of its kernels can be tried. What the scheme
-// lists is not all that kernels are made with: the climb goes to twice and half as much, and to the other of yes and no. Such a value
-// is put into the first of the listed settings with which it fits. Then the setting with most that is still missing is taken, again
-// and again.
+// Few settings of a scheme in which every value of every knob occurs, so that each form of its kernels can be tried. The scheme's
+// list has not all settings that kernels are made with: the climb goes to twice and half as much, and to the other of yes and no.
+// Such a value is put into the first of the listed settings with which it fits. Then the setting with most that is still missing is
+// taken, again and again.
 #include "cover.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ static void go_beyond(struct lower_cover *c)
     }
 }
 
-// What a setting has that is missing still; `take`: no longer.
+// Values of a setting that are still missing; `take`: no longer.
 static int gain(struct lower_cover *c, const struct knobs *k, bool take)
 {
   int at[KNOBS], n = 0, all = 0;

@@ -1,4 +1,4 @@
-// What tests of whole programs are given: the H200 without one, graphs without their frame, statuses that must be OK.
+// Shared by the tests of whole programs: the H200 without one, graphs without their frame, statuses that must be OK.
 #ifndef TESTS_LOWER_GIVEN_H
 #define TESTS_LOWER_GIVEN_H
 

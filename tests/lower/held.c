@@ -328,7 +328,7 @@ void hold_choices(const char *table, int most)
   if (failed) fail_msg("%d kernels", failed);
 }
 
-// Where the scheme takes the row's graph at these knobs: clean and right? *held counts.
+// If the scheme takes the row's graph at these knobs: clean and right? *held counts.
 static bool hold_if_taken(const struct held *row, int *held)
 {
   struct arena mem = {0};

@@ -1,5 +1,5 @@
-// What lines of tile programs are about: in all ways to make some kernels, lines with products are about a product, a square or the accumulator
-// that takes it, lines that store are about a saver, and copies from device memory are about an iterator. Of skinny every node that is no view
+// Nodes that lines of tile programs are about: in all ways to make some kernels, lines with products are about a product, a square or the accumulator
+// that takes it, lines that store are about a saver, and copies from device memory are about an iterator. In skinny every node that is no view
 // has its lines, those after the loop too.
 #include "given.h"
 #include "lower/lower_emit.h"

@@ -39,7 +39,7 @@ static const char *call(struct arena *mem, const struct op_row *r, const char *x
   return arena_printf(mem, "%s)", s);
 }
 
-// Of the product, of a residual matrix, and of another product of the same tiles; operands are positive where the operator needs that.
+// Operands are the product, a residual matrix, and another product of the same tiles; they are positive if the operator needs that.
 static const char *graph(struct arena *mem, int op, const char *residual)
 {
   bool anywhere = isfinite(kern_apply(op, &some, -1, 0.5)) && isfinite(kern_apply(op, &some, 0, 0));

@@ -1,4 +1,4 @@
-// What the plan says of a kernel and what the scheme of products does: tiles in shared memory, operators on the side, the order in
+// The plan of a kernel, and the kernel that the scheme of products makes: tiles in shared memory, operators on the side, the order in
 // which the text computes.
 #include "../gpu_of.h"
 #include "../tables.h"

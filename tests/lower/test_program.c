@@ -134,7 +134,7 @@ static void types_between_kernels(void **state)
   arena_close(&mem);
 }
 
-// Of a chain only two tensors live at a time.
+// In a chain only two tensors live at a time.
 static void workspace_is_shared(void **state)
 {
   (void)state;

@@ -56,7 +56,7 @@ static void open_named(struct fixture *f, const char *name)
   open_made(f, name, table_graph(&f->mem, "rows_others", name));
 }
 
-// What the kernel argument holds before: an input, or nothing.
+// Contents of the kernel argument before the run: an input, or nothing.
 static struct tile_fill fill_of(struct fixture *f, const char *buffer, int tensor)
 {
   int *inputs = NEWS(&f->mem, int, f->g->ntensors + 1), n = graph_inputs(f->g, inputs);
@@ -250,7 +250,7 @@ static void frugal(void **state)
   table_close(&t);
 }
 
-// What is no work of rows is refused with a reason, and so is a maximum whose moves are used in another way than softmax does.
+// A graph that is no work of rows is refused with a reason, and so is a maximum whose moves are used in another way than softmax does.
 static void refused(void **state)
 {
   (void)state;

@@ -56,7 +56,7 @@ static double number(enum tile_type t, const char *p)
   return out[0];
 }
 
-// Of the outputs that the kernel wrote; NAN where one was not.
+// Difference of the outputs that the kernel wrote; NAN if one was not written.
 static double difference(const struct held *h, const struct tile_host *host, const struct lower_out *out)
 {
   int outputs[16], n = graph_outputs(h->g, outputs);

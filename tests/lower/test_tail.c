@@ -113,7 +113,7 @@ static void tails(void **state)
   table_close(&t);
 }
 
-// What the tail reads must be all that its group of blocks left, and what it writes its own.
+// The tail's reads must cover all that its group of blocks left, and its writes only its own part.
 static void apart(void **state)
 {
   (void)state;

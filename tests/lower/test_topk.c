@@ -68,7 +68,7 @@ static void all_choices(void **state)
 
 enum { ROW = 64, CHOSEN = 4, ROWS = 5 };
 
-// Is x before y in descending order? Of equal ones the first is, which has the lower index.
+// Is x before y in descending order? Ties are broken by the lower index.
 static bool before(double x, double y) { return isnan(x) ? !isnan(y) : x > y; }
 
 static int largest(const double *row, const bool *taken)

@@ -294,7 +294,7 @@ def old_groups(name="old_groups"):
 
 
 def fused(name="fused"):
-    """What onnxruntime's optimizer writes."""
+    """Models as onnxruntime's optimizer writes them."""
     g = Graph(name, 17)
     x = g.input("x", 2, 3, 8)
     ms = {"domain": "com.microsoft"}

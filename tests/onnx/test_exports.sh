@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What both of torch's exporters write of small models, imported, run by the interpreter and by optimized kernels, against onnxruntime.
+# Small models of both of torch's exporters, imported, run by the interpreter and by optimized kernels, against onnxruntime.
 # PYTHON names an interpreter with torch, onnxscript, onnx and onnxruntime. test: check-all
 # test: timeout 1500
 set -u

@@ -100,7 +100,7 @@ static void run_node(struct run *r, int node)
     }
 }
 
-// Where there is a float16 on the way, onnxruntime rounds at every node and Mica where it stores.
+// If there is a float16 on the way, onnxruntime rounds at every node and Mica at stores.
 static double tolerance(const struct onnx_model *m)
 {
   for (int v = 0; v < m->nvalues; v++)

@@ -131,7 +131,7 @@ def cases():
             Case("llama_half", LlamaLayer().half(), {"x": torch.randn(1, 6, 16).half(), "position_ids": places})]
 
 
-# Those that are in tests/onnx/models, for tests without torch.
+# Models that are in tests/onnx/models, for tests without torch.
 KEPT = {"mlp_script", "gated_dynamo", "bert_dynamo23", "llama_script", "llama_dynamo", "lora_dynamo", "experts_dynamo", "llama_half_dynamo23"}
 EXPORTERS = {"script": {"dynamo": False, "opset_version": 17}, "dynamo": {"dynamo": True, "opset_version": 20}, "dynamo23": {"dynamo": True, "opset_version": 23}}
 

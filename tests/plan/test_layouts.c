@@ -61,7 +61,7 @@ static void chosen(void **state)
   }
 }
 
-// What is between kernels takes the layout that both sides like: 128 bytes of a column in a row.
+// A tensor between kernels takes the layout that both sides like: 128 bytes of a column in a row.
 static void between(void **state)
 {
   (void)state;

@@ -123,7 +123,7 @@ static void joined(void **state)
   arena_close(&mem);
 }
 
-// What has no normal form is refused with a reason.
+// A graph without a normal form is refused with a reason.
 static void refused(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-"""What the tests of mica.torch share: torch or a skip, a cache of their own, options that make a search short."""
+"""Shared by the tests of mica.torch: torch or a skip, a cache of their own, options that make a search short."""
 import os
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-# What tests of the Python package begin with: $python, an interpreter with numpy and pytest, which finds the package of this build.
+# Start of the tests of the Python package: $python, an interpreter with numpy and pytest, which finds the package of this build.
 # MICA_PYTHON names another interpreter than that of build/venv (python/venv.sh).
 build=$(dirname "$MICA")
 python=${MICA_PYTHON:-build/venv/bin/python}

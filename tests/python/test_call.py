@@ -177,7 +177,7 @@ for wrong in (np.ones(4, "u2"), np.ones(4, "f2")):
 
 
 class OnGpu:
-    """What an array of CUDA says of itself."""
+    """The interface of a CUDA array."""
     shape, dtype = (4, 6), "float32"
     __cuda_array_interface__ = {"data": (1 << 40, False), "shape": (4, 6), "typestr": "<f4", "version": 3, "stream": 1}
 

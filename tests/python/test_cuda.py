@@ -81,7 +81,7 @@ def products(x, w, v):
 
 
 def test_memory_between_kernels(tmp_path):
-    """Of one operator a kernel, with what the first leaves to the next in memory; in two streams at once, and captured in both."""
+    """One operator is one kernel, which the next kernel's data follow in memory; in two streams at once, and captured in both."""
     shapes = ((512, 512), (512, 512), (512, 512))
     specs = [mica.Spec(s, "f16") for s in shapes]
     f = mica.optimize(products, *specs, target=mica.config.gpu_target(), time=60, max_block_ops=1, measure=1, progress=False)

@@ -15,7 +15,7 @@ every = pytest.mark.parametrize("name", ROWS)
 
 
 class Foreign:
-    """What says of its memory by DLPack alone."""
+    """An object that has DLPack alone."""
 
     def __init__(self, array):
         self.array = array

@@ -1,4 +1,4 @@
-"""What becomes programs of graphs as torch makes them for a GPU: tensors without elements stand for those there, so that it needs none."""
+"""Programs from graphs as torch makes them for a GPU: tensors without elements stand for those there, so that it needs none."""
 import re
 
 import pytest
@@ -59,7 +59,7 @@ def test_attention_is_in_the_layers_program(programs, monkeypatch, attention, dt
 
 
 def test_attention_of_single_operators(programs):
-    """What torch makes of it where there is no kernel: in 32 bits, and the mask from constants. It is cut where that is made narrow."""
+    """The form that torch makes of it if there is no kernel: in 32 bits, and the mask from constants. It is cut where that is made narrow."""
     e = programs(*llama())
     assert len(e.programs) == 2 and "softmax" in e.programs[0].text and "m0: f32[64, 64]" in e.programs[0].text, e
 

@@ -1,5 +1,5 @@
 """torch.compile(model, backend="mica") on a machine with a GPU: models in f16 and bf16, strides that attention gives there, streams, graphs,
-threads, several devices. What surrounds a program is tried with one small program, which is searched once."""
+threads, several devices. The code around a program is tried with one small program, which is searched once."""
 import threading
 
 import pytest
@@ -146,7 +146,7 @@ def test_copies_of_weights_are_there_for_other_streams():
 
 
 def test_a_capture_after_a_change_of_weights():
-    """What is captured is done when the graph is replayed: a call before that sees the new weights too."""
+    """Captured work is done when the graph is replayed: a call before that sees the new weights too."""
     model, (x,) = lora()
     run = compiled(model)
     run(x)

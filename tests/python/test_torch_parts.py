@@ -158,7 +158,7 @@ def test_examples_have_the_strides_of_what_comes(monkeypatch):
 
 
 class SharedMask(nn.Module):
-    """Of two attentions, which become two programs: what hides elements from a softmax of another program is no part of one."""
+    """Two attentions become two programs: what hides elements from a softmax of another program is no part of one."""
 
     def forward(self, q, k, v, mask):
         bias = torch.zeros(8, 8).masked_fill(mask, -torch.inf)
@@ -228,7 +228,7 @@ def test_each_element_may_have_to_be_close(monkeypatch, limits, taken):
 
 
 class Halves(nn.Module):
-    """What some models write of a rotation of a part of each head, where the part is all of it; and a root, whose argument is a sum of squares."""
+    """Forms that some models write of a rotation of a part of each head, if the part is all of it; and a root, whose argument is a sum of squares."""
 
     def forward(self, x):
         turned = torch.cat([x[..., :16] * 2, x[..., 16:]], -1)
@@ -454,7 +454,7 @@ def test_times_are_those_of_the_mode(monkeypatch, more, graphs):
 
 
 def test_new_weights_are_seen_in_graphs():
-    """What a CUDA graph has captured reads the copy of a weight where it was: it is made anew there."""
+    """A captured CUDA graph reads the copy of a weight at its old place: it is made anew there."""
     model, x = models.LoraLinear().eval(), torch.randn(8, 64)
     run = compiled(model, mode="reduce-overhead")
     with torch.no_grad():

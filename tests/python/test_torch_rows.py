@@ -10,7 +10,7 @@ np = pytest.importorskip("numpy")
 F = torch.nn.functional
 aten = torch.ops.aten
 
-# What is computed of x [2, 4, 6], y [4, 6], w [6], m [6, 8], positive p [2, 4, 6], boolean mask b [4, 4].
+# Computations on x [2, 4, 6], y [4, 6], w [6], m [6, 8], positive p [2, 4, 6], boolean mask b [4, 4].
 CASES = {
     "unary": lambda x, y, w, m, p, b: [f(x) for f in (
         torch.exp, torch.neg, torch.abs, F.silu, torch.sigmoid, torch.relu, torch.tanh, torch.square, torch.exp2, F.gelu)],

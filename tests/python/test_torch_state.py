@@ -1,4 +1,4 @@
-"""What a model changes in place stays in place: caches of all kinds, and the judging of programs, which changes copies alone."""
+"""Tensors that a model changes in place stay in place: caches of all kinds, and the judging of programs, which changes copies alone."""
 import copy
 
 import pytest

@@ -1,5 +1,5 @@
 // The report as a page: it is well-formed whatever the report says, shows no text of a report as markup, needs nothing but itself, and
-// is the same every time. What is checked of the markup: elements nest, attributes are quoted, ids are unique and links lead to one.
+// is the same every time. Checks of the markup: elements nest, attributes are quoted, ids are unique and links lead to one.
 // test: quick release
 #include "../thin.h"
 #include "base/memory.h"
@@ -494,7 +494,7 @@ static void wrong_inside(const json_t *report, const char *object)
   }
 }
 
-// Of nested objects too: numbers, lists and words in each other's places.
+// The same with nested objects: numbers, lists and words in each other's places.
 static void anything_wrong(void **state)
 {
   (void)state;
@@ -550,7 +550,7 @@ static void long_course(void **state)
   json_decref(v);
 }
 
-// What the CPU's race wrote down, and times of each kernel by itself, which the page shows.
+// The CPU race's record, and times of each kernel by itself, which the page shows.
 static void own_figures(void **state)
 {
   (void)state;

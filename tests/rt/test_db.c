@@ -208,7 +208,7 @@ static void changed_rows(void **state)
   }
 }
 
-// What another user's Mica wrote is not used, wherever the file came from.
+// Entries of another user's Mica are not used, wherever the file came from.
 static void another_key(void **state)
 {
   (void)state;
@@ -287,7 +287,7 @@ static void modes(void **state)
   arena_close(&mem);
 }
 
-// Of another user: only root can make these.
+// Files of another user: only root can make these.
 static void of_others(void **state)
 {
   (void)state;
@@ -408,7 +408,7 @@ static void a_wait_ends_with_patience(void **state)
   assert_int_equal(db_put(db, "k", "1", NULL, 0, &e), OK);
   assert_int_equal(db_get(db, "k", &mem, &json, NULL, NULL, &e), OK);
   db_close(db);
-  // Where it cannot even be read, nothing is tried again.
+  // A database that cannot even be read is not tried again.
   sqlite3_exec(other, "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE", NULL, NULL, NULL);
   double start = now_seconds();
   assert_int_equal(db_open_until(path, &stopped, &db, &e), ENV);

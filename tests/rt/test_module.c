@@ -184,8 +184,8 @@ static void rounding_is_no_mistake(void **state)
   arena_close(&mem);
 }
 
-// f16 keeps two bits of 1e-7, and nothing of 1e-8. What a result is off for that is no mistake, also where more is computed of it, and where
-// many such numbers are added up; twice the result is one.
+// f16 keeps two bits of 1e-7, and nothing of 1e-8. The resulting error is accepted, also if more is computed from it, and if many such
+// numbers are added up. Twice the result is a mistake.
 static void underflow_is_no_mistake(void **state)
 {
   (void)state;

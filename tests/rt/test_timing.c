@@ -1,4 +1,4 @@
-// What times of calls say where others use the machine as well.
+// Times of calls while others use the machine as well.
 #include "rt/rt.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 enum { CALLS = 20 };
 
-// Of twenty calls, `quiet` are spread among the others, which take up to twice as long and more.
+// Among twenty calls, `quiet` are spread among the others, which take up to twice as long and more.
 static void fill(double *t, int quiet, double least)
 {
   for (int i = 0; i < CALLS; i++) t[i] = least * (1.4 + 0.1 * (i * 7 % CALLS));

@@ -1,4 +1,4 @@
-// What tests of the search share: a machine that is the same everywhere, and the programs of examples/.
+// Shared by the tests of the search: a machine that is the same everywhere, and the programs of examples/.
 #ifndef TESTS_SEARCH_EXAMPLES_H
 #define TESTS_SEARCH_EXAMPLES_H
 

@@ -8,7 +8,7 @@ static nf sum(struct expr *ex, int64_t k, nf x) { return expr_sum(ex, (uint64_t)
 
 static nf mean(struct expr *ex, int64_t k, nf x) { return expr_mul(ex, sum(ex, k, x), expr_atom(ex, atom_scalar(1 / (double)k))); }
 
-// Of a reduction or an accumulator that folds k elements.
+// A reduction or an accumulator that folds k elements.
 static nf fold(struct expr *ex, const struct op_row *row, int64_t k, nf x)
 {
   if (row->abstract == AE_MAX) return expr_max(ex, (uint64_t)k, x);

@@ -1,8 +1,8 @@
 // The guarantee of docs/theory.md on programs so small that the paper's Algorithm 1 can be run as it stands.
 //
-// Whatever the search holds within the same limits, Algorithm 1 finds. What Algorithm 1 finds beside it has a
-// representative that the search holds, or is removed by a rule that is named; and the search holds a graph that is no
-// dearer: no fewer blocks, and no more operators, elements moved, or operations.
+// Whatever the search holds within the same limits, Algorithm 1 finds. Other graphs of Algorithm 1 have a
+// representative that the search holds, or are removed by a rule that is named; and the search holds a graph that costs
+// no more: no fewer blocks, and no more operators, elements moved, or operations.
 #include "naive.h"
 #include "examples.h"
 #include "graphs.h"
@@ -195,7 +195,7 @@ static bool none_cheaper(const struct naive *x, const struct naive *in, const st
   return good;
 }
 
-// What Algorithm 1 finds, and the search.
+// Results of Algorithm 1, and of the search.
 struct both {
   struct naive brute, ours, sized; // sized: ours with other extents too
 };

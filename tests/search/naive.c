@@ -271,7 +271,7 @@ static bool maps_from(struct attrs *a, int64_t code, int ndims, int ngrid, int n
   return !code;
 }
 
-// Of graphs that differ in the order of x and y one is tried.
+// If graphs differ in the order of x and y, one is tried.
 static bool ordered(const struct growth *g, int ngrid)
 {
   for (int i = 0; i < g->niter && ngrid == 2; i++)

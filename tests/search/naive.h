@@ -1,7 +1,7 @@
 // naive: the paper's Algorithm 1 for one block graph, with none of what makes the search fast: grid and loop axes,
 // every imap and fmap of every iterator, operators one after the other in increasing rank, every omap. There are no
 // index classes, no expressions and no shared values; a prefix is given up only where the IR refuses it or where more
-// tensors are left than the remaining operators can consume. What has the program's output on random field elements
+// tensors are left than the remaining operators can consume. A graph with the program's output on random field elements
 // goes to the verifier.
 //
 //   naive.c    the enumeration

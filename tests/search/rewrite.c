@@ -80,7 +80,7 @@ static int unit_dim(const struct tensor *t)
   return -1;
 }
 
-// What is saved: passed through an accumulator where it varies with a loop that is new.
+// The operand of a saver: passed through an accumulator where it varies with a loop that is new.
 static int collected(struct rewriting *r, const struct node *save, int x)
 {
   struct attrs a = attrs_default(OP_ACCUM);

@@ -2,7 +2,7 @@
 // choose. With a rule off nothing is missing that is there with it on, and what comes in besides is no cheaper than its
 // representative, some graph that was there: in no count of what it takes, nor by the model. But eight, with a whole
 // copy beside a part: `accum_rms` needs a loop and is one operator, so they have one less; by the model the cheapest
-// that was there is no dearer. Of what comes in without the oracle, the axioms prove none equal to the program.
+// that was there is no dearer. The axioms prove none of the graphs that come in without the oracle equal to the program.
 #include "naive.h"
 #include "examples.h"
 #include "graphs.h"

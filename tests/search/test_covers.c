@@ -1,6 +1,6 @@
-// What the search finds is in its space; what differs from it in sizes, order of axes or place of a sum is too, and so
-// is what the rewrites of rewrite.c make of it. What is wrong, or beyond what the search tries, is not. A rule is named
-// only where the space without it holds the graph.
+// Results of the search are in its space. So are graphs that differ from them in sizes, order of axes or place of a sum,
+// and their rewrites by rewrite.c. Graphs that are wrong, or beyond what the search tries, are not. A rule is named only
+// where the space without it holds the graph.
 #include "examples.h"
 #include "graphs.h"
 #include "rewrite.h"
@@ -191,7 +191,7 @@ static void test_rows(void **state)
   }
 }
 
-// What the search finds is held however it is rewritten.
+// The results of the search are held however they are rewritten.
 static void check_rewrites(const char *name, int max_ops, int counts[REWRITES])
 {
   struct arena mem = {0};

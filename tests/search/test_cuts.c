@@ -140,7 +140,7 @@ static void test_dear_last(void **state)
   arena_close(&mem);
 }
 
-// Of parts only those of tensors that are there.
+// Among parts only those of tensors that are there.
 static void test_parts(void **state)
 {
   (void)state;

@@ -39,7 +39,7 @@ static struct search_result search(struct arena *mem, const struct graph *p, con
 
 // ---- structures -----------------------------------------------------------------------------------------------------
 
-// What the kernels do that take long: "mem" a product, an exponential, a product; "r" a norm's reduction; "|" the next kernel, "L"
+// The expensive work of the kernels: "mem" a product, an exponential, a product; "r" a norm's reduction; "|" the next kernel, "L"
 // one of the library.
 static void kinds_of(const struct graph *g, char *out, size_t room)
 {
@@ -192,7 +192,7 @@ static void test_threads(void **state)
   arena_close(&mem);
 }
 
-// What is tried before sizes come in does not depend on the target.
+// The work before sizes come in does not depend on the target.
 static void test_counters(void **state)
 {
   (void)state;

@@ -3,7 +3,7 @@
 
 #include "search/space.h"
 
-// What is cut into subprograms although it is not large.
+// Programs that are cut into subprograms although they are not large.
 static void test_hard(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-// What the search must find, as structure: block graphs by what they hold, not by names or sizes. Every result is
+// Structures that the search must find: block graphs by what they hold, not by names or sizes. Every result is
 // verified once more in full; counters and results do not depend on threads or runs; limits and stops are honoured.
 // test: timeout 300
 #include "naive.h"

@@ -1,4 +1,4 @@
-// Sizes and costs are kept by schedule and by kind of work. What is kept is what is computed anew.
+// Sizes and costs are kept by schedule and by kind of work. Kept values equal those computed anew.
 #include "examples.h"
 #include "search/space.h"
 
@@ -135,8 +135,8 @@ static double streamed(double tiles, double compute)
   return cost_seconds(&m, &(struct search_term){.streams = 1e9, .tile = tiles, .compute = compute}, &z);
 }
 
-// What is read again from tiles costs more where they do not fit the nearest cache, and where they fit the next one the same
-// however large they are; what does not fit that is out. Arithmetic hides most of it.
+// Reading tiles again costs more if they do not fit the nearest cache, and the same for all sizes that fit the next one;
+// tiles that do not fit that one are out. Arithmetic hides most of it.
 static void test_tiles(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-// What every tensor of a block graph holds, over pairs of prime fields: the interpreter's arithmetic, tile by tile, but
+// Contents of every tensor of a block graph, over pairs of prime fields: the interpreter's arithmetic, tile by tile, but
 // all tensors are kept. From that the key of a graph: layouts, names and orders do not show in sets of elements.
 #include "naive.h"
 

@@ -1,4 +1,4 @@
-// What kernels compute, against references in C: bit for bit where the instructions are exact, else within rounding.
+// Results of kernels, against references in C: bit for bit where the instructions are exact, else within rounding.
 // And what they cost, against counts that can be had by hand.
 #include "tiles.h"
 

@@ -100,7 +100,7 @@ static void test_own(void **state)
   assert_false(target_own(&host, &pcie));
 }
 
-// What a block may have is the least of both; the rates are those of the device, by its row.
+// A block's limits are the least of both; the rates are those of the device, by its row.
 static void test_other_device(void **state)
 {
   (void)state;

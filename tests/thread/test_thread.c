@@ -127,7 +127,7 @@ static const struct graph *flat(struct arena *mem, const char *name, const struc
   return f;
 }
 
-// What the rules make can be undone, and hand-written thread graphs are the block operators that they stand for.
+// Thread graphs that the rules make can be undone, and hand-written thread graphs are the block operators that they stand for.
 static void flat_graphs_compute_the_same(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-// What tests of lowering share: a kernel around a few statements. %g and %h are tensors in global memory; 256 threads,
+// Shared by the tests of lowering: a kernel around a few statements. %g and %h are tensors in global memory; 256 threads,
 // #me this one, #lanes4, #warp, #group (128 threads) and #pair (a quad pair) of them; M and N sizes, N a multiple of 8.
 #ifndef LOWERED_H
 #define LOWERED_H

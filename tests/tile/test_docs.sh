@@ -1,5 +1,5 @@
-# Every row of the tables that a tile program can name is in the reference, docs/tile.md; of a family the part that is named. What the
-# page shows is run by tests/cli/test_docs.sh.
+# Every row of the tables that a tile program can name is in the reference, docs/tile.md; of a family the part that is named.
+# tests/cli/test_docs.sh runs the examples of the page.
 set -eu
 fail() { echo "FAILED: $*" >&2; exit 1; }
 

@@ -163,7 +163,7 @@ static void operations_are_exact(void **state)
   assert_int_equal(bad, 0);
 }
 
-// What is found for symbols holds for numbers in their place.
+// Results for symbols hold for numbers in their place.
 static struct lay at_values(struct world *w, struct lay l, const int64_t *v)
 {
   struct lay_node *node = arena_copy(&w->mem, l.node, (size_t)l.n * sizeof *node);

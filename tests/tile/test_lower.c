@@ -259,7 +259,7 @@ static void every_kernel_of_the_tree_is_lowered(void **state)
   arena_close(&t.mem);
 }
 
-// What a kernel uses counts, not what it was written for.
+// The instructions of a kernel count, not the target it was written for.
 static void a_kernel_is_lowered_where_its_instructions_are(void **state)
 {
   (void)state;

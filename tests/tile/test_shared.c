@@ -1,4 +1,4 @@
-// What lowering lays out for a whole kernel: shared memory, numbers of named barriers, tensor maps, predicates, what is
+// Layout of a whole kernel by lowering: shared memory, numbers of named barriers, tensor maps, predicates, what is
 // written.
 #include "lowered.h"
 

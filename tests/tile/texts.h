@@ -1,4 +1,4 @@
-// What tests of the tile language share: its files, and a parse with its arena.
+// Shared by the tests of the tile language: its files, and a parse with its arena.
 #ifndef TEXTS_H
 #define TEXTS_H
 

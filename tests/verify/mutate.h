@@ -31,7 +31,7 @@ struct mutation {
 extern const char *const change_names[CHANGES];
 
 // Calls found(arg, mutant, what) for every single change of g that can be built, passes graph_check and keeps the
-// shapes of inputs and outputs. What nothing uses any more is left out. Mutants live for the call only.
+// shapes of inputs and outputs. Unused nodes are left out. Mutants live for the call only.
 typedef void (*mutant_found)(void *arg, const struct graph *mutant, const struct mutation *what);
 int mutants(const struct graph *g, mutant_found found, void *arg); // how many
 

@@ -1,4 +1,4 @@
-// What kinds are made of: constants, shapes, inputs and contexts by the seed.
+// Parts of the kinds: constants, shapes, inputs and contexts by the seed.
 #include "pairs.h"
 
 int draw(struct gen *g, int n) { return (int)rng_below(&g->r, (uint64_t)n); }

@@ -1,4 +1,4 @@
-// What the verifier says of a pair, in the words of the attack: the only place that knows its certificate.
+// The verifier's answer on a pair, in the words of the attack: the only place that knows its certificate.
 #include "pairs.h"
 #include "verify/verify.h"
 

@@ -60,7 +60,7 @@ void widths(struct gen *g, enum kind_id kind)
   result(g, both[0], both[1]);
 }
 
-// What a head does with its part of a row; all keep the shape.
+// Operations of a head on its part of a row; all keep the shape.
 static struct term *of_head(struct gen *g, int what, struct term *x)
 {
   switch (what) {

@@ -1,4 +1,4 @@
-// Terms as programs. What is used more than once is a statement, all else is written inside of what uses it.
+// Terms as programs. A term that is used more than once is a statement, all else is written inside of what uses it.
 #include "pairs.h"
 
 static void count(struct term *t)

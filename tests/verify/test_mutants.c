@@ -1,6 +1,6 @@
-// Mutants: graphs with one wrong map, operand, operator, loop range, accumulator or constant must be rejected. Those that
-// are accepted are held against real numbers (the interpreter in float64), and each must be of a kind whose reason
-// stands in the table below: an accepted mutant that computes something else is a hole in the verifier.
+// Mutants: graphs with one wrong map, operand, operator, loop range, accumulator or constant must be rejected. Accepted
+// mutants are compared with real numbers (the interpreter in float64), and each must be of a kind whose reason stands in
+// the table below: an accepted mutant that computes something else is a hole in the verifier.
 // test: timeout 300
 // test: quick release
 #include "cases.h"

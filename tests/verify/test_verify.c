@@ -203,7 +203,7 @@ static void test_never_unequal(void **state)
   }
 }
 
-// What both compute in the same way is not evaluated.
+// Common values of both are not evaluated.
 static void test_common(void **state)
 {
   (void)state;
@@ -346,7 +346,7 @@ static void test_threads(void **state)
   }
 }
 
-// What no theorem covers is accepted, if it passes, with delta 1 and the reason.
+// A pair that no theorem covers is accepted, if it passes, with delta 1 and the reason.
 static void test_not_covered(void **state)
 {
   (void)state;

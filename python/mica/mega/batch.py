@@ -87,7 +87,7 @@ class Batch:
             self.promised -= 1
 
     def _choose(self) -> list[tuple[Request, int]]:
-        """Requests with the number of rows that each gets. Those that decode come first, in turn; prompts share what is left."""
+        """Requests with the number of rows that each gets. Requests that decode come first, in turn; prompts share the rest."""
         order = self.running[self._turn % max(1, len(self.running)):] + self.running[:self._turn % max(1, len(self.running))]
         left, chosen = self.model.rows, []
         for r in [r for r in order if not r.in_prompt] + [r for r in order if r.in_prompt]:

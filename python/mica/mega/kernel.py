@@ -14,7 +14,7 @@ COLUMNS, SAMPLED, TOP = 8, 32, 64  # columns of a product's work tile; work tile
 
 
 class Tensor:
-    """What layers read and write. `parts`: arrays that are given, [out, in] each; none: an activation."""
+    """A tensor that layers read and write. `parts`: arrays that are given, [out, in] each; none: an activation."""
     __slots__ = ("name", "dims", "parts")
 
     def __init__(self, name, dims, parts=()):

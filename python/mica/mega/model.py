@@ -13,7 +13,7 @@ STEPS = 64  # most steps of a launch
 
 
 class Row(NamedTuple):
-    """What a row of a step does. Rows of one request stand one after another, with consecutive positions: a part of its prompt."""
+    """A row of a step. Rows of one request stand one after another, with consecutive positions: a part of its prompt."""
     request: int = -1  # -1: nothing
     token: int = 0
     position: int = 0  # of the token in its request

@@ -17,8 +17,8 @@ LOW = {row["name"]: row["low"] for row in _mica.dtypes}  # exp of it beside any 
 
 
 def added(e, mask, dtype, hides, low=None):
-    """A boolean tensor as what is added: `low` where it is `hides`, 0 elsewhere; LOW unless told. What is added already may be -inf,
-    and a tile of nothing else would make NaN of a running maximum: it is LOW too."""
+    """A boolean tensor as what is added: `low` where it is `hides`, 0 elsewhere; LOW unless told. A mask that is already added may
+    have -inf, and a tile of nothing else would make NaN of a running maximum: it is LOW too."""
     low = LOW[dtype if mask.dtype == "bool" else mask.dtype] if low is None else low
     if mask.dtype != "bool" and low == -math.inf:
         return mask
@@ -30,7 +30,7 @@ def added(e, mask, dtype, hides, low=None):
 
 
 def low_of(value, node):
-    """What hides in place of `value`: -inf itself where it goes to softmaxes only that define zeros of it."""
+    """The number that hides in place of `value`: -inf itself where it goes to softmaxes only that define zeros of it."""
     return -math.inf if value == -math.inf and only_softmax(node, None, ZEROS) else None
 
 
@@ -52,7 +52,7 @@ def where_scalar(e, mask, x, value, node):
 
 @row("aten.where.self", kinds=[HIDES])
 def where(e, mask, x, y, node):
-    """Of two constants, the mask that torch makes of booleans for attention; of one, elements hidden before a softmax."""
+    """With two constants: the mask that torch makes of booleans for attention. With one: elements hidden before a softmax."""
     constants = [constant(a) for a in node.args[1:]]
     low = [c is not None and c <= -1e4 for c in constants]
     if sum(low) != 1 or not only_softmax(node):

@@ -4,7 +4,7 @@ Graphs are taken after AOTAutograd and not from Dynamo directly: there, methods,
 of ATen, changes in place have become values, autocast has become casts, and every node knows its shape. No decompositions are
 asked for, so that softmax, norms and attention are still one operator each.
 
-What is not taken goes to Inductor as a graph with calls of mica::run in it, or runs in eager mode. A graph that needs gradients
+Nodes that are not taken go to Inductor as a graph with calls of mica::run in it, or run in eager mode. A graph that needs gradients
 goes to Inductor (or eager) as it came.
 """
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Where a group of nodes that is too large for one program is cut.
+"""Cuts a group of nodes that is too large for one program.
 
 Operators are counted, views are not: the search moves none of their elements. Every piece gets its own copies of the views that it
 reads through, so that only roots (what a view is a view of) cross from one piece to another. Pieces are stretches of the graph's order;
 of all ways to cut, that is taken in which the pieces read and write the fewest bytes, as the library does with the parts of a program
 (src/lax/segment.c). So a cut falls where a tensor is small; of ways that cost the same, before products, so that what makes the
-operand stays together. A cast that narrows stays with the operator before it, whose result then is no wider than in the program. What lies
-between the two products of an attention counts many times its bytes: it never is written where one kernel does both. So does what torch
+operand stays together. A cast that narrows stays with the operator before it, whose result then is no wider than in the program. Tensors
+between the two products of an attention count many times their bytes: it never is written where one kernel does both. So does what torch
 computes in 32 bits of narrower values (a norm that was written out): a program has no such result.
 """
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Cutter:
         return is_light(node) and node not in self.carried
 
     def roots(self, node):
-        """What the piece reads that reads this node."""
+        """Inputs of the piece that reads this node."""
         if node in self.inside and self.is_light(node):
             return {r for a in node.all_input_nodes for r in self.roots(a)}
         return {node}
@@ -96,7 +96,7 @@ class Cutter:
         return last
 
     def _held(self):
-        """What lies between a softmax and the products around it: elementwise operators of as many elements keep it theirs."""
+        """Nodes between a softmax and the products around it: elementwise operators of as many elements keep it theirs."""
         held = set()
         for n in self.nodes:
             if name_of(n.target) in SOFTMAX:

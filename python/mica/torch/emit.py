@@ -6,7 +6,7 @@ elements (`Emitter.full`), because sums, products and matmul broadcast by themse
 
 The *batch dimension* of a value (`batch`) is the one whose extent is a multiple of the one symbol that a dynamic graph may
 have. Every primitive says where it goes, or refuses (`Cannot`) where elements of different batches would meet: sums along it,
-splits of it, and reshapes that do not keep it outermost within its dimension. What passes may be padded at its end.
+splits of it, and reshapes that do not keep it outermost within its dimension. Values that pass may be padded at their end.
 Everything that a row of `ops.py` does is made of the primitives here, so this is the only place with that rule.
 """
 from __future__ import annotations
@@ -438,5 +438,5 @@ class Emitter:
 MOST_CHUNKS = 64  # parts that the language's chunk makes
 MOST_PARTS = 16  # equal parts of which a concatenation is made
 
-# What stands for the symbol while a graph is looked at: primes that are no extent of any model.
+# Values of the symbol while a graph is looked at: primes that are no extent of any model.
 SYMBOLS = (10007, 10009)

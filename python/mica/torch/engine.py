@@ -1,9 +1,9 @@
 """Programs that run: text in, a function of torch tensors out. The only module here that knows how Mica is reached.
 
 A compiled program lies in a folder of the cache, named by everything that made it: the text, the target, the options and the
-build of Mica. A later process loads it without a search; processes that want the same wait for the first one (a file lock). What
-was made in too little time is made again where there is more. The database of `mica.optimize` is used beside it, so that it goes
-on from what was found.
+build of Mica. A later process loads it without a search; processes that want the same wait for the first one (a file lock). A
+program that was made in too little time is made again when there is more time. The database of `mica.optimize` is used beside
+it, so that it goes on from what was found.
 """
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Compiled:
 
     @property
     def untried(self):
-        """What there was no time for, in words; "" where that is nothing."""
+        """The work there was no time for, in words; "" if nothing was left out."""
         return untried(self.report)
 
     def __call__(self, inputs):
@@ -79,7 +79,7 @@ class Compiled:
 
 
 def current(tensors):
-    """Where kernels are launched on the device of these, which need not be torch's current one."""
+    """Launches kernels on the device of these tensors, which need not be torch's current one."""
     if tensors and tensors[0].is_cuda and tensors[0].get_device() != torch.cuda.current_device():
         return torch.cuda.device(tensors[0].device)
     return contextlib.nullcontext()

@@ -1,6 +1,6 @@
 """Groups of nodes become calls of regions, where a region's program is right and fast.
 
-Where a large program is not faster than what would run in its place, its operators are tried again as smaller ones: what is
+If a large program is not faster than what would run in its place, its operators are tried again as smaller ones: what is
 faster in parts is then taken, and the rest stays with the rest's compiler.
 """
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _decide(region, known):
 
 
 def _by_inductor(region):
-    """What Inductor makes of the region's nodes, for each number of rows when it is called first."""
+    """Inductor's code for the region's nodes, made for each number of rows at its first call."""
     compiled = torch.compile(region.module, backend="inductor", dynamic=True)
 
     def call(*args):

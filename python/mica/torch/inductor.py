@@ -1,4 +1,4 @@
-"""What Inductor makes of a graph, in the mode that the user asked for."""
+"""Compiles a graph with Inductor, in the mode that the user asked for."""
 from __future__ import annotations
 
 import functools

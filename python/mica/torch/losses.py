@@ -1,4 +1,4 @@
-"""Rows of the table: losses, as compositions. Those that read a class by its number need a gather, which the language lacks."""
+"""Rows of the table: losses, as compositions. Losses that read a class by its number need a gather, which the language lacks."""
 from __future__ import annotations
 
 from .emit import Cannot, number
@@ -64,7 +64,7 @@ LEAST = {"f16": 6e-8}  # positive numbers; of the others that of f32
 
 @row("aten.xlogy.Tensor")
 def xlogy(e, x, y):
-    """x log(x) with 0 of 0, as kl_div has it of probabilities. Of different tensors 0 log(0) and x log(0) would differ."""
+    """x log(x) with 0 of 0, as kl_div has it of probabilities. For different tensors 0 log(0) and x log(0) would differ."""
     if x != y:
         raise Cannot("xlogy of two tensors")
     return e.unary(f"{{0}} * log(clamp({{0}}, {number(LEAST.get(x.dtype, 1.2e-38))}, inf))", x)

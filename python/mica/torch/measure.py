@@ -132,7 +132,7 @@ PAUSE = 1e-3  # seconds between two questions for the turn, as in src/gpu/turn.c
 
 
 class _Turn(threading.local):
-    """Of this thread: whether it has the turn, and the seconds that it has waited for turns."""
+    """State of this thread: whether it has the turn, and the seconds that it has waited for turns."""
     held, waited = False, 0.0
 
 

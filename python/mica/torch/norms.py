@@ -2,7 +2,7 @@
 
 The same in exact arithmetic, so the search could do without. But a norm that is one operator keeps its mean of squares in 32
 bits, as the model meant where it widened x before (ops.to_copy drops that cast), and it is shorter for the search.
-Lines are those of the emitter: (name, expression, names used, extents). What nobody uses any more is dropped by `live`.
+Lines are those of the emitter: (name, expression, names used, extents). `live` drops lines that nothing uses any more.
 """
 from __future__ import annotations
 

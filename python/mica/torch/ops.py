@@ -224,7 +224,7 @@ def softmax(e, x, dim, half_to_float=False, dtype=None):
 
 @row("aten._safe_softmax.default", kinds=[SOFTMAX, ZEROS])
 def safe_softmax(e, x, dim, dtype=None):
-    """What torch writes attention out with: of scores, or of scores and a mask behind them; hidden rows are zeros."""
+    """Operators in which torch writes out attention: of scores, or of scores and a mask behind them; hidden rows are zeros."""
     scores, mask = e.sums.get(x.name, (x, None))
     return e.softmax(scores, dim, mask)
 

@@ -14,7 +14,7 @@ from .inductor import MODES, in_graphs
 
 @dataclass(frozen=True)
 class Options:
-    """What the backend may do; docs/torch.md has the same table with reasons."""
+    """Options of the backend; docs/torch.md has the same table with reasons."""
     target: str = ""            # "cpu", "sm_90a"; empty: of the device that the tensors are on
     time: float = 60.0          # seconds for one graph, shared by its distinct programs: search, compiling and measuring
     rest: str = "inductor"      # who runs what Mica does not take: "inductor" or "eager"

@@ -77,7 +77,7 @@ _ON_A_GPU = """  void *stream;
 
 
 class _Saved:
-    """What program.json says, in the form in which custom.py reads a program."""
+    """Contents of program.json, in the form in which custom.py reads a program."""
 
     class Tensor:
         def __init__(self, about):

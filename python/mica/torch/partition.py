@@ -1,6 +1,6 @@
 """Which nodes of a graph of ATen operators become programs.
 
-1. Every node is tried alone: the row of `ops.py` emits it for inputs of its shapes. What that refuses is left, with the reason.
+1. Every node is tried alone: the row of `ops.py` emits it for inputs of its shapes. A node that it refuses is left, with the reason.
 2. Nodes that pass are joined along edges into groups as large as can be, such that the graph of groups has no cycle (a group
    that a value leaves and enters again could not be one call).
 3. Views at a group's end go back to torch, where they cost nothing. A group that is too large is cut (`cut.py`). One of too few

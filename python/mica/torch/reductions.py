@@ -130,7 +130,7 @@ def spread_of(e, v, dim):
 
 @row("aten._native_batch_norm_legit.no_stats")
 def norm_of_batch(e, x, weight, bias, training, momentum, eps):
-    """What instance_norm becomes, which has all images as channels of one: a norm of each."""
+    """The form of instance_norm, which has all images as channels of one: a norm of each."""
     if x.want[0] > 1:
         return [of_batch(e, x, weight, bias, eps)[0]]
     made = e.norm("layer_norm", e.reshape(x, [x.want[1], math.prod(x.want[2:])]), [], eps)

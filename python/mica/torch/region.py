@@ -38,7 +38,7 @@ def real_tensors():
 
 
 def chain_module(chain, weight):
-    """weight -> the last node of the chain, as a function. What lies between two of them and is no part of it is left out."""
+    """weight -> the last node of the chain, as a function. Nodes between two of them that are no part of it are left out."""
     graph, env = fx.Graph(), {}
     env[weight] = graph.placeholder("weight")
 
@@ -53,7 +53,7 @@ def chain_module(chain, weight):
 
 
 def _about(val):
-    """What a program depends on of a tensor or an extent."""
+    """Properties of a tensor or an extent that a program depends on."""
     if not isinstance(val, torch.Tensor):
         return type(val).__name__, str(val)
     return str(val.dtype), str(val.device), *(tuple(str(s) for s in sizes) for sizes in (val.shape, val.stride()))
@@ -87,7 +87,7 @@ class Region:
                                 if isinstance(p.meta.get("val"), torch.Tensor) and batch_of(p.meta["val"]))
 
     def key(self):
-        """What this region computes, as a short name: equal in every process, for caches of generated code hold it."""
+        """A short name for this region's computation: equal in every process, for caches of generated code hold it."""
         what = [*self._lines(), self.target, repr(dataclasses.replace(self.options, summary=True, progress=False)), str(self.symbol)]
         return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
@@ -167,7 +167,7 @@ class Region:
         return examples, None
 
     def _race(self, made, examples, device):
-        """Against what would run in the program's place, in the user's mode. Of one in buckets that is there already."""
+        """Against what would run in the program's place, in the user's mode. In buckets, the time of one that exists already."""
         graphs = self.options.timed_in_graphs
         folder = self.options.folder()
         key = verdicts.key_of(device, self.key(), made.bucket, made.compiled.folder)

@@ -1,4 +1,4 @@
-"""What the backend did with each node: taken into which program, or left and why."""
+"""The backend's decision on each node: taken into which program, or left and why."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Taken:
     sizes: dict = field(default_factory=dict)  # of a dynamic extent: bucket -> Taken
 
     def like(self, other):
-        """What became of the same program before."""
+        """Takes over the outcome of an equal program."""
         for name in ("text", "operators", "taken", "why", "us", "rest_us", "error", "recalled", "late", "sizes"):
             setattr(self, name, getattr(other, name))
 
@@ -51,7 +51,7 @@ class Taken:
 
 @dataclass
 class Report:
-    """Of one graph that Dynamo gave to the backend."""
+    """Report of one graph that Dynamo gave to the backend."""
     nodes: list = field(default_factory=list)
     programs: list = field(default_factory=list)
     why: str = ""                # the whole graph was left because

@@ -1,4 +1,4 @@
-"""What a user gains and why not more: one line after a compilation, and the five lines of `explain`."""
+"""The user's gain, and why it is not larger: one line after a compilation, and the five lines of `explain`."""
 from __future__ import annotations
 
 from collections import Counter
@@ -16,7 +16,7 @@ KINDS = 3  # of nodes that are left, named in a line
 
 
 def one_line(report):
-    """Of one graph."""
+    """Summary of one graph."""
     if report.why:
         return f"a graph is left as it is: {report.why}"
     gain = _gain([report]) if report.taken else "; ".join(dict.fromkeys(p.why for p in report.programs if p.why)) or _left([report])
@@ -50,7 +50,7 @@ def _reason(graph, node):
 
 
 def _kinds(graphs):
-    """(operator, reason) -> nodes that are left, most of them first. What is made once of weights, and views between programs, cost nothing."""
+    """(operator, reason) -> nodes that are left, most of them first. Nodes that depend on weights alone, and views between programs, cost nothing."""
     found = {}
     for g in graphs:
         for n in g.left:

@@ -33,7 +33,7 @@ def recall(folder, key):
 
 
 def remember(folder, key, us, rest_us):
-    """What cannot be written is measured again."""
+    """Verdicts that cannot be written are measured again."""
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as f:
