@@ -1,10 +1,10 @@
 // The protocol of src/cuda/meet.cuh on a CPU: random exchanges in a row, whose results must have the bits of the sum in the order of ranks; and a
 // rank that stays away, which ends all ranks. test_meet.sh compiles it, and compiles it with mistakes planted in the text, which it must find.
-#include "meet_shim.h"
-#include MEET_TEXT
+#include "meet_machine.h"
 
-enum { MOST_BLOCKS = 3, STEPS = 24, ROOM = 512, WORD = ROOM * 16, SLOT = 4096, RESULT = 4096 };
-static const meet_room room = {WORD, SLOT};
+#include "cuda/meet.cuh"
+
+enum { MOST_BLOCKS = 3, STEPS = 24, RESULT = 4096 };
 
 // ---- exchanges ----
 
@@ -15,7 +15,6 @@ struct meeting {
 struct row {
   const char *what;
   int how, unit, bytes;
-  void (*run)(const meet_world &w, const void *in, void *out, u32 count, u32 inner);
   double (*number)(const void *p, size_t i);
   double (*sum)(double x, double y); // as the type adds
   void (*round)(void *p, size_t i, double x);
@@ -23,21 +22,13 @@ struct row {
 
 template <class T> static double number_of(const void *p, size_t i) { return (double)meet_wide(((const T *)p)[i]); }
 template <class T> static void round_to(void *p, size_t i, double x) { meet_narrow(((T *)p)[i], (decltype(meet_wide(T())))x); }
-template <class T, int HOW, int UNIT> static void run(const meet_world &w, const void *in, void *out, u32 count, u32 inner)
-{
-  meet<T, WORLD, HOW, UNIT>(w, room, in, out, count, inner);
-}
 template <class T> static double sum_of(double x, double y)
 {
   typedef decltype(meet_wide(T())) wide;
   return (double)((wide)x + (wide)y);
 }
-#define ROW(T, HOW, UNIT) {#T " " #HOW " " #UNIT, HOW, UNIT, sizeof(T), run<T, HOW, UNIT>, number_of<T>, sum_of<T>, round_to<T>}
-static const row rows[] = {ROW(float, MEETING_SUM, 0),           ROW(__nv_bfloat16, MEETING_SUM, 0),    ROW(int, MEETING_SUM, 0),
-                           ROW(float, MEETING_SUM, 4),           ROW(__nv_bfloat16, MEETING_SUM, 8),    ROW(__nv_bfloat16, MEETING_SUM, 1),
-                           ROW(float, MEETING_GATHER, 0),        ROW(__nv_bfloat16, MEETING_GATHER, 0), ROW(float, MEETING_GATHER, 2),
-                           ROW(__nv_bfloat16, MEETING_GATHER, 8), ROW(float, MEETING_SCATTER, 0),       ROW(__nv_bfloat16, MEETING_SCATTER, 0),
-                           ROW(float, MEETING_SCATTER, 4),       ROW(int, MEETING_SCATTER, 1)};
+#define ROW(T, HOW, UNIT) {#T " " #HOW " " #UNIT, HOW, UNIT, sizeof(T), number_of<T>, sum_of<T>, round_to<T>},
+static const row rows[] = {MEET_ROWS(ROW)};
 
 static std::vector<meeting> draw()
 {
@@ -67,7 +58,7 @@ static size_t out_elements(const meeting &m) { return (size_t)m.outer * m.inner 
 static void fill(u32 first)
 {
   for (rank &r : ranks) {
-    r.memory.assign(MEETING_HEAD + 2 * WORLD * (WORD + SLOT) + RESULT, 0), r.told = 0, r.gate = {0, true, true, 0};
+    r.memory.assign(MEETING_HEAD + 2 * WORLD * (MEET_ROOM_WORD + MEET_ROOM_SLOT) + RESULT, 0), r.told = 0, r.gate = {0, true, true, 0};
     memcpy(r.memory.data() + MEET_EPOCH, &first, sizeof first);
     r.in.clear(), r.out.clear();
     for (const meeting &m : steps) {
@@ -88,7 +79,7 @@ static void all_kernels(int away, size_t until)
     if (shim_me->rank == away && i == until) return;
     const meeting &m = steps[i];
     shim_me->grid = m.blocks;
-    if (shim_me->block < m.blocks) rows[m.row].run(w, mine.in[i].data(), mine.out[i].data(), m.outer * m.inner, m.inner);
+    if (shim_me->block < m.blocks) meet_runs[m.row](w, mine.in[i].data(), mine.out[i].data(), m.outer * m.inner, m.inner);
     shim_pass(mine.gate, MOST_BLOCKS * MEET_THREADS, true);
   }
 }

@@ -8,12 +8,15 @@ set -u
 command -v g++ >/dev/null || { echo "skipped: g++ is not there"; exit 77; }
 under=()
 
-compiled() { # TEXT RANKS HOW
-  expect 0 '' g++ "$3" -std=c++17 -Wall -Werror -Wno-unknown-pragmas -Wno-unused-function -fno-strict-aliasing -DWORLD="$2" -DMEET_TEXT="\"$1\"" \
-    -I src -I tests/cuda -o "$work/meet" tests/cuda/meet_shim.cc
+compile() { # OPTION...
+  expect 0 '' g++ -std=c++17 -Wall -Werror -Wno-unknown-pragmas -Wno-unused-function -fno-strict-aliasing -I src -I tests/cuda "$@"
+}
+with_text() { # TEXT RANKS HOW: meet.cuh or a text like it, with the machine and the test of so many ranks, which is compiled once
+  [ -f "$work/machine$2.o" ] || compile -O1 -DWORLD="$2" -c -o "$work/machine$2.o" tests/cuda/meet_shim.cc
+  compile "$3" -DWORLD="$2" -DMEET_TEXT="\"$1\"" -o "$work/meet" tests/cuda/meet_rows.cc "$work/machine$2.o"
 }
 for ranks in 2 4 8; do
-  compiled "$PWD/src/cuda/meet.cuh" "$ranks" -O1
+  with_text "$PWD/src/cuda/meet.cuh" "$ranks" -O1
   expect 0 "of $ranks ranks: right; a rank that stays away ends all" "$work/meet" 20
 done
 
@@ -23,7 +26,7 @@ planted() {
   text=$(cat src/cuda/meet.cuh)
   [[ $text == *"$2"* ]] || complain "there is no text to plant: $1"
   printf '%s\n' "${text//"$2"/$3}" >"$work/planted.cuh"
-  compiled "$work/planted.cuh" 4 -O0
+  with_text "$work/planted.cuh" 4 -O0
   "$work/meet" 20 >"$work/out" 2>&1 && complain "not found: $1"
 }
 planted 'words do not alternate' '((epoch & 1) * RANKS + source) * m.word' 'source * m.word'

@@ -10,6 +10,8 @@ quick=-O1
 # Many rows. With float32 weights all of the input is kept; with bf16 pieces of it are copied ahead, which of up to eight rows are exact.
 deadline=1500 # ms of the process
 [ -z "${MICA_ALL:-}" ] || deadline=8000
+hang=${MICA_ALL:+yes}
+hang=${hang:-no}
 same examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 9 --seed 4
 long examples/mega/tiny_llama.json 3 --workers 4 --context 5 --rows 64 --seed 4
 same tests/megacuda/even.json 2 --workers 3 --context 70 --rows 8 --seed 4
@@ -26,7 +28,7 @@ rounded 16 3
 # The plain model finds a wrong token.
 sed 's/M.tokens\[j.at \* ROWS + row\] = at/& ^ 1/' "$work/tiny_llama.cu" >"$work/wrong.cu"
 cmp -s "$work/tiny_llama.cu" "$work/wrong.cu" && complain "no wrong token"
-expect 0 '' g++ -O0 -std=c++17 -w -DMEGA_SHIM -x c++ -o "$work/wrong" "$work/wrong.cu"
+quick=-O0 compile -w -x c++ -o "$work/wrong" "$work/wrong.cu"
 expect 1 '^plain: ' "$work/wrong" --steps 1 --plain 1 --deadline "$deadline"
 # The largest of logits that are tagged words, and of logits in panels.
 for rows in 8 ${MICA_ALL:+16}; do
