@@ -27,7 +27,7 @@ struct raced {
 };
 void samples_of_race(const struct raced *a, const struct gpu_race *r, FILE *out);
 void samples_of_climb(const char *what, const struct entrants *f, FILE *out);
-// Of the candidate's graph, against the one it was made from.
+// Changes of the candidate's graph against the one it was made from.
 int sizes_read(struct arena *mem, const char *text, const struct graph *was, const struct graph **now, struct err *e);
 
 #endif

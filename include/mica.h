@@ -71,7 +71,7 @@ struct mica_tensor { // description of a tensor; dense, row-major
   enum mica_dtype dtype;
   int ndim;         // 0: one number
   int64_t shape[8]; // shape[0 .. ndim - 1]
-  // Of whole numbers in an input: what each may be, and whether no two are equal. least > most is never so; both 0 where nothing is known.
+  // Range of whole numbers in an input, and whether no two are equal. least > most is never so; both 0 where nothing is known.
   int64_t least, most;
   int distinct;
   // A state is an input that is written in place: there `state` is its number among the inputs, plus 1. An output with a `state` is what the
@@ -243,7 +243,7 @@ MICA_API const char *mica_report_json(const struct mica_report *r); // docs/repo
 // what it shows.
 MICA_API int mica_report_html(struct mica_context *m, const struct mica_report *r, const char **html);
 MICA_API bool mica_report_recalled(const struct mica_report *r); // whether it came from the database
-// What disturbed its times, or the comparison that chose it, even after repetitions; "": nothing.
+// Disturbance of its times, or of the comparison that chose it, even after repetitions; "": none.
 MICA_API const char *mica_report_disturbed(const struct mica_report *r);
 // Writes into a folder: the program, the graph as text and JSON, kernel.c with kernel.h (C without Mica; for a GPU kernel.cu, and
 // program.json with machine code: docs/lower.md), the files that mica_module_load needs (program.json, kernel.so), the report, and

@@ -17,7 +17,7 @@ static const double OF_A_GPU = 60; // seconds of a job for a GPU that is given n
 static const double GRACE = 1, LATE = 1.2;
 static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
-// Of a CPU, where the whole is compiled and checked at the end: at least so many seconds, but of a short time only a part.
+// Seconds kept on a CPU for compiling and checking the whole at the end: at least so many, but only a part of a short time.
 static const double LEAST_END = 3, OF_SHORT = 0.4;
 // Of a GPU, for the proof of what leads, whose kernels run in the interpreter: at least so many seconds, but of a short time only a part.
 static const double LEAST_PROOF = 3, PROOF_OF_SHORT = 0.2;

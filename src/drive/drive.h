@@ -341,7 +341,7 @@ int race_gpu_whole(struct job *j, struct err *e);
 void race_early_drop(struct contest *c); // ends it, where it is under way
 
 // ---- race_joined.c: programs put together of parts, on this machine's GPU ----
-// Of the program that contests' best come to, and of what else they may come to, the fastest becomes j->best. NO: nothing of it was proven.
+// The fastest program that the contests' candidates can make together becomes j->best. NO: nothing of it was proven.
 int race_joined(struct job *j, struct err *e);
 
 // ---- own_times.c ----

@@ -197,7 +197,7 @@ void block_comment(struct block *b, int node, enum stage st); // the node's text
 // ------------------------------------------------
 int group_node(struct block *b, int node);   // one operator
 int group_thread(struct block *b, int node); // a THREAD node
-// Where a value of a nest goes: to savers and accumulators that can take it as it is made, to a tile if others read it.
+// Destination of a nest's value: savers and accumulators that can take it as it is made, or a tile if others read it.
 struct folded {
   enum fold fold;
   int dim;

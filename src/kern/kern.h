@@ -115,8 +115,8 @@ static inline bool kern_tops(const struct kern_value *v) { return kern_has(v, KE
 static inline bool kern_folds(const struct kern_value *v) { return kern_has(v, KERN_FOLDS); }
 
 // ---- kern_make.c ----
-// Of the block graph of n, with what tensors are stored as, by tensor of the kernel graph (NULL: as they are). Axes begin at number `first`;
-// tail: it is one, for `about`. NO with the reason in why.
+// Makes the values of n's block graph. store: types that tensors are stored as, by tensor of the kernel graph (NULL: their own). Axes begin at
+// number `first`; tail: it is one, for `about`. NO with the reason in why.
 int kern_make(struct arena *mem, const struct norm *n, const enum dtype *store, int first, bool tail, struct kern *out, char why[160]);
 
 // ---- kern_value.c: the number of a value, which may be one that is there already ----

@@ -4,7 +4,7 @@
 // A vertex a node, and one a tensor, which is paid once however many nodes read it:
 //   node -> tensor it makes, at the tensor's price;  tensor -> its readers, unbounded
 //   node -> makers of what it reads, unbounded: what comes first has all it needs
-// Of cuts with the same price the earliest is taken: it is unique, so the result does not depend on the order of
+// Ties are broken by the earliest cut: it is unique, so the result does not depend on the order of
 // paths, and nodes that cost nothing to move stay behind, next to what they work with.
 #include "lax/piece.h"
 

@@ -9,7 +9,7 @@
 //   wait    what no loop hides: the first load, what is asked for ahead of it, folds, barriers, chains; once for each turn of blocks
 //   start   of the launch
 //
-// The longest of the first three counts whole. Of the others, only the part that is not overlapped counts: all, where one block loads all it
+// The longest of the first three counts whole. For the others, only the part that is not overlapped counts: all, where one block loads all it
 // needs, computes, and stores; less with more turns of a ring, more blocks beside it, and more that come after it. Waits are
 // hidden by other blocks of the multiprocessor, except in the first wave. Three exponents model the effects of multiprocessors
 // without a block, of blocks beside each other, and of bytes in flight.

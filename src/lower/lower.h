@@ -97,7 +97,7 @@ struct gpu_limits { // capacities; of a device, or the least that devices of the
   int workers;                                   // most blocks of a kernel, which then take work tiles in turns; 0: a block a work tile
 };
 struct gpu_limits gpu_limits(const struct target *t); // limits.c
-// What a kernel of persistent blocks may have: so many of them, this much shared memory in each (0: all), no cluster, no early launch.
+// Budget of a kernel of persistent blocks: so many of them, this much shared memory in each (0: all), no cluster, no early launch.
 struct gpu_limits gpu_budget(const struct gpu_limits *gpu, int workers, int64_t shared);
 int64_t gpu_blocks(const struct gpu_limits *gpu, int64_t tiles); // of a kernel with so many work tiles
 int gpu_runs_on(const struct gpu_limits *gpu);

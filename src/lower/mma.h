@@ -289,7 +289,7 @@ struct mma_known {                                          // registers that ar
 struct mma_known mma_remember(const struct mma_kernel *k);
 void mma_forget(struct mma_kernel *k, const struct mma_known *known);
 void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char *into); // wgmma_product.c
-// Of a vector that lies in shared memory; NULL: it does not. wgmma_queue.c
+// The vector's place in shared memory; NULL: it is not there. wgmma_queue.c
 const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s);
 
 const char *mma_it(const struct mma_kernel *k); // the iteration, as text

@@ -222,7 +222,7 @@ int check_special(struct module *m, const struct graph *reference, const struct 
 // ---- db.c: SQLite; one row a (program, target, versions) ----
 struct db;
 int db_open(const char *path, struct db **db, struct err *e); // NULL path: the default
-// What waits for other processes waits no longer than p says, now and later; NULL: some seconds.
+// Waits for other processes last no longer than p says, now and later; NULL: some seconds.
 int db_open_until(const char *path, const struct patience *p, struct db **db, struct err *e);
 // Without the default one work goes on: *db NULL and *why.
 int db_open_or_none(const char *path, const struct patience *p, struct db **db, struct err *why, struct err *e);

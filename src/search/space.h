@@ -521,7 +521,7 @@ bool partial_class(const struct space *s, mask has, int *c); // is a device tens
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
 void options_clear(struct options *x);                           // as options_open made it
 bool options_step(const struct planner *pl, struct options *to); // one table more; false: that was the last. Touches nothing but *to
-// Of the tensors that p reads into x what earlier kernels make, and *reads: the class whose partial sums are among them, or
+// Puts tensors that p reads and earlier kernels make into x, and into *reads the class whose partial sums are among them, or
 // -1. false: of two classes, or of one while x leaves those of another.
 bool option_reads(const struct planner *pl, struct option *x, const struct pick *p, int *reads);
 uint64_t option_structure(const struct table *t, const struct pick *p);

@@ -31,7 +31,7 @@ int device_forget(struct serve *s, struct err *e); // epochs begin anew
 int device_launch(struct serve *s, const struct serve_launch *l, struct err *e);
 
 // ---- device_fault.c ----
-// What all workers wrote: the record of the earliest node. False: there is none.
+// The record of the earliest node, from those of all workers. False: there is none.
 bool device_fault_text(const struct mega_plan *p, const struct device_fault *all, char out[SERVE_RECORD], bool *hung);
 
 #endif

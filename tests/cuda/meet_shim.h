@@ -71,19 +71,19 @@ inline void meet_narrow(__nv_bfloat16 &to, float x)
 enum { MEET_ROOM = 512, MEET_ROOM_WORD = MEET_ROOM * 16, MEET_ROOM_SLOT = 4096 };
 typedef void meet_run(const meet_world &w, const void *in, void *out, u32 count, u32 inner);
 // ROW(type, how, elements of a unit; 0: words)
-#define MEET_ROWS(ROW) \
-  ROW(float, MEETING_SUM, 0) \
-  ROW(__nv_bfloat16, MEETING_SUM, 0) \
-  ROW(int, MEETING_SUM, 0) \
-  ROW(float, MEETING_SUM, 4) \
-  ROW(__nv_bfloat16, MEETING_SUM, 8) \
-  ROW(__nv_bfloat16, MEETING_SUM, 1) \
-  ROW(float, MEETING_GATHER, 0) \
-  ROW(__nv_bfloat16, MEETING_GATHER, 0) \
-  ROW(float, MEETING_GATHER, 2) \
-  ROW(__nv_bfloat16, MEETING_GATHER, 8) \
-  ROW(float, MEETING_SCATTER, 0) \
+#define MEET_ROWS(ROW)                   \
+  ROW(float, MEETING_SUM, 0)             \
+  ROW(__nv_bfloat16, MEETING_SUM, 0)     \
+  ROW(int, MEETING_SUM, 0)               \
+  ROW(float, MEETING_SUM, 4)             \
+  ROW(__nv_bfloat16, MEETING_SUM, 8)     \
+  ROW(__nv_bfloat16, MEETING_SUM, 1)     \
+  ROW(float, MEETING_GATHER, 0)          \
+  ROW(__nv_bfloat16, MEETING_GATHER, 0)  \
+  ROW(float, MEETING_GATHER, 2)          \
+  ROW(__nv_bfloat16, MEETING_GATHER, 8)  \
+  ROW(float, MEETING_SCATTER, 0)         \
   ROW(__nv_bfloat16, MEETING_SCATTER, 0) \
-  ROW(float, MEETING_SCATTER, 4) \
+  ROW(float, MEETING_SCATTER, 4)         \
   ROW(int, MEETING_SCATTER, 1)
 extern meet_run *const meet_runs[];

@@ -49,7 +49,7 @@ struct logic {
   Z3_solver solver;
   struct arena mem;
   size_t equations; // in force
-  // What the two ways read differently: operators and lengths.
+  // Operators and lengths that the two ways read differently.
   Z3_ast (*binary)(const struct logic *, enum term_op, Z3_ast, Z3_ast);
   Z3_ast (*exponential)(const struct logic *, Z3_ast);
   Z3_ast (*sum)(const struct logic *, uint64_t k, Z3_ast);
