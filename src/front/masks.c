@@ -17,6 +17,7 @@ struct masking {
 };
 
 static const struct tensor *tensor(const struct masking *m, int t) { return &m->g->tensors[t]; }
+static bool has(const struct node *n, int flag) { return op_rows[n->op].flags & flag; }
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
 static int put(const struct masking *m, enum op op, int n, const int *in, const struct attrs *a, int *out)
@@ -115,19 +116,19 @@ static enum padding operand_padding(const struct graph *g, const struct node *n,
 static enum padding map_padding(const struct graph *g, const struct node *n, int dim, int *left)
 {
   if ((n->op == OP_MASK || n->op == OP_KEEP) && shows(g, n, dim)) return n->op == OP_MASK ? ZEROS : FINITE;
-  if (op_rows[n->op].flags & BRACKET) return FINITE;
-  bool zeros = op_rows[n->op].flags & KEEPS_ZERO;
+  if (has(n, BRACKET)) return FINITE;
+  bool zeros = has(n, KEEPS_ZERO);
   for (int k = 0; k < n->nin && zeros; k++) zeros = operand_padding(g, n, k, dim, left) == ZEROS;
   return zeros ? ZEROS : ANYTHING;
 }
 
 // Padding of a softmax along it: its scores are as low as hidden ones, or the condition hides it.
-static bool hides(const struct node *n, int dim) { return (n->op == OP_SOFTMAX || n->op == OP_SOFTMAX_WHERE) && n->a.dim == dim; }
+static bool hides(const struct node *n, int dim) { return has(n, HIDES) && n->a.dim == dim; }
 
 // Elements of an input, or of a state, into which finite numbers are written (docs/language.md).
 static bool given(const struct graph *g, int t)
 {
-  while (op_rows[maker(g, t)->op].rule == RULE_VIEW || maker(g, t)->op == OP_UPDATE) t = maker(g, t)->in[0];
+  while (op_rows[maker(g, t)->op].rule == RULE_VIEW || has(maker(g, t), WRITES_SLICES)) t = maker(g, t)->in[0];
   return maker(g, t)->op == OP_INPUT;
 }
 
@@ -148,7 +149,7 @@ static enum padding padding_walk(const struct graph *g, int t, int dim, int *lef
     return given(g, t) ? FINITE : ANYTHING;
   }
   case RULE_COMPOSITE: return hides(n, dim) ? ZEROS : ANYTHING;
-  case RULE_AT: return n->op != OP_TOPK && given(g, n->in[0]) ? FINITE : ANYTHING;
+  case RULE_AT: return !has(n, SELECTS) && given(g, n->in[0]) ? FINITE : ANYTHING;
   case RULE_CONTRACT:
   case RULE_REDUCE:
   case RULE_CONCAT:
@@ -261,17 +262,17 @@ static bool finite_everywhere(const struct graph *g, int t)
 static int multiplied(const struct masking *m, struct node *n, int *out)
 {
   const int dim[] = {tensor(m, n->in[0])->shape.n - 1, tensor(m, n->in[1])->shape.n - 2};
-  enum padding has[2];
+  enum padding pads[2];
   bool zeros = false;
   for (int k = 0; k < 2; k++) {
     const uint8_t faces = tensor(m, n->in[1 - k])->runs[dim[1 - k]];
     if (!tensor(m, n->in[k])->runs[dim[k]] && faces && !finite_everywhere(m->g, n->in[k])) TRY(extended(m, n->in[k], dim[k], faces, &n->in[k]));
-    has[k] = tensor(m, n->in[k])->runs[dim[k]] ? padding_of(m->g, n->in[k], dim[k]) : FINITE;
-    if (has[k] == ANYTHING) {
+    pads[k] = tensor(m, n->in[k])->runs[dim[k]] ? padding_of(m->g, n->in[k], dim[k]) : FINITE;
+    if (pads[k] == ANYTHING) {
       TRY(masked(m, n->in[k], dim[k], 0, &n->in[k]));
-      has[k] = ZEROS;
+      pads[k] = ZEROS;
     }
-    zeros |= has[k] == ZEROS;
+    zeros |= pads[k] == ZEROS;
   }
   const bool runs[] = {tensor(m, n->in[0])->runs[dim[0]] != 0, tensor(m, n->in[1])->runs[dim[1]] != 0};
   const int smaller = shape_size(&tensor(m, n->in[0])->shape) > shape_size(&tensor(m, n->in[1])->shape);
@@ -322,12 +323,12 @@ static int chosen(const struct masking *m, struct node *n, int *out)
   const struct tensor *x = tensor(m, n->in[0]);
   struct tensor is[2];
   TRY(infer_node(m->g, n, is, &(int){0}, m->e));
-  const int extent = n->op == OP_GATHER ? 0 : x->runs[n->a.dim];
-  if (n->op == OP_TOPK && extent) {
+  const int extent = has(n, SELECTS) ? x->runs[n->a.dim] : 0;
+  if (extent) {
     if (n->a.k > tensor(m, extent_input(m->g, extent))->range.least) return along(m, n, extent, "declare that there are as many: n: dim >= 8 <= 64");
     TRY(masked(m, n->in[0], n->a.dim, as_constant(x, -INFINITY), &n->in[0]));
   }
-  if (n->op != OP_UPDATE) return add(m, n, out);
+  if (!has(n, WRITES_SLICES)) return add(m, n, out);
   const struct tensor *at = tensor(m, n->in[1]), *y = tensor(m, n->in[2]);
   for (int d = 0; d < y->shape.n; d++) {
     const bool index = d >= n->a.dim && d < n->a.dim + at->shape.n;
@@ -343,16 +344,16 @@ static int chosen(const struct masking *m, struct node *n, int *out)
 static int viewed(const struct masking *m, struct node *n, int *out)
 {
   const struct tensor x = *tensor(m, n->in[0]);
-  const int dim = n->a.dim, extent = op_rows[n->op].attrs & A_DIM ? x.runs[dim] : 0;
-  if (extent && n->op == OP_SLICE) {
+  const int dim = n->a.dim, attrs = op_rows[n->op].attrs, extent = attrs & A_DIM ? x.runs[dim] : 0;
+  if (extent && attrs & A_END) {
     const bool all = !n->a.start && n->a.end == x.shape.d[dim];
     if (!all && n->a.end > tensor(m, extent_input(m->g, extent))->range.least)
       return along(m, n, extent, "elements may be chosen by data, as in x[n - 1]; parts end where the least extent does: n: dim >= 8 <= 64");
-  } else if (extent && n->op != OP_TRANSPOSE) {
+  } else if (extent) {
     return along(m, n, extent, "it has no fixed number of elements to be divided or repeated");
   }
   TRY(add(m, n, out));
-  if (n->op != OP_RESHAPE) return OK;
+  if (!(attrs & A_SHAPE)) return OK;
   int had = 0, has = 0;
   for (int d = 0; d < MAX_DIMS; d++) had += x.runs[d] != 0, has += tensor(m, *out)->runs[d] != 0;
   if (had == has) return OK;
@@ -374,9 +375,8 @@ static int joined(const struct masking *m, struct node *n, int *out)
 // The dimension along which a composite folds elements; -1: it is elementwise.
 static int folded_dim(const struct node *n, int rank)
 {
-  const struct op_row *row = &op_rows[n->op];
-  if (row->flags & (CHOOSES | WHOLES | ENCODES)) return -1;
-  return row->attrs & A_DIM ? n->a.dim : rank - 1;
+  if (has(n, CHOOSES | WHOLES | ENCODES)) return -1;
+  return op_rows[n->op].attrs & A_DIM ? n->a.dim : rank - 1;
 }
 
 static int composed(const struct masking *m, struct node *n, int *out)
@@ -388,7 +388,7 @@ static int composed(const struct masking *m, struct node *n, int *out)
   const bool told = tensor(m, n->in[0])->runs[dim];
   if (!told && !is.runs[dim]) return add(m, n, out);
   if (!told) TRY(extended(m, n->in[0], dim, is.runs[dim], &n->in[0]));
-  if (n->op == OP_SOFTMAX || n->op == OP_SOFTMAX_WHERE) return softmax(m, n, out);
+  if (has(n, HIDES)) return softmax(m, n, out);
   return graph_expand_node(m->g, n, masks_add, out, m->e);
 }
 

@@ -157,6 +157,7 @@ enum {
   SELECTS = 1 << 23,       // elements by their values; the second result has their indices
   CONVERTS = 1 << 24,      // of any number a whole one
   NARROW = 1 << 25,        // its result is exact in bf16
+  HIDES = 1 << 26,         // a composite whose second argument hides elements along dim; they are 0 in the result
   BY_INDEX = READS_SLICES | WRITES_SLICES,
 };
 
