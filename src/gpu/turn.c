@@ -9,7 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static void leave(void *turn) { close(((struct gpu_turn *)turn)->fd); }
+// The lock is released before the file is closed: a child between fork and exec has the file too, and would keep the turn.
+static void leave(void *turn)
+{
+  const struct gpu_turn *t = turn;
+  flock(t->fd, LOCK_UN);
+  close(t->fd);
+}
 
 void turn_take(struct gpu_turn *t, stop_flag stop)
 {
