@@ -102,7 +102,7 @@ struct mica_options {
   int measure;              // number of candidates of each subprogram that are compiled and measured
   double tune;              // seconds of the climb from the fastest kernels to better settings, on a GPU
   double time;              // deadline of the whole job in seconds; the rest is left out. 0: 60 for GPUs, none for CPUs
-  double seconds;           // duration of the last comparison
+  double seconds;           // duration of the last comparison on a CPU, 1 by default; below that, earlier ones are shorter by the same factor
   uint64_t seed;            // seed of random inputs and tests
   const char *off;          // pruning rules to switch off, separated by commas; NULL: none
   bool remember, fresh;     // `remember`: read and write the database. `fresh`: write it, but do not read it

@@ -6,10 +6,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double HEAT = 0.15;  // seconds of one comparison between candidates
+static const double HEAT = 0.15;  // seconds of one comparison between candidates, if the whole is measured for a second; see brief()
 static const double FINAL = 0.25; // and of the last, a candidate
 static const double HEATS = 40;   // seconds after which no further heat is begun
 enum { NUMERIC_REPEATS = 2, FINALISTS = 6, WHOLE_OPS = 20000000 };
+
+// Comparisons are shorter by the same factor as the measurement of the whole that was asked for, never longer.
+static double brief(const struct job *j, double seconds) { return seconds * MIN(1, j->opts->seconds); }
 
 static int special(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
 {
@@ -57,7 +60,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
 {
   int fastest = 0;
   double start = now_seconds();
-  TRY(race_run(j, c, &fastest, 1, b, HEAT, e));
+  TRY(race_run(j, c, &fastest, 1, b, brief(j, HEAT), e));
   for (int k = 1; k < c->ncand && !job_stopping(j); k++) {
     struct candidate *x = &c->cand[k];
     bool over = k > 1 && clock_part_over(j);
@@ -67,7 +70,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
     }
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
     if (x->dropped || !x->cpu.module || race_hopeless(j, x, &c->cand[fastest], b)) continue;
-    TRY(race_run(j, c, (int[]){fastest, k}, 2, b, HEAT, e));
+    TRY(race_run(j, c, (int[]){fastest, k}, 2, b, brief(j, HEAT), e));
     if (x->cpu.score >= c->cand[fastest].cpu.score) continue;
     if (!c->best && !race_lead(j, c, k)) continue;
     fastest = k;
@@ -80,7 +83,7 @@ static int finals(struct job *j, struct contest *c, struct buffers *b, struct er
 {
   int who[1 + FINALISTS] = {0}, n = 1 + rank_finalists(c, who + 1, FINALISTS);
   if (n <= 2) return OK;
-  TRY(race_run(j, c, who, n, b, FINAL * n, e));
+  TRY(race_run(j, c, who, n, b, brief(j, FINAL * n), e));
   for (int i = 1; i < n; i++) c->cand[who[i]].cpu.final = true;
   return OK;
 }
