@@ -19,7 +19,7 @@ static struct mica_program *load(struct mica_context *m, const char *path, int n
 static struct mica_options quick(void)
 {
   struct mica_options o = mica_options_default();
-  o.seconds = 0.05, o.measure = 2, o.tune = 0, o.threads = 2, o.disturbed = true, o.max_block_ops = 3, o.max_values = 200;
+  o.seconds = 0.05, o.measure = 1, o.tune = 0, o.threads = 2, o.disturbed = true, o.max_block_ops = 3, o.max_values = 200;
   return o;
 }
 
