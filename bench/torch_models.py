@@ -65,7 +65,7 @@ def commit():
 
 
 def whole(names, gpu, layers):
-    """Those of the whole models that are named, made when it is their turn."""
+    """The whole models that are named. Each is made when it is measured."""
     if not {"whole", *names} - {"whole", *PLAIN}:
         return
     import whole_models
@@ -77,7 +77,7 @@ def whole(names, gpu, layers):
 
 
 def converted(model, dtype):
-    """The model with parameters of this dtype. What it has computed in 32 bits, such as angles, stays as it is."""
+    """The model with parameters of this dtype. Buffers that it computed in 32 bits, such as angles, stay as they are."""
     for p in model.parameters():
         p.data = p.data.to(dtype) if p.is_floating_point() else p.data
     return model
@@ -148,7 +148,7 @@ def in_onnxruntime(model, inputs):
 
 
 def warm(device):
-    """What torch starts once in a process is no part of a model's first call."""
+    """Compiles a small function, so that work which torch does once in a process is no part of a model's first call."""
     torch.compile(lambda x: x.sin().sum(-1))(torch.ones(8, 8, device=device))
 
 

@@ -93,8 +93,8 @@ def environment(threads):
 
 
 def where_ended(lines):
-    """Where a process was that a signal ended, of what Python's fault handler says of all threads: the frames of the thread that had the signal.
-    A thread of C has none; then those of the main thread, which stands last. Native frames follow, where there are some."""
+    """Frames of the thread that received the fatal signal, from the output of Python's fault handler. A thread of C has no Python frames; then
+    the frames of the main thread are taken, which stands last. Native frames follow if there are any."""
     threads, fatal = [], ""
     at = lines.index("Native frames:") if "Native frames:" in lines else len(lines)
     native = [os.path.basename(line.split(" [")[0]) for line in lines[at + 1:] if "native_frames.so" not in line][:FRAMES]
@@ -203,8 +203,8 @@ def is_conv(path):
 
 
 def by_turns(tasks):
-    """Orders tasks. Those without convolution and pooling come first. Levels alternate; the tasks of a level come in an order that was drawn once, so
-    that those of a run which is cut are a fair sample."""
+    """Orders tasks. Tasks without convolution and pooling come first. Levels alternate. The order within a level is drawn once with a fixed seed, so
+    that the tasks of a run that is cut off are nearly a random sample."""
     place = {}
     for kind in sorted({(t[0], is_conv(t[3])) for t in tasks}):
         some = sorted(t for t in tasks if (t[0], is_conv(t[3])) == kind)

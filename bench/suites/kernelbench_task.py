@@ -183,7 +183,7 @@ def errors(model, runs, inputs):
 
 
 def in_turn(f):
-    """What runs on the GPU, runs alone there: it disturbs the times of no other task, and none disturbs its own."""
+    """The function, called while this process has the turn on the GPU, so that tasks do not disturb each other's times."""
     from mica.torch.measure import turn
 
     def call(*args, **kwargs):

@@ -59,7 +59,7 @@ static int option_take(struct mica_options *o, int i, PyObject *value)
   return PyErr_Occurred() ? -1 : 0;
 }
 
-// What Python says of a value names no option.
+// Errors of Python about a value do not name the option, so this adds the name.
 static int option_set(struct state *st, struct mica_options *o, int i, PyObject *value)
 {
   static const char *const takes[] = {

@@ -140,7 +140,7 @@ def sdpa_other(e, q, k, v, bias=None, dropout=0.0, causal=False, debug=False, sc
     return [attention(e, q, k, v, bias, dropout, causal, scale)]
 
 
-# Where attention has its mask, and where it says that it is causal.
+# The arguments of attention that hold its mask and the flag `is_causal`.
 MASKED = {
     "aten.scaled_dot_product_attention.default": (3, 5), "aten._scaled_dot_product_flash_attention_for_cpu.default": ("attn_mask", 4),
     "aten._scaled_dot_product_efficient_attention.default": (3, 6), "aten._scaled_dot_product_cudnn_attention.default": (3, 6),

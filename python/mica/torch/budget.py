@@ -25,7 +25,7 @@ class Budget:
         self.since = None     # when the program that is decided now began
 
     def begin(self, weights):
-        """A turn of distinct programs of these weights. What earlier turns left is theirs too."""
+        """A turn of distinct programs of these weights. They also have the time that earlier turns left."""
         self.part = self.seconds / self.turns
         self.begun += 1
         self.limit = self.part * self.begun
@@ -36,7 +36,7 @@ class Budget:
 
     @property
     def share(self):
-        """Of the program that is decided."""
+        """The share of the program that is decided now."""
         return self.share_of(self.weight)
 
     @property

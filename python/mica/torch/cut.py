@@ -137,8 +137,8 @@ class Cutter:
             return 0
 
     def cheapest(self, most, start=0, stop=None):
-        """Where each piece of these items begins and ends, and what that costs: of the ways that cost least the one with the fewest pieces, then
-        that with the most that begin with a product."""
+        """Begin and end of each piece of these items, and the cost. Among ways of equal cost the one with the fewest pieces is taken, then
+        the one in which most pieces begin with a product."""
         stop = len(self.items) if stop is None else stop
         best, begin = {start: (0, 0, 0)}, {}
         for end in range(start + 1, stop + 1):
@@ -160,11 +160,11 @@ class Cutter:
         return ends[::-1], best[stop]
 
     def spans(self, most):
-        """Where each piece begins and ends. Equal layers are cut alike, so that their programs are equal."""
+        """Begin and end of each piece. Equal layers are cut alike, so that their programs are equal."""
         first, period, length = layers(self.kinds())
         if not period:
             return self.cheapest(most)[0] if len(self.items) > most else [(0, len(self.items))]
-        # Of all places within a layer where layers may begin, the one of which the layers cost least; of those the first.
+        # Layers may begin at any place of a period. The first place whose layers cost least is taken.
         middle = first + (length // period - 1) // 2 * period
         phase = min(range(period), key=lambda at: (self.cheapest(most, middle + at, middle + at + period)[1], at))
         begin, whole = first + phase, (length - phase) // period
@@ -175,7 +175,7 @@ class Cutter:
         return spans + self.cheapest(most, begin + whole * period)[0]
 
     def kinds(self):
-        """What each item is: equal ones may be the same of different layers."""
+        """Operators, shapes and dtypes of each item. Equal items may be the same part of different layers."""
         return [tuple((name_of(n.target), _about(n.meta.get("val"))) for n in item) for item in self.items]
 
     def piece(self, first, end):
