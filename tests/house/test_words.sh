@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# No sentence of comments and docs begins with What, Of, Where or Those (CONTRIBUTING.md). Not run outside of a git checkout.
+# No sentence of comments and docs begins with What, Of, Where or Those, and prose of pages has at most 150 columns. Not run outside of a git
+# checkout.
 # test: release
 set -u
 . tests/shell.sh
@@ -22,6 +23,10 @@ printf '%s\n' '// Where a comment' '// goes on.' 'int x; // those. Those' 'char 
 printf '%s\n' '"""What a string says.' '' 'Of many lines."""' 'x = 1  # Where it is' 'What = Of' >"$work/code.py"
 words "$work" 1 '^page.md:3: Of a cell$' <<<page.md
 [ "$(wc -l <"$work/out")" = 1 ] || complain "more of the page"
+long=$(printf '%0151d' 0)
+printf '%s\n' "$long" "| $long |" '```' "$long" '```' "${long%0}" >"$work/wide.md"
+words "$work" 1 '^wide.md:1: 151 columns$' <<<wide.md
+[ "$(wc -l <"$work/out")" = 1 ] || complain "other long lines of the page"
 words "$work" 1 '^code.c:1: Where a comment$' <<<code.c
 [ "$(cut -d: -f2 "$work/out" | tr '\n' ' ')" = '1 3 4 5 ' ] || complain "other lines of C"
 words "$work" 1 '^code.py:1: What a string says.$' <<<code.py

@@ -1,13 +1,14 @@
-"""No sentence of comments and docs begins with a word that hides its subject: tests/house/test_words.sh.
+"""No sentence of comments and docs begins with a word that hides its subject, and prose of pages has at most 150 columns.
 
     words.py TREE < FILES     prints FILE:LINE: SENTENCE and ends with status 1 where there is one; FILES are names, a line each
 
-Headings of pages and questions may begin with such a word.
+Headings of pages and questions may begin with such a word. Pages are docs/*.md and those of the root; tables and code may be wider.
 """
 import os
 import re
 import sys
 
+COLUMNS, PAGE = 150, re.compile(r"(docs/)?[^/]+\.md$")
 BAD = re.compile(r"(?:^|[.:;?!)] )((?:What|Of|Where|Those)\b[^.?]*(.?))")
 SLASHES = {"c", "h", "def", "inc", "cuh", "cc", "cpp", "js", "css", "mica", "tile"}
 HASHES = {"py", "sh", "cmake", "txt", "mica", "tile", "toml", "yml"}
@@ -37,6 +38,15 @@ def remarks(name, lines):
             yield number, found[1].strip()
 
 
+def wide(lines):
+    """(number, columns) of lines of a page's prose that are too long."""
+    code = False
+    for number, line in enumerate(lines, 1):
+        code ^= line.lstrip().startswith("```")
+        if not code and not line.startswith("|") and len(line) > COLUMNS:
+            yield number, len(line)
+
+
 def main():
     found = 0
     for name in sys.stdin.read().split():
@@ -45,6 +55,9 @@ def main():
                 lines = file.read().split("\n")
         except UnicodeDecodeError:
             continue
+        for number, columns in wide(lines) if PAGE.match(name) else ():
+            print(f"{name}:{number}: {columns} columns")
+            found += 1
         for number, text in remarks(name, lines):
             for sentence, end in BAD.findall(text):
                 if end != "?":

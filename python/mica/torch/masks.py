@@ -39,7 +39,7 @@ def simplify(graph):
 
 
 def _adds_nothing(node, known, seen):
-    """What torch makes of attention that it has no kernel for adds the mask to scores."""
+    """True if the node adds a mask of zeros to scores. torch writes attention so if it has no kernel for it."""
     scores, mask = node.args
     if node.kwargs or not isinstance(mask, fx.Node) or mask not in known or not isinstance(scores, fx.Node) or scores in known:
         return False
@@ -116,7 +116,7 @@ def _form(mask):
 
 
 def _share(graph):
-    """Of equal nodes that masks are made of, the first one alone is kept."""
+    """Keeps the first of equal nodes that masks are made of."""
     first, same = {}, {}
     for node in _of_masks(graph):
         args = fx.map_arg((node.args, node.kwargs), lambda a: same.get(a, a))
