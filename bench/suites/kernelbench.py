@@ -51,8 +51,8 @@ FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine"
 COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", *(f"{w}_us" for w in WAYS), *(f"{w}_mean_us" for w in WAYS),
            "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "same_code", "seconds", "why", "said", "spent", "job",
            *FACTS]
-FRAMES = 14  # native ones of a crash, that are told
-SEED = 20  # of the tasks' order
+FRAMES = 14  # most native frames of a crash in a row
+SEED = 20  # seed of the tasks' order
 CONV_OR_POOL = re.compile(r"nn\.(Lazy)?Conv|F\.conv|Pool|max_pool|avg_pool")
 
 

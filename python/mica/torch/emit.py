@@ -100,7 +100,7 @@ class Emitter:
     said: dict = field(default_factory=dict)   # expression -> name
     views: dict = field(default_factory=dict)  # name of a reshape's result -> the value before it
     sums: dict = field(default_factory=dict)   # name of a sum of two values -> them
-    shown: dict = field(default_factory=dict)  # name of what hides by -inf where it is added -> the booleans that it is made of
+    shown: dict = field(default_factory=dict)  # name of a mask of -inf that is added -> the booleans that it is made of
     scaled: dict = field(default_factory=dict) # name of a value times a number -> both
     joined: dict = field(default_factory=dict) # name of a concat's result -> its dimension, and the values by where they begin
     whole: dict = field(default_factory=dict)  # name of a tensor of whole numbers -> the input that it is a view of, or its least and largest number

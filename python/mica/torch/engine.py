@@ -188,12 +188,12 @@ def _locked(folder):
 
 @functools.cache
 def _say_no_database(why):
-    """Once, not for each program."""
+    """Warns once, not for each program."""
     log.warning("%s; programs are searched without a database", why)
 
 
 def _optimize(text, settings, **more):
-    """Without the database where it cannot be trusted."""
+    """mica.optimize, without the database if it cannot be trusted."""
     try:
         return mica.optimize(text, **settings, **more)
     except mica.Error as error:
