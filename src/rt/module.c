@@ -1,23 +1,19 @@
-// Modules: generated C compiled by the system's compiler into a shared object and loaded with dlopen. The compiler
-// is started without a shell, in a private folder that is removed whatever happens (base/child.h); what it says becomes part of
-// the error. A module owns workspaces: the first call allocates one, later calls use it again; as many as there are calls at
+// Modules: generated C compiled into a shared object (compile.c) and loaded with dlopen. A module owns workspaces: the first call allocates one, later calls use it again; as many as there are calls at
 // the same time.
 #include "rt/forked.h"
 #include "rt/left.h"
-#include "base/child.h"
 #include "base/memory.h"
+#include "rt/compile.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MAX_ARGS = 64, SAID = 400 }; // of the compiler's command line; characters of its message kept
-enum { HUGE = 2 << 20 };            // bytes of a huge page
+enum { HUGE = 2 << 20 }; // bytes of a huge page
 
 struct room { // a workspace that no call uses; the rest of its memory follows
   struct room *next;
@@ -39,134 +35,6 @@ struct module {
   struct left_call *left; // a call that nobody waits for, or NULL
 };
 
-// ---- finding and starting the compiler ----
-
-// An executable of that name: a path, or the first in PATH.
-static bool find_program(const char *name, char out[512])
-{
-  if (strchr(name, '/')) return snprintf(out, 512, "%s", name) < 512 && !access(out, X_OK);
-  const char *path = getenv("PATH");
-  for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
-    size_t n = strcspn(p, ":");
-    if (n && snprintf(out, 512, "%.*s/%s", (int)n, p, name) < 512 && !access(out, X_OK)) return true;
-    p += n + (p[n] == ':');
-  }
-  return false;
-}
-
-// $CC, which may carry flags, else the first of cc, gcc, clang. Its words go to argv; returns how many, 0 for none.
-static int find_compiler(struct arena *mem, char **argv)
-{
-  static const char *const usual[] = {"cc", "gcc", "clang"};
-  const char *cc = getenv("CC");
-  char path[512];
-  if (cc && *cc) {
-    int n = 0;
-    for (char *words = arena_strdup(mem, cc), *w, *rest = words; (w = strtok_r(rest, " \t", &rest)) && n < MAX_ARGS / 2;) argv[n++] = w;
-    if (!n || !find_program(argv[0], path)) return 0;
-    argv[0] = arena_strdup(mem, path);
-    return n;
-  }
-  for (size_t i = 0; i < COUNT(usual); i++)
-    if (find_program(usual[i], path)) return argv[0] = arena_strdup(mem, path), 1;
-  return 0;
-}
-
-// ---- running it in a folder of its own ----
-
-struct workshop {
-  struct scratch in;
-  char c[340], so[340], said[340];
-};
-
-static int workshop_open(struct workshop *w, struct err *e)
-{
-  int s = scratch_open(&w->in, e);
-  if (s) return s;
-  snprintf(w->c, sizeof w->c, "%s/kernel.c", w->in.path);
-  snprintf(w->so, sizeof w->so, "%s/kernel.so", w->in.path);
-  snprintf(w->said, sizeof w->said, "%s/said", w->in.path);
-  return OK;
-}
-
-enum { ENDED = -2 };
-
-// Runs argv; what it says goes into a file of the folder, and so do its temporary files. The exit status, -1 where it could not
-// start or was killed, ENDED where patience was over.
-static int run(char *const *argv, const struct workshop *w, const struct patience *p)
-{
-  char tmp[340];
-  int status = -1, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  int said = open(w->said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  snprintf(tmp, sizeof tmp, "TMPDIR=%s", w->in.path);
-  char **env = child_environment((const char *const[]){tmp, NULL});
-  struct child c;
-  if (null >= 0 && said >= 0 && !child_start(&c, &(struct child_plan){argv[0], argv, env, {null, said, said, -1}}) &&
-      child_wait(&c, p, &status) == NO)
-    status = ENDED;
-  if (null >= 0) close(null);
-  if (said >= 0) close(said);
-  mem_free(env);
-  return status;
-}
-
-const char *compiler_version(const struct patience *until)
-{
-  static const double LONGEST = 5; // seconds for one line
-  static _Thread_local char text[128];
-  struct patience p = until ? *until : (struct patience){0};
-  struct arena mem = {0};
-  struct err e = {0};
-  struct workshop w;
-  size_t size;
-  char *argv[MAX_ARGS] = {0}, *said;
-  int n = find_compiler(&mem, argv);
-  double most = now_seconds() + LONGEST;
-  p.until = p.until > 0 ? MIN(p.until, most) : most;
-  *text = 0;
-  if (n && !workshop_open(&w, &e)) {
-    argv[n] = (char *)"--version";
-    if (!run(argv, &w, &p) && !file_read(&mem, w.said, &said, &size, &e)) snprintf(text, sizeof text, "%.*s", (int)strcspn(said, "\n"), said);
-    scratch_close(&w.in);
-  }
-  arena_close(&mem);
-  return text;
-}
-
-// ---- compiling ----
-
-static int complain(const struct workshop *w, const char *compiler, int status, struct arena *mem, struct err *e)
-{
-  struct err ignored = {0};
-  char *text = (char *)"";
-  size_t n = 0;
-  if (file_read(mem, w->said, &text, &n, &ignored)) text = (char *)"";
-  const char *error = strstr(text, "error");
-  while (error && error > text && error[-1] != '\n') error--;
-  if (!error) error = text;
-  if (status == ENDED) return err_set(e, ERR_STOPPED, NOWHERE, "%s was ended: after a stop, or because the time was over", compiler);
-  if (status < 0) return err_set(e, ERR_COMPILER, NOWHERE, "%s did not run to its end", compiler);
-  if (scratch_full(&w->in)) return err_set(e, ERR_FILE, NOWHERE, "%s cannot compile: the disk of %s is full", compiler, w->in.path);
-  return err_set(e, ERR_COMPILER, NOWHERE, "%s ended with status %d: %.*s", compiler, status, SAID, error);
-}
-
-static int compile(const char *source, const char *flags, const struct patience *p, const struct workshop *w, struct arena *mem, struct err *e)
-{
-  char *argv[MAX_ARGS] = {0}, *rest = arena_strdup(mem, flags);
-  int n = find_compiler(mem, argv);
-  const char *cc = getenv("CC");
-  if (!n)
-    return err_set(e, ERR_COMPILER, NOWHERE, cc && *cc ? "the compiler in CC cannot be executed: %s" : "no C compiler in PATH%s",
-                   cc && *cc ? cc : "");
-  for (char *word; (word = strtok_r(rest, " ", &rest)) && n < MAX_ARGS - 12;) argv[n++] = word;
-  const char *const more[] = {"-w", "-shared", "-fPIC", w->c, "-o", w->so, "-lm", strstr(source, "cblas_sgemm(") ? "-lopenblas" : "-lm"};
-  for (size_t i = 0; i < COUNT(more); i++) argv[n++] = (char *)more[i];
-  int s = file_write(w->c, source, strlen(source), e);
-  if (s) return s;
-  int status = run(argv, w, p);
-  return status ? complain(w, argv[0], status, mem, e) : OK;
-}
-
 int module_build(const char *source, const char *name, struct module **m, struct err *e)
 {
   return module_build_with(source, gen_flags(), name, NULL, m, e);
@@ -178,7 +46,7 @@ int module_build_with(const char *source, const char *flags, const char *name, c
   struct workshop w;
   int s = workshop_open(&w, e);
   if (s) return s;
-  s = compile(source, flags, p, &w, &mem, e);
+  s = compile_c(source, flags, p, &w, &mem, e);
   char *bytes;
   size_t n;
   if (!s) s = file_read(&mem, w.so, &bytes, &n, e);
