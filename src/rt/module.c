@@ -1,9 +1,9 @@
-// Modules: generated C compiled into a shared object (compile.c) and loaded with dlopen. A module owns workspaces: the first call allocates one, later calls use it again; as many as there are calls at
-// the same time.
+// Modules: generated C compiled into a shared object (compiler.c) and loaded with dlopen. A module owns workspaces: the first call
+// allocates one, later calls use it again; as many as there are calls at the same time.
 #include "rt/forked.h"
 #include "rt/left.h"
 #include "base/memory.h"
-#include "rt/compile.h"
+#include "rt/compiler.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 // The precompiled header lies in the folder of the user's own files (key.c, own.h), so nobody else can plant one. Its name is a hash of the
 // compiler, its flags and the features of the processor. It is made by the second compilation of a process: one alone would not earn it.
 // A compiler that refuses the file reads the text of the header next to it, or fails and is run again without.
-#include "rt/compile.h"
+#include "rt/compiler.h"
 #include "rt/db.h"
 
 #include <dirent.h>
@@ -63,12 +63,12 @@ static bool hash_of(char *const *argv, int n, char out[2 * SHA256 + 1])
 
 // ---- the files ----
 
-struct place {
+struct header_place {
   int folder;
   char path[OWN_PATH], header[NAME], parsed[NAME]; // path of the folder; names in it
 };
 
-static bool place_open(struct place *p, const char *hash)
+static bool place_open(struct header_place *p, const char *hash)
 {
   char cache[OWN_PATH], folder[OWN_PATH];
   struct err e = {0};
@@ -93,7 +93,7 @@ static void remove_old(int folder)
 }
 
 // OK, NO, or an error where it is not this user's own.
-static int is_there(const struct place *p, const char *name)
+static int is_there(const struct header_place *p, const char *name)
 {
   struct err e = {0};
   off_t size;
@@ -102,7 +102,7 @@ static int is_there(const struct place *p, const char *name)
 
 // Under a name of this thread's own first, so that it is whole when it appears. It is not forced to the disk: a compiler refuses
 // half of it, and then it is removed.
-static bool make(const struct place *at, char *const *argv, int n, const struct workshop *w, const struct patience *p)
+static bool make(const struct header_place *at, char *const *argv, int n, const struct workshop *w, const struct patience *p)
 {
   char *more[MAX_ARGS] = {0}, header[OWN_PATH + NAME], made[OWN_PATH + NAME];
   const char *const id = strrchr(w->in.path, '/') + 1; // of a folder that nobody else has
@@ -145,7 +145,7 @@ static void give(struct parsed *x, bool refused)
 bool parsed_header(char *const *argv, int n, const struct workshop *w, const struct patience *p, char out[OWN_PATH])
 {
   char hash[2 * SHA256 + 1];
-  struct place at;
+  struct header_place at;
   struct parsed *x = hash_of(argv, n, hash) ? take(hash) : NULL;
   if (!x) return false;
   if (!place_open(&at, hash)) return give(x, true), false;

@@ -1,6 +1,6 @@
-// compile: what the files that start a C compiler share. compile.c: a source becomes a shared object; parsed.c: a header that is parsed once.
-#ifndef MICA_COMPILE_H
-#define MICA_COMPILE_H
+// compiler: what the files that start a C compiler share. compiler.c: a source becomes a shared object; parsed.c: a header that is parsed once.
+#ifndef MICA_COMPILER_H
+#define MICA_COMPILER_H
 
 #include "base/child.h"
 #include "base/own.h"
@@ -8,7 +8,7 @@
 enum { MAX_ARGS = 64 }; // of the compiler's command line
 enum { ENDED = -2 };
 
-// ---- compile.c ----
+// ---- compiler.c ----
 struct workshop {
   struct scratch in;
   char c[340], so[340], said[340];

@@ -1,6 +1,6 @@
 // The system's C compiler: found in CC or PATH and started without a shell, in a private folder that is removed whatever
 // happens (base/child.h). Its message becomes part of the error.
-#include "rt/compile.h"
+#include "rt/compiler.h"
 #include "rt/rt.h"
 
 #include <fcntl.h>
