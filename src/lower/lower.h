@@ -58,14 +58,13 @@ bool lower_topk(const struct graph *wrapped);             // has it a kernel tha
 int lower_tail_of(const struct graph *kernels, int node); // the kernel that can be this node's tail, -1: none
 // The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
-int64_t lower_equal_parts(int64_t extent, int64_t most); // the fewest equal parts that are at most so long
+// A kernel that loads tensor t of `to` and saves what each of the operators makes of it, a copy where there are none; *first: the first tensor that it
+// saves. Blocks have tiles of some thousand elements.
+int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e);
 // gather_in.c: the same with gathers, and what their indices are computed of, within the kernels that read them; NO where there are none.
 int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 // parts.c: the same with products of f32 in block graphs as sums of products of bf16 parts; NO, and the same graph, where there are none.
 int lower_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
-// A kernel that loads tensor t of `to` and saves what each of the operators makes of it, a copy where there are none; *first: the first tensor that it
-// saves. Blocks have tiles of some thousand elements.
-int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e);
 // aligned.c: the same with copies of inputs that products load and whose rows do not begin at 16 bytes; NO where there are none.
 int lower_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 bool lower_copied(const struct graph *kernels, int tensor); // is it a copy that a kernel makes?

@@ -6,11 +6,10 @@
 // makes of the whole tensor. A left operand that is computed is divided where it is. Schemes see products of bf16 whose results are f32, and add up the
 // results of each iteration outside of the tensor cores, which cut bits off.
 #include "lower/lower.h"
-#include "plan/letters.h"
 
 #include <string.h>
 
-enum { PARTS = 3, PAIRS = 6, PART_TILE = 4096 };
+enum { PARTS = 3, PAIRS = 6 };
 static const enum op part_op[PARTS] = {OP_BF16_HIGH, OP_BF16_MIDDLE, OP_BF16_LOW};
 static const int pair[PAIRS][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
 
@@ -48,26 +47,6 @@ static bool any_divides(const struct graph *g)
 }
 
 // ---- tensors of parts ----
-
-int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e)
-{
-  const struct shape *s = &to->tensors[t].shape;
-  struct graph *sub = graph_new(to->mem, BLOCK, NULL);
-  struct attrs in = attrs_default(OP_ITER), save = attrs_default(OP_SAVE);
-  int64_t grid[MAX_GRID] = {1}, inside = 1;
-  int n = 0, tile, *made = NEWS(to->mem, int, nops + 1);
-  for (int d = s->n - 1; d >= 0 && n < MAX_GRID; d--) {
-    const int64_t count = lower_equal_parts(s->d[d], MAX(1, PART_TILE / inside));
-    inside *= s->d[d] / count;
-    if (count > 1) grid[n] = count, in.imap[n] = save.omap[n] = (int8_t)d, n++;
-  }
-  graph_axes(sub, MAX(n, 1), grid, 0, NULL);
-  TRY(graph_iter(sub, to, t, &in, at, &tile, e));
-  for (int i = 0; i < nops; i++) TRY(graph_add(sub, ops[i], 1, &tile, NULL, at, &made[i], e));
-  if (!nops) made[nops++] = tile;
-  for (int i = 0; i < nops; i++) TRY(graph_add(sub, OP_SAVE, 1, &made[i], &save, at, NULL, e));
-  return graph_nest(to, sub, 1, &t, at, first, e);
-}
 
 static int kernel(struct dividing *w, int t, struct loc at, struct part_tensors *out)
 {

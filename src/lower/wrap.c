@@ -24,7 +24,8 @@ struct wrap_cut { // of the result: grid axes over its dimensions
   int64_t parts[MAX_GRID];
 };
 
-int64_t lower_equal_parts(int64_t extent, int64_t most)
+// The fewest equal parts that are at most so long.
+static int64_t equal_parts(int64_t extent, int64_t most)
 {
   int64_t part = MIN(extent, most);
   while (part > 1 && extent % part) part--;
@@ -41,17 +42,19 @@ static void add_axis(struct wrap_cut *c, int dim, int64_t parts)
 }
 
 // A tile of the shape: `inside` elements of it are there before. In a view, whose dimensions may have several strides, an axis
-// cuts one of their factors.
+// cuts one of their factors. If a factor is cut, the slower ones of its dimension are cut into single elements: there is an axis for each.
 static struct wrap_cut cut_of(const struct shape *s, const struct kview *v, int64_t inside, int64_t tile)
 {
   struct wrap_cut c = {0};
-  for (int d = s->n - 1; d >= 0; d--)
+  for (int d = s->n - 1; d >= 0; d--) {
+    bool cut = false;
     for (int k = v ? v->dim[d].n : 1; k-- > 0;) {
-      int64_t extent = v ? v->dim[d].extent[k] : s->d[d];
-      int64_t parts = c.n == MAX_GRID ? 1 : lower_equal_parts(extent, MAX(1, tile / inside));
+      const int64_t extent = v ? v->dim[d].extent[k] : s->d[d];
+      const int64_t parts = c.n + k >= MAX_GRID ? 1 : cut ? extent : equal_parts(extent, MAX(1, tile / inside));
       inside *= extent / parts;
-      if (parts > 1) add_axis(&c, d, parts);
+      if (parts > 1) add_axis(&c, d, parts), cut = true;
     }
+  }
   return c;
 }
 
@@ -104,13 +107,22 @@ static int end(struct wrapping *w, struct wrap_block *b, int n, int t, struct lo
   return b->status ? b->status : graph_nest(w->to, b->g, b->nfrom, b->from, at, out, w->e);
 }
 
-static int copied(struct wrapping *w, int t, int *out)
+int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e)
 {
-  const struct shape *s = &w->to->tensors[t].shape;
+  const struct shape *s = &to->tensors[t].shape;
+  struct wrapping w = {.to = to, .e = e};
   struct kview v;
-  struct wrap_block b = begin(w, s->n, cut_of(s, kview_of(w->to, t, &v) ? &v : NULL, 1, TILE), 1, 1);
-  return end(w, &b, 1, load(w, &b, t, -1), NOWHERE, out);
+  struct wrap_block b = begin(&w, s->n, cut_of(s, kview_of(to, t, &v) ? &v : NULL, 1, TILE), 1, 1);
+  const int tile = load(&w, &b, t, -1);
+  int made = tile; // the first of those that are saved
+  for (int i = 0; i < nops; i++) {
+    const int one = add(&w, &b, ops[i], 1, &tile, NULL, at);
+    if (!i) made = one;
+  }
+  return end(&w, &b, MAX(nops, 1), made, at, first);
 }
+
+static int copied(struct wrapping *w, int t, int *out) { return lower_elementwise(w->to, t, NOWHERE, 0, NULL, out, w->e); }
 
 static const struct node *constant(const struct graph *g, int t)
 {
@@ -141,9 +153,9 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   int64_t extent = x->d[n->a.dim], behind = 1, loop = 1;
   for (int d = n->a.dim + 1; d < x->n; d++) behind *= x->d[d];
   if (behind > 1)
-    loop = lower_equal_parts(extent, COLUMN_PART);
+    loop = equal_parts(extent, COLUMN_PART);
   else if (extent > LONG_ROW)
-    loop = lower_equal_parts(extent, ROW_PART);
+    loop = equal_parts(extent, ROW_PART);
   if ((n->op == OP_SUM && n->a.group) || op_rows[n->op].abstract == AE_PROD) loop = 1; // no accumulator does it
   struct wrap_block b = begin(w, s->n, cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE), loop, 1);
   enum op op = loop > 1 ? accumulator(n->op) : n->op;
