@@ -25,7 +25,6 @@ static const struct {
 #include "cuda/place.def"
 };
 
-const char *cuda_library_about(enum cuda_library_id id) { return rows[id].about; }
 
 // The folder before a pattern; NULL: the place is none here.
 static const char *before(const char *variable, const char *own)

@@ -16,7 +16,6 @@ struct cuda_found {
 
 // A handle of dlopen; NULL and an error with a hint where it is in no place. *found may be NULL.
 void *cuda_library(enum cuda_library_id id, struct cuda_found *found, struct err *e);
-const char *cuda_library_about(enum cuda_library_id id);
 void cuda_library_places(struct str *out); // that are looked at, in their order, separated by commas
 
 #endif

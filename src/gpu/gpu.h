@@ -309,9 +309,7 @@ struct time_request {
 // its place in id, else -1.
 int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit, struct err *e);
 int gpu_worker_sets(const struct gpu_worker *w); // of the current problem
-// Times of the candidate's kernels, by kernel of the code; algorithms of products, by launch.
-const struct gpu_use *gpu_worker_use(const struct gpu_worker *w, int id);
-const int *gpu_worker_algorithms(const struct gpu_worker *w, int id);
+const int *gpu_worker_algorithms(const struct gpu_worker *w, int id); // of the candidate's products, by launch
 
 // ---- machine.c -------------------------------------------------------------------------------------
 

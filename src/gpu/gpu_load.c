@@ -108,11 +108,6 @@ static int load(struct stage *s, struct loaded *l, struct wire *in, struct err *
 
 static void answer(const struct loaded *l, struct wire *out)
 {
-  wire_put(out, l->code.nkernel);
-  for (int i = 0; i < l->code.nkernel; i++) {
-    struct gpu_use use = gpu_use(l->kernel[i].kernel);
-    wire_put(out, use.registers), wire_put(out, use.local_bytes), wire_put(out, use.threads_most);
-  }
   wire_put(out, l->code.nlaunch);
   for (int i = 0; i < l->code.nlaunch; i++) wire_put(out, l->algorithm[i]);
 }

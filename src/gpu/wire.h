@@ -56,7 +56,7 @@ int64_t guarded_layout(int n, const int64_t *bytes, int64_t *offset);
 enum request {
   ASK_HELLO,   // fingerprint, device -> facts, free memory
   ASK_PROBLEM, // sizes, sets; the shared memory -> sets
-  ASK_LOAD,    // number, code -> uses of kernels, algorithms of products
+  ASK_LOAD,    // number, code -> algorithms of products
   ASK_DROP,    // number ->
   ASK_COMPARE, // kernel, what is compared; shared memory with the expected values ->
   ASK_RUN,     // number, repeats, whether outputs are compared there -> differs, seconds, what was compared

@@ -17,8 +17,7 @@ static const double START = 120, LOAD = 60; // seconds for a device to open; for
 struct candidate_there {
   const struct code *code; // NULL: dropped
   int start;               // of the worker that has it; 0: none
-  int nuse, nlaunch;
-  struct gpu_use *use;
+  int nlaunch;
   int *algorithm;
 };
 struct gpu_worker {
@@ -249,12 +248,6 @@ static int ready(struct gpu_worker *w, struct err *e)
 
 static int take_loaded(struct gpu_worker *w, struct candidate_there *c, struct wire *out, struct err *e)
 {
-  int nuse = (int)wire_get_count(out, 3 * sizeof(int64_t));
-  if (nuse > c->nuse) return err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
-  for (int i = 0; i < nuse; i++) {
-    c->use[i].registers = (int)wire_get(out), c->use[i].local_bytes = (int)wire_get(out);
-    c->use[i].threads_most = (int)wire_get(out);
-  }
   int n = (int)wire_get_count(out, sizeof(int64_t));
   for (int i = 0; i < n; i++) {
     int algorithm = (int)wire_get(out);
@@ -333,7 +326,6 @@ void gpu_worker_heed(struct gpu_worker *w, stop_flag stop) { w->stop = stop; }
 const char *gpu_worker_path(const struct gpu_worker *w) { return w->inside ? NULL : w->path; }
 const char *gpu_worker_warning(const struct gpu_worker *w) { return w->why; }
 int gpu_worker_sets(const struct gpu_worker *w) { return w->sets; }
-const struct gpu_use *gpu_worker_use(const struct gpu_worker *w, int id) { return w->c[id].use; }
 const int *gpu_worker_algorithms(const struct gpu_worker *w, int id) { return w->c[id].algorithm; }
 
 int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e)
@@ -374,8 +366,7 @@ int gpu_worker_load(struct gpu_worker *w, const struct code *c, int *id, struct 
     w->c = mem_more(w->c, sizeof *w->c * (size_t)w->n, sizeof *w->c * (size_t)cap), w->cap = cap;
   }
   *id = w->n++;
-  w->c[*id] = (struct candidate_there){.code = c, .nuse = c->nkernel, .nlaunch = c->nlaunch};
-  w->c[*id].use = NEWS(&w->mem, struct gpu_use, c->nkernel + 1);
+  w->c[*id] = (struct candidate_there){.code = c, .nlaunch = c->nlaunch};
   w->c[*id].algorithm = NEWS(&w->mem, int, c->nlaunch + 1);
   int status = need(w, *id, e);
   if (status != OK) w->c[*id].code = NULL;

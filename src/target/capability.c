@@ -6,15 +6,9 @@ static const char *const names[] = {
 #include "target/capability.def"
 #undef CAPABILITY
 };
-static const char *const docs[] = {
-#define CAPABILITY(id, name, doc) doc,
-#include "target/capability.def"
-#undef CAPABILITY
-};
 _Static_assert(CAPABILITIES < 31, "capabilities are bits of an enum");
 
 const char *capability_name(int i) { return names[i]; }
-const char *capability_doc(int i) { return docs[i]; }
 
 void capability_text(uint32_t can, struct str *out)
 {

@@ -26,7 +26,6 @@ enum can { // sets of capabilities
   CAN_BASE = 0
 };
 const char *capability_name(int i);
-const char *capability_doc(int i);
 void capability_text(uint32_t can, struct str *out); // "clusters, TMA"
 
 // How GPUs multiply f32 in kernels that Mica makes.
