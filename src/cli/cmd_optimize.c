@@ -22,7 +22,7 @@ struct mica_options cli_options(const struct cli *c)
   o.threads = c->threads, o.search_threads = c->search_threads, o.measure = c->measure, o.tune = c->tune, o.seed = c->seed, o.off = c->off;
   o.accept = c->accept, o.reference = c->reference, o.prepare = c->prepare, o.f32_products = c->f32_products;
   o.remember = !c->no_db, o.fresh = c->fresh, o.disturbed = c->disturbed, o.db = c->db;
-  o.time = c->time, o.stop = cli_stop;
+  o.time = c->time, o.seconds = measured_seconds(o.seconds), o.stop = cli_stop;
   return o;
 }
 

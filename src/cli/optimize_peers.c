@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double LONGEST_PEERS = 300; // seconds
+static const double LONGEST_PEERS = 300, WRITING = 10; // seconds; of a folder or a report
 
 // The folder of the Python package that came with this command: in a wheel the command lies in it, in a build folder it is python/.
 static const char *package_folder(struct arena *mem)
@@ -44,6 +44,7 @@ int cli_peers(struct cli *c, struct mica_context *m, const struct mica_report *r
 {
   struct scratch s;
   TRY(scratch_open(&s, &c->err));
+  if (c->time) end_by(LONGEST_PEERS + WRITING); // --time is the job's, which is done
   const char *folder = arena_printf(&c->mem, "%s/program", s.path);
   int status = mica_report_save(m, r, folder);
   if (status != OK)
@@ -52,5 +53,6 @@ int cli_peers(struct cli *c, struct mica_context *m, const struct mica_report *r
     fprintf(stderr, "warning: nothing was compared with peers; they need the package `mica` in python3, and torch (docs/report.md)\n");
   else if (output_wants_text(c))
     printf("\n");
+  if (c->time) end_by(WRITING);
   return scratch_close(&s), status;
 }
