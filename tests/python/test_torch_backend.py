@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 
@@ -371,9 +372,10 @@ def test_wrong_options_are_errors(options, message):
 
 def test_products_of_f32_are_as_torch_is_set(monkeypatch):
     from mica.torch.options import options_of
-    monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", "none", raising=False)
+    said = types.SimpleNamespace(fp32_precision="none")
+    monkeypatch.setattr(torch.backends.cuda, "matmul", said)
     assert options_of({}).f32_products == "bf16x6"
-    monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", "ieee", raising=False)
+    said.fp32_precision = "ieee"
     assert options_of({}).f32_products == "ieee" and options_of({"f32_products": "bf16x6"}).f32_products == "bf16x6"
     with pytest.raises(ValueError, match="one of , bf16x6, ieee"):
         options_of({"f32_products": "tf32"})

@@ -69,6 +69,26 @@ def test_scores_that_a_constant_mask_adds_nothing_to():
         close(compiled(f)(*qkv()), f(*qkv()))
 
 
+def test_a_row_of_a_mask_is_no_causal_mask():
+    def f(q, k, v):
+        first = torch.arange(q.shape[-2])[None, :] < 1
+        return F.scaled_dot_product_attention(q * 2, k, v, attn_mask=first) * 2
+    with torch.no_grad():
+        close(compiled(f)(*qkv()), f(*qkv()))
+
+
+def test_constants_that_are_no_masks_stay():
+    """Added booleans are ones. A result is no other name for an input."""
+    def f(x):
+        return x + torch.ones(16, dtype=torch.bool), x + torch.zeros(16), (x * 2).relu()
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        got = compiled(f)(x)
+        close(got[0], f(x)[0])
+        got[1].zero_()
+        assert x.abs().sum() > 0
+
+
 class Layers(nn.Module):
     """Equal ones, of which each adds to what comes in; all read one mask."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .attention import MASKED
+from .attention import MASKED, only_softmax
 from .ops import constant, is_light, name_of
 
 MOST = 1 << 26  # elements of a mask that is looked at
@@ -25,11 +25,10 @@ def simplify(graph):
         place = MASKED.get(name_of(node.target)) if node.op == "call_function" else None
         mask = _argument(node, place[0]) if place else None
         if isinstance(mask, fx.Node) and mask in known and not _argument(node, place[1]):
-            if mask not in seen:
-                seen[mask] = _form(_value(mask))
-            if seen[mask]:
+            form = _form_of(mask, seen)
+            if form == "all" or (form == "causal" and _has_rows(node, mask)):
                 _set(node, place[0], None)
-                _set(node, place[1], seen[mask] == "causal")
+                _set(node, place[1], form == "causal")
         elif name_of(node.target) == "aten.add.Tensor" and _adds_nothing(node, known, seen):
             node.replace_all_uses_with(node.args[0])
     _share(graph)
@@ -38,17 +37,31 @@ def simplify(graph):
     return [n for n in before if n not in after]
 
 
+def _form_of(mask, seen):
+    if mask not in seen:
+        seen[mask] = _form(_value(mask))
+    return seen[mask]
+
+
+def _has_rows(node, mask):
+    """The mask has a row for each query. One row that is repeated hides the same keys of all."""
+    queries, keys = (a.meta["val"].shape[-2] for a in node.args[:2])
+    rows = mask.meta["val"].shape[-2:]
+    return isinstance(queries, int) and isinstance(keys, int) and tuple(rows) == (queries, keys)
+
+
 def _adds_nothing(node, known, seen):
-    """True if the node adds a mask of zeros to scores. torch writes attention so if it has no kernel for it."""
+    """True if the node adds a mask of zeros to scores. torch writes attention so if it has no kernel for it.
+
+    Only softmaxes read such a sum: it is no result of the graph.
+    """
     scores, mask = node.args
     if node.kwargs or not isinstance(mask, fx.Node) or mask not in known or not isinstance(scores, fx.Node) or scores in known:
         return False
     val, of = node.meta["val"], scores.meta["val"]
-    if val.dtype is not of.dtype or val.shape != of.shape:
+    if val.dtype is not of.dtype or val.shape != of.shape or mask.meta["val"].dtype is torch.bool or not only_softmax(node):
         return False
-    if mask not in seen:
-        seen[mask] = _form(_value(mask))
-    return seen[mask] == "all"
+    return _form_of(mask, seen) == "all"
 
 
 def _argument(node, place):
