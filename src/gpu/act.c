@@ -177,6 +177,12 @@ static int take_from(struct stage *s, gpu_address from, const int64_t *to, struc
   return take_outputs(s, to), OK;
 }
 
+int stage_first(struct stage *s, struct err *e)
+{
+  if (!s->compare.ran) return err_set(e, ERR_GPU, NOWHERE, "no outputs were compared on the device");
+  return take_from(s, s->compare.first, s->map.first, e);
+}
+
 // Outputs go to the other side only if two runs differ.
 static int compare_run(struct stage *s, struct running *run, int r, struct err *e)
 {
@@ -185,7 +191,7 @@ static int compare_run(struct stage *s, struct running *run, int r, struct err *
   if (run->differs || stage_compare_same(s, &same, e) || same) return (int)e->status;
   run->differs = true;
   if (take_from(s, s->out, s->map.other, e)) return e->status;
-  return take_from(s, s->compare.first, s->map.first, e);
+  return stage_first(s, e);
 }
 
 static int one_run(struct stage *s, struct running *run, int r, struct err *e)

@@ -298,6 +298,7 @@ struct compare_sums;
 struct compare_plan;
 int gpu_worker_compare(struct gpu_worker *w, const struct compare_plan *c, struct err *e);
 int gpu_worker_run_compared(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *out, struct err *e);
+int gpu_worker_first(struct gpu_worker *w, struct err *e); // fills `first` of the run before, which was compared
 struct time_request {
   bool hot, flush; // on one set; the cache is emptied before each replay
   int replays, n;

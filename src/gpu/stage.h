@@ -28,6 +28,7 @@ struct stage_compare { // on the device; module NULL: outputs are not compared h
   struct compare_output *out;        // without expected values
   int64_t *at;                       // of those, in `expected`
   gpu_address expected, first, left; // first: outputs of a candidate's first run; left: of blocks
+  bool ran;                          // there are such outputs
 };
 struct stage {
   struct gpu *g;
@@ -79,6 +80,7 @@ int stage_compare_all(struct stage *s, struct wire *out, struct err *e); // the 
 
 // ---- act.c ----
 int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e);
+int stage_first(struct stage *s, struct err *e); // outputs of the first of the runs that were compared here, to the other side
 int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 // A graph of launches [first, end) again and again, `times` times, on sets in turn or all on one.
 int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot, struct gpu_graph **out, struct err *e);

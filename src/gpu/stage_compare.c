@@ -39,7 +39,7 @@ static int read_outputs(struct stage *s, struct wire *in, int64_t *bytes, struct
   for (int i = 0; i < s->map.nout && fits; i++) {
     struct compare_output *o = &c->out[i];
     o->n = wire_get(in), o->type = (enum dtype)wire_get(in), o->typical = wire_get_real(in);
-    fits = !in->bad && (int)o->type >= 0 && o->type < DTYPES && o->n > 0 && o->n * (num_rows[o->type].bits / 8) <= s->map.out_bytes[i];
+    fits = !in->bad && (int)o->type >= 0 && o->type < DTYPES && o->n > 0 && o->n <= s->map.out_bytes[i] * 8 / num_rows[o->type].bits;
     c->at[i] = *bytes, *bytes += o->n * (int64_t)sizeof(double);
   }
   return fits ? OK : err_set(e, ERR_GPU, NOWHERE, "what is to be compared cannot be read");
@@ -71,7 +71,11 @@ int stage_compare(struct stage *s, struct wire *in, int carried, struct err *e)
 
 // ---- runs ----
 
-int stage_compare_first(struct stage *s, struct err *e) { return gpu_copy(s->g, s->compare.first, s->out, (size_t)s->out_bytes, e); }
+int stage_compare_first(struct stage *s, struct err *e)
+{
+  const int status = gpu_copy(s->g, s->compare.first, s->out, (size_t)s->out_bytes, e);
+  return s->compare.ran = status == OK, status;
+}
 
 static int sums(struct stage *s, gpu_address x, gpu_address y, int64_t n, int64_t type, double typical, struct compare_sums *a, struct err *e)
 {

@@ -60,6 +60,7 @@ enum request {
   ASK_DROP,    // number ->
   ASK_COMPARE, // kernel, what is compared; shared memory with the expected values ->
   ASK_RUN,     // number, repeats, whether outputs are compared there -> differs, seconds, what was compared
+  ASK_FIRST,   // -> ; outputs of the first of the runs that were compared there come to the shared memory
   ASK_TIME,    // struct time_request -> seconds
   ASK_BUILD,   // fingerprint ->; of a process that compiles
   ASK_COMPILE, // architecture, name, source -> registers, spilled, machine code

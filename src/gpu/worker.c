@@ -405,11 +405,22 @@ static int run_it(struct gpu_worker *w, int id, int repeats, bool compare, doubl
   }
   if (status == OK) a->differs = wire_get(&out), a->seconds = wire_get_real(&out);
   if (a->differs) a->other = w->other;
-  const bool compared = status == OK && wire_get(&out);
+  const bool compared = status == OK && wire_get(&out) && compare && w->compare;
   for (int i = 0; i < w->map.nout && compared; i++)
     w->sums[i].difference = wire_get_real(&out), w->sums[i].worst = wire_get_real(&out), w->sums[i].lost = wire_get(&out);
   if (compared && out.bad) status = err_set(e, ERR_GPU, NOWHERE, "the worker's answer cannot be read");
   if (compared && status == OK) a->compared = w->sums;
+  wire_free(&in), wire_free(&out);
+  return status;
+}
+
+int gpu_worker_first(struct gpu_worker *w, struct err *e)
+{
+  struct wire in = {0}, out = {0};
+  struct gpu_turn turn;
+  turn_take(&turn, w->stop);
+  const int status = exchange(w, ASK_FIRST, &in, -1, LOAD, &out, e);
+  turn_give(&turn);
   wire_free(&in), wire_free(&out);
   return status;
 }
