@@ -9,6 +9,7 @@ mkdir "$work/bin"
 cat >"$work/bin/python3" <<'PYTHON'
 #!/usr/bin/env bash
 [ "$1 $2" = "-m mica.peers" ] && [ -e "$3/program.json" ] && [ -e "$3/report.json" ] || exit 9
+sleep "${PEERS_SECONDS:-0}"
 echo "twice: 2.00 times as fast as the best peer, a stand-in"
 exit "${PEERS_STATUS:-0}"
 PYTHON
@@ -23,4 +24,7 @@ expect 0 '"program": "twice"' "${optimize[@]}" --json -
 [ "$(head -c 1 "$work/out")" = "{" ] && grep -q 'best peer' "$work/err" || complain "with --json - the peers do not go to standard error"
 PEERS_STATUS=3 expect 0 'warning: nothing was compared with peers' "${optimize[@]}"
 grep -q '^twice on cpu' "$work/out" || complain "no report where the peers failed"
+# the result is recalled; the time is the job's, and not that of the peers
+PEERS_SECONDS=5 expect 0 '^twice: 2.00 times' "${optimize[@]}" --time 2
+grep -q '^twice on cpu' "$work/out" || complain "no report behind peers that took longer than --time"
 finish

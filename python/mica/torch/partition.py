@@ -52,9 +52,9 @@ def prepared_of(graph, static):
             continue
         val = node.meta.get("val")
         sources = node.all_input_nodes
-        if len(sources) == 1 and isinstance(val, torch.Tensor) and not symbols_of(val) and val.numel() <= sources[0].meta["val"].numel():
+        if len(sources) == 1 and isinstance(val, torch.Tensor) and not symbols_of(val):
             weight = made.get(sources[0], sources[0] if sources[0] in static else None)
-            if weight is not None:
+            if weight is not None and val.numel() <= sources[0].meta["val"].numel():
                 made[node] = weight
     return made
 
