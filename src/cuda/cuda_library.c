@@ -25,7 +25,6 @@ static const struct {
 #include "cuda/place.def"
 };
 
-
 // The folder before a pattern; NULL: the place is none here.
 static const char *before(const char *variable, const char *own)
 {
