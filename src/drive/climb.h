@@ -113,7 +113,7 @@ int climb_finals(struct entrants *f, struct err *e);              // the fastest
 
 // ---- race_early.c ----
 int race_early_begin(struct job *j, struct contest *c, struct err *e); // where the subprogram will be raced
-// Its session, for the races that follow, or NULL: it was not begun. *out has no results where it was stopped. What was wrong is in *e.
+// Its session, for the races that follow, or NULL: it was not begun. *out has no results where it was stopped. *e has the fault.
 struct gpu_session *race_early_end(struct job *j, struct contest *c, struct gpu_race *out, struct err *e);
 
 // ---- race_gpu.c ----

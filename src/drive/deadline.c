@@ -19,7 +19,7 @@ static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
 // Seconds kept on a CPU for compiling and checking the whole at the end: at least so many, but only a part of a short time.
 static const double LEAST_END = 3, OF_SHORT = 0.4;
-// Of a GPU, for the proof of what leads, whose kernels run in the interpreter: at least so many seconds, but of a short time only a part.
+// Seconds kept on a GPU for the proof of the fastest, whose kernels run in the interpreter: at least so many, but only a part of a short time.
 static const double LEAST_PROOF = 3, PROOF_OF_SHORT = 0.2;
 static const double CLOSING = 1, OF_CLOSING = 0.05; // of a GPU, for the end of its processes
 // Multiply-adds of a float64 reference a second and core, on the low side; an element of a tensor counts for ELEMENT; at most this part of the time.

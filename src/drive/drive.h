@@ -249,7 +249,7 @@ void clock_close(struct job *j);
 void clock_part(struct job *j, int left); // a part begins; so many are left, with it
 bool clock_part_over(const struct job *j);
 bool clock_hurries(const struct job *j); // what is left is kept for the last race and the proof
-// By now_seconds(), INFINITY: there is no end. Of the first race that begins now, and if nothing came of it; of a climb; of everything. Seconds of all.
+// Ends by now_seconds(), INFINITY without one: of the first race that begins now, also without a result; of a climb; of everything. Seconds of all.
 double clock_starters(const struct job *j);
 double clock_late(const struct job *j);
 double clock_climb(const struct job *j);
@@ -317,7 +317,7 @@ json_t *lowered_json(const struct job *j, const struct lowered *d);
 
 // ---- launches.c ----
 json_t *launches_json(const struct lowered *d);
-// What the report's kernels were made for: the target, and how f32 is multiplied.
+// The target that the report's kernels were made for, and how f32 is multiplied.
 int launches_limits(struct arena *mem, const json_t *report, const struct target *t, const struct gpu_limits **out, struct err *e);
 int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e);

@@ -142,7 +142,7 @@ static int64_t signature_elements(const struct graph *g)
 // Elements of inputs and results a second that a race draws, has computed in float64 and compares; what of the time that may take.
 static const double HANDLED = 1.5e8, OF_HANDLING = 0.5;
 
-// What could not be checked once in the time is not begun.
+// A job does not begin if its results cannot be checked once in the time.
 static int check_time(const struct job *j, struct err *e)
 {
   const double elements = (double)signature_elements(j->program);

@@ -1,4 +1,4 @@
-// Candidates for GPUs. Where nothing can be measured the model ranks them, and the first that comes through everything that can
+// Candidates for GPUs. If nothing can be measured, the model ranks them, and the first that comes through everything that can
 // be checked without a GPU is the best: equal to the part (verified.c), each kernel right in the interpreter, and accepted by
 // the compiler where there is one.
 #include "drive/climb.h"

@@ -143,7 +143,7 @@ int race_gpu_prove(struct entrants *f, int *best, struct err *e)
   return OK;
 }
 
-// Of candidates from `cand` on nothing was measured, and nothing was found to be wrong: there was no time for it.
+// There was no time for candidates from `cand` on: none was measured or found to be wrong.
 static bool nothing_from(const struct entrants *f, int cand)
 {
   bool open = false;

@@ -24,7 +24,7 @@ static int states_last(const struct graph *g, struct err *e)
   return OK;
 }
 
-// Of a saved folder the file that is meant.
+// Names the file of a saved folder that is meant.
 static void saved_hint(const char *path, struct err *e)
 {
   char graph[4096 + 16];

@@ -73,7 +73,7 @@ static int start(struct gpu_batch *b, struct err *e)
   if (session_worker(b->s, e) || gpu_forge_ready(f, e)) return e->status;
   make_codes(b);
   int arch = gpu_runs_on(b->programs[0]->gpu);
-  // What is tried once fills no database, but may have been prepared there.
+  // Code that is tried once is not put into the database, but may have been prepared there.
   const struct compile_with how = {.c = &f->by,
                                    .processes = f->processes,
                                    .db = b->o.db,

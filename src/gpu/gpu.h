@@ -292,8 +292,8 @@ struct run_answer {
 // workspace. WRONG where memory around the outputs was written to or the zeroed part of the workspace is not zero
 // after.
 int gpu_worker_run(struct gpu_worker *w, int id, int repeats, double seconds, struct run_answer *out, struct err *e);
-// Outputs of the current problem are compared on the device from now on, by those who ask for that (compare.h). Where that is not possible they
-// come back, as without.
+// Outputs of the current problem are compared on the device from now on, by those who ask for that (compare.h). If that is not possible, they
+// come back to the host.
 struct compare_sums;
 struct compare_plan;
 int gpu_worker_compare(struct gpu_worker *w, const struct compare_plan *c, struct err *e);

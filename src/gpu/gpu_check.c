@@ -1,6 +1,6 @@
 // Outputs against the reference: the relative norm of the difference, which is what rounding bounds, and each element
 // by itself, since a norm over many does not see a few that are missing. An element may be 8 times as much off as the
-// norm, relative to itself and to the root mean square of all. Where that fails, what underflow may do is allowed too (rt/underflow.c).
+// norm, relative to itself and to the root mean square of all. If that fails, effects of underflow are allowed too (rt/underflow.c).
 #include "gpu/compare.h"
 #include "base/memory.h"
 
@@ -186,7 +186,7 @@ bool compare_fine(const struct problem *p, const struct compare_sums *x, struct 
   return true;
 }
 
-// What rounding in another order makes of a result is well below what the result may be off.
+// Rounding in another order changes a result by much less than the allowed error.
 int check_repeats(const struct problem *p, void *const *one, void *const *other, struct check_answer *a, struct err *e)
 {
   for (int i = 0; i < p->b->nout; i++) {

@@ -1,6 +1,6 @@
 // The side that asks. A worker is started when it is needed: at first, and after a candidate has broken it or was ended
 // for taking too long. A new one knows nothing, so the problem and the candidates that are asked about are sent to it
-// again. Where no worker can be started the requests are served in this process, and a candidate that hangs or breaks
+// again. If no worker can be started, the requests are served in this process, and a candidate that hangs or breaks
 // the device then is everybody's; that is told.
 #include "gpu/compare.h"
 #include "base/memory.h"
@@ -219,7 +219,7 @@ static int expected_values(const struct compare_plan *c)
   return munmap(p, bytes), fd;
 }
 
-// Where it fails the outputs are compared on this side.
+// If it fails, the outputs are compared on this side.
 static int tell_compare(struct gpu_worker *w, struct err *e)
 {
   struct wire in = {0}, out = {0};

@@ -27,7 +27,7 @@ static enum kind kind_of(const struct graph *p, const struct node *n)
   return LIBRARY;
 }
 
-// Of a product, or elementwise of one and of inputs, such as a bias: what the product's kernel stores.
+// A product, or elementwise operators of one and of inputs, such as a bias: the value that the product's kernel stores.
 static bool ends_product(const struct facts *f, const struct node *n, const int *maker, const bool *ends)
 {
   bool any = op_rows[n->op].rule == RULE_CONTRACT;

@@ -32,7 +32,7 @@ struct lax_judge {
 };
 // The program with products of concatenations as sums of products (joined_products.c); NO where there are none.
 int lax_products(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);
-// p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. What
+// p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. A program that
 // is larger or too hard is cut where the fewest bytes are read and written. Parts are programs of one device, on the data of one rank, without
 // operators of all ranks. A program that needs no cut is one part with
 // the program's own inputs and outputs. Otherwise inputs are listed once each, in the order of their first use, and outputs

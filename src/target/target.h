@@ -75,7 +75,7 @@ struct target {
   double mma;               // share of `flops` that mma.sync reaches
   // How f32 is multiplied: the user's choice, not the machine's.
   enum f32_products f32_products;
-  // What the model of kernels takes: lanes, exponentials and bytes of shared memory of a multiprocessor a second, and `mma`
+  // Rates for the model of kernels: lanes, exponentials and bytes of shared memory of a multiprocessor a second, and `mma`
   // over that of the GPU on which the model was fitted.
   double lane_rate, special_rate, shared_rate, mma_share;
 };

@@ -58,8 +58,8 @@ void certificate_text(const struct certificate *c, struct str *out);
 // that the pair is not worth a verification. True where extents cannot be reduced and a full-size test is not cheap.
 bool verify_filter(const struct graph *a, const struct graph *b, uint64_t seed);
 
-// The same kernel graph with fewer blocks and iterations, every tile as it is; false where that cannot be. What its kernels do in
-// one block is what those of g do. Of what a kernel takes at a time, loops and grids then keep more than one step.
+// The same kernel graph with fewer blocks and iterations, every tile as it is; false where that cannot be. In one block its kernels
+// do the same as those of g. Loops and grids keep more than one of the steps that a kernel takes at a time.
 struct shrink_steps {
   int64_t step, cols; // elements of a loop, columns of what is saved; 0: as the block graph has it
 };

@@ -133,7 +133,7 @@ static void parts_that_were_raced_are_kept(void **state)
   end_stopped(&s);
 }
 
-// What cannot be checked in the time is not begun: no search, no race.
+// A job that cannot be checked in the time does not begin: no search, no race.
 static void too_little_time_to_check_is_told(void **state)
 {
   (void)state;
@@ -230,7 +230,7 @@ static void optimize_late_until(struct stopped *s, const char *text, const int f
 
 static void optimize_late(struct stopped *s, const char *text, const int fast[3]) { optimize_late_until(s, text, fast, 0); }
 
-// What was left because of its compiler waits again in the race of what is left of the time. Stopped there, it has neither a result nor a fault.
+// A candidate left because of its compiler waits again for the race of the remaining time. Stopped then, it has neither a result nor a fault.
 static void a_stop_in_the_last_race_is_told(void **state)
 {
   (void)state;

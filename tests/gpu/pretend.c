@@ -200,7 +200,7 @@ static double real_of(gpu_address a)
   return x;
 }
 
-// One block has it all. What is equal bit by bit has no difference.
+// One block has it all. Values that are equal bit by bit have no difference.
 static int run_compare(const struct done *d)
 {
   const void *x = at(d->a[0]), *y = at(d->a[1]);
