@@ -79,7 +79,7 @@ static int next(const struct entrants *f, double limit, const int *taken, int n)
   int best = -1;
   for (int i = 0; i < f->n; i++) {
     const struct entrant *x = &f->x[i];
-    bool open = x->state == WAITING && x->expect <= limit && !f->c->cand[x->cand].dropped;
+    bool open = x->state == WAITING && (x->first || !f->opening) && x->expect <= limit && !f->c->cand[x->cand].dropped;
     for (int k = 0; k < n && open; k++) open = taken[k] != i;
     if (open && (best < 0 || sooner(x, &f->x[best]))) best = i;
   }

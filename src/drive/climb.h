@@ -67,6 +67,7 @@ struct entrants {
   struct gpu_session *session;
   double until, compile_until; // by now_seconds(): no batch is begun later; what is not compiled then is left
   int most;                    // of a batch
+  bool opening;                // nothing but the first batch is taken
   int n, cap, nplans, planscap, nlines, batches, sized;
   struct entrant *x;
   struct climb_plan **plan;
@@ -119,9 +120,9 @@ struct gpu_session *race_early_end(struct job *j, struct contest *c, struct gpu_
 // ---- race_gpu.c ----
 struct gpu_race_opts race_gpu_opts(const struct job *j);
 struct entrants *race_gpu_starters(struct job *j, struct contest *c, int part, struct gpu_session *s); // all candidates of c wait. To be closed
-// All candidates of c, then the climb; what is wrong is in *e. To be closed. early: of op-by-op, or NULL.
-struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct gpu_race *early,
-                                struct err *e);
+// The same with room for other sizes. early: of op-by-op, or NULL.
+struct entrants *race_gpu_open(struct job *j, struct contest *c, int part, struct gpu_session *s, struct gpu_race *early);
+int race_gpu_climb(struct entrants *f, double seconds, struct err *e); // all that wait, then the climb
 // The fastest that can be proven, -1: none. After a stop the figures are those that are there, and a moment is left to prove it.
 int race_gpu_prove(struct entrants *f, int *best, struct err *e);
 void race_gpu_times(struct entrants *f);    // of candidates, and what was wrong with them

@@ -4,6 +4,10 @@
 //
 //   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
 //   |--------- part ---------|--------- part ---------| whole, if several |  of the job
+//
+// If several parts are raced on a GPU, each is opened before the race of any goes on (pipe.c):
+//
+//   |-- search --|-- first batch --|  of an opening         |---- opening ----|---- opening ----|-- race --|-- race --| whole |  of the job
 #include "drive/pass.h"
 #include "base/memory.h"
 
@@ -28,6 +32,8 @@ static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5;
 struct clock {
   stop_flag user;
   double start, until, part, stopped; // by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
+  double share, length;               // of the time that was left, what the part has; in seconds
+  bool opening;                       // the part has its first batch, no more
   double reserve;                     // seconds kept for the end
   pthread_mutex_t lock;
   double search, work;  // locked; work: when nothing is begun any more
@@ -86,7 +92,7 @@ void clock_open(struct job *j)
   struct clock *c = mem_handle(sizeof *c, &kind);
   c->user = j->opts->stop, c->start = now_seconds(), c->stopped = INFINITY;
   if (gpu) most -= fmin(CLOSING, OF_CLOSING * most);
-  c->until = c->part = c->work = c->start + most, c->search = c->start + SEARCH * most, c->reserve = end_of(j, most);
+  c->until = c->part = c->work = c->start + most, c->share = 1, c->length = most, c->search = c->start + SEARCH * most, c->reserve = end_of(j, most);
   pthread_mutex_init(&c->lock, NULL);
   j->clock = c;
   if (pool_thread(&c->thread, watch, c)) {
@@ -115,13 +121,14 @@ bool job_ending(const struct job *j, enum stop which)
 
 bool job_stopping(const struct job *j) { return job_ending(j, STOP_WORK); }
 
-void clock_part(struct job *j, int left)
+void clock_part(struct job *j, double share, bool opening)
 {
   struct clock *c = j->clock;
   if (!c) return;
   double now = now_seconds(), end = c->until - c->reserve;
   if (isinf(c->until)) return;
-  c->part = now + fmax(0, end - now) / MAX(left, 1);
+  c->share = share, c->opening = opening;
+  c->length = share * fmax(0, end - now), c->part = now + c->length;
   pthread_mutex_lock(&c->lock);
   c->search = now + SEARCH * (c->part - now);
   if (j->target.kind == TARGET_CPU) c->work = end; // the whole is compiled, checked and measured in what is left
@@ -134,7 +141,9 @@ bool clock_part_over(const struct job *j) { return j->clock && now_seconds() >= 
 double clock_starters(const struct job *j)
 {
   const struct clock *c = j->clock;
-  return c ? now_seconds() + STARTERS * fmax(0, c->part - now_seconds()) : INFINITY;
+  const double now = now_seconds();
+  if (!c) return INFINITY;
+  return c->opening ? fmax(c->part, now + STARTERS * c->length) : now + STARTERS * fmax(0, c->part - now);
 }
 
 double clock_late(const struct job *j)
@@ -144,7 +153,7 @@ double clock_late(const struct job *j)
 }
 
 bool clock_hurries(const struct job *j) { return j->clock && now_seconds() >= j->clock->until - j->clock->reserve; }
-double clock_climb(const struct job *j) { return j->clock ? j->clock->part - j->clock->reserve : INFINITY; }
+double clock_climb(const struct job *j) { return j->clock ? j->clock->part - j->clock->share * j->clock->reserve : INFINITY; }
 double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
 struct patience clock_compiler(const struct job *j)
 {

@@ -146,6 +146,9 @@ struct contest {
   const struct graph *raced;          // the best of an earlier race on a GPU, or NULL
   const char *launches;               // how its kernels were made, as JSON
   struct race_early *early;           // of op-by-op on a GPU, while the search goes on; NULL: none is under way
+  struct gpu_session *session;        // of a race on a GPU that was begun and waits for its turn to go on; NULL: of none
+  struct entrants *entrants;          // of that race, or NULL
+  double deal;                        // how many equal shares the climb has
   bool overflows;                     // the part has exponentials that plan_stable tames
   bool hurried;                       // of a CPU: its time was over before all was compiled and measured
   struct disturbed disturbed;         // of a CPU: a comparison of candidates that stayed disturbed
@@ -246,7 +249,8 @@ bool job_stopping(const struct job *j);        // nothing is begun any more
 bool job_stopped_by_user(const struct job *j); // else it is the time
 void clock_open(struct job *j);
 void clock_close(struct job *j);
-void clock_part(struct job *j, int left); // a part begins; so many are left, with it
+// A part begins, with this share of the time that is left. opening: for the search and the first batch alone.
+void clock_part(struct job *j, double share, bool opening);
 bool clock_part_over(const struct job *j);
 bool clock_hurries(const struct job *j); // what is left is kept for the last race and the proof
 // Ends by now_seconds(), INFINITY without one: of the first race that begins now, also without a result; of a climb; of everything. Seconds of all.
@@ -334,6 +338,11 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_device_whole(struct job *j, struct err *e);
 
 // ---- race_gpu.c: candidates on this machine's GPU ----
+// The first batch of a part whose race goes on later, in race_gpu_part.
+int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e);
+void race_gpu_drop(struct contest *c); // a race that was begun, where it is under way
+// Seconds by which the race that was begun may make the part faster: measured, less what the model says of its best. INFINITY: nothing was measured.
+double race_gpu_gain(const struct contest *c);
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);
 

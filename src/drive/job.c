@@ -307,7 +307,7 @@ int run_split(const struct pass_on *on, struct err *e)
   order_parts(j);
   j->contests = NEWS(j->mem, struct contest, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
-    j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true};
+    j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true, .deal = 1};
     const struct contest *first = j->contests[i].twin >= 0 ? &j->contests[j->contests[i].twin] : NULL;
     if (first && first->twin >= 0) j->contests[i].twin = first->twin;
     const int *easy = find_known(&known, graph_hash(j->split.parts[i].g));

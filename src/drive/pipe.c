@@ -7,28 +7,37 @@
 #include "drive/pass.h"
 #include "gpu/gpu.h"
 
+#include <math.h>
 #include <string.h>
+
+static int64_t signature_bytes(const struct graph *g)
+{
+  int64_t bytes = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    const struct tensor *t = &g->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
+    if (n->op == OP_INPUT || n->op == OP_OUTPUT) bytes += shape_size(&t->shape) * dtype_bytes(t->dtype);
+  }
+  return bytes;
+}
 
 // ---- the walk ----
 
-// From this one on, in the order of work.
-static int parts_left(const struct job *j, int part)
+// From the k-th on, in the order of work.
+static int parts_left(const struct job *j, int k)
 {
-  int n = 0, k = 0;
-  while (j->order[k] != part) k++;
+  int n = 0;
   for (; k < j->split.n; k++) n += j->contests[j->order[k]].twin < 0;
-  return n + !j->single; // the whole is raced like a part on a GPU, and compiled and measured on a CPU
+  return n;
 }
 
 static int walk_part(struct job *j, int part, int from, int to, struct err *e)
 {
   struct contest *c = &j->contests[j->part = part];
-  if (c->twin >= 0) return OK;
   struct span span;
   char name[32];
   snprintf(name, sizeof name, "subprogram %d", part + 1);
   span_begin(&span, "part", name);
-  clock_part(j, parts_left(j, part));
   int status = OK;
   for (int p = from; p < to && status == OK; p++) {
     if (pass_is(j, p, OF_PART)) status = pass_run(p, &(struct pass_on){j, c, NULL}, e);
@@ -38,6 +47,101 @@ static int walk_part(struct job *j, int part, int from, int to, struct err *e)
   if (j->watch->halted) j->watch->halted = j->stopped = false;
   return span_end(&span), status;
 }
+
+// One part after the other: each has an equal share of the time that is left, and so has the whole.
+static int walk_each(struct job *j, int from, int to, struct err *e)
+{
+  for (int i = 0; i < j->split.n && !j->stopped; i++) {
+    if (j->contests[j->order[i]].twin >= 0) continue;
+    clock_part(j, 1.0 / (parts_left(j, i) + !j->single), false); // the whole is raced like a part on a GPU, and compiled and measured on a CPU
+    TRY(walk_part(j, j->order[i], from, to, e));
+  }
+  return OK;
+}
+
+// ---- several parts on a GPU ----
+
+// Weights of the time: an opening is the search of a part and its first batch; a race is the rest of it.
+enum { OPENING = 3, RACE = 2, WHOLE = 3 };
+static const double EVEN = 0.25;       // of the time for races, what all parts have alike
+static const int64_t HELD = 2LL << 30; // bytes of inputs and results of the parts whose races are under way
+
+// Every part has something measured before any has more. A session costs memory: parts beyond the bound are begun when their turn comes.
+static int open_parts(struct job *j, int from, struct err *e)
+{
+  const int all = parts_left(j, 0);
+  int64_t held = 0;
+  for (int i = 0; i < j->split.n && !job_stopping(j); i++) {
+    struct contest *c = &j->contests[j->order[i]];
+    if (c->twin >= 0) continue;
+    clock_part(j, (double)OPENING / (OPENING * parts_left(j, i) + RACE * all + WHOLE), true);
+    TRY(walk_part(j, j->order[i], from, PASS_RACE, e));
+    held += signature_bytes(c->part->g);
+    if (held <= HELD)
+      TRY(race_gpu_begin(j, c, j->order[i], e));
+    else
+      race_early_drop(c);
+  }
+  return OK;
+}
+
+// Seconds that more time may save the program: a part counts for its twins too. INFINITY: nothing of it was measured.
+static double gain(const struct job *j, int part)
+{
+  const struct contest *c = &j->contests[part];
+  int alike = 1;
+  for (int i = 0; i < j->split.n; i++) alike += j->contests[i].twin == part;
+  return c->entrants ? alike * race_gpu_gain(c) : INFINITY;
+}
+
+// The part of which most is expected, of those that were opened and wait; -1: none. *share: of the time for the races that are left.
+static int next_race(const struct job *j, const bool *done, int *left, double *share)
+{
+  int best = -1, unknown = 0;
+  double most = 0, sum = 0;
+  *left = 0;
+  for (int k = 0; k < j->split.n; k++) {
+    const int i = j->order[k];
+    if (done[i] || j->contests[i].twin >= 0 || !j->contests[i].ncand) continue;
+    const double g = gain(j, i);
+    if (best < 0 || g > gain(j, best)) best = i;
+    if (isfinite(g)) sum += g, most = fmax(most, g);
+    unknown += isinf(g), ++*left;
+  }
+  if (best < 0) return -1;
+  sum += unknown * most;
+  const double even = 1.0 / *left, own = sum > 0 ? fmin(gain(j, best), most) / sum : even;
+  return *share = EVEN * even + (1 - EVEN) * own, best;
+}
+
+// After a stop too: what was measured until then stands.
+static int race_parts(struct job *j, int to, struct err *e)
+{
+  bool *done = NEWS(j->mem, bool, j->split.n);
+  double share;
+  for (int i, left; (i = next_race(j, done, &left, &share)) >= 0; done[i] = true) {
+    struct contest *c = &j->contests[i];
+    if (job_stopping(j) && !c->entrants) continue;
+    c->deal = share * left;
+    clock_part(j, share * RACE * left / (RACE * left + WHOLE), false);
+    TRY(walk_part(j, i, PASS_RACE, to, e));
+  }
+  return OK;
+}
+
+static bool breadth_first(const struct job *j)
+{
+  return j->target.kind == TARGET_GPU && !*j->unmeasured && pass_is(j, PASS_RACE, OF_PART) && parts_left(j, 0) > 1;
+}
+
+static int walk_parts(struct job *j, int from, int to, struct err *e)
+{
+  if (!breadth_first(j)) return walk_each(j, from, to, e);
+  TRY(open_parts(j, from, e));
+  return race_parts(j, to, e);
+}
+
+// ---- all rows ----
 
 static int walk(struct job *j, int from, int until, struct err *e)
 {
@@ -50,7 +154,7 @@ static int walk(struct job *j, int from, int until, struct err *e)
     }
     while (to < PASSES && pass_row(j, to)->scope != OF_JOB) to++;
     if (!pass_is(j, p, OF_PART)) return OK; // --stop-after
-    for (int i = 0; i < j->split.n && !j->stopped; i++) TRY(walk_part(j, j->order[i], p, to, e));
+    TRY(walk_parts(j, p, to, e));
   }
   return OK;
 }
@@ -116,17 +220,6 @@ static void remember(struct job *j, const json_t *report)
   json_text(report, &text);
   if (db_put(j->db, j->key, str_text(&text), NULL, 0, &e) != OK) job_warn(j, e.text);
   str_free(&text);
-}
-
-static int64_t signature_bytes(const struct graph *g)
-{
-  int64_t bytes = 0;
-  for (int i = 0; i < g->nnodes; i++) {
-    const struct node *n = &g->nodes[i];
-    const struct tensor *t = &g->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
-    if (n->op == OP_INPUT || n->op == OP_OUTPUT) bytes += shape_size(&t->shape) * dtype_bytes(t->dtype);
-  }
-  return bytes;
 }
 
 static int64_t signature_elements(const struct graph *g)
@@ -209,7 +302,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   int status = line(j, report, recalled, e);
-  for (int i = 0; i < j->split.n && j->contests; i++) race_early_drop(&j->contests[i]);
+  for (int i = 0; i < j->split.n && j->contests; i++) race_early_drop(&j->contests[i]), race_gpu_drop(&j->contests[i]);
   return status;
 }
 

@@ -174,14 +174,20 @@ static void tell_untried(struct entrants *f)
   job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
 }
 
-// A part whose time was over too soon has what is left of the job's: what the model likes best is tried.
-static void race_late(struct entrants *f, struct err *e)
+// Those that were left because of the time have another chance.
+static void take_left(struct entrants *f)
 {
   for (int i = 0; i < f->n; i++) {
     struct entrant *x = &f->x[i];
     if (x->state == LEFT) x->state = WAITING, x->result = NULL, x->why = x->again = NULL;
-    x->hash = 0; // those that are out as their twins are no reason against them
   }
+}
+
+// A part whose time was over too soon has what is left of the job's: what the model likes best is tried.
+static void race_late(struct entrants *f, struct err *e)
+{
+  take_left(f);
+  for (int i = 0; i < f->n; i++) f->x[i].hash = 0; // those that are out as their twins are no reason against them
   f->most = LATE, f->until = f->compile_until = clock_late(f->j);
   climb_starters(f, e);
   f->compile_until = clock_end(f->j);
@@ -257,19 +263,25 @@ struct entrants *race_gpu_starters(struct job *j, struct contest *c, int part, s
   return f;
 }
 
-struct entrants *race_gpu_climb(struct job *j, struct contest *c, int part, double seconds, struct gpu_session *s, struct gpu_race *early,
-                                struct err *e)
+struct entrants *race_gpu_open(struct job *j, struct contest *c, int part, struct gpu_session *s, struct gpu_race *early)
 {
   candidates_room(j, c, MOST_SIZED);
   struct entrants *f = race_gpu_starters(j, c, part, s);
   take_early(f, early);
+  return f;
+}
+
+int race_gpu_climb(struct entrants *f, double seconds, struct err *e)
+{
+  struct job *j = f->j;
+  struct contest *c = f->c;
   f->until = f->compile_until = clock_starters(j);
-  if (climb_starters(f, e) != OK) return f;
+  TRY(climb_starters(f, e));
   f->until = fmin(now_seconds() + seconds, clock_climb(j));
   f->compile_until = fmin(f->until + seconds, clock_climb(j)); // which a batch that was begun may take
   if (seconds > 0 && f->until > now_seconds() && !job_stopping(j) && !c->plan && !one_way(j, c, 1)) climb_run(f, e);
   f->compile_until = clock_end(j);
-  return f;
+  return (int)e->status;
 }
 
 struct gpu_race_opts race_gpu_opts(const struct job *j)
@@ -278,18 +290,54 @@ struct gpu_race_opts race_gpu_opts(const struct job *j)
       .seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
 }
 
-int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
+// Everything waits; op-by-op may have been timed.
+static int open_race(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct gpu_race early;
   struct gpu_race_opts o = race_gpu_opts(j);
-  struct gpu_session *s = race_early_end(j, c, &early, e);
-  if (e->status != OK) return gpu_session_close(s), (int)e->status;
-  if (!s) TRY(gpu_session_open(c->part->g, &o, &s));
-  struct entrants *f = race_gpu_climb(j, c, part, race_gpu_share(j), s, &early, e);
-  if (e->status == OK && only_op_by_op(f) && !job_stopping(j)) race_late(f, e);
-  int status = e->status == OK ? decide(f, e) : (int)e->status;
+  c->session = race_early_end(j, c, &early, e);
+  TRY((int)e->status);
+  if (!c->session) TRY(gpu_session_open(c->part->g, &o, &c->session));
+  return c->entrants = race_gpu_open(j, c, part, c->session, &early), OK;
+}
+
+int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e)
+{
+  TRY(open_race(j, c, part, e));
+  struct entrants *f = c->entrants;
+  f->until = f->compile_until = clock_starters(j), f->opening = true;
+  TRY(climb_starters(f, e));
+  f->opening = false, take_left(f);
+  return OK;
+}
+
+void race_gpu_drop(struct contest *c)
+{
+  if (c->entrants) entrants_close(c->entrants);
+  gpu_session_close(c->session);
+  c->entrants = NULL, c->session = NULL;
+}
+
+double race_gpu_gain(const struct contest *c)
+{
+  const struct entrants *f = c->entrants;
+  const int best = entrants_fastest(f, -1, true);
+  double model = INFINITY;
+  if (best < 0) return INFINITY;
+  for (int i = 0; i < f->n; i++) model = fmin(model, f->x[i].model);
+  return fmax(0, f->x[best].seconds - model);
+}
+
+int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
+{
+  if (!c->entrants) TRY(open_race(j, c, part, e));
+  struct entrants *f = c->entrants;
+  struct gpu_session *s = c->session;
+  int status = race_gpu_climb(f, race_gpu_share(j) * c->deal, e);
+  if (status == OK && only_op_by_op(f) && !job_stopping(j)) race_late(f, e);
+  status = e->status == OK ? decide(f, e) : (int)e->status;
   if (status == OK && !j->single) race_keep(f);
-  entrants_close(f);
+  entrants_close(f), c->entrants = NULL, c->session = NULL;
   forget_sizes(c);
   if (j->single && status == OK)
     j->session = s;

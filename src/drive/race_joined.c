@@ -90,9 +90,10 @@ int race_joined(struct job *j, struct err *e)
     c.ncand += put_together(j, &s[i], &c.cand[c.ncand], &inner) == OK;
   }
   TRY(gpu_session_open(j->program, &o, &j->session));
-  clock_part(j, 1);
-  struct entrants *f = race_gpu_climb(j, &c, j->split.n - 1, race_gpu_share(j), j->session, NULL, e);
-  int status = e->status == OK ? race_gpu_prove(f, &best, e) : (int)e->status;
+  clock_part(j, 1, false);
+  struct entrants *f = race_gpu_open(j, &c, j->split.n - 1, j->session, NULL);
+  int status = race_gpu_climb(f, race_gpu_share(j), e);
+  if (status == OK) status = race_gpu_prove(f, &best, e);
   race_gpu_times(f);
   entrants_close(f);
   j->course = c.course;

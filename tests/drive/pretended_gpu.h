@@ -18,9 +18,12 @@
 
 #include "folder.h"
 
+struct gpu_session {
+  int number; // from 1
+};
 // A batch, and the requests to it: here a list.
 struct gpu_batch {
-  int n;
+  int n, session;
   bool quick;
   stop_flag stop;
   const struct device_program *const *programs;
@@ -39,7 +42,7 @@ static struct {
   bool quick;                    // that is a quick one, or the first that is none
   bool waits;                    // for a stop that is another's
   volatile int stop;             // the user's flag
-  int batches, size[8];          // that were begun, and the programs of the first ones
+  int batches, size[8], of[16];  // that were begun; the programs, and the sessions, of the first ones
   double each;                   // seconds that a race says it took for each program
   int fast[3], late;             // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
   const struct graph *reference; // of the session that was opened last
@@ -61,7 +64,8 @@ int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag st
 int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)
 {
   (void)o;
-  return seen.reference = reference, seen.open++, seen.sessions++, *out = malloc(1), OK;
+  *out = malloc(sizeof **out);
+  return seen.reference = reference, seen.open++, (*out)->number = ++seen.sessions, OK;
 }
 
 void gpu_session_close(struct gpu_session *s)
@@ -78,8 +82,9 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   const struct device_program **copy = malloc(sizeof(*copy) * (size_t)n);
   memcpy(copy, programs, sizeof(*copy) * (size_t)n);
   *out = malloc(sizeof **out);
-  **out = (struct gpu_batch){n, o->quick, o->stop, copy};
+  **out = (struct gpu_batch){n, s->number, o->quick, o->stop, copy};
   if (seen.batches < (int)COUNT(seen.size)) seen.size[seen.batches] = n;
+  if (seen.batches < (int)COUNT(seen.of)) seen.of[seen.batches] = s->number;
   seen.batches++;
   return seen.open++, OK;
 }
@@ -108,7 +113,7 @@ static int until_the_stop(const struct gpu_batch *b)
 // The compiler came to none of the programs.
 static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
 {
-  int most = seen.sessions <= (int)COUNT(seen.fast) ? seen.fast[seen.sessions - 1] : 0;
+  int most = b->session <= (int)COUNT(seen.fast) ? seen.fast[b->session - 1] : 0;
   if (!b->quick || !most || b->n <= most || (seen.stop_at && seen.races == seen.stop_at)) return false;
   seen.late++;
   for (int i = 0; i < b->n; i++) {

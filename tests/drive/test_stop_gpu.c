@@ -161,7 +161,7 @@ static void time_is_kept_for_the_proof(void **state)
     struct job j = {.mem = &mem, .opts = &o, .program = graph_of(&mem, texts[0]), .target = {.kind = TARGET_GPU}};
     o.time = cases[i].time;
     clock_open(&j);
-    clock_part(&j, 1);
+    clock_part(&j, 1, false);
     assert_true(fabs((clock_end(&j) - clock_climb(&j)) / 2 - cases[i].kept) < 1e-6); // once for the last race, once for the end of the job
     assert_false(clock_hurries(&j));
     clock_close(&j);
@@ -206,6 +206,28 @@ static void the_race_begins_early(void **state)
     assert_int_equal(seen.open, 0);
     end_stopped(&s);
   }
+}
+
+// ---- several parts ----
+
+static const char four[] = "program four() {\n X: f16[64, 256]\n V: f16[256, 192]\n W: f16[192, 128]\n Y: f16[128, 320]\n"
+                           " A = softmax(matmul(softmax(X, dim=1), V), dim=1)\n B = softmax(matmul(A, W), dim=1)\n"
+                           " return softmax(matmul(B, Y), dim=1)\n}\n";
+enum { PARTS = 4, TO_BEGIN = 2 * PARTS }; // batches: op-by-op of each, and the few candidates that the model likes best
+
+// Sessions are those of the parts, in the order in which they are opened. The stop comes in the next batch.
+static void every_part_is_measured_before_any_climbs(void **state)
+{
+  (void)state;
+  struct stopped s;
+  optimize_and_stop(&s, four, TO_BEGIN + 1, 0, true, 0);
+  assert_int_equal(s.status, ENV);
+  assert_int_equal(json_array_size(json_object_get(s.report, "parts")), PARTS);
+  for (int i = 0; i < TO_BEGIN; i++) assert_int_equal(seen.of[i], i / 2 + 1);
+  assert_int_equal(seen.sessions, PARTS);
+  const char *left = json_string_value(json_object_get(s.report, "left"));
+  if (strstr(left, "operator by operator")) fail_msg("%s", left);
+  end_stopped(&s);
 }
 
 // ---- compilers that take longer than a part's time ----
@@ -317,6 +339,7 @@ int main(void)
       cmocka_unit_test(too_little_time_to_check_is_told),
       cmocka_unit_test(time_is_kept_for_the_proof),
       cmocka_unit_test(the_race_begins_early),
+      cmocka_unit_test(every_part_is_measured_before_any_climbs),
       cmocka_unit_test(no_time_to_compile_is_told),
       cmocka_unit_test(what_is_left_of_the_time_is_used),
       cmocka_unit_test(a_part_without_time_runs_operator_by_operator),
