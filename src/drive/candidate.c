@@ -162,28 +162,44 @@ static void drop_same_kernels(struct contest *c, struct candidate *x)
       x->dropped = "another graph becomes the same kernels", x->late = true;
 }
 
-// Lowering for a GPU is cheap, and shows at once whether a candidate can take part.
-static bool takes_part(struct job *j, struct contest *c)
-{
-  struct candidate *x = &c->cand[c->ncand - 1];
-  if (job_stopping(j)) return true; // it is kept for the next run, no more
-  if (j->target.kind == TARGET_GPU) device_candidate(j, c, x);
-  if (x->passed >= PASS_LOWER && !x->dropped) drop_same_kernels(c, x);
-  return !x->dropped;
-}
-
 struct picking {
   struct job *j;
   struct contest *c;
   const struct search_result *r;
-  int good, most, tries; // candidates that take part, how many are wanted, how many may be looked at
+  int good, most, tries;           // candidates that take part, how many are wanted, how many may be looked at
+  int nlowered, cap, nopen, width; // width: how many are lowered together
+  struct candidate *lowered;       // for a GPU, or dropped
+  int *open;                       // candidates that are to be lowered; until then they count as good
+  struct job *own;                 // by thread: the job with an arena of its own
 };
+
+// As it was lowered before, or NULL.
+static const struct candidate *find_lowered(const struct picking *p, const struct graph *g)
+{
+  for (int i = 0; i < p->nlowered; i++)
+    if (p->lowered[i].found == g) return &p->lowered[i];
+  return NULL;
+}
+
+// Lowering for a GPU shows whether a candidate can take part.
+static bool takes_part(struct picking *p)
+{
+  const int k = p->c->ncand - 1;
+  struct candidate *x = &p->c->cand[k];
+  const struct candidate *known = find_lowered(p, x->found);
+  if (known) *x = *known;
+  if (!known && job_stopping(p->j)) return true; // it is kept for the next run, no more
+  if (!known && p->j->target.kind == TARGET_GPU) return p->open[p->nopen++] = k, true;
+  if (x->passed >= PASS_LOWER && !x->dropped) drop_same_kernels(p->c, x);
+  return !x->dropped;
+}
 
 static void try_found(struct picking *p, const struct found *f, double far)
 {
-  if (p->good >= p->most || p->c->ncand >= 1 + p->tries || f->cost > far * p->r->found[0].cost || candidate_known(p->c, f->g)) return;
+  if (p->nopen >= p->width || p->good >= p->most || p->c->ncand >= 1 + p->tries) return;
+  if (f->cost > far * p->r->found[0].cost || candidate_known(p->c, f->g)) return;
   add(p->c, f);
-  p->good += takes_part(p->j, p->c);
+  p->good += takes_part(p);
 }
 
 // The structure whose best candidate costs least, of those not in seen[0..n); -1: none. `found` costs are a guess from before
@@ -223,23 +239,70 @@ static void pick_for_cpu(struct picking *p)
       if (wanted(p->c, &p->r->found[i], round)) try_found(p, &p->r->found[i], FAR);
 }
 
+// ---- several are lowered together ----
+
+struct candidate_lowering {
+  struct picking *p;
+  struct err *errs;
+};
+
+static void lower_one(void *arg, int i, int worker)
+{
+  struct candidate_lowering *l = arg;
+  pass_candidate(&l->p->own[worker], l->p->c, &l->p->c->cand[l->p->open[i]], LAST_OF_CANDIDATE, &l->errs[i]);
+}
+
+static void lower_open(struct picking *p)
+{
+  struct candidate_lowering l = {p, NEWS(p->j->mem, struct err, p->nopen)};
+  pool_run(p->width, p->nopen, lower_one, &l);
+  for (int i = 0; i < p->nopen; i++) {
+    struct candidate *x = &p->c->cand[p->open[i]];
+    if (l.errs[i].status != OK) pass_fell(p->j, p->c, x, &l.errs[i]);
+    PUSH(p->j->mem, p->lowered, p->nlowered, p->cap) = *x;
+  }
+}
+
+// Dumps and kept candidates have numbers, which are sure for one candidate after the other.
+static int width_of(const struct job *j)
+{
+  const bool numbered = j->opts->keep_dropped || j->opts->dump_dir || (j->watch && (j->watch->dump || j->watch->check));
+  return numbered || j->target.kind != TARGET_GPU ? 1 : j->threads;
+}
+
+// If a candidate takes part is known when it is lowered, and who is next depends on it. So the pick is made as if those that are not lowered were
+// good, these are lowered together, and it is made again until none is open. That gives the pick of one after the other.
+static void pick_all(struct picking *p, const struct search_result *kept)
+{
+  struct contest *c = p->c;
+  const int width = p->width, most = p->most;
+  struct arena *mem = NEWS(p->j->mem, struct arena, width);
+  p->own = NEWS(p->j->mem, struct job, width);
+  for (int i = 0; i < width; i++) p->own[i] = *p->j, p->own[i].mem = &mem[i];
+  do {
+    p->good = p->nopen = 0, p->most = most, c->ncand = 1;
+    for (int i = 0; kept && i < kept->n && p->nopen < width; i++) add(c, &kept->found[i]), p->good += takes_part(p);
+    (p->j->target.kind == TARGET_GPU ? pick_for_gpu : pick_for_cpu)(p);
+    lower_open(p);
+  } while (p->nopen);
+  for (int i = 0; i < width; i++) arena_join(p->j->mem, &mem[i]);
+}
+
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e)
 {
   (void)e;
   bool gpu = j->target.kind == TARGET_GPU;
   int extra = kept ? kept->n : 0, most = j->opts->measure * (gpu ? ON_A_GPU : 1) + extra;
-  struct picking p = {j, c, r, 0, most, gpu ? TRIES * most : most};
+  struct picking p = {.j = j, .c = c, .r = r, .most = most, .tries = gpu ? TRIES * most : most, .width = width_of(j)};
   struct candidate base = c->cand[0];
   struct graph *stable;
   struct err inner = {0};
   char note[256] = "";
   if (plan_stable(j->mem, c->part->g, &stable, &c->overflows, note, &inner) != OK) c->overflows = false;
   c->cand = NEWS(j->mem, struct candidate, 1 + p.tries);
-  c->cand[0] = base, c->ncand = 1;
+  c->cand[0] = base, p.open = NEWS(j->mem, int, 1 + p.tries);
   c->nfound = MAX(c->nfound, r->n), c->why = arena_strdup(j->mem, r->why);
-  for (int i = 0; i < extra; i++) add(c, &kept->found[i]), p.good += takes_part(j, c);
-  (gpu ? pick_for_gpu : pick_for_cpu)(&p);
-  return OK;
+  return pick_all(&p, kept), OK;
 }
 
 // Op-by-op: of a program that is one part its stable form, else the stabilized part.
