@@ -20,10 +20,12 @@
 
 struct gpu_session {
   int number; // from 1
+  const struct graph *reference;
 };
 // A batch, and the requests to it: here a list.
 struct gpu_batch {
-  int n, session;
+  int n;
+  struct gpu_session of;
   bool quick;
   stop_flag stop;
   const struct device_program *const *programs;
@@ -45,7 +47,7 @@ static struct {
   int batches, size[8], of[16];  // that were begun; the programs, and the sessions, of the first ones
   double each;                   // seconds that a race says it took for each program
   int fast[3], late;             // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
-  const struct graph *reference; // of the session that was opened last
+  const struct graph *reference; // of the session of the last race
 } seen;
 
 int gpu_identity(int device, char out[160], struct err *e)
@@ -65,7 +67,8 @@ int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *
 {
   (void)o;
   *out = malloc(sizeof **out);
-  return seen.reference = reference, seen.open++, (*out)->number = ++seen.sessions, OK;
+  (*out)->number = ++seen.sessions, (*out)->reference = reference;
+  return seen.open++, OK;
 }
 
 void gpu_session_close(struct gpu_session *s)
@@ -82,7 +85,7 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   const struct device_program **copy = malloc(sizeof(*copy) * (size_t)n);
   memcpy(copy, programs, sizeof(*copy) * (size_t)n);
   *out = malloc(sizeof **out);
-  **out = (struct gpu_batch){n, s->number, o->quick, o->stop, copy};
+  **out = (struct gpu_batch){n, *s, o->quick, o->stop, copy};
   if (seen.batches < (int)COUNT(seen.size)) seen.size[seen.batches] = n;
   if (seen.batches < (int)COUNT(seen.of)) seen.of[seen.batches] = s->number;
   seen.batches++;
@@ -113,7 +116,7 @@ static int until_the_stop(const struct gpu_batch *b)
 // The compiler came to none of the programs.
 static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
 {
-  int most = b->session <= (int)COUNT(seen.fast) ? seen.fast[b->session - 1] : 0;
+  int most = b->of.number <= (int)COUNT(seen.fast) ? seen.fast[b->of.number - 1] : 0;
   if (!b->quick || !most || b->n <= most || (seen.stop_at && seen.races == seen.stop_at)) return false;
   seen.late++;
   for (int i = 0; i < b->n; i++) {
@@ -127,7 +130,7 @@ static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
 int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e)
 {
   *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
-  seen.races++, seen.programs += b->n, out->seconds = seen.each * b->n;
+  seen.reference = b->of.reference, seen.races++, seen.programs += b->n, out->seconds = seen.each * b->n;
   assert_false(stop_set(b->stop)); // after a stop there is no race
   if (came_late(b, out)) return OK;
   int told = until_the_stop(b);
