@@ -270,8 +270,8 @@ static int width_of(const struct job *j)
   return numbered || j->target.kind != TARGET_GPU ? 1 : j->threads;
 }
 
-// If a candidate takes part is known when it is lowered, and who is next depends on it. So the pick is made as if those that are not lowered were
-// good, these are lowered together, and it is made again until none is open. That gives the pick of one after the other.
+// Lowering tells whether a candidate takes part, and who is next depends on that. So the pick takes those that are not lowered for good, lowers
+// them together, and is made again until none is open. The result is that of lowering one after the other.
 static void pick_all(struct picking *p, const struct search_result *kept)
 {
   struct contest *c = p->c;

@@ -1,5 +1,5 @@
 // The pipeline: the rows of pass.def, walked in their order. Rows over subprograms and candidates that follow each other are walked for one
-// subprogram after the other.
+// subprogram after the other. If several are raced on a GPU, all have a first batch before their races go on.
 //
 // Proving is dear (a float64 evaluation at full size, hundreds of field tests at reduced ones) and measuring is cheap,
 // so the race measures first and proves whatever would take the lead. Nothing unproven is ever ranked, shown as a
