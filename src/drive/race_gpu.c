@@ -174,7 +174,7 @@ static void tell_untried(struct entrants *f)
   job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
 }
 
-// Those that were left because of the time have another chance.
+// Candidates that were left because of the time have another chance.
 static void take_left(struct entrants *f)
 {
   for (int i = 0; i < f->n; i++) {

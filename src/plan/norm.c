@@ -57,13 +57,13 @@ static bool along_columns(const struct graph *b, int axis)
   return false;
 }
 
-// The step of the long loop, or of blocks, that takes single elements of dimension d; 0: there is none.
+// The step of the long loop that takes single elements of dimension d, or else of the blocks that do; 0: there is none.
 static int64_t single_step(const struct graph *b, const struct node *n, const struct plan_access *a, int d)
 {
-  for (int i = 0; i < b->ngrid; i++)
-    if (n->a.imap[i] == d && along_columns(b, i)) return a->grid[i];
   for (int i = 0; i < b->nloop; i++)
     if (n->a.fmap[i] == d && b->loop[i] >= LONG_LOOP) return a->loop[i];
+  for (int i = 0; i < b->ngrid; i++)
+    if (n->a.imap[i] == d && along_columns(b, i)) return a->grid[i];
   return 0;
 }
 

@@ -76,10 +76,14 @@ static void messages(void **state)
   (void)state;
   struct mica_context *m = mica_open();
   struct mica_program *p;
-  const char *bad[] = {"n", "=3", "n=", "n=3x", "n=99999999999999999999"};
+  const char *bad[][2] = {{"n", "name=integer"},
+                          {"=3", "name=integer"},
+                          {"n=", "name=integer"},
+                          {"n=3x", "name=integer"},
+                          {"n=99999999999999999999", "the integer is too large"}};
   for (size_t i = 0; i < COUNT(bad); i++) {
-    assert_int_equal(mica_load_text(m, soft, "soft.mica", 1, &bad[i], &p), MICA_USER);
-    assert_non_null(strstr(mica_error(m), "name=integer"));
+    assert_int_equal(mica_load_text(m, soft, "soft.mica", 1, &bad[i][0], &p), MICA_USER);
+    assert_non_null(strstr(mica_error(m), bad[i][1]));
   }
   assert_int_equal(mica_load_text(m, "program p() {\n  X: f32[2]\n  return epx(X)\n}\n", "p.mica", 0, NULL, &p), MICA_USER);
   assert_non_null(strstr(mica_error(m), "p.mica:3:"));
