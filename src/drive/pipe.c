@@ -10,15 +10,20 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t signature_bytes(const struct graph *g)
+struct signature { // of all inputs and results
+  int64_t elements, bytes;
+};
+
+static struct signature signature_of(const struct graph *g)
 {
-  int64_t bytes = 0;
+  struct signature s = {0};
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     const struct tensor *t = &g->tensors[n->op == OP_OUTPUT ? n->in[0] : n->out];
-    if (n->op == OP_INPUT || n->op == OP_OUTPUT) bytes += shape_size(&t->shape) * dtype_bytes(t->dtype);
+    if (n->op != OP_INPUT && n->op != OP_OUTPUT) continue;
+    s.elements += shape_size(&t->shape), s.bytes += shape_size(&t->shape) * dtype_bytes(t->dtype);
   }
-  return bytes;
+  return s;
 }
 
 // ---- the walk ----
@@ -76,7 +81,7 @@ static int open_parts(struct job *j, int from, struct err *e)
     if (c->twin >= 0) continue;
     clock_part(j, (double)OPENING / (OPENING * parts_left(j, i) + RACE * all + WHOLE), true);
     TRY(walk_part(j, j->order[i], from, PASS_RACE, e));
-    held += signature_bytes(c->part->g);
+    held += signature_of(c->part->g).bytes;
     if (held <= HELD)
       TRY(race_gpu_begin(j, c, j->order[i], e));
     else
@@ -222,23 +227,13 @@ static void remember(struct job *j, const json_t *report)
   str_free(&text);
 }
 
-static int64_t signature_elements(const struct graph *g)
-{
-  int64_t n = 0;
-  for (int i = 0; i < g->nnodes; i++) {
-    const struct node *x = &g->nodes[i];
-    if (x->op == OP_INPUT || x->op == OP_OUTPUT) n += shape_size(&g->tensors[x->op == OP_OUTPUT ? x->in[0] : x->out].shape);
-  }
-  return n;
-}
-
 // Elements of inputs and results a second that a race draws, has computed in float64 and compares; what of the time that may take.
 static const double HANDLED = 1.5e8, OF_HANDLING = 0.5;
 
 // A job does not begin if its results cannot be checked once in the time.
 static int check_time(const struct job *j, struct err *e)
 {
-  const double elements = (double)signature_elements(j->program);
+  const double elements = (double)signature_of(j->program).elements;
   if (elements / HANDLED <= OF_HANDLING * clock_most(j)) return OK;
   return err_set(e, ERR_STOPPED, NOWHERE, "the time, %.3g seconds, is too short to check %.2g elements of inputs and results", clock_most(j),
                  elements);
@@ -247,7 +242,7 @@ static int check_time(const struct job *j, struct err *e)
 // The GPU and its driver are looked for before the search.
 static int check_machine(struct job *j, struct err *e)
 {
-  const struct gpu_need need = {gpu_runs_on(&j->gpu), signature_bytes(j->program)};
+  const struct gpu_need need = {gpu_runs_on(&j->gpu), signature_of(j->program).bytes};
   enum gpu_reference by;
   TRY(gpu_reference_read(j->opts->reference, &by, e));
   if (j->target.kind != TARGET_GPU || *j->unmeasured) return OK;
