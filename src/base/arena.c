@@ -92,20 +92,6 @@ void arena_reset(struct arena *a, struct arena_mark m)
   a->used = m.used;
 }
 
-// Under a's newest block, so that no mark of a frees it.
-void arena_join(struct arena *a, struct arena *b)
-{
-  struct arena_block *last = b->head;
-  for (struct arena_block *x = b->head; x; last = x, x = x->below)
-    if (a->lasting && !b->lasting) mem_keep(x);
-  if (last && a->head)
-    last->below = a->head->below, a->head->below = b->head;
-  else if (last)
-    a->head = b->head;
-  a->used += b->used, b->head = NULL;
-  arena_close(b);
-}
-
 void *arena_copy(struct arena *a, const void *p, size_t bytes)
 {
   void *q = arena_alloc(a, bytes);

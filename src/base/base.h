@@ -58,7 +58,6 @@ void *arena_alloc(struct arena *a, size_t bytes); // zeroed, 16-byte aligned, ne
 void *arena_try(struct arena *a, size_t bytes);   // the same for what may be large: NULL where there is no memory
 struct arena_mark arena_mark(struct arena *a);
 void arena_reset(struct arena *a, struct arena_mark m); // frees what came after the mark
-void arena_join(struct arena *a, struct arena *b);      // all of b lives as long as a, marks or not; b is open and empty
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF(2, 3);
 void *arena_copy(struct arena *a, const void *p, size_t bytes);

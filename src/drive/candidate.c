@@ -276,7 +276,8 @@ static void pick_all(struct picking *p, const struct search_result *kept)
 {
   struct contest *c = p->c;
   const int width = p->width, most = p->most;
-  struct arena *mem = NEWS(p->j->mem, struct arena, width);
+  struct arena *mem = NEWS(p->j->mem, struct arena, width); // tile programs keep them, to allocate expressions when they are printed
+  for (int i = 0; i < width; i++) PUSH(p->j->mem, p->j->arenas, p->j->narenas, p->j->arenas_cap) = &mem[i];
   p->own = NEWS(p->j->mem, struct job, width);
   for (int i = 0; i < width; i++) p->own[i] = *p->j, p->own[i].mem = &mem[i];
   do {
@@ -285,7 +286,6 @@ static void pick_all(struct picking *p, const struct search_result *kept)
     (p->j->target.kind == TARGET_GPU ? pick_for_gpu : pick_for_cpu)(p);
     lower_open(p);
   } while (p->nopen);
-  for (int i = 0; i < width; i++) arena_join(p->j->mem, &mem[i]);
 }
 
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e)

@@ -204,6 +204,8 @@ struct job {
   const struct pass *rows;         // NULL: those of pass.def
   struct watch *watch;             // what is told of the passes (pass.h)
   json_t *report;                  // NULL until it is made
+  struct arena **arenas;           // of candidates that several threads have lowered together; closed with the job
+  int narenas, arenas_cap;
 };
 
 // ---- pipe.c ----

@@ -354,4 +354,6 @@ void job_close(struct job *j)
   j->gauge = NULL;
   db_close(j->db);
   j->db = NULL;
+  for (int i = 0; i < j->narenas; i++) arena_close(j->arenas[i]);
+  j->narenas = 0;
 }
