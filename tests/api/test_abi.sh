@@ -47,6 +47,7 @@ range_core functions of the profiler, set then
 range_core2 the same
 range_core_at addresses of these, which it asks for
 range_core2_at the same
+known precompiled headers of the process, under a lock (src/rt/parsed.c)
 watched whether forks are watched (src/rt/forked.c)
 in_child whether the thread went on in a child of fork, of each thread
 text.2 the compiler's version for its caller (src/rt/module.c), of each thread
