@@ -13,6 +13,7 @@
 //   here.c    the folder that this code was installed in
 //   own.c     files and folders that nobody else can change; checksums of them (own.h)
 //   pool.c    a thread pool whose results do not depend on the number of threads
+//   large.c   copies and comparisons of large memory by it
 //   trace.c   spans of time of a job, by thread (trace.h);   range.c  the same for profilers (range.h)
 //   child.c   programs that are started; scratch.c the folders they work in (child.h)
 #ifndef MICA_BASE_H
@@ -178,6 +179,10 @@ int pool_most(int wanted);
 enum { POOL_MOST = 256, POOL_STACK = 8 << 20 };
 // pthread_create with a stack of POOL_STACK bytes, whatever the limits of this process are.
 int pool_thread(pthread_t *t, void *(*f)(void *), void *arg);
+
+// ---- large.c ----------------------------------------------------------------------------------------
+void large_copy(void *to, const void *from, size_t bytes);
+bool large_same(const void *x, const void *y, size_t bytes);
 
 // Set by SIGINT and SIGTERM in the command; long work looks at it between steps.
 typedef const volatile int *stop_flag; // may be NULL; set by a signal or by another thread

@@ -12,10 +12,8 @@
 #include "base/memory.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
-static const size_t PIECE = 1 << 22; // bytes
 enum { ZEROS = 1 << 14, POISON = 0xff, MOST_TIMED = 256, MOST_REPLAYS = 1024 };
 
 static int end_record(struct stage *s, int status, struct gpu_graph **out, struct err *e)
@@ -108,41 +106,17 @@ static int look_at_work(struct stage *s, const struct loaded *l, struct err *e)
   return OK;
 }
 
-struct output_pieces { // of an output that was read back, on all cores
-  char *to;
-  const char *from;
-  size_t bytes;
-  atomic_bool differs;
-};
-
-static void take_piece(void *arg, int i, int worker)
+static void take_outputs(const struct stage *s, const int64_t *to)
 {
-  (void)worker;
-  const struct output_pieces *p = arg;
-  const size_t from = (size_t)i * PIECE;
-  memcpy(p->to + from, p->from + from, MIN(PIECE, p->bytes - from));
+  for (int i = 0; i < s->map.nout; i++) large_copy(s->shared + to[i], s->back + s->out_at[i], (size_t)s->map.out_bytes[i]);
 }
 
-static void compare_piece(void *arg, int i, int worker)
+static bool same_outputs(const struct stage *s)
 {
-  (void)worker;
-  struct output_pieces *p = arg;
-  const size_t from = (size_t)i * PIECE;
-  if (memcmp(p->to + from, p->from + from, MIN(PIECE, p->bytes - from))) p->differs = true;
+  bool same = true;
+  for (int i = 0; i < s->map.nout; i++) same &= large_same(s->shared + s->map.first[i], s->back + s->out_at[i], (size_t)s->map.out_bytes[i]);
+  return same;
 }
-
-static bool each_output(const struct stage *s, const int64_t *to, void (*piece)(void *, int, int))
-{
-  struct output_pieces p = {0};
-  for (int i = 0; i < s->map.nout; i++) {
-    p.to = s->shared + to[i], p.from = s->back + s->out_at[i], p.bytes = (size_t)s->map.out_bytes[i];
-    pool_run(pool_cores(), (int)((p.bytes + PIECE - 1) / PIECE), piece, &p);
-  }
-  return p.differs;
-}
-
-static void take_outputs(const struct stage *s, const int64_t *to) { each_output(s, to, take_piece); }
-static bool same_outputs(const struct stage *s) { return !each_output(s, s->map.first, compare_piece); }
 
 struct running {
   const struct loaded *l;

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const size_t COPIED = 1 << 22;       // bytes at a time
 static const double START = 120, LOAD = 60; // seconds for a device to open; for a candidate or a problem to load
 
 struct candidate_there {
@@ -184,26 +183,6 @@ static int tell_problem(struct gpu_worker *w, struct err *e)
   return status;
 }
 
-struct worker_copy { // on all cores, since memory that nobody has touched costs more than the copy
-  char *to;
-  const char *from;
-  size_t bytes;
-};
-
-static void copy_piece(void *arg, int i, int worker)
-{
-  (void)worker;
-  const struct worker_copy *c = arg;
-  const size_t from = (size_t)i * COPIED;
-  memcpy(c->to + from, c->from + from, MIN(COPIED, c->bytes - from));
-}
-
-static void copy(char *to, const void *from, size_t bytes)
-{
-  struct worker_copy c = {to, from, bytes};
-  pool_run(pool_cores(), (int)((bytes + COPIED - 1) / COPIED), copy_piece, &c);
-}
-
 // The file descriptor of memory with the expected values; -1: there is none to be had.
 static int expected_values(const struct compare_plan *c)
 {
@@ -214,7 +193,7 @@ static int expected_values(const struct compare_plan *c)
   if (p == MAP_FAILED) return fd < 0 ? -1 : (close(fd), -1);
   for (int i = 0; i < c->nout; i++) {
     const size_t n = sizeof(double) * (size_t)c->out[i].n;
-    copy(p + at, c->out[i].expected, n), at += n;
+    large_copy(p + at, c->out[i].expected, n), at += n;
   }
   return munmap(p, bytes), fd;
 }
@@ -354,7 +333,7 @@ int gpu_worker_problem(struct gpu_worker *w, const struct buffers *b, int sets, 
   if (p == MAP_FAILED) return err_set(e, ERR_MEMORY, NOWHERE, "no memory to share with the worker: %s", strerror(errno));
   w->shared = p;
   w->first = NEWS(&w->mem, void *, b->nout + 1), w->other = NEWS(&w->mem, void *, b->nout + 1);
-  for (int i = 0; i < b->nin; i++) copy(w->shared + w->map.in[i], b->in[i], b->in_bytes[i]);
+  for (int i = 0; i < b->nin; i++) large_copy(w->shared + w->map.in[i], b->in[i], b->in_bytes[i]);
   for (int i = 0; i < b->nout; i++) w->first[i] = w->shared + w->map.first[i], w->other[i] = w->shared + w->map.other[i];
   return ready(w, e);
 }
