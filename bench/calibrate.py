@@ -14,10 +14,10 @@ table. Nothing is fitted to the table `unseen`: a race that the shipped rates ha
 race for another.
 
 The formula is src/lower/kernel_time.c, asked through build/calibrate --times.
-The fit minimizes the logarithm of modelled over measured time, robustly (soft l1). Ranking is the purpose of the model, so
-the mean over a program is subtracted first, and the mean itself has a small weight. Every program weighs the same, and
-within a program the kernels near the fastest weigh most. Rates are pulled towards those they start from, by so much that
-what no measurement speaks of stays.
+The fit minimizes the logarithm of modelled over measured time with a robust loss (soft l1). The model's purpose is ranking. The fit
+therefore subtracts the mean over a program, and gives the mean itself a small weight. All programs have the same weight. Within a
+program, kernels near the fastest have the largest weights. A regularization term keeps a rate at its initial value if no
+measurement depends on it.
 """
 import argparse
 import csv

@@ -37,7 +37,7 @@ import mica
 import mica.torch
 from mica.torch.measure import captured, time_calls, turn_on
 
-# How: the mode of torch.compile, what Mica is told besides, the mode with Inductor's search.
+# How: the mode of torch.compile, other options of Mica, the mode with Inductor's search.
 HOW = {"calls": ("default", {}, "max-autotune-no-cudagraphs"), "captured": ("default", {"graphs": True}, "max-autotune-no-cudagraphs"),
        "reduce-overhead": ("reduce-overhead", {}, "max-autotune")}
 log = logging.getLogger("mica.torch.bench")

@@ -5,14 +5,14 @@
                    [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
-ended after --deadline seconds. Tasks without convolution and pooling begin first, those of a level in an order that was drawn once. Nothing runs after
---until seconds, and a task that is ended so has no row: cheap tasks are more likely to have ended by then. Workers compile in parallel. They take turns
-to use the GPU, by the lock file MICA_GPU_LOCK, or one in Mica's cache; six to eight of them leave each enough of the GPU on 16 cores. Random numbers are drawn on the device. --scale N divides the whole numbers of 256 and more
-that a task's file assigns, for a CPU. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine, options and
+ended after --deadline seconds. Tasks without convolution and pooling begin first. The order within a level was drawn once. Nothing runs after
+--until seconds, and an interrupted task has no row. Rows of a short run therefore contain more cheap tasks. Workers compile in parallel. One worker at
+a time uses the GPU, by the lock file MICA_GPU_LOCK, or one in Mica's cache. On 16 cores, six to eight workers leave each enough GPU time. Random
+numbers are drawn on the device. For a CPU, --scale N divides the whole numbers of 256 and more that a task's file assigns. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine, options and
 method are not run again (`method`: kernelbench_task.py, --trials, --workers). --sizes FILE keeps what tasks need, which takes a minute to find out.
-A task that runs out of GPU memory beside others is run again alone. Tasks of level 3 get twice --time. Column `seconds_given` has the seconds of a
-graph, `spent` those of each phase of the task, `job` those of each stage of Mica's jobs, by their traces. `same_code` is 1 where Mica took nothing and
-Inductor had the graph in its cache: then both run the same code, and a ratio other than 1 is noise.
+If a task runs out of GPU memory while other tasks run, it runs a second time alone. Tasks of level 3 get twice --time. Column `seconds_given` has the
+seconds of a graph. Columns `spent` and `job` have the seconds of each phase of the task, and of each stage of Mica's jobs by their traces. `same_code`
+is 1 if Mica took nothing and Inductor had the graph in its cache. Both then run the same code, and a ratio other than 1 is noise.
 
 --trials N calls are timed by the suite's code, fewer where they would take more than half a second, and 6 at least; column `calls` has the number.
 Rounds alternate between eager mode, Inductor and Mica, and each begins with another one. A time is the median; columns `*_mean_us` have the mean,

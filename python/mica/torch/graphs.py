@@ -85,7 +85,7 @@ def keep_strides(gm, before):
 
 
 def fresh_weights(run, gm, regions):
-    """A replayed CUDA graph reads copies of weights where they were: those of weights that have changed are made anew before it."""
+    """A replayed CUDA graph reads copies of weights where they were: copies of changed weights are updated before it."""
     placeholders = {n: i for i, n in enumerate(n for n in gm.graph.nodes if n.op == "placeholder")}
     by_key = {r.key(): r for r in regions}
     prepared = []

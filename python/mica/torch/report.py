@@ -27,7 +27,7 @@ class Taken:
     text: str
     taken: bool = False
     why: str = ""               # not taken because
-    us: float | None = None     # measured here, beside `rest_us`
+    us: float | None = None     # measured in the same run as `rest_us`
     rest_us: float | None = None
     error: float | None = None  # relative norm of the difference to eager
     recalled: bool = False      # no search: the kernels of an earlier process

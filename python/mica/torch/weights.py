@@ -1,7 +1,7 @@
 """Views and casts of weights, and masks made of them, contiguous, made once a version of the weight.
 
 A copy is valid while the weight's storage lives and its version counter stands: torch counts every change in place, so an
-optimizer's step or load_state_dict makes the copy anew. (What is written through `.data` is not counted; docs/torch.md says
+optimizer's step or load_state_dict updates the copy. (What is written through `.data` is not counted; docs/torch.md says
 so.) Copies are found by storage, place and strides, and go when the storage has gone: a new weight at the same address is
 another storage. Tensors made in inference mode have no counter: they are copied in every call. So is what a CUDA graph captures and
 finds no valid copy of: what it makes is there when it is replayed, not before.
