@@ -138,10 +138,3 @@ def sdpa_cudnn(e, q, k, v, bias, lse=False, dropout=0.0, causal=False, debug=Fal
 @row("aten._scaled_dot_product_fused_attention_overrideable.default", kinds=[ATTENTION])
 def sdpa_other(e, q, k, v, bias=None, dropout=0.0, causal=False, debug=False, scale=None, lse=False):
     return [attention(e, q, k, v, bias, dropout, causal, scale)]
-
-
-# The arguments of attention that hold its mask and the flag `is_causal`.
-MASKED = {
-    "aten.scaled_dot_product_attention.default": (3, 5), "aten._scaled_dot_product_flash_attention_for_cpu.default": ("attn_mask", 4),
-    "aten._scaled_dot_product_efficient_attention.default": (3, 6), "aten._scaled_dot_product_cudnn_attention.default": (3, 6),
-    "aten._scaled_dot_product_fused_attention_overrideable.default": (3, 5)}

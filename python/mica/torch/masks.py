@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .attention import MASKED, only_softmax
-from .ops import constant, is_light, name_of
+from .attention import only_softmax
+from .ops import ATTENTION, constant, is_light, name_of
 
 MOST = 1 << 26  # elements of a mask that is looked at
 GONE = "a mask that attention needs no more"
@@ -22,7 +22,7 @@ def simplify(graph):
     before = list(graph.nodes)
     known, seen = _constants(graph), {}
     for node in list(graph.nodes):
-        place = MASKED.get(name_of(node.target)) if node.op == "call_function" else None
+        place = _places(node)
         mask = _argument(node, place[0]) if place else None
         if isinstance(mask, fx.Node) and mask in known and not _argument(node, place[1]):
             form = _form_of(mask, seen)
@@ -62,6 +62,15 @@ def _adds_nothing(node, known, seen):
     if val.dtype is not of.dtype or val.shape != of.shape or mask.meta["val"].dtype is torch.bool or not only_softmax(node):
         return False
     return _form_of(mask, seen) == "all"
+
+
+def _places(node):
+    """The arguments of attention that hold its mask and the flag `is_causal`: a position each, or a keyword. None: it takes no mask."""
+    if node.op != "call_function" or name_of(node.target) not in ATTENTION:
+        return None
+    at = {a.name: a.name if a.kwarg_only else i for i, a in enumerate(node.target._schema.arguments)}
+    mask = at.get("attn_mask", at.get("attn_bias"))
+    return None if mask is None else (mask, at["is_causal"])
 
 
 def _argument(node, place):
@@ -145,7 +154,7 @@ def _of_masks(graph):
     """Pure nodes from which masks are computed, in order."""
     todo = []
     for node in graph.nodes:
-        place = MASKED.get(name_of(node.target)) if node.op == "call_function" else None
+        place = _places(node)
         mask = _argument(node, place[0]) if place else None
         todo += [mask] if isinstance(mask, fx.Node) else []
     found = set()
