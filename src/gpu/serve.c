@@ -16,12 +16,14 @@ struct stage *stage_new(void) { return mem_lasting(sizeof(struct stage)); }
 void stage_free(struct stage *s)
 {
   if (!s) return;
-  if (s->g) {
+  void *before;
+  if (s->g && gpu_enter(s->g, &before)) {
     stage_end(s);
     gpu_free(s->g, s->blas_work);
     blas_close(s->blas);
-    gpu_close(s->g);
+    gpu_leave(s->g, before);
   }
+  gpu_close(s->g);
   nvrtc_close(s->nvrtc);
   mem_free(s->p);
   mem_free(s);
@@ -92,8 +94,13 @@ void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, st
 {
   struct err e = {0}, waiting = {0};
   struct wire answer = {0};
-  int status = serve(s, kind, in, carried, &answer, &e);
+  void *before = NULL;
+  bool opened = s->g; // requests inside a process come from several threads, each with a current context of its own
+  int status = OK;
+  if (opened && !gpu_enter(s->g, &before)) status = err_set(&e, ERR_GPU, NOWHERE, "the GPU's context cannot be used in this thread");
+  if (status == OK) status = serve(s, kind, in, carried, &answer, &e);
   bool lost = status != OK && s->g && gpu_wait(s->g, &waiting) != OK;
+  if (opened) gpu_leave(s->g, before);
   wire_put(out, lost);
   wire_put_error(out, &e);
   if (status == OK) str_raw(&out->s, str_text(&answer.s), answer.s.n);
