@@ -224,9 +224,10 @@ enum verify_atom_kind {
 enum sign { ANY_SIGN, NONNEGATIVE, POSITIVE }; // ascending
 struct atom {
   enum verify_atom_kind kind;
-  uint64_t hash; // the same for all names of bound digits
-  int tag;       // array, operator, or whether it is a change
-  double value;  // of a constant
+  uint64_t hash;    // the same for all names of bound digits
+  uint64_t outline; // the same for all subscripts too
+  int tag;          // array, operator, or whether it is a change
+  double value;     // of a constant
   int nat;
   const struct subscript *at;
   const struct form *f[2]; // arguments; of a maximum the sum of its branches
@@ -266,6 +267,7 @@ const struct atom *atom_make(struct prover *p, struct atom a); // completed with
 bool atom_has(const struct atom *a, int digit);                // free
 uint64_t form_hash(const struct form *f);
 uint64_t monomial_hash(const struct prover *p, const struct monomial *m);              // of all but c
+uint64_t monomial_outline(const struct monomial *m);                                   // of the outlines of its factors
 bool monomial_binds(const struct monomial *m, const struct atom *a);                   // a digit of a
 void monomial_rename(struct prover *p, struct monomial *m, int i);                     // gives bound digit number i another name
 struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w);      // w for 0 below its extent

@@ -37,6 +37,20 @@ uint64_t form_hash(const struct form *f)
   return hash_mix(7, h);
 }
 
+uint64_t monomial_outline(const struct monomial *m)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < m->nfactors; i++) h += hash_mix(m->f[i].a->outline, ratio_hash(m->f[i].e));
+  return hash_mix(9, h);
+}
+
+static uint64_t form_outline(const struct form *f)
+{
+  uint64_t h = 0;
+  for (int i = 0; f && i < f->n; i++) h += hash_mix(monomial_outline(&f->m[i]), ratio_hash(f->m[i].c));
+  return hash_mix(10, h);
+}
+
 static bool symmetric(const struct atom *a) { return a->kind == ATOM_OPAQUE && op_rows[a->tag].flags & COMMUTES; }
 
 static uint64_t atom_hash(const struct prover *p, const struct atom *a)
@@ -47,6 +61,12 @@ static uint64_t atom_hash(const struct prover *p, const struct atom *a)
   h = double_hash(a->value, h);
   for (int i = 0; i < a->nat; i++) h = hash_mix(h, subscript_hash(p, a->at[i]));
   for (int i = 0; i < a->nbound; i++) x += hash_mix(8, (uint64_t)p->digits[a->bound[i]].extent);
+  return hash_mix(h, symmetric(a) ? x + y : hash_mix(x, y));
+}
+
+static uint64_t atom_outline(const struct atom *a)
+{
+  const uint64_t h = double_hash(a->value, hash_mix((uint64_t)a->kind, (uint64_t)a->tag)), x = form_outline(a->f[0]), y = form_outline(a->f[1]);
   return hash_mix(h, symmetric(a) ? x + y : hash_mix(x, y));
 }
 
@@ -110,7 +130,7 @@ const struct atom *atom_make(struct prover *p, struct atom a)
   struct digits s = {0};
   collect_free(p, &s, &a);
   if (s.n) qsort(s.d, (size_t)s.n, sizeof *s.d, ascending);
-  a.nfree = s.n, a.free = s.d, a.hash = atom_hash(p, &a), a.weight = weight(&a), a.numbered = numbered(&a);
+  a.nfree = s.n, a.free = s.d, a.hash = atom_hash(p, &a), a.outline = atom_outline(&a), a.weight = weight(&a), a.numbered = numbered(&a);
   return arena_copy(p->mem, &a, sizeof a);
 }
 

@@ -67,11 +67,19 @@ static const struct form *extract(struct prover *p, const struct form *f, enum c
 
 bool form_is_one(const struct form *f) { return f->n == 1 && !f->m[0].nfactors && !f->m[0].nbound && ratio_is(f->m[0].c, 1); }
 
+static bool leads(struct prover *p, const struct monomial *x, const struct monomial *y)
+{
+  const uint64_t a = monomial_outline(x), b = monomial_outline(y);
+  if (a != b) return a < b;
+  return x->hash != y->hash ? x->hash < y->hash : ratio_order(p, x->c, y->c) < 0;
+}
+
+// The coefficient of the monomial with the least outline. Digits may be cut or joined later: that changes hashes, but no outline.
 struct ratio form_lead(struct prover *p, const struct form *f)
 {
   const struct monomial *lead = &f->m[0];
   for (const struct monomial *m = f->m; m < f->m + f->n; m++)
-    if (m->hash < lead->hash || (m->hash == lead->hash && ratio_order(p, m->c, lead->c) < 0)) lead = m;
+    if (leads(p, m, lead)) lead = m;
   return lead->c;
 }
 
