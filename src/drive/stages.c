@@ -19,15 +19,17 @@ int run_expand(const struct pass_on *on, struct err *e)
 
 static const int64_t MEET_OPS = 200000000; // of tests at full size of one program, where it has no proof
 
-// Products of concatenations as sums of products, where the verifier says that the program is the same.
-static int divide_products(struct job *j, const struct verify_opts *o, struct err *e)
+typedef int (*law)(struct arena *mem, const struct graph *p, struct graph **out, struct err *e); // NO: it does not apply
+
+// The program by that law, where the verifier says that it is the same.
+static int by_law(struct job *j, law apply, const struct verify_opts *o, struct err *e)
 {
-  struct graph *sums;
+  struct graph *to;
   struct certificate c;
-  const int status = lax_products(j->mem, j->plain, &sums, e);
+  const int status = apply(j->mem, j->moved.g, &to, e);
   if (status != OK) return status == NO ? OK : status;
-  TRY(verify_equal(j->plain, sums, o, &c, e));
-  if (c.equal && c.scope <= j->accept) j->moved.g = sums;
+  TRY(verify_equal(j->plain, to, o, &c, e));
+  if (c.equal && c.scope <= j->accept) j->moved.g = to;
   return OK;
 }
 
@@ -37,7 +39,8 @@ int run_meet(const struct pass_on *on, struct err *e)
   struct err inner = {0};
   const struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = MEET_OPS, .threads = j->threads, .stop = job_stop(j, STOP_SEARCH)};
   int status = ranks_move(j->mem, j->plain, &j->target, &o, j->accept, &j->moved, &inner);
-  if (status == OK && j->plain->world == 1 && j->target.kind == TARGET_GPU) status = divide_products(j, &o, &inner);
+  if (status == OK && j->plain->world == 1) status = by_law(j, lax_parts, &o, &inner);
+  if (status == OK && j->plain->world == 1 && j->target.kind == TARGET_GPU) status = by_law(j, lax_products, &o, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK;
   if (status != OK) return *e = inner, status;
   const struct part program = {.g = (struct graph *)j->moved.g, .searchable = true};

@@ -30,6 +30,8 @@ struct lax_judge {
   void (*told)(void *arg, int decided, int all);
   void *arg;
 };
+// The program with concatenations of neighbouring parts as slices (joined_parts.c); NO where there are none.
+int lax_parts(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);
 // The program with products of concatenations as sums of products (joined_products.c); NO where there are none.
 int lax_products(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);
 // p: expanded plain program. max_ops: largest number of operators of a part (0 means LAX_MAX_OPS). judge may be NULL. A program that

@@ -573,9 +573,42 @@ static void products_of_concatenations(void **state)
   }
 }
 
+// Neighbouring parts of one tensor, joined again in their order, are a slice of it, or the tensor itself.
+static void concatenations_of_parts(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int joined, slices; // operands of concatenations, and slices, that are left; joined -1: the program stays as it is
+  } rows[] = {
+      {"X: f16[4, 12]\n a, b, _ = split(X, dim=1, parts=3)\n return exp(concat(a, b, dim=1))", 0, 1},
+      {"X: f16[4, 12]\n Y: f16[4, 5]\n a, b, c = split(X, dim=1, parts=3)\n return concat(Y, b, c, a, dim=1)", 3, 1},
+      {"X: f16[4, 12]\n a, b, c = split(X, dim=1, parts=3)\n return exp(concat(a, b, c, dim=1))", 0, 0}, // the tensor
+      {"X: f16[4, 12]\n return exp(concat(slice(X, dim=1, start=1, end=5), slice(X, dim=1, start=5, end=12), dim=1))", 0, 1},
+      {"X: f16[4, 12]\n a, b, c = split(X, dim=1, parts=3)\n return concat(b, a, c, dim=1)", -1, 0}, // another order
+      {"X: f16[4, 12]\n a, b, c = split(X, dim=1, parts=3)\n return concat(a, b, dim=0)", -1, 0},    // along another dimension
+      {"X: f16[4, 12]\n Y: f16[4, 12]\n a, _ = split(X, dim=1, parts=2)\n _, b = split(Y, dim=1, parts=2)\n return concat(a, b, dim=1)", -1, 0},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    const struct graph *p = plain(&mem, arena_printf(&mem, "program p {\n %s\n}\n", rows[i].text));
+    struct graph *parts = NULL;
+    int joined = 0, slices = 0;
+    assert_int_equal(lax_parts(&mem, p, &parts, &e), rows[i].joined < 0 ? NO : OK);
+    for (int k = 0; parts && k < parts->nnodes; k++) {
+      joined += parts->nodes[k].op == OP_CONCAT ? parts->nodes[k].nin : 0;
+      slices += parts->nodes[k].op == OP_SLICE;
+    }
+    if (parts) assert_int_equal(joined, rows[i].joined), assert_int_equal(slices, rows[i].slices), check_values(&mem, p, parts);
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_concatenations),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(concatenations_of_parts),
+                                     cmocka_unit_test(products_of_concatenations),
                                      cmocka_unit_test(falls_into),
                                      cmocka_unit_test(many_layers),
                                      cmocka_unit_test(judged),
