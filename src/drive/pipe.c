@@ -230,13 +230,14 @@ static void remember(struct job *j, const json_t *report)
 // Elements of inputs and results a second that a race draws, has computed in float64 and compares; what of the time that may take.
 static const double HANDLED = 1.5e8, OF_HANDLING = 0.5;
 
-// A job does not begin if its results cannot be checked once in the time.
-static int check_time(const struct job *j, struct err *e)
+// Nothing is measured if its results cannot be checked once in the time. The model then chooses, as without a GPU.
+static bool too_short(struct job *j)
 {
   const double elements = (double)signature_of(j->program).elements;
-  if (elements / HANDLED <= OF_HANDLING * clock_most(j)) return OK;
-  return err_set(e, ERR_STOPPED, NOWHERE, "the time, %.3g seconds, is too short to check %.2g elements of inputs and results", clock_most(j),
-                 elements);
+  if (elements / HANDLED <= OF_HANDLING * clock_most(j)) return false;
+  j->unmeasured = arena_printf(j->mem, "the time, %.3g seconds, is too short to check %.2g elements of inputs and results", clock_most(j), elements);
+  job_warn(j, arena_printf(j->mem, "%s, so no kernel was run; the model chose", j->unmeasured));
+  return j->cut = true;
 }
 
 // The GPU and its driver are looked for before the search.
@@ -245,8 +246,7 @@ static int check_machine(struct job *j, struct err *e)
   const struct gpu_need need = {gpu_runs_on(&j->gpu), signature_of(j->program).bytes};
   enum gpu_reference by;
   TRY(gpu_reference_read(j->opts->reference, &by, e));
-  if (j->target.kind != TARGET_GPU || *j->unmeasured) return OK;
-  TRY(check_time(j, e));
+  if (j->target.kind != TARGET_GPU || *j->unmeasured || too_short(j)) return OK;
   TRY(gpu_machine_open(j->forge, &need, job_stop(j, STOP_WORK), &j->worker, e));
   const struct gpu_evaluator_opts o = {.which = by, .worker = j->worker ? gpu_worker_path(j->worker) : NULL, .forge = j->forge};
   if (by != REFERENCE_CPU) j->evaluator = gpu_evaluator_open(&o);

@@ -184,6 +184,16 @@ static int stopped_early(const struct job *j, struct err *e)
   return ENV;
 }
 
+// The time of a job for a GPU was over before that. The program operator by operator is a result all the same, and the next run goes on.
+static void nothing_in_time(struct job *j)
+{
+  const char *what = *j->unmeasured ? "proven" : "measured";
+  const char *why = arena_printf(j->mem, "the time, %.3g seconds, was over before anything was %s", clock_most(j), what);
+  job_warn(j, arena_printf(j->mem, "%s; the program runs operator by operator, and its kernels were not run", why));
+  if (!*j->unmeasured) j->unmeasured = why;
+  j->stopped = j->cut = true;
+}
+
 // A part that a stop left alone, or for which there was no time, is run operator by operator.
 static int leave_part(struct job *j, struct contest *c, struct err *e)
 {
@@ -236,7 +246,9 @@ static int join(struct job *j, struct err *e)
 int run_join(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
-  if ((j->stopped || j->target.kind == TARGET_GPU) && !something(j)) return stopped_early(j, e);
+  const bool nothing = (j->stopped || j->target.kind == TARGET_GPU) && !something(j);
+  if (nothing && job_stopped_by_user(j)) return stopped_early(j, e);
+  if (nothing) nothing_in_time(j);
   TRY(leave_parts(j, e));
   return join(j, e);
 }
