@@ -242,25 +242,40 @@ static void pick_for_cpu(struct picking *p)
 // ---- several are lowered together ----
 
 struct candidate_lowering {
-  struct picking *p;
+  struct contest *c;
+  const int *who;
+  struct job *own;
   struct err *errs;
 };
 
 static void lower_one(void *arg, int i, int worker)
 {
   struct candidate_lowering *l = arg;
-  pass_candidate(&l->p->own[worker], l->p->c, &l->p->c->cand[l->p->open[i]], LAST_OF_CANDIDATE, &l->errs[i]);
+  pass_candidate(&l->own[worker], l->c, &l->c->cand[l->who[i]], LAST_OF_CANDIDATE, &l->errs[i]);
+}
+
+static void lower_together(struct job *j, struct contest *c, struct job *own, int width, int n, const int *who)
+{
+  struct candidate_lowering l = {c, who, own, NEWS(j->mem, struct err, n + 1)};
+  pool_run(width, n, lower_one, &l);
+  for (int i = 0; i < n; i++)
+    if (l.errs[i].status != OK) pass_fell(j, c, &c->cand[who[i]], &l.errs[i]);
+}
+
+// By thread: the job with an arena of its own. Tile programs keep the arenas, to allocate expressions when they are printed.
+static struct job *own_jobs(struct job *j, int width)
+{
+  struct arena *mem = NEWS(j->mem, struct arena, width);
+  struct job *own = NEWS(j->mem, struct job, width);
+  for (int i = 0; i < width; i++) PUSH(j->mem, j->arenas, j->narenas, j->arenas_cap) = &mem[i];
+  for (int i = 0; i < width; i++) own[i] = *j, own[i].mem = &mem[i];
+  return own;
 }
 
 static void lower_open(struct picking *p)
 {
-  struct candidate_lowering l = {p, NEWS(p->j->mem, struct err, p->nopen)};
-  pool_run(p->width, p->nopen, lower_one, &l);
-  for (int i = 0; i < p->nopen; i++) {
-    struct candidate *x = &p->c->cand[p->open[i]];
-    if (l.errs[i].status != OK) pass_fell(p->j, p->c, x, &l.errs[i]);
-    PUSH(p->j->mem, p->lowered, p->nlowered, p->cap) = *x;
-  }
+  lower_together(p->j, p->c, p->own, p->width, p->nopen, p->open);
+  for (int i = 0; i < p->nopen; i++) PUSH(p->j->mem, p->lowered, p->nlowered, p->cap) = p->c->cand[p->open[i]];
 }
 
 // Dumps and kept candidates have numbers, which are sure for one candidate after the other.
@@ -276,16 +291,19 @@ static void pick_all(struct picking *p, const struct search_result *kept)
 {
   struct contest *c = p->c;
   const int width = p->width, most = p->most;
-  struct arena *mem = NEWS(p->j->mem, struct arena, width); // tile programs keep them, to allocate expressions when they are printed
-  for (int i = 0; i < width; i++) PUSH(p->j->mem, p->j->arenas, p->j->narenas, p->j->arenas_cap) = &mem[i];
-  p->own = NEWS(p->j->mem, struct job, width);
-  for (int i = 0; i < width; i++) p->own[i] = *p->j, p->own[i].mem = &mem[i];
+  p->own = own_jobs(p->j, width);
   do {
     p->good = p->nopen = 0, p->most = most, c->ncand = 1;
     for (int i = 0; kept && i < kept->n && p->nopen < width; i++) add(c, &kept->found[i]), p->good += takes_part(p);
     (p->j->target.kind == TARGET_GPU ? pick_for_gpu : pick_for_cpu)(p);
     lower_open(p);
   } while (p->nopen);
+}
+
+void candidates_lower(struct job *j, struct contest *c, int n, const int *who)
+{
+  const int width = MIN(width_of(j), n);
+  if (n) lower_together(j, c, own_jobs(j, width), width, n, who);
 }
 
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { FINALISTS = 8, LEAST_FINALISTS = 2, SURVIVORS = 6, KEPT = 24, LEAST_BATCH = 3 };
+enum { IDLE = 3 };                  // batches in a row without a faster program, after which a climb ends
 static const double OF_LEFT = 0.25; // of the time that is left, what a batch may take, and the finals
 static const double NEAR = 1.35;    // a line is begun where the fastest of a candidate takes at most this many times the best
 static const double FAR = 2;        // who is expected to take more than this many times the best is not tried
@@ -103,6 +104,7 @@ static int fill(struct entrants *f, struct climb_batch *b, struct err *e)
   const struct device_program *d[BATCH];
   const int most = batch_size(f);
   *b = (struct climb_batch){0};
+  if (f->idle >= IDLE) return OK;
   b->n = climb_take(f, most, f->nlines ? FAR * best_seconds(f) : INFINITY, b->who);
   for (int i = 0; i < b->n; i++) d[i] = f->x[b->who[i]].program;
   struct gpu_race_opts o = opts_of(f, true);
@@ -251,6 +253,9 @@ static void together(struct entrants *f, int line)
 
 static void advance(struct entrants *f)
 {
+  const double best = best_seconds(f);
+  f->idle = best < GAIN * f->best ? 0 : f->idle + 1;
+  if (!f->idle) f->best = best;
   for (int k = 0; k < f->nlines; k++) {
     int at = f->line[k].centre, to = at;
     if (f->x[at].plan->p.nunits > 1) together(f, k);
@@ -309,6 +314,7 @@ int climb_starters(struct entrants *f, struct err *e) { return race_all(f, e); }
 int climb_run(struct entrants *f, struct err *e)
 {
   begin_lines(f);
+  f->idle = 0, f->best = best_seconds(f);
   return f->nlines ? race_all(f, e) : OK;
 }
 

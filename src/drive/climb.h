@@ -68,6 +68,8 @@ struct entrants {
   double until, compile_until; // by now_seconds(): no batch is begun later; what is not compiled then is left
   int most;                    // of a batch
   bool opening;                // nothing but the first batch is taken
+  int idle;                    // batches of the climb since its best became faster
+  double best;                 // seconds of that one
   int n, cap, nplans, planscap, nlines, batches, sized;
   struct entrant *x;
   struct climb_plan **plan;

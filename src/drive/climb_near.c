@@ -149,7 +149,6 @@ static bool same_kernel(const struct lower_plan *p, const struct lower_unit *x, 
 static void enter_sized(struct entrants *f, int at, int cand)
 {
   const struct entrant *x = &f->x[at];
-  device_candidate(f->j, f->c, &f->c->cand[cand]);
   struct climb_plan *p = entrants_plan(f, cand, x->plan->p.dependent);
   if (!p) return;
   struct choice *pick = NEWS(f->j->mem, struct choice, p->p.nunits + 1);
@@ -167,7 +166,7 @@ static void enter_sized(struct entrants *f, int at, int cand)
 
 struct near_sizes {
   struct entrants *f;
-  int at, made;
+  int at, made, cand[MOST_SIZES];
 };
 
 // False where that is no graph, or known.
@@ -179,14 +178,23 @@ static bool add_sized(void *arg, int node, const struct axes *to)
   struct err e = {0};
   struct graph *g;
   if (plan_resize(f->j->mem, f->c->cand[cand].found, node, to, &g, &e) != OK || candidate_known(f->c, g) || f->sized >= MOST_SIZED) return false;
-  f->sized++, s->made++;
-  return enter_sized(f, s->at, candidate_sized(f->c, cand, g)), true;
+  f->sized++;
+  return s->cand[s->made++] = candidate_sized(f->c, cand, g), true;
 }
 
 static bool more_sizes(void *arg)
 {
   const struct near_sizes *s = arg;
   return s->made < MOST_SIZES && now_seconds() < s->f->until;
+}
+
+// All of them are lowered together.
+static void near_sizes(struct entrants *f, int at)
+{
+  struct near_sizes s = {f, at, 0, {0}};
+  sizes_near(f->c->cand[f->x[at].cand].found, add_sized, more_sizes, &s);
+  candidates_lower(f->j, f->c, s.made, s.cand);
+  for (int i = 0; i < s.made; i++) enter_sized(f, at, s.cand[i]);
 }
 
 void climb_near(struct entrants *f, int at)
@@ -199,6 +207,5 @@ void climb_near(struct entrants *f, int at)
     near_choices(f, at, pick, u);
   }
   near_plan(f, at, entrants_plan(f, f->x[at].cand, !f->x[at].plan->p.dependent));
-  const struct candidate *c = &f->c->cand[f->x[at].cand];
-  if (!c->of) sizes_near(c->found, add_sized, more_sizes, &(struct near_sizes){f, at, 0}); // else it is proven by what it is made of
+  if (!f->c->cand[f->x[at].cand].of) near_sizes(f, at); // else it is proven by what it is made of
 }

@@ -272,7 +272,8 @@ int job_agree(struct job *j, const struct crew *c, int status, struct err *e);
 // ---- candidate.c ----
 // r: new results; kept: those of an earlier run that was stopped, or NULL.
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e);
-void candidates_build(struct job *j, struct contest *c, int part, int from); // those from that index on
+void candidates_lower(struct job *j, struct contest *c, int n, const int *who); // for a GPU, on all cores; a pass that drops one is noted
+void candidates_build(struct job *j, struct contest *c, int part, int from);    // those from that index on
 // C, compiled; of a graph alone.
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
 bool candidate_known(const struct contest *c, const struct graph *g);    // is there one with this graph?
