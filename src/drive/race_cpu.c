@@ -165,13 +165,33 @@ static int whole_modules(struct job *j, struct err *e)
   return OK;
 }
 
-// A result that was not measured is none, nor is one that was not checked.
-static int no_result(const struct job *j, const char *what, struct err *e)
+// A user who stops the job waits for nothing.
+static int no_result(const char *what, struct err *e)
 {
-  const bool user = job_stopped_by_user(j);
-  const char *why = user ? "stopped" : arena_printf(j->mem, "the time, %.3g seconds, was over", clock_most(j));
-  err_set(e, ERR_STOPPED, NOWHERE, "%s before %s, so there is no result", why, what);
-  return err_hint(e, user ? "run again: it goes on from what was saved" : "give it more --time, or the program smaller sizes"), ENV;
+  err_set(e, ERR_STOPPED, NOWHERE, "stopped before %s, so there is no result", what);
+  return err_hint(e, "run again: it goes on from what was saved"), ENV;
+}
+
+static void fall_back(struct job *j, const char *reason)
+{
+  if (j->best.cpu.module != j->base.cpu.module) {
+    const struct contest *c = &j->contests[0];
+    bool shared = c->ncand && c->cand[c->best].cpu.module == j->best.cpu.module;
+    if (!shared) module_close(j->best.cpu.module);
+  }
+  j->best = j->base;
+  j->reason = reason;
+}
+
+// The time was over before the result was checked, or before it was measured: the program as written stands, with a warning.
+static int unsure(struct job *j, const char *what, struct err *e)
+{
+  if (job_stopped_by_user(j)) return no_result(what, e);
+  const char *why = arena_printf(j->mem, "the time, %.3g seconds, was over before %s", clock_most(j), what);
+  job_warn(j, arena_printf(j->mem, "%s; the program runs operator by operator", why));
+  if (j->best.g != j->base.g) j->base.rel = NAN;
+  fall_back(j, why);
+  return j->stopped = j->cut = true, OK;
 }
 
 // After the deadline the rest is still measured, briefly; if there are several parts, the whole is: nothing stands for it.
@@ -186,7 +206,7 @@ static int time_whole(struct job *j, struct buffers *b, struct err *e)
   int status = measure(m, op_by_op ? 1 : 2, b, seconds, until, j->gauge, t, &inner);
   if (inner.id == ERR_STOPPED) j->stopped = true;
   if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK; // the race's figures serve
-  if (inner.id == ERR_STOPPED) return no_result(j, "it was measured", e);
+  if (inner.id == ERR_STOPPED) return unsure(j, "it was measured", e);
   if (status != OK) {
     *e = inner;
     return status;
@@ -209,17 +229,6 @@ static const char *why_op_by_op(const struct job *j)
   if (!c->nfound) return arena_printf(j->mem, "the search found no other kernel graph. %s", c->why);
   if (!tried && c->ncand > 1 && c->cand[1].dropped) return arena_printf(j->mem, "no candidate came through; the first: %s", c->cand[1].dropped);
   return arena_printf(j->mem, "none of %d measured candidates was faster", tried);
-}
-
-static void fall_back(struct job *j, const char *reason)
-{
-  if (j->best.cpu.module != j->base.cpu.module) {
-    const struct contest *c = &j->contests[0];
-    bool shared = c->ncand && c->cand[c->best].cpu.module == j->best.cpu.module;
-    if (!shared) module_close(j->best.cpu.module);
-  }
-  j->best = j->base;
-  j->reason = reason;
 }
 
 // A whole of several parts is tested once more, if fields can evaluate it: the parts might be joined wrongly.
@@ -245,7 +254,7 @@ static int numbers(struct job *j, struct err *e)
     inner = (struct err){0}, status = numbers_of(j, &j->best, j->stable, stop, &inner);
   }
   if (status == OK) return OK;
-  if (inner.id == ERR_STOPPED) return no_result(j, "its numbers were checked against float64", e);
+  if (inner.id == ERR_STOPPED) return j->base.rel = j->best.rel = NAN, unsure(j, "its numbers were checked against float64", e);
   *e = inner;
   return status;
 }

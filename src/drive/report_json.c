@@ -72,12 +72,11 @@ static json_t *timing_json(const struct timing *t, int kernels)
                    disturbed_json(t->disturbed));
 }
 
-// A candidate that was not measured has the model's time only.
+// A candidate for a GPU that was not measured has the model's time only.
 static json_t *time_json(const struct candidate *c)
 {
-  if (!c->gpu.lowered) return timing_json(&c->timing, c->info.kernels);
   json_t *v = c->measured ? timing_json(&c->timing, c->info.kernels) : json_pack("{s:n, s:i}", "us", "kernels", c->info.kernels);
-  json_object_set_new(v, "model_us", real(1e6 * c->cost));
+  if (c->gpu.lowered) json_object_set_new(v, "model_us", real(1e6 * c->cost));
   return v;
 }
 

@@ -89,6 +89,8 @@ static void modelled(const char *what, const json_t *t, struct str *out)
   double kernels = num(t, "kernels");
   if (json_object_get(t, "dropped"))
     str_add(out, "  %-10s no kernels: %s\n", what, txt(t, "dropped"));
+  else if (!json_object_get(t, "model_us"))
+    str_add(out, "  %-10s not measured   %3.0f kernel%s\n", what, kernels, plural(kernels));
   else
     str_add(out, "  %-10s %9s   %3.0f kernel%s   by the model\n", what, report_duration(us, num(t, "model_us")), kernels, plural(kernels));
 }
@@ -101,12 +103,12 @@ static void not_measured(const json_t *r, struct str *out)
     str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
   else
     modelled("optimized", best, out);
-  str_add(out, "  not measured: %s\n", txt(json_object_get(r, "gpu"), "unmeasured"));
+  if (json_object_get(r, "gpu")) str_add(out, "  not measured: %s\n", txt(json_object_get(r, "gpu"), "unmeasured"));
 }
 
 static void times(const json_t *r, struct str *out)
 {
-  if (json_object_get(json_object_get(r, "best"), "model_us") && json_is_null(json_object_get(json_object_get(r, "best"), "us"))) {
+  if (json_is_null(json_object_get(json_object_get(r, "best"), "us"))) {
     not_measured(r, out);
     return;
   }
