@@ -89,8 +89,15 @@ static int dearest_of_most(const struct kept *kept)
 
 enum { NEW_PLACE = -1, NO_PLACE = -2 };
 
+// Does such an option read inputs only? It ends a plan.
+static bool needs_nothing(const struct options *to, uint64_t needs)
+{
+  return needs == option_needs(&(struct option){.split = to->split, .parts = to->parts});
+}
+
 // The place where x may be kept: in place of another option, if it is cheaper than that one or needs something else. A kernel's
-// needs may cost more than the kernel. So if there is no room, the needs that have most options give way.
+// needs may cost more than the kernel. So if there is no room, the needs that have most options give way. A kernel without needs has a place
+// also where all needs have one option.
 static int place_of(const struct options *to, uint64_t needs, const struct likes *l)
 {
   if (!group_of(to, needs)) return NO_PLACE;
@@ -98,7 +105,7 @@ static int place_of(const struct options *to, uint64_t needs, const struct likes
   if (l->near >= SAME_TABLE) return l->worst_near;
   if (l->kin >= SAME_NEEDS) return l->worst_kin;
   if (to->n < MOST_OPTIONS) return NEW_PLACE;
-  if (most_of(to->kept) > l->kin + 1) return dearest_of_most(to->kept);
+  if (most_of(to->kept) > l->kin + 1 || (!l->kin && needs_nothing(to, needs))) return dearest_of_most(to->kept);
   return l->kin ? l->worst_kin : NO_PLACE;
 }
 

@@ -118,6 +118,27 @@ static void test_keep(void **state)
   assert_true(given_way > 100);
 }
 
+// Where all needs have one option there is no room for other needs, but for a kernel that reads inputs only.
+static void test_needs_nothing(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct options *to = NEW(&mem, struct options);
+  bool near;
+  to->split = -1;
+  keep_open(&mem, to);
+  for (int i = 0; i < MOST; i++) keep_option(to, &(struct option){.cost = i, .needs = 1000 + (uint64_t)i});
+  const struct option other = {.cost = 1, .needs = 7}, complete = {.cost = 2 * MOST, .needs = option_needs(&(struct option){.split = -1})};
+  assert_int_equal(to->n, MOST);
+  assert_true(keep_below(to, other.needs, 0, &near) <= 0);
+  assert_true(isinf(keep_below(to, complete.needs, 0, &near)));
+  keep_option(to, &other), keep_option(to, &complete);
+  int kept = 0;
+  for (int i = 0; i < to->n; i++) kept += to->o[i].needs == complete.needs, assert_true(to->o[i].needs != other.needs);
+  assert_int_equal(kept, 1);
+  arena_close(&mem);
+}
+
 static void test_pairs(void **state)
 {
   (void)state;
@@ -142,6 +163,6 @@ static void test_pairs(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_keep), cmocka_unit_test(test_pairs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_keep), cmocka_unit_test(test_needs_nothing), cmocka_unit_test(test_pairs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
