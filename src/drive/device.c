@@ -1,5 +1,6 @@
 // Candidates as kernels for GPUs. Each kernel is made in the way that the model says is best; a whole that is put together from
 // parts takes over the ways of its parts. A failure costs the candidate, with its reason.
+#include "drive/climb.h"
 #include "drive/pass.h"
 #include "gpu/gpu.h"
 
@@ -36,17 +37,19 @@ static struct choice pick(const struct lower_plan *p, const struct lower_unit *u
   return u->nchoices ? u->choice[0] : (struct choice){0};
 }
 
-// A promise that a scheme cannot keep costs the choice, as long as there is another.
+// A promise that a scheme cannot keep costs the choice, as long as there is another. The first was the model's best, or that of a part.
 static int make_with_others(const struct job *j, struct lowered *d, struct err *e)
 {
+  int *next = NEWS(j->mem, int, d->plan.nunits + 1); // choice of a unit
   for (int tries = 0; tries < OTHERS; tries++) {
     struct err mine = {0};
     if (lower_make(j->mem, &d->plan, d->pick, &d->program, &mine) == OK) return OK;
     int at = d->program.nlaunch ? d->program.launch[d->program.nlaunch - 1].unit : -1;
     const struct lower_unit *u = at >= 0 ? &d->plan.unit[at] : NULL;
     if (!e->status) *e = mine;
-    if (!u || tries + 1 >= u->nchoices) break;
-    d->pick[at] = u->choice[tries + 1];
+    while (u && next[at] < u->nchoices && choice_same(&u->choice[next[at]], &d->pick[at])) next[at]++;
+    if (!u || next[at] >= u->nchoices) break;
+    d->pick[at] = u->choice[next[at]++];
   }
   return (int)e->status;
 }

@@ -94,8 +94,42 @@ static void the_best_of_many_is_offered(void **state)
   arena_close(&mem);
 }
 
+// A kernel of a part that cannot be made in the same way within the whole is made as the model likes it best there.
+static void a_whole_takes_what_its_parts_take(void **state)
+{
+  (void)state;
+  static const char text[] = "program gelu() {\n X: f16[128, 2560]\n W1: f16[2560, 10240]\n W3: f16[2560, 10240]\n x = matmul(X, W1)\n"
+                             " return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) * matmul(X, W3)\n}\n";
+  struct arena mem = {0};
+  struct err e = {0};
+  struct mica_options o = mica_options_default();
+  struct graph *g;
+  json_t *r, *part;
+  bool recalled;
+  size_t i;
+  double sum = 0;
+  o.target = "sm_90a", o.threads = o.search_threads = 2, o.remember = false, o.time = 300;
+  assert_int_equal(front_parse(&mem, text, sizeof text - 1, NULL, 0, NULL, &g, &e), OK);
+  if (pipe_optimize(&mem, g, &o, &r, &recalled, &e) != OK) fail_msg("%s", e.text);
+  assert_true(json_array_size(json_object_get(r, "parts")) > 1);
+  json_array_foreach(json_object_get(r, "parts"), i, part)
+  {
+    double best = INFINITY;
+    json_t *x;
+    size_t k;
+    json_array_foreach(json_object_get(part, "candidates"), k, x) best =
+        fmin(best, json_object_get(x, "dropped") ? INFINITY : json_number_value(json_object_get(x, "model_us")));
+    sum += best;
+  }
+  const double whole = json_number_value(json_object_get(json_object_get(r, "best"), "model_us"));
+  if (!(whole < 1.1 * sum)) fail_msg("the whole takes %g us by the model, its parts %g", whole, sum);
+  json_decref(r);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_is_the_best), cmocka_unit_test(the_best_of_many_is_offered)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_is_the_best), cmocka_unit_test(the_best_of_many_is_offered),
+                                     cmocka_unit_test(a_whole_takes_what_its_parts_take)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
