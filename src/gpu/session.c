@@ -63,10 +63,11 @@ int session_problem(struct gpu_session *s, int which, const struct problem **out
 int session_stage(struct gpu_session *s, int which, bool *replaced, struct err *e)
 {
   const struct problem *p;
-  if ((*replaced = s->staged != which) == false) return OK;
+  *replaced = s->staged != which || s->staged_at != gpu_worker_problems(s->w); // sessions share a worker
+  if (!*replaced) return OK;
   s->staged = -1;
   if (session_problem(s, which, &p, e) || gpu_worker_problem(s->w, p->b, which == OWN_INPUTS && !s->o.untimed ? 0 : 2, e)) return e->status;
-  return s->staged = which, s->comparing = false, OK;
+  return s->staged = which, s->staged_at = gpu_worker_problems(s->w), s->comparing = false, OK;
 }
 
 // Who computes references on the device compares there, too.

@@ -30,7 +30,7 @@ struct gpu_session {
   struct gpu_worker *w;             // NULL until it is needed
   struct gpu_forge *forge, *own;    // own: to be closed with the session
   struct problem problem[PROBLEMS]; // g is NULL: not opened yet
-  int staged;                       // which one the worker has, -1: none
+  int staged, staged_at;            // which one the worker was given last, -1: none; its number of problems then
   struct compare_plan *compare;     // of the worker's own inputs; NULL: not yet, or not on the device
   bool comparing;                   // the worker was asked to, for what is staged
 };

@@ -37,6 +37,7 @@ struct gpu_worker {
   int shared_fd, asked, sets;
   char *shared;                       // NULL: no problem
   int told;                           // start of the worker that knows the problem
+  int problems;                       // so many were put there and taken away
   void **first, **other;              // by output
   const struct compare_plan *compare; // NULL: outputs are not compared on the device
   int compare_told;                   // start of the worker that knows it
@@ -282,6 +283,7 @@ int gpu_worker_open(const struct gpu_worker_opts *o, struct gpu_worker **out, st
 
 void gpu_worker_end(struct gpu_worker *w)
 {
+  w->problems++;
   for (int i = 0; i < w->n; i++) gpu_worker_drop(w, i);
   w->n = 0;
   if (w->shared) munmap(w->shared, (size_t)w->map.bytes);
@@ -305,6 +307,7 @@ void gpu_worker_heed(struct gpu_worker *w, stop_flag stop) { w->stop = stop; }
 const char *gpu_worker_path(const struct gpu_worker *w) { return w->inside ? NULL : w->path; }
 const char *gpu_worker_warning(const struct gpu_worker *w) { return w->why; }
 int gpu_worker_sets(const struct gpu_worker *w) { return w->sets; }
+int gpu_worker_problems(const struct gpu_worker *w) { return w->problems; }
 const int *gpu_worker_algorithms(const struct gpu_worker *w, int id) { return w->c[id].algorithm; }
 
 int gpu_worker_facts(struct gpu_worker *w, struct gpu_worker_facts *out, struct err *e)

@@ -238,6 +238,38 @@ static void a_quick_race_compares_on_the_device(void **state)
   trace_close(t), arena_close(&f.mem);
 }
 
+// Sessions of several programs share a worker and race in turns: each has its own inputs there, also after another one was closed.
+static void sessions_share_a_worker(void **state)
+{
+  (void)state;
+  static const int sizes[] = {N, 1 << 18, 2 * N};
+  enum { SESSIONS = COUNT(sizes), TURNS = 3 };
+  struct fixture f;
+  struct gpu_session *s[SESSIONS];
+  struct gpu_worker *w;
+  const struct gpu_worker_opts there = {.path = "/proc/self/exe"};
+  start(&f);
+  assert_int_equal(gpu_worker_open(&there, &w, &f.e), OK);
+  f.o.with = w, f.o.quick = true, f.o.limit = 10;
+  f.o.evaluator = gpu_evaluator_open(&(struct gpu_evaluator_opts){.which = REFERENCE_CPU});
+  for (int i = 0; i < SESSIONS; i++) assert_int_equal(gpu_session_open(twice(&f.mem, sizes[i]), &f.o, &s[i]), OK);
+  for (int t = 0; t < TURNS; t++)
+    for (int i = 0; i < SESSIONS - (t == TURNS - 1); i++) {
+      struct gpu_batch *b;
+      const char *names[] = {arena_printf(&f.mem, "right_%d_%d", sizes[i], 3000 + t), arena_printf(&f.mem, "off_%d_%d", sizes[i], 10 + t)};
+      for (int k = 0; k < 2; k++) f.p[k] = pretend_program(&f.mem, &names[k], 1, sizes[i]);
+      assert_int_equal(gpu_batch_start(s[i], &f.o, 2, f.p, &b, &f.e), OK);
+      if (gpu_race_batch(&f.mem, b, &f.r, &f.e)) fail_msg("%s", f.e.text);
+      if (f.r.result[0].verdict != GPU_FINE) fail_msg("turn %d, session %d: %s", t, i, f.r.result[0].err.text);
+      assert_int_equal(f.r.result[1].verdict, GPU_WRONG);
+      gpu_batch_drop(b);
+      if (i == SESSIONS - 1 && t == TURNS - 2) gpu_session_close(s[i]);
+    }
+  for (int i = 0; i < SESSIONS - 1; i++) gpu_session_close(s[i]);
+  gpu_evaluator_close(f.o.evaluator), gpu_worker_close(w);
+  arena_close(&f.mem);
+}
+
 static void nothing_right_is_no_error(void **state)
 {
   (void)state;
@@ -398,12 +430,19 @@ static void one_program_is_run(void **state)
 int main(int argc, char **argv)
 {
   if (argc == 3 && !strcmp(argv[1], "gpu-worker")) stage_serve_all(pretend_stage(), atoi(argv[2]));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(everything_has_its_verdict),    cmocka_unit_test(older_targets_run_on_a_newer_device),
-                                     cmocka_unit_test(the_fastest_of_many_wins),      cmocka_unit_test(stages_are_in_the_trace),
-                                     cmocka_unit_test(races_share_what_they_can),     cmocka_unit_test(a_quick_race_compares_on_the_device),
-                                     cmocka_unit_test(nothing_right_is_no_error),     cmocka_unit_test(disturbed_turns_are_repeated),
-                                     cmocka_unit_test(results_are_remembered),        cmocka_unit_test(one_program_is_run),
-                                     cmocka_unit_test(gpus_are_told_by_files),        cmocka_unit_test(orders_are_sure_or_not),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(everything_has_its_verdict),
+                                     cmocka_unit_test(older_targets_run_on_a_newer_device),
+                                     cmocka_unit_test(the_fastest_of_many_wins),
+                                     cmocka_unit_test(stages_are_in_the_trace),
+                                     cmocka_unit_test(sessions_share_a_worker),
+                                     cmocka_unit_test(races_share_what_they_can),
+                                     cmocka_unit_test(a_quick_race_compares_on_the_device),
+                                     cmocka_unit_test(nothing_right_is_no_error),
+                                     cmocka_unit_test(disturbed_turns_are_repeated),
+                                     cmocka_unit_test(results_are_remembered),
+                                     cmocka_unit_test(one_program_is_run),
+                                     cmocka_unit_test(gpus_are_told_by_files),
+                                     cmocka_unit_test(orders_are_sure_or_not),
                                      cmocka_unit_test(the_device_makes_the_reference)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }
