@@ -105,8 +105,21 @@ static void find_last(struct cutter *c)
       c->last[t] = MAX(c->last[t], f->owner[f->user[u]] == c->r->id ? at[f->user[u]] : c->r->n);
 }
 
-// Equally cheap choices: fewer segments are better, then more that begin behind a product. A large product is bound by its operations, so that others in its
-// kernel gain little, and a norm behind it needs whole rows.
+// By node: 0 if it does not end a product or a run of elementwise operators behind one; else 1 and the elementwise operators of that run.
+static int *runs_behind_products(const struct cutter *c)
+{
+  int *run = NEWS(c->f->tmp, int, c->r->n);
+  for (int i = 0; i < c->r->n; i++) {
+    const enum rule rule = op_rows[c->f->p->nodes[c->r->node[i]].op].rule;
+    const bool goes_on = i && run[i - 1] && (rule == RULE_MAP || rule == RULE_CONST || rule == RULE_VIEW);
+    run[i] = rule == RULE_CONTRACT ? 1 : goes_on ? run[i - 1] + (rule == RULE_MAP) : 0;
+  }
+  return run;
+}
+
+// Equally cheap choices: fewer segments are better, then those that end behind products and the longest runs of elementwise operators behind them.
+// A kernel of a product computes these on its results, so that the next product reads them once. A large product is bound by its operations, so that
+// others in its kernel gain little, and a norm behind it needs whole rows.
 static bool better_tie(const int *count, const int *behind, int i, int j, int after)
 {
   return count[i] + 1 != count[j] ? count[i] + 1 < count[j] : behind[i] + after > behind[j];
@@ -119,13 +132,14 @@ static double choose(const struct cutter *c, int *from)
   struct arena_mark mark = arena_mark(c->f->tmp);
   double *best = NEWS(c->f->tmp, double, c->r->n + 1);
   int *count = NEWS(c->f->tmp, int, c->r->n + 1), *behind = NEWS(c->f->tmp, int, c->r->n + 1);
+  const int *run = runs_behind_products(c);
   struct growing g = {.seen = NEWS(c->f->tmp, int, c->f->p->ntensors)};
   for (int j = 1; j <= c->r->n; j++) {
     best[j] = INFINITY, g.end = j, g.cost = 0;
     for (int i = j - 1; i >= 0 && !too_hard(c, (struct segment_span){i, j}); i--) {
       add_node(c, &g, i);
       double b = best[i] + g.cost;
-      int after = i && op_rows[c->f->p->nodes[c->r->node[i - 1]].op].rule == RULE_CONTRACT;
+      int after = i ? run[i - 1] : 0;
       if (b < best[j] || (b <= best[j] && better_tie(count, behind, i, j, after)))
         best[j] = b, count[j] = count[i] + 1, behind[j] = behind[i] + after, from[j] = i;
     }
