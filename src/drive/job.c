@@ -292,11 +292,15 @@ static bool planned_whole(struct job *j)
   return j->planned = NULL, false;
 }
 
+// Of the target's operations a byte, what a product needs on a GPU if its operations are to bind it: typical products reach that part of its rate.
+static const double BOUND = 0.5;
+
 int run_split(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
   struct judged known = {.j = j};
-  const struct lax_judge judge = {too_hard, told, &known};
+  const bool gpu = j->target.kind == TARGET_GPU;
+  const struct lax_judge judge = {too_hard, told, &known, gpu ? BOUND * j->target.flops / j->target.bandwidth : 0};
   const bool given = j->opts->candidate; // then the program is one subprogram, however hard its search would be
   if (!planned_whole(j)) TRY(lax_partition(j->mem, j->moved.g, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &judge, &j->split, e));
   if (given && j->split.n != 1)

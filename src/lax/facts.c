@@ -157,6 +157,7 @@ struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, co
   find_raw(f);
   for (int i = 0; i < p->nnodes; i++) f->owner[i] = uses(f, i) && f->kind[i] != MEETING ? 0 : -1;
   find_users(f);
+  find_stored(f);
   return f;
 }
 

@@ -29,6 +29,7 @@ struct lax_judge {
   // NULL, or told before each time of how many segments of a piece the answer is known.
   void (*told)(void *arg, int decided, int all);
   void *arg;
+  double intensity; // operations a byte from which on operations bind a product, and not bytes; 0: they never do
 };
 // The program with concatenations of neighbouring parts as slices (joined_parts.c); NO where there are none.
 int lax_parts(struct arena *mem, const struct graph *p, struct graph **out, struct err *e);

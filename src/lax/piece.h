@@ -13,9 +13,11 @@
 //              numerator). It overflows unless a maximum is subtracted first, which is possible only while it stays
 //              inside a part: so it crosses only where nothing else can
 //   kept       a tensor that the program returns: it is written anyway, so it costs half as much to cut there
+//   stored     a tensor that kernels write and read even if one part makes and reads it
 //
 //   partition.c  the line: program -> pieces -> parts
 //   facts.c      what of a program the cuts are decided on
+//   stored.c     which tensors lie in memory wherever the cuts are
 //   divide.c     where a piece must be cut in two
 //   glue.c       what goes into one kernel with split and concat
 //   segment.c    what is too large to search whole, cut into segments
@@ -43,6 +45,7 @@ struct facts {
   bool *part;                    // by tensor: a part of its root
   bool *raw;                     // by tensor
   bool *kept;                    // by tensor
+  bool *stored;                  // by root
   int *first_user;               // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
   int *user;                     // searched and library nodes and meetings, live ones only
 };
@@ -62,6 +65,9 @@ struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, co
 int facts_maker(const struct facts *f, int id, int t);
 double facts_price(const struct facts *f, int t);                // of cutting at root t: bytes to write and read, more where it is raw
 void facts_place(const struct facts *f, int node, char out[96]); // "exp `E` at line 7"
+
+// ---- stored.c ----
+void find_stored(struct facts *f);
 
 // ---- divide.c ----
 // Must r be cut in two? Then first[node] tells what comes before the cut, and `why` the reason. Sets r->searchable where
