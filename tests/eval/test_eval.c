@@ -21,6 +21,7 @@ static double f_abs(double x, double y) { return (void)y, x < 0 ? -x : x; }
 static double f_silu(double x, double y) { return (void)y, x / (1 + exp(-x)); }
 static double f_sigmoid(double x, double y) { return (void)y, 1 / (1 + exp(-x)); }
 static double f_gelu(double x, double y) { return (void)y, x * (1 + erf(x / sqrt(2))) / 2; }
+static double f_gelu_tanh(double x, double y) { return (void)y, x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x))) / 2; }
 static double f_relu(double x, double y) { return (void)y, x > 0 ? x : 0; }
 static double f_tanh(double x, double y) { return (void)y, tanh(x); }
 static double f_sin(double x, double y) { return (void)y, cos(x - acos(0)); }
@@ -71,6 +72,7 @@ static const struct {
     {OP_SILU, f_silu, "silu(X)"},
     {OP_SIGMOID, f_sigmoid, "sigmoid(X)"},
     {OP_GELU, f_gelu, "gelu(X)"},
+    {OP_GELU_TANH, f_gelu_tanh, "gelu_tanh(X)"},
     {OP_RELU, f_relu, "relu(X)"},
     {OP_TANH, f_tanh, "tanh(X)"},
     {OP_SIN, f_sin, "sin(X)"},

@@ -7,7 +7,7 @@ import contextlib
 from .measure import clock
 
 OVER = 1.1  # of the seconds, what the last judgement may end at
-FIRST = 10.0  # seconds that the first judgement is expected to take at most, which Inductor needs for a few kernels
+FIRST = 5.0  # seconds that the first judgement is expected to take at most, which Inductor needs for a few kernels
 
 
 class Budget:

@@ -163,9 +163,13 @@ class _Maker:
         return node, Region(f"program {self.base + k}", _with_strides_of(getattr(self.gm, node.target), node.args), static, self.target, self.options)
 
     def undecided(self, groups):
-        """Operators of each distinct program that is not known from before."""
-        operators = {self.region(k)[1].key(): group.program.operators for k, group in enumerate(groups)}
-        return [n for key, n in operators.items() if not library.is_decided(key)]
+        """Operators of each distinct program that is not known from before. Groups of different nodes may have the same text."""
+        operators = {}
+        for k, group in enumerate(groups):
+            region = self.region(k)[1]
+            if not library.is_decided(region.key()):
+                operators[region.text() or region.key()] = group.program.operators
+        return list(operators.values())
 
     def replace(self, k, group):
         """A call of the region in place of the submodule, or the nodes again; gives the region that is called."""

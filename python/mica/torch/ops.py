@@ -97,10 +97,7 @@ unary_rows(UNARY)
 
 @row("aten.gelu.default")
 def gelu(e, x, approximate="none"):
-    if approximate == "none":
-        return e.unary("gelu({0})", x)
-    inner = e.unary(f"({{0}} + square({{0}}) * {{0}} * 0.044715) * {number(math.sqrt(2 / math.pi))}", x)
-    return e.binary("{0} * 0.5 * (tanh({1}) + 1)", x, inner)
+    return e.unary("gelu({0})" if approximate == "none" else "gelu_tanh({0})", x)
 
 
 def binary(op):

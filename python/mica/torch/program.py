@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import activations, attention, choice, losses, norms, reductions  # noqa: F401  their rows
+from . import activations, attention, choice, gelus, losses, norms, reductions  # noqa: F401  their rows
 from .emit import SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
 from .ops import CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
 
@@ -243,7 +243,7 @@ def range_of(limits):
 
 
 def finish(b, outs, name):
-    lines, need = norms.live(norms.fold(b.emitter.lines), [o.value.name for o in outs])
+    lines, need = norms.live(gelus.fold(norms.fold(b.emitter.lines)), [o.value.name for o in outs])
     inputs = [i for i in b.inputs if i.value.name in need]
     masks = {}
     for i in b.inputs:

@@ -108,6 +108,13 @@ class Region:
         nodes = [n for n in self.nodes if n not in prepared and n.all_input_nodes and not isinstance(n.meta.get("val"), (torch.SymInt, int))]
         return build(nodes, self.outputs, prepared, shapes, "region")
 
+    def text(self):
+        """Of the program, "" where it depends on the bucket or cannot be written."""
+        try:
+            return self.build().text if self.symbol is None else ""
+        except Cannot:
+            return ""
+
     # ---- compiling ----
     def compile(self, bucket, real, taken):
         """The program of a bucket, or None; `taken` gets what became of it. real: tensors that are there already (weights)."""
@@ -157,6 +164,11 @@ class Region:
                 return
         taken.taken = True
 
+    def _judged_by(self):
+        """What a measurement depends on beside the program: regions of the same text and layouts are measured once."""
+        about = [(*_about(p.meta.get("val")), p in self.static) for p in self.placeholders]
+        return about, dataclasses.replace(self.options, summary=True, progress=False)
+
     def _sample(self, made, bucket, real):
         """Inputs, and eager's results of them; None where those are not finite."""
         for positive in (False, True):  # a root or a logarithm of what others make positive: its inputs are random here
@@ -170,7 +182,7 @@ class Region:
         """Against what would run in the program's place, in the user's mode. In buckets, the time of one that exists already."""
         graphs = self.options.timed_in_graphs
         folder = self.options.folder()
-        key = verdicts.key_of(device, self.key(), made.bucket, made.compiled.folder)
+        key = verdicts.key_of(device, self._judged_by(), made.bucket, made.compiled.folder)
         times = verdicts.recall(folder, key)
         if times is None:
             if not self.budget.may_judge():
