@@ -461,7 +461,7 @@ static void another_order(void **state)
   arena_close(&mem);
 }
 
-// Every cut of the chain costs the same: the one behind the product is taken.
+// Every cut of the chain costs the same: the longest run behind the product is taken.
 static void behind_a_product(void **state)
 {
   (void)state;
@@ -471,8 +471,29 @@ static void behind_a_product(void **state)
   struct court c = {.most_ops = graph_ops(p) - 1, .most_products = 1};
   struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c});
   assert_int_equal(s.n, 2);
-  assert_int_equal(graph_ops(s.parts[0].g), 1);
+  assert_int_equal(graph_ops(s.parts[0].g), c.most_ops);
   assert_int_equal(products(s.parts[0].g), 1);
+  check_values(&mem, p, joined(&mem, p, &s));
+  arena_close(&mem);
+}
+
+// If operations bind the products, a norm between them is a part of its own, and an activation stays with the product before it.
+static void at_stored_values(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const struct graph *p = plain(&mem, "program mlp {\n X: f32[4, 64]\n A: f32[64, 512]\n B: f32[512, 32]\n C: f32[32, 64]\n a = matmul(X, A)\n"
+                                      " return matmul(relu(matmul(a / sqrt(mean(square(a), dim=1)), B)), C)\n}\n");
+  struct court c = {.most_ops = 7, .most_products = 3};
+  struct lax_split bytes = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c, 0});
+  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c, 0.01});
+  static const int ops[] = {1, 4, 2, 1}, by[] = {1, 0, 1, 1};
+  assert_int_equal(bytes.n, 2);
+  assert_int_equal(s.n, COUNT(ops));
+  for (int i = 0; i < s.n; i++) {
+    assert_int_equal(graph_ops(s.parts[i].g), ops[i]);
+    assert_int_equal(products(s.parts[i].g), by[i]);
+  }
   check_values(&mem, p, joined(&mem, p, &s));
   arena_close(&mem);
 }
@@ -616,6 +637,6 @@ int main(void)
                                      cmocka_unit_test(examples),
                                      cmocka_unit_test(another_signature),
                                      cmocka_unit_test(joins_blocks),
-                                     cmocka_unit_test(behind_a_product)};
+                                     cmocka_unit_test(behind_a_product), cmocka_unit_test(at_stored_values)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
