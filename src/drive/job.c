@@ -292,7 +292,7 @@ static bool planned_whole(struct job *j)
   return j->planned = NULL, false;
 }
 
-// Of the target's operations a byte, what a product needs on a GPU if its operations are to bind it: typical products reach that part of its rate.
+// Operations bind a product on a GPU from this part of the target's operations a byte on: typical products reach that part of its rate.
 static const double BOUND = 0.5;
 
 int run_split(const struct pass_on *on, struct err *e)

@@ -637,6 +637,7 @@ int main(void)
                                      cmocka_unit_test(examples),
                                      cmocka_unit_test(another_signature),
                                      cmocka_unit_test(joins_blocks),
-                                     cmocka_unit_test(behind_a_product), cmocka_unit_test(at_stored_values)};
+                                     cmocka_unit_test(behind_a_product),
+                                     cmocka_unit_test(at_stored_values)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

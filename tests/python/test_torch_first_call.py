@@ -107,6 +107,17 @@ def test_shares_are_those_of_distinct_programs(monkeypatch):
     assert [seconds for seconds, _ in watch.given] == pytest.approx(shares) and [asked for _, asked in watch.given] == pytest.approx(shares)
 
 
+def test_different_nodes_of_one_text_are_one_program(monkeypatch):
+    """Of the time, and where they are measured: the first layer of a model often has a copy more."""
+    watch, w = Watch(monkeypatch, search=0.0), torch.randn(64, 64)
+
+    def layer(x):
+        return (x @ w).softmax(-1) * 2
+    e = explain(lambda x: layer(layer(x.clone()).cumsum(0)), torch.randn(8, 64), options={**ALL, "take": "faster", "rest": "inductor", "time": 30})
+    assert len(e.programs) == len(watch.given) == 2 and len(set(watch.searches)) == 1 and len({p.same_as for p in e.programs}) == 1, e.details()
+    assert all(asked == pytest.approx(30) for _, asked in watch.given), watch.given
+
+
 def test_the_options_that_do_not_matter_judge_nothing_anew(monkeypatch):
     watch = Watch(monkeypatch)
     explained()

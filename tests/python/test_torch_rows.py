@@ -1,4 +1,5 @@
 """Every row of mica.torch's table against eager: one graph of all of them becomes one program, which the interpreter runs."""
+import math
 import subprocess
 import sys
 
@@ -162,6 +163,13 @@ def test_a_written_norm_is_one_operator():
     x, y, w, m, p, b = inputs()
     program = program_of(graph_of(lambda x, w: [x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w], (x, w)))
     assert "rms_norm(x0, eps=1e-05)" in program.text and "mean" not in program.text
+
+
+@pytest.mark.parametrize("factor, found", [(0.044715, 1), (0.05, 0)])
+def test_a_written_gelu_is_one_operator(factor, found):
+    """As GPT-2 of transformers has it, and another function."""
+    program = program_of(graph_of(lambda x: [0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + factor * torch.pow(x, 3.0))))], inputs()[:1]))
+    assert program.text.count("gelu_tanh(x0)") == found and program.text.count(" * ") == (0 if found else 5), program.text
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

@@ -16,7 +16,7 @@ CUBES = (re.compile(rf"pow\({NAME}, 3\)"), re.compile(rf"square\({NAME}\) \* {NA
 
 
 def fold(lines):
-    """The lines with gelu_tanh in place of the last line of each such sequence. What nothing uses any more, norms.live drops."""
+    """The lines with gelu_tanh in place of the last line of each such sequence. norms.live drops lines that nothing uses any more."""
     text = {line[0]: line[1] for line in lines}
     found = ((line, _argument(text, line[1])) for line in lines)
     return [line if x is None else (line[0], f"gelu_tanh({x})", (x,), line[3]) for line, x in found]

@@ -109,7 +109,7 @@ class Region:
         return build(nodes, self.outputs, prepared, shapes, "region")
 
     def text(self):
-        """Of the program, "" where it depends on the bucket or cannot be written."""
+        """The program, "" where it depends on the bucket or cannot be written."""
         try:
             return self.build().text if self.symbol is None else ""
         except Cannot:
@@ -165,7 +165,7 @@ class Region:
         taken.taken = True
 
     def _judged_by(self):
-        """What a measurement depends on beside the program: regions of the same text and layouts are measured once."""
+        """Layouts and options that a measurement depends on, so that regions of the same text and layouts are measured once."""
         about = [(*_about(p.meta.get("val")), p in self.static) for p in self.placeholders]
         return about, dataclasses.replace(self.options, summary=True, progress=False)
 
