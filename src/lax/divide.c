@@ -158,6 +158,16 @@ static int top(int *up, int t)
   return t;
 }
 
+// A small tensor that others make or that is an input, such as a table of sines, is no reason for one kernel of split and concat: heads of queries and
+// of keys share it, and their numbers differ, so that the kernel has fewer blocks.
+static const double SMALL = 0.25; // of the bytes of the result
+
+static bool joins(const struct facts *f, const struct piece *r, const struct node *x, int t)
+{
+  if (f->p->nodes[f->p->tensors[t].node].op == OP_CONST) return false;
+  return !r->glued || facts_maker(f, r->id, t) >= 0 || facts_price(f, t) > SMALL * facts_price(f, x->out);
+}
+
 int divide_groups(const struct facts *f, const struct piece *r, int *group)
 {
   struct arena_mark mark = arena_mark(f->tmp);
@@ -168,7 +178,7 @@ int divide_groups(const struct facts *f, const struct piece *r, int *group)
     const struct node *x = &p->nodes[r->node[i]];
     for (int k = 0; k < x->nin; k++) {
       int t = f->root[x->in[k]];
-      if (p->nodes[p->tensors[t].node].op != OP_CONST) up[top(up, t)] = top(up, x->out);
+      if (joins(f, r, x, t)) up[top(up, t)] = top(up, x->out);
     }
     for (int k = 1; k < x->nout; k++) up[top(up, x->out + k)] = top(up, x->out);
   }

@@ -498,6 +498,26 @@ static void at_stored_values(void **state)
   arena_close(&mem);
 }
 
+// Rotary embeddings of queries and of keys share a table of sines, which is small: each is a part of its own. A large one keeps them together.
+static void small_tables(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  for (int large = 0; large < 2; large++) {
+    const char *text = arena_printf(&mem,
+                                    "program rope {\n Q: f32[8, 16, 32]\n K: f32[4, 16, 32]\n S: f32[%s16, 32]\n"
+                                    " q = Q + concat(chunk(Q, dim=2, parts=2, index=1), chunk(Q, dim=2, parts=2, index=0), dim=2) * S\n"
+                                    " k = K + concat(chunk(K, dim=2, parts=2, index=1), chunk(K, dim=2, parts=2, index=0), dim=2) * %s\n"
+                                    " return matmul(q, transpose(repeat(k, dim=0, times=2)))\n}\n",
+                                    large ? "8, " : "", large ? "slice(S, dim=0, start=0, end=4)" : "S");
+    const struct graph *p = plain(&mem, text);
+    struct lax_split s = split_of(&mem, p, 0);
+    assert_int_equal(s.n, large ? 2 : 3);
+    check_values(&mem, p, joined(&mem, p, &s));
+  }
+  arena_close(&mem);
+}
+
 static void examples(void **state)
 {
   (void)state;
@@ -638,6 +658,7 @@ int main(void)
                                      cmocka_unit_test(another_signature),
                                      cmocka_unit_test(joins_blocks),
                                      cmocka_unit_test(behind_a_product),
-                                     cmocka_unit_test(at_stored_values)};
+                                     cmocka_unit_test(at_stored_values),
+                                     cmocka_unit_test(small_tables)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
