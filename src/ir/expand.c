@@ -235,6 +235,12 @@ static int running_sum(struct rewrite *w, int x, int dim)
   int row = index_in(w, 2, 0, n, runs), col = index_in(w, 2, 1, n, runs);
   if (dim == s.n - 1) return two(w, OP_MATMUL, x, two(w, OP_LESS_EQUAL, row, col));
   if (dim == s.n - 2) return two(w, OP_MATMUL, two(w, OP_LESS_EQUAL, col, row), x);
+  bool whole = true; // dimensions behind become one
+  struct shape joined = {dim + 2, {0}};
+  for (int i = 0; i < s.n; i++) whole &= !w->to->tensors[x].runs[i];
+  for (int i = 0; i <= dim + 1; i++) joined.d[i] = s.d[i];
+  for (int i = dim + 2; i < s.n; i++) joined.d[dim + 1] *= s.d[i];
+  if (whole) return reshaped(w, running_sum(w, reshaped(w, x, &joined), dim), &s);
   struct attrs a = attrs_default(OP_TRANSPOSE);
   a.perm.n = s.n;
   for (int i = 0; i < s.n; i++) a.perm.d[i] = i == dim ? s.n - 1 : i == s.n - 1 ? dim : i;

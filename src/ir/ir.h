@@ -383,6 +383,11 @@ int range_check_doubles(const struct tensor *t, const double *x, struct err *e);
 int infer_at(const struct graph *g, const struct node *n, struct tensor *out, int *nout, struct err *e);
 bool graph_chooses(const struct graph *g); // some element is chosen by data
 
+// triangle.c: scans, which are products with a triangle of ones.
+// The condition that is the triangle of product n, or NULL. n is a node of g, or of the block graph of `block`, a node of g.
+const struct node *graph_triangle(const struct graph *g, const struct node *block, const struct node *n);
+bool graph_scans(const struct graph *g, int node); // is the node of a kernel graph such a condition, which nothing else reads?
+
 // state.c
 // The tensor of which n writes slices, in its place where that is a state: of an update, or of a kernel that is one. -1: none.
 int node_updated(const struct node *n);

@@ -5,6 +5,7 @@
 //   axis        a letter, a grid axis or a loop axis of the block graph, or one of its tail; it has an extent
 //   value       one number for each index of its axes: a load, a constant, an elementwise operator, a reduction or a product
 //   reduction   a sum, maximum or product over the axes in `folded`, which the result does not have
+//   scan        the sums of the elements so far along an axis, which the result has too
 //   product     the sum over `folded` of its left operand times its right one; each has axes of its own (rows, columns)
 //   running     a value of each iteration of the loops: the maximum so far (KERN_RUN_MAX), the maximum before less that (KERN_RUN_MOVE)
 //   rule        a rewrite that leaves what is saved the same over the reals; a row of rule.def
@@ -113,6 +114,7 @@ static inline bool kern_has(const struct kern_value *v, unsigned flags) { return
 static inline bool kern_loads(const struct kern_value *v) { return kern_has(v, KERN_LOADS); }
 static inline bool kern_tops(const struct kern_value *v) { return kern_has(v, KERN_TOPS); }
 static inline bool kern_folds(const struct kern_value *v) { return kern_has(v, KERN_FOLDS); }
+static inline bool kern_scans(const struct kern_value *v) { return v->kind == KERN_SCAN; }
 
 // ---- kern_make.c ----
 // Makes the values of n's block graph. store: types that tensors are stored as, by tensor of the kernel graph (NULL: their own). Axes begin at

@@ -150,7 +150,7 @@ void kern_live(struct kern *k)
       struct kern_value *x = &k->v[k->v[i].in[n]];
       x->live = true, x->uses += !n || k->v[i].in[0] != k->v[i].in[1];
     }
-    if (!kern_has(&k->v[i], KERN_KEEPS)) k->folded |= k->v[i].folded;
+    if (!kern_has(&k->v[i], KERN_KEEPS) || kern_folds(&k->v[i])) k->folded |= k->v[i].folded;
   }
 }
 

@@ -35,14 +35,17 @@ struct divided_block { // a kernel while it is made
 
 static bool is_f32(const struct graph *g, int t) { return g->tensors[t].dtype == F32; }
 
-// Does the operator multiply two f32 matrices?
-static bool divides(const struct graph *b, const struct node *n) { return n->op == OP_MATMUL && is_f32(b, n->in[0]) && is_f32(b, n->in[1]); }
+// Does the operator of the kernel's block graph multiply two f32 matrices? A scan multiplies nothing.
+static bool divides(const struct graph *g, const struct node *kernel, const struct node *n)
+{
+  return n->op == OP_MATMUL && is_f32(kernel->sub, n->in[0]) && is_f32(kernel->sub, n->in[1]) && !graph_triangle(g, kernel, n);
+}
 
 static bool any_divides(const struct graph *g)
 {
   for (int i = 0; i < g->nnodes; i++)
     for (int k = 0; g->nodes[i].op == OP_BLOCK && k < g->nodes[i].sub->nnodes; k++)
-      if (divides(g->nodes[i].sub, &g->nodes[i].sub->nodes[k])) return true;
+      if (divides(g, &g->nodes[i], &g->nodes[i].sub->nodes[k])) return true;
   return false;
 }
 
@@ -118,7 +121,7 @@ static void find_wanted(struct divided_block *b)
     const struct node *x = &g->nodes[i];
     bool read = !x->nout;
     for (int k = 0; k < x->nout; k++) read |= b->wanted[x->out + k];
-    b->divides[i] = divides(g, x);
+    b->divides[i] = divides(b->w->g, b->n, x);
     for (int k = 0; k < x->nin && x->op != OP_ITER && read; k++)
       if (!b->divides[i] || node_iterated(b->n, graph_root(g, x->in[k])) < 0) b->wanted[x->in[k]] = true;
   }
@@ -175,6 +178,6 @@ bool lower_exact(const struct lower_job *j)
 {
   const struct graph *b = j->n->block;
   bool exact = false;
-  for (int i = 0; i < b->nnodes; i++) exact |= divides(b, &b->nodes[i]);
+  for (int i = 0; i < b->nnodes; i++) exact |= divides(j->n->kernels, &j->n->kernels->nodes[j->n->node], &b->nodes[i]);
   return exact && j->gpu->f32_products == F32_BF16X6;
 }

@@ -7,6 +7,8 @@
 //   free     an axis that nothing folds; its parts are work of different blocks
 //   place    an axis is cut into chunks (blocks of a free axis, rounds of a folded one), registers, threads, and a vector,
 //            in this order, slowest first: element ((chunk * regs + reg) * threads + thread) * vector + v
+//   scanned  an axis of a scan, which is a fold that keeps its axis. Each warp has elements next to each other, so that the warps before it have
+//            all that comes before: element (((chunk * blocks + block) * warps + warp) * regs + reg) * lanes + lane, of a cluster's blocks
 //   varying  a value that depends on an axis of several rounds
 //   pass     how many folds of varying values a value has before it
 //   stage    within a pass, how many folds a value has before it
@@ -24,6 +26,7 @@
 //   rows_ahead.c     what is done before the kernel ahead has ended
 //   rows_fold.c      folds: registers, lanes, warps
 //   rows_share.c     folds over the blocks of a cluster
+//   rows_scan.c      scans: registers, lanes, warps, blocks of a cluster, rounds
 //   rows_top.c       topk: as many folds as elements are chosen
 #ifndef MICA_LOWER_ROWS_H
 #define MICA_LOWER_ROWS_H
@@ -55,6 +58,7 @@ struct rows {
   struct row_roles role;
   struct row_weave *woven, *woven_save; // by value: of loads; by save
   int nstages, norder, *order;          // live values by stages, within a stage folds before the rest
+  axis_set scanned;                     // axes of scans
 };
 
 // NO with the reason in why.
@@ -91,6 +95,8 @@ static inline int row_blocks(const struct row_plan *p, int a) { return a == p->s
 static inline int row_own(const struct row_plan *p, int a) { return p->lanes[a] * p->warps[a]; }         // threads of one block
 static inline int row_threads(const struct row_plan *p, int a) { return row_own(p, a) * row_blocks(p, a); }
 static inline int row_vec(const struct row_plan *p, int a) { return a == p->role.across ? p->vec : 1; }
+static inline bool row_scanned(const struct row_plan *p, int a) { return p->r->scanned >> a & 1; }
+static inline axis_set row_result(const struct kern_value *v) { return v->axes & ~v->folded; } // axes of what a fold's threads exchange
 
 // ---- rows_cost.c, rows_choice.c ----
 
@@ -126,6 +132,7 @@ struct row_text {
   bool *have;                               // by value: computed where the text stands
   bool *wide;                               // by value: loads whose fp32 registers are there
   bool *masked;                             // by value: -inf past extents, for a maximum
+  bool *carried;                            // by value: scans whose carry is declared
   int fresh;                                // shared tensors so far
   int *shared;                              // by value: the one that the blocks of a cluster write to
   bool met;                                 // the blocks of the cluster have all begun
@@ -159,6 +166,8 @@ const char *row_number(const struct row_text *x, const struct kern_access *a, in
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector);  // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);           // over lanes and warps; again: in a loop
 const char *row_zeros(const struct row_text *x);                                          // indices of the first register
+struct row_exchange row_exchange_of(const struct row_text *x, int value);                 // over the warps of a block
+void row_send(struct row_text *x, int value, int shared, const struct row_exchange *e);   // its part to a new shared tensor
 
 // ---- rows_top.c ----
 
@@ -170,6 +179,11 @@ bool row_inputs_fold(const struct row_text *x, int value);  // within rounds: is
 // Two rounds take turns in shared memory.
 void row_top_turns(const struct row_text *x, int value, struct row_exchange *e);
 
+// ---- rows_scan.c ----
+
+void row_scan(struct row_text *x, int value, bool again); // again: in a loop over rounds
+void row_scan_carries(struct row_text *x, const bool *want); // before such a loop: what the rounds before it leave
+
 // ---- rows_share.c ----
 
 void row_share_meet(struct row_text *x, int value);                // before the first exchange, where the value has one
@@ -177,6 +191,9 @@ void row_share_begin(struct row_text *x);                          // the blocks
 void row_fold_share(struct row_text *x, int n, const int *values); // over the blocks of a cluster, whose parts all their threads have
 const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e);
 void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e);
+bool row_is_shared(const struct row_plan *p, int value);
+struct row_exchange row_share_exchange(const struct row_text *x, int value); // over the blocks of a cluster
+void row_write_to_all(struct row_text *x, int value, const struct row_exchange *e);
 const char *row_thread_term(const struct row_text *x, const char *sum, char what, int axis, int scale);
 
 #endif

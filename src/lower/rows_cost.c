@@ -141,6 +141,15 @@ static double choosing(const struct row_plan *p, const struct kern_value *v, dou
   return own * (KEY + LOOK + k * LOOK / warps) + k * results * (ROUNDS + STEP * log2(lanes) + (warps > 1 ? 10 + STEP * warps : 0));
 }
 
+// Returns the instructions of a scan beyond those of a fold: steps over lanes for each register, and what comes before is added to each element.
+static double scanning(const struct row_plan *p, const struct kern_value *v, double lanes, double rounds)
+{
+  enum { STEP = 3 }; // of a shuffle
+  const int along = __builtin_ctzll(v->folded);
+  const double elements = row_regs(p, v->axes), totals = elements / row_vec(p, along);
+  return rounds * (elements * (lanes > 1 ? 1 : 0) + totals * (STEP * log2(lanes) + (lanes > 1 ? STEP : 0)));
+}
+
 static void work(const struct row_plan *p, struct kernel_counts *c)
 {
   const struct rows *r = p->r;
@@ -164,9 +173,11 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
       instructions += all * (kern_loads(v) ? 1.5 / p->vec : v->kind == KERN_MAP ? 1 + kern_op(v->op).cost / 3 : 1);
     if (!v->folded) continue;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
-    if (warps > 1) exchange(p, p->held[i], warps, 1, c);
-    instructions += 2 * log2(lanes) * p->held[i] + (warps > 1 ? 10 + warps * p->held[i] : 0);
-    if (p->share >= 0 && v->folded >> p->share & 1) c->chain += MEET + p->held[i] * p->cluster;
+    const double kept = row_regs(p, row_result(v));
+    if (warps > 1) exchange(p, kept, warps, 1, c);
+    instructions += 2 * log2(lanes) * kept + (warps > 1 ? 10 + warps * kept : 0);
+    if (kern_scans(v)) instructions += scanning(p, v, lanes, rounds);
+    if (p->share >= 0 && v->folded >> p->share & 1) c->chain += MEET + kept * p->cluster;
   }
   c->lanes = instructions * p->threads;
 }

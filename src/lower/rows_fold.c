@@ -51,7 +51,7 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
 
 // ---- over threads ----
 
-static struct row_exchange exchange_of(const struct row_text *x, int value)
+struct row_exchange row_exchange_of(const struct row_text *x, int value)
 {
   const struct row_plan *p = x->p;
   const struct kern_value *v = &p->r->k.v[value];
@@ -71,15 +71,15 @@ static struct row_exchange exchange_of(const struct row_text *x, int value)
   return e;
 }
 
-static void send(struct row_text *x, int value, int shared, const struct row_exchange *e)
+void row_send(struct row_text *x, int value, int shared, const struct row_exchange *e)
 {
   text_about(&x->t, x->p->r->k.v[value].about - 1);
   text_fill(&x->t,
             "?scalar %sh$sh:[$kept, $parts].$type.SH\n"
             "?!scalar %sh$sh:[$all,$dims].$type.SH\n"
             "?first if ($first) {\n"
-            "?scalar %sh$sh.tile([1, 1])[$at, $part] <- Move(%v$v)\n"
-            "?!scalar %sh$sh.tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%v$v)",
+            "?scalar %sh$sh.tile([1, 1])[$at, $part] <- Move(%$from)\n"
+            "?!scalar %sh$sh.tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%$from)",
             row_part_holes(x, value, shared, e));
 }
 
@@ -87,7 +87,7 @@ static void over_warps(struct row_text *x, int n, const int *values, const struc
 {
   int first = x->fresh;
   for (int i = 0; i < n; i++)
-    if (e[i].parts > 1) send(x, values[i], x->fresh++, &e[i]);
+    if (e[i].parts > 1) row_send(x, values[i], x->fresh++, &e[i]);
   text_about(&x->t, -1);
   text_line(&x->t, "Sync<barrier>#%s()", x->team);
   for (int i = 0; i < n; i++)
@@ -107,7 +107,7 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1 && p->lanes[a] > 1)
         text_fill(&x->t, "%v$v <- Reduction<$op>#lanes$a(%v$v)", HOLES(NULL, INT(v, values[i]), STR(op, fold_operator(v->kind)), INT(a, a)));
-    e[i] = exchange_of(x, values[i]);
+    e[i] = row_exchange_of(x, values[i]);
     many += e[i].parts > 1;
   }
   text_about(&x->t, -1);

@@ -83,4 +83,6 @@ void rows_ready(struct arena *mem, struct rows *r)
   r->role = roles(r), rows_weave(mem, r), r->nstages = stages(mem, r);
   for (int i = 0; i < r->k.nvalues; i++) r->life[i].through = passes_through(r, i);
   in_order(mem, r), lives(r);
+  for (int i = 0; i < r->k.nvalues; i++)
+    if (r->k.v[i].live && kern_scans(&r->k.v[i])) r->scanned |= r->k.v[i].folded;
 }

@@ -89,8 +89,8 @@ static bool passes(struct row_plan *p)
     if (!v->live) continue;
     for (int k = 0; k < v->nin; k++) p->pass[i] = MAX(p->pass[i], p->pass[v->in[k]]);
     if (!(v->folded & p->rounds)) continue;
-    if (v->axes & p->rounds) return false;
-    p->pass[i] += !kern_tops(v); // what is chosen leaves at once
+    if (kern_scans(v) ? p->rounds & (p->rounds - 1) : v->axes & p->rounds) return false; // rounds of a scan are those of its axis, in order
+    p->pass[i] += !kern_tops(v) && !kern_scans(v); // what is chosen leaves at once; a scan goes along
   }
   for (int i = 0; i < r->k.nsaves; i++) p->passes = MAX(p->passes, p->pass[r->k.save[i].value] + 1);
   return true;
@@ -122,7 +122,7 @@ static int64_t shared(const struct row_plan *p)
   int64_t sum = 0;
   for (int i = 0; i < p->r->k.nvalues; i++) {
     const struct kern_value *v = &p->r->k.v[i];
-    int64_t n = p->threads * 4, warps = 1, kept = kern_tops(v) ? 4 * row_regs(p, v->axes) : p->held[i]; // keys, of two rounds
+    int64_t n = p->threads * 4, warps = 1, kept = (kern_tops(v) ? 4 : 1) * row_regs(p, row_result(v)); // keys, of two rounds
     if (!v->live || !v->folded || (kern_tops(v) && row_top_first(&p->r->k, i) != i)) continue;
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1) n /= p->lanes[a], warps *= p->warps[a];

@@ -1,10 +1,10 @@
-// The scheme of block graphs without products: sums, maxima and elementwise operators over tiles that stay in registers. See
+// The scheme of block graphs without products: sums, scans, maxima and elementwise operators over tiles that stay in registers. See
 // rows.h for how, and kernels/softmax.tile and layernorm.tile for what comes out.
 #include "lower/rows.h"
 
 #include <string.h>
 
-enum { rules = KERN_BIT(RUNNING) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(CONSTANTS) };
+enum { rules = KERN_BIT(RUNNING) | KERN_BIT(SCAN) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(CONSTANTS) };
 
 // The reason why the scheme does not do such a value; NULL: it does.
 static const char *refusal(const struct kern_value *v)

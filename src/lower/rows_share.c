@@ -21,8 +21,10 @@ const char *row_zeros(const struct row_text *x)
 const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
-  return KEPT_HOLES(x->mem, NULL, INT(v, value), INT(sh, shared), INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts),
-                    INT(scalar, row_regs(x->p, v->axes) == 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))), STR(at, e->at),
+  const axis_set axes = row_result(v);
+  return KEPT_HOLES(x->mem, NULL, INT(v, value), STR(from, arena_printf(x->mem, kern_scans(v) ? "upto%d" : "v%d", value)), INT(sh, shared),
+                    INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts), INT(scalar, row_regs(x->p, axes) == 1),
+                    STR(dims, row_dims(x, axes, row_has_vec(x, axes))), STR(at, e->at),
                     STR(part, e->part), STR(first, e->first), STR(zeros, row_zeros(x)), STR(op, fold_operator(v->kind)),
                     STR(neutral, fold_neutral(v->kind)), STR(type, kern_tops(v) ? "i64" : "fp32"));
 }
@@ -50,7 +52,7 @@ static int writers(const struct row_plan *p, axis_set folded)
   return most;
 }
 
-static struct row_exchange share_exchange(const struct row_text *x, int value)
+struct row_exchange row_share_exchange(const struct row_text *x, int value)
 {
   const struct row_plan *p = x->p;
   const struct kern_value *v = &p->r->k.v[value];
@@ -69,7 +71,7 @@ static struct row_exchange share_exchange(const struct row_text *x, int value)
   return e;
 }
 
-static bool is_shared(const struct row_plan *p, int value)
+bool row_is_shared(const struct row_plan *p, int value)
 {
   const struct kern_value *v = &p->r->k.v[value];
   return p->cluster > 1 && v->live && v->folded >> p->share & 1 && (!kern_tops(v) || row_top_first(&p->r->k, value) == value);
@@ -81,15 +83,15 @@ void row_share_begin(struct row_text *x)
   const struct row_plan *p = x->p;
   x->shared = NEWS(x->mem, int, p->r->k.nvalues + 1);
   for (int i = 0; i < p->r->k.nvalues; i++) {
-    if (!is_shared(p, i)) continue;
-    const struct row_exchange e = share_exchange(x, i);
+    if (!row_is_shared(p, i)) continue;
+    const struct row_exchange e = row_share_exchange(x, i);
     text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].$type.SH\n?!scalar %sh$sh:[$all,$dims].$type.SH",
               row_part_holes(x, i, x->shared[i] = x->fresh++, &e));
   }
   if (p->cluster > 1) text_line(&x->t, "Sync<cluster.arrive.relaxed>#%s()", x->team);
 }
 
-static void write_to_all(struct row_text *x, int value, const struct row_exchange *e)
+void row_write_to_all(struct row_text *x, int value, const struct row_exchange *e)
 {
   const struct row_plan *p = x->p;
   const int by = writers(p, p->r->k.v[value].folded), lanes = p->lanes[by], turns = lanes < p->cluster ? p->cluster / lanes : 1;
@@ -99,8 +101,8 @@ static void write_to_all(struct row_text *x, int value, const struct row_exchang
   text_fill(&x->t,
             "?first if ($first) {\n"
             "?turns each b:$turns\n"
-            "?scalar %sh$sh.peer($to).tile([1, 1])[$at, $part] <- Move(%v$v)\n"
-            "?!scalar %sh$sh.peer($to).tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%v$v)",
+            "?scalar %sh$sh.peer($to).tile([1, 1])[$at, $part] <- Move(%$from)\n"
+            "?!scalar %sh$sh.peer($to).tile([1,$dims])[($part) * $kept + $at$zeros] <- Move(%$from)",
             HOLES(row_part_holes(x, value, x->shared[value], e), STR(to, to), INT(turns, turns > 1 ? turns : 0)));
 }
 
@@ -112,22 +114,22 @@ static void meet(struct row_text *x)
 
 void row_share_meet(struct row_text *x, int value)
 {
-  if (is_shared(x->p, value)) meet(x);
+  if (row_is_shared(x->p, value)) meet(x);
 }
 
 void row_fold_share(struct row_text *x, int n, const int *values)
 {
   struct row_exchange *e = NEWS(x->mem, struct row_exchange, n + 1);
   int many = 0;
-  for (int i = 0; i < n; i++) many += is_shared(x->p, values[i]);
+  for (int i = 0; i < n; i++) many += row_is_shared(x->p, values[i]);
   if (!many) return;
   meet(x);
   for (int i = 0; i < n; i++)
-    if (is_shared(x->p, values[i])) e[i] = share_exchange(x, values[i]), write_to_all(x, values[i], &e[i]);
+    if (row_is_shared(x->p, values[i])) e[i] = row_share_exchange(x, values[i]), row_write_to_all(x, values[i], &e[i]);
   text_about(&x->t, -1);
   text_line(&x->t, "Sync<cluster.arrive>#%s()", x->team);
   text_line(&x->t, "Sync<cluster.wait>#%s()", x->team);
   for (int i = 0; i < n; i++)
-    if (is_shared(x->p, values[i])) row_receive(x, values[i], x->shared[values[i]], &e[i]);
+    if (row_is_shared(x->p, values[i])) row_receive(x, values[i], x->shared[values[i]], &e[i]);
   text_about(&x->t, -1);
 }

@@ -47,7 +47,8 @@ const char *row_name(struct row_text *x, int value)
 const char *row_place(const struct row_text *x, int a)
 {
   const struct row_plan *p = x->p;
-  return p->regs[a] > 1 ? arena_printf(x->mem, "(@p%d + r%d * %d)", a, a, row_threads(p, a)) : arena_printf(x->mem, "@p%d", a);
+  return p->regs[a] > 1 ? arena_printf(x->mem, "(@p%d + r%d * %d)", a, a, row_scanned(p, a) ? p->lanes[a] : row_threads(p, a))
+                        : arena_printf(x->mem, "@p%d", a);
 }
 
 const char *row_inside(const struct row_text *x, axis_set axes)
@@ -123,6 +124,10 @@ static void folds(struct row_text *x, const bool *want, int s, bool again)
       x->have[i] = true;
       continue;
     }
+    if (kern_scans(&r->k.v[i])) {
+      row_scan(x, i, again), x->have[i] = true;
+      continue;
+    }
     text_about(&x->t, r->k.v[i].about - 1);
     text_line(&x->t, "%%v%d:%s.RF", i, type_of(x, r->k.v[i].axes));
     row_fold_threads(x, i, arena_printf(x->mem, "v%d", i), false);
@@ -159,7 +164,8 @@ static struct row_scope scope_of(const struct row_text *x, axis_set over, int n)
   const struct kern *k = &x->p->r->k;
   struct row_scope s = {.fold = NEWS(x->mem, int, k->nvalues + 1), .save = NEWS(x->mem, int, k->nsaves + 1)};
   for (int i = 0; i < k->nvalues; i++)
-    if (k->v[i].live && folds_rounds(x, i) && !kern_tops(&k->v[i]) && varies(x, k->v[i].in[0]) == over && x->p->pass[k->v[i].in[0]] == n)
+    if (k->v[i].live && folds_rounds(x, i) && !kern_tops(&k->v[i]) && !kern_scans(&k->v[i]) && varies(x, k->v[i].in[0]) == over &&
+        x->p->pass[k->v[i].in[0]] == n)
       s.fold[s.nfolds++] = i;
   for (int i = 0; i < k->nsaves; i++)
     if ((k->save[i].axes & x->p->rounds) == over && !kern_tops(&k->v[k->save[i].value]) && x->p->pass[k->save[i].value] == n) s.save[s.nsaves++] = i;
@@ -178,9 +184,10 @@ static void place_line(struct row_text *x, int a, const char *chunk)
 {
   const struct row_plan *p = x->p;
   const char *s = "";
+  const int regs = row_scanned(p, a) ? p->regs[a] : 1;
   if (p->lanes[a] > 1) s = row_term(x, s, arena_printf(x->mem, "@l%d", a), 1);
-  if (p->warps[a] > 1) s = row_term(x, s, arena_printf(x->mem, "@w%d", a), p->lanes[a]);
-  if (a == p->share) s = row_term(x, s, "@rank", row_own(p, a));
+  if (p->warps[a] > 1) s = row_term(x, s, arena_printf(x->mem, "@w%d", a), (int64_t)p->lanes[a] * regs);
+  if (a == p->share) s = row_term(x, s, "@rank", (int64_t)row_own(p, a) * regs);
   if (p->chunks[a] > 1) s = row_term(x, s, chunk, (int64_t)p->regs[a] * row_threads(p, a));
   text_line(&x->t, "@p%d = %s", a, *s ? s : "0");
 }
@@ -192,12 +199,17 @@ static const struct hole *fold_holes(const struct row_text *x, int i)
                     INT(vec, row_has_vec(x, v->folded) && x->p->vec > 1), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes | v->folded))));
 }
 
-static void loop_body(struct row_text *x, const struct row_scope *s)
+static bool *wanted(const struct row_text *x, const struct row_scope *s)
 {
   const struct kern *k = &x->p->r->k;
   bool *want = NEWS(x->mem, bool, k->nvalues + 1);
   for (int i = 0; i < s->nfolds; i++) want_inputs(x, k->v[s->fold[i]].in[0], want);
   for (int i = 0; i < s->nsaves; i++) want_inputs(x, k->save[s->save[i]].value, want);
+  return want;
+}
+
+static void loop_body(struct row_text *x, const struct row_scope *s, const bool *want)
+{
   values(x, want, true);
   for (int i = 0; i < s->nfolds; i++) {
     text_fill(&x->t, "%f$i:[$dims].fp32.RF", fold_holes(x, s->fold[i]));
@@ -222,8 +234,10 @@ static void loop(struct row_text *x, axis_set over, const struct row_scope *s)
   size_t bytes = sizeof(bool) * (size_t)x->p->r->k.nvalues;
   bool *have = arena_copy(x->mem, x->have, bytes), *wide = arena_copy(x->mem, x->wide, bytes);
   for (int i = 0; i < s->nfolds; i++) text_fill(&x->t, "%a$i:[$dims].fp32.RF <- Init<$neutral>()", fold_holes(x, s->fold[i]));
+  const bool *want = wanted(x, s);
+  row_scan_carries(x, want);
   int indent = row_rounds_open(x, over, INT64_MAX, "");
-  loop_body(x, s);
+  loop_body(x, s, want);
   text_until(&x->t, indent);
   memcpy(x->have, have, bytes), memcpy(x->wide, wide, bytes);
   for (int i = 0; i < s->nfolds; i++) {
@@ -326,13 +340,19 @@ static void lane_groups(struct row_text *x)
     }
     text_line(&x->t, "#lanes%d = #%s.tile([%s])[%s]", d[k].axis, x->team, tile, at);
   }
+  const char *tile = "", *at = "";
+  for (int i = 0; i < n; i++) {
+    tile = text_join(x->mem, tile, ", ", "%d", d[i].kind == 'l' ? d[i].n : 1);
+    at = d[i].kind == 'l' ? text_join(x->mem, at, ", ", "0") : text_join(x->mem, at, ", ", "@w%d", d[i].axis);
+  }
+  if (x->p->r->scanned && n) text_line(&x->t, "#warp = #%s.tile([%s])[%s]", x->team, tile, at);
 }
 
 struct row_text row_text_new(const struct lower_job *j, const struct row_plan *p, struct str *out)
 {
   struct row_text x = {.t = {.out = out}, .mem = j->mem, .j = j, .p = p, .team = "t"};
   x.have = NEWS(j->mem, bool, p->r->k.nvalues + 1), x.wide = NEWS(j->mem, bool, p->r->k.nvalues + 1);
-  x.masked = NEWS(j->mem, bool, p->r->k.nvalues + 1);
+  x.masked = NEWS(j->mem, bool, p->r->k.nvalues + 1), x.carried = NEWS(j->mem, bool, p->r->k.nvalues + 1);
   return x;
 }
 

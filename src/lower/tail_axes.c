@@ -250,6 +250,8 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
   int more = 1;
   tail.n = j->tail;
   if (rows_values(&tail, &x->r.k, why)) return false;
+  for (int i = 0; i < x->r.k.nvalues; i++)
+    if (x->r.k.v[i].live && kern_scans(&x->r.k.v[i])) return refuse(&t, "scans");
   x->r.k.naxes = KERN_AXES;
   kern_live(&x->r.k), find_left(&t);
   for (int i = 0; i < j->n->nsave; i++)

@@ -75,20 +75,31 @@ static struct wrap_block begin(struct wrapping *w, int rank, struct wrap_cut c, 
   return b;
 }
 
+static int load_as(struct wrapping *w, struct wrap_block *b, int t, const struct attrs *a)
+{
+  int out = 0;
+  b->from[b->nfrom++] = t;
+  if (!b->status) b->status = graph_iter(b->g, w->to, t, a, NOWHERE, &out, w->e);
+  return out;
+}
+
 // An iterator over tensor t, which is broadcast to the shape that is cut.
 static int load(struct wrapping *w, struct wrap_block *b, int t, int loop_dim)
 {
   struct attrs a = attrs_default(OP_ITER);
   const struct shape *s = &w->to->tensors[t].shape;
-  int out = 0;
   for (int i = 0; i < b->cut.n; i++) {
     int d = b->cut.dim[i] - (b->rank - s->n);
     if (d >= 0 && s->d[d] > 1) a.imap[i] = (int8_t)d;
   }
   if (b->g->nloop) a.fmap[0] = (int8_t)loop_dim;
-  b->from[b->nfrom++] = t;
-  if (!b->status) b->status = graph_iter(b->g, w->to, t, &a, NOWHERE, &out, w->e);
-  return out;
+  return load_as(w, b, t, &a);
+}
+
+static int load_all(struct wrapping *w, struct wrap_block *b, int t)
+{
+  const struct attrs a = attrs_default(OP_ITER);
+  return load_as(w, b, t, &a);
 }
 
 static int add(struct wrapping *w, struct wrap_block *b, enum op op, int nin, const int *in, const struct attrs *a, struct loc at)
@@ -204,7 +215,7 @@ static int by_index(struct wrapping *w, const struct node *n, const int *in, int
 
 // Cuts x as the kernel that makes it does, if that kernel does not cut the dimension. The two can then become one kernel (merge.c). Otherwise each
 // block has rows, as in a reduction.
-static struct wrap_cut cut_of_rows(const struct wrapping *w, const struct node *n, int x)
+static struct wrap_cut cut_of_rows(const struct wrapping *w, int dim, int x)
 {
   const struct shape *s = &w->to->tensors[x].shape;
   const struct node *maker = &w->to->nodes[w->to->tensors[x].node], *save = NULL;
@@ -213,16 +224,16 @@ static struct wrap_cut cut_of_rows(const struct wrapping *w, const struct node *
   for (int i = 0, k = x - maker->out; maker->op == OP_BLOCK && i < maker->sub->nnodes && !save; i++)
     if (maker->sub->nodes[i].op == OP_SAVE && !k--) save = &maker->sub->nodes[i];
   for (int i = 0; save && i < maker->sub->ngrid; i++) {
-    if (maker->sub->grid[i] > 1 && save->a.omap[i] == n->a.dim) save = NULL;
+    if (maker->sub->grid[i] > 1 && save->a.omap[i] == dim) save = NULL;
     if (save) c.dim[i] = save->a.omap[i], c.parts[i] = maker->sub->grid[i], c.n++;
   }
-  rest.d[n->a.dim] = 1;
-  return save ? c : cut_of(&rest, NULL, s->d[n->a.dim], TILE);
+  rest.d[dim] = 1;
+  return save ? c : cut_of(&rest, NULL, s->d[dim], TILE);
 }
 
 static int topk(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
-  struct wrap_block b = begin(w, w->to->tensors[in[0]].shape.n, cut_of_rows(w, n, in[0]), 1, 1);
+  struct wrap_block b = begin(w, w->to->tensors[in[0]].shape.n, cut_of_rows(w, n->a.dim, in[0]), 1, 1);
   const int tile = load(w, &b, in[0], -1);
   return end(w, &b, 2, add(w, &b, n->op, 1, &tile, &n->a, n->at), n->at, out);
 }
@@ -232,6 +243,20 @@ static int chosen(struct wrapping *w, const struct node *n, const int *in, int *
   for (int k = 0; k < n->nin; k++)
     if (constant(w->to, in[k])) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of a constant", op_rows[n->op].name);
   return node_has(n, BY_INDEX) ? by_index(w, n, in, out) : topk(w, n, in, out);
+}
+
+// ---- scans ----
+
+// A product with a triangle of ones adds up what comes before each element (rule `scan` of kern/rule.def). A block has all of that dimension.
+static int scan(struct wrapping *w, const struct node *n, const int *in, const struct node *triangle, const int *index, int *out)
+{
+  const int by = triangle->out == n->in[1], x = in[!by], rank = w->to->tensors[x].shape.n;
+  struct wrap_block b = begin(w, rank, cut_of_rows(w, by ? rank - 1 : rank - 2, x), 1, 3);
+  int tile[2], side[2];
+  tile[!by] = load(w, &b, x, -1);
+  for (int k = 0; k < 2; k++) side[k] = load_all(w, &b, index[triangle->in[k]]);
+  tile[by] = add(w, &b, triangle->op, 2, side, &triangle->a, triangle->at);
+  return end(w, &b, 1, add(w, &b, n->op, 2, tile, &n->a, n->at), n->at, out);
 }
 
 // ---- what is kept ----
@@ -358,7 +383,9 @@ int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **
     const struct node *n = &g->nodes[i];
     int *in = NEWS(mem, int, n->nin + 1), *made = NEWS(mem, int, n->nout + 1);
     for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
-    TRY(one_node(&w, g, n, in, made));
+    const struct node *triangle = graph_triangle(g, NULL, n);
+    if (graph_scans(g, i)) continue; // it is a part of its readers
+    TRY(triangle ? scan(&w, n, in, triangle, to, made) : one_node(&w, g, n, in, made));
     for (int k = 0; k < n->nout; k++) to[n->out + k] = n->op == OP_SPLIT ? made[k] : made[0] + k;
     graph_keep_names(*out, g, n, to);
   }

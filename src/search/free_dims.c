@@ -1,5 +1,5 @@
 // Dimensions that no operator of a program mixes. Dimensions of tensors that an operator walks together are one class (union-find over all
-// of them). A class is mixed where a reduction, split, concat, repeat or product works along it, or a reshape cuts it. If a reshape cuts
+// of them). A class is mixed where a reduction, scan, split, concat or repeat works along it, or a reshape cuts it. If a reshape cuts
 // several dimensions, the first of them still has the same parts before and after. Blocks may share out a class that is not mixed, if every
 // result has it once and no tensor twice; in as many parts as divide all its dimensions.
 #include "search/space.h"
@@ -74,6 +74,30 @@ static void link_view(struct dim_classes *c, const struct node *n)
   }
 }
 
+// An index whose readers are scans alone.
+static bool link_index(struct dim_classes *c, const struct node *n)
+{
+  for (int i = 0; i < c->p->nnodes; i++)
+    for (int k = 0; k < c->p->nodes[i].nin; k++)
+      if (c->p->nodes[i].in[k] == n->out && !graph_scans(c->p, i)) return false;
+  for (int d = 0; d < shape_of(c, n->out)->n; d++) mix(c, n->out, d);
+  return true;
+}
+
+// A scan works along the dimension that its product sums.
+static bool link_scan(struct dim_classes *c, const struct node *n)
+{
+  const struct node *triangle = graph_triangle(c->p, NULL, n);
+  if (!triangle) return false;
+  const int by = triangle->out == n->in[1], x = n->in[!by], rank = shape_of(c, x)->n, along = by ? rank - 1 : rank - 2;
+  for (int d = 0; d < rank; d++)
+    if (d == along)
+      mix(c, x, d), mix(c, n->out, d);
+    else
+      link(c, n->out, d, x, d);
+  return true;
+}
+
 static bool link_node(struct dim_classes *c, const struct node *n)
 {
   switch (op_rows[n->op].rule) {
@@ -84,9 +108,9 @@ static bool link_node(struct dim_classes *c, const struct node *n)
   case RULE_CONCAT:
   case RULE_SPLIT: return link_others(c, n), true;
   case RULE_VIEW: return link_view(c, n), true;
+  case RULE_INDEX: return link_index(c, n);
+  case RULE_CONTRACT: return link_scan(c, n);
   case RULE_AT:
-  case RULE_INDEX:
-  case RULE_CONTRACT:
   case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_ACCUM:

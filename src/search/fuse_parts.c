@@ -19,7 +19,8 @@ struct fusing {
 static void cut_classes(struct fusing *f, int64_t most)
 {
   int64_t tile = 1;
-  for (int t = 0; t < f->p->ntensors; t++) tile = MAX(tile, shape_size(&f->p->tensors[t].shape));
+  for (int t = 0; t < f->p->ntensors; t++)
+    if (!graph_scans(f->p, f->p->tensors[t].node)) tile = MAX(tile, shape_size(&f->p->tensors[t].shape));
   for (f->n = 0; f->n < MIN(f->free.n, MAX_GRID) && tile > most; f->n++) {
     int64_t extent = f->free.extent[f->n], parts = 2;
     while (parts < extent && (extent % parts || tile / parts > most)) parts++;
@@ -97,11 +98,11 @@ static int fuse_op(struct fusing *f, const struct node *n)
   return status;
 }
 
-// Views of inputs, and parts of inputs that are not equal ones, stand before the kernel, which reads through them.
+// Indices stand before the kernel, and so do views of inputs and parts of inputs that are not equal ones, through which it reads.
 static bool stands_before(const struct fusing *f, const struct node *n)
 {
   bool views = n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE;
-  return views && f->above[n->in[0]] >= 0;
+  return op_rows[n->op].rule == RULE_INDEX || (views && f->above[n->in[0]] >= 0);
 }
 
 static int fuse_iters(struct fusing *f, const struct node *n, int *nin, int *in)
@@ -173,7 +174,8 @@ bool fuse_rows_can(const struct graph *p, int processors)
   int64_t tile = 1, blocks = 1;
   bool can = free_dims_of(&mem, p, &free) && fuse_parts(&mem, p, FUSE_TILE);
   for (int i = 0; i < free.n && can; i++) blocks *= free.extent[i];
-  for (int t = 0; t < p->ntensors; t++) tile = MAX(tile, shape_size(&p->tensors[t].shape));
+  for (int t = 0; t < p->ntensors; t++)
+    if (!graph_scans(p, p->tensors[t].node)) tile = MAX(tile, shape_size(&p->tensors[t].shape));
   arena_close(&mem);
   return can && (blocks * SHARING * HALF >= processors || tile / blocks <= FEW);
 }

@@ -86,6 +86,16 @@ static double top(struct kern_evaluating *e, const struct kern_value *v, int64_t
   return v->kind == KERN_TOP ? last : last_at;
 }
 
+// The sum of the elements up to the index that is computed.
+static double scanned(struct kern_evaluating *e, const struct kern_value *v)
+{
+  const int a = __builtin_ctzll(v->folded);
+  const int64_t last = e->at[a];
+  double sum = 0;
+  for (e->at[a] = 0; e->at[a] < last; e->at[a]++) sum += value_at(e, v->in[0]);
+  return sum + value_at(e, v->in[0]);
+}
+
 static double one(struct kern_evaluating *e, const struct kern_value *v)
 {
   int64_t at;
@@ -103,6 +113,7 @@ static double one(struct kern_evaluating *e, const struct kern_value *v)
   case KERN_PROD:
   case KERN_PRODUCT:
   case KERN_RESCALE: return folded(e, v);
+  case KERN_SCAN: return scanned(e, v);
   case KERN_RUN_MAX:
   case KERN_RUN_MOVE:
   case KERN_TOP:

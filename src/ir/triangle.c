@@ -1,0 +1,37 @@
+// Products with a triangle of ones, as which `cumsum` expands: the triangle is the condition that one index is at most another.
+#include "ir/ir.h"
+
+// Is t the index along this dimension of an n x n matrix? block: NULL, or the kernel of g that t is a tile of.
+static bool is_index(const struct graph *g, const struct node *block, int t, int dim, int64_t n)
+{
+  const int from = block ? node_iterated(block, t) : t;
+  if (from < 0 || g->nodes[g->tensors[from].node].op != OP_IOTA) return false;
+  const struct shape *s = &g->tensors[from].shape;
+  const int there = dim - 2 + s->n;
+  return s->n <= 2 && there >= 0 && s->d[there] == n && shape_size(s) == n && (!block || shape_size(&block->sub->tensors[t].shape) == n);
+}
+
+const struct node *graph_triangle(const struct graph *g, const struct node *block, const struct node *n)
+{
+  const struct graph *in = block ? block->sub : g;
+  for (int k = 0; n->op == OP_MATMUL && k < 2; k++) {
+    const struct node *x = &in->nodes[in->tensors[n->in[k]].node];
+    const struct shape *s = &in->tensors[n->in[k]].shape;
+    if (x->op != OP_LESS_EQUAL || s->n != 2 || s->d[0] != s->d[1] || in->tensors[n->in[!k]].shape.n < 2) continue;
+    if (is_index(g, block, x->in[0], !k, s->d[0]) && is_index(g, block, x->in[1], k, s->d[0])) return x;
+  }
+  return NULL;
+}
+
+bool graph_scans(const struct graph *g, int node)
+{
+  const struct node *x = &g->nodes[node];
+  bool any = false;
+  for (int i = node + 1; i < g->nnodes && x->op == OP_LESS_EQUAL; i++)
+    for (int k = 0; k < g->nodes[i].nin; k++) {
+      if (g->nodes[i].in[k] != x->out) continue;
+      if (graph_triangle(g, NULL, &g->nodes[i]) != x) return false;
+      any = true;
+    }
+  return any;
+}

@@ -1,0 +1,199 @@
+// Scans of rows.h. A thread adds up the vector of each register, lanes add up what the lanes before them have, by shuffles, and a chain over the
+// registers adds up the totals of the warp's lanes. Totals of warps go through shared memory, totals of a cluster's blocks through that of all
+// blocks. A round begins with what the rounds before it leave, the carry. If a thread has the axis alone, it adds up element after element.
+#include "lower/rows.h"
+
+struct row_scanning {
+  struct row_text *x;
+  int value, axis, along; // elements of a vector along the axis
+  axis_set axes;
+  bool rounds, others, shared; // totals of other warps or blocks come before; of blocks
+  const struct hole *holes;
+};
+
+static struct row_scanning scanning(struct row_text *x, int value)
+{
+  const struct row_plan *p = x->p;
+  const struct kern_value *v = &p->r->k.v[value];
+  const int a = __builtin_ctzll(v->folded);
+  struct row_scanning s = {.x = x, .value = value, .axis = a, .along = row_vec(p, a), .axes = v->axes};
+  s.rounds = v->folded & p->rounds, s.shared = row_is_shared(p, value), s.others = s.shared || p->warps[a] > 1;
+  s.holes = KEPT_HOLES(x->mem, NULL, INT(v, value), INT(a, a), STR(dims, row_dims(x, v->axes, row_has_vec(x, v->axes))),
+                       STR(totals, row_dims(x, v->axes, row_has_vec(x, row_result(v)))),
+                       STR(kept, row_dims(x, row_result(v), row_has_vec(x, row_result(v)))), INT(carried, s.rounds && !s.others));
+  return s;
+}
+
+// Elements of a total, which has the vector of another axis.
+static int width_of(const struct row_scanning *s) { return row_has_vec(s->x, s->axes & ~AXIS(s->axis)) ? s->x->p->vec : 1; }
+static const char *place_of(const struct row_scanning *s) { return row_at(s->x, s->axes & ~AXIS(s->axis), width_of(s), "0"); }
+
+void row_scan_carries(struct row_text *x, const bool *want)
+{
+  for (int i = 0; i < x->p->r->k.nvalues; i++) {
+    const struct kern_value *v = &x->p->r->k.v[i];
+    if (!want[i] || !kern_scans(v) || !(v->folded & x->p->rounds)) continue;
+    text_fill(&x->t, x->carried[i] ? "%carry$v <- Init<0.0>()" : "%carry$v:[$kept].fp32.RF <- Init<0.0>()", scanning(x, i).holes);
+    x->carried[i] = true;
+  }
+}
+
+static void begin_chain(const struct row_scanning *s)
+{
+  text_fill(&s->x->t, "?carried %upto$v:[$kept].fp32.RF <- Move(%carry$v)\n?!carried %upto$v:[$kept].fp32.RF <- Init<0.0>()", s->holes);
+}
+
+static void element_by_element(const struct row_scanning *s)
+{
+  begin_chain(s);
+  int indent = row_each_open(s->x, s->axes, "");
+  text_fill(&s->x->t, "%v$v$at <- BinaryPointwise<+>(%v$v$at, %upto$v$place)\n%upto$v$place <- Move(%v$v$at)",
+            HOLES(s->holes, STR(at, row_at(s->x, s->axes, width_of(s), "0")), STR(place, place_of(s))));
+  text_until(&s->x->t, indent);
+}
+
+// ---- over lanes ----
+
+// How many lanes of a warp are between neighbours along the axis.
+static int lane_stride(const struct row_plan *p, int axis)
+{
+  const int order[] = {p->role.across, p->role.down, p->role.join};
+  int n = 1;
+  for (size_t i = 0; i < COUNT(order) && order[i] != axis; i++)
+    if (order[i] >= 0) n *= p->lanes[order[i]];
+  return n;
+}
+
+// The number in the warp of the last lane along the axis that has the other places of the executing one.
+static const char *last_lane(const struct row_scanning *s)
+{
+  const struct row_plan *p = s->x->p;
+  const int order[] = {p->role.across, p->role.down, p->role.join};
+  const char *sum = arena_printf(s->x->mem, "%d", (p->lanes[s->axis] - 1) * lane_stride(p, s->axis));
+  for (size_t i = 0; i < COUNT(order); i++)
+    if (order[i] >= 0 && order[i] != s->axis && p->lanes[order[i]] > 1)
+      sum = row_thread_term(s->x, sum, 'l', order[i], lane_stride(p, order[i]));
+  return sum;
+}
+
+static void vectors(const struct row_scanning *s)
+{
+  struct text *t = &s->x->t;
+  int indent = row_each_open(s->x, s->axes, "");
+  text_begin(t, "each e:$n", HOLES(NULL, INT(n, s->along - 1)));
+  text_fill(t, "%v$v$next <- BinaryPointwise<+>(%v$v$next, %v$v$at)",
+            HOLES(s->holes, STR(next, row_at(s->x, s->axes, 1, "e + 1")), STR(at, row_at(s->x, s->axes, 1, "e"))));
+  text_until(t, indent);
+  indent = row_each_open(s->x, s->axes, "");
+  text_fill(t, "%total$v$to <- Move(%v$v$last)",
+            HOLES(s->holes, STR(to, row_at(s->x, s->axes, 1, "0")), STR(last, row_at(s->x, s->axes, 1, arena_printf(s->x->mem, "%d", s->along - 1)))));
+  text_until(t, indent);
+}
+
+// totals: of lanes so far; less: of the lanes before; last: of all.
+static void over_lanes(const struct row_scanning *s)
+{
+  const int lanes = s->x->p->lanes[s->axis], stride = lane_stride(s->x->p, s->axis);
+  struct text *t = &s->x->t;
+  text_fill(t, "%less$v:[$totals].fp32.RF\n%last$v:[$totals].fp32.RF", s->holes);
+  for (int d = 1; d < lanes; d *= 2) {
+    text_fill(t, "%less$v <- Shfl<up, $by>#warp(%total$v)", HOLES(s->holes, INT(by, d * stride)));
+    int indent = text_open(t, "if (@l%d >= %d) {", s->axis, d);
+    text_fill(t, "%total$v <- BinaryPointwise<+>(%total$v, %less$v)", s->holes);
+    text_until(t, indent);
+  }
+  text_fill(t,
+            "?!lanes %less$v <- Init<0.0>()\n"
+            "?!lanes %last$v <- Move(%total$v)\n"
+            "?lanes %last$v <- Shfl<idx, $number>#warp(%total$v)\n"
+            "?lanes %less$v <- Shfl<up, $by>#warp(%total$v)\n"
+            "?lanes if (@l$a == 0) {\n"
+            "?lanes %less$v <- Init<0.0>()",
+            HOLES(s->holes, INT(lanes, lanes > 1), INT(by, stride), STR(number, last_lane(s))));
+}
+
+static void by_lanes(const struct row_scanning *s)
+{
+  text_fill(&s->x->t, s->along > 1 ? "%total$v:[$totals].fp32.RF" : "%total$v:[$totals].fp32.RF <- Move(%v$v)", s->holes);
+  if (s->along > 1) vectors(s);
+  over_lanes(s);
+  begin_chain(s);
+  int indent = row_each_open(s->x, s->axes, "");
+  text_fill(&s->x->t, "%less$v$at <- BinaryPointwise<+>(%less$v$at, %upto$v$place)\n%upto$v$place <- BinaryPointwise<+>(%upto$v$place, %last$v$at)",
+            HOLES(s->holes, STR(at, row_at(s->x, s->axes, width_of(s), "0")), STR(place, place_of(s))));
+  text_until(&s->x->t, indent);
+}
+
+// ---- over warps and blocks ----
+
+// Adds the parts before the executing thread's to `before`, and all to `all`.
+static void receive(const struct row_scanning *s, int shared, const struct row_exchange *e)
+{
+  const char *zeros = row_zeros(s->x);
+  const struct hole *holes = HOLES(row_part_holes(s->x, s->value, shared, e), STR(places, *zeros ? zeros + 2 : "0"));
+  text_fill(&s->x->t,
+            "?scalar %parts$sh:[$dims,$parts].fp32.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
+            "%part$sh:[$dims].fp32.RF",
+            holes);
+  text_fill(&s->x->t,
+            "each w:$parts\n"
+            "?scalar %part$sh <- Move(%parts$sh[$places, w])\n"
+            "?!scalar %part$sh <- Move(%sh$sh.tile([1,$dims])[w * $kept + $at$zeros])\n"
+            "%all$v <- BinaryPointwise<+>(%all$v, %part$sh)\n"
+            "if (w < $part) {\n"
+            "%before$v <- BinaryPointwise<+>(%before$v, %part$sh)",
+            holes);
+}
+
+static void over_warps(const struct row_scanning *s, bool again)
+{
+  const struct row_exchange e = row_exchange_of(s->x, s->value);
+  const int shared = s->x->fresh++;
+  row_send(s->x, s->value, shared, &e);
+  text_line(&s->x->t, "Sync<barrier>#%s()", s->x->team);
+  receive(s, shared, &e);
+  if (again) text_line(&s->x->t, "Sync<barrier>#%s()", s->x->team);
+  text_fill(&s->x->t, "%upto$v <- Move(%all$v)", s->holes);
+}
+
+static void over_blocks(const struct row_scanning *s)
+{
+  const struct row_exchange e = row_share_exchange(s->x, s->value);
+  row_share_meet(s->x, s->value);
+  row_write_to_all(s->x, s->value, &e);
+  text_line(&s->x->t, "Sync<cluster.arrive>#%s()\nSync<cluster.wait>#%s()", s->x->team, s->x->team);
+  receive(s, s->x->shared[s->value], &e);
+}
+
+static void over_others(const struct row_scanning *s, bool again)
+{
+  text_fill(&s->x->t,
+            "?rounds %before$v:[$kept].fp32.RF <- Move(%carry$v)\n"
+            "?!rounds %before$v:[$kept].fp32.RF <- Init<0.0>()\n"
+            "%all$v:[$kept].fp32.RF <- Init<0.0>()",
+            HOLES(s->holes, INT(rounds, s->rounds)));
+  if (s->x->p->warps[s->axis] > 1) over_warps(s, again);
+  if (s->shared) over_blocks(s);
+}
+
+void row_scan(struct row_text *x, int value, bool again)
+{
+  const struct row_scanning s = scanning(x, value);
+  const char *in = row_name(x, x->p->r->k.v[value].in[0]);
+  const bool alone = s.along == 1 && x->p->lanes[s.axis] == 1;
+  text_about(&x->t, x->p->r->k.v[value].about - 1);
+  text_fill(&x->t, "%v$v:[$dims].fp32.RF <- Move(%$in)", HOLES(s.holes, STR(in, in)));
+  if (alone)
+    element_by_element(&s);
+  else
+    by_lanes(&s);
+  if (s.others) over_others(&s, again);
+  text_fill(&x->t,
+            "?others ?!alone %less$v <- BinaryPointwise<+>(%less$v, %before$v)\n"
+            "?others ?alone %v$v <- BinaryPointwise<+>(%v$v, %before$v)\n"
+            "?!alone %v$v <- BinaryPointwise<+>(%v$v, %less$v)\n"
+            "?rounds ?others %carry$v <- BinaryPointwise<+>(%carry$v, %all$v)\n"
+            "?rounds ?!others %carry$v <- Move(%upto$v)",
+            HOLES(s.holes, INT(others, s.others), INT(alone, alone), INT(rounds, s.rounds)));
+  text_about(&x->t, -1);
+}
