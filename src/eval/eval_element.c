@@ -133,8 +133,13 @@ static double contract(struct element_walk *w, const struct node *n, int64_t i)
   struct shape bo = *o, bx = *x, by = *y;
   bo.n -= 2, bx.n -= 2, by.n -= 2;
   const int64_t x_at = (under(&bo, &bx, of) * rows + i / cols % rows) * deep, y_at = under(&bo, &by, of) * deep * cols + i % cols;
+  const struct node *triangle = graph_triangle(w->g, NULL, n);
+  const bool rows_run = triangle && triangle->out == n->in[1];
+  const int64_t last = !triangle ? deep - 1 : rows_run ? i % cols : i / cols % rows;
   double r = 0;
-  for (int64_t k = 0; k < deep && !w->lost; k++) r = of_fold(n->op, r, element(w, n->in[0], x_at + k), element(w, n->in[1], y_at + k * cols));
+  for (int64_t k = 0; k <= last && !w->lost; k++)
+    r = triangle ? r + (rows_run ? element(w, n->in[0], x_at + k) : element(w, n->in[1], y_at + k * cols))
+                 : of_fold(n->op, r, element(w, n->in[0], x_at + k), element(w, n->in[1], y_at + k * cols));
   return r;
 }
 

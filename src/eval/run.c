@@ -47,10 +47,28 @@ static void mark_exps(const struct graph *g, const bool *saved, bool *exps)
   }
 }
 
-struct eval_frame *frame_new(struct run *r, const struct graph *g, const bool *saved)
+static const struct node *triangle_of(const struct eval_frame *f, const struct node *n)
+{
+  return f->g->level == KERNEL ? graph_triangle(f->g, NULL, n) : f->kernel ? graph_triangle(f->above, f->kernel, n) : NULL;
+}
+
+// Is it the triangle of scans alone? Then nothing reads its elements.
+static bool is_unread(const struct eval_frame *f, const struct node *n)
+{
+  bool any = false;
+  for (int i = 0; i < f->g->nnodes && n->op == OP_LESS_EQUAL; i++)
+    for (int k = 0; k < f->g->nodes[i].nin; k++) {
+      if (f->g->nodes[i].in[k] != n->out) continue;
+      if (triangle_of(f, &f->g->nodes[i]) != n) return false;
+      any = true;
+    }
+  return any;
+}
+
+struct eval_frame *frame_new(struct run *r, const struct graph *g, const struct eval_frame *above, const struct node *kernel, const bool *saved)
 {
   struct eval_frame *f = NEW(r->mem, struct eval_frame);
-  f->g = g;
+  f->g = g, f->above = above ? above->g : NULL, f->kernel = above && above->g->level == KERNEL ? kernel : NULL;
   f->v = NEWS(r->mem, struct eval_value, g->ntensors);
   f->nest = NEWS(r->mem, struct eval_frame *, g->nnodes);
   f->exps = NEWS(r->mem, bool, g->ntensors);
@@ -58,7 +76,7 @@ struct eval_frame *frame_new(struct run *r, const struct graph *g, const bool *s
   for (int i = 0; i < g->ntensors; i++) {
     f->v[i].s = g->tensors[i].shape;
     bool given = g->level == KERNEL && g->nodes[g->tensors[i].node].op == OP_INPUT;
-    if (!given) f->v[i].p = tensor_room(r->mem, &g->tensors[i], r->dom->bytes);
+    if (!given && !is_unread(f, &g->nodes[g->tensors[i].node])) f->v[i].p = tensor_room(r->mem, &g->tensors[i], r->dom->bytes);
   }
   return f;
 }
@@ -75,8 +93,30 @@ struct fold fold_of(const struct node *n, const struct shape *from, const struct
   return f;
 }
 
+// A product with a triangle of ones: nothing is multiplied, so that what comes after an infinity or NaN does not reach what is before it.
+static void run_scan(struct run *r, const struct node *n, const struct node *triangle, struct eval_value o, struct eval_value x)
+{
+  const int along = x.s.n - (triangle->out == n->in[1] ? 1 : 2);
+  const int64_t len = x.s.d[along], inner = along == x.s.n - 1 ? 1 : x.s.d[x.s.n - 1], all = shape_size(&x.s);
+  const int64_t line = inner * (int64_t)r->dom->bytes;
+  const struct fold each = {1, 1, 1, inner};
+  for (int64_t i = 0; i < all / inner; i++) {
+    if (i % len == 0) {
+      memcpy(o.p + i * line, x.p + i * line, (size_t)line);
+      continue;
+    }
+    memcpy(o.p + i * line, o.p + (i - 1) * line, (size_t)line);
+    r->dom->fold(r->F, OP_SUM, false, &each, o.p + i * line, x.p + i * line);
+  }
+}
+
 static void run_contract(struct run *r, struct eval_frame *f, const struct node *n, struct eval_value o)
 {
+  const struct node *triangle = triangle_of(f, n);
+  if (triangle) {
+    run_scan(r, n, triangle, o, frame_arg(f, n, triangle->out == n->in[0]));
+    return;
+  }
   memset(o.p, 0, r->dom->bytes * (size_t)shape_size(&o.s));
   int terms = n->nin / 2; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
   for (int i = 0; i < terms; i++)
@@ -119,7 +159,9 @@ int run_node(struct run *r, struct eval_frame *f, int node)
   case RULE_INDEX:
     for (int64_t i = 0; i < shape_size(&o.s); i++) r->dom->constant(r->F, (double)i, o.p + i * (int64_t)r->dom->bytes);
     break;
-  case RULE_MAP: r->dom->map(r->F, n->op, &n->a, o, x, n->nin > 1 ? frame_arg(f, n, 1) : x); break;
+  case RULE_MAP:
+    if (o.p) r->dom->map(r->F, n->op, &n->a, o, x, n->nin > 1 ? frame_arg(f, n, 1) : x);
+    break;
   case RULE_CONTRACT: run_contract(r, f, n, o); break;
   case RULE_REDUCE: run_reduce(r, n, o, x); break;
   case RULE_VIEW: move_view(r->dom->bytes, n, o, x); break;
@@ -127,7 +169,7 @@ int run_node(struct run *r, struct eval_frame *f, int node)
   case RULE_CONCAT: run_concat(r, f, n, o); break;
   case RULE_SPLIT: run_split(r, f, n, x); break;
   case RULE_GRAPH:
-    if (!f->nest[node]) f->nest[node] = frame_new(r, n->sub, f->exps + n->out);
+    if (!f->nest[node]) f->nest[node] = frame_new(r, n->sub, f, n, f->exps + n->out);
     return run_nest(r, f, n, f->nest[node]);
   case RULE_WORLD: return err_set(r->e, ERR_GRAPH, n->at, "%s is of all ranks: unfold the graph before it is evaluated", op_rows[n->op].name);
   case RULE_COMPOSITE: return err_set(r->e, ERR_GRAPH, n->at, "%s is a composite: expand the graph before it is evaluated", op_rows[n->op].name);
@@ -153,7 +195,8 @@ static void take_outputs(struct run *r, struct arena *mem, const struct eval_fra
 static double elements(const struct graph *g)
 {
   double n = 0;
-  for (int i = 0; i < g->ntensors; i++) n += (double)shape_size(&g->tensors[i].shape);
+  for (int i = 0; i < g->ntensors; i++)
+    if (g->level != KERNEL || !graph_scans(g, g->tensors[i].node)) n += (double)shape_size(&g->tensors[i].shape);
   for (int i = 0; i < g->nnodes; i++) n += g->nodes[i].sub ? elements(g->nodes[i].sub) : 0;
   return n;
 }
@@ -181,7 +224,7 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
   struct domain_row row = *domains[d].row;
   if (domains[d].fold) row.fold = domains[d].fold;
   struct run r = {&row, F, &tmp, MAX(1, threads), stop, e};
-  struct eval_frame *f = frame_new(&r, g, NULL);
+  struct eval_frame *f = frame_new(&r, g, NULL, NULL, NULL);
   int in = 0, s = OK;
   for (int i = 0; i < g->nnodes && !s; i++) {
     if (g->nodes[i].op == OP_INPUT)

@@ -44,13 +44,15 @@ struct run {
 // The tensors of one graph while it runs. A nest's frame is allocated once and serves all its blocks.
 struct eval_frame {
   const struct graph *g;
+  const struct graph *above; // of a block graph: the kernel graph, and its node there
+  const struct node *kernel;
   struct eval_value *v;     // by tensor
   bool *exps;               // by tensor: an exponential follows somewhere
   struct eval_frame **nest; // by node; frames of BLOCK and THREAD nodes
 };
 
 // `saved` says of every saver in order whether an exponential follows what it saves; NULL at the kernel level.
-struct eval_frame *frame_new(struct run *r, const struct graph *g, const bool *saved);
+struct eval_frame *frame_new(struct run *r, const struct graph *g, const struct eval_frame *above, const struct node *kernel, const bool *saved);
 bool run_stopped(const struct run *r);                                                           // sets the error
 int run_node(struct run *r, struct eval_frame *f, int node);                                     // run.c: every rule but IO and ACCUM
 int run_at(struct run *r, struct eval_frame *f, const struct node *n);                           // at.c: RULE_AT

@@ -187,6 +187,29 @@ static void print_matmul(struct kernel *k, struct str *s)
   k->blas = true;
 }
 
+// A product with a triangle of ones: sums of the elements so far, row by row, or of rows so far.
+static void print_scan(struct kernel *k, struct str *s, const struct node *triangle)
+{
+  const int by = triangle->out == k->n->in[1];
+  struct view x = readable(k, s, !by), c = *k->out, out = c.dtype == F32 ? c : temporary(k, &c.shape);
+  const int n = out.shape.n, along = by ? n - 1 : n - 2;
+  const char *from = x.ptr, *to = out.ptr;
+  int depth = 1;
+  for (int i = 0; i < n; i++) {
+    from = arena_printf(k->mem, "%s + i%d * %lld", from, i, (long long)x.stride[i]);
+    to = arena_printf(k->mem, "%s + i%d * %lld", to, i, (long long)out.stride[i]);
+  }
+  line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) schedule(static)%s", n == 2 ? "" : arena_printf(k->mem, " collapse(%d)", n - 1));
+  for (int i = 0; i < n; i++)
+    if (i != along) line(s, depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)out.shape.d[i], i);
+  line(s, depth, "{");
+  line(s, depth + 1, "double sum = 0;");
+  line(s, depth + 1, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++) *(%s) = (float)(sum += *(%s));", along, along, (long long)out.shape.d[along], along, to,
+       from);
+  line(s, depth, "}");
+  if (c.dtype != F32) library_copy(k, s, &out, &c);
+}
+
 static void print_index(struct kernel *k, struct str *s)
 {
   line(s, 1, "for (ptrdiff_t i = 0; i < %lld; i++) r0[i] = (float)i;", (long long)shape_size(&k->out->shape));
@@ -196,7 +219,12 @@ int library_print(struct kernel *k, struct str *s, struct err *e)
 {
   switch (op_rows[k->n->op].rule) {
   case RULE_MAP: print_map(k, s); return OK;
-  case RULE_CONTRACT: print_matmul(k, s); return OK;
+  case RULE_CONTRACT:
+    if (graph_triangle(k->g, NULL, k->n))
+      print_scan(k, s, graph_triangle(k->g, NULL, k->n));
+    else
+      print_matmul(k, s);
+    return OK;
   case RULE_REDUCE: print_reduce(k, s); return OK;
   case RULE_VIEW: print_view(k, s); return OK;
   case RULE_AT: return at_print(k, s, e);

@@ -244,7 +244,11 @@ static void contract(const struct graph *g, const struct node *n, struct plain_k
   struct str *s = &k->text;
   bo.n -= 2, bx.n -= 2, by.n -= 2;
   whole(s, "ROWS", rows), whole(s, "COLS", cols), whole(s, "DEEP", x->d[x->n - 1]);
-  fold_text(s, n);
+  const struct node *triangle = graph_triangle(g, NULL, n); // nothing is multiplied: an infinity times 0 would be NaN
+  if (triangle)
+    str_add(s, "#define PLAIN_FOLD(r, x, y) (%s != 0 ? r + %s : r)\n", triangle->out == n->in[1] ? "y" : "x", triangle->out == n->in[1] ? "x" : "y");
+  else
+    fold_text(s, n);
   str_add(s, "#define PLAIN_MATRIX(i) (");
   under(s, &bo, &bx);
   str_add(s, ")\n#define PLAIN_LEFT PLAIN_MATRIX(of)\n#define PLAIN_OTHER(i) (");

@@ -38,7 +38,7 @@ static void same_types(struct lone *l, const struct lower_plan *p, int t)
   l->order[l->at[t]] = p->order ? p->order[t] : (struct order){-1, false};
 }
 
-// Brings a kernel's operand: an input, or a view of one.
+// Brings a kernel's operand: an input, an index, or a view of one.
 static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *e)
 {
   const struct node *n = &p->g->nodes[p->g->tensors[t].node];
@@ -46,6 +46,8 @@ static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *
   if (op_rows[n->op].rule == RULE_VIEW) {
     TRY(bring(l, p, n->in[0], e));
     TRY(graph_add(l->g, n->op, 1, &l->at[n->in[0]], &n->a, n->at, &l->at[t], e));
+  } else if (op_rows[n->op].rule == RULE_INDEX) {
+    TRY(graph_add(l->g, n->op, 0, NULL, &n->a, n->at, &l->at[t], e));
   } else {
     l->size[l->fed.n] = ldexp(1, -8 * MAX(lower_part(p->g, t), 0));
     l->positive[l->fed.n] = n->op != OP_INPUT && lower_part(p->g, t) < 0;
