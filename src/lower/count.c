@@ -65,13 +65,15 @@ void count_tensors(const struct lower_job *j, struct kernel_counts *c)
   if (j->tail) one_side(j, j->tail, false, c), one_side(j, j->tail, true, c);
 }
 
-// Products of f32 are multiplied by lanes. Which of its kernels the library takes is not known; tiles of 128 by 128, where there are enough.
-// Does the contiguous side of each operand, and of the result, have whole chunks of 16 bytes? The library is slow otherwise, even if rows lie at 16 bytes.
-static bool in_chunks(const struct blas_product *m)
+// The library is slow if the contiguous side of an operand, or of the result, has no whole chunks of 16 bytes, even if rows lie at 16 bytes. It is
+// slower if that side has an odd number of elements.
+static double library_rate(const struct blas_product *m)
 {
-  const int64_t a = m->stride[BLAS_A][2] == 1 ? m->k : m->m, b = m->stride[BLAS_B][2] == 1 ? m->n : m->k;
-  return a % 8 == 0 && b % 8 == 0 && m->n % 8 == 0;
+  const int64_t a = m->stride[BLAS_A][2] == 1 ? m->k : m->m, b = m->stride[BLAS_B][2] == 1 ? m->n : m->k, any = a | b | m->n;
+  return any % 2 ? kernel_rates.odd[COUNT_LIBRARY] : any % 8 ? kernel_rates.unaligned[COUNT_LIBRARY] : 1;
 }
+
+// Products of f32 are multiplied by lanes. Which of its kernels the library takes is not known; tiles of 128 by 128, where there are enough.
 
 void count_product(const struct graph *g, const enum dtype *store, const struct lower_product *x, const struct gpu_limits *gpu,
                    struct kernel_counts *c)
@@ -87,6 +89,6 @@ void count_product(const struct graph *g, const enum dtype *store, const struct 
     if (blas_has(m, i)) count_bytes(&j, x->tensor[i], (double)shape_size(&g->tensors[x->tensor[i]].shape) * dtype_bytes(store[x->tensor[i]]), c);
   c->items = c->blocks, c->cache = c->memory + c->near;
   c->wgmma = 2.0 * (double)m->batch * rows * cols * (double)m->k / c->items;
-  if (m->type[BLAS_A] != TT_F32 && !in_chunks(m)) c->wgmma /= kernel_rates.unaligned[COUNT_LIBRARY];
+  if (m->type[BLAS_A] != TT_F32) c->wgmma /= library_rate(m);
   if (m->type[BLAS_A] == TT_F32) c->wgmma *= gpu->flops / (2 * gpu->lane_rate * gpu->processors * kernel_rates.f32[COUNT_LIBRARY]);
 }

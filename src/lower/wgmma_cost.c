@@ -32,7 +32,7 @@ void wgmma_count(const struct wg_plan *w, struct kernel_counts *c)
   if (w->groups > 1) c->room = 1; // registers are shared out for one block
   c->blocks = (double)w->blocks, c->boxed = boxed(w);
   if (w->first && w->rings == 1) c->flight = fmax(c->flight - stage_bytes(w), stage_bytes(w) / 4);
-  c->overlap = w->p.wg_async ? 2 : w->first || (w->p.job->exact && w->groups > 1) ? 1 : 0; // warpgroups add up while others multiply
+  c->overlap = w->p.wg_async || (w->p.job->exact && w->groups > 1) ? 2 : w->first ? 1 : 0; // of parts, warpgroups add up while others multiply
   // Blocks of a pair meet at both ends, which takes about as long as a load. That L2 delivers less is not counted: it was not the limit where
   // products were measured.
   if (w->pair_axis >= 0) c->waits += c->blocks / c->items;
