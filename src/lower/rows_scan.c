@@ -112,16 +112,33 @@ static void over_lanes(const struct row_scanning *s)
             HOLES(s->holes, INT(lanes, lanes > 1), INT(by, stride), STR(number, last_lane(s))));
 }
 
-static void by_lanes(const struct row_scanning *s)
+// Of vectors along the axis: the sums before each vector stay apart, and are added to its elements at the end.
+static void vectors_by_lanes(const struct row_scanning *s)
 {
-  text_fill(&s->x->t, s->along > 1 ? "%total$v:[$totals].fp32.RF" : "%total$v:[$totals].fp32.RF <- Move(%v$v)", s->holes);
-  if (s->along > 1) vectors(s);
+  text_fill(&s->x->t, "%total$v:[$totals].fp32.RF", s->holes);
+  vectors(s);
   over_lanes(s);
   begin_chain(s);
   int indent = row_each_open(s->x, s->axes, "");
   text_fill(&s->x->t, "%less$v$at <- BinaryPointwise<+>(%less$v$at, %upto$v$place)\n%upto$v$place <- BinaryPointwise<+>(%upto$v$place, %last$v$at)",
             HOLES(s->holes, STR(at, row_at(s->x, s->axes, width_of(s), "0")), STR(place, place_of(s))));
   text_until(&s->x->t, indent);
+}
+
+// Of single elements along the axis: register by register, so that few registers hold totals.
+static void elements_by_lanes(struct row_scanning s)
+{
+  begin_chain(&s);
+  s.holes = HOLES(s.holes, STR(totals, row_dims(s.x, 0, width_of(&s) > 1)), STR(at, row_at(s.x, s.axes, width_of(&s), "0")), STR(place, place_of(&s)));
+  int indent = row_each_open(s.x, s.axes, "");
+  text_fill(&s.x->t, "%total$v:[$totals].fp32.RF <- Move(%v$v$at)", s.holes);
+  over_lanes(&s);
+  text_fill(&s.x->t,
+            "%less$v <- BinaryPointwise<+>(%less$v, %upto$v$place)\n"
+            "%v$v$at <- BinaryPointwise<+>(%v$v$at, %less$v)\n"
+            "%upto$v$place <- BinaryPointwise<+>(%upto$v$place, %last$v)",
+            s.holes);
+  text_until(&s.x->t, indent);
 }
 
 // ---- over warps and blocks ----
@@ -180,20 +197,22 @@ void row_scan(struct row_text *x, int value, bool again)
 {
   const struct row_scanning s = scanning(x, value);
   const char *in = row_name(x, x->p->r->k.v[value].in[0]);
-  const bool alone = s.along == 1 && x->p->lanes[s.axis] == 1;
+  const bool apart = s.along > 1;
   text_about(&x->t, x->p->r->k.v[value].about - 1);
   text_fill(&x->t, "%v$v:[$dims].fp32.RF <- Move(%$in)", HOLES(s.holes, STR(in, in)));
-  if (alone)
-    element_by_element(&s);
+  if (apart)
+    vectors_by_lanes(&s);
+  else if (x->p->lanes[s.axis] > 1)
+    elements_by_lanes(s);
   else
-    by_lanes(&s);
+    element_by_element(&s);
   if (s.others) over_others(&s, again);
   text_fill(&x->t,
-            "?others ?!alone %less$v <- BinaryPointwise<+>(%less$v, %before$v)\n"
-            "?others ?alone %v$v <- BinaryPointwise<+>(%v$v, %before$v)\n"
-            "?!alone %v$v <- BinaryPointwise<+>(%v$v, %less$v)\n"
+            "?others ?apart %less$v <- BinaryPointwise<+>(%less$v, %before$v)\n"
+            "?others ?!apart %v$v <- BinaryPointwise<+>(%v$v, %before$v)\n"
+            "?apart %v$v <- BinaryPointwise<+>(%v$v, %less$v)\n"
             "?rounds ?others %carry$v <- BinaryPointwise<+>(%carry$v, %all$v)\n"
             "?rounds ?!others %carry$v <- Move(%upto$v)",
-            HOLES(s.holes, INT(others, s.others), INT(alone, alone), INT(rounds, s.rounds)));
+            HOLES(s.holes, INT(others, s.others), INT(apart, apart), INT(rounds, s.rounds)));
   text_about(&x->t, -1);
 }
