@@ -204,8 +204,8 @@ static void print_scan(struct kernel *k, struct str *s, const struct node *trian
     if (i != along) line(s, depth++, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++)", i, i, (long long)out.shape.d[i], i);
   line(s, depth, "{");
   line(s, depth + 1, "double sum = 0;");
-  line(s, depth + 1, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++) *(%s) = (float)(sum += *(%s));", along, along, (long long)out.shape.d[along], along, to,
-       from);
+  line(s, depth + 1, "for (ptrdiff_t i%d = 0; i%d < %lld; i%d++) *(%s) = (float)(sum += *(%s));", along, along, (long long)out.shape.d[along], along,
+       to, from);
   line(s, depth, "}");
   if (c.dtype != F32) library_copy(k, s, &out, &c);
 }

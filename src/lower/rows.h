@@ -181,7 +181,7 @@ void row_top_turns(const struct row_text *x, int value, struct row_exchange *e);
 
 // ---- rows_scan.c ----
 
-void row_scan(struct row_text *x, int value, bool again); // again: in a loop over rounds
+void row_scan(struct row_text *x, int value, bool again);    // again: in a loop over rounds
 void row_scan_carries(struct row_text *x, const bool *want); // before such a loop: what the rounds before it leave
 
 // ---- rows_share.c ----

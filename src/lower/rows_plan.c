@@ -90,7 +90,7 @@ static bool passes(struct row_plan *p)
     for (int k = 0; k < v->nin; k++) p->pass[i] = MAX(p->pass[i], p->pass[v->in[k]]);
     if (!(v->folded & p->rounds)) continue;
     if (kern_scans(v) ? p->rounds & (p->rounds - 1) : v->axes & p->rounds) return false; // rounds of a scan are those of its axis, in order
-    p->pass[i] += !kern_tops(v) && !kern_scans(v); // what is chosen leaves at once; a scan goes along
+    p->pass[i] += !kern_tops(v) && !kern_scans(v);                                       // what is chosen leaves at once; a scan goes along
   }
   for (int i = 0; i < r->k.nsaves; i++) p->passes = MAX(p->passes, p->pass[r->k.save[i].value] + 1);
   return true;

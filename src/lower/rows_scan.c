@@ -71,8 +71,7 @@ static const char *last_lane(const struct row_scanning *s)
   const int order[] = {p->role.across, p->role.down, p->role.join};
   const char *sum = arena_printf(s->x->mem, "%d", (p->lanes[s->axis] - 1) * lane_stride(p, s->axis));
   for (size_t i = 0; i < COUNT(order); i++)
-    if (order[i] >= 0 && order[i] != s->axis && p->lanes[order[i]] > 1)
-      sum = row_thread_term(s->x, sum, 'l', order[i], lane_stride(p, order[i]));
+    if (order[i] >= 0 && order[i] != s->axis && p->lanes[order[i]] > 1) sum = row_thread_term(s->x, sum, 'l', order[i], lane_stride(p, order[i]));
   return sum;
 }
 
@@ -85,8 +84,9 @@ static void vectors(const struct row_scanning *s)
             HOLES(s->holes, STR(next, row_at(s->x, s->axes, 1, "e + 1")), STR(at, row_at(s->x, s->axes, 1, "e"))));
   text_until(t, indent);
   indent = row_each_open(s->x, s->axes, "");
-  text_fill(t, "%total$v$to <- Move(%v$v$last)",
-            HOLES(s->holes, STR(to, row_at(s->x, s->axes, 1, "0")), STR(last, row_at(s->x, s->axes, 1, arena_printf(s->x->mem, "%d", s->along - 1)))));
+  text_fill(
+      t, "%total$v$to <- Move(%v$v$last)",
+      HOLES(s->holes, STR(to, row_at(s->x, s->axes, 1, "0")), STR(last, row_at(s->x, s->axes, 1, arena_printf(s->x->mem, "%d", s->along - 1)))));
   text_until(t, indent);
 }
 
@@ -129,7 +129,8 @@ static void vectors_by_lanes(const struct row_scanning *s)
 static void elements_by_lanes(struct row_scanning s)
 {
   begin_chain(&s);
-  s.holes = HOLES(s.holes, STR(totals, row_dims(s.x, 0, width_of(&s) > 1)), STR(at, row_at(s.x, s.axes, width_of(&s), "0")), STR(place, place_of(&s)));
+  s.holes =
+      HOLES(s.holes, STR(totals, row_dims(s.x, 0, width_of(&s) > 1)), STR(at, row_at(s.x, s.axes, width_of(&s), "0")), STR(place, place_of(&s)));
   int indent = row_each_open(s.x, s.axes, "");
   text_fill(&s.x->t, "%total$v:[$totals].fp32.RF <- Move(%v$v$at)", s.holes);
   over_lanes(&s);

@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-enum { rules = KERN_BIT(RUNNING) | KERN_BIT(SCAN) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(CONSTANTS) };
+enum {
+  rules = KERN_BIT(RUNNING) | KERN_BIT(SCAN) | KERN_BIT(RSQRT) | KERN_BIT(MOMENTS) | KERN_BIT(RECIPROCAL) | KERN_BIT(EXP2) | KERN_BIT(CONSTANTS)
+};
 
 // The reason why the scheme does not do such a value; NULL: it does.
 static const char *refusal(const struct kern_value *v)

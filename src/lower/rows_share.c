@@ -24,9 +24,9 @@ const struct hole *row_part_holes(const struct row_text *x, int value, int share
   const axis_set axes = row_result(v);
   return KEPT_HOLES(x->mem, NULL, INT(v, value), STR(from, arena_printf(x->mem, kern_scans(v) ? "upto%d" : "v%d", value)), INT(sh, shared),
                     INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts), INT(scalar, row_regs(x->p, axes) == 1),
-                    STR(dims, row_dims(x, axes, row_has_vec(x, axes))), STR(at, e->at),
-                    STR(part, e->part), STR(first, e->first), STR(zeros, row_zeros(x)), STR(op, fold_operator(v->kind)),
-                    STR(neutral, fold_neutral(v->kind)), STR(type, kern_tops(v) ? "i64" : "fp32"));
+                    STR(dims, row_dims(x, axes, row_has_vec(x, axes))), STR(at, e->at), STR(part, e->part), STR(first, e->first),
+                    STR(zeros, row_zeros(x)), STR(op, fold_operator(v->kind)), STR(neutral, fold_neutral(v->kind)),
+                    STR(type, kern_tops(v) ? "i64" : "fp32"));
 }
 
 void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e)

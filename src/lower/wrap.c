@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { TILE = 4096, LONG_ROW = 16384, ROW_PART = 8192, COLUMN_PART = 128, JOINED = 16 };
+enum { TILE = 4096, LONG_ROW = 16384, ROW_PART = 8192, COLUMN_PART = 128, JOINED = 16, LONG_SCAN = 1 << 18, SCAN_PART = 16384, LEAST_PART = 1024 };
 
 struct wrapping {
   struct graph *to;
@@ -245,20 +245,6 @@ static int chosen(struct wrapping *w, const struct node *n, const int *in, int *
   return node_has(n, BY_INDEX) ? by_index(w, n, in, out) : topk(w, n, in, out);
 }
 
-// ---- scans ----
-
-// A product with a triangle of ones adds up what comes before each element (rule `scan` of kern/rule.def). A block has all of that dimension.
-static int scan(struct wrapping *w, const struct node *n, const int *in, const struct node *triangle, const int *index, int *out)
-{
-  const int by = triangle->out == n->in[1], x = in[!by], rank = w->to->tensors[x].shape.n;
-  struct wrap_block b = begin(w, rank, cut_of_rows(w, by ? rank - 1 : rank - 2, x), 1, 3);
-  int tile[2], side[2];
-  tile[!by] = load(w, &b, x, -1);
-  for (int k = 0; k < 2; k++) side[k] = load_all(w, &b, index[triangle->in[k]]);
-  tile[by] = add(w, &b, triangle->op, 2, side, &triangle->a, triangle->at);
-  return end(w, &b, 1, add(w, &b, n->op, 2, tile, &n->a, n->at), n->at, out);
-}
-
 // ---- what is kept ----
 
 static int view(struct wrapping *w, const struct node *n, int x, int *out)
@@ -282,6 +268,68 @@ static int slices(struct wrapping *w, const struct node *n, int x, int *out)
   }
   return OK;
 }
+
+// ---- scans ----
+
+static int index_of(struct wrapping *w, int rank, int64_t n, struct loc at, int *out)
+{
+  struct attrs a = attrs_default(OP_IOTA);
+  a.shape = (struct shape){rank, {n, 1}};
+  return graph_add(w->to, OP_IOTA, 0, NULL, &a, at, out, w->e);
+}
+
+static int shaped(struct wrapping *w, int x, struct shape s, struct loc at, int *out)
+{
+  struct node n = {.op = OP_RESHAPE, .nout = 1, .a = attrs_default(OP_RESHAPE), .at = at};
+  n.a.shape = s;
+  return view(w, &n, x, out);
+}
+
+// Rows too long for the blocks of a cluster are scanned in parts. A kernel sums each part. Another one scans it, and adds the sums of the parts before.
+static int scan_in_parts(struct wrapping *w, const struct node *n, const int *in, int64_t part, int *out)
+{
+  enum { X, SUMS, HERE, PART, ROW, COLUMN, LOADED };
+  const struct shape s = w->to->tensors[in[0]].shape;
+  const int64_t len = s.d[s.n - 1], rows = shape_size(&s) / len, parts = len / part;
+  struct node sum = {.op = OP_SUM, .nin = 1, .nout = 1, .a = attrs_default(OP_SUM), .at = n->at};
+  struct attrs along = attrs_default(OP_SUM);
+  struct wrap_cut c = {0};
+  int x, sums, made, from[LOADED], tile[LOADED];
+  TRY(shaped(w, in[0], (struct shape){3, {rows, parts, part}}, n->at, &from[X]));
+  sum.a.dim = along.dim = 2;
+  TRY(reduce(w, &sum, &from[X], &(struct shape){3, {rows, parts, 1}}, &sums));
+  TRY(shaped(w, sums, (struct shape){3, {rows, 1, parts}}, n->at, &from[SUMS]));
+  TRY(index_of(w, 2, parts, n->at, &from[HERE]));
+  TRY(index_of(w, 1, parts, n->at, &from[PART]));
+  TRY(index_of(w, 2, part, n->at, &from[ROW]));
+  TRY(index_of(w, 1, part, n->at, &from[COLUMN]));
+  add_axis(&c, 1, parts);
+  if (rows > 1) add_axis(&c, 0, rows);
+  struct wrap_block b = begin(w, 3, c, 1, LOADED);
+  for (int k = 0; k < LOADED; k++) tile[k] = k <= HERE ? load(w, &b, from[k], -1) : load_all(w, &b, from[k]);
+  const int before = add(w, &b, OP_LESS, 2, (int[]){tile[PART], tile[HERE]}, NULL, n->at);
+  const int masked = add(w, &b, OP_MASK, 2, (int[]){tile[SUMS], before}, NULL, n->at), first = add(w, &b, OP_SUM, 1, &masked, &along, n->at);
+  const int triangle = add(w, &b, OP_LESS_EQUAL, 2, (int[]){tile[ROW], tile[COLUMN]}, NULL, n->at);
+  x = add(w, &b, OP_MATMUL, 2, (int[]){tile[X], triangle}, NULL, n->at);
+  TRY(end(w, &b, 1, add(w, &b, OP_ADD, 2, (int[]){x, first}, NULL, n->at), n->at, &made));
+  return shaped(w, made, s, n->at, out);
+}
+
+// A product with a triangle of ones adds up what comes before each element (rule `scan` of kern/rule.def). A block has all of that dimension.
+static int scan(struct wrapping *w, const struct node *n, const int *in, const struct node *triangle, const int *index, int *out)
+{
+  const int by = triangle->out == n->in[1], x = in[!by], rank = w->to->tensors[x].shape.n;
+  const int64_t len = w->to->tensors[x].shape.d[rank - 1], part = len / equal_parts(len, SCAN_PART);
+  if (by && len > LONG_SCAN && part >= LEAST_PART) return scan_in_parts(w, n, in, part, out);
+  struct wrap_block b = begin(w, rank, cut_of_rows(w, by ? rank - 1 : rank - 2, x), 1, 3);
+  int tile[2], side[2];
+  tile[!by] = load(w, &b, x, -1);
+  for (int k = 0; k < 2; k++) side[k] = load_all(w, &b, index[triangle->in[k]]);
+  tile[by] = add(w, &b, triangle->op, 2, side, &triangle->a, triangle->at);
+  return end(w, &b, 1, add(w, &b, n->op, 2, tile, &n->a, n->at), n->at, out);
+}
+
+// ---- products and outputs ----
 
 // Views may have no strides, and indices have no memory.
 static bool may_be_operand(const struct graph *g, int t)

@@ -98,6 +98,11 @@ static const struct {
              " v3 = sum{a1} v2\n save v3 f32 t2[4] + 0 + a0*1\n}\n"},
     {"constants", "kern {\n letters a0=4\n v0 = load f16 t0[4] + 0 + a0*1\n v1 = const 3\n v2 = const 0.25\n v3 = add v1 v2\n v4 = mul v0 v3\n"
                   " v5 = mul_scalar(2) v4\n v6 = add_scalar(0) v5\n v7 = const 0\n v8 = sub v6 v7\n save v8 f16 t2[4] + 0 + a0*1\n}\n"},
+    {"scan", "kern {\n letters a0=4 a1=8 a2=8\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = square v0\n v2 = load f32 i0[8] + 0 + a1*1\n"
+             " v3 = load f32 i1[8] + 0 + a2*1\n v4 = less_equal v2 v3\n v5 = product{a1}{} v1 v4\n save v5 f32 t2[32] + 0 + a0*8 + a2*1\n}\n"},
+    {"scan",
+     "kern {\n letters a0=5 a1=8 a2=8\n v0 = load f16 t0[40] + 0 + a0*8 + a1*1\n v1 = max{a1} v0\n v2 = sub v0 v1\n v3 = load f32 i0[8] + 0 + a1*1\n"
+     " v4 = load f32 i1[8] + 0 + a2*1\n v5 = less_equal v3 v4\n v6 = product{a1}{} v5 v2\n save v6 f32 t2[40] + 0 + a0*8 + a2*1\n}\n"},
     {"push",
      "kern {\n letters a0=4 a1=8\n loops a2=3\n v0 = load f16 t0[96] + 0 + a0*24 + a1*1 + a2*8\n v1 = load f16 t1[24] + 0 + a1*1 + a2*8\n"
      " v2 = sum{a1} v0\n v3 = product{a1}{} v0 v1\n v4 = sub v2 v3\n v5 = mul_scalar(2) v4\n v6 = sum{a2} v5\n save v6 f32 t2[4] + 0 + a0*1\n}\n"},
@@ -158,17 +163,34 @@ static int random_map(struct kern *k, struct rng *r)
   return kern_map(k, op, &a, x, y, 0);
 }
 
+static int index_along(struct kern *k, int axis)
+{
+  struct kern_access at = {.type = F32, .index = true, .elements = k->extent[axis]};
+  at.stride[axis] = 1;
+  return kern_load(k, &at, 0);
+}
+
+// A product with a triangle, where two axes are as long as one another.
+static int random_scan(struct kern *k, struct rng *r, int x)
+{
+  const int a = pick(r, k->naxes), b = pick(r, k->naxes);
+  if (a == b || k->extent[a] != k->extent[b]) return random_map(k, r);
+  const int triangle = kern_map(k, OP_LESS_EQUAL, NULL, index_along(k, a), index_along(k, b), 0);
+  return kern_add(k, (struct kern_value){.kind = KERN_PRODUCT, .nin = 2, .in = {x, triangle}, .folded = AXIS(a)});
+}
+
 static int random_value(struct kern *k, struct rng *r)
 {
   int x = recent(k, r), y = recent(k, r);
   axis_set some = rng_next(r) & (AXIS(k->naxes) - 1);
-  switch (pick(r, 8)) {
+  switch (pick(r, 9)) {
   case 0: return random_load(k, r);
   case 1: return kern_const(k, 0.5 * pick(r, 4), 0);
   case 2: return kern_fold(k, KERN_SUM, x, some, 0);
   case 3: return kern_fold(k, KERN_MAX, x, some, 0);
   case 4: return kern_add(k, (struct kern_value){.kind = KERN_PRODUCT, .nin = 2, .in = {x, y}, .folded = some});
   case 5: return kern_fold(k, KERN_SUM, kern_map(k, OP_MUL, NULL, x, y, 0), some, 0);
+  case 6: return random_scan(k, r, x);
   default: return random_map(k, r);
   }
 }

@@ -205,6 +205,16 @@ ROWS["aten.mean.dim"] = reduction("mean")
 ROWS["aten.amax.default"] = reduction("max")
 
 
+@row("aten.cumsum.default")
+def cumsum(e, x, dim, dtype=None):
+    x = e.full(x)
+    d = axis(dim, x.ndim)
+    if d == x.batch:
+        raise Cannot("cumsum along the dynamic extent")
+    e.work += math.prod(x.shape)
+    return e.say(f"cumsum({{0}}, dim={d})", [x], x.shape, x.dtype, None, x.batch)
+
+
 @row("aten.var.correction")
 def var(e, x, dims=None, correction=1, keepdim=False):
     dims = list(range(x.ndim)) if not dims else dims
