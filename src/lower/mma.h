@@ -168,6 +168,7 @@ int mma_continued(const struct norm *n, int axis);           // the letter that 
 struct plan_access *mma_access(const struct norm *n, int i); // iterators, then savers
 // ---- mma_clip.c ----
 int64_t mma_clip_all(const struct norm *n);                                  // columns of all blocks, where they can be cut anew; 0: they cannot
+int64_t mma_clip_own(const struct norm *n);                                  // columns of a block among them
 bool mma_clip(struct norm *n, struct graph *b, int64_t cols, char why[160]); // b: of n
 bool mma_clipped(const struct mma_plan *p, int cols);                        // has the last block fewer of these columns?
 const char *mma_clip_count(const struct mma_plan *p, int unit);              // so many units has this block, or more

@@ -46,6 +46,12 @@ int64_t mma_clip_all(const struct norm *n)
   return axis < 0 ? 0 : n->extent[letter] * n->block->grid[axis];
 }
 
+int64_t mma_clip_own(const struct norm *n)
+{
+  int letter;
+  return axis_of_columns(n, &letter) < 0 ? 0 : n->extent[letter];
+}
+
 bool mma_clip(struct norm *n, struct graph *b, int64_t cols, char why[160])
 {
   int letter, axis = axis_of_columns(n, &letter);

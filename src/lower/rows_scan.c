@@ -112,7 +112,7 @@ static void over_lanes(const struct row_scanning *s)
             HOLES(s->holes, INT(lanes, lanes > 1), INT(by, stride), STR(number, last_lane(s))));
 }
 
-// Of vectors along the axis: the sums before each vector stay apart, and are added to its elements at the end.
+// If the axis has vectors, the sums before each vector stay apart, and are added to its elements at the end.
 static void vectors_by_lanes(const struct row_scanning *s)
 {
   text_fill(&s->x->t, "%total$v:[$totals].fp32.RF", s->holes);
@@ -125,7 +125,7 @@ static void vectors_by_lanes(const struct row_scanning *s)
   text_until(&s->x->t, indent);
 }
 
-// Of single elements along the axis: register by register, so that few registers hold totals.
+// If the axis has single elements, totals are made register by register, so that few registers hold them.
 static void elements_by_lanes(struct row_scanning s)
 {
   begin_chain(&s);

@@ -159,7 +159,10 @@ int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char w
   struct mma_anew to[MMA_CUTS];
   char other[160];
   int n = 0, cuts = mma_cuts(j, 64, to, why);
-  const int64_t all = j->n->passes->chains.nproducts ? mma_clip_all(j->n) : 0, least = all % 128 ? WG_COLUMNS / 2 : INT64_MAX;
+  // Other columns are tried if 128 does not divide all of them, or if blocks of fewer columns are more than the multiprocessors.
+  const int64_t all = j->n->passes->chains.nproducts ? mma_clip_all(j->n) : 0, own = all ? mma_clip_own(j->n) : 0;
+  const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->processors;
+  const int64_t least = all % 128 || small ? WG_COLUMNS / 2 : INT64_MAX;
   for (int i = 0; i < cuts; i++)
     for (int brought = 0; brought < 2; brought++) {
       if (wgmma_plan(w, mma_anew(j, to[i], other), brought, *why || brought ? other : why))

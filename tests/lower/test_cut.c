@@ -38,8 +38,30 @@ static void many_sums(void **state)
   arena_close(&mem);
 }
 
+// Narrow blocks that are more than the multiprocessors become fewer and wider ones; few of them stay.
+static void narrow_columns(void **state)
+{
+  (void)state;
+  const struct gpu_limits gpu = h200();
+  for (int columns = 1024; columns <= 10240; columns += 9216) {
+    struct arena mem = {0};
+    struct err e = {0};
+    struct lower_plan p;
+    int wide = 0;
+    const char *text = arena_printf(&mem,
+                                    "X: f16[128, 256]\n W: f16[256, %d]\n O = block(x=%d; i=4) {\n x = iter(X, fmap={i:1})\n"
+                                    " w = iter(W, imap={x:1}, fmap={i:0})\n save(gelu(accum(matmul(x, w))), omap={x:1})\n }\n return O",
+                                    columns, columns / 64);
+    must(lower_plan(&mem, read(&mem, text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "narrow columns", &e);
+    for (int i = 0; i < p.unit[0].nchoices; i++) wide += scheme_knob(&p.unit[0].choice[i], "cols") == 128;
+    assert_true((wide > 0) == (columns == 10240));
+    arena_close(&mem);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_mma), cmocka_unit_test(test_by_wgmma), cmocka_unit_test(many_sums)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_mma), cmocka_unit_test(test_by_wgmma), cmocka_unit_test(many_sums),
+                                     cmocka_unit_test(narrow_columns)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
