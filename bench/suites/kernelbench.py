@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs KernelBench with torch.compile(Model, backend="mica"). It uses the suite's correctness check and timing, and compares with eager mode and Inductor.
 
-    kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--workers N] [--deadline S] [--until S]
-                   [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
+    kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--conv-time S] [--first REGEX]... [--workers N]
+                   [--deadline S] [--until S]                   [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
 ended after --deadline seconds. Tasks without convolution and pooling begin first. The order within a level was drawn once. Nothing runs after
@@ -28,6 +28,7 @@ fast_p, as the suite has it: the part of all tasks that are right and more than 
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import csv
 import functools
 import hashlib
@@ -35,6 +36,7 @@ import json
 import math
 import os
 import platform
+import queue
 import random
 import re
 import signal
@@ -51,6 +53,7 @@ FACTS = ["seconds_given", "scale", "device", "torch", "mica", "suite", "machine"
 COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", *(f"{w}_us" for w in WAYS), *(f"{w}_mean_us" for w in WAYS),
            "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "same_code", "seconds", "why", "said", "spent", "job",
            *FACTS]
+START = 300  # most seconds that torch takes to be imported
 FRAMES = 14  # most native frames of a crash in a row
 SEED = 20  # seed of the tasks' order
 CONV_OR_POOL = re.compile(r"nn\.(Lazy)?Conv|F\.conv|Pool|max_pool|avg_pool")
@@ -86,10 +89,10 @@ def native_frames():
     return library if os.path.exists(library) else ""
 
 
-def environment(threads):
-    """Workers share the cores, so each has few threads."""
+def environment():
+    """Of the process that forks. Had it asked the driver for devices, it could not fork a process that uses them."""
     load = {"LD_PRELOAD": native_frames()} if native_frames() else {}
-    return {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads), "PYTHONFAULTHANDLER": "1", **load}
+    return {**os.environ, "PYTHONFAULTHANDLER": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **load}
 
 
 def where_ended(lines):
@@ -111,24 +114,56 @@ def where_ended(lines):
     return said + ("; native: " + " ".join(native) if native else "")
 
 
-def child(a, *words, limit, threads=1):
-    """(JSON that the child wrote, ""), or (None, its last words)."""
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.TemporaryFile("w+") as log:
-        own = ["--out", out.name, "--checkout", a.checkout, "--device", a.device, "--scale", str(a.scale), "--begun", str(time.time())]
-        p = subprocess.Popen([sys.executable, CHILD, *own, *words], stdout=log, stderr=log, start_new_session=True, env=environment(threads))
+def frames_of_main(lines):
+    """Where the main thread was when the time was nearly over."""
+    at = max((i for i, line in enumerate(lines) if re.match(r"(Current thread|Thread) 0x", line)), default=len(lines))
+    last = [line.strip() for line in lines[at:] if line.startswith("  File")]
+    return "; ".join(last)[:600]
+
+
+class Tasks:
+    """The process that forks one for each task, so that torch is imported once (kernelbench_task.py)."""
+
+    def __init__(self, a):
+        words = [sys.executable, CHILD, "--checkout", a.checkout, "--device", a.device]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), text=True)
+        self.same = {"device": a.device, "scale": a.scale}
+        self.lock, self.pids, self.ends = threading.Lock(), queue.Queue(), collections.defaultdict(queue.Queue)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        for line in self.process.stdout:
+            said = json.loads(line)
+            if "pid" in said:
+                self.pids.put(said["pid"])
+            else:
+                self.ends[said["ended"]].put(said["status"])
+
+    def _ended(self, pid, limit):
+        """Exit status, None after `limit` seconds. Then the process and those that it began are ended."""
         try:
-            p.wait(limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(p.pid, signal.SIGKILL)
-            p.wait()
-            return None, "late"
-        text = out.read()
-        log.seek(0)
-        lines = log.read().strip().split("\n")
-        said = next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), lines[-1])[:300]
-        if p.returncode < 0:
-            said = where_ended(lines)
-    return (json.loads(text), "") if text else (None, f"exit status {p.returncode}: {said}")
+            return self.ends[pid].get(timeout=limit)
+        except queue.Empty:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            self.ends[pid].get()
+            return None
+
+    def ask(self, what, limit, threads=1, **more):
+        """(JSON that the process wrote, ""), or (None, its last words). threads: of Inductor's compilers, since workers share the cores."""
+        with tempfile.NamedTemporaryFile("r", suffix=".json") as out, tempfile.NamedTemporaryFile("r") as log:
+            own = {"TORCHINDUCTOR_COMPILE_THREADS": str(threads), **{k: v for k, v in os.environ.items() if k == "MICA_GPU_LOCK"}}
+            request = {"what": what, "out": out.name, "log": log.name, "begun": time.time(), "limit": limit, "environment": own, **self.same, **more}
+            with self.lock:
+                self.process.stdin.write(json.dumps(request) + "\n"), self.process.stdin.flush()
+                pid = self.pids.get(timeout=START)
+            status = self._ended(pid, limit)
+            text = out.read()
+            lines = log.read().strip().split("\n")
+            if status is None:
+                return None, f"late: {frames_of_main(lines)}"
+            said = next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), lines[-1])[:300]
+            return (json.loads(text), "") if text else (None, f"exit status {status}: {where_ended(lines) if status < 0 else said}")
 
 
 class Memory:
@@ -148,9 +183,9 @@ class Memory:
             self.changed.notify_all()
 
 
-def seconds_of(a, level):
+def seconds_of(a, level, conv):
     """Seconds of Mica for a graph."""
-    return a.time * (2 if level == 3 else 1)
+    return a.conv_time if conv and a.conv_time else a.time * (2 if level == 3 else 1)
 
 
 def method(a):
@@ -160,7 +195,7 @@ def method(a):
 
 
 def facts(a, said):
-    """level -> what a row has of the build, the machine and the options."""
+    """(level, whether there is convolution or pooling) -> what a row has of the build, the machine and the options."""
     cpu = ""
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as f:
@@ -169,7 +204,7 @@ def facts(a, said):
     commit = output_of("git", "rev-parse", "--short", "HEAD", cwd=a.checkout) if os.path.isdir(os.path.join(a.checkout, ".git")) else a.suite
     every = {"scale": a.scale, "device": said["device"], "torch": said["torch"], "mica": said["mica"], "suite": commit,
              "machine": f"{cpu or platform.machine()}, {os.cpu_count()} processors", "method": method(a)}
-    return {level: {"seconds_given": seconds_of(a, level), **every} for level in map(int, a.levels.split(","))}
+    return {(level, conv): {"seconds_given": seconds_of(a, level, conv), **every} for level in map(int, a.levels.split(",")) for conv in (0, 1)}
 
 
 def rows_of(path, same):
@@ -177,15 +212,16 @@ def rows_of(path, same):
     if not path or not os.path.exists(path):
         return {}
     with open(path, newline="") as f:
-        return {(int(r["level"]), int(r["task"])): r for r in csv.DictReader(line for line in f if not line.startswith("#"))
-                if int(r["level"]) in same and all(str(r.get(k)) == str(v) for k, v in same[int(r["level"])].items())}
+        rows = [(r, same.get((int(r["level"]), int(r["conv_or_pool"])))) for r in csv.DictReader(line for line in f if not line.startswith("#"))]
+    return {(int(r["level"]), int(r["task"])): r for r, own in rows if own and all(str(r.get(k)) == str(v) for k, v in own.items())}
 
 
 def row_of(task, made, why, seconds, same):
     level, number, name, path = task
-    row = {"level": level, "task": number, "name": name, "conv_or_pool": int(is_conv(path)), "seconds": round(seconds, 1), **same[level]}
+    conv = int(is_conv(path))
+    row = {"level": level, "task": number, "name": name, "conv_or_pool": conv, "seconds": round(seconds, 1), **same[level, conv]}
     if made is None:
-        return row | {"fate": "late" if why == "late" else "failed", "why": why}
+        return row | {"fate": "late" if why.startswith("late") else "failed", "why": why}
     us = {k: made["us"].get(k) for k in WAYS}
     for k, v in us.items():
         row[f"{k}_us"] = "" if v is None else f"{v:.2f}"
@@ -202,18 +238,19 @@ def is_conv(path):
         return bool(CONV_OR_POOL.search(f.read()))
 
 
-def by_turns(tasks):
-    """Orders tasks. Tasks without convolution and pooling come first. Levels alternate. The order within a level is drawn once with a fixed seed, so
+def by_turns(tasks, first):
+    """Orders tasks. Those that the expressions `first` name come first, in their order, then tasks without convolution and pooling. Levels alternate. The order within a level is drawn once with a fixed seed, so
     that the tasks of a run that is cut off are nearly a random sample."""
     place = {}
     for kind in sorted({(t[0], is_conv(t[3])) for t in tasks}):
         some = sorted(t for t in tasks if (t[0], is_conv(t[3])) == kind)
         random.Random(SEED).shuffle(some)
         place.update((t, (kind[1], i / len(some))) for i, t in enumerate(some))
-    return sorted(sorted(tasks), key=place.get)
+    wanted = {t: next((i for i, r in enumerate(first) if re.search(r, f"{t[0]}/{t[1]}_{t[2]}")), len(first)) for t in tasks}
+    return sorted(sorted(tasks), key=lambda t: (wanted[t], place[t]))
 
 
-def run_all(a, tasks, sizes, same):
+def run_all(a, asked, tasks, sizes, same):
     done, memory, began, lock = rows_of(a.csv, same), Memory(a.memory * 2 ** 30), time.monotonic(), threading.Lock()
     rows = [done[t[:2]] for t in tasks if t[:2] in done]
     with open(a.csv or os.devnull, "w", newline="") as f, concurrent.futures.ThreadPoolExecutor(a.workers) as pool:
@@ -229,10 +266,10 @@ def run_all(a, tasks, sizes, same):
                 if left <= 0:
                     return False
                 start = time.monotonic()
-                made, why = child(a, "--task", task[3], "--level", str(task[0]), "--time", str(seconds_of(a, task[0])), "--trials", str(a.trials),
-                                  limit=min(a.deadline, left), threads=4 if task[0] == 3 else 1)
-                if made is None and (why == "late" and left < a.deadline or re.search("out of memory|OutOfMemory", why) and not alone):
-                    return why != "late"
+                made, why = asked.ask("run", min(a.deadline, left), 4 if task[0] == 3 else 1, task=task[3], level=task[0],
+                                      time=seconds_of(a, task[0], is_conv(task[3])), trials=a.trials)
+                if made is None and (why.startswith("late") and left < a.deadline or re.search("out of memory|OutOfMemory", why) and not alone):
+                    return not why.startswith("late")
                 row = row_of(task, made, why, time.monotonic() - start, same)
             finally:
                 memory.give(room)
@@ -241,7 +278,7 @@ def run_all(a, tasks, sizes, same):
                 print(f"{task[0]}/{task[1]:<4}{task[2][:44]:46}{row['fate']:8}"
                       f"{row.get('over_eager', ''):>8}{row.get('over_inductor', ''):>8}  {row['why'][:60]}", flush=True)
             return False
-        todo = [t for t in by_turns(tasks) if t[:2] not in done]
+        todo = [t for t in by_turns(tasks, a.first) if t[:2] not in done]
         again = [task for task, more in zip(todo, list(pool.map(one, todo))) if more]
         list(pool.map(lambda t: one(t, True), again))
     return rows
@@ -267,14 +304,14 @@ def summary(rows, listed):
             print(text)
 
 
-def called(a, *words):
-    made, why = child(a, *words, limit=900)
+def called(asked, what, **more):
+    made, why = asked.ask(what, 900, **more)
     if made is None:
-        sys.exit(f"{CHILD} {words[0]} failed: {why}")
+        sys.exit(f"{CHILD}, {what}: {why}")
     return made
 
 
-def sizes_of(a, tasks):
+def sizes_of(a, asked, tasks):
     """path -> bytes. The file has them by names in the checkout."""
     known, name = {}, {t[3]: os.path.relpath(t[3], a.checkout) for t in tasks}
     if a.sizes and os.path.exists(a.sizes):
@@ -282,7 +319,7 @@ def sizes_of(a, tasks):
             known = json.load(f)
     missing = [p for p in name if name[p] not in known]
     if missing:
-        known |= {name[p]: s for p, s in called(a, "--sizes", *missing).items()}
+        known |= {name[p]: s for p, s in called(asked, "sizes", paths=missing).items()}
         if a.sizes:
             with open(a.sizes, "w") as f:
                 json.dump(known, f, indent=1)
@@ -294,6 +331,8 @@ def main():
     p.add_argument("checkout")
     p.add_argument("--levels", default="1,2,3"), p.add_argument("--only", default=""), p.add_argument("--skip"), p.add_argument("--csv")
     p.add_argument("--time", type=float, default=60, help="seconds of Mica for a graph, twice that on level 3")
+    p.add_argument("--conv-time", type=float, default=0, help="the same for tasks with convolution or pooling")
+    p.add_argument("--first", action="append", default=[], help="a regular expression of LEVEL/NUMBER_NAME: such tasks begin first; several: in their order")
     p.add_argument("--workers", type=int, default=1), p.add_argument("--deadline", type=float, default=600, help="seconds of a task")
     p.add_argument("--until", type=float, help="seconds after which nothing runs")
     p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
@@ -306,10 +345,11 @@ def main():
     tasks = tasks_of(a)
     if not tasks:
         sys.exit("no task has such a name")
-    said = called(a, "--facts")
+    asked = Tasks(a)
+    said = called(asked, "facts")
     if a.workers > 1:
         os.environ.setdefault("MICA_GPU_LOCK", os.path.join(said["folder"], "kernelbench.lock"))
-    rows = run_all(a, tasks, sizes_of(a, tasks), facts(a, said))
+    rows = run_all(a, asked, tasks, sizes_of(a, asked, tasks), facts(a, said))
     summary(rows, tasks)
     return any(r["fate"] == "wrong" for r in rows)
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""One task of KernelBench in a process of its own, or the sizes of many: the child of kernelbench.py."""
+"""Tasks of KernelBench, each in a process of its own: the child of kernelbench.py. It imports torch, Mica and the suite once, uses no GPU, and forks a
+process for each request. Requests are lines of JSON on standard input, answers lines of JSON on standard output."""
 import argparse
 import ast
 import contextlib
 import copy
+import faulthandler
 import glob
 import importlib
 import importlib.abc
@@ -12,21 +14,24 @@ import io
 import json
 import math
 import os
+import select
 import signal
 import statistics
 import sys
 import tempfile
 import time
+import traceback
 import types
 
 import torch
 
-SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 10
+SEED, LARGE, CHECKS, WARM_UP, ROUNDS = 42, 256, 5, 5, 5
 TIMING = 2  # cores that compilers leave to who times
 LEAST, SECONDS = 6, 0.5  # calls that are timed, and seconds that they may take where there are more
 ILL = 0.1  # relative error of eager mode against float64 from which on a task's results are rounding errors
 EXCUSED = 2  # of eager mode's error, what Mica's may be where such a task fails the check
 PATIENCE = 20  # seconds for the size of a task
+LOOK = 0.02  # seconds between two looks for processes that have ended
 COPIES = 2.75  # of inputs, weights and results that are alive at once; at its turn a task may have more
 
 
@@ -316,14 +321,14 @@ def cores():
 
 
 def run(a):
-    spent = Spent(a.begun or time.time())
+    spent = Spent(a.begun)
     compiling, timing_cores = cores()
     os.sched_setaffinity(0, compiling)
     from mica.torch import measure
     from mica.torch.measure import turn
     from mica.torch.summary import five_lines
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
-    evaluation, timing = suite(a.checkout, a.device)
+    evaluation, timing = a.suite
     torch._inductor.config.fallback_random = True  # dropout has eager mode's numbers
     # f32 stays f32, as in products: else Inductor's layouts make a convolution tf32 that is f32 in eager mode
     torch.backends.cudnn.allow_tf32 = False
@@ -410,26 +415,93 @@ def free(device):
         torch.cuda.empty_cache()
 
 
+# ---- the process that forks ----
+
+# What compiling imports when it is used first, and what takes seconds.
+USED = ("torch._dynamo.convert_frame", "torch._functorch.aot_autograd", "torch._inductor.compile_fx", "torch._inductor.codegen.triton",
+        "torch._inductor.codegen.cpp", "torch._inductor.fx_passes.post_grad", "torch._inductor.runtime.triton_heuristics", "mica.torch", "triton")
+
+
+def prepare(checkout, device):
+    """Imports all that tasks use. No thread is begun and no GPU is used: a forked process could not go on with either."""
+    for name in USED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    from mica.torch import engine
+    engine.targets()
+    available = torch.cuda.is_available
+    torch.cuda.is_available = lambda: False  # the suite would use the GPU when it is imported
+    try:
+        return suite(checkout, device)
+    finally:
+        torch.cuda.is_available = available
+
+
+def facts(a):
+    import mica
+    from mica.torch import engine, options
+    folder = options.Options().folder()
+    engine._own(folder)
+    name = torch.cuda.get_device_name() if a.device == "cuda" else "cpu"
+    return {"device": name, "torch": torch.__version__, "mica": " ".join(map(str, mica._mica.version())), "folder": folder}
+
+
+def answer(a):
+    if a.what == "facts":
+        return facts(a)
+    return sizes(a.paths, a.scale) if a.what == "sizes" else run(a)
+
+
+def forked(request, prepared):
+    """The process id of one that writes its answer to the file request["out"], and what it says to the file request["log"]."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        os.setsid()
+        os.environ.update(request["environment"])
+        for to, flags, name in ((0, os.O_RDONLY, os.devnull), (1, os.O_WRONLY, request["log"]), (2, os.O_WRONLY, request["log"])):
+            os.dup2(os.open(name, flags | (os.O_APPEND if to else 0)), to)
+        faulthandler.dump_traceback_later(0.95 * request["limit"])
+        made = answer(types.SimpleNamespace(**request, suite=prepared))
+        with open(request["out"], "w", encoding="utf-8") as f:
+            json.dump(made, f)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush(), sys.stderr.flush()
+        os._exit(status)
+
+
+def serve(prepared, requests, answers):
+    """Forks a process for each request, until requests end. An answer {"pid"} follows at once, and {"ended", "status"} when it has ended."""
+    left, running, open_ = b"", 0, True
+    while open_ or running:
+        if select.select([requests] if open_ else [], [], [], LOOK)[0]:
+            read = os.read(requests, 1 << 16)
+            open_, left = bool(read), left + read
+            *lines, left = left.split(b"\n")
+            for line in lines:
+                answers.write(json.dumps({"pid": forked(json.loads(line), prepared)}) + "\n")
+                running += 1
+        while running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            answers.write(json.dumps({"ended": pid, "status": os.waitstatus_to_exitcode(status)}) + "\n")
+            running -= 1
+        answers.flush()
+
+
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--out"), p.add_argument("--checkout"), p.add_argument("--device"), p.add_argument("--scale", type=int), p.add_argument("--task")
-    p.add_argument("--level", type=int), p.add_argument("--time", type=float), p.add_argument("--trials", type=int)
-    p.add_argument("--begun", type=float, help="when the process was started, in seconds of time.time()")
-    p.add_argument("--sizes", nargs="*"), p.add_argument("--facts", action="store_true")
+    p.add_argument("--checkout"), p.add_argument("--device")
     a = p.parse_args()
-    if a.task:
-        made = run(a)
-    elif a.facts:
-        import mica
-        from mica.torch import engine, options
-        folder = options.Options().folder()
-        engine._own(folder)
-        name = torch.cuda.get_device_name() if a.device == "cuda" else "cpu"
-        made = {"device": name, "torch": torch.__version__, "mica": " ".join(map(str, mica._mica.version())), "folder": folder}
-    else:
-        made = sizes(a.sizes, a.scale)
-    with open(a.out, "w", encoding="utf-8") as f:
-        json.dump(made, f)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what imports say is no answer
+    serve(prepare(a.checkout, a.device), 0, answers)
 
 
 if __name__ == "__main__":

@@ -183,6 +183,7 @@ int pool_thread(pthread_t *t, void *(*f)(void *), void *arg);
 // ---- large.c ----------------------------------------------------------------------------------------
 void large_copy(void *to, const void *from, size_t bytes);
 bool large_same(const void *x, const void *y, size_t bytes);
+void large_fill(void *to, char byte, size_t bytes);
 
 // Set by SIGINT and SIGTERM in the command; long work looks at it between steps.
 typedef const volatile int *stop_flag; // may be NULL; set by a signal or by another thread

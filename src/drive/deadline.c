@@ -1,6 +1,6 @@
 // The time of a job. Rooms are told to end by flags; a thread sets them, when the user stops the job or when a time is over: that of
 // the search under way, that of the job, and last, a little later, that of proving what a race has found. The parts that are left
-// share what time is left, so none comes too short because of those before it.
+// share what time is left, so none comes too short because of those before it. Waiting for a turn on a GPU is not counted.
 //
 //   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
 //   |--------- part ---------|--------- part ---------| whole, if several |  of the job
@@ -10,6 +10,7 @@
 //   |-- search --|-- first batch --|  of an opening         |---- opening ----|---- opening ----|-- race --|-- race --| whole |  of the job
 #include "drive/pass.h"
 #include "base/memory.h"
+#include "gpu/gpu.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -31,7 +32,7 @@ static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5;
 
 struct clock {
   stop_flag user;
-  double start, until, part, stopped; // by now_seconds(); of the job, of the part; when the stop was seen, or INFINITY
+  double start, until, part, stopped; // by own_now(); of the job, of the part; when the stop was seen, or INFINITY
   double share, length;               // of the time that was left, what the part has; in seconds
   bool opening;                       // the part has its first batch, no more
   double reserve;                     // seconds kept for the end
@@ -41,11 +42,17 @@ struct clock {
   pthread_t thread;
 };
 
+// Seconds without those in which this process waited for its turn on a GPU.
+static double own_now(void) { return now_seconds() - turn_waited(); }
+
+// For others, who read now_seconds().
+static double of_now(double t) { return t + turn_waited(); }
+
 static void raise_flag(struct clock *c, enum stop which) { __atomic_store_n(&c->flag[which], 1, __ATOMIC_RELAXED); }
 
 static void look(struct clock *c)
 {
-  double now = now_seconds();
+  double now = own_now();
   bool user = stop_set(c->user);
   if (user && isinf(c->stopped)) c->stopped = now;
   pthread_mutex_lock(&c->lock);
@@ -90,7 +97,7 @@ void clock_open(struct job *j)
   double most = j->opts->time > 0 ? j->opts->time : gpu ? OF_A_GPU : INFINITY;
   if (isinf(most) && !j->opts->stop) return;
   struct clock *c = mem_handle(sizeof *c, &kind);
-  c->user = j->opts->stop, c->start = now_seconds(), c->stopped = INFINITY;
+  c->user = j->opts->stop, c->start = own_now(), c->stopped = INFINITY;
   if (gpu) most -= fmin(CLOSING, OF_CLOSING * most);
   c->until = c->part = c->work = c->start + most, c->share = 1, c->length = most, c->search = c->start + SEARCH * most, c->reserve = end_of(j, most);
   pthread_mutex_init(&c->lock, NULL);
@@ -125,7 +132,7 @@ void clock_part(struct job *j, double share, bool opening)
 {
   struct clock *c = j->clock;
   if (!c) return;
-  double now = now_seconds(), end = c->until - c->reserve;
+  double now = own_now(), end = c->until - c->reserve;
   if (isinf(c->until)) return;
   c->share = share, c->opening = opening;
   c->length = share * fmax(0, end - now), c->part = now + c->length;
@@ -136,28 +143,28 @@ void clock_part(struct job *j, double share, bool opening)
   pthread_mutex_unlock(&c->lock);
 }
 
-bool clock_part_over(const struct job *j) { return j->clock && now_seconds() >= j->clock->part; }
+bool clock_part_over(const struct job *j) { return j->clock && own_now() >= j->clock->part; }
 
 double clock_starters(const struct job *j)
 {
   const struct clock *c = j->clock;
-  const double now = now_seconds();
+  const double now = own_now();
   if (!c) return INFINITY;
-  return c->opening ? fmax(c->part, now + STARTERS * c->length) : now + STARTERS * fmax(0, c->part - now);
+  return of_now(c->opening ? fmax(c->part, now + STARTERS * c->length) : now + STARTERS * fmax(0, c->part - now));
 }
 
 double clock_late(const struct job *j)
 {
   const struct clock *c = j->clock;
-  return c ? now_seconds() + STARTERS * fmax(0, c->until - now_seconds()) : INFINITY;
+  return c ? of_now(own_now() + STARTERS * fmax(0, c->until - own_now())) : INFINITY;
 }
 
-bool clock_hurries(const struct job *j) { return j->clock && now_seconds() >= j->clock->until - j->clock->reserve; }
-double clock_climb(const struct job *j) { return j->clock ? j->clock->part - j->clock->share * j->clock->reserve : INFINITY; }
-double clock_end(const struct job *j) { return j->clock ? j->clock->until : INFINITY; }
+bool clock_hurries(const struct job *j) { return j->clock && own_now() >= j->clock->until - j->clock->reserve; }
+double clock_climb(const struct job *j) { return j->clock ? of_now(j->clock->part - j->clock->share * j->clock->reserve) : INFINITY; }
+double clock_end(const struct job *j) { return j->clock ? of_now(j->clock->until) : INFINITY; }
 struct patience clock_compiler(const struct job *j)
 {
-  return (struct patience){.stop = j->opts->stop, .until = j->clock && isfinite(j->clock->until) ? j->clock->until + LATE : 0};
+  return (struct patience){.stop = j->opts->stop, .until = j->clock && isfinite(j->clock->until) ? of_now(j->clock->until) + LATE : 0};
 }
 
 struct patience clock_of(const struct mica_options *o)

@@ -85,6 +85,7 @@ static int serve(struct stage *s, int64_t kind, struct wire *in, int carried, st
   if (kind == ASK_LOAD) return stage_load(s, in, out, e);
   if (kind == ASK_COMPARE) return stage_compare(s, in, carried, e);
   if (kind == ASK_RUN) return stage_run(s, in, out, e);
+  if (kind == ASK_OUTPUTS) return stage_outputs(s, in, e);
   if (kind == ASK_FIRST) return stage_first(s, e);
   if (kind == ASK_TIME) return stage_time(s, in, out, e);
   return err_set(e, ERR_GPU, NOWHERE, "the worker does not know the request %lld", (long long)kind);

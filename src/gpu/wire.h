@@ -59,7 +59,8 @@ enum request {
   ASK_LOAD,    // number, code -> algorithms of products
   ASK_DROP,    // number ->
   ASK_COMPARE, // kernel, what is compared; shared memory with the expected values ->
-  ASK_RUN,     // number, repeats, whether outputs are compared there -> differs, seconds, what was compared
+  ASK_RUN,     // number, repeats, whether outputs are compared there, whether they stay there -> differs, seconds, what was compared
+  ASK_OUTPUTS, // number -> ; outputs of its one run come to the shared memory
   ASK_FIRST,   // -> ; outputs of the first of the runs that were compared there come to the shared memory
   ASK_TIME,    // struct time_request -> seconds
   ASK_BUILD,   // fingerprint ->; of a process that compiles

@@ -373,18 +373,30 @@ int gpu_worker_compare(struct gpu_worker *w, const struct compare_plan *c, struc
   return ready(w, e);
 }
 
+// The outputs of a run. They may be gigabytes, whose way to the host disturbs no times of others: nobody has to wait for that.
+static int take_outputs(struct gpu_worker *w, int id, double seconds, struct err *e)
+{
+  struct wire in = {0}, out = {0};
+  wire_put(&in, id);
+  const int status = exchange(w, ASK_OUTPUTS, &in, -1, seconds, &out, e);
+  wire_free(&in), wire_free(&out);
+  return status;
+}
+
 static int run_it(struct gpu_worker *w, int id, int repeats, bool compare, double seconds, struct run_answer *a, struct err *e)
 {
+  const bool stays = repeats == 1 && !compare;
   struct wire in = {0}, out = {0};
   *a = (struct run_answer){.first = w->first};
   int status = need(w, id, e);
   if (status == OK) {
     struct gpu_turn turn;
     turn_take(&turn, w->stop);
-    wire_put(&in, id), wire_put(&in, repeats), wire_put(&in, compare && w->compare);
+    wire_put(&in, id), wire_put(&in, repeats), wire_put(&in, compare && w->compare), wire_put(&in, stays);
     status = exchange(w, ASK_RUN, &in, -1, seconds, &out, e);
     turn_give(&turn);
   }
+  if (status == OK && stays) status = take_outputs(w, id, seconds, e);
   if (status == OK) a->differs = wire_get(&out), a->seconds = wire_get_real(&out);
   if (a->differs) a->other = w->other;
   const bool compared = status == OK && wire_get(&out) && compare && w->compare;
@@ -399,10 +411,7 @@ static int run_it(struct gpu_worker *w, int id, int repeats, bool compare, doubl
 int gpu_worker_first(struct gpu_worker *w, struct err *e)
 {
   struct wire in = {0}, out = {0};
-  struct gpu_turn turn;
-  turn_take(&turn, w->stop);
   const int status = exchange(w, ASK_FIRST, &in, -1, LOAD, &out, e);
-  turn_give(&turn);
   wire_free(&in), wire_free(&out);
   return status;
 }

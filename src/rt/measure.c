@@ -126,7 +126,7 @@ int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, str
     struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i), wants_positive(g, in[i]), stop};
     pool_run(pool_cores(), (int)((f.n + PIECE - 1) / PIECE), fill_piece, &f);
   }
-  for (int i = 0; i < b->nout && status == OK; i++) memset(b->out[i], 0, b->out_bytes[i]);
+  for (int i = 0; i < b->nout && status == OK; i++) large_fill(b->out[i], 0, b->out_bytes[i]);
   mem_free(in), mem_free(res);
   if (status == OK && stop_set(stop)) status = err_set(e, ERR_STOPPED, NOWHERE, "stopped before there were inputs");
   if (status == OK)

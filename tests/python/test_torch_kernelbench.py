@@ -111,7 +111,7 @@ def test_native_frames_of_a_crash_are_told():
     if not kernelbench.native_frames():
         pytest.skip("no C compiler")
     crash = "import ctypes; ctypes.string_at(8)"
-    p = subprocess.run([sys.executable, "-c", crash], env=kernelbench.environment(1), capture_output=True, text=True)
+    p = subprocess.run([sys.executable, "-c", crash], env=kernelbench.environment(), capture_output=True, text=True)
     said = kernelbench.where_ended(p.stderr.strip().split("\n"))
     assert p.returncode < 0 and "string_at" in said and "libc.so.6(" in said.split("native: ")[1], p.stderr
 
@@ -124,12 +124,14 @@ def test_the_order_of_tasks_is_the_same_in_each_run(tmp_path):
             path = tmp_path / f"{level}_{i}.py"
             path.write_text("nn.Conv2d" if i % 3 == 0 else "nn.Linear")
             tasks.append((level, i, "t", str(path)))
-    order = kernelbench.by_turns(tasks)
-    assert order == kernelbench.by_turns(tasks[::-1]) and sorted(order) == tasks
+    order = kernelbench.by_turns(tasks, [])
+    assert order == kernelbench.by_turns(tasks[::-1], []) and sorted(order) == tasks
     convs = [kernelbench.is_conv(t[3]) for t in order]
     assert convs == sorted(convs) and [t[1] for t in order if t[0] == 1] != sorted(t[1] for t in order if t[0] == 1)
     assert [t[0] for t in order[:16]].count(1) == 8  # levels alternate
     assert {t[0] for t in order[:4]} == {1, 2}
+    first = kernelbench.by_turns(tasks, ["^2/3_", "^1/1_"])
+    assert [t[:2] for t in first[:2]] == [(2, 3), (1, 1)] and first[2:] == [t for t in order if t[:2] not in ((2, 3), (1, 1))]
 
 
 @pytest.mark.parametrize("who, said", [("Current thread", "Fatal Python error: Segmentation fault; File \"b.py\", line 2 in g"),
