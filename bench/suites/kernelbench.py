@@ -90,7 +90,7 @@ def native_frames():
 
 
 def environment():
-    """Of the process that forks. Had it asked the driver for devices, it could not fork a process that uses them."""
+    """The environment of the process that forks. After a question to the driver, it could not fork a process that uses the GPU."""
     load = {"LD_PRELOAD": native_frames()} if native_frames() else {}
     return {**os.environ, "PYTHONFAULTHANDLER": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **load}
 
@@ -115,7 +115,7 @@ def where_ended(lines):
 
 
 def frames_of_main(lines):
-    """Where the main thread was when the time was nearly over."""
+    """Frames of the main thread, from when the time was nearly over."""
     at = max((i for i, line in enumerate(lines) if re.match(r"(Current thread|Thread) 0x", line)), default=len(lines))
     last = [line.strip() for line in lines[at:] if line.startswith("  File")]
     return "; ".join(last)[:600]
@@ -239,7 +239,7 @@ def is_conv(path):
 
 
 def by_turns(tasks, first):
-    """Orders tasks. Those that the expressions `first` name come first, in their order, then tasks without convolution and pooling. Levels alternate. The order within a level is drawn once with a fixed seed, so
+    """Orders tasks. Tasks that the expressions `first` name come first, in their order, then those without convolution and pooling. Levels alternate. The order within a level is drawn once with a fixed seed, so
     that the tasks of a run that is cut off are nearly a random sample."""
     place = {}
     for kind in sorted({(t[0], is_conv(t[3])) for t in tasks}):

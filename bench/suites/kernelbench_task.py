@@ -417,7 +417,7 @@ def free(device):
 
 # ---- the process that forks ----
 
-# What compiling imports when it is used first, and what takes seconds.
+# Modules that compiling imports when it is used first, which takes seconds.
 USED = ("torch._dynamo.convert_frame", "torch._functorch.aot_autograd", "torch._inductor.compile_fx", "torch._inductor.codegen.triton",
         "torch._inductor.codegen.cpp", "torch._inductor.fx_passes.post_grad", "torch._inductor.runtime.triton_heuristics", "mica.torch", "triton")
 

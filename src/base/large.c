@@ -7,7 +7,7 @@
 static const size_t PIECE = 1 << 22; // bytes
 
 struct pieces {
-  char *to;         // NULL: two are compared
+  char *to;          // NULL: two are compared
   const char *x, *y; // x: NULL where `to` is filled
   char byte;
   size_t bytes;

@@ -122,7 +122,7 @@ struct running {
   const struct loaded *l;
   struct gpu_graph *graph;
   bool differs, compares, stays; // compares: outputs stay on the device; stays: they are asked for later
-  double seconds;         // the least of a graph
+  double seconds;                // the least of a graph
 };
 
 static int replay_timed(struct stage *s, struct running *run, struct err *e)

@@ -203,7 +203,8 @@ static int run(struct gpu_evaluator *v, enum plain_mode m, double *const *output
   const double start = now_seconds();
   if (status == OK) status = gpu_worker_run(v->w, v->id[m], 1, LIMIT, &a, e);
   if (status != OK && now_seconds() - start >= LIMIT) graph_key(v->g, v->slow);
-  for (int i = 0; i < nout && status == OK; i++) large_copy(outputs[i], a.first[i], sizeof(double) * (size_t)shape_size(&v->g->tensors[outs[i]].shape));
+  for (int i = 0; i < nout && status == OK; i++)
+    large_copy(outputs[i], a.first[i], sizeof(double) * (size_t)shape_size(&v->g->tensors[outs[i]].shape));
   if (status == OK) memcpy(told, a.first[nout], PLAIN_TOLD * sizeof *told);
   return mem_free(outs), status;
 }

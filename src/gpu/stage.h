@@ -81,7 +81,7 @@ int stage_compare_all(struct stage *s, struct wire *out, struct err *e); // the 
 // ---- act.c ----
 int stage_run(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 int stage_outputs(struct stage *s, struct wire *in, struct err *e); // of one run, whose outputs stayed here
-int stage_first(struct stage *s, struct err *e); // outputs of the first of the runs that were compared here, to the other side
+int stage_first(struct stage *s, struct err *e);                    // outputs of the first of the runs that were compared here, to the other side
 int stage_time(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 // A graph of launches [first, end) again and again, `times` times, on sets in turn or all on one.
 int stage_record(struct stage *s, const struct loaded *l, int first, int end, int times, bool hot, struct gpu_graph **out, struct err *e);

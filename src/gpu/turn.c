@@ -13,8 +13,8 @@
 // Seconds in which some thread of this process waited for a turn.
 static struct {
   pthread_mutex_t lock;
-  int waiting;        // threads
-  double since, sum;  // when the first of them began; seconds of those before
+  int waiting;       // threads
+  double since, sum; // when the first of them began; seconds of those before
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static double waited(void) { return waits.sum + (waits.waiting ? now_seconds() - waits.since : 0); }

@@ -37,8 +37,10 @@ static void one_after_the_other(void **state)
   while (!__atomic_load_n(shared, __ATOMIC_SEQ_CST)) usleep(1000);
   turn_take(&t, &stop); // does not wait
   turn_give(&t);
+  const double before = turn_waited();
   turn_take(&t, NULL);
   assert_int_equal(__atomic_load_n(shared, __ATOMIC_SEQ_CST), 2);
+  assert_true(turn_waited() - before > 0.01 && turn_waited() - before < 60);
   turn_give(&t);
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
@@ -57,6 +59,9 @@ static void without_a_lock(void **state)
   turn_take(&t, NULL);
   assert_int_equal(t.fd, -1);
   turn_give(&t);
+  const double waited = turn_waited();
+  usleep(1000);
+  assert_true(turn_waited() == waited); // nobody waits
 }
 
 int main(void)
