@@ -10,7 +10,7 @@ from conftest_torch import ALL, compiled, torch
 import torch_models as models
 
 import mica.torch
-from mica.torch import budget, engine, explain, inductor, measure
+from mica.torch import budget, engine, explain, fuse, inductor, measure
 
 nn = torch.nn
 MANY = 16  # layers; equal ones are those between the first and the last
@@ -99,11 +99,13 @@ def test_the_time_is_kept(monkeypatch, wins, search, takes, overshoot):
 
 
 def test_shares_are_those_of_distinct_programs(monkeypatch):
-    """By their numbers of operators."""
+    """By their bounds, those of equal programs together."""
     watch = Watch(monkeypatch, search=1000.0)
-    operators = [p.operators for p in explained(time=30, rest="eager", max_ops=256).programs if not p.same_as]
-    shares = [30 * n / sum(operators) for n in operators]
-    assert len(shares) == 3 and max(shares) > 1.5 * min(shares), operators
+    monkeypatch.setattr(fuse, "bound_of", lambda program: 1e6 * program.operators)
+    programs = explained(time=30, rest="eager", max_ops=256).programs
+    bounds = [sum(p.operators for p in programs if own.name in (p.name, p.same_as)) for own in programs if not own.same_as]
+    shares = [30 * n / sum(bounds) for n in bounds]
+    assert len(shares) == 3 and len(programs) == 4 and max(shares) > 1.5 * min(shares), bounds
     assert [seconds for seconds, _ in watch.given] == pytest.approx(shares) and [asked for _, asked in watch.given] == pytest.approx(shares)
 
 
@@ -258,3 +260,22 @@ def test_a_database_that_others_may_write_is_said_once(tmp_path, monkeypatch, ca
         taken = [explain(lambda x, by=by: (x * by).relu() + x, torch.randn(8, 8), options=options).taken for by in (2, 3)]
     assert all(len(t) == 3 for t in taken)
     assert sum("can be written by other users" in r.message for r in caplog.records) == 1
+
+
+def test_programs_share_the_time_by_what_they_need_at_least():
+    weights = budget.weights_of([("large", 1e9), ("layer", 1e8), ("layer", 1e8), ("small", 1)])
+    assert weights["large"] == 1e9 and weights["layer"] == 2e8 and weights["small"] == pytest.approx(0.1 * 1.2e9 / 3)
+    b = budget.Budget(30)
+    b.begin(list(weights.values()))
+    assert b.share_of(weights["large"]) > 20 and sum(b.share_of(w) for w in weights.values()) == pytest.approx(30)
+    assert budget.weights_of([]) == {}
+
+
+def test_a_program_needs_its_operations_or_its_bytes():
+    from mica.torch.program import Input, Output, Program
+    from mica.torch.emit import Value
+    x, w, y = (Value(n, s, "f32") for n, s in (("x", (1, 64)), ("w", (64, 64)), ("y", (1, 64))))
+    p = Program("", [Input("raw", None, x), Input("raw", None, w)], [Output(None, y, torch.float32)], 2 * 64 * 64, 1)
+    assert budget.bound_of(p) == budget.OPERATIONS * 4 * (64 + 4096 + 64)
+    p.work = 1e9
+    assert budget.bound_of(p) == 1e9

@@ -3,16 +3,34 @@ not counted."""
 from __future__ import annotations
 
 import contextlib
+import math
 
+from .emit import WIDTH
 from .measure import clock
 
 OVER = 1.1  # of the seconds, what the last judgement may end at
+OPERATIONS = 16  # of f32 in the time of one byte of memory, about what GPUs have
+FLOOR = 0.1  # of an equal share, which the smallest program has
 FIRST = 5.0  # seconds that the first judgement is expected to take at most, which Inductor needs for a few kernels
 
 
+def bound_of(program):
+    """Operations that take as long as the program takes at least: its own, or those in the time of its inputs and results."""
+    moved = sum(WIDTH.get(v.dtype, 1) * math.prod(v.shape) for v in (x.value for x in [*program.inputs, *program.outputs]))
+    return max(program.work, OPERATIONS * moved)
+
+
+def weights_of(bounds):
+    """key -> the weight of a distinct program. bounds: (key, bound) of all programs. Equal ones count together."""
+    sums = {}
+    for key, bound in bounds:
+        sums[key] = sums.get(key, 0) + bound
+    least = FLOOR * sum(sums.values()) / max(len(sums), 1)
+    return {key: max(bound, least) for key, bound in sums.items()}
+
+
 class Budget:
-    """Turns have equal parts of the time, and the distinct programs of a turn have shares of that by their weights, which are their numbers of
-    operators. A share is the same in every process, so that a second one finds what the first one made."""
+    """Turns have equal parts of the time, and the distinct programs of a turn have shares of that by their weights (`weights_of`). A share is the same in every process, so that a second one finds what the first one made."""
 
     def __init__(self, seconds, turns=1):
         self.seconds, self.turns = seconds, max(turns, 1)

@@ -15,7 +15,7 @@ from torch.fx import map_arg
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from . import library, mutations
-from .budget import Budget
+from .budget import Budget, bound_of, weights_of
 from .graphs import is_call
 from .ops import READS_NUMBERS, constant, name_of
 from .partition import partition
@@ -121,7 +121,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report, budget):
             _as_needed(getattr(gm, node.target), node)
     mutations.to_the_end(gm.graph)
     maker = _Maker(gm, weights, target, options, report, budget)
-    budget.begin(maker.undecided(parts.groups))
+    budget.begin(maker.weights_of(parts.groups))
     regions = [r for r in (maker.replace(k, group) for k, group in enumerate(parts.groups)) if r is not None]
     gm.graph.eliminate_dead_code()
     gm.graph.lint()
@@ -155,6 +155,7 @@ class _Maker:
     def __init__(self, gm, weights, target, options, report, budget):
         self.gm, self.weights, self.target, self.options, self.report, self.budget = gm, weights, target, options, report, budget
         self.base = len(report.programs)
+        self.weights_by_group = []  # shares of the turn's time
         self.first = {}  # key of a region -> the name of its first program in this graph
 
     def region(self, k):
@@ -162,14 +163,14 @@ class _Maker:
         static = [a.name in self.weights.static for a in node.args]
         return node, Region(f"program {self.base + k}", _with_strides_of(getattr(self.gm, node.target), node.args), static, self.target, self.options)
 
-    def undecided(self, groups):
-        """Operators of each distinct program that is not known from before. Groups of different nodes may have the same text."""
-        operators = {}
-        for k, group in enumerate(groups):
-            region = self.region(k)[1]
-            if not library.is_decided(region.key()):
-                operators[region.text() or region.key()] = group.program.operators
-        return list(operators.values())
+    def weights_of(self, groups):
+        """Weights of the distinct programs that are not known from before. Groups of different nodes may have the same text."""
+        regions = [self.region(k)[1] for k in range(len(groups))]
+        texts = [region.text() or region.key() for region in regions]
+        weights = weights_of([(text, bound_of(group.program)) for text, group in zip(texts, groups)])
+        self.weights_by_group = [weights[text] for text in texts]
+        known = {text for text, region in zip(texts, regions) if library.is_decided(region.key())}
+        return [w for text, w in weights.items() if text not in known]
 
     def replace(self, k, group):
         """A call of the region in place of the submodule, or the nodes again; gives the region that is called."""
@@ -177,7 +178,7 @@ class _Maker:
         taken = Taken(own.name, group.program.operators, group.program.text)  # of this graph, which may leave it in the end
         key, region = library.register(own)  # one of another graph, where that has the same
         if region.taken is None:
-            self._decide(region, node, taken)
+            self._decide(region, node, taken, self.weights_by_group[k])
         taken.like(region.taken)
         taken.same_as = self.first.get(key, "")
         self.first.setdefault(key, own.name)
@@ -190,13 +191,13 @@ class _Maker:
         _call(self.gm, node, key, region)
         return region
 
-    def _decide(self, region, node, taken):
-        seconds = self.budget.share_of(taken.operators)
+    def _decide(self, region, node, taken, weight):
+        seconds = self.budget.share_of(weight)
         log.info("%s: %d operators, at most %.3g seconds", taken.name, taken.operators, seconds)
         region.taken, region.seconds, region.budget = dataclasses.replace(taken), seconds, self.budget
         known = self.weights.known
         self.report.judged += 1
-        with self.budget.program(taken.operators):
+        with self.budget.program(weight):
             _decide(region, {p: known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in known})
         log.info("%s", region.taken.line())
 

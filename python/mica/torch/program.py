@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import activations, attention, choice, gelus, losses, norms, reductions  # noqa: F401  their rows
+from . import activations, attention, choice, convolutions, gelus, losses, norms, reductions  # noqa: F401  their rows
 from .emit import SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
 from .ops import CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
 
