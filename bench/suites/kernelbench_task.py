@@ -215,7 +215,7 @@ class Spent:
         return ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.phases.items())
 
 
-STAGES = ("search", "pick", "inputs", "reference on the GPU", "compilers", "check", "rounds", "last round", "final", "turn", "prove")  # spans of a job
+STAGES = ("search", "pick", "inputs", "reference on the GPU", "reference kernels", "reference checked", "load", "run", "compilers", "check", "rounds", "last round", "final", "turn", "prove")  # spans of a job
 
 
 def spans(path):
@@ -289,9 +289,16 @@ def misses():
     return counters["inductor"]["fxgraph_cache_miss"] + counters["inductor"]["fxgraph_cache_bypass"]
 
 
+def out_of_memory(check):
+    """Raises the error if the check found no room: the task runs again alone."""
+    if "out of memory" in str(check.metadata.get("runtime_error", "")):
+        raise torch.OutOfMemoryError(str(check.metadata["runtime_error"]))
+
+
 def fate(check, trials):
     if check.correctness:
         return "right", ""
+    out_of_memory(check)
     m = check.metadata
     if "runtime_error" in m:
         return "failed", f"{m.get('runtime_error_name', '')}: {m['runtime_error']}"[:300]
@@ -301,6 +308,7 @@ def fate(check, trials):
 def fit(evaluation, model, get_inputs, device):
     """Why the suite's check cannot tell anything of a task: eager mode fails it against itself, as with dropout; "" where it passes."""
     check = evaluation.run_and_check_correctness(model, model, get_inputs, {}, 1, seed=SEED, device=device)
+    out_of_memory(check)
     return "" if check.correctness else "eager mode fails the suite's check against itself"
 
 

@@ -4,11 +4,18 @@
 #include <string.h>
 
 extern const char build_fingerprint[]; // made by the build: a hash of the sources
+extern double turn_waited(void);       // gpu/turn.c
 
 static PyObject *version(PyObject *self, PyObject *none)
 {
   (void)self, (void)none;
   return Py_BuildValue("(ssi)", mica_version(), build_fingerprint, mica_abi_version());
+}
+
+static PyObject *waited(PyObject *self, PyObject *none)
+{
+  (void)self, (void)none;
+  return PyFloat_FromDouble(turn_waited());
 }
 
 static PyMethodDef methods[] = {
@@ -17,6 +24,7 @@ static PyMethodDef methods[] = {
     {"module_load", ext_module_load, METH_VARARGS, "module_load(class, context, folder)"},
     {"module_rank", ext_module_rank, METH_VARARGS, "module_rank(class, module, rank, name, seconds)"},
     {"version", version, METH_NOARGS, "(version, hash of the sources, version of the binary interface)"},
+    {"turn_waited", waited, METH_NOARGS, "seconds in which races of this process waited for a turn on the GPU"},
     {0},
 };
 

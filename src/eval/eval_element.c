@@ -23,6 +23,7 @@
 #define ROW_GRAPH DROP
 
 enum { DEEPEST = 4000, LEAST_KNOWN = 1 << 10 }; // nodes between an output and an input; room for elements
+enum { CHEAP = 8 };                             // elements that are computed again rather than noted
 
 struct known_element {
   uint64_t key; // of tensor and index, from 1; 0: empty
@@ -32,6 +33,7 @@ struct element_walk {
   const struct graph *g;
   const struct eval_reader *in;
   int *input;   // by tensor: its number among the inputs
+  bool *notes;  // by tensor: whether its elements are noted
   int64_t left; // steps
   int depth;
   bool lost; // the steps are spent, or an operator is none of these
@@ -274,23 +276,39 @@ static double element(struct element_walk *w, int t, int64_t i)
   if (n->op == OP_INPUT) return w->in->element(w->in->arg, w->input[t], i);
   if (op_rows[n->op].rule == RULE_CONST) return n->a.scalar;
   if (op_rows[n->op].rule == RULE_INDEX) return (double)i;
-  const enum rule rule = op_rows[n->op].rule;
-  const bool moved = rule == RULE_VIEW || rule == RULE_CONCAT || rule == RULE_SPLIT; // finding it again is no work
-  const struct known_element *had = w->cap ? slot(w->known, w->cap, key) : NULL;
+  const struct known_element *had = w->cap && w->notes[t] ? slot(w->known, w->cap, key) : NULL;
   if (had && had->key) return had->value;
   w->depth++;
   const double x = compute(w, n, t, i);
   w->depth--;
-  if (!w->lost && !moved) note(w, key, x);
+  if (!w->lost && w->notes[t]) note(w, key, x);
   return x;
+}
+
+// Reading a few elements again is cheaper than to note one: sums run over millions. What is found by index alone is never noted.
+static void choose_notes(const struct graph *g, bool *notes)
+{
+  int *cost = MEM_NEWS(int, g->ntensors + 1);
+  for (int k = 0; k < g->nnodes; k++) {
+    const struct node *n = &g->nodes[k];
+    const enum rule rule = op_rows[n->op].rule;
+    const bool moved = rule == RULE_VIEW || rule == RULE_CONCAT || rule == RULE_SPLIT;
+    int sum = 1;
+    for (int i = 0; i < n->nin; i++) sum = moved ? MAX(sum, 1 + cost[n->in[i]]) : sum + cost[n->in[i]];
+    const bool noted = !moved && (rule == RULE_MAP ? sum > CHEAP : rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX);
+    for (int t = 0; t < g->ntensors; t++)
+      if (g->tensors[t].node == k) notes[t] = noted, cost[t] = noted || rule == RULE_IO ? 1 : sum;
+  }
+  mem_free(cost);
 }
 
 int eval_element(const struct graph *g, const struct eval_reader *in, int64_t steps, int t, int64_t i, double *out)
 {
   struct element_walk w = {.g = g, .in = in, .input = MEM_NEWS(int, g->ntensors + 1), .left = steps};
+  choose_notes(g, w.notes = MEM_NEWS(bool, g->ntensors + 1));
   for (int k = 0, inputs = 0; k < g->nnodes; k++)
     if (g->nodes[k].op == OP_INPUT) w.input[g->nodes[k].out] = inputs++;
   *out = element(&w, t, i);
-  mem_free(w.known), mem_free(w.input);
+  mem_free(w.known), mem_free(w.input), mem_free(w.notes);
   return w.lost ? NO : OK;
 }

@@ -18,6 +18,7 @@ from .graphs import by_stride
 # Relative norm of the difference to eager, per dtype of the result.
 TOLERANCE = {getattr(torch, row["array"]): row["tolerance"] for row in _mica.dtypes if hasattr(torch, row["array"])}
 SAMPLE = 500  # microseconds of calls that are timed together
+LEAST = 1e-3  # positive number: among many some would be zero, whose logarithm is not finite
 CHUNK = 1 << 26  # elements that are compared at a time, as they become 64 bits wide
 
 
@@ -33,7 +34,7 @@ def example(t, shape, strides, generator, positive=False, limits=(0, 0)):
         x = torch.randn(shape, generator=generator, device=where)
         if len(shape) == 2:
             x /= math.sqrt(max(shape))
-        x = (x.abs() if positive else x).to(t.dtype)
+        x = (x.abs().clamp(min=LEAST) if positive else x).to(t.dtype)
     else:
         x = torch.randint(limits[0], limits[1] + 1, shape, generator=generator, device=where).to(t.dtype)
     if by_stride(shape, strides):
@@ -144,8 +145,8 @@ def has_turn():
 
 
 def clock():
-    """Seconds of this thread without those in which it waited for a turn."""
-    return time.monotonic() - _turn.waited
+    """Seconds of this thread without those in which it, or a race of this process, waited for a turn."""
+    return time.monotonic() - _turn.waited - _mica.turn_waited()
 
 
 def _is_busy(f):
