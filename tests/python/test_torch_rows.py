@@ -56,9 +56,11 @@ CASES = {
     "batch_norm without statistics": lambda x, y, w, m, p, b: [aten._native_batch_norm_legit.no_stats(x, m[0, :4], None, True, 0.1, 1e-5)[0],
                                                                aten._native_batch_norm_legit.no_stats(x[:1], None, m[0, :4], True, 0.1, 1e-3)[0]],
     "running sums": lambda x, y, w, m, p, b: [x.cumsum(1), y.cumsum(-1), x.exp().cumsum(0) * 0.5],
-    "convolutions": lambda x, y, w, m, p, b: [F.conv1d(x, m[:4, :4, None], y[:, 0]), F.conv1d(x, m[:3, :8].reshape(3, 4, 2), stride=2),
+    "convolutions": lambda x, y, w, m, p, b: [F.conv1d(x, m[:4, :4, None], y[:, 0]), F.conv1d(x, m[:3, :8].reshape(3, 4, 2), stride=2), F.conv1d(x, y.reshape(2, 4, 3)[..., :2] * 1, stride=2),
+                                              F.conv1d(x, w.reshape(1, 6).repeat(4, 1)[:, :4].reshape(1, 4, 4), stride=4),
                                               F.conv2d(x[:, :, None].reshape(2, 1, 4, 6), m[:2, :6].reshape(2, 1, 2, 3), w[:2], stride=(2, 3)),
                                               F.conv3d(x.reshape(1, 2, 2, 2, 6), y.reshape(3, 2, 2, 2, 1), stride=(2, 2, 1))],
+    "pools that leave a rest": lambda x, y, w, m, p, b: [F.max_pool1d(x, 4), F.avg_pool1d(x, 5), F.avg_pool2d(x, (3, 4)), F.max_pool2d(x, 3)],
     "triangles": lambda x, y, w, m, p, b: [x.triu(), x.tril(), x.triu(-2), y.tril(1), (y @ m).triu(3)],
     "addcmul": lambda x, y, w, m, p, b: [torch.addcmul(x, y, w, value=0.5)],
 }

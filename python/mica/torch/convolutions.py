@@ -5,22 +5,22 @@ import math
 
 from .emit import Cannot
 from .ops import PRODUCTS, row
+from .reductions import whole_windows
 
 
 @row("aten.convolution.default", kinds=[PRODUCTS])
 def convolution(e, x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """Of windows that neither overlap nor leave a rest, such as those of one element, and those that divide an image into patches."""
+    """Of windows that do not overlap, such as those of one element, and those that divide an image into patches."""
     window = list(w.want[2:])
     strides = list(stride) * (len(window) if len(stride) == 1 else 1)
     if transposed or groups != 1 or any(padding) or strides != window or x.ndim != w.ndim:
-        raise Cannot("a convolution with padding, groups, or windows that overlap or leave a rest")
+        raise Cannot("a convolution with padding, groups, or windows that overlap")
     if any(d != 1 and k > 1 for d, k in zip(list(dilation) * (len(window) if len(dilation) == 1 else 1), window)):
         raise Cannot("a convolution with dilation")
-    n, c, *space = x.want
-    if any(s % k for s, k in zip(space, window)):
-        raise Cannot("a convolution with windows that leave a rest")
     if x.batch not in (None, 0):
         raise Cannot("a convolution over a dynamic extent")
+    x = whole_windows(e, x, window)
+    n, c, *space = x.want
     places = [s // k for s, k in zip(space, window)]
     if math.prod(window) > 1:
         apart = e.reshape(x, [n, c, *(part for pair in zip(places, window) for part in pair)])

@@ -151,15 +151,22 @@ def batch_norm_trained_on(e, x, weight, bias, mean, variance, training, momentum
     return [made, own_mean, spread, *kept]
 
 
-# ---- pools whose windows neither overlap nor leave a rest ----
+# ---- pools whose windows do not overlap ----
+def whole_windows(e, x, window):
+    """x without the rest that is smaller than a window, along its last dimensions."""
+    for d, w in enumerate(window, x.ndim - len(window)):
+        x = e.part(x, d, 0, x.want[d] // w * w)
+    return x
+
+
 def pool(e, op, x, window, stride, padding, dilation=1, ceil=False):
     dims = len(window)
     stride = list(stride or window) * (dims if len(stride or window) == 1 else 1)
-    extents = x.want[x.ndim - dims:]
     if any(padding if isinstance(padding, (list, tuple)) else [padding]) or stride != list(window) or set(_several(dilation)) != {1} \
-            or any(n % w for n, w in zip(extents, window)):
-        raise Cannot("a pool with padding, or with windows that overlap or leave a rest")
-    split = [k for n, w in zip(extents, window) for k in (n // w, w)]
+            or ceil and any(n % w for n, w in zip(x.want[x.ndim - dims:], window)):
+        raise Cannot("a pool with padding, or with windows that overlap")
+    x = whole_windows(e, x, window)
+    split = [k for n, w in zip(x.want[x.ndim - dims:], window) for k in (n // w, w)]
     first = x.ndim - dims
     return e.reduce(op, e.reshape(x, [*x.want[:first], *split]), [first + 2 * d + 1 for d in range(dims)], False)
 
