@@ -285,7 +285,7 @@ static double element(struct element_walk *w, int t, int64_t i)
   return x;
 }
 
-// Reading a few elements again is cheaper than to note one: sums run over millions. What is found by index alone is never noted.
+// Reading a few elements again is cheaper than to note one: sums run over millions. No view is noted: its elements are found by index alone.
 static void choose_notes(const struct graph *g, bool *notes)
 {
   int *cost = MEM_NEWS(int, g->ntensors + 1);

@@ -10,7 +10,7 @@ from .reductions import whole_windows
 
 @row("aten.convolution.default", kinds=[PRODUCTS])
 def convolution(e, x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """Of windows that do not overlap, such as those of one element, and those that divide an image into patches."""
+    """Windows must not overlap: those of one element, and those that divide an image into patches."""
     window = list(w.want[2:])
     strides = list(stride) * (len(window) if len(stride) == 1 else 1)
     if transposed or groups != 1 or any(padding) or strides != window or x.ndim != w.ndim:
