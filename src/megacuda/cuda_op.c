@@ -125,7 +125,7 @@ static void divide_panels(const struct mega_plan *p, const struct mega_op *op, i
   s->keeps = MIN(most, (tiles + s->groups - 1) / s->groups);
   s->slot_bytes = (width * (parts * rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
   s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
-  s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, warps * lines * (blocks * 8 + 1) * 4);
+  s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, warps * lines * (blocks * 8 + MEGACUDA_PANEL_PITCH) * 4);
 }
 
 static void describe(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s)

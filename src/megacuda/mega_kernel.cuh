@@ -73,8 +73,8 @@ DEV u32 produce_weights(moment j, u32 made)
   return made;
 }
 
-// Pieces of the cache that a task reads: f(keys, bytes), and values lie SLOTS rows further. Positions before this one, or for requests what earlier
-// launches and earlier steps of this one wrote.
+// Pieces of the cache that a task reads: f(keys, bytes) until it is false; values lie SLOTS rows further. Positions before this one, or for requests
+// what earlier launches and earlier steps of this one wrote.
 template <class O, class P, class F> DEV void each_piece(moment j, F f)
 {
   const node_row &r = S.node[j.n];
@@ -87,10 +87,12 @@ template <class O, class P, class F> DEV void each_piece(moment j, F f)
 #pragma unroll 1
     for (int at = P::first(tile, all), n; at < end && !S.dead; at += n) {
       n = min(P::WIDTH, min(end - at, P::SLOTS - at % P::SLOTS));
+      const typename P::tensor::type *keys;
       if constexpr (O::STREAM == STREAM_PAGES)
-        f(served_at<P>(s, r.layer, tile, at), n * cache_row<P>::bytes);
+        keys = served_at<P>(s, r.layer, tile, at);
       else
-        f(cached<P>(r.layer, tile, at), n * cache_row<P>::bytes);
+        keys = cached<P>(r.layer, tile, at);
+      if (!f(keys, n * cache_row<P>::bytes)) return;
     }
   }
 }
@@ -160,21 +162,27 @@ template <class O> DEV u32 produce(moment j, u32 made)
       if (S.wait[i].stream) wait_row_of(S.wait[i], j), fence_proxy();
     each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) {
       u32 slot = fill(j, made, FLIGHTS, 2 * bytes);
-      stage_copy(S.ring[slot], p, bytes, &S.full[slot], false);
-      stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], false);
+      stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
+      stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], true);
       made++;
+      return true;
     });
   }
   return made;
 }
 
-// Pages are read once a step. Their first read takes some microseconds, because the address translation is not at hand. So they are fetched into L2
-// before the weights of the product in front of attention.
+// Pages are read once a step. Their first read takes some microseconds, because the address translation is not at hand. So a row's first pages are
+// fetched into L2 before the weights of the product in front of attention. More would leave L2 before they are needed, and be read twice.
+enum { PAGES_AHEAD = 64 << 10 }; // bytes of a block
 template <class O> DEV void fetch_pages(moment j)
 {
   if constexpr (O::STREAM == STREAM_CACHE || O::STREAM == STREAM_PAGES) {
     using P = typename O::streamed;
-    each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) { fetch_early(p, bytes), fetch_early(p + P::SLOTS * P::DIM, bytes); });
+    int left = PAGES_AHEAD;
+    each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) {
+      fetch_early(p, bytes), fetch_early(p + P::SLOTS * P::DIM, bytes);
+      return (left -= 2 * bytes) > 0;
+    });
   }
 }
 template <class R> DEV void fetch_ahead(R nodes, moment j)
@@ -209,7 +217,7 @@ template <class R> APART void produce_all(R nodes, moment from, int steps)
       moment j = later(from, s, n);
       if (S.node[n].lo == S.node[n].hi) continue;
       if (WEIGHTS[S.node[n].op].tiles) {
-        fetch_ahead(nodes, j);
+        if (ROWS == 1) fetch_ahead(nodes, j);
         made = produce_weights(j, made);
         continue;
       }

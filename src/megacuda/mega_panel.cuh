@@ -15,10 +15,14 @@ DEV int end_of_group(int first, int hi, int group, int tiles)
 template <class W> struct panel {
   static constexpr int blocks = (ROWS + 7) / 8, bands = (W::SLICES * W::COLUMNS + 15) / 16; // of eight rows; of sixteen columns
   static constexpr int along = WARPS / W::GROUPS, group = W::KEEPS * W::GROUPS;             // warps that divide k; tiles that are multiplied together
-  static constexpr int pitch = blocks * 8 + 1, room = bands * 16 * pitch;                   // of the sums of a warp, [column][row]
+  static constexpr int pitch = blocks * 8 + PANEL_PITCH, room = bands * 16 * pitch;         // of the sums of a warp, [column][row]
   static constexpr int slots = ROWS <= 8 ? 8 : ROWS <= 16 ? 16 : ROWS <= 32 ? 32 : 64;      // of rows, where four threads have a row
   static constexpr int shares = THREADS / 4 / slots;                                        // threads of a row that divide k
+  // With high part and rest a warp scales its part of a piece once, and keeps it for all tiles. Others scale what they load.
+  static constexpr int strips = (W::WIDTH / 32 + along - 1) / along; // of 32 along k that a warp has of a piece
+  static constexpr bool holds = HALVES == 2 && !W::RAGGED && strips * blocks <= 4;
   typedef float sums[bands][blocks][4];
+  typedef uint4 part[holds ? strips : 1][holds ? blocks : 1][HALVES];
   static_assert(ROWS <= 64 && shares >= 1 && shares <= WARPS, "rows of a block");
   static_assert(W::SLOTS * W::SLOT_BYTES <= PANEL_BYTES && WARPS * room * 4 <= PANEL_BYTES, "room for the input, and for sums");
 };
@@ -100,32 +104,60 @@ DEV u32 rounded(float &x, float &y)
   x -= bits_float(pair << 16), y -= bits_float(pair & 0xffff0000u);
   return pair;
 }
+// Eight values as bf16, which leaves the rest.
+DEV uint4 rounded_values(float (&v)[8]) { return make_uint4(rounded(v[0], v[1]), rounded(v[2], v[3]), rounded(v[4], v[5]), rounded(v[6], v[7])); }
 DEV void keep_values(char *p, int bytes, float (&v)[8])
 {
-  *(uint4 *)p = make_uint4(rounded(v[0], v[1]), rounded(v[2], v[3]), rounded(v[4], v[5]), rounded(v[6], v[7]));
-  if (HALVES == 2) *(uint4 *)(p + bytes) = make_uint4(pair_of(v[0], v[1]), pair_of(v[2], v[3]), pair_of(v[4], v[5]), pair_of(v[6], v[7]));
+  *(uint4 *)p = rounded_values(v);
+  if (HALVES == 2) *(uint4 *)(p + bytes) = rounded_values(v);
 }
 
-// Scales a piece by the norm's gain where it lies, and adds up the squares of this thread's row.
-template <class G, class W> DEV void scale_piece(char *x, int n, float &square)
+// Adds up the squares of this thread's row.
+template <class W> DEV void square_piece(const char *x, int n, float &square)
 {
   typedef panel<W> d;
-  typedef pack<typename G::tensor::type> line;
   const int at = TID / 4, row = at % d::slots, chunk = TID % 4, bytes = n * ROWS * 2;
   if (row >= ROWS) return;
-#pragma unroll 2
+#pragma unroll 4
   for (int s = at / d::slots; s < n / 32; s += d::shares) {
-    char *p = x + (s * ROWS + row) * 64 + chunk * 16;
-    const uint4 *gains = (const uint4 *)(x + HALVES * bytes + (s * 32 + chunk * 8) * gain_bytes<G>::N);
-    float v[8], g[8];
-    open_values(p, bytes, v);
+    float v[8];
+    open_values(x + (s * ROWS + row) * 64 + chunk * 16, bytes, v);
 #pragma unroll
-    for (int i = 0; i < 8 / line::N; i++) line::open(gains[i], g + i * line::N);
-#pragma unroll
-    for (int i = 0; i < 8; i++) square = fmaf(v[i], v[i], square), v[i] *= g[i];
-    keep_values(p, bytes, v);
+    for (int i = 0; i < 8; i++) square = fmaf(v[i], v[i], square);
   }
 }
+
+// The norm's gains of a thread's eight of k in a strip. They lie behind the rows of a piece.
+template <class G> struct strip_gain {
+  typedef pack<typename G::tensor::type> line;
+  uint4 gain[8 / line::N];
+  DEV strip_gain(const char *x, int n, int strip)
+  {
+    const uint4 *p = (const uint4 *)(x + HALVES * (n * ROWS * 2) + (strip * 32 + LANE % 4 * 8) * gain_bytes<G>::N);
+#pragma unroll
+    for (int i = 0; i < 8 / line::N; i++) gain[i] = p[i];
+  }
+  DEV void scale(uint4 (&v)[HALVES]) const
+  {
+    if constexpr (HALVES == 1 && line::N == 8) {
+      v[0] = make_uint4(times_pair(v[0].x, gain[0].x), times_pair(v[0].y, gain[0].y), times_pair(v[0].z, gain[0].z), times_pair(v[0].w, gain[0].w));
+    } else {
+      float x[8], rest[8], g[8];
+      line::open(gain[0], g);
+      if constexpr (line::N < 8) line::open(gain[1], g + 4);
+      pack<bf16>::open(v[0], x);
+      if constexpr (HALVES == 2) pack<bf16>::open(v[1], rest);
+#pragma unroll
+      for (int i = 0; i < 8; i++) x[i] = (HALVES == 2 ? x[i] + rest[i] : x[i]) * g[i];
+      v[0] = rounded_values(x);
+      if constexpr (HALVES == 2) v[1] = rounded_values(x);
+    }
+  }
+};
+template <> struct strip_gain<no_gain> {
+  DEV strip_gain(const char *, int, int) {}
+  DEV void scale(uint4 (&)[HALVES]) const {}
+};
 
 // Merges parts of attention, in the place of the first. P: merged_input.
 template <class P, class W> DEV void merge_piece(char *x, int from, int n)
@@ -165,35 +197,78 @@ template <class W> DEV void find_factors(float square, int k, float eps)
 
 // ---- the products ----
 
-// A piece of weights of `lines` columns with a piece of the input, in this warp's strips of 32 along k. Rows behind the last are no numbers, and
-// nobody reads their sums.
-template <class W> DEV void multiply_piece(const char *weights, const char *x, int n, int lines, typename panel<W>::sums &sums)
+// This thread's values of a block of eight rows in a strip of a piece. Rows behind the last are no numbers, and nobody reads their sums.
+DEV void load_values(const char *x, int n, int strip, int block, uint4 (&v)[HALVES])
+{
+#pragma unroll
+  for (int h = 0; h < HALVES; h++) v[h] = *(const uint4 *)(x + h * (n * ROWS * 2) + (strip * ROWS + block * 8 + LANE / 4) * 64 + LANE % 4 * 16);
+}
+
+// This warp's part of a piece, scaled.
+template <class G, class W> DEV void hold_part(const char *x, int n, typename panel<W>::part &part)
 {
   typedef panel<W> d;
-  const int place = LANE / 4, chunk = LANE % 4;
+#pragma unroll
+  for (int i = 0; i < d::strips; i++) {
+    int s = WARP / W::GROUPS + i * d::along;
+    if (s >= n / 32) break;
+    strip_gain<G> gain(x, n, s);
+#pragma unroll
+    for (int r = 0; r < d::blocks; r++) load_values(x, n, s, r, part[i][r]), gain.scale(part[i][r]);
+  }
+}
+
+// Weights of a strip: sixteen columns of each band.
+template <class W> DEV void load_columns(const char *weights, int n, int strip, int lines, uint4 (&w)[panel<W>::bands][2])
+{
+#pragma unroll
+  for (int b = 0; b < panel<W>::bands; b++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      int column = b * 16 + h * 8 + LANE / 4;
+      w[b][h] = make_uint4(0, 0, 0, 0);
+      if ((!W::RAGGED && (b * 16 + h * 8 + 8) <= W::SLICES * W::COLUMNS) || column < lines)
+        w[b][h] = *(const uint4 *)(weights + column * (n * 2) + matrix_chunk(column, strip * 4 + LANE % 4, n) * 16);
+    }
+}
+template <class W> DEV void multiply_block(const uint4 (&w)[panel<W>::bands][2], const uint4 (&v)[HALVES], int r, typename panel<W>::sums &sums)
+{
+#pragma unroll
+  for (int h = 0; h < HALVES; h++)
+#pragma unroll
+    for (int b = 0; b < panel<W>::bands; b++) {
+      mma(sums[b][r], w[b][0].x, w[b][1].x, w[b][0].y, w[b][1].y, v[h].x, v[h].y);
+      mma(sums[b][r], w[b][0].z, w[b][1].z, w[b][0].w, w[b][1].w, v[h].z, v[h].w);
+    }
+}
+
+// A piece of weights of `lines` columns with a piece of the input, in this warp's strips of 32 along k.
+template <class G, class W>
+DEV void multiply_piece(const char *weights, const char *x, int n, int lines, const typename panel<W>::part &part, typename panel<W>::sums &sums)
+{
+  typedef panel<W> d;
+  uint4 w[d::bands][2];
+  if constexpr (d::holds && !std::is_same<G, no_gain>::value) {
+#pragma unroll
+    for (int i = 0; i < d::strips; i++) {
+      int s = WARP / W::GROUPS + i * d::along;
+      if (s >= n / 32) break;
+      load_columns<W>(weights, n, s, lines, w);
+#pragma unroll
+      for (int r = 0; r < d::blocks; r++) multiply_block<W>(w, part[i][r], r, sums);
+    }
+  } else {
 #pragma unroll 1
-  for (int s = WARP / W::GROUPS; s < n / 32; s += d::along) {
-    uint4 w[d::bands][2];
-#pragma unroll
-    for (int b = 0; b < d::bands; b++)
-#pragma unroll
-      for (int h = 0; h < 2; h++) {
-        int column = b * 16 + h * 8 + place;
-        w[b][h] = make_uint4(0, 0, 0, 0);
-        if ((!W::RAGGED && (b * 16 + h * 8 + 8) <= W::SLICES * W::COLUMNS) || column < lines)
-          w[b][h] = *(const uint4 *)(weights + column * (n * 2) + matrix_chunk(column, s * 4 + chunk, n) * 16);
-      }
-#pragma unroll
-    for (int half = 0; half < HALVES; half++)
+    for (int s = WARP / W::GROUPS; s < n / 32; s += d::along) {
+      load_columns<W>(weights, n, s, lines, w);
+      strip_gain<G> gain(x, n, s);
 #pragma unroll
       for (int r = 0; r < d::blocks; r++) {
-        uint4 v = *(const uint4 *)(x + half * (n * ROWS * 2) + (s * ROWS + r * 8 + place) * 64 + chunk * 16);
-#pragma unroll
-        for (int b = 0; b < d::bands; b++) {
-          mma(sums[b][r], w[b][0].x, w[b][1].x, w[b][0].y, w[b][1].y, v.x, v.y);
-          mma(sums[b][r], w[b][0].z, w[b][1].z, w[b][0].w, w[b][1].w, v.z, v.w);
-        }
+        uint4 v[HALVES];
+        load_values(x, n, s, r, v), gain.scale(v);
+        multiply_block<W>(w, v, r, sums);
       }
+    }
   }
 }
 
@@ -211,23 +286,49 @@ template <class W> DEV void leave_sums(const typename panel<W>::sums &sums)
 
 // ---- outputs: those of the tiles whose sums are there, one of each group of warps ----
 
-template <class W> struct panel_outputs {
-  static constexpr int of_tile = ROWS * W::COLUMNS, N = (W::GROUPS * of_tile + THREADS - 1) / THREADS; // of a thread
-  int first, tiles, columns;                                                                           // of the tiles; columns of each
+// A thread has units of a row: eight columns where the output is in panels, which are sixteen bytes, or one.
+template <class Y, class W> struct panel_outputs {
+  static constexpr int unit = Y::tensor::PANEL && !W::RAGGED && W::COLUMNS % 8 == 0 ? 8 : 1;
+  static constexpr int of_tile = ROWS * W::COLUMNS / unit, N = (W::GROUPS * of_tile + THREADS - 1) / THREADS; // of a thread
+  typedef float values[N][unit];
+  int first, tiles, columns; // of the tiles; columns of each
   DEV bool find(int i, int &tile, int &row, int &column) const
   {
+    constexpr int in_row = W::COLUMNS / unit;
     int at = TID + i * THREADS;
-    tile = at / of_tile, row = at / W::COLUMNS % ROWS, column = at % W::COLUMNS;
+    tile = at / of_tile, row = at / in_row % ROWS, column = at % in_row * unit;
     return tile < tiles && column < columns;
   }
 };
 
-template <class R, class Y, class W> DEV void ask_residual(moment j, const panel_outputs<W> &o, float (&added)[panel_outputs<W>::N])
+DEV void fresh8(const bf16 *p, float (&v)[8])
+{
+  float4 x = fresh4(p);
+  pack<bf16>::open(make_uint4(float_bits(x.x), float_bits(x.y), float_bits(x.z), float_bits(x.w)), v);
+}
+
+// A unit of the residual.
+template <class R, int N> DEV void take_residual(moment j, int row, int e, float (&to)[N])
+{
+  using T = typename R::tensor;
+  if constexpr (N == 8 && T::PANEL) {
+    const bf16 *p = panel_at<T>(T::VERSIONS > 1 ? epoch_of<R>(j) : 0, row, e);
+    float rest[8] = {};
+    fresh8(p, to);
+    if (T::REST) fresh8(p + T::ELEMENTS, rest);
+#pragma unroll
+    for (int c = 0; c < N; c++) to[c] += rest[c];
+  } else {
+#pragma unroll
+    for (int c = 0; c < N; c++) to[c] = element_of<R>(j, row, e + c);
+  }
+}
+template <class R, class Y, class W> DEV void ask_residual(moment j, const panel_outputs<Y, W> &o, typename panel_outputs<Y, W>::values &added)
 {
 #pragma unroll
-  for (int i = 0; i < panel_outputs<W>::N; i++) {
+  for (int i = 0; i < panel_outputs<Y, W>::N; i++) {
     int tile, row, column;
-    added[i] = o.find(i, tile, row, column) ? element_of<R>(j, row, Y::first(S.node[j.n].layer, o.first + tile) + column) : 0;
+    if (o.find(i, tile, row, column)) take_residual<R>(j, row, Y::first(S.node[j.n].layer, o.first + tile) + column, added[i]);
   }
 }
 
@@ -240,7 +341,7 @@ template <class W> DEV float sum_of_warps(int tile, int row, int column)
   return x;
 }
 
-template <class Y, class W> DEV void write_words(moment j, const panel_outputs<W> &o)
+template <class Y, class W> DEV void write_words(moment j, const panel_outputs<Y, W> &o)
 {
   using T = typename Y::tensor;
   consumers();
@@ -256,24 +357,35 @@ template <class Y, class W> DEV void write_words(moment j, const panel_outputs<W
   }
 }
 
-template <class Y, class W, int F> DEV void write_outputs(moment j, const panel_outputs<W> &o, const float (&added)[panel_outputs<W>::N])
+template <class W, int F> DEV float output_at(int tile, int row, int column, int columns, float added)
+{
+  float f = F == NORMED || F == GATED ? S.square[0][row][0] : 1, y = sum_of_warps<W>(tile, row, column) * f + added;
+  return F == GATED ? ratio(y, 1 + exp_of(-y)) * (sum_of_warps<W>(tile, row, columns + column) * f) : y;
+}
+template <class Y, class W, int F>
+DEV void write_outputs(moment j, const panel_outputs<Y, W> &o, const typename panel_outputs<Y, W>::values &added)
 {
   using T = typename Y::tensor;
+  constexpr int unit = panel_outputs<Y, W>::unit;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<Y>(j) : 0;
 #pragma unroll
-  for (int i = 0; i < panel_outputs<W>::N; i++) {
+  for (int i = 0; i < panel_outputs<Y, W>::N; i++) {
     int tile, row, column;
     if (!o.find(i, tile, row, column)) continue;
-    float y = sum_of_warps<W>(tile, row, column), f = F == NORMED || F == GATED ? S.square[0][row][0] : 1;
-    y = y * f + added[i];
-    if (F == GATED) y = ratio(y, 1 + exp_of(-y)) * (sum_of_warps<W>(tile, row, o.columns + column) * f);
+    float y[unit];
+#pragma unroll
+    for (int c = 0; c < unit; c++) y[c] = output_at<W, F>(tile, row, column + c, o.columns, added[i][c]);
     int e = Y::first(S.node[j.n].layer, o.first + tile) + column;
-    if constexpr (T::TAGGED)
-      *sum_at<W>(tile, row, column) = y;
+    if constexpr (unit == 8) {
+      bf16 *p = panel_at<T>(epoch, row, e);
+      keep4(p, rounded_values(y));
+      if (T::REST) keep4(p + T::ELEMENTS, rounded_values(y));
+    } else if constexpr (T::TAGGED)
+      *sum_at<W>(tile, row, column) = y[0];
     else if constexpr (T::PANEL)
-      keep_panel<T>(epoch, row, e, y);
+      keep_panel<T>(epoch, row, e, y[0]);
     else
-      keep((float *)plain_of<T>(epoch, row) + e, y);
+      keep((float *)plain_of<T>(epoch, row) + e, y[0]);
   }
   if constexpr (T::TAGGED) write_words<Y, W>(j, o);
 }
@@ -295,7 +407,8 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
   constexpr bool norms = F == NORMED || F == GATED, merges = parts_of_input<X, W>() > 1;
   const int width = W::width(first), columns = W::columns(first), pieces = (W::K + width - 1) / width;
   typename d::sums sums[W::KEEPS] = {};
-  float square = 0, added[panel_outputs<W>::N] = {};
+  float square = 0;
+  typename panel_outputs<Y, W>::values added = {};
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
 #pragma unroll 1
   for (int piece = 0; piece < pieces; piece++) {
@@ -303,19 +416,21 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
     char *x = S.panel + piece % W::SLOTS * W::SLOT_BYTES;
     u32 at = fed + (u32)piece;
     wait_stage(&S.fed[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
-    if constexpr (norms) scale_piece<G, W>(x, n, square), consumers();
+    if constexpr (norms) square_piece<W>(x, n, square);
     if constexpr (merges) merge_piece<P, W>(x, piece * width, n), consumers();
     if (piece == 0) mark(j, READY);
+    typename d::part part;
+    if constexpr (norms && d::holds) hold_part<G, W>(x, n, part);
 #pragma unroll
     for (int i = 0; i < W::KEEPS; i++)
 #pragma unroll 1
       for (int g = 0; g < W::GROUPS && i * W::GROUPS + g < tiles; g++, taken++) {
         u32 slot = taken % STAGES;
         wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-        if (g == WARP % W::GROUPS) multiply_piece<W>(S.ring[slot], x, n, W::SLICES * columns, sums[i]);
+        if (g == WARP % W::GROUPS) multiply_piece<G, W>(S.ring[slot], x, n, W::SLICES * columns, part, sums[i]);
         let_go(taken, TID);
       }
-    if (norms || merges) fence_proxy();
+    if (merges) fence_proxy();
     warp_barrier();
     if (LANE == 0) stage_arrive(&S.eaten[at % PANEL_SLOTS]);
   }
@@ -327,7 +442,7 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
 #pragma unroll
   for (int i = 0; i < W::KEEPS; i++) {
     if (i * W::GROUPS >= tiles) break;
-    panel_outputs<W> o = {first + i * W::GROUPS, min(tiles - i * W::GROUPS, (int)W::GROUPS), columns};
+    panel_outputs<Y, W> o = {first + i * W::GROUPS, min(tiles - i * W::GROUPS, (int)W::GROUPS), columns};
     if constexpr (F == ADDED)
       if (i) ask_residual<R, Y, W>(j, o, added);
     leave_sums<W>(sums[i]);

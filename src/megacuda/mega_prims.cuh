@@ -124,6 +124,11 @@ DEV float fresh(const bf16 *p)
   return __uint_as_float((u32)v << 16);
 }
 DEV void keep(bf16 *p, bf16 v) { asm volatile("st.relaxed.gpu.global.L2::cache_hint.u16 [%0], %1, %2;" ::"l"(p), "h"(v.bits), STAY : "memory"); }
+DEV void keep4(void *p, uint4 v)
+{
+  asm volatile("st.relaxed.gpu.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), STAY
+               : "memory");
+}
 DEV void keep(float *p, float v) { asm volatile("st.relaxed.gpu.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(p), "f"(v), STAY : "memory"); }
 
 // ---- constants that all blocks read ----
@@ -245,3 +250,10 @@ DEV u32 pair_of(float x, float y)
   return pair;
 }
 DEV void keep_as(bf16 *p, float x) { p->bits = (unsigned short)pair_of(x, 0); }
+// Products of two pairs, rounded once.
+DEV u32 times_pair(u32 x, u32 y)
+{
+  u32 pair;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(y));
+  return pair;
+}

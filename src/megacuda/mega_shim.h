@@ -194,6 +194,7 @@ static inline float fresh(const float *p) { return *p; }
 static inline int fresh(const int *p) { return *p; }
 static inline void keep(float *p, float v) { *p = v; }
 static inline void keep(bf16 *p, bf16 v) { *p = v; }
+static inline void keep4(void *p, uint4 v) { memcpy(p, &v, sizeof v); }
 static inline u64 now_ns()
 {
   timespec t;
@@ -318,6 +319,10 @@ static inline u32 pair_of(float x, float y)
   bf16 a, b;
   keep_as(&a, x), keep_as(&b, y);
   return a.bits | (u32)b.bits << 16;
+}
+static inline u32 times_pair(u32 x, u32 y)
+{
+  return pair_of(bits_float(x << 16) * bits_float(y << 16), bits_float(x & 0xffff0000u) * bits_float(y & 0xffff0000u));
 }
 
 // ---- the host's side ----
