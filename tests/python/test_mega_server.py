@@ -54,6 +54,35 @@ def test_one(server, alone):
     assert json.loads(post(server, {"prompt": [1, 2, 3], "max_tokens": 5, "stop_token_ids": [want[1]]})[1])["choices"][0]["finish_reason"] == "stop"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_stop_texts(server, alone, stream):
+    want = alone.generate([[1, 2, 3]], 8, temperature=2.0, seed=4)[0]
+    at = next(i for i in range(3, 8) if want[i] not in want[:i])  # the stop text is of two tokens, and occurs once
+    body = {"prompt": [1, 2, 3], "max_tokens": 8, "temperature": 2.0, "seed": 4, "stop": ["never", f" {want[at - 1]} {want[at]} "], "stream": stream}
+    status, text, _ = post(server, body)
+    if stream:
+        choices = [json.loads(e[6:])["choices"][0] for e in text.split("\n\n") if e and e != "data: [DONE]"]
+    else:
+        choices = [json.loads(text)["choices"][0]]
+    assert status == 200 and choices[-1]["finish_reason"] == "stop"
+    assert sum((c["token_ids"] for c in choices), []) == want[:at + 1]
+    assert "".join(c["text"] for c in choices) == " ".join(str(t) for t in want[:at - 1])
+    assert get(server, "/health")[1]["running"] == 0
+
+
+def test_texts_that_are_held():
+    class Letters:
+        def decode(self, tokens):
+            return bytes(tokens).decode(errors="replace")
+    t = serving.Text(Letters(), ("abc",))
+    assert [t.add(ord(c)) for c in "xabab"] == ["x", "", "", "ab", ""]
+    assert t.add(ord("d")) == "abd" and not t.stopped
+    assert [t.add(b) for b in "\u00fc".encode()] == ["", "\u00fc"]
+    assert [t.add(ord(c)) for c in "abc"] == ["", "", ""] and t.stopped and t.add(None) == ""
+    left = serving.Text(Letters(), ("abc",))
+    assert [left.add(ord(c)) for c in "ab"] == ["", ""] and left.add(None) == "ab" and not left.stopped
+
+
 def test_clients_stream_at_once(server, alone):
     prompts = [[1 + i] * (1 + 3 * i) for i in range(7)]
     got, seen = [None] * 7, []
@@ -105,6 +134,12 @@ def test_client_that_leaves(server):
     ({"prompt": [1], "top_k": 65}, 400, "top_k is an integer"),
     ({"prompt": [1], "seed": -1}, 400, "seed is an integer"),
     ({"prompt": [1], "stop_token_ids": "x"}, 400, "stop_token_ids is a list"),
+    ({"prompt": [1], "stop": 3}, 400, "stop is a text or a list of at most 4"),
+    ({"prompt": [1], "stop": [""]}, 400, "none of them empty"),
+    ({"prompt": [1], "stop": ["a"] * 5}, 400, "at most 4"),
+    ({"prompt": [1], "n": 2}, 400, "n is 1: this server makes one choice"),
+    ({"prompt": [1], "n": True}, 400, "n is 1"),
+    ({"prompt": [1], "best_of": 3}, 400, "best_of is 1"),
     ([1], 400, "no JSON object"),
 ])
 def test_wrong_requests(server, body, status, says):

@@ -21,7 +21,7 @@ from .._mica import Error, UsageError
 from .batch import Batch
 from .model import Model, from_config, from_folder
 
-MOST_BODY, MOST_WAITING, MOST_TOKENS = 1 << 20, 256, 4096
+MOST_BODY, MOST_WAITING, MOST_TOKENS, MOST_STOPS = 1 << 20, 256, 4096, 4
 
 
 class Numbers:
@@ -35,6 +35,31 @@ class Numbers:
 
     def decode(self, tokens) -> str:
         return "".join(f"{t} " for t in tokens)
+
+
+class Text:
+    """The text of tokens, up to the first stop text in it. Text is given out as soon as no stop text can begin in it."""
+
+    def __init__(self, tokenizer, stops=()):
+        self.tokenizer, self.stops, self.tokens, self.sent, self.stopped = tokenizer, stops, [], 0, False
+
+    def add(self, token: int | None) -> str:
+        """Text that is new with this token; None: all that is left."""
+        if self.stopped:
+            return ""
+        if token is not None:
+            self.tokens.append(token)
+        text = self.tokenizer.decode(self.tokens)
+        found = [at for s in self.stops if (at := text.find(s)) >= 0]
+        self.stopped, held = bool(found), 0
+        if found:
+            text = text[:min(found)]
+        elif token is not None:
+            held = max((n for s in self.stops for n in range(1, len(s)) if text.endswith(s[:n])), default=0)
+            held = max(held, len(text) - len(text.rstrip("\ufffd")))  # a letter whose bytes are not all there
+        end = max(self.sent, len(text) - held)
+        new, self.sent = text[self.sent:end], end
+        return new
 
 
 class Engine:
@@ -162,8 +187,18 @@ class Handler(BaseHTTPRequestHandler):
             return p
         raise _Refused(400, "prompt is a text or a list of token numbers")
 
+    def _stops(self, body) -> list[str]:
+        stops = body.get("stop")
+        stops = [stops] if isinstance(stops, str) else stops if stops is not None else []
+        if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
+            raise _Refused(400, f"stop is a text or a list of at most {MOST_STOPS} texts, none of them empty")
+        return stops
+
     def _complete(self, body) -> None:
-        stop = body.get("stop_token_ids", [])
+        for name in ("n", "best_of"):
+            if body.get(name) not in (None, 1) or isinstance(body.get(name), bool):
+                raise _Refused(400, f"{name} is 1: this server makes one choice of a request")
+        stops, stop = self._stops(body), body.get("stop_token_ids", [])
         if not isinstance(stop, list) or not all(type(t) is int for t in stop):
             raise _Refused(400, "stop_token_ids is a list of token numbers")
         options = {"temperature": float(_number(body, "temperature", 0.0, 0, 100, False)), "top_k": _number(body, "top_k", 0, 0, 64, True),
@@ -174,7 +209,7 @@ class Handler(BaseHTTPRequestHandler):
         except BlockingIOError:
             raise _Refused(429, f"{MOST_WAITING} requests wait already") from None
         try:
-            (self._stream if body.get("stream") is True else self._answer)(r, tokens)
+            (self._stream if body.get("stream") is True else self._answer)(r, tokens, Text(self.server.tokenizer, stops))
         finally:
             self.server.engine.cancel(r)
 
@@ -182,15 +217,22 @@ class Handler(BaseHTTPRequestHandler):
         return {"id": f"cmpl-{self.server.started}", "object": "text_completion", "created": int(time.time()), "model": self.server.name,
                 "choices": [{"index": 0, "text": text, "token_ids": made, "finish_reason": reason, "logprobs": None}]}
 
-    def _reason(self, r) -> str:
-        return {"length": "length", "stop": "stop"}.get(r.done, "error")
+    def _reason(self, r, text) -> str:
+        return "stop" if text.stopped else {"length": "length", "stop": "stop"}.get(r.done, "error")
 
-    def _answer(self, r, tokens) -> None:
-        made = list(iter(tokens.get, None))
+    def _pieces(self, r, tokens, text):
+        """Texts with their tokens, and last the text that is left. A request whose text has stopped ends."""
+        while not text.stopped and (t := tokens.get()) is not None:
+            yield text.add(t), [t]
+        self.server.engine.cancel(r)
+        yield text.add(None), []
+
+    def _answer(self, r, tokens, text) -> None:
+        said = "".join(piece for piece, _ in self._pieces(r, tokens, text))
         if r.error:
             raise _Refused(500, r.error)
-        n = len(r.prompt)
-        self._send(200, self._choice(self.server.tokenizer.decode(made), made, self._reason(r)) |
+        n, made = len(r.prompt), text.tokens
+        self._send(200, self._choice(said, made, self._reason(r, text)) |
                    {"usage": {"prompt_tokens": n, "completion_tokens": len(made), "total_tokens": n + len(made)}})
 
     def _event(self, text: str) -> None:
@@ -198,14 +240,14 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         self.wfile.flush()
 
-    def _stream(self, r, tokens) -> None:
+    def _stream(self, r, tokens, text) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        while (t := tokens.get()) is not None:
-            self._event(json.dumps(self._choice(self.server.tokenizer.decode([t]), [t], None)))
-        self._event(json.dumps({"error": {"message": r.error}} if r.error else self._choice("", [], self._reason(r))))
+        for piece, made in self._pieces(r, tokens, text):
+            choice = self._choice(piece, made, None if made else self._reason(r, text))
+            self._event(json.dumps({"error": {"message": r.error}} if r.error and not made else choice))
         self._event("[DONE]")
         self.wfile.write(b"0\r\n\r\n")
 
