@@ -20,7 +20,7 @@ template <class W> struct panel {
   static constexpr int shares = THREADS / 4 / slots;                                        // threads of a row that divide k
   // With high part and rest a warp scales its part of a piece once, and keeps it for all tiles. Others scale what they load.
   static constexpr int strips = (W::WIDTH / 32 + along - 1) / along; // of 32 along k that a warp has of a piece
-  static constexpr bool holds = HALVES == 2 && !W::RAGGED && strips * blocks <= 4;
+  static constexpr bool holds = HALVES == 2 && !W::RAGGED && strips * blocks <= 2;
   typedef float sums[bands][blocks][4];
   typedef uint4 part[holds ? strips : 1][holds ? blocks : 1][HALVES];
   static_assert(ROWS <= 64 && shares >= 1 && shares <= WARPS, "rows of a block");
