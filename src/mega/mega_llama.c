@@ -322,6 +322,8 @@ int mega_from_config(struct arena *mem, const struct mega_config *c, const struc
                            .world = k.world};
   if (s.rows < 1 || s.rows > MEGA_MOST_ROWS) return err_set(e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", s.rows, MEGA_MOST_ROWS);
   if (s.pages < 0 || s.pages > 1 << 20) return err_set(e, ERR_OPTION, NOWHERE, "--pages is %d; 1 to %d are supported", s.pages, 1 << 20);
+  if (s.context > MEGA_MOST_CONTEXT)
+    return err_set(e, ERR_OPTION, NOWHERE, "--context is %lld; 0 to %d are supported", (long long)s.context, MEGA_MOST_CONTEXT);
   if (s.workers < 1 || s.workers > MEGA_MOST_WORKERS)
     return err_set(e, ERR_OPTION, NOWHERE, "--workers is %d; 1 to %d are supported", s.workers, MEGA_MOST_WORKERS);
   if (s.parts < 0 || s.parts > MEGA_MOST_PARTS)

@@ -248,7 +248,7 @@ static int header(struct mega_text *x)
     bool rows = lex_is(&x->t, "rows");
     if (!take_word(x, "rows") && !take_word(x, "context")) return unexpected(x, "rows or context");
     TRY(expect(x, '=', "`=`"));
-    TRY(integer(x, rows, rows ? MEGA_MOST_ROWS : MEGA_MOST_NUMBER, &v));
+    TRY(integer(x, rows, rows ? MEGA_MOST_ROWS : MEGA_MOST_CONTEXT, &v));
     if (rows)
       x->m->rows = (int)v;
     else
@@ -257,6 +257,8 @@ static int header(struct mega_text *x)
   }
   if (x->s->rows > MEGA_MOST_ROWS) return err_set(x->e, ERR_OPTION, NOWHERE, "--rows is %d; 1 to %d are supported", x->s->rows, MEGA_MOST_ROWS);
   if (x->s->rows) x->m->rows = x->s->rows;
+  if (x->s->context > MEGA_MOST_CONTEXT)
+    return err_set(x->e, ERR_OPTION, NOWHERE, "--context is %lld; 0 to %d are supported", (long long)x->s->context, MEGA_MOST_CONTEXT);
   if (x->s->context >= 0) x->m->context = x->s->context;
   return expect(x, '{', "`{`");
 }

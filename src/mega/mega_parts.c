@@ -2,6 +2,7 @@
 #include "mega/mega.h"
 
 enum { FEW_LAYERS = 2, LEAST_POSITIONS = 32 }; // a part of fewer positions saves nothing
+enum { ENOUGH_POSITIONS = 32768 };             // of more the choice is the same
 
 int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, int *parts, struct err *e)
 {
@@ -10,7 +11,7 @@ int mega_parts_choose(const struct mega_config *c, const struct mega_sizes *s, i
   double best = 0;
   int status = OK;
   *parts = 1;
-  few.layers = MIN(c->layers, FEW_LAYERS);
+  few.layers = MIN(c->layers, FEW_LAYERS), with.context = MIN(s->context, ENOUGH_POSITIONS);
   for (int n = 1; n <= MEGA_MOST_PARTS && status == OK && (n == 1 || s->context / n >= LEAST_POSITIONS); n *= 2) {
     struct arena own = {0};
     struct mega_model *m;

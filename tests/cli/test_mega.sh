@@ -34,6 +34,8 @@ expect 2 'from 1 to 1000000, not 2000000' plan $e/tiny_llama.json --pages 200000
 [ -e /dev/nvidiactl ] || expect 3 'no GPU to run on' run $e/tiny_llama.json --gpu
 expect 2 'there are plan, check, prove, run and emit' proof $e/mlp.mega
 expect 2 'rows is 65' plan $e/tiny_llama.json --rows 65
+expect 2 'context is 1048577; 0 to 1048576 are supported' plan $e/tiny_llama.json --context 1048577
+expect 2 'context is 1048577; 0 to 1048576 are supported' check $e/mlp.mega --context 1048577
 expect 3 'no.mega' plan no.mega
 
 # ---- configurations ----
