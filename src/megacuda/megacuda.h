@@ -34,7 +34,6 @@ enum { MEGACUDA_CHOICES = 32 };                                // experts that a
 enum { MEGACUDA_EXACT_ROWS = 8 };                              // of products whose input is two bf16, and so nearly a float; of more rows it is one
 enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_PANEL_SLOTS = 8 }; // bytes of a block for pieces of an input; most pieces of it at once
 enum { MEGACUDA_PANEL_SUMS = 64 };                             // registers of a thread for the sums of a product of many rows
-enum { MEGACUDA_PANEL_PITCH = 9 };                             // words from a column's sums of all blocks of rows to the next column's: few bank conflicts
 enum { MEGACUDA_SHARED = 227 << 10 };                          // bytes of shared memory of a block of sm_90
 
 // Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.
