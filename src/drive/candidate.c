@@ -102,9 +102,10 @@ int run_stable(const struct pass_on *on, struct err *e)
   bool changed;
   TRY(plan_stable(j->mem, x->found, &stable, &changed, note, e));
   TRY(graph_check(stable, e));
-  if (on->c->overflows && !changed) {
+  if (on->c->overflows && !changed && !plan_is_stable(x->found)) {
     x->overflows = true;
-    return err_set(e, ERR_TARGET, NOWHERE, "its exponentials would overflow where the program's do not: %s", note);
+    return err_set(e, ERR_TARGET, NOWHERE, "its exponentials would overflow where the program's do not: %s",
+                   *note ? note : "one is in a thread graph");
   }
   x->g = stable;
   if (*note) x->note = arena_strdup(j->mem, note);

@@ -2,6 +2,7 @@
 //
 //   stable.c       softmax without overflow: which exponentials, which maxima;  stable.h has the glossary
 //   stable_rule.c  what each operator does to tensors that lack a factor
+//   shifted.c      which exponentials are of differences to a maximum
 //   factor.c       the factors: views of them, saving and loading them, bringing parts to a common maximum
 //   sweep.c        drops what a rewrite left unused
 //   resize.c       other sizes for a kernel of a finished graph
@@ -22,6 +23,8 @@
 // is an ordinary muGraph and must still verify against the program. *changed says whether anything matched;
 // what cannot be stabilized is left as written and named in note.
 int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e);
+// Whether each exponential of the graph, and of those inside it, is of a difference to a maximum.
+bool plan_is_stable(const struct graph *g);
 
 // The same kernel graph with other extents of the axes of one BLOCK node, shapes inferred anew; an error where they do
 // not divide what they partition, or a reshape cannot follow. The result is to be verified like any candidate.

@@ -20,26 +20,14 @@ struct stable_candidate {
   int node;
 };
 
-// Is the argument of this exponential a difference to a maximum already?
-static bool shifted(const struct graph *g, const struct node *exp)
-{
-  const struct node *p = &g->nodes[g->tensors[exp->in[0]].node];
-  if (p->op == OP_ACCUM_MAX) return exp->in[0] != p->out; // how much a running maximum moved
-  if (p->op != OP_SUB) return false;
-  int t = p->in[1];
-  for (p = &g->nodes[g->tensors[t].node]; op_rows[p->op].rule == RULE_VIEW || p->op == OP_MAXIMUM || p->op == OP_CLAMP;)
-    p = &g->nodes[g->tensors[p->in[0]].node];
-  return p->op == OP_MAX || p->op == OP_ACCUM_MAX;
-}
-
 // The exponential number `skip` of those that are not shifted yet; *seen counts them and starts at 0.
-static bool next_candidate(const struct graph *g, int skip, int *seen, struct stable_candidate *c)
+static bool next_candidate(const struct within *w, int skip, int *seen, struct stable_candidate *c)
 {
-  for (int i = 0; i < g->nnodes; i++) {
-    const struct node *n = &g->nodes[i];
-    if (n->sub && n->sub->level == BLOCK && next_candidate(n->sub, skip, seen, c)) return true;
-    if (n->op != OP_EXP || shifted(g, n) || (*seen)++ < skip) continue;
-    *c = (struct stable_candidate){g, i};
+  for (int i = 0; i < w->g->nnodes; i++) {
+    const struct node *n = &w->g->nodes[i];
+    if (n->sub && n->sub->level == BLOCK && next_candidate(&(struct within){n->sub, w, n}, skip, seen, c)) return true;
+    if (n->op != OP_EXP || exp_shifted(w, n) || (*seen)++ < skip) continue;
+    *c = (struct stable_candidate){w->g, i};
     return true;
   }
   return false;
@@ -103,7 +91,7 @@ int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bo
 {
   struct stable_candidate c;
   *changed = false, note[0] = 0;
-  for (int skip = 0, seen = 0; next_candidate(g, skip, &seen, &c); seen = 0) {
+  for (int skip = 0, seen = 0; next_candidate(&(struct within){.g = g}, skip, &seen, &c); seen = 0) {
     struct attempt best = {0};
     struct graph *better;
     if (try_candidate(mem, g, c, &better, &best))

@@ -82,6 +82,14 @@ int factor_settle_loop(struct site *s, struct scaled *x, int *f);
 // stable_rule.c: rebuilds node i of s->old.
 int stable_node(struct site *s, int i);
 
+// shifted.c
+struct within { // a graph, and the one that it is nested in
+  const struct graph *g;
+  const struct within *above;
+  const struct node *node; // it there
+};
+bool exp_shifted(const struct within *w, const struct node *exp); // is its argument a difference to a maximum already?
+
 // sweep.c: without nodes and savers that nothing uses; inputs stay.
 int plan_sweep(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
 

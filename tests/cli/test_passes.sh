@@ -150,4 +150,10 @@ sed s/f32/f16/ "$work/dump/03-split.mica" >"$work/half.mica"
 expect 1 'the pass choices drops the candidate' "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a --quiet \
   --candidate "$work/half.mica" --knobs 'rows; nothing=1'
 
+# ---- a saved graph is a candidate: its exponentials are of differences to maxima, in thread graphs ----
+echo 'program a { Q: f16[2, 64, 64]; K: f16[2, 64, 256]; V: f16[2, 256, 64]; return matmul(softmax(matmul(Q, K), dim=2), V) }' >"$work/a.mica"
+expect 0 '' "$MICA" optimize "$work/a.mica" --target sm_90a --threads 2 --out "$work/a" --quiet
+expect 0 'thread\(' cat "$work/a/graph.mica"
+expect 0 '^// lower' "$MICA" optimize "$work/a.mica" --target sm_90a --candidate "$work/a/graph.mica" --stop-after lower
+
 finish

@@ -3,6 +3,7 @@
 #include "graphs.h"
 #include "plan/plan.h"
 #include "thin.h"
+#include "thread/thread.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -158,6 +159,40 @@ static void has_the_structure(void **state)
   }
 }
 
+// Saved graphs have thread graphs; they are candidates again.
+static void knows_its_own(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(forms); i++) {
+    struct arena mem = {0};
+    struct err e = {0};
+    char note[256];
+    bool changed;
+    struct graph *g = plain_of(&mem, forms[i].text), *whole;
+    assert_int_equal(thread_graphs(&mem, g, &whole, &e), OK);
+    assert_false(plan_is_stable(g) || plan_is_stable(whole));
+    g = stabilized(&mem, forms[i].name, g, &changed, note);
+    assert_int_equal(thread_graphs(&mem, g, &whole, &e), OK);
+    if (!plan_is_stable(g) || !plan_is_stable(whole)) fail_msg("%s: an exponential has no maximum taken off", forms[i].name);
+    arena_close(&mem);
+  }
+}
+
+static void sum_of_maxima_is_none(void **state)
+{
+  (void)state;
+  static const char *const text[2] = {
+      "graph g {\n X: f32[4, 16]\n O = block(; i=2) {\n  x = iter(X, fmap={i:1})\n  m = accum(max(x, dim=1), fmap={i:1})\n"
+      "  y = iter(X)\n  save(exp(y - max(m, dim=1)))\n }\n return O }",
+      "graph g {\n X: f32[4, 16]\n O = block(; i=2) {\n  x = iter(X, fmap={i:1})\n  m = accum(max(x, dim=1))\n"
+      "  y = iter(X)\n  save(exp(y - m))\n }\n return O }"};
+  for (int i = 0; i < 2; i++) {
+    struct arena mem = {0};
+    assert_int_equal(plan_is_stable(graph_of(&mem, text[i])), !i);
+    arena_close(&mem);
+  }
+}
+
 static void says_why_not(void **state)
 {
   (void)state;
@@ -241,7 +276,7 @@ static void survives_large_logits(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(has_the_structure), cmocka_unit_test(says_why_not), cmocka_unit_test(is_equal),
-                                     cmocka_unit_test(survives_large_logits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(has_the_structure), cmocka_unit_test(knows_its_own), cmocka_unit_test(sum_of_maxima_is_none),
+                                     cmocka_unit_test(says_why_not),      cmocka_unit_test(is_equal),      cmocka_unit_test(survives_large_logits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
