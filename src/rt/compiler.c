@@ -12,8 +12,7 @@ enum { SAID = 400 }; // characters of its message kept
 
 // ---- finding and starting the compiler ----
 
-// An executable of that name: a path, or the first in PATH.
-static bool find_program(const char *name, char out[512])
+bool compiler_find(const char *name, char out[512])
 {
   if (strchr(name, '/')) return snprintf(out, 512, "%s", name) < 512 && !access(out, X_OK);
   const char *path = getenv("PATH");
@@ -34,12 +33,12 @@ static int find_compiler(struct arena *mem, char **argv)
   if (cc && *cc) {
     int n = 0;
     for (char *words = arena_strdup(mem, cc), *w, *rest = words; (w = strtok_r(rest, " \t", &rest)) && n < MAX_ARGS / 2;) argv[n++] = w;
-    if (!n || !find_program(argv[0], path)) return 0;
+    if (!n || !compiler_find(argv[0], path)) return 0;
     argv[0] = arena_strdup(mem, path);
     return n;
   }
   for (size_t i = 0; i < COUNT(usual); i++)
-    if (find_program(usual[i], path)) return argv[0] = arena_strdup(mem, path), 1;
+    if (compiler_find(usual[i], path)) return argv[0] = arena_strdup(mem, path), 1;
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // <immintrin.h>, precompiled. Parsing it is half of the time of compiling a small kernel, because gcc's has the functions of every x86 there is.
 // The precompiled header lies in the folder of the user's own files (key.c, own.h), so nobody else can plant one. Its name is a hash of the
-// compiler, its flags and the features of the processor. It is made by the second compilation of a process: one alone would not earn it.
+// compiler and what it says of its version, its flags and the features of the processor: the compiler may be a word behind another, as in
+// CC="ccache gcc", or be started by a script. The header is made by the second compilation of a process: one alone would not earn it.
 // A compiler that refuses the file reads the text of the header next to it, or fails and is run again without.
 #include "rt/compiler.h"
 #include "rt/db.h"
@@ -22,7 +23,7 @@ static const char folder_name[] = "headers";
 static const time_t LONGEST = 30 * 86400; // seconds after which one is removed: compilers and their flags change
 
 struct parsed {
-  char hash[2 * SHA256 + 1];
+  char words[2 * SHA256 + 1], hash[2 * SHA256 + 1]; // of the command line and its files; of the version too, "" until it was asked
   int asked;
   bool busy, refused;
 };
@@ -44,21 +45,57 @@ static void add_processor(struct sha256 *s)
   hmac_add(s, line, strlen(line));
 }
 
-static bool hash_of(char *const *argv, int n, char out[2 * SHA256 + 1])
+// The program of this name, or nothing.
+static void add_program(struct sha256 *s, const char *name)
+{
+  struct stat st;
+  char path[512];
+  if (!compiler_find(name, path) || stat(path, &st)) return;
+  const int64_t file[] = {(int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, (int64_t)st.st_mtim.tv_nsec, (int64_t)st.st_ino};
+  hmac_add(s, file, sizeof file);
+}
+
+static void close_text(struct sha256 *s, char out[2 * SHA256 + 1])
+{
+  uint8_t hash[SHA256];
+  sha256_close(s, hash);
+  for (int i = 0; i < SHA256; i++) snprintf(out + 2 * i, 3, "%02x", hash[i]);
+}
+
+static void hash_words(char *const *argv, int n, char out[2 * SHA256 + 1])
 {
   struct sha256 s;
-  struct stat st;
-  uint8_t hash[SHA256];
-  if (stat(argv[0], &st)) return false;
-  const int64_t file[] = {(int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, (int64_t)st.st_mtim.tv_nsec, (int64_t)st.st_ino};
+  bool programs = true;
   sha256_open(&s);
   hmac_add(&s, text, sizeof text);
-  hmac_add(&s, file, sizeof file);
-  for (int i = 0; i < n; i++) hmac_add(&s, argv[i], strlen(argv[i]));
+  for (int i = 0; i < n; i++) {
+    programs = programs && *argv[i] != '-';
+    if (programs) add_program(&s, argv[i]);
+    hmac_add(&s, argv[i], strlen(argv[i]));
+  }
   add_processor(&s);
-  sha256_close(&s, hash);
-  for (int i = 0; i < SHA256; i++) snprintf(out + 2 * i, 3, "%02x", hash[i]);
-  return true;
+  close_text(&s, out);
+}
+
+// And of what the compiler says of its version.
+static bool hash_version(const char *words, char *const *argv, int n, const struct workshop *w, const struct patience *p, char out[2 * SHA256 + 1])
+{
+  char *more[MAX_ARGS] = {0}, *said;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct sha256 s;
+  size_t size;
+  memcpy(more, argv, (size_t)n * sizeof *more);
+  more[n] = (char *)"--version";
+  const bool ok = !compiler_run(more, w, p) && file_read(&mem, w->said, &said, &size, &e) == OK;
+  if (ok) {
+    sha256_open(&s);
+    hmac_add(&s, words, 2 * SHA256);
+    hmac_add(&s, said, size);
+    close_text(&s, out);
+  }
+  arena_close(&mem);
+  return ok;
 }
 
 // ---- the files ----
@@ -122,13 +159,13 @@ static bool make(const struct header_place *at, char *const *argv, int n, const 
 
 // ---- which are used ----
 
-static struct parsed *take(const char *hash)
+static struct parsed *take(const char *words)
 {
   struct parsed *x = NULL;
   pthread_mutex_lock(&known.lock);
   for (int i = 0; i < known.n && !x; i++)
-    if (!strcmp(known.all[i].hash, hash)) x = &known.all[i];
-  if (!x && known.n < KEYS) memcpy((x = &known.all[known.n++])->hash, hash, sizeof x->hash);
+    if (!strcmp(known.all[i].words, words)) x = &known.all[i];
+  if (!x && known.n < KEYS) memcpy((x = &known.all[known.n++])->words, words, sizeof x->words);
   if (x && (x->busy || x->refused)) x = NULL; // while it is made, other threads do without
   if (x) x->busy = true, x->asked++;
   pthread_mutex_unlock(&known.lock);
@@ -142,13 +179,27 @@ static void give(struct parsed *x, bool refused)
   pthread_mutex_unlock(&known.lock);
 }
 
-bool parsed_header(char *const *argv, int n, const struct workshop *w, const struct patience *p, char out[OWN_PATH])
+// Only the thread that took x.
+static bool named(struct parsed *x, char *const *argv, int n, const struct workshop *w, const struct patience *p)
 {
   char hash[2 * SHA256 + 1];
+  if (*x->hash) return true;
+  if (n + 1 >= MAX_ARGS || !hash_version(x->words, argv, n, w, p, hash)) return false;
+  pthread_mutex_lock(&known.lock);
+  memcpy(x->hash, hash, sizeof hash);
+  pthread_mutex_unlock(&known.lock);
+  return true;
+}
+
+bool parsed_header(char *const *argv, int n, const struct workshop *w, const struct patience *p, char out[OWN_PATH])
+{
+  char words[2 * SHA256 + 1];
   struct header_place at;
-  struct parsed *x = hash_of(argv, n, hash) ? take(hash) : NULL;
+  hash_words(argv, n, words);
+  struct parsed *x = take(words);
   if (!x) return false;
-  if (!place_open(&at, hash)) return give(x, true), false;
+  if (!named(x, argv, n, w, p)) return give(x, !patience_over(p)), false;
+  if (!place_open(&at, x->hash)) return give(x, true), false;
   if (x->asked == 1) remove_old(at.folder);
   const int header = is_there(&at, at.header), parsed = is_there(&at, at.parsed);
   const bool own = (header == OK || header == NO) && (parsed == OK || parsed == NO), whole = header == OK && parsed == OK;

@@ -98,6 +98,50 @@ static void folder_of_others(void **state)
   assert_false(builds_with()); // not in this process any more
 }
 
+static int headers_there(void)
+{
+  char line[300], *text;
+  size_t n;
+  struct arena mem = {0};
+  struct err e = {0};
+  snprintf(line, sizeof line, "ls %s | grep -c 'gch$' >%s/count", headers, dir);
+  const int status = system(line);
+  snprintf(line, sizeof line, "%s/count", dir);
+  assert_int_equal(status < 0 ? ERR_FILE : file_read(&mem, line, &text, &n, &e), OK);
+  const int count = atoi(text);
+  arena_close(&mem);
+  return count;
+}
+
+// As in CC="ccache gcc": the first word starts the compiler that is the second. Another compiler of the same name has another header.
+static void behind_another_word(void **state)
+{
+  (void)state;
+  static const char *const versions[] = {"one", "one", "two"};
+  char cc[300], line[600];
+  const int before = headers_there();
+  snprintf(cc, sizeof cc, "/usr/bin/env %s -DPARSED_E", script);
+  for (int i = 0; i < 3; i++) {
+    snprintf(line, sizeof line, "printf '#!/bin/sh\\n# %s\\necho \"$@\" >%s/words\\nexec cc \"$@\"\\n' >%s", versions[i], dir, script);
+    if (i != 1) assert_int_equal(system(line), 0);
+    setenv("CC", cc, 1);
+    builds_with(), builds_with();
+    assert_int_equal(headers_there() - before, i == 2 ? 2 : 1);
+  }
+}
+
+// A compiler that does not say its version gets no header.
+static void mute_compiler(void **state)
+{
+  (void)state;
+  static const char mute[] = "#!/bin/sh\ncase \"$*\" in *--version*) exit 1;; esac\necho \"$@\" >%s/words\nexec cc \"$@\"\n";
+  FILE *f = fopen(script, "w");
+  fprintf(f, mute, dir);
+  fclose(f);
+  compiler("-DPARSED_F");
+  for (int i = 0; i < 3; i++) assert_false(builds_with());
+}
+
 // A compiler that fails where it reads the header.
 static void refused_once(void **state)
 {
@@ -135,10 +179,8 @@ static int remove_folder(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(second_makes_it),
-      cmocka_unit_test(damaged_is_harmless),
-      cmocka_unit_test(folder_of_others),
-      cmocka_unit_test(refused_once),
+      cmocka_unit_test(second_makes_it),     cmocka_unit_test(damaged_is_harmless), cmocka_unit_test(folder_of_others),
+      cmocka_unit_test(behind_another_word), cmocka_unit_test(mute_compiler),       cmocka_unit_test(refused_once),
   };
   return cmocka_run_group_tests(tests, open_folder, remove_folder);
 }
