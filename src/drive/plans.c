@@ -128,6 +128,7 @@ struct candidate *plans_take(struct job *j, const struct part *part)
   char key[GRAPH_KEY], note[PLANS_NOTE] = "";
   struct candidate *x = NULL;
   if (!j->opts->remember || j->opts->fresh || j->plans_off || j->crew || !usual(j)) return NULL;
+  if (!pass_is(j, LAST_OF_CANDIDATE, OF_CANDIDATE)) return NULL; // --stop-after ends ahead of what is proved
   graph_key(part->g, key);
   const int n = plans_find(j->db, j->target.name, *j->unmeasured ? "" : gpu_name(j), key, j->mem, row, note);
   if (*note) job_warn(j, note);

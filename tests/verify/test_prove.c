@@ -73,6 +73,10 @@ static const struct {
     {"program p { X: f32[4, 8]; return max(X, dim=1) }",
      "graph g { X: f32[4, 8]; O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1}); m, _ = accum_max(max(x, "
      "dim=1)); save(m, omap={x:0}) }; return O }"},
+    // a loop over elements that are limited from below
+    {"program p { X: f32[4, 8]; Y: f32[4, 1]; return sum(exp(maximum(X, -15000) + Y), dim=1) }",
+     "graph g { X: f32[4, 8]; Y: f32[4, 1]; O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1}); y = iter(Y, imap={x:0}); c = const(-15000); "
+     "save(accum_sum(exp(y + maximum(x, c)), dim=1), omap={x:0}) }; return O }"},
     // two running maxima of the same elements
     {"program p { X: f32[4, 8]; Y: f32[4, 8]; E = exp(X); return sum(E * Y, dim=1) / sum(E, dim=1) }",
      "graph g { X: f32[4, 8]; Y: f32[4, 8]\n O = block(x=2; i=4) {\n"
