@@ -106,7 +106,16 @@ static int64_t with_past(struct onnx_write *w, int k, const int64_t dims[4], int
   return before;
 }
 
-// The mask [.., rows, cols] that is an input: added, or where it is of bools chosen by.
+// Keys behind the mask's last column are hidden.
+static int widened(struct onnx_write *w, int bias, struct shape *s, int64_t cols, int type)
+{
+  int64_t pads[2 * MAX_DIMS] = {0};
+  if (w->failed || s->d[s->n - 1] == cols) return bias;
+  pads[2 * s->n - 1] = cols - s->d[s->n - 1], s->d[s->n - 1] = cols;
+  return wr_op3(w, "Pad", bias, wr_list(w, 2 * s->n, pads), wr_number(w, type, -INFINITY));
+}
+
+// The mask [.., rows, cols] that is an input: added, or where it is of bools chosen by. It may have fewer columns than there are keys.
 static void add_mask(struct onnx_write *w, struct heads *h, int k)
 {
   if (!wr_has(w, k)) return;
@@ -114,14 +123,40 @@ static void add_mask(struct onnx_write *w, struct heads *h, int k)
   struct shape s = *wr_shape(w, mask);
   const int64_t want[] = {h->batch, h->heads, h->rows, h->cols};
   bool fits = s.n <= 4 && s.n > 0;
-  for (int i = 1; i <= s.n && fits; i++) fits = s.d[s.n - i] == want[4 - i] || s.d[s.n - i] == 1;
-  if (!fits || s.d[s.n - 1] != h->cols)
-    wr_fail(w, "its mask does not fit [%lld, %lld, %lld, %lld]; one that is shorter is not taken", (long long)want[0], (long long)want[1],
-            (long long)want[2], (long long)want[3]);
+  for (int i = 2; i <= s.n && fits; i++) fits = s.d[s.n - i] == want[4 - i] || s.d[s.n - i] == 1;
+  if (!fits || s.d[s.n - 1] > h->cols)
+    wr_fail(w, "its mask does not fit [%lld, %lld, %lld, %lld]", (long long)want[0], (long long)want[1], (long long)want[2], (long long)want[3]);
   bool real = wr_type(w, mask) == h->type;
   if (!real && wr_type(w, mask) != ONNX_BOOL) wr_fail(w, "its mask is %s", onnx_type_name(wr_type(w, mask)));
   if (!real) mask = wr_bool_bias(w, mask, h->type, -INFINITY);
+  mask = widened(w, mask, &s, h->cols, h->type);
   wr_add_bias(w, h, mask, &s);
+}
+
+// 0, 1, ... n - 1, less a number.
+static int counted(struct onnx_write *w, int64_t n, int64_t less)
+{
+  if (!w->failed && n > ONNX_KNOWN_CELLS) wr_fail(w, "it has lengths, and %lld queries or keys are too many for that", (long long)n);
+  if (w->failed) return -1;
+  int64_t *v = NEWS(w->m->mem, int64_t, n);
+  for (int64_t i = 0; i < n; i++) v[i] = i - less;
+  return wr_list(w, (int)n, v);
+}
+
+// Numbers of keys by batch: those behind are hidden. A causal mask or a window takes the last query to be at the last key.
+static void add_lengths(struct onnx_write *w, struct heads *h, int k, int64_t left, int64_t right)
+{
+  const int64_t most = h->rows + h->cols;
+  struct shape s = {.n = 4, .d = {h->batch, 1, 1, h->cols}};
+  int lengths = wr_reshape(w, wr_in(w, k), 4, DIMS(h->batch, 1, 1, 1)), places = counted(w, h->cols, 0), keep = wr_op2(w, "Less", places, lengths);
+  if (left >= 0 || right >= 0) {
+    int query = wr_op2(w, "Add", lengths, wr_reshape(w, counted(w, h->rows, h->rows), 2, DIMS(h->rows, 1)));
+    int behind = wr_op2(w, "Sub", query, places); // [batch, 1, rows, cols]
+    if (left >= 0) keep = wr_op2(w, "And", keep, wr_op2(w, "LessOrEqual", behind, wr_list(w, 1, DIMS(MIN(left, most)))));
+    if (right >= 0) keep = wr_op2(w, "And", keep, wr_op2(w, "GreaterOrEqual", behind, wr_list(w, 1, DIMS(-MIN(right, most)))));
+    s.d[2] = h->rows;
+  }
+  wr_add_bias(w, h, wr_bool_bias(w, keep, h->type, -INFINITY), &s);
 }
 
 static void check_heads(struct onnx_write *w, const int64_t q[4], const int64_t k[4], const int64_t v[4])
@@ -148,7 +183,8 @@ void onnx_write_attention(struct onnx_write *w)
   struct heads h = {.q = heads_of(w, 0, "q_num_heads", q), .stage = -1};
   h.k = heads_of(w, 1, "kv_num_heads", k), h.v = heads_of(w, 2, "kv_num_heads", v);
   check_heads(w, q, k, v);
-  wr_refuse_inputs(w, 6); // nonpad_kv_seqlen
+  wr_refuse_inputs(w, 7);
+  if (wr_has(w, 6) && wr_has(w, 4)) wr_fail(w, "it has keys from before, and lengths");
   if (wr_has(w, 4) != wr_has(w, 5)) wr_fail(w, "only one of past_key and past_value is given");
   before = with_past(w, 4, k, &h.k);
   if (with_past(w, 5, v, &h.v) != before) wr_fail(w, "past_key and past_value do not fit one another");
@@ -160,9 +196,12 @@ void onnx_write_attention(struct onnx_write *w)
   if (w->failed) return;
   int64_t left = onnx_attr_int(w->n, "left_window_size", -1),
           right = onnx_attr_int(w->n, "is_causal", 0) ? 0 : onnx_attr_int(w->n, "right_window_size", -1);
-  h.zeros = wr_has(w, 3) || h.stage == 2 || band_hides_row(&h, before, left, right);
+  h.zeros = wr_has(w, 3) || wr_has(w, 6) || h.stage == 2 || band_hides_row(&h, before, left, right);
   add_mask(w, &h, 3);
-  wr_add_band(w, &h, before, left, right);
+  if (wr_has(w, 6))
+    add_lengths(w, &h, 6, left, right);
+  else
+    wr_add_band(w, &h, before, left, right);
   int y = wr_attention(w, &h);
   wr_out(w, 0, wr_shape(w, wr_in(w, 0))->n == 4 ? y : wr_join_heads(w, y, h.batch, h.rows, h.heads * h.vsize));
   if (wr_wants(w, 1)) wr_out(w, 1, h.k);
