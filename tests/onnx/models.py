@@ -185,8 +185,8 @@ def refused(name="refused"):
     known = g.const(np.full(1, 3, np.int32)), g.const(np.array(4, np.int32))
     tables = g.weight(10, 4), g.weight(10, 4)
     for i, (kind, inputs, domain, extra) in enumerate([
-            ("Attention", [q, q, q, "", "", "", lengths], {}, {}), ("Attention", [x, x, x], {}, {"q_num_heads": 5, "kv_num_heads": 5}),
-            ("Attention", [q, q, q, g.weight(4, 3)], {}, {}), ("Attention", [q, q, g.weight(1, 2, 3, 8)], {}, {}), ("Attention", [q, q, q, "", q], {}, {}),
+            ("Attention", [q, q, q, "", q, q, lengths], {}, {}), ("Attention", [x, x, x], {}, {"q_num_heads": 5, "kv_num_heads": 5}),
+            ("Attention", [q, q, q, g.weight(4, 5)], {}, {}), ("Attention", [q, q, g.weight(1, 2, 3, 8)], {}, {}), ("Attention", [q, q, q, "", q], {}, {}),
             ("RotaryEmbedding", [x, *tables, lengths], {}, {"num_heads": 4}), ("RotaryEmbedding", [q, *tables], {}, {"rotary_embedding_dim": 6}),
             ("RotaryEmbedding", [x, lengths, *tables], ms, {"scale": 2.0}), ("RotaryEmbedding", [x, lengths, *tables], ms, {"is_packed_batching": 1}),
             ("GroupQueryAttention", [x, x, x, "", "", lengths, known[1]], ms, {"num_heads": 4, "kv_num_heads": 4}),

@@ -220,9 +220,9 @@ static void test_named(void **state)
                }},
               {"refused",
                {
-                   "\"n0\" (Attention): its input 6, `lengths`, is not taken",
+                   "\"n0\" (Attention): it has keys from before, and lengths",
                    "\"n1\" (Attention): its input 0 has no 5 heads (q_num_heads)",
-                   "\"n2\" (Attention): its mask does not fit [1, 2, 4, 4]; one that is shorter is not taken",
+                   "\"n2\" (Attention): its mask does not fit [1, 2, 4, 4]",
                    "\"n3\" (Attention): its query, key and value do not fit one another",
                    "\"n4\" (Attention): only one of past_key and past_value is given",
                    "\"n5\" (RotaryEmbedding): its position_ids have no row a token",
