@@ -11,7 +11,7 @@ static int saved(const struct graph *g, int k)
   return g->nodes[i].in[0];
 }
 
-// Where a tile was loaded from in the graph around; -1: elsewhere.
+// The tensor of the graph around that a tile was loaded from; -1: there is none.
 static int loaded(const struct within *w, int t) { return w->above ? node_iterated(w->node, t) : -1; }
 
 // A sum of maxima over the loop is none.
