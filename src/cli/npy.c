@@ -13,16 +13,19 @@ static int bad(struct err *e, const char *path, const char *what)
   return USER;
 }
 
+// Extents of at least `least`. Their product stays below MOST, also where one of them is 0.
 static bool header_shape(const char *header, int64_t least, struct shape *s)
 {
+  static const int64_t MOST = (int64_t)1 << 40;
+  int64_t all = 1;
   const char *p = strstr(header, "'shape':");
   p = p ? strchr(p, '(') : NULL;
   *s = (struct shape){0};
   for (p = p ? p + 1 : NULL; p && *p && *p != ')';) {
     char *end;
     long long d = strtoll(p, &end, 10);
-    if (end == p || d < least || s->n == MAX_DIMS || d > ((int64_t)1 << 40)) return false;
-    s->d[s->n++] = d;
+    if (end == p || d < least || s->n == MAX_DIMS || d > MOST / all) return false;
+    s->d[s->n++] = d, all *= MAX(d, 1);
     p = end + strspn(end, ", ");
   }
   return p && *p == ')';

@@ -41,6 +41,10 @@ for descr in '<V2' '|V2'; do
 done
 sed 's/V2/V3/' "$work/half.npy" > "$work/odd.npy"
 expect 2 'holds no floating-point numbers' "$MICA" run "$work/half.mica" "X=$work/odd.npy"
+for shape in '9999999999, 9999999999' '1099511627776, 16777216' '4294967296, 4294967296, 0'; do # products beyond 64 bits
+  printf "\x93NUMPY\1\0\166\0%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': ($shape), }" > "$work/far.npy"
+  expect 2 'has a shape that cannot be read' "$MICA" run "$work/half.mica" "X=$work/far.npy"
+done
 
 # More threads than can run are fewer threads, and a line.
 expect 0 '256 threads can be used here, not 1000000|[0-9]+ threads' "$MICA" run examples/softmax.mica --set m=8 --set n=16 --engine cpu --threads 1000000
