@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <setjmp.h>
 #include <time.h>
 #include <type_traits>
-#include <ucontext.h>
 
 #define GLOBAL static
 #define PER_RANK(type, name) static type name##_of[WORLD]
@@ -53,33 +51,18 @@ struct shim_block {
   std::vector<shim_warp> warps;
   std::vector<char> room;
 };
-struct shim_fiber {
-  ucontext_t context; // where it begins
-  jmp_buf left;       // where it goes on: unlike swapcontext, _longjmp makes no system call
+struct shim_fiber : fiber {
   int tid, block;
   char *shared;
   shim_block *of;
-  bool begun, done;
   const shim_gate *at; // waits until its round is over; or NULL
   u64 round;
 };
 static shim_fiber *shim_me;
 static int shim_rank; // that the host's side is at
-static jmp_buf shim_scheduler;
 static std::function<void()> shim_kernel;
 
-static inline void shim_yield()
-{
-  if (!_setjmp(shim_me->left)) _longjmp(shim_scheduler, 1);
-}
-__attribute__((noinline)) static void shim_resume(shim_fiber &x)
-{
-  shim_me = &x;
-  if (_setjmp(shim_scheduler)) return;
-  if (x.begun) _longjmp(x.left, 1);
-  x.begun = true;
-  setcontext(&x.context);
-}
+static inline void shim_yield() { fiber_yield(*shim_me); }
 static inline void shim_pass(shim_gate &g, int want)
 {
   if (++g.come == want) {
@@ -141,11 +124,9 @@ static void shim_run(int blocks, int threads, size_t bytes, std::function<void()
   for (size_t i = 0; i < f.size(); i++) {
     shim_fiber &x = f[i];
     shim_block &of = b[i / (size_t)threads];
-    x.tid = (int)(i % (size_t)threads), x.block = (int)(i / (size_t)threads), x.of = &of, x.begun = x.done = false, x.at = NULL;
+    x.tid = (int)(i % (size_t)threads), x.block = (int)(i / (size_t)threads), x.of = &of, x.at = NULL;
     x.shared = (char *)(((uintptr_t)of.room.data() + 127) / 128 * 128);
-    getcontext(&x.context);
-    x.context.uc_stack.ss_size = 1 << 17, x.context.uc_stack.ss_sp = shim_stack(i, x.context.uc_stack.ss_size), x.context.uc_link = NULL;
-    makecontext(&x.context, shim_begin, 0);
+    fiber_open(x, shim_stack(i, 1 << 17), 1 << 17, shim_begin);
   }
   while (left) {
     size_t from = shim_random(seed) % f.size(), late = shim_way.empty() ? 0 : shim_random(seed) % (shim_way.size() + 1);
@@ -153,7 +134,8 @@ static void shim_run(int blocks, int threads, size_t bytes, std::function<void()
     for (size_t k = 0; k < f.size(); k++) {
       shim_fiber &x = f[(from + k) % f.size()];
       if (x.done || (x.at && x.at->round == x.round)) continue;
-      shim_resume(x);
+      shim_me = &x;
+      fiber_resume(x);
       left -= x.done;
     }
   }

@@ -10,7 +10,7 @@
 //   cuda_op.c        operators and accesses as constants and functions of a tile
 //   cuda_table.c     nodes, shares, events, waits as tables; fault.def  what the watchdog records
 //   cuda_emit.c      the whole text
-//   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU
+//   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU, by fibers (fiber.h)
 //   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_matrix.cuh, mega_panel.cuh, mega_attend.cuh, mega_merge.cuh, mega_experts.cuh, mega_token.cuh, mega_serve.cuh  bodies
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, what a library calls
 //   mega_peer.cuh                  slots of several ranks;  mega_world.cuh  the host program of several

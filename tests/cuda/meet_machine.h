@@ -2,12 +2,11 @@
 // order but that of two to one place; a flag that is released arrives after all earlier stores of its block. A seed chooses every order. Fibers
 // fall asleep for some time. The clock counts rounds of the scheduler.
 #include "meet_shim.h"
+#include "megacuda/fiber.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <setjmp.h>
-#include <ucontext.h>
 #include <vector>
 
 struct shim_gate { // opens when `want` fibers have come
@@ -15,17 +14,13 @@ struct shim_gate { // opens when `want` fibers have come
   bool good, last;
   u64 round;
 };
-struct shim_fiber : shim_thread {
-  ucontext_t context; // where it begins
-  jmp_buf left;       // where it goes on: unlike swapcontext, _longjmp makes no system call
-  bool begun, done;
+struct shim_fiber : shim_thread, fiber {
   shim_gate *at;     // waits until its round is over; or NULL
   u64 round, asleep; // it sleeps until then
   std::vector<char> stack;
 };
 shim_thread *shim_me;
 u64 shim_clock;
-static jmp_buf shim_scheduler;
 static std::function<void()> shim_body;
 static std::vector<shim_gate> shim_blocks; // by rank and block
 static u64 shim_seed = 1;
@@ -39,18 +34,7 @@ static u64 shim_random()
 }
 
 static shim_fiber &shim_this() { return *static_cast<shim_fiber *>(shim_me); }
-void shim_yield()
-{
-  if (!_setjmp(shim_this().left)) _longjmp(shim_scheduler, 1);
-}
-__attribute__((noinline)) static void shim_resume(shim_fiber &x)
-{
-  shim_me = &x;
-  if (_setjmp(shim_scheduler)) return;
-  if (x.begun) _longjmp(x.left, 1);
-  x.begun = true;
-  setcontext(&x.context);
-}
+void shim_yield() { fiber_yield(shim_this()); }
 
 static bool shim_pass(shim_gate &g, int want, bool good)
 {
@@ -115,11 +99,9 @@ static bool shim_run(int ranks, int blocks, u64 most, std::function<void()> body
   for (size_t i = 0; i < f.size(); i++) {
     shim_fiber &x = f[i];
     x.tid = (int)(i % MEET_THREADS), x.block = (int)(i / MEET_THREADS) % blocks, x.rank = (int)(i / MEET_THREADS) / blocks;
-    x.begun = x.done = false, x.at = NULL, x.asleep = 0;
+    x.at = NULL, x.asleep = 0;
     x.stack.resize(1 << 16);
-    getcontext(&x.context);
-    x.context.uc_stack.ss_sp = x.stack.data(), x.context.uc_stack.ss_size = x.stack.size(), x.context.uc_link = NULL;
-    makecontext(&x.context, shim_begin, 0);
+    fiber_open(x, x.stack.data(), x.stack.size(), shim_begin);
   }
   for (; left && shim_clock < most; shim_clock++) {
     size_t from = shim_random() % f.size();
@@ -128,7 +110,8 @@ static bool shim_run(int ranks, int blocks, u64 most, std::function<void()> body
       shim_fiber &x = f[(from + k) % f.size()];
       if (x.done || (x.at && x.at->round == x.round) || x.asleep > shim_clock || shim_random() % 4 == 0) continue;
       if (shim_random() % 64 == 0) x.asleep = shim_clock + shim_random() % 100;
-      shim_resume(x);
+      shim_me = &x;
+      fiber_resume(x);
       left -= x.done;
     }
   }
