@@ -2,21 +2,19 @@
 // which is a product of matrices: the result's last labels that are the right one's alone are its columns, those of the left one alone
 // before them its rows, and all before them are batched, where a label that one side lacks has extent 1 there. So weights of experts,
 // td,edf->etf, stay as they lie. Labels stand once in a term (no diagonals), extents of a label agree.
+#include "onnx/einsum.h"
 #include "onnx/onnx_lower.h"
 
-#include <ctype.h>
 #include <string.h>
-
-enum { MOST_TERMS = 8, LABELS = 64, DOTS = 52 }; // DOTS + i: dimension i of an ellipsis, from the right
 
 struct lower_einsum_term {
   int t, n, label[MAX_DIMS];
 };
 struct einsum {
   struct onnx_lower *l;
-  struct lower_einsum_term in[MOST_TERMS], out;
+  struct lower_einsum_term in[EINSUM_TERMS], out;
   int nin;
-  int64_t extent[LABELS];
+  int64_t extent[EINSUM_LABELS];
 };
 
 static int place(const struct lower_einsum_term *x, int label)
@@ -28,87 +26,25 @@ static int place(const struct lower_einsum_term *x, int label)
 
 static bool has(const struct lower_einsum_term *x, int label) { return place(x, label) >= 0; }
 
-static void add(struct einsum *s, struct lower_einsum_term *x, int label)
+static struct lower_einsum_term term_of(const struct einsum_term *x, int t)
 {
-  if (x->n == MAX_DIMS) return lo_fail(s->l, "a term has more than %d labels", MAX_DIMS);
-  if (has(x, label)) return lo_fail(s->l, "a label stands twice in a term, which is not taken");
-  x->label[x->n++] = label;
-}
-
-// ---- the equation ----
-
-static int letter_of(char c) { return islower((unsigned char)c) ? c - 'a' : isupper((unsigned char)c) ? c - 'A' + 26 : -1; }
-
-// Labels up to the end of a term; an ellipsis stands for `dots` dimensions.
-static const char *read_term(struct einsum *s, const char *p, int dots, struct lower_einsum_term *x)
-{
-  for (bool seen = false; *p && *p != ',' && *p != '-' && !s->l->failed; p++) {
-    if (*p == ' ') continue;
-    if (!strncmp(p, "...", 3) && !seen) {
-      for (int i = dots; i-- > 0;) add(s, x, DOTS + i);
-      seen = true, p += 2;
-    } else if (letter_of(*p) >= 0)
-      add(s, x, letter_of(*p));
-    else
-      lo_fail(s->l, "its equation has `%c` where a label should be", *p);
-  }
-  return p;
-}
-
-static int letters_in(const char *p)
-{
-  int n = 0;
-  for (; *p && *p != ',' && *p != '-'; p++) n += letter_of(*p) >= 0;
-  return n;
-}
-
-static void read_inputs(struct einsum *s, const char **p, int *dots)
-{
-  for (;; ++*p) {
-    if (s->nin == MIN(s->l->n->nin, MOST_TERMS)) return lo_fail(s->l, "its equation has more terms than it has inputs");
-    struct lower_einsum_term *x = &s->in[s->nin];
-    x->t = lo_in(s->l, s->nin++);
-    int rank = lo_shape(s->l, x->t)->n, more = rank - letters_in(*p);
-    if (s->l->failed) return;
-    *p = read_term(s, *p, more, x);
-    if (!s->l->failed && x->n != rank) lo_fail(s->l, "term %d of its equation has %d labels for %d dimensions", s->nin - 1, x->n, rank);
-    if (s->l->failed) return;
-    for (int i = 0; i < x->n; i++) {
-      int64_t d = lo_shape(s->l, x->t)->d[i], *e = &s->extent[x->label[i]];
-      if (x->label[i] >= DOTS) *dots = MAX(*dots, x->label[i] - DOTS + 1);
-      if (*e && *e != d) return lo_fail(s->l, "a label has the extents %lld and %lld", (long long)*e, (long long)d);
-      *e = d;
-    }
-    if (**p != ',') return;
-  }
-}
-
-// Without `->`: what an ellipsis stands for, and every label that stands in one term only, in the order of the alphabet.
-static void implied_output(struct einsum *s, int dots)
-{
-  for (int i = dots; i-- > 0;) add(s, &s->out, DOTS + i);
-  for (int k = 0; k < DOTS; k++) {
-    int label = k < 26 ? k + 26 : k - 26, times = 0; // capitals come first
-    for (int i = 0; i < s->nin; i++) times += has(&s->in[i], label);
-    if (times == 1) add(s, &s->out, label);
-  }
+  struct lower_einsum_term y = {.t = t, .n = x->n};
+  memcpy(y.label, x->label, sizeof y.label);
+  return y;
 }
 
 static bool read_equation(struct einsum *s)
 {
-  const char *p = onnx_attr_text(s->l->n, "equation", "");
-  int dots = 0;
-  read_inputs(s, &p, &dots);
+  struct einsum_equation q = {.terms = s->l->n->nin};
+  int t[EINSUM_TERMS];
+  for (int i = 0; i < MIN(q.terms, EINSUM_TERMS) && !s->l->failed; i++) t[i] = lo_in(s->l, i), q.shape[i] = lo_shape(s->l, t[i]);
   if (s->l->failed) return false;
-  if (s->nin != s->l->n->nin) return lo_fail(s->l, "its equation has %d terms for %d inputs", s->nin, s->l->n->nin), false;
-  if (!*p)
-    implied_output(s, dots);
-  else if (strncmp(p, "->", 2))
-    lo_fail(s->l, "its equation has `%c` where `->` should be", *p);
-  else if (*read_term(s, p + 2, dots, &s->out))
-    lo_fail(s->l, "its equation goes on after the result");
-  for (int i = 0; i < s->out.n; i++)
-    if (!s->extent[s->out.label[i]]) lo_fail(s->l, "a label of the result is in no term");
+  if (!einsum_read(&q, onnx_attr_text(s->l->n, "equation", ""))) return lo_fail(s->l, "%s", q.why), false;
+  for (int i = 0; i < q.nin; i++) s->in[i] = term_of(&q.in[i], t[i]);
+  s->out = term_of(&q.out, -1), s->nin = q.nin;
+  memcpy(s->extent, q.extent, sizeof s->extent);
+  for (int i = 0; i < q.nin; i++)
+    if (q.twice[i]) lo_fail(s->l, "a label stands twice in a term, which is not taken");
   return !s->l->failed;
 }
 

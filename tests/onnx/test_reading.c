@@ -267,7 +267,7 @@ static void test_equations(void **state)
       {"ab,b->ba, ", "its equation goes on after the result"},
       {"ab,c->a", NULL},
       {"ab,a->b", "a label has the extents 2 and 3"},
-      {"aa,b->a", "a label stands twice in a term"},
+      {"aa,b->a", "a label has the extents 2 and 3"},
       {"ab,b->aa", "a label stands twice in a term"},
       {"ab->a", "its equation has 1 terms for 2 inputs"},
       {"ab,b,b->a", "its equation has more terms than it has inputs"},
