@@ -8,7 +8,7 @@ enum { ROW_OF_NODE = 36, ROW_OF_WAIT = 16, ROW_OF_PUBLISH = 8, ROUNDING = 256 };
 extern const char mega_prims_text[], mega_device_text[], mega_matrix_text[], mega_product_text[], mega_panel_text[], mega_cache_text[],
     mega_scores_text[], mega_attend_text[], mega_merge_text[], mega_experts_text[], mega_token_text[], mega_serve_text[], mega_pack_text[],
     mega_noise_text[], mega_kernel_text[], mega_machine_text[], mega_peer_text[], mega_world_text[], mega_plain_text[], mega_host_text[],
-    mega_time_text[], mega_graph_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
+    mega_time_text[], mega_graph_text[], mega_nccl_text[], mega_options_text[], mega_main_text[], mega_shim_text[];
 
 const char *megacuda_shim(void) { return mega_shim_text; }
 
@@ -117,7 +117,7 @@ static const char head[] =
     "#else\n"
     "#ifdef MEGA_SHIM\n#undef _FORTIFY_SOURCE // a fortified longjmp refuses another stack\n#endif\n"
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
-    "#include <type_traits>\n#include <vector>\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
+    "#include <type_traits>\n#include <vector>\n#ifdef MEGA_GRAPH\n#include <dlfcn.h>\n#include <thread>\n#endif\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
     "struct bf16 {\n  unsigned short bits;\n};\n";
 
 // The order in which all ranks add slots, which the proof found to be one.
@@ -168,8 +168,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   TRY(megacuda_tables(mem, p, out, e));
   const char *const one[] = {mega_machine_text, mega_plain_text,   mega_host_text, mega_time_text,
                              mega_graph_text,   mega_options_text, mega_main_text, NULL};
-  const char *const several[] = {mega_machine_text, mega_plain_text,   mega_host_text,  mega_time_text,
-                                 mega_graph_text,   mega_options_text, mega_world_text, NULL};
+  const char *const several[] = {mega_machine_text, mega_plain_text,   mega_host_text,  mega_time_text, mega_graph_text,
+                                 mega_options_text, mega_world_text, mega_nccl_text, NULL};
   for (const char *const *h = p->m->world > 1 ? several : one; *h; h++) str_raw(out, *h, strlen(*h)), str_add(out, "\n");
   str_add(out, "#endif\n");
   return OK;

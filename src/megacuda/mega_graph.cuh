@@ -37,19 +37,23 @@ KERNEL mega_node_kernel(moment j)
 
 #ifdef MEGA_SHIM
 
-static void run_nodes(int steps)
+// after(node) comes behind each launch.
+template <class F> static void run_nodes(int steps, F after)
 {
   for (int s = 0; s < steps; s++)
-    for (int n = 0; n < NODES; n++)
+    for (int n = 0; n < NODES; n++) {
       shim_run(WORLD * WORKERS, BLOCK_THREADS, sizeof(block_memory), [=] { mega_node_kernel(later({0, 0, CONTEXT, 0}, s, n)); });
+      after(n);
+    }
 }
 
 #else
 
 static const char *const GRAPH_NAME[] = {"a graph of launches", "a graph of launches that begin early"};
 
-// All launches of the steps, of which the first is step 0. early: each may begin before the one ahead has ended.
-static cudaGraphExec_t record_steps(int steps, bool early)
+// All launches of the steps, of which the first is step 0. early: each may begin before the one ahead has ended. after(node, stream) is recorded
+// behind each launch.
+template <class F> static cudaGraphExec_t record_steps(int steps, bool early, F after)
 {
   cudaGraph_t graph;
   cudaGraphExec_t made;
@@ -65,6 +69,7 @@ static cudaGraphExec_t record_steps(int steps, bool early)
       cudaLaunchConfig_t how = {dim3(WORKERS), dim3(BLOCK_THREADS), sizeof(block_memory), stream, &begins, early};
       void *args[] = {&j};
       MUST(cudaLaunchKernelExC(&how, (const void *)mega_node_kernel, args));
+      after(n, stream);
     }
   MUST(cudaStreamEndCapture(stream, &graph));
   MUST(cudaGraphInstantiate(&made, graph, 0));
@@ -84,7 +89,7 @@ static bool print_graph(bool fine) { return printf("graph: %d launches a step, a
 static bool check_graph(program &p, const std::vector<int> &tokens, int steps, int)
 {
   forget(p), restore(p), M = p.m;
-  run_nodes(steps);
+  run_nodes(steps, [](int) {});
   p.step = (u32)steps;
   return print_graph(!print_fault(p) && tokens_of(p, steps) == tokens);
 }
@@ -95,7 +100,7 @@ static void from_step_0(program &p) { forget(p), restore(p); }
 
 static bool time_graph(program &p, const std::vector<int> &tokens, int steps, int repeats, bool early)
 {
-  cudaGraphExec_t graph = record_steps(steps, early);
+  cudaGraphExec_t graph = record_steps(steps, early, [](int, cudaStream_t) {});
   bool fine = true;
   time_runs(
       GRAPH_NAME[early], steps, repeats, [&] { begin_again(p, from_step_0); },

@@ -8,6 +8,16 @@ struct peer_memory {
 };
 PER_RANK(peer_memory, PEERS);
 
+#ifdef MEGA_GRAPH
+// Of a graph with NCCL between its launches: rows of partial sums, which NCCL adds up in place, of tensors that add_slots reads; NULL of the others,
+// and in all else. Of a shared tensor without sums a rank writes its own slot at home, and NCCL gathers the slots.
+struct nccl_memory {
+  float *sums[TENSORS];
+  int on;
+};
+PER_RANK(nccl_memory, BY_NCCL);
+#endif
+
 DEV void stop_all()
 {
 #pragma unroll 1
@@ -25,6 +35,14 @@ template <class T> DEV uint4 *slot_of(void *base, int slot, u32 epoch, int row)
 // This rank's slot on every rank, the peers first.
 template <class T> DEV void push_unit(u32 epoch, int row, int unit, uint4 v)
 {
+#ifdef MEGA_GRAPH
+  if (BY_NCCL.on) {
+    float *sum = BY_NCCL.sums[T::ID], x[] = {bits_float(v.x), bits_float(v.y), bits_float(v.z)};
+    if (!sum) return put(slot_of<T>(M.tensor[T::ID], RANK, epoch, row) + unit, v);
+    for (int i = 0; i < count_of<T>(unit); i++) keep(sum + row * T::ROW + first_of<T>(unit) + i, x[i]);
+    return;
+  }
+#endif
 #pragma unroll
   for (int i = 1; i <= WORLD; i++) {
     int r = (RANK + i) % WORLD;
@@ -64,6 +82,9 @@ template <class A> DEV float sum_of_element(moment j, int row, int e)
 {
   using T = typename A::tensor;
   u32 epoch = T::TAGGED || T::VERSIONS > 1 ? epoch_of<A>(j) : 0;
+#ifdef MEGA_GRAPH
+  if (BY_NCCL.on && BY_NCCL.sums[T::ID]) return fresh(BY_NCCL.sums[T::ID] + row * T::ROW + e);
+#endif
 #if PANELS
   if constexpr (T::PANEL) return panel_value<T>(epoch, row, e);
 #endif
@@ -119,7 +140,11 @@ template <class O> BODY u32 body_add_slots(moment j, u32 taken)
   for (int tile = S.node[j.n].lo; tile < S.node[j.n].hi; tile++)
 #pragma unroll 1
     for (int r = 0; r < ROWS; r++) {
+#ifdef MEGA_GRAPH
+      if (alike && !BY_NCCL.on)
+#else
       if constexpr (alike)
+#endif
         add_units<X, R, Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile));
       else
         write_row<Y>(j, r, Y::lo1(layer, tile), Y::hi1(layer, tile), [&](int e) { return residual_at<R>(j, r, e) + sum_of_element<X>(j, r, e); });

@@ -10,6 +10,7 @@
 #define PER_RANK(type, name) static type name##_of[WORLD]
 #define M M_of[RANK]
 #define PEERS PEERS_of[RANK]
+#define BY_NCCL BY_NCCL_of[RANK]
 #define RANK (shim_me ? shim_me->block / WORKERS : shim_rank)
 #define DEV inline
 #define BODY static

@@ -328,34 +328,46 @@ static bool graph_was_right(world &w, const std::vector<int> &tokens, int steps)
 
 #ifdef MEGA_SHIM
 
-static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int)
+static bool check_own_graph(world &w, const std::vector<int> &tokens, int steps, int)
 {
   forget_world(w), restore_world(w);
   for (int r = 0; r < WORLD; r++) M_of[r] = w.rank[r].m, PEERS_of[r] = w.peers[r];
-  run_nodes(steps);
+  run_nodes(steps, [](int) {});
   return print_graph(graph_was_right(w, tokens, steps));
 }
 
 #else
 
-static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int repeats)
+// Times the graphs of all ranks, and ends them.
+template <class F> static void time_graphs(world &w, const char *what, cudaGraphExec_t (&graph)[WORLD], int steps, int repeats, F end)
+{
+  time_world(
+      what, steps, repeats, [&] { forget_world(w), restore_world(w), set_world(w); }, [&](int r) { MUST(cudaGraphLaunch(graph[r], 0)); }, end);
+  for (int r = 0; r < WORLD; r++) {
+    use_rank(r);
+    MUST(cudaGraphExecDestroy(graph[r]));
+  }
+}
+
+static bool check_own_graph(world &w, const std::vector<int> &tokens, int steps, int repeats)
 {
   bool fine = true;
   for (int early = 0; early < 2; early++) {
     cudaGraphExec_t graph[WORLD];
-    for (int r = 0; r < WORLD; r++) use_rank(r), graph[r] = record_steps(steps, early);
-    time_world(
-        GRAPH_NAME[early], steps, repeats, [&] { forget_world(w), restore_world(w), set_world(w); },
-        [&](int r) { MUST(cudaGraphLaunch(graph[r], 0)); }, [&] { fine &= graph_was_right(w, tokens, steps); });
-    for (int r = 0; r < WORLD; r++) {
-      use_rank(r);
-      MUST(cudaGraphExecDestroy(graph[r]));
-    }
+    for (int r = 0; r < WORLD; r++) use_rank(r), graph[r] = record_steps(steps, early, [](int, cudaStream_t) {});
+    time_graphs(w, GRAPH_NAME[early], graph, steps, repeats, [&] { fine &= graph_was_right(w, tokens, steps); });
   }
   return print_graph(fine);
 }
 
 #endif
+
+static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int repeats);
+
+static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int repeats)
+{
+  return check_own_graph(w, tokens, steps, repeats) && check_nccl(w, tokens, steps, repeats);
+}
 
 #endif
 

@@ -28,6 +28,8 @@ same() {
   grep -Eq '^plain: ([0-9]+) of \1 tokens agree, relative error of logits at most [0-9.]*e-0[67]' "$work/out" || complain "the plain model of $name $*"
   grep -Eq "^rank $((world - 1)): hung: .* waited for event .*: saw [0-9]+, wanted [0-9]+\$" "$work/out" || complain "the record of $name $*"
   grep -q '^graph: .* the tokens are the same$' "$work/out" || complain "a launch for each node of $name $*"
+  grep -Eq "^the host in NCCL's place, [1-9][0-9]* all-reduces and 1 gathers a step, graph: .* the tokens are the same\$" "$work/out" ||
+    complain "a graph with NCCL of $name $*"
   grep -q '2 launches of .* the same bits on all ranks' "$work/out" || complain "bits of $name $*"
 }
 [ -z "${MICA_ALL:-}" ] || same examples/mega/tiny_world.json 2 3 1 --workers 2 --context 5 --seed 3
