@@ -271,7 +271,8 @@ static struct gpu_graph *theirs(struct rank *r, const struct made *x)
   struct gpu_graph *graph;
   const void *a = (const void *)(uintptr_t)x->x;
   void *b = (void *)(uintptr_t)x->y;
-  MUST(nccl_check(&r->nccl, r->nccl.all_reduce(a, b, (size_t)x->in, NCCL_BF16, NCCL_SUM, r->comm, r->g->stream), &r->e, "the first"));
+  const int first = r->nccl.all_reduce(a, b, (size_t)x->in, NCCL_BF16, NCCL_SUM, r->comm, r->g->stream);
+  MUST(nccl_taken(&r->nccl, r->comm, first, NULL, &r->e, "the first"));
   MUST(gpu_wait(r->g, &r->e));
   MUST(gpu_record(r->g, &r->e));
   for (int i = 0; i < GRAPH; i++)
@@ -309,7 +310,7 @@ static void join_nccl(struct rank *r)
   }
   if (!r->rank) MUST(nccl_check(&r->nccl, r->nccl.get_id(&all->id), &r->e, "naming"));
   sync_all(r);
-  MUST(nccl_check(&r->nccl, r->nccl.init_rank(&r->comm, ranks, all->id, r->rank), &r->e, "joining"));
+  MUST(nccl_join(&r->nccl, ranks, &all->id, r->rank, &(struct patience){.until = now_seconds() + 60}, &r->comm, &r->e));
   r->nccl.get_version(&version);
   if (!r->rank) printf("# NCCL %d\n", version);
 }

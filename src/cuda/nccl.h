@@ -1,4 +1,4 @@
-// nccl: the functions of NCCL that Mica calls, found by dlopen when they are needed; prototypes after its documented interface (2.4 and later).
+// nccl: the functions of NCCL that Mica calls, found by dlopen when they are needed; prototypes after its documented interface (2.14 and later).
 // NCCL carries data where GPUs do not reach each other's memory. Sums stay Mica's, in the order of ranks.
 #ifndef MICA_CUDA_NCCL_H
 #define MICA_CUDA_NCCL_H
@@ -8,13 +8,20 @@
 struct nccl_id { // ncclUniqueId
   char bytes[128];
 };
-enum { NCCL_BYTES = 0, NCCL_FLOAT = 7, NCCL_BF16 = 9, NCCL_SUM = 0 }; // of its enumerations
+enum { NCCL_BYTES = 0, NCCL_FLOAT = 7, NCCL_BF16 = 9, NCCL_SUM = 0, NCCL_IN_PROGRESS = 7 }; // of its enumerations
+
+struct nccl_config { // ncclConfig_t of 2.14, which later versions take
+  size_t size;
+  unsigned magic, version;
+  int blocking, unused;
+};
 
 // FUNCTION(field, symbol, parameters)
 #define NCCL_FUNCTIONS                                                                                                  \
   FUNCTION(get_version, "ncclGetVersion", (int *version))                                                               \
   FUNCTION(get_id, "ncclGetUniqueId", (struct nccl_id * id))                                                            \
-  FUNCTION(init_rank, "ncclCommInitRank", (void **comm, int ranks, struct nccl_id id, int rank))                        \
+  FUNCTION(init_rank, "ncclCommInitRankConfig", (void **comm, int ranks, struct nccl_id id, int rank, struct nccl_config *c)) \
+  FUNCTION(get_state, "ncclCommGetAsyncError", (void *comm, int *state))                                                \
   FUNCTION(leave, "ncclCommAbort", (void *comm))                                                                        \
   FUNCTION(all_gather, "ncclAllGather", (const void *from, void *to, size_t count, int type, void *comm, void *stream)) \
   FUNCTION(all_reduce, "ncclAllReduce", (const void *from, void *to, size_t count, int type, int op, void *comm, void *stream))
@@ -28,5 +35,9 @@ struct nccl {
 
 int nccl_find(struct nccl *n, struct err *e); // ENV where it is missing; the library stays loaded
 int nccl_check(const struct nccl *n, int code, struct err *e, const char *what);
+// Joins the ranks that have the id. NCCL would wait for ever for a rank that died; this ends with WORLD once `p` is over, and *comm is NULL then.
+int nccl_join(const struct nccl *n, int ranks, const struct nccl_id *id, int rank, const struct patience *p, void **comm, struct err *e);
+// Waits until NCCL has taken a call of this communicator that returned `code`, as nccl_join does. The communicator is left to the caller.
+int nccl_taken(const struct nccl *n, void *comm, int code, const struct patience *p, struct err *e, const char *what);
 
 #endif

@@ -116,6 +116,13 @@ static int none_reaches(const struct gpu_peers *p, struct err *e)
 
 // ---- NCCL ----
 
+// Of a wait in NCCL: as long as in a meeting, and not after another rank failed.
+static struct patience patience_of(const struct gpu_peers *p)
+{
+  const struct m_exchange *x = p->w.host;
+  return (struct patience){.drop = (stop_flag)&x->failed, .until = now_seconds() + (double)x->patience * 1e-9};
+}
+
 // Not when a graph is recorded, NCCL connects at the first data of a size: here, with few and with most, in place.
 static int gather_once(struct gpu_peers *p, struct err *e)
 {
@@ -136,9 +143,10 @@ static int join_nccl(struct gpu_peers *p, struct err *e)
   for (int r = 0; r < p->w.ranks; r++) all &= entry(p, r, 0)->nccl;
   if (!all) return none_reaches(p, e);
   if (!p->w.rank) TRY(nccl_check(&p->nccl, p->nccl.get_id(&x->id), e, "naming a world"));
-  TRY(gpu_alloc(p->g, (size_t)p->w.gathered, &p->gathered, e)); // before all meet: NCCL waits for ever for a rank that stays away
+  TRY(gpu_alloc(p->g, (size_t)p->w.gathered, &p->gathered, e));
   TRY(meet(p, e));
-  TRY(nccl_check(&p->nccl, p->nccl.init_rank(&p->comm, p->w.ranks, x->id, p->w.rank), e, "joining a world"));
+  const struct patience until = patience_of(p);
+  TRY(nccl_join(&p->nccl, p->w.ranks, &x->id, p->w.rank, &until, &p->comm, e));
   return gather_once(p, e);
 }
 
@@ -146,7 +154,8 @@ int gpu_peers_gather(struct gpu_peers *p, gpu_address operand, int64_t bytes, vo
 {
   *all = p->gathered;
   const int code = p->nccl.all_gather((const void *)(uintptr_t)operand, (void *)(uintptr_t)p->gathered, (size_t)bytes, NCCL_BYTES, p->comm, stream);
-  return nccl_check(&p->nccl, code, e, "gathering");
+  const struct patience until = patience_of(p);
+  return nccl_taken(&p->nccl, p->comm, code, &until, e, "gathering");
 }
 
 // ---- opening, closing ----

@@ -1,5 +1,6 @@
 // Programs of a saved folder on a GPU: what program.json may say of launches and must not, and the launches in the caller's stream, on a
 // driver that has no GPU behind it (tests/cuda/fake.h): a launch copies its first buffer to its second.
+#include "cuda/nccl.h"
 #include "saved.h"
 
 #include <dlfcn.h>
@@ -420,12 +421,52 @@ static void no_memory_to_gather(void **state)
   unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART"), unsetenv("FAKE_FULL");
 }
 
+// A rank that NCCL refuses fails the others at once; NCCL alone would let them wait for ever.
+static void a_rank_that_does_not_join(void **state)
+{
+  (void)state;
+  struct mica_context *m = mica_open();
+  struct mica_module *x;
+  static struct rank_caller c[2];
+  pthread_t thread[2];
+  fake("tests/cuda/fake.c", "libcuda.so.1");
+  const int *joins = dlsym(fake("tests/cuda/fake_nccl.c", "libnccl.so.2"), "fake_nccl_joined"), before = *joins;
+  setenv("FAKE_BYTES", "128", 1), setenv("FAKE_APART", "1", 1), setenv("FAKE_DEAD", "1", 1);
+  if (mica_module_load(m, in_folder("joined"), &x)) fail_msg("%s", mica_error(m));
+  for (int r = 0; r < 2; r++)
+    if (mica_module_rank(x, r, NULL, 600, &c[r].x)) fail_msg("%s", mica_error(m));
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&thread[r], NULL, call_rank, &c[r]), 0);
+  for (int r = 0; r < 2; r++) pthread_join(thread[r], NULL);
+  for (int r = 0; r < 2; r++) assert_true(c[r].status != MICA_OK);
+  assert_int_equal(*joins, before);
+  mica_close(m);
+  unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART"), unsetenv("FAKE_DEAD");
+}
+
+// A rank whose process died says nothing: the others give up in time.
+static void a_rank_that_died(void **state)
+{
+  (void)state;
+  struct nccl n;
+  struct nccl_id id;
+  struct err e = {0};
+  void *comm = &n;
+  const int *joins = dlsym(fake("tests/cuda/fake_nccl.c", "libnccl.so.2"), "fake_nccl_joined"), before = *joins;
+  assert_int_equal(nccl_find(&n, &e), OK);
+  assert_int_equal(n.get_id(&id), 0);
+  assert_true(nccl_join(&n, 2, &id, 0, &(struct patience){.until = now_seconds() + 0.05}, &comm, &e) != OK);
+  assert_null(comm);
+  assert_non_null(strstr(e.text, "joining a world: another rank did not come to NCCL in time, or failed"));
+  assert_int_equal(*joins, before); // and has left
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_launches_are_told), cmocka_unit_test(any_bytes),
                                      cmocka_unit_test(in_the_callers_stream),   cmocka_unit_test(threads_take_turns),
                                      cmocka_unit_test(products_of_the_library), cmocka_unit_test(ranks_on_gpus),
                                      cmocka_unit_test(any_bytes_of_ranks),      cmocka_unit_test(ranks_apart),
-                                     cmocka_unit_test(no_memory_to_gather)};
+                                     cmocka_unit_test(no_memory_to_gather),    cmocka_unit_test(a_rank_that_does_not_join),
+                                     cmocka_unit_test(a_rank_that_died)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

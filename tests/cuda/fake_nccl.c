@@ -2,6 +2,7 @@
 #include "cuda/nccl.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 8, ROOM = 4096 };
@@ -33,14 +34,27 @@ const char *ncclGetErrorString(int code);
 const char *ncclGetErrorString(int code) { return code ? "as the test wants it" : "no error"; }
 int fake_nccl_get_version(int *version) { return *version = 22900, 0; }
 int fake_nccl_get_id(struct nccl_id *id) { return memset(id, 7, sizeof *id), 0; }
-int fake_nccl_init_rank(void **comm, int ranks, struct nccl_id id, int rank)
+// Without blocking: a rank goes on when its state says that all have joined. Rank FAKE_DEAD joins no communicator.
+int fake_nccl_init_rank(void **comm, int ranks, struct nccl_id id, int rank, struct nccl_config *c)
 {
-  if (id.bytes[5] != 7 || rank >= ranks || ranks > MOST) return 1;
-  __atomic_add_fetch(&fake_nccl_joined, 1, __ATOMIC_SEQ_CST);
+  if (id.bytes[5] != 7 || rank >= ranks || ranks > MOST || c->size != sizeof *c || c->blocking) return 1;
+  const char *dead = getenv("FAKE_DEAD");
+  if (dead && atoi(dead) == rank) return 1;
   communicators[rank].rank = rank, communicators[rank].ranks = ranks;
-  return *comm = &communicators[rank], 0;
+  __atomic_add_fetch(&fake_nccl_joined, 1, __ATOMIC_SEQ_CST);
+  return *comm = &communicators[rank], NCCL_IN_PROGRESS;
 }
-int fake_nccl_leave(void *comm) { return (void)comm, __atomic_add_fetch(&fake_nccl_left, 1, __ATOMIC_SEQ_CST), 0; }
+int fake_nccl_get_state(void *comm, int *state)
+{
+  const struct communicator *own = comm;
+  return *state = __atomic_load_n(&fake_nccl_joined, __ATOMIC_SEQ_CST) % own->ranks ? NCCL_IN_PROGRESS : 0, 0;
+}
+int fake_nccl_leave(void *comm) // one that others did not join is forgotten
+{
+  const struct communicator *own = comm;
+  if (__atomic_load_n(&fake_nccl_joined, __ATOMIC_SEQ_CST) % own->ranks) return __atomic_sub_fetch(&fake_nccl_joined, 1, __ATOMIC_SEQ_CST), 0;
+  return __atomic_add_fetch(&fake_nccl_left, 1, __ATOMIC_SEQ_CST), 0;
+}
 int fake_nccl_all_gather(const void *from, void *to, size_t count, int type, void *comm, void *stream)
 {
   struct communicator *own = comm;
