@@ -62,8 +62,8 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
           "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + %d, STAGES = %d, STAGE_ROOM = %lld;\n",
           x->rows, x->workers, g->warps, block - g->warps * 32, x->stages, (long long)m->stage_room);
   str_add(out, "#define WORLD %d\n", x->world);
-  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d;\n", x->ntensors, x->nops,
-          p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages));
+  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d, CALM = %d;\n", x->ntensors, x->nops,
+          p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages), MEGACUDA_CALM);
   str_add(out,
           "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, HEAD_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS "
           "= %lld, "

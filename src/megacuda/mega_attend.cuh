@@ -274,7 +274,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, bool WR
     }
   }
   consumers();
-  mark(j, READY);
+  ready(j);
 #pragma unroll 1
   for (int h = WARP; h < heads; h += WARPS) turn_query<O, P>(turn, h);
   if constexpr (keys_too)

@@ -53,7 +53,7 @@ static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 12), "as the lib
 
 PER_RANK(kernel_memory, M);
 
-GLOBAL u32 FLIGHTS = FLIGHT; // copies of a block at once
+GLOBAL u32 FLIGHTS = FLIGHT, CALM_FLIGHTS = CALM; // copies of a block at once; while its consumers wait for an input
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS];
@@ -83,7 +83,7 @@ struct alignas(128) block_memory {
   stage_barrier fed[PANEL_SLOTS], eaten[PANEL_SLOTS], open; // pieces of inputs: they are there; nobody reads them any more; there is room for a group's
   u32 feeds; // pieces of inputs so far
 #endif
-  volatile u32 dead, traced;
+  volatile u32 dead, traced, waits; // waits: the consumers wait for an input
   u32 done; // parts of tasks that publish, of this launch
 };
 static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
@@ -102,6 +102,17 @@ enum task_phase { BEGUN, READY, SUMMED, ENDED, PHASES };
 DEV void mark(moment j, int phase)
 {
   if (S.traced && TID == 0) M.trace[(WORKER * NODES + j.n) * PHASES + phase] = now_ns();
+}
+
+// The task waits for its input; the input is there.
+DEV void await_input()
+{
+  if (TID == 0) S.waits = 1;
+}
+DEV void ready(moment j)
+{
+  if (TID == 0) S.waits = 0;
+  mark(j, READY);
 }
 
 // ---- the watchdog: past the deadline the record is written, and from then on no wait of this block waits ----

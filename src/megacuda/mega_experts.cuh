@@ -30,7 +30,7 @@ template <class O> BODY u32 body_choose_experts(moment j, u32 taken)
     gather<X, no_gain, experts>(j, row, 0, experts, [&](int e, float v, float) { score[e] = v == v ? v : -INFINITY; });
     if (TID < others - experts) score[experts + TID] = -INFINITY;
     consumers();
-    mark(j, READY);
+    ready(j);
 #pragma unroll 1
     for (int first = 0; first < experts; first += THREADS / 2) {
       int tid = TID, e = min(first + tid / 2, experts - 1), rank = rank_of(score, e, others, tid % 2);
@@ -77,7 +77,7 @@ template <class O, class X, class IN, class W, class R, class Y, int F> DEV u32 
       IN::template load_row<W>(j, row.row);
       loaded = row.row;
       consumers();
-      mark(j, READY);
+      ready(j);
     });
   }
   end_product<Y>(j);

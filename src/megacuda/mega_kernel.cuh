@@ -10,10 +10,11 @@ HOST_TOO moment later(moment from, int steps, int n) { return {from.step + (u32)
 
 // ---- the producer, one thread ----
 
-// A stage for piece `made`. Not more copies at once than memory needs to be busy: all others that use memory would wait behind them.
-DEV u32 fill(moment j, u32 made, u32 flight, int bytes)
+// A stage for piece `made`. Not more copies at once than memory needs to be busy: all others that use memory would wait behind them. While the block
+// waits for words of other blocks, these are urgent, and weights are not.
+DEV u32 fill(moment j, u32 made, int bytes)
 {
-  u32 slot = made % STAGES, before = made - flight;
+  u32 flight = S.waits ? CALM_FLIGHTS : FLIGHTS, slot = made % STAGES, before = made - flight;
   if (made >= flight) wait_stage(&S.full[before % STAGES], before / STAGES & 1, j, made);
   wait_stage(&S.empty[slot], (made / STAGES & 1) ^ 1, j, made);
   stage_expect(&S.full[slot], bytes);
@@ -37,7 +38,7 @@ DEV u32 produce_groups(moment j, u32 made, const char *p)
       int n = from + width < w.k ? bytes : end_bytes;
 #pragma unroll 1
       for (int tile = first; tile < end; tile++, made++) {
-        u32 slot = fill(j, made, FLIGHTS, n);
+        u32 slot = fill(j, made, n);
         stage_copy(S.ring[slot], p + (tile - first) * w.tile_bytes + at, n, &S.full[slot], true);
       }
     }
@@ -52,7 +53,6 @@ DEV u32 produce_weights(moment j, u32 made)
   const node_row &r = S.node[j.n];
   const weights_row &w = WEIGHTS[r.op];
   const char *p = M.packed[r.op] + r.layer * w.layer_bytes + r.lo * w.tile_bytes;
-  u32 flight = FLIGHTS;
   int hi = r.hi, tiles = w.tiles, k = w.k;
   if (w.gain >= 0 && WORKER == j.n % WORKERS) fetch_early((const char *)M.tensor[w.gain] + r.layer * w.gain_bytes, w.gain_bytes);
 #if PANELS
@@ -65,7 +65,7 @@ DEV u32 produce_weights(moment j, u32 made)
 #pragma unroll 1
     for (int from = 0; from < k; from += width, made++) {
       int n = from + width < k ? bytes : end_bytes;
-      u32 slot = fill(j, made, flight, n);
+      u32 slot = fill(j, made, n);
       stage_copy(S.ring[slot], p, n, &S.full[slot], true);
       p += n;
     }
@@ -130,7 +130,6 @@ template <class O> DEV u32 produce_experts(moment j, u32 made)
   using W = typename O::streamed;
   const node_row &r = S.node[j.n];
   int hi = r.hi, known = -1;
-  u32 flight = FLIGHTS;
   for (int i = r.wait; i < r.wait + r.nwaits; i++)
     if (S.wait[i].stream) wait_row_of(S.wait[i], j);
 #pragma unroll 1
@@ -143,7 +142,7 @@ template <class O> DEV u32 produce_experts(moment j, u32 made)
 #pragma unroll 1
       for (int from = 0, n; from < W::K; from += width, p += n, made++) {
         n = lines * W::pitch(min(width, W::K - from));
-        u32 slot = fill(j, made, flight, n);
+        u32 slot = fill(j, made, n);
         stage_copy(S.ring[slot], p, n, &S.full[slot], true);
       }
     }
@@ -161,7 +160,7 @@ template <class O> DEV u32 produce(moment j, u32 made)
     for (int i = r.wait; i < r.wait + r.nwaits; i++)
       if (S.wait[i].stream) wait_row_of(S.wait[i], j), fence_proxy();
     each_piece<O, P>(j, [&](const typename P::tensor::type *p, int bytes) {
-      u32 slot = fill(j, made, FLIGHTS, 2 * bytes);
+      u32 slot = fill(j, made, 2 * bytes);
       stage_copy(S.ring[slot], p, bytes, &S.full[slot], true);
       stage_copy(S.ring[slot] + bytes, p + P::SLOTS * P::DIM, bytes, &S.full[slot], true);
       made++;
@@ -261,6 +260,7 @@ template <class R> DEV u32 consume_step(R nodes, moment j, u32 taken)
   for (j.n = nodes.begin(); j.n < nodes.end(); j.n++) {
     if (S.node[j.n].lo == S.node[j.n].hi) continue;
     mark(j, BEGUN);
+    await_input();
     switch (S.node[j.n].op) {
 #define OPERATOR(name, layer) \
   case name::ID: taken = body_##layer<name>(j, taken); break;
@@ -324,7 +324,7 @@ template <class T> DEV void load_rows(T *to, const T *from, int n)
 DEV void begin_block()
 {
   if (TID == 0) {
-    S.dead = S.done = 0;
+    S.dead = S.done = S.waits = 0;
     for (int i = 0; i < STAGES; i++) stage_init(&S.full[i], 1), stage_init(&S.empty[i], WARPS);
 #if PANELS
     for (int i = 0; i < PANEL_SLOTS; i++) stage_init(&S.fed[i], 1), stage_init(&S.eaten[i], WARPS);

@@ -9,7 +9,7 @@ static void launch(const kernel_memory &m, u32 first, int position, int steps)
 }
 #endif
 
-static void set_flight(u32 n) { FLIGHTS = n; }
+static void set_flight(u32 n, u32 calm) { FLIGHTS = n, CALM_FLIGHTS = calm; }
 
 #else
 
@@ -43,7 +43,11 @@ static void from_device(void *to, const void *from, size_t n) { MUST(cudaMemcpy(
 static void copy_device(void *to, const void *from, size_t n) { MUST(cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice)); }
 static void zero_device(void *to, size_t n) { MUST(cudaMemset(to, 0, n)); }
 
-static void set_flight(u32 n) { MUST(cudaMemcpyToSymbol(FLIGHTS, &n, sizeof n)); }
+static void set_flight(u32 n, u32 calm)
+{
+  MUST(cudaMemcpyToSymbol(FLIGHTS, &n, sizeof n));
+  MUST(cudaMemcpyToSymbol(CALM_FLIGHTS, &calm, sizeof calm));
+}
 
 static void begin_device()
 {

@@ -9,7 +9,7 @@ int main(int argc, char **argv)
   printf("%s: %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORKERS, ROWS, CONTEXT, NODES);
   begin_device();
   program p = prepare(CONTEXT + MOST_STEPS, o.deadline * 1000000);
-  set_flight((u32)o.flight);
+  set_flight((u32)o.flight, (u32)o.calm);
   std::vector<int> tokens;
   print_machine();
   if (!again(p, o.steps, tokens)) return 1;
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
   fflush(stdout);
   if (o.times && fine) print_times(p, o.steps, o.times, restore);
   if (o.many && fine) fine &= check_many(p, o.steps, o.many, tokens);
-  if (o.graph && fine) fine &= check_graph(p, tokens, o.steps, o.graph);
   if (o.trace && fine) fine &= write_trace(p, o.steps, o.trace, restore);
+  if (o.graph && fine) set_flight((u32)o.flight, (u32)o.flight), fine &= check_graph(p, tokens, o.steps, o.graph); // a launch's weights come before its input
   return !fine;
 }

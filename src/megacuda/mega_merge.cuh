@@ -98,7 +98,7 @@ template <class X, class D, int HEADS> struct merged_input {
       if (!W::MATRIX && TID < 8) S.x[r][K + TID] = 0;
     }
     consumers();
-    mark(j, READY);
+    ready(j);
   }
 };
 

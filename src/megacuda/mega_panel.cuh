@@ -423,7 +423,7 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
     wait_stage(&S.fed[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
     if constexpr (norms) square_piece<W>(x, m, square);
     if constexpr (merges) merge_piece<P, W>(x, from, m), consumers();
-    if (piece == 0) mark(j, READY);
+    if (piece == 0) ready(j);
     typename d::part part;
     if constexpr (norms && d::holds) hold_part<G, W>(x, m, part);
 #pragma unroll

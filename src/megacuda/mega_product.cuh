@@ -51,7 +51,7 @@ template <class X, class G> struct plain_input {
 #pragma unroll 1
     for (int r = 0; r < ROWS; r++) load_row<W>(j, r);
     consumers();
-    mark(j, READY);
+    ready(j);
   }
 };
 

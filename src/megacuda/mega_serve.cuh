@@ -80,7 +80,7 @@ template <class O, class Q, class K, class V, class G, class U, class P, class Y
       turn.load(j);
       gather<Q, no_gain, heads * O::dim>(j, row, q0, Q::hi1(layer, tile), [&](int e, float x, float) { S.attend.query[e - q0] = x; });
       consumers();
-      mark(j, READY);
+      ready(j);
 #pragma unroll 1
       for (int h = WARP; h < heads; h += WARPS) turn_query<O, P>(turn, h);
       consumers();

@@ -381,7 +381,7 @@ int main(int argc, char **argv)
   if (status) return status;
   begin_world();
   world w = prepare_world(CONTEXT + MOST_STEPS, o.deadline * 1000000);
-  for (int r = 0; r < WORLD; r++) go_to(r), set_flight((u32)o.flight);
+  for (int r = 0; r < WORLD; r++) go_to(r), set_flight((u32)o.flight, (u32)o.calm);
   std::vector<int> tokens;
   printf("%s: %d ranks of %d workers, %d rows, %d positions, %d nodes a step\n", MODEL, WORLD, WORKERS, ROWS, CONTEXT, NODES);
   print_machine();
@@ -392,7 +392,8 @@ int main(int argc, char **argv)
   fflush(stdout);
   if (o.times && fine) print_world_times(w, o.steps, o.times);
   if (o.many && fine) fine &= check_many_world(w, o.steps, o.many, tokens);
-  if (o.graph && fine) fine &= check_graph(w, tokens, o.steps, o.graph);
   if (o.trace && fine) fine &= write_world_trace(w, o.steps, o.trace);
+  for (int r = 0; r < WORLD && o.graph; r++) go_to(r), set_flight((u32)o.flight, (u32)o.flight); // a launch's weights come before its input
+  if (o.graph && fine) fine &= check_graph(w, tokens, o.steps, o.graph);
   return !fine;
 }
