@@ -213,7 +213,7 @@ struct mega_sizes { // what is asked for besides the model; 0, and -1 of context
   int pages; // of a cache that requests share; 0: each row has pages of its own
 };
 enum { MEGA_MOST_CONTEXT = 1 << 20 }; // positions of a row before the first step; a plan lists their pieces
-enum { MEGA_WORKERS = 132, MEGA_STAGES = 11, MEGA_CONTEXT = 128, MEGA_MOST_PARTS = 16 };
+enum { MEGA_WORKERS = 132, MEGA_STAGES = 12, MEGA_CONTEXT = 128, MEGA_MOST_PARTS = 16 };
 int mega_config_read(struct arena *mem, const char *text, size_t n, const char *file, struct mega_config *out, struct err *e);
 int mega_from_config(struct arena *mem, const struct mega_config *c, const struct mega_sizes *s, struct mega_model **out, struct err *e);
 

@@ -61,6 +61,25 @@ DEV uint4 await_far(const uint4 *p, uint4 v, u32 tag, moment j, u32 tensor)
   return v;
 }
 
+// Words w[0] .. w[N - 1]: all are asked for at once, and those that are late again. One after the other, each would take the time of an access.
+template <int N> DEV void await_all_far(const uint4 *const (&w)[N], uint4 (&v)[N], u32 tag, moment j, u32 tensor)
+{
+  u64 since = 0;
+#pragma unroll
+  for (int i = 0; i < N; i++) v[i] = get_far(w[i]);
+#pragma unroll 1
+  for (int looks = 1;; looks++) {
+    u32 late = 0, seen = tag;
+#pragma unroll
+    for (int i = 0; i < N; i++) late |= v[i].w ^ tag, seen = v[i].w == tag ? seen : v[i].w;
+    if (!late) return;
+    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, seen, tag)) == GONE) return;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+      if (v[i].w != tag) v[i] = get_far(w[i]);
+  }
+}
+
 // All words of a row of all slots, spread over the consumers: f(slot, element, value).
 template <class A, class F> DEV void gather_slots(moment j, int row, F f)
 {
@@ -90,12 +109,15 @@ template <class A> DEV float sum_of_element(moment j, int row, int e)
 #endif
   if (!T::TAGGED) return fresh((const float *)plain_of<T>(epoch, row) + e);
   int unit = word_at<T>(e), c = e - first_of<T>(unit);
+  const uint4 *w[T::SLOTS];
+  uint4 v[T::SLOTS];
   float sum = 0;
 #pragma unroll
+  for (int i = 0; i < T::SLOTS; i++) w[i] = slot_of<T>(M.tensor[T::ID], T::SLOTS > 1 ? order_of(i) : 0, epoch, row) + unit;
+  await_all_far(w, v, epoch + 1, j, T::ID);
+#pragma unroll
   for (int i = 0; i < T::SLOTS; i++) {
-    const uint4 *w = slot_of<T>(M.tensor[T::ID], T::SLOTS > 1 ? order_of(i) : 0, epoch, row) + unit;
-    uint4 v = await_far(w, get_far(w), epoch + 1, j, T::ID);
-    float x = bits_float(c == 0 ? v.x : c == 1 ? v.y : v.z);
+    float x = bits_float(c == 0 ? v[i].x : c == 1 ? v[i].y : v[i].z);
     sum = i ? sum + x : x;
   }
   return sum;
@@ -112,12 +134,12 @@ template <class X, class R, class Y> DEV void add_units(moment j, int row, int l
     const uint4 *w[T::SLOTS], *r = slot_of<U>(M.tensor[U::ID], 0, before, row) + unit;
     uint4 v[T::SLOTS], added = get_far(r);
 #pragma unroll
-    for (int i = 0; i < T::SLOTS; i++) w[i] = slot_of<T>(M.tensor[T::ID], T::SLOTS > 1 ? order_of(i) : 0, epoch, row) + unit, v[i] = get_far(w[i]);
+    for (int i = 0; i < T::SLOTS; i++) w[i] = slot_of<T>(M.tensor[T::ID], T::SLOTS > 1 ? order_of(i) : 0, epoch, row) + unit;
+    await_all_far(w, v, epoch + 1, j, T::ID);
     added = await_far(r, added, before + 1, j, U::ID);
     float x = 0, y = 0, z = 0;
 #pragma unroll
     for (int i = 0; i < T::SLOTS; i++) {
-      v[i] = await_far(w[i], v[i], epoch + 1, j, T::ID);
       x = i ? x + bits_float(v[i].x) : bits_float(v[i].x), y = i ? y + bits_float(v[i].y) : bits_float(v[i].y);
       z = i ? z + bits_float(v[i].z) : bits_float(v[i].z);
     }

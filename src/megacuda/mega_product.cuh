@@ -205,13 +205,13 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float
   warp_barrier();
 #pragma unroll 1
   for (int u = LANE; u < b.n * ALL::N; u += 32) {
-    int unit = b.first + u % b.n, row = rows.at(u / b.n), from = first_of<T>(unit) - b.element;
+    int at = ALL::N == 1 ? 0 : u / b.n, unit = b.first + u - at * b.n, row = rows.at(at), from = first_of<T>(unit) - b.element;
     float y[3], added[3] = {0, 0, 0};
     if constexpr (F == ADDED) residual_of<R, T>::take(j, row, unit, u < 32 ? early : residual_of<R, T>::ask(j, row, unit), added);
 #pragma unroll
     for (int c = 0; c < 3; c++) {
       int e = min(from + c, tiles * W::COLUMNS - 1);
-      y[c] = part[e / W::COLUMNS * pitch + u / b.n * d::columns + e % W::COLUMNS] + added[c];
+      y[c] = part[e / W::COLUMNS * pitch + at * d::columns + e % W::COLUMNS] + added[c];
     }
     write_unit<Y>(j, row, unit, y[0], y[1], y[2]);
   }
@@ -233,7 +233,7 @@ DEV u32 batches(moment j, int lo, int hi, ALL rows, u32 taken, float eps, batch_
     batch_units b = units_of<Y>(layer, first, first + n);
     uint4 early = make_uint4(0, 0, 0, 0);
     if constexpr (F == ADDED)
-      if (WARP == turn.who && LANE < b.n * ALL::N) early = residual_of<R, T>::ask(j, rows.at(LANE / b.n), b.first + LANE % b.n);
+      if (WARP == turn.who && LANE < b.n * ALL::N) early = residual_of<R, T>::ask(j, rows.at(ALL::N == 1 ? 0 : LANE / b.n), b.first + (ALL::N == 1 ? LANE : LANE % b.n));
     if (first == lo) load();
 #pragma unroll 1
     for (int t = 0; t < n; t++) {

@@ -7,7 +7,7 @@ under=("$MICA" mega)
 e=examples/mega
 
 expect 0 'waits for' plan $e/tiny_llama.json --workers 3
-expect 0 'pipeline of 11 stages' plan $e/llama_3_2_1b.json
+expect 0 'pipeline of 12 stages' plan $e/llama_3_2_1b.json
 expect 0 '2.471 GB a step' plan $e/llama_3_2_1b.json
 expect 0 'wait for event .*of the step before, for reuse' plan $e/mlp.mega --dump events
 expect 0 'streams +cache\[' plan $e/tiny_llama.json --dump regions
