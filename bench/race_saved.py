@@ -20,7 +20,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-CALLS, ROUNDS, WRONG, SCRUB = 20, 9, 2e-2, 128 << 20
+CALLS, WRONG, SCRUB = 20, 2e-2, 128 << 20
 COLUMNS = ["workload", "program", "cold us", "least", "most", "hot us", "relative difference", "machine"]
 
 
@@ -81,7 +81,7 @@ def opened(torch, mica, folder, inputs):
     return call, outputs
 
 
-def race(torch, mica, folder, rows):
+def race(torch, mica, folder, rounds, rows):
     names = sorted(n for n in os.listdir(folder) if os.path.exists(os.path.join(folder, n, "program.json")))
     if not names:
         sys.exit("%s: no folder in it has a program.json" % folder)
@@ -106,7 +106,7 @@ def race(torch, mica, folder, rows):
             fine = False
     idle = captured(torch, lambda: scrub.fill_(1))
     cold, hot = ([[] for _ in live] for _ in range(2))
-    for n in range(ROUNDS):
+    for n in range(rounds):
         for i in (range(len(live)) if n % 2 == 0 else reversed(range(len(live)))):
             base = timed(torch, idle)
             cold[i].append(timed(torch, live[i][2]) - base)
@@ -123,11 +123,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="DIR")
     parser.add_argument("--csv", required=True, metavar="FILE")
+    parser.add_argument("--rounds", type=int, default=9, metavar="N", help="of which the first warms up (9)")
     args = parser.parse_args()
     torch, mica = begin()
     fine, rows = True, []
     for folder in args.folders:
-        fine &= race(torch, mica, folder, rows)
+        fine &= race(torch, mica, folder, args.rounds, rows)
         with open(args.csv, "w", newline="") as f:
             csv.writer(f, lineterminator="\n").writerows([COLUMNS] + rows)
     return 0 if fine else 1
