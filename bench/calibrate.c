@@ -46,7 +46,7 @@ static void split(struct sample *s)
 
 // ---- counts ----
 
-static int plan_all(struct planned *p, const struct gpu_limits *gpu, struct err *e)
+static int plan_all(struct planned *p, const struct target *gpu, struct err *e)
 {
   struct graph *g;
   const struct graph *sized;
@@ -61,7 +61,7 @@ static int plan_all(struct planned *p, const struct gpu_limits *gpu, struct err 
 }
 
 // Graphs of one program are kept: a climb goes back and forth between them.
-static struct planned *open_graph(const struct sample *s, const struct gpu_limits *gpu)
+static struct planned *open_graph(const struct sample *s, const struct target *gpu)
 {
   static struct planned all[MOST_GRAPHS];
   static int n;
@@ -130,7 +130,7 @@ static bool wanted(const struct sample *s, bool listed)
 }
 
 // Lines of a program follow each other.
-static void count_samples(FILE *f, const struct gpu_limits *gpu, bool listed, int done[2])
+static void count_samples(FILE *f, const struct target *gpu, bool listed, int done[2])
 {
   static struct sample s[MOST_LAUNCHES];
   static char next[LINE];
@@ -145,7 +145,7 @@ static void count_samples(FILE *f, const struct gpu_limits *gpu, bool listed, in
   }
 }
 
-static int count_all(int n, char **path, const struct gpu_limits *gpu, bool listed)
+static int count_all(int n, char **path, const struct target *gpu, bool listed)
 {
   int done[2] = {0};
   printf("program,graph,number,launch,us,how");
@@ -200,7 +200,7 @@ static int read_table(struct arena *mem, FILE *f, struct kernel_counts **all)
   return n;
 }
 
-static int times(const char *path, const struct gpu_limits *gpu)
+static int times(const char *path, const struct target *gpu)
 {
   struct arena mem = {0};
   struct kernel_counts *c = NULL;
@@ -227,6 +227,5 @@ int main(int argc, char **argv)
   bool timing = argc == 3 && !strcmp(argv[1], "--times"), listed = argc > 1 && !strcmp(argv[1], "--listed");
   if (argc < 2 + listed) return fprintf(stderr, "calibrate [--listed] SAMPLES.csv... | --times COUNTS.csv\n"), 2;
   if (target_open("sm_90a", 1, true, &t, &e)) return err_print(stderr, &e), 2;
-  const struct gpu_limits gpu = gpu_limits(&t);
-  return timing ? times(argv[2], &gpu) : count_all(argc - 1 - listed, argv + 1 + listed, &gpu, listed);
+  return timing ? times(argv[2], &t) : count_all(argc - 1 - listed, argv + 1 + listed, &t, listed);
 }

@@ -26,7 +26,7 @@ struct one {        // a kernel at a setting
 struct job { // a graph for a target
   struct arena mem;
   struct graph *g;
-  const struct gpu_limits *gpu;
+  const struct target *gpu;
   int n, cap, unmade; // unmade: settings that fit, of which no program was made
   struct one *one;
   const struct device_program **program;
@@ -42,7 +42,7 @@ struct all {
   bool pairs, list;
   const char *only, *scheme, *csv;
   int ntargets;
-  struct gpu_limits gpu[MOST_TARGETS];
+  struct target gpu[MOST_TARGETS];
   struct gpu_race_opts race;
   int n, kernels, right;
   struct job *job[MOST_JOBS];
@@ -243,7 +243,7 @@ static int add_target(struct all *a, const char *name)
   if (!a->list && gpu_worker_facts(a->race.with, &f, &a->e)) return a->e.status;
   const struct target_facts facts = {f.gpu.name, f.gpu.arch, f.gpu.processors, f.gpu.shared, f.gpu.shared_processor, f.gpu.l2, 0};
   if (!a->list && target_fit(&t, &facts, &a->e)) return a->e.status;
-  return a->gpu[a->ntargets++] = gpu_limits(&t), OK;
+  return a->gpu[a->ntargets++] = t, OK;
 }
 
 static int add_targets(struct all *a, char *names)

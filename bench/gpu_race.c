@@ -34,9 +34,9 @@ struct all {
   struct arena mem;
   struct err e;
   struct options o;
-  struct target target;         // of the words that follow
-  const struct gpu_limits *gpu; // one of opened
-  struct gpu_limits opened[MOST_TARGETS];
+  struct target target;     // of the words that follow
+  const struct target *gpu; // one of opened
+  struct target opened[MOST_TARGETS];
   const struct graph *reference, *graph[MOST_GRAPHS];
   const char *word[MOST_GRAPHS];
   int ngraphs;
@@ -132,9 +132,9 @@ static int open_target(struct all *a, const char *name)
   if (t.kind != TARGET_GPU) return err_set(&a->e, ERR_TARGET, NOWHERE, "%.40s is no GPU", name);
   if (target_fit(&t, &(struct target_facts){f.gpu.name, f.gpu.arch, f.gpu.processors, f.gpu.shared, f.gpu.shared_processor, f.gpu.l2, 0}, &a->e))
     return a->e.status;
-  struct gpu_limits *gpu = a->opened;
+  struct target *gpu = a->opened;
   while (gpu->arch && gpu->arch != t.arch) gpu++;
-  return *gpu = gpu_limits(&t), a->target = t, a->gpu = gpu, OK;
+  return *gpu = a->target = t, a->gpu = gpu, OK;
 }
 
 // Words of one race, up to its end; returns how many.
@@ -348,7 +348,6 @@ static int climb(struct all *a)
                   .opts = &o,
                   .program = a->reference,
                   .target = a->target,
-                  .gpu = *a->gpu,
                   .unmeasured = "",
                   .threads = pool_cores(),
                   .db = a->o.race.db,

@@ -76,7 +76,7 @@ static int part(const struct offer *o, struct job *j, struct contest *c, struct 
   struct search_opts s = job_part_opts(j, c);
   double start = now_seconds();
   *x = (struct answer){.first = INFINITY, .eight = INFINITY, .best = INFINITY};
-  struct pricing by = price_open(j->mem, &j->gpu, c->part->g);
+  struct pricing by = price_open(j->mem, &j->target, c->part->g);
   const struct pricer pricer = pricing_pricer(&by);
   s.pricer = &pricer;
   if (c->part->searchable) TRY(search_run(j->mem, c->part->g, &j->target, &s, &r, e));

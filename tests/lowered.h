@@ -4,7 +4,7 @@
 
 #include "lower/lower.h"
 
-static inline int lower_program(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+static inline int lower_program(struct arena *mem, const struct graph *g, const struct target *gpu, const struct lower_opts *o,
                                 struct device_program *d, struct err *e)
 {
   struct lower_plan p;

@@ -10,13 +10,11 @@
 
 // ---- what is asked ----
 
-static int limits(struct cli *c, struct gpu_limits *gpu)
+static int limits(struct cli *c, struct target *gpu)
 {
-  struct target t;
-  TRY(target_open(c->given[OPT_TARGET] ? c->target : "sm_90a", 1, true, &t, &c->err));
-  if (t.kind != TARGET_GPU) return err_set(&c->err, ERR_TARGET, NOWHERE, "%.40s is no GPU: there are no tile kernels for it", c->target);
-  TRY(f32_products_read(c->f32_products, &t.f32_products, &c->err));
-  *gpu = gpu_limits(&t);
+  TRY(target_open(c->given[OPT_TARGET] ? c->target : "sm_90a", 1, true, gpu, &c->err));
+  if (gpu->kind != TARGET_GPU) return err_set(&c->err, ERR_TARGET, NOWHERE, "%.40s is no GPU: there are no tile kernels for it", c->target);
+  TRY(f32_products_read(c->f32_products, &gpu->f32_products, &c->err));
   if (c->given[OPT_SHARED] && !c->given[OPT_WORKERS]) return err_set(&c->err, ERR_OPTION, NOWHERE, "--shared goes with --workers");
   if (c->given[OPT_WORKERS]) *gpu = gpu_budget(gpu, c->workers, c->shared);
   return OK;
@@ -220,7 +218,7 @@ static int finish_all(struct cli *c, const struct lower_plan *p, const struct nv
 
 int cmd_lower(struct cli *c)
 {
-  struct gpu_limits gpu;
+  struct target gpu;
   struct graph *g;
   struct lower_plan p;
   struct choice *pick;

@@ -25,7 +25,7 @@ void entrants_close(struct entrants *f)
 struct climb_plan *entrants_plan(struct entrants *f, int cand, bool dependent)
 {
   const struct lowered *l = f->c->cand[cand].gpu.lowered;
-  dependent = dependent && f->j->gpu.can & CAN_PDL;
+  dependent = dependent && f->j->target.can & CAN_PDL;
   for (int i = 0; i < f->nplans; i++)
     if (f->plan[i]->cand == cand && f->plan[i]->p.dependent == dependent) return f->plan[i];
   if (!l) return NULL;

@@ -104,7 +104,7 @@ int run_norm(const struct pass_on *on, struct err *e)
   const bool dependent = on->x->ways ? on->x->ways->dependent : one ? !independent(j->opts->knobs) : !n || like[0]->plan.dependent;
   const struct lower_opts o = {.tails = true, .dependent = dependent};
   named->name = j->program->name ? j->program->name : "program";
-  TRY(lower_plan(j->mem, named, &j->gpu, &o, &d->plan, e));
+  TRY(lower_plan(j->mem, named, &j->target, &o, &d->plan, e));
   return on->x->gpu.lowered = d, OK;
 }
 
@@ -219,7 +219,7 @@ static int compile_by(const struct job *j, struct gpu_forge *f, struct lowered *
     d->code = NEW(j->mem, struct code);
     TRY(code_make(j->mem, &d->program, d->code, e));
   }
-  TRY(gpu_forge_codes(j->mem, f, j->db, &until, j->gpu.arch, 1, d->code, &result, &stats, e));
+  TRY(gpu_forge_codes(j->mem, f, j->db, &until, j->target.arch, 1, d->code, &result, &stats, e));
   take_use(d, d->code);
   if (result.status != OK) *e = result.err;
   return result.status;
@@ -248,7 +248,7 @@ json_t *lowered_json(const struct job *j, const struct lowered *d)
   const struct device_proof *p = &d->proof;
   json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
                             (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds, "note", p->note);
-  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->gpu.arch, "runs_on", gpu_runs_on(&j->gpu),
-                   "workspace", (json_int_t)d->program.workspace, "zeroed", (json_int_t)d->program.zeroed, "compiled", d->compiled, "interpreter",
-                   proof, "launches", list);
+  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->target.arch, "runs_on",
+                   gpu_runs_on(&j->target), "workspace", (json_int_t)d->program.workspace, "zeroed", (json_int_t)d->program.zeroed, "compiled",
+                   d->compiled, "interpreter", proof, "launches", list);
 }

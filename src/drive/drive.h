@@ -168,7 +168,6 @@ struct job {
   struct ranks_moved moved; // plain with operators of all ranks elsewhere; plain itself in a world of one
   struct target target;     // with typical rates, so that candidates are ranked alike on every run
   struct target host;       // with measured ones, for the report
-  struct gpu_limits gpu;    // of GPU targets
   const char *unmeasured;   // why candidates for a GPU are ranked by the model; "": they are measured
   struct db *db;            // NULL without
   const char *key;
@@ -283,11 +282,11 @@ int candidate_base(struct job *j, struct contest *c, struct err *e);
 
 // ---- price.c ----
 struct pricing { // of one subprogram
-  const struct gpu_limits *gpu;
+  const struct target *gpu;
   struct lower_memo *memo;
   bool overflows; // its exponentials would, unless they are made stable
 };
-struct pricing price_open(struct arena *mem, const struct gpu_limits *gpu, const struct graph *part);
+struct pricing price_open(struct arena *mem, const struct target *gpu, const struct graph *part);
 double price_graph(const struct pricing *by, const struct graph *g); // seconds; infinite: it cannot be made
 struct pricer pricing_pricer(struct pricing *by);                    // for the search
 
@@ -325,8 +324,8 @@ json_t *lowered_json(const struct job *j, const struct lowered *d);
 // ---- launches.c ----
 json_t *launches_json(const struct lowered *d);
 // The target that the report's kernels were made for, and how f32 is multiplied.
-int launches_limits(struct arena *mem, const json_t *report, const struct target *t, const struct gpu_limits **out, struct err *e);
-int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
+int launches_target(const json_t *report, const struct target *t, struct target *out, struct err *e);
+int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct target *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e);
 // How each launch was made, in order, as picks of a plan. False: it does not fit.
 bool launches_pick(const struct lower_plan *p, int n, const char *const *how, struct choice *pick);

@@ -144,7 +144,6 @@ int job_look(struct job *j, struct err *e)
   if (gpu_look(0, &f, &missing) == OK)
     TRY(target_fit(&j->target, &(struct target_facts){f.name, f.arch, f.processors, f.shared, f.shared_processor, f.l2, 0}, e));
   if (!*j->unmeasured) memcpy(j->target.device, device, sizeof device);
-  j->gpu = gpu_limits(&j->target);
   return OK;
 }
 
@@ -193,7 +192,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   TRY(target_open(opts->target, j->threads, true, &j->target, e));
   TRY(f32_products_read(opts->f32_products, &j->target.f32_products, e));
   j->unmeasured = "";
-  if (j->target.kind == TARGET_GPU) name_gpu(j), j->gpu = gpu_limits(&j->target);
+  if (j->target.kind == TARGET_GPU) name_gpu(j);
   const struct patience until = clock_of(opts);
   j->compiler = arena_strdup(mem, compiler_version(&until));
   j->key = key_of(j, "program", opts->tune, j->program);

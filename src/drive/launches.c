@@ -78,14 +78,13 @@ bool launches_settle(struct arena *scratch, const struct lower_plan *p, int unit
   return isfinite(c->cost);
 }
 
-int launches_limits(struct arena *mem, const json_t *report, const struct target *t, const struct gpu_limits **out, struct err *e)
+int launches_target(const json_t *report, const struct target *t, struct target *out, struct err *e)
 {
-  struct gpu_limits *gpu = NEW(mem, struct gpu_limits);
-  *out = gpu, *gpu = gpu_limits(t);
-  return f32_products_read(json_string_value(json_object_get(json_object_get(report, "options"), "f32_products")), &gpu->f32_products, e);
+  *out = *t;
+  return f32_products_read(json_string_value(json_object_get(json_object_get(report, "options"), "f32_products")), &out->f32_products, e);
 }
 
-int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct gpu_limits *gpu, struct lower_plan *p,
+int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct target *gpu, struct lower_plan *p,
                   struct choice **pick, struct err *e)
 {
   struct lower_opts o = {.tails = true};

@@ -243,7 +243,7 @@ static bool too_short(struct job *j)
 // The GPU and its driver are looked for before the search.
 static int check_machine(struct job *j, struct err *e)
 {
-  const struct gpu_need need = {gpu_runs_on(&j->gpu), signature_of(j->program).bytes};
+  const struct gpu_need need = {gpu_runs_on(&j->target), signature_of(j->program).bytes};
   enum gpu_reference by;
   TRY(gpu_reference_read(j->opts->reference, &by, e));
   if (j->target.kind != TARGET_GPU || *j->unmeasured || too_short(j)) return OK;

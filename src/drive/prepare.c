@@ -15,7 +15,7 @@ static void compile(struct entrants *f, int n, const int *who)
   struct err e = {0};
   int good = 0;
   for (int i = 0; i < n; i++) good += code_make(&mem, f->x[who[i]].program, &codes[good], &(struct err){0}) == OK;
-  if (gpu_forge_codes(&mem, j->forge, j->db, &until, gpu_runs_on(&j->gpu), good, codes, results, &stats, &e) != OK) job_warn(j, e.text);
+  if (gpu_forge_codes(&mem, j->forge, j->db, &until, gpu_runs_on(&j->target), good, codes, results, &stats, &e) != OK) job_warn(j, e.text);
   arena_close(&mem);
 }
 

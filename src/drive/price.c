@@ -39,7 +39,7 @@ double price_graph(const struct pricing *by, const struct graph *g)
   return seconds;
 }
 
-struct pricing price_open(struct arena *mem, const struct gpu_limits *gpu, const struct graph *part)
+struct pricing price_open(struct arena *mem, const struct target *gpu, const struct graph *part)
 {
   struct pricing by = {.gpu = gpu, .memo = lower_memo_new(mem)};
   struct graph *stable;

@@ -87,8 +87,7 @@ int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, 
 {
   struct search_opts o = job_part_opts(j, c);
   struct err inner = {0};
-  const struct gpu_limits gpu = gpu_limits(&j->target); // typical ones, as the search's
-  struct pricing by = price_open(j->mem, &gpu, c->part->g);
+  struct pricing by = price_open(j->mem, &j->target, c->part->g);
   const struct pricer pricer = pricing_pricer(&by);
   if (j->target.kind == TARGET_GPU) o.pricer = &pricer;
   o.store = keeper_open(&c->keeper, j, c->part->g);

@@ -109,8 +109,8 @@ static int generate_cuda(const json_t *report, const struct saved_graphs *of, co
   struct graph *g;
   struct device_program *d = NEW(f->mem, struct device_program);
   struct choice *pick;
-  const struct gpu_limits *gpu;
-  TRY(launches_limits(f->mem, report, t, &gpu, e));
+  struct target *gpu = NEW(f->mem, struct target);
+  TRY(launches_target(report, t, gpu, e));
   TRY(launches_graph(f->mem, report, &g, e));
   if (of->rank) f->by.whole = of->best, f->by.rank = of->rank;
   g->name = json_string_value(json_object_get(report, "program"));

@@ -144,9 +144,7 @@ int code_make(struct arena *mem, const struct device_program *p, struct code *ou
     const struct launch *l = &p->launch[i];
     struct code_launch *c = &out->launch[out->nlaunch++];
     *c = (struct code_launch){.name = l->name ? l->name : "", .how = l->how ? l->how : "", .kernel = -1, .algorithm = -1};
-    int status = l->product      ? product_launch(mem, l, c, e)
-                 : l->meet.ranks ? meeting_launch(mem, l, p->gpu->processors, c)
-                                 : kernel_launch(mem, l, c, e);
+    int status = l->product ? product_launch(mem, l, c, e) : l->meet.ranks ? meeting_launch(mem, l, p->gpu->cores, c) : kernel_launch(mem, l, c, e);
     if (status == OK && !l->product) status = kernel_of(mem, out, l, p->gpu->arch, &c->kernel, e);
     if (status != OK) return status;
   }

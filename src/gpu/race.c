@@ -78,7 +78,7 @@ static void take_codes(struct race *r)
 // Kernels of all programs are compiled for this device; those of other targets are told.
 static int check_target(struct race *r, int i, const struct gpu_facts *f, struct err *e)
 {
-  const struct gpu_limits *gpu = r->programs[i]->gpu;
+  const struct target *gpu = r->programs[i]->gpu;
   int runs_on = gpu_runs_on(gpu);
   char target[32], *machine = r->out->machine;
   size_t n = strlen(machine), room = sizeof r->out->machine - n;

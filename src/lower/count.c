@@ -73,10 +73,7 @@ static double library_rate(const struct blas_product *m)
   return any % 2 ? kernel_rates.odd[COUNT_LIBRARY] : any % 8 ? kernel_rates.unaligned[COUNT_LIBRARY] : 1;
 }
 
-// Products of f32 are multiplied by lanes. Which of its kernels the library takes is not known; tiles of 128 by 128, where there are enough.
-
-void count_product(const struct graph *g, const enum dtype *store, const struct lower_product *x, const struct gpu_limits *gpu,
-                   struct kernel_counts *c)
+void count_product(const struct graph *g, const enum dtype *store, const struct lower_product *x, const struct target *gpu, struct kernel_counts *c)
 {
   const struct norm n = {.kernels = g};
   const struct lower_job j = {.n = &n, .store = store, .gpu = gpu};
@@ -90,5 +87,6 @@ void count_product(const struct graph *g, const enum dtype *store, const struct 
   c->items = c->blocks, c->cache = c->memory + c->near;
   c->wgmma = 2.0 * (double)m->batch * rows * cols * (double)m->k / c->items;
   if (m->type[BLAS_A] != TT_F32) c->wgmma /= library_rate(m);
-  if (m->type[BLAS_A] == TT_F32) c->wgmma *= gpu->flops / (2 * gpu->lane_rate * gpu->processors * kernel_rates.f32[COUNT_LIBRARY]);
+  // Products of f32 are multiplied by lanes. Which of its kernels the library takes is not known; tiles of 128 by 128, where there are enough.
+  if (m->type[BLAS_A] == TT_F32) c->wgmma *= gpu->flops / (2 * gpu->lane_rate * gpu->cores * kernel_rates.f32[COUNT_LIBRARY]);
 }

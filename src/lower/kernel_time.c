@@ -34,16 +34,16 @@ struct kernel_time_placed {              // which items are where
 };
 
 // A cluster lies within one group of multiprocessors, so that some multiprocessors have no room for larger ones.
-static double reached(const struct gpu_limits *gpu, double cluster)
+static double reached(const struct target *gpu, double cluster)
 {
-  return gpu->processors * (cluster <= 2 ? 1 : gpu->reach[cluster <= 4 ? 0 : cluster <= 8 ? 1 : 2]);
+  return gpu->cores * (cluster <= 2 ? 1 : gpu->reach[cluster <= 4 ? 0 : cluster <= 8 ? 1 : 2]);
 }
 
 static double whole(double n, double few) { return n < few ? ceil(n - 1e-9) : n; }
 
-static struct kernel_time_placed placed_of(const struct kernel_counts *c, const struct gpu_limits *gpu)
+static struct kernel_time_placed placed_of(const struct kernel_counts *c, const struct target *gpu)
 {
-  double processors = gpu->processors;
+  double processors = gpu->cores;
   double at_once = fmin(fmin(c->items, c->blocks), reached(gpu, c->cluster) * c->room), here = ceil(at_once / processors);
   return (struct kernel_time_placed){.turns = whole(c->items / at_once, SMOOTH),
                                      .here = here,
@@ -61,18 +61,18 @@ static double norm(double a, double b, double p)
 
 #define R(id) (r->id[kind])
 
-static double moved(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind,
+static double moved(const struct kernel_counts *c, const struct target *gpu, const struct kernel_rates *r, int kind,
                     const struct kernel_time_placed *s)
 {
-  double memory = c->memory / (gpu->bandwidth * R(memory)) + c->near * s->most * gpu->processors / c->items / (gpu->l2_bandwidth * R(near));
-  double cache = fmax(c->cache / (gpu->l2_bandwidth * R(cache)), s->most * c->cache / c->items / R(port));
+  double memory = c->memory / (gpu->bandwidth * R(memory)) + c->near * s->most * gpu->cores / c->items / (gpu->cache_bandwidth * R(near));
+  double cache = fmax(c->cache / (gpu->cache_bandwidth * R(cache)), s->most * c->cache / c->items / R(port));
   return fmax(memory, fmax(cache, s->most * c->boxed * R(box))) + c->lines / s->busy * R(line);
 }
 
-static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r, int kind,
+static double work(const struct kernel_counts *c, const struct target *gpu, const struct kernel_rates *r, int kind,
                    const struct kernel_time_placed *s)
 {
-  double flops = gpu->flops / gpu->processors, few = fmin(1, s->warps / R(lane_warps));
+  double flops = gpu->flops / gpu->cores, few = fmin(1, s->warps / R(lane_warps));
   double tensor = c->mma / (flops * R(mma) * gpu->mma_share * fmin(1, s->warps / R(mma_warps))) + c->wgmma / (flops * R(wgmma));
   double shared = c->shared / (gpu->shared_rate * R(shared)),
          lanes = c->lanes / (gpu->lane_rate * R(lane) * few) + c->exps / (gpu->special_rate * R(exp) * few);
@@ -82,7 +82,7 @@ static double work(const struct kernel_counts *c, const struct gpu_limits *gpu, 
 // Products that only add up run on over the iterations of their loop, and hide nearly all of what is much shorter than they are.
 static double shows_beneath(double share, double least) { return least + (1 - least) * share * share; }
 
-double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, const struct kernel_rates *r)
+double kernel_time(const struct kernel_counts *c, const struct target *gpu, const struct kernel_rates *r)
 {
   if (!r) r = &kernel_rates;
   const int kind = (int)c->kind;
@@ -102,5 +102,5 @@ double kernel_time(const struct kernel_counts *c, const struct gpu_limits *gpu, 
   if (beneath) show = fmin(show, shows_beneath(fmax(bytes, ring) / computing, R(beneath)));
   double all = R(start) + longest + show * (bytes - late + computing + ring - longest) + late + wait + R(block) * s.most + R(thread) * c->threads;
   double deep = c->flight > 0 ? fmin(fmax(c->flight * s.here / STAGE, LEAST), MOST) : 1;
-  return gpu->launch + all * pow(s.busy / gpu->processors, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + R(tail) * c->tail;
+  return gpu->launch + all * pow(s.busy / gpu->cores, R(idle)) * pow(s.here, R(crowd)) * pow(deep, R(deep)) + R(tail) * c->tail;
 }

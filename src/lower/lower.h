@@ -23,7 +23,7 @@
 //   fill.c       templates of tile text
 //   about.c      which nodes lines of the text are about
 //   pointwise.c  elementwise operators as specs
-//   limits.c     what a target can do
+//   budget.c     budgets of kernels of persistent blocks
 //   scheme.c     the table of schemes; choices over all of them
 //   order.c      how tensors between kernels lie in device memory
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
@@ -79,27 +79,10 @@ enum { KNOBS = 14, CHOICES = 64 };
 struct knobs {
   int v[KNOBS];
 };
-struct gpu_limits { // capacities; of a device, or the least that devices of the architecture have
-  int arch, processors;
-  uint32_t can;                                // capabilities (target/capability.def)
-  int64_t shared, shared_processor, registers; // bytes a block and a multiprocessor may have; registers of a multiprocessor
-  enum f32_products f32_products;              // how products of f32 may be made
-  int threads, blocks;                         // that a multiprocessor holds at a time, at most
-  int cluster;                                 // blocks of the largest cluster
-  double reach[3];                             // share of the multiprocessors where clusters of 4, 8 and 16 blocks find room
-  int64_t l2;
-  double bandwidth, l2_bandwidth, flops, launch; // bytes/s, bytes/s, fp16 tensor-core operations/s, s
-  double mma_share;                              // what mma.sync reaches of flops, over what it reaches of the H200's
-  double lane_rate, special_rate, shared_rate;   // of a multiprocessor a second: instructions, exponentials, bytes of shared memory
-  double link, meeting;                          // of several GPUs: bytes/s to the others, s of a meeting
-  int runs_on;                                   // the target that kernels are compiled for to be measured; 0: arch
-  int workers;                                   // most blocks of a kernel, which then take work tiles in turns; 0: a block a work tile
-};
-struct gpu_limits gpu_limits(const struct target *t); // limits.c
 // Budget of a kernel of persistent blocks: so many of them, this much shared memory in each (0: all), no cluster, no early launch.
-struct gpu_limits gpu_budget(const struct gpu_limits *gpu, int workers, int64_t shared);
-int64_t gpu_blocks(const struct gpu_limits *gpu, int64_t tiles); // of a kernel with so many work tiles
-int gpu_runs_on(const struct gpu_limits *gpu);
+struct target gpu_budget(const struct target *gpu, int workers, int64_t shared);
+int64_t gpu_blocks(const struct target *gpu, int64_t tiles); // of a kernel with so many work tiles
+int gpu_runs_on(const struct target *gpu);
 struct kernel_counts;
 struct text_marks;
 struct lower_job {
@@ -107,7 +90,7 @@ struct lower_job {
   const struct norm *n;    // the kernel
   const struct norm *tail; // or NULL; what it loads, n saves
   const enum dtype *store; // by tensor of the kernel graph
-  const struct gpu_limits *gpu;
+  const struct target *gpu;
   const char *name;             // of the tile kernel
   bool dependent;               // launched before the kernel ahead of it has ended: wait before reading what that wrote
   bool anew;                    // a scheme has cut the grid or the loop anew (mma_cut.c)
@@ -146,7 +129,7 @@ int scheme_count(void);
 const struct scheme *scheme_at(int i);
 uint32_t scheme_needs(int i); // capabilities
 // The GPU has what the scheme needs; else why says what is missing.
-bool scheme_runs(int scheme, const struct gpu_limits *gpu, char why[160]);
+bool scheme_runs(int scheme, const struct target *gpu, char why[160]);
 // It does, and the scheme takes kernels like the job's at all.
 bool scheme_takes(int scheme, const struct lower_job *j, char why[160]);
 
@@ -218,7 +201,7 @@ struct launch {
 struct device_program {
   const struct graph *g;     // what it computes: the kernel graph, library operators wrapped
   const struct order *order; // by tensor of g, or NULL
-  const struct gpu_limits *gpu;
+  const struct target *gpu;
   int nlaunch;
   struct launch *launch;
   int64_t workspace; // bytes
@@ -251,7 +234,7 @@ struct lower_plan {
   const enum dtype *store;
   const struct order *order; // by tensor of g, or NULL: how tensors lie in device memory
   const char *ordered;       // why so, for people
-  const struct gpu_limits *gpu;
+  const struct target *gpu;
   bool dependent, tails;
   unsigned off; // of lower_opts
   int nunits;
@@ -265,10 +248,9 @@ struct lower_opts {
   struct lower_memo *memo;   // for prices: each kernel has its first choice alone, remembered; NULL: all choices
 };
 // Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).
-int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *out,
-               struct err *e);
+int lower_plan(struct arena *mem, const struct graph *g, const struct target *gpu, const struct lower_opts *o, struct lower_plan *out, struct err *e);
 // For a graph that is wrapped already, with these types between its kernels.
-int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu, const struct lower_opts *o,
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct target *gpu, const struct lower_opts *o,
                   struct lower_plan *out, struct err *e);
 // Is the unit a part of another one's launch, with these picks?
 bool lower_inside(const struct lower_plan *p, const struct choice *pick, int unit);
@@ -303,7 +285,7 @@ const char *meeting_name(enum meeting_how how); // "all_reduce"
 bool meeting_find(const char *name, enum meeting_how *out);
 // The operator of all ranks in a node of a kernel graph; false where ranks do not exchange such tensors.
 bool meeting_of(const struct graph *kernels, const enum dtype *store, int node, struct lower_meeting *out);
-struct choice meeting_choice(const struct gpu_limits *gpu, const struct meeting *m);
+struct choice meeting_choice(const struct target *gpu, const struct meeting *m);
 
 // ---- epilogue.c ------------------------------------------------------------------------------------
 

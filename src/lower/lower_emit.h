@@ -90,7 +90,7 @@ const char *text_of(struct arena *mem, const char *template, const struct hole *
 const char *text_number(struct arena *mem, double x);                                   // as tile text has it, to the last bit
 
 // "order row", "kernel NAME {"; the directive `target` where the kernel may use capabilities that not every GPU has, and this one does.
-void text_kernel(struct text *t, const char *name, const char *comment, const struct gpu_limits *gpu, uint32_t may_use);
+void text_kernel(struct text *t, const char *name, const char *comment, const struct target *gpu, uint32_t may_use);
 // Declares a buffer for each tensor that the kernel loads and saves, by these names, but for arguments that are there already and what the head
 // of a tail has left. Adds arguments to `out`, and names to the lists.
 void emit_arguments(struct text *t, struct arena *mem, const struct kern *k, const char **name, struct lower_out *out, struct str *ins,
@@ -101,8 +101,8 @@ void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const c
                 struct lower_out *out); // clusters of so many blocks, emit_arguments(), emit_head()
 // The number of the work tile that the block does; `name` is it. If there are more tiles than workers this is a loop, which text_until
 // closes; tiles_end() comes last within it, since shared memory of one tile becomes that of the next.
-void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name);
-void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles);
+void emit_tiles(struct text *t, const struct target *gpu, int64_t tiles, const char *name);
+void emit_tiles_end(struct text *t, const struct target *gpu, int64_t tiles);
 // Names for tensors: those of the graph where they are identifiers, made unique; lives in mem. Names that could be a scheme's own get g_:
 // lower case with digits, lower case, or all names.
 enum text_apart { TEXT_NUMBERED, TEXT_ALL, TEXT_LOWER };

@@ -191,8 +191,8 @@ static const char *stem_of(struct arena *mem, const struct graph *g)
   return s;
 }
 
-static int plan_after(struct planning *w, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu,
-                      const struct lower_opts *o, struct lower_plan *p, struct err *e)
+static int plan_after(struct planning *w, const struct graph *wrapped, const enum dtype *store, const struct target *gpu, const struct lower_opts *o,
+                      struct lower_plan *p, struct err *e)
 {
   struct arena *mem = w->mem;
   int status = OK;
@@ -211,7 +211,7 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
   return status;
 }
 
-int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct gpu_limits *gpu, const struct lower_opts *o,
+int lower_plan_of(struct arena *mem, const struct graph *wrapped, const enum dtype *store, const struct target *gpu, const struct lower_opts *o,
                   struct lower_plan *p, struct err *e)
 {
   struct planning w = {.mem = mem};
@@ -236,7 +236,7 @@ static double plan_cost(struct arena *mem, const struct lower_plan *p)
   return sum;
 }
 
-static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct target *gpu, const struct lower_opts *o, struct lower_plan *p,
                         struct err *e)
 {
   const struct order *order[ORDERS];
@@ -272,7 +272,7 @@ static void take_cheaper(struct arena *mem, struct lower_plan *p, const struct l
 }
 
 // The plan of the graph that a rewrite made, where that is cheaper; the rewrite's status NO: there is none.
-static int plan_rewritten(struct arena *mem, int rewrite, struct graph *const *g, const struct gpu_limits *gpu, const struct lower_opts *o,
+static int plan_rewritten(struct arena *mem, int rewrite, struct graph *const *g, const struct target *gpu, const struct lower_opts *o,
                           struct lower_plan *p, struct err *e)
 {
   struct lower_plan other;
@@ -282,7 +282,7 @@ static int plan_rewritten(struct arena *mem, int rewrite, struct graph *const *g
 }
 
 // With gathers as kernels, or within those that read them; with tiles that are read in two ways as two, or as one.
-static int plan_wrapped(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
+static int plan_wrapped(struct arena *mem, const struct graph *g, const struct target *gpu, const struct lower_opts *o, struct lower_plan *p,
                         struct err *e)
 {
   struct graph *wrapped, *other;
@@ -297,8 +297,7 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct g
   return plan_rewritten(mem, lower_aligned(mem, wrapped, &other, e), &other, gpu, o, p, e);
 }
 
-int lower_plan(struct arena *mem, const struct graph *g, const struct gpu_limits *gpu, const struct lower_opts *o, struct lower_plan *p,
-               struct err *e)
+int lower_plan(struct arena *mem, const struct graph *g, const struct target *gpu, const struct lower_opts *o, struct lower_plan *p, struct err *e)
 {
   struct graph *merged;
   struct lower_plan longer;

@@ -37,7 +37,7 @@ bool meeting_of(const struct graph *g, const enum dtype *store, int node, struct
   return store[v.root] == store[n->out] && meeting_fits(m);
 }
 
-struct choice meeting_choice(const struct gpu_limits *gpu, const struct meeting *m)
+struct choice meeting_choice(const struct target *gpu, const struct meeting *m)
 {
   const double share = (m->ranks - 1.0) / m->ranks, whole = (double)meeting_bytes(m) * (m->how == MEETING_GATHER ? m->ranks : 1);
   const double sent =

@@ -190,7 +190,7 @@ static void combining(const struct mma_plan *p, struct kernel_counts *c)
 
 static double room(const struct mma_plan *p)
 {
-  const struct gpu_limits *gpu = p->job->gpu;
+  const struct target *gpu = p->job->gpu;
   int64_t fit = MIN(gpu->shared_processor / (p->shared + 1024), gpu->registers / (MAX(p->registers, 32) * p->threads));
   return (double)MIN(MAX(fit, 1), MIN(gpu->threads / p->threads, gpu->blocks));
 }

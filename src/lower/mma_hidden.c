@@ -150,7 +150,7 @@ static void shares(struct mma_plan *p)
     if (!i) first = n;
     last = n;
   }
-  double turns = (double)blocks / (double)p->job->gpu->processors;
+  double turns = (double)blocks / (double)p->job->gpu->cores;
   p->share = fmax((double)all / (double)looked, (double)most / fmax(1, turns)) / (double)p->iterations;
   p->partly = (double)some / (double)all, p->backwards = last > first;
 }

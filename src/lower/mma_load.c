@@ -110,9 +110,9 @@ void mma_ahead(struct mma_kernel *k)
 // On an H200 it was best to have a third of the L2 cache filled ahead.
 int mma_ahead_best(const struct mma_plan *p)
 {
-  const struct gpu_limits *gpu = p->job->gpu;
+  const struct target *gpu = p->job->gpu;
   int64_t fit = MAX(1, MIN(gpu->shared_processor / (p->shared + 1024), gpu->registers / MAX(1, p->registers * p->threads)));
-  int64_t blocks = MIN(graph_blocks(p->n->block), gpu->processors * fit), once = 0, each = 0;
+  int64_t blocks = MIN(graph_blocks(p->n->block), gpu->cores * fit), once = 0, each = 0;
   for (int i = 0; i < p->ntiles; i++) *(p->tile[i].varying ? &each : &once) += blocks * p->tile[i].rows * p->tile[i].cols * dtype_bytes(p->type);
   if (!p->job->dependent || !(gpu->can & CAN_PDL) || once > gpu->l2 / 3) return 0;
   return each ? (int)MIN(MIN(MMA_MOST_AHEAD, p->iterations), (gpu->l2 / 3 - once) / each) : 1;

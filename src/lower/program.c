@@ -75,9 +75,9 @@ static int check_args(const struct building *b, const struct launch *l)
     n++;
   }
   if (n != l->nargs) return err_set(b->e, ERR_TILE, l->k->at, "%s has %d arguments, not %d", l->name, n, l->nargs);
-  if (l->k->shared_bytes > b->p->gpu->shared)
+  if (l->k->shared_bytes > b->p->gpu->scratch)
     return err_set(b->e, ERR_LIMIT, l->k->at, "%s needs %lld bytes of shared memory, and a block may have %lld", l->name,
-                   (long long)l->k->shared_bytes, (long long)b->p->gpu->shared);
+                   (long long)l->k->shared_bytes, (long long)b->p->gpu->scratch);
   return OK;
 }
 

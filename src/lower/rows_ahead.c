@@ -38,8 +38,8 @@ double rows_soon(const struct lower_job *j, const struct row_plan *p)
 void rows_before_best(const struct lower_job *j, struct row_plan *p, const struct kernel_counts *c)
 {
   enum { SHARE = 4, LAUNCHES = 3 }; // parts of the multiprocessors; empty launches
-  bool once = j->dependent && c->blocks <= j->gpu->processors * c->room;
-  bool hold = once && SHARE * c->blocks >= j->gpu->processors && kernel_time(c, j->gpu, NULL) >= LAUNCHES * j->gpu->launch;
+  bool once = j->dependent && c->blocks <= j->gpu->cores * c->room;
+  bool hold = once && SHARE * c->blocks >= j->gpu->cores && kernel_time(c, j->gpu, NULL) >= LAUNCHES * j->gpu->launch;
   rows_before(p, once, hold);
   double soon = rows_soon(j, p);
   if (soon <= 0 || soon * c->blocks > (double)j->gpu->l2 / 3) p->ahead = 0;

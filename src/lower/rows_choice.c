@@ -97,12 +97,12 @@ static bool comes_back(const struct rows *r)
 // share.
 static void with_clusters(struct row_trying *t, struct knobs k, int knob, int axis)
 {
-  const struct gpu_limits *g = t->j->gpu;
+  const struct target *g = t->j->gpu;
   const axis_set all = AXIS(t->r->k.naxes) - 1, folded = t->r->k.folded;
   const int64_t free = kern_extent(&t->r->k, all & ~folded) / MAX(k.v[KNOB_JOIN], 1);
   const bool large = comes_back(t->r) && WIDE_REGS * kern_extent(&t->r->k, all & folded) > g->registers;
   if (axis < 0 || !(folded >> axis & 1) || !(g->can & CAN_CLUSTER)) return;
-  for (int n = 2; n <= g->cluster && (large || n * free <= TURNS * g->processors); n *= 2) k.v[knob] = n, with_registers(t, k);
+  for (int n = 2; n <= g->cluster && (large || n * free <= TURNS * g->cores); n *= 2) k.v[knob] = n, with_registers(t, k);
 }
 
 // The widest access of any, and whether all of them are of more bytes than the L2 cache has.

@@ -184,7 +184,7 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
 
 bool rows_count(const struct lower_job *j, const struct row_plan *p, struct kernel_counts *c)
 {
-  const struct gpu_limits *g = j->gpu;
+  const struct target *g = j->gpu;
   double regs = live_regs(p) + BASE_REGS, rounds = 1;
   if (p->cluster > g->cluster || regs > MOST_THREAD_REGS || regs * p->threads > (double)g->registers) return false;
   *c = (struct kernel_counts){

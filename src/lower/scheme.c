@@ -25,7 +25,7 @@ int scheme_count(void) { return COUNT(table); }
 const struct scheme *scheme_at(int i) { return table[i].scheme; }
 uint32_t scheme_needs(int i) { return table[i].needs; }
 
-bool scheme_runs(int scheme, const struct gpu_limits *gpu, char why[160])
+bool scheme_runs(int scheme, const struct target *gpu, char why[160])
 {
   const struct target *t = target_gpu(gpu->arch);
   struct str lacks = {0};

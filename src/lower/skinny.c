@@ -46,7 +46,7 @@ static const int depths[] = {1, 2, 3, 4};
 // On an H200 it was best to have a third of the L2 cache filled ahead.
 static int ahead(const struct sk_plan *p, const struct sk_shape *s)
 {
-  int64_t all = MAX(p->blocks.size, 1) * s->subs * s->split, blocks = MIN(all, p->j->gpu->processors * (int64_t)sk_room(p, s));
+  int64_t all = MAX(p->blocks.size, 1) * s->subs * s->split, blocks = MIN(all, p->j->gpu->cores * (int64_t)sk_room(p, s));
   return (int)MIN(MIN(4, s->rounds / 2), p->j->gpu->l2 / 3 / MAX(1, blocks * sk_round_bytes(p, s)));
 }
 

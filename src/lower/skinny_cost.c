@@ -6,7 +6,7 @@
 
 double sk_room(const struct sk_plan *p, const struct sk_shape *s)
 {
-  const struct gpu_limits *gpu = p->j->gpu;
+  const struct target *gpu = p->j->gpu;
   int64_t registers = (int64_t)(MIN(s->registers, 255) + 7) / 8 * 8 * s->threads;
   int64_t fit = MIN(gpu->registers / registers, gpu->shared_processor / (s->shared + 1024));
   return (double)MAX(1, MIN(fit, gpu->threads / s->threads));

@@ -121,7 +121,7 @@ static void room(const struct sk_plan *p, struct sk_shape *s)
 
 bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_shape *s)
 {
-  const struct gpu_limits *gpu = p->j->gpu;
+  const struct target *gpu = p->j->gpu;
   *s = (struct sk_shape){
       .warps = k->v[KNOB_WARPS], .cols = k->v[KNOB_COLS], .depth = k->v[KNOB_DEPTH], .split = k->v[KNOB_SPLIT], .ahead = k->v[KNOB_AHEAD]};
   if (s->warps < 1 || s->warps > 32 || s->cols < 1 || s->depth < 1 || s->split < 1 || s->split > 8) return false;
@@ -136,5 +136,5 @@ bool sk_shape_make(const struct sk_plan *p, const struct knobs *k, struct sk_sha
     return false; // a loop of one round would be none
   if (!take_products(p, s) || !loads_of_loop(p, s) || !items(p, s)) return false;
   room(p, s);
-  return s->shared <= gpu->shared && s->registers <= 265 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;
+  return s->shared <= gpu->scratch && s->registers <= 265 && (int64_t)MIN(s->registers, 255) * s->threads <= gpu->registers;
 }

@@ -59,7 +59,7 @@ int text_if(struct text *t, const char *condition)
 
 void text_close(struct text *t) { str_add(t->out, "%*s}\n", 2 * --t->indent, ""); }
 
-void text_kernel(struct text *t, const char *name, const char *comment, const struct gpu_limits *gpu, uint32_t may_use)
+void text_kernel(struct text *t, const char *name, const char *comment, const struct target *gpu, uint32_t may_use)
 {
   if (comment) text_line(t, "// %s", comment);
   text_line(t, "order row");
@@ -109,7 +109,7 @@ void emit_frame(struct text *t, struct arena *mem, const struct kern *k, const c
   emit_head(t, blocks, threads, &ins, &outs);
 }
 
-void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, const char *name)
+void emit_tiles(struct text *t, const struct target *gpu, int64_t tiles, const char *name)
 {
   const struct hole *holes = HOLES(NULL, STR(name, name), INT(tiles, tiles), INT(workers, gpu->workers));
   if (gpu_blocks(gpu, tiles) == tiles)
@@ -122,7 +122,7 @@ void emit_tiles(struct text *t, const struct gpu_limits *gpu, int64_t tiles, con
                holes);
 }
 
-void emit_tiles_end(struct text *t, const struct gpu_limits *gpu, int64_t tiles)
+void emit_tiles_end(struct text *t, const struct target *gpu, int64_t tiles)
 {
   if (gpu_blocks(gpu, tiles) != tiles) text_fill(t, "Sync<barrier>#t()", NULL);
 }

@@ -77,7 +77,7 @@ static bool chain_fits(struct wg_plan *w, struct wgmma_way y)
 // If products chain, the most of four stages that fit, and two; without a chain two.
 static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
-  int first = n, processors = w->p.job->gpu->processors;
+  int first = n, processors = w->p.job->gpu->cores;
   for (int stages = 4; stages >= 2; stages--) {
     if ((stages > w->p.iterations || n > first) && stages > 2) continue;
     for (int chain = WG_TURNS; chain >= (stages > 2 ? WG_CHAINED : WG_SINGLE); chain--)
@@ -95,7 +95,7 @@ static int add_chains(struct wg_plan *w, struct wgmma_way y, int n, int most, st
 static int add_pairs(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out)
 {
   char ignored[160] = "";
-  const int processors = w->p.job->gpu->processors, chain = chain_fits(w, y) ? WG_CHAINED : WG_SINGLE;
+  const int processors = w->p.job->gpu->cores, chain = chain_fits(w, y) ? WG_CHAINED : WG_SINGLE;
   for (int blocks = processors; blocks >= 0; blocks -= processors)
     for (int stages = 8, before = n; stages >= 2 && n == before; stages--) {
       struct knobs k = knobs_of(y, stages, blocks);
@@ -108,7 +108,7 @@ static int add_pairs(struct wg_plan *w, struct wgmma_way y, int n, int most, str
 static int add_groups(struct wg_plan *w, struct wgmma_way y, int n, int most, struct knobs *out, char why[160])
 {
   const int64_t iterations = w->p.iterations;
-  const int processors = w->p.job->gpu->processors, before = n;
+  const int processors = w->p.job->gpu->cores, before = n;
   if (chain_fits(w, y)) return add_pairs(w, y, add_chains(w, y, n, most, out, why), most, out);
   for (int stages = 8; stages >= 2; stages--)
     for (int blocks = 0; blocks <= processors; blocks += processors) { // without a loop the code is all layers one after the other, and takes long to

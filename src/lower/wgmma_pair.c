@@ -49,7 +49,7 @@ static int best_axis(const struct wg_plan *w)
 bool wgmma_pair_fit(struct wg_plan *w, int pair)
 {
   struct mma_plan *p = &w->p;
-  const struct gpu_limits *gpu = p->job->gpu;
+  const struct target *gpu = p->job->gpu;
   w->pair_axis = -1;
   if (pair < 0 || pair > 1) return mma_refuse(p, "knobs out of range");
   if (!pair) return true;

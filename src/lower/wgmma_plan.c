@@ -211,7 +211,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (w->places && !w->store_chunk) return mma_refuse(p, "no result is a box of 16-bit elements");
   wgmma_store_sections(w);
   struct knobs as = {{[MMA_WM] = 4 * (w->groups / w->wide), [MMA_WN] = w->wide, [MMA_BY] = MMA_BY_COLUMNS, [MMA_STAGES] = k->v[WG_STAGES]}};
-  struct gpu_limits roomy = *p->job->gpu;
+  struct target roomy = *p->job->gpu;
   struct lower_job job = *p->job;
   const struct lower_job *own = p->job;
   roomy.registers = INT32_MAX, job.gpu = &roomy, p->job = &job; // registers are shared out by setmaxnreg
@@ -239,7 +239,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   p->wg_async = adds_only(p), p->wg_copy = w->walks ? "round % 2" : "0";
   w->computing = computing[w->groups], w->bringing = bringing[w->groups];
   if (!chain(w, k->v[WG_CHAIN]) || !poly(w, k->v[WG_POLY])) return false;
-  if (p->shared > own->gpu->shared) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
+  if (p->shared > own->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > (w->first || p->job->exact ? w->computing : most_estimated[w->groups]))
     return mma_refuse(p, "about %lld registers a thread", (long long)p->registers);
   p->threads = 128 * (w->groups + 1);

@@ -41,8 +41,8 @@ static int make_device(struct html *h, const struct target *t, struct err *e)
   struct lower_plan p;
   struct choice *pick;
   struct device_program *d = NEW(h->mem, struct device_program);
-  const struct gpu_limits *gpu;
-  TRY(launches_limits(h->mem, h->r, t, &gpu, e));
+  struct target *gpu = NEW(h->mem, struct target);
+  TRY(launches_target(h->r, t, gpu, e));
   TRY(launches_graph(h->mem, h->r, &g, e));
   g->name = html_txt(h->r, "program");
   TRY(launches_read(h->mem, json_object_get(json_object_get(h->r, "gpu"), "launches"), g, gpu, &p, &pick, e));

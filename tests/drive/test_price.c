@@ -47,7 +47,7 @@ static void the_first_is_the_best(void **state)
     assert_int_equal(job_split(&j, &e), OK);
     struct contest *c = &j.contests[0];
     struct search_opts so = job_part_opts(&j, c);
-    struct pricing by = price_open(&mem, &j.gpu, c->part->g);
+    struct pricing by = price_open(&mem, &j.target, c->part->g);
     by.memo = NULL; // what the search remembers of kernels, it has to find again
     assert_int_equal(search_run(&mem, c->part->g, &j.target, &so, &plain, &e), OK);
     assert_int_equal(pipe_search_part(&j, c, &r, &e), OK);
@@ -82,7 +82,7 @@ static void the_best_of_many_is_offered(void **state)
   assert_int_equal(job_split(&j, &e), OK);
   struct contest *c = &j.contests[0];
   struct search_opts so = job_part_opts(&j, c);
-  struct pricing by = price_open(&mem, &j.gpu, c->part->g);
+  struct pricing by = price_open(&mem, &j.target, c->part->g);
   const struct pricer pricer = pricing_pricer(&by);
   so.pricer = &pricer, so.most = 512;
   assert_int_equal(search_run(&mem, c->part->g, &j.target, &so, &wide, &e), OK);

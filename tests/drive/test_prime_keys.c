@@ -33,7 +33,7 @@ static void few_kernels_come_first(void **state)
     assert_int_equal(job_open(&j, &mem, g, &o, &e), OK);
     assert_int_equal(job_split(&j, &e), OK);
     struct contest *c = &j.contests[0];
-    struct pricing by = price_open(&mem, &j.gpu, c->part->g);
+    struct pricing by = price_open(&mem, &j.target, c->part->g);
     assert_int_equal(pipe_search_part(&j, c, &r, &e), OK);
     assert_true(r.n > 0);
     if (r.found[0].kernels > rows[i].kernels) fail_msg("row %zu: %d kernels", i, r.found[0].kernels);

@@ -297,7 +297,6 @@ static void open_job(struct arena *mem, struct job *j, struct contest *c, struct
   part->g = graph_of(mem, split);
   *j = (struct job){.mem = mem, .opts = o, .program = part->g, .unmeasured = "", .threads = 1, .split = {1, part}, .contests = c};
   if (target_open("sm_90a", 1, true, &j->target, &e)) fail_msg("%s", e.text);
-  j->gpu = gpu_limits(&j->target);
   *c = (struct contest){.part = part, .twin = -1, .why = "", .ncand = 1, .cand = NEW(mem, struct candidate)};
   c->cand[0] = (struct candidate){.found = part->g, .schedule = "", .note = ""};
   device_candidate(j, c, &c->cand[0]);
@@ -338,7 +337,7 @@ static void tails_are_tried_both_ways(void **state)
     assert_int_equal(strstr(how, " tail;") != NULL, good);
     assert_true(by_tails(&k->gpu.lowered->program) == x->seconds);
     json_t *launches = launches_json(k->gpu.lowered);
-    if (launches_read(&mem, launches, k->g, &j.gpu, &p, &pick, &e)) fail_msg("%s", e.text);
+    if (launches_read(&mem, launches, k->g, &j.target, &p, &pick, &e)) fail_msg("%s", e.text);
     if (lower_make(&mem, &p, pick, &again, &e)) fail_msg("%s", e.text);
     assert_true(program_hash(&again, 1) == program_hash(&k->gpu.lowered->program, 1));
     json_decref(launches);

@@ -36,7 +36,7 @@ static struct graph *parse(struct arena *mem, int ranks, int row)
   return g;
 }
 
-static void lowered(struct arena *mem, const struct graph *rank, const struct gpu_limits *gpu, struct device_program *d)
+static void lowered(struct arena *mem, const struct graph *rank, const struct target *gpu, struct device_program *d)
 {
   struct err e = {0};
   struct lower_plan p;
@@ -98,7 +98,7 @@ static struct buffers *cut(struct arena *mem, const struct buffers *whole, const
   return b;
 }
 
-static void one_row(const struct gpu_limits *gpu, int ranks, int row)
+static void one_row(const struct target *gpu, int ranks, int row)
 {
   struct arena mem = {0};
   struct err e = {0};
@@ -140,9 +140,8 @@ static void ranks_compute_the_program(void **state)
   struct target t;
   struct err e = {0};
   assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
-  const struct gpu_limits gpu = gpu_limits(&t);
-  for (int row = 0; row < (int)COUNT(rows); row++) one_row(&gpu, 2, row);
-  for (int row = 0; row < (int)COUNT(rows); row += 3) one_row(&gpu, 4, row);
+  for (int row = 0; row < (int)COUNT(rows); row++) one_row(&t, 2, row);
+  for (int row = 0; row < (int)COUNT(rows); row += 3) one_row(&t, 4, row);
 }
 
 static void reported_and_saved(void **state)

@@ -30,11 +30,9 @@ static const struct {
 static void made(struct arena *mem, const char *text, const char *scheme, struct device_program *d)
 {
   struct err e = {0};
-  struct target t;
   struct lower_plan p;
-  struct gpu_limits *gpu = NEW(mem, struct gpu_limits);
-  assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
-  *gpu = gpu_limits(&t);
+  struct target *gpu = NEW(mem, struct target);
+  assert_int_equal(target_open("sm_90a", 1, true, gpu, &e), OK);
   struct graph *g = graph_of(mem, text);
   assert_int_equal(graph_expand(mem, g, true, &g, &e), OK);
   if (lower_plan(mem, g, gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e) != OK) fail_msg("%s", e.text);

@@ -43,8 +43,7 @@ static int compile_graph(const struct table_graph *x, const char *target)
   if (target_open(target, 1, true, &t, &e) || graph_expand(&mem, graph_of(&mem, x->text), true, &g, &e) ||
       plan_stable(&mem, g, &g, &changed, note, &e))
     fail_msg("%s: %s", x->title, e.text);
-  const struct gpu_limits gpu = gpu_limits(&t);
-  if (lower_program(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &d, &e)) fail_msg("%s: %s", x->title, e.text);
+  if (lower_program(&mem, g, &t, &(struct lower_opts){.tails = true, .dependent = true}, &d, &e)) fail_msg("%s: %s", x->title, e.text);
   for (int i = 0; i < d.nlaunch; i++)
     if (!d.launch[i].product) compile_launch(&mem, x->title, &d, &d.launch[i]), kernels++;
   arena_close(&mem);

@@ -75,12 +75,10 @@ static void other_schemes(struct arena *mem, const struct lower_plan *p, struct 
 
 static void gpu_text(struct arena *mem, const struct graph *stable, const char *target, bool every, struct str *out, struct lower_plan *p)
 {
-  struct target t;
   struct err e = {0};
-  struct gpu_limits *gpu = NEW(mem, struct gpu_limits);
+  struct target *gpu = NEW(mem, struct target);
   *p = (struct lower_plan){0};
-  if (target_open(target, 1, true, &t, &e) != OK) str_add(out, "// %s\n", e.text);
-  *gpu = gpu_limits(&t);
+  if (target_open(target, 1, true, gpu, &e) != OK) str_add(out, "// %s\n", e.text);
   if (e.status != OK || lower_plan(mem, stable, gpu, &(struct lower_opts){.tails = true, .dependent = true}, p, &e) != OK) {
     str_add(out, "// no plan: %s\n", e.text);
     *p = (struct lower_plan){0};

@@ -397,7 +397,7 @@ struct gpu_compiler pretend_interpreter(const struct device_program *p) { return
 
 static void one_launch(struct arena *mem, struct launch *l, const char *name, int i, int n, int elements, bool counter)
 {
-  static const struct gpu_limits limits = {.arch = 90};
+  static const struct target limits = {.arch = 90};
   struct err e = {0};
   const char *text = arena_printf(mem,
                                   "order row\nkernel %s {\n  %%x:[%d].fp32.GL\n  %%y:[%d].fp32.GL\n%s  #g:[1].block\n  #t:[32].thread\n"
@@ -416,7 +416,7 @@ static void one_launch(struct arena *mem, struct launch *l, const char *name, in
 
 struct device_program *pretend_program(struct arena *mem, const char *const *names, int n, int elements)
 {
-  static const struct gpu_limits limits = {.arch = 90};
+  static const struct target limits = {.arch = 90};
   struct device_program *p = NEW(mem, struct device_program);
   *p = (struct device_program){.gpu = &limits, .nlaunch = n, .launch = NEWS(mem, struct launch, n), .zeroed = 256};
   for (int i = 0; i < n; i++) {

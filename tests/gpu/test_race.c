@@ -80,7 +80,7 @@ static void everything_has_its_verdict(void **state)
 static void older_targets_run_on_a_newer_device(void **state)
 {
   (void)state;
-  static const struct gpu_limits newer = {.arch = 80, .runs_on = 90}, own = {.arch = 80};
+  static const struct target newer = {.arch = 80, .runs_on = 90}, own = {.arch = 80};
   static const char *const name = "right_1000_3000";
   struct fixture f;
   start(&f);

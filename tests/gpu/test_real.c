@@ -150,17 +150,15 @@ static void early_readers_are_seen(void **state)
 // ---- lowered programs ----
 
 // For the target as it is on this device; lives in f->mem. ERR_TARGET where the device runs no kernels for it.
-static int limits_for(struct fixture *f, const char *target, struct gpu_limits **out)
+static int target_for(struct fixture *f, const char *target, struct target **out)
 {
-  struct target t;
   const struct gpu_facts *g = &f->facts.gpu;
-  *out = NEW(&f->mem, struct gpu_limits);
-  assert_int_equal(target_open(target, 1, true, &t, &f->e), OK);
-  if (target_fit(&t, &(struct target_facts){g->name, g->arch, g->processors, g->shared, g->shared_processor, g->l2, 0}, &f->e)) return f->e.status;
-  return **out = gpu_limits(&t), OK;
+  *out = NEW(&f->mem, struct target);
+  assert_int_equal(target_open(target, 1, true, *out, &f->e), OK);
+  return target_fit(*out, &(struct target_facts){g->name, g->arch, g->processors, g->shared, g->shared_processor, g->l2, 0}, &f->e);
 }
 
-static int lower(struct fixture *f, const struct graph *g, const struct gpu_limits *limits, struct device_program *out)
+static int lower(struct fixture *f, const struct graph *g, const struct target *limits, struct device_program *out)
 {
   const struct lower_opts o = {.tails = true, .dependent = true};
   struct graph *stable;
@@ -184,7 +182,7 @@ static const char *const programs[] = {
     " return matmul(softmax(matmul(Q, transpose(K)) / 8, dim=2), V)\n}\n",
 };
 
-static void race_one(struct fixture *f, const struct gpu_limits *limits, const char *text)
+static void race_one(struct fixture *f, const struct target *limits, const char *text)
 {
   struct graph *g = graph_of(&f->mem, text);
   struct device_program p;
@@ -211,10 +209,10 @@ static void programs_are_raced(void **state)
   int raced = 0;
   if (!start(&f) || !runs(&f, CAN_BASE)) return end(&f), skip();
   for (int t = 0; t < target_count(); t++) {
-    struct gpu_limits *limits;
+    struct target *limits;
     f.e = (struct err){0};
     if (!strcmp(target_name(t), "cpu")) continue;
-    if (limits_for(&f, target_name(t), &limits)) {
+    if (target_for(&f, target_name(t), &limits)) {
       assert_int_equal(f.e.id, ERR_TARGET);
       continue;
     }
@@ -241,7 +239,7 @@ static const char *const with_special[] = {
 };
 
 // Each program with NaN and the like in one of its inputs after the other.
-static void hold_special(struct fixture *f, const struct gpu_limits *limits, const char *text)
+static void hold_special(struct fixture *f, const struct target *limits, const char *text)
 {
   struct graph *g = graph_of(&f->mem, text);
   struct device_program p;
@@ -259,7 +257,7 @@ static void hold_special(struct fixture *f, const struct gpu_limits *limits, con
 }
 
 // The table says what operators make of special values.
-static void hold_table(struct fixture *f, const struct gpu_limits *limits)
+static void hold_table(struct fixture *f, const struct target *limits)
 {
   struct str text = {0};
   struct device_program p;
@@ -287,12 +285,12 @@ static void special_values(void **state)
 {
   (void)state;
   struct fixture f;
-  struct gpu_limits *limits;
+  struct target *limits;
   struct target t;
   if (!start(&f) || !runs(&f, CAN_BASE)) return end(&f), skip();
-  hold_table(&f, (assert_int_equal(limits_for(&f, "sm_80", &limits), OK), limits));
+  hold_table(&f, (assert_int_equal(target_for(&f, "sm_80", &limits), OK), limits));
   for (int k = 0; k < target_count(); k++) {
-    if (!strcmp(target_name(k), "cpu") || target_open(target_name(k), 1, true, &t, &f.e) || limits_for(&f, target_name(k), &limits)) continue;
+    if (!strcmp(target_name(k), "cpu") || target_open(target_name(k), 1, true, &t, &f.e) || target_for(&f, target_name(k), &limits)) continue;
     for (size_t i = 0; i < COUNT(with_special); i++) hold_special(&f, limits, with_special[i]);
   }
   f.e = (struct err){0};

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static inline struct gpu_limits h200(void) { return *gpu_of("sm_90a"); }
+static inline struct target h200(void) { return *gpu_of("sm_90a"); }
 
 static inline struct graph *read(struct arena *mem, const char *text)
 {

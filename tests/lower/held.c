@@ -27,13 +27,13 @@ static const struct manner {
   int workers; // 0: a block for each work tile
 } usual = {"sm_90a", 2e-3}, wide = {"sm_90a", 1.6e-2}, older = {"sm_80", 2e-3}, persistent = {"sm_90a", 2e-3, 2};
 
-static struct gpu_limits gpu_in(const struct manner *m) { return m->workers ? gpu_budget(gpu_of(m->target), m->workers, 0) : *gpu_of(m->target); }
+static struct target gpu_in(const struct manner *m) { return m->workers ? gpu_budget(gpu_of(m->target), m->workers, 0) : *gpu_of(m->target); }
 
 struct holding {
   struct arena *mem;
   const struct held *row;
   const struct manner *manner;
-  struct gpu_limits gpu;
+  struct target gpu;
   const struct graph *g;
   int node; // the kernel
   const enum dtype *store;

@@ -6,7 +6,7 @@
 #include "lowered.h"
 
 // The cheapest plan of each graph of a table. Rows may say how many launches it has.
-static inline void run_cheapest(const char *table, const struct gpu_limits *gpu)
+static inline void run_cheapest(const char *table, const struct target *gpu)
 {
   struct table t;
   table_open(&t, table);
@@ -25,7 +25,7 @@ static inline void run_cheapest(const char *table, const struct gpu_limits *gpu)
 
 // Every step-th choice of each kernel of the table's graphs, while the other kernels are made in their cheapest way. Returns how many; see: NULL,
 // or what looks at each program.
-static inline int run_choices(const char *table, const struct gpu_limits *gpu, int step, void (*see)(void *arg, const struct device_program *d),
+static inline int run_choices(const char *table, const struct target *gpu, int step, void (*see)(void *arg, const struct device_program *d),
                               void *arg)
 {
   struct table t;

@@ -59,7 +59,7 @@ static void check_graph(const char *name)
   struct arena mem = {0};
   struct table t;
   struct err e = {0};
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   struct lower_plan p;
   struct choice pick;
   unsigned seen = 0;

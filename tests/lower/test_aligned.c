@@ -14,20 +14,20 @@
 static void cheapest(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   run_cheapest("aligned", &gpu);
 }
 
 static void choices(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   assert_true(run_choices("aligned", &gpu, 8 * thinned(2), NULL, NULL) > 0);
 }
 
 static double cost(struct arena *mem, const char *text)
 {
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   struct err e = {0};
   struct lower_plan p;
   double sum = 0;
@@ -57,7 +57,7 @@ static void masks(void **state)
   struct arena mem = {0};
   struct lower_plan p;
   struct err e = {0};
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   const char *text = "Q: f16[64, 512, 64]\n K: f16[64, 512, 64]\n V: f16[64, 512, 64]\n M: bool[1, 512, 512]\n O = block(x=64, y=4; i=8) {\n"
                      " q = iter(Q, imap={x:0, y:1})\n k = iter(K, imap={x:0}, fmap={i:1})\n v = iter(V, imap={x:0}, fmap={i:1})\n"
                      " m = iter(M, imap={y:1}, fmap={i:2})\n e = mask(exp(matmul(q, transpose(k, perm=[0, 2, 1])) * 0.1), m)\n"

@@ -41,7 +41,7 @@ static char *field(char **at)
   return from;
 }
 
-static void add(char *line, const struct gpu_limits *gpu)
+static void add(char *line, const struct target *gpu)
 {
   char *at = line;
   const char *program = field(&at), *graph = field(&at);
@@ -74,7 +74,7 @@ static void check_head(char *line)
 #undef COUNTED
 }
 
-static void open_table(const char *name, const struct gpu_limits *gpu)
+static void open_table(const char *name, const struct target *gpu)
 {
   char line[LINE];
   FILE *f = fopen(MICA_SOURCE_DIR "/tests/lower/calibrate_sample.csv", "r");
@@ -169,9 +169,8 @@ static void ranks_kernels(void **state)
   struct target t;
   struct err e = {0};
   assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
-  const struct gpu_limits gpu = gpu_limits(&t);
   for (size_t i = 0; i < COUNT(tables); i++) {
-    open_table(tables[i].name, &gpu);
+    open_table(tables[i].name, &t);
     ranks_table(tables[i].name, tables[i].rank, tables[i].median, tables[i].worst);
   }
 }
@@ -183,7 +182,6 @@ static void more_takes_longer(void **state)
   struct target t;
   struct err e = {0};
   assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
-  const struct gpu_limits gpu = gpu_limits(&t);
   for (int kind = 0; kind < COUNT_KINDS; kind++) {
     const struct kernel_counts base = {.kind = kind,
                                        .blocks = 132,
@@ -200,12 +198,12 @@ static void more_takes_longer(void **state)
                                        .shared = 1e5,
                                        .lanes = 1e5,
                                        .registers = 100};
-    double before = kernel_time(&base, &gpu, NULL);
+    double before = kernel_time(&base, &t, NULL);
     struct kernel_counts memory = base, mma = base, lanes = base, waits = base;
     memory.memory *= 10, mma.mma *= 100, lanes.lanes *= 100, waits.waits += 10;
-    assert_true(before > gpu.launch && isfinite(before));
-    assert_true(kernel_time(&memory, &gpu, NULL) > before && kernel_time(&mma, &gpu, NULL) > before);
-    assert_true(kernel_time(&lanes, &gpu, NULL) > before && kernel_time(&waits, &gpu, NULL) > before);
+    assert_true(before > t.launch && isfinite(before));
+    assert_true(kernel_time(&memory, &t, NULL) > before && kernel_time(&mma, &t, NULL) > before);
+    assert_true(kernel_time(&lanes, &t, NULL) > before && kernel_time(&waits, &t, NULL) > before);
   }
 }
 

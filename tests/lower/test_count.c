@@ -23,7 +23,7 @@ static void is_counted(const struct table_graph *x, const struct kernel_counts *
 static void counts_are_those_of_the_graph(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   struct table t;
   table_open(&t, "count");
   for (int i = 0; i < t.n; i++) {
@@ -53,7 +53,7 @@ static void counts_are_those_of_the_graph(void **state)
 static void more_takes_longer(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   const struct kernel_counts c = {.kind = COUNT_WGMMA,
                                   .blocks = 128,
                                   .items = 128,

@@ -38,7 +38,7 @@ static void hold(const char *name, int scheme, const struct lower_job *j, bool p
 static void every_value_occurs(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   unsigned held = 0; // schemes
   struct table t;
   table_open(&t, "cover");
@@ -67,7 +67,7 @@ static void no_more_than_asked(void **state)
   struct err e = {0};
   struct lower_plan p;
   struct choice out[2];
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   must(lower_plan(&mem, table_graph(&mem, "cover", "product"), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "a product", &e);
   struct lower_job j = lower_unit_job(&mem, &p, &p.unit[p.nunits - 1], false); // before it are parts of f32
   for (int s = 0; s < scheme_count(); s++)

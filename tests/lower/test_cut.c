@@ -23,7 +23,7 @@ TEST(by_wgmma)
 static void many_sums(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   struct arena mem = {0};
   struct err e = {0};
   struct lower_plan p;
@@ -42,7 +42,7 @@ static void many_sums(void **state)
 static void narrow_columns(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   for (int columns = 1024; columns <= 10240; columns += 9216) {
     struct arena mem = {0};
     struct err e = {0};

@@ -36,12 +36,11 @@ static void kernels_are_right_on_special_inputs(void **state)
   struct target t;
   struct err e = {0};
   if (target_open("sm_90a", 0, true, &t, &e)) fail_msg("%s", e.text);
-  struct gpu_limits gpu = gpu_limits(&t);
   for (size_t i = 0; i < COUNT(graphs); i++) {
     struct arena mem = {0};
     struct lower_plan p;
     const struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", graphs[i].text));
-    if (lower_plan(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e)) fail_msg("%s: %s", graphs[i].name, e.text);
+    if (lower_plan(&mem, g, &t, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e)) fail_msg("%s: %s", graphs[i].name, e.text);
     assert_true(p.nunits == 1 && p.unit[0].nchoices);
     const int n = p.unit[0].nchoices, step = MAX(1, n / MOST_CHOICES);
     for (int k = 0; k < n; k += step) {
@@ -75,14 +74,13 @@ static void readers_of_results_are_run_on_special_inputs(void **state)
   struct target t;
   struct err e = {0};
   if (target_open("sm_90a", 0, true, &t, &e)) fail_msg("%s", e.text);
-  struct gpu_limits gpu = gpu_limits(&t);
   for (size_t i = 0; i < COUNT(rows); i++) {
     struct arena mem = {0};
     struct lower_plan p;
     struct device_proof proof;
     const char *why = "";
     const struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", rows[i].text));
-    if (lower_plan(&mem, g, &gpu, &(struct lower_opts){.dependent = true}, &p, &e)) fail_msg("%s: %s", rows[i].name, e.text);
+    if (lower_plan(&mem, g, &t, &(struct lower_opts){.dependent = true}, &p, &e)) fail_msg("%s: %s", rows[i].name, e.text);
     if (p.nunits != 2 || !p.unit[1].nchoices) fail_msg("%s: %d kernels: %s", rows[i].name, p.nunits, p.unit[p.nunits - 1].why);
     struct choice pick[2] = {p.unit[0].choice[0], p.unit[1].choice[0]};
     if (device_prove(&mem, &p, pick, 1, 1, NULL, &proof, &why, &e)) fail_msg("%s: %s%s", rows[i].name, why, e.text);
@@ -104,9 +102,8 @@ static void a_stop_ends_it(void **state)
   const volatile int stop = 1;
   const char *why = "";
   assert_int_equal(target_open("sm_90a", 0, true, &t, &e), OK);
-  struct gpu_limits gpu = gpu_limits(&t);
   const struct graph *g = graph_of(&mem, arena_printf(&mem, "graph g {\n %s\n}\n", graphs->text));
-  assert_int_equal(lower_plan(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), OK);
+  assert_int_equal(lower_plan(&mem, g, &t, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), OK);
   assert_int_equal(device_prove(&mem, &p, &p.unit[0].choice[0], -1, 1, &stop, &proof, &why, &e), ENV);
   assert_int_equal(e.id, ERR_STOPPED);
   assert_int_equal(proof.run, 0);

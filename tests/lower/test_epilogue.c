@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static void planned(struct arena *mem, const struct table_graph *x, bool tails, struct gpu_limits *gpu, struct lower_plan *p)
+static void planned(struct arena *mem, const struct table_graph *x, bool tails, struct target *gpu, struct lower_plan *p)
 {
   struct err e = {0};
   *gpu = h200();
@@ -45,7 +45,7 @@ static void what_the_library_takes_in(void **state)
     const struct table_graph *x = &t.row[i];
     struct arena mem = {0};
     struct lower_plan p;
-    struct gpu_limits gpu;
+    struct target gpu;
     struct str text = {0};
     const char *epilogue = table_field(x, "epilogue");
     planned(&mem, x, true, &gpu, &p);
@@ -76,7 +76,7 @@ static void both_ways_compute_the_graph(void **state)
     struct arena mem = {0};
     struct err e = {0};
     struct lower_plan p;
-    struct gpu_limits gpu;
+    struct target gpu;
     struct device_program d;
     planned(&mem, x, true, &gpu, &p);
     if (!ended(&p)) {
@@ -104,7 +104,7 @@ static void ways_are_different_programs(void **state)
   enum { MOST = 16 };
   struct arena mem = {0};
   struct err e = {0};
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct table t;
   uint64_t seen[MOST];
   table_open(&t, "epilogue_ways");
@@ -129,7 +129,7 @@ static void not_where_others_read(void **state)
     struct arena mem = {0};
     struct err e = {0};
     struct lower_plan p;
-    struct gpu_limits gpu = h200();
+    struct target gpu = h200();
     must(lower_plan(&mem, graph_of(&mem, t.row[i].text), &gpu, &(struct lower_opts){.tails = true}, &p, &e), t.row[i].title, &e);
     assert_null(ended(&p));
     arena_close(&mem);

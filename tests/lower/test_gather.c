@@ -14,7 +14,7 @@
 static void cheapest(void **state)
 {
   (void)state;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   run_cheapest("gather", &gpu);
 }
 
@@ -25,7 +25,7 @@ static void in_block_graphs(void **state)
   struct arena mem = {0};
   struct err e = {0};
   struct device_program d;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   must(lower_program(&mem, table_graph(&mem, "gather_others", "gather_in_a_loop"), &gpu, &(struct lower_opts){0}, &d, &e), "in a loop", &e);
   assert_int_equal(d.nlaunch, 1);
   run_launches(&mem, "in a loop", &d, -1);
@@ -37,7 +37,7 @@ static void in_block_graphs(void **state)
 static void all_choices(void **state)
 {
   (void)state;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   assert_true(run_choices("gather", &gpu, 5, NULL, NULL) > 50);
 }
 
@@ -56,7 +56,7 @@ static double got(const struct device_host *h, int64_t i, enum tile_type type)
 // The kernels of a program of the table, with the indices of input 0 as they are here.
 static void outside(struct arena *mem, const char *name, struct device_host *h, int n, const double *index)
 {
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct err e = {0};
   struct device_program *d = NEW(mem, struct device_program);
   must(lower_program(mem, table_graph(mem, "gather", name), &gpu, &(struct lower_opts){0}, d, &e), name, &e);

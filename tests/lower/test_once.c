@@ -12,7 +12,7 @@ static int rooms_of(const char *text)
 static void one_room(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   struct table t;
   table_open(&t, "once");
   for (int i = 0; i < t.n; i++) {

@@ -39,7 +39,7 @@ static int some_choices(const struct lower_unit *u, const struct choice **out)
   return n;
 }
 
-static int in_order(const char *name, struct arena *mem, const struct graph *w, const struct order *o, const struct gpu_limits *gpu)
+static int in_order(const char *name, struct arena *mem, const struct graph *w, const struct order *o, const struct target *gpu)
 {
   struct lower_plan p;
   struct err e = {0};
@@ -74,7 +74,7 @@ static int in_order(const char *name, struct arena *mem, const struct graph *w, 
 static void all_orders(void **state)
 {
   (void)state;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   int ran = 0, turned = 0, none = 0;
   struct table table;
   table_open(&table, "order");
@@ -111,7 +111,7 @@ static void transposed_consumer(void **state)
   struct arena mem = {0};
   struct err e = {0};
   struct lower_plan p;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct graph *g = read(&mem, "X: f16[512, 512]\n T = block(x=32) { x = iter(X, imap={x:1})\n save(exp(x), omap={x:1}) }\n"
                                "O = block(x=128) { t = iter(T, imap={x:1})\n save(transpose(t / sum(t, dim=0)), omap={x:0}) }\n return O");
   must(lower_plan(&mem, g, &gpu, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e), "transposed", &e);

@@ -76,7 +76,7 @@ static void hold_special(struct arena *mem, const char *name, const struct graph
 
 static struct lower_plan plan_of(struct arena *mem, const char *name, const struct graph *g)
 {
-  static struct gpu_limits gpu;
+  static struct target gpu;
   struct err e = {0};
   struct lower_plan p;
   gpu = h200();
@@ -142,7 +142,7 @@ static void forbidden(void **state)
 {
   (void)state;
   struct arena mem = {0};
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct lower_plan p;
   struct err e = {0};
   gpu.f32_products = F32_IEEE;

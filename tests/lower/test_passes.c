@@ -74,7 +74,7 @@ static void schemes_follow(void **s)
     struct arena mem = {0};
     struct graph *g = graph_of(&mem, t.row[i].text);
     struct norm n = norm_of(&mem, g);
-    struct gpu_limits gpu = *gpu_of("sm_90a");
+    struct target gpu = *gpu_of("sm_90a");
     struct lower_job j = {.mem = &mem, .n = &n, .store = store_types(&mem, g), .gpu = &gpu, .name = "k"};
     struct mma_plan p;
     char why[160] = "";

@@ -42,7 +42,7 @@ static void refused(void **state)
   assert_int_equal(wrap_library(&mem, read(&mem, "X: f16[6, 40]\n Y: f16[6, 7]\n return concat(X, Y, dim=1)"), &w, &e), USER);
   assert_non_null(strstr(e.text, "concat"));
   assert_int_equal(e.id, ERR_TARGET);
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct lower_plan p;
   must(lower_plan(&mem, read(&mem, "X: f16[6, 40]\n W: f32[40, 8]\n return exp(X)"), &gpu, &(struct lower_opts){0}, &p, &f), "unused input", &f);
   assert_int_equal(lower_plan(&mem, read(&mem, "X: f16[6, 40]\n W: f32[40, 8]\n return matmul(X, W)"), &gpu, &(struct lower_opts){0}, &p, &f), USER);
@@ -74,7 +74,7 @@ static void parts_are_copied(void **state)
 static void programs_run(void **state)
 {
   (void)state;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct table t;
   table_open(&t, "program");
   for (int i = 0; i < t.n; i++)
@@ -94,7 +94,7 @@ static void programs_run(void **state)
 static void a_wrong_element_is_seen(void **state)
 {
   (void)state;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct arena mem = {0};
   struct err e = {0};
   struct device_program d;
@@ -140,7 +140,7 @@ static void workspace_is_shared(void **state)
   (void)state;
   struct arena mem = {0};
   struct err e = {0};
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct device_program d;
   const char *text = "X: f32[64, 64]\n a = exp(X)\n b = sum(a, dim=0)\n c = a / b\n d = max(c, dim=1)\n f = c - d\n return f * f";
   must(lower_program(&mem, read(&mem, text), &gpu, &(struct lower_opts){0}, &d, &e), "chain", &e);
@@ -175,7 +175,7 @@ static void fewer_blocks_keep_their_tiles(void **state)
 static void kernels_are_proven(void **state)
 {
   (void)state;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct arena mem = {0};
   struct err e = {0};
   struct lower_plan p;
@@ -198,7 +198,7 @@ static void choices_cost_what_they_do(void **state)
 {
   (void)state;
   static const char *const files[] = {"examples/graphs/gqa_split.mica", "examples/graphs/gqa_stable.mica", "examples/graphs/rms_fused.mica"};
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   int compared = 0;
   for (size_t i = 0; i <= COUNT(files); i++) {
     struct arena mem = {0};

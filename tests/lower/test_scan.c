@@ -31,7 +31,7 @@ static void count_kinds(void *arg, const struct device_program *d)
 static void all_choices(void **state)
 {
   (void)state;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct kinds k = {0};
   assert_true(run_choices("scan", &gpu, 3, count_kinds, &k) > 50);
   assert_true(run_choices("scan_fused", &gpu, 5, count_kinds, &k) > 20);

@@ -72,13 +72,13 @@ static void compiles(struct arena *mem, const struct device_program *d)
 }
 
 // The ways that there must be.
-static int ways_wanted(const struct table_graph *x, const struct gpu_limits *gpu)
+static int ways_wanted(const struct table_graph *x, const struct target *gpu)
 {
   if (gpu != gpu_of("sm_90a")) return strcmp(table_field(x, "scheme"), "mma") ? 0 : LAST;
   return (table_has(x, "ways", "clusters") ? CLUSTERS : 0) | (table_has(x, "ways", "last") ? LAST : 0);
 }
 
-static void hold(const struct table_graph *x, const struct gpu_limits *gpu)
+static void hold(const struct table_graph *x, const struct target *gpu)
 {
   const char *scheme = table_field(x, "scheme");
   struct arena mem = {0};

@@ -22,7 +22,7 @@ static void in_the_kernel_before(void **state)
   struct arena mem = {0};
   struct err e = {0};
   struct device_program d;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   must(lower_program(&mem, table_graph(&mem, "topk_others", "softmax_before"), &gpu, &(struct lower_opts){0}, &d, &e), "softmax", &e);
   assert_int_equal(d.nlaunch, 1);
   run_launches(&mem, "softmax", &d, -1);
@@ -37,7 +37,7 @@ static void results_are_transposed(void **state)
     struct arena mem = {0};
     struct err e = {0};
     struct device_program d;
-    struct gpu_limits gpu = h200();
+    struct target gpu = h200();
     must(lower_program(&mem, table_graph(&mem, "topk_others", names[i]), &gpu, &(struct lower_opts){0}, &d, &e), names[i], &e);
     run_launches(&mem, names[i], &d, -1);
     arena_close(&mem);
@@ -57,7 +57,7 @@ static void count_kinds(void *arg, const struct device_program *d)
 static void all_choices(void **state)
 {
   (void)state;
-  struct gpu_limits gpu = h200();
+  struct target gpu = h200();
   struct kinds k = {0};
   assert_true(run_choices("topk", &gpu, 3, count_kinds, &k) > 50);
   assert_true(k.clusters > 3);
@@ -103,7 +103,7 @@ struct router {
   struct lower_plan p;
 };
 
-static void router_open(struct router *x, const struct gpu_limits *gpu)
+static void router_open(struct router *x, const struct target *gpu)
 {
   struct err e = {0};
   *x = (struct router){0};
@@ -145,7 +145,7 @@ static int differences(struct router *m, const struct choice *how, const char *f
 static void special_numbers(void **state)
 {
   (void)state;
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   struct router m;
   int64_t found;
   router_open(&m, &gpu);
@@ -168,7 +168,7 @@ static void planted_errors_are_found(void **state)
       {"Sync<barrier>", "Sync<fence.block>", true},
       {"n1 % 2 * ", "0 * ", true}, // rounds do not take turns in shared memory
   };
-  const struct gpu_limits gpu = h200();
+  const struct target gpu = h200();
   struct router m;
   int64_t found;
   router_open(&m, &gpu);
@@ -196,7 +196,7 @@ static void refusals(void **state)
   for (size_t i = 0; i < COUNT(want); i++) {
     struct arena mem = {0};
     struct err e = {0};
-    struct gpu_limits gpu = h200();
+    struct target gpu = h200();
     struct device_program d;
     assert_int_equal(lower_program(&mem, table_graph(&mem, "topk_others", want[i][0]), &gpu, &(struct lower_opts){0}, &d, &e), USER);
     if (!strstr(e.text, want[i][1])) fail_msg("%s: %s", want[i][0], e.text);

@@ -34,7 +34,7 @@ static void the_budget_is_kept(void **state)
   struct arena mem = {0};
   struct err e = {0};
   struct lower_plan p;
-  const struct gpu_limits gpu = h200(), budget = gpu_budget(&gpu, 3, 32768);
+  const struct target gpu = h200(), budget = gpu_budget(&gpu, 3, 32768);
   struct table t;
   table_open(&t, "cover");
   for (int i = 0; i < t.n; i++) {
