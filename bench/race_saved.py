@@ -100,7 +100,7 @@ def race(torch, mica, folder, rounds, rows):
                 print("%s/%s: WRONG, differs by %.3g" % (workload, name, off))
                 fine = False
                 continue
-            live.append((name, off, captured(torch, lambda c=call: (scrub.fill_(1), c())), captured(torch, call)))
+            live.append((name, off, captured(torch, lambda c=call: (scrub.fill_(1), c())), captured(torch, call), call))  # with its memory
         except (RuntimeError, OSError, ValueError, KeyError) as e:
             print("%s/%s: failed: %s" % (workload, name, str(e)[:200]))
             fine = False
@@ -111,7 +111,7 @@ def race(torch, mica, folder, rounds, rows):
             base = timed(torch, idle)
             cold[i].append(timed(torch, live[i][2]) - base)
             hot[i].append(timed(torch, live[i][3]))
-    for (name, off, _, _), c, h in zip(live, cold, hot):
+    for (name, off, *_), c, h in zip(live, cold, hot):
         c, h = sorted(c[1:]), h[1:]  # the first round warms up
         rows.append([workload, name, "%.3f" % statistics.median(c), "%.3f" % c[0], "%.3f" % c[-1], "%.3f" % statistics.median(h), "%.1e" % off,
                      torch.cuda.get_device_name()])

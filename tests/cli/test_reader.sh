@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # program.json and machine code as bench/peers/mica.py reads them, with a driver that only writes down; bench/mica_peers.sh, which
 # makes them. Without NVRTC there is no machine code to read.
+# test: quick release
 # test: timeout 300
 set -u
 . tests/shell.sh

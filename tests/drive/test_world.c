@@ -1,4 +1,5 @@
 // Programs of several devices from the public interface: their subprograms are of one rank, the result computes what all ranks do.
+// test: quick release
 // test: timeout 300
 #include "folder.h"
 #include "drive/drive.h"

@@ -88,7 +88,7 @@ static void as_exact_as_f32(void **state)
 {
   (void)state;
   int wgmma = 0, mma = 0;
-  for (size_t i = 0; i < COUNT(graphs); i++) {
+  for (size_t i = 0; i < COUNT(graphs); i += (size_t)thinned(3)) {
     struct arena mem = {0};
     const struct graph *g = read(&mem, graphs[i].text);
     const struct lower_plan p = plan_of(&mem, graphs[i].name, g);
