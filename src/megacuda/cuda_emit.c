@@ -78,8 +78,8 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
           MEGA_COPY_GB);
   str_add(out, "#define PANELS %d\n", panels); // are there products of many rows
   if (panels)
-    str_add(out, "constexpr int PANEL_BYTES = %lld, PANEL_SLOTS = %d, HALVES = %d; // HALVES: bf16 for a value of an input\n", (long long)m->panel,
-            MEGACUDA_PANEL_SLOTS, x->rows <= MEGACUDA_EXACT_ROWS ? 2 : 1);
+    str_add(out, "constexpr int PANEL_BYTES = %lld, PANEL_SLOTS = %d, PANEL_PITCH = %d, HALVES = %d; // HALVES: bf16 for a value of an input\n",
+            (long long)m->panel, MEGACUDA_PANEL_SLOTS, megacuda_panel_pitch(x->rows), x->rows <= MEGACUDA_EXACT_ROWS ? 2 : 1);
   int64_t slots, pages = mega_pages_of(x, &slots);
   str_add(out, "constexpr int SHARED_PAGES = %lld; // of a cache that requests share\n", (long long)pages);
   str_add(out, "constexpr unsigned long long SEED = %lluull;\nconstexpr const char *MODEL = \"%s\";\n", (unsigned long long)g->seed, x->name);

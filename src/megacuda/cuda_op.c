@@ -80,7 +80,6 @@ struct stream {                              // of weights
   int64_t tile_bytes, last_bytes;
   bool panel;                      // a product of many rows: mega_panel.cuh
   int keeps, groups, slots;        // of it: tiles whose sums a warp has; warps that divide the tiles; pieces of its input at once
-  int splits;                      // pieces of its input for a piece of weights
   int64_t slot_bytes, panel_bytes; // of a piece of its input; of all that it needs in a block
 };
 
@@ -102,9 +101,8 @@ enum {
   FRAGMENT = 16,
   PANEL_K = 32,
   PANEL_COLUMNS = 64,
-  AHEAD = 512,
-  FEW_SLOTS = 3
-}; // columns of an operand; k of a panel; most columns; bytes behind the last piece; fewer pieces of an input at once are divided
+  AHEAD = 512
+}; // columns of an operand; k of a panel; most columns; bytes behind the last piece
 
 static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
 {
@@ -114,10 +112,9 @@ static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, co
   return input && whole && s->bytes == 2 && !s->chosen && s->slices * s->full.columns <= PANEL_COLUMNS;
 }
 
-// Words from a column's sums to the next column's: 9 or 25 of 32 banks, so that the stores of a warp meet few banks twice.
-static int64_t pitch_of_sums(int64_t rows)
+int megacuda_panel_pitch(int rows)
 {
-  int64_t blocks = (rows + 7) / 8;
+  int blocks = (rows + 7) / 8;
   return blocks * 8 + (blocks % 2 ? 1 : 9);
 }
 
@@ -132,14 +129,9 @@ static void divide_panels(const struct mega_plan *p, const struct mega_op *op, i
   for (int a = 0; a < op->spec.naccess; a++)
     if (mega_input_of_rows(p->m, op, a) && op->spec.access[a].rank == 3) parts = p->m->tensor[op->arg[op->spec.access[a].arg]].dim[1];
   s->keeps = MIN(most, (tiles + s->groups - 1) / s->groups);
-  int64_t sums = warps * lines * pitch_of_sums(rows) * 4, room = MAX(MEGACUDA_PANELS, sums - AHEAD);
-  for (s->splits = 1;; s->splits *= 2) {
-    s->slot_bytes = (width / s->splits * (parts * rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
-    s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, room / s->slot_bytes));
-    bool divides = s->full.width % (PANEL_K * s->splits * 2) == 0 && s->last.width % (PANEL_K * s->splits * 2) == 0;
-    if (s->slots >= FEW_SLOTS || s->keeps * s->groups > 1 || !divides) break;
-  }
-  s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, sums);
+  s->slot_bytes = (width * (parts * rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
+  s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
+  s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, warps * lines * megacuda_panel_pitch(p->m->rows) * 4);
 }
 
 static void describe(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s)
@@ -271,10 +263,8 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
     str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
             (long long)s.full.width);
   if (megacuda_panels(mem, p, threads))
-    str_add(out,
-            "  static constexpr bool PANEL = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld;\n"
-            "  static constexpr int SPLITS = %d, PITCH = %lld;\n",
-            s.panel ? "true" : "false", s.keeps, s.groups, s.slots, (long long)s.slot_bytes, s.splits, (long long)pitch_of_sums(p->m->rows));
+    str_add(out, "  static constexpr bool PANEL = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld;\n",
+            s.panel ? "true" : "false", s.keeps, s.groups, s.slots, (long long)s.slot_bytes);
   str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
   str_add(out, "  static constexpr long long LAYER_BYTES = %lldll; // of one expert\n", (long long)(s.tile_bytes * (s.tiles - 1) + s.last_bytes));
   str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);

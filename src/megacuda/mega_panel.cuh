@@ -1,9 +1,9 @@
 // Products of many rows with bf16 weights, by tensor cores (mma.m16n8k16). Sixteen columns of weights are the first operand, eight rows of the input
 // the second. The input is in panels, [k / 32][row][32] of bf16: a thread takes sixteen bytes along k of either operand, for two instructions.
 //
-// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. Where few of
-// them fit, those of a single tile are half as wide. A group of tiles is multiplied with each piece, so that the input is copied once for all of
-// them. Up to MEGACUDA_EXACT_ROWS rows are two bf16 a value, high and rest, and so nearly floats.
+// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. A group of
+// tiles is multiplied with each piece, so that the input is copied once for all of them. Up to MEGACUDA_EXACT_ROWS rows are two bf16 a value, high
+// and rest, and so nearly floats.
 
 // Tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is alone; tiles 0: there is none.
 DEV int end_of_group(int first, int hi, int group, int tiles)
@@ -15,13 +15,12 @@ DEV int end_of_group(int first, int hi, int group, int tiles)
 template <class W> struct panel {
   static constexpr int blocks = (ROWS + 7) / 8, bands = (W::SLICES * W::COLUMNS + 15) / 16; // of eight rows; of sixteen columns
   static constexpr int along = WARPS / W::GROUPS, group = W::KEEPS * W::GROUPS;             // warps that divide k; tiles that are multiplied together
-  static constexpr int pitch = W::PITCH, room = bands * 16 * pitch;                         // of the sums of a warp, [column][row]
+  static constexpr int pitch = PANEL_PITCH, room = bands * 16 * pitch;                      // of the sums of a warp, [column][row]
   static constexpr int slots = ROWS <= 8 ? 8 : ROWS <= 16 ? 16 : ROWS <= 32 ? 32 : 64;      // of rows, where four threads have a row
   static constexpr int shares = THREADS / 4 / slots;                                        // threads of a row that divide k
   // With high part and rest a warp scales its part of a piece once, and keeps it for all tiles. Others scale what they load.
   static constexpr int strips = (W::WIDTH / 32 + along - 1) / along; // of 32 along k that a warp has of a piece
   static constexpr bool holds = HALVES == 2 && !W::RAGGED && strips * blocks <= 2;
-  static_assert(W::SPLITS == 1 || (group == 1 && !holds), "pieces of the input are narrower than those of the weights for single tiles");
   typedef float sums[bands][blocks][4];
   typedef uint4 part[holds ? strips : 1][holds ? blocks : 1][HALVES];
   static_assert(ROWS <= 64 && shares >= 1 && shares <= WARPS, "rows of a block");
@@ -75,7 +74,7 @@ template <class O> DEV void feed_node(moment j, feeding &f)
     if (O::FENCE) fence_proxy();
 #pragma unroll 1
     for (int first = r.lo; first < r.hi && !S.dead; first = end_of_group(first, r.hi, panel<W>::group, W::RAGGED ? W::TILES : 0)) {
-      int width = W::width(first) / W::SPLITS;
+      int width = W::width(first);
       wait_stage(&S.open, f.groups & 1, j, f.groups), f.groups++;
       if (O::FENCE) fence_proxy();
 #pragma unroll 1
@@ -243,10 +242,9 @@ template <class W> DEV void multiply_block(const uint4 (&w)[panel<W>::bands][2],
     }
 }
 
-// A piece of weights, n of k of `lines` columns, with a piece of the input, m of k from strip `from` of the weights on. In this warp's strips of 32.
+// A piece of weights of `lines` columns with a piece of the input, in this warp's strips of 32 along k.
 template <class G, class W>
-DEV void multiply_piece(const char *weights, int n, int lines, const char *x, int m, int from, const typename panel<W>::part &part,
-                        typename panel<W>::sums &sums)
+DEV void multiply_piece(const char *weights, const char *x, int n, int lines, const typename panel<W>::part &part, typename panel<W>::sums &sums)
 {
   typedef panel<W> d;
   uint4 w[d::bands][2];
@@ -262,13 +260,12 @@ DEV void multiply_piece(const char *weights, int n, int lines, const char *x, in
   } else {
 #pragma unroll 1
     for (int s = WARP / W::GROUPS; s < n / 32; s += d::along) {
-      if (W::SPLITS > 1 && (u32)(s - from) >= (u32)(m / 32)) continue;
       load_columns<W>(weights, n, s, lines, w);
-      strip_gain<G> gain(x, m, s - from);
+      strip_gain<G> gain(x, n, s);
 #pragma unroll
       for (int r = 0; r < d::blocks; r++) {
         uint4 v[HALVES];
-        load_values(x, m, s - from, r, v), gain.scale(v);
+        load_values(x, n, s, r, v), gain.scale(v);
         multiply_block<W>(w, v, r, sums);
       }
     }
@@ -289,7 +286,7 @@ template <class W> DEV void leave_sums(const typename panel<W>::sums &sums)
 
 // ---- outputs: those of the tiles whose sums are there, one of each group of warps ----
 
-// A thread has units of a row: eight columns where the output is in panels, which are sixteen bytes, or one.
+// A thread has units of a row: eight columns of an output in panels, which are sixteen bytes, if there are many of them; or one.
 template <class Y, class W> struct panel_outputs {
   static constexpr bool many = ROWS * W::COLUMNS * W::GROUPS >= 4 * THREADS; // half of the threads have a unit of eight
   static constexpr int unit = many && Y::tensor::PANEL && !W::RAGGED && W::COLUMNS % 8 == 0 ? 8 : 1;
@@ -409,31 +406,30 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
 {
   typedef panel<W> d;
   constexpr bool norms = F == NORMED || F == GATED, merges = parts_of_input<X, W>() > 1;
-  const int width = W::width(first), columns = W::columns(first), each = width / W::SPLITS, pieces = (W::K + each - 1) / each;
+  const int width = W::width(first), columns = W::columns(first), pieces = (W::K + width - 1) / width;
   typename d::sums sums[W::KEEPS] = {};
   float square = 0;
   typename panel_outputs<Y, W>::values added = {};
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
 #pragma unroll 1
   for (int piece = 0; piece < pieces; piece++) {
-    const int from = piece * each, m = min(each, W::K - from), of = from % width, n = min(width, W::K - from + of); // of k; place in the weights' piece
-    const bool begins = of == 0, ends = of + m == n;
+    int n = min(width, W::K - piece * width);
     char *x = S.panel + piece % W::SLOTS * W::SLOT_BYTES;
     u32 at = fed + (u32)piece;
     wait_stage(&S.fed[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
-    if constexpr (norms) square_piece<W>(x, m, square);
-    if constexpr (merges) merge_piece<P, W>(x, from, m), consumers();
+    if constexpr (norms) square_piece<W>(x, n, square);
+    if constexpr (merges) merge_piece<P, W>(x, piece * width, n), consumers();
     if (piece == 0) ready(j);
     typename d::part part;
-    if constexpr (norms && d::holds) hold_part<G, W>(x, m, part);
+    if constexpr (norms && d::holds) hold_part<G, W>(x, n, part);
 #pragma unroll
     for (int i = 0; i < W::KEEPS; i++)
 #pragma unroll 1
-      for (int g = 0; g < W::GROUPS && i * W::GROUPS + g < tiles; g++) {
+      for (int g = 0; g < W::GROUPS && i * W::GROUPS + g < tiles; g++, taken++) {
         u32 slot = taken % STAGES;
-        if (begins) wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-        if (g == WARP % W::GROUPS) multiply_piece<G, W>(S.ring[slot], n, W::SLICES * columns, x, m, of / 32, part, sums[i]);
-        if (ends) let_go(taken++, TID);
+        wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
+        if (g == WARP % W::GROUPS) multiply_piece<G, W>(S.ring[slot], x, n, W::SLICES * columns, part, sums[i]);
+        let_go(taken, TID);
       }
     if (merges) fence_proxy();
     warp_barrier();
@@ -469,7 +465,7 @@ template <class O, class X, class G, class P, class W, class R, class Y, int F> 
   for (int first = S.node[j.n].lo, end; first < hi; first = end) {
     end = end_of_group(first, hi, panel<W>::group, W::RAGGED ? W::TILES : 0);
     taken = panel_group<X, G, P, W, R, Y, F>(j, first, end - first, taken, fed, eps);
-    fed += (u32)((W::K + W::width(first) / W::SPLITS - 1) / (W::width(first) / W::SPLITS));
+    fed += (u32)((W::K + W::width(first) - 1) / W::width(first));
     if (end < hi) open_panel();
   }
   if (TID == 0) S.feeds = fed;

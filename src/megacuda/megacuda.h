@@ -36,6 +36,9 @@ enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_PANEL_SLOTS = 8 }; // bytes of a blo
 enum { MEGACUDA_PANEL_SUMS = 64 };                             // registers of a thread for the sums of a product of many rows
 enum { MEGACUDA_SHARED = 227 << 10 };                          // bytes of shared memory of a block of sm_90
 
+// Floats from the sums of a column, of all rows, to those of the next. A multiple of 32 and 9 or 25: a warp's stores meet few banks twice.
+int megacuda_panel_pitch(int rows);
+
 // Stages of the pipeline that fit beside the rest of a block's memory, at most those of the plan. NO where not two do.
 int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e);
 // The source as one file. NO and a hint where a layer or a shape has no CUDA body.
