@@ -17,13 +17,13 @@ struct nccl_config { // ncclConfig_t of 2.14, which later versions take
 };
 
 // FUNCTION(field, symbol, parameters)
-#define NCCL_FUNCTIONS                                                                                                  \
-  FUNCTION(get_version, "ncclGetVersion", (int *version))                                                               \
-  FUNCTION(get_id, "ncclGetUniqueId", (struct nccl_id * id))                                                            \
+#define NCCL_FUNCTIONS                                                                                                        \
+  FUNCTION(get_version, "ncclGetVersion", (int *version))                                                                     \
+  FUNCTION(get_id, "ncclGetUniqueId", (struct nccl_id * id))                                                                  \
   FUNCTION(init_rank, "ncclCommInitRankConfig", (void **comm, int ranks, struct nccl_id id, int rank, struct nccl_config *c)) \
-  FUNCTION(get_state, "ncclCommGetAsyncError", (void *comm, int *state))                                                \
-  FUNCTION(leave, "ncclCommAbort", (void *comm))                                                                        \
-  FUNCTION(all_gather, "ncclAllGather", (const void *from, void *to, size_t count, int type, void *comm, void *stream)) \
+  FUNCTION(get_state, "ncclCommGetAsyncError", (void *comm, int *state))                                                      \
+  FUNCTION(leave, "ncclCommAbort", (void *comm))                                                                              \
+  FUNCTION(all_gather, "ncclAllGather", (const void *from, void *to, size_t count, int type, void *comm, void *stream))       \
   FUNCTION(all_reduce, "ncclAllReduce", (const void *from, void *to, size_t count, int type, int op, void *comm, void *stream))
 
 struct nccl {

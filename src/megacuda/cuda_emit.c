@@ -62,8 +62,8 @@ static void constants(const struct mega_plan *p, bool panels, int block, const s
           "constexpr int ROWS = %d, WORKERS = %d, WARPS = %d, THREADS = WARPS * 32, BLOCK_THREADS = THREADS + %d, STAGES = %d, STAGE_ROOM = %lld;\n",
           x->rows, x->workers, g->warps, block - g->warps * 32, x->stages, (long long)m->stage_room);
   str_add(out, "#define WORLD %d\n", x->world);
-  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d, CALM = %d;\n", x->ntensors, x->nops,
-          p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages), MEGACUDA_CALM);
+  str_add(out, "constexpr int TENSORS = %d, OPS = %d, NODES = %d, ACCESSES = %d, WAITS = %d, PUBLISHES = %d, FLIGHT = %d, CALM = %d;\n", x->ntensors,
+          x->nops, p->nnodes, MEGA_ACCESSES, m->waits, m->publishes, MIN(MEGACUDA_FLIGHT, x->stages), MEGACUDA_CALM);
   str_add(out,
           "constexpr int X_ROWS = %lld, X_FLOATS = %lld, ONE_FLOATS = %lld, QUERY_FLOATS = %lld, HEAD_FLOATS = %lld, GROUP_HEADS = %lld, PART_FLOATS "
           "= %lld, "
@@ -117,7 +117,8 @@ static const char head[] =
     "#else\n"
     "#ifdef MEGA_SHIM\n#undef _FORTIFY_SOURCE // a fortified longjmp refuses another stack\n#endif\n"
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
-    "#include <type_traits>\n#include <vector>\n#ifdef MEGA_GRAPH\n#include <dlfcn.h>\n#include <thread>\n#endif\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
+    "#include <type_traits>\n#include <vector>\n#ifdef MEGA_GRAPH\n#include <csignal>\n#include <dlfcn.h>\n#include <thread>\n#include "
+    "<unistd.h>\n#endif\ntypedef uint32_t u32;\ntypedef uint64_t u64;\n#endif\n"
     "struct bf16 {\n  unsigned short bits;\n};\n";
 
 // The order in which all ranks add slots, which the proof found to be one.
@@ -168,8 +169,8 @@ int megacuda_emit(struct arena *mem, const struct mega_plan *p, const struct meg
   TRY(megacuda_tables(mem, p, out, e));
   const char *const one[] = {mega_machine_text, mega_plain_text,   mega_host_text, mega_time_text,
                              mega_graph_text,   mega_options_text, mega_main_text, NULL};
-  const char *const several[] = {mega_machine_text, mega_plain_text,   mega_host_text,  mega_time_text, mega_graph_text,
-                                 mega_options_text, mega_world_text, mega_nccl_text, NULL};
+  const char *const several[] = {
+      mega_machine_text, mega_plain_text, mega_host_text, mega_time_text, mega_graph_text, mega_options_text, mega_world_text, mega_nccl_text, NULL};
   for (const char *const *h = p->m->world > 1 ? several : one; *h; h++) str_raw(out, *h, strlen(*h)), str_add(out, "\n");
   str_add(out, "#endif\n");
   return OK;

@@ -73,7 +73,7 @@ static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int)
 #else
 
 enum { NCCL_BYTES = 0, NCCL_FLOAT = 7, NCCL_SUM = 0 };
-struct nccl {
+struct nccl_library {
   int (*init_all)(void **comms, int n, const int *devices);
   int (*all_reduce)(const void *from, void *to, size_t n, int type, int op, void *comm, cudaStream_t stream);
   int (*all_gather)(const void *from, void *to, size_t n, int type, void *comm, cudaStream_t stream);
@@ -81,13 +81,13 @@ struct nccl {
   const char *(*text)(int code);
   void *comm[WORLD];
 };
-static void must_nccl(const nccl &l, int code)
+static void must_nccl(const nccl_library &l, int code)
 {
   if (code) fprintf(stderr, "NCCL: %s\n", l.text(code)), exit(3);
 }
 
 // False: there is no NCCL.
-static bool open_nccl(nccl &l)
+static bool open_nccl(nccl_library &l)
 {
   void *so = dlopen("libnccl.so.2", RTLD_NOW);
   int version = 0, devices[WORLD];
@@ -101,7 +101,8 @@ static bool open_nccl(nccl &l)
                    {"ncclGetErrorString", (void **)&l.text}};
   for (auto &f : functions)
     if (!so || !(*f.at = dlsym(so, f.name))) return printf("graph: no libnccl.so.2, and so no graph with NCCL\n"), false;
-  setenv("NCCL_NVLS_ENABLE", "0", 0); // no multicast
+  setenv("NCCL_NVLS_ENABLE", "0", 0);     // no multicast
+  setenv("NCCL_GRAPH_REGISTER", "0", 0); // of buffers: once for each call of the graph, and all ranks meet for it
   for (int r = 0; r < WORLD; r++) devices[r] = r;
   must_nccl(l, l.get_version(&version)), must_nccl(l, l.init_all(l.comm, WORLD, devices));
   return printf("NCCL %d\n", version), true;
@@ -113,7 +114,7 @@ static void set_nccl(int rank, const nccl_memory &b)
   MUST(cudaMemcpyToSymbol(BY_NCCL, &b, sizeof b));
 }
 
-static void exchange_node(const nccl &l, const world &w, const nccl_memory &b, int rank, int n, cudaStream_t stream)
+static void exchange_node(const nccl_library &l, const world &w, const nccl_memory &b, int rank, int n, cudaStream_t stream)
 {
   for (const int *t = WRITTEN[NODE[n].op]; *t >= 0; t++) {
     if (TENSOR[*t].slots == 1) continue;
@@ -127,10 +128,9 @@ static void exchange_node(const nccl &l, const world &w, const nccl_memory &b, i
 }
 
 // NCCL connects at the first data of a size, which cannot be while a graph is recorded.
-static cudaGraphExec_t record_with_nccl(const nccl &l, const world &w, const nccl_memory &b, int rank, int steps, bool early)
+static cudaGraphExec_t record_with_nccl(const nccl_library &l, const world &w, const nccl_memory &b, int rank, int steps, bool early)
 {
   cudaStream_t stream;
-  use_rank(rank);
   MUST(cudaStreamCreate(&stream));
   for (int n = 0; n < NODES; n++) exchange_node(l, w, b, rank, n, stream);
   MUST(cudaStreamSynchronize(stream));
@@ -138,22 +138,29 @@ static cudaGraphExec_t record_with_nccl(const nccl &l, const world &w, const ncc
   return record_steps(steps, early, [&](int n, cudaStream_t s) { exchange_node(l, w, b, rank, n, s); });
 }
 
+enum { NCCL_SECONDS = 60 };
+static void give_up(int)
+{
+  static const char what[] = "NCCL: a rank has waited for 60 seconds\n";
+  _exit(write(STDERR_FILENO, what, sizeof what - 1) < 0 ? 2 : 3);
+}
+
 static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int repeats)
 {
   static const char *const name[] = {"a graph of launches and NCCL", "a graph of launches that begin early and NCCL"};
-  nccl l;
+  nccl_library l;
   nccl_memory b[WORLD];
   bool fine = true;
-  if (!open_nccl(l)) return true;
+  signal(SIGALRM, give_up), alarm(NCCL_SECONDS); // NCCL alone has no deadline
+  if (!open_nccl(l)) return false;
   for (int r = 0; r < WORLD; r++) b[r] = take_sums(r), set_nccl(r, b[r]);
   for (int early = 0; early < 2; early++) {
     cudaGraphExec_t graph[WORLD];
-    std::thread threads[WORLD];
-    for (int r = 0; r < WORLD; r++) threads[r] = std::thread([&, r] { graph[r] = record_with_nccl(l, w, b[r], r, steps, early); });
-    for (auto &t : threads) t.join();
+    each_rank([&](int r) { graph[r] = record_with_nccl(l, w, b[r], r, steps, early); });
     time_graphs(w, name[early], graph, steps, repeats, [&] { fine &= graph_was_right(w, tokens, steps); });
   }
   for (int r = 0; r < WORLD; r++) set_nccl(r, {});
+  alarm(0);
   return print_nccl(fine);
 }
 

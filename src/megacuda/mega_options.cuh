@@ -1,6 +1,6 @@
 // Options of the emitted program, for one rank and for several.
 struct told {
-  int steps, many, plain, times, graph; // steps of a launch; launches, steps and repeats of the checks
+  int steps, many, plain, times, graph, nccl; // steps of a launch; launches, steps and repeats of the checks
   int flight, calm;              // copies of a block at once; while it waits for an input
   bool hang;
   u64 deadline; // milliseconds
@@ -10,7 +10,7 @@ struct told {
 // 0, or the exit status after a message.
 static int read_options(int argc, char **argv, told &o)
 {
-  o = {8, 0, 0, 0, 0, FLIGHT, CALM, false, 2000, NULL};
+  o = {8, 0, 0, 0, 0, 0, FLIGHT, CALM, false, 2000, NULL};
   for (int i = 1; i < argc; i++) {
     const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "0";
     if (!strcmp(a, "--hang")) {
@@ -23,14 +23,15 @@ static int read_options(int argc, char **argv, told &o)
     else if (!strcmp(a, "--plain")) o.plain = atoi(v);
     else if (!strcmp(a, "--time")) o.times = atoi(v);
     else if (!strcmp(a, "--graph")) o.graph = atoi(v);
+    else if (!strcmp(a, "--nccl") && WORLD > 1) o.nccl = atoi(v);
     else if (!strcmp(a, "--deadline")) o.deadline = (u64)atoi(v);
     else if (!strcmp(a, "--trace")) o.trace = v;
     else if (!strcmp(a, "--flight")) o.flight = atoi(v);
     else if (!strcmp(a, "--calm")) o.calm = atoi(v);
     else
       return fprintf(stderr, "%s: options are --steps N, --plain STEPS, --hang, --launches N, --time N, --graph N, --deadline MS, --trace FILE, "
-                             "--flight N, --calm N\n",
-                     argv[0]), 2;
+                             "--flight N, --calm N%s\n",
+                     argv[0], WORLD > 1 ? ", --nccl N" : ""), 2;
   }
   if (o.steps < 1 || o.steps > MOST_STEPS || o.plain > o.steps) return fprintf(stderr, "%s: 1 to %d steps; --plain takes no more\n", argv[0], MOST_STEPS), 2;
   if (o.flight < 1 || o.flight > STAGES || o.calm < 1 || o.calm > STAGES)

@@ -242,6 +242,18 @@ static bool write_world_trace(world &, int, const char *) { return true; }
 
 #else
 
+// f(rank) for each. Graphs come from a thread a rank: to launch one with NCCL's kernels may wait for what other ranks launch.
+template <class F> static void each_rank(F f)
+{
+#ifdef MEGA_GRAPH
+  std::thread threads[WORLD];
+  for (int r = 0; r < WORLD; r++) threads[r] = std::thread([&f, r] { use_rank(r), f(r); });
+  for (auto &t : threads) t.join();
+#else
+  for (int r = 0; r < WORLD; r++) use_rank(r), f(r);
+#endif
+}
+
 // Microseconds a step of what run(rank) puts into the stream of each rank; the slowest rank counts. start() comes before it, end() after, both untimed.
 template <class A, class B, class C> static void time_world(const char *what, int steps, int repeats, A start, B run, C end)
 {
@@ -255,12 +267,11 @@ template <class A, class B, class C> static void time_world(const char *what, in
   for (int i = 0; i < repeats + 3; i++) {
     float most = 0;
     start();
-    for (int r = 0; r < WORLD; r++) {
-      use_rank(r);
+    each_rank([&](int r) {
       MUST(cudaEventRecord(a[r]));
       run(r);
       MUST(cudaEventRecord(b[r]));
-    }
+    });
     for (int r = 0; r < WORLD; r++) {
       float ms;
       use_rank(r);
@@ -328,7 +339,7 @@ static bool graph_was_right(world &w, const std::vector<int> &tokens, int steps)
 
 #ifdef MEGA_SHIM
 
-static bool check_own_graph(world &w, const std::vector<int> &tokens, int steps, int)
+static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int)
 {
   forget_world(w), restore_world(w);
   for (int r = 0; r < WORLD; r++) M_of[r] = w.rank[r].m, PEERS_of[r] = w.peers[r];
@@ -349,7 +360,7 @@ template <class F> static void time_graphs(world &w, const char *what, cudaGraph
   }
 }
 
-static bool check_own_graph(world &w, const std::vector<int> &tokens, int steps, int repeats)
+static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int repeats)
 {
   bool fine = true;
   for (int early = 0; early < 2; early++) {
@@ -364,11 +375,6 @@ static bool check_own_graph(world &w, const std::vector<int> &tokens, int steps,
 
 static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int repeats);
 
-static bool check_graph(world &w, const std::vector<int> &tokens, int steps, int repeats)
-{
-  return check_own_graph(w, tokens, steps, repeats) && check_nccl(w, tokens, steps, repeats);
-}
-
 #endif
 
 // ---- the host program ----
@@ -379,6 +385,7 @@ int main(int argc, char **argv)
   bool fine = true;
   int status = read_options(argc, argv, o);
   if (status) return status;
+  setvbuf(stdout, NULL, _IOLBF, 1 << 12);
   begin_world();
   world w = prepare_world(CONTEXT + MOST_STEPS, o.deadline * 1000000);
   for (int r = 0; r < WORLD; r++) go_to(r), set_flight((u32)o.flight, (u32)o.calm);
@@ -393,7 +400,8 @@ int main(int argc, char **argv)
   if (o.times && fine) print_world_times(w, o.steps, o.times);
   if (o.many && fine) fine &= check_many_world(w, o.steps, o.many, tokens);
   if (o.trace && fine) fine &= write_world_trace(w, o.steps, o.trace);
-  for (int r = 0; r < WORLD && o.graph; r++) go_to(r), set_flight((u32)o.flight, (u32)o.flight); // a launch's weights come before its input
+  for (int r = 0; r < WORLD && (o.graph || o.nccl); r++) go_to(r), set_flight((u32)o.flight, (u32)o.flight); // weights come before the input there
   if (o.graph && fine) fine &= check_graph(w, tokens, o.steps, o.graph);
+  if (o.nccl && fine) fine &= check_nccl(w, tokens, o.steps, o.nccl);
   return !fine;
 }

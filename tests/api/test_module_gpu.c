@@ -466,7 +466,7 @@ int main(void)
                                      cmocka_unit_test(in_the_callers_stream),   cmocka_unit_test(threads_take_turns),
                                      cmocka_unit_test(products_of_the_library), cmocka_unit_test(ranks_on_gpus),
                                      cmocka_unit_test(any_bytes_of_ranks),      cmocka_unit_test(ranks_apart),
-                                     cmocka_unit_test(no_memory_to_gather),    cmocka_unit_test(a_rank_that_does_not_join),
+                                     cmocka_unit_test(no_memory_to_gather),     cmocka_unit_test(a_rank_that_does_not_join),
                                      cmocka_unit_test(a_rank_that_died)};
   return cmocka_run_group_tests(tests, folder_enter, folder_leave);
 }

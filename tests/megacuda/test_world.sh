@@ -23,7 +23,7 @@ same() {
   expect 0 '' g++ -O1 -std=c++17 -Wall -Wno-unknown-pragmas -DMEGA_SHIM -DMEGA_GRAPH -x c++ -o "$work/$name" "$work/$name.cu"
   [ -s "$work/out" ] || [ -s "$work/err" ] && complain "warnings of $name.cu"
   MEGA_SHIM_SEED=$order expect 0 "planted: found, $world of $world ranks were stopped, and the next run is right" "$work/$name" --steps "$steps" \
-    --plain 1 --hang --launches 2 --graph 1 --deadline 500
+    --plain 1 --hang --launches 2 --graph 1 --nccl 1 --deadline 500
   grep '^row' "$work/out" | cmp -s - "$work/want" || complain "tokens of $name $world $*"
   grep -Eq '^plain: ([0-9]+) of \1 tokens agree, relative error of logits at most [0-9.]*e-0[67]' "$work/out" || complain "the plain model of $name $*"
   grep -Eq "^rank $((world - 1)): hung: .* waited for event .*: saw [0-9]+, wanted [0-9]+\$" "$work/out" || complain "the record of $name $*"
@@ -35,6 +35,8 @@ same() {
 [ -z "${MICA_ALL:-}" ] || same examples/mega/tiny_world.json 2 3 1 --workers 2 --context 5 --seed 3
 same tests/mega/world_qwen3.json 2 2 77 --workers 2 --context 63 --rows 2 --seed 5
 same examples/mega/tiny_world.json 4 2 5 --workers 1 --context 2 --seed 8
+expect 2 '--flight and --calm take 1 to' "$work/tiny_world" --calm 0
+expect 2 'options are .*--calm N, --nccl N' "$work/tiny_world" --calms 1
 
 under=("$MICA" mega)
 expect 2 'a world of 3 does not divide' emit examples/mega/tiny_world.json --world 3 --out "$work"
