@@ -116,7 +116,7 @@ static int none_reaches(const struct gpu_peers *p, struct err *e)
 
 // ---- NCCL ----
 
-// Of a wait in NCCL: as long as in a meeting, and not after another rank failed.
+// A wait in NCCL is as long as one in a meeting, and ends when another rank failed.
 static struct patience patience_of(const struct gpu_peers *p)
 {
   const struct m_exchange *x = p->w.host;

@@ -9,8 +9,8 @@ struct peer_memory {
 PER_RANK(peer_memory, PEERS);
 
 #ifdef MEGA_GRAPH
-// Of a graph with NCCL between its launches: rows of partial sums, which NCCL adds up in place, of tensors that add_slots reads; NULL of the others,
-// and in all else. Of a shared tensor without sums a rank writes its own slot at home, and NCCL gathers the slots.
+// A graph with NCCL between its launches keeps partial sums in plain rows, which NCCL adds up in place: those of tensors that add_slots reads. Other
+// tensors have NULL there. A rank writes its own slot of a shared tensor without sums, and NCCL gathers the slots.
 struct nccl_memory {
   float *sums[TENSORS];
   int on;

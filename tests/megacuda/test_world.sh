@@ -35,7 +35,7 @@ same() {
 [ -z "${MICA_ALL:-}" ] || same examples/mega/tiny_world.json 2 3 1 --workers 2 --context 5 --seed 3
 same tests/mega/world_qwen3.json 2 2 77 --workers 2 --context 63 --rows 2 --seed 5
 same examples/mega/tiny_world.json 4 2 5 --workers 1 --context 2 --seed 8
-expect 2 '--flight and --calm take 1 to' "$work/tiny_world" --calm 0
+expect 2 '--flight and --calm take 1 to' "$work/tiny_world" --steps 2 --calm 0
 expect 2 'options are .*--calm N, --nccl N' "$work/tiny_world" --calms 1
 
 under=("$MICA" mega)
