@@ -100,7 +100,6 @@ int cmd_optimize(struct cli *c)
   progress_clear(&line);
   if (status != OK) terminal_error(mica_error(m));
   if (r) {
-    end_written();
     const int compared = c->peers ? cli_peers(c, m, r) : OK;
     const int shown = compared == OK ? show(c, m, r) : compared;
     if (status == OK) status = shown;

@@ -1,8 +1,8 @@
 // The end of a command. The first SIGINT or SIGTERM sets a flag that long work looks at, and the best until then is answered; so it is
 // when the time of --time is over. Work that does not look at the flag, because it waits for a pipe, a lock or a disk or computes something
-// that cannot be divided, is ended by a thread of its own: less than two seconds after the signal, or after the end of the time, it removes
-// what would be left and ends the process. A result that is there by the end of the time is still written, as long as that is work and no
-// wait. The second signal, of whichever kind, is deadly at once. Children end with the process (base/child.c).
+// that cannot be divided, is ended by a thread of its own: less than two seconds after the signal it removes what would be left and ends the
+// process. After the end of the time it does so where the command waits. As long as it works, it may come to its result and write it: on a machine
+// that others load, that can take longer. The second signal, of whichever kind, is deadly at once. Children end with the process (base/child.c).
 #include "base/child.h"
 #include "cli/cli.h"
 
@@ -16,15 +16,14 @@
 #include <unistd.h>
 
 static const double PATIENCE = 1.8; // seconds between asking for an end and making one
-static const double BUSY = 0.1;     // of the time, by processors, is work of the command or its children
-static const double WRITING = 20;   // seconds that writing a result may go on
+static const double BUSY = 0.005;   // of the time, by processors, is work of the command or its children
+static const double LONGEST = 20;   // seconds after the end of the time that work may go on
 
 // The only mutable globals: signals have nowhere else to put what they say.
 static volatile int stopped;
 static struct {
   int changed;  // an event counter
   double until; // by now_seconds(), atomic; 0: there is no end
-  int written;  // atomic: there is a result, which is being written
   bool alone;   // no thread could be started: the alarm clock ends the process, and the next one removes what is left
 } end;
 const volatile int *const cli_stop = &stopped;
@@ -71,15 +70,12 @@ struct watched {
   double since, cpu; // when it was looked whether the command works, and what it had used
 };
 
-// After the end of the time: only who writes a result may go on, and only as long as it works.
+// After the end of the time a command may go on only as long as it works.
 static double look_late(struct watched *w, double until, double now)
 {
-  const bool writes = __atomic_load_n(&end.written, __ATOMIC_RELAXED);
-  if (!writes && now >= until + PATIENCE) strike(false);
-  if (!writes) return until + PATIENCE;
   if (!w->since) w->since = now, w->cpu = work_seconds();
   if (now >= w->since + PATIENCE) {
-    if (work_seconds() - w->cpu < BUSY * (now - w->since) || now >= until + WRITING) strike(false);
+    if (work_seconds() - w->cpu < BUSY * (now - w->since) || now >= until + LONGEST) strike(false);
     w->since = now, w->cpu = work_seconds();
   }
   return w->since + PATIENCE;
@@ -106,12 +102,6 @@ void end_by(double seconds)
   if (seconds <= 0) return;
   __atomic_store(&end.until, &until, __ATOMIC_RELAXED);
   if (end.alone) alarm((unsigned)ceil(seconds + PATIENCE));
-  tell();
-}
-
-void end_written(void)
-{
-  __atomic_store_n(&end.written, 1, __ATOMIC_RELAXED);
   tell();
 }
 

@@ -124,7 +124,6 @@ static int optimize(struct cli *c, const struct onnx_model *m, json_t *manifest)
       if (status == OK) status = shown;
     }
   }
-  end_written();
   if (status != OK) visible_print(stderr, mica_error(o.context));
   mica_close(o.context);
   json_object_set_new(manifest, "optimized", results);
