@@ -171,16 +171,6 @@ static int call_and_compare(struct module *m, const struct reference64 *r, struc
   return s;
 }
 
-// A device is not checked where it says that a value is out of range, so the CPU computes the reference on the same inputs.
-static int range_by_cpu(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct buffers *b, struct err *e)
-{
-  struct reference64_device *device = b->device;
-  reference64_close(r);
-  b->device = NULL;
-  const int s = reference64_run(r, g, from, e);
-  return b->device = device, s;
-}
-
 int numeric_reference(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e)
 {
   int *ins = MEM_NEWS(int, b->nin + 1), s = OK;
@@ -191,7 +181,6 @@ int numeric_reference(const struct graph *g, struct buffers *b, stop_flag stop, 
     if (shrunk) shrink_inputs(g, ins, b);
     reference64_close(r);
     s = reference64_run(r, g, &from, e);
-    if (!s && r->overflow && b->device && !shrunk) s = range_by_cpu(r, g, &from, b, e);
     if (!r->overflow) break;
   }
   r->from = NULL;

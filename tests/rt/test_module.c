@@ -289,35 +289,6 @@ static void inputs_of_many_checks(void **state)
   arena_close(&mem);
 }
 
-static int out_of_range(struct reference64_device *d, const struct graph *g, const struct reference64_from *from, double *const *outputs,
-                        bool *overflow, struct err *e)
-{
-  (void)d, (void)g, (void)from, (void)outputs, (void)e;
-  return *overflow = true, OK;
-}
-
-// A device that says that a value is out of range has no last word: the CPU finds none on the same inputs.
-static void a_range_is_the_cpu_s(void **state)
-{
-  (void)state;
-  struct arena mem = {0};
-  const struct graph *g = expanded(&mem, "program p { X: f16[4, 70]\n return exp(X) }");
-  struct reference64_device device = {.run = out_of_range};
-  struct reference64 r = {0};
-  struct buffers *b;
-  struct err e = {0};
-  assert_int_equal(buffers_open(g, 5, &b, &e), OK);
-  const double before = num_read(F16, b->in[0], 7);
-  b->device = &device;
-  if (numeric_reference(g, b, NULL, &r, &e)) fail_msg("%s", e.text);
-  int out;
-  assert_int_equal(graph_outputs(g, &out), 1);
-  assert_true(!r.overflow && b->device == &device && num_read(F16, b->in[0], 7) == before);
-  assert_true(fabs(r.value[out][7] - exp(before)) < 1e-9);
-  reference64_close(&r), buffers_close(b);
-  arena_close(&mem);
-}
-
 // A result in fp32 of what was rounded to bf16 on its way is no better than that; one that fp32 alone leads to is, be the inputs bf16.
 static void tolerance_of_what_is_rounded(void **state)
 {
@@ -442,7 +413,6 @@ int main(void)
       cmocka_unit_test(orders_of_factors_are_no_mistake),
       cmocka_unit_test(a_stopped_check_says_nothing),
       cmocka_unit_test(inputs_of_many_checks),
-      cmocka_unit_test(a_range_is_the_cpu_s),
       cmocka_unit_test(tolerance_of_what_is_rounded),
       cmocka_unit_test(bytes_load_again),
       cmocka_unit_test(timing_makes_sense),
