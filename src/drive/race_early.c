@@ -67,7 +67,7 @@ int race_early_begin(struct job *j, struct contest *c, struct err *e)
   const struct device_program *d = &c->cand[0].gpu.lowered->program;
   struct gpu_session *s;
   struct gpu_batch *b = NULL;
-  TRY(gpu_session_open(c->part->g, &o, &s));
+  TRY(gpu_session_open(c->stable, &o, &s));
   o.quick = true, o.finalists = 1, o.compile_until = isfinite(until) ? until : 0;
   if (gpu_batch_start(s, &o, 1, &d, &b, e) != OK) return gpu_batch_drop(b), gpu_session_close(s), (int)e->status;
   struct race_early *x = c->early = mem_handle(sizeof *x, &kind); // after both, as it is closed before them

@@ -297,7 +297,7 @@ static int open_race(struct job *j, struct contest *c, int part, struct err *e)
   struct gpu_race_opts o = race_gpu_opts(j);
   c->session = race_early_end(j, c, &early, e);
   TRY((int)e->status);
-  if (!c->session) TRY(gpu_session_open(c->part->g, &o, &c->session));
+  if (!c->session) TRY(gpu_session_open(c->stable, &o, &c->session));
   return c->entrants = race_gpu_open(j, c, part, c->session, &early), OK;
 }
 

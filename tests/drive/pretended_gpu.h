@@ -48,6 +48,7 @@ static struct {
   double each;                   // seconds that a race says it took for each program
   int fast[3], late;             // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
   const struct graph *reference; // of the session of the last race
+  int tame, wild;                // sessions whose exponentials have a maximum taken off, and others with exponentials
 } seen;
 
 int gpu_identity(int device, char out[160], struct err *e)
@@ -65,6 +66,9 @@ int gpu_machine_open(struct gpu_forge *f, const struct gpu_need *n, stop_flag st
 
 int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *o, struct gpu_session **out)
 {
+  bool grows = false, tamed = false;
+  for (int i = 0; i < reference->nnodes; i++) grows |= reference->nodes[i].op == OP_EXP, tamed |= reference->nodes[i].op == OP_MAX;
+  seen.tame += grows && tamed, seen.wild += grows && !tamed;
   (void)o;
   *out = malloc(sizeof **out);
   (*out)->number = ++seen.sessions, (*out)->reference = reference;

@@ -23,6 +23,7 @@ static void the_fastest_right_one_is_reported(void **state)
       struct arena mem = {0};
       json_t *r = optimize(&mem, texts[i], spoil, made_up, ENDLESS);
       assert_true(seen.races >= 2 && seen.programs > 8);
+      assert_true(!seen.wild && (seen.tame > 0) == (i == 0)); // a sum of plain exponentials of 70,000 elements is too large for f16
       if (spoil) assert_true(seen.wrong > 0);
       assert_true(fabs(number(r, "best", "us") * 1e-6 - seen.least) < 1e-12);
       assert_true(fabs(seen.last - seen.least) < 1e-12); // the whole was put together from the winner's choices
