@@ -118,7 +118,7 @@ static void test_keep(void **state)
   assert_true(given_way > 100);
 }
 
-// Where all needs have one option there is no room for other needs, but for a kernel that reads inputs only.
+// If all needs have one option, there is no room for other needs, but for a kernel that reads inputs only.
 static void test_needs_nothing(void **state)
 {
   (void)state;
