@@ -172,6 +172,21 @@ PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
 }
 #endif
 
+#ifdef PLAIN_ALONG // the sums so far of [outer, PLAIN_ALONG, PLAIN_INNER]: a thread has all of one outer and inner index
+PLAIN_KERNEL PLAIN_NAME(PLAIN_ARGUMENTS)
+{
+  PLAIN_OPERANDS;
+  EACH(t) {
+    const int64_t line = PLAIN_BLOCK * 256 + t, from = line / PLAIN_INNER * PLAIN_ALONG * PLAIN_INNER + line % PLAIN_INNER;
+    double sum = 0;
+    for (int64_t l = 0; l < PLAIN_ALONG && line < PLAIN_SIZE / PLAIN_ALONG; l++) {
+      const int64_t i = from + l * PLAIN_INNER;
+      sum += X[i], o[i] = plain_kept(sum, i, state);
+    }
+  }
+}
+#endif
+
 #ifdef PLAIN_LEN // a reduction of [outer, PLAIN_LEN, PLAIN_INNER]; PLAIN_FIRST: from its first element on
 PLAIN double plain_fold(double r, double x) { return PLAIN_FOLD(r, x, x); }
 PLAIN double plain_part(const double *x, int64_t from, int64_t step)

@@ -54,7 +54,7 @@ static void give_room(struct plain *p, int64_t at, int64_t bytes)
 
 static void release(struct plain *p, int t)
 {
-  if (--p->readers[t] || p->place[t].kind != PLACE_WORK) return;
+  if (--p->readers[t] || !p->there[t] || p->place[t].kind != PLACE_WORK) return;
   give_room(p, p->place[t].offset, bytes_of(p, t));
 }
 
@@ -163,7 +163,7 @@ int plain_code(struct arena *mem, const struct graph *g, enum plain_mode mode, s
   for (const struct node *x = g->nodes; x < g->nodes + g->nnodes; x++) {
     if (x->op == OP_OUTPUT)
       add_output(&p, x, outs++);
-    else if (x->op != OP_INPUT)
+    else if (x->op != OP_INPUT && !graph_scans(g, (int)(x - g->nodes)))
       add_node(&p, x);
   }
   return OK;

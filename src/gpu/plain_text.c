@@ -244,17 +244,24 @@ static void contract(const struct graph *g, const struct node *n, struct plain_k
   struct str *s = &k->text;
   bo.n -= 2, bx.n -= 2, by.n -= 2;
   whole(s, "ROWS", rows), whole(s, "COLS", cols), whole(s, "DEEP", x->d[x->n - 1]);
-  const struct node *triangle = graph_triangle(g, NULL, n); // nothing is multiplied: an infinity times 0 would be NaN
-  if (triangle)
-    str_add(s, "#define PLAIN_FOLD(r, x, y) (%s != 0 ? r + %s : r)\n", triangle->out == n->in[1] ? "y" : "x", triangle->out == n->in[1] ? "x" : "y");
-  else
-    fold_text(s, n);
+  fold_text(s, n);
   str_add(s, "#define PLAIN_MATRIX(i) (");
   under(s, &bo, &bx);
   str_add(s, ")\n#define PLAIN_LEFT PLAIN_MATRIX(of)\n#define PLAIN_OTHER(i) (");
   under(s, &bo, &by);
   str_add(s, ")\n#define PLAIN_RIGHT PLAIN_OTHER(of)\n");
   k->blocks = shape_size(&bo) * ((rows + TILE - 1) / TILE) * ((cols + TILE - 1) / TILE);
+}
+
+// A product with a triangle of ones: the other operand is all that is read.
+static void scan(const struct graph *g, const struct node *n, const struct node *triangle, struct plain_kernel *k, struct plain_launch *l)
+{
+  const int by = triangle->out == n->in[1];
+  const struct shape *o = &g->tensors[n->out].shape;
+  const int64_t len = o->d[o->n - 2 + by];
+  l->nin = 1, l->in[0] = n->in[!by];
+  whole(&k->text, "ALONG", len), whole(&k->text, "INNER", by ? 1 : o->d[o->n - 1]);
+  k->blocks = blocks_of(shape_size(o) / len);
 }
 
 static void reduce(const struct graph *g, const struct node *n, struct plain_kernel *k)
@@ -336,7 +343,12 @@ bool plain_node_text(const struct graph *g, const struct node *n, int part, stru
   switch (rule) {
   case RULE_MAP: map(g, n, k); break;
   case RULE_VIEW: view(g, n, k); break;
-  case RULE_CONTRACT: contract(g, n, k); break;
+  case RULE_CONTRACT:
+    if (graph_triangle(g, NULL, n))
+      scan(g, n, graph_triangle(g, NULL, n), k, l);
+    else
+      contract(g, n, k);
+    break;
   case RULE_REDUCE: reduce(g, n, k); break;
   case RULE_CONCAT: concat(g, n, part, k); break;
   case RULE_SPLIT: split(g, n, part, k); break;
