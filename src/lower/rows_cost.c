@@ -120,12 +120,12 @@ static double live_regs(const struct row_plan *p)
 }
 
 // Warps' parts of a fold whose threads keep `kept` results go through shared memory: each thread writes its own and reads all of them, results
-// side by side, so that lanes meet in the banks. `chained` of them are added up one after the other.
-static void exchange(const struct row_plan *p, double kept, double chained, double warps, double times, struct kernel_counts *c)
+// side by side, so that lanes meet in the banks.
+static void exchange(const struct row_plan *p, double kept, double warps, double times, struct kernel_counts *c)
 {
   double meet = fmin(fmax(1, kept * WORD / WIDEST), BANKS * WORD / WIDEST);
   c->shared += times * p->threads * kept * WORD * (1 + warps) * meet;
-  c->chain += times * chained * warps, c->barriers += times;
+  c->chain += times * kept * warps, c->barriers += times;
 }
 
 // Returns the instructions of a topk. A thread has `own` elements, which it loads in `rounds` steps. After the first round only the threads that had
@@ -136,17 +136,22 @@ static double choosing(const struct row_plan *p, const struct kern_value *v, dou
   const double own = row_regs(p, v->axes | v->folded) * rounds, results = row_regs(p, v->axes), k = (double)v->at.by[0].limit;
   c->chain += k * (ROUNDS + LOOK * own), c->folds += 2 * k * log2(lanes);
   if (rounds > 1) c->waits += k;
-  if (warps > 1) exchange(p, 2 * results, 2 * results, warps, k, c);
+  if (warps > 1) exchange(p, 2 * results, warps, k, c);
   if (p->share >= 0 && v->folded >> p->share & 1) c->chain += k * (2 * MEET + results * p->cluster);
   return own * (KEY + LOOK + k * LOOK / warps) + k * results * (ROUNDS + STEP * log2(lanes) + (warps > 1 ? 10 + STEP * warps : 0));
 }
 
 // Returns the instructions of a scan beyond those of a fold: steps over lanes for each register, and what comes before is added to each element.
-static double scanning(const struct row_plan *p, const struct kern_value *v, double lanes, double rounds)
+// Totals of warps lie so that lanes read neighbours.
+static double scanning(const struct row_plan *p, const struct kern_value *v, double rounds, double lanes, double warps, struct kernel_counts *c)
 {
   enum { STEP = 3 }; // of a shuffle
   const int along = __builtin_ctzll(v->folded);
   const double elements = row_regs(p, v->axes), totals = elements / row_vec(p, along);
+  if (warps > 1) {
+    c->shared += rounds * p->threads * row_regs(p, row_result(v)) * WORD * (1 + warps);
+    c->chain += rounds * warps, c->barriers += rounds;
+  }
   return rounds * (elements * (lanes > 1 ? 1 : 0) + totals * (STEP * log2(lanes) + (lanes > 1 ? STEP : 0)));
 }
 
@@ -174,9 +179,9 @@ static void work(const struct row_plan *p, struct kernel_counts *c)
     if (!v->folded) continue;
     c->chain += n / p->vec * rounds + p->vec, c->folds += log2(lanes);
     const double kept = row_regs(p, row_result(v));
-    if (warps > 1) exchange(p, kept, kern_scans(v) ? 1 : kept, warps, kern_scans(v) ? rounds : 1, c);
+    if (warps > 1 && !kern_scans(v)) exchange(p, kept, warps, 1, c);
     instructions += 2 * log2(lanes) * kept + (warps > 1 ? 10 + warps * kept : 0);
-    if (kern_scans(v)) instructions += scanning(p, v, lanes, rounds);
+    if (kern_scans(v)) instructions += scanning(p, v, rounds, lanes, warps, c);
     if (p->share >= 0 && v->folded >> p->share & 1) c->chain += MEET + kept * p->cluster;
   }
   c->lanes = instructions * p->threads;

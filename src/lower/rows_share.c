@@ -17,13 +17,22 @@ const char *row_zeros(const struct row_text *x)
   return x->p->vec > 1 ? arena_printf(x->mem, "%s, 0", s) : s;
 }
 
-// A result of one register lies side by side with those of the other parts, one of several as a tile of each part.
+// Is a result of one register side by side with those of the other parts? A thread then reads the parts in vectors, and lanes that have other results
+// meet in the banks. Scans avoid that.
+static bool side_by_side(const struct row_text *x, const struct kern_value *v)
+{
+  bool apart = false;
+  for (int a = 0; a < x->p->r->k.naxes; a++) apart |= kern_scans(v) && !(v->folded >> a & 1) && x->p->lanes[a] > 1;
+  return row_regs(x->p, row_result(v)) == 1 && !apart;
+}
+
+// One of several registers lies as a tile of each part.
 const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
   const axis_set axes = row_result(v);
   return KEPT_HOLES(x->mem, NULL, INT(v, value), STR(from, arena_printf(x->mem, kern_scans(v) ? "upto%d" : "v%d", value)), INT(sh, shared),
-                    INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts), INT(scalar, row_regs(x->p, axes) == 1),
+                    INT(kept, e->kept), INT(parts, e->parts), INT(all, e->kept * e->parts), INT(scalar, side_by_side(x, v)),
                     STR(dims, row_dims(x, axes, row_has_vec(x, axes))), STR(at, e->at), STR(part, e->part), STR(first, e->first),
                     STR(zeros, row_zeros(x)), STR(op, fold_operator(v->kind)), STR(neutral, fold_neutral(v->kind)),
                     STR(type, kern_tops(v) ? "i64" : "fp32"));
