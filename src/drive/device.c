@@ -93,6 +93,20 @@ static int kernels_of(const struct job *j, const struct candidate *x, struct gra
   return *out = graph_copy(j->mem, x->g), OK;
 }
 
+// Tensors between the parts of a program put together, as its parts had them when they were measured. NULL: it is one part.
+static const char *const *between_parts(const struct job *j, const struct candidate *x)
+{
+  const char **name = NEWS(j->mem, const char *, j->moved.g->ntensors + 1);
+  int n = 0;
+  if (!x->of || j->split.n < 2) return NULL;
+  for (int i = 0; i < j->split.n; i++)
+    for (int k = 0; k < j->split.parts[i].nout; k++) {
+      name[n] = j->moved.g->tensors[j->split.parts[i].out[k]].name;
+      n += name[n] != NULL;
+    }
+  return name[n] = NULL, name;
+}
+
 int run_norm(const struct pass_on *on, struct err *e)
 {
   const struct job *j = on->j;
@@ -102,7 +116,7 @@ int run_norm(const struct pass_on *on, struct err *e)
   int n, one = device_given(j, on->c, on->x);
   const struct lowered **like = made_of(j, on->x, &n);
   const bool dependent = on->x->ways ? on->x->ways->dependent : one ? !independent(j->opts->knobs) : !n || like[0]->plan.dependent;
-  const struct lower_opts o = {.tails = true, .dependent = dependent};
+  const struct lower_opts o = {.tails = true, .dependent = dependent, .stored = between_parts(j, on->x)};
   named->name = j->program->name ? j->program->name : "program";
   TRY(lower_plan(j->mem, named, &j->target, &o, &d->plan, e));
   return on->x->gpu.lowered = d, OK;

@@ -49,8 +49,8 @@
 
 // ---- store.c, wrap.c, steps.c -------------------------------------------------------------------------------
 
-// By tensor of a kernel graph; lives in mem.
-const enum dtype *store_types(struct arena *mem, const struct graph *kernels);
+// By tensor of a kernel graph; lives in mem. stored: as in lower_opts.
+const enum dtype *store_types(struct arena *mem, const struct graph *kernels, const char *const *stored);
 int lower_part(const struct graph *kernels, int tensor); // the number of the bf16 part of f32 that a kernel saves so, from 0; -1: it is none
 // merge.c: kernels on the same tiles, one after the other, as one; NO where there are none.
 int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
@@ -245,6 +245,7 @@ struct lower_opts {
   bool dependent;            // kernels are launched before the one ahead has ended
   const struct order *order; // of lower_plan_of: how tensors lie, by tensor; NULL: row by row
   unsigned off;              // rules of values that are left out (kern/rule.def), as bits
+  const char *const *stored; // names of tensors between kernels that lie in the type that the graph says, up to NULL; NULL: none
   struct lower_memo *memo;   // for prices: each kernel has its first choice alone, remembered; NULL: all choices
 };
 // Tensors between kernels lie as plan/layout.h says where the schemes' models say that this is faster (order.c).

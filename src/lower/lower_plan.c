@@ -246,7 +246,7 @@ static int plan_ordered(struct arena *mem, struct graph *wrapped, const struct t
   struct planning w = {.mem = mem};
   int status = step_products(mem, wrapped, &wrapped, e);
   if (status) return status;
-  const enum dtype *store = store_types(mem, wrapped);
+  const enum dtype *store = store_types(mem, wrapped, o->stored);
   as.order = order_least(mem, wrapped);
   status = plan_after(&w, wrapped, store, gpu, &as, p, e);
   plainly = *p, w.before[w.nbefore++] = &plainly;

@@ -4,6 +4,8 @@
 // are what the program says.
 #include "lower/lower.h"
 
+#include <string.h>
+
 // The larger operand of a product element by element with something smaller, such as the weights of a norm; else -1.
 static int scaled(const struct graph *b, const struct node *n)
 {
@@ -82,7 +84,13 @@ static void join_updates(const struct graph *g, bool *kept)
   }
 }
 
-const enum dtype *store_types(struct arena *mem, const struct graph *g)
+static void keep_named(const struct graph *g, const char *const *names, bool *kept)
+{
+  for (int t = 0; t < g->ntensors; t++)
+    for (int i = 0; names && names[i] && g->tensors[t].name; i++) kept[graph_root(g, t)] |= !strcmp(g->tensors[t].name, names[i]);
+}
+
+const enum dtype *store_types(struct arena *mem, const struct graph *g, const char *const *stored)
 {
   enum dtype *t = NEWS(mem, enum dtype, g->ntensors + 1);
   bool *kept = NEWS(mem, bool, g->ntensors + 1);
@@ -96,6 +104,7 @@ const enum dtype *store_types(struct arena *mem, const struct graph *g)
     if (node_updated(n) >= 0) fixed[graph_root(g, node_updated(n))] = true;
     if (n->sub) mark_block(g, n, kept);
   }
+  keep_named(g, stored, kept);
   join_updates(g, kept);
   for (int i = 0; i < g->ntensors; i++) t[i] = kept[graph_root(g, i)] ? g->tensors[graph_root(g, i)].dtype : F32;
   for (int i = 0; i < g->ntensors; i++)

@@ -45,7 +45,7 @@ static int in_order(const char *name, struct arena *mem, const struct graph *w, 
   struct err e = {0};
   struct lower_opts opts = {.tails = true, .dependent = true, .order = o};
   int ran = 0;
-  int status = lower_plan_of(mem, w, store_types(mem, w), gpu, &opts, &p, &e);
+  int status = lower_plan_of(mem, w, store_types(mem, w, NULL), gpu, &opts, &p, &e);
   if (status == USER && e.id == ERR_TARGET) return 0; // batches of the library's products without strides: row by row then
   must(status, name, &e);
   struct choice *pick = NEWS(mem, struct choice, p.nunits + 1);

@@ -75,7 +75,7 @@ static void schemes_follow(void **s)
     struct graph *g = graph_of(&mem, t.row[i].text);
     struct norm n = norm_of(&mem, g);
     struct target gpu = *gpu_of("sm_90a");
-    struct lower_job j = {.mem = &mem, .n = &n, .store = store_types(&mem, g), .gpu = &gpu, .name = "k"};
+    struct lower_job j = {.mem = &mem, .n = &n, .store = store_types(&mem, g, NULL), .gpu = &gpu, .name = "k"};
     struct mma_plan p;
     char why[160] = "";
     if (mma_plan(&p, &j, why)) {

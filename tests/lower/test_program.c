@@ -123,7 +123,7 @@ static void types_between_kernels(void **state)
   struct graph *w;
   const char *text = "A: f16[16, 32]\n B: f16[32, 24]\n C: f16[24, 8]\n s = exp(matmul(A, B))\n return matmul(s, C) / sum(s, dim=1)";
   must(wrap_library(&mem, read(&mem, text), &w, &e), "types", &e);
-  const enum dtype *t = store_types(&mem, w);
+  const enum dtype *t = store_types(&mem, w, NULL);
   for (int i = 0; i < w->nnodes; i++) {
     const struct node *n = &w->nodes[i];
     if (n->op == OP_INPUT) assert_int_equal(t[n->out], F16);
@@ -131,6 +131,26 @@ static void types_between_kernels(void **state)
     if (n->op == OP_MATMUL) assert_int_equal(t[n->in[0]], F16), assert_int_equal(t[n->out], F32); // s is an operand; products are only read by exp, /
     if (n->op == OP_BLOCK && w->tensors[n->out].shape.d[1] == 1) assert_int_equal(t[n->out], F32);
   }
+  arena_close(&mem);
+}
+
+// What parts leave to each other is stored as the parts have it.
+static void types_of_named(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct graph *w;
+  const char *const stored[] = {"a", NULL};
+  int named = 0;
+  must(wrap_library(&mem, read(&mem, "X: bf16[16, 32]\n Y: bf16[16, 32]\n a = X + Y\n b = a * Y\n return exp(b) + exp(a)"), &w, &e), "types", &e);
+  const enum dtype *plain = store_types(&mem, w, NULL), *kept = store_types(&mem, w, stored);
+  for (int t = 0; t < w->ntensors; t++) {
+    const bool a = w->tensors[t].name && !strcmp(w->tensors[t].name, "a"), b = w->tensors[t].name && !strcmp(w->tensors[t].name, "b");
+    named += a + b;
+    if (a || b) assert_int_equal(plain[t], F32), assert_int_equal(kept[t], a ? BF16 : F32);
+  }
+  assert_int_equal(named, 2);
   arena_close(&mem);
 }
 
@@ -233,6 +253,7 @@ int main(void)
       cmocka_unit_test(programs_run),
       cmocka_unit_test(a_wrong_element_is_seen),
       cmocka_unit_test(types_between_kernels),
+      cmocka_unit_test(types_of_named),
       cmocka_unit_test(workspace_is_shared),
       cmocka_unit_test(fewer_blocks_keep_their_tiles),
       cmocka_unit_test(kernels_are_proven),
