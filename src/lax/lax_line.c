@@ -73,3 +73,28 @@ bool line_by_need(const struct facts *f, const struct piece *r, int *out)
   for (int i = 0; i < r->n; i++) other |= l.out[i] != r->node[i];
   return l.n == r->n && other;
 }
+
+// ---- products of one operand ----
+
+static bool follows(const struct lining *l, int node, const bool *read)
+{
+  const struct node *x = &l->f->p->nodes[node];
+  if (l->done[node] || !is_ready(l, x)) return false;
+  return l->f->bound[node] ? read[l->f->root[x->in[0]]] : l->f->behind[x->out];
+}
+
+bool line_by_operand(const struct facts *f, const struct piece *r, int *out)
+{
+  struct lining l = {f, r, NEWS(f->tmp, bool, f->p->nnodes), 0, out};
+  bool *read = NEWS(f->tmp, bool, f->p->ntensors), other = false; // by root: a bound product has read it
+  for (int i = 0; i < r->n; i++) {
+    for (int node = r->node[i], k = i; !l.done[node];) {
+      l.done[node] = true, out[l.n++] = node;
+      if (f->bound[node]) read[f->root[f->p->nodes[node].in[0]]] = true;
+      for (k = i; k < r->n && !follows(&l, r->node[k], read);) k++;
+      if (k < r->n) node = r->node[k];
+    }
+  }
+  for (int i = 0; i < r->n; i++) other |= out[i] != r->node[i];
+  return other;
+}

@@ -46,6 +46,8 @@ struct facts {
   bool *raw;                     // by tensor
   bool *kept;                    // by tensor
   bool *stored;                  // by root
+  bool *bound;                   // by node: a product by an input that is bound by its operations
+  bool *behind;                  // by root: the result of one, or of elementwise operators of one and of no sum
   int *first_user;               // users of root t: user[first_user[t]] up to user[first_user[t + 1]]
   int *user;                     // searched and library nodes and meetings, live ones only
 };
@@ -90,6 +92,8 @@ int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160
 // ---- lax_line.c ----
 // The nodes of r in an order in which operands follow each other; false: it is the order that they have.
 bool line_by_need(const struct facts *f, const struct piece *r, int *out);
+// The same with bound products of one operand together, and what is elementwise of them behind them.
+bool line_by_operand(const struct facts *f, const struct piece *r, int *out);
 
 // ---- mincut.c ----
 // first[node]: the smallest set that holds the sources and all they need, none of the sinks, and whose results

@@ -2,7 +2,7 @@
 // Which segments are too hard is found out on the way: those of the cheapest choice are judged, and where one is too
 // hard, so is all that holds it, and the cheapest choice is looked for again. Most answers are yes; so that two threads
 // can work on them, the judge is also asked what would come next if this one is. If there are cuts at all, the program is also taken in
-// another order (lax_line.c), which counts if it saves a fifth of the bytes.
+// another order (lax_line.c), which counts if it saves a fifth of the bytes. So is one in which products of one operand follow each other.
 #include "lax/piece.h"
 
 #include <limits.h>
@@ -241,9 +241,9 @@ static void tell_segments(const struct cutter *c, const struct piece *r, int n, 
 
 int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160])
 {
-  struct piece turned = *r;
-  struct cutter c = {.f = f, .r = r}, other = {.f = f, .r = &turned};
-  double cost, turned_cost;
+  struct piece turned = *r, joined = *r;
+  struct cutter c = {.f = f, .r = r}, other = {.f = f, .r = &turned}, together = {.f = f, .r = &joined};
+  double cost, turned_cost, joined_cost;
   bool large = r->n > f->max_ops;
   if (!r->searchable || r->row_chain || (large && (r->row_chain = rows_local(f, r)))) return 1;
   if (!large && known_easy(&c, (struct segment_span){0, r->n})) return 1;
@@ -252,6 +252,11 @@ int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160
   if (n > 1 && !large && line_by_need(f, r, turned.node)) {
     int m = cut_line(&other, &turned_cost);
     if (turned_cost < SAVING * cost) c = other, n = m;
+  }
+  joined.node = NEWS(f->tmp, int, r->n + 1);
+  if (n > 1 && line_by_operand(f, r, joined.node)) {
+    int m = cut_line(&together, &joined_cost);
+    if (joined_cost < MIN(cost, c.r == r ? INFINITY : turned_cost)) c = together, n = m;
   }
   *why = arena_alloc(f->tmp, sizeof **why * (size_t)n);
   return tell_segments(&c, r, n, group, *why), n;

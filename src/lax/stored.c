@@ -40,15 +40,15 @@ static int before_chain(const struct facts *f, const bool *behind, int t)
 
 void find_stored(struct facts *f)
 {
-  bool *behind = NEWS(f->tmp, bool, f->p->ntensors + 1); // by root: elementwise of such a product and of no sum
+  bool *behind = f->behind = NEWS(f->tmp, bool, f->p->ntensors + 1);
   bool *summed = NEWS(f->tmp, bool, f->p->ntensors + 1); // by root: computed of a sum
-  f->stored = NEWS(f->tmp, bool, f->p->ntensors + 1);
+  f->stored = NEWS(f->tmp, bool, f->p->ntensors + 1), f->bound = NEWS(f->tmp, bool, f->p->nnodes + 1);
   if (!f->judge || f->judge->intensity <= 0) return;
   for (int i = 0; i < f->p->nnodes; i++) {
     const struct node *n = &f->p->nodes[i];
     const enum rule rule = op_rows[n->op].rule;
     if (f->owner[i] < 0 || !n->nout) continue;
-    const bool bound = is_bound(f, n);
+    const bool bound = f->bound[i] = is_bound(f, n);
     bool any = bound, of_sum = rule == RULE_REDUCE;
     for (int k = 0; k < n->nin; k++) any |= rule == RULE_MAP && behind[f->root[n->in[k]]], of_sum |= !bound && summed[f->root[n->in[k]]];
     behind[n->out] = any && !of_sum, summed[n->out] = of_sum;

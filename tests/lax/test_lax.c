@@ -498,6 +498,25 @@ static void at_stored_values(void **state)
   arena_close(&mem);
 }
 
+// Products of one operand are one part, although the last is written behind what follows the others.
+static void products_of_one_operand(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const struct graph *p =
+      plain(&mem, "program attention {\n X: f32[32, 16]\n A: f32[16, 16]\n B: f32[16, 16]\n C: f32[16, 16]\n c: f32[16]\n D: f32[16, 16]\n"
+                  " s = softmax(matmul(matmul(X, A), transpose(matmul(X, B))), dim=1)\n"
+                  " return matmul(matmul(s, matmul(X, C) + c), D)\n}\n");
+  struct court court = {.most_ops = 7, .most_products = 3};
+  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &court, 0.01});
+  static const int by[] = {3, 2, 1};
+  assert_int_equal(s.n, COUNT(by));
+  for (int i = 0; i < s.n; i++) assert_int_equal(products(s.parts[i].g), by[i]);
+  assert_int_equal(graph_ops(s.parts[0].g), 4);
+  check_values(&mem, p, joined(&mem, p, &s));
+  arena_close(&mem);
+}
+
 // Rotary embeddings of queries and of keys share a table of sines, which is small: each is a part of its own. A large one keeps them together.
 static void small_tables(void **state)
 {
@@ -659,6 +678,7 @@ int main(void)
                                      cmocka_unit_test(joins_blocks),
                                      cmocka_unit_test(behind_a_product),
                                      cmocka_unit_test(at_stored_values),
-                                     cmocka_unit_test(small_tables)};
+                                     cmocka_unit_test(small_tables),
+                                     cmocka_unit_test(products_of_one_operand)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
