@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 enum { MOST_JOINED = 24 };
+static const double OF_JOINING = 0.25; // of the time that is left, what putting parts together may take: it is for measuring
 
 struct swap {  // which of the near ones, of one part or two; NULL: none
   double more; // seconds that the parts take alone, compared with the best
@@ -85,7 +86,8 @@ int race_joined(struct job *j, struct err *e)
   struct swap *s = swaps(j, &n);
   c.cand = NEWS(j->mem, struct candidate, 1 + n);
   c.cand[c.ncand++] = (struct candidate){.found = j->base.found, .g = j->base.g, .note = ""}; // which is timed later
-  for (int i = 0; i < n; i++) {
+  const double now = now_seconds(), until = now + OF_JOINING * (clock_end(j) - now);
+  for (int i = 0; i < n && (!i || now_seconds() < until); i++) {
     struct err inner = {0};
     c.ncand += put_together(j, &s[i], &c.cand[c.ncand], &inner) == OK;
   }
