@@ -6,6 +6,8 @@
 #include "eval/eval.h"
 #include "base/memory.h"
 
+#include <math.h>
+
 #define DROP(id, EXPR)
 #define ROW_MAP DROP
 #define ROW_IO DROP
@@ -128,6 +130,54 @@ static double map(struct element_walk *w, const struct node *n, int64_t i)
   return of_map(n->op, &n->a, x[0], x[1]);
 }
 
+// A tensor as [outer, extent, inner] along a dimension.
+static int64_t inner_of(const struct shape *s, int dim)
+{
+  int64_t inner = 1;
+  for (int d = dim + 1; d < s->n; d++) inner *= s->d[d];
+  return inner;
+}
+
+// The element of a view's input that is element i of the view.
+static int64_t moved(const struct element_walk *w, const struct node *n, int64_t i)
+{
+  const struct shape *o = shape_of(w, n->out), *x = shape_of(w, n->in[0]);
+  const int64_t inner = inner_of(o, n->op == OP_RESHAPE ? 0 : n->a.dim), extent = o->n ? o->d[n->a.dim] : 1;
+  int64_t at = 0, stride[MAX_DIMS], step = 1;
+  if (n->op == OP_RESHAPE) return i;
+  if (n->op == OP_REPEAT) return i / inner / n->a.times * inner + i % inner;
+  if (n->op == OP_SLICE) return (i / inner / extent * x->d[n->a.dim] + i / inner % extent + n->a.start) * inner + i % inner;
+  for (int d = x->n - 1; d >= 0; step *= x->d[d--]) stride[d] = step;
+  for (int d = o->n - 1; d >= 0; i /= o->d[d--]) at += i % o->d[d] * stride[perm_of(&n->a, o->n, d)];
+  return at;
+}
+
+// Element i of tensor t is element `at` of an input. Along one dimension of t, places in the input have equal distances.
+static bool is_of_input(const struct element_walk *w, int t, int64_t i, int *input, int64_t *at)
+{
+  const struct node *n = &w->g->nodes[w->g->tensors[t].node];
+  if (n->op == OP_INPUT) return *input = w->input[t], *at = i, true;
+  return (n->op == OP_TRANSPOSE || n->op == OP_SLICE) && is_of_input(w, n->in[0], moved(w, n, i), input, at);
+}
+
+struct run_of_input { // elements along a dimension
+  int input;
+  int64_t at, step;
+};
+
+static bool is_run(const struct element_walk *w, int t, int64_t i, int64_t step, int64_t n, struct run_of_input *r)
+{
+  int64_t next = 0;
+  if (!is_of_input(w, t, i, &r->input, &r->at)) return false;
+  if (n > 1) is_of_input(w, t, i + step, &r->input, &next);
+  return r->step = n > 1 ? next - r->at : 0, true;
+}
+
+static double of_run(const struct element_walk *w, const struct run_of_input *r, int64_t k)
+{
+  return w->in->element(w->in->arg, r->input, r->at + k * r->step);
+}
+
 static double contract(struct element_walk *w, const struct node *n, int64_t i)
 {
   const struct shape *o = shape_of(w, n->out), *x = shape_of(w, n->in[0]), *y = shape_of(w, n->in[1]);
@@ -136,21 +186,21 @@ static double contract(struct element_walk *w, const struct node *n, int64_t i)
   bo.n -= 2, bx.n -= 2, by.n -= 2;
   const int64_t x_at = (under(&bo, &bx, of) * rows + i / cols % rows) * deep, y_at = under(&bo, &by, of) * deep * cols + i % cols;
   const struct node *triangle = graph_triangle(w->g, NULL, n);
-  const bool rows_run = triangle && triangle->out == n->in[1];
-  const int64_t last = !triangle ? deep - 1 : rows_run ? i % cols : i / cols % rows;
   double r = 0;
-  for (int64_t k = 0; k <= last && !w->lost; k++)
-    r = triangle ? r + (rows_run ? element(w, n->in[0], x_at + k) : element(w, n->in[1], y_at + k * cols))
-                 : of_fold(n->op, r, element(w, n->in[0], x_at + k), element(w, n->in[1], y_at + k * cols));
+  if (triangle) { // a scan adds up and multiplies nothing
+    const bool rows_run = triangle->out == n->in[1];
+    const int64_t last = rows_run ? i % cols : i / cols % rows;
+    for (int64_t k = 0; k <= last && !w->lost; k++) r += rows_run ? element(w, n->in[0], x_at + k) : element(w, n->in[1], y_at + k * cols);
+    return r;
+  }
+  struct run_of_input a, b;
+  if (is_run(w, n->in[0], x_at, 1, deep, &a) && is_run(w, n->in[1], y_at, cols, deep, &b)) {
+    if ((w->left -= 2 * deep) < 0) return w->lost = true, 0;
+    for (int64_t k = 0; k < deep; k++) r = of_fold(n->op, r, of_run(w, &a, k), of_run(w, &b, k));
+    return r;
+  }
+  for (int64_t k = 0; k < deep && !w->lost; k++) r = of_fold(n->op, r, element(w, n->in[0], x_at + k), element(w, n->in[1], y_at + k * cols));
   return r;
-}
-
-// A tensor as [outer, extent, inner] along a dimension.
-static int64_t inner_of(const struct shape *s, int dim)
-{
-  int64_t inner = 1;
-  for (int d = dim + 1; d < s->n; d++) inner *= s->d[d];
-  return inner;
 }
 
 static double reduce(struct element_walk *w, const struct node *n, int64_t i)
@@ -166,16 +216,8 @@ static double reduce(struct element_walk *w, const struct node *n, int64_t i)
 
 static double view(struct element_walk *w, const struct node *n, int64_t i)
 {
-  const struct shape *o = shape_of(w, n->out), *x = shape_of(w, n->in[0]);
-  const int64_t inner = inner_of(o, n->op == OP_RESHAPE ? 0 : n->a.dim), extent = o->n ? o->d[n->a.dim] : 1;
-  int64_t at = 0, stride[MAX_DIMS], step = 1;
-  if (n->op == OP_RESHAPE) return element(w, n->in[0], i);
-  if (n->op == OP_REPEAT) return element(w, n->in[0], i / inner / n->a.times * inner + i % inner);
-  if (n->op == OP_SLICE) return element(w, n->in[0], (i / inner / extent * x->d[n->a.dim] + i / inner % extent + n->a.start) * inner + i % inner);
-  if (n->op != OP_TRANSPOSE) return w->lost = true, 0;
-  for (int d = x->n - 1; d >= 0; step *= x->d[d--]) stride[d] = step;
-  for (int d = o->n - 1; d >= 0; i /= o->d[d--]) at += i % o->d[d] * stride[perm_of(&n->a, o->n, d)];
-  return element(w, n->in[0], at);
+  if (n->op != OP_RESHAPE && n->op != OP_REPEAT && n->op != OP_SLICE && n->op != OP_TRANSPOSE) return w->lost = true, 0;
+  return element(w, n->in[0], moved(w, n, i));
 }
 
 static double concat(struct element_walk *w, const struct node *n, int64_t i)
@@ -302,13 +344,35 @@ static void choose_notes(const struct graph *g, bool *notes)
   mem_free(cost);
 }
 
+// Steps that an element of each tensor takes at least, if others that it shares parts with are known.
+static void find_least(const struct element_walk *w, double *least)
+{
+  const struct graph *g = w->g;
+  for (int k = 0; k < g->nnodes; k++) {
+    const struct node *n = &g->nodes[k];
+    const enum rule rule = op_rows[n->op].rule;
+    const double in = n->nin ? least[n->in[0]] : 1;
+    double x = 1;
+    if (rule == RULE_CONTRACT) x = 2 * (double)shape_of(w, n->in[0])->d[shape_of(w, n->in[0])->n - 1];
+    if (rule == RULE_REDUCE) x = in * (double)(shape_of(w, n->in[0])->d[n->a.dim] / shape_of(w, n->out)->d[n->a.dim]);
+    if ((rule == RULE_VIEW && n->op != OP_REPEAT) || rule == RULE_SPLIT) x = in;
+    for (int i = 0; i < n->nin && rule == RULE_MAP; i++)
+      if (shape_size(shape_of(w, n->in[i])) == shape_size(shape_of(w, n->out))) x = fmax(x, 1 + least[n->in[i]]);
+    for (int t = 0; t < g->ntensors; t++)
+      if (g->tensors[t].node == k) least[t] = x;
+  }
+}
+
 int eval_element(const struct graph *g, const struct eval_reader *in, int64_t steps, int t, int64_t i, double *out)
 {
   struct element_walk w = {.g = g, .in = in, .input = MEM_NEWS(int, g->ntensors + 1), .left = steps};
   choose_notes(g, w.notes = MEM_NEWS(bool, g->ntensors + 1));
   for (int k = 0, inputs = 0; k < g->nnodes; k++)
     if (g->nodes[k].op == OP_INPUT) w.input[g->nodes[k].out] = inputs++;
+  double *least = MEM_NEWS(double, g->ntensors + 1);
+  find_least(&w, least);
+  w.lost = least[t] > (double)steps;
   *out = element(&w, t, i);
-  mem_free(w.known), mem_free(w.input), mem_free(w.notes);
+  mem_free(least), mem_free(w.known), mem_free(w.input), mem_free(w.notes);
   return w.lost ? NO : OK;
 }

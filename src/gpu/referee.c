@@ -7,7 +7,7 @@
 #include <math.h>
 
 enum { ELEMENTS = 8 };                         // of each output: the first, the last, others by chance
-static const int64_t STEPS = INT64_C(1) << 26; // that one element may take: about a second
+static const int64_t STEPS = INT64_C(3) << 26; // that one element may take: about two seconds
 static const double SAME = 1e-9;               // of an element, and of the output's largest one that was computed here
 
 struct referee_reading {

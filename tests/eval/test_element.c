@@ -56,6 +56,10 @@ static void programs(void **state)
       "program attention(n = 33) {\n Q: f32[2, 6, 3, 8]\n K: f32[2, 2, n, 8]\n k = repeat(K, dim=1, times=3)\n"
       " return matmul(softmax(matmul(Q, transpose(k)), dim=3), k)\n}\n",
       "program norm(n = 70) {\n X: f32[4, n]\n W: f32[n, 50]\n return silu(matmul(rms_norm(X), W))\n}\n",
+      "program views(n = 7) {\n X: f32[3, 6, n]\n W: f32[9, 5]\n V: f32[5, 3, 8]\n w = slice(transpose(W), dim=1, start=2, end=9)\n"
+      " v = slice(transpose(V, perm=[1, 2, 0]), dim=1, start=1, end=8)\n return matmul(w, transpose(X)), matmul(X, transpose(w)), matmul(X, v)\n}\n",
+      "program deep(n = 40) {\n X: f32[4, n]\n m = layer_norm(X)\n y = tanh(gelu(silu(m * 2 + X) - sigmoid(X)))\n"
+      " return sum(y * y, dim=1), softmax(y + square(y), dim=1)\n}\n",
       "program chosen(n = 70) {\n X: f32[4, n]\n v, i = topk(X, k=5, dim=1)\n return softmax(v, dim=1), i, cumsum(X, dim=1)\n}\n"};
   for (size_t i = 0; i < COUNT(texts); i++) {
     struct arena mem = {0};
@@ -76,6 +80,9 @@ static void steps_are_limited(void **state)
   assert_int_equal(eval_element(g, &reader, 2001, t, 5, &x), OK);
   assert_true(x == 1000);
   assert_int_equal(eval_element(g, &reader, 2000, t, 5, &x), NO);
+  g = test_graph(&mem, "program far() {\n X: f32[40, 100]\n return sum(sum(square(X), dim=1), dim=0)\n}\n", false);
+  assert_int_equal(eval_element(g, &reader, 3 * 4000 + 100, g->nodes[g->nnodes - 1].in[0], 0, &x), OK);
+  assert_int_equal(eval_element(g, &reader, 3 * 4000 / 2, g->nodes[g->nnodes - 1].in[0], 0, &x), NO); // known before
   g = test_graph(&mem, "program chosen() {\n X: f32[4000]\n v, i = topk(X, k=1000, dim=0)\n return i\n}\n", false);
   assert_int_equal(eval_element(g, &reader, 1000 * 4000 + 4001, g->nodes[g->nnodes - 1].in[0], 999, &x), OK); // comparisons are steps
   assert_true(x == 999);

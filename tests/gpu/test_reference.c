@@ -201,7 +201,7 @@ static void unchecked_inputs_are_the_cpus(void **state)
 {
   (void)state;
   struct asked q;
-  ask_about(&q, "program far() {\n A: f32[512, 300]\n B: f32[300, 512]\n return sum(sum(matmul(A, B), dim=1), dim=0)\n}\n");
+  ask_about(&q, "program far() {\n A: f32[512, 700]\n B: f32[700, 512]\n return sum(sum(matmul(A, B), dim=1), dim=0)\n}\n");
   for (int i = 1; i <= 2; i++) {
     const struct gpu_evidence seen = ask(&q);
     assert_true(seen.refused == i && !seen.computed && !seen.checked && strstr(seen.why, "could check no element"));
