@@ -242,6 +242,19 @@ static void write_head(struct tail *x)
   }
 }
 
+// Does the tail load more elements of its own than the head leaves it? It would do another kernel's work, by few blocks.
+static bool loads_more(const struct tailing *t)
+{
+  const struct kern *k = &t->x->r.k;
+  int64_t parts = 0, own = 0;
+  for (int i = 0; i < k->nvalues; i++) {
+    int of = 0;
+    while (of < t->nleft && t->left[of] != i) of++;
+    if (k->v[i].live && kern_loads(&k->v[i])) *(of < t->nleft ? &parts : &own) += kern_extent(k, kern_strided(k, &k->v[i].at));
+  }
+  return own > parts;
+}
+
 bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, char why[160])
 {
   struct lower_job tail = *j;
@@ -261,6 +274,7 @@ bool tail_make(const struct lower_job *j, enum tail_way way, struct tail *x, cha
   kern_live(&x->r.k); // also which of the new axes are folded
   find_splits(&t);
   if (x->parts == 1) return refuse(&t, "joins no parts");
+  if (loads_more(&t)) return refuse(&t, "loads more than the head leaves");
   if (way == TAIL_CLUSTER && x->parts > j->gpu->cluster) return refuse(&t, "joins more parts than a cluster has blocks");
   if (!take_bases(&t)) return false;
   kern_join_axes(&x->r.k);

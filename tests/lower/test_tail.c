@@ -113,7 +113,7 @@ static void tails(void **state)
   table_close(&t);
 }
 
-// The tail's reads must cover all that its group of blocks left, and its writes only its own part.
+// The tail's reads must cover all that its group of blocks left, its writes only its own part, and it loads no more than the head left.
 static void apart(void **state)
 {
   (void)state;
@@ -124,6 +124,8 @@ static void apart(void **state)
   table_open(&t, "tail_refused");
   if (lower_plan(&mem, stable_of(&mem, t.row[0].text), gpu_of("sm_90a"), &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
   for (int c = 0; c < p.unit[0].nchoices; c++) assert_true(!p.unit[0].choice[c].tail || !way_of(&p.unit[0].choice[c]));
+  if (lower_plan(&mem, stable_of(&mem, t.row[2].text), gpu_of("sm_90a"), &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
+  for (int c = 0; c < p.unit[0].nchoices; c++) assert_false(p.unit[0].choice[c].tail);
   // Columns that are summed are parts too: a cluster of all four blocks.
   if (lower_plan(&mem, stable_of(&mem, t.row[1].text), gpu_of("sm_90a"), &(struct lower_opts){.tails = true}, &p, &e)) fail_msg("%s", e.text);
   for (int c = 0; c < p.unit[0].nchoices; c++) {
