@@ -6,13 +6,13 @@
 
 static const int64_t MOST_PRODUCTS = (int64_t)1 << 32;
 
-struct sums {
+struct host_einsum {
   int n, nout, terms; // labels, those of the result first
   int64_t extent[EINSUM_LABELS], stride[EINSUM_TERMS][EINSUM_LABELS], at[EINSUM_LABELS], place[EINSUM_TERMS];
 };
 
 // A label that stands twice has the sum of both strides: a diagonal.
-static void add_label(struct sums *s, const struct einsum_equation *q, int label)
+static void add_label(struct host_einsum *s, const struct einsum_equation *q, int label)
 {
   int64_t stride[MAX_DIMS];
   for (int k = 0; k < q->nin; k++) {
@@ -31,7 +31,7 @@ static bool in_result(const struct einsum_equation *q, int label)
 }
 
 // To the next index of labels from .. to - 1.
-static void advance(struct sums *s, int from, int to)
+static void advance(struct host_einsum *s, int from, int to)
 {
   for (int l = to; l-- > from;) {
     const bool back = ++s->at[l] == s->extent[l];
@@ -41,14 +41,14 @@ static void advance(struct sums *s, int from, int to)
   }
 }
 
-static int64_t product_of(const struct sums *s, int from, int to)
+static int64_t product_of(const struct host_einsum *s, int from, int to)
 {
   int64_t n = 1;
   for (int l = from; l < to; l++) n = s->extent[l] > MOST_PRODUCTS / n ? MOST_PRODUCTS + 1 : n * s->extent[l];
   return n;
 }
 
-static void run(struct onnx_host *h, struct onnx_cells *y, struct sums *s)
+static void run(struct onnx_host *h, struct onnx_cells *y, struct host_einsum *s)
 {
   const int64_t n = product_of(s, 0, s->nout), inner = product_of(s, s->nout, s->n);
   const bool whole = onnx_type_kind(y->type) == WHOLE;
@@ -75,7 +75,7 @@ static void run(struct onnx_host *h, struct onnx_cells *y, struct sums *s)
 void host_einsum(struct onnx_host *h)
 {
   struct einsum_equation q = {.terms = h->nin};
-  struct sums s = {0};
+  struct host_einsum s = {0};
   struct shape shape = {0};
   for (int k = 0; k < MIN(h->nin, EINSUM_TERMS) && !h->failed; k++) {
     const struct onnx_cells *x = host_in(h, k);
