@@ -15,9 +15,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static const double PATIENCE = 1.8; // seconds between asking for an end and making one
-static const double BUSY = 0.005;   // of the time, by processors, is work of the command or its children
-static const double LONGEST = 20;   // seconds after the end of the time that work may go on
+static const double PATIENCE = 1.8;         // seconds between asking for an end and making one
+static const double BUSY = 0.015, IDLE = 3; // of so many seconds, by processors, is work of the command or its children; waiting takes less
+static const double LONGEST = 20;           // seconds after the end of the time that work may go on
 
 // The only mutable globals: signals have nowhere else to put what they say.
 static volatile int stopped;
@@ -74,11 +74,11 @@ struct watched {
 static double look_late(struct watched *w, double until, double now)
 {
   if (!w->since) w->since = now, w->cpu = work_seconds();
-  if (now >= w->since + PATIENCE) {
+  if (now >= w->since + IDLE) {
     if (work_seconds() - w->cpu < BUSY * (now - w->since) || now >= until + LONGEST) strike(false);
     w->since = now, w->cpu = work_seconds();
   }
-  return w->since + PATIENCE;
+  return w->since + IDLE;
 }
 
 static void *watch(void *arg)
