@@ -1,5 +1,6 @@
 // Scans on GPUs: products with a triangle of ones are kernels of the scheme rows. The interpreter finds nothing against them, for the cheapest plan of
 // two GPUs and for choices of each kernel: over lanes, warps, blocks of a cluster, and rounds.
+// test: timeout 300
 #include "run_table.h"
 
 #include <setjmp.h>
@@ -12,7 +13,7 @@ static void cheapest(void **state)
 {
   (void)state;
   run_cheapest("scan", gpu_of("sm_90a")), run_cheapest("scan", gpu_of("sm_80"));
-  run_cheapest("scan_fused", gpu_of("sm_90a"));
+  run_cheapest("scan_fused", gpu_of("sm_90a")), run_cheapest("scan_parts", gpu_of("sm_90a"));
 }
 
 struct kinds {
