@@ -134,7 +134,7 @@ static void types_between_kernels(void **state)
   arena_close(&mem);
 }
 
-// What parts leave to each other is stored as the parts have it.
+// Tensors that parts leave to each other are stored as the parts have them.
 static void types_of_named(void **state)
 {
   (void)state;

@@ -110,7 +110,7 @@ def test_shares_are_those_of_distinct_programs(monkeypatch):
 
 
 def test_different_nodes_of_one_text_are_one_program(monkeypatch):
-    """Of the time, and where they are measured: the first layer of a model often has a copy more."""
+    """They share one part of the time, and are measured once: the first layer of a model often has a copy more."""
     watch, w = Watch(monkeypatch, search=0.0), torch.randn(64, 64)
 
     def layer(x):
