@@ -1,5 +1,6 @@
 // Cuts of the programs of examples/ that are too much for one search: the same with any number of threads, and
 // the small parts are worked on first. The sizes of the parts are what to look at when the probe or the cuts change.
+// test: quick release
 // test: timeout 300
 #include "drive/drive.h"
 #include "front/front.h"

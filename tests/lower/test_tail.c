@@ -96,7 +96,7 @@ static void hold(const struct table_graph *x, const struct target *gpu)
     if (lower_make(&mem, &p, pick, &d, &e)) fail_msg("%s: %s", x->title, e.text);
     assert_int_equal(d.nlaunch, 1);
     ways |= way_of(&pick[0]);
-    if (seen[way_of(&pick[0])]++ % (3 * thinned(2))) continue; // one of three of a kind
+    if (seen[way_of(&pick[0])]++ % (3 * thinned(4))) continue; // one of three of a kind
     run(&mem, x->title, &d);
     if (seen[way_of(&pick[0])] == 1) compiles(&mem, &d);
   }

@@ -136,7 +136,7 @@ def test_interrupted(tmp_path):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
-                f = mica.optimize("examples/m_gqa.mica", dtype="f32", progress=False, db=tmp_path / "db")
+                f = mica.optimize("examples/m_gqa.mica", dtype="f32", progress=False, db=tmp_path / "db", measure=1, seconds=0.02, threads=2)
                 assert f.report["stopped"] and any(w.category is mica.Stopped for w in said)
             except KeyboardInterrupt:
                 pass

@@ -1,6 +1,7 @@
 // Results of the search are in its space. So are graphs that differ from them in sizes, order of axes or place of a sum,
 // and their rewrites by rewrite.c. Graphs that are wrong, or beyond what the search tries, are not. A rule is named only
 // where the space without it holds the graph.
+// test: quick release
 #include "examples.h"
 #include "graphs.h"
 #include "rewrite.h"
