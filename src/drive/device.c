@@ -96,9 +96,9 @@ static int kernels_of(const struct job *j, const struct candidate *x, struct gra
 // Tensors between the parts of a program put together, as its parts had them when they were measured. NULL: it is one part.
 static const char *const *between_parts(const struct job *j, const struct candidate *x)
 {
+  if (!x->of || j->split.n < 2) return NULL;
   const char **name = NEWS(j->mem, const char *, j->moved.g->ntensors + 1);
   int n = 0;
-  if (!x->of || j->split.n < 2) return NULL;
   for (int i = 0; i < j->split.n; i++)
     for (int k = 0; k < j->split.parts[i].nout; k++) {
       name[n] = j->moved.g->tensors[j->split.parts[i].out[k]].name;

@@ -6,12 +6,15 @@
 #include "rt/db.h"
 #include "base/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 int db_failed(struct db *db, const char *what, struct err *e)
 {
-  const bool memory = sqlite3_errcode(db->sql) == SQLITE_NOMEM;
+  // A map that the system has no memory for is an error of input and output to SQLite.
+  const bool memory = sqlite3_errcode(db->sql) == SQLITE_NOMEM || sqlite3_extended_errcode(db->sql) == SQLITE_IOERR_NOMEM ||
+                      (sqlite3_errcode(db->sql) == SQLITE_IOERR && sqlite3_system_errno(db->sql) == ENOMEM);
   err_set(e, memory ? ERR_MEMORY : ERR_DATABASE, NOWHERE, "cannot %s the database %s: %s", what, db->path, sqlite3_errmsg(db->sql));
   if (sqlite3_errcode(db->sql) == SQLITE_NOTADB || sqlite3_errcode(db->sql) == SQLITE_CORRUPT)
     err_hint(e, "the file is damaged or no database; move it away, or pass --no-db or --db FILE");
