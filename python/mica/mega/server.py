@@ -21,7 +21,7 @@ from .._mica import Error, UsageError
 from .batch import Batch
 from .model import Model, from_config, from_folder
 
-MOST_BODY, MOST_WAITING, MOST_TOKENS, MOST_STOPS = 1 << 20, 256, 4096, 4
+MOST_BODY, MOST_WAITING, MOST_TOKENS, MOST_STOPS, MOST_STOP = 1 << 20, 256, 4096, 4, 256
 
 
 class Numbers:
@@ -190,8 +190,8 @@ class Handler(BaseHTTPRequestHandler):
     def _stops(self, body) -> list[str]:
         stops = body.get("stop")
         stops = [stops] if isinstance(stops, str) else stops if stops is not None else []
-        if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
-            raise _Refused(400, f"stop is a text or a list of at most {MOST_STOPS} texts, none of them empty")
+        if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and 0 < len(s) <= MOST_STOP for s in stops):
+            raise _Refused(400, f"stop is a text or a list of at most {MOST_STOPS} texts, each of 1 to {MOST_STOP} characters")
         return stops
 
     def _complete(self, body) -> None:
