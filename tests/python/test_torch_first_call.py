@@ -27,7 +27,7 @@ class Watch:
     """In place of the clock, the search, Inductor and the race: counts them, and each takes the seconds that are told."""
 
     def __init__(self, monkeypatch, search=0.0, inductor_takes=0.0, wins=True, overshoot=1.0):
-        self.now, self.searches, self.compilations, self.given = 0.0, [], 0, []
+        self.now, self.searches, self.compilations, self.given, self.spent = 0.0, [], 0, [], []
         self.search, self.takes, self.wins, self.overshoot = search, inductor_takes, wins, overshoot
         monkeypatch.setattr(budget, "clock", lambda: self.now)
         monkeypatch.setattr(engine, "compile", self.make)
@@ -39,9 +39,11 @@ class Watch:
     def make(self, text, target, options, seconds, asked):
         if seconds <= 0:
             raise engine.LateError("no time was left; " + engine.MORE_TIME)
+        known = text in self.searches  # the database has it
         self.searches.append(text)
         self.given.append((seconds, asked))
-        self.now += min(self.search, seconds) * self.overshoot
+        self.spent.append(self.now)  # seconds before it
+        self.now += 0 if known else min(self.search, seconds) * self.overshoot
         return types.SimpleNamespace(recalled=False, untried="", folder=str(len(self.searches)))
 
     def program(self, region):
@@ -115,9 +117,26 @@ def test_different_nodes_of_one_text_are_one_program(monkeypatch):
 
     def layer(x):
         return (x @ w).softmax(-1) * 2
-    e = explain(lambda x: layer(layer(x.clone()).cumsum(0)), torch.randn(8, 64), options={**ALL, "take": "faster", "rest": "inductor", "time": 30})
+    e = explain(lambda x: layer(layer(x.clone()).logcumsumexp(0)), torch.randn(8, 64), options={**ALL, "take": "faster", "rest": "inductor", "time": 30})
     assert len(e.programs) == len(watch.given) == 2 and len(set(watch.searches)) == 1 and len({p.same_as for p in e.programs}) == 1, e.details()
     assert all(asked == pytest.approx(30) for _, asked in watch.given), watch.given
+
+
+def test_what_is_left_of_the_time_is_shared_by_texts_that_wait(monkeypatch):
+    """A copy of a program takes nothing from those that wait: behind a slow first one they share what is left."""
+    watch, w = Watch(monkeypatch, search=1000.0, overshoot=1.5), torch.randn(64, 64)
+    monkeypatch.setattr(fuse, "bound_of", lambda program: 1.0)
+
+    def layer(x):
+        return (x @ w).softmax(-1) * 2
+
+    def f(x):
+        x = layer(layer(x.clone()).logcumsumexp(0)).logcumsumexp(0)
+        return (x.softmax(-1) * 3).logcumsumexp(0).softmax(0) * 5
+    e = explain(f, torch.randn(8, 64), options={**ALL, "take": "faster", "rest": "eager", "time": 40, "max_ops": 256})
+    assert len(e.programs) == 4 and watch.searches[0] == watch.searches[1] and len(set(watch.searches)) == 3, e.details()
+    left = 40 - watch.spent[2]
+    assert watch.given[2][0] == pytest.approx(left / 2), (watch.given, watch.spent)
 
 
 def test_the_options_that_do_not_matter_judge_nothing_anew(monkeypatch):

@@ -30,7 +30,8 @@ def weights_of(bounds):
 
 
 class Budget:
-    """Turns have equal parts of the time, and the distinct programs of a turn have shares of that by their weights (`weights_of`). A share is the same in every process, so that a second one finds what the first one made."""
+    """Turns have equal parts of the time, and the distinct programs of a turn have shares of that by their weights (`weights_of`). A share is the same
+    in every process, so that a second one finds what the first one made."""
 
     def __init__(self, seconds, turns=1):
         self.seconds, self.turns = seconds, max(turns, 1)
@@ -62,14 +63,14 @@ class Budget:
         return self.spent + (clock() - self.since if self.since is not None else 0.0)
 
     @contextlib.contextmanager
-    def program(self, weight=1):
-        """Around the decision on one of them."""
+    def program(self, weight=1, first=True):
+        """Around the decision on one of them. first: the turn has it, and none of its text was decided before."""
         self.since, self.weight = clock(), weight
         try:
             yield
         finally:
             self.spent, self.since = self.used, None
-            self.waiting = max(self.waiting - weight, 0)
+            self.waiting = max(self.waiting - weight * first, 0)
 
     def for_search(self, judged):
         """Seconds of a search. judged: a judgement follows, which compiles what it is measured against."""

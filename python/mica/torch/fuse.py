@@ -155,7 +155,8 @@ class _Maker:
     def __init__(self, gm, weights, target, options, report, budget):
         self.gm, self.weights, self.target, self.options, self.report, self.budget = gm, weights, target, options, report, budget
         self.base = len(report.programs)
-        self.weights_by_group = []  # shares of the turn's time
+        self.texts, self.shares = [], {}  # of groups; text -> its weight in the turn
+        self.undecided = set()  # texts that wait for a decision
         self.first = {}  # key of a region -> the name of its first program in this graph
 
     def region(self, k):
@@ -166,11 +167,11 @@ class _Maker:
     def weights_of(self, groups):
         """Weights of the distinct programs that are not known from before. Groups of different nodes may have the same text."""
         regions = [self.region(k)[1] for k in range(len(groups))]
-        texts = [region.text() or region.key() for region in regions]
-        weights = weights_of([(text, bound_of(group.program)) for text, group in zip(texts, groups)])
-        self.weights_by_group = [weights[text] for text in texts]
-        known = {text for text, region in zip(texts, regions) if library.is_decided(region.key())}
-        return [w for text, w in weights.items() if text not in known]
+        self.texts = [region.text() or region.key() for region in regions]
+        self.shares = weights_of([(text, bound_of(group.program)) for text, group in zip(self.texts, groups)])
+        known = {text for text, region in zip(self.texts, regions) if library.is_decided(region.key())}
+        self.undecided = set(self.shares) - known
+        return [w for text, w in self.shares.items() if text in self.undecided]
 
     def replace(self, k, group):
         """A call of the region in place of the submodule, or the nodes again; gives the region that is called."""
@@ -178,7 +179,7 @@ class _Maker:
         taken = Taken(own.name, group.program.operators, group.program.text)  # of this graph, which may leave it in the end
         key, region = library.register(own)  # one of another graph, where that has the same
         if region.taken is None:
-            self._decide(region, node, taken, self.weights_by_group[k])
+            self._decide(region, node, taken, self.texts[k])
         taken.like(region.taken)
         taken.same_as = self.first.get(key, "")
         self.first.setdefault(key, own.name)
@@ -191,13 +192,15 @@ class _Maker:
         _call(self.gm, node, key, region)
         return region
 
-    def _decide(self, region, node, taken, weight):
+    def _decide(self, region, node, taken, text):
+        weight, first = self.shares[text], text in self.undecided
+        self.undecided.discard(text)
         seconds = self.budget.share_of(weight)
         log.info("%s: %d operators, at most %.3g seconds", taken.name, taken.operators, seconds)
         region.taken, region.seconds, region.budget = dataclasses.replace(taken), seconds, self.budget
         known = self.weights.known
         self.report.judged += 1
-        with self.budget.program(weight):
+        with self.budget.program(weight, first):
             _decide(region, {p: known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in known})
         log.info("%s", region.taken.line())
 

@@ -17,7 +17,7 @@ from torch import fx
 
 from mica import _mica
 
-from .emit import Cannot, Value, axis, number
+from .emit import MOST_SCANNED, Cannot, Value, axis, number
 
 ROWS = {}
 # Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it. EXTENTS: rows whose numbers
@@ -207,10 +207,14 @@ ROWS["aten.amax.default"] = reduction("max")
 
 @row("aten.cumsum.default")
 def cumsum(e, x, dim, dtype=None):
+    if not x.ndim:
+        return x
     x = e.full(x)
     d = axis(dim, x.ndim)
     if d == x.batch:
         raise Cannot("cumsum along the dynamic extent")
+    if x.shape[d] >= MOST_SCANNED:
+        raise Cannot(f"cumsum of {x.shape[d]} elements")
     e.work += math.prod(x.shape)
     return e.say(f"cumsum({{0}}, dim={d})", [x], x.shape, x.dtype, None, x.batch)
 
@@ -404,6 +408,7 @@ def repeat_interleave(e, x, times, dim=None, output_size=None):
 
 # A result of 8 bits would be rounded too much, and whole numbers have no row.
 DTYPES = {"torch." + row["array"]: row["name"] for row in _mica.dtypes if row["bytes"] > 1 and row["tolerance"]}
+ARITHMETIC = set(DTYPES.values())
 
 
 @row("aten._to_copy.default", "aten.to.dtype", kinds=[VIEWS, CASTS])

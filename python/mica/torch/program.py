@@ -17,7 +17,7 @@ from torch import fx
 
 from . import activations, attention, choice, convolutions, gelus, losses, norms, reductions  # noqa: F401  their rows
 from .emit import SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
-from .ops import CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
+from .ops import ARITHMETIC, CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
 
 
 class Shapes:
@@ -198,6 +198,8 @@ class Builder:
         for v, t in zip(results, vals):
             if not isinstance(v, Value):
                 raise Cannot("no tensor results")
+            if v.dtype in ARITHMETIC and str(t.dtype) not in DTYPES:
+                raise Cannot(f"a result of dtype {str(t.dtype).removeprefix('torch.')}")
             if v.want != self.shapes.shape(t):
                 raise Cannot(f"its row makes {list(v.want)} of what torch makes {list(self.shapes.shape(t))}")
             batch = batch_of(t)
