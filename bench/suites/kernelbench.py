@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Runs KernelBench with torch.compile(Model, backend="mica"). It uses the suite's correctness check and timing, and compares with eager mode and Inductor.
+"""Runs KernelBench with torch.compile(Model, backend="mica"). It uses the suite's check and timing, and compares with eager mode and Inductor.
 
     kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--conv-time S] [--first REGEX]... [--workers N]
-                   [--deadline S] [--until S]                   [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
+                   [--deadline S] [--until S] [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
-ended after --deadline seconds. Tasks without convolution and pooling begin first. The order within a level was drawn once. Nothing runs after
---until seconds, and an interrupted task has no row. Rows of a short run therefore contain more cheap tasks. Workers compile in parallel. One worker at
-a time uses the GPU, by the lock file MICA_GPU_LOCK, or one in Mica's cache. On 16 cores, six to eight workers leave each enough GPU time. Random
-numbers are drawn on the device. For a CPU, --scale N divides the whole numbers of 256 and more that a task's file assigns. --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine, options and
-method are not run again (`method`: kernelbench_task.py, --trials, --workers). --sizes FILE keeps what tasks need, which takes a minute to find out.
-If a task runs out of GPU memory while other tasks run, it runs a second time alone. Tasks of level 3 get twice --time. Column `seconds_given` has the
-seconds of a graph. Columns `spent` and `job` have the seconds of each phase of the task, and of each stage of Mica's jobs by their traces. `same_code`
-is 1 if Mica took nothing and Inductor had the graph in its cache. Both then run the same code, and a ratio other than 1 is noise.
+ended after --deadline seconds. Tasks that --first names begin first, then those without convolution and pooling. The order within a level was drawn
+once. Nothing runs after --until seconds, and an interrupted task has no row. Rows of a short run therefore contain more cheap tasks. Workers compile
+in parallel. One worker at a time uses the GPU, by the lock file MICA_GPU_LOCK, or one in Mica's cache. On 16 cores, six to eight workers leave each
+enough GPU time. Random numbers are drawn on the device. For a CPU, --scale N divides the whole numbers of 256 and more that a task's file assigns.
+--csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine, options and method are not run again (`method`:
+kernelbench_task.py, --trials, --workers). --sizes FILE keeps what tasks need, which takes a minute to find out. If a task runs out of GPU memory
+while other tasks run, it runs a second time alone. Tasks of level 3 get twice --time, and tasks with convolution or pooling --conv-time. Column
+`seconds_given` has the seconds of a graph. Columns `spent` and `job` have the seconds of each phase of the task, and of each stage of Mica's jobs by
+their traces. `same_code` is 1 if Mica took nothing and Inductor had the graph in its cache. Both then run the same code, and a ratio other than 1 is
+noise.
 
 --trials N calls are timed by the suite's code, fewer where they would take more than half a second, and 6 at least; column `calls` has the number.
 Rounds alternate between eager mode, Inductor and Mica, and each begins with another one. A time is the median; columns `*_mean_us` have the mean,
@@ -54,6 +56,7 @@ COLUMNS = ["level", "task", "name", "fate", "conv_or_pool", "trials", "calls", *
            "over_eager", "over_inductor", *(f"{w}_error" for w in WAYS), "nodes", "taken", "programs", "same_code", "seconds", "why", "said", "spent", "job",
            *FACTS]
 START = 300  # most seconds that torch takes to be imported
+ENDING = 60  # most seconds from SIGKILL to the end
 FRAMES = 14  # most native frames of a crash in a row
 SEED = 20  # seed of the tasks' order
 CONV_OR_POOL = re.compile(r"nn\.(Lazy)?Conv|F\.conv|Pool|max_pool|avg_pool")
@@ -138,6 +141,18 @@ class Tasks:
                 self.pids.put(said["pid"])
             else:
                 self.ends[said["ended"]].put(said["status"])
+        self.pids.put(None)  # the process has ended
+
+    def _begin(self, request):
+        """The process of a request; None if none can be forked any more."""
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n"), self.process.stdin.flush()
+            pid = self.pids.get(timeout=START)
+        except BrokenPipeError:
+            return None
+        if pid is None:
+            self.pids.put(None)  # for the next request
+        return pid
 
     def _ended(self, pid, limit):
         """Exit status, None after `limit` seconds. Then the process and those that it began are ended."""
@@ -146,7 +161,8 @@ class Tasks:
         except queue.Empty:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
-            self.ends[pid].get()
+            with contextlib.suppress(queue.Empty):  # the process that would tell it has ended
+                self.ends[pid].get(timeout=ENDING)
             return None
 
     def ask(self, what, limit, threads=1, **more):
@@ -155,8 +171,9 @@ class Tasks:
             own = {"TORCHINDUCTOR_COMPILE_THREADS": str(threads), **{k: v for k, v in os.environ.items() if k == "MICA_GPU_LOCK"}}
             request = {"what": what, "out": out.name, "log": log.name, "begun": time.time(), "limit": limit, "environment": own, **self.same, **more}
             with self.lock:
-                self.process.stdin.write(json.dumps(request) + "\n"), self.process.stdin.flush()
-                pid = self.pids.get(timeout=START)
+                pid = self._begin(request)
+            if pid is None:
+                return None, f"the process that forks has ended (exit status {self.process.wait()})"
             status = self._ended(pid, limit)
             text = out.read()
             lines = log.read().strip().split("\n")
@@ -239,8 +256,8 @@ def is_conv(path):
 
 
 def by_turns(tasks, first):
-    """Orders tasks. Tasks that the expressions `first` name come first, in their order, then those without convolution and pooling. Levels alternate. The order within a level is drawn once with a fixed seed, so
-    that the tasks of a run that is cut off are nearly a random sample."""
+    """Orders tasks. Tasks that the expressions `first` name come first, in their order, then those without convolution and pooling. Levels alternate.
+    The order within a level is drawn once with a fixed seed, so that the tasks of a run that is cut off are nearly a random sample."""
     place = {}
     for kind in sorted({(t[0], is_conv(t[3])) for t in tasks}):
         some = sorted(t for t in tasks if (t[0], is_conv(t[3])) == kind)
@@ -332,7 +349,7 @@ def main():
     p.add_argument("--levels", default="1,2,3"), p.add_argument("--only", default=""), p.add_argument("--skip"), p.add_argument("--csv")
     p.add_argument("--time", type=float, default=60, help="seconds of Mica for a graph, twice that on level 3")
     p.add_argument("--conv-time", type=float, default=0, help="the same for tasks with convolution or pooling")
-    p.add_argument("--first", action="append", default=[], help="a regular expression of LEVEL/NUMBER_NAME: such tasks begin first; several: in their order")
+    p.add_argument("--first", action="append", default=[], help="a regular expression of LEVEL/NUMBER_NAME: such tasks begin first")
     p.add_argument("--workers", type=int, default=1), p.add_argument("--deadline", type=float, default=600, help="seconds of a task")
     p.add_argument("--until", type=float, help="seconds after which nothing runs")
     p.add_argument("--device", default="cuda", choices=("cuda", "cpu"))

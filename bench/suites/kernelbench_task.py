@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tasks of KernelBench, each in a process of its own: the child of kernelbench.py. It imports torch, Mica and the suite once, uses no GPU, and forks a
-process for each request. Requests are lines of JSON on standard input, answers lines of JSON on standard output."""
+"""Tasks of KernelBench, each in a process of its own: the child of kernelbench.py. It imports torch, Mica and the suite once, uses no GPU, and
+forks a process for each request. Requests are lines of JSON on standard input, answers lines of JSON on standard output."""
 import argparse
 import ast
 import contextlib
@@ -215,7 +215,8 @@ class Spent:
         return ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.phases.items())
 
 
-STAGES = ("search", "pick", "inputs", "reference on the GPU", "reference kernels", "reference checked", "load", "run", "compilers", "check", "rounds", "last round", "final", "turn", "prove")  # spans of a job
+STAGES = ("search", "pick", "inputs", "reference on the GPU", "reference kernels", "reference checked", "load", "run", "compilers", "check", "rounds",
+          "last round", "final", "turn", "prove")  # spans of a job
 
 
 def spans(path):

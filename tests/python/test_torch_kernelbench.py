@@ -116,6 +116,16 @@ def test_native_frames_of_a_crash_are_told():
     assert p.returncode < 0 and "string_at" in said and "libc.so.6(" in said.split("native: ")[1], p.stderr
 
 
+def test_a_process_that_cannot_fork_is_told(tmp_path, monkeypatch):
+    import argparse
+    import kernelbench
+    (tmp_path / "child.py").write_text("raise SystemExit(5)")
+    monkeypatch.setattr(kernelbench, "CHILD", str(tmp_path / "child.py"))
+    asked = kernelbench.Tasks(argparse.Namespace(checkout=str(tmp_path), device="cpu", scale=1))
+    for _ in range(2):
+        assert asked.ask("facts", 5) == (None, "the process that forks has ended (exit status 5)")
+
+
 def test_the_order_of_tasks_is_the_same_in_each_run(tmp_path):
     import kernelbench
     tasks = []
