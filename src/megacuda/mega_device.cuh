@@ -156,12 +156,12 @@ DEV void let_go(u32 piece, int tid)
   if (tid % 32 == 0) stage_arrive(&S.empty[piece % STAGES]);
 }
 
-// Words at(0) .. at(B - 1): all are asked for at once, and those that are late again.
-template <int B, class AT> DEV void await_words(const uint4 *w, AT at, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
+// Words ask(0) .. ask(B - 1): all are asked for at once, and those that are late again. One after the other, each would take the time of an access.
+template <int B, class ASK> DEV void await_all(ASK ask, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
 {
   u64 since = 0;
 #pragma unroll
-  for (int k = 0; k < B; k++) v[k] = get(w + at(k));
+  for (int k = 0; k < B; k++) v[k] = ask(k);
 #pragma unroll 1
   for (int looks = 1;; looks++) {
     u32 late = 0, seen = tag;
@@ -171,8 +171,12 @@ template <int B, class AT> DEV void await_words(const uint4 *w, AT at, u32 tag, 
     if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, seen, tag)) == GONE) return;
 #pragma unroll
     for (int k = 0; k < B; k++)
-      if (v[k].w != tag) v[k] = get(w + at(k));
+      if (v[k].w != tag) v[k] = ask(k);
   }
+}
+template <int B, class AT> DEV void await_words(const uint4 *w, AT at, u32 tag, moment j, u32 tensor, uint4 (&v)[B])
+{
+  await_all<B>([&](int k) { return get(w + at(k)); }, tag, j, tensor, v);
 }
 
 DEV uint4 await(const uint4 *p, u32 tag, moment j, u32 tensor)

@@ -54,20 +54,21 @@ static void exchange_node(const world &w, const nccl_memory *b, int n)
     }
     for (int v = 0; v < TENSOR[*t].versions && !b[0].sums[*t]; v++)
       for (int r = 0; r < WORLD; r++)
-        for (int k = 0; k < WORLD; k++) memcpy(slots_of(w, r, *t, v) + k * slot_bytes(*t), slots_of(w, k, *t, v) + k * slot_bytes(*t), slot_bytes(*t));
+        for (int k = 0; k < WORLD; k++) {
+          size_t n = slot_bytes(*t);
+          memcpy(slots_of(w, r, *t, v) + k * n, slots_of(w, k, *t, v) + k * n, n);
+        }
   }
 }
 
 static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int)
 {
   nccl_memory b[WORLD];
-  bool fine = true;
   for (int r = 0; r < WORLD; r++) b[r] = take_sums(r), set_nccl(r, b[r]);
   forget_world(w), restore_world(w);
   run_nodes(steps, [&](int n) { exchange_node(w, b, n); });
   for (int r = 0; r < WORLD; r++) set_nccl(r, {});
-  fine = graph_was_right(w, tokens, steps);
-  return print_nccl(fine);
+  return print_nccl(graph_was_right(w, tokens, steps));
 }
 
 #else

@@ -61,23 +61,9 @@ DEV uint4 await_far(const uint4 *p, uint4 v, u32 tag, moment j, u32 tensor)
   return v;
 }
 
-// Words w[0] .. w[N - 1]: all are asked for at once, and those that are late again. One after the other, each would take the time of an access.
 template <int N> DEV void await_all_far(const uint4 *const (&w)[N], uint4 (&v)[N], u32 tag, moment j, u32 tensor)
 {
-  u64 since = 0;
-#pragma unroll
-  for (int i = 0; i < N; i++) v[i] = get_far(w[i]);
-#pragma unroll 1
-  for (int looks = 1;; looks++) {
-    u32 late = 0, seen = tag;
-#pragma unroll
-    for (int i = 0; i < N; i++) late |= v[i].w ^ tag, seen = v[i].w == tag ? seen : v[i].w;
-    if (!late) return;
-    if ((looks % LOOKS == 0 || S.dead) && (since = patience(since, LATE_WORD, j, tensor, seen, tag)) == GONE) return;
-#pragma unroll
-    for (int i = 0; i < N; i++)
-      if (v[i].w != tag) v[i] = get_far(w[i]);
-  }
+  await_all<N>([&](int i) { return get_far(w[i]); }, tag, j, tensor, v);
 }
 
 // All words of a row of all slots, spread over the consumers: f(slot, element, value).

@@ -173,6 +173,7 @@ template <class X, class W, int F> DEV void finish_column(moment j, float *part,
 // Units of the output that a batch of tiles writes: `n` in each row, from `first` on.
 struct batch_units {
   int first, n, element;
+  template <class ALL> DEV int row_of(int unit) const { return ALL::N == 1 ? 0 : unit / n; } // of all units, row after row
 };
 template <class Y> DEV batch_units units_of(int layer, int lo, int hi)
 {
@@ -205,7 +206,7 @@ DEV void finish_batch(moment j, const batch_units &b, int tiles, ALL rows, float
   warp_barrier();
 #pragma unroll 1
   for (int u = LANE; u < b.n * ALL::N; u += 32) {
-    int at = ALL::N == 1 ? 0 : u / b.n, unit = b.first + u - at * b.n, row = rows.at(at), from = first_of<T>(unit) - b.element;
+    int at = b.row_of<ALL>(u), unit = b.first + u - at * b.n, row = rows.at(at), from = first_of<T>(unit) - b.element;
     float y[3], added[3] = {0, 0, 0};
     if constexpr (F == ADDED) residual_of<R, T>::take(j, row, unit, u < 32 ? early : residual_of<R, T>::ask(j, row, unit), added);
 #pragma unroll
@@ -233,7 +234,10 @@ DEV u32 batches(moment j, int lo, int hi, ALL rows, u32 taken, float eps, batch_
     batch_units b = units_of<Y>(layer, first, first + n);
     uint4 early = make_uint4(0, 0, 0, 0);
     if constexpr (F == ADDED)
-      if (WARP == turn.who && LANE < b.n * ALL::N) early = residual_of<R, T>::ask(j, rows.at(ALL::N == 1 ? 0 : LANE / b.n), b.first + (ALL::N == 1 ? LANE : LANE % b.n));
+      if (WARP == turn.who && LANE < b.n * ALL::N) {
+        int at = b.row_of<ALL>(LANE);
+        early = residual_of<R, T>::ask(j, rows.at(at), b.first + LANE - at * b.n);
+      }
     if (first == lo) load();
 #pragma unroll 1
     for (int t = 0; t < n; t++) {

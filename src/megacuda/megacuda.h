@@ -13,7 +13,7 @@
 //   mega_prims.cuh, mega_shim.h    the machine's part, and the same for a CPU, by fibers (fiber.h)
 //   mega_device.cuh                waits, words, regions;  mega_product.cuh, mega_matrix.cuh, mega_panel.cuh, mega_attend.cuh, mega_merge.cuh, mega_experts.cuh, mega_token.cuh, mega_serve.cuh  bodies
 //   mega_kernel.cuh                the kernel;  mega_pack.cuh  weights in its order, what a library calls
-//   mega_peer.cuh                  slots of several ranks;  mega_world.cuh  the host program of several
+//   mega_peer.cuh                  slots of several ranks;  mega_world.cuh, mega_nccl.cuh  the host program of several, and its graphs with NCCL
 //   mega_host.cuh, mega_plain.cuh  the host program, and a model computed plainly that it is held against
 //   mega_time.cuh, mega_graph.cuh  times and traces, and the same bodies as a CUDA graph;  mega_options.cuh, mega_main.cuh  its options and main
 #ifndef MICA_MEGACUDA_H
