@@ -205,7 +205,11 @@ def _optimize(text, settings, **more):
 
 def _make(text, target, settings, options, seconds, folder):
     try:
-        _optimize(text, settings, target=target, time=float(seconds), progress=options.progress).save(folder)
+        program = _optimize(text, settings, target=target, time=float(seconds), progress=options.progress)
+        never_ran = (program.report.get("gpu") or {}).get("unmeasured")
+        if options.take == "faster" and program.report["stopped"] and never_ran:  # operator by operator, which nobody needs to measure
+            raise EngineError(f"{never_ran}; {MORE_TIME}")
+        program.save(folder)
     except (mica.Error, TypeError) as error:
         late = f"; {MORE_TIME}" if getattr(error, "code", "") == "stopped" else ""
         raise EngineError(str(error).split("\n")[0] + late) from None
