@@ -105,6 +105,7 @@ FLAGS = {
     "JOINS_RANKS": "joins the tensors of all ranks", "SCATTERS": "leaves each rank its part", "TAKES_PART": "its results are parts of its argument",
     "READS_SLICES": "reads slices by indices", "WRITES_SLICES": "writes slices by indices", "SELECTS": "selects elements by their values",
     "CONVERTS": "makes whole numbers of any", "HIDES": "hides elements along `dim` by its second argument",
+    "CORNERS": "largest where its arguments are",
 }
 LEVELS = {"K": "kernel", "B": "block", "T": "thread"}
 SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", "start": "1", "end": "3", "scalar": "0.5", "lo": "-1",

@@ -158,6 +158,7 @@ enum {
   CONVERTS = 1 << 24,      // of any number a whole one
   NARROW = 1 << 25,        // its result is exact in bf16
   HIDES = 1 << 26,         // a composite whose second argument hides elements along dim; they are 0 in the result
+  CORNERS = 1 << 27,       // elementwise; |f(x, y)| of |x| <= a, |y| <= b is the largest where both are at their bounds; so is what RISES
   BY_INDEX = READS_SLICES | WRITES_SLICES,
 };
 

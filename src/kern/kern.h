@@ -16,7 +16,7 @@
 //   kern_chosen.c   elements that data choose
 //   kern_axes.c     axes that go together become one; axes that never meet too      kern_tail.c  a kernel and its tail as one
 //   rule.def, kern_rule.c   the rules and what applies them; rule_*.c the rules
-//   kern_hidden.c   iterations that a condition on indices hides
+//   kern_hidden.c   iterations that a condition on indices hides                    kern_bound.c  how large values can be
 //   kern_check.c    what a well-formed kernel is
 //   kern_print.c    kernel -> text                     kern_parse.c    the same back
 #ifndef MICA_KERN_KERN_H
@@ -137,6 +137,10 @@ bool kern_same_access(const struct kern_access *a, const struct kern_access *b);
 void kern_live(struct kern *k); // sets `live` and the set of folded axes
 
 bool kern_is_element(const struct kern *k, int v); // made element by element of what is loaded
+
+// ---- kern_bound.c ----
+// The largest magnitude that a finite number of v can have, but for the rounding of sums; INFINITY: any.
+double kern_bound(const struct kern *k, int v);
 
 // ---- kern_hidden.c ----
 enum { KERN_BOUNDS = 8 };

@@ -10,6 +10,7 @@ typedef bool kern_rewriter(struct kern *k, const struct kern_value *v, int *out)
 #include "kern/rule.def"
 #undef RULE
 bool rule_may_run(const struct kern *k);
+bool rule_may_limit(const struct kern *k);
 
 static inline bool kern_is_map(const struct kern_value *v, int op) { return v->kind == KERN_MAP && v->op == op; }
 

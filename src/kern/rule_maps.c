@@ -1,6 +1,9 @@
 // Rules of elementwise operators.
 #include "kern/kern_rule.h"
 
+#include <float.h>
+#include <math.h>
+
 // One instruction instead of a root, rounded, and a reciprocal.
 bool rule_rsqrt(struct kern *k, const struct kern_value *v, int *out)
 {
@@ -31,14 +34,42 @@ bool rule_exp2(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_map(k, KERN_EXP2, &(struct attrs){.scalar = log2e}, v->in[0], -1, v->about), true;
 }
 
-// Numbers for which the guard is a sixteenth differ by 2^100 if they differ, so their powers are 0 and 1 for any factor.
+// No finite number of x overflows when c multiplies it. The margin is for sums, each step of which rounds up by 2^-24 at most.
+static bool stays_finite(const struct kern *k, int x, double c) { return kern_bound(k, x) * fabs(c) < 0x1p120; }
+
+// Is m, multiplied by c, a maximum that overflows in a row of -inf only, because its lower limit does?
+static bool overflows_below(const struct kern *k, int m, double c)
+{
+  while (k->v[m].kind == KERN_MAX || k->v[m].kind == KERN_RUN_MAX) m = k->v[m].in[0];
+  const struct kern_value *v = &k->v[m];
+  return kern_is_map(v, OP_MAXIMUM) && k->v[v->in[1]].kind == KERN_CONST && isfinite(k->v[v->in[1]].a.scalar) && c > 0 &&
+         stays_finite(k, v->in[0], c);
+}
+
+// c m, of which a finite m makes a finite number; -1: it may overflow.
+static int multiplied(struct kern *k, int m, double c, int about)
+{
+  const bool finite = stays_finite(k, m, c);
+  if (!finite && !overflows_below(k, m, c)) return -1;
+  const int less = kern_scaled(k, m, c, about);
+  return finite ? less : kern_map(k, OP_MAXIMUM, NULL, less, kern_const(k, -(double)FLT_MAX, about), about);
+}
+
+// Numbers for which the guard is a sixteenth differ by 2^100 if they differ, so their powers are 0 and 1 for any factor. If no product with c
+// overflows, the factor is c itself: products of infinities and NaN are the same with c and with a sixteenth of it.
 bool rule_difference(struct kern *k, const struct kern_value *v, int *out)
 {
   if (!kern_is_map(v, KERN_EXP2) || !kern_is_map(&k->v[v->in[0]], OP_SUB)) return false;
   int x = k->v[v->in[0]].in[0], m = k->v[v->in[0]].in[1], about = k->v[v->in[0]].about;
   if (v->a.scalar == 1 || !fewer(k, m, x) || k->v[m].kind == KERN_CONST) return false;
-  int c = kern_map(k, KERN_GUARD, &v->a, m, -1, v->about);
-  int by = kern_map(k, OP_MUL, NULL, x, c, v->about), less = kern_map(k, OP_MUL, NULL, m, c, v->about);
+  const double c = v->a.scalar;
+  int by, less = stays_finite(k, x, c) ? multiplied(k, m, c, v->about) : -1;
+  if (less >= 0) {
+    by = kern_scaled(k, x, c, v->about);
+  } else {
+    int guard = kern_map(k, KERN_GUARD, &v->a, m, -1, v->about);
+    by = kern_map(k, OP_MUL, NULL, x, guard, v->about), less = kern_map(k, OP_MUL, NULL, m, guard, v->about);
+  }
   return *out = kern_map(k, KERN_EXP2, &(struct attrs){.scalar = 1}, kern_map(k, OP_SUB, NULL, by, less, about), -1, v->about), true;
 }
 

@@ -115,11 +115,11 @@ static double elements_in(const struct mma_plan *p, struct mma_shape s)
   return (s.rows ? 2.0 * p->mt : 1) * (s.cols >= 0 ? 2.0 * p->cols[s.cols].nt : 1);
 }
 
-// A product that only a sum or a difference reads is one instruction with it.
+// A product, of a constant too, that only a sum or a difference reads is one instruction with it.
 static bool fused(const struct mma_plan *p, int v)
 {
   const struct kern_value *x = mma_at(p, v);
-  if (x->kind != KERN_MAP || x->op != OP_MUL || x->uses != 1) return false;
+  if (x->kind != KERN_MAP || !(x->op == OP_MUL || kern_op(x->op).flags & SCALES) || x->uses != 1) return false;
   for (int i = v + 1; i < p->k.nvalues; i++)
     if (mma_reads(p, i, v)) return p->k.v[i].kind == KERN_MAP && (p->k.v[i].op == OP_ADD || p->k.v[i].op == OP_SUB);
   return false;
