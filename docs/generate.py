@@ -349,7 +349,7 @@ PAGES = {"interface": interface, "operators": operators, "errors": errors, "comm
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     os.makedirs(sys.argv[1], exist_ok=True)
     for name, make in PAGES.items():
