@@ -14,7 +14,8 @@ static bool is_index(const struct graph *g, const struct node *block, int t, int
 const struct node *graph_triangle(const struct graph *g, const struct node *block, const struct node *n)
 {
   const struct graph *in = block ? block->sub : g;
-  for (int k = 0; n->op == OP_MATMUL && k < 2; k++) {
+  if (n->op != OP_MATMUL || n->in[0] == n->in[1]) return NULL; // a triangle times itself is no scan: both operands are read
+  for (int k = 0; k < 2; k++) {
     const struct node *x = &in->nodes[in->tensors[n->in[k]].node];
     const struct shape *s = &in->tensors[n->in[k]].shape;
     if (x->op != OP_LESS_EQUAL || s->n != 2 || s->d[0] != s->d[1] || in->tensors[n->in[!k]].shape.n < 2) continue;

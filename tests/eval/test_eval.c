@@ -186,6 +186,8 @@ static const struct {
     {OP_LESS, "A >= 4, A <= 4, A == 5, A != 5", {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0, 1}},
     {OP_CUMSUM, "cumsum(A, dim=1), cumsum(A, dim=0), cumsum(reshape(A, [6]), dim=0)", {1, 3, 6, 4, 9, 15, 1, 2, 3, 5, 7, 9, 1, 3, 6, 10, 15, 21}},
     {OP_CUMSUM, "cumsum(reshape(A, [3, 1, 2]), dim=0)", {1, 2, 4, 6, 9, 12}},
+    {OP_MATMUL, "matmul(t, t), matmul(A, t)", {1, 2, 3, 0, 1, 2, 0, 0, 1, 1, 3, 6, 4, 9, 15}, "t = less_equal(iota([3, 1]), iota([3]))"},
+    {OP_MATMUL, "matmul(t, t), matmul(t, B)", {1, 0, 0, 2, 1, 0, 3, 2, 1, 1, 2, 4, 6, 9, 12}, "t = less_equal(iota([3]), iota([3, 1]))"},
     {OP_ARGMAX, "argmax(minimum(A, 5), dim=1), argmax(-A, dim=0), argmax(minimum(A, 4), dim=1)", {2, 1, 0, 0, 0, 2, 0}},
     {OP_WHERE, "where(A < 3, A, -A), where(iota([2, 1]) == 0, A, 7)", {1, 2, -3, -4, -5, -6, 1, 2, 3, 7, 7, 7}},
     {OP_MASK,
