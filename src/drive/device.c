@@ -262,7 +262,7 @@ json_t *lowered_json(const struct job *j, const struct lowered *d)
   const struct device_proof *p = &d->proof;
   json_t *proof = json_pack("{s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:s}", "kernels", p->kernels, "run", p->run, "full", p->full, "blocks",
                             (json_int_t)p->blocks, "elements", (json_int_t)p->elements, "error", p->relative, "seconds", p->seconds, "note", p->note);
-  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->target.arch, "runs_on",
+  return json_pack("{s:s, s:i, s:i, s:I, s:I, s:s, s:o, s:o, s:o}", "unmeasured", j->unmeasured, "arch", j->target.arch, "runs_on",
                    gpu_runs_on(&j->target), "workspace", (json_int_t)d->program.workspace, "zeroed", (json_int_t)d->program.zeroed, "compiled",
-                   d->compiled, "interpreter", proof, "launches", list);
+                   d->compiled, "interpreter", proof, "launches", list, "stored", stored_json(d));
 }

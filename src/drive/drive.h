@@ -323,10 +323,12 @@ json_t *lowered_json(const struct job *j, const struct lowered *d);
 
 // ---- launches.c ----
 json_t *launches_json(const struct lowered *d);
+json_t *stored_json(const struct lowered *d); // names of tensors that lie in the type that the graph says (lower_opts)
 // The target that the report's kernels were made for, and how f32 is multiplied.
 int launches_target(const json_t *report, const struct target *t, struct target *out, struct err *e);
-int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct target *gpu, struct lower_plan *p,
-                  struct choice **pick, struct err *e);
+// stored: as stored_json gives it, or NULL.
+int launches_read(struct arena *mem, const json_t *launches, const json_t *stored, const struct graph *g, const struct target *gpu,
+                  struct lower_plan *p, struct choice **pick, struct err *e);
 // How each launch was made, in order, as picks of a plan. False: it does not fit.
 bool launches_pick(const struct lower_plan *p, int n, const char *const *how, struct choice *pick);
 void launches_algorithms(const json_t *launches, struct device_program *d); // of products, as they were measured

@@ -84,10 +84,28 @@ int launches_target(const json_t *report, const struct target *t, struct target 
   return f32_products_read(json_string_value(json_object_get(json_object_get(report, "options"), "f32_products")), &out->f32_products, e);
 }
 
-int launches_read(struct arena *mem, const json_t *launches, const struct graph *g, const struct target *gpu, struct lower_plan *p,
-                  struct choice **pick, struct err *e)
+json_t *stored_json(const struct lowered *d)
 {
-  struct lower_opts o = {.tails = true};
+  json_t *list = json_array();
+  for (int i = 0; d->plan.stored && d->plan.stored[i]; i++) json_array_append_new(list, json_string(d->plan.stored[i]));
+  return list;
+}
+
+static const char *const *stored_of(struct arena *mem, const json_t *list)
+{
+  const char **name = NEWS(mem, const char *, json_array_size(list) + 1);
+  int n = 0;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *s = json_string_value(json_array_get(list, i));
+    if (s) name[n++] = arena_strdup(mem, s);
+  }
+  return name;
+}
+
+int launches_read(struct arena *mem, const json_t *launches, const json_t *stored, const struct graph *g, const struct target *gpu,
+                  struct lower_plan *p, struct choice **pick, struct err *e)
+{
+  struct lower_opts o = {.tails = true, .stored = stored_of(mem, stored)};
   for (size_t i = 0; i < json_array_size(launches); i++) o.dependent |= json_is_true(json_object_get(json_array_get(launches, i), "dependent"));
   TRY(lower_plan(mem, g, gpu, &o, p, e));
   *pick = NEWS(mem, struct choice, p->nunits + 1);

@@ -39,7 +39,7 @@ static void enter_raced(struct entrants *f, int cand)
   const struct candidate *c = &f->c->cand[cand];
   if (!f->c->raced || !graph_same(f->c->raced, c->found)) return;
   json_t *launches = json_loads(f->c->launches, 0, NULL);
-  if (launches_read(f->j->mem, launches, c->g, &f->j->target, &p, &pick, &e) == OK) {
+  if (launches_read(f->j->mem, launches, NULL, c->g, &f->j->target, &p, &pick, &e) == OK) {
     bool fits = true;
     struct climb_plan *plan = entrants_plan(f, cand, p.dependent);
     for (int u = 0; plan && u < p.nunits && fits; u++) fits = lower_inside(&p, pick, u) || entrants_setting(f, plan, u, &pick[u]);

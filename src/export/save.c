@@ -114,8 +114,8 @@ static int generate_cuda(const json_t *report, const struct saved_graphs *of, co
   TRY(launches_graph(f->mem, report, &g, e));
   if (of->rank) f->by.whole = of->best, f->by.rank = of->rank;
   g->name = json_string_value(json_object_get(report, "program"));
-  const json_t *launches = json_object_get(json_object_get(report, "gpu"), "launches");
-  TRY(launches_read(f->mem, launches, g, gpu, &p, &pick, e));
+  const json_t *made = json_object_get(report, "gpu"), *launches = json_object_get(made, "launches");
+  TRY(launches_read(f->mem, launches, json_object_get(made, "stored"), g, gpu, &p, &pick, e));
   TRY(lower_make(f->mem, &p, pick, d, e));
   launches_algorithms(launches, d);
   f->device = d;

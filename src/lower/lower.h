@@ -236,7 +236,8 @@ struct lower_plan {
   const char *ordered;       // why so, for people
   const struct target *gpu;
   bool dependent, tails;
-  unsigned off; // of lower_opts
+  unsigned off;              // of lower_opts
+  const char *const *stored; // of lower_opts
   int nunits;
   struct lower_unit *unit;
 };

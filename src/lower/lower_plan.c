@@ -204,6 +204,7 @@ static int plan_after(struct planning *w, const struct graph *wrapped, const enu
                            .dependent = o->dependent && gpu->can & CAN_PDL,
                            .tails = o->tails,
                            .off = o->off,
+                           .stored = o->stored,
                            .unit = NEWS(mem, struct lower_unit, wrapped->nnodes + 1)};
   w->p = p, w->memo = o->memo, w->stem = stem_of(mem, wrapped), w->alone = NEWS(mem, struct lower_unit, wrapped->nnodes + 1);
   for (int i = 0; i < wrapped->nnodes && !status; i++)

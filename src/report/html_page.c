@@ -45,7 +45,8 @@ static int make_device(struct html *h, const struct target *t, struct err *e)
   TRY(launches_target(h->r, t, gpu, e));
   TRY(launches_graph(h->mem, h->r, &g, e));
   g->name = html_txt(h->r, "program");
-  TRY(launches_read(h->mem, json_object_get(json_object_get(h->r, "gpu"), "launches"), g, gpu, &p, &pick, e));
+  const json_t *made = json_object_get(h->r, "gpu");
+  TRY(launches_read(h->mem, json_object_get(made, "launches"), json_object_get(made, "stored"), g, gpu, &p, &pick, e));
   TRY(lower_make(h->mem, &p, pick, d, e));
   return h->d = d, OK;
 }

@@ -220,6 +220,21 @@ expect 0 'f32-products ieee' show "$work/ieee/report.json" --html -
 expect 2 'bf16x6 or ieee' optimize "$work/f32s.mica" --target sm_90a --f32-products tf32
 expect 0 'an operand of a product is kept in fp32' lower "$work/bf16x6/graph.mica" --f32-products ieee --dump choices
 
+# ---- the kernels of a program in parts are saved as they were made: tensors between the parts have the same types ----
+cat >"$work/parts.mica" <<'E2'
+program parts() {
+  X: f16[256, 256]; S: f16[256, 256]; W: f16[256, 256]
+  A = X + matmul(S, relu(matmul(X, W)))
+  N = rms_norm(A)
+  B = A + matmul(S, relu(matmul(N, W)))
+  return B + matmul(S, relu(matmul(rms_norm(B), W)))
+}
+E2
+expect 0 '' optimize "$work/parts.mica" --target sm_90a --max-part-ops 4 --time 20 --no-db --out "$work/parts"
+grep -q '"stored": \["A", "N", "B"\]' "$work/parts/report.json" || complain "the report does not name the tensors between the parts"
+[ "$(grep -m1 -o '"workspace": [0-9]*' "$work/parts/report.json")" = "$(grep -m1 -o '"workspace": [0-9]*' "$work/parts/program.json")" ] ||
+  complain "the kernels that were saved have tensors of other types"
+
 # ---- graphs that differ in how they cut grids become the same kernels, which take part once; tails of pieces of rows ----
 expect 0 'wgmma .* rows=64|mma .* rows=' optimize examples/mqa_spec.mica --set b=1 --set t=4 --set s=256 --target sm_90a --no-db --json "$work/mqa.json"
 grep -q 'another graph becomes the same kernels' "$work/mqa.json" || complain "all graphs become different kernels"

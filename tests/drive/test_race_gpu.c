@@ -338,7 +338,7 @@ static void tails_are_tried_both_ways(void **state)
     assert_int_equal(strstr(how, " tail;") != NULL, good);
     assert_true(by_tails(&k->gpu.lowered->program) == x->seconds);
     json_t *launches = launches_json(k->gpu.lowered);
-    if (launches_read(&mem, launches, k->g, &j.target, &p, &pick, &e)) fail_msg("%s", e.text);
+    if (launches_read(&mem, launches, NULL, k->g, &j.target, &p, &pick, &e)) fail_msg("%s", e.text);
     if (lower_make(&mem, &p, pick, &again, &e)) fail_msg("%s", e.text);
     assert_true(program_hash(&again, 1) == program_hash(&k->gpu.lowered->program, 1));
     json_decref(launches);
