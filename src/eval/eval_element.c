@@ -185,12 +185,11 @@ static double contract(struct element_walk *w, const struct node *n, int64_t i)
   struct shape bo = *o, bx = *x, by = *y;
   bo.n -= 2, bx.n -= 2, by.n -= 2;
   const int64_t x_at = (under(&bo, &bx, of) * rows + i / cols % rows) * deep, y_at = under(&bo, &by, of) * deep * cols + i % cols;
-  const struct node *triangle = graph_triangle(w->g, NULL, n);
+  const struct scan s = graph_scan(w->g, NULL, n);
   double r = 0;
-  if (triangle) { // a scan adds up and multiplies nothing
-    const bool rows_run = triangle->out == n->in[1];
-    const int64_t last = rows_run ? i % cols : i / cols % rows;
-    for (int64_t k = 0; k <= last && !w->lost; k++) r += rows_run ? element(w, n->in[0], x_at + k) : element(w, n->in[1], y_at + k * cols);
+  if (s.triangle) { // it adds up and multiplies nothing
+    const int64_t last = s.x ? i / cols % rows : i % cols;
+    for (int64_t k = 0; k <= last && !w->lost; k++) r += s.x ? element(w, n->in[1], y_at + k * cols) : element(w, n->in[0], x_at + k);
     return r;
   }
   struct run_of_input a, b;
@@ -338,8 +337,7 @@ static void choose_notes(const struct graph *g, bool *notes)
     int sum = 1;
     for (int i = 0; i < n->nin; i++) sum = moved ? MAX(sum, 1 + cost[n->in[i]]) : sum + cost[n->in[i]];
     const bool noted = !moved && (rule == RULE_MAP ? sum > CHEAP : rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX);
-    for (int t = 0; t < g->ntensors; t++)
-      if (g->tensors[t].node == k) notes[t] = noted, cost[t] = noted || rule == RULE_IO ? 1 : sum;
+    for (int t = n->out; t < n->out + n->nout; t++) notes[t] = noted, cost[t] = noted || rule == RULE_IO ? 1 : sum;
   }
   mem_free(cost);
 }
@@ -353,13 +351,12 @@ static void find_least(const struct element_walk *w, double *least)
     const enum rule rule = op_rows[n->op].rule;
     const double in = n->nin ? least[n->in[0]] : 1;
     double x = 1;
-    if (rule == RULE_CONTRACT) x = 2 * (double)shape_of(w, n->in[0])->d[shape_of(w, n->in[0])->n - 1];
+    if (rule == RULE_CONTRACT && !graph_scan(g, NULL, n).triangle) x = 2 * (double)shape_of(w, n->in[0])->d[shape_of(w, n->in[0])->n - 1];
     if (rule == RULE_REDUCE) x = in * (double)(shape_of(w, n->in[0])->d[n->a.dim] / shape_of(w, n->out)->d[n->a.dim]);
     if ((rule == RULE_VIEW && n->op != OP_REPEAT) || rule == RULE_SPLIT) x = in;
     for (int i = 0; i < n->nin && rule == RULE_MAP; i++)
       if (shape_size(shape_of(w, n->in[i])) == shape_size(shape_of(w, n->out))) x = fmax(x, 1 + least[n->in[i]]);
-    for (int t = 0; t < g->ntensors; t++)
-      if (g->tensors[t].node == k) least[t] = x;
+    for (int t = n->out; t < n->out + n->nout; t++) least[t] = x;
   }
 }
 

@@ -47,22 +47,16 @@ static void mark_exps(const struct graph *g, const bool *saved, bool *exps)
   }
 }
 
-static const struct node *triangle_of(const struct eval_frame *f, const struct node *n)
+// Thread graphs have none.
+static struct scan scan_of(const struct eval_frame *f, const struct node *n)
 {
-  return f->g->level == KERNEL ? graph_triangle(f->g, NULL, n) : f->kernel ? graph_triangle(f->above, f->kernel, n) : NULL;
+  return f->kernel ? graph_scan(f->above, f->kernel, n) : f->g->level == KERNEL ? graph_scan(f->g, NULL, n) : (struct scan){0};
 }
 
 // Is it the triangle of scans alone? Then nothing reads its elements.
-static bool is_unread(const struct eval_frame *f, const struct node *n)
+static bool is_unread(const struct eval_frame *f, int node)
 {
-  bool any = false;
-  for (int i = 0; i < f->g->nnodes && n->op == OP_LESS_EQUAL; i++)
-    for (int k = 0; k < f->g->nodes[i].nin; k++) {
-      if (f->g->nodes[i].in[k] != n->out) continue;
-      if (triangle_of(f, &f->g->nodes[i]) != n) return false;
-      any = true;
-    }
-  return any;
+  return f->kernel ? graph_scans(f->above, f->kernel, node) : f->g->level == KERNEL && graph_scans(f->g, NULL, node);
 }
 
 struct eval_frame *frame_new(struct run *r, const struct graph *g, const struct eval_frame *above, const struct node *kernel, const bool *saved)
@@ -76,7 +70,7 @@ struct eval_frame *frame_new(struct run *r, const struct graph *g, const struct 
   for (int i = 0; i < g->ntensors; i++) {
     f->v[i].s = g->tensors[i].shape;
     bool given = g->level == KERNEL && g->nodes[g->tensors[i].node].op == OP_INPUT;
-    if (!given && !is_unread(f, &g->nodes[g->tensors[i].node])) f->v[i].p = tensor_room(r->mem, &g->tensors[i], r->dom->bytes);
+    if (!given && !is_unread(f, g->tensors[i].node)) f->v[i].p = tensor_room(r->mem, &g->tensors[i], r->dom->bytes);
   }
   return f;
 }
@@ -94,9 +88,8 @@ struct fold fold_of(const struct node *n, const struct shape *from, const struct
 }
 
 // A product with a triangle of ones: nothing is multiplied, so that what comes after an infinity or NaN does not reach what is before it.
-static void run_scan(struct run *r, const struct node *n, const struct node *triangle, struct eval_value o, struct eval_value x)
+static void run_scan(struct run *r, int along, struct eval_value o, struct eval_value x)
 {
-  const int along = x.s.n - (triangle->out == n->in[1] ? 1 : 2);
   const int64_t len = x.s.d[along], inner = along == x.s.n - 1 ? 1 : x.s.d[x.s.n - 1], all = shape_size(&x.s);
   const int64_t line = inner * (int64_t)r->dom->bytes;
   const struct fold each = {1, 1, 1, inner};
@@ -112,9 +105,9 @@ static void run_scan(struct run *r, const struct node *n, const struct node *tri
 
 static void run_contract(struct run *r, struct eval_frame *f, const struct node *n, struct eval_value o)
 {
-  const struct node *triangle = triangle_of(f, n);
-  if (triangle) {
-    run_scan(r, n, triangle, o, frame_arg(f, n, triangle->out == n->in[0]));
+  const struct scan s = scan_of(f, n);
+  if (s.triangle) {
+    run_scan(r, s.along, o, frame_arg(f, n, s.x));
     return;
   }
   memset(o.p, 0, r->dom->bytes * (size_t)shape_size(&o.s));
@@ -196,7 +189,7 @@ static double elements(const struct graph *g)
 {
   double n = 0;
   for (int i = 0; i < g->ntensors; i++)
-    if (g->level != KERNEL || !graph_scans(g, g->tensors[i].node)) n += (double)shape_size(&g->tensors[i].shape);
+    if (g->level != KERNEL || !graph_scans(g, NULL, g->tensors[i].node)) n += (double)shape_size(&g->tensors[i].shape);
   for (int i = 0; i < g->nnodes; i++) n += g->nodes[i].sub ? elements(g->nodes[i].sub) : 0;
   return n;
 }

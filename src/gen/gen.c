@@ -51,7 +51,7 @@ static bool is_number(const struct gen *c, const struct node *n)
 
 static bool is_kernel(const struct gen *c, const struct node *n)
 {
-  if (graph_scans(c->g, (int)(n - c->g->nodes))) return false; // a part of the products that read it
+  if (graph_scans(c->g, NULL, (int)(n - c->g->nodes))) return false; // a part of the products that read it
   return !is_number(c, n) && n->op != OP_INPUT && n->op != OP_CONST && n->op != OP_RESHAPE && n->op != OP_OUTPUT && !folds_away(c, n);
 }
 

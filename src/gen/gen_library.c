@@ -188,11 +188,10 @@ static void print_matmul(struct kernel *k, struct str *s)
 }
 
 // A product with a triangle of ones: sums of the elements so far, row by row, or of rows so far.
-static void print_scan(struct kernel *k, struct str *s, const struct node *triangle)
+static void print_scan(struct kernel *k, struct str *s, const struct scan *scan)
 {
-  const int by = triangle->out == k->n->in[1];
-  struct view x = readable(k, s, !by), c = *k->out, out = c.dtype == F32 ? c : temporary(k, &c.shape);
-  const int n = out.shape.n, along = by ? n - 1 : n - 2;
+  struct view x = readable(k, s, scan->x), c = *k->out, out = c.dtype == F32 ? c : temporary(k, &c.shape);
+  const int n = out.shape.n, along = scan->along;
   const char *from = x.ptr, *to = out.ptr;
   int depth = 1;
   for (int i = 0; i < n; i++) {
@@ -215,16 +214,20 @@ static void print_index(struct kernel *k, struct str *s)
   line(s, 1, "for (ptrdiff_t i = 0; i < %lld; i++) r0[i] = (float)i;", (long long)shape_size(&k->out->shape));
 }
 
+static void print_contract(struct kernel *k, struct str *s)
+{
+  const struct scan scan = graph_scan(k->g, NULL, k->n);
+  if (scan.triangle)
+    print_scan(k, s, &scan);
+  else
+    print_matmul(k, s);
+}
+
 int library_print(struct kernel *k, struct str *s, struct err *e)
 {
   switch (op_rows[k->n->op].rule) {
   case RULE_MAP: print_map(k, s); return OK;
-  case RULE_CONTRACT:
-    if (graph_triangle(k->g, NULL, k->n))
-      print_scan(k, s, graph_triangle(k->g, NULL, k->n));
-    else
-      print_matmul(k, s);
-    return OK;
+  case RULE_CONTRACT: print_contract(k, s); return OK;
   case RULE_REDUCE: print_reduce(k, s); return OK;
   case RULE_VIEW: print_view(k, s); return OK;
   case RULE_AT: return at_print(k, s, e);

@@ -163,7 +163,7 @@ int plain_code(struct arena *mem, const struct graph *g, enum plain_mode mode, s
   for (const struct node *x = g->nodes; x < g->nodes + g->nnodes; x++) {
     if (x->op == OP_OUTPUT)
       add_output(&p, x, outs++);
-    else if (x->op != OP_INPUT && !graph_scans(g, (int)(x - g->nodes)))
+    else if (x->op != OP_INPUT && !graph_scans(g, NULL, (int)(x - g->nodes)))
       add_node(&p, x);
   }
   return OK;

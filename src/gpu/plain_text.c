@@ -254,13 +254,12 @@ static void contract(const struct graph *g, const struct node *n, struct plain_k
 }
 
 // A product with a triangle of ones: the other operand is all that is read.
-static void scan(const struct graph *g, const struct node *n, const struct node *triangle, struct plain_kernel *k, struct plain_launch *l)
+static void scan(const struct graph *g, const struct node *n, const struct scan *s, struct plain_kernel *k, struct plain_launch *l)
 {
-  const int by = triangle->out == n->in[1];
   const struct shape *o = &g->tensors[n->out].shape;
-  const int64_t len = o->d[o->n - 2 + by];
-  l->nin = 1, l->in[0] = n->in[!by];
-  whole(&k->text, "ALONG", len), whole(&k->text, "INNER", by ? 1 : o->d[o->n - 1]);
+  const int64_t len = o->d[s->along];
+  l->nin = 1, l->in[0] = n->in[s->x];
+  whole(&k->text, "ALONG", len), whole(&k->text, "INNER", inner_of(o, s->along));
   k->blocks = blocks_of(shape_size(o) / len);
 }
 
@@ -340,12 +339,13 @@ bool plain_node_text(const struct graph *g, const struct node *n, int part, stru
   *l = (struct plain_launch){.result = n->nout > 1 ? part : 0, .nin = joins ? 1 : n->nin};
   for (int i = 0; i < l->nin; i++) l->in[i] = n->in[joins ? part : i];
   made(&k->text, g, n->out + l->result);
+  const struct scan s = graph_scan(g, NULL, n);
   switch (rule) {
   case RULE_MAP: map(g, n, k); break;
   case RULE_VIEW: view(g, n, k); break;
   case RULE_CONTRACT:
-    if (graph_triangle(g, NULL, n))
-      scan(g, n, graph_triangle(g, NULL, n), k, l);
+    if (s.triangle)
+      scan(g, n, &s, k, l);
     else
       contract(g, n, k);
     break;

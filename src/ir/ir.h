@@ -385,9 +385,13 @@ int infer_at(const struct graph *g, const struct node *n, struct tensor *out, in
 bool graph_chooses(const struct graph *g); // some element is chosen by data
 
 // triangle.c: scans, which are products with a triangle of ones.
-// The condition that is the triangle of product n, or NULL. n is a node of g, or of the block graph of `block`, a node of g.
-const struct node *graph_triangle(const struct graph *g, const struct node *block, const struct node *n);
-bool graph_scans(const struct graph *g, int node); // is the node of a kernel graph such a condition, which nothing else reads?
+struct scan {                  // the sums so far of an operand along a dimension, which the result has too
+  const struct node *triangle; // a condition; NULL: the product is no scan
+  int x, along;                // number of the operand; dimension
+};
+// n: a product of g, or of the block graph of `block`, a node of g. It does not read the elements of its triangle.
+struct scan graph_scan(const struct graph *g, const struct node *block, const struct node *n);
+bool graph_scans(const struct graph *g, const struct node *block, int node); // is the node such a condition, which nothing else reads?
 
 // state.c
 // The tensor of which n writes slices, in its place where that is a state: of an update, or of a kernel that is one. -1: none.

@@ -11,27 +11,28 @@ static bool is_index(const struct graph *g, const struct node *block, int t, int
   return s->n <= 2 && there >= 0 && s->d[there] == n && shape_size(s) == n && (!block || shape_size(&block->sub->tensors[t].shape) == n);
 }
 
-const struct node *graph_triangle(const struct graph *g, const struct node *block, const struct node *n)
+struct scan graph_scan(const struct graph *g, const struct node *block, const struct node *n)
 {
   const struct graph *in = block ? block->sub : g;
-  if (n->op != OP_MATMUL || n->in[0] == n->in[1]) return NULL; // a triangle times itself is no scan: both operands are read
+  if (n->op != OP_MATMUL || n->in[0] == n->in[1]) return (struct scan){0}; // a triangle times itself is read
   for (int k = 0; k < 2; k++) {
     const struct node *x = &in->nodes[in->tensors[n->in[k]].node];
-    const struct shape *s = &in->tensors[n->in[k]].shape;
-    if (x->op != OP_LESS_EQUAL || s->n != 2 || s->d[0] != s->d[1] || in->tensors[n->in[!k]].shape.n < 2) continue;
-    if (is_index(g, block, x->in[0], !k, s->d[0]) && is_index(g, block, x->in[1], k, s->d[0])) return x;
+    const struct shape *s = &in->tensors[n->in[k]].shape, *other = &in->tensors[n->in[!k]].shape;
+    if (x->op != OP_LESS_EQUAL || s->n != 2 || s->d[0] != s->d[1] || other->n < 2) continue;
+    if (is_index(g, block, x->in[0], !k, s->d[0]) && is_index(g, block, x->in[1], k, s->d[0])) return (struct scan){x, !k, other->n - 2 + k};
   }
-  return NULL;
+  return (struct scan){0};
 }
 
-bool graph_scans(const struct graph *g, int node)
+bool graph_scans(const struct graph *g, const struct node *block, int node)
 {
-  const struct node *x = &g->nodes[node];
+  const struct graph *in = block ? block->sub : g;
+  const struct node *x = &in->nodes[node];
   bool any = false;
-  for (int i = node + 1; i < g->nnodes && x->op == OP_LESS_EQUAL; i++)
-    for (int k = 0; k < g->nodes[i].nin; k++) {
-      if (g->nodes[i].in[k] != x->out) continue;
-      if (graph_triangle(g, NULL, &g->nodes[i]) != x) return false;
+  for (int i = node + 1; i < in->nnodes && x->op == OP_LESS_EQUAL; i++)
+    for (int k = 0; k < in->nodes[i].nin; k++) {
+      if (in->nodes[i].in[k] != x->out) continue;
+      if (graph_scan(g, block, &in->nodes[i]).triangle != x) return false;
       any = true;
     }
   return any;

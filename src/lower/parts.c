@@ -38,7 +38,7 @@ static bool is_f32(const struct graph *g, int t) { return g->tensors[t].dtype ==
 // Does the operator of the kernel's block graph multiply two f32 matrices? A scan multiplies nothing.
 static bool divides(const struct graph *g, const struct node *kernel, const struct node *n)
 {
-  return n->op == OP_MATMUL && is_f32(kernel->sub, n->in[0]) && is_f32(kernel->sub, n->in[1]) && !graph_triangle(g, kernel, n);
+  return n->op == OP_MATMUL && is_f32(kernel->sub, n->in[0]) && is_f32(kernel->sub, n->in[1]) && !graph_scan(g, kernel, n).triangle;
 }
 
 static bool any_divides(const struct graph *g)

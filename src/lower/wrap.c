@@ -286,16 +286,16 @@ static int shaped(struct wrapping *w, int x, struct shape s, struct loc at, int 
 }
 
 // Rows too long for the blocks of a cluster are scanned in parts. A kernel sums each part. Another one scans it, and adds the sums of the parts before.
-static int scan_in_parts(struct wrapping *w, const struct node *n, const int *in, int64_t part, int *out)
+static int scan_in_parts(struct wrapping *w, const struct node *n, int whole, int64_t part, int *out)
 {
   enum { X, SUMS, HERE, PART, ROW, COLUMN, LOADED };
-  const struct shape s = w->to->tensors[in[0]].shape;
+  const struct shape s = w->to->tensors[whole].shape;
   const int64_t len = s.d[s.n - 1], rows = shape_size(&s) / len, parts = len / part;
   struct node sum = {.op = OP_SUM, .nin = 1, .nout = 1, .a = attrs_default(OP_SUM), .at = n->at};
   struct attrs along = attrs_default(OP_SUM);
   struct wrap_cut c = {0};
   int x, sums, made, from[LOADED], tile[LOADED];
-  TRY(shaped(w, in[0], (struct shape){3, {rows, parts, part}}, n->at, &from[X]));
+  TRY(shaped(w, whole, (struct shape){3, {rows, parts, part}}, n->at, &from[X]));
   sum.a.dim = along.dim = 2;
   TRY(reduce(w, &sum, &from[X], &(struct shape){3, {rows, parts, 1}}, &sums));
   TRY(shaped(w, sums, (struct shape){3, {rows, 1, parts}}, n->at, &from[SUMS]));
@@ -316,16 +316,16 @@ static int scan_in_parts(struct wrapping *w, const struct node *n, const int *in
 }
 
 // A product with a triangle of ones adds up what comes before each element (rule `scan` of kern/rule.def). A block has all of that dimension.
-static int scan(struct wrapping *w, const struct node *n, const int *in, const struct node *triangle, const int *index, int *out)
+static int scan(struct wrapping *w, const struct node *n, const int *in, const struct scan *s, const int *index, int *out)
 {
-  const int by = triangle->out == n->in[1], x = in[!by], rank = w->to->tensors[x].shape.n;
-  const int64_t len = w->to->tensors[x].shape.d[rank - 1], part = len / equal_parts(len, SCAN_PART);
-  if (by && len > LONG_SCAN && part >= LEAST_PART) return scan_in_parts(w, n, in, part, out);
-  struct wrap_block b = begin(w, rank, cut_of_rows(w, by ? rank - 1 : rank - 2, x), 1, 3);
+  const int x = in[s->x], rank = w->to->tensors[x].shape.n;
+  const int64_t len = w->to->tensors[x].shape.d[s->along], part = len / equal_parts(len, SCAN_PART);
+  if (s->along == rank - 1 && len > LONG_SCAN && part >= LEAST_PART) return scan_in_parts(w, n, x, part, out);
+  struct wrap_block b = begin(w, rank, cut_of_rows(w, s->along, x), 1, 3);
   int tile[2], side[2];
-  tile[!by] = load(w, &b, x, -1);
-  for (int k = 0; k < 2; k++) side[k] = load_all(w, &b, index[triangle->in[k]]);
-  tile[by] = add(w, &b, triangle->op, 2, side, &triangle->a, triangle->at);
+  tile[s->x] = load(w, &b, x, -1);
+  for (int k = 0; k < 2; k++) side[k] = load_all(w, &b, index[s->triangle->in[k]]);
+  tile[!s->x] = add(w, &b, s->triangle->op, 2, side, &s->triangle->a, s->triangle->at);
   return end(w, &b, 1, add(w, &b, n->op, 2, tile, &n->a, n->at), n->at, out);
 }
 
@@ -431,9 +431,9 @@ int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **
     const struct node *n = &g->nodes[i];
     int *in = NEWS(mem, int, n->nin + 1), *made = NEWS(mem, int, n->nout + 1);
     for (int k = 0; k < n->nin; k++) in[k] = to[n->in[k]];
-    const struct node *triangle = graph_triangle(g, NULL, n);
-    if (graph_scans(g, i)) continue; // it is a part of its readers
-    TRY(triangle ? scan(&w, n, in, triangle, to, made) : one_node(&w, g, n, in, made));
+    const struct scan s = graph_scan(g, NULL, n);
+    if (graph_scans(g, NULL, i)) continue; // it is a part of its readers
+    TRY(s.triangle ? scan(&w, n, in, &s, to, made) : one_node(&w, g, n, in, made));
     for (int k = 0; k < n->nout; k++) to[n->out + k] = n->op == OP_SPLIT ? made[k] : made[0] + k;
     graph_keep_names(*out, g, n, to);
   }

@@ -79,7 +79,7 @@ static bool link_index(struct dim_classes *c, const struct node *n)
 {
   for (int i = 0; i < c->p->nnodes; i++)
     for (int k = 0; k < c->p->nodes[i].nin; k++)
-      if (c->p->nodes[i].in[k] == n->out && !graph_scans(c->p, i)) return false;
+      if (c->p->nodes[i].in[k] == n->out && !graph_scans(c->p, NULL, i)) return false;
   for (int d = 0; d < shape_of(c, n->out)->n; d++) mix(c, n->out, d);
   return true;
 }
@@ -87,11 +87,11 @@ static bool link_index(struct dim_classes *c, const struct node *n)
 // A scan works along the dimension that its product sums.
 static bool link_scan(struct dim_classes *c, const struct node *n)
 {
-  const struct node *triangle = graph_triangle(c->p, NULL, n);
-  if (!triangle) return false;
-  const int by = triangle->out == n->in[1], x = n->in[!by], rank = shape_of(c, x)->n, along = by ? rank - 1 : rank - 2;
-  for (int d = 0; d < rank; d++)
-    if (d == along)
+  const struct scan s = graph_scan(c->p, NULL, n);
+  if (!s.triangle) return false;
+  const int x = n->in[s.x];
+  for (int d = 0; d < shape_of(c, x)->n; d++)
+    if (d == s.along)
       mix(c, x, d), mix(c, n->out, d);
     else
       link(c, n->out, d, x, d);

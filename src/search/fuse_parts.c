@@ -20,7 +20,7 @@ static void cut_classes(struct fusing *f, int64_t most)
 {
   int64_t tile = 1;
   for (int t = 0; t < f->p->ntensors; t++)
-    if (!graph_scans(f->p, f->p->tensors[t].node)) tile = MAX(tile, shape_size(&f->p->tensors[t].shape));
+    if (!graph_scans(f->p, NULL, f->p->tensors[t].node)) tile = MAX(tile, shape_size(&f->p->tensors[t].shape));
   for (f->n = 0; f->n < MIN(f->free.n, MAX_GRID) && tile > most; f->n++) {
     int64_t extent = f->free.extent[f->n], parts = 2;
     while (parts < extent && (extent % parts || tile / parts > most)) parts++;
@@ -175,7 +175,7 @@ bool fuse_rows_can(const struct graph *p, int processors)
   bool can = free_dims_of(&mem, p, &free) && fuse_parts(&mem, p, FUSE_TILE);
   for (int i = 0; i < free.n && can; i++) blocks *= free.extent[i];
   for (int t = 0; t < p->ntensors; t++)
-    if (!graph_scans(p, p->tensors[t].node)) tile = MAX(tile, shape_size(&p->tensors[t].shape));
+    if (!graph_scans(p, NULL, p->tensors[t].node)) tile = MAX(tile, shape_size(&p->tensors[t].shape));
   arena_close(&mem);
   return can && (blocks * SHARING * HALF >= processors || tile / blocks <= FEW);
 }

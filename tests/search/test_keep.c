@@ -6,7 +6,7 @@
 
 // The rule as a scan.
 enum { MOST = 256 };
-struct scan {
+struct walk {
   int n;
   struct option o[MOST];
 };
@@ -14,19 +14,19 @@ struct scan {
 struct lookalikes {
   int n, worst;
 };
-static void count(struct lookalikes *a, const struct scan *s, int i)
+static void count(struct lookalikes *a, const struct walk *s, int i)
 {
   if (!a->n++ || s->o[i].cost > s->o[a->worst].cost) a->worst = i;
 }
 
-static int size_of_needs(const struct scan *s, uint64_t needs)
+static int size_of_needs(const struct walk *s, uint64_t needs)
 {
   int n = 0;
   for (int i = 0; i < s->n; i++) n += s->o[i].needs == needs;
   return n;
 }
 
-static int most_needs(const struct scan *s)
+static int most_needs(const struct walk *s)
 {
   int most = 0;
   for (int i = 0; i < s->n; i++) most = MAX(most, size_of_needs(s, s->o[i].needs));
@@ -34,7 +34,7 @@ static int most_needs(const struct scan *s)
 }
 
 // -1: a new place; -2: none; -3: that of one of the needs that have most options.
-static int place(const struct scan *s, const struct option *x)
+static int place(const struct walk *s, const struct option *x)
 {
   struct lookalikes kin = {0}, near = {0}, twins = {0};
   for (int i = 0; i < s->n; i++) {
@@ -51,15 +51,15 @@ static int place(const struct scan *s, const struct option *x)
 }
 
 // Takes over what keep_option did where it chose among several needs.
-static void follow(struct scan *s, const struct options *to)
+static void follow(struct walk *s, const struct options *to)
 {
   s->n = to->n;
   memcpy(s->o, to->o, sizeof *s->o * (size_t)to->n);
 }
 
-static bool same(const struct scan *s, const struct options *to) { return s->n == to->n && !memcmp(s->o, to->o, sizeof *s->o * (size_t)to->n); }
+static bool same(const struct walk *s, const struct options *to) { return s->n == to->n && !memcmp(s->o, to->o, sizeof *s->o * (size_t)to->n); }
 
-static void one(struct scan *s, struct options *to, const struct option *x, int *given_way)
+static void one(struct walk *s, struct options *to, const struct option *x, int *given_way)
 {
   bool near;
   int twins = 0;
@@ -100,7 +100,7 @@ static void test_keep(void **state)
   int given_way = 0, full = 0;
   for (uint64_t seed = 1; seed <= 2; seed++) {
     struct arena mem = {0};
-    struct scan *s = NEW(&mem, struct scan);
+    struct walk *s = NEW(&mem, struct walk);
     struct options *to = NEW(&mem, struct options);
     struct rng r = {seed};
     uint64_t kinds = seed % 2 ? 60 : 400;
