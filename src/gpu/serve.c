@@ -96,12 +96,13 @@ void stage_serve(struct stage *s, int64_t kind, struct wire *in, int carried, st
   struct err e = {0}, waiting = {0};
   struct wire answer = {0};
   void *before = NULL;
-  bool opened = s->g; // requests inside a process come from several threads, each with a current context of its own
+  // Requests inside a process come from several threads, each with a current context of its own. The first one opens the device.
+  const bool opened = s->g, entered = opened && gpu_enter(s->g, &before);
   int status = OK;
-  if (opened && !gpu_enter(s->g, &before)) status = err_set(&e, ERR_GPU, NOWHERE, "the GPU's context cannot be used in this thread");
+  if (opened && !entered) status = err_set(&e, ERR_GPU, NOWHERE, "the GPU's context cannot be used in this thread");
   if (status == OK) status = serve(s, kind, in, carried, &answer, &e);
   bool lost = status != OK && s->g && gpu_wait(s->g, &waiting) != OK;
-  if (opened) gpu_leave(s->g, before);
+  if (entered) gpu_leave(s->g, before);
   wire_put(out, lost);
   wire_put_error(out, &e);
   if (status == OK) str_raw(&out->s, str_text(&answer.s), answer.s.n);
