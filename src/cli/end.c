@@ -2,9 +2,11 @@
 // when the time of --time is over. Work that does not look at the flag, because it waits for a pipe, a lock or a disk or computes something
 // that cannot be divided, is ended by a thread of its own: less than two seconds after the signal it removes what would be left and ends the
 // process. After the end of the time it does so where the command waits. As long as it works, it may come to its result and write it: on a machine
-// that others load, that can take longer. The second signal, of whichever kind, is deadly at once. Children end with the process (base/child.c).
+// that others load, that can take longer. Waiting for a turn on a GPU is no time of the command (drive/deadline.c). The second signal, of whichever
+// kind, is deadly at once. Children end with the process (base/child.c).
 #include "base/child.h"
 #include "cli/cli.h"
+#include "gpu/gpu.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,10 +25,12 @@ static const double LONGEST = 20;           // seconds after the end of the time
 static volatile int stopped;
 static struct {
   int changed;  // an event counter
-  double until; // by now_seconds(), atomic; 0: there is no end
+  double until; // by own_now(), atomic; 0: there is no end
   bool alone;   // no thread could be started: the alarm clock ends the process, and the next one removes what is left
 } end;
 const volatile int *const cli_stop = &stopped;
+
+static double own_now(void) { return now_seconds() - turn_waited(); }
 
 static void tell(void)
 {
@@ -90,6 +94,7 @@ static void *watch(void *arg)
     __atomic_load(&end.until, &until, __ATOMIC_RELAXED);
     if (stopped && isinf(w.asked)) w.asked = now;
     if (now >= w.asked + PATIENCE) strike(true);
+    if (until > 0) until += now - own_now();
     double next = until <= 0 ? INFINITY : now < until ? until : look_late(&w, until, now);
     wait_for(fmin(next, w.asked + PATIENCE));
   }
@@ -98,7 +103,7 @@ static void *watch(void *arg)
 
 void end_by(double seconds)
 {
-  double until = now_seconds() + seconds;
+  double until = own_now() + seconds;
   if (seconds <= 0) return;
   __atomic_store(&end.until, &until, __ATOMIC_RELAXED);
   if (end.alone) alarm((unsigned)ceil(seconds + PATIENCE));
