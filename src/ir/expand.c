@@ -230,6 +230,7 @@ static int running_sum(struct rewrite *w, int x, int dim)
 {
   struct shape s = w->to->tensors[x].shape, rows = {2, {1, s.d[0]}};
   int64_t n = s.d[dim];
+  if (n == 1) return x;
   if (s.n == 1) return reshaped(w, running_sum(w, reshaped(w, x, &rows), 1), &s);
   const uint8_t runs = w->to->tensors[x].runs[dim];
   int row = index_in(w, 2, 0, n, runs), col = index_in(w, 2, 1, n, runs);

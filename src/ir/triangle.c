@@ -18,7 +18,7 @@ struct scan graph_scan(const struct graph *g, const struct node *block, const st
   for (int k = 0; k < 2; k++) {
     const struct node *x = &in->nodes[in->tensors[n->in[k]].node];
     const struct shape *s = &in->tensors[n->in[k]].shape, *other = &in->tensors[n->in[!k]].shape;
-    if (x->op != OP_LESS_EQUAL || s->n != 2 || s->d[0] != s->d[1] || other->n < 2) continue;
+    if (x->op != OP_LESS_EQUAL || s->n != 2 || s->d[0] != s->d[1] || s->d[0] < 2 || other->n < 2) continue;
     if (is_index(g, block, x->in[0], !k, s->d[0]) && is_index(g, block, x->in[1], k, s->d[0])) return (struct scan){x, !k, other->n - 2 + k};
   }
   return (struct scan){0};

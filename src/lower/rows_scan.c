@@ -147,8 +147,7 @@ static void elements_by_lanes(struct row_scanning s)
 // Adds the parts before the executing thread's to `before`, and all to `all`.
 static void receive(const struct row_scanning *s, int shared, const struct row_exchange *e)
 {
-  const char *zeros = row_zeros(s->x);
-  const struct hole *holes = HOLES(row_part_holes(s->x, s->value, shared, e), STR(places, *zeros ? zeros + 2 : "0"));
+  const struct hole *holes = HOLES(row_part_holes(s->x, s->value, shared, e), STR(places, row_zeros(s->x) + 2));
   text_fill(&s->x->t,
             "?scalar %parts$sh:[$dims,$parts].fp32.RF <- Move(%sh$sh.tile([1, $parts])[$at, 0])\n"
             "%part$sh:[$dims].fp32.RF",

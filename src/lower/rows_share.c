@@ -14,7 +14,7 @@ const char *row_zeros(const struct row_text *x)
   const char *s = "";
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (x->p->regs[a] > 1) s = arena_printf(x->mem, "%s, 0", s);
-  return x->p->vec > 1 ? arena_printf(x->mem, "%s, 0", s) : s;
+  return x->p->vec > 1 || !*s ? arena_printf(x->mem, "%s, 0", s) : s; // a thread's only element has one dimension (row_dims)
 }
 
 // Is a result of one register side by side with those of the other parts? A thread then reads the parts in vectors, and lanes that have other results

@@ -36,6 +36,7 @@ static void all_choices(void **state)
   struct kinds k = {0};
   assert_true(run_choices("scan", &gpu, 3, count_kinds, &k) > 50);
   assert_true(run_choices("scan_fused", &gpu, 5, count_kinds, &k) > 20);
+  assert_true(run_choices("scan_small", &gpu, 1, NULL, NULL) > 10);
   assert_true(k.lanes > 10), assert_true(k.warps > 10), assert_true(k.clusters > 2), assert_true(k.rounds > 2), assert_true(k.alone > 2);
 }
 
