@@ -17,8 +17,8 @@ int workshop_open(struct workshop *w, struct err *e);
 // Runs argv; what it says goes into a file of the folder, and so do its temporary files. The exit status, -1 where it could not
 // start or was killed, ENDED where patience was over.
 int compiler_run(char *const *argv, const struct workshop *w, const struct patience *p);
-// w->so from source. ERR_COMPILER, ERR_STOPPED, or ERR_FILE where the disk is full.
 bool compiler_find(const char *name, char out[512]); // an executable of that name: a path, or the first in PATH
+// w->so from source. ERR_COMPILER, ERR_STOPPED, or ERR_FILE where the disk is full.
 int compile_c(const char *source, const char *flags, const struct patience *p, const struct workshop *w, struct arena *mem, struct err *e);
 
 // ---- parsed.c ----

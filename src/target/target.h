@@ -73,7 +73,7 @@ struct target {
   double clock;             // Hz, under load
   double vector_rate;       // fp32 operations/s outside of tensor cores, a fused multiply-add is one
   double mma;               // share of `flops` that mma.sync reaches
-  // A budget, not the machine's (gpu_budget of lower.h): most blocks of a kernel, which then take work tiles in turns; 0: a block a work tile.
+  // A budget, not the machine's (gpu_budget of lower.h): most blocks of a kernel, which take work tiles one after the other; 0: a block a tile.
   int workers;
   // How f32 is multiplied: the user's choice, not the machine's.
   enum f32_products f32_products;

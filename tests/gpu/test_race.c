@@ -238,7 +238,7 @@ static void a_quick_race_compares_on_the_device(void **state)
   trace_close(t), arena_close(&f.mem);
 }
 
-// Sessions of several programs share a worker and race in turns: each has its own inputs there, also after another one was closed.
+// Sessions of several programs share a worker and race one after the other: each has its own inputs there, also after another one was closed.
 static void sessions_share_a_worker(void **state)
 {
   (void)state;
