@@ -344,6 +344,7 @@ static void tails_are_tried_both_ways(void **state)
     json_decref(launches);
     entrants_close(f);
     gpu_session_close(session);
+    for (int i = 0; i < j.narenas; i++) arena_close(j.arenas[i]); // of threads that lowered other sizes
     arena_close(&mem);
   }
 }
