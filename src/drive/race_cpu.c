@@ -205,8 +205,8 @@ static int time_whole(struct job *j, struct buffers *b, struct err *e)
   struct err inner = {0};
   int status = measure(m, op_by_op ? 1 : 2, b, seconds, until, j->gauge, t, &inner);
   if (inner.id == ERR_STOPPED) j->stopped = true;
-  if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK; // the race's figures serve
-  if (inner.id == ERR_STOPPED && isnan(j->best.rel) && !job_stopped_by_user(j)) return OK; // it was not checked either, which is told
+  if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK;          // the race's figures serve
+  if (inner.id == ERR_STOPPED && isnan(j->best.rel) && !job_stopped_by_user(j)) return OK; // it is told that it was not checked
   if (inner.id == ERR_STOPPED) return unsure(j, "it was measured", e);
   if (status != OK) {
     *e = inner;
