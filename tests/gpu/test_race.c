@@ -242,7 +242,7 @@ static void a_quick_race_compares_on_the_device(void **state)
 static void sessions_share_a_worker(void **state)
 {
   (void)state;
-  static const int sizes[] = {N, 1 << 18, 2 * N};
+  static const int sizes[] = {N, 1 << 14, 2 * N};
   enum { SESSIONS = COUNT(sizes), TURNS = 3 };
   struct fixture f;
   struct gpu_session *s[SESSIONS];

@@ -1,5 +1,6 @@
 // Scans on GPUs: products with a triangle of ones are kernels of the scheme rows. The interpreter finds nothing against them, for the cheapest plan of
 // two GPUs and for choices of each kernel: over lanes, warps, blocks of a cluster, and rounds.
+// test: quick release
 // test: timeout 300
 #include "run_table.h"
 
