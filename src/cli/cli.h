@@ -71,7 +71,7 @@ int cmd_unknown(struct cli *c, const char *name);
 // ---- end.c ----
 extern const volatile int *const cli_stop; // set by SIGINT and SIGTERM
 void end_open(void);                       // from here on signals are heeded
-void end_by(double seconds);               // the command has so many seconds from now, and then ends as soon as it waits
+void end_by(double seconds);               // ends the command `seconds` from now, at its next wait
 
 // ---- work.c ----
 double work_seconds(void); // of processors, by this process and its descendants

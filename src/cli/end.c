@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static const double PATIENCE = 1.8;         // seconds between asking for an end and making one
-static const double BUSY = 0.015, IDLE = 3; // of so many seconds, by processors, is work of the command or its children; waiting takes less
+static const double BUSY = 0.015, IDLE = 3; // least share of processor time of a command that works; seconds of a measurement
 static const double LONGEST = 20;           // seconds after the end of the time that work may go on
 
 // The only mutable globals: signals have nowhere else to put what they say.

@@ -11,7 +11,7 @@ static const struct {
   const char *name, *doc;
   int number, vectors;
 } epilogues[] = {
-#define EPILOGUE(id, name, number, act, value, vectors, doc) {name, doc, number, vectors},
+#define EPILOGUE(id, name, number, act, vectors, doc) {name, doc, number, vectors},
 #include "cuda/epilogue.def"
 #undef EPILOGUE
 };

@@ -243,7 +243,7 @@ void cuda_time_csv(const char *kernel, const char *sizes, const struct cuda_time
 
 struct blas;
 enum epilogue { // epilogue.def
-#define EPILOGUE(id, name, number, act, value, vectors, doc) EPILOGUE_##id,
+#define EPILOGUE(id, name, number, act, vectors, doc) EPILOGUE_##id,
 #include "cuda/epilogue.def"
 #undef EPILOGUE
   EPILOGUES

@@ -311,7 +311,7 @@ struct time_request {
 // its place in id, else -1.
 int gpu_worker_time(struct gpu_worker *w, const struct time_request *q, double limit, double *seconds, int *culprit, struct err *e);
 int gpu_worker_sets(const struct gpu_worker *w);                      // of the current problem
-int gpu_worker_problems(const struct gpu_worker *w);                  // so many were put there and taken away: whose the current one is
+int gpu_worker_problems(const struct gpu_worker *w);                  // problems dropped so far: equal counts mean that the same problem is loaded
 const int *gpu_worker_algorithms(const struct gpu_worker *w, int id); // of the candidate's products, by launch
 
 // ---- machine.c -------------------------------------------------------------------------------------

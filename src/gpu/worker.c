@@ -37,7 +37,7 @@ struct gpu_worker {
   int shared_fd, asked, sets;
   char *shared;                       // NULL: no problem
   int told;                           // start of the worker that knows the problem
-  int problems;                       // so many were put there and taken away
+  int problems;                       // dropped so far
   void **first, **other;              // by output
   const struct compare_plan *compare; // NULL: outputs are not compared on the device
   int compare_told;                   // start of the worker that knows it

@@ -61,10 +61,12 @@ static bool add_sum(struct epilogue_form *f, int tensor, double factor)
 }
 
 static const enum op acts[EPILOGUES] = {
-#define EPILOGUE(id, name, number, act, value, vectors, doc) [EPILOGUE_##id] = OP_##act,
+#define EPILOGUE(id, name, number, act, vectors, doc) [EPILOGUE_##id] = OP_##act,
 #include "cuda/epilogue.def"
 #undef EPILOGUE
 };
+
+enum op lower_epilogue_act(enum epilogue e) { return acts[e]; }
 
 // The operator that is done last, SAVE where it is one of a sum; the sum is what is left.
 static enum op strip_act(const struct norm *n, int *tensor)

@@ -81,7 +81,7 @@ struct knobs {
 };
 // Budget of a kernel of persistent blocks: so many of them, this much shared memory in each (0: all), no cluster, no early launch.
 struct target gpu_budget(const struct target *gpu, int workers, int64_t shared);
-int64_t gpu_blocks(const struct target *gpu, int64_t tiles); // of a kernel with so many work tiles
+int64_t gpu_blocks(const struct target *gpu, int64_t tiles); // blocks of a kernel with `tiles` work tiles
 int gpu_runs_on(const struct target *gpu);
 struct kernel_counts;
 struct text_marks;
@@ -133,6 +133,7 @@ bool scheme_runs(int scheme, const struct target *gpu, char why[160]);
 // It does, and the scheme takes kernels like the job's at all.
 bool scheme_takes(int scheme, const struct lower_job *j, char why[160]);
 
+enum op lower_epilogue_act(enum epilogue e); // the operator that it does last, SAVE: none
 // A product by the vendor's library; its one knob is the epilogue: 0, or a row of epilogue.def + 1. An operator of all ranks has no knobs.
 enum { SCHEME_LIBRARY = -1, SCHEME_MEETING = -2 };
 struct choice {

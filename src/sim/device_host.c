@@ -5,6 +5,7 @@
 // that, relative to itself and to the root mean square of all. If that fails, effects of underflow are allowed too (rt/underflow.c).
 #include "sim/device_host.h"
 #include "eval/eval.h"
+#include "kern/kern.h"
 #include "sim/tile_host.h"
 #include "sim/number.h"
 
@@ -202,24 +203,15 @@ static double at_operand(const struct device_host *h, const struct launch *l, in
   return element(h, &l->arg[blas_index(&l->mul, o)], batch * s[0] + row * s[1] + col * s[2]);
 }
 
-#define EPILOGUE(id, name, number, act, value, vectors, doc) \
-  static double end_##id(double x) { return value; }
-#include "cuda/epilogue.def"
-#undef EPILOGUE
-
 // The library's epilogue of a sum of products.
 static double ended(const struct device_host *h, const struct launch *l, double sum, int64_t batch, int64_t row, int64_t col)
 {
-  static double (*const ends[EPILOGUES])(double) = {
-#define EPILOGUE(id, name, number, act, value, vectors, doc) end_##id,
-#include "cuda/epilogue.def"
-#undef EPILOGUE
-  };
+  const enum op act = lower_epilogue_act(l->mul.epilogue);
   const struct blas_product *p = &l->mul;
   double x = (double)p->alpha * sum;
   if (blas_has(p, BLAS_C)) x += (double)p->beta * at_operand(h, l, BLAS_C, batch, row, col);
   if (blas_has(p, BLAS_BIAS)) x += at_operand(h, l, BLAS_BIAS, batch, row, col);
-  return ends[p->epilogue](x);
+  return act == OP_SAVE ? x : kern_apply(act, &(struct attrs){0}, x, 0);
 }
 
 static void multiply(struct device_host *h, const struct launch *l)

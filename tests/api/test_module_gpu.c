@@ -397,24 +397,30 @@ static void ranks_apart(void **state)
   unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART");
 }
 
+// Both ranks of a module fail, each called by a thread. seconds: the time that a rank waits for the other.
+static void both_fail(struct mica_context *m, double seconds)
+{
+  struct mica_module *x;
+  static struct rank_caller c[2];
+  pthread_t thread[2];
+  if (mica_module_load(m, in_folder("joined"), &x)) fail_msg("%s", mica_error(m));
+  for (int r = 0; r < 2; r++)
+    if (mica_module_rank(x, r, NULL, seconds, &c[r].x)) fail_msg("%s", mica_error(m));
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&thread[r], NULL, call_rank, &c[r]), 0);
+  for (int r = 0; r < 2; r++) pthread_join(thread[r], NULL);
+  for (int r = 0; r < 2; r++) assert_true(c[r].status != MICA_OK);
+}
+
 // A rank without memory for what is gathered fails all, before any of them waits in NCCL.
 static void no_memory_to_gather(void **state)
 {
   (void)state;
   struct mica_context *m = mica_open();
-  struct mica_module *x;
-  static struct rank_caller c[2];
-  pthread_t thread[2];
   const struct launches *seen = dlsym(fake("tests/cuda/fake.c", "libcuda.so.1"), "fake");
   const int *joins = dlsym(fake("tests/cuda/fake_nccl.c", "libnccl.so.2"), "fake_nccl_joined"), before = *joins;
   const int taken = seen->allocated, given = seen->released;
   setenv("FAKE_BYTES", "128", 1), setenv("FAKE_APART", "1", 1), setenv("FAKE_FULL", "256", 1);
-  if (mica_module_load(m, in_folder("joined"), &x)) fail_msg("%s", mica_error(m));
-  for (int r = 0; r < 2; r++)
-    if (mica_module_rank(x, r, NULL, 20, &c[r].x)) fail_msg("%s", mica_error(m));
-  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&thread[r], NULL, call_rank, &c[r]), 0);
-  for (int r = 0; r < 2; r++) pthread_join(thread[r], NULL);
-  for (int r = 0; r < 2; r++) assert_true(c[r].status != MICA_OK);
+  both_fail(m, 20);
   assert_int_equal(*joins, before);
   mica_close(m);
   assert_int_equal(seen->allocated - taken, seen->released - given);
@@ -426,18 +432,10 @@ static void a_rank_that_does_not_join(void **state)
 {
   (void)state;
   struct mica_context *m = mica_open();
-  struct mica_module *x;
-  static struct rank_caller c[2];
-  pthread_t thread[2];
   fake("tests/cuda/fake.c", "libcuda.so.1");
   const int *joins = dlsym(fake("tests/cuda/fake_nccl.c", "libnccl.so.2"), "fake_nccl_joined"), before = *joins;
   setenv("FAKE_BYTES", "128", 1), setenv("FAKE_APART", "1", 1), setenv("FAKE_DEAD", "1", 1);
-  if (mica_module_load(m, in_folder("joined"), &x)) fail_msg("%s", mica_error(m));
-  for (int r = 0; r < 2; r++)
-    if (mica_module_rank(x, r, NULL, 600, &c[r].x)) fail_msg("%s", mica_error(m));
-  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&thread[r], NULL, call_rank, &c[r]), 0);
-  for (int r = 0; r < 2; r++) pthread_join(thread[r], NULL);
-  for (int r = 0; r < 2; r++) assert_true(c[r].status != MICA_OK);
+  both_fail(m, 600);
   assert_int_equal(*joins, before);
   mica_close(m);
   unsetenv("FAKE_BYTES"), unsetenv("FAKE_APART"), unsetenv("FAKE_DEAD");
