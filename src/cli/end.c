@@ -25,12 +25,10 @@ static const double LONGEST = 20;           // seconds after the end of the time
 static volatile int stopped;
 static struct {
   int changed;  // an event counter
-  double until; // by own_now(), atomic; 0: there is no end
+  double until; // by turn_clock(), atomic; 0: there is no end
   bool alone;   // no thread could be started: the alarm clock ends the process, and the next one removes what is left
 } end;
 const volatile int *const cli_stop = &stopped;
-
-static double own_now(void) { return now_seconds() - turn_waited(); }
 
 static void tell(void)
 {
@@ -94,7 +92,7 @@ static void *watch(void *arg)
     __atomic_load(&end.until, &until, __ATOMIC_RELAXED);
     if (stopped && isinf(w.asked)) w.asked = now;
     if (now >= w.asked + PATIENCE) strike(true);
-    if (until > 0) until += now - own_now();
+    if (until > 0) until += now - turn_clock();
     double next = until <= 0 ? INFINITY : now < until ? until : look_late(&w, until, now);
     wait_for(fmin(next, w.asked + PATIENCE));
   }
@@ -103,7 +101,7 @@ static void *watch(void *arg)
 
 void end_by(double seconds)
 {
-  double until = own_now() + seconds;
+  double until = turn_clock() + seconds;
   if (seconds <= 0) return;
   __atomic_store(&end.until, &until, __ATOMIC_RELAXED);
   if (end.alone) alarm((unsigned)ceil(seconds + PATIENCE));

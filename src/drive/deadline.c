@@ -32,7 +32,7 @@ static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5;
 
 struct clock {
   stop_flag user;
-  double start, until, part, stopped; // by own_now(); of the job, of the part; when the stop was seen, or INFINITY
+  double start, until, part, stopped; // by turn_clock(); of the job, of the part; when the stop was seen, or INFINITY
   double share, length;               // of the time that was left, what the part has; in seconds
   bool opening;                       // the part has its first batch, no more
   double reserve;                     // seconds kept for the end
@@ -42,9 +42,6 @@ struct clock {
   pthread_t thread;
 };
 
-// Seconds without those in which this process waited for its turn on a GPU.
-static double own_now(void) { return now_seconds() - turn_waited(); }
-
 // For others, who read now_seconds().
 static double of_now(double t) { return t + turn_waited(); }
 
@@ -52,7 +49,7 @@ static void raise_flag(struct clock *c, enum stop which) { __atomic_store_n(&c->
 
 static void look(struct clock *c)
 {
-  double now = own_now();
+  double now = turn_clock();
   bool user = stop_set(c->user);
   if (user && isinf(c->stopped)) c->stopped = now;
   pthread_mutex_lock(&c->lock);
@@ -97,7 +94,7 @@ void clock_open(struct job *j)
   double most = j->opts->time > 0 ? j->opts->time : gpu ? OF_A_GPU : INFINITY;
   if (isinf(most) && !j->opts->stop) return;
   struct clock *c = mem_handle(sizeof *c, &kind);
-  c->user = j->opts->stop, c->start = own_now(), c->stopped = INFINITY;
+  c->user = j->opts->stop, c->start = turn_clock(), c->stopped = INFINITY;
   if (gpu) most -= fmin(CLOSING, OF_CLOSING * most);
   c->until = c->part = c->work = c->start + most, c->share = 1, c->length = most, c->search = c->start + SEARCH * most, c->reserve = end_of(j, most);
   pthread_mutex_init(&c->lock, NULL);
@@ -132,7 +129,7 @@ void clock_part(struct job *j, double share, bool opening)
 {
   struct clock *c = j->clock;
   if (!c) return;
-  double now = own_now(), end = c->until - c->reserve;
+  double now = turn_clock(), end = c->until - c->reserve;
   if (isinf(c->until)) return;
   c->share = share, c->opening = opening;
   c->length = share * fmax(0, end - now), c->part = now + c->length;
@@ -143,12 +140,12 @@ void clock_part(struct job *j, double share, bool opening)
   pthread_mutex_unlock(&c->lock);
 }
 
-bool clock_part_over(const struct job *j) { return j->clock && own_now() >= j->clock->part; }
+bool clock_part_over(const struct job *j) { return j->clock && turn_clock() >= j->clock->part; }
 
 double clock_starters(const struct job *j)
 {
   const struct clock *c = j->clock;
-  const double now = own_now();
+  const double now = turn_clock();
   if (!c) return INFINITY;
   return of_now(c->opening ? fmax(c->part, now + STARTERS * c->length) : now + STARTERS * fmax(0, c->part - now));
 }
@@ -156,10 +153,10 @@ double clock_starters(const struct job *j)
 double clock_late(const struct job *j)
 {
   const struct clock *c = j->clock;
-  return c ? of_now(own_now() + STARTERS * fmax(0, c->until - own_now())) : INFINITY;
+  return c ? of_now(turn_clock() + STARTERS * fmax(0, c->until - turn_clock())) : INFINITY;
 }
 
-bool clock_hurries(const struct job *j) { return j->clock && own_now() >= j->clock->until - j->clock->reserve; }
+bool clock_hurries(const struct job *j) { return j->clock && turn_clock() >= j->clock->until - j->clock->reserve; }
 double clock_climb(const struct job *j) { return j->clock ? of_now(j->clock->part - j->clock->share * j->clock->reserve) : INFINITY; }
 double clock_end(const struct job *j) { return j->clock ? of_now(j->clock->until) : INFINITY; }
 struct patience clock_compiler(const struct job *j)

@@ -247,6 +247,7 @@ struct gpu_turn {
 void turn_take(struct gpu_turn *t, stop_flag stop);
 void turn_give(struct gpu_turn *t);
 double turn_waited(void); // seconds in which some thread of this process waited for a turn; they go on while one waits
+double turn_clock(void);  // now_seconds() less those; it stands still while a thread waits
 
 // ---- worker.c --------------------------------------------------------------------------------------
 

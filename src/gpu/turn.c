@@ -42,6 +42,8 @@ double turn_waited(void)
   return seconds;
 }
 
+double turn_clock(void) { return now_seconds() - turn_waited(); }
+
 // The lock is released before the file is closed: a child between fork and exec has the file too, and would keep the turn.
 static void leave(void *turn)
 {
