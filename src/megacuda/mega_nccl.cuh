@@ -84,7 +84,16 @@ struct nccl_library {
 };
 static void must_nccl(const nccl_library &l, int code)
 {
-  if (code) fprintf(stderr, "NCCL: %s\n", l.text(code)), exit(3);
+  if (code) fprintf(stderr, "NCCL: %s\n", l.text(code)), _exit(3); // other threads may wait in NCCL
+}
+
+// NCCL alone has no deadline. The last line of each rank says where it stands.
+enum { NCCL_SECONDS = 15 };
+static void came_to(int rank, const char *what) { fprintf(stderr, "NCCL: rank %d: %s\n", rank, what), alarm(NCCL_SECONDS); }
+static void give_up(int)
+{
+  static const char what[] = "NCCL: no rank went on for 15 seconds\n";
+  _exit(write(STDERR_FILENO, what, sizeof what - 1) < 0 ? 2 : 3);
 }
 
 // False: there is no NCCL.
@@ -132,18 +141,15 @@ static void exchange_node(const nccl_library &l, const world &w, const nccl_memo
 static cudaGraphExec_t record_with_nccl(const nccl_library &l, const world &w, const nccl_memory &b, int rank, int steps, bool early)
 {
   cudaStream_t stream;
+  came_to(rank, "connects");
   MUST(cudaStreamCreate(&stream));
   for (int n = 0; n < NODES; n++) exchange_node(l, w, b, rank, n, stream);
   MUST(cudaStreamSynchronize(stream));
   MUST(cudaStreamDestroy(stream));
-  return record_steps(steps, early, [&](int n, cudaStream_t s) { exchange_node(l, w, b, rank, n, s); });
-}
-
-enum { NCCL_SECONDS = 60 };
-static void give_up(int)
-{
-  static const char what[] = "NCCL: a rank has waited for 60 seconds\n";
-  _exit(write(STDERR_FILENO, what, sizeof what - 1) < 0 ? 2 : 3);
+  came_to(rank, "records a graph");
+  cudaGraphExec_t graph = record_steps(steps, early, [&](int n, cudaStream_t s) { exchange_node(l, w, b, rank, n, s); });
+  came_to(rank, "has a graph");
+  return graph;
 }
 
 static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int repeats)
@@ -152,13 +158,13 @@ static bool check_nccl(world &w, const std::vector<int> &tokens, int steps, int 
   nccl_library l;
   nccl_memory b[WORLD];
   bool fine = true;
-  signal(SIGALRM, give_up), alarm(NCCL_SECONDS); // NCCL alone has no deadline
+  signal(SIGALRM, give_up), came_to(0, "opens the library");
   if (!open_nccl(l)) return false;
   for (int r = 0; r < WORLD; r++) b[r] = take_sums(r), set_nccl(r, b[r]);
   for (int early = 0; early < 2; early++) {
     cudaGraphExec_t graph[WORLD];
     each_rank([&](int r) { graph[r] = record_with_nccl(l, w, b[r], r, steps, early); });
-    time_graphs(w, name[early], graph, steps, repeats, [&] { fine &= graph_was_right(w, tokens, steps); });
+    time_graphs(w, name[early], graph, steps, repeats, [&] { came_to(0, "has run"), fine &= graph_was_right(w, tokens, steps); });
   }
   for (int r = 0; r < WORLD; r++) set_nccl(r, {});
   alarm(0);
