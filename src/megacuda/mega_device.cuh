@@ -53,7 +53,7 @@ static_assert(sizeof(kernel_memory) == 8 * (TENSORS + 2 * OPS + 12), "as the lib
 
 PER_RANK(kernel_memory, M);
 
-GLOBAL u32 FLIGHTS = FLIGHT, CALM_FLIGHTS = CALM; // copies of a block at once; while its consumers wait for an input
+GLOBAL u32 FLIGHTS = FLIGHT, CALM_FLIGHTS = CALM; // copies of a block at once; of pieces that its consumers do not take yet
 
 struct attend_memory {
   float query[QUERY_FLOATS], most[WARPS][GROUP_HEADS], sum[WARPS][GROUP_HEADS];
@@ -83,7 +83,7 @@ struct alignas(128) block_memory {
   stage_barrier fed[PANEL_SLOTS], eaten[PANEL_SLOTS], open; // pieces of inputs: they are there; nobody reads them any more; there is room for a group's
   u32 feeds; // pieces of inputs so far
 #endif
-  volatile u32 dead, traced, waits; // waits: the consumers wait for an input
+  volatile u32 dead, traced, urgent; // urgent: 1 + the node whose pieces the consumers take; 0: they wait for an input
   u32 done; // parts of tasks that publish, of this launch
 };
 static_assert(sizeof(block_memory) <= SHARED_BYTES, "a block's memory");
@@ -107,11 +107,11 @@ DEV void mark(moment j, int phase)
 // The task waits for its input; the input is there.
 DEV void await_input()
 {
-  if (TID == 0) S.waits = 1;
+  if (TID == 0) S.urgent = 0;
 }
 DEV void ready(moment j)
 {
-  if (TID == 0) S.waits = 0;
+  if (TID == 0) S.urgent = (u32)j.n + 1;
   mark(j, READY);
 }
 

@@ -10,11 +10,11 @@ HOST_TOO moment later(moment from, int steps, int n) { return {from.step + (u32)
 
 // ---- the producer, one thread ----
 
-// A stage for piece `made`. Not more copies at once than memory needs to be busy: all others that use memory would wait behind them. While the block
-// waits for words of other blocks, these are urgent, and weights are not.
+// A stage for piece `made`. Not more copies at once than memory needs to be busy: all others that use memory would wait behind them. Pieces of a later
+// node are not urgent: words that this block awaits are, and pieces that other blocks still need for the node at hand.
 DEV u32 fill(moment j, u32 made, int bytes)
 {
-  u32 flight = S.waits ? CALM_FLIGHTS : FLIGHTS, slot = made % STAGES, before = made - flight;
+  u32 flight = S.urgent == (u32)j.n + 1 ? FLIGHTS : CALM_FLIGHTS, slot = made % STAGES, before = made - flight;
   if (made >= flight) wait_stage(&S.full[before % STAGES], before / STAGES & 1, j, made);
   wait_stage(&S.empty[slot], (made / STAGES & 1) ^ 1, j, made);
   stage_expect(&S.full[slot], bytes);
@@ -324,7 +324,7 @@ template <class T> DEV void load_rows(T *to, const T *from, int n)
 DEV void begin_block()
 {
   if (TID == 0) {
-    S.dead = S.done = S.waits = 0;
+    S.dead = S.done = S.urgent = 0;
     for (int i = 0; i < STAGES; i++) stage_init(&S.full[i], 1), stage_init(&S.empty[i], WARPS);
 #if PANELS
     for (int i = 0; i < PANEL_SLOTS; i++) stage_init(&S.fed[i], 1), stage_init(&S.eaten[i], WARPS);
