@@ -16,11 +16,6 @@ const double PLAN_RACE = 0.1;
 static const double FINAL = 1;                   // seconds of the last race
 static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best
 
-struct climb_batch {
-  int n, who[BATCH];
-  struct gpu_batch *b;
-};
-
 static void on_progress(void *arg, const char *stage, int done, int all)
 {
   const struct entrants *f = arg;
@@ -289,8 +284,9 @@ static bool was_stopped(struct err *e)
 // One batch is compiled while the one before is timed; none is begun while another is compiled, which would slow down both.
 static int race_all(struct entrants *f, struct err *e)
 {
-  struct climb_batch now, then = {0};
-  int status = fill(f, &now, e);
+  struct climb_batch now = f->ahead, then = {0};
+  f->ahead = (struct climb_batch){0};
+  int status = now.n ? OK : fill(f, &now, e);
   while (status == OK && now.n) {
     struct gpu_race *out = NEW(f->j->mem, struct gpu_race);
     double start = now_seconds();
@@ -309,6 +305,7 @@ static int race_all(struct entrants *f, struct err *e)
   return drop(f, &now), status;
 }
 
+int climb_ahead(struct entrants *f, struct err *e) { return fill(f, &f->ahead, e); }
 int climb_starters(struct entrants *f, struct err *e) { return race_all(f, e); }
 
 int climb_run(struct entrants *f, struct err *e)

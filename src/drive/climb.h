@@ -59,6 +59,10 @@ enum { MOST_LINES = 3, BATCH = 32, MOST_SIZED = 200 };
 struct line {
   int centre; // the last one
 };
+struct climb_batch { // of entrants whose programs are compiled; b: NULL where there are none
+  int n, who[BATCH];
+  struct gpu_batch *b;
+};
 extern const double PLAN_RACE; // seconds of a race that decides nothing but between a plan and op-by-op
 struct entrants {
   struct job *j;
@@ -74,6 +78,7 @@ struct entrants {
   struct entrant *x;
   struct climb_plan **plan;
   struct line line[MOST_LINES];
+  struct climb_batch ahead;  // that was begun by climb_ahead, and is not raced yet
   double compiling, waiting; // seconds that the compiler took, and that the GPU waited for it
   double each;               // seconds that one entrant of the last batch took to be compiled, or to be checked and timed; 0: not known
   struct arena scratch;
@@ -108,6 +113,7 @@ void climb_ends(struct entrants *f, int at);            // with the winner
 // Programs of those that wait of which most is expected: at most `most`, made. Returns how many; `who` has room for BATCH. limit: expected seconds.
 int climb_take(struct entrants *f, int most, double limit, int *who);
 // After a stop, or when the time of the job is over, OK: what was measured until then stands.
+int climb_ahead(struct entrants *f, struct err *e);               // has the first batch of climb_starters compiled while the caller goes on
 int climb_starters(struct entrants *f, struct err *e);            // times all that wait
 void climb_known(struct entrants *f, int i, struct gpu_race *r);  // a race has timed the entrant alone
 int climb_run(struct entrants *f, struct err *e);                 // from the fastest, until f->until or until nothing near is faster

@@ -16,6 +16,7 @@ struct entrants *entrants_open(struct job *j, struct contest *c, int part, struc
 
 void entrants_close(struct entrants *f)
 {
+  gpu_batch_drop(f->ahead.b);
   for (int i = 0; i < f->n; i++) arena_close(&f->x[i].mem);
   arena_close(&f->scratch);
 }

@@ -342,8 +342,9 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_device_whole(struct job *j, struct err *e);
 
 // ---- race_gpu.c: candidates on this machine's GPU ----
-// The first batch of a part whose race goes on later, in race_gpu_part.
+// The first batch of a part whose race goes on later, in race_gpu_part. It is compiled while the caller goes on, and timed by race_gpu_first.
 int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e);
+int race_gpu_first(struct contest *c, struct err *e);
 void race_gpu_drop(struct contest *c); // a race that was begun, where it is under way
 // Seconds by which the race that was begun may make the part faster: measured, less what the model says of its best. INFINITY: nothing was measured.
 double race_gpu_gain(const struct contest *c);

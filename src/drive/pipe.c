@@ -71,11 +71,13 @@ enum { OPENING = 3, RACE = 2, WHOLE = 3 };
 static const double EVEN = 0.25;       // of the time for races, what all parts have alike
 static const int64_t HELD = 2LL << 30; // bytes of inputs and results of the parts whose races are under way
 
-// Every part has something measured before any has more. A session costs memory: parts beyond the bound are begun when their turn comes.
+// Every part has something measured before any has more. The first batch of a part is compiled while the next part is searched. A session costs
+// memory: parts beyond the bound are begun when their turn comes.
 static int open_parts(struct job *j, int from, struct err *e)
 {
   const int all = parts_left(j, 0);
   int64_t held = 0;
+  struct contest *before = NULL; // whose first batch is compiled
   for (int i = 0; i < j->split.n && !job_stopping(j); i++) {
     struct contest *c = &j->contests[j->order[i]];
     if (c->twin >= 0) continue;
@@ -86,8 +88,10 @@ static int open_parts(struct job *j, int from, struct err *e)
       TRY(race_gpu_begin(j, c, j->order[i], e));
     else
       race_early_drop(c);
+    if (before) TRY(race_gpu_first(before, e));
+    before = c->entrants ? c : NULL;
   }
-  return OK;
+  return before ? race_gpu_first(before, e) : OK;
 }
 
 // Seconds that more time may save the program: a part counts for its twins too. INFINITY: nothing of it was measured.

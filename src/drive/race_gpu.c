@@ -306,6 +306,12 @@ int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e)
   TRY(open_race(j, c, part, e));
   struct entrants *f = c->entrants;
   f->until = f->compile_until = clock_starters(j), f->opening = true;
+  return climb_ahead(f, e);
+}
+
+int race_gpu_first(struct contest *c, struct err *e)
+{
+  struct entrants *f = c->entrants;
   TRY(climb_starters(f, e));
   f->opening = false, take_left(f);
   return OK;

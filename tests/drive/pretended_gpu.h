@@ -26,7 +26,7 @@ struct gpu_session {
 struct gpu_batch {
   int n;
   struct gpu_session of;
-  bool quick;
+  bool quick, waits; // waits: nobody has waited for its machine code
   stop_flag stop;
   const struct device_program *const *programs;
 };
@@ -35,7 +35,7 @@ typedef double pretended_clock(const struct device_program *d);
 static struct {
   pretended_clock *clock;
   int races, programs, wrong, open; // open: batches and sessions that were not given back
-  int sessions;
+  int sessions, compiling, beside; // batches that nobody has waited for; sessions that were opened beside one
   double least, last;                          // of all that were right; of the first program of the last race
   int spoil;                                   // of so many one is wrong
   bool (*bad)(const struct device_program *d); // these are not fine, with this verdict; NULL: all are
@@ -72,6 +72,7 @@ int gpu_session_open(const struct graph *reference, const struct gpu_race_opts *
   (void)o;
   *out = malloc(sizeof **out);
   (*out)->number = ++seen.sessions, (*out)->reference = reference;
+  seen.beside += seen.compiling > 0;
   return seen.open++, OK;
 }
 
@@ -89,18 +90,25 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   const struct device_program **copy = malloc(sizeof(*copy) * (size_t)n);
   memcpy(copy, programs, sizeof(*copy) * (size_t)n);
   *out = malloc(sizeof **out);
-  **out = (struct gpu_batch){n, *s, o->quick, o->stop, copy};
+  **out = (struct gpu_batch){n, *s, o->quick, true, o->stop, copy};
+  seen.compiling++;
   if (seen.batches < (int)COUNT(seen.size)) seen.size[seen.batches] = n;
   if (seen.batches < (int)COUNT(seen.of)) seen.of[seen.batches] = s->number;
   seen.batches++;
   return seen.open++, OK;
 }
 
-void gpu_batch_wait(struct gpu_batch *b) { assert_non_null(b); }
+void gpu_batch_wait(struct gpu_batch *b)
+{
+  assert_non_null(b);
+  seen.compiling -= b->waits;
+  b->waits = false;
+}
 
 void gpu_batch_drop(struct gpu_batch *b)
 {
   if (!b) return;
+  seen.compiling -= b->waits;
   free((void *)b->programs);
   free(b);
   seen.open--;

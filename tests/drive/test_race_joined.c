@@ -90,6 +90,22 @@ static void the_whole_is_raced_too(void **state)
   }
 }
 
+// A search opens a session for the race of the part operator by operator. The first batch of the part before is compiled then.
+static void kernels_are_compiled_while_the_next_part_is_searched(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  json_t *r = optimize(&mem, several, 0, made_up, 1e-3);
+  const json_t *parts = json_object_get(r, "parts");
+  int own = 0;
+  for (size_t i = 0; i < json_array_size(parts); i++) own += !json_object_get(json_array_get(parts, i), "same_as");
+  assert_true(own > 1);
+  assert_int_equal(seen.beside, own - 1);
+  assert_int_equal(seen.compiling, 0);
+  json_decref(r);
+  arena_close(&mem);
+}
+
 static const char devices[] = "program devices() {\n world 2\n X: f16[64, 256] shard(0)\n W: f16[256, 128]\n"
                               " return softmax(all_gather(matmul(softmax(X, dim=1), W), 0), dim=1)\n}\n";
 static bool several_ranks; // some race was of a program of several devices
@@ -120,6 +136,8 @@ static void ranks_are_raced_by_parts(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_whole_is_raced_too), cmocka_unit_test(ranks_are_raced_by_parts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_whole_is_raced_too),
+                                     cmocka_unit_test(kernels_are_compiled_while_the_next_part_is_searched),
+                                     cmocka_unit_test(ranks_are_raced_by_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
