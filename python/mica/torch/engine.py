@@ -206,8 +206,8 @@ def _optimize(text, settings, **more):
 def _make(text, target, settings, options, seconds, folder):
     try:
         program = _optimize(text, settings, target=target, time=float(seconds), progress=options.progress)
-        never_ran = (program.report.get("gpu") or {}).get("unmeasured")
-        if options.take == "faster" and program.report["stopped"] and never_ran:  # operator by operator, which nobody needs to measure
+        report, never_ran = program.report, (program.report.get("gpu") or {}).get("unmeasured")
+        if options.take == "faster" and report["stopped"] and never_ran and report["best"]["op_by_op"]:  # which nobody needs to measure
             raise EngineError(f"{never_ran}; {MORE_TIME}")
         program.save(folder)
     except (mica.Error, TypeError) as error:
