@@ -27,7 +27,7 @@ class Watch:
     """In place of the clock, the search, Inductor and the race: counts them, and each takes the seconds that are told."""
 
     def __init__(self, monkeypatch, search=0.0, inductor_takes=0.0, wins=True, overshoot=1.0):
-        self.now, self.searches, self.compilations, self.given, self.spent = 0.0, [], 0, [], []
+        self.now, self.searches, self.compilations, self.given, self.spent, self.beside = 0.0, [], 0, [], [], []
         self.search, self.takes, self.wins, self.overshoot = search, inductor_takes, wins, overshoot
         monkeypatch.setattr(budget, "clock", lambda: self.now)
         monkeypatch.setattr(engine, "compile", self.make)
@@ -36,14 +36,18 @@ class Watch:
         monkeypatch.setattr(inductor, "compile", lambda gm, *_: self.inductor(gm))
         monkeypatch.setattr(measure, "race", lambda *_: (1.0, 2.0) if wins else (2.0, 1.0))
 
-    def make(self, text, target, options, seconds, asked):
+    def make(self, text, target, options, seconds, asked, meanwhile):
         if seconds <= 0:
             raise engine.LateError("no time was left; " + engine.MORE_TIME)
         known = text in self.searches  # the database has it
         self.searches.append(text)
         self.given.append((seconds, asked))
         self.spent.append(self.now)  # seconds before it
-        self.now += 0 if known else min(self.search, seconds) * self.overshoot
+        end, compilations = self.now + (0 if known else min(self.search, seconds) * self.overshoot), self.compilations
+        if meanwhile:
+            meanwhile()
+        self.beside.append(self.compilations - compilations)
+        self.now = max(self.now, end)
         return types.SimpleNamespace(recalled=False, untried="", folder=str(len(self.searches)))
 
     def program(self, region):
@@ -77,6 +81,67 @@ def test_equal_layers_are_judged_once(monkeypatch):
     assert len(set(watch.searches)) == len(watch.searches) == g.judged == 3
     assert watch.compilations == g.compilations == 3 + 2  # what runs, and the whole graph that it is measured against
     assert sum(p.same_as == "program 1" for p in e.programs) == MANY - 2
+
+
+def test_inductor_compiles_while_programs_are_searched(monkeypatch):
+    """What a program is compared with, and with the first one the whole graph: no compilation more than one after the other, and none is waited for
+    but that of what runs in the end."""
+    monkeypatch.setattr(inductor, "may_run_beside", lambda *_: True)
+    watch = Watch(monkeypatch, search=5.0, inductor_takes=1.0)
+    (g,) = explained(MANY, time=1000).graphs
+    assert watch.beside == [2, 1, 1] and watch.compilations == g.compilations == 3 + 2
+    assert g.seconds == pytest.approx(3 * 5.0) and watch.now == pytest.approx(3 * 5.0 + 1.0)
+
+
+def test_nothing_is_compiled_beside_a_race_that_needs_the_processor(monkeypatch):
+    watch = Watch(monkeypatch)
+    explained(MANY)
+    assert watch.beside == [0, 0, 0]
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert inductor.may_run_beside(gpu, "default") and inductor.may_run_beside(gpu, "reduce-overhead")
+    assert not inductor.may_run_beside(gpu, "max-autotune") and not inductor.may_run_beside(cpu, "default")
+
+
+def test_a_search_has_a_thread_of_its_own():
+    begun, done = threading.Event(), threading.Event()
+
+    def work(ended):
+        begun.set()
+        assert done.wait(60) and not ended.is_set()
+        return threading.get_ident()
+
+    def meanwhile():
+        assert begun.wait(60)
+        done.set()
+    assert engine._beside(work, meanwhile) != threading.get_ident()
+    assert engine._beside(lambda ended: (ended, threading.get_ident()), None) == (None, threading.get_ident())
+
+
+def test_a_search_that_nobody_waits_for_ends(monkeypatch):
+    seen = []
+
+    def search(text, settings, progress, **_):  # tells how far it is, and is ended by what that raises
+        while True:
+            progress({})
+            time.sleep(0.001)
+    monkeypatch.setattr(engine, "_optimize", search)
+
+    def meanwhile():
+        seen.append("meanwhile")
+        raise KeyboardInterrupt
+    options = types.SimpleNamespace(progress=False, take="faster")
+    with pytest.raises(KeyboardInterrupt):
+        engine._beside(lambda ended: engine._make("text", "sm_90a", {}, options, 60, "", ended), meanwhile)
+    assert seen == ["meanwhile"]
+
+
+def test_the_time_of_a_graph_is_at_most_twice_what_inductor_needs():
+    """Inductor needs about 3 + 0.012 n seconds on a GPU: with what is compiled beside and after the searches that makes at most three times as long."""
+    none, some = types.SimpleNamespace(time=0), types.SimpleNamespace(time=40)
+    for nodes in (250, 400, 616, 844, 1472):
+        assert budget.seconds_of(none, nodes, "cuda") <= 2 * (3 + 0.012 * nodes)
+        assert budget.seconds_of(some, nodes, "cuda") == 40
+    assert budget.seconds_of(none, 616, "cpu") == engine.LONGEST
 
 
 def test_smaller_programs_are_judged_once_too(monkeypatch):

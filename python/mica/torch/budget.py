@@ -6,12 +6,21 @@ import contextlib
 import math
 
 from .emit import WIDTH
+from .engine import LONGEST
 from .measure import clock
 
 OVER = 1.1  # of the seconds, what the last judgement may end at
 OPERATIONS = 16  # of f32 in the time of one byte of memory, about what GPUs have
+LEAST, EACH = 7.0, 0.011  # seconds of a graph and of each of its nodes, if none are given
 FLOOR = 0.1  # of an equal share, which the smallest program has
 FIRST = 5.0  # seconds that the first judgement is expected to take at most, which Inductor needs for a few kernels
+BESIDE = 1.5  # the same, if Inductor compiles beside the search
+
+
+def seconds_of(options, nodes, kind):
+    """Seconds of a graph with so many nodes. If none are given, those in which the first call takes at most three times Inductor's, which needs
+    about 3 seconds and 0.012 a node on GPUs. Races on a CPU need more: all that a search may have."""
+    return options.time or (LEAST + EACH * nodes if kind == "cuda" else LONGEST)
 
 
 def bound_of(program):
@@ -72,12 +81,12 @@ class Budget:
             self.spent, self.since = self.used, None
             self.waiting = max(self.waiting - weight * first, 0)
 
-    def for_search(self, judged):
-        """Seconds of a search. judged: a judgement follows, which compiles what it is measured against."""
+    def for_search(self, judged, beside=False):
+        """Seconds of a search. judged: a judgement follows. It compiles what the program is measured against, unless that is done beside."""
         seconds = min(self.share, (self.limit - self.spent) * self.weight / max(self.waiting, self.weight))
         if not judged or seconds <= 0:
             return seconds
-        return max(seconds - (self.longest or min(seconds / 2, FIRST)), seconds / 4)
+        return max(seconds - (self.longest or min(seconds / 2, BESIDE if beside else FIRST)), seconds / 4)
 
     def may_judge(self):
         """A judgement like the longest one yet would end in time."""

@@ -165,7 +165,8 @@ def _chosen(gm, before, inputs, static, weights, options, report):
     without_empty(gm.graph)
     try:
         target = options.target or engine.target_of(device)
-        regions = fuse.fuse(gm, weights, device.type, target, options, report)
+        whole = inductor.Later(lambda: _whole(before, inputs, weights.known, static, options))
+        regions = fuse.fuse(gm, weights, device.type, target, options, report, whole)
     except engine.EngineError as error:  # there is no target for this GPU
         regions, report.why = [], str(error)
     if not regions:
@@ -173,7 +174,7 @@ def _chosen(gm, before, inputs, static, weights, options, report):
     keep_strides(gm, before)
     run = _rest(gm, inputs, static, options)
     if options.take == "faster" and options.rest == "inductor" and _matters(gm, regions):
-        run = _faster(run, gm, before, inputs, weights.known, static, options, report)
+        run = _faster(run, gm, before, weights.known, static, options, report, whole)
     return fresh_weights(run, gm, regions) if inductor.in_graphs(options.mode) else run
 
 
@@ -224,24 +225,38 @@ def _matters(gm, regions):
     return all(r.symbol is None for r in regions) and len(_work(gm.graph)) > 1
 
 
-def _faster(run, gm, before, inputs, known, static, options, report):
-    """run where it is faster than what Inductor makes of the whole graph, else that."""
-    device, graphs = _device_of(before.graph), options.timed_in_graphs
-    examples, generator = [], measure.generator(device)
-    for p in (n for n in gm.graph.nodes if n.op == "placeholder"):
+def _examples(graph, known):
+    """A tensor for each input: that which is known, or a random one. None if an extent is not known."""
+    examples, generator = [], measure.generator(_device_of(graph))
+    for p in (n for n in graph.nodes if n.op == "placeholder"):
         val = p.meta.get("val")
         if not isinstance(val, torch.Tensor) or any(isinstance(s, torch.SymInt) for s in val.shape):
-            return run
+            return None
         with real_tensors():
             examples.append(known[p.name] if p.name in known else measure.example(val, tuple(val.shape), val.stride(), generator))
+    return examples
+
+
+def _whole(before, inputs, known, static, options):
+    """What Inductor makes of the whole graph, to be timed. What captures itself cannot be captured, so CUDA graphs are left to who calls."""
+    if not inductor.in_graphs(options.mode):
+        return inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))
+    with real_tensors():
+        return inductor.compile_alone(before, _examples(before.graph, known), options.mode, _places(before, static))
+
+
+def _faster(run, gm, before, known, static, options, report, whole):
+    """run where it is faster than what Inductor makes of the whole graph, else that."""
+    device, graphs = _device_of(before.graph), options.timed_in_graphs
+    examples = _examples(before.graph, known)
+    if examples is None:
+        return run
     key = verdicts.key_of(device, before.code, [(tuple(e.shape), e.dtype) for e in examples], options, gm.code)
     times = verdicts.recall(options.folder(), key)
     if times is None:
-        other = inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))
+        theirs = whole.get()
         with real_tensors():
-            ours, theirs = run, other
-            if inductor.in_graphs(options.mode):  # what captures itself cannot be captured
-                ours, theirs = (inductor.compile_alone(m, examples, options.mode, _places(m, static)) for m in (gm, before))
+            ours = inductor.compile_alone(gm, examples, options.mode, _places(gm, static)) if inductor.in_graphs(options.mode) else run
             try:
                 times = measure.race(lambda: ours(*examples), lambda: theirs(*examples), device, graphs)
             except RuntimeError as error:  # what cannot be captured

@@ -7,6 +7,7 @@ it, so that it goes on from what was found.
 """
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import fcntl
 import functools
@@ -15,6 +16,7 @@ import json
 import logging
 import os
 import subprocess
+import threading
 
 import torch
 
@@ -25,6 +27,7 @@ from .measure import has_turn
 
 log = logging.getLogger("mica.torch")
 DTYPES = {row["name"]: getattr(torch, row["array"]) for row in _mica.dtypes if hasattr(torch, row["array"])}
+LONGEST = 60.0  # seconds of a program that is given none
 MORE_TIME = "a larger `time` gives it more"
 
 
@@ -138,12 +141,13 @@ def _seconds_of(folder, report):
         return report["options"]["time"]
 
 
-def compile(text, target, options, seconds=None, asked=None):
+def compile(text, target, options, seconds=None, asked=None, meanwhile=None):
     """A program of the language, optimized: a Compiled. seconds: for the search; asked: the program's share of the time, of which these are
-    what is left. Both are all of it unless given. Raises EngineError, LateError where no time is left, RuntimeError within a turn."""
+    what is left. Both are all of it unless given. meanwhile: what this thread does while another searches, if there is anything to search.
+    Raises EngineError, LateError where no time is left, RuntimeError within a turn."""
     if has_turn():
         raise RuntimeError("a search within a turn on the GPU would wait for itself: begin it before measure.turn()")
-    seconds = options.time if seconds is None else seconds
+    seconds = (options.time or LONGEST) if seconds is None else seconds
     asked = seconds if asked is None else asked
     settings = {"threads": options.threads or torch.get_num_threads(), "f32_products": options.f32_products, **options.search}
     what = json.dumps([text, target, sorted(settings.items()), _mica.version()])
@@ -153,7 +157,7 @@ def compile(text, target, options, seconds=None, asked=None):
         if not recalled:
             if seconds <= 0:
                 raise LateError(f"no time was left; {MORE_TIME}")
-            _make(text, target, settings, options, seconds, folder)
+            _beside(lambda ended: _make(text, target, settings, options, seconds, folder, ended), meanwhile)
             with open(_asked(folder), "w", encoding="utf-8") as f:
                 f.write(repr(float(asked)))
         return Compiled(folder, recalled)
@@ -203,9 +207,33 @@ def _optimize(text, settings, **more):
         return mica.optimize(text, **{**settings, "remember": False}, **more)
 
 
-def _make(text, target, settings, options, seconds, folder):
+def _beside(work, meanwhile):
+    """The work in a thread of its own while this one does `meanwhile`. An exception here, such as Ctrl-C, ends the work."""
+    if meanwhile is None:
+        return work(None)
+    ended = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1, "mica-search") as pool:
+        try:
+            made = pool.submit(work, ended)
+            meanwhile()
+            return made.result()
+        except BaseException:
+            ended.set()
+            raise
+
+
+def _ends(ended):
+    """Progress of a search that nobody sees, which ends the search when nobody waits for it."""
+    def progress(*_):
+        if ended.is_set():
+            raise EngineError("the search was ended")
+    return progress
+
+
+def _make(text, target, settings, options, seconds, folder, ended=None):
+    progress = _ends(ended) if ended and not options.progress else options.progress
     try:
-        program = _optimize(text, settings, target=target, time=float(seconds), progress=options.progress)
+        program = _optimize(text, settings, target=target, time=float(seconds), progress=progress)
         report, never_ran = program.report, (program.report.get("gpu") or {}).get("unmeasured")
         if options.take == "faster" and report["stopped"] and never_ran and report["best"]["op_by_op"]:  # which nobody needs to measure
             raise EngineError(f"{never_ran}; {MORE_TIME}")

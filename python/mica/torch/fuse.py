@@ -15,7 +15,7 @@ from torch.fx import map_arg
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from . import library, mutations
-from .budget import Budget, bound_of, weights_of
+from .budget import Budget, bound_of, seconds_of, weights_of
 from .graphs import is_call
 from .ops import READS_NUMBERS, constant, name_of
 from .partition import partition
@@ -38,9 +38,9 @@ def _turns(parts, options):
     return 1 + sum(most < largest for most in options.max_ops[1:])
 
 
-def fuse(gm, weights, kind, target, options, report):
-    """Changes gm. Gives the regions that it calls."""
-    regions, budget = [], None
+def fuse(gm, weights, kind, target, options, report, whole=None):
+    """Changes gm. Gives the regions that it calls. whole: inductor.Later of the graph as it is, which may be compiled beside a search."""
+    regions, budget, seconds = [], None, seconds_of(options, len(report.nodes), kind)
     for turn, most in enumerate(options.max_ops):
         if turn and not any(n.meta.get("mica_tried", 0) > most for n in gm.graph.nodes):
             continue
@@ -49,9 +49,9 @@ def fuse(gm, weights, kind, target, options, report):
         parts, prepared = partition(gm.graph, static if options.weights == "copy" else set(), kind, options.min_ops, options.min_work, most)
         if not options.buckets:
             _leave_dynamic(parts)
-        budget = budget or Budget(options.time, _turns(parts, options))
+        budget = budget or Budget(seconds, _turns(parts, options))
         _say_reasons(parts, prepared, report)
-        regions += _one_turn(gm, parts, prepared, weights, target, options, report, budget)
+        regions += _one_turn(gm, parts, prepared, weights, target, options, report, budget, whole)
     report.seconds = budget.spent
     for region in budget.late:
         region.taken = None  # another graph has time of its own
@@ -109,7 +109,7 @@ def _own_copies(gm, group, shared):
     return own
 
 
-def _one_turn(gm, parts, prepared, weights, target, options, report, budget):
+def _one_turn(gm, parts, prepared, weights, target, options, report, budget, whole):
     if not parts.groups:
         return []
     sets = [_own_copies(gm, g, prepared) for g in parts.groups]
@@ -120,7 +120,7 @@ def _one_turn(gm, parts, prepared, weights, target, options, report, budget):
         if node.op == "call_module":
             _as_needed(getattr(gm, node.target), node)
     mutations.to_the_end(gm.graph)
-    maker = _Maker(gm, weights, target, options, report, budget)
+    maker = _Maker(gm, weights, target, options, report, budget, whole)
     budget.begin(maker.weights_of(parts.groups))
     regions = [r for r in (maker.replace(k, group) for k, group in enumerate(parts.groups)) if r is not None]
     gm.graph.eliminate_dead_code()
@@ -152,8 +152,8 @@ def _as_needed(module, call):
 class _Maker:
     """Makes regions of the submodules that groups are now, each distinct one once."""
 
-    def __init__(self, gm, weights, target, options, report, budget):
-        self.gm, self.weights, self.target, self.options, self.report, self.budget = gm, weights, target, options, report, budget
+    def __init__(self, gm, weights, target, options, report, budget, whole):
+        self.gm, self.weights, self.target, self.options, self.report, self.budget, self.whole = gm, weights, target, options, report, budget, whole
         self.base = len(report.programs)
         self.texts, self.shares = [], {}  # of groups; text -> its weight in the turn
         self.undecided = set()  # texts that wait for a decision
@@ -197,11 +197,12 @@ class _Maker:
         self.undecided.discard(text)
         seconds = self.budget.share_of(weight)
         log.info("%s: %d operators, at most %.3g seconds", taken.name, taken.operators, seconds)
-        region.taken, region.seconds, region.budget = dataclasses.replace(taken), seconds, self.budget
+        region.taken, region.seconds, region.budget, region.whole = dataclasses.replace(taken), seconds, self.budget, self.whole
         known = self.weights.known
         self.report.judged += 1
         with self.budget.program(weight, first):
             _decide(region, {p: known[a.name] for p, a in zip(region.placeholders, node.args) if a.name in known})
+        region.whole = None  # the region may outlive the graph
         log.info("%s", region.taken.line())
 
 

@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 
 import torch
 from torch import fx
+
+log = logging.getLogger("mica.torch")
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -45,3 +48,27 @@ def compile_alone(module, examples, mode, static=()):
         n.meta = {k: v for k, v in n.meta.items() if k not in ("val", "tensor_meta", "example_value")}
     no_graphs = {"reduce-overhead": "default", "max-autotune": "max-autotune-no-cudagraphs"}.get(mode, mode)
     return compile(fx.GraphModule(module, graph), list(examples), no_graphs, static)
+
+
+def may_run_beside(device, mode):
+    """Whether Inductor may compile while a program is searched and raced on the device: not if it measures kernels itself, nor beside a race that
+    needs the CPU."""
+    return device.type == "cuda" and not settings_of(mode).get("max_autotune")
+
+
+class Later:
+    """What `make` gives, made once: when it is asked for, or before that, where there was time for it."""
+
+    def __init__(self, make):
+        self._make, self._made = make, None
+
+    def begin(self):
+        try:
+            self.get()
+        except Exception:  # who asks for it hears of it
+            log.debug("compiled beside a search", exc_info=True)
+
+    def get(self):
+        if self._made is None:
+            self._made = self._make()
+        return self._made

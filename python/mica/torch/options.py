@@ -16,7 +16,7 @@ from .inductor import MODES, in_graphs
 class Options:
     """Options of the backend; docs/torch.md has the same table with reasons."""
     target: str = ""            # "cpu", "sm_90a"; empty: of the device that the tensors are on
-    time: float = 60.0          # seconds for one graph, shared by its distinct programs: search, compiling and measuring
+    time: float = 0.0           # seconds for one graph, shared by its distinct programs: search, compiling and measuring; 0: by its nodes
     rest: str = "inductor"      # who runs what Mica does not take: "inductor" or "eager"
     take: str = "faster"        # "faster": a program must be measured faster than the rest's compiler; "all": no such test
     min_ops: int = 2            # operators of a program, views not counted

@@ -78,8 +78,9 @@ class Region:
         self.symbol = symbols.pop() if symbols else None
         self.programs = {}       # bucket (0 without a symbol) -> _Program, or None where the nodes run
         self.taken = None        # of the report
-        self.seconds = options.time  # of a bucket's program
-        self.budget = Budget(options.time)
+        self.seconds = options.time or engine.LONGEST  # of a bucket's program
+        self.budget = Budget(self.seconds)
+        self.whole = None  # inductor.Later of the graph that is compiled now, beside the first search
         self.is_tensor = [isinstance(p.meta.get("val"), torch.Tensor) for p in self.placeholders]
         self.device = next(p.meta["val"].device for p, t in zip(self.placeholders, self.is_tensor) if t)
         if self.symbol is not None:
@@ -121,19 +122,35 @@ class Region:
         try:
             program = self.build(bucket)
             taken.text, taken.operators = program.text, program.operators
-            seconds = self.budget.for_search(self.options.take == "faster" and self.options.rest == "inductor")
-            compiled = engine.compile(program.text, self.target, self.options, seconds, self.budget.share)
+            judged = self.options.take == "faster" and self.options.rest == "inductor"
+            beside = judged and self.symbol is None and inductor.may_run_beside(self.device, self.options.mode)
+            rest = self._rest(bucket, real, program.limits)
+            jobs = [rest] + [self.whole] * (self.whole is not None)
+            compiled = engine.compile(program.text, self.target, self.options, self.budget.for_search(judged, beside), self.budget.share,
+                                      (lambda: [job.begin() for job in jobs]) if beside else None)
         except (engine.EngineError, Cannot) as error:
             taken.why, taken.late = str(error), isinstance(error, engine.LateError)
             return None
         taken.recalled = compiled.recalled
         made = _Program(self, program, compiled, bucket)
-        self._judge(made, bucket, real, taken)
+        self._judge(made, bucket, real, taken, rest)
         if not taken.taken and not self.programs:
             self.prepared.clear()  # the region stays, copies of weights that nobody reads need not
         return made if taken.taken else None
 
-    def _judge(self, made, bucket, real, taken):
+    def _rest(self, bucket, real, limits):
+        """What would run in the program's place, compiled when it is asked for. In buckets, what is there already."""
+        if self.symbol is not None or self.options.rest != "inductor":
+            return inductor.Later(lambda: self.fallback)
+        static = [i for i, p in enumerate(self.placeholders) if p in self.static]
+
+        def make():
+            with measure.turn_on(self.device):
+                examples = self.examples(bucket, real, limits=limits)
+            return inductor.compile_alone(self.module, examples, self.options.mode, static)
+        return inductor.Later(make)
+
+    def _judge(self, made, bucket, real, taken, rest):
         with measure.turn_on(self.device):
             examples, want = self._sample(made, bucket, real)
             if want is None:
@@ -151,7 +168,7 @@ class Region:
             return
         if self.options.take == "faster":
             try:
-                taken.us, taken.rest_us = self._race(made, examples, want[0].device)
+                taken.us, taken.rest_us = self._race(made, examples, want[0].device, rest)
             except engine.LateError as error:
                 taken.why, taken.late = str(error), True
                 return
@@ -178,8 +195,8 @@ class Region:
                 return examples, want
         return examples, None
 
-    def _race(self, made, examples, device):
-        """Against what would run in the program's place, in the user's mode. In buckets, the time of one that exists already."""
+    def _race(self, made, examples, device, rest):
+        """Against what would run in the program's place, in the user's mode."""
         graphs = self.options.timed_in_graphs
         folder = self.options.folder()
         key = verdicts.key_of(device, self._judged_by(), made.bucket, made.compiled.folder)
@@ -188,11 +205,8 @@ class Region:
             if not self.budget.may_judge():
                 raise engine.LateError(f"no time was left to measure it; {engine.MORE_TIME}")
             with self.budget.judgement():
-                rest = self.fallback
-                if self.symbol is None and self.options.rest == "inductor":
-                    static = [i for i, p in enumerate(self.placeholders) if p in self.static]
-                    rest = inductor.compile_alone(self.module, examples, self.options.mode, static)
-                times = measure.race(lambda: made(examples), lambda: rest(*examples), device, graphs)
+                other = rest.get()
+                times = measure.race(lambda: made(examples), lambda: other(*examples), device, graphs)
             verdicts.remember(folder, key, *times)
         return times
 
