@@ -346,7 +346,8 @@ int race_device_whole(struct job *j, struct err *e);
 int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_first(struct contest *c, struct err *e);
 void race_gpu_drop(struct contest *c); // a race that was begun, where it is under way
-// Seconds by which the race that was begun may make the part faster: measured, less what the model says of its best. INFINITY: nothing was measured.
+// Seconds by which the race that was begun may make the part faster: measured, less what the model says of its best. 0: nothing worth a race.
+// INFINITY: nothing was measured.
 double race_gpu_gain(const struct contest *c);
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);

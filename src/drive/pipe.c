@@ -103,7 +103,8 @@ static double gain(const struct job *j, int part)
   return c->entrants ? alike * race_gpu_gain(c) : INFINITY;
 }
 
-// The part of which most is expected, of those that were opened and wait; -1: none. *share: of the time for the races that are left.
+// The part of which most is expected, of those that were opened and wait; -1: none. *share: of the time for the races that are left. *left: races of
+// which a gain is expected; the others have no time.
 static int next_race(const struct job *j, const bool *done, int *left, double *share)
 {
   int best = -1, unknown = 0;
@@ -115,9 +116,10 @@ static int next_race(const struct job *j, const bool *done, int *left, double *s
     const double g = gain(j, i);
     if (best < 0 || g > gain(j, best)) best = i;
     if (isfinite(g)) sum += g, most = fmax(most, g);
-    unknown += isinf(g), ++*left;
+    unknown += isinf(g), *left += g > 0;
   }
   if (best < 0) return -1;
+  if (!*left) return *share = 0, best;
   sum += unknown * most;
   const double even = 1.0 / *left, own = sum > 0 ? fmin(gain(j, best), most) / sum : even;
   return *share = EVEN * even + (1 - EVEN) * own, best;

@@ -156,6 +156,8 @@ static bool nothing_from(const struct entrants *f, int cand)
 }
 
 static bool came_to_nothing(const struct entrants *f) { return nothing_from(f, 0); }
+static const double WORTH = 0.02; // of a part's time: a gain that is expected and is less is none
+
 static bool only_op_by_op(const struct entrants *f) { return nothing_from(f, 1); }
 
 // The report tells those that were not tried. If the time was over before a climb could begin, the next run goes on.
@@ -331,16 +333,19 @@ double race_gpu_gain(const struct contest *c)
   double model = INFINITY;
   if (best < 0) return INFINITY;
   for (int i = 0; i < f->n; i++) model = fmin(model, f->x[i].model);
-  return fmax(0, f->x[best].seconds - model);
+  const double gain = f->x[best].seconds - model;
+  return gain < WORTH * f->x[best].seconds ? 0 : gain;
 }
 
+// A part that was opened and from which no gain is expected is as fast as it will be.
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
+  const bool over = c->entrants && !race_gpu_gain(c);
   if (!c->entrants) TRY(open_race(j, c, part, e));
   struct entrants *f = c->entrants;
   struct gpu_session *s = c->session;
-  int status = race_gpu_climb(f, race_gpu_share(j) * c->deal, e);
-  if (status == OK && only_op_by_op(f) && !job_stopping(j)) race_late(f, e);
+  int status = over ? OK : race_gpu_climb(f, race_gpu_share(j) * c->deal, e);
+  if (!over && status == OK && only_op_by_op(f) && !job_stopping(j)) race_late(f, e);
   status = e->status == OK ? decide(f, e) : (int)e->status;
   if (status == OK && !j->single) race_keep(f);
   entrants_close(f), c->entrants = NULL, c->session = NULL;

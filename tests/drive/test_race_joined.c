@@ -106,6 +106,28 @@ static void kernels_are_compiled_while_the_next_part_is_searched(void **state)
   arena_close(&mem);
 }
 
+static double faster_than_the_model(const struct device_program *d) { return d->cost / 2; }
+
+// A part has the race beside its search, its first batch and its finals, and no other.
+static void parts_without_an_expected_gain_are_not_raced_further(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  int more = 0;
+  json_decref(optimize(&mem, several, 0, faster_than_the_model, 1e-3));
+  const int sessions = seen.sessions; // the last one is the whole's
+  assert_true(sessions > 2);
+  for (int s = 1; s < sessions; s++) {
+    int n = 0;
+    for (int b = 0; b < MIN(seen.batches, (int)COUNT(seen.of)); b++) n += seen.of[b] == s;
+    assert_int_equal(n, 3);
+  }
+  json_decref(optimize(&mem, several, 0, made_up, 1e-3));
+  for (int b = 0; b < MIN(seen.batches, (int)COUNT(seen.of)); b++) more += seen.of[b] < seen.sessions;
+  assert_true(more > 3 * (sessions - 1));
+  arena_close(&mem);
+}
+
 static const char devices[] = "program devices() {\n world 2\n X: f16[64, 256] shard(0)\n W: f16[256, 128]\n"
                               " return softmax(all_gather(matmul(softmax(X, dim=1), W), 0), dim=1)\n}\n";
 static bool several_ranks; // some race was of a program of several devices
@@ -138,6 +160,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_whole_is_raced_too),
                                      cmocka_unit_test(kernels_are_compiled_while_the_next_part_is_searched),
+                                     cmocka_unit_test(parts_without_an_expected_gain_are_not_raced_further),
                                      cmocka_unit_test(ranks_are_raced_by_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
