@@ -191,7 +191,7 @@ def row(name, model, inputs, given, how):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    arguments.add_argument("--time", type=float, default=60, help="seconds for each graph")
+    arguments.add_argument("--time", type=float, default=0, help="seconds for each graph; 0: by its nodes, as the backend does")
     arguments.add_argument("--max-ops", help="operators of a program, with commas: smaller ones are tried where that is not faster")
     arguments.add_argument("--min-ops", type=int, default=2, help="operators of a program at least: smaller ones have none of the time")
     arguments.add_argument("--dtype", choices=("float32", "float16", "bfloat16"),
