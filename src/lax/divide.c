@@ -159,13 +159,14 @@ static int top(int *up, int t)
 }
 
 // A small tensor that others make or that is an input, such as a table of sines, is no reason for one kernel of split and concat: heads of queries and
-// of keys share it, and their numbers differ, so that the kernel has fewer blocks.
+// of keys share it, and their numbers differ, so that the kernel has fewer blocks. Nor is a tensor of which
+// they read parts alone.
 static const double SMALL = 0.25; // of the bytes of the result
 
-static bool joins(const struct facts *f, const struct piece *r, const struct node *x, int t)
+static bool joins(const struct facts *f, const struct piece *r, const struct node *x, int t, bool whole)
 {
   if (f->p->nodes[f->p->tensors[t].node].op == OP_CONST) return false;
-  return !r->glued || facts_maker(f, r->id, t) >= 0 || facts_price(f, t) > SMALL * facts_price(f, x->out);
+  return !r->glued || facts_maker(f, r->id, t) >= 0 || (whole && facts_price(f, t) > SMALL * facts_price(f, x->out));
 }
 
 int divide_groups(const struct facts *f, const struct piece *r, int *group)
@@ -173,12 +174,18 @@ int divide_groups(const struct facts *f, const struct piece *r, int *group)
   struct arena_mark mark = arena_mark(f->tmp);
   const struct graph *p = f->p;
   int *up = NEWS(f->tmp, int, p->ntensors + 1), *number = NEWS(f->tmp, int, p->ntensors + 1), n = 0;
+  bool *whole = NEWS(f->tmp, bool, p->ntensors + 1); // read as a whole by some node
   for (int t = 0; t < p->ntensors; t++) up[t] = t, number[t] = -1;
+  for (int i = 0; i < r->n; i++)
+    for (int k = 0; k < p->nodes[r->node[i]].nin; k++) {
+      const int in = p->nodes[r->node[i]].in[k];
+      whole[f->root[in]] |= !f->part[in];
+    }
   for (int i = 0; i < r->n; i++) {
     const struct node *x = &p->nodes[r->node[i]];
     for (int k = 0; k < x->nin; k++) {
       int t = f->root[x->in[k]];
-      if (joins(f, r, x, t)) up[top(up, t)] = top(up, x->out);
+      if (joins(f, r, x, t, whole[t])) up[top(up, t)] = top(up, x->out);
     }
     for (int k = 1; k < x->nout; k++) up[top(up, x->out + k)] = top(up, x->out);
   }

@@ -537,6 +537,24 @@ static void small_tables(void **state)
   arena_close(&mem);
 }
 
+// The same if queries and keys are parts of one product: nobody reads it as a whole.
+static void parts_of_one_product(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  const char *text = "program rope {\n X: f32[16, 64]\n W: f32[64, 384]\n S: f32[16, 32]\n"
+                     " p = transpose(reshape(matmul(X, W), [16, 12, 32]), perm=[1, 0, 2])\n"
+                     " Q = slice(p, dim=0, start=0, end=8)\n K = slice(p, dim=0, start=8, end=12)\n"
+                     " q = Q + concat(chunk(Q, dim=2, parts=2, index=1), chunk(Q, dim=2, parts=2, index=0), dim=2) * S\n"
+                     " k = K + concat(chunk(K, dim=2, parts=2, index=1), chunk(K, dim=2, parts=2, index=0), dim=2) * S\n"
+                     " return matmul(q, transpose(repeat(k, dim=0, times=2)))\n}\n";
+  const struct graph *p = plain(&mem, text);
+  struct lax_split s = split_of(&mem, p, 0);
+  assert_int_equal(s.n, 4); // two products, two embeddings
+  check_values(&mem, p, joined(&mem, p, &s));
+  arena_close(&mem);
+}
+
 static void examples(void **state)
 {
   (void)state;
@@ -679,6 +697,7 @@ int main(void)
                                      cmocka_unit_test(behind_a_product),
                                      cmocka_unit_test(at_stored_values),
                                      cmocka_unit_test(small_tables),
+                                     cmocka_unit_test(parts_of_one_product),
                                      cmocka_unit_test(products_of_one_operand)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
