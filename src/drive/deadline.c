@@ -147,7 +147,7 @@ double clock_starters(const struct job *j)
   const struct clock *c = j->clock;
   const double now = turn_clock();
   if (!c) return INFINITY;
-  return of_now(c->opening ? fmax(c->part, now + STARTERS * c->length) : now + STARTERS * fmax(0, c->part - now));
+  return of_now(c->opening ? fmax(c->part, now + c->length) : now + STARTERS * fmax(0, c->part - now));
 }
 
 double clock_late(const struct job *j)

@@ -67,13 +67,13 @@ static int walk_each(struct job *j, int from, int to, struct err *e)
 // ---- several parts on a GPU ----
 
 // Weights of the time: an opening is the search of a part and its first batch; a race is the rest of it.
-enum { OPENING = 3, RACE = 2, WHOLE = 3 };
+enum { OPENING = 6, RACE = 2, WHOLE = 3 };
 static const double EVEN = 0.25;       // of the time for races, what all parts have alike
 static const int64_t HELD = 2LL << 30; // bytes of inputs and results of the parts whose races are under way
 
 // Every part has something measured before any has more. The first batch of a part is compiled while the next part is searched. A session costs
 // memory: parts beyond the bound are begun when their turn comes.
-static int open_parts(struct job *j, int from, struct err *e)
+static int open_each(struct job *j, int from, struct err *e)
 {
   const int all = parts_left(j, 0);
   int64_t held = 0;
@@ -92,6 +92,26 @@ static int open_parts(struct job *j, int from, struct err *e)
     before = c->entrants ? c : NULL;
   }
   return before ? race_gpu_first(before, e) : OK;
+}
+
+// Kernels of the references of all parts and of the whole are compiled at once.
+static int open_parts(struct job *j, int from, struct err *e)
+{
+  const struct graph **g = NEWS(j->mem, const struct graph *, j->split.n + 1);
+  int n = 0;
+  for (int i = 0; i < j->split.n; i++) {
+    const struct contest *c = &j->contests[j->order[i]];
+    struct graph *stable;
+    char note[256];
+    bool changed;
+    if (c->twin >= 0) continue;
+    TRY(plan_stable(j->mem, c->part->g, &stable, &changed, note, e));
+    g[n++] = stable;
+  }
+  g[n++] = j->program;
+  struct gpu_ahead *a = gpu_ahead_open(j->evaluator, gpu_runs_on(&j->target), n, g, job_stop(j, STOP_WORK));
+  const int status = open_each(j, from, e);
+  return gpu_ahead_close(a), status;
 }
 
 // Seconds that more time may save the program: a part counts for its twins too. INFINITY: nothing of it was measured.

@@ -10,6 +10,7 @@
 #include "gpu/session.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -275,6 +276,79 @@ void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_f
 {
   struct err later = {0};
   if (v && is_worth_it(v, g)) open_worker(v, stop, &later);
+}
+
+// ---- ahead ----
+
+struct gpu_ahead {
+  struct gpu_forge *forge;
+  int arch, n;
+  const struct graph **g;
+  stop_flag stop;
+  struct guard *guard;
+  struct trace_place place;
+  struct arena mem;
+  pthread_t thread;
+};
+
+// The forge knows them from then on. Faults are told where a reference is computed.
+static void compile_ahead(void *arg)
+{
+  struct gpu_ahead *a = arg;
+  struct compile_result *results = NEWS(&a->mem, struct compile_result, a->n * PLAIN_MODES);
+  struct code *codes = NEWS(&a->mem, struct code, a->n * PLAIN_MODES);
+  struct compile_stats stats;
+  struct err later = {0};
+  struct span s;
+  int n = 0;
+  span_begin(&s, "stage", "reference kernels ahead");
+  for (int i = 0; i < a->n; i++) {
+    struct graph *g;
+    int status = graph_expand(&a->mem, a->g[i], true, &g, &later);
+    for (int m = 0; m < PLAIN_MODES && status == OK; m++) status = plain_code(&a->mem, g, (enum plain_mode)m, &codes[n + m], &later);
+    if (status == OK) n += PLAIN_MODES;
+  }
+  if (n && !stop_set(a->stop)) gpu_forge_codes(&a->mem, a->forge, NULL, &(struct patience){.stop = a->stop}, a->arch, n, codes, results, &stats, &later);
+  span_end(&s);
+}
+
+static void *work_ahead(void *arg)
+{
+  struct gpu_ahead *a = arg;
+  struct shortage lack;
+  struct span s;
+  trace_share(&s, &a->place);
+  guard_run(a->guard, compile_ahead, a, &lack);
+  return trace_share_end(&s), NULL;
+}
+
+static void drop_ahead(void *arg)
+{
+  struct gpu_ahead *a = arg;
+  pthread_join(a->thread, NULL);
+  arena_close(&a->mem);
+  mem_free(a);
+}
+static const struct mem_kind ahead_kind = {.close = drop_ahead};
+
+struct gpu_ahead *gpu_ahead_open(const struct gpu_evaluator *v, int arch, int n, const struct graph *const *g, stop_flag stop)
+{
+  struct arena mem = {0};
+  const struct graph **worth = NEWS(&mem, const struct graph *, n + 1);
+  int most = 0;
+  for (int i = 0; v && i < n; i++)
+    if (is_worth_it(v, g[i]) && !eval_orders_count(g[i])) worth[most++] = g[i];
+  if (!most) return arena_close(&mem), NULL;
+  struct gpu_ahead *a = mem_handle(sizeof *a, &ahead_kind);
+  *a = (struct gpu_ahead){v->o.forge, arch, most, worth, stop, guard_here(), trace_here(), mem, 0};
+  if (!pool_thread(&a->thread, work_ahead, a)) return a;
+  arena_close(&a->mem);
+  return mem_free(a), NULL;
+}
+
+void gpu_ahead_close(struct gpu_ahead *a)
+{
+  if (a) drop_ahead(a);
 }
 
 // Memory of the device is others' until the next run.

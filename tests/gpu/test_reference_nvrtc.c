@@ -44,8 +44,37 @@ static void each_text_compiles(void **state)
   arena_close(&s.mem);
 }
 
+// The race finds them in the forge. Nothing is compiled for small programs, whose references the CPU computes.
+static void kernels_are_compiled_ahead(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  if (gpu_forge_ready(forge, &e)) skip();
+  const struct graph *g = each_op_graph(&mem, OP_EXP, F32, 0);
+  for (int small = 0; small < 2; small++) {
+    struct gpu_evaluator *v = gpu_evaluator_open(&(struct gpu_evaluator_opts){.which = small ? REFERENCE_AUTO : REFERENCE_GPU, .forge = forge});
+    struct gpu_ahead *a = gpu_ahead_open(v, 90, 1, &g, NULL);
+    assert_int_equal(a == NULL, small);
+    gpu_ahead_close(a);
+    gpu_evaluator_close(v);
+  }
+  struct code c;
+  struct graph *stable;
+  struct compile_result r;
+  struct compile_stats stats;
+  const struct patience until = {0};
+  if (graph_expand(&mem, g, true, &stable, &e) || plain_code(&mem, stable, PLAIN_ROUNDED, &c, &e)) fail_msg("%s", e.text);
+  assert_int_equal(gpu_forge_codes(&mem, forge, NULL, &until, 90, 1, &c, &r, &stats, &e), OK);
+  assert_true(stats.sources > 0);
+  assert_int_equal(stats.recalled, stats.sources);
+  gpu_forge_close(forge);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_text_compiles)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_text_compiles), cmocka_unit_test(kernels_are_compiled_ahead)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
