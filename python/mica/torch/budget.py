@@ -11,7 +11,7 @@ from .measure import clock
 
 OVER = 1.1  # of the seconds, what the last judgement may end at
 OPERATIONS = 16  # of f32 in the time of one byte of memory, about what GPUs have
-LEAST, EACH = 7.0, 0.011  # seconds of a graph and of each of its nodes, if none are given
+LEAST, EACH = 8.0, 0.0125  # seconds of a graph and of each of its nodes, if none are given
 FLOOR = 0.1  # of an equal share, which the smallest program has
 FIRST = 5.0  # seconds that the first judgement is expected to take at most, which Inductor needs for a few kernels
 BESIDE = 1.5  # the same, if Inductor compiles beside the search

@@ -93,11 +93,14 @@ def fresh_weights(run, gm, regions):
         if is_call(n) and n.args[2] in by_key:
             region = by_key[n.args[2]]
             args = region.joined(n.args[0], n.args[1])
-            prepared += [(p, placeholders[args[at]]) for at, p in region.prepared_inputs() if args[at] in placeholders]
+            for at, p in region.prepared_inputs():
+                weights = [args[k] for k in (at if isinstance(at, tuple) else (at,))]
+                if all(w in placeholders for w in weights):
+                    prepared.append((p, [placeholders[w] for w in weights]))
 
     def call(*args):
         with torch.no_grad():
-            for p, i in prepared:
-                p(args[i])
+            for p, places in prepared:
+                p(*(args[i] for i in places))
         return run(*args)
     return call if prepared else run

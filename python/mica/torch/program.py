@@ -6,6 +6,7 @@ An input of the program is one of
   mask      a boolean tensor as what is added to scores
   floor     what is added to scores, finite
   causal    the mask of causal attention: a constant
+  joined    weights side by side along their last dimension (`products.py`), made once a version of them
 Shapes are numbers: of a graph with a symbol, those for one value of it (`Shapes`).
 """
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from . import activations, attention, choice, convolutions, gelus, losses, norms, reductions  # noqa: F401  their rows
+from . import activations, attention, choice, convolutions, gelus, losses, norms, products, reductions  # noqa: F401  their rows
 from .emit import SYMBOLS, WHOLE, WIDTH, Cannot, Emitter, Value
 from .ops import ARITHMETIC, CASTS, DTYPES, EXTENTS, HIDES, ROWS, is_light, name_of, operators, widens
 
@@ -81,7 +82,7 @@ class Input:
     node: fx.Node | None  # what it is made of
     value: Value
     chain: tuple = ()     # of prepared: the nodes from the weight to it
-    extra: tuple = ()     # of mask, causal
+    extra: tuple = ()     # of mask, causal; of joined: the inputs in it
 
 
 @dataclass
@@ -106,6 +107,7 @@ class Builder:
     """Emits nodes one after the other; inputs are found as they are met."""
     prepared: dict                       # node -> the weight it is made of, as `partition.prepared_of` finds
     shapes: Shapes = field(default_factory=Shapes)
+    static: set = frozenset()            # nodes of weights, of which copies may be made
     emitter: Emitter = field(default_factory=Emitter)
     values: dict = field(default_factory=dict)   # node -> Value or list
     emitted: list = field(default_factory=list)  # nodes
@@ -207,9 +209,9 @@ class Builder:
                 raise Cannot("the dynamic extent is not followed")
 
 
-def build(nodes, outputs, prepared, shapes, name):
-    """nodes in topological order; Cannot carries the node that was the reason as `.node`."""
-    b, inside = Builder(prepared, shapes), set(nodes)
+def build(nodes, outputs, prepared, shapes, name, static=frozenset()):
+    """nodes in topological order; Cannot carries the node that was the reason as `.node`. static: nodes of weights, of which copies may be made."""
+    b, inside = Builder(prepared, shapes, static), set(nodes)
     for node in nodes:
         try:
             b.emit(node)
@@ -244,9 +246,23 @@ def range_of(limits):
     return f"{f' >= {limits[0]}' if limits[0] else ''} < {limits[1] + 1}" if limits else ""
 
 
+def _side_by_side(b, lines, wanted):
+    """The lines with products of one operand joined (`products.py`), and the inputs that these read."""
+    weights = {i.value.name: i for i in b.inputs if i.node in b.static and i.kind in ("raw", "prepared") and b.emitter.device in products.DEVICES}
+    inputs = []
+    for dtype in dict.fromkeys(i.value.dtype for i in weights.values()):
+        lines, joined = products.fold(lines, {n: i.value.shape for n, i in weights.items() if i.value.dtype == dtype}, wanted)
+        for at, names in joined:
+            parts = tuple(weights[n] for n in names)
+            inputs.append(Input("joined", None, Value(at, products.extents([p.value.shape for p in parts]), dtype), (), parts))
+    return lines, inputs
+
+
 def finish(b, outs, name):
-    lines, need = norms.live(gelus.fold(norms.fold(b.emitter.lines)), [o.value.name for o in outs])
-    inputs = [i for i in b.inputs if i.value.name in need]
+    wanted = [o.value.name for o in outs]
+    lines, joined = _side_by_side(b, gelus.fold(norms.fold(b.emitter.lines)), wanted)
+    lines, need = norms.live(lines, wanted)
+    inputs = [i for i in [*b.inputs, *joined] if i.value.name in need]
     masks = {}
     for i in b.inputs:
         masks[i.value.source] = i

@@ -107,7 +107,7 @@ class Region:
         prepared = prepared_of(self.module.graph, static)
         shapes = Shapes({self.symbol: bucket} if bucket else None)
         nodes = [n for n in self.nodes if n not in prepared and n.all_input_nodes and not isinstance(n.meta.get("val"), (torch.SymInt, int))]
-        return build(nodes, self.outputs, prepared, shapes, "region")
+        return build(nodes, self.outputs, prepared, shapes, "region", frozenset(static))
 
     def text(self):
         """The program, "" where it depends on the bucket or cannot be written."""
@@ -226,7 +226,7 @@ class Region:
 
     # ---- running ----
     def prepared_inputs(self):
-        """(place of an argument, copies of it) of the program that is there."""
+        """(place of an argument, or places of several, copies of it) of the program that is there."""
         return [(at, make) for program in self.programs.values() if program for at, make, _ in program.makers if isinstance(make, Prepared)]
 
     def joined(self, tensors, sizes):
@@ -290,11 +290,13 @@ class _Program:
         pad = (i.value.batch, i.value.shape[i.value.batch]) if i.value.batch is not None and self.bucket else None
         if i.kind == "causal":
             return None, _causal(i.value, i.extra[0]), pad
+        if i.kind == "joined":
+            at = tuple(place[p.node] for p in i.extra)
+            return at, region.prepared.setdefault((at, *map(_chain_key, i.extra)), Prepared(_side_by_side(i.extra))), pad
         at = place[i.node]
         make = chain_module(i.chain, i.node) if i.chain else None
         if make is not None:
-            key = tuple(str((n.target, n.args[1:], n.kwargs)) for n in i.chain)
-            make = region.prepared.setdefault((at, key), Prepared(make))
+            make = region.prepared.setdefault((at, _chain_key(i)), Prepared(make))
         if i.kind == "mask":
             hides, low = i.extra
             return at, _mask(make, hides, low, engine.DTYPES[i.value.dtype]), pad
@@ -311,6 +313,8 @@ class _Program:
         for at, make, pad in self.makers:
             if at is None:
                 x = make(args[0])
+            elif isinstance(at, tuple):
+                x = make(*(args[k] for k in at))
             else:
                 x = args[at] if make is None else make(args[at])
             if pad is not None and x.shape[pad[0]] != pad[1]:
@@ -325,6 +329,16 @@ class _Program:
             if cast is not None:
                 outputs[k] = outputs[k].to(cast)
         return outputs
+
+
+def _chain_key(i):
+    return tuple(str((n.target, n.args[1:], n.kwargs)) for n in i.chain)
+
+
+def _side_by_side(parts):
+    """weights -> their views of these inputs, joined along the last dimension."""
+    makes = [chain_module(p.chain, p.node) if p.chain else None for p in parts]
+    return lambda *weights: torch.cat([w if make is None else make(w) for make, w in zip(makes, weights)], dim=-1)
 
 
 def _padded(x, dim, extent):

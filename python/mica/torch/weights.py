@@ -20,32 +20,35 @@ def capturing(t):
 
 
 class Prepared:
-    """Copies of one chain of views, of any weights that come to it."""
+    """Copies of one chain of views, of any weights that come to it; or of several weights that are joined."""
 
     def __init__(self, make):
-        self.make = make     # weight -> view or cast of it
-        self.made = {}       # key -> (reference to the storage, version, copy)
+        self.make = make     # weights -> view or cast of them
+        self.made = {}       # key -> (references to the storages, versions, copy)
         self.lock = threading.Lock()
 
-    def __call__(self, weight):
-        if weight.is_inference():
-            return self.make(weight).contiguous()
-        storage = weight.untyped_storage()
-        key = (storage._cdata, weight.storage_offset(), weight.dtype, tuple(weight.shape), weight.stride())
+    def __call__(self, *weights):
+        if any(w.is_inference() for w in weights):
+            return self.make(*weights).contiguous()
+        storages, versions = [w.untyped_storage() for w in weights], [w._version for w in weights]
+        key = tuple((s._cdata, w.storage_offset(), w.dtype, tuple(w.shape), w.stride()) for s, w in zip(storages, weights))
         entry = self.made.get(key)
-        if entry is not None and entry[1] == weight._version and not entry[0].expired():
+        if entry is not None and entry[1] == versions and not _expired(entry):
             return entry[2]
-        if capturing(weight):
-            return self.make(weight).contiguous()
-        version = weight._version
+        if capturing(weights[0]):
+            return self.make(*weights).contiguous()
         with torch.no_grad():
-            copy = self.make(weight.detach()).contiguous()
-            if entry is not None and not entry[0].expired():
+            copy = self.make(*(w.detach() for w in weights)).contiguous()
+            if entry is not None and not _expired(entry):
                 copy = entry[2].copy_(copy)  # stays where it is: captured CUDA graphs read it there
         if copy.is_cuda:
             torch.cuda.current_stream(copy.device).synchronize()  # calls in other streams read it next
         with self.lock:
-            for k in [k for k, e in self.made.items() if e[0].expired()]:
+            for k in [k for k, e in self.made.items() if _expired(e)]:
                 del self.made[k]
-            self.made[key] = (StorageWeakRef(storage), version, copy)
+            self.made[key] = ([StorageWeakRef(s) for s in storages], versions, copy)
         return copy
+
+
+def _expired(entry):
+    return any(reference.expired() for reference in entry[0])
