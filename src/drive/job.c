@@ -263,13 +263,28 @@ static void told(void *arg, int decided, int all)
   if (o->progress) o->progress(o->progress_arg, &p);
 }
 
-// Parts with the fewest operators come first, so that something is found soon; ties are in the program's order.
+// Bytes that are written operator by operator.
+static int64_t written(const struct graph *g)
+{
+  int64_t sum = 0;
+  for (int t = 0; t < g->ntensors; t++) {
+    const enum rule r = op_rows[g->nodes[g->tensors[t].node].op].rule;
+    if (r != RULE_IO && r != RULE_VIEW && r != RULE_CONST) sum += shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype);
+  }
+  return sum;
+}
+
+// Parts with the fewest operators come first, so that something is found soon; for a GPU those of which most is to be gained, as each has a share of
+// the time. Ties are in the program's order.
 static void order_parts(struct job *j)
 {
+  int64_t *late = NEWS(j->mem, int64_t, j->split.n);
   j->order = NEWS(j->mem, int, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
-    int k = i, ops = graph_ops(j->split.parts[i].g);
-    for (; k > 0 && graph_ops(j->split.parts[j->order[k - 1]].g) > ops; k--) j->order[k] = j->order[k - 1];
+    const struct graph *g = j->split.parts[i].g;
+    int k = i;
+    late[i] = j->target.kind == TARGET_GPU ? -written(g) : graph_ops(g);
+    for (; k > 0 && late[j->order[k - 1]] > late[i]; k--) j->order[k] = j->order[k - 1];
     j->order[k] = i;
   }
 }
