@@ -308,7 +308,8 @@ static void compile_ahead(void *arg)
     for (int m = 0; m < PLAIN_MODES && status == OK; m++) status = plain_code(&a->mem, g, (enum plain_mode)m, &codes[n + m], &later);
     if (status == OK) n += PLAIN_MODES;
   }
-  if (n && !stop_set(a->stop)) gpu_forge_codes(&a->mem, a->forge, NULL, &(struct patience){.stop = a->stop}, a->arch, n, codes, results, &stats, &later);
+  if (n && !stop_set(a->stop))
+    gpu_forge_codes(&a->mem, a->forge, NULL, &(struct patience){.stop = a->stop}, a->arch, n, codes, results, &stats, &later);
   span_end(&s);
 }
 

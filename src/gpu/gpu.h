@@ -216,7 +216,7 @@ void gpu_evaluator_expect(struct gpu_evaluator *v, const struct graph *g, stop_f
 // Compiles the kernels of references that will be computed, in a thread. The graphs live as long. NULL: none of them is worth it.
 struct gpu_ahead *gpu_ahead_open(const struct gpu_evaluator *v, int arch, int n, const struct graph *const *g, stop_flag stop);
 void gpu_ahead_close(struct gpu_ahead *a);
-void gpu_evaluator_rest(struct gpu_evaluator *v);                                          // the device's memory is given back until the next run
+void gpu_evaluator_rest(struct gpu_evaluator *v); // the device's memory is given back until the next run
 struct reference64_device *gpu_evaluator_device(struct gpu_evaluator *v);
 struct gpu_evidence {       // of all references so far
   int computed, refused;    // on the GPU; by the CPU, since they are small or the GPU cannot

@@ -34,8 +34,8 @@ typedef double pretended_clock(const struct device_program *d);
 
 static struct {
   pretended_clock *clock;
-  int races, programs, wrong, open; // open: batches and sessions that were not given back
-  int sessions, compiling, beside; // batches that nobody has waited for; sessions that were opened beside one
+  int races, programs, wrong, open;            // open: batches and sessions that were not given back
+  int sessions, compiling, beside;             // batches that nobody has waited for; sessions that were opened beside one
   double least, last;                          // of all that were right; of the first program of the last race
   int spoil;                                   // of so many one is wrong
   bool (*bad)(const struct device_program *d); // these are not fine, with this verdict; NULL: all are

@@ -158,8 +158,7 @@ static void ranks_are_raced_by_parts(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_whole_is_raced_too),
-                                     cmocka_unit_test(kernels_are_compiled_while_the_next_part_is_searched),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_whole_is_raced_too), cmocka_unit_test(kernels_are_compiled_while_the_next_part_is_searched),
                                      cmocka_unit_test(parts_without_an_expected_gain_are_not_raced_further),
                                      cmocka_unit_test(ranks_are_raced_by_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,8 +84,8 @@ def test_equal_layers_are_judged_once(monkeypatch):
 
 
 def test_inductor_compiles_while_programs_are_searched(monkeypatch):
-    """What a program is compared with, and with the first one the whole graph: no compilation more than one after the other, and none is waited for
-    but that of what runs in the end."""
+    """Code that a program is compared with, and with the first program the whole graph's. There are as many compilations as without, and only that of
+    the graph with programs is waited for."""
     monkeypatch.setattr(inductor, "may_run_beside", lambda *_: True)
     watch = Watch(monkeypatch, search=5.0, inductor_takes=1.0)
     (g,) = explained(MANY, time=1000).graphs

@@ -238,7 +238,7 @@ def _examples(graph, known):
 
 
 def _whole(before, inputs, known, static, options):
-    """What Inductor makes of the whole graph, to be timed. What captures itself cannot be captured, so CUDA graphs are left to who calls."""
+    """The whole graph by Inductor, to be timed. Code that captures itself cannot be captured, so CUDA graphs are left to who calls."""
     if not inductor.in_graphs(options.mode):
         return inductor.compile(copy_of(before), inputs, options.mode, _places(before, static))
     with real_tensors():

@@ -57,7 +57,7 @@ def may_run_beside(device, mode):
 
 
 class Later:
-    """What `make` gives, made once: when it is asked for, or before that, where there was time for it."""
+    """A result of `make`, made once: when it is asked for, or before that, if there was time for it."""
 
     def __init__(self, make):
         self._make, self._made = make, None

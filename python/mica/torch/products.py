@@ -70,5 +70,5 @@ def _join(lines, operand, products, weights, wanted, joined, new):
 
 
 def extents(shapes):
-    """Of tensors side by side along the last dimension."""
+    """The extents of tensors side by side along the last dimension."""
     return (*shapes[0][:-1], sum(s[-1] for s in shapes))

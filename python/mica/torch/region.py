@@ -139,7 +139,7 @@ class Region:
         return made if taken.taken else None
 
     def _rest(self, bucket, real, limits):
-        """What would run in the program's place, compiled when it is asked for. In buckets, what is there already."""
+        """The code that would run in the program's place, compiled when it is asked for. In buckets, the one that is there already."""
         if self.symbol is not None or self.options.rest != "inductor":
             return inductor.Later(lambda: self.fallback)
         static = [i for i, p in enumerate(self.placeholders) if p in self.static]
