@@ -88,10 +88,10 @@ def test_what_is_no_checkout(tmp_path):
 
 def test_who_is_excused_is_no_worse_than_eager_mode():
     import kernelbench_task as k
-    assert k.is_excused({"eager": 0.5}, {"eager": 0.5, "mica": 0.9})
-    assert not k.is_excused({"eager": 0.5}, {"eager": 0.5, "mica": 1.1})  # worse than a rounding error
-    assert not k.is_excused({"eager": 1e-3}, {"eager": 1e-3, "mica": 1e-3})  # a wrong result of what can be checked
-    assert not k.is_excused({"eager": 0.5}, {}) and not k.is_excused({}, {"eager": 0.5, "mica": 0.5})
+    assert k.is_excused({"eager": 0.5, "mica": 0.9})
+    assert not k.is_excused({"eager": 0.5, "mica": 1.1})  # worse than a rounding error
+    assert not k.is_excused({"eager": 1e-3, "mica": 1e-3})  # a wrong result of what can be checked
+    assert not k.is_excused({"eager": 0.5}) and not k.is_excused({"mica": 0.5}) and not k.is_excused({})
 
 
 def test_each_round_begins_with_another_way(monkeypatch):
