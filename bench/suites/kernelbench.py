@@ -22,8 +22,8 @@ which the suite reports.
 
 A task is right where the suite's check passes for all its random inputs, wrong where it does not, failed where an error kept it from running, and
 late after its deadline. Errors are relative norms of the difference to the model in float64. Before Mica compiles a task it is decided whether its
-results can be checked. It is unfit where eager mode fails, or fails the check against itself; then nothing is timed. If eager mode's own error
-is above 0.1, results are rounding errors: such a task is run, and is unfit instead of wrong where Mica's error is at most twice eager mode's.
+results can be checked. It is unfit where eager mode fails, or fails the check against itself; then nothing is timed. A task that fails the check is
+unfit instead of wrong if eager mode fails it too against the model in float64, and Mica's error to that is at most twice eager mode's.
 fast_p, as the suite has it: the part of all tasks that are right and more than p times as fast as the baseline. Exit status 0: no task is wrong;
 1: some are. The child runs `kernelbench_task.py`.
 """

@@ -40,6 +40,7 @@ static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
                                 .forge = j->forge,
                                 .compile_until = isfinite(f->compile_until) ? f->compile_until : 0,
                                 .quick = quick,
+                                .unchosen = f->c->plan,
                                 .finalists = quick ? SURVIVORS : FINALISTS,
                                 .seconds = f->c->plan ? PLAN_RACE : FINAL};
 }
@@ -102,7 +103,7 @@ static int fill(struct entrants *f, struct climb_batch *b, struct err *e)
   if (f->idle >= IDLE) return OK;
   b->n = climb_take(f, most, f->nlines ? FAR * best_seconds(f) : INFINITY, b->who);
   for (int i = 0; i < b->n; i++) d[i] = f->x[b->who[i]].program;
-  struct gpu_race_opts o = opts_of(f, true);
+  struct gpu_race_opts o = opts_of(f, !f->c->plan); // a plan's race has one batch, which is its last
   return b->n ? gpu_batch_start(f->session, &o, b->n, d, &b->b, e) : OK;
 }
 
@@ -157,6 +158,11 @@ static void take_one(struct entrants *f, int i, struct gpu_result *r, bool cut)
   x->rough = r->rough;
   tell_wrong(f, x);
   if (x->state != TIMED) entrants_give_back(f, i);
+}
+
+static void be_exact(struct entrants *f, const struct climb_batch *b)
+{
+  for (int i = 0; i < b->n; i++) f->x[b->who[i]].last = true, f->x[b->who[i]].rough = false;
 }
 
 static void take_stats(struct entrants *f, int n, const struct gpu_race *out)
@@ -296,6 +302,7 @@ static int race_all(struct entrants *f, struct err *e)
     if (status == OK) status = gpu_race_batch(f->j->mem, now.b, out, e);
     bool cut = was_stopped(e);
     if (status == OK || cut) take(f, &now, out, cut);
+    if (status == OK && f->c->plan) be_exact(f, &now);
     drop(f, &now);
     if (cut || (status == OK && job_stopping(f->j))) return drop(f, &then), OK;
     if (status == OK && f->nlines) advance(f);
@@ -354,6 +361,6 @@ int climb_finals(struct entrants *f, struct err *e)
   if (was_stopped(e)) return leave_bad(f, &b, out), OK;
   if (status != OK) return status;
   take(f, &b, out, false);
-  for (int i = 0; i < b.n; i++) f->x[b.who[i]].last = true, f->x[b.who[i]].rough = false;
+  be_exact(f, &b);
   return OK;
 }

@@ -405,6 +405,7 @@ int race_gpu_whole(struct job *j, struct err *e)
   const struct device_program *d[2];
   struct gpu_race out;
   int n = 0;
+  if (j->single && planned(j)) return by_parts(j), OK; // that race was of the whole
   for (int i = 0; i < 2; i++)
     if (c[i]->gpu.lowered && (i == 0 || j->base.g != j->best.g)) c[n] = c[i], d[n++] = &c[i]->gpu.lowered->program;
   int status = job_stopping(j) ? NO : whole_race(j, n, d, &out, e);

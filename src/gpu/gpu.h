@@ -354,6 +354,7 @@ struct gpu_race_opts {
   double limit;                        // seconds that one candidate may take to run; 0: 10
   bool quick;                          // figures of a few replays; the fastest is not held against other inputs
   bool untimed;                        // only whether each is right; the best is the first that is
+  bool unchosen;                       // nobody chose the programs by what they did on these inputs, so that the fastest needs no others
   const char *worker;                  // path, or NULL
   struct gpu_worker *with;             // an open worker to use, or NULL
   const struct gpu_compiler *compiler; // NULL: NVRTC

@@ -137,7 +137,7 @@ static int load_and_check(struct race *r, int k, struct err *stop)
   span_end(&s);
   if (status == OK) {
     x->algorithm = arena_copy(r->mem, gpu_worker_algorithms(r->w, r->id[k]), sizeof(int) * (size_t)(r->codes[k].nlaunch + 1));
-    status = check_candidate(r, k, r->problem, REPEATS, &e);
+    status = check_candidate(r, k, r->problem, r->o->unchosen ? LAST_REPEATS : REPEATS, &e);
   }
   if (e.id == ERR_STOPPED) return stopped(stop);
   if (status != OK) out_of_race(r, k, e.id == ERR_WRONG ? GPU_WRONG : GPU_FAILED, &e);
@@ -433,6 +433,7 @@ static int run(struct race *r, struct err *e)
   TRY(stage(r, "rounds", narrow, e));
   if (r->o->quick) return stage(r, "last round", time_quickly, e);
   TRY(stage(r, "final", time_final, e));
+  if (r->o->unchosen) return stage(r, "special inputs", first_right, e);
   return stage(r, "other inputs", choose, e);
 }
 
