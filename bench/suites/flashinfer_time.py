@@ -7,10 +7,9 @@ Definitions and workloads are files of github.com/flashinfer-ai/flashinfer-bench
 definition are those with its name. A definition without any takes those of --axes. Each is a program (flashinfer.py), which Mica has --time seconds
 for. The order of all workloads was drawn once with a fixed seed, so what has run after --until seconds is a random sample.
 
-Baselines are the reference, torch's own operator (`linear`, `rms_norm`), and the reference by torch.compile. Column `best_us` is the least of these.
-A time is the median of replays of a CUDA graph, in rounds that alternate. Calls in a graph rotate among copies of the inputs, as many as exceed
-the L2 cache, and 64 at most. A result is right if each element is as near to the reference as the suite asks: within 0.01, or
-1%.
+Baselines are the reference, torch's own operator (`linear`, `rms_norm`), and for norms the reference by torch.compile. Column `best_us` is the least
+of these. A time is the median of replays of a CUDA graph, in rounds that alternate. Calls in a graph rotate among copies of the inputs, as many as
+exceed the L2 cache, and 64 at most. A result is right if each element is as near to the reference as the suite asks: within 0.01, or within 1%.
 Exit status 1: a result is wrong, or a workload failed.
 """
 import argparse
@@ -30,9 +29,10 @@ import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from flashinfer import Refused, all_sizes, epsilon, extents, program  # noqa: E402
+from kernelbench import device_name  # noqa: E402
 
-COLUMNS = ["definition", "sizes", "fate", "mica_us", "reference_us", "torch_us", "compiled_us", "best_us", "over_best", "largest", "seconds",
-           "time", "device", "torch", "mica", "why"]
+COLUMNS = ["op_type", "definition", "sizes", "fate", "mica_us", "reference_us", "torch_us", "compiled_us", "best_us", "over_best", "largest",
+           "seconds", "time", "device", "torch", "mica", "why"]
 NEAR = 0.01        # of the suite: absolute and relative tolerance
 SETS, CACHE = 64, 2.2  # most copies of the inputs, and how many L2 caches they fill
 CALLS, GRAPH, ROUNDS = 64, 5e3, 15  # most calls of a graph, microseconds of one, and rounds
@@ -132,7 +132,7 @@ def row(job):
     if time.monotonic() > end:
         return None
     text = ", ".join(f"{k}={v}" for k, v in sizes.items())
-    made = {"definition": definition["name"], "sizes": text}
+    made = {"op_type": definition["op_type"], "definition": definition["name"], "sizes": text}
     try:
         made |= measure(definition, sizes, "_".join([definition["name"], *map(str, sizes.values())]), a)
     except Exception as error:
@@ -162,11 +162,12 @@ def jobs_of(a):
 
 
 def summary(rows):
-    for kind in sorted({r["definition"].split("_n")[0].split("_h")[0] for r in rows}):
-        some = [r for r in rows if r["definition"].startswith(kind)]
+    for kind in sorted({r["op_type"] for r in rows}):
+        some = [r for r in rows if r["op_type"] == kind]
         x = [float(r["over_best"]) for r in some if r["fate"] == "right"]
         mean = math.exp(sum(map(math.log, x)) / len(x)) if x else math.nan
-        print(f"{kind:20} {len(some):4} run, {len(x)} right, {sum(r['fate'] == 'wrong' for r in some)} wrong, {sum(r['fate'] == 'failed' for r in some)} failed;"
+        wrong, failed = (sum(r["fate"] == k for r in some) for k in ("wrong", "failed"))
+        print(f"{kind:20} {len(some):4} run, {len(x)} right, {wrong} wrong, {failed} failed;"
               f" at least as fast as the best baseline {sum(v >= 1 for v in x)}, within 3% {sum(v >= 0.97 for v in x)}; geometric mean {mean:.3f}")
 
 
@@ -190,7 +191,7 @@ def main():
         for made in pool.imap_unordered(row, [(d, s, a, end) for d, s in jobs_of(a)]):
             if made is None:
                 continue
-            rows.append(made), out.writerow(made | same | {"device": a.device}), f.flush()
+            rows.append(made), out.writerow(made | same | {"device": device_name(a.device)}), f.flush()
             print(f"{made['definition']:24} {made['sizes']:18} {made['fate']:7} {made.get('mica_us', ''):>9} {made.get('best_us', ''):>9}"
                   f" {made.get('over_best', ''):>7}  {made.get('why', '')[:80]}", flush=True)
     summary(rows)

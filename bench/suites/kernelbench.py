@@ -69,6 +69,11 @@ def output_of(*words, cwd=None):
         return ""
 
 
+def device_name(device):
+    """Asked of the driver's tool, since a process that has used the GPU cannot fork one that does."""
+    return device if device == "cpu" else output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").split("\n")[0] or device
+
+
 def tasks_of(a):
     """(level, number, name, path) of the tasks that are asked for."""
     found = []

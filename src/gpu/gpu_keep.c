@@ -23,8 +23,10 @@ const char *keep_key(struct arena *mem, int n, const struct device_program *cons
   for (int k = 0; k < 2; k++) h[k] = hash_bytes(str_text(&text), text.n, h[k]);
   str_free(&text);
   return arena_printf(mem, "gpu race%s%s %016llx%016llx\n%d programs, seed %llu, device %d, %s\nmica %s", o->quick ? ", quick" : "",
-                      o->untimed ? ", untimed" : o->unchosen ? ", unchosen" : "", (unsigned long long)h[0], (unsigned long long)h[1], n, (unsigned long long)o->seed, o->device,
-                      identity, build_fingerprint);
+                      o->untimed    ? ", untimed"
+                      : o->unchosen ? ", unchosen"
+                                    : "",
+                      (unsigned long long)h[0], (unsigned long long)h[1], n, (unsigned long long)o->seed, o->device, identity, build_fingerprint);
 }
 
 static json_t *time_json(const struct gpu_time *t)

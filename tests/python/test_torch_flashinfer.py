@@ -1,5 +1,6 @@
 """bench/suites/flashinfer.py: definitions in FlashInfer-Bench's format become solutions in its format, right by the reference; nvcc compiles them where it
 is, and tvm-ffi loads them. The package's own reader takes the solution where it is installed."""
+import csv
 import json
 import os
 import shutil
@@ -90,3 +91,27 @@ def test_a_wrong_program_is_told(tmp_path):
     said = run(tmp_path, "rmsnorm_h64", "--check", "--axes", "batch_size=4", "--", "--max-block-ops", "3", "--no-db",
                reference=DEFINITIONS["rmsnorm_h64"]["reference"].replace("+ EPS", "+ 1 + EPS"))
     assert said.returncode == 1, said
+
+
+def timed(folder, name, *words, **changes):
+    """Rows of bench/suites/flashinfer_time.py for one definition, on the CPU."""
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"name": name, **DEFINITIONS[name], **changes}))
+    said = subprocess.run([sys.executable, os.path.join("bench", "suites", "flashinfer_time.py"), path, "--device", "cpu", "--time", "20", "--csv", folder / "rows.csv", *words],
+                          capture_output=True, text=True)
+    with open(folder / "rows.csv", newline="") as f:
+        return said, list(csv.DictReader(f))
+
+
+def test_workloads_are_timed_beside_torch(tmp_path):
+    said, rows = timed(tmp_path, "rmsnorm_h64", "--axes", "batch_size=4")
+    assert said.returncode == 0 and "1 right, 0 wrong, 0 failed" in said.stdout, said
+    us = {k: float(rows[0][f"{k}_us"]) for k in ("mica", "reference", "torch", "compiled", "best")}
+    assert rows[0]["fate"] == "right" and us["best"] == min(us["reference"], us["torch"], us["compiled"]) and min(us.values()) > 0
+    assert abs(float(rows[0]["over_best"]) - us["best"] / us["mica"]) < 0.01 * float(rows[0]["over_best"]) + 0.001
+
+
+def test_a_result_far_from_the_reference_is_wrong(tmp_path):
+    off = DEFINITIONS["rmsnorm_h64"]["reference"].replace("+ EPS", "+ 1 + EPS")
+    said, rows = timed(tmp_path, "rmsnorm_h64", "--axes", "batch_size=4", reference=off)
+    assert said.returncode == 1 and rows[0]["fate"] == "wrong" and float(rows[0]["largest"]) > 1, said

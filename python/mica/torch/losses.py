@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .emit import Cannot, number
-from .ops import row
+from .ops import UNITS, row
 
 NONE, MEAN, SUM = range(3)  # torch's numbers of reductions
 
@@ -43,7 +43,7 @@ def soft_margin(e, x, y, reduction=MEAN):
     return reduced(e, e.binary("softplus(neg({0} * {1}))", x, y), reduction)
 
 
-@row("aten.binary_cross_entropy.default")
+@row("aten.binary_cross_entropy.default", kinds=[UNITS])
 def binary_cross_entropy(e, x, y, weight=None, reduction=MEAN):
     """torch limits the logarithms to -100."""
     loss = e.binary("neg({1} * clamp(log({0}), -100, inf) + (1 - {1}) * clamp(log(1 - {0}), -100, inf))", x, y)

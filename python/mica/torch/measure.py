@@ -22,9 +22,12 @@ LEAST = 1e-3  # positive number: among many some would be zero, whose logarithm 
 CHUNK = 1 << 26  # elements that are compared at a time, as they become 64 bits wide
 
 
-def example(t, shape, strides, generator, positive=False, limits=(0, 0)):
+ANY, POSITIVE, UNIT = "any", "positive", "from 0 to 1"  # spans of numbers
+
+
+def example(t, shape, strides, generator, span=ANY, limits=(0, 0)):
     """Random elements of t's kind, with these strides where they are dense; weights (matrices without a batch) as small as those of a
-    network are. positive: no number is negative. limits: the least and the largest whole number. They are drawn where the generator is."""
+    network are. span: of the numbers. limits: the least and the largest whole number. They are drawn where the generator is."""
     where = generator.device
     if t.dtype is torch.bool:
         x = torch.rand(shape, generator=generator, device=where) < 0.5
@@ -34,7 +37,9 @@ def example(t, shape, strides, generator, positive=False, limits=(0, 0)):
         x = torch.randn(shape, generator=generator, device=where)
         if len(shape) == 2:
             x /= math.sqrt(max(shape))
-        x = (x.abs().clamp(min=LEAST) if positive else x).to(t.dtype)
+        if span != ANY:
+            x = (x.abs() if span == POSITIVE else x.abs().frac()).clamp(min=LEAST)
+        x = x.to(t.dtype)
     else:
         x = torch.randint(limits[0], limits[1] + 1, shape, generator=generator, device=where).to(t.dtype)
     if by_stride(shape, strides):

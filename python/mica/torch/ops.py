@@ -21,8 +21,8 @@ from .emit import MOST_SCANNED, Cannot, Value, axis, number
 
 ROWS = {}
 # Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it. EXTENTS: rows whose numbers
-# that depend on a dynamic extent are extents of their tensors, which they do not read.
-VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS, EXTENTS = (set() for _ in range(8))
+# that depend on a dynamic extent are extents of their tensors, which they do not read. UNITS: rows whose eager mode stops at numbers outside 0 to 1.
+VIEWS, PRODUCTS, SOFTMAX, CASTS, ATTENTION, HIDES, ZEROS, EXTENTS, UNITS = (set() for _ in range(9))
 READS_NUMBERS = {"aten.where.self"}  # of constant tensors
 COMPARES = {f"aten.{op}.Scalar" for op in ("eq", "ne", "lt", "le", "gt", "ge")}  # with a number: of a weight, a mask that is made once
 CONSTANTS = {  # operators without a row, whose number those read

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from . import engine, inductor, measure, verdicts
 from .budget import Budget
 from .emit import Cannot
-from .ops import name_of
+from .ops import UNITS, name_of
 from .program import Shapes, batch_of, build, symbols_of
 from .report import Taken
 from .weights import Prepared, capturing
@@ -188,8 +188,9 @@ class Region:
 
     def _sample(self, made, bucket, real):
         """Inputs, and eager's results of them; None where those are not finite."""
-        for positive in (False, True):  # a root or a logarithm of what others make positive: its inputs are random here
-            examples = self.examples(bucket, real, positive, made.limits)
+        # a root or a logarithm of what others make positive has random inputs here; eager mode of what expects probabilities stops at other numbers
+        for span in (measure.UNIT,) if any(name_of(n.target) in UNITS for n in self.nodes) else (measure.ANY, measure.POSITIVE):
+            examples = self.examples(bucket, real, span, made.limits)
             want = self.module(*examples)
             if all(measure.finite(w) for w in want):
                 return examples, want
@@ -210,7 +211,7 @@ class Region:
             verdicts.remember(folder, key, *times)
         return times
 
-    def examples(self, bucket, real, positive=False, limits=None):
+    def examples(self, bucket, real, span=measure.ANY, limits=None):
         """Tensors for every placeholder: the real ones, else random. limits: of indices, by placeholder."""
         generator = measure.generator(self.device)
         shapes, out = Shapes({self.symbol: bucket} if bucket else None), []
@@ -219,7 +220,7 @@ class Region:
             if p in real:
                 out.append(real[p])
             elif isinstance(val, torch.Tensor):
-                out.append(measure.example(val, shapes.shape(val), shapes.strides(val), generator, positive, (limits or {}).get(p, (0, 0))))
+                out.append(measure.example(val, shapes.shape(val), shapes.strides(val), generator, span, (limits or {}).get(p, (0, 0))))
             else:
                 out.append(shapes.value(val))
         return out

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Samples of torch's own OpInfo database, for the operators that Mica has rows for: right, wrong, failed, or left.
+
+    opinfo.py [--device cuda|cpu] [--csv FILE] [--only REGEX] [--samples N] [--time S] [--workers N] [--until S] [--dtype float32]
+
+torch's database imports the package `expecttest`.
+Each operator is one function of up to --samples of its samples, spread evenly over all of them. torch.compile(backend="mica") compiles it with
+`take="all"`, so that every node with a row becomes a kernel of Mica's, and the rest runs in eager mode. A result is right if it is as near to eager
+mode's as the backend asks of its programs, and NaN where eager mode's is. An operator is left if it has no row, and not counted. Exit status 1: a
+result is wrong, or compiling failed.
+"""
+import argparse
+import collections
+import csv
+import math
+import multiprocessing
+import os
+import random
+import re
+import sys
+import tempfile
+import time
+
+import torch
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from kernelbench import device_name  # noqa: E402
+
+COLUMNS = ["operator", "fate", "samples", "results", "nodes", "taken", "worst", "seconds", "dtype", "device", "torch", "mica", "why"]
+SEED = 20
+OPS = []  # which forked processes have too, as they cannot be sent
+
+
+def samples_of(op, device, dtype, most):
+    """Evenly spread samples of tensors alone, without an empty one."""
+    every = [s for s in op.sample_inputs(device, dtype, requires_grad=False) if isinstance(s.input, torch.Tensor) and s.input.numel()]
+    step = max(1, math.ceil(len(every) / most))
+    return every[::step]
+
+
+def flat(x):
+    return torch.utils._pytree.tree_leaves(x)
+
+
+def off(got, want):
+    """How many times the accepted difference a result is off. NaN and infinities are to be where eager mode has them."""
+    from mica.torch import measure
+    if got.shape != want.shape or got.dtype != want.dtype or not torch.equal(got.isnan(), want.isnan()) or not torch.equal(got.isinf(), want.isinf()):
+        return math.inf
+    if got.is_floating_point():
+        got, want = (x.nan_to_num(0, 0, 0) for x in (got, want))
+    part, most = measure.difference([got], [want])
+    return part / most if most else math.inf if part else 0
+
+
+def run(op, device, dtype, a):
+    from mica.torch import backend
+    from mica.torch.compiler import _listeners
+    torch._dynamo.reset()  # there is a limit to the times that one function is compiled
+    chosen = []
+    for s in samples_of(op, device, dtype, a.samples):
+        try:
+            chosen.append((s, [y for y in flat(op.op(s.input, *s.args, **s.kwargs)) if isinstance(y, torch.Tensor)]))
+        except Exception:  # not a sample for this device
+            continue
+
+    def all_of(*inputs):
+        return [op.op(x, *s.args, **s.kwargs) for x, (s, _) in zip(inputs, chosen)]
+    graphs = []
+    _listeners.lists = [graphs]
+    options = {"take": "all", "rest": "eager", "min_ops": 1, "min_work": 0, "time": a.time, "summary": False, "faults": "raise"}
+    got = torch.compile(all_of, backend=backend, options=options, dynamic=False)(*(s.input for s, _ in chosen))
+    got = [[y for y in flat(x) if isinstance(y, torch.Tensor)] for x in got]
+    taken, nodes = sum(len(g.taken) for g in graphs), sum(len(g.nodes) for g in graphs)
+    worst = max((off(g, w) for (_, want), mine in zip(chosen, got, strict=True) for g, w in zip(mine, want, strict=True)), default=0)
+    fate = "left" if not taken else "right" if worst <= 1 else "wrong"
+    return {"fate": fate, "samples": len(chosen), "results": sum(map(len, got)), "nodes": nodes, "taken": taken, "worst": f"{worst:.2g}"}
+
+
+def row(job):
+    k, a, end = job
+    op = OPS[k]
+    begin = time.monotonic()
+    if begin > end:
+        return None
+    try:
+        torch.set_num_threads(1), torch.manual_seed(SEED)
+        with torch.no_grad():
+            made = run(op, a.device, getattr(torch, a.dtype), a)
+    except Exception as error:
+        made = {"fate": "failed", "why": f"{type(error).__name__}: {error}".replace("\n", " ")[:300]}
+    return {"operator": op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""), **made, "seconds": f"{time.monotonic() - begin:.1f}"}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--device", default="cuda", choices=("cuda", "cpu")), p.add_argument("--csv", default=os.devnull)
+    p.add_argument("--only", default="", help="a regular expression of names"), p.add_argument("--dtype", default="float32")
+    p.add_argument("--samples", type=int, default=4, help="of an operator")
+    p.add_argument("--time", type=float, default=10, help="seconds of Mica for the samples of an operator")
+    p.add_argument("--workers", type=int, default=1), p.add_argument("--until", type=float, default=math.inf, help="seconds after which none begins")
+    a = p.parse_args()
+    end = time.monotonic() + a.until
+    from torch.testing._internal.common_methods_invocations import op_db
+    import mica
+    import mica.torch  # noqa: F401
+    os.environ.setdefault("MICA_GPU_LOCK", os.path.join(tempfile.mkdtemp(), "lock"))
+    OPS.extend(op for op in op_db if re.search(a.only, op.name) and op.supports_dtype(getattr(torch, a.dtype), a.device))
+    random.Random(SEED).shuffle(OPS)
+    version = " ".join(map(str, mica._mica.version()))
+    counts, same = collections.Counter(), {"dtype": a.dtype, "device": device_name(a.device), "torch": torch.__version__, "mica": version}
+    with open(a.csv, "w", newline="") as f, multiprocessing.get_context("fork").Pool(a.workers) as pool:
+        out = csv.DictWriter(f, COLUMNS, lineterminator="\n")
+        out.writeheader()
+        for made in pool.imap_unordered(row, [(k, a, end) for k in range(len(OPS))]):
+            if made is None:
+                continue
+            out.writerow(made | same), f.flush()
+            counts[made["fate"]] += 1
+            if made["fate"] in ("wrong", "failed"):
+                print(f"{made['operator']:36} {made['fate']:7} {made.get('worst', ''):>9}  {made.get('why', '')[:140]}", flush=True)
+    print(", ".join(f"{counts[k]} {k}" for k in ("right", "wrong", "failed", "left")))
+    return int(bool(counts["wrong"] + counts["failed"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""bench/suites/opinfo.py on operators of torch's own database, on the CPU: those with rows are right, one without is left."""
+import csv
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest_torch import torch
+
+sys.path.insert(0, os.path.join("bench", "suites"))
+
+
+def test_operators_are_right_or_left(tmp_path):
+    pytest.importorskip("expecttest")
+    script = os.path.join("bench", "suites", "opinfo.py")
+    said = subprocess.run([sys.executable, script, "--device", "cpu", "--only", "^(amax|sinh|argmax)$", "--samples", "2", "--csv", tmp_path / "rows.csv"],
+                          capture_output=True, text=True)
+    with open(tmp_path / "rows.csv", newline="") as f:
+        fates = {r["operator"]: r["fate"] for r in csv.DictReader(f)}
+    assert said.returncode == 0 and fates == {"amax": "right", "argmax": "right", "sinh": "left"}, (said, fates)
+
+
+def test_how_far_a_result_is_off():
+    import opinfo
+    x = torch.tensor([1.0, math.nan, math.inf, 2.0])
+    assert opinfo.off(x, x) == 0 and 0 < opinfo.off(x * (1 + 1e-6), x) < 1 < opinfo.off(x * 1.01, x)
+    for other in (x.nan_to_num(), x.double(), x[:2]):
+        assert opinfo.off(other, x) == math.inf
+    i = torch.arange(3)
+    assert opinfo.off(i, i) == 0 and opinfo.off(i + 1, i) == math.inf
+
+
+def test_a_loss_that_stops_at_other_numbers_is_tried_with_probabilities(tmp_path):
+    from mica.torch import backend
+    p, y = torch.rand(64, 16), torch.rand(64, 16)
+    options = {"take": "all", "rest": "eager", "min_ops": 1, "min_work": 0, "time": 20, "summary": False, "faults": "raise", "cache": str(tmp_path)}
+    with torch.no_grad():
+        got = torch.compile(lambda p, y: torch.nn.functional.binary_cross_entropy(p, y), backend=backend, options=options)(p, y)
+    assert torch.allclose(got, torch.nn.functional.binary_cross_entropy(p, y), rtol=1e-4)
