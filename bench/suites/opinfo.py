@@ -28,7 +28,7 @@ from kernelbench import device_name  # noqa: E402
 
 COLUMNS = ["operator", "fate", "samples", "results", "nodes", "taken", "worst", "seconds", "dtype", "device", "torch", "mica", "why"]
 SEED = 20
-OPS = []  # which forked processes have too, as they cannot be sent
+OPS = []  # of each process, as they cannot be sent
 
 
 def samples_of(op, device, dtype, most):
@@ -92,6 +92,13 @@ def row(job):
     return {"operator": op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""), **made, "seconds": f"{time.monotonic() - begin:.1f}"}
 
 
+def prepare(a):
+    """The operators, in an order that was drawn once. To list them asks the GPU, so that a process that did cannot fork one that uses it."""
+    from torch.testing._internal.common_methods_invocations import op_db
+    OPS.extend(op for op in op_db if re.search(a.only, op.name) and op.supports_dtype(getattr(torch, a.dtype), a.device))
+    random.Random(SEED).shuffle(OPS)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--device", default="cuda", choices=("cuda", "cpu")), p.add_argument("--csv", default=os.devnull)
@@ -101,15 +108,12 @@ def main():
     p.add_argument("--workers", type=int, default=1), p.add_argument("--until", type=float, default=math.inf, help="seconds after which none begins")
     a = p.parse_args()
     end = time.monotonic() + a.until
-    from torch.testing._internal.common_methods_invocations import op_db
     import mica
-    import mica.torch  # noqa: F401
     os.environ.setdefault("MICA_GPU_LOCK", os.path.join(tempfile.mkdtemp(), "lock"))
-    OPS.extend(op for op in op_db if re.search(a.only, op.name) and op.supports_dtype(getattr(torch, a.dtype), a.device))
-    random.Random(SEED).shuffle(OPS)
+    prepare(a)
     version = " ".join(map(str, mica._mica.version()))
     counts, same = collections.Counter(), {"dtype": a.dtype, "device": device_name(a.device), "torch": torch.__version__, "mica": version}
-    with open(a.csv, "w", newline="") as f, multiprocessing.get_context("fork").Pool(a.workers) as pool:
+    with open(a.csv, "w", newline="") as f, multiprocessing.get_context("spawn").Pool(a.workers, prepare, (a,)) as pool:
         out = csv.DictWriter(f, COLUMNS, lineterminator="\n")
         out.writeheader()
         for made in pool.imap_unordered(row, [(k, a, end) for k in range(len(OPS))]):
