@@ -144,11 +144,15 @@ double kern_bound(const struct kern *k, int v);
 
 // ---- kern_hidden.c ----
 enum { KERN_BOUNDS = 8 };
-struct kern_sum { // constant + sum stride[a] a
-  int64_t constant, stride[KERN_AXES];
+struct kern_sum { // constant + sum stride[a] a + by times the value of a load
+  int64_t constant, stride[KERN_AXES], by;
+  int load; // that loops do not change; if by is not 0
 };
 struct kern_hidden { // root = shown where all of bound[] are at least 0, else a low constant
   int root, shown, nbounds;
+  bool loads; // some bound loads a number, or `more` is there: rows say what they show when the kernel runs
+  int more;   // -1, or a load: rows where it is above 0 add `added` to what is shown
+  int added;
   int condition; // of one step
   axis_set axes; // of the conditions
   struct kern_sum bound[KERN_BOUNDS];

@@ -1,5 +1,6 @@
 // Iterations of a loop that a condition on indices hides: kern.h says when they may be left out. A hidden score is a constant so low that
 // its exponential is 0 beside any score that is shown, and each row shows one; so hidden iterations add 0 to sums and leave maxima as they are.
+// Conditions may load numbers. Whether they are whole ones is for the caller to know, and whether each row shows a score for the kernel to see.
 #include "kern/kern.h"
 
 #include <math.h>
@@ -16,8 +17,15 @@ static bool whole(double x) { return x >= -0x1p40 && x <= 0x1p40 && x <= rint(x)
 
 static void add(struct kern_sum *to, int64_t by, const struct kern_sum *x)
 {
+  if (x->by) to->by = by * x->by, to->load = x->load;
   to->constant += by * x->constant;
   for (int a = 0; a < KERN_AXES; a++) to->stride[a] += by * x->stride[a];
+}
+
+static bool is_fixed_load(const struct kern *k, int v)
+{
+  const struct kern_value *x = &k->v[v];
+  return x->kind == KERN_LOAD && !x->at.index && !(x->axes & k->loops);
 }
 
 static bool sum_of(const struct kern *k, int v, int depth, struct kern_sum *out)
@@ -26,6 +34,7 @@ static bool sum_of(const struct kern *k, int v, int depth, struct kern_sum *out)
   struct kern_sum in[2] = {{0}};
   *out = (struct kern_sum){0};
   if (x->kind == KERN_LOAD && x->at.index) return out->constant = x->at.offset, memcpy(out->stride, x->at.stride, sizeof out->stride), true;
+  if (is_fixed_load(k, v)) return out->by = 1, out->load = v, true;
   if (x->kind == KERN_CONST) return out->constant = (int64_t)(whole(x->a.scalar) ? x->a.scalar : 0), whole(x->a.scalar);
   if (x->kind != KERN_MAP || !depth) return false;
   for (int i = 0; i < x->nin; i++)
@@ -33,14 +42,14 @@ static bool sum_of(const struct kern *k, int v, int depth, struct kern_sum *out)
   if ((x->op == OP_ADD_SCALAR || x->op == OP_MUL_SCALAR) && !whole(x->a.scalar)) return false;
   if (x->op == OP_ADD_SCALAR) return *out = in[0], out->constant += (int64_t)x->a.scalar, true;
   if (x->op == OP_NEG || x->op == OP_MUL_SCALAR) return add(out, x->op == OP_NEG ? -1 : (int64_t)x->a.scalar, &in[0]), true;
-  if (x->op != OP_ADD && x->op != OP_SUB) return false;
+  if ((x->op != OP_ADD && x->op != OP_SUB) || (in[0].by && in[1].by)) return false;
   return *out = in[0], add(out, x->op == OP_ADD ? 1 : -1, &in[1]), true;
 }
 
 // y - x - least >= 0
 static bool add_bound(struct kern_hidden *h, const struct kern_sum *x, const struct kern_sum *y, int64_t least)
 {
-  if (h->nbounds == KERN_BOUNDS) return false;
+  if (h->nbounds == KERN_BOUNDS || (x->by && y->by)) return false;
   struct kern_sum *b = &h->bound[h->nbounds++];
   *b = *y, add(b, -1, x), b->constant -= least;
   return true;
@@ -54,6 +63,14 @@ static bool bounds_of(const struct kern *k, int c, int depth, struct kern_hidden
   if (v->op == OP_MUL || v->op == OP_MASK) return bounds_of(k, v->in[0], depth - 1, h) && bounds_of(k, v->in[1], depth - 1, h);
   if (v->op >= OPS || !(op_rows[v->op].flags & BRACKET) || !sum_of(k, v->in[0], depth, &x) || !sum_of(k, v->in[1], depth, &y)) return false;
   return add_bound(h, &x, &y, v->op == OP_LESS) && (v->op != OP_EQUAL || add_bound(h, &y, &x, 0));
+}
+
+// Adds the bounds of the condition, or none.
+static bool bounds_with(const struct kern *k, int c, struct kern_hidden *h)
+{
+  const int before = h->nbounds;
+  if (bounds_of(k, c, MOST_DEPTH, h)) return true;
+  return h->nbounds = before, false;
 }
 
 // ---- does every row show something? ----
@@ -161,6 +178,7 @@ static enum hidden_class of_map(const struct kern *k, const struct kern_value *v
   if (v->op == OP_MUL_SCALAR) return x == LOW && v->a.scalar < 1 ? ANY : x;
   if (v->op == OP_MAXIMUM && is_number(&k->v[v->in[1]])) return x;
   if (v->op == OP_SUB && x == LOW && y == TOP) return LOW;
+  if (v->op == OP_ADD && (x == LOW || y == LOW)) return LOW; // of a mask and a score
   return exponential && x == LOW ? ZERO : ANY;
 }
 
@@ -190,7 +208,23 @@ static bool take_root(const struct kern *k, int v, const struct kern_hidden *her
   if (h->root >= 0 && !around) return false;
   if (!around) h->shown = here->shown;
   h->root = v, h->axes |= k->v[here->condition].axes;
-  return bounds_of(k, here->condition, MOST_DEPTH, h);
+  return true;
+}
+
+static bool is_zero(const struct kern_value *v) { return v->kind == KERN_CONST && !(v->a.scalar < 0) && !(v->a.scalar > 0); }
+
+// A mask that is read in some rows only, and what it is added to: the sum is the root, and the mask 0 in the other rows.
+static void take_sum(const struct kern *k, struct kern_hidden *h)
+{
+  const struct kern_value *m = &k->v[h->shown], *r = &k->v[h->root], *more = m->nin > 1 ? &k->v[m->in[1]] : m;
+  if (m->kind != KERN_MAP || m->op != OP_MASK || m->uses != 1 || r->uses != 1) return;
+  if (more->kind != KERN_MAP || more->op != OP_LESS || !is_zero(&k->v[more->in[0]]) || !is_fixed_load(k, more->in[1])) return;
+  for (int v = h->root + 1; v < k->nvalues; v++) {
+    const struct kern_value *sum = &k->v[v];
+    if (!sum->live || sum->kind != KERN_MAP || sum->op != OP_ADD || (sum->in[0] == h->root) == (sum->in[1] == h->root)) continue;
+    h->more = more->in[1], h->added = m->in[0], h->shown = sum->in[sum->in[0] == h->root], h->root = v;
+    return;
+  }
 }
 
 bool kern_hides(const struct kern *k, struct kern_hidden *h)
@@ -199,15 +233,19 @@ bool kern_hides(const struct kern *k, struct kern_hidden *h)
   enum hidden_class *c = NEWS(&mem, enum hidden_class, k->nvalues + 1);
   axis_set folded = 0;
   bool good = true;
-  *h = (struct kern_hidden){.root = -1};
+  *h = (struct kern_hidden){.root = -1, .more = -1};
   for (int v = 0; v < k->nvalues && good; v++) {
     struct kern_hidden here = {0};
     if (!k->v[v].live) continue;
     folded |= k->v[v].folded;
     c[v] = class_of(k, &k->v[v], c);
-    if (is_root(k, v, &here)) good = take_root(k, v, &here, h), c[v] = LOW;
+    if (!is_root(k, v, &here) || !bounds_with(k, here.condition, h)) continue;
+    good = take_root(k, v, &here, h), c[v] = LOW;
   }
   for (int v = 0; v < k->nvalues && good; v++) good = !k->v[v].live || leaves(k, &k->v[v], c);
   arena_close(&mem);
-  return good && h->root >= 0 && k->loops && reaches(k, h, folded & h->axes);
+  if (!good || h->root < 0 || !k->loops) return false;
+  take_sum(k, h);
+  for (int i = 0; i < h->nbounds; i++) h->loads |= h->bound[i].by != 0;
+  return h->loads || reaches(k, h, folded & h->axes);
 }

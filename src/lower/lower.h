@@ -17,6 +17,7 @@
 //   merge.c      kernels that go on with the tiles of the one before
 //   parts.c      products of f32 as products of bf16 parts
 //   aligned.c    copies of operands whose rows begin anywhere
+//   spans.c      masks whose rows say where they show anything
 //   steps.c      products beside a loop, in steps of it
 //   lower_values.c  values of a kernel, rewritten by rules (src/kern)
 //   text.c       tile text: names, indentation, the frame of a kernel
@@ -68,6 +69,8 @@ int lower_parts(struct arena *mem, const struct graph *wrapped, struct graph **o
 // aligned.c: the same with copies of inputs that products load and whose rows do not begin at 16 bytes; NO where there are none.
 int lower_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 bool lower_copied(const struct graph *kernels, int tensor); // is it a copy that a kernel makes?
+// spans.c: the same with masks of attention read where they do more than to show a part of a row; NO where there are none.
+int lower_spans(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
 // once.c: the same with iterators that load the same tile as one; NO where there are none.
 int load_once(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 // steps.c; the same kernel graph with products of what loops do not change in steps of the loops.

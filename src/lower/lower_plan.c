@@ -295,6 +295,7 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct t
   TRY(plan_rewritten(mem, lower_topk(wrapped) ? lower_merge(mem, wrapped, &other, e) : NO, &other, gpu, o, p, e));
   TRY(plan_rewritten(mem, load_once(mem, wrapped, &other, e), &other, gpu, o, p, e));
   TRY(plan_rewritten(mem, lower_gathers(mem, wrapped, &other, e), &other, gpu, o, p, e));
+  TRY(plan_rewritten(mem, lower_spans(mem, wrapped, &other, e), &other, gpu, o, p, e));
   return plan_rewritten(mem, lower_aligned(mem, wrapped, &other, e), &other, gpu, o, p, e);
 }
 

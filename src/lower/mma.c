@@ -55,7 +55,7 @@ void mma_fetch(struct mma_kernel *k)
     if (p->section[v] != MMA_LOOP || n->kind != KERN_MAP) continue;
     for (int j = 0; j < n->nin; j++) {
       int x = n->in[j];
-      if (!mma_loads(p, x) || p->tile_of[x] >= 0 || !mma_varies(p, x)) continue;
+      if (!mma_loads(p, x) || p->tile_of[x] >= 0 || !mma_varies(p, x) || mma_read_hidden(p, x)) continue;
       bool full = mma_has(p, x) & p->row_letters && mma_has(p, x) & ~p->row_letters;
       if (!full || mma_fragment_registers(p, mma_wanted(p, v, j)) <= 32) mma_value(k, x, mma_wanted(p, v, j));
     }
@@ -78,7 +78,7 @@ static void begin_ring(struct mma_kernel *k)
     char stage[12];
     snprintf(stage, sizeof stage, "%d", s);
     if (p->hides && s) text_open(k->t, "if (%d < @count) {", s);
-    if (s < p->iterations) mma_load(k, true, stage, mma_iteration(k, stage));
+    if (s < p->iterations) mma_load(k, true, stage, mma_iteration(k->p, stage));
     if (p->hides && s) text_close(k->t);
     commit(k);
   }
@@ -94,7 +94,7 @@ static void ring(struct mma_kernel *k)
   mma_wait(k, p->stages - 2);
   text_line(k->t, "@ahead = it + %d\n@next = @ahead %% %d\n@stage = it %% %d", p->stages - 1, p->stages, p->stages);
   text_open(k->t, "if (@ahead < %s) {", n);
-  mma_load(k, true, "@next", mma_iteration(k, "@ahead"));
+  mma_load(k, true, "@next", mma_iteration(k->p, "@ahead"));
   text_close(k->t);
   commit(k);
   mma_fetch(k);
@@ -157,13 +157,14 @@ static void body(struct mma_kernel *k)
   const struct mma_plan *p = k->p;
   bool dependent = p->job->dependent && p->job->gpu->can & CAN_PDL;
   groups(k);
-  mma_hidden_bounds(k);
+  mma_hidden_bounds(k, false);
   mma_load_declare(k);
   if (p->tail) tail_rooms(p->tail, k->t, k->global);
   mma_zero(k);
   if (dependent && !p->hold) text_line(k->t, "Sync<grid.trigger>#t()");
-  if (dependent) mma_ahead(k);
+  if (dependent && !(p->hides && p->hidden.loads)) mma_ahead(k);
   if (dependent) text_line(k->t, "Sync<grid.wait>#t()");
+  mma_hidden_bounds(k, true);
   if (dependent && p->hold) text_line(k->t, "Sync<grid.trigger>#t()");
   mma_section(k, MMA_CONST);
   begin_ring(k);

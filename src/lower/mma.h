@@ -133,7 +133,7 @@ struct mma_plan {
   bool *folded;              // by value: a sum of products that add to an accumulator one after another
   bool may_hide, hides;      // a condition on indices hides iterations, which are left out (mma_hidden.c)
   struct kern_hidden hidden;
-  bool *own;            // by value: computed only where the condition hides something
+  bool *own, *added;    // by value: computed only where the condition hides something; and of these, only where rows add something to what is shown
   double share, partly; // modelled: of iterations that are left, and of those the ones that hide something
   bool backwards;       // the last blocks have the most iterations, and come first
   int norder, *order;   // values that are computed, in the order in which they are
@@ -235,9 +235,10 @@ const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int 
 // ---- mma_hidden.c ----
 struct mma_kernel;
 void mma_hidden_plan(struct mma_plan *p);
-void mma_hidden_bounds(struct mma_kernel *k);                          // @from, @count
-const char *mma_iteration(const struct mma_kernel *k, const char *it); // of the graph, which the loop has as number `it`
+void mma_hidden_bounds(struct mma_kernel *k, bool waited);                          // @from, @count
+const char *mma_iteration(const struct mma_plan *p, const char *it); // of the graph, which the loop has as number `it`
 const char *mma_iterations(const struct mma_kernel *k);                // how many the loop has, as text
+bool mma_read_hidden(const struct mma_plan *p, int load);               // do only values that the hidden score is made of read what is loaded?
 const char *mma_partly_hidden(struct mma_kernel *k);                   // the condition that an iteration hides something
 // ---- mma_cost.c ----
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL

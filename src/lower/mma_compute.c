@@ -55,6 +55,22 @@ static void apply(struct mma_kernel *k, int value)
 
 static bool same_shape(struct mma_shape a, struct mma_shape b) { return a.rows == b.rows && a.cols == b.cols; }
 
+// A mask that rows of the block may not add at all.
+static void added(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  int value = p->hidden.added;
+  const char *out = mma_declare(k, p->shape[value], "fp32");
+  set(k, out, 0);
+  text_open(k->t, "if (@adds > 0) {");
+  struct mma_known known = mma_remember(k);
+  for (int v = 0; v <= value; v++)
+    if (p->added[v]) apply(k, v);
+  text_line(k->t, "%%%s <- Move(%%%s)", out, k->reg[value]);
+  text_close(k->t);
+  mma_forget(k, &known), k->reg[value] = out;
+}
+
 // A score, or less where it is hidden: indices are compared only in iterations that hide some.
 static void hide(struct mma_kernel *k, int value)
 {
@@ -64,8 +80,9 @@ static void hide(struct mma_kernel *k, int value)
   const char *x = branch ? mma_value(k, shown, p->shape[value]) : NULL, *out = branch ? mma_declare(k, p->shape[value], "fp32") : NULL;
   if (branch) text_line(k->t, "%%%s <- Move(%%%s)", out, x), text_open(k->t, "if (%s) {", mma_partly_hidden(k));
   struct mma_known known = mma_remember(k);
+  if (p->hidden.more >= 0 && p->added[p->hidden.added]) added(k);
   for (int v = 0; v < value; v++)
-    if (p->own[v]) apply(k, v);
+    if (p->own[v] && !p->added[v]) apply(k, v);
   apply(k, value);
   if (!branch) return;
   text_line(k->t, "%%%s <- Move(%%%s)", out, k->reg[value]);

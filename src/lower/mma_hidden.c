@@ -1,5 +1,6 @@
 // Loops over keys that a condition on indices hides, in products by mma.sync and by wgmma: a block takes only the iterations in which it
-// shows something, and compares indices only in those in which it hides something. Its bounds come from kern_hidden.c.
+// shows something, and compares indices only in those in which it hides something. Its bounds come from kern_hidden.c. If they load numbers, each
+// warp loads those of all rows of the block. Rows that show nothing take all iterations, as the maximum of what is hidden counts there.
 #include "lower/mma.h"
 
 #include <math.h>
@@ -56,11 +57,112 @@ static const char *rest(struct mma_kernel *k, const struct kern_sum *b, bool mos
   return arena_printf(k->mem, "(%s - (%s))", plus, minus);
 }
 
-void mma_hidden_bounds(struct mma_kernel *k)
+// ---- bounds that load numbers: by row, the first and the last element that is shown ----
+
+static const char *loaded(struct mma_kernel *k, int value, const char *name)
+{
+  const struct plan_access *a = &k->p->n->iter[k->p->iter_of[value]];
+  const char *type = tile_dtype(k->p->job->store[a->tensor]);
+  struct str at = {0};
+  mma_walk_base(k->p, a, 1, "0", &at);
+  mma_row_walk(k->p, a->stride, 1, &at);
+  text_fill(k->t,
+            "%$name:[1].$type.RF\n"
+            "%$name[0] <- Move(%$global[$at])\n"
+            "%$name_i:[1].i32.RF\n"
+            "%$name_i <- UnaryPointwise<cast>(%$name)\n"
+            "@$name = value(%$name_i[0])",
+            HOLES(NULL, STR(name, name), STR(type, type), STR(global, k->global[a->tensor]), STR(at, str_keep(k->mem, &at))));
+  return arena_printf(k->mem, "@%s", name);
+}
+
+// What is left of the bound in row @r, without the element's own number.
+static const char *row_rest(struct mma_kernel *k, const struct kern_sum *b, const char *name)
+{
+  const struct mma_plan *p = k->p;
+  struct str text[2] = {{0}};
+  struct plan_access side[2] = {{0}};
+  side[b->constant < 0].offset = llabs(b->constant);
+  for (int i = 0; i < p->n->block->ngrid; i++) side[b->stride[p->n->nletters + i] < 0].grid[i] = llabs(b->stride[p->n->nletters + i]);
+  for (int l = 0; l < p->n->nletters; l++)
+    if (p->row_letters >> l & 1) side[b->stride[l] < 0].stride[l] = llabs(b->stride[l]);
+  for (int i = 0; i < 2; i++) mma_walk_base(p, &side[i], 1, "0", &text[i]), mma_row_walk(p, side[i].stride, 1, &text[i]);
+  if (b->by) str_add(&text[b->by < 0], " + %s", loaded(k, b->load, name));
+  const char *plus = str_keep(k->mem, &text[0]), *minus = str_keep(k->mem, &text[1]);
+  return arena_printf(k->mem, "(%s - (%s))", plus, minus);
+}
+
+static void loaded_bounds(struct mma_kernel *k)
+{
+  const struct mma_plan *p = k->p;
+  const long long rows = mma_block_rows(p), step = llabs(step_of(p, &p->hidden.bound[0])), all = step * p->iterations;
+  const char *first = "0", *last = arena_printf(k->mem, "%lld", all - 1);
+  text_begin(k->t,
+             "%span:[5].fp32.RF\n"
+             "%span <- Init<-16777216.0>()\n"
+             "for (z = 0; z < $turns; z += 1) {",
+             HOLES(NULL, INT(turns, (rows + 31) / 32)));
+  mma_row_names(k, rows % 32 ? arena_printf(k->mem, "min(z * 32 + @lane, %lld)", rows - 1) : "z * 32 + @lane");
+  for (int i = 0; i < p->hidden.nbounds; i++) {
+    const struct kern_sum *b = &p->hidden.bound[i];
+    const char *x = row_rest(k, b, arena_printf(k->mem, "bound%d", i));
+    if (step_of(p, b) > 0) first = arena_printf(k->mem, "max(%s, 0 - %s)", first, x);
+    if (step_of(p, b) < 0) last = arena_printf(k->mem, "min(%s, %s)", last, x);
+  }
+  text_line(k->t, "@first_shown = %s\n@last_shown = %s\n@none = (@first_shown > @last_shown)", first, last);
+  const char *more = p->hidden.more < 0 ? "0" : arena_printf(k->mem, "(%s > 0)", loaded(k, p->hidden.more, "more"));
+  text_fill(k->t,
+            "%one:[5].fp32.RF\n"
+            "%one[0] <- Init<(0 - @first_shown * (1 - @none))><<<#grid, #me>>>()\n"
+            "%one[1] <- Init<(@last_shown * (1 - @none) + $end * @none)><<<#grid, #me>>>()\n"
+            "%one[2] <- Init<(@first_shown + $all * (@none + $more))><<<#grid, #me>>>()\n"
+            "%one[3] <- Init<(0 - @last_shown)><<<#grid, #me>>>()\n"
+            "%one[4] <- Init<($more)><<<#grid, #me>>>()\n"
+            "%span <- BinaryPointwise<max>(%span, %one)",
+            HOLES(NULL, INT(all, all), INT(end, all - 1), STR(more, more)));
+  text_close(k->t);
+  text_fill(k->t,
+            "%span <- Reduction<max>#warp(%span)\n"
+            "%spans:[5].i32.RF\n"
+            "%spans <- UnaryPointwise<cast>(%span)\n"
+            "@least = value(%spans[0])\n"
+            "@most = value(%spans[1])\n"
+            "@whole = value(%spans[2])\n"
+            "@until = value(%spans[3])\n"
+            "@adds = value(%spans[4])\n"
+            "@from = min((0 - @least) / $step, $ends)\n"
+            "@count = max(@most / $step + 1 - @from, 1)",
+            HOLES(NULL, INT(step, step), INT(ends, p->iterations - 1)));
+}
+
+static bool loads_rows(const struct mma_plan *p, int load)
+{
+  return p->n->kernels->tensors[p->k.v[load].at.tensor].dtype == I32 && p->iter_of[load] >= 0 && !(mma_has(p, load) & ~p->row_letters);
+}
+
+// Numbers 0, 1, ... of elements along the loop, with factor 1 or -1, alike in all bounds.
+static bool may_load(const struct mma_plan *p)
+{
+  for (int i = 0; i < p->hidden.nbounds; i++) {
+    const struct kern_sum *b = &p->hidden.bound[i];
+    int64_t step = step_of(p, b), inner = 0;
+    for (int l = 0; l < p->n->nletters; l++)
+      if (!(p->row_letters >> l & 1) && p->n->extent[l] > 1) inner += b->stride[l] * (p->n->extent[l] - 1);
+    if (!step || llabs(inner + (step > 0 ? 1 : -1)) != llabs(step) || llabs(step) != llabs(step_of(p, &p->hidden.bound[0])) || llabs(b->by) > 1) return false;
+    if (b->by && !loads_rows(p, b->load)) return false;
+  }
+  return p->nbatch == 1 && (p->hidden.more < 0 || loads_rows(p, p->hidden.more));
+}
+
+void mma_hidden_bounds(struct mma_kernel *k, bool waited)
 {
   const struct mma_plan *p = k->p;
   const char *from = "0", *to = arena_printf(k->mem, "%lld", (long long)p->iterations);
-  if (!p->hides) return;
+  if (!p->hides || p->hidden.loads != waited) return;
+  if (p->hidden.loads) {
+    loaded_bounds(k);
+    return;
+  }
   for (int i = 0; i < p->hidden.nbounds; i++) {
     const struct kern_sum *b = &p->hidden.bound[i];
     long long step = step_of(p, b);
@@ -74,25 +176,27 @@ void mma_hidden_bounds(struct mma_kernel *k)
 // May blocks begin behind the first iteration?
 static bool begins_late(const struct mma_plan *p)
 {
-  bool late = false;
+  bool late = p->hidden.loads && p->hides;
   for (int i = 0; i < p->hidden.nbounds && p->hides; i++) late |= step_of(p, &p->hidden.bound[i]) > 0;
   return late;
 }
 
-const char *mma_iteration(const struct mma_kernel *k, const char *it)
+const char *mma_iteration(const struct mma_plan *p, const char *it)
 {
-  return begins_late(k->p) ? arena_printf(k->mem, "min(@from + %s, %lld)", it, (long long)k->p->iterations - 1) : it;
+  return begins_late(p) ? arena_printf(p->job->mem, "min(@from + %s, %lld)", it, (long long)p->iterations - 1) : it;
 }
 
 const char *mma_iterations(const struct mma_kernel *k) { return k->p->hides ? "@count" : arena_printf(k->mem, "%lld", (long long)k->p->iterations); }
 
 const char *mma_partly_hidden(struct mma_kernel *k)
 {
-  const char *text = "";
+  const char *text = "", *it = mma_it(k);
+  long long step = k->p->hidden.loads ? llabs(step_of(k->p, &k->p->hidden.bound[0])) : 0;
+  if (step) return arena_printf(k->mem, "%s * %lld < @whole || %s * %lld + %lld > 0 - @until", it, step, it, step, step - 1);
   for (int i = 0; i < k->p->hidden.nbounds; i++) {
     const struct kern_sum *b = &k->p->hidden.bound[i];
-    long long step = step_of(k->p, b);
-    const char *it = mma_it(k), *at = !step ? "" : arena_printf(k->mem, step < 0 ? " - %s * %lld" : " + %s * %lld", it, llabs(step));
+    step = step_of(k->p, b);
+    const char *at = !step ? "" : arena_printf(k->mem, step < 0 ? " - %s * %lld" : " + %s * %lld", it, llabs(step));
     text = text_join(k->mem, text, " || ", "%s%s < 0", rest(k, b, false), at);
   }
   return text;
@@ -112,6 +216,11 @@ static void mark_own(struct mma_plan *p)
     p->own[v] = own;
   }
   for (int v = 0; v < h->root; v++) p->folded[v] |= p->own[v];
+  for (int v = h->more < 0 ? -1 : h->added; v >= 0; v--) {
+    bool added = p->own[v];
+    for (int r = v + 1; r < p->k.nvalues && v != h->added && added; r++) added = !mma_reads(p, r, v) || p->added[r];
+    p->added[v] = added;
+  }
 }
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
@@ -155,11 +264,27 @@ static void shares(struct mma_plan *p)
   p->partly = (double)some / (double)all, p->backwards = last > first;
 }
 
+// Not known before the kernel runs: half of the elements, as of a causal mask.
+static void share_loaded(struct mma_plan *p)
+{
+  double turns = (double)graph_blocks(p->n->block) / (double)p->job->gpu->cores;
+  p->share = fmax(0.5, 1 / fmax(1, turns)), p->partly = fmin(1, 2 / (p->share * (double)p->iterations)), p->backwards = true;
+}
+
+bool mma_read_hidden(const struct mma_plan *p, int load)
+{
+  bool only = p->may_hide && !mma_at(p, load)->at.index;
+  for (int v = load + 1; v < p->k.nvalues && only; v++) only = !mma_reads(p, v, load) || p->own[v];
+  return only;
+}
+
 void mma_hidden_plan(struct mma_plan *p)
 {
   p->share = p->partly = 1;
-  p->own = NEWS(p->job->mem, bool, p->k.nvalues + 1);
+  p->own = NEWS(p->job->mem, bool, p->k.nvalues + 1), p->added = NEWS(p->job->mem, bool, p->k.nvalues + 1);
   p->may_hide = p->hides = p->iterations > 1 && mma_only_loop(p->n->block) >= 0 && kern_hides(&p->k, &p->hidden);
+  if (p->hides && p->hidden.loads && !may_load(p)) p->may_hide = p->hides = false;
   if (!p->hides) return;
-  mark_own(p), shares(p);
+  mark_own(p);
+  (p->hidden.loads ? share_loaded : shares)(p);
 }

@@ -104,7 +104,7 @@ void mma_ahead(struct mma_kernel *k)
   const struct mma_plan *p = k->p;
   for (int it = 0; it < p->ahead; it++)
     for (int i = 0; i < p->ntiles; i++)
-      if (p->tile[i].varying || !it) copy(k, &p->tile[i], NULL, mma_iteration(k, arena_printf(p->job->mem, "%d", it)));
+      if (p->tile[i].varying || !it) copy(k, &p->tile[i], NULL, mma_iteration(k->p, arena_printf(p->job->mem, "%d", it)));
 }
 
 // On an H200 it was best to have a third of the L2 cache filled ahead.

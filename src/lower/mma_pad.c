@@ -81,7 +81,7 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
   long long size = ragged ? mma_ragged_last(p) : c->size, first = c->nt - (c->padded / 8 - size / 8);
   bool pairs = size % 2 == 0;
   int indent = k->t->indent;
-  text_if(k->t, ragged ? arena_printf(k->mem, "it == %lld", (long long)p->iterations - 1) : NULL);
+  text_if(k->t, ragged ? arena_printf(k->mem, "%s == %lld", mma_iteration(p, "it"), (long long)p->iterations - 1) : NULL);
   text_open(k->t, "for (n = %lld; n < %d; n += 1) unroll {", MAX(first, 0ll), c->nt);
   for (int e = 0; e < (pairs ? 1 : 2); e++)
     text_fill(k->t,
@@ -102,7 +102,7 @@ const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
 {
   const char *at = mma_cols_index(p, cols, unit);
   if (e) at = arena_printf(p->job->mem, "%s + %d", at, e);
-  if (mma_ragged(p, cols)) return mma_ragged_index(p, at, unit, "it");
+  if (mma_ragged(p, cols)) return mma_ragged_index(p, at, unit, mma_iteration(p, "it"));
   if (mma_clipped(p, cols)) return arena_printf(p->job->mem, "min(%s, %s - 1)", at, mma_clip_count(p, unit));
   return mma_pads(p, cols) ? arena_printf(p->job->mem, "min(%s, %lld)", at, (long long)p->cols[cols].size / unit - 1) : at;
 }
@@ -111,7 +111,7 @@ const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e)
 {
   const char *at = mma_cols_index(p, cols, unit);
-  const char *count = mma_ragged(p, cols) ? mma_ragged_count(p, unit, "it") : mma_clipped(p, cols) ? mma_clip_count(p, unit) : NULL;
+  const char *count = mma_ragged(p, cols) ? mma_ragged_count(p, unit, mma_iteration(p, "it")) : mma_clipped(p, cols) ? mma_clip_count(p, unit) : NULL;
   if (count) return arena_printf(p->job->mem, "%s + %d < %s", at, e, count);
   return mma_pads(p, cols) ? arena_printf(p->job->mem, "%s + %d < %lld", at, e, (long long)p->cols[cols].size / unit) : NULL;
 }

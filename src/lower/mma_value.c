@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-const char *mma_it(const struct mma_kernel *k) { return k->section == MMA_LOOP && k->p->iterations > 1 ? mma_iteration(k, "it") : "0"; }
+const char *mma_it(const struct mma_kernel *k) { return k->section == MMA_LOOP && k->p->iterations > 1 ? mma_iteration(k->p, "it") : "0"; }
 
 const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type)
 {

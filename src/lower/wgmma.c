@@ -173,7 +173,7 @@ static void producer(struct mma_kernel *k, const struct wg_plan *w)
     for (int ring = 0; ring < w->rings; ring++) {
       const char *slot = ring ? wgmma_slot(k, w, w->second->b, "@stage") : "@stage";
       text_line(k->t, "Sync<mbar.wait, 1 - @n / %d %% 2>(%%empty[%s])", p->stages, slot);
-      bring(k, w, ring, "@stage", mma_iteration(k, "it"), arena_printf(k->mem, "full[%s]", slot));
+      bring(k, w, ring, "@stage", mma_iteration(k->p, "it"), arena_printf(k->mem, "full[%s]", slot));
     }
     text_close(k->t);
   }
@@ -297,9 +297,10 @@ static void groups(struct mma_kernel *k, const struct wg_plan *w)
 static void body(struct mma_kernel *k, const struct wg_plan *w)
 {
   groups(k, w);
-  mma_hidden_bounds(k);
+  mma_hidden_bounds(k, false);
   declare(k, w);
   if (k->p->job->dependent) text_line(k->t, "Sync<grid.trigger>#t()\nSync<grid.wait>#t()");
+  mma_hidden_bounds(k, true);
   text_open(k->t, "if (@g == %d) {", w->groups);
   producer(k, w);
   if (k->p->tail) tail_accompany(k->p->tail, k->t);

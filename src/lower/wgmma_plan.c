@@ -57,7 +57,7 @@ static bool bring_matrices(struct wg_plan *w)
   p->why = ignored;
   for (int v = 0; v < p->k.nvalues && p->iterations > 1; v++) {
     int cols;
-    if (!mma_varies(p, v) || !wgmma_loads_matrix(p, v, &cols) || !mma_lane_tile(p, v, cols)) continue;
+    if (!mma_varies(p, v) || mma_read_hidden(p, v) || !wgmma_loads_matrix(p, v, &cols) || !mma_lane_tile(p, v, cols)) continue;
     if (!box_make(p, &p->tile[p->ntiles - 1], &w->box[p->ntiles - 1])) p->ntiles--, p->tile_of[v] = -1;
   }
   p->why = why;
@@ -226,6 +226,7 @@ bool wgmma_fit(struct wg_plan *w, const struct knobs *k)
   if (k->v[WG_BLOCKS] && k->v[WG_BLOCKS] < w->items) w->blocks = k->v[WG_BLOCKS];
   w->walks = w->blocks < w->items;
   if (w->blocks > gpu_blocks(p->job->gpu, w->items)) return mma_refuse(p, "more blocks than workers");
+  if (w->walks && p->may_hide && p->hidden.loads) return mma_refuse(p, "blocks that walk take all iterations");
   p->hides = p->may_hide && !w->walks; // blocks that walk count iterations, as many for each item
   if (w->walks && !w->any_varying) return mma_refuse(p, "blocks do not walk over tiles without a loop");
   for (int i = 0; i < p->ntiles; i++)
