@@ -235,11 +235,11 @@ const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int 
 // ---- mma_hidden.c ----
 struct mma_kernel;
 void mma_hidden_plan(struct mma_plan *p);
-void mma_hidden_bounds(struct mma_kernel *k, bool waited);                          // @from, @count
+void mma_hidden_bounds(struct mma_kernel *k, bool waited);           // @from, @count
 const char *mma_iteration(const struct mma_plan *p, const char *it); // of the graph, which the loop has as number `it`
-const char *mma_iterations(const struct mma_kernel *k);                // how many the loop has, as text
-bool mma_read_hidden(const struct mma_plan *p, int load);               // do only values that the hidden score is made of read what is loaded?
-const char *mma_partly_hidden(struct mma_kernel *k);                   // the condition that an iteration hides something
+const char *mma_iterations(const struct mma_kernel *k);              // how many the loop has, as text
+bool mma_read_hidden(const struct mma_plan *p, int load);            // do only values that the hidden score is made of read what is loaded?
+const char *mma_partly_hidden(struct mma_kernel *k);                 // the condition that an iteration hides something
 // ---- mma_cost.c ----
 void mma_count(const struct mma_plan *p, const bool *sent, struct kernel_counts *out); // sent: savers by TMA, or NULL
 // ---- mma_live.c ----

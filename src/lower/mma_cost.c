@@ -40,7 +40,8 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     const struct plan_access *a = &p->n->iter[p->iter_of[v]];
     bool varying = mma_varies(p, v), tile = p->tile_of[v] >= 0;
     double elem = dtype_bytes(p->job->store[a->tensor]), all = elements_of(p, mma_has(p, v), true), run = elem * count_run(p->n, a);
-    double more = MEMORY_SECTOR * ceil(run / MEMORY_SECTOR) / run, n = times(p, varying) * (mma_read_hidden(p, v) ? p->partly : 1), bytes = elem * all;
+    double more = MEMORY_SECTOR * ceil(run / MEMORY_SECTOR) / run, n = times(p, varying) * (mma_read_hidden(p, v) ? p->partly : 1),
+           bytes = elem * all;
     double copy = tile ? elem * p->tile[p->tile_of[v]].width : 2 * elem;
     c->cache += c->items * n * bytes * more;
     if (tile) c->shared += n * bytes;

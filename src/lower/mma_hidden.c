@@ -76,7 +76,7 @@ static const char *loaded(struct mma_kernel *k, int value, const char *name)
   return arena_printf(k->mem, "@%s", name);
 }
 
-// What is left of the bound in row @r, without the element's own number.
+// The bound's left side in row @r, without the element's own number.
 static const char *row_rest(struct mma_kernel *k, const struct kern_sum *b, const char *name)
 {
   const struct mma_plan *p = k->p;
@@ -148,7 +148,8 @@ static bool may_load(const struct mma_plan *p)
     int64_t step = step_of(p, b), inner = 0;
     for (int l = 0; l < p->n->nletters; l++)
       if (!(p->row_letters >> l & 1) && p->n->extent[l] > 1) inner += b->stride[l] * (p->n->extent[l] - 1);
-    if (!step || llabs(inner + (step > 0 ? 1 : -1)) != llabs(step) || llabs(step) != llabs(step_of(p, &p->hidden.bound[0])) || llabs(b->by) > 1) return false;
+    if (!step || llabs(inner + (step > 0 ? 1 : -1)) != llabs(step) || llabs(step) != llabs(step_of(p, &p->hidden.bound[0])) || llabs(b->by) > 1)
+      return false;
     if (b->by && !loads_rows(p, b->load)) return false;
   }
   return p->nbatch == 1 && (p->hidden.more < 0 || loads_rows(p, p->hidden.more));

@@ -30,8 +30,12 @@ struct fill {
   int64_t n;
   uint64_t seed;
   bool positive;
+  int64_t rows, cols; // of a mask; 0: it is none
   stop_flag stop;
 };
+
+// The last row shows all.
+static bool hidden(const struct fill *f, int64_t k) { return f->cols && k % f->cols - f->cols > k / f->cols % f->rows - f->rows; }
 
 // Mean 0 and variance 1 from four uniform parts of one random number: normal enough to time with, and fast.
 static float nearly_normal(struct rng *r)
@@ -51,6 +55,7 @@ static void fill_piece(void *arg, int i, int worker)
   for (int64_t k = from; k < to; k++) {
     float x = nearly_normal(&r);
     if (f->positive) x = ABOVE_ZERO + fabsf(x);
+    if (f->cols) x = hidden(f, k) ? -INFINITY : 0;
     num_write(f->dtype, f->p, k, x);
   }
 }
@@ -123,7 +128,16 @@ int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, str
       fill_whole(t, b->in[i], hash_mix(seed, (uint64_t)i));
       continue;
     }
-    struct fill f = {t->dtype, b->in[i], shape_size(&t->shape), hash_mix(seed, (uint64_t)i), wants_positive(g, in[i]), stop};
+    const struct shape *s = &t->shape;
+    const bool mask = seed % 2 && wants_mask(g, in[i]);
+    struct fill f = {.dtype = t->dtype,
+                     .p = b->in[i],
+                     .n = shape_size(s),
+                     .seed = hash_mix(seed, (uint64_t)i),
+                     .positive = wants_positive(g, in[i]),
+                     .rows = mask ? s->d[s->n - 2] : 0,
+                     .cols = mask ? s->d[s->n - 1] : 0,
+                     .stop = stop};
     pool_run(pool_cores(), (int)((f.n + PIECE - 1) / PIECE), fill_piece, &f);
   }
   for (int i = 0; i < b->nout && status == OK; i++) large_fill(b->out[i], 0, b->out_bytes[i]);

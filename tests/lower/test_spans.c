@@ -1,0 +1,115 @@
+// Masks that are added to scores: a kernel before attention says what their rows show, and attention leaves out the rest, whatever the mask is.
+// test: timeout 300
+// test: quick release
+#include "../thin.h"
+#include "given.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// Of 100 keys, or rows of 128 with blocks of 64; four heads share keys. The mask is made of row numbers i, key numbers j and random numbers x.
+static const char *const attention =
+    "Q: f16[2, 4, %d, 64]\n K: f16[2, 1, %d, 64]\n V: f16[2, 1, %d, 64]\n X: f16[%d, %d]\n n = iota([%d])\n r = iota([%d, 1])\n"
+    "C = block(x=%d) {\n i = iter(r, imap={x:0})\n j = iter(n)\n x = iter(X, imap={x:0})\n save(keep(%s, %s, scalar=-60000), omap={x:0})\n }\n"
+    "O = block(x=2, y=%d; i=%d) {\n q = iter(Q, imap={x:0, y:2})\n k = iter(K, imap={x:0}, fmap={i:2})\n v = iter(V, imap={x:0}, fmap={i:2})\n"
+    " m = iter(C, imap={y:0}, fmap={i:1})\n lowest = const(-50000)\n shown = lowest <= m\n least = const(-3e38)\n"
+    " s = matmul(q, transpose(k)) * 0.125 + keep(clamp(m, lo=-15000, hi=inf), shown, scalar=-45000)\n"
+    " most, moved = accum_max(maximum(max(s, dim=3), least))\n e = exp(s - most)\n f = exp(moved)\n"
+    " save(accum_rescale(matmul(e * shown, v), f) / accum_sum_rescale(e, f, dim=3), omap={x:0, y:2})\n }\n return O";
+
+static const struct {
+  const char *name, *added, *shown;
+} masks[] = {{"causal", "x * 0", "j <= i"},
+             {"a window", "x * 0", "(j <= i) * (i <= j + 37)"},
+             {"begins late", "x * 0", "i <= j"},
+             {"rows that show nothing", "x * 0", "j <= i - 70"},
+             {"nothing at all", "x * 0", "j + 1 <= i * 0"},
+             {"a bias", "x", "j <= i"},
+             {"a bias alone", "x", "i * 0 <= j"},
+             {"a bias of some rows", "x * relu(i - 63) * 0.01", "j <= i"},
+             {"holes", "x * 0", "(j <= i) * (x <= i * 0)"},
+             {"holes and a bias", "x", "x <= (j - i) * 0"}};
+
+static const struct {
+  int rows, blocks, iterations;
+} sizes[] = {{128, 2, 2}, {100, 100, 100}};
+
+static struct graph *wrapped(struct arena *mem, const char *text)
+{
+  struct graph *g;
+  struct err e = {0};
+  must(wrap_library(mem, read(mem, text), &g, &e), text, &e);
+  return g;
+}
+
+// Choices of the last kernel; how many leave iterations out.
+static int run_all(struct arena *mem, const char *name, const struct graph *g)
+{
+  const struct target gpu = h200();
+  struct lower_plan p;
+  struct err e = {0};
+  int leave = 0;
+  must(lower_plan_of(mem, g, store_types(mem, g, NULL), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), name, &e);
+  struct choice *pick = NEWS(mem, struct choice, p.nunits + 1);
+  for (int u = 0; u < p.nunits; u++) pick[u] = p.unit[u].choice[0];
+  const struct lower_unit *last = &p.unit[p.nunits - 1];
+  for (int c = 0; c < last->nchoices; c += 7 * thinned(4)) {
+    struct device_program d;
+    pick[p.nunits - 1] = last->choice[c];
+    must(lower_make(mem, &p, pick, &d, &e), name, &e);
+    run_launches(mem, name, &d, 0);
+    leave += strstr(d.launch[d.nlaunch - 1].text, "@count") != NULL;
+  }
+  return leave;
+}
+
+static void any_mask(void **state)
+{
+  (void)state;
+  for (size_t s = 0; s < COUNT(sizes); s++)
+    for (size_t i = s; i < COUNT(masks); i += (size_t)thinned(3)) {
+      struct arena mem = {0};
+      struct graph *g;
+      struct err e = {0};
+      const int n = sizes[s].rows;
+      const char *text = arena_printf(&mem, attention, n, n, n, n, n, n, n, n, masks[i].added, masks[i].shown, sizes[s].blocks, sizes[s].iterations);
+      must(lower_spans(&mem, wrapped(&mem, text), &g, &e), masks[i].name, &e);
+      assert_true(run_all(&mem, masks[i].name, g) > 0);
+      arena_close(&mem);
+    }
+}
+
+#define SCORES                                                                                                                        \
+  "Q: f16[2, 64, 64]\n K: f16[2, 128, 64]\n V: f16[2, 128, 64]\n M: f16[%s, 128]\n O = block(x=2; i=2) {\n q = iter(Q, imap={x:0})\n" \
+  " k = iter(K, imap={x:0}, fmap={i:1})\n v = iter(V, imap={x:0}, fmap={i:1})\n m = iter(M, fmap={i:1})\n lowest = const(-50000)\n"   \
+  " shown = lowest <= m\n e = exp(matmul(q, transpose(k)) + keep(m, shown, scalar=-45000))\n"
+
+// Rows that are all alike say little, and the condition may do nothing but weigh exponentials.
+static void others(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *rows, *saved;
+    bool taken;
+  } cases[] = {{"64", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", true},
+               {"1", "accum(matmul(e * shown, v)) / accum_sum(e, dim=2)", false},
+               {"64", "accum(matmul(e, v)) / accum_sum(e + shown, dim=2)", false}};
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct arena mem = {0};
+    struct graph *g;
+    struct err e = {0};
+    const char *head = arena_printf(&mem, SCORES, cases[i].rows),
+               *text = arena_printf(&mem, "%s save(%s, omap={x:0})\n }\n return O", head, cases[i].saved);
+    assert_int_equal(lower_spans(&mem, wrapped(&mem, text), &g, &e), cases[i].taken ? OK : NO);
+    arena_close(&mem);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(any_mask), cmocka_unit_test(others)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
