@@ -151,7 +151,7 @@ struct kern_sum { // constant + sum stride[a] a + by times the value of a load
 struct kern_hidden { // root = shown where all of bound[] are at least 0, else a low constant
   int root, shown, nbounds;
   bool loads; // some bound loads a number, or `more` is there: rows say what they show when the kernel runs
-  int more;   // -1, or a load: rows where it is above 0 add `added` to what is shown
+  int more;   // -1, or a load: in rows where it is not above 0, `added` of the mask changes nothing, and 0 may stand for it
   int added;
   int condition; // of one step
   axis_set axes; // of the conditions

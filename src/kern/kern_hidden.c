@@ -211,19 +211,36 @@ static bool take_root(const struct kern *k, int v, const struct kern_hidden *her
   return true;
 }
 
-static bool is_zero(const struct kern_value *v) { return v->kind == KERN_CONST && !(v->a.scalar < 0) && !(v->a.scalar > 0); }
-
-// A mask that is read in some rows only, and what it is added to: the sum is the root, and the mask 0 in the other rows.
-static void take_sum(const struct kern *k, struct kern_hidden *h)
+// A load of rows compared with a number: `than` less it, or it less `than`.
+static int compared(const struct kern *k, int v, double than, bool above)
 {
-  const struct kern_value *m = &k->v[h->shown], *r = &k->v[h->root], *more = m->nin > 1 ? &k->v[m->in[1]] : m;
-  if (m->kind != KERN_MAP || m->op != OP_MASK || m->uses != 1 || r->uses != 1) return;
-  if (more->kind != KERN_MAP || more->op != OP_LESS || !is_zero(&k->v[more->in[0]]) || !is_fixed_load(k, more->in[1])) return;
-  for (int v = h->root + 1; v < k->nvalues; v++) {
+  const struct kern_value *x = &k->v[v], *c = x->nin > 1 ? &k->v[x->in[!above]] : x;
+  bool is = x->kind == KERN_MAP && x->op == OP_LESS && c->kind == KERN_CONST && !(c->a.scalar < than) && !(c->a.scalar > than);
+  return is && is_fixed_load(k, x->in[above]) ? x->in[above] : -1;
+}
+
+// The only reader of the root, where that is a sum; -1: it is none.
+static int sum_with(const struct kern *k, int root)
+{
+  for (int v = root + 1; v < k->nvalues && k->v[root].uses == 1; v++) {
     const struct kern_value *sum = &k->v[v];
-    if (!sum->live || sum->kind != KERN_MAP || sum->op != OP_ADD || (sum->in[0] == h->root) == (sum->in[1] == h->root)) continue;
-    h->more = more->in[1], h->added = m->in[0], h->shown = sum->in[sum->in[0] == h->root], h->root = v;
-    return;
+    if (sum->live && sum->kind == KERN_MAP && sum->op == OP_ADD && (sum->in[0] == root) != (sum->in[1] == root)) return v;
+  }
+  return -1;
+}
+
+// A mask that is read in some rows only: numbers that are added, 0 in the other rows, or a condition, 1 there. There what is shown is the score.
+static void take_rows(const struct kern *k, struct kern_hidden *h)
+{
+  const struct kern_value *m = &k->v[h->shown];
+  struct kern_hidden here;
+  int sum = sum_with(k, h->root);
+  if (m->kind != KERN_MAP || m->uses != 1) return;
+  if (m->op == OP_MASK && sum >= 0 && (h->more = compared(k, m->in[1], 0, true)) >= 0)
+    h->added = m->in[0], h->shown = k->v[sum].in[k->v[sum].in[0] == h->root], h->root = sum;
+  else if (is_root(k, h->shown, &here)) {
+    const struct kern_value *c = &k->v[here.condition];
+    if (c->kind == KERN_MAP && c->op == OP_MAXIMUM && (h->more = compared(k, c->in[1], 1, false)) >= 0) h->added = c->in[0], h->shown = here.shown;
   }
 }
 
@@ -245,7 +262,7 @@ bool kern_hides(const struct kern *k, struct kern_hidden *h)
   for (int v = 0; v < k->nvalues && good; v++) good = !k->v[v].live || leaves(k, &k->v[v], c);
   arena_close(&mem);
   if (!good || h->root < 0 || !k->loops) return false;
-  take_sum(k, h);
+  take_rows(k, h);
   for (int i = 0; i < h->nbounds; i++) h->loads |= h->bound[i].by != 0;
   return h->loads || reaches(k, h, folded & h->axes);
 }

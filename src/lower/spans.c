@@ -1,4 +1,5 @@
-// Masks whose rows say where they show anything. A mask is an operand that is added to the scores of attention, and hides those at which it is -inf.
+// Masks whose rows say where they show anything. A mask is an operand that hides scores of attention: a condition, or numbers that are added to them and
+// hide those at which they are -inf.
 // A kernel of its own reads it once, for all heads: each row gets the first element that is shown, the place behind the last one, and whether the
 // mask does more than to show these and those between. Attention then compares indices with the first two, skips iterations outside of them
 // (mma_hidden.c), and reads the mask only in rows for which it does more. Each element of the mask is what it was.
@@ -20,7 +21,8 @@ struct spanning {
 // ---- which ----
 
 struct span_mask {       // tiles and nodes of a block graph
-  int keep, tile, shown; // keep(f(tile), shown): shown is a condition on the tile
+  int keep, tile, shown; // keep(x, shown): shown is a condition on the tile
+  bool adds;             // and x too is made of the tile: numbers that are added to a score. Otherwise x is the score
   bool *made;            // by tile: made of that tile and constants alone
 };
 
@@ -38,12 +40,14 @@ static bool made_of_one(const struct graph *b, int t, struct span_mask *m)
   return m->made[t] = true;
 }
 
+static bool is_condition(const struct graph *b, int t) { return b->tensors[t].dtype == BOOL || op_rows[maker(b, t)->op].flags & BRACKET; }
+
 // Other readers of the condition multiply an exponential by it, which is 0 where the condition is, in rows that show something.
 static bool only_weighs(const struct graph *b, const struct span_mask *m)
 {
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
-    for (int k = 0; k < n->nin && n->op != OP_ITER && !(n->nout && m->made[n->out]); k++)
+    for (int k = 0; k < n->nin && n->op != OP_ITER && i != m->keep && !(n->nout && m->made[n->out]); k++)
       if (n->in[k] == m->shown && (n->op != OP_MUL || maker(b, n->in[1 - k])->op != OP_EXP)) return false;
   }
   return true;
@@ -63,9 +67,13 @@ static bool find(const struct graph *g, const struct node *nest, struct span_mas
   const struct graph *b = nest->sub;
   for (int i = 0; i < b->nnodes && nest->op == OP_BLOCK; i++) {
     const struct node *n = &b->nodes[i];
-    if (n->op != OP_KEEP || n->a.scalar > LOWEST_SHOWN || !(op_rows[maker(b, n->in[1])->op].flags & BRACKET)) continue;
-    *m = (struct span_mask){i, -1, n->in[1], NEWS(g->mem, bool, b->ntensors)};
-    if (made_of_one(b, n->out, m) && m->tile >= 0 && only_weighs(b, m) && walks_rows(g, b, m->tile, node_iterated(nest, m->tile))) return true;
+    if (n->op != OP_KEEP || n->a.scalar > LOWEST_SHOWN || !is_condition(b, n->in[1])) continue;
+    *m = (struct span_mask){i, -1, n->in[1], false, NEWS(g->mem, bool, b->ntensors)};
+    if (!made_of_one(b, n->in[1], m) || m->tile < 0) continue;
+    m->adds = made_of_one(b, n->out, m);
+    for (int t = 0; t < b->ntensors && !m->adds; t++) m->made[t] = false;
+    if (!m->adds) made_of_one(b, n->in[1], m);
+    if (only_weighs(b, m) && walks_rows(g, b, m->tile, node_iterated(nest, m->tile))) return true;
   }
   return false;
 }
@@ -140,13 +148,13 @@ static int read_mask(struct spanning *w, const struct node *nest, const struct s
     const struct node *node = &nest->sub->nodes[i];
     if (node->op != OP_ITER && m->made[node->out]) x.status = graph_take(x.b, NULL, -1, nest->sub, node, map, w->e);
   }
-  const int shown = map[m->shown], mask = map[nest->sub->nodes[m->keep].out];
+  const int shown = map[m->shown], as_is = m->adds ? map[nest->sub->nodes[m->keep].out] : shown; // where it is 0 or 1
   const int left = with(w, &x, OP_ADD_SCALAR, with(w, &x, OP_MUL_SCALAR, at, -1), n), right = with(w, &x, OP_ADD_SCALAR, at, 1);
   const int most = along(w, &x, OP_MAX, add(w, &x, OP_MUL, left, shown, NULL), last);
   const int first = with(w, &x, OP_ADD_SCALAR, with(w, &x, OP_MUL_SCALAR, most, -1), n);
   const int behind = along(w, &x, OP_MAX, add(w, &x, OP_MUL, right, shown, NULL), last);
-  const int zeros = along(w, &x, OP_SUM, add(w, &x, OP_EQUAL, mask, with(w, &x, OP_CONST, -1, 0), NULL), last);
-  const int made[SPANS] = {first, behind, add(w, &x, OP_LESS, zeros, add(w, &x, OP_SUB, behind, first, NULL), NULL)};
+  const int plain = along(w, &x, OP_SUM, add(w, &x, OP_EQUAL, as_is, with(w, &x, OP_CONST, -1, !m->adds), NULL), last);
+  const int made[SPANS] = {first, behind, add(w, &x, OP_LESS, plain, add(w, &x, OP_SUB, behind, first, NULL), NULL)};
   whole.lo = 0, whole.hi = n;
   for (int i = 0; i < MAX_GRID; i++) save.omap[i] = rows.imap[i];
   for (int i = 0; i < SPANS; i++) add(w, &x, OP_SAVE, add(w, &x, OP_WHOLE, made[i], -1, &whole), -1, &save);
@@ -158,7 +166,7 @@ static int read_mask(struct spanning *w, const struct node *nest, const struct s
 
 // ---- the kernel that adds it ----
 
-// The mask, read where it does more than to show a part of the row; tile and condition in its place.
+// The mask, read in rows where it does more than to show a part of them; score and condition in its place.
 static int narrow(struct spanning *w, const struct node *nest, const struct span_mask *m, struct span_block *x, int *tile, const int spans[SPANS],
                   int numbers)
 {
@@ -171,8 +179,15 @@ static int narrow(struct spanning *w, const struct node *nest, const struct span
   for (int i = 0; i < SPANS; i++) span[i] = iterate(w, x, spans[i], &rows);
   const int at = iterate(w, x, numbers, &along_row);
   const int inside = add(w, x, OP_MUL, add(w, x, OP_LESS_EQUAL, span[FIRST], at, NULL), add(w, x, OP_LESS, at, span[BEHIND], NULL), NULL);
-  const int more = add(w, x, OP_LESS, with(w, x, OP_CONST, -1, 0), span[MORE], NULL);
-  tile[keep->out] = add(w, x, OP_KEEP, add(w, x, OP_MASK, tile[keep->out], more, NULL), inside, &keep->a);
+  if (m->adds) {
+    const int more = add(w, x, OP_LESS, with(w, x, OP_CONST, -1, 0), span[MORE], NULL);
+    tile[keep->out] = add(w, x, OP_MASK, tile[keep->out], more, NULL);
+  } else {
+    const int one = with(w, x, OP_CONST, -1, 1), plain = add(w, x, OP_LESS, span[MORE], one, NULL);
+    const int shown = add(w, x, OP_MAXIMUM, add(w, x, OP_EQUAL, tile[m->shown], one, NULL), plain, NULL);
+    tile[keep->out] = add(w, x, OP_KEEP, tile[keep->in[0]], shown, &keep->a);
+  }
+  tile[keep->out] = add(w, x, OP_KEEP, tile[keep->out], inside, &keep->a);
   repeat.dim = last, repeat.times = b->tensors[m->tile].shape.d[last];
   tile[m->shown] = add(w, x, OP_LESS, span[FIRST], span[BEHIND], NULL);
   if (repeat.times > 1) tile[m->shown] = add(w, x, OP_REPEAT, tile[m->shown], -1, &repeat);
@@ -198,7 +213,7 @@ static int block(struct spanning *w, const struct node *nest, int *out)
     const struct node *n = &b->nodes[i];
     if (n->op == OP_ITER)
       tile[n->out] = iterate(w, &x, w->map[nest->in[iters++]], &n->a);
-    else
+    else if (!found || m.adds || i != m.keep)
       x.status = graph_take(x.b, NULL, -1, b, n, tile, w->e);
     if (!x.status && found && i == m.keep) x.status = narrow(w, nest, &m, &x, tile, spans, numbers);
   }
@@ -217,4 +232,5 @@ int lower_spans(struct arena *mem, const struct graph *wrapped, struct graph **o
   }
   if (!w.done) return NO;
   TRY(graph_without_unread(mem, w.to, false, out, e));
+  return graph_check(*out, e);
 }

@@ -55,7 +55,7 @@ static void fill_piece(void *arg, int i, int worker)
   for (int64_t k = from; k < to; k++) {
     float x = nearly_normal(&r);
     if (f->positive) x = ABOVE_ZERO + fabsf(x);
-    if (f->cols) x = hidden(f, k) ? -INFINITY : 0;
+    if (f->cols) x = f->dtype == BOOL ? !hidden(f, k) : hidden(f, k) ? -INFINITY : 0;
     num_write(f->dtype, f->p, k, x);
   }
 }
@@ -124,12 +124,12 @@ int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, str
   if (status == OK) status = side_open(g, res, b->nout, &b->out, &b->out_bytes, e);
   for (int i = 0; i < b->nin && status == OK; i++) {
     const struct tensor *t = &g->tensors[in[i]];
-    if (num_whole(t->dtype)) {
+    const bool mask = seed % 2 && wants_mask(g, in[i]);
+    if (num_whole(t->dtype) && !mask) {
       fill_whole(t, b->in[i], hash_mix(seed, (uint64_t)i));
       continue;
     }
     const struct shape *s = &t->shape;
-    const bool mask = seed % 2 && wants_mask(g, in[i]);
     struct fill f = {.dtype = t->dtype,
                      .p = b->in[i],
                      .n = shape_size(s),

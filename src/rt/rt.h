@@ -141,7 +141,7 @@ int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, 
 bool wants_positive(const struct graph *g, int input); // random values of the input should be above zero
 
 // ---- masks.c ----
-bool wants_mask(const struct graph *g, int input); // the input hides elements of rows: with odd seeds it shows a triangle, and adds 0 there
+bool wants_mask(const struct graph *g, int input); // the input hides elements of rows: with odd seeds it shows a triangle
 
 // ---- underflow.c: values as their dtypes hold them, and what numbers too small for one do to results ----
 enum nudge { NUDGE_NONE, NUDGE_DOWN, NUDGE_EITHER }; // all towards zero; each in a random direction
