@@ -100,8 +100,8 @@ static void loaded_bounds(struct mma_kernel *k)
   text_begin(k->t,
              "%span:[5].fp32.RF\n"
              "%span <- Init<-16777216.0>()\n"
-             "for (z = 0; z < $turns; z += 1) {",
-             HOLES(NULL, INT(turns, (rows + 31) / 32)));
+             "for (z = 0; z < $turns; z += 1)$unroll {",
+             HOLES(NULL, INT(turns, (rows + 31) / 32), STR(unroll, rows <= 256 ? " unroll" : "")));
   mma_row_names(k, rows % 32 ? arena_printf(k->mem, "min(z * 32 + @lane, %lld)", rows - 1) : "z * 32 + @lane");
   for (int i = 0; i < p->hidden.nbounds; i++) {
     const struct kern_sum *b = &p->hidden.bound[i];
@@ -122,9 +122,9 @@ static void loaded_bounds(struct mma_kernel *k)
             HOLES(NULL, INT(all, all), INT(end, all - 1), STR(more, more)));
   text_close(k->t);
   text_fill(k->t,
-            "%span <- Reduction<max>#warp(%span)\n"
             "%spans:[5].i32.RF\n"
             "%spans <- UnaryPointwise<cast>(%span)\n"
+            "%spans <- Reduction<max>#warp(%spans)\n" // of integers: one instruction, and all lanes are known to agree
             "@least = value(%spans[0])\n"
             "@most = value(%spans[1])\n"
             "@whole = value(%spans[2])\n"
