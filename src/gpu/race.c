@@ -345,15 +345,17 @@ static bool special(struct race *r, int k, struct err *stop)
   return false;
 }
 
-// Other inputs where the reference is cheap, else the same; then special ones.
+// Special inputs, then other ones where the reference is cheap, else the same. Special ones find most of what is wrong, and candidates that fail there
+// one after the other need no other inputs on the device.
 static int choose(struct race *r, struct err *e)
 {
   const bool by_gpu = gpu_evaluator_evidence(r->s->o.evaluator).computed > 0;
   bool cheap = (by_gpu || reference64_products(r->problem->g) <= CHEAP) && r->problem->seconds < SECONDS;
   for (int i = 0; i < r->nwho && r->out->best < 0 && e->status == OK; i++) {
     const struct problem *p = r->problem;
+    if (!special(r, r->who[i], e)) continue;
     if (put(r, cheap ? OTHER_INPUTS : OWN_INPUTS, &p, e)) break;
-    if (again(r, r->who[i], p, e) && special(r, r->who[i], e)) r->out->best = r->who[i];
+    if (again(r, r->who[i], p, e)) r->out->best = r->who[i];
   }
   return (int)e->status;
 }
