@@ -17,7 +17,7 @@ struct mega_making {
 enum { PAGE = 64 };         // positions of a page of the cache
 enum { COLUMNS = 8 };       // of a wide work tile of a product
 enum { MANY_COLUMNS = 32 }; // of a product of many rows
-enum { NARROW_ROWS = 32 };  // more rows have no narrow work tiles
+enum { NARROW_ROWS = 32 };  // of more rows a worker has at most one narrow work tile
 enum { SETTINGS = 6 };      // numbers that say how a row's token is chosen
 enum { MOST_SAMPLED = 32 }; // most work tiles of the head's sampling
 enum { EMBED_TILES = 16 };  // most work tiles of embed, of few rows
@@ -174,7 +174,7 @@ static int64_t tiles_of_width(const struct mega_making *k, int64_t columns, int6
 {
   int64_t wide = (columns + each - 1) / each * times, narrow = (columns + each / 2 - 1) / (each / 2) * times, n = k->s->workers;
   int64_t most_wide = (wide + n - 1) / n * each, most_narrow = (narrow + n - 1) / n * (each / 2);
-  if (each > COLUMNS && k->s->rows > NARROW_ROWS) return wide; // pieces of a narrow tile are long, and so are those of its input
+  if (each > COLUMNS && k->s->rows > NARROW_ROWS && narrow > n) return wide; // a narrow tile needs as much of the input as a wide one
   return most_narrow * 100 <= most_wide * 95 ? narrow : wide;
 }
 static int64_t tiles_of(const struct mega_making *k, int64_t columns, int64_t times) { return tiles_of_width(k, columns, times, COLUMNS); }

@@ -80,6 +80,7 @@ struct stream {                              // of weights
   int64_t tile_bytes, last_bytes;
   bool panel;                      // a product of many rows: mega_panel.cuh
   int keeps, groups, slots;        // of it: tiles whose sums a warp has; warps that divide the tiles; pieces of its input at once
+  int splits;                      // pieces of its input for a piece of weights
   int64_t slot_bytes, panel_bytes; // of a piece of its input; of all that it needs in a block
 };
 
@@ -101,8 +102,9 @@ enum {
   FRAGMENT = 16,
   PANEL_K = 32,
   PANEL_COLUMNS = 64,
-  AHEAD = 512
-}; // columns of an operand; k of a panel; most columns; bytes behind the last piece
+  AHEAD = 512,
+  FEW_SLOTS = 4
+}; // columns of an operand; k of a panel; most columns; bytes behind the last piece; if fewer pieces of an input fit, they are divided
 
 static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
 {
@@ -129,8 +131,12 @@ static void divide_panels(const struct mega_plan *p, const struct mega_op *op, i
   for (int a = 0; a < op->spec.naccess; a++)
     if (mega_input_of_rows(p->m, op, a) && op->spec.access[a].rank == 3) parts = p->m->tensor[op->arg[op->spec.access[a].arg]].dim[1];
   s->keeps = MIN(most, (tiles + s->groups - 1) / s->groups);
-  s->slot_bytes = (width * (parts * rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
-  s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
+  for (s->splits = 1;; s->splits *= 2) {
+    s->slot_bytes = (width / s->splits * (parts * rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
+    s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
+    bool divides = s->full.width % (PANEL_K * s->splits * 2) == 0 && s->last.width % (PANEL_K * s->splits * 2) == 0 && halves == 1;
+    if (s->slots >= FEW_SLOTS || s->keeps * s->groups * 2 > p->m->stages || !divides) break; // a stage is kept for all parts of its piece
+  }
   s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, warps * lines * megacuda_panel_pitch(p->m->rows) * 4);
 }
 
@@ -263,8 +269,8 @@ static int print_stream(struct arena *mem, const struct mega_plan *p, const stru
     str_add(out, "  static DEV int columns(int) { return %lld; }\n  static DEV int width(int) { return %lld; }\n", (long long)s.full.columns,
             (long long)s.full.width);
   if (megacuda_panels(mem, p, threads))
-    str_add(out, "  static constexpr bool PANEL = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld;\n",
-            s.panel ? "true" : "false", s.keeps, s.groups, s.slots, (long long)s.slot_bytes);
+    str_add(out, "  static constexpr bool PANEL = %s;\n  static constexpr int KEEPS = %d, GROUPS = %d, SLOTS = %d, SLOT_BYTES = %lld, SPLITS = %d;\n",
+            s.panel ? "true" : "false", s.keeps, s.groups, s.slots, (long long)s.slot_bytes, s.splits);
   str_add(out, "  static DEV int pitch(int n) { return (n * %d + 15) / 16 * 16; }\n", s.bytes);
   str_add(out, "  static constexpr long long LAYER_BYTES = %lldll; // of one expert\n", (long long)(s.tile_bytes * (s.tiles - 1) + s.last_bytes));
   str_add(out, "  static DEV long long tile_at(int layer, int tile) { return layer * LAYER_BYTES + tile * %lldll; }\n", (long long)s.tile_bytes);

@@ -55,6 +55,9 @@ template <class O, class W> struct pack_weight { // element i of [layer][expert]
     if (column >= columns) return;
     char *p = to + W::tile_at(layer, tile) + (long long)(k / width) * W::SLICES * columns * W::pitch(width);
     int end = min(width, W::K - begin), at = slice * columns + column, place = k - begin;
+#if PANELS
+    if constexpr (W::PANEL) place_in_operand<W>(at, place);
+#endif
     if constexpr (W::MATRIX) place = matrix_chunk(at, place / 8, end) * 8 + place % 8;
     p += at * W::pitch(end) + place * (int)sizeof *from;
     *(typename W::tensor::type *)p = from[W::element(layer, slice, k, tile * W::COLUMNS + column)];

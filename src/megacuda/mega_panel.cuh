@@ -1,9 +1,10 @@
 // Products of many rows with bf16 weights, by tensor cores (mma.m16n8k16). Sixteen columns of weights are the first operand, eight rows of the input
-// the second. The input is in panels, [k / 32][row][32] of bf16: a thread takes sixteen bytes along k of either operand, for two instructions.
+// the second. The input is in panels, [k / 32][row][32] of bf16: a thread takes sixteen bytes along k of a row, for two instructions. Weights are
+// packed so that sixteen bytes are a thread's part of a first operand.
 //
-// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. A group of
-// tiles is multiplied with each piece, so that the input is copied once for all of them. Up to MEGACUDA_EXACT_ROWS rows are two bf16 a value, high
-// and rest, and so nearly floats.
+// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. Where few of
+// them fit, they are half as wide. A group of tiles is multiplied with each piece, so that the input is copied once for all of them. Up to
+// MEGACUDA_EXACT_ROWS rows are two bf16 a value, high and rest, and so nearly floats.
 
 // Tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is alone; tiles 0: there is none.
 DEV int end_of_group(int first, int hi, int group, int tiles)
@@ -17,12 +18,14 @@ template <class W> struct panel {
   static constexpr int along = WARPS / W::GROUPS, group = W::KEEPS * W::GROUPS;             // warps that divide k; tiles that are multiplied together
   static constexpr int pitch = PANEL_PITCH, room = bands * 16 * pitch;                      // of the sums of a warp, [column][row]
   static constexpr int slots = ROWS <= 8 ? 8 : ROWS <= 16 ? 16 : ROWS <= 32 ? 32 : 64;      // of rows, where four threads have a row
-  static constexpr int shares = THREADS / 4 / slots;                                        // threads of a row that divide k
+  static constexpr int shares = THREADS / 4 / slots;                                        // threads of a row, warps of a block, that divide k
+  static constexpr bool whole = !W::RAGGED && W::SLICES * W::COLUMNS % 16 == 0;             // weights are packed as first operands
   // With high part and rest a warp scales its part of a piece once, and keeps it for all tiles. Others scale what they load.
   static constexpr int strips = (W::WIDTH / 32 + along - 1) / along; // of 32 along k that a warp has of a piece
   static constexpr bool holds = HALVES == 2 && !W::RAGGED && strips * blocks <= 2;
   typedef float sums[bands][blocks][4];
   typedef uint4 part[holds ? strips : 1][holds ? blocks : 1][HALVES];
+  static_assert(W::SPLITS == 1 || !holds, "a warp's part of a piece is scaled once");
   static_assert(ROWS <= 64 && shares >= 1 && shares <= WARPS, "rows of a block");
   static_assert(W::SLOTS * W::SLOT_BYTES <= PANEL_BYTES && WARPS * room * 4 <= PANEL_BYTES, "room for the input, and for sums");
 };
@@ -74,7 +77,7 @@ template <class O> DEV void feed_node(moment j, feeding &f)
     if (O::FENCE) fence_proxy();
 #pragma unroll 1
     for (int first = r.lo; first < r.hi && !S.dead; first = end_of_group(first, r.hi, panel<W>::group, W::RAGGED ? W::TILES : 0)) {
-      int width = W::width(first);
+      int width = W::width(first) / W::SPLITS;
       wait_stage(&S.open, f.groups & 1, j, f.groups), f.groups++;
       if (O::FENCE) fence_proxy();
 #pragma unroll 1
@@ -110,21 +113,6 @@ DEV void keep_values(char *p, int bytes, float (&v)[8])
 {
   *(uint4 *)p = rounded_values(v);
   if (HALVES == 2) *(uint4 *)(p + bytes) = rounded_values(v);
-}
-
-// Adds up the squares of this thread's row.
-template <class W> DEV void square_piece(const char *x, int n, float &square)
-{
-  typedef panel<W> d;
-  const int at = TID / 4, row = at % d::slots, chunk = TID % 4, bytes = n * ROWS * 2;
-  if (row >= ROWS) return;
-#pragma unroll 4
-  for (int s = at / d::slots; s < n / 32; s += d::shares) {
-    float v[8];
-    open_values(x + (s * ROWS + row) * 64 + chunk * 16, bytes, v);
-#pragma unroll
-    for (int i = 0; i < 8; i++) square = fmaf(v[i], v[i], square);
-  }
 }
 
 // The norm's gains of a thread's eight of k in a strip. They lie behind the rows of a piece.
@@ -180,21 +168,6 @@ template <class P, class W> DEV void merge_piece(char *x, int from, int n)
   }
 }
 
-// The norm's factor of each row, in S.square[0][row][0]; all consumers pass a barrier behind it.
-template <class W> DEV void find_factors(float square, int k, float eps)
-{
-  typedef panel<W> d;
-  const int at = TID / 4, row = at % d::slots;
-  square += across(square, 1), square += across(square, 2);
-  if (row < ROWS && TID % 4 == 0) S.square[0][row][at / d::slots] = square;
-  consumers();
-  if (TID >= ROWS) return;
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < d::shares; i++) sum += S.square[0][TID][i];
-  S.square[0][TID][0] = root_inverse(sum / k + eps);
-}
-
 // ---- the products ----
 
 // This thread's values of a block of eight rows in a strip of a piece. Rows behind the last are no numbers, and nobody reads their sums.
@@ -202,6 +175,43 @@ DEV void load_values(const char *x, int n, int strip, int block, uint4 (&v)[HALV
 {
 #pragma unroll
   for (int h = 0; h < HALVES; h++) v[h] = *(const uint4 *)(x + h * (n * ROWS * 2) + (strip * ROWS + block * 8 + LANE / 4) * 64 + LANE % 4 * 16);
+}
+
+// Adds up the squares of the rows of a block: they are the diagonal of the block times itself. Each warp has one block, and a share of k.
+template <class W> DEV void square_piece(const char *x, int n, float (&squares)[2][4])
+{
+  typedef panel<W> d;
+  constexpr int blocks = d::slots / 8;
+  const int block = WARP % blocks;
+  if (block >= d::blocks) return;
+#pragma unroll 4
+  for (int s = WARP / blocks; s < n / 32; s += d::shares) {
+    uint4 v[HALVES];
+    load_values(x, n, s, block, v);
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+      mma(squares[0], v[0].x, v[HALVES - 1].x, v[0].y, v[HALVES - 1].y, v[h].x, v[h].y);
+      mma(squares[1], v[0].z, v[HALVES - 1].z, v[0].w, v[HALVES - 1].w, v[h].z, v[h].w);
+    }
+  }
+}
+
+// The norm's factor of each row, in S.square[0][row][0]; all consumers pass a barrier behind it.
+template <class W> DEV void find_factors(const float (&squares)[2][4], int k, float eps)
+{
+  typedef panel<W> d;
+  constexpr int blocks = d::slots / 8;
+  const int of = LANE / 4, row = WARP % blocks * 8 + of, odd = of % 2; // the thread that has the diagonal's element of this row
+  float sums[2] = {};
+#pragma unroll
+  for (int i = 0; i < 2 * HALVES; i++) sums[i % 2] += squares[0][i] + squares[1][i];
+  if (row < ROWS && LANE % 4 == of / 2) S.square[0][row][WARP / blocks] = odd ? sums[1] : sums[0];
+  consumers();
+  if (TID >= ROWS) return;
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < d::shares; i++) sum += S.square[0][TID][i];
+  S.square[0][TID][0] = root_inverse(sum / k + eps);
 }
 
 // This warp's part of a piece, scaled.
@@ -218,33 +228,49 @@ template <class G, class W> DEV void hold_part(const char *x, int n, typename pa
   }
 }
 
-// Weights of a strip: sixteen columns of each band.
+// The place of an element of a tile's weights, as they are packed: a thread's part of a first operand is four of k, of a column and of the eighth
+// behind it. Lines of columns 0 to 7 have the operands of the first four of eight along k, and those of columns 8 to 15 the others.
+template <class W> DEV void place_in_operand(int &column, int &k)
+{
+  if constexpr (!panel<W>::whole) return;
+  int half = column / 8 % 2, of = k % 8;
+  column = column - half * 8 + of / 4 * 8;
+  k = k - of + of / 2 % 2 * 4 + half * 2 + of % 2;
+}
+
+// First operands of a strip: sixteen columns of each band.
 template <class W> DEV void load_columns(const char *weights, int n, int strip, int lines, uint4 (&w)[panel<W>::bands][2])
 {
 #pragma unroll
-  for (int b = 0; b < panel<W>::bands; b++)
+  for (int b = 0; b < panel<W>::bands; b++) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       int column = b * 16 + h * 8 + LANE / 4;
       w[b][h] = make_uint4(0, 0, 0, 0);
-      if ((!W::RAGGED && (b * 16 + h * 8 + 8) <= W::SLICES * W::COLUMNS) || column < lines)
+      if (panel<W>::whole || (!W::RAGGED && (b * 16 + h * 8 + 8) <= W::SLICES * W::COLUMNS) || column < lines)
         w[b][h] = *(const uint4 *)(weights + column * (n * 2) + matrix_chunk(column, strip * 4 + LANE % 4, n) * 16);
     }
+    if constexpr (!panel<W>::whole) {
+      uint4 x = w[b][0], y = w[b][1];
+      w[b][0] = make_uint4(x.x, y.x, x.y, y.y), w[b][1] = make_uint4(x.z, y.z, x.w, y.w);
+    }
+  }
 }
 template <class W> DEV void multiply_block(const uint4 (&w)[panel<W>::bands][2], const uint4 (&v)[HALVES], int r, typename panel<W>::sums &sums)
 {
 #pragma unroll
-  for (int h = 0; h < HALVES; h++)
+  for (int h = 0; h < HALVES; h++) {
 #pragma unroll
-    for (int b = 0; b < panel<W>::bands; b++) {
-      mma(sums[b][r], w[b][0].x, w[b][1].x, w[b][0].y, w[b][1].y, v[h].x, v[h].y);
-      mma(sums[b][r], w[b][0].z, w[b][1].z, w[b][0].w, w[b][1].w, v[h].z, v[h].w);
-    }
+    for (int b = 0; b < panel<W>::bands; b++) mma(sums[b][r], w[b][0].x, w[b][0].y, w[b][0].z, w[b][0].w, v[h].x, v[h].y);
+#pragma unroll
+    for (int b = 0; b < panel<W>::bands; b++) mma(sums[b][r], w[b][1].x, w[b][1].y, w[b][1].z, w[b][1].w, v[h].z, v[h].w);
+  }
 }
 
-// A piece of weights of `lines` columns with a piece of the input, in this warp's strips of 32 along k.
+// A piece of weights, n of k of `lines` columns, with a piece of the input, m of k from strip `from` of the weights on. In this warp's strips of 32.
 template <class G, class W>
-DEV void multiply_piece(const char *weights, const char *x, int n, int lines, const typename panel<W>::part &part, typename panel<W>::sums &sums)
+DEV void multiply_piece(const char *weights, int n, int lines, const char *x, int m, int from, const typename panel<W>::part &part,
+                        typename panel<W>::sums &sums)
 {
   typedef panel<W> d;
   uint4 w[d::bands][2];
@@ -258,14 +284,16 @@ DEV void multiply_piece(const char *weights, const char *x, int n, int lines, co
       for (int r = 0; r < d::blocks; r++) multiply_block<W>(w, part[i][r], r, sums);
     }
   } else {
+    int begin = WARP / W::GROUPS;
+    if (W::SPLITS > 1) begin = (begin - from % d::along + d::along) % d::along;
 #pragma unroll 1
-    for (int s = WARP / W::GROUPS; s < n / 32; s += d::along) {
-      load_columns<W>(weights, n, s, lines, w);
-      strip_gain<G> gain(x, n, s);
+    for (int s = begin; s < m / 32; s += d::along) {
+      load_columns<W>(weights, n, from + s, lines, w);
+      strip_gain<G> gain(x, m, s);
 #pragma unroll
       for (int r = 0; r < d::blocks; r++) {
         uint4 v[HALVES];
-        load_values(x, n, s, r, v), gain.scale(v);
+        load_values(x, m, s, r, v), gain.scale(v);
         multiply_block<W>(w, v, r, sums);
       }
     }
@@ -406,37 +434,38 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
 {
   typedef panel<W> d;
   constexpr bool norms = F == NORMED || F == GATED, merges = parts_of_input<X, W>() > 1;
-  const int width = W::width(first), columns = W::columns(first), pieces = (W::K + width - 1) / width;
+  const int width = W::width(first), columns = W::columns(first), each = width / W::SPLITS, pieces = (W::K + each - 1) / each;
   typename d::sums sums[W::KEEPS] = {};
-  float square = 0;
+  float squares[2][4] = {};
   typename panel_outputs<Y, W>::values added = {};
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
 #pragma unroll 1
   for (int piece = 0; piece < pieces; piece++) {
-    int n = min(width, W::K - piece * width);
+    const int from = piece * each, m = min(each, W::K - from), of = from % width, n = min(width, W::K - from + of); // of k; its place in the weights' piece
     char *x = S.panel + piece % W::SLOTS * W::SLOT_BYTES;
     u32 at = fed + (u32)piece;
     wait_stage(&S.fed[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
-    if constexpr (norms) square_piece<W>(x, n, square);
-    if constexpr (merges) merge_piece<P, W>(x, piece * width, n), consumers();
+    if constexpr (norms) square_piece<W>(x, m, squares);
+    if constexpr (merges) merge_piece<P, W>(x, from, m), consumers();
     if (piece == 0) ready(j);
     typename d::part part;
-    if constexpr (norms && d::holds) hold_part<G, W>(x, n, part);
+    if constexpr (norms && d::holds) hold_part<G, W>(x, m, part);
 #pragma unroll
     for (int i = 0; i < W::KEEPS; i++)
 #pragma unroll 1
-      for (int g = 0; g < W::GROUPS && i * W::GROUPS + g < tiles; g++, taken++) {
-        u32 slot = taken % STAGES;
-        wait_stage(&S.full[slot], taken / STAGES & 1, j, taken);
-        if (g == WARP % W::GROUPS) multiply_piece<G, W>(S.ring[slot], x, n, W::SLICES * columns, part, sums[i]);
-        let_go(taken, TID);
+      for (int g = 0; g < W::GROUPS && i * W::GROUPS + g < tiles; g++) {
+        u32 weights = taken + (u32)(i * W::GROUPS + g), slot = weights % STAGES;
+        if (of == 0) wait_stage(&S.full[slot], weights / STAGES & 1, j, weights);
+        if (g == WARP % W::GROUPS) multiply_piece<G, W>(S.ring[slot], n, W::SLICES * columns, x, m, of / 32, part, sums[i]);
+        if (of + m == n) let_go(weights, TID);
       }
+    if (of + m == n) taken += (u32)tiles;
     if (merges) fence_proxy();
     warp_barrier();
     if (LANE == 0) stage_arrive(&S.eaten[at % PANEL_SLOTS]);
   }
   if constexpr (norms)
-    find_factors<W>(square, W::K, eps);
+    find_factors<W>(squares, W::K, eps);
   else
     consumers();
   mark(j, SUMMED);
@@ -465,7 +494,7 @@ template <class O, class X, class G, class P, class W, class R, class Y, int F> 
   for (int first = S.node[j.n].lo, end; first < hi; first = end) {
     end = end_of_group(first, hi, panel<W>::group, W::RAGGED ? W::TILES : 0);
     taken = panel_group<X, G, P, W, R, Y, F>(j, first, end - first, taken, fed, eps);
-    fed += (u32)((W::K + W::width(first) - 1) / W::width(first));
+    fed += (u32)((W::K * W::SPLITS + W::width(first) - 1) / W::width(first));
     if (end < hi) open_panel();
   }
   if (TID == 0) S.feeds = fed;

@@ -32,7 +32,7 @@ enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 };         // that consume; 
 enum { MEGACUDA_SUMS = 256 };                                  // floats a row for the sums of a batch of tiles
 enum { MEGACUDA_CHOICES = 32 };                                // experts that a row chooses, at most: a lane has one
 enum { MEGACUDA_EXACT_ROWS = 8 };                              // of products whose input is two bf16, and so nearly a float; of more rows it is one
-enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_PANEL_SLOTS = 8 }; // bytes of a block for pieces of an input; most pieces of it at once
+enum { MEGACUDA_PANELS = 67 << 10, MEGACUDA_PANEL_SLOTS = 8 }; // bytes of a block for pieces of an input; most pieces of it at once
 enum { MEGACUDA_PANEL_SUMS = 64 };                             // registers of a thread for the sums of a product of many rows
 enum { MEGACUDA_SHARED = 227 << 10 };                          // bytes of shared memory of a block of sm_90
 
