@@ -102,9 +102,8 @@ enum {
   FRAGMENT = 16,
   PANEL_K = 32,
   PANEL_COLUMNS = 64,
-  AHEAD = 512,
-  FEW_SLOTS = 4
-}; // columns of an operand; k of a panel; most columns; bytes behind the last piece; if fewer pieces of an input fit, they are divided
+  AHEAD = 512
+}; // columns of an operand; k of a panel; most columns; bytes behind the last piece
 
 static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, const struct stream *s)
 {
@@ -114,10 +113,29 @@ static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, co
   return input && whole && s->bytes == 2 && !s->chosen && s->slices * s->full.columns <= PANEL_COLUMNS;
 }
 
+// The access to the gain of a norm, or -1.
+static int gain_access(const struct mega_plan *p, const struct mega_op *op)
+{
+  for (int a = 0; a < op->spec.naccess; a++) {
+    const struct mega_access *x = &op->spec.access[a];
+    if (!x->stream && !x->out && p->m->tensor[op->arg[x->arg]].kind == MEGA_WEIGHTS && x->dim[0].how == MEGA_THIS_LAYER) return a;
+  }
+  return -1;
+}
+
 int megacuda_panel_pitch(int rows)
 {
   int blocks = (rows + 7) / 8;
   return blocks * 8 + (blocks % 2 ? 1 : 9);
+}
+
+// The gain of the norm of an operator's input, which lies behind the pieces of the input.
+static int64_t gain_bytes(const struct mega_plan *p, const struct mega_op *op)
+{
+  int gain = gain_access(p, op);
+  if (gain < 0) return 0;
+  const struct mega_tensor *t = &p->m->tensor[op->arg[op->spec.access[gain].arg]];
+  return mega_elements(t) / t->dim[0] * mega_bytes(t->type);
 }
 
 static void divide_panels(const struct mega_plan *p, const struct mega_op *op, int threads, struct stream *s)
@@ -131,13 +149,14 @@ static void divide_panels(const struct mega_plan *p, const struct mega_op *op, i
   for (int a = 0; a < op->spec.naccess; a++)
     if (mega_input_of_rows(p->m, op, a) && op->spec.access[a].rank == 3) parts = p->m->tensor[op->arg[op->spec.access[a].arg]].dim[1];
   s->keeps = MIN(most, (tiles + s->groups - 1) / s->groups);
-  for (s->splits = 1;; s->splits *= 2) {
-    s->slot_bytes = (width / s->splits * (parts * rows * 2 * halves + 4) + 127) / 128 * 128; // the norm's gain lies behind the rows
-    s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, MEGACUDA_PANELS / s->slot_bytes));
+  int64_t sums = warps * lines * megacuda_panel_pitch(p->m->rows) * 4, gain = gain_bytes(p, op), room = MEGACUDA_TWO_PANELS - gain;
+  for (s->splits = 1;; s->splits *= 2) { // a stage is kept for all parts of its piece
+    s->slot_bytes = (width / s->splits * parts * rows * 2 * halves + 127) / 128 * 128;
     bool divides = s->full.width % (PANEL_K * s->splits * 2) == 0 && s->last.width % (PANEL_K * s->splits * 2) == 0 && halves == 1;
-    if (s->slots >= FEW_SLOTS || s->keeps * s->groups * 2 > p->m->stages || !divides) break; // a stage is kept for all parts of its piece
+    if (2 * s->slot_bytes <= room || s->keeps * s->groups * 2 > p->m->stages || !divides) break;
   }
-  s->panel_bytes = MAX(s->slots * s->slot_bytes + AHEAD, warps * lines * megacuda_panel_pitch(p->m->rows) * 4);
+  s->slots = (int)MAX(2, MIN(MEGACUDA_PANEL_SLOTS, (MEGACUDA_PANELS - gain) / s->slot_bytes));
+  s->panel_bytes = MAX(s->slots * s->slot_bytes + gain + AHEAD, sums);
 }
 
 static void describe(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int access, int threads, struct stream *s)
@@ -375,13 +394,12 @@ int megacuda_packed(struct arena *mem, const struct mega_plan *p, int op, int th
 // The feeder's tensors: the input, and the gain of its norm.
 static int print_feeding(struct arena *mem, const struct mega_plan *p, const struct mega_op *op, int threads, struct str *out)
 {
-  int input = -1, gain = -1;
+  int input = -1, gain = gain_access(p, op);
   struct stream s = {0};
   for (int a = 0; a < op->spec.naccess; a++) {
     const struct mega_access *x = &op->spec.access[a];
     if (x->stream && !is_paged(x)) describe(mem, p, op, a, threads, &s);
     if (mega_input_of_rows(p->m, op, a)) input = a;
-    if (!x->stream && !x->out && p->m->tensor[op->arg[x->arg]].kind == MEGA_WEIGHTS && x->dim[0].how == MEGA_THIS_LAYER) gain = a;
   }
   str_add(out, "  static constexpr bool FEEDS = %s;\n", s.panel ? "true" : "false");
   if (!s.panel) return OK;
@@ -432,13 +450,9 @@ int megacuda_op(struct arena *mem, const struct mega_plan *p, int index, int thr
 // The norm's gain is small, and all workers read it: it is fetched into L2 with the first weights.
 static int gain_of(const struct mega_plan *p, const struct mega_op *op, int64_t *bytes)
 {
-  for (int a = 0; a < op->spec.naccess; a++) {
-    const struct mega_access *x = &op->spec.access[a];
-    const struct mega_tensor *t = &p->m->tensor[op->arg[x->arg]];
-    if (x->stream || x->out || t->kind != MEGA_WEIGHTS || x->dim[0].how != MEGA_THIS_LAYER) continue;
-    *bytes = mega_elements(t) / t->dim[0] * mega_bytes(t->type);
-    if (*bytes % 16 == 0) return op->arg[x->arg];
-  }
+  int gain = gain_access(p, op);
+  *bytes = gain_bytes(p, op);
+  if (gain >= 0 && *bytes % 16 == 0) return op->arg[op->spec.access[gain].arg];
   *bytes = 0;
   return -1;
 }

@@ -2,8 +2,8 @@
 // the second. The input is in panels, [k / 32][row][32] of bf16: a thread takes sixteen bytes along k of a row, for two instructions. Weights are
 // packed so that sixteen bytes are a thread's part of a first operand.
 //
-// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. Where few of
-// them fit, they are half as wide. A group of tiles is multiplied with each piece, so that the input is copied once for all of them. Up to
+// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. Where two of
+// them do not fit, they are half as wide. A group of tiles is multiplied with each piece, so that the input is copied once for all of them. Up to
 // MEGACUDA_EXACT_ROWS rows are two bf16 a value, high and rest, and so nearly floats.
 
 // Tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is alone; tiles 0: there is none.
@@ -42,15 +42,19 @@ template <> struct gain_bytes<no_gain> {
 // Parts of attention that are merged. Other inputs have one part.
 template <class X, class W> DEV constexpr int parts_of_input() { return X::tensor::ROW / W::K; }
 
-// A piece: n of k from `from` on, of each part, and the norm's gain behind. One thread.
+// Behind the pieces: the norm's gain of all k. It comes with the first piece.
+template <class W> DEV char *gain_room() { return S.panel + W::SLOTS * W::SLOT_BYTES; }
+
+// A piece: n of k from `from` on, of each part. One thread.
 template <class X, class G, class W> DEV void feed(moment j, char *to, int from, int n, u32 piece)
 {
   using T = typename X::tensor;
   constexpr int parts = parts_of_input<X, W>();
   constexpr int gain = gain_bytes<G>::N;
+  static_assert(W::SLOTS * W::SLOT_BYTES + W::K * gain <= PANEL_BYTES, "room for the gain");
   stage_barrier *b = &S.fed[piece % PANEL_SLOTS];
   int bytes = n * ROWS * 2;
-  stage_expect(b, parts * HALVES * bytes + n * gain);
+  stage_expect(b, parts * HALVES * bytes + (from ? 0 : W::K * gain));
 #pragma unroll 1
   for (int p = 0; p < parts; p++, to += HALVES * bytes) {
     const bf16 *x = panel_of<T>(T::VERSIONS > 1 ? epoch_of<X>(j) : 0, p * W::K + from);
@@ -58,7 +62,7 @@ template <class X, class G, class W> DEV void feed(moment j, char *to, int from,
     if (HALVES == 2) stage_copy(to + bytes, x + T::ELEMENTS, bytes, b, false);
   }
   if constexpr (gain > 0)
-    stage_copy(to, (const char *)M.tensor[G::tensor::ID] + ((size_t)S.node[j.n].layer * G::tensor::ROW + from) * gain, n * gain, b, false);
+    if (!from) stage_copy(gain_room<W>(), (const char *)M.tensor[G::tensor::ID] + (size_t)S.node[j.n].layer * G::tensor::ROW * gain, W::K * gain, b, false);
 }
 
 // How far the feeder is, and in the same way each consumer warp: pieces and groups so far, of the launch.
@@ -115,13 +119,13 @@ DEV void keep_values(char *p, int bytes, float (&v)[8])
   if (HALVES == 2) *(uint4 *)(p + bytes) = rounded_values(v);
 }
 
-// The norm's gains of a thread's eight of k in a strip. They lie behind the rows of a piece.
-template <class G> struct strip_gain {
+// The norm's gains of a thread's eight of k, in a strip from k on.
+template <class G, class W> struct strip_gain {
   typedef pack<typename G::tensor::type> line;
   uint4 gain[8 / line::N];
-  DEV strip_gain(const char *x, int n, int strip)
+  DEV strip_gain(int k)
   {
-    const uint4 *p = (const uint4 *)(x + HALVES * (n * ROWS * 2) + (strip * 32 + LANE % 4 * 8) * gain_bytes<G>::N);
+    const uint4 *p = (const uint4 *)(gain_room<W>() + (k + LANE % 4 * 8) * gain_bytes<G>::N);
 #pragma unroll
     for (int i = 0; i < 8 / line::N; i++) gain[i] = p[i];
   }
@@ -142,8 +146,8 @@ template <class G> struct strip_gain {
     }
   }
 };
-template <> struct strip_gain<no_gain> {
-  DEV strip_gain(const char *, int, int) {}
+template <class W> struct strip_gain<no_gain, W> {
+  DEV strip_gain(int) {}
   DEV void scale(uint4 (&)[HALVES]) const {}
 };
 
@@ -178,7 +182,7 @@ DEV void load_values(const char *x, int n, int strip, int block, uint4 (&v)[HALV
 }
 
 // Adds up the squares of the rows of a block: they are the diagonal of the block times itself. Each warp has one block, and a share of k.
-template <class W> DEV void square_piece(const char *x, int n, float (&squares)[2][4])
+template <class W> DEV void square_piece(const char *x, int n, float (&squares)[4])
 {
   typedef panel<W> d;
   constexpr int blocks = d::slots / 8;
@@ -190,21 +194,21 @@ template <class W> DEV void square_piece(const char *x, int n, float (&squares)[
     load_values(x, n, s, block, v);
 #pragma unroll
     for (int h = 0; h < HALVES; h++) {
-      mma(squares[0], v[0].x, v[HALVES - 1].x, v[0].y, v[HALVES - 1].y, v[h].x, v[h].y);
-      mma(squares[1], v[0].z, v[HALVES - 1].z, v[0].w, v[HALVES - 1].w, v[h].z, v[h].w);
+      mma(squares, v[0].x, v[HALVES - 1].x, v[0].y, v[HALVES - 1].y, v[h].x, v[h].y);
+      mma(squares, v[0].z, v[HALVES - 1].z, v[0].w, v[HALVES - 1].w, v[h].z, v[h].w);
     }
   }
 }
 
 // The norm's factor of each row, in S.square[0][row][0]; all consumers pass a barrier behind it.
-template <class W> DEV void find_factors(const float (&squares)[2][4], int k, float eps)
+template <class W> DEV void find_factors(const float (&squares)[4], int k, float eps)
 {
   typedef panel<W> d;
   constexpr int blocks = d::slots / 8;
   const int of = LANE / 4, row = WARP % blocks * 8 + of, odd = of % 2; // the thread that has the diagonal's element of this row
   float sums[2] = {};
 #pragma unroll
-  for (int i = 0; i < 2 * HALVES; i++) sums[i % 2] += squares[0][i] + squares[1][i];
+  for (int i = 0; i < 2 * HALVES; i++) sums[i % 2] += squares[i];
   if (row < ROWS && LANE % 4 == of / 2) S.square[0][row][WARP / blocks] = odd ? sums[1] : sums[0];
   consumers();
   if (TID >= ROWS) return;
@@ -214,15 +218,15 @@ template <class W> DEV void find_factors(const float (&squares)[2][4], int k, fl
   S.square[0][TID][0] = root_inverse(sum / k + eps);
 }
 
-// This warp's part of a piece, scaled.
-template <class G, class W> DEV void hold_part(const char *x, int n, typename panel<W>::part &part)
+// This warp's part of a piece of n of k from `from` on, scaled.
+template <class G, class W> DEV void hold_part(const char *x, int n, int from, typename panel<W>::part &part)
 {
   typedef panel<W> d;
 #pragma unroll
   for (int i = 0; i < d::strips; i++) {
     int s = WARP / W::GROUPS + i * d::along;
     if (s >= n / 32) break;
-    strip_gain<G> gain(x, n, s);
+    strip_gain<G, W> gain(from + s * 32);
 #pragma unroll
     for (int r = 0; r < d::blocks; r++) load_values(x, n, s, r, part[i][r]), gain.scale(part[i][r]);
   }
@@ -267,9 +271,10 @@ template <class W> DEV void multiply_block(const uint4 (&w)[panel<W>::bands][2],
   }
 }
 
-// A piece of weights, n of k of `lines` columns, with a piece of the input, m of k from strip `from` of the weights on. In this warp's strips of 32.
+// A piece of weights, n of k of `lines` columns, with a piece of the input: m of k from `k` on, and from strip `from` of the weights on. In this
+// warp's strips of 32.
 template <class G, class W>
-DEV void multiply_piece(const char *weights, int n, int lines, const char *x, int m, int from, const typename panel<W>::part &part,
+DEV void multiply_piece(const char *weights, int n, int lines, const char *x, int m, int k, int from, const typename panel<W>::part &part,
                         typename panel<W>::sums &sums)
 {
   typedef panel<W> d;
@@ -289,7 +294,7 @@ DEV void multiply_piece(const char *weights, int n, int lines, const char *x, in
 #pragma unroll 1
     for (int s = begin; s < m / 32; s += d::along) {
       load_columns<W>(weights, n, from + s, lines, w);
-      strip_gain<G> gain(x, m, s);
+      strip_gain<G, W> gain(k + s * 32);
 #pragma unroll
       for (int r = 0; r < d::blocks; r++) {
         uint4 v[HALVES];
@@ -436,7 +441,7 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
   constexpr bool norms = F == NORMED || F == GATED, merges = parts_of_input<X, W>() > 1;
   const int width = W::width(first), columns = W::columns(first), each = width / W::SPLITS, pieces = (W::K + each - 1) / each;
   typename d::sums sums[W::KEEPS] = {};
-  float squares[2][4] = {};
+  float squares[4] = {};
   typename panel_outputs<Y, W>::values added = {};
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
 #pragma unroll 1
@@ -449,14 +454,14 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
     if constexpr (merges) merge_piece<P, W>(x, from, m), consumers();
     if (piece == 0) ready(j);
     typename d::part part;
-    if constexpr (norms && d::holds) hold_part<G, W>(x, m, part);
+    if constexpr (norms && d::holds) hold_part<G, W>(x, m, from, part);
 #pragma unroll
     for (int i = 0; i < W::KEEPS; i++)
 #pragma unroll 1
       for (int g = 0; g < W::GROUPS && i * W::GROUPS + g < tiles; g++) {
         u32 weights = taken + (u32)(i * W::GROUPS + g), slot = weights % STAGES;
         if (of == 0) wait_stage(&S.full[slot], weights / STAGES & 1, j, weights);
-        if (g == WARP % W::GROUPS) multiply_piece<G, W>(S.ring[slot], n, W::SLICES * columns, x, m, of / 32, part, sums[i]);
+        if (g == WARP % W::GROUPS) multiply_piece<G, W>(S.ring[slot], n, W::SLICES * columns, x, m, from, of / 32, part, sums[i]);
         if (of + m == n) let_go(weights, TID);
       }
     if (of + m == n) taken += (u32)tiles;

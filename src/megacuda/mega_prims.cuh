@@ -1,6 +1,7 @@
 // The machine's part of the kernel: threads, barriers, memory operations. mega_shim.h has the same for a CPU, and nothing else differs.
 #define DEV __device__ __forceinline__
 // Bodies are all in one function: a call would keep registers in memory, and no cache is left beside the pipeline. Functions that end a run are apart.
+// So are the bodies of samples, which run once a step: in one function with the products they take registers from them.
 #define BODY __device__ __forceinline__
 #define APART __device__ __noinline__
 #define PLAIN __device__

@@ -164,7 +164,7 @@ DEV float *sampled() { return &S.x[0][0]; }
 template <class M0> DEV const float *settings_of(int row) { return (const float *)M.tensor[M0::tensor::ID] + row * NOISE_SETTINGS; }
 DEV int top_of(const float *settings, int most) { return (int)fminf(fmaxf(settings[NOISE_TOP], 0), (float)most); }
 
-template <class O> BODY u32 body_sample_partial(moment j, u32 taken)
+template <class O> APART void leave_candidates(moment j)
 {
   using X = typename O::a0;
   using Y = typename O::a2;
@@ -200,10 +200,14 @@ template <class O> BODY u32 body_sample_partial(moment j, u32 taken)
       consumers();
     }
   publish(j);
+}
+template <class O> BODY u32 body_sample_partial(moment j, u32 taken)
+{
+  leave_candidates<O>(j);
   return taken;
 }
 
-template <class O> BODY u32 body_sample(moment j, u32 taken)
+template <class O> APART void take_sample(moment j)
 {
   using X = typename O::a0;
   constexpr int all = X::tensor::ROW / 2;
@@ -240,5 +244,9 @@ template <class O> BODY u32 body_sample(moment j, u32 taken)
     consumers();
   }
   publish(j);
+}
+template <class O> BODY u32 body_sample(moment j, u32 taken)
+{
+  take_sample<O>(j);
   return taken;
 }

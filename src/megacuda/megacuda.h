@@ -27,14 +27,15 @@ struct megacuda_given {
   int warps; // that consume, of a block
   int steps; // that the cache has room for
 };
-enum { MEGACUDA_FLIGHT = 4, MEGACUDA_CALM = 1 };               // copies of a block at once; of pieces that are not taken yet
-enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 };         // that consume; the producer's and the publisher's
-enum { MEGACUDA_SUMS = 256 };                                  // floats a row for the sums of a batch of tiles
-enum { MEGACUDA_CHOICES = 32 };                                // experts that a row chooses, at most: a lane has one
-enum { MEGACUDA_EXACT_ROWS = 8 };                              // of products whose input is two bf16, and so nearly a float; of more rows it is one
-enum { MEGACUDA_PANELS = 67 << 10, MEGACUDA_PANEL_SLOTS = 8 }; // bytes of a block for pieces of an input; most pieces of it at once
-enum { MEGACUDA_PANEL_SUMS = 64 };                             // registers of a thread for the sums of a product of many rows
-enum { MEGACUDA_SHARED = 227 << 10 };                          // bytes of shared memory of a block of sm_90
+enum { MEGACUDA_FLIGHT = 4, MEGACUDA_CALM = 1 };       // copies of a block at once; of pieces that are not taken yet
+enum { MEGACUDA_WARPS = 8, MEGACUDA_OTHER_WARPS = 2 }; // that consume; the producer's and the publisher's
+enum { MEGACUDA_SUMS = 256 };                          // floats a row for the sums of a batch of tiles
+enum { MEGACUDA_CHOICES = 32 };                        // experts that a row chooses, at most: a lane has one
+enum { MEGACUDA_EXACT_ROWS = 8 };                      // of products whose input is two bf16, and so nearly a float; of more rows it is one
+enum { MEGACUDA_PANELS = 64 << 10, MEGACUDA_TWO_PANELS = 73 << 10 }; // bytes of a block for pieces of an input; most for two of them
+enum { MEGACUDA_PANEL_SLOTS = 8 };                                   // most pieces of an input at once
+enum { MEGACUDA_PANEL_SUMS = 64 };                                   // registers of a thread for the sums of a product of many rows
+enum { MEGACUDA_SHARED = 227 << 10 };                                // bytes of shared memory of a block of sm_90
 
 // Floats from the sums of a column, of all rows, to those of the next. A multiple of 32 and 9 or 25: a warp's stores meet few banks twice.
 int megacuda_panel_pitch(int rows);
