@@ -14,7 +14,8 @@ static bool is_spread(const struct kern *k, const struct kern_value *v, int *x, 
   if (v->kind != KERN_SUM || !kern_is_map(&k->v[v->in[0]], OP_SQUARE)) return false;
   const struct kern_value *difference = &k->v[k->v[v->in[0]].in[0]];
   if (!kern_is_map(difference, OP_SUB)) return false;
-  *x = difference->in[0], *mean = difference->in[1];
+  const int turned = k->v[difference->in[0]].kind != KERN_LOAD; // mean - x, whose square is the same
+  *x = difference->in[turned], *mean = difference->in[!turned];
   if (k->v[*x].kind != KERN_LOAD || !kern_is_map(&k->v[*mean], OP_MUL_SCALAR)) return false;
   const struct kern_value *total = &k->v[k->v[*mean].in[0]];
   double n = (double)kern_extent(k, v->folded);

@@ -32,6 +32,7 @@ int rows_make(const struct lower_job *j, struct rows *out, char why[160])
   memset(out, 0, sizeof *out);
   if (rows_values(j, &out->k, why)) return NO;
   kern_join_axes(&out->k);
+  kern_rewrite(&out->k, KERN_BIT(MOMENTS) & ~j->off); // two loads of a row may be one now
   return rows_ready(j->mem, out), OK;
 }
 
