@@ -22,14 +22,18 @@ static bool joins_all(const struct graph *g, const struct node *accum)
   return true;
 }
 
-// A maximum, perhaps moved, clamped, or the greatest of maxima.
+// A finite upper limit may be below the maximum. The largest number of the dtype is none: it keeps all finite maxima.
+static bool has_upper_limit(const struct within *w, const struct node *n) { return n->a.hi < dtype_largest(w->g->tensors[n->out].dtype); }
+
+// A maximum, perhaps moved, limited from below, or the greatest of maxima.
 static bool is_maximum(const struct within *w, int t)
 {
   const struct node *n = made_by(w, t);
   if (n->op == OP_MAX || n->op == OP_ACCUM_MAX) return true;
   if (n->op == OP_ITER) return loaded(w, t) >= 0 && is_maximum(w->above, loaded(w, t));
   if (n->sub) return is_maximum(&(struct within){n->sub, w, n}, saved(n->sub, t - n->out));
-  const bool same = op_rows[n->op].rule == RULE_VIEW || n->op == OP_MAXIMUM || n->op == OP_CLAMP || (n->op == OP_ACCUM && joins_all(w->g, n));
+  const bool same = op_rows[n->op].rule == RULE_VIEW || n->op == OP_MAXIMUM || (n->op == OP_CLAMP && !has_upper_limit(w, n)) ||
+                    (n->op == OP_ACCUM && joins_all(w->g, n));
   return same && is_maximum(w, n->in[0]);
 }
 

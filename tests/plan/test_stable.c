@@ -193,6 +193,22 @@ static void sum_of_maxima_is_none(void **state)
   }
 }
 
+static void limited_maximum_is_none(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *limits;
+    bool stable;
+  } rows[] = {{"-1.0, 1e30", false}, {"-65504.0, 65504.0", true}, {"-65504.0, 65503.0", false}, {"-inf, inf", true}, {"-inf, 0.0", false}};
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    struct arena mem = {0};
+    char text[256];
+    snprintf(text, sizeof text, "graph g {\n X: %s[4, 16]\n m = clamp(max(X, dim=1), %s)\n return exp(X - m) }", i ? "f16" : "f32", rows[i].limits);
+    if (plan_is_stable(graph_of(&mem, text)) != rows[i].stable) fail_msg("limits %s", rows[i].limits);
+    arena_close(&mem);
+  }
+}
+
 static void says_why_not(void **state)
 {
   (void)state;
@@ -276,7 +292,9 @@ static void survives_large_logits(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(has_the_structure), cmocka_unit_test(knows_its_own), cmocka_unit_test(sum_of_maxima_is_none),
-                                     cmocka_unit_test(says_why_not),      cmocka_unit_test(is_equal),      cmocka_unit_test(survives_large_logits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(has_the_structure),     cmocka_unit_test(knows_its_own),
+                                     cmocka_unit_test(sum_of_maxima_is_none), cmocka_unit_test(limited_maximum_is_none),
+                                     cmocka_unit_test(says_why_not),          cmocka_unit_test(is_equal),
+                                     cmocka_unit_test(survives_large_logits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
