@@ -1,6 +1,7 @@
 // The time of a job. Rooms are told to end by flags; a thread sets them, when the user stops the job or when a time is over: that of
 // the search under way, that of the job, and last, a little later, that of proving what a race has found. The parts that are left
-// share what time is left, so none comes too short because of those before it. Waiting for a turn on a GPU is not counted.
+// share what time is left, so none comes too short because of those before it. Time in which the job only waits for a turn on a GPU
+// is not counted: its compilers' time is.
 //
 //   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
 //   |--------- part ---------|--------- part ---------| whole, if several |  of the job
@@ -71,6 +72,7 @@ static void close_clock(void *p)
   struct clock *c = p;
   __atomic_store_n(&c->end, 1, __ATOMIC_RELAXED);
   pthread_join(c->thread, NULL);
+  turn_work_end();
   pthread_mutex_destroy(&c->lock);
   mem_free(c);
 }
@@ -103,7 +105,9 @@ void clock_open(struct job *j)
     pthread_mutex_destroy(&c->lock);
     mem_free(c);
     j->clock = NULL;
+    return;
   }
+  turn_work_begin();
 }
 
 void clock_close(struct job *j)

@@ -32,13 +32,19 @@ static void *work(void *arg)
   struct race_early *x = arg;
   struct span s;
   trace_share(&s, &x->place);
+  turn_work_begin();
   x->good = guard_run(x->guard, race, x, &x->lack);
+  turn_work_end();
   return trace_share_end(&s), NULL;
 }
 
+// The job's thread does nothing else then.
 static void wait_for(struct race_early *x)
 {
-  if (x->running) pthread_join(x->thread, NULL);
+  if (!x->running) return;
+  turn_work_end();
+  pthread_join(x->thread, NULL);
+  turn_work_begin();
   x->running = false;
 }
 

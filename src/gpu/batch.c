@@ -63,7 +63,9 @@ static void compile(void *work) { compile_work(work); }
 static void *work(void *arg)
 {
   struct job_thread *t = arg;
+  turn_work_begin();
   t->good = guard_run(t->guard, compile, t->work, &t->lack);
+  turn_work_end();
   return NULL;
 }
 

@@ -249,8 +249,11 @@ struct gpu_turn {
 };
 void turn_take(struct gpu_turn *t, stop_flag stop);
 void turn_give(struct gpu_turn *t);
-double turn_waited(void); // seconds in which some thread of this process waited for a turn; they go on while one waits
-double turn_clock(void);  // now_seconds() less those; it stands still while a thread waits
+// A job's thread, and each thread that compiles for it, works from begin to end. All jobs of a process share one clock.
+void turn_work_begin(void);
+void turn_work_end(void);
+double turn_waited(void); // seconds in which all threads that work waited for a turn; they go on while that is so
+double turn_clock(void);  // now_seconds() less those; it stands still while all threads that work wait
 
 // ---- worker.c --------------------------------------------------------------------------------------
 

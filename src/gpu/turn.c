@@ -10,35 +10,33 @@
 #include <time.h>
 #include <unistd.h>
 
-// Seconds in which some thread of this process waited for a turn.
+// Threads that work for jobs, those of them that wait for a turn, and the seconds in which none did anything but wait.
 static struct {
   pthread_mutex_t lock;
-  int waiting;       // threads
-  double since, sum; // when the first of them began; seconds of those before
-} waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  int working, waiting;
+  double since, sum; // since the last change of either; seconds before it
+} turns = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static double waited(void) { return waits.sum + (waits.waiting ? now_seconds() - waits.since : 0); }
+// A thread that waits outside of jobs stops the clock alone.
+static bool stands_still(void) { return turns.waiting && turns.waiting >= turns.working; }
+static double waited(void) { return turns.sum + (stands_still() ? now_seconds() - turns.since : 0); }
 
-static void wait_begin(void)
+static void change(int working, int waiting)
 {
-  pthread_mutex_lock(&waits.lock);
-  if (!waits.waiting++) waits.since = now_seconds();
-  pthread_mutex_unlock(&waits.lock);
+  pthread_mutex_lock(&turns.lock);
+  turns.sum = waited(), turns.since = now_seconds();
+  turns.working += working, turns.waiting += waiting;
+  pthread_mutex_unlock(&turns.lock);
 }
 
-static void wait_end(void)
-{
-  pthread_mutex_lock(&waits.lock);
-  waits.sum = waited();
-  waits.waiting--, waits.since = now_seconds();
-  pthread_mutex_unlock(&waits.lock);
-}
+void turn_work_begin(void) { change(1, 0); }
+void turn_work_end(void) { change(-1, 0); }
 
 double turn_waited(void)
 {
-  pthread_mutex_lock(&waits.lock);
+  pthread_mutex_lock(&turns.lock);
   const double seconds = waited();
-  pthread_mutex_unlock(&waits.lock);
+  pthread_mutex_unlock(&turns.lock);
   return seconds;
 }
 
@@ -61,9 +59,9 @@ void turn_take(struct gpu_turn *t, stop_flag stop)
   undo_push(&t->undo, leave, t);
   struct span s;
   span_begin(&s, "stage", "turn"); // what the job's trace shows of waiting
-  wait_begin();
+  change(0, 1);
   while (flock(t->fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR) && !stop_set(stop)) nanosleep(&pause, NULL);
-  wait_end();
+  change(0, -1);
   span_end(&s);
 }
 

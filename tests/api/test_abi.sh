@@ -50,7 +50,7 @@ range_core2_at the same
 known precompiled headers of the process, under a lock (src/rt/parsed.c)
 watched whether forks are watched (src/rt/forked.c)
 in_child whether the thread went on in a child of fork, of each thread
-waits seconds in which threads of the process waited for a GPU, under a lock (src/gpu/turn.c)
+turns threads of jobs, and seconds in which they only waited for a GPU, under a lock (src/gpu/turn.c)
 text.2 the compiler's version for its caller (src/rt/module.c), of each thread
 LIST
 readelf -SW "$so" | sed 's/\[ *\([0-9]*\)\]/\1/' | awk '$2 ~ /^\.(data|bss|tbss|tdata)$/ { print $1 }' >"$work/sections"
