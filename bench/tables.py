@@ -16,6 +16,7 @@ is the best peer. There is no score if the peer is no slower than the bound.
 """
 import argparse
 import csv
+import itertools
 import json
 import math
 import os
@@ -64,13 +65,20 @@ def score(us, bound, baseline):
     return "%.3f" % (1 / (1 + max(us - bound, 0) / (baseline - bound))) if baseline > bound else ""
 
 
+def read_table(path):
+    """The comments at the head of a table, and its rows by column."""
+    with open(path, newline="") as f:
+        lines = list(f)
+    comments = list(itertools.takewhile(lambda x: x.startswith("#"), lines))
+    return comments, list(csv.DictReader(lines[len(comments):]))
+
+
 def rescore(path):
     """Recomputes the column of an existing table."""
-    with open(path, newline="") as f:
-        rows = list(csv.DictReader(f))
+    comments, rows = read_table(path)
     for r in rows:
         r["sol score"] = score(r["mica us"], r["floor us"], r["peer us"])
-    write(path, PEERS, ([r[k] for k in PEERS] for r in rows))
+    write(path, PEERS, ([r[k] for k in PEERS] for r in rows), comments)
     say_scores(path, [float(r["sol score"]) for r in rows if r["sol score"]], len(rows))
 
 
@@ -80,8 +88,7 @@ KINDS = (("torch.compile", "compile"), ("Triton kernels", "triton"), ("PyTorch, 
 
 def by_peer(path):
     """Lines of a table: workloads by the kind of their best peer, and Mica's times as fast."""
-    with open(path, newline="") as f:
-        rows = list(csv.DictReader(f))
+    rows = read_table(path)[1]
     groups = {name: [(float(r["ratio"]), r["workload"]) for r in rows if re.match(words, r["peer"])] for name, words in KINDS}
     assert sum(map(len, groups.values())) == len(rows), "a peer of no kind"
     for name, all in groups.items():
@@ -105,8 +112,9 @@ def peer_rows(known, measured, machine, commit):
             yield [name, floor, peer, *times, "%.1e" % row["rel_err"], "%.1e" % mica["rel_err"], machine, commit, score(times[1], floor, times[0])]
 
 
-def write(path, head, rows):
+def write(path, head, rows, comments=()):
     with open(path + ".tmp", "w", newline="") as f:
+        f.writelines(comments)
         w = csv.writer(f, lineterminator="\n")
         w.writerow(head)
         w.writerows(rows)

@@ -1,5 +1,4 @@
 """bench/tables.py: the score of SOL-ExecBench, and that the table that is there has it."""
-import csv
 import os
 import shutil
 import subprocess
@@ -18,16 +17,16 @@ def test_score():
     assert tables.score(10, 20, 15) == ""
 
 
-def test_the_table_has_it(tmp_path):
-    path = os.path.join(BENCH, "peers_h200.csv")
-    shutil.copy(path, tmp_path / "peers.csv")
-    said = subprocess.run([sys.executable, os.path.join(BENCH, "tables.py"), "--score", tmp_path / "peers.csv"], capture_output=True, text=True, check=True)
-    with open(path) as a, open(tmp_path / "peers.csv") as b:
+@pytest.mark.parametrize("name,n", [("peers_h200.csv", 77), ("families_2_h200.csv", 56), ("families_2_h100.csv", 13)])  # two with comments
+def test_the_table_has_it(tmp_path, name, n):
+    path = os.path.join(BENCH, name)
+    shutil.copy(path, tmp_path / name)
+    said = subprocess.run([sys.executable, os.path.join(BENCH, "tables.py"), "--score", tmp_path / name], capture_output=True, text=True, check=True)
+    with open(path) as a, open(tmp_path / name) as b:
         assert a.read() == b.read()
-    with open(path, newline="") as f:
-        rows = list(csv.DictReader(f))
-    assert len(rows) == 77 and all(bool(r["sol score"]) == (float(r["peer us"]) > float(r["floor us"])) for r in rows)
-    assert "of 77" in said.stdout
+    rows = tables.read_table(path)[1]
+    assert len(rows) == n and all(bool(r["sol score"]) == (float(r["peer us"]) > float(r["floor us"])) for r in rows)
+    assert f"of {n}" in said.stdout
 
 
 def test_the_page_of_others_has_them():
