@@ -79,15 +79,12 @@ void onnx_as_variadic(struct onnx_lower *l)
 
 // ---- activations ----
 
-// Microsoft's BiasGelu and FastGelu add a second input first; FastGelu is always the approximation by tanh.
+// Microsoft's BiasGelu and FastGelu add a second input first.
 void onnx_as_gelu(struct onnx_lower *l)
 {
-  int x = lo_in(l, 0);
-  bool fast = !strcmp(l->row->type, "FastGelu");
-  if (lo_has(l, 1)) x = lo_op2(l, OP_ADD, x, lo_in(l, 1));
-  if (!fast && strcmp(onnx_attr_text(l->n, "approximate", "none"), "tanh")) return lo_out(l, 0, lo_op1(l, OP_GELU, x));
-  int cube = lo_scale(l, power(l, x, 3), 0.044715), t = lo_op1(l, OP_TANH, lo_scale(l, lo_op2(l, OP_ADD, x, cube), sqrt(2 / 3.14159265358979323846)));
-  lo_out(l, 0, lo_scale(l, lo_op2(l, OP_MUL, x, lo_shift(l, t, 1)), 0.5));
+  const int x = lo_has(l, 1) ? lo_op2(l, OP_ADD, lo_in(l, 0), lo_in(l, 1)) : lo_in(l, 0);
+  const bool by_tanh = !strcmp(onnx_attr_text(l->n, "approximate", "none"), "tanh");
+  lo_out(l, 0, lo_op1(l, by_tanh ? OP_GELU_TANH : l->row->op, x));
 }
 
 // x sigmoid(alpha x)
