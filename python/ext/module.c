@@ -54,15 +54,23 @@ static int dtypes_add(PyObject *module)
   return bad ? -1 : 0;
 }
 
+static int limits_add(PyObject *module)
+{
+  PyObject *limit = PyLong_FromLongLong(EXTENT_LIMIT);
+  int bad = !limit || PyModule_AddObjectRef(module, "extent_limit", limit);
+  Py_XDECREF(limit);
+  return bad ? -1 : 0;
+}
+
 static int module_exec(PyObject *module)
 {
   struct state *st = PyModule_GetState(module);
   memset(st, 0, sizeof *st);
-  return words_make(st) || dtypes_add(module) || ext_errors_add(module, st) || add_type(module, &ext_context_spec, &st->context) ||
-                 add_type(module, &ext_source_spec, &st->source) || add_type(module, &ext_graph_spec, &st->graph) ||
-                 add_type(module, &ext_report_spec, &st->report) || add_type(module, &ext_module_spec, &st->module) ||
-                 add_type(module, &ext_bound_spec, &st->bound) || add_type(module, &ext_array_spec, &st->array) ||
-                 add_type(module, &ext_mega_spec, &st->mega)
+  return words_make(st) || dtypes_add(module) || limits_add(module) || ext_errors_add(module, st) ||
+                 add_type(module, &ext_context_spec, &st->context) || add_type(module, &ext_source_spec, &st->source) ||
+                 add_type(module, &ext_graph_spec, &st->graph) || add_type(module, &ext_report_spec, &st->report) ||
+                 add_type(module, &ext_module_spec, &st->module) || add_type(module, &ext_bound_spec, &st->bound) ||
+                 add_type(module, &ext_array_spec, &st->array) || add_type(module, &ext_mega_spec, &st->mega)
              ? -1
              : 0;
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static const int64_t LARGEST = ((int64_t)1 << 40) - 1;
+static const int64_t LARGEST = EXTENT_LIMIT - 1;
 
 // State that a call may change, as it was before the call; it is restored if memory runs out. Arrays only grow, so what they have is still there.
 struct was {

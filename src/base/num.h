@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Extents, elements of a tensor, blocks and iterations are fewer.
+#define EXTENT_LIMIT (INT64_C(1) << 40)
+
 // The types of programs. They are the first rows of num_rows.
 enum dtype {
 #define DTYPE(id, ...) id,

@@ -6,7 +6,6 @@
 #include <string.h>
 
 enum { MOST_LAUNCHES = 1 << 16, MOST_ARGS = 512, MOST_SHARED = 1 << 20, MOST_THREADS = 1024, MOST_CLUSTER = 16 };
-static const int64_t LARGEST = (int64_t)1 << 40;
 
 struct unpacking {
   struct arena *mem;
@@ -66,8 +65,8 @@ static int map(const struct unpacking *u, const json_t *o, int narg, const struc
   TRY(type_of(u, type, &s->type));
   TRY(reading_list(&u->r, o, "size", 5, &rank));
   if (!rank) return reading_bad(&u->r, "size", "a list of 1 to 5 extents");
-  TRY(numbers(u, o, "size", rank, 1, LARGEST, size));
-  TRY(numbers(u, o, "stride", rank, 0, LARGEST, stride));
+  TRY(numbers(u, o, "size", rank, 1, EXTENT_LIMIT, size));
+  TRY(numbers(u, o, "stride", rank, 0, EXTENT_LIMIT, stride));
   TRY(numbers(u, o, "box", rank, 1, 256, box));
   TRY(reading_whole(&u->r, o, "swizzle", 0, 128, &swizzle));
   s->rank = (int)rank, s->swizzle_bytes = (int)swizzle;
@@ -138,7 +137,7 @@ static int operands(const struct unpacking *u, const json_t *o, struct blas_prod
     for (size_t k = 0; k < 3; k++) {
       const json_t *x = json_array_get(s, k);
       p->stride[i][k] = json_integer_value(x);
-      if (!json_is_integer(x) || p->stride[i][k] < 0 || p->stride[i][k] > LARGEST)
+      if (!json_is_integer(x) || p->stride[i][k] < 0 || p->stride[i][k] > EXTENT_LIMIT)
         return reading_bad(&u->r, "stride", "a list of three strides an operand");
     }
   }
@@ -225,7 +224,7 @@ int package_code(struct arena *mem, const struct folder_files *files, const json
   struct unpacking u = {mem, files, p, {"the program", e}};
   struct code *c = &p->code;
   size_t n;
-  TRY(reading_whole(&u.r, root, "workspace", 0, LARGEST, &c->workspace));
+  TRY(reading_whole(&u.r, root, "workspace", 0, EXTENT_LIMIT, &c->workspace));
   TRY(reading_whole(&u.r, root, "zeroed", 0, c->workspace, &c->zeroed));
   TRY(reading_list(&u.r, root, "launches", MOST_LAUNCHES, &n));
   states(mem, p, c);

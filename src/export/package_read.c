@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum { MOST_TENSORS = 4096 };
-static const int64_t LARGEST = (int64_t)1 << 40;
 
 int package_file(struct arena *mem, const struct folder_files *files, const char *name, const void **bytes, size_t *n, struct err *e)
 {
@@ -33,7 +32,7 @@ static int shape(const struct reading *r, const json_t *o, struct mica_tensor *t
   for (size_t i = 0; i < n; i++) {
     const json_t *d = json_array_get(list, i);
     t->shape[i] = json_integer_value(d);
-    if (!json_is_integer(d) || t->shape[i] < 1 || t->shape[i] > LARGEST / size)
+    if (!json_is_integer(d) || t->shape[i] < 1 || t->shape[i] > EXTENT_LIMIT / size)
       return reading_bad(r, "shape", "a list of extents, with fewer than 2^40 elements in all");
     size *= t->shape[i];
   }

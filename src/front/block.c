@@ -2,7 +2,7 @@
 // own and then nested as one node; the tensors that its iterators read become that node's arguments.
 #include "front/parse.h"
 
-static const int64_t LARGEST = ((int64_t)1 << 40) - 1;
+static const int64_t LARGEST = EXTENT_LIMIT - 1;
 
 bool block_starts(const struct parser *p) { return (lex_is(&p->t, "block") || lex_is(&p->t, "thread")) && p->ahead.kind == '('; }
 

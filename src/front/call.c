@@ -100,8 +100,7 @@ static int set_number(struct call *c, int attr, const struct front_value *v)
   int s = OK;
   c->given |= 1u << attr;
   if (row->kind == ATTR_REAL_KIND) return number_real(c->p->e, v->at, &v->number, field(c, attr));
-  if (row->kind == ATTR_INT_KIND)
-    return number_whole(c->p->e, ERR_ATTRIBUTE, v->at, &v->number, row->name, 0, ((int64_t)1 << 40) - 1, field(c, attr));
+  if (row->kind == ATTR_INT_KIND) return number_whole(c->p->e, ERR_ATTRIBUTE, v->at, &v->number, row->name, 0, EXTENT_LIMIT - 1, field(c, attr));
   s = number_whole(c->p->e, ERR_ATTRIBUTE, v->at, &v->number, row->name, -MAX_DIMS, MAX_DIMS - 1, &x);
   if (!s) *(int *)field(c, attr) = (int)x;
   return s;
@@ -111,7 +110,7 @@ static int set_list(struct call *c, int attr)
 {
   struct parser *p = c->p;
   struct shape *list = field(c, attr);
-  const int64_t most = ((int64_t)1 << 40) - 1;
+  const int64_t most = EXTENT_LIMIT - 1;
   struct loc opened = p->t.at;
   c->given |= 1u << attr;
   int s = parse_expect(p, '[', "a list like [2, 3]");

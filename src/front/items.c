@@ -2,7 +2,7 @@
 // index over their dimensions together, as are numbers beside them.
 #include "front/parse.h"
 
-static const int64_t LARGEST = ((int64_t)1 << 40) - 1;
+static const int64_t LARGEST = EXTENT_LIMIT - 1;
 
 struct item {
   enum { ALL, PART, ONE, AT } kind;

@@ -117,7 +117,7 @@ static int read_shape(struct mirage_reader *r, const json_t *t, struct shape *s)
   for (int i = 0; i < s->n; i++) {
     const json_t *d = json_array_get(dims, (size_t)i);
     s->d[i] = json_is_integer(d) ? json_integer_value(d) : 0;
-    if (s->d[i] < 1 || s->d[i] >= (int64_t)1 << 40) return bad(r, ERR_JSON, "dimension %d of a tensor is no extent", i);
+    if (s->d[i] < 1 || s->d[i] >= EXTENT_LIMIT) return bad(r, ERR_JSON, "dimension %d of a tensor is no extent", i);
   }
   return OK;
 }

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static const int64_t LARGEST = ((int64_t)1 << 40) - 1;
+static const int64_t LARGEST = EXTENT_LIMIT - 1;
 
 // ---- tokens ----------------------------------------------------------------------------------------
 

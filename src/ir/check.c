@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-static const int64_t LARGEST = (int64_t)1 << 40;
-
 // The graph being checked and how it is reached.
 struct check {
   const struct graph *g;
@@ -106,7 +104,7 @@ static int check_axes(const struct check *c)
   if (g->level == KERNEL && g->ngrid + g->nloop) return bad_graph(c, ERR_GRAPH, "has grid or loop axes; only block and thread graphs do");
   for (int i = 0; i < g->ngrid + g->nloop; i++) {
     int64_t x = i < g->ngrid ? g->grid[i] : g->loop[i - g->ngrid];
-    if (x < 1 || x >= LARGEST || (all = x > LARGEST / all ? LARGEST : all * x) >= LARGEST)
+    if (x < 1 || x >= EXTENT_LIMIT || (all = x > EXTENT_LIMIT / all ? EXTENT_LIMIT : all * x) >= EXTENT_LIMIT)
       return bad_graph(c, ERR_EXTENT, "has a grid or loop extent below 1, or 2^40 iterations or more");
   }
   return OK;
@@ -147,7 +145,7 @@ static int check_input(const struct check *c, int i)
   int64_t size = 1;
   if (s->n < 0 || s->n > MAX_DIMS) return bad(c, ERR_EXTENT, i, "%d dimensions", s->n);
   for (int k = 0; k < s->n; k++) {
-    if (s->d[k] < 1 || s->d[k] >= LARGEST || s->d[k] > LARGEST / size)
+    if (s->d[k] < 1 || s->d[k] >= EXTENT_LIMIT || s->d[k] > EXTENT_LIMIT / size)
       return bad(c, ERR_EXTENT, i, "extents are at least 1 and a tensor has fewer than 2^40 elements");
     size *= s->d[k];
   }
@@ -257,7 +255,7 @@ static int check_sizes(const struct check *c)
 {
   int64_t all = 0;
   for (int i = 0; i < c->g->ntensors; i++)
-    if ((all += shape_size(&c->g->tensors[i].shape)) >= LARGEST) return bad_graph(c, ERR_LIMIT, "has 2^40 elements or more in all its tensors");
+    if ((all += shape_size(&c->g->tensors[i].shape)) >= EXTENT_LIMIT) return bad_graph(c, ERR_LIMIT, "has 2^40 elements or more in all its tensors");
   return OK;
 }
 

@@ -80,8 +80,8 @@ int graph_input(struct graph *g, const char *name, enum dtype t, const struct sh
   char text[128];
   int64_t size = 1;
   for (int i = 0; i < s->n; i++) {
-    bool good = s->d[i] > 0 && s->d[i] < (int64_t)1 << 40;
-    if (good && !__builtin_mul_overflow(size, s->d[i], &size) && size < (int64_t)1 << 40) continue;
+    bool good = s->d[i] > 0 && s->d[i] < EXTENT_LIMIT;
+    if (good && !__builtin_mul_overflow(size, s->d[i], &size) && size < EXTENT_LIMIT) continue;
     shape_text(text, s);
     return err_set(e, ERR_EXTENT, at, "input%s%s %s: extents are at least 1 and a tensor has fewer than 2^40 elements", name ? " " : "",
                    name ? name : "", text);

@@ -4,13 +4,11 @@
 
 #include <string.h>
 
-static const int64_t LARGEST = (int64_t)1 << 40;
-
-// a times b, or LARGEST where that is less; so that no product of extents overflows and size_ok refuses the large ones
+// a times b, or EXTENT_LIMIT where that is less; so that no product of extents overflows and size_ok refuses the large ones
 static int64_t capped(int64_t a, int64_t b)
 {
   int64_t r;
-  return __builtin_mul_overflow(a, b, &r) || r > LARGEST ? LARGEST : r;
+  return __builtin_mul_overflow(a, b, &r) || r > EXTENT_LIMIT ? EXTENT_LIMIT : r;
 }
 
 struct ctx {
@@ -49,8 +47,8 @@ static int size_ok(const struct ctx *c, const struct shape *s)
 {
   int64_t n = 1;
   for (int i = 0; i < s->n; i++) {
-    if (s->d[i] < 1 || s->d[i] >= LARGEST) return bad(c, ERR_EXTENT, "dimension %d has extent %lld", i, (long long)s->d[i]);
-    if ((n = capped(n, s->d[i])) >= LARGEST) return bad(c, ERR_EXTENT, "the tensor would have 2^40 elements or more");
+    if (s->d[i] < 1 || s->d[i] >= EXTENT_LIMIT) return bad(c, ERR_EXTENT, "dimension %d has extent %lld", i, (long long)s->d[i]);
+    if ((n = capped(n, s->d[i])) >= EXTENT_LIMIT) return bad(c, ERR_EXTENT, "the tensor would have 2^40 elements or more");
   }
   return OK;
 }
@@ -127,7 +125,7 @@ static int infer_reshape(const struct ctx *c, struct tensor *out)
     if (d == -1 && open >= 0) return bad(c, ERR_ATTRIBUTE, "only one extent may be -1");
     if (d == -1)
       open = i;
-    else if (d < 1 || d >= LARGEST || (known = capped(known, d)) >= LARGEST)
+    else if (d < 1 || d >= EXTENT_LIMIT || (known = capped(known, d)) >= EXTENT_LIMIT)
       return bad(c, ERR_EXTENT, "extent %lld in shape", (long long)d);
   }
   out->shape = c->n->a.shape;
@@ -177,7 +175,7 @@ static int infer_view(const struct ctx *c, struct tensor *out)
   if (c->n->op == OP_TRANSPOSE) return infer_transpose(c, out);
   if (c->n->op == OP_SLICE) return infer_slice(c, out);
   int s = dim_ok(c, a->dim, &out->shape); // repeat
-  if (!s && (a->times < 1 || a->times >= LARGEST)) s = bad(c, ERR_ATTRIBUTE, "times=%lld", (long long)a->times);
+  if (!s && (a->times < 1 || a->times >= EXTENT_LIMIT)) s = bad(c, ERR_ATTRIBUTE, "times=%lld", (long long)a->times);
   if (!s) out->shape.d[a->dim] = capped(out->shape.d[a->dim], a->times);
   return s;
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum { MAX_NODES = 1 << 14, MAX_ARGS = 64, MAX_NAME = 255 };
-static const int64_t INT_LIMIT = (int64_t)1 << 40;
 static const int64_t AXES_LIMIT = (int64_t)1 << 22; // of all grid (loop) extents multiplied
 
 struct json_read_reader {
@@ -86,7 +85,7 @@ static int want_list(struct json_read_reader *r, const char *key, json_t *v, int
   if (json_array_size(v) > MAX_DIMS) return bad(r, ERR_JSON, "`%s` has more than %d entries", key, MAX_DIMS);
   out->n = (int)json_array_size(v);
   int s = OK;
-  for (int i = 0; i < out->n && !s; i++) s = want_int(r, key, json_array_get(v, (size_t)i), least, INT_LIMIT - 1, &out->d[i]);
+  for (int i = 0; i < out->n && !s; i++) s = want_int(r, key, json_array_get(v, (size_t)i), least, EXTENT_LIMIT - 1, &out->d[i]);
   return s;
 }
 
@@ -134,7 +133,7 @@ static int attribute(struct json_read_reader *r, const struct graph *g, int i, j
   case ATTR_DIM_KIND:
     if (!(s = want_int(r, row->name, v, -MAX_DIMS, MAX_DIMS - 1, &d))) *(int *)p = (int)d;
     return s;
-  case ATTR_INT_KIND: return want_int(r, row->name, v, 0, INT_LIMIT - 1, (int64_t *)p);
+  case ATTR_INT_KIND: return want_int(r, row->name, v, 0, EXTENT_LIMIT - 1, (int64_t *)p);
   case ATTR_REAL_KIND: return want_real(r, row->name, v, (double *)p);
   case ATTR_LIST_KIND: return want_list(r, row->name, v, -1, (struct shape *)p);
   case ATTR_GRID_KIND: return want_map(r, row->name, v, GRID_AXES, g->ngrid, (int8_t *)p);
@@ -251,8 +250,8 @@ static int read_declared(struct json_read_reader *r, struct graph *g, int t, jso
   json_t *v = json_object_get(node, "range");
   bool state;
   if (v && json_array_size(v) != 2) return bad(r, ERR_JSON, "`range` should be an array of two integers, the least and the largest number");
-  if (v && want_int(r, "range", json_array_get(v, 0), -INT_LIMIT, INT_LIMIT, &range.least)) return USER;
-  if (v && want_int(r, "range", json_array_get(v, 1), -INT_LIMIT, INT_LIMIT, &range.most)) return USER;
+  if (v && want_int(r, "range", json_array_get(v, 0), -EXTENT_LIMIT, EXTENT_LIMIT, &range.least)) return USER;
+  if (v && want_int(r, "range", json_array_get(v, 1), -EXTENT_LIMIT, EXTENT_LIMIT, &range.most)) return USER;
   if (want_bool(r, "distinct", json_object_get(node, "distinct"), &range.distinct)) return USER;
   if (want_bool(r, "state", json_object_get(node, "state"), &state)) return USER;
   TRY(located(r, graph_declare(g, t, v || range.distinct ? &range : NULL, state, r->at, r->e)));
@@ -391,14 +390,14 @@ static int read_top(struct json_read_reader *r, json_t *top, struct graph **out)
   if (!json_is_object(top)) return bad(r, ERR_JSON, "should be an object, not %s", kind_name(top));
   json_t *m = json_object_get(top, "mica");
   if (!m || want_string(r, "mica", m, &mark) || strcmp(mark, "mugraph")) return bad(r, ERR_JSON, "not a muGraph: `\"mica\": \"mugraph\"` is missing");
-  if (want_int(r, "version", json_object_get(top, "version"), 1, INT_LIMIT, &version)) return USER;
+  if (want_int(r, "version", json_object_get(top, "version"), 1, EXTENT_LIMIT, &version)) return USER;
   if (version != JSON_VERSION) return bad(r, ERR_JSON, "version %lld, but this Mica reads version %d", (long long)version, JSON_VERSION);
   if (known_keys(r, top, keys, COUNT(keys)) || read_name(r, top, &name)) return USER;
   if (want_string(r, "level", json_object_get(top, "level"), &level)) return USER;
   if (strcmp(level, level_name(KERNEL))) return bad(r, ERR_LEVEL, "a file holds a kernel graph, not a %s graph", level);
   struct json_read_place p = {.g = graph_new(r->mem, KERNEL, name), .nodes = json_object_get(top, "nodes")};
   json_t *world = json_object_get(top, "world");
-  if (world && want_int(r, "world", world, 1, INT_LIMIT, &ranks)) return USER;
+  if (world && want_int(r, "world", world, 1, EXTENT_LIMIT, &ranks)) return USER;
   TRY(located(r, graph_world(p.g, ranks, r->at, r->e)));
   r->where[0] = 0;
   if (read_nodes(r, &p)) return USER;

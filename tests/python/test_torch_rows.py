@@ -153,6 +153,22 @@ def test_what_has_no_row_is_refused_with_a_reason(f, why):
         build(nodes, nodes[-1:], {}, Shapes(), "p")
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_cumsum_is_left_where_the_language_refuses_it(refused, tmp_path):
+    from mica import _mica
+    from mica.torch.emit import Cannot
+    n = math.isqrt(_mica.extent_limit) - (not refused)
+    (tmp_path / "p.mica").write_text("program p {\n  x: f32[%d, 2]\n  return cumsum(x, dim=0)\n}" % n)
+    command = [sys.executable, "-m", "mica", "optimize", tmp_path / "p.mica", "--target", "cpu", "--stop-after", "expand"]
+    assert (subprocess.run(command, capture_output=True, timeout=120).returncode != 0) == refused
+    try:
+        program_of(graph_of(lambda x: [x.cumsum(0)], (torch.zeros(n, 2),)))
+        left = False
+    except Cannot:
+        left = True
+    assert left == refused
+
+
 def test_few_results_of_many_elements_are_made_in_two_steps():
     from mica.torch.emit import FEW, LONG, WIDE, _runs
     assert _runs((LONG // WIDE, 4, WIDE), {0, 1, 2}, 1) == [[LONG // WIDE * 4, True], [WIDE, True]]  # the last ones first

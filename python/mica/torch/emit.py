@@ -20,7 +20,6 @@ WIDTH = {row["name"]: row["bytes"] for row in _mica.dtypes}
 WHOLE = ("i32", "i64")  # of indices
 MOST_WHOLE = 1 << 24    # up to which the language has whole numbers
 MOST_DIVIDED = 1 << 21  # and their remainders
-MOST_SCANNED = 1 << 20  # elements along a dimension, of which cumsum takes fewer
 
 
 class Cannot(Exception):

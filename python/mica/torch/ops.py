@@ -17,7 +17,7 @@ from torch import fx
 
 from mica import _mica
 
-from .emit import MOST_SCANNED, Cannot, Value, axis, number
+from .emit import Cannot, Value, axis, number
 
 ROWS = {}
 # Names in ROWS; what a row says of them beside. HIDES: rows that are given the node, as they depend on who reads it. EXTENTS: rows whose numbers
@@ -213,7 +213,7 @@ def cumsum(e, x, dim, dtype=None):
     d = axis(dim, x.ndim)
     if d == x.batch:
         raise Cannot("cumsum along the dynamic extent")
-    if x.shape[d] >= MOST_SCANNED:
+    if x.shape[d] ** 2 >= _mica.extent_limit:  # a program has it as a product with a triangle
         raise Cannot(f"cumsum of {x.shape[d]} elements")
     e.work += math.prod(x.shape)
     return e.say(f"cumsum({{0}}, dim={d})", [x], x.shape, x.dtype, None, x.batch)
