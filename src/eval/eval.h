@@ -4,7 +4,7 @@
 //
 //   field.h, field.c   the pair of prime fields; primes.h, primes.c draw the primes
 //   domain.inc         the index rules over one domain, compiled three times: f64.c, f32.c, ff.c
-//   extreme.c          products in the two extreme orders
+//   extreme.c          products in the two extreme orders; infinities.c: infinities of both signs in a sum
 //   eval_at.c          elements that data choose
 //   move.c             boxes of elements from one tensor to another: tiles, parts, views
 //   run.c              kernel graphs; nest.c: block and thread graphs
@@ -17,7 +17,8 @@
 #include "ir/ir.h"
 
 // DOM_RISING, DOM_FALLING: float64, but products along a dimension have the range of fp32 and multiply the smallest or the largest factors first.
-enum domain { DOM_F64, DOM_F32, DOM_FIELD, DOM_RISING, DOM_FALLING };
+// DOM_MEETING: float64, but infinities of both signs in a sum are no NaN. DOM_ROUNDED: float64, but what an operator gives is rounded to its dtype.
+enum domain { DOM_F64, DOM_F32, DOM_FIELD, DOM_RISING, DOM_FALLING, DOM_MEETING, DOM_ROUNDED };
 size_t domain_bytes(enum domain d);            // of one element: 8, 4, sizeof(struct ffv)
 bool eval_orders_count(const struct graph *g); // it has products along a dimension: DOM_RISING and DOM_FALLING may differ from DOM_F64
 

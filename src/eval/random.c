@@ -43,11 +43,13 @@ static void fill(enum domain d, const struct field *F, enum dtype t, struct rng 
 {
   for (int64_t i = 0; i < n; i++) {
     switch (d) {
-    case DOM_F64:
-    case DOM_RISING:
-    case DOM_FALLING: ((double *)p)[i] = num_round(t, rng_normal(r)); break;
     case DOM_F32: ((float *)p)[i] = (float)num_round(t, rng_normal(r)); break;
     case DOM_FIELD: ((struct ffv *)p)[i] = field_random(F, r); break;
+    case DOM_F64:
+    case DOM_RISING:
+    case DOM_FALLING:
+    case DOM_MEETING:
+    case DOM_ROUNDED: ((double *)p)[i] = num_round(t, rng_normal(r)); break;
     }
   }
 }

@@ -9,11 +9,16 @@ static const double LARGEST = 0x1p34; // bytes
 static const struct {
   const struct domain_row *row;
   void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x); // NULL: the row's
+  void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct eval_value o, struct eval_value x,
+                   struct eval_value y); // NULL: the row's
+  bool rounds;
 } domains[] = {[DOM_F64] = {&domain_f64},
                [DOM_F32] = {&domain_f32},
                [DOM_FIELD] = {&domain_ff},
                [DOM_RISING] = {&domain_f64, fold_rising},
-               [DOM_FALLING] = {&domain_f64, fold_falling}};
+               [DOM_FALLING] = {&domain_f64, fold_falling},
+               [DOM_MEETING] = {&domain_f64, fold_meeting, contract_meeting},
+               [DOM_ROUNDED] = {&domain_f64, .rounds = true}};
 
 size_t domain_bytes(enum domain d) { return domains[d].row->bytes; }
 
@@ -143,7 +148,18 @@ static void run_split(struct run *r, struct eval_frame *f, const struct node *n,
   }
 }
 
-int run_node(struct run *r, struct eval_frame *f, int node)
+static void round_results(const struct eval_frame *f, const struct node *n)
+{
+  for (int i = 0; i < n->nout; i++) {
+    const struct eval_value *o = &f->v[n->out + i];
+    for (int64_t k = 0, all = shape_size(&o->s); k < all && o->p; k++) {
+      double *x = (double *)o->p + k;
+      *x = num_round(f->g->tensors[n->out + i].dtype, *x);
+    }
+  }
+}
+
+static int run_exactly(struct run *r, struct eval_frame *f, int node)
 {
   const struct node *n = &f->g->nodes[node];
   struct eval_value o = n->nout ? f->v[n->out] : (struct eval_value){0}, x = n->nin ? frame_arg(f, n, 0) : o;
@@ -170,6 +186,13 @@ int run_node(struct run *r, struct eval_frame *f, int node)
   case RULE_ACCUM: break;
   }
   return run_stopped(r) ? (int)r->e->status : OK;
+}
+
+int run_node(struct run *r, struct eval_frame *f, int node)
+{
+  const int status = run_exactly(r, f, node);
+  if (status == OK && r->rounds) round_results(f, &f->g->nodes[node]);
+  return status;
 }
 
 static void take_outputs(struct run *r, struct arena *mem, const struct eval_frame *f, void **outputs)
@@ -216,7 +239,8 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
   struct arena tmp = {0};
   struct domain_row row = *domains[d].row;
   if (domains[d].fold) row.fold = domains[d].fold;
-  struct run r = {&row, F, &tmp, MAX(1, threads), stop, e};
+  if (domains[d].contract) row.contract = domains[d].contract;
+  struct run r = {&row, F, &tmp, MAX(1, threads), domains[d].rounds, stop, e};
   struct eval_frame *f = frame_new(&r, g, NULL, NULL, NULL);
   int in = 0, s = OK;
   for (int i = 0; i < g->nnodes && !s; i++) {

@@ -31,12 +31,17 @@ extern const struct domain_row domain_f64, domain_f32, domain_ff;
 // extreme.c: over doubles, products as the extreme orders have them
 void fold_rising(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
 void fold_falling(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
+// infinities.c: over doubles, infinities of both signs in a sum
+void fold_meeting(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x);
+void contract_meeting(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct eval_value o, struct eval_value x,
+                      struct eval_value y);
 
 struct run {
   const struct domain_row *dom;
   struct field *F;
   struct arena *mem;
   int threads;
+  bool rounds; // what a node gives, to its dtype
   stop_flag stop;
   struct err *e;
 };

@@ -106,7 +106,8 @@ static int interpret(struct reference64 *r, const struct node *n, const struct r
     if (r->g->nodes[r->g->tensors[t].node].op == OP_CONST) continue;
     in[nin++] = r->value[t] + part->from * row_size(r, t, along(r, n, t, part->dim));
   }
-  if (!s) s = eval_run(&mem, g, orders && r->from->nudge == NUDGE_DOWN ? DOM_RISING : DOM_F64, NULL, in, out, r->from->stop, e);
+  const enum domain d = orders && r->from->nudge == NUDGE_DOWN ? DOM_RISING : n->sub && r->from->rounds ? DOM_ROUNDED : DOM_F64;
+  if (!s) s = eval_run(&mem, g, d, NULL, in, out, r->from->stop, e);
   if (!s && orders && r->from->in_range) s = mark_orders(&mem, r, g, in, out, e);
   for (int i = 0; i < n->nout && !s; i++) {
     int64_t size = shape_size(&r->g->tensors[n->out + i].shape), row = row_size(r, n->out + i, part->dim);

@@ -26,6 +26,13 @@ static const struct {
      " save(accum_sum_rescale(e * v, f, dim=1) / accum_sum_rescale(e, f, dim=1), omap={x:0})\n }\n return O"},
     {"relu of a product", "X: f16[32, 64]\n W: f16[64, 64]\n O = block(x=2; i=2) {\n x = iter(X, fmap={i:1})\n w = iter(W, imap={x:1}, fmap={i:0})\n"
                           " save(relu(accum(matmul(x, w))), omap={x:1})\n }\n return O"},
+    {"a product of a sum, which becomes a sum of products", // inf - inf in the first may be inf in the second
+     "X: f16[1, 64]\n A: f16[64, 16]\n B: f16[16, 256]\n W: f16[64, 256]\n O = block(x=2) {\n x = iter(X)\n a = iter(A)\n"
+     " b = iter(B, imap={x:1})\n w = iter(W, imap={x:1})\n save(matmul(x, matmul(a, b) + w), omap={x:1})\n }\n return O"},
+    {"layers whose values leave the range of f16", // and come back, as 0 of relu
+     "X: f16[64, 64]\n W: f16[64, 64]\n V: f16[64, 64]\n O = block(x=2) {\n x = iter(X, imap={x:0})\n w = iter(W)\n v = iter(V)\n"
+     " a = relu(matmul(relu(matmul(relu(matmul(x, w)), v)), w))\n b = relu(matmul(relu(matmul(relu(matmul(a, v)), w)), v))\n"
+     " save(relu(matmul(relu(matmul(b, w)), v)), omap={x:0})\n }\n return O"},
     {"tiny numbers", ROWS("x * 1e-7 + y * 1e-8")},
     {"sums of tiny numbers", ROWS("sum(square(x) * 1e-8, dim=1) * 100 + y * 1e-8")},
 };
