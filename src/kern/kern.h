@@ -80,6 +80,8 @@ struct kern_op_row {
 };
 struct kern_op_row kern_op(int op);
 double kern_apply(int op, const struct attrs *a, double x, double y);
+double kern_guard_limit(double c); // guard(c) is c of numbers that are smaller, else the power
+double kern_guard_power(double c);
 
 struct kern_value {
   enum kern_kind kind;

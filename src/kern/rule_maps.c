@@ -55,8 +55,8 @@ static int multiplied(struct kern *k, int m, double c, int about)
   return finite ? less : kern_map(k, OP_MAXIMUM, NULL, less, kern_const(k, -(double)FLT_MAX, about), about);
 }
 
-// Numbers for which the guard is a sixteenth differ by 2^100 if they differ, so their powers are 0 and 1 for any factor. If no product with c
-// overflows, the factor is c itself: products of infinities and NaN are the same with c and with a sixteenth of it.
+// Numbers for which the guard is a power of 2 differ by 2^5 after it if they differ, so their powers are 0 and 1 for either factor. If no product
+// with c overflows, the factor is c itself: products of infinities and NaN are the same with c and with that power.
 bool rule_difference(struct kern *k, const struct kern_value *v, int *out)
 {
   if (!kern_is_map(v, KERN_EXP2) || !kern_is_map(&k->v[v->in[0]], OP_SUB)) return false;

@@ -71,11 +71,12 @@ bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const cha
   return true;
 }
 
-// `scalar`, or a sixteenth of it.
+// `scalar`, or the power of 2 that takes its place.
 static void guard(struct text *t, double c, const char *out, const char *x)
 {
-  emit_unary(t, "abs", out, x), with_constant(t, "<", out, out, 0x1p126);
-  with_constant(t, "*", out, out, c * 15 / 16), with_constant(t, "+", out, out, c / 16);
+  const double power = kern_guard_power(c);
+  emit_unary(t, "abs", out, x), with_constant(t, "<", out, out, kern_guard_limit(c));
+  with_constant(t, "*", out, out, c - power), with_constant(t, "+", out, out, power);
 }
 
 // The hardware's power of 2, without the detour that keeps denormal results.

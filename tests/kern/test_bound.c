@@ -165,8 +165,35 @@ static void guards(void **state)
   }
 }
 
+// As a GPU computes it: c x - (c m) in one instruction, so that only c m is rounded.
+static float difference(float x, float m, double c)
+{
+  const float by = fabsf(m) < (float)kern_guard_limit(c) ? (float)c : (float)kern_guard_power(c);
+  return fmaf(x, by, -(m * by));
+}
+
+// Equal scores have a power that is a number, and lower ones a smaller one, however large they are.
+static void fused_differences(void **state)
+{
+  (void)state;
+  static const double factors[] = {1.4426950408889634, 0.18033688011112042, 1.4426950408889634e-6, 2.8853900817779268, 40, 1e-30,
+                                   -1.4426950408889634};
+  for (size_t i = 0; i < COUNT(factors); i++) {
+    const double c = factors[i];
+    for (double size = 1e-3; size <= (double)FLT_MAX / fmax(1, fabs(kern_guard_power(c))); size *= 1.37)
+      for (int sign = -1; sign <= 1; sign += 2) {
+        const float m = (float)(sign * size), less = nextafterf(m, c > 0 ? -INFINITY : INFINITY);
+        if (fabsf(difference(m, m, c)) > 64) fail_msg("%g times %g: a power of %g", c, (double)m, (double)difference(m, m, c));
+        if (!(difference(less, m, c) <= difference(m, m, c))) fail_msg("%g times %g: less is more", c, (double)m);
+      }
+    const float lowest = -FLT_MAX; // of a finite mask
+    if (fabs(kern_guard_power(c)) <= 1) assert_true(fabsf(difference(lowest, lowest, c)) <= 64);
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(bounds), cmocka_unit_test(no_number_is_larger), cmocka_unit_test(guards)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(bounds), cmocka_unit_test(no_number_is_larger), cmocka_unit_test(guards),
+                                     cmocka_unit_test(fused_differences)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
