@@ -94,7 +94,9 @@ static int read_input(struct cli_run *r, const char *arg)
   if (!extent_tells(t) && !shape_eq(&shape, &t->shape)) {
     char want[128], is[128];
     shape_text(want, &t->shape), shape_text(is, &shape);
-    return err_set(e, ERR_SHAPE, NOWHERE, "input %s is %s, and %.200s has %s", input_name(r, i), want, eq + 1, is);
+    int s = err_set(e, ERR_SHAPE, NOWHERE, "input %s is %s, and %.200s has %s", input_name(r, i), want, eq + 1, is);
+    err_hint(e, "give an array of this shape, or set the sizes of the program by --set");
+    return s;
   }
   TRY(extents_take(&r->extents, r->g, t, &shape, e));
   struct tensor given = *t;

@@ -142,8 +142,8 @@ int options_parse(struct cli *c, int argc, char **argv)
   }
   if (c->entry) c->set[c->nset++] = arena_printf(&c->mem, "entry=%s", c->entry);
   if (c->nargs >= c->cmd->least && c->nargs <= c->cmd->most) return OK;
-  err_set(&c->err, ERR_OPTION, NOWHERE, "mica %s takes %s, and %d %s given", c->cmd->name, *c->cmd->args ? c->cmd->args : "no argument", c->nargs,
-          c->nargs == 1 ? "was" : "were");
+  err_set(&c->err, ERR_OPTION, NOWHERE, "mica %s takes %s, not %d argument%s", c->cmd->name, *c->cmd->args ? c->cmd->args : "no argument", c->nargs,
+          c->nargs == 1 ? "" : "s");
   err_hint(&c->err, "`mica help %s` has examples", c->cmd->name);
   return USER;
 }

@@ -56,7 +56,9 @@ static int read_input(struct model_run *r, const char *arg)
   if (!shape_eq(&x->shape, &value->shape)) {
     char want[128], is[128];
     shape_text(want, &value->shape), shape_text(is, &x->shape);
-    return err_set(e, ERR_SHAPE, NOWHERE, "input %.100s is %s, and %.200s has %s", value->name, want, file, is);
+    int s = err_set(e, ERR_SHAPE, NOWHERE, "input %.100s is %s, and %.200s has %s", value->name, want, file, is);
+    err_hint(e, "give an array of this shape, or set the sizes of the program by --set");
+    return s;
   }
   x->type = value->type;
   onnx_cells_round(x);

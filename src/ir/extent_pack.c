@@ -31,7 +31,9 @@ int extents_take(struct extent_values *x, const struct graph *g, const struct te
   if (!fits) {
     char want[512], is[128];
     extent_text(want, g, t), shape_text(is, s);
-    return err_set(e, ERR_SHAPE, NOWHERE, "input %.60s is %s, and what is given is %s", name, want, is);
+    int status = err_set(e, ERR_SHAPE, NOWHERE, "input %.60s is %s, and what is given is %s", name, want, is);
+    err_hint(e, "give an array of this shape");
+    return status;
   }
   for (int d = 0; d < s->n; d++)
     if (t->runs[d]) TRY(extents_set(x, &g->tensors[extent_input(g, t->runs[d])], s->d[d], name, e));

@@ -72,8 +72,14 @@ static int infer_map(const struct ctx *c, struct tensor *out)
 static int product_shape(const struct ctx *c, const struct shape *x, const struct shape *y, struct shape *out)
 {
   if (x->n < 2 || y->n < 2) return bad(c, ERR_SHAPE, "matrices need at least two dimensions");
-  if (x->d[x->n - 1] != y->d[y->n - 2])
-    return bad(c, ERR_SHAPE, "the first has %lld columns, the second %lld rows", (long long)x->d[x->n - 1], (long long)y->d[y->n - 2]);
+  if (x->d[x->n - 1] != y->d[y->n - 2]) {
+    int s = bad(c, ERR_SHAPE, "the first has %lld columns, the second %lld rows", (long long)x->d[x->n - 1], (long long)y->d[y->n - 2]);
+    if (x->d[x->n - 1] == y->d[y->n - 1])
+      err_hint(c->e, "the second fits if it is transposed");
+    else if (x->d[x->n - 2] == y->d[y->n - 2])
+      err_hint(c->e, "the first fits if it is transposed");
+    return s;
+  }
   struct shape bx = *x, by = *y;
   bx.n -= 2, by.n -= 2;
   if (!shape_broadcast(&bx, &by, out)) return bad(c, ERR_SHAPE, "the leading dimensions differ and neither is 1");
