@@ -89,7 +89,7 @@ _ops._call = call
 
 
 class Tensor(_ops.TensorOps):
-    """A tensor of a graph: shape and dtype, no values. + - * / @ ** and all operators work on it."""
+    """A tensor of a graph: shape and dtype, no values. + - * / @ **, < <= > >= and all operators work on it."""
     __slots__ = ("graph", "number", "shape", "dtype")
     __array_ufunc__ = None  # so that numpy's scalars leave `2 * x` to us
 
@@ -110,7 +110,8 @@ class Tensor(_ops.TensorOps):
         return call(None, "transpose", (self,))
 
     def __bool__(self):
-        raise TypeError("a tensor of Mica has no values while a program is built: it cannot be a condition")
+        raise TypeError("a tensor of Mica has no values while a program is built: it cannot be a condition; mica.where(c, x, y) chooses "
+                        "for each element")
 
     def __iter__(self):
         raise TypeError("a tensor of Mica has no values while a program is built: it cannot be iterated; split() gives its parts")
@@ -129,6 +130,10 @@ class Tensor(_ops.TensorOps):
     def __rtruediv__(self, other): return self._binary("div", other, True)
     def __pow__(self, other): return self._binary("pow", other)
     def __rpow__(self, other): return self._binary("pow", other, True)
+    def __lt__(self, other): return self._binary("less", other)
+    def __gt__(self, other): return self._binary("less", other, True)
+    def __le__(self, other): return self._binary("less_equal", other)
+    def __ge__(self, other): return self._binary("less_equal", other, True)
     def __neg__(self): return call(None, "neg", (self,))
     def __abs__(self): return call(None, "abs", (self,))
 
@@ -259,6 +264,6 @@ def trace(function: Callable, specs: Sequence[Spec], world: int = 1) -> Graph:
     results = result if isinstance(result, (tuple, list)) else (result,)
     for r in results:
         if not isinstance(r, Tensor):
-            raise _mica.UsageError(f"the function {name} gave a {type(r).__name__}; it has to give a tensor of Mica, or a tuple of them")
+            raise _mica.UsageError(f"the function {name} returned an object of type {type(r).__name__}; it has to return a tensor of Mica, or a tuple of them")
     g.output(*results)
     return g

@@ -16,7 +16,8 @@ def dtype_of(x) -> str:
     name = x if isinstance(x, str) else getattr(x, "name", None) or getattr(x, "__name__", None) or str(x)
     found = NAMES.get(name.rsplit(".", 1)[-1])
     if not found:
-        raise _mica.UsageError(f"there is no dtype {name}; dtypes are {', '.join(row['name'] for row in _mica.dtypes)}")
+        dtypes = ", ".join(row["name"] for row in _mica.dtypes)
+        raise _mica.UsageError(f"Mica has no dtype {name}; its dtypes are {dtypes}: convert the array, for example by x.astype('float32')")
     return found
 
 
@@ -48,5 +49,5 @@ def spec_of(x) -> Spec:
     try:
         view = memoryview(x)
     except TypeError:
-        raise _mica.UsageError(f"an example input is a {type(x).__name__}, which is no array; mica.Spec(shape, dtype) stands for one") from None
+        raise _mica.UsageError(f"an example input of type {type(x).__name__} is no array; mica.Spec(shape, dtype) stands for one") from None
     return Spec(view.shape, view.format)

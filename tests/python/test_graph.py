@@ -21,6 +21,8 @@ SAME = [
     ("x + y", lambda x, y: x + y), ("x * 0.5 - 1", lambda x, y: x * 0.5 - 1), ("2 * x / 4", lambda x, y: 2 * x / 4),
     ("1 - x", lambda x, y: 1 - x), ("1 / x", lambda x, y: 1 / x), ("x - -1", lambda x, y: x - -1),
     ("pow(x, 2)", lambda x, y: x ** 2), ("pow(x, -0.5)", lambda x, y: x ** -0.5), ("-x", lambda x, y: -x), ("abs(x)", lambda x, y: abs(x)),
+    ("where(x < y, x, y)", lambda x, y: mica.where(x < y, x, y)), ("where(x <= 2, x, y)", lambda x, y: mica.where(x <= 2, x, y)),
+    ("where(0 < x, x, y)", lambda x, y: mica.where(x > 0, x, y)), ("where(y <= x, x, y)", lambda x, y: mica.where(x >= y, x, y)),
     ("maximum(x, 0)", lambda x, y: mica.maximum(x, 0)), ("sum(x, dim=-1)", lambda x, y: x.sum(-1)),
     ("sum(x, dim=1, group=4)", lambda x, y: mica.sum(x, 1, group=4)), ("clamp(x, -1, inf)", lambda x, y: x.clamp(-1, float("inf"))),
     ("transpose(x)", lambda x, y: x.T), ("transpose(x, perm=[1, 0])", lambda x, y: x.transpose([1, 0])),
@@ -107,7 +109,7 @@ def test_names_of_a_traced_function():
     specs = [mica.Spec((2, 3)), mica.Spec((3, 4), name="W")]
     assert [t[0] for t in mica.trace(Layer(), specs).source().inputs] == ["hidden", "W"]
     assert [t[0] for t in mica.trace(lambda *a: a[0] @ a[1], specs[:1] + [mica.Spec((3, 4))]).source().inputs] == ["x0", "x1"]
-    with pytest.raises(mica.UsageError, match="gave a int"):
+    with pytest.raises(mica.UsageError, match="returned an object of type int"):
         mica.trace(lambda x: 3, specs[:1])
 
 
