@@ -78,7 +78,7 @@ tile_gpu:
 gpu_race:
 	@$(BUILD) build $(RELEASE) gpu_race
 
-# The thread sanitizer on the rooms that run threads, and on tests of others that do: jobs, races, contexts and modules in threads.
+# The thread sanitizer on the components that run threads, and on tests of others that do: jobs, races, contexts and modules in threads.
 tsan: setup
 	@$(BUILD) build-tsan -DCMAKE_BUILD_TYPE=Debug -DMICA_SANITIZE=thread
 	cd build-tsan && $(CTEST) -L '^(search|verify|rt|target|gpu|mega)$$'

@@ -26,10 +26,10 @@ words | sed '/^$/d' | sort -u | sed 's/["\\]/\\&/g; s/.*/"&"/' >"$folder/words.d
 
 flags=(-std=gnu17 -O1 -g -D_GNU_SOURCE -DMICA_FUZZ="fuzz_$target" -DMICA_VERSION=\"fuzz\" -Isrc -Iinclude -Itests/fuzz
        -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-rooms=(base ir front eval)
-[ ! -d src/onnx ] || rooms+=(onnx)
+components=(base ir front eval)
+[ ! -d src/onnx ] || components+=(onnx)
 sources=(tests/fuzz/fuzz_*.c)
-for room in "${rooms[@]}"; do sources+=(src/"$room"/*.c); done
+for component in "${components[@]}"; do sources+=(src/"$component"/*.c); done
 read -ra libraries <<<"$(pkg-config --cflags --libs jansson libxxhash)"
 echo "fuzz: building $folder/fuzz"
 "$CLANG" "${flags[@]}" "${sources[@]}" -o "$folder/fuzz" "${libraries[@]}" -lpthread -lm

@@ -1,4 +1,4 @@
-// include/mica.h: persistent kernels of language models. A handle is a model of the room serve.
+// include/mica.h: persistent kernels of language models. A handle is a model of src/serve.
 #include "api/api.h"
 #include "base/memory.h"
 #include "serve/serve.h"

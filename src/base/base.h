@@ -1,4 +1,4 @@
-// base: what every room stands on. Arenas own memory by lifetime, `struct err` carries one error to
+// base: what every component uses. Arenas own memory by lifetime, `struct err` carries one error to
 // whoever can report it, and the rest is small: growable arrays, strings, hashing, random numbers.
 //
 //   arena.c   bump allocation with mark and reset; a returned pointer lives in its arena argument

@@ -1,4 +1,4 @@
-// cp_print: what the files of this room share. Lines, names and comments are c_source.h's.
+// cp_print: what the files of this component share. Lines, names and comments are c_source.h's.
 #ifndef MICA_CPRINT_CP_PRINT_H
 #define MICA_CPRINT_CP_PRINT_H
 

@@ -1,4 +1,4 @@
-// The time of a job. Rooms are told to end by flags; a thread sets them, when the user stops the job or when a time is over: that of
+// The time of a job. Components are told to end by flags; a thread sets them, when the user stops the job or when a time is over: that of
 // the search under way, that of the job, and last, a little later, that of proving what a race has found. The parts that are left
 // share what time is left, so none comes too short because of those before it. Time in which the job only waits for a turn on a GPU
 // is not counted: its compilers' time is.

@@ -17,7 +17,7 @@
 //   stages.c       functions of the job's and of subprograms' passes
 //   whole.c        the program put together of its parts
 //   job.c          a job: options, the two forms of the program, target, database and its keys
-//   deadline.c     the time of a job, and how its rooms are told to end
+//   deadline.c     the time of a job, and how the components that it calls are told to end
 //   agree.c        processes that share the searches of a job
 //   candidate.c    from a found graph to a compiled one
 //   price.c        what a found graph takes on a GPU, by the model of lowering
@@ -244,7 +244,7 @@ int prune_parse(const char *names, unsigned *off, struct err *e);         // "ex
 
 // ---- deadline.c ----
 enum stop { STOP_SEARCH, STOP_WORK, STOP_PROOF, STOPS };
-stop_flag job_stop(const struct job *j, enum stop which); // for a room: what ends it
+stop_flag job_stop(const struct job *j, enum stop which); // for a component: what ends it
 bool job_ending(const struct job *j, enum stop which);
 bool job_stopping(const struct job *j);        // nothing is begun any more
 bool job_stopped_by_user(const struct job *j); // else it is the time

@@ -1,5 +1,5 @@
 // One order by content for atoms, monomials and normal forms. It makes printing deterministic, and it
-// is admissible: a > b implies a * m > b * m. Two things follow that the rest of the room lives on.
+// is admissible: a > b implies a * m > b * m. Two things follow that the rest of the component relies on.
 // Multiplying a sorted normal form by a monomial leaves it sorted, and the largest monomial of a
 // product is the product of the largest ones, so that division is long division without choices.
 //

@@ -1,7 +1,7 @@
 // Operators of tensors with run-time extents. A tensor has as many elements as the bound says, and those from the extent on are padding, of which
 // nothing is known but that it is finite in inputs and states. Before an operator folds elements along such a dimension, padding becomes the neutral
 // element of the operator; results along the dimension have padding again. So the graph is one of fixed shapes, and a comparison of
-// indices with the input that holds the extent is all that the other rooms see.
+// indices with the input that holds the extent is all that the other components see.
 #include "front/parse.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// Inside the room: the parser's state. It builds the graph while it reads, so that every error of shapes is
+// Private to this component: the parser's state. It builds the graph while it reads, so that every error of shapes is
 // found at the place where it was written; there is no syntax tree.
 #ifndef MICA_FRONT_PARSE_H
 #define MICA_FRONT_PARSE_H

@@ -1,4 +1,4 @@
-// forked: calls of generated code in a child of fork (forked.c). For the files of this room only.
+// forked: calls of generated code in a child of fork (forked.c). Private to this component.
 #ifndef MICA_RT_FORKED_H
 #define MICA_RT_FORKED_H
 

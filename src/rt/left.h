@@ -1,4 +1,4 @@
-// left: what calls that were left (left.c) need of modules and buffers. For the files of this room only.
+// left: what calls that were left (left.c) need of modules and buffers. Private to this component.
 #ifndef MICA_RT_LEFT_H
 #define MICA_RT_LEFT_H
 

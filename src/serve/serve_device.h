@@ -1,4 +1,4 @@
-// Inside the room: a model in the memory of a machine that runs the kernel's text.
+// Private to this component: a model in the memory of a machine that runs the kernel's text.
 #ifndef MICA_SERVE_DEVICE_H
 #define MICA_SERVE_DEVICE_H
 

@@ -1,4 +1,4 @@
-// Shared by the files of the room: capacities of the host, and what is measured on it.
+// Shared by the files of this component: capacities of the host, and what is measured on it.
 #ifndef MICA_HOST_H
 #define MICA_HOST_H
 

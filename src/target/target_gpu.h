@@ -1,4 +1,4 @@
-// The rows of gpu.def, inside the room.
+// The rows of gpu.def, private to this component.
 #ifndef MICA_TARGET_GPU_H
 #define MICA_TARGET_GPU_H
 

@@ -1,4 +1,4 @@
-// Inside the room: thread graphs as operators on whole tiles.
+// Private to this component: thread graphs as operators on whole tiles.
 //
 //   thread_flat.c  walks over block graphs and thread graphs
 //   thread_cut.c   which dimension of a result each axis of the thread graph cuts, and operators on the parts of a dimension

@@ -1,4 +1,4 @@
-// Inside the room.
+// Private to this component.
 //
 //   group    block operators that become one thread graph; every operator is in one, mostly alone
 //   thread.c finds the groups and puts the block graph back together

@@ -1,4 +1,4 @@
-// Inside the room: the state of the parser. It calls the builder while it reads, so every error is found at the place
+// Private to this component: the state of the parser. It calls the builder while it reads, so every error is found at the place
 // where it was written; there is no syntax tree.
 //
 //   lex.c         tokens                              names.c        scopes, the nearest name to a wrong one

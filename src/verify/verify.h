@@ -1,7 +1,7 @@
 // verify: are two kernel graphs equal? A formal check by normal forms comes first and its yes is a proof. If that does
 // not decide, the pair is tested: over finite fields, after the paper's section 5, and in float64, at full size where
 // that is affordable and at reduced extents where it is not. The certificate says which evidence there is, and never
-// more. proof.h is the map of the room.
+// more. proof.h is the map of this component.
 #ifndef MICA_VERIFY_H
 #define MICA_VERIFY_H
 

@@ -7,7 +7,7 @@ set -u
 command -v python3 >/dev/null || { echo "skipped: python3 is not there"; exit 77; }
 command -v git >/dev/null && git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { echo "skipped: this is no git checkout"; exit 77; }
 words() { # TREE STATUS PATTERN < FILES
-  expect "$2" "$3" python3 tests/house/words.py "$1"
+  expect "$2" "$3" python3 tests/tree/words.py "$1"
 }
 
 # The check can fail.
@@ -33,6 +33,6 @@ words "$work" 1 '^code.py:1: What a string says.$' <<<code.py
 [ "$(cut -d: -f2 "$work/out" | tr '\n' ' ')" = '1 3 4 ' ] || complain "other lines of Python"
 
 git ls-files -- '*.md' '*.c' '*.h' '*.def' '*.inc' '*.cuh' '*.cc' '*.js' '*.css' '*.py' '*.sh' '*.cmake' '*.txt' '*.mica' '*.tile' '*.toml' '*.yml' \
-  Makefile ':!tests/golden/texts' ':!tests/fuzz' ':!tests/house' >"$work/files"
+  Makefile ':!tests/golden/texts' ':!tests/fuzz' ':!tests/tree' >"$work/files"
 words . 0 '' <"$work/files"
 finish

@@ -1,7 +1,7 @@
-"""The structure of src: rooms and their arrows (src/rooms.def), circles, names that stand once.
+"""The structure of src: components and what they use (src/components.def), cycles, names that are defined once.
 
-    rooms.py            says what is wrong, exit status 1
-    rooms.py --arrows   prints the rows of rooms.def as the sources have them
+    components.py            says what is wrong, exit status 1
+    components.py --arrows   prints the rows of components.def as the sources have them
 """
 
 import collections
@@ -29,7 +29,7 @@ def read_tree(root):
     return files
 
 
-def room_of(path):
+def component_of(path):
     return path.split("/")[1]
 
 
@@ -119,32 +119,32 @@ def circles(arrows):
     return found
 
 
-def room_arrows(arrows):
-    rooms = collections.defaultdict(set)
+def component_arrows(arrows):
+    components = collections.defaultdict(set)
     for path, targets in arrows.items():
-        rooms[room_of(path)] |= {room_of(t) for t in targets} - {room_of(path)}
-    return rooms
+        components[component_of(path)] |= {component_of(t) for t in targets} - {component_of(path)}
+    return components
 
 
 def table(path):
-    """The rows of rooms.def: rooms in their order, patterns of files that are recursive."""
+    """The rows of components.def: components in their order, patterns of files that are recursive."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    rows = re.findall(r'^ROOM\((\w+), *"([^"]*)"\)', text, re.M)
+    rows = re.findall(r'^COMPONENT\((\w+), *"([^"]*)"\)', text, re.M)
     recursive = re.findall(r'^RECURSION\((\w+), *"([^"]*)", *"[^"]+"\)', text, re.M)
-    patterns = [[f"src/{room}/{name}.c" for name in names.split()] for room, names in recursive]
-    return [(room, names.split()) for room, names in rows], patterns
+    patterns = [[f"src/{component}/{name}.c" for name in names.split()] for component, names in recursive]
+    return [(component, names.split()) for component, names in rows], patterns
 
 
-def check_rooms(rooms, rows):
+def check_components(components, rows):
     seen, wrong = set(), []
-    for room, allowed in rows:
-        real = rooms.get(room, set())
-        wrong += [f"src/rooms.def: {room} is above {x}, whose row comes later: a circle" for x in allowed if x not in seen]
-        wrong += [f"{room} uses {x}, which its row of src/rooms.def does not list" for x in sorted(real - set(allowed))]
-        wrong += [f"src/rooms.def: {room} lists {x}, and uses nothing of it" for x in allowed if x not in real]
-        seen.add(room)
-    return wrong + [f"{room} has no row in src/rooms.def" for room in sorted(set(rooms) - seen)]
+    for component, allowed in rows:
+        real = components.get(component, set())
+        wrong += [f"src/components.def: {component} is above {x}, whose row comes later: a circle" for x in allowed if x not in seen]
+        wrong += [f"{component} uses {x}, which its row of src/components.def does not list" for x in sorted(real - set(allowed))]
+        wrong += [f"src/components.def: {component} lists {x}, and uses nothing of it" for x in allowed if x not in real]
+        seen.add(component)
+    return wrong + [f"{component} has no row in src/components.def" for component in sorted(set(components) - seen)]
 
 
 def check_circles(arrows, includes, patterns):
@@ -172,14 +172,14 @@ def check_names(files):
 def main():
     files = read_tree("src")
     arrows = arrows_of(files)
-    rooms = room_arrows(arrows)
-    rows, patterns = table("src/rooms.def")
+    components = component_arrows(arrows)
+    rows, patterns = table("src/components.def")
     if "--arrows" in sys.argv:
-        order = [room for room, _ in rows] + sorted(set(rooms) - {room for room, _ in rows})
-        for room in order:
-            print(f'ROOM({room}, "{" ".join(sorted(rooms[room], key=order.index))}")')
+        order = [component for component, _ in rows] + sorted(set(components) - {component for component, _ in rows})
+        for component in order:
+            print(f'COMPONENT({component}, "{" ".join(sorted(components[component], key=order.index))}")')
         return 0
-    wrong = check_rooms(rooms, rows)
+    wrong = check_components(components, rows)
     includes = {path: {t for t in (os.path.join("src", name) for name in names) if t in files} for path, (names, _) in files.items()}
     wrong += check_circles(arrows, includes, patterns)
     wrong += check_names(files)
