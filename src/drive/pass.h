@@ -127,8 +127,8 @@ void dropped_keep(const struct pass_on *on, int pass); // on.x was dropped by th
 const char *dropped_way(const struct pass_on *on, int pass, const char *why, const struct lower_plan *p, const struct choice *pick);
 
 // ---- what rows name ----
-int run_expand(const struct pass_on *on, struct err *e); // stages.c
-int run_meet(const struct pass_on *on, struct err *e);   // stages.c
+int run_expand(const struct pass_on *on, struct err *e);      // stages.c
+int run_collectives(const struct pass_on *on, struct err *e); // stages.c
 int run_split(const struct pass_on *on, struct err *e);
 int run_search(const struct pass_on *on, struct err *e);
 int run_pick(const struct pass_on *on, struct err *e);

@@ -33,7 +33,7 @@ static int by_law(struct job *j, law apply, const struct verify_opts *o, struct 
   return OK;
 }
 
-int run_meet(const struct pass_on *on, struct err *e)
+int run_collectives(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
   struct err inner = {0};

@@ -28,8 +28,8 @@ done
 for p in norm chains schedule meta threads layouts choices kern lower memory verify interpret cuda nvrtc race; do
   expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a "${few[@]}" --stop-after $p --check-passes
 done
-expect 0 'note: pass meet: nothing came to it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after meet
-expect 0 '^  return all_reduce\(t2\) \* g \+ X$' "$MICA" optimize tests/ranks/two_sums.mica "${few[@]}" --stop-after meet --check-passes
+expect 0 'note: pass collectives: nothing came to it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after collectives
+expect 0 '^  return all_reduce\(t2\) \* g \+ X$' "$MICA" optimize tests/ranks/two_sums.mica "${few[@]}" --stop-after collectives --check-passes
 expect 0 'note: pass compile: it leaves no text' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after compile
 expect 0 'note: pass lower: nothing came to it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after lower
 expect 0 '"finding": "equal"' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after report --dump verify
