@@ -368,7 +368,7 @@ FAMILIES = {
         lambda p, x: torch.cumsum(x, 1), std={"X": "0.1"}),
     # ---- not yet in the language
     "cross_entropy": missing("labels are integers, and inputs are floats"),
-    "embedding": missing("no gather by an index tensor"),
+    "embedding": missing("indices are integers, and inputs are floats"),
     "argmax": missing("workloads are of one dtype, and f16 has no large indices"),
-    "top_k_experts": missing("no top-k and no gather of rows"),
+    "top_k_experts": missing("indices are integers, and results are floats"),
 }
