@@ -366,7 +366,7 @@ FAMILIES = {
         lambda p, x, y: (x.tril() @ y.tril()).tril(), std={"Y": "n**-0.5"}),
     "cumulative_sum": Family(2, {"m": [16, 128, 1024], "n": [255, 1000, 2048, 4096]}, "X: f16[m, n]; return cumsum(X, dim=1)", "m, n", "0",
         lambda p, x: torch.cumsum(x, 1), std={"X": "0.1"}),
-    # ---- not yet in the language
+    # ---- integers among inputs or results, which workloads do not have
     "cross_entropy": missing("labels are integers, and inputs are floats"),
     "embedding": missing("indices are integers, and inputs are floats"),
     "argmax": missing("workloads are of one dtype, and f16 has no large indices"),
