@@ -82,7 +82,7 @@ struct mica_tensor { // description of a tensor; dense, row-major
 struct mica_progress {
   size_t size;                       // of this struct in the library that calls
   const char *stage;                 // name: "search", "compile", "measure", ...
-  int part, parts;                   // number of the subprogram, from 1, and how many there are; while a program is divided: segments judged, and all
+  int part, parts;                   // number of the subprogram, from 1, and how many there are; while a program is divided: segments probed, and all
   uint64_t states, pruned, verified; // counters of the search so far
   double best_us;                    // time of the best candidate so far: modelled in the search, measured later; 0: none
   double done;                       // fraction of this stage, 0 to 1
@@ -100,26 +100,27 @@ struct mica_options {
   int threads;              // threads of search and kernels; 0: all cores
   int search_threads;       // threads of the search; its result does not depend on them; 0: the value of `threads`
   int measure;              // number of candidates of each subprogram that are compiled and measured
-  double tune;              // seconds of the climb from the fastest kernels to better settings, on a GPU
-  double time;              // deadline of the whole job in seconds; the rest is left out. 0: 60 for GPUs, none for CPUs
+  double tune;              // seconds of tuning on a GPU: hill climbing over measured times, from the fastest kernels
+  double time;              // deadline of the whole job in seconds; then the best result so far counts. 0: 60 for GPUs, none for CPUs
   double seconds;           // duration of the last comparison on a CPU, 1 by default; below that, earlier ones are shorter by the same factor
   uint64_t seed;            // seed of random inputs and tests
   const char *off;          // pruning rules to switch off, separated by commas; NULL: none
   bool remember, fresh;     // `remember`: read and write the database. `fresh`: write it, but do not read it
   const char *db;           // file of the database; NULL: $MICA_DB, else ~/.cache/mica/mica.db
   const volatile int *stop; // NULL, or a flag; the work ends soon after it is set, and keeps what was found
-  void (*progress)(void *arg, const struct mica_progress *p); // NULL, or called now and then
+  void (*progress)(void *arg, const struct mica_progress *p); // NULL, or called during the work
   void *progress_arg;
   const char *accept; // the weakest evidence of equality that a result may have: "proved", "full" or "reduced" (docs/theory.md); NULL: "full"
   bool disturbed;     // accept an earlier result whose times were disturbed by other processes; else it is measured again
   // Output of the passes (docs/debugging.md); NULL: none.
-  const char *dump;         // names of passes, separated by commas, or "all": their results are told as text
+  const char *dump;         // names of passes, separated by commas, or "all": their results are passed to `told` as text
   const char *dump_dir;     // a folder: one file for each result instead
-  const char *stop_after;   // the last pass that is run; its results are told, and there is no report
+  const char *stop_after;   // the last pass that is run; its results are passed to `told`, and there is no report
   const char *trace;        // a file for times of passes by thread, in the Trace Event Format
   const char *keep_dropped; // a folder for candidates that are dropped, each with the command that shows why
   const char *candidate;    // a file: this kernel graph in place of a search; MICA_NO where it is dropped
-  const char *knobs; // schemes and knobs of the candidate's kernels on a GPU, by launch, separated by semicolons; last `independent`: kept apart
+  const char *
+      knobs; // schemes and knobs of the candidate's kernels on a GPU, by launch, separated by semicolons; last `independent`: launches do not overlap
   bool check_passes; // check what each pass leaves; a debug build does that in any case
   // NULL, or called when the work ends, with each result of a pass. text is NULL where the last pass has none.
   void (*told)(void *arg, const char *pass, const char *title, const char *text);
@@ -145,7 +146,8 @@ MICA_API int mica_load(struct mica_context *m, const char *path, int nset, const
 MICA_API int mica_load_text(struct mica_context *m, const char *text, const char *name, int nset, const char *const *set, struct mica_program **out);
 
 // ---- several programs in one text (docs/language.md) ----
-// The entry points of a text, at most 64; a text with one program has none. mica_load with the setting "entry=NAME" reads one of them. Tensors that are declared for all have one name in each program that uses them, and callers pass the same memory.
+// The entry points of a text, at most 64; a text with one program has none. mica_load with the setting "entry=NAME" reads one of them. Tensors that
+// are declared for all entry points have one name in each program that uses them, and callers pass the same memory.
 MICA_API int mica_model_load(struct mica_context *m, const char *path, struct mica_model **out);
 MICA_API int mica_model_load_text(struct mica_context *m, const char *text, const char *name, struct mica_model **out);
 MICA_API const char *mica_model_name(const struct mica_model *x); // "" where there are no entry points

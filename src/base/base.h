@@ -2,20 +2,20 @@
 // whoever can report it, and the rest is small: growable arrays, strings, hashing, random numbers.
 //
 //   arena.c   bump allocation with mark and reset; a returned pointer lives in its arena argument
-//   memory.c  what arenas and texts are made of, and the way out where there is no memory (memory.h)
-//   doc.c     JSON documents that are not lost on that way (doc.h)
+//   memory.c  allocation, and unwinding to the caller if it fails (memory.h)
+//   doc.c     JSON documents that unwinding frees (doc.h)
 //   json_text.c  JSON documents as text, numbers in their shortest form
 //   err.c     one error: status, place, message, hint (rows in err.def);   err_source.c  the line that it is about
 //   str.c     growable text, used by every printer
 //   num.c     element types (dtype.def), their numbers and bits (num.h, float_bits.h)
 //   rational.c  the exact number that a constant stands for (rational.h)
 //   file.c    whole files in, whole files out (written aside, then renamed)
-//   here.c    the folder that this code was installed in
+//   here.c    the folder in which this code is installed
 //   own.c     files and folders that nobody else can change; checksums of them (own.h)
 //   pool.c    a thread pool whose results do not depend on the number of threads
-//   large.c   copies and comparisons of large memory by it
+//   large.c   copies and comparisons of large memory, by several threads
 //   trace.c   spans of time of a job, by thread (trace.h);   range.c  the same for profilers (range.h)
-//   child.c   programs that are started; scratch.c the folders they work in (child.h)
+//   child.c   child processes; scratch.c their temporary folders (child.h)
 #ifndef MICA_BASE_H
 #define MICA_BASE_H
 
@@ -31,7 +31,7 @@
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-// A broken promise inside Mica, never reached from input: CHECK always, ASSERT in debug builds.
+// Aborts at a bug of Mica; no input reaches it. CHECK is in all builds, ASSERT in debug builds.
 _Noreturn void base_bug(const char *file, int line, const char *what);
 #define CHECK(x) ((x) ? (void)0 : base_bug(__FILE__, __LINE__, #x))
 #ifdef NDEBUG
@@ -189,7 +189,7 @@ void large_fill(void *to, char byte, size_t bytes);
 typedef const volatile int *stop_flag; // may be NULL; set by a signal or by another thread
 static inline bool stop_set(stop_flag f) { return f && __atomic_load_n(f, __ATOMIC_RELAXED); }
 
-// How long something may take. NULL: as long as it takes.
+// Limits of a wait. NULL: none.
 struct patience {
   stop_flag stop, drop; // it ends soon after one of them is set
   double until;         // by now_seconds(); 0: for ever

@@ -1,18 +1,18 @@
-// climb: races of a part's candidates on a GPU, from what the model likes to what was measured.
+// climb: hill climbing on a GPU. It starts from the settings that the cost model ranks first, and continues from measured times.
 //
 // Glossary
-//   entrant  a candidate with one way to make each of its kernels
-//   plan     a candidate's kernels and all ways to make them; launches dependent or not
-//   near     an entrant that differs from another in little: a knob, two knobs by a step, a scheme, a tail, sizes
-//   centre   an entrant whose near ones were entered
-//   line     what comes from one start: each centre is faster than the one before
+//   entrant  a candidate with one choice of scheme and knobs for each of its kernels
+//   plan     the kernels of a candidate with all their choices; with dependent launches or without
+//   near     a neighbour of an entrant: it differs in a knob, in two knobs by a step, in a scheme, a tail, or tile sizes
+//   centre   an entrant whose neighbours were entered
+//   line     the centres that follow from one start, each faster than the one before
 //   rough    timed by a few launches only, because others of its batch were faster
 //
-//   climb.c        batches: while one is compiled the one before is timed; new centres
-//   climb_entrants.c  entrants, plans, and how entrants become device programs
-//   climb_near.c   what is near an entrant
-//   climb_expect.c what is expected of those that wait
-//   climb_course.c what the report says of it
+//   climb.c        batches: while one is compiled, the one before is timed; new centres
+//   climb_entrants.c  entrants, plans, and device programs of entrants
+//   climb_near.c   the neighbours of an entrant
+//   climb_expect.c the expected times of entrants that are not timed yet
+//   climb_course.c the record of the climb for the report
 #ifndef MICA_DRIVE_CLIMB_H
 #define MICA_DRIVE_CLIMB_H
 
@@ -71,9 +71,9 @@ struct entrants {
   struct gpu_session *session;
   double until, compile_until; // by now_seconds(): no batch is begun later; what is not compiled then is left
   int most;                    // of a batch
-  bool opening;                // nothing but the first batch is taken
-  int idle;                    // batches of the climb since its best became faster
-  double best;                 // seconds of that one
+  bool opening;                // only the first batch runs
+  int idle;                    // batches since the best time fell
+  double best;                 // seconds of the best
   int n, cap, nplans, planscap, nlines, batches, sized;
   struct entrant *x;
   struct climb_plan **plan;
@@ -110,7 +110,8 @@ void climb_steps(struct entrants *f, int line, int to); // before the line's cen
 void climb_ends(struct entrants *f, int at);            // with the winner
 
 // ---- climb.c ----
-// Programs of those that wait of which most is expected: at most `most`, made. Returns how many; `who` has room for BATCH. limit: expected seconds.
+// Makes device programs of the waiting entrants with the least expected times, at most `most`, and none above `limit` seconds. Returns how many it
+// made; `who` gets their numbers, at most BATCH.
 int climb_take(struct entrants *f, int most, double limit, int *who);
 // After a stop, or when the time of the job is over, OK: what was measured until then stands.
 int climb_ahead(struct entrants *f, struct err *e);               // has the first batch of climb_starters compiled while the caller goes on

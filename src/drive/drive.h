@@ -2,44 +2,47 @@
 // and makes a report of it.
 //
 // Glossary
-//   program     the kernel graph that was asked for: composites allowed, no BLOCK nodes needed
-//   plain       program with composites expanded as mathematics writes them; what is searched and proved against. In a program of several
-//               devices it describes one rank
-//   stable      the same with the row maximum subtracted in softmax, unfolded to all ranks; what is run op by op, and the reference of floats
-//   moved       plain with its operators of all ranks in their cheapest places, and products of concatenations as sums; it is divided into parts
-//   part        a Lax subprogram; a program is one part or several
-//   candidate   a kernel graph for a part: found, made complete (stabilized, thread graphs), compiled, measured, proven
-//   op-by-op    the candidate that every part has: each operator one kernel. Nothing slower is ever the result
-//   report      a JSON document; the text for people is made from it, so a recalled report reads like a new one
+//   program     the kernel graph that the user gave; it may contain composite operators
+//   plain       program with composite operators expanded by their definitions. Searches start from it, and proofs compare with it. For a program
+//               of several devices it describes one rank
+//   stable      the same with the row maximum subtracted in softmax, and with the operators of every rank. It runs op by op, and is the reference
+//               in floats
+//   moved       plain with its collective operators in their cheapest places, and products of concatenations as sums. It is divided into parts
+//   part        a subprogram that one search can handle (src/lax); a program has one part or several
+//   candidate   a kernel graph for a part: found, completed (stabilized, thread graphs), compiled, measured, proven
+//   op-by-op    the baseline: one kernel for each operator. It is a candidate of every part, so no result is slower
+//   race        compares candidates by measured times
+//   climb       hill climbing over measured times, from the fastest candidates to other knobs and tile sizes (climb.h)
+//   report      a JSON document; its text and page are made from it, so a report from the database reads like a new one
 //
 // Files
-//   pipe.c         the walk over the rows of pass.def; pass*.c, watch.c, dropped.c: the rows, and what watches them (pass.h)
-//   stages.c       functions of the job's and of subprograms' passes
-//   whole.c        the program put together of its parts
+//   pipe.c         runs the rows of pass.def; pass*.c, watch.c, dropped.c: the rows, dumps, traces and dropped candidates (pass.h)
+//   stages.c       functions of the passes of a job and of subprograms
+//   whole.c        the whole program, joined from its parts
 //   job.c          a job: options, the two forms of the program, target, database and its keys
 //   deadline.c     the time of a job, and how the components that it calls are told to end
-//   agree.c        processes that share the searches of a job
-//   candidate.c    from a found graph to a compiled one
-//   price.c        what a found graph takes on a GPU, by the model of lowering
+//   agree.c        processes that share the searches of a job (MPI)
+//   candidate.c    makes a compiled candidate of a found graph
+//   price.c        the modelled time of a found graph on a GPU
 //   verified.c     the certificate of a candidate, and which evidence is accepted
 //   race_cpu.c     candidates against op-by-op: measure, prove, keep the fastest
-//   race_run.c     candidates timed together
-//   race_rank.c    who of them is ahead
-//   device.c       candidates as kernels for GPUs
-//   launches.c     how the kernels of one were made, as JSON and back
+//   race_run.c     times several candidates in one run
+//   race_rank.c    the order of the candidates of several runs
+//   device.c       kernels for GPUs of a candidate
+//   launches.c     schemes and knobs of a candidate's kernels, as JSON and back
 //   race_device.c  candidates for GPUs, by the model where there is no GPU; the whole program
 //   race_gpu.c     candidates on a GPU
 //   race_early.c   op-by-op on a GPU, while the search goes on
-//   race_kept.c    those that were nearly as fast
-//   prepare.c      without a GPU: their machine code, for a race elsewhere
-//   race_joined.c  programs put together of parts, on a GPU
-//   climb.c        and ways near the fastest of them (climb.h)
-//   climb_cpu.c    other sizes of the fastest on a CPU
-//   sizes.c        the sizes around those of a graph, for both
-//   own_times.c    what each kernel of the result takes, on a CPU
-//   course.c       how the time fell while either went on; climb_course.c
-//   remember.c     what the search found for a part, in the database
-//   plans.c        what won elsewhere or in another build, in place of a search
+//   race_kept.c    candidates of a part that were nearly as fast as its best, for the race of the whole program
+//   prepare.c      without a GPU: machine code of candidates in the database, for a race elsewhere
+//   race_joined.c  races of the whole program on a GPU
+//   climb.c        hill climbing on a GPU (climb.h)
+//   climb_cpu.c    hill climbing over tile sizes on a CPU
+//   drive_sizes.c  neighbouring tile sizes of a graph, for both
+//   own_times.c    the time of each kernel of the result, on a CPU
+//   course.c       the record of a climb for the report; climb_course.c
+//   remember.c     the graphs that a search found for a part, in the database
+//   plans.c        winners of other machines or builds (plans/), in place of a search
 //   report_json.c  the report as JSON; certificate_json
 #ifndef MICA_DRIVE_H
 #define MICA_DRIVE_H
@@ -69,7 +72,7 @@ struct candidate {
   struct certificate cert;
   double rel;                        // numeric error
   bool overflows;                    // dropped because its exponentials would
-  bool measured, proven, tuned;      // tuned: other sizes of one that was found
+  bool measured, proven, tuned;      // tuned: a found graph with other tile sizes
   int line;                          // of the climb by sizes in which it was a step, from 1; 0: none
   const char *dropped;               // why it is out of the race, or NULL
   bool late;                         // dropped because of others or of the time: no command shows it by itself
@@ -77,13 +80,13 @@ struct candidate {
   const char *again;                 // the command that shows why it was dropped, or NULL
   struct str source, header;         // in C, until they are compiled
   const char *note;                  // of plan_stable, or ""
-  const char *plan;                  // where it is from, of a plan; else NULL
+  const char *plan;                  // the origin of a candidate from a plan; else NULL
   const struct candidate_ways *ways; // how its kernels are made, and no other way is tried; NULL: the fastest by the model
-  struct candidate **of;             // of a program put together: what it is made of, by part; NULL: nothing
+  struct candidate **of;             // of a joined program: the candidates of its parts, by part; else NULL
   struct {
     struct module *module; // NULL until compiled
     double score;          // time over that of op-by-op in the same run, or by way of one that was in both runs
-    bool final;            // it was in the last heat
+    bool final;            // it was in the last run
   } cpu;
   struct {
     uint64_t kernels_hash;
@@ -110,7 +113,7 @@ struct lowered { // kernels for a GPU
 
 struct course_step {      // of a climb
   int line;               // that it belongs to, from 1; 0: none
-  const char *change;     // what was turned; where a line begins, the way that it begins with
+  const char *change;     // what was changed; at the start of a climb, its scheme and knobs
   double before, seconds; // measured; before: 0 where a line begins, and at the end
   int measured;           // ways that the race had measured until then
   bool exact;             // the last: timed once more beside the others that were fastest

@@ -22,7 +22,7 @@ struct mica_options job_defaults(void)
 
 enum { MOST_KNOWN = 1024 };
 
-struct judged { // parts whose effort is known
+struct probed { // parts whose effort is known
   struct job *j;
   int n;
   uint64_t hash[MOST_KNOWN];
@@ -223,7 +223,7 @@ static void probe(void *arg, int i, int thread)
   p->easy[i] = search_easy_ops(p->part[i], p->o);
 }
 
-static const int *find_known(const struct judged *known, uint64_t hash)
+static const int *find_known(const struct probed *known, uint64_t hash)
 {
   for (int i = 0; i < known->n; i++)
     if (known->hash[i] == hash) return &known->easy[i];
@@ -233,7 +233,7 @@ static const int *find_known(const struct judged *known, uint64_t hash)
 // Answers are kept: layers are alike. One thread alone asks no more than it has to.
 static void too_hard(void *arg, int n, const struct graph *const *part, bool *hard)
 {
-  struct judged *known = arg;
+  struct probed *known = arg;
   struct search_opts o = job_search_opts(known->j);
   const struct graph *unknown[LAX_AHEAD];
   int answer[LAX_AHEAD], of[LAX_AHEAD], m = 0, most = o.threads > 1 ? n : 1;
@@ -256,9 +256,9 @@ static void too_hard(void *arg, int n, const struct graph *const *part, bool *ha
 
 static void told(void *arg, int decided, int all)
 {
-  const struct judged *known = arg;
+  const struct probed *known = arg;
   const struct mica_options *o = known->j->opts;
-  struct mica_progress p = {.size = sizeof p, .stage = "looking for subprograms, segments judged:", .part = decided, .parts = all};
+  struct mica_progress p = {.size = sizeof p, .stage = "looking for subprograms, segments probed:", .part = decided, .parts = all};
   p.done = (double)decided / all;
   if (o->progress) o->progress(o->progress_arg, &p);
 }
@@ -312,11 +312,11 @@ static const double BOUND = 0.5;
 int run_split(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
-  struct judged known = {.j = j};
+  struct probed known = {.j = j};
   const bool gpu = j->target.kind == TARGET_GPU;
-  const struct lax_judge judge = {too_hard, told, &known, gpu ? BOUND * j->target.flops / j->target.bandwidth : 0};
+  const struct lax_probe hardness = {too_hard, told, &known, gpu ? BOUND * j->target.flops / j->target.bandwidth : 0};
   const bool given = j->opts->candidate; // then the program is one subprogram, however hard its search would be
-  if (!planned_whole(j)) TRY(lax_partition(j->mem, j->moved.g, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &judge, &j->split, e));
+  if (!planned_whole(j)) TRY(lax_partition(j->mem, j->moved.g, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &hardness, &j->split, e));
   if (given && j->split.n != 1)
     return err_set(e, ERR_OPTION, NOWHERE, "--candidate takes the place of one subprogram, and this program has %d", j->split.n);
   if (!j->split.n)

@@ -143,10 +143,10 @@ static void find_raw(struct facts *f)
   }
 }
 
-struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_judge *judge)
+struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_probe *probe)
 {
   struct facts *f = NEW(tmp, struct facts);
-  *f = (struct facts){.tmp = tmp, .p = p, .max_ops = max_ops > 0 ? max_ops : LAX_MAX_OPS, .judge = judge};
+  *f = (struct facts){.tmp = tmp, .p = p, .max_ops = max_ops > 0 ? max_ops : LAX_MAX_OPS, .probe = probe};
   f->kind = NEWS(tmp, enum kind, p->nnodes + 1), f->live = NEWS(tmp, bool, p->nnodes + 1);
   f->owner = NEWS(tmp, int, p->nnodes + 1), f->root = NEWS(tmp, int, p->ntensors + 1);
   f->part = NEWS(tmp, bool, p->ntensors + 1), f->raw = NEWS(tmp, bool, p->ntensors + 1), f->kept = NEWS(tmp, bool, p->ntensors + 1);

@@ -170,10 +170,10 @@ static int parts_of(struct arena *mem, struct facts *f, struct lax_split *s, str
   return status;
 }
 
-int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge, struct lax_split *s, struct err *e)
+int lax_partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_probe *probe, struct lax_split *s, struct err *e)
 {
   struct arena tmp = {0};
-  int status = parts_of(mem, facts_of(&tmp, p, max_ops, judge), s, e);
+  int status = parts_of(mem, facts_of(&tmp, p, max_ops, probe), s, e);
   arena_close(&tmp);
   return status;
 }

@@ -37,7 +37,7 @@ struct facts {
   struct arena *tmp;
   const struct graph *p;
   int max_ops;
-  const struct lax_judge *judge; // or NULL
+  const struct lax_probe *probe; // or NULL
   enum kind *kind;               // by node
   bool *live;                    // nodes that an output needs
   int *owner;                    // piece of a searched or library node, -1 for others and dead ones
@@ -62,7 +62,7 @@ struct piece {
 };
 
 // ---- facts.c ----
-struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_judge *judge);
+struct facts *facts_of(struct arena *tmp, const struct graph *p, int max_ops, const struct lax_probe *probe);
 // The node that makes the root of tensor t where it is in piece id, else -1.
 int facts_maker(const struct facts *f, int id, int t);
 double facts_price(const struct facts *f, int t);                // of cutting at root t: bytes to write and read, more where it is raw
@@ -84,7 +84,7 @@ int divide_groups(const struct facts *f, const struct piece *r, int *group);
 bool glue_first(const struct facts *f, const struct piece *r, bool *glued, bool *loose);
 
 // ---- segment.c ----
-bool segment_hard(const struct facts *f, const struct piece *r); // what the judge says of all of r; false without one
+bool segment_hard(const struct facts *f, const struct piece *r); // what the probe says of all of r; false without one
 // Into how many segments must r be cut? group[i]: that of r->node[i]; (*why)[k]: why segment k was cut off. Sets
 // r->row_chain where a piece of any size need not be cut.
 int segment(const struct facts *f, struct piece *r, int *group, char (**why)[160]);

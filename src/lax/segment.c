@@ -1,14 +1,14 @@
 // A program that is too large to search whole is cut into segments of its order that read and write the fewest bytes.
-// Which segments are too hard is found out on the way: those of the cheapest choice are judged, and where one is too
+// Which segments are too hard is found out on the way: those of the cheapest choice are probed, and where one is too
 // hard, so is all that holds it, and the cheapest choice is looked for again. Most answers are yes; so that two threads
-// can work on them, the judge is also asked what would come next if this one is. If there are cuts at all, the program is also taken in
+// can work on them, the probe is also asked what would come next if this one is. If there are cuts at all, the program is also taken in
 // another order (lax_line.c), which counts if it saves a fifth of the bytes. So is one in which products of one operand follow each other.
 #include "lax/piece.h"
 
 #include <limits.h>
 #include <math.h>
 
-enum { MOST_JUDGED = 256 };
+enum { MOST_PROBED = 256 };
 static const double SAVING = 0.8; // of the bytes, at which another order is better
 // If a stored value stays in a segment, this part of its bytes is added, so that a cut there is cheaper, even if two segments then read the same
 // operand, as two kernels would: shorter searches find the same kernels.
@@ -23,7 +23,7 @@ struct cutter {
   int *last; // by root: the last node of the piece that reads it
   int *from; // the cheapest segments: where the last of them starts that ends before a node
   int nhard, hard_cap, neasy, easy_cap;
-  struct segment_span *hard, *easy; // what was judged
+  struct segment_span *hard, *easy; // what was probed
 };
 
 static bool holds(struct segment_span outer, struct segment_span inner) { return outer.first <= inner.first && inner.end <= outer.end; }
@@ -58,15 +58,15 @@ static bool known_easy(const struct cutter *c, struct segment_span s)
   return false;
 }
 
-// Of how many segments, of those the judge might be asked about, does the answer follow from what it said before?
+// Of how many segments, of those the probe might be asked about, does the answer follow from what it said before?
 static void tell(const struct cutter *c)
 {
   int decided = 0, all = 0;
-  if (!c->f->judge->told) return;
+  if (!c->f->probe->told) return;
   for (int j = LAX_EASY; j <= c->r->n; j++)
     for (int i = MAX(0, j - c->f->max_ops); i <= j - LAX_EASY; i++, all++)
       decided += too_hard(c, (struct segment_span){i, j}) || known_easy(c, (struct segment_span){i, j});
-  c->f->judge->told(c->f->judge->arg, decided, all);
+  c->f->probe->told(c->f->probe->arg, decided, all);
 }
 
 // Cost of root t for a segment that reads it, and for the one that makes it for others: bytes, more where it is raw.
@@ -160,7 +160,7 @@ static bool open_question(struct cutter *c, struct segment_span *s)
 {
   *s = (struct segment_span){0};
   choose(c, c->from);
-  if (!c->f->judge || c->nhard + c->neasy >= MOST_JUDGED) return false;
+  if (!c->f->probe || c->nhard + c->neasy >= MOST_PROBED) return false;
   for (int j = c->r->n; j > 0; j = c->from[j]) {
     struct segment_span t = {c->from[j], j};
     if (t.end - t.first >= s->end - s->first && !known_easy(c, t)) *s = t;
@@ -185,7 +185,7 @@ static void ask(struct cutter *c, struct segment_span s)
   } while (n < LAX_AHEAD && nhard && open_question(c, &s));
   int whole = g[n - 1] ? n : n - 1;
   c->nhard = nhard;
-  if (whole) c->f->judge->hard(c->f->judge->arg, whole, g, hard);
+  if (whole) c->f->probe->hard(c->f->probe->arg, whole, g, hard);
   bool more = true;
   for (int i = 0; i < n && more; i++) {
     if (hard[i])
@@ -202,10 +202,10 @@ bool segment_hard(const struct facts *f, const struct piece *r)
   struct arena mem = {0};
   bool hard = false;
   struct cutter c = {.f = f, .r = r};
-  const struct graph *g = f->judge ? graph_of(&c, &mem, (struct segment_span){0, r->n}) : NULL;
-  if (f->judge && g) f->judge->hard(f->judge->arg, 1, &g, &hard);
+  const struct graph *g = f->probe ? graph_of(&c, &mem, (struct segment_span){0, r->n}) : NULL;
+  if (f->probe && g) f->probe->hard(f->probe->arg, 1, &g, &hard);
   arena_close(&mem);
-  return hard || (f->judge && !g);
+  return hard || (f->probe && !g);
 }
 
 // How many segments; *cost: their bytes.

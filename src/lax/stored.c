@@ -19,7 +19,7 @@ static bool is_bound(const struct facts *f, const struct node *n)
   const struct shape *left = &f->p->tensors[n->in[0]].shape;
   const double elements = (double)shape_size(&f->p->tensors[n->out].shape);
   const double operations = op_rows[n->op].cost * elements * (double)left->d[left->n - 1];
-  return operations >= f->judge->intensity * (bytes_of(f, n->in[0]) + bytes_of(f, n->in[1]) + bytes_of(f, n->out));
+  return operations >= f->probe->intensity * (bytes_of(f, n->in[0]) + bytes_of(f, n->in[1]) + bytes_of(f, n->out));
 }
 
 static int users(const struct facts *f, int root) { return f->first_user[root + 1] - f->first_user[root]; }
@@ -43,7 +43,7 @@ void find_stored(struct facts *f)
   bool *behind = f->behind = NEWS(f->tmp, bool, f->p->ntensors + 1);
   bool *summed = NEWS(f->tmp, bool, f->p->ntensors + 1); // by root: computed of a sum
   f->stored = NEWS(f->tmp, bool, f->p->ntensors + 1), f->bound = NEWS(f->tmp, bool, f->p->nnodes + 1);
-  if (!f->judge || f->judge->intensity <= 0) return;
+  if (!f->probe || f->probe->intensity <= 0) return;
   for (int i = 0; i < f->p->nnodes; i++) {
     const struct node *n = &f->p->nodes[i];
     const enum rule rule = op_rows[n->op].rule;

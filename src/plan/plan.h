@@ -1,14 +1,14 @@
 // plan: decisions on a verified muGraph that do not change what it computes.
 //
 //   stable.c       softmax without overflow: which exponentials, which maxima;  stable.h has the glossary
-//   stable_rule.c  what each operator does to tensors that lack a factor
+//   stable_rule.c  how each operator treats tensors from which a factor was taken
 //   shifted.c      which exponentials are of differences to a maximum
 //   factor.c       the factors: views of them, saving and loading them, bringing parts to a common maximum
-//   sweep.c        drops what a rewrite left unused
+//   sweep.c        removes dead nodes after a rewrite
 //   resize.c       other sizes for a kernel of a finished graph
-//   pack.c         pieces of memory with lives, as tight as may be
-//   layout.c       innermost and swizzled dimensions of all tensors (layout.h); layout_cost.c has what operators ask
-//   choose.c       the exact 0-1 optimization under it (choose.h)
+//   pack.c         offsets of memory blocks with lifetimes, so that the total is small
+//   layout.c       innermost and swizzled dimensions of all tensors (layout.h); layout_cost.c: the costs of operators
+//   choose.c       the exact 0-1 optimization that layout.c uses (choose.h)
 //   norm.c, letters.c   block graphs in normal form (norm.h)
 //   chains.c, schedule.c, meta.c, threads.c   passes over them (passes.h)
 #ifndef MICA_PLAN_H
@@ -30,8 +30,8 @@ bool plan_is_stable(const struct graph *g);
 // not divide what they partition, or a reshape cannot follow. The result is to be verified like any candidate.
 int plan_resize(struct arena *mem, const struct graph *g, int node, const struct axes *to, struct graph **out, struct err *e);
 
-// A piece of memory that is in use at the times from .. to. Offsets are chosen so that pieces whose times meet are disjoint, and
-// the total is returned; bytes are multiples of what offsets must be multiples of.
+// A block of memory that is live from time `from` to time `to`, both included. Offsets are chosen so that blocks with overlapping lifetimes are
+// disjoint. The result is the total size in bytes. Offsets are aligned if all sizes are multiples of the alignment.
 struct plan_piece {
   int64_t bytes;
   int from, to;

@@ -105,7 +105,7 @@ static int is_layout(struct db *db, size_t which, struct err *e)
   return status != OK ? status : best == 1 && work <= 1 && !others ? OK : not_ours(db, "it is a database of another program", e);
 }
 
-static int judge(struct db *db, struct err *e)
+static int check_schema(struct db *db, struct err *e)
 {
   int application, layout;
   TRY(number(db, "PRAGMA application_id", &application, e));
@@ -136,7 +136,7 @@ static int identify(struct db *db, const char *path, struct err *e)
   str_add(&uri, "?immutable=1");
   const int opened = sqlite3_open_v2(uri.p, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
   str_free(&uri);
-  const int status = opened == SQLITE_OK ? judge(db, e) : db_failed(db, "open", e);
+  const int status = opened == SQLITE_OK ? check_schema(db, e) : db_failed(db, "open", e);
   db_shut(db);
   return status;
 }

@@ -1,4 +1,4 @@
-// rt: compile, load, run, check and measure generated C on this machine, and remember what was best.
+// rt: compiles, loads, runs, checks and measures generated C on this machine, and keeps results in the database.
 #ifndef MICA_RT_H
 #define MICA_RT_H
 
@@ -8,9 +8,9 @@
 // ---- module.c: the system's C compiler and dlopen ----
 struct module;
 int module_build(const char *source, const char *name, struct module **m, struct err *e); // compiles in a private temporary folder
-// Other flags than gen_flags(). STOPPED where patience was over before the compiler was done.
+// With other flags than gen_flags(). ERR_STOPPED if the limits `p` ended before the compiler did.
 int module_build_with(const char *source, const char *flags, const char *name, const struct patience *p, struct module **m, struct err *e);
-int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from remembered bytes
+int module_load(const void *so, size_t n, const char *name, struct module **m, struct err *e); // from the bytes of a shared object in the database
 const void *module_bytes(const struct module *m, size_t *n);                                   // the shared object
 int module_call(struct module *m, void *const *inputs, void *const *outputs);                  // status of the generated function; from any thread
 int module_failed(int status, const char *name, struct err *e);                                // the error of a call that gave this status
@@ -46,7 +46,7 @@ void ranks_part(const struct ranks_tensor *x, int ranks, int rank, void *whole, 
 int module_call_ranks(struct module *m, const struct ranks_form *f, void *const *inputs, void *const *outputs);
 void module_as_ranks(struct module *m, const struct ranks_form *f); // module_call does the same from now on; NULL: no more
 
-// ---- exchange.c: the memory in which ranks meet ----
+// ---- exchange.c: the shared memory through which ranks exchange data ----
 struct exchange;
 struct exchange_worlds {
   struct exchange_world *first; // NULL at first; those that are open

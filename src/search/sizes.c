@@ -186,7 +186,7 @@ struct sizes_choice {
   uint64_t *too_large;
 };
 
-static void judge(struct sizes_choice *c, struct point *p)
+static void evaluate(struct sizes_choice *c, struct point *p)
 {
   double cost = sizes_cost(c->g, p, c->w);
   if (!isfinite(cost)) ++*c->too_large;
@@ -209,7 +209,7 @@ static void refine(struct sizes_choice *c)
       memcpy(k, from->k, sizeof k);
       for (k[i] = MAX(0, from->k[i] - 2); k[i] <= MIN(c->g->axis[i].n - 1, from->k[i] + 2); k[i]++) {
         struct point *p = k[i] == from->k[i] ? NULL : point_at(c->g, k);
-        if (p) judge(c, p);
+        if (p) evaluate(c, p);
       }
     }
   }
@@ -219,7 +219,7 @@ int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int
 {
   struct sizes_choice c = {g, w, out, .most = most, .too_large = too_large};
   if (!fits(g, w)) return ++*too_large, 0;
-  for (int i = 0; i < g->nlattice; i++) judge(&c, g->lattice[i]);
+  for (int i = 0; i < g->nlattice; i++) evaluate(&c, g->lattice[i]);
   refine(&c);
   return c.n;
 }

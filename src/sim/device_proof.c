@@ -141,7 +141,7 @@ static void add_note(struct proving *w, const struct lower_unit *u, const char *
 
 // ---- running ----
 
-static int judge(struct proving *w, struct device_host *h, const struct lower_unit *u, const char *how, struct err *e)
+static int check_unit(struct proving *w, struct device_host *h, const struct lower_unit *u, const char *how, struct err *e)
 {
   struct sim_report r;
   struct device_answer a[16];
@@ -164,8 +164,8 @@ static int judge(struct proving *w, struct device_host *h, const struct lower_un
 }
 
 // The kernel on one set of special inputs.
-static int judge_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct graph *g, const struct buffers *b,
-                         const struct lower_unit *u, struct err *e)
+static int check_unit_special(struct proving *w, struct arena *mem, const struct device_program *d, const struct graph *g, const struct buffers *b,
+                              const struct lower_unit *u, struct err *e)
 {
   struct device_host h = {0};
   struct device_host_opts o = {.program = g, .inputs = b, .stop = w->stop};
@@ -231,7 +231,7 @@ static int run_special(struct proving *w, struct arena *mem, const struct device
       status = fed_inputs(&l->fed, whole, g, w->seed, round, w->stop, b, e);
     else
       special_inputs(g, b, w->seed, round);
-    if (status == OK) status = judge_special(w, mem, d, g, b, u, e);
+    if (status == OK) status = check_unit_special(w, mem, d, g, b, u, e);
     buffers_close(b);
   }
   return status;
@@ -279,7 +279,7 @@ static int run(struct proving *w, struct arena *mem, const struct lone *l, const
   if (!c) return add_note(w, u, "was not run: its scheme does not take fewer blocks"), OK;
   if (alike(c, want) <= KNOBS) add_note(w, u, "was run with other knobs");
   int status = device_host_open(&h, mem, &d, &o, e);
-  if (status == OK) status = judge(w, &h, u, d.launch[0].how, e);
+  if (status == OK) status = check_unit(w, &h, u, d.launch[0].how, e);
   device_host_close(&h);
   if (status || weighs(g) || work(g) > MOST_SPECIAL) return status;
   return reads_inputs(l) ? run_special(w, mem, &d, l, NULL, u, e) : run_fed(w, mem, l, u, want, e);

@@ -1,8 +1,8 @@
 // Private to this component.
 //
 //   group    block operators that become one thread graph; every operator is in one, mostly alone
-//   thread.c finds the groups and puts the block graph back together
-//   build.c  one group -> one THREAD node
+//   thread.c        finds the groups, and builds the block graph again
+//   thread_build.c  makes a THREAD node of a group
 #ifndef MICA_THREAD_FUSE_H
 #define MICA_THREAD_FUSE_H
 
@@ -29,7 +29,7 @@ struct thread_block {
 int group_size(const struct thread_block *b, int group);
 bool group_reads(const struct thread_block *b, int group, int tensor);  // from outside
 bool group_result(const struct thread_block *b, int group, int tensor); // made inside, read outside
-// build.c: appends the THREAD node of a group to b->to and notes where its results went.
+// thread_build.c: appends the THREAD node of a group to b->to and notes where its results went.
 int build_thread(struct thread_block *b, int group);
 
 #endif

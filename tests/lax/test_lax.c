@@ -23,11 +23,11 @@ static struct graph *plain(struct arena *mem, const char *text)
   return p;
 }
 
-static struct lax_split partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge)
+static struct lax_split partition(struct arena *mem, const struct graph *p, int max_ops, const struct lax_probe *probe)
 {
   struct err e = {0};
   struct lax_split s;
-  if (lax_partition(mem, p, max_ops, judge, &s, &e)) fail_msg("%s: %s", p->name, e.text);
+  if (lax_partition(mem, p, max_ops, probe, &s, &e)) fail_msg("%s: %s", p->name, e.text);
   return s;
 }
 
@@ -159,9 +159,9 @@ static void values_within(struct arena *mem, const struct graph *p, const struct
 static void check_values(struct arena *mem, const struct graph *p, const struct graph *g) { values_within(mem, p, g, 0); }
 static void near_values(struct arena *mem, const struct graph *p, const struct graph *g) { values_within(mem, p, g, 1e-12); }
 
-static struct lax_split judged_split(struct arena *mem, const struct graph *p, int max_ops, const struct lax_judge *judge)
+static struct lax_split probed_split(struct arena *mem, const struct graph *p, int max_ops, const struct lax_probe *probe)
 {
-  struct lax_split s = partition(mem, p, max_ops, judge), again = partition(mem, p, max_ops, judge);
+  struct lax_split s = partition(mem, p, max_ops, probe), again = partition(mem, p, max_ops, probe);
   check_parts(mem, p, &s, max_ops ? max_ops : LAX_MAX_OPS);
   check_same(&s, &again);
   struct graph *g = joined(mem, p, &s);
@@ -170,7 +170,7 @@ static struct lax_split judged_split(struct arena *mem, const struct graph *p, i
   return s;
 }
 
-static struct lax_split split_of(struct arena *mem, const struct graph *p, int max_ops) { return judged_split(mem, p, max_ops, NULL); }
+static struct lax_split split_of(struct arena *mem, const struct graph *p, int max_ops) { return probed_split(mem, p, max_ops, NULL); }
 
 // ---- cases: a program and the parts it falls into ----
 
@@ -397,7 +397,7 @@ static void told(void *arg, int decided, int all)
 }
 
 // A part that is too hard is cut, though no larger than the limit; layers fall into the same parts one after another.
-static void judged(void **state)
+static void probed(void **state)
 {
   (void)state;
   struct arena mem = {0};
@@ -414,12 +414,12 @@ static void judged(void **state)
   str_add(&text, " return x%d\n}", LAYERS);
   const struct graph *p = plain(&mem, str_text(&text));
   struct court c = {.most_ops = 10, .most_products = 3};
-  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, told, &c}), all = split_of(&mem, p, 0);
+  struct lax_split s = probed_split(&mem, p, 0, &(struct lax_probe){hard, told, &c}), all = split_of(&mem, p, 0);
   int copies = 0;
   assert_true(c.asked > 0 && c.asked < 500);
   assert_true(c.pieces > 0 && c.grown > c.pieces);
   struct court other = {.most_ops = 10, .most_products = 3};
-  struct lax_split same = judged_split(&mem, p, 0, &(struct lax_judge){hard_alone, NULL, &other});
+  struct lax_split same = probed_split(&mem, p, 0, &(struct lax_probe){hard_alone, NULL, &other});
   assert_int_equal(same.n, s.n);
   for (int i = 0; i < s.n; i++) assert_true(graph_same(s.parts[i].g, same.parts[i].g));
   assert_true(other.asked < c.asked);
@@ -448,7 +448,7 @@ static void another_order(void **state)
       plain(&mem, "program linear {\n Q: f32[64, 8]\n K: f32[64, 8]\n V: f32[64, 8]\n q = exp(Q) + relu(Q)\n k = (exp(K) + relu(K)) / 64\n"
                   " return matmul(q, matmul(transpose(k), V)) / matmul(q, transpose(sum(k, dim=0)))\n}\n");
   struct court c = {.most_ops = 7, .most_products = 2};
-  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c});
+  struct lax_split s = probed_split(&mem, p, 0, &(struct lax_probe){hard, NULL, &c});
   int small = 0;
   for (int i = 0; i < s.n; i++) {
     const struct part *x = &s.parts[i];
@@ -469,7 +469,7 @@ static void behind_a_product(void **state)
   const struct graph *p = plain(&mem, "program tail {\n X: f32[64, 8]\n W: f32[8, 8]\n"
                                       " return neg(abs(relu(neg(abs(relu(neg(abs(relu(matmul(X, W))))))))))\n}\n");
   struct court c = {.most_ops = graph_ops(p) - 1, .most_products = 1};
-  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c});
+  struct lax_split s = probed_split(&mem, p, 0, &(struct lax_probe){hard, NULL, &c});
   assert_int_equal(s.n, 2);
   assert_int_equal(graph_ops(s.parts[0].g), c.most_ops);
   assert_int_equal(products(s.parts[0].g), 1);
@@ -485,8 +485,8 @@ static void at_stored_values(void **state)
   const struct graph *p = plain(&mem, "program mlp {\n X: f32[4, 64]\n A: f32[64, 512]\n B: f32[512, 32]\n C: f32[32, 64]\n a = matmul(X, A)\n"
                                       " return matmul(relu(matmul(a / sqrt(mean(square(a), dim=1)), B)), C)\n}\n");
   struct court c = {.most_ops = 7, .most_products = 3};
-  struct lax_split bytes = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c, 0});
-  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &c, 0.01});
+  struct lax_split bytes = probed_split(&mem, p, 0, &(struct lax_probe){hard, NULL, &c, 0});
+  struct lax_split s = probed_split(&mem, p, 0, &(struct lax_probe){hard, NULL, &c, 0.01});
   static const int ops[] = {1, 4, 2, 1}, by[] = {1, 0, 1, 1};
   assert_int_equal(bytes.n, 2);
   assert_int_equal(s.n, COUNT(ops));
@@ -508,7 +508,7 @@ static void products_of_one_operand(void **state)
                   " s = softmax(matmul(matmul(X, A), transpose(matmul(X, B))), dim=1)\n"
                   " return matmul(matmul(s, matmul(X, C) + c), D)\n}\n");
   struct court court = {.most_ops = 7, .most_products = 3};
-  struct lax_split s = judged_split(&mem, p, 0, &(struct lax_judge){hard, NULL, &court, 0.01});
+  struct lax_split s = probed_split(&mem, p, 0, &(struct lax_probe){hard, NULL, &court, 0.01});
   static const int by[] = {3, 2, 1};
   assert_int_equal(s.n, COUNT(by));
   for (int i = 0; i < s.n; i++) assert_int_equal(products(s.parts[i].g), by[i]);
@@ -689,7 +689,7 @@ int main(void)
                                      cmocka_unit_test(products_of_concatenations),
                                      cmocka_unit_test(falls_into),
                                      cmocka_unit_test(many_layers),
-                                     cmocka_unit_test(judged),
+                                     cmocka_unit_test(probed),
                                      cmocka_unit_test(another_order),
                                      cmocka_unit_test(examples),
                                      cmocka_unit_test(another_signature),
