@@ -2,8 +2,8 @@
 //
 //   main.c      finds the subcommand, turns errors into exit statuses
 //   options.c   argument list -> struct cli
-//   end.c       signals, and the end of a command that does not come to it
-//   work.c      processor time of the command and its children
+//   end.c       signals, and the deadline of a command that does not end by itself
+//   cli_work.c  processor time of the command and its children
 //   help.c      texts of help from the rows
 //   progress.c  the line on a terminal;   terminal.c  its width and colours
 //   output.c    answers to files and standard output
@@ -11,9 +11,9 @@
 //   npy.c       numpy's array files;   elements.c  elements of device tensors
 //   import_onnx.c, run_onnx.c  models in the format of ONNX
 //   abstract_text.c  abstract expressions of a graph
-//   covers.c    the answer to `search --covers`
+//   cli_covers.c  the answer to `search --covers`
 //   crew.c      processes that share a search (MPI)
-//   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu;   tile_cpu.c  its --cpu
+//   tile_emit.c `mica tile emit`;   tile_run.c  `mica tile run`;   tile_device.c  its --gpu;   cli_tile_cpu.c  its --cpu
 //   tile_bench.c `mica tile bench`
 //   optimize_peers.c `mica optimize --peers`
 //   lower_check.c `mica lower --check`
@@ -73,7 +73,7 @@ extern const volatile int *const cli_stop; // set by SIGINT and SIGTERM
 void end_open(void);                       // from here on signals are heeded
 void end_by(double seconds);               // ends the command `seconds` from now, at its next wait
 
-// ---- work.c ----
+// ---- cli_work.c ----
 double work_seconds(void); // of processors, by this process and its descendants
 
 // ---- options.c ----
@@ -167,7 +167,7 @@ int tile_device_open(struct cli *c, struct tile_device *d);
 void tile_device_close(struct tile_device *d);
 int tile_device_run(struct cli *c, struct tile_device *d, const struct tile_host *h);
 int tile_device_compare(struct cli *c, const struct tile_device *d, const struct tile_host *h); // h: after the interpreter
-// tile_cpu.c: --cpu; `host`: its results, by buffer
+// cli_tile_cpu.c: --cpu; `host`: its results, by buffer
 int tile_processor_run(struct cli *c, const struct tile_host *h, void ***host);
 int tile_processor_compare(struct cli *c, const struct tile_host *h, void *const *host); // h: after the interpreter
 

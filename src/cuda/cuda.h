@@ -6,7 +6,7 @@
 //   prelude  what generated code is made of: types and inline assembly (prelude.cuh), no header of the vendor, because
 //            including cuda_fp16.h takes longer than compiling most kernels
 //   piece    one execution of an instruction row; the modes of an atom are loops around pieces
-//   wide     an integer expression computed in 64 bits, because its range does not prove that 32 are enough
+//   wide     an integer expression computed in 64 bits, because its range may exceed 32 bits
 //
 //   cu_print.c   kernel -> source: parameters, statements, control flow
 //   cu_ex.c      integer expressions
@@ -20,10 +20,10 @@
 //   launch.c     modules, launches, graphs, tensor maps
 //   bind.c       a tile kernel with sizes and buffers -> a launch
 //   exec.c       run once
-//   meet.c       operators of all ranks as kernels (meet.cuh)
-//   time.c       run often; what a launch takes
-//   blas.c       products of matrices in the terms of the vendor's library; what it does at their end (epilogue.def)
-//   cublaslt.c   done by that library
+//   meet.c       kernels of collective operators (meet.cuh)
+//   time.c       runs a kernel often and measures the time of a launch
+//   blas.c       matrix products as calls of the vendor's library, with epilogues (epilogue.def)
+//   cublaslt.c   runs them by cuBLASLt
 #ifndef MICA_CUDA_H
 #define MICA_CUDA_H
 

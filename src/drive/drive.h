@@ -374,7 +374,7 @@ int rank_fastest(const struct contest *c); // of the last heat, or one with fewe
 void climb_cpu(struct job *j, struct contest *c, int part, struct buffers *b);
 void climb_cpu_ends(struct job *j, struct contest *c); // with the winner, after the finals
 
-// ---- sizes.c ----
+// ---- drive_sizes.c ----
 static const double GAIN = 0.985; // of the time, at most, is a step of a climb
 // Calls add for sizes of node `node` around those that the graph has, while more() is true. If add is false the next factor is tried.
 void sizes_near(const struct graph *g, bool (*add)(void *arg, int node, const struct axes *to), bool (*more)(void *arg), void *arg);

@@ -1,13 +1,13 @@
 // eval: the interpreter. It executes programs and muGraphs exactly as written (blocks, iterations, partitions,
-// accumulators, thread graphs) over float64, float32 or a pair of prime fields, from the rows of op.def: it is
-// the definition that generated code and the search are held against.
+// accumulators, thread graphs) over float64, float32 or a pair of prime fields, from the rows of op.def: it
+// defines what operators compute, and generated code and the search are tested against it.
 //
 //   field.h, field.c   the pair of prime fields; primes.h, primes.c draw the primes
 //   domain.inc         the index rules over one domain, compiled three times: f64.c, f32.c, ff.c
 //   extreme.c          products in the two extreme orders; infinities.c: infinities of both signs in a sum
 //   eval_at.c          elements that data choose
-//   move.c             boxes of elements from one tensor to another: tiles, parts, views
-//   run.c              kernel graphs; nest.c: block and thread graphs
+//   eval_move.c        boxes of elements from one tensor to another: tiles, parts, views
+//   run.c              kernel graphs; eval_nest.c: block and thread graphs
 //   eval_element.c     chosen elements of kernel graphs
 //   random.c           inputs
 #ifndef MICA_EVAL_H

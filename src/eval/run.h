@@ -60,12 +60,12 @@ struct eval_frame {
 struct eval_frame *frame_new(struct run *r, const struct graph *g, const struct eval_frame *above, const struct node *kernel, const bool *saved);
 bool run_stopped(const struct run *r);                                                           // sets the error
 int run_node(struct run *r, struct eval_frame *f, int node);                                     // run.c: every rule but IO and ACCUM
-int run_at(struct run *r, struct eval_frame *f, const struct node *n);                           // at.c: RULE_AT
-int run_nest(struct run *r, struct eval_frame *f, const struct node *n, struct eval_frame *sub); // nest.c
+int run_at(struct run *r, struct eval_frame *f, const struct node *n);                           // eval_at.c: RULE_AT
+int run_nest(struct run *r, struct eval_frame *f, const struct node *n, struct eval_frame *sub); // eval_nest.c
 struct fold fold_of(const struct node *n, const struct shape *from, const struct shape *to);     // along the node's dim
 struct eval_value frame_arg(const struct eval_frame *f, const struct node *n, int i);
 
-// move.c: copies a box of elements; strides count elements.
+// eval_move.c: copies a box of elements; strides count elements.
 void move_strides(const struct shape *s, int64_t st[MAX_DIMS]);
 void move_box(size_t bytes, const struct shape *box, char *to, const int64_t *ts, const char *from, const int64_t *fs);
 // A tile at `at` (elements, by dimension) out of or into a whole.

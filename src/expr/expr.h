@@ -8,7 +8,7 @@
 //
 //   expr.c        a context: open, close, options, the memo of operations
 //   intern.c      hash-consing of atoms, monomials and normal forms
-//   order.c       the order by content, which multiplication respects
+//   expr_order.c  the order by content, which multiplication respects
 //   poly.c        sum, product, difference and exact quotient of normal forms
 //   normal.c      one builder an operator: term in, normal form out
 //   square.c      sq of a sum: what leaves the square, and what may have been inside

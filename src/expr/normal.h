@@ -2,7 +2,7 @@
 //
 // Three kinds of node, each interned in a pool of its own and named by its index there. A node is its
 // head, then its content; two nodes are one when their contents agree byte for byte. Sequences inside
-// nodes are sorted by the order of order.c, largest first, equal ones repeated.
+// nodes are sorted by the order of expr_order.c, largest first, equal ones repeated.
 #ifndef MICA_EXPR_NORMAL_H
 #define MICA_EXPR_NORMAL_H
 
@@ -128,7 +128,7 @@ nf intern_poly(struct expr *ex, struct poly *draft);
 nf poly_of_mono(struct expr *ex, uint32_t m);
 nf poly_of_atom(struct expr *ex, uint32_t a);
 
-// ---- order.c: positive when a comes before b ----
+// ---- expr_order.c: positive when a comes before b ----
 typedef int order_fn(const struct expr *ex, uint32_t a, uint32_t b);
 order_fn order_atom, order_mono, order_poly;
 // Sorted multisets: union, intersection and difference; the result's size, or -1 if b is not in a.

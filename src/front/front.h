@@ -11,7 +11,7 @@
 //   number.c   arithmetic on numbers: exact integers while they stay integers, doubles after that
 //   near.c     the nearest name, for "did you mean"
 //   scope.c    names and what they stand for
-//   expr.c     expressions: precedence, operators on tensors and numbers
+//   front_expr.c  expressions: precedence, operators on tensors and numbers
 //   call.c     function calls: arguments and attributes after the operator's row
 //   outside.c  calls that are not in a text
 //   extent.c   run-time extents in texts

@@ -114,7 +114,7 @@ int number_real(struct err *e, struct loc at, const struct number *x, double *ou
 int number_whole(struct err *e, enum errid id, struct loc at, const struct number *x, const char *what, int64_t lo, int64_t hi,
                  int64_t *out); // an integer in [lo, hi], or error `id`
 
-// ---- expr.c, call.c, block.c, parse.c ------------------------------------------------------------
+// ---- front_expr.c, call.c, block.c, parse.c ------------------------------------------------------------
 int expr_parse(struct parser *p, struct front_value *v);
 int expr_plain(struct parser *p, struct front_value *v); // without comparisons
 int expr_whole(struct parser *p, enum errid id, const char *what, int64_t lo, int64_t hi, int64_t *out);

@@ -10,17 +10,17 @@
 //   stage    before the for-loop (hoisted), inside it, after it
 //
 //   gen.c      the driver: kernels in order (gen_driver.h); gen_file.c: header, entry points; gen_ranks.c: one rank of a world
-//   names.c    identifiers and comments out of names that anyone may have written
+//   gen_names.c  identifiers and comments out of names that anyone may have written
 //   view.c     strided views: slices, transposes, reshapes
 //   nest.c     building and simplifying a nest;  nest_print.c prints it, in the words of nest_words.c
 //   space.c    offsets of buffers whose lifetimes overlap
 //   kernel.c   a BLOCK node as a function
-//   stages.c   its statements: before, inside and after the for-loop; views and savers
+//   gen_stages.c  its statements: before, inside and after the for-loop; views and savers
 //   gen_hidden.c   iterations that a condition on indices hides
 //   tile.c     places of tensors, tiles, copies
-//   group.c    operators as loop nests;  fusion.c thread graphs;  accum.c accumulators
+//   gen_group.c  operators as loop nests;  fusion.c thread graphs;  accum.c accumulators
 //   matmul.c   products of tiles
-//   library.c  kernel-level operators
+//   gen_library.c  kernel-level operators
 #ifndef MICA_GEN_EMIT_H
 #define MICA_GEN_EMIT_H
 
@@ -28,7 +28,7 @@
 
 enum { NEST_DIMS = 2 * MAX_DIMS };
 
-// ---- names.c ------------------------------------------------------------------------------------------
+// ---- gen_names.c ------------------------------------------------------------------------------------------
 
 // One line of text: indentation, the words, a newline.
 void line(struct str *s, int depth, const char *fmt, ...) PRINTF(3, 4);
@@ -136,7 +136,7 @@ void nest_finish(struct nest *f);                 // splits, drops extents of 1,
 // nest_print.c. threads > 0: the nest is a whole kernel and its loops are spread over threads.
 void nest_print(struct str *s, int depth, struct nest *f, int threads);
 
-// ---- stages.c ----------------------------------------------------------------------------------------------
+// ---- gen_stages.c ----------------------------------------------------------------------------------------------
 
 struct place {
   enum { PLACE_NONE, PLACE_CONST, PLACE_VIEW } kind;
@@ -193,7 +193,7 @@ int tile_load(struct block *b, struct nest *f, int tensor, enum stage st); // it
 void tile_print(struct block *b, struct nest *f, enum stage st);
 void block_comment(struct block *b, int node, enum stage st); // the node's text
 
-// ---- group.c, fusion.c: elementwise operators, reductions, thread graphs
+// ---- gen_group.c, fusion.c: elementwise operators, reductions, thread graphs
 // ------------------------------------------------
 int group_node(struct block *b, int node);   // one operator
 int group_thread(struct block *b, int node); // a THREAD node
@@ -219,7 +219,7 @@ bool accum_target(struct block *b, int tensor, struct view *v, bool *add);
 // ---- matmul.c --------------------------------------------------------------------------------------------------
 int matmul_node(struct block *b, int node);
 
-// ---- library.c -----------------------------------------------------------------------------------------------
+// ---- gen_library.c -----------------------------------------------------------------------------------------------
 
 // A kernel as it is printed: a function whose parameters are the node's tensors and temporary buffers.
 struct kernel {

@@ -13,15 +13,15 @@
 //   ring     copies of the outputs and of the workspace, which rotate with the sets
 //   round    candidates timed in turns; the faster half goes on to the next one
 //
-//   code.c       device programs -> code, but for the machine code
+//   gpu_code.c    device programs -> code, but for the machine code
 //   compile.c    kernels -> machine code, in parallel; each source once, remembered in the database
 //   compilers.c  processes that compile, so that it can be given up
 //   forge.c      what a whole run has compiled
 //   wire.c       what goes between the processes, as bytes
 //   code_wire.c  code as bytes
 //   stage.c      in the worker: the problem on the device
-//   load.c       in the worker: code -> modules and launches
-//   product.c    in the worker: algorithms of products, chosen by timing them
+//   gpu_load.c   in the worker: code -> modules and launches
+//   gpu_product.c  in the worker: algorithms of products, chosen by timing them
 //   act.c        in the worker: a candidate run on poisoned memory; candidates timed
 //   serve.c      in the worker: requests and answers
 //   worker.c     the other side: starts workers, asks, ends those that take too long
@@ -30,7 +30,7 @@
 //   turn.c       processes that share a GPU run and time candidates one after the other
 //   problem.c    inputs and the float64 reference
 //   evaluator.c  references on the GPU: plain_text.c, plain.cuh kernels in double, plain_code.c a program of them, referee.c elements on the CPU
-//   check.c      outputs against the reference
+//   gpu_check.c  outputs against the reference
 //   gpu_compare.c  the same on the device, for a quick race (compare.h, compare.cuh, stage_compare.c)
 //   machine.c    whether this machine is fit for races, asked before long work
 //   session.c    what races of one program share: worker, compiler, inputs, reference
@@ -40,7 +40,7 @@
 //   resident.c   a program that stays on a device, called in the caller's stream
 //   rank.c       which candidates go on, which orders are sure
 //   identity.c   the GPU and its driver by name, without opening them
-//   keep.c       results in the database
+//   gpu_keep.c   results in the database
 //   race_text.c  results for people
 #ifndef MICA_GPU_GPU_H
 #define MICA_GPU_GPU_H
@@ -49,7 +49,7 @@
 #include "lower/lower.h"
 #include "rt/rt.h"
 
-// ---- code.c ----------------------------------------------------------------------------------------
+// ---- gpu_code.c ----------------------------------------------------------------------------------------
 
 struct code_arg { // a buffer, or a tensor map of one
   struct lower_place at;
@@ -226,7 +226,7 @@ struct gpu_evidence {       // of all references so far
 };
 struct gpu_evidence gpu_evaluator_evidence(const struct gpu_evaluator *v);
 
-// ---- check.c ---------------------------------------------------------------------------------------
+// ---- gpu_check.c ---------------------------------------------------------------------------------------
 
 struct check_answer {
   double relative; // the largest relative norm over the outputs

@@ -15,7 +15,7 @@ bool rank_sure(const struct gpu_time *t, int n);
 // has to be emptied before.
 int rank_launches(double each, double seconds, int sets, bool *flush);
 
-// ---- keep.c ----
+// ---- gpu_keep.c ----
 const char *keep_key(struct arena *mem, int n, const struct device_program *const *programs, const struct graph *reference,
                      const struct gpu_race_opts *o, const char *identity);
 bool keep_recall(struct arena *mem, struct db *db, const char *key, int n, struct gpu_race *out);

@@ -90,7 +90,7 @@ struct gpu_batch {
 };
 void batch_wait(struct gpu_batch *b); // for machine code
 
-// ---- keep.c ----
+// ---- gpu_keep.c ----
 bool keep_timed(const struct gpu_result *x);
 // For a quick race that was not stopped. If nothing ran it may be the machine's fault, and nothing is kept.
 void keep_each(const struct gpu_batch *b, struct gpu_race *r);

@@ -61,14 +61,14 @@ gpu_address stage_place(const struct stage *s, const struct code *c, const struc
 // The workspace of a candidate behind its zeroed part: [from, from + bytes) of a ring, guards around it.
 void stage_work(const struct code *c, int64_t *from, int64_t *bytes);
 
-// ---- load.c ----
+// ---- gpu_load.c ----
 int stage_load(struct stage *s, struct wire *in, struct wire *out, struct err *e);
 void stage_drop(struct stage *s, int id);
 struct loaded *stage_find(struct stage *s, int64_t id); // NULL: there is none
 // Launches [first, end) of a candidate, in the stream.
 int stage_launch(struct stage *s, const struct loaded *l, int first, int end, int set, int ring, int work, struct err *e);
 
-// ---- product.c ----
+// ---- gpu_product.c ----
 int product_load(struct stage *s, struct loaded *l, int launch, struct err *e);
 
 // ---- stage_compare.c ----

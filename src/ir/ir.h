@@ -22,9 +22,9 @@
 //   rebuild.c  the same graph once more with something changed; graph_cast
 //   infer.c    shapes and phases, one function an index rule
 //   check.c    explains what is wrong with a whole graph
-//   schedule.c which axis runs over what, for people
+//   ir_schedule.c which axis runs over what, for people
 //   print.c    graph -> text (the language of docs/language.md)
-//   json.c     graph <-> JSON (docs/mugraph.md has the schema)
+//   json_read.c, json_write.c   graph <-> JSON (docs/mugraph.md has the schema)
 //   expand.c   composites -> primitives
 //   index.c    conditions on indices
 //   integer.c    ranges of whole numbers
@@ -34,8 +34,8 @@
 //   at.c       shapes of operators that choose elements by data
 //   state.c    states, which are written in place: versions, and the order of reads and writes
 //   graph_key.c  a name that other builds give to the same graph
-//   unread.c   without what nothing reads
-//   world.c    programs over several ranks: shards, and all ranks together as one graph
+//   unread.c   removes dead nodes
+//   world.c    programs of several devices: shards, and one graph with the operators of every rank
 #ifndef MICA_IR_H
 #define MICA_IR_H
 
@@ -477,7 +477,7 @@ void graph_draw_lines(struct arena *mem, const struct graph *g, struct str *out,
 // A schedule ("grid x=Q.1 loop i=K.2 | exp") with the extents that the kernels of g have: "grid x=Q.1:4 loop i=K.2:32 | exp".
 void graph_schedule(const struct graph *g, const char *schedule, struct str *out);
 
-// json.c
+// json_read.c, json_write.c
 void graph_to_json(const struct graph *g, struct str *out);
 int graph_from_json(struct arena *mem, const char *text, size_t n, const char *file, struct graph **out, struct err *e);
 

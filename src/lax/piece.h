@@ -23,7 +23,7 @@
 //   segment.c    what is too large to search whole, cut into segments
 //   lax_line.c   another order of a piece
 //   mincut.c     the cheapest place to cut between two sets of nodes
-//   rows.c       is a piece local to its rows?
+//   lax_rows.c   is a piece local to its rows?
 //   carve.c      piece -> part
 //   join.c       optimized parts -> kernel graph
 #ifndef MICA_PIECE_H
@@ -100,7 +100,7 @@ bool line_by_operand(const struct facts *f, const struct piece *r, int *out);
 // cost least to store for the others. No sink may be needed by a source.
 void mincut(const struct facts *f, const struct piece *r, const bool *source, const bool *sink, bool *first);
 
-// ---- rows.c ----
+// ---- lax_rows.c ----
 bool rows_local(const struct facts *f, const struct piece *r);
 
 // ---- carve.c ----

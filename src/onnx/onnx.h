@@ -15,23 +15,23 @@
 // Files
 //   type.def   element types;   node.def  operators: a row says how one is lowered and run
 //   map.c      files, mapped
-//   wire.c     protobuf's wire format
+//   onnx_wire.c  protobuf's wire format
 //   fields.c   messages by tables of fields
-//   model.c    ModelProto -> structs; read_node.c: NodeProto; tensor.c: TensorProto and external data; names.c: values by name
+//   model.c    ModelProto -> structs; read_node.c: NodeProto; tensor.c: TensorProto and external data; onnx_names.c: values by name
 //   function.c functions of the model, written out where they are called
 //   open.c     a model from its file or bytes: checked, symbolic extents set
 //   cells.c    elements: from raw bytes and back, rounding, boxes of them
 //   small.def, small_float.c   floating-point types of at most 8 bits
 //   simple.def operators that only simple functions run;   act.def, fold.def, fn.def  activations, reductions, functions of elements
 //   host_*.c   nodes on cells;   host_graph.c  graphs in attributes
-//   lower.c    building the operators of a node; lower_*.c: lowerings
+//   onnx_lower.c  building the operators of a node; lower_*.c: lowerings
 //   write_*.c  nodes that are written out as simpler ones: attention
 //   fuse.c     several nodes that are one operator: gelu, silu
 //   plan.c     the fate of every node
 //   convert.c  conversions of types that no program can hold
-//   group.c    taken nodes -> convex sets
-//   program.c  sets -> kernel graphs and steps
-//   report.c   what was taken and why not, as text and JSON
+//   onnx_group.c  taken nodes -> convex sets
+//   onnx_program.c  sets -> kernel graphs and steps
+//   onnx_report.c  what was taken and why not, as text and JSON
 #ifndef MICA_ONNX_H
 #define MICA_ONNX_H
 
@@ -73,7 +73,7 @@ struct onnx_map {
 int onnx_map_open(struct arena *mem, const char *path, struct onnx_map *map, struct err *e);
 void onnx_map_close(struct onnx_map *map);
 
-// ---- wire.c: protobuf's wire format ---------------------------------------------------------------------------
+// ---- onnx_wire.c: protobuf's wire format ---------------------------------------------------------------------------
 struct onnx_bytes {
   const uint8_t *p;
   size_t n;
@@ -225,7 +225,7 @@ int64_t onnx_elements(const struct shape *s); // 0 where an extent is 0
 // ---- function.c ----
 int onnx_inline(struct onnx_model *m, struct err *e); // every call of a function of the model becomes its nodes
 
-// ---- names.c ----
+// ---- onnx_names.c ----
 int onnx_find(const struct onnx_model *m, const char *name); // the value, or -1
 int onnx_value_of(struct onnx_model *m, const char *name);   // made if need be
 
@@ -317,7 +317,7 @@ bool host_axis(struct onnx_host *h, int64_t axis, int n, int *out);
 // A list of integers: attribute `name`, or input k where it has elements; false: neither is given (not failed) or it fails.
 bool host_list(struct onnx_host *h, const char *name, int k, struct onnx_ints *out);
 
-// ---- lower.c ----
+// ---- onnx_lower.c ----
 struct onnx_lower {
   struct onnx_model *m;
   const struct onnx_node *n;
@@ -344,7 +344,7 @@ struct onnx_write {
   char why[240];
 };
 
-// ---- fuse.c, plan.c, group.c, program.c ----
+// ---- fuse.c, plan.c, onnx_group.c, onnx_program.c ----
 void onnx_fuse(struct onnx_model *m);
 int onnx_plan(struct onnx_model *m, struct err *e); // all of it: fates, programs, steps
 void onnx_group(struct onnx_model *m);              // sets node->group; groups are numbered from 0 in the order of their first node
@@ -358,7 +358,7 @@ bool onnx_leave_widening(struct onnx_model *m, const struct onnx_program *p, int
 void onnx_leave(struct onnx_model *m, int node, const char *why);
 const char *onnx_node_title(struct arena *mem, const struct onnx_model *m, int node); // "\"conv1\" (Conv)"
 
-// ---- report.c ----
+// ---- onnx_report.c ----
 void onnx_report_text(const struct onnx_model *m, struct str *out);
 json_t *onnx_report_json(const struct onnx_model *m, const char *version);
 

@@ -1,8 +1,8 @@
-// ranks: the laws of ranks_law.def move the operators of all ranks, which changes the bytes on the link between devices and the work of each
+// ranks: the laws of ranks_law.def move collective operators, which changes the bytes on the link between devices and the work of each
 // rank. The cheapest program by the model that the verifier accepts replaces the program as written.
 //
 // Glossary
-//   meeting    an operator of all ranks: all_reduce, all_gather, reduce_scatter
+//   meeting    a collective operator: all_reduce, all_gather, reduce_scatter
 //   side       one side of a law, as a term over variables
 //   class      a set of operators that a law has a name for: linear, scale, point, pair, fold
 //   state      a program that laws have made of the one as written
@@ -11,8 +11,8 @@
 //   ranks_law.def  the laws
 //   ranks_term.c   their sides
 //   ranks_match.c  where a side fits, and the program with the other side in its place
-//   ranks_cost.c   what a rank's work and its meetings take, by the rates of a target
-//   ranks_move.c   the search over states, and the proof of what it leaves
+//   ranks_cost.c   the time of a rank's work and of its collective operators, by the rates of a target
+//   ranks_move.c   the search over states, and the proof of its result
 #ifndef MICA_RANKS_H
 #define MICA_RANKS_H
 

@@ -1,4 +1,4 @@
-// search: from one Lax subprogram to verified kernel graphs made of new block graphs.
+// search: finds verified kernel graphs with new block graphs that are equal to a subprogram.
 #ifndef MICA_SEARCH_H
 #define MICA_SEARCH_H
 
@@ -48,8 +48,8 @@ struct crew {
   void (*gather)(void *arg, const void *mine, size_t bytes, struct arena *mem, void **all, size_t *n);
 };
 
-// Time of a kernel graph as it is really made, from a better model than the search's own: a function of the graph alone. Several
-// threads at a time call it.
+// Time of a kernel graph as it is lowered, from a better model than that of the search: a function of the graph alone. Several
+// threads may call it at the same time.
 struct pricer {
   void *arg;
   double (*price)(void *arg, const struct graph *kernels); // seconds; infinite: it cannot be made
@@ -72,7 +72,7 @@ struct search_opts {
   const struct crew *crew;                                            // or NULL
   int fuse;                                                           // multiprocessors whose kernels may be made by rule (fuse_rows_can); 0: none
   const struct pricer *pricer;                                        // ranks what is found; NULL: the search's own model does
-  void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or told what each unit took; one thread at a time
+  void (*timed)(void *arg, int batch, uint64_t unit, double seconds); // NULL, or called with the seconds of each unit; by one thread at a time
   void *timed_arg;
 };
 
@@ -96,8 +96,8 @@ struct search_result {
 // p: an expanded program of one Lax subprogram (lax.h). Results live in mem.
 int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r, struct err *e);
 
-// Would a search of p take minutes? Judged by the values and structures of a sample of its schedules; yes where p is not
-// one that is searched.
+// Would a search of p take minutes? Estimated from the values and structures of a sample of its schedules; true also if p is not
+// searchable.
 bool search_is_hard(const struct graph *p, const struct search_opts *o);
 // The limits under which a search of p does not take minutes: its own, 0, or where the user has set none a lower one on operators in a
 // block graph. -1: it takes minutes in any case.

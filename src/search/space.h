@@ -1,4 +1,4 @@
-// space: the inner map of the search. The idea (index classes, symbolic sizes, saturation, kernels as edges)
+// space: the private header of the search. The idea (index classes, symbolic sizes, saturation, kernels as edges)
 // is explained in docs/search.md; the paper's Algorithm 1 is what it computes.
 //
 // Glossary
@@ -24,28 +24,28 @@
 //   prefixes.c  what is tried where no oracle prunes
 //   cuts.c      what earlier kernels leave for later ones
 //   extract.c   the graphs that compute given values
-//   work.c      what a structure does, as far as its cost goes
+//   work.c      counts of a structure for the cost model
 //   cost.c      seconds of a sized kernel: by the rules of cost_cpu.c or cost_gpu.c
 //   sizes.c     extents of grid, loop and tile for a structure
-//   build.c     structure and sizes -> block graph
+//   search_build.c  structure and sizes -> block graph
 //   assemble.c  kernels -> kernel graph
-//   options.c   the kernels that make a set of device tensors
-//   keep.c      which of those are kept
+//   search_options.c  the kernels that make a set of device tensors
+//   keep.c      the selection among them
 //   beam.c      the best unfinished chains of kernels
 //   kernels.c   chains of kernels that end in the program's outputs
-//   spread.c    plans in other sizes, where these are only measured
+//   spread.c    plans with other tile sizes, which are only measured
 //   trial.c     plans -> verified kernel graphs
 //   units.c     units of work: kept for a run after this one, shared with other processes
-//   pack.c      tables and options as bytes
+//   search_pack.c  tables and options as bytes
 //   covers.h    whether a given kernel graph is in the space
 //   alike.c     graphs that do the same as a given one
 //   excluded.c  which given graphs are in the space, and what excludes the others
 //   stem.c      programs that read parts of inputs
 //   apart.c     products whose sums are cut where the program cuts an operand
 //   chain.c     row-local programs of any length, by rule
-//   setup.c     what a search and a probe begin with
-//   probe.c     is a program too much for one search?
-//   search.c    the line through all of these
+//   setup.c     the start of a search and of a probe
+//   probe.c     is a program too large for one search?
+//   search.c    search_run, which calls all of these
 #ifndef MICA_SPACE_H
 #define MICA_SPACE_H
 
@@ -315,7 +315,7 @@ void units_close(struct units *w);
 void units_run(struct units *w, const struct batch *b); // until all are whole, or a stop
 bool units_stopped(const struct units *w);              // the same in all processes of the crew
 
-// ---- pack.c: tables and options as bytes -----------------------------------------------------------------------
+// ---- search_pack.c: tables and options as bytes -----------------------------------------------------------------------
 
 void put_number(struct str *s, uint64_t x);
 uint64_t get_number(struct bytes *b, uint64_t most); // bad beyond `most`
@@ -454,7 +454,7 @@ int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int
 double sizes_cost(const struct ground *g, struct point *p, const struct works *w);
 const struct sizes *sizes_of(const struct point *p);
 
-// ---- build.c: block graphs ---------------------------------------------------------------------------------------
+// ---- search_build.c: block graphs ---------------------------------------------------------------------------------------
 
 // A tensor of the kernel graph under construction, one class at most a dimension where blocks read it.
 struct search_placed {
@@ -467,7 +467,7 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
                 const struct search_placed *dev_at, const int *roots, int nroots, const struct labels *want, struct search_placed *made,
                 struct err *e);
 
-// ---- options.c: the kernels that make a set of device tensors -----------------------------------------------------
+// ---- search_options.c: the kernels that make a set of device tensors -----------------------------------------------------
 
 enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 256 };
 
@@ -528,7 +528,7 @@ uint64_t option_structure(const struct table *t, const struct pick *p);
 uint64_t option_needs(const struct option *x);
 bool option_library(const struct planner *pl, const struct options *to, struct option *x); // false: there is none
 int canonical_device(const struct planner *pl, int d);                                     // the one that stands for all with the same program tensor
-void options_pack(const struct planner *pl, const struct options *x, struct str *out);     // pack.c
+void options_pack(const struct planner *pl, const struct options *x, struct str *out);     // search_pack.c
 bool options_unpack(const struct planner *pl, struct options *x, struct bytes *in);        // x as options_open made it, or changed
 
 // ---- keep.c: which of them are kept --------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ struct sim {
   int error_cap;
 };
 
-// ---- code.c ----
+// ---- sim_code.c ----
 int code_slot(struct sim *s, ex x);
 const struct vec *code_compute(struct warp *w, int slot);
 static inline const struct vec *code_eval(struct warp *w, int slot)
@@ -359,11 +359,11 @@ void sync_tell(struct warp *w, const struct sim_atom *a, int lane, int64_t at,
 bool sync_told(struct warp *w, int cluster, int agent, uint32_t epoch); // did w hear of it from that cluster?
 struct known sync_known(struct sim *s);
 
-// ---- pool.c: registers that setmaxnreg moves
+// ---- sim_pool.c: registers that setmaxnreg moves
 int pool_at_start(const struct sim *s);        // of a thread
 bool pool_take(struct warp *w, int registers); // false: not enough are left
 
-// ---- the functions of semantics.def, in move.c, point.c, lanes.c, mma.c, wgmma.c, tma.c, mbar.c, sync.c, groups.c
+// ---- the functions of semantics.def, in sim_move.c, point.c, lanes.c, sim_mma.c, sim_wgmma.c, tma.c, mbar.c, sync.c, groups.c
 // ----
 #define SEMANTIC(id, name) enum go name(struct warp *w, const struct sim_atom *a);
 #include "sim/semantics.def"
@@ -375,18 +375,18 @@ struct mbar *mbar_find(struct warp *w, const struct sim_atom *a, int operand, in
 bool mbar_ready(const struct mbar *b, uint32_t parity);
 void mbar_copied(struct warp *w, struct mbar *b, int64_t bytes); // a bulk copy that counts on it is done
 
-// ---- count.c ----
+// ---- sim_count.c ----
 void count_access(const struct access *x);
 void count_finish(struct sim *s);
 
 // ---- point.c ----
 void point_binary(int op, enum tile_type t, const void *a, const void *b, void *out); // enum binary_op, LANES elements
 
-// ---- mma.c ----
+// ---- sim_mma.c ----
 void mma_product(int m, int n, int k, const float *a, const float *b,
                  float *c); // c[m + M n] += a[m + M k] b[n + N k]; M 8 or 16
 
-// ---- report.c ----
+// ---- sim_report.c ----
 void report(struct warp *w, const struct sim_atom *a, enum sim_class c, int lane, const char *fmt, ...) PRINTF(5, 6);
 void report_place(const struct sim_operand *op, int64_t byte, char out[96]); // "%name element 17"
 

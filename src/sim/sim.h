@@ -1,7 +1,7 @@
 // sim: runs a lowered kernel of the tile language on the CPU exactly as it is written: blocks, warps of 32 lanes,
 // registers, shared memory, barriers, asynchronous copies, tensor-core instructions through the thread-value layouts of
-// their rows. It is the definition that generated CUDA is held against, it proves a kernel free of the mistakes of
-// class.def for the sizes it is run with, and it counts what makes kernels slow. docs/sim.md says what is checked and
+// their rows. Generated CUDA is tested against it. It finds all mistakes of class.def
+// that a kernel makes with the sizes that it is run with, and counts what makes kernels slow. docs/sim.md says what is checked and
 // what is not.
 //
 // Glossary
@@ -10,20 +10,25 @@
 //   knowledge  a vector clock: the last epoch of every agent that happened before what the warp does now
 //   cell     shadow of one granule of memory: the last write, the last reads
 //
-//   run.c     geometry, blocks in order          flow.c    statements -> steps, specs -> compiled atoms
-//   code.c    integer expressions over lanes     warp.c    steps of a warp, masks
-//   sched.c   warps in turn, deadlocks           sync.c    barriers, fences, groups of copies
-//   mbar.c    mbarriers                          walk.c    pieces of an atom, addresses, predicates
-//   access.c  one access: bounds, alignment      shadow.c  uninitialized reads, races; shared and global
-//   quick.c   the shadow of nearly every access  clocks.c  vector clocks
-//   regs.c    registers                          count.c   bank conflicts, sectors, the table of counts
-//   number.c  fp16, bf16, fma                    point.c   elementwise instructions
-//   move.c    copies, atomics                    lanes.c   shuffles, reductions over threads
-//   mma.c     ldmatrix, mma                      wgmma.c   warpgroup products
-//   tma.c     bulk copies of tensors             report.c  errors as text
-//   pool.c    registers that warpgroups hand on
+//   sim_run.c    geometry, blocks in order
+//   flow.c       statements -> steps, specs -> compiled atoms
+//   sim_code.c   integer expressions over lanes
+//   warp.c       steps of a warp, masks
+//   sched.c      runs the warps one after the other; deadlocks
+//   sync.c       barriers, fences;  groups.c  groups of copies;  mbar.c  mbarriers
+//   walk.c       pieces of an atom, addresses, predicates
+//   access.c     one access: bounds, alignment
+//   shadow.c     uninitialized reads, races; shared and global;  quick.c  the shadow of nearly every access
+//   clocks.c     vector clocks
+//   regs.c       registers;  sim_pool.c  registers that setmaxnreg moves between warpgroups
+//   sim_count.c  bank conflicts, sectors, the table of counts
+//   sim_number.c fp16, bf16, fma
+//   point.c      elementwise instructions;  lanes.c  shuffles, reductions over threads
+//   sim_move.c   copies, atomics;  tma.c  bulk copies of tensors
+//   sim_mma.c    ldmatrix, mma;  sim_wgmma.c  warpgroup products
+//   sim_report.c errors as text
 //
-// Kernels on this machine, held against what they should compute
+// Kernels on this machine, compared with what they should compute
 //   tile_host.c    a tile kernel with sizes and buffers, for the interpreter (tile_host.h); tile_words.c: of the command line
 //   tile_cpu.c     the same printed as C, compiled and run (tile_cpu.h)
 //   compare.c      two results of a kernel

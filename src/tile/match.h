@@ -7,7 +7,7 @@
 //   match_frag.c    fragments of tensor-core instructions, matrices of ldmatrix
 //   match_bulk.c    tiles by descriptor (wgmma) and by tensor map (TMA)
 //   match_sync.c    barriers, waits, fences, shuffles: what is not a loop over operands
-//   lower.c         all specs of a kernel        shared.c    offsets in shared memory
+//   tile_lower.c    all specs of a kernel        shared.c    offsets in shared memory
 #ifndef MICA_TILE_MATCH_H
 #define MICA_TILE_MATCH_H
 

@@ -10,10 +10,10 @@
 //   atom     an undecomposed spec after lowering: an instruction row, and the loops ("modes") that repeat it
 //   piece    one execution of the row within those loops
 //
-//   names.c    symbols and scopes                     lex.c, parse.c  text -> builder calls, errors with line and column
-//   build.c    the builder: buffers, views            print.c         program -> text that reads back
-//   group.c    threads and blocks                     stmt.c          statements, scopes, specs
-//   instr.c    the rows of instr.def, parsed          lower.c         specs without a body -> atoms
+//   tile_names.c  symbols and scopes                     tile_lex.c, tile_parse.c  text -> builder calls, errors with line and column
+//   tile_build.c  the builder: buffers, views            tile_print.c    program -> text that reads back
+//   tile_group.c  threads and blocks                     stmt.c          statements, scopes, specs
+//   instr.c    the rows of instr.def, parsed          tile_lower.c    specs without a body -> atoms
 //   match*.c   a spec against a row (match.h)         axes.c          operands side by side: the loops around a row
 //   shared.c   offsets in shared memory                c_source.c, c_place.c  lines, names and indices in C and C++ (c_source.h)
 #ifndef MICA_TILE_TILE_H
@@ -212,7 +212,7 @@ struct tile_program {
   struct tile_kernel **kernels;
 };
 
-// ---- build.c, group.c, stmt.c: what the parser and the transpiler call -------------------------------------
+// ---- tile_build.c, tile_group.c, stmt.c: what the parser and the transpiler call -------------------------------------
 // Each checks what it is given; a wrong call is an error of the user at `at`. Results are indices into the kernel.
 
 struct builder {
@@ -256,7 +256,7 @@ int build_spec(struct builder *b, const struct tile_spec *s, bool body); // body
 int build_end(struct builder *b);
 int build_finish(struct builder *b); // everything closed; the kernel is whole
 
-// ---- parse.c, print.c ------------------------------------------------------------------------------------------
+// ---- tile_parse.c, tile_print.c ------------------------------------------------------------------------------------------
 
 struct tile_setting { // of `const NAME = ...` in the text; `used`: a constant or a parameter has the name
   const char *name;
@@ -366,7 +366,7 @@ struct instr {
 };
 const struct instr *instr_rows(int *n); // parsed once
 
-// ---- lower.c ---------------------------------------------------------------------------------------------------------
+// ---- tile_lower.c ---------------------------------------------------------------------------------------------------------
 
 struct tile_guard { // the piece, all lanes of a vector alike, is inside when value + sum of stride[i] * mode[i] < limit
   ex value, limit;

@@ -1,10 +1,10 @@
 // Private to this component: the state of the parser. It calls the builder while it reads, so every error is found at the place
 // where it was written; there is no syntax tree.
 //
-//   lex.c         tokens                              names.c        scopes, the nearest name to a wrong one
+//   tile_lex.c    tokens                              tile_names.c   scopes, the nearest name to a wrong one
 //   parse_ex.c    integer expressions                 parse_type.c   tuples, levels, types, tilers, annotations
 //   parse_view.c  views, groups, indices()            parse_stmt.c   specs, loops, conditions, blocks
-//   parse.c       files, kernels, directives          print.c, print_text.c   the way back
+//   tile_parse.c  files, kernels, directives          tile_print.c, print_text.c   the way back
 #ifndef MICA_TILE_PARSE_H
 #define MICA_TILE_PARSE_H
 
@@ -19,7 +19,7 @@ enum {
 };
 #define TILE_INT ((int64_t)1 << 40) // integers that are written
 
-// ---- lex.c ----
+// ---- tile_lex.c ----
 enum tile_token_kind { // other tokens are their character
   TILE_END = 256,
   TILE_WORD,
@@ -58,7 +58,7 @@ struct tile_token tile_lex_decimal(struct tile_lexer *l, double *value);     // 
 bool tile_is(const struct tile_token *t, const char *word);
 const char *tile_token_text(char out[64], const struct tile_token *t); // for messages
 
-// ---- names.c: one namespace a sigil; '@' is that of all scalars ----
+// ---- tile_names.c: one namespace a sigil; '@' is that of all scalars ----
 struct tile_name {
   char sigil;
   const char *name;
@@ -87,7 +87,7 @@ struct tile_nearest { // the nearest word of a table
 struct tile_nearest tile_nearest(const char *word);
 void tile_nearest_try(struct tile_nearest *n, const char *candidate);
 
-// ---- parse.c ----
+// ---- tile_parse.c ----
 struct reader {
   struct tile_lexer lex;
   struct tile_token t; // to be read

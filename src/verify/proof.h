@@ -1,4 +1,4 @@
-// proof: the private header of the verifier's room.
+// proof: the private header of the verifier.
 //
 // Files
 //   equal.c        verify_equal: the order of evidence and the verdict
@@ -10,7 +10,7 @@
 //   filter.c       verify_filter: one cheap test
 //   series.c       tests over fields: the same random inputs through both graphs, every element compared
 //   size.c         how many exponentials and which degree a value may have; size_walk.c does so for a graph
-//   work.c         field operations and bytes of one evaluation
+//   verify_work.c  field operations and bytes of one evaluation
 //   reduce.c       shrink_pair: collects (reduce_rules.c), solves (reduce_solve.c), rebuilds (reduce_build.c)
 //   prove*.c       verify_prove, the formal check: prove.h is the map
 //   rescale.c      constants 1/n of a reduction over n elements, at reduced extents
@@ -109,7 +109,7 @@ struct bound size_pair(const struct graph *a, const struct graph *b);
 // Probability that one test passes an unequal pair, at most; 1 where the theorem says nothing.
 double size_error(const struct bound *b, uint64_t p, uint64_t q);
 
-// ---- work.c, series.c: random tests over fields -------------------------------------------------------------
+// ---- verify_work.c, series.c: random tests over fields -------------------------------------------------------------
 
 int64_t work_ops(const struct graph *g);   // field multiply-adds of one evaluation
 int64_t work_bytes(const struct graph *g); // kernel tensors as field elements

@@ -169,6 +169,19 @@ def check_names(files):
     return wrong
 
 
+def check_maps(files):
+    """Files that a header lists or names above prototypes are in its folder."""
+    wrong = []
+    listed = re.compile(r"^//(?:   +| ---- )((?:[a-z0-9_]+\.(?:cuh|c|h|def|inc)\b(?:, *| *;? *))+)", re.M)
+    for path in files:
+        if path.endswith(".h"):
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+            names = [n for m in listed.finditer(text) for n in re.findall(r"\w+\.\w+", m.group(1))]
+            wrong += [f"{path} names {n}, which is not there" for n in names if not os.path.exists(os.path.join(os.path.dirname(path), n))]
+    return wrong
+
+
 def main():
     files = read_tree("src")
     arrows = arrows_of(files)
@@ -182,7 +195,7 @@ def main():
     wrong = check_components(components, rows)
     includes = {path: {t for t in (os.path.join("src", name) for name in names) if t in files} for path, (names, _) in files.items()}
     wrong += check_circles(arrows, includes, patterns)
-    wrong += check_names(files)
+    wrong += check_names(files) + check_maps(files)
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 
