@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from .attention import attn
 from .env import F, Sizes, torch
 from .families import FAMILIES
-from .programs import Program
+from .program import Program
 from .workload import WORKLOADS, Workload, comp, eager, tn
 
 MOST_FLOPS = 1.2e12   # of a workload: about 1.5 ms of an H200

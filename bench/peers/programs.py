@@ -1,15 +1,5 @@
 """Which program of Mica's computes a workload, at which sizes, and how the workload's inputs become the program's."""
-
-
-class Program:
-    def __init__(self, file, inputs=None, **sizes):
-        self.file = file
-        self.inputs = inputs or (lambda *a: a)
-        self.sizes = sizes
-
-    def words(self):
-        """As arguments of `mica optimize`."""
-        return [self.file] + [x for k, v in self.sizes.items() for x in ("--set", "%s=%d" % (k, v))]
+from .program import Program
 
 
 def layers(x, w, b):

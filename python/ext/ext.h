@@ -11,10 +11,11 @@
 //   optimize.c   mica_optimize in a thread: signals, progress, options
 //   array.c      Array: memory of our own, for results where nobody brought an array library
 //   ndarray.c    arrays of numpy, looked at in memory; ndarray.h: the fields, as numpy's headers lay them out
-//   dlpack.h     the structs of DLPack, as its specification lays them out in memory
-//   view.c       what a Python object says of its memory: DLPack, the array interfaces, buffers
+//   dlpack.c     views of DLPack tensors; dlpack.h: the structs of DLPack, as its specification lays them out in memory
+//   library.c    types and functions of numpy, torch, cupy and jax
+//   view.c       memory of a Python object: DLPack, the array interfaces, buffers
 //   torch.c      tensors of torch
-//   check.c      views held against what a program takes
+//   check.c      compares views with the inputs and outputs of a program
 //   result.c     new arrays of the family (numpy, torch, ...) that the inputs are of
 //   arguments.c  positions, names, `out=` and `stream=` of a call
 //   call.c       Module: a program that runs, and its call
@@ -190,6 +191,8 @@ enum family ext_family_of(struct state *st, PyObject *object);
 // The object's description of its memory. stream: which the producer shall make ready, of objects on a GPU. -1 with an exception.
 int ext_view_take(struct state *st, enum family f, PyObject *object, void *stream, struct view *v);
 void ext_view_release(struct view *v);
+
+// ---- dlpack.c ----
 // Are elements of these extents (steps in units of `unit`) one after the other, row by row?
 bool ext_view_dense(int n, const int64_t *shape, const int64_t *steps, int64_t unit);
 void ext_view_dl(struct view *v, const struct dl_tensor *t);
@@ -201,7 +204,6 @@ void ext_ndarray_open(struct state *st, PyObject *module);                 // on
 // ---- torch.c ----
 int ext_torch_take(struct state *st, PyObject *object, struct view *v);
 bool ext_torch_plain(const struct library *torch, PyObject *object); // a tensor or parameter, no subclass
-const struct dl_exchange *ext_torch_exchange(PyObject *type);
 
 // ---- check.c ----
 // "input 1 (W)" is what the message begins with. -1 with an exception.
@@ -209,8 +211,11 @@ int ext_view_check(struct state *st, const struct view *v, const struct mica_ten
 int ext_states_apart(struct state *st, const struct module *f, const struct view *v);
 int ext_views_apart(struct state *st, const struct module *f, const struct view *v); // outputs overlap nothing
 
-// ---- result.c ----
+// ---- library.c ----
 int ext_library_open(struct state *st, enum family f);
+void ext_numpy_dtype(struct library *numpy, enum mica_dtype t); // looks it up again: ml_dtypes may have been loaded since numpy was open
+
+// ---- result.c ----
 // A new array of the family; `like` is the first input, or NULL. Arrays of jax are made of our own when they are full: ext_result_finish.
 PyObject *ext_result_new(struct module *f, enum family family, PyObject *like, int output);
 PyObject *ext_result_finish(struct module *f, enum family family, PyObject *made); // takes `made`

@@ -80,12 +80,3 @@ int ext_torch_take(struct state *st, PyObject *object, struct view *v)
   v->hold = Py_NewRef(object);
   return 0;
 }
-
-const struct dl_exchange *ext_torch_exchange(PyObject *type)
-{
-  PyObject *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
-  const struct dl_exchange *x = capsule ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL; // stays as long as the process
-  Py_XDECREF(capsule);
-  PyErr_Clear();
-  return x && x->version.major == 1 && x->look ? x : NULL;
-}

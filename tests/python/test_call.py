@@ -315,7 +315,7 @@ def freed(tensor):
 
 @pytest.mark.parametrize("make, words", [
     (lambda torch, x: x.to("meta"), "meta|no memory"), (lambda torch, x: x.to_sparse(), "."), (lambda torch, x: x.to(torch.complex64), "complex64"),
-    (lambda torch, x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "."), (lambda torch, x: x.view(torch.int32), "torch.int32"),
+    (lambda torch, x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "."), (lambda torch, x: x.view(torch.int32), "torch.int32|i32"),
     (lambda torch, x: x.reshape((1,) * 20 + (4, 6)), "shape"), (lambda torch, x: x[0].expand(4, 6), "contiguous"),
     (lambda torch, x: torch.empty(0, 6), "shape"), (lambda torch, x: x.reshape(-1)[0], "shape"), (lambda torch, x: x.half(), "f16"),
     (lambda torch, x: torch._to_functional_tensor(x), "."), (lambda torch, x: freed(x.clone()), "no memory")])
