@@ -90,8 +90,9 @@ static int64_t beside_stages(const struct mega_plan *p, const struct megacuda_gi
 {
   int64_t rows = p->m->rows, attend = 4 * (m->query * (1 + g->warps) + 2 * m->head + (4 + 2 * g->warps) * m->heads), x = 4 * m->x_rows * m->x;
   int64_t tables = p->nnodes * ROW_OF_NODE + m->waits * ROW_OF_WAIT + m->publishes * ROW_OF_PUBLISH;
+  int64_t barriers = m->panel ? 8 * (2 * MEGACUDA_PANEL_SLOTS + 1) : 0; // of pieces of an input
   return MAX(MAX(x, 4 * m->one), MAX(attend, m->panel)) + 8 * m->part + 4 * rows * m->merge + 4 * m->choices + 8 * rows * g->warps + 8 * g->warps +
-         tables + ROUNDING;
+         tables + barriers + ROUNDING;
 }
 
 int megacuda_stages(struct arena *mem, const struct mega_plan *p, const struct megacuda_given *g, int *stages, struct err *e)

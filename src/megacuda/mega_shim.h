@@ -187,10 +187,10 @@ static inline u64 now_ns()
 static inline u32 look(const u32 *p) { return *p; }
 static inline bool claim(u32 *p) { return *p ? false : (*p = 1, true); }
 
-struct stage_barrier {
-  int want, come;
-  long long bytes;
-  u32 phase;
+struct stage_barrier { // as large as on a GPU
+  unsigned char want, come;
+  unsigned short phase;
+  int bytes;
 };
 static inline void shim_turn(stage_barrier *b)
 {
