@@ -196,7 +196,7 @@ static inline void shim_turn(stage_barrier *b)
 {
   if (b->come == b->want && !b->bytes) b->come = 0, b->phase++;
 }
-static inline void stage_init(stage_barrier *b, int n) { *b = {n, 0, 0, 0}; }
+static inline void stage_init(stage_barrier *b, int n) { *b = {(unsigned char)n, 0, 0, 0}; }
 static inline void stage_inits_end() {}
 static inline bool stage_passed(stage_barrier *b, u32 parity)
 {
