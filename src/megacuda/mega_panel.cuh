@@ -2,8 +2,8 @@
 // the second. The input is in panels, [k / 32][row][32] of bf16: a thread takes sixteen bytes along k of a row, for two instructions. Weights are
 // packed so that sixteen bytes are a thread's part of a first operand.
 //
-// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. Where two of
-// them do not fit, they are half as wide. A group of tiles is multiplied with each piece, so that the input is copied once for all of them. Up to
+// The input does not fit into a block's memory. A thread, the feeder, copies pieces of it, as wide as those of the weights, some ahead. They are half
+// as wide if two of them do not fit. A group of tiles is multiplied with each piece, so that the input is copied once for all of them. Up to
 // MEGACUDA_EXACT_ROWS rows are two bf16 a value, high and rest, and so nearly floats.
 
 // Tiles first .. end - 1 are multiplied together. A last tile that is narrower than the others is alone; tiles 0: there is none.
