@@ -6,6 +6,7 @@
 // result or remembered as the best.
 #include "drive/pass.h"
 #include "gpu/gpu.h"
+#include "plan/plan.h"
 
 #include <math.h>
 #include <string.h>
@@ -94,7 +95,7 @@ static int open_each(struct job *j, int from, struct err *e)
   return before ? race_gpu_first(before, e) : OK;
 }
 
-// Kernels of the references of all parts and of the whole are compiled at once.
+// Kernels of the references of the other parts and of the whole are compiled beside the first search.
 static int open_parts(struct job *j, int from, struct err *e)
 {
   const struct graph **g = NEWS(j->mem, const struct graph *, j->split.n + 1);
@@ -104,7 +105,7 @@ static int open_parts(struct job *j, int from, struct err *e)
     struct graph *stable;
     char note[256];
     bool changed;
-    if (c->twin >= 0) continue;
+    if (!i || c->twin >= 0) continue;
     TRY(plan_stable(j->mem, c->part->g, &stable, &changed, note, e));
     g[n++] = stable;
   }

@@ -86,7 +86,7 @@ int race_device_whole(struct job *j, struct err *e)
     return *e = inner, (int)e->status;
   if (op_by_op) j->reason = why_op_by_op(j);
   const bool apart = j->rank; // one GPU does not run all ranks
-  int raced = op_by_op || j->single || *j->unmeasured || apart ? NO : race_joined(j, e);
+  int raced = op_by_op || j->single || *j->unmeasured || apart || clock_hurries(j) ? NO : race_joined(j, e);
   if (raced == NO)
     join_proofs(j);
   else if (raced != OK)

@@ -371,6 +371,8 @@ static void by_parts(struct job *j)
   const struct contest *c = &j->contests[0];
   if (!j->single) {
     j->unmeasured = "there was no time to measure the whole program; its subprograms were";
+    j->cut = true;
+    job_left(j, "the whole program was not measured");
     return;
   }
   const struct candidate *from[2] = {&c->cand[0], &c->cand[c->best]};
@@ -408,7 +410,8 @@ int race_gpu_whole(struct job *j, struct err *e)
   if (j->single && planned(j)) return by_parts(j), OK; // that race was of the whole
   for (int i = 0; i < 2; i++)
     if (c[i]->gpu.lowered && (i == 0 || j->base.g != j->best.g)) c[n] = c[i], d[n++] = &c[i]->gpu.lowered->program;
-  int status = job_stopping(j) ? NO : whole_race(j, n, d, &out, e);
+  const bool hurries = !j->single && clock_hurries(j); // the whole's reference alone takes longer
+  int status = hurries || job_stopping(j) ? NO : whole_race(j, n, d, &out, e);
   bool late = status == NO || e->id == ERR_STOPPED || (status == OK && out.result[0].err.id == ERR_STOPPED); // compiling took too long
   if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);

@@ -291,25 +291,24 @@ struct gpu_ahead {
   pthread_t thread;
 };
 
-// The forge knows them from then on. Faults are told where a reference is computed.
+// The forge knows them from then on. One graph comes after the other, so that a race that needs kernels now does not wait for all of them. Faults are
+// told where a reference is computed.
 static void compile_ahead(void *arg)
 {
   struct gpu_ahead *a = arg;
-  struct compile_result *results = NEWS(&a->mem, struct compile_result, a->n * PLAIN_MODES);
-  struct code *codes = NEWS(&a->mem, struct code, a->n * PLAIN_MODES);
-  struct compile_stats stats;
-  struct err later = {0};
   struct span s;
-  int n = 0;
   span_begin(&s, "stage", "reference kernels ahead");
-  for (int i = 0; i < a->n; i++) {
+  for (int i = 0; i < a->n && !stop_set(a->stop); i++) {
     struct graph *g;
+    struct code codes[PLAIN_MODES];
+    struct compile_result results[PLAIN_MODES];
+    struct compile_stats stats;
+    struct err later = {0};
     int status = graph_expand(&a->mem, a->g[i], true, &g, &later);
-    for (int m = 0; m < PLAIN_MODES && status == OK; m++) status = plain_code(&a->mem, g, (enum plain_mode)m, &codes[n + m], &later);
-    if (status == OK) n += PLAIN_MODES;
+    for (int m = 0; m < PLAIN_MODES && status == OK; m++) status = plain_code(&a->mem, g, (enum plain_mode)m, &codes[m], &later);
+    const struct patience until = {.stop = a->stop};
+    if (status == OK) gpu_forge_codes(&a->mem, a->forge, NULL, &until, a->arch, PLAIN_MODES, codes, results, &stats, &later);
   }
-  if (n && !stop_set(a->stop))
-    gpu_forge_codes(&a->mem, a->forge, NULL, &(struct patience){.stop = a->stop}, a->arch, n, codes, results, &stats, &later);
   span_end(&s);
 }
 

@@ -355,9 +355,9 @@ class Clock:
         monkeypatch.setattr(measure, "race", self.race)
         judge = mica.torch.region.Region._judge
 
-        def judged(region, made, bucket, real, taken):
+        def judged(region, made, bucket, real, taken, rest):
             self.operators = taken.operators
-            judge(region, made, bucket, real, taken)
+            judge(region, made, bucket, real, taken, rest)
             self.operators = None
         monkeypatch.setattr(mica.torch.region.Region, "_judge", judged)
 

@@ -10,6 +10,7 @@ from .engine import LONGEST
 from .measure import clock
 
 OVER = 1.1  # of the seconds, what the last judgement may end at
+BEGUN = 1.5  # of the seconds, until when a judgement may begin whose code of Inductor is there: it takes about a second
 OPERATIONS = 16  # of f32 in the time of one byte of memory, about what GPUs have
 LEAST, EACH = 8.0, 0.0125  # seconds of a graph and of each of its nodes, if none are given
 FLOOR = 0.1  # of an equal share, which the smallest program has
@@ -88,9 +89,9 @@ class Budget:
             return seconds
         return max(seconds - (self.longest or min(seconds / 2, BESIDE if beside else FIRST)), seconds / 4)
 
-    def may_judge(self):
-        """A judgement like the longest one yet would end in time."""
-        return self.used + self.longest <= OVER * self.seconds
+    def may_judge(self, compiled=False):
+        """A judgement like the longest one yet would end in time; or what the program is compared with is compiled."""
+        return self.used <= BEGUN * self.seconds if compiled else self.used + self.longest <= OVER * self.seconds
 
     @contextlib.contextmanager
     def judgement(self):

@@ -62,6 +62,10 @@ class Later:
     def __init__(self, make):
         self._make, self._made = make, None
 
+    @property
+    def made(self):
+        return self._made is not None
+
     def begin(self):
         try:
             self.get()

@@ -203,7 +203,7 @@ class Region:
         key = verdicts.key_of(device, self._judged_by(), made.bucket, made.compiled.folder)
         times = verdicts.recall(folder, key)
         if times is None:
-            if not self.budget.may_judge():
+            if not self.budget.may_judge(rest.made):
                 raise engine.LateError(f"no time was left to measure it; {engine.MORE_TIME}")
             with self.budget.judgement():
                 other = rest.get()
