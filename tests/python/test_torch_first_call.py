@@ -93,6 +93,15 @@ def test_inductor_compiles_while_programs_are_searched(monkeypatch):
     assert g.seconds == pytest.approx(3 * 5.0) and watch.now == pytest.approx(3 * 5.0 + 1.0)
 
 
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_program_whose_comparison_is_compiled_is_measured(monkeypatch, beside):
+    """Although its search ended late: the time is over by a third. If Inductor would have to compile first, the program is left."""
+    monkeypatch.setattr(inductor, "may_run_beside", lambda *_: beside)
+    Watch(monkeypatch, search=1000.0, inductor_takes=0.5, overshoot=1.4)
+    e = explained(time=30, max_ops=256)
+    assert [p.taken for p in e.programs][-1] == beside, e.details()
+
+
 def test_nothing_is_compiled_beside_a_race_that_needs_the_processor(monkeypatch):
     watch = Watch(monkeypatch)
     explained(MANY)
