@@ -352,6 +352,7 @@ void race_gpu_drop(struct contest *c); // a race that was begun, where it is und
 // Seconds by which the race that was begun may make the part faster: measured, less what the model says of its best. 0: nothing worth a race.
 // INFINITY: nothing was measured.
 double race_gpu_gain(const struct contest *c);
+double race_gpu_lead(const struct contest *c); // seconds that it already is faster than operator by operator; INFINITY: that was not measured
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e);
 int race_gpu_whole(struct job *j, struct err *e);
 

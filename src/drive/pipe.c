@@ -115,12 +115,14 @@ static int open_parts(struct job *j, int from, struct err *e)
   return gpu_ahead_close(a), status;
 }
 
-// Seconds that more time may save the program: a part counts for its twins too. INFINITY: nothing of it was measured.
+// Seconds that more time may save the program, or that a proof saves it at the end of the time: a part counts for its twins too. INFINITY: nothing of it
+// was measured.
 static double gain(const struct job *j, int part)
 {
   const struct contest *c = &j->contests[part];
   int alike = 1;
   for (int i = 0; i < j->split.n; i++) alike += j->contests[i].twin == part;
+  if (clock_hurries(j)) return c->entrants ? alike * race_gpu_lead(c) : 0; // there is time for proofs alone
   return c->entrants ? alike * race_gpu_gain(c) : INFINITY;
 }
 

@@ -337,6 +337,13 @@ double race_gpu_gain(const struct contest *c)
   return gain < WORTH * f->x[best].seconds ? 0 : gain;
 }
 
+double race_gpu_lead(const struct contest *c)
+{
+  const struct entrants *f = c->entrants;
+  const int best = entrants_fastest(f, -1, true), base = entrants_fastest(f, 0, true);
+  return best < 0 ? 0 : base < 0 ? INFINITY : f->x[base].seconds - f->x[best].seconds;
+}
+
 // A part that was opened and from which no gain is expected is as fast as it will be.
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
