@@ -54,7 +54,7 @@ def llama():
 def test_attention_is_in_the_layers_program(programs, monkeypatch, attention, dtype):
     monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
     e = programs(*llama(), dtype)
-    assert len(e.programs) == 1 and e.programs[0].text.count("matmul") == 9, e
+    assert len(e.programs) == 1 and e.programs[0].text.count("matmul") == 7, e  # queries, keys and values are one
     assert {n.why for n in e.left} <= {"made once, of weights alone", "a view at the end of a program"}, e
 
 
