@@ -19,7 +19,7 @@ BESIDE = 1.5  # the same, if Inductor compiles beside the search
 
 
 def seconds_of(options, nodes, kind):
-    """Seconds of a graph with so many nodes. If none are given, those in which the first call takes at most three times Inductor's, which needs
+    """Seconds of a graph with so many nodes. If none are given, those in which the first call takes about three times Inductor's, which needs
     about 3 seconds and 0.012 a node on GPUs. Races on a CPU need more: all that a search may have."""
     return options.time or (LEAST + EACH * nodes if kind == "cuda" else LONGEST)
 
