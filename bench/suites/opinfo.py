@@ -38,8 +38,9 @@ def samples_of(op, device, dtype, most):
     return every[::step]
 
 
-def flat(x):
-    return torch.utils._pytree.tree_leaves(x)
+def tensors_of(x):
+    """The tensors of a result, those with strides."""
+    return [y for y in torch.utils._pytree.tree_leaves(x) if isinstance(y, torch.Tensor) and y.layout is torch.strided]
 
 
 def off(got, want):
@@ -60,7 +61,7 @@ def run(op, device, dtype, a):
     chosen = []
     for s in samples_of(op, device, dtype, a.samples):
         try:
-            chosen.append((s, [y for y in flat(op.op(s.input, *s.args, **s.kwargs)) if isinstance(y, torch.Tensor)]))
+            chosen.append((s, tensors_of(op.op(s.input, *s.args, **s.kwargs))))
         except Exception:  # not a sample for this device
             continue
 
@@ -70,7 +71,7 @@ def run(op, device, dtype, a):
     _listeners.lists = [graphs]
     options = {"take": "all", "rest": "eager", "min_ops": 1, "min_work": 0, "time": a.time, "summary": False, "faults": "raise"}
     got = torch.compile(all_of, backend=backend, options=options, dynamic=False)(*(s.input for s, _ in chosen))
-    got = [[y for y in flat(x) if isinstance(y, torch.Tensor)] for x in got]
+    got = [tensors_of(x) for x in got]
     taken, nodes = sum(len(g.taken) for g in graphs), sum(len(g.nodes) for g in graphs)
     worst = max((off(g, w) for (_, want), mine in zip(chosen, got, strict=True) for g, w in zip(mine, want, strict=True)), default=0)
     fate = "left" if not taken else "right" if worst <= 1 else "wrong"

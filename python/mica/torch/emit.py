@@ -129,6 +129,12 @@ class Emitter:
             self.whole[name] = whole
         return Value(name, tuple(shape), dtype, want, batch)
 
+    def is_input(self, v):
+        """Whether v is an input of the program or a view of one."""
+        while v.name in self.views:
+            v = self.views[v.name]
+        return v.name not in self.said.values()
+
     def same_numbers(self, v):
         """The whole numbers behind a view of v, as `say` takes them."""
         return self.whole.get(v.name, v.name) if v.dtype in WHOLE else None

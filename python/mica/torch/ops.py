@@ -233,10 +233,17 @@ def softmax(e, x, dim, half_to_float=False, dtype=None):
     return e.softmax(x, dim)
 
 
+FINITE = {"f16": -30000}  # numbers that hide an element and have a difference; of the others -1e30
+
+
 @row("aten._safe_softmax.default", kinds=[SOFTMAX, ZEROS])
 def safe_softmax(e, x, dim, dtype=None):
-    """Operators in which torch writes out attention: of scores, or of scores and a mask behind them; hidden rows are zeros."""
+    """Operators in which torch writes out attention: of scores, or of scores and a mask behind them; hidden rows are zeros. An input may have a mask
+    in it, and is halved: one half is the mask, and the other one, limited to finite numbers, the scores."""
     scores, mask = e.sums.get(x.name, (x, None))
+    if mask is None and e.is_input(x):
+        mask = e.times(x, 0.5)
+        scores = e.unary(f"maximum({{0}}, {number(FINITE.get(x.dtype, -1e30))})", mask)
     return e.softmax(scores, dim, mask)
 
 
