@@ -46,7 +46,7 @@ def inputs_of(definition, sizes, device, generator):
 
 
 def operators(definition, reference):
-    """What else torch has for a definition: an operator of its own, and the reference compiled, which for a product calls the same library."""
+    """Other ways of torch for a definition: an operator of its own, and the reference compiled, which for a product calls the same library."""
     if definition["op_type"] == "gemm":
         return {"torch": torch.nn.functional.linear}
     compiled = {"compiled": torch.compile(reference, dynamic=False)}
