@@ -94,6 +94,20 @@ bool rule_lift(struct kern *k, const struct kern_value *v, int *out)
   return *out = kern_add(k, x), true;
 }
 
+// A condition on rows is 1 or 0, so it rounds nothing, wherever it is multiplied.
+bool rule_weights(struct kern *k, const struct kern_value *v, int *out)
+{
+  if (v->kind != KERN_PRODUCT && v->kind != KERN_RESCALE) return false;
+  struct kern_value x = k->v[v->in[0]], inner = *v;
+  for (int i = 0; i < 2 && kern_is_map(&x, OP_MUL); i++) {
+    const struct kern_value *f = &k->v[x.in[i]];
+    if (f->kind != KERN_MAP || !(kern_op(f->op).flags & BRACKET) || f->axes & (v->folded | k->loops) || !k->loops) continue;
+    inner.in[0] = x.in[!i], x.in[!i] = kern_add(k, inner), x.about = v->about;
+    return *out = kern_add(k, x), true;
+  }
+  return false;
+}
+
 // w is loaded, and has what is summed and more; x has just that, of letters.
 bool rule_dot(struct kern *k, const struct kern_value *v, int *out)
 {

@@ -140,7 +140,7 @@ int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, 
 // ---- positive.c ----
 bool wants_positive(const struct graph *g, int input); // random values of the input should be above zero
 
-// ---- masks.c ----
+// ---- mask_inputs.c ----
 bool wants_mask(const struct graph *g, int input); // the input hides elements of rows: with odd seeds it shows a triangle
 
 // ---- underflow.c: values as their dtypes hold them, and what numbers too small for one do to results ----

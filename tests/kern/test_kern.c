@@ -112,6 +112,10 @@ static const struct {
     {"lift",
      "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[32] + 0 + a0*8 + a1*1\n v1 = load f16 t1[4] + 0 + a0*1\n v2 = mul v1 v0\n v3 = div v2 v1\n"
      " v4 = sum{a1} v3\n save v4 f32 t2[4] + 0 + a0*1\n}\n"},
+    {"weights",
+     "kern {\n letters a0=4 a1=8\n loops a2=3\n v0 = load f16 t0[96] + 0 + a0*24 + a1*1 + a2*8\n v1 = load f16 t1[24] + 0 + a1*1 + a2*8\n"
+     " v2 = load f16 t2[4] + 0 + a0*1\n v3 = const 0.5\n v4 = less v3 v2\n v5 = mul v4 v0\n v6 = product{a1}{} v5 v1\n v7 = rescale{a2} v6 v2\n"
+     " save v7 f32 t3[4] + 0 + a0*1\n}\n"},
     {"dot",
      "kern {\n letters a0=4 a1=8\n v0 = load f16 t0[8] + 0 + a1*1\n v1 = load f16 t1[32] + 0 + a0*1 + a1*4\n v2 = mul v0 v1\n v3 = sum{a1} v2\n"
      " save v3 f32 t2[4] + 0 + a0*1\n}\n"},
@@ -230,8 +234,9 @@ static void random_kernels(void **state)
     rewritten(&mem, "all rules", &k, ~0u);
     arena_close(&mem);
   }
-  for (int r = 0; r < KERN_RULES; r++) { // random kernels have no running maxima and no variances
-    if (!fired[r] && !((KERN_BIT(RUNNING) | KERN_BIT(LIMIT) | KERN_BIT(MOMENTS) | KERN_BIT(DIFFERENCE) | KERN_BIT(SUMS)) >> r & 1))
+  for (int r = 0; r < KERN_RULES; r++) { // random kernels have no running maxima, no variances and no conditions on rows
+    if (!fired[r] &&
+        !((KERN_BIT(RUNNING) | KERN_BIT(LIMIT) | KERN_BIT(MOMENTS) | KERN_BIT(DIFFERENCE) | KERN_BIT(SUMS) | KERN_BIT(WEIGHTS)) >> r & 1))
       fail_msg("%s never did anything", kern_rule_name((enum kern_rule)r));
   }
 }

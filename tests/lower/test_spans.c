@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-// Of 100 keys, or rows of 128 with blocks of 64; four heads share keys. The mask is made of row numbers i, key numbers j and random numbers x.
+// There are 128 rows in blocks of 64, or 100 single ones; four heads share keys. The mask is made of row numbers i, key numbers j and random numbers x.
 // Conditions are 1 where they show a key.
 static const char *const attention =
     "Q: f16[2, 4, %d, 64]\n K: f16[2, 1, %d, 64]\n V: f16[2, 1, %d, 64]\n X: f16[%d, %d]\n n = iota([%d])\n r = iota([%d, 1])\n"
