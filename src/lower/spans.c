@@ -14,7 +14,6 @@ struct spanning {
   const struct graph *g;
   struct graph *to;
   int *map; // tensors of g -> of `to`
-  bool done;
   struct err *e;
 };
 
@@ -62,13 +61,13 @@ static bool walks_rows(const struct graph *g, const struct graph *b, int tile, i
   return !memchr(a->imap, s->n - 1, sizeof a->imap);
 }
 
-static bool find(const struct graph *g, const struct node *nest, struct span_mask *m)
+static bool find(struct arena *mem, const struct graph *g, const struct node *nest, struct span_mask *m)
 {
   const struct graph *b = nest->sub;
-  for (int i = 0; i < b->nnodes && nest->op == OP_BLOCK; i++) {
+  for (int i = 0; b && i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     if (n->op != OP_KEEP || n->a.scalar > LOWEST_SHOWN || !is_condition(b, n->in[1])) continue;
-    *m = (struct span_mask){i, -1, n->in[1], false, NEWS(g->mem, bool, b->ntensors)};
+    *m = (struct span_mask){i, -1, n->in[1], false, NEWS(mem, bool, b->ntensors)};
     if (!made_of_one(b, n->in[1], m) || m->tile < 0) continue;
     m->adds = made_of_one(b, n->out, m);
     for (int t = 0; t < b->ntensors && !m->adds; t++) m->made[t] = false;
@@ -200,13 +199,12 @@ static int block(struct spanning *w, const struct node *nest, int *out)
   struct span_mask m;
   int *tile = NEWS(w->to->mem, int, b->ntensors + 1), iters = 0, spans[SPANS], numbers = -1;
   struct span_block x = {graph_new(w->to->mem, BLOCK, b->name), 0, NEWS(w->to->mem, int, nest->nin + SPANS + 1), OK};
-  const bool found = find(w->g, nest, &m);
+  const bool found = find(w->to->mem, w->g, nest, &m);
   if (found) {
     const int from = w->map[node_iterated(nest, m.tile)];
     const struct shape *s = &w->to->tensors[from].shape;
     TRY(numbers_to(w, s->d[s->n - 1], &numbers));
     TRY(read_mask(w, nest, &m, from, numbers, spans));
-    w->done = true;
   }
   graph_axes(x.b, b->ngrid, b->grid, b->nloop, b->loop);
   for (int i = 0; i < b->nnodes && !x.status; i++) {
@@ -222,7 +220,11 @@ static int block(struct spanning *w, const struct node *nest, int *out)
 
 int lower_spans(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
-  struct spanning w = {wrapped, graph_new_as(mem, wrapped), NEWS(mem, int, wrapped->ntensors + 1), false, e};
+  struct spanning w = {wrapped, graph_new_as(mem, wrapped), NEWS(mem, int, wrapped->ntensors + 1), e};
+  struct span_mask m;
+  bool any = false;
+  for (int i = 0; i < wrapped->nnodes && !any; i++) any = find(mem, wrapped, &wrapped->nodes[i], &m);
+  if (!any) return NO;
   for (int i = 0; i < wrapped->nnodes; i++) {
     const struct node *n = &wrapped->nodes[i];
     int made = 0, status = n->op == OP_BLOCK ? block(&w, n, &made) : graph_take(w.to, NULL, -1, wrapped, n, w.map, e);
@@ -230,7 +232,6 @@ int lower_spans(struct arena *mem, const struct graph *wrapped, struct graph **o
     if (status) return status;
     graph_keep_names(w.to, wrapped, n, w.map);
   }
-  if (!w.done) return NO;
   TRY(graph_without_unread(mem, w.to, false, out, e));
   return graph_check(*out, e);
 }
