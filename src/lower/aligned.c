@@ -1,16 +1,9 @@
 // Operands whose rows begin anywhere. TMA wants rows that begin at multiples of 16 bytes, as those of [4096, 4095] f16 do not. A copy of such an input
 // has longer rows (order.c), and a kernel makes it once for all products that load the tensor, or views of it. A mask of booleans that a loop with
 // products walks is copied to 16 bits (store.c), which TMA brings with the other tiles.
-#include "lower/lower.h"
+#include "lower/rewrite.h"
 
 #include <string.h>
-
-struct aligning {
-  const struct graph *g;
-  struct graph *to;
-  int *map, *copy; // by tensor of g: tensors of `to`; -1: no copy yet
-  struct err *e;
-};
 
 static bool begins_anywhere(const struct graph *g, int t)
 {
@@ -41,45 +34,38 @@ static bool is_mask(const struct graph *g, const struct node *n, int k)
 }
 
 // A transposed tensor's copy is the copy transposed. A reshaped tensor is copied as such, since rows of the copy have gaps.
-static int copy_of(struct aligning *w, int t, int *out)
+static int copy_of(struct rewriting *w, int t, int *out)
 {
+  int *copy = w->own; // by tensor of g: of `to`; -1: no copy yet
   const struct node *n = &w->g->nodes[w->g->tensors[t].node];
   int from = -1;
-  if (w->copy[t] < 0 && op_rows[n->op].rule == RULE_VIEW && n->op != OP_RESHAPE) {
+  if (copy[t] < 0 && op_rows[n->op].rule == RULE_VIEW && n->op != OP_RESHAPE) {
     TRY(copy_of(w, n->in[0], &from));
-    TRY(graph_add(w->to, n->op, 1, &from, &n->a, n->at, &w->copy[t], w->e));
-  } else if (w->copy[t] < 0)
-    TRY(lower_elementwise(w->to, w->map[t], n->at, 0, NULL, &w->copy[t], w->e));
-  return *out = w->copy[t], OK;
+    TRY(graph_add(w->to, n->op, 1, &from, &n->a, n->at, &copy[t], w->e));
+  } else if (copy[t] < 0)
+    TRY(lower_elementwise(w->to, w->map[t], n->at, 0, NULL, &copy[t], w->e));
+  return *out = copy[t], OK;
 }
 
-static int take(struct aligning *w, const struct node *n, int *copies)
+static int kernel(struct rewriting *w, const struct node *n, int *out)
 {
-  int *map = arena_copy(w->to->mem, w->map, sizeof *map * (size_t)(w->g->ntensors + 1));
-  for (int k = 0; k < n->nin && n->op == OP_BLOCK; k++) {
+  int *map = arena_copy(w->to->mem, w->map, sizeof *map * (size_t)(w->g->ntensors + 1)), copies = 0;
+  for (int k = 0; k < n->nin; k++) {
     const int t = n->in[k];
     if (!is_mask(w->g, n, k) && (!begins_anywhere(w->g, graph_root(w->g, t)) || !loaded_by_product(n, k))) continue;
     TRY(copy_of(w, t, &map[t]));
-    ++*copies;
+    copies++;
   }
+  if (!copies) return NO;
   TRY(graph_take(w->to, NULL, -1, w->g, n, map, w->e));
-  for (int k = 0; k < n->nout; k++) w->map[n->out + k] = map[n->out + k];
-  return OK;
+  return w->changed = true, *out = map[n->out], OK;
 }
 
 int lower_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
-  const size_t n = (size_t)wrapped->ntensors + 1;
-  struct aligning w = {wrapped, graph_new_as(mem, wrapped), NEWS(mem, int, n), NEWS(mem, int, n), e};
-  int copies = 0;
-  memset(w.copy, -1, sizeof *w.copy * n);
-  for (int i = 0; i < wrapped->nnodes; i++) {
-    TRY(take(&w, &wrapped->nodes[i], &copies));
-    graph_keep_names(w.to, wrapped, &wrapped->nodes[i], w.map);
-  }
-  if (!copies) return NO;
-  TRY(graph_without_unread(mem, w.to, false, out, e));
-  return graph_check(*out, e);
+  int *copy = NEWS(mem, int, wrapped->ntensors + 1);
+  memset(copy, -1, sizeof *copy * (size_t)(wrapped->ntensors + 1));
+  return lower_rewrite(mem, wrapped, kernel, copy, out, e);
 }
 
 bool lower_copied(const struct graph *g, int t)

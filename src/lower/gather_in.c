@@ -1,19 +1,11 @@
 // Fuses gathers into the kernels that read them. A gather only moves bytes, and its reader can read the slices directly. The same holds for
 // elementwise operators that only compute an index. Input: a checked kernel graph whose library operators are wrapped. Output: an equal graph
 // without kernels that nothing reads any more. Kernels with products keep their operands in memory. The caller decides whether the result is faster.
-#include "lower/lower.h"
+#include "lower/rewrite.h"
 
 #include <string.h>
 
 enum { GATHER_TILES = 64 }; // of a kernel that is made where it is read
-
-struct gathering {
-  const struct graph *g;
-  struct graph *to;
-  int *map; // tensors of g -> of `to`
-  bool done;
-  struct err *e;
-};
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
@@ -107,7 +99,7 @@ static bool read_as(const struct graph *b, int tile, int operand, bool only)
 }
 
 // Would the kernel n, which comes next, read what an update has written or what it writes itself, where p read what was there before?
-static bool too_late(const struct gathering *w, const struct node *p, const struct node *n)
+static bool too_late(const struct rewriting *w, const struct node *p, const struct node *n)
 {
   for (int k = 0; k < p->nin; k++) {
     const int root = graph_root(w->to, p->in[k]), mine = node_updated(n);
@@ -118,13 +110,13 @@ static bool too_late(const struct gathering *w, const struct node *p, const stru
   return false;
 }
 
-static bool takes(const struct gathering *w, const struct node *n, const struct node *p, bool gathers, gather_dims *dims)
+static bool takes(const struct rewriting *w, const struct node *n, const struct node *p, bool gathers, gather_dims *dims)
 {
   return p->op == OP_BLOCK && producer(p, gathers, dims) && !too_late(w, p, n);
 }
 
 // Does the kernel n make what its iterator reads, instead? `tensor`: of the new graph.
-static bool takes_read(const struct gathering *w, const struct node *n, const struct node *iter, int tensor, gather_dims *dims)
+static bool takes_read(const struct rewriting *w, const struct node *n, const struct node *iter, int tensor, gather_dims *dims)
 {
   const struct node *p = maker(w->to, tensor);
   if (has_products(n->sub) || (node_updated(n) >= 0 && read_as(n->sub, iter->out, 0, false))) return false; // the last: what is written
@@ -132,17 +124,6 @@ static bool takes_read(const struct gathering *w, const struct node *n, const st
 }
 
 // ---- making it there ----
-
-struct gather_block { // a kernel while it is made
-  struct graph *sub;
-  int nin, cap, *in; // tensors of the new graph, by iterator
-};
-
-static int iterate(struct gathering *w, struct gather_block *b, int tensor, const struct attrs *a, struct loc at, int *out)
-{
-  PUSH(w->to->mem, b->in, b->nin, b->cap) = tensor;
-  return graph_iter(b->sub, w->to, tensor, a, at, out, w->e);
-}
 
 // An axis that cuts the result in the reader cuts the same dimension of the producer's tile.
 static int8_t dim_of(const int8_t *dims, int n, int8_t of)
@@ -159,10 +140,10 @@ static struct attrs cut_as(const struct attrs *reader, const int8_t *dims, int n
   return a;
 }
 
-// Adds the operators of the producer p to the kernel n, with those that compute an index.
-static int make(struct gathering *w, struct gather_block *b, const struct node *n, const struct node *p, const struct attrs *reader,
-                gather_dims *dims, int *out)
+// Adds the operators of the producer p to the kernel, with those that compute an index.
+static int make(struct block_rewriting *b, const struct node *p, const struct attrs *reader, gather_dims *dims, int *out)
 {
+  struct rewriting *w = b->w;
   const struct graph *from = p->sub;
   const bool index = !graph_chooses(from);
   gather_dims *inner = arena_alloc(w->to->mem, sizeof *inner * GATHER_TILES);
@@ -172,52 +153,26 @@ static int make(struct gathering *w, struct gather_block *b, const struct node *
     const struct attrs a = x->op == OP_ITER ? cut_as(reader, dims[x->out], from->tensors[x->out].shape.n) : x->a;
     if (x->op == OP_SAVE)
       *out = tile[x->in[0]];
-    else if (x->op == OP_ITER && index && takes(w, n, maker(w->to, p->in[iters]), false, inner))
-      status = make(w, b, n, maker(w->to, p->in[iters++]), &a, inner, &tile[x->out]);
+    else if (x->op == OP_ITER && index && takes(w, b->n, maker(w->to, p->in[iters]), false, inner))
+      status = make(b, maker(w->to, p->in[iters++]), &a, inner, &tile[x->out]);
     else if (x->op == OP_ITER)
-      status = iterate(w, b, p->in[iters++], &a, x->at, &tile[x->out]);
+      status = rewrite_iterate(b, p->in[iters++], &a, x->at, &tile[x->out]);
     else
       status = graph_take(b->sub, NULL, -1, from, x, tile, w->e);
   }
   return status;
 }
 
-static int block(struct gathering *w, const struct node *n, int *out)
+static int node(struct block_rewriting *b, const struct node *x, int from)
 {
-  struct gather_block b = {graph_new(w->to->mem, BLOCK, n->sub->name), 0, 0, NULL};
-  int *tile = NEWS(w->to->mem, int, n->sub->ntensors + 1), iters = 0, status = OK;
-  gather_dims *dims = arena_alloc(w->to->mem, sizeof *dims * GATHER_TILES);
-  graph_axes(b.sub, n->sub->ngrid, n->sub->grid, n->sub->nloop, n->sub->loop);
-  for (int i = 0; i < n->sub->nnodes && !status; i++) {
-    const struct node *x = &n->sub->nodes[i];
-    const int from = x->op == OP_ITER ? w->map[n->in[iters++]] : -1;
-    if (x->op != OP_ITER)
-      status = graph_take(b.sub, NULL, -1, n->sub, x, tile, w->e);
-    else if (takes_read(w, n, x, from, dims))
-      status = make(w, &b, n, maker(w->to, from), &x->a, dims, &tile[x->out]), w->done = true;
-    else
-      status = iterate(w, &b, from, &x->a, x->at, &tile[x->out]);
-  }
-  return status ? status : graph_nest(w->to, b.sub, b.nin, b.in, n->at, out, w->e);
+  gather_dims *dims = arena_alloc(b->w->to->mem, sizeof *dims * GATHER_TILES);
+  if (from < 0 || !takes_read(b->w, b->n, x, from, dims)) return rewrite_take(b, x, from);
+  return b->w->changed = true, make(b, maker(b->w->to, from), &x->a, dims, &b->tile[x->out]);
 }
 
-// ---- the whole ----
+static int kernel(struct rewriting *w, const struct node *n, int *out) { return rewrite_block(w, n, node, NULL, out); }
 
 int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
-  struct gathering w = {wrapped, graph_new_as(mem, wrapped), NEWS(mem, int, wrapped->ntensors + 1), false, e};
-  for (int i = 0; i < wrapped->nnodes; i++) {
-    const struct node *n = &wrapped->nodes[i];
-    int made = 0, status = OK;
-    if (n->op == OP_BLOCK)
-      status = block(&w, n, &made);
-    else
-      status = graph_take(w.to, NULL, -1, wrapped, n, w.map, e);
-    for (int k = 0; k < n->nout && n->op == OP_BLOCK; k++) w.map[n->out + k] = made + k;
-    if (status) return status;
-    graph_keep_names(w.to, wrapped, n, w.map);
-  }
-  if (!w.done) return NO;
-  TRY(graph_without_unread(mem, w.to, false, out, e));
-  return graph_check(*out, e);
+  return lower_rewrite(mem, wrapped, kernel, NULL, out, e);
 }

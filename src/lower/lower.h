@@ -13,6 +13,7 @@
 // Files
 //   store.c      dtypes of tensors between kernels
 //   wrap.c       library operators as block graphs
+//   rewrite.c    what passes over kernel graphs have in common (rewrite.h)
 //   gather_in.c  gathers within the kernels that read them
 //   merge.c      kernels that go on with the tiles of the one before
 //   parts.c      products of f32 as products of bf16 parts

@@ -3,7 +3,7 @@
 //   matmul(h, u)  becomes  accum(matmul(h_i, u_i))
 // Only where nothing in the loop reads the result, and each step still is a product that tensor cores take. Requires a checked
 // kernel graph; provides one that is equal to it.
-#include "lower/lower.h"
+#include "lower/rewrite.h"
 
 enum { LEAST_STEP = 16 };
 
@@ -53,37 +53,39 @@ static bool steps(struct arena *mem, const struct graph *b, const struct node *n
          !read_in_loop(mem, b, n->out);
 }
 
-static int block(const struct graph *above, const struct node *nest, const bool *in_steps, struct graph **out, struct err *e)
+struct stepping { // of a block graph
+  bool *in_steps; // by node
+  int *cut;       // by tensor: the dimension of an iterator's tile that steps cut; -1: none
+};
+
+static int node(struct block_rewriting *b, const struct node *x, int from)
 {
-  const struct graph *b = nest->sub;
+  const struct stepping *s = b->own;
   const struct attrs all = attrs_default(OP_ACCUM);
-  struct graph *to = *out = graph_new(above->mem, BLOCK, b->name);
-  int *of = NEWS(above->mem, int, b->ntensors + 1), *cut = NEWS(above->mem, int, b->ntensors + 1), iters = 0, status = OK;
-  graph_axes(to, b->ngrid, b->grid, b->nloop, b->loop);
-  for (int t = 0; t < b->ntensors; t++) cut[t] = -1;
-  for (int i = 0; i < b->nnodes; i++)
-    for (int k = 0; in_steps[i] && k < 2; k++) cut[b->nodes[i].in[k]] = b->tensors[b->nodes[i].in[k]].shape.n - 1 - k;
-  for (int i = 0; i < b->nnodes && !status; i++) {
-    struct node n = b->nodes[i];
-    int from = n.op == OP_ITER ? nest->in[iters++] : -1;
-    if (from >= 0 && cut[n.out] >= 0) n.a.fmap[0] = (int8_t)cut[n.out];
-    status = graph_take(to, above, from, b, &n, of, e);
-    if (!status && in_steps[i]) status = graph_add(to, OP_ACCUM, 1, &of[n.out], &all, n.at, &of[n.out], e);
-    if (!status) graph_keep_names(to, b, &n, of);
+  struct node n = *x;
+  int *tile = &b->tile[n.out];
+  if (from >= 0 && s->cut[n.out] >= 0) n.a.fmap[0] = (int8_t)s->cut[n.out];
+  TRY(rewrite_take(b, &n, from));
+  return s->in_steps[x - b->n->sub->nodes] ? graph_add(b->sub, OP_ACCUM, 1, tile, &all, n.at, tile, b->w->e) : OK;
+}
+
+static int kernel(struct rewriting *w, const struct node *n, int *out)
+{
+  const struct graph *b = n->sub;
+  struct arena *mem = w->to->mem;
+  struct stepping s = {NEWS(mem, bool, b->nnodes + 1), NEWS(mem, int, b->ntensors + 1)};
+  bool any = false, nested = false;
+  for (int t = 0; t < b->ntensors; t++) s.cut[t] = -1;
+  for (int i = 0; i < b->nnodes; i++) {
+    const struct node *x = &b->nodes[i];
+    any |= s.in_steps[i] = steps(mem, b, x), nested |= x->sub != NULL;
+    for (int k = 0; s.in_steps[i] && k < 2; k++) s.cut[x->in[k]] = b->tensors[x->in[k]].shape.n - 1 - k;
   }
-  return status;
+  return any && !nested ? w->changed = true, rewrite_block(w, n, node, &s, out) : NO;
 }
 
 int step_products(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
-  int status = OK;
-  *out = graph_copy(mem, g);
-  for (int i = 0; i < g->nnodes && !status; i++) {
-    const struct graph *b = g->nodes[i].sub;
-    if (!b || b->level != BLOCK) continue;
-    bool *in_steps = NEWS(mem, bool, b->nnodes + 1), any = false, nested = false;
-    for (int k = 0; k < b->nnodes; k++) any |= in_steps[k] = steps(mem, b, &b->nodes[k]), nested |= b->nodes[k].sub != NULL;
-    if (any && !nested) status = block(*out, &(*out)->nodes[i], in_steps, &(*out)->nodes[i].sub, e);
-  }
-  return status;
+  const int status = lower_rewrite(mem, g, kernel, NULL, out, e);
+  return status == NO ? *out = (struct graph *)g, OK : status;
 }

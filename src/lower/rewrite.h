@@ -1,0 +1,34 @@
+// rewrite: inside lower, what passes over kernel graphs have in common. A pass makes the graph once more, with some of its kernels made otherwise.
+#ifndef MICA_LOWER_REWRITE_H
+#define MICA_LOWER_REWRITE_H
+
+#include "lower/lower.h"
+
+struct rewriting {
+  const struct graph *g;
+  struct graph *to;
+  int *map;     // tensors of g -> of `to`
+  void *own;    // of the pass
+  bool changed; // some kernel is another one
+  struct err *e;
+};
+// Makes the kernel n in w->to; *out: the first of its tensors there. NO: it is taken as it is.
+typedef int rewrite_kernel(struct rewriting *w, const struct node *n, int *out);
+// The graph in which these kernels are made so, without what nothing reads; NO where none has changed.
+int lower_rewrite(struct arena *mem, const struct graph *g, rewrite_kernel *kernel, void *own, struct graph **out, struct err *e);
+
+struct block_rewriting { // a kernel's block graph
+  struct rewriting *w;
+  const struct node *n; // the kernel in w->g
+  struct graph *sub;
+  int *tile;         // tensors of n->sub -> of `sub`
+  int nin, cap, *in; // tensors of w->to, by iterator
+  void *own;
+};
+// Makes the node x of n->sub; from: the tensor of w->to that an iterator loads, else -1.
+typedef int rewrite_node(struct block_rewriting *b, const struct node *x, int from);
+int rewrite_block(struct rewriting *w, const struct node *n, rewrite_node *node, void *own, int *out);
+int rewrite_iterate(struct block_rewriting *b, int tensor, const struct attrs *a, struct loc at, int *out);
+int rewrite_take(struct block_rewriting *b, const struct node *x, int from); // as it is
+
+#endif
