@@ -11,33 +11,20 @@ struct kern_choosing {
   bool failed;
 };
 
-// The stride of the dimension in memory, where its axes, slowest first, are digits of one number. -1: they are not.
-static int64_t dim_stride(const struct kern *k, const struct kern_access *a, int n, const int *axis)
-{
-  int64_t one = -1, below = 1;
-  for (int i = n; i-- > 0; below *= k->extent[axis[i]]) {
-    if (k->extent[axis[i]] <= 1) continue;
-    if (one < 0) one = a->stride[axis[i]];
-    if (a->stride[axis[i]] != one * below) return -1;
-  }
-  return one < 0 ? 0 : one;
-}
-
-static int64_t dim_extent(const struct kern *k, int n, const int *axis)
-{
-  int64_t x = 1;
-  for (int i = 0; i < n; i++) x *= k->extent[axis[i]];
-  return x;
-}
-
-// Adds an index to the access, which limits it also where the dimension has one element.
+// Adds an index to the access, which limits it also where the dimension has one element. False where the dimension's axes, slowest first, are no
+// digits of one number in memory.
 static bool add_index(const struct kern *k, struct kern_access *a, int n, const int *axis)
 {
-  int64_t stride = dim_stride(k, a, n, axis);
+  int64_t stride = 0, below = 1;
   int free = 0;
   while (free < KERN_CHOSEN_BY && a->by[free].limit) free++;
-  if (stride < 0 || free == KERN_CHOSEN_BY) return false;
-  a->by[free].stride = stride, a->by[free].limit = dim_extent(k, n, axis);
+  if (free == KERN_CHOSEN_BY) return false;
+  for (int i = n; i-- > 0; below *= k->extent[axis[i]]) {
+    if (k->extent[axis[i]] <= 1) continue;
+    if (below == 1) stride = a->stride[axis[i]];
+    if (a->stride[axis[i]] != stride * below || stride < 0) return false;
+  }
+  a->by[free].stride = stride, a->by[free].limit = below;
   for (int i = 0; i < n; i++) a->stride[axis[i]] = 0;
   return true;
 }
@@ -51,7 +38,7 @@ static int chosen(struct kern_choosing *c, int v)
     for (int i = 0; i < p.n && !c->failed; i++) p.part[i] = chosen(c, p.part[i]);
     return c->failed ? v : kern_joined(c->m, p.axis, p.n, p.part);
   }
-  if (!(k->v[v].axes & c->axes) && dim_extent(k, c->naxes, c->axis) > 1) return v;
+  if (!(k->v[v].axes & c->axes) && kern_extent(k, c->axes) > 1) return v;
   if (c->made[v]) return c->made[v] - 1;
   struct kern_value x = k->v[v];
   if (x.kind == KERN_CONST) return v;

@@ -15,7 +15,7 @@
 
 const char *const kern_axes_name[KERN_AXES_NAMES] = {"letters", "grid", "loops"};
 
-axis_set kern_axes_named(const struct kern *k, int which)
+static axis_set axes_named(const struct kern *k, int which)
 {
   return which == 0 ? k->letters & ~k->loops : which == 2 ? k->loops : ~(k->letters | k->loops);
 }
@@ -70,7 +70,7 @@ void kern_print(const struct kern *k, struct str *out)
   for (int w = 0; w < KERN_AXES_NAMES; w++) {
     bool any = false;
     for (int a = 0; a < k->naxes; a++)
-      if (kern_axes_named(k, w) >> a & 1 && k->extent[a] > 1) {
+      if (axes_named(k, w) >> a & 1 && k->extent[a] > 1) {
         if (!any) str_add(out, "  %s", kern_axes_name[w]);
         any = true, str_add(out, " a%d=%lld", a, (long long)k->extent[a]);
       }

@@ -6,6 +6,5 @@
 
 enum { KERN_AXES_NAMES = 3 };
 extern const char *const kern_axes_name[KERN_AXES_NAMES];
-axis_set kern_axes_named(const struct kern *k, int which);
 
 #endif

@@ -119,9 +119,8 @@ void walk_text(const struct lower_walk *w, const char *index, struct str *out); 
 
 const char *tile_dtype(enum dtype t); // "fp16"
 
-// out = op(in...) over register tensors in fp32 (names with their indices, without the %; extents of 1 in the second are
-// broadcast), by the executing thread ("<<<#grid, #me>>>"). True where op has a row; constants are given as attributes of the operator.
-bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y);
+// out = op(in...) over register tensors in fp32 (names with their indices, without the %; extents of 1 in the second are broadcast), by the
+// executing thread ("<<<#grid, #me>>>").
 void emit_unary(struct text *t, const char *name, const char *out, const char *x);
 void emit_binary(struct text *t, const char *name, const char *out, const char *x, const char *y);
 bool emit_has_pointwise(enum op op);

@@ -80,11 +80,7 @@ static void beside(struct planning *w, struct lower_unit *u, const struct lower_
 
 // ---- products ----
 
-static void one_choice(struct planning *w, struct lower_unit *u, const struct lower_product *x, bool tail)
-{
-  u->choice = NEW(w->mem, struct choice), u->nchoices = 1;
-  *u->choice = product_choice(w->p, x, tail);
-}
+static void one_choice(struct planning *w, struct lower_unit *u, struct choice c) { u->choice = arena_copy(w->mem, &c, sizeof c), u->nchoices = 1; }
 
 static void with_tail(struct planning *w, struct lower_unit *u)
 {
@@ -95,7 +91,7 @@ static void with_tail(struct planning *w, struct lower_unit *u)
   if (!u->product)
     choose(w, &both, true);
   else if (product_ends(&u->mul, &both.tail, w->p->store, &both.ends, why))
-    one_choice(w, &both, &both.ends, true);
+    one_choice(w, &both, product_choice(w->p, &both.ends, true));
   else
     both.nchoices = 0, u->why = arena_printf(w->mem, "no epilogue: %s", why);
   if (!both.nchoices) return;
@@ -117,7 +113,7 @@ static int plan_product(struct planning *w, struct lower_unit *u, struct err *e)
   if (!blas_multiplies(tile_type_of(w->p->store[x[0]])))
     return err_set(e, ERR_TARGET, n->at, "matmul of %s: GPUs multiply no such dtype yet, only the CPU does", dtype_name(w->p->store[x[0]]));
   for (int i = 0; i < BLAS_C; i++) u->mul.p.type[i] = tile_type_of(w->p->store[x[i]]);
-  return one_choice(w, u, &u->mul, false), OK;
+  return one_choice(w, u, product_choice(w->p, &u->mul, false)), OK;
 }
 
 static bool lies_alike(const struct graph *g, const struct order *a, const struct order *b, int tensor)
@@ -157,8 +153,7 @@ static int plan_meeting(struct planning *w, struct lower_unit *u, struct err *e)
   u->why = "";
   if (!meeting_of(w->p->g, w->p->store, u->first, &u->meet))
     return err_set(e, ERR_TARGET, n->at, "%s of %s: GPUs exchange no such tensor", op_rows[n->op].name, dtype_name(w->p->g->tensors[n->out].dtype));
-  u->choice = NEW(w->mem, struct choice), u->nchoices = 1;
-  return *u->choice = meeting_choice(w->p->gpu, &u->meet.m), OK;
+  return one_choice(w, u, meeting_choice(w->p->gpu, &u->meet.m)), OK;
 }
 
 static int plan_unit(struct planning *w, int node, const struct lower_opts *o, struct err *e)

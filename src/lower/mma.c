@@ -45,8 +45,8 @@ void mma_hoist(struct mma_kernel *k)
   }
 }
 
-// Few registers' worth of what varies and no product reads.
-void mma_fetch(struct mma_kernel *k)
+// Loads of the iteration itself are on their way while products run: few registers' worth of what varies and no product reads.
+static void fetch(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
   for (int i = 0; i < p->norder; i++) {
@@ -97,7 +97,7 @@ static void ring(struct mma_kernel *k)
   mma_load(k, true, "@next", mma_iteration(k->p, "@ahead"));
   text_close(k->t);
   commit(k);
-  mma_fetch(k);
+  fetch(k);
   mma_sides(k, true);
   mma_section(k, MMA_LOOP);
   text_close(k->t);

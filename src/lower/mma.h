@@ -163,13 +163,11 @@ struct norm *mma_block_norm(const struct mma_plan *p);                          
 int mma_cuts(const struct lower_job *j, int64_t least, struct mma_anew out[MMA_CUTS], char why[160]); // that may be worth trying
 bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160]);                          // b: of n
 int mma_only_loop(const struct graph *b);                    // the loop that has more than one iteration; -1: none, or several
-int64_t mma_own_step(const struct norm *n);                  // what the block graph's loop takes; 0: not known
-int64_t mma_steps_all(const struct norm *n);                 // what all its iterations take together; 0: not known
+int64_t mma_own_step(const struct norm *n, int64_t *all);    // what the block graph's loop takes; 0: not known. all: what all its iterations take
 int mma_continued(const struct norm *n, int axis);           // the letter that grid axis or, from GRID_AXES on, loop axis continues; -1
 struct plan_access *mma_access(const struct norm *n, int i); // iterators, then savers
 // ---- mma_clip.c ----
-int64_t mma_clip_all(const struct norm *n);                                  // columns of all blocks, where they can be cut anew; 0: they cannot
-int64_t mma_clip_own(const struct norm *n);                                  // columns of a block among them
+int64_t mma_clip_all(const struct norm *n, int64_t *own); // columns of all blocks, where they can be cut anew; 0: they cannot. own: of a block
 bool mma_clip(struct norm *n, struct graph *b, int64_t cols, char why[160]); // b: of n
 bool mma_clipped(const struct mma_plan *p, int cols);                        // has the last block fewer of these columns?
 const char *mma_clip_count(const struct mma_plan *p, int unit);              // so many units has this block, or more
@@ -203,6 +201,7 @@ static inline const struct mma_tile *mma_tile_at(const struct mma_plan *p, int v
 bool mma_reduces(const struct kern_value *v);          // a sum or a maximum, of iterations or letters
 bool mma_accumulates(const struct mma_plan *p, int v); // over iterations
 bool mma_reads(const struct mma_plan *p, int v, int operand);
+bool mma_read_in(const struct mma_plan *p, int value, unsigned sections); // by values of these sections alone, as bits
 int mma_running(const struct mma_plan *p, int like, enum kern_kind kind); // of the same maximum; -1: there is none
 bool mma_side_add(struct mma_plan *p, int root, int *source);             // the iterator that has all of the operand's elements
 bool mma_side_mark(struct mma_plan *p, bool *member, int value);          // values that compute it; false: not loads alone
@@ -222,7 +221,6 @@ static inline bool mma_joined(const struct mma_plan *p, int v) // is it a sum of
 static inline bool mma_sums_part(const struct mma_plan *p, const struct mma_product *x) { return !p->wg && p->cols[x->sum_cols].split; }
 int64_t mma_combine_bytes(const struct mma_plan *p, struct mma_shape s);
 bool mma_fit(struct mma_plan *p, const struct knobs *k);
-bool mma_tails(struct mma_plan *p);                          // makes them
 bool mma_tail_fit(struct mma_plan *p, int way, int threads); // of these; adds shared memory
 // ---- mma_pad.c ----
 int64_t mma_pad(int64_t size);                                                // so many columns, or terms of a sum, in whole fragments
@@ -283,7 +281,6 @@ void mma_warps(struct text *t, int rows, int cols); // groups of threads: warps 
 void mma_quads(struct text *t, int threads);
 struct mma_kernel mma_kernel_new(const struct mma_plan *p, struct text *t);
 void mma_section(struct mma_kernel *k, enum mma_section s); // its values
-void mma_fetch(struct mma_kernel *k);                       // what an iteration reads itself is on its way while products run
 void mma_hoist(struct mma_kernel *k);                       // what the loop reads and does not change goes into registers before it
 struct mma_known {                                          // registers that are declared within a block are not known after it
   const char **reg, **left;
@@ -295,9 +292,7 @@ void wgmma_product(struct mma_kernel *k, const struct mma_product *x, const char
 // The vector's place in shared memory; NULL: it is not there. wgmma_queue.c
 const char *wgmma_vector_value(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s);
 
-const char *mma_it(const struct mma_kernel *k); // the iteration, as text
-const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s,
-                           const char *type);                                        // "[2, 4].[2, 1].[1, 2].fp32"
+const char *mma_it(const struct mma_kernel *k);                                      // the iteration, as text
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type); // fresh registers
 // Loops over this thread's rows, m and h, with @pr, @b and @r (which stay within bounds); nothing where not `rows`.
 // Address of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.

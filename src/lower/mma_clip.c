@@ -40,16 +40,11 @@ static int axis_of_columns(const struct norm *n, int *letter)
   return -1;
 }
 
-int64_t mma_clip_all(const struct norm *n)
+int64_t mma_clip_all(const struct norm *n, int64_t *own)
 {
   int letter, axis = axis_of_columns(n, &letter);
-  return axis < 0 ? 0 : n->extent[letter] * n->block->grid[axis];
-}
-
-int64_t mma_clip_own(const struct norm *n)
-{
-  int letter;
-  return axis_of_columns(n, &letter) < 0 ? 0 : n->extent[letter];
+  *own = axis < 0 ? 0 : n->extent[letter];
+  return axis < 0 ? 0 : *own * n->block->grid[axis];
 }
 
 bool mma_clip(struct norm *n, struct graph *b, int64_t cols, char why[160])

@@ -23,14 +23,6 @@ static double elements_of(const struct mma_plan *p, uint32_t has, bool loads)
   return (double)(rows * norm_extent(p->n, has & ~p->row_letters));
 }
 
-// Do only operands that are computed on the side read it?
-static bool aside(const struct mma_plan *p, int load)
-{
-  for (int v = 0; v < p->k.nvalues; v++)
-    if (mma_reads(p, v, load) && p->section[v] != MMA_SIDE) return false;
-  return true;
-}
-
 // Tiles come in copies; what only elementwise operators read comes from memory straight into fragments, two elements at a time.
 static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
@@ -47,7 +39,7 @@ static void loads(const struct mma_plan *p, struct kernel_counts *c)
     if (tile) c->shared += n * bytes;
     if (tile && p->tile[p->tile_of[v]].lanes) c->shared += n * bytes, c->lanes += n * all;
     if (!tile || !p->wg) c->lanes += n * bytes / copy * 2, c->lines += c->items * n * bytes / fmin(run, tile ? 32 * fmin(copy, ATOM) : QUAD * elem);
-    if (!tile && varying && p->iterations > 1 && !aside(p, v)) c->loop_waits = n;
+    if (!tile && varying && p->iterations > 1 && !mma_read_in(p, v, 1u << MMA_SIDE)) c->loop_waits = n;
     if (tile && p->ahead) soon += varying ? bytes * p->ahead : bytes;
     *(varying && p->iterations > 1 ? &ring : &fixed) += bytes;
     c->loaded += n * bytes;

@@ -297,7 +297,7 @@ static int add_step(int64_t step, int n, int64_t out[MMA_STEPS])
 // As the block graph has it (0) unless those are single elements, 64 and 128 at a time and the least, about 128 in equal shares, and few at once.
 static int some_steps(const struct norm *n, int64_t least, int64_t out[MMA_STEPS])
 {
-  int64_t own = mma_own_step(n), all = mma_steps_all(n), turns = (all + 127) / 128;
+  int64_t all, own = mma_own_step(n, &all), turns = (all + 127) / 128;
   int count = own == 1 ? 0 : add_step(0, 0, out);
   if (!own) return count;
   for (int64_t s = least; s <= 128; s *= 2)

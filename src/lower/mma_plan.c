@@ -250,7 +250,7 @@ static void order_tiles(struct mma_plan *p)
     if (p->side[i].tile >= 0) p->tile[p->side[i].tile].due = -1;
 }
 
-bool mma_tails(struct mma_plan *p)
+static bool make_tails(struct mma_plan *p)
 {
   const struct lower_job *j = p->job;
   for (enum tail_way w = 0; j->tail && w < TAIL_WAYS; w++) {
@@ -304,5 +304,5 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   mma_sections(p), order_tiles(p);
   if (j->exact) mma_join_sums(p);
   mma_hidden_plan(p);
-  return mma_shapes(p, NULL) && mma_tails(p);
+  return mma_shapes(p, NULL) && make_tails(p);
 }

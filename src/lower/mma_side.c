@@ -25,6 +25,13 @@ bool mma_reads(const struct mma_plan *p, int v, int operand)
   return x->live && ((x->nin && x->in[0] == operand) || (x->nin > 1 && x->in[1] == operand));
 }
 
+bool mma_read_in(const struct mma_plan *p, int value, unsigned sections)
+{
+  for (int v = 0; v < p->k.nvalues; v++)
+    if (mma_reads(p, v, value) && !(sections >> p->section[v] & 1)) return false;
+  return true;
+}
+
 // Only values there read the values that are computed there, except for the operand, which products read on their right.
 static bool private_values(struct mma_plan *p, const struct mma_side *s)
 {

@@ -164,14 +164,10 @@ bool mma_step(struct norm *n, struct graph *b, int64_t step, char why[160])
   return true;
 }
 
-int64_t mma_own_step(const struct norm *n)
+int64_t mma_own_step(const struct norm *n, int64_t *all)
 {
-  int letter = continued(n);
-  return letter < 0 ? 0 : n->extent[letter];
-}
-
-int64_t mma_steps_all(const struct norm *n)
-{
-  int letter = continued(n);
-  return letter < 0 ? 0 : n->extent[letter] * n->block->loop[mma_only_loop(n->block)];
+  const int letter = continued(n);
+  const int64_t own = letter < 0 ? 0 : n->extent[letter];
+  *all = own ? own * n->block->loop[mma_only_loop(n->block)] : 0;
+  return own;
 }

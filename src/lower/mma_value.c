@@ -6,7 +6,8 @@
 
 const char *mma_it(const struct mma_kernel *k) { return k->section == MMA_LOOP && k->p->iterations > 1 ? mma_iteration(k->p, "it") : "0"; }
 
-const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const char *type)
+// "[2, 4].[2, 1].[1, 2].fp32"
+static const char *fragment_type(const struct mma_plan *p, struct mma_shape s, const char *type)
 {
   return arena_printf(p->job->mem, "[%d, %d].[%d, 1].[1, %d].%s", s.rows ? p->mt : 1, s.cols >= 0 ? p->cols[s.cols].nt : 1, s.rows ? 2 : 1,
                       s.cols >= 0 ? 2 : 1, type);
@@ -15,7 +16,7 @@ const char *mma_shape_text(const struct mma_plan *p, struct mma_shape s, const c
 const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *type)
 {
   const char *name = arena_printf(k->mem, "v%d", k->t->fresh++);
-  text_line(k->t, "%%%s:%s.RF", name, mma_shape_text(k->p, s, type));
+  text_line(k->t, "%%%s:%s.RF", name, fragment_type(k->p, s, type));
   return name;
 }
 

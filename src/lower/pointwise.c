@@ -51,7 +51,8 @@ static void with_constant(struct text *t, const char *name, const char *out, con
   emit_binary(t, name, out, x, constant);
 }
 
-bool emit_pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
+// True where op has a row; constants are given as attributes of the operator.
+static bool pointwise(struct text *t, enum op op, const struct attrs *a, const char *out, const char *x, const char *y)
 {
   const char *name = name_of(op);
   if (op == OP_WHOLE) {
@@ -90,7 +91,7 @@ void emit_map(struct text *t, const struct kern_value *v, const char *out, const
 {
   const char *tile = kern_op(v->op).tile;
   if (v->op < OPS)
-    emit_pointwise(t, (enum op)v->op, &v->a, out, x, y);
+    pointwise(t, (enum op)v->op, &v->a, out, x, y);
   else if (tile)
     emit_unary(t, tile, out, x);
   else

@@ -166,7 +166,6 @@ const char *row_number(const struct row_text *x, const struct kern_access *a, in
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector);  // within a thread
 void row_fold_across(struct row_text *x, int n, const int *values, bool again);           // over lanes and warps; again: in a loop
 const char *row_zeros(const struct row_text *x);                                          // indices of the first register
-struct row_exchange row_exchange_of(const struct row_text *x, int value);                 // over the warps of a block
 void row_send(struct row_text *x, int value, int shared, const struct row_exchange *e);   // its part to a new shared tensor
 
 // ---- rows_top.c ----
@@ -192,7 +191,7 @@ void row_fold_share(struct row_text *x, int n, const int *values); // over the b
 const struct hole *row_part_holes(const struct row_text *x, int value, int shared, const struct row_exchange *e);
 void row_receive(struct row_text *x, int value, int shared, const struct row_exchange *e);
 bool row_is_shared(const struct row_plan *p, int value);
-struct row_exchange row_share_exchange(const struct row_text *x, int value); // over the blocks of a cluster
+struct row_exchange row_exchange_of(const struct row_text *x, int value, bool blocks); // over the blocks of a cluster, else the warps of a block
 void row_write_to_all(struct row_text *x, int value, const struct row_exchange *e);
 const char *row_thread_term(const struct row_text *x, const char *sum, char what, int axis, int scale);
 

@@ -51,26 +51,6 @@ void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_
 
 // ---- over threads ----
 
-struct row_exchange row_exchange_of(const struct row_text *x, int value)
-{
-  const struct row_plan *p = x->p;
-  const struct kern_value *v = &p->r->k.v[value];
-  struct row_exchange e = {1, 1, "", "", ""};
-  for (int a = 0; a < p->r->k.naxes; a++) {
-    bool folded = v->folded >> a & 1;
-    if (folded && p->lanes[a] > 1) e.first = text_join(x->mem, e.first, " && ", "@l%d == 0", a);
-    if (!folded && p->lanes[a] > 1) e.at = row_thread_term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
-    if (p->warps[a] == 1) continue;
-    if (folded)
-      e.part = row_thread_term(x, e.part, 'w', a, e.parts), e.parts *= p->warps[a];
-    else
-      e.at = row_thread_term(x, e.at, 'w', a, e.kept), e.kept *= p->warps[a];
-  }
-  if (!*e.at) e.at = "0";
-  row_top_turns(x, value, &e);
-  return e;
-}
-
 void row_send(struct row_text *x, int value, int shared, const struct row_exchange *e)
 {
   text_about(&x->t, x->p->r->k.v[value].about - 1);
@@ -107,7 +87,7 @@ void row_fold_across(struct row_text *x, int n, const int *values, bool again)
     for (int a = 0; a < p->r->k.naxes; a++)
       if (v->folded >> a & 1 && p->lanes[a] > 1)
         text_fill(&x->t, "%v$v <- Reduction<$op>#lanes$a(%v$v)", HOLES(NULL, INT(v, values[i]), STR(op, fold_operator(v->kind)), INT(a, a)));
-    e[i] = row_exchange_of(x, values[i]);
+    e[i] = row_exchange_of(x, values[i], false);
     many += e[i].parts > 1;
   }
   text_about(&x->t, -1);

@@ -164,7 +164,7 @@ static void receive(const struct row_scanning *s, int shared, const struct row_e
 
 static void over_warps(const struct row_scanning *s, bool again)
 {
-  const struct row_exchange e = row_exchange_of(s->x, s->value);
+  const struct row_exchange e = row_exchange_of(s->x, s->value, false);
   const int shared = s->x->fresh++;
   row_send(s->x, s->value, shared, &e);
   text_line(&s->x->t, "Sync<barrier>#%s()", s->x->team);
@@ -175,7 +175,7 @@ static void over_warps(const struct row_scanning *s, bool again)
 
 static void over_blocks(const struct row_scanning *s)
 {
-  const struct row_exchange e = row_share_exchange(s->x, s->value);
+  const struct row_exchange e = row_exchange_of(s->x, s->value, true);
   row_share_meet(s->x, s->value);
   row_write_to_all(s->x, s->value, &e);
   text_line(&s->x->t, "Sync<cluster.arrive>#%s()\nSync<cluster.wait>#%s()", s->x->team, s->x->team);

@@ -61,17 +61,18 @@ static int writers(const struct row_plan *p, axis_set folded)
   return most;
 }
 
-struct row_exchange row_share_exchange(const struct row_text *x, int value)
+struct row_exchange row_exchange_of(const struct row_text *x, int value, bool blocks)
 {
   const struct row_plan *p = x->p;
   const struct kern_value *v = &p->r->k.v[value];
-  const int by = writers(p, v->folded);
-  struct row_exchange e = {1, p->cluster, "", "@rank", ""};
+  const int by = blocks ? writers(p, v->folded) : -1;
+  struct row_exchange e = {1, blocks ? p->cluster : 1, "", blocks ? "@rank" : "", ""};
   for (int a = 0; a < p->r->k.naxes; a++) {
     bool folded = v->folded >> a & 1;
     if (!folded && p->lanes[a] > 1) e.at = row_thread_term(x, e.at, 'l', a, e.kept), e.kept *= p->lanes[a];
     if (!folded && p->warps[a] > 1) e.at = row_thread_term(x, e.at, 'w', a, e.kept), e.kept *= p->warps[a];
-    if (folded && p->warps[a] > 1) e.first = text_join(x->mem, e.first, " && ", "@w%d == 0", a);
+    if (folded && blocks && p->warps[a] > 1) e.first = text_join(x->mem, e.first, " && ", "@w%d == 0", a);
+    if (folded && !blocks && p->warps[a] > 1) e.part = row_thread_term(x, e.part, 'w', a, e.parts), e.parts *= p->warps[a];
     if (folded && a != by && p->lanes[a] > 1) e.first = text_join(x->mem, e.first, " && ", "@l%d == 0", a);
     if (folded && a == by && p->lanes[a] > p->cluster) e.first = text_join(x->mem, e.first, " && ", "@l%d < %d", a, p->cluster);
   }
@@ -93,7 +94,7 @@ void row_share_begin(struct row_text *x)
   x->shared = NEWS(x->mem, int, p->r->k.nvalues + 1);
   for (int i = 0; i < p->r->k.nvalues; i++) {
     if (!row_is_shared(p, i)) continue;
-    const struct row_exchange e = row_share_exchange(x, i);
+    const struct row_exchange e = row_exchange_of(x, i, true);
     text_fill(&x->t, "?scalar %sh$sh:[$kept, $parts].$type.SH\n?!scalar %sh$sh:[$all,$dims].$type.SH",
               row_part_holes(x, i, x->shared[i] = x->fresh++, &e));
   }
@@ -134,7 +135,7 @@ void row_fold_share(struct row_text *x, int n, const int *values)
   if (!many) return;
   meet(x);
   for (int i = 0; i < n; i++)
-    if (row_is_shared(x->p, values[i])) e[i] = row_share_exchange(x, values[i]), row_write_to_all(x, values[i], &e[i]);
+    if (row_is_shared(x->p, values[i])) e[i] = row_exchange_of(x, values[i], true), row_write_to_all(x, values[i], &e[i]);
   text_about(&x->t, -1);
   text_line(&x->t, "Sync<cluster.arrive>#%s()", x->team);
   text_line(&x->t, "Sync<cluster.wait>#%s()", x->team);

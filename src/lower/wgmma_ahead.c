@@ -4,13 +4,6 @@
 
 enum { FETCHED = 16, LINE = 128 }; // bytes that a prefetch names, and that it fetches
 
-static bool read_at_end(const struct mma_plan *p, int load)
-{
-  for (int v = 0; v < p->k.nvalues; v++)
-    if (mma_reads(p, v, load) && p->section[v] != MMA_POST && p->section[v] != MMA_SENT) return false;
-  return true;
-}
-
 static bool divides(const struct mma_plan *p, const struct plan_access *a, int64_t unit)
 {
   bool all = a->offset % unit == 0;
@@ -22,7 +15,7 @@ static bool divides(const struct mma_plan *p, const struct plan_access *a, int64
 // Elements of a line where the load is a matrix whose rows are whole lines, or parts of one; 0: it is not fetched.
 static int64_t line_of(const struct mma_plan *p, int v, int *cols)
 {
-  if (mma_varies(p, v) || !wgmma_loads_matrix(p, v, cols) || !read_at_end(p, v)) return 0;
+  if (mma_varies(p, v) || !wgmma_loads_matrix(p, v, cols) || !mma_read_in(p, v, 1u << MMA_POST | 1u << MMA_SENT)) return 0;
   const struct plan_access *a = &p->n->iter[p->iter_of[v]];
   const struct mma_list *l = &p->cols[*cols].list;
   int last = l->letter[l->n - 1], bytes = dtype_bytes(p->job->store[a->tensor]);

@@ -160,7 +160,8 @@ int wgmma_choices(const struct lower_job *j, int most, struct knobs *out, char w
   char other[160];
   int n = 0, cuts = mma_cuts(j, 64, to, why);
   // Other columns are tried if 128 does not divide all of them, or if blocks of fewer columns are more than the multiprocessors.
-  const int64_t all = j->n->passes->chains.nproducts ? mma_clip_all(j->n) : 0, own = all ? mma_clip_own(j->n) : 0;
+  int64_t own = 0;
+  const int64_t all = j->n->passes->chains.nproducts ? mma_clip_all(j->n, &own) : 0;
   const bool small = own < WG_COLUMNS / 2 && graph_blocks(j->n->block) > j->gpu->cores;
   const int64_t least = all % 128 || small ? WG_COLUMNS / 2 : INT64_MAX;
   for (int i = 0; i < cuts; i++)

@@ -55,9 +55,7 @@ static bool read_late(const struct wg_plan *w, int value)
   const struct mma_plan *p = &w->p;
   for (int i = 0; i < p->k.nsaves; i++)
     if (p->k.save[i].value == value && !w->store[i].sent) return false;
-  for (int v = 0; v < p->k.nvalues; v++)
-    if (mma_reads(p, v, value) && p->section[v] != MMA_SENT) return false;
-  return true;
+  return mma_read_in(p, value, 1u << MMA_SENT);
 }
 
 static bool has_columns_of_result(const struct wg_plan *w, int value)
