@@ -27,6 +27,7 @@
 enum { KERN_AXES = 64, KERN_BASES = 8, KERN_CHOSEN_BY = 2 };
 typedef uint64_t axis_set;
 #define AXIS(a) ((axis_set)1 << (a))
+static inline axis_set axis_renamed(axis_set s, int from, int to) { return s >> from & 1 ? (s & ~AXIS(from)) | AXIS(to) : s; }
 
 struct kern_access { // element offset + sum stride[a] a of the buffer of a tensor
   int tensor;        // of the kernel graph

@@ -60,8 +60,6 @@ static bool meet(const struct kern *k, int a, int b)
   return false;
 }
 
-static axis_set renamed(axis_set s, int from, int to) { return s >> from & 1 ? (s & ~AXIS(from)) | AXIS(to) : s; }
-
 static bool rename_access(struct kern_access *a, int from, int to)
 {
   bool clear = !a->stride[from] || !a->stride[to] || a->stride[from] == a->stride[to];
@@ -77,11 +75,11 @@ bool kern_rename(struct kern *k, int from, int to)
   for (int i = 0; i < k->nvalues; i++) {
     struct kern_value *v = &k->v[i];
     clear &= rename_access(&v->at, from, to);
-    v->axes = renamed(v->axes, from, to), v->folded = renamed(v->folded, from, to), v->batch = renamed(v->batch, from, to);
+    v->axes = axis_renamed(v->axes, from, to), v->folded = axis_renamed(v->folded, from, to), v->batch = axis_renamed(v->batch, from, to);
   }
   for (int i = 0; i < k->nsaves; i++) {
     clear &= rename_access(&k->save[i].at, from, to);
-    k->save[i].axes = renamed(k->save[i].axes, from, to);
+    k->save[i].axes = axis_renamed(k->save[i].axes, from, to);
   }
   return clear;
 }

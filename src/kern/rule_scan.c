@@ -11,8 +11,6 @@ static int index_axis(const struct kern *k, int v)
   return x->at.stride[a] == 1 ? a : -1;
 }
 
-static axis_set moved(axis_set s, int from, int to) { return s >> from & 1 ? (s & ~AXIS(from)) | AXIS(to) : s; }
-
 // The value with another axis in the place of `from`; -1: it has that one already. done: by value, what it became, or -1.
 static int walked(struct kern *k, int v, int from, int to, int *done)
 {
@@ -24,7 +22,7 @@ static int walked(struct kern *k, int v, int from, int to, int *done)
     x.in[i] = walked(k, x.in[i], from, to, done);
     if (x.in[i] < 0) return -1;
   }
-  x.axes = moved(x.axes, from, to), x.folded = moved(x.folded, from, to), x.batch = moved(x.batch, from, to);
+  x.axes = axis_renamed(x.axes, from, to), x.folded = axis_renamed(x.folded, from, to), x.batch = axis_renamed(x.batch, from, to);
   x.at.stride[to] = x.at.stride[from], x.at.stride[from] = 0;
   return done[v] = kern_add(k, x);
 }

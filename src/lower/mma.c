@@ -75,8 +75,7 @@ static void begin_ring(struct mma_kernel *k)
   mma_load(k, false, "0", "0");
   commit(k);
   for (int s = 0; s < ahead; s++) {
-    char stage[12];
-    snprintf(stage, sizeof stage, "%d", s);
+    const char *stage = arena_printf(k->mem, "%d", s);
     if (p->hides && s) text_open(k->t, "if (%d < @count) {", s);
     if (s < p->iterations) mma_load(k, true, stage, mma_iteration(k->p, stage));
     if (p->hides && s) text_close(k->t);

@@ -97,21 +97,25 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
   text_until(k->t, indent);
 }
 
+// So many units has this iteration, or this block; NULL: all have as many.
+static const char *count_here(const struct mma_plan *p, int cols, int unit)
+{
+  return mma_ragged(p, cols) ? mma_ragged_count(p, unit, mma_iteration(p, "it")) : mma_clipped(p, cols) ? mma_clip_count(p, unit) : NULL;
+}
+
 // This thread's first column of tile n in units of so many, e further, within what exists.
 const char *mma_column(const struct mma_plan *p, int cols, int unit, int e)
 {
-  const char *at = mma_cols_index(p, cols, unit);
+  const char *at = mma_cols_index(p, cols, unit), *count = count_here(p, cols, unit);
   if (e) at = arena_printf(p->job->mem, "%s + %d", at, e);
-  if (mma_ragged(p, cols)) return mma_ragged_index(p, at, unit, mma_iteration(p, "it"));
-  if (mma_clipped(p, cols)) return arena_printf(p->job->mem, "min(%s, %s - 1)", at, mma_clip_count(p, unit));
+  if (count) return arena_printf(p->job->mem, "min(%s, %s - 1)", at, count);
   return mma_pads(p, cols) ? arena_printf(p->job->mem, "min(%s, %lld)", at, (long long)p->cols[cols].size / unit - 1) : at;
 }
 
 // The same where it exists, as a condition; NULL: it always does.
 const char *mma_column_exists(const struct mma_plan *p, int cols, int unit, int e)
 {
-  const char *at = mma_cols_index(p, cols, unit);
-  const char *count = mma_ragged(p, cols) ? mma_ragged_count(p, unit, mma_iteration(p, "it")) : mma_clipped(p, cols) ? mma_clip_count(p, unit) : NULL;
+  const char *at = mma_cols_index(p, cols, unit), *count = count_here(p, cols, unit);
   if (count) return arena_printf(p->job->mem, "%s + %d < %s", at, e, count);
   return mma_pads(p, cols) ? arena_printf(p->job->mem, "%s + %d < %lld", at, e, (long long)p->cols[cols].size / unit) : NULL;
 }

@@ -5,9 +5,10 @@
 #include <ctype.h>
 #include <string.h>
 
-// The formatted text is a template without holes.
-static void begin(struct text *t, const char *fmt, va_list ap)
+// The formatted text is a template without holes. Returns the indentation before it.
+static int begin(struct text *t, const char *fmt, va_list ap)
 {
+  const int indent = t->indent;
   va_list again;
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, fmt, again);
@@ -16,6 +17,7 @@ static void begin(struct text *t, const char *fmt, va_list ap)
   vsnprintf(lines, (size_t)n + 1, fmt, ap);
   text_begin(t, lines, NULL);
   mem_free(lines);
+  return indent;
 }
 
 int text_about(struct text *t, int node)
@@ -32,20 +34,17 @@ int text_about_tensor(struct text *t, const struct graph *block, int tensor) { r
 
 void text_line(struct text *t, const char *fmt, ...)
 {
-  int indent = t->indent;
   va_list ap;
   va_start(ap, fmt);
-  begin(t, fmt, ap);
+  text_until(t, begin(t, fmt, ap));
   va_end(ap);
-  text_until(t, indent);
 }
 
 int text_open(struct text *t, const char *fmt, ...)
 {
-  int indent = t->indent;
   va_list ap;
   va_start(ap, fmt);
-  begin(t, fmt, ap);
+  const int indent = begin(t, fmt, ap);
   va_end(ap);
   return indent;
 }
