@@ -2,6 +2,7 @@
 //
 // Files
 //   equal.c        verify_equal: the order of evidence and the verdict
+//   among.c        among how many elements maxima choose
 //   tests.c        which tests, and what they are worth
 //   cut.c          tensors that both graphs compute in the same way become inputs
 //   input_parts.c  parts of inputs that a pair reads become inputs
@@ -145,6 +146,8 @@ void place_text(char out[160], const struct graph *g, const struct verify_place 
 
 // ---- tests.c -------------------------------------------------------------------------------------------------
 
+double choices_among(const struct graph *g); // among.c: elements among which a maximum chooses, at most
+
 struct testing { // of one pair of graphs, at one size
   const struct verify_opts *o;
   uint64_t seed;
@@ -152,6 +155,7 @@ struct testing { // of one pair of graphs, at one size
   struct bound bound;
   double error;  // of one test
   int wanted;    // tests for delta; 1000000000 where no number is enough
+  double orders; // of maxima, that the same number needs
   int64_t ops;   // of one test
   bool faithful; // a difference over fields is one over the reals
   bool opaque_max;
@@ -162,6 +166,7 @@ struct testing { // of one pair of graphs, at one size
 struct testing testing_of(const struct verify_opts *o, uint64_t seed, const struct graph *a, const struct graph *b);
 // As many tests over fields as delta wants, but at least one, and no more than `ops` operations allow.
 enum verdict testing_fields(struct testing *t, int64_t ops, struct err *e);
+bool testing_suffices(const struct testing *t); // not: so few orders of maxima may hide a difference
 void testing_credit(const struct testing *t, struct certificate *c); // what the passed tests are worth
 
 // ---- real.c: the same inputs in float64 and in float32 ---------------------------------------------------------

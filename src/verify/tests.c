@@ -10,7 +10,7 @@
 static const double DELTA = 1e-9;
 static const int64_t OVERHEAD = 20000; // of one test, in operations
 enum { MOST_TESTS = 200000 };
-enum { ORDERS = 1000 }; // tests of maxima under random orders: most orders may hide a wrong choice
+enum { ORDERS = 1000 }; // tests of maxima under random orders, at least: most orders may hide a wrong choice
 enum { BLIND = 4 };     // tests where no theorem says how many, at least; of small graphs more
 static const int64_t BLIND_OPS = 40000000;
 enum { MOST_BLIND = 64 };
@@ -26,6 +26,8 @@ struct testing testing_of(const struct verify_opts *o, uint64_t seed, const stru
   t.error = size_error(&t.bound, LEAST_P, LEAST_Q);
   double n = t.error < 1 ? ceil(log(delta_of(&t)) / log(t.error)) : 1e9;
   t.wanted = n < 1e9 ? MAX(1, (int)n) : 1000000000;
+  // One order of n tells whether an element is the largest of n.
+  t.orders = t.bound.maxima ? ceil(-log(delta_of(&t)) * fmax(choices_among(a), choices_among(b))) : 0;
   t.ops = work_ops(a) + work_ops(b) + OVERHEAD;
   t.faithful = work_faithful(a) && work_faithful(b) && !t.bound.gap;
   return t;
@@ -34,7 +36,8 @@ struct testing testing_of(const struct verify_opts *o, uint64_t seed, const stru
 static int affordable(const struct testing *t, int64_t ops)
 {
   int64_t blind = MAX(BLIND, MIN(MOST_BLIND, BLIND_OPS / t->ops));
-  int64_t wanted = ordered(t) ? ORDERS : t->error >= 1 ? blind : MAX(t->wanted, t->faithful ? 1 : blind);
+  const double most = fmin(MOST_TESTS, (double)(ops / t->ops)), orders = t->orders <= most ? fmax(ORDERS, t->orders) : ORDERS;
+  int64_t wanted = ordered(t) ? (int64_t)orders : t->error >= 1 ? blind : MAX(t->wanted, t->faithful ? 1 : blind);
   return (int)MAX(1, MIN(wanted, MIN(MOST_TESTS, ops / t->ops)));
 }
 
@@ -56,6 +59,8 @@ enum verdict testing_fields(struct testing *t, int64_t ops, struct err *e)
   t->opaque_max = false;
   return over_fields(t, ops, e);
 }
+
+bool testing_suffices(const struct testing *t) { return !ordered(t) || t->passed >= t->orders; }
 
 static int clamp(double x) { return x < 1e9 ? (int)x : 1000000000; }
 
