@@ -146,6 +146,6 @@ int cmd_import(struct cli *c)
     return USER;
   }
   if (said ? mirage : begins_list(path)) return import_mirage(c, path, against);
-  if (against) return err_set(&c->err, ERR_OPTION, NOWHERE, "a model is not held against a program: %.200s", against);
+  if (against) return err_set(&c->err, ERR_OPTION, NOWHERE, "an ONNX model cannot be compared with a program: %.200s", against);
   return cli_import_onnx(c, path, c->optimize);
 }

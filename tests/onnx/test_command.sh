@@ -17,7 +17,7 @@ expect 2 'extents that can be set: batch' "$MICA" import $models/gated_mlp.onnx 
 expect 2 'no extent `rows`' "$MICA" import $models/gated_mlp.onnx --set batch=2 --set rows=3
 expect 2 'dtype' "$MICA" import $models/norm.onnx --dtype f16
 expect 3 'cannot open' "$MICA" import "$work/absent.onnx"
-expect 2 'not held against a program' "$MICA" import $models/norm.onnx examples/softmax.mica
+expect 2 'cannot be compared with a program' "$MICA" import $models/norm.onnx examples/softmax.mica
 expect 2 'no format' "$MICA" import tflite $models/norm.onnx examples/softmax.mica
 printf 'nothing' >"$work/bad.onnx"
 expect 2 'bad-onnx' "$MICA" import "$work/bad.onnx"
