@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# No sentence of comments and docs begins with What, Of, Where or Those, and prose of pages has at most 150 columns. Not run outside of a git
-# checkout.
+# No sentence of comments and docs begins with What, Of, Where or Those, prose of pages has at most 150 columns, and headings skip no
+# level. Not run outside of a git checkout.
 # test: release
 set -u
 . tests/shell.sh
@@ -27,6 +27,9 @@ long=$(printf '%0151d' 0)
 printf '%s\n' "$long" "| $long |" '```' "$long" '```' "${long%0}" >"$work/wide.md"
 words "$work" 1 '^wide.md:1: 151 columns$' <<<wide.md
 [ "$(wc -l <"$work/out")" = 1 ] || complain "other long lines of the page"
+printf '%s\n' '# Page' '### Section' '```' '##### code' '```' '## Section' '### Part' >"$work/levels.md"
+words "$work" 1 '^levels.md:2: the heading skips a level$' <<<levels.md
+[ "$(wc -l <"$work/out")" = 1 ] || complain "other headings of the page"
 words "$work" 1 '^code.c:1: Where a comment$' <<<code.c
 [ "$(cut -d: -f2 "$work/out" | tr '\n' ' ')" = '1 3 4 5 ' ] || complain "other lines of C"
 words "$work" 1 '^code.py:1: What a string says.$' <<<code.py

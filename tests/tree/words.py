@@ -1,4 +1,5 @@
-"""No sentence of comments and docs begins with a word that hides its subject, and prose of pages has at most 150 columns.
+"""No sentence of comments and docs begins with a word that hides its subject, prose of pages has at most 150 columns, and headings
+skip no level.
 
     words.py TREE < FILES     prints FILE:LINE: SENTENCE and ends with status 1 where there is one; FILES are names, a line each
 
@@ -38,13 +39,17 @@ def remarks(name, lines):
             yield number, found[1].strip()
 
 
-def wide(lines):
-    """(number, columns) of lines of a page's prose that are too long."""
-    code = False
+def malformed(lines):
+    """(number, what) of lines of a page whose prose is too long, and of headings that skip a level, which end the build of the site."""
+    code, level = False, 0
     for number, line in enumerate(lines, 1):
         code ^= line.lstrip().startswith("```")
         if not code and not line.startswith("|") and len(line) > COLUMNS:
-            yield number, len(line)
+            yield number, f"{len(line)} columns"
+        if not code and (heading := re.match("#+ ", line)):
+            if len(heading[0]) - 1 > level + 1:
+                yield number, "the heading skips a level"
+            level = len(heading[0]) - 1
 
 
 def main():
@@ -55,8 +60,8 @@ def main():
                 lines = file.read().split("\n")
         except UnicodeDecodeError:
             continue
-        for number, columns in wide(lines) if PAGE.match(name) else ():
-            print(f"{name}:{number}: {columns} columns")
+        for number, what in malformed(lines) if PAGE.match(name) else ():
+            print(f"{name}:{number}: {what}")
             found += 1
         for number, text in remarks(name, lines):
             for sentence, end in BAD.findall(text):
