@@ -119,8 +119,7 @@ struct mica_options {
   const char *trace;        // a file for times of passes by thread, in the Trace Event Format
   const char *keep_dropped; // a folder for candidates that are dropped, each with the command that shows why
   const char *candidate;    // a file: this kernel graph in place of a search; MICA_NO where it is dropped
-  const char *
-      knobs; // schemes and knobs of the candidate's kernels on a GPU, by launch, separated by semicolons; last `independent`: launches do not overlap
+  const char *knobs; // schemes and knobs of the candidate's kernels on a GPU, by launch, separated by semicolons; last `independent`: no overlap
   bool check_passes; // check what each pass leaves; a debug build does that in any case
   // NULL, or called when the work ends, with each result of a pass. text is NULL where the last pass has none.
   void (*told)(void *arg, const char *pass, const char *title, const char *text);
