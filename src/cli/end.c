@@ -19,7 +19,7 @@
 
 static const double PATIENCE = 1.8;         // seconds between asking for an end and making one
 static const double BUSY = 0.015, IDLE = 3; // least share of processor time of a command that works; seconds of a measurement
-static const double LONGEST = 20;           // seconds after the end of the time that work may go on
+static const double LONGEST = 20;           // seconds of processors that work after the end of the time may take
 
 // The only mutable globals: signals have nowhere else to put what they say.
 static volatile int stopped;
@@ -70,15 +70,17 @@ _Noreturn static void strike(bool by_user)
 struct watched {
   double asked;      // when a signal came, or INFINITY
   double since, cpu; // when it was looked whether the command works, and what it had used
+  double begun;      // what it had used at the end of the time
 };
 
-// After the end of the time a command may go on only as long as it works.
-static double look_late(struct watched *w, double until, double now)
+// After the end of the time a command may go on only as long as it works. A compiler that others starve has all the time that it needs.
+static double look_late(struct watched *w, double now)
 {
-  if (!w->since) w->since = now, w->cpu = work_seconds();
+  if (!w->since) w->since = now, w->cpu = w->begun = work_seconds();
   if (now >= w->since + IDLE) {
-    if (work_seconds() - w->cpu < BUSY * (now - w->since) || now >= until + LONGEST) strike(false);
-    w->since = now, w->cpu = work_seconds();
+    const double cpu = work_seconds();
+    if (cpu - w->cpu < BUSY * (now - w->since) || cpu - w->begun >= LONGEST) strike(false);
+    w->since = now, w->cpu = cpu;
   }
   return w->since + IDLE;
 }
@@ -93,7 +95,7 @@ static void *watch(void *arg)
     if (stopped && isinf(w.asked)) w.asked = now;
     if (now >= w.asked + PATIENCE) strike(true);
     if (until > 0) until += now - turn_clock();
-    double next = until <= 0 ? INFINITY : now < until ? until : look_late(&w, until, now);
+    double next = until <= 0 ? INFINITY : now < until ? until : look_late(&w, now);
     wait_for(fmin(next, w.asked + PATIENCE));
   }
   return NULL;
