@@ -156,7 +156,7 @@ static int emit(const struct lower_job *j, const struct knobs *k, struct lower_o
 }
 
 const struct scheme scheme_skinny = {.name = "skinny",
-                                     .doc = "products of at most 32 rows: weights from global memory straight into fragments",
+                                     .doc = "products of at most 32 rows: weights from global memory directly into fragments",
                                      .apart = "no tiles: one walk over what is summed, which warps share; lanes and blocks add up at its end",
                                      .knob = {"warps", "cols", "depth", "split", "ahead"},
                                      .tails = true,

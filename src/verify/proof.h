@@ -166,7 +166,7 @@ struct testing { // of one pair of graphs, at one size
 struct testing testing_of(const struct verify_opts *o, uint64_t seed, const struct graph *a, const struct graph *b);
 // As many tests over fields as delta wants, but at least one, and no more than `ops` operations allow.
 enum verdict testing_fields(struct testing *t, int64_t ops, struct err *e);
-bool testing_suffices(const struct testing *t); // not: so few orders of maxima may hide a difference
+bool testing_suffices(const struct testing *t);                      // not: so few orders of maxima may hide a difference
 void testing_credit(const struct testing *t, struct certificate *c); // what the passed tests are worth
 
 // ---- real.c: the same inputs in float64 and in float32 ---------------------------------------------------------
