@@ -23,7 +23,7 @@ static double elements_of(const struct mma_plan *p, uint32_t has, bool loads)
   return (double)(rows * norm_extent(p->n, has & ~p->row_letters));
 }
 
-// Tiles come in copies; what only elementwise operators read comes from memory straight into fragments, two elements at a time.
+// Tiles come in copies; what only elementwise operators read comes from memory directly into fragments, two elements at a time.
 static void loads(const struct mma_plan *p, struct kernel_counts *c)
 {
   double ring = 0, fixed = 0, soon = 0;
