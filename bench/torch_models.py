@@ -142,6 +142,7 @@ def in_onnxruntime(model, inputs):
         torch.onnx.export(model, inputs, path, dynamo=True, verbose=False)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # its threads would spin while torch's and Mica's work
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [i.name for i in session.get_inputs()]
     return lambda *given: torch.from_numpy(session.run(None, {n: x.numpy() for n, x in zip(names, given)})[0])
