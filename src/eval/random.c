@@ -49,7 +49,8 @@ static void fill(enum domain d, const struct field *F, enum dtype t, struct rng 
     case DOM_RISING:
     case DOM_FALLING:
     case DOM_MEETING:
-    case DOM_ROUNDED: ((double *)p)[i] = num_round(t, rng_normal(r)); break;
+    case DOM_ROUNDED:
+    case DOM_APART: ((double *)p)[i] = num_round(t, rng_normal(r)); break;
     }
   }
 }

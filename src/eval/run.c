@@ -11,14 +11,15 @@ static const struct {
   void (*fold)(struct field *F, enum op op, bool fresh, const struct fold *f, void *o, const void *x); // NULL: the row's
   void (*contract)(struct field *F, enum op op, bool exps, int threads, stop_flag stop, struct eval_value o, struct eval_value x,
                    struct eval_value y); // NULL: the row's
-  bool rounds;
+  bool rounds, apart;
 } domains[] = {[DOM_F64] = {&domain_f64},
                [DOM_F32] = {&domain_f32},
                [DOM_FIELD] = {&domain_ff},
                [DOM_RISING] = {&domain_f64, fold_rising},
                [DOM_FALLING] = {&domain_f64, fold_falling},
                [DOM_MEETING] = {&domain_f64, fold_meeting, contract_meeting},
-               [DOM_ROUNDED] = {&domain_f64, .rounds = true}};
+               [DOM_ROUNDED] = {&domain_f64, .rounds = true},
+               [DOM_APART] = {&domain_f64, .apart = true}};
 
 size_t domain_bytes(enum domain d) { return domains[d].row->bytes; }
 
@@ -117,8 +118,11 @@ static void run_contract(struct run *r, struct eval_frame *f, const struct node 
   }
   memset(o.p, 0, r->dom->bytes * (size_t)shape_size(&o.s));
   int terms = n->nin / 2; // [A1 A2] [B1; B2] = A1 B1 + A2 B2
-  for (int i = 0; i < terms; i++)
-    r->dom->contract(r->F, n->op, f->exps[n->out], r->threads, r->stop, o, frame_arg(f, n, i), frame_arg(f, n, terms + i));
+  for (int i = 0; i < terms; i++) {
+    const struct eval_value x = frame_arg(f, n, i), y = frame_arg(f, n, terms + i);
+    r->dom->contract(r->F, n->op, f->exps[n->out], r->threads, r->stop, o, x, y);
+    if (r->apart && f->kernel) contract_apart(r, f->g, n, i, o, x, y);
+  }
 }
 
 static void run_reduce(struct run *r, const struct node *n, struct eval_value o, struct eval_value x)
@@ -240,7 +244,7 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
   struct domain_row row = *domains[d].row;
   if (domains[d].fold) row.fold = domains[d].fold;
   if (domains[d].contract) row.contract = domains[d].contract;
-  struct run r = {&row, F, &tmp, MAX(1, threads), domains[d].rounds, stop, e};
+  struct run r = {&row, F, &tmp, MAX(1, threads), domains[d].rounds, domains[d].apart, stop, e};
   struct eval_frame *f = frame_new(&r, g, NULL, NULL, NULL);
   int in = 0, s = OK;
   for (int i = 0; i < g->nnodes && !s; i++) {

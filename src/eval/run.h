@@ -42,9 +42,14 @@ struct run {
   struct arena *mem;
   int threads;
   bool rounds; // what a node gives, to its dtype
+  bool apart;  // DOM_APART
   stop_flag stop;
   struct err *e;
 };
+
+// infinities.c: adds NaN to o where an infinity of x or y meets a sum that is the other operand.
+void contract_apart(const struct run *r, const struct graph *g, const struct node *n, int term, struct eval_value o, struct eval_value x,
+                    struct eval_value y);
 
 // The tensors of one graph while it runs. A nest's frame is allocated once and serves all its blocks.
 struct eval_frame {

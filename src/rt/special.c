@@ -2,9 +2,9 @@
 // and numbers too small to be normal. Results are NaN, an infinity or a number, as the program is in float64.
 //
 // Right code may differ from that, where the same function in another order does: where a value on the way leaves the range (1e30
-// squared), or infinities meet (inf - inf). So an element that differs is wrong only where five evaluations agree: the program in
-// float64, and rounded to its dtypes at each operator, in blocks too; the graph that the code was made of in float64, in float32, and with
-// sums in which infinities of both signs are no NaN. Two of them take -0 and what is not normal for 0, which code may do too. Other elements
+// squared), or infinities meet (inf - inf). So an element that differs is wrong only where six evaluations agree: the program in
+// float64, and rounded to its dtypes at each operator, in blocks too; the graph that the code was made of in float64, in float32, with
+// sums in which infinities of both signs are no NaN, and with products in which an infinity by a sum is NaN. Two of them take -0 and what is not normal for 0, which code may do too. Other elements
 // that differ are not held.
 //
 // The order of factors is the code's choice: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. If the code's graph has products
@@ -215,9 +215,9 @@ static void compare(struct special_comparison *c)
       if (!is_right(&c->out[i], k) && ++c->differ <= MOST_DOUBTS) PUSH(&c->mem, c->doubt, c->n, c->cap) = (struct doubt){i, k};
 }
 
-enum evaluation { ROUNDED, OWN_F64, OWN_F32, OWN_MEETING, OWN_RISING, OWN_FALLING, EVALUATIONS };
-static const enum domain own_domain[EVALUATIONS] = {
-    [OWN_F64] = DOM_F64, [OWN_F32] = DOM_F32, [OWN_MEETING] = DOM_MEETING, [OWN_RISING] = DOM_RISING, [OWN_FALLING] = DOM_FALLING};
+enum evaluation { ROUNDED, OWN_F64, OWN_F32, OWN_MEETING, OWN_APART, OWN_RISING, OWN_FALLING, EVALUATIONS };
+static const enum domain own_domain[EVALUATIONS] = {[OWN_F64] = DOM_F64,     [OWN_F32] = DOM_F32,       [OWN_MEETING] = DOM_MEETING,
+                                                    [OWN_APART] = DOM_APART, [OWN_RISING] = DOM_RISING, [OWN_FALLING] = DOM_FALLING};
 
 // Leaves the doubts in which one more evaluation agrees with the first: none where it cannot be made. ERR_STOPPED where it was stopped.
 static int ask(struct special_comparison *c, enum evaluation which, const struct graph *program, const struct graph *own, const struct buffers *b,

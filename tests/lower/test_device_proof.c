@@ -62,6 +62,30 @@ static void kernels_are_right_on_special_inputs(void **state)
   }
 }
 
+// In x (A B + W) and (x A) B + x W an infinity of x, of A or of B meets others in different sums.
+static void infinities_may_meet_elsewhere(void **state)
+{
+  (void)state;
+  enum { SEEDS = 60, FEW_CHOICES = 12 };
+  struct arena mem = {0};
+  struct target t;
+  struct err e = {0};
+  struct lower_plan p;
+  const char *text = "graph g {\n X: f16[1, 64]\n A: f16[64, 16]\n B: f16[16, 256]\n W: f16[64, 256]\n O = block(x=2) {\n x = iter(X)\n"
+                     " a = iter(A)\n b = iter(B, imap={x:1})\n w = iter(W, imap={x:1})\n save(matmul(x, matmul(a, b) + w), omap={x:1})\n }\n"
+                     " return O\n}\n";
+  if (target_open("sm_90a", 0, true, &t, &e)) fail_msg("%s", e.text);
+  if (lower_plan(&mem, graph_of(&mem, text), &t, &(struct lower_opts){.tails = true, .dependent = true}, &p, &e)) fail_msg("%s", e.text);
+  for (uint64_t seed = 1; seed <= SEEDS; seed++)
+    for (int k = 0; k < p.unit[0].nchoices; k += MAX(1, p.unit[0].nchoices / FEW_CHOICES)) {
+      struct device_proof proof;
+      const char *why = "";
+      if (device_prove(&mem, &p, &p.unit[0].choice[k], -1, seed, NULL, &proof, &why, &e)) fail_msg("seed %d: %s%s", (int)seed, why, e.text);
+      assert_true(proof.held > 0);
+    }
+  arena_close(&mem);
+}
+
 // A kernel that reads what another one leaves is run on what that one makes of special inputs.
 static void readers_of_results_are_run_on_special_inputs(void **state)
 {
@@ -119,7 +143,7 @@ static void a_stop_ends_it(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_right_on_special_inputs),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_are_right_on_special_inputs), cmocka_unit_test(infinities_may_meet_elsewhere),
                                      cmocka_unit_test(readers_of_results_are_run_on_special_inputs), cmocka_unit_test(a_stop_ends_it)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
