@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum { FIRST, BEHIND, MORE, SPANS };
-static const double LOWEST_SHOWN = -1e4; // a hidden element is at most this
+static const double LOWEST_SHOWN = -1e4;  // a hidden element is at most this
+static const double LOWEST_HIDDEN = -1e3; // and its exponent at most this below that of others
 
 struct spanning {
   const struct graph *g;
@@ -41,13 +42,30 @@ static bool made_of_one(const struct graph *b, int t, struct span_mask *m)
 
 static bool is_condition(const struct graph *b, int t) { return b->tensors[t].dtype == BOOL || op_rows[maker(b, t)->op].flags & BRACKET; }
 
+// The factor by which element t is larger where the result of keep is; 0: it is not, or by no constant.
+static double follows(const struct graph *b, int t, int keep)
+{
+  const struct node *n = maker(b, t);
+  if (t == b->nodes[keep].out) return 1;
+  if (n->op == OP_MUL_SCALAR) return n->a.scalar * follows(b, n->in[0], keep);
+  if (n->op == OP_ADD_SCALAR || n->op == OP_SUB) return follows(b, n->in[0], keep);
+  return n->op == OP_ADD ? follows(b, n->in[0], keep) + follows(b, n->in[1], keep) : 0;
+}
+
+// An exponential that is 0 where keep hides an element, in rows that show something.
+static bool vanishes(const struct graph *b, int t, int keep)
+{
+  const struct node *n = maker(b, t);
+  return n->op == OP_EXP && follows(b, n->in[0], keep) * b->nodes[keep].a.scalar <= LOWEST_HIDDEN;
+}
+
 // Other readers of the condition multiply an exponential by it, which is 0 where the condition is, in rows that show something.
 static bool only_weighs(const struct graph *b, const struct span_mask *m)
 {
   for (int i = 0; i < b->nnodes; i++) {
     const struct node *n = &b->nodes[i];
     for (int k = 0; k < n->nin && n->op != OP_ITER && i != m->keep && !(n->nout && m->made[n->out]); k++)
-      if (n->in[k] == m->shown && (n->op != OP_MUL || maker(b, n->in[1 - k])->op != OP_EXP)) return false;
+      if (n->in[k] == m->shown && (n->op != OP_MUL || !vanishes(b, n->in[1 - k], m->keep))) return false;
   }
   return true;
 }

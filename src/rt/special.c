@@ -4,8 +4,8 @@
 // Right code may differ from that, where the same function in another order does: where a value on the way leaves the range (1e30
 // squared), or infinities meet (inf - inf). So an element that differs is wrong only where six evaluations agree: the program in
 // float64, and rounded to its dtypes at each operator, in blocks too; the graph that the code was made of in float64, in float32, with
-// sums in which infinities of both signs are no NaN, and with products in which an infinity by a sum is NaN. Two of them take -0 and what is not normal for 0, which code may do too. Other elements
-// that differ are not held.
+// sums in which infinities of both signs are no NaN, and with products in which an infinity by a sum is NaN. Two of them take -0 and what is not
+// normal for 0, which code may do too. Other elements that differ are not held.
 //
 // The order of factors is the code's choice: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. If the code's graph has products
 // along a dimension, two more evaluations must agree: with the smallest factors first and with the largest first (eval/extreme.c).
