@@ -151,6 +151,7 @@ struct contest {
   struct race_early *early;           // of op-by-op on a GPU, while the search goes on; NULL: none is under way
   struct gpu_session *session;        // of a race on a GPU that was begun and waits for its turn to go on; NULL: of none
   struct entrants *entrants;          // of that race, or NULL
+  int64_t spared;                     // bytes that the part writes operator by operator and would not write as one kernel
   double deal;                        // how many equal shares the climb has
   bool overflows;                     // the part has exponentials that plan_stable tames
   bool hurried;                       // of a CPU: its time was over before all was compiled and measured
@@ -223,6 +224,9 @@ int pipe_optimize_by(struct arena *mem, const struct graph *program, const struc
 void pipe_search_done(struct job *j);
 int job_split(struct job *j, struct err *e); // the rows up to the subprograms
 int pipe_search(struct job *j, struct search_result **r, struct err *e);
+// A part's share of the time for openings, between 0 and 1. Half of it is an equal share; the rest is in proportion to `spared`.
+// A part counts for its twins too. The shares of all parts that are no twins add up to 1.
+double opening_weight(const struct job *j, int part);
 int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e);
 
 // ---- whole.c ----

@@ -263,15 +263,19 @@ static void told(void *arg, int decided, int all)
   if (o->progress) o->progress(o->progress_arg, &p);
 }
 
-// Bytes that are written operator by operator.
-static int64_t written(const struct graph *g)
+// Bytes that are written operator by operator and that one kernel would not write: those of the part's values that are not its results.
+static int64_t spared(const struct graph *g)
 {
   int64_t sum = 0;
   for (int t = 0; t < g->ntensors; t++) {
     const enum rule r = op_rows[g->nodes[g->tensors[t].node].op].rule;
     if (r != RULE_IO && r != RULE_VIEW && r != RULE_CONST) sum += shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype);
   }
-  return sum;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct tensor *t = &g->tensors[g->nodes[i].in[0]];
+    if (g->nodes[i].op == OP_OUTPUT) sum -= shape_size(&t->shape) * dtype_bytes(t->dtype);
+  }
+  return MAX(0, sum);
 }
 
 // Parts with the fewest operators come first, so that something is found soon; for a GPU those of which most is to be gained, as each has a share of
@@ -281,9 +285,8 @@ static void order_parts(struct job *j)
   int64_t *late = NEWS(j->mem, int64_t, j->split.n);
   j->order = NEWS(j->mem, int, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
-    const struct graph *g = j->split.parts[i].g;
     int k = i;
-    late[i] = j->target.kind == TARGET_GPU ? -written(g) : graph_ops(g);
+    late[i] = j->target.kind == TARGET_GPU ? -j->contests[i].spared : graph_ops(j->split.parts[i].g);
     for (; k > 0 && late[j->order[k - 1]] > late[i]; k--) j->order[k] = j->order[k - 1];
     j->order[k] = i;
   }
@@ -322,15 +325,16 @@ int run_split(const struct pass_on *on, struct err *e)
   if (!j->split.n)
     return err_set(e, ERR_WORLD, NOWHERE, "%s computes nothing between its operators of all devices, so nothing can be optimized",
                    j->plain->name ? j->plain->name : "the program");
-  order_parts(j);
   j->contests = NEWS(j->mem, struct contest, j->split.n);
   for (int i = 0; i < j->split.n; i++) {
     j->contests[i] = (struct contest){.part = &j->split.parts[i], .twin = twin_of(j, i), .why = "", .complete = true, .deal = 1};
+    j->contests[i].spared = spared(j->split.parts[i].g);
     const struct contest *first = j->contests[i].twin >= 0 ? &j->contests[j->contests[i].twin] : NULL;
     if (first && first->twin >= 0) j->contests[i].twin = first->twin;
     const int *easy = find_known(&known, graph_hash(j->split.parts[i].g));
     j->contests[i].block_ops = easy ? MAX(*easy, 0) : 0;
   }
+  order_parts(j);
   const struct part *p = j->split.parts;
   j->single = j->split.n == 1 && j->plain->world == 1 && same_list(j->plain, graph_inputs, p->nin, p->in, j->mem) &&
               same_list(j->plain, graph_outputs, p->nout, p->out, j->mem);

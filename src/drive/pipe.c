@@ -70,19 +70,46 @@ static int walk_each(struct job *j, int from, int to, struct err *e)
 // Weights of the time: an opening is the search of a part and its first batch; a race is the rest of it.
 enum { OPENING = 6, RACE = 2, WHOLE = 3 };
 static const double EVEN = 0.25;       // of the time for races, what all parts have alike
+static const double OPENED_EVEN = 0.5; // of the time for openings: compilers of a first batch take their time, however little is to be gained
 static const int64_t HELD = 2LL << 30; // bytes of inputs and results of the parts whose races are under way
+
+// Parts with the graph of this one, itself among them.
+static int alike(const struct job *j, int part)
+{
+  int n = 1;
+  for (int i = 0; i < j->split.n; i++) n += j->contests[i].twin == part;
+  return n;
+}
+
+double opening_weight(const struct job *j, int part)
+{
+  double sum = 0;
+  for (int i = 0; i < j->split.n; i++)
+    if (j->contests[i].twin < 0) sum += alike(j, i) * (double)j->contests[i].spared;
+  const double even = 1.0 / parts_left(j, 0), own = sum > 0 ? alike(j, part) * (double)j->contests[part].spared / sum : even;
+  return OPENED_EVEN * even + (1 - OPENED_EVEN) * own;
+}
+
+// The opening of the k-th part in the order of work has this share of the time that is left. Later ones have the rest of a share.
+static double opening_share(const struct job *j, int k)
+{
+  const int all = parts_left(j, 0);
+  double left = 0;
+  for (int i = k; i < j->split.n; i++)
+    if (j->contests[j->order[i]].twin < 0) left += opening_weight(j, j->order[i]);
+  return OPENING * all * opening_weight(j, j->order[k]) / (OPENING * all * left + RACE * all + WHOLE);
+}
 
 // Every part has something measured before any has more. The first batch of a part is compiled while the next part is searched. A session costs
 // memory: parts beyond the bound are begun when their turn comes.
 static int open_each(struct job *j, int from, struct err *e)
 {
-  const int all = parts_left(j, 0);
   int64_t held = 0;
   struct contest *before = NULL; // whose first batch is compiled
   for (int i = 0; i < j->split.n && !job_stopping(j); i++) {
     struct contest *c = &j->contests[j->order[i]];
     if (c->twin >= 0) continue;
-    clock_part(j, (double)OPENING / (OPENING * parts_left(j, i) + RACE * all + WHOLE), true);
+    clock_part(j, opening_share(j, i), true);
     TRY(walk_part(j, j->order[i], from, PASS_RACE, e));
     held += signature_of(c->part->g).bytes;
     if (held <= HELD)
@@ -120,10 +147,8 @@ static int open_parts(struct job *j, int from, struct err *e)
 static double gain(const struct job *j, int part)
 {
   const struct contest *c = &j->contests[part];
-  int alike = 1;
-  for (int i = 0; i < j->split.n; i++) alike += j->contests[i].twin == part;
-  if (clock_hurries(j)) return c->entrants ? alike * race_gpu_lead(c) : 0; // there is time for proofs alone
-  return c->entrants ? alike * race_gpu_gain(c) : INFINITY;
+  if (clock_hurries(j)) return c->entrants ? alike(j, part) * race_gpu_lead(c) : 0; // there is time for proofs alone
+  return c->entrants ? alike(j, part) * race_gpu_gain(c) : INFINITY;
 }
 
 // The part of which most is expected, of those that were opened and wait; -1: none. *share: of the time for the races that are left. *left: races of

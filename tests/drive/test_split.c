@@ -1,5 +1,5 @@
 // Cuts of the programs of examples/ that are too much for one search: the same with any number of threads, and
-// the small parts are worked on first. The sizes of the parts are what to look at when the probe or the cuts change.
+// the small parts are worked on first. For a GPU, time is given by what is to be gained. The sizes of the parts are what to look at when the probe or the cuts change.
 // test: quick release
 // test: timeout 300
 #include "drive/drive.h"
@@ -60,8 +60,38 @@ static void same_with_any_threads(void **state)
     }
 }
 
+// A part that writes nothing but its results has the smallest weight; none has less than half of an equal one.
+static void openings_by_what_is_spared(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct job j;
+  struct mica_options o = mica_options_default();
+  o.dtype = "f32", o.target = "sm_90a", o.remember = false;
+  split_of(&mem, &j, &o, "layer");
+  assert_true(j.split.n > 1);
+  double sum = 0;
+  int n = 0;
+  for (int i = 0; i < j.split.n; i++) n += j.contests[i].twin < 0;
+  for (int k = 0, before = -1; k < j.split.n; k++) {
+    const int i = j.order[k];
+    assert_true(j.contests[i].spared >= 0);
+    if (before >= 0) assert_true(j.contests[i].spared <= j.contests[before].spared);
+    before = i;
+    if (j.contests[i].twin >= 0) continue;
+    assert_true(opening_weight(&j, i) >= 0.5 / n - 1e-9);
+    sum += opening_weight(&j, i);
+  }
+  assert_true(sum > 1 - 1e-9 && sum < 1 + 1e-9);
+  const int first = j.order[0], last = j.order[j.split.n - 1];
+  assert_true(j.contests[first].spared > 0 && opening_weight(&j, first) > 1.0 / n);
+  assert_true(opening_weight(&j, first) > opening_weight(&j, last));
+  job_close(&j);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(same_with_any_threads)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(same_with_any_threads), cmocka_unit_test(openings_by_what_is_spared)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
