@@ -126,22 +126,55 @@ def test_a_search_has_a_thread_of_its_own():
     assert engine._beside(lambda ended: (ended, threading.get_ident()), None) == (None, threading.get_ident())
 
 
-def test_a_search_that_nobody_waits_for_ends(monkeypatch):
-    seen = []
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_search_that_nobody_waits_for_ends(monkeypatch, capsys, shown):
+    """Whether a person sees its progress or not."""
+    seen, running = [], threading.Event()
+    now = dict(stage="search", part=1, parts=1, states=0, pruned=0, verified=0, best_us=0.0, done=0.0)
 
     def search(text, settings, progress, **_):  # tells how far it is, and is ended by what that raises
         while True:
-            progress({})
+            progress(now)
+            running.set()
             time.sleep(0.001)
     monkeypatch.setattr(engine, "_optimize", search)
 
     def meanwhile():
+        assert running.wait(60)
         seen.append("meanwhile")
         raise KeyboardInterrupt
-    options = types.SimpleNamespace(progress=False, take="faster")
+    options = types.SimpleNamespace(progress=shown, take="faster")
     with pytest.raises(KeyboardInterrupt):
         engine._beside(lambda ended: engine._make("text", "sm_90a", {}, options, 60, "", ended), meanwhile)
-    assert seen == ["meanwhile"]
+    assert seen == ["meanwhile"] and ("search" in capsys.readouterr().err) == shown
+
+
+def test_code_that_cannot_be_compiled_is_tried_once():
+    """Beside a search its exception is kept for those who ask for the code."""
+    calls = []
+
+    def make():
+        calls.append(1)
+        raise RuntimeError("no compiler")
+    later = inductor.Later(make)
+    later.begin()
+    assert not later.made
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no compiler"):
+            later.get()
+    assert calls == [1]
+
+
+def test_programs_run_where_inductor_cannot_compile_the_whole(monkeypatch):
+    """The whole graph is only compared with: without it the programs and the rest, which were compiled, run."""
+    Watch(monkeypatch)
+
+    def fails(*_):
+        raise RuntimeError("no code for the whole")
+    monkeypatch.setattr(mica.torch.compiler, "_whole", fails)
+    e = explained()
+    (g,) = e.graphs
+    assert all(p.taken for p in e.programs) and not g.rest_us, e.details()
 
 
 def test_the_time_of_a_graph_is_at_most_twice_what_inductor_needs():

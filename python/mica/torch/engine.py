@@ -22,6 +22,7 @@ import torch
 
 import mica
 from mica import _mica
+from mica.progress import progress_open
 
 from .measure import has_turn
 
@@ -222,18 +223,20 @@ def _beside(work, meanwhile):
             raise
 
 
-def _ends(ended):
-    """Progress of a search that nobody sees, which ends the search when nobody waits for it."""
-    def progress(*_):
+def _ends(ended, shown):
+    """Progress of a search that ends it when nobody waits for it. shown: what a person sees of it."""
+    def progress(now):
         if ended.is_set():
             raise EngineError("the search was ended")
+        if shown.callback:
+            shown.callback(**now)
     return progress
 
 
 def _make(text, target, settings, options, seconds, folder, ended=None):
-    progress = _ends(ended) if ended and not options.progress else options.progress
+    shown = progress_open(options.progress if ended else False, "region")
     try:
-        program = _optimize(text, settings, target=target, time=float(seconds), progress=progress)
+        program = _optimize(text, settings, target=target, time=float(seconds), progress=_ends(ended, shown) if ended else options.progress)
         report, never_ran = program.report, (program.report.get("gpu") or {}).get("unmeasured")
         if options.take == "faster" and report["stopped"] and never_ran and report["best"]["op_by_op"]:  # which nobody needs to measure
             raise EngineError(f"{never_ran}; {MORE_TIME}")
@@ -241,3 +244,5 @@ def _make(text, target, settings, options, seconds, folder, ended=None):
     except (mica.Error, TypeError) as error:
         late = f"; {MORE_TIME}" if getattr(error, "code", "") == "stopped" else ""
         raise EngineError(str(error).split("\n")[0] + late) from None
+    finally:
+        shown.close()

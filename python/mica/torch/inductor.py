@@ -57,22 +57,28 @@ def may_run_beside(device, mode):
 
 
 class Later:
-    """A result of `make`, made once: when it is asked for, or before that, if there was time for it."""
+    """A result of `make`, made once: when it is asked for, or before that, if there was time for it. `make` is called once, and who asks for the
+    result hears of its exception."""
 
     def __init__(self, make):
-        self._make, self._made = make, None
+        self._make, self._made, self._error = make, None, None
 
     @property
     def made(self):
         return self._made is not None
 
     def begin(self):
+        if self._make is None:
+            return
+        make, self._make = self._make, None
         try:
-            self.get()
-        except Exception:  # who asks for it hears of it
+            self._made = make()
+        except Exception as error:
             log.debug("compiled beside a search", exc_info=True)
+            self._error = error
 
     def get(self):
-        if self._made is None:
-            self._made = self._make()
+        self.begin()
+        if self._error is not None:
+            raise self._error
         return self._made
