@@ -2,6 +2,7 @@
 // machine code is remembered in the database under its source, the architecture and the compiler's version. The
 // database is asked and told by one thread.
 #include "gpu/session.h"
+#include "base/memory.h"
 #include "base/doc.h"
 
 #include <string.h>
@@ -71,19 +72,25 @@ static void remember(struct db *db, const struct unit *u)
 
 // ---- what the run has ----
 
-static bool find(const struct compiled *c, struct unit *u)
+static bool find(struct compiled *c, struct unit *u)
 {
-  for (int i = 0; c && i < c->n; i++)
-    if (!strcmp(c->one[i].key, u->key)) return u->cubin = c->one[i].cubin, u->known = true;
-  return false;
+  if (!c) return false;
+  pthread_mutex_lock(&c->lock);
+  for (int i = 0; i < c->n && !u->known; i++)
+    if (!strcmp(c->one[i].key, u->key)) u->cubin = c->one[i].cubin, u->known = true;
+  pthread_mutex_unlock(&c->lock);
+  return u->known;
 }
 
 static void note(struct compiled *c, const struct unit *u)
 {
   if (!c || u->known || u->status != OK) return;
-  struct compiled_one *x = &PUSH(&c->mem, c->one, c->n, c->cap);
-  x->key = arena_strdup(&c->mem, u->key), x->cubin = u->cubin;
-  x->cubin.bytes = arena_copy(&c->mem, u->cubin.bytes, u->cubin.n);
+  struct undo undo;
+  guard_lock(&undo, &c->lock);
+  struct compiled_one one = {.key = arena_strdup(&c->mem, u->key), .cubin = u->cubin};
+  one.cubin.bytes = arena_copy(&c->mem, u->cubin.bytes, u->cubin.n);
+  PUSH(&c->mem, c->one, c->n, c->cap) = one;
+  guard_unlock(&undo, &c->lock);
 }
 
 // ---- compiling ----

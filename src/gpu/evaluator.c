@@ -338,7 +338,8 @@ struct gpu_ahead *gpu_ahead_open(const struct gpu_evaluator *v, int arch, int n,
   int most = 0;
   for (int i = 0; v && i < n; i++)
     if (is_worth_it(v, g[i]) && !eval_orders_count(g[i])) worth[most++] = g[i];
-  if (!most) return arena_close(&mem), NULL;
+  struct err later = {0}; // told where a reference is computed; the forge is ready before there are two threads
+  if (!most || gpu_forge_ready(v->o.forge, &later)) return arena_close(&mem), NULL;
   struct gpu_ahead *a = mem_handle(sizeof *a, &ahead_kind);
   *a = (struct gpu_ahead){v->o.forge, arch, most, worth, stop, guard_here(), trace_here(), mem, 0};
   if (!pool_thread(&a->thread, work_ahead, a)) return a;

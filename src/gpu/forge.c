@@ -10,6 +10,7 @@ struct gpu_forge *gpu_forge_open(const struct gpu_forge_opts *o)
 {
   struct gpu_forge *f = mem_handle(sizeof *f, &kind);
   f->o = *o, f->compiled.mem.lasting = true;
+  pthread_mutex_init(&f->compiled.lock, NULL);
   if (o->by) f->by = *o->by;
   return f;
 }
@@ -20,6 +21,7 @@ void gpu_forge_close(struct gpu_forge *f)
   compilers_close(f->processes);
   nvrtc_close(f->nvrtc);
   arena_close(&f->compiled.mem);
+  pthread_mutex_destroy(&f->compiled.lock);
   mem_free(f);
 }
 

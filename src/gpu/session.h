@@ -4,11 +4,14 @@
 
 #include "gpu/compare.h"
 
+#include <pthread.h>
+
 struct compiled_one {
   const char *key;
   struct cubin cubin;
 };
-struct compiled { // kernels
+struct compiled {       // kernels
+  pthread_mutex_t lock; // of what follows: batches and kernels of references are compiled side by side
   struct arena mem;
   int n, cap;
   struct compiled_one *one;

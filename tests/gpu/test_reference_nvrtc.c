@@ -73,8 +73,44 @@ static void kernels_are_compiled_ahead(void **state)
   arena_close(&mem);
 }
 
+// Several threads tell one forge of what they compiled.
+static void threads_share_a_forge(void **state)
+{
+  (void)state;
+  enum { THREADS = 4 };
+  static const enum op ops[THREADS] = {OP_EXP, OP_SQRT, OP_NEG, OP_LOG};
+  struct arena mem = {0};
+  struct err e = {0};
+  struct gpu_forge *forge = gpu_forge_open(&(struct gpu_forge_opts){0});
+  if (gpu_forge_ready(forge, &e)) skip();
+  const struct graph *g[THREADS];
+  struct gpu_evaluator *v[THREADS];
+  struct gpu_ahead *a[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    g[i] = each_op_graph(&mem, ops[i], F32, 0);
+    v[i] = gpu_evaluator_open(&(struct gpu_evaluator_opts){.which = REFERENCE_GPU, .forge = forge});
+    a[i] = gpu_ahead_open(v[i], 90, 1, &g[i], NULL);
+    assert_non_null(a[i]);
+  }
+  for (int i = THREADS - 1; i >= 0; i--) gpu_ahead_close(a[i]), gpu_evaluator_close(v[i]);
+  for (int i = 0; i < THREADS; i++) {
+    struct code c;
+    struct graph *stable;
+    struct compile_result r;
+    struct compile_stats stats;
+    const struct patience until = {0};
+    if (graph_expand(&mem, g[i], true, &stable, &e) || plain_code(&mem, stable, PLAIN_ROUNDED, &c, &e)) fail_msg("%s", e.text);
+    assert_int_equal(gpu_forge_codes(&mem, forge, NULL, &until, 90, 1, &c, &r, &stats, &e), OK);
+    assert_true(stats.sources > 0);
+    assert_int_equal(stats.recalled, stats.sources);
+  }
+  gpu_forge_close(forge);
+  arena_close(&mem);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_text_compiles), cmocka_unit_test(kernels_are_compiled_ahead)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_text_compiles), cmocka_unit_test(kernels_are_compiled_ahead),
+                                     cmocka_unit_test(threads_share_a_forge)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
