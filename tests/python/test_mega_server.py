@@ -127,6 +127,7 @@ def test_client_that_leaves(server):
     ({"prompt": [True]}, 400, "prompt is a text or a list"),
     ({"prompt": [101]}, 400, "tokens are from 0 to 100"),
     ({"prompt": "one two"}, 400, "no tokenizer"),
+    ({"prompt": "1 \ud800"}, 400, "half of a surrogate pair"),
     ({"prompt": [1], "max_tokens": 0}, 400, "max_tokens is an integer"),
     ({"prompt": [1], "max_tokens": 4000}, 400, "the cache has 19"),
     ({"prompt": [1], "temperature": "hot"}, 400, "temperature is a number"),
@@ -158,6 +159,23 @@ def test_no_requests(server):
     assert post(server, {}, path="/v1/chat")[0] == 404
     assert get(server, "/v2")[0] == 404
     assert get(server, "/v1/models")[1]["data"][0]["id"] == "tiny"
+
+
+@pytest.mark.parametrize("headers, body, status", [
+    ("Content-Length: " + "9" * 5000, "", 413),
+    ("Content-Length: -1", "", 411),
+    ("Content-Length: 2\r\nContent-Length: 3", "{}", 411),
+    ("Content-Length: 2\r\nTransfer-Encoding: chunked", "{}", 411),
+    ("Content-Length: 20", "{}", 400),
+    ("Content-Length: 000", "", 400),
+    ("X: 1", "{}", 411),
+])
+def test_wrong_lengths(server, headers, body, status):
+    s = socket.create_connection(server.server_address)
+    s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n{body}".encode())
+    s.shutdown(socket.SHUT_WR)
+    assert f" {status} ".encode() in s.recv(4096).splitlines()[0]
+    s.close()
 
 
 def test_hung_launch():

@@ -166,13 +166,17 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _body(self) -> dict:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
-            raise _Refused(411, "a request has a Content-Length")
-        if int(length) > MOST_BODY:
+        lengths = self.headers.get_all("Content-Length", [])
+        if self.headers.get("Transfer-Encoding") is not None or len(lengths) != 1 or not (lengths[0].isascii() and lengths[0].isdecimal()):
+            raise _Refused(411, "a request has one Content-Length, and no Transfer-Encoding")
+        digits = lengths[0].lstrip("0") or "0"
+        if len(digits) > len(str(MOST_BODY)) or int(digits) > MOST_BODY:
             raise _Refused(413, f"a request has at most {MOST_BODY} bytes")
+        text = self.rfile.read(int(digits))
+        if len(text) < int(digits):
+            raise _Refused(400, "the request ends before its Content-Length")
         try:
-            body = json.loads(self.rfile.read(int(length)))
+            body = json.loads(text)
         except (ValueError, RecursionError):
             raise _Refused(400, "the request is no JSON") from None
         if not isinstance(body, dict):
@@ -182,6 +186,8 @@ class Handler(BaseHTTPRequestHandler):
     def _prompt(self, body) -> list[int]:
         p = body.get("prompt")
         if isinstance(p, str):
+            if any("\ud800" <= c <= "\udfff" for c in p):
+                raise _Refused(400, "prompt has half of a surrogate pair, which is no character")
             return self.server.tokenizer.encode(p)
         if isinstance(p, list) and p and all(type(t) is int for t in p):
             return p
