@@ -113,7 +113,7 @@ static bool takes_panels(const struct mega_plan *p, const struct mega_op *op, co
   return input && whole && s->bytes == 2 && !s->chosen && s->slices * s->full.columns <= PANEL_COLUMNS;
 }
 
-// The access to the gain of a norm, or -1.
+// The access of an operator to the gain of the norm of its input, or -1.
 static int gain_access(const struct mega_plan *p, const struct mega_op *op)
 {
   for (int a = 0; a < op->spec.naccess; a++) {
@@ -129,7 +129,7 @@ int megacuda_panel_pitch(int rows)
   return blocks * 8 + (blocks % 2 ? 1 : 9);
 }
 
-// The gain of the norm of an operator's input, which lies behind the pieces of the input.
+// Bytes of the gain of the norm of an operator's input, which lies after the pieces of the input; 0: there is no norm.
 static int64_t gain_bytes(const struct mega_plan *p, const struct mega_op *op)
 {
   int gain = gain_access(p, op);

@@ -1,7 +1,7 @@
 // Options of the emitted program, for one rank and for several.
 struct told {
   int steps, many, plain, times, graph, nccl; // steps of a launch; launches, steps and repeats of the checks
-  int flight, calm;              // copies of a block at once; of pieces that are not taken yet
+  int flight, calm;              // copies of a block at once: of pieces that its consumers take; of others
   bool hang;
   u64 deadline; // milliseconds
   const char *trace;

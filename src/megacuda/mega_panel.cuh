@@ -42,7 +42,7 @@ template <> struct gain_bytes<no_gain> {
 // Parts of attention that are merged. Other inputs have one part.
 template <class X, class W> DEV constexpr int parts_of_input() { return X::tensor::ROW / W::K; }
 
-// Behind the pieces: the norm's gain of all k. It comes with the first piece.
+// After the pieces: the norm's gain of all k. It is copied with the first piece.
 template <class W> DEV char *gain_room() { return S.panel + W::SLOTS * W::SLOT_BYTES; }
 
 // A piece: n of k from `from` on, of each part. One thread.
@@ -95,7 +95,7 @@ template <class O> DEV void feed_node(moment j, feeding &f)
   }
 }
 
-// Eight values of a row where they lie, the rest `bytes` behind.
+// Eight values of a row where they lie, the rest `bytes` after them.
 DEV void open_values(const char *p, int bytes, float (&v)[8])
 {
   pack<bf16>::open(*(const uint4 *)p, v);
@@ -174,7 +174,7 @@ template <class P, class W> DEV void merge_piece(char *x, int from, int n)
 
 // ---- the products ----
 
-// This thread's values of a block of eight rows in a strip of a piece. Rows behind the last are no numbers, and nobody reads their sums.
+// This thread's values of a block of eight rows in a strip of a piece. Rows after the last are no numbers, and nobody reads their sums.
 DEV void load_values(const char *x, int n, int strip, int block, uint4 (&v)[HALVES])
 {
 #pragma unroll
@@ -200,7 +200,7 @@ template <class W> DEV void square_piece(const char *x, int n, float (&squares)[
   }
 }
 
-// The norm's factor of each row, in S.square[0][row][0]; all consumers pass a barrier behind it.
+// The norm's factor of each row, in S.square[0][row][0]; all consumers pass a barrier after it.
 template <class W> DEV void find_factors(const float (&squares)[4], int k, float eps)
 {
   typedef panel<W> d;
@@ -233,7 +233,7 @@ template <class G, class W> DEV void hold_part(const char *x, int n, int from, t
 }
 
 // The place of an element of a tile's weights, as they are packed: a thread's part of a first operand is four of k, of a column and of the eighth
-// behind it. Lines of columns 0 to 7 have the operands of the first four of eight along k, and those of columns 8 to 15 the others.
+// after it. Lines of columns 0 to 7 have the operands of the first four of eight along k, and those of columns 8 to 15 the others.
 template <class W> DEV void place_in_operand(int &column, int &k)
 {
   if constexpr (!panel<W>::whole) return;
