@@ -62,7 +62,10 @@ template <class X, class G, class W> DEV void feed(moment j, char *to, int from,
     if (HALVES == 2) stage_copy(to + bytes, x + T::ELEMENTS, bytes, b, false);
   }
   if constexpr (gain > 0)
-    if (!from) stage_copy(gain_room<W>(), (const char *)M.tensor[G::tensor::ID] + (size_t)S.node[j.n].layer * G::tensor::ROW * gain, W::K * gain, b, false);
+    if (!from) {
+      const char *of_layer = (const char *)M.tensor[G::tensor::ID] + (size_t)S.node[j.n].layer * G::tensor::ROW * gain;
+      stage_copy(gain_room<W>(), of_layer, W::K * gain, b, false);
+    }
 }
 
 // How far the feeder is, and in the same way each consumer warp: pieces and groups so far, of the launch.
@@ -446,7 +449,8 @@ template <class X, class G, class P, class W, class R, class Y, int F> DEV u32 p
   if constexpr (F == ADDED) ask_residual<R, Y, W>(j, {first, min(tiles, (int)W::GROUPS), columns}, added);
 #pragma unroll 1
   for (int piece = 0; piece < pieces; piece++) {
-    const int from = piece * each, m = min(each, W::K - from), of = from % width, n = min(width, W::K - from + of); // of k; its place in the weights' piece
+    // m of k from `from` on; of: where they begin in the piece of weights, which has n of k
+    const int from = piece * each, m = min(each, W::K - from), of = from % width, n = min(width, W::K - from + of);
     char *x = S.panel + piece % W::SLOTS * W::SLOT_BYTES;
     u32 at = fed + (u32)piece;
     wait_stage(&S.fed[at % PANEL_SLOTS], at / PANEL_SLOTS & 1, j, at);
