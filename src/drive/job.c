@@ -272,8 +272,9 @@ static int64_t spared(const struct graph *g)
     if (r != RULE_IO && r != RULE_VIEW && r != RULE_CONST) sum += shape_size(&g->tensors[t].shape) * dtype_bytes(g->tensors[t].dtype);
   }
   for (int i = 0; i < g->nnodes; i++) {
+    if (g->nodes[i].op != OP_OUTPUT) continue; // inputs have no operand
     const struct tensor *t = &g->tensors[g->nodes[i].in[0]];
-    if (g->nodes[i].op == OP_OUTPUT) sum -= shape_size(&t->shape) * dtype_bytes(t->dtype);
+    sum -= shape_size(&t->shape) * dtype_bytes(t->dtype);
   }
   return MAX(0, sum);
 }
