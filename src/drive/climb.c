@@ -181,10 +181,16 @@ static void take(struct entrants *f, const struct climb_batch *b, const struct g
   give_back_slow(f, b);
 }
 
-void climb_known(struct entrants *f, int i, struct gpu_race *r)
+void climb_begun(struct entrants *f, int i)
 {
   const struct device_program *d = &f->c->cand[f->x[i].cand].gpu.lowered->program;
-  f->x[i].hash = hash_mix(program_hash(d, 1), program_hash(d, 2));
+  f->x[i].hash = hash_mix(program_hash(d, 1), program_hash(d, 2)), f->x[i].state = RACING;
+}
+
+void climb_known(struct entrants *f, int i, struct gpu_race *r)
+{
+  f->x[i].state = WAITING;
+  if (!r->result) return;
   take_one(f, i, r->result, false);
   take_stats(f, 1, r);
 }
@@ -292,6 +298,7 @@ static int race_all(struct entrants *f, struct err *e)
 {
   struct climb_batch now = f->ahead, then = {0};
   f->ahead = (struct climb_batch){0};
+  if (now.n && job_stopping(f->j)) return drop(f, &now), OK; // while others were raced
   int status = now.n ? OK : fill(f, &now, e);
   while (status == OK && now.n) {
     struct gpu_race *out = NEW(f->j->mem, struct gpu_race);

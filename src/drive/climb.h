@@ -116,22 +116,24 @@ int climb_take(struct entrants *f, int most, double limit, int *who);
 // After a stop, or when the time of the job is over, OK: what was measured until then stands.
 int climb_ahead(struct entrants *f, struct err *e);               // has the first batch of climb_starters compiled while the caller goes on
 int climb_starters(struct entrants *f, struct err *e);            // times all that wait
-void climb_known(struct entrants *f, int i, struct gpu_race *r);  // a race has timed the entrant alone
+void climb_begun(struct entrants *f, int i);                      // a race of the entrant alone is under way, of its candidate's own kernels
+void climb_known(struct entrants *f, int i, struct gpu_race *r);  // and has ended; without a result the entrant waits again
 int climb_run(struct entrants *f, struct err *e);                 // from the fastest, until f->until or until nothing near is faster
 void entrants_drop(struct candidate *c, const struct entrant *x); // for what is wrong with this way to make it
 int climb_finals(struct entrants *f, struct err *e);              // the fastest that have no exact figures yet; NO where there are none
 
 // ---- race_early.c ----
 int race_early_begin(struct job *j, struct contest *c, struct err *e); // where the subprogram will be raced
-// Its session, for the races that follow, or NULL: it was not begun. *out has no results where it was stopped. *e has the fault.
-struct gpu_session *race_early_end(struct job *j, struct contest *c, struct gpu_race *out, struct err *e);
+// Its session, for the races that follow, or NULL: it was not begun. Until the end other batches of the session may be compiled, but not raced.
+struct gpu_session *race_early_session(const struct contest *c);
+// *out has no results where it was stopped, or was not begun. *e has the fault.
+void race_early_end(struct job *j, struct contest *c, struct gpu_race *out, struct err *e);
 
 // ---- race_gpu.c ----
 struct gpu_race_opts race_gpu_opts(const struct job *j);
 struct entrants *race_gpu_starters(struct job *j, struct contest *c, int part, struct gpu_session *s); // all candidates of c wait. To be closed
-// The same with room for other sizes. early: of op-by-op, or NULL.
-struct entrants *race_gpu_open(struct job *j, struct contest *c, int part, struct gpu_session *s, struct gpu_race *early);
-int race_gpu_climb(struct entrants *f, double seconds, struct err *e); // all that wait, then the climb
+struct entrants *race_gpu_open(struct job *j, struct contest *c, int part, struct gpu_session *s);     // the same with room for other sizes
+int race_gpu_climb(struct entrants *f, double seconds, struct err *e);                                 // all that wait, then the climb
 // The fastest that can be proven, -1: none. After a stop the figures are those that are there, and a moment is left to prove it.
 int race_gpu_prove(struct entrants *f, int *best, struct err *e);
 void race_gpu_times(struct entrants *f);    // of candidates, and what was wrong with them

@@ -1,6 +1,6 @@
 // Op-by-op of a subprogram on a GPU, raced while the subprogram is searched. The GPU would be idle meanwhile, and what every race needs first is
 // made: the inputs, the float64 reference, the driver's context. The race of the candidates then goes on in the same session and knows what a
-// candidate costs. A job whose search takes all of its time still has a measured program.
+// candidate costs. Their compilers need not wait for it. A job whose search takes all of its time still has a measured program.
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -83,14 +83,15 @@ int race_early_begin(struct job *j, struct contest *c, struct err *e)
   return OK;
 }
 
-struct gpu_session *race_early_end(struct job *j, struct contest *c, struct gpu_race *out, struct err *e)
+struct gpu_session *race_early_session(const struct contest *c) { return c->early ? c->early->session : NULL; }
+
+void race_early_end(struct job *j, struct contest *c, struct gpu_race *out, struct err *e)
 {
   struct race_early *x = c->early;
   *out = (struct gpu_race){.best = -1};
-  if (!x) return NULL;
+  if (!x) return;
   wait_for(x);
   if (!x->good) mem_short(&x->lack);
-  struct gpu_session *s = x->session;
   if (x->status == OK) {
     *out = x->race, out->result = arena_copy(j->mem, x->race.result, sizeof *out->result);
     const int *algorithm = out->result->algorithm;
@@ -99,7 +100,6 @@ struct gpu_session *race_early_end(struct job *j, struct contest *c, struct gpu_
     *e = x->err;
   gpu_batch_drop(x->batch);
   c->early = NULL, discard(x);
-  return s;
 }
 
 void race_early_drop(struct contest *c)

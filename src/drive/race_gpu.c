@@ -74,10 +74,11 @@ static void mark_first(struct entrants *f, int nraced)
   for (int k = 0, i; k < FIRST_CANDIDATES && (i = cheapest_pick(f)) >= 0; k++) f->x[i].first = true;
 }
 
-static void take_early(struct entrants *f, struct gpu_race *early)
+static int op_by_op(const struct entrants *f)
 {
-  for (int i = 0; early && early->result && i < f->n; i++)
-    if (!f->x[i].cand && is_pick(f, &f->x[i])) return climb_known(f, i, early);
+  for (int i = 0; i < f->n; i++)
+    if (!f->x[i].cand && is_pick(f, &f->x[i])) return i;
+  return -1;
 }
 
 static void set_timing(struct candidate *c, const struct gpu_time *t)
@@ -265,12 +266,10 @@ struct entrants *race_gpu_starters(struct job *j, struct contest *c, int part, s
   return f;
 }
 
-struct entrants *race_gpu_open(struct job *j, struct contest *c, int part, struct gpu_session *s, struct gpu_race *early)
+struct entrants *race_gpu_open(struct job *j, struct contest *c, int part, struct gpu_session *s)
 {
   candidates_room(j, c, MOST_SIZED);
-  struct entrants *f = race_gpu_starters(j, c, part, s);
-  take_early(f, early);
-  return f;
+  return race_gpu_starters(j, c, part, s);
 }
 
 int race_gpu_climb(struct entrants *f, double seconds, struct err *e)
@@ -292,15 +291,30 @@ struct gpu_race_opts race_gpu_opts(const struct job *j)
       .seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
 }
 
-// Everything waits; op-by-op may have been timed.
+// The first batch is compiled while the race of op-by-op ends, of which a large program has most of a short time.
+static int end_early(struct job *j, struct contest *c, struct err *e)
+{
+  struct entrants *f = c->entrants;
+  const int base = op_by_op(f);
+  struct gpu_race early;
+  struct err ahead = {0};
+  if (base >= 0) climb_begun(f, base);
+  f->until = f->compile_until = clock_starters(j);
+  climb_ahead(f, &ahead);
+  race_early_end(j, c, &early, e);
+  if (e->status == OK) *e = ahead;
+  if (e->status == OK && base >= 0) climb_known(f, base, &early);
+  return (int)e->status;
+}
+
+// Everything waits, but for op-by-op and the first batch if a race was begun during the search.
 static int open_race(struct job *j, struct contest *c, int part, struct err *e)
 {
-  struct gpu_race early;
   struct gpu_race_opts o = race_gpu_opts(j);
-  c->session = race_early_end(j, c, &early, e);
-  TRY((int)e->status);
-  if (!c->session) TRY(gpu_session_open(c->stable, &o, &c->session));
-  return c->entrants = race_gpu_open(j, c, part, c->session, &early), OK;
+  struct gpu_session *s = race_early_session(c);
+  if (!s) TRY(gpu_session_open(c->stable, &o, &s));
+  c->session = s, c->entrants = race_gpu_open(j, c, part, s);
+  return c->early ? end_early(j, c, e) : OK;
 }
 
 int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e)
@@ -308,7 +322,7 @@ int race_gpu_begin(struct job *j, struct contest *c, int part, struct err *e)
   TRY(open_race(j, c, part, e));
   struct entrants *f = c->entrants;
   f->until = f->compile_until = clock_starters(j), f->opening = true;
-  return climb_ahead(f, e);
+  return f->ahead.n ? OK : climb_ahead(f, e);
 }
 
 int race_gpu_first(struct contest *c, struct err *e)

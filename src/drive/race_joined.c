@@ -93,7 +93,7 @@ int race_joined(struct job *j, struct err *e)
   }
   TRY(gpu_session_open(j->program, &o, &j->session));
   clock_part(j, 1, false);
-  struct entrants *f = race_gpu_open(j, &c, j->split.n - 1, j->session, NULL);
+  struct entrants *f = race_gpu_open(j, &c, j->split.n - 1, j->session);
   int status = race_gpu_climb(f, race_gpu_share(j), e);
   if (status == OK) status = race_gpu_prove(f, &best, e);
   race_gpu_times(f);

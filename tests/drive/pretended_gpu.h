@@ -8,6 +8,7 @@
 #include "export/export.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@ struct gpu_batch {
 };
 typedef double pretended_clock(const struct device_program *d);
 
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER; // op-by-op is raced while other batches begin
+
 static struct {
   pretended_clock *clock;
   int races, programs, wrong, open;            // open: batches and sessions that were not given back
@@ -46,6 +49,7 @@ static struct {
   volatile int stop;             // the user's flag
   int batches, size[8], of[16];  // that were begun; the programs, and the sessions, of the first ones
   double each;                   // seconds that a race says it took for each program
+  int held;                      // the first race ends when so many batches were begun, or after PATIENCE seconds
   int fast[3], late;             // by session: the most programs that are compiled in time for a quick race, 0: any; races in which none was
   const struct graph *reference; // of the session of the last race
   int tame, wild;                // sessions whose exponentials have a maximum taken off, and others with exponentials
@@ -91,27 +95,32 @@ int gpu_batch_start(struct gpu_session *s, const struct gpu_race_opts *o, int n,
   memcpy(copy, programs, sizeof(*copy) * (size_t)n);
   *out = malloc(sizeof **out);
   **out = (struct gpu_batch){n, *s, o->quick, true, o->stop, copy};
+  pthread_mutex_lock(&counting);
   seen.compiling++;
   if (seen.batches < (int)COUNT(seen.size)) seen.size[seen.batches] = n;
   if (seen.batches < (int)COUNT(seen.of)) seen.of[seen.batches] = s->number;
-  seen.batches++;
-  return seen.open++, OK;
+  seen.batches++, seen.open++;
+  pthread_mutex_unlock(&counting);
+  return OK;
 }
 
 void gpu_batch_wait(struct gpu_batch *b)
 {
   assert_non_null(b);
+  pthread_mutex_lock(&counting);
   seen.compiling -= b->waits;
+  pthread_mutex_unlock(&counting);
   b->waits = false;
 }
 
 void gpu_batch_drop(struct gpu_batch *b)
 {
   if (!b) return;
-  seen.compiling -= b->waits;
+  pthread_mutex_lock(&counting);
+  seen.compiling -= b->waits, seen.open--;
+  pthread_mutex_unlock(&counting);
   free((void *)b->programs);
   free(b);
-  seen.open--;
 }
 
 // Number of n programs that are measured until the stop that comes in this race.
@@ -138,12 +147,29 @@ static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
   return true;
 }
 
+enum { PATIENCE = 20 };
+
+// Batches that were begun when the first race ends.
+static int batches_begun(void)
+{
+  pthread_mutex_lock(&counting);
+  const int n = seen.batches;
+  pthread_mutex_unlock(&counting);
+  return n;
+}
+
+static void hold_first(void)
+{
+  for (double end = now_seconds() + PATIENCE; seen.races == 1 && batches_begun() < seen.held && now_seconds() < end;) usleep(1000);
+}
+
 // A race tells who is fast; a quick one tells the fastest few better than the others.
 int gpu_race_batch(struct arena *mem, struct gpu_batch *b, struct gpu_race *out, struct err *e)
 {
   *out = (struct gpu_race){.best = -1, .result = NEWS(mem, struct gpu_result, b->n + 1)};
   seen.reference = b->of.reference, seen.races++, seen.programs += b->n, out->seconds = seen.each * b->n;
   assert_false(stop_set(b->stop)); // after a stop there is no race
+  hold_first();
   if (came_late(b, out)) return OK;
   int told = until_the_stop(b);
   for (int i = 0; i < told; i++) {

@@ -329,7 +329,7 @@ static void tails_are_tried_both_ways(void **state)
     tails_are_good = good, seen.clock = by_tails, seen.spoil = 0;
     open_job(&mem, &j, &c, &part, &o);
     gpu_session_open(part.g, &(struct gpu_race_opts){0}, &session);
-    struct entrants *f = race_gpu_open(&j, &c, 0, session, NULL);
+    struct entrants *f = race_gpu_open(&j, &c, 0, session);
     if (race_gpu_climb(f, ENDLESS, &e) || climb_finals(f, &e)) fail_msg("%s", e.text);
     const struct entrant *x = &f->x[entrants_fastest(f, -1, true)];
     struct candidate *k = &c.cand[x->cand];

@@ -224,6 +224,27 @@ static void the_race_begins_early(void **state)
   }
 }
 
+// Op-by-op of a large program takes most of a short time. The first candidates are begun before its race ends, and are measured after it.
+static void the_first_candidates_do_not_wait_for_op_by_op(void **state)
+{
+  (void)state;
+  struct mica_options o = mica_options_default();
+  struct stopped s = {0};
+  bool recalled;
+  memset(&seen, 0, sizeof seen);
+  seen.least = INFINITY, seen.clock = made_up, seen.held = 2;
+  o.target = "sm_90a", o.remember = false, o.measure = measured, o.threads = 2, o.tune = 0, o.time = 600;
+  const double start = now_seconds();
+  s.status = pipe_optimize(&s.mem, graph_of(&s.mem, texts[1]), &o, &s.report, &recalled, &s.e);
+  if (s.status != OK) fail_msg("%s", s.e.text);
+  if (now_seconds() - start > PATIENCE) fail_msg("no batch was begun in %d seconds while op-by-op was raced", PATIENCE);
+  assert_int_equal(seen.of[1], seen.of[0]); // one session
+  assert_int_equal(seen.size[0], 1);
+  assert_true(number(s.report, "best", "us") * 1e-6 <= seen.least * 1.000001);
+  assert_int_equal(seen.open, 0);
+  end_stopped(&s);
+}
+
 // ---- several parts ----
 
 static const char four[] = "program four() {\n X: f16[64, 256]\n V: f16[256, 192]\n W: f16[192, 128]\n Y: f16[128, 320]\n"
@@ -352,6 +373,7 @@ int main(void)
       cmocka_unit_test(too_little_time_to_check_is_told),
       cmocka_unit_test(time_is_kept_for_the_proof),
       cmocka_unit_test(the_race_begins_early),
+      cmocka_unit_test(the_first_candidates_do_not_wait_for_op_by_op),
       cmocka_unit_test(every_part_is_measured_before_any_climbs),
       cmocka_unit_test(no_time_to_compile_is_told),
       cmocka_unit_test(what_is_left_of_the_time_is_used),
