@@ -34,6 +34,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=1")
 import numpy as np  # noqa: E402
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from commit import commit  # noqa: E402
 from cpu_peers_work import WORK, jax_forms, onnx_forms  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -225,9 +226,8 @@ def rows_of(work, engines, facts):
 def facts_of():
     import jax
     import onnxruntime
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout
     cpu = next((x.split(":")[1].strip() for x in open("/proc/cpuinfo") if x.startswith("model name")), "?")
-    return dict(cpu=cpu, threads=THREADS, commit=commit.strip(), date=datetime.date.today().isoformat(),
+    return dict(cpu=cpu, threads=THREADS, commit=commit(), date=datetime.date.today().isoformat(),
                 versions="onnxruntime %s; jax %s; numpy %s; python %s" % (
                     onnxruntime.__version__, jax.__version__, np.__version__, platform.python_version()))
 

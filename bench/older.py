@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from commit import commit  # noqa: E402
 from peers.programs import folder, programs  # noqa: E402
 
 TARGETS = ["sm_80", "sm_86", "sm_89", "sm_90a"]
@@ -104,14 +105,14 @@ def main():
     ap.add_argument("--graphs", type=int, default=4, help="and raced (4)")
     ap.add_argument("--variants", type=int, default=3, help="ways to make each graph's kernels (3)")
     ap.add_argument("--seconds", type=float, default=0.8, help="of turns in the last round (0.8)")
-    ap.add_argument("--commit", default="", help="for the table; git's unless given")
+    ap.add_argument("--commit", default="", help="for the table; that of commit.py unless given")
     ap.add_argument("--mica", default="build/mica")
     ap.add_argument("--gpu-race", default="build/gpu_race")
     args = ap.parse_args()
     if bool(args.search) == bool(args.race) or (args.race and not args.csv):
         ap.error("either --search DIR, or --race DIR and --csv FILE")
     if args.race and not args.commit:
-        args.commit = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], stdout=subprocess.PIPE, universal_newlines=True).stdout.strip()
+        args.commit = commit()
     if args.race and not os.path.exists(args.csv):
         with open(args.csv, "w") as f:
             f.write("workload,target,us,rough,tried,wrong,failed,graph,how,machine,commit\n")

@@ -27,6 +27,7 @@ import time
 
 import torch
 import transformers
+from commit import commit
 from transformers import AutoConfig, AutoModelForCausalLM, StaticCache
 
 import mica
@@ -191,7 +192,7 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     print(f"# {name}, torch {torch.__version__}, transformers {transformers.__version__}, "
-          f"mica {mica.__version__} {os.environ.get('MICA_COMMIT', '')}")
+          f"mica {mica.__version__} {commit()}")
     out = csv.DictWriter(sys.stdout, FIELDS)
     out.writeheader()
     ways = options.ways.split(",")

@@ -21,7 +21,6 @@ import logging
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ sys.path.insert(0, os.path.join(here, "..", "examples", "python"))
 
 import torch
 import torch_models as models
+from commit import commit
 from torch._inductor.utils import fresh_cache
 
 import mica
@@ -55,13 +55,6 @@ def cases(gpu):
         ("lora", models.LoraLinear(4 * d, 4 * d, 16), (torch.randn(16, 4 * d),)),
         ("mixtral", models.MixtralExperts(d, 2 * d, 8), (torch.randn(4, d) / 8,)),
     ]
-
-
-def commit():
-    try:
-        return subprocess.run(["git", "-C", here, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("MICA_COMMIT", "")
 
 
 def whole(names, gpu, layers):

@@ -11,7 +11,6 @@ import argparse
 import copy
 import csv
 import os
-import subprocess
 import sys
 import time
 import traceback
@@ -20,6 +19,7 @@ os.environ.setdefault("MICA_TORCH_FAULTS", "raise")
 
 import torch
 import transformers as tf
+from commit import commit
 
 import mica
 import mica.torch
@@ -111,14 +111,6 @@ def row(name, given, device, dtype):
     return {"eager_error": error(first(model, inputs)), "error": error(got), "nodes": sum(len(r.nodes) for r in reports),
             "taken": sum(len(r.taken) for r in reports), "programs": sum(p.taken or bool(p.sizes) for p in programs), "graphs": len(reports),
             "seconds": f"{seconds:.0f}", "left": "; ".join(sorted({p.why for p in programs if p.why}))}
-
-
-def commit():
-    try:
-        return subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse", "--short", "HEAD"], capture_output=True,
-                              text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
 
 
 def main():

@@ -48,6 +48,8 @@ def off(got, want):
     from mica.torch import measure
     if got.shape != want.shape or got.dtype != want.dtype or not torch.equal(got.isnan(), want.isnan()) or not torch.equal(got.isinf(), want.isinf()):
         return math.inf
+    if not torch.equal(got[want.isinf()], want[want.isinf()]):  # of another sign
+        return math.inf
     if got.is_floating_point():
         got, want = (x.nan_to_num(0, 0, 0) for x in (got, want))
     part, most = measure.difference([got], [want])

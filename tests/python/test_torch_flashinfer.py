@@ -97,9 +97,9 @@ def timed(folder, name, *words, **changes):
     """Rows of bench/suites/flashinfer_time.py for one definition, on the CPU."""
     path = folder / f"{name}.json"
     path.write_text(json.dumps({"name": name, **DEFINITIONS[name], **changes}))
-    said = subprocess.run([sys.executable, os.path.join("bench", "suites", "flashinfer_time.py"), path, "--device", "cpu", "--time", "20", "--csv", folder / "rows.csv", *words],
-                          capture_output=True, text=True)
-    with open(folder / "rows.csv", newline="") as f:
+    script, table = os.path.join("bench", "suites", "flashinfer_time.py"), folder / "rows.csv"
+    said = subprocess.run([sys.executable, script, path, "--device", "cpu", "--time", "20", "--csv", table, *words], capture_output=True, text=True)
+    with open(table, newline="") as f:
         return said, list(csv.DictReader(f))
 
 
