@@ -358,7 +358,7 @@ static int climb(struct all *a)
   o.seed = a->o.race.seed, o.tune = a->o.tune;
   if (contest_of(a, &j, &c) || gpu_session_open(a->reference, &a->o.race, &s)) return a->e.status;
   printf("%s: %d graphs\n", a->what, c.ncand), fflush(stdout);
-  struct entrants *f = race_gpu_open(&j, &c, 0, s, NULL);
+  struct entrants *f = race_gpu_open(&j, &c, 0, s);
   int status = race_gpu_climb(f, a->o.tune, &a->e) == OK ? take_best(a, f) : (int)a->e.status;
   if (status == OK && a->o.samples) status = add_samples(a, NULL, f);
   climb_text(a, f, now_seconds() - start);
