@@ -49,7 +49,7 @@ static int run(struct db *db, const char *sql, const char *what, struct err *e)
 // ---- whose it is ----
 
 // Files that SQLite keeps with the database are believed as much as itself.
-static int check_files(const struct own_place *p, off_t *size, bool *there, struct err *e)
+static int check_files(const struct own_place *p, off_t *size, bool *there, bool *logged, struct err *e)
 {
   static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
   char name[300], path[OWN_PATH + 300];
@@ -60,6 +60,7 @@ static int check_files(const struct own_place *p, off_t *size, bool *there, stru
     const int status = own_file(p->folder, name, path, 0, &n, e);
     if (status != OK && status != NO) return status;
     if (!i) *there = status == OK, *size = n;
+    if (i == 1) *logged = status == OK;
   }
   return OK;
 }
@@ -139,6 +140,17 @@ static int identify(struct db *db, const char *path, struct err *e)
   const int status = opened == SQLITE_OK ? check_schema(db, e) : db_failed(db, "open", e);
   db_shut(db);
   return status;
+}
+
+// Another process may be copying its log into the file: pages of two states are damage only if they stay.
+static int identify_with_patience(struct db *db, const char *path, bool logged, struct err *e)
+{
+  for (int tries = 1;; tries++) {
+    if (identify(db, path, e) == OK) return OK;
+    if (!logged || tries == TRIES || patience_over(&db->patience)) return (int)e->status;
+    *e = (struct err){0};
+    usleep(PAUSE_US);
+  }
 }
 
 // ---- making it ----
@@ -259,11 +271,11 @@ static int prepare_in(struct db *db, const struct own_place *p, struct err *e)
   char path[OWN_PATH + 300];
   struct err why = {0};
   off_t size = 0;
-  bool there;
+  bool there, logged = false;
   snprintf(path, sizeof path, "%s/%s", p->path, p->name);
-  if (check_files(p, &size, &there, &why) != OK || key_open(p, db->key, &why) != OK) return because(db, &why, e);
+  if (check_files(p, &size, &there, &logged, &why) != OK || key_open(p, db->key, &why) != OK) return because(db, &why, e);
   if (!there && make(db, p, &why) != OK) return because(db, &why, e);
-  if (there && size) TRY(identify(db, path, e));
+  if (there && size) TRY(identify_with_patience(db, path, logged, e));
   return use_with_patience(db, p, path, e);
 }
 

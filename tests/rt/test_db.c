@@ -417,6 +417,44 @@ static void a_wait_ends_with_patience(void **state)
   arena_close(&mem);
 }
 
+struct torn {
+  const char *path, *text;
+  size_t n;
+};
+
+static void *mend(void *arg)
+{
+  const struct torn *t = arg;
+  usleep(200000);
+  FILE *f = fopen(t->path, "r+");
+  if (f) fwrite(t->text, 1, t->n, f), fclose(f);
+  return NULL;
+}
+
+// While another process copies its log into the file, pages do not fit each other. That is no damage.
+static void a_log_being_copied(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct err e = {0};
+  struct db *db;
+  pthread_t other;
+  char *path = path_in(&mem, "torn.db"), *text, *torn;
+  size_t n;
+  opens(path);
+  assert_int_equal(file_read(&mem, path, &text, &n, &e), OK);
+  torn = memcpy(arena_alloc(&mem, n), text, n);
+  memset(torn + 200, 0xa5, n - 200);
+  assert_int_equal(file_write(path, torn, n, &e), OK);
+  assert_int_equal(file_write(arena_printf(&mem, "%s-wal", path), "", 0, &e), OK);
+  assert_int_equal(pool_thread(&other, mend, &(struct torn){path, text, n}), 0);
+  const int status = db_open(path, &db, &e);
+  pthread_join(other, NULL);
+  if (status) fail_msg("%s", e.text);
+  db_close(db);
+  arena_close(&mem);
+}
+
 static void no_log_on_networks(void **state)
 {
   (void)state;
@@ -549,6 +587,7 @@ int main(void)
       cmocka_unit_test(without_a_home),
       cmocka_unit_test(no_files),
       cmocka_unit_test(a_wait_ends_with_patience),
+      cmocka_unit_test(a_log_being_copied),
       cmocka_unit_test(no_log_on_networks),
   };
   return cmocka_run_group_tests(tests, enter, folder_leave);
