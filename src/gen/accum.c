@@ -1,6 +1,6 @@
-// Accumulators: buffers that live through the for-loop. They start from zero before it, take values as nests or
-// products make them, and are finished after it (means, roots). ACCUM_MAX is the one whose value is also read
-// inside the loop. With one iteration an accumulator is stored to, not added to.
+// Accumulators: buffers that live through the for-loop. They are zeroed before it, take values from loop nests or products inside it, and are
+// finished after it (means, roots). ACCUM_MAX is the only one whose value is also read inside the loop. In a loop of one iteration an accumulator is
+// stored to, not added to.
 #include "gen/emit.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static struct folded fold_of(const struct block *b, const struct node *n)
   return (struct folded){FOLD_SUM, n->a.dim, extent, op_rows[n->op].flags & MEAN ? 1 / all : 1};
 }
 
-// The buffer, made and zeroed when first asked for.
+// The buffer; made and zeroed at the first request.
 static struct view buffer(struct block *b, const struct node *n, double start)
 {
   struct place *p = &b->place[n->out];
@@ -31,7 +31,7 @@ static struct view buffer(struct block *b, const struct node *n, double start)
   return p->v;
 }
 
-// The part of the buffer this iteration writes, and whether the iterations add up there.
+// The part of the buffer that this iteration writes, and whether iterations add up in it.
 static struct view part(struct block *b, const struct node *n, bool *add)
 {
   struct view v = buffer(b, n, 0);
@@ -57,14 +57,13 @@ bool accum_takes(const struct block *b, const struct nest *f, int node, int tens
   if (!is_first(b) && stage_of(b, tensor) != INSIDE) return false;
   unsigned flags = op_rows[n->op].flags;
   if ((flags & RESCALES) && b->place[n->in[1]].kind != PLACE_VIEW) return false;
-  if (how->fold == FOLD_NONE && !shape_eq(&b->g->tensors[tensor].shape, &f->space)) return false; // it would be added again
+  if (how->fold == FOLD_NONE && !shape_eq(&b->g->tensors[tensor].shape, &f->space)) return false; // it would be added repeatedly
   if (how->fold == FOLD_MAX || how->fold == FOLD_PROD || (how->fold != FOLD_NONE && (flags & REDUCES))) return false;
   struct folded mine = flags & REDUCES ? fold_of(b, n) : *how;
   return mine.fold == FOLD_NONE || nest_can_fold(f, mine.dim, mine.group);
 }
 
-// The accumulated value, times the factor. Row factors have a routine of their own, which leaves rows alone
-// whose factor is 1.
+// The accumulated value, times the factor. Row factors have their own routine, which skips rows with a factor of 1.
 static void rescale(struct block *b, const struct node *n, const struct view *acc)
 {
   if (is_first(b)) return;
@@ -118,7 +117,7 @@ void accum_end(struct block *b, int node)
   tile_print(b, &f, st);
 }
 
-// Old and new maximum are both at hand here, so that their difference is the second output.
+// The old and the new maximum are both available here, so their difference is the second output.
 static int running_max(struct block *b, const struct node *n)
 {
   enum stage st = inside(b);

@@ -1,6 +1,5 @@
-// emit: what the files of the generator share. Everything but a matrix product is a loop nest over an iteration
-// space with operands as strided views, so that elementwise operators, reductions, accumulators, copies, concat,
-// repeat and dtype conversion have one printer.
+// emit: shared declarations of the generator. All operators but matrix products are loop nests over an iteration space, with operands as strided
+// views. So elementwise operators, reductions, accumulators, copies, concat, repeat and dtype conversion have one printer.
 //
 // Glossary
 //   view     how a tensor is read or written: a pointer expression, a dtype, strides in elements

@@ -1,16 +1,15 @@
-// A THREAD node as loop nests over whole tiles. How its threads cut the tiles changes no value: elementwise
-// operators are the same on parts and on the whole, and a reduction along a dimension that threads share out
-// leaves one partial result a part, which is a reduction in groups of the whole. The accumulators of a thread graph
-// join the parts again, or add up what a reduction before them left. A value that is needed after having been
-// reduced ends a nest; the next one reads it as a tile.
+// A THREAD node as loop nests over whole tiles. The division of tiles among its threads changes no value. Elementwise operators are the same on parts
+// and on the whole. A reduction along a dimension that threads divide leaves one partial result for each part, which is a grouped reduction of the
+// whole. The accumulators of a thread graph join the parts, or add up partial results. A value that is read again after a reduction ends a nest; the
+// next nest reads it as a tile.
 #include "gen/emit.h"
 
-struct fusion_part { // a tensor of the thread graph, as the whole tile
+struct fusion_part { // a tensor of the thread graph, seen as the whole tile
   struct shape whole;
   enum { UNMADE, LOADED, VALUE, FOLDED } kind;
-  int value, root; // root: the tensor it is another name of
-  int outer;       // the block's tensor that it is, or -1
-  int nest;        // the nest in which a loaded one already is a value
+  int value, root; // root: the tensor whose memory it shares
+  int outer;       // the block's tensor that it stands for, or -1
+  int nest;        // the nest that has already loaded it as a value
   struct place at;
 };
 
@@ -25,12 +24,12 @@ struct fusion {
   struct nest f;
 };
 
-// Parts that the threads make of dimension `dim` of sub-tensor t.
+// Number of parts into which the threads divide dimension `dim` of sub-tensor t.
 static int64_t parts_of(const struct fusion *u, int t, int dim) { return u->part[t].whole.d[dim] / u->g->tensors[t].shape.d[dim]; }
 
 static int root(const struct fusion *u, int t) { return u->part[t].root; }
 
-// Elementwise operators and reductions read values; savers and accumulators pass them on.
+// Whether the operator reads values; savers and accumulators pass them on.
 static bool computes(const struct node *n) { return op_rows[n->op].rule == RULE_MAP || op_rows[n->op].rule == RULE_REDUCE; }
 
 static bool needed_later(const struct fusion *u, int t, int from)
@@ -41,7 +40,7 @@ static bool needed_later(const struct fusion *u, int t, int from)
   return false;
 }
 
-// The accumulator that adds up the parts of a reduction along the dimension that the loop walks.
+// The accumulator that adds up the parts of a reduction along the loop's dimension.
 static const struct node *adder(const struct fusion *u, const struct node *reduce)
 {
   const struct node *found = NULL;
@@ -74,7 +73,7 @@ static struct view tile_of(struct fusion *u, int t)
   return v;
 }
 
-// Ends the nest; values still wanted become tiles.
+// Ends the nest. Values that are still needed become tiles.
 static void flush(struct fusion *u, int next)
 {
   if (!u->open) return;
@@ -94,7 +93,7 @@ static void flush(struct fusion *u, int next)
   u->open = false;
 }
 
-// The largest space among the operators that can join a nest that starts at node i.
+// The largest space among the operators that can join a nest starting at node i.
 static struct shape space_from(const struct fusion *u, int i)
 {
   struct shape s = {0}, both;
@@ -107,7 +106,7 @@ static struct shape space_from(const struct fusion *u, int i)
     const struct shape *own = &u->part[op_rows[n->op].rule == RULE_MAP ? n->out : n->in[0]].whole;
     if (op_rows[n->op].rule == RULE_REDUCE) folded[n->out] = true;
     if (!shape_broadcast(&s, own, &both)) return s;
-    if (shape_size(&both) != MAX(shape_size(&s), shape_size(own))) return s; // neither holds the other
+    if (shape_size(&both) != MAX(shape_size(&s), shape_size(own))) return s; // neither space contains the other
     s = both;
   }
   return s;
@@ -191,7 +190,7 @@ static int add_reduce(struct fusion *u, int i)
   return OK;
 }
 
-// Does this accumulator only put the parts together, or add up what a reduction has been told to fold itself?
+// Whether the accumulator only joins parts, or adds up what a grouped reduction already does.
 static bool joins(const struct fusion *u, const struct node *n)
 {
   const struct node *from = &u->g->nodes[u->g->tensors[n->in[0]].node];
@@ -204,7 +203,7 @@ static bool joins(const struct fusion *u, const struct node *n)
   return true;
 }
 
-// Shapes of whole tiles, from the iterators down.
+// Shapes of whole tiles, from the iterators on.
 static int wholes(struct fusion *u, struct err *e)
 {
   int iter = 0;

@@ -1,7 +1,6 @@
-// The driver: one function a kernel, in the order of the graph; gen_file.c has the entry points. Tensors between kernels are
-// placed in one workspace where those that do not live together share bytes; the scratch of the threads follows.
-// Reshapes are other names for the same memory. A transpose that only products or block graphs read is not
-// executed, nor is a split: what reads it reads its source from other places, with other strides.
+// The driver: prints one function for each kernel, in graph order; gen_file.c prints the entry points. Tensors between kernels share one workspace,
+// and tensors whose lifetimes do not overlap share bytes; the scratch of the threads follows. Reshapes are aliases of the same memory. A split, or a
+// transpose that only products or block graphs read, is not executed: its readers read the source with other offsets and strides.
 #include "gen/gen_driver.h"
 
 #include <string.h>
@@ -15,7 +14,7 @@ static bool swaps_last(const struct node *n, int dims)
   return true;
 }
 
-// Parts that are read where they are: not returned, and not reshaped, which takes rows without gaps.
+// Parts that are read in place: they are not returned and not reshaped, since a reshape needs rows without gaps.
 static bool part_folds(const struct gen *c, const struct node *n)
 {
   for (int i = 0; i < c->g->nnodes; i++) {
@@ -26,7 +25,7 @@ static bool part_folds(const struct gen *c, const struct node *n)
   return true;
 }
 
-// A transpose that its readers can do by reading with other strides.
+// A transpose that its readers can replace by other strides.
 static bool folds_away(const struct gen *c, const struct node *n)
 {
   if (node_has(n, TAKES_PART)) return part_folds(c, n);
@@ -42,7 +41,7 @@ static bool folds_away(const struct gen *c, const struct node *n)
   return true;
 }
 
-// A view of a constant, or a part of one: the same number everywhere, so nothing is computed or kept. Roots of its operands are known.
+// A view or a part of a constant: one number everywhere, so nothing is computed or stored. Roots of its operands are known.
 static bool is_number(const struct gen *c, const struct node *n)
 {
   enum rule rule = op_rows[n->op].rule;
@@ -51,11 +50,11 @@ static bool is_number(const struct gen *c, const struct node *n)
 
 static bool is_kernel(const struct gen *c, const struct node *n)
 {
-  if (graph_scans(c->g, NULL, (int)(n - c->g->nodes))) return false; // a part of the products that read it
+  if (graph_scans(c->g, NULL, (int)(n - c->g->nodes))) return false; // part of a scan, whose product reads it
   return !is_number(c, n) && n->op != OP_INPUT && n->op != OP_CONST && n->op != OP_RESHAPE && n->op != OP_OUTPUT && !folds_away(c, n);
 }
 
-// An update of a state behind another one: all versions but the input are in one place.
+// A later update of a state: all versions but the input share one memory.
 static bool later_version(const struct gen *c, const struct node *n)
 {
   if (!node_has(n, WRITES_SLICES) || graph_state(c->g, n->in[0]) < 0) return false;
@@ -101,7 +100,7 @@ static void place_tensors(struct gen *c)
   }
 }
 
-// Tensor t as the function of a kernel sees it, where its memory is the parameter `ptr`.
+// Tensor t as seen in a kernel's function, where `ptr` is the parameter that points to its memory.
 struct place place_of(const struct gen *c, int t, const char *ptr)
 {
   const struct tensor *x = &c->g->tensors[t];
@@ -132,7 +131,7 @@ void gen_place(struct gen *c)
 
 // ---- one kernel ----
 
-// Text of a tensor's address in the entry function; buffers of the workspace are named by their index.
+// Text of a tensor's address in the entry function. Buffers of the workspace are named by their index.
 const char *address_of(const struct gen *c, int t)
 {
   const struct home *h = &c->home[c->home[t].root];
@@ -141,7 +140,7 @@ const char *address_of(const struct gen *c, int t)
 
 static void parameters(struct gen *c, const struct kernel *k, const char *const *out, struct str *params, struct str *args)
 {
-  const char *sep = "", *restricted = node_has(k->n, WRITES_SLICES) ? "" : "restrict "; // an update may be in its operand's place
+  const char *sep = "", *restricted = node_has(k->n, WRITES_SLICES) ? "" : "restrict "; // an update may alias its operand
   for (int i = 0; i < k->n->nin; i++) {
     if (k->in[i].kind == PLACE_CONST) continue;
     str_add(params, "%sconst %s *%sa%d", sep, c_type(k->in[i].v.dtype), restricted, i);
@@ -155,7 +154,7 @@ static void parameters(struct gen *c, const struct kernel *k, const char *const 
   if (k->scratch) str_add(params, ", float *memory"), str_add(args, ", scratch");
 }
 
-// Results that nobody here reads again and that would push everything else out of the last cache.
+// Results that this program does not read again and that would evict other data from the last-level cache.
 static void leave_caches(const struct gen *c, struct kernel *k)
 {
   for (int i = 0; i < k->n->nout; i++) {

@@ -1,6 +1,6 @@
-// gen: kernel graphs -> C. Every node of the kernel graph becomes one kernel: a BLOCK node a loop nest over its
-// grid (OpenMP threads, tiles in per-thread scratch), a library operator a call to OpenBLAS (MATMUL) or one
-// vectorized loop. mica_cpu.h, the support code, is embedded in the library and printed in front.
+// gen: kernel graphs -> C. Every node of the kernel graph becomes one kernel. A BLOCK node is a loop nest over its grid (OpenMP threads, tiles in
+// per-thread scratch). MATMUL is a call to OpenBLAS, any other library operator one vectorized loop. The support code, mica_cpu.h, is embedded in the
+// library and printed first.
 #ifndef MICA_GEN_H
 #define MICA_GEN_H
 
@@ -21,18 +21,17 @@ struct gen_info {
 // No symbol is NAME alone: programs may be called exp, int or main.
 int gen_c(const struct graph *g, const char *name, const struct target *t, struct str *source, struct str *header, struct gen_info *info,
           struct err *e);
-// The same, for whoever wants to know which kernel takes how long: each call leaves in
-//   double mica_NAME_seconds[kernels];
-// what its kernels took, in the order in which they run.
+// The same with timing of kernels. Each call leaves the seconds of its kernels, in execution order, in
+// double mica_NAME_seconds[kernels];
 int gen_c_timed(const struct graph *g, const char *name, const struct target *t, struct str *source, struct gen_info *info, struct err *e);
-// One rank of a program of several devices, behind what gen_c made of all of them (graph_unfold) for the same name and target. g: a checked
+// One rank of a program for several devices, appended to the output of gen_c for all ranks (graph_unfold) with the same name and target. g: a checked
 // kernel graph without composites, not unfolded. The source defines
-//   int mica_NAME_rank(int rank, void *const *inputs, void *const *outputs, void *workspace, struct m_exchange *exchange);
-//   size_t mica_NAME_rank_workspace(void);
-//   size_t mica_NAME_rank_exchange(void);   bytes that all ranks share (mica_meet.h)
-//   int mica_NAME_rank_world(void);         how many ranks there are
-// Inputs and outputs are the rank's parts where they are divided. The function returns 0, or an error number of m_meet.
+// int mica_NAME_rank(int rank, void *const *inputs, void *const *outputs, void *workspace, struct m_exchange *exchange);
+// size_t mica_NAME_rank_workspace(void);
+// size_t mica_NAME_rank_exchange(void);  bytes that all ranks share (mica_meet.h)
+// int mica_NAME_rank_world(void);  number of ranks
+// Divided inputs and outputs are the rank's parts. The function returns 0, or an error number of m_meet.
 int gen_c_ranks(const struct graph *g, const char *name, const struct target *t, struct str *source, struct err *e);
 void gen_identifier(char out[64], const char *name);
-const char *gen_flags(void); // compiler flags the source wants, "-O3 -march=native ..."
+const char *gen_flags(void); // compiler flags of the source, such as "-O3 -march=native ..."
 #endif

@@ -1,9 +1,9 @@
-// Elements that data choose, as loops: gather and update move slices, topk keeps the best of a row. An index outside its dimension reads
-// 0 and writes nothing; the entry functions have checked the inputs, so that only what is computed can be outside.
+// Operators with data-dependent indices, as loops: gather and update move slices, topk selects the largest elements of a row. An index outside its
+// dimension reads 0 and writes nothing. The entry functions have checked the inputs, so only computed indices can be outside.
 #include "gen/emit.h"
 
 enum { DEEP = MAX_DIMS + 2 };
-static const int64_t FEW = 1 << 14; // elements that one thread moves alone
+static const int64_t FEW = 1 << 14; // elements up to which one thread moves all
 
 static bool dense_behind(const struct view *v, int from)
 {
@@ -44,15 +44,15 @@ static void store_number(struct kernel *k, struct str *s, int depth, const struc
   (void)k;
 }
 
-// Moved elements: slices of one view along dim, which `at` numbers; the other view has them one after the other.
+// A move of slices of one view along dim, selected by `at`; the other view has them contiguously.
 struct slices {
   struct kernel *k;
   struct str *s;
-  const struct view *at, *many, *one; // many: with the whole dimension
+  const struct view *at, *many, *one; // many: the view with the whole dimension
   int dim;
 };
 
-// From `from` to `to`: both have the inner dimensions from mf and mt on.
+// Copies one slice. Both views have the inner dimensions, from mf and mt on.
 static void move_slice(const struct slices *w, int depth, const struct view *from, const char *source, int mf, const struct view *to,
                        const char *target, int mt)
 {
@@ -86,7 +86,7 @@ static void parallel(struct kernel *k, struct str *s, int n, int64_t size)
   if (n && size > FEW && k->threads > 1) line(s, 0, "#pragma omp parallel for num_threads(MICA_THREADS) collapse(%d) schedule(static)", n);
 }
 
-// Loops over the outer dimensions and those of `at`, and in them one slice each.
+// Loops over the outer dimensions and those of `at`, with one slice in each step.
 static void each_slice(const struct slices *w, bool reads)
 {
   struct kernel *k = w->k;
@@ -111,7 +111,7 @@ static void each_slice(const struct slices *w, bool reads)
 
 static void print_gather(struct kernel *k, struct str *s) { each_slice(&(struct slices){k, s, &k->in[1].v, &k->in[0].v, k->out, k->n->a.dim}, true); }
 
-// In its place where the result has the memory of the operand.
+// In place if the result shares the operand's memory.
 static void print_update(struct kernel *k, struct str *s)
 {
   const struct view *x = &k->in[0].v;
@@ -124,7 +124,7 @@ static void print_update(struct kernel *k, struct str *s)
   each_slice(&(struct slices){k, s, &k->in[1].v, k->out, &k->in[2].v, k->n->a.dim}, false);
 }
 
-// NaN is the largest; of equal elements the first comes first.
+// NaN is the largest value; ties are broken by the lower index.
 static void print_topk(struct kernel *k, struct str *s)
 {
   const struct view *x = &k->in[0].v, *values = k->out, *index = k->out + 1;
@@ -158,7 +158,7 @@ static void print_topk(struct kernel *k, struct str *s)
 
 int at_print(struct kernel *k, struct str *s, struct err *e)
 {
-  enum { MOST = 4096 }; // on the stack of a thread
+  enum { MOST = 4096 }; // elements kept on a thread's stack
   if (node_has(k->n, SELECTS) && k->n->a.k > MOST) return err_set(e, ERR_TARGET, k->n->at, "topk of more than %d elements", MOST);
   if (node_has(k->n, SELECTS))
     print_topk(k, s);

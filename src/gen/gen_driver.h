@@ -1,11 +1,11 @@
-// gen_driver: what the files of the generator's driver share: gen.c (kernels), gen_file.c (entry points), gen_ranks.c (one rank of a world).
+// gen_driver: shared declarations of gen.c (kernels), gen_file.c (entry points) and gen_ranks.c (one rank of a world).
 #ifndef MICA_GEN_GEN_DRIVER_H
 #define MICA_GEN_GEN_DRIVER_H
 
 #include "gen/emit.h"
 
-struct home {         // of a kernel tensor
-  struct place place; // kind PLACE_NONE: another tensor's memory, or nothing
+struct home {         // memory of a kernel tensor
+  struct place place; // PLACE_NONE: it shares another tensor's memory, or has none
   int root;           // the tensor whose memory it is
   const char *ptr;    // in the entry function; NULL: workspace
   int buf;
@@ -22,9 +22,9 @@ struct gen {
   int64_t scratch;
   int nkernels;
   bool blas, timed;
-  bool rank;    // one rank of a world: its operators of all ranks are meetings of processes or threads
-  int meetings; // so far
-  int64_t slot; // bytes of the largest operand of a meeting
+  bool rank;    // one rank of a world: collectives become exchanges between processes or threads
+  int meetings; // number so far
+  int64_t slot; // bytes of the largest operand of a collective
   struct err *e;
 };
 
@@ -35,12 +35,12 @@ struct place place_of(const struct gen *c, int t, const char *ptr); // tensor t 
 const char *address_of(const struct gen *c, int t);                 // text of its address in the entry function
 
 // ---- gen_file.c ----
-void entry_body(struct gen *c, struct str *s); // of the function with a workspace: names of all addresses, then the calls
+void entry_body(struct gen *c, struct str *s); // prints the body of the function with a workspace: names of all addresses, then the calls
 
 // ---- gen_ranks.c ----
 int emit_meeting(struct gen *c, int i, const char *out);
 
-// gen_file.c: declarations of the library, where it is called
+// in gen_file.c: declarations of BLAS functions, if they are called
 void print_blas(const struct gen *c, struct str *s);
 
 #endif

@@ -1,4 +1,4 @@
-// The whole file: support code, kernels, two entry points; and the header.
+// The whole source: support code, kernels, two entry points; and the header.
 #include "gen/gen_driver.h"
 #include "thread/thread.h"
 
@@ -137,7 +137,7 @@ static int generate(const struct graph *g, const char *name, const struct target
   if (thread_canonical(&mem, g, &g, e)) return arena_close(&mem), USER;
   struct gen c = {.mem = &mem, .g = g, .name = name, .t = t, .space.mem = &mem, .timed = timed, .e = e};
   gen_place(&c);
-  int s = state_check(g, e); // whoever made g may have changed the order of its nodes
+  int s = state_check(g, e); // the caller may have reordered nodes
   if (!s) s = emit_kernels(&c);
   const int threads = MAX(1, t->cores);
   if (!s) {

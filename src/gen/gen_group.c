@@ -1,6 +1,6 @@
-// Elementwise operators and reductions of a block as loop nests. One operator is a nest of its own; a THREAD node
-// is one nest for all its operators, whose intermediate values stay in registers. Savers and accumulators that
-// read a value are taken into the nest that makes it, so that it never becomes a tile when nobody else needs it.
+// Elementwise operators and reductions of a block as loop nests. One operator is one nest. A THREAD node is one nest for all its operators, and
+// intermediate values stay in registers. Savers and accumulators join the nest of the value that they read, so it needs no tile unless another node
+// reads it.
 #include "gen/emit.h"
 
 static struct folded fold_of(const struct node *n, const struct shape *in)

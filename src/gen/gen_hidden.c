@@ -1,17 +1,18 @@
-// Iterations of a block's for-loop in which a condition on indices hides everything: they are left out at run time. The condition is
-// `index < n`, n an input of at least 1, and the index goes through all of 0 .. N - 1 in the loop, so that some iteration shows something.
-// A hidden score is the dtype's low, so that its exponential is 0 beside any that is shown (docs/theory.md). So a hidden iteration adds 0 to sums and leaves maxima as they are.
+// Skips iterations of a block's for-loop in which a condition on indices masks everything. The condition is `index < n`, where n is an input of at
+// least 1 and the index takes all values 0 .. N - 1 in the loop. So at least one iteration is not masked. A masked score is the dtype's lowest
+// number, so its exponential is 0 relative to that of any score that is not masked (docs/theory.md). A masked iteration therefore adds 0 to sums and
+// leaves maxima unchanged.
 #include "gen/emit.h"
 
-// The contents of a tensor while all is hidden.
-enum hiding_class { ANYTHING, CONDITION, ZERO, ONE, LOW, TOP }; // the condition, which is 0; a maximum of scores that are shown
+// Values of a tensor in a masked iteration.
+enum hiding_class { ANYTHING, CONDITION, ZERO, ONE, LOW, TOP };
 
 struct hiding {
   const struct graph *g;
-  const enum hiding_class *from; // of the tensors that iterators of a thread graph load; NULL: a block graph
-  enum hiding_class *of;         // by tensor
-  int condition;                 // the node that compares, of a block graph
-  bool changes;                  // some accumulator would not be as it was
+  const enum hiding_class *from; // classes of the tensors that a thread graph's iterators load; NULL: a block graph
+  enum hiding_class *of;         // for each tensor
+  int condition;                 // the comparison node of a block graph
+  bool changes;                  // an iteration would change an accumulator
 };
 
 static bool is_row(const struct graph *g, int t, int *dim)
@@ -23,7 +24,7 @@ static bool is_row(const struct graph *g, int t, int *dim)
   return *dim >= 0;
 }
 
-// Does this tile go through 0 .. N - 1, each of them once, in the iterations of a block?
+// Whether the tile takes each value 0 .. N - 1 once over the iterations of a block.
 static bool counts(const struct graph *g, int t)
 {
   const struct tensor *x = &g->tensors[t];
@@ -44,7 +45,7 @@ static bool is_condition(const struct graph *g, const struct node *n)
   return one && counts(g, n->in[0]);
 }
 
-// The number of n is as low as hidden scores of its dtype are, or lower.
+// Whether the number of n is at most the lowest number that masks scores of its dtype.
 static bool is_low(const struct graph *g, const struct node *n) { return n->a.scalar <= dtype_low(g->tensors[n->out].dtype); }
 
 static enum hiding_class of_map(const struct hiding *h, const struct node *n)
@@ -82,7 +83,7 @@ static void accumulate(struct hiding *h, const struct node *n)
     h->changes |= x != ZERO || joins || (op_rows[n->op].flags & RESCALES && h->of[n->in[1]] != ONE);
 }
 
-// The same within one iteration, over those of a thread graph.
+// An accumulator within one iteration, over the iterations of the thread graph.
 static void accumulate_inside(struct hiding *h, const struct node *n)
 {
   const enum hiding_class x = h->of[n->in[0]];
@@ -135,7 +136,7 @@ static void walk(struct hiding *h)
   }
 }
 
-// Operands that are read where they are, as numbers of C.
+// Operands that are read in place, as C expressions.
 static bool readable(const struct block *b, int t)
 {
   const struct place *p = &b->place[t];

@@ -1,5 +1,5 @@
-// Kernel-level operators: a product is OpenBLAS, everything else one vectorized loop over threads. These are what
-// op-by-op execution consists of, so they are as good as a loop of one operator can be.
+// Kernel-level operators: a product is OpenBLAS, any other operator one vectorized loop over threads. Op-by-op execution, the baseline, consists of
+// these, so each is as fast as a loop of one operator can be.
 #include "gen/emit.h"
 
 static void run_nest(struct kernel *k, struct str *s, struct nest *f)
@@ -53,7 +53,7 @@ static int unit_dim(const struct view *v)
   return -1;
 }
 
-// Pieces of the tensor that are turned in registers, shared out over the leading dimensions and pieces of one side.
+// Pieces of the tensor are transposed in registers. Threads share the leading dimensions and the pieces along one side.
 static void print_transpose(struct kernel *k, struct str *s)
 {
   const struct view from = view_permuted(&k->in->v, &k->n->a.perm), *to = k->out;
@@ -114,7 +114,7 @@ static void print_split(struct kernel *k, struct str *s)
   }
 }
 
-// ---- products: one call of OpenBLAS a matrix, the matrices of a batch over threads ----
+// ---- products: one call of OpenBLAS for each matrix, the matrices of a batch divided over threads ----
 
 static struct view temporary(struct kernel *k, const struct shape *shape)
 {
@@ -123,7 +123,7 @@ static struct view temporary(struct kernel *k, const struct shape *shape)
   return view_dense(arena_printf(k->mem, "w%d", k->ntemps++), buf, F32, shape);
 }
 
-// fp32 with one of the last two dimensions contiguous, which is what BLAS reads.
+// fp32 with one of the last two dimensions contiguous, as BLAS requires.
 static struct view readable(struct kernel *k, struct str *s, int i)
 {
   struct view v = k->in[i].v;
@@ -162,7 +162,7 @@ static bool one_matrix(const struct view *v)
   return true;
 }
 
-// OpenBLAS spreads a large product over threads itself; of small ones each thread gets its own.
+// OpenBLAS uses several threads for a large product; of small products, each thread computes its own.
 static const double SMALL_PRODUCT = 1 << 24;
 
 static void print_matmul(struct kernel *k, struct str *s)
@@ -171,7 +171,7 @@ static void print_matmul(struct kernel *k, struct str *s)
   struct view out = c.dtype == F32 ? c : temporary(k, &c.shape);
   int n = out.shape.n, depth = 1, loops = 0;
   int64_t m = out.shape.d[n - 2], batch = shape_size(&out.shape) / m / out.shape.d[n - 1];
-  bool stacks = one_matrix(&b) && view_is_dense(&a) && a.shape.n == n; // all of a as the rows of one product
+  bool stacks = one_matrix(&b) && view_is_dense(&a) && a.shape.n == n; // all of a is the rows of one product
   struct shape lead = out.shape;
   for (int i = 0; i < n - 2; i++) loops += (lead.d[i] = stacks ? 1 : lead.d[i]) > 1;
   struct library_side x = side_of(k, &a, &lead), y = side_of(k, &b, &lead), z = side_of(k, &out, &lead);
@@ -187,7 +187,7 @@ static void print_matmul(struct kernel *k, struct str *s)
   k->blas = true;
 }
 
-// A product with a triangle of ones: sums of the elements so far, row by row, or of rows so far.
+// A product with a triangle of ones: running sums along each row, or over rows.
 static void print_scan(struct kernel *k, struct str *s, const struct scan *scan)
 {
   struct view x = readable(k, s, scan->x), c = *k->out, out = c.dtype == F32 ? c : temporary(k, &c.shape);
@@ -235,7 +235,7 @@ int library_print(struct kernel *k, struct str *s, struct err *e)
   case RULE_SPLIT: print_split(k, s); return OK;
   case RULE_INDEX: print_index(k, s); return OK;
   case RULE_CONST: print_fill(k, s, k->n->a.scalar, k->out); return OK;
-  case RULE_IO: library_copy(k, s, &k->in->v, k->out); return OK; // an output that is an input, or a second output
+  case RULE_IO: library_copy(k, s, &k->in->v, k->out); return OK; // the output is an input, or returns the same tensor a second time
   case RULE_WORLD:
   case RULE_COMPOSITE:
   case RULE_ACCUM:

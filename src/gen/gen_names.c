@@ -1,12 +1,12 @@
-// Text of the generated source: identifiers and comments. Tensor names come from users' files, so everything
-// that is not a letter, a digit or _ is replaced before it reaches C, and an index keeps names apart.
+// Identifiers and comments of the generated source. Tensor names come from users' files. Every character but letters, digits and _ is replaced before
+// it reaches C, and an index makes names unique.
 #include "gen/emit.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
 
-enum { OWN = 24 }; // characters of a user's name that are kept
+enum { OWN = 24 }; // characters kept of a user's name
 
 void line(struct str *s, int depth, const char *fmt, ...)
 {
@@ -80,7 +80,7 @@ static void map_text(struct str *s, const int8_t *map, int n)
       str_add(s, "%s%d", i ? ", " : "", map[i]);
 }
 
-// Attributes as in the text language, those with a value only.
+// Attributes in the syntax of the text language; only those with a value.
 static void attr_text(struct str *s, const struct graph *g, const struct node *n)
 {
   const char *sep = n->nin ? ", " : "";

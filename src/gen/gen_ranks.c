@@ -1,6 +1,6 @@
-// One rank of a world as a function. It takes the rank's parts of inputs and outputs, and an exchange (mica_meet.h) that all ranks map. An
-// operator of all ranks becomes three steps: a kernel that writes the operand to the rank's slot, the wait for all ranks, and a kernel that
-// reads all slots. A sum adds the slots in the order of ranks, so that all ranks have the same bits.
+// One rank of a world as a function. It takes the rank's parts of inputs and outputs, and an exchange (mica_meet.h) that all ranks map. A collective
+// becomes three steps: a kernel that writes the operand to the rank's slot, a wait for all ranks, and a kernel that reads all slots. A sum adds the
+// slots in rank order, so all ranks get the same bits.
 #include "gen/gen_driver.h"
 #include "thread/thread.h"
 
@@ -26,7 +26,7 @@ static void add_function(struct gen *c, const struct node *n, const char *what, 
   str_add(&c->kernels, "// %s: %s\nstatic void %s_k%d(%s)\n{\n%s}\n\n", node_text(c->mem, c->g, n), what, c->name, c->nkernels++, parameters, body);
 }
 
-// The operand goes to the rank's slot.
+// Copies the operand to the rank's slot.
 static int put(struct gen *c, const struct node *n, const char *type, int turn)
 {
   const struct tensor *x = &c->g->tensors[n->in[0]];
@@ -74,7 +74,7 @@ static void add_up(struct gen *c, const struct node *n, const struct tensor *x, 
   print_nest(c, &f, body);
 }
 
-// The result comes from the slots of all ranks.
+// Computes the result from the slots of all ranks.
 static void take(struct gen *c, const struct node *n, const char *type, int turn, const char *out)
 {
   const struct tensor *x = &c->g->tensors[n->in[0]];
@@ -120,7 +120,7 @@ static void entry(struct gen *c, struct str *s)
   line(s, 1, "return status = m_meet(exchange, rank);\n}");
 }
 
-// Threads are divided among the ranks of this machine.
+// The ranks on this machine share its threads.
 static void print_rank(struct gen *c, struct str *s)
 {
   space_place(&c->space);

@@ -1,7 +1,6 @@
-// The statements of one block. Nodes are printed in order into three texts: before the for-loop (whatever does not
-// change with it: the loads and operators of phase FIXED), inside it, and after it. Views cost nothing; a saver
-// that nobody could store for directly becomes a copy. Scratch offsets are known when everything is printed, so
-// the declarations of tiles come last and stand first.
+// The statements of one block. Nodes are printed in order into three texts: before the for-loop (loop-invariant loads and operators, phase FIXED),
+// inside it, and after it. Views cost nothing. A saver that no operator can store for becomes a copy. Scratch offsets are known only after everything
+// is printed, so the declarations of tiles are made last and printed first.
 #include "gen/emit.h"
 
 static int emit_iter(struct block *b, int node)
@@ -19,7 +18,7 @@ static int emit_save(struct block *b, int node)
 {
   const struct node *n = &b->g->nodes[node];
   int t = n->in[0];
-  enum stage st = stage_of(b, t) == INSIDE ? BEHIND : stage_of(b, t); // a running value is saved as it is at the end
+  enum stage st = stage_of(b, t) == INSIDE ? BEHIND : stage_of(b, t); // a running value is saved in its final state
   struct view to = tile_saved(b, node);
   const struct place *p = &b->place[t];
   if (p->kind == PLACE_VIEW) {
@@ -30,7 +29,7 @@ static int emit_save(struct block *b, int node)
   return OK;
 }
 
-// A view as a dense tile, for what strides cannot express.
+// Copies a view to a dense tile, for access that strides cannot express.
 static struct view flat(struct block *b, int tensor, enum stage st)
 {
   struct view v = b->place[tensor].v;
@@ -104,7 +103,7 @@ static int emit_node(struct block *b, int i)
   if (b->done[i]) return OK;
   enum stage st = n->op == OP_SAVE ? stage_of(b, n->in[0]) : accum_is(n->op) && b->iterations > 1 ? INSIDE : stage_of(b, n->out);
   block_comment(b, i, st);
-  enum rule rule = op_rows[n->op].attrs & A_EXTENT ? RULE_COMPOSITE : op_rows[n->op].rule; // expand.c rewrites both
+  enum rule rule = op_rows[n->op].attrs & A_EXTENT ? RULE_COMPOSITE : op_rows[n->op].rule; // expand.c rewrites both kinds
   switch (rule) {
   case RULE_IO: return n->op == OP_ITER ? emit_iter(b, i) : emit_save(b, i);
   case RULE_CONST: break;

@@ -1,10 +1,10 @@
-// A BLOCK node as a function: its grid is a loop over OpenMP threads, each with scratch of its own.
+// A BLOCK node as a function: its grid is a loop over OpenMP threads, each with its own scratch.
 #include "gen/emit.h"
 
-enum { PIECES = 16, SHORT = 8 << 20 }; // pieces a thread; bytes of tensors that make a short kernel
+enum { PIECES = 16, SHORT = 8 << 20 }; // pieces per thread; bytes of tensors up to which a kernel is short
 
-// Threads take pieces of neighbouring blocks in turn, so that one which the system holds up leaves its share to the
-// others. In a short kernel every thread keeps to its own part, which its cache may still hold from the last time.
+// Threads take pieces of adjacent blocks dynamically, so that others take the share of a thread that the system delays. In a short kernel each thread
+// keeps its own part, which its cache may still hold from the previous call.
 static const char *schedule(const struct kernel *k)
 {
   const struct graph *g = k->n->sub;
@@ -28,7 +28,7 @@ static void grid_loops(const struct kernel *k, struct str *s, int depth)
     if (g->grid[i] > 1) line(s, depth++, "for (ptrdiff_t x%d = 0; x%d < %lld; x%d++)", i, i, (long long)g->grid[i], i);
 }
 
-// One flag an output that is stored past the caches.
+// One flag for each output that uses non-temporal stores.
 static bool flags(const struct kernel *k, struct str *s)
 {
   bool any = false;

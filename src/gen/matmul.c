@@ -1,28 +1,27 @@
-// Products of tiles. The microkernel reads its first operand anywhere, with any strides, and wants rows of the
-// second to be contiguous: so the first is read in place (from device memory too) unless it has to be converted,
-// and the second is packed when many rows share it, turned when it is stored transposed, and streamed in place
-// when few rows read each of its elements once. A caller's tensor need not be aligned, and then every other vector of
-// the second operand straddles two lines, which costs a microkernel a quarter of its rate: where rows share the operand it
-// is copied, if it turns out so, and where many do it is packed in any case. An accumulator that is the only reader is
-// added to directly.
+// Products of tiles. The microkernel reads its first operand with any strides, and needs contiguous rows of the second.
+// The first operand is read in place, from device memory too, unless it must be converted. The second is packed if many rows share it, transposed if
+// it is stored transposed, and streamed in place if few rows read it.
+// A caller's tensor need not be aligned. Then every other vector of the second operand straddles two cache lines, which costs a quarter of the rate.
+// So the kernel copies a misaligned operand that several rows share; one that many rows share is packed in any case.
+// An accumulator that is the product's only reader is added to directly.
 #include "gen/emit.h"
 
-enum { DOT_ROWS = 4 };     // rows for which dot products with a transposed operand are faster than turning it
-enum { FEW_ROWS = 16 };    // every element of the second operand is read once, or twice from the nearest cache
-enum { SHARED_ROWS = 32 }; // rows that pay for a copy of the second operand
-enum { MANY_ROWS = 128 };  // rows that pay for packing it although it is dense
+enum { DOT_ROWS = 4 };     // rows up to which dot products with a transposed operand are faster than transposing it
+enum { FEW_ROWS = 16 };    // rows up to which each element of the second operand is read once, or twice from L1
+enum { SHARED_ROWS = 32 }; // rows from which a copy of the second operand pays
+enum { MANY_ROWS = 128 };  // rows from which packing pays although the operand is dense
 
 struct matmul_product {
   int64_t m, n, k;
-  int lead;                                   // leading dimensions left
+  int lead;                                   // number of remaining leading dimensions
   struct view a, b, c;                        // broadcast to the leading dimensions
-  enum second { PLAIN, PACKED, TURNED } kind; // the second operand's
+  enum second { PLAIN, PACKED, TURNED } kind; // form of the second operand
   bool add;
 };
 
 static bool on_device(const struct view *v) { return v->buf < 0; }
 
-// A copy that products share; it is made at the stage of the tensor itself, so out of the loop if that can be.
+// A copy that products share. It is made at the stage of the tensor itself, so outside the loop if possible.
 static struct view operand_copy(struct block *b, int tensor, const struct view *to_like, bool dense)
 {
   struct place *p = &b->operand[tensor];
@@ -56,7 +55,7 @@ static struct view packed(struct block *b, int tensor, const struct view *v)
   return t;
 }
 
-// The operand itself where its vectors are aligned, else a copy: which, shows when the kernel runs.
+// The operand itself if its vectors are aligned, else a copy; decided at run time.
 static struct view aligned(struct block *b, int tensor, const struct view *v)
 {
   struct place *p = &b->operand[tensor];
@@ -95,7 +94,7 @@ static struct view second(struct block *b, int tensor, int64_t rows, enum second
   return packed(b, tensor, &v);
 }
 
-// Copied when it is read several times and its rows lie far apart.
+// Copies it if it is read several times and its rows are far apart.
 static struct view first(struct block *b, int tensor, int64_t cols, bool dots)
 {
   struct view v = b->place[tensor].v;
@@ -107,7 +106,7 @@ static struct view first(struct block *b, int tensor, int64_t cols, bool dots)
   return operand_copy(b, tensor, &v, false);
 }
 
-// Leading dimensions along which the second operand stays the same are more rows of the first.
+// Leading dimensions along which the second operand is constant become additional rows of the first.
 static void stack_rows(struct matmul_product *p)
 {
   while (p->lead) {
@@ -149,7 +148,7 @@ static void product_print(struct block *b, struct matmul_product *p, enum stage 
          ldc, k, p->add);
 }
 
-// Strides of an operand along the output's leading dimensions; the last two are its own.
+// Strides of an operand along the output's leading dimensions; its last two dimensions are not included.
 static struct view led(const struct view *v, const struct shape *out)
 {
   struct shape to = *out;
@@ -159,7 +158,7 @@ static struct view led(const struct view *v, const struct shape *out)
   return r;
 }
 
-// A matrix times one column: better the column, as a row, times the matrix turned: dot products along its rows.
+// A matrix times one column is computed as the column, as a row, times the transposed matrix: dot products along its rows.
 static bool is_column(const struct matmul_product *p)
 {
   int row = p->c.shape.n - 2;
@@ -184,7 +183,7 @@ static void multiply(struct block *b, int x, int y, const struct view *c, bool a
     return;
   }
   struct matmul_product plan = p;
-  stack_rows(&plan); // how many rows share the second operand, before anything is copied
+  stack_rows(&plan); // determines how many rows share the second operand, before anything is copied
   w = second(b, y, plan.m, &p.kind);
   a = first(b, x, p.n, p.kind == TURNED);
   tile_use(b, &a, st), tile_use(b, &w, st), tile_use(b, c, st);
@@ -193,7 +192,7 @@ static void multiply(struct block *b, int x, int y, const struct view *c, bool a
   product_print(b, &p, st);
 }
 
-// Straight into a saver's tensor when nobody else reads the product and it is stored as fp32.
+// Writes directly to a saver's tensor if no other node reads the product and it is stored as fp32.
 static bool saved_directly(struct block *b, int tensor, bool streams, struct view *to)
 {
   int reader = -1, readers = 0;
@@ -202,7 +201,7 @@ static bool saved_directly(struct block *b, int tensor, bool streams, struct vie
       if (b->g->nodes[i].in[k] == tensor) reader = i, readers++;
   if (readers != 1 || b->g->nodes[reader].op != OP_SAVE) return false;
   *to = tile_saved(b, reader);
-  if (to->dtype != F32 || !rows_contiguous(to) || streams) return false; // streaming adds to its result again and again
+  if (to->dtype != F32 || !rows_contiguous(to) || streams) return false; // streaming adds to its result repeatedly
   block_comment(b, reader, stage_of(b, tensor));
   return b->done[reader] = true;
 }

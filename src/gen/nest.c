@@ -1,6 +1,6 @@
-// Building a loop nest: operands and sinks are added with one stride a dimension of the space, then nest_finish
-// splits dimensions that are folded or repeated in groups, drops extents of 1 and merges neighbours that every
-// operand walks contiguously, so that the printer sees the longest innermost loop there is.
+// Builds a loop nest. Operands and sinks are added with one stride for each dimension of the space. nest_finish then splits dimensions that are
+// reduced or repeated in groups, drops extents of 1, and merges adjacent dimensions that every operand traverses contiguously. This gives the longest
+// innermost loop.
 #include "gen/emit.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ bool nest_fold(struct nest *f, int value, const struct view *to, enum fold fold,
   return true;
 }
 
-// Dimension i of the space becomes (extent / group, group) at k and k + 1.
+// Splits dimension i of the space into (extent / group, group) at k and k + 1.
 static void split_operand(const struct nest *f, const int64_t *old, int repeated, int i, int k, int64_t *s)
 {
   s[k] = repeated == i ? old[i] : old[i] * f->group[i];
@@ -119,7 +119,7 @@ void nest_move(struct nest *f, int from, int to)
   for (int o = 0; o < f->nsinks; o++) f->sinks[o].to.s[to] = f->sinks[o].to.s[from], f->sinks[o].red[to] = f->sinks[o].red[from];
 }
 
-// Dimensions a and b = a + 1 are one when a step along a is a whole walk along b, for everyone.
+// Dimensions a and b = a + 1 merge if, for every operand, one step along a equals all steps along b.
 static bool contiguous(const struct nest *f, int a, int b)
 {
   for (int o = 0; o < f->noperands; o++)
@@ -160,8 +160,8 @@ static void find_inner(struct nest *f)
   }
 }
 
-// A row divided by one number is multiplied by its reciprocal: a division has a tenth of a product's throughput.
-// The reciprocal is a value of its own, so it goes before the quotient and what follows moves up.
+// A row divided by one number is multiplied by its reciprocal: division has a tenth of the throughput of a product. The reciprocal is a new value
+// before the quotient, so later values move up by one.
 static void divide_once(struct nest *f)
 {
   for (int i = 0; i < f->nvalues; i++) {

@@ -1,16 +1,15 @@
-// Prints a nest: loops over the outer dimensions, the innermost one in whole vectors with a masked rest. Values
-// that do not change along the innermost dimension are computed once a row. A fold keeps its partial results in
-// registers while every loop inside it is folded; otherwise it combines into memory, row by row. As a whole
-// kernel, the dimensions that are not folded come first and are spread over threads.
+// Prints a nest: loops over the outer dimensions, and the innermost one in whole vectors with a masked remainder. Values that are constant along the
+// innermost dimension are computed once a row. A reduction keeps its partial results in registers if every loop inside it is reduced; otherwise it
+// combines into memory, row by row. In a nest that is a whole kernel, dimensions that are not reduced come first and are divided over threads.
 #include "gen/nest_print.h"
 
-enum { CHUNK = 1024, TINY = 1 << 14 }; // elements: of a thread's share of a row; below which one thread is enough
-enum { LONG = 256 };                   // elements of a row that pays for starting with fewer than a vector
+enum { CHUNK = 1024, TINY = 1 << 14 }; // elements: of a thread's share of a row; up to which one thread is enough
+enum { LONG = 256 };                   // elements of a row from which aligning the stores pays
 
 static bool folds_row(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && k->red[last_dim(f)]; }
 static bool folds_memory(const struct nest *f, const struct sink *k) { return k->fold != FOLD_NONE && !k->red[last_dim(f)]; }
 
-// The outermost loop from which on everything is folded by k: its partial result lives in registers there.
+// The outermost loop from which on all loops are reduced by k; its partial result lives in registers there.
 static int fold_level(const struct nest *f, const struct sink *k)
 {
   int l = last_dim(f);
@@ -36,7 +35,7 @@ static void print_values(const struct gen_printer *p, int depth, bool inner)
   }
 }
 
-// Start of a fold, as a vector, a number and text; how two values are combined; how the lanes of one are.
+// The start of a reduction as a vector, a number and text; the operation on two values; the operation over the lanes of a vector.
 static const struct {
   const char *vector, *text, *both, *lanes, *into;
   double number;
@@ -54,7 +53,7 @@ static const char *combined(const struct gen_printer *p, const struct sink *k, c
   return k->fold == FOLD_MAX ? both(p, k, value, old) : both(p, k, old, value);
 }
 
-// The place where one thread combines its piece of a row of folded results.
+// The memory where one thread combines its piece of a row of reduced results.
 static struct operand partial(const struct nest *f)
 {
   struct operand o = {"acc", F32, {0}, -1, true};
@@ -62,7 +61,7 @@ static struct operand partial(const struct nest *f)
   return o;
 }
 
-// One whole vector (or the masked rest) of a row.
+// One whole vector, or the masked remainder, of a row.
 static void print_body(const struct gen_printer *p, int depth)
 {
   struct nest *f = p->f;
@@ -93,8 +92,8 @@ static bool works_inside(const struct nest *f)
   return false;
 }
 
-// The tensor that a long row stores past the caches, wherever it starts: the row gets a head of fewer than a vector, after
-// which vectors are aligned. NULL: there is none, or its vectors are taken several at a time.
+// The tensor that a long row writes with non-temporal stores. The row starts with fewer elements than a vector, so that the following vectors are
+// aligned. NULL if there is none, or if its vectors are read several at a time.
 static const struct operand *past_of_row(const struct gen_printer *p)
 {
   for (int i = 0; i < p->f->nsinks && p->unroll == 1 && p->bound >= LONG; i++) {
@@ -151,7 +150,7 @@ static void print_row(struct gen_printer *p, int depth)
   line(s, depth, "}");
 }
 
-// Before loop l: registers of the folds that live from here on.
+// Before loop l: registers of the reductions that start there.
 static void open_folds(struct gen_printer *p, int depth, int l)
 {
   for (int i = 0; i < p->f->nsinks; i++) {
@@ -174,7 +173,7 @@ static const char *gathered(const struct gen_printer *p, const struct sink *k, i
   return k->scale == 1 ? t : arena_printf(mem, "%s * %s", t, number(mem, k->scale));
 }
 
-// After loop l: one number a fold, combined with memory where parts of it come from other iterations.
+// After loop l: one number for each reduction, combined with memory if other iterations contribute to it.
 static void close_folds(struct gen_printer *p, int depth, int l)
 {
   struct nest *f = p->f;
@@ -194,7 +193,7 @@ static void close_folds(struct gen_printer *p, int depth, int l)
   }
 }
 
-// Stores of values that are the same along the whole row.
+// Stores of values that are constant along the row.
 static void print_row_stores(struct gen_printer *p, int depth)
 {
   struct nest *f = p->f;
@@ -224,7 +223,7 @@ static void print_loops(struct gen_printer *p, int l, int depth)
   close_folds(p, depth, l);
 }
 
-// Folds into memory start from a neutral value: a nest of its own over what is not folded.
+// Reductions into memory start from the neutral value: a separate nest over the dimensions that are not reduced.
 static void print_neutral(struct gen_printer *p, int depth, const struct sink *k)
 {
   struct shape one = {0};
@@ -247,7 +246,7 @@ static void print_inside(struct gen_printer *p, int depth)
   line(p->s, depth, "}");
 }
 
-// Dimensions that are not folded come first, so that they can be spread over threads.
+// Moves dimensions that are not reduced to the front, so that threads can divide them.
 static int threads_first(struct nest *f)
 {
   struct nest old = *f;
@@ -267,7 +266,7 @@ static int threads_first(struct nest *f)
   return outer;
 }
 
-// The piece of a row one thread works on at a time.
+// The piece of a row that one thread works on at a time.
 static int64_t chunk_of(const struct gen_printer *p, int64_t outer, bool folds)
 {
   int64_t n = p->f->d[last_dim(p->f)], most = folds ? CHUNK : 16 * CHUNK;
@@ -287,7 +286,7 @@ static void print_shared_fold(struct gen_printer *p, int depth, int outer)
   const char *zero = fold_words[k->fold].text;
   line(p->s, depth, "float acc[%lld];", (long long)p->chunk);
   line(p->s, depth, "for (int j = 0; j < %lld; j++) acc[j] = %s;", (long long)p->chunk, zero);
-  bool bare = outer == last_dim(f); // nothing is folded: two rows would stand in one block
+  bool bare = outer == last_dim(f); // nothing is reduced: two rows must not be in one block
   if (bare) line(p->s, depth, "{");
   print_loops(p, outer, depth + bare);
   if (bare) line(p->s, depth, "}");

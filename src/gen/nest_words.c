@@ -1,10 +1,10 @@
-// The words of a nest: addresses, loads, stores and operators as C.
+// Expressions of a nest: addresses, loads, stores and operators as C.
 #include "gen/nest_print.h"
 
 #include <ctype.h>
 #include <string.h>
 
-// Functions of mica_cpu.h: one of floats, and m_NAME_DTYPE of each other dtype.
+// Functions of mica_cpu.h for float, and m_NAME_DTYPE for each other dtype.
 static const char *word(struct arena *mem, enum dtype t, const char *of_floats, const char *name)
 {
   return t == F32 ? of_floats : arena_printf(mem, "m_%s_%s", name, dtype_name(t));

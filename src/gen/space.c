@@ -1,5 +1,5 @@
-// Offsets of buffers in one stretch of memory: two whose times of use overlap get different bytes. First fit,
-// the largest first, which is what the literature on static memory planning recommends for few buffers.
+// Assigns offsets to buffers in one memory. Buffers with overlapping lifetimes get different bytes. First fit in order of decreasing size, as the
+// literature on static memory planning recommends for few buffers.
 #include "gen/emit.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ void space_touch(struct gen_space *s, int buf, int time)
 
 static bool clash(const struct buffer *a, const struct buffer *b) { return a->first <= b->last && b->first <= a->last; }
 
-// The lowest offset at which b overlaps none of the placed buffers that are alive together with it.
+// The lowest offset at which b overlaps no placed buffer with an overlapping lifetime.
 static int64_t lowest(const struct gen_space *s, const struct buffer *b)
 {
   int64_t at = 0;

@@ -1,6 +1,5 @@
-// Tiles of a block: where each tensor is, and how it is copied, converted or transposed on the way. Tiles are fp32
-// whatever the device stores. Time, for lifetimes in scratch, is stage * nodes + index of the node: what was made
-// before the loop and is read inside it lives until the loop ends.
+// Tiles of a block: the place of each tensor, and how it is copied, converted or transposed. Tiles are fp32 whatever dtype the device memory has. The
+// time of a use, for lifetimes in scratch, is stage * nodes + node index: a value made before the loop and read inside it lives until the loop ends.
 #include "gen/emit.h"
 
 #include <string.h>
@@ -37,13 +36,13 @@ struct view tile_new(struct block *b, const char *name, const struct shape *s, e
   return view_dense(name, buf, F32, s);
 }
 
-// Rows a power of two apart fall into few sets of a cache: such rows get a cache line more.
+// Rows a power of two apart map to few cache sets, so they are padded by a cache line.
 struct view tile_like(struct block *b, const char *name, const struct view *v, enum stage st)
 {
   struct view r = {.ptr = name, .dtype = F32, .shape = v->shape};
   int64_t step = 1;
   bool set[MAX_DIMS] = {0};
-  for (int k = 0; k < v->shape.n; k++) { // the smallest stride first
+  for (int k = 0; k < v->shape.n; k++) { // smallest stride first
     int best = -1;
     for (int i = v->shape.n - 1; i >= 0; i--)
       if (!set[i] && (best < 0 || v->stride[i] < v->stride[best])) best = i;
@@ -75,7 +74,7 @@ static int unit_dim(const struct view *v)
   return -1;
 }
 
-// from and to are contiguous along different dimensions: transposing pieces in registers.
+// from and to are contiguous along different dimensions: pieces are transposed in registers.
 static void transpose_print(struct str *s, int depth, struct arena *mem, const struct view *from, const struct view *to, int p, int q)
 {
   const char *src = from->ptr, *dst = to->ptr;
@@ -95,7 +94,7 @@ void tile_copy(struct block *b, const struct view *from, const struct view *to, 
   tile_use(b, from, st), tile_use(b, to, st);
   int p = unit_dim(from), q = unit_dim(to);
   bool turns = p >= 0 && q >= 0 && p != q;
-  if (turns && to->dtype == F32 && from->dtype != F32) { // converted first, in its own order
+  if (turns && to->dtype == F32 && from->dtype != F32) { // converted first, without transposing
     src = tile_like(b, arena_printf(b->mem, "%s_in", to->ptr), from, st);
     tile_copy(b, from, &src, st);
     p = unit_dim(&src);
@@ -116,7 +115,7 @@ void tile_fill(struct block *b, const struct view *v, double c, enum stage st)
   tile_print(b, &f, st);
 }
 
-// Appends " + x0 * n" for every axis that cuts v; each cut leaves a part of what the one before left.
+// Appends " + x0 * n" for every axis that divides v. Each division leaves a part of the previous part.
 static const char *cut(const struct block *b, struct view *v, const char *at, char axis, int n, const int8_t *map, const int64_t *parts, bool loop)
 {
   for (int i = 0; i < n; i++) {
@@ -149,8 +148,8 @@ struct view tile_saved(struct block *b, int node)
   return v;
 }
 
-// Elements from this tile of an iterator to the one that this thread takes next, or 0. Small tiles are not worth it,
-// large ones would be gone from the cache again.
+// Elements from this tile of an iterator to this thread's next one, or 0. Small tiles are not worth a prefetch, and large ones would be evicted
+// before use.
 static int64_t to_next(const struct block *b, int tensor)
 {
   const struct graph *g = b->g;
@@ -174,7 +173,7 @@ int tile_load(struct block *b, struct nest *f, int tensor, enum stage st)
   struct view v = p->v;
   int u = unit_dim(&v);
   for (int i = u + 1; u >= 0 && i < v.shape.n; i++) {
-    if (v.shape.d[i] == 1 || !v.stride[i]) continue; // contiguous along an outer dimension: read through a turned copy
+    if (v.shape.d[i] == 1 || !v.stride[i]) continue; // contiguous along an outer dimension: read through a transposed copy
     struct view t = tile_new(b, arena_printf(b->mem, "%s_t%d_%d", block_name(b, "t", tensor), b->now, b->space.n), &v.shape, st, false);
     tile_copy(b, &v, &t, st);
     v = t;

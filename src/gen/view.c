@@ -1,4 +1,4 @@
-// Strided views: what slicing, transposing, reshaping and broadcasting cost nothing with.
+// Strided views: slicing, transposing, reshaping and broadcasting without copies.
 #include "gen/emit.h"
 
 struct view view_dense(const char *ptr, int buf, enum dtype t, const struct shape *s)
@@ -38,7 +38,7 @@ struct view view_permuted(const struct view *v, const struct shape *perm)
   return r;
 }
 
-// Dimensions of extent 1 dropped and neighbours merged where one step of the outer is all of the inner.
+// Drops dimensions of extent 1, and merges adjacent dimensions where one step of the outer equals all steps of the inner.
 static int merged(const struct view *v, int64_t *d, int64_t *s)
 {
   int n = 0;
@@ -58,7 +58,7 @@ bool view_reshaped(const struct view *v, const struct shape *to, struct view *ou
   int n = merged(v, d, s), k = n - 1;
   struct view r = *v;
   r.shape = *to;
-  for (int i = to->n - 1; i >= 0; i--) { // the innermost new dimensions come out of the innermost old one
+  for (int i = to->n - 1; i >= 0; i--) { // the innermost new dimensions come from the innermost old one
     if (to->d[i] == 1) {
       r.stride[i] = 0;
       continue;

@@ -123,7 +123,7 @@ uint64_t onnx_cells_bits(const struct onnx_cells *c, int64_t i)
   if (onnx_type_kind(c->type) == WHOLE) return (uint64_t)c->i[i] & mask;
   if (onnx_type_dtype(c->type, &t)) return num_write(t, &x, 0, c->f[i]), x;
   if (!onnx_small(c->type)) return memcpy(&x, &c->f[i], 8), x;
-  for (; x < mask; x++) { // of few patterns the one that is this number
+  for (; x < mask; x++) { // searches the few patterns for the one with this value
     double d = onnx_small_read(c->type, (int)x);
     if (isnan(d) ? isnan(c->f[i]) : d == c->f[i] && signbit(d) == signbit(c->f[i])) break;
   }
@@ -165,7 +165,7 @@ const struct onnx_cells *onnx_known(struct onnx_model *m, int value)
   struct onnx_value *v = &m->values[value];
   if (v->known || !v->init || onnx_type_kind(v->type) == NEITHER) return v->known;
   int64_t n = onnx_elements(&v->shape);
-  if (n > ONNX_KNOWN_CELLS / 64) return NULL; // weights
+  if (n > ONNX_KNOWN_CELLS / 64) return NULL; // too large to decode, such as weights
   struct onnx_cells *c = onnx_cells_new(m->mem, v->type, &v->shape);
   if (n) onnx_cells_read(c, v->init->raw);
   return v->known = c;

@@ -1,6 +1,6 @@
-// Conversions between float32, float16 and bfloat16. In a program they are nothing: what was widened stays narrow and is computed
-// with in 32 bits, and what is narrowed has to be narrow already. If that does not hold the node is left, and programs are made once more: one that
-// rounds what is wide, and one whose result leaves the program as a wide value.
+// Conversions between float32, float16 and bfloat16. Within a program they cost nothing: a widened value keeps its narrow storage and is computed
+// with in 32 bits, and a value that is narrowed must already be narrow. If that does not hold, the node is left to its simple function, and programs
+// are built again. This concerns a program that would round a wide value, and one whose result leaves it as a wide value.
 #include "onnx/onnx_lower.h"
 
 bool onnx_converts(const struct onnx_model *m, const struct onnx_node *n)

@@ -61,7 +61,7 @@ static bool twice_in(const struct einsum_term *x)
   return twice;
 }
 
-// Extents of a term's labels; *dots becomes the most dimensions that an ellipsis stands for.
+// Extents of a term's labels. *dots becomes the largest number of dimensions that an ellipsis stands for.
 static bool take_extents(struct einsum_equation *q, const struct einsum_term *x, const struct shape *s, int *dots)
 {
   for (int i = 0; i < x->n; i++) {
@@ -88,12 +88,12 @@ static bool read_inputs(struct einsum_equation *q, const char **p, int *dots)
   }
 }
 
-// Without `->`: what an ellipsis stands for, and every label that stands in the terms only once, in the order of the alphabet.
+// Without `->`, the result has the dimensions of the ellipsis, then every label that occurs once in all terms, in alphabetical order.
 static void implied_output(struct einsum_equation *q, int dots)
 {
   for (int i = dots; i-- > 0;) add(q, &q->out, EINSUM_DOTS + i);
   for (int k = 0; k < EINSUM_DOTS; k++) {
-    int label = k < 26 ? k + 26 : k - 26, n = 0; // capitals come first
+    int label = k < 26 ? k + 26 : k - 26, n = 0; // upper-case letters first
     for (int i = 0; i < q->nin; i++) n += times(&q->in[i], label);
     if (n == 1) add(q, &q->out, label);
   }

@@ -11,13 +11,13 @@ struct einsum_term {
 };
 struct einsum_equation {
   int terms;                               // inputs of the node
-  const struct shape *shape[EINSUM_TERMS]; // of the first of them; given
+  const struct shape *shape[EINSUM_TERMS]; // shapes of the node's inputs; set by the caller
   struct einsum_term in[EINSUM_TERMS], out;
-  bool twice[EINSUM_TERMS]; // a label stands twice in the term: its diagonal
+  bool twice[EINSUM_TERMS]; // a label occurs twice in the term: its diagonal is read
   int nin;
   int64_t extent[EINSUM_LABELS]; // 0: no term has the label
   char why[160];
 };
-bool einsum_read(struct einsum_equation *q, const char *equation); // false: `why`
+bool einsum_read(struct einsum_equation *q, const char *equation); // false: `why` has the reason
 
 #endif

@@ -1,4 +1,4 @@
-// Messages by tables of fields, and the fields of plain kinds.
+// Reads messages by tables of fields, and fields of simple types.
 #include "onnx/message.h"
 #include "onnx/onnx.h"
 
@@ -68,7 +68,7 @@ int onnx_read_int(struct onnx_parse *r, const struct wire_field *f, void *into)
   return OK;
 }
 
-// Repeated integers: one by one, or packed into bytes.
+// Repeated integers: separate, or packed into bytes.
 int onnx_read_ints(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
   struct onnx_ints *x = into;

@@ -1,6 +1,6 @@
-// Functions of a model (FunctionProto): read, and every node that calls one replaced by the function's nodes, before names
-// are resolved. Names inside of a call get the call's name in front. How deep calls go and how many nodes they make is
-// limited, because a file of a few hundred bytes can ask for more than any memory holds; a function that calls itself is refused.
+// Functions of a model (FunctionProto). Every node that calls one is replaced by the function's nodes, before names are resolved. Names inside a call
+// are prefixed with the call's name. The depth of calls and the number of nodes are limited, because a small file can otherwise ask for unlimited
+// memory. A function that calls itself is refused.
 #include "onnx/message.h"
 
 #include <string.h>
@@ -9,9 +9,9 @@ enum { DEEPEST_CALL = 32, MOST_PARAMETERS = 4096 };
 
 struct onnx_function {
   const char *name, *domain, *overload;
-  struct onnx_texts in, out; // its parameters
+  struct onnx_texts in, out; // parameters of the function
   struct onnx_node *nodes;
-  struct onnx_attr *attrs; // values that attributes have where a call gives none
+  struct onnx_attr *attrs; // default values of attributes
   int nnodes, nodes_cap, nattrs, attrs_cap;
   int64_t opset; // of the default domain; 0: the model's
 };
@@ -31,7 +31,7 @@ static int read_function_node(struct onnx_parse *r, const struct wire_field *f, 
 static int read_default(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
   struct onnx_function *fn = into;
-  struct onnx_node nobody = {.name = ""}; // graphs in it take names from it
+  struct onnx_node nobody = {.name = ""}; // names of its nodes come from it
   r->node = &nobody;
   int s = onnx_read_attr(r, f, &PUSH(r->m->mem, fn->attrs, fn->nattrs, fn->attrs_cap));
   r->node = NULL;
@@ -78,19 +78,19 @@ int onnx_read_function(struct onnx_parse *r, const struct wire_field *f, void *i
   return OK;
 }
 
-// ---- writing out ----
+// ---- inlining ----
 
-struct function_call { // NULL for the model's graph
+struct function_call { // NULL: the model's graph
   const struct onnx_function *fn;
-  const struct onnx_node *node; // its names are already those of the model's graph
+  const struct onnx_node *node; // its names are already names of the model's graph
   const char *prefix;
   const struct function_call *above;
 };
 struct inliner {
   struct onnx_model *m;
   struct err *e;
-  struct onnx_node *nodes;        // written so far
-  int nnodes, cap, looked, calls; // looked: at nodes, also those that are calls
+  struct onnx_node *nodes;        // nodes written so far
+  int nnodes, cap, looked, calls; // looked: nodes examined, including calls
 };
 
 static int write_nodes(struct inliner *w, const struct onnx_node *nodes, int n, const struct function_call *c);
@@ -102,8 +102,8 @@ static int index_of(const struct onnx_texts *list, const char *name)
   return -1;
 }
 
-// The name in the model's graph of a name in the function. A parameter of the function that the call leaves out is "" as an
-// input; as an output it has a name that nobody reads.
+// The name in the model's graph for a name in the function. A parameter that the call omits is "" as an input; as an output it gets a name that is
+// not read.
 static const char *outer(struct inliner *w, const struct function_call *c, const char *name)
 {
   if (!c || !*name) return name;
@@ -127,7 +127,7 @@ static const struct onnx_attr *named(const struct onnx_attr *a, int n, const cha
   return NULL;
 }
 
-// Attributes that stand for one of the function take the call's value, else the function's own; else they are absent.
+// Attributes that refer to an attribute of the function take the call's value, else the function's default; else they are absent.
 static void fill_attrs(struct inliner *w, const struct function_call *c, struct onnx_node *n)
 {
   struct onnx_attr *to = NEWS(w->m->mem, struct onnx_attr, n->nattrs + 1);
@@ -164,7 +164,7 @@ static bool calls(const struct function_call *c, const struct onnx_function *f)
   return false;
 }
 
-// An output of the function that is one of its inputs too is made by a node of its own.
+// An output of the function that is also one of its inputs gets a node of its own.
 static void pass_through(struct inliner *w, const struct function_call *c)
 {
   for (int k = 0; k < c->fn->out.n; k++) {

@@ -1,6 +1,6 @@
-// Nodes that together are one operator which Mica has and whose parts it has not all: before operator set 20 a gelu is
-// written x * 0.5 * (1 + erf(x / sqrt(2))) in some order, and a silu always x * sigmoid(x). The last node takes the
-// operator's row and reads x; the others do nothing more. Values between must not be used elsewhere.
+// Recognizes groups of nodes that form one operator of Mica. Before operator set 20 a gelu is written x * 0.5 * (1 + erf(x / sqrt(2))) in some order;
+// a silu is always x * sigmoid(x). The last node takes the operator's row and reads x; the other nodes are not run. No other node may use the values
+// between.
 #include "onnx/onnx.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static bool is(const struct fuser *f, int node, const char *type)
 }
 
 static int maker(const struct fuser *f, int value) { return value < 0 ? -1 : f->m->values[value].node; }
-// The only node that reads a value; -1: there are others, or it is an output.
+// The only node that reads a value; -1: there are several, or the value is an output.
 static int only_reader(const struct fuser *f, int value)
 {
   return value >= 0 && f->m->values[value].uses == 1 && !f->m->values[value].output ? f->reader[value] : -1;
@@ -29,7 +29,7 @@ static bool near(const struct fuser *f, int value, double c)
   return x && onnx_elements(&x->shape) == 1 && onnx_type_kind(x->type) == REAL && fabs(x->f[0] - c) <= 1e-3 * fabs(c);
 }
 
-// A node of two inputs of which one is near c: the other one, else -1.
+// The other input of a binary node one of whose inputs is near c; else -1.
 static int beside(const struct fuser *f, int node, const char *type, double c, bool either)
 {
   if (!is(f, node, type) || f->m->nodes[node].nin != 2) return -1;
@@ -47,7 +47,7 @@ static void become(struct fuser *f, int node, const char *type, int x, const int
   for (int i = 0; i < n; i++) f->m->nodes[parts[i]].into = node;
 }
 
-// One factor more on the way from 1 + erf to gelu: 0.5, x, or their product. false: it is neither.
+// Adds one factor between 1 + erf and gelu: 0.5, x, or their product. False: it is neither.
 static bool factor(const struct fuser *f, int node, int here, int x, bool *half, bool *whole, int *part)
 {
   *part = -1;

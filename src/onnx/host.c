@@ -1,5 +1,5 @@
-// Shared by the functions of host_*.c. A function is called twice: while a model is planned, with inputs of which only
-// type and shape may be there, and when it runs. Both times it says what it makes; elements follow where they can.
+// Shared by host_*.c. A function is called twice. When a model is planned, its inputs may have only type and shape. When the model runs, they have
+// elements. Both times it sets type and shape of its outputs, and their elements if those of the inputs are known.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ bool host_list(struct onnx_host *h, const char *name, int k, struct onnx_ints *o
   return true;
 }
 
-// ---- boxes of cells ----
+// ---- regions of cells ----
 
 void host_strides(const struct shape *s, int64_t stride[MAX_DIMS])
 {
@@ -98,7 +98,7 @@ void host_copy(void *to, const void *from, const struct shape *s, int64_t start,
   }
 }
 
-// Strides of a tensor of shape s as one of shape `to`, right-aligned; extents of 1 stand still.
+// Strides that broadcast a tensor of shape s to shape `to`, right-aligned; dimensions of extent 1 get stride 0.
 void host_spread(const struct shape *s, const struct shape *to, int64_t stride[MAX_DIMS])
 {
   int64_t own[MAX_DIMS];
@@ -135,7 +135,7 @@ void host_store(struct onnx_cells *c, int64_t i, double x)
                                                       : (int64_t)x;
 }
 
-// Input k as one number: otherwise where it is absent. It fails where it is not known yet.
+// Input k as one number; `otherwise` if it is absent. Fails if its value is not known yet.
 double host_scalar(struct onnx_host *h, int k, double otherwise)
 {
   if (!host_has(h, k)) return otherwise;

@@ -33,7 +33,7 @@ void host_activation(struct onnx_host *h)
   for (int64_t i = 0, n = onnx_elements(&x->shape); i < n && !h->failed && y->p; i++) host_store(y, i, row->f(host_number(x, i), a, b));
 }
 
-// x or slope x, where x is negative.
+// x, or slope * x for negative x.
 void host_prelu(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0), *slope = host_in(h, 1);

@@ -1,11 +1,11 @@
-// Nodes that follow an axis: running sums and products, indices of extremes, the k largest.
+// Operators along an axis: running sums and products, arg-extrema, the k largest elements.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Sums or products of the elements up to here, without it where `exclusive`, from the end where `reverse`.
+// Running sums or products; without the element itself if `exclusive`, from the end if `reverse`.
 void host_cumulate(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0);
@@ -38,7 +38,7 @@ static bool before(const struct onnx_cells *a, int64_t x, int64_t y, bool larges
   return largest ? a->i[x] > a->i[y] : a->i[x] < a->i[y];
 }
 
-// Position of the largest or smallest element along an axis; ties are broken by the first, or the last.
+// Index of the largest or smallest element along an axis. Ties go to the first, or to the last.
 void host_arg(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0);
@@ -66,7 +66,7 @@ void host_arg(struct onnx_host *h)
 
 struct host_along_pick {
   double f;
-  int64_t i, at; // f of reals, i of integers; where it stands
+  int64_t i, at; // value as f (reals) or i (integers), and position
 };
 
 static int larger_first(const void *a, const void *b)
@@ -84,7 +84,7 @@ static int smaller_first(const void *a, const void *b)
   return larger_first(y, x);
 }
 
-// The k largest or smallest along an axis, in order, and where they stand; of equal ones the first.
+// The k largest or smallest elements along an axis, in order, with their positions. Ties go to the lower position.
 void host_top_k(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0);

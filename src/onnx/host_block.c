@@ -1,9 +1,9 @@
-// Blocks of pixels to channels and back; cutting and padding around a centre.
+// Converts blocks of pixels to channels and back; crops and pads around the centre.
 #include "onnx/onnx_host.h"
 
 #include <string.h>
 
-// Elements of a, seen as shape s, with its dimensions in another order, as output 0 of shape `as`.
+// Copies a, viewed as shape s with its dimensions permuted, to output 0 of shape `as`.
 static void permuted(struct onnx_host *h, const struct onnx_cells *a, const struct shape *s, const int *perm, const struct shape *as)
 {
   struct shape to = {.n = s->n};
@@ -39,7 +39,7 @@ void host_space_to_depth(struct onnx_host *h)
   permuted(h, a, &cut, rows ? (int[]){0, 3, 5, 1, 2, 4} : (int[]){0, 1, 3, 5, 2, 4}, &as);
 }
 
-// The middle of what is too long, zeros on both sides of what is too short; of an odd number the smaller part is in front.
+// Crops extents that are too long around the centre, and pads short ones with zeros on both sides. The smaller part is in front.
 void host_center_crop_pad(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0);

@@ -1,4 +1,4 @@
-// NonMaxSuppression: of each image and class the boxes of the highest scores, without those that overlap a better one too much.
+// NonMaxSuppression: for each image and class, keeps the boxes with the highest scores that do not overlap a better one too much.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static int better_first(const void *a, const void *b)
   return x->box < y->box ? -1 : x->box > y->box;
 }
 
-// Corners of a box in order; it is given by two corners, or by its centre and extents.
+// The box's corners in order. The input is two corners, or a centre and extents.
 static void corners(const double *b, bool centre, double c[4])
 {
   if (centre) {

@@ -1,4 +1,4 @@
-// Conversions of types: by number, or by bits.
+// Type conversions: by value, or by bits.
 #include "onnx/onnx_host.h"
 
 #include <math.h>

@@ -1,18 +1,18 @@
-// Convolutions on cells, in plain loops: of reals, of integers with zero points, quantized, deformed.
+// Convolutions on cells, in plain loops: real, integer with zero points, quantized, deformable.
 #include "onnx/window.h"
 
 #include <math.h>
 #include <string.h>
 
-struct conv { // a zero point is one number, or one by filter
+struct conv { // a zero point is one number, or one for each filter
   const struct onnx_cells *x, *k, *bias, *xz, *kz, *offset, *mask;
-  int64_t groups, shifts; // shifts: groups of channels that share offsets
+  int64_t groups, shifts; // shifts: number of channel groups that share offsets
   struct window w;
 };
 
 static double zero_at(const struct onnx_cells *z, int64_t f) { return z ? host_number(z, onnx_elements(&z->shape) == 1 ? 0 : f) : 0; }
 
-// The element of channel p at a place that need not be whole; 0 outside.
+// The element of channel p at a fractional position; 0 outside.
 static double between(const struct conv *c, const double *p, const double *at, int i, int64_t offset)
 {
   if (i == c->w.n) return p[offset];
@@ -54,7 +54,7 @@ static double filtered(const struct conv *c, int64_t image, int64_t f, const int
   return sum;
 }
 
-// y of doubles; the bias of reals.
+// Converts y from doubles; the bias is real.
 static void convolve(const struct conv *c, double *y)
 {
   int64_t out = window_product(c->w.out, c->w.n), m = c->k->shape.d[0];
@@ -124,7 +124,7 @@ void host_conv_integer(struct onnx_host *h)
   for (int64_t i = 0; i < n; i++) host_store(y, i, sums[i]);
 }
 
-// x, its scale and zero point; the filters and theirs; the scale and zero point of the result; a bias of integers.
+// Inputs: x, its scale and zero point; the filters, their scale and zero point; scale and zero point of the result; an integer bias.
 void host_qlinear_conv(struct onnx_host *h)
 {
   struct conv c;

@@ -1,4 +1,4 @@
-// Einsum on cells, of any type: for each element of the result, products over all labels that it lacks, one after the other.
+// Einsum on cells of any type: for each element of the result, a sum of products over all labels that the result lacks.
 #include "onnx/einsum.h"
 #include "onnx/onnx_host.h"
 
@@ -7,11 +7,11 @@
 static const int64_t MOST_PRODUCTS = (int64_t)1 << 32;
 
 struct host_einsum {
-  int n, nout, terms; // labels, those of the result first
+  int n, nout, terms; // number of labels, those of the result first
   int64_t extent[EINSUM_LABELS], stride[EINSUM_TERMS][EINSUM_LABELS], at[EINSUM_LABELS], place[EINSUM_TERMS];
 };
 
-// A label that stands twice has the sum of both strides: a diagonal.
+// A label that occurs twice has the sum of both strides: a diagonal.
 static void add_label(struct host_einsum *s, const struct einsum_equation *q, int label)
 {
   int64_t stride[MAX_DIMS];
@@ -30,7 +30,7 @@ static bool in_result(const struct einsum_equation *q, int label)
   return is;
 }
 
-// To the next index of labels from .. to - 1.
+// Advances to the next index of labels from .. to - 1.
 static void advance(struct host_einsum *s, int from, int to)
 {
   for (int l = to; l-- > from;) {

@@ -1,4 +1,5 @@
-// Nodes whose result is as large as their elements say: NonZero, Compress, Unique; and EyeLike, ReverseSequence, DepthToSpace, SpaceToDepth, CenterCropPad.
+// Operators whose result's size depends on their elements: NonZero, Compress, Unique. Also EyeLike, ReverseSequence, DepthToSpace, SpaceToDepth,
+// CenterCropPad.
 #include "onnx/onnx_host.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ void host_compress(struct onnx_host *h)
       if (keep->i[k]) y->i[host_lane(&to, lane) + j++ * to.step] = a->i[host_lane(&from, lane) + k * from.step];
 }
 
-struct find_slice { // of a tensor along an axis
+struct find_slice { // a slice of a tensor along an axis
   const struct onnx_cells *a;
   struct host_lanes l;
   int64_t at;
@@ -73,7 +74,7 @@ static int by_place(const void *p, const void *q)
   return (*x)->at < (*y)->at ? -1 : (*x)->at > (*y)->at;
 }
 
-// The distinct slices, where each is first, which one every slice is, and how often each is there.
+// The distinct slices, the first position of each, the distinct slice of every slice, and the counts.
 void host_unique(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0);
@@ -117,7 +118,7 @@ void host_eye_like(struct onnx_host *h)
   for (int64_t i = 0, n = onnx_elements(&a->shape); i < n && !h->failed && y->p; i++) host_store(y, i, i % a->shape.d[1] - i / a->shape.d[1] == k);
 }
 
-// The first elements of each sequence in reverse order.
+// Reverses the first elements of each sequence.
 void host_reverse_sequence(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0), *length = host_in(h, 1);

@@ -1,4 +1,4 @@
-// Reductions on cells, by the rows of fold.def; of no elements the start is the result.
+// Reductions on cells, by the rows of fold.def. A reduction over no elements gives the start value.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static const struct fold_row *row_of(struct onnx_host *h)
   return NULL;
 }
 
-// The axes that go, the shape with them as extents of 1, and the result's.
+// The reduced axes, the shape with extents of 1 for them, and the result's shape.
 static bool shapes(struct onnx_host *h, const struct shape *a, struct shape *kept, struct shape *s)
 {
   struct onnx_ints axes;
@@ -98,7 +98,7 @@ void host_reduce(struct onnx_host *h)
   bool given = host_list(h, "axes", 1, &axes) && axes.n;
   if (h->failed || !shapes(h, &a->shape, &kept, &s)) return;
   if (onnx_type_kind(a->type) == WHOLE && !strcmp(r->integers, "NO_INTEGERS")) return host_fail(h, "it does not take %s", onnx_type_name(a->type));
-  if (!given && onnx_attr_int(h->n, "noop_with_empty_axes", 0)) kept = s = a->shape; // each element by itself
+  if (!given && onnx_attr_int(h->n, "noop_with_empty_axes", 0)) kept = s = a->shape; // each element is reduced alone
   struct onnx_cells *out = host_out(h, 0, a->type, &s);
   if (!h->failed && out->p) fold(r, out, a, &kept);
 }

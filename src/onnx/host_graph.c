@@ -1,5 +1,5 @@
-// Nodes that hold graphs: If, Loop, Scan. Their nodes run by simple functions, one after the other; what passes from one turn of a loop to the
-// next lies in one of two arenas, by turns.
+// Operators with subgraphs: If, Loop, Scan. Subgraphs run by simple functions, node by node. Values that one iteration passes to the next are in one
+// of two arenas, alternately.
 #include "onnx/host_graph.h"
 
 #include <string.h>
@@ -122,9 +122,9 @@ void host_if(struct onnx_host *h)
 struct graph_loop {
   const struct onnx_graph *g;
   struct arena turn[2];
-  int nstate, nscan, nin;              // values that are carried; outputs that are collected; inputs of the body
-  const struct onnx_cells **in, **out; // of the body
-  const struct onnx_cells ***parts;    // of every collected output by turn
+  int nstate, nscan, nin;              // carried values; collected outputs; inputs of the body
+  const struct onnx_cells **in, **out; // inputs and outputs of the body
+  const struct onnx_cells ***parts;    // for every collected output: its value in each iteration
   int64_t turns, cap;
 };
 
@@ -152,7 +152,7 @@ static void keep_parts(struct onnx_host *h, struct graph_loop *l, int from)
   l->turns++;
 }
 
-// Collected output k along a new axis, which counts turns, as output `to` of the node.
+// Joins the values of collected output k along a new axis, one for each iteration, as output `to` of the node.
 static void stack(struct onnx_host *h, const struct graph_loop *l, int k, int to, int64_t at, bool reverse)
 {
   int axis;
@@ -172,7 +172,7 @@ static void stack(struct onnx_host *h, const struct graph_loop *l, int k, int to
   }
 }
 
-// One turn, in the arena that the one before does not lie in; what passes through it unchanged moves there.
+// Runs one iteration in the arena that the previous one did not use. Values that pass through it unchanged are moved there.
 static bool turn(struct onnx_host *h, struct graph_loop *l, int collected)
 {
   struct arena *mem = &l->turn[l->turns % 2];

@@ -1,4 +1,4 @@
-// Sampling at places that are computed: GridSample, AffineGrid, RoiAlign.
+// Sampling at computed positions: GridSample, AffineGrid, RoiAlign.
 #include "onnx/onnx_host.h"
 #include "onnx/sample.h"
 
@@ -25,7 +25,7 @@ static double reflected(double x, double lo, double hi)
   return (x < lo) == even ? lo + rest : hi - rest;
 }
 
-// Into the input, as the padding says; NaN: it is outside and stays there.
+// Maps a coordinate into the input by the padding mode. NaN: it is outside and has no element.
 static double folded(const struct grid *g, double x, int i)
 {
   double d = (double)g->d[i], lo = g->corners ? 0 : -0.5, hi = g->corners ? d - 1 : d - 0.5;
@@ -33,7 +33,7 @@ static double folded(const struct grid *g, double x, int i)
   return g->padding == REFLECTION ? reflected(x, lo, hi) : x;
 }
 
-// The weighted sum over dimensions from i on, at offset p of those before.
+// The weighted sum over dimensions from i on, at offset p in the earlier ones.
 static double sampled(const struct grid *g, const double *x, const double *at, int i, int64_t p)
 {
   if (i == g->n) return x[p];
@@ -90,7 +90,7 @@ void host_grid_sample(struct onnx_host *h)
   }
 }
 
-// The grid that an affine map of [-1, 1]^n makes.
+// The grid of an affine map of [-1, 1]^n.
 void host_affine_grid(struct onnx_host *h)
 {
   const struct onnx_cells *theta = host_in(h, 0);
@@ -109,7 +109,7 @@ void host_affine_grid(struct onnx_host *h)
     host_place(&s, e, at);
     const double *row = theta->f + (at[0] * n + at[n + 1]) * (n + 1);
     double sum = row[n];
-    for (int i = 0; i < n; i++) { // the last dimension of the image is x
+    for (int i = 0; i < n; i++) { // x is the image's last dimension
       double d = (double)s.d[n - i], k = (double)at[n - i];
       sum += row[i] * (corners ? (d > 1 ? 2 * k / (d - 1) - 1 : -1) : (2 * k + 1) / d - 1);
     }

@@ -1,4 +1,4 @@
-// Losses by class: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss.
+// Classification losses: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 struct loss {
   const struct onnx_cells *x, *target, *weight;
-  struct host_lanes l; // of scores along the classes
+  struct host_lanes l; // lanes of scores along the classes
   bool ignores, mean, none;
   int64_t ignored;
 };
@@ -32,7 +32,7 @@ static bool loss_of(struct onnx_host *h, struct loss *p)
   return true;
 }
 
-// Output 0 from logarithms of probabilities.
+// Computes output 0 from log probabilities.
 static void likelihood(struct onnx_host *h, const struct loss *p, const double *logs)
 {
   struct onnx_cells *y = host_out(h, 0, p->x->type, p->none ? &p->target->shape : &(struct shape){0});

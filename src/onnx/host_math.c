@@ -1,4 +1,4 @@
-// Elementwise nodes on cells, by the functions of fn.def; comparisons.
+// Elementwise operators on cells, by the functions of fn.def; comparisons.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static double floor_mod(double x, double y)
 static const struct {
   double (*real)(double x, double y);
   int64_t (*whole)(int64_t x, int64_t y);
-  const char *of_reals, *of_integers; // their texts
+  const char *of_reals, *of_integers; // text of the functions
 } fns[FNS] = {
 #define FN(id, real, whole) {real_##id, whole_##id, #real, #whole},
 #include "onnx/fn.def"
@@ -47,7 +47,7 @@ static bool typed(struct onnx_host *h, int type, int fn)
   return !h->failed;
 }
 
-// One element of out from cell x of a and cell y of b.
+// Computes one element of out from cell x of a and cell y of b.
 static void element(int fn, struct onnx_cells *out, int64_t i, const struct onnx_cells *a, int64_t x, const struct onnx_cells *b, int64_t y)
 {
   bool real = onnx_type_kind(a->type) == REAL, into_real = onnx_type_kind(out->type) == REAL;
@@ -68,7 +68,7 @@ static void pairwise(struct onnx_host *h, int fn, struct onnx_cells *out, const 
   struct onnx_cells places[2];
   int64_t stride[MAX_DIMS], n = onnx_elements(&out->shape);
   const struct onnx_cells *side[] = {a, b};
-  for (int k = 0; k < 2; k++) { // which element each of the result reads
+  for (int k = 0; k < 2; k++) { // broadcasts both operands
     int64_t size = MAX(onnx_elements(&side[k]->shape), 1), *iota = arena_alloc(h->mem, 8 * (size_t)size);
     for (int64_t i = 0; i < size; i++) iota[i] = i;
     places[k] = (struct onnx_cells){.p = arena_alloc(h->mem, 8 * (size_t)MAX(n, 1))};
@@ -78,7 +78,7 @@ static void pairwise(struct onnx_host *h, int fn, struct onnx_cells *out, const 
   for (int64_t i = 0; i < n; i++) element(fn, out, i, a, places[0].i[i], b, places[1].i[i]);
 }
 
-// Cells hold uint64 as int64_t: where the order matters, the upper half is not computed.
+// Cells hold uint64 as int64_t. Operators that depend on order refuse values in the upper half.
 static bool ordered(struct onnx_host *h, int fn, const struct onnx_cells *a)
 {
   static const int any[] = {FN_ADD, FN_SUB, FN_MUL, FN_EQUAL, FN_AND, FN_OR, FN_XOR, FN_BIT_AND, FN_BIT_OR, FN_BIT_XOR, FN_SHIFT_LEFT};
@@ -111,12 +111,13 @@ void host_unary(struct onnx_host *h)
 void host_binary(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0), *b = host_in(h, 1);
-  bool truncates = onnx_attr_int(h->n, "fmod", 0) || (onnx_type_kind(a->type) == REAL && h->n->opset < 28); // reals had no other way before
+  // before set 28, reals are always truncated
+  bool truncates = onnx_attr_int(h->n, "fmod", 0) || (onnx_type_kind(a->type) == REAL && h->n->opset < 28);
   int fn = h->row->fn == FN_MOD && truncates ? FN_FMOD : h->row->fn;
   joined(h, fn, a, b, a->type);
 }
 
-// The exponent has a type of its own.
+// The exponent has its own type.
 void host_power(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0), *b = host_in(h, 1);
@@ -137,7 +138,7 @@ void host_power(struct onnx_host *h)
   }
 }
 
-// Bits move left or right; those of unsigned types come in as zeros.
+// Shifts bits left or right; types are unsigned, so zeros are shifted in.
 void host_bit_shift(struct onnx_host *h)
 {
   const char *way = onnx_attr_text(h->n, "direction", "");
@@ -161,7 +162,7 @@ void host_variadic(struct onnx_host *h)
     for (int64_t i = 0, n = onnx_elements(&out->shape); i < n; i++) out->f[i] /= h->nin;
 }
 
-// A bound: an attribute before operator set 11, an input since.
+// A bound: an attribute before operator set 11, an input from then on.
 static double bound(struct onnx_host *h, const char *name, int k, double otherwise)
 {
   if (!host_has(h, k)) return onnx_attr_real(h->n, name, otherwise);

@@ -1,4 +1,4 @@
-// Nodes that move elements: each element of the result is one of an input, or a constant.
+// Operators that move elements: each element of the result is an element of an input, or a constant.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ void host_transpose(struct onnx_host *h)
   if (!h->failed && out->p) host_copy(out->p, a->p, &s, 0, stride);
 }
 
-// Start of a slice of extent d and its number of elements (Python's rules).
+// Start and number of elements of a slice of extent d (Python's rules).
 static void slice_of(int64_t d, int64_t from, int64_t to, int64_t step, int64_t *start, int64_t *count)
 {
   int64_t lo = step > 0 ? 0 : -1, hi = step > 0 ? d : d - 1;
@@ -104,9 +104,9 @@ void host_gather_elements(struct onnx_host *h)
   }
 }
 
-// ---- boxes of the result ----
+// ---- regions of the result ----
 
-// All of `from` into the box of `to` that begins at `at` along axis.
+// Copies all of `from` to the region of `to` that begins at `at` along axis.
 static void put(struct onnx_cells *to, const struct onnx_cells *from, int axis, int64_t at)
 {
   int64_t outer = 1, inner = 1, d = from->shape.d[axis], all = to->shape.d[axis];

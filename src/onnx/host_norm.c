@@ -1,10 +1,10 @@
-// Softmax and its kin, and norms, on cells.
+// Softmax and its variants, and norms, on cells.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
 #include <string.h>
 
-// Softmax, LogSoftmax and Hardmax: before operator set 13 of a matrix whose columns are all dimensions from the axis on.
+// Softmax, LogSoftmax and Hardmax. Before operator set 13 they work on a matrix whose columns are all dimensions from the axis on.
 void host_softmax(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0);
@@ -27,7 +27,7 @@ void host_softmax(struct onnx_host *h)
   }
 }
 
-// Each lane over its norm; of zeros the result is zeros.
+// Divides each lane by its norm; a lane of zeros stays zero.
 void host_lp_norm(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0);
@@ -46,7 +46,7 @@ void host_lp_norm(struct onnx_host *h)
   }
 }
 
-// Sums of x and of its squares over `axes`, into arrays by the index of what stays.
+// Sums of x and of its squares over `axes`, into arrays indexed by the other dimensions.
 static void moments(const struct onnx_cells *x, const bool *cut, double *mean, double *variance, int64_t *where)
 {
   int64_t at[MAX_DIMS], n = onnx_elements(&x->shape), kept = 1;
@@ -80,7 +80,7 @@ void host_mean_variance(struct onnx_host *h)
   for (int64_t i = 0; i < n; i++) y->f[i] = (x->f[i] - mean[where[i]]) / (sqrt(variance[where[i]]) + 1e-9);
 }
 
-// By channel; in training with the moments of the batch, and running moments as outputs.
+// Normalizes by channel. In training it uses the moments of the batch, and running moments are outputs.
 void host_batch_norm(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0), *in[5] = {NULL};

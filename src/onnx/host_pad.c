@@ -1,4 +1,4 @@
-// Padding: by a constant, the edge, a reflection or around; what is negative cuts.
+// Padding: constant, edge, reflect or wrap; negative pads crop.
 #include "onnx/onnx_host.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static bool mode_of(struct onnx_host *h, enum pad_mode *mode)
   return host_fail(h, "its mode is not known"), false;
 }
 
-// Which of d elements stands at place i, which may be outside; -1: none.
+// Index of the element among d that position i (possibly outside) reads; -1: none.
 static int64_t source(enum pad_mode mode, int64_t i, int64_t d)
 {
   if (i >= 0 && i < d) return i;
@@ -25,7 +25,7 @@ static int64_t source(enum pad_mode mode, int64_t i, int64_t d)
   return i < d ? i : turn - i;
 }
 
-// Pads of every dimension, at its begin and its end.
+// Pads of every dimension, at its start and its end.
 static bool pads_of(struct onnx_host *h, const struct shape *s, int64_t pads[2 * MAX_DIMS])
 {
   struct onnx_ints list, axes = {0};
@@ -51,7 +51,7 @@ void host_pad(struct onnx_host *h)
   int64_t pads[2 * MAX_DIMS], own[MAX_DIMS], at[MAX_DIMS];
   enum pad_mode mode;
   if (h->failed || !mode_of(h, &mode) || !pads_of(h, &s, pads)) return;
-  int64_t cut[MAX_DIMS], rest[MAX_DIMS]; // what is cut in front, and what is left between cuts
+  int64_t cut[MAX_DIMS], rest[MAX_DIMS]; // elements cropped at the start; elements left
   for (int i = 0; i < s.n; i++) {
     cut[i] = MAX(-pads[i], 0), rest[i] = MAX(s.d[i] - cut[i] - MAX(-pads[MAX_DIMS + i], 0), 0);
     s.d[i] += pads[i] + pads[MAX_DIMS + i];

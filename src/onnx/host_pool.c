@@ -1,4 +1,4 @@
-// Pooling on cells: the largest, the mean or a norm of each window, or of all.
+// Pooling on cells: maximum, mean or norm of each window, or of the whole space.
 #include "onnx/window.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ struct pooling {
   bool pads; // padding counts in means
 };
 
-// One window; *best is where its largest element stands in space.
+// Reduces one window; *best is the spatial index of its largest element.
 static double pooled(const struct pooling *l, int64_t from, const int64_t *to, int64_t *best)
 {
   int64_t at[MOST_SPACE] = {0}, size = window_product(l->w.size, l->w.n), seen = 0;
@@ -30,7 +30,7 @@ static double pooled(const struct pooling *l, int64_t from, const int64_t *to, i
   return l->fn == FN_MAX ? r : l->fn == FN_POW ? pow(r, 1 / l->p) : r / (double)MAX(seen, 1);
 }
 
-// In a column-major order the indices count columns first.
+// In column-major order the index counts columns first.
 static int64_t index_of(const struct pooling *l, int64_t k, bool columns)
 {
   int64_t at[MAX_DIMS], r = 0;

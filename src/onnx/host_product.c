@@ -1,4 +1,4 @@
-// Products of matrices on cells: of reals and integers, with zero points, quantized; determinants.
+// Matrix products on cells: real, integer with zero points, quantized; determinants.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 struct matrices { // [batch..., rows, inner] by [batch..., inner, cols]
   struct shape a, b, batch, out;
   int64_t rows, inner, cols;
-  bool row, col; // a side is a vector
+  bool row, col; // the operand is a vector
 };
 
 static bool shapes_of(struct onnx_host *h, const struct shape *a, const struct shape *b, struct matrices *p)
@@ -27,7 +27,7 @@ static bool shapes_of(struct onnx_host *h, const struct shape *a, const struct s
   return true;
 }
 
-struct matrix_side { // a factor, with zero points by row or by column
+struct matrix_side { // an operand, with zero points for each row or column
   const struct onnx_cells *x, *zero;
   bool columns;
 };
@@ -113,7 +113,7 @@ void host_qlinear_matmul(struct onnx_host *h)
   }
 }
 
-// alpha A B + beta C, each side transposed where it is said.
+// alpha A B + beta C, with optional transposes.
 void host_gemm(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0), *b = host_in(h, 1), *c = host_has(h, 2) ? h->in[2] : NULL;

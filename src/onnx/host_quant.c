@@ -1,4 +1,4 @@
-// Quantization on cells: by one scale, by scales along an axis, or by blocks of an axis.
+// Quantization on cells: one scale, one for each index of an axis, or one for each block of an axis.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -6,9 +6,9 @@
 
 struct scales {
   const struct onnx_cells *scale, *zero;
-  struct shape of; // what they apply to
+  struct shape of; // shape of the scales' tensor
   int axis;
-  int64_t block; // elements of the axis that share one; 0: all of it, or one each where `by_axis`
+  int64_t block; // elements of the axis that share a scale; 0: all, or one each if `by_axis`
   bool one, by_axis;
 };
 
@@ -87,7 +87,7 @@ void host_dequantize(struct onnx_host *h)
   }
 }
 
-// To uint8 with the scale and zero point that the range of x, with 0 in it, asks for.
+// Quantizes to uint8; scale and zero point are computed from the range of x, extended to include 0.
 void host_dynamic_quantize(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0);

@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM on cells. All states and gates are by [direction, batch, hidden]; the first dimension of sequences is time, or with
-// layout 1 the second.
+// RNN, GRU and LSTM on cells. States and gates have shape [direction, batch, hidden]. The first dimension of sequences is time; with layout 1 it is
+// the second.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ struct act {
 };
 struct recurrent {
   int64_t time, batch, in, hidden, ways, gates;
-  bool layout, resets_after, shares; // shares: the forget gate of a LSTM is 1 - the input gate
+  bool layout, resets_after, shares; // shares: the forget gate of an LSTM is 1 - the input gate
   double clip;
   const struct onnx_cells *x, *w, *r, *bias, *lengths, *peep;
   struct act act[6];
@@ -23,7 +23,7 @@ static double applied(const struct recurrent *p, const struct act *a, double x)
   return a->f(p->clip > 0 ? fmin(fmax(x, -p->clip), p->clip) : x, a->a, a->b);
 }
 
-// The names of all activations in one text are not read; a node that gives some has them as texts.
+// One text with all activations is not supported; a node gives them as a list of texts.
 static void acts_of(struct onnx_host *h, struct recurrent *p, int each, const char *const *plain)
 {
   const struct onnx_attr *names = onnx_attr(h->n, "activations"), *alpha = onnx_attr(h->n, "activation_alpha"),
@@ -72,7 +72,7 @@ static bool recurrent_of(struct onnx_host *h, struct recurrent *p, int gates)
   return true;
 }
 
-// [ways, batch, hidden] to or from the layout.
+// Copies [ways, batch, hidden] to or from the node's layout.
 static int64_t state_at(const struct recurrent *p, int64_t d, int64_t b, int64_t k)
 {
   return p->layout ? (b * p->ways + d) * p->hidden + k : (d * p->batch + b) * p->hidden + k;
@@ -86,7 +86,7 @@ static double *state_of(struct onnx_host *h, const struct recurrent *p, int k)
   return s;
 }
 
-// Row `row` of the gates: W x + the bias, and R s + the other bias.
+// Row `row` of the gates: W x + its bias, and R s + its bias.
 static double from_input(const struct recurrent *p, int64_t d, int64_t row, const double *x)
 {
   int64_t g = p->gates * p->hidden;
@@ -103,7 +103,7 @@ static double from_state(const struct recurrent *p, int64_t d, int64_t row, cons
   return sum;
 }
 
-// ---- one step each: from state s (and cell c) to the next ----
+// ---- one step each: from state s (and cell c) to the next state ----
 
 typedef void step(const struct recurrent *p, int64_t d, const double *x, const double *s, double *next, double *c, double *work);
 
@@ -137,7 +137,7 @@ static void lstm_step(const struct recurrent *p, int64_t d, const double *x, con
   const struct act *f = &p->act[3 * d], *g = f + 1, *hh = f + 2;
   int64_t n = p->hidden;
   (void)work;
-  for (int64_t k = 0; k < n; k++) { // gates are in the order i, o, f, c
+  for (int64_t k = 0; k < n; k++) { // the gates' order is i, o, f, c
     double gate[4];
     for (int j = 0; j < 4; j++) gate[j] = from_input(p, d, j * n + k, x) + from_state(p, d, j * n + k, s);
     double i = applied(p, f, gate[0] + peeped(p, d, 0, k, c[k])), forget = p->shares ? 1 - i : applied(p, f, gate[2] + peeped(p, d, 2, k, c[k]));

@@ -1,4 +1,4 @@
-// Resize and Upsample on cells: along one dimension after the other, each element a weighted sum of some before.
+// Resize and Upsample on cells, one dimension after the other. Each element is a weighted sum of input elements along that dimension.
 #include "onnx/onnx_host.h"
 #include "onnx/sample.h"
 
@@ -22,7 +22,7 @@ struct resize {
 };
 struct resize_dim {
   int64_t in, out;
-  double scale, from, to; // from, to: of the region, in parts of the extent
+  double scale, from, to; // from, to: the region, as fractions of the extent
 };
 
 static int word(struct onnx_host *h, const char *attr, const char *otherwise, const char *const *names, int n)
@@ -34,7 +34,7 @@ static int word(struct onnx_host *h, const char *attr, const char *otherwise, co
   return 0;
 }
 
-// The place in the input of element i of the result.
+// The input coordinate of element i of the result.
 static double place_of(const struct resize *r, const struct resize_dim *d, int64_t i)
 {
   double x = (double)i, in = (double)d->in, length = d->scale * in;
@@ -55,7 +55,7 @@ static double rounded(enum nearest how, double x)
 
 static int64_t inside(double x, int64_t d) { return x < 0 ? 0 : x > (double)(d - 1) ? d - 1 : (int64_t)x; }
 
-// Element i of a lane of the result: x[k * step] is the lane of the input.
+// Element i of a lane of the result; x[k * step] is the input lane.
 static double element(const struct resize *r, const struct resize_dim *d, const double *x, int64_t step, int64_t i)
 {
   double p = place_of(r, d, i), sum = 0, all = 0, narrow = r->antialias && d->scale < 1 ? fmax(d->scale, 0.25 / (double)d->in) : 1;

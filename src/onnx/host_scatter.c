@@ -1,4 +1,4 @@
-// Nodes that write elements by indices: ScatterElements, ScatterND, TensorScatter; and GatherND, which reads them so.
+// Operators that write elements at indices: ScatterElements, ScatterND, TensorScatter; and GatherND, which reads them.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ void host_scatter_elements(struct onnx_host *h)
   }
 }
 
-// Start of the box that row k of indices names, in a tensor whose dimensions from `first` on they index.
+// Start of the region that row k of indices selects, in a tensor whose dimensions from `first` on are indexed.
 static bool corner(struct onnx_host *h, const struct onnx_cells *at, int64_t k, const struct shape *s, int first, int64_t *start)
 {
   int64_t own[MAX_DIMS], depth = at->shape.d[at->shape.n - 1];
@@ -122,7 +122,7 @@ void host_gather_nd(struct onnx_host *h)
   }
 }
 
-// New rows of a cache, from where each batch says; past its end they are an error, or go on at its start.
+// Writes new rows of a cache at each batch's position. Beyond the end they are an error, or wrap around.
 void host_tensor_scatter(struct onnx_host *h)
 {
   const struct onnx_cells *a = host_in(h, 0), *x = host_in(h, 1), *at = host_has(h, 2) ? h->in[2] : NULL;

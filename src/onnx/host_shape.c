@@ -1,4 +1,4 @@
-// Nodes that give the same elements another shape or type, and those that make elements of nothing.
+// Operators that change only shape or type, and operators without tensor inputs.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ void host_identity(struct onnx_host *h)
   if (h->n->nout > 1 && *h->n->out_name[1]) host_fail(h, "its second output is not computed");
 }
 
-// Nothing is dropped out of training, or with a ratio of 0. Other dropping is random, so that no other result is right.
+// Dropout is the identity outside of training, or with ratio 0. Otherwise it is random, so no fixed result would be right, and it is refused.
 void host_dropout(struct onnx_host *h)
 {
   const struct onnx_cells *ratio = host_has(h, 1) ? host_in(h, 1) : NULL, *training = host_has(h, 2) ? host_in(h, 2) : NULL;
@@ -41,7 +41,7 @@ void host_shape(struct onnx_host *h)
   start = MAX(MIN(start < 0 ? start + n : start, n), 0), end = MAX(MIN(end < 0 ? end + n : end, n), 0);
   struct shape s = {.n = 1, .d = {MAX(end - start, 0)}};
   if (h->failed || h->n->nout < 1) return;
-  struct onnx_cells *out = h->out[0] = onnx_cells_new(h->mem, ONNX_INT64, &s); // known before elements are
+  struct onnx_cells *out = h->out[0] = onnx_cells_new(h->mem, ONNX_INT64, &s); // known before the elements are
   for (int64_t i = 0; i < s.d[0]; i++) out->i[i] = a->shape.d[start + i];
 }
 
@@ -132,7 +132,7 @@ void host_flatten(struct onnx_host *h)
   same(h, &s);
 }
 
-// ---- elements of nothing ----
+// ---- tensors made from attributes and shapes ----
 
 static void from_tensor(struct onnx_host *h, const struct onnx_tensor *t)
 {

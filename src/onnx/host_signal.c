@@ -7,7 +7,7 @@
 static const double pi = 3.14159265358979323846;
 
 struct fourier {
-  int64_t n, out; // length, and how many results
+  int64_t n, out; // length; number of results
   bool inverse;
   const double *cosine, *sine; // of 2 pi k / n
 };
@@ -21,7 +21,7 @@ static bool fourier_of(struct onnx_host *h, int64_t n, int64_t out, bool inverse
   return true;
 }
 
-// y[k] of x, both pairs of doubles
+// Computes y[k] from x; both are pairs of doubles.
 static void transform(const struct fourier *f, const double *x, double *y)
 {
   for (int64_t k = 0; k < f->out; k++) {
@@ -34,7 +34,7 @@ static void transform(const struct fourier *f, const double *x, double *y)
   }
 }
 
-// The whole signal of a transform that was cut to one side: what is missing mirrors it, conjugated.
+// Completes a one-sided transform: the missing half is the mirrored conjugate.
 static void mirror(double *x, int64_t have, int64_t n)
 {
   for (int64_t i = have; i < n; i++) x[2 * i] = x[2 * (n - i)], x[2 * i + 1] = -x[2 * (n - i) + 1];
@@ -104,7 +104,7 @@ void host_stft(struct onnx_host *h)
 
 static double mel(double hertz) { return 2595 * log10(1 + hertz / 700); }
 
-// Triangles that are of the same width in mels, by the bins of a spectrum.
+// Triangles of equal width on the mel scale, by the bins of a spectrum.
 void host_mel_weights(struct onnx_host *h)
 {
   int type = (int)onnx_attr_int(h->n, "output_datatype", ONNX_FLOAT);

@@ -1,9 +1,9 @@
-// Writes of windows: ConvTranspose, Col2Im, MaxUnpool.
+// Operators that write windows: ConvTranspose, Col2Im, MaxUnpool.
 #include "onnx/window.h"
 
 #include <string.h>
 
-// Extents and pads of a transposed convolution: by output_shape, by auto_pad, or by pads.
+// Extents and pads of a transposed convolution: from output_shape, auto_pad, or pads.
 static bool transposed_of(struct onnx_host *h, const struct shape *x, const struct shape *k, struct window *w)
 {
   const struct onnx_attr *to = onnx_attr(h->n, "output_shape");
@@ -15,11 +15,11 @@ static bool transposed_of(struct onnx_host *h, const struct shape *x, const stru
   bool same = !strncmp(automatic, "SAME", 4);
   if (to && to->ints.n != w->n && to->ints.n != w->n + 2) host_fail(h, "its output_shape does not fit");
   for (int i = 0; i < w->n && !h->failed; i++) {
-    w->out[i] = x->d[i + 2], w->size[i] = k->d[i + 2], w->before[i] = pads[i], w->after[i] = pads[w->n + i]; // its windows are placed by the input
+    w->out[i] = x->d[i + 2], w->size[i] = k->d[i + 2], w->before[i] = pads[i], w->after[i] = pads[w->n + i]; // windows are placed by the input
     int64_t full = (w->out[i] - 1) * w->step[i] + more[i] + (w->size[i] - 1) * w->gap[i] + 1;
     int64_t want = to ? to->ints.v[to->ints.n - w->n + i] : same ? w->out[i] * w->step[i] : -1;
     if (want >= 0) {
-      int64_t cut = full - want, half = cut >> 1; // also of what is added
+      int64_t cut = full - want, half = cut >> 1; // negative: padding is added
       w->before[i] = strcmp(automatic, "SAME_UPPER") ? cut - half : half, w->after[i] = cut - w->before[i];
     }
     w->in[i] = full - w->before[i] - w->after[i];
@@ -59,7 +59,7 @@ void host_conv_transpose(struct onnx_host *h)
   }
 }
 
-// Columns of windows back into an image, where they add up.
+// Adds columns of windows into an image.
 void host_col_to_image(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0);
@@ -88,7 +88,7 @@ void host_col_to_image(struct onnx_host *h)
   }
 }
 
-// Elements back to where MaxPool took them from; the indices count in the extents that the node's own windows give.
+// Writes elements to the positions that MaxPool took them from. The indices refer to the extents that the node's own windows give.
 void host_max_unpool(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0), *at = host_in(h, 1);

@@ -1,10 +1,10 @@
-// Operators of sequences of tokens: LinearAttention, CausalConvWithState, FlexAttention.
+// Operators on token sequences: LinearAttention, CausalConvWithState, FlexAttention.
 #include "onnx/host_graph.h"
 
 #include <math.h>
 #include <string.h>
 
-struct tokens { // of LinearAttention: how its inputs divide
+struct tokens { // dimensions of LinearAttention's inputs
   int64_t batch, time, heads, kv, dk, dv;
   bool gated, delta, decays_by_head, one_rate;
   double scale;
@@ -80,7 +80,7 @@ void host_linear_attention(struct onnx_host *h)
   if (end) memcpy(end->f, state, 8 * (size_t)(t.batch * t.kv * each));
 }
 
-// Each channel with a filter of its own that looks back; what stands before the first token is the state.
+// A causal filter for each channel. The state holds the elements before the first token.
 void host_causal_conv(struct onnx_host *h)
 {
   const struct onnx_cells *x = host_in(h, 0), *w = host_in(h, 1), *bias = host_has(h, 2) ? h->in[2] : NULL, *past = host_has(h, 3) ? h->in[3] : NULL;
@@ -110,7 +110,7 @@ void host_causal_conv(struct onnx_host *h)
 
 // ---- FlexAttention ----
 
-// x as the graph of an attribute changes it; x itself where there is none.
+// x as changed by the subgraph of an attribute; x itself if there is none.
 static const struct onnx_cells *modified(struct onnx_host *h, const char *name, const struct onnx_cells *x)
 {
   const struct onnx_graph *g = onnx_attr(h->n, name) ? graph_of(h, name) : NULL;

@@ -1,5 +1,5 @@
-// One step of an optimizer: Momentum, Adagrad, Adam. Inputs are the learning rate, how many steps there were, then all tensors, all gradients
-// and all states; outputs are tensors and states.
+// One step of an optimizer: Momentum, Adagrad, Adam. Inputs are the learning rate, the step count, then all tensors, all gradients and all states;
+// outputs are tensors and states.
 #include "onnx/onnx_host.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ struct train {
   double rate, steps, norm, alpha, beta, eps, after;
   bool nesterov;
 };
-// x and its states s (two, of which the second may be absent) after gradient g.
+// Updates x and its states s (two, the second optional) with gradient g.
 typedef void train_step(const struct train *t, double g, double *x, double *s, double *s2);
 
 static void momentum(const struct train *t, double g, double *x, double *s, double *s2)
@@ -32,7 +32,7 @@ static void adam(const struct train *t, double g, double *x, double *s, double *
   *x = (1 - t->after) * (*x - rate * *s / (sqrt(*s2) + t->eps));
 }
 
-// `each`: inputs a tensor has: itself, its gradient, its states.
+// `each`: inputs for each tensor: itself, its gradient, its states.
 static void train(struct onnx_host *h, const struct train *t, int each, train_step *step)
 {
   int n = (h->nin - 2) / each;

@@ -1,4 +1,4 @@
-// Positions of windows that slide over the dimensions in space of [N, C, ...].
+// Positions of windows that slide over the spatial dimensions of [N, C, ...].
 #include "onnx/window.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ void window_list(struct onnx_host *h, const char *name, int n, int64_t otherwise
   if (a && a->ints.n != n) host_fail(h, "%s has %d entries", name, a->ints.n);
 }
 
-// Padding so that there is an output for every step, more of it behind (SAME_UPPER) or before (SAME_LOWER).
+// Padding that gives one output for every step. The larger part is at the end (SAME_UPPER) or at the start (SAME_LOWER).
 static void same(struct window *w, int i, bool lower)
 {
   int64_t outs = (w->in[i] + w->step[i] - 1) / w->step[i], need = (outs - 1) * w->step[i] + (w->size[i] - 1) * w->gap[i] + 1 - w->in[i];
@@ -38,7 +38,7 @@ bool window_of(struct onnx_host *h, const struct shape *x, const int64_t *size, 
     int64_t room = w->in[i] + w->before[i] + w->after[i] - (w->size[i] - 1) * w->gap[i] - 1;
     if (room < 0) return host_fail(h, "its windows are larger than the input"), false;
     w->out[i] = (room + (up ? w->step[i] - 1 : 0)) / w->step[i] + 1;
-    if (up && (w->out[i] - 1) * w->step[i] >= w->in[i] + w->before[i]) w->out[i]--; // the last one begins inside
+    if (up && (w->out[i] - 1) * w->step[i] >= w->in[i] + w->before[i]) w->out[i]--; // the last window must begin inside
   }
   return !h->failed;
 }

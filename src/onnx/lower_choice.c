@@ -1,5 +1,5 @@
-// Conditions, choices by them, and elements that data choose. A condition is a tensor of 0 and 1. An index is an input of a range, or what the same
-// program computes; ONNX lets indices count from the end.
+// Conditions, selection by them, and data-dependent indices. A condition is a tensor of 0 and 1. An index is an input with a range, or a value
+// computed in the same program. ONNX allows negative indices, which count from the end.
 #include "onnx/onnx_lower.h"
 
 // ---- conditions ----
@@ -11,7 +11,7 @@ void onnx_as_compare(struct onnx_lower *l)
   lo_out(l, 0, lo_pair(l, l->row->op, turned, !turned));
 }
 
-// 1 where the condition is 0.
+// The negation of a condition.
 static int negation(struct onnx_lower *l, int c) { return lo_op2(l, OP_EQUAL, c, lo_const(l, 0)); }
 
 void onnx_as_not(struct onnx_lower *l)
@@ -20,7 +20,7 @@ void onnx_as_not(struct onnx_lower *l)
   lo_out(l, 0, negation(l, lo_condition(l, 0)));
 }
 
-// And, Or, Xor: the product, the larger, and where they are not equal.
+// And is the product, Or the maximum, Xor the inequality.
 void onnx_as_logic(struct onnx_lower *l)
 {
   l->type = ONNX_BOOL;
@@ -59,7 +59,7 @@ void onnx_as_arg(struct onnx_lower *l)
   lo_out(l, 0, lo_reshape(l, lo_dim(l, OP_ARGMAX, x, axis), &s));
 }
 
-// The smallest are the largest of the negated.
+// The smallest elements are the largest of the negated tensor.
 void onnx_as_top_k(struct onnx_lower *l)
 {
   struct shape s;
@@ -86,7 +86,7 @@ void onnx_as_cumulate(struct onnx_lower *l)
 
 // ---- indices ----
 
-// Input k as indices of a dimension; those below 0 count from its end.
+// Input k as indices of a dimension; negative ones count from its end.
 static int index_of(struct onnx_lower *l, int k, int64_t extent)
 {
   if (extent > WHOLE_DIVIDED) return lo_fail(l, "it chooses of %lld elements, and Mica of at most %d", (long long)extent, WHOLE_DIVIDED), -1;
@@ -108,7 +108,7 @@ void onnx_gather_computed(struct onnx_lower *l, int x, int axis, const struct sh
   lo_out(l, 0, lo_reshape(l, chosen(l, x, at, axis), out));
 }
 
-// The place of the first element of each index along dimension d of a tensor of shape s, in which elements of x have these strides.
+// The offset of the first element selected by each index along dimension d of a tensor of shape s, in which elements of x have these strides.
 static int numbers(struct onnx_lower *l, const struct shape *s, int d, int64_t stride)
 {
   struct attrs a = attrs_default(OP_IOTA);
@@ -117,7 +117,7 @@ static int numbers(struct onnx_lower *l, const struct shape *s, int d, int64_t s
   return lo_scale(l, lo_op(l, OP_IOTA, 0, NULL, &a), (double)stride);
 }
 
-// All elements of x in a row, and one index for each of the result.
+// Flattens x, and computes one index for each element of the result.
 void onnx_as_gather_elements(struct onnx_lower *l)
 {
   struct shape s;
@@ -132,7 +132,7 @@ void onnx_as_gather_elements(struct onnx_lower *l)
   lo_out(l, 0, chosen(l, lo_reshape(l, x, &(struct shape){.n = 1, .d = {all}}), at, 0));
 }
 
-// An index for each of the first dimensions, side by side in the last dimension of input 1.
+// Combines the indices of the first dimensions, which are adjacent in the last dimension of input 1, into one.
 void onnx_as_gather_nd(struct onnx_lower *l)
 {
   struct shape s, flat = {.n = 1, .d = {1}};
@@ -157,7 +157,7 @@ void onnx_as_gather_nd(struct onnx_lower *l)
   lo_out(l, 0, lo_reshape(l, chosen(l, lo_reshape(l, x, &flat), at, 0), &s));
 }
 
-// An index beyond the depth has no element that is on.
+// An index beyond the depth selects no element.
 void onnx_as_one_hot(struct onnx_lower *l)
 {
   struct shape s, perm = {0};

@@ -1,7 +1,7 @@
-// Einsum: tensors are multiplied from the left, two at a time. Labels of a pair that the equation does not need any more are summed,
-// which is a product of matrices: the result's last labels that are the right one's alone are its columns, those of the left one alone
-// before them its rows, and all before them are batched, where a label that one side lacks has extent 1 there. So weights of experts,
-// td,edf->etf, stay as they lie. Labels stand once in a term (no diagonals), extents of a label agree.
+// Einsum as products of two tensors at a time, from the left. Labels that are not needed after a pair are summed, so each pair is a matrix product.
+// The result's last labels that only the right operand has are its columns. The labels before them that only the left operand has are its rows. All
+// earlier labels are batch dimensions; an operand without the label has extent 1. So weights of experts, td,edf->etf, need no transpose. A label may
+// occur once in a term (no diagonals), and its extents must agree.
 #include "onnx/einsum.h"
 #include "onnx/onnx_lower.h"
 
@@ -50,7 +50,7 @@ static bool read_equation(struct einsum *s)
 
 // ---- tensors ----
 
-// Is the label needed after the first k inputs?
+// Whether the label is needed after the first k inputs.
 static bool needed(const struct einsum *s, int label, int k)
 {
   bool is = has(&s->out, label);
@@ -68,14 +68,14 @@ static void drop(struct einsum *s, struct lower_einsum_term *x, int at)
   x->t = lo_reshape(s->l, x->t, &shape);
 }
 
-// Sums the labels of x that neither `beside` nor a later input has.
+// Sums over the labels of x that neither `beside` nor a later input has.
 static void sum_lone(struct einsum *s, struct lower_einsum_term *x, const struct lower_einsum_term *beside, int later)
 {
   for (int i = x->n; i-- > 0;)
     if (!has(beside, x->label[i]) && !needed(s, x->label[i], later)) drop(s, x, i);
 }
 
-// Dimensions of x in the order of these labels, as far as it has them.
+// The dimensions of x in the order of these labels, as far as it has them.
 static void order(struct einsum *s, struct lower_einsum_term *x, const struct lower_einsum_term *to)
 {
   struct shape perm = {0};
@@ -100,7 +100,7 @@ static void append(struct lower_einsum_term *to, const struct lower_einsum_term 
   for (int i = 0; i < x->n; i++) to->label[to->n++] = x->label[i];
 }
 
-// How a pair becomes a product: batch, then rows of x, then columns of y; sum: what both have and nobody needs after it.
+// Division of a pair's labels: batch, rows of x, columns of y; sum: labels of both that are not needed later.
 struct lower_einsum_product {
   struct lower_einsum_term batch, rows, cols, sum;
 };
@@ -109,7 +109,7 @@ static void labels_of(const struct einsum *s, const struct lower_einsum_term *x,
                       struct lower_einsum_term *all, struct lower_einsum_term *sum)
 {
   *all = *sum = (struct lower_einsum_term){0};
-  for (int i = 0; i < x->n; i++) // first what the result has not, which is batched
+  for (int i = 0; i < x->n; i++) // batch: labels before the result's matrix
     if (needed(s, x->label[i], later) && !has(&s->out, x->label[i]))
       all->label[all->n++] = x->label[i];
     else if (!needed(s, x->label[i], later))
@@ -129,7 +129,7 @@ static int labels_together(const struct lower_einsum_term *x, const struct lower
 
 static bool shared(const struct lower_einsum_term *x, const struct lower_einsum_term *y, int label) { return has(x, label) && has(y, label); }
 
-// If the last label is in both, rows and columns are moved behind it, so that they do not become batches.
+// If both operands have the last label, rows and columns are moved after it, so that they do not become batch dimensions.
 static void shared_first(const struct lower_einsum_term *x, const struct lower_einsum_term *y, struct lower_einsum_term *all)
 {
   struct lower_einsum_term to = {0};
@@ -155,7 +155,7 @@ static void divide(const struct lower_einsum_term *x, const struct lower_einsum_
   }
 }
 
-// x as [batch, a, b]: batched labels that it lacks have extent 1.
+// x as [batch, a, b]; batch labels that it lacks have extent 1.
 static int matrix(struct einsum *s, struct lower_einsum_term x, const struct lower_einsum_product *p, const struct lower_einsum_term *a,
                   const struct lower_einsum_term *b)
 {

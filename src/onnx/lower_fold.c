@@ -38,7 +38,7 @@ static int last_two_swapped(struct onnx_lower *l, int t)
   return lo_transpose(l, t, &perm);
 }
 
-// Microsoft's: alpha A B, each side transposed where it is said.
+// com.microsoft: alpha A B, with optional transposes.
 void onnx_as_fused_matmul(struct onnx_lower *l)
 {
   int x = lo_in(l, 0), y = lo_in(l, 1);
@@ -63,10 +63,10 @@ void onnx_as_gemm(struct onnx_lower *l)
   lo_out(l, 0, lo_has(l, 2) && beta != 0 ? lo_op2(l, OP_ADD, t, lo_scale(l, lo_in(l, 2), beta)) : t);
 }
 
-// ---- convolutions whose windows do not overlap are products of patches ----
+// ---- convolutions with disjoint windows are products of patches ----
 
 struct lower_fold_window {
-  int n; // dimensions in space
+  int n; // number of spatial dimensions
   int64_t size[MAX_DIMS], step[MAX_DIMS];
 };
 
@@ -152,7 +152,7 @@ void onnx_as_conv(struct onnx_lower *l)
 
 void onnx_as_softmax(struct onnx_lower *l)
 {
-  bool flat = l->n->opset < 13, logs = l->row->op == OP_LOG; // before 13: of a matrix whose columns are all dimensions from axis on
+  bool flat = l->n->opset < 13, logs = l->row->op == OP_LOG; // before set 13: a matrix whose columns are all dimensions from axis on
   int x = lo_in(l, 0), axis;
   struct shape s = *lo_shape(l, x), two = {.n = 2, .d = {1, 1}};
   if (!lo_axis(l, onnx_attr_int(l->n, "axis", flat ? 1 : -1), s.n, &axis)) return;

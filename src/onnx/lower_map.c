@@ -1,4 +1,4 @@
-// Elementwise nodes. A known single number next to a tensor becomes part of the operator, as in the language of programs.
+// Elementwise operators. A known scalar operand becomes an attribute of the operator, as in the program language.
 #include "onnx/onnx_lower.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static int left_number(struct onnx_lower *l, enum op op, double c, int x)
   return lo_op2(l, op, lo_const(l, c), x);
 }
 
-// A known number may have more dimensions than the tensor, all of extent 1.
+// A known scalar may have more dimensions than the tensor, all of extent 1.
 static int ranked(struct onnx_lower *l, int t, int k)
 {
   struct shape s = {0};
@@ -79,7 +79,7 @@ void onnx_as_variadic(struct onnx_lower *l)
 
 // ---- activations ----
 
-// Microsoft's BiasGelu and FastGelu add a second input first.
+// BiasGelu and FastGelu of com.microsoft add a second input first.
 void onnx_as_gelu(struct onnx_lower *l)
 {
   const int x = lo_has(l, 1) ? lo_op2(l, OP_ADD, lo_in(l, 0), lo_in(l, 1)) : lo_in(l, 0);
@@ -95,7 +95,7 @@ void onnx_as_swish(struct onnx_lower *l)
   lo_out(l, 0, alpha == 1 ? lo_op1(l, OP_SILU, x) : lo_op2(l, OP_MUL, x, lo_op1(l, OP_SIGMOID, lo_scale(l, x, alpha))));
 }
 
-// PRelu, whose slopes are a tensor: relu(x) - slope relu(-x).
+// PRelu with a tensor of slopes: relu(x) - slope relu(-x).
 void onnx_as_leaky(struct onnx_lower *l)
 {
   int x = lo_in(l, 0);

@@ -1,11 +1,11 @@
-// Norms. Norms over the last dimensions are Mica's layer_norm and rms_norm of rows. The weight is inside if its shape
-// is that of a row, and beside it if it has to be broadcast.
+// Norms. Norms over the last dimensions are Mica's layer_norm and rms_norm of rows. The weight is an operand of the norm if its shape is that of a
+// row; else it is a product that broadcasts.
 #include "onnx/onnx_lower.h"
 
 struct lower_norm_rows {
   int x;                // [rows, length]
-  struct shape s, norm; // of the whole; the dimensions that are normed
-  struct shape ends;    // of a mean: those dimensions have extent 1
+  struct shape s, norm; // shape of the tensor; its normalized dimensions
+  struct shape ends;    // shape of a mean: those dimensions have extent 1
   double eps;
 };
 
@@ -28,7 +28,7 @@ static bool rows_of(struct onnx_lower *l, double eps, struct lower_norm_rows *r)
   return !l->failed;
 }
 
-// Input k as the weight of a row, where its shape is that of the normed dimensions but for extents of 1 in front; else -1.
+// Input k as the weight of a row, if its shape is that of the normalized dimensions with leading extents of 1; else -1.
 static int row_weight(struct onnx_lower *l, const struct lower_norm_rows *r, int k)
 {
   if (!lo_has(l, k)) return -1;
@@ -49,14 +49,14 @@ static int with_eps(struct onnx_lower *l, enum op op, int n, const int *in, doub
   return lo_op(l, op, n, in, &a);
 }
 
-// x * w + b of inputs `weight` and `shift`, each where it is there.
+// x * w + b with the inputs `weight` and `shift`, as far as they are present.
 static int spread(struct onnx_lower *l, int t, int weight, int shift)
 {
   if (lo_has(l, weight)) t = lo_op2(l, OP_MUL, t, lo_in(l, weight));
   return lo_has(l, shift) ? lo_op2(l, OP_ADD, t, lo_in(l, shift)) : t;
 }
 
-// Statistics that are outputs are float32 whatever the tensor is, which an operator here cannot change.
+// Statistics that are outputs have float32, whatever the tensor's type; an operator here cannot convert.
 static void statistic(struct onnx_lower *l, const struct lower_norm_rows *r, int k, int t)
 {
   if (t >= 0 && l->g->tensors[t].dtype != F32) lo_fail(l, "its statistics are read, and would be %s", dtype_name(l->g->tensors[t].dtype));
@@ -95,7 +95,7 @@ void onnx_as_rms_norm(struct onnx_lower *l)
   if (lo_wants(l, 1)) statistic(l, &r, 1, deviation(l, &r, r.x));
 }
 
-// A value by channel, for a tensor [N, C, ...] of that rank.
+// A value for each channel, for a tensor [N, C, ...] of that rank.
 static int channels(struct onnx_lower *l, int k, int rank)
 {
   int t = lo_in(l, k);
@@ -128,7 +128,7 @@ void onnx_as_instance_norm(struct onnx_lower *l)
   lo_out(l, 0, lo_reshape(l, lo_op2(l, OP_ADD, t, channels(l, 2, 3)), &s));
 }
 
-// Groups of channels, normed together. Weights are by channel; before operator set 21 they were by group.
+// Groups of channels are normalized together. Weights are per channel; before operator set 21 they were per group.
 void onnx_as_group_norm(struct onnx_lower *l)
 {
   int x = lo_in(l, 0);

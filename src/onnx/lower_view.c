@@ -1,11 +1,11 @@
-// Nodes that move elements, as far as Mica's views, parts and joins can say it.
+// Operators that move elements, as far as Mica's views, slices and concatenations express them.
 #include "onnx/onnx_lower.h"
 
 #include <string.h>
 
 void onnx_as_identity(struct onnx_lower *l) { lo_out(l, 0, lo_in(l, 0)); }
 
-// Out of training; else the simple function says what it comes to.
+// Dropout outside of training; else the simple function reports the error.
 void onnx_as_dropout(struct onnx_lower *l)
 {
   const struct onnx_cells *training = lo_has(l, 2) ? onnx_known(l->m, l->n->in[2]) : NULL;
@@ -15,8 +15,8 @@ void onnx_as_dropout(struct onnx_lower *l)
   onnx_as_identity(l);
 }
 
-// Mica has no conversions. A kernel computes with 32 bits whatever it loads, so what is widened may stay what it is, and
-// what is narrowed must be narrow already. Which it is follows from the program around; alone every one will do (convert.c).
+// Mica has no conversions. A kernel computes in 32 bits whatever it loads, so a widened value may keep its dtype, and a narrowed value must already
+// be narrow. The surrounding program decides which holds; a node tried alone accepts both (convert.c).
 void onnx_as_cast(struct onnx_lower *l)
 {
   int x = lo_in(l, 0), to = lo_has(l, 1) ? l->m->values[l->n->in[1]].type : (int)onnx_attr_int(l->n, "to", 0);
@@ -91,7 +91,7 @@ void onnx_as_slice(struct onnx_lower *l)
   lo_out(l, 0, x);
 }
 
-// Known indices in few runs become slices, which are joined.
+// Known indices in few contiguous runs become slices, which are joined.
 void onnx_as_gather(struct onnx_lower *l)
 {
   int x = lo_in(l, 0), axis, n = 0, in[LO_MOST_PARTS];

@@ -26,7 +26,7 @@ static int map_file(int fd, const char *path, struct onnx_map *map, struct err *
 int onnx_map_open(struct arena *mem, const char *path, struct onnx_map *map, struct err *e)
 {
   *map = (struct onnx_map){.path = arena_strdup(mem, path)};
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not make it wait
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // O_NONBLOCK: opening a pipe must not block
   if (fd < 0) return failed(path, e);
   int status = map_file(fd, path, map, e);
   close(fd);

@@ -1,5 +1,5 @@
-// ModelProto -> structs, by tables of fields (onnx.proto of the ONNX project has their numbers). Fields that Mica does
-// not use are skipped; one whose kind is not that of the format is an error with its place in the file.
+// ModelProto -> structs, by tables of fields (field numbers: onnx.proto of the ONNX project). Unused fields are skipped. A field with a wrong wire
+// type is an error with its offset in the file.
 #include "onnx/onnx.h"
 #include "onnx/message.h"
 
@@ -21,7 +21,7 @@ struct info {
   const char *name;
   int type;
   bool tensor, shape;
-  struct onnx_ints dims; // -1: not a number
+  struct onnx_ints dims; // -1: symbolic
   const char *symbol[MAX_DIMS];
 };
 struct model_dim {
@@ -78,7 +78,7 @@ static const struct onnx_field info_fields[] = {
     {2, WIRE_BYTES, read_type, 0},
 };
 
-// The value of a symbolic extent by `--set`; -1: nothing. `note`: it is an input's, and must be said.
+// The value of a symbolic extent from `--set`; -1: none. `note`: it is an extent of an input, and is recorded.
 static int64_t symbol_value(struct onnx_model *m, const char *symbol, bool note)
 {
   int64_t is = -1;
@@ -94,7 +94,7 @@ static int learn(struct onnx_parse *r, struct info *i, bool input, int value)
 {
   struct onnx_model *m = r->m;
   struct onnx_value *v = &m->values[value];
-  if (!i->tensor) return OK; // a sequence, a map: the type stays unknown
+  if (!i->tensor) return OK; // a sequence or a map: the type stays unknown
   bool known = i->shape && i->dims.n <= MAX_DIMS;
   struct shape s = {.n = i->dims.n};
   for (int k = 0; known && k < s.n; k++) {
@@ -103,7 +103,7 @@ static int learn(struct onnx_parse *r, struct info *i, bool input, int value)
     if (s.d[k] < 0 && !*symbol && input) symbol = arena_printf(m->mem, "%s.%d", v->name, k);
     if (s.d[k] < 0 && *symbol) s.d[k] = symbol_value(m, symbol, input);
     known = s.d[k] >= 0 && s.d[k] < (int64_t)1 << 40;
-    if (!known && input && s.d[k] < 0) known = true, s.d[k] = -1; // told of together, after all inputs
+    if (!known && input && s.d[k] < 0) known = true, s.d[k] = -1; // reported together, after all inputs
   }
   v->type = i->type, v->shaped = known;
   if (v->shaped) v->shape = s;

@@ -1,18 +1,18 @@
-// Taken nodes -> convex sets, as large as they get. Units are sets and single nodes; the graph between units must stay
-// without cycles, or they could not run one after the other. Nodes are looked at in the model's order: each begins as a
-// set of its own and is joined with the sets that it reads from or that read the same, one after the other, where no path leads from one of the
-// two to the other through a third. Sets that only move elements are dissolved: nothing is gained there.
+// Groups taken nodes into convex sets that are as large as possible. Units are sets and single nodes. The graph of units must stay acyclic, so that
+// they can run one after the other. Nodes are visited in model order. Each begins as its own set, and is merged with sets that it reads from or that
+// read the same values, if no path connects the two through a third unit. Sets that only move elements are dissolved, because a program would gain
+// nothing.
 #include "onnx/onnx.h"
 
-static const int64_t MOST_STEPS = (int64_t)1 << 28; // of all walks; then nothing is joined any more
+static const int64_t MOST_STEPS = (int64_t)1 << 28; // limit for all path searches together; after that no sets are merged
 
 struct grouper {
   struct onnx_model *m;
-  int *first, *last, *next; // members of a set, by its number (that of a node)
-  int *readers, *at;        // nodes that read a value: readers[at[v]] to readers[at[v + 1]]
+  int *first, *last, *next; // members of a set; a set is numbered by a node
+  int *readers, *at;        // nodes that read value v: readers[at[v]] to readers[at[v + 1]]
   int *seen, stamp;         // by node
   int *tensors;             // by set
-  int now;                  // no node after this one is looked at
+  int now;                  // later nodes are not considered
   int64_t steps;
   int *stack;
 };
@@ -41,7 +41,7 @@ static void index_readers(struct grouper *w)
 
 static int unit_of(const struct grouper *w, int node) { return w->m->nodes[node].group >= 0 ? w->m->nodes[node].group : node; }
 
-// Puts the units that read from unit u on the stack, but `skip`; true: one of them is `to`.
+// Pushes the units that read from unit u, except `skip`. True: one of them is `to`.
 static bool follow(struct grouper *w, int u, int skip, int to, int *top)
 {
   for (int i = w->first[u]; i >= 0; i = w->next[i]) {
@@ -58,7 +58,7 @@ static bool follow(struct grouper *w, int u, int skip, int to, int *top)
   return false;
 }
 
-// Does a path lead from a to b through another unit?
+// Whether a path leads from a to b through another unit.
 static bool detour(struct grouper *w, int a, int b)
 {
   int top = 0;
@@ -77,7 +77,7 @@ static void join(struct grouper *w, int a, int b)
   w->next[w->last[a]] = w->first[b], w->last[a] = w->last[b], w->tensors[a] += w->tensors[b];
 }
 
-// The first node in a set that reads a value which no set makes; -1: there is none. Who reads the same is put together.
+// The first node of a set that reads a value from outside; -1: none. Sets that read the same value are merged.
 static int sibling(const struct grouper *w, int value)
 {
   const struct onnx_value *v = value < 0 ? NULL : &w->m->values[value];

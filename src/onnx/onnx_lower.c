@@ -1,5 +1,5 @@
-// Building the operators of one node. Shapes and dtypes follow from Mica's own rules as they are appended, and what those
-// refuse is the reason why a node is not taken.
+// Builds the operators of one node. Mica's rules infer shapes and dtypes as operators are appended; an error of a rule is the reason why a node is
+// not taken.
 #include "eval/eval.h"
 #include "onnx/onnx_lower.h"
 
@@ -26,7 +26,7 @@ const struct shape *lo_shape(const struct onnx_lower *l, int t)
   return t < 0 ? &scalar : &l->g->tensors[t].shape;
 }
 
-// Weights that an exporter widened are what they were before, next to nodes that narrow again.
+// Weights that an exporter widened keep their original type, next to nodes that narrow again.
 static bool was_narrow(struct onnx_lower *l, int value)
 {
   const struct onnx_cells *x = l->narrow == F32 || l->m->values[value].type != ONNX_FLOAT ? NULL : onnx_known(l->m, value);
@@ -90,7 +90,8 @@ int lo_index(struct onnx_lower *l, int k, int64_t least, int64_t most)
   const struct tensor *x = t < 0 ? NULL : &l->g->tensors[t];
   if (x && x->whole && x->range.least >= least && x->range.most <= most) return t;
   if (x && l->g->nodes[x->node].op != OP_INPUT) return lo_fail(l, "its indices are computed, and may be beyond what they number"), -1;
-  return whole_input(l, v, type == ONNX_INT32 ? I32 : I64, (struct whole_range){least, most, false}); // again, where it is there with wider limits
+  // again, in case the program has the input with wider limits
+  return whole_input(l, v, type == ONNX_INT32 ? I32 : I64, (struct whole_range){least, most, false});
 }
 
 void lo_out(struct onnx_lower *l, int k, int t)
@@ -106,7 +107,7 @@ bool lo_known(struct onnx_lower *l, int k, double *c)
   return true;
 }
 
-// ---- what the simple function of the node knows ----
+// ---- facts that the node's simple function infers ----
 
 static void host_of(struct onnx_lower *l, struct onnx_host *h)
 {

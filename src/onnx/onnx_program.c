@@ -1,11 +1,11 @@
-// Sets of nodes -> kernel graphs, and the order in which all runs.
+// Converts sets of nodes to kernel graphs, and orders the steps.
 #include "onnx/onnx_lower.h"
 #include "ir/print.h"
 
 #include <ctype.h>
 #include <string.h>
 
-// ---- names that the language takes ----
+// ---- names that are valid in the language ----
 
 static const char *proper(struct arena *mem, const char *name, const char *otherwise)
 {
@@ -36,7 +36,7 @@ static int name_tensor(struct onnx_model *m, struct graph *g, int t, int value, 
 
 // ---- programs ----
 
-// Values that something outside of the program that makes them reads.
+// Values that are read outside of the program that computes them.
 static void mark_read(const struct onnx_model *m, bool *read)
 {
   for (int i = 0; i < m->nnodes; i++) {
@@ -52,7 +52,7 @@ static void mark_read(const struct onnx_model *m, bool *read)
   for (int i = 0; i < m->noutputs; i++) read[m->outputs[i]] = true;
 }
 
-// Is the value wider than its tensor? Then what widened it is left, and this program is made again.
+// Whether the value is wider than its tensor. The widening node is left then, and this program is built again.
 static bool wider(struct onnx_model *m, const struct onnx_program *p, int tensor, int value)
 {
   enum dtype t;
@@ -85,7 +85,7 @@ static int build(struct onnx_model *m, int number, int *tensor, const bool *read
   struct onnx_lower l = {.m = m, .g = p->g, .tensor = tensor, .whole = true, .narrow = onnx_narrowed(m, p)};
   int left = m->left_again, s = OK;
   for (int i = 0; i < p->nnodes; i++)
-    if (!onnx_lower_node(&l, &m->nodes[p->nodes[i]])) { // it could, alone: its limits of indices, or types, do not go with the others'
+    if (!onnx_lower_node(&l, &m->nodes[p->nodes[i]])) { // possible alone, but its index limits or types conflict with those of other nodes
       const struct onnx_node *n = &m->nodes[p->nodes[i]];
       if (!onnx_converts(m, n) && !n->row->host) return onnx_bad(m, e, "node %s: %s", onnx_node_title(m->mem, m, p->nodes[i]), l.why);
       onnx_leave(m, p->nodes[i], l.why);
@@ -120,8 +120,8 @@ static void collect(struct onnx_model *m)
 
 struct program_order {
   struct onnx_model *m;
-  bool *made; // by value
-  bool *done; // by node
+  bool *made; // for each value
+  bool *done; // for each node
 };
 
 static bool ready(const struct program_order *o, const int *in, int n)
@@ -166,7 +166,7 @@ static void order(struct onnx_model *m)
 {
   struct program_order o = {m, NEWS(m->mem, bool, m->nvalues + 1), NEWS(m->mem, bool, m->nnodes + 1)};
   m->steps = NEWS(m->mem, struct onnx_step, m->nnodes + 1);
-  for (bool any = true; any;) { // nearly always one round: a program waits only for what stands later in the model
+  for (bool any = true; any;) { // nearly always one round: a program waits only for nodes that are later in the model
     any = false;
     for (int i = 0; i < m->nnodes; i++) any |= step(&o, i);
   }

@@ -1,4 +1,4 @@
-// Outcome of a model, for people and as JSON (docs/onnx.md lists the keys).
+// The outcome of a model, as text and as JSON (docs/onnx.md lists the keys).
 #include "onnx/onnx.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// A model from a file: parsed, its names resolved, its symbolic extents set, its nodes in order.
+// Opens a model: parses the file, resolves names, sets symbolic extents, orders the nodes.
 #include "onnx/onnx.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ bool onnx_looks(const char *path)
 static bool opset_ok(struct onnx_model *m, struct err *e)
 {
   if (m->opset >= ONNX_OLDEST && m->opset <= ONNX_NEWEST) return true;
-  if (!m->opset && m->other_domain) return true; // no node is of the default domain
+  if (!m->opset && m->other_domain) return true; // no node is in the default domain
   if (!m->opset)
     onnx_bad(m, e, "the model does not say which operator set it uses");
   else
@@ -26,13 +26,13 @@ static bool opset_ok(struct onnx_model *m, struct err *e)
   return false;
 }
 
-// Initializers take the place of inputs of their names (before IR version 4 each had one).
+// Initializers replace inputs of the same name; before IR version 4 each had one.
 static int initializers(struct onnx_model *m, struct err *e)
 {
   for (int i = 0; i < m->ninits; i++) {
     if (m->nvalues >= ONNX_VALUES) return onnx_bad(m, e, "the graph has more than %d values", ONNX_VALUES);
     if (!*m->inits[i]->name) return onnx_bad(m, e, "an initializer has no name");
-    int value = onnx_value_of(m, m->inits[i]->name); // which may move the values
+    int value = onnx_value_of(m, m->inits[i]->name); // it may reallocate the values
     struct onnx_value *v = &m->values[value];
     if (v->init) return onnx_bad(m, e, "there are two initializers `%.200s`", v->name);
     v->init = m->inits[i], v->type = v->init->type, v->shape = v->init->shape, v->shaped = true, v->input = false;
@@ -58,7 +58,7 @@ static int resolve_inputs(struct onnx_model *m, int i, struct err *e)
   return OK;
 }
 
-// Names that inner graphs take from around become inputs behind the node's own, so that they count as used.
+// Names that subgraphs take from the enclosing graph become additional inputs of the node, so that they count as used.
 static void capture(struct onnx_model *m, struct onnx_node *n)
 {
   if (!n->captured_as) n->captured_as = arena_copy(m->mem, n->captured, sizeof *n->captured * (size_t)n->ncaptured);
@@ -186,7 +186,7 @@ int onnx_open_bytes(struct arena *mem, const uint8_t *p, size_t n, const char *p
   struct onnx_model *m = *out = model_new(mem, path, nset, set);
   m->folder = folder, m->files[0] = (struct onnx_map){path, p, n}, m->nfiles = 1;
   int s = open_rest(m, e);
-  m->files[0].p = NULL; // the caller's
+  m->files[0].p = NULL; // owned by the caller
   return s;
 }
 

@@ -1,6 +1,6 @@
-// The fate of every node, in the order of the model: folded where all it reads is known, else taken where it can be
-// lowered, else left where a simple function can run it, else unsupported. Lowering is tried on the node alone, in a graph
-// of its own, which also gives the shapes of what it makes.
+// Decides the fate of every node, in model order. A node is folded if all its inputs are known; else taken if it can be lowered; else left if a
+// simple function can run it; else unsupported. The lowering is tried on the node alone in its own graph, which also infers the shapes of its
+// results.
 #include "onnx/onnx_lower.h"
 #include "onnx/write.h"
 
@@ -11,8 +11,8 @@ enum { MOST_ROUNDS = 8 };
 struct plan_planner {
   struct onnx_model *m;
   struct arena scratch;
-  int *tensor, ntensor;    // of lowering, by value
-  struct onnx_node *nodes; // as they are planned: where the model has one that is written out, those that it becomes
+  int *tensor, ntensor;    // of the lowering, for each value
+  struct onnx_node *nodes; // planned nodes; a written-out node is replaced by its parts
   int nnodes, cap;
 };
 
@@ -52,7 +52,7 @@ static bool is_known(const struct plan_planner *p, const struct onnx_node *n)
   return true;
 }
 
-// Runs n on what is known of its inputs; `elements`: all of it is.
+// Runs n on known inputs. `elements`: all elements are known.
 static bool simple(struct plan_planner *p, struct onnx_node *n, struct arena *mem, bool elements, struct onnx_host *h)
 {
   *h = (struct onnx_host){.mem = mem, .n = n, .row = n->row, .nin = n->nin, .most = MIN(ONNX_KNOWN_CELLS, ONNX_MOST_KNOWN - p->m->known_cells)};
@@ -94,7 +94,7 @@ static bool fold(struct plan_planner *p, struct onnx_node *n)
   return true;
 }
 
-// How many of the graph's operators compute.
+// Number of the graph's operators that compute.
 static int work_of(const struct graph *g)
 {
   int n = 0;
@@ -128,7 +128,7 @@ static bool left(struct plan_planner *p, struct onnx_node *n, const char **why)
   bool good = simple(p, n, &p->scratch, false, &h);
   for (int k = 0; k < n->nout && good; k++)
     if (n->out[k] >= 0) learn(p, n->out[k], h.out[k]->type, &h.out[k]->shape);
-  if (!good && h.late && n->row->host) return true; // shapes follow when it runs; those that the model states are checked then
+  if (!good && h.late && n->row->host) return true; // its shapes follow at run time, and the shapes that the model states are checked then
   if (!good && (!n->row->lower || n->row->host)) *why = arena_strdup(p->m->mem, h.why);
   return good;
 }
@@ -154,7 +154,7 @@ static void decide(struct plan_planner *p, struct onnx_node *n)
 
 static bool is_constant(const struct onnx_node *n) { return !*n->domain && !strcmp(n->type, "Constant"); }
 
-// Nodes whose results are read, directly or not, where a run needs them.
+// Marks nodes whose results a run needs, directly or not.
 static void mark_used(struct onnx_model *m)
 {
   bool *wanted = NEWS(m->mem, bool, m->nvalues + 1);
@@ -196,7 +196,7 @@ static void count_uses(struct onnx_model *m, const struct onnx_node *n, int by)
 
 static int plan_any(struct plan_planner *p, struct onnx_node n);
 
-// A node that is written out becomes others, of which each is planned; where it cannot be, it is unsupported, with the reason.
+// Plans the nodes that replace a written-out node. If it cannot be written out, it is unsupported, with the reason.
 static int plan_written(struct plan_planner *p, struct onnx_node n, const struct onnx_row *row)
 {
   struct onnx_write w = {.m = p->m, .n = &n};
@@ -232,8 +232,8 @@ static void plan_nodes(struct plan_planner *p)
     if (m->nodes[i].into >= 0) m->nodes[i].into = at[m->nodes[i].into];
 }
 
-// Programs with every conversion, and weights that were widened narrow again; then with weights as they are, and in more rounds without
-// the conversions that a program could not hold, at last without any.
+// Builds programs with every conversion and with widened weights narrow again. If that fails, builds them with weights as they are. Further rounds
+// leave the conversions that a program could not hold; the last round leaves all.
 static int programs(struct onnx_model *m, struct err *e)
 {
   int s = OK;
@@ -251,7 +251,7 @@ int onnx_plan(struct onnx_model *m, struct err *e)
 {
   struct plan_planner p = {.m = m};
   more_tensors(&p);
-  for (int i = 0; i < m->nnodes; i++) // first, so that the numbers of a gelu are known
+  for (int i = 0; i < m->nnodes; i++) // first, so that the constants of a gelu are known
     if (is_constant(&m->nodes[i])) decide(&p, &m->nodes[i]);
   onnx_fuse(m);
   plan_nodes(&p);

@@ -1,9 +1,9 @@
-// NodeProto and AttributeProto -> structs, for the nodes of the model's graph, of its functions, and of graphs in attributes.
+// NodeProto and AttributeProto -> structs, for nodes of the model's graph, of its functions, and of subgraphs.
 #include "onnx/message.h"
 
 #include <string.h>
 
-enum { DEEPEST = 16 }; // graphs in attributes of nodes of graphs in attributes ...
+enum { DEEPEST = 16 }; // deepest nesting of subgraphs
 
 // ---- attributes ----
 
@@ -36,7 +36,7 @@ static int read_floats(struct onnx_parse *r, const struct wire_field *f, void *i
 
 static int read_attr_text(struct onnx_parse *r, const struct wire_field *f, void *into)
 {
-  // strings of attributes are bytes; those that Mica looks at are words
+  // strings of attributes are bytes; those that Mica reads are words
   bool word = f->bytes.n < 4096;
   for (size_t i = 0; i < f->bytes.n && word; i++) word = f->bytes.p[i] >= ' ' && f->bytes.p[i] < 127;
   struct onnx_bytes b = word ? f->bytes : (struct onnx_bytes){(const uint8_t *)"?", 1};
@@ -135,9 +135,9 @@ int onnx_read_node(struct onnx_parse *r, const struct wire_field *f, struct onnx
   return onnx_message(r, f->bytes, node_fields, COUNT(node_fields), "NodeProto", n);
 }
 
-// ---- graphs in attributes ----
+// ---- subgraphs ----
 
-// Values of the graph around are among the names that an inner graph reads.
+// The names that a subgraph reads include values of the enclosing graph.
 static void capture(struct onnx_parse *r, const char *name)
 {
   struct onnx_node *n = r->node;

@@ -1,4 +1,4 @@
-// Weighted elements around a place along one dimension: what Resize and GridSample read.
+// Weighted elements around a coordinate along one dimension, for Resize and GridSample.
 #ifndef MICA_ONNX_SAMPLE_H
 #define MICA_ONNX_SAMPLE_H
 

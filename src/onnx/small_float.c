@@ -1,4 +1,4 @@
-// Floating-point types of at most 8 bits, by the rows of small.def: their numbers, and rounding to them.
+// Floating-point types of at most 8 bits, by the rows of small.def: values and rounding.
 #include "onnx/onnx.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static const struct small_row *row_of(int type)
 
 bool onnx_small(int type) { return row_of(type) != NULL; }
 
-// The number of a pattern that is finite, without its sign.
+// The value of a finite pattern, without its sign.
 static double number(const struct small_row *r, int bits)
 {
   int e = bits >> r->mantissa, f = bits & ((1 << r->mantissa) - 1);

@@ -1,6 +1,6 @@
-// TensorProto: elements lie as raw bytes in the model, in lists of numbers, or in another file. A raw tensor points into
-// the mapped file; lists are decoded into raw bytes, but floats, which are that already. Files of external data must lie
-// in the model's folder, wherever links lead, and hold the bytes that are said to be there.
+// TensorProto. Elements are raw bytes in the model, lists of numbers, or in another file. A raw tensor points into the mapped file. Lists are decoded
+// to raw bytes; lists of floats are raw bytes already. Files of external data must be in the model's folder after all links are followed, and be long
+// enough.
 #include "onnx/message.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 struct read {
   const char *name;
   int type;
-  struct onnx_ints dims, i32, i64, u64; // i32: also of bool, int8, float16, ...
-  struct onnx_ints loose;               // bits of reals that stand one by one
+  struct onnx_ints dims, i32, i64, u64; // i32: also for bool, int8, float16, ...
+  struct onnx_ints loose;               // bits of reals that are not packed
   struct onnx_bytes raw, f32, f64;      // packed lists are bytes
   bool has_raw, segment, strings;
   int64_t location;
@@ -46,7 +46,7 @@ static int read_raw(struct onnx_parse *r, const struct wire_field *f, void *into
   return OK;
 }
 
-// Lists of floats or doubles; several packed ones, which nobody writes, are refused.
+// Lists of floats or doubles. Several packed lists, which no exporter writes, are refused.
 static int read_reals(struct onnx_parse *r, const struct wire_field *f, struct read *t, struct onnx_bytes *list, size_t each)
 {
   if (f->kind == (each == 4 ? WIRE_32 : WIRE_64)) return PUSH(r->m->mem, t->loose.v, t->loose.n, t->loose.cap) = (int64_t)f->value, OK;
@@ -93,7 +93,7 @@ static int file_of(struct onnx_model *m, const char *path, struct err *e, int *f
   return s;
 }
 
-// A path that stays in the folder: by its words, and after links were followed.
+// Opens a path that stays within the folder, before and after links are followed.
 static int inside(struct onnx_model *m, const char *name, const char **path, struct err *e)
 {
   char folder[PATH_MAX], real[PATH_MAX];
@@ -163,7 +163,7 @@ static int from_bytes(struct onnx_model *m, struct onnx_bytes b, struct onnx_ten
 static int elements(struct onnx_model *m, const struct read *r, struct onnx_tensor *t, struct err *e)
 {
   int64_t count = onnx_elements(&t->shape);
-  if (onnx_type_kind(t->type) == NEITHER) return t->raw = NULL, t->file = -1, OK; // what reads it is unsupported, by its type
+  if (onnx_type_kind(t->type) == NEITHER) return t->raw = NULL, t->file = -1, OK; // its readers are unsupported, because of its type
   t->bytes = onnx_type_size(t->type, count);
   if (r->location == 1) return external(m, r, t, e);
   if (r->has_raw) return from_bytes(m, r->raw, t, e);

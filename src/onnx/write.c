@@ -1,4 +1,4 @@
-// Shared by the functions of write_*.c: values, constants and nodes that are made while a model is planned.
+// Shared by write_*.c: values, constants and nodes that are made while a model is planned.
 #include "onnx/write.h"
 
 #include <stdio.h>
@@ -98,7 +98,7 @@ static bool same_cells(const struct onnx_value *v, const struct onnx_cells *c)
          !memcmp(v->known->p, c->p, 8 * (size_t)onnx_elements(&c->shape));
 }
 
-// Layers share it, by its name.
+// Constants are shared between layers by name.
 int wr_band(struct onnx_write *w, int type, const struct band *b)
 {
   struct shape s = {.n = 2, .d = {b->rows, b->cols}};
@@ -161,7 +161,7 @@ void wr_ints(struct onnx_write *w, const char *name, int n, const int64_t *v)
   attribute(w, (struct onnx_attr){.name = name, .ints = {arena_copy(w->m->mem, v, sizeof *v * (size_t)n), n, n}});
 }
 
-// The output has its name already, so a node of its own gives it.
+// The output's name is already given, so a node of its own computes it.
 void wr_out(struct onnx_write *w, int k, int value)
 {
   int made = wr_op1(w, "Identity", value);
@@ -170,7 +170,7 @@ void wr_out(struct onnx_write *w, int k, int value)
   n->out[0] = w->n->out[k], n->out_name[0] = w->n->out_name[k];
 }
 
-// ---- a few operators with their lists ----
+// ---- operators with list attributes ----
 
 int wr_scale(struct onnx_write *w, int x, int type, double c) { return c == 1 ? x : wr_op2(w, "Mul", x, wr_number(w, type, c)); }
 int wr_reshape(struct onnx_write *w, int x, int n, const int64_t *d) { return wr_op2(w, "Reshape", x, wr_list(w, n, d)); }

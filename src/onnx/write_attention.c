@@ -1,7 +1,6 @@
-// Attention, written out: products, scale, cap, biases, softmax, product. Heads that share a key are rows of one product with it.
-// A mask of bools becomes a bias, by a node that is left where the mask is computed when the model runs; what a causal mask or a
-// window hides is a constant. ONNX hides by -inf, and of a row that hides every key it makes zeros; Microsoft's operators hide by the
-// lowest number or one that is given, and of such a row an average remains.
+// Writes out attention: product, scale, cap, biases, softmax, product. Heads that share a key become rows of one product with it. A boolean mask
+// becomes a bias, by a node that is left if the mask is computed at run time. A causal mask or a window becomes a constant. ONNX masks with -inf, and
+// a fully masked row gives zeros. Operators of com.microsoft mask with the lowest number or a given one, and such a row gives an average.
 #include "onnx/write.h"
 
 #include <math.h>
@@ -25,7 +24,7 @@ int wr_bool_bias(struct onnx_write *w, int mask, int type, double otherwise)
   return wr_op3(w, "Where", mask, wr_number(w, type, 0), wr_number(w, type, otherwise));
 }
 
-// If several heads share a key the scores are [batch, kv, heads / kv, rows, cols], and so is the tensor that is added.
+// If several heads share a key, the scores and the added tensor are [batch, kv, heads / kv, rows, cols].
 void wr_add_bias(struct onnx_write *w, struct heads *h, int bias, const struct shape *s)
 {
   int64_t heads = s->n > 2 ? s->d[s->n - 3] : 1, group = heads == 1 ? 1 : h->heads / h->kv;
@@ -42,7 +41,7 @@ void wr_add_band(struct onnx_write *w, struct heads *h, int64_t before, int64_t 
   if (left >= 0 || right >= 0) wr_add_bias(w, h, wr_band(w, h->type, &b), &s);
 }
 
-// Zeros of rows without a key are the masked softmax's. It takes all that is added as one mask.
+// Zeros for fully masked rows come from the masked softmax, which takes the sum of all biases as one mask.
 static int softmax_of(struct onnx_write *w, struct heads *h, int s, int mask)
 {
   int y = h->zeros && mask >= 0 ? wr_op2(w, "MaskedSoftmax", s, mask) : wr_op1(w, "Softmax", mask < 0 ? s : wr_op2(w, "Add", s, mask));
@@ -78,7 +77,7 @@ int wr_attention(struct onnx_write *w, struct heads *h)
 
 // ---- Attention of the default domain ----
 
-// An input [batch, heads, rows, size], or [batch, rows, heads * size] with the number of heads as an attribute.
+// An input [batch, heads, rows, size]; or [batch, rows, heads * size] with the number of heads as an attribute.
 static int heads_of(struct onnx_write *w, int k, const char *attr, int64_t dims[4])
 {
   int x = wr_in(w, k);
@@ -91,7 +90,7 @@ static int heads_of(struct onnx_write *w, int k, const char *attr, int64_t dims[
   return wr_split_heads(w, x, dims[0], dims[2], heads);
 }
 
-// Keys or values from before, and those of this call behind them, in *x; the result says how many there were before.
+// Appends the keys or values of this call to the earlier ones, in *x. Returns the number of earlier ones.
 static int64_t with_past(struct onnx_write *w, int k, const int64_t dims[4], int *x)
 {
   if (!wr_has(w, k)) return 0;
@@ -106,7 +105,7 @@ static int64_t with_past(struct onnx_write *w, int k, const int64_t dims[4], int
   return before;
 }
 
-// Keys behind the mask's last column are hidden.
+// Keys beyond the mask's last column are masked.
 static int widened(struct onnx_write *w, int bias, struct shape *s, int64_t cols, int type)
 {
   int64_t pads[2 * MAX_DIMS] = {0};
@@ -115,7 +114,7 @@ static int widened(struct onnx_write *w, int bias, struct shape *s, int64_t cols
   return wr_op3(w, "Pad", bias, wr_list(w, 2 * s->n, pads), wr_number(w, type, -INFINITY));
 }
 
-// The mask [.., rows, cols] that is an input: added, or where it is of bools chosen by. It may have fewer columns than there are keys.
+// The mask input [.., rows, cols]: added, or used as a condition if it is boolean. It may have fewer columns than there are keys.
 static void add_mask(struct onnx_write *w, struct heads *h, int k)
 {
   if (!wr_has(w, k)) return;
@@ -133,7 +132,7 @@ static void add_mask(struct onnx_write *w, struct heads *h, int k)
   wr_add_bias(w, h, mask, &s);
 }
 
-// 0, 1, ... n - 1, less a number.
+// 0, 1, ... n - 1, minus a number.
 static int counted(struct onnx_write *w, int64_t n, int64_t less)
 {
   if (!w->failed && n > ONNX_KNOWN_CELLS) wr_fail(w, "it has lengths, and %lld queries or keys are too many for that", (long long)n);
@@ -143,7 +142,7 @@ static int counted(struct onnx_write *w, int64_t n, int64_t less)
   return wr_list(w, (int)n, v);
 }
 
-// Numbers of keys by batch: those behind are hidden. A causal mask or a window takes the last query to be at the last key.
+// Numbers of valid keys for each batch; later keys are masked. A causal mask or a window places the last query at the last valid key.
 static void add_lengths(struct onnx_write *w, struct heads *h, int k, int64_t left, int64_t right)
 {
   const int64_t most = h->rows + h->cols;
@@ -167,7 +166,7 @@ static void check_heads(struct onnx_write *w, const int64_t q[4], const int64_t 
     if (q[i] < 1 || k[i] < 1 || v[i] < 1) wr_fail(w, "one of its inputs is empty");
 }
 
-// Does a causal mask or a window leave some query without a key?
+// Whether a causal mask or a window leaves a query without keys.
 static bool band_hides_row(const struct heads *h, int64_t before, int64_t left, int64_t right)
 {
   bool hides = false;

@@ -1,4 +1,4 @@
-// Microsoft's operators of several steps, written out: norms of sums, and attention with its projections, rotations and masks.
+// Writes out fused operators of com.microsoft: norms of sums, and attention with projections, rotations and masks.
 #include "onnx/write.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 // ---- norms of sums ----
 
-// (x + skip + bias), normed; the sum is an output too. `norm` has its weight as input 2, and its shift where `shift` says.
+// The norm of x + skip + bias; the sum is an output too. `norm` has its weight as input 2, and its shift as input `shift`.
 static void skip_norm(struct onnx_write *w, const char *norm, int shift, int bias)
 {
   int sum = wr_op2(w, "Add", wr_in(w, 0), wr_in(w, 1)), out[3];
@@ -49,7 +49,7 @@ static int bias_part(struct onnx_write *w, int x, int bias, int64_t from, int64_
   return bias < 0 ? x : wr_op2(w, "Add", x, wr_slice(w, bias, 0, from, to));
 }
 
-// A mask of integers, 0 where a key is hidden: [batch, cols], or [batch, rows, cols].
+// An integer mask with 0 for masked keys: [batch, cols], or [batch, rows, cols].
 static void integer_mask(struct onnx_write *w, struct heads *h, int k)
 {
   if (!wr_has(w, k)) return;
@@ -117,7 +117,7 @@ void onnx_write_ms_multi_head(struct onnx_write *w)
   struct heads h = {.type = wr_type(w, q), .stage = -1, .heads = onnx_attr_int(w->n, "num_heads", 0)};
   h.kv = h.heads;
   named_refused(w, 8, "past_sequence_length"), named_refused(w, 9, "cache_indirection"), output_refused(w, 3, "qk");
-  bool ready = ks.n == 4 && vs.n == 4; // keys and values of another attention
+  bool ready = ks.n == 4 && vs.n == 4; // keys and values come from another attention
   if (!w->failed && (qs.n != 3 || (!ready && (ks.n != 3 || vs.n != 3)))) wr_fail(w, "its query, key and value are packed, which is not taken");
   if (!w->failed && (ks.d[0] != qs.d[0] || vs.d[0] != qs.d[0])) wr_fail(w, "its query, key and value are of different batches");
   if (!sizes(w, &h, qs.d[2], ready ? vs.d[1] * vs.d[3] : vs.d[2])) return;
@@ -139,7 +139,7 @@ void onnx_write_ms_multi_head(struct onnx_write *w)
   give_attention(w, &h);
 }
 
-// One product gives queries, keys and values.
+// One product computes queries, keys and values.
 void onnx_write_ms_attention(struct onnx_write *w)
 {
   int x = wr_in(w, 0), weight = wr_in(w, 1);
@@ -168,7 +168,7 @@ void onnx_write_ms_attention(struct onnx_write *w)
 
 // ---- grouped queries ----
 
-// Whole numbers that have to be known, all of them `want`: other lengths mean keys that are not there.
+// Known integers that must all equal `want`; other lengths would mean keys that are missing.
 static void length_is(struct onnx_write *w, int k, const char *name, int64_t want)
 {
   const struct onnx_cells *c = w->failed ? NULL : onnx_known(w->m, wr_in(w, k));
@@ -211,7 +211,7 @@ void onnx_write_ms_group_query(struct onnx_write *w)
   struct heads h = {.type = wr_type(w, q), .stage = -1, .heads = onnx_attr_int(w->n, "num_heads", 0), .kv = onnx_attr_int(w->n, "kv_num_heads", 0)};
   struct shape s = *wr_shape(w, q);
   bool packed = k < 0 && v < 0, causal = onnx_attr_int(w->n, "causal", 1) != 0;
-  int64_t window = onnx_attr_int(w->n, "local_window_size", -1); // keys that a query sees, its own among them; -1: all before it
+  int64_t window = onnx_attr_int(w->n, "local_window_size", -1); // keys that a query sees, including its own; -1: all earlier ones
   refuse_query_forms(w);
   if (window < -1 || window == 0 || (window > 0 && !causal)) wr_fail(w, "its attribute local_window_size is %lld", (long long)window);
   if (!w->failed && (s.n != 3 || h.heads < 1 || h.kv < 1 || h.heads > s.d[2] || h.kv > s.d[2] || (k < 0) != (v < 0)))

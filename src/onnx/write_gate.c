@@ -1,4 +1,4 @@
-// SwiGLU, written out: the first input, by its sigmoid, times the second.
+// Writes out SwiGLU: the first input, times its sigmoid, times the second.
 #include "onnx/write.h"
 
 void onnx_write_swiglu(struct onnx_write *w)

@@ -1,5 +1,5 @@
-// Rotary embedding: pairs of elements of a head are turned by angles of the token's place, whose cosines and sines are tables.
-// A pair is an element of the first half and its like of the second, or two neighbours.
+// Rotary embedding: pairs of elements of a head are rotated by angles that depend on the token's position; tables hold their cosines and sines. A
+// pair is two corresponding elements of the halves, or two adjacent elements.
 #include "onnx/write.h"
 
 #include <string.h>
@@ -34,9 +34,9 @@ int wr_rotate(struct onnx_write *w, int x, const struct shape *s, int cosines, i
 }
 
 struct rotary {
-  int x, cosines, sines, places; // places: -1 where the tables are by token already
+  int x, cosines, sines, places; // places: -1 if the tables are already indexed by token
   int64_t batch, tokens;
-  struct shape s, angles; // of x with its heads apart; of cosines and sines as they broadcast to it
+  struct shape s, angles; // s: x with its heads as a dimension; angles: cosines and sines as they broadcast to it
   struct rotation r;
 };
 
@@ -90,7 +90,7 @@ void onnx_write_rotary(struct onnx_write *w)
   write(w, &y);
 }
 
-// Microsoft's: the places come second, and one alone is that of the first token.
+// com.microsoft: positions are the second input, and a single one is that of the first token.
 void onnx_write_ms_rotary(struct onnx_write *w)
 {
   struct rotary y = {.x = wr_in(w, 0), .places = wr_in(w, 1), .cosines = wr_in(w, 2), .sines = wr_in(w, 3)};

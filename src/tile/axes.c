@@ -1,12 +1,12 @@
-// Operands side by side. Dimensions of the operands that belong together are cut where any of them is cut, so that each
-// piece is a loop with one stride for each operand and coordinate: [8] of (2,4):(1,8) beside 8:1 is two loops, 2 and 4.
+// Aligns operands. Corresponding dimensions of the operands are divided at every boundary of any of them, so that each piece is a loop with one
+// stride for each operand and coordinate. For example [8] of (2,4):(1,8) with 8:1 gives two loops, 2 and 4.
 #include "tile/match.h"
 
 #include <stdarg.h>
 
 enum { DIMS = 16, LEAVES = 16, TRACKS = TILE_OPERANDS * (1 + TILE_DIMS) };
 
-struct axes_dim { // of an operand: a mode of a level
+struct axes_dim { // a dimension of an operand: a mode of a level
   int level, mode;
   int64_t extent;
 };
@@ -75,12 +75,12 @@ static bool tracks_of(struct match *m, int operand, const struct axes_dim *d, st
   return true;
 }
 
-static bool still(const struct track *t) // a leaf of extent 1 is passed over
+static bool still(const struct track *t) // a leaf of extent 1 is skipped
 {
   return t->at < t->n && t->extent[t->at] == 1;
 }
 
-// Cuts all tracks alike and appends the loops.
+// Divides all tracks at the same boundaries and appends the loops.
 static bool cut(struct match *m, struct track *t, int n, struct axis *scratch, struct tile_axes *out)
 {
   for (;;) {
@@ -102,7 +102,7 @@ static bool cut(struct match *m, struct track *t, int n, struct axis *scratch, s
   }
 }
 
-// One loop nest over a dimension each of some operands; NULL: the operand does not move.
+// One loop nest over one dimension of each of several operands; NULL: the operand does not move.
 static bool together(struct match *m, const struct axes_dim *const *d, bool reduced, struct tile_axes *out)
 {
   struct axis axis = {.reduced = reduced};
@@ -148,7 +148,7 @@ static bool same(const struct dims *a, const struct dims *b)
 
 static bool disagree(struct match *m, int a, int b) { return refuse(m, "the shapes of %s and %s do not agree", match_text(m, a), match_text(m, b)); }
 
-// Dimensions of equal extent belong together; 1 of an input goes with any (broadcast), 1 of the output is reduced over.
+// Matches dimensions of equal extent. Extent 1 of an input broadcasts; extent 1 of the output is a reduction.
 static bool positional(struct match *m, const struct dims *dims, bool broadcast, bool reduce, struct tile_axes *out)
 {
   for (int i = dims[0].n - 1; i >= 0; i--) {
@@ -162,7 +162,7 @@ static bool positional(struct match *m, const struct dims *dims, bool broadcast,
   return true;
 }
 
-// Dimensions without the extents 1: equal, or nothing.
+// Dimensions without extents of 1: equal in all operands, or none.
 static bool dense(struct match *m, const struct dims *dims, bool broadcast, bool reduce, struct tile_axes *out)
 {
   int most = 0;
@@ -219,7 +219,7 @@ bool axes_product(struct match *m, struct tile_axes *out)
   return true;
 }
 
-static bool continues(struct match *m, const struct axis *a, const struct axis *b) // b is a further on
+static bool continues(struct match *m, const struct axis *a, const struct axis *b) // b continues a
 {
   if (a->reduced != b->reduced) return false;
   ex n = EX_C(a->extent);

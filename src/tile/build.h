@@ -1,4 +1,4 @@
-// Shared by the files of the builder.
+// build: shared declarations of the builder's files.
 #ifndef MICA_TILE_BUILD_H
 #define MICA_TILE_BUILD_H
 
@@ -8,17 +8,17 @@
 enum build_list { LIST_BUFFERS, LIST_VIEWS, LIST_GROUPS, LIST_STMTS, LIST_SPECS };
 
 // ---- stmt.c ----
-// A statement at the end of the innermost open block; its number, or -1 with the error set.
+// Appends a statement to the innermost open block. Returns its number, or -1 with the error set.
 int stmt_add(struct builder *b, enum stmt_kind kind);
 bool in_body(const struct builder *b); // inside the kernel's spec
 
-// ---- levels.c: what data and threads have in common: levels of layouts, an offset ----
+// ---- levels.c: levels of layouts and an offset, which tensors of data and of threads share ----
 struct levels {
   int n;
   struct lay level[TILE_LEVELS];
 };
 int levels_check(struct builder *b, int n, const struct lay *level);
-// Tiles the innermost level. whole[d]: dimension d of it may be partial; partial[d] says that it is.
+// Tiles the innermost level. whole[d]: dimension d is not yet divided, so its last tile may be partial; partial[d] says that it is.
 int levels_tile(struct builder *b, struct levels *l, struct lay tiler, const bool *whole, bool *partial);
 int levels_reshape(struct builder *b, struct levels *l, int depth, struct lay shape);
 int levels_index(struct builder *b, struct levels *l, int n, const ex *index, ex *offset); // adds to *offset

@@ -1,4 +1,4 @@
-// Places of the elements of an operand, and whether they are inside, as expressions of the loops around a piece.
+// Positions of an operand's elements, and conditions for being in bounds, as expressions of the loops around a piece.
 #include "tile/c_source.h"
 
 static struct ex_pool *pool(struct c_source *w) { return w->p->ex; }

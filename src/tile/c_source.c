@@ -1,6 +1,6 @@
-// Names in generated code. Names of tensors and variables come from users' files and may be anything: what is not a
-// letter, a digit or _ is replaced, and a name that C++, the prelude, an instruction's text or something printed
-// before uses gets a number. Words of instructions are found in their texts, so there is no list of them to keep.
+// Names in generated code. Names of tensors and variables come from users' files and may be any text. Characters other than letters, digits and _ are
+// replaced. A name that C++, the prelude, an instruction's text or an earlier declaration uses gets a number. Words of instructions are read from
+// their texts, so no list of them is kept.
 #include "tile/c_source.h"
 
 #include <ctype.h>
@@ -60,7 +60,7 @@ const char *c_name(struct c_source *w, const char *own, const char *or_else)
   size_t n = 0;
   for (; own && *own && n < OWN; own++) {
     char c = isalnum((unsigned char)*own) && (unsigned char)*own < 128 ? *own : '_';
-    if (c == '_' && n && word[n - 1] == '_') continue; // a double underscore is the compiler's
+    if (c == '_' && n && word[n - 1] == '_') continue; // double underscores are reserved for the compiler
     word[n++] = c;
   }
   word[n] = 0;
@@ -83,8 +83,8 @@ static void indent(struct c_source *w, int more)
   for (int i = 0; i < w->depth + more; i++) str_raw(w->out, "  ", 2);
 }
 
-// Place where a line that is too long breaks: at the last space after a comma and the like, outside of quotes, that is not
-// too far to the right, else at the first one. 0: nowhere.
+// The position at which a long line is broken: the last space outside of quotes after a comma or similar that is not too far to the right; if there
+// is none, the first one. 0: no position.
 static size_t break_at(const char *text, size_t room)
 {
   size_t best = 0;
@@ -125,7 +125,7 @@ void c_line(struct c_source *w, const char *fmt, ...)
   wrapped(w, text);
 }
 
-// A line comment ends with its line, and a backslash at its end would take the next one.
+// A line comment ends with its line; a backslash at its end would continue it.
 void c_comment(struct c_source *w, const char *text)
 {
   char *safe = arena_strdup(w->mem, text);

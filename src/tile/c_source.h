@@ -1,5 +1,5 @@
-// c_source: text in C and C++ that is printed of kernels: lines, names and comments, and where operands are. The printers of cuda and
-// cprint stand on it. Text is made in an arena piece by piece and put together in `out`.
+// c_source: C and C++ text of kernels: lines, names, comments, and positions of operands. The printers of cuda and cprint use it. Text is made in
+// pieces in an arena and joined in `out`.
 #ifndef MICA_TILE_C_SOURCE_H
 #define MICA_TILE_C_SOURCE_H
 
@@ -17,18 +17,18 @@ struct c_source {
   int ntaken, taken_cap;
 };
 
-// How tightly operators bind, from the loosest.
+// Operator precedence, lowest first.
 enum tile_level { L_ANY, L_SELECT, L_EITHER, L_BOTH, L_OR, L_XOR, L_AND, L_EQUAL, L_LESS, L_SHIFT, L_SUM, L_TERM, L_UNARY, L_ATOM };
 
 // ---- c_source.c ----
-// An identifier out of any text that nothing else in the source is called by; `or_else` where nothing is left of it.
+// Makes an identifier from any text that is unique in the source; `or_else` if no valid character remains.
 const char *c_name(struct c_source *w, const char *own, const char *or_else);
-bool c_says(const char *text, const char *word); // as a whole word
+bool c_says(const char *text, const char *word); // whether `text` contains `word` as a whole word
 void c_line(struct c_source *w, const char *fmt, ...) PRINTF(2, 3);
-void c_comment(struct c_source *w, const char *text); // nothing in the text can end the comment
+void c_comment(struct c_source *w, const char *text); // the text cannot end the comment
 
-// ---- c_place.c: operands of a piece, before the swizzle ----
+// ---- c_place.c: positions in operands of a piece, before the swizzle ----
 ex c_index(struct c_source *w, const struct tile_operand *o, const ex *modes, int nmodes);
-ex c_guard(struct c_source *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always inside
+ex c_guard(struct c_source *w, const struct tile_operand *o, const ex *modes, int nmodes); // EX_C(1): always in bounds
 
 #endif

@@ -1,6 +1,5 @@
-// The pool of integer expressions, and sums and products. A node is interned by its content, so equal expressions are
-// equal numbers; what a new node is folded to is decided before it is made, by the files that ex_pool.h lists.
-// Constants never touch the pool.
+// The pool of integer expressions; sums and products. A node is interned by its content, so equal expressions have equal numbers. Simplification
+// happens before a node is made, in the files that ex_pool.h lists. Constants need no node.
 #include "tile/ex_pool.h"
 
 #include <string.h>
@@ -42,7 +41,7 @@ static void insert(struct ex_pool *p, uint32_t node)
 
 static ex append(struct ex_pool *p, const struct ex_full *f)
 {
-  struct ex_full *kept = arena_copy(p->mem, f, sizeof *f); // first: a pool outlives a call that finds no memory
+  struct ex_full *kept = arena_copy(p->mem, f, sizeof *f); // copied first: the pool survives a call that runs out of memory
   if (2 * p->n >= p->slots) {
     const uint32_t slots = p->slots ? 2 * p->slots : 64;
     p->slot = NEWS(p->mem, uint32_t, slots), p->slots = slots;
@@ -147,7 +146,7 @@ static ex scaled(struct ex_pool *p, ex x, int64_t k)
   return terms_done(p, &s);
 }
 
-// Every term by every term; a product that would have too many keeps the sums as factors.
+// Multiplies every term by every term. If there would be too many terms, the sums stay as factors.
 static ex product(struct ex_pool *p, ex a, ex b)
 {
   struct terms x, y, s;

@@ -52,25 +52,25 @@ struct ex_node {
 
 struct ex_pool;
 struct ex_pool *ex_open(struct arena *mem);
-const struct ex_node *ex_node(const struct ex_pool *p, ex x); // not of a constant
-int ex_vars(const struct ex_pool *p);                         // variables made so far
-// Something made in the pool left 62 bits, or was too large to keep (ex_pool.h): what came of it is wrong.
+const struct ex_node *ex_node(const struct ex_pool *p, ex x); // x must not be a constant
+int ex_vars(const struct ex_pool *p);                         // number of variables
+// Whether a value made in the pool exceeded 62 bits or was too large to keep (ex_pool.h). Expressions made since then are invalid.
 bool ex_overflowed(const struct ex_pool *p);
-void ex_forgive_overflow(struct ex_pool *p); // by who has thrown what was made since then away
+void ex_forgive_overflow(struct ex_pool *p); // for a caller that has discarded the expressions made since then
 
-// A new variable each call. Range lo..hi, value always a multiple of `multiple` (1: any). INT64_MAX is no upper bound.
-// A variable of one value only becomes that number where it is used; one of none counts as having the value lo.
+// Makes a new variable with range lo..hi, whose value is a multiple of `multiple` (1: any). hi INT64_MAX: no upper bound. A variable with one
+// possible value is replaced by that value; an empty range counts as the value lo.
 ex ex_var(struct ex_pool *p, const char *name, int64_t lo, int64_t hi, int64_t multiple);
 ex ex_add(struct ex_pool *p, ex a, ex b);
 ex ex_sub(struct ex_pool *p, ex a, ex b);
 ex ex_mul(struct ex_pool *p, ex a, ex b);
-ex ex_div(struct ex_pool *p, ex a, ex b); // floor; b > 0 for every value of the variables (the caller has checked)
+ex ex_div(struct ex_pool *p, ex a, ex b); // floor; b > 0 for every value of the variables (the caller checks)
 ex ex_mod(struct ex_pool *p, ex a, ex b); // in [0, b)
 ex ex_ceil_div(struct ex_pool *p, ex a, ex b);
 ex ex_min(struct ex_pool *p, ex a, ex b);
 ex ex_max(struct ex_pool *p, ex a, ex b);
 ex ex_xor(struct ex_pool *p, ex a, ex b);
-ex ex_bits(struct ex_pool *p, ex a, ex b); // a & b, both not negative
+ex ex_bits(struct ex_pool *p, ex a, ex b); // a & b, both nonnegative
 ex ex_shr(struct ex_pool *p, ex a, ex b);
 ex ex_lt(struct ex_pool *p, ex a, ex b);
 ex ex_le(struct ex_pool *p, ex a, ex b);
@@ -82,13 +82,13 @@ ex ex_select(struct ex_pool *p, ex c, ex a, ex b);
 
 struct ex_range ex_range(const struct ex_pool *p, ex x);
 int64_t ex_multiple(const struct ex_pool *p, ex x);
-// Proofs from the ranges and divisors. A false `..._proved` means unknown, not untrue.
+// Proofs from ranges and divisors. False from a `..._proved` function means unknown.
 bool ex_true(struct ex_pool *p, ex cond);       // cond is never 0
 bool ex_divides(struct ex_pool *p, ex d, ex x); // x % d is always 0
 
-int64_t ex_eval(const struct ex_pool *p, ex x, const int64_t *vars); // vars[number of the variable]
+int64_t ex_eval(const struct ex_pool *p, ex x, const int64_t *vars); // vars is indexed by the number of the variable
 ex ex_subst(struct ex_pool *p, ex x, ex var, ex by);
 bool ex_mentions(const struct ex_pool *p, ex x, ex var);
-void ex_text(const struct ex_pool *p, ex x, struct str *out); // reads back; fewest parentheses
+void ex_text(const struct ex_pool *p, ex x, struct str *out); // text that can be parsed again, with the fewest parentheses
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// 0 <= x < d is proved.
+// Whether 0 <= x < d is proved.
 static bool within(struct ex_pool *p, ex x, ex d)
 {
   struct ex_range r = ex_range(p, x);
@@ -42,7 +42,7 @@ static ex atom_div(struct ex_pool *p, ex t, ex d)
   return d == EX_C(1) ? t : nested(p, t, d, &out) ? out : ex_make2(p, EX_DIV, t, d);
 }
 
-// Takes k * t / d apart where d divides by what is known of a factor's multiples: (128 | M) gives N * (M / 128).
+// Separates k * t / d where d divides the known multiples of a factor: (128 | M) gives N * (M / 128).
 static ex by_multiple(struct ex_pool *p, ex t, int64_t k, int64_t d)
 {
   struct mono m;
@@ -89,7 +89,7 @@ static void split_term(struct ex_pool *p, const struct terms *a, const struct mo
   }
 }
 
-// By a sum: as long as taking q * d away, q of the first term that gives one, leaves fewer terms.
+// Division by a sum: subtracts q * d, with q from the first term that has one, as long as the number of terms falls.
 static void split_sum(struct ex_pool *p, const struct terms *a, ex d, struct terms *quotient, struct terms *rest)
 {
   const struct ex_node *n = ex_node(p, d);
@@ -121,7 +121,7 @@ static bool split(struct ex_pool *p, const struct terms *a, ex d, struct terms *
   return quotient->n || quotient->c;
 }
 
-// Terms of a that g divides go to high, the rest to low, where low is in [0, g). By multiples too where g is a number.
+// Splits the terms of a: those that g divides go to high, the others to low, where low is in [0, g). Known multiples count if g is a number.
 static bool part(struct ex_pool *p, const struct terms *a, const struct mono *g, struct terms *high, struct terms *low)
 {
   struct mono m, q;
@@ -191,7 +191,7 @@ static ex quotient_of(struct ex_pool *p, ex d, const struct mono *g)
   return mono_done(p, &q);
 }
 
-static bool allowed(struct ex_pool *p, ex d) // a divisor that is a number and not positive is the input's fault
+static bool allowed(struct ex_pool *p, ex d) // a constant divisor that is not positive is an error of the input
 {
   if (!ex_is_const(d) || ex_value(d) > 0) return true;
   return p->overflow = true, false;
@@ -224,7 +224,7 @@ ex ex_div(struct ex_pool *p, ex a, ex d)
   return rest_div(p, &s, a, d);
 }
 
-// Terms k * (y mod m) with d | k * m are k * y. Says whether there was one.
+// Replaces terms k * (y mod d) with d | k * m by k * y. Returns whether there was one.
 static bool unwrap(struct ex_pool *p, struct terms *s, ex d)
 {
   for (int i = 0; i < s->n; i++) {

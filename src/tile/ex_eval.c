@@ -1,5 +1,5 @@
-// Values of expressions at values of their variables, and substitution. Nodes are bounded in depth and in what they
-// are written out (ex_pool.h), so plain recursion is safe; substitution remembers what a shared node became.
+// Evaluates expressions for values of their variables, and substitutes. The depth and size of nodes are bounded (ex_pool.h), so recursion is safe;
+// substitution memoizes shared nodes.
 #include "tile/ex_pool.h"
 
 static int64_t floor_or_0(int64_t a, int64_t d) { return d > 0 ? ex_floor(a, d) : 0; }

@@ -1,12 +1,11 @@
-// Minima, bits, comparisons and truth values. A comparison is made of the difference of its sides: decided by its
-// range where that decides, else kept with what is negative on the left and what is positive on the right, divided by
-// what the coefficients have in common.
+// Minima, bits, comparisons and truth values. A comparison is built from the difference of its sides. If the difference's range decides it, it is a
+// constant. Otherwise negative terms are moved to the left and positive ones to the right, divided by the coefficients' common divisor.
 #include "tile/ex_pool.h"
 
 // ---- lower bounds ----
 
-// A bound below x that its range alone does not give: one term k * t replaced by something not larger. x mod d is less
-// than d, min(a, b) is neither more than a nor than b, and both matter where d, a and b are symbols that cancel.
+// A lower bound of x that its range alone does not give: one term k * t is replaced by a smaller expression. x mod d is less than d, and min(a, b) is
+// at most a and at most b; these matter if d, a and b are symbols that cancel.
 static int looser(struct ex_pool *p, ex t, int64_t k, ex bound[2])
 {
   const struct ex_node *n = ex_node(p, t);
@@ -71,7 +70,7 @@ ex ex_max(struct ex_pool *p, ex a, ex b)
 
 // ---- bits ----
 
-// x & mask for a mask of one run of ones, as remainder and quotient, so that sums simplify.
+// x & mask as remainder and quotient, for a mask of consecutive ones, so that sums simplify.
 static bool run_of_ones(int64_t mask, int64_t *low, int64_t *ones)
 {
   if (mask <= 0) return false;

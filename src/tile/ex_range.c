@@ -1,5 +1,5 @@
-// Ranges and divisors. A range holds every value that the node takes for values of its variables in their ranges;
-// EX_INF and -EX_INF are no bounds at all and stay so under arithmetic. The divisor divides every value.
+// Ranges and divisors. A range contains every value of the node for variables in their ranges. EX_INF and -EX_INF mean no bound and are preserved by
+// arithmetic. The divisor divides every value.
 #include "tile/ex_pool.h"
 
 static const struct ex_range EVERYTHING = {-EX_INF, EX_INF};
@@ -25,7 +25,7 @@ struct ex_range ex_range_add(struct ex_range a, struct ex_range b)
                            a.hi == EX_INF || b.hi == EX_INF ? EX_INF : high((__int128)a.hi + b.hi)};
 }
 
-// An infinite bound is 2^63 - 1 here, and stays beyond EX_BIG under every factor but 0.
+// An infinite bound is 2^63 - 1, which stays beyond EX_BIG for every factor but 0.
 struct ex_range ex_range_mul(struct ex_range a, struct ex_range b)
 {
   __int128 v[] = {(__int128)a.lo * b.lo, (__int128)a.lo * b.hi, (__int128)a.hi * b.lo, (__int128)a.hi * b.hi};
@@ -47,7 +47,7 @@ static struct ex_range quotient(struct ex_range a, struct ex_range d)
   return (struct ex_range){corner(a.lo, a.lo < 0 ? d.lo : d.hi), corner(a.hi, a.hi < 0 ? d.hi : d.lo)};
 }
 
-// A remainder is a multiple of what divides both, so it stays so much below the divisor.
+// A remainder is a multiple of the common divisor, so its maximum is the divisor minus that.
 static struct ex_range remainder_of(struct ex_range a, struct ex_range d, int64_t multiple)
 {
   struct ex_range r = {0, d.hi == EX_INF ? EX_INF : MAX(d.hi - MAX(multiple, 1), 0)};
@@ -107,7 +107,7 @@ static struct ex_range range_of(const struct ex_pool *p, const struct ex_node *n
   return EVERYTHING;
 }
 
-// The product, or one factor where it is too large: every divisor of a divisor is one.
+// The product, or one factor if it is too large: a divisor of the divisor is valid too.
 static int64_t times(int64_t a, int64_t b)
 {
   int64_t r;

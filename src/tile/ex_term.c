@@ -1,5 +1,4 @@
-// Sums under construction and their terms. terms_done is where every sum becomes a node, and so where a quotient and
-// its remainder, x / d * d + x mod d, become x again.
+// Sums under construction and their terms. terms_done converts every sum to a node; there x / d * d + x mod d becomes x.
 #include "tile/ex_pool.h"
 
 #include <string.h>
@@ -33,7 +32,7 @@ static void insert(struct ex_pool *p, struct terms *s, ex t, int64_t k)
   s->t[i] = t, s->k[i] = k, s->n++;
 }
 
-// k * (M / 128) is k / 128 * M where M is a multiple of 128 and k too.
+// k * (M / 128) is k / 128 * M if M and k are multiples of 128.
 static bool exact(struct ex_pool *p, struct terms *s, ex t, int64_t k)
 {
   struct mono m;
@@ -102,7 +101,7 @@ static bool contains(const struct terms *s, const struct terms *part)
   return part->n > 0;
 }
 
-// Term i is rest * (y mod d): where rest * d * (y / d) is there too, both are rest * y.
+// Term i is rest * (y mod d). If rest * d * (y / d) is also a term, both become rest * y.
 static bool rejoin(struct ex_pool *p, struct terms *s, int i)
 {
   struct mono m, rest;

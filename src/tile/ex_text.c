@@ -1,6 +1,5 @@
-// Printing: C's operators and their precedence, min(a, b) and max(a, b), and no parenthesis that could be left out.
-// A coefficient follows its term, negative terms follow positive ones, and the constant is last: i * 8 + j - M + 1.
-// 1 - (a == b) is a != b.
+// Printing with C's operators and precedence, min(a, b) and max(a, b), and no redundant parentheses. A coefficient follows its term, negative terms
+// follow positive ones, and the constant is last: i * 8 + j - M + 1. 1 - (a == b) is printed as a != b.
 #include "tile/ex_pool.h"
 
 enum { LOOSEST, TERNARY, OR, AND, BIT_XOR, BIT_AND, EQUAL, LESS, SHIFT, SUM, TERM, ATOM };
@@ -26,7 +25,7 @@ static void close(struct str *out, int level, int own)
 
 static bool divided(const struct ex_pool *p, ex x) { return ex_is(p, x, EX_DIV) || ex_is(p, x, EX_MOD); }
 
-// A quotient or remainder may stand first in a product without parentheses.
+// A quotient or remainder may be the first factor of a product without parentheses.
 static int leading(const struct ex_pool *p, int n, const ex *f)
 {
   for (int i = 0; i < n; i++)
@@ -49,7 +48,7 @@ static void product(const struct ex_pool *p, ex t, int64_t k, struct str *out)
   if (k != 1) str_add(out, " * %lld", (long long)k);
 }
 
-// -x / 8 would be (-x) / 8, so that 0 - x / 8 is written.
+// -x / 8 would parse as (-x) / 8, so it is printed as 0 - x / 8.
 static const char *minus(const struct ex_pool *p, ex t)
 {
   const struct ex_node *n = ex_node(p, t);

@@ -1,5 +1,5 @@
-// The rows of instr.def as structures. They are constant text; they are parsed once a process, at the first question,
-// and never change after that, so every thread may read them.
+// The rows of instr.def as structures. Their text is constant. It is parsed once a process, at the first use, and never changes, so all threads may
+// read the rows.
 #include "tile/tile.h"
 #include "base/memory.h"
 #include "tile/device.h"
@@ -27,7 +27,7 @@ static const struct raw raw_rows[] = {
 #undef INSTR
 #undef ROW
 
-struct instr_reader { // of one row's operands
+struct instr_reader { // state of reading one row's operands
   struct lay_ctx lay;
   const char *p;
 };
@@ -92,7 +92,7 @@ static void memory(struct instr_reader *r, struct instr_operand *o)
     CHECK(word(r, "RF")), o->mem = MEM_RF;
 }
 
-// A layout ends at the next comma, space or end outside of parentheses.
+// A layout ends at the next comma, space or end that is outside of parentheses.
 static struct lay layout(struct instr_reader *r)
 {
   while (*r->p == ' ') r->p++;
@@ -128,7 +128,7 @@ static bool operand(struct instr_reader *r, struct instr_operand *o)
   return false;
 }
 
-// Coordinates, innermost level first and each level's first dimension fastest, count the elements by themselves.
+// Coordinates, innermost level first and in each level the first dimension fastest, enumerate the elements without a layout.
 static void default_order(struct lay_ctx *c, struct instr_operand *o)
 {
   struct lay mode[6];
@@ -177,7 +177,7 @@ static void attributes(struct arena *mem, const char *p, struct instr *i)
   }
 }
 
-// N/8 and N in the text of a family become numbers; $N of the instruction's text stays.
+// Replaces N/8 and N in the text of a family by numbers; $N in the instruction's text stays.
 static const char *with_number(struct arena *mem, const char *text, int number)
 {
   struct str s = {0};
@@ -211,12 +211,12 @@ static struct {
   int n;
   bool whole;
 } table;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the table until it is whole
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // held until the table is complete
 
-// Once. A call that ran out of memory is begun again.
+// Parsed once. After a call that ran out of memory it is parsed again.
 static void parse_all(void)
 {
-  enum { STEPS = 32 }; // the most members of a family
+  enum { STEPS = 32 }; // most members of a family
   arena_close(&table.mem);
   table.mem.lasting = true, table.n = 0;
   struct instr_reader r = {.lay = {&table.mem, ex_open(&table.mem), NULL}};

@@ -1,5 +1,4 @@
-// Layouts: making them, their sizes and values, their text. Nodes are in preorder, so that a mode is a stretch of the
-// array and shares memory with the whole.
+// Layouts: construction, sizes, values and text. Nodes are in preorder, so a mode is a contiguous part of the array and shares memory with the whole.
 #include "tile/lay_flat.h"
 
 #include <string.h>
@@ -31,14 +30,14 @@ struct lay lay_compact(struct lay_ctx *c, struct lay shape, bool row)
     struct lay_node *n = &node[row ? shape.n - 1 - i : i];
     if (n->arity != LAY_LEAF) continue;
     n->stride = stride;
-    if (n->shape != EX_C(0)) stride = ex_mul(c->ex, stride, n->shape); // `_` has no extent of its own
+    if (n->shape != EX_C(0)) stride = ex_mul(c->ex, stride, n->shape); // `_` has no extent
   }
   return (struct lay){shape.n, node};
 }
 
 int lay_rank(struct lay l) { return l.node->arity == LAY_LEAF ? 1 : l.node->arity; }
 
-static int extent(const struct lay_node *node) // nodes of a subtree
+static int extent(const struct lay_node *node) // number of nodes in a subtree
 {
   int n = 0;
   for (int open = 1; open; n++) open += node[n].arity == LAY_LEAF ? -1 : node[n].arity - 1;
@@ -82,7 +81,7 @@ ex lay_cosize(struct lay_ctx *c, struct lay l)
   return last;
 }
 
-// The mode in which the layout goes on beyond its domain: what coalesce would leave as the last.
+// The mode that extends the layout beyond its domain: the last one after coalescing.
 static int last_leaf(struct lay l)
 {
   int i = l.n - 1;
@@ -112,7 +111,7 @@ ex lay_at_coords(struct lay_ctx *c, struct lay l, int n, const ex *coord)
   return offset;
 }
 
-// Unsigned, so that numbers beyond 64 bits wrap around: they were reported when the layout was made.
+// Unsigned, so that numbers beyond 64 bits wrap. The overflow was reported when the layout was made.
 int64_t lay_call(const struct lay *l, int64_t index)
 {
   uint64_t offset = 0;
@@ -156,7 +155,7 @@ bool lay_constant(struct lay l)
   return true;
 }
 
-// By a bit an offset where offsets are few, else by a table of those seen.
+// Uses one bit for each offset if offsets are few, else a hash table of offsets seen.
 bool lay_injective(struct lay_ctx *c, struct lay l, bool *out)
 {
   if (!lay_constant(l)) return lay_refuse(c, "whether %s is injective is asked of numbers only", lay_show(c, l));
@@ -178,7 +177,7 @@ bool lay_injective(struct lay_ctx *c, struct lay l, bool *out)
   return true;
 }
 
-// ---- text and refusals ----
+// ---- text and error messages ----
 
 static int tuple_text(const struct lay_ctx *c, const struct lay_node *n, bool stride, struct str *out)
 {

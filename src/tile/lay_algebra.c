@@ -62,7 +62,7 @@ bool lay_coalesce(struct lay_ctx *c, struct lay l, struct lay *out)
 
 // ---- complement ----
 
-static void drop_still(struct flat *f) // modes that do not move
+static void drop_still(struct flat *f) // modes of stride 0
 {
   int n = 0;
   for (int i = 0; i < f->n; i++)

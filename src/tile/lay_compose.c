@@ -1,16 +1,15 @@
-// Composition R = A o B, R(i) = A(B(i)). B's leaves are taken one by one: s:d becomes the part of A that indices 0, d,
-// ..., (s - 1) d visit, which is a layout where at every mode n:b of A (but the last, which goes on without end) the
-// stride divides n or n divides the stride, and s fills whole modes. That the sum over B's leaves may be taken apart so
-// needs that no sum of them carries: of any two leaves the one of smaller stride ends before the other's stride.
+// Composition R = A o B, R(i) = A(B(i)). B's leaves are composed one by one. A leaf s:d becomes the part of A that indices 0, d, ..., (s - 1) d
+// visit. This is a layout if, at every mode n:b of A but the unbounded last one, the stride divides n or n divides the stride, and s fills whole
+// modes. The leaves can be composed separately only if their sums do not carry: of any two leaves, the one of smaller stride ends before the other's
+// stride.
 //
-// CuTe checks less and composes (4,2):(1,100) with (2,2):(3,2) to a layout that is not A(B(i)). If the conditions above
-// are not known to hold, and everything is a number and small, a layout is read off the values of A(B(i)) and kept if
-// it gives all of them; else composition refuses.
+// CuTe checks less, and composes (4,2):(1,100) with (2,2):(3,2) to a layout that is not A(B(i)). If the conditions above cannot be shown but all
+// numbers are constant and small, a layout is derived from the values of A(B(i)) and used if it reproduces all of them; otherwise composition fails.
 #include "tile/lay_flat.h"
 
 enum { LARGEST = 65536 };
 
-// One leaf s:d of B. m, what fits into mode n, is s where s <= n / d, else n / d.
+// One leaf s:d of B. m, the part that fits into mode n, is s if s <= n / d, else n / d.
 static bool leaf_by_rules(struct lay_ctx *c, const struct flat *a, ex s, ex d, struct flat *r)
 {
   if (d == EX_C(0)) return flat_add(c, r, s, d);
@@ -51,7 +50,7 @@ static bool no_carries(struct lay_ctx *c, const struct flat *b)
 
 static int64_t at(const struct lay *a, int64_t i, int64_t d) { return lay_call(a, (int64_t)((uint64_t)i * (uint64_t)d)); }
 
-// The layout of f(i) = A(i * d), i < s, if it is one: the longest first mode that divides s, and so on.
+// The layout of f(i) = A(i * d), i < s, if there is one: the longest first mode that divides s, and so on.
 static bool leaf_by_values(struct lay_ctx *c, const struct lay *a, int64_t s, int64_t d, struct flat *r)
 {
   while (s > 1) {
@@ -108,7 +107,7 @@ bool lay_compose(struct lay_ctx *c, struct lay a, struct lay b, struct lay *out)
   struct flat fa, fb;
   if (!flat_of(c, a, &fa) || !flat_of(c, b, &fb)) return false;
   flat_coalesce(c, &fa);
-  struct lay plain = flat_lay(c, &fa); // 1:0 where nothing is left
+  struct lay plain = flat_lay(c, &fa); // 1:0 if no leaf is left
   if (!fa.n) fa.s[0] = EX_C(1), fa.d[0] = EX_C(0), fa.n = 1;
   bool rules = fa.n == 1 || no_carries(c, &fb);
   if (rules && each_leaf(c, &plain, &fa, b, false, out)) return lay_kept(c);

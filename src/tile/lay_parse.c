@@ -1,6 +1,6 @@
-// Reading layouts: shape, and after a colon strides of the same tree; without strides they are compact in the given
-// order. An integer may be an expression of + - * / % over numbers and names; what stands in parentheses is one where
-// an operator follows, else a tuple. `_` is an extent of 0, which tilers use.
+// Parses layouts: a shape and, after a colon, strides with the same tree. Omitted strides are compact in the given order. An integer may be an
+// expression of + - * / % over numbers and names. Parentheses hold an expression if an operator follows them, else a tuple. `_` is an extent of 0,
+// used in tilers.
 //
 //   layout  = ["["] tuple [":" tuple] ["]"]         tuple = item {"," item}
 //   item    = term {("+" | "-") term}               term  = atom {("*" | "/" | "%") atom}
@@ -15,7 +15,7 @@ struct lay_parse_reader {
   const char *text, *at;
   ex (*name)(void *arg, const char *name);
   void *arg;
-  bool row, strides; // which half is read
+  bool row, strides; // the half that is being read
 };
 
 // A tree of integers, in the shapes of its leaves.
@@ -78,7 +78,7 @@ static bool atom(struct lay_parse_reader *r, int depth, struct lay *out)
   return true;
 }
 
-// The text after parentheses around one integer says what they mean.
+// Whether parentheses around one integer make a tuple depends on the text after them.
 static bool integer(struct lay_parse_reader *r, struct lay l, ex *x)
 {
   while (l.node->arity == 1) l = lay_mode(l, 0);
@@ -109,7 +109,7 @@ static bool chain(struct lay_parse_reader *r, int depth, const char *ops, rule *
 
 static bool term(struct lay_parse_reader *r, int depth, struct lay *out) { return chain(r, depth, "*/%", atom, out); }
 
-// Parenthesised items always make a tuple, and at the top level where there are several.
+// Items in parentheses always make a tuple; at the top level several items do.
 static bool tuple(struct lay_parse_reader *r, int depth, struct lay *out)
 {
   struct lay item[LAY_LEAVES];

@@ -1,5 +1,4 @@
-// A layout drawn as docs/tile.md draws it: rows are the first mode, columns the second, cells the offsets. Further
-// modes count tables.
+// Draws a layout as docs/tile.md does: rows are the first mode, columns the second, cells the offsets. Further modes give one table each.
 #include "tile/lay_flat.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@ static bool tile_one(struct lay_ctx *c, struct lay a, struct lay t, struct lay *
   return lay_compose(c, a, t, inner) && lay_compose(c, a, rest, outer);
 }
 
-// A layout of l's rank: of rank 1, a leaf stays a leaf and a tuple is one mode.
+// Gives the layout l's rank. For rank 1, a leaf stays a leaf and a tuple is one mode.
 static struct lay gathered(struct lay_ctx *c, struct lay l, const struct lay *mode)
 {
   bool leaf = l.node->arity == LAY_LEAF && mode[0].node->arity == LAY_LEAF;

@@ -1,4 +1,4 @@
-// Levels of layouts: tensors of data and tensors of threads are tiled, reshaped and indexed alike.
+// Levels of layouts. Tensors of data and tensors of threads are tiled, reshaped and indexed alike.
 #include "tile/build.h"
 
 int levels_check(struct builder *b, int n, const struct lay *level)
@@ -33,7 +33,7 @@ const char *levels_text(struct builder *b, const struct levels *l)
   return str_keep(b->p->mem, &s);
 }
 
-// `tile(4,2 : 1,16)` of a one-dimensional level: one dimension by a tiler of several modes, which the tile then has.
+// `tile(4,2 : 1,16)` of a one-dimensional level: a tiler of several modes divides one dimension, and the tile then has these modes.
 static struct lay wrapped(struct builder *b, struct lay level, struct lay tiler)
 {
   return lay_rank(level) == 1 && lay_rank(tiler) > 1 ? lay_tuple(&b->p->lay, 1, &tiler) : tiler;
@@ -71,7 +71,7 @@ int levels_reshape(struct builder *b, struct levels *l, int depth, struct lay sh
   return OK;
 }
 
-// If a condition stands around it, the condition may exclude what is outside.
+// An enclosing condition may exclude indices that are out of bounds.
 static bool conditional(const struct builder *b)
 {
   for (int i = 1; i <= b->nopen; i++)

@@ -1,6 +1,5 @@
-// A row for a spec. The rows that the spec can mean (its kind, its <op>) are tried in the order of the table, which is
-// widest first, and the first that fits is taken. When none fits, the reason of the one that came furthest is the
-// error: the shapes, strides and alignments that a kernel engineer must change.
+// Finds the row for a spec. The rows that the spec can mean (by kind and <op>) are tried in table order, widest first; the first that fits is chosen.
+// If none fits, the error is the reason of the row that matched furthest: the shapes, strides and alignments to change.
 #include "tile/match.h"
 
 #include <float.h>
@@ -21,7 +20,7 @@ const char *match_text(struct match *m, int i)
   return str_keep(m->lay->mem, &t);
 }
 
-// <...> names the row: all of its name, or what stands before a '.'.
+// <...> names the row by its whole name, or by the part before a '.'.
 static bool names(const struct instr *row, const char *op)
 {
   size_t n = strlen(op);
@@ -74,7 +73,7 @@ static bool operands_fit(struct match *m)
   return true;
 }
 
-// Whether the instruction's own part of each operand fits.
+// Whether the innermost levels of each operand, which the instruction itself covers, fit.
 static bool shapes_fit(struct match *m)
 {
   int mats = -1, row = -1;
@@ -113,7 +112,7 @@ static bool loops(struct match *m, struct tile_axes *a)
   return ok;
 }
 
-// Fragments and rows at every step: pairs stay in one register, rows aligned.
+// Fragments and rows must stay valid at every step: pairs in one register, rows aligned.
 static bool steps_fit(struct match *m, const struct tile_axes *a)
 {
   for (int i = 0; i < m->nsides; i++) {
@@ -156,7 +155,7 @@ static bool init_value(struct match *m)
   return !m->row->bytes || match_bytes(&m->side[0]) <= 4 || refuse(m, "it writes words of 4 bytes");
 }
 
-// Start value of a reduction.
+// Initial value of a reduction.
 static double identity(const char *op, enum tile_type t)
 {
   bool word = t == TT_I32 || t == TT_I64 || t == TT_U32;
@@ -165,7 +164,7 @@ static double identity(const char *op, enum tile_type t)
   return !strcmp(op, "*");
 }
 
-// <op, axes...> says again which dimensions are reduced over: all of them, and no others.
+// <op, axes...> repeats the reduced dimensions: all of them, and no others.
 static bool axes_named(struct match *m)
 {
   const struct tile_view *out = m->side[0].v, *in = m->side[1].v;
@@ -276,7 +275,7 @@ static int sides_of(struct match *m)
   return OK;
 }
 
-static int map_number(struct lowering *l, const struct tile_map *map) // of an equal one, or a new one
+static int map_number(struct lowering *l, const struct tile_map *map) // the number of an equal map, or of a new one
 {
   struct tile_kernel *k = l->k;
   for (int i = 0; i < l->nmaps; i++) {

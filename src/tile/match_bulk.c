@@ -50,7 +50,7 @@ static bool arranged(const struct match_bulk_tile *t, bool trans, int64_t span, 
   return true;
 }
 
-// The offset with all loops around the instruction, modulo the pattern of the swizzle.
+// The offset including all loops around the instruction, modulo the pattern of the swizzle.
 static bool begins_pattern(struct match *m, int i, const struct tile_axes *a, int64_t span, bool swizzled)
 {
   ex at0 = m->side[i].v->offset;
@@ -112,7 +112,7 @@ bool match_descriptors(struct match *m, const struct tile_axes *a)
 
 // ---- TMA ----------------------------------------------------------------------------------------------------------
 
-// The box of a tile along dimension c of the tensor: coordinates 0 .. box - 1, each once.
+// Matches the box of a tile along dimension c of the tensor: coordinates 0 .. box - 1, each once.
 static bool box_along(struct match *m, int g, const struct tile_axes *a, int c, int64_t *box)
 {
   *box = 1;
@@ -128,7 +128,7 @@ static bool box_along(struct match *m, int g, const struct tile_axes *a, int c, 
          refuse(m, "%s: a box has at most 256 elements along a dimension; here %lld along dimension %d", match_text(m, g), (long long)*box, c);
 }
 
-// The step in shared memory of one element along dimension c.
+// The step in shared memory for one element along dimension c.
 static bool shared_step(struct match *m, int g, int s, const struct tile_axes *a, int c, int64_t *step)
 {
   *step = 0;
@@ -143,9 +143,9 @@ static bool shared_step(struct match *m, int g, int s, const struct tile_axes *a
   return true;
 }
 
-struct dimension { // of the tensor, while its order in the map is looked for
+struct dimension { // a dimension of the tensor, while the map's order of dimensions is determined
   int c;
-  int64_t box, step; // step 0: one element
+  int64_t box, step; // step 0: the box has one element along it
   ex size, stride;
 };
 
@@ -164,7 +164,7 @@ static bool dimensions(struct match *m, int g, int s, const struct tile_axes *a,
   return true;
 }
 
-// Fastest first: as the box lies in shared memory; dimensions of one element last, but the contiguous one first.
+// Fastest first, as the box is laid out in shared memory. Dimensions with one element come last, except that the contiguous one stays first.
 static void sort_dimensions(struct dimension *d, int n)
 {
   for (int i = 0; i < n; i++)
@@ -213,7 +213,7 @@ static bool box_coords(struct match *m, int g, const struct dimension *d, int n,
   return true;
 }
 
-// The innermost level of both is the box, the levels around it loops.
+// The innermost level of both is the box; the levels around it are loops.
 static bool one_box(struct match *m, int g, int s, struct dimension *d, int *n)
 {
   struct tile_axes inner = {0};

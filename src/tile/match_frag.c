@@ -1,11 +1,10 @@
-// Fragments: the registers of a thread that a tensor-core instruction takes, and the rows of eight elements that lanes
-// address for ldmatrix and stmatrix. `inner` of the operand goes from the number of the register element to its offset.
+// Fragments: the registers of a thread that a tensor-core instruction takes, and the rows of eight elements that lanes address for ldmatrix and
+// stmatrix. `inner` of the operand maps the number of the register element to its offset.
 //
-// Which of 2 x 2 matrices comes second is seldom said in a program and yet decided by it: the lanes 8 to 15 address
-// either the matrix below the first (row = lane % 16, the usual way for the left operand of mma) or the one beside it
-// (Graphene's example). The addresses tell: eight elements on along the contiguous dimension is beside. A fragment's
-// contiguous dimension is that of its pairs, with .trans the other one. If the addresses do not tell, the first
-// dimension is fastest.
+// The order of 2 x 2 matrices is seldom written in a program but follows from it. Lanes 8 to 15 address either the matrix below the first (row = lane
+// % 16, usual for the left operand of mma) or the one beside it (Graphene's example). The addresses decide: an offset of eight elements along the
+// contiguous dimension means beside. A fragment's contiguous dimension is that of its pairs, or the other one with .trans. If the addresses do not
+// decide, the first dimension is fastest.
 #include "tile/match.h"
 
 static bool inner_of(struct match *m, int i, struct lay *inner)
@@ -20,7 +19,7 @@ static bool inner_of(struct match *m, int i, struct lay *inner)
   return true;
 }
 
-// Elements of two bytes share a 32-bit register by pairs.
+// Elements of two bytes share a 32-bit register in pairs.
 static bool packed(struct match *m, int i, const struct lay *inner, int count)
 {
   if (match_bytes(&m->side[i]) != 2) return true;
@@ -98,7 +97,7 @@ bool match_row(struct match *m, int i)
   return true;
 }
 
-// The dimensions of two matrices each, in the order in which `inner` counts them; false if there are not two such.
+// The dimensions of two matrices each, in the order in which `inner` counts them. False if there are not exactly two.
 static bool two_by_two(struct match *m, int mats, int *first, int *second)
 {
   const struct side *s = &m->side[mats];
@@ -113,7 +112,7 @@ static bool two_by_two(struct match *m, int mats, int *first, int *second)
   return found == 2;
 }
 
-// Are the addresses of lane `lane` eight elements after those of lane 0, in every warp?
+// Whether the addresses of lane `lane` are eight elements after those of lane 0, in every warp.
 static bool beside(struct match *m, int row, int lane)
 {
   struct ex_pool *p = m->ex;

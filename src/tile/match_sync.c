@@ -1,13 +1,12 @@
-// The threads of a spec against those of a row, named barriers, lanes of warp reductions and shuffles, and the number
-// in
-// <..., n>: what is not a loop over operands.
+// Matches specs that are no loop over operands: the threads of a spec against those of a row, named barriers, lanes of warp reductions and shuffles,
+// and the number in <..., n>.
 #include "tile/match.h"
 
 #include <string.h>
 
 enum { MODES = 64, WARP = 32, BARRIERS = 16 }; // named barriers 1 .. 15; 0 is the block's
 
-struct members { // of a group: thread = offset + sum of i * stride
+struct members { // members of a group: thread = offset + sum of i * stride
   int n;
   int64_t extent[MODES], stride[MODES], size;
 };
@@ -46,7 +45,7 @@ static const char *group_name(const struct tile_group *g) { return g->name ? g->
 static bool quad_pair(struct match *m, const struct tile_group *g, const struct members *t)
 {
   int64_t next = 1;
-  bool low = true; // 4:1 however it is written, then 2:16
+  bool low = true; // 4:1 in any form, then 2:16
   for (int i = 0; i + 1 < t->n; i++) low = low && t->stride[i] == next, next *= t->extent[i];
   bool fits = t->n >= 2 && low && next == 4 && t->extent[t->n - 1] == 2 && t->stride[t->n - 1] == 16 && ex_divides(m->ex, EX_C(4), g->offset);
   return fits || refuse(m, "#%s is no quad pair, [(4,2):(1,16)].thread", group_name(g));
@@ -69,7 +68,7 @@ bool match_threads(struct match *m)
   return ex_divides(m->ex, EX_C(want), g->offset) || refuse(m, "#%s is not known to begin at a multiple of %d threads", group_name(g), want);
 }
 
-// Groups of one size at multiples of it share a family of numbers, so that the number may depend on the thread.
+// Groups of equal size at multiples of it share a family of numbers, so the number may depend on the thread.
 static bool part_number(struct match *m, const struct tile_group *g, int64_t size)
 {
   struct lowering *l = m->l;
@@ -97,13 +96,13 @@ bool match_barrier(struct match *m)
   int64_t block = ex_value(k->groups[k->threads].size);
   m->atom.barrier = EX_C(0), m->atom.barrier_threads = (int)block;
   if (!strstr(m->row->text, "$B")) return t.size == block || refuse(m, "#%s is not the whole block of %lld threads", group_name(g), (long long)block);
-  m->score++; // the more general of the two
+  m->score++; // the more general of the two rows
   if (t.size % WARP || !consecutive(&t) || !ex_divides(m->ex, EX_C(WARP), g->offset))
     return refuse(m, "#%s is neither the block nor a warp nor a number of whole, consecutive warps", group_name(g));
   return part_number(m, g, t.size);
 }
 
-// A butterfly over the lanes: each dimension of the group a power of two, its bits of the lane number 0 in the offset.
+// A butterfly over the lanes: each dimension of the group is a power of two, and its bits of the lane number are 0 in the offset.
 static bool butterfly(struct match *m, const struct tile_group *g, const struct members *t)
 {
   for (int i = 0; i < t->n; i++) {
@@ -137,7 +136,7 @@ static bool in_range(struct match *m, int64_t lo, int64_t hi, int64_t step)
          refuse(m, "its number lies in %lld .. %lld%s", (long long)lo, (long long)hi, step > 1 ? ", in steps of 8" : "");
 }
 
-// A bit for each block of the cluster.
+// One bit for each block of the cluster.
 static bool mask_of_cluster(struct match *m)
 {
   struct ex_range r = ex_range(m->ex, m->atom.arg);
@@ -149,7 +148,7 @@ bool match_number(struct match *m)
 {
   m->atom.arg = m->s->nargs ? m->s->arg[0] : EX_C(m->row->sem == SEM_WGMMA);
   if (!strstr(m->row->text, "$n")) {
-    bool other = m->row->sem == SEM_REDUCE || m->row->spec == SPEC_INIT; // axes; the value
+    bool other = m->row->sem == SEM_REDUCE || m->row->spec == SPEC_INIT; // the arguments are axes, or the value of Init
     return other || !m->s->nargs || refuse(m, "it takes no number in <...>");
   }
   if (!m->s->nargs && m->row->sem != SEM_WGMMA) return refuse(m, "a number is missing: <%s, n>", m->s->op);

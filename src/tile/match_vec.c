@@ -1,6 +1,6 @@
-// Vectors and loops. A vector of `width` elements needs one loop in which all operands are contiguous, a multiple of
-// `width` long; every piece aligned to its bytes; swizzles that keep it together; and predicates that are the same for
-// all its elements. For every expression it is known what offsets and steps are multiples of (ex_multiple).
+// Vectors and loops. A vector of `width` elements needs one loop in which all operands are contiguous and whose length is a multiple of `width`.
+// Every piece must be aligned to its bytes, no swizzle may separate it, and predicates must be equal for all its elements. ex_multiple gives the
+// known divisor of each offset and step.
 #include "tile/match.h"
 
 static bool multiple_of(struct match *m, ex x, int64_t d) { return ex_divides(m->ex, EX_C(d), x); }
@@ -42,7 +42,7 @@ bool match_together(struct match *m, int i, int64_t elements)
   return refuse(m, "the swizzle of %s keeps only %d elements together", match_text(m, i), 1 << b->swizzle.base);
 }
 
-// Nothing but the last round of the loops could be outside, and it is not.
+// Only the last iteration of the loops could be out of bounds, and it is not.
 static bool always_inside(struct match *m, const struct tile_guard *g, const struct tile_axes *a, ex lanes)
 {
   ex last = ex_add(m->ex, g->value, lanes);
@@ -53,7 +53,7 @@ static bool always_inside(struct match *m, const struct tile_guard *g, const str
   return ex_true(m->ex, ex_lt(m->ex, last, g->limit));
 }
 
-// The coordinate goes up by one from element to element, from a multiple of the width to a limit that is one.
+// The coordinate increases by one from element to element, from a multiple of the width to a limit that is one.
 static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, const struct tile_axes *a, ex step, int64_t width)
 {
   bool ok = step == EX_C(1) && multiple_of(m, g->limit, width) && multiple_of(m, g->value, width);
@@ -65,7 +65,7 @@ static bool uniform(struct match *m, int i, int c, const struct tile_guard *g, c
                       (int)width, c, match_text(m, i), ex_shown(m, g->limit));
 }
 
-// lane: the steps from one element of a vector to the next, NULL where there is one.
+// lane: the step between elements of a vector; NULL if there is one element.
 bool match_guards(struct match *m, const struct tile_axes *a, const struct axis *lane, int64_t width)
 {
   for (int i = 0; i < m->nsides; i++) {
@@ -84,7 +84,7 @@ bool match_guards(struct match *m, const struct tile_axes *a, const struct axis 
   return true;
 }
 
-static int contiguous(struct match *m, const struct tile_axes *a) // the loop in which all operands are, or -1
+static int contiguous(struct match *m, const struct tile_axes *a) // the loop in which all operands are contiguous, or -1
 {
   for (int j = 0; j < a->n; j++) {
     bool all = true;
@@ -104,7 +104,7 @@ static bool not_contiguous(struct match *m, const struct tile_axes *a, int64_t w
   return refuse(m, "no dimension is contiguous in all operands");
 }
 
-// Makes `width` elements of axis j the vector: *lane is their step, a loop over vectors is left.
+// Turns `width` elements of axis j into the vector: *lane is their step, and the remaining loop is over vectors.
 static void split(struct match *m, struct tile_axes *a, int j, int64_t width, struct axis *lane)
 {
   struct axis x = *lane = a->axis[j];

@@ -1,5 +1,5 @@
-// Integer expressions, with C's operators and precedences. The parser sees to what ex.h asks of its callers, that divisors
-// are positive; and what ex.h replaces because it is too large is an error here.
+// Parses integer expressions with C's operators and precedence. The parser checks the preconditions of ex.h: divisors are positive. A value that ex.h
+// replaces because it is too large is an error here.
 #include "tile/tile_parse.h"
 
 int read_too_large(struct reader *r, struct loc at)
@@ -106,7 +106,7 @@ static const struct {
 
 static int unary(struct reader *r, ex *out);
 
-// `k %8` begins a tensor's name; `k % 8` and `k%8` are remainders. (A statement may end before a name without a mark.)
+// `k %8` begins a tensor's name; `k % 8` and `k%8` are remainders. A statement may end before such a name without a separator.
 static bool sigil(const struct reader *r)
 {
   const char *after = r->t.p + 1;

@@ -1,4 +1,4 @@
-// Statements of bodies: specs, loops, conditions. A name is seen from its definition to the end of its block.
+// Parses statements of bodies: specs, loops, conditions. A name is visible from its definition to the end of its block.
 #include "tile/tile_parse.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static int outputs(struct reader *r, const struct tile_token *first, struct tile
   return read_expect(r, TILE_ARROW, "`<-` and a spec");
 }
 
-// A name that is no row of spec.def is a generic spec of that name, if it has a body.
+// A name that is not in spec.def is a generic spec of that name, if it has a body.
 static void kind(struct reader *r, struct tile_spec *s)
 {
   s->kind = SPEC_GENERIC;
@@ -70,7 +70,7 @@ static int bad_token(struct reader *r, const struct tile_token *t)
   return err_set(r->e, ERR_TILE, t->at, "%s %s", tile_token_text(text, t), t->why);
 }
 
-// Init<e> of an integer expression, where the text is no decimal: a number that is known now, or an index.
+// Init<e> of an integer expression, if the text is not a decimal: a constant, or an index.
 static int integer(struct reader *r, struct tile_spec *s)
 {
   ex x;
@@ -90,7 +90,7 @@ static bool word_ahead(const struct reader *r)
   return t.kind == '(' || t.kind == '@' || (t.kind == TILE_WORD && !tile_is(&t, "inf") && !(*t.p >= '0' && *t.p <= '9'));
 }
 
-// <op, args>, at its `<`. The text of operators and decimals is no token of the language.
+// Parses <op, args> from its `<`. Operators and decimals are not tokens of the language.
 static int arguments(struct reader *r, struct tile_spec *s)
 {
   struct loc opened = r->t.at;
@@ -113,7 +113,7 @@ static int arguments(struct reader *r, struct tile_spec *s)
   return read_close(r, '>', '<', opened);
 }
 
-// #g; the `#` may be missing, as it is in an example of the notes: nothing else can stand here.
+// #g; the `#` may be missing, as in an example of the Graphene paper.
 static int launch_group(struct reader *r, int *out)
 {
   struct tile_token name = r->t;

@@ -1,11 +1,11 @@
-// Tuples, levels, types and tilers; the strides that a type leaves out; and annotations held against what came out. An
-// annotation without strides says nothing about strides.
+// Parses tuples, levels, types and tilers. Computes omitted strides of a type, and compares annotations with the inferred type. An annotation without
+// strides does not constrain strides.
 #include "tile/tile_parse.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// ---- tuples: one expression a leaf, kept in `shape` ----
+// ---- tuples: one expression for each leaf, stored in `shape` ----
 enum { NODES = TILE_SOME };
 struct tuple {
   int n;
@@ -19,7 +19,7 @@ static int add_node(struct reader *r, struct tuple *t, int arity, ex value)
   return OK;
 }
 
-// At a `(`: is it a tuple, `(2, 4)`, or an expression, `(2 * n) / 4`? A tuple has a comma of its own.
+// Decides at a `(` whether it opens a tuple, `(2, 4)`, or an expression, `(2 * n) / 4`. A tuple has a comma at its own depth.
 static bool tuple_ahead(const struct reader *r)
 {
   struct tile_lexer l = r->lex;
@@ -75,7 +75,7 @@ static int with_strides(struct reader *r, struct loc at, struct tuple *shape, co
   return err_hint(r->e, "one stride an extent: [4,(2,4):2,(1,8)]"), s;
 }
 
-// [8] is written as a tuple of one and may be held as an integer, ((4,2)) as (4,2).
+// [8] is written as a tuple of one item and may be stored as an integer; ((4,2)) as (4,2).
 static struct lay unwrapped(struct lay l)
 {
   while (l.n && l.node[0].arity == 1) l = (struct lay){l.n - 1, l.node + 1};
@@ -112,7 +112,7 @@ static bool scalar_ahead(const struct reader *r)
   return r->t.kind == '[' && tile_lex(&l).kind == ']';
 }
 
-// "[4].[8]." up to the word after the last dot; "[]." of a scalar.
+// Parses "[4].[8]." up to the word after the last dot; "[]." for a scalar.
 static int levels(struct reader *r, struct tile_levels *l)
 {
   l->n = 0;
@@ -220,7 +220,7 @@ int read_group_type(struct reader *r, struct tile_written *w)
 }
 
 // ---- tilers ----
-struct parse_type_piece { // of a tiler: extent, or extent : stride
+struct parse_type_piece { // an item of a tiler: extent, or extent : stride
   struct tuple shape, stride;
   bool strided, whole; // whole: `_`
   struct loc at;
@@ -242,7 +242,7 @@ static struct lay leaf_or_compact(struct reader *r, const struct tuple *t)
   return lay_compact(&r->p->lay, lay_of(r, t->node, t->n), r->row);
 }
 
-// One dimension tiled by `4,2 : 1,16`, as extents : strides; true where the pieces are that.
+// One dimension tiled by `4,2 : 1,16`, as extents : strides. True if the items have this form.
 static bool joined(int rank, int n, const struct parse_type_piece *p)
 {
   int colons = 0, at = -1;
@@ -275,9 +275,9 @@ static int join(struct reader *r, int n, struct parse_type_piece *p, struct lay 
   return OK;
 }
 
-enum { MOST = 8 }; // dimensions of a tiler
+enum { MOST = 8 }; // most dimensions of a tiler
 
-// tile([2:2], [2,2 : 1,4]): at the first bracket, is there a second one?
+// At the first bracket of tile([2:2], [2,2 : 1,4]): whether a second one follows.
 static bool brackets_ahead(const struct reader *r)
 {
   struct tile_lexer l = r->lex;

@@ -18,7 +18,7 @@ static int coordinates(struct reader *r, struct loc opened, int *n, ex *index)
   return read_close(r, ']', '[', opened);
 }
 
-// reshape(0, [2,2]), after the word; the notes write `reshape(depth=0, ...)` too.
+// Parses reshape(0, [2,2]) after the word; `reshape(depth=0, ...)`, the paper's form, is accepted.
 static int reshape(struct reader *r, int64_t *depth, struct lay *shape)
 {
   struct loc opened = r->t.at;
@@ -45,7 +45,7 @@ static int no_suffix(struct reader *r, const char *all)
   return s;
 }
 
-// The last suffix makes the view that has the name, so each looks whether another one follows.
+// The last suffix makes the named view, so each suffix checks whether another one follows.
 static bool suffix_follows(const struct reader *r) { return r->t.kind == '[' || r->t.kind == '.'; }
 
 static int view_suffix(struct reader *r, const char *name, int *view)
@@ -109,7 +109,7 @@ int read_view(struct reader *r, int *out)
   return read_view_suffixes(r, NULL, out);
 }
 
-// A second name for the same thing would say nothing and be lost in printing.
+// A second name for the same view would have no meaning and be lost in printing.
 static int plain_copy(struct reader *r, struct loc at, char sigil)
 {
   int s = err_set(r->e, ERR_TILE, at, "nothing is done to the %s that is named again", sigil == '%' ? "tensor" : "group");
@@ -214,7 +214,7 @@ int read_group_statement(struct reader *r)
   READ(read_expect(r, ':', "`:` or `=`"));
   READ(read_group_type(r, &w));
   if (read_take(r, '=')) return define_group(r, &name, &w);
-  read_take(r, ':'); // the notes have one here
+  read_take(r, ':'); // the paper writes a ':' here
   tile_compact(&r->p->lay, r->row, &w.l);
   READ(TILE_AT(r, w.at, build_group(&r->b, read_text(r, &name), w.kind, w.l.n, w.l.level, &group)));
   READ(read_too_large(r, w.at));
@@ -223,7 +223,7 @@ int read_group_statement(struct reader *r)
 
 // ---- scalars: @x = e, @x = value(%v), (@a, @b), @c = #g.indices() ----
 struct pattern {
-  int n, level[TILE_SOME]; // of each name: which parenthesis it stands in; -1: none
+  int n, level[TILE_SOME]; // for each name: the parenthesis that contains it; -1: none
   int levels;
   bool grouped;
   struct tile_token name[TILE_SOME];
@@ -260,7 +260,7 @@ static int pattern(struct reader *r, struct pattern *p)
   return OK;
 }
 
-// Parentheses, where there are any, hold the dimensions of a level each.
+// Parentheses, if there are any, hold the dimensions of one level each.
 static int fits(struct reader *r, const struct pattern *p, int group)
 {
   const struct tile_group *g = &r->b.k->groups[group];

@@ -1,5 +1,5 @@
-// Parts of programs as text: expressions, levels, views, groups, specs in a line. Scalars that a body defines are written
-// with their '@'; ex_text knows nothing of it, so it is put before the names that a scope says to be such.
+// Text of expressions, levels, views, groups, and of specs in one line. Scalars that a body defines are written with '@'. ex_text does not know this,
+// so the '@' is inserted before names that the scope marks as such.
 #include "tile/tile_parse.h"
 
 #include <ctype.h>
@@ -90,7 +90,7 @@ void tile_put_levels(struct tile_printer *o, int n, const struct lay *level, boo
   tile_put_levels_as(o, n, level, all);
 }
 
-// A tiler of as many modes as the level has dimensions may leave the stride 1 out.
+// A tiler with as many modes as the level has dimensions may omit the stride 1.
 static void put_tiler(struct tile_printer *o, struct lay tiler, int rank)
 {
   int n = lay_rank(tiler);

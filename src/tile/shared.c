@@ -1,18 +1,17 @@
-// Offsets in shared memory. A buffer lives from its declaration to the end of the block of statements around it; the
-// bodies of specs and loops that follow one another share their room. A declaration under a condition is not released
-// with it, since other threads may be under another condition at the same time; and mbarriers, which stand first, never
-// are.
+// Assigns offsets in shared memory. A buffer lives from its declaration to the end of the enclosing block; the bodies of consecutive specs and loops
+// reuse the same memory. A declaration under a condition is not released with it, since other threads may be under another condition at the same
+// time. Mbarriers come first and are never released.
 #include "tile/match.h"
 
 enum { ALIGN = 16, ALIGN_BULK = 128, ALIGN_MBAR = 8, BANKS = 128 };
 
 struct placing {
   struct lowering *l;
-  const bool *bulk; // buffers that TMA or wgmma see
+  const bool *bulk; // buffers that TMA or wgmma access
   int64_t top, most;
 };
 
-// A swizzle's pattern begins at its own size, because TMA and wgmma swizzle bits of the address.
+// A swizzled buffer is aligned to the size of its pattern, because TMA and wgmma swizzle bits of the address.
 static int64_t alignment(const struct tile_buffer *b, bool bulk)
 {
   if (!b->swizzle.bits) return bulk ? ALIGN_BULK : ALIGN;

@@ -1,4 +1,4 @@
-// Statements and the blocks they stand in; specs; and the small tables of the IR (types, memories, specs, operators).
+// Statements and their blocks; specs; and the small tables of the IR (types, memories, specs, operators).
 #include "tile/build.h"
 
 #include <string.h>
@@ -143,8 +143,7 @@ static const char *spec_problem(const struct builder *b, const struct tile_spec 
   return NULL;
 }
 
-// Shared memory and registers may be declared before the kernel's spec, whose operands they are; they are allocated where
-// its body begins.
+// Shared memory and registers may be declared before the kernel's spec that has them as operands; they are allocated at the start of its body.
 static void early_tensors(struct builder *b)
 {
   for (int i = 0; i < b->k->nbuffers; i++) {

@@ -1,6 +1,6 @@
-// tile: kernels in Graphene's notation, between a block graph and CUDA text. Data and threads are tensors with
-// hierarchical layouts (lay.h); a computation is a spec, `%out <- Move<<<#blocks, #threads>>>(%in)`, either decomposed by a
-// body in braces or atomic, that is, a row of instr.def for the target. docs/tile.md is the language and a tutorial.
+// tile: kernels in Graphene's notation, the level between block graphs and CUDA text. Data and threads are tensors with hierarchical layouts (lay.h).
+// A computation is a spec, `%out <- Move<<<#blocks, #threads>>>(%in)`. It is either decomposed by a body in braces, or atomic, that is, a row of
+// instr.def for the target. docs/tile.md has the language and a tutorial.
 //
 // Glossary
 //   buffer   memory that a declaration makes: global (a parameter of the kernel), shared, or registers
@@ -76,7 +76,7 @@ enum {
   TILE_ARGS = 4,     // <op, args...>
   TILE_NESTING = 64, // blocks within blocks
   TILE_THREADS = 1024,
-  TILE_SIZE_MOST = INT32_MAX - 65535, // of a parameter: an int that steps past it by a tile does not overflow
+  TILE_SIZE_MOST = INT32_MAX - 65535, // largest size parameter: an int that steps past it by a tile does not overflow
 };
 
 // ---- what a kernel is made of ---------------------------------------------------------------------------
@@ -89,26 +89,26 @@ struct tile_buffer {
   int view;               // its root view
   struct swizzle swizzle; // of element offsets; bits 0: none. Shared memory only
   ex elements;            // cosize
-  bool written;           // global: some spec writes it (a kernel argument that is not const)
+  bool written;           // global: a spec writes it, so the kernel argument is not const
   // after lowering
   int64_t offset; // shared memory: bytes from the start
   int64_t bytes;  // shared memory and registers (a thread)
 };
 
-// The coordinate along one dimension of the buffer in global memory, as a second layout with the same tiles: it makes
-// predicates (coordinate < limit where tiles are partial) and the coordinates of TMA.
+// The coordinate along one dimension of the buffer in global memory, as a second layout with the same tiles. It gives predicates (coordinate < limit
+// for partial tiles) and the coordinates of TMA.
 struct tile_coord {
   ex origin, limit;              // limit: the extent of the dimension
   struct lay level[TILE_LEVELS]; // congruent to the view's levels
-  bool partial;                  // some tile reaches past the limit: accesses need the predicate
+  bool partial;                  // a tile may exceed the limit: accesses need the predicate
 };
 
 enum view_op { VIEW_ROOT, VIEW_TILE, VIEW_INDEX, VIEW_RESHAPE, VIEW_PEER };
 struct tile_view {
-  const char *name; // of the statement that named it; NULL for a part of an expression
+  const char *name; // name in the statement that defines it; NULL for a part of an expression
   struct loc at;
   int buf;
-  enum view_op op; // how it was made, from which view
+  enum view_op op; // the operation that made it, and its operand
   int source;
   // arguments of op, for the printer: the tiler or the new shape, the depth, the coordinates, the rank of the peer
   struct lay arg;
@@ -119,7 +119,7 @@ struct tile_view {
   ex offset;                     // elements
   int ncoord;                    // dimensions of the buffer in global memory, else 0
   struct tile_coord coord[TILE_DIMS];
-  ex peer; // rank in the cluster whose shared memory it is; -1: the block's own
+  ex peer; // rank in the cluster of the block whose shared memory it is; -1: the executing block
 };
 
 enum group_kind { GROUP_THREAD, GROUP_BLOCK };
@@ -135,7 +135,7 @@ struct tile_group {
   int nlevels;
   struct lay level[TILE_LEVELS]; // strides in thread or block numbers
   ex offset;
-  ex size; // members: product over all levels
+  ex size; // number of members: product over all levels
 };
 
 enum stmt_kind {
@@ -147,7 +147,7 @@ enum stmt_kind {
   STMT_IF,
   STMT_SPEC
 };
-// Unrolling of a loop: as the compiler likes; all rounds in line; a loop that stays one, so that loads of later rounds stay ahead.
+// Unrolling of a loop: chosen by the compiler; full; none, so that loads for later iterations stay early.
 enum tile_unroll { UNROLL_ANY, UNROLL_ALL, UNROLL_NONE };
 struct tile_stmt {
   enum stmt_kind kind;
@@ -167,21 +167,21 @@ struct tile_stmt {
 
 struct tile_spec {
   enum spec_kind kind;
-  const char *name; // of a generic spec: "Spec" or what the text says
-  const char *op;   // first argument: "exp", "+", "cp.async"; "" when none
-  int nargs;        // the others
+  const char *name; // name of a generic spec: "Spec" or another word
+  const char *op;   // first argument: "exp", "+", "cp.async"; "" for none
+  int nargs;        // number of further arguments
   ex arg[TILE_ARGS];
-  double value; // of Init, where is_number
+  double value; // of Init, if is_number
   bool is_number, decomposed;
   int nout, nin, out[16], in[64]; // views
   int blocks, threads;            // groups
-  const struct tile_atom *atom;   // after lowering, of what has no decomposition
+  const struct tile_atom *atom;   // set by lowering for a spec without a body
 };
 
 struct tile_kernel {
   const char *name;
   struct loc at;
-  int arch; // of the directive `target`: compute capability of the GPU that it is written for
+  int arch; // compute capability of the directive `target`
   int nparams;
   ex *params;  // variables: sizes given at launch
   int cluster; // blocks of a cluster, 1: none
@@ -207,28 +207,28 @@ struct tile_program {
   struct ex_pool *ex;
   struct lay_ctx lay;
   const char *file;
-  bool row; // order of omitted strides
+  bool row; // row-major order for omitted strides
   int nkernels;
   struct tile_kernel **kernels;
 };
 
 // ---- tile_build.c, tile_group.c, stmt.c: what the parser and the transpiler call -------------------------------------
-// Each checks what it is given; a wrong call is an error of the user at `at`. Results are indices into the kernel.
+// The functions check their arguments; a wrong one is an error of the user at `at`. Results are indices into the kernel.
 
 struct builder {
   struct tile_program *p;
   struct tile_kernel *k;
   struct err *e;
-  struct loc at; // of what is built next
-  int nopen;     // blocks open: of specs, loops, conditions
+  struct loc at; // source position of the next object
+  int nopen;     // number of open blocks: of specs, loops, conditions
   struct {
-    int stmt, last;         // whose block it is; the last statement in it, -1: none
-    bool other;             // in the else
+    int stmt, last;         // stmt: the statement that owns the block; last: its last statement, -1: none
+    bool other;             // in the else branch
   } open[TILE_NESTING + 1]; // open[0] is the kernel
 };
 
 struct tile_program *tile_program_new(struct arena *mem, const char *file, bool row);
-// Zeroes b. The functions above return the status of b->e.
+// Zeroes b. The functions return the status of b->e.
 int build_kernel(struct builder *b, struct tile_program *p, const char *name, struct err *e);
 int build_param(struct builder *b, const char *name, int64_t lo, int64_t hi, int64_t multiple, ex *out);
 int build_group(struct builder *b, const char *name, enum group_kind kind, int nlevels, const struct lay *levels, int *out);
@@ -242,7 +242,7 @@ int build_indices(struct builder *b, int group, int nvars, const char *const *na
 int build_tensor(struct builder *b, const char *name, int nlevels, const struct lay *levels, enum tile_type t, enum tile_mem m, struct swizzle s,
                  int *view);
 int build_tile(struct builder *b, const char *name, int view, struct lay tiler, int *out); // tiles the innermost level
-// Takes one of the outermost level, or all along the dimensions where index is EX_ALL; the others then have extent 1.
+// Selects one index of each dimension of the outermost level. EX_ALL keeps the whole dimension; the others then have extent 1.
 #define EX_ALL EX_C(INT64_MIN / 2)
 int build_index(struct builder *b, const char *name, int view, int n, const ex *index, int *out);
 int build_reshape(struct builder *b, const char *name, int view, int depth, struct lay shape, int *out);
@@ -252,19 +252,19 @@ int build_value(struct builder *b, const char *name, int view, ex *var); // read
 int build_for(struct builder *b, const char *name, ex from, ex to, ex step, enum tile_unroll unroll, ex *var);
 int build_if(struct builder *b, ex cond);
 int build_else(struct builder *b);
-int build_spec(struct builder *b, const struct tile_spec *s, bool body); // body: leave it open, build_end closes it
+int build_spec(struct builder *b, const struct tile_spec *s, bool body); // body: leaves it open, and build_end closes it
 int build_end(struct builder *b);
-int build_finish(struct builder *b); // everything closed; the kernel is whole
+int build_finish(struct builder *b); // checks that every block is closed and completes the kernel
 
 // ---- tile_parse.c, tile_print.c ------------------------------------------------------------------------------------------
 
-struct tile_setting { // of `const NAME = ...` in the text; `used`: a constant or a parameter has the name
+struct tile_setting { // value for `const NAME = ...` in the text; `used`: a constant or a parameter has that name
   const char *name;
   int64_t value;
   bool used;
 };
 int tile_parse(struct arena *mem, const char *file, const char *text, struct tile_program **out, struct err *e);
-// With other values for constants. A setting that nothing has the name of is an error.
+// Parses with other values for constants. A setting whose name does not occur is an error.
 int tile_parse_set(struct arena *mem, const char *file, const char *text, int nset, struct tile_setting *set, struct tile_program **out,
                    struct err *e);
 void tile_text(const struct tile_program *p, struct str *out);
@@ -274,10 +274,10 @@ void tile_spec_text(const struct tile_program *p, const struct tile_kernel *k, i
 
 // ---- instr.c: instructions ----------------------------------------------------------------------------------------
 
-// Semantics of an instruction; the interpreter has one function for each, with the layouts and numbers of the row.
+// Semantics of an instruction. The interpreter has one function for each, which takes layouts and numbers from the row.
 enum sem {
-  SEM_MOVE,     // `width` contiguous elements a thread
-  SEM_CP_ASYNC, // the same, global to shared, asynchronously; predicated off: zeros
+  SEM_MOVE,     // `width` contiguous elements for each thread
+  SEM_CP_ASYNC, // asynchronous copy from global to shared; zeros where the predicate is false
   SEM_LDMATRIX,
   SEM_STMATRIX, // n = matrices (1, 2, 4); trans
   SEM_FMA,      // out += a * b elementwise over `width`
@@ -298,7 +298,7 @@ enum sem {
   SEM_TMA_MULTICAST, // into several blocks of the cluster, by a mask
   SEM_MBAR_INIT,
   SEM_MBAR_ARRIVE,
-  SEM_MBAR_LEAVE, // of another block of the cluster; orders reads, not writes
+  SEM_MBAR_LEAVE, // arrives at another block's barrier; orders reads, not writes
   SEM_MBAR_EXPECT,
   SEM_MBAR_WAIT,
   SEM_CP_MBAR_ARRIVE,
@@ -318,13 +318,13 @@ enum sem {
   SEM_FENCE_BLOCK,
   SEM_FENCE_GPU,
   SEM_FENCE_MBAR_INIT,
-  SEM_PREFETCH, // the line of the first element on its way to the L2 cache; nothing is read
+  SEM_PREFETCH, // prefetches the line of the first element into the L2 cache; reads nothing
   SEM_SETMAXNREG,
   SEM_GRID_WAIT,
   SEM_GRID_TRIGGER, // programmatic dependent launch
 };
 
-enum operand_kind { // what an instruction wants of an operand, a thread
+enum operand_kind { // requirements on an operand, for each thread
   OPND_VECTOR,      // `width` contiguous elements, aligned to their bytes up to 16
   OPND_FRAGMENT,    // a register fragment: levels and order as in the row
   OPND_MATS,        // a register fragment of ldmatrix, stmatrix: extent[0][0] matrices, two elements of each
@@ -336,7 +336,7 @@ enum operand_kind { // what an instruction wants of an operand, a thread
 struct instr_operand {
   enum operand_kind kind;
   enum tile_type type;
-  bool any_type; // of `bytes` bytes in all, or any at all where bytes is 0; of two bytes where OPND_ROW, OPND_MATS
+  bool any_type; // any type with `bytes` bytes in all, or any type if bytes is 0; any 2-byte type for OPND_ROW, OPND_MATS
   bool any_mem;  // global, shared or registers
   bool peer;     // shared memory of another block of the cluster (MEM_SH)
   enum tile_mem mem;
@@ -344,75 +344,75 @@ struct instr_operand {
   int count;         // OPND_VECTOR: elements, 0 where any_type; OPND_FRAGMENT, OPND_MATS: elements a thread
   int nlevels, rank; // OPND_FRAGMENT: e.g. [2,2].[1,2], outermost level first; OPND_MATRIX: rows and columns in extent[0][0..1]
   int64_t extent[3][2];
-  struct lay order; // from coordinates, innermost level first, to the register's element number
+  struct lay order; // maps coordinates, innermost level first, to the register's element number
   struct lay tv;    // collective: ((thread), (value)) -> index in the tile, first letter fastest
 };
 struct instr {
   const char *name; // "mma.m16n8k16.fp32.fp16", unique; <...> may name it, or a part that ends before a '.'
-  const char *op;   // operator that it computes, "exp", "+", "bfly"; NULL: none
+  const char *op;   // operator that it computes, such as "exp", "+", "bfly"; NULL: none
   enum spec_kind spec;
   enum sem sem;
-  int threads;             // that execute it together: 1, 8 (quad pair), 32, 128; 0: the group, whatever it is
+  int threads;             // threads that execute it together: 1, 8 (quad pair), 32, 128; 0: the whole group
   uint32_t needs;          // capabilities (target/capability.def)
-  int width;               // elements a piece and thread; 0 where operands say it (tile_atom has the number)
+  int width;               // elements for each piece and thread; 0 if operands determine it (see tile_atom)
   int bytes;               // of a vector access, else 0
   int m, n, k;             // of a product; n of ldmatrix, stmatrix: matrices; of TMA: dimensions
-  bool trans, chosen, sum; // chosen: only when named in <...>, never picked by itself; sum: reads its output too
-  bool constant;           // promises that nobody writes what it reads
+  bool trans, chosen, sum; // chosen: used only when <...> names it; sum: also reads its output
+  bool constant;           // promises that no thread writes the memory that it reads
   int nout, nin;
   struct instr_operand out[1], in[3];
   const char *text; // PTX or a CUDA expression with $0, $1 ... (see instr.def)
-  double cost;      // cycles of issue a warp
+  double cost;      // issue cycles of a warp
 };
 const struct instr *instr_rows(int *n); // parsed once
 
 // ---- tile_lower.c ---------------------------------------------------------------------------------------------------------
 
-struct tile_guard { // the piece, all lanes of a vector alike, is inside when value + sum of stride[i] * mode[i] < limit
+struct tile_guard { // a condition for a piece, equal for all lanes of a vector: value + sum of stride[i] * mode[i] < limit
   ex value, limit;
   ex stride[TILE_MODES];
 };
-struct tile_desc {    // a tile in shared memory as wgmma wants it described
-  int64_t lead, step; // bytes: the leading and the stride byte offset
+struct tile_desc {    // descriptor of a tile in shared memory, for wgmma
+  int64_t lead, step; // leading and stride byte offset
   int swizzle_bytes;  // 0, 32, 64, 128
-  bool trans;         // m or n is contiguous, not k
+  bool trans;         // m or n is contiguous instead of k
 };
 struct tile_operand {
   int view, buf;
-  ex offset;             // of the first piece, in elements, before the swizzle
-  ex stride[TILE_MODES]; // a mode
+  ex offset;             // elements, of the first piece, before the swizzle
+  ex stride[TILE_MODES]; // for each mode
   int nguards;
   struct tile_guard guard[TILE_DIMS];
   struct lay inner;                       // OPND_MATRIX, OPND_BOX: the tile in memory. OPND_FRAGMENT, OPND_MATS: offset of register element i
-  int map;                                // OPND_BOX in global memory: which tensor map, else -1
+  int map;                                // OPND_BOX in global memory: number of the tensor map, else -1
   ex coord[TILE_DIMS];                    // OPND_BOX: coordinate of the first element, outermost dimension of the tensor map last
-  ex coord_stride[TILE_DIMS][TILE_MODES]; // and its step a mode
+  ex coord_stride[TILE_DIMS][TILE_MODES]; // step of the coordinate for each mode
   struct tile_desc desc;                  // OPND_MATRIX
 };
 struct tile_atom {
   const struct instr *row;
   int op;     // unary_op, binary_op (of UNARY; BINARY, REDUCTION, atomics); -1
-  int width;  // vectors: elements a piece and thread
+  int width;  // vectors: elements for each piece and thread
   int nmodes; // loops around the row, first fastest
   int64_t extent[TILE_MODES];
-  int nreduce;         // SEM_REDUCE: the first modes, over which the output stands still
+  int nreduce;         // SEM_REDUCE: the number of leading modes that do not move the output
   int nsteps, step[5]; // SEM_REDUCE_WARP: lane distances (xor)
   int lanes;           // threads of the group
   int nout, nin;
   struct tile_operand operand[TILE_OPERANDS]; // outputs first
   ex arg;                                     // the number in <..., n>
-  double value;                               // of Init; of SEM_REDUCE what the output starts from
-  ex barrier;                                 // SEM_BARRIER of a part of the block: its number, from 1; 0 for the whole block
+  double value;                               // of Init; for SEM_REDUCE the initial value of the output
+  ex barrier;                                 // for a barrier of part of the block: its number, from 1; 0 for the whole block
   int barrier_threads;
 };
-struct tile_map { // a CUtensorMap: made by the host from the kernel's argument
+struct tile_map { // a CUtensorMap, which the host encodes from the kernel's argument
   int buf, rank;
   ex size[TILE_DIMS], stride[TILE_DIMS]; // elements; fastest first; stride[0] = 1
   int64_t box[TILE_DIMS];
   int swizzle_bytes; // 0, 32, 64, 128
 };
 
-// Chooses a row for every spec without a decomposition, offsets in shared memory, tensor maps. `arch`: of a row of target/gpu.def.
+// Chooses an instruction for every spec without a body, offsets in shared memory, and tensor maps. `arch`: of a row of target/gpu.def.
 int tile_lower(struct tile_program *p, struct tile_kernel *k, int arch, struct err *e);
 
 #endif

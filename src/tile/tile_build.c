@@ -1,5 +1,5 @@
-// The builder: kernels, their parameters, buffers and views. A view of global memory carries a coordinate along each
-// dimension of its buffer, as a layout tiled like the view itself: predicates of partial tiles come from it.
+// The builder: kernels, parameters, buffers and views. A view of global memory has a coordinate for each dimension of its buffer, a layout tiled like
+// the view itself. Predicates of partial tiles use it.
 #include "tile/build.h"
 
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static struct tile_view derived(struct builder *b, const char *name, int view, e
   return v;
 }
 
-// The mode's shape with the strides that count it, first fastest, or with stride 0 (coordinates of other dimensions).
+// The mode's shape, with strides that enumerate it, first fastest; or with stride 0 for coordinates of other dimensions.
 static struct lay identity(struct builder *b, struct lay mode, bool count)
 {
   struct lay_ctx *c = &b->p->lay;
@@ -117,7 +117,7 @@ static int place(struct builder *b, enum tile_type t, enum tile_mem m, struct sw
   if (s.bits && m != MEM_SH) return build_error(b, "only shared memory is swizzled");
   if (s.bits && (s.bits < 0 || s.base < 0 || abs(s.shift) < s.bits || s.bits + s.base + abs(s.shift) > 20))
     return build_error(b, "swizzle(bits, base, shift) needs |shift| >= bits and at most 20 bits in all");
-  int64_t most = m == MEM_SH ? 1 << 18 : 1 << 12; // bytes: more than any target has; of a thread's registers
+  int64_t most = m == MEM_SH ? 1 << 18 : 1 << 12; // bytes: more than the shared memory, or a thread's registers, of any target
   if (m != MEM_GL && (!ex_is_const(elements) || ex_value(elements) > most / tile_types[t].bytes))
     return build_error(b, "a tensor in %s has a constant size of at most %d bytes", tile_mem_name[m], (int)most);
   return OK;
@@ -143,8 +143,8 @@ int build_tensor(struct builder *b, const char *name, int nlevels, const struct 
   return OK;
 }
 
-// Is dimension d of the innermost level still the whole dimension of the buffer? Only then a last tile may be short:
-// a short tile within a tile would need a second predicate.
+// Whether dimension d of the innermost level is still the whole dimension of the buffer. Only then may its last tile be partial: a partial tile
+// within a tile would need a second predicate.
 static void whole_dimensions(struct builder *b, const struct tile_view *v, bool *whole)
 {
   const struct tile_buffer *buf = &b->k->buffers[v->buf];

@@ -73,7 +73,7 @@ int build_group_tile(struct builder *b, const char *name, int group, struct lay 
   struct tile_group g = derived(b, name, group, VIEW_TILE);
   struct levels l = of(&g);
   bool whole[64];
-  for (int i = 0; i < 64; i++) whole[i] = true; // the last tile may be short: 384 threads by 256
+  for (int i = 0; i < 64; i++) whole[i] = true; // the last tile may be partial: 384 threads by 256
   if (levels_tile(b, &l, tiler, whole, NULL)) return (int)b->e->status;
   set(&g, &l);
   g.arg = tiler;
@@ -110,8 +110,8 @@ int build_group_scalar(struct builder *b, const char *name, int group, int *out)
   return group_add(b, &g, out);
 }
 
-// The coordinate of number `id` < `size` under a mode, which may be nested: first mode fastest. The part that counts
-// the largest strides needs no remainder; *range gets the known range of the value.
+// The coordinate of number `id` < `size` under a mode, which may be nested: first mode fastest. The part with the largest strides needs no remainder.
+// *range gets the value's known range.
 static ex coordinate(struct builder *b, struct lay mode, ex id, ex size, struct ex_range *range)
 {
   struct ex_pool *p = b->p->ex;

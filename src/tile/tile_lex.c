@@ -1,6 +1,6 @@
-// Tokens of tile texts. A bad token is handed on, and reported when the parser comes to it. Names may begin with digits
-// behind a sigil (%1, #4), so a word is any run of letters, digits and '_'; one of digits alone is a number. Operators
-// and decimals, which stand in <...> only, are read by functions of their own: `cp.async` and `1e-5` are no words.
+// Tokens of tile programs. An invalid token is returned, and reported when the parser reaches it. Names may begin with digits after a sigil (%1, #4),
+// so a word is any run of letters, digits and '_'; digits alone are a number. Separate functions read operators and decimals, which occur in <...>
+// only: `cp.async` and `1e-5` are not words.
 #include "tile/tile_parse.h"
 
 #include <ctype.h>

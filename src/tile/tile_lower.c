@@ -1,5 +1,5 @@
-// Lowering: every spec without a body becomes an instruction in loops (match.c), shared memory is laid out (shared.c),
-// and what the kernel says about its outputs is held against what it does.
+// Lowering: assigns an instruction with loops to every spec without a body (match.c), lays out shared memory (shared.c), and checks the kernel's
+// declared outputs against the specs.
 #include "tile/match.h"
 
 static void define(struct lowering *l, const struct tile_stmt *s)
@@ -16,7 +16,7 @@ static bool names_buffer(const struct tile_kernel *k, const int *views, int n, i
   return false;
 }
 
-// Global memory that is written is an output of the kernel's spec, global memory that is read an input or output.
+// Global memory that is written must be an output of the kernel's spec; global memory that is read must be an input or output.
 static int declared(struct lowering *l, const struct tile_atom *a, struct loc at)
 {
   const struct tile_kernel *k = l->k;
@@ -38,7 +38,7 @@ static int declared(struct lowering *l, const struct tile_atom *a, struct loc at
 static int lower_spec(struct lowering *l, const struct tile_stmt *s)
 {
   struct tile_spec *spec = &l->k->specs[s->spec];
-  if (spec->kind == SPEC_ALLOCATE) return OK; // its declaration did it
+  if (spec->kind == SPEC_ALLOCATE) return OK; // the declaration has already allocated it
   struct tile_atom *a = NEW(l->p->mem, struct tile_atom);
   if (match_spec(l, spec, s->at, a) || declared(l, a, s->at)) return (int)l->e->status;
   spec->atom = a;
@@ -57,7 +57,7 @@ static int lower_block(struct lowering *l, int first)
   return OK;
 }
 
-// ld.global.nc promises that nobody writes the buffer while the kernel runs.
+// ld.global.nc promises that no thread writes the buffer while the kernel runs.
 static int read_only(struct lowering *l)
 {
   const struct tile_kernel *k = l->k;

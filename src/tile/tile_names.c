@@ -1,5 +1,5 @@
-// Names: a hash table of stacks. The newest name of a bucket comes first, so an inner name hides an outer one, and closing
-// a scope takes its names off in reverse.
+// Names: a hash table whose buckets are stacks. The newest name is first, so an inner name hides an outer one; closing a scope removes its names in
+// reverse.
 #include "tile/tile_parse.h"
 #include "front/parse.h"
 

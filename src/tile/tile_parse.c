@@ -1,10 +1,10 @@
-// Texts to programs: files, kernels, directives, and the small steps of the parser. Recursive descent with one token
-// ahead, straight into the builder. A refusal has line, column and what to do.
+// Parses files, kernels and directives. Recursive descent with one token of lookahead, which calls the builder directly. An error has line, column
+// and a hint.
 #include "tile/tile_parse.h"
 
 #include <string.h>
 
-// ---- steps ----
+// ---- tokens ----
 void read_next(struct reader *r) { r->t = tile_lex(&r->lex); }
 
 bool read_take(struct reader *r, int kind)
@@ -140,14 +140,14 @@ static int param(struct reader *r)
   if (read_word(r, "multiple")) READ(read_number(r, 1, INT32_MAX, "what divides the parameter", &multiple));
   for (int i = 0; i < n; i++) {
     ex var;
-    setting(r, &name[i]); // given at launch
+    setting(r, &name[i]); // set at launch
     READ(TILE_AT(r, name[i].at, build_param(&r->b, read_text(r, &name[i]), lo, hi, multiple, &var)));
     READ(read_define(r, '@', &name[i], -1, var));
   }
   return OK;
 }
 
-// const NAME = e; a setting of that name takes the place of e.
+// const NAME = e; a setting of that name replaces e.
 static int constant(struct reader *r)
 {
   struct tile_token name;
@@ -159,7 +159,7 @@ static int constant(struct reader *r)
   return read_define(r, '@', &name, -1, s ? EX_C(s->value) : value);
 }
 
-// sm_90 means sm_90a: what a later target adds is not portable.
+// sm_90 means sm_90a. Features of later targets are not portable.
 static bool is_target(const struct tile_token *t, const char *name)
 {
   size_t n = strlen(name), m = name[n - 1] == 'a' ? n - 1 : n;

@@ -1,5 +1,5 @@
-// Private to this component: the state of the parser. It calls the builder while it reads, so every error is found at the place
-// where it was written; there is no syntax tree.
+// The parser's state; private to this component. The parser calls the builder as it reads, so every error has the position of its text. There is no
+// syntax tree.
 //
 //   tile_lex.c    tokens                              tile_names.c   scopes, the nearest name to a wrong one
 //   parse_ex.c    integer expressions                 parse_type.c   tuples, levels, types, tilers, annotations
@@ -17,7 +17,7 @@ enum {
   TILE_NAME = 64,       // characters of a name
   TILE_SOME = 64,       // parameters; kernels of a file; items of a tuple, a pattern or an index
 };
-#define TILE_INT ((int64_t)1 << 40) // integers that are written
+#define TILE_INT ((int64_t)1 << 40) // bound on integer literals
 
 // ---- tile_lex.c ----
 enum tile_token_kind { // other tokens are their character
@@ -52,13 +52,13 @@ struct tile_lexer {
 };
 void tile_lex_open(struct tile_lexer *l, const char *text, size_t n, const char *file);
 struct tile_token tile_lex(struct tile_lexer *l);
-void tile_lex_back(struct tile_lexer *l, const struct tile_token *t, int n); // reads on n bytes after t's beginning
+void tile_lex_back(struct tile_lexer *l, const struct tile_token *t, int n); // continues n bytes after the start of t
 struct tile_token tile_lex_op(struct tile_lexer *l);                         // an operator's name, of letters, digits, '.', '_', or one of + - * / <
 struct tile_token tile_lex_decimal(struct tile_lexer *l, double *value);     // of Init
 bool tile_is(const struct tile_token *t, const char *word);
 const char *tile_token_text(char out[64], const struct tile_token *t); // for messages
 
-// ---- tile_names.c: one namespace a sigil; '@' is that of all scalars ----
+// ---- tile_names.c: one namespace for each sigil; '@' is used for all scalars ----
 struct tile_name {
   char sigil;
   const char *name;
@@ -74,7 +74,7 @@ struct tile_scope {
   int n, cap, start;        // first name of the innermost scope
   int bucket[TILE_BUCKETS]; // plus 1
 };
-int tile_scope_open(struct tile_scope *s); // what tile_scope_close wants
+int tile_scope_open(struct tile_scope *s); // returns the value for tile_scope_close
 void tile_scope_close(struct tile_scope *s, int mark);
 const struct tile_name *tile_scope_find(const struct tile_scope *s, char sigil, const char *p, int n);
 void tile_scope_add(struct tile_scope *s, struct tile_name name);
@@ -90,14 +90,14 @@ void tile_nearest_try(struct tile_nearest *n, const char *candidate);
 // ---- tile_parse.c ----
 struct reader {
   struct tile_lexer lex;
-  struct tile_token t; // to be read
+  struct tile_token t; // the next token
   struct arena *mem;
   struct err *e;
   struct tile_program *p;
   struct builder b;
   struct tile_scope scope;
-  bool row;          // order of omitted strides
-  int depth;         // of nested expressions and tuples
+  bool row;          // row-major order for omitted strides
+  int depth;         // nesting of expressions and tuples
   bool in_arguments; // of <...>
   int nset;
   struct tile_setting *set;
@@ -107,7 +107,7 @@ struct reader {
     int read_status_ = (x);                      \
     if (read_status_ != OK) return read_status_; \
   } while (0)
-#define TILE_AT(r, place, call) ((r)->b.at = (place), (call)) // a call of the builder
+#define TILE_AT(r, place, call) ((r)->b.at = (place), (call)) // calls the builder with a source position
 void read_next(struct reader *r);
 bool read_take(struct reader *r, int kind);
 bool read_word(struct reader *r, const char *word);
@@ -115,7 +115,7 @@ int read_expect(struct reader *r, int kind, const char *what);
 int read_close(struct reader *r, int kind, int opening, struct loc opened);
 int read_unexpected(struct reader *r, const char *wanted);
 int read_number(struct reader *r, int64_t lo, int64_t hi, const char *what, int64_t *out);
-// A name after its sigil ('%', '#', '@'; '@' may be left out for scalars where `bare`).
+// A name after its sigil ('%', '#', '@'; with `bare`, scalars need no '@').
 int read_name(struct reader *r, char sigil, struct tile_token *name);
 int read_scalar_name(struct reader *r, struct tile_token *name);
 char *read_text(struct reader *r, const struct tile_token *t);
@@ -124,16 +124,16 @@ int read_use(struct reader *r, char sigil, const struct tile_token *name, const 
 
 // ---- parse_ex.c ----
 int read_ex(struct reader *r, ex *out);
-int read_argument(struct reader *r, ex *out);        // in <...>: a `>` outside of parentheses closes it
-int read_too_large(struct reader *r, struct loc at); // an error if a number became too large since
+int read_argument(struct reader *r, ex *out);        // within <...>: a `>` outside of parentheses ends it
+int read_too_large(struct reader *r, struct loc at); // an error if a number has become too large
 
 // ---- parse_type.c ----
 struct tile_levels {
   int n;
   struct lay level[TILE_LEVELS];
-  bool strided[TILE_LEVELS]; // strides were written
+  bool strided[TILE_LEVELS]; // strides were given
 };
-struct tile_written { // a type as it was written
+struct tile_written { // a type as written
   struct loc at;
   struct tile_levels l;
   enum tile_type type;
@@ -144,21 +144,21 @@ struct tile_written { // a type as it was written
 int read_type(struct reader *r, struct tile_written *w); // of a tensor
 int read_group_type(struct reader *r, struct tile_written *w);
 int read_level(struct reader *r, struct tile_levels *l);               // appends
-int read_tiler(struct reader *r, int rank, struct lay *out);           // of a level of that many dimensions
-void tile_compact(struct lay_ctx *c, bool row, struct tile_levels *l); // strides for levels without
+int read_tiler(struct reader *r, int rank, struct lay *out);           // a tiler of a level with that many dimensions
+void tile_compact(struct lay_ctx *c, bool row, struct tile_levels *l); // sets the omitted strides of levels
 int read_check_view(struct reader *r, const struct tile_written *w, int view);
 int read_check_group(struct reader *r, const struct tile_written *w, int group);
 
 // ---- parse_view.c ----
 int read_view(struct reader *r, int *out);                                  // an operand
-int read_view_suffixes(struct reader *r, const char *name, int *view);      // of a view; `name` is that of the last
-int read_tensor_statement(struct reader *r, const struct tile_token *name); // after %name, at ':' or '='
+int read_view_suffixes(struct reader *r, const char *name, int *view);      // `name`: the name of the last view
+int read_tensor_statement(struct reader *r, const struct tile_token *name); // called after %name, at ':' or '='
 int read_group_statement(struct reader *r);
 int read_let(struct reader *r);
 bool read_at_pattern(const struct reader *r);
 
 // ---- parse_stmt.c ----
-int read_spec(struct reader *r, const struct tile_token *first); // first: the %name that was read already, or NULL
+int read_spec(struct reader *r, const struct tile_token *first); // first: a %name that was already read, or NULL
 int read_kernel_spec(struct reader *r);
 
 // ---- print_text.c ----
@@ -171,8 +171,9 @@ struct tile_printer {
 void tile_put_ex(struct tile_printer *o, ex x);
 void tile_put_levels(struct tile_printer *o, int n, const struct lay *level, bool strides);
 void tile_put_levels_as(struct tile_printer *o, int n, const struct lay *level, const bool *strides); // a level
-bool tile_put_visible(const struct tile_printer *o, int n, const struct lay *level);                  // all its names mean here what they meant
-void tile_put_view(struct tile_printer *o, int view, bool define); // a name or, of what has none and in a definition, how it is made
+bool tile_put_visible(const struct tile_printer *o, int n, const struct lay *level);                  // every name in it still has the same meaning
+// prints a name; for a definition, or a view without a name, the expression that makes it
+void tile_put_view(struct tile_printer *o, int view, bool define);
 void tile_put_group(struct tile_printer *o, int group, bool define);
 void tile_put_spec(struct tile_printer *o, int spec);
 

@@ -1,5 +1,4 @@
-// Programs to texts that read back to the same program. Types are written out, with strides wherever they are not those
-// that the file's order gives.
+// Prints programs as text that parses to the same program. Types are printed, with strides where they differ from the file's default order.
 #include "tile/match.h"
 #include "tile/tile_parse.h"
 
@@ -148,7 +147,7 @@ static void condition(struct tile_printer *o, const struct tile_stmt *s, int dee
   str_add(o->out, "\n");
 }
 
-// Shared memory and registers that the kernel's spec itself names are declared before it.
+// Shared memory and registers that the kernel's spec itself uses are declared before it.
 static bool in_head(const struct tile_printer *o, int buf)
 {
   const struct tile_spec *s = &o->k->specs[o->k->stmts[o->k->body].spec];
