@@ -1,9 +1,9 @@
-// Among how many elements a maximum chooses. An order in which a wrong choice shows is one of about so many.
+// Counts the elements that maxima choose from. With n elements, about one random order in n exposes a wrong choice.
 #include "verify/proof.h"
 
 #include <math.h>
 
-// into: of the arguments of the node that g is in; saved: of its results.
+// into: of the arguments of the node that contains g; saved: of its results.
 static double walk(struct arena *mem, const struct graph *g, const double *into, double *saved)
 {
   double *among = NEWS(mem, double, g->ntensors + 1), most = 1;

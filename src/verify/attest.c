@@ -1,4 +1,4 @@
-// Result of a verification, for people: the claim, what it rests on, and what it does not cover.
+// Prints the result of a verification: the claim, its evidence, and its limits.
 #include "verify/proof.h"
 
 #include <string.h>

@@ -1,27 +1,26 @@
-// Tensors that both graphs compute by the same operators from the same inputs. Each becomes an input of both, so that
-// what remains to be tested is what differs: a product of large matrices before a norm that is written in two ways is
-// then not evaluated. Random values of such an input are more general than values of the tensor, so this only accepts
-// what is equal; a difference of the cut pair says nothing about the pair.
+// Finds tensors that both graphs compute with the same operators from the same inputs, and makes each an input of both. Only the differing parts are
+// tested then: a product of large matrices before a norm that is written in two ways need not be evaluated. Random values of such an input are more
+// general than the tensor's values, so this can only accept: a difference of the reduced pair says nothing about the original pair.
 #include "verify/proof.h"
 
 #include <string.h>
 
 struct cut_side {
   const struct graph *g;
-  int *group;   // of a tensor: the same number in both graphs for the same computation
-  bool *needed; // of a tensor: some output of the cut graph needs it
+  int *group;   // for each tensor: a number that is equal in both graphs for equal computations
+  bool *needed; // for each tensor: an output of the reduced graph depends on it
 };
-struct cut_known { // one computation: a node, by the classes of its inputs
+struct cut_known { // one computation: a node, identified by the classes of its inputs
   const struct node *n;
   int *in, first; // first: class of its first output
-  bool side[2];   // occurs in that graph
+  bool side[2];   // it occurs in that graph
 };
 struct cut_cutting {
   struct arena *mem;
   struct cut_side s[2];
   struct cut_known *known;
   int nknown, known_cap, classes;
-  bool *common, *wanted; // of a class: costly and computed by both; an input of the cut graphs
+  bool *common, *wanted; // for each class: expensive and computed by both; an input of the reduced graphs
 };
 
 static bool same_operator(const struct node *x, const struct node *y)
@@ -63,7 +62,7 @@ static void classify(struct cut_cutting *c, int side)
 
 static bool costly(const struct node *n) { return op_rows[n->op].rule == RULE_CONTRACT || op_rows[n->op].rule == RULE_GRAPH; }
 
-// Follows the outputs back to the cut.
+// Marks what the outputs need, up to the new inputs.
 static void mark(struct cut_cutting *c, const struct cut_side *s)
 {
   for (int i = s->g->nnodes - 1; i >= 0; i--) {
@@ -80,13 +79,13 @@ static void mark(struct cut_cutting *c, const struct cut_side *s)
   }
 }
 
-// ---- the cut graphs ----
+// ---- the reduced graphs ----
 
 struct cut_making {
   const struct cut_cutting *c;
   const struct cut_side *s;
   struct graph *to;
-  int *at, *input; // of a tensor of s: its place; of a class: the tensor of its input
+  int *at, *input; // at: new index of each tensor of s; input: for each class, the tensor of its input
 };
 
 static int add_input(struct graph *to, const struct tensor *t, int *out)
@@ -111,7 +110,7 @@ static int make_inputs(struct cut_making *m)
   int status = OK;
   for (int i = 0; i < g->nnodes && !status; i++)
     if (g->nodes[i].op == OP_INPUT) status = add_input(m->to, &g->tensors[g->nodes[i].out], &m->at[g->nodes[i].out]);
-  // By class, so that both graphs have them in one order. The shape is that of any node of the class.
+  // In the order of classes, so that both graphs have the inputs in the same order. The shape is that of any node of the class.
   for (int k = 0; k < m->c->nknown && !status; k++)
     for (int j = 0; j < m->c->known[k].n->nout && !status; j++) {
       int group = m->c->known[k].first + j;
@@ -141,7 +140,7 @@ static struct graph *make(const struct cut_cutting *c, int side, struct arena *m
         inside |= m.s->needed[t];
     }
     if (inside) status = add_node(&m, n);
-    for (int j = 0; j < n->nout && inside && !status; j++) // a common output of a node that is kept for another one
+    for (int j = 0; j < n->nout && inside && !status; j++) // a common output of a node that is kept because another output needs it
       if (c->wanted[m.s->group[n->out + j]]) m.at[n->out + j] = m.input[m.s->group[n->out + j]];
   }
   return status == OK && graph_check(m.to, &e) == OK ? m.to : NULL;

@@ -1,18 +1,17 @@
-// verify_equal: which evidence is asked for, in which order, and the finding.
+// verify_equal: the kinds of evidence, their order, and the finding.
 //
-//   1. The formal check, also with parts of inputs as inputs. Its yes is a proof.
-//   2. Tests at full size, where they are affordable: over fields and over the reals. First with the tensors that both
-//      graphs compute alike as inputs (cut.c), which is cheaper and only accepts; then as the graphs are.
-//   3. Tests at several reduced extents. A pair that passes them is equal there; the scope says so. A pair that does not pass
-//   is undecided.
+// 1. The formal check, also with parts of inputs as inputs. If it succeeds, that is a proof.
+//  2. Tests at full size, if they are affordable: over fields and over the reals. They run first with tensors that both graphs compute alike as
+// inputs (cut.c), which is cheaper and can only accept; then on the graphs as they are.
+//  3. Tests at several reduced extents. A pair that passes is equal there, as the scope says. A pair that fails is undecided.
 //
-// "Not equal" is said only with evidence of it at full size: a difference over fields of graphs that have only field
-// operations and exponentials, or one over the reals that rounding does not explain. All else is undecided.
+// "Not equal" needs evidence at full size: a difference over fields between graphs of field operations and exponentials only, or a difference over
+// the reals that rounding does not explain. Everything else is undecided.
 #include "verify/proof.h"
 
-static const int64_t FULL_OPS = 2000000000; // of tests at full size unless told: seconds on one core
+static const int64_t FULL_OPS = 2000000000; // default limit of tests at full size: a few seconds on one core
 static const int64_t FULL_BYTES = (int64_t)4 << 30;
-static const int64_t SMALL_OPS = 4000000000; // of all tests at reduced extents
+static const int64_t SMALL_OPS = 4000000000; // limit of all tests at reduced extents
 static const int64_t ONE_TEST = 1;
 #define FEW_ORDERS "all tests passed, but maxima choose among so many elements that the orders of the tests may hide a wrong one"
 
@@ -22,9 +21,9 @@ struct equal_job {
   const struct verify_opts *o;
   struct certificate *c;
   struct err *e;
-  uint64_t seed; // of the options and of both graphs, so that no program is written for the primes it will meet
+  uint64_t seed; // made from the options' seed and both graphs, so that no program can be written for known primes
   int64_t limit; // of tests at full size
-  bool broken;   // *e says why
+  bool broken;   // an error: *e has it
 };
 
 const char *finding_name(enum finding f)
@@ -62,8 +61,8 @@ static void undecided(struct equal_job *j, const char *why)
   conclude(j, FOUND_UNDECIDED, EVIDENCE_NONE);
 }
 
-// The finding of both kinds of tests at full size, of which tests over the reals did not tell that the pair is unequal.
-// `whole`: the pair is as it was given, so that a difference counts.
+// The finding of both kinds of tests at full size, if tests over the reals found no difference. `whole`: the pair is the original one, so a
+// difference counts.
 static void weigh(struct equal_job *j, const struct testing *t, enum verdict fields, enum numbers numbers, bool whole)
 {
   struct certificate *c = j->c;
@@ -86,7 +85,7 @@ static bool affordable(const struct equal_job *j, const struct graph *a, const s
   return work_ops(a) + work_ops(b) <= j->limit && work_bytes(a) + work_bytes(b) <= FULL_BYTES;
 }
 
-// Tests at full size. False: they were too much, or broken.
+// Tests at full size. False: too expensive, or an error.
 static bool full(struct equal_job *j, const struct graph *a, const struct graph *b, bool whole)
 {
   if (!affordable(j, a, b)) return false;
@@ -104,7 +103,7 @@ static bool full(struct equal_job *j, const struct graph *a, const struct graph 
 
 // ---- reduced extents ----
 
-// The tests on the pair at small extents; with constants 1/n of means rescaled where they differ as written.
+// Tests the pair at small extents. Constants 1/n of means are rescaled if the unscaled pair differs.
 static bool small_agrees(struct equal_job *j, enum shrink_style style, int64_t ops, struct testing *t)
 {
   struct graph *a, *b;
@@ -121,7 +120,7 @@ static bool small_agrees(struct equal_job *j, enum shrink_style style, int64_t o
   return false;
 }
 
-// One test at each choice of extents, and as many as delta wants at the smallest.
+// One test at each choice of extents, and at the smallest as many as delta requires.
 static bool all_small_agree(struct equal_job *j, struct testing *t)
 {
   static const enum shrink_style styles[] = {APART, OTHER, VARIED};
@@ -145,7 +144,7 @@ static void small(struct equal_job *j, double ops)
 
 // ---- all ----
 
-// Tests draw some indices of many, so that they may tell a pair apart but not accept one.
+// Tests sample some of many indices, so they may find a difference but cannot accept.
 static void by_indices(struct equal_job *j)
 {
   struct verify_place at = {0};

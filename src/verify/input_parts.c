@@ -3,7 +3,7 @@
 // the formal check can compare.
 #include "verify/proof.h"
 
-struct input_parts { // of one input; parts 1: it stays whole, parts 0: it is cut along several dimensions
+struct input_parts { // one input; parts 1: it stays whole, parts 0: it is sliced along several dimensions
   int dim;
   int64_t parts;
 };
@@ -19,7 +19,7 @@ static int input_number(const struct graph *g, int t)
 
 static bool cuts_input(const struct graph *g, const struct node *n) { return n->op == OP_CHUNK && maker(g, n->in[0])->op == OP_INPUT; }
 
-// The finest equal parts of which all parts that are read consist.
+// The finest division into equal parts from which every part that is read can be joined.
 static void find_parts(const struct graph *g, struct input_parts *of)
 {
   for (int i = 0; i < g->nnodes; i++) {

@@ -1,5 +1,4 @@
-// law_size: the l_ functions of op.def's LAW as bounds of values (verify/size_walk.c), in elementwise operators whose law
-// makes them of others.
+// law_size: the l_ functions of op.def's LAW as bounds on values (verify/size_walk.c), for elementwise operators that their law defines by others.
 #ifndef MICA_LAW_SIZE_H
 #define MICA_LAW_SIZE_H
 

@@ -1,5 +1,5 @@
-// law_term: the l_ functions of op.def's LAW as terms of the formal check (prove_term.c). The equations that are used of them
-// all belong to these terms (docs/theory.md), so that an operator is known once its row says them.
+// law_term: the l_ functions of op.def's LAW as terms of the formal check (prove_term.c). All equations used belong to these terms (docs/theory.md),
+// so a row with a law is all that the check needs for a new operator.
 #ifndef MICA_LAW_TERM_H
 #define MICA_LAW_TERM_H
 

@@ -36,10 +36,10 @@ struct verify_product {
   int n[2];
   int v[2][SIDE];
 };
-struct total { // out = the sum of in
+struct total { // out = the sum of `in`
   int out, n, in[64];
 };
-struct frame { // the variables of one graph; sub[i] those of node i's graph
+struct frame { // variables of one graph; sub[i]: those of the graph in node i
   const struct graph *g;
   int *dims; // first variable of tensor t
   int axes;  // grid axes, then loop axes at axes + MAX_GRID
@@ -51,22 +51,22 @@ struct system {
   int *parent, nvars, parent_cap;
   int64_t *full; // value at full size
   int full_n, full_cap;
-  bool *fixed; // keeps that value
+  bool *fixed; // keeps the value at full size
   int fixed_n, fixed_cap;
   bool *axis; // extent of a grid or loop axis
   int axis_n, axis_cap;
-  int64_t *least; // what it is made of at least; 0: anything
+  int64_t *least; // least value; 0: no limit
   int least_n, least_cap;
   struct verify_product *products;
   int nproducts, products_cap;
   struct total *totals;
   int ntotals, totals_cap;
-  int64_t *small; // the solution, by root
+  int64_t *small; // the solution, indexed by root
   bool failed;
-  int64_t largest; // extent that a proposal may have
+  int64_t largest; // largest extent that may be proposed
 };
-// Which small values: TINY gives 2 to every class, VARIED 2 and 3 alternately, OTHER 3 and 4: none that TINY has. APART gives
-// different values to free classes of different full extents.
+// Choice of small values. TINY: 2 for every class. VARIED: 2 and 3 alternately. OTHER: 3 and 4, disjoint from TINY. APART: different values for free
+// classes with different full extents.
 enum shrink_style { VARIED, TINY, OTHER, APART };
 
 int shrink_find(struct system *s, int v);
@@ -78,44 +78,43 @@ void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r
 struct frame *shrink_collect(struct system *s, const struct graph *g);                  // reduce_rules.c
 bool shrink_solve(struct system *s, enum shrink_style style);                           // reduce_solve.c
 struct graph *shrink_build(struct system *s, const struct frame *f, struct arena *mem); // reduce_build.c, NULL: impossible
-// The pair at small extents; false where that is impossible.
-// The pair at reduced extents: every grid, loop and tile factor of every index class small but at least 2 where
-// it was, different from class to class where possible; false where a reshape fixes the sizes.
+// Builds the pair at reduced extents. Every grid, loop and tile factor of every index class becomes small, but at least 2 if it was, and different
+// between classes if possible. False if that is impossible, or a reshape fixes the sizes.
 bool shrink_pair(struct arena *mem, const struct graph *a, const struct graph *b, enum shrink_style style, struct graph **sa, struct graph **sb);
 
 // ---- rescale.c ---------------------------------------------------------------------------------------
 
-// Replaces in `small`, the shrunk `full`, constants 1/n (or n) that follow a reduction over n elements by 1/n'
-// where n' is how many it has in `small`. Returns how many were replaced.
+// Replaces constants 1/n (or n) that follow a reduction over n elements in `small`, the reduced form of `full`, by 1/n', where n' is the number of
+// elements in `small`. Returns the number of replacements.
 int rescale_constants(struct graph *small, const struct graph *full);
 
 // ---- size.c, size_walk.c ------------------------------------------------------------------------------
 
 struct size {
-  double k;    // terms, that is, different exponentials
-  double d, h; // degree of the polynomials outside and inside the exponentials
+  double k;    // number of terms, that is, of different exponentials
+  double d, h; // degrees of the polynomials outside and inside the exponentials
 };
 struct bound {
-  struct size diff; // of the cross-multiplied difference of two outputs
-  double roots;     // square roots reaching one element
-  double pairs;     // pairs of arguments of unknown functions that might collide
-  double inner;     // degree of the difference of two such arguments
+  struct size diff; // for the cross-multiplied difference of two outputs
+  double roots;     // square roots that one element depends on
+  double pairs;     // pairs of arguments of unknown functions that may collide
+  double inner;     // degree of the difference of such a pair
   bool exps;        // the theorem with exponentials is needed
-  const char *gap;  // or why no theorem covers the pair
+  const char *gap;  // reason why no theorem covers the pair, or NULL
   bool maxima;      // has max, min or a running maximum
-  bool nested;      // a square root of square roots
+  bool nested;      // has a square root of square roots
 };
-// Bound for the worst output element. Both graphs are plain and have the same outputs.
+// Bounds for the worst output element. Both graphs are plain and have the same outputs.
 struct bound size_pair(const struct graph *a, const struct graph *b);
-// Probability that one test passes an unequal pair, at most; 1 where the theorem says nothing.
+// Upper bound on the probability that one test passes an unequal pair; 1 if the theorem does not apply.
 double size_error(const struct bound *b, uint64_t p, uint64_t q);
 
 // ---- verify_work.c, series.c: random tests over fields -------------------------------------------------------------
 
 int64_t work_ops(const struct graph *g);   // field multiply-adds of one evaluation
 int64_t work_bytes(const struct graph *g); // kernel tensors as field elements
-// Is a difference over fields a difference over the reals? True of graphs whose operators are all field operations and
-// exponentials: no roots, maxima or opaque functions, and no constant that may stand for another number.
+// Whether a difference over fields implies a difference over the reals. True for graphs of field operations and exponentials only: no roots, maxima
+// or opaque functions, and no constant that may stand for another number.
 bool work_faithful(const struct graph *g);
 
 enum verdict { SAME, DIFFERENT, ZERO_DIVISOR, BROKEN };
@@ -123,75 +122,75 @@ enum { MOST_RESIDUES = 24 };
 struct trial {
   const struct graph *a, *b;
   int bits;        // of the primes: PRIMES_FILTER or PRIMES_TEST
-  bool opaque_max; // maxima are opaque functions
-  int threads;     // of one evaluation
+  bool opaque_max; // treat maxima as opaque functions
+  int threads;     // threads for one evaluation
   stop_flag stop;
-  int nresidues; // numbers that the primes shall have as residues: trial_residues
+  int nresidues; // numbers that must be quadratic residues of the primes: trial_residues
   uint64_t residues[MOST_RESIDUES];
 };
-struct verify_place { // of the first element that differs
+struct verify_place { // position of the first element that differs
   int output;
   int64_t index;
 };
-// Sets t->residues: the prime factors of constants and of the counts of means.
+// Sets t->residues: the prime factors of constants and of the element counts of means.
 void trial_residues(struct trial *t);
-uint64_t trial_seed(uint64_t seed, int i);                        // of test i of trial_many
-struct primes trial_primes(const struct trial *t, uint64_t seed); // that trial_run draws
-// One test, with primes drawn by the seed. BROKEN: *e says why (stopped, out of memory).
+uint64_t trial_seed(uint64_t seed, int i);                        // seed of test i of trial_many
+struct primes trial_primes(const struct trial *t, uint64_t seed); // the primes that trial_run draws
+// Runs one test, with primes drawn by the seed. BROKEN: *e has the error (stopped, out of memory).
 enum verdict trial_run(const struct trial *t, uint64_t seed, struct verify_place *where, struct err *e);
-// `n` tests with seeds from `seed` on `threads` threads, each drawn again up to 16 times where it meets a zero
-// divisor. *passed counts tests before the first that did not pass; the verdict is that one's.
+// Runs `n` tests with seeds from `seed` on, on `threads` threads. A test that meets a zero divisor is drawn again up to 16 times. *passed counts the
+// tests before the first that did not pass, whose verdict is returned.
 enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct verify_place *where, struct err *e);
 void place_text(char out[160], const struct graph *g, const struct verify_place *w);
 
 // ---- tests.c -------------------------------------------------------------------------------------------------
 
-double choices_among(const struct graph *g); // among.c: elements among which a maximum chooses, at most
+double choices_among(const struct graph *g); // in among.c: upper bound of the elements that a maximum chooses from
 
-struct testing { // of one pair of graphs, at one size
+struct testing { // tests of one pair of graphs at one size
   const struct verify_opts *o;
   uint64_t seed;
   const struct graph *a, *b;
   struct bound bound;
-  double error;  // of one test
-  int wanted;    // tests for delta; 1000000000 where no number is enough
-  double orders; // of maxima, that the same number needs
-  int64_t ops;   // of one test
-  bool faithful; // a difference over fields is one over the reals
+  double error;  // failure probability of one test
+  int wanted;    // number of tests for delta; 1000000000 if no number suffices
+  double orders; // number of orders of maxima that are needed
+  int64_t ops;   // operations of one test
+  bool faithful; // a difference over fields implies one over the reals
   bool opaque_max;
-  int passed;                // what came of it,
+  int passed;                // results: number of passed tests,
   struct verify_place where; // the first difference,
-  struct primes first;       // and the primes of the first test
+  struct primes first;       // primes of the first test
 };
 struct testing testing_of(const struct verify_opts *o, uint64_t seed, const struct graph *a, const struct graph *b);
-// As many tests over fields as delta wants, but at least one, and no more than `ops` operations allow.
+// Runs as many tests over fields as delta requires, at least one, and at most as many as `ops` operations allow.
 enum verdict testing_fields(struct testing *t, int64_t ops, struct err *e);
-bool testing_suffices(const struct testing *t);                      // not: so few orders of maxima may hide a difference
-void testing_credit(const struct testing *t, struct certificate *c); // what the passed tests are worth
+bool testing_suffices(const struct testing *t);                      // false: with so few orders of maxima a difference may be missed
+void testing_credit(const struct testing *t, struct certificate *c); // adds what the passed tests are worth
 
 // ---- real.c: the same inputs in float64 and in float32 ---------------------------------------------------------
 
-// AGREES: no element differs by more than rounding explains, and every output has elements that both define.
-// DIFFERS: some element differs by far more. UNKNOWN: an output was defined by both on no input, or rounding hides all.
+// AGREES: no element differs by more than rounding explains, and every output has elements that both graphs define. DIFFERS: an element differs by
+// far more. UNKNOWN: an output was never defined by both, or rounding hides everything.
 enum numbers { NUMBERS_AGREE, NUMBERS_DIFFER, NUMBERS_UNKNOWN, NUMBERS_BROKEN };
 enum numbers real_compare(const struct graph *a, const struct graph *b, uint64_t seed, int threads, stop_flag stop, struct verify_place *where,
                           struct err *e);
 
 // ---- cut.c -----------------------------------------------------------------------------------------------------
 
-// The pair with tensors that both compute by the same operators from the same inputs replaced by inputs; what no output
-// needs any more is left out. If these are equal, so are a and b. False where they have no such tensor.
+// Replaces tensors that both graphs compute with the same operators from the same inputs by inputs, and drops what no output needs then. If the
+// resulting graphs are equal, so are a and b. False if there is no such tensor.
 bool cut_common(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **ca, struct graph **cb);
 
 // ---- input_parts.c ---------------------------------------------------------------------------------------------
-// The pair with parts of inputs as inputs; false where it reads none. These are equal if and only if a and b are.
+// The pair with parts of inputs as inputs; false if it reads none. These graphs are equal if and only if a and b are.
 bool parts_as_inputs(struct arena *mem, const struct graph *a, const struct graph *b, struct graph **pa, struct graph **pb);
 
 // ---- signature.c, attest.c ------------------------------------------------------------------------
 
-// The same inputs and outputs by position and shape, or ERR_MISMATCH naming what differs.
+// Checks that inputs and outputs agree by position and shape; ERR_MISMATCH names the difference.
 int signature_match(const struct graph *a, const struct graph *b, struct err *e);
-void certificate_note(struct certificate *c, const char *fmt, ...) PRINTF(2, 3); // adds to c->note, "; " between
+void certificate_note(struct certificate *c, const char *fmt, ...) PRINTF(2, 3); // appends to c->note, separated by "; "
 void certificate_extents(struct certificate *c, const struct graph *g);
 
 #endif

@@ -1,6 +1,6 @@
-// verify_prove: every output element of one graph minus that of the other, as a form. Zero is a proof. If it is not
-// zero as it stands, it is multiplied by the remaining denominators, which are not zero where both graphs are defined.
-// If that is not enough, it is made once more with the signs that roots and logarithms of either side assert.
+// verify_prove: the difference of corresponding output elements as a normal form. Zero is a proof. If the form is not zero, it is multiplied by the
+// remaining denominators, which are not zero where both graphs are defined. If that fails, the forms are built once more with the sign facts that
+// roots and logarithms of either side imply.
 #include "verify/proof.h"
 #include "verify/prove.h"
 
@@ -32,7 +32,7 @@ static bool is_zero(struct prover *p, struct term *x, struct term *y)
   return d && !p->why && !d->n;
 }
 
-// Once more, as long as the forms of either side assert facts that are new and may make forms of both sides the same.
+// Repeats while the forms of either side imply new facts that may make forms of both sides equal.
 static bool is_zero_by_facts(struct prover *p, struct term *x, struct term *y)
 {
   enum { MOST_ROUNDS = 3 };
@@ -46,7 +46,7 @@ static bool is_zero_by_facts(struct prover *p, struct term *x, struct term *y)
 
 static bool is_zero_somehow(struct prover *p, struct term *x, struct term *y)
 {
-  if (p->nfacts) p->round++; // forms of another element used what it asserts
+  if (p->nfacts) p->round++; // forms of another element used its facts
   p->nfacts = p->known = 0;
   bool zero = is_zero_by_facts(p, x, y);
   if (zero || p->why || !p->numbered) return zero || prove_give_up(p, "the normal forms differ");
@@ -56,7 +56,7 @@ static bool is_zero_somehow(struct prover *p, struct term *x, struct term *y)
   return zero || prove_give_up(p, "the normal forms differ");
 }
 
-// Element `at` of both sides; every value of a digit that has to be known is a case.
+// Element `at` of both sides. If a digit must be known, each of its values is a case.
 static bool same(struct prover *p, const struct prove_side *a, const struct prove_side *b, const struct subscript *at)
 {
   struct term *x = unfold(p, a->s, a->t, at), *y = x ? unfold(p, b->s, b->t, at) : NULL;

@@ -55,11 +55,11 @@ struct subscript {
 struct digit {
   int64_t extent, value;  // value: of the case, or -1
   int high, low;          // the digits that it was replaced by, or -1
-  bool output;            // part of an output's index: has an identity of its own
-  struct subscript parts; // of a composite
-  struct term *chosen;    // the number from data that it stands for, on the way through operators; or NULL
+  bool output;            // part of an output's index: it is not interchangeable with others
+  struct subscript parts; // parts of a composite
+  struct term *chosen;    // the data-dependent index that it stands for while operators are traversed; or NULL
 };
-struct made_array { // a result that is an array of its own
+struct made_array { // a result that is treated as a separate array
   const struct graph *g;
   int tensor;
 };
@@ -68,41 +68,40 @@ struct prover {
   struct arena *mem;
   struct digit *digits;
   int ndigits, digits_cap;
-  const char *why; // why it gave up; NULL while it has not
-  int need;        // the digit that has to get a value first, or -1
+  const char *why; // reason for giving up; NULL otherwise
+  int need;        // digit that must get a value first, or -1
   int64_t steps;
   int depth;
   struct unfolder *unfolder;
   struct made_array *made;
   int nmade, made_cap;
-  int round;              // of facts; forms of an earlier one are made again
-  struct monomial *facts; // each a branch; the first `known` may be used in this round
+  int round;              // number of the round of facts; forms of earlier rounds are rebuilt
+  struct monomial *facts; // each fact is a branch; the first `known` ones may be used in this round
   int nfacts, facts_cap, known;
-  bool numbered, gathers; // an index is a number; parts of sums are put together
-  int running;            // inside a running maximum, where no fact is noted
+  bool numbered, gathers; // numbered: some index is a number; gathers: parts of sums are joined
+  int running;            // nesting depth of running maxima, in which no facts are recorded
 };
 
-// Every function below that returns a pointer returns NULL once `why` or `need` is set.
-void *prove_give_up(struct prover *p, const char *why); // keeps the first reason; NULL
-bool prove_step(struct prover *p);                      // counts a step; false once there are too many
+// A function below that returns a pointer returns NULL once `why` or `need` is set.
+void *prove_give_up(struct prover *p, const char *why); // records the first reason; returns NULL
+bool prove_step(struct prover *p);                      // counts a step; false if there were too many
 
 // ---- prove_index.c ---------------------------------------------------------------------------------------
 
 int digit_new(struct prover *p, int64_t extent, bool output);
 struct subscript subscript_of(struct prover *p, int digit);
 struct subscript subscript_fixed(struct prover *p, int64_t at, int64_t extent);
-// With digits replaced by what they were cut into and by their values; without pieces of extent 1; neighbours joined.
+// Replaces digits by their parts and values, drops pieces of extent 1, and joins adjacent pieces.
 struct subscript subscript_expand(struct prover *p, struct subscript s);
 struct subscript subscript_join(struct prover *p, struct subscript high, struct subscript low);
-bool subscript_composite(const struct prover *p, struct subscript s); // a part of a composite is left in it
-// Cuts off the low part of that extent; false: it gave up.
+bool subscript_composite(const struct prover *p, struct subscript s); // whether a part of a composite remains in it
+// Splits off the low part of that extent. False: it gave up.
 bool subscript_cut(struct prover *p, struct subscript s, int64_t extent, struct subscript *high, struct subscript *low);
-// Digit w in place of u, or, with v >= 0, in place of u and of v behind it, which are whole; with u = -1 in place of the
-// number 0 where that is below w's extent.
+// Replaces digit u by w. With v >= 0, replaces u followed by v, both whole. With u = -1, replaces the number 0 where it is below w's extent.
 struct subscript subscript_rename(struct prover *p, struct subscript s, int u, int v, int w);
-// Replaces a digit by a high and a low one, the low one of that extent.
+// Replaces a digit by a high and a low digit; the low one has that extent.
 void digit_cut(struct prover *p, int digit, int64_t extent);
-int digit_isolate(struct prover *p, struct verify_piece x); // replaces x's digit so that x is a digit of its own, and returns it
+int digit_isolate(struct prover *p, struct verify_piece x); // splits x's digit so that x is a digit of its own, and returns that
 
 // ---- prove_number.c: exact rationals ------------------------------------------------------------------------
 
@@ -118,7 +117,7 @@ bool ratio_is(struct ratio x, int n);
 static inline struct ratio ratio_abs(struct ratio x) { return (struct ratio){x.n < 0 ? -x.n : x.n, x.d}; }
 int ratio_order(struct prover *p, struct ratio x, struct ratio y); // -1, 0, 1
 whole ratio_floor(struct ratio x);
-// The rational that a constant of a graph stands for (base/rational.h). False: the constant stays a number without a name.
+// The rational number that a constant of a graph means (base/rational.h). False: the constant stays an unnamed number.
 bool ratio_meant(double c, struct ratio *r);
 
 // ---- prove_unfold.c, prove_loop.c, prove_term.c: terms --------------------------------------------------------------------
@@ -152,7 +151,7 @@ struct term {
   int array;                     // of an element: the number of the input, or INDEX_ARRAY
   int n;                         // subscripts of an element, bound digits as one subscript, or iterations of a running
   const struct subscript *at;    // maximum: this one's subscripts, a loop axis each, then those of any one in x
-  bool change;                   // of a running maximum: how it changed in this iteration, instead of its value
+  bool change;                   // for a running maximum: its change in this iteration instead of its value
   const struct scope *scope;     // where that is,
   const struct node *running;    // its accum_max,
   const struct subscript *place; // and its place in the tile
@@ -166,7 +165,7 @@ struct scope {
   const struct scope *above;                        // NULL: a kernel graph
   const struct node *nest;                          // the node of above->g that holds g
   struct subscript grid[MAX_GRID], loop[MAX_LOOPS]; // loop: of the iteration
-  bool after;                                       // the loop is over
+  bool after;                                       // after the loop
   int64_t id;
 };
 struct step { // one element of one result of a node
@@ -174,7 +173,7 @@ struct step { // one element of one result of a node
   const struct scope *s;
   const struct node *n;
   int t;                      // the tensor
-  const struct subscript *at; // its subscripts, one a dimension
+  const struct subscript *at; // one subscript for each dimension
 };
 // Element `at` of tensor t.
 struct term *unfold(struct prover *p, const struct scope *s, int t, const struct subscript *at);
@@ -183,18 +182,18 @@ struct term *unfold_accumulator(const struct step *w);                          
 struct scope *unfold_scope(struct prover *p, const struct graph *g, const struct scope *above, const struct node *nest);
 
 // ---- prove_at.c ----
-bool subscript_chosen(const struct prover *p, struct subscript s); // has an index that comes from data
-// Element `at` of an array of n dimensions, where subscripts may come from data.
+bool subscript_chosen(const struct prover *p, struct subscript s); // whether it contains a data-dependent index
+// Element `at` of an array of n dimensions; subscripts may be data-dependent.
 struct term *unfold_element(const struct step *w, int array, const struct subscript *at, int n);
 struct term *unfold_chosen(const struct step *w);                       // RULE_AT
-struct term *unfold_index(const struct step *w, struct subscript flat); // number `flat` of all indices where it comes from data, else NULL
+struct term *unfold_index(const struct step *w, struct subscript flat); // element `flat` of all indices if it is data-dependent, else NULL
 
 // ---- prove_term.c ----
 struct term *term_new(struct prover *p, enum term_kind kind, struct term *x, struct term *y);
 struct term *term_ratio(struct prover *p, whole n, whole d);
 struct term *term_constant(struct prover *p, double c);
-struct term *term_map(struct prover *p, const struct node *n, struct term *x, struct term *y); // elementwise; y or NULL
-// The sum over `over`, whose digits the body may use; by cases where it needs them.
+struct term *term_map(struct prover *p, const struct node *n, struct term *x, struct term *y); // elementwise; y may be NULL
+// The sum over `over`, whose digits the body may use; by cases if the body needs digits to have values.
 typedef struct term *(*term_body)(const void *arg);
 struct term *term_sum(struct prover *p, struct subscript over, term_body body, const void *arg);
 struct term *term_max(struct prover *p, struct subscript over, struct term *x);
@@ -224,8 +223,8 @@ enum verify_atom_kind {
 enum sign { ANY_SIGN, NONNEGATIVE, POSITIVE }; // ascending
 struct atom {
   enum verify_atom_kind kind;
-  uint64_t hash;    // the same for all names of bound digits
-  uint64_t outline; // the same for all subscripts too
+  uint64_t hash;    // independent of the names of bound digits
+  uint64_t outline; // independent of all subscripts too
   int tag;          // array, operator, or whether it is a change
   double value;     // of a constant
   int nat;
@@ -237,8 +236,8 @@ struct atom {
   const int *free; // digits that are not bound inside, ascending
   enum sign sign;
   bool primitive;
-  bool numbered; // has a number as a part of an index
-  int weight;    // how many atoms it has inside, with itself
+  bool numbered; // an index has a number as a part
+  int weight;    // number of atoms in it, including itself
 };
 struct factor {
   const struct atom *a;
@@ -249,12 +248,12 @@ struct monomial {
   int nbound, nfactors, bound_cap, factors_cap;
   int *bound;
   struct factor *f;
-  uint64_t hash; // of all but c
+  uint64_t hash; // hash of everything but c
 };
 struct form {
   int n, cap;
-  struct monomial *m; // no two that differ in c only
-  enum sign sign;     // as far as the terms told; form_sign knows more
+  struct monomial *m; // no two differ in c only
+  enum sign sign;     // sign known from its terms; form_sign may derive more
 };
 
 // ---- prove_atom.c ----
@@ -264,15 +263,15 @@ struct digits { // a set
 };
 void digits_add(struct prover *p, struct digits *s, int digit);
 const struct atom *atom_make(struct prover *p, struct atom a); // completed with its hash and free digits
-bool atom_has(const struct atom *a, int digit);                // free
+bool atom_has(const struct atom *a, int digit);                // whether it is free in the atom
 uint64_t form_hash(const struct form *f);
-uint64_t monomial_hash(const struct prover *p, const struct monomial *m);              // of all but c
-uint64_t monomial_outline(const struct monomial *m);                                   // of the outlines of its factors
-bool monomial_binds(const struct monomial *m, const struct atom *a);                   // a digit of a
-void monomial_rename(struct prover *p, struct monomial *m, int i);                     // gives bound digit number i another name
-struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w);      // w for 0 below its extent
-struct monomial monomial_renew(struct prover *p, const struct monomial *m, int digit); // after digit got a value
-// Divides bound digits of which parts occur, then merges those that are always neighbours.
+uint64_t monomial_hash(const struct prover *p, const struct monomial *m);              // of everything but c
+uint64_t monomial_outline(const struct monomial *m);                                   // combines the outlines of its factors
+bool monomial_binds(const struct monomial *m, const struct atom *a);                   // binds a digit of a
+void monomial_rename(struct prover *p, struct monomial *m, int i);                     // renames bound digit number i
+struct monomial monomial_vary(struct prover *p, const struct monomial *m, int w);      // replaces 0 by w, below its extent
+struct monomial monomial_renew(struct prover *p, const struct monomial *m, int digit); // after a digit got a value
+// Splits bound digits of which only parts occur, then merges those that are always adjacent.
 void monomial_merge(struct prover *p, struct monomial *m);
 
 // ---- prove_make.c ----
@@ -281,23 +280,23 @@ const struct form *form_of(struct prover *p, struct term *t);
 // ---- prove_form.c ----
 struct form *form_atom(struct prover *p, struct atom a, struct ratio c);
 struct form *form_factor(struct prover *p, const struct atom *a, struct ratio e);
-struct form *form_sum(struct prover *p, const struct form *f, int n, const int *digits); // over these digits
+struct form *form_sum(struct prover *p, const struct form *f, int n, const int *digits); // sums over these digits
 struct form *form_constant(struct prover *p, struct ratio c);
 struct form *form_add(struct prover *p, const struct form *x, const struct form *y);
 struct form *form_mul(struct prover *p, const struct form *x, const struct form *y);
 struct form *form_scale(struct prover *p, const struct form *x, struct ratio c);
-struct form *form_finish(struct prover *p, const struct monomial *m); // of a product that was put together
+struct form *form_finish(struct prover *p, const struct monomial *m); // completes a product
 struct monomial monomial_one(struct ratio c);
 void monomial_factor(struct prover *p, struct monomial *m, const struct atom *a, struct ratio e);
 
 // ---- prove_gather.c ----
-const struct form *form_gather(struct prover *p, const struct form *f); // f itself unless p->gathers
+const struct form *form_gather(struct prover *p, const struct form *f); // returns f unless p->gathers
 
 // ---- prove_power.c ----
 struct form *form_inverse(struct prover *p, const struct form *f);
 struct form *form_exp(struct prover *p, const struct form *f);
 struct form *form_power(struct prover *p, const struct form *f, whole e);
-// Multiplied by the denominators that its monomials have.
+// Multiplies by the denominators of its monomials.
 const struct form *form_clear(struct prover *p, const struct form *f);
 struct split { // f = c * content * rest
   struct ratio c;
@@ -307,19 +306,19 @@ struct split { // f = c * content * rest
 bool form_split(struct prover *p, const struct form *f, struct split *s);
 bool form_is_one(const struct form *f);
 void monomial_base(struct prover *p, struct monomial *m, const struct form *f, bool primitive, struct ratio e);
-// f times a power of a, which cancels where f has the opposite power before anything is multiplied out.
+// f times a power of a. An opposite power in f cancels before anything is multiplied out.
 struct form *form_times(struct prover *p, const struct form *f, const struct atom *a, struct ratio e);
-// An atom of the content of f, to the power that rids f of it. The first monomial has every common factor of all.
+// An atom of the content of f, with the power that removes it from f. Every common factor occurs in the first monomial.
 enum common { COMMON, COMMON_DENOMINATORS, COMMON_NONNEGATIVE };
 bool form_common(struct prover *p, const struct form *f, enum common which, struct factor *out);
-struct ratio form_lead(struct prover *p, const struct form *f); // coefficient that does not depend on names or order
+struct ratio form_lead(struct prover *p, const struct form *f); // a coefficient that does not depend on names or order
 
 // ---- prove_root.c ----
 struct form *form_root(struct prover *p, const struct form *f, struct ratio e); // f^e for a fraction e > 0
 struct form *form_log(struct prover *p, const struct form *f);
 
 // ---- prove_max.c, prove_branch.c ----
-struct branch { // f for all values of digits
+struct branch { // f for all values of the digits
   const struct form *f;
   int n;
   const int *digits;
@@ -332,24 +331,24 @@ const struct form *form_max(struct prover *p, const struct branches *b);
 const struct form *form_larger(struct prover *p, const struct form *x, const struct form *y);
 const struct form *factor_abs_root(struct prover *p, const struct factor *f, struct ratio e); // |a^f|^e
 const struct form *factor_abs(struct prover *p, const struct factor *f);
-const struct form *atom_ramp(const struct atom *a);                     // x, where a is max(x, 0)
-struct monomial branch_close(struct prover *p, const struct branch *b); // as a monomial of a maximum's argument
+const struct form *atom_ramp(const struct atom *a);                     // x if a is max(x, 0)
+struct monomial branch_close(struct prover *p, const struct branch *b); // as a monomial in a maximum's argument
 void branch_add(struct prover *p, struct branches *s, struct branch b);
-bool branch_has(const struct branch *b, const struct monomial *m); // does m depend on what b binds?
-// Repeats until nothing changes: drops branches that another one is never below, adds what all have in common to
-// *shift, and puts the branches of a maximum in place of it.
+bool branch_has(const struct branch *b, const struct monomial *m); // whether m depends on a digit that b binds
+// Repeats until nothing changes: drops branches that are never above another one, moves common summands to *shift, and replaces a maximum by its
+// branches.
 bool branches_settle(struct prover *p, struct branches *s, const struct form **shift);
 
 // ---- prove_sign.c ----
 enum sign atom_sign(struct prover *p, const struct atom *a);
 enum sign factor_sign(struct prover *p, const struct factor *f);
 enum sign form_sign(struct prover *p, const struct form *f);
-void form_assert(struct prover *p, const struct form *f);              // notes that f is not negative where both graphs are defined
-const struct form *form_alone(struct prover *p, const struct atom *a); // the form of an atom, of a base its own
+void form_assert(struct prover *p, const struct form *f);              // records that f is not negative where both graphs are defined
+const struct form *form_alone(struct prover *p, const struct atom *a); // the form of an atom; for a base its own form
 
 // ---- prove_match.c ----
 bool atom_same(struct prover *p, const struct atom *a, const struct atom *b);
-bool monomial_same(struct prover *p, const struct monomial *a, const struct monomial *b); // but for c
+bool monomial_same(struct prover *p, const struct monomial *a, const struct monomial *b); // except for c
 bool form_same(struct prover *p, const struct form *a, const struct form *b);
 
 #endif

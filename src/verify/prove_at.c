@@ -1,10 +1,10 @@
-// Elements that data choose. An index that comes from data is an opaque number t inside a subscript. On the way down to an input it is a
-// digit that stands for t, which passes through every operator that keeps the dimension whole. There x[.., t, ..] is F(t, e): F is an
-// unknown function and e an element of an array that nothing else has, with the other subscripts. For the real x there are such an F
-// and such an e, since t and the other subscripts say which element it is; so what holds for all F and e holds for x.
+// Elements at data-dependent indices. Such an index is an opaque number t inside a subscript. On the way to an input, a digit stands for t and passes
+// through every operator that keeps the dimension whole. Then x[.., t, ..] is F(t, e): F is an unknown function and e an element, at the other
+// subscripts, of an array that occurs nowhere else. For the actual x such F and e exist, because t and the other subscripts determine the element. So
+// an identity for all F and e holds for x.
 //
-// A state after an update and the choices of topk are arrays of their own: the same one where both graphs make it by the same operators
-// of the same inputs.
+// An updated state, and the result of topk, are separate arrays. Two are the same array if both graphs make them with the same operators from the
+// same inputs.
 #include "verify/prove.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ bool subscript_chosen(const struct prover *p, struct subscript s)
   return false;
 }
 
-// The number that all of s is; NULL: it is not one such number alone.
+// The data-dependent number that s consists of; NULL: it is not exactly one such number.
 static struct term *number_of(const struct prover *p, struct subscript s)
 {
   if (s.n != 1 || s.p->digit < 0) return NULL;
@@ -57,7 +57,7 @@ struct term *unfold_element(const struct step *w, int array, const struct subscr
 
 // ---- gather ----
 
-// The digit that stands for the number t, below that extent.
+// The digit that stands for the number t below that extent.
 static int digit_of(struct prover *p, struct term *t, int64_t extent)
 {
   for (int i = 0; i < p->ndigits; i++)
@@ -67,7 +67,7 @@ static int digit_of(struct prover *p, struct term *t, int64_t extent)
   return d;
 }
 
-// Row `at` of what was just written to rows `at`, which are all different, is what was written.
+// A read of rows `at` right after a write to rows `at`, which are all different, gives the written values.
 static bool forwarded(const struct step *w, const struct node *update)
 {
   return node_has(update, WRITES_SLICES) && update->in[1] == w->n->in[1] && update->a.dim == w->n->a.dim &&
@@ -92,7 +92,7 @@ static struct term *gathered(const struct step *w)
   return unfold(w->p, w->s, n->in[0], at);
 }
 
-// ---- arrays that are made ----
+// ---- separate arrays ----
 
 static int inputs_before(const struct graph *g, const struct node *n)
 {
@@ -101,7 +101,7 @@ static int inputs_before(const struct graph *g, const struct node *n)
   return k;
 }
 
-// Is tensor t of g made by the same operators of the same inputs as tensor u of h?
+// Whether tensor t of g is made with the same operators from the same inputs as tensor u of h.
 static bool same_made(struct prover *p, const struct graph *g, int t, const struct graph *h, int u)
 {
   const struct node *n = &g->nodes[g->tensors[t].node], *m = &h->nodes[h->tensors[u].node];

@@ -1,5 +1,5 @@
-// Atoms and the digits in them: hashes that do not depend on names, which digits are free, and what is done to the
-// bound digits of a monomial: other names, division into the parts that occur, and merging.
+// Atoms and their digits: hashes that do not depend on names, free digits, and operations on the bound digits of a monomial: renaming, splitting into
+// the parts that occur, and merging.
 #include "verify/prove.h"
 
 #include <stdlib.h>
@@ -148,7 +148,7 @@ static const struct atom *rename_atom(struct prover *p, const struct atom *a, co
 static struct monomial rename_monomial(struct prover *p, const struct monomial *m, const struct renaming *r)
 {
   struct monomial x = *m;
-  if (among(r->u, m->nbound, m->bound)) return x; // another digit of that name
+  if (among(r->u, m->nbound, m->bound)) return x; // a different digit with that name
   x.f = arena_copy(p->mem, m->f, sizeof *m->f * (size_t)m->nfactors), x.factors_cap = m->nfactors;
   for (int i = 0; i < x.nfactors; i++) x.f[i].a = rename_atom(p, x.f[i].a, r);
   x.hash = monomial_hash(p, &x);
@@ -197,7 +197,7 @@ struct monomial monomial_renew(struct prover *p, const struct monomial *m, int d
 
 static bool is_whole(const struct prover *p, const struct verify_piece *x) { return x->extent == p->digits[x->digit].extent; }
 
-// Does v follow u, both whole, wherever either of them occurs free?
+// Whether v follows u, both whole, wherever either occurs free.
 static bool side_by_side(const struct prover *p, const struct atom *a, int u, int v)
 {
   for (int i = 0; i < a->nat; i++)
@@ -220,7 +220,7 @@ static bool side_by_side(const struct prover *p, const struct atom *a, int u, in
   return true;
 }
 
-// The digit after the first free u in a; -1: nothing does, or no digit.
+// The digit after the first free u in a; -1: none, or no digit.
 static int follower(const struct atom *a, int u)
 {
   for (int i = 0; i < a->nat; i++)
@@ -269,7 +269,7 @@ static void add_end(struct ends *s, int64_t at)
   s->at[i] = at;
 }
 
-// Positions at which the parts of digit d in a begin and end, in units of d, ascending.
+// Positions at which parts of digit d in a begin and end, in units of d, ascending.
 static void find_ends(const struct prover *p, struct ends *s, const struct atom *a, int d)
 {
   for (int i = 0; i < a->nat; i++)
@@ -285,7 +285,7 @@ static void find_ends(const struct prover *p, struct ends *s, const struct atom 
     }
 }
 
-// A digit of which parts occur becomes several digits, where the parts nest.
+// Splits a digit of which only parts occur into several digits, if the parts nest.
 static bool divide(struct prover *p, struct monomial *m, int i)
 {
   struct ends s = {0};

@@ -1,6 +1,6 @@
-// The branches of a maximum, in an order that does not matter, brought to one form: max(x, y) + z is max(x + z, y + z),
-// c max(x, y) is max(c x, c y) for a c that is not negative, and a maximum of maxima is one. A monomial that no branch
-// binds is taken out of all of them with the least coefficient that it has in any, so that max(-x, 0) is max(x, 0) - x.
+// Normalizes the branches of a maximum, whose order does not matter. max(x, y) + z is max(x + z, y + z); c max(x, y) is max(c x, c y) for a c that is
+// not negative; nested maxima are merged. A monomial that no branch binds is moved out of all branches, with its least coefficient, so max(-x, 0) is
+// max(x, 0) - x.
 #include "verify/prove.h"
 
 enum { MOST_BRANCHES = 12, MOST_COMPARED = 60, MOST_ROUNDS = 60 };
@@ -29,7 +29,7 @@ struct monomial branch_close(struct prover *p, const struct branch *b)
   return m;
 }
 
-// ---- branches that do not count ----
+// ---- redundant branches ----
 
 static bool same_branch(struct prover *p, const struct branch *a, const struct branch *b)
 {
@@ -38,7 +38,7 @@ static bool same_branch(struct prover *p, const struct branch *a, const struct b
   return x.hash == y.hash && monomial_same(p, &x, &y);
 }
 
-// Is a never below b? With digits of the same name in both it is so for each of their values.
+// Whether a is never below b. Digits with the same name in both have the same values.
 static bool above(struct prover *p, const struct branch *a, const struct branch *b)
 {
   if (same_branch(p, a, b)) return true;
@@ -55,7 +55,7 @@ static bool drop(struct prover *p, struct branches *s)
   return false;
 }
 
-// ---- what branches share ----
+// ---- common summands ----
 
 static const struct monomial *find(struct prover *p, const struct form *f, const struct monomial *m)
 {
@@ -104,7 +104,7 @@ static bool share(struct prover *p, struct branches *s, const struct form **shif
 
 static bool plain(const struct factor *f, enum verify_atom_kind kind) { return f->a->kind == kind && ratio_is(f->e, 1); }
 
-// A monomial c u max(..) or c u |x| |y| .. with c > 0 and u not negative: the factor, or how many bars.
+// A monomial c u max(..) or c u |x| |y| .. with c > 0 and u not negative: the factor, or the number of absolute values.
 static const struct factor *maximum_in(struct prover *p, const struct monomial *m, int *bars)
 {
   const struct factor *max = NULL;
@@ -126,7 +126,7 @@ static struct branch joined(struct prover *p, const struct branch *b, const stru
   return (struct branch){f, d.n, d.d};
 }
 
-// Branch i, of which `rest` is left, becomes one for every branch of the maximum.
+// Replaces branch i, with `rest` as its other summands, by one branch for each branch of the maximum.
 static bool open_maximum(struct prover *p, struct branches *s, int i, const struct form *rest, const struct form *u, const struct atom *max)
 {
   struct branch b = s->b[i];

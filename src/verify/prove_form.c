@@ -72,7 +72,7 @@ static void add_all(struct prover *p, struct form *f, const struct form *x)
 static void bind_one(struct prover *p, struct monomial *m, int digit)
 {
   for (int i = 0; i < m->nbound; i++)
-    if (m->bound[i] == digit) monomial_rename(p, m, i); // another digit of that name
+    if (m->bound[i] == digit) monomial_rename(p, m, i); // a different digit with that name
   PUSH(p->mem, m->bound, m->nbound, m->bound_cap) = digit;
 }
 
@@ -143,7 +143,7 @@ static bool mentions(const struct monomial *m, int d)
   return false;
 }
 
-// The product; bound digits of one that the other has too, bound or free, get other names.
+// The product. Bound digits of one factor are renamed if the other has the same name, bound or free.
 static struct form *product(struct prover *p, const struct monomial *x, const struct monomial *y)
 {
   struct monomial a = copy(p, x), b = copy(p, y);

@@ -1,5 +1,5 @@
-// Parts of a sum that are told apart, x[0] + x[1] + x[2], as the sum over an index. Tried where two sides differ and
-// one of them reads parts by number.
+// Writes a sum of separate parts, x[0] + x[1] + x[2], as a sum over an index. This is tried if two sides differ and one of them reads parts by
+// number.
 #include "verify/prove.h"
 
 enum { MOST_PARTS = 64, MOST_EXTENTS = 4 };
@@ -18,7 +18,7 @@ static void add_extent(struct extents *s, int64_t e)
   if (s->n < MOST_EXTENTS && e <= MOST_PARTS) s->e[s->n++] = e;
 }
 
-// Collects the extents of which a has the number 0 as a part of an index.
+// Collects the extents of pieces in a that are the number 0.
 static void firsts(struct extents *s, const struct atom *a)
 {
   if (!a->numbered) return;
@@ -37,7 +37,7 @@ static int find(struct prover *p, const struct form *f, const struct monomial *m
   return -1;
 }
 
-// f with the sum over w of `varied` in place of what `varied` is for each w, if f has all of these.
+// Replaces the terms `varied` for each w by the sum over w of `varied`, if f has all of them.
 static const struct form *replace(struct prover *p, const struct form *f, const struct monomial *varied, int w)
 {
   const struct form *r = f;

@@ -1,6 +1,5 @@
-// Digits and subscripts. A partition, a tile, a reshape and a repetition read and cut subscripts from the right, as
-// row-major order does; a cut that falls inside a digit leaves two parts of it, which make up the digit again where
-// they meet. Parts that meet are always put together, so that an index is written in one way only.
+// Digits and subscripts. Partitions, tiles, reshapes and repetitions split subscripts from the right, in row-major order. A boundary inside a digit
+// splits it into two parts, which form the digit again where they are adjacent. Adjacent parts are always joined, so an index has one representation.
 #include "verify/prove.h"
 
 enum { MOST_PIECES = 40, MOST_LOOKED_AT = 1000 };
@@ -23,7 +22,7 @@ static struct verify_piece part_of(int digit, int64_t div, int64_t extent) { ret
 
 static void put(struct prove_index_builder *b, struct verify_piece x);
 
-// A part of a digit that was cut is a part of its low digit, of its high one, or of both.
+// A part of a digit that was split is a part of its low digit, of its high digit, or of both.
 static void put_cut(struct prove_index_builder *b, struct verify_piece x)
 {
   const struct digit *d = &b->p->digits[x.digit];
@@ -52,7 +51,7 @@ static bool same_pieces(struct subscript s, struct subscript t)
   return same;
 }
 
-// A part of a composite whose pieces have changed since: cut anew. False: it is a piece as it stands.
+// A part of a composite whose pieces have changed is split again. False: it is already a piece.
 static bool put_composite(struct prove_index_builder *b, struct verify_piece x)
 {
   const struct digit d = b->p->digits[x.digit];
@@ -155,7 +154,7 @@ bool subscript_composite(const struct prover *p, struct subscript s)
   return false;
 }
 
-// The same name for the same pieces, if it is not long since they had one.
+// Reuses the name of the same pieces if it was used recently.
 static struct verify_piece composite(struct prover *p, struct subscript parts, int64_t extent)
 {
   for (int i = p->ndigits - 1; i >= 0 && i >= p->ndigits - MOST_LOOKED_AT; i--)
@@ -165,7 +164,7 @@ static struct verify_piece composite(struct prover *p, struct subscript parts, i
   return part_of(w, 1, extent);
 }
 
-// The low part, of extent `rest`, of the last piece of s or, where that has no such part, of the last pieces.
+// Splits off the low part, of extent `rest`, of the last piece of s, or of the last pieces together.
 static bool cut_last(struct prover *p, struct subscript s, int64_t rest, struct prove_index_builder *h, struct prove_index_builder *l)
 {
   int64_t n = 1;

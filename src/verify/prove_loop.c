@@ -1,11 +1,10 @@
-// Accumulators. A loop that sums up is a sum over its iterations; for a loop that joins, a piece of the subscript chooses the iteration.
+// Accumulators. A summing loop is a sum over its iterations. In a joining loop, a piece of the subscript selects the iteration.
 //
-// A running maximum m_i is the maximum of what its argument was in iterations up to i; no law is used of it but that
-// equal arguments in equal loops have equal ones. After the loop it is the maximum over all iterations. An accumulator
-// that is rescaled by exp(change), where change is m before the iteration minus m now, is known by induction over the
-// iterations: with a_0 = x_0 and a_i = a_(i-1) exp(m_(i-1) - m_i) + x_i,
-//   a_i exp(m_i) = sum of x_j exp(m_j) over j <= i,
-// so that after the loop a = exp(-m) * sum of x_j exp(m_j) over all iterations. No other factor is decided.
+// A running maximum m_i is the maximum of its argument over iterations up to i. Within the loop the only law used is that equal arguments in equal
+// loops give equal maxima. After the loop it is the maximum over all iterations. An accumulator that is rescaled by exp(change), where change is m
+// before the iteration minus m now, is solved by induction over the iterations. With a_0 = x_0 and a_i = a_(i-1) exp(m_(i-1) - m_i) + x_i,
+//  a_i exp(m_i) = sum of x_j exp(m_j) over j <= i,
+// so after the loop a = exp(-m) * sum of x_j exp(m_j) over all iterations. Other factors are not solved.
 #include "verify/prove.h"
 
 #include <string.h>
@@ -28,7 +27,7 @@ static struct scope *iteration(const struct loop *l)
   return s;
 }
 
-// Which iterations an element comes from: the digits to sum over, in *over; the others are pieces of its subscript.
+// The iterations that contribute to an element: digits to sum over, in *over; the other digits are pieces of its subscript.
 static bool iterations(struct loop *l, struct subscript *over)
 {
   const struct step *w = l->w;
@@ -49,7 +48,7 @@ static bool iterations(struct loop *l, struct subscript *over)
   return true;
 }
 
-// x_j exp(m_j), and remembers whose change the factor is.
+// x_j exp(m_j); records which maximum's change is the factor.
 static struct term *unscaled(struct loop *l, const struct scope *s, struct term *x)
 {
   struct prover *p = l->w->p;
@@ -95,7 +94,7 @@ static struct term *summed(struct loop *l, struct subscript over)
 
 // ---- running maxima ----
 
-// In the loop: the argument in any iteration, and which iteration this is.
+// Inside the loop: the argument in any iteration, and the current iteration.
 static struct term *so_far(const struct step *w)
 {
   struct prover *p = w->p;

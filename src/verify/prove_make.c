@@ -1,5 +1,4 @@
-// Terms -> forms. A digit that has to be cut for a case is cut before the term that binds it is complete, so that no
-// form knows it whole.
+// Terms -> forms. A digit that must be split for a case is split before the term that binds it is complete, so no form contains it whole.
 #include "verify/prove.h"
 
 #include <math.h>
@@ -16,7 +15,7 @@ static double shortened(double x)
   return strtod(text, NULL);
 }
 
-// Is c > 0 the double nearest to the root of a number that has a name, or of the inverse of one?
+// Whether c > 0 is the double nearest to the root of a rational number, or to its inverse.
 static bool root_meant(double c, struct ratio *r)
 {
   double up = shortened(c * c), down = shortened(1 / (c * c));
@@ -57,9 +56,9 @@ static struct form *unknown(struct prover *p, enum op op, const struct form *x, 
   return form_atom(p, a, (struct ratio){1, 1});
 }
 
-// The sign of x among x and -x. The deciding coefficients have no names of digits in them, so that forms which only differ in these have
-// the same sign: the coefficients of the monomials whose hash is least. If they cancel, the sign is 1: that loses proofs, and makes none
-// wrong.
+// A canonical choice between x and -x. The coefficients that decide do not depend on digit names, so forms that differ only in names get the same
+// choice: they are the coefficients of the monomials with the least hash. If they cancel, the sign is 1. That can lose proofs but not make wrong
+// ones.
 static int leading_sign(struct prover *p, const struct form *x)
 {
   struct ratio c = {0, 1};
@@ -72,7 +71,7 @@ static int leading_sign(struct prover *p, const struct form *x)
   return ratio_floor(c) < 0 ? -1 : 1;
 }
 
-// f(-x) = parity f(x): one argument stands for x and for -x.
+// f(-x) = parity f(x): one argument represents x and -x.
 static struct form *of_parity(struct prover *p, enum op op, const struct form *x, int parity)
 {
   if (!x || p->why) return NULL;
@@ -84,7 +83,7 @@ static struct form *of_parity(struct prover *p, enum op op, const struct form *x
 
 // ---- digits that are bound ----
 
-// The digits that a sum or a maximum binds, cut as they are now.
+// The digits that a sum or a maximum binds, as currently split.
 static struct digits bound_by(struct prover *p, struct term *t)
 {
   struct digits d = {0};
@@ -110,7 +109,7 @@ static const struct form *of_max(struct prover *p, struct term *t)
   return x ? form_max(p, &(struct branches){.n = 1, .b = &(struct branch){x, d.n, d.d}}) : NULL;
 }
 
-// The second argument fixes the order of the loop's axes: an element of an array that no graph has.
+// The second argument fixes the order of the loop's axes; it is an element of an array that no graph has.
 static struct form *of_running(struct prover *p, struct term *t)
 {
   enum { NO_ARRAY = -1 };
@@ -139,8 +138,8 @@ static struct form *of_product(struct prover *p, struct term *t)
   return r;
 }
 
-// Quotients, roots and logarithms of a product are those of its factors, before these are multiplied out: a sum times
-// a sum has no factors any more.
+// Quotients, roots and logarithms of a product are computed by its factors before these are multiplied out, since a multiplied sum has no factors
+// left.
 static const struct form *inverse_of(struct prover *p, struct term *t)
 {
   if (t->kind != TERM_MUL) return form_inverse(p, form_of(p, t));
@@ -181,7 +180,7 @@ static const struct form *log_of(struct prover *p, struct term *t)
   return r ? form_add(p, r, log_of(p, t->y)) : NULL;
 }
 
-// A power whose exponent is no small number is an unknown function.
+// A power with an exponent that is not a small number is an unknown function.
 static const struct form *of_power(struct prover *p, struct term *t)
 {
   const struct form *x = form_of(p, t->x), *y = x ? form_of(p, t->y) : NULL;
@@ -194,7 +193,7 @@ static const struct form *of_power(struct prover *p, struct term *t)
   return e.n < 0 ? form_inverse(p, r) : r;
 }
 
-// 1 / (1 + exp(-x)), where that is no large form; it has x in it more than once, and deep networks would grow by that.
+// 1 / (1 + exp(-x)), if that form is small. It contains x more than once, so deep networks would grow.
 static const struct form *of_logistic(struct prover *p, const struct form *x)
 {
   const struct form *f = unknown(p, OP_SIGMOID, x, NULL);

@@ -1,7 +1,6 @@
-// Are two forms the same up to the names of bound digits, the order of factors and the order of monomials? Yes is a
-// proof: it comes with a pairing of bound digits, one to one, of equal ranges, each with one that is bound at the same
-// place. Factors and monomials are paired by trial, those of equal hashes only; inside an atom the first pairing that
-// fits is kept, so that a No may be wrong where two digits of one sum look alike.
+// Whether two forms are equal up to the names of bound digits, the order of factors and the order of monomials. A positive answer is a proof: it
+// gives a one-to-one pairing of bound digits with equal ranges that are bound at corresponding places. Factors and monomials with equal hashes are
+// paired by trial. Inside an atom the first pairing that fits is kept, so a negative answer may be wrong if two digits of a sum are alike.
 #include "verify/prove.h"
 
 enum { MOST_NAMES = 200 };
@@ -13,7 +12,7 @@ struct matching {
   struct prover *p;
   struct prove_match_name side[2][MOST_NAMES];
   int n[2], level;
-  int trail[MOST_NAMES], ntrail; // names of side 0 that got partners, in order
+  int trail[MOST_NAMES], ntrail; // names of side 0 that were paired, in order
 };
 
 static int find(const struct matching *m, int side, int digit)
@@ -109,7 +108,7 @@ static bool atoms(struct matching *m, const struct atom *a, const struct atom *b
 
 static bool same_ratio(struct ratio x, struct ratio y) { return x.n == y.n && x.d == y.d; }
 
-// The factor that is paired after i: elements of arrays come first, since they leave the least choice.
+// The factor to pair after i: elements of arrays come first, since they leave the fewest choices.
 static int next_factor(const struct monomial *a, int i)
 {
   for (i++; i < 2 * a->nfactors; i++)

@@ -1,4 +1,4 @@
-// Exact rationals of 128 bits; what does not fit is given up.
+// Exact rationals of 128 bits; on overflow the check gives up.
 #include "base/rational.h"
 #include "verify/prove.h"
 

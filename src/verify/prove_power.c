@@ -9,7 +9,7 @@ enum { MOST_ROUNDS = 100, MOST_POWER = 16, STEP = 16 }; // STEP: monomials looke
 
 static const struct ratio ONE_RATIO = {1, 1};
 
-// The least exponent of a in any monomial of f; a monomial that binds a digit of a has none.
+// The least exponent of a over all monomials of f; 0 if a monomial binds a digit of a.
 static struct ratio least(struct prover *p, const struct form *f, const struct atom *a)
 {
   struct ratio least = {0, 1};
@@ -53,7 +53,7 @@ bool form_common(struct prover *p, const struct form *f, enum common which, stru
   return false;
 }
 
-// Takes the content out of f, or only its denominators.
+// Moves the content, or only its denominators, out of f.
 static const struct form *extract(struct prover *p, const struct form *f, enum common which, struct monomial *content)
 {
   struct factor x;
@@ -74,7 +74,7 @@ static bool leads(struct prover *p, const struct monomial *x, const struct monom
   return x->hash != y->hash ? x->hash < y->hash : ratio_order(p, x->c, y->c) < 0;
 }
 
-// The coefficient of the monomial with the least outline. Digits may be cut or joined later: that changes hashes, but no outline.
+// The coefficient of the monomial with the least outline. Splitting or joining digits later changes hashes but no outline.
 struct ratio form_lead(struct prover *p, const struct form *f)
 {
   const struct monomial *lead = &f->m[0];
@@ -132,7 +132,7 @@ static struct form *power_of_log(struct prover *p, const struct monomial *m)
   return c.n < 0 ? form_inverse(p, r) : r;
 }
 
-// The product of exp(monomial)^coefficient.
+// The product of exp(monomial)^coefficient over all monomials.
 struct form *form_exp(struct prover *p, const struct form *f)
 {
   struct monomial m = monomial_one(ONE_RATIO);

@@ -1,9 +1,8 @@
-// Roots and logarithms of forms, by the factors of c * content * rest: roots are those of the absolute value, and so
-// are logarithms, so that both are defined for all numbers and those of a product are the product (the sum) of those of
-// its factors. A graph has them only where they mean the same. Yet a factor whose sign is not known stays inside with
-// the others of its kind, since it is their product that is known not to be negative: sqrt(x y)^2 is x y.
+// Roots and logarithms of forms, by the factors of c * content * rest. Both use the absolute value, so they are defined for all numbers, and a
+// product's root (logarithm) is the product (sum) of its factors'. Graphs contain them only where the meaning is the same. A factor of unknown sign
+// stays inside with the others of its kind, since only their product is known to be nonnegative: sqrt(x y)^2 is x y.
 //
-// A positive number comes apart into powers of primes.
+// A positive number is split into powers of primes.
 #include "verify/prove.h"
 
 enum { MOST_PRIMES = 64, MOST_TRIED = 4096 };
@@ -12,7 +11,7 @@ static const struct ratio ONE = {1, 1};
 
 // ---- numbers ----
 
-struct prime { // or what is left when the small ones are gone
+struct prime { // a prime, or the remainder after removing small primes
   whole p;
   int e;
 };
@@ -44,13 +43,13 @@ static void number_root(struct prover *p, struct monomial *m, struct ratio c, st
   }
 }
 
-// ---- factors that may stand outside ----
+// ---- factors that can be moved out ----
 
 struct outside {
   struct prover *p;
   struct split s;
-  bool strict;            // all that is let out is positive, unless nothing stays inside
-  int inside;             // how many factors stay inside
+  bool strict;            // all factors moved out are positive, unless none stays inside
+  int inside;             // number of factors that stay inside
   const struct form *why; // one of them
 };
 
@@ -70,7 +69,7 @@ static bool split_outside(struct prover *p, const struct form *f, bool strict, s
     o->inside++, o->why = x->e.d == 1 && x->e.n % 2 ? form_alone(p, x->a) : NULL;
   }
   if (!form_is_one(o->s.rest) && !leaves(o, o->s.rest->sign)) o->inside++, o->why = o->s.rest;
-  // a factor that is let out is not 0, or everything is let out: so the sign of the only one inside is known
+  // a factor that was moved out is not 0, or all factors are moved out: so the sign of a single factor inside is known
   if (o->inside == 1 && o->s.c.n > 0 && o->why && !p->why) form_assert(p, o->why);
   return !p->why;
 }

@@ -1,6 +1,6 @@
-// Which forms are never negative: by the signs of their parts, because |x| is at least x, or because a graph has a root
-// or a logarithm of them. Such a fact holds for all values of the digits that the graph reads it for, all but those of
-// the output; it is kept as a branch, whose digits may have any names.
+// Which forms are never negative: by the signs of their parts, because |x| is at least x, or because a graph has a root or a logarithm of them. Such
+// a fact holds for all values of the digits that the graph reads it for, except for those of the output. It is stored as a branch, whose digit names
+// do not matter.
 #include "verify/prove.h"
 
 enum { MOST_FACTS = 64, MOST_LOOKED_AT = 40 };
@@ -47,7 +47,7 @@ enum sign atom_sign(struct prover *p, const struct atom *a)
   return asserted(p, form_alone(p, a), p->known) ? NONNEGATIVE : ANY_SIGN;
 }
 
-// A factor that is never negative and has a negative power is not 0 either; a fraction of a power is one of the absolute value.
+// A nonnegative factor with a negative power is not 0. A fractional power is a power of the absolute value.
 enum sign factor_sign(struct prover *p, const struct factor *f)
 {
   enum sign s = atom_sign(p, f->a);
@@ -67,7 +67,7 @@ static enum sign monomial_sign(struct prover *p, const struct monomial *m)
 
 static struct form lone(const struct monomial *m) { return (struct form){.n = 1, .m = (struct monomial *)m}; }
 
-// A monomial c u |x| or c u max(x, 0): c u x, and whether it is the first.
+// A monomial c u |x| or c u max(x, 0): gives c u x, and whether it is the first kind.
 static struct form *without_bars(struct prover *p, const struct monomial *m, bool *bars)
 {
   struct form f = lone(m);
@@ -80,7 +80,7 @@ static struct form *without_bars(struct prover *p, const struct monomial *m, boo
   return NULL;
 }
 
-// How often f has the first monomial of x.
+// The multiplicity of the first monomial of x in f.
 static struct ratio share(struct prover *p, const struct form *f, const struct form *x)
 {
   for (int i = 0; i < f->n; i++)
@@ -88,8 +88,7 @@ static struct ratio share(struct prover *p, const struct form *f, const struct f
   return (struct ratio){0, 1};
 }
 
-// Takes c u (|x| + r x), -1 <= r <= 1, or c u (max(x, 0) + r x), -1 <= r <= 0, with u not negative out of f, where that
-// leaves less of f.
+// Removes c u (|x| + r x), -1 <= r <= 1, or c u (max(x, 0) + r x), -1 <= r <= 0, with u nonnegative, from f, if that makes f smaller.
 static const struct form *without_pair(struct prover *p, const struct form *f)
 {
   for (int i = 0; i < f->n && !p->why; i++) {

@@ -1,4 +1,4 @@
-// Terms: how they are put together, and what operators mean (the laws of op.def, by law_term.h).
+// Constructs terms, and defines operators by the laws of op.def (law_term.h).
 #include "verify/law_term.h"
 #include "verify/prove.h"
 
@@ -69,7 +69,7 @@ struct term *term_sum(struct prover *p, struct subscript over, term_body body, c
   return sum;
 }
 
-// ---- what operators mean ----
+// ---- meanings of operators ----
 
 static struct term *plus(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_ADD, x, y); }
 static struct term *times(struct prover *p, struct term *x, struct term *y) { return term_new(p, TERM_MUL, x, y); }
@@ -80,7 +80,7 @@ static struct term *smaller(struct prover *p, struct term *x, struct term *y)
   return negative(p, term_new(p, TERM_LARGER, negative(p, x), negative(p, y)));
 }
 
-// With a bound that may be infinite, that is, none.
+// With a bound that may be infinite, that is, absent.
 static struct term *at_least(struct prover *p, struct term *x, double lo)
 {
   return isinf(lo) && lo < 0 ? x : term_new(p, TERM_LARGER, x, term_constant(p, lo));

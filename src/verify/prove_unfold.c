@@ -1,13 +1,12 @@
-// Graphs -> terms. An element of a tensor is asked for by its subscripts and followed back to elements of inputs, by
-// the definition of every operator in src/eval/: a saver's block is a piece of the subscript, an iterator joins block,
-// iteration and place in the tile. Elements that were asked for before are remembered.
+// Graphs -> terms. An element of a tensor, given by its subscripts, is traced to elements of inputs by each operator's definition in src/eval/. A
+// saver's block is a piece of the subscript; an iterator combines block, iteration and position in the tile. Elements are memoized.
 #include "verify/prove.h"
 
 #include <string.h>
 
 enum { MOST_DEPTH = 300, MOST_CASES = 64 };
 
-// ---- remembered elements ----
+// ---- memoized elements ----
 
 struct memory {
   uint64_t hash;
@@ -16,7 +15,7 @@ struct memory {
   struct term *t;
   struct memory *next;
 };
-struct cut_array { // a slice of an input, through views
+struct cut_array { // a slice of an input, seen through views
   const struct graph *g;
   int tensor;
 };
@@ -124,7 +123,7 @@ static struct term *fold_body(const void *arg)
   return unfold(a->w->p, a->w->s, a->w->n->in[0], a->at);
 }
 
-// Every result folds `len` neighbours.
+// Every result reduces `len` adjacent elements.
 static struct term *reduction(const struct step *w)
 {
   const struct node *n = w->n;
@@ -159,7 +158,7 @@ static struct term *reshaped(const struct step *w)
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-// The number that a subscript has; where it depends on a digit, that digit needs a value.
+// The numeric value of a subscript; if it depends on a digit, that digit needs a value.
 static bool known(struct prover *p, struct subscript s, int64_t *value)
 {
   *value = 0;
@@ -177,7 +176,7 @@ static bool known(struct prover *p, struct subscript s, int64_t *value)
 
 enum { FEW_UNITS = 8, CUT_ARRAYS = 1 << 20 };
 
-// Is tensor t of g the same view of the same input as tensor u of h?
+// Whether tensor t of g is the same view of the same input as tensor u of h.
 static bool same_view(const struct graph *g, int t, const struct graph *h, int u)
 {
   const struct node *n = &g->nodes[g->tensors[t].node], *m = &h->nodes[h->tensors[u].node];
@@ -193,7 +192,7 @@ static bool views_input(const struct graph *g, int t)
   return n->op == OP_INPUT || ((rule == RULE_VIEW || rule == RULE_SPLIT) && views_input(g, n->in[0]));
 }
 
-// An element of a slice of an input is one of an array of its own: the same slice in both graphs is the same array.
+// An element of a slice of an input is an element of a separate array; equal slices in both graphs are the same array.
 static struct term *cut_element(const struct step *w)
 {
   struct unfolder *u = unfolder(w->p);
@@ -203,7 +202,7 @@ static struct term *cut_element(const struct step *w)
   return unfold_element(w, CUT_ARRAYS + i, w->at, shape(w, w->t)->n);
 }
 
-// The number of the unit in the slice needs a value, unless the slice is one of equal parts.
+// The index in the slice needs a value, unless the slice is one of equal parts.
 static struct term *sliced(const struct step *w)
 {
   const struct attrs *a = &w->n->a;
@@ -260,7 +259,7 @@ static struct term *part(const struct step *w)
 
 static struct term *input(const struct step *w) { return unfold_element(w, count_before(w->s->g, w->n, OP_INPUT), w->at, shape(w, w->t)->n); }
 
-// A reshape of a dimension that all have, so that every shape of the same numbers has the same elements.
+// A reshape of a dimension that all have, so that elements do not depend on the shape.
 static struct term *index_number(const struct step *w)
 {
   struct subscript flat = {0};
@@ -272,7 +271,7 @@ static struct term *index_number(const struct step *w)
   return t;
 }
 
-// Along a dimension the blocks of all axes that cut it come first, then the iterations, then the place in the tile.
+// Along a dimension, the index consists of the blocks of all axes that divide it, then the iterations, then the position in the tile.
 static struct term *iterator(const struct step *w)
 {
   const struct scope *s = w->s;

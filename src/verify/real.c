@@ -1,19 +1,17 @@
-// The same real inputs through both graphs, in float64 and in float32. A graph's error in float64 is estimated from how
-// far its float32 result is away: rounding errors of the two differ by a factor of about 2^29. Values of the two
-// graphs that differ by far more than both errors differ as functions of real numbers. This is the evidence of a
-// difference where fields have another meaning of roots, maxima or opaque functions.
+// Evaluates both graphs on the same real inputs in float64 and float32. The error of a graph in float64 is estimated from the deviation of its
+// float32 result: the rounding errors differ by a factor of about 2^29. If values of the two graphs differ by far more than both errors, the graphs
+// are different functions of real numbers. This is the evidence of a difference where fields give roots, maxima or opaque functions another meaning.
 #include "verify/proof.h"
 
 #include <math.h>
 
-static const double FACTOR = 0x1p-29 * 64;         // an error in float64, of one in float32, with room for luck
-static const double LEAST = 0x1p-44;               // relative to the largest value of a tensor, whatever float32 says
-enum { KINDS = 4, MOST_DRAWS = 32, ENOUGH = 512 }; // ENOUGH: elements of each output, where that is cheap
-static const int64_t CHEAP = 4000000;              // field operations of all draws beyond the first four
+static const double FACTOR = 0x1p-29 * 64;         // error in float64 relative to that in float32, with a margin
+static const double LEAST = 0x1p-44;               // relative to the largest value of a tensor: least error assumed
+enum { KINDS = 4, MOST_DRAWS = 32, ENOUGH = 512 }; // ENOUGH: elements of each output, if that is cheap
+static const int64_t CHEAP = 4000000;              // field operations of all draws after the first four
 
-// Inputs of the four kinds of draws: normal ones, then positive ones, so that roots and logarithms are defined, then
-// small ones, so that exponentials stay finite in float32. Small graphs get more draws, since a difference may show for
-// some signs only.
+// Inputs of the four kinds of draws: normal; positive, so that roots and logarithms are defined; small, so that exponentials stay finite in float32.
+// Small graphs get more draws, since a difference may occur for some signs only.
 static double drawn(int draw, double x)
 {
   static const struct {
@@ -51,7 +49,7 @@ static void *const *inputs(struct arena *mem, const struct graph *g, bool narrow
       continue;
     }
     for (int64_t k = 0; k < size; k++) {
-      float x = (float)drawn(draw, rng_normal(&r)); // one that both domains have
+      float x = (float)drawn(draw, rng_normal(&r)); // a number that both types represent
       if (narrow)
         ((float *)p[i])[k] = x;
       else
@@ -67,7 +65,7 @@ struct compared {
   int threads;
   stop_flag stop;
   int nout, *outs;
-  int64_t *seen; // of each output: elements that were compared
+  int64_t *seen; // for each output: number of compared elements
   struct verify_place *where;
 };
 
@@ -85,7 +83,7 @@ static bool counts(const struct runs *x, const struct runs *y, int i, int64_t k)
   return isfinite(x->wide[i][k]) && isfinite(y->wide[i][k]) && isfinite(x->narrow[i][k]) && isfinite(y->narrow[i][k]);
 }
 
-// How far apart output i of the graphs may be by rounding.
+// Largest difference of output i that rounding explains.
 static double tolerance(const struct runs *x, const struct runs *y, int i, int64_t n)
 {
   double error = 0, most = 0;
@@ -118,7 +116,7 @@ static bool enough(const struct compared *c, int64_t elements)
   return true;
 }
 
-// Two draws where they are enough.
+// Two draws if they are enough.
 static enum numbers compare(struct arena *mem, struct compared *c, struct err *e)
 {
   int64_t ops = work_ops(c->g[0]) + work_ops(c->g[1]), draws = KINDS + MIN(MOST_DRAWS - KINDS, CHEAP / MAX(1, ops));

@@ -1,7 +1,6 @@
-// The same two graphs at small extents. Evaluation over a field costs as much as the program itself, and the
-// theorem on exponentials needs few of them (paper, section 5, Theorem 2; a softmax over s keys has about s^2), so
-// tests run where every grid, loop and tile factor of every index is 2 or 3: operators, loops, maps and
-// accumulators all still do something. An extent of 1 would hide sums and transposes.
+// The same pair of graphs at small extents. Evaluation over a field costs as much as the program itself, and the theorem on exponentials needs few of
+// them (paper, section 5, Theorem 2; a softmax over s keys has about s^2). So tests use 2 or 3 for every grid, loop and tile factor of every index:
+// operators, loops, maps and accumulators all still have an effect. An extent of 1 would hide sums and transposes.
 #include "verify/proof.h"
 
 static const int64_t LARGEST = 4096, LARGEST_TILE = 1 << 20;
@@ -51,7 +50,7 @@ static void fix_tiles(struct system *s, const struct frame *f)
   }
 }
 
-// Elements that the loop axis takes at a time; 0: it walks nothing.
+// Elements that one iteration of the loop axis takes; 0: it traverses nothing.
 static int64_t tile_along(const struct graph *b, int axis)
 {
   for (int i = 0; i < b->nnodes; i++) {
@@ -61,7 +60,8 @@ static int64_t tile_along(const struct graph *b, int axis)
   return 0;
 }
 
-// The fewest iterations, or blocks, in which a kernel that takes `step` elements at a time goes on once, with a rest if it has one at full size.
+// The least number of iterations, or blocks, in which a kernel that takes `step` elements at a time continues once, and has a remainder if it has one
+// at full size.
 static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step)
 {
   for (int64_t n = 2; tile && n < loop; n++)
@@ -69,7 +69,7 @@ static int64_t fewest_iterations(int64_t loop, int64_t tile, int64_t step)
   return loop;
 }
 
-// Columns that blocks along the grid axis save each; 0: they save other rows, or nothing else.
+// Columns that each block along the grid axis saves; 0: it saves other rows, or nothing different.
 static int64_t columns_along(const struct graph *b, int axis)
 {
   for (int i = 0; i < b->nnodes; i++) {

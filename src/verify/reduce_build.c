@@ -1,4 +1,4 @@
-// The graph of a frame at its small extents, through the same functions that every graph is built with.
+// Builds the graph of a frame at its small extents, with the same functions that build every graph.
 #include "verify/proof.h"
 
 static struct shape small_shape(struct system *s, const struct frame *f, int t)
@@ -46,7 +46,7 @@ static int build(struct system *s, const struct frame *f, const struct graph *ab
     struct attrs a = small_attrs(s, f, i);
     int out = to->ntensors;
     if (n->op == OP_INPUT) {
-      struct tensor small = f->g->tensors[n->out]; // whole numbers keep their range, and a state is one
+      struct tensor small = f->g->tensors[n->out]; // integers keep their range, and states stay states
       small.shape = small_shape(s, f, n->out);
       status = graph_input_as(to, NULL, small.dtype, &small, n->at, &out, &e);
     } else if (n->op == OP_ITER) {

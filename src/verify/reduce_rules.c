@@ -1,5 +1,5 @@
-// Constraints on the extents of a graph, one function an index rule: the equations behind ir/infer.c. Every
-// extent of every tensor at every level is a variable, and so is every axis; extents of 1 stay 1.
+// Constraints on the extents of a graph, one function for each index rule: the equations behind ir/infer.c. Every extent of every tensor at every
+// level is a variable, and so is every axis; extents of 1 stay 1.
 #include "verify/proof.h"
 
 static int64_t extent(const struct frame *f, int t, int d) { return f->g->tensors[t].shape.d[d]; }
@@ -45,7 +45,7 @@ static void reduction(struct system *s, struct frame *f, int i)
   f->attr[i] = group;
 }
 
-// Groups of neighbouring extents with the same product; extents of 1 belong nowhere.
+// Groups of adjacent extents with the same product; extents of 1 belong to no group.
 static void reshape(struct system *s, const struct frame *f, int x, int t)
 {
   int i = 0, j = 0;
@@ -64,7 +64,7 @@ static void reshape(struct system *s, const struct frame *f, int x, int t)
   }
 }
 
-// All of start, end and the extent are multiples of a unit, which may shrink.
+// Start, end and extent are multiples of a unit, which may become smaller.
 static void slice(struct system *s, struct frame *f, int i)
 {
   const struct node *n = &f->g->nodes[i];
@@ -117,7 +117,7 @@ static void split(struct system *s, const struct frame *f, const struct node *n)
   }
 }
 
-// The dimension that is numbered stays as it is, because the range of the indices does.
+// The indexed dimension keeps its extent, because the range of the indices is fixed.
 static void choice(struct system *s, const struct frame *f, const struct node *n)
 {
   const int x = n->in[0], at = n->in[1], dim = n->a.dim;
@@ -150,7 +150,7 @@ static void accumulator(struct system *s, struct frame *f, int i)
   }
 }
 
-// The tensor outside is the tile times the axes that cut or join it.
+// The outer tensor is the tile times the axes that divide or join it.
 static void border(struct system *s, const struct frame *f, int outer, const struct frame *sub, const struct node *n, int tile)
 {
   const int8_t *grid = n->op == OP_ITER ? n->a.imap : n->a.omap;
@@ -164,7 +164,7 @@ static void border(struct system *s, const struct frame *f, int outer, const str
   }
 }
 
-// Loop axes that node n's argument changes with.
+// Loop axes on which node n's argument depends.
 static unsigned varies(const struct graph *g, const struct node *n, const unsigned *with)
 {
   unsigned m = 0;
@@ -174,7 +174,7 @@ static unsigned varies(const struct graph *g, const struct node *n, const unsign
   return m;
 }
 
-// A sum over iterations of what does not change with them is a multiple: how many there are is part of the meaning.
+// A sum over iterations of a loop-invariant value is a multiple, so the number of iterations is part of the meaning.
 static void pin_repeated_sums(struct system *s, const struct frame *sub)
 {
   const struct graph *g = sub->g;
@@ -227,7 +227,7 @@ static void constrain(struct system *s, struct frame *f, int i)
   case RULE_CONCAT: concat(s, f, n); break;
   case RULE_SPLIT: split(s, f, n); break;
   case RULE_AT: choice(s, f, n); break;
-  case RULE_WORLD: s->failed = true; break; // ranks are of the graph as it is
+  case RULE_WORLD: s->failed = true; break; // the number of ranks is fixed
   case RULE_ACCUM: accumulator(s, f, i); break;
   case RULE_GRAPH: nested(s, f, i); break;
   }

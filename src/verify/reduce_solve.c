@@ -1,9 +1,8 @@
-// Small values for the extents. Union-find makes classes of extents that must agree. The remaining constraints are
-// products (a tensor = its tile times the axes that cut it; both sides of a reshape) and sums (concatenation). Products
-// that define the same class are first compared: whatever cancels is gone, and two variables left alone are one class,
-// so that the 16 of a reshape is known to be the 16 blocks that made it. Then every free class gets a small value, and
-// values grow by the least common multiple until all constraints hold. The result is only a proposal: shape inference
-// judges the rebuilt graphs.
+// Chooses small values for the extents. Union-find forms classes of extents that must be equal. The other constraints are products (a tensor is its
+// tile times the axes that divide it; both sides of a reshape) and sums (concatenation). Products that define the same class are compared first:
+// common factors cancel, and two single variables that remain become one class. So the 16 of a reshape is known to be the 16 blocks that made it.
+// Then every free class gets a small value, and values grow by least common multiples until all constraints hold. The result is only a proposal,
+// which shape inference checks on the rebuilt graphs.
 #include "verify/proof.h"
 
 #include <stdlib.h>
@@ -54,7 +53,7 @@ void shrink_product(struct system *s, int nl, const int *l, int nr, const int *r
   PUSH(s->mem, s->products, s->nproducts, s->products_cap) = p;
 }
 
-// Roots only, ones dropped, common factors cancelled. Two left alone become one class: true.
+// Reduces to roots, drops ones and cancels common factors. Two single variables that remain become one class: true.
 static bool simplify(struct system *s, struct verify_product *p)
 {
   for (int side = 0; side < 2; side++) {
@@ -84,8 +83,8 @@ static struct verify_product turned(const struct verify_product *p)
   return r;
 }
 
-// Factors of the same full value on both sides, one each, become one class: a proposal like all of this, but it keeps
-// extents small where two views split an index in the same way.
+// Pairs factors with the same full value on both sides into one class. This is a proposal like the rest, but keeps extents small if two views split
+// an index alike.
 static bool pair_up(struct system *s, const struct verify_product *p)
 {
   int found = 0, n = p->n[0];
@@ -103,7 +102,7 @@ static bool pair_up(struct system *s, const struct verify_product *p)
   return true;
 }
 
-// Two products that define one class: their right sides agree.
+// Two products that define one class have equal right sides.
 static bool compare(struct system *s, const struct verify_product *a, const struct verify_product *b, bool guess)
 {
   for (int turn = 0; turn < 4; turn++) {
@@ -149,7 +148,7 @@ static bool multiply(struct system *s, int v, int64_t factor)
   return (s->small[r] *= factor) <= s->largest;
 }
 
-// Multiplies one side of a product by `factor`: the first variable that may grow, tiles and views before axes.
+// Multiplies one side of a product by `factor`, in the first variable that may grow: tiles and views before axes.
 static bool grow(struct system *s, const struct verify_product *p, int side, int64_t factor, bool from_end)
 {
   if (factor == 1) return true;
@@ -195,7 +194,7 @@ static int by_extent(const void *x, const void *y)
   return (a > b) - (a < b);
 }
 
-// The free classes get 2, 3, ... by the order of their full extents, so that equal values mean equal extents.
+// Free classes get 2, 3, ... in the order of their full extents, so that equal values mean equal extents.
 static void set_apart(struct system *s, const bool *defined)
 {
   int64_t *full = NEWS(s->mem, int64_t, s->nvars), value = 1;
@@ -211,7 +210,7 @@ static void set_apart(struct system *s, const bool *defined)
   }
 }
 
-// A class that a product or a sum defines starts at 1 and gets what its factors make.
+// A class that a product or a sum defines starts at 1 and gets its value from its factors.
 static void first_values(struct system *s, enum shrink_style style)
 {
   bool *defined = NEWS(s->mem, bool, s->nvars);

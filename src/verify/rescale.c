@@ -1,7 +1,6 @@
-// A mean may be written as a sum times 1/n. At reduced extents the sum has n' elements and the constant must be
-// 1/n'. For every tensor this collects how many elements were summed on the way to it, at full size and reduced:
-// one reduction after the other (a tile, then the loop, then the blocks) multiplies. A constant is replaced where
-// it equals 1/n or n of exactly one such reduced count.
+// A mean may be written as a sum times 1/n. At reduced extents the sum has n' elements, so the constant must be 1/n'. For every tensor this collects
+// the number of elements summed before it, at full size and reduced; consecutive reductions (a tile, then the loop, then the blocks) multiply. A
+// constant is replaced if it equals 1/n or n of exactly one such count.
 #include "verify/proof.h"
 
 enum { FOLDS = 32 };
@@ -17,7 +16,7 @@ struct rescale_pass {
   struct arena *mem;
   const struct graph *full;
   struct graph *small;
-  struct folds *of; // a tensor
+  struct folds *of; // for each tensor
   int changed;
 };
 
@@ -42,7 +41,7 @@ static void folded(struct folds *s, struct rescale_fold by)
 
 static int64_t extent(const struct graph *g, int t, int dim) { return g->tensors[t].shape.d[dim]; }
 
-// Elements of one argument that make one element of the result, apart from loops.
+// Number of argument elements for one result element, loops not counted.
 static int64_t along(const struct graph *g, const struct node *n)
 {
   if (op_rows[n->op].rule == RULE_CONTRACT) return extent(g, n->in[0], g->tensors[n->in[0]].shape.n - 1);

@@ -1,6 +1,6 @@
-// One random test: the same field elements into both graphs, every element of every output compared (paper, section
-// 5.2, which compares all elements too). Inputs are fresh for every test and different for every tensor. 1/0 is 0
-// there, which keeps the laws but is not covered by the theorem, so such a test is drawn again with another seed.
+// One random test: both graphs get the same field elements, and every element of every output is compared (paper, section 5.2, which compares all
+// elements too). Inputs are new for every test and different for every tensor. 1/0 is 0, which keeps the laws but is not covered by the theorem, so
+// such a test is drawn again with another seed.
 #include "base/rational.h"
 #include "verify/proof.h"
 
@@ -9,7 +9,7 @@
 
 enum { REDRAWS = 16 };
 
-// Both parts, where both sides have both.
+// Compares both parts if both sides have both.
 static bool agree(struct ffv x, struct ffv y) { return x.p == y.p && (x.q == y.q || ff_lost2(x, y)); }
 
 static const int *outputs(struct arena *mem, const struct graph *g, int *n)
@@ -57,7 +57,7 @@ enum verdict trial_run(const struct trial *t, uint64_t seed, struct verify_place
   return v;
 }
 
-// ---- numbers that the primes shall have as residues ----
+// ---- numbers that must be quadratic residues of the primes ----
 
 static void factors_of(struct trial *t, double c)
 {
@@ -88,7 +88,7 @@ void trial_residues(struct trial *t)
 {
   t->nresidues = 0;
   residues_of(t, t->a), residues_of(t, t->b);
-  qsort(t->residues, (size_t)t->nresidues, sizeof *t->residues, ascending); // the largest are left out first
+  qsort(t->residues, (size_t)t->nresidues, sizeof *t->residues, ascending); // if there are too many, the largest are omitted
 }
 
 uint64_t trial_seed(uint64_t seed, int i) { return hash_mix(seed, (uint64_t)i); }
@@ -114,7 +114,7 @@ static void one(void *arg, int i, int worker)
     o->v = trial_run(s->t, hash_mix(trial_seed(s->seed, i + s->at), (uint64_t)draw), &o->where, &o->e);
 }
 
-// In batches, so that a difference found early ends the series; the first one counts whoever found it.
+// In batches, so that a difference found early ends the series. The first difference counts, whichever thread found it.
 enum verdict trial_many(const struct trial *t, int n, uint64_t seed, int threads, int *passed, struct verify_place *where, struct err *e)
 {
   struct arena mem = {0};

@@ -1,9 +1,8 @@
-// How wrong can one test be? The theorem on exponentials (paper, section 5.1; with the bound of its later version: at
-// most 8dk^4/q + q^(-1/k^2) a test) needs k, the number of different exponentials in the cross-multiplied
-// difference of two outputs, and d, the largest degree of its polynomials. Both are bounded from above here, by
-// arithmetic on sizes of sums. Without exponentials the error is d/p (Schwartz, Zippel). A square root r of s is a
-// new variable with r^2 = s; its sign is free, and the norm over the m roots of an element has at most 2^m times
-// the degree and 2^m factors, whence 4^m. Arguments of unknown functions must not collide: one term d/p a pair.
+// Bounds the error probability of one test. The theorem on exponentials (paper, section 5.1, with the bound of its later version: at most 8dk^4/q +
+// q^(-1/k^2) a test) needs k, the number of different exponentials in the cross-multiplied difference of two outputs, and d, the largest degree of
+// its polynomials. Both are bounded from above here by arithmetic on sizes of sums. Without exponentials the error is d/p (Schwartz, Zippel). A
+// square root r of s is a new variable with r^2 = s of either sign. The norm over the m roots of an element has at most 2^m times the degree and 2^m
+// factors, which gives 4^m. Arguments of unknown functions must not collide: one term d/p for each pair.
 #include "verify/value.h"
 
 #include <math.h>
@@ -69,7 +68,7 @@ double value_roots(const struct value *x)
   return n;
 }
 
-// Both over the least common denominator; *nx and *ny get what the numerators become.
+// Puts both over the least common denominator; *nx and *ny get the new numerators.
 static struct value common(struct bounder *b, const struct value *x, const struct value *y, struct size *nx, struct size *ny)
 {
   struct value r = *x;
@@ -150,7 +149,7 @@ struct value value_opaque(struct bounder *b, const struct value *x, double times
 {
   if (has_exps(x)) gap(b, "a function without laws of an exponential");
   b->out->inner = MAX(b->out->inner, 2 * MAX(1, degree(x)) * pow(4, 2 * value_roots(x)));
-  b->out->pairs += times; // applications; size_pair makes pairs of them
+  b->out->pairs += times; // number of applications; size_pair computes pairs from it
   return value_atom(1);
 }
 

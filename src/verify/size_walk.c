@@ -1,5 +1,5 @@
-// Bounds of every tensor of a graph, in order, with the operators' meanings taken from their rows; block and thread
-// graphs are entered as the interpreter enters them.
+// Bounds for every tensor of a graph, in order. Meanings of operators come from their rows; block and thread graphs are entered as the interpreter
+// enters them.
 #include "verify/law_size.h"
 #include "verify/value.h"
 
@@ -10,7 +10,7 @@ struct size_walk {
   struct bounder *b;
   const struct graph *g;
   struct value *v; // a tensor
-  double times;    // how often the graph is evaluated in one test
+  double times;    // number of evaluations of the graph in one test
 };
 
 static const unsigned DIM_BITS = (1u << MAX_DIMS) - 1;
@@ -32,7 +32,7 @@ static struct value moved(const struct value *x, int n, const int *to)
   return r;
 }
 
-// Elements have moved: the same place now has another denominator.
+// Elements were moved, so the same position now has another denominator.
 static struct value renamed(const struct size_walk *w, struct value x)
 {
   x.id = 0;
@@ -51,7 +51,7 @@ static struct value aligned(const struct size_walk *w, int x, int t)
   return moved(&w->v[x], shape(w, x)->n, to);
 }
 
-// Dimensions along which tensor x, aligned with t, may change.
+// Dimensions along which tensor x, aligned with t, may vary.
 static unsigned varies(const struct size_walk *w, int x, int t)
 {
   unsigned m = 0;
@@ -60,7 +60,7 @@ static unsigned varies(const struct size_walk *w, int x, int t)
     if (shape(w, x)->d[i] > 1) m |= 1u << MAX(0, i + shift);
   enum phase p = w->g->tensors[x].phase;
   for (int l = 0; l < w->g->nloop && (p == VARYING || p == RUN); l++) m |= 1u << loop_bit(w->g, l);
-  // a thread graph's tensors change with the loop of the block around it
+  // a thread graph's tensors vary with the loop of the enclosing block
   for (int l = 0; l < MAX_LOOPS && w->g->level == THREAD; l++) m |= 1u << (LOOP_BIT + l);
   return m;
 }
@@ -93,7 +93,7 @@ static struct value either(const struct size_walk *w, const struct node *n, stru
   return value_opaque(w->b, &r, MAX(applications(w, n->out), applications(w, n->in[0])));
 }
 
-// A sum or a difference of an unknown function of x and of -x.
+// A sum or difference of an unknown function of x and of -x.
 static struct value of_both_signs(const struct size_walk *w, const struct node *n, struct value x)
 {
   struct value r = value_opaque(w->b, &x, 2 * MAX(applications(w, n->out), applications(w, n->in[0])));
@@ -189,7 +189,7 @@ static struct value view(const struct size_walk *w, const struct node *n)
     return moved(x, r, to);
   }
   if (n->op != OP_RESHAPE) return *x;
-  struct value v = *x; // dimensions are mixed: whatever changed along one may change along all
+  struct value v = *x; // dimensions are mixed: a value that varies along one may vary along all
   for (int i = 0; i < v.ndens; i++) v.den[i].mask |= v.den[i].mask & DIM_BITS ? DIM_BITS : 0;
   for (int i = 0; i < v.nroots; i++) v.root[i].mask |= v.root[i].mask & DIM_BITS ? DIM_BITS : 0;
   return v;
@@ -202,7 +202,7 @@ static struct value concat(const struct size_walk *w, const struct node *n)
   return r;
 }
 
-// The sum over the iterations; along an axis that fmap joins, what changed with the axis changes with the dimension.
+// The sum over the iterations. Along an axis that fmap joins, a value that varies with the axis varies with the dimension.
 static struct value over_loops(const struct size_walk *w, const struct node *n, struct value x)
 {
   for (int l = 0; l < w->g->nloop; l++) {
@@ -260,7 +260,7 @@ static void enter(struct size_walk *w, const struct node *n)
   }
 }
 
-// A tile: what changed along a dimension changes with the loop axes that cut it.
+// A tile: a value that varies along a dimension varies with the loop axes that divide it.
 static struct value tile(const struct size_walk *w, const struct node *n, struct value x)
 {
   for (int i = 0; i < x.ndens + x.nroots; i++) {

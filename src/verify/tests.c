@@ -1,17 +1,16 @@
-// Which tests a pair of graphs gets, and what follows from them.
+// Chooses the tests for a pair of graphs, and draws conclusions from them.
 //
-// Each test over fields draws its primes. Maxima are tried as opaque functions first, which is sound whatever the
-// maximum is, and under random orders where that rejects. Work is limited by counting operations, never by the clock:
-// results do not depend on the machine.
+// Each test over fields draws its primes. Maxima are first treated as opaque functions, which is sound for any meaning of the maximum; if that
+// rejects, they follow random orders. Work is limited by counting operations and never by time, so results do not depend on the machine.
 #include "verify/proof.h"
 
 #include <math.h>
 
 static const double DELTA = 1e-9;
-static const int64_t OVERHEAD = 20000; // of one test, in operations
+static const int64_t OVERHEAD = 20000; // operations equivalent to the fixed cost of a test
 enum { MOST_TESTS = 200000 };
-enum { ORDERS = 1000 }; // tests of maxima under random orders, at least: most orders may hide a wrong choice
-enum { BLIND = 4 };     // tests where no theorem says how many, at least; of small graphs more
+enum { ORDERS = 1000 }; // least number of tests with maxima under random orders: most orders may hide a wrong choice
+enum { BLIND = 4 };     // least number of tests if no theorem gives a number; small graphs get more
 static const int64_t BLIND_OPS = 40000000;
 enum { MOST_BLIND = 64 };
 static const uint64_t LEAST_P = (uint64_t)1 << 61, LEAST_Q = (uint64_t)1 << 60; // of pairs with PRIMES_TEST bits
@@ -26,7 +25,7 @@ struct testing testing_of(const struct verify_opts *o, uint64_t seed, const stru
   t.error = size_error(&t.bound, LEAST_P, LEAST_Q);
   double n = t.error < 1 ? ceil(log(delta_of(&t)) / log(t.error)) : 1e9;
   t.wanted = n < 1e9 ? MAX(1, (int)n) : 1000000000;
-  // One order of n tells whether an element is the largest of n.
+  // One order in n shows whether an element is the largest of n.
   t.orders = t.bound.maxima ? ceil(-log(delta_of(&t)) * fmax(choices_among(a), choices_among(b))) : 0;
   t.ops = work_ops(a) + work_ops(b) + OVERHEAD;
   t.faithful = work_faithful(a) && work_faithful(b) && !t.bound.gap;

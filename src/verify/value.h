@@ -1,7 +1,6 @@
-// Knowledge of one element of a tensor without looking at it: numerator / product of denominators, where the
-// numerator and each denominator are sums of terms polynomial * exp(fraction) (paper, section 5.1, Equation 2).
-// Bounds hold for every element of the tensor. A denominator remembers along which dimensions and loop axes it
-// changes: a sum along others keeps it, a sum along those multiplies all of them together.
+// Static knowledge about an element of a tensor: numerator / product of denominators, where the numerator and each denominator are sums of terms
+// polynomial * exp(fraction) (paper, section 5.1, Equation 2). Bounds hold for every element of the tensor. A denominator records the dimensions and
+// loop axes along which it varies: a sum along others keeps it, a sum along these multiplies all its values together.
 #ifndef MICA_VALUE_H
 #define MICA_VALUE_H
 
@@ -18,16 +17,16 @@ struct den {
 struct root { // a square root
   int id;
   unsigned mask;
-  double count; // how many different ones reach an element
+  double count; // number of different roots that an element depends on
 };
 struct value {
-  int id; // names the value as a denominator
+  int id; // identifies the value as a denominator
   struct size num;
   int ndens, nroots;
   struct den den[DENS];
   struct root root[ROOTS];
 };
-struct bounder { // one walk over a pair
+struct bounder { // one traversal of a pair
   int ids;
   struct bound *out;
 };
@@ -39,17 +38,17 @@ struct size size_power(struct size x, double n);
 struct value value_atom(double degree);
 struct value value_add(struct bounder *b, const struct value *x, const struct value *y);
 struct value value_mul(struct bounder *b, const struct value *x, const struct value *y);
-// mask: where y, seen as a denominator, changes.
+// mask: along which y, as a denominator, varies.
 struct value value_div(struct bounder *b, const struct value *x, const struct value *y, unsigned mask);
 struct value value_exp(struct bounder *b, const struct value *x);
 struct value value_sqrt(struct bounder *b, const struct value *x, unsigned mask);
-// An unknown function of x; `times` applications in one evaluation.
+// An unknown function of x; `times`: its applications in one evaluation.
 struct value value_opaque(struct bounder *b, const struct value *x, double times);
-// The sum of n along the index of `bit`; keep: it goes on changing along it (sums of groups).
+// The sum of n along the index of `bit`; keep: the result still varies along it (sums of groups).
 struct value value_sum(struct bounder *b, const struct value *x, int bit, double n, bool keep);
 // Either x or y.
 struct value value_either(struct bounder *b, const struct value *x, const struct value *y);
-struct size value_dens(const struct value *x); // of the product of all denominators
+struct size value_dens(const struct value *x); // the product of all denominators
 double value_roots(const struct value *x);
 
 #endif

@@ -1,5 +1,5 @@
-// Cost of one evaluation over a field: multiply-adds, with the dear operations weighted by how many
-// multiplications they take, and the memory of the tensors between kernels.
+// Cost of one evaluation over a field: multiply-adds, where expensive operations count as the multiplications that they take; and the memory of the
+// tensors between kernels.
 #include "base/rational.h"
 #include "verify/proof.h"
 
@@ -36,7 +36,7 @@ int64_t work_ops(const struct graph *g)
 
 int64_t work_bytes(const struct graph *g) { return graph_tile_bytes(g, (int)domain_bytes(DOM_FIELD)); }
 
-// ---- is a difference over fields one over the reals? ----
+// ---- whether a difference over fields is one over the reals ----
 
 static bool field_operation(const struct op_row *row)
 {
