@@ -1,5 +1,5 @@
-// Abstract expressions of values (paper, section 4.3, Table 1). Sum factors are products of primes, one a piece
-// of a class, so that equality and divisibility of sizes that are not chosen yet are those of integers.
+// Abstract expressions of values (paper, section 4.3, Table 1). Sum factors are products of primes, one prime for each piece of a class. So equality
+// and divisibility of sizes that are not chosen yet become equality and divisibility of integers.
 #include "search/law_abstract.h"
 #include "search/space.h"
 
@@ -7,7 +7,7 @@
 
 enum { SCALARS = 1 << 20, INVERSES = 1 << 19 };
 
-// The same constant gives the same atom in every context: 31 bits of its hash, above all other ids.
+// A constant has the same atom in every context: 31 bits of its hash, above all other ids.
 uint32_t atom_scalar(double x) { return (uint32_t)hash_bytes(&x, sizeof x, 0) | (uint32_t)SCALARS << 11; }
 
 uint32_t atom_inverse(int c) { return (uint32_t)(INVERSES + c); }

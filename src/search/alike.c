@@ -1,7 +1,6 @@
-// Graphs that do the same as a given one, of which the space holds one at most. Each block graph loses what computes
-// nothing: axes of extent 1, idle loops, sums of one element. Each operator gets iterators of its own, since a tensor may
-// be used under two ways of cutting it. Then two axes that cut the same become one, and a loop that only joins parts is
-// unrolled or becomes an axis of the grid. Every result is verified.
+// Equivalent forms of a graph, of which the space contains at most one. Each block graph loses parts that compute nothing: axes of extent 1, loops of
+// one iteration, sums of one element. Each operator gets its own iterators, since a tensor may be partitioned in two ways. Then two axes that
+// partition alike become one, and a loop that only joins parts is unrolled or becomes a grid axis. Every result is verified.
 #include "plan/plan.h"
 #include "search/space.h"
 #include "verify/verify.h"
@@ -10,14 +9,14 @@
 
 struct change {
   int loop;   // this loop becomes a grid axis, or -1
-  int spread; // whose parts are joined along this dimension
+  int spread; // the loop's parts are joined along this dimension
 };
 struct copying {
   const struct graph *above, *b;
   struct graph *to;
   const struct change *c;
-  const int *from;   // tensors above that the iterators of b read
-  int nin, cap, *in; // and those of `to`
+  const int *from;   // outer tensors that the iterators of b read
+  int nin, cap, *in; // and those that `to` reads
   int *at;           // tensor of b -> tensor of `to`
   struct err *e;
 };
@@ -31,7 +30,7 @@ enum op op_without_loop(enum op op) { return op == OP_ACCUM_SUM ? OP_SUM : op ==
 
 // ---- one block graph ------------------------------------------------------------------------------------------------
 
-// Is this axis left out, because it has one part or because it becomes another one?
+// Whether this axis is dropped, because it has one part or is replaced by another axis.
 static bool loop_left_out(const struct copying *k, int i) { return k->b->loop[i] == 1 || i == k->c->loop; }
 
 static bool copy_axes(struct copying *k)
@@ -73,7 +72,7 @@ static int operand(struct copying *k, int tensor, int *out)
   return graph_iter(k->to, k->above, k->from[number], &a, n->at, out, k->e);
 }
 
-// A sum of one element, and an accumulator of no loop.
+// A sum of one element, or an accumulator without a loop.
 static bool is_idle(const struct copying *k, const struct node *n)
 {
   if (op_rows[n->op].rule == RULE_REDUCE) return k->to->tensors[n->in[0]].shape.d[n->a.dim] == 1;
@@ -103,7 +102,7 @@ static int copy_node(struct copying *k, const struct node *was)
   return s;
 }
 
-// The block graph in node i of g once more, in its place.
+// Replaces the block graph in node i of g.
 static int copy_block(struct graph *g, int i, const struct change *c, struct err *e)
 {
   struct node *block = &g->nodes[i];
@@ -111,7 +110,7 @@ static int copy_block(struct graph *g, int i, const struct change *c, struct err
   struct copying k = {.above = g, .b = b, .to = graph_new(g->mem, BLOCK, b->name), .c = c, .from = block->in, .e = e};
   k.at = NEWS(g->mem, int, b->ntensors + 1);
   int s = copy_axes(&k) ? OK : USER;
-  for (int n = 0; n < b->nnodes; n++) s = b->nodes[n].sub ? USER : s; // thread graphs are none of the search's
+  for (int n = 0; n < b->nnodes; n++) s = b->nodes[n].sub ? USER : s; // the search makes no thread graphs
   for (int n = 0; n < b->nnodes && !s; n++)
     if (b->nodes[n].op != OP_ITER) s = copy_node(&k, &b->nodes[n]);
   block->sub = k.to, block->in = k.in, block->nin = k.nin;
@@ -120,7 +119,7 @@ static int copy_block(struct graph *g, int i, const struct change *c, struct err
 
 static const struct change none = {-1, -1};
 
-// The same as p, or NULL.
+// A form equal to p, or NULL.
 static struct graph *verified(const struct alike_making *m, struct graph *g)
 {
   struct err e = {0};
@@ -134,7 +133,7 @@ static struct graph *changed(const struct alike_making *m, const struct graph *g
   return copy_block(to, i, c, &e) ? NULL : verified(m, to);
 }
 
-// With other extents of the axes of block i.
+// Changes the extents of the axes of block i.
 static struct graph *resized(const struct alike_making *m, const struct graph *g, int i, const struct axes *a)
 {
   struct err e = {0};
@@ -180,7 +179,7 @@ static bool joins(const struct graph *b, int loop)
   return any;
 }
 
-// Do two grid axes cut the same, everywhere?
+// Whether two grid axes partition every tensor alike.
 static bool cut_the_same(const struct graph *b, int x, int y)
 {
   bool same = true;
@@ -212,7 +211,7 @@ static struct graph *merged(const struct alike_making *m, struct graph *g, int i
   return g;
 }
 
-// Loops that `which` names, unrolled; or made axes, where that is wanted or they cannot be unrolled.
+// Unrolls the loops in `which`, or makes them axes if that is requested or they cannot be unrolled.
 static struct graph *without_loops(const struct alike_making *m, struct graph *g, int i, bool (*which)(const struct graph *b, int loop), bool blocks)
 {
   for (int l = g->nodes[i].sub->nloop - 1; l >= 0; l--) {

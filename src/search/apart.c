@@ -1,12 +1,11 @@
-// Products that sum over a dimension of which the program reads a part elsewhere. A cache of latents that is the keys whole, and the
-// values in part, is read twice so. In parts it is one tensor for both:
-//   matmul(Q, transpose(K))  with slice(K, 0, 512)  becomes  matmul(Q1, transpose(K1)) + matmul(Q2, transpose(K2))
-// Only where both operands are views of inputs, so that parts of them are no kernels. Results of a search are verified against the
-// program as it was.
+// Splits products that sum over a dimension of which the program reads a part elsewhere. A cache of latents, for example, is read whole as keys and
+// in part as values. Its parts become separate tensors that both reads share:
+//  matmul(Q, transpose(K))  with slice(K, 0, 512)  becomes  matmul(Q1, transpose(K1)) + matmul(Q2, transpose(K2))
+// Both operands must be views of inputs, so that their parts need no kernels. Search results are verified against the original program.
 #include "search/space.h"
 
-enum { MOST_PARTS = 4 }; // of a dimension
-enum { PART_UNIT = 16 }; // cuts are multiples of it: matrix instructions sum over so many elements
+enum { MOST_PARTS = 4 }; // parts of a dimension
+enum { PART_UNIT = 16 }; // boundaries are multiples of it, the depth of a matrix instruction
 
 struct apart {
   const struct graph *p;
@@ -18,8 +17,8 @@ struct apart {
 
 static const struct node *maker(const struct graph *g, int t) { return &g->nodes[g->tensors[t].node]; }
 
-// Boundaries of the parts along that dimension of tensor t, under its transposes, that slices cut. Returns how many parts there are. 1: none, or a
-// cut is no multiple of PART_UNIT.
+// Boundaries of the parts that slices make along that dimension of tensor t, seen under its transposes. Returns the number of parts. 1: no slices, or
+// a boundary is no multiple of PART_UNIT.
 static int parts_of(const struct graph *p, int t, int dim, int64_t at[MOST_PARTS + 1])
 {
   for (; maker(p, t)->op == OP_TRANSPOSE; t = maker(p, t)->in[0]) dim = perm_of(&maker(p, t)->a, p->tensors[t].shape.n, dim);
@@ -42,7 +41,7 @@ static int parts_of(const struct graph *p, int t, int dim, int64_t at[MOST_PARTS
   return n;
 }
 
-// The slice of a tensor of `to`, made where there is none.
+// The slice of a tensor of `to`, made if it is missing.
 static int slice_of(struct apart *m, int t, int dim, int64_t start, int64_t end, int *out)
 {
   struct attrs a = attrs_default(OP_SLICE);
@@ -54,7 +53,7 @@ static int slice_of(struct apart *m, int t, int dim, int64_t start, int64_t end,
   return graph_add(m->to, OP_SLICE, 1, &t, &a, NOWHERE, out, &m->e);
 }
 
-// The part of tensor t of p: of what is under its transposes, which then stand above it.
+// A part of tensor t of p. The slice is taken below t's transposes, which are then applied to it.
 static int part_of(struct apart *m, int t, int dim, int64_t start, int64_t end, int *out)
 {
   const struct node *above[MAX_DIMS];

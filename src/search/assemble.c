@@ -1,5 +1,5 @@
-// Plans as kernel graphs. Inputs and device tensors get one class a dimension where blocks read or write them
-// (kernel-level reshapes, which cost nothing); library operators see the program's own shapes.
+// Builds kernel graphs from plans. Inputs and device tensors get one class for each dimension where blocks read or write them (kernel-level reshapes,
+// which cost nothing). Library operators use the program's own shapes.
 #include "search/space.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ struct joiner {
   struct search_placed *at; // by device tensor
 };
 
-// The labels with every class in a dimension of its own.
+// The labels with one class for each dimension.
 static struct labels spread(const struct labels *l)
 {
   struct labels r = {0};
@@ -33,7 +33,7 @@ static int reshape(struct joiner *j, int from, const struct shape *to, int *out)
   return graph_add(j->g, OP_RESHAPE, 1, &from, &a, NOWHERE, out, j->e);
 }
 
-// Program tensor t in the kernel graph; views of what is there are added.
+// The kernel graph's tensor for program tensor t; views are added as needed.
 static int materialize(struct joiner *j, int t, int *out)
 {
   const struct graph *p = j->s->p;
@@ -64,7 +64,7 @@ static int place(struct joiner *j, int d)
   return status;
 }
 
-// Does kernel x read device tensor d in the program's own shape: as a library operator, or under another labelling?
+// Whether kernel x reads device tensor d in the program's shape: as a library operator, or under another labelling.
 static bool reads_shown(const struct planner *pl, const struct option *x, int d)
 {
   for (int k = 0; k < x->nneed && x->table < 0; k++)
@@ -76,7 +76,7 @@ static bool reads_shown(const struct planner *pl, const struct option *x, int d)
   return false;
 }
 
-// Must device tensor d have the program's own shape?
+// Whether device tensor d must have the program's shape.
 static bool shown(const struct joiner *j, const struct plan *p, int d)
 {
   if (d >= j->pl->nfixed + j->pl->ncut) return true;
@@ -113,7 +113,7 @@ static int add_library(struct joiner *j, const struct option *x)
   const struct graph *p = j->s->p;
   const struct node *n = &p->nodes[x->node];
   int in[4], out, status = OK;
-  if (n->op == OP_INPUT) return OK; // an output that is one
+  if (n->op == OP_INPUT) return OK; // an input is an output
   if (op_rows[n->op].rule == RULE_VIEW) return materialize(j, n->out, &out);
   for (int i = 0; i < n->nin && !status; i++) status = materialize(j, n->in[i], &in[i]);
   if (!status) status = graph_add(j->g, n->op, n->nin, in, &n->a, NOWHERE, &out, j->e);
@@ -130,7 +130,7 @@ static bool ready(const struct plan *p, const bool *done, int i)
   return true;
 }
 
-// The kernels in an order in which each finds what it reads; false where they need each other.
+// Sorts the kernels so that each reads only earlier results; false if they depend on each other.
 static bool in_order(const struct plan *p, int *order)
 {
   bool done[MAX_CHAIN] = {false};

@@ -1,5 +1,5 @@
-// The best unfinished plans of one length: a heap with the worst of them on top. If asked for, only so many of the plans
-// that agree in their expensive parts are held.
+// The best partial plans of one length: a heap with the worst plan on top. Optionally only a limited number of plans with the same expensive parts is
+// kept.
 #include "search/space.h"
 
 struct beam beam_open(struct arena *mem, int most)
@@ -30,7 +30,7 @@ static void sink(struct beam *b, int n, int i)
   }
 }
 
-// The place of a state that has to give way to one like this, or -1: there is a free one.
+// The position of a state that must make room for a similar one, or -1 if there is a free one.
 static int place_for(const struct beam *b, uint64_t heavy)
 {
   int same = 0, worst = -1;

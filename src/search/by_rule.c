@@ -1,5 +1,5 @@
-// Kernel graphs that no search is needed for: one block graph of the whole program, by rule, in a few sizes. Programs without products
-// (fuse_parts.c), and long ones that work row by row (chain.c).
+// Kernel graphs made without a search: one block graph for the whole program, in a few sizes. They cover programs without products (fuse_parts.c),
+// and long programs that work row by row (chain.c).
 #include "search/space.h"
 #include "verify/verify.h"
 
@@ -42,11 +42,11 @@ static void run_chain(struct arena *mem, const struct graph *p, const struct tar
   }
 }
 
-// Adds those that the verifier lets pass and the pricer can make.
+// Adds those that the verifier accepts and the pricer can make.
 static void add_fused(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r)
 {
   const struct graph *last = NULL;
-  const int structure = r->n; // none of those that are there has this number
+  const int structure = r->n; // a number that no existing result has
   for (int i = 0; i < FUSED_SIZES; i++) {
     struct graph *g = fuse_parts(mem, p, FUSE_TILE >> 2 * i);
     if (!g || (last && graph_same(last, g)) || !verify_filter(p, g, o->seed)) continue;

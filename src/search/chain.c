@@ -1,14 +1,14 @@
-// Chains of any length, by rule. If every operator of a program works on its rows alone (elementwise, a product with a
-// given matrix, reductions along other dimensions), one block graph can take some rows through all of them: tiles never
-// leave scratch. Exhaustive search over 60 operators has no use; the structure is known, only the number of rows a
-// block takes is open. Twenty layers of a multilayer perceptron become one kernel this way.
+// Row-wise programs of any length, made by rule. If every operator works on each row alone (elementwise, a product with a given matrix, reductions
+// along other dimensions), one block graph can take some rows through all operators, and tiles never leave scratch. A search over 60 operators is not
+// needed: the structure is known, and only the number of rows for a block is open. Twenty layers of a multilayer perceptron become one kernel this
+// way.
 #include "search/space.h"
 
 #include <string.h>
 
 enum role { UNSEEN, ROWS, WHOLE };
 
-// Marks tensor t as carrying the rows in its first dimension; false where an operator mixes rows.
+// Marks tensor t as carrying the rows in its first dimension; false if an operator mixes rows.
 static bool mark(const struct graph *p, enum role *role, int t, int64_t rows, int rank);
 
 static bool mark_whole(const struct graph *p, enum role *role, int t)
@@ -97,7 +97,7 @@ struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t bloc
   if (rank < 2 || rows < 2 || rows % blocks) return NULL;
   for (int i = 0; i < nout; i++)
     if (!mark(p, role, outs[i], rows, rank)) return NULL;
-  for (int i = 0; i < p->nnodes; i++) { // tensors of g have the numbers of the program's inputs: inputs come first
+  for (int i = 0; i < p->nnodes; i++) { // inputs come first, so tensors of g have the numbers of the program's inputs
     const struct node *n = &p->nodes[i];
     if (n->op != OP_INPUT) continue;
     const struct tensor *t = &p->tensors[n->out];

@@ -1,12 +1,10 @@
-// Index classes. Labels flow from the outputs to the inputs, as the index letters of an einsum do: elementwise
-// operators hand them on, a matrix product makes one for what it contracts, a reduction one for what it
-// reduces, reshape and repeat cut a class in two where they need to.
+// Index classes. Labels are propagated from outputs to inputs, like the index letters of an einsum. Elementwise operators pass them on, a matrix
+// product adds one for its contracted dimension, a reduction one for the reduced dimension. Reshape and repeat split a class in two as needed.
 //
-// Strictly per use this would lose graphs: distributivity joins uses (a gated MLP's products share one loop,
-// lora's (W + BA) X needs it). So a tensor that is reached a second time is given its first labels where no
-// class would become both a free and a contracted index of it (an MLP's residual X[m, n] beside X[m, k]) and
-// no tensor would carry one class twice (X times its own transpose). Reductions join anything: softmax's sum
-// runs over the very dimension that stays.
+// If each use of a tensor had its own labels, graphs would be lost, because distributivity joins uses: a gated MLP's products share one loop, and
+// lora's (W + BA) X needs it. So a tensor that is reached again keeps its first labels, with two exceptions. No class may become both a free and a
+// contracted index of it (an MLP's residual X[m, n] beside X[m, k]), and no tensor may have one class twice (X times its transpose). Reductions may
+// join any classes: softmax sums over a dimension that remains.
 #include "search/space.h"
 
 #include <string.h>
@@ -17,7 +15,7 @@ struct cls {
   int64_t extent;
   unsigned kind;
   int parent;       // joined to another class, or -1
-  int outer, inner; // cut in two, or -1
+  int outer, inner; // the two classes that it was split into, or -1
   char name[24];
 };
 struct build {
@@ -27,7 +25,7 @@ struct build {
   struct cls c[MAX_NODES];
   int nv;
   struct {
-    int tensor, in[2]; // operands' visits
+    int tensor, in[2]; // the operands' visits
     struct labels l;
   } v[MAX_VISITS];
   char *why;
@@ -55,7 +53,7 @@ static int fresh(struct build *b, int64_t extent, unsigned kind, const char *nam
   return b->n++;
 }
 
-// Appends class c, or what it was cut into, to d.
+// Appends class c, or the classes it was split into, to d.
 static void put(struct build *b, struct dim *d, int c)
 {
   c = root(b, c);
@@ -83,7 +81,7 @@ static struct labels resolve_all(struct build *b, const struct labels *l)
   return r;
 }
 
-// Cuts c into an outer part and an inner one of the given extent.
+// Splits c into an outer and an inner class of the given extent.
 static bool cut(struct build *b, int c, int64_t inner)
 {
   c = root(b, c);
@@ -94,7 +92,7 @@ static bool cut(struct build *b, int c, int64_t inner)
   return !b->failed;
 }
 
-// Splits list d into an outer part and an inner one of extent `inner`, cutting a class where it must.
+// Splits list d into an outer part and an inner part of extent `inner`; splits a class if necessary.
 static bool split_at(struct build *b, const struct dim *d, int64_t inner, struct dim *outer, struct dim *in)
 {
   for (int tries = 0; tries < 64 && !b->failed; tries++) {
@@ -136,7 +134,7 @@ static bool may_join(struct build *b, int x, int y)
 
 static bool same_list(const struct dim *x, const struct dim *y) { return x->n == y->n && !memcmp(x->c, y->c, (size_t)x->n); }
 
-// Cuts classes until the two lists, of the same total extent, agree piece by piece in extent.
+// Splits classes until both lists, of equal total extent, have pieces of the same extents.
 static bool refine(struct build *b, const struct dim *x, const struct dim *y)
 {
   for (int tries = 0; tries < 64; tries++) {
@@ -151,7 +149,7 @@ static bool refine(struct build *b, const struct dim *x, const struct dim *y)
   return false;
 }
 
-// Gives l the labels that visit v already has, where the rules above allow it.
+// Gives l the labels of visit v, if the rules above permit.
 static bool join(struct build *b, int v, const struct labels *l)
 {
   for (int i = 0; i < l->n; i++) {
@@ -238,7 +236,7 @@ static int visit_view(struct build *b, const struct node *n, const struct labels
   return visit(b, n->in[0], &lx);
 }
 
-// The visit of tensor t under labels l, an earlier one where it may be joined.
+// The visit of tensor t under labels l; an earlier visit if they can be joined.
 static int visit(struct build *b, int t, const struct labels *l)
 {
   for (int v = b->nv - 1; v >= 0 && !b->failed; v--)
@@ -298,7 +296,7 @@ static int renumber(struct build *b, int *map, int c)
   return map[c] = b->s->nclass++;
 }
 
-// Copies visits with final class numbers, equal ones once, and finds the outputs' visits.
+// Copies visits with final class numbers, merges equal ones, and finds the outputs' visits.
 static void finish(struct build *b, const int *out, int nout)
 {
   int map[MAX_NODES], to[MAX_VISITS];
@@ -319,8 +317,8 @@ static void finish(struct build *b, const int *out, int nout)
   for (int o = 0; o < nout && !b->failed; o++) b->s->out[b->s->nout++] = to[out[o]];
 }
 
-// Extents of pieces in fingerprints: small, at least 2, different between neighbours, and the same for classes
-// that label one dimension of one tensor. Only classes that are summed can be looped over.
+// Chooses extents of pieces in fingerprints: small, at least 2, different for adjacent pieces, and equal for classes that label the same dimension.
+// Only summed classes can be looped over.
 static bool small_extents(struct space *s)
 {
   static const int grid[] = {2, 3, 2, 2}, tile[] = {2, 2, 3, 2, 3};

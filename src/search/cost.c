@@ -1,4 +1,4 @@
-// Cost of kernels: the rules of the target's kind, and what all kinds share.
+// The cost of kernels: common code, which calls the rules of the target's kind.
 #include "search/space.h"
 
 #include <math.h>
@@ -18,8 +18,7 @@ int64_t size_of(const struct sizes *z, mask m)
 
 struct search_term cost_term(const struct model *m, const struct work *w, const struct sizes *z) { return cost_rules(m->t)->term(m, w, z); }
 
-// A scheme takes of a long loop as much at a time as suits it, with less in the last iteration (lower/mma_step.c), wherever the loop has
-// no good extent.
+// A GPU scheme divides a long loop into steps of a suitable size with a shorter last one (lower/mma_step.c), if no divisor is suitable.
 double cost_sizes(const struct model *m, const struct table *t, const struct sizes *z, struct sizes *paid)
 {
   const struct cost_rules *r = cost_rules(m->t);

@@ -1,14 +1,13 @@
-// The cost model of the CPU: what a core computes, what the caches move, what memory moves. Rates are the
-// host's, measured (target.h); the shape of the formulas is what generated code does: matrix products in
-// registers, elementwise chains fused, iterators that read in place.
+// The cost model of the CPU: arithmetic of a core, cache traffic, memory traffic. Rates are measured on the host (target.h). The formulas follow the
+// generated code: matrix products in registers, fused elementwise chains, iterators that read in place.
 #include "search/space.h"
 
 #include <math.h>
 
-static const double SHORT_RUN = 256; // bytes: reading so few in a row takes twice the time of a stream
-static const double START = 2e-8;    // seconds to begin one operator on one tile
+static const double SHORT_RUN = 256; // bytes: reading contiguous runs this short takes twice the time of a stream
+static const double START = 2e-8;    // seconds to start one operator on one tile
 
-// Bytes in a row that a tile has of a tensor in memory; of what a kernel leaves the order is open, so all of the tile.
+// Contiguous bytes of a tile in memory. For a tensor that a kernel leaves, the layout is open, so the whole tile counts.
 static double run_bytes(const struct model *m, const struct device *d, double elem, double tile, const struct sizes *z)
 {
   if (d->visit < 0) return tile;
@@ -50,7 +49,7 @@ static struct search_term product_term(const struct model *m, const struct work 
 static struct search_term pass_term(const struct model *m, const struct work *w, const struct sizes *z)
 {
   double n = (double)size_of(z, w->rows), times = times_of(w, z);
-  double one_core = m->t->flops / m->t->cores / 2; // one operation, not a fused pair
+  double one_core = m->t->flops / m->t->cores / 2; // single operations, not fused multiply-adds
   double once = w->ops >= 10 ? n * w->ops / 10 / (m->t->exp_rate / m->t->cores) : n * w->ops / one_core;
   return (struct search_term){.compute = times * (once + START), .streams = times * 2 * n};
 }
@@ -70,8 +69,8 @@ static struct search_term term_of(const struct model *m, const struct work *w, c
   return x;
 }
 
-// Additional time if tiles do not fit the nearest cache, beside the time in which a core reads them there. It grows until next to
-// nothing of them fits, and no further: together they fit the second level (bench/cpu_tiles.csv).
+// Additional time if tiles do not fit in L1, relative to the time in which a core reads them there. It grows until almost nothing fits and is
+// constant from then on: together the tiles fit in L2 (bench/cpu_tiles.csv).
 static double farther(const struct target *t, double near, double tiles) { return 4 * near * fmin(tiles / (4 * (double)t->l1), 1); }
 
 static double kernel_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z)
@@ -83,7 +82,7 @@ static double kernel_seconds(const struct model *m, const struct search_term *su
   bool cached = sum->unique < 0.5 * (double)m->t->l3;
   double memory = sum->unique / (cached ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth) + sum->again / (0.4 * m->t->cache_bandwidth);
   if ((double)z->blocks < cores) memory *= 0.6 * cores / (double)z->blocks;
-  memory += farther(m->t, near, sum->tile) / cores * waves; // arithmetic hides that as it hides memory
+  memory += farther(m->t, near, sum->tile) / cores * waves; // arithmetic hides it as it hides memory traffic
   return fmax(compute, memory) + 0.3 * fmin(compute, memory) + m->t->launch + 1e-7 * (double)z->blocks / cores;
 }
 

@@ -1,4 +1,9 @@
-// The cost model of GPUs. A kernel takes its launch, a start (addresses, the first load, the last store), and the longest of:
+// The cost model of GPUs. A kernel's time is its launch, a start (addresses, first load, last store), and the longest of these:
+//  memory  bytes over the bandwidth, if enough of them are in flight
+//  L2  bytes that all blocks load, over the bandwidth of L2; a multiprocessor gets its share and a little more
+//  work  products on tensor cores, with tiles padded to the instruction's shape, plus elementwise operators and reductions, on the busiest
+// multiprocessor
+//  waiting  latencies of a block's dependent steps, times the number of blocks that run one after the other on a multiprocessor
 //
 //   memory    bytes over the bandwidth, as far as there are enough of them in flight
 //   L2        what all blocks load, over L2's bandwidth; a multiprocessor has its share of it and a little more
@@ -6,25 +11,25 @@
 //             reductions beside them, on the multiprocessor with most blocks
 //   waiting   what a block waits for its own results, as often as blocks follow each other on a multiprocessor
 //
-// and a share of the others, which overlap not quite; and for each turn of blocks after the first, while there are few, what a block
-// shows that begins when another has ended: its first load and its last store. Kernels are modelled on those that schemes
-// make: loaded operands of products lie in shared memory, in a ring of stages where a loop loads them; all else is in registers.
+// The others overlap only partly, so a share of them is added. For each wave of blocks after the first, as long as there are few, the first load and
+// the last store of a block are added too. Kernels are modelled on those of the schemes: loaded operands of products are in shared memory, in
+// pipeline stages if a loop loads them; all other tiles are in registers.
 #include "search/space.h"
 
 #include <math.h>
 
 static const double START = 0.5e-6;
 static const double LATENCY = 0.75e-6, L2_LATENCY = 0.3e-6; // of a load
-static const double UNEVEN = 1.35;                          // a multiprocessor alone draws so many times its share of L2
-static const double OVERLAP = 0.15, ALONE = 0.6;            // of what is not longest, so much shows; where nothing follows in flight
-static const double BARRIER = 2e-8;                         // seconds: for the next stage of a ring
-static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9;    // the first result of a product, and each 16 of what it sums
-static const double NEXT = 1e-6, MANY_TURNS = 4;            // s that a block shows which comes after another, for so many
+static const double UNEVEN = 1.35;                          // a single multiprocessor may draw this many times its share of L2 bandwidth
+static const double OVERLAP = 0.15, ALONE = 0.6;            // share of the shorter times that is added; ALONE: if nothing else is in flight
+static const double BARRIER = 2e-8;                         // seconds: waiting for the next pipeline stage
+static const double PRODUCT = 5e-8, PRODUCT_STEP = 4e-9;    // latency of a product's first result, and of each 16 of its depth
+static const double NEXT = 1e-6, MANY_TURNS = 4;            // seconds that a block after the first wave adds; for that many waves
 static const double FOLD = 6e-8, PASS = 5e-9;
-static const double PART = 1e-8; // of parts that are summed beside products: fragments of a few are loaded at a time
+static const double PART = 1e-8; // summing partial sums beside products: few fragments are loaded at a time
 
-static const double WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // of the rates
-static const double SECTOR = 32, LINE = 128;                 // bytes that memory moves at least, and likes to
+static const double WGMMA = 0.95, VECTOR = 0.45, EXP = 0.75; // achieved share of the peak rates
+static const double SECTOR = 32, LINE = 128;                 // least size and preferred size of a memory access in bytes
 enum {
   STAGES = 4,
   BLOCKS = 16,
@@ -37,7 +42,7 @@ enum {
 
 static double pad(double n, double to) { return to * ceil(n / to); }
 
-// The pieces of which there are partial sums.
+// The pieces that have partial sums.
 static mask partial(mask has)
 {
   mask parts = 0;
@@ -54,18 +59,18 @@ static mask whole_classes(mask has)
   return whole;
 }
 
-// Partial sums are fp32, and what the program gives is as it says; other tensors between kernels are as its outputs.
+// Partial sums are fp32. The program's results have their own dtypes, and other tensors between kernels those of its outputs.
 static double elem_of(const struct model *m, mask has)
 {
   const struct graph *p = m->s->p;
   return partial(has) ? 4 : dtype_bytes(p->tensors[m->s->visit[m->s->out[0]].tensor].dtype);
 }
 
-// Bytes moved for each byte that is read of device tensor d, by the runs in memory that a tile has of it; inner: bytes of the tile
-// that are of one part.
+// Bytes transferred for each byte of device tensor d that is read, from the contiguous runs of a tile in memory. inner: bytes of the tile in one
+// part.
 static double waste(const struct model *m, const struct device *d, double elem, double inner, const struct sizes *z)
 {
-  if (d->visit < 0) return pad(inner, SECTOR) / inner; // its order is open, but for parts, which come first
+  if (d->visit < 0) return pad(inner, SECTOR) / inner; // its layout is open, except that parts come first
   const struct labels *l = &m->s->visit[d->visit].l;
   double run = elem;
   for (int i = l->n - 1; i >= 0; i--)
@@ -95,7 +100,7 @@ static struct search_term load_term(const struct model *m, const struct work *w,
   return x;
 }
 
-// Seconds of a multiprocessor for one product of tiles: by the better of the instructions and of the two orders of operands.
+// Seconds of a multiprocessor for one product of tiles, with the better instruction and order of operands.
 static double product_seconds(const struct target *t, double rows, double cols, double k)
 {
   const bool warpgroups = t->can & CAN_WGMMA;
@@ -150,7 +155,7 @@ static bool may_fit(const struct model *m, const struct search_term *least)
   return least->tile + least->ring <= (double)m->t->scratch && least->registers <= MOST_REGISTERS;
 }
 
-// Stages of the ring; 0 where the kernel does not fit.
+// Number of pipeline stages; 0 if the kernel does not fit.
 static double stages_of(const struct model *m, const struct search_term *sum, const struct sizes *z)
 {
   if (!may_fit(m, sum)) return 0;
@@ -159,7 +164,7 @@ static double stages_of(const struct model *m, const struct search_term *sum, co
   return room < fmin(want, 2) ? 0 : fmin(want, room);
 }
 
-// Blocks that a multiprocessor holds at a time.
+// Number of blocks that a multiprocessor holds at a time.
 static double held(const struct model *m, const struct search_term *sum, double stages)
 {
   double shared = (double)m->t->shared_processor / (sum->tile + stages * sum->ring + BLOCK_SHARED);
@@ -181,12 +186,12 @@ static double kernel_seconds(const struct model *m, const struct search_term *su
   double work = fmax(product, vector) + 0.5 * fmin(product, vector);
   double turns = ceil(blocks / (cores * hold)), wait = (sum->steps + (sum->compute > 0 ? PART * sum->parts : 0)) * turns;
   double moved = fmax(memory, cache), longest = fmax(moved, fmax(work, wait)), beside = fmax(1, fmin(hold, blocks / cores));
-  double over = sqrt(fmax(1, sum->registers / BLOCK_REGISTERS)); // schemes cut rows of products anew, and read long rows again
+  double over = sqrt(fmax(1, sum->registers / BLOCK_REGISTERS)); // schemes re-tile rows of products, and read long rows again
   double show = fmax(OVERLAP, ALONE / (beside * stages)), alone = fmax(0, fmax(OVERLAP, ALONE / beside) - show) * sum->once / blocks * most;
   return t->launch + START + over * longest + show * (moved + work + wait - longest) + alone + NEXT * fmin(turns - 1, MANY_TURNS);
 }
 
-// A product by the vendor's library, or an operator as a kernel of its own.
+// A product by the vendor's library, or an operator as a separate kernel.
 static double library_seconds(const struct model *m, const struct node *n)
 {
   const struct graph *p = m->s->p;
@@ -210,8 +215,8 @@ static double seconds_of(const struct target *t, double elements, double ops)
   return ops >= 10 ? elements * ops / 10 / (EXP * t->exp_rate) : elements * ops / (VECTOR * t->vector_rate);
 }
 
-// Tiles that tensor cores like, or that are a few rows: multiples of 16, or of the power of two below that the whole is one of, since
-// lowering pads them. A loop takes at least 16 at a time.
+// Extents that suit tensor cores, or a few rows: multiples of 16, or of the largest power of two below 16 that divides the whole, since lowering pads
+// tiles. A loop takes at least 16 at a time.
 static bool good_extent(int64_t whole, int64_t tile, bool looped)
 {
   int64_t unit = looped ? 16 : MIN(16, whole & -whole);

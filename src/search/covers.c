@@ -1,8 +1,7 @@
-// Does the space hold a given kernel graph? Its kernels are walked in order and every tensor is matched with a value of
-// one schedule, operator by operator, up to what makes no difference to the structure: sizes and the order of axes;
-// axes of extent 1; a loop of one iteration, or one that only adds up partial sums, is no loop; a sum may be taken
-// before a tensor is left for a later kernel or there; partial sums of partial sums; a library operator is a block graph
-// with that one operator. If nothing fits, the furthest place is named; excluded.c finds out why.
+// Decides whether the space contains a given kernel graph. The kernels are visited in order, and every tensor is matched with a value of one
+// schedule, operator by operator. These differences do not count: sizes and the order of axes; axes of extent 1; loops of one iteration, or that only
+// add up partial sums; a sum before or after a tensor is left for a later kernel; partial sums of partial sums; a library operator instead of a block
+// graph of that operator. If no match is found, the furthest point reached is reported; excluded.c finds the reason.
 #include "search/covers.h"
 
 #include <string.h>
@@ -19,7 +18,7 @@ bool cover_lost(struct search_walk *w, int kernel, int block, const char *what, 
 
 // ---- kernels ----------------------------------------------------------------------------------------------------------
 
-// Every way to give the classes of the schedule to the axes.
+// Tries all assignments of the schedule's classes to the axes.
 static bool orders(struct inside *x, const struct search_schedule *s, int at, unsigned used)
 {
   if (at == s->ngrid) {
@@ -38,7 +37,7 @@ static bool orders(struct inside *x, const struct search_schedule *s, int at, un
   return false;
 }
 
-// A loop over tensors of earlier kernels only may be one that adds up partial sums.
+// A loop over tensors of earlier kernels only may add up partial sums.
 static bool may_unroll(const struct search_walk *w, const struct node *kernel)
 {
   const struct graph *b = kernel->sub;
@@ -66,7 +65,7 @@ static bool walk_schedules(struct search_walk *w, int i, const struct graph *b)
   return cover_lost(w, i, 0, "block graph", "no schedule of the search has these axes");
 }
 
-// A library operator as a block graph of its own, under any schedule without a loop.
+// A library operator as a block graph, under any schedule without a loop.
 static bool walk_library(struct search_walk *w, int i)
 {
   const struct planner *pl = w->pl;

@@ -13,17 +13,17 @@ static bool go_on(struct inside *x, int k, int tensor, int value)
   return cover_block(x, k + 1);
 }
 
-// Are derivations kept for one order of the operands only? (Who is the left factor of a product follows from the classes.)
+// Whether derivations are kept for one order of the operands only. The classes determine the left factor of a product.
 bool cover_turnable(enum op op) { return op == OP_MATMUL || (op_rows[op].flags & COMMUTES); }
 
-// Is the constant of a derivation (a limit, a scalar) that of node n?
+// Whether a derivation has the constant (a limit, a scalar) of node n.
 bool cover_same_constants(const struct table *t, const struct deriv *d, const struct node *n)
 {
   if (d->attrs < 0 || n->op != d->op) return true;
   return attrs_reals_same(&t->voc->i[d->attrs].a, &n->a);
 }
 
-// Every value that `op` makes of a (and b): the walk goes on with each.
+// For every value that `op` makes of a (and b), continues the match.
 static bool try_derivations(struct inside *x, int k, enum op op, int a, int b, int tensor, bool *any)
 {
   const struct table *t = table_of(x);
@@ -56,7 +56,7 @@ static bool walk_map(struct inside *x, int k, const struct node *n)
   return cover_lost(x->w, x->node, k, op_rows[n->op].name, any ? "leads nowhere" : not_made);
 }
 
-// The root of a mean of squares, as the program may have it; of each class that it may run over.
+// The root of a mean of squares, for each class that it may run over.
 static bool walk_rms(struct inside *x, int k, const struct node *n, int a)
 {
   const struct table *t = table_of(x);
@@ -76,7 +76,7 @@ static bool has_unit(const struct shape *s)
   return any;
 }
 
-// A reduction of value a, or an accumulator: sums of extents of 1 and parts of sums may be skipped, also by the graph.
+// A reduction of value a, or an accumulator. Either graph may skip sums of extent 1 and partial sums.
 static bool walk_fold(struct inside *x, int k, const struct node *n, enum op op, int a)
 {
   bool any = false;
@@ -93,7 +93,7 @@ static bool walk_fold(struct inside *x, int k, const struct node *n, enum op op,
   return cover_lost(x->w, x->node, k, op_rows[n->op].name, any ? "leads nowhere" : not_made);
 }
 
-// An accumulator of value v where there is no loop.
+// An accumulator of value v without a loop.
 static bool walk_unlooped(struct inside *x, int k, const struct node *n, int v)
 {
   enum op op = op_without_loop(n->op);
@@ -102,7 +102,7 @@ static bool walk_unlooped(struct inside *x, int k, const struct node *n, int v)
   return cover_lost(x->w, x->node, k, op_rows[n->op].name, "not an operator that the search tries");
 }
 
-// Does derivation d add up the parts of value v, which earlier kernels left?
+// Whether derivation d adds up the parts of value v, which earlier kernels left.
 static bool sums_parts(const struct table *t, const struct deriv *d, int v)
 {
   return d->op == OP_SUM && d->a == v && (t->v[v].has & all_of(d->cls)) == bit(d->cls, GRID);
@@ -130,8 +130,8 @@ static bool dim_has(const struct labels *l, int dim, int c)
   return false;
 }
 
-// May one axis, over piece `piece` of class c, cut the tensor that v is loaded from as the map says? For tensors that
-// the program has not, the order of the dimensions is open.
+// Whether one axis, over piece `piece` of class c, may partition the tensor that v is loaded from as the map says. For tensors that are not in the
+// program, the order of the dimensions is open.
 static bool cuts(const struct search_walk *w, const struct search_value *v, bool open, int dim, int c, enum piece piece)
 {
   const struct device *dev = &w->pl->m->dev[v->leaf];
@@ -160,7 +160,7 @@ static bool walk_iter(struct inside *x, int k, int number)
   return cover_lost(w, x->node, k, "iterator", "no schedule cuts its tensor so");
 }
 
-// A constant of the program, which blocks hold without an iterator.
+// A constant of the program, which blocks have without an iterator.
 static bool walk_const(struct inside *x, int k, const struct node *n)
 {
   const struct table *t = table_of(x);
@@ -187,7 +187,7 @@ static bool save_value(struct inside *x, int k, int tensor, int v)
   return false;
 }
 
-// The value itself, or what is left when a sum that a later kernel would take is taken now.
+// The value itself, or the result of a sum that a later kernel would take.
 static bool walk_save(struct inside *x, int k, int number)
 {
   const struct table *t = table_of(x);
@@ -218,7 +218,7 @@ static bool reads_earlier(const struct search_walk *w, const struct node *kernel
   return false;
 }
 
-// Are the values that operators make no more than the limit, each counted once?
+// Whether the number of distinct values made by operators is within the limit.
 static bool few_enough(const struct inside *x)
 {
   const struct table *t = table_of(x);

@@ -1,20 +1,19 @@
-// Tensors that earlier kernels may leave in device memory beside the program's own: partial sums, and results of sums and
-// products, that one kernel makes of the program's inputs; and partial sums of all these that need what an earlier kernel
-// left. If there are more than the search can hold, it takes those on the cheapest way of computing the program: at least
-// so many operations before and after, and so many bytes that are written and read. That depends on what the tensor is
-// and not on which others there are.
+// Tensors that earlier kernels may leave in device memory besides the program's own. They are partial sums, and results of sums and products, that
+// one kernel makes of the program's inputs; and partial sums of these that need an earlier kernel's result. If there are more than the search can
+// hold, it takes those on the cheapest plans. A plan's cost is bounded from below by the operations before and after the tensor, and by the bytes
+// written and read. The bound depends only on the tensor, not on other candidates.
 #include "search/space.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct cuts_place { // a tensor by what it is
+struct cuts_place { // a tensor, identified by its value
   mask has;
   uint64_t hash;
-  bool taken;   // a cut already, or none
-  double least; // seconds to compute it,
-  double rest;  // and to go on from there
+  bool taken;   // already a cut, or excluded
+  double least; // least seconds to compute it,
+  double rest;  // and to compute the program from it
 };
 struct places {
   struct arena mem;
@@ -49,7 +48,7 @@ static void grow(struct places *p)
     if (old.at[i].has) *slot(p, old.at[i].has, old.at[i].hash) = old.at[i];
 }
 
-// The place of a tensor of at least one class, made where it is new.
+// The entry for a tensor of at least one class; added if it is new.
 static struct cuts_place *place_of(struct places *p, mask has, uint64_t hash)
 {
   if (2 * (p->n + 1) > p->room) grow(p);
@@ -60,7 +59,7 @@ static struct cuts_place *place_of(struct places *p, mask has, uint64_t hash)
 
 static bool is_known(const struct places *p, mask has, uint64_t hash) { return p->room && slot(p, has, hash)->has; }
 
-// ---- offers ---------------------------------------------------------------------------------------------------------
+// ---- candidates ----
 
 bool cut_offered(const struct space *s, const struct table *t, const struct search_value *v, bool parts)
 {
@@ -74,7 +73,7 @@ bool cut_offered(const struct space *s, const struct table *t, const struct sear
   return true;
 }
 
-// The whole of v, partial sums or maxima over class c.
+// The whole of v, or partial sums or maxima over class c.
 static uint64_t whole_hash(const struct cut_source *from, const struct search_value *v, int c, enum op op)
 {
   struct arena mem = {0};
@@ -87,7 +86,7 @@ static uint64_t whole_hash(const struct cut_source *from, const struct search_va
 
 static const enum op folds[] = {OP_SUM, OP_MAX};
 
-// Is v partial sums of something that is known?
+// Whether v is partial sums of a known value.
 static bool part_of_known(const struct offers *o, const struct search_value *v)
 {
   int c;
@@ -112,9 +111,9 @@ static void collect(struct offers *o)
     }
 }
 
-// ---- what a plan through a tensor takes at least -----------------------------------------------------------------------
+// ---- lower bounds of plans through a tensor ----
 
-// Elements of a tensor with these pieces, at least.
+// Least number of elements of a tensor with these pieces.
 static double elements(const struct space *s, mask has)
 {
   double n = 1;
@@ -128,7 +127,7 @@ static double elements(const struct space *s, mask has)
   return n;
 }
 
-// Seconds that all cores compute for one operator, in all blocks and iterations.
+// Seconds of all cores for one operator, over all blocks and iterations.
 static double seconds(const struct model *m, const struct table *t, const struct deriv *d)
 {
   const struct op_row *row = &op_rows[d->op];
@@ -137,7 +136,7 @@ static double seconds(const struct model *m, const struct table *t, const struct
   return cost_rules(m->t)->operate(m->t, n, row->cost);
 }
 
-// To each value of t: what the operators on the dearest path to it take.
+// For each value of t: the time of the operators on the longest path to it.
 static void least_before(const struct model *m, const struct table *t, double *least)
 {
   for (int i = 0; i < t->n; i++) least[i] = t->v[i].leaf >= 0 ? 0 : INFINITY;
@@ -151,7 +150,7 @@ static void least_before(const struct model *m, const struct table *t, double *l
   }
 }
 
-// From each value of t: what the operators on the cheapest path to an output take; infinite where there is none.
+// For each value of t: the time of the operators on the shortest path to an output; infinite if there is none.
 static void least_after(const struct cut_source *from, const struct table *t, double *rest)
 {
   const struct space *s = from->m->s;
@@ -212,7 +211,7 @@ static double cost_through(struct offers *o, const struct cut *cut, double bytes
   return fmax(compute, memory) + 0.3 * fmin(compute, memory);
 }
 
-// A step of two to four hundredths: what differs by less is as good.
+// A step of two to four hundredths: smaller differences do not count.
 static int64_t step_of(double cost)
 {
   int e;
@@ -220,7 +219,7 @@ static int64_t step_of(double cost)
   return (int64_t)e * 32 + (int64_t)(m * 64) - 32;
 }
 
-// Ties are broken by the fewest operators, whatever the limit on values.
+// Ties are broken by the fewest operators, independent of the limit on values.
 static int by_cost(const void *x, const void *y)
 {
   const struct cut *a = x, *b = y;

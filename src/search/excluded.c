@@ -1,6 +1,6 @@
-// Which of given graphs the space holds, and what excludes the others. A graph that is not equal to the program is no
-// matter of the space. An equal one is looked for as it is and as the graphs that do the same (alike.c). If none of
-// them is held, the message names limits and rules without which one is: the search is run again without them.
+// Decides which of the given graphs are in the space, and what excludes the others. A graph that is not equal to the program is reported as such. An
+// equal one is looked for as it is and in its equivalent forms (alike.c). If none is found, the search is repeated without limits and rules, and the
+// message names those whose removal suffices.
 #include "base/memory.h"
 #include "search/space.h"
 #include "verify/verify.h"
@@ -9,18 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-// Without a rule a schedule has more values. accum_rms is so many operators more where there is no loop.
+// A schedule has more values without a rule. Without a loop, accum_rms is this many more operators.
 enum { MANY_VALUES = 4000, RMS_MORE = 2 };
 
 struct given {
   struct cover *c; // the answer
-  int n;           // graphs that do the same
+  int n;           // number of equivalent forms
   struct graph *g[MOST_ALIKE];
   enum alike_as as[MOST_ALIKE];
-  int held;                                    // the first of them that the last search holds, or -1
-  char why[sizeof((struct cover *)NULL)->why]; // where the walk along the last of them ended
+  int held;                                    // the first form that the last search found, or -1
+  char why[sizeof((struct cover *)NULL)->why]; // where the match of the last form ended
 };
-struct excluded_group { // of graphs that are asked about together
+struct excluded_group { // graphs that are looked for together
   int n;
   struct given **x;
 };
@@ -31,7 +31,7 @@ struct asking {
   const struct search_opts *o;
 };
 
-// Sets held of all. false: the program is not one that is searched, or the user stopped.
+// Sets `held` of all. False: the program cannot be searched, or a stop.
 static bool ask(const struct asking *a, const struct search_opts *o, const struct excluded_group *all)
 {
   struct search_result r;
@@ -52,7 +52,7 @@ static bool ask(const struct asking *a, const struct search_opts *o, const struc
   return n && r.stats.schedules && !stop_set(o->stop);
 }
 
-// Takes from *from what is (not) held.
+// Removes from *from the graphs that are (or are not) found.
 static struct excluded_group taken(const struct asking *a, struct excluded_group *from, bool held)
 {
   struct excluded_group to = {0, NEWS(a->mem, struct given *, from->n + 1)};
@@ -103,7 +103,7 @@ static int *limit_of(struct search_opts *o, size_t i)
   return at[i];
 }
 
-// Raises limit i as far as the graphs need it; false: it is no lower.
+// Raises limit i as far as the graphs need; false: it already suffices.
 static bool raise_limit(const struct asking *a, struct search_opts *o, const struct excluded_group *all, size_t i)
 {
   struct search_opts full = *o;
@@ -115,7 +115,7 @@ static bool raise_limit(const struct asking *a, struct search_opts *o, const str
   return true;
 }
 
-// Takes from *open what a limit excludes, and raises the limits in *wide.
+// Removes from *open the graphs that a limit excludes, and raises the limits in *wide.
 static bool take_limits(const struct asking *a, struct search_opts *wide, struct excluded_group *open)
 {
   bool more = true, any = false;
@@ -138,8 +138,7 @@ static bool take_limits(const struct asking *a, struct search_opts *wide, struct
 
 // ---- rules ----------------------------------------------------------------------------------------------------------
 
-// The options without these rules. Without the oracle the number of operators is all that bounds the space, so no more
-// are tried than the graphs have.
+// The options without these rules. Without the oracle only the number of operators bounds the space, so it is limited to that of the graphs.
 static struct search_opts options_without(const struct search_opts *wide, const struct excluded_group *all, unsigned rules)
 {
   struct search_opts o = *wide;
@@ -155,7 +154,7 @@ static bool ask_without(const struct asking *a, const struct search_opts *wide, 
   return ask(a, &o, all);
 }
 
-// "rules `expr` and `whole`", and "expr,whole".
+// Text such as "rules `expr` and `whole`", and "expr,whole".
 static void rules_text(unsigned rules, struct str *words, struct str *list)
 {
   int n = 0, many = __builtin_popcount(rules);
@@ -167,7 +166,7 @@ static void rules_text(unsigned rules, struct str *words, struct str *list)
   }
 }
 
-// The space of o holds them all.
+// Whether the space of o contains all of them.
 static void name_rules(const struct asking *a, const struct excluded_group *all, struct search_opts o, unsigned rules)
 {
   struct str words = {0}, list = {0};
@@ -183,7 +182,7 @@ static void name_rules(const struct asking *a, const struct excluded_group *all,
   str_free(&words), str_free(&list);
 }
 
-// All are held with these rules off. Rules from r on that need not be off are switched on.
+// All are found with these rules off. Switches rules from r on back on as far as possible.
 static bool take_fewest(const struct asking *a, const struct search_opts *wide, struct excluded_group all, unsigned rules, int r)
 {
   while (r < PRUNES && !(rules >> r & 1)) r++;
@@ -194,7 +193,7 @@ static bool take_fewest(const struct asking *a, const struct search_opts *wide, 
   return take_fewest(a, wide, fewer, rules & ~(1u << r), r + 1) && take_fewest(a, wide, all, rules, r + 1);
 }
 
-// One rule that excludes each; the oracle, which removes most, comes last.
+// Finds one rule that excludes each; the oracle, which removes most, comes last.
 static bool take_single(const struct asking *a, const struct search_opts *wide, struct excluded_group *open, unsigned all)
 {
   for (int r = PRUNES - 1; r >= 0 && open->n; r--) {
@@ -207,7 +206,7 @@ static bool take_single(const struct asking *a, const struct search_opts *wide, 
   return true;
 }
 
-// Without several rules values are so many that more of them are not worth the time.
+// Without several rules there are too many values to raise the limits too.
 static bool take_several(const struct asking *a, const struct search_opts *wide, struct excluded_group *open, unsigned all)
 {
   struct search_opts o = *wide;
@@ -252,9 +251,9 @@ static void say_all(const struct excluded_group *all, const char *why)
   for (int i = 0; i < all->n; i++) snprintf(all->x[i]->c->why, sizeof all->x[i]->c->why, "%s", why);
 }
 
-// ---- the time for a reason ------------------------------------------------------------------------------------------
+// ---- the time limit for finding a reason ----
 
-struct reason_limit { // raises a flag of its own after some seconds, or when the user stops
+struct reason_limit { // sets its own flag after some seconds, or after a stop
   stop_flag user;
   double until;
   int flag, end; // atomic
@@ -283,7 +282,7 @@ static void find_reasons(const struct asking *a, struct excluded_group *open)
   if (open->n && take_limits(a, &wide, open)) take_rules(a, &wide, open);
 }
 
-// Without a thread there is no limit.
+// If no thread can be made, there is no limit.
 static void find_reasons_in_time(const struct asking *a, struct excluded_group *open)
 {
   struct reason_limit l = {.user = a->o->stop, .until = now_seconds() + a->o->explain};

@@ -1,30 +1,30 @@
-// From values to graphs. A graph that computes the roots is a choice of one derivation for every value that it
-// needs; values are named by what they are, so each graph comes up once and no operator is in it twice. The
-// choices are walked depth first under a bound on operators that grows by one, so small graphs come first.
+// From values to graphs. A graph that computes the roots is a choice of one derivation for every value that it needs. Values are unique, so each
+// graph occurs once and no operator is in it twice. Choices are enumerated depth first, with a bound on operators that grows by one, so small graphs
+// come first.
 #include "search/space.h"
 
 #include <string.h>
 
-static const long STEPS = 60000; // of one bound; counts the same everywhere
+static const long STEPS = 60000; // for one bound; independent of the machine
 
 struct extract_walk {
   const struct table *t;
   const uint8_t *least;
-  int first_extra, max_extra, extra; // leaves from here on are made by earlier kernels: at most so many
+  int first_extra, max_extra, extra; // leaves from first_extra on are made by earlier kernels; at most max_extra of them
   bool (*take)(void *, const struct pick *);
   void *arg;
   int bound, ops, nroots;
   long steps;
-  bool stopped, deeper; // deeper: something was cut by the bound
-  int n;                // values needed so far
+  bool stopped, deeper; // deeper: the bound has excluded something
+  int n;                // number of values needed so far
   int need[MAX_PICK], chosen[MAX_PICK];
-  int above[MAX_PICK]; // operators between it and a root, by who needed it first
+  int above[MAX_PICK]; // operators between it and a root, along its first user
   int *at;             // value -> index in need, or -1
 };
 
 enum { OPEN = -2, LEAF = -1, NEVER = 255 };
 
-// Does value v, as far as chosen, need value u?
+// Whether value v, as far as chosen, depends on value u.
 static bool needs(const struct extract_walk *w, int v, int u)
 {
   if (v == u) return true;
@@ -84,8 +84,8 @@ static void derive(struct extract_walk *w, int i, int d)
   w->chosen[i] = OPEN, w->ops--;
 }
 
-// Does what is open from value i on take too many operators? Each open value that no leaf gives takes one; and a value
-// with all that it needs comes on top of the operators between it and a root.
+// Whether the open values from i on need too many operators. Each open value that is no leaf needs one; and the operators that a value needs add to
+// those between it and a root.
 static bool too_many(const struct extract_walk *w, int i)
 {
   int open = 0;
@@ -97,8 +97,7 @@ static bool too_many(const struct extract_walk *w, int i)
   return w->ops + open > w->bound;
 }
 
-// Decides value number i and everything after it. Values that became needed stand behind it, so this ends when
-// none is open.
+// Chooses a derivation for value number i and all later ones. New values are appended, so this ends when none is open.
 static void choose(struct extract_walk *w, int i)
 {
   if (w->stopped || ++w->steps > STEPS) {
@@ -124,7 +123,7 @@ static void choose(struct extract_walk *w, int i)
   for (int d = v->der; d >= 0 && !w->stopped; d = w->t->d[d].next) derive(w, i, d);
 }
 
-// Bounds that only fall: what a value takes is one operator and what its dearest operand takes.
+// Lower bounds that only grow: a value needs one operator more than its most expensive operand.
 static void least_ops(const struct table *t, int first_extra, bool extra, uint8_t *least)
 {
   memset(least, NEVER, (size_t)t->n);

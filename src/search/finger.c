@@ -1,6 +1,6 @@
-// Fingerprints: tensors over small extents and a pair of 32- and 31-bit primes drawn by the seed (paper, section 5.2). Equal
-// tensors have equal fingerprints; different ones differ but for a chance near 2^-30, and the verifier
-// decides what survives. The field semantics are op.def's own column, on a pair of 32-bit words.
+// Fingerprints: tensors over small extents and a pair of 32- and 31-bit primes drawn by the seed (paper, section 5.2). Equal tensors have equal
+// fingerprints. Different ones have different fingerprints except with probability about 2^-30, and the verifier checks the results. Field semantics
+// come from op.def's column F, on a pair of 32-bit words.
 #include "base/rational.h"
 #include "eval/primes.h"
 #include "search/space.h"
@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct field_pair { // what the rows' F is here
+struct field_pair { // the type on which the rows' F works here
   const struct fctx *f;
   struct {
     double c;
     struct fv v;
     bool set;
-  } memo[4]; // constants, which a row asks for at every element
+  } memo[4]; // cached constants, which a row uses for every element
 };
 
-// x mod n by a product with floor(2^64 / n): the quotient is at most one too small.
+// x mod n by multiplication with floor(2^64 / n): the quotient is at most one too small.
 static inline uint32_t reduced(const struct finger_prime *m, uint64_t x)
 {
   uint64_t r = x - (uint64_t)((unsigned __int128)x * m->inverse >> 64) * m->n;
@@ -125,7 +125,7 @@ void finger_open(struct fctx *f, const struct space *s, uint64_t seed)
   struct rng r = {seed ^ 0x6d696361};
   struct primes primes = primes_draw(PRIMES_FILTER, seed, 0, NULL);
   f->s = s, f->key = rng_next(&r), f->p = prime_of(primes.p), f->q = prime_of(primes.q);
-  uint32_t omega = power(&f->p, (uint32_t)(2 + rng_below(&r, f->p.n - 3)), 2); // a square: of order q
+  uint32_t omega = power(&f->p, (uint32_t)(2 + rng_below(&r, f->p.n - 3)), 2); // a square, so of order q
   for (int k = 0; k < 3; k++) {
     uint32_t step = power(&f->p, omega, (uint64_t)1 << (11 * k));
     f->power[k][0] = 1;
@@ -147,7 +147,7 @@ static struct finger make(const struct fctx *f, struct arena *mem, mask has, boo
   return (struct finger){has, q, n, NEWS(mem, struct fv, n)};
 }
 
-// The element at dimension indices of the tensor, so that two visits of one tensor read the same numbers.
+// The element at each index of the tensor, so that two visits of one tensor read the same numbers.
 void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v, struct finger *out)
 {
   const struct space *s = f->s;
@@ -173,7 +173,7 @@ void finger_const(const struct fctx *f, struct arena *mem, double x, struct fing
   out->v[0] = ff_const(&(struct field_pair){.f = f}, x);
 }
 
-// ---- walking: the pieces of `all` as loops, neighbours merged where every tensor steps evenly ------------
+// ---- iteration: the pieces of `all` as loops; adjacent loops are merged if every tensor's steps permit ----
 
 struct finger_walk {
   int n;
@@ -205,7 +205,7 @@ static void walk_open(struct finger_walk *w, const struct space *s, mask all, co
   }
 }
 
-// Advances the outer loops (all but the innermost, which is loop 0); false at the end.
+// Advances the outer loops (all but loop 0, the innermost); false at the end.
 static bool walk_next(const struct finger_walk *w, int64_t *index, int64_t *at, int tensors)
 {
   for (int d = 1; d < w->n; d++) {
@@ -217,7 +217,7 @@ static bool walk_next(const struct finger_walk *w, int64_t *index, int64_t *at, 
   return false;
 }
 
-// The inverses of all elements, 0 for 0, by one inversion: of what a product of all lacks one factor.
+// The inverses of all elements, 0 for 0, by one inversion of the product of all.
 static void invert_all(const struct fctx *f, struct arena *mem, const struct finger *x, struct finger *out)
 {
   struct field_pair F = {.f = f};
@@ -237,7 +237,7 @@ static void invert_all(const struct fctx *f, struct arena *mem, const struct fin
   }
 }
 
-// fn of all elements; inlined where it is known.
+// Applies fn to all elements; inlined for a known fn.
 static inline __attribute__((always_inline)) void map_all(const struct fctx *f, map_fn *fn, const struct attrs *a, const struct finger_walk *w,
                                                           const struct finger *x, const struct finger *y, struct finger *out)
 {
@@ -304,7 +304,7 @@ void finger_fold(const struct fctx *f, struct arena *mem, enum op op, const stru
   }
 }
 
-// n products for one element, summed in halves: of 2^31 none overflows.
+// The sum of n products for one element, in halves, so that 2^31 terms do not overflow.
 static void add_inner(const struct fctx *f, struct fv *out, const struct fv *x, int64_t dx, const struct fv *y, int64_t dy, int64_t n)
 {
   uint64_t pl = out->p, ph = 0, ql = out->q, qh = 0;

@@ -1,12 +1,12 @@
-// Dimensions that no operator of a program mixes. Dimensions of tensors that an operator walks together are one class (union-find over all
-// of them). A class is mixed where a reduction, scan, split, concat or repeat works along it, or a reshape cuts it. If a reshape cuts
-// several dimensions, the first of them still has the same parts before and after. Blocks may share out a class that is not mixed, if every
-// result has it once and no tensor twice; in as many parts as divide all its dimensions.
+// Dimensions that no operator of a program mixes. Dimensions that an operator traverses together form a class (union-find over all tensors). A class
+// is mixed if a reduction, scan, split, concat or repeat works along it, or a reshape divides it. If a reshape regroups several dimensions, the parts
+// of the first one are preserved. Blocks may divide a class that is not mixed, if every result has it once and no tensor twice. The number of parts
+// must divide all its dimensions.
 #include "search/space.h"
 
 struct dim_classes {
   const struct graph *p;
-  int *up; // by tensor * MAX_DIMS + dimension
+  int *up; // indexed by tensor * MAX_DIMS + dimension
   bool *mixed;
 };
 
@@ -36,7 +36,7 @@ static void link_elementwise(struct dim_classes *c, const struct node *n)
   }
 }
 
-// Every dimension of operands and results but the one that the operator works along.
+// Every dimension of operands and results except the one that the operator works along.
 static void link_others(struct dim_classes *c, const struct node *n)
 {
   for (int k = 0; k < n->nin; k++)
@@ -48,7 +48,7 @@ static void link_others(struct dim_classes *c, const struct node *n)
           link(c, n->out + o, d, n->in[k], d);
 }
 
-// The leading and the last dimensions that stay; those between are cut, and of these the first parts stay together.
+// Leading and last dimensions that are unchanged. The dimensions between are regrouped, and the parts of the first of them are preserved.
 static void link_reshape(struct dim_classes *c, const struct node *n)
 {
   const struct shape *x = shape_of(c, n->in[0]), *y = shape_of(c, n->out);
@@ -74,7 +74,7 @@ static void link_view(struct dim_classes *c, const struct node *n)
   }
 }
 
-// An index whose readers are scans alone.
+// An index that only scans read.
 static bool link_index(struct dim_classes *c, const struct node *n)
 {
   for (int i = 0; i < c->p->nnodes; i++)

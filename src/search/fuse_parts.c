@@ -1,21 +1,21 @@
-// Programs without products, by rule: one block graph computes all of it. Blocks share out the dimensions that nothing mixes
-// (free_dims.c); within a tile, parts are split and joined as the program says. Kernels of such a graph store no part: a part of what is loaded
-// is loaded from its place, and a concatenation is stored part by part. How large a tile is matters on a CPU; schemes for GPUs cut anew.
+// Programs without products, made by rule: one block graph computes everything. Blocks divide the dimensions that no operator mixes (free_dims.c).
+// Within a tile, parts are split and joined as in the program. Kernels of such a graph store no parts: a part of a loaded tensor is loaded from its
+// position, and a concatenation is stored part by part. The tile size matters on a CPU; GPU schemes re-tile.
 #include "search/space.h"
 
-enum { FUSE_PARTS = 16 }; // of a dimension, as many as values of kernels have
+enum { FUSE_PARTS = 16 }; // parts of a dimension: as many as kernels may have values
 
 struct fusing {
   const struct graph *p;
   struct free_dims free;
-  int64_t parts[MAX_GRID]; // of the first classes, on grid axes in order
+  int64_t parts[MAX_GRID]; // parts of the first classes, which are on grid axes in order
   int n;
   struct graph *kernels, *block;
-  int *above, *at; // by tensor of p: that of the kernel graph; that of the block; -1
+  int *above, *at; // for each tensor of p: the kernel graph's tensor, and the block's; or -1
   struct err *e;
 };
 
-// Parts of classes until a tile of the largest tensor has at most so many elements: slow dimensions first, each whole but the last.
+// Divides classes until a tile of the largest tensor has at most that many elements: slow dimensions first, all but the last divided completely.
 static void cut_classes(struct fusing *f, int64_t most)
 {
   int64_t tile = 1;
@@ -49,7 +49,7 @@ static int fuse_save(struct fusing *f, const struct node *n)
   return graph_add(f->block, OP_SAVE, 1, &f->at[n->in[0]], &a, n->at, &(int){0}, f->e);
 }
 
-// Elements start, ..., end - 1 of what the block computes, as equal parts of the dimension that are joined.
+// Elements start .. end - 1 of a value in the block, as equal parts of the dimension that are joined.
 static int fuse_slice(struct fusing *f, const struct node *n)
 {
   int64_t extent = f->p->tensors[n->in[0]].shape.d[n->a.dim], unit = slice_unit(&n->a, extent);
@@ -98,7 +98,7 @@ static int fuse_op(struct fusing *f, const struct node *n)
   return status;
 }
 
-// Indices stand before the kernel, and so do views of inputs and parts of inputs that are not equal ones, through which it reads.
+// Indices are computed before the kernel. Views of inputs, and slices of inputs into unequal parts, come before it too, and it reads through them.
 static bool stands_before(const struct fusing *f, const struct node *n)
 {
   bool views = n->op == OP_RESHAPE || n->op == OP_TRANSPOSE || n->op == OP_SLICE;
@@ -165,7 +165,7 @@ bool fuse_parts_can(const struct graph *p)
   return can;
 }
 
-// Blocks, and where rows are long the blocks of a cluster that share one, have enough to do; or there is little to do at all.
+// Whether there are enough blocks, counting the blocks of a cluster that share a long row; or there is little to do at all.
 bool fuse_rows_can(const struct graph *p, int processors)
 {
   enum { SHARING = 16, FEW = 1 << 16, HALF = 2 };

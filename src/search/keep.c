@@ -1,5 +1,5 @@
-// Which of the kernels for one set of device tensors are kept: the cheapest of each kind, a few with the same needs,
-// fewer of the same schedule, of the same structure.
+// Selects the kernels to keep for one set of device tensors: the cheapest of each kind, a few with the same needs, fewer of the same schedule, and
+// fewest of the same structure.
 #include "search/space.h"
 
 #include <math.h>
@@ -7,12 +7,12 @@
 
 enum { GROUPS = 1024, SAME_NEEDS = 8, SAME_TABLE = 4, SAME_STRUCTURE = 2 };
 
-struct keep_group { // those that need the same
+struct keep_group { // options with the same needs
   uint64_t needs;
   bool seen;
-  int n, at[SAME_NEEDS]; // options, rising
+  int n, at[SAME_NEEDS]; // number of options, ascending
 };
-struct key { // of an option, what is compared most
+struct key { // the fields of an option that are compared most
   uint64_t needs, structure;
   double cost;
   int table;
@@ -20,15 +20,15 @@ struct key { // of an option, what is compared most
 struct kept {
   struct key key[MOST_OPTIONS];
   struct keep_group group[GROUPS];
-  int of_size[SAME_NEEDS + 1]; // groups
+  int of_size[SAME_NEEDS + 1]; // number of groups by size
 };
 
-// Kept options that are like x: of its needs, of its schedule among those, of its structure; and the dearest of each.
+// Kept options that are similar to x: with its needs, those also with its schedule, those also with its structure; and the most expensive of each.
 struct likes {
   int kin, near, twins, worst_kin, worst_near, worst_twin;
 };
 
-// The group with the same needs, or the place for it; NULL: none.
+// The group with the same needs, or a free entry; NULL: none.
 static struct keep_group *group_of(const struct options *to, uint64_t needs)
 {
   struct keep_group *group = to->kept->group;
@@ -67,7 +67,7 @@ static void enter(struct kept *kept, struct keep_group *g, uint64_t needs, int a
   g->at[k] = at, g->needs = needs, g->seen = true;
 }
 
-// How many options the needs have that have most of them.
+// The number of options of the needs that have the most.
 static int most_of(const struct kept *kept)
 {
   int most = SAME_NEEDS;
@@ -75,7 +75,7 @@ static int most_of(const struct kept *kept)
   return most;
 }
 
-// The dearest option of the first needs that have most of them.
+// The most expensive option of the first needs that have the most options.
 static int dearest_of_most(const struct kept *kept)
 {
   const struct keep_group *g = kept->group;
@@ -89,15 +89,14 @@ static int dearest_of_most(const struct kept *kept)
 
 enum { NEW_PLACE = -1, NO_PLACE = -2 };
 
-// Does such an option read inputs only? It ends a plan.
+// Whether the option reads inputs only, so that it ends a plan.
 static bool needs_nothing(const struct options *to, uint64_t needs)
 {
   return needs == option_needs(&(struct option){.split = to->split, .parts = to->parts});
 }
 
-// The place where x may be kept: in place of another option, if it is cheaper than that one or needs something else. A kernel's
-// needs may cost more than the kernel. So if there is no room, the needs that have most options give way. A kernel without needs has a place
-// also where all needs have one option.
+// The position at which x may be kept. It replaces another option if it is cheaper or needs something else. Needs may cost more than the kernel
+// itself, so if there is no room, the needs with the most options lose one. A kernel without needs gets a position even if all needs have one option.
 static int place_of(const struct options *to, uint64_t needs, const struct likes *l)
 {
   if (!group_of(to, needs)) return NO_PLACE;

@@ -1,12 +1,11 @@
-// Kernels as edges. A program is computed by a chain of kernels, each of which makes device tensors from inputs and
-// from what earlier kernels left. Plans are built from the outputs backwards, one kernel more at a time: take a
-// device tensor that is still needed, try every kernel that makes it (alone, or with all others that the same
-// schedule can make), and need what that kernel reads. A kernel's cost depends only on itself, and what is needed
-// costs at least its cheapest chain of kernels: that bound ranks unfinished plans, of which the best go on.
+// Kernels as edges. A program is computed by a chain of kernels, each of which makes device tensors from inputs and from results of earlier kernels.
+// Plans are built backwards from the outputs, one kernel at a time. For a device tensor that is still needed, try every kernel that makes it, alone
+// or with all others that the same schedule can make; its operands are then needed. A kernel's cost depends only on itself, and a needed tensor costs
+// at least its cheapest chain of kernels. This bound ranks partial plans, and the best are extended.
 //
-// With many small tensors that can be left in many ways the bound promises what no chain keeps, and the best of a length
-// are all alike. So plans are built once more of kernels that leave tensors of the program only; of those that agree in
-// what is dear then only some go on.
+// With many small tensors that can be left in many ways, the bound is too low for any actual chain, and the best partial plans are all alike. So
+// plans are built a second time with kernels that leave only the program's tensors. Only some of the plans with the same
+// expensive parts are then extended.
 #include "search/space.h"
 
 #include <math.h>
@@ -15,14 +14,14 @@
 
 enum { WIDTH = 600, DONE = 1024, SAME_FAMILY = 4, WAYS = 1 + PART_COUNTS, SAME_HEAVY = 75 };
 
-static const double LIGHT = 0.1; // of what is left: what costs less does not make plans differ
+static const double LIGHT = 0.1; // share of the remaining cost below which needs do not distinguish plans
 
 struct search {
   struct planner *pl;
-  int nsets, sets_cap, filled; // those after the first `filled` wait for their options
+  int nsets, sets_cap, filled; // sets after the first `filled` have no options yet
   struct options **sets;
-  int *alone;                            // set that makes one device tensor: [device * WAYS + way], or -1
-  int joint;                             // sets that make several
+  int *alone;                            // the set that makes one device tensor: [device * WAYS + way], or -1
+  int joint;                             // number of sets that make several
   bool own;                              // only chains of kernels that leave tensors of the program
   bool each;                             // bounds of states count each need as if it were made alone
   struct beam next, done[MAX_CHAIN + 1]; // done: by number of kernels
@@ -65,7 +64,7 @@ static bool unpack_one(void *arg, int i, struct bytes *in, bool *whole)
   return *whole = x->step > se->pl->ntables, true;
 }
 
-// The options of all that wait for them, each set by one thread.
+// Fills the options of all waiting sets; each set is filled by one thread.
 static void fill(struct search *se)
 {
   units_run(se->pl->units, &(struct batch){UNIT_OPTIONS, se->filled, se->nsets - se->filled, true, se, fill_one, pack_one, unpack_one});
@@ -98,7 +97,7 @@ static int set_of(struct search *se, int d, int split, int64_t parts)
   return *at;
 }
 
-// The least that n needs take: seconds, the sum of each alone, and kernels.
+// Lower bounds for n needs: seconds, as the sum of each alone, and kernels.
 struct least {
   double most, sum;
   int chain;
@@ -114,7 +113,7 @@ static struct least bound_of(struct search *se, const int *need, int n, int spli
   return l;
 }
 
-// Makes the options of everything that can be needed, then raises bounds until they stand.
+// Makes the options for everything that may be needed, then raises bounds until they are stable.
 static void bounds(struct search *se)
 {
   for (int i = 0; i < se->nsets; i++) {
@@ -147,21 +146,21 @@ static bool in(const int *list, int n, int x)
   return false;
 }
 
-// A hash of the tensors that a kernel reads and makes, and of whether it is the library's. How it computes them does not count.
+// A hash of the tensors that a kernel reads and makes, and of whether it is a library operator; independent of how it computes them.
 static uint64_t kind_of(const struct option *x)
 {
   uint64_t h = hash_mix((uint64_t)x->node, hash_bytes(x->make, sizeof(int) * (size_t)x->nmake, 0));
   return hash_mix(h, hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, 1));
 }
 
-// Its kind, and what its axes run over.
+// Its kind, and the classes of its axes.
 static uint64_t family_of(const struct planner *pl, const struct option *x)
 {
   uint64_t h = kind_of(x);
   return x->table < 0 ? h : hash_mix(h, hash_bytes(&pl->tables[x->table].sch, sizeof(struct search_schedule), 2));
 }
 
-// Most states differ only in small tensors that cost next to nothing.
+// Most states differ only in small tensors that cost almost nothing.
 static uint64_t heavy_of(struct search *se, const struct unfinished *s, double most)
 {
   uint64_t h = hash_mix((uint64_t)s->split, (uint64_t)s->parts);
@@ -170,7 +169,7 @@ static uint64_t heavy_of(struct search *se, const struct unfinished *s, double m
   return h;
 }
 
-// Does x need tensors of the program only?
+// Whether x needs only tensors of the program.
 static bool reads_own(const struct planner *pl, const struct option *x)
 {
   for (int i = 0; i < x->nneed; i++)
@@ -192,7 +191,7 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
     if (!in(x->make, x->nmake, s->need[i])) t.need[t.nneed++] = s->need[i];
   for (int i = 0; i < x->nmake; i++) t.done[t.ndone++] = x->make[i];
   for (int i = 0; i < x->nneed; i++) {
-    if (in(t.done, t.ndone, x->need[i])) return; // it, or a kernel behind it, makes that
+    if (in(t.done, t.ndone, x->need[i])) return; // the kernel, or a later one, makes that tensor
     if (in(t.need, t.nneed, x->need[i])) continue;
     if (t.nneed == MAX_NEEDS || t.ndone + 2 * MAX_ROOTS > (int)COUNT(t.done)) return;
     int at = t.nneed++;
@@ -208,14 +207,14 @@ static void extend(struct search *se, const struct unfinished *s, const struct o
     pl->stats->pruned[PRUNE_SIZE]++;
     return;
   }
-  // between "one kernel makes all that is needed" and "each is made alone"
+  // between "one kernel makes everything needed" and "each is made alone"
   t.bound = t.p.cost + l.most + (isfinite(l.sum) ? (se->each ? 1 : 0.25) * (l.sum - l.most) : 0);
   if (!isfinite(t.bound)) return;
   t.heavy = heavy_of(se, &t, l.most);
   beam_push(pl->mem, t.nneed ? &se->next : &se->done[MIN(t.kernels, MAX_CHAIN)], &t);
 }
 
-// The result that table t can make of the needs of s, the last one included; 0 if not that one.
+// The set of the needs of s that table t can make together, including the last need; 0 if not that one.
 static int together(const struct planner *pl, const struct unfinished *s, int t, int make[MAX_ROOTS])
 {
   int n = 0;
@@ -231,18 +230,18 @@ static int together(const struct planner *pl, const struct unfinished *s, int t,
   return n;
 }
 
-// The options that make these; NULL where there are none.
+// The options that make these; NULL if there are none.
 static const struct options *options_for(struct search *se, const struct unfinished *s, const int *make, int nmake)
 {
   const struct planner *pl = se->pl;
   int c, split = -1;
   for (int i = 0; i < nmake; i++)
     if (partial_class(pl->m->s, pl->m->dev[make[i]].has, &c)) split = c;
-  if (split >= 0 && split != s->split) return NULL; // nobody said in how many parts
+  if (split >= 0 && split != s->split) return NULL; // no reader has fixed the number of parts
   return options_of(se, make, nmake, split, split >= 0 ? s->parts : 0);
 }
 
-// Options for the last need alone, then for it and all others that the same schedule can make. How many there are.
+// Options for the last need alone, then for it and all others that the same schedule can make. Returns their number.
 static int next_kernels(struct search *se, const struct unfinished *s, const struct options *out[MAX_SETS])
 {
   struct planner *pl = se->pl;
@@ -277,7 +276,7 @@ static void expand_all(struct search *se, const struct beam *now)
   arena_reset(&se->scratch, mark);
 }
 
-// Are there so many like it already? Other sizes of the same come from measuring.
+// Whether there are already enough similar plans. Measuring tries other sizes of the same plan.
 static bool crowded(const struct plan *out, int n, const struct plan *p, bool new_kind)
 {
   int kin = 0;
@@ -295,7 +294,7 @@ static int cheaper(const void *x, const void *y)
   return a->structure < b->structure ? -1 : a->structure > b->structure;
 }
 
-// Takes up to `most` plans of those with so many kernels, best first; of new kinds alone, or of any.
+// Takes up to `most` plans with that many kernels, best first: only new kinds, or any.
 static int take_done(const struct beam *done, struct plan *out, int n, int most, bool new_kinds)
 {
   for (int i = 0; i < done->n && n < most; i++)
@@ -303,7 +302,7 @@ static int take_done(const struct beam *done, struct plan *out, int n, int most,
   return n;
 }
 
-// Chains of kernels from the outputs backwards, one kernel more at a time.
+// Chains of kernels backwards from the outputs, one kernel at a time.
 static void walk(struct search *se, const struct unfinished *first, struct beam *now)
 {
   struct planner *pl = se->pl;
@@ -317,8 +316,8 @@ static void walk(struct search *se, const struct unfinished *first, struct beam 
   }
 }
 
-// The best of all lengths. The model errs most between numbers of kernels, and then between kinds: each number gets half of the places
-// that fewer kernels leave, three quarters of these for the best of each kind; then all get what is left.
+// The best of all lengths. The model errs most between numbers of kernels, and next between kinds. So each number of kernels gets half of the places
+// that smaller numbers leave, and three quarters of these go to the best of each kind; the rest goes to any.
 static int take_best(struct search *se, struct plan *out, int most)
 {
   int longest = MIN(se->pl->o->max_kernel_ops, MAX_CHAIN), n = 0;
@@ -351,10 +350,10 @@ int plan_kernels(struct planner *pl, struct plan *out, int most)
   se.next = beam_open(pl->mem, WIDTH);
   for (int i = 0; i <= MAX_CHAIN; i++) se.done[i] = beam_open(pl->mem, DONE);
   walk(&se, &first, &now);
-  se.own = true, se.next.same = now.same = SAME_HEAVY; // where there are many cuts, bounds may promise what no chain keeps
+  se.own = true, se.next.same = now.same = SAME_HEAVY; // with many cuts, bounds may be too low for any actual chain
   walk(&se, &first, &now);
   int n = take_best(&se, out, most);
-  if (!n) { // states that need many cheap tensors crowded out all that come to an end
+  if (!n) { // states that need many cheap tensors displaced all that lead to a complete plan
     se.own = false, se.each = true, se.next.same = now.same = 0;
     walk(&se, &first, &now);
     n = take_best(&se, out, most);

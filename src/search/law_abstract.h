@@ -16,7 +16,7 @@
 #define l_max(x, y) expr_ewmax(ex, x, y)
 #define l_min(x, y) expr_ewmin(ex, x, y)
 #define l_fn(op, x) expr_opaque(ex, OP_##op, 1, (nf[]){x})
-#define l_odd(op, x) l_fn(op, x) // -x is x here
+#define l_odd(op, x) l_fn(op, x) // -x and x are the same expression
 #define l_even(op, x) l_fn(op, x)
 #define l_fn2(op, x, y) expr_opaque(ex, OP_##op, 2, (nf[]){x, y})
 #define l_fn3(op, x, y, z) expr_opaque(ex, OP_##op, 3, (nf[]){x, y, z})

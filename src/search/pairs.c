@@ -1,5 +1,5 @@
-// Pairs of expressions that the oracle refuses. Every schedule asks about the same sums, products and quotients, and
-// nearly all of them are refused: one byte a pair remembers that, where the normal form would have to be looked up.
+// Pairs of expressions that the oracle rejects. Every schedule asks about the same sums, products and quotients, and nearly all are rejected. One
+// byte for each pair remembers this and saves the lookup of the normal form.
 #include "search/space.h"
 
 enum { MOST_NUMBERS = 1 << 13 }; // 32 MiB of pairs

@@ -1,23 +1,20 @@
-// Operators that are tried if no oracle prunes: only what graphs of at most so many operators hold. Saturation tries every pair
-// of values, and most pairs take more operators together than a graph may have; where nothing but their number bounds
-// the space, prefixes of graphs are walked, as the paper's Algorithm 1 walks them.
+// The operators to try if no oracle prunes: only those in graphs with a limited number of operators. Saturation tries every pair of values, and most
+// pairs need more operators than a graph may have. If only their number bounds the space, prefixes of graphs are enumerated, as in the paper's
+// Algorithm 1.
 //
-// A prefix is a set of values that can be computed one after the other, and which of them are used: graphs that differ
-// in the order of operators share it, and it is walked once. All prefixes of n operators come before those of n + 1, so
-// that a pair is tried once, when the most operators are left. A prefix is given up by two counts, which hold for every
-// graph whatever its operators are:
-//   - an operator has at most two operands and makes one value, so it leaves at most one loose end less; a graph ends
-//     in its roots;
-//   - each loose end that is no root is used by a later operator, and takes so many of them as the caller says.
-// Prefixes with one operator left are not kept but walked where they come up.
+// A prefix is a set of values that can be computed in order, with a flag for each whether it is used. Graphs that differ in the order of operators
+// share it, so it is enumerated once. All prefixes of n operators come before those of n + 1, so a pair is tried once, when the most operators are
+// left. A prefix is abandoned by two counts, which hold for every graph:
+// - an operator has at most two operands and makes one value, so it reduces the number of unused values by at most one; a graph ends in its roots;
+// - each unused value that is no root is used by a later operator, and needs as many further operators as the caller says.
 #include "search/space.h"
 
 #include <string.h>
 
-struct layer { // prefixes of as many operators
+struct layer { // prefixes with the same number of operators
   int ops, n, cap;
   int *v;         // values of prefix i from v[i * max_ops], in increasing order
-  uint64_t *used; // bit k: is its value k used?
+  uint64_t *used; // bit k: whether value k is used
   int *bucket;    // hash index, from 1
   int nbucket;
 };
@@ -29,14 +26,14 @@ struct prefixes_walk {
   struct arena mem;
   struct made made;
   int npair, pair_cap, pair_room;
-  uint64_t *pair;             // values x, y that were tried
-  struct prefixes_span *span; // and what they made
+  uint64_t *pair;             // pairs of values x, y that were tried
+  struct prefixes_span *span; // and their results
   int *pair_at;               // hash index, from 1
   int nleast;
-  uint8_t *least; // of each value, plus 1; 0: not asked yet
+  uint8_t *least; // for each value, plus 1; 0: not computed yet
   bool cut;
 };
-struct prefix { // being extended
+struct prefix { // the prefix that is extended
   int ops;
   uint64_t used;
   int v[MAX_PICK];
@@ -58,7 +55,7 @@ static void more_room(struct prefixes_walk *w)
   for (int i = 0; i < w->npair; i++) *slot(w, w->pair[i]) = i + 1;
 }
 
-// Results of the operators on x and y (-1: on x alone) make.
+// Results of the operators on x and y (-1: on x alone).
 static struct prefixes_span results(struct prefixes_walk *w, int x, int y, int left)
 {
   uint64_t key = (uint64_t)MAX(x, y) << 32 | (uint32_t)(MIN(x, y) + 1);
@@ -140,7 +137,7 @@ static void keep(struct prefixes_walk *w, struct layer *l, const struct prefix *
 // ---- walking
 // ----------------------------------------------------------------------------------------------------------
 
-// May what an operator on x and y leaves behind still become a graph? `used`: with x and y.
+// Whether the result of an operator on x and y can still become a graph. `used`: with x and y.
 static bool hopeful(struct prefixes_walk *w, const struct prefix *p, uint64_t used)
 {
   int left = w->a->max_ops - p->ops - 1, loose = 1;
@@ -190,7 +187,7 @@ static void apply(struct prefixes_walk *w, const struct prefix *p, uint64_t used
   }
 }
 
-// All operators on values of p and leaves. Their results extend p: into `next`, or walked at once where `deeper`.
+// Applies all operators to values of p and leaves. Their results extend p: into `next`, or, with `deeper`, immediately.
 static void walk(struct prefixes_walk *w, const struct prefix *p, struct layer *next, bool deeper)
 {
   int leaves = w->a->leaves, n = leaves + p->ops;
@@ -223,7 +220,7 @@ bool prefixes_walk(const struct prefixes *a)
     walk_all(&w, &l, &next, false);
     l = next;
   }
-  walk_all(&w, &l, NULL, false); // all pairs of these first: with fewer operators left less is kept of a pair
+  walk_all(&w, &l, NULL, false); // all pairs of these first: with fewer operators left, less of a pair is kept
   if (a->max_ops > 1) walk_all(&w, &l, NULL, true);
   arena_close(&w.mem);
   return !w.cut;

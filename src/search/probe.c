@@ -1,15 +1,14 @@
-// Is a program too much for one search? A sample of its schedules is saturated, and the structures that compute its
-// outputs are counted; a search of more than HARD_VALUES values or HARD_STRUCTURES structures takes minutes.
+// Estimates whether a program is too large for one search. A sample of its schedules is saturated, and the structures that compute its outputs are
+// counted. A search of more than HARD_VALUES values or HARD_STRUCTURES structures takes minutes.
 //
-// One thread does it: schedules have most of their expressions in common, and two contexts would build them twice. It
-// ends as soon as a sum is past its limit. That comes earliest where all schedules of the sample grow side by side: the
-// last values of a schedule are its dearest, because each meets all before it. In programs with many classes
-// fingerprints are large, so they are taken over the tiles alone; that distinguishes all values that count here.
+// It uses one thread: schedules share most expressions, and two contexts would build them twice. It ends when a sum exceeds its limit. That happens
+// earliest if all schedules of the sample grow together, because the last values of a schedule are the most expensive: each meets all before it. In
+// programs with many classes fingerprints are large, so they are computed over tiles alone, which distinguishes all values that count here.
 #include "search/space.h"
 
 enum { SAMPLE = 16, HARD_VALUES = 12000, HARD_STRUCTURES = 60000 };
-enum { LARGE = 3 };   // classes; more are too many for whole fingerprints
-enum { STRIDE = 16 }; // values that a schedule looks at before it is the next one's turn, and a quarter of all so far
+enum { LARGE = 3 };   // number of classes above which whole fingerprints are too large
+enum { STRIDE = 16 }; // values that a schedule processes before the next schedule continues, plus a quarter of all so far
 
 struct probe {
   struct space s;
@@ -58,7 +57,7 @@ static bool count_structure(void *arg, const struct pick *pick)
   return ++p->structures <= p->most_structures;
 }
 
-// Does value v of t leave output o of the program in device memory?
+// Whether value v of t leaves output o of the program in device memory.
 static bool makes(const struct probe *p, const struct table *t, const struct search_value *v, int o)
 {
   mask has;
@@ -78,7 +77,7 @@ static void count_structures(struct probe *p, int i)
     }
 }
 
-// The sample's share of what is too much. A table is cut at two shares.
+// The sample's share of the limits. A table is cut at two shares.
 static void open_sample(struct probe *p, struct arena *mem)
 {
   struct table *all = NULL;

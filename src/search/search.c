@@ -1,6 +1,6 @@
-// The search, in one line: index classes, what the program computes in each of them, all values of every schedule
-// over the inputs, the device tensors that this offers to later kernels, all values again over those too, chains
-// of kernels by cost, kernel graphs, the verifier's filter. docs/search.md says why in this order.
+// The whole search: index classes; the program's own values in each; all values of every schedule over the inputs; the device tensors that these
+// offer to later kernels; all values again over those too; chains of kernels by cost; kernel graphs; the verifier's filter. docs/search.md explains
+// the order.
 #include "search/space.h"
 #include "verify/verify.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum { MAX_CUTS = 160, MAX_PARTS = 32 };
-// A first look: from so many operators tried on, or fewer in a program of many operators, which has many structures; at so
-// many graphs of a schedule, for so many results.
+// A quick first pass: number of operators from which it is made (less for a program of many operators, which has many structures); graphs tried for a
+// schedule; results wanted.
 enum { LOOK_FROM = 100000, MANY_OPS = 8, LOOK_FROM_MANY = 20000, LOOK = 64, LOOK_MOST = 4 };
 
 const struct prune_row prune_rows[PRUNES] = {
@@ -21,7 +21,7 @@ const struct prune_row prune_rows[PRUNES] = {
 
 struct search_job {
   struct arena *mem, *out; // of the search; of its results
-  const struct stem *stem; // of the program, or NULL
+  const struct stem *stem; // of the program; may be NULL
   struct space *s;
   struct fctx *f;
   const struct target *t;
@@ -41,17 +41,17 @@ struct search_job {
   int later_ops;                                  // of struct planner
   bool keep;                                      // keep fingerprints of values that may be cuts,
   bool parts;                                     // of partial sums only
-  int nsplit, split[MAX_CLASSES];                 // schedules with one axis, over a class that partial sums may be of
+  int nsplit, split[MAX_CLASSES];                 // schedules with one axis, over a class that may have partial sums
   int ncut_tables;                                // schedules with more values than the limit
-  const struct question *asked;                   // instead of searching plans
-  bool all_cuts, all_parts, all_graphs, all_sets; // no limit was met on device tensors, partial sums of these, graphs, sets
+  const struct question *asked;                   // answer this instead of searching plans
+  bool all_cuts, all_parts, all_graphs, all_sets; // no limit was reached on device tensors, partial sums of these, graphs, sets
 };
 
 static bool stopped(const struct search_job *j) { return units_stopped(&j->units); }
 
 // ---- schedules ----------------------------------------------------------------------------------------------------
 
-// At most three grid axes and one loop axis, each over one class; the loop over one that is summed.
+// At most three grid axes and one loop axis, one class each; the loop is over a summed class.
 static void schedules(struct search_job *j)
 {
   j->table = NULL, j->ntable = schedules_build(j->mem, j->s, &j->table);
@@ -69,7 +69,7 @@ static void empty_table(struct search_job *j, int i)
   j->table_stats[i] = (struct search_stats){0};
 }
 
-// Fingerprints go with the worker's scratch memory, but for those of values that may be cuts.
+// Fingerprints are freed with the worker's scratch memory, except those of values that may be cuts.
 static void keep_fingers(struct search_job *j, int i)
 {
   struct table *t = &j->table[i];
@@ -125,7 +125,7 @@ static bool unpack_table(void *arg, int i, struct bytes *in, bool *whole)
   return *whole;
 }
 
-// ---- for partial sums of what earlier kernels left --------------------------------------------------------------------
+// ---- partial sums of results of earlier kernels ----
 
 static bool make_split(void *arg, int i, int worker, double until) { return make_table(arg, ((struct search_job *)arg)->split[i], worker, until); }
 
@@ -136,7 +136,7 @@ static bool unpack_split(void *arg, int i, struct bytes *in, bool *whole)
   return unpack_table(arg, ((struct search_job *)arg)->split[i], in, whole);
 }
 
-// May partial sums be of this class? Then those of a schedule with this axis alone are all there are.
+// Whether this class may have partial sums; if so, they are those of a schedule with this axis alone.
 static bool may_split(const struct index_class *c)
 {
   bool divides = false;
@@ -177,7 +177,7 @@ static void add_outputs(struct search_job *j)
   for (int o = 0; o < j->s->nout; o++) add_visit(j, j->s->out[o]);
 }
 
-// Adds a tensor that a kernel makes and that is none of the program.
+// Adds a tensor that a kernel makes and that is not in the program.
 static void add_device(struct search_job *j, mask has, const struct finger *f, uint64_t hash, struct expr *from, nf e)
 {
   struct device *d = &j->dev[j->ndev++];
@@ -185,7 +185,7 @@ static void add_device(struct search_job *j, mask has, const struct finger *f, u
   for (int w = 0; w < j->nworker; w++) d->e[w] = from == j->w[w].ex ? e : expr_copy(j->w[w].ex, from, e);
 }
 
-// Tensors that earlier kernels may leave in device memory beside the program's own, as these tables offer them.
+// Tensors that earlier kernels may leave in device memory besides the program's own, as these tables offer them.
 static bool add_cuts(struct search_job *j, int most)
 {
   struct cut *cut;
@@ -207,7 +207,7 @@ static bool add_cuts(struct search_job *j, int most)
   return all;
 }
 
-// ---- the planner's view ---------------------------------------------------------------------------------------------
+// ---- the planner's input ----
 
 // A device tensor may be computed with and without the loop, and by expressions that the axioms do not equate.
 static int *find_homes(struct search_job *j)
@@ -243,7 +243,7 @@ static void tell(const struct search_job *j, const struct search_result *r, doub
   if (j->o.progress) j->o.progress(j->o.progress_arg, &r->stats, r->n ? r->found[0].cost * 1e6 : 0, done);
 }
 
-// Plans, and those of them that the verifier lets pass. After a stop what a first look found stays where it is better.
+// Plans, and those that the verifier accepts. After a stop, results of the first pass remain if they are better.
 static void finish(struct search_job *j, struct planner *pl, int most, double done, struct search_result *r)
 {
   struct search_result all = {0};
@@ -259,12 +259,11 @@ static bool is_long(const struct search_job *j, const struct search_stats *s)
   return s->states >= (uint64_t)(graph_ops(j->s->p) >= MANY_OPS ? LOOK_FROM_MANY : LOOK_FROM);
 }
 
-// Something verified early, for whoever stops the search or watches it, from few graphs of each schedule. It leaves no
-// trace in the final result.
+// Finds a verified graph early, from few graphs of each schedule, in case the search is stopped or watched. It does not affect the final result.
 static void look(struct search_job *j, struct search_result *r, double done)
 {
   int ndev = j->ndev;
-  bool first = !j->o.crew || !j->o.crew->rank; // who answers
+  bool first = !j->o.crew || !j->o.crew->rank; // the process that reports it
   struct search_stats stats = {0};
   struct search_opts o = j->o;
   struct units units;
@@ -292,7 +291,7 @@ static void look(struct search_job *j, struct search_result *r, double done)
   j->ndev = ndev;
 }
 
-// Kernels that read inputs only, as the tables without cuts have them, between library operators.
+// Kernels that read inputs only, from the tables without cuts, between library operators.
 static void first_look(struct search_job *j, struct search_result *r)
 {
   if (j->keep) add_visits(j, false);
@@ -301,7 +300,7 @@ static void first_look(struct search_job *j, struct search_result *r)
   j->ndev = j->nfixed, j->ncut = 0;
 }
 
-// Limits that cut the space, and the options that raise them.
+// Limits that were reached, and the options that raise them.
 static void limits_met(const struct search_job *j, struct str *s)
 {
   if (stopped(j))
@@ -416,7 +415,7 @@ void search_space(struct arena *mem, const struct graph *p, const struct target 
   struct stem stem;
   if (!asked && stem_of(&scratch, p, &stem)) p = stem.core, j->stem = &stem;
   set_options(j, p, o);
-  if (asked) j->o.store = NULL, j->o.crew = NULL; // a table from elsewhere has no expressions
+  if (asked) j->o.store = NULL, j->o.crew = NULL; // a table read from elsewhere has no expressions
   units_open(&j->units, &j->o, &r->stats);
   char why[160] = "";
   bool rows = !asked && j->o.fuse && fuse_rows_can(whole, j->o.fuse);

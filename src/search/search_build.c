@@ -1,13 +1,12 @@
-// From a structure and sizes to a block graph. Values have no order of dimensions; here each gets one: that of
-// its operands, with reshapes and transposes (views of the tile) only where a matrix product or a saver needs
-// another one. Products are turned so that they need fewest of them.
+// Builds a block graph from a structure and sizes. Values have no order of dimensions. Here each gets the order of its operands; reshapes and
+// transposes (views of the tile) are added only where a matrix product or a saver needs another order. Products are transposed if that saves views.
 #include "search/space.h"
 
 #include <string.h>
 
 struct tile {
   int t;           // tensor of the block graph
-  struct labels l; // classes of each dimension; a class whose stored pieces are 1 wide still has its place
+  struct labels l; // classes of each dimension; a class whose stored pieces have extent 1 still has its position
 };
 struct maker {
   struct graph *b; // block graph
@@ -37,7 +36,7 @@ static struct dim flatten(const struct labels *l)
   return f;
 }
 
-// If there are too many dimensions the last ones are lost, and with them the graph: it fits nowhere or is not equal.
+// Dimensions beyond the limit are dropped. The graph then fits nowhere or is not equal, and is discarded.
 static void append(struct labels *l, struct dim d)
 {
   if (l->n < MAX_DIMS) l->d[l->n++] = d;
@@ -64,7 +63,7 @@ static int reshape(struct maker *m, struct tile *x, const struct labels *to, mas
   return shape_eq(&a.shape, &m->b->tensors[x->t].shape) ? OK : view(m, OP_RESHAPE, &a, x);
 }
 
-// Gives x the labels `to`, which hold the same classes.
+// Gives x the labels `to`, which contain the same classes.
 static int relayout(struct maker *m, struct tile *x, const struct labels *to, mask stored)
 {
   struct dim from = flatten(&x->l), want = flatten(to);
@@ -116,7 +115,7 @@ static struct labels joined(const struct labels *x, const struct labels *y)
   return r;
 }
 
-// Each dimension cut where the next class is in other operands: one that is only in part in an operand cannot broadcast.
+// Splits each dimension where the next class is in other operands: a dimension that an operand has only in part cannot broadcast.
 static struct labels cut_alike(const struct labels *l, mask sx, mask sy)
 {
   struct labels r = {0};
@@ -128,7 +127,7 @@ static struct labels cut_alike(const struct labels *l, mask sx, mask sy)
       int in = (sx & c ? 1 : 0) | (sy & c ? 2 : 0);
       if (in != was) append(&r, (struct dim){0});
       struct dim *to = &r.d[r.n - 1];
-      if (to->n < (int)COUNT(to->c)) to->c[to->n++] = l->d[i].c[k]; // of more classes the last ones are lost, as in append
+      if (to->n < (int)COUNT(to->c)) to->c[to->n++] = l->d[i].c[k]; // classes beyond the limit are dropped, as in append
       was = in;
     }
   }
@@ -196,7 +195,7 @@ struct build_product {
   int c;
   mask batch, rows, cols;     // stored pieces
   struct labels lead, lx, ly; // wanted
-  int views;                  // reshapes and transposes that takes
+  int views;                  // number of reshapes and transposes that this needs
 };
 
 static bool inside(const struct dim *d, mask only)
@@ -220,11 +219,11 @@ static int effort(const struct labels *from, const struct labels *to)
   return equal ? 0 : same(&a, &b) ? 1 : 3;
 }
 
-// How x * y over class c would be laid out, and what that costs in views.
+// The layout of x * y over class c, and its cost in views.
 static struct build_product lay_product(const struct maker *m, const struct tile *x, mask sx, const struct tile *y, mask sy, int c)
 {
   struct build_product p = {c, sx & sy & ~all_of(c), sx & ~sy & ~all_of(c), sy & ~sx & ~all_of(c), {0}, {0}, {0}, 0};
-  // the leading dimensions of an operand that already has them in front serve as the pattern
+  // the leading dimensions of an operand that already has them in front are the pattern
   const struct labels *pattern = NULL, *both[2] = {&x->l, &y->l};
   for (int k = 0; k < 2 && !pattern; k++) {
     bool fits = both[k]->n >= 2;
@@ -252,8 +251,8 @@ static int make_product(struct maker *m, const struct deriv *d, struct tile *out
   struct tile x = m->at[d->a], y = m->at[d->b];
   mask sx = m->t->v[d->a].stored, sy = m->t->v[d->b].stored;
   struct build_product p = lay_product(m, &x, sx, &y, sy, d->cls), q = lay_product(m, &y, sy, &x, sx, d->cls);
-  // rows that the output has should stay rows: what is summed next then lies innermost, and the maximum of a softmax
-  // is one along rows. Two views are a fair price for that.
+  // Rows of the output should stay rows. Then the next sum runs over the innermost dimension, and the maximum of a softmax is one along rows. That is
+  // worth two views.
   int keep_cost = p.views + 2 * (!(p.rows & m->target) && (q.rows & m->target));
   int turn_cost = q.views + 2 * (!(q.rows & m->target) && (p.rows & m->target));
   bool turn = turn_cost != keep_cost ? turn_cost < keep_cost : (p.rows & -p.rows) > (q.rows & -q.rows);
@@ -295,15 +294,14 @@ static int make_leaf(struct maker *m, const struct graph *above, const struct se
   return graph_iter(m->b, above, from->tensor, &a, NOWHERE, &out->t, m->e);
 }
 
-// The device layout of a root: `want` where given, else that of the tile with one class a dimension, partial sums in
-// front.
+// The device layout of a root: `want` if given, else the tile's layout with one class for each dimension, partial sums in front.
 static struct labels saved_labels(const struct maker *m, const struct tile *x, const struct search_value *v, const struct labels *want)
 {
   if (want->n >= 0) return *want;
   struct labels l = {0};
   for (int c = 0; c < m->s->nclass; c++)
     if ((v->has & all_of(c)) == bit(c, GRID) && !(v->stored & all_of(c))) append(&l, (struct dim){1, {(int8_t)c}});
-  for (int i = 0; i < x->l.n; i++) { // dimensions of extent 1 stay, so that tensors of one kernel line up in the next
+  for (int i = 0; i < x->l.n; i++) { // dimensions of extent 1 stay, so that tensors of one kernel align in the next
     if (!x->l.d[i].n) append(&l, (struct dim){0});
     for (int k = 0; k < x->l.d[i].n; k++) append(&l, (struct dim){1, {x->l.d[i].c[k]}});
   }

@@ -1,5 +1,5 @@
-// The kernels that make one set of device tensors: every structure that the values offer, with the sizes that the cost
-// model likes best, and library operators. From thousands a few hundred are kept, of every kind some.
+// The kernels that make one set of device tensors: every structure that the values offer, with the best sizes by the cost model, and library
+// operators. A few hundred of different kinds are kept.
 #include "search/space.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { SIZES = 2, SIZINGS = 1024, LONG_SUM = 1024 };
 
-static const double FAR = 1.2; // sizes of one's own gain less than this
+static const double FAR = 1.2; // choosing its own sizes gains less than this factor
 
 int64_t part_count(int64_t extent, int i)
 {
@@ -19,7 +19,7 @@ int64_t part_count(int64_t extent, int i)
   return 0;
 }
 
-struct sizing { // sizes that were chosen for the kernels that do some work
+struct sizing { // sizes that were chosen for kernels with the same work
   uint64_t work;
   uint64_t too_large;
   int n;
@@ -30,11 +30,11 @@ struct options_gather {
   struct options *to;
   int table;
   struct arena *mem;
-  struct ground *ground[1 + MAX_CLASSES][PART_COUNTS]; // sizes, by the class of partial sums that are read, and their parts
-  struct sized best[1 + PART_COUNTS];                  // of all so far, by parts
-  struct sizing *sizing;                               // the last ones, by hash
-  int taken;                                           // structures in a row, for a first look
-  struct works works;                                  // of the structure at hand,
+  struct ground *ground[1 + MAX_CLASSES][PART_COUNTS]; // sizes, by the class of partial sums that are read, and their number of parts
+  struct sized best[1 + PART_COUNTS];                  // the best so far, by number of parts
+  struct sizing *sizing;                               // recent sizes, by hash
+  int taken;                                           // number of structures accepted in a row, for the first pass
+  struct works works;                                  // of the current structure,
   struct option x;                                     // and its option
 };
 
@@ -51,7 +51,7 @@ int canonical_device(const struct planner *pl, int d)
   const struct visit *v = pl->m->s->visit;
   int outputs = pl->nfixed + pl->ncut;
   if (dev[d].visit < 0) return d;
-  for (int k = 0; k < pl->ndev; k++) { // outputs first: they are made anyway
+  for (int k = 0; k < pl->ndev; k++) { // outputs first: they are made in any case
     int i = (outputs + k) % pl->ndev;
     if (dev[i].visit >= 0 && v[dev[i].visit].tensor == v[dev[d].visit].tensor) return i;
   }
@@ -63,7 +63,7 @@ uint64_t option_needs(const struct option *x)
   return hash_mix(hash_bytes(x->need, sizeof(int) * (size_t)x->nneed, (uint64_t)x->nneed), hash_mix((uint64_t)x->parts, (uint64_t)x->split));
 }
 
-// By its name, so that an operator more in the table changes no choice among equals.
+// By name, so that an additional operator in the table does not change choices among equals.
 static uint64_t op_hash(enum op op) { return hash_bytes(op_rows[op].name, strlen(op_rows[op].name), 0); }
 
 uint64_t option_structure(const struct table *t, const struct pick *p)
@@ -87,8 +87,8 @@ static void add_need(const struct planner *pl, struct option *x, int leaf)
   x->need[i] = d, x->nneed++;
 }
 
-// Most structures are longer ways to compute what a shorter one does. Does x, with sizes that were good for one of the
-// same schedule, come nowhere near what it must cost less than to be kept?
+// Most structures are longer ways to compute what a shorter one does. Whether x, with sizes that suited one of the same schedule, costs far more than
+// it may to be kept.
 static bool hopeless(const struct options_gather *g, const struct ground *ground, const struct sized *best)
 {
   bool near;
@@ -99,7 +99,7 @@ static bool hopeless(const struct options_gather *g, const struct ground *ground
   return cost > FAR * below && (near || isfinite(cost));
 }
 
-// Sizes for the work at hand; what was found last for the same work stands.
+// Sizes for the current work; reused if the same work was sized before.
 static const struct sizing *size_works(struct options_gather *g, struct ground *ground)
 {
   const struct option *x = &g->x;
@@ -150,7 +150,7 @@ bool option_reads(const struct planner *pl, struct option *x, const struct pick 
     if (leaf < pl->nfixed) continue;
     add_need(pl, x, leaf);
     if (!partial_class(pl->m->s, pl->m->dev[leaf].has, &c)) continue;
-    if ((*reads >= 0 && *reads != c) || x->split >= 0) return false; // two classes in parts at once
+    if ((*reads >= 0 && *reads != c) || x->split >= 0) return false; // parts of two classes at once
     *reads = c;
   }
   return true;
@@ -170,7 +170,7 @@ static bool take_pick(void *arg, const struct pick *p)
   return true;
 }
 
-// The values to save: of each device tensor the one at that place, or its first; false where no place is new.
+// The values to save: for each device tensor the one at that position, or its first; false if no position is new.
 static bool find_roots(struct options_gather *g, int place)
 {
   const struct planner *pl = g->pl;
@@ -204,7 +204,7 @@ static void block_options(const struct planner *pl, struct options *to, int t)
   arena_close(&mem);
 }
 
-// Device tensors that program tensor t is a view of (itself, where it is no view): needed ones into x.
+// Device tensors that program tensor t is, or is a view of: the needed ones are added to x.
 static bool need_tensor(const struct planner *pl, struct option *x, int t)
 {
   const struct graph *p = pl->m->s->p;

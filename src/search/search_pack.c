@@ -1,6 +1,5 @@
-// Tables and options as bytes: numbers of seven bits a byte, hashes whole. Bytes may come from a file that is
-// damaged or not ours, so whoever reads them checks every number, and computes anew what follows from the rest: the
-// masks of a value from its operator, what a kernel needs and costs from its leaves and sizes.
+// Tables and options as bytes: numbers with seven bits in each byte, hashes whole. The bytes may come from a damaged or foreign file. So the reader
+// checks every number, and recomputes derived data: the masks of a value from its operator; needs and cost of a kernel from its leaves and sizes.
 #include "search/space.h"
 
 #include <math.h>
@@ -86,7 +85,7 @@ void table_pack(const struct table *t, struct str *out)
   arena_close(&mem);
 }
 
-// The instance of an operator must be one of the program's that takes as many operands.
+// The instance must be one of the program's operators with the same number of operands.
 static bool known_instance(const struct table *t, const struct deriv *d)
 {
   if (d->attrs < 0) return op_rows[d->op].rule != RULE_MAP || !op_rows[d->op].attrs;
@@ -94,7 +93,7 @@ static bool known_instance(const struct table *t, const struct deriv *d)
   return i->op == d->op && i->cls == d->cls;
 }
 
-// One more derivation: of a value that is there, or of the next.
+// One more derivation, of an existing value or of the next one.
 static bool add_derivation(struct table *t, struct arena *mem, const struct space *s, struct deriv *d, int owner, const struct search_value *hashes)
 {
   struct search_value v = *hashes;
@@ -138,7 +137,7 @@ static void option_pack(const struct planner *pl, const struct option *x, struct
     for (int k = 0; k < 3; k++) put_number(out, (uint64_t)x->z.ext[c][k]);
 }
 
-// A set that is not whole also has the needs that were ever seen.
+// A partial set also has all needs seen so far.
 void options_pack(const struct planner *pl, const struct options *x, struct str *out)
 {
   put_number(out, (uint64_t)x->step), put_number(out, x->graphs), put_number(out, x->too_large), put_number(out, x->complete);
@@ -147,7 +146,7 @@ void options_pack(const struct planner *pl, const struct options *x, struct str 
   for (int i = 0; i < x->n; i++) option_pack(pl, &x->o[i], out);
 }
 
-// Leaves first, each operator after what it works on, and the roots among them.
+// Leaves first, each operator after its operands, with the roots among them.
 static bool read_pick(const struct planner *pl, struct option *x, struct bytes *in)
 {
   const struct table *t = &pl->tables[x->table];
@@ -174,7 +173,7 @@ static bool read_pick(const struct planner *pl, struct option *x, struct bytes *
   return fine && x->p.ops;
 }
 
-// Each root is one of the values that may be saved for what is to be made.
+// Each root must be a value that may be saved for the tensors to make.
 static bool read_roots(const struct planner *pl, struct option *x, struct bytes *in)
 {
   for (int k = 0; k < x->nmake; k++) {
@@ -187,7 +186,7 @@ static bool read_roots(const struct planner *pl, struct option *x, struct bytes 
   return !in->bad;
 }
 
-// Pieces multiply to their class; only axes cut one, and partial sums.
+// Pieces multiply to their class. Only axes and partial sums divide a class.
 static bool read_sizes(const struct planner *pl, struct option *x, struct bytes *in)
 {
   const struct search_schedule *sch = &pl->tables[x->table].sch;
@@ -232,7 +231,7 @@ static bool option_unpack(const struct planner *pl, const struct options *to, st
   x->structure = option_structure(&pl->tables[table], &x->p), x->needs = option_needs(x);
   struct works w;
   work_of(&pl->tables[table], &x->p, x->root, x->nmake, &w);
-  return isfinite(x->cost = cost_kernel(pl->m, &pl->tables[table], &w, &x->z)); // infinite where its tiles do not fit
+  return isfinite(x->cost = cost_kernel(pl->m, &pl->tables[table], &w, &x->z)); // infinite if its tiles do not fit
 }
 
 static bool read_options(const struct planner *pl, struct options *x, struct bytes *in)

@@ -1,4 +1,4 @@
-// Start of a search and of a probe: limits, workers, schedules, and the program's tensors as device tensors.
+// The start of a search and of a probe: limits, workers, schedules, and the program's tensors as device tensors.
 #include "search/space.h"
 
 enum { VALUES = 1500, BLOCK_OPS = 11, TWO_NORMS = 16, KERNEL_OPS = 5, MOST = 64, THREADS = 64 };
@@ -10,7 +10,7 @@ static int norms(const struct graph *p)
   return n;
 }
 
-// Operators on indices, and comparisons, which cost little: a block graph may have some more for them.
+// Operators on indices, and comparisons, are cheap, so a block graph may have some more of them.
 static int index_ops(const struct graph *p)
 {
   enum { MOST_INDEX_OPS = 4 };

@@ -1,7 +1,6 @@
-// Sizes, after structure: which extents the grid and loop axes get. A coarse lattice of divisors first, then steps to
-// neighbouring divisors along one axis while that is cheaper. The cost model ranks; what exceeds scratch is out.
-// The schedule alone decides which extents there are, and what each kind of work adds under them. Both are
-// kept, so that a structure's cost under some sizes is a sum of terms that are there.
+// Chooses sizes for a structure: the extents of the grid and loop axes. A coarse lattice of divisors is tried first, then steps to adjacent divisors
+// along one axis while the cost falls. Sizes that exceed scratch are excluded. The schedule alone determines the possible extents and the cost of
+// each kind of work. Both are kept, so a structure's cost for given sizes is a sum of known terms.
 #include "search/space.h"
 
 #include <math.h>
@@ -9,16 +8,16 @@
 
 enum { MOST = 24, LATTICE = 160 };
 
-struct point {               // sizes
-  struct sizes z, paid;      // paid: as they cost
+struct point {               // one choice of sizes
+  struct sizes z, paid;      // paid: as the cost model counts them
   double bias;               // a factor
   int k[MAX_AXES + 1];       // the axes' extents
-  struct search_term *price; // of each work of the table; tile < 0: not asked for yet
+  struct search_term *price; // for each work of the table; tile < 0: not computed yet
 };
 struct sizes_axis {
   int c;
   bool grid;
-  int n, step; // the lattice takes every step-th
+  int n, step; // the lattice takes every step-th extent
   int64_t extent[MOST];
 };
 struct ground {
@@ -29,13 +28,13 @@ struct ground {
   struct sizes_axis axis[MAX_AXES + 1];
   struct sizes whole;   // before the axes have extents
   struct point *least;  // the smallest tiles
-  void *at;             // points by their extents: for each axis in turn an array by its extent, made where it is gone into
-  struct point nowhere; // these extents cannot be
+  void *at;             // points by their extents: nested arrays, one for each axis, made on demand
+  struct point nowhere; // marks invalid extents
   int nlattice;
   struct point *lattice[LATTICE];
 };
 
-// Among n divisors those that leave good tiles; all, if there are none.
+// Among n divisors, those that give good tiles; all of them if none does.
 static int good_ones(const struct cost_rules *r, int64_t extent, bool looped, int n, int64_t *all)
 {
   int good = 0;
@@ -91,7 +90,7 @@ static struct point *new_point(const struct ground *g, const struct sizes *z)
   return p;
 }
 
-// Gives an axis its k-th extent; false where that does not divide what is left or makes too many blocks.
+// Gives an axis its k-th extent; false if it does not divide the rest or gives too many blocks.
 static bool set_axis(struct sizes *z, const struct sizes_axis *a, int k)
 {
   int64_t *ext = z->ext[a->c], *count = a->grid ? &z->blocks : &z->iterations, n = a->extent[k];
@@ -100,7 +99,7 @@ static bool set_axis(struct sizes *z, const struct sizes_axis *a, int k)
   return true;
 }
 
-// The point with extent k[i] of each axis i; NULL where that cannot be.
+// The point with extent k[i] of each axis i; NULL if it is invalid.
 static struct point *point_at(struct ground *g, const int *k)
 {
   void **at = &g->at;
@@ -163,7 +162,7 @@ static const struct search_term *price(const struct ground *g, struct point *p, 
   return &p->price[work];
 }
 
-// Do the smallest tiles there can be fit?
+// Whether the smallest possible tiles fit.
 static bool fits(const struct ground *g, const struct works *w)
 {
   struct search_term sum = {0};
@@ -198,7 +197,7 @@ static void evaluate(struct sizes_choice *c, struct point *p)
   c->out[i] = (struct sized){p, cost};
 }
 
-// Steps along one axis at a time from the best so far.
+// Steps along one axis at a time from the best point.
 static void refine(struct sizes_choice *c)
 {
   for (double best = INFINITY; c->n && c->out[0].cost < best;) {

@@ -62,17 +62,17 @@ static inline mask all_of(int c) { return (mask)7 << (3 * c); }
 
 // ---- classes.c -----------------------------------------------------------------------------------------
 
-enum search_kind { FREE = 1, CONTRACTED = 2, REDUCED = 4 }; // how the program uses a class; several may hold
+enum search_kind { FREE = 1, CONTRACTED = 2, REDUCED = 4 }; // uses of a class in the program; several may apply
 
 struct index_class {
   int64_t extent; // in the program
   unsigned kind;
   int small[3];      // extents of the pieces in fingerprints
   uint64_t prime[3]; // the pieces' symbols in sum factors
-  char name[24];     // "Q.1": where it was first seen
+  char name[24];     // "Q.1": a tensor and dimension where it occurs first
 };
 struct dim {
-  int8_t n, c[7]; // classes, outermost first
+  int8_t n, c[7]; // outermost first
 };
 struct labels {
   int n;
@@ -80,7 +80,7 @@ struct labels {
 };
 struct visit {
   int tensor; // of the program
-  int in[2];  // visits of the operands of its producer, or -1
+  int in[2];  // visits of its producer's operands, or -1
   struct labels l;
   mask full; // all pieces of its classes
 };
@@ -94,18 +94,18 @@ struct space {
 };
 
 mask labels_mask(const struct labels *l);
-// NO where a class structure cannot be found (why says so); the program then stays op by op.
+// NO if no class structure exists (why has the reason); the program then stays op-by-op.
 int classes_build(struct space *s, const struct graph *p, char why[160]);
-void classes_shrink(struct space *s); // fingerprints over tiles alone: smaller by orders, and nearly as sharp
+void classes_shrink(struct space *s); // fingerprints over tiles alone: much smaller, and nearly as selective
 
 // ---- finger.c: values over small extents and one pair of primes ----------------------------------------
 
-struct fv { // an element: mod p, and mod q where no exponential came before
+struct fv { // an element: mod p, and mod q unless it depends on an exponential
   uint32_t p, q;
 };
 struct finger { // a tensor over the pieces in `has`, row-major in the order of bits
   mask has;
-  bool q; // the q parts are there
+  bool q; // the q parts exist
   int64_t n;
   struct fv *v;
 };
@@ -113,10 +113,10 @@ struct finger_prime {
   uint32_t n, carry; // carry: 2^32 mod n
   uint64_t inverse;  // floor(2^64 / n)
 };
-struct fctx { // one a search; read-only after finger_open
+struct fctx { // one for each search; read-only after finger_open
   const struct space *s;
   struct finger_prime p, q; // drawn by the seed
-  uint64_t key;             // of opaque functions
+  uint64_t key;             // for opaque functions
   uint32_t power[3][2048];  // omega^x by digits of x
 };
 void finger_open(struct fctx *f, const struct space *s, uint64_t seed);
@@ -124,7 +124,7 @@ int64_t finger_size(const struct space *s, mask has);
 // Input tensor t of the program under its visit's labels.
 void finger_input(const struct fctx *f, struct arena *mem, const struct visit *v, struct finger *out);
 void finger_const(const struct fctx *f, struct arena *mem, double x, struct finger *out);
-// Elementwise op on one or two operands (y NULL for one). false: an exponential of an exponential.
+// Elementwise op on one or two operands (y NULL for one). False: an exponential of an exponential.
 bool finger_map(const struct fctx *f, struct arena *mem, enum op op, const struct attrs *a, const struct finger *x, const struct finger *y,
                 struct finger *out);
 // Sum (or keyed maximum) over the pieces in `over`; scale: times 1 / this unless 1; squares: of the squares.
@@ -140,29 +140,29 @@ uint32_t atom_scalar(double x); // a constant of the program
 uint32_t atom_inverse(int c);   // 1 / extent of class c, the factor of a mean
 // Normal form of an elementwise operator on x (and y).
 nf abstract_map(struct expr *ex, enum op op, const struct attrs *a, nf x, nf y);
-uint64_t abstract_factor(const struct space *s, mask over); // the sum factor of folding these pieces
+uint64_t abstract_factor(const struct space *s, mask over); // the sum factor of reducing over these pieces
 
-// Values that the program itself computes, visit by visit: expressions and fingerprints to aim at.
+// The values of the program itself, for each visit: the expressions and fingerprints to reach.
 struct reference {
   nf e[MAX_VISITS];
   struct finger f[MAX_VISITS];
   uint64_t hash[MAX_VISITS];
 };
-// NO where a second exponential sits on a path.
+// NO if a path has a second exponential.
 int reference_build(struct reference *r, struct arena *mem, const struct fctx *f, struct expr *ex);
 
 // ---- pairs.c: what the oracle refuses ------------------------------------------------------------------------
 
-enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the one numbered later is the denominator
-struct pairs {                                                        // of expressions of one context
+enum { PAIR_ADD = 1, PAIR_MUL = 2, PAIR_DIV = 4, PAIR_DIV_BACK = 8 }; // BACK: the higher-numbered one is the denominator
+struct pairs {                                                        // pairs of expressions of one context
   struct arena mem;
   int *number; // of a normal form, from 1; 0: none
   uint32_t nnumber;
   int n, cap;
-  uint8_t **row; // row[a][b], b <= a: what makes a and b into something that is refused
+  uint8_t **row; // row[a][b], b <= a: the operators whose result on a and b is rejected
 };
-int pairs_number(struct pairs *p, nf e);                // from 0; -1 where there are too many
-uint8_t *pairs_at(const struct pairs *p, int a, int b); // NULL where one has no number
+int pairs_number(struct pairs *p, nf e);                // from 0; -1 if there are too many
+uint8_t *pairs_at(const struct pairs *p, int a, int b); // NULL if one has no number
 
 // ---- values.c: saturation ----------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ struct search_schedule {
   int loop;                  // class of the loop axis, or -1
 };
 
-// A device tensor that kernels may read: program inputs, and what earlier kernels may leave.
+// A device tensor that kernels may read: a program input, or a possible result of earlier kernels.
 struct device {
   mask has; // whole classes, or only the grid piece of one
   nf e[64]; // in each worker's context
@@ -209,9 +209,9 @@ struct instance {
 struct vocabulary {
   int n;
   struct instance *i;
-  struct instance plain[OPS];                                 // operators that are tried on all pairs have no attributes
+  struct instance plain[OPS];                                 // operators that are tried on all pairs and have no attributes
   bool add, sub, neg, mul, div, product, sum, mean, rms, max; // families present
-  bool outer;                                                 // elementwise operators may stretch both operands
+  bool outer;                                                 // elementwise operators may broadcast both operands
 };
 void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct space *s);
 
@@ -225,13 +225,13 @@ struct table { // all values of one schedule
   int *bucket; // hash index over values
   int nbucket;
   bool cut;          // more values than the limit
-  int met;           // so many, the first ones, have met all before them
-  uint8_t *least[2]; // of extract_open: operators that each value takes at least; [1]: with what earlier kernels make
+  int met;           // number of leading values that have met all before them
+  uint8_t *least[2]; // of extract_open: least number of operators for each value; [1]: with results of earlier kernels
   int nwork;         // of work_open: the kinds of work that occur,
   struct work *work;
   int *load_work, *save_work, *deriv_work; // and which one loads, saves a value, is a derivation
 };
-struct worker { // what one thread owns
+struct worker { // data of one thread
   int id;
   struct expr *ex;
   struct reference ref;
@@ -239,21 +239,21 @@ struct worker { // what one thread owns
   struct arena scratch;
   struct search_stats stats;
 };
-// All values of schedule t->sch over the given device tensors, kept in mem; fingerprints in w->scratch.
+// All values of schedule t->sch over the given device tensors, in mem; fingerprints in w->scratch.
 void saturate(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
               int ndev, const struct search_opts *o);
-// Goes on with an opened table until `upto` values have met all before them; is there more to do?
+// Continues with an opened table until `upto` values have met all before them. Returns whether more remains.
 bool saturate_more(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct search_opts *o, int upto);
-// May a kernel save value v of t? Then *has is the device tensor's mask.
+// Whether a kernel may save value v of t. If so, *has is the device tensor's mask.
 bool value_saveable(const struct space *s, const struct table *t, const struct search_value *v, mask *has);
 
-// The first steps of saturate: an empty table, then what its kernels can load.
+// The first steps of saturation: an empty table, then the values that its kernels can load.
 void table_open(struct table *t, struct arena *mem, struct worker *w, const struct fctx *f, const struct vocabulary *voc, const struct device *dev,
                 int ndev, const struct search_opts *o);
-// Expression and fingerprint (in w->scratch) of value i of a table that was read back, by its first derivation. false: they
-// are not those that its hashes say.
+// Recomputes expression and fingerprint (in w->scratch) of value i of a table that was read back, by its first derivation. False: they differ from
+// its hashes.
 bool value_restore(struct table *t, struct worker *w, const struct fctx *f, const struct search_opts *o, int i);
-// The result of one operator on values of t, as masks and phase; false if it fits none.
+// The result of one operator on values of t, as masks and phase; false if no operator fits.
 bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct search_value *v);
 
 // ---- prefixes.c: what is tried where no oracle prunes ------------------------------------------------------------
@@ -262,101 +262,98 @@ struct made { // values, by number
   int n, cap, *v;
 };
 struct prefixes {
-  int leaves;         // values from 0 that are loaded
+  int leaves;         // number of loaded values, which come first
   int max_ops, roots; // operators of a graph, and how many of their results it may end in
   int most;           // prefixes of one length
   void *arg;
-  // Tries all operators on value x, with value y <= x where y >= 0. `left` more may follow; of what they make it keeps
-  // what is of use then, appends that to `made` in mem, and returns false where that met a limit.
+  // Applies all operators to value x, and to value y <= x if y >= 0. `left` more operators may follow. Useful results are appended to `made` in mem.
+  // Returns false if a limit was reached.
   bool (*apply)(void *arg, int x, int y, int left, struct arena *mem, struct made *made);
-  int (*least)(void *arg, int v); // operators that must follow v before a graph can end in what they make of it
+  int (*least)(void *arg, int v); // least number of operators that must follow v before a graph can end
 };
-// Calls apply() for every value and pair that some prefix of a graph holds, each once. false: a limit was met.
+// Calls apply() once for every value and pair that occurs in some prefix of a graph. False: a limit was reached.
 bool prefixes_walk(const struct prefixes *a);
 
-// ---- setup.c: what a search and a probe begin with --------------------------------------------------------------
+// ---- setup.c: the start of a search and a probe ----
 
-enum { SEARCH_LONG = 40 }; // operators; longer programs have no index classes built
-// Defaults for what is 0. *later_ops: that of struct planner.
+enum { SEARCH_LONG = 40 }; // most operators for which index classes are built
+// Sets defaults for zeros. *later_ops: that of struct planner.
 void search_defaults(struct search_opts *o, const struct graph *p, int *later_ops);
 int workers_open(struct worker *w, int n, struct arena *mem, const struct fctx *f, const struct search_opts *o); // as reference_build
 void workers_close(struct worker *w, int n);
 int schedules_build(struct arena *mem, const struct space *s, struct table **all); // empty tables; returns how many
-bool visit_given(const struct space *s, int v);                                    // an input or a constant of the program?
-const struct node *device_constant(const struct space *s, const struct device *d); // the program's constant that it is, or NULL
+bool visit_given(const struct space *s, int v);                                    // whether it is an input or a constant of the program
+const struct node *device_constant(const struct space *s, const struct device *d); // the program's constant for it, or NULL
 struct device visit_device(const struct space *s, const struct worker *w, int nworker, int v);
 
 // ---- units.c: units of work -----------------------------------------------------------------------------------
 
-struct bytes { // being read; what is read of bad ones is 0
+struct bytes { // being read; invalid bytes read as 0
   const unsigned char *p, *end;
   bool bad;
 };
-// Units first to first + n - 1 of one stage. A unit is made at once, or further each time until it is whole.
-// A schedule over inputs; over cuts too, for partial sums of those, and whole; a set of device tensors; a plan.
+// Units first to first + n - 1 of one stage. A unit is made at once, or continued several times until it is complete.
 enum { UNIT_INPUTS, UNIT_PARTS, UNIT_CUTS, UNIT_OPTIONS, UNIT_PLAN };
 struct batch {
   int stage, first, n;
   bool kept; // in the store
   void *arg;
-  bool (*make)(void *arg, int i, int worker, double until); // is it whole? It should return soon after `until`
+  bool (*make)(void *arg, int i, int worker, double until); // returns whether it is complete; should return soon after `until`
   void (*pack)(void *arg, int i, struct str *out);
-  bool (*unpack)(void *arg, int i, struct bytes *in, bool *whole); // false: bytes that nothing can have written
+  bool (*unpack)(void *arg, int i, struct bytes *in, bool *whole); // false: invalid bytes
 };
 struct units {
   const struct search_opts *o;
   struct search_stats *stats; // resumed
-  int batches;                // begun so far
+  int batches;                // number of batches so far
   pthread_mutex_t lock;       // of the store
-  bool stopped;               // some process of the crew was asked to stop, and all know
+  bool stopped;               // some process of the crew was stopped, and all know it
 };
 void units_open(struct units *w, const struct search_opts *o, struct search_stats *stats);
 void units_close(struct units *w);
-void units_run(struct units *w, const struct batch *b); // until all are whole, or a stop
-bool units_stopped(const struct units *w);              // the same in all processes of the crew
+void units_run(struct units *w, const struct batch *b); // until all units are complete, or a stop
+bool units_stopped(const struct units *w);              // equal in all processes of the crew
 
 // ---- search_pack.c: tables and options as bytes -----------------------------------------------------------------------
 
 void put_number(struct str *s, uint64_t x);
-uint64_t get_number(struct bytes *b, uint64_t most); // bad beyond `most`
+uint64_t get_number(struct bytes *b, uint64_t most); // values above `most` are invalid
 void put_whole(struct str *s, const void *x, size_t n);
 void get_whole(struct bytes *b, void *x, size_t n);
 void stats_pack(const struct search_stats *s, struct str *out);
 void stats_unpack(struct search_stats *s, struct bytes *in);
 void table_pack(const struct table *t, struct str *out);
-// Masks and phases are not in the bytes: operators are applied again. t is empty, with its schedule and leaves
-// (table_open).
+// Masks and phases are not stored: operators are applied again. t is empty, with its schedule and leaves (table_open).
 bool table_unpack(struct table *t, struct arena *mem, const struct space *s, struct bytes *in);
 
 // ---- extract.c: graphs -----------------------------------------------------------------------------------
 
 enum { MAX_PICK = 64, MAX_LEAVES = 12 };
-struct pick { // one block graph: values in the order they are computed, leaves first
+struct pick { // one block graph: values in order of computation, leaves first
   int n, ops; // ops: without leaves
   int value[MAX_PICK];
   int deriv[MAX_PICK]; // derivation taken, or -1 for a leaf
 };
-// Calls take() for every graph of at most max_ops operators that computes all roots from leaves, of which at
-// most max_extra may be device tensors numbered first_extra or more (made by earlier kernels), smallest first,
-// until it returns false or the step limit ends it (then false).
+// Calls take() for every graph of at most max_ops operators that computes all roots from leaves, smallest first. At most max_extra leaves may be
+// device tensors numbered first_extra or more (made by earlier kernels). Stops when take() returns false, or at the step limit (then returns false).
 void extract_open(struct arena *mem, struct table *t, int first_extra);
 bool extract(const struct table *t, const int *roots, int nroots, int max_ops, int first_extra, int max_extra,
              bool (*take)(void *arg, const struct pick *p), void *arg);
 
-// ---- work.c: what a kernel does, as far as its cost goes ----------------------------------------------------
+// ---- work.c: the work of a kernel that determines its cost ----
 
 enum work_kind { WORK_LOAD, WORK_PRODUCT, WORK_PASS, WORK_SAVE }; // PASS: elementwise operators, reductions, accumulators
-struct work {                                                     // of one value; no padding, so that bytes compare
+struct work {                                                     // of one value; no padding, so that bytes can be compared
   double ops;                                                     // PASS: operations an element
   mask stored;                                                    // the tile that is filled
   mask over, batch, rows, cols;                                   // PRODUCT; PASS: rows are the elements that are visited, SAVE: that are written
   int kind, device;                                               // device: what LOAD reads
-  int looped;                                                     // once an iteration?
-  int elem;                                                       // bytes of an element of the tile; 0 where none is filled
-  int feeds, folds;                                               // where the rules ask: LOAD: some product reads the tile; PASS: elements are summed
+  int looped;                                                     // whether it is repeated in each iteration
+  int elem;                                                       // bytes of an element of the tile; 0: no tile is filled
+  int feeds, folds;                                               // set if the rules ask. LOAD: a product reads the tile; PASS: elements are summed
 };
 enum { MAX_ROOTS = 6 };
-struct works { // of a kernel, in the order of its pick
+struct works { // works of a kernel, in the order of its values
   int n, id[MAX_PICK + MAX_ROOTS];
 };
 struct model {
@@ -365,7 +362,7 @@ struct model {
   const struct device *dev;
 };
 void work_open(struct arena *mem, const struct model *m, struct table *t);
-// The work of the kernel that computes `roots` by p.
+// The work of the kernel that computes `roots` according to p.
 void work_of(const struct table *t, const struct pick *p, const int *roots, int nroots, struct works *w);
 
 // ---- cost.c: seconds of one kernel ---------------------------------------------------------------------------
@@ -375,68 +372,67 @@ struct sizes {
   int64_t blocks, iterations;
 };
 int64_t size_of(const struct sizes *z, mask m);
-struct search_term { // what some work adds to a kernel under some sizes
-  double compute;    // seconds of one core for all blocks; of a GPU in products
+struct search_term { // the contribution of some work to a kernel's cost for given sizes
+  double compute;    // seconds of one core for all blocks; on a GPU, in products
   double unique;     // bytes of device memory touched once
-  double again;      // bytes read again by other blocks or iterations; of a GPU all that goes from L2 to multiprocessors
-  double streams;    // bytes that elementwise operators and reductions read and write in tiles; of a GPU seconds of one
+  double again;      // bytes read again by other blocks or iterations; on a GPU, all bytes from L2 to multiprocessors
+  double streams;    // bytes that elementwise operators and reductions read and write in tiles; on a GPU, seconds of one
                      // multiprocessor for them, in all blocks
-  double tile;       // bytes of tiles; of a GPU those in shared memory that are loaded once
-  double ring;       // of GPUs: bytes of shared memory that each iteration loads
+  double tile;       // bytes of tiles; on a GPU, those in shared memory that are loaded once
+  double ring;       // GPU: bytes of shared memory that each iteration loads
   double registers;  // bytes of tiles in registers
-  double steps;      // seconds that a block waits for its own results: barriers, products in a row
-  double once;       // of compute and streams what is outside of the loop
-  double parts;      // partial sums that are read one after another, all but the first
+  double steps;      // seconds that a block waits for its own results: barriers, consecutive products
+  double once;       // the part of compute and streams that is outside of the loop
+  double parts;      // partial sums that are read one after another, except the first
 };
-struct cost_rules { // of a kind of target
+struct cost_rules { // rules of a kind of target
   struct search_term (*term)(const struct model *m, const struct work *w, const struct sizes *z);
   double (*seconds)(const struct model *m, const struct search_term *sum, const struct sizes *z);
-  bool (*fits)(const struct model *m, const struct search_term *least); // may a kernel be that adds at least this?
+  bool (*fits)(const struct model *m, const struct search_term *least); // whether a kernel with at least this work is possible
   double (*library)(const struct model *m, const struct node *n);
   double (*operate)(const struct target *t, double elements, double ops); // seconds of all cores for elementwise operators
-  bool (*extent)(int64_t whole, int64_t tile, bool looped);               // a good extent of a tile of a class; NULL: all are
-  int64_t step;                                                           // a loop takes so many at a time where no extent is good; 0: as it is
-  int lattice;                                                            // sizes that are tried at first
-  bool feeds;                                                             // work tells feeds and folds
-  int spread;                                                             // plans with other sizes that are listed for one
-  double fill;                                                            // blocks of each core that a chain has at least
+  bool (*extent)(int64_t whole, int64_t tile, bool looped);               // whether a tile extent of a class is good; NULL: all are
+  int64_t step;                                                           // loop step if no extent is good; 0: unchanged
+  int lattice;                                                            // number of sizes that are tried first
+  bool feeds;                                                             // works have `feeds` and `folds`
+  int spread;                                                             // number of plans with other sizes that are listed for each plan
+  double fill;                                                            // least number of blocks for each core in a chain
 };
 extern const struct cost_rules cost_cpu, cost_gpu;
 const struct cost_rules *cost_rules(const struct target *t);
 struct search_term cost_term(const struct model *m, const struct work *w, const struct sizes *z);
-static inline void cost_add(struct search_term *sum, const struct search_term *x) // most of a search's additions
+static inline void cost_add(struct search_term *sum, const struct search_term *x) // the most frequent addition of a search
 {
   sum->compute += x->compute, sum->unique += x->unique, sum->again += x->again, sum->streams += x->streams;
   sum->tile += x->tile, sum->ring += x->ring, sum->registers += x->registers, sum->steps += x->steps, sum->once += x->once, sum->parts += x->parts;
 }
-// Sizes as they cost; returns a factor, a little above 1, that orders those that cost the same.
+// Sizes as they are counted. Returns a factor, slightly above 1, that orders sizes of equal cost.
 double cost_sizes(const struct model *m, const struct table *t, const struct sizes *z, struct sizes *paid);
 double cost_kernel(const struct model *m, const struct table *t, const struct works *w, const struct sizes *z);
-// Cost of the kernel whose works add this. Infinite where its tiles exceed the target's scratch.
+// Cost of the kernel with this sum of works. Infinite if its tiles exceed the target's scratch.
 double cost_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z);
-// Cost of a library operator: program node n.
+// Cost of a library operator for program node n.
 double cost_library(const struct model *m, const struct node *n);
-double cost_op_by_op(const struct model *m); // of the program as it is
+double cost_op_by_op(const struct model *m); // cost of the program itself
 
-// ---- cuts.c: what earlier kernels leave for later ones ------------------------------------------------------------
+// ---- cuts.c: tensors that earlier kernels leave for later ones ----
 
 struct cut {        // a tensor that later kernels may read
   int table, value; // who makes it
-  double cost;      // seconds that a plan through it takes at least, as far as that was asked
+  double cost;      // lower bound in seconds for a plan through it, if computed
 };
 struct cut_source {
   const struct model *m;
   const struct fctx *f;
   const struct reference *ref;
   const struct table *tables;
-  int ntables, ndev; // of m->dev those that are there already
+  int ntables, ndev; // existing ones in m->dev
   bool parts;        // only partial sums of these
 };
-// Is v something that a later kernel might want: partial sums, or, unless only those are asked for, the result of a sum or
-// product?
+// Whether a later kernel may need v: partial sums, or, unless `parts` is set, the result of a sum or product.
 bool cut_offered(const struct space *s, const struct table *t, const struct search_value *v, bool parts);
-// Offers of those values that kept their fingerprints and are not there already, in the order of tables. If there
-// are more than `most`, those with the cheapest plans; then *all is false.
+// Offers the values that kept their fingerprints and are new, in the order of tables. If there are more than `most`, only those with the cheapest
+// plans; *all is false then.
 int cuts_choose(struct arena *mem, const struct cut_source *from, int most, struct cut **out, bool *all);
 
 // ---- sizes.c --------------------------------------------------------------------------------------------------
@@ -447,22 +443,22 @@ struct sized {
   struct point *at;
   double cost;
 };
-// If `fixed` >= 0 that class's grid extent is given; it divides the class.
+// If `fixed` >= 0, the grid extent of that class is given; it divides the class.
 struct ground *sizes_open(struct arena *mem, const struct model *m, const struct table *t, int fixed, int64_t extent);
-// The cheapest sizes of the kernel that does this work, at most `most`, best first; returns how many (0: nothing fits).
+// The cheapest sizes of the kernel with this work, at most `most`, best first; returns their number (0: nothing fits).
 int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int most, uint64_t *too_large);
 double sizes_cost(const struct ground *g, struct point *p, const struct works *w);
 const struct sizes *sizes_of(const struct point *p);
 
 // ---- search_build.c: block graphs ---------------------------------------------------------------------------------------
 
-// A tensor of the kernel graph under construction, one class at most a dimension where blocks read it.
+// A tensor of the kernel graph under construction; where blocks read it, each dimension has at most one class.
 struct search_placed {
-  int tensor; // of the kernel graph; -1 while absent
+  int tensor; // in the kernel graph; -1 while it is missing
   struct labels l;
 };
-// Adds the BLOCK node of p to kernel graph g. dev_at[i]: where device tensor i is; roots' device tensors are
-// written to made[k], their dimensions in the order want[k] (n < 0: any).
+// Adds the BLOCK node of p to kernel graph g. dev_at[i]: the tensor for device tensor i. The roots' device tensors are written to made[k], with
+// dimensions in the order want[k] (n < 0: any).
 int build_block(struct graph *g, const struct space *s, const struct table *t, const struct pick *p, const struct sizes *z, const struct device *dev,
                 const struct search_placed *dev_at, const int *roots, int nroots, const struct labels *want, struct search_placed *made,
                 struct err *e);
@@ -471,15 +467,15 @@ int build_block(struct graph *g, const struct space *s, const struct table *t, c
 
 enum { MAX_CHAIN = 16, HOMES = 4, PART_COUNTS = 5, MOST_OPTIONS = 256 };
 
-// One kernel that makes device tensors `make` from others.
+// A kernel that makes device tensors `make` from others.
 struct option {
   int table; // -1: a library operator, program node `node`
   int node;
   struct pick p;
   struct sizes z;
-  int nmake, make[MAX_ROOTS], root[MAX_ROOTS]; // device tensors and the values that are saved for them
+  int nmake, make[MAX_ROOTS], root[MAX_ROOTS]; // device tensors, and the values that are saved for them
   int nneed, need[MAX_LEAVES];                 // device tensors from earlier kernels
-  int split;                                   // class whose grid piece its partial sums keep, or -1
+  int split;                                   // class whose grid piece is kept in its partial sums, or -1
   int64_t parts;                               // and its extent
   double cost;
   int kernels;        // 0 for a view
@@ -493,54 +489,52 @@ struct planner {
   int ntables, *home;     // home[(table * ndev + device) * HOMES + i]: values to save for it, then -1
   int nfixed, ncut, ndev; // devices: inputs and constants, then cuts, then outputs
   const struct search_opts *o;
-  int later_ops; // operators of a block graph that reads what earlier kernels left; o->max_block_ops is of the others
+  int later_ops; // operators of a block graph that reads results of earlier kernels; o->max_block_ops is for the others
   struct search_stats *stats;
   struct arena *mem;
   struct units *units;
-  int few;       // graphs to take of a schedule at a time, for a first look; 0: all
-  bool complete; // no limit was met on graphs,
-  bool all_sets; // on sets of tensors that one kernel makes
+  int few;       // number of graphs taken of a schedule at a time in the first pass; 0: all
+  bool complete; // no limit on graphs was reached,
+  bool all_sets; // nor on sets of tensors that one kernel makes
 };
 struct options {
   int nmake, make[MAX_ROOTS];
-  int split; // given by who reads the partial sums
+  int split; // given by the reader of the partial sums
   int64_t parts;
   int n;
   struct option *o;
   struct kept *kept; // of keep.c
-  int step;          // tables that were looked at; one more after library operators
+  int step;          // number of tables examined; one more after library operators
   uint64_t graphs, too_large;
   bool complete;
-  double bound; // of kernels.c: no chain of kernels that makes these is cheaper; of single device tensors
-  int chain;    // nor shorter
+  double bound; // for kernels.c: lower bound on the cost of a chain of kernels that makes these; for single device tensors
+  int chain;    // and on its length
 };
-// Partial sums of a class come in one of PART_COUNTS numbers of parts: 2, 4 ... 32, or a divisor that is as large, to a factor of
-// sqrt(2). 0: there is none.
+// The number of parts of partial sums has one of PART_COUNTS values: 2, 4 ... 32, or the nearest divisor up to a factor of sqrt(2). 0: there is none.
 int64_t part_count(int64_t extent, int i);
-bool partial_class(const struct space *s, mask has, int *c); // is a device tensor partial sums, and over which class?
+bool partial_class(const struct space *s, mask has, int *c); // whether a device tensor is partial sums, and over which class
 struct options *options_open(struct arena *mem, const int *make, int nmake, int split, int64_t parts);
-void options_clear(struct options *x);                           // as options_open made it
-bool options_step(const struct planner *pl, struct options *to); // one table more; false: that was the last. Touches nothing but *to
-// Puts tensors that p reads and earlier kernels make into x, and into *reads the class whose partial sums are among them, or
-// -1. false: of two classes, or of one while x leaves those of another.
+void options_clear(struct options *x);                           // to its state after options_open
+bool options_step(const struct planner *pl, struct options *to); // processes one more table; false: it was the last. Changes only *to
+// Adds tensors that p reads and earlier kernels make to x, and sets *reads to the class of partial sums among them, or -1. False: parts of two
+// classes, or of one class while x leaves parts of another.
 bool option_reads(const struct planner *pl, struct option *x, const struct pick *p, int *reads);
 uint64_t option_structure(const struct table *t, const struct pick *p);
 uint64_t option_needs(const struct option *x);
 bool option_library(const struct planner *pl, const struct options *to, struct option *x); // false: there is none
-int canonical_device(const struct planner *pl, int d);                                     // the one that stands for all with the same program tensor
+int canonical_device(const struct planner *pl, int d);                                     // the representative of all with the same program tensor
 void options_pack(const struct planner *pl, const struct options *x, struct str *out);     // search_pack.c
 bool options_unpack(const struct planner *pl, struct options *x, struct bytes *in);        // x as options_open made it, or changed
 
-// ---- keep.c: which of them are kept --------------------------------------------------------------------------------
+// ---- keep.c: the selection among them ----
 
 void keep_open(struct arena *mem, struct options *to);
 void keep_clear(struct options *to);
 void keep_option(struct options *to, const struct option *x);
-// The cost below which an option with these needs of this schedule is kept, unless one of its own structure makes place
-// for it; 0: it is not kept at any cost. near: enough of its schedule are kept.
+// The cost below which an option with these needs and schedule is kept, unless it replaces one of its own structure; 0: it is never kept. near:
+// enough of its schedule are kept.
 double keep_below(const struct options *to, uint64_t needs, int table, bool *near);
-// Reading back: another that was kept; false where there is no place. And which needs were ever seen: later ones go around
-// their places.
+// When reading back: another kept option; false if there is no room. Also the needs that were ever seen, whose positions later ones avoid.
 bool keep_append(struct options *to, const struct option *x);
 void keep_pack(const struct options *to, struct str *out);
 bool keep_unpack(struct options *to, struct bytes *in);
@@ -551,38 +545,39 @@ struct plan { // kernels, the last one first
   int n;
   const struct option *k[MAX_CHAIN];
   double cost;
-  uint64_t structure, family, kind; // family: the same kernels up to how they compute; kind: and up to what their axes run over
+  uint64_t structure, family, kind; // family: the same kernels, regardless of how they compute; kind: the same axes too
 };
 enum { MAX_NEEDS = 12 };
-struct unfinished { // a plan that still needs something
+struct unfinished { // a partial plan
   struct plan p;
-  double bound; // of the whole plan
+  double bound; // lower bound of the whole plan
   int kernels, nneed, need[MAX_NEEDS];
   int ndone, done[MAX_CHAIN * 2];
   int split;
   int64_t parts;
-  uint64_t heavy; // hash of the needs that cost most of what is left
+  uint64_t heavy; // hash of the needs that are most of the remaining cost
 };
-struct beam { // the best states of one length; the worst of them on top of a heap
+struct beam { // the best states of one length; a heap with the worst on top
   int n, most;
   struct unfinished **s;
-  uint64_t *age; // ties by age
+  uint64_t *age; // breaks ties
   uint64_t ages;
-  int same; // how many states may agree in what is heavy; 0: any number
+  int same; // number of states that may have the same `heavy`; 0: any number
 };
 struct beam beam_open(struct arena *mem, int most);
-void beam_push(struct arena *mem, struct beam *b, const struct unfinished *s); // a copy of s, if it is good enough
-void beam_sort(struct beam *b);                                                // best first: no heap any more, to be emptied before it takes more
+void beam_push(struct arena *mem, struct beam *b, const struct unfinished *s); // copies s if it is good enough
+// best first; it is no heap then, and must be emptied before it is filled again
+void beam_sort(struct beam *b);
 
 // ---- kernels.c: chains of kernels --------------------------------------------------------------------------------
 
-enum { MAX_SETS = 8, MOST_JOINT = 120 }; // of tensors that one kernel makes at once: tried at a step; in all
+enum { MAX_SETS = 8, MOST_JOINT = 120 }; // of tensors that one kernel makes at once: tried in a step; in total
 // The cheapest plans, at most `most`, best first.
 int plan_kernels(struct planner *pl, struct plan *out, int most);
 
-// ---- spread.c: the same plans in other sizes --------------------------------------------------------------------
+// ---- spread.c: plans with other sizes ----
 
-// Plans of plan[0..n) again with other sizes into out, at most `most`: at most `each` of the first of each family. How many.
+// Lists plans plan[0..n) with other sizes into out, at most `most`: at most `each` for the first of each family. Returns their number.
 int plans_spread(struct planner *pl, const struct plan *plan, int n, struct plan *out, int each, int most);
 
 // ---- assemble.c: plans as kernel graphs -----------------------------------------------------------------------------
@@ -592,75 +587,75 @@ void plan_text(const struct planner *pl, const struct plan *p, char *text, size_
 
 // ---- trial.c: verified kernel graphs ---------------------------------------------------------------------------------
 
-// The best of at most `most` plans, and of their other sizes, that the verifier accepts and the pricer can make, best first, into
-// mem; counted in pl->stats. After a stop at least one, where there is one.
+// The best graphs of at most `most` plans, and of their other sizes, that the verifier accepts and the pricer can make, best first, in mem; counted
+// in pl->stats. After a stop at least one, if there is one.
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r);
 
 // ---- covers.c: is a graph in the space? -----------------------------------------------------------------------------
 
-// false: *why says where the walk along g ended.
+// False: *why says where the match of g ended.
 bool space_covers(struct arena *mem, const struct planner *pl, const struct graph *g, char *why, size_t room);
 
-// ---- alike.c: graphs that do the same -------------------------------------------------------------------------------
+// ---- alike.c: equivalent graphs ----
 
 enum { MOST_ALIKE = 4 };
 struct alike {
   struct graph *g;
   enum alike_as as;
 };
-// g, which is equal to p, without what computes nothing, and then with other axes; returns how many.
+// g, which equals p, without parts that compute nothing, and then with other axes; returns the number of graphs.
 int graphs_alike(struct arena *mem, const struct graph *p, const struct graph *g, uint64_t seed, struct alike out[MOST_ALIKE]);
-enum op op_without_loop(enum op op); // the reduction that an accumulator is where there is no loop
+enum op op_without_loop(enum op op); // the reduction that an accumulator is without a loop
 
-// ---- search.c: the whole line ---------------------------------------------------------------------------------------
+// ---- search.c: the whole search ----
 
-struct question { // which of these graphs does the space hold?
+struct question { // which of these graphs the space contains
   int n;
   struct graph *const *g;
   struct cover *out;
 };
-// asked: instead of searching plans, or NULL.
+// asked: answer this instead of searching plans, or NULL.
 void search_space(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, const struct question *asked,
                   struct search_result *r);
 
 // ---- chain.c: programs of any length that work row by row ------------------------------------------------------------
 
-// One block graph for the whole program, its rows cut into `blocks` parts; NULL where an operator mixes rows.
+// One block graph for the whole program, its rows divided into `blocks` parts; NULL if an operator mixes rows.
 struct graph *chain_build(struct arena *mem, const struct graph *p, int64_t blocks);
 
 // ---- by_rule.c: one block graph for the whole program ------------------------------------------------------------------
 
-// rows: programs without products, too. No search has been.
+// rows: programs without products too. Makes no search.
 void by_rule(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, bool rows, struct search_result *r);
-// Such graphs beside those of a search, in the order of their costs.
+// Adds such graphs to the results of a search, in the order of cost.
 void also_by_rule(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r);
 
 // ---- stem.c: programs that read parts of inputs --------------------------------------------------------------------------
 
 struct stem {
-  const struct graph *p; // with its sums apart
+  const struct graph *p; // with its sums split
   struct graph *core;    // p with parts of inputs as inputs
-  int n, *from;          // of which tensors of p they are, those of p among them, in order
+  int n, *from;          // the tensors of p that these are parts of, in order
 };
-bool stem_of(struct arena *mem, const struct graph *p, struct stem *out);               // false: p is its own core
-struct graph *stem_put(struct arena *mem, const struct stem *s, const struct graph *g); // a graph of p, of one of the core
+bool stem_of(struct arena *mem, const struct graph *p, struct stem *out);               // false: p needs no change
+struct graph *stem_put(struct arena *mem, const struct stem *s, const struct graph *g); // a graph of p from a graph of the core
 
-// ---- apart.c: products whose sums are cut where the program cuts an operand --------------------------------------------------
+// ---- apart.c: products that are split where the program slices an operand ----
 
-const struct graph *sums_apart(struct arena *mem, const struct graph *p); // p itself, where there are none
+const struct graph *sums_apart(struct arena *mem, const struct graph *p); // returns p if there are none
 
 // ---- free_dims.c, fuse_parts.c: programs without products ----------------------------------------------------------------
 
 struct free_dims {          // classes of dimensions that no operator mixes, in the order of the first output
-  int n, *of;               // by tensor * MAX_DIMS + dimension: its class, or -1
-  int64_t extent[MAX_DIMS]; // parts that each of its dimensions has, at most
+  int n, *of;               // indexed by tensor * MAX_DIMS + dimension: its class, or -1
+  int64_t extent[MAX_DIMS]; // largest number of parts that each of its dimensions has
 };
-bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *out); // false: an operator is of no kind that is fused
+bool free_dims_of(struct arena *mem, const struct graph *p, struct free_dims *out); // false: an operator cannot be fused
 
 enum { FUSE_TILE = 1 << 14 }; // elements
-// One block graph for the whole program, whose tiles have about so many elements; NULL where an operator is none of a kernel without products.
+// One block graph for the whole program, with tiles of about that many elements; NULL if an operator does not belong in a kernel without products.
 struct graph *fuse_parts(struct arena *mem, const struct graph *p, int64_t tile);
-bool fuse_parts_can(const struct graph *p);                // it has split or concat, and there is such a graph
-bool fuse_rows_can(const struct graph *p, int processors); // there is one, and it leaves few of so many multiprocessors idle
+bool fuse_parts_can(const struct graph *p);                // it has split or concat, and such a graph exists
+bool fuse_rows_can(const struct graph *p, int processors); // such a graph exists, and leaves few of that many multiprocessors idle
 
 #endif

@@ -1,21 +1,21 @@
-// Plans in other sizes. If a climb from the fastest by measuring is expensive, because kernels are compiled long and run
-// short, the list itself holds for each good structure a few sizes that lie far apart: its dearest kernel with axes at least
-// twice or half as long, and partial sums in other numbers of parts. Which is fastest is for measuring to say.
+// Plans with other sizes. On targets where hill climbing by measurement is too expensive, because kernels compile slowly and run briefly, the list
+// itself contains a few widely spaced sizes of each good structure: its most expensive kernel with axes at least twice or half as long, and partial
+// sums in other numbers of parts. Measurement then decides.
 #include "search/space.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum { PLANS = 64, TRIED = 160, WAYS = 64 };
-static const double FAR = 2;    // what costs more than that times the best of the plan is not listed
-static const double STEP = 1.9; // sizes lie apart where an axis is so many times as long
+static const double FAR = 2;    // sizes that cost more than this times the plan's best are not listed
+static const double STEP = 1.9; // least ratio of an axis between two listed sizes
 
 static const int64_t splits[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128};
 
-struct way { // a plan in other sizes
+struct way { // a plan with other sizes
   double cost;
   int64_t parts;
-  struct sizes z[MAX_CHAIN]; // by kernel
+  struct sizes z[MAX_CHAIN]; // for each kernel
   double each[MAX_CHAIN];
 };
 struct spread {
@@ -53,7 +53,7 @@ static bool ways_apart(const struct spread *s, const struct way *a, const struct
   return false;
 }
 
-// The best sizes of all kernels with partial sums in so many parts; false where they do not fit.
+// The best sizes of all kernels for that number of parts of partial sums; false if they do not fit.
 static bool size_plan(struct spread *s, int64_t parts, struct way *w)
 {
   *w = (struct way){.parts = parts};
@@ -77,7 +77,7 @@ static int dearest(const struct spread *s, const struct way *w)
   return worst;
 }
 
-// The plan with these parts, its dearest kernel in all sizes that are not far worse.
+// The plan with this number of parts, with its most expensive kernel in all sizes that are not much worse.
 static void add_ways(struct spread *s, int64_t parts)
 {
   struct way first;
@@ -98,7 +98,7 @@ static int cheaper_way(const void *x, const void *y)
   return a->cost < b->cost ? -1 : a->cost > b->cost;
 }
 
-// The class whose partial sums go between kernels of p, and in how many parts; -1: none, or of several.
+// The class whose partial sums pass between kernels of p, and the number of parts; -1: none, or several classes.
 static int split_of(const struct plan *p, int64_t *parts)
 {
   int c = -1;
@@ -125,7 +125,7 @@ static struct plan resized(struct planner *pl, const struct plan *p, const struc
   return q;
 }
 
-// The cheapest ways that lie apart from the plan and from each other.
+// The cheapest variants that are far from the plan and from each other.
 static int take_ways(struct spread *s, struct plan *out, int most)
 {
   const struct way *taken[WAYS];
@@ -163,7 +163,7 @@ int plans_spread(struct planner *pl, const struct plan *plan, int n, struct plan
 {
   int all = 0;
   for (int i = 0; i < MIN(n, PLANS) && !units_stopped(pl->units); i++) {
-    bool is_new = true; // how a kernel computes the same matters less than sizes
+    bool is_new = true; // sizes matter more than how a kernel computes the same values
     for (int k = 0; k < i && is_new; k++) is_new = plan[k].family != plan[i].family;
     if (is_new) all += spread_plan(pl, &plan[i], out + all, MIN(each, most - all));
   }

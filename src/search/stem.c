@@ -1,21 +1,20 @@
-// Programs that read parts of inputs. The search knows no parts: it sees the core of the program, in which each part of an input, with the
-// views before it, is an input of its own. A graph of the core becomes one of the program when the parts and views stand before it:
-// kernels read through them.
+// Programs that read parts of inputs. The search has no slices. It works on the core of the program, in which each part of an input, including the
+// views before it, is an input. A graph of the core becomes a graph of the program by adding the parts and views in front; kernels read through them.
 #include "search/space.h"
 
 struct stem_making {
   const struct graph *p;
   struct stem *s;
-  bool *view, *part; // by tensor: of an input; a part of one, or a view of a part
-  bool *needed;      // by tensor: the core has it
-  int *map;          // by tensor of p: of the core
+  bool *view, *part; // for each tensor: a view of an input; a part of one, or a view of a part
+  bool *needed;      // for each tensor: the core has it
+  int *map;          // for each tensor of p: that of the core
   struct err e;
 };
 
-// A part of an input is an input of the core; views of it are the core's own.
+// A part of an input is an input of the core; views of it belong to the core.
 static bool is_end(const struct stem_making *m, int t) { return m->part[t] && node_has(&m->p->nodes[m->p->tensors[t].node], TAKES_PART); }
 
-// False: there are no parts of inputs, or there are others, too.
+// False: there are no parts of inputs, or also parts of other tensors.
 static bool find_parts(struct stem_making *m)
 {
   bool any = false;
@@ -65,7 +64,7 @@ bool stem_of(struct arena *mem, const struct graph *p, struct stem *out)
   return good && graph_check(out->core, &m.e) == OK;
 }
 
-// The inputs of p, and what the inputs of the core are made of.
+// The inputs of p, and the sources of the core's inputs.
 static int put_stems(const struct stem *s, struct graph *to, int *map, struct err *e)
 {
   bool *needed = NEWS(to->mem, bool, s->p->ntensors + 1);

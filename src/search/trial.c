@@ -1,6 +1,6 @@
-// From plans to verified kernel graphs: each plan is put together, must pass the verifier's filter, and is priced by lowering where the
-// caller can do that; units of work, so that threads and processes share them. The search's own model takes tiles as they are and does
-// not know what can be made, so its order stands only among graphs that have no price.
+// From plans to verified kernel graphs. Each plan is assembled, checked by the verifier's filter, and priced by lowering if the caller supports that.
+// These are units of work, so threads and processes share them. The search's own model takes tiles as they are and does not know which kernels can be
+// lowered, so its order is used only for graphs without a price.
 #include "search/space.h"
 #include "verify/verify.h"
 
@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-// WIDER: prices choose among so many times as many plans as the list has. RESIZED: so many plans are tried in other sizes. SIZES: other sizes in all; the
-// last plan may exceed it.
+// WIDER: prices choose among this many times as many plans as the list has. RESIZED: number of plans tried with other sizes. SIZES: other sizes in
+// total; the last plan may exceed it.
 enum { WIDER = 4, RESIZED = 12, SIZES = 64 };
-static const double FAR = 1.5, NEAR = 1.1; // what costs more than that times the best is not looked at closer
+static const double FAR = 1.5, NEAR = 1.1; // graphs that cost more than this times the best are not examined further
 
 enum trial_verdict { UNKNOWN, RIGHT, WRONG };
 struct tried {
   struct plan p;
   int seed;
   char verdict;
-  double price; // of what is right
+  double price; // price of a correct graph
 };
 struct search_trial {
   const struct planner *pl;
@@ -33,7 +33,7 @@ static bool graph_of(struct arena *mem, const struct search_trial *t, int i, str
   return !t->pl->stem || (*g = stem_put(mem, t->pl->stem, *g)) != NULL;
 }
 
-// The first look has no time for prices.
+// The first pass has no time for prices.
 static const struct pricer *pricer_of(const struct planner *pl) { return pl->few ? NULL : pl->o->pricer; }
 
 static bool try_plan(void *arg, int i, int worker, double until)
@@ -113,8 +113,8 @@ static int kin_of(const struct search_trial *t, const struct plan *p)
   return -1;
 }
 
-// Plans of a family are seldom far apart: the first of each has a price before the others, which have one only where that price is near
-// the best, or where the first cannot be made and the search's model likes them.
+// Plans of a family usually have similar prices. The first of each is priced first. The others are priced only if that price is near the best, or if
+// the first cannot be lowered and the search's model ranks them high.
 static void try_families(struct search_trial *t, const struct plan *plan, int n)
 {
   bool *first = NEWS(t->pl->mem, bool, n + 1);
@@ -131,7 +131,7 @@ static void try_families(struct search_trial *t, const struct plan *plan, int n)
   try_all(t, heads);
 }
 
-// A hash of the results, operands and axes of the dearest kernel: plans that agree in this gain from the same sizes.
+// A hash of the results, operands and axes of the most expensive kernel: plans with the same hash benefit from the same sizes.
 static uint64_t heart_of(const struct plan *p)
 {
   const struct option *x = p->k[0];
@@ -141,7 +141,7 @@ static uint64_t heart_of(const struct plan *p)
   return hash_mix(hash_bytes(x->need, sizeof *x->need * (size_t)x->nneed, h), (uint64_t)x->table);
 }
 
-// Other sizes of the cheapest graphs.
+// Tries other sizes of the cheapest graphs.
 static void try_sizes(struct search_trial *t, struct planner *pl, int most)
 {
   struct plan best[RESIZED], *others = NEWS(pl->mem, struct plan, most + 1);
@@ -158,7 +158,7 @@ static void try_sizes(struct search_trial *t, struct planner *pl, int most)
   try_all(t, from);
 }
 
-// By the search's model alone: all plans, and other sizes of those that it likes.
+// By the search's model alone: all plans, and other sizes of the best ones.
 static void try_unpriced(struct search_trial *t, struct planner *pl, const struct plan *plan, int n, int most)
 {
   struct plan *others = NEWS(pl->mem, struct plan, most + 1);
@@ -184,7 +184,7 @@ static void add_found(struct arena *mem, const struct search_trial *t, int i, st
   r->n++;
 }
 
-// If none can be made, all are reported in the order of the search's model: others say why.
+// If none can be lowered, all are reported in the order of the search's model; later stages report the reason.
 static void without_prices(struct search_trial *t)
 {
   for (int i = 0; i < t->n; i++) t->t[i].price = t->t[i].p.cost;

@@ -1,10 +1,9 @@
-// Units of work. The result of a unit depends on its number alone, so it does not matter who makes it: a thread of this
-// process, another process, or a run before this one that was killed. Its result travels as bytes (pack.c).
+// Units of work. The result of a unit depends only on its number, so it may be made by a thread of this process, by another process, or by an earlier
+// run that was interrupted. Results are transferred as bytes (search_pack.c).
 //
-// A process leaves each unit in the store as soon as it is done, and a long one every PERIOD seconds as far as it is.
-// Processes of a crew work in rounds of that length: of the units that are open the k-th goes to process k modulo their
-// number; then each tells all others what it has done, and the rest is dealt anew. The clock decides who does what and
-// where a unit is cut, never what comes out.
+// A process stores each unit when it is done, and a long unit every PERIOD seconds in its current state. Processes of a crew work in rounds of that
+// length. In a round, open unit k goes to process k modulo the number of processes. Then all processes exchange results, and the remaining units are
+// dealt again. Timing decides who does what and where a unit is interrupted, but never the result.
 #include "search/space.h"
 #include "base/memory.h"
 
@@ -14,13 +13,13 @@
 
 static const double PERIOD = 1; // seconds
 
-enum state { OPEN, FRESH, DONE }; // FRESH: done or taken further here, the others do not know yet
+enum state { OPEN, FRESH, DONE }; // FRESH: finished or continued here, unknown to the others
 struct round {
   struct units *w;
   const struct batch *b;
   char *state;  // of each unit of the batch
   bool *whole;  // of those not OPEN
-  int n, *mine; // units dealt to this process
+  int n, *mine; // units assigned to this process
   double until;
 };
 
@@ -52,7 +51,7 @@ static void keep(struct units *w, const struct batch *b, int i)
   str_free(&bytes);
 }
 
-// CPU time of this thread, whatever else the machine does.
+// CPU time of this thread, independent of other load.
 static double worked(void)
 {
   struct timespec t;
@@ -68,7 +67,7 @@ static void timed(struct units *w, const struct batch *b, int i, double start)
   pthread_mutex_unlock(&w->lock);
 }
 
-// Takes unit i as far as this round goes. Work in progress at a stop is not kept: it may lack something.
+// Processes unit i as far as this round permits. Work in progress at a stop is discarded, since it may be incomplete.
 static void make_one(void *arg, int k, int worker)
 {
   struct round *r = arg;
@@ -85,7 +84,7 @@ static void make_one(void *arg, int k, int worker)
   }
 }
 
-// Takes the results of an earlier run. Bytes that are damaged count as absent.
+// Takes results of an earlier run. Damaged bytes count as missing.
 static void take(struct round *r)
 {
   const struct search_store *s = r->w->o->store;
@@ -119,7 +118,7 @@ static void tell(const struct round *r, struct str *out)
   }
 }
 
-// All processes read the same and so agree on what is open.
+// All processes read the same data and so agree on the open units.
 static void hear(struct round *r, struct bytes *in, bool own)
 {
   r->w->stopped |= get_number(in, 1);
@@ -163,7 +162,7 @@ static void settle(struct round *r)
       if (r->state[i] == FRESH) r->state[i] = r->whole[i] ? DONE : OPEN;
 }
 
-// This process's share of what is open, into r->mine; how many are open.
+// Puts this process's share of the open units into r->mine; returns the number of open units.
 static int deal(struct round *r)
 {
   const struct crew *c = alone(r->w) ? NULL : r->w->o->crew;

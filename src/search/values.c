@@ -1,16 +1,15 @@
-// Saturation: every value that a block graph under one schedule can hold and the oracle approves, each once,
-// with all its derivations. A value is a function of pieces: where a class is on a grid or loop axis its
-// grid or loop piece is fixed by the block or iteration index, the rest is stored in the tile.
+// Saturation: finds every value that a block graph under one schedule can contain and the oracle accepts, each once, with all its derivations. A
+// value is a function of pieces. If a class is on a grid or loop axis, the block or iteration index fixes its grid or loop piece; the other pieces
+// are stored in the tile.
 //
-// This computes the same prefixes as the paper's Algorithm 1 without walking its tree: (XA)B and X(BA) meet in
-// one value with two derivations. Values keep phases apart: what varies with the iteration passes exactly one
-// accumulator before it meets what exists after the loop.
+// This computes the same prefixes as the paper's Algorithm 1 without enumerating its tree: (XA)B and X(BA) become one value with two derivations.
+// Values have phases: a value that varies with the iteration passes through exactly one accumulator before it is combined with values after the loop.
 #include "search/space.h"
 
 #include <limits.h>
 #include <string.h>
 
-// Without an oracle: prefixes of one length, at most so many times the limit on values, which counts up to so many here.
+// Without an oracle: prefixes of one length, as a multiple of the limit on values, which is capped here.
 enum { PREFIXES = 16, MOST_VALUES = 1 << 18 };
 
 struct values_run {
@@ -21,15 +20,15 @@ struct values_run {
   const struct space *s;
   const struct vocabulary *voc;
   unsigned off;
-  bool counted; // no oracle: what may be tried is a matter of how many operators are left (prefixes.c)
-  bool outputs; // and nothing but the program's outputs is wanted
+  bool counted; // no oracle: the number of remaining operators limits what is tried (prefixes.c)
+  bool outputs; // and only the program's outputs are needed
   int left;
   struct arena *made_mem;
   struct made *made;
-  struct arena_mark mark;            // of scratch, before the fingerprint of what is tried
+  struct arena_mark mark;            // of scratch, before the fingerprint of the current candidate
   mask grid, loop;                   // pieces that the block (iteration) index fixes
-  enum prune map_rule, product_rule; // what forbids an elementwise operator, a product of the pair at hand; PRUNES: nothing
-  enum phase phase;                  // of what the pair makes
+  enum prune map_rule, product_rule; // the rule that excludes an elementwise operator, or a product, of the current pair; PRUNES: none
+  enum phase phase;                  // of the pair's results
 };
 
 // ---- vocabulary ---------------------------------------------------------------------------------------------
@@ -51,7 +50,7 @@ static void add_inverse(struct vocabulary *v, struct arena *mem, int *cap, const
   add_instance(v, mem, cap, OP_MUL_SCALAR, &a, c);
 }
 
-// The operators of which the law of another one is made.
+// The operators that define another one by its law.
 static void add_parts(struct vocabulary *v, struct arena *mem, int *cap, op_set parts)
 {
   for (int op = 0; op < OPS; op++) {
@@ -62,7 +61,7 @@ static void add_parts(struct vocabulary *v, struct arena *mem, int *cap, op_set 
   }
 }
 
-// Does an elementwise operator of the program stretch both of its operands?
+// Whether an elementwise operator of the program broadcasts both operands.
 static bool stretches(const struct space *s, const struct visit *v)
 {
   return v->in[1] >= 0 && (s->visit[v->in[0]].full & ~s->visit[v->in[1]].full) && (s->visit[v->in[1]].full & ~s->visit[v->in[0]].full);
@@ -81,7 +80,7 @@ void vocabulary_build(struct vocabulary *v, struct arena *mem, const struct spac
     v->neg |= ae == AE_NEG, v->mul |= ae == AE_MUL || ae == AE_MATMUL || ae == AE_DIV, v->div |= ae == AE_DIV || ae == AE_RSQRT;
     v->product |= ae == AE_MATMUL || ae == AE_SUM || ae == AE_MEAN, v->sum |= v->product, v->mean |= ae == AE_MEAN;
     v->rms |= ae == AE_SQRT || ae == AE_RSQRT, v->max |= ae == AE_MAX;
-    bool generic = ae == AE_ADD || ae == AE_SUB || ae == AE_MUL || ae == AE_DIV; // tried on all pairs anyway
+    bool generic = ae == AE_ADD || ae == AE_SUB || ae == AE_MUL || ae == AE_DIV; // tried on all pairs in any case
     v->outer |= rule == RULE_MAP && stretches(s, &s->visit[k]);
     if (rule == RULE_MAP && !generic) add_instance(v, mem, &cap, n->op, &n->a, -1);
     if (ae == AE_MEAN)
@@ -114,7 +113,7 @@ static void rehash(struct values_run *r)
   }
 }
 
-// The value equal to *v, made where it is new.
+// The value equal to *v; added if it is new.
 static int intern(struct values_run *r, const struct search_value *v)
 {
   struct table *t = r->t;
@@ -137,7 +136,7 @@ static bool prune(struct values_run *r, enum prune rule)
   return false;
 }
 
-// Does the oracle let this expression live?
+// Whether the oracle accepts this expression.
 static bool alive(struct values_run *r, nf e)
 {
   r->w->stats.states++;
@@ -147,14 +146,14 @@ static bool alive(struct values_run *r, nf e)
 
 static const uint8_t pair_bits[] = {[AE_ADD] = PAIR_ADD, [AE_SUB] = PAIR_ADD, [AE_MUL] = PAIR_MUL, [AE_DIV] = PAIR_DIV}; // signs are dropped
 
-// The remembered answer of the pair for an operator; 0: nothing.
+// The remembered answer for an operator on the pair; 0: none.
 static uint8_t pair_bit(enum abstract op, const struct search_value *a, const struct search_value *b)
 {
   uint8_t bit = op < COUNT(pair_bits) ? pair_bits[op] : 0;
   return bit == PAIR_DIV && a->number < b->number ? PAIR_DIV_BACK : bit;
 }
 
-// Was it refused before?
+// Whether it was rejected before.
 static bool refused(struct values_run *r, const struct search_value *a, const struct search_value *b, uint8_t bit)
 {
   const uint8_t *at = bit ? pairs_at(&r->w->pairs, a->number, b->number) : NULL;
@@ -163,7 +162,7 @@ static bool refused(struct values_run *r, const struct search_value *a, const st
   return true;
 }
 
-// Does the oracle let e live, which an operator makes of the pair?
+// Whether the oracle accepts e, the result of an operator on the pair.
 static bool alive_pair(struct values_run *r, nf e, const struct search_value *a, const struct search_value *b, uint8_t bit)
 {
   if (alive(r, e)) return true;
@@ -172,8 +171,8 @@ static bool alive_pair(struct values_run *r, nf e, const struct search_value *a,
   return false;
 }
 
-// A whole tensor with the target's expression but another value can only be a wrong answer. Expressions have no signs, so where the
-// program turns signs around it may be the answer but for its sign.
+// A whole tensor with the target's expression but another value can only be a wrong answer. Expressions have no signs, so if the program negates
+// values it may be the answer with the opposite sign.
 static bool wrong(struct values_run *r, const struct search_value *v)
 {
   const struct space *s = r->s;
@@ -184,8 +183,8 @@ static bool wrong(struct values_run *r, const struct search_value *v)
   return true;
 }
 
-// Operators that must follow before a kernel can save what they make of *v; 99: none can. A block index that is fixed
-// stays so, and an operator sums over one class, an accumulator over the loop too.
+// Number of operators that must follow before a kernel can save a result of *v; 99: impossible. A block index that is fixed stays fixed; an operator
+// sums over one class, an accumulator also over the loop.
 static int least_after(const struct values_run *r, const struct search_value *v)
 {
   int least = 99;
@@ -203,7 +202,7 @@ static int least_after(const struct values_run *r, const struct search_value *v)
   return least;
 }
 
-// Has *v, of which masks and phase are known, no use with the operators that are left?
+// Whether *v, with known masks and phase, cannot be used with the operators that are left.
 static bool useless(struct values_run *r, const struct search_value *v)
 {
   if (!r->counted) return false;
@@ -211,7 +210,7 @@ static bool useless(struct values_run *r, const struct search_value *v)
   return least_after(r, v) > r->left && !prune(r, PRUNE_SIZE);
 }
 
-// Is *v the last of a graph, and no output?
+// Whether *v would end a graph and is not an output.
 static bool ends_wrong(struct values_run *r, const struct search_value *v)
 {
   if (!r->counted || !r->outputs || r->left) return false;
@@ -220,7 +219,7 @@ static bool ends_wrong(struct values_run *r, const struct search_value *v)
   return !prune(r, PRUNE_SIZE);
 }
 
-// The value equal to *v, -1 where that is wrong.
+// The value equal to *v; -1 if that is wrong.
 static int place(struct values_run *r, struct search_value *v)
 {
   int n = r->t->n, at = wrong(r, v) || ends_wrong(r, v) ? -1 : intern(r, v);
@@ -242,17 +241,17 @@ static void record(struct values_run *r, struct search_value *v, const struct de
 
 // ---- operators --------------------------------------------------------------------------------------------------
 
-// The classes of which m has a piece.
+// The classes with a piece in m.
 static mask classes_in(mask m) { return (m | m >> 1 | m >> 2) & 0x1249249249249249u; }
 
-// Do tiles of x and y line up, class by class: equal stored pieces, or one of them broadcast?
+// Whether tiles of x and y are compatible in each class: equal stored pieces, or one is broadcast.
 static bool lines_up(const struct search_value *x, const struct search_value *y)
 {
   if (classes_in(x->stored ^ y->stored) & classes_in(x->stored) & classes_in(y->stored)) return false;
   return !(x->has & ~x->stored & y->stored) && !(y->has & ~y->stored & x->stored);
 }
 
-// Are there all these classes, as far as they are whole, in one tensor of the program?
+// Whether one tensor of the program has all these classes, as far as they are whole.
 static bool in_one_tensor(const struct space *s, mask has)
 {
   mask whole = 7 * (has & has >> 1 & has >> 2 & 0x1249249249249249u);
@@ -261,7 +260,7 @@ static bool in_one_tensor(const struct space *s, mask has)
   return false;
 }
 
-// What may be made of this pair, whatever the operator?
+// Restrictions on results of this pair, for any operator.
 static void meet(struct values_run *r, const struct search_value *x, const struct search_value *y)
 {
   bool apart = (x->phase == VARYING && y->phase == AFTER) || (x->phase == AFTER && y->phase == VARYING);
@@ -269,7 +268,7 @@ static void meet(struct values_run *r, const struct search_value *x, const struc
   outer = outer && !(r->voc->outer && in_one_tensor(r->s, x->has | y->has));
   enum prune rule = apart ? PRUNE_PHASE : lines_up(x, y) ? PRUNES : PRUNE_SHAPE;
   r->map_rule = outer ? PRUNE_SHAPE : rule;
-  r->product_rule = x->stored == y->stored ? PRUNE_SHAPE : rule; // neither rows nor columns: a sum of elementwise products
+  r->product_rule = x->stored == y->stored ? PRUNE_SHAPE : rule; // neither has rows or columns: a sum of elementwise products
   r->phase = x->phase == FIXED ? y->phase : x->phase;
 }
 
@@ -283,7 +282,7 @@ static bool map_finger(struct values_run *r, const struct instance *in, const st
                        struct finger *out)
 {
   if (in->cls < 0) return finger_map(r->f, &r->w->scratch, in->op, &in->a, &a->f, b ? &b->f : NULL, out);
-  finger_fold(r->f, &r->w->scratch, OP_SUM, &a->f, 0, finger_size(r->s, all_of(in->cls)), out); // the extent is another one there
+  finger_fold(r->f, &r->w->scratch, OP_SUM, &a->f, 0, finger_size(r->s, all_of(in->cls)), out); // the extent differs there
   return true;
 }
 
@@ -306,7 +305,7 @@ static void try_map(struct values_run *r, const struct instance *in, int index, 
 
 static void try_pair(struct values_run *r, enum op op, int x, int y) { try_map(r, &r->voc->plain[op], -1, x, y); }
 
-// The class that a fold runs over: the pieces of class c that the tile stores; with an accumulator also the loop piece.
+// The class that a reduction runs over: the pieces of class c that the tile stores; for an accumulator also the loop piece.
 static mask fold_over(const struct values_run *r, enum op op, const struct search_value *a, int c)
 {
   return (c < 0 ? 0 : a->stored & all_of(c)) | (op_rows[op].rule == RULE_ACCUM ? r->loop : 0);
@@ -351,7 +350,7 @@ static void try_product(struct values_run *r, int x, int y, int c)
     prune(r, r->product_rule);
     return;
   }
-  if (refused(r, a, b, PAIR_MUL)) return; // nor then a sum of it
+  if (refused(r, a, b, PAIR_MUL)) return; // a sum of it is rejected too
   mask over = a->stored & all_of(c);
   struct search_value v = {.has = (a->has | b->has) & ~over, .stored = (a->stored | b->stored) & ~over, .phase = r->phase, .leaf = -1, .der = -1};
   if (useless(r, &v) || !alive(r, v.e = product_expr(r, a, b, over))) return;
@@ -408,7 +407,7 @@ static void binary(struct values_run *r, int x, int y)
 
 // ---- leaves ---------------------------------------------------------------------------------------------------------
 
-// A device tensor as an iterator loads it, of which the block and iteration index fix some pieces.
+// A device tensor as an iterator loads it; the block and iteration index fix some pieces.
 static void load_part(struct values_run *r, const struct device *d, int i, mask fixed)
 {
   struct search_value v = {.has = d->has, .stored = d->has & ~fixed, .e = d->e[r->w->id], .f = d->f, .leaf = i, .der = -1};
@@ -418,7 +417,7 @@ static void load_part(struct values_run *r, const struct device *d, int i, mask 
   r->t->v[at].leaf = i;
 }
 
-// Every class that an axis runs over is partitioned; with rule `whole` off, or not.
+// Whether every class of an axis is partitioned; with rule `whole` off, or not.
 static void load(struct values_run *r, const struct device *d, int i)
 {
   mask fixed = 0;
@@ -427,7 +426,7 @@ static void load(struct values_run *r, const struct device *d, int i)
     if (has == all_of(c))
       fixed |= has & (r->grid | r->loop);
     else if (has && ((r->grid | r->loop) & all_of(c)))
-      return; // partial sums of a class that this kernel splits again
+      return; // partial sums of a class that this kernel divides again
   }
   load_part(r, d, i, fixed);
   for (mask left = fixed; left;) {
@@ -479,7 +478,7 @@ static int counted_least(void *arg, int v)
   return least_after(&c->r, &c->r.t->v[v]);
 }
 
-// If no oracle ends it, the number of operators does.
+// Without an oracle, the number of operators bounds the table.
 static void saturate_counted(struct values_run *r, const struct search_opts *o)
 {
   struct counted c = {*r, o};
@@ -517,7 +516,7 @@ void saturate(struct table *t, struct arena *mem, struct worker *w, const struct
   saturate_more(t, mem, w, f, o, INT_MAX);
 }
 
-// Derives the result of try_map, try_fold and try_product once more: bytes are held against it (pack.c).
+// Repeats the derivation of try_map, try_fold and try_product, to check bytes (search_pack.c).
 bool value_derive(const struct space *s, const struct table *t, const struct deriv *d, struct search_value *v)
 {
   const struct search_value *a = &t->v[d->a], *b = d->b < 0 ? NULL : &t->v[d->b];
@@ -544,7 +543,7 @@ bool value_derive(const struct space *s, const struct table *t, const struct der
   return true;
 }
 
-// Only what the oracle lets live, as when it was made: expressions from anywhere could grow without end.
+// Only expressions that the oracle accepts, as when it was made: others could grow without bound.
 static bool restore(struct values_run *r, int i)
 {
   struct search_value *v = &r->t->v[i];

@@ -1,6 +1,6 @@
-// Work of a kernel's values, as far as its cost depends on it. Thousands of derivations of a table do the same few kinds of
-// work: all products of such tiles over such a class, all elementwise operators on such a tile. So what a kind costs
-// under some sizes is computed once, and kernels that do the same work get the same sizes.
+// The work of a kernel's values, as far as its cost depends on it. The thousands of derivations of a table do few kinds of work: all products of the
+// same tiles over a class, all elementwise operators on a tile. So the cost of a kind for given sizes is computed once, and kernels with the same
+// work get the same sizes.
 #include "search/space.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static bool is_product(const struct table *t, int v)
 static struct work pass_work(const struct model *m, const struct table *t, const struct search_value *v, const struct deriv *d)
 {
   const struct op_row *row = &op_rows[d->op];
-  bool reciprocal = d->op == OP_DIV && t->v[d->b].stored != v->stored; // one a row, and products
+  bool reciprocal = d->op == OP_DIV && t->v[d->b].stored != v->stored; // one reciprocal for each row, and products
   struct work w = {.kind = WORK_PASS,
                    .looped = row->rule == RULE_ACCUM || v->phase == VARYING,
                    .elem = 4,
@@ -43,13 +43,13 @@ static struct work pass_work(const struct model *m, const struct table *t, const
                    .ops = reciprocal ? 1 : row->cost};
   if (!cost_rules(m->t)->feeds) return w;
   w.folds = row->rule == RULE_REDUCE || (row->flags & REDUCES);
-  if (row->rule == RULE_ACCUM && !w.folds && is_product(t, d->a)) w.ops = 0; // it accumulates itself
+  if (row->rule == RULE_ACCUM && !w.folds && is_product(t, d->a)) w.ops = 0; // it accumulates by itself
   return w;
 }
 
-struct index { // of all works that were met
+struct index { // index of all works so far
   int n;       // slots, a power of two
-  int *slot;   // a work's number and 1, or 0
+  int *slot;   // a work's number plus 1, or 0
 };
 
 static int intern(struct table *t, struct index *x, struct work w)
@@ -61,7 +61,7 @@ static int intern(struct table *t, struct index *x, struct work w)
   return *at - 1;
 }
 
-// For each value: does some product read it?
+// For each value: whether a product reads it.
 static const bool *fed(struct arena *mem, const struct model *m, const struct table *t)
 {
   bool *feeds = NEWS(mem, bool, t->n + 1);
