@@ -1,7 +1,7 @@
-// The exported source is one file for nvcc. Kernels and what they are made of are in a namespace of their own, because they bring
-// their own 16-bit types; the host function takes pointers to the inputs and outputs, as in the header, and launches what
-// gpu/gpu_code.c says: with all sizes evaluated. Tensor maps are made at each call, since they hold addresses; the encoder is a
-// function of the driver, which the run-time library finds, so nothing has to be linked for it. Products need cuBLASLt.
+// Exported source for GPUs is one file for nvcc. The kernels and their support code are in an anonymous namespace, because they define their own
+// 16-bit types. The host function takes pointers to inputs and outputs, as declared in the header, and makes the launches of gpu/gpu_code.c with all
+// sizes evaluated. Tensor maps hold addresses, so each call encodes them. Their encoder is a driver function that the runtime library looks up, so no
+// driver library has to be linked. Products need cuBLASLt.
 #include "export/export.h"
 #include "gpu/gpu.h"
 
@@ -20,7 +20,7 @@ struct exporting {
 
 // ---- kernels ----
 
-// The text after `common`; the text before it is put out.
+// The part of the text after `common`; the part before it was already written.
 static const char *without(struct exporting *x, const char *text, const char *common)
 {
   const char *p = strstr(text, common);
@@ -71,17 +71,17 @@ static const struct lower_place *operand(const struct code_launch *l, int o)
   return k >= 0 ? &l->arg[k].at : NULL;
 }
 
-// Bytes of the workspace ahead of the library's.
+// Bytes of the workspace before the library's part.
 static int64_t room(const struct code *c) { return (c->workspace + 255) / 256 * 256; }
 static int64_t whole_workspace(const struct exporting *x) { return x->products ? room(&x->code) + PRODUCT_WORKSPACE : x->code.workspace; }
 
-// As the library counts: columns first, operands in the places that this gives them.
+// Uses the library's convention: column-major, with the operands swapped accordingly.
 static void product(struct exporting *x, const struct code_launch *l)
 {
   const struct blas_product *p = &l->mul;
   const struct lower_place work = {PLACE_WORK, 0, room(&x->code)};
   struct blas_arranged a;
-  CHECK(blas_arrange(p, &a)); // as when it was planned
+  CHECK(blas_arrange(p, &a)); // succeeded when it was planned
   const struct lower_place *in[] = {operand(l, a.swapped ? BLAS_B : BLAS_A),
                                     operand(l, a.swapped ? BLAS_A : BLAS_B),
                                     operand(l, BLAS_BIAS),
@@ -145,7 +145,7 @@ static void prepare(struct exporting *x)
 
 static const char of_rank[] = "int rank, void *const *exchange, unsigned *told, double seconds, ";
 
-// The argument of kernels in which ranks meet.
+// The argument of kernels in which ranks exchange data.
 static void way(struct exporting *x)
 {
   PUT("  mica_%s::meet_world world = {};\n  world.told = told, world.patience = (unsigned long long)(seconds * 1e9), world.rank = rank, world.ranks "
@@ -272,7 +272,7 @@ static void readme(struct exporting *x)
       (long long)whole_workspace(x));
 }
 
-// ---- all of it ----
+// ---- the whole file ----
 
 extern const char export_launch_text[], export_map_text[], export_blas_text[]; // *.cuh of this folder
 

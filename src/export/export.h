@@ -1,5 +1,5 @@
-// export: results for those who have no Mica: folders (folder.h), CUDA C++ and C, machine code and how it is launched (manifest.h), and
-// such a folder read back (package.h).
+// export: results in forms that need no Mica: folders (folder.h), CUDA C++ and C, machine code with its launches (manifest.h). Also reads such a
+// folder back (package.h).
 //
 //   save.c         the folder of a report: which files it has
 //   folder_*.c     folders as a whole, with checksums (folder.h)
@@ -23,24 +23,24 @@ struct gpu_forge;
 struct exported { // texts
   struct str source, header, readme;
 };
-// `name`: an identifier; the host functions are name_run, name_prepare and name_workspace. To be freed after an error too.
+// `name` must be an identifier; the host functions are name_run, name_prepare and name_workspace. Free the texts after an error too.
 int export_device(struct arena *mem, const struct device_program *d, const char *name, struct exported *out, struct err *e);
 void export_free(struct exported *x);
-const char *export_flags(struct arena *mem, int arch); // of nvcc for kernel.cu
-const char *export_libraries(const struct code *code); // that it is linked with
+const char *export_flags(struct arena *mem, int arch); // nvcc flags for kernel.cu
+const char *export_libraries(const struct code *code); // libraries to link it with
 
 // ---- export_ffi.c ----
-// To the end of a source, of C for the CPU or of CUDA C++, whose functions are called `name` as gen_c and export_device have it.
+// Appends the function to a source of C for the CPU or of CUDA C++, whose functions are named `name` as by gen_c and export_device.
 void export_ffi(const struct graph *g, const char *name, bool gpu, struct str *out);
 
 // ---- lines.c ----
-// lines.json of a saved folder with this kernel.cu.
+// Writes lines.json of a saved folder with this kernel.cu.
 void export_lines(struct arena *mem, const struct device_program *d, const char *source, struct str *out);
 
 // ---- save.c ----
-// forge: what has compiled; db: machine code of earlier runs, or NULL.
+// forge: compiles kernels and keeps compiled ones; db: machine code of earlier runs, or NULL.
 int report_save_by(struct arena *mem, const json_t *report, const char *folder, struct gpu_forge *forge, struct db *db, struct err *e);
-// A device program without a report.
+// Saves a device program without a report.
 int device_save(struct arena *mem, const struct graph *program, const struct device_program *d, const char *folder, struct err *e);
 
 #endif

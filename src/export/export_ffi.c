@@ -1,4 +1,4 @@
-// The last part of exported sources: their program as a function of tvm-ffi, __tvm_ffi_NAME. Each tensor is checked before anything runs.
+// The last part of exported sources: the program as the tvm-ffi function __tvm_ffi_NAME. Each tensor is checked before the program runs.
 #include "export/export.h"
 #include "gen/gen.h"
 

@@ -1,6 +1,6 @@
-// Temporary folders next to a saved one, while it is written or replaced: .mica-new-HASH-NUMBER and .mica-old-HASH-NUMBER, where HASH is of
-// its name. A save holds locks (flock) on the folder that it writes and on the folder that it replaces. A lock ends with its process, so a
-// temporary folder without a lock is left over from a save that was killed.
+// Temporary folders beside a saved one while it is written or replaced: .mica-new-HASH-NUMBER and .mica-old-HASH-NUMBER. HASH is the hash of its
+// name. A save holds locks (flock) on the folder that it writes and on the folder that it replaces. A lock ends with its process, so a temporary
+// folder without a lock was left by a killed save.
 #include "export/folder.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ static int cannot(struct err *e, const char *what, const char *path)
   return err_set(e, ERR_FILE, NOWHERE, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-// The folder around, and the name in it; a link to a folder is followed.
+// Opens the parent folder and gives the name in it. A link to a folder is followed.
 int folder_place(struct arena *mem, const char *path, bool make, struct folder_place *out, struct err *e)
 {
   char real[PATH_MAX];
@@ -52,7 +52,7 @@ void folder_aside(const struct folder_place *p, enum folder_aside kind, uint64_t
   snprintf(out, 64, "%s%016llx", head, (unsigned long long)number);
 }
 
-// The entries of `folder`, one after the other: NULL after the last, which closes *d.
+// Iterates over the entries of `folder`. NULL after the last, which closes *d.
 static const char *next(int folder, DIR **d)
 {
   if (!*d) {
@@ -66,7 +66,7 @@ static const char *next(int folder, DIR **d)
   return NULL;
 }
 
-// In a folder where everybody may make some, another user's is none.
+// In a folder that everybody may write to, folders of other users are ignored.
 static bool is_ours(const struct folder_place *p, const char *name)
 {
   struct stat s;
@@ -88,7 +88,7 @@ bool folder_older(const struct folder_place *p, char out[64])
 
 bool folder_unsupported(void) { return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP; }
 
-// A folder never takes the place of one that is not empty.
+// A rename never replaces a folder that is not empty.
 int folder_rename(int parent, const char *from, const char *to, unsigned how)
 {
   if (!renameat2(parent, from, parent, to, how)) return 0;
@@ -108,8 +108,8 @@ bool folder_is(const struct folder_place *p, const char *name, int folder)
   return !fstat(folder, &s) && !fstatat(p->parent, name, &named, AT_SYMLINK_NOFOLLOW) && s.st_ino == named.st_ino && s.st_dev == named.st_dev;
 }
 
-// A file system without locks: a folder of the last day may still be written. The name is checked under the lock: between the opening and
-// the lock, the save that wrote the folder may have put it in place.
+// Without file locks, a folder younger than a day may still be in use by a save. The name is checked again under the lock: the save that wrote the
+// folder may have put it in place between the opening and the lock.
 static bool left_over(const struct folder_place *p, const char *name, int folder)
 {
   struct stat s;

@@ -1,5 +1,5 @@
-// A saved folder is read by descriptors: of the folder, then of each file in it. The checked bytes are the ones that are used, so later
-// writes there change nothing.
+// Reads a saved folder through descriptors: of the folder, then of each file in it. The checked bytes are the bytes that are used, so later writes
+// have no effect.
 #include "export/folder.h"
 #include "base/memory.h"
 #include "base/own.h"
@@ -118,7 +118,7 @@ static int read_all(struct arena *mem, int at, const char *folder, struct folder
   return OK;
 }
 
-// If a save on a file system without exchanges was ended in the middle, the older folder lies beside.
+// On a file system without exchanges, an interrupted save leaves the older folder beside.
 static int open_older(struct arena *mem, const char *path)
 {
   struct folder_place p = {.parent = -1};
@@ -142,7 +142,7 @@ static int open_folder(struct arena *mem, const char *path)
   return fd;
 }
 
-// Without exchanges there is a moment in which no folder has the name: a second save may be in it.
+// Without exchanges the folder is missing for a moment during a save, so a missing folder is tried a second time.
 static bool replaced(int fd, const char *path)
 {
   struct stat was, is;
@@ -150,7 +150,7 @@ static bool replaced(int fd, const char *path)
   return !fstat(fd, &was) && (was.st_ino != is.st_ino || was.st_dev != is.st_dev);
 }
 
-// A folder that goes away while it is read was replaced by a save: then by what came in its place.
+// If the folder is removed while it is read, a save replaced it: the new folder is read then.
 int folder_read(struct arena *mem, const char *path, struct folder_files *out, struct err *e)
 {
   for (int tries = 1;; tries++) {

@@ -1,6 +1,6 @@
-// A folder is written aside, flushed, and exchanged with the one that is there (renameat2), which is then taken away. If the file system
-// cannot exchange, the old one is renamed first; a process that is killed just then leaves it beside, and the next save and every load find
-// it there. Nothing is taken away before what comes in its place is there.
+// Writes a folder under a temporary name, flushes it, and exchanges it with the existing one (renameat2), which is then removed. If the file system
+// cannot exchange, the old folder is renamed first. A process killed in between leaves it beside, where the next save and every load find it. Nothing
+// is removed before its replacement is in place.
 #include "export/folder.h"
 #include "base/memory.h"
 #include "base/own.h"
@@ -19,10 +19,10 @@ enum { TRIES = 1000 };
 
 struct writing {
   struct undo undo;
-  const char *path; // as it was given, for messages
+  const char *path; // as the caller gave it, for messages
   struct folder_place place;
-  int fd, old; // of the folder that is written; of the one that is there, or -1
-  bool placed; // what is written is in place: it stays
+  int fd, old; // descriptors of the new folder and of the existing one, or -1
+  bool placed; // the new folder is in place and must stay
   char aside[64];
   const struct folder_files *files;
   struct err *e;
@@ -50,9 +50,9 @@ static void give_up(void *arg)
   close_all(w);
 }
 
-// ---- aside ----
+// ---- the temporary folder ----
 
-// With its lock. One that is taken for left over in the moment before it is locked is made again.
+// Makes the folder and locks it. Another save may remove it as left over before it is locked; it is made again then.
 static int open_aside(struct writing *w)
 {
   uint64_t number;
@@ -109,9 +109,9 @@ static int write_files(struct arena *mem, struct writing *w)
   return OK;
 }
 
-// ---- what is there ----
+// ---- the existing folder ----
 
-// Other files than those of a saved folder go into the new one too, and the first folder among them is an error.
+// Files that do not belong to the saved folder are copied to the new one. A folder among them is an error.
 static int carry(const struct writing *w, const struct folder_files *listed, const char *name)
 {
   struct stat s;
@@ -152,7 +152,7 @@ static int open_old(struct writing *w, const char *name)
   return err_hint(w->e, "name a folder in it"), (int)w->e->status;
 }
 
-// ---- in place ----
+// ---- putting it in place ----
 
 static bool move(struct writing *w, const char *from, const char *to, unsigned how)
 {
@@ -161,7 +161,7 @@ static bool move(struct writing *w, const char *from, const char *to, unsigned h
   return true;
 }
 
-// The replaced folder is removed. Files that were put into it in the meantime go into the new folder first.
+// Removes the replaced folder. Files that were added to it meanwhile are moved to the new folder first.
 static bool retire(struct arena *mem, struct writing *w, const char *name)
 {
   struct err ignored = {0}, *e = w->e;
@@ -170,13 +170,13 @@ static bool retire(struct arena *mem, struct writing *w, const char *name)
   return w->e = e, true;
 }
 
-// The save that replaces a folder holds its lock, so two saves never replace the same one. False: another save holds it, or has replaced it.
+// Takes the lock of the folder to replace, so that no two saves replace the same one. False: another save holds the lock, or has replaced it.
 static bool lock_old(const struct writing *w)
 {
   return (!flock(w->old, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && folder_is(&w->place, w->place.name, w->old);
 }
 
-// False: another process was there first, or the error is set.
+// False: another process was first, or the error is set.
 static bool replace(struct arena *mem, struct writing *w)
 {
   char away[64];
@@ -184,7 +184,7 @@ static bool replace(struct arena *mem, struct writing *w)
   if (errno == ENOENT) return false;
   if (!folder_unsupported()) return cannot(w, "put it in the place of", w->place.name), false;
   memcpy(away, w->aside, sizeof away);
-  memcpy(away + 6, "old", 3); // of the same number
+  memcpy(away + 6, "old", 3); // the same number
   if (!move(w, w->place.name, away, RENAME_NOREPLACE)) return false;
   if (move(w, w->aside, w->place.name, RENAME_NOREPLACE)) return retire(mem, w, away);
   return move(w, away, w->place.name, RENAME_NOREPLACE), false;

@@ -1,5 +1,5 @@
-// The table of lines of a saved folder (docs/gpu.md): for each kernel which lines of kernel.cu were printed for which line of its tile program,
-// and which lines of the tile program compute which node of the kernel graph. Runs of lines that are of one thing are one entry.
+// The table of lines of a saved folder (docs/gpu.md). It maps lines of kernel.cu to lines of the tile program, and these to nodes of the kernel
+// graph, for each kernel. Consecutive lines with the same source are one entry.
 #include "export/export.h"
 #include "base/doc.h"
 #include "cuda/cuda.h"
@@ -13,7 +13,7 @@ static int lines_before(const char *text, const char *at)
   return n;
 }
 
-// A run that goes on, or the next one.
+// Extends the current run, or begins the next one.
 static void extend(json_t *runs, int line, json_t *about)
 {
   json_t *last = json_array_get(runs, json_array_size(runs) - (json_array_size(runs) > 0));
@@ -41,7 +41,7 @@ static json_t *of_cuda(struct arena *mem, const struct device_program *d, const 
   if (cuda_print_marked(l->p, l->k, d->gpu->arch, &s, &marks, &e) == OK) {
     const char *text = str_text(&s), *prelude = strstr(text, cuda_prelude_text), *body = prelude ? prelude + strlen(cuda_prelude_text) : text;
     body += strspn(body, "\n");
-    const char *at = strstr(source, body); // not where it has directives of its own (MICA_LINE_INFO)
+    const char *at = strstr(source, body); // not found if it has its own line directives (MICA_LINE_INFO)
     for (int line = at ? lines_before(source, at) : 0; at && *body; line++) {
       const int tile = cuda_marked(&marks, (size_t)(body - text), &next);
       if (tile > 0) extend(runs, line, json_integer(tile));

@@ -1,12 +1,12 @@
-// Code (gpu/gpu.h) as JSON. Parameters of a kernel are its buffers in order and then its tensor maps; a map holds the address of
-// one of the buffers, and is made from it when the address is known. Machine code is NVRTC's; where there is none, program.json
-// has null in its place and says why, and kernel.cu beside it has the same kernels for nvcc.
+// Writes code (gpu/gpu.h) as JSON. The parameters of a kernel are its buffers in order, then its tensor maps. A map holds the address of one of the
+// buffers, and is encoded when the address is known. NVRTC compiles the machine code. Without NVRTC, program.json has null in its place and says why;
+// kernel.cu has the same kernels for nvcc.
 #include "export/manifest.h"
 #include "export/export.h"
 
 // ---- machine code ----
 
-// All kernels or none; why none, or NULL.
+// Compiles all kernels or none. Returns the reason for none, or NULL.
 static const char *machine_code(struct arena *mem, const struct device_program *d, const struct manifest_by *by, struct code *c,
                                 const char **compiler)
 {
@@ -24,7 +24,7 @@ static const char *machine_code(struct arena *mem, const struct device_program *
   return status == OK ? NULL : arena_strdup(mem, e.text);
 }
 
-// Each kernel's file, named after the first launch of it.
+// Names each kernel's file after its first launch.
 static const char **files(struct arena *mem, const struct code *c)
 {
   const char **file = NEWS(mem, const char *, c->nkernel + 1);
@@ -113,7 +113,7 @@ static json_t *args_json(const struct code_launch *l, json_t **maps)
       json_array_append_new(args, place_json(&l->arg[i].at));
       continue;
     }
-    while (l->arg[of].is_map || !same_place(&l->arg[of].at, &l->arg[i].at)) of++; // a map's buffer is an argument before it
+    while (l->arg[of].is_map || !same_place(&l->arg[of].at, &l->arg[i].at)) of++; // the buffer of a map is an earlier argument
     json_array_append_new(*maps, map_json(&l->arg[i].map, of));
   }
   return args;

@@ -1,5 +1,5 @@
-// Launches of program.json, as manifest.c writes them. Numbers are held to what a launch can have and what lies in the program's tensors;
-// what the machine code then does with its arguments is its own affair.
+// Reads the launches of program.json, as manifest.c writes them. Numbers must be valid for a launch and stay within the program's tensors. The
+// machine code itself is not checked.
 #include "export/package.h"
 
 #include <math.h>
@@ -87,7 +87,7 @@ static int kernel_of(const struct unpacking *u, const json_t *o, int *out)
   TRY(reading_text(&u->r, o, "kernel", &name));
   TRY(reading_whole(&u->r, o, "shared", 0, MOST_SHARED, &shared));
   TRY(reading_whole(&u->r, o, "cluster", 1, MOST_CLUSTER, &cluster));
-  for (*out = 0; *out < c->nkernel; ++*out) // `source` has the file's name here
+  for (*out = 0; *out < c->nkernel; ++*out) // `source` holds the file's name here
     if (!strcmp(c->kernel[*out].source, file) && !strcmp(c->kernel[*out].name, name)) return OK;
   struct code_kernel *k = &c->kernel[c->nkernel];
   *k = (struct code_kernel){.name = arena_strdup(u->mem, name),
@@ -169,7 +169,7 @@ static int product(const struct unpacking *u, const json_t *v, struct code_launc
 
 // ---- operators of all ranks ----
 
-// Its kernel is there: with the same shape it is the kernel of this operator.
+// Whether the kernel of this operator exists; operators of the same shape share one.
 static int meeting(const struct unpacking *u, const json_t *v, struct code_launch *l)
 {
   const json_t *o = json_object_get(v, "ranks");
@@ -207,7 +207,7 @@ static int launch(const struct unpacking *u, const json_t *o, struct code_launch
   return json_object_get(o, "ranks") ? meeting(u, o, l) : OK;
 }
 
-// An output that holds the last version of a state shares the buffer of the input.
+// An output that holds the last version of a state shares the buffer of that input.
 static void states(struct arena *mem, const struct package *p, struct code *c)
 {
   c->state = NEWS(mem, struct code_state, p->nout + 1);

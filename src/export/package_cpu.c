@@ -1,6 +1,5 @@
-// Programs for the CPU in a saved folder: kernel.c, the shared object that was compiled of it, and program.json, which says for which
-// processor. Another compiler would make other code of the source, but what is there still runs, so the object fits where the
-// processor has the same instructions.
+// Programs for the CPU in a saved folder: kernel.c, its shared object, and program.json, which names the processor. The saved object can be used on
+// any processor with the same instructions, whichever compiler made it.
 #include "export/package.h"
 #include "export/manifest.h"
 
@@ -22,7 +21,7 @@ void package_cpu_json(const struct package_cpu *c, struct str *out)
   json_decref(root);
 }
 
-// compiler: its name and flags, or "" where the object of any will do.
+// compiler: name and flags, or "" if the output of any compiler is accepted
 static const char *key_of(struct arena *mem, const char *source, const char *compiler)
 {
   char processor[64];
@@ -36,7 +35,7 @@ static int compile(struct arena *mem, const char *key, const char *source, const
                    struct err *e)
 {
   struct module *m;
-  struct err none = {0}; // a database only saves time here
+  struct err none = {0}; // errors are ignored: the database is only a cache here
   char *json;
   void *kept;
   if (db && db_get(db, key, mem, &json, &kept, bytes, &none) == OK && kept && *bytes) return *so = kept, OK;

@@ -1,4 +1,4 @@
-// Values out of JSON that may hold anything: each is there, of the right kind and in its range, or the error says which is not.
+// Checked access to JSON values: each must exist, have the right type and be in its range. Otherwise the error names the value.
 #include "export/package.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// program.json: what all targets have, and what the CPU's has.
+// Reads program.json: the members of all targets, and those of the CPU.
 #include "export/package.h"
 #include "export/manifest.h"
 
@@ -39,7 +39,7 @@ static int shape(const struct reading *r, const json_t *o, struct mica_tensor *t
   return OK;
 }
 
-// A range, and the state that a tensor is.
+// Reads the value range, and the state that the tensor belongs to.
 static int declared(const struct reading *r, const json_t *o, struct mica_tensor *t)
 {
   const json_t *range = json_object_get(o, "range"), *state = json_object_get(o, "state");
@@ -61,7 +61,7 @@ static int tensor(struct arena *mem, const struct reading *r, const json_t *o, s
   return declared(r, o, t);
 }
 
-// The dimension along which each rank of a world has its part.
+// Reads the dimension along which each rank has its part.
 static int shard(const struct reading *r, const json_t *o, const struct mica_tensor *t, int world, int *dim)
 {
   int64_t d;
@@ -72,13 +72,13 @@ static int shard(const struct reading *r, const json_t *o, const struct mica_ten
   return *dim = (int)d, OK;
 }
 
-struct package_list { // of inputs or of outputs
+struct package_list { // the list of inputs or of outputs
   int n, *shard;
   struct mica_tensor *tensor;
   struct package_extents *extents;
 };
 
-// Run-time extents, by their numbers.
+// Looks up run-time extents by number.
 static int extents(const struct reading *r, const json_t *o, const struct mica_tensor *t, struct package_extents *x)
 {
   int64_t number = 0;
@@ -97,7 +97,7 @@ static int extents(const struct reading *r, const json_t *o, const struct mica_t
   return OK;
 }
 
-// The input that holds each extent is there, and its largest value is the extent of the dimension.
+// Checks that an input holds each extent, and that its largest value is the extent of the dimension.
 static bool held(const struct package *p, const struct mica_tensor *t, const struct package_extents *x)
 {
   for (int d = 0; d < t->ndim; d++) {
@@ -108,7 +108,7 @@ static bool held(const struct package *p, const struct mica_tensor *t, const str
   return true;
 }
 
-// Values are at least 1, and one input holds each extent.
+// Checks that values are at least 1 and that exactly one input holds each extent.
 static bool holders_right(const struct package *p)
 {
   bool seen[MOST_RUNTIME + 1] = {false};
@@ -202,7 +202,7 @@ static bool same_tensors(const struct graph *g, int (*list)(const struct graph *
   return arena_close(&mem), same;
 }
 
-// The graph of a file, NULL where there is none. `name` is a constant: an error that names the file outlives `mem`.
+// Reads the graph of a file; NULL if there is no such file. `name` is a constant: an error that names the file outlives `mem`.
 static int read_graph(struct arena *mem, const struct folder_files *files, const char *name, struct graph **g, struct err *e)
 {
   const struct folder_file *f = folder_find(files, name);
@@ -212,7 +212,7 @@ static int read_graph(struct arena *mem, const struct folder_files *files, const
   return status;
 }
 
-// Inputs and outputs are those of the graph that was saved.
+// Checks that inputs and outputs are those of the saved graph.
 static int check_graph(const struct folder_files *files, const struct package *p, struct err *e)
 {
   struct arena mem = {0};
@@ -235,7 +235,7 @@ static bool same_shards(const struct graph *g, const struct package *p)
   return same;
 }
 
-// Devices, and how tensors are divided among them, are those of the graph of one rank that was saved.
+// Checks the number of devices and the division of tensors against the saved graph of one rank.
 static int check_rank(const struct folder_files *files, const struct package *p, struct err *e)
 {
   struct arena mem = {0};

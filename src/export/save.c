@@ -1,4 +1,4 @@
-// The folder of --out: what is in it. folder_write puts it in place as a whole.
+// The files of the folder that --out names. folder_write puts them in place together.
 #include "drive/drive.h"
 #include "export/export.h"
 #include "export/manifest.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static const double SECONDS = 60, HASTE = 5; // of compiling what was not compiled before; where there was no time for it
+static const double SECONDS = 60, HASTE = 5; // limits of compiling new code; HASTE: after the job's time has run out
 
 struct save_saved {
   const char *name;
@@ -18,11 +18,11 @@ struct folder {
   int n, cap;
   struct save_saved *file;
   struct manifest_by by;               // of machine code
-  const struct device_program *device; // of a GPU, once it is made
-  const char *kernel;                  // C of a CPU, once it is made, without the function of tvm-ffi
+  const struct device_program *device; // for a GPU, once it was made
+  const char *kernel;                  // for a CPU, once it was made: C without the tvm-ffi function
 };
 
-// The text is where it is until the next call.
+// The text must live until the next call.
 static struct str *add(struct folder *f, const char *name)
 {
   PUSH(f->mem, f->file, f->n, f->cap) = (struct save_saved){name, {0}};
@@ -39,10 +39,10 @@ static int graph_from_report(struct arena *mem, const json_t *report, const char
 }
 
 struct saved_graphs {
-  struct graph *best, *rank; // what runs; of several devices what one rank runs, else NULL
+  struct graph *best, *rank; // the graph that runs; for several devices the graph of one rank, else NULL
 };
 
-// The compiled kernel and what a program has to know that loads it. Without a compiler there is the source alone.
+// Adds the compiled kernel and the data that its loader needs. Without a compiler only the source is added.
 static int object_files(const struct saved_graphs *g, const char *id, const char *name, const char *source, bool blas, struct folder *f,
                         struct err *e)
 {
@@ -75,7 +75,7 @@ static int generate_c(const struct saved_graphs *of, const char *name, const str
   return status;
 }
 
-// Machine code, and what a program has to know that launches it.
+// Adds the machine code and the data that its launcher needs.
 static int driver_files(const struct device_program *d, const char *name, struct str *readme, struct folder *f, struct err *e)
 {
   struct manifest m;
@@ -133,7 +133,7 @@ static int graphs_of(struct arena *mem, const json_t *report, struct saved_graph
   return json_object_get(ranks, "kernels") ? graph_from_report(mem, ranks, "kernels", &g->rank, e) : OK;
 }
 
-// Kernels, and program.json.
+// Adds kernels and program.json.
 static int kernels(const json_t *report, const struct saved_graphs *g, struct folder *f, struct err *e)
 {
   struct target t;
@@ -143,7 +143,7 @@ static int kernels(const json_t *report, const struct saved_graphs *g, struct fo
   return generate_c(g, name ? name : "program", &t, f, e);
 }
 
-// With the kernels that were made.
+// Uses the kernels that were already compiled.
 static void page(const json_t *report, struct folder *f)
 {
   struct arena mem = {0};

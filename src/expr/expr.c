@@ -1,10 +1,9 @@
-// A context: memory, options, counters, and the memo of operations. Building normal forms is where a
-// search spends its time, and it builds the same ones over and over, so that every operation is looked
-// up by (operator, operand ids) before it is carried out.
+// A context: memory, options, counters, and the memo of operations. A search spends most of its time building normal forms, and builds the same ones
+// repeatedly. So each operation is looked up by (operator, operand ids) before it is carried out.
 #include "expr/normal.h"
 
-// The pools begin with what the other files name by constants: no atom 0, no monomial 0, the monomial
-// 1, and normal forms UNKNOWN, NEVER (no nodes), EMPTY, ONE.
+// Each pool begins with the entries that other files name by constants: no atom 0, no monomial 0, the monomial 1, and the normal forms UNKNOWN, NEVER
+// (no nodes), EMPTY, ONE.
 static void seed_pools(struct expr *ex)
 {
   PUSH(&ex->mem, ex->atom.node, ex->atom.n, ex->atom.cap) = NULL;
@@ -14,7 +13,7 @@ static void seed_pools(struct expr *ex)
   (void)arena_alloc(&ex->tmp, 16); // the first block stays for the life of the context
   struct arena_mark top = arena_mark(&ex->tmp);
   CHECK(intern_poly(ex, draft_poly(ex, 0)) == NF_EMPTY);
-  // The unit monomial refers to NF_ONE, which refers to it: it borrows NF_EMPTY's hash once.
+  // The unit monomial and NF_ONE refer to each other, so the unit's hash is computed with NF_EMPTY in place of NF_ONE.
   DRAFT_MONO(unit) = {.m = {.k = 1, .x = NF_EMPTY, .s = NF_EMPTY, .q = NF_EMPTY, .d = NF_EMPTY}};
   CHECK(intern_mono(ex, &unit.m) == MONO_UNIT);
   CHECK(poly_of_mono(ex, MONO_UNIT) == NF_ONE);
@@ -41,7 +40,7 @@ void expr_close(struct expr *ex)
 {
   if (!ex) return;
   arena_close(&ex->tmp);
-  struct arena mem = ex->mem; // ex itself lives in it
+  struct arena mem = ex->mem; // ex itself is allocated in it
   arena_close(&mem);
 }
 
@@ -68,7 +67,7 @@ struct expr_stats expr_stats(const struct expr *ex)
 
 uint64_t expr_hash(const struct expr *ex, nf e) { return nf_known(e) ? poly_at(ex, e)->h.hash : e; }
 
-// Whatever passes a cap that the target did not pass cannot lie inside it, nor can anything built on it.
+// A normal form over a cap that the target did not exceed cannot be part of the target, and nor can anything built from it.
 nf nf_settle(struct expr *ex, nf r)
 {
   if (r) return r;
@@ -76,7 +75,7 @@ nf nf_settle(struct expr *ex, nf r)
   return ex->armed ? EXPR_NEVER : EXPR_UNKNOWN;
 }
 
-// Results depend on the size limit and so on the target: rows of an earlier epoch count as empty.
+// Results depend on the size limit and therefore on the target: rows of an earlier epoch count as empty.
 static inline uint32_t memo_slot(enum expr_op op, uint32_t a, uint64_t b, uint32_t cap)
 {
   uint64_t h = ((uint64_t)a << 8 | op) * 0x9e3779b97f4a7c15u ^ b * 0xc4ceb9fe1a85ec53u;

@@ -32,13 +32,13 @@
 
 typedef uint32_t nf;
 
-// Two ids that are not normal forms; every operation passes them on, EXPR_NEVER first.
+// Two ids that are not normal forms. Every operation propagates them, EXPR_NEVER before EXPR_UNKNOWN.
 enum {
-  EXPR_UNKNOWN = 0, // past a hard cap while no target was set: the test answers keep
-  EXPR_NEVER = 1,   // past what the target can contain: the test answers prune, for every larger term too
+  EXPR_UNKNOWN = 0, // a hard cap was exceeded while no target was set: the test answers keep
+  EXPR_NEVER = 1,   // larger than any part of the target: the test answers prune, for every larger term too
 };
 
-struct expr; // a context; one a thread, shares nothing
+struct expr; // a context; contexts share nothing, so each thread has one
 
 struct expr_stats {
   uint64_t queries, memo_hits; // of the test
@@ -51,19 +51,19 @@ struct expr_stats {
 
 struct expr *expr_open(void);
 void expr_close(struct expr *ex);
-// Options come before the first expression.
+// Set options before the first expression is built.
 void expr_option_exp_laws(struct expr *ex, bool on);       // exp(x)exp(y) = exp(x+y), sqrt likewise; on unless told
 void expr_option_expand_squares(struct expr *ex, bool on); // square of a sum = its product with itself; off unless told
 struct expr_stats expr_stats(const struct expr *ex);
-// A hash of the content: the same in every context, process and order of building.
+// A hash of the content: equal in every context and process, for any order of construction.
 uint64_t expr_hash(const struct expr *ex, nf e);
 
 // ---- normal.c, square.c ------------------------------------------------------------------------
 
-nf expr_atom(struct expr *ex, uint32_t id);                          // ids are the caller's
+nf expr_atom(struct expr *ex, uint32_t id);                          // the caller chooses the ids
 nf expr_opaque(struct expr *ex, uint32_t fn, int n, const nf *args); // f(args) without laws
 nf expr_add(struct expr *ex, nf x, nf y);
-nf expr_neg(struct expr *ex, nf x); // x: signs are dropped, see normal.c
+nf expr_neg(struct expr *ex, nf x); // returns x: signs are dropped, see normal.c
 nf expr_mul(struct expr *ex, nf x, nf y);
 nf expr_div(struct expr *ex, nf x, nf y);
 nf expr_sum(struct expr *ex, uint64_t k, nf x); // k >= 1
@@ -76,8 +76,8 @@ nf expr_ewmin(struct expr *ex, nf x, nf y);
 
 // ---- subexpr.c ---------------------------------------------------------------------------------
 
-// Sets the target to these outputs; expressions built before stay valid. Under a target, whatever is larger
-// than it comes out as EXPR_NEVER; so before another target is built, lift the old one with n = 0.
+// Sets the target to these outputs; expressions built before stay valid. While a target is set, any larger expression becomes EXPR_NEVER. So remove
+// the old target with n = 0 before the next one is built.
 void expr_target(struct expr *ex, int n, const nf *targets);
 // Do the axioms prove that e is a subexpression of a target? True before any target is set.
 bool expr_sub(struct expr *ex, nf e);

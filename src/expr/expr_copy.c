@@ -1,11 +1,10 @@
-// A normal form from one context to another. Parts keep their order, which depends on content alone;
-// shared parts are copied once.
+// Copies a normal form from one context to another. The order of its parts stays, since it depends on content alone. Shared parts are copied once.
 #include "expr/normal.h"
 
 struct copier {
   struct expr *dst;
   const struct expr *src;
-  nf *done; // by id in src; 0 not yet
+  nf *done; // by id in src; 0: not yet copied
 };
 
 static nf copy_poly(const struct copier *c, nf e);

@@ -15,7 +15,7 @@ struct expr_print_printer {
 
 static void print_poly(struct expr_print_printer *p, nf e);
 
-// Begins a factor. One-letter names follow each other and brackets directly; all others keep a distance.
+// Begins a factor. A space separates factors, except between one-letter names and brackets.
 static void gap(struct expr_print_printer *p, bool tight)
 {
   char last = p->out->n ? p->out->p[p->out->n - 1] : ' ';

@@ -1,11 +1,10 @@
-// Hash-consing. A node is written as a draft, gets its head (hash, filter, depth) from its content, and
-// is looked up by hash and bytes; only a new one is copied into the context. Hashes come from the
-// hashes of the parts, never from their ids, so that they mean the same everywhere.
+// Hash-consing. A node is first a draft. Its head (hash, filter, depth) is computed from its content, and it is looked up by hash and bytes; only a
+// new one is copied into the context. Hashes are computed from the hashes of the parts, never from their ids, so they are equal in every context.
 #include "expr/normal.h"
 
 #include <string.h>
 
-// The index and the upper half of the hash, so that other nodes are told apart without being read.
+// The index and the upper half of the hash, so that most other nodes are rejected without being read.
 static inline uint64_t slot_of(uint64_t hash, uint32_t id) { return hash >> 32 << 32 | id; }
 
 static void slot_insert(struct pool *p, uint32_t id)

@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-// Result of an operation if not both operands are known.
+// Result of an operation with an operand that is UNKNOWN or NEVER.
 static nf worse(nf x, nf y) { return x == EXPR_NEVER || y == EXPR_NEVER ? EXPR_NEVER : EXPR_UNKNOWN; }
 
 nf expr_atom(struct expr *ex, uint32_t id)
@@ -131,7 +131,7 @@ nf expr_max(struct expr *ex, uint64_t k, nf x)
   return nf_settle(ex, r);
 }
 
-// The set whose extremum x is: the arguments of an atom of that kind, else x alone.
+// The operands of an extremum: the arguments of an atom of that kind, else x alone.
 static uint32_t members(const struct expr *ex, enum atom_kind kind, const nf *x, const nf **set)
 {
   const struct expr_atom *a = atom_at(ex, bare_atom(ex, *x));

@@ -1,22 +1,22 @@
-// normal: how normal forms are stored; for the files of this room only.
+// normal: the representation of normal forms; private to this component.
 //
-// Three kinds of node, each interned in a pool of its own and named by its index there. A node is its
-// head, then its content; two nodes are one when their contents agree byte for byte. Sequences inside
-// nodes are sorted by the order of expr_order.c, largest first, equal ones repeated.
+// There are three kinds of node. Each is interned in its own pool and named by its index there. A node is its head, followed by its content; two
+// nodes are equal if their contents agree byte for byte. Sequences inside nodes are sorted by the order of expr_order.c, largest first, equal ones
+// repeated.
 #ifndef MICA_EXPR_NORMAL_H
 #define MICA_EXPR_NORMAL_H
 
 #include "expr/expr.h"
 
-// Hard caps, so that no term can exhaust memory or stack. They bind only the target: whatever passes
-// them cannot lie inside a target that did not.
+// Hard caps, so that no term can exhaust memory or stack. They limit only the target: a term that exceeds them cannot be part of a target that does
+// not.
 enum {
   MAX_MONOMIALS = 4096, // of a normal form
   MAX_ATOMS = 128,      // of a monomial
   MAX_DEPTH = 48,       // of nesting
 };
 
-// Normal forms that are no terms but parts of monomials.
+// Normal forms that are not terms but components of monomials.
 enum {
   NF_EMPTY = 2, // the empty multiset: no exponent
   NF_ONE = 3,   // the empty product: no radicand, square or denominator
@@ -59,7 +59,7 @@ struct poly {
 struct pool {
   void **node; // node[0] is NULL in the pools of atoms and monomials: "none"
   uint32_t n, cap;
-  uint64_t *slot; // open addressing over indices, 0 empty; above them half of the hash
+  uint64_t *slot; // open addressing over indices, 0: empty; the upper bits hold half of the hash
   uint32_t slots; // a power of two
 };
 
@@ -68,7 +68,7 @@ enum expr_op { OP_ATOM, OP_ADD, OP_MUL, OP_QUOT, OP_QUOT_LAX, OP_DIV, OP_SUM, OP
 struct memo_row {
   uint64_t b;
   uint32_t a;
-  uint32_t epoch; // another than the context's: empty
+  uint32_t epoch; // differs from the context's epoch: the row is empty
   enum expr_op op;
   nf result;
 };
@@ -78,13 +78,13 @@ struct memo {
 };
 
 struct expr {
-  struct arena mem, tmp; // the context's; one operation's
+  struct arena mem, tmp; // memory of the context; of one operation
   struct pool atom, mono, poly;
   struct memo memo;
   bool exp_laws, expand_squares;
 
   bool armed;     // a target is set and known
-  uint32_t limit; // monomials a normal form may have: those of the largest position, else MAX_MONOMIALS
+  uint32_t limit; // monomials that a normal form may have: those of the largest position, else MAX_MONOMIALS
   nf *pos;        // positions, largest first
   uint32_t npos, pos_cap;
   uint32_t *lattice; // MAX, EWMAX and EWMIN atoms at the positions
@@ -105,16 +105,16 @@ static inline const struct poly *poly_at(const struct expr *ex, nf i) { return e
 
 // A normal form of one monomial 1 * atom gives the atom, all others 0.
 uint32_t bare_atom(const struct expr *ex, nf e);
-// Has the monomial something above the fraction bar besides its sum factor? Every term's monomials have.
+// Whether the monomial has a numerator besides its sum factor. The monomials of every term have one.
 bool has_numerator(const struct expr_mono *m);
 
 // ---- expr.c: a result for the caller, and the memo of operations ----
-nf nf_settle(struct expr *ex, nf r); // 0, past a limit, becomes EXPR_NEVER under a target, else EXPR_UNKNOWN
+nf nf_settle(struct expr *ex, nf r); // converts 0 (a limit was exceeded) to EXPR_NEVER under a target, else to EXPR_UNKNOWN
 bool memo_find(const struct expr *ex, enum expr_op op, uint32_t a, uint64_t b, nf *result);
 nf memo_put(struct expr *ex, enum expr_op op, uint32_t a, uint64_t b, nf result); // returns result
-void memo_clear(struct expr *ex);                                                 // begins an epoch
+void memo_clear(struct expr *ex);                                                 // begins a new epoch
 
-// ---- intern.c: drafts are filled but for their heads; 0 means too deep ----
+// ---- intern.c: drafts are complete except for their heads; 0 means too deep ----
 #define DRAFT_MONO(name)                                                \
   union {                                                               \
     struct expr_mono m;                                                 \
@@ -140,12 +140,12 @@ int multi_minus(const uint32_t *a, uint32_t na, const uint32_t *b, uint32_t nb, 
 nf poly_add(struct expr *ex, nf a, nf b);
 nf poly_mul(struct expr *ex, nf a, nf b);
 nf poly_scale(struct expr *ex, nf a, uint32_t m);
-nf poly_quot(struct expr *ex, nf t, nf e);     // q with t = e * q, one or a term
+nf poly_quot(struct expr *ex, nf t, nf e);     // q with t = e * q; q is 1 or a term
 nf poly_quot_lax(struct expr *ex, nf t, nf e); // any q
 uint32_t mono_mul(struct expr *ex, uint32_t a, uint32_t b);
 uint32_t mono_div(struct expr *ex, uint32_t t, uint32_t e);
 
 // ---- square.c ----
-nf square_inside(struct expr *ex, uint32_t t); // what may have been squared to give t's sq; 0 too big
+nf square_inside(struct expr *ex, uint32_t t); // a candidate for the square root of t's sq part; 0: too big
 
 #endif

@@ -25,8 +25,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
   return a;
 }
 
-// The divisor common to one component of all monomials, if one of these components is it: it is then
-// the least in an admissible order.
+// The common divisor of one component of all monomials, if it is among these components. It is then the least in an admissible order.
 static nf common(struct expr *ex, const struct poly *p, nf (*component)(const struct expr_mono *))
 {
   nf least = component(mono_at(ex, p->m[0]));
@@ -53,7 +52,7 @@ static nf meet_exponents(struct expr *ex, nf a, nf b)
   return result;
 }
 
-// The factor that leaves the square of p.
+// The factor that can be moved out of the square of p.
 static uint32_t content(struct expr *ex, const struct poly *p)
 {
   DRAFT_MONO(draft);
@@ -132,8 +131,7 @@ static uint32_t halve(const uint32_t *a, uint32_t n, uint32_t *out)
   return fill;
 }
 
-// Might f be d * d * e for a term d? A sum d has a square number of products in it; a monomial d
-// shows twice in every monomial of f.
+// Whether f may be d * d * e for a term d. A sum d contributes a square number of products; a monomial d appears twice in every monomial of f.
 static bool may_hide_square(const struct expr *ex, nf f)
 {
   const struct poly *p = poly_at(ex, f);

@@ -64,7 +64,7 @@ static void visit(struct expr *ex, nf e)
   for (uint32_t i = 0; i < p->n; i++) visit_mono(ex, p->m[i]);
 }
 
-// A target that is itself too big leaves nothing to prune by: the context stays disarmed.
+// If the target itself is too big, nothing can be pruned: the context stays disarmed.
 void expr_target(struct expr *ex, int n, const nf *targets)
 {
   ex->npos = ex->nlattice = 0;
@@ -79,7 +79,7 @@ void expr_target(struct expr *ex, int n, const nf *targets)
   memo_clear(ex); // results under the old limit
 }
 
-// Is e[i] * m, for all i from 1, among p[at + 1 ..], each with its multiplicity?
+// Whether e[i] * m, for all i from 1, is among p[at + 1 ..], each with its multiplicity.
 static bool others_fit(struct expr *ex, const struct poly *e, uint32_t m, const struct poly *p, uint32_t at)
 {
   for (uint32_t i = 1; i < e->n; i++) {
@@ -110,7 +110,7 @@ static bool is_subset(const struct expr_atom *a, const struct expr_atom *b)
   return found == a->n;
 }
 
-// Can the law of its operator alone turn atom a into an atom of the target?
+// Whether the law of its operator alone can turn atom a into an atom of the target.
 static bool grows_by_law(const struct expr *ex, const struct expr_atom *a)
 {
   for (uint32_t i = 0; i < ex->nlattice; i++) {

@@ -1,5 +1,5 @@
-// Opening the database. The file and the folder that it is in are this user's, and nobody else's to change (own.h). A file that is there is
-// first looked at in a way that writes nothing: one that Mica has not made is left as it is, whatever it holds. A new file appears whole.
+// Opens the database. The file and its folder must belong to this user, and no other user may be able to write to them (own.h). An existing file is
+// first inspected without writing to it. A file that Mica did not make is left unchanged. A new file appears complete (own_create).
 #include "rt/db.h"
 #include "base/memory.h"
 
@@ -200,7 +200,8 @@ static const char *network(int folder)
   }
 }
 
-// Once it was written to with a log, only the one who has it alone can do without.
+// Sets the journal mode. Network file systems cannot share the memory that a write-ahead log needs, so they get a rollback journal. Leaving WAL mode
+// needs exclusive access.
 static int set_journal(struct db *db, int folder, struct err *e)
 {
   if (network(folder))

@@ -88,182 +88,180 @@ bool timing_goes_on(const double *t, int n, int apart, int kept, int rounds, int
 struct stretch { // some rounds in a row
   int rounds;
   double wall;      // seconds
-  double waited;    // seconds for which one thread of the process could have run, and had no processor
-  double stolen;    // seconds a processor for which the hypervisor ran others
-  double reference; // seconds of a loop of fixed work, right after the rounds
+  double waited;    // seconds in which a thread of the process was runnable and had no processor
+  double stolen;    // seconds per processor in which the hypervisor ran other guests
+  double reference; // seconds that a loop of fixed work took right after the rounds
 };
-enum disturbance stretch_cause(const struct stretch *s, double reference); // reference: the least seconds of that loop
-// The verdict on n stretches: DISTURBED_NOT if those that nothing disturbed have at least `enough` rounds.
+enum disturbance stretch_cause(const struct stretch *s, double reference); // reference: the loop's shortest time
+// Evaluates n stretches. DISTURBED_NOT if the undisturbed ones have at least `enough` rounds together.
 struct disturbed stretches_verdict(const struct stretch *s, int n, double reference, int enough);
-struct disturbed timing_verdict(const struct timing *t);       // by its spread
-const char *disturbed_words(char out[96], struct disturbed d); // "" where nothing was disturbed
+struct disturbed timing_verdict(const struct timing *t);       // evaluates the spread of the times
+const char *disturbed_words(char out[96], struct disturbed d); // "" for no disturbance
 
 // ---- gauge.c: records stretches ----
 struct gauge;
 struct gauge *gauge_open(void);
 void gauge_close(struct gauge *g);
 double gauge_reference(const struct gauge *g);
-void gauge_watch(struct gauge *g);                                 // a first stretch begins, with the threads that there are
-bool gauge_due(const struct gauge *g);                             // it took long enough for recording it to cost little
-void gauge_record(struct gauge *g, int rounds, struct stretch *s); // and the next one begins
+void gauge_watch(struct gauge *g);                                 // starts the first stretch; watches the threads that exist now
+bool gauge_due(const struct gauge *g);                             // whether the stretch is long enough that recording it costs little
+void gauge_record(struct gauge *g, int rounds, struct stretch *s); // records the stretch and starts the next one
 
 // ---- measure.c ----
-struct buffers { // device tensors of one kernel graph's inputs and outputs, in their dtypes, 64-byte aligned
+struct buffers { // device tensors of a kernel graph's inputs and outputs, in their dtypes, 64-byte aligned
   int nin, nout;
   void **in, **out;
   size_t *in_bytes, *out_bytes;
-  struct left_call *left;            // a call that nobody waits for, or NULL (left.c)
-  struct reference64_device *device; // computes float64 references on these inputs, or NULL: this processor does
+  struct left_call *left;            // an abandoned call, or NULL (left.c)
+  struct reference64_device *device; // computes float64 references on these inputs; NULL: the CPU does
 };
-int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e);                       // random normal inputs
-int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, struct buffers **b, struct err *e); // ERR_STOPPED soon after it is set
+int buffers_open(const struct graph *g, uint64_t seed, struct buffers **b, struct err *e); // random normal inputs
+// ERR_STOPPED soon after `stop` is set
+int buffers_open_until(const struct graph *g, uint64_t seed, stop_flag stop, struct buffers **b, struct err *e);
 void buffers_close(struct buffers *b);
 
-// ---- left.c: calls that can be left ----
-// One after the other; not for several threads. After `stop` is set a call ends with ERR_STOPPED within a small part of a second. It may be under
-// way then: it goes on, and the module and the buffers live until its end, also where they are closed before.
+// ---- left.c: calls that can be abandoned ----
 struct caller;
 struct caller *caller_open(stop_flag stop); // stop may be NULL
 void caller_close(struct caller *c);
 int caller_call(struct caller *c, struct module *m, struct buffers *b, double *seconds, struct err *e);
 int caller_once(struct module *m, struct buffers *b, stop_flag stop, struct err *e);
-// *seconds: of the call before. A brief one is made directly, since it holds up no stop.
+// *seconds: time of the previous call. A short call is made directly, since it delays no stop.
 int caller_call_again(struct caller *c, struct module *m, struct buffers *b, double *seconds, struct err *e);
 
-// Times n modules with the same signature round-robin in one run, at least `seconds` in all and 5 rounds. Disturbed rounds are
-// repeated, for up to four times as long; where too few are left, all count, and the timings say so.
+// Times n modules with the same signature round-robin in one run, for at least `seconds` and 5 rounds. Disturbed rounds are repeated, for up to four
+// times as long. If too few undisturbed rounds remain, all rounds count, and the timings say so.
 int measure(struct module *const *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e);
 
-// For a module that gen_c_timed made: its n kernels, in as many calls.
+// Times the n kernels of a module from gen_c_timed, all in the same calls.
 int measure_kernels(struct module *m, int n, struct buffers *b, double seconds, stop_flag stop, struct gauge *g, struct timing *t, struct err *e);
 
 // ---- positive.c ----
-bool wants_positive(const struct graph *g, int input); // random values of the input should be above zero
+bool wants_positive(const struct graph *g, int input); // whether random values of the input should be positive
 
 // ---- mask_inputs.c ----
-bool wants_mask(const struct graph *g, int input); // the input hides elements of rows: with odd seeds it shows a triangle
+bool wants_mask(const struct graph *g, int input); // whether the input masks elements of rows; its random values show a triangle for odd seeds
 
-// ---- underflow.c: values as their dtypes hold them, and what numbers too small for one do to results ----
-enum nudge { NUDGE_NONE, NUDGE_DOWN, NUDGE_EITHER }; // all towards zero; each in a random direction
+// ---- underflow.c: values rounded to their dtypes, and the effect of underflow on results ----
+enum nudge { NUDGE_NONE, NUDGE_DOWN, NUDGE_EITHER }; // no change; all towards zero; each in a random direction
 struct reference64;
 struct reference64_from;
-void round_values(double *x, int64_t n, enum dtype t); // each to the nearest of its dtype
-// Moves each number by what underflow may take it. Zero stays, and no number changes its sign.
+void round_values(double *x, int64_t n, enum dtype t); // rounds each to the nearest value of the dtype
+// Moves each number by the largest error of underflow. Zero stays, and no number changes its sign.
 void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t seed);
-// floor[t] of each output tensor t of r: the norm by which underflow alone may take it from its float64 value. Every value that is computed is
-// moved by half the spacing of the denormal numbers of its dtype, and the moves go on to the outputs; r was evaluated from `from`. Products along
-// a dimension multiply the smallest factors first, and what is not normal in fp32 on the way is 0.
+// Sets floor[t] for each output tensor t of r: the norm by which underflow alone may change it from its float64 value. Each computed value is moved
+// by half the spacing of the subnormal numbers of its dtype, and the moves propagate to the outputs. Products along a dimension multiply the smallest
+// factors first, and intermediate values that are subnormal in fp32 become 0. r was evaluated from `from`.
 int underflow_floors(const struct reference64 *r, const struct reference64_from *from, double *floor, struct err *e);
 
-// ---- reference64.c: a graph evaluated in float64, fast enough for programs of full size ----
-// Another device that does it. outputs[i]: room for output i of g. NO, and no error: it does not compute this one.
+// ---- reference64.c: fast evaluation of a graph of full size in float64 ----
 struct reference64_device {
   int (*run)(struct reference64_device *d, const struct graph *g, const struct reference64_from *from, double *const *outputs, bool *overflow,
              struct err *e);
 };
 struct reference64_from {
-  // Elements [from, to) of input number `input`, row-major; called by several threads.
+  // Reads elements [from, to) of input number `input`, row-major. Called by several threads.
   void (*read)(const void *arg, int input, int64_t from, int64_t to, double *out);
   const void *arg;
-  const struct buffers *b; // the inputs that `read` reads, in their dtypes; NULL: it reads something else
-  bool flushed;            // and what is not normal, and -0, as 0
-  bool in_range; // stop where a value leaves the range of its dtype, or a product along a dimension that of fp32 in some order of its factors
-  bool rounds;   // each value is rounded to its dtype as it is made: what a program that runs operator by operator does
+  const struct buffers *b; // the inputs that `read` reads, in their dtypes; NULL: `read` has another source
+  bool flushed;            // subnormal numbers and -0 are read as 0
+  bool in_range; // stop if a value exceeds the range of its dtype, or a product along a dimension that of fp32 for some order of its factors
+  bool rounds;   // round each value to its dtype, as a program does that runs operator by operator
   enum nudge nudge;
-  stop_flag stop; // ends it with ERR_STOPPED, within a small part of a second; NULL: nothing does
+  stop_flag stop; // ends the evaluation with ERR_STOPPED in a fraction of a second; may be NULL
 };
 struct reference64 {
   const struct graph *g;
   const struct reference64_from *from;
-  double **value; // of every tensor; NULL before the first and after the last that needs it. Outputs stay
+  double **value; // values of each tensor; NULL before they are computed and after their last reader. Outputs stay
   int *readers;
-  int *same;                     // by tensor: the one whose memory it is a view of, or -1
-  struct reference64_room *room; // of large values: taken by tensors, or free
+  int *same;                     // for each tensor: the tensor whose memory it is a view of, or -1
+  struct reference64_room *room; // memory blocks of large values, in use or free
   int nroom;
-  bool overflow; // stopped by in_range: outputs are missing
+  bool overflow; // in_range stopped the evaluation: outputs are missing
 };
-// g without composites. To be closed after an error too; a zeroed one may be closed.
+// g must not contain composites. Close r after an error too; a zeroed r may be closed.
 int reference64_run(struct reference64 *r, const struct graph *g, const struct reference64_from *from, struct err *e);
 void reference64_close(struct reference64 *r);
 double reference64_products(const struct graph *g); // multiply-adds of matrix products
 
 // ---- numeric.c ----
-// Runs on fresh random inputs with poisoned outputs, against `reference` evaluated in float64. *rel = max over outputs
-// of ||out - ref|| / ||ref||; ERR_WRONG beyond the tolerance of the dtype, or where a value is not finite though the reference is. If
-// rounding alone takes the reference that far (scores of a softmax that are in the hundreds), the inputs are made smaller first. Beyond the
-// tolerance a difference is wrong only as far as numbers too small for their dtypes do not explain it (underflow.c). ERR_STOPPED soon after
-// `stop` is set: then nothing was checked.
+// Runs on fresh random inputs with poisoned outputs, and compares with `reference` evaluated in float64. *rel = max over outputs of ||out - ref|| /
+// ||ref||. ERR_WRONG if the tolerance of the dtype is exceeded, or if a value is not finite and the reference is. The inputs are scaled down first if
+// rounding alone exceeds the tolerance, as for softmax scores in the hundreds. A difference that underflow explains is allowed (underflow.c).
+// ERR_STOPPED soon after `stop` is set: nothing was checked then.
 int check_numeric(struct module *m, const struct graph *reference, uint64_t seed, int repeats, stop_flag stop, double *rel, struct err *e);
 
-// g evaluated on the inputs of b, which are made smaller until no value leaves the range of its dtype; ERR_WRONG where
-// nothing helps. r is to be closed after an error too.
+// Evaluates g on the inputs of b. They are scaled down until every value is in the range of its dtype; ERR_WRONG if no scale suffices. Close r after
+// an error too.
 int numeric_reference(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e);
-// The same on inputs that are made smaller until rounding alone, where an exponential makes it a factor, may not be taken for a mistake, if
-// that helps; check_numeric does so when it meets one.
+// The same. The inputs are also scaled down, if that helps, until rounding that an exponential amplifies is not mistaken for a fault. check_numeric
+// calls it when it meets such a case.
 int numeric_reference_apart(const struct graph *g, struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e);
 int numeric_floors(const struct reference64 *r, const struct buffers *b, stop_flag stop, double *floor,
-                   struct err *e); // of r on these inputs (underflow.c)
-// of[t]: the dtype whose tolerance tensor t of a kernel graph has: its own, or that of what it is computed from where that is rounded more.
+                   struct err *e); // computed from r on these inputs (underflow.c)
+// Sets of[t], the dtype whose tolerance applies to tensor t of a kernel graph: its own dtype, or a less accurate one that it is computed from.
 void numeric_dtypes(const struct graph *g, enum dtype *of);
 
-// ---- special.c: NaN, infinities, huge and tiny numbers among the inputs ----
+// ---- special.c: inputs with NaN, infinities, huge and tiny numbers ----
 struct special_answer {
-  int64_t held, all; // elements of outputs that were compared, of all; others are NaN or not as rounding decides
+  int64_t held, all; // output elements compared, and their total; the others depend on rounding
 };
-int special_rounds(const struct graph *g); // in each, another input has NaN and infinities; fewer where the reference is dear
+int special_rounds(const struct graph *g); // number of rounds; each puts NaN and infinities into another input. Fewer if the reference is expensive
 void special_inputs(const struct graph *g, struct buffers *b, uint64_t seed, int round);
-// g on the inputs of b. r is to be closed after an error too.
-double special_tiny(enum dtype t); // what is not normal: up to this size inputs may be taken for 0
+// Evaluates g on the inputs of b. Close r after an error too.
+double special_tiny(enum dtype t); // inputs up to this size may be flushed to 0: the subnormal numbers
 int special_reference(const struct graph *g, const struct buffers *b, stop_flag stop, struct reference64 *r, struct err *e);
-// outputs: of code that was made of the graph `own`, which computes the same function of the same inputs; the answer is added up.
-// ERR_WRONG where an element is NaN, infinite or a number other than it has to be.
+// Checks outputs of code made from the graph `own`, which computes the same function of the same inputs. Adds to the counts. ERR_WRONG if an element
+// is NaN, infinite or a number and must not be.
 int special_compare(const struct reference64 *r, const struct graph *own, const struct buffers *b, void *const *outputs, stop_flag stop,
                     struct special_answer *a, struct err *e);
 int check_special(struct module *m, const struct graph *reference, const struct graph *own, uint64_t seed, stop_flag stop, struct special_answer *a,
                   struct err *e);
 
-// ---- db.c: SQLite; one row a (program, target, versions) ----
+// ---- db.c: SQLite; one row for each (program, target, versions) ----
 struct db;
-int db_open(const char *path, struct db **db, struct err *e); // NULL path: the default
-// Waits for other processes last no longer than p says, now and later; NULL: some seconds.
+int db_open(const char *path, struct db **db, struct err *e); // path NULL: the default path
+// Limits waits for other processes, now and later, to those of p; NULL: some seconds.
 int db_open_until(const char *path, const struct patience *p, struct db **db, struct err *e);
-// Without the default one work goes on: *db NULL and *why.
+// Opens the default database. If that fails, work continues without one: *db is NULL and *why says why.
 int db_open_or_none(const char *path, const struct patience *p, struct db **db, struct err *why, struct err *e);
-bool db_default(char *out, size_t n);     // $MICA_DB, else mica/mica.db in $XDG_CACHE_HOME, else in ~/.cache; false: there is none
-const char *db_note(const struct db *db); // of rows that were not used, or ""
+bool db_default(char *out, size_t n);     // $MICA_DB, else mica/mica.db in $XDG_CACHE_HOME, else in ~/.cache; false: none of these is set
+const char *db_note(const struct db *db); // which rows were not used, or ""
 void db_close(struct db *db);
-int db_get(struct db *db, const char *key, struct arena *mem, char **json, void **so, size_t *so_bytes, struct err *e); // NO when absent
+int db_get(struct db *db, const char *key, struct arena *mem, char **json, void **so, size_t *so_bytes, struct err *e); // NO if there is no such row
 int db_put(struct db *db, const char *key, const char *json, const void *so, size_t so_bytes, struct err *e);
 // Finished units of a search that is under way.
-int db_unit_get(struct db *db, const char *search, uint64_t unit, struct arena *mem, void **bytes, size_t *n, struct err *e); // NO when absent
+int db_unit_get(struct db *db, const char *search, uint64_t unit, struct arena *mem, void **bytes, size_t *n, struct err *e);
 int db_unit_put(struct db *db, const char *search, uint64_t unit, const void *bytes, size_t n, struct err *e);
-int db_units_drop(struct db *db, const char *search, struct err *e); // those of this search, and what is older than a week
-// ---- db_travel.c: results from and to other databases ----
+int db_units_drop(struct db *db, const char *search, struct err *e); // removes those of this search, and all older than a week
+// ---- db_travel.c: export to and import from other databases ----
 enum { DB_SUM = 32 };
 struct db_row {
   const char *key, *json;
-  uint8_t sum[DB_SUM]; // by the key of the user who made it
+  uint8_t sum[DB_SUM]; // checksum with its author's key
 };
-int db_each(struct db *db, int (*row)(void *arg, const struct db_row *r), void *arg, struct err *e); // without machine code, and whose sum holds
-bool db_signed(const struct db *db, const struct db_row *r);                                         // this user has made it
-int db_add(struct db *db, const struct db_row *r, bool *added, struct err *e);                       // what is there stays
+// calls `row` for rows with a valid checksum, without machine code
+int db_each(struct db *db, int (*row)(void *arg, const struct db_row *r), void *arg, struct err *e);
+bool db_signed(const struct db *db, const struct db_row *r);                   // whether this user wrote the row
+int db_add(struct db *db, const struct db_row *r, bool *added, struct err *e); // does not replace an existing row
 
 // ---- plan_file.c: the fastest known kernels of programs, in a form that other builds of Mica read (docs/plans.md) ----
 enum { PLANS_FORMAT = 1 };
 struct plan_row {
-  const char *from, *json; // where it is from, with its line; one JSON object
+  const char *from, *json; // its source with the line number; one JSON object
 };
-void plans_head(struct str *out);             // the first line of a file of plans
-int plans_format(const char *line, size_t n); // that a first line names; 0: it is none of a file of plans
-// The plans of a program (graph_key) for a target, at most PLANS_MOST: what was imported for this GPU ("": for any), then those of the
-// installed file. How many. A sentence in `note`, of at most NOTE bytes, where a file cannot be used; else it is left alone.
+void plans_head(struct str *out);             // writes the first line of a file of plans
+int plans_format(const char *line, size_t n); // the format number in a first line; 0: this is no file of plans
+// Finds plans of a program (graph_key) for a target, at most PLANS_MOST: first those imported for this GPU ("": for any), then those of the installed
+// file. Returns their number. If a file cannot be used, `note` gets a sentence of at most NOTE bytes; else it is unchanged.
 enum { PLANS_MOST = 4, PLANS_NOTE = 400 };
 int plans_find(struct db *db, const char *target, const char *gpu, const char *key, struct arena *mem, struct plan_row *out, char *note);
-// Rows of the database: `won`, of this user's races, for `mica db export --portable`; else imported, which plans_find finds.
+// Writes a plan to the database. `won`: found by this user's races, for `mica db export --portable`; else imported, for plans_find.
 int plans_put(struct db *db, bool won, const char *target, const char *gpu, const char *key, const char *json, struct err *e);
-// A line of a file of plans as an imported row. It is checked where it is used; here it only has to have a target, a GPU and a key, else NO.
+// Imports one line of a file of plans. The plan is checked when it is used; here only target, GPU and key must be present, else NO.
 int plans_import(struct db *db, const char *line, size_t n, struct err *e);
-// Every plan of the database once, the races' before those that were imported.
+// Calls back once for every plan of the database, those of races before imported ones.
 int plans_each(struct db *db, int (*plan)(void *arg, const char *json), void *arg, struct err *e);
 
 #endif

@@ -1,17 +1,17 @@
-// Special values among the inputs: NaN, infinities, rows that are -inf everywhere, numbers near the end of the dtype's range, -0,
-// and numbers too small to be normal. Results are NaN, an infinity or a number, as the program is in float64.
+// Checks results for special inputs: NaN, infinities, rows that are -inf everywhere, numbers near the end of the dtype's range, -0, and subnormal
+// numbers. Each result must be NaN, an infinity or a number, as it is in the program evaluated in float64.
 //
-// Right code may differ from that, where the same function in another order does: where a value on the way leaves the range (1e30
-// squared), or infinities meet (inf - inf). So an element that differs is wrong only where six evaluations agree: the program in
-// float64, and rounded to its dtypes at each operator, in blocks too; the graph that the code was made of in float64, in float32, with
-// sums in which infinities of both signs are no NaN, and with products in which an infinity by a sum is NaN. Two of them take -0 and what is not
-// normal for 0, which code may do too. Other elements that differ are not held.
+// Correct code may differ where the same function in another order does: where an intermediate value leaves the range (1e30 squared), or infinities
+// meet (inf - inf). So a differing element is wrong only if six evaluations agree on it. They are: the program in float64; the program rounded to its
+// dtypes at each operator, in blocks too; the code's graph in float64; that graph in float32; with sums in which infinities of both signs give no
+// NaN; and with products in which an infinity times a sum is NaN. Two of them flush -0 and subnormal numbers to 0, which code may do too. Other
+// differing elements are not counted.
 //
-// The order of factors is the code's choice: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. If the code's graph has products
-// along a dimension, two more evaluations must agree: with the smallest factors first and with the largest first (eval/extreme.c).
+// Code may multiply factors in any order: huge * huge * tiny * tiny is an infinity, 0 or a number in fp32. If the code's graph has products along a
+// dimension, two more evaluations must agree: smallest factors first and largest factors first (eval/extreme.c).
 //
-// NaN spreads to all that depends on it, and one in each input would leave no number in most programs: a round puts NaN, infinities
-// and huge numbers into one of the inputs.
+// NaN spreads to all results that depend on it, so with NaN in every input most programs would have no number left. Therefore each round puts NaN,
+// infinities and huge numbers into one input only.
 #include "eval/eval.h"
 #include "base/memory.h"
 #include "rt/rt.h"
@@ -20,11 +20,11 @@
 #include <string.h>
 
 enum { ELEMENT = 8, MOST_ROUNDS = 3, SMALL = 3, MOST_DOUBTS = 1 << 20 };
-static const double CHEAP = 1e7;                        // multiply-adds up to which each input has its round
-static const double AFFORDABLE = 1e9;                   // operations of a graph that is evaluated again
-static const double AGREE = 0.25;                       // of what an element may be off: evaluations that agree
-static const double HUGE_NUMBER = 1e15, HUGE_PART = 32; // the largest number is at least 32 times as large
-static const double TINY_PART = 4;                      // of the least normal number
+static const double CHEAP = 1e7;                        // multiply-adds up to which every input gets its own round
+static const double AFFORDABLE = 1e9;                   // most operations of a graph that is evaluated again
+static const double AGREE = 0.25;                       // evaluations agree if they differ by less than this share of the tolerance
+static const double HUGE_NUMBER = 1e15, HUGE_PART = 32; // HUGE_PART: the dtype's largest number is at least this times as large
+static const double TINY_PART = 4;                      // share of the least normal number
 
 static double huge(enum dtype t) { return fmin(HUGE_NUMBER, num_largest(&num_rows[t]) / HUGE_PART); }
 double special_tiny(enum dtype t) { return num_normal(&num_rows[t]) / TINY_PART; }
@@ -36,13 +36,13 @@ enum special_kind { ONE_NAN, ONE_INF, ONE_LOW, ALL_LOW, MOST_LOW, ONE_HUGE, ALL_
 static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum special_kind kind, int64_t at)
 {
   static const struct {
-    double one, others; // 0: as they are
+    double one, others; // 0: unchanged
   } values[KINDS] = {
       [ONE_NAN] = {NAN, 0}, [ONE_INF] = {INFINITY, 0}, [ONE_LOW] = {-INFINITY, 0}, [ALL_LOW] = {-INFINITY, -INFINITY}, [MOST_LOW] = {0, -INFINITY}};
   double one = values[kind].one, others = values[kind].others;
   if (kind == ONE_HUGE) one = huge(t);
   if (kind == ALL_TINY) one = others = special_tiny(t);
-  if (kind == MOST_LOW) at = n - 1; // what runs along the row meets a part that is -inf everywhere first
+  if (kind == MOST_LOW) at = n - 1; // the first part along the row must be -inf everywhere
   for (int64_t j = 0; j < n; j++) {
     double x = j == at ? one : others;
     if (kind == ALL_ZERO)
@@ -52,7 +52,7 @@ static void fill_row(enum dtype t, void *p, int64_t from, int64_t n, enum specia
   }
 }
 
-// Up to half of its rows, one of each kind. A vector is one row, or several for every other seed.
+// Changes up to half of the rows, one for each kind. A vector counts as one row, or as several for every other seed.
 static void make_special(const struct tensor *t, void *p, struct rng *r)
 {
   int64_t size = shape_size(&t->shape), cols = t->shape.n ? t->shape.d[t->shape.n - 1] : 1, rows;
@@ -65,7 +65,7 @@ static void make_special(const struct tensor *t, void *p, struct rng *r)
              (int64_t)rng_below(r, (uint64_t)cols));
 }
 
-// -0 and numbers that are not normal, in few places.
+// Puts -0 and subnormal numbers at a few positions.
 static void make_small(const struct tensor *t, void *p, struct rng *r)
 {
   uint64_t size = (uint64_t)shape_size(&t->shape);
@@ -98,7 +98,7 @@ struct special_reading {
   const struct graph *g;
   const struct buffers *b;
   const int *ins;
-  bool flushed; // what is not normal, and -0, is 0
+  bool flushed; // subnormal numbers and -0 are read as 0
 };
 
 static double element(const struct special_reading *d, int input, int64_t i)
@@ -131,7 +131,7 @@ int special_reference(const struct graph *g, const struct buffers *b, stop_flag 
   return evaluate(r, g, b, false, stop, e);
 }
 
-// Operations of a graph and of all blocks and iterations in it.
+// Operations of a graph, counted over all blocks and iterations.
 static double operations(const struct graph *g)
 {
   double sum = 0;
@@ -144,7 +144,7 @@ static double operations(const struct graph *g)
   return sum;
 }
 
-// The outputs of g in the interpreter, as numbers of d.
+// Evaluates the outputs of g in the interpreter, with numbers of type d.
 static int interpret(struct arena *mem, const struct graph *g, enum domain d, const struct buffers *b, stop_flag stop, void **out, struct err *e)
 {
   int *ins = NEWS(mem, int, b->nin + 1);
@@ -176,7 +176,7 @@ static double typical(const double *x, int64_t n)
   return sqrt(sum / (double)MAX(numbers, 1));
 }
 
-// Both NaN, the same infinity, or numbers that differ by no more than `off` of what they are.
+// Both NaN, the same infinity, or numbers whose relative difference is at most `off`.
 static bool same(double x, double y, double usual, double off)
 {
   if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
@@ -185,7 +185,7 @@ static bool same(double x, double y, double usual, double off)
 }
 
 struct output {
-  int which, tensor; // its number, and in the program's graph
+  int which, tensor; // its number, and its tensor in the program's graph
   enum dtype t;
   int64_t n;
   const void *got;
@@ -203,7 +203,7 @@ struct special_comparison {
   struct arena mem;
   int nout;
   struct output *out;
-  int64_t differ; // elements; of the first MOST_DOUBTS more is asked
+  int64_t differ; // differing elements; the first MOST_DOUBTS are examined further
   int n, cap;
   struct doubt *doubt;
 };
@@ -219,7 +219,7 @@ enum evaluation { ROUNDED, OWN_F64, OWN_F32, OWN_MEETING, OWN_APART, OWN_RISING,
 static const enum domain own_domain[EVALUATIONS] = {[OWN_F64] = DOM_F64,     [OWN_F32] = DOM_F32,       [OWN_MEETING] = DOM_MEETING,
                                                     [OWN_APART] = DOM_APART, [OWN_RISING] = DOM_RISING, [OWN_FALLING] = DOM_FALLING};
 
-// Leaves the doubts in which one more evaluation agrees with the first: none where it cannot be made. ERR_STOPPED where it was stopped.
+// Keeps the doubtful elements on which one more evaluation agrees with the first. If it cannot be made, none are kept. ERR_STOPPED after a stop.
 static int ask(struct special_comparison *c, enum evaluation which, const struct graph *program, const struct graph *own, const struct buffers *b,
                stop_flag stop, struct err *e)
 {

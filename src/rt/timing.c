@@ -1,13 +1,12 @@
-// Meaning of the times of calls. Whatever else runs on the machine only makes a call slower, and it may do so to most calls:
-// then quantiles tell how busy the machine was. So what is compared is the third least time: two calls may have been
-// flattered, by the clock or by what a cache happened to hold.
+// Statistics of call times. Other activity on the machine only slows calls down, possibly most of them; quantiles then measure how busy the machine
+// was. Therefore the third least time is compared. The two least may be too short by chance, through the clock or the content of a cache.
 #include "rt/rt.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum { FLATTERED = 2, PATIENT = 4 };
-static const double ALIKE = 1.02; // times of calls that nothing disturbed
+static const double ALIKE = 1.02; // largest ratio between undisturbed calls
 
 static int ascending(const void *a, const void *b)
 {

@@ -1,8 +1,8 @@
-// Values as their dtypes hold them. A number near the least one of its dtype is off by up to half the spacing of the denormal numbers, however
-// small it is: f16 keeps two bits of 1e-7. No relative tolerance allows for that, so a check that fails asks how far underflow alone may take
-// the outputs. The graph is evaluated twice more in float64, with every computed value moved by that much: all towards zero, as sums of numbers
-// feel it that all become 0, and each in a random direction, as rounding is. Both moves go through whatever is computed from them. The first of
-// both multiplies along a dimension in the order that is least, since a part of a product may be too small where the product is not.
+// Bounds the effect of underflow. A number near the least one of its dtype has an error of up to half the spacing of the subnormal numbers: f16 keeps
+// two bits of 1e-7. No relative tolerance covers this, so a failed check asks how far underflow alone may change the outputs. The graph is evaluated
+// twice more in float64 with every computed value moved by that error: once all towards zero, as when many terms of a sum become 0, and once each in
+// a random direction, as rounding does. The moves propagate to later values. The first evaluation multiplies along a dimension from the smallest
+// factor on, since a partial product may underflow where the product does not.
 #include "base/memory.h"
 #include "rt/rt.h"
 
@@ -51,7 +51,7 @@ void nudge_values(double *x, int64_t n, enum dtype t, enum nudge how, uint64_t s
   run_pieces(&(struct underflow_values){x, n, t, how, seed}, nudge_piece);
 }
 
-// Elements without a number say nothing.
+// Elements that are not finite are skipped.
 static double distance(const double *x, const double *y, int64_t n)
 {
   double sum = 0;
