@@ -49,7 +49,7 @@ static int run(struct db *db, const char *sql, const char *what, struct err *e)
 // ---- whose it is ----
 
 // Files that SQLite keeps with the database are believed as much as itself.
-static int check_files(const struct own_place *p, off_t *size, bool *there, bool *logged, struct err *e)
+static int check_files(const struct own_place *p, off_t *size, bool *there, struct err *e)
 {
   static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
   char name[300], path[OWN_PATH + 300];
@@ -60,7 +60,6 @@ static int check_files(const struct own_place *p, off_t *size, bool *there, bool
     const int status = own_file(p->folder, name, path, 0, &n, e);
     if (status != OK && status != NO) return status;
     if (!i) *there = status == OK, *size = n;
-    if (i == 1) *logged = status == OK;
   }
   return OK;
 }
@@ -127,8 +126,18 @@ static void escaped(const char *path, struct str *out)
       str_raw(out, path, 1);
 }
 
-// Read as a file that never changes: nothing is locked, nothing recovered, no file made beside it. A file that is read is Mica's from the moment
-// on at which it is there.
+// Is the number of Mica's databases in the header? SQLite's descriptor is read: to close another one ends this process's locks of the file.
+static bool marked(const struct db *db)
+{
+  sqlite3_file *f = NULL;
+  unsigned char header[100];
+  if (sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f || !f->pMethods) return false;
+  return f->pMethods->xRead(f, header, sizeof header, 0) == SQLITE_OK && !memcmp(header, "SQLite format 3", 16) &&
+         !memcmp(header + 68, (const unsigned char[]){APPLICATION >> 24, APPLICATION >> 16 & 255, APPLICATION >> 8 & 255, APPLICATION & 255}, 4);
+}
+
+// Read as a file that never changes: nothing is locked, nothing recovered, no file made beside it. Pages may be of two states: another process
+// copies its log into the file, or was killed while it did. So nothing but the header is believed of a file of Mica's; use() looks at its tables.
 static int identify(struct db *db, const char *path, struct err *e)
 {
   struct str uri = {0};
@@ -137,20 +146,9 @@ static int identify(struct db *db, const char *path, struct err *e)
   str_add(&uri, "?immutable=1");
   const int opened = sqlite3_open_v2(uri.p, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
   str_free(&uri);
-  const int status = opened == SQLITE_OK ? check_schema(db, e) : db_failed(db, "open", e);
+  const int status = opened != SQLITE_OK ? db_failed(db, "open", e) : marked(db) ? OK : check_schema(db, e);
   db_shut(db);
   return status;
-}
-
-// Another process may be copying its log into the file: pages of two states are damage only if they stay.
-static int identify_with_patience(struct db *db, const char *path, bool logged, struct err *e)
-{
-  for (int tries = 1;; tries++) {
-    if (identify(db, path, e) == OK) return OK;
-    if (!logged || tries == TRIES || patience_over(&db->patience)) return (int)e->status;
-    *e = (struct err){0};
-    usleep(PAUSE_US);
-  }
 }
 
 // ---- making it ----
@@ -235,10 +233,11 @@ static int keep_waiting(void *arg, int asked)
   return usleep(NAP_US), 1;
 }
 
-static int use(struct db *db, const struct own_place *p, const char *path, struct err *e)
+static int use(struct db *db, const struct own_place *p, const char *path, bool empty, struct err *e)
 {
   if (sqlite3_open_v2(path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) != SQLITE_OK) return db_failed(db, "open", e);
   sqlite3_busy_handler(db->sql, keep_waiting, db);
+  if (!empty) TRY(check_schema(db, e));
   TRY(bring_up(db, e));
   TRY(set_journal(db, p->folder, e));
   for (int i = 0; i < DB_STATEMENTS; i++)
@@ -254,10 +253,10 @@ void db_shut(struct db *db)
 }
 
 // Others may be the last to close it: what SQLite then says of its log passes.
-static int use_with_patience(struct db *db, const struct own_place *p, const char *path, struct err *e)
+static int use_with_patience(struct db *db, const struct own_place *p, const char *path, bool empty, struct err *e)
 {
   for (int tries = 1;; tries++) {
-    if (use(db, p, path, e) == OK) return OK;
+    if (use(db, p, path, empty, e) == OK) return OK;
     const int code = sqlite3_errcode(db->sql) & 0xff;
     const bool passes = code == SQLITE_IOERR || code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_PROTOCOL;
     if (!passes || tries == TRIES || patience_over(&db->patience)) return (int)e->status;
@@ -272,12 +271,12 @@ static int prepare_in(struct db *db, const struct own_place *p, struct err *e)
   char path[OWN_PATH + 300];
   struct err why = {0};
   off_t size = 0;
-  bool there, logged = false;
+  bool there;
   snprintf(path, sizeof path, "%s/%s", p->path, p->name);
-  if (check_files(p, &size, &there, &logged, &why) != OK || key_open(p, db->key, &why) != OK) return because(db, &why, e);
+  if (check_files(p, &size, &there, &why) != OK || key_open(p, db->key, &why) != OK) return because(db, &why, e);
   if (!there && make(db, p, &why) != OK) return because(db, &why, e);
-  if (there && size) TRY(identify_with_patience(db, path, logged, e));
-  return use_with_patience(db, p, path, e);
+  if (there && size) TRY(identify(db, path, e));
+  return use_with_patience(db, p, path, there && !size, e);
 }
 
 static void close_place(void *p)
