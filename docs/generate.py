@@ -89,7 +89,7 @@ RULES = {
     "CONTRACT": "contraction: matrix product over the last two dimensions", "REDUCE": "reduction along a dimension",
     "VIEW": "view: every element of the result is one of the argument", "CONCAT": "joins along a dimension",
     "SPLIT": "parts along a dimension", "WORLD": "of all ranks of a world", "COMPOSITE": "rewritten into other operators before anything else looks at it",
-    "AT": "elements that data choose",
+    "AT": "data-dependent indices",
     "ACCUM": "accumulator over the iterations of a for-loop", "GRAPH": "defined by a graph inside",
 }
 FLAGS = {
@@ -112,7 +112,7 @@ SAMPLES = {"dim": "1", "extent": "4", "times": "2", "parts": "2", "index": "0", 
            "hi": "1", "slope": "0.1", "shape": "[2, 16]", "k": "2"}
 GROUPS = {"IO": "Inputs, outputs, constants", "CONST": "Inputs, outputs, constants", "INDEX": "Inputs, outputs, constants", "MAP": "Elementwise",
           "CONTRACT": "Products", "REDUCE": "Reductions", "VIEW": "Views and data movement",
-          "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "WORLD": "All ranks of a world", "COMPOSITE": "Composites", "AT": "Elements that data choose",
+          "CONCAT": "Views and data movement", "SPLIT": "Views and data movement", "WORLD": "All ranks of a world", "COMPOSITE": "Composites", "AT": "Data-dependent indices",
           "ACCUM": "Accumulators", "GRAPH": "Operators made of graphs"}
 
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 TREE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, os.path.join(TREE, "bench"))
@@ -49,18 +50,20 @@ def section(workload, title, sentence, row):
     picture, parts = drawing(program)
     words = "".join(f" {w}" for w in program.words()[1:])
     of = f", the first of {parts} parts" if parts > 1 else ""
+    prose = (f"{sentence} On an H200 it takes {row['mica us']} us; the best peer, `{row['peer']}`, takes {row['peer us']} us: "
+             f"**{row['ratio']} times as fast**.")
     return "\n".join([
-        f"## {title}", "", f"{sentence} On an H200 it takes {row['mica us']} us; the best peer, `{row['peer']}`, takes {row['peer us']} us: "
-        f"**{row['ratio']} times as fast**.", "", f"```console needs=slow,tree\n$ build/mica optimize {program.file}{words} --target {TARGET}\n```", "",
+        f"## {title}", "", textwrap.fill(prose, 150), "", f"```console needs=slow,tree\n$ build/mica optimize {program.file}{words} --target {TARGET}\n```", "",
         f"The graph{of}:", "", "```text", picture, "```", ""])
 
 
 def main():
     with open(os.path.join(TREE, "bench/peers_h200.csv"), newline="") as f:
         rows = {r["workload"]: r for r in csv.DictReader(f)}
-    out = ["# Gallery", "", "Twelve programs with the graph that the search puts first. `scripts/gallery.py` writes this page. A frame is a kernel: what it loads, its loop, and",
-           "what it saves. Times are rows of `bench/peers_h200.csv` (fp16, cold caches); the kernels that were measured there may be of another graph, since the",
-           "race decides.", ""]
+    head = ("Twelve programs, each with the kernel graph that the search ranks first. `scripts/gallery.py` writes this page. A frame is a block graph: "
+            "its loads, its loop, and what it saves. Adjacent block graphs may become one CUDA kernel. Times are rows of `bench/peers_h200.csv` (fp16, cold "
+            "caches). They belong to the graph that won the race on the GPU, which may differ from the graph shown.")
+    out = ["# Gallery", "", textwrap.fill(head, 150), ""]
     for workload, title, sentence in ROWS:
         print(workload, file=sys.stderr, flush=True)
         out.append(section(workload, title, sentence, rows[workload]))

@@ -18,10 +18,10 @@ static bool complement(struct lay_ctx *c, const struct lay *a, struct lay *out) 
 const struct layout_op layout_ops[] = {
     {"coalesce", 1, coalesce, "A", "the same function with the fewest modes"},
     {"compose", 2, compose, "A B", "R(i) = A(B(i))"},
-    {"complement", 2, complement, "A N", "the offsets below N that A leaves out, as a layout R: A and R together are all of them"},
+    {"complement", 2, complement, "A N", "the offsets below N that A does not take, as a layout R: A and R together give all of them"},
     {"divide", 2, divide, "A B", "((tile),(rest)) of A: tiles that B picks, and where they begin"},
     {"zipped-divide", 2, zipped, "A B", "the same mode by mode: ((tile of each mode),(rest of each mode))"},
-    {"product", 2, product, "A B", "as many copies of A as B is large, arranged as B is"},
+    {"product", 2, product, "A B", "one copy of A for each element of B, arranged like B"},
     {"reshape", 2, reshape, "A B", "A with the shape B, in B's order; the sizes agree"},
     {"right-inverse", 1, right, "A", "A(R(i)) = i, R as large as can be"},
     {"left-inverse", 1, left, "A", "R(A(i)) = i, for A that takes no offset twice"},

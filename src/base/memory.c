@@ -110,7 +110,7 @@ int mem_error(const struct shortage *s, struct err *e)
   if (*s->what)
     err_set(e, ERR_MEMORY, NOWHERE, "no memory for %s: %zu bytes", s->what, s->bytes);
   else
-    err_set(e, ERR_MEMORY, NOWHERE, "out of memory: %zu bytes more cannot be had", s->bytes);
+    err_set(e, ERR_MEMORY, NOWHERE, "out of memory: %zu more bytes could not be allocated", s->bytes);
   err_hint(e, "smaller tensors, fewer threads and a smaller search need less; `ulimit -v` shows whether the process is limited");
   return (int)e->status;
 }

@@ -18,8 +18,9 @@ static int load(struct cli *c, struct graph ***g, int *n)
 static const double EXPLAIN = 5; // seconds for the reasons: searches with a rule off may take minutes
 
 // How it is held: as a graph that does the same.
-static const char *const as[] = {
-    [ALIKE_SELF] = "", [ALIKE_AXES] = ", with one axis for two that cut the same", [ALIKE_JOINS] = ", without the loop that only joins parts"};
+static const char *const as[] = {[ALIKE_SELF] = "",
+                                 [ALIKE_AXES] = ", with one axis in place of two that partition alike",
+                                 [ALIKE_JOINS] = ", without the loop that only joins parts"};
 
 static json_t *cover_json(const struct cover *x)
 {

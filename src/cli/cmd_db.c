@@ -56,7 +56,8 @@ static int db_export(struct cli_db *x, const char *path)
   str_add(&x->out, "{\"mica database\":%d,\"sources\":\"%s\"}\n", FORMAT, build_fingerprint);
   TRY(db_each(x->db, write_row, x, &x->c->err));
   TRY(output_write(path, str_text(&x->out), x->out.n, &x->c->err));
-  if (output_wants_text(x->c) && strcmp(path, "-")) printf("%d results are in %s; machine code is made anew where they are used\n", x->rows, path);
+  if (output_wants_text(x->c) && strcmp(path, "-"))
+    printf("%d results are in %s; machine code is compiled again where they are used\n", x->rows, path);
   return OK;
 }
 
@@ -86,8 +87,8 @@ static int take_row(struct cli_db *x, const struct db_row *r)
 
 static int damaged(struct cli_db *x, const char *path, int line)
 {
-  err_set(&x->c->err, ERR_JSON, (struct loc){path, line, 0}, "this is no row of a database");
-  return err_hint(&x->c->err, "`mica db export FILE` writes such files; those before this line were taken"), (int)x->c->err.status;
+  err_set(&x->c->err, ERR_JSON, (struct loc){path, line, 0}, "this is not a row of a database");
+  return err_hint(&x->c->err, "`mica db export FILE` writes such files; the rows before this line were imported"), (int)x->c->err.status;
 }
 
 static int take_line(struct cli_db *x, const char *path, int line, const char *text, size_t n)
@@ -168,9 +169,10 @@ static int db_merge(struct cli_db *x, const char *path)
 static int tell_taken(const struct cli_db *x)
 {
   if (!output_wants_text(x->c)) return OK;
-  if (x->plans) return printf("%d plan%s taken; each is proved where it is used\n", x->rows, x->rows == 1 ? "" : "s"), OK;
+  if (x->plans) return printf("%d plan%s imported; each is proved when it is used\n", x->rows, x->rows == 1 ? "" : "s"), OK;
   printf("%d result%s taken, %d of them new\n", x->rows, x->rows == 1 ? "" : "s", x->added);
-  if (x->refused) printf("%d of another user were left: only searches are taken, whose graphs are proved and measured here\n", x->refused);
+  if (x->refused)
+    printf("%d of another user were skipped: only their searches are imported, whose graphs are proved and measured here\n", x->refused);
   return OK;
 }
 

@@ -78,7 +78,8 @@ static int inverse(struct cli *c, struct answer *a, const struct mica_layout *co
   TRY(layout_run(a->m, layout_op_find("right-inverse"), arg, &r));
   a->l = r;
   if (r->size == arg[0]->size) return OK;
-  err_set(&a->m->err, ERR_REFUSED, NOWHERE, "%.200s has no inverse on both sides: it takes not every offset below its size once", arg[0]->text);
+  err_set(&a->m->err, ERR_REFUSED, NOWHERE, "%.200s has no two-sided inverse: it does not take every offset below its size exactly once",
+          arg[0]->text);
   err_hint(&a->m->err, "right-inverse is %.200s; left-inverse may exist too", r->text);
   return NO;
 }
@@ -142,7 +143,7 @@ static void print(struct cli *c, struct answer *a, const bool *injective)
   if (!a->l->constant) return;
   struct str table = {0};
   if (ex_value(a->l->size) > TABLE_CELLS)
-    printf("\nno table of so many offsets\n");
+    printf("\ntoo many offsets for a table\n");
   else if (lay_table(&a->m->lay, a->l->l, a->swizzle, &table))
     printf("\n%s", str_text(&table));
   str_free(&table);

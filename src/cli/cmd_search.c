@@ -42,7 +42,7 @@ static int show_part(struct cli *c, const struct job *j, int part, const struct 
   json_array_append_new(parts, v);
   if (j->contests[part].twin >= 0) json_object_set_new(v, "same_as", json_integer(j->contests[part].twin + 1));
   json_object_set_new(v, "search", stats_json(&r->stats));
-  if (output_wants_text(c) && j->split.n > 1) printf("\nsubprogram %d%s%s: %d graphs\n", part + 1, *p->why ? ", cut off because " : "", p->why, r->n);
+  if (output_wants_text(c) && j->split.n > 1) printf("\nsubprogram %d%s%s: %d graphs\n", part + 1, *p->why ? ", cut here: " : "", p->why, r->n);
   for (int i = 0; i < r->n && i < c->top; i++) {
     json_t *one;
     TRY(prove(c, j, p, &r->found[i], &one));

@@ -57,7 +57,7 @@ static void wait_for(double until)
 
 _Noreturn static void strike(bool by_user)
 {
-  static const char *const why[] = {"the time was over, and the command did not come to its end", "stopped before the command came to its end"};
+  static const char *const why[] = {"the time limit was reached before the command finished", "stopped before the command finished"};
   struct err e = {0};
   err_set(&e, ERR_STOPPED, NOWHERE, "%s", why[by_user]);
   char text[ERR_TEXT];

@@ -104,8 +104,8 @@ int run_stable(const struct pass_on *on, struct err *e)
   TRY(graph_check(stable, e));
   if (on->c->overflows && !changed && !plan_is_stable(x->found)) {
     x->overflows = true;
-    return err_set(e, ERR_TARGET, NOWHERE, "its exponentials would overflow where the program's do not: %s",
-                   *note ? note : "one is in a thread graph");
+    return err_set(e, ERR_TARGET, NOWHERE, "an exponential could overflow although the program's cannot: %s",
+                   *note ? note : "it is in a thread graph");
   }
   x->g = stable;
   if (*note) x->note = arena_strdup(j->mem, note);
@@ -162,7 +162,7 @@ static void drop_same_kernels(struct contest *c, struct candidate *x)
   x->gpu.kernels_hash = program_hash(&x->gpu.lowered->program, 1);
   for (int i = 1; i < c->ncand - 1; i++)
     if (!c->cand[i].dropped && c->cand[i].gpu.kernels_hash == x->gpu.kernels_hash)
-      x->dropped = "another graph becomes the same kernels", x->late = true;
+      x->dropped = "another candidate has the same kernels", x->late = true;
 }
 
 struct picking {
@@ -342,7 +342,7 @@ int candidate_base(struct job *j, struct contest *c, struct err *e)
   return OK;
 }
 
-static const char NO_TIME[] = "not compiled: those before it took the time of the subprogram";
+static const char NO_TIME[] = "not compiled: earlier candidates used the time of the subprogram";
 
 struct candidate_building {
   struct job *j;

@@ -57,7 +57,7 @@ static const char *difference(struct entrants *f, const struct entrant *from, co
   if (from->cand != to->cand) str_add(&out, "%s", course_sizes(mem, f->c->cand[from->cand].found, f->c->cand[to->cand].found));
   if (from->cand != to->cand && !out.n) str_add(&out, "another graph");
   if (from->plan->p.dependent != to->plan->p.dependent)
-    str_add(&out, "%s%s", out.n ? "; " : "", to->plan->p.dependent ? "launches begin before the one ahead ends" : "launches wait for the one ahead");
+    str_add(&out, "%s%s", out.n ? "; " : "", to->plan->p.dependent ? "launches overlap the previous one" : "launches wait for the previous one");
   for (int u = 0; u < to->plan->p.nunits && same_units(&from->plan->p, &to->plan->p); u++) add_unit(&out, mem, from, to, u);
   return str_keep(mem, &out);
 }

@@ -144,7 +144,7 @@ static int by_ways(const struct job *j, struct lowered *d, const struct candidat
 {
   bool fits = launches_pick(&d->plan, w->n, w->how, d->pick);
   for (int i = 0; i < d->plan.nunits && fits; i++) fits = lower_inside(&d->plan, d->pick, i) || launches_settle(j->mem, &d->plan, i, &d->pick[i]);
-  return fits ? OK : err_set(e, ERR_TARGET, NOWHERE, "its kernels are made in ways that this build does not have");
+  return fits ? OK : err_set(e, ERR_TARGET, NOWHERE, "its kernels use schemes or knobs that this build does not have");
 }
 
 int run_choices(const struct pass_on *on, struct err *e)
@@ -249,7 +249,7 @@ void device_compile(const struct job *j, struct lowered *d, struct err *e)
   else {
     gpu_forge_version(f, &major, &minor);
     d->compiled = arena_printf(j->mem, "NVRTC %d.%d", major, minor);
-    if (compile_by(j, f, d, e) != OK && e->id == ERR_STOPPED) d->compiled = "not compiled: there was no time";
+    if (compile_by(j, f, d, e) != OK && e->id == ERR_STOPPED) d->compiled = "not compiled: no time was left";
   }
   if (!j->forge) gpu_forge_close(f);
 }

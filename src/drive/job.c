@@ -95,7 +95,7 @@ int prune_parse(const char *names, unsigned *off, struct err *e)
     int i = 0;
     while (i < PRUNES && (strlen(prune_rows[i].name) != n || memcmp(prune_rows[i].name, names, n))) i++;
     if (i == PRUNES) return no_rule(names, n, "there is no pruning rule", e);
-    if (!prune_rows[i].switchable) return no_rule(names, n, "what it removes is no graph that could run, so nothing switches off the rule", e);
+    if (!prune_rows[i].switchable) return no_rule(names, n, "only graphs that cannot run are removed by the rule, which cannot be switched off:", e);
     *off |= 1u << i;
     names += n + (names[n] == ',');
   }
@@ -322,7 +322,7 @@ int run_split(const struct pass_on *on, struct err *e)
   const bool given = j->opts->candidate; // then the program is one subprogram, however hard its search would be
   if (!planned_whole(j)) TRY(lax_partition(j->mem, j->moved.g, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &hardness, &j->split, e));
   if (given && j->split.n != 1)
-    return err_set(e, ERR_OPTION, NOWHERE, "--candidate takes the place of one subprogram, and this program has %d", j->split.n);
+    return err_set(e, ERR_OPTION, NOWHERE, "--candidate replaces the search of one subprogram, and this program has %d", j->split.n);
   if (!j->split.n)
     return err_set(e, ERR_WORLD, NOWHERE, "%s computes nothing between its operators of all devices, so nothing can be optimized",
                    j->plain->name ? j->plain->name : "the program");

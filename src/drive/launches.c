@@ -113,7 +113,7 @@ int launches_read(struct arena *mem, const json_t *launches, const json_t *store
   const char **how = NEWS(mem, const char *, n + 1);
   for (int i = 0; i < n; i++) how[i] = json_string_value(json_object_get(json_array_get(launches, (size_t)i), "how"));
   if (launches_pick(p, n, how, *pick)) return OK;
-  return err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels are of another Mica; --fresh makes them anew");
+  return err_set(e, ERR_DATABASE, NOWHERE, "the report's kernels were made by another version of Mica; --fresh makes new ones");
 }
 
 void launches_algorithms(const json_t *launches, struct device_program *d)

@@ -129,7 +129,7 @@ int parse_kern(struct arena *mem, const struct ir_value *v, const char *text, si
   kern_print(&k, &again);
   bool same = !strcmp(str_text(&again), values);
   str_free(&again);
-  return same ? OK : err_set(e, ERR_WRONG, NOWHERE, "its text is read as other values");
+  return same ? OK : err_set(e, ERR_WRONG, NOWHERE, "its text parses to other values");
 }
 
 // ---- of all kernels ----

@@ -14,7 +14,7 @@ int parse_graph(struct arena *mem, const struct ir_value *v, const char *text, s
 {
   struct graph *g;
   TRY(front_parse(mem, text, n, "graph", 0, NULL, &g, e));
-  return graph_same(g, v->g) ? OK : err_set(e, ERR_GRAPH, NOWHERE, "its text reads back as another graph");
+  return graph_same(g, v->g) ? OK : err_set(e, ERR_GRAPH, NOWHERE, "its text parses to another graph");
 }
 
 void print_source(const struct ir_value *v, struct str *out) { str_raw(out, str_text(&v->on.x->source), v->on.x->source.n); }

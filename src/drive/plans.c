@@ -151,7 +151,7 @@ static const char *why_fallen(const struct job *j, const struct contest *c)
 {
   const struct candidate *x = &c->cand[MIN(1, c->ncand - 1)];
   if (x->dropped) return x->late ? NULL : x->dropped;
-  if (c->ncand == 1 && !x->ways) return "its kernels are made in ways that this build does not have";
+  if (c->ncand == 1 && !x->ways) return "its kernels use schemes or knobs that this build does not have";
   if (!*j->unmeasured && c->ncand > 1 && c->decided && c->best == 0 && x->measured) return "op-by-op was as fast on this GPU";
   return NULL;
 }

@@ -19,7 +19,7 @@ static int special(struct job *j, struct candidate *k, const struct graph *stabl
   struct special_answer a;
   int status = check_special(k->cpu.module, stable, k->g, j->opts->seed, stop, &a, e);
   if (status == OK && a.all && !a.held)
-    k->note = arena_printf(j->mem, "%s%sspecial inputs decide no element", k->note ? k->note : "", k->note && *k->note ? "; " : "");
+    k->note = arena_printf(j->mem, "%s%sspecial inputs determine no element", k->note ? k->note : "", k->note && *k->note ? "; " : "");
   return status;
 }
 
@@ -65,7 +65,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
     struct candidate *x = &c->cand[k];
     bool over = k > 1 && clock_part_over(j);
     if (over || now_seconds() - start > HEATS) {
-      if (!x->dropped) c->hurried |= over, x->dropped = "not measured: those before it took the time of the heats", x->late = true;
+      if (!x->dropped) c->hurried |= over, x->dropped = "not measured: earlier candidates used the time of the heats", x->late = true;
       continue;
     }
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
@@ -169,7 +169,7 @@ static int whole_modules(struct job *j, struct err *e)
 static int no_result(const char *what, struct err *e)
 {
   err_set(e, ERR_STOPPED, NOWHERE, "stopped before %s, so there is no result", what);
-  return err_hint(e, "run again: it goes on from what was saved"), ENV;
+  return err_hint(e, "run the command again: it continues from the saved state"), ENV;
 }
 
 static void fall_back(struct job *j, const char *reason)
@@ -228,7 +228,8 @@ static const char *why_op_by_op(const struct job *j)
                                   : "the time was over before a candidate was proven and measured";
   if (!c->part->searchable) return "the program has only operators that are not searched";
   if (!c->nfound) return arena_printf(j->mem, "the search found no other kernel graph. %s", c->why);
-  if (!tried && c->ncand > 1 && c->cand[1].dropped) return arena_printf(j->mem, "no candidate came through; the first: %s", c->cand[1].dropped);
+  if (!tried && c->ncand > 1 && c->cand[1].dropped)
+    return arena_printf(j->mem, "no candidate passed the checks; the first was dropped: %s", c->cand[1].dropped);
   return arena_printf(j->mem, "none of %d measured candidates was faster", tried);
 }
 
@@ -239,7 +240,7 @@ static bool joined_rightly(struct job *j)
   struct err e = {0};
   if (j->single || j->best.cpu.module == j->base.cpu.module) return true;
   if (verify_equal(j->plain, j->best.g, &o, &j->whole, &e) == OK) return j->whole.finding != FOUND_UNEQUAL;
-  if (e.id == ERR_STOPPED) job_left(j, "the verifier has proved the subprograms, and not the whole that was put together of them");
+  if (e.id == ERR_STOPPED) job_left(j, "the verifier proved the subprograms, but not the program assembled from them");
   return true;
 }
 
@@ -247,11 +248,11 @@ static int numbers(struct job *j, struct err *e)
 {
   struct err inner = {0};
   const stop_flag stop = job_stop(j, STOP_PROOF);
-  if (!joined_rightly(j)) fall_back(j, "the parts are right but the whole is not equal to the program");
+  if (!joined_rightly(j)) fall_back(j, "the subprograms are right, but the program assembled from them is not equal");
   if (j->best.proven && j->best.g != j->base.g && j->single) return OK;
   int status = numbers_of(j, &j->best, j->stable, stop, &inner);
   if (inner.id == ERR_WRONG && j->best.cpu.module != j->base.cpu.module) {
-    fall_back(j, arena_printf(j->mem, "the parts are right but the whole is not: %s", inner.text));
+    fall_back(j, arena_printf(j->mem, "the subprograms are right, but the program assembled from them is not: %s", inner.text));
     inner = (struct err){0}, status = numbers_of(j, &j->best, j->stable, stop, &inner);
   }
   if (status == OK) return OK;

@@ -37,7 +37,7 @@ int race_device_part(struct job *j, struct contest *c, int part, struct err *e)
   }
   if ((j->stopped = job_stopping(j))) return OK;
   const char *why = c->cand[0].dropped ? c->cand[0].dropped : "not proven";
-  return err_set(e, ERR_TARGET, NOWHERE, "no kernels for %s came through; operator by operator: %s", j->target.name, why);
+  return err_set(e, ERR_TARGET, NOWHERE, "no kernels for %s passed the checks; the program operator by operator: %s", j->target.name, why);
 }
 
 // ---- the whole program ----
@@ -68,8 +68,8 @@ static void join_proofs(struct job *j)
 
 static const char *why_op_by_op(const struct job *j)
 {
-  if (j->stopped) return "of what was tried until the stop, nothing was faster";
-  return *j->unmeasured ? "no candidate came through that the model says is faster" : "no candidate came through that was faster";
+  if (j->stopped) return "nothing tried before the stop was faster";
+  return *j->unmeasured ? "no candidate that passed the checks is faster by the model" : "no candidate that passed the checks was faster";
 }
 
 int race_device_whole(struct job *j, struct err *e)
@@ -98,6 +98,6 @@ int race_device_whole(struct job *j, struct err *e)
   else if (inner.status != OK)
     return *e = inner, (int)e->status;
   if (*j->unmeasured) return OK;
-  if (apart) return j->unmeasured = "a race has one GPU, and the program runs on several; its subprograms were measured", OK;
+  if (apart) return j->unmeasured = "a race uses one GPU and the program several; only its subprograms were measured", OK;
   return race_gpu_whole(j, e);
 }

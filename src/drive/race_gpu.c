@@ -170,11 +170,9 @@ static void tell_untried(struct entrants *f)
   if (early || nothing) f->j->cut = true;
   if (!job_stopping(f->j) && !early && !n[LEFT]) return;
   const char *all = f->j->split.n > 1 ? arena_printf(f->j->mem, "subprogram %d: ", f->part + 1) : "";
-  const char *slow = n[LEFT] ? arena_printf(f->j->mem, ", %d left because compiling them took too long", n[LEFT]) : "";
-  const char *climb = nothing                              ? "; it runs operator by operator"
-                      : !f->nlines && f->j->opts->tune > 0 ? "; better ways to make the fastest were not looked for"
-                                                           : "";
-  job_left(f->j, arena_printf(f->j->mem, "%s%d ways to make kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
+  const char *slow = n[LEFT] ? arena_printf(f->j->mem, ", %d skipped because compiling them took too long", n[LEFT]) : "";
+  const char *climb = nothing ? "; it runs operator by operator" : !f->nlines && f->j->opts->tune > 0 ? "; the fastest was not tuned" : "";
+  job_left(f->j, arena_printf(f->j->mem, "%s%d variants of kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
 }
 
 // Candidates that were left because of the time have another chance.
@@ -203,7 +201,7 @@ static int nothing_came(const struct entrants *f, struct err *e)
   enum errid id = ERR_TARGET;
   for (int i = 0; i < f->n && id == ERR_TARGET; i++)
     if (!f->x[i].cand && f->x[i].result && f->x[i].result->err.id != ERR_NONE) id = f->x[i].result->err.id;
-  return err_set(e, id, NOWHERE, "no kernels for %s came through; operator by operator: %s", f->j->target.name,
+  return err_set(e, id, NOWHERE, "no kernels for %s passed the checks; the program operator by operator: %s", f->j->target.name,
                  base->dropped ? base->dropped : "nothing of it was measured");
 }
 

@@ -30,7 +30,7 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   gauge_record(j->gauge, 1, &calls);
   caller_close(caller);
   module_rest(k->cpu.module);
-  if (e.id == ERR_STOPPED) return k->dropped = "not measured: stopped while it was called", k->late = true;
+  if (e.id == ERR_STOPPED) return k->dropped = "not measured: stopped while it ran", k->late = true;
   if (status) return k->dropped = "too little memory", true;
   if (t <= (brief ? HOPELESS : HOPELESS_LONG) * least || stretch_cause(&calls, gauge_reference(j->gauge))) return false;
   k->timing = timing_of(&t, 1);

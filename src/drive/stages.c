@@ -76,7 +76,7 @@ static int take_given(struct job *j, struct contest *c, struct err *e)
   TRY(graph_expand(j->mem, g, false, &g, e));
   TRY(graph_check(g, e));
   if (!job_same_signature(c->part->g, g, j->mem))
-    return err_set(e, ERR_MISMATCH, NOWHERE, "the candidate %.200s has not the inputs and outputs of the program", file);
+    return err_set(e, ERR_MISMATCH, NOWHERE, "the candidate %.200s does not have the inputs and outputs of the program", file);
   c->found->found = NEW(j->mem, struct found);
   c->found->found[0] = (struct found){.g = g, .schedule = "given"};
   return c->found->n = 1, OK;

@@ -12,8 +12,8 @@ int job_accepts(struct job *j, struct err *e)
   if (!accept || !*accept) return OK;
   for (size_t i = 0; i < COUNT(weakest); i++)
     if (!strcmp(accept, evidence_name(weakest[i]))) return j->accept = weakest[i], OK;
-  err_set(e, ERR_OPTION, NOWHERE, "there is no evidence `%.40s`", accept);
-  return err_hint(e, "it is proved, full or reduced: the weakest evidence that a result may have"), (int)e->status;
+  err_set(e, ERR_OPTION, NOWHERE, "there is no kind of evidence `%.40s`", accept);
+  return err_hint(e, "the weakest evidence that a result may have is proved, full or reduced"), (int)e->status;
 }
 
 const char NOT_CHECKED[] = "not checked: the job was stopped, or its time was over";
@@ -29,7 +29,8 @@ bool job_verified(struct job *j, const struct graph *part, struct candidate *k, 
     k->dropped =
         arena_printf(j->mem, "%s: %s", c->finding == FOUND_UNEQUAL ? "not equal to the program" : "not decided whether it is equal", c->note);
   else if (c->scope > j->accept)
-    k->dropped = arena_printf(j->mem, "equal by evidence that was not asked for (--accept %s): %s", evidence_name(c->scope), c->note);
+    k->dropped =
+        arena_printf(j->mem, "equal, but by weaker evidence than was asked for (--accept %s would take it): %s", evidence_name(c->scope), c->note);
   return !k->dropped;
 }
 

@@ -148,7 +148,7 @@ static void tell_dumps(struct job *j, bool fine)
   qsort(all, (size_t)n, sizeof(struct dump *), by_pass);
   for (int i = 0; i < n; i++) o->told(o->told_arg, passes[all[i]->pass].name, all[i]->title, str_text(&all[i]->text));
   if (fine && last != NO_PASS && !w->told[last])
-    o->told(o->told_arg, passes[last].name, irs[pass_row(j, last)->out].print ? "nothing came to it" : "it leaves no text", NULL);
+    o->told(o->told_arg, passes[last].name, irs[pass_row(j, last)->out].print ? "no data reached it" : "it has no text output", NULL);
 }
 
 static int write_trace(struct job *j, struct err *e)

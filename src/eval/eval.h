@@ -5,7 +5,7 @@
 //   field.h, field.c   the pair of prime fields; primes.h, primes.c draw the primes
 //   domain.inc         the index rules over one domain, compiled three times: f64.c, f32.c, ff.c
 //   extreme.c          products in the two extreme orders; infinities.c: infinities of both signs in a sum
-//   eval_at.c          elements that data choose
+//   eval_at.c          data-dependent indices
 //   eval_move.c        boxes of elements from one tensor to another: tiles, parts, views
 //   run.c              kernel graphs; eval_nest.c: block and thread graphs
 //   eval_element.c     chosen elements of kernel graphs
@@ -38,7 +38,7 @@ int eval_run_on(int threads, struct arena *mem, const struct graph *g, enum doma
 // are uniform. Different for every tensor and seed. Whole numbers are of their range; over fields only where some element is chosen by data.
 void eval_random(struct arena *mem, const struct graph *g, enum domain d, struct field *F, uint64_t seed, void **inputs);
 // Element i of tensor t of a kernel graph without composites, in float64, by at most so many steps from element to element. NO: they did not
-// suffice, an index leaves its dimension, or the graph has blocks. May be called by several threads.
+// suffice, an index is out of range, or the graph has blocks. May be called by several threads.
 struct eval_reader {
   double (*element)(const void *arg, int input, int64_t i); // of input number `input`, row-major
   const void *arg;

@@ -1,4 +1,4 @@
-// Elements that data choose: gather, update and topk. An index that leaves its dimension is an error of the inputs; over fields also one
+// Data-dependent indices: gather, update and topk. An index that leaves its dimension is an error of the inputs; over fields also one
 // that is computed by what is no function of fields, such as a comparison.
 #include "eval/run.h"
 

@@ -236,7 +236,7 @@ static double split(struct element_walk *w, const struct node *n, int t, int64_t
   return element(w, n->in[0], (i / inner / extent * x->d[n->a.dim] + at) * inner + i % inner);
 }
 
-// ---- elements that data choose ----
+// ---- data-dependent indices ----
 
 static bool before(double x, int64_t i, double y, int64_t k)
 {

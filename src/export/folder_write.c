@@ -32,7 +32,7 @@ static int cannot(const struct writing *w, const char *what, const char *name)
 {
   err_set(w->e, ERR_FILE, NOWHERE, "cannot save to %.300s: cannot %s%s%.200s: %s", w->path, what, *name ? " " : "", name, strerror(errno));
   if (errno == EACCES || errno == EBUSY || errno == EROFS || errno == EPERM)
-    err_hint(w->e, "a folder is written beside the one that it replaces: name one that is in a folder in which you can make some");
+    err_hint(w->e, "a folder is written beside the one that it replaces: name a folder whose parent you can write to");
   return (int)w->e->status;
 }
 

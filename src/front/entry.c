@@ -138,7 +138,7 @@ static int shared_statement(struct entry_reading *m)
   const struct loc at = p->t.at;
   if (m->found || m->shared >= 0) {
     int s = err_set(p->e, ERR_SYNTAX, at, "a declaration behind an entry point");
-    return err_hint(p->e, "what all entry points share stands before them"), s;
+    return err_hint(p->e, "declarations that all entry points share stand before them"), s;
   }
   if (lex_is(&p->t, "return") || items_update_starts(p)) {
     int s = err_set(p->e, ERR_SYNTAX, at, "%s outside of an entry point", lex_is(&p->t, "return") ? "`return`" : "an update of a state");

@@ -18,7 +18,7 @@ static int states_last(const struct graph *g, struct err *e)
   bool states = false;
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
-    if (states && n->op == OP_OUTPUT && !state_output(g, n)) return err_set(e, ERR_GRAPH, n->at, "an output behind what is left of a state");
+    if (states && n->op == OP_OUTPUT && !state_output(g, n)) return err_set(e, ERR_GRAPH, n->at, "an output after the final value of a state");
     states |= state_output(g, n);
   }
   return OK;

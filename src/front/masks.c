@@ -348,7 +348,7 @@ static int viewed(const struct masking *m, struct node *n, int *out)
   if (extent && attrs & A_END) {
     const bool all = !n->a.start && n->a.end == x.shape.d[dim];
     if (!all && n->a.end > tensor(m, extent_input(m->g, extent))->range.least)
-      return along(m, n, extent, "elements may be chosen by data, as in x[n - 1]; parts end where the least extent does: n: dim >= 8 <= 64");
+      return along(m, n, extent, "an element may be chosen at run time, as in x[n - 1]; a part ends at the least extent: n: dim >= 8 <= 64");
   } else if (extent) {
     return along(m, n, extent, "it has no fixed number of elements to be divided or repeated");
   }
@@ -367,7 +367,7 @@ static int joined(const struct masking *m, struct node *n, int *out)
 {
   for (int i = 0; i < n->nin; i++) {
     const struct tensor *x = tensor(m, n->in[i]);
-    if (n->a.dim < x->shape.n && x->runs[n->a.dim]) return along(m, n, x->runs[n->a.dim], "what lies behind it would lie in the middle");
+    if (n->a.dim < x->shape.n && x->runs[n->a.dim]) return along(m, n, x->runs[n->a.dim], "the elements after it would lie in the middle");
   }
   return add(m, n, out);
 }

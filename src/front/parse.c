@@ -170,8 +170,8 @@ static int no_state(struct parser *p, const struct front_value *v, struct loc at
   const struct graph *g = p->scope->g;
   if (!v->count || graph_state(g, v->first) < 0) return OK;
   const char *name = g->tensors[graph_state(g, v->first)].name;
-  int s = err_set(p->e, ERR_STATE_COPY, at, "`%.60s` is a state, which stays in its place: it is no result", name ? name : "it");
-  return err_hint(p->e, "the caller has it; return what is computed of it"), s;
+  int s = err_set(p->e, ERR_STATE_COPY, at, "`%.60s` is a state, which is updated in place: it is not a result", name ? name : "it");
+  return err_hint(p->e, "the caller has it; return a value computed from it"), s;
 }
 
 static int results(struct parser *p)

@@ -120,7 +120,7 @@ static int emit_node(struct block *b, int i)
   case RULE_WORLD:
   case RULE_COMPOSITE: break;
   }
-  return err_set(b->e, ERR_TARGET, n->at, "%s is not generated inside a block", op_rows[n->op].name);
+  return err_set(b->e, ERR_TARGET, n->at, "%s cannot be generated inside a block", op_rows[n->op].name);
 }
 
 static void assemble(struct block *b, struct str *s)

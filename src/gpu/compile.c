@@ -104,7 +104,7 @@ static void compile_one(void *arg, int i, int worker)
   struct unit *u = &w->units[w->todo[i]];
   u->status = NO;
   if (patience_over(&w->how.until))
-    u->status = err_set(&u->err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", u->name);
+    u->status = err_set(&u->err, ERR_STOPPED, NOWHERE, "%s was skipped: no time was left to compile it", u->name);
   else if (w->how.processes)
     u->status = compilers_compile(w->how.processes, &w->how.until, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);
   if (u->status == NO) u->status = c->compile(c->arg, &u->mem, u->name, u->source, w->arch, &u->cubin, &u->err);

@@ -131,7 +131,7 @@ static int compile(struct compilers_maker *m, const struct patience *until, stru
   if (talks) status = answer(&back, e);
   if (talks && status == OK) status = read_cubin(mem, &back, out, e);
   if (status == NO)
-    status = err_set(e, ERR_STOPPED, NOWHERE, "%s was not compiled in %.0f seconds and was left", name, now_seconds() - start);
+    status = err_set(e, ERR_STOPPED, NOWHERE, "%s was not compiled in %.0f seconds and was skipped", name, now_seconds() - start);
   else if (!talks && e->id != ERR_STOPPED)
     *e = (struct err){0}, status = err_set(e, ERR_COMPILER, NOWHERE, "the process that compiled %s ended unexpectedly", name);
   if (!talks) end(m);

@@ -236,7 +236,7 @@ static int evaluate(struct gpu_evaluator *v, const struct graph *g, const struct
   if (!approved && m != PLAIN_AS_IT_IS) return refuse(v, "its inputs were not checked");
   TRY(stage_inputs(v, from->b, inputs, e));
   TRY(run(v, m, outputs, told, e));
-  if (told[TOLD_INDEX]) return refuse(v, "an index leaves its dimension");
+  if (told[TOLD_INDEX]) return refuse(v, "an index is out of range");
   *overflow = from->in_range && told[TOLD_RANGE];
   return approved || *overflow ? OK : judge(v, from, outputs); // a result out of range is not checked
 }

@@ -43,8 +43,8 @@ static int meet(const struct gpu_peers *p, struct err *e)
   const int why = m_meet(p->w.host, p->w.rank);
   if (!why) return OK;
   return err_set(e, ERR_WORLD, NOWHERE,
-                 why == ETIMEDOUT ? "another rank did not come to where GPUs are connected: all ranks make their first call together"
-                                  : "another rank failed while GPUs were connected");
+                 why == ETIMEDOUT ? "another rank did not connect its GPU: all ranks must make their first call together"
+                                  : "another rank failed while the GPUs were being connected");
 }
 
 // ---- own memory ----
@@ -256,6 +256,6 @@ int gpu_peers_told(const struct gpu_peers *p, struct err *e)
   if (told == MEETING_OTHERS)
     err_set(e, ERR_WORLD, NOWHERE, "another rank of the world failed, or was closed");
   else
-    err_set(e, ERR_WORLD, NOWHERE, "rank %u did not come within %g seconds to where all ranks meet", told - 1, p->w.seconds);
+    err_set(e, ERR_WORLD, NOWHERE, "rank %u did not reach the collective operation within %g seconds", told - 1, p->w.seconds);
   return err_hint(e, "every rank has to make the same calls; open the ranks again"), (int)e->status;
 }

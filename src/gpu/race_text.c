@@ -57,6 +57,6 @@ void gpu_race_text(const struct gpu_race *r, int n, const struct device_program 
   if (r->best < 0)
     str_add(out, "no candidate is right\n");
   else if (!r->sure)
-    str_add(out, "the order of the first ones is not sure\n");
+    str_add(out, "the order of the first ones is uncertain\n");
   mem_free(order);
 }

@@ -73,7 +73,7 @@ static int over(struct gpu_worker *w, double seconds, struct err *e)
 {
   end_process(w);
   err_set(e, ERR_GPU, NOWHERE, "it took more than %g seconds and was ended", seconds);
-  err_hint(e, "a kernel that waits for what never comes, or a program that is very slow");
+  err_hint(e, "a kernel that deadlocks, or a program that is very slow");
   return e->status;
 }
 

@@ -13,7 +13,7 @@
 // Files
 //   kern_value.c    building values; equal values are one
 //   kern_make.c     normal form -> values              kern_parts.c    parts that are joined and split
-//   kern_chosen.c   elements that data choose
+//   kern_chosen.c   data-dependent indices
 //   kern_axes.c     axes that go together become one; axes that never meet too      kern_tail.c  a kernel and its tail as one
 //   rule.def, kern_rule.c   the rules and what applies them; rule_*.c the rules
 //   kern_hidden.c   iterations that a condition on indices hides                    kern_bound.c  how large values can be

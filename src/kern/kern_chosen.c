@@ -1,4 +1,4 @@
-// Elements that data choose. A gather reads a value at an index, which is another value. If the value is computed element by element, each of its
+// Data-dependent indices. A gather reads a value at an index, which is another value. If the value is computed element by element, each of its
 // loads becomes a load at that index (KERN_CHOSEN). An update stores a value at an index (KERN_PLACED). The results of topk
 // (KERN_TOP, KERN_TOP_AT) have no axis for the number of the chosen element. Their stores have a stride for it.
 #include "kern/kern_parts.h"

@@ -180,7 +180,7 @@ static axis_set parted_axes(const struct kern_making *m)
   return s;
 }
 
-// ---- elements that data choose ----
+// ---- data-dependent indices ----
 
 static const struct norm_dim *chosen_dim(const struct kern_making *m, const struct node *n) { return &m->n->t[n->in[0]].dim[n->a.dim]; }
 

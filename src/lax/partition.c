@@ -115,7 +115,7 @@ static void tell_meeting(const struct facts *f, const int *stage, int behind, ch
   while (f->kind[i] != MEETING || !f->live[i] || stage[i] + 1 != behind) i++;
   char place[96];
   facts_place(f, i, place);
-  snprintf(why, 160, "after %s, where all ranks meet", place);
+  snprintf(why, 160, "after %s, a collective operation", place);
 }
 
 // Operators of all ranks are the borders of what is worked on.

@@ -97,7 +97,7 @@ void row_load(struct row_text *x, int value)
   text_about(&x->t, was);
 }
 
-// Elements that data choose: the indices of value v from operand `from` on as integers, and the condition that they are within their limits.
+// Data-dependent indices: the indices of value v from operand `from` on as integers, and the condition that they are within their limits.
 // The axes are those of registers around. Returns the indentation before it, for text_until.
 static int chosen_open(struct row_text *x, int v, int from, const struct kern_access *a)
 {

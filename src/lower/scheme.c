@@ -44,7 +44,7 @@ bool scheme_takes(int scheme, const struct lower_job *j, char why[160])
   else if (j->n->joins && !x->joins)
     snprintf(why, 160, "joins and splits no parts");
   else if (j->n->chooses && !x->chooses)
-    snprintf(why, 160, "takes no elements that data choose");
+    snprintf(why, 160, "takes no data-dependent indices");
   return !*why;
 }
 

@@ -188,7 +188,7 @@ static int concat(struct wrapping *w, const struct node *n, const int *in, const
   int tile[JOINED], count = 0;
   for (int k = 0; k < n->nin; k++) unit = common_divisor(w->to->tensors[in[k]].shape.d[n->a.dim], unit);
   if (whole->d[n->a.dim] / unit > JOINED)
-    return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of concat of extents that are no multiples of 1/%d of their sum", JOINED);
+    return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel can be made of concat of extents that are no multiples of 1/%d of their sum", JOINED);
   rest.d[n->a.dim] = 1;
   struct wrap_block b = begin(w, whole->n, cut_of(&rest, NULL, whole->d[n->a.dim], TILE), 1, n->nin);
   for (int k = 0; k < n->nin; k++) {
@@ -200,7 +200,7 @@ static int concat(struct wrapping *w, const struct node *n, const int *in, const
   return end(w, &b, 1, add(w, &b, OP_CONCAT, count, tile, &n->a, n->at), n->at, out);
 }
 
-// ---- elements that data choose ----
+// ---- data-dependent indices ----
 
 // All of a tensor is one tile: the scheme that takes such kernels cuts them by its own knobs. An update writes slices in the place of a state, or of a
 // copy.
@@ -241,7 +241,7 @@ static int topk(struct wrapping *w, const struct node *n, const int *in, int *ou
 static int chosen(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
   for (int k = 0; k < n->nin; k++)
-    if (constant(w->to, in[k])) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s of a constant", op_rows[n->op].name);
+    if (constant(w->to, in[k])) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel can be made of %s of a constant", op_rows[n->op].name);
   return node_has(n, BY_INDEX) ? by_index(w, n, in, out) : topk(w, n, in, out);
 }
 
@@ -384,7 +384,8 @@ static int nest(struct wrapping *w, const struct node *n, const int *in, int *ou
   for (int k = 0; k < n->nin; k++)
     if (constant(w->to, in[k])) return err_set(w->e, ERR_GRAPH, n->at, "argument %d of a kernel is a constant", k + 1);
   for (int i = 0; i < n->sub->nnodes; i++)
-    if (node_has(&n->sub->nodes[i], WRITES_SLICES)) return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of an update in a block graph");
+    if (node_has(&n->sub->nodes[i], WRITES_SLICES))
+      return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel can be made of an update in a block graph");
   return graph_nest(w->to, graph_copy(w->to->mem, n->sub), n->nin, in, n->at, out, w->e);
 }
 
@@ -417,7 +418,7 @@ static int one_node(struct wrapping *w, const struct graph *g, const struct node
   case RULE_ACCUM:
   case RULE_COMPOSITE: break;
   }
-  return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel is made of %s", op_rows[n->op].name);
+  return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel can be made of %s", op_rows[n->op].name);
 }
 
 int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e)

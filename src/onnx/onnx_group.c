@@ -93,8 +93,7 @@ static void dissolve(struct grouper *w, int set)
   bool can = true;
   for (int i = w->first[set]; i >= 0; i = w->next[i]) work += w->m->nodes[i].work, can &= w->m->nodes[i].row->host != NULL;
   for (int i = w->first[set]; i >= 0 && !work && can; i = w->next[i])
-    w->m->nodes[i].fate = ONNX_LEFT, w->m->nodes[i].group = -1,
-    w->m->nodes[i].why = "it only moves elements, and no operator that computes is beside it";
+    w->m->nodes[i].fate = ONNX_LEFT, w->m->nodes[i].group = -1, w->m->nodes[i].why = "it only moves elements, and no neighbouring operator computes";
 }
 
 static void number(struct onnx_model *m)

@@ -172,7 +172,7 @@ int factor_iter(struct site *s, const struct scaled *above, const struct attrs *
     if (!memcmp(n->a.imap, b.imap, sizeof b.imap) && !memcmp(n->a.fmap, b.fmap, sizeof b.fmap)) return x->F = n->out, OK;
   }
   struct err e = {0};
-  if (graph_iter(s->g, up->g, above->F, &b, s->at, &x->F, &e)) return give_up(s, "the maxima cannot be cut as the sums are: %.100s", e.text);
+  if (graph_iter(s->g, up->g, above->F, &b, s->at, &x->F, &e)) return give_up(s, "the maxima cannot be partitioned like the sums: %.100s", e.text);
   PUSH(s->a->mem, s->from, s->nfrom, s->from_cap) = above->F;
   return OK;
 }
@@ -212,8 +212,8 @@ static int rescale(struct site *s, struct scaled *x, int G)
 int factor_settle(struct site *s, struct scaled *x, int dim)
 {
   if (!x->degree || factor_extent(s, x, dim) == 1) return OK;
-  if (!x->stored) return give_up(s, "it is summed along a dimension of different maxima");
-  if (x->degree != 1) return give_up(s, "partial results that are not linear in it are summed");
+  if (!x->stored) return give_up(s, "it is summed over elements with different maxima");
+  if (x->degree != 1) return give_up(s, "it sums partial results that are not linear in it");
   struct attrs a = attrs_default(OP_MAX);
   int G;
   a.dim = dim - shape_of(s, x->t)->n + shape_of(s, x->F)->n;
@@ -222,10 +222,10 @@ int factor_settle(struct site *s, struct scaled *x, int dim)
 
 int factor_settle_loop(struct site *s, struct scaled *x, int *f)
 {
-  if (x->degree != 1) return give_up(s, "what is not linear in it is accumulated");
+  if (x->degree != 1) return give_up(s, "a value that is not linear in it is accumulated");
   if (!factor_running(s, x->F)) {
     int G;
-    if (!x->stored) return give_up(s, "it is accumulated over iterations of different maxima");
+    if (!x->stored) return give_up(s, "it is accumulated over iterations with different maxima");
     if (site_once(s, OP_ACCUM_MAX, x->F, -1, NULL, &G) || rescale(s, x, G)) return NO;
   }
   return site_once(s, OP_EXP, x->F + 1, -1, NULL, f);

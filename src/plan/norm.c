@@ -73,14 +73,14 @@ static int iterator(struct making *m, const struct node *n, int input)
   struct kview v;
   struct plan_access *a = &m->n->iter[m->n->niter];
   struct raw_stride *from = &m->from[m->n->niter];
-  if (!kview_in(m->n->kernels, m->n->order, input, &v)) return cannot(m, n, "what it reads is a view without strides");
+  if (!kview_in(m->n->kernels, m->n->order, input, &v)) return cannot(m, n, "its operand is a view that strides cannot express");
   *a = (struct plan_access){.tile = n->out, .tensor = v.root, .offset = v.offset};
   for (int i = 0; i < b->ngrid; i++)
     if (n->a.imap[i] != REPLICA && !kview_take(&v.dim[n->a.imap[i]], b->grid[i], &a->grid[i]))
-      return cannot(m, n, "a grid axis cuts a view where it has no stride");
+      return cannot(m, n, "a grid axis divides a view where it has no stride");
   for (int i = 0; i < b->nloop; i++)
     if (n->a.fmap[i] != REPLICA && !kview_take(&v.dim[n->a.fmap[i]], b->loop[i], &a->loop[i]))
-      return cannot(m, n, "a loop axis cuts a view where it has no stride");
+      return cannot(m, n, "a loop axis divides a view where it has no stride");
   for (int d = 0; d < v.ndims; d++) {
     int64_t single = v.dim[d].n || !m->singles ? 0 : single_step(b, n, a, d);
     bool fits = !single || add_factor(m, n, from, d, UNIT, single);
@@ -131,12 +131,12 @@ static int contract(struct making *m, const struct node *n)
   m->ndims[n->out] = MAX(m->ndims[a], m->ndims[b]);
   for (int i = 0; i < pairs; i++)
     if (!raw_unify(&m->raw, from_last(m, n->in[i], 0), from_last(m, n->in[pairs + i], 1)))
-      return cannot(m, n, "what is summed is cut differently in its operands");
+      return cannot(m, n, "the summed dimension is partitioned differently in its operands");
   if (pairs == 2 && (!raw_unify(&m->raw, from_last(m, n->in[0], 1), from_last(m, n->in[1], 1)) ||
                      !raw_unify(&m->raw, from_last(m, n->in[2], 0), from_last(m, n->in[3], 0))))
-    return cannot(m, n, "rows or columns are cut differently in its operands");
+    return cannot(m, n, "rows or columns are partitioned differently in its operands");
   for (int d = 2; d < m->ndims[n->out]; d++)
-    if (!join(m, n->out, d, a, b)) return cannot(m, n, "batches are cut differently in its operands");
+    if (!join(m, n->out, d, a, b)) return cannot(m, n, "batches are partitioned differently in its operands");
   m->dim[n->out][m->ndims[n->out] - 1] = *from_last(m, b, 0);
   m->dim[n->out][m->ndims[n->out] - 2] = *from_last(m, a, 1);
   return OK;
@@ -149,7 +149,7 @@ static int reduce(struct making *m, const struct node *n)
   bool parts = n->op == OP_SUM_TO || n->op == OP_ACCUM_SUM_TO, groups = n->op == OP_SUM && n->a.group;
   same_dims(m, n->out, n->in[0]);
   if (!parts && !groups) return *dim = (struct raw_list){0}, OK;
-  if (!raw_cut(&m->raw, dim, parts ? n->a.extent : n->a.group, &slow, &fast)) return cannot(m, n, "its groups cut a dimension unevenly");
+  if (!raw_cut(&m->raw, dim, parts ? n->a.extent : n->a.group, &slow, &fast)) return cannot(m, n, "its groups divide a dimension unevenly");
   *dim = parts ? fast : slow;
   return OK;
 }
@@ -199,9 +199,9 @@ static int reshape(struct making *m, const struct node *n)
   for (int d = s->n - 1; d >= 0; d--, rest = slow) {
     slow = rest = raw_resolve(&m->raw, &rest);
     if (take_single(m, &slow, s->d[d], &m->dim[n->out][d])) continue;
-    if (!raw_cut(&m->raw, &rest, s->d[d], &slow, &m->dim[n->out][d])) return cannot(m, n, "cuts a dimension unevenly");
+    if (!raw_cut(&m->raw, &rest, s->d[d], &slow, &m->dim[n->out][d])) return cannot(m, n, "divides a dimension unevenly");
   }
-  return rest.n ? cannot(m, n, "leaves a dimension out") : OK;
+  return rest.n ? cannot(m, n, "omits a dimension") : OK;
 }
 
 static int view(struct making *m, const struct node *n)
@@ -221,7 +221,7 @@ static int split(struct making *m, const struct node *n)
   struct raw_list slow, fast;
   m->n->joins = true;
   if (!raw_cut(&m->raw, &m->dim[n->in[0]][n->a.dim], block_of(m)->tensors[n->out].shape.d[n->a.dim], &slow, &fast))
-    return cannot(m, n, "its parts cut a dimension unevenly");
+    return cannot(m, n, "its parts divide a dimension unevenly");
   for (int i = 0; i < n->nout; i++) {
     same_dims(m, n->out + i, n->in[0]);
     m->dim[n->out + i][n->a.dim] = fast;
@@ -263,7 +263,7 @@ static int update(struct making *m, const struct node *n)
     alike = raw_unify(&m->raw, other, &m->dim[y][d]);
   }
   same_dims(m, n->out, x);
-  return alike ? OK : cannot(m, n, "slices are cut differently in its operands");
+  return alike ? OK : cannot(m, n, "slices are partitioned differently in its operands");
 }
 
 // In place of the dimension both results have the number of the chosen element.

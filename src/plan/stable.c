@@ -39,7 +39,7 @@ static int attempt(struct attempt *a, const struct graph *g, struct graph **out)
   for (int i = 0; i < g->nnodes; i++)
     if (stable_node(&s, i)) return NO;
   *out = s.g;
-  return a->cancelled ? OK : give_up(&s, "it is not divided by a sum");
+  return a->cancelled ? OK : give_up(&s, "it is not divided by a sum of itself");
 }
 
 // Tries both kinds of maximum along these dimensions. The failure that came furthest says why.
@@ -84,7 +84,7 @@ static void add_note(char note[256], struct stable_candidate c, const struct att
     snprintf(who, sizeof who, "`%.40s`", name);
   else
     snprintf(who, sizeof who, "of %s node %d", level_name(c.g->level), c.node);
-  snprintf(note + have, 256 - have, "%sexp %s stays as written: %s", have ? "; " : "", who, *best->why ? best->why : "it is a scalar");
+  snprintf(note + have, 256 - have, "%sno maximum can be subtracted in exp %s: %s", have ? "; " : "", who, *best->why ? best->why : "it is a scalar");
 }
 
 int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e)

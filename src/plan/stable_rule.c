@@ -40,7 +40,7 @@ static int map_one(struct site *s, const struct node *n, const struct scaled *x,
 static int map_two(struct site *s, const struct node *n, const struct scaled *x, int *degree)
 {
   bool both = x[0].degree && x[1].degree;
-  if (both && !factor_same(s, x[0].F, x[1].F)) return give_up(s, "%s meets two different maxima", op_rows[n->op].name);
+  if (both && !factor_same(s, x[0].F, x[1].F)) return give_up(s, "%s combines exponentials of two different maxima", op_rows[n->op].name);
   if (n->op == OP_MUL)
     *degree = x[0].degree + x[1].degree;
   else if (n->op == OP_DIV)
@@ -70,13 +70,13 @@ static int rule_contract(struct site *s, const struct node *n, struct scaled *x,
   const struct scaled *first = NULL;
   for (int i = 0; i < half; i++) {
     struct scaled *left = &x[i], *right = &x[i + half];
-    if (left->degree && right->degree) return give_up(s, "both sides of a matmul depend on it");
+    if (left->degree && right->degree) return give_up(s, "both operands of a matmul depend on it");
     if (factor_settle(s, left, old_shape(s, n->in[i])->n - 1)) return NO;
     if (factor_settle(s, right, old_shape(s, n->in[i + half])->n - 2)) return NO;
     const struct scaled *here = left->degree ? left : right;
     if (!first) first = here;
     if (first->degree != here->degree || (here->degree && !factor_same(s, first->F, here->F)))
-      return give_up(s, "%s meets two different maxima", op_rows[n->op].name);
+      return give_up(s, "%s combines exponentials of two different maxima", op_rows[n->op].name);
   }
   if (copy_node(s, n, x, out)) return NO;
   give_factor(out, 1, first, first->degree);
@@ -132,7 +132,7 @@ static int rule_split(struct site *s, const struct node *n, struct scaled *x, st
   give_factor(out, n->nout, x, x->degree);
   int64_t f = factor_extent(s, x, n->a.dim);
   if (f == 1) return OK;
-  if (f % n->a.parts) return give_up(s, "%s cuts through a run of one maximum", op_rows[n->op].name);
+  if (f % n->a.parts) return give_up(s, "%s splits elements that share a maximum", op_rows[n->op].name);
   struct attrs a = n->a;
   a.dim += s->g->tensors[x->F].shape.n - old_shape(s, n->in[0])->n;
   for (int k = 0; k < n->nout; k++) {
@@ -165,7 +165,7 @@ static int accum_concat(struct site *s, const struct node *n, struct scaled *x, 
     if (factor_pad(s, &y, old_shape(s, n->in[0])->n) || site_once(s, OP_ACCUM, y.F, -1, &n->a, &y.F)) return NO;
   } else {
     for (int i = 0; i < s->old->nloop; i++)
-      if (n->a.fmap[i] != REPLICA && factor_extent(s, x, n->a.fmap[i]) != 1) return give_up(s, "equal maxima are concatenated");
+      if (n->a.fmap[i] != REPLICA && factor_extent(s, x, n->a.fmap[i]) != 1) return give_up(s, "parts that share maxima are concatenated");
   }
   give_factor(out, 1, &y, y.degree);
   return OK;
@@ -253,7 +253,7 @@ static int rule_input(struct site *s, const struct node *n, struct scaled *out)
 static int rule_output(struct site *s, const struct node *n, struct scaled *x)
 {
   if (n->op == OP_OUTPUT) {
-    if (x->degree) return give_up(s, "no division cancels its scale before an output");
+    if (x->degree) return give_up(s, "no division cancels its factor before an output");
   } else {
     struct saved here = {x->degree, -1};
     if (x->degree && factor_save(s, x, n->a.omap, &here.extra)) return NO;

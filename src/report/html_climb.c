@@ -113,7 +113,7 @@ static void rows(const struct plot *p)
 {
   struct html *h = p->h;
   html_raw(h, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\" class=\"num\">Point</th><th scope=\"col\" class=\"num\">Line</th><th "
-              "scope=\"col\"></th><th scope=\"col\">What was turned</th>"
+              "scope=\"col\"></th><th scope=\"col\">What was changed</th>"
               "<th scope=\"col\" class=\"num\">Before</th><th scope=\"col\" class=\"num\">After</th><th scope=\"col\" class=\"num\">Times as "
               "fast</th><th scope=\"col\" class=\"num\">Ways measured</th></tr></thead><tbody>\n");
   for (int i = 0; i < p->n; i++) {
@@ -145,9 +145,9 @@ static void course(struct html *h, const json_t *steps, const char *of)
 static const char *why_none(const struct html *h)
 {
   const json_t *gpu = json_object_get(h->r, "gpu");
-  if (gpu && *html_txt(gpu, "unmeasured")) return "Nothing was measured, so nothing was climbed; the model's choice stands.";
-  if (html_yes(h->r, "stopped")) return "The run ended before anything was climbed.";
-  return "Nothing was climbed: no candidate was measured from which to begin, or no time was given to it.";
+  if (gpu && *html_txt(gpu, "unmeasured")) return "Nothing was measured, so there was no hill climb; the model's choice stands.";
+  if (html_yes(h->r, "stopped")) return "The run ended before a hill climb began.";
+  return "There was no hill climb: no candidate was measured to start from, or no time was given to it.";
 }
 
 void html_climb(struct html *h)

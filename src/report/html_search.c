@@ -180,7 +180,7 @@ static void part(struct html *h, const json_t *p, int number, int parts)
 {
   const char *why = html_txt(p, "why"), *limits = html_txt(p, "limits");
   if (parts > 1) html_add(h, "<h3>Subprogram %d: %d operators</h3>\n", number, html_int(p, "operators"));
-  if (*why) html_add(h, "<p>Cut off because %s.</p>\n", why);
+  if (*why) html_add(h, "<p>Cut here: %s.</p>\n", why);
   if (html_has(p, "same_as")) {
     html_add(h, "<p>The same as subprogram %d.</p>\n", html_int(p, "same_as"));
     return;

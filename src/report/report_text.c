@@ -124,7 +124,7 @@ static void times(const json_t *r, struct str *out)
     str_add(out, "  optimized  stays op-by-op: %s\n", txt(best, "reason"));
   else
     time_line("optimized", best, num(share, "best"), txt(share, "of"), faster, out);
-  if (*txt(r, "disturbed")) str_add(out, "  disturbed  %s: times and choice are not sure, and a later run measures again\n", txt(r, "disturbed"));
+  if (*txt(r, "disturbed")) str_add(out, "  disturbed  %s: times and choice are uncertain; a later run measures again\n", txt(r, "disturbed"));
 }
 
 // How many references of a race on a GPU were computed there too, and how they were checked.
@@ -195,7 +195,7 @@ static void part_line(const json_t *p, int i, struct str *out)
     str_add(out, ", %s -> %s, %s", report_duration(a, num(p, "baseline_us")), report_duration(b, num(p, "best_us")), txt(p, "schedule"));
   else
     str_add(out, yes(p, "searchable") ? ", nothing better found" : ", not searched");
-  if (*txt(p, "why")) str_add(out, "\n      cut off because %s", txt(p, "why"));
+  if (*txt(p, "why")) str_add(out, "\n      cut here: %s", txt(p, "why"));
   str_add(out, "\n");
 }
 

@@ -61,7 +61,7 @@ int exchange_failed(const struct exchange *x, int status, struct err *e)
   for (int r = 0; r < x->ranks; r++) last = MAX(last, __atomic_load_n(&x->x->at[r], __ATOMIC_RELAXED));
   for (int r = 0; r < x->ranks; r++) late |= (uint32_t)(__atomic_load_n(&x->x->at[r], __ATOMIC_RELAXED) < last) << r;
   ranks_text(text, x->ranks, late);
-  err_set(e, ERR_WORLD, NOWHERE, "rank %s did not come within %g seconds to where all ranks meet", text, x->seconds);
+  err_set(e, ERR_WORLD, NOWHERE, "rank %s did not reach the collective operation within %g seconds", text, x->seconds);
   return err_hint(e, "every rank has to make the same calls; open the ranks again"), (int)e->status;
 }
 

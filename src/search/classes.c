@@ -250,7 +250,7 @@ static int visit(struct build *b, int t, const struct labels *l)
   case RULE_IO:
   case RULE_CONST:
   case RULE_INDEX: break;
-  case RULE_AT: return fail(b, "elements that data choose");
+  case RULE_AT: return fail(b, "data-dependent indices");
   case RULE_MAP:
     for (int i = 0; i < n->nin; i++) {
       struct labels lx = broadcast(l, &b->p->tensors[n->in[i]].shape);

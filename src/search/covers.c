@@ -97,7 +97,7 @@ static bool walk_library(struct search_walk *w, int i)
       }
     }
   }
-  return cover_lost(w, i, 0, op_rows[n->op].name, "as a kernel of its own it makes nothing that the search leaves in device memory");
+  return cover_lost(w, i, 0, op_rows[n->op].name, "as a separate kernel it makes no tensor that the search leaves in device memory");
 }
 
 static bool walk_output(struct search_walk *w, int i)

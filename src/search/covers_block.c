@@ -157,7 +157,7 @@ static bool walk_iter(struct inside *x, int k, int number)
     if (fits && x->loop) fits = cuts(w, &t->v[v], w->viewed[from], n->a.fmap[0], t->sch.loop, LOOP);
     if (fits && go_on(x, k, n->out, v)) return true;
   }
-  return cover_lost(w, x->node, k, "iterator", "no schedule cuts its tensor so");
+  return cover_lost(w, x->node, k, "iterator", "no schedule partitions its tensor like this");
 }
 
 // A constant of the program, which blocks have without an iterator.
@@ -201,7 +201,7 @@ static bool walk_save(struct inside *x, int k, int number)
     if (summed && save_value(x, k, tensor, x->w->owner[x->table][d])) return true;
   }
   return cover_lost(x->w, x->node, k, "saver",
-                    "what it saves is nothing that the search leaves for later kernels (whole tensors, or sums over all but the grid's part)");
+                    "it saves a tensor that the search does not leave for later kernels (whole tensors, or sums over all but the grid's part)");
 }
 
 int cover_number(const struct graph *b, int k, enum op op)

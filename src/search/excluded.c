@@ -126,13 +126,13 @@ static bool take_limits(const struct asking *a, struct search_opts *wide, struct
     more = ask(a, &one, open);
     struct excluded_group held = taken(a, open, true);
     for (int k = 0; k < held.n; k++)
-      snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "%s is too low: with %d the space holds it", limits[i], *limit_of(&one, i));
+      snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "%s is too low: with %d the space contains it", limits[i], *limit_of(&one, i));
   }
   if (!any || !more) return more;
   more = ask(a, wide, open);
   struct excluded_group held = taken(a, open, true);
   for (int k = 0; k < held.n; k++)
-    snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "several limits are too low: with higher ones the space holds it");
+    snprintf(held.x[k]->c->why, sizeof held.x[k]->c->why, "several limits are too low: with higher ones the space contains it");
   return more;
 }
 
@@ -177,7 +177,7 @@ static void name_rules(const struct asking *a, const struct excluded_group *all,
   for (int i = 0; i < all->n; i++) {
     struct cover *c = all->x[i]->c;
     c->rules = rules;
-    snprintf(c->why, sizeof c->why, "%s: the space of --off %s holds it (%s)", str_text(&words), str_text(&list), all->x[i]->why);
+    snprintf(c->why, sizeof c->why, "%s: with --off %s the space contains it (%s)", str_text(&words), str_text(&list), all->x[i]->why);
   }
   str_free(&words), str_free(&list);
 }

@@ -73,7 +73,7 @@ static void weigh(struct equal_job *j, const struct testing *t, enum verdict fie
   if (!whole) return conclude(j, FOUND_UNDECIDED, EVIDENCE_NONE);
   if (fields == DIFFERENT && t->faithful) return differs(j, FOUND_UNEQUAL, t->a, &t->where, "at full size");
   if (numbers == NUMBERS_DIFFER) return undecided(j, "tests over fields agree, but values in float64 differ");
-  if (fields == ZERO_DIVISOR) return undecided(j, "divides by zero whatever the inputs");
+  if (fields == ZERO_DIVISOR) return undecided(j, "divides by zero for all inputs");
   if (fields == SAME && !enough) return undecided(j, FEW_ORDERS);
   if (fields == SAME) return undecided(j, "no inputs were found on which both are defined and rounding errors are small");
   undecided(j, "tests over fields differ, but only in their meaning of roots, maxima or opaque functions; values in "
@@ -114,7 +114,7 @@ static bool small_agrees(struct equal_job *j, enum shrink_style style, int64_t o
     enum verdict v = testing_fields(t, ops, j->e);
     if ((j->broken = v == BROKEN)) return false;
     if (v == SAME) return true;
-    if (v == ZERO_DIVISOR) return undecided(j, "divides by zero whatever the inputs, at reduced extents"), false;
+    if (v == ZERO_DIVISOR) return undecided(j, "divides by zero for all inputs, at reduced extents"), false;
     differs(j, FOUND_UNDECIDED, a, &t->where, "at reduced extents");
   }
   return false;
@@ -148,7 +148,7 @@ static void small(struct equal_job *j, double ops)
 static void by_indices(struct equal_job *j)
 {
   struct verify_place at = {0};
-  undecided(j, "elements are chosen by data, where only a proof counts");
+  undecided(j, "it has data-dependent indices, for which only a proof counts");
   if (!affordable(j, j->a, j->b)) return;
   enum numbers n = real_compare(j->a, j->b, j->seed, j->o->threads, j->o->stop, &at, j->e);
   if ((j->broken = n == NUMBERS_BROKEN)) return;

@@ -6,7 +6,7 @@
 //   prove.c           verify_prove: outputs, cases, common denominators
 //   prove_index.c     digits and subscripts
 //   prove_unfold.c    graphs -> terms: kernel graphs, blocks, views, sums; prove_loop.c does accumulators
-//   prove_at.c        elements that data choose
+//   prove_at.c        data-dependent indices
 //   prove_term.c      terms of sums, maxima and operators
 //   law_term.h        the terms that the laws of operators are made of
 //   prove_form.c      sums and products of forms

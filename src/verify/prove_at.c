@@ -40,7 +40,7 @@ struct term *unfold_element(const struct step *w, int array, const struct subscr
   for (int d = 0; d < n; d++) {
     rest[d] = at[d];
     if (!subscript_chosen(p, at[d])) continue;
-    if (!(number[d] = number_of(p, at[d]))) return prove_give_up(p, "an index that comes from data is cut");
+    if (!(number[d] = number_of(p, at[d]))) return prove_give_up(p, "a data-dependent index is split");
     rest[d] = (struct subscript){0}, mask |= 1 << d;
   }
   struct term *t = term_new(p, TERM_ELEMENT, NULL, NULL);
@@ -131,5 +131,5 @@ struct term *unfold_index(const struct step *w, struct subscript flat)
 {
   if (!subscript_chosen(w->p, flat)) return NULL;
   struct term *t = number_of(w->p, flat);
-  return t ? t : prove_give_up(w->p, "an index that comes from data is cut");
+  return t ? t : prove_give_up(w->p, "a data-dependent index is split");
 }

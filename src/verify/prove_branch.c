@@ -187,5 +187,5 @@ bool branches_settle(struct prover *p, struct branches *s, const struct form **s
     if (drop(p, s) || share(p, s, shift) || open_one(p, s)) continue;
     return true;
   }
-  return prove_give_up(p, "a maximum that does not come to an end");
+  return prove_give_up(p, "a maximum that could not be simplified within the step limit");
 }

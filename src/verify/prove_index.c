@@ -4,7 +4,7 @@
 
 enum { MOST_PIECES = 40, MOST_LOOKED_AT = 1000 };
 
-static const char NOWHERE_TO_CUT[] = "an index is cut where none of its parts ends";
+static const char NOWHERE_TO_CUT[] = "an index is split inside one of its parts";
 
 struct prove_index_builder {
   struct prover *p;

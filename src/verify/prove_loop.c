@@ -102,7 +102,7 @@ static struct term *so_far(const struct step *w)
   struct loop l = {.w = w}, *arg = &l;
   int n = w->s->g->nloop;
   for (int d = 0; d < shape(w, w->t)->n; d++)
-    if (subscript_chosen(p, w->at[d])) return prove_give_up(p, "an index that comes from data in a running maximum");
+    if (subscript_chosen(p, w->at[d])) return prove_give_up(p, "a data-dependent index in a running maximum");
   if (!iterations(&l, &over)) return NULL;
   struct term *t = term_new(p, TERM_RUNNING, body(&arg), NULL);
   if (!t) return NULL;

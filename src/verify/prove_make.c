@@ -40,7 +40,7 @@ static struct form *element(struct prover *p, int array, int n, const struct sub
   struct subscript *at = NEWS(p->mem, struct subscript, n + 1);
   for (int i = 0; i < n; i++) {
     at[i] = subscript_expand(p, from[i]);
-    if (subscript_composite(p, at[i])) return prove_give_up(p, "an index is cut where none of its parts ends");
+    if (subscript_composite(p, at[i])) return prove_give_up(p, "an index is split inside one of its parts");
   }
   struct form *f = form_atom(p, (struct atom){.kind = ATOM_ELEMENT, .tag = array, .nat = n, .at = at}, (struct ratio){1, 1});
   if (f) p->numbered |= f->m[0].f[0].a->numbered;

@@ -58,7 +58,7 @@ static const struct form *extract(struct prover *p, const struct form *f, enum c
 {
   struct factor x;
   for (int round = 0; f && form_common(p, f, which, &x); round++) {
-    if (round == MOST_ROUNDS) return prove_give_up(p, "a quotient that does not come to an end");
+    if (round == MOST_ROUNDS) return prove_give_up(p, "a quotient that could not be simplified within the step limit");
     monomial_factor(p, content, x.a, (struct ratio){-x.e.n, x.e.d});
     f = form_times(p, f, x.a, x.e);
   }

@@ -163,7 +163,7 @@ static bool known(struct prover *p, struct subscript s, int64_t *value)
 {
   *value = 0;
   for (int i = 0; i < s.n; i++) {
-    if (s.p[i].digit >= 0 && subscript_chosen(p, s)) return prove_give_up(p, "an index that comes from data chooses a part");
+    if (s.p[i].digit >= 0 && subscript_chosen(p, s)) return prove_give_up(p, "a data-dependent index selects a part");
     if (s.p[i].digit >= 0) {
       if (s.p[i].extent > MOST_CASES || p->digits[s.p[i].digit].parts.n) return prove_give_up(p, "a concatenation has too many parts to tell apart");
       p->need = digit_isolate(p, s.p[i]);

@@ -225,7 +225,7 @@ static void what_is_no_rank(void **state)
   float part[N * K], have[M * N], mid[M * K];
   assert_int_equal(mica_module_call(r, (const void *[]){x, NULL, part}, (void *[]){have, mid}, NULL, NULL), MICA_USER);
   assert_int_equal(mica_module_call(r, (const void *[]){x, part, part}, (void *[]){have, mid}, NULL, NULL), MICA_USER);
-  if (!strstr(mica_error(m), "rank 0, 1, 3 did not come within 0.05 seconds")) fail_msg("%s", mica_error(m));
+  if (!strstr(mica_error(m), "rank 0, 1, 3 did not reach the collective operation within 0.05 seconds")) fail_msg("%s", mica_error(m));
   mica_close(m);
 }
 

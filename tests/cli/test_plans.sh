@@ -129,5 +129,5 @@ grep -q 'no installed plan is used' "$work/out" "$work/err" || complain "a file 
 head -c 200 "$work/plans/sm_90a.jsonl" >"$work/cut/sm_90a.jsonl"
 MICA_PLANS=$work/cut optimize two cut
 is cut 'True False proved'
-expect 2 'this is no row' of two "$MICA" db import "$work/cut/sm_90a.jsonl"
+expect 2 'this is not a row' of two "$MICA" db import "$work/cut/sm_90a.jsonl"
 finish

@@ -142,7 +142,7 @@ static bool came_late(const struct gpu_batch *b, struct gpu_race *out)
   seen.late++;
   for (int i = 0; i < b->n; i++) {
     out->result[i].verdict = GPU_NOT_COMPILED, out->result[i].round = -1;
-    err_set(&out->result[i].err, ERR_STOPPED, NOWHERE, "%s was left: there was no time to compile it", b->programs[i]->launch[0].name);
+    err_set(&out->result[i].err, ERR_STOPPED, NOWHERE, "%s was skipped: no time was left to compile it", b->programs[i]->launch[0].name);
   }
   return true;
 }

@@ -1,4 +1,4 @@
-// Elements that data choose, on GPUs: gathers and updates become kernels of the scheme rows, which the interpreter finds nothing against, for the
+// Data-dependent indices, on GPUs: gathers and updates become kernels of the scheme rows, which the interpreter finds nothing against, for the
 // cheapest plan and for all choices of each kernel; an index outside its dimension reads 0 and writes nothing.
 #include "run_table.h"
 #include "sim/device_host.h"

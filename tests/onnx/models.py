@@ -435,7 +435,7 @@ def mixed(name="mixed"):
 
 
 def choices(name="choices"):
-    """Elements that data choose: conditions, indices that are inputs and indices that the program computes, ties."""
+    """Data-dependent indices: conditions, indices that are inputs and indices that the program computes, ties."""
     g = Graph(name, 18)
     x, y, c = g.input("x", 4, 6), g.input("y", 4, 6), g.input("c", 4, 1, dtype=np.bool_)
     i, j = g.input("i", 2, 3, dtype=np.int64, high=4), g.input("j", 4, 2, dtype=np.int32, high=6)

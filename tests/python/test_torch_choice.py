@@ -1,4 +1,4 @@
-"""Rows of elements that data choose, against eager: ties, NaN, infinities, indices from the end, indices that are outside."""
+"""Rows of data-dependent indices, against eager: ties, NaN, infinities, indices from the end, indices that are outside."""
 import subprocess
 
 import pytest

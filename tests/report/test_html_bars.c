@@ -69,7 +69,7 @@ static void disturbed(void **state)
 {
   (void)state;
   char *page = page_of(report);
-  has(page, "<p class=\"notice\">Disturbed: a thread &lt;waited&gt;. Times and choice are not sure, and a later run measures again.</p>");
+  has(page, "<p class=\"notice\">Disturbed: a thread &lt;waited&gt;. Times and choice are uncertain; a later run measures again.</p>");
   has(page, "least 39.0 us, <strong>disturbed</strong>: a thread &lt;waited&gt;</td>");
   has(page, "least 140 us</td>");
   has(page, "<small>disturbed: times lie apart</small>");

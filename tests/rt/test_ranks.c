@@ -434,7 +434,7 @@ static void calls_that_wait_in_vain(void **state)
   int status = module_call_rank(m, 0, exchange_memory(x), (void *[]){in}, (void *[]){out});
   assert_int_equal(status, ETIMEDOUT);
   assert_int_equal(exchange_failed(x, status, &e), USER);
-  if (!strstr(e.text, "rank 1 did not come within 0.05 seconds")) fail_msg("%s", e.text);
+  if (!strstr(e.text, "rank 1 did not reach the collective operation within 0.05 seconds")) fail_msg("%s", e.text);
   assert_int_equal(module_call_rank(m, 1, exchange_memory(y), (void *[]){in}, (void *[]){out}), ECANCELED); // and so it stays
   exchange_close(x), exchange_close(y);
   e = (struct err){0};

@@ -82,7 +82,7 @@ static const struct {
      "graph g { X: f32[8, 64]\n P = block(x=2, y=4) { x = iter(X, imap={x:0, y:1})\n save(exp(x), omap={x:0, y:1}) }\n"
      "O = block(x=2; i=4) { p = iter(P, imap={x:0}, fmap={i:1})\n save(accum_sum(p, dim=1), omap={x:0}) }\n return O }", NULL},
     {"a library operator that blocks do not have", "program p { X: f32[8, 64]\n return exp(X) * 2 }",
-     "graph g { X: f32[8, 64]\n return exp(chunk(concat(X, X, X, dim=1), dim=1, parts=3, index=0)) * 2 }", "concat: as a kernel of its own it makes nothing that the search leaves in device memory; no rule explains it"},
+     "graph g { X: f32[8, 64]\n return exp(chunk(concat(X, X, X, dim=1), dim=1, parts=3, index=0)) * 2 }", "concat: as a separate kernel it makes no tensor that the search leaves in device memory; no rule explains it"},
     {"a block operator that the search does not try", "program p { X: f32[8, 64]\n W: f32[64, 32]\n return matmul(X, W) }",
      "graph g { X: f32[8, 64]\n W: f32[64, 32]\n O = block(x=4) { x = iter(X)\n w = iter(W, imap={x:1})\n"
      "save(concat_matmul(x, x, w, w) * 0.5, omap={x:1}) }\n return O }",
@@ -115,23 +115,23 @@ static const struct {
     {"a whole copy beside a part", "program p { X: f32[8, 64]\n return X / sum(X, dim=1) }",
      "graph g { X: f32[8, 64]\n O = block(x=4; i=2) { x = iter(X, imap={x:0})\n part = iter(X, imap={x:0}, fmap={i:1})\n"
      "save(x / accum_sum(part, dim=1), omap={x:0}) }\n return O }",
-     "rule `whole`: the space of --off "},
+     "rule `whole`: with --off "},
     {"an outer product by an elementwise operator", "program p { X: f32[4, 4]\n W: f32[4, 8]\n return matmul(X, W) }",
      "graph g { X: f32[4, 4]\n W: f32[4, 8]\n O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1})\n w = iter(W, fmap={i:0})\n"
      "save(accum(x * w), omap={x:0}) }\n return O }",
-     "rule `shape`: the space of --off "},
+     "rule `shape`: with --off "},
     {"the product of a sum with itself", "program p { X: f32[4, 4]\n Y: f32[4, 4]\n return X * square(X + Y) }",
      "graph g { X: f32[4, 4]\n Y: f32[4, 4]\n O = block(x=2) { x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n s = x + y\n"
      "save(x * s * s, omap={x:0}) }\n return O }",
-     "rule `square`: the space of --off "},
+     "rule `square`: with --off "},
     {"a law that the axioms do not have", "program p { X: f32[4, 4]\n Y: f32[4, 4]\n return exp(X + Y) * X }",
      "graph g { X: f32[4, 4]\n Y: f32[4, 4]\n O = block(x=2) { x = iter(X, imap={x:0})\n y = iter(Y, imap={x:0})\n"
      "save(exp(x) * exp(y) * x, omap={x:0}) }\n return O }",
-     "rule `expr`: the space of --off "},
+     "rule `expr`: with --off "},
     {"what two rules remove", "program p { X: f32[4, 4]\n W: f32[4, 8]\n return matmul(X, W) / sum(X, dim=1) }",
      "graph g { X: f32[4, 4]\n W: f32[4, 8]\n O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1})\n all = iter(X, imap={x:0})\n"
      "w = iter(W, fmap={i:0})\n save(accum(x * w) / sum(all, dim=1), omap={x:0}) }\n return O }",
-     "rules `shape` and `whole`: the space of --off "},
+     "rules `shape` and `whole`: with --off "},
     {"a loop that adds up partial sums, one an iteration", ATTENTION,
      ATTENTION_G "O = block(x=4, y=4; i=4) { a = iter(A, imap={x:0, y:1}, fmap={i:2})\n b = iter(B, imap={x:0, y:1}, fmap={i:2})\n"
                  "save(accum(b) / accum(a), omap={x:0, y:1}) }\n return O }",
@@ -245,7 +245,7 @@ static void test_limits(void **state)
   struct err e = {0};
   assert_int_equal(search_covers(&mem, p, &machine, &o, 1, &g, &c, &e), OK);
   assert_false(c.held);
-  assert_string_equal(c.why, "--max-kernel-ops is too low: with 4 the space holds it");
+  assert_string_equal(c.why, "--max-kernel-ops is too low: with 4 the space contains it");
   o.max_kernel_ops = 4;
   assert_int_equal(search_covers(&mem, p, &machine, &o, 1, &g, &c, &e), OK);
   if (!c.held) fail_msg("%s", c.why);

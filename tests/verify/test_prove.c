@@ -148,7 +148,7 @@ static void test_proved(void **state)
   "  E = exp(matmul(Q, K)); return matmul(E / sum(E, dim=2), V) }"
 static const char DIFFER[] = "the normal forms differ";
 static const char RESCALED[] = "an accumulator rescaled by something else than exp of the change of a running maximum";
-static const char CUT[] = "an index is cut where none of its parts ends";
+static const char CUT[] = "an index is split inside one of its parts";
 
 #define RUNNING_ROOTS                                                                                            \
   "X: f32[4, 8]\n O = block(x=2; i=4) { x = iter(X, imap={x:0}, fmap={i:1}); m, _ = accum_max(max(sqrt(x) + 1, " \

@@ -1,4 +1,4 @@
-"""Rows of the table: elements that data choose. Gathers by indices, the largest elements, and where they stand.
+"""Rows of the table: data-dependent indices. Gathers by indices, the largest elements, and where they stand.
 
 Whole numbers are indices and nothing else: a program has no arithmetic of torch's integers. An index that is an input gets the range
 that its dimension asks for (`Emitter.index`).
