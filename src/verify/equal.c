@@ -76,8 +76,8 @@ static void weigh(struct equal_job *j, const struct testing *t, enum verdict fie
   if (fields == ZERO_DIVISOR) return undecided(j, "divides by zero for all inputs");
   if (fields == SAME && !enough) return undecided(j, FEW_ORDERS);
   if (fields == SAME) return undecided(j, "no inputs were found on which both are defined and rounding errors are small");
-  undecided(j, "tests over fields differ, but only in their meaning of roots, maxima or opaque functions; values in "
-               "float64 agree");
+  undecided(j, "tests over fields differ, but only in their meaning of roots, maxima, whole numbers or opaque "
+               "functions; values in float64 agree");
 }
 
 static bool affordable(const struct equal_job *j, const struct graph *a, const struct graph *b)

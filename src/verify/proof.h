@@ -114,7 +114,7 @@ double size_error(const struct bound *b, uint64_t p, uint64_t q);
 int64_t work_ops(const struct graph *g);   // field multiply-adds of one evaluation
 int64_t work_bytes(const struct graph *g); // kernel tensors as field elements
 // Whether a difference over fields implies a difference over the reals. True for graphs of field operations and exponentials only: no roots, maxima
-// or opaque functions, and no constant that may stand for another number.
+// or opaque functions, no constant that may stand for another number, and no whole numbers, which have few values.
 bool work_faithful(const struct graph *g);
 
 enum verdict { SAME, DIFFERENT, ZERO_DIVISOR, BROKEN };

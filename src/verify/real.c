@@ -69,11 +69,37 @@ struct compared {
   struct verify_place *where;
 };
 
+// Elements of output i behind its run-time extents may be any numbers, so they do not count.
+static void leave_padding(const struct compared *c, int i, const struct extent_values *now, double *y)
+{
+  const struct tensor *t = &c->g[0]->tensors[c->outs[i]];
+  const struct shape part = extents_shape(now, t);
+  for (int64_t k = 0, n = shape_size(&t->shape); k < n; k++) {
+    int64_t rest = k;
+    for (int d = t->shape.n - 1; d >= 0; rest /= t->shape.d[d--])
+      if (rest % t->shape.d[d] >= part.d[d]) y[k] = NAN;
+  }
+}
+
+static void leave_all_padding(struct arena *mem, const struct compared *c, void *const *in, const struct runs *r)
+{
+  const struct graph *g = c->g[0];
+  int n = graph_inputs(g, NULL), *ids = NEWS(mem, int, n + 1);
+  struct extent_values now = {.n = graph_extents(g)};
+  graph_inputs(g, ids);
+  for (int i = 0; i < n; i++)
+    if (g->tensors[ids[i]].extent) now.value[g->tensors[ids[i]].extent] = (int64_t) * (double *)in[i];
+  for (int i = 0; i < c->nout; i++)
+    if (extent_tells(&g->tensors[c->outs[i]])) leave_padding(c, i, &now, r->wide[i]);
+}
+
 static int evaluate(struct arena *mem, const struct compared *c, int side, int draw, struct runs *r, struct err *e)
 {
   const struct graph *g = c->g[side];
   r->wide = NEWS(mem, double *, c->nout + 1), r->narrow = NEWS(mem, float *, c->nout + 1);
-  int s = eval_run_on(c->threads, mem, g, DOM_F64, NULL, inputs(mem, c->g[0], false, c->seed, draw), (void **)r->wide, c->stop, e);
+  void *const *wide = inputs(mem, c->g[0], false, c->seed, draw);
+  int s = eval_run_on(c->threads, mem, g, DOM_F64, NULL, wide, (void **)r->wide, c->stop, e);
+  if (!s) leave_all_padding(mem, c, wide, r);
   if (!s) s = eval_run_on(c->threads, mem, g, DOM_F32, NULL, inputs(mem, c->g[0], true, c->seed, draw), (void **)r->narrow, c->stop, e);
   return s;
 }

@@ -78,6 +78,7 @@ bool work_faithful(const struct graph *g)
   for (int i = 0; i < g->nnodes; i++) {
     const struct node *n = &g->nodes[i];
     const struct op_row *row = &op_rows[n->op];
+    if (n->op == OP_INPUT && g->tensors[n->out].whole) return false;
     if (!field_operation(row) || (n->sub && !work_faithful(n->sub))) return false;
     if ((row->attrs & A_SCALAR) && (!isfinite(n->a.scalar) || rational_of(n->a.scalar).rounded)) return false;
   }
