@@ -46,7 +46,7 @@ static void judge(const struct offer *o, const struct pricing *by, const struct 
 {
   for (int i = 0; i < r->n && (!o->top || i < o->top); i++) {
     const struct found *f = &r->found[i];
-    double price = price_graph(by, f->g);
+    double price = price_graph(by, f->g, 0);
     x->offered++, x->refused += !isfinite(price);
     if (o->graphs) printf("  %3d %9.2f %9.2f  %d kernels  %s\n", i + 1, useconds(f->cost), useconds(price), f->kernels, f->schedule);
     if (!isfinite(x->first)) x->first = price;
@@ -64,7 +64,7 @@ static int wider(const struct offer *o, struct job *j, struct contest *c, struct
   if (!o->wide || !c->part->searchable) return OK;
   s->most = o->wide;
   TRY(search_run(j->mem, c->part->g, &j->target, s, &r, e));
-  if (r.n && isfinite(price_graph(by, r.found[0].g))) x->space = fmin(x->space, r.found[0].cost); // else none can be made
+  if (r.n && isfinite(price_graph(by, r.found[0].g, 0))) x->space = fmin(x->space, r.found[0].cost); // else none can be made
   if (o->graphs && r.n) printf("  wide %9.2f  %d kernels  %s\n", useconds(r.found[0].cost), r.found[0].kernels, r.found[0].schedule);
   return OK;
 }
@@ -82,7 +82,7 @@ static int part(const struct offer *o, struct job *j, struct contest *c, struct 
   if (c->part->searchable) TRY(search_run(j->mem, c->part->g, &j->target, &s, &r, e));
   x->search = now_seconds() - start, start = now_seconds();
   judge(o, &by, &r, x);
-  if (!isfinite(x->best)) x->first = x->eight = x->best = price_graph(&by, c->part->g);
+  if (!isfinite(x->best)) x->first = x->eight = x->best = price_graph(&by, c->part->g, 0);
   x->price = now_seconds() - start;
   return wider(o, j, c, &s, &by, x, e);
 }

@@ -93,20 +93,23 @@ static void add(struct contest *c, const struct found *f)
 
 // ---- passes ----
 
+int stable_form(struct arena *mem, const struct graph *g, bool overflows, struct graph **out, char note[256], struct err *e)
+{
+  bool changed;
+  TRY(plan_stable(mem, g, out, &changed, note, e));
+  if (!overflows || changed || plan_is_stable(g)) return OK;
+  return err_set(e, ERR_TARGET, NOWHERE, "an exponential could overflow although the program's cannot: %s", *note ? note : "it is in a thread graph");
+}
+
 int run_stable(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
   struct candidate *x = on->x;
   struct graph *stable;
   char note[256] = "";
-  bool changed;
-  TRY(plan_stable(j->mem, x->found, &stable, &changed, note, e));
+  const int status = stable_form(j->mem, x->found, on->c->overflows, &stable, note, e);
+  if (status != OK) return x->overflows = true, status;
   TRY(graph_check(stable, e));
-  if (on->c->overflows && !changed && !plan_is_stable(x->found)) {
-    x->overflows = true;
-    return err_set(e, ERR_TARGET, NOWHERE, "an exponential could overflow although the program's cannot: %s",
-                   *note ? note : "it is in a thread graph");
-  }
   x->g = stable;
   if (*note) x->note = arena_strdup(j->mem, note);
   return OK;
@@ -349,7 +352,8 @@ struct candidate_building {
   struct contest *c;
   struct err *errs; // one a candidate, because arenas are not shared by threads
   int from, part;
-  int done; // candidates, atomic
+  int done;     // candidates, atomic
+  double until; // no further one is begun: they are measured in what is left
 };
 
 static void build_progress(const struct candidate_building *b, int done)
@@ -364,7 +368,7 @@ static void build_one(void *arg, int i, int worker)
   struct candidate *x = &b->c->cand[b->from + i];
   bool first = b->from + i <= 1; // op-by-op, and what the model likes best
   if (x->dropped || job_stopping(b->j)) return;
-  if (!first && clock_part_over(b->j)) {
+  if (!first && now_seconds() >= b->until) {
     x->dropped = NO_TIME, x->late = true;
     return;
   }
@@ -377,7 +381,7 @@ static void build_one(void *arg, int i, int worker)
 static void build_for_cpu(struct job *j, struct contest *c, int part, int from)
 {
   int n = c->ncand - from;
-  struct candidate_building b = {j, c, NEWS(j->mem, struct err, n), from, part, 0};
+  struct candidate_building b = {j, c, NEWS(j->mem, struct err, n), from, part, 0, clock_starters(j)};
   if (n) build_progress(&b, 0);
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[from + i];

@@ -10,6 +10,7 @@
 enum { STARTS = 2, PER_MEASURED = 3, MOST_AROUND = 12, CALLS = 6 };
 static const double NEAR = 1.5;        // another structure is climbed from if it took at most this much longer
 static const double SECONDS = 0.06;    // of timing, a candidate
+static const double OF_LEFT = 0.25;    // of what the part has left, at most
 static const double MOST_SECONDS = 15; // of a climb, after which no further step is begun
 
 struct climb {
@@ -66,7 +67,7 @@ static int time_round(struct climb *k, int from, int n)
   struct err e = {0};
   for (int i = n; i < c->ncand; i++)
     if (c->cand[i].cpu.module && !c->cand[i].dropped && !race_hopeless(k->j, &c->cand[i], &c->cand[from], k->b)) who[count++] = i;
-  if (race_run(k->j, c, who, count, k->b, SECONDS * count, &e) != OK) return from;
+  if (race_run(k->j, c, who, count, k->b, race_seconds(k->j, SECONDS * count, OF_LEFT), &e) != OK) return from;
   for (int i = 1; i < count; i++)
     if (c->cand[who[i]].cpu.score < c->cand[fastest].cpu.score) fastest = who[i];
   return c->cand[fastest].cpu.score < GAIN * c->cand[from].cpu.score ? fastest : from;

@@ -146,6 +146,10 @@ void clock_part(struct job *j, double share, bool opening)
 
 bool clock_part_over(const struct job *j) { return j->clock && turn_clock() >= j->clock->part; }
 
+double clock_left(const struct job *j) { return j->clock ? fmax(0, j->clock->part - turn_clock()) : INFINITY; }
+
+enum stop clock_proof(const struct job *j) { return j->single || j->target.kind == TARGET_GPU ? STOP_PROOF : STOP_WORK; }
+
 double clock_starters(const struct job *j)
 {
   const struct clock *c = j->clock;

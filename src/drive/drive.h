@@ -260,6 +260,8 @@ void clock_close(struct job *j);
 // A part begins, with this share of the time that is left. opening: for the search and the first batch alone.
 void clock_part(struct job *j, double share, bool opening);
 bool clock_part_over(const struct job *j);
+double clock_left(const struct job *j);    // seconds of the part, INFINITY without an end
+enum stop clock_proof(const struct job *j); // ends the proof of a leader: what is kept for the end of a program of one part is for that too
 bool clock_hurries(const struct job *j); // what is left is kept for the last race and the proof
 // Ends by now_seconds(), INFINITY without one: of the first race that begins now, also without a result; of a climb; of everything. Seconds of all.
 double clock_starters(const struct job *j);
@@ -280,6 +282,8 @@ int job_agree(struct job *j, const struct crew *c, int status, struct err *e);
 int candidates_pick(struct job *j, struct contest *c, const struct search_result *r, const struct search_result *kept, struct err *e);
 void candidates_lower(struct job *j, struct contest *c, int n, const int *who); // for a GPU, on all cores; a pass that drops one is noted
 void candidates_build(struct job *j, struct contest *c, int part, int from);    // those from that index on
+// g with exponentials that cannot overflow; an error if it has others and its part `overflows` without that. note: what stays as written.
+int stable_form(struct arena *mem, const struct graph *g, bool overflows, struct graph **out, char note[256], struct err *e);
 // C, compiled; of a graph alone.
 int candidate_build(const struct job *j, struct candidate *c, const char *name, struct err *e);
 bool candidate_known(const struct contest *c, const struct graph *g);    // is there one with this graph?
@@ -289,13 +293,13 @@ int candidate_base(struct job *j, struct contest *c, struct err *e);
 
 // ---- price.c ----
 struct pricing { // of one subprogram
-  const struct target *gpu;
+  const struct target *target;
   struct lower_memo *memo;
   bool overflows; // its exponentials would, unless they are made stable
 };
-struct pricing price_open(struct arena *mem, const struct target *gpu, const struct graph *part);
-double price_graph(const struct pricing *by, const struct graph *g); // seconds; infinite: it cannot be made
-struct pricer pricing_pricer(struct pricing *by);                    // for the search
+struct pricing price_open(struct arena *mem, const struct target *t, const struct graph *part);
+double price_graph(const struct pricing *by, const struct graph *g, double model); // seconds, on a CPU as the model says; infinite: it cannot be made
+struct pricer pricing_pricer(struct pricing *by);                                  // for the search
 
 // ---- verified.c ----
 int job_accepts(struct job *j, struct err *e); // sets j->accept from the options
@@ -310,6 +314,7 @@ bool race_lead(struct job *j, struct contest *c, int k); // candidate k leads if
 
 // ---- race_run.c ----
 // Times candidates who[0..n) in turns; their scores follow from that of who[0].
+double race_seconds(const struct job *j, double wanted, double share); // of a comparison: as wanted, or so that a busy machine takes that share of the time
 int race_run(struct job *j, struct contest *c, const int *who, int n, struct buffers *b, double seconds, struct err *e);
 // One call tells that k is far slower than `best`, or cannot run: it is dropped.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b);

@@ -1,4 +1,5 @@
-// Time of a kernel graph by the model of lowering: made stable, given schemes, kernel by kernel. No kernel text is written.
+// Time of a kernel graph by the model of lowering: made stable, given schemes, kernel by kernel. No kernel text is written. For a CPU the
+// search's model stands, of what can be made stable.
 #include "drive/drive.h"
 #include "plan/plan.h"
 
@@ -17,31 +18,31 @@ static double cost_of(struct arena *mem, const struct lower_plan *p)
   return sum;
 }
 
-static double price_in(struct arena *mem, const struct pricing *by, const struct graph *g)
+static double price_in(struct arena *mem, const struct pricing *by, const struct graph *g, double model)
 {
   const struct lower_opts o = {.tails = true, .dependent = true, .memo = by->memo};
   struct graph *stable;
   struct lower_plan plan;
   struct err e = {0};
   char note[256];
-  bool changed;
-  if (plan_stable(mem, g, &stable, &changed, note, &e) != OK || (by->overflows && !changed)) return INFINITY;
+  if (stable_form(mem, g, by->overflows, &stable, note, &e) != OK) return INFINITY;
+  if (by->target->kind != TARGET_GPU) return model;
   stable = graph_copy(mem, stable);
   if (!stable->name) stable->name = "program";
-  return lower_plan(mem, stable, by->gpu, &o, &plan, &e) == OK ? cost_of(mem, &plan) : INFINITY;
+  return lower_plan(mem, stable, by->target, &o, &plan, &e) == OK ? cost_of(mem, &plan) : INFINITY;
 }
 
-double price_graph(const struct pricing *by, const struct graph *g)
+double price_graph(const struct pricing *by, const struct graph *g, double model)
 {
   struct arena mem = {0};
-  double seconds = price_in(&mem, by, g);
+  double seconds = price_in(&mem, by, g, model);
   arena_close(&mem);
   return seconds;
 }
 
-struct pricing price_open(struct arena *mem, const struct target *gpu, const struct graph *part)
+struct pricing price_open(struct arena *mem, const struct target *target, const struct graph *part)
 {
-  struct pricing by = {.gpu = gpu, .memo = lower_memo_new(mem)};
+  struct pricing by = {.target = target, .memo = lower_memo_new(mem)};
   struct graph *stable;
   struct err e = {0};
   char note[256];
@@ -49,6 +50,6 @@ struct pricing price_open(struct arena *mem, const struct target *gpu, const str
   return by;
 }
 
-static double price(void *arg, const struct graph *g) { return price_graph(arg, g); }
+static double price(void *arg, const struct graph *g, double model) { return price_graph(arg, g, model); }
 
-struct pricer pricing_pricer(struct pricing *by) { return (struct pricer){by, price}; }
+struct pricer pricing_pricer(struct pricing *by) { return (struct pricer){by, by->target->kind == TARGET_GPU, price}; }

@@ -6,13 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double HEAT = 0.15;  // seconds of one comparison between candidates, if the whole is measured for a second; see brief()
-static const double FINAL = 0.25; // and of the last, a candidate
-static const double HEATS = 40;   // seconds after which no further heat is begun
+static const double HEAT = 0.15;    // seconds of one comparison between candidates; see race_seconds()
+static const double FINAL = 0.25;   // and of the last, a candidate
+static const double HEATS = 40;     // seconds after which no further heat is begun
+static const double OF_HEATS = 0.5; // of what a part has left, at most for all heats, and then for the last comparison
 enum { NUMERIC_REPEATS = 2, FINALISTS = 6, WHOLE_OPS = 20000000 };
-
-// Comparisons are shorter by the same factor as the measurement of the whole that was asked for, never longer.
-static double brief(const struct job *j, double seconds) { return seconds * MIN(1, j->opts->seconds); }
 
 static int special(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
 {
@@ -43,7 +41,7 @@ static int numbers_of(struct job *j, struct candidate *k, const struct graph *st
 int run_numbers(const struct pass_on *on, struct err *e)
 {
   struct err mine = {0};
-  if (numbers_of(on->j, on->x, on->c->stable, job_stop(on->j, STOP_WORK), &mine) == OK) return OK;
+  if (numbers_of(on->j, on->x, on->c->stable, job_stop(on->j, clock_proof(on->j)), &mine) == OK) return OK;
   if (mine.id == ERR_STOPPED) on->x->dropped = NOT_CHECKED;
   return err_set(e, mine.id, NOWHERE, "numbers: %.700s", mine.text);
 }
@@ -60,7 +58,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
 {
   int fastest = 0;
   double start = now_seconds();
-  TRY(race_run(j, c, &fastest, 1, b, brief(j, HEAT), e));
+  TRY(race_run(j, c, &fastest, 1, b, race_seconds(j, HEAT, OF_HEATS / c->ncand), e));
   for (int k = 1; k < c->ncand && !job_stopping(j); k++) {
     struct candidate *x = &c->cand[k];
     bool over = k > 1 && clock_part_over(j);
@@ -70,7 +68,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
     }
     job_progress(j, "measure", part, (double)k / c->ncand, &c->stats, 1e6 * c->cand[fastest].timing.median);
     if (x->dropped || !x->cpu.module || race_hopeless(j, x, &c->cand[fastest], b)) continue;
-    TRY(race_run(j, c, (int[]){fastest, k}, 2, b, brief(j, HEAT), e));
+    TRY(race_run(j, c, (int[]){fastest, k}, 2, b, race_seconds(j, HEAT, OF_HEATS / (c->ncand - k)), e));
     if (x->cpu.score >= c->cand[fastest].cpu.score) continue;
     if (!c->best && !race_lead(j, c, k)) continue;
     fastest = k;
@@ -83,7 +81,7 @@ static int finals(struct job *j, struct contest *c, struct buffers *b, struct er
 {
   int who[1 + FINALISTS] = {0}, n = 1 + rank_finalists(c, who + 1, FINALISTS);
   if (n <= 2) return OK;
-  TRY(race_run(j, c, who, n, b, brief(j, FINAL * n), e));
+  TRY(race_run(j, c, who, n, b, race_seconds(j, FINAL * n, OF_HEATS), e));
   for (int i = 1; i < n; i++) c->cand[who[i]].cpu.final = true;
   return OK;
 }
@@ -91,7 +89,7 @@ static int finals(struct job *j, struct contest *c, struct buffers *b, struct er
 // The lead goes to the fastest that can be proven; op-by-op needs no proof.
 static void decide(struct job *j, struct contest *c)
 {
-  for (int k; !job_stopping(j) && (k = rank_fastest(c)) != c->best;) {
+  for (int k; !job_ending(j, clock_proof(j)) && (k = rank_fastest(c)) != c->best;) {
     if (!k)
       c->best = 0;
     else if (race_lead(j, c, k))

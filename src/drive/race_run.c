@@ -6,6 +6,7 @@
 static const double LONG = 0.3;                        // seconds of a call from which on every call counts
 static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // calls this many times slower than the best: no further one
 static const double NEVER = 50, WAIT = 0.1; // no candidate is so many times slower, others had the cores: it is called again for so many seconds
+static const double LEAST = 0.01; // seconds of a comparison, however short the time is
 enum { CHANCES = 4 };
 
 // Cold caches and fresh pages may explain brief calls that take long, so there are as many as tell whether others had the processors.
@@ -37,6 +38,13 @@ bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *b
   k->late = true;
   k->dropped = arena_printf(j->mem, "slower: %.3g ms against %.3g ms", t * 1e3, best->timing.median * 1e3);
   return true;
+}
+
+// Comparisons are shorter by the same factor as the measurement of the whole that was asked for, never longer. On a busy machine each goes on
+// for MEASURE_PATIENCE times its seconds, so those of a part are as brief as its time is.
+double race_seconds(const struct job *j, double wanted, double share)
+{
+  return fmax(LEAST, fmin(wanted * fmin(1, j->opts->seconds), share * clock_left(j) / MEASURE_PATIENCE));
 }
 
 int race_run(struct job *j, struct contest *c, const int *who, int n, struct buffers *b, double seconds, struct err *e)

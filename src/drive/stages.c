@@ -89,7 +89,7 @@ int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, 
   struct err inner = {0};
   struct pricing by = price_open(j->mem, &j->target, c->part->g);
   const struct pricer pricer = pricing_pricer(&by);
-  if (j->target.kind == TARGET_GPU) o.pricer = &pricer;
+  o.pricer = &pricer;
   o.store = keeper_open(&c->keeper, j, c->part->g);
   int status = search_run(j->mem, c->part->g, &j->target, &o, r, &inner);
   if (status != OK && inner.id == ERR_STOPPED) status = OK, r->complete = false;

@@ -52,6 +52,6 @@ static bool parts_equal(struct job *j, struct candidate *k)
 int run_verify(const struct pass_on *on, struct err *e)
 {
   struct candidate *x = on->x;
-  bool same = x->of ? parts_equal(on->j, x) : equal(on->j, on->c, x, on->j->target.kind == TARGET_GPU ? STOP_PROOF : STOP_WORK);
+  bool same = x->of ? parts_equal(on->j, x) : equal(on->j, on->c, x, clock_proof(on->j));
   return same ? OK : err_set(e, ERR_UNEQUAL, NOWHERE, "not verified");
 }

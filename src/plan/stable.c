@@ -42,22 +42,27 @@ static int attempt(struct attempt *a, const struct graph *g, struct graph **out)
   return a->cancelled ? OK : give_up(&s, "it is not divided by a sum of itself");
 }
 
+// One kind of maximum. A second attempt is like the first, but for what that one found to be missing.
+static bool try_as(const struct attempt *as, const struct graph *g, struct graph **out, struct attempt *best)
+{
+  struct arena_mark m = arena_mark(as->mem);
+  struct attempt a = *as;
+  int status = attempt(&a, g, out);
+  const bool share = status && a.may && !as->sharing, clamp = !status && a.joined && !as->clamped;
+  if (!status && !clamp) return true;
+  arena_reset(as->mem, m);
+  if (status && a.done > best->done) *best = a;
+  a = *as, a.sharing |= share, a.clamped |= clamp;
+  return (share || clamp) && try_as(&a, g, out, best);
+}
+
 // Tries both kinds of maximum along these dimensions. The failure that came furthest says why.
 static bool try_dims(struct arena *mem, const struct graph *g, struct stable_candidate c, unsigned dims, struct graph **out, struct attempt *best)
 {
   bool varying = c.g->tensors[c.g->nodes[c.node].in[0]].phase == VARYING;
   for (int running = 0; running <= varying; running++) {
-    struct arena_mark m = arena_mark(mem);
     struct attempt a = {.mem = mem, .target_graph = c.g, .target_node = c.node, .dims = dims, .running = running, .clamped = running};
-    int status = attempt(&a, g, out);
-    if (!status && a.joined && !a.clamped) {
-      arena_reset(mem, m);
-      a = (struct attempt){.mem = mem, .target_graph = c.g, .target_node = c.node, .dims = dims, .clamped = true};
-      status = attempt(&a, g, out);
-    }
-    if (!status) return true;
-    arena_reset(mem, m);
-    if (a.done > best->done) *best = a;
+    if (try_as(&a, g, out, best)) return true;
   }
   return false;
 }

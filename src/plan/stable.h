@@ -11,6 +11,7 @@
 //   clamped    of a part that is -inf everywhere, exp(s - m) is exp(-inf + inf): NaN, where the whole row has a softmax. With a
 //              finite m it is 0. Maxima of whole rows need not be: their softmax is NaN
 //   stored     F was read from what an earlier kernel saved, so parts with different maxima may meet here
+//   sharing    an exponential that is computed again, in a kernel that reads a rescaled tensor, takes the factor of that tensor
 #ifndef MICA_PLAN_STABLE_H
 #define MICA_PLAN_STABLE_H
 
@@ -31,6 +32,8 @@ struct attempt {
   bool running;  // m runs over the for-loop
   bool clamped;  // m is at least the lowest number, since parts of a row may be -inf everywhere
   bool joined;   // parts with maxima of their own met
+  bool sharing;  // other exponentials take the factor of what their kernel reads,
+  bool may;      // and there is one that could
   int cancelled; // quotients in which the factor disappeared
   int done;      // nodes passed, to tell which failure came furthest
   char why[160]; // why it failed

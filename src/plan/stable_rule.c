@@ -237,6 +237,31 @@ static int rule_target(struct site *s, const struct node *n, const struct scaled
   return OK;
 }
 
+// The rescaled tensor that the kernel reads, with a factor that every element of t has one of; NULL where there is none.
+static const struct scaled *shared_factor(const struct site *s, int t)
+{
+  const struct shape *full = &s->g->tensors[t].shape;
+  for (int i = 0; i < s->old->nnodes; i++) {
+    const struct node *n = &s->old->nodes[i];
+    const struct scaled *x = n->op == OP_ITER ? &s->v[n->out] : NULL;
+    if (!x || x->degree != 1) continue;
+    const struct shape *f = &s->g->tensors[x->F].shape;
+    bool fits = true;
+    for (int k = 1; k <= f->n && fits; k++) fits = f->d[f->n - k] == 1 || (k <= full->n && f->d[f->n - k] == full->d[full->n - k]);
+    if (fits) return x;
+  }
+  return NULL;
+}
+
+// exp(x) is exp(F) exp(x - F). With the F of what it is divided by, it is no larger than that quotient.
+static int rule_shared(struct site *s, const struct scaled *x, const struct scaled *of, struct scaled *out)
+{
+  int diff, F = of->F;
+  if (site_add(s, OP_SUB, 2, (const int[]){x->t, F}, NULL, &diff) || site_add(s, OP_EXP, 1, &diff, NULL, &out->t)) return NO;
+  out->degree = 1, out->F = F, out->stored = true;
+  return OK;
+}
+
 static int rule_input(struct site *s, const struct node *n, struct scaled *out)
 {
   struct err e = {0};
@@ -326,6 +351,8 @@ int stable_node(struct site *s, int i)
   for (int k = 0; k < n->nin && k < 64; k++) x[k] = s->v[n->in[k]], any |= x[k].degree != 0;
   s->at = n->at, s->a->done++;
   int status;
+  const struct scaled *of = n->op == OP_EXP && s->above && !any && s->old != s->a->target_graph ? shared_factor(s, x->t) : NULL;
+  s->a->may |= of != NULL;
   if (n->op == OP_INPUT || n->op == OP_ITER)
     status = rule_input(s, n, out);
   else if (n->op == OP_OUTPUT || n->op == OP_SAVE)
@@ -334,6 +361,8 @@ int stable_node(struct site *s, int i)
     status = rule_graph(s, n, x, any, out);
   else if (s->old == s->a->target_graph && i == s->a->target_node)
     status = rule_target(s, n, x, out);
+  else if (of && s->a->sharing)
+    status = rule_shared(s, x, of, out);
   else
     status = any ? rule_scaled(s, n, x, out) : copy_node(s, n, x, out);
   struct err ignored = {0};

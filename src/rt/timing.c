@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FLATTERED = 2, PATIENT = 4 };
+enum { FLATTERED = 2 };
 static const double ALIKE = 1.02; // largest ratio between undisturbed calls
 
 static int ascending(const void *a, const void *b)
@@ -33,7 +33,7 @@ bool timing_quiet(const double *t, int n)
 bool timing_goes_on(const double *t, int n, int apart, int kept, int rounds, int least, double past, double seconds)
 {
   if (rounds < least || past < seconds) return true;
-  if (past >= PATIENT * seconds) return false;
+  if (past >= MEASURE_PATIENCE * seconds) return false;
   if (kept < least) return true;
   for (int k = 0; k < n; k++)
     if (!timing_quiet(t + (size_t)k * (size_t)apart, kept)) return true;

@@ -50,7 +50,8 @@ static void add_fused(struct arena *mem, const struct graph *p, const struct tar
   for (int i = 0; i < FUSED_SIZES; i++) {
     struct graph *g = fuse_parts(mem, p, FUSE_TILE >> 2 * i);
     if (!g || (last && graph_same(last, g)) || !verify_filter(p, g, o->seed)) continue;
-    double cost = o->pricer ? o->pricer->price(o->pricer->arg, g) : by_rule_cost(p, t) * (1 + 0.01 * i);
+    double cost = by_rule_cost(p, t) * (1 + 0.01 * i);
+    if (o->pricer) cost = o->pricer->price(o->pricer->arg, g, cost);
     r->stats.verified++, last = g;
     if (!isfinite(cost)) continue;
     struct found *f = &r->found[r->n++];

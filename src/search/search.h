@@ -47,10 +47,11 @@ struct crew {
   void (*gather)(void *arg, const void *mine, size_t bytes, struct arena *mem, void **all, size_t *n);
 };
 
-// The time of a kernel graph after lowering, by a more accurate model than the search's. A function of the graph alone, and thread-safe.
+// The time of a kernel graph after lowering. It depends on the graph and on the time of the search's model alone, and is thread-safe.
 struct pricer {
   void *arg;
-  double (*price)(void *arg, const struct graph *kernels); // seconds; infinite: it cannot be lowered
+  bool ranks;                                                            // a more accurate model than the search's: more graphs are priced
+  double (*price)(void *arg, const struct graph *kernels, double model); // seconds; infinite: it cannot be lowered
 };
 
 struct search_opts {

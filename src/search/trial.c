@@ -34,18 +34,23 @@ static bool graph_of(struct arena *mem, const struct search_trial *t, int i, str
 }
 
 // The first pass has no time for prices.
-static const struct pricer *pricer_of(const struct planner *pl) { return pl->few ? NULL : pl->o->pricer; }
+static bool ranked(const struct planner *pl) { return !pl->few && pl->o->pricer && pl->o->pricer->ranks; }
+
+static double price_of(const struct planner *pl, const struct graph *g, double model)
+{
+  const struct pricer *by = pl->o->pricer;
+  return by && (ranked(pl) || !by->ranks) ? by->price(by->arg, g, model) : model;
+}
 
 static bool try_plan(void *arg, int i, int worker, double until)
 {
   (void)worker, (void)until;
   const struct search_trial *t = arg;
-  const struct pricer *by = pricer_of(t->pl);
   struct tried *x = &t->t[i];
   struct arena mem = {0};
   struct graph *g;
   bool right = graph_of(&mem, t, i, &g) && verify_filter(t->pl->stem ? t->pl->stem->p : t->pl->m->s->p, g, t->pl->o->seed + (uint64_t)x->seed);
-  x->price = right && by ? by->price(by->arg, g) : x->p.cost;
+  x->price = right ? price_of(t->pl, g, x->p.cost) : x->p.cost;
   x->verdict = right ? RIGHT : WRONG;
   arena_close(&mem);
   return true;
@@ -192,11 +197,11 @@ static void without_prices(struct search_trial *t)
 
 void plans_verified(struct arena *mem, struct planner *pl, int most, struct search_result *r)
 {
-  int wide = pricer_of(pl) ? WIDER * most : most, room = wide + most * cost_rules(pl->m->t)->spread, can = 0, right = 0;
+  int wide = ranked(pl) ? WIDER * most : most, room = wide + most * cost_rules(pl->m->t)->spread, can = 0, right = 0;
   struct plan *plans = NEWS(pl->mem, struct plan, room);
   struct search_trial t = {pl, 0, NEWS(pl->mem, struct tried, room + 1)};
   int n = plan_kernels(pl, plans, wide);
-  if (pricer_of(pl))
+  if (ranked(pl))
     try_families(&t, plans, n), try_sizes(&t, pl, room);
   else
     try_unpriced(&t, pl, plans, n, room);

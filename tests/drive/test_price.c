@@ -53,9 +53,9 @@ static void the_first_is_the_best(void **state)
     assert_int_equal(pipe_search_part(&j, c, &r, &e), OK);
     assert_true(r.n > 0);
     bool refused = false;
-    for (int k = 0; k < r.n; k++) assert_true(isfinite(r.found[k].cost) && r.found[k].cost == price_graph(&by, r.found[k].g));
+    for (int k = 0; k < r.n; k++) assert_true(isfinite(r.found[k].cost) && r.found[k].cost == price_graph(&by, r.found[k].g, 0));
     for (int k = 0; k < plain.n && k < 64; k++) {
-      double price = price_graph(&by, plain.found[k].g);
+      double price = price_graph(&by, plain.found[k].g, 0);
       refused |= !isfinite(price);
       if (price < r.found[0].cost)
         fail_msg("%s: graph %d of the model's list takes %.2f us, the first of the offered ones %.2f", rows[i].file, k + 1, 1e6 * price,

@@ -37,7 +37,7 @@ static void few_kernels_come_first(void **state)
     assert_int_equal(pipe_search_part(&j, c, &r, &e), OK);
     assert_true(r.n > 0);
     if (r.found[0].kernels > rows[i].kernels) fail_msg("row %zu: %d kernels", i, r.found[0].kernels);
-    assert_true(2 * price_graph(&by, r.found[0].g) < price_graph(&by, c->part->g));
+    assert_true(2 * price_graph(&by, r.found[0].g, 0) < price_graph(&by, c->part->g, 0));
     job_close(&j);
     arena_close(&mem);
   }

@@ -110,6 +110,22 @@ static const struct {
                "  save(accum_sum(e, dim=2), omap={x:0})\n }\n"
                " O = block(x=2, y=2) {\n  a = iter(A, imap={x:0, y:2})\n  b = iter(B, imap={x:0})\n  save(a / b, omap={x:0, y:2})\n }\n"),
      {"A, B = block", "accum_max("}},
+    {"computed again",
+     "graph g {\n X: f32[8, 16]\n S = block(x=4; i=2) {\n  x = iter(X, imap={x:0}, fmap={i:1})\n  save(accum_sum(exp(x), dim=1), omap={x:0})\n }\n"
+     " Y = block(x=2, y=4) {\n  x = iter(X, imap={x:0, y:1})\n  s = iter(S, imap={x:0})\n  save(exp(x) / s, omap={x:0, y:1})\n }\n return Y }",
+     {"accum_max(", "exp(x - t0) / s"}},
+    {"computed again over a loop",
+     "graph g {\n X: f32[8, 16]\n V: f32[16, 4]\n S = block(x=4; i=2) {\n  x = iter(X, imap={x:0}, fmap={i:1})\n"
+     "  save(accum_sum(exp(x), dim=1), omap={x:0})\n }\n"
+     " Y = block(x=2; i=4) {\n  x = iter(X, imap={x:0}, fmap={i:1})\n  v = iter(V, fmap={i:0})\n  s = iter(S, imap={x:0})\n"
+     "  save(accum(matmul(exp(x) / s, v)), omap={x:0})\n }\n return Y }",
+     {"accum_max(", "exp(x - t0)", "t1 / s"}},
+    {"computed again, sums of parts",
+     "graph g {\n X: f32[8, 16]\n P = block(x=4, y=2) {\n  x = iter(X, imap={x:0, y:1})\n"
+     "  save(reshape(sum(exp(x), dim=1), [1, 2, 1]), omap={x:1, y:0})\n }\n S = sum(P, dim=0)\n"
+     " Y = block(x=2, y=4) {\n  x = iter(X, imap={x:0, y:1})\n  s = iter(S, imap={x:1})\n  save(reshape(exp(x) / s, [4, 4]), omap={x:0, y:1})\n }\n"
+     " return Y }",
+     {"max(x, dim=1)", "max("}},
 };
 // clang-format on
 

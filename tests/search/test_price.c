@@ -13,25 +13,32 @@ static int kernels_of(const struct graph *g)
 }
 
 // Two kernels are cheaper than any other number; one cannot be made.
-static double two_are_best(void *arg, const struct graph *g)
+static double two_are_best(void *arg, const struct graph *g, double model)
 {
-  (void)arg;
+  (void)arg, (void)model;
   int n = kernels_of(g);
   return n < 2 ? INFINITY : 1e-6 * (n == 2 ? 1 : 10 + n);
 }
 
-static double none_can(void *arg, const struct graph *g)
+static double none_can(void *arg, const struct graph *g, double model)
 {
-  (void)arg, (void)g;
+  (void)arg, (void)g, (void)model;
   return INFINITY;
 }
 
-static struct search_result search(struct arena *mem, double (*price)(void *, const struct graph *), int threads)
+// One kernel cannot be made; of the rest the model's order stands.
+static double no_single(void *arg, const struct graph *g, double model)
+{
+  (void)arg;
+  return kernels_of(g) == 1 ? INFINITY : model;
+}
+
+static struct search_result search(struct arena *mem, double (*price)(void *, const struct graph *, double), int threads)
 {
   struct target t;
   struct search_result r;
   struct err e = {0};
-  const struct pricer by = {NULL, price};
+  const struct pricer by = {NULL, price != no_single, price};
   struct search_opts o = {.threads = threads, .seed = 7, .pricer = price ? &by : NULL};
   assert_int_equal(target_open("sm_90a", 1, true, &t, &e), OK);
   assert_int_equal(search_run(mem, load(mem, "m_gqa", 0, NULL), &t, &o, &r, &e), OK);
@@ -47,7 +54,7 @@ static void order_is_of_prices(void **state)
   for (int i = 0; i < plain.n; i++) ones += kernels_of(plain.found[i].g) == 1;
   assert_true(ones > 0 && r.n > 0);
   for (int i = 0; i < r.n; i++) {
-    assert_true(r.found[i].cost == two_are_best(NULL, r.found[i].g));
+    assert_true(r.found[i].cost == two_are_best(NULL, r.found[i].g, 0));
     assert_true(isfinite(r.found[i].cost) && (!i || r.found[i - 1].cost <= r.found[i].cost));
     twos += kernels_of(r.found[i].g) == 2;
   }
@@ -63,6 +70,22 @@ static void without_any_price_the_model_ranks(void **state)
   struct search_result plain = search(&mem, NULL, 2), r = search(&mem, none_can, 2);
   assert_true(r.n > 0 && graph_same(r.found[0].g, plain.found[0].g));
   for (int i = 0; i < r.n; i++) assert_true(isfinite(r.found[i].cost) && (!i || r.found[i - 1].cost <= r.found[i].cost));
+  arena_close(&mem);
+}
+
+static void what_cannot_be_made_is_left_out(void **state)
+{
+  (void)state;
+  struct arena mem = {0};
+  struct search_result plain = search(&mem, NULL, 2), r = search(&mem, no_single, 2);
+  int n = 0;
+  for (int i = 0; i < plain.n; i++) {
+    if (kernels_of(plain.found[i].g) == 1) continue;
+    assert_true(n < r.n && graph_same(plain.found[i].g, r.found[n].g) && plain.found[i].cost == r.found[n].cost);
+    n++;
+  }
+  assert_true(n > 0 && n < plain.n);
+  assert_int_equal(n, r.n);
   arena_close(&mem);
 }
 
@@ -104,7 +127,7 @@ static void each_kind_has_a_place(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_of_prices), cmocka_unit_test(without_any_price_the_model_ranks),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_of_prices), cmocka_unit_test(without_any_price_the_model_ranks), cmocka_unit_test(what_cannot_be_made_is_left_out),
                                      cmocka_unit_test(the_same_on_any_threads), cmocka_unit_test(each_kind_has_a_place)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
