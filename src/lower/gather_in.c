@@ -141,9 +141,9 @@ static struct attrs cut_as(const struct attrs *reader, const int8_t *dims, int n
 }
 
 // Adds the operators of the producer p to the kernel, with those that compute an index.
-static int make(struct block_rewriting *b, const struct node *p, const struct attrs *reader, gather_dims *dims, int *out)
+static int make(struct block_rewriting *r, const struct node *p, const struct attrs *reader, gather_dims *dims, int *out)
 {
-  struct rewriting *w = b->w;
+  struct rewriting *w = r->w;
   const struct graph *from = p->sub;
   const bool index = !graph_chooses(from);
   gather_dims *inner = arena_alloc(w->to->mem, sizeof *inner * GATHER_TILES);
@@ -153,21 +153,21 @@ static int make(struct block_rewriting *b, const struct node *p, const struct at
     const struct attrs a = x->op == OP_ITER ? cut_as(reader, dims[x->out], from->tensors[x->out].shape.n) : x->a;
     if (x->op == OP_SAVE)
       *out = tile[x->in[0]];
-    else if (x->op == OP_ITER && index && takes(w, b->n, maker(w->to, p->in[iters]), false, inner))
-      status = make(b, maker(w->to, p->in[iters++]), &a, inner, &tile[x->out]);
+    else if (x->op == OP_ITER && index && takes(w, r->n, maker(w->to, p->in[iters]), false, inner))
+      status = make(r, maker(w->to, p->in[iters++]), &a, inner, &tile[x->out]);
     else if (x->op == OP_ITER)
-      status = rewrite_iterate(b, p->in[iters++], &a, x->at, &tile[x->out]);
+      tile[x->out] = block_load(&r->b, p->in[iters++], &a, x->at), status = r->b.status;
     else
-      status = graph_take(b->sub, NULL, -1, from, x, tile, w->e);
+      status = graph_take(r->b.sub, NULL, -1, from, x, tile, w->e);
   }
   return status;
 }
 
-static int node(struct block_rewriting *b, const struct node *x, int from)
+static int node(struct block_rewriting *r, const struct node *x, int from)
 {
-  gather_dims *dims = arena_alloc(b->w->to->mem, sizeof *dims * GATHER_TILES);
-  if (from < 0 || !takes_read(b->w, b->n, x, from, dims)) return rewrite_take(b, x, from);
-  return b->w->changed = true, make(b, maker(b->w->to, from), &x->a, dims, &b->tile[x->out]);
+  gather_dims *dims = arena_alloc(r->b.to->mem, sizeof *dims * GATHER_TILES);
+  if (from < 0 || !takes_read(r->w, r->n, x, from, dims)) return rewrite_take(r, x, from);
+  return r->w->changed = true, make(r, maker(r->b.to, from), &x->a, dims, &r->tile[x->out]);
 }
 
 static int kernel(struct rewriting *w, const struct node *n, int *out) { return rewrite_block(w, n, node, NULL, out); }

@@ -49,7 +49,18 @@ struct text {
 // lower.h). Returns what it was about before.
 int text_about(struct text *t, int node);
 void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l); // about.c
-int text_about_tensor(struct text *t, const struct graph *block, int tensor);                                   // the node that makes it
+// From here to the end of the C block: what is opened is closed there, and lines are about what they were about before.
+#define TEXT_SCOPE(t) __attribute__((cleanup(text_scope_end))) const struct text_scope text_scope_here = text_scope(t)
+#define TEXT_ABOUT(t, node) \
+  TEXT_SCOPE(t);            \
+  text_about(t, node)
+struct text_scope {
+  struct text *t;
+  int indent, about;
+  bool tail;
+};
+struct text_scope text_scope(struct text *t);
+void text_scope_end(const struct text_scope *s);
 // Lines of a template (below), with the values of a format in place of holes.
 void text_line(struct text *t, const char *fmt, ...) PRINTF(2, 3); // what is left open is closed at the end
 int text_open(struct text *t, const char *fmt, ...) PRINTF(2, 3);  // it stays open; returns the indentation before, for text_until

@@ -3,17 +3,8 @@
 // block of the same number wrote. Then the second continues where the first ends, and the tensor need not be stored.
 // Requires a checked kernel graph; provides one that computes the same. Whether the longer kernel is better is for the plan
 // to say.
-#include "lower/lower.h"
+#include "lower/rewrite.h"
 #include "plan/letters.h"
-
-#include <string.h>
-
-struct merging {
-  const struct graph *g;
-  struct graph *to;
-  int *map; // tensors of g -> of `to`
-  struct err *e;
-};
 
 static bool same_blocks(const struct graph *a, const struct graph *b)
 {
@@ -91,51 +82,42 @@ static bool pair(const struct graph *g, int *first, int *second)
 }
 
 // Appends the nodes of n's block graph. Loads of the first kernel's results by iterators of the second become values at `left` of its savers.
-static int append(struct merging *m, struct graph *sub, const struct node *n, const struct node *first, int *left, int *in, int *nin)
+static void append(struct rewriting *w, struct block_making *b, const struct node *n, const struct node *first, int *left)
 {
-  int *tile = NEWS(m->to->mem, int, n->sub->ntensors + 1), iters = 0, saves = 0, status = OK;
-  for (int i = 0; i < n->sub->nnodes && !status; i++) {
+  int *tile = NEWS(w->to->mem, int, n->sub->ntensors + 1), iters = 0, saves = 0;
+  for (int i = 0; i < n->sub->nnodes && !b->status; i++) {
     const struct node *x = &n->sub->nodes[i];
     int from = x->op == OP_ITER ? n->in[iters++] : -1;
     if (from >= 0 && n != first && makes(first, from))
       tile[x->out] = left[from - first->out];
+    else if (from >= 0)
+      tile[x->out] = block_load(b, w->map[from], &x->a, x->at);
     else if (x->op == OP_SAVE && n == first)
       left[saves++] = tile[x->in[0]];
     else
-      status = graph_take(sub, m->to, from < 0 ? -1 : (in[(*nin)++] = m->map[from]), n->sub, x, tile, m->e);
+      b->status = graph_take(b->sub, NULL, -1, n->sub, x, tile, w->e);
   }
-  return status;
 }
 
-static int both(struct merging *m, const struct node *a, const struct node *b)
+// The second kernel becomes both. Nothing reads the first then.
+static int kernel(struct rewriting *w, const struct node *n, int *out)
 {
-  struct arena *mem = m->to->mem;
-  const struct graph *most = a->sub->ngrid > b->sub->ngrid ? a->sub : b->sub;
-  struct graph *sub = graph_new(mem, BLOCK, a->sub->name);
-  int *in = NEWS(mem, int, a->nin + b->nin), *left = NEWS(mem, int, a->nout + 1), nin = 0;
-  graph_axes(sub, most->ngrid, most->grid, a->sub->nloop, a->sub->loop);
-  int status = append(m, sub, a, a, left, in, &nin);
-  if (!status) status = append(m, sub, b, a, left, in, &nin);
-  int out = 0;
-  if (!status) status = graph_nest(m->to, sub, nin, in, b->at, &out, m->e);
-  for (int k = 0; k < b->nout; k++) m->map[b->out + k] = out + k;
-  return status;
+  const int *pair = w->own;
+  const struct node *first = &w->g->nodes[pair[0]];
+  const struct graph *most = first->sub->ngrid > n->sub->ngrid ? first->sub : n->sub;
+  int *left = NEWS(w->to->mem, int, first->nout + 1);
+  if (n != &w->g->nodes[pair[1]]) return NO;
+  struct block_making b = block_begin(w->to, first->sub->name, w->e);
+  graph_axes(b.sub, most->ngrid, most->grid, first->sub->nloop, first->sub->loop);
+  append(w, &b, first, first, left), append(w, &b, n, first, left);
+  return w->changed = true, block_end(&b, n->at, out);
 }
 
 int lower_merge(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
-  int first, second, status = OK, merged = NO;
-  for (; !status && pair(g, &first, &second); merged = OK) {
-    struct merging m = {g, *out = graph_new_as(mem, g), NEWS(mem, int, g->ntensors + 1), e};
-    for (int i = 0; i < g->nnodes && !status; i++) {
-      if (i == first) continue;
-      const struct node *n = &g->nodes[i];
-      status = i == second ? both(&m, &g->nodes[first], n) : graph_take(m.to, NULL, -1, g, n, m.map, e);
-      if (!status) graph_keep_names(m.to, g, n, m.map);
-    }
-    g = *out;
-  }
-  return status ? status : merged ? merged : graph_check(*out, e);
+  int two[2], status = NO;
+  for (; pair(g, &two[0], &two[1]); g = *out, status = OK) TRY(lower_rewrite(mem, g, kernel, two, out, e));
+  return status;
 }
 
 // ---- tails ----

@@ -298,7 +298,7 @@ const char *mma_declare(struct mma_kernel *k, struct mma_shape s, const char *ty
 // Address of the element of an access that fragment element (m, n, h) starts with, in units of so many; e: so many columns further.
 const char *mma_address(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s, int unit, int e);
 const char *mma_row_tile(const struct mma_plan *p);
-int mma_rows_open(struct mma_kernel *k, bool rows); // returns the indentation before, for text_until
+void mma_rows_open(struct mma_kernel *k, bool rows);
 void mma_cols_open(struct mma_kernel *k, int cols); // over this thread's tiles of columns, n; nothing where there are none
 const char *mma_element(struct mma_kernel *k, const char *reg, struct mma_shape s, bool pair, int e); // of registers, in these loops
 // One element or a pair of columns from memory to fp32 registers, or back: by way of registers of this name in the type of the memory.

@@ -33,12 +33,12 @@ static void powers(struct mma_kernel *k, const struct kern_value *v, const char 
     emit_map(k->t, v, out, x, NULL);
     return;
   }
-  int indent = text_open(k->t, "each m:%d n:%d", s.rows ? p->mt : 1, nt / every);
+  TEXT_SCOPE(k->t);
+  text_open(k->t, "each m:%d n:%d", s.rows ? p->mt : 1, nt / every);
   for (int e = 0; e < every; e++) {
     const char *at = arena_printf(k->mem, "[m, n * %d + %d]", every, e);
     emit_unary(k->t, e == every - 1 ? "exp2.poly" : "exp2.approx", arena_printf(k->mem, "%s%s", out, at), arena_printf(k->mem, "%s%s", x, at));
   }
-  text_until(k->t, indent);
 }
 
 static void apply(struct mma_kernel *k, int value)
@@ -271,7 +271,6 @@ static void (*const computes[KERN_KINDS])(struct mma_kernel *, int) = {
 void mma_compute(struct mma_kernel *k, int value)
 {
   const struct kern_value *v = mma_at(k->p, value);
-  int was = text_about(k->t, v->about - 1);
+  TEXT_ABOUT(k->t, v->about - 1);
   (mma_accumulates(k->p, value) ? accumulate : computes[v->kind])(k, value);
-  text_about(k->t, was);
 }

@@ -59,13 +59,14 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
 {
   const struct mma_plan *p = k->p;
   const struct plan_access *a = &p->n->iter[t->iter];
-  int w = t->width, was = text_about_tensor(k->t, p->n->block, a->tile);
+  int w = t->width;
   int64_t row = t->own_cols / w, pieces = t->own_rows * row, rounds = (pieces + p->threads - 1) / p->threads;
   bool async = w * dtype_bytes(p->type) >= 4;
   int64_t batches = async ? 1 : (rounds + MOST_ELEMENTS - 1) / MOST_ELEMENTS, each = batches > 1 ? MOST_ELEMENTS : rounds;
   const char *j = batches > 1 ? "@j" : "j", *begins;
   struct str at = {0};
   char outer[64], inner[64];
+  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node);
   piece(j, p->threads, row, outer, inner);
   mma_walk_base(p, a, w, it, &at);
   mma_walk_list(p, &t->out, a->stride, w, 1, t->cut ? "@row" : within(p, &t->out, outer, 1, it), &at);
@@ -90,7 +91,6 @@ static void copy(struct mma_kernel *k, const struct mma_tile *t, const char *sta
                                           : mma_stage(p, t)),
                   STR(outer, mma_tile_row(p, t, outer)), STR(how, async ? "<cp.async>" : ""), STR(memory, k->global[a->tensor]),
                   STR(at, str_keep(k->mem, &at))));
-  text_about(k->t, was);
 }
 
 void mma_load(struct mma_kernel *k, bool varying, const char *stage, const char *it)

@@ -80,7 +80,7 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
   bool ragged = mma_ragged(p, s.cols);
   long long size = ragged ? mma_ragged_last(p) : c->size, first = c->nt - (c->padded / 8 - size / 8);
   bool pairs = size % 2 == 0;
-  int indent = k->t->indent;
+  TEXT_SCOPE(k->t);
   text_if(k->t, ragged ? arena_printf(k->mem, "%s == %lld", mma_iteration(p, "it"), (long long)p->iterations - 1) : NULL);
   text_open(k->t, "for (n = %lld; n < %d; n += 1) unroll {", MAX(first, 0ll), c->nt);
   for (int e = 0; e < (pairs ? 1 : 2); e++)
@@ -94,7 +94,6 @@ void mma_mask(struct mma_kernel *k, const char *reg, struct mma_shape s, const c
                                : e   ? "[0, 1]"
                                      : "[0, 0]"),
                     STR(value, value)));
-  text_until(k->t, indent);
 }
 
 // So many units has this iteration, or this block; NULL: all have as many.

@@ -67,11 +67,13 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
   int steps = p->cols[cols].nt / 2;
   mma_arrive(k, t);
   declare_left(k, name, steps, rest(p, cols));
-  int indent = text_open(k->t, "each m:%d", p->mt), each = k->t->indent;
-  if (steps) text_open(k->t, "each s:%d", steps), load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), step_of(p, cols), 0);
-  text_until(k->t, each);
+  TEXT_SCOPE(k->t);
+  text_open(k->t, "each m:%d", p->mt);
+  if (steps) {
+    TEXT_SCOPE(k->t);
+    text_open(k->t, "each s:%d", steps), load_left(k, t, arena_printf(k->mem, "%s[m, s]", name), step_of(p, cols), 0);
+  }
   if (rest(p, cols)) load_left(k, t, arena_printf(k->mem, "%sl[m, 0]", name), NULL, 2 * steps);
-  text_until(k->t, indent);
   return name;
 }
 
@@ -79,16 +81,16 @@ static const char *left_from_tile(struct mma_kernel *k, const struct mma_tile *t
 void mma_cast_left(struct mma_kernel *k, const char *left, const char *from, int cols, bool back)
 {
   int whole = k->p->cols[cols].nt / 2 * 2;
+  TEXT_SCOPE(k->t);
   text_open(k->t, "each m:%d", k->p->mt);
   for (int last = 0; last < 2; last++) {
+    TEXT_SCOPE(k->t);
     if (last ? !rest(k->p, cols) : !whole) continue;
     const char *l = arena_printf(k->mem, last ? "%sl[m, 0][h, 0]" : "%s[m, n / 2][h, n %% 2]", left),
                *r = last ? arena_printf(k->mem, "%s[m, %d][h, 0]", from, whole) : arena_printf(k->mem, "%s[m, n][h, 0]", from);
-    int indent = text_open(k->t, last ? "each h:2" : "each n:%d h:2", whole);
+    text_open(k->t, last ? "each h:2" : "each n:%d h:2", whole);
     emit_unary(k->t, "cast", back ? r : l, back ? l : r);
-    text_until(k->t, indent);
   }
-  text_close(k->t);
 }
 
 static const char *left_from_registers(struct mma_kernel *k, int value, int cols)
@@ -148,15 +150,15 @@ static void multiply(struct mma_kernel *k, const struct mma_product *x, const ch
   int nt = p->cols[x->out_cols].nt;
   bool split = p->cols[x->out_cols].split;
   for (int odd = 0; odd < 2; odd++) {
+    TEXT_SCOPE(k->t);
     int rounds = odd ? nt % 2 : nt / 2, tiles = odd ? 1 : 2;
     if (!rounds) continue;
     const char *n = odd ? arena_printf(k->mem, "%d", nt - 1) : "n * 2";
     const char *at = split ? arena_printf(k->mem, "@wn * %d + %s", nt, n) : n;
-    int indent = text_open(k->t, "each n:%d", rounds);
+    text_open(k->t, "each n:%d", rounds);
     load_right(k, x, tiles, at, last);
     if (!batched) text_open(k->t, "each m:%d", p->mt);
     for (int h = 0; h < tiles; h++) text_line(k->t, "%%%s[m, %s%s] <- MatMul#warp(%%%s, %%b[%d])", into, n, h ? " + 1" : "", left, h);
-    text_until(k->t, indent);
   }
 }
 
@@ -172,10 +174,9 @@ static void one_step(struct mma_kernel *k, const struct mma_product *x, const ch
     load_left(k, mma_tile_at(p, x->a), one, last ? NULL : step_of(p, x->sum_cols), p->cols[x->sum_cols].nt - 1);
     text_close(k->t);
   }
-  int indent = k->t->indent;
+  TEXT_SCOPE(k->t);
   if (batched) text_open(k->t, "each m:%d", p->mt), mma_row_names(k, arena_printf(k->mem, "%s * 16", mma_row_tile(p)));
   multiply(k, x, one, into, batched, last);
-  text_until(k->t, indent);
 }
 
 static void by_steps(struct mma_kernel *k, const struct mma_product *x, const char *into)
@@ -186,15 +187,14 @@ static void by_steps(struct mma_kernel *k, const struct mma_product *x, const ch
   if (!keeps) mma_arrive(k, mma_tile_at(p, x->a));
   mma_arrive(k, mma_tile_at(p, x->b));
   for (int last = 0; last < 2; last++) {
-    int steps = last ? rest(p, x->sum_cols) : p->cols[x->sum_cols].nt / 2, indent = k->t->indent;
+    TEXT_SCOPE(k->t);
+    int steps = last ? rest(p, x->sum_cols) : p->cols[x->sum_cols].nt / 2;
     if (steps) text_open(k->t, "each s:%d", steps), one_step(k, x, left, into, last);
-    text_until(k->t, indent);
   }
 }
 
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into)
 {
-  int was = text_about(k->t, mma_at(k->p, x->out)->about - 1);
+  TEXT_ABOUT(k->t, mma_at(k->p, x->out)->about - 1);
   (k->p->wg ? wgmma_product : by_steps)(k, x, into);
-  text_about(k->t, was);
 }

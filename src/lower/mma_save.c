@@ -5,10 +5,10 @@
 static void store(struct mma_kernel *k, const struct plan_access *a, const char *from, struct mma_shape s, int width, int e)
 {
   const char *at = mma_address(k, a, s, width, e), *exists = s.cols >= 0 ? mma_column_exists(k->p, s.cols, width, e) : NULL;
-  int indent = text_if(k->t, exists);
+  TEXT_SCOPE(k->t);
+  text_if(k->t, exists);
   mma_move(k, k->p->job->store[a->tensor], arena_printf(k->mem, "out%d", e), width == 2, mma_element(k, from, s, width == 2, e),
            arena_printf(k->mem, width == 2 ? "%s.tile([2])[%s]" : "%s[%s]", k->global[a->tensor], at), "", true);
-  text_until(k->t, indent);
 }
 
 // Who stores: conditions on the warp and the lane, and on rows that exist; joined by &&.
@@ -45,22 +45,15 @@ static const char *row_exists(struct mma_kernel *k, uint32_t has)
   return str_keep(k->mem, &c);
 }
 
-static void save_text(struct mma_kernel *k, int save)
+void mma_save(struct mma_kernel *k, int save)
 {
+  TEXT_ABOUT(k->t, k->p->k.save[save].about - 1);
   const struct mma_plan *p = k->p;
   const struct plan_access *a = &p->n->save[save];
   int value = p->k.save[save].value;
   struct mma_shape s = p->shape[value];
   const char *who = once(k, s), *exists = s.rows ? row_exists(k, mma_has(p, value)) : "";
-  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1, indent = text_if(k->t, who);
-  mma_rows_open(k, s.rows), text_if(k->t, exists), mma_cols_open(k, s.cols);
+  int width = s.cols >= 0 ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
+  text_if(k->t, who), mma_rows_open(k, s.rows), text_if(k->t, exists), mma_cols_open(k, s.cols);
   for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e += width) store(k, a, k->reg[value], s, width, e);
-  text_until(k->t, indent);
-}
-
-void mma_save(struct mma_kernel *k, int save)
-{
-  int was = text_about(k->t, k->p->k.save[save].about - 1);
-  save_text(k, save);
-  text_about(k->t, was);
 }

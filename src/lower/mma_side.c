@@ -153,16 +153,15 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
   const struct mma_plan *p = k->p;
   int unit = paired(p, cols) ? 2 : 1;
   const char *stage = p->source->varying ? "@stage" : "0";
-  int indent = mma_rows_open(k, true);
-  text_if(k->t, mma_side_row_exists(k)), mma_cols_open(k, cols);
+  TEXT_SCOPE(k->t);
+  mma_rows_open(k, true), text_if(k->t, mma_side_row_exists(k)), mma_cols_open(k, cols);
   for (int e = 0; e < (unit == 2 ? 1 : 2); e++) {
-    int each = text_if(k->t, mma_column_exists(p, cols, unit, e));
+    TEXT_SCOPE(k->t);
+    text_if(k->t, mma_column_exists(p, cols, unit, e));
     const char *at = arena_printf(k->mem, unit == 2 ? "s%d[%s].tile([1, 2])[%s]" : "s%d[%s][%s]", p->source->tensor, stage, place(k, cols, unit, e));
     const char *reg = mma_element(k, v, (struct mma_shape){true, cols}, unit == 2, e);
     mma_move(k, p->type, arena_printf(k->mem, "half%d", e), unit == 2, reg, at, "", back);
-    text_until(k->t, each);
   }
-  text_until(k->t, indent);
 }
 
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s)

@@ -49,13 +49,11 @@ const char *mma_row_tile(const struct mma_plan *p)
   return arena_printf(p->job->mem, "(@wm * %d + m)", p->mt);
 }
 
-int mma_rows_open(struct mma_kernel *k, bool rows)
+void mma_rows_open(struct mma_kernel *k, bool rows)
 {
-  int indent = k->t->indent;
-  if (!rows) return indent;
+  if (!rows) return;
   text_open(k->t, "each m:%d h:2", k->p->mt);
   mma_row_names(k, arena_printf(k->mem, "%s * 16 + h * 8 + @lane / 4", mma_row_tile(k->p)));
-  return indent;
 }
 
 void mma_cols_open(struct mma_kernel *k, int cols)
@@ -130,13 +128,11 @@ static void load(struct mma_kernel *k, const struct plan_access *a, const char *
 static const char *from_memory(struct mma_kernel *k, const struct plan_access *a, struct mma_shape s)
 {
   const struct mma_plan *p = k->p;
-  int was = text_about_tensor(k->t, p->n->block, a->tile);
+  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node);
   const char *to = mma_declare(k, s, "fp32");
-  int width = s.cols >= 0 && !norm_is_index(p->n, a->tensor) ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1, indent = mma_rows_open(k, s.rows);
-  mma_cols_open(k, s.cols);
+  int width = s.cols >= 0 && !norm_is_index(p->n, a->tensor) ? mma_width(p, a, &p->cols[s.cols].list, 2) : 1;
+  mma_rows_open(k, s.rows), mma_cols_open(k, s.cols);
   for (int e = 0; e < (s.cols >= 0 ? 2 : 1); e += width) load(k, a, to, s, width, e);
-  text_until(k->t, indent);
-  text_about(k->t, was);
   return to;
 }
 

@@ -14,11 +14,11 @@ static int same_iterator(const struct node *nest, int n)
   return -1;
 }
 
-static int node(struct block_rewriting *b, const struct node *x, int from)
+static int node(struct block_rewriting *r, const struct node *x, int from)
 {
-  const struct node *nodes = b->n->sub->nodes;
-  const int same = same_iterator(b->n, (int)(x - nodes));
-  return same < 0 ? rewrite_take(b, x, from) : (b->tile[x->out] = b->tile[nodes[same].out], OK);
+  const struct node *nodes = r->n->sub->nodes;
+  const int same = same_iterator(r->n, (int)(x - nodes));
+  return same < 0 ? rewrite_take(r, x, from) : (r->tile[x->out] = r->tile[nodes[same].out], OK);
 }
 
 static int kernel(struct rewriting *w, const struct node *n, int *out)

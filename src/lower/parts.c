@@ -59,39 +59,34 @@ static int tensor_parts(struct rewriting *w, int t, struct part_tensors **out)
 
 // ---- within a block graph ----
 
-static int tile_parts(struct block_rewriting *b, int t, struct part_tensors **out)
+static int tile_parts(struct block_rewriting *r, int t, struct part_tensors **out)
 {
-  const struct divided_block *d = b->own;
-  const struct graph *from = b->n->sub;
+  const struct divided_block *d = r->own;
+  const struct graph *from = r->n->sub;
   const struct node *x = &from->nodes[from->tensors[t].node];
-  const int loaded = node_iterated(b->n, graph_root(from, t));
-  struct part_tensors *of;
+  const int loaded = node_iterated(r->n, graph_root(from, t));
+  struct part_tensors *of = NULL;
   *out = &d->parts[t];
   if ((*out)->of[0] >= 0) return OK;
-  if (loaded < 0) {
-    for (int p = 0; p < PARTS; p++) TRY(graph_add(b->sub, part_op[p], 1, &b->tile[t], NULL, x->at, &(*out)->of[p], b->w->e));
-    return OK;
-  }
-  TRY(x->op == OP_ITER ? tensor_parts(b->w, loaded, &of) : tile_parts(b, x->in[0], &of));
+  if (loaded >= 0) TRY(x->op == OP_ITER ? tensor_parts(r->w, loaded, &of) : tile_parts(r, x->in[0], &of));
   for (int p = 0; p < PARTS; p++)
-    TRY(x->op == OP_ITER ? rewrite_iterate(b, of->of[p], &x->a, x->at, &(*out)->of[p])
-                         : graph_add(b->sub, x->op, 1, &of->of[p], &x->a, x->at, &(*out)->of[p], b->w->e));
-  return OK;
+    (*out)->of[p] = loaded < 0         ? block_add(&r->b, part_op[p], 1, &r->tile[t], NULL, x->at)
+                    : x->op == OP_ITER ? block_load(&r->b, of->of[p], &x->a, x->at)
+                                       : block_add(&r->b, x->op, 1, &of->of[p], &x->a, x->at);
+  return r->b.status;
 }
 
-static int product(struct block_rewriting *b, const struct node *x)
+static int product(struct block_rewriting *r, const struct node *x)
 {
-  struct part_tensors *l, *r;
+  struct part_tensors *a, *b;
   int sum = -1;
-  TRY(tile_parts(b, x->in[0], &l));
-  TRY(tile_parts(b, x->in[1], &r));
+  TRY(tile_parts(r, x->in[0], &a));
+  TRY(tile_parts(r, x->in[1], &b));
   for (int k = 0; k < PAIRS; k++) {
-    int one, in[2] = {l->of[pair[k][0]], r->of[pair[k][1]]};
-    TRY(graph_add(b->sub, OP_MATMUL, 2, in, &x->a, x->at, &one, b->w->e));
-    if (k) TRY(graph_add(b->sub, OP_ADD, 2, (int[]){sum, one}, NULL, x->at, &one, b->w->e));
-    sum = one;
+    const int one = block_add(&r->b, OP_MATMUL, 2, (int[]){a->of[pair[k][0]], b->of[pair[k][1]]}, &x->a, x->at);
+    sum = k ? block_add(&r->b, OP_ADD, 2, (int[]){sum, one}, NULL, x->at) : one;
   }
-  return b->tile[x->out] = sum, OK;
+  return r->tile[x->out] = sum, r->b.status;
 }
 
 // Marks tensors that are read as they are, and not only as parts that an iterator loads.
@@ -108,11 +103,11 @@ static void find_wanted(const struct rewriting *w, const struct node *n, struct 
   }
 }
 
-static int node(struct block_rewriting *b, const struct node *x, int from)
+static int node(struct block_rewriting *r, const struct node *x, int from)
 {
-  const struct divided_block *d = b->own;
+  const struct divided_block *d = r->own;
   if (x->nout && !d->wanted[x->out]) return OK;
-  return d->divides[x - b->n->sub->nodes] ? product(b, x) : rewrite_take(b, x, from);
+  return d->divides[x - r->n->sub->nodes] ? product(r, x) : rewrite_take(r, x, from);
 }
 
 static int kernel(struct rewriting *w, const struct node *n, int *out)

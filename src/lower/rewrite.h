@@ -4,6 +4,17 @@
 
 #include "lower/lower.h"
 
+struct block_making { // a kernel's block graph while it is made, for the kernel graph `to`
+  struct graph *to, *sub;
+  int nin, cap, *in; // tensors of `to`, by iterator
+  int status;        // the first error: what comes later does nothing
+  struct err *e;
+};
+struct block_making block_begin(struct graph *to, const char *name, struct err *e);                              // without axes
+int block_load(struct block_making *b, int tensor, const struct attrs *a, struct loc at);                        // the iterator's tile
+int block_add(struct block_making *b, enum op op, int nin, const int *in, const struct attrs *a, struct loc at); // the operator's first result
+int block_end(struct block_making *b, struct loc at, int *out); // the kernel that it makes; *out: the first of its tensors
+
 struct rewriting {
   const struct graph *g;
   struct graph *to;
@@ -18,17 +29,15 @@ typedef int rewrite_kernel(struct rewriting *w, const struct node *n, int *out);
 int lower_rewrite(struct arena *mem, const struct graph *g, rewrite_kernel *kernel, void *own, struct graph **out, struct err *e);
 
 struct block_rewriting { // a kernel's block graph
+  struct block_making b;
   struct rewriting *w;
   const struct node *n; // the kernel in w->g
-  struct graph *sub;
-  int *tile;         // tensors of n->sub -> of `sub`
-  int nin, cap, *in; // tensors of w->to, by iterator
+  int *tile;            // tensors of n->sub -> of b.sub
   void *own;
 };
 // Makes the node x of n->sub; from: the tensor of w->to that an iterator loads, else -1.
-typedef int rewrite_node(struct block_rewriting *b, const struct node *x, int from);
+typedef int rewrite_node(struct block_rewriting *r, const struct node *x, int from);
 int rewrite_block(struct rewriting *w, const struct node *n, rewrite_node *node, void *own, int *out);
-int rewrite_iterate(struct block_rewriting *b, int tensor, const struct attrs *a, struct loc at, int *out);
-int rewrite_take(struct block_rewriting *b, const struct node *x, int from); // as it is
+int rewrite_take(struct block_rewriting *r, const struct node *x, int from); // as it is
 
 #endif

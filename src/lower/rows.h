@@ -148,9 +148,9 @@ const char *row_name(struct row_text *x, int value);                            
 const char *row_term(const struct row_text *x, const char *sum, const char *what, int64_t scale); // sum + what * scale
 const char *row_place(const struct row_text *x, int axis);                                        // of the executing thread, in vectors
 const char *row_inside(const struct row_text *x, axis_set axes); // condition of being within all extents, "" where it always holds
-// Loops over the registers of axes, and where it is not empty a condition; returns the indentation before, for text_until.
-int row_each_open(struct row_text *x, axis_set axes, const char *condition);
-int row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll);  // loops over the first rounds, their places
+// Loops over the registers of axes, and where it is not empty a condition.
+void row_each_open(struct row_text *x, axis_set axes, const char *condition);
+void row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll); // loops over the first rounds, their places
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece); // a register in these loops
 const char *row_declare(struct row_text *x, int value, bool filled); // the registers that a load comes into, filled with 0; their name
 void row_load(struct row_text *x, int value);

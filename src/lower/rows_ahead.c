@@ -51,10 +51,10 @@ void row_wait(struct row_text *x)
   const struct hole *holes = HOLES(NULL, INT(hold, p->hold));
   text_fill(&x->t, "?!hold Sync<grid.trigger>()", holes);
   for (int i = 0; i < p->r->k.nvalues && p->ahead; i++) {
+    TEXT_SCOPE(&x->t);
     if (!is_fetched(x->j, p, i)) continue;
-    int indent = row_rounds_open(x, p->r->k.v[i].axes & p->rounds, p->ahead, " unroll");
+    row_rounds_open(x, p->r->k.v[i].axes & p->rounds, p->ahead, " unroll");
     row_fetch(x, i);
-    text_until(&x->t, indent);
   }
   text_fill(&x->t, "Sync<grid.wait>()\n?hold Sync<grid.trigger>()", holes);
 }

@@ -23,10 +23,11 @@ static void mask(struct row_text *x, const struct kern_value *v, const char *in)
     if (v->folded >> a & 1 && row_overhangs(x->p, a) && !(v->kind == KERN_SUM && zero_outside(x, v->in[0], a))) past |= AXIS(a);
   if (!past) return;
   x->masked[v->in[0]] |= v->kind != KERN_SUM;
-  int width = row_has_vec(x, axes) ? x->p->vec : 1, indent = row_each_open(x, axes, arena_printf(x->mem, "!(%s)", row_inside(x, past)));
+  TEXT_SCOPE(&x->t);
+  int width = row_has_vec(x, axes) ? x->p->vec : 1;
+  row_each_open(x, axes, arena_printf(x->mem, "!(%s)", row_inside(x, past)));
   text_fill(&x->t, "%$in$at <- Init<$neutral>()",
             HOLES(NULL, STR(in, in), STR(at, row_at(x, axes, width, "0")), STR(neutral, fold_neutral(v->kind))));
-  text_until(&x->t, indent);
 }
 
 void row_fold_threads(struct row_text *x, int value, const char *out, bool keep_vector)

@@ -83,9 +83,10 @@ void row_load(struct row_text *x, int value)
     return;
   }
   const struct kern_value *v = &x->p->r->k.v[value];
-  int was = text_about(&x->t, v->about - 1);
+  TEXT_ABOUT(&x->t, v->about - 1);
   const char *inside = row_inside(x, v->axes), *name = row_declare(x, value, *inside);
-  int indent = row_each_open(x, v->axes, inside), width = pieces_open(x, v->axes, &v->at);
+  row_each_open(x, v->axes, inside);
+  int width = pieces_open(x, v->axes, &v->at);
   const char *to = arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)));
   bool stream = x->p->stream && read_once(x->p, v->axes) && width * dtype_bytes(v->at.type) >= STREAMED;
   if (v->at.index)
@@ -93,17 +94,14 @@ void row_load(struct row_text *x, int value)
   else
     text_fill(&x->t, stream ? "%$to <- Move<ld.global.stream>($from)" : "%$to <- Move($from)",
               HOLES(NULL, STR(to, to), STR(from, memory(x, &v->at, width, -1))));
-  text_until(&x->t, indent);
-  text_about(&x->t, was);
 }
 
 // Data-dependent indices: the indices of value v from operand `from` on as integers, and the condition that they are within their limits.
-// The axes are those of registers around. Returns the indentation before it, for text_until.
-static int chosen_open(struct row_text *x, int v, int from, const struct kern_access *a)
+// The axes are those of registers around.
+static void chosen_open(struct row_text *x, int v, int from, const struct kern_access *a)
 {
   const struct kern_value *y = &x->p->r->k.v[v];
   const char *inside = "";
-  int indent = x->t.indent;
   for (int i = 0; i < KERN_CHOSEN_BY && a->by[i].limit; i++) {
     const char *index = row_name(x, y->in[from + i]), *at = row_at(x, x->p->r->k.v[y->in[from + i]].axes, 1, "q");
     text_fill(&x->t,
@@ -113,7 +111,6 @@ static int chosen_open(struct row_text *x, int v, int from, const struct kern_ac
     inside = text_join(x->mem, inside, " && ", "@at%d_%d >= 0 && @at%d_%d < %lld", v, i, v, i, (long long)a->by[i].limit);
   }
   text_open(&x->t, "if (%s) {", inside);
-  return indent;
 }
 
 // Have the elements of a vector indices of their own?
@@ -139,15 +136,14 @@ static int chosen_pieces(struct row_text *x, int v, int from, axis_set axes, con
 void row_load_chosen(struct row_text *x, int value)
 {
   const struct kern_value *v = &x->p->r->k.v[value];
-  int was = text_about(&x->t, v->about - 1);
+  TEXT_ABOUT(&x->t, v->about - 1);
   for (int i = 0; i < v->nin; i++) row_name(x, v->in[i]);
   const char *name = row_declare(x, value, true);
-  int indent = row_each_open(x, v->axes, row_inside(x, v->axes)), width = chosen_pieces(x, value, 0, v->axes, &v->at);
+  row_each_open(x, v->axes, row_inside(x, v->axes));
+  int width = chosen_pieces(x, value, 0, v->axes, &v->at);
   text_fill(&x->t, "%$to <- Move($from)",
             HOLES(NULL, STR(to, arena_printf(x->mem, "%s%s", name, row_at(x, v->axes, width, piece(x, width)))),
                   STR(from, memory(x, &v->at, width, value))));
-  text_until(&x->t, indent);
-  text_about(&x->t, was);
 }
 
 // The condition of being within all extents, and first of the threads and blocks along other axes. `fetched`: of the threads alone, and
@@ -175,9 +171,9 @@ void row_fetch(struct row_text *x, int value)
   if (w.n && w.member[0] != value) return;
   int across = x->p->role.across, width = along_vector(x->p, v->axes) ? row_width(x->p, &v->at) : 1;
   int n = along_vector(x->p, v->axes) ? v->at.stride[across] == 1 || w.n ? 1 : x->p->vec / width : 0;
-  int indent = row_each_open(x, v->axes, first_along(x, v->axes, &v->at));
+  TEXT_SCOPE(&x->t);
+  row_each_open(x, v->axes, first_along(x, v->axes, &v->at));
   text_fill(&x->t, "?n each q:$n\nSync<prefetch.L2>($line)", HOLES(NULL, INT(n, n), STR(line, memory(x, &v->at, width, -1))));
-  text_until(&x->t, indent);
 }
 
 const char *row_stored(struct row_text *x, int save)
@@ -195,33 +191,31 @@ void row_store(struct row_text *x, int save)
 {
   const struct kern_save *s = &x->p->r->k.save[save];
   const struct row_weave w = row_save_weave(x->p, save);
-  int was = text_about(&x->t, s->about - 1);
+  TEXT_ABOUT(&x->t, s->about - 1);
   if (w.n) {
     if (w.member[0] == save) row_store_woven(x, w, first_along(x, s->axes, NULL));
-    text_about(&x->t, was);
     return;
   }
   const char *name = row_stored(x, save);
   const int placed = x->p->r->k.v[s->value].kind == KERN_PLACED ? s->value : -1;
   if (placed >= 0) row_name(x, x->p->r->k.v[placed].in[1]);
-  int indent = row_each_open(x, s->axes, first_along(x, s->axes, NULL));
+  row_each_open(x, s->axes, first_along(x, s->axes, NULL));
   int width = placed < 0 ? pieces_open(x, s->axes, &s->at) : chosen_pieces(x, placed, 1, s->axes, &s->at);
   bool stream = x->p->stream && width * dtype_bytes(s->at.type) >= STREAMED;
   text_fill(&x->t, stream ? "$to <- Move<st.global.cs>(%$from)" : "$to <- Move(%$from)",
             HOLES(NULL, STR(from, arena_printf(x->mem, "%s%s", name, row_at(x, s->axes, width, piece(x, width)))),
                   STR(to, memory(x, &s->at, width, placed))));
-  text_until(&x->t, indent);
-  text_about(&x->t, was);
 }
 
 void row_store_top(struct row_text *x, int save, const char *from)
 {
   const struct kern_save *s = &x->p->r->k.save[save];
-  int indent = row_each_open(x, s->axes, first_along(x, s->axes, NULL)), width = pieces_open(x, s->axes, &s->at);
+  TEXT_SCOPE(&x->t);
+  row_each_open(x, s->axes, first_along(x, s->axes, NULL));
+  int width = pieces_open(x, s->axes, &s->at);
   const char *round = arena_printf(x->mem, "n%d", row_top_first(&x->p->r->k, s->value)), *at = row_number(x, &s->at, width);
   if (s->at.by[0].limit > 1) at = row_term(x, strcmp(at, "0") ? at : "", round, s->at.by[0].stride / width);
   text_fill(&x->t, "?wide %$to.tile([$width])[$at] <- Move(%$from)\n?!wide %$to[$at] <- Move(%$from)",
             HOLES(NULL, INT(wide, width > 1), INT(width, width), STR(to, x->buffer[s->at.tensor]), STR(at, at),
                   STR(from, arena_printf(x->mem, "%s%s", from, row_at(x, s->axes, width, piece(x, width))))));
-  text_until(&x->t, indent);
 }

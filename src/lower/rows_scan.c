@@ -46,10 +46,10 @@ static void begin_chain(const struct row_scanning *s)
 static void element_by_element(const struct row_scanning *s)
 {
   begin_chain(s);
-  int indent = row_each_open(s->x, s->axes, "");
+  TEXT_SCOPE(&s->x->t);
+  row_each_open(s->x, s->axes, "");
   text_fill(&s->x->t, "%v$v$at <- BinaryPointwise<+>(%v$v$at, %upto$v$place)\n%upto$v$place <- Move(%v$v$at)",
             HOLES(s->holes, STR(at, row_at(s->x, s->axes, width_of(s), "0")), STR(place, place_of(s))));
-  text_until(&s->x->t, indent);
 }
 
 // ---- over lanes ----
@@ -78,16 +78,17 @@ static const char *last_lane(const struct row_scanning *s)
 static void vectors(const struct row_scanning *s)
 {
   struct text *t = &s->x->t;
-  int indent = row_each_open(s->x, s->axes, "");
+  TEXT_SCOPE(t);
+  int indent = t->indent;
+  row_each_open(s->x, s->axes, "");
   text_begin(t, "each e:$n", HOLES(NULL, INT(n, s->along - 1)));
   text_fill(t, "%v$v$next <- BinaryPointwise<+>(%v$v$next, %v$v$at)",
             HOLES(s->holes, STR(next, row_at(s->x, s->axes, 1, "e + 1")), STR(at, row_at(s->x, s->axes, 1, "e"))));
   text_until(t, indent);
-  indent = row_each_open(s->x, s->axes, "");
+  row_each_open(s->x, s->axes, "");
   text_fill(
       t, "%total$v$to <- Move(%v$v$last)",
       HOLES(s->holes, STR(to, row_at(s->x, s->axes, 1, "0")), STR(last, row_at(s->x, s->axes, 1, arena_printf(s->x->mem, "%d", s->along - 1)))));
-  text_until(t, indent);
 }
 
 // totals: of lanes so far; less: of the lanes before; last: of all.
@@ -97,10 +98,10 @@ static void over_lanes(const struct row_scanning *s)
   struct text *t = &s->x->t;
   text_fill(t, "%less$v:[$totals].fp32.RF\n%last$v:[$totals].fp32.RF", s->holes);
   for (int d = 1; d < lanes; d *= 2) {
+    TEXT_SCOPE(t);
     text_fill(t, "%less$v <- Shfl<up, $by>#warp(%total$v)", HOLES(s->holes, INT(by, d * stride)));
-    int indent = text_open(t, "if (@l%d >= %d) {", s->axis, d);
+    text_open(t, "if (@l%d >= %d) {", s->axis, d);
     text_fill(t, "%total$v <- BinaryPointwise<+>(%total$v, %less$v)", s->holes);
-    text_until(t, indent);
   }
   text_fill(t,
             "?!lanes %less$v <- Init<0.0>()\n"
@@ -119,10 +120,10 @@ static void vectors_by_lanes(const struct row_scanning *s)
   vectors(s);
   over_lanes(s);
   begin_chain(s);
-  int indent = row_each_open(s->x, s->axes, "");
+  TEXT_SCOPE(&s->x->t);
+  row_each_open(s->x, s->axes, "");
   text_fill(&s->x->t, "%less$v$at <- BinaryPointwise<+>(%less$v$at, %upto$v$place)\n%upto$v$place <- BinaryPointwise<+>(%upto$v$place, %last$v$at)",
             HOLES(s->holes, STR(at, row_at(s->x, s->axes, width_of(s), "0")), STR(place, place_of(s))));
-  text_until(&s->x->t, indent);
 }
 
 // If the axis has single elements, totals are made register by register, so that few registers hold them.
@@ -131,7 +132,8 @@ static void elements_by_lanes(struct row_scanning s)
   begin_chain(&s);
   s.holes =
       HOLES(s.holes, STR(totals, row_dims(s.x, 0, width_of(&s) > 1)), STR(at, row_at(s.x, s.axes, width_of(&s), "0")), STR(place, place_of(&s)));
-  int indent = row_each_open(s.x, s.axes, "");
+  TEXT_SCOPE(&s.x->t);
+  row_each_open(s.x, s.axes, "");
   text_fill(&s.x->t, "%total$v:[$totals].fp32.RF <- Move(%v$v$at)", s.holes);
   over_lanes(&s);
   text_fill(&s.x->t,
@@ -139,7 +141,6 @@ static void elements_by_lanes(struct row_scanning s)
             "%v$v$at <- BinaryPointwise<+>(%v$v$at, %less$v)\n"
             "%upto$v$place <- BinaryPointwise<+>(%upto$v$place, %last$v)",
             s.holes);
-  text_until(&s.x->t, indent);
 }
 
 // ---- over warps and blocks ----

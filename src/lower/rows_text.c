@@ -60,13 +60,11 @@ const char *row_inside(const struct row_text *x, axis_set axes)
   return s;
 }
 
-int row_each_open(struct row_text *x, axis_set axes, const char *condition)
+void row_each_open(struct row_text *x, axis_set axes, const char *condition)
 {
-  int indent = x->t.indent;
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (axes >> a & 1 && x->p->regs[a] > 1) text_begin(&x->t, "each r$a:$n", HOLES(NULL, INT(a, a), INT(n, x->p->regs[a])));
   if (*condition) text_open(&x->t, "if (%s) {", condition);
-  return indent;
 }
 
 const char *row_at(const struct row_text *x, axis_set axes, int width, const char *piece)
@@ -219,14 +217,12 @@ static void loop_body(struct row_text *x, const struct row_scope *s, const bool 
   for (int i = 0; i < s->nsaves; i++) row_store(x, s->save[i]);
 }
 
-int row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll)
+void row_rounds_open(struct row_text *x, axis_set over, int64_t most, const char *unroll)
 {
-  int indent = x->t.indent;
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (over >> a & 1) text_open(&x->t, "for (s%d = 0; s%d < %lld; s%d += 1)%s {", a, a, (long long)MIN(most, x->p->chunks[a]), a, unroll);
   for (int a = 0; a < x->p->r->k.naxes; a++)
     if (over >> a & 1) place_line(x, a, arena_printf(x->mem, "s%d", a));
-  return indent;
 }
 
 static void loop(struct row_text *x, axis_set over, const struct row_scope *s)
@@ -236,7 +232,8 @@ static void loop(struct row_text *x, axis_set over, const struct row_scope *s)
   for (int i = 0; i < s->nfolds; i++) text_fill(&x->t, "%a$i:[$dims].fp32.RF <- Init<$neutral>()", fold_holes(x, s->fold[i]));
   const bool *want = wanted(x, s);
   row_scan_carries(x, want);
-  int indent = row_rounds_open(x, over, INT64_MAX, "");
+  int indent = x->t.indent;
+  row_rounds_open(x, over, INT64_MAX, "");
   loop_body(x, s, want);
   text_until(&x->t, indent);
   memcpy(x->have, have, bytes), memcpy(x->wide, wide, bytes);

@@ -35,12 +35,11 @@ static const struct hole *holes_of(const struct row_text *x, int value)
                     STR(least, fold_neutral(v->kind)), STR(above, ABOVE));
 }
 
-// Loops over the single elements of these axes; returns the indentation before.
-static int elements_open(struct row_text *x, axis_set axes, const char *condition)
+// Loops over the single elements of these axes.
+static void elements_open(struct row_text *x, axis_set axes, const char *condition)
 {
-  int indent = row_each_open(x, axes, condition);
+  row_each_open(x, axes, condition);
   if (row_has_vec(x, axes) && x->p->vec > 1) text_begin(&x->t, "each q:$n", HOLES(NULL, INT(n, x->p->vec)));
-  return indent;
 }
 
 // The keys of what is loaded and computed; past extents the least.
@@ -50,7 +49,9 @@ static void keys(struct row_text *x, int value, const struct hole *holes)
   const axis_set all = v->axes | v->folded;
   const char *in = row_name(x, v->in[0]), *at = row_at(x, all, 1, "q"), *outside = row_inside(x, v->folded);
   text_fill(&x->t, "%key$v:[$all].i64.RF <- UnaryPointwise<order>(%$in)", HOLES(holes, STR(in, in)));
-  int indent = elements_open(x, all, "");
+  TEXT_SCOPE(&x->t);
+  int indent = x->t.indent;
+  elements_open(x, all, "");
   text_fill(&x->t,
             "%number$v:[1].i64.RF\n"
             "%number$v <- Init<(2 * ($number))><<<#grid, #me>>>()\n"
@@ -58,9 +59,8 @@ static void keys(struct row_text *x, int value, const struct hole *holes)
             HOLES(holes, STR(at, at), STR(number, row_number(x, &v->at, 1))));
   text_until(&x->t, indent);
   if (!*outside) return;
-  indent = elements_open(x, all, arena_printf(x->mem, "!(%s)", outside));
+  elements_open(x, all, arena_printf(x->mem, "!(%s)", outside));
   text_fill(&x->t, "%key$v$at <- Init<$least>()", HOLES(holes, STR(at, at)));
-  text_until(&x->t, indent);
 }
 
 // The largest key of the thread that is below the last chosen one.
@@ -69,7 +69,7 @@ static void look_through(struct row_text *x, int value, const struct hole *holes
   const axis_set over = x->p->r->k.v[value].folded & x->p->rounds;
   const size_t bytes = sizeof(bool) * (size_t)x->p->r->k.nvalues;
   bool *have = arena_copy(x->mem, x->have, bytes), *wide = arena_copy(x->mem, x->wide, bytes);
-  int indent = x->t.indent;
+  TEXT_SCOPE(&x->t);
   if (over) {
     text_fill(&x->t, "%mine$v <- Init<$least>()", holes);
     row_rounds_open(x, over, INT64_MAX, "");
@@ -84,7 +84,6 @@ static void look_through(struct row_text *x, int value, const struct hole *holes
             "?!over %mine$v <- Move(%round$v)\n"
             "?over %mine$v <- BinaryPointwise<max>(%mine$v, %round$v)",
             HOLES(holes, INT(over, over != 0)));
-  text_until(&x->t, indent);
   memcpy(x->have, have, bytes), memcpy(x->wide, wide, bytes);
 }
 
@@ -92,7 +91,7 @@ static void look_through(struct row_text *x, int value, const struct hole *holes
 // condition.
 static void look_again(struct row_text *x, int value, const struct hole *holes)
 {
-  int indent = x->t.indent;
+  TEXT_SCOPE(&x->t);
   if (!row_inputs_fold(x, value)) {
     text_fill(&x->t,
               "%had$v:[$dims].i64.RF <- BinaryPointwise<eq>(%mine$v, %last$v)\n"
@@ -104,7 +103,6 @@ static void look_again(struct row_text *x, int value, const struct hole *holes)
     text_open(&x->t, "if (@again%d == 1) {", value);
   }
   look_through(x, value, holes);
-  text_until(&x->t, indent);
 }
 
 // The chosen elements, or their numbers, in the type of the tensor that keeps them.

@@ -88,7 +88,8 @@ static const char *run_at(const struct row_text *x, const struct kern_access *a,
 // Moves the run between memory and the register tensor `name`, of n vectors.
 static void move_run(struct row_text *x, const struct kern_access *a, int n, const char *name, const char *inside, bool store)
 {
-  int width = width_of(x->p, a, n), count = n * x->p->vec / width, indent = x->t.indent;
+  int width = width_of(x->p, a, n), count = n * x->p->vec / width;
+  TEXT_SCOPE(&x->t);
   bool stream = x->p->stream && width * dtype_bytes(a->type) >= 16;
   const char *memory = run_at(x, a, width, count > 1);
   const char *registers = width > 1 ? arena_printf(x->mem, "%%%s.tile([%d])[%s]", name, width, count > 1 ? "q" : "0")
@@ -97,19 +98,17 @@ static void move_run(struct row_text *x, const struct kern_access *a, int n, con
   if (count > 1) text_begin(&x->t, "each q:$n", HOLES(NULL, INT(n, count)));
   const char *how = stream ? store ? "<st.global.cs>" : "<ld.global.stream>" : "";
   text_fill(&x->t, "$to <- Move$how($from)", HOLES(NULL, STR(to, store ? memory : registers), STR(from, store ? registers : memory), STR(how, how)));
-  text_until(&x->t, indent);
 }
 
 // One vector of each member, to or from its place among those of the run.
 static void turn(struct row_text *x, axis_set axes, int n, const char *const *member, const char *run, bool store)
 {
   for (int k = 0; k < n; k++) {
-    int indent = x->t.indent;
+    TEXT_SCOPE(&x->t);
     const char *mine = arena_printf(x->mem, "%%%s%s", member[k], row_at(x, axes, 1, "e"));
     const char *place = x->p->vec > 1 ? arena_printf(x->mem, "%%%s[e * %d + %d]", run, n, k) : arena_printf(x->mem, "%%%s[%d]", run, k);
     if (x->p->vec > 1) text_begin(&x->t, "each e:$n", HOLES(NULL, INT(n, x->p->vec)));
     text_fill(&x->t, "$to <- Move($from)", HOLES(NULL, STR(to, store ? place : mine), STR(from, store ? mine : place)));
-    text_until(&x->t, indent);
   }
 }
 
@@ -119,12 +118,12 @@ void row_load_woven(struct row_text *x, int value)
   const struct kern_value *v = &x->p->r->k.v[w.member[0]];
   const char *member[ROW_WOVEN], *inside = row_inside(x, v->axes), *type = tile_dtype(v->at.type), *run = arena_printf(x->mem, "w%d", w.member[0]);
   for (int k = 0; k < w.n; k++) member[k] = row_declare(x, w.member[k], false), x->have[w.member[k]] = true;
-  int indent = row_each_open(x, v->axes, "");
+  TEXT_SCOPE(&x->t);
+  row_each_open(x, v->axes, "");
   text_fill(&x->t, "%$run:[$n].$type.RF\n?inside %$run <- Init<0.0>()",
             HOLES(NULL, STR(run, run), INT(n, w.n * x->p->vec), STR(type, type), STR(inside, inside)));
   move_run(x, &v->at, w.n, run, inside, false);
   turn(x, v->axes, w.n, member, run, false);
-  text_until(&x->t, indent);
 }
 
 void row_store_woven(struct row_text *x, struct row_weave w, const char *condition)
@@ -132,9 +131,9 @@ void row_store_woven(struct row_text *x, struct row_weave w, const char *conditi
   const struct kern_save *s = &x->p->r->k.save[w.member[0]];
   const char *member[ROW_WOVEN], *type = tile_dtype(s->at.type), *run = arena_printf(x->mem, "u%d", w.member[0]);
   for (int k = 0; k < w.n; k++) member[k] = row_stored(x, w.member[k]);
-  int indent = row_each_open(x, s->axes, "");
+  TEXT_SCOPE(&x->t);
+  row_each_open(x, s->axes, "");
   text_fill(&x->t, "%$run:[$n].$type.RF", HOLES(NULL, STR(run, run), INT(n, w.n * x->p->vec), STR(type, type)));
   turn(x, s->axes, w.n, member, run, true);
   move_run(x, &s->at, w.n, run, condition, true);
-  text_until(&x->t, indent);
 }

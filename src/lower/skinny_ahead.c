@@ -39,7 +39,7 @@ static void elements(struct sk_emit *e, int v)
 
 void sk_emit_ahead(struct sk_emit *e)
 {
-  int indent = e->t.indent;
+  TEXT_SCOPE(&e->t);
   if (!e->s->ahead) return;
   text_begin(&e->t,
              "each r:$ahead\n"
@@ -49,5 +49,4 @@ void sk_emit_ahead(struct sk_emit *e)
   for (int i = 0; i < e->p->nproducts; i++) weights(e, i);
   for (int v = 0; v < e->p->kern.nvalues; v++)
     if (sk_streams(e->p, v)) elements(e, v);
-  text_until(&e->t, indent);
 }

@@ -119,12 +119,11 @@ static void load_elements(struct sk_emit *e, int v)
 // Step `step` into stage d. `always`: there is one.
 static void load_step(struct sk_emit *e, const char *step, bool always)
 {
-  int indent = e->t.indent;
+  TEXT_SCOPE(&e->t);
   text_begin(&e->t, "?!always if ($step < $steps) {\n@kv = ($step) * 4 + @q", HOLES(e->all, INT(always, always), STR(step, step)));
   for (int i = 0; i < e->p->nproducts; i++) load_weights(e, i);
   for (int v = 0; v < e->p->kern.nvalues; v++)
     if (sk_streams(e->p, v)) load_elements(e, v);
-  text_until(&e->t, indent);
 }
 
 // ---- a round ----
@@ -152,18 +151,15 @@ static void elements(struct sk_emit *e, int v, bool *made)
 {
   const struct kern_value *x = &e->p->kern.v[v];
   const struct hole *holes = value_holes(e, v);
-  int indent = e->t.indent;
   if (made[v] || (x->kind != KERN_MAP && !runs(e, v))) return;
   made[v] = true;
   for (int k = 0; k < x->nin; k++) elements(e, x->in[k], made);
-  int was = sk_text_about(e, x->about);
+  SK_ABOUT(e, x->about);
   text_begin(&e->t, "%$in$v:[$parts].[$wide].fp32.RF\neach n:$parts", holes);
   if (x->kind == KERN_LOAD)
     text_fill(&e->t, "%$in$v[n] <- $cast(%x$v[d][n])", holes);
   else
     emit_map(&e->t, x, text_of(e->p->j->mem, "$in$v[n]", holes), operand(e, x->in[0]), x->nin > 1 ? operand(e, x->in[1]) : NULL);
-  text_until(&e->t, indent);
-  sk_text_about(e, was);
 }
 
 // x * x where x is loaded: multiplied and added without a copy in fp32.
@@ -176,17 +172,15 @@ static int squared(const struct sk_emit *e, int v)
 
 static void statistic(struct sk_emit *e, int i, bool *made)
 {
-  int v = e->p->kern.v[e->p->stat[i]].in[0], of = squared(e, v), indent = e->t.indent;
+  int v = e->p->kern.v[e->p->stat[i]].in[0], of = squared(e, v);
   if (of < 0) elements(e, v, made);
-  int was = sk_text_about(e, within(e, e->p->stat[i]));
+  SK_ABOUT(e, within(e, e->p->stat[i]));
   text_begin(&e->t, "each n:$tiles i:$kv", e->all);
   if (of >= 0) // the square's line, in the loop of the sum
     sk_fill(e, e->p->kern.v[v].about, "%sum$i[n] <- MatMul(%x$v[d][n][i], %x$v[d][n][i])", HOLES(e->all, INT(i, i), INT(v, of)));
   else
     text_fill(&e->t, "%sum$i[n] <- BinaryPointwise<+>(%sum$i[n], %$x[$at])",
               HOLES(e->all, INT(i, i), STR(x, operand(e, v)), STR(at, runs(e, v) ? "i" : "0")));
-  text_until(&e->t, indent);
-  sk_text_about(e, was);
 }
 
 // X as the right operand; made once for all products that share it.
@@ -196,7 +190,7 @@ static void right_operand(struct sk_emit *e, int i, bool *made)
   const struct kern_value *x = &e->p->kern.v[v];
   bool plain = x->kind == KERN_LOAD && runs(e, v) && x->at.type == weights_type(e, i);
   if (right_of(e, i) != i) return;
-  int was = sk_text_about(e, within(e, e->p->product[i].value));
+  SK_ABOUT(e, within(e, e->p->product[i].value));
   if (!plain) elements(e, v, made);
   text_fill(&e->t,
             "?!plain %r$i:[$tiles].[$kv].$type.RF\n"
@@ -208,7 +202,6 @@ static void right_operand(struct sk_emit *e, int i, bool *made)
             "?plain %b$i[n][s][h, 0] <- Move(%x$v[d].tile([2])[$n][s * 2 + h])\n"
             "?!plain %b$i[n][s][h, 0] <- Move(%r$i.tile([2])[n][s * 2 + h])",
             HOLES(sk_product_holes(e, i), INT(plain, plain), INT(v, v), STR(x, operand(e, v)), STR(n, tiles_of(e, v) == 1 ? "0" : "n")));
-  sk_text_about(e, was);
 }
 
 static void multiply(struct sk_emit *e, int i)
@@ -232,16 +225,16 @@ static void round_text(struct sk_emit *e, const char *next)
 // Loads before the first round: a step for each stage.
 static void first_steps(struct sk_emit *e)
 {
-  int indent = e->t.indent;
+  TEXT_SCOPE(&e->t);
   text_begin(&e->t, "each d:$depth", e->all);
   load_step(e, text_of(e->p->j->mem, "@first + d * $turn", e->all), e->s->depth * e->s->warps * e->s->split <= e->s->steps);
-  text_until(&e->t, indent);
 }
 
 static void rounds(struct sk_emit *e)
 {
   const struct sk_shape *s = e->s;
-  int indent = e->t.indent, all = s->warps * s->split * s->depth;
+  int all = s->warps * s->split * s->depth;
+  TEXT_SCOPE(&e->t);
   first_steps(e);
   text_begin(&e->t,
              "for (step = @first; step < $steps; step += $all) rolled {\n"
@@ -249,7 +242,6 @@ static void rounds(struct sk_emit *e)
              "?partial if (step + d * $turn < $steps) {",
              HOLES(e->all, INT(all, all), INT(partial, s->steps % all)));
   round_text(e, s->rounds > s->depth ? text_of(e->p->j->mem, "step + (d + $depth) * $turn", e->all) : NULL);
-  text_until(&e->t, indent);
 }
 
 void sk_emit_loop(struct sk_emit *e)

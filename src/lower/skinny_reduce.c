@@ -9,15 +9,13 @@
 #include "lower/skinny.h"
 
 // One after another, n items of which each thread takes its own: @it.
-static int loop_threads(struct sk_emit *e, int64_t n)
+static void loop_threads(struct sk_emit *e, int64_t n)
 {
-  int indent = e->t.indent;
   text_begin(&e->t,
              "each z:$turns\n"
              "@it = z * $threads + @tid\n"
              "if (@it < $n) {",
              HOLES(e->all, INT(turns, (n + e->s->threads - 1) / e->s->threads), INT(n, n)));
-  return indent;
 }
 
 void sk_emit_stage(struct sk_emit *e)
@@ -32,14 +30,14 @@ void sk_emit_stage(struct sk_emit *e)
                                      STR(rank, e->s->by_columns ? "@rank" : "0"));
     const char *col = text_of(e->p->j->mem, "($mysub * $cols + $rank * $own + @it % $own)", holes);
     const struct sk_coord at[] = {{inner, text_of(e->p->j->mem, "(@it / $own)", holes), false}, {&e->p->cols, col, true}};
-    int was = sk_text_about(e, e->p->kern.v[sk_weights(x)].about), indent;
+    SK_ABOUT(e, e->p->kern.v[sk_weights(x)].about);
     text_fill(&e->t, "%second$v:[$k, $width].$type.SH", holes);
-    indent = loop_threads(e, inner->size * own);
+    int indent = e->t.indent;
+    loop_threads(e, inner->size * own);
     text_fill(&e->t, "%second$v.tile([1, 8])[@it / $own, @it % $own] <- Move<cp.async>($from)",
               HOLES(holes, STR(from, sk_element(e, sk_access(e->p, v), 8, 2, at))));
     text_until(&e->t, indent);
     text_fill(&e->t, "Sync<cp.commit>()", NULL);
-    sk_text_about(e, was);
   }
 }
 
@@ -85,25 +83,22 @@ static void send_product(struct sk_emit *e, int i)
                                    INT(own, row / s->split), INT(share, s->share), INT(last, s->split - 1));
   const char *at = text_of(e->p->j->mem, ".tile([1, $vector])[@it / $row, @it % $row]", holes);
   const char *owner = s->by_columns ? "@it % $row / $own" : "min(@it / $share, $last)";
-  int was = sk_text_about(e, e->p->kern.v[e->p->product[i].value].about), indent = loop_threads(e, e->p->rows.size * row);
+  SK_ABOUT(e, e->p->kern.v[e->p->product[i].value].about);
+  loop_threads(e, e->p->rows.size * row);
   text_fill(&e->t, "%o:[$vector].fp32.RF", holes);
   sk_emit_parts(e, "o", "part", i, s->warps, vector, at);
   text_fill(&e->t,
             "?!wide each b:$split\n"
             "%in$i[@rank].peer($to)$at <- Move(%o)",
             HOLES(holes, STR(at, at), STR(to, wide ? text_of(e->p->j->mem, owner, holes) : "b")));
-  text_until(&e->t, indent);
-  sk_text_about(e, was);
 }
 
 static void send_statistic(struct sk_emit *e, int i)
 {
-  int was = sk_text_about(e, e->p->kern.v[e->p->stat[i]].about), indent = e->t.indent;
+  SK_ABOUT(e, e->p->kern.v[e->p->stat[i]].about);
   text_begin(&e->t, "if (@tid < $rows) {\n%o:[1].fp32.RF", e->all);
   sk_emit_parts(e, "o", "stat", i, e->s->warps, 1, ".tile([1])[@tid]");
   text_fill(&e->t, "each b:$split\n%insum$i[@rank].peer(b).tile([1])[@tid] <- Move(%o)", HOLES(e->all, INT(i, i)));
-  text_until(&e->t, indent);
-  sk_text_about(e, was);
 }
 
 void sk_emit_inbox(struct sk_emit *e)
@@ -126,23 +121,24 @@ static void left_operands(struct sk_emit *e)
 {
   for (int i = 0; i < e->p->nseconds; i++) {
     struct sk_place at = {.from = SK_INNER + i, .width = 1};
-    int x = e->p->second[i].x, indent = e->t.indent;
+    int x = e->p->second[i].x;
+    TEXT_SCOPE(&e->t);
     const struct hole *holes = HOLES(e->all, INT(i, i), INT(x, x), INT(width, e->p->second[i].cols.size));
     text_fill(&e->t, "%h$i:[$rows, $width].fp32.SH", holes);
     loop_threads(e, e->p->rows.size * e->p->second[i].cols.size);
     text_fill(&e->t, "@row = @it / $width\n@col = @it % $width", holes);
     sk_emit_value(e, &at, x);
     sk_fill(e, e->p->kern.v[x].about, "%h$i.tile([1, 1])[@row, @col] <- Move(%v$x)", holes);
-    text_until(&e->t, indent);
   }
   if (e->p->nseconds) text_fill(&e->t, "Sync<barrier>#t()", NULL);
 }
 
 // The items that this block finishes, one after another: @row, @col and, of what the block has for itself, @own.
-static int items_open(struct sk_emit *e)
+static void items_open(struct sk_emit *e)
 {
   const struct sk_shape *s = e->s;
-  int own = s->cols / s->item / (s->by_columns ? s->split : 1), indent = loop_threads(e, s->share);
+  int own = s->cols / s->item / (s->by_columns ? s->split : 1);
+  loop_threads(e, s->share);
   text_begin(&e->t,
              "?rest @item = @rank * $share + @it\n"
              "?!rest @item = @it\n"
@@ -153,7 +149,6 @@ static int items_open(struct sk_emit *e)
              "?!columns @col = @own",
              HOLES(e->all, INT(rest, !s->by_columns && s->split > 1), INT(columns, s->by_columns), INT(own, own), INT(items, s->items),
                    INT(share, s->share)));
-  return indent;
 }
 
 static bool comes_early(const struct sk_emit *e, int v)
@@ -168,10 +163,10 @@ void sk_emit_early(struct sk_emit *e)
   for (int v = 0; v < e->p->kern.nvalues; v++)
     if (comes_early(e, v)) sk_emit_load(e, &at, v, SK_DECLARE), any = true;
   if (!any) return;
-  int indent = items_open(e);
+  TEXT_SCOPE(&e->t);
+  items_open(e);
   for (int v = 0; v < e->p->kern.nvalues; v++)
     if (comes_early(e, v)) sk_emit_load(e, &at, v, SK_MOVE);
-  text_until(&e->t, indent);
 }
 
 static void save(struct sk_emit *e, struct sk_place *at, int i)
@@ -199,7 +194,7 @@ void sk_emit_reduce(struct sk_emit *e)
   text_fill(&e->t, "?seconds Sync<cp.wait, 0>()\nSync<barrier>#t()", HOLES(NULL, INT(seconds, e->p->nseconds)));
   if (e->s->split > 1) over_cluster(e);
   left_operands(e);
-  int indent = items_open(e);
+  TEXT_SCOPE(&e->t);
+  items_open(e);
   for (int i = 0; i < e->p->kern.nsaves; i++) save(e, &at, i);
-  text_until(&e->t, indent);
 }

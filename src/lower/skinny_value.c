@@ -4,19 +4,16 @@
 
 #include <string.h>
 
-int sk_text_about(struct sk_emit *e, int about)
+void sk_text_about(struct sk_emit *e, int about)
 {
-  int was = e->t.tail ? -e->t.about : e->t.about;
   e->t.tail = about < 0;
   text_about(&e->t, (about < 0 ? -about : about) - 1);
-  return was;
 }
 
 void sk_fill(struct sk_emit *e, int about, const char *template, const struct hole *holes)
 {
-  int was = sk_text_about(e, about);
+  SK_ABOUT(e, about);
   text_fill(&e->t, template, holes);
-  sk_text_about(e, was);
 }
 
 const char *sk_element(const struct sk_emit *e, const struct kern_access *a, int unit, int n, const struct sk_coord *at)
@@ -62,7 +59,8 @@ void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_l
 {
   const struct kern_value *x = &e->p->kern.v[v];
   bool has = x->axes & sk_space_axes(columns(e, at));
-  int width = has ? at->width : 1, was = sk_text_about(e, x->about);
+  int width = has ? at->width : 1;
+  SK_ABOUT(e, x->about);
   const struct sk_coord to[] = {{&e->p->rows, "@row", false}, {columns(e, at), sk_column(e, at), true}};
   const char *from = sk_element(e, &x->at, width, has ? 2 : 1, to);
   const struct hole *holes = HOLES(NULL, INT(v, v), INT(width, width), STR(type, tile_dtype(x->at.type)), STR(from, from));
@@ -71,7 +69,6 @@ void sk_emit_load(struct sk_emit *e, const struct sk_place *at, int v, enum sk_l
             at->from == SK_WIDE && e->s->early ? text_of(e->p->j->mem, "%early$v", holes) : from);
   else
     text_fill(&e->t, how == SK_DECLARE ? "%early$v:[$width].$type.RF" : "%early$v <- Move($from)", holes);
-  sk_text_about(e, was);
 }
 
 void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int number, int parts, int width, const char *element)
@@ -89,7 +86,8 @@ void sk_emit_parts(struct sk_emit *e, const char *out, const char *of, int numbe
 static void second(struct sk_emit *e, const struct sk_place *at, int v, int width)
 {
   const struct kern_value *w = &e->p->kern.v[sk_weights(&e->p->kern.v[v])];
-  int number = e->p->role[v].number, indent = e->t.indent;
+  int number = e->p->role[v].number;
+  TEXT_SCOPE(&e->t);
   const struct sk_space *inner = &e->p->second[number].cols;
   const struct sk_coord to[] = {{inner, "k", false}, {&e->p->cols, sk_column(e, at), true}};
   const struct hole *holes =
@@ -101,7 +99,8 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
              "%right:[$width].fp32.RF",
              holes);
   bool staged = sk_staged(e->p, e->s, v);
-  int was = sk_text_about(e, w->about);
+  int was = e->t.tail ? -e->t.about : e->t.about;
+  sk_text_about(e, w->about);
   to_fp32(e, w->at.type, width, "right",
           staged ? text_of(e->p->j->mem, "%second$v.tile([1, $width])[k, @own]", holes) : sk_element(e, &w->at, width, 2, to));
   sk_text_about(e, was);
@@ -109,7 +108,6 @@ static void second(struct sk_emit *e, const struct sk_place *at, int v, int widt
             "%right <- BinaryPointwise<*>(%right, %left)\n"
             "%v$v <- BinaryPointwise<+>(%v$v, %right)",
             holes);
-  text_until(&e->t, indent);
 }
 
 void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
@@ -122,7 +120,7 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
   at->done[v] = true;
   for (int i = 0; i < x->nin && x->kind == KERN_MAP; i++) sk_emit_value(e, at, x->in[i]);
   const char *out = arena_printf(mem, "v%d", v);
-  int was = sk_text_about(e, x->about);
+  SK_ABOUT(e, x->about);
   text_line(&e->t, "%%%s:[%d].fp32.RF", out, width);
   if (x->kind == KERN_CONST)
     text_line(&e->t, "%%%s <- Init<%#.17g>()", out, x->a.scalar);
@@ -136,5 +134,4 @@ void sk_emit_value(struct sk_emit *e, struct sk_place *at, int v)
     second(e, at, v, width);
   else
     sk_emit_parts(e, out, cluster ? "in" : "part", number, parts, width, arena_printf(mem, ".tile([1, %d])[@row, @col]", width));
-  sk_text_about(e, was);
 }

@@ -3,20 +3,13 @@
 // A kernel of its own reads it once, for all heads: each row gets the first element that is shown, the place behind the last one, and whether the
 // mask does more than to show these and those between. Attention then compares indices with the first two, skips iterations outside of them
 // (mma_hidden.c), and reads the mask only in rows for which it does more. Each element of the mask is what it was.
-#include "lower/lower.h"
+#include "lower/rewrite.h"
 
 #include <string.h>
 
 enum { FIRST, BEHIND, MORE, SPANS };
 static const double LOWEST_SHOWN = -1e4;  // a hidden element is at most this
 static const double LOWEST_HIDDEN = -1e3; // and its exponent at most this below that of others
-
-struct spanning {
-  const struct graph *g;
-  struct graph *to;
-  int *map; // tensors of g -> of `to`
-  struct err *e;
-};
 
 // ---- which ----
 
@@ -97,41 +90,23 @@ static bool find(struct arena *mem, const struct graph *g, const struct node *ne
 
 // ---- the kernel that reads the mask ----
 
-struct span_block { // a block graph while it is made
-  struct graph *b;
-  int nin, *in; // tensors of the new graph, by iterator
-  int status;   // the first error: what comes later does nothing
-};
+static int map(struct block_making *b, enum op op, int x, int y) { return block_add(b, op, 2, (int[]){x, y}, NULL, NOWHERE); }
 
-static int iterate(struct spanning *w, struct span_block *x, int t, const struct attrs *a)
+static int with(struct block_making *b, enum op op, int x, double scalar)
 {
-  int out = 0;
-  if (!x->status) x->status = graph_iter(x->b, w->to, t, a, NOWHERE, &out, w->e), x->in[x->nin++] = t;
-  return out;
+  struct attrs a = attrs_default(op);
+  a.scalar = scalar;
+  return block_add(b, op, op != OP_CONST, &x, &a, NOWHERE);
 }
 
-static int add(struct spanning *w, struct span_block *x, enum op op, int a, int b, const struct attrs *attrs)
+static int along(struct block_making *b, enum op op, int x, int dim)
 {
-  int out = 0;
-  if (!x->status) x->status = graph_add(x->b, op, b >= 0 ? 2 : a >= 0 ? 1 : 0, (int[]){a, b}, attrs, NOWHERE, &out, w->e);
-  return out;
+  struct attrs a = attrs_default(op);
+  a.dim = dim;
+  return block_add(b, op, 1, &x, &a, NOWHERE);
 }
 
-static int with(struct spanning *w, struct span_block *x, enum op op, int a, double scalar)
-{
-  struct attrs attrs = attrs_default(op);
-  attrs.scalar = scalar;
-  return add(w, x, op, a, -1, &attrs);
-}
-
-static int along(struct spanning *w, struct span_block *x, enum op op, int a, int dim)
-{
-  struct attrs attrs = attrs_default(op);
-  attrs.dim = dim;
-  return add(w, x, op, a, -1, &attrs);
-}
-
-static int numbers_to(struct spanning *w, int64_t n, int *out)
+static int numbers_to(struct rewriting *w, int64_t n, int *out)
 {
   struct attrs a = attrs_default(OP_IOTA);
   a.shape = (struct shape){1, {n}};
@@ -150,106 +125,92 @@ static struct attrs by_rows(struct graph *b, const struct shape *s)
   return a;
 }
 
-static int read_mask(struct spanning *w, const struct node *nest, const struct span_mask *m, int from, int numbers, int spans[SPANS])
+static int read_mask(struct rewriting *w, const struct node *nest, const struct span_mask *m, int from, int numbers, int *spans)
 {
   const struct shape *s = &w->to->tensors[from].shape;
   const int last = s->n - 1;
   const double n = (double)s->d[last];
-  struct span_block x = {graph_new(w->to->mem, BLOCK, NULL), 0, NEWS(w->to->mem, int, 2), OK};
-  const struct attrs rows = by_rows(x.b, s), all = attrs_default(OP_ITER);
+  struct block_making b = block_begin(w->to, NULL, w->e);
+  const struct attrs rows = by_rows(b.sub, s), all = attrs_default(OP_ITER);
   struct attrs whole = attrs_default(OP_WHOLE), save = attrs_default(OP_SAVE);
-  int *map = NEWS(w->to->mem, int, nest->sub->ntensors), out;
-  map[m->tile] = iterate(w, &x, from, &rows);
-  const int at = iterate(w, &x, numbers, &all);
-  for (int i = 0; i <= m->keep && !x.status; i++) {
+  int *tile = NEWS(w->to->mem, int, nest->sub->ntensors);
+  tile[m->tile] = block_load(&b, from, &rows, NOWHERE);
+  const int at = block_load(&b, numbers, &all, NOWHERE);
+  for (int i = 0; i <= m->keep && !b.status; i++) {
     const struct node *node = &nest->sub->nodes[i];
-    if (node->op != OP_ITER && m->made[node->out]) x.status = graph_take(x.b, NULL, -1, nest->sub, node, map, w->e);
+    if (node->op != OP_ITER && m->made[node->out]) b.status = graph_take(b.sub, NULL, -1, nest->sub, node, tile, w->e);
   }
-  const int shown = map[m->shown], as_is = m->adds ? map[nest->sub->nodes[m->keep].out] : shown; // where it is 0 or 1
-  const int left = with(w, &x, OP_ADD_SCALAR, with(w, &x, OP_MUL_SCALAR, at, -1), n), right = with(w, &x, OP_ADD_SCALAR, at, 1);
-  const int most = along(w, &x, OP_MAX, add(w, &x, OP_MUL, left, shown, NULL), last);
-  const int first = with(w, &x, OP_ADD_SCALAR, with(w, &x, OP_MUL_SCALAR, most, -1), n);
-  const int behind = along(w, &x, OP_MAX, add(w, &x, OP_MUL, right, shown, NULL), last);
-  const int plain = along(w, &x, OP_SUM, add(w, &x, OP_EQUAL, as_is, with(w, &x, OP_CONST, -1, !m->adds), NULL), last);
-  const int made[SPANS] = {first, behind, add(w, &x, OP_LESS, plain, add(w, &x, OP_SUB, behind, first, NULL), NULL)};
+  const int shown = tile[m->shown], as_is = m->adds ? tile[nest->sub->nodes[m->keep].out] : shown; // where it is 0 or 1
+  const int left = with(&b, OP_ADD_SCALAR, with(&b, OP_MUL_SCALAR, at, -1), n), right = with(&b, OP_ADD_SCALAR, at, 1);
+  const int most = along(&b, OP_MAX, map(&b, OP_MUL, left, shown), last);
+  const int first = with(&b, OP_ADD_SCALAR, with(&b, OP_MUL_SCALAR, most, -1), n);
+  const int behind = along(&b, OP_MAX, map(&b, OP_MUL, right, shown), last);
+  const int plain = along(&b, OP_SUM, map(&b, OP_EQUAL, as_is, with(&b, OP_CONST, -1, !m->adds)), last);
+  const int made[SPANS] = {first, behind, map(&b, OP_LESS, plain, map(&b, OP_SUB, behind, first))};
   whole.lo = 0, whole.hi = n;
   for (int i = 0; i < MAX_GRID; i++) save.omap[i] = rows.imap[i];
-  for (int i = 0; i < SPANS; i++) add(w, &x, OP_SAVE, add(w, &x, OP_WHOLE, made[i], -1, &whole), -1, &save);
-  if (x.status) return x.status;
-  TRY(graph_nest(w->to, x.b, x.nin, x.in, NOWHERE, &out, w->e));
-  for (int i = 0; i < SPANS; i++) spans[i] = out + i;
-  return OK;
+  for (int i = 0; i < SPANS; i++) {
+    const int number = block_add(&b, OP_WHOLE, 1, &made[i], &whole, NOWHERE);
+    block_add(&b, OP_SAVE, 1, &number, &save, NOWHERE);
+  }
+  return block_end(&b, NOWHERE, spans);
 }
 
 // ---- the kernel that adds it ----
 
+struct spanning { // of a kernel
+  struct span_mask m;
+  int spans, numbers; // tensors of the new graph: the first of SPANS; numbers of the row's elements
+};
+
 // The mask, read in rows where it does more than to show a part of them; score and condition in its place.
-static int narrow(struct spanning *w, const struct node *nest, const struct span_mask *m, struct span_block *x, int *tile, const int spans[SPANS],
-                  int numbers)
+static int narrow(struct block_rewriting *r, const struct spanning *s)
 {
-  const struct graph *b = nest->sub;
-  const struct node *keep = &b->nodes[m->keep];
-  const int last = b->tensors[m->tile].shape.n - 1;
-  struct attrs rows = maker(b, m->tile)->a, along_row = attrs_default(OP_ITER), repeat = attrs_default(OP_REPEAT);
-  int span[SPANS];
+  const struct graph *from = r->n->sub;
+  const struct span_mask *m = &s->m;
+  const struct node *keep = &from->nodes[m->keep];
+  struct block_making *b = &r->b;
+  int *tile = r->tile, span[SPANS];
+  struct attrs rows = maker(from, m->tile)->a, along_row = attrs_default(OP_ITER), repeat = attrs_default(OP_REPEAT);
   rows.fmap[0] = REPLICA, along_row.fmap[0] = 0;
-  for (int i = 0; i < SPANS; i++) span[i] = iterate(w, x, spans[i], &rows);
-  const int at = iterate(w, x, numbers, &along_row);
-  const int inside = add(w, x, OP_MUL, add(w, x, OP_LESS_EQUAL, span[FIRST], at, NULL), add(w, x, OP_LESS, at, span[BEHIND], NULL), NULL);
+  for (int i = 0; i < SPANS; i++) span[i] = block_load(b, s->spans + i, &rows, NOWHERE);
+  const int at = block_load(b, s->numbers, &along_row, NOWHERE);
+  const int inside = map(b, OP_MUL, map(b, OP_LESS_EQUAL, span[FIRST], at), map(b, OP_LESS, at, span[BEHIND]));
+  int score;
   if (m->adds) {
-    const int more = add(w, x, OP_LESS, with(w, x, OP_CONST, -1, 0), span[MORE], NULL);
-    tile[keep->out] = add(w, x, OP_MASK, tile[keep->out], more, NULL);
+    score = map(b, OP_MASK, tile[keep->out], map(b, OP_LESS, with(b, OP_CONST, -1, 0), span[MORE]));
   } else {
-    const int one = with(w, x, OP_CONST, -1, 1), plain = add(w, x, OP_LESS, span[MORE], one, NULL);
-    const int shown = add(w, x, OP_MAXIMUM, add(w, x, OP_EQUAL, tile[m->shown], one, NULL), plain, NULL);
-    tile[keep->out] = add(w, x, OP_KEEP, tile[keep->in[0]], shown, &keep->a);
+    const int one = with(b, OP_CONST, -1, 1), plain = map(b, OP_LESS, span[MORE], one);
+    const int shown = map(b, OP_MAXIMUM, map(b, OP_EQUAL, tile[m->shown], one), plain);
+    score = block_add(b, OP_KEEP, 2, (int[]){tile[keep->in[0]], shown}, &keep->a, NOWHERE);
   }
-  tile[keep->out] = add(w, x, OP_KEEP, tile[keep->out], inside, &keep->a);
-  repeat.dim = last, repeat.times = b->tensors[m->tile].shape.d[last];
-  tile[m->shown] = add(w, x, OP_LESS, span[FIRST], span[BEHIND], NULL);
-  if (repeat.times > 1) tile[m->shown] = add(w, x, OP_REPEAT, tile[m->shown], -1, &repeat);
-  return x->status;
+  tile[keep->out] = block_add(b, OP_KEEP, 2, (int[]){score, inside}, &keep->a, NOWHERE);
+  repeat.dim = from->tensors[m->tile].shape.n - 1, repeat.times = from->tensors[m->tile].shape.d[repeat.dim];
+  tile[m->shown] = map(b, OP_LESS, span[FIRST], span[BEHIND]);
+  if (repeat.times > 1) tile[m->shown] = block_add(b, OP_REPEAT, 1, &tile[m->shown], &repeat, NOWHERE);
+  return b->status;
 }
 
-static int block(struct spanning *w, const struct node *nest, int *out)
+static int node(struct block_rewriting *r, const struct node *x, int from)
 {
-  const struct graph *b = nest->sub;
-  struct span_mask m;
-  int *tile = NEWS(w->to->mem, int, b->ntensors + 1), iters = 0, spans[SPANS], numbers = -1;
-  struct span_block x = {graph_new(w->to->mem, BLOCK, b->name), 0, NEWS(w->to->mem, int, nest->nin + SPANS + 1), OK};
-  const bool found = find(w->to->mem, w->g, nest, &m);
-  if (found) {
-    const int from = w->map[node_iterated(nest, m.tile)];
-    const struct shape *s = &w->to->tensors[from].shape;
-    TRY(numbers_to(w, s->d[s->n - 1], &numbers));
-    TRY(read_mask(w, nest, &m, from, numbers, spans));
-  }
-  graph_axes(x.b, b->ngrid, b->grid, b->nloop, b->loop);
-  for (int i = 0; i < b->nnodes && !x.status; i++) {
-    const struct node *n = &b->nodes[i];
-    if (n->op == OP_ITER)
-      tile[n->out] = iterate(w, &x, w->map[nest->in[iters++]], &n->a);
-    else if (!found || m.adds || i != m.keep)
-      x.status = graph_take(x.b, NULL, -1, b, n, tile, w->e);
-    if (!x.status && found && i == m.keep) x.status = narrow(w, nest, &m, &x, tile, spans, numbers);
-  }
-  return x.status ? x.status : graph_nest(w->to, x.b, x.nin, x.in, nest->at, out, w->e);
+  const struct spanning *s = r->own;
+  const bool keeps = x == &r->n->sub->nodes[s->m.keep];
+  if (!keeps || s->m.adds) TRY(rewrite_take(r, x, from));
+  return keeps ? narrow(r, s) : OK;
+}
+
+static int kernel(struct rewriting *w, const struct node *n, int *out)
+{
+  struct spanning s;
+  if (!find(w->to->mem, w->g, n, &s.m)) return NO;
+  const int from = w->map[node_iterated(n, s.m.tile)];
+  const struct shape *shape = &w->to->tensors[from].shape;
+  TRY(numbers_to(w, shape->d[shape->n - 1], &s.numbers));
+  TRY(read_mask(w, n, &s.m, from, s.numbers, &s.spans));
+  return w->changed = true, rewrite_block(w, n, node, &s, out);
 }
 
 int lower_spans(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
-  struct spanning w = {wrapped, graph_new_as(mem, wrapped), NEWS(mem, int, wrapped->ntensors + 1), e};
-  struct span_mask m;
-  bool any = false;
-  for (int i = 0; i < wrapped->nnodes && !any; i++) any = find(mem, wrapped, &wrapped->nodes[i], &m);
-  if (!any) return NO;
-  for (int i = 0; i < wrapped->nnodes; i++) {
-    const struct node *n = &wrapped->nodes[i];
-    int made = 0, status = n->op == OP_BLOCK ? block(&w, n, &made) : graph_take(w.to, NULL, -1, wrapped, n, w.map, e);
-    for (int k = 0; k < n->nout && n->op == OP_BLOCK; k++) w.map[n->out + k] = made + k;
-    if (status) return status;
-    graph_keep_names(w.to, wrapped, n, w.map);
-  }
-  TRY(graph_without_unread(mem, w.to, false, out, e));
-  return graph_check(*out, e);
+  return lower_rewrite(mem, wrapped, kernel, NULL, out, e);
 }

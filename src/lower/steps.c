@@ -58,15 +58,15 @@ struct stepping { // of a block graph
   int *cut;       // by tensor: the dimension of an iterator's tile that steps cut; -1: none
 };
 
-static int node(struct block_rewriting *b, const struct node *x, int from)
+static int node(struct block_rewriting *r, const struct node *x, int from)
 {
-  const struct stepping *s = b->own;
+  const struct stepping *s = r->own;
   const struct attrs all = attrs_default(OP_ACCUM);
   struct node n = *x;
-  int *tile = &b->tile[n.out];
   if (from >= 0 && s->cut[n.out] >= 0) n.a.fmap[0] = (int8_t)s->cut[n.out];
-  TRY(rewrite_take(b, &n, from));
-  return s->in_steps[x - b->n->sub->nodes] ? graph_add(b->sub, OP_ACCUM, 1, tile, &all, n.at, tile, b->w->e) : OK;
+  TRY(rewrite_take(r, &n, from));
+  if (s->in_steps[x - r->n->sub->nodes]) r->tile[n.out] = block_add(&r->b, OP_ACCUM, 1, &r->tile[n.out], &all, n.at);
+  return r->b.status;
 }
 
 static int kernel(struct rewriting *w, const struct node *n, int *out)

@@ -107,7 +107,7 @@ static void item(const struct tail *x, struct text *t, const char **global)
 static void items(const struct tail *x, struct text *t, const char **global)
 {
   bool cluster = x->way == TAIL_CLUSTER;
-  int indent = t->indent;
+  TEXT_SCOPE(t);
   text_begin(t,
              "for (z = 0; z < $rounds; z += 1) {\n" // also of one: names of the head are hidden
              "?cluster @item = z * $parts + @rank\n"
@@ -116,20 +116,18 @@ static void items(const struct tail *x, struct text *t, const char **global)
              HOLES(NULL, INT(rounds, x->rounds), INT(cluster, cluster), INT(parts, x->parts), INT(some, cluster && x->p.blocks % x->parts),
                    INT(blocks, x->p.blocks)));
   item(x, t, global);
-  text_until(t, indent);
 }
 
 static void team(const struct tail *x, struct text *t, const char **global, int threads)
 {
   struct row_text r = row_text_new(x->j, &x->p, t->out);
-  int indent = t->indent;
+  TEXT_SCOPE(t);
   row_coordinates(&r);
   text_begin(t,
              "?part if (@tid < $threads) {\n"
              "#team = #t.tile([$threads])[0].reshape(0, [$extents])",
              HOLES(NULL, INT(part, x->p.threads < threads), INT(threads, x->p.threads), STR(extents, r.threads)));
   items(x, t, global);
-  text_until(t, indent);
 }
 
 // ---- who does it ----
@@ -143,7 +141,7 @@ static void meet(struct text *t, bool hands_over)
 
 static void by_the_last(const struct tail *x, struct text *t, const char **global, int threads)
 {
-  int indent = t->indent;
+  TEXT_SCOPE(t);
   struct str group = {0};
   str_add(&group, "0");
   regroup(x, "@bid", 1, false, false, &group);
@@ -169,7 +167,6 @@ static void by_the_last(const struct tail *x, struct text *t, const char **globa
              HOLES(NULL, INT(threads, threads), STR(group, str_text(&group)), INT(last, x->parts - 1)));
   str_free(&group);
   team(x, t, global, threads);
-  text_until(t, indent);
 }
 
 void tail_emit(const struct tail *x, struct text *t, const char **global, int threads)

@@ -30,7 +30,15 @@ int text_about(struct text *t, int node)
   return was;
 }
 
-int text_about_tensor(struct text *t, const struct graph *block, int tensor) { return text_about(t, block->tensors[tensor].node); }
+struct text_scope text_scope(struct text *t) { return (struct text_scope){t, t->indent, t->about - 1, t->tail}; }
+
+void text_scope_end(const struct text_scope *s)
+{
+  text_until(s->t, s->indent);
+  if (s->t->about == s->about + 1 && s->t->tail == s->tail) return;
+  s->t->tail = s->tail;
+  text_about(s->t, s->about);
+}
 
 void text_line(struct text *t, const char *fmt, ...)
 {

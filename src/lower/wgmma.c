@@ -110,21 +110,15 @@ static void declare(struct mma_kernel *k, const struct wg_plan *w)
 void wgmma_bring_tile(struct mma_kernel *k, const struct wg_plan *w, const struct mma_tile *t, const char *stage, const char *it, const char *barrier)
 {
   const struct box *b = &w->box[t - k->p->tile];
-  int was = text_about_tensor(k->t, k->p->n->block, k->p->n->iter[t->iter].tile);
-  if (wgmma_shares(w, (int)(t - k->p->tile))) {
+  TEXT_ABOUT(k->t, k->p->n->block->tensors[k->p->n->iter[t->iter].tile].node);
+  if (wgmma_shares(w, (int)(t - k->p->tile)))
     wgmma_bring_half(k, w, t, stage, it, barrier);
-    text_about(k->t, was);
-    return;
-  }
-  if (b->chunks == 1) {
+  else if (b->chunks == 1)
     text_line(k->t, "%%s%d[%s]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", t->buffer, stage, box_shape(k->p, b), t->tensor,
               box_view(k->p, b, it, "0"), barrier);
-    text_about(k->t, was);
-    return;
-  }
-  text_line(k->t, "each c:%lld\n%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", (long long)b->chunks, t->buffer,
-            stage, (long long)b->chunk, box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
-  text_about(k->t, was);
+  else
+    text_line(k->t, "each c:%lld\n%%s%d[%s].tile([_, %lld])[0, c]%s <- Move<tma><<<#grid, #me>>>(%%box%d%s, %%%s)", (long long)b->chunks, t->buffer,
+              stage, (long long)b->chunk, box_shape(k->p, b), t->tensor, box_view(k->p, b, it, "c"), barrier);
 }
 
 // Which ring a tile is in; -1: it does not change with the loop.

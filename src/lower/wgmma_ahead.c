@@ -30,18 +30,17 @@ static void fetch(struct mma_kernel *k, const struct wg_plan *w, int v, int cols
 {
   const struct mma_plan *p = k->p;
   const struct plan_access *a = &p->n->iter[p->iter_of[v]];
-  int unit = FETCHED / dtype_bytes(p->job->store[a->tensor]), was = text_about_tensor(k->t, p->n->block, a->tile);
+  int unit = FETCHED / dtype_bytes(p->job->store[a->tensor]);
   long long each = p->cols[cols].size / line, lines = mma_block_rows(p) * each, threads = 128ll * w->groups;
   struct str at = {0};
-  int indent = text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + @tid\nif (@fetched < %lld) {", (lines + threads - 1) / threads,
-                         threads, lines);
+  TEXT_ABOUT(k->t, p->n->block->tensors[a->tile].node);
+  text_open(k->t, "for (f = 0; f < %lld; f += 1) {\n@fetched = f * %lld + @tid\nif (@fetched < %lld) {", (lines + threads - 1) / threads, threads,
+            lines);
   mma_row_names(k, arena_printf(k->mem, "@fetched / %lld", each));
   mma_walk_base(p, a, unit, "0", &at);
   mma_row_walk(p, a->stride, unit, &at);
   mma_walk_list(p, &p->cols[cols].list, a->stride, unit, (int)line, arena_printf(k->mem, "@fetched %% %lld", each), &at);
   text_line(k->t, "Sync<prefetch.L2>(%%%s.tile([%d])[%s])", k->global[a->tensor], unit, str_keep(k->mem, &at));
-  text_until(k->t, indent);
-  text_about(k->t, was);
 }
 
 void wgmma_fetch_late(struct mma_kernel *k, const struct wg_plan *w)

@@ -37,22 +37,20 @@ static void add_first(struct mma_kernel *k, const struct mma_product *x, const c
 // The first product, and others that add to it.
 static void begin_first(struct mma_kernel *k, const struct wg_plan *w)
 {
-  int was = text_about(k->t, mma_at(k->p, w->first->out)->about - 1);
+  TEXT_ABOUT(k->t, mma_at(k->p, w->first->out)->about - 1);
   const char *into = mma_declare(k, k->p->shape[w->first->out], "fp32");
   add_first(k, w->first, into);
   for (int i = 0; i < k->p->nproducts; i++)
     if (&k->p->product[i] != w->first && wgmma_leads(k->p, &k->p->product[i]) == w->first) add_first(k, &k->p->product[i], into);
   wgmma_commit(k);
-  text_about(k->t, was);
 }
 
 static void begin_second(struct mma_kernel *k, const struct wg_plan *w, const char *left, const char *stage)
 {
   const char *sum = k->reg[w->second->into];
-  int was = text_about(k->t, mma_at(k->p, w->second->out)->about - 1);
+  TEXT_ABOUT(k->t, mma_at(k->p, w->second->out)->about - 1);
   wgmma_multiply(k, w->second, arena_printf(k->mem, "%%%s[m, s]", left), wgmma_right(k, w->second, stage), sum);
   wgmma_commit(k);
-  text_about(k->t, was);
 }
 
 // Values computed from the first product.
@@ -87,9 +85,8 @@ static void rescale(struct mma_kernel *k, const struct wg_plan *w)
   const struct kern_value *v = mma_at(k->p, w->second->into);
   const char *sum = k->reg[w->second->into];
   if (v->kind != KERN_RESCALE) return;
-  int was = text_about(k->t, v->about - 1);
-  text_line(k->t, "%%%s <- BinaryPointwise<*>(%%%s, %%%s)", sum, sum, k->reg[v->in[1]]);
-  text_about(k->t, was);
+  TEXT_ABOUT(k->t, v->about - 1);
+  emit_binary(k->t, "*", sum, sum, k->reg[v->in[1]]);
 }
 
 // ---- turns ----

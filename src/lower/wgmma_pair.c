@@ -82,10 +82,10 @@ void wgmma_bring_half(struct mma_kernel *k, const struct wg_plan *w, const struc
              arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, &half, it, "0")), barrier);
     return;
   }
-  int indent = text_open(k->t, "each c:%lld\n@piece = @half * %lld + c", (long long)b->chunks / 2, (long long)b->chunks / 2);
+  TEXT_SCOPE(k->t);
+  text_open(k->t, "each c:%lld\n@piece = @half * %lld + c", (long long)b->chunks / 2, (long long)b->chunks / 2);
   one_half(k, arena_printf(k->mem, "%%s%d[%s].tile([_, %lld])[0, @piece]%s", t->buffer, stage, (long long)b->chunk, box_shape(k->p, b)),
            arena_printf(k->mem, "%%box%d%s", t->tensor, box_view(k->p, b, it, "@piece")), barrier);
-  text_until(k->t, indent);
 }
 
 // All threads of both blocks meet: barriers are ready, or nobody will write to another block again.

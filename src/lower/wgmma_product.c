@@ -65,10 +65,10 @@ void wgmma_wait(struct mma_kernel *k, int left) { text_line(k->t, "Sync<wgmma.wa
 
 void wgmma_multiply(struct mma_kernel *k, const struct mma_product *x, const char *left, const char *right, const char *into)
 {
-  int indent = text_open(k->t, "each s:%lld m:%d", (long long)k->p->cols[x->sum_cols].padded / 16, k->p->mt);
+  TEXT_SCOPE(k->t);
+  text_open(k->t, "each s:%lld m:%d", (long long)k->p->cols[x->sum_cols].padded / 16, k->p->mt);
   bool adds = x->into >= 0 || (x->joins >= 0 && k->reg[x->joins]);
   text_line(k->t, "%%%s%s <- MatMul<wgmma%s>#group(%s, %s)", into, k->p->mt > 1 ? "[m, _]" : "", adds ? "" : ", s", left, right);
-  text_until(k->t, indent);
 }
 
 // Does another product that comes later add to the same registers?

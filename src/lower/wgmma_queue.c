@@ -94,14 +94,14 @@ void wgmma_vector_load(struct mma_kernel *k)
   for (int i = 0; i < p->n->niter && p->queued; i++) {
     const struct plan_access *a = &p->n->iter[i];
     struct str at = {0};
+    TEXT_SCOPE(k->t);
     if (!(w = width(p, i, &cols))) continue;
     long long pieces = p->cols[cols].size / w;
     mma_walk_base(p, a, w, "0", &at);
     mma_walk_list(p, &p->cols[cols].list, a->stride, w, w, "@piece", &at);
-    int indent = text_open(k->t, "each j:%lld\n@piece = j * 128 + @i\nif (@piece < %lld) {", (pieces + 127) / 128, pieces);
+    text_open(k->t, "each j:%lld\n@piece = j * 128 + @i\nif (@piece < %lld) {", (pieces + 127) / 128, pieces);
     text_line(k->t, "%%q%d[@g].tile([%d])[@piece] <- Move<cp.async>(%%%s.tile([%d])[%s])", a->tile, w, k->global[a->tensor], w,
               str_keep(k->mem, &at));
-    text_until(k->t, indent);
     any = true;
   }
   if (any) text_line(k->t, "Sync<cp.commit>()\nSync<cp.wait, 0>()\nSync<barrier>#group()");

@@ -186,6 +186,7 @@ static const char *place(struct mma_kernel *k, const struct wg_plan *w, int save
 static void send(struct mma_kernel *k, const struct wg_plan *w, int save, const char *from)
 {
   const struct plan_access *a = &k->p->n->save[save];
+  TEXT_ABOUT(k->t, k->p->k.save[save].about - 1);
   text_fill(k->t,
             "each m:$mt\n"
             "@rows = $group * $mt + m\n"
@@ -217,16 +218,14 @@ void wgmma_store(struct mma_kernel *k, const struct wg_plan *w, int save)
   struct mma_plan *p = arena_copy(k->mem, whole, sizeof *p);
   int value = p->k.save[save].value, cols = p->shape[value].cols;
   struct mma_known known = mma_remember(k);
+  TEXT_SCOPE(k->t);
   text_open(k->t, "each j:%lld", (long long)w->store[save].box.chunks / w->wide);
   p->cols[cols].nt = (int)w->store_chunk / 8;
   const char *piece = piece_of_columns(k, w, &w->store[save]);
   p->cols[cols].from = arena_printf(k->mem, w->wide == 1 ? "%s * %d" : "(%s) * %d", piece, p->cols[cols].nt);
   k->p = p, k->section = MMA_SENT;
   const char *from = compute(k, whole, value);
-  int was = text_about(k->t, p->k.save[save].about - 1);
   send(k, w, save, from);
-  text_about(k->t, was);
-  text_close(k->t);
   k->p = whole;
   mma_forget(k, &known);
 }

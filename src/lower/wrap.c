@@ -4,7 +4,7 @@
 // product whose operand has no strides, a view that is an output of the program) the view is copied by a block graph that only
 // loads and saves. Requires a checked graph, which may have composites; provides inputs, outputs, views, constants, products and
 // block graphs.
-#include "lower/lower.h"
+#include "lower/rewrite.h"
 #include "plan/letters.h"
 
 #include <string.h>
@@ -61,61 +61,44 @@ static struct wrap_cut cut_of(const struct shape *s, const struct kview *v, int6
 // ---- block graphs ----
 
 struct wrap_block { // a block graph while it is made
-  struct graph *g;
+  struct block_making b;
   struct wrap_cut cut;
-  int rank, nfrom, *from; // of what is cut; what is loaded
-  int status;             // the first error: what comes later does nothing
+  int rank; // of what is cut
 };
 
-static struct wrap_block begin(struct wrapping *w, int rank, struct wrap_cut c, int64_t loop, int most)
+static struct wrap_block begin(struct wrapping *w, int rank, struct wrap_cut c, int64_t loop)
 {
-  struct wrap_block b = {.g = graph_new(w->to->mem, BLOCK, NULL), .cut = c, .rank = rank, .from = NEWS(w->to->mem, int, most)};
-  int64_t one = 1;
-  graph_axes(b.g, MAX(1, c.n), c.n ? c.parts : &one, loop > 1, &loop);
-  return b;
-}
-
-static int load_as(struct wrapping *w, struct wrap_block *b, int t, const struct attrs *a)
-{
-  int out = 0;
-  b->from[b->nfrom++] = t;
-  if (!b->status) b->status = graph_iter(b->g, w->to, t, a, NOWHERE, &out, w->e);
-  return out;
+  struct wrap_block x = {block_begin(w->to, NULL, w->e), c, rank};
+  graph_axes(x.b.sub, MAX(1, c.n), c.n ? c.parts : (int64_t[]){1}, loop > 1, &loop);
+  return x;
 }
 
 // An iterator over tensor t, which is broadcast to the shape that is cut.
-static int load(struct wrapping *w, struct wrap_block *b, int t, int loop_dim)
+static int load(struct wrap_block *x, int t, int loop_dim)
 {
   struct attrs a = attrs_default(OP_ITER);
-  const struct shape *s = &w->to->tensors[t].shape;
-  for (int i = 0; i < b->cut.n; i++) {
-    int d = b->cut.dim[i] - (b->rank - s->n);
+  const struct shape *s = &x->b.to->tensors[t].shape;
+  for (int i = 0; i < x->cut.n; i++) {
+    int d = x->cut.dim[i] - (x->rank - s->n);
     if (d >= 0 && s->d[d] > 1) a.imap[i] = (int8_t)d;
   }
-  if (b->g->nloop) a.fmap[0] = (int8_t)loop_dim;
-  return load_as(w, b, t, &a);
+  if (x->b.sub->nloop) a.fmap[0] = (int8_t)loop_dim;
+  return block_load(&x->b, t, &a, NOWHERE);
 }
 
-static int load_all(struct wrapping *w, struct wrap_block *b, int t)
+static int load_all(struct wrap_block *x, int t)
 {
   const struct attrs a = attrs_default(OP_ITER);
-  return load_as(w, b, t, &a);
-}
-
-static int add(struct wrapping *w, struct wrap_block *b, enum op op, int nin, const int *in, const struct attrs *a, struct loc at)
-{
-  int out = 0;
-  if (!b->status) b->status = graph_add(b->g, op, nin, in, a, at, &out, w->e);
-  return out;
+  return block_load(&x->b, t, &a, NOWHERE);
 }
 
 // Saves n tiles, from number t on.
-static int end(struct wrapping *w, struct wrap_block *b, int n, int t, struct loc at, int *out)
+static int end(struct wrap_block *x, int n, int t, struct loc at, int *out)
 {
   struct attrs a = attrs_default(OP_SAVE);
-  for (int i = 0; i < b->cut.n; i++) a.omap[i] = (int8_t)b->cut.dim[i];
-  for (; n > 0; n--, t++) add(w, b, OP_SAVE, 1, &t, &a, at);
-  return b->status ? b->status : graph_nest(w->to, b->g, b->nfrom, b->from, at, out, w->e);
+  for (int i = 0; i < x->cut.n; i++) a.omap[i] = (int8_t)x->cut.dim[i];
+  for (; n > 0; n--, t++) block_add(&x->b, OP_SAVE, 1, &t, &a, at);
+  return block_end(&x->b, at, out);
 }
 
 int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e)
@@ -123,14 +106,14 @@ int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const en
   const struct shape *s = &to->tensors[t].shape;
   struct wrapping w = {.to = to, .e = e};
   struct kview v;
-  struct wrap_block b = begin(&w, s->n, cut_of(s, kview_of(to, t, &v) ? &v : NULL, 1, TILE), 1, 1);
-  const int tile = load(&w, &b, t, -1);
+  struct wrap_block b = begin(&w, s->n, cut_of(s, kview_of(to, t, &v) ? &v : NULL, 1, TILE), 1);
+  const int tile = load(&b, t, -1);
   int made = tile; // the first of those that are saved
   for (int i = 0; i < nops; i++) {
-    const int one = add(&w, &b, ops[i], 1, &tile, NULL, at);
+    const int one = block_add(&b.b, ops[i], 1, &tile, NULL, at);
     if (!i) made = one;
   }
-  return end(&w, &b, MAX(nops, 1), made, at, first);
+  return end(&b, MAX(nops, 1), made, at, first);
 }
 
 static int copied(struct wrapping *w, int t, int *out) { return lower_elementwise(w->to, t, NOWHERE, 0, NULL, out, w->e); }
@@ -143,17 +126,17 @@ static const struct node *constant(const struct graph *g, int t)
 
 static int map(struct wrapping *w, const struct node *n, const int *in, const struct shape *s, int *out)
 {
-  struct wrap_block b = begin(w, s->n, cut_of(s, NULL, 1, TILE), 1, n->nin);
+  struct wrap_block b = begin(w, s->n, cut_of(s, NULL, 1, TILE), 1);
   int tile[2];
   for (int k = 0; k < n->nin; k++) {
     const struct node *number = constant(w->to, in[k]);
     if (k && in[k] == in[0])
       tile[k] = tile[0];
     else
-      tile[k] = number ? add(w, &b, OP_CONST, 0, NULL, &number->a, n->at) : load(w, &b, in[k], -1);
+      tile[k] = number ? block_add(&b.b, OP_CONST, 0, NULL, &number->a, n->at) : load(&b, in[k], -1);
   }
-  if (!b.status && !b.nfrom) return err_set(w->e, ERR_GRAPH, n->at, "%s of constants alone", op_rows[n->op].name);
-  return end(w, &b, 1, add(w, &b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
+  if (!b.b.status && !b.b.nin) return err_set(w->e, ERR_GRAPH, n->at, "%s of constants alone", op_rows[n->op].name);
+  return end(&b, 1, block_add(&b.b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
 }
 
 static enum op accumulator(enum op op) { return op == OP_SUM ? OP_ACCUM_SUM : op == OP_MEAN ? OP_ACCUM_MEAN : OP_ACCUM_MAX; }
@@ -168,16 +151,16 @@ static int reduce(struct wrapping *w, const struct node *n, const int *in, const
   else if (extent > LONG_ROW)
     loop = equal_parts(extent, ROW_PART);
   if ((n->op == OP_SUM && n->a.group) || op_rows[n->op].abstract == AE_PROD) loop = 1; // no accumulator does it
-  struct wrap_block b = begin(w, s->n, cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE), loop, 1);
+  struct wrap_block b = begin(w, s->n, cut_of(s, NULL, extent / loop, behind > 1 ? ROW_PART : TILE), loop);
   enum op op = loop > 1 ? accumulator(n->op) : n->op;
   struct attrs a = loop > 1 ? attrs_default(op) : n->a, one = attrs_default(OP_MAX);
-  int tile = load(w, &b, in[0], n->a.dim);
+  int tile = load(&b, in[0], n->a.dim);
   one.dim = n->a.dim;
   if (loop > 1 && n->op == OP_MAX)
-    tile = add(w, &b, OP_MAX, 1, &tile, &one, n->at); // of the tile, and then of all
+    tile = block_add(&b.b, OP_MAX, 1, &tile, &one, n->at); // of the tile, and then of all
   else
     a.dim = n->a.dim;
-  return end(w, &b, 1, add(w, &b, op, 1, &tile, &a, n->at), n->at, out);
+  return end(&b, 1, block_add(&b.b, op, 1, &tile, &a, n->at), n->at, out);
 }
 
 // Tensors joined along a dimension, which no grid axis cuts: equal parts of them.
@@ -190,14 +173,14 @@ static int concat(struct wrapping *w, const struct node *n, const int *in, const
   if (whole->d[n->a.dim] / unit > JOINED)
     return err_set(w->e, ERR_TARGET, n->at, "no GPU kernel can be made of concat of extents that are no multiples of 1/%d of their sum", JOINED);
   rest.d[n->a.dim] = 1;
-  struct wrap_block b = begin(w, whole->n, cut_of(&rest, NULL, whole->d[n->a.dim], TILE), 1, n->nin);
+  struct wrap_block b = begin(w, whole->n, cut_of(&rest, NULL, whole->d[n->a.dim], TILE), 1);
   for (int k = 0; k < n->nin; k++) {
     struct attrs a = attrs_default(OP_CHUNK);
-    int from = load(w, &b, in[k], -1);
+    int from = load(&b, in[k], -1);
     a.dim = n->a.dim, a.parts = w->to->tensors[in[k]].shape.d[n->a.dim] / unit;
-    for (; a.index < a.parts; a.index++) tile[count++] = a.parts > 1 ? add(w, &b, OP_CHUNK, 1, &from, &a, n->at) : from;
+    for (; a.index < a.parts; a.index++) tile[count++] = a.parts > 1 ? block_add(&b.b, OP_CHUNK, 1, &from, &a, n->at) : from;
   }
-  return end(w, &b, 1, add(w, &b, OP_CONCAT, count, tile, &n->a, n->at), n->at, out);
+  return end(&b, 1, block_add(&b.b, OP_CONCAT, count, tile, &n->a, n->at), n->at, out);
 }
 
 // ---- data-dependent indices ----
@@ -208,9 +191,9 @@ static int by_index(struct wrapping *w, const struct node *n, const int *in, int
 {
   int x = in[0], tile[3];
   if (node_has(n, WRITES_SLICES) && graph_state(w->to, x) < 0) TRY(copied(w, x, &x));
-  struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1, n->nin);
-  for (int k = 0; k < n->nin; k++) tile[k] = load(w, &b, k ? in[k] : x, -1);
-  return end(w, &b, 1, add(w, &b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
+  struct wrap_block b = begin(w, 0, (struct wrap_cut){0}, 1);
+  for (int k = 0; k < n->nin; k++) tile[k] = load(&b, k ? in[k] : x, -1);
+  return end(&b, 1, block_add(&b.b, n->op, n->nin, tile, &n->a, n->at), n->at, out);
 }
 
 // Cuts x as the kernel that makes it does, if that kernel does not cut the dimension. The two can then become one kernel (merge.c). Otherwise each
@@ -233,9 +216,9 @@ static struct wrap_cut cut_of_rows(const struct wrapping *w, int dim, int x)
 
 static int topk(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
-  struct wrap_block b = begin(w, w->to->tensors[in[0]].shape.n, cut_of_rows(w, n->a.dim, in[0]), 1, 1);
-  const int tile = load(w, &b, in[0], -1);
-  return end(w, &b, 2, add(w, &b, n->op, 1, &tile, &n->a, n->at), n->at, out);
+  struct wrap_block b = begin(w, w->to->tensors[in[0]].shape.n, cut_of_rows(w, n->a.dim, in[0]), 1);
+  const int tile = load(&b, in[0], -1);
+  return end(&b, 2, block_add(&b.b, n->op, 1, &tile, &n->a, n->at), n->at, out);
 }
 
 static int chosen(struct wrapping *w, const struct node *n, const int *in, int *out)
@@ -305,13 +288,14 @@ static int scan_in_parts(struct wrapping *w, const struct node *n, int whole, in
   TRY(index_of(w, 1, part, n->at, &from[COLUMN]));
   add_axis(&c, 1, parts);
   if (rows > 1) add_axis(&c, 0, rows);
-  struct wrap_block b = begin(w, 3, c, 1, LOADED);
-  for (int k = 0; k < LOADED; k++) tile[k] = k <= HERE ? load(w, &b, from[k], -1) : load_all(w, &b, from[k]);
-  const int before = add(w, &b, OP_LESS, 2, (int[]){tile[PART], tile[HERE]}, NULL, n->at);
-  const int masked = add(w, &b, OP_MASK, 2, (int[]){tile[SUMS], before}, NULL, n->at), first = add(w, &b, OP_SUM, 1, &masked, &along, n->at);
-  const int triangle = add(w, &b, OP_LESS_EQUAL, 2, (int[]){tile[ROW], tile[COLUMN]}, NULL, n->at);
-  x = add(w, &b, OP_MATMUL, 2, (int[]){tile[X], triangle}, NULL, n->at);
-  TRY(end(w, &b, 1, add(w, &b, OP_ADD, 2, (int[]){x, first}, NULL, n->at), n->at, &made));
+  struct wrap_block b = begin(w, 3, c, 1);
+  for (int k = 0; k < LOADED; k++) tile[k] = k <= HERE ? load(&b, from[k], -1) : load_all(&b, from[k]);
+  const int before = block_add(&b.b, OP_LESS, 2, (int[]){tile[PART], tile[HERE]}, NULL, n->at);
+  const int masked = block_add(&b.b, OP_MASK, 2, (int[]){tile[SUMS], before}, NULL, n->at),
+            first = block_add(&b.b, OP_SUM, 1, &masked, &along, n->at);
+  const int triangle = block_add(&b.b, OP_LESS_EQUAL, 2, (int[]){tile[ROW], tile[COLUMN]}, NULL, n->at);
+  x = block_add(&b.b, OP_MATMUL, 2, (int[]){tile[X], triangle}, NULL, n->at);
+  TRY(end(&b, 1, block_add(&b.b, OP_ADD, 2, (int[]){x, first}, NULL, n->at), n->at, &made));
   return shaped(w, made, s, n->at, out);
 }
 
@@ -321,12 +305,12 @@ static int scan(struct wrapping *w, const struct node *n, const int *in, const s
   const int x = in[s->x], rank = w->to->tensors[x].shape.n;
   const int64_t len = w->to->tensors[x].shape.d[s->along], part = len / equal_parts(len, SCAN_PART);
   if (s->along == rank - 1 && len > LONG_SCAN && part >= LEAST_PART) return scan_in_parts(w, n, x, part, out);
-  struct wrap_block b = begin(w, rank, cut_of_rows(w, s->along, x), 1, 3);
+  struct wrap_block b = begin(w, rank, cut_of_rows(w, s->along, x), 1);
   int tile[2], side[2];
-  tile[s->x] = load(w, &b, x, -1);
-  for (int k = 0; k < 2; k++) side[k] = load_all(w, &b, index[s->triangle->in[k]]);
-  tile[!s->x] = add(w, &b, s->triangle->op, 2, side, &s->triangle->a, s->triangle->at);
-  return end(w, &b, 1, add(w, &b, n->op, 2, tile, &n->a, n->at), n->at, out);
+  tile[s->x] = load(&b, x, -1);
+  for (int k = 0; k < 2; k++) side[k] = load_all(&b, index[s->triangle->in[k]]);
+  tile[!s->x] = block_add(&b.b, s->triangle->op, 2, side, &s->triangle->a, s->triangle->at);
+  return end(&b, 1, block_add(&b.b, n->op, 2, tile, &n->a, n->at), n->at, out);
 }
 
 // ---- products and outputs ----
