@@ -49,8 +49,10 @@ struct text {
 // lower.h). Returns what it was about before.
 int text_about(struct text *t, int node);
 void about_lines(struct arena *mem, const struct graph *kernels, const struct text_marks *m, struct launch *l); // about.c
-// From here to the end of the C block: what is opened is closed there, and lines are about what they were about before.
-#define TEXT_SCOPE(t) __attribute__((cleanup(text_scope_end))) const struct text_scope text_scope_here = text_scope(t)
+// At the end of the enclosing C block, closes all text blocks that were opened since, and restores the node of text_about.
+#define TEXT_SCOPE(t) TEXT_SCOPE_AT(t, __LINE__)
+#define TEXT_SCOPE_AT(t, line) TEXT_SCOPE_OF(t, line)
+#define TEXT_SCOPE_OF(t, line) __attribute__((cleanup(text_scope_end))) const struct text_scope text_scope_##line = text_scope(t)
 #define TEXT_ABOUT(t, node) \
   TEXT_SCOPE(t);            \
   text_about(t, node)

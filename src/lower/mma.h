@@ -10,8 +10,7 @@
 //   queue        without a loop, right operands of one shape that are read one after another (layers): they share a few slots, and while one is
 //                read the next ones come
 //   side         what is computed of iterators alone for a right operand (the norm of keys): in fragments of its own, whose columns are what is
-//                reduced, from shared memory and back. So is a vector over columns that is reduced from iterators (the norms of values), which
-//                then lies in shared memory
+//                reduced, from shared memory and back
 //   split        columns that the warps along WN share. If a product or a reduction sums over them, each warp has a part of its result: parts
 //                are combined through shared memory, those of accumulators after the loop
 //   cut          rows of a block where the grid is cut anew: what of the grid only rows have, and batches, whatever the
@@ -28,8 +27,7 @@
 //   mma_load.c   copies into shared memory          mma_product.c  operands, products
 //   mma_value.c  fragments from device memory       mma_compute.c  elementwise, reductions, accumulators
 //   mma_combine.c  parts that warps have            mma_cost.c     what is counted
-//   mma_side.c   right operands that are computed   mma_vector.c   vectors that are computed on the side
-//   mma_hidden.c iterations that are masked
+//   mma_side.c   right operands that are computed   mma_hidden.c   iterations that are masked
 //   mma_save.c   savers                             mma_pad.c      sizes that fragments do not divide
 //   mma.c        the kernel around them; the scheme
 #ifndef MICA_LOWER_MMA_H
@@ -106,8 +104,8 @@ struct mma_product {
   const struct chain_product *chain;
 };
 struct mma_side {
-  int root, tile; // the value that is read, and the tile that it replaces or comes from; -1: from device memory
-  bool vector, varying;
+  int root, tile; // the value that is read, and the tile whose place it takes
+  bool varying;
   bool *member;          // by value: does it belong to it
   struct mma_plan *plan; // its fragments: all warps share the rows
 };
@@ -204,10 +202,8 @@ bool mma_reads(const struct mma_plan *p, int v, int operand);
 bool mma_read_in(const struct mma_plan *p, int value, unsigned sections); // by values of these sections alone, as bits
 int mma_running(const struct mma_plan *p, int like, enum kern_kind kind); // of the same maximum; -1: there is none
 bool mma_side_add(struct mma_plan *p, int root, int *source);             // the iterator that has all of the operand's elements
-bool mma_side_mark(struct mma_plan *p, bool *member, int value);          // values that compute it; false: not loads alone
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s);
-bool mma_side_fit(struct mma_plan *p);
-bool mma_vectors(struct mma_plan *p);
+void mma_side_fit(struct mma_plan *p);
 void mma_join_sums(struct mma_plan *p); // sums of products that are one in the same registers
 bool mma_adds_products(const struct mma_plan *p, int accumulator);
 bool mma_partial(const struct mma_plan *p, int accumulator);   // do warps have parts of what it sums?
@@ -326,12 +322,7 @@ void mma_meet(struct mma_kernel *k);           // the warps that compute
 // split, in new registers of their own.
 const char *mma_combine(struct mma_kernel *k, const char *reg, struct mma_shape s, const char *op, bool share);
 void mma_sides(struct mma_kernel *k, bool varying);
-const char *mma_side_row_exists(const struct mma_kernel *k); // k: of the side
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s);
-void mma_vector_declare(struct mma_kernel *k);
-void mma_vector_store(struct mma_kernel *k, const struct mma_plan *whole, const struct mma_side *s,
-                      const char *reg);                        // k: of the side
-const char *mma_vector_value(struct mma_kernel *k, int value); // NULL: it is none
 void mma_product_emit(struct mma_kernel *k, const struct mma_product *x, const char *into);
 bool mma_keeps_left(const struct mma_plan *p, const struct mma_product *x); // all its fragments at once
 void mma_cast_left(struct mma_kernel *k, const char *left, const char *from, int cols, bool back);

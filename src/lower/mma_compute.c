@@ -223,10 +223,8 @@ void mma_finish_accumulators(struct mma_kernel *k)
   k->p = p;
   for (int c = 0; c < p->ncols; c++)
     if (p->cols[c].split_after) p->cols[c].split = true, p->cols[c].nt /= p->wn;
-  for (int v = 0; v < p->k.nvalues; v++) { // loads and vectors in registers are loaded again
-    bool again = mma_loads(p, v) || p->section[v] == MMA_SIDE;
-    if (again && k->reg[v] && k->have[v].cols >= 0 && p->cols[k->have[v].cols].split_after) k->reg[v] = NULL;
-  }
+  for (int v = 0; v < p->k.nvalues; v++) // what is loaded is loaded again
+    if (mma_loads(p, v) && k->reg[v] && k->have[v].cols >= 0 && p->cols[k->have[v].cols].split_after) k->reg[v] = NULL;
 }
 
 // ---- any value ----

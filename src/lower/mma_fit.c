@@ -199,7 +199,8 @@ bool mma_fit(struct mma_plan *p, const struct knobs *k)
     p->shared += t->slot > 0 ? 0 : t->rows * t->stride * 2 * (t->varying || t->slot == 0 ? p->stages : 1);
   }
   p->shared += combined(p);
-  if (!mma_side_fit(p) || !mma_tail_fit(p, k->v[MMA_LAST], p->wg ? 0 : p->threads)) return false;
+  mma_side_fit(p);
+  if (!mma_tail_fit(p, k->v[MMA_LAST], p->wg ? 0 : p->threads)) return false;
   p->registers = MAX(p->wg ? mma_live(p) + 24 : MIN(estimate(p), mma_live(p) + 32), p->registers);
   if (p->shared > p->job->gpu->scratch) return mma_refuse(p, "%lld bytes of shared memory", (long long)p->shared);
   if (p->registers > 255 || p->registers * p->threads > p->job->gpu->registers)

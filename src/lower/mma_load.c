@@ -7,7 +7,6 @@ enum { MOST_ELEMENTS = 64 }; // copies of single elements that a thread has unde
 void mma_load_declare(struct mma_kernel *k)
 {
   const struct mma_plan *p = k->p;
-  mma_vector_declare(k);
   for (int i = 0; i < p->ntiles; i++) {
     const struct mma_tile *t = &p->tile[i];
     if (t->slot > 0) continue;

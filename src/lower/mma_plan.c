@@ -246,8 +246,7 @@ static void order_tiles(struct mma_plan *p)
     for (int k = 0; k < 2; k++)
       if (p->tile_of[of[k]] >= 0) p->tile[p->tile_of[of[k]]].due = MIN(p->tile[p->tile_of[of[k]]].due, at);
   }
-  for (int i = 0; i < p->nsides; i++)
-    if (p->side[i].tile >= 0) p->tile[p->side[i].tile].due = -1;
+  for (int i = 0; i < p->nsides; i++) p->tile[p->side[i].tile].due = -1;
 }
 
 static bool make_tails(struct mma_plan *p)
@@ -298,7 +297,6 @@ int mma_plan(struct mma_plan *p, const struct lower_job *j, char why[160])
   list_rows(p);
   if (j->anew && !p->batch_letters) mma_cut_rows(p);
   if (!product_columns(p) || !product_tiles(p)) return 0;
-  if (!mma_vectors(p)) return 0;
   for (int i = 0; i < p->nsides; i++)
     if (!mma_side_plan(p, &p->side[i])) return 0;
   mma_sections(p), order_tiles(p);

@@ -7,7 +7,7 @@
 // ---- plan ----
 
 // Marks the values that it is computed by; false where one is no elementwise operator or reduction.
-bool mma_side_mark(struct mma_plan *p, bool *member, int value)
+static bool mark(struct mma_plan *p, bool *member, int value)
 {
   const struct kern_value *v = mma_at(p, value);
   bool map = v->kind == KERN_MAP || v->kind == KERN_SPREAD, fold = kern_folds(v) && !mma_accumulates(p, value);
@@ -15,7 +15,7 @@ bool mma_side_mark(struct mma_plan *p, bool *member, int value)
   if (!map && !fold) return false;
   member[value] = true;
   for (int k = 0; k < v->nin; k++)
-    if (!mma_side_mark(p, member, v->in[k])) return false;
+    if (!mark(p, member, v->in[k])) return false;
   return true;
 }
 
@@ -65,7 +65,7 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
     if (p->side[i].root == root) return *source = p->tile[p->side[i].tile].value, true;
   if (p->nsides == MMA_TILES) return mma_refuse(p, "more than %d operands", MMA_TILES);
   *s = (struct mma_side){.root = root, .member = NEWS(p->job->mem, bool, p->k.nvalues + 1)};
-  if (!mma_side_mark(p, s->member, root)) return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
+  if (!mark(p, s->member, root)) return mma_refuse(p, "a right operand is computed by more than elementwise operators and reductions");
   if (!find_source(p, s, source)) return false;
   if (!private_values(p, s)) return mma_refuse(p, "what a right operand is computed from is read elsewhere");
   for (int i = 0; i < p->k.nvalues; i++)
@@ -77,27 +77,26 @@ bool mma_side_add(struct mma_plan *p, int root, int *source)
 // Columns are what is reduced, or what is contiguous where nothing is.
 bool mma_side_plan(struct mma_plan *p, struct mma_side *s)
 {
-  const struct mma_tile *t = s->tile >= 0 ? &p->tile[s->tile] : NULL;
+  const struct mma_tile *t = &p->tile[s->tile];
   const struct norm_tensor *made = &p->n->t[p->n->block->nodes[mma_at(p, s->root)->about - 1].out];
   struct mma_plan *q = s->plan = arena_copy(p->job->mem, p, sizeof *p);
-  uint32_t cols = 0, has = mma_has(p, s->root);
+  uint32_t cols = 0;
   q->nsides = q->nproducts = q->ncols = 0, q->source = t;
   q->shape = NEWS(p->job->mem, struct mma_shape, p->k.nvalues + 1);
   for (int i = 0; i < p->k.nvalues; i++)
     if (s->member[i]) cols |= mma_gone(p, i);
-  if (!cols && t) cols = mma_list_has(&t->in);
-  q->row_letters = has & ~cols, q->batch_letters = 0;
+  if (!cols) cols = mma_list_has(&t->in);
+  q->row_letters = mma_has(p, s->root) & ~cols, q->batch_letters = 0;
   q->batch = q->rows = (struct mma_list){0};
-  if (t) mma_list_add(&q->rows, t->out.n, t->out.letter, q->row_letters), mma_list_add(&q->rows, t->in.n, t->in.letter, q->row_letters);
+  mma_list_add(&q->rows, t->out.n, t->out.letter, q->row_letters), mma_list_add(&q->rows, t->in.n, t->in.letter, q->row_letters);
   mma_list_add_of(&q->rows, made, q->row_letters);
   q->cut = 0, q->nbatch = 1, q->nrows = mma_list_size(p->n, &q->rows), q->padded = (q->nrows + 15) / 16 * 16;
   s->varying = p->iterations > 1 && mma_varies(p, s->root);
-  if (s->vector && has & cols) return mma_refuse(p, "a vector is computed from what it is reduced to");
   return mma_shapes(q, s->member);
 }
 
 // As many warps as share the rows evenly.
-bool mma_side_fit(struct mma_plan *p)
+void mma_side_fit(struct mma_plan *p)
 {
   for (int i = 0; i < p->nsides; i++) {
     struct mma_plan *q = p->side[i].plan;
@@ -107,9 +106,7 @@ bool mma_side_fit(struct mma_plan *p)
     q->mt = (int)(tiles / q->wm);
     for (int c = 0; c < q->ncols; c++) q->cols[c].split = false, q->cols[c].nt = (int)(q->cols[c].padded / 8), most = MAX(most, q->cols[c].nt);
     p->registers = MAX(p->registers, 8 * q->mt * most + 40);
-    if (p->side[i].vector) p->shared += 4 * p->cols[p->shape[p->side[i].root].cols].padded;
   }
-  return true;
 }
 
 // ---- emission ----
@@ -142,7 +139,7 @@ static bool paired(const struct mma_plan *p, int cols)
 }
 
 // A condition on @pr, where there are more rows of fragments than rows; else NULL.
-const char *mma_side_row_exists(const struct mma_kernel *k)
+static const char *row_exists(const struct mma_kernel *k)
 {
   return k->p->nrows < k->p->padded ? arena_printf(k->mem, "@pr < %lld", (long long)k->p->nrows) : NULL;
 }
@@ -154,7 +151,7 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
   int unit = paired(p, cols) ? 2 : 1;
   const char *stage = p->source->varying ? "@stage" : "0";
   TEXT_SCOPE(k->t);
-  mma_rows_open(k, true), text_if(k->t, mma_side_row_exists(k)), mma_cols_open(k, cols);
+  mma_rows_open(k, true), text_if(k->t, row_exists(k)), mma_cols_open(k, cols);
   for (int e = 0; e < (unit == 2 ? 1 : 2); e++) {
     TEXT_SCOPE(k->t);
     text_if(k->t, mma_column_exists(p, cols, unit, e));
@@ -167,7 +164,7 @@ static void transfer(struct mma_kernel *k, const char *v, int cols, bool back)
 const char *mma_side_value(struct mma_kernel *k, struct mma_shape s)
 {
   const char *v = mma_declare(k, s, "fp32");
-  if (mma_side_row_exists(k) || mma_pads(k->p, s.cols)) text_line(k->t, "%%%s <- Init<1.0>()", v);
+  if (row_exists(k) || mma_pads(k->p, s.cols)) text_line(k->t, "%%%s <- Init<1.0>()", v);
   transfer(k, v, s.cols, false);
   return v;
 }
@@ -184,18 +181,14 @@ static void side(struct mma_kernel *k, const struct mma_side *s)
   text_line(k->t, "@wm = @tid / 32");
   for (int i = 0; i < n; i++)
     if (s->member[i]) mma_compute(&q, i);
-  if (s->vector)
-    mma_vector_store(&q, k->p, s, q.reg[s->root]);
-  else
-    transfer(&q, q.reg[s->root], s->plan->shape[s->root].cols, true);
+  transfer(&q, q.reg[s->root], s->plan->shape[s->root].cols, true);
   text_close(k->t);
 }
 
 void mma_sides(struct mma_kernel *k, bool varying)
 {
   bool any = false;
-  for (int i = 0; i < k->p->nsides; i++)
-    if (k->p->side[i].tile >= 0) mma_arrive(k, &k->p->tile[k->p->side[i].tile]);
+  for (int i = 0; i < k->p->nsides; i++) mma_arrive(k, &k->p->tile[k->p->side[i].tile]);
   for (int i = 0; i < k->p->nsides; i++)
     if (k->p->side[i].varying == varying) any = true, side(k, &k->p->side[i]);
   if (any) text_line(k->t, "Sync<barrier>#t()");

@@ -171,7 +171,7 @@ static bool is_left(const struct mma_plan *p, int value, int cols)
 const char *mma_value(struct mma_kernel *k, int value, struct mma_shape want)
 {
   const struct mma_plan *p = k->p;
-  if (!mma_loads(p, value)) return k->reg[value] ? k->reg[value] : (k->reg[value] = mma_vector_value(k, value));
+  if (!mma_loads(p, value)) return k->reg[value];
   const struct plan_access *a = &p->n->iter[p->iter_of[value]];
   want.rows = (mma_has(p, value) & p->row_letters) != 0;
   if (!(mma_has(p, value) & ~p->row_letters)) want.cols = -1;

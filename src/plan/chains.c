@@ -121,19 +121,9 @@ bool chain_sums_parts(const struct norm *n, uint32_t rows, const struct node *x)
   return loaded(n, x->in[0]) && gone && !(gone & rows) && gone != columns;
 }
 
-static bool reduces(const struct norm *n, const struct chains *c, const bool *marked)
-{
-  for (int i = 0; i < n->block->nnodes; i++) {
-    const struct node *x = &n->block->nodes[i];
-    if (!marked[i] || op_rows[x->op].rule != RULE_REDUCE) continue;
-    if (chain_sums_parts(n, c->rows, x) && !c->tile[n->t[x->in[0]].root]) continue; // while it is loaded
-    if (n->t[x->in[0]].has != n->t[x->out].has) return true;
-  }
-  return false;
-}
-
-// Iterators that products read, or that a right operand is computed from: what is computed takes the place of one of its size.
-static void find_tiles(struct arena *mem, const struct norm *n, struct chains *c)
+// Iterators that products read, or that a right operand is computed from: what is computed takes the place of one of its size. All lanes of all
+// warps want what is computed.
+static void find_sides(struct arena *mem, const struct norm *n, struct chains *c)
 {
   bool *marked = NEWS(mem, bool, n->block->nnodes);
   for (int k = 0; k < c->nproducts; k++) {
@@ -141,28 +131,13 @@ static void find_tiles(struct arena *mem, const struct norm *n, struct chains *c
     memset(marked, 0, sizeof(bool) * (size_t)n->block->nnodes);
     c->tile[x->a] |= n->iter_of[x->a] >= 0, c->tile[x->b] |= n->iter_of[x->b] >= 0;
     if (n->iter_of[x->b] >= 0 || !mark(n, marked, x->b)) continue;
-    for (int i = 0; i < n->block->nnodes; i++)
+    for (int i = 0; i < n->block->nnodes; i++) {
+      c->side[i] |= marked[i];
       for (int j = 0; marked[i] && j < n->block->nodes[i].nin; j++) {
         int root = n->t[n->block->nodes[i].in[j]].root;
         c->tile[root] |= n->iter_of[root] >= 0 && n->t[root].has == n->t[x->b].has;
       }
-  }
-}
-
-// Right operands that are computed, and vectors without rows that are reduced from iterators: all lanes of all warps want them.
-static void find_sides(struct arena *mem, const struct norm *n, struct chains *c)
-{
-  size_t size = sizeof(bool) * (size_t)n->block->nnodes;
-  bool *marked = NEWS(mem, bool, n->block->nnodes);
-  find_tiles(mem, n, c);
-  for (int i = 0; i < n->block->nnodes && c->nproducts; i++) {
-    const struct node *x = &n->block->nodes[i];
-    bool right = false, vector = x->nout == 1 && (op_rows[x->op].rule == RULE_MAP || op_rows[x->op].rule == RULE_REDUCE);
-    for (int k = 0; k < c->nproducts; k++) right |= computes(x) && c->product[k].b == x->out;
-    vector = vector && !right && !(n->t[x->out].has & c->rows);
-    memset(marked, 0, size);
-    if ((!right && !vector) || !mark(n, marked, x->out) || (vector && !reduces(n, c, marked))) continue;
-    for (int k = 0; k < n->block->nnodes; k++) c->side[k] |= marked[k];
+    }
   }
 }
 

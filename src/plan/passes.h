@@ -43,7 +43,7 @@ struct chains {
   struct chain *chain;
   int *of;              // by node: its chain, -1 of iterators, savers, constants and views
   bool *folded;         // by node: a sum of products that add to an accumulator one after another, and is never made
-  bool *side;           // by node: computed of iterators alone, for a right operand or as a vector that no product has
+  bool *side;           // by node: computed of iterators alone, for a right operand
   bool *tile;           // by tensor: an iterator's, in shared memory
   enum hand (*hand)[2]; // by node, by operand; of more operands that of the second
 };

@@ -33,7 +33,7 @@ static void test_softmax(void **state)
 static void test_sides(void **state)
 {
   (void)state;
-  assert_true(hold_layouts("pad_sides") > 40);
+  assert_true(hold_layouts("pad_sides") > 20);
 }
 
 static void test_boxes(void **state)
