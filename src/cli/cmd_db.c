@@ -166,11 +166,11 @@ static int db_merge(struct cli_db *x, const char *path)
   return db_close(from), status;
 }
 
-static int tell_taken(const struct cli_db *x)
+static int tell_imported(const struct cli_db *x)
 {
   if (!output_wants_text(x->c)) return OK;
   if (x->plans) return printf("%d plan%s imported; each is proved when it is used\n", x->rows, x->rows == 1 ? "" : "s"), OK;
-  printf("%d result%s taken, %d of them new\n", x->rows, x->rows == 1 ? "" : "s", x->added);
+  printf("%d result%s imported, %d of them new\n", x->rows, x->rows == 1 ? "" : "s", x->added);
   if (x->refused)
     printf("%d of another user were skipped: only their searches are imported, whose graphs are proved and measured here\n", x->refused);
   return OK;
@@ -191,7 +191,7 @@ int cmd_db(struct cli *c)
     if (strcmp(verbs[i].name, c->args[0])) continue;
     TRY(db_open(c->db, &x.db, &c->err));
     int status = verbs[i].run(&x, c->args[1]);
-    if (status == OK && verbs[i].takes) status = tell_taken(&x);
+    if (status == OK && verbs[i].takes) status = tell_imported(&x);
     str_free(&x.out);
     return db_close(x.db), status;
   }

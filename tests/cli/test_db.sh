@@ -22,14 +22,14 @@ assert any(r["key"].startswith("part ") for r in rows) and any(not r["key"].star
 PYTHON
 
 # Back to the same user: everything, once.
-expect 0 '[0-9]+ results taken, 0 of them new' of one "$MICA" db import "$work/rows.jsonl"
-expect 0 'results taken, [1-9][0-9]* of them new' of one "$MICA" db import "$work/rows.jsonl" --db "$work/one/other.db"
+expect 0 '[0-9]+ results imported, 0 of them new' of one "$MICA" db import "$work/rows.jsonl"
+expect 0 'results imported, [1-9][0-9]* of them new' of one "$MICA" db import "$work/rows.jsonl" --db "$work/one/other.db"
 expect 0 'recalled from the database' of one "$MICA" optimize "$work/soft.mica" "${fast[@]}" --db "$work/one/other.db"
-expect 0 'results taken, [1-9][0-9]* of them new' of one "$MICA" db merge "$work/one/other.db" --db "$work/one/third.db"
+expect 0 'results imported, [1-9][0-9]* of them new' of one "$MICA" db merge "$work/one/other.db" --db "$work/one/third.db"
 expect 0 'recalled from the database' of one "$MICA" optimize "$work/soft.mica" "${fast[@]}" --db "$work/one/third.db"
 
 # Another user has the search and no more.
-expect 0 '[1-9][0-9]* of another user were left' of two "$MICA" db import "$work/rows.jsonl"
+expect 0 '[1-9][0-9]* of another user were skipped' of two "$MICA" db import "$work/rows.jsonl"
 expect 0 'found' of two "$MICA" optimize "$work/soft.mica" "${fast[@]}" --json "$work/two.json"
 ! grep -q 'recalled from the database' "$work/out" || complain "a certificate of another user counts"
 
@@ -49,7 +49,7 @@ for line in lines[1:]:
 open(sys.argv[2], "w").write("\n".join(out) + "\n")
 PYTHON
   rm -rf "$work/three/cache/mica"
-  expect 0 '1 result taken, 1 of them new' of three "$MICA" db import "$work/$how.jsonl"
+  expect 0 '1 result imported, 1 of them new' of three "$MICA" db import "$work/$how.jsonl"
   expect 0 'op-by-op' of three "$MICA" optimize "$work/soft.mica" "${fast[@]}" --out "$work/$how"
   expect 0 'equal' "$MICA" verify "$work/soft.mica" "$work/$how/graph.mica"
 done

@@ -58,7 +58,7 @@ done
 
 # An import comes first, and it can be exported again.
 rm -rf "$work/two/mica"
-expect 0 '1 plan taken' of two "$MICA" db import "$work/plans/sm_90a.jsonl"
+expect 0 '1 plan imported' of two "$MICA" db import "$work/plans/sm_90a.jsonl"
 expect 0 'plan +of the database' of two "$MICA" optimize "$work/soft.mica" --target sm_90a --threads 1
 expect 0 '1 plan is in' of two "$MICA" db export "$work/again" --portable
 cmp -s "$work/again" "$work/plans/sm_90a.jsonl" || complain "a plan changes on its way"
@@ -71,7 +71,7 @@ p = dict(reversed(json.loads(line).items()), more=["members"])
 open(sys.argv[2], "w").write(head + "\n" + json.dumps(p) + "\n")
 PYTHON
 rm -rf "$work/two/mica"
-expect 0 '1 plan taken' of two "$MICA" db import "$work/mixed"
+expect 0 '1 plan imported' of two "$MICA" db import "$work/mixed"
 expect 0 '1 plan is in' of two "$MICA" db export "$work/again" --portable
 cmp -s "$work/again" "$work/plans/sm_90a.jsonl" || complain "an import keeps what the format does not have"
 
