@@ -349,7 +349,7 @@ static void ranks_on_gpus(void **state)
   assert_int_equal(seen->allocated - taken, seen->released - given); // exchange memory too
   if (mica_module_load(m, in_folder("joined"), &x) || mica_module_rank(x, 1, NULL, 0.1, &alone.x)) fail_msg("%s", mica_error(m));
   call_rank(&alone);
-  assert_true(alone.status != MICA_OK && strstr(mica_error(m), "another rank did not come to where GPUs are connected"));
+  assert_true(alone.status != MICA_OK && strstr(mica_error(m), "another rank did not connect its GPU"));
   for (size_t i = 0; i < COUNT(wrong_meetings); i++) {
     replaced("joined/program.json", wrong_meetings[i].was, wrong_meetings[i].now);
     seal("joined");

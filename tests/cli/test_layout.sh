@@ -37,7 +37,7 @@ size       M * K
 cosize     M * K' 'M,K' --order row
 expect 0 'injective  no' '4,2:1,2'
 expect 0 'compact    no' '4:2'
-expect 0 'no table' '128,128'
+expect 0 'too many offsets for a table' '128,128'
 expect 0 '^layout     \(64,8\)' 'M,8' --set M=64
 
 # ---- operations ----

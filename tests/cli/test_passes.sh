@@ -28,10 +28,10 @@ done
 for p in norm chains schedule meta threads layouts choices kern lower memory verify interpret cuda nvrtc race; do
   expect 0 "^(#|//) $p" "$MICA" optimize "$work/chain.mica" --dtype f16 --target sm_90a "${few[@]}" --stop-after $p --check-passes
 done
-expect 0 'note: pass collectives: nothing came to it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after collectives
+expect 0 'note: pass collectives: no data reached it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after collectives
 expect 0 '^  return all_reduce\(t2\) \* g \+ X$' "$MICA" optimize tests/ranks/two_sums.mica "${few[@]}" --stop-after collectives --check-passes
-expect 0 'note: pass compile: it leaves no text' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after compile
-expect 0 'note: pass lower: nothing came to it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after lower
+expect 0 'note: pass compile: it has no text output' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after compile
+expect 0 'note: pass lower: no data reached it' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after lower
 expect 0 '"finding": "equal"' "$MICA" optimize "$work/chain.mica" "${few[@]}" --stop-after report --dump verify
 "$MICA" optimize "$work/chain.mica" --stop-after split >"$work/split.mica"
 expect 0 '' "$MICA" verify "$work/chain.mica" "$work/split.mica"
@@ -101,7 +101,7 @@ dropped() { # NAME PROGRAM CANDIDATE PASS REASON [OPTION...]
   again "$1" "$4" "$5"
 }
 dropped stable 'program soft() { X: f32[16, 64]; return softmax(X, dim=1) }' \
-  'graph soft { X: f32[16, 64]; e = exp(X); h = sqrt(sum(e, dim=1)); return div(div(e, h), h) }' stable 'would overflow'
+  'graph soft { X: f32[16, 64]; e = exp(X); h = sqrt(sum(e, dim=1)); return div(div(e, h), h) }' stable 'could overflow'
 dropped verify "$(cat "$work/chain.mica")" \
   'graph chain { X: f32[64, 64]; W: f32[64, 64]; return relu(matmul(X, W)) }' verify 'not equal to the program'
 dropped numbers 'program large() { X: f16[32, 32]; W: f16[32, 32]; return matmul(X, W) }' \

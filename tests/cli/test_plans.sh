@@ -100,17 +100,17 @@ refused noise 'name was expected'
 change deep 'p["graph"] = "graph g { X: f16[64, 256]\n return " + "(" * 100000'
 refused deep 'nested more than'
 change knobs 'p["how"] = [h.split()[0] + " vec=123456789 across=-7" for h in p["how"]]'
-refused knobs 'ways that this build does not have'
+refused knobs 'schemes or knobs that this build does not have'
 for value in -1 268435456 8x; do
   change "knob$value" "p['how'] = [h.split()[0] + ' vec=$value' for h in p['how']]"
-  refused "knob$value" 'ways that this build does not have'
+  refused "knob$value" 'schemes or knobs that this build does not have'
 done
 change scheme 'p["how"] = ["no_such_scheme x=1"]'
-refused scheme 'ways that this build does not have'
+refused scheme 'schemes or knobs that this build does not have'
 change written 'p["graph"] = "program p() { X: f16[64, 256]\n E = exp(X)\n return E / sum(E, dim=1)\n}"; p["how"] = ["no_such_scheme"]'
-refused written 'ways that this build does not have'
+refused written 'schemes or knobs that this build does not have'
 change many 'p["how"] = p["how"] * 3'
-refused many 'ways that this build does not have'
+refused many 'schemes or knobs that this build does not have'
 change none 'del p["how"]'
 refused none 'how its kernels are made'
 
