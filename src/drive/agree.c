@@ -1,12 +1,12 @@
-// Processes that share the searches of a job. Each reads the program by itself; the first one's machine is the target
-// of all, so that hosts that differ rank alike.
+// Processes that share the searches of a job. Each reads the program separately. The first one's machine is the target of all, so that different
+// hosts rank alike.
 #include "drive/drive.h"
 
 #include <string.h>
 
 struct pledge {
   int status, threads;
-  uint64_t asked; // program and limits
+  uint64_t asked; // hash of program and limits
   char build[16];
   struct target target;
 };

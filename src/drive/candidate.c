@@ -1,5 +1,4 @@
-// From found graphs to compiled candidates. A failure here costs the candidate, never the job: its reason is
-// kept and shown.
+// From found graphs to compiled candidates. A failure drops the candidate, never the job; its reason is kept and reported.
 #include "drive/pass.h"
 #include "gpu/gpu.h"
 #include "plan/plan.h"
@@ -7,11 +6,12 @@
 
 #include <string.h>
 
-// Sizes of one structure are close in cost and often in time: a few of each leave room for other structures.
+// Sizes of one structure are close in cost and often in time, so only a few of each are taken.
 enum { MOST_OF_A_STRUCTURE = 3 };
-enum { ON_A_GPU = 3, TRIES = 4, STRUCTURES = 4 }; // there, a candidate takes less time; how many are looked at for one that can take part
-static const double NEAR = 2;                     // of a GPU, after the best of each kind
-static const double FAR = 3;                      // what the model says costs more than this many times the best is not tried
+// ON_A_GPU: factor, as a candidate takes less time there; TRIES: candidates examined for each one wanted
+enum { ON_A_GPU = 3, TRIES = 4, STRUCTURES = 4 };
+static const double NEAR = 2; // on a GPU, relative to the best, after the best of each kind
+static const double FAR = 3;  // candidates whose modelled cost is more than this times the best are not tried
 
 static int of_structure(const struct contest *c, int structure)
 {
@@ -49,8 +49,8 @@ static int block_graphs(const struct graph *g)
   return n;
 }
 
-// First the best of each number of kernels, of each number of library kernels among them, and the second of each
-// number, then a few of each structure, then the rest.
+// The order: the best of each number of kernels, of each number of library kernels among these, the second of each number, a few of each structure,
+// the rest.
 enum { ROUNDS = 5 };
 static bool wanted(const struct contest *c, const struct found *f, int round)
 {
@@ -68,7 +68,7 @@ static bool wanted(const struct contest *c, const struct found *f, int round)
   }
 }
 
-// Whether exponentials can be tamed depends on the structure, and seldom on sizes.
+// Whether exponentials can be stabilized depends on the structure, seldom on sizes.
 static bool overflows(const struct contest *c, const struct found *f)
 {
   bool bad = false;
@@ -134,7 +134,7 @@ static int print_c(const struct job *j, struct candidate *x, const char *name, s
   return status;
 }
 
-// The program as written is a result in any case: its compiler has all the time that it needs.
+// The program as written is a result in any case, so its compilation has no time limit.
 static int compile_c(const struct job *j, struct candidate *x, const char *name, struct err *e)
 {
   char id[64];
@@ -157,9 +157,9 @@ int candidate_build(const struct job *j, struct candidate *c, const char *name, 
   return compile_c(j, c, name, e);
 }
 
-// ---- those that take part ----
+// ---- candidates that take part in the race ----
 
-// Schemes cut grids and loops anew, so that graphs which differ in these become the same kernels.
+// Schemes re-tile grids and loops, so graphs that differ only in these become the same kernels.
 static void drop_same_kernels(struct contest *c, struct candidate *x)
 {
   x->gpu.kernels_hash = program_hash(&x->gpu.lowered->program, 1);
@@ -172,14 +172,14 @@ struct picking {
   struct job *j;
   struct contest *c;
   const struct search_result *r;
-  int good, most, tries;           // candidates that take part, how many are wanted, how many may be looked at
-  int nlowered, cap, nopen, width; // width: how many are lowered together
-  struct candidate *lowered;       // for a GPU, or dropped
-  int *open;                       // candidates that are to be lowered; until then they count as good
-  struct job *own;                 // by thread: the job with an arena of its own
+  int good, most, tries;           // good: accepted candidates; most: number wanted; tries: number that may be examined
+  int nlowered, cap, nopen, width; // width: number lowered together
+  struct candidate *lowered;       // lowered for a GPU, or dropped
+  int *open;                       // candidates that still have to be lowered; they count as good until then
+  struct job *own;                 // for each thread: the job with its own arena
 };
 
-// As it was lowered before, or NULL.
+// The candidate if it was lowered before, or NULL.
 static const struct candidate *find_lowered(const struct picking *p, const struct graph *g)
 {
   for (int i = 0; i < p->nlowered; i++)
@@ -187,14 +187,14 @@ static const struct candidate *find_lowered(const struct picking *p, const struc
   return NULL;
 }
 
-// Lowering for a GPU shows whether a candidate can take part.
+// For a GPU, lowering decides whether a candidate can take part.
 static bool takes_part(struct picking *p)
 {
   const int k = p->c->ncand - 1;
   struct candidate *x = &p->c->cand[k];
   const struct candidate *known = find_lowered(p, x->found);
   if (known) *x = *known;
-  if (!known && job_stopping(p->j)) return true; // it is kept for the next run, no more
+  if (!known && job_stopping(p->j)) return true; // it is kept for the next run only
   if (!known && p->j->target.kind == TARGET_GPU) return p->open[p->nopen++] = k, true;
   if (x->passed >= PASS_LOWER && !x->dropped) drop_same_kernels(p->c, x);
   return !x->dropped;
@@ -208,8 +208,8 @@ static void try_found(struct picking *p, const struct found *f, double far)
   p->good += takes_part(p);
 }
 
-// The structure whose best candidate costs least, of those not in seen[0..n); -1: none. `found` costs are a guess from before
-// lowering, those of candidates are of the kernels that they become.
+// The structure whose best candidate costs least, of those not in seen[0..n); -1: none. Costs of `found` are estimates from before lowering; costs of
+// candidates are those of their kernels.
 static int next_structure(const struct contest *c, const int *seen, int n)
 {
   int best = 0;
@@ -221,8 +221,8 @@ static int next_structure(const struct contest *c, const int *seen, int n)
   return best ? c->cand[best].structure : -1;
 }
 
-// On a GPU sizes matter more than on a CPU, and most structures that the search finds are not worth it: half the candidates are
-// for the variety, the others are more sizes of the structures that turn out to cost least, then of all.
+// On a GPU sizes matter more than on a CPU, and most structures are slow. So half of the candidates are chosen for variety. The others are more sizes
+// of the structures that cost least after lowering, then of all structures.
 static void pick_for_gpu(struct picking *p)
 {
   int seen[STRUCTURES], n = 0, all = p->most;
@@ -245,7 +245,7 @@ static void pick_for_cpu(struct picking *p)
       if (wanted(p->c, &p->r->found[i], round)) try_found(p, &p->r->found[i], FAR);
 }
 
-// ---- several are lowered together ----
+// ---- lowering several at once ----
 
 struct candidate_lowering {
   struct contest *c;
@@ -268,7 +268,7 @@ static void lower_together(struct job *j, struct contest *c, struct job *own, in
     if (l.errs[i].status != OK) pass_fell(j, c, &c->cand[who[i]], &l.errs[i]);
 }
 
-// By thread: the job with an arena of its own. Tile programs keep the arenas, to allocate expressions when they are printed.
+// For each thread: the job with its own arena. Tile programs keep these arenas, since printing them allocates expressions.
 static struct job *own_jobs(struct job *j, int width)
 {
   struct arena *mem = NEWS(j->mem, struct arena, width);
@@ -284,15 +284,15 @@ static void lower_open(struct picking *p)
   for (int i = 0; i < p->nopen; i++) PUSH(p->j->mem, p->lowered, p->nlowered, p->cap) = p->c->cand[p->open[i]];
 }
 
-// Dumps and kept candidates have numbers, which are sure for one candidate after the other.
+// Dumps and kept candidates are numbered, so candidates are lowered one at a time for them.
 static int width_of(const struct job *j)
 {
   const bool numbered = j->opts->keep_dropped || j->opts->dump_dir || (j->watch && (j->watch->dump || j->watch->check));
   return numbered || j->target.kind != TARGET_GPU ? 1 : j->threads;
 }
 
-// Lowering tells whether a candidate takes part, and who is next depends on that. So the pick takes those that are not lowered for good, lowers
-// them together, and is made again until none is open. The result is that of lowering one after the other.
+// Lowering decides whether a candidate takes part, and the next choice depends on that. So the pick assumes that candidates not yet lowered are good,
+// lowers them together, and is repeated until none is open. The result equals that of lowering one at a time.
 static void pick_all(struct picking *p, const struct search_result *kept)
 {
   struct contest *c = p->c;
@@ -329,13 +329,13 @@ int candidates_pick(struct job *j, struct contest *c, const struct search_result
   return pick_all(&p, kept), OK;
 }
 
-// Op-by-op: of a program that is one part its stable form, else the stabilized part.
+// Op-by-op: if the program is one part, its stable form, else the stabilized part.
 int candidate_base(struct job *j, struct contest *c, struct err *e)
 {
   struct graph *stable = (struct graph *)j->stable;
   char note[256] = "";
   bool changed;
-  bool whole = j->single && (!j->opts->candidate || !graph_same(j->plain, j->stable)); // else the reference is made as that of a subprogram
+  bool whole = j->single && (!j->opts->candidate || !graph_same(j->plain, j->stable)); // otherwise the reference is made like that of a subprogram
   if (!whole) TRY(plan_stable(j->mem, c->part->g, &stable, &changed, note, e));
   c->stable = stable;
   c->cand = NEW(j->mem, struct candidate);
@@ -350,10 +350,10 @@ static const char NO_TIME[] = "not compiled: earlier candidates used the time of
 struct candidate_building {
   struct job *j;
   struct contest *c;
-  struct err *errs; // one a candidate, because arenas are not shared by threads
+  struct err *errs; // one for each candidate, because threads do not share arenas
   int from, part;
-  int done;     // candidates, atomic
-  double until; // no further one is begun: they are measured in what is left
+  int done;     // number of finished candidates, atomic
+  double until; // no further one begins then: the rest of the time is for measuring
 };
 
 static void build_progress(const struct candidate_building *b, int done)
@@ -366,7 +366,7 @@ static void build_one(void *arg, int i, int worker)
 {
   struct candidate_building *b = arg;
   struct candidate *x = &b->c->cand[b->from + i];
-  bool first = b->from + i <= 1; // op-by-op, and what the model likes best
+  bool first = b->from + i <= 1; // op-by-op, and the model's best
   if (x->dropped || job_stopping(b->j)) return;
   if (!first && now_seconds() >= b->until) {
     x->dropped = NO_TIME, x->late = true;
@@ -374,10 +374,10 @@ static void build_one(void *arg, int i, int worker)
   }
   pass_candidate(b->j, b->c, x, LAST_OF_CANDIDATE, &b->errs[i]);
   int done = __atomic_add_fetch(&b->done, 1, __ATOMIC_RELAXED);
-  if (!worker) build_progress(b, done); // the thread that the job runs in
+  if (!worker) build_progress(b, done); // the job's own thread
 }
 
-// In an own arena each, C is made and compiled by all threads.
+// All threads generate and compile C, each with its own arena.
 static void build_for_cpu(struct job *j, struct contest *c, int part, int from)
 {
   int n = c->ncand - from;

@@ -1,6 +1,6 @@
-// The climb. Entrants wait with what is expected of them; a batch are those of which most is expected. While one batch is
-// compiled the one before is on the GPU: checked, then timed by fewer and fewer. An entrant that is faster than the
-// centre of its line by more than the noise is the next centre. The fastest few of all are timed exactly in the end.
+// The hill climb. Entrants wait with an expected time; a batch takes the most promising. While one batch is compiled, the GPU checks the previous one
+// and times it in rounds of fewer and fewer. An entrant that is faster than the centre of its line by more than the noise becomes the next centre. At
+// the end, the few fastest are timed exactly.
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -8,13 +8,13 @@
 #include <string.h>
 
 enum { FINALISTS = 8, LEAST_FINALISTS = 2, SURVIVORS = 6, KEPT = 24, LEAST_BATCH = 3 };
-enum { IDLE = 3 };                  // batches in a row without a faster program, after which a climb ends
-static const double OF_LEFT = 0.25; // of the time that is left, what a batch may take, and the finals
-static const double NEAR = 1.35;    // a line is begun where the fastest of a candidate takes at most this many times the best
-static const double FAR = 2;        // who is expected to take more than this many times the best is not tried
+enum { IDLE = 3 };                  // consecutive batches without a faster program after which a climb ends
+static const double OF_LEFT = 0.25; // share of the remaining time that a batch, and the finals, may take
+static const double NEAR = 1.35;    // a line starts at a candidate whose fastest entrant takes at most this many times the best
+static const double FAR = 2;        // entrants expected to take more than this many times the best are not tried
 const double PLAN_RACE = 0.1;
 static const double FINAL = 1;                   // seconds of the last race
-static const double PATIENCE = 2, LONGER = 1000; // seconds that a run may take; and so many times as long as the best
+static const double PATIENCE = 2, LONGER = 1000; // time limit of a run in seconds, and as a multiple of the best
 
 static void on_progress(void *arg, const char *stage, int done, int all)
 {
@@ -24,7 +24,7 @@ static void on_progress(void *arg, const char *stage, int done, int all)
   job_progress(f->j, f->nlines ? "tune" : stage, f->part, fmin(fmax(part, 0), 1), &f->c->stats, best < 0 ? 0 : 1e6 * f->x[best].seconds);
 }
 
-// A run that hangs costs as long as it is waited for.
+// A run that hangs costs as much time as its limit.
 static struct gpu_race_opts opts_of(struct entrants *f, bool quick)
 {
   const struct job *j = f->j;
@@ -53,14 +53,14 @@ static double best_seconds(const struct entrants *f)
   return i < 0 ? INFINITY : f->x[i].seconds;
 }
 
-// So many as fit into a part of the time until `end`, by what the last batch took.
+// Batch size: as many as fit into a part of the time until `end`, judging from the last batch.
 static int affordable(const struct entrants *f, double end, int least, int most)
 {
   const double left = OF_LEFT * fmax(0, end - now_seconds());
   return isinf(end) || f->each * most <= left ? most : (int)fmax(least, left / f->each);
 }
 
-// The first batch is small, so that something is measured early.
+// The first batch is small, so that some time is measured early.
 static int batch_size(const struct entrants *f)
 {
   int firsts = 0;
@@ -70,7 +70,7 @@ static int batch_size(const struct entrants *f)
 
 static bool sooner(const struct entrant *x, const struct entrant *y) { return x->first != y->first ? x->first : x->expect < y->expect; }
 
-// The most promising that waits, in the order of entering where as much is expected.
+// The most promising waiting entrant; ties are broken by the order of entering.
 static int next(const struct entrants *f, double limit, const int *taken, int n)
 {
   int best = -1;
@@ -103,11 +103,11 @@ static int fill(struct entrants *f, struct climb_batch *b, struct err *e)
   if (f->idle >= IDLE) return OK;
   b->n = climb_take(f, most, f->nlines ? FAR * best_seconds(f) : INFINITY, b->who);
   for (int i = 0; i < b->n; i++) d[i] = f->x[b->who[i]].program;
-  struct gpu_race_opts o = opts_of(f, !f->c->plan); // a plan's race has one batch, which is its last
+  struct gpu_race_opts o = opts_of(f, !f->c->plan); // the race of a plan has one batch, which is its last
   return b->n ? gpu_batch_start(f->session, &o, b->n, d, &b->b, e) : OK;
 }
 
-// Their programs are given back but for the fastest, which may have to run once more.
+// Releases the programs of all but the fastest, which may have to run once more.
 static void give_back_slow(struct entrants *f, const struct climb_batch *b)
 {
   for (int i = 0; i < b->n; i++) {
@@ -122,7 +122,7 @@ void entrants_drop(struct candidate *c, const struct entrant *x)
   c->dropped = x->why, c->again = x->again, c->by = x->by, c->late = x->result->err.id == ERR_STOPPED;
 }
 
-// Other sizes need not compute the same: where one way to make them is wrong and none was right, no other is tried.
+// Other sizes may compute different values: if one variant is wrong and none was right, no other is tried.
 static void leave_wrong(struct entrants *f, const struct entrant *x)
 {
   struct candidate *c = &f->c->cand[x->cand];
@@ -136,7 +136,7 @@ static enum entrant_state state_of(const struct gpu_result *r, bool cut)
   return r->cold.replays || !cut ? TIMED : WAITING;
 }
 
-// Notes the fault of this way to make the candidate, and the command that shows it. The compiler's answer is that of its own pass.
+// Records the fault of this variant of the candidate, and the command that reproduces it. A compiler's error belongs to its own pass.
 static void tell_wrong(struct entrants *f, struct entrant *x)
 {
   const struct gpu_result *r = x->result;
@@ -172,7 +172,7 @@ static void take_stats(struct entrants *f, int n, const struct gpu_race *out)
   if (*out->warning) job_warn(f->j, out->warning);
 }
 
-// cut: the race was stopped, and its figures are those until then.
+// cut: the race was stopped, and its figures are incomplete
 static void take(struct entrants *f, const struct climb_batch *b, const struct gpu_race *out, bool cut)
 {
   for (int i = 0; i < b->n; i++) take_one(f, b->who[i], &out->result[i], cut);
@@ -207,7 +207,7 @@ static bool same_operators(const struct graph *a, const struct graph *b)
   return same;
 }
 
-// Other sizes are near, and need no line of their own.
+// Other sizes are neighbours and need no line of their own.
 static bool is_start(const struct entrants *f, int cand)
 {
   for (int i = 0; i < f->nlines; i++)
@@ -215,7 +215,7 @@ static bool is_start(const struct entrants *f, int cand)
   return false;
 }
 
-// The fastest of the fastest candidates with different operators.
+// The fastest entrant of each of the fastest candidates with different operators.
 static void begin_lines(struct entrants *f)
 {
   while (f->nlines < MOST_LINES) {
@@ -241,7 +241,7 @@ static bool differs_at(const struct entrant *x, const struct entrant *centre, in
   return true;
 }
 
-// The fastest way of each kernel alone, together.
+// Combines the fastest variant of each kernel.
 static void together(struct entrants *f, int line)
 {
   const struct entrant *c = &f->x[f->line[line].centre];
@@ -276,7 +276,7 @@ static void advance(struct entrants *f)
   climb_expect(f);
 }
 
-// ---- all of it ----
+// ---- the whole climb ----
 
 static void drop(struct entrants *f, struct climb_batch *b)
 {
@@ -293,12 +293,12 @@ static bool was_stopped(struct err *e)
   return stopped;
 }
 
-// One batch is compiled while the one before is timed; none is begun while another is compiled, which would slow down both.
+// One batch is compiled while the previous one is timed. No two batches compile at once, which would slow down both.
 static int race_all(struct entrants *f, struct err *e)
 {
   struct climb_batch now = f->ahead, then = {0};
   f->ahead = (struct climb_batch){0};
-  if (now.n && job_stopping(f->j)) return drop(f, &now), OK; // while others were raced
+  if (now.n && job_stopping(f->j)) return drop(f, &now), OK; // during the race of the previous batch
   int status = now.n ? OK : fill(f, &now, e);
   while (status == OK && now.n) {
     struct gpu_race *out = NEW(f->j->mem, struct gpu_race);
@@ -314,7 +314,7 @@ static int race_all(struct entrants *f, struct err *e)
     if (cut || (status == OK && job_stopping(f->j))) return drop(f, &then), OK;
     if (status == OK && f->nlines) advance(f);
     now = then, then = (struct climb_batch){0};
-    if (status == OK && !now.n) status = fill(f, &now, e); // what came of the last one
+    if (status == OK && !now.n) status = fill(f, &now, e); // from the results of the last batch
   }
   return drop(f, &now), status;
 }
@@ -346,7 +346,7 @@ static int finalists(struct entrants *f, int *who)
   return n;
 }
 
-// The figures of a race that was stopped are worse than those before.
+// The figures of a stopped race are worse than earlier ones.
 static void leave_bad(struct entrants *f, const struct climb_batch *b, struct gpu_race *out)
 {
   for (int i = 0; i < b->n; i++)

@@ -1,4 +1,4 @@
-// Course of the climb, for people: where its lines began, and what was turned at each step.
+// The course of the climb for the report: the starts of its lines, and the change made by each step.
 #include "drive/climb.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
-// The climb on a CPU. The cost model ranks structures well and sizes roughly, so from the fastest structures the race
-// climbs: the sizes around each (sizes.c), all that fits compiled and timed in one run, on to the fastest until none is faster.
-// Who wins in the end is proven as ever.
+// The hill climb on a CPU. The cost model ranks structures well and sizes roughly. So the climb starts from the fastest structures, compiles and
+// times in one run all sizes around them (drive_sizes.c), and continues from the fastest until none is faster. The winner is proved as always.
 #include "drive/drive.h"
 #include "plan/plan.h"
 
@@ -8,15 +7,15 @@
 #include <string.h>
 
 enum { STARTS = 2, PER_MEASURED = 3, MOST_AROUND = 12, CALLS = 6 };
-static const double NEAR = 1.5;        // another structure is climbed from if it took at most this much longer
-static const double SECONDS = 0.06;    // of timing, a candidate
-static const double OF_LEFT = 0.25;    // of what the part has left, at most
-static const double MOST_SECONDS = 15; // of a climb, after which no further step is begun
+static const double NEAR = 1.5;        // other structures are climbed from if they took at most this many times the best
+static const double SECONDS = 0.06;    // seconds of timing for each candidate
+static const double OF_LEFT = 0.25;    // largest share of the remaining time of the part
+static const double MOST_SECONDS = 15; // seconds of a climb after which no further step begins
 
 struct climb {
   struct job *j;
   struct contest *c;
-  int part, line, left; // left: candidates that may still be compiled
+  int part, line, left; // left: number of candidates that may still be compiled
   struct buffers *b;
 };
 
@@ -25,7 +24,7 @@ struct around { // sizes around a candidate
   int from, end;
 };
 
-// A candidate with these axes, unless that is no graph, too large or known.
+// Adds a candidate with these axes, unless it is invalid, too large or known.
 static bool add(void *arg, int node, const struct axes *to)
 {
   const struct around *a = arg;
@@ -43,8 +42,8 @@ static bool more(void *arg)
   return a->k->c->ncand < a->end;
 }
 
-// How many graphs like that one a round may have: all workspaces together take at most a quarter of the memory, and all
-// calls (CALLS of each) no longer than a climb should.
+// Number of candidates of that graph's size in one round: all workspaces together may take a quarter of the memory, and all calls (CALLS of each) no
+// longer than a climb.
 static int most_around(const struct climb *k, int from)
 {
   const struct candidate *x = &k->c->cand[from];
@@ -59,7 +58,7 @@ static void discard(struct candidate *x)
   x->cpu.module = NULL;
 }
 
-// Times what stands and those that were added after n; the fastest of them where that is a step, else `from`.
+// Times the existing candidates and those after n. Returns the fastest if it is a step, else `from`.
 static int time_round(struct climb *k, int from, int n)
 {
   struct contest *c = k->c;

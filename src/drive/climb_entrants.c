@@ -1,11 +1,11 @@
-// Entrants and plans. An entrant is a few numbers until its turn comes; the device programs of a batch are made together by all
-// threads, and those that turn out slow are given back.
+// Entrants and plans. An entrant is a few numbers until its turn. All threads make the device programs of a batch together, and slow ones are
+// released.
 #include "drive/climb.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { TRUST = 2 }; // what the model says of a change counts as its square root
+enum { TRUST = 2 }; // a modelled change is discounted to its square root
 
 struct entrants *entrants_open(struct job *j, struct contest *c, int part, struct gpu_session *s)
 {
@@ -100,7 +100,7 @@ static void make_one(void *arg, int i, int worker)
   x->program = d, x->hash = hash_mix(program_hash(d, 1), program_hash(d, 2));
 }
 
-// Settings may come to the same.
+// Different settings may give the same program.
 static bool twin(const struct entrants *f, int i)
 {
   for (int k = 0; k < f->n; k++)

@@ -1,11 +1,10 @@
-// Expected times of waiting entrants, from those that were timed. A value of a knob is as good as the fastest entrant of
-// the same plan that has it; what differs from the fastest in several knobs is expected to be as much slower as all of them
-// together. The model estimates values that were not tried (entrants_enter).
+// Expected times of waiting entrants, from timed ones. A value of a knob is rated by the fastest entrant of the same plan that has it. If an entrant
+// differs from the fastest in several knobs, their slowdowns multiply. Values that were not tried are estimated by the model (entrants_enter).
 #include "drive/climb.h"
 
 #include <math.h>
 
-// The fastest entrant that makes the kernel by that scheme with that value; INFINITY: none was timed.
+// The fastest entrant that uses that scheme and value for the kernel; INFINITY: none was timed.
 static double fastest_with(const struct entrants *f, const struct entrant *like, int unit, int knob)
 {
   double best = INFINITY;

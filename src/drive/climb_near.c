@@ -1,6 +1,5 @@
-// Neighbours of an entrant: one knob with any value that its scheme uses, two knobs by a step, the best settings of the other
-// schemes, tails and dependent launches the other way, and other sizes of its heavy kernels (sizes.c).
-// The best settings of each kernel alone are also combined.
+// Neighbours of an entrant: one knob with any value of its scheme; two knobs by one step; the best settings of the other schemes; tails and dependent
+// launches switched; other sizes of its most expensive kernels (drive_sizes.c). The best settings of the single kernels are also combined.
 #include "drive/climb.h"
 #include "plan/plan.h"
 
@@ -9,7 +8,7 @@
 
 enum { SETTINGS = 1024, OTHERS = 3, SAME = 4, MOST_SIZES = 16 };
 static const double FIRST = 0.97, LATER = 1.02, LAST = 1.03; // handicaps
-static const double WORSE = 3;                               // the model says it takes so many times as long
+static const double WORSE = 3;                               // the model predicts this many times the time
 
 static struct choice *picks(struct entrants *f, int at)
 {
@@ -43,7 +42,7 @@ static const struct values *listed(struct entrants *f, struct climb_plan *p, int
   return out->knob;
 }
 
-// Values of a knob: those of the settings that the scheme lists, twice and half as much; yes and no.
+// Values of a knob: those in the settings that the scheme lists, twice and half the current one; yes and no.
 static void values_of(struct entrants *f, struct climb_plan *p, int unit, const struct choice *now, struct values out[KNOBS])
 {
   memcpy(out, listed(f, p, unit, now), sizeof *out * KNOBS);
@@ -89,7 +88,7 @@ static void near_knobs(struct entrants *f, int at, struct choice *pick, int unit
       }
 }
 
-// The best by the model, with tail and without: of this scheme SAME, of the others OTHERS each; and this setting the other way.
+// The model's best, with and without a tail: SAME of this scheme, OTHERS of each other scheme; and this setting with its tail switched.
 static void near_choices(struct entrants *f, int at, struct choice *pick, int unit)
 {
   const struct entrant *x = &f->x[at];
@@ -110,7 +109,7 @@ static void near_choices(struct entrants *f, int at, struct choice *pick, int un
 
 // ---- dependent launches ----
 
-// The entrant's way for kernels that the plan has too, the k-th best by the model for others. False: nothing is left to choose.
+// The entrant's choice for kernels that the plan also has, the model's k-th best for others. False: no choice is left.
 static bool like(struct entrants *f, int at, const struct climb_plan *p, int k, struct choice *pick)
 {
   const struct entrant *x = &f->x[at];
@@ -120,7 +119,7 @@ static bool like(struct entrants *f, int at, const struct climb_plan *p, int k, 
     int from = 0;
     while (from < x->plan->p.nunits && x->plan->p.unit[from].first != to->first) from++;
     bool same = from < x->plan->p.nunits && to->product == x->plan->p.unit[from].product;
-    if (!to->nchoices) continue; // it is in another's launch
+    if (!to->nchoices) continue; // it is part of another launch
     pick[u] = same ? x->pick[from] : to->choice[MIN(k, to->nchoices - 1)];
     if (same && !entrants_setting(f, p, u, &pick[u])) same = false, pick[u] = to->choice[MIN(k, to->nchoices - 1)];
     other |= !same && !to->product && k < to->nchoices;
@@ -138,14 +137,14 @@ static void near_plan(struct entrants *f, int at, struct climb_plan *p)
 
 // ---- sizes ----
 
-// Whether two units are the same kernel; products by the library do not count.
+// Whether two units are the same kernel; products by the library are excluded.
 static bool same_kernel(const struct lower_plan *p, const struct lower_unit *x, const struct lower_plan *q, const struct lower_unit *y)
 {
   const struct graph *a = p->g->nodes[x->first].sub, *b = q->g->nodes[y->first].sub;
   return a && b && graph_same(a, b);
 }
 
-// A knob that fits one size may be wrong for another, so the model's best are tried with it.
+// A knob that suits one size may not suit another, so the model's best are tried with it.
 static void enter_sized(struct entrants *f, int at, int cand)
 {
   const struct entrant *x = &f->x[at];
@@ -169,7 +168,7 @@ struct near_sizes {
   int at, made, cand[MOST_SIZES];
 };
 
-// False where that is no graph, or known.
+// False if the graph is invalid or known.
 static bool add_sized(void *arg, int node, const struct axes *to)
 {
   struct near_sizes *s = arg;
@@ -188,7 +187,7 @@ static bool more_sizes(void *arg)
   return s->made < MOST_SIZES && now_seconds() < s->f->until;
 }
 
-// All of them are lowered together.
+// Lowers all of them together.
 static void near_sizes(struct entrants *f, int at)
 {
   struct near_sizes s = {f, at, 0, {0}};
@@ -207,5 +206,5 @@ void climb_near(struct entrants *f, int at)
     near_choices(f, at, pick, u);
   }
   near_plan(f, at, entrants_plan(f, f->x[at].cand, !f->x[at].plan->p.dependent));
-  if (!f->c->cand[f->x[at].cand].of) near_sizes(f, at); // else it is proven by what it is made of
+  if (!f->c->cand[f->x[at].cand].of) near_sizes(f, at); // otherwise it is proved by its parts
 }

@@ -1,5 +1,5 @@
-// The course of a climb: how the measured time fell, and what was turned at each step. The race writes it down as it goes; the report has it as
-// `climb`, the page draws it.
+// The course of a climb: the measured times and the change made by each step. The race records it, the report has it as `climb`, and the page draws
+// it.
 #include "drive/drive.h"
 
 #include <math.h>

@@ -1,12 +1,11 @@
-// The time of a job. Components are told to end by flags; a thread sets them, when the user stops the job or when a time is over: that of
-// the search under way, that of the job, and last, a little later, that of proving what a race has found. The parts that are left
-// share what time is left, so none comes too short because of those before it. Time in which the job only waits for a turn on a GPU
-// is not counted: its compilers' time is.
+// The time of a job. Components are stopped by flags. A thread sets them when the user stops the job, or when one of these ends: the search, the job,
+// and last, a little later, the proof of the race's result. Remaining parts share the remaining time, so no part loses its time to earlier ones.
+// Waiting for a turn on a GPU does not count; the time of its compilers does.
 //
 //   |---- search ----|---- first race ----|---- climb ----| proof |   of a part
 //   |--------- part ---------|--------- part ---------| whole, if several |  of the job
 //
-// If several parts are raced on a GPU, each is opened before the race of any goes on (pipe.c):
+// If several parts are raced on a GPU, each is opened before any race continues (pipe.c):
 //
 //   |-- search --|-- first batch --|  of an opening         |---- opening ----|---- opening ----|-- race --|-- race --| whole |  of the job
 #include "drive/pass.h"
@@ -18,32 +17,33 @@
 #include <unistd.h>
 
 enum { SLICE = 20000 };            // microseconds
-static const double OF_A_GPU = 60; // seconds of a job for a GPU that is given none
-// Seconds of checking the result after a stop, and after the end of the time. The command ends soon after that (cli/end.c).
+static const double OF_A_GPU = 60; // default seconds of a job for a GPU
+// Seconds for checking the result after a stop, and after the end of the time. The command ends soon after that (cli/end.c).
 static const double GRACE = 1, LATE = 1.2;
-static const double SEARCH = 0.5, STARTERS = 0.5; // of what a part has, of what is left then
+static const double SEARCH = 0.5, STARTERS = 0.5; // SEARCH: share of a part's time; STARTERS: share of the rest
 static const double END = 0.1, MOST_END = 10;     // for the last race, and for a proof
-// Seconds kept on a CPU for compiling and checking the whole at the end: at least so many, but only a part of a short time.
+// Seconds kept on a CPU for compiling and checking the whole at the end: at least this many, but only a part of a short time.
 static const double LEAST_END = 3, OF_SHORT = 0.4;
-// Seconds kept on a GPU for the proof of the fastest, whose kernels run in the interpreter: at least so many, but only a part of a short time.
+// Seconds kept on a GPU for the proof of the fastest, whose kernels run in the interpreter: at least this many, but only a part of a short time.
 static const double LEAST_PROOF = 3, PROOF_OF_SHORT = 0.2;
-static const double CLOSING = 1, OF_CLOSING = 0.05; // of a GPU, for the end of its processes
-// Multiply-adds of a float64 reference a second and core, on the low side; an element of a tensor counts for ELEMENT; at most this part of the time.
+static const double CLOSING = 1, OF_CLOSING = 0.05; // on a GPU, for ending its processes
+// Multiply-adds of a float64 reference for each second and core, a low estimate. A tensor element counts as ELEMENT. The last is the largest share of
+// the time.
 static const double CHECKED = 5e8, ELEMENT = 4, OF_CHECK = 0.5;
 
 struct clock {
   stop_flag user;
-  double start, until, part, stopped; // by turn_clock(); of the job, of the part; when the stop was seen, or INFINITY
-  double share, length;               // of the time that was left, what the part has; in seconds
-  bool opening;                       // the part has its first batch, no more
+  double start, until, part, stopped; // values of turn_clock(): of the job; of the part; stopped: when the stop was seen, or INFINITY
+  double share, length;               // share: the part's share of the remaining time; length: in seconds
+  bool opening;                       // the part only gets its first batch
   double reserve;                     // seconds kept for the end
   pthread_mutex_t lock;
-  double search, work;  // locked; work: when nothing is begun any more
+  double search, work;  // protected by the lock; work: time after which no work begins
   int flag[STOPS], end; // atomic
   pthread_t thread;
 };
 
-// For others, who read now_seconds().
+// For callers that use now_seconds().
 static double of_now(double t) { return t + turn_waited(); }
 
 static void raise_flag(struct clock *c, enum stop which) { __atomic_store_n(&c->flag[which], 1, __ATOMIC_RELAXED); }
@@ -78,18 +78,19 @@ static void close_clock(void *p)
 }
 static const struct mem_kind kind = {.close = close_clock};
 
-// End of the first part of the time. A result of a CPU is compiled, checked and measured at the end; a program whose reference takes long needs more.
+// End of the first part of the time. On a CPU the result is compiled, checked and measured at the end; a program with a long reference needs more
+// time for it.
 static double end_of(const struct job *j, double all)
 {
   double end = fmin(END * all, MOST_END), work = reference64_products(j->program);
   for (int t = 0; t < j->program->ntensors; t++) work += ELEMENT * (double)shape_size(&j->program->tensors[t].shape);
-  work *= j->program->world; // the reference computes what all ranks do
+  work *= j->program->world; // the reference computes the work of all ranks
   double check = work / (CHECKED * pool_cores());
   if (j->target.kind == TARGET_GPU) return fmax(end, fmin(LEAST_PROOF, PROOF_OF_SHORT * all));
   return fmax(end, fmax(fmin(LEAST_END, OF_SHORT * all), fmin(check, OF_CHECK * all)));
 }
 
-// Without an end it still gives the checks of a result their moment after a stop.
+// Even without a time limit, the checks of a result get a short time after a stop.
 void clock_open(struct job *j)
 {
   bool gpu = j->target.kind == TARGET_GPU;
@@ -139,7 +140,7 @@ void clock_part(struct job *j, double share, bool opening)
   c->length = share * fmax(0, end - now), c->part = now + c->length;
   pthread_mutex_lock(&c->lock);
   c->search = now + SEARCH * (c->part - now);
-  if (j->target.kind == TARGET_CPU) c->work = end; // the whole is compiled, checked and measured in what is left
+  if (j->target.kind == TARGET_CPU) c->work = end; // the whole is compiled, checked and measured in the remaining time
   __atomic_store_n(&c->flag[STOP_SEARCH], job_stopping(j), __ATOMIC_RELAXED);
   pthread_mutex_unlock(&c->lock);
 }

@@ -1,5 +1,5 @@
-// Candidates as kernels for GPUs. Each kernel is made in the way that the model says is best; a whole that is put together from
-// parts takes over the ways of its parts. A failure costs the candidate, with its reason.
+// Candidates as kernels for GPUs. Each kernel uses the model's best choice. A program joined from parts uses the choices of its parts. A failure
+// drops the candidate, with its reason.
 #include "drive/climb.h"
 #include "drive/pass.h"
 #include "gpu/gpu.h"
@@ -18,7 +18,7 @@ static bool same_kernel(const struct lower_plan *a, const struct lower_unit *x, 
   return graph_same(a->g->nodes[x->first].sub, b->g->nodes[y->first].sub) && graph_same(a->g->nodes[x->last].sub, b->g->nodes[y->last].sub);
 }
 
-// Is y alone what x is without its tail?
+// Whether y is x without its tail.
 static bool same_head(const struct lower_plan *a, const struct lower_unit *x, const struct lower_plan *b, const struct lower_unit *y)
 {
   const bool ranks = x->meet.m.ranks || y->meet.m.ranks;
@@ -37,10 +37,10 @@ static struct choice pick(const struct lower_plan *p, const struct lower_unit *u
   return u->nchoices ? u->choice[0] : (struct choice){0};
 }
 
-// A promise that a scheme cannot keep costs the choice, as long as there is another. The first was the model's best, or that of a part.
+// A scheme that cannot keep a promise loses this choice, as long as there is another one. The first choice was the model's best, or that of a part.
 static int make_with_others(const struct job *j, struct lowered *d, struct err *e)
 {
-  int *next = NEWS(j->mem, int, d->plan.nunits + 1); // choice of a unit
+  int *next = NEWS(j->mem, int, d->plan.nunits + 1); // choice of each unit
   for (int tries = 0; tries < OTHERS; tries++) {
     struct err mine = {0};
     if (lower_make(j->mem, &d->plan, d->pick, &d->program, &mine) == OK) return OK;
@@ -63,7 +63,7 @@ static void nothing_compiled(const struct job *j, struct lowered *d)
 
 // ---- passes ----
 
-// Kernels that a program put together is made of.
+// The kernels of the parts of a joined program.
 static const struct lowered **made_of(const struct job *j, const struct candidate *x, int *n)
 {
   const struct lowered **like = NEWS(j->mem, const struct lowered *, j->split.n + 1);
@@ -78,7 +78,7 @@ bool device_given(const struct job *j, const struct contest *c, const struct can
   return x->ways || (j->opts->candidate && j->opts->knobs && c && x != c->cand);
 }
 
-// Does the list of --knobs end with the word that launches wait for each other's ends?
+// Whether the list of --knobs ends with the word for independent launches.
 static bool independent(const char *knobs)
 {
   const char *last = strrchr(knobs, ';');
@@ -86,14 +86,14 @@ static bool independent(const char *knobs)
   return !strcmp(last + strspn(last, " "), INDEPENDENT);
 }
 
-// The kernels of a program. If several devices run it: those of one rank, and those in which it meets the others.
+// The kernels of a program. For several devices: those of one rank, including its collectives.
 static int kernels_of(const struct job *j, const struct candidate *x, struct graph **out, struct err *e)
 {
   if (x->rank) return graph_rank(j->mem, x->rank, out, e);
   return *out = graph_copy(j->mem, x->g), OK;
 }
 
-// Tensors between the parts of a program put together, as its parts had them when they were measured. NULL: it is one part.
+// The layouts of tensors between the parts of a joined program, as they were when the parts were measured. NULL: it is one part.
 static const char *const *between_parts(const struct job *j, const struct candidate *x)
 {
   if (!x->of || j->split.n < 2) return NULL;
@@ -124,7 +124,7 @@ int run_norm(const struct pass_on *on, struct err *e)
 
 enum { MOST_KNOBS = 64 };
 
-// --knobs of a candidate that is given: by launch, with ; between them.
+// Parses --knobs for a given candidate: one entry for each launch, separated by semicolons.
 static int by_knobs(const struct job *j, struct lowered *d, struct err *e)
 {
   const char *how[MOST_KNOBS];
@@ -139,7 +139,7 @@ static int by_knobs(const struct job *j, struct lowered *d, struct err *e)
   return err_set(e, ERR_OPTION, NOWHERE, "--knobs %.200s: these are not %d schemes with knobs, one for each launch", j->opts->knobs, d->plan.nunits);
 }
 
-// They may be another's (plans.c): each has to be valid.
+// They may come from elsewhere (plans.c): each is checked.
 static int by_ways(const struct job *j, struct lowered *d, const struct candidate_ways *w, struct err *e)
 {
   bool fits = launches_pick(&d->plan, w->n, w->how, d->pick);
@@ -156,7 +156,7 @@ int run_choices(const struct pass_on *on, struct err *e)
   d->pick = NEWS(j->mem, struct choice, d->plan.nunits + 1);
   if (on->x->ways && by_ways(j, d, on->x->ways, e) == OK) return OK;
   if (on->x->ways && on->x != on->c->cand) return (int)e->status;
-  if (on->x->ways) on->x->ways = NULL, *e = (struct err){0}; // op-by-op is always there
+  if (on->x->ways) on->x->ways = NULL, *e = (struct err){0}; // op-by-op is always available
   if (device_given(j, on->c, on->x)) return by_knobs(j, d, e);
   for (int i = 0; i < d->plan.nunits; i++) d->pick[i] = pick(&d->plan, &d->plan.unit[i], n, like);
   return OK;
@@ -200,7 +200,7 @@ int device_take(const struct job *j, struct candidate *c, const struct lower_pla
   return nothing_compiled(j, d), OK;
 }
 
-// The exported and remembered program is the measured one. algorithm: by launch, or NULL.
+// The exported and stored program is the measured one. algorithm: for each launch, or NULL.
 void device_algorithms(struct device_program *d, const int *algorithm)
 {
   for (int i = 0; i < d->nlaunch && algorithm; i++) d->launch[i].algorithm = algorithm[i];
@@ -214,7 +214,7 @@ void device_candidate(struct job *j, struct contest *c, struct candidate *x)
 
 // ---- compiling ----
 
-// Registers of a launch are those of its kernel.
+// A launch has the registers of its kernel.
 static void take_use(struct lowered *d, const struct code *c)
 {
   for (int i = 0; i < c->nlaunch; i++) {
@@ -227,7 +227,7 @@ static int compile_by(const struct job *j, struct gpu_forge *f, struct lowered *
 {
   struct compile_result result = {0};
   struct compile_stats stats;
-  // A measured program is compiled.
+  // A measured program was compiled.
   const struct patience until = {.stop = job_stop(j, *j->unmeasured ? STOP_WORK : STOP_PROOF)};
   if (!d->code) {
     d->code = NEW(j->mem, struct code);

@@ -1,12 +1,12 @@
-// Sizes around those of a kernel graph: each axis of its heavy kernels divided more or less often, then one axis against another. Both
-// climbs go this way.
+// Sizes around those of a kernel graph: each axis of its heavy kernels is divided more or less often, then one axis at the expense of another. Both
+// climbs use this.
 #include "drive/drive.h"
 #include "plan/plan.h"
 
 #include <string.h>
 
 enum { PRIMES = 4 };
-static const double HEAVY = 0.25; // kernels with less than this share of the heaviest's traffic keep their sizes
+static const double HEAVY = 0.25; // kernels with less than this share of the largest traffic keep their sizes
 
 // Elements that the blocks of a kernel read and write.
 static double traffic(const struct graph *sub)
@@ -30,7 +30,7 @@ static double heaviest(const struct graph *g)
 
 static int64_t *axis_of(struct axes *a, const struct graph *sub, int i) { return i < sub->ngrid ? &a->grid[i] : &a->loop[i - sub->ngrid]; }
 
-// Axis i times and axis o divided by a number; -1: no axis. Loop axes follow grid axes.
+// Multiplies axis i and divides axis o by a number; -1: no axis. Loop axes follow grid axes.
 static bool axes_of(const struct graph *sub, int i, int o, int by, struct axes *a)
 {
   memcpy(a->grid, sub->grid, sizeof a->grid), memcpy(a->loop, sub->loop, sizeof a->loop);
@@ -41,7 +41,7 @@ static bool axes_of(const struct graph *sub, int i, int o, int by, struct axes *
   return true;
 }
 
-// By the smallest prime for which it goes.
+// By the smallest prime that divides.
 static void step(const struct graph *sub, int node, int i, int o, bool (*add)(void *, int, const struct axes *), void *arg)
 {
   static const int prime[PRIMES] = {2, 3, 5, 7};

@@ -1,5 +1,5 @@
-// Candidates that were dropped are kept in a folder, each with the command that shows by itself why: the same subprogram, this graph in place
-// of a search, the same ways to make its kernels.
+// Keeps dropped candidates in a folder, each with a command that reproduces the reason: the same subprogram, this graph instead of a search, and the
+// same choices for its kernels.
 #include "drive/pass.h"
 
 #include <string.h>
@@ -23,19 +23,19 @@ static int write_graph(const struct job *j, const struct graph *g, const char *p
 {
   struct graph *named = graph_copy(j->mem, g);
   struct str text = {0};
-  named->name = j->program->name; // messages name kernels by it
+  named->name = j->program->name; // messages use the name for kernels
   graph_print(named, &text);
   int status = file_write(path, str_text(&text), text.n, e);
   return str_free(&text), status;
 }
 
-// Without composites a program's stable form is known by plan_stable alone, so a whole program is written as it was given.
+// plan_stable recognizes a program's stable form only if it has no composites, so a whole program is written as it was given.
 static int write_part(const struct job *j, const struct contest *c, const char *path, struct err *e)
 {
   return write_graph(j, j->single ? j->program : c->part->g, path, e);
 }
 
-// One for each launch, as --knobs takes them; and whether launches wait for each other's ends.
+// One entry for each launch, in the form of --knobs; then whether launches are independent.
 static const char *knobs_of(struct arena *mem, const struct lower_plan *p, const struct choice *pick)
 {
   struct str s = {0};
@@ -62,7 +62,7 @@ static const char *command(const struct pass_on *on, int pass, const char *knobs
 
 struct drop {
   int pass;
-  const char *why, *knobs; // knobs: NULL: as the model likes it
+  const char *why, *knobs; // knobs NULL: the model's best
 };
 
 static int keep(const struct pass_on *on, const struct drop *d, const char **again, struct err *e)
@@ -86,7 +86,8 @@ static const char *kept(const struct pass_on *on, const struct drop *d)
   struct err e = {0};
   const struct job *j = on->j;
   const char *again = NULL;
-  bool own = on->c && pass_place(on).part && pass_place(on).cand && !on->x->of && !on->x->late; // a graph that the search gave, or its sizes
+  // a graph of the search, or a variant with other sizes
+  bool own = on->c && pass_place(on).part && pass_place(on).cand && !on->x->of && !on->x->late;
   if (!j->watch || !folder_of(j) || !own) return NULL;
   if (keep(on, d, &again, &e) != OK && j->watch->failed.status == OK) j->watch->failed = e;
   return again;
@@ -95,7 +96,7 @@ static const char *kept(const struct pass_on *on, const struct drop *d)
 void dropped_keep(const struct pass_on *on, int pass)
 {
   const struct lowered *d = on->x->gpu.lowered;
-  const char *how = d && d->program.nlaunch ? knobs_of(on->j->mem, &d->plan, d->pick) : on->j->opts->knobs; // as they were made, or asked for
+  const char *how = d && d->program.nlaunch ? knobs_of(on->j->mem, &d->plan, d->pick) : on->j->opts->knobs; // the choices made, or requested
   const char *again = kept(on, &(struct drop){pass, on->x->dropped, how});
   if (again) on->x->again = again;
 }

@@ -1,4 +1,4 @@
-// A job: what is asked, the forms of the program, the target, and the keys under which results are remembered.
+// A job: the request, the forms of the program, the target, and the keys of stored results.
 #include "drive/pass.h"
 #include "gpu/gpu.h"
 
@@ -22,13 +22,13 @@ struct mica_options job_defaults(void)
 
 enum { MOST_KNOWN = 1024 };
 
-struct probed { // parts whose effort is known
+struct probed { // parts whose search effort is known
   struct job *j;
   int n;
   uint64_t hash[MOST_KNOWN];
   int easy[MOST_KNOWN]; // search_easy_ops
 };
-struct probes { // of parts, by several threads
+struct probes { // used by several threads
   const struct search_opts *o;
   const struct graph *const *part;
   int *easy;
@@ -102,8 +102,7 @@ int prune_parse(const char *names, unsigned *off, struct err *e)
   return OK;
 }
 
-// Everything that results depend on besides the graph. The text of the graph follows its hash, so that equal hashes cannot
-// mix up two programs.
+// All inputs of a result besides the graph. The text of the graph follows its hash, so equal hashes cannot confuse two programs.
 static const char *key_of(const struct job *j, const char *kind, double tune, const struct graph *g)
 {
   const struct mica_options *o = j->opts;
@@ -122,7 +121,7 @@ static const char *key_of(const struct job *j, const char *kind, double tune, co
 
 const char *job_part_key(const struct job *j, const struct graph *part) { return key_of(j, "part", 0, part); }
 
-// Facts that a GPU's results depend on take the place of the row's device.
+// Facts about the GPU that its results depend on replace the row's device.
 static void name_gpu(struct job *j)
 {
   struct err missing = {0};
@@ -133,7 +132,7 @@ static void name_gpu(struct job *j)
     j->unmeasured = arena_strdup(j->mem, missing.text);
 }
 
-// Starting the driver takes a moment, which what is recalled does without.
+// Starting the driver takes time, which recalled results do not need.
 int job_look(struct job *j, struct err *e)
 {
   struct err missing = {0};
@@ -153,7 +152,7 @@ void job_warn(struct job *j, const char *what)
   j->warning = j->warning ? arena_printf(j->mem, "%s; %s", j->warning, what) : arena_strdup(j->mem, what);
 }
 
-// As many as can run, and a word where they are fewer than were wanted.
+// As many threads as can run; adds a warning if that is fewer than requested.
 static int threads_for(struct job *j, int wanted)
 {
   int n = pool_most(wanted);
@@ -161,7 +160,7 @@ static int threads_for(struct job *j, int wanted)
   return n;
 }
 
-// One that was named has to be there; without the default one the work goes on.
+// A named database must open; without the default one work continues.
 static int open_database(struct job *j, struct err *e)
 {
   struct err why = {0};
@@ -200,7 +199,7 @@ int job_open(struct job *j, struct arena *mem, const struct graph *program, cons
   return open_database(j, e);
 }
 
-// Identical parts are searched once; the later ones are twins of the first.
+// Identical parts are searched once; later ones are twins of the first.
 static int twin_of(const struct job *j, int i)
 {
   const struct graph *g = j->split.parts[i].g;
@@ -230,7 +229,7 @@ static const int *find_known(const struct probed *known, uint64_t hash)
   return NULL;
 }
 
-// Answers are kept: layers are alike. One thread alone asks no more than it has to.
+// Results are cached, as layers are alike. A single thread probes no more than it needs.
 static void too_hard(void *arg, int n, const struct graph *const *part, bool *hard)
 {
   struct probed *known = arg;
@@ -263,7 +262,7 @@ static void told(void *arg, int decided, int all)
   if (o->progress) o->progress(o->progress_arg, &p);
 }
 
-// Bytes that are written operator by operator and that one kernel would not write: those of the part's values that are not its results.
+// Bytes written op-by-op that one kernel would not write: the part's values that are not its results.
 static int64_t spared(const struct graph *g)
 {
   int64_t sum = 0;
@@ -279,8 +278,8 @@ static int64_t spared(const struct graph *g)
   return MAX(0, sum);
 }
 
-// Parts with the fewest operators come first, so that something is found soon; for a GPU those of which most is to be gained, as each has a share of
-// the time. Ties are in the program's order.
+// Parts with the fewest operators come first, so that something is found soon. For a GPU, parts with the largest possible gain come first, as each
+// has a share of the time. Ties are in program order.
 static void order_parts(struct job *j)
 {
   int64_t *late = NEWS(j->mem, int64_t, j->split.n);
@@ -300,7 +299,7 @@ static bool same_key(const struct graph *a, const struct graph *b)
   return !strcmp(x, y);
 }
 
-// A plan for the whole program needs no other division.
+// With a plan for the whole program no other division is needed.
 static bool planned_whole(struct job *j)
 {
   struct err none = {0};
@@ -310,7 +309,7 @@ static bool planned_whole(struct job *j)
   return j->planned = NULL, false;
 }
 
-// Operations bind a product on a GPU from this part of the target's operations a byte on: typical products reach that part of its rate.
+// Arithmetic limits a product on a GPU from this fraction of the target's operations per byte on: typical products reach that fraction of its rate.
 static const double BOUND = 0.5;
 
 int run_split(const struct pass_on *on, struct err *e)
@@ -319,7 +318,7 @@ int run_split(const struct pass_on *on, struct err *e)
   struct probed known = {.j = j};
   const bool gpu = j->target.kind == TARGET_GPU;
   const struct lax_probe hardness = {too_hard, told, &known, gpu ? BOUND * j->target.flops / j->target.bandwidth : 0};
-  const bool given = j->opts->candidate; // then the program is one subprogram, however hard its search would be
+  const bool given = j->opts->candidate; // the program is then one subprogram, however expensive its search would be
   if (!planned_whole(j)) TRY(lax_partition(j->mem, j->moved.g, given ? INT_MAX : j->opts->max_part_ops, given ? NULL : &hardness, &j->split, e));
   if (given && j->split.n != 1)
     return err_set(e, ERR_OPTION, NOWHERE, "--candidate replaces the search of one subprogram, and this program has %d", j->split.n);
@@ -353,7 +352,7 @@ static void close_module(struct candidate *c)
   c->cpu.module = NULL;
 }
 
-// The whole program's modules may be those of its only part.
+// The whole program may use the modules of its only part.
 void job_close(struct job *j)
 {
   struct module *seen[2] = {j->base.cpu.module, j->best.cpu.module};

@@ -1,5 +1,5 @@
-// How a candidate's kernels were made, as JSON and back: in the report, from which the folder of --out is made, and in the
-// database, from which a later race starts. Made in the same way again, the kernels are the same.
+// The choices for a candidate's kernels, as JSON and back: in the report, from which the folder of --out is made, and in the database, from which a
+// later race starts. The same choices give the same kernels.
 #include "drive/drive.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ int launches_graph(struct arena *mem, const json_t *report, struct graph **out, 
   return status;
 }
 
-// A product has the epilogue that its choices have, and nothing else is made by the library.
+// A product has the epilogue of its choices, and the library makes nothing else.
 static bool product_fits(const struct lower_unit *u, const struct choice *c)
 {
   if (u->meet.m.ranks || c->scheme == SCHEME_MEETING) return u->meet.m.ranks && c->scheme == SCHEME_MEETING;

@@ -1,5 +1,5 @@
-// Time of each kernel of the result by itself on a CPU, for the report: the result once more, compiled with a clock between its kernels. The
-// ranked code was measured without it.
+// The time of each kernel of the result on a CPU, for the report. The result is compiled once more, with clock reads between its kernels. The ranked
+// code was measured without them.
 #include "drive/drive.h"
 
 static const double SECONDS = 0.2;
@@ -19,7 +19,7 @@ static int time_kernels(struct job *j, int n, struct buffers *b, struct timing *
   return str_free(&source), status;
 }
 
-// Figures that cannot be had are left out: nothing depends on them.
+// Figures that cannot be measured are left out, since nothing depends on them.
 void own_times(struct job *j, struct buffers *b)
 {
   int n = j->best.info.kernels;

@@ -1,4 +1,4 @@
-// pass: the rows of pass.def, and all that watches them: dumps, checks, times, candidates that were dropped.
+// pass: the rows of pass.def, and their observers: dumps, checks, times, dropped candidates.
 //
 // Glossary
 //   pass      a row: from one IR to another
@@ -28,16 +28,16 @@ enum ir_id {
   IRS
 };
 
-struct pass_on { // what a pass works on
+struct pass_on { // the object that a pass works on
   struct job *j;
-  struct contest *c;   // of a subprogram; NULL
-  struct candidate *x; // of a candidate; NULL
+  struct contest *c;   // for a subprogram; else NULL
+  struct candidate *x; // for a candidate; else NULL
 };
 struct ir_value {
   struct pass_on on;
-  const struct graph *g; // of a kernel graph
-  int i;                 // of a kernel (a unit of the plan) or a launch
-  char label[64];        // tells it from the pass's other results; "": there is only one
+  const struct graph *g; // for a kernel graph
+  int i;                 // number of a kernel (a unit of the plan) or of a launch
+  char label[64];        // distinguishes several results of a pass; "": there is only one
 };
 struct ir {
   const char *name, *suffix, *comment;
@@ -52,9 +52,9 @@ struct pass {
   enum pass_scope scope;
   unsigned targets; // ON_CPU, ON_GPU
   enum ir_id in, out;
-  // A status that is not OK costs the candidate, of a candidate's pass, with the message as the reason; else the job.
+  // A status other than OK ends a candidate's pass and drops the candidate, with the message as the reason; in other passes it ends the job.
   int (*run)(const struct pass_on *on, struct err *e);
-  bool (*values)(const struct pass_on *on, int i, struct ir_value *v); // false: there is no i-th
+  bool (*values)(const struct pass_on *on, int i, struct ir_value *v); // false: there is no i-th value
   const char *doc;
 };
 enum pass_id {
@@ -65,68 +65,68 @@ enum pass_id {
 enum { NO_PASS = -1, LAST_OF_CANDIDATE = PASS_VERIFY - 1 };
 extern const struct pass passes[PASSES];
 
-struct dump { // of one value
+struct dump { // one dumped value
   struct dump *next;
   int pass, part, cand, i;
   char title[192];
   struct str text;
 };
-struct tally { // of runs of a pass
+struct tally { // counts of a pass's runs
   int runs, values, dropped;
   size_t bytes;
   double seconds;
 };
 struct watch {
   uint64_t dump;  // rows, as bits
-  int stop_after; // or NO_PASS
+  int stop_after; // a row, or NO_PASS
   bool check, lines;
   bool halted; // a pass over a leader was the last one of its subprogram
   struct trace *trace;
   struct span span;     // of the job
-  pthread_mutex_t lock; // of all below
+  pthread_mutex_t lock; // protects the fields below
   struct dump *dumps;
-  struct err failed;          // an output that is not well-formed, or a dump that cannot be written
+  struct err failed;          // an output that is not well-formed, or a dump that could not be written
   struct tally tally[PASSES]; // since its last line
-  int told[PASSES];           // values that were dumped
-  struct str dropped;         // commands, a line each
+  int told[PASSES];           // number of dumped values
+  struct str dropped;         // commands, one a line
   int ndropped;
 };
 
 // ---- pass.c ----
 const struct pass *pass_row(const struct job *j, int pass);            // of this job's table
 int pass_find(const char *name, size_t n);                             // a row, or NO_PASS
-int pass_unknown(const char *option, const char *name, struct err *e); // ERR_OPTION, with what there is
-bool pass_is(const struct job *j, int pass, enum pass_scope scope);    // a row of this scope for the job's target, not after --stop-after
+int pass_unknown(const char *option, const char *name, struct err *e); // ERR_OPTION that lists the passes
+// whether it is a row of this scope for the job's target, not after --stop-after
+bool pass_is(const struct job *j, int pass, enum pass_scope scope);
 
 // ---- pass_run.c ----
 int pass_run(int pass, const struct pass_on *on, struct err *e);
-// Passes over a candidate that it has not had, up to `last`; the row that failed in x->by. May be called by several threads, for a
-// candidate each.
+// Runs the passes over a candidate that it still lacks, up to `last`; x->by is the row that failed. Thread-safe for different candidates.
 int pass_candidate(struct job *j, struct contest *c, struct candidate *x, int last, struct err *e);
-void pass_fell(struct job *j, struct contest *c, struct candidate *x, const struct err *e); // x is dropped by what that call left in e
-bool pass_leader(struct job *j, struct contest *c, struct candidate *x);                    // it came through the passes over leaders
+void pass_fell(struct job *j, struct contest *c, struct candidate *x, const struct err *e); // drops x with the error of that call in e
+bool pass_leader(struct job *j, struct contest *c, struct candidate *x);                    // whether it passed all rows over leaders
 
 // ---- watch.c ----
-int watch_open(struct job *j, struct err *e);                // by the options
-void watch_close(struct job *j, int *status, struct err *e); // tells what was dumped; writes the trace
+int watch_open(struct job *j, struct err *e);                // sets up what the options ask for
+void watch_close(struct job *j, int *status, struct err *e); // reports the dumps and writes the trace
 void watch_free(struct job *j);
-bool watch_asked(const struct job *j, int pass); // for its values
-bool watch_private(const struct job *j);         // the answer is not one to recall or to remember
+bool watch_asked(const struct job *j, int pass); // whether its values are needed
+bool watch_private(const struct job *j);         // the result must not be recalled or stored
 int watch_value(int pass, const struct ir_value *v, size_t *bytes, struct err *e);
 void watch_tally(const struct job *j, int pass, const struct tally *t);
-void watch_lines(const struct job *j, int until); // of rows before this one that have run
-struct pass_place {                               // from 1; 0: none
+void watch_lines(const struct job *j, int until); // prints lines of the rows before this one that have run
+struct pass_place {                               // numbers from 1; 0: none
   int part, cand;
 };
 struct pass_place pass_place(const struct pass_on *on);
 
 // ---- dropped.c ----
 int dropped_open(struct job *j, struct err *e);
-void dropped_keep(const struct pass_on *on, int pass); // on.x was dropped by the pass; its command goes to x->again
-// One way to make on.x came to nothing in that pass: the command that shows it, or NULL.
+void dropped_keep(const struct pass_on *on, int pass); // the pass dropped on.x; sets x->again to the command
+// One variant of on.x failed in that pass. Returns the command that reproduces it, or NULL.
 const char *dropped_way(const struct pass_on *on, int pass, const char *why, const struct lower_plan *p, const struct choice *pick);
 
-// ---- what rows name ----
+// ---- functions named by rows ----
 int run_expand(const struct pass_on *on, struct err *e);      // stages.c
 int run_collectives(const struct pass_on *on, struct err *e); // stages.c
 int run_split(const struct pass_on *on, struct err *e);

@@ -30,7 +30,7 @@ void print_choices(const struct ir_value *v, struct str *out)
   }
 }
 
-// The normal form of a kernel that has one; products and others are named.
+// The normal form of a kernel; kernels without one, such as products, are named.
 static const struct norm *norm_of(const struct ir_value *v, struct str *out)
 {
   const struct lower_unit *u = &lowered_of(v)->plan.unit[v->i];
@@ -81,7 +81,7 @@ void print_threads(const struct ir_value *v, struct str *out)
 
 // ---- its values ----
 
-// As the scheme that is picked rewrites them, without its tail. NO with the reason in why; of a product "".
+// As the chosen scheme rewrites them, without its tail. NO with the reason in why; "" for a product.
 static int values_of(struct arena *mem, const struct ir_value *v, struct kern *k, char why[160])
 {
   const struct lowered *d = lowered_of(v);
@@ -117,7 +117,7 @@ int check_kern(const struct ir_value *v, struct err *e)
   return fine ? OK : err_set(e, ERR_WRONG, NOWHERE, "%s", why);
 }
 
-// The text that was written is read back.
+// Parses the printed text.
 int parse_kern(struct arena *mem, const struct ir_value *v, const char *text, size_t n, struct err *e)
 {
   const char *values = strchr(text, '\n') + 1;
@@ -134,7 +134,7 @@ int parse_kern(struct arena *mem, const struct ir_value *v, const char *text, si
 
 // ---- of all kernels ----
 
-// Tensors of a block graph in shared memory: what products read there.
+// Tensors of a block graph in shared memory: operands of products.
 static const bool *in_shared(struct arena *mem, const struct norm *n)
 {
   const struct chains *c = &n->passes->chains;
@@ -151,7 +151,7 @@ static void tensor_name(const struct graph *g, int t, struct str *out)
     str_add(out, "tensor %d", t);
 }
 
-// Strides of tensors that do not lie row by row.
+// Strides of tensors that are not row-major.
 static void print_orders(const struct lower_plan *p, struct str *out)
 {
   str_add(out, "tensors between kernels lie %s\n", p->ordered);
@@ -165,7 +165,7 @@ static void print_orders(const struct lower_plan *p, struct str *out)
   }
 }
 
-// For device tensors, and for tiles that lie in shared memory: the layout, and the outcome for the former.
+// For device tensors, and for tiles in shared memory: the layout; for the former also the final strides.
 void print_layouts(const struct ir_value *v, struct str *out)
 {
   const struct lower_plan *p = &lowered_of(v)->plan;
@@ -200,7 +200,7 @@ void print_memory(const struct ir_value *v, struct str *out)
     }
 }
 
-// ---- tile programs and what comes of them ----
+// ---- tile programs and their results ----
 
 void print_tile(const struct ir_value *v, struct str *out)
 {

@@ -1,4 +1,4 @@
-// A row for one thing that it works on; then its values are checked, dumped and counted, where that is asked for.
+// Runs a row for one object; then checks, dumps and counts its values, if requested.
 #include "drive/pass.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static void note(struct span *s, const struct pass_on *on)
   if (on->c) span_note(s, on->x ? "subprogram %d, candidate %d" : "subprogram %d", at.part, at.cand);
 }
 
-// A text form is checked by reading it back.
+// A text form is checked by parsing it.
 static int check_value(const struct ir *ir, const struct ir_value *v, struct err *e)
 {
   struct arena mem = {0};

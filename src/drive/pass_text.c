@@ -1,4 +1,4 @@
-// IRs as text; reading the text back is their check. Texts of a GPU's kernels are in pass_lower_text.c.
+// IRs as text, which is checked by parsing it again. Texts of a GPU's kernels are in pass_lower_text.c.
 #include "drive/pass.h"
 #include "front/front.h"
 
@@ -19,7 +19,7 @@ int parse_graph(struct arena *mem, const struct ir_value *v, const char *text, s
 
 void print_source(const struct ir_value *v, struct str *out) { str_raw(out, str_text(&v->on.x->source), v->on.x->source.n); }
 
-// ---- answers ----
+// ---- results ----
 
 static void print_json(json_t *v, struct str *out)
 {

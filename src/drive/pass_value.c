@@ -86,7 +86,7 @@ bool values_cuda(const struct pass_on *on, int i, struct ir_value *v)
 
 bool values_use(const struct pass_on *on, int i, struct ir_value *v) { return value_lowered(on, i, v); }
 
-// ---- answers ----
+// ---- results ----
 
 bool value_certificate(const struct pass_on *on, int i, struct ir_value *v) { return !on->x->of && numbered(on, i, 1, v); }
 bool value_numbers(const struct pass_on *on, int i, struct ir_value *v) { return numbered(on, i, 1, v); }

@@ -1,9 +1,8 @@
-// The pipeline: the rows of pass.def, walked in their order. Rows over subprograms and candidates that follow each other are walked for one
-// subprogram after the other. If several are raced on a GPU, all have a first batch before their races go on.
+// The pipeline: runs the rows of pass.def in order. Adjacent rows over subprograms and candidates run for one subprogram after the other. If several
+// subprograms are raced on a GPU, all get a first batch before their races continue.
 //
-// Proving is dear (a float64 evaluation at full size, hundreds of field tests at reduced ones) and measuring is cheap,
-// so the race measures first and proves whatever would take the lead. Nothing unproven is ever ranked, shown as a
-// result or remembered as the best.
+// A proof is expensive (a float64 evaluation at full size, or hundreds of field tests at reduced extents) and a measurement cheap. So the race
+// measures first, and proves each candidate that would take the lead. No unproved candidate is ranked, shown as a result or stored as the best.
 #include "drive/pass.h"
 #include "gpu/gpu.h"
 #include "plan/plan.h"
@@ -11,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-struct signature { // of all inputs and results
+struct signature { // all inputs and results
   int64_t elements, bytes;
 };
 
@@ -29,7 +28,7 @@ static struct signature signature_of(const struct graph *g)
 
 // ---- the walk ----
 
-// From the k-th on, in the order of work.
+// From the k-th part on, in processing order.
 static int parts_left(const struct job *j, int k)
 {
   int n = 0;
@@ -54,12 +53,12 @@ static int walk_part(struct job *j, int part, int from, int to, struct err *e)
   return span_end(&span), status;
 }
 
-// One part after the other: each has an equal share of the time that is left, and so has the whole.
+// One part after the other. Each has an equal share of the remaining time, and so has the whole program.
 static int walk_each(struct job *j, int from, int to, struct err *e)
 {
   for (int i = 0; i < j->split.n && !j->stopped; i++) {
     if (j->contests[j->order[i]].twin >= 0) continue;
-    clock_part(j, 1.0 / (parts_left(j, i) + !j->single), false); // the whole is raced like a part on a GPU, and compiled and measured on a CPU
+    clock_part(j, 1.0 / (parts_left(j, i) + !j->single), false); // on a GPU the whole is raced like a part, on a CPU it is compiled and measured
     TRY(walk_part(j, j->order[i], from, to, e));
   }
   return OK;
@@ -67,13 +66,14 @@ static int walk_each(struct job *j, int from, int to, struct err *e)
 
 // ---- several parts on a GPU ----
 
-// Weights of the time: an opening is the search of a part and its first batch; a race is the rest of it.
+// Shares of the time. An opening is the search of a part and its first batch; a race is the rest.
 enum { OPENING = 6, RACE = 2, WHOLE = 3 };
-static const double EVEN = 0.25;       // of the time for races, what all parts have alike
-static const double OPENED_EVEN = 0.5; // of the time for openings: compilers of a first batch take their time, however little is to be gained
-static const int64_t HELD = 2LL << 30; // bytes of inputs and results of the parts whose races are under way
+static const double EVEN = 0.25; // share of the time for races that is divided equally
+// share of the time for openings that is divided equally: compiling a first batch takes time even if little can be gained
+static const double OPENED_EVEN = 0.5;
+static const int64_t HELD = 2LL << 30; // bytes of inputs and results of parts with races under way
 
-// Parts with the graph of this one, itself among them.
+// Number of parts with the graph of this one, including it.
 static int alike(const struct job *j, int part)
 {
   int n = 1;
@@ -90,7 +90,7 @@ double opening_weight(const struct job *j, int part)
   return OPENED_EVEN * even + (1 - OPENED_EVEN) * own;
 }
 
-// The opening of the k-th part in the order of work has this share of the time that is left. Later ones have the rest of a share.
+// The share of the remaining time for opening the k-th part in processing order. Later parts get what earlier ones leave.
 static double opening_share(const struct job *j, int k)
 {
   const int all = parts_left(j, 0);
@@ -100,12 +100,12 @@ static double opening_share(const struct job *j, int k)
   return OPENING * all * opening_weight(j, j->order[k]) / (OPENING * all * left + RACE * all + WHOLE);
 }
 
-// Every part has something measured before any has more. The first batch of a part is compiled while the next part is searched. A session costs
+// Every part has a measurement before any part gets more time. The first batch of a part is compiled while the next part is searched. Sessions need
 // memory: parts beyond the bound are begun when their turn comes.
 static int open_each(struct job *j, int from, struct err *e)
 {
   int64_t held = 0;
-  struct contest *before = NULL; // whose first batch is compiled
+  struct contest *before = NULL; // the part whose first batch is being compiled
   for (int i = 0; i < j->split.n && !job_stopping(j); i++) {
     struct contest *c = &j->contests[j->order[i]];
     if (c->twin >= 0) continue;
@@ -122,7 +122,7 @@ static int open_each(struct job *j, int from, struct err *e)
   return before ? race_gpu_first(before, e) : OK;
 }
 
-// Kernels of the references of the other parts and of the whole are compiled beside the first search.
+// Compiles the reference kernels of the other parts and of the whole during the first search.
 static int open_parts(struct job *j, int from, struct err *e)
 {
   const struct graph **g = NEWS(j->mem, const struct graph *, j->split.n + 1);
@@ -142,17 +142,17 @@ static int open_parts(struct job *j, int from, struct err *e)
   return gpu_ahead_close(a), status;
 }
 
-// Seconds that more time may save the program, or that a proof saves it at the end of the time: a part counts for its twins too. INFINITY: nothing of it
-// was measured.
+// Seconds that more time may save the program, or that a proof saves at the end of the time; a part counts for its twins too. INFINITY: nothing was
+// measured.
 static double gain(const struct job *j, int part)
 {
   const struct contest *c = &j->contests[part];
-  if (clock_hurries(j)) return c->entrants ? alike(j, part) * race_gpu_lead(c) : 0; // there is time for proofs alone
+  if (clock_hurries(j)) return c->entrants ? alike(j, part) * race_gpu_lead(c) : 0; // only proofs are possible in the remaining time
   return c->entrants ? alike(j, part) * race_gpu_gain(c) : INFINITY;
 }
 
-// The part of which most is expected, of those that were opened and wait; -1: none. *share: of the time for the races that are left. *left: races of
-// which a gain is expected; the others have no time.
+// The most promising part that was opened and waits; -1: none. *share: of the time for the remaining races. *left: number of races with an expected
+// gain; the others get no time.
 static int next_race(const struct job *j, const bool *done, int *left, double *share)
 {
   int best = -1, unknown = 0;
@@ -173,7 +173,7 @@ static int next_race(const struct job *j, const bool *done, int *left, double *s
   return *share = EVEN * even + (1 - EVEN) * own, best;
 }
 
-// After a stop too: what was measured until then stands.
+// Also after a stop: the measurements so far stand.
 static int race_parts(struct job *j, int to, struct err *e)
 {
   bool *done = NEWS(j->mem, bool, j->split.n);
@@ -220,11 +220,11 @@ static int walk(struct job *j, int from, int until, struct err *e)
 
 int job_split(struct job *j, struct err *e)
 {
-  j->plans_off = true; // of a search alone
+  j->plans_off = true; // search instead
   return walk(j, 0, PASS_SPLIT, e);
 }
 
-// If a plan falls in the race, the job searches.
+// If a plan fails in the race, the job searches.
 static int walk_to_race(struct job *j, struct err *e)
 {
   TRY(walk(j, 0, PASS_RACE, e));
@@ -236,14 +236,14 @@ static int walk_to_race(struct job *j, struct err *e)
 
 // ---- earlier results ----
 
-// Times that were disturbed are no last word: they are measured again, unless the caller takes them.
+// Disturbed times are not final: they are measured again, unless the caller accepts them.
 static bool stands(const struct job *j, const json_t *report)
 {
   const char *disturbed = json_string_value(json_object_get(report, "disturbed"));
   return report && (j->opts->disturbed || !disturbed || !*disturbed);
 }
 
-// The row's checksum binds the certificate to the graph that was found; the program must be the one that is asked for.
+// The row's checksum binds the certificate to the found graph; the program must be the requested one.
 static bool is_of(const struct job *j, const json_t *report)
 {
   struct arena mem = {0};
@@ -281,10 +281,10 @@ static void remember(struct job *j, const json_t *report)
   str_free(&text);
 }
 
-// Elements of inputs and results a second that a race draws, has computed in float64 and compares; what of the time that may take.
+// Elements of inputs and results that a race generates, computes in float64 and compares, in each second; largest share of the time for it.
 static const double HANDLED = 1.5e8, OF_HANDLING = 0.5;
 
-// Nothing is measured if its results cannot be checked once in the time. The model then chooses, as without a GPU.
+// Nothing is measured if the results cannot be checked once within the time. The model chooses then, as without a GPU.
 static bool too_short(struct job *j)
 {
   const double elements = (double)signature_of(j->program).elements;
@@ -294,7 +294,7 @@ static bool too_short(struct job *j)
   return j->cut = true;
 }
 
-// The GPU and its driver are looked for before the search.
+// The GPU and its driver are looked up before the search.
 static int check_machine(struct job *j, struct err *e)
 {
   const struct gpu_need need = {gpu_runs_on(&j->target), signature_of(j->program).bytes};
@@ -320,7 +320,7 @@ static void warn(struct job *j, json_t *report)
   if (warning) json_object_set_new(report, "warning", json_string(warning));
 }
 
-// If a candidate is given, the answer is whether it comes through.
+// For a given candidate, the answer is whether it passes.
 static int given_fell(const struct job *j, struct err *e)
 {
   const struct candidate *x = j->opts->candidate && j->contests && j->contests[0].ncand > 1 ? &j->contests[0].cand[1] : NULL;
@@ -331,7 +331,7 @@ static int given_fell(const struct job *j, struct err *e)
 static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   const int last = j->watch->stop_after;
-  TRY(recall(j, report, recalled, e)); // seen before: done
+  TRY(recall(j, report, recalled, e)); // recalled: done
   if (*recalled) return warn(j, *report), OK;
   TRY(job_look(j, e));
   if (last == NO_PASS || last >= PASS_RACE) TRY(check_machine(j, e));
@@ -347,7 +347,7 @@ static int line(struct job *j, json_t **report, bool *recalled, struct err *e)
   return err_set(e, ERR_STOPPED, NOWHERE, "stopped; this is the best until then%s%.500s", *j->left ? ". " : "", j->left);
 }
 
-// A race that a search was left with ends here.
+// Ends a race that the search left open.
 int pipe_line(struct job *j, json_t **report, bool *recalled, struct err *e)
 {
   int status = line(j, report, recalled, e);

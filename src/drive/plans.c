@@ -1,6 +1,6 @@
-// Plans: what won for a part, here or elsewhere, in a form that any build reads (rt/plan_file.c, docs/plans.md). A plan stands for a search.
-// Its graph is read as any file is, has to have the inputs and outputs of the part, and is proved; its kernels are made anew, and go
-// through the checks of any leader. If a plan falls, before the race or in it, a warning says why, and the job searches.
+// Plans: the winners of earlier races, here or elsewhere, in a form that any build reads (rt/plan_file.c, docs/plans.md). A plan replaces a search.
+// Its graph is read as untrusted input, must have the inputs and outputs of the part, and is proved. Its kernels are made again and pass the checks
+// of any leader. If a plan fails, a warning says why, and the job searches.
 #include "drive/pass.h"
 #include "front/front.h"
 #include "gpu/gpu.h"
@@ -13,7 +13,7 @@ enum { MOST_LAUNCHES = 256 };
 
 // ---- use ----
 
-// Options that change what a search finds ask for a search.
+// Options that change the result of a search require a search.
 static bool usual(const struct job *j)
 {
   const struct mica_options *o = j->opts, d = job_defaults();
@@ -33,14 +33,14 @@ static bool measured(const json_t *v)
   return json_is_number(us) && json_number_value(us) > 0;
 }
 
-// On a GPU only what was measured on one of its name.
+// On a GPU only plans measured on a GPU of the same name.
 static bool is_for(const struct job *j, const json_t *v)
 {
   const char *gpu = json_string_value(json_object_get(v, "gpu"));
   return gpu && (*j->unmeasured || (measured(v) && !strcmp(gpu, gpu_name(j))));
 }
 
-// The search's graphs have no names but those of inputs, which are the part's here.
+// Graphs of a search have names only for inputs, which are the part's here.
 static void rename_tensors(struct graph *g, const struct graph *part)
 {
   for (int t = 0; t < g->ntensors; t++) g->tensors[t].name = NULL;
@@ -89,7 +89,7 @@ static int read_plan(struct job *j, const struct part *part, const json_t *v, co
   return OK;
 }
 
-// Op-by-op is the program as written, and there is nothing to prove; its kernels are made with the contest's.
+// Op-by-op is the program as written, so there is nothing to prove; its kernels are made with the contest's.
 static int try_plan(struct job *j, const struct part *part, const json_t *v, const char *from, struct candidate *x, struct err *e)
 {
   struct contest c = {.part = part, .twin = -1, .why = "", .complete = true, .cand = x - 1, .ncand = 2};
@@ -110,7 +110,7 @@ static void refuse(struct job *j, const char *from, const char *why)
 
 static struct candidate *try_row(struct job *j, const struct part *part, const struct plan_row *r)
 {
-  struct candidate *x = NEWS(j->mem, struct candidate, 2) + 1; // behind op-by-op, which is not looked at
+  struct candidate *x = NEWS(j->mem, struct candidate, 2) + 1; // element 0 is op-by-op, which is not examined
   struct err e = {0};
   json_t *v = json_loads(r->json, 0, NULL);
   const bool is = !v || is_for(j, v);
@@ -128,7 +128,7 @@ struct candidate *plans_take(struct job *j, const struct part *part)
   char key[GRAPH_KEY], note[PLANS_NOTE] = "";
   struct candidate *x = NULL;
   if (!j->opts->remember || j->opts->fresh || j->plans_off || j->crew || !usual(j)) return NULL;
-  if (!pass_is(j, LAST_OF_CANDIDATE, OF_CANDIDATE)) return NULL; // --stop-after ends ahead of what is proved
+  if (!pass_is(j, LAST_OF_CANDIDATE, OF_CANDIDATE)) return NULL; // --stop-after is before the proof
   graph_key(part->g, key);
   const int n = plans_find(j->db, j->target.name, *j->unmeasured ? "" : gpu_name(j), key, j->mem, row, note);
   if (*note) job_warn(j, note);
@@ -146,7 +146,7 @@ void plans_use(struct job *j, struct contest *c, struct candidate *x)
     cand[1] = *x, c->ncand = 2, c->nfound = 1;
 }
 
-// Why the plan of a contest did not hold, or NULL.
+// Reason why the plan of a contest failed, or NULL.
 static const char *why_fallen(const struct job *j, const struct contest *c)
 {
   const struct candidate *x = &c->cand[MIN(1, c->ncand - 1)];
@@ -170,7 +170,7 @@ bool plans_fell(struct job *j)
 
 // ---- record ----
 
-// The text that is written has to be read back as the same graph.
+// The printed text must parse to the same graph.
 static bool graph_text(struct job *j, const struct graph *g, struct str *text)
 {
   struct graph *back;

@@ -1,5 +1,5 @@
-// Machine code of the candidates that a race would try first, compiled on a machine without a GPU. It goes into the database under its source,
-// the architecture and the compiler's version. A race on another machine with this database does not compile it again.
+// Compiles the candidates that a race would try first on a machine without a GPU. The machine code goes into the database, keyed by its source, the
+// architecture and the compiler's version. A race on another machine with this database does not compile it again.
 #include "drive/climb.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static void compile(struct entrants *f, int n, const int *who)
   arena_close(&mem);
 }
 
-// Op-by-op too, which every race measures.
+// Includes op-by-op, which every race measures.
 void race_prepare(struct job *j, struct contest *c, int part)
 {
   struct entrants *f = race_gpu_starters(j, c, part, NULL);

@@ -1,11 +1,11 @@
-// Time of a kernel graph by the model of lowering: made stable, given schemes, kernel by kernel. No kernel text is written. For a CPU the
-// search's model stands, of what can be made stable.
+// The modelled time of a lowered kernel graph: it is stabilized and gets schemes, kernel by kernel. No kernel text is generated. For a CPU it is the
+// time of the search's model; graphs that cannot be stabilized are refused.
 #include "drive/drive.h"
 #include "plan/plan.h"
 
 #include <math.h>
 
-// The first choice of each launch. Infinite where no scheme takes a kernel.
+// The first choice of each launch. Infinite if no scheme accepts a kernel.
 static double cost_of(struct arena *mem, const struct lower_plan *p)
 {
   struct choice *pick = NEWS(mem, struct choice, p->nunits + 1);

@@ -1,15 +1,14 @@
-// The race: candidates against op-by-op and against the best so far, all in the same run, so that a machine that slows
-// down slows down all of them. Who takes the lead is proven: equal to the part (verified.c), and its compiled
-// code right on random numbers.
+// The race: candidates against op-by-op and against the best so far, all in the same run, so that a slow phase of the machine affects all of them. A
+// new leader is proved: equal to the part (verified.c), and its compiled code correct on random numbers.
 #include "drive/pass.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const double HEAT = 0.15;    // seconds of one comparison between candidates; see race_seconds()
-static const double FINAL = 0.25;   // and of the last, a candidate
-static const double HEATS = 40;     // seconds after which no further heat is begun
-static const double OF_HEATS = 0.5; // of what a part has left, at most for all heats, and then for the last comparison
+static const double HEAT = 0.15;    // seconds of a comparison between candidates; see race_seconds()
+static const double FINAL = 0.25;   // seconds of the last comparison, for each candidate
+static const double HEATS = 40;     // seconds after which no further heat begins
+static const double OF_HEATS = 0.5; // largest share of the remaining time for all heats, and then for the last comparison
 enum { NUMERIC_REPEATS = 2, FINALISTS = 6, WHOLE_OPS = 20000000 };
 
 static int special(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
@@ -21,7 +20,7 @@ static int special(struct job *j, struct candidate *k, const struct graph *stabl
   return status;
 }
 
-// A thread a rank, on the same numbers; results that all ranks have must have the same bits.
+// One thread a rank, on the same numbers; results that are not divided must have the same bits.
 static int ranks_of(struct job *j, struct candidate *k, const struct graph *stable, stop_flag stop, struct err *e)
 {
   double rel;
@@ -52,8 +51,7 @@ bool race_lead(struct job *j, struct contest *c, int k)
   return c->best = k, true;
 }
 
-// Each candidate with the fastest so far, at first op-by-op; the first that is faster than that is proven at once, so that a
-// stop finds something to keep.
+// Compares each candidate with the fastest so far, at first op-by-op. The first one that is faster is proved at once, so that a stop has a result.
 static int run_heats(struct job *j, struct contest *c, int part, struct buffers *b, struct err *e)
 {
   int fastest = 0;
@@ -76,7 +74,7 @@ static int run_heats(struct job *j, struct contest *c, int part, struct buffers 
   return OK;
 }
 
-// Op-by-op and those that came out best, once more in one run.
+// Op-by-op and the best candidates, once more in one run.
 static int finals(struct job *j, struct contest *c, struct buffers *b, struct err *e)
 {
   int who[1 + FINALISTS] = {0}, n = 1 + rank_finalists(c, who + 1, FINALISTS);
@@ -86,7 +84,7 @@ static int finals(struct job *j, struct contest *c, struct buffers *b, struct er
   return OK;
 }
 
-// The lead goes to the fastest that can be proven; op-by-op needs no proof.
+// The fastest that can be proved becomes the leader; op-by-op needs no proof.
 static void decide(struct job *j, struct contest *c)
 {
   for (int k; !job_ending(j, clock_proof(j)) && (k = rank_fastest(c)) != c->best;) {
@@ -97,7 +95,7 @@ static void decide(struct job *j, struct contest *c)
   }
 }
 
-// Op-by-op must build: without it there is nothing to compare with, and the reason is the machine's.
+// Op-by-op must build: without it there is no baseline, and the cause is the machine.
 static int base_error(struct job *j, const struct contest *c, struct err *e)
 {
   const char *why = c->cand[0].dropped;
@@ -112,7 +110,7 @@ static int base_error(struct job *j, const struct contest *c, struct err *e)
   return (int)e->status;
 }
 
-// The next run has what was not measured.
+// The next run measures the rest.
 static void tell_hurry(struct job *j, int part)
 {
   const char *what = "not all kernel graphs and sizes were measured";
@@ -123,7 +121,7 @@ static void tell_hurry(struct job *j, int part)
 int race_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct buffers *b;
-  if (job_stopping(j)) return j->stopped = true, OK; // Ctrl-C reaches the compiler too: its failure is no news
+  if (job_stopping(j)) return j->stopped = true, OK; // Ctrl-C reaches the compiler too, so its failure is ignored
   TRY(base_error(j, c, e));
   TRY(buffers_open(c->part->g, j->opts->seed, &b, e));
   struct err inner = {0};
@@ -144,7 +142,7 @@ int race_part(struct job *j, struct contest *c, int part, struct err *e)
 
 // ---- the whole program ----
 
-// With one part the modules are there already; then a stop loses nothing.
+// With one part its modules are reused, so a stop loses nothing.
 static int whole_modules(struct job *j, struct err *e)
 {
   struct contest *c = &j->contests[0];
@@ -163,7 +161,7 @@ static int whole_modules(struct job *j, struct err *e)
   return OK;
 }
 
-// A user who stops the job waits for nothing.
+// If the user stops the job, nothing more is measured.
 static int no_result(const char *what, struct err *e)
 {
   err_set(e, ERR_STOPPED, NOWHERE, "stopped before %s, so there is no result", what);
@@ -181,7 +179,7 @@ static void fall_back(struct job *j, const char *reason)
   j->reason = reason;
 }
 
-// The time was over before the result was checked, or before it was measured: the program as written stands, with a warning.
+// The time ended before the result was checked, or before it was measured: the program as written is the result, with a warning.
 static int unsure(struct job *j, const char *what, struct err *e)
 {
   if (job_stopped_by_user(j)) return no_result(what, e);
@@ -192,7 +190,7 @@ static int unsure(struct job *j, const char *what, struct err *e)
   return j->stopped = j->cut = true, OK;
 }
 
-// After the deadline the rest is still measured, briefly; if there are several parts, the whole is: nothing stands for it.
+// After the deadline the rest is still measured briefly. With several parts the whole is measured too, as no other figure exists for it.
 static int time_whole(struct job *j, struct buffers *b, struct err *e)
 {
   stop_flag until = job_stop(j, j->base.measured && j->best.measured ? STOP_WORK : STOP_PROOF);
@@ -203,8 +201,8 @@ static int time_whole(struct job *j, struct buffers *b, struct err *e)
   struct err inner = {0};
   int status = measure(m, op_by_op ? 1 : 2, b, seconds, until, j->gauge, t, &inner);
   if (inner.id == ERR_STOPPED) j->stopped = true;
-  if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK;          // the race's figures serve
-  if (inner.id == ERR_STOPPED && isnan(j->best.rel) && !job_stopped_by_user(j)) return OK; // it is told that it was not checked
+  if (inner.id == ERR_STOPPED && j->base.measured && j->best.measured) return OK;          // the race's figures are used
+  if (inner.id == ERR_STOPPED && isnan(j->best.rel) && !job_stopped_by_user(j)) return OK; // the warning says that it was not checked
   if (inner.id == ERR_STOPPED) return unsure(j, "it was measured", e);
   if (status != OK) {
     *e = inner;
@@ -231,7 +229,7 @@ static const char *why_op_by_op(const struct job *j)
   return arena_printf(j->mem, "none of %d measured candidates was faster", tried);
 }
 
-// A whole of several parts is tested once more, if fields can evaluate it: the parts might be joined wrongly.
+// A program joined from several parts is tested once more, if fields can evaluate it, since joining may be wrong.
 static bool joined_rightly(struct job *j)
 {
   struct verify_opts o = {.seed = j->opts->seed, .full_size_ops = WHOLE_OPS, .threads = j->threads, .stop = job_stop(j, STOP_PROOF)};
@@ -259,7 +257,7 @@ static int numbers(struct job *j, struct err *e)
   return status;
 }
 
-// The result was checked, so only what was checked too takes its place.
+// The result was checked, so only a checked program may replace it.
 static bool base_is_right(struct job *j)
 {
   struct err e = {0};
@@ -280,7 +278,7 @@ int race_whole(struct job *j, struct err *e)
   int status = time_whole(j, b, e);
   double ours = j->best.timing.median, theirs = j->base.timing.median;
   bool slower = status == OK && j->best.g != j->base.g && ours > theirs;
-  if (slower && j->best.timing.disturbed.why) j->contests[0].disturbed = j->best.timing.disturbed; // which may be why it lost
+  if (slower && j->best.timing.disturbed.why) j->contests[0].disturbed = j->best.timing.disturbed; // a possible reason for losing
   if (slower && base_is_right(j)) fall_back(j, arena_printf(j->mem, "the best candidate took %.4g ms, op-by-op %.4g ms", ours * 1e3, theirs * 1e3));
   if (status == OK) own_times(j, b);
   buffers_close(b);

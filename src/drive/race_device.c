@@ -1,6 +1,5 @@
-// Candidates for GPUs. If nothing can be measured, the model ranks them, and the first that comes through everything that can
-// be checked without a GPU is the best: equal to the part (verified.c), each kernel right in the interpreter, and accepted by
-// the compiler where there is one.
+// Candidates for GPUs. Without a GPU the model ranks them. The best is the first that passes all checks that need no GPU: equal to the part
+// (verified.c), each kernel correct in the interpreter, and accepted by the compiler if it is installed.
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -51,7 +50,7 @@ int device_joined(struct job *j, struct candidate *c, struct err *e)
   return OK;
 }
 
-// The proof of a whole is the sum of those of its parts.
+// The whole is proved by the proofs of its parts.
 static void join_proofs(struct job *j)
 {
   struct device_proof *all = &j->best.gpu.lowered->proof;

@@ -1,6 +1,6 @@
-// Op-by-op of a subprogram on a GPU, raced while the subprogram is searched. The GPU would be idle meanwhile, and what every race needs first is
-// made: the inputs, the float64 reference, the driver's context. The race of the candidates then goes on in the same session and knows what a
-// candidate costs. Their compilers need not wait for it. A job whose search takes all of its time still has a measured program.
+// Races op-by-op of a subprogram on a GPU during its search. The GPU would be idle otherwise, and this prepares what every race needs first: the
+// inputs, the float64 reference and the driver's context. The race of the candidates continues in the same session and knows the cost of a candidate.
+// Compilers need not wait for it. A job whose search takes all of its time still has a measured program.
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -9,14 +9,14 @@
 struct race_early {
   struct gpu_session *session;
   struct gpu_batch *batch;
-  struct arena mem; // of the race, which runs in a thread of its own
+  struct arena mem; // of the race, which runs in its own thread
   struct gpu_race race;
   struct err err;
   int status;
   pthread_t thread;
-  struct guard *guard; // of who waits for it
+  struct guard *guard; // guard of the waiting thread
   struct trace_place place;
-  bool running, good; // good: there was memory
+  bool running, good; // good: no allocation failed
   struct shortage lack;
 };
 
@@ -38,7 +38,7 @@ static void *work(void *arg)
   return trace_share_end(&s), NULL;
 }
 
-// The job's thread does nothing else then.
+// The job's thread only waits then.
 static void wait_for(struct race_early *x)
 {
   if (!x->running) return;
@@ -48,7 +48,7 @@ static void wait_for(struct race_early *x)
   x->running = false;
 }
 
-// Batch and session are handles of their own.
+// Batch and session are separate handles.
 static void discard(void *p)
 {
   struct race_early *x = p;
@@ -76,7 +76,7 @@ int race_early_begin(struct job *j, struct contest *c, struct err *e)
   TRY(gpu_session_open(c->stable, &o, &s));
   o.quick = true, o.finalists = 1, o.compile_until = isfinite(until) ? until : 0;
   if (gpu_batch_start(s, &o, 1, &d, &b, e) != OK) return gpu_batch_drop(b), gpu_session_close(s), (int)e->status;
-  struct race_early *x = c->early = mem_handle(sizeof *x, &kind); // after both, as it is closed before them
+  struct race_early *x = c->early = mem_handle(sizeof *x, &kind); // made after both, as it is closed before them
   *x = (struct race_early){.session = s, .batch = b, .guard = guard_here(), .place = trace_here(), .good = true};
   x->running = pool_thread(&x->thread, work, x) == 0;
   if (!x->running) race(x);

@@ -1,6 +1,6 @@
-// Candidates on a GPU of this machine. First every candidate runs as the model likes it best and with some kernels made in other
-// ways; from the fastest few the race climbs (climb.h). The fastest is proven: equal to the part (verified.c), its kernels
-// right in the interpreter. Any other is out, and the next fastest takes its place.
+// Candidates on this machine's GPU. First every candidate runs with the model's best choices, and with some kernels changed. The race climbs from the
+// fastest few (climb.h). The fastest is proved: equal to the part (verified.c), and its kernels correct in the interpreter. If that fails it is
+// dropped, and the next fastest takes its place.
 #include "drive/climb.h"
 #include "drive/pass.h"
 
@@ -11,7 +11,7 @@ enum { FIRST_WAYS = 8, LEAST_WAYS = 2, MOST_TRIES = 4, LATE = 4, FIRST_CANDIDATE
 
 // ---- starters ----
 
-// The pick, and it with each unit alone made in other ways, about so many in all; below 0: none.
+// The model's pick, and variants with one unit changed, about that many in all; below 0: none.
 static void enter_ways(struct entrants *f, int cand, int ways)
 {
   const struct lowered *l = f->c->cand[cand].gpu.lowered;
@@ -19,7 +19,7 @@ static void enter_ways(struct entrants *f, int cand, int ways)
   if (!p) return;
   struct choice *other = arena_copy(f->j->mem, l->pick, sizeof *l->pick * (size_t)(p->p.nunits + 1));
   entrants_enter(f, -1, p, l->pick, -1, 1);
-  for (int u = 0; u < p->p.nunits && !f->c->cand[cand].of && ways >= 0; u++) { // parts were raced in other ways
+  for (int u = 0; u < p->p.nunits && !f->c->cand[cand].of && ways >= 0; u++) { // parts were raced with other choices
     const struct lower_unit *x = &p->p.unit[u];
     int most = MIN(x->nchoices, MAX(LEAST_WAYS, ways / p->p.nunits));
     for (int k = 0; k < most && !lower_inside(&p->p, l->pick, u); k++) {
@@ -30,7 +30,7 @@ static void enter_ways(struct entrants *f, int cand, int ways)
   }
 }
 
-// As it was fastest in an earlier race.
+// The choices that were fastest in an earlier race.
 static void enter_raced(struct entrants *f, int cand)
 {
   struct lower_plan p;
@@ -48,7 +48,7 @@ static void enter_raced(struct entrants *f, int cand)
   json_decref(launches);
 }
 
-// Made as the model likes it best?
+// Whether all its choices are the model's best.
 static bool is_pick(const struct entrants *f, const struct entrant *x)
 {
   const struct lowered *l = f->c->cand[x->cand].gpu.lowered;
@@ -67,7 +67,7 @@ static int cheapest_pick(const struct entrants *f)
   return best;
 }
 
-// Who is timed first: op-by-op, what won an earlier race, and the picks of the candidates that the model likes best.
+// Entrants that are timed first: op-by-op, the winner of an earlier race, and the picks of the model's best candidates.
 static void mark_first(struct entrants *f, int nraced)
 {
   for (int i = 0; i < f->n; i++) f->x[i].first = i < nraced || (!f->x[i].cand && is_pick(f, &f->x[i]));
@@ -107,7 +107,7 @@ void race_gpu_times(struct entrants *f)
 
 // ---- the fastest that can be proven ----
 
-// One wrong way to make a candidate says nothing of the others, but a candidate has only so many chances.
+// One wrong variant of a candidate does not condemn the others, but a candidate has a limited number of attempts.
 static bool stands(struct entrants *f, int i, int *tries)
 {
   struct entrant *x = &f->x[i];
@@ -119,7 +119,7 @@ static bool stands(struct entrants *f, int i, int *tries)
     if (pass_leader(f->j, f->c, k)) return true;
   } else
     k->dropped = arena_strdup(f->j->mem, e.text), k->by = PASS_LOWER, k->again = dropped_way(&on, PASS_LOWER, e.text, &x->plan->p, x->pick);
-  if (job_ending(f->j, STOP_PROOF)) return k->dropped = NULL, false; // it was not the kernels' fault
+  if (job_ending(f->j, STOP_PROOF)) return k->dropped = NULL, false; // the kernels were not at fault
   x->state = OUT;
   bool equal = x->cand == 0 || k->cert.equal;
   if (equal && ++tries[x->cand] < MOST_TRIES && entrants_fastest(f, x->cand, true) >= 0) k->dropped = NULL;
@@ -144,7 +144,7 @@ int race_gpu_prove(struct entrants *f, int *best, struct err *e)
   return OK;
 }
 
-// There was no time for candidates from `cand` on: none was measured or found to be wrong.
+// No time was left for candidates from `cand` on: none was measured or found wrong.
 static bool nothing_from(const struct entrants *f, int cand)
 {
   bool open = false;
@@ -157,11 +157,11 @@ static bool nothing_from(const struct entrants *f, int cand)
 }
 
 static bool came_to_nothing(const struct entrants *f) { return nothing_from(f, 0); }
-static const double WORTH = 0.02; // of a part's time: a gain that is expected and is less is none
+static const double WORTH = 0.02; // share of a part's time; a smaller expected gain counts as none
 
 static bool only_op_by_op(const struct entrants *f) { return nothing_from(f, 1); }
 
-// The report tells those that were not tried. If the time was over before a climb could begin, the next run goes on.
+// Reports the entrants that were not tried. If the time ended before a climb could begin, the next run continues.
 static void tell_untried(struct entrants *f)
 {
   int n[OUT + 1] = {0}, timed = 0;
@@ -175,7 +175,7 @@ static void tell_untried(struct entrants *f)
   job_left(f->j, arena_printf(f->j->mem, "%s%d variants of kernels were measured, %d known ones were not%s%s", all, timed, n[WAITING], slow, climb));
 }
 
-// Candidates that were left because of the time have another chance.
+// Candidates that were skipped for lack of time get another chance.
 static void take_left(struct entrants *f)
 {
   for (int i = 0; i < f->n; i++) {
@@ -184,17 +184,17 @@ static void take_left(struct entrants *f)
   }
 }
 
-// A part whose time was over too soon has what is left of the job's: what the model likes best is tried.
+// A part whose time ended too soon gets the job's remaining time: the model's best is tried.
 static void race_late(struct entrants *f, struct err *e)
 {
   take_left(f);
-  for (int i = 0; i < f->n; i++) f->x[i].hash = 0; // those that are out as their twins are no reason against them
+  for (int i = 0; i < f->n; i++) f->x[i].hash = 0; // entrants dropped as duplicates of these must not be excluded
   f->most = LATE, f->until = f->compile_until = clock_late(f->j);
   climb_starters(f, e);
   f->compile_until = clock_end(f->j);
 }
 
-// As what was wrong with op-by-op: that a library is missing is another's fault than that a kernel is wrong.
+// The error of op-by-op counts: a missing library has another cause than a wrong kernel.
 static int nothing_came(const struct entrants *f, struct err *e)
 {
   const struct candidate *base = &f->c->cand[0];
@@ -215,13 +215,13 @@ static int decide(struct entrants *f, struct err *e)
   race_gpu_times(f);
   j->stopped = job_stopping(j);
   if (came_to_nothing(f)) return c->cand[0].dropped = NULL, OK;
-  if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was right, and is the program
+  if (best < 0 && j->stopped && c->cand[0].measured && !c->cand[0].dropped) best = 0; // it was correct, and is the program
   if (best >= 0) return c->best = best, c->decided = true, OK;
   if (j->stopped) return OK;
   return nothing_came(f, e);
 }
 
-// The best of other sizes alone is told and kept.
+// Only the best of other sizes is reported and kept.
 static void forget_sizes(struct contest *c)
 {
   int n = 0, best = c->best;
@@ -235,7 +235,7 @@ static void forget_sizes(struct contest *c)
 
 // ---- a part, the whole ----
 
-// Every part has a plan.
+// Whether every part has a plan.
 static bool planned(const struct job *j)
 {
   for (int i = 0; i < j->split.n; i++)
@@ -247,7 +247,7 @@ double race_gpu_share(const struct job *j)
 {
   int races = !j->single;
   for (int i = 0; i < j->split.n; i++) races += j->contests[i].twin < 0;
-  return planned(j) ? 0 : j->opts->tune / MAX(races, 1); // A plan is the result of a climb.
+  return planned(j) ? 0 : j->opts->tune / MAX(races, 1); // a plan is the result of a climb
 }
 
 static bool one_way(const struct job *j, const struct contest *c, int cand) { return cand < c->ncand && device_given(j, c, &c->cand[cand]); }
@@ -277,7 +277,7 @@ int race_gpu_climb(struct entrants *f, double seconds, struct err *e)
   f->until = f->compile_until = clock_starters(j);
   TRY(climb_starters(f, e));
   f->until = fmin(now_seconds() + seconds, clock_climb(j));
-  f->compile_until = fmin(f->until + seconds, clock_climb(j)); // which a batch that was begun may take
+  f->compile_until = fmin(f->until + seconds, clock_climb(j)); // limit for a batch that was begun
   if (seconds > 0 && f->until > now_seconds() && !job_stopping(j) && !c->plan && !one_way(j, c, 1)) climb_run(f, e);
   f->compile_until = clock_end(j);
   return (int)e->status;
@@ -289,7 +289,7 @@ struct gpu_race_opts race_gpu_opts(const struct job *j)
       .seed = j->opts->seed, .stop = job_stop(j, STOP_WORK), .forge = j->forge, .with = j->worker, .evaluator = j->evaluator};
 }
 
-// The first batch is compiled while the race of op-by-op ends, of which a large program has most of a short time.
+// The first batch is compiled while the race of op-by-op ends, which takes most of a short time for a large program.
 static int end_early(struct job *j, struct contest *c, struct err *e)
 {
   struct entrants *f = c->entrants;
@@ -305,7 +305,7 @@ static int end_early(struct job *j, struct contest *c, struct err *e)
   return (int)e->status;
 }
 
-// Everything waits, but for op-by-op and the first batch if a race was begun during the search.
+// All entrants wait, except op-by-op and the first batch if a race was begun during the search.
 static int open_race(struct job *j, struct contest *c, int part, struct err *e)
 {
   struct gpu_race_opts o = race_gpu_opts(j);
@@ -356,7 +356,7 @@ double race_gpu_lead(const struct contest *c)
   return best < 0 ? 0 : base < 0 ? INFINITY : f->x[base].seconds - f->x[best].seconds;
 }
 
-// A part that was opened and from which no gain is expected is as fast as it will be.
+// A part that was opened and has no expected gain is final.
 int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
 {
   const bool over = c->entrants && !race_gpu_gain(c);
@@ -376,7 +376,7 @@ int race_gpu_part(struct job *j, struct contest *c, int part, struct err *e)
   return status;
 }
 
-// Copies the algorithms of the same program.
+// Copies the algorithms of an equal program.
 static void copy_algorithms(struct candidate *to, const struct candidate *from)
 {
   const struct device_program *d = from->gpu.lowered ? &from->gpu.lowered->program : NULL;
@@ -384,7 +384,7 @@ static void copy_algorithms(struct candidate *to, const struct candidate *from)
   for (int i = 0; i < d->nlaunch; i++) to->gpu.lowered->program.launch[i].algorithm = d->launch[i].algorithm;
 }
 
-// If one part is the whole, its figures are those of its race.
+// If one part is the whole, its race's figures are the result.
 static void by_parts(struct job *j)
 {
   const struct contest *c = &j->contests[0];
@@ -429,9 +429,9 @@ int race_gpu_whole(struct job *j, struct err *e)
   if (j->single && planned(j)) return by_parts(j), OK; // that race was of the whole
   for (int i = 0; i < 2; i++)
     if (c[i]->gpu.lowered && (i == 0 || j->base.g != j->best.g)) c[n] = c[i], d[n++] = &c[i]->gpu.lowered->program;
-  const bool hurries = !j->single && clock_hurries(j); // the whole's reference alone takes longer
+  const bool hurries = !j->single && clock_hurries(j); // the reference of the whole alone takes longer
   int status = hurries || job_stopping(j) ? NO : whole_race(j, n, d, &out, e);
-  bool late = status == NO || e->id == ERR_STOPPED || (status == OK && out.result[0].err.id == ERR_STOPPED); // compiling took too long
+  bool late = status == NO || e->id == ERR_STOPPED || (status == OK && out.result[0].err.id == ERR_STOPPED); // compilation took too long
   if (late) return *e = (struct err){0}, j->stopped = j->stopped || job_stopping(j), by_parts(j), OK;
   TRY(status);
   for (int i = 0; i < n; i++) {

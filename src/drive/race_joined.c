@@ -1,15 +1,15 @@
-// A program of several parts on a GPU. Each part was raced alone, and what is fastest alone need not be fastest beside the others:
-// kernels of two parts become one where their blocks agree, a launch begins before the one before it has ended, and reads what that left
-// in the cache. So the whole is raced as well: the parts' winners put together, the same with one or two parts replaced by what was
-// nearly as fast, and what is near the fastest of these (climb.h). Sizes stay as the parts have them, because the proof is by parts.
+// A program of several parts on a GPU. Each part was raced alone, and the fastest alone need not be fastest beside others. Kernels of two parts
+// become one if their blocks agree; a launch may overlap the previous one; and it may read data that is still in the cache. So the whole is raced
+// too: the joined winners, the same with one or two parts replaced by nearly as fast ones, and neighbours of the fastest (climb.h). Sizes stay,
+// because the proof is by parts.
 #include "drive/climb.h"
 
 #include <stdlib.h>
 
 enum { MOST_JOINED = 24 };
-static const double OF_JOINING = 0.25; // of the time that is left, what putting parts together may take: it is for measuring
+static const double OF_JOINING = 0.25; // share of the remaining time for joining parts; the rest is for measuring
 
-struct swap {  // which of the near ones, of one part or two; NULL: none
+struct swap {  // replaces one or two parts by others; NULL: none
   double more; // seconds that the parts take alone, compared with the best
   int part[2];
   struct candidate *by[2];
@@ -26,7 +26,7 @@ static int by_more(const void *a, const void *b)
 
 static double more(const struct contest *c, const struct candidate *x) { return x->timing.median - c->cand[c->best].timing.median; }
 
-// All of one part, and of two: the most promising first.
+// All replacements of one part and of two, the most promising first.
 static struct swap *swaps(struct job *j, int *n)
 {
   int all = 0;
@@ -62,7 +62,7 @@ static int put_together(struct job *j, const struct swap *s, struct candidate *o
   return device_joined(j, out, e);
 }
 
-// The report tells of parts as they are in the whole.
+// The report describes parts as they are in the whole.
 static void adopt(struct job *j, const struct candidate *k)
 {
   for (int i = 0; i < j->split.n; i++) {
@@ -85,7 +85,7 @@ int race_joined(struct job *j, struct err *e)
   if (job_stopping(j)) return NO;
   struct swap *s = swaps(j, &n);
   c.cand = NEWS(j->mem, struct candidate, 1 + n);
-  c.cand[c.ncand++] = (struct candidate){.found = j->base.found, .g = j->base.g, .note = ""}; // which is timed later
+  c.cand[c.ncand++] = (struct candidate){.found = j->base.found, .g = j->base.g, .note = ""}; // timed later
   const double now = now_seconds(), until = now + OF_JOINING * (clock_end(j) - now);
   for (int i = 0; i < n && (!i || now_seconds() < until); i++) {
     struct err inner = {0};

@@ -1,8 +1,8 @@
-// Candidates of a part that were nearly as fast as the best of a race on a GPU. Beside other parts they may be faster (race_joined.c).
+// Candidates of a part that were nearly as fast as the best of a race on a GPU. They may be faster beside other parts (race_joined.c).
 #include "drive/climb.h"
 
 enum { MOST_NEAR = 6 };
-static const double NEARLY = 1.15, SHORT = 0.5e-6; // times the best, and seconds more
+static const double NEARLY = 1.15, SHORT = 0.5e-6; // ratio to the best, and additional seconds
 
 static int next_fastest(const struct contest *c, const bool *taken)
 {
@@ -15,7 +15,7 @@ static int next_fastest(const struct contest *c, const bool *taken)
   return best;
 }
 
-// The candidate with its kernels made as they were fastest, apart from the contest.
+// A copy of the candidate with its fastest choices, independent of the contest.
 static bool keep(struct entrants *f, int cand, struct candidate *out)
 {
   struct err e = {0};

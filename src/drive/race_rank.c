@@ -1,10 +1,10 @@
-// Who is ahead, by what was measured. Scores of different heats compare by way of those that were in both, so each has the
-// noise of several; those of one heat have their own only. So who did well in heats only qualifies for the last one, and
-// that one decides: of many the best score is a lucky one, and nobody wins by a score that did not come again.
+// Ranks candidates by measurements. Scores of different heats are compared through candidates that were in both, so they have the noise of several
+// measurements. So heats only select the finalists, and the last heat decides. The best of many noisy scores is partly luck, so no candidate wins by
+// a score that was not repeated.
 #include "drive/drive.h"
 
-static const double ALIKE = 1.02; // what noise may be
-static const double NEAR = 1.15;  // who came so near the best in earlier heats may be faster
+static const double ALIKE = 1.02; // ratio that noise may cause
+static const double NEAR = 1.15;  // candidates this near to the best in earlier heats may be faster
 
 static bool runs(const struct candidate *x) { return x->measured && !x->dropped && x->cpu.module; }
 

@@ -1,16 +1,17 @@
-// Candidates for a CPU timed together, in turns, so that a machine that slows down slows down all of them.
+// Times candidates for a CPU together, in turns, so that a slow phase of the machine affects all of them.
 #include "drive/drive.h"
 
 #include <math.h>
 
 static const double LONG = 0.3;                        // seconds of a call from which on every call counts
-static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // calls this many times slower than the best: no further one
-static const double NEVER = 50, WAIT = 0.1; // no candidate is so many times slower, others had the cores: it is called again for so many seconds
-static const double LEAST = 0.01; // seconds of a comparison, however short the time is
+static const double HOPELESS = 2, HOPELESS_LONG = 1.4; // candidates this many times slower than the best get no further call
+static const double NEVER = 50,
+                    WAIT = 0.1;   // a ratio above NEVER means that other processes had the cores; the candidate is called again for WAIT seconds
+static const double LEAST = 0.01; // least seconds of a comparison
 enum { CHANCES = 4 };
 
-// Cold caches and fresh pages may explain brief calls that take long, so there are as many as tell whether others had the processors.
-// If they had, nothing is said of the candidate.
+// Cold caches and page faults may slow down short calls, so there are enough calls to see whether other processes had the processors. In that case
+// nothing is concluded about the candidate.
 bool race_hopeless(struct job *j, struct candidate *k, const struct candidate *best, struct buffers *b)
 {
   struct stretch calls;
@@ -54,7 +55,7 @@ int race_run(struct job *j, struct contest *c, const int *who, int n, struct buf
   CHECK(n <= MOST_IN_A_RUN);
   for (int i = 0; i < n; i++) m[i] = c->cand[who[i]].cpu.module;
   TRY(measure(m, n, b, seconds, job_stop(j, STOP_WORK), j->gauge, t, e));
-  if (t[0].disturbed.why && t[0].disturbed.why != DISTURBED_SCATTERED) c->disturbed = t[0].disturbed; // which is that of all
+  if (t[0].disturbed.why && t[0].disturbed.why != DISTURBED_SCATTERED) c->disturbed = t[0].disturbed; // this applies to all
   double unit = who[0] ? c->cand[who[0]].cpu.score : 1;
   for (int i = 0; i < n; i++) {
     struct candidate *x = &c->cand[who[i]];

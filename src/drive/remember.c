@@ -1,7 +1,6 @@
-// The search's result for a part, kept in the database as soon as it is known: a run that is stopped while measuring
-// goes on from there, and a program that shares a part with an earlier one need not search it again. The figures of
-// the race are not kept; they belong to one run. While a search is under way, what it has finished of its work is kept
-// too, so that one that was killed goes on from there.
+// Stores the search's result for a part in the database as soon as it is known. A run that is stopped while measuring continues from it, and a
+// program with the same part need not search again. The race's figures are not stored, as they belong to one run. Finished units of a search are
+// stored too, so that an interrupted search continues.
 #include "drive/drive.h"
 
 #include <stdlib.h>
@@ -49,7 +48,7 @@ static struct search_stats stats_of(const json_t *o)
   return s;
 }
 
-// The row may be another user's (`mica db import`): its graphs must fit the buffers of the part, as proof and measurement come later.
+// The row may come from another user (`mica db import`): its graphs must fit the part's buffers, since proof and measurement come later.
 static bool pick_of(struct job *j, const struct graph *part, const json_t *o, struct found *f)
 {
   struct err e = {0};
@@ -73,7 +72,7 @@ static void raced(struct job *j, struct contest *c, const struct graph *g, const
   c->raced = g, c->launches = str_keep(j->mem, &text);
 }
 
-// A row that cannot be read is as good as none. *ended: the search was not stopped, so its picks stand for it.
+// A row that cannot be read counts as missing. *ended: the search was not stopped, so its results are final.
 int part_recall(struct job *j, struct contest *c, struct search_result *r, bool *ended, struct err *e)
 {
   char *text;
@@ -102,7 +101,7 @@ int part_recall(struct job *j, struct contest *c, struct search_result *r, bool 
 
 // ---- a search that is under way ----
 
-static const double BRIEF = 0.5; // seconds of a search that are not worth keeping
+static const double BRIEF = 0.5; // seconds of a search that are not worth storing
 
 static bool unit_get(void *arg, uint64_t unit, struct arena *mem, void **bytes, size_t *n)
 {
@@ -112,7 +111,7 @@ static bool unit_get(void *arg, uint64_t unit, struct arena *mem, void **bytes, 
   return k->used = true;
 }
 
-// After the first failure, of a full disk for one, the search goes on without.
+// After the first failure, such as a full disk, the search continues without storing.
 static void unit_put(void *arg, uint64_t unit, const void *bytes, size_t n)
 {
   struct keeper *k = arg;

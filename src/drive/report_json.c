@@ -9,7 +9,7 @@
 static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 static json_t *whole(uint64_t x) { return json_integer((json_int_t)x); }
 
-// Text that may come from outside (a compiler's message, cut somewhere) need not be UTF-8.
+// Text from outside, such as a truncated compiler message, may be invalid UTF-8.
 static json_t *words(const char *s)
 {
   json_t *v = json_string(s ? s : "");
@@ -40,7 +40,7 @@ json_t *stats_json(const struct search_stats *s)
                    whole(s->values), "schedules", whole(s->schedules), "graphs", whole(s->graphs), "verified", whole(s->verified));
 }
 
-// `proved`, `reduced` and `full_size` say in the words of schema 1 what `scope` says.
+// `proved`, `reduced` and `full_size` repeat `scope` in the terms of schema 1.
 json_t *certificate_json(const struct certificate *c)
 {
   return json_pack("{s:b, s:s, s:s, s:b, s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:i, s:o, s:o, s:o, s:o}", "equal", c->equal, "finding",
@@ -72,7 +72,7 @@ static json_t *timing_json(const struct timing *t, int kernels)
                    disturbed_json(t->disturbed));
 }
 
-// A candidate for a GPU that was not measured has the model's time only.
+// A candidate for a GPU that was not measured has only the model's time.
 static json_t *time_json(const struct candidate *c)
 {
   json_t *v = c->measured ? timing_json(&c->timing, c->info.kernels) : json_pack("{s:n, s:i}", "us", "kernels", c->info.kernels);
@@ -153,8 +153,8 @@ static void combine(struct certificate *all, const struct certificate *one, bool
 
 static bool has_moved(const struct job *j) { return j->moved.g != j->plain && j->best.g != j->base.g; }
 
-// Several parts have the weakest evidence of any part. The probability of an error is at most the sum of their bounds, because each part was
-// tested by itself. The certificate of moved operators of all ranks counts as one more part.
+// Several parts have the weakest evidence of any part. The error probability is at most the sum of their bounds, because each part was tested
+// separately. The certificate of moved collectives counts as one more part.
 static json_t *certificate_of(const struct job *j)
 {
   struct certificate all = {.equal = true, .finding = FOUND_EQUAL, .scope = EVIDENCE_PROVED, .seed = j->opts->seed};
@@ -172,7 +172,7 @@ static json_t *certificate_of(const struct job *j)
   return certificate_json(&all);
 }
 
-// The operators of all ranks in the result, and in the program as written.
+// Collectives in the result, and in the program as written.
 static json_t *ranks_json(const struct job *j)
 {
   const struct ranks_moved *m = &j->moved;
@@ -185,7 +185,7 @@ static json_t *ranks_json(const struct job *j)
   return v;
 }
 
-// Work that cannot be avoided, against what the machine was measured to do.
+// Unavoidable work, relative to the measured rates of the machine.
 static json_t *share_json(const struct job *j)
 {
   const struct graph *g = j->stable;
@@ -221,7 +221,7 @@ static json_t *best_json(const struct job *j)
   return v;
 }
 
-// The machine that the kernels' time is compared with. For a GPU, and if nothing was measured, these are the rates of the target's row.
+// The machine for the kernels' times. For a GPU, and if nothing was measured, these are the rates of the target's row.
 static json_t *machine_json(const struct job *j)
 {
   const struct target *t = j->host.bandwidth > 0 ? &j->host : &j->target;
@@ -245,7 +245,7 @@ static json_t *reference_json(const struct gpu_evidence *x)
                    (json_int_t)x->differs, "seconds", real(x->seconds), "why_cpu", words(x->why));
 }
 
-// Why the result is not the last word: its own times, else those by which it was chosen.
+// Why the result is not final: its own times, else those by which it was chosen.
 static json_t *why_disturbed(const struct job *j)
 {
   struct disturbed d = j->best.timing.disturbed.why ? j->best.timing.disturbed : j->base.timing.disturbed;

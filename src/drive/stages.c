@@ -1,4 +1,4 @@
-// The functions of the job's and of subprograms' passes, but for those that are a file of their own.
+// Functions of the passes over jobs and subprograms that have no file of their own.
 #include "drive/climb.h"
 #include "drive/pass.h"
 #include "front/front.h"
@@ -17,11 +17,11 @@ int run_expand(const struct pass_on *on, struct err *e)
   return j->plain = plain, j->stable = stable, OK;
 }
 
-static const int64_t MEET_OPS = 200000000; // of tests at full size of one program, where it has no proof
+static const int64_t MEET_OPS = 200000000; // limit of tests at full size for one program without a proof
 
 typedef int (*law)(struct arena *mem, const struct graph *p, struct graph **out, struct err *e); // NO: it does not apply
 
-// The program by that law, where the verifier says that it is the same.
+// The program changed by that law, if the verifier accepts it.
 static int by_law(struct job *j, law apply, const struct verify_opts *o, struct err *e)
 {
   struct graph *to;
@@ -67,7 +67,7 @@ bool job_same_signature(const struct graph *a, const struct graph *b, struct are
   return same_tensors(a, b, graph_inputs, mem) && same_tensors(a, b, graph_outputs, mem);
 }
 
-// In place of a search: the graph that is given.
+// Uses the given graph instead of a search.
 static int take_given(struct job *j, struct contest *c, struct err *e)
 {
   struct graph *g;
@@ -82,7 +82,7 @@ static int take_given(struct job *j, struct contest *c, struct err *e)
   return c->found->n = 1, OK;
 }
 
-// A stop ends the search early; what it had verified until then goes on.
+// A stop ends the search early; verified graphs are used.
 int pipe_search_part(struct job *j, struct contest *c, struct search_result *r, struct err *e)
 {
   struct search_opts o = job_part_opts(j, c);
@@ -119,7 +119,7 @@ int run_search(const struct pass_on *on, struct err *e)
   return pipe_search_part(j, c, c->found, e);
 }
 
-// Names candidates that the pass itself has dropped, but not those of passes within it.
+// Names candidates that the pass itself has dropped, not those of nested passes.
 static void name_dropped(const struct pass_on *on, int pass)
 {
   for (int i = 1; i < on->c->ncand; i++) {
@@ -144,7 +144,7 @@ int run_pick(const struct pass_on *on, struct err *e)
 
 // ---- races ----
 
-static const struct stages_race { // by target
+static const struct stages_race { // for each kind of target
   int (*part)(struct job *j, struct contest *c, int part, struct err *e);
   int (*whole)(struct job *j, struct err *e);
 } races[TARGET_KINDS] = {
@@ -152,7 +152,7 @@ static const struct stages_race { // by target
     [TARGET_GPU] = {race_device_part, race_device_whole},
 };
 
-// A candidate that is given is looked at whether or not it is fast.
+// A given candidate is examined even if it is slow.
 int run_race(const struct pass_on *on, struct err *e)
 {
   struct job *j = on->j;
@@ -170,7 +170,7 @@ int run_whole(const struct pass_on *on, struct err *e) { return races[on->j->tar
 
 // ---- the whole program ----
 
-// Nothing was measured that stands for the whole program.
+// Whether nothing was measured that counts for the whole program.
 static int stopped_early(const struct job *j, struct err *e)
 {
   int found = 0;
@@ -183,7 +183,7 @@ static int stopped_early(const struct job *j, struct err *e)
   return ENV;
 }
 
-// The time of a job for a GPU was over before that. The program operator by operator is a result all the same, and the next run goes on.
+// The time of a job for a GPU ended before that. The program op-by-op is still a result, and the next run continues.
 static void nothing_in_time(struct job *j)
 {
   const char *what = *j->unmeasured ? "proven" : "measured";
@@ -193,7 +193,7 @@ static void nothing_in_time(struct job *j)
   j->stopped = j->cut = true;
 }
 
-// A part that a stop left alone, or for which there was no time, is run operator by operator.
+// A part that was not processed because of a stop or the time limit runs op-by-op.
 static int leave_part(struct job *j, struct contest *c, struct err *e)
 {
   if (!c->ncand) TRY(candidate_base(j, c, e));
@@ -219,8 +219,7 @@ static int leave_parts(struct job *j, struct err *e)
   return OK;
 }
 
-// The report after a stop. On a CPU what was not measured is compiled and measured yet where the time is over; a user who stops does
-// not wait for it.
+// The report after a stop. On a CPU, remaining parts are still compiled and measured after a time limit; a user who stops does not wait for it.
 static bool something(const struct job *j)
 {
   if (j->target.kind != TARGET_GPU) return !job_stopped_by_user(j) || (j->single && j->contests[0].cand[0].measured);
@@ -229,7 +228,7 @@ static bool something(const struct job *j)
   return false;
 }
 
-// Puts the winners together; the whole is op-by-op where every part is.
+// Joins the winners; if every part is op-by-op, so is the whole.
 static int join(struct job *j, struct err *e)
 {
   bool better = j->moved.g != j->plain;

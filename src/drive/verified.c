@@ -1,9 +1,9 @@
-// Is a candidate equal to its part? The verifier's certificate, and which evidence the job accepts.
+// Checks that a candidate equals its part: the verifier's certificate, and the evidence that the job accepts.
 #include "drive/pass.h"
 
 #include <string.h>
 
-// ERR_OPTION where --accept names no evidence.
+// ERR_OPTION if --accept is not a kind of evidence.
 int job_accepts(struct job *j, struct err *e)
 {
   const char *accept = j->opts->accept;
@@ -41,7 +41,7 @@ static bool equal(struct job *j, const struct contest *c, struct candidate *k, e
   return k->g == c->cand->g || k->cert.equal || job_verified(j, c->part->g, k, until);
 }
 
-// A program put together of parts is proved by parts.
+// A joined program is proved by parts.
 static bool parts_equal(struct job *j, struct candidate *k)
 {
   for (int i = 0; i < j->split.n && !k->dropped; i++)

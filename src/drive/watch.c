@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- what is asked for ----
+// ---- requests ----
 
 static int read_dump(struct watch *w, const char *names, struct err *e)
 {

@@ -1,4 +1,4 @@
-// The whole program, put together of its parts.
+// The whole program, joined from its parts.
 #include "drive/drive.h"
 
 const struct contest *whole_part(const struct job *j, int part)

@@ -1,11 +1,11 @@
-// Chains: a leading operator (a product, a reduction, what is computed from iterators) and those that follow it element by
-// element in the registers in which it leaves its result. A product's left operand may stay in registers too, because products
-// are oriented so that all have the same rows; its right operand goes through shared memory.
+// Chains: a leading operator (a product, a reduction, or a value computed from iterators), and elementwise operators that follow it in the registers
+// of its result. A product's left operand may stay in registers too, because products are oriented to have the same rows. Its right operand goes
+// through shared memory.
 #include "plan/passes.h"
 
 #include <string.h>
 
-static bool computes(const struct node *x) // a node that makes something new
+static bool computes(const struct node *x) // a node that computes a new value
 {
   enum rule r = op_rows[x->op].rule;
   return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
@@ -28,7 +28,7 @@ static void collect(const struct norm *n, struct chains *c)
 
 static void turn(struct chain_product *x) { *x = (struct chain_product){x->node, x->out, x->b, x->a, x->cols, x->rows, x->sum, x->batch, -1}; }
 
-// Turns products so that all have the same letters for rows, the first one as it stands or turned.
+// Orients products so that all have the same letters for rows; the first one as it is, or transposed.
 static bool orient(struct chains *c, bool first_turned)
 {
   uint32_t rows = 0, others = 0;
@@ -76,7 +76,7 @@ static struct chain_product *product_in(struct chains *c, int node)
   return NULL;
 }
 
-// All that is added up to `root`, by nodes that nothing else reads, are products. Marks these, or undoes that.
+// Whether all summands of `root`, along nodes with no other reader, are products. Marks these, or undoes the marks.
 static bool sum_of_products(const struct norm *n, struct chains *c, int root, int into)
 {
   const struct graph *b = n->block;
@@ -99,9 +99,9 @@ static void join_accumulators(const struct norm *n, struct chains *c)
   }
 }
 
-// ---- on the side ----
+// ---- side computations ----
 
-// Marks the nodes that compute the tensor; false where one is no elementwise operator or reduction.
+// Marks the nodes that compute the tensor; false if one is neither elementwise nor a reduction.
 static bool mark(const struct norm *n, bool *marked, int tensor)
 {
   int i = maker(n, tensor);
@@ -121,8 +121,8 @@ bool chain_sums_parts(const struct norm *n, uint32_t rows, const struct node *x)
   return loaded(n, x->in[0]) && gone && !(gone & rows) && gone != columns;
 }
 
-// Iterators that products read, or that a right operand is computed from: what is computed takes the place of one of its size. All lanes of all
-// warps want what is computed.
+// Iterators that products read, or from which a right operand is computed: the computed operand replaces one of its size. All lanes of all warps
+// need computed operands.
 static void find_sides(struct arena *mem, const struct norm *n, struct chains *c)
 {
   bool *marked = NEWS(mem, bool, n->block->nnodes);
@@ -141,12 +141,12 @@ static void find_sides(struct arena *mem, const struct norm *n, struct chains *c
   }
 }
 
-// ---- hands ----
+// ---- paths of operands ----
 
 static enum hand hand_of(const struct norm *n, const struct chains *c, const struct node *x, int operand)
 {
   int tensor = x->in[operand], from = maker(n, tensor), i = (int)(x - n->block->nodes);
-  bool folds = op_rows[x->op].rule == RULE_REDUCE; // an accumulator's parts are folded when it is read
+  bool folds = op_rows[x->op].rule == RULE_REDUCE; // an accumulator's parts are reduced when it is read
   if (op_rows[n->block->nodes[from].op].rule == RULE_CONST) return HAND_NUMBER;
   if (loaded(n, tensor)) return c->tile[n->t[tensor].root] ? HAND_TILE : HAND_DEVICE;
   if (c->side[from] && !c->side[i]) return HAND_SHARED;
@@ -158,7 +158,7 @@ static enum hand hand_of(const struct norm *n, const struct chains *c, const str
 
 // ---- chains ----
 
-// The chain whose last value, element by element, is what x continues; of several the one that is made last.
+// The chain whose last value x continues element by element; of several, the one that is computed last.
 static int continued(const struct norm *n, const struct chains *c, const struct node *x)
 {
   int best = -1, i = (int)(x - n->block->nodes);

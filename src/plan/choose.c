@@ -41,12 +41,12 @@ static double cost_at(const struct choose_table *t, const int *values, const int
 }
 
 struct elimination {
-  struct choose work;        // tables that are left
-  int *order, norder;        // variables in the order in which they went
-  struct choose_table *made; // by order: the joined table before the least was taken, over the variable and the others
+  struct choose work;        // the remaining tables
+  int *order, norder;        // variables in the order of elimination
+  struct choose_table *made; // for each eliminated variable: the joined table before minimization, over it and the others
 };
 
-// The other variables in tables over var; -1 where they are too many.
+// The other variables in tables over var; -1 if there are too many.
 static int others(const struct choose *c, int var, int *out)
 {
   int n = 0;
@@ -119,7 +119,7 @@ int choose_least(const struct choose *c, int *value, double *cost)
   *cost = 0;
   for (int i = 0; i < x.work.ntables; i++) *cost += x.work.tables[i].cost[0];
   if (isinf(*cost)) return NO;
-  for (int i = x.norder - 1; i >= 0; i--) { // back again: what the others are is known
+  for (int i = x.norder - 1; i >= 0; i--) { // backwards: the values of the others are known
     int v = x.order[i];
     double least = INFINITY;
     for (int k = 0, best = 0; k <= c->values[v]; k++) {

@@ -1,7 +1,6 @@
-// choose: the cheapest choice for each of some variables, where costs are tables over a few variables each (a 0-1 optimization:
-// one 0-1 variable a value, one of each variable's true). Exact, by elimination: a variable's tables are joined into one over
-// their other variables that has the least over its values, which takes time in the size of the largest table made. Source:
-// R. Dechter, "Bucket elimination: a unifying framework for reasoning", 1999.
+// choose: finds the cheapest assignment of variables, where costs are tables over a few variables each. It solves a 0-1 program with one 0-1 variable
+// for each value. Exact, by elimination: the tables of a variable are joined into one over their other variables, with the minimum over its values.
+// The time is that of the largest table. Source: R. Dechter, "Bucket elimination: a unifying framework for reasoning", 1999.
 #ifndef MICA_PLAN_CHOOSE_H
 #define MICA_PLAN_CHOOSE_H
 
@@ -10,20 +9,20 @@
 enum { CHOOSE_ARITY = 24, CHOOSE_TABLE = 1 << 20 };
 struct choose_table {
   int n, var[CHOOSE_ARITY]; // distinct
-  double *cost;             // INFINITY: not allowed; the last variable's value counts fastest
+  double *cost;             // INFINITY: not allowed; the last variable varies fastest
 };
 struct choose {
   struct arena *mem;
   int nvars, vars_cap;
-  int *values; // by variable: how many it has
+  int *values; // number of values of each variable
   int ntables, tables_cap;
   struct choose_table *tables;
 };
 int choose_var(struct choose *c, int values);
 // A table over n variables with cost 0; the caller fills it.
 double *choose_cost(struct choose *c, int n, const int *vars);
-// The least sum and the values that have it (of those that do, the first in the order of values); NO where nothing is allowed, or
-// a table of more than CHOOSE_TABLE entries would be made.
+// The least sum and an assignment that has it (the first in the order of values). NO if no assignment is allowed, or a table would have more than
+// CHOOSE_TABLE entries.
 int choose_least(const struct choose *c, int *value, double *cost);
 
 #endif

@@ -1,6 +1,5 @@
-// Factors of rescaled tensors: finding them again, looking at them through views, carrying them over the borders
-// of kernels, and bringing parts with different maxima to a common one. The last is the step of FlashAttention and
-// FlashDecoding (paper, section 3): sum_g o_g exp(m_g - M) with M = max_g m_g.
+// Factors of rescaled tensors: reusing them, viewing them, passing them between kernels, and bringing parts with different maxima to a common
+// maximum. The last is the step of FlashAttention and FlashDecoding (paper, section 3): sum_g o_g exp(m_g - M) with M = max_g m_g.
 #include "plan/stable.h"
 
 #include <string.h>
@@ -47,7 +46,7 @@ int64_t factor_extent(const struct site *s, const struct scaled *x, int dim)
 
 bool factor_running(const struct site *s, int F) { return producer(s, F)->op == OP_ACCUM_MAX && producer(s, F)->out == F; }
 
-// The tensor that F is a reshape of, looking through running maxima, which are counted.
+// The tensor that F is a reshape of, seen through running maxima, which are counted.
 static int root_of(const struct site *s, int F, int *running)
 {
   for (*running = 0;; F = producer(s, F)->in[0]) {
@@ -75,7 +74,7 @@ bool factor_same(const struct site *s, int F, int G)
 
 // ---- views ----
 
-// A view of a running maximum is the running maximum of the view, so that it has the phase of one.
+// A view of a running maximum is computed as the running maximum of the view, so that it has the same phase.
 int factor_view(struct site *s, struct scaled *x, enum op op, const struct attrs *a)
 {
   int F, source = x->F;
@@ -102,12 +101,11 @@ int factor_pad(struct site *s, struct scaled *x, int rank)
   return f->n >= rank ? OK : reshape_to(s, x, &to);
 }
 
-// Run length of F along dimensions i..j of `from` seen as one, or 0 where it has none: outer dimensions must be
-// whole, inner ones single.
+// Run length of F along dimensions i..j of `from` seen as one, or 0 if it has none: outer dimensions must be whole, inner ones of extent 1.
 static int64_t run_of(const struct shape *from, const int64_t *f, int i, int j)
 {
   int64_t run = 1;
-  bool inside = true; // all dimensions so far were single
+  bool inside = true; // all dimensions so far had extent 1
   for (int k = j; k >= i; k--) {
     if (from->d[k] == 1) continue;
     if (f[k] == 1 && inside)
@@ -149,9 +147,9 @@ int factor_reshape(struct site *s, struct scaled *x, const struct shape *from, c
   return reshape_to(s, x, &shape);
 }
 
-// ---- borders of kernels ----
+// ---- boundaries between kernels ----
 
-// The dimension of the factor that an axis cuts where it cuts dimension `dim` of the tensor.
+// The dimension of the factor that an axis divides if it divides dimension `dim` of the tensor.
 static int8_t cut(const struct site *up, const struct scaled *x, int8_t dim)
 {
   int shift = shape_of(up, x->t)->n - shape_of(up, x->F)->n;

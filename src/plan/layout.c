@@ -1,5 +1,5 @@
-// Layouts of all tensors at once: a variable for every tensor of a kernel graph that has a buffer and for every tile that
-// is no view, a cost table for every operator.
+// Chooses the layouts of all tensors together: one variable for every tensor with a buffer and for every tile that is not a view, and a cost table
+// for every operator.
 #include "plan/layout.h"
 #include "plan/choose.h"
 #include "plan/layout_cost.h"
@@ -8,14 +8,14 @@
 #include <string.h>
 
 struct variable {
-  int id, n; // in the problem; values
+  int id, n; // number in the problem; number of values
   struct placed value[MAX_DIMS * MAX_DIMS];
 };
 struct resolving {
   struct choose c;
   const struct graph *g;
-  struct variable *device; // by tensor of g; views have none of their own
-  struct variable **tile;  // by node, by tensor
+  struct variable *device; // for each tensor of g; NULL for views
+  struct variable **tile;  // for each node, for each tensor
 };
 
 static int last_inner(const struct shape *s)
@@ -27,7 +27,7 @@ static int last_inner(const struct shape *s)
 
 static void add_value(struct variable *v, int inner, int swizzled) { v->value[v->n++] = (struct placed){inner, swizzled}; }
 
-// Values: each dimension as the innermost, row-major first, of tiles also with each other one swizzled.
+// Values: each dimension as the innermost, row-major first; for tiles also with each other dimension swizzled.
 static void variable(struct resolving *r, struct variable *v, const struct shape *s, bool fixed, bool tile)
 {
   int last = last_inner(s);
@@ -43,14 +43,14 @@ static void variable(struct resolving *r, struct variable *v, const struct shape
 
 static bool is_view(const struct node *n) { return op_rows[n->op].rule == RULE_VIEW; }
 
-// The innermost dimension of a view, from its root's.
+// The innermost dimension of a view, from that of its root.
 static int seen_inner(const struct graph *g, int t, int inner)
 {
   const struct node *n = &g->nodes[g->tensors[t].node];
   return is_view(n) ? view_inner(g, n, seen_inner(g, n->in[0], inner)) : inner;
 }
 
-// A reshape keeps the elements' order only in row-major memory.
+// A reshape preserves the order of elements only in row-major memory.
 static bool reshaped(const struct graph *g, int root)
 {
   for (int i = 0; i < g->nnodes; i++)
@@ -66,7 +66,7 @@ static bool at_border(const struct graph *g, int root)
   return false;
 }
 
-// Slices of it are written, or it is what they leave: both lie in one place.
+// Slices are written into it, or it is the result of that: both share memory.
 static bool updated(const struct graph *g, int root)
 {
   for (int i = 0; i < g->nnodes; i++) {
@@ -102,7 +102,7 @@ static struct placed seen(const struct graph *g, int t, struct placed p)
 
 // ---- costs ----
 
-// A table over the variables of n's operands and its result, each operand once.
+// A table over the variables of n's operands and result, each operand once.
 static void operator_table(struct resolving *r, const struct graph *g, struct variable *v, const struct node *n,
                            double (*cost)(const struct graph *, const struct node *, const struct placed *, struct placed))
 {
@@ -129,7 +129,7 @@ static void operator_table(struct resolving *r, const struct graph *g, struct va
 
 static int dtype_elem(const struct graph *g, int t) { return dtype_bytes(g->tensors[t].dtype); }
 
-// An iterator or a saver: what is moved between tensor `above` and the tile, so many times in all.
+// An iterator or a saver: the transfer between tensor `above` and the tile, with its number of repetitions.
 static void move_table(struct resolving *r, const struct graph *b, struct variable *v, int tile, int above, double times)
 {
   int root = graph_root(r->g, above), inside = graph_root(b, tile);
@@ -183,7 +183,7 @@ static void build(struct resolving *r)
   }
 }
 
-// ---- the answer ----
+// ---- the result ----
 
 void layout_strides(const struct shape *s, int inner, int64_t elem, struct tensor_layout *out)
 {
@@ -208,10 +208,10 @@ struct swizzle_plan layout_swizzle(int64_t row_bytes)
   int64_t chunks = (row_bytes + 15) / 16;
   struct swizzle_plan p = {0};
   if (chunks & (chunks - 1))
-    p.shift = chunks % 2 ? 0 : 16; // an odd number of chunks a row: eight rows meet eight banks
+    p.shift = chunks % 2 ? 0 : 16; // an odd number of chunks a row: eight rows use eight banks
   else
     while (p.bits < 3 && chunks >> (p.bits + 1)) p.bits++;
-  for (p.from = p.bits ? 3 : 0; p.bits && chunks >> (p.from + 1);) p.from++; // rows of 128 bytes and more: the row's number
+  for (p.from = p.bits ? 3 : 0; p.bits && chunks >> (p.from + 1);) p.from++; // rows of 128 bytes and more: the number of the row
   return p;
 }
 
@@ -224,7 +224,7 @@ static void settle(struct tensor_layout *out, const struct graph *g, int t, cons
   if (p.swizzled >= 0 && p.inner >= 0) out->swizzle = layout_swizzle(elem * g->tensors[t].shape.d[p.inner]);
 }
 
-// All choices in turn, for tests.
+// Tries all assignments, for tests.
 static int try_all(const struct choose *c, int *value, double *cost)
 {
   int *at = NEWS(c->mem, int, c->nvars), i = 0;

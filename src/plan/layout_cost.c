@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-static const double BY_ELEMENT = 8; // where no 16 bytes lie together on both sides
-static const double CONFLICT = 8;   // rows of a tile walked across without a swizzle
-static const double SWIZZLE = 0.01; // of the integer work that a swizzle adds
-static const double ACROSS = 1.5;   // an operand walked across, swizzled
-static const double SECTOR = 32;    // bytes that device memory moves at least
+static const double BY_ELEMENT = 8; // no 16 contiguous bytes on both sides
+static const double CONFLICT = 8;   // a tile read across its rows without a swizzle
+static const double SWIZZLE = 0.01; // integer work that a swizzle adds
+static const double ACROSS = 1.5;   // an operand read across its rows, swizzled
+static const double SECTOR = 32;    // least bytes of a device memory access
 
 static double bytes_of(const struct graph *g, int t) { return 2 * (double)shape_size(&g->tensors[t].shape); }
 
@@ -36,11 +36,11 @@ static double product(const struct graph *b, const struct node *n, const struct 
 {
   double sum = 0;
   for (int i = 0; i < n->nin; i++) sum += product_operand(b, n->in[i], in[i]);
-  int rank = b->tensors[n->out].shape.n; // results come in pairs along columns
+  int rank = b->tensors[n->out].shape.n; // results are pairs along columns
   return sum + bytes_of(b, n->out) * (out.inner < 0 || out.inner == rank - 1 ? 1 : out.inner == rank - 2 ? 2 : BY_ELEMENT);
 }
 
-// Threads walk along the result's innermost dimension.
+// Threads iterate along the result's innermost dimension.
 static double walk(const struct graph *b, int t, struct placed in, int rank, struct placed out)
 {
   double bytes = bytes_of(b, t);
@@ -69,10 +69,10 @@ static int last_wide(const struct shape *s)
 double cost_library_layout(const struct graph *g, const struct node *n, const struct placed *in, struct placed out)
 {
   double sum = 0;
-  for (int i = 0; i <= n->nin; i++) { // products of libraries take any of the last two dimensions
+  for (int i = 0; i <= n->nin; i++) { // libraries accept either of the last two dimensions
     int t = i < n->nin ? n->in[i] : n->out, rank = g->tensors[t].shape.n;
     struct placed p = i < n->nin ? in[i] : out;
-    bool inside = i < n->nin ? p.inner >= rank - 2 : p.inner == last_wide(&g->tensors[t].shape); // results have rows
+    bool inside = i < n->nin ? p.inner >= rank - 2 : p.inner == last_wide(&g->tensors[t].shape); // results are row-major
     if (op_rows[n->op].rule == RULE_CONTRACT && p.inner >= 0 && !inside) return INFINITY;
     sum += bytes_of(g, t);
   }

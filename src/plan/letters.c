@@ -12,7 +12,7 @@ int raw_fresh(struct raw_letters *r, int64_t extent)
   return id;
 }
 
-// Appends what id has become; extents of 1 are no letters.
+// Appends the letters that id was resolved to; extents of 1 are no letters.
 void raw_push(struct raw_letters *r, struct raw_list *l, int id)
 {
   while (r->same[id] >= 0) id = r->same[id];
@@ -101,7 +101,7 @@ void raw_strides(struct raw_letters *r, int id, int64_t stride, void *arg, void 
 static bool kview_push(struct kview_dim *d, int64_t extent, int64_t stride)
 {
   if (extent == 1) return true;
-  if (d->n && d->stride[d->n - 1] == extent * stride) { // one stride serves both
+  if (d->n && d->stride[d->n - 1] == extent * stride) { // one stride covers both
     d->extent[d->n - 1] *= extent, d->stride[d->n - 1] = stride;
     return true;
   }
@@ -123,7 +123,7 @@ bool kview_take(struct kview_dim *d, int64_t parts, int64_t *stride)
   return true;
 }
 
-// Elements start, ..., end - 1 of a dimension: a run of its slowest factor, within one of it a run of the others.
+// Elements start, ..., end - 1 of a dimension: a run of its slowest factor, or, within one index of it, a run of the others.
 static bool kview_slice(struct kview_dim *d, int64_t start, int64_t end, int64_t *offset)
 {
   while (d->n) {

@@ -1,6 +1,6 @@
-// Fields that every copy and accumulator has. A copy goes in chunks where elements that lie together in device memory lie together
-// in the tile as well: along the one letter of stride 1, as many as divide its extent and every other stride, so that wherever
-// blocks, iterations and letters lead, a chunk begins at a multiple of its size. Only that needs to be looked at, not the elements.
+// Attributes of every copy and accumulator. A copy uses chunks if elements that are contiguous in device memory are contiguous in the tile too: along
+// the letter of stride 1. The chunk size divides its extent and every other stride, so every chunk begins at a multiple of its size for all blocks,
+// iterations and letters. Only strides need to be examined, not elements.
 #include "plan/passes.h"
 
 enum { MOST = 8 };
@@ -30,7 +30,7 @@ static struct copy_meta copy_of(const struct norm *n, const struct plan_access *
   for (int i = 0; i < n->block->ngrid; i++) extent[axes] = n->block->grid[i], stride[axes++] = a->grid[i];
   for (int i = 0; i < n->block->nloop; i++) extent[axes] = n->block->loop[i], stride[axes++] = a->loop[i];
   m.chunk = plan_chunk(axes, extent, stride, m.along, a->offset, norm_elements(n, a->tensor), MOST);
-  while (n->ragged.all && n->ragged.letter == m.along && n->ragged.all % m.chunk) m.chunk /= 2; // chunks end where the letter does
+  while (n->ragged.all && n->ragged.letter == m.along && n->ragged.all % m.chunk) m.chunk /= 2; // chunks end where the letter ends
   while (n->clipped.all && n->clipped.letter == m.along && n->clipped.all % m.chunk) m.chunk /= 2;
   return m;
 }

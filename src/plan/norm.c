@@ -1,7 +1,6 @@
-// Block graphs in normal form. Each iterator's dimensions begin as letters of their own; walking the operators, letters that
-// one operator walks together become one, and a reshape cuts letters in two. The result has no views: a tensor is its
-// root's elements under another order of the same letters. Requires a checked kernel graph without composites; provides
-// what every scheme asks: which letters a tensor has, and where in device memory its elements are.
+// Block graphs in normal form. Each iterator's dimensions start as separate letters. Letters that an operator traverses together are unified, and a
+// reshape splits letters. The result has no views: a tensor is its root's elements under another order of the same letters. Requires a checked kernel
+// graph without composites. Gives what every scheme needs: the letters of a tensor, and the positions of its elements in device memory.
 #include "plan/letters.h"
 #include "plan/passes.h"
 
@@ -10,20 +9,20 @@
 struct making {
   struct norm *n;
   struct raw_letters raw;
-  struct raw_list (*dim)[MAX_DIMS]; // by tensor, then dimension
+  struct raw_list (*dim)[MAX_DIMS]; // for each tensor and dimension
   int *ndims;
-  struct raw_stride { // by iterator: letters of its tile with their strides
+  struct raw_stride { // for each iterator: letters of its tile with their strides
     int n, id[RAW_LIST];
     int64_t stride[RAW_LIST];
   } * from;
-  int8_t compact[RAW_LETTERS]; // the letter's number in the norm, -1: none yet
-  int joined[MAX_LOOPS];       // the letter that a loop axis is in what joins its parts, -1: nothing does
+  int8_t compact[RAW_LETTERS]; // the letter's number in the norm; -1: none yet
+  int joined[MAX_LOOPS];       // the letter of a loop axis in a tensor that joins its parts; -1: none
   bool singles;                // single elements of a long loop are letters
   char *why;
 };
 
-// A loop that takes single elements of a long dimension leaves a letter, so that a scheme can give it another extent, and so do blocks of single columns
-// of a product. Until letters are settled its extent is a prime that no dimension has; so it meets none but its like.
+// A loop that takes single elements of a long dimension keeps a letter, so that a scheme can give it another extent. The same holds for blocks of
+// single columns of a product. Until letters are settled, its extent is a prime that no dimension has, so it is unified only with its own kind.
 static const int64_t UNIT = 1099511627791;
 enum { LONG_LOOP = 16 };
 
@@ -42,14 +41,14 @@ static bool add_factor(struct making *m, const struct node *n, struct raw_stride
   return true;
 }
 
-// Does the grid axis cut what the tile is made of? -1: the tile is computed.
+// Whether the grid axis divides what the tile is made of; -1: the tile is computed.
 static int cuts(const struct graph *b, int tile, int axis)
 {
   const struct node *n = &b->nodes[b->tensors[graph_root(b, tile)].node];
   return n->op == OP_ITER ? n->a.imap[axis] != REPLICA : -1;
 }
 
-// Have blocks along the grid axis other columns of a product, and the same rows?
+// Whether blocks along the grid axis have different columns of a product and the same rows.
 static bool along_columns(const struct graph *b, int axis)
 {
   for (int i = 0; i < b->nnodes && b->grid[axis] >= LONG_LOOP; i++)
@@ -57,7 +56,7 @@ static bool along_columns(const struct graph *b, int axis)
   return false;
 }
 
-// The step of the long loop that takes single elements of dimension d, or else of the blocks that do; 0: there is none.
+// The step of the long loop that takes single elements of dimension d, or of the blocks that do; 0: none.
 static int64_t single_step(const struct graph *b, const struct node *n, const struct plan_access *a, int d)
 {
   for (int i = 0; i < b->nloop; i++)
@@ -100,14 +99,14 @@ static void same_dims(struct making *m, int to, int from)
   m->ndims[to] = m->ndims[from];
 }
 
-// Dimension d of tensor t, counted from the last; empty where there is none.
+// Dimension d of tensor t, counted from the last; empty if it does not exist.
 static const struct raw_list *from_last(const struct making *m, int t, int d)
 {
   static const struct raw_list none;
   return d < m->ndims[t] ? &m->dim[t][m->ndims[t] - 1 - d] : &none;
 }
 
-// Dimension d, counted from the last, of out: that of x and of y, where they have one.
+// Unifies dimension d, counted from the last, of out with those of x and y, if they have one.
 static bool join(struct making *m, int out, int d, int x, int y)
 {
   struct raw_list a = raw_resolve(&m->raw, from_last(m, x, d)), b = raw_resolve(&m->raw, from_last(m, y, d));
@@ -142,7 +141,7 @@ static int contract(struct making *m, const struct node *n)
   return OK;
 }
 
-// The kept part of the reduced dimension: nothing, groups, or the parts of sum_to.
+// The remaining part of the reduced dimension: nothing, groups, or the parts of sum_to.
 static int reduce(struct making *m, const struct node *n)
 {
   struct raw_list slow, fast, *dim = &m->dim[n->out][n->a.dim];
@@ -154,7 +153,7 @@ static int reduce(struct making *m, const struct node *n)
   return OK;
 }
 
-// Dimension d of what joins the parts of the iterations: the loop axes that it names, then the part's.
+// Dimension d of a tensor that joins the parts of iterations: its loop axes, then the part's dimension.
 static void join_parts(struct making *m, const struct node *n, int d)
 {
   struct raw_list part = m->dim[n->in[0]][d], *out = &m->dim[n->out][d];
@@ -181,7 +180,7 @@ static int accumulate(struct making *m, const struct node *n)
   return OK;
 }
 
-// A dimension of extent 1 takes the last letter of the rest, if that is a single element of a loop.
+// A dimension of extent 1 takes the last remaining letter, if that is a single element of a loop.
 static bool take_single(const struct making *m, struct raw_list *rest, int64_t extent, struct raw_list *dim)
 {
   if (extent != 1 || !rest->n || m->raw.extent[rest->id[rest->n - 1]] != UNIT) return false;
@@ -215,7 +214,7 @@ static int view(struct making *m, const struct node *n)
   return OK;
 }
 
-// Equal parts of a dimension: it is the number of the part, then the part's.
+// Equal parts of a dimension: the number of the part, then the part's index.
 static int split(struct making *m, const struct node *n)
 {
   struct raw_list slow, fast;
@@ -244,7 +243,7 @@ static int concat(struct making *m, const struct node *n)
   return OK;
 }
 
-// The dimension that indices number goes; theirs come in its place.
+// Removes the indexed dimension and inserts the dimensions of the indices.
 static void gather(struct making *m, const struct node *n)
 {
   const int x = n->in[0], at = n->in[1], dim = n->a.dim, more = m->ndims[at];
@@ -253,7 +252,7 @@ static void gather(struct making *m, const struct node *n)
     m->dim[n->out][d] = d < dim ? m->dim[x][d] : d < dim + more ? m->dim[at][d - dim] : m->dim[x][d - more + 1];
 }
 
-// The slices that are written have the other dimensions of what they are written to.
+// The written slices have the other dimensions of the target.
 static int update(struct making *m, const struct node *n)
 {
   const int x = n->in[0], at = n->in[1], y = n->in[2], dim = n->a.dim, more = m->ndims[at];
@@ -266,7 +265,7 @@ static int update(struct making *m, const struct node *n)
   return alike ? OK : cannot(m, n, "slices are partitioned differently in its operands");
 }
 
-// In place of the dimension both results have the number of the chosen element.
+// Both results have the number of the selected element instead of the dimension.
 static void topk(struct making *m, const struct node *n)
 {
   struct raw_list number = {0};
@@ -310,7 +309,7 @@ static int one_node(struct making *m, const struct node *n, int *iterators)
   return cannot(m, n, "has no normal form");
 }
 
-// ---- what was found, in final letters ----
+// ---- the result, in final letters ----
 
 static int letter_of(struct making *m, int id)
 {

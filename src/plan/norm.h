@@ -1,4 +1,4 @@
-// norm: block graphs in normal form, which every pass over a kernel and every scheme that makes one starts from.
+// norm: block graphs in normal form, the input of all passes over a kernel and of all schemes.
 //
 // Glossary
 //   normal form  a block graph without views. Every dimension of every tile is a product of letters
@@ -16,15 +16,15 @@
 
 enum { MAX_LETTERS = 32, MAX_FACTORS = 12 };
 
-// How a tensor lies in device memory: which dimension has stride 1 (-1: the last), the others from the last to the first; whether rows
-// begin at multiples of 16 bytes. NULL: row by row without gaps, as inputs and outputs of a program lie.
+// The layout of a tensor in device memory: the dimension with stride 1 (-1: the last), the others from the last to the first; whether rows are
+// aligned to 16 bytes. NULL: row-major without gaps, as inputs and outputs of a program are.
 struct order {
   int inner;
   bool padded;
 };
-// Strides, 0 of extents of 1; returns the elements of the buffer.
+// Sets strides, 0 for extents of 1; returns the elements of the buffer.
 int64_t order_strides(const struct order *o, const struct shape *s, int64_t stride[MAX_DIMS]);
-// The place of element i, counted row by row.
+// The position of element i in row-major order.
 int64_t order_place(const struct order *o, const struct shape *s, int64_t i);
 
 struct norm_dim { // a dimension as a product of letters, slowest first; no letters: extent 1
@@ -32,60 +32,59 @@ struct norm_dim { // a dimension as a product of letters, slowest first; no lett
   int8_t letter[MAX_FACTORS];
 };
 struct norm_tensor {
-  int root; // the tensor of the block graph whose elements these are; itself, where it is no view
+  int root; // the tensor of the block graph that has these elements; itself if it is not a view
   int ndims;
   struct norm_dim dim[MAX_DIMS];
   uint32_t has; // its letters, as bits
 };
-// The place that an iterator reads or a saver writes. The element at block b, iteration i and letters l of the tile is number
-// offset + sum grid[x] b[x] + sum loop[k] i[k] + sum stride[l] l of the buffer.
+// The memory that an iterator reads or a saver writes. The element at block b, iteration i and letters l of the tile is number offset + sum grid[x]
+// b[x] + sum loop[k] i[k] + sum stride[l] l of the buffer.
 struct plan_access {
   int tile;                                                              // tensor of the block graph
-  int tensor;                                                            // of the kernel graph: the one that has the buffer, views resolved
-  int64_t offset, grid[GRID_AXES], loop[MAX_LOOPS], stride[MAX_LETTERS]; // elements; 0 where it does not depend on it
+  int tensor;                                                            // tensor of the kernel graph that has the buffer, views resolved
+  int64_t offset, grid[GRID_AXES], loop[MAX_LOOPS], stride[MAX_LETTERS]; // in elements; 0 if the position does not depend on it
 };
 struct norm {
   const struct graph *kernels, *block; // the kernel graph, and the block graph in its node
-  const struct order *order;           // by tensor of the kernel graph; NULL
+  const struct order *order;           // for each tensor of the kernel graph; may be NULL
   int node;
   int nletters;
   int64_t extent[MAX_LETTERS];
-  struct norm_tensor *t; // by tensor of block
+  struct norm_tensor *t; // for each tensor of block
   int niter, nsave;
   struct plan_access *iter, *save; // in the order of the block graph
-  int *iter_of;                    // by tensor of block: index into iter of an iterator's tile, else -1
-  int *uses;                       // by tensor of block: nodes that read it or a view of it, views not counted
-  // Accumulators that join the parts of the iterations (`accum` with an fmap) have letters for loop axes: iteration number
-  // sum step[k][l] l along axis k. Parts of a dimension are joined and split by a letter for their number, the slowest of the
-  // dimension. Only schemes that say so take either.
+  int *iter_of;                    // for each tensor of block: index into iter of an iterator's tile, else -1
+  int *uses;                       // for each tensor of block: nodes that read it or a view of it, views not counted
+  // Accumulators that join the parts of iterations (`accum` with an fmap) have letters for loop axes: along axis k, iteration number sum step[k][l]
+  // l. A letter for the number of a part, the slowest of its dimension, expresses joining and splitting parts. Only schemes that declare it accept
+  // either.
   bool joins;
-  bool chooses;   // data choose elements (gather, update, topk): only schemes that say so take it
-  uint32_t units; // letters of extent 1, which a loop takes an element at a time of: a scheme may take more
-  struct {        // the loop's last iteration has less of a letter: `all` is no multiple of its extent. 0: it has not
+  bool chooses;   // it has data-dependent indices (gather, update, topk): only schemes that declare it accept it
+  uint32_t units; // letters of extent 1 that a loop takes one element at a time: a scheme may take more
+  struct {        // the loop's last iteration has less of a letter: `all` is not a multiple of its extent. 0: it has not
     int letter;
     int64_t all;
   } ragged;
-  struct { // the same of blocks: the last one along the grid axis has fewer columns
+  struct { // the same for blocks: the last one along the grid axis has fewer columns
     int letter, axis;
     int64_t all;
   } clipped;
   int64_t step[MAX_LOOPS][MAX_LETTERS];
-  const struct passes *passes; // what is decided of it (passes.h)
+  const struct passes *passes; // results of the passes (passes.h)
 };
-// The same where tensors lie in these orders, by tensor of the kernel graph.
-// NO with the reason in why where the block graph has no normal form (parts of different extents; views that cut what a grid or
-// loop axis runs over).
+// The same for tensors with these layouts, given for each tensor of the kernel graph.
 int norm_make_in(struct arena *mem, const struct graph *kernels, const struct order *order, int node, struct norm *out, char why[160]);
 int64_t norm_extent(const struct norm *n, uint32_t letters); // product of extents
-bool norm_is_index(const struct norm *n, int tensor);        // has the tensor of the kernel graph no memory, being its own elements' numbers?
-int64_t norm_elements(const struct norm *n, int tensor);     // of the buffer of a tensor of the kernel graph
+// whether the tensor of the kernel graph has no memory, because its elements are their own indices
+bool norm_is_index(const struct norm *n, int tensor);
+int64_t norm_elements(const struct norm *n, int tensor); // of the buffer of a tensor of the kernel graph
 uint32_t norm_dim_letters(const struct norm_dim *d);
-// For a product (MATMUL): letters of rows, columns, what is summed, and what only goes along (batches).
+// A product (MATMUL): letters of rows, of columns, of the summed dimension, and of batches.
 struct norm_product {
   int out, a, b; // tensors (roots)
   uint32_t rows, cols, sum, batch;
 };
 struct norm_product norm_product(const struct norm *n, int node);
-void norm_text(const struct norm *n, struct str *out); // norm_text.c; for people: --dump norm
+void norm_text(const struct norm *n, struct str *out); // for people: --dump norm
 
 #endif

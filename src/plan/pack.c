@@ -1,11 +1,11 @@
-// Pieces of memory with lives, as tight as may be: dynamic storage allocation, which is NP-hard. Greedy placements differ in the
-// order in which pieces come and in which of the gaps that are large enough they take; the best of several is kept, and few
-// pieces are searched exhaustively. Mirage plans memory in the same way (paper, section 6).
+// Packs memory blocks with lifetimes as tightly as possible: dynamic storage allocation, which is NP-hard. Greedy placements differ in the order of
+// blocks and in the choice of gap; the best of several is kept, and few blocks are searched exhaustively. Mirage plans memory in the same way (paper,
+// section 6).
 #include "plan/plan.h"
 
 enum { EXACT = 8, SHUFFLES = 64 };
-// Greedy, the largest piece first: into the lowest gap, the smallest that is large enough, the highest. In random orders into the
-// lowest gap, the best of SHUFFLES.
+// Greedy, the largest block first: into the lowest gap, the smallest that is large enough, or the highest. Also in random orders into the lowest gap,
+// the best of SHUFFLES.
 enum plan_fit { FIT_FIRST, FIT_BEST, FIT_LAST, FIT_RANDOM };
 
 struct fit {
@@ -13,12 +13,12 @@ struct fit {
   struct plan_piece *p; // offset -1: not placed yet
   int64_t best;         // total of the best placement so far; -1: none
   int64_t *at;          // its offsets
-  int64_t bound;        // no placement is better
+  int64_t bound;        // lower bound of any placement
 };
 
 static bool meet(const struct plan_piece *a, const struct plan_piece *b) { return a->from <= b->to && b->from <= a->to; }
 
-// The lowest offset from `at` on at which x overlaps none of the placed pieces that it meets.
+// The lowest offset from `at` on at which x overlaps no placed block with an overlapping lifetime.
 static int64_t lowest(const struct fit *f, const struct plan_piece *x, int64_t at)
 {
   for (bool moved = true; moved;) {
@@ -32,7 +32,7 @@ static int64_t lowest(const struct fit *f, const struct plan_piece *x, int64_t a
   return at;
 }
 
-// End of the free space at `at`: at the next piece that x meets; INT64_MAX: never.
+// End of the free space at `at`: the next block that conflicts with x; INT64_MAX: none.
 static int64_t gap_end(const struct fit *f, const struct plan_piece *x, int64_t at)
 {
   int64_t end = INT64_MAX;
@@ -41,7 +41,7 @@ static int64_t gap_end(const struct fit *f, const struct plan_piece *x, int64_t 
   return end;
 }
 
-// The gaps begin at 0 and where pieces end. First fit takes the lowest, last fit the highest that ends, best fit the smallest.
+// Gaps begin at 0 and at the ends of blocks. First fit takes the lowest, last fit the highest finite one, best fit the smallest.
 static int64_t place(const struct fit *f, const struct plan_piece *x, enum plan_fit how)
 {
   int64_t found = lowest(f, x, 0), size = gap_end(f, x, found);
@@ -75,7 +75,7 @@ static void place_all(struct fit *f, const int *order, enum plan_fit how)
   for (int k = 0; k < f->n; k++) f->p[k].offset = -1;
 }
 
-// Some order of lowest placements gives the least total: take the offsets of a best placement in rising order.
+// Some order of lowest placements gives the least total: the ascending offsets of a best placement.
 static void search(struct fit *f, int placed, int64_t total)
 {
   if (f->best >= 0 && total >= f->best) return;
@@ -89,7 +89,7 @@ static void search(struct fit *f, int placed, int64_t total)
   }
 }
 
-// Tensors that are alive at one time need room at that time.
+// Lower bound: the size of all tensors that are live at the same time.
 static int64_t least(const struct fit *f)
 {
   int64_t most = 0;

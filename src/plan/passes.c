@@ -1,4 +1,4 @@
-// All passes over one kernel, in their order. Warps are laid out when a scheme asks (threads.c).
+// All passes over one kernel, in order. Warps are laid out when a scheme asks (threads.c).
 #include "plan/passes.h"
 
 const struct passes *plan_passes(struct arena *mem, const struct norm *n)

@@ -1,6 +1,5 @@
-// passes: what is decided of a kernel before a scheme makes it. Each pass is a function of the normal form (norm.h) and of the
-// passes before it, changes neither, and has a dump (`mica lower --dump NAME`). Schemes read the results; what a scheme does in
-// another way it says itself (struct scheme, `apart`).
+// passes: decisions on a kernel before a scheme makes it. Each pass is a function of the normal form (norm.h) and of earlier passes, changes neither,
+// and has a dump (`mica lower --dump NAME`). Schemes read the results; a scheme that deviates declares it (struct scheme, `apart`).
 //
 //   chains.c     which operators follow each other in registers, and how every operand reaches its reader
 //   schedule.c   before, in and after the loop; the order of operators: fewest barriers, then the least that is held at once
@@ -21,80 +20,80 @@
 enum hand {       // how an operand reaches the operator that reads it
   HAND_NUMBER,    // a constant
   HAND_DEVICE,    // from device memory into registers
-  HAND_TILE,      // from device memory into shared memory, since a product reads it there
-  HAND_REGISTERS, // made in the registers in which it is read
-  HAND_FOLD,      // made in registers, and folded over what several threads have
-  HAND_SHARED,    // made in registers, and read from shared memory
+  HAND_TILE,      // from device memory into shared memory, because a product reads it there
+  HAND_REGISTERS, // computed in the registers in which it is read
+  HAND_FOLD,      // computed in registers, and reduced over values of several threads
+  HAND_SHARED,    // computed in registers, and read from shared memory
 };
-struct chain_product { // oriented: a and b are turned where the product's rows are columns of others
+struct chain_product { // oriented: a and b are swapped and transposed if the product's rows are columns of others
   int node, out, a, b; // tensors, roots
   uint32_t rows, cols, sum, batch;
-  int into; // node of the accumulator that it adds to directly, -1: none
+  int into; // node of the accumulator that it adds to directly; -1: none
 };
-struct chain {            // a leading operator, and elementwise ones and accumulators on what it leaves in registers
+struct chain {            // a leading operator, with elementwise operators and accumulators on its result in registers
   int lead, last, length; // nodes
 };
 struct chains {
   int nproducts;
   struct chain_product *product;
   bool oriented; // all products have the same letters for rows
-  uint32_t rows; // these: rows and batches of all of them
+  uint32_t rows; // the common rows, and batches of all of them
   int nchains;
   struct chain *chain;
-  int *of;              // by node: its chain, -1 of iterators, savers, constants and views
-  bool *folded;         // by node: a sum of products that add to an accumulator one after another, and is never made
-  bool *side;           // by node: computed of iterators alone, for a right operand
-  bool *tile;           // by tensor: an iterator's, in shared memory
-  enum hand (*hand)[2]; // by node, by operand; of more operands that of the second
+  int *of;              // for each node: its chain; -1 for iterators, savers, constants and views
+  bool *folded;         // for each node: a sum of products that are added to an accumulator one after another, so it is never computed
+  bool *side;           // for each node: computed from iterators alone, for a right operand
+  bool *tile;           // for each tensor: an iterator's tile in shared memory
+  enum hand (*hand)[2]; // for each node and operand; further operands share the second entry
 };
 void plan_chains(struct arena *mem, const struct norm *n, struct chains *out);
-// Indices of an iterator that stay in no operand: parts that are summed while they are loaded.
+// Indices of an iterator that remain in no operand: parts that are summed while they are loaded.
 bool chain_sums_parts(const struct norm *n, uint32_t rows, const struct node *x);
 
 // ---- schedule.c ------------------------------------------------------------------------------------
 
 enum section { SECTION_BEFORE, SECTION_LOOP, SECTION_AFTER };
 struct schedule {
-  enum section *section; // by node
-  int *depth;            // by node: so many barriers of its section come before it at most
-  int n, *order;         // nodes that compute, in their order: by section, by depth
-  int64_t *at;           // by position in order: bytes of a block's registers in use, all in fp32
-  int barriers[3];       // of each section, at most
-  int64_t held;          // the most in use at once
+  enum section *section; // for each node
+  int *depth;            // for each node: largest number of barriers of its section before it
+  int n, *order;         // computing nodes in order: by section, then depth
+  int64_t *at;           // for each position in order: live bytes of a block's registers, all in fp32
+  int barriers[3];       // upper bound for each section
+  int64_t held;          // largest number of live bytes
 };
 void plan_schedule(struct arena *mem, const struct norm *n, const struct chains *c, struct schedule *out);
 
-struct plan_step { // what schedules are made of: an operator of a block graph, or anything else that computes
-  bool load;       // nothing that is ordered: held from its first reader to its last
+struct plan_step { // the unit of scheduling: an operator of a block graph, or any other computation
+  bool load;       // not ordered itself: live from its first reader to its last
   int nin, *in;    // steps that it needs
-  uint32_t waits;  // of these, by bits: for other threads
+  uint32_t waits;  // bits: which of these are computed by other threads
   int group;       // steps of a smaller group come first
-  int pin;         // a group through all of which the result is held; -1: none
+  int pin;         // a group during all of which the result is live; -1: none
   int64_t bytes;   // of the result
-  bool reuses;     // the result may lie where an operand was
+  bool reuses;     // the result may reuse an operand's memory
 };
-enum { SCHEDULE_EXACT = 8 };                                        // so many steps of one group and depth get the best of all orders
-void schedule_depths(int n, const struct plan_step *s, int *depth); // steps after what they need
-// By group, by depth, then the least in use at once: the best of all where one group and depth has at most `exact` steps, else the
-// step that leaves least first. order: the steps but loads; returns how many; at[i]: bytes in use at order[i].
+enum { SCHEDULE_EXACT = 8 };                                        // up to that many steps of one group and depth, the best of all orders is found
+void schedule_depths(int n, const struct plan_step *s, int *depth); // places steps after their operands
+// Orders by group, by depth, then by least live bytes: exactly if a group and depth has at most `exact` steps, else greedily. order: the steps except
+// loads; returns their number; at[i]: live bytes at order[i].
 int schedule_order(struct arena *mem, int n, const struct plan_step *s, const int *depth, int exact, int *order, int64_t *at);
 
 // ---- meta.c ----------------------------------------------------------------------------------------
 
-// Elements that lie together wherever a strided access goes, at most `most`, a power of two: along axis `along`, the one of stride 1.
-// Axes of extent 1 are not looked at. `elements`: of the buffer, of which accesses are whole parts.
+// Elements that are contiguous for every strided access, at most `most`, a power of two: along axis `along`, the one of stride 1. Axes of extent 1
+// are ignored. `elements`: of the buffer, which accesses divide evenly.
 int plan_chunk(int n, const int64_t *extent, const int64_t *stride, int along, int64_t offset, int64_t elements, int most);
 
 struct copy_meta { // of an iterator or a saver
-  int along;       // the letter of stride 1; -1: there is none
-  int chunk;       // elements moved at once, at most 8; 1: one by one
-  bool ring;       // changes with the loop: the next ones come while one is used
+  int along;       // the letter of stride 1; -1: none
+  int chunk;       // elements moved at once, at most 8; 1: single elements
+  bool ring;       // varies with the loop: the next ones are loaded while one is used
   bool shared;     // into shared memory
 };
 enum accumulator_place { ACCUMULATOR_NONE, ACCUMULATOR_PRODUCT, ACCUMULATOR_REGISTERS };
 struct meta {
   struct copy_meta *iter, *save;       // in the order of the normal form
-  enum accumulator_place *accumulator; // by node: none; what products add to; in registers of its own
+  enum accumulator_place *accumulator; // for each node: none; the target of products; separate registers
 };
 void plan_meta(struct arena *mem, const struct norm *n, const struct chains *c, struct meta *out);
 
@@ -102,13 +101,13 @@ void plan_meta(struct arena *mem, const struct norm *n, const struct chains *c, 
 
 enum { WARPS_MOST = 16, WARP_COLUMNS = 8, WARP_LAYOUTS = 64 };
 struct warp_layout {
-  int rows, cols; // warps along them
-  bool sums;      // warps along columns share the sum instead, and add up what they have
-  int64_t calls;  // of mma.m16n8k16 by the busiest warp
-  int64_t volume; // bytes that warps copy from shared memory, and parts of sums there and back
+  int rows, cols; // number of warps along them
+  bool sums;      // warps along columns divide the sum instead, and add their parts
+  int64_t calls;  // mma.m16n8k16 instructions of the busiest warp
+  int64_t volume; // bytes that warps copy from shared memory, and parts of sums written and read there
 };
-// For products whose rows are together `rows`, 16 a tile: all layouts of a power of two of warps, at most WARPS_MOST. First the best
-// of each number of warps (fewest calls, then the least volume), then what is next to these, then the others.
+// For products with `rows` rows in all, 16 a tile: all layouts of a power of two of warps, at most WARPS_MOST. First the best for each number of
+// warps (fewest calls, then least volume), then their neighbours, then the others.
 int plan_threads(const struct norm *n, const struct chains *c, struct warp_layout out[WARP_LAYOUTS]);
 struct warp_layout warp_cost(const struct norm *n, const struct chains *c, int rows, int cols, bool sums);
 

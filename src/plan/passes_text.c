@@ -1,4 +1,4 @@
-// Decisions of the passes, as text: a row for each chain, operator, copy or product.
+// Decisions of the passes as text: one row for each chain, operator, copy or product.
 #include "plan/passes.h"
 
 static const char *const hands[] = {[HAND_NUMBER] = "number",       [HAND_DEVICE] = "device memory", [HAND_TILE] = "tile",

@@ -1,4 +1,4 @@
-// plan: decisions on a verified muGraph that do not change what it computes.
+// plan: decisions on a verified muGraph that do not change its function.
 //
 //   stable.c       softmax without overflow: which exponentials, which maxima;  stable.h has the glossary
 //   stable_rule.c  how each operator treats tensors from which a factor was taken
@@ -17,17 +17,16 @@
 #include "ir/ir.h"
 #include "target/target.h"
 
-// Rewrites exponentials whose scale cancels in a quotient (e = exp(s); ... e v ... / ... sum e) so that the
-// largest exponent is 0: a maximum along the summed dimension, a running maximum over the for-loop with
-// rescaled accumulators, and maxima that travel with partial sums to the kernel that finishes them. The result
-// is an ordinary muGraph and must still verify against the program. *changed says whether anything matched;
-// what cannot be stabilized is left as written and named in note.
+// Rewrites exponentials whose factor cancels in a quotient (e = exp(s); ... e v ... / ... sum e), so that the largest exponent is 0. It uses a
+// maximum along the summed dimension, a running maximum over the for-loop with rescaled accumulators, or maxima that are passed with partial sums to
+// the kernel that finishes them. The result is an ordinary muGraph and must be verified against the program. *changed: whether anything was
+// rewritten. Exponentials that cannot be rewritten stay, and note has the reasons.
 int plan_stable(struct arena *mem, const struct graph *g, struct graph **out, bool *changed, char note[256], struct err *e);
-// Whether each exponential of the graph, and of those inside it, is of a difference to a maximum.
+// Whether each exponential of the graph, and of nested graphs, is of a difference to a maximum.
 bool plan_is_stable(const struct graph *g);
 
-// The same kernel graph with other extents of the axes of one BLOCK node, shapes inferred anew; an error where they do
-// not divide what they partition, or a reshape cannot follow. The result is to be verified like any candidate.
+// The same kernel graph with other extents of the axes of one BLOCK node; shapes are inferred again. An error if they do not divide what they
+// partition, or a reshape cannot follow. The result must be verified like any candidate.
 int plan_resize(struct arena *mem, const struct graph *g, int node, const struct axes *to, struct graph **out, struct err *e);
 
 // A block of memory that is live from time `from` to time `to`, both included. Offsets are chosen so that blocks with overlapping lifetimes are
@@ -37,5 +36,5 @@ struct plan_piece {
   int from, to;
   int64_t offset;
 };
-int64_t plan_pack(struct arena *mem, int n, struct plan_piece *p); // exact up to 8 pieces, else the best of several ways
+int64_t plan_pack(struct arena *mem, int n, struct plan_piece *p); // exact up to 8 blocks, else the best of several heuristics
 #endif

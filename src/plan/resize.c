@@ -1,14 +1,14 @@
-// Other sizes for a kernel of a finished graph. Only extents of axes are given anew: every shape is inferred again, and
-// attributes that hold a shape (reshape, the group of a sum) are scaled with what they came from. If that is ambiguous
-// the outermost dimension is scaled; a wrong guess does not fit elsewhere and is refused.
+// Other sizes for a kernel of a finished graph. Only the extents of axes change. Every shape is inferred again, and attributes that hold a shape
+// (reshape, the group of a sum) are scaled with their source. If that is ambiguous the outermost dimension is scaled; a wrong guess fails elsewhere
+// and is rejected.
 #include "plan/plan.h"
 
 struct resizing {
-  int node; // of the kernel graph: the kernel that gets new axes
+  int node; // the kernel of the kernel graph that gets new axes
   const struct axes *axes;
 };
 
-// Dimensions of `was` scaled so that they hold `now` elements.
+// Scales dimensions of `was` so that they hold `now` elements.
 static bool scale_group(int64_t *d, int n, int64_t was, int64_t now)
 {
   for (int i = 0; i < n; i++)
@@ -16,7 +16,7 @@ static bool scale_group(int64_t *d, int n, int64_t was, int64_t now)
   return now == was;
 }
 
-// The result of a reshape from `was` to *to when its input has shape `now`: dimensions go in groups of equal size.
+// The result of a reshape from `was` to *to for an input of shape `now`: groups of dimensions have equal sizes.
 static bool scale_reshape(const struct shape *was, const struct shape *now, struct shape *to)
 {
   for (int i = 0, k = 0, first; i < was->n || k < to->n;) {

@@ -1,7 +1,7 @@
-// The order of a block graph's operators. Each section (before, in and after the loop) is done by depth: an operator's depth is how
-// many times one must wait for other threads before it can be computed, so that what waits, waits together, and barriers are as few
-// as the longest path asks for. Among operators of one depth the order decides what is held at once: that is found over all sets of
-// operators done so far (the most held on the best way to a set is known from the sets one smaller), greedily where they are many.
+// Orders a block graph's operators. Each section (before, in and after the loop) is ordered by depth. The depth of an operator is the number of times
+// that its computation must wait for other threads. Operators of one depth share one barrier, so the number of barriers is that of the longest path.
+// Among operators of one depth, the order determines the live bytes. The best order is found by dynamic programming over sets of finished operators,
+// or greedily if there are many.
 #include "plan/passes.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ void schedule_depths(int n, const struct plan_step *s, int *depth)
   }
 }
 
-// ---- what is held ----
+// ---- liveness ----
 
 struct ordering {
   int n;
@@ -33,7 +33,7 @@ static bool reads(const struct plan_step *s, int x)
   return false;
 }
 
-// Is the result of x held, before the next step?
+// Whether the result of x is live before the next step.
 static bool held(const struct ordering *o, int x)
 {
   bool wanted = false, begun = !o->s[x].load && o->done[x];
@@ -51,7 +51,7 @@ static int64_t held_bytes(const struct ordering *o)
   return sum;
 }
 
-// While step x is done: what is held before, what it loads, and its result, unless that lies where an operand was.
+// Live bytes during step x: those before it, its loads, and its result, unless that reuses an operand's memory.
 static int64_t held_during(struct ordering *o, int x, int64_t before)
 {
   int64_t reused = 0, sum = before;
@@ -84,7 +84,7 @@ static void mark_set(struct ordering *o, int n, const int *part, int set, bool v
     if (set >> i & 1) o->done[part[i]] = value;
 }
 
-// part: the steps of one group and depth, put into the best order.
+// part: the steps of one group and depth, which get the best order.
 static void best_order(struct arena *mem, struct ordering *o, int n, int *part)
 {
   int sets = 1 << n, *last = NEWS(mem, int, sets), order[SCHEDULE_EXACT];
@@ -154,7 +154,7 @@ static bool computes(const struct node *x)
   return r != RULE_IO && r != RULE_CONST && r != RULE_INDEX && r != RULE_VIEW;
 }
 
-// A node that does the same in all iterations is done before the loop if something within reads it, else after.
+// A loop-invariant node is computed before the loop if a node within reads it, else after it.
 static void place(struct arena *mem, const struct norm *n, const struct chains *c, struct schedule *out)
 {
   const struct graph *b = n->block;
@@ -186,7 +186,7 @@ struct scheduling {
   const struct chains *c;
   struct schedule *out;
   struct plan_step *step;
-  int nsteps, *of; // by tensor: the step that makes or loads it, -1
+  int nsteps, *of; // for each tensor: the step that computes or loads it; -1: none
   bool loops;
 };
 
@@ -199,7 +199,7 @@ static void push(struct plan_step *s, int x, bool waits)
 
 static int64_t bytes_of(const struct norm *n, int tensor) { return 4 * norm_extent(n, n->t[tensor].has); }
 
-// An iterator's tile in registers, or in shared memory, where it has room of its own.
+// An iterator's tile in registers, or in shared memory, which is separate.
 static int load(struct scheduling *w, int tensor)
 {
   int root = w->n->t[tensor].root;
@@ -209,7 +209,7 @@ static int load(struct scheduling *w, int tensor)
   return w->of[root] = w->nsteps++;
 }
 
-// A reduction takes what several threads have; with products, one that sums parts of an iterator does so as they are loaded.
+// A reduction uses values of several threads; in a kernel with products, one that sums parts of an iterator does so while loading.
 static bool folds(const struct norm *n, const struct chains *c, const struct node *x)
 {
   if (op_rows[x->op].rule != RULE_REDUCE || !(n->t[x->in[0]].has & ~n->t[x->out].has)) return false;
@@ -238,7 +238,7 @@ static void step(struct scheduling *w, int node)
   for (int k = 0; k < x->nin; k++) load(w, x->in[k]);
   struct plan_step s = {.in = NEWS(w->mem, int, most + 1), .group = (int)w->out->section[node], .pin = w->loops && accumulates ? SECTION_LOOP : -1};
   operands(w, &s, node);
-  for (int k = 0; k < w->c->nproducts; k++) // done where the accumulator is
+  for (int k = 0; k < w->c->nproducts; k++) // computed where the accumulator is
     if (w->c->product[k].into == node) operands(w, &s, w->c->product[k].node);
   for (int k = 0; k < x->nout && !added; k++) s.bytes += bytes_of(w->n, x->out + k);
   s.reuses = op_rows[x->op].rule == RULE_MAP || accumulates;
@@ -246,7 +246,7 @@ static void step(struct scheduling *w, int node)
   w->step[w->nsteps++] = s;
 }
 
-// A value that is made before the loop and read in it is held through all of it.
+// A value that is computed before the loop and read in it is live through all of it.
 static void pin(struct scheduling *w)
 {
   for (int i = 0; i < w->nsteps; i++)
@@ -255,7 +255,7 @@ static void pin(struct scheduling *w)
       bool reader = w->loops && !w->step[i].load && w->step[i].group == SECTION_LOOP;
       if (reader && !from->load && from->group == SECTION_BEFORE) from->pin = SECTION_LOOP;
     }
-  for (int i = 0; i < w->nsteps; i++) { // loaded in the loop only if something there reads it
+  for (int i = 0; i < w->nsteps; i++) { // loaded in the loop only if a node there reads it
     bool read = false;
     for (int k = 0; k < w->nsteps; k++) read |= w->step[k].group == SECTION_LOOP && reads(&w->step[k], i);
     if (w->step[i].load && !read) w->step[i].pin = -1;

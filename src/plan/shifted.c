@@ -1,4 +1,4 @@
-// Exponentials of differences to a maximum, which cannot overflow. The maximum may come from the graph around, and from a graph inside.
+// Exponentials of differences to a maximum, which cannot overflow. The maximum may come from the enclosing graph or from a nested one.
 #include "plan/stable.h"
 
 static const struct node *made_by(const struct within *w, int t) { return &w->g->nodes[w->g->tensors[t].node]; }
@@ -11,10 +11,10 @@ static int saved(const struct graph *g, int k)
   return g->nodes[i].in[0];
 }
 
-// The tensor of the graph around that a tile was loaded from; -1: there is none.
+// The tensor of the enclosing graph that a tile was loaded from; -1: none.
 static int loaded(const struct within *w, int t) { return w->above ? node_iterated(w->node, t) : -1; }
 
-// A sum of maxima over the loop is none.
+// A sum of maxima over the loop is not a maximum.
 static bool joins_all(const struct graph *g, const struct node *accum)
 {
   for (int i = 0; i < g->nloop; i++)
@@ -22,10 +22,10 @@ static bool joins_all(const struct graph *g, const struct node *accum)
   return true;
 }
 
-// A finite upper limit may be below the maximum. The largest number of the dtype is none: it keeps all finite maxima.
+// A finite upper limit may be below the maximum. The largest number of the dtype is no limit: it keeps all finite maxima.
 static bool has_upper_limit(const struct within *w, const struct node *n) { return n->a.hi < dtype_largest(w->g->tensors[n->out].dtype); }
 
-// A maximum, perhaps moved, limited from below, or the greatest of maxima.
+// A maximum, possibly moved, limited from below, or the maximum of several.
 static bool is_maximum(const struct within *w, int t)
 {
   const struct node *n = made_by(w, t);
@@ -37,7 +37,7 @@ static bool is_maximum(const struct within *w, int t)
   return same && is_maximum(w, n->in[0]);
 }
 
-// How much a running maximum moved is the second result of OP_ACCUM_MAX.
+// The change of a running maximum is the second result of OP_ACCUM_MAX.
 static bool is_difference(const struct within *w, int t)
 {
   const struct node *n = made_by(w, t);

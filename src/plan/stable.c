@@ -5,10 +5,10 @@
 // block holds all of it, running over the for-loop with rescaled accumulators where it does not, and saved beside the
 // partial sums where later kernels finish them.
 //
-// One exponential is taken at a time. An attempt fixes the dimensions of the maximum and whether it runs over the
-// loop, and rebuilds the whole kernel graph; every tensor carries the power of exp(m) that it lacks (stable.h). It
-// succeeds when no output lacks any. Attempts go from few dimensions to many: the first success is the cheapest.
-// Requires a checked kernel graph; provides one that is equal to it in exact arithmetic.
+// One exponential is rewritten at a time. An attempt fixes the dimensions of the maximum and whether it is a running one, and rebuilds the whole
+// kernel graph. Every tensor carries the power of exp(m) that it lacks (stable.h). The attempt succeeds if no output lacks any. Attempts are ordered
+// by increasing number of dimensions, so the first success is the cheapest. Requires a checked kernel graph; the result is equal to it in exact
+// arithmetic.
 #include "plan/stable.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ struct stable_candidate {
   int node;
 };
 
-// The exponential number `skip` of those that are not shifted yet; *seen counts them and starts at 0.
+// Finds exponential number `skip` among those not rewritten yet; *seen counts them from 0.
 static bool next_candidate(const struct within *w, int skip, int *seen, struct stable_candidate *c)
 {
   for (int i = 0; i < w->g->nnodes; i++) {
@@ -42,7 +42,7 @@ static int attempt(struct attempt *a, const struct graph *g, struct graph **out)
   return a->cancelled ? OK : give_up(&s, "it is not divided by a sum of itself");
 }
 
-// One kind of maximum. A second attempt is like the first, but for what that one found to be missing.
+// Tries one kind of maximum. A second attempt adds what the first found to be missing.
 static bool try_as(const struct attempt *as, const struct graph *g, struct graph **out, struct attempt *best)
 {
   struct arena_mark m = arena_mark(as->mem);
@@ -56,7 +56,7 @@ static bool try_as(const struct attempt *as, const struct graph *g, struct graph
   return (share || clamp) && try_as(&a, g, out, best);
 }
 
-// Tries both kinds of maximum along these dimensions. The failure that came furthest says why.
+// Tries both kinds of maximum along these dimensions. The failure that went furthest gives the reason.
 static bool try_dims(struct arena *mem, const struct graph *g, struct stable_candidate c, unsigned dims, struct graph **out, struct attempt *best)
 {
   bool varying = c.g->tensors[c.g->nodes[c.node].in[0]].phase == VARYING;

@@ -1,4 +1,4 @@
-// Inside stable*.c and factor.c: one attempt at making one exponential safe.
+// stable: one attempt to make one exponential safe from overflow. Private to stable*.c and factor.c.
 //
 // Glossary
 //   target     the exponential e = exp(s) that the attempt replaces by exp(s - m)
@@ -29,14 +29,14 @@ struct attempt {
   const struct graph *target_graph;
   int target_node;
   unsigned dims; // dimensions of s along which m is the maximum
-  bool running;  // m runs over the for-loop
+  bool running;  // m is a running maximum over the for-loop
   bool clamped;  // m is at least the lowest number, since parts of a row may be -inf everywhere
-  bool joined;   // parts with maxima of their own met
-  bool sharing;  // other exponentials take the factor of what their kernel reads,
-  bool may;      // and there is one that could
-  int cancelled; // quotients in which the factor disappeared
-  int done;      // nodes passed, to tell which failure came furthest
-  char why[160]; // why it failed
+  bool joined;   // parts with separate maxima were combined
+  bool sharing;  // other exponentials use the factor of an operand of their kernel
+  bool may;      // one could
+  int cancelled; // quotients in which the factor cancelled
+  int done;      // number of nodes processed, to find the failure that went furthest
+  char why[160]; // reason of the failure
 };
 
 // A graph being rebuilt.
@@ -44,15 +44,15 @@ struct site {
   struct attempt *a;
   const struct graph *old;
   struct graph *g;
-  struct scaled *v;           // of every tensor of old
-  struct loc at;              // of the node being rebuilt
-  struct site *above;         // of a block graph
+  struct scaled *v;           // for every tensor of old
+  struct loc at;              // of the current node
+  struct site *above;         // of the enclosing graph
   const int *holds;           // the BLOCK node's arguments in above->old
-  int iter;                   // iterators of old passed
+  int iter;                   // number of iterators of old processed
   int *from, nfrom, from_cap; // tensors of above->g that the iterators of g read
-  struct saved *saves;        // one a saver of old
+  struct saved *saves;        // one for each saver of old
   int nsaves, saves_cap;
-  struct saver { // savers of factors, put behind the others
+  struct saver { // savers of factors, appended to the others
     int F;
     int8_t omap[MAX_GRID];
   } * extra;
@@ -67,17 +67,17 @@ int give_up(struct site *s, const char *fmt, ...) PRINTF(2, 3); // returns NO
 // factor.c: all return OK, or NO with a->why set.
 int site_add(struct site *s, enum op op, int nin, const int *in, const struct attrs *a, int *t);
 int site_once(struct site *s, enum op op, int x, int y, const struct attrs *a,
-              int *t);                                                        // finds an equal node first; y < 0: one argument
+              int *t);                                                        // reuses an equal node; y < 0: one argument
 int64_t factor_extent(const struct site *s, const struct scaled *x, int dim); // along dim of x.t
 bool factor_same(const struct site *s, int F, int G);
 bool factor_running(const struct site *s, int F);
 int factor_reshape(struct site *s, struct scaled *x, const struct shape *from, const struct shape *to);
 int factor_view(struct site *s, struct scaled *x, enum op op,
                 const struct attrs *a);                     // dims of *a count from F's own rank
-int factor_pad(struct site *s, struct scaled *x, int rank); // leading extents of 1 until F has that rank
+int factor_pad(struct site *s, struct scaled *x, int rank); // adds leading extents of 1 until F has that rank
 int factor_iter(struct site *s, const struct scaled *above, const struct attrs *a, struct scaled *x);
 int factor_save(struct site *s, struct scaled *x, const int8_t *omap, int *extra);
-// Makes x's factor the same along dim: parts that differ are brought to the maximum of their maxima.
+// Makes x's factor equal along dim: parts that differ are rescaled to the maximum of their maxima.
 int factor_settle(struct site *s, struct scaled *x, int dim);
 // The same over the iterations of the loop; *f is the rescaling factor of the accumulator.
 int factor_settle_loop(struct site *s, struct scaled *x, int *f);
@@ -86,14 +86,14 @@ int factor_settle_loop(struct site *s, struct scaled *x, int *f);
 int stable_node(struct site *s, int i);
 
 // shifted.c
-struct within { // a graph, and the one that it is nested in
+struct within { // a graph and its enclosing graph
   const struct graph *g;
   const struct within *above;
-  const struct node *node; // it there
+  const struct node *node; // its node in that graph
 };
-bool exp_shifted(const struct within *w, const struct node *exp); // is its argument a difference to a maximum already?
+bool exp_shifted(const struct within *w, const struct node *exp); // whether its argument is already a difference to a maximum
 
-// sweep.c: without nodes and savers that nothing uses; inputs stay.
+// Removes unused nodes and savers; inputs stay.
 int plan_sweep(struct arena *mem, const struct graph *g, struct graph **out, struct err *e);
 
 #endif

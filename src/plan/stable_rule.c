@@ -1,6 +1,5 @@
-// Effect of each operator on rescaled tensors: one function an index rule. Sums and products are linear in the
-// target, so its factor passes through them where it is the same for all that is summed; a quotient of two tensors
-// with the same factor is free of it. Everything else is a reason to give up.
+// The effect of each operator on rescaled tensors: one function for each index rule. Sums and products are linear in the target, so its factor passes
+// through them if it is equal for all summands. In a quotient of two tensors with the same factor it cancels. Any other case fails the attempt.
 #include "plan/stable.h"
 
 #include <float.h>
@@ -9,7 +8,7 @@ static const struct shape *old_shape(const struct site *s, int t) { return &s->o
 
 static int not_linear(struct site *s, const struct node *n) { return give_up(s, "%s is not linear in it", op_rows[n->op].name); }
 
-// Tensors of the new graph in place of n's arguments; they keep the shapes.
+// Tensors of the new graph in place of n's arguments, with the same shapes.
 static int copy_node(struct site *s, const struct node *n, const struct scaled *x, struct scaled *out)
 {
   int in[64], t;
@@ -63,7 +62,7 @@ static int rule_map(struct site *s, const struct node *n, struct scaled *x, stru
 
 // ---- sums ----
 
-// [A1 A2 ..] [B1; B2; ..]: each pair has one rescaled tensor at most, and all pairs the same factor.
+// [A1 A2 ..] [B1; B2; ..]: each pair has at most one rescaled tensor, and all pairs have the same factor.
 static int rule_contract(struct site *s, const struct node *n, struct scaled *x, struct scaled *out)
 {
   int half = n->nin / 2;
@@ -171,7 +170,7 @@ static int accum_concat(struct site *s, const struct node *n, struct scaled *x, 
   return OK;
 }
 
-// A mean has no accumulator that rescales: the mean of the tile first, then a plain one.
+// A mean has no rescaling accumulator: the mean of the tile first, then a plain accumulator.
 static int mean_tile(struct site *s, const struct node *n, struct scaled *x)
 {
   struct attrs a = attrs_default(OP_MEAN);
@@ -211,7 +210,7 @@ static int rule_accum(struct site *s, const struct node *n, struct scaled *x, st
 
 // ---- the target, inputs, outputs, nested graphs ----
 
-// m, but no less than the lowest number of fp32.
+// m, but at least the lowest number of fp32.
 static int clamp(struct site *s, int *m)
 {
   struct attrs a = attrs_default(OP_CONST);

@@ -1,8 +1,8 @@
-// Drops what a rewrite left unused: nodes of the kernel graph, savers of block graphs whose tensor no one reads, and
-// whatever inside a block graph only served those. Inputs of the program stay, so its signature does.
+// Removes nodes that a rewrite left unused: nodes of the kernel graph, savers of block graphs whose tensor is not read, and the nodes in a block
+// graph that only they need. Inputs of the program stay, so its signature does.
 #include "plan/stable.h"
 
-// Marks tensors of g that something alive reads, walking backward. wanted[k]: saver k of g counts as alive.
+// Marks tensors of g that a live node reads, backwards. wanted[k]: saver k of g is live.
 static bool *live_tensors(struct arena *tmp, const struct graph *g, const bool *wanted)
 {
   bool *live = NEWS(tmp, bool, g->ntensors + 1);
@@ -22,7 +22,7 @@ struct sweep {
   struct err *e;
 };
 
-// A graph on its way over: where each tensor went (-1: dropped), and for block graphs the graph above.
+// A graph being copied: the new number of each tensor (-1: removed), and for block graphs the enclosing graph.
 struct moved {
   const struct graph *old;
   struct graph *g;
@@ -103,7 +103,7 @@ static int sweep_kernel(struct sweep *w, const struct graph *g, struct graph **o
   return s;
 }
 
-// Operands that only a dropped saver's kernel read become unused here: again, until nothing changes.
+// Operands that only a removed saver's kernel read become unused here, so this repeats until nothing changes.
 int plan_sweep(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
   for (;; g = *out) {

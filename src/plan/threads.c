@@ -1,13 +1,13 @@
-// Warps over products. A warp along columns reads all rows of its left operand again, a warp along rows all of the right one:
-// the layouts of a number of warps differ by what they copy from shared memory, and by how much is left over where tiles do not
-// divide evenly. All of them are few, so all are counted.
+// Assigns warps to products. Each warp along columns reads all rows of its left operand again, each warp along rows all of the right one. Layouts of
+// a number of warps differ in the bytes copied from shared memory, and in the remainder if tiles do not divide evenly. There are few layouts, so all
+// are evaluated.
 #include "plan/passes.h"
 
 enum { TILE_ROWS = 16, TILE_COLS = 8, STEP = 16, HALF = 2, SINGLE = 4 }; // mma.m16n8k16; bytes
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-// Tiles of rows: of each of the batch that right operands have, the rows padded to whole tiles.
+// Tiles of rows: for each index of the batch that right operands have, the rows padded to whole tiles.
 static int64_t row_tiles(const struct norm *n, const struct chains *c)
 {
   uint32_t batch = 0;
@@ -46,7 +46,7 @@ static void add(struct warp_layout *out, int *count, const struct warp_layout *w
   if (*count < WARP_LAYOUTS) out[(*count)++] = *w;
 }
 
-// Beside each other: half as many warps along one side and twice as many along the other, or the same with sums shared.
+// Neighbours: half as many warps along one side and twice as many along the other, or the same with sums divided.
 static bool beside(const struct warp_layout *a, const struct warp_layout *b)
 {
   if (a->rows * a->cols != b->rows * b->cols) return false;

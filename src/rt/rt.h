@@ -79,7 +79,7 @@ struct timing {
 };
 struct timing timing_of(double *t, int n); // of n times in seconds, which it sorts
 bool timing_quiet(const double *t, int n); // in any order: did enough of the calls go undisturbed for .quiet to be told?
-enum { MEASURE_PATIENCE = 4 }; // a measurement takes so many times the seconds that were asked, at most, and its least rounds
+enum { MEASURE_PATIENCE = 4 };             // a measurement takes so many times the seconds that were asked, at most, and its least rounds
 // Another round? Until there were `least`, and `past`, the time so far, is over `seconds`; and up to MEASURE_PATIENCE times as long while
 // fewer than `least` are kept, or some module had no quiet calls among these. t: of n modules, each's `kept` times `apart` places
 // behind those of the one before.

@@ -127,7 +127,8 @@ static void each_kind_has_a_place(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_of_prices), cmocka_unit_test(without_any_price_the_model_ranks), cmocka_unit_test(what_cannot_be_made_is_left_out),
-                                     cmocka_unit_test(the_same_on_any_threads), cmocka_unit_test(each_kind_has_a_place)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(order_is_of_prices), cmocka_unit_test(without_any_price_the_model_ranks),
+                                     cmocka_unit_test(what_cannot_be_made_is_left_out), cmocka_unit_test(the_same_on_any_threads),
+                                     cmocka_unit_test(each_kind_has_a_place)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
