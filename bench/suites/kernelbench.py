@@ -3,6 +3,7 @@
 
     kernelbench.py CHECKOUT [--levels 1,2,3] [--only REGEX] [--skip REGEX] [--csv FILE] [--time S] [--conv-time S] [--first REGEX]... [--workers N]
                    [--deadline S] [--until S] [--device cuda|cpu] [--scale N] [--memory GIB] [--trials N] [--sizes FILE] [--suite COMMIT]
+                   [--take faster|all]
 
 CHECKOUT is a checkout of github.com/ScalingIntelligence/KernelBench; nothing of it is copied. Each task runs in a process of its own, which is
 ended after --deadline seconds. Tasks that --first names begin first, then those without convolution and pooling. The order within a level was drawn
@@ -10,11 +11,11 @@ once. Nothing runs after --until seconds, and an interrupted task has no row. Ro
 in parallel. One worker at a time uses the GPU, by the lock file MICA_GPU_LOCK, or one in Mica's cache. On 16 cores, six to eight workers leave each
 enough GPU time. Random numbers are drawn on the device. For a CPU, --scale N divides the whole numbers of 256 and more that a task's file assigns.
 --csv FILE gets a row as soon as a task is done; rows that FILE has of the same build, machine, options and method are not run again (`method`:
-kernelbench_task.py, --trials, --workers). --sizes FILE keeps what tasks need, which takes a minute to find out. If a task runs out of GPU memory
-while other tasks run, it runs a second time alone. Tasks of level 3 get twice --time, and tasks with convolution or pooling --conv-time. Column
-`seconds_given` has the seconds of a graph. Columns `spent` and `job` have the seconds of each phase of the task, and of each stage of Mica's jobs by
-their traces. `same_code` is 1 if Mica took nothing and Inductor had the graph in its cache. Both then run the same code, and a ratio other than 1 is
-noise.
+kernelbench_task.py, --trials, --workers, --take). --take all keeps programs that are not faster, to ask whether they are right. --sizes FILE keeps
+what tasks need, which takes a minute to find out. If a task runs out of GPU memory while other tasks run, it runs a second time alone. Tasks of
+level 3 get twice --time, and tasks with convolution or pooling --conv-time. Column `seconds_given` has the seconds of a graph. Columns `spent` and
+`job` have the seconds of each phase of the task, and of each stage of Mica's jobs by their traces. `same_code` is 1 if Mica took nothing and
+Inductor had the graph in its cache. Both then run the same code, and a ratio other than 1 is noise.
 
 --trials N calls are timed by the suite's code, fewer where they would take more than half a second, and 6 at least; column `calls` has the number.
 Rounds alternate between eager mode, Inductor and Mica, and each begins with another one. A time is the median; columns `*_mean_us` have the mean,
@@ -213,7 +214,7 @@ def seconds_of(a, level, conv):
 def method(a):
     """A name of how a task is run and timed: rows of another one are not kept."""
     with open(CHILD, "rb") as f:
-        return hashlib.sha256(b"%s %d %d" % (f.read(), a.trials, a.workers)).hexdigest()[:12]
+        return hashlib.sha256(b"%s %d %d %s" % (f.read(), a.trials, a.workers, a.take.encode())).hexdigest()[:12]
 
 
 def facts(a, said):
@@ -289,7 +290,7 @@ def run_all(a, asked, tasks, sizes, same):
                     return False
                 start = time.monotonic()
                 made, why = asked.ask("run", min(a.deadline, left), 4 if task[0] == 3 else 1, task=task[3], level=task[0],
-                                      time=seconds_of(a, task[0], is_conv(task[3])), trials=a.trials)
+                                      time=seconds_of(a, task[0], is_conv(task[3])), trials=a.trials, take=a.take)
                 if made is None and (why.startswith("late") and left < a.deadline or re.search("out of memory|OutOfMemory", why) and not alone):
                     return not why.startswith("late")
                 row = row_of(task, made, why, time.monotonic() - start, same)
@@ -361,6 +362,7 @@ def main():
     p.add_argument("--scale", type=int, default=1), p.add_argument("--memory", type=float, default=60, help="GiB that tasks may have together")
     p.add_argument("--trials", type=int, default=100, help="calls that are timed; the suite has 100")
     p.add_argument("--sizes", help="JSON of what tasks need, kept")
+    p.add_argument("--take", default="faster", choices=("faster", "all"), help="which programs are kept")
     p.add_argument("--suite", default="", help="the checkout's commit, where it is no git folder")
     a = p.parse_args()
     a.checkout = os.path.abspath(a.checkout)

@@ -388,7 +388,8 @@ def run(a):
         free(device)
         spent.begin("Mica")
         tolerance = evaluation.get_tolerance_for_precision(torch.float32)
-        options = {"time": a.time, "min_ops": 1, "summary": False, "close": (tolerance, tolerance), **({} if a.level == 3 else {"max_ops": 256})}
+        options = {"time": a.time, "min_ops": 1, "summary": False, "close": (tolerance, tolerance), "take": a.take,
+                   **({} if a.level == 3 else {"max_ops": 256})}
         with traced() as jobs, compiled_by_inductor() as missed:
             mica, graphs = compiled(model, inputs, options)
         taken = any(g.used for g in graphs)
