@@ -1,5 +1,5 @@
 // The modelled time of a lowered kernel graph: it is stabilized and gets schemes, kernel by kernel. No kernel text is generated. For a CPU it is the
-// time of the search's model; graphs that cannot be stabilized are refused.
+// time of the search's model, and of the operators that stabilizing adds between kernels.
 #include "drive/drive.h"
 #include "plan/plan.h"
 
@@ -26,7 +26,7 @@ static double price_in(struct arena *mem, const struct pricing *by, const struct
   struct err e = {0};
   char note[256];
   if (stable_form(mem, g, by->overflows, &stable, note, &e) != OK) return INFINITY;
-  if (by->target->kind != TARGET_GPU) return model;
+  if (by->target->kind != TARGET_GPU) return model + search_library_seconds(by->target, stable) - search_library_seconds(by->target, g);
   stable = graph_copy(mem, stable);
   if (!stable->name) stable->name = "program";
   return lower_plan(mem, stable, by->target, &o, &plan, &e) == OK ? cost_of(mem, &plan) : INFINITY;

@@ -43,15 +43,15 @@ double cost_kernel(const struct model *m, const struct table *t, const struct wo
 
 double cost_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z) { return cost_rules(m->t)->seconds(m, sum, z); }
 
-double cost_library(const struct model *m, const struct node *n) { return cost_rules(m->t)->library(m, n); }
+double cost_library(const struct model *m, const struct node *n) { return cost_rules(m->t)->library(m->t, m->s->p, n); }
 
-double cost_op_by_op(const struct model *m)
+double search_library_seconds(const struct target *t, const struct graph *p)
 {
-  const struct graph *p = m->s->p;
   double sum = 0;
   for (int i = 0; i < p->nnodes; i++) {
     enum rule rule = op_rows[p->nodes[i].op].rule;
-    if (rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX && rule != RULE_VIEW) sum += cost_library(m, &p->nodes[i]);
+    if (!p->nodes[i].sub && rule != RULE_IO && rule != RULE_CONST && rule != RULE_INDEX && rule != RULE_VIEW)
+      sum += cost_rules(t)->library(t, p, &p->nodes[i]);
   }
   return sum;
 }

@@ -4,8 +4,9 @@
 
 #include <math.h>
 
-static const double SHORT_RUN = 256; // bytes: reading contiguous runs this short takes twice the time of a stream
-static const double START = 2e-8;    // seconds to start one operator on one tile
+static const double SHORT_RUN = 256;  // bytes: reading contiguous runs this short takes twice the time of a stream
+static const double START = 2e-8;     // seconds to start one operator on one tile
+static const double OF_MEMORY = 0.02; // largest share of the memory for the tiles of all cores
 
 // Contiguous bytes of a tile in memory. For a tensor that a kernel leaves, the layout is open, so the whole tile counts.
 static double run_bytes(const struct model *m, const struct device *d, double elem, double tile, const struct sizes *z)
@@ -73,22 +74,38 @@ static struct search_term term_of(const struct model *m, const struct work *w, c
 // constant from then on: together the tiles fit in L2 (bench/cpu_tiles.csv).
 static double farther(const struct target *t, double near, double tiles) { return 4 * near * fmin(tiles / (4 * (double)t->l1), 1); }
 
+// Additional time if tiles do not fit in L2 either: in every pass, the excess goes to L3 or to memory.
+static double farthest(const struct target *t, const struct search_term *sum)
+{
+  const bool cached = sum->tile * t->cores < 0.5 * (double)t->l3;
+  return 4 * sum->streams * fmax(0, 1 - (double)t->scratch / sum->tile) / (cached ? 0.5 * t->cache_bandwidth : t->bandwidth);
+}
+
+static bool may_fit(const struct model *m, const struct search_term *sum) { return sum->tile <= (double)m->t->scratch; }
+
+// Rows of any length may exceed L2, but not in kernels with products: these read their tiles many times, and have loops.
+static bool may_spill(const struct model *m, const struct search_term *sum)
+{
+  bool products = false;
+  for (int c = 0; c < m->s->nclass; c++) products |= (m->s->classes[c].kind & CONTRACTED) != 0;
+  return !products && sum->tile * m->t->cores <= OF_MEMORY * (double)m->t->memory;
+}
+
 static double kernel_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z)
 {
-  if (sum->tile > (double)m->t->scratch) return INFINITY;
+  if (!may_fit(m, sum) && !may_spill(m, sum)) return INFINITY;
   double cores = m->t->cores, waves = ceil((double)z->blocks / cores) * cores / (double)z->blocks;
   double near = sum->streams / (3 * m->t->cache_bandwidth / cores);
   double compute = (sum->compute + near) / cores * waves;
   bool cached = sum->unique < 0.5 * (double)m->t->l3;
   double memory = sum->unique / (cached ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth) + sum->again / (0.4 * m->t->cache_bandwidth);
   if ((double)z->blocks < cores) memory *= 0.6 * cores / (double)z->blocks;
-  memory += farther(m->t, near, sum->tile) / cores * waves; // arithmetic hides it as it hides memory traffic
+  memory += farthest(m->t, sum) + farther(m->t, near, sum->tile) / cores * waves; // arithmetic hides it as it hides memory traffic
   return fmax(compute, memory) + 0.3 * fmin(compute, memory) + m->t->launch + 1e-7 * (double)z->blocks / cores;
 }
 
-static double library_seconds(const struct model *m, const struct node *n)
+static double library_seconds(const struct target *t, const struct graph *p, const struct node *n)
 {
-  const struct graph *p = m->s->p;
   double bytes = 0, work = 0;
   const struct tensor *out = &p->tensors[n->out];
   for (int i = 0; i < n->nin; i++) bytes += dtype_bytes(p->tensors[n->in[i]].dtype) * (double)shape_size(&p->tensors[n->in[i]].shape);
@@ -96,14 +113,14 @@ static double library_seconds(const struct model *m, const struct node *n)
   if (n->op == OP_MATMUL) {
     const struct shape *x = &p->tensors[n->in[0]].shape;
     double rows = (double)x->d[x->n - 2], k = (double)x->d[x->n - 1], flops = 2 * (double)shape_size(&out->shape) * k;
-    work = flops / (0.85 * m->t->flops * rows / (rows + 3) * k / (k + 12));
+    work = flops / (0.85 * t->flops * rows / (rows + 3) * k / (k + 12));
     if (rows < 32) bytes *= 1.6; // packing is not amortized
   } else {
     double row = op_rows[n->op].cost, elements = (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape));
-    work = row >= 10 ? elements * row / 10 / m->t->exp_rate : elements * row / (m->t->flops / 2);
+    work = row >= 10 ? elements * row / 10 / t->exp_rate : elements * row / (t->flops / 2);
   }
-  double rate = bytes < 0.5 * (double)m->t->l3 ? 0.5 * m->t->cache_bandwidth : m->t->bandwidth;
-  return fmax(work, bytes / rate) + 0.3 * fmin(work, bytes / rate) + m->t->launch;
+  double rate = bytes < 0.5 * (double)t->l3 ? 0.5 * t->cache_bandwidth : t->bandwidth;
+  return fmax(work, bytes / rate) + 0.3 * fmin(work, bytes / rate) + t->launch;
 }
 
 static double seconds_of(const struct target *t, double elements, double ops)
@@ -111,7 +128,11 @@ static double seconds_of(const struct target *t, double elements, double ops)
   return ops >= 10 ? elements * ops / 10 / t->exp_rate : elements * ops / (t->flops / 2);
 }
 
-static bool may_fit(const struct model *m, const struct search_term *least) { return least->tile <= (double)m->t->scratch; }
-
-const struct cost_rules cost_cpu = {
-    .term = term_of, .seconds = kernel_seconds, .library = library_seconds, .operate = seconds_of, .fits = may_fit, .lattice = 64, .fill = 1};
+const struct cost_rules cost_cpu = {.term = term_of,
+                                    .seconds = kernel_seconds,
+                                    .library = library_seconds,
+                                    .operate = seconds_of,
+                                    .fits = may_fit,
+                                    .spills = may_spill,
+                                    .lattice = 64,
+                                    .fill = 1};

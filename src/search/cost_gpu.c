@@ -192,22 +192,21 @@ static double kernel_seconds(const struct model *m, const struct search_term *su
 }
 
 // A product by the vendor's library, or an operator as a separate kernel.
-static double library_seconds(const struct model *m, const struct node *n)
+static double library_seconds(const struct target *t, const struct graph *p, const struct node *n)
 {
-  const struct graph *p = m->s->p;
   const struct tensor *out = &p->tensors[n->out];
   double bytes = dtype_bytes(out->dtype) * (double)shape_size(&out->shape), work = 0, again = 0;
   for (int i = 0; i < n->nin; i++) bytes += dtype_bytes(p->tensors[n->in[i]].dtype) * (double)shape_size(&p->tensors[n->in[i]].shape);
   if (n->op == OP_MATMUL) {
     const struct shape *x = &p->tensors[n->in[0]].shape;
     double rows = (double)x->d[x->n - 2], flops = 2 * (double)shape_size(&out->shape) * (double)x->d[x->n - 1];
-    work = flops / (0.85 * m->t->flops) * pad(rows, 64) / rows, again = 1.2e-6; // its kernels are general
+    work = flops / (0.85 * t->flops) * pad(rows, 64) / rows, again = 1.2e-6; // its kernels are general
     bytes /= 0.85;
   } else {
-    work = cost_gpu.operate(m->t, (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape)), op_rows[n->op].cost);
+    work = cost_gpu.operate(t, (double)MAX(shape_size(&out->shape), shape_size(&p->tensors[n->in[0]].shape)), op_rows[n->op].cost);
   }
-  double memory = hypot(bytes / m->t->bandwidth, LATENCY);
-  return fmax(work, memory) + OVERLAP * fmin(work, memory) + m->t->launch + START + again;
+  double memory = hypot(bytes / t->bandwidth, LATENCY);
+  return fmax(work, memory) + OVERLAP * fmin(work, memory) + t->launch + START + again;
 }
 
 static double seconds_of(const struct target *t, double elements, double ops)

@@ -11,7 +11,7 @@
 struct cuts_place { // a tensor, identified by its value
   mask has;
   uint64_t hash;
-  bool taken;   // already a cut, or excluded
+  bool used;    // false: the place is free
   double least; // least seconds to compute it,
   double rest;  // and to compute the program from it
 };
@@ -34,7 +34,7 @@ static struct cuts_place *slot(const struct places *p, mask has, uint64_t hash)
 {
   uint64_t i = hash_mix(has, hash);
   struct cuts_place *x;
-  while ((x = &p->at[i++ & (uint64_t)(p->room - 1)])->has && (x->has != has || x->hash != hash)) {
+  while ((x = &p->at[i++ & (uint64_t)(p->room - 1)])->used && (x->has != has || x->hash != hash)) {
   }
   return x;
 }
@@ -45,19 +45,19 @@ static void grow(struct places *p)
   p->room = MAX(256, 2 * old.room);
   p->at = NEWS(&p->mem, struct cuts_place, p->room);
   for (int i = 0; i < old.room; i++)
-    if (old.at[i].has) *slot(p, old.at[i].has, old.at[i].hash) = old.at[i];
+    if (old.at[i].used) *slot(p, old.at[i].has, old.at[i].hash) = old.at[i];
 }
 
-// The entry for a tensor of at least one class; added if it is new.
+// The entry for a tensor; added if it is new.
 static struct cuts_place *place_of(struct places *p, mask has, uint64_t hash)
 {
   if (2 * (p->n + 1) > p->room) grow(p);
   struct cuts_place *x = slot(p, has, hash);
-  if (!x->has) *x = (struct cuts_place){has, hash, false, INFINITY, INFINITY}, p->n++;
+  if (!x->used) *x = (struct cuts_place){has, hash, true, INFINITY, INFINITY}, p->n++;
   return x;
 }
 
-static bool is_known(const struct places *p, mask has, uint64_t hash) { return p->room && slot(p, has, hash)->has; }
+static bool is_known(const struct places *p, mask has, uint64_t hash) { return p->room && slot(p, has, hash)->used; }
 
 // ---- candidates ----
 
@@ -99,8 +99,7 @@ static bool part_of_known(const struct offers *o, const struct search_value *v)
 static void collect(struct offers *o)
 {
   const struct cut_source *from = o->from;
-  for (int d = 0; d < from->ndev; d++)
-    if (from->m->dev[d].has) place_of(&o->known, from->m->dev[d].has, from->m->dev[d].hash);
+  for (int d = 0; d < from->ndev; d++) place_of(&o->known, from->m->dev[d].has, from->m->dev[d].hash);
   for (int i = 0; i < from->ntables; i++)
     for (int k = 0; k < from->tables[i].n; k++) {
       const struct search_value *v = &from->tables[i].v[k];

@@ -250,7 +250,7 @@ static void finish(struct search_job *j, struct planner *pl, int most, double do
   plans_verified(j->out, pl, most, &all);
   if (stopped(j) && r->n && (!all.n || r->found[0].cost < all.found[0].cost)) return;
   r->n = all.n, r->found = all.found;
-  if (r->stats.first <= 0 && r->n && r->found[0].cost < cost_op_by_op(pl->m)) r->stats.first = now_seconds() - j->start;
+  if (r->stats.first <= 0 && r->n && r->found[0].cost < search_library_seconds(pl->m->t, pl->m->s->p)) r->stats.first = now_seconds() - j->start;
   tell(j, r, done);
 }
 

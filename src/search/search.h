@@ -96,6 +96,9 @@ struct search_result {
 // p: an expanded program of one Lax subprogram (lax.h). Results are allocated in mem.
 int search_run(struct arena *mem, const struct graph *p, const struct target *t, const struct search_opts *o, struct search_result *r, struct err *e);
 
+// Seconds of the library operators of a program or kernel graph, by the model.
+double search_library_seconds(const struct target *t, const struct graph *p);
+
 // Whether a search of p would take minutes, estimated from the values and structures of a sample of its schedules. True also if p is not searchable.
 bool search_is_hard(const struct graph *p, const struct search_opts *o);
 // The limits under which a search of p takes less than minutes: 0 for its own; or, if the user has set none, a lower number of operators in a block

@@ -1,6 +1,6 @@
 // Chooses sizes for a structure: the extents of the grid and loop axes. A coarse lattice of divisors is tried first, then steps to adjacent divisors
-// along one axis while the cost falls. Sizes that exceed scratch are excluded. The schedule alone determines the possible extents and the cost of
-// each kind of work. Both are kept, so a structure's cost for given sizes is a sum of known terms.
+// along one axis while the cost falls. Sizes that exceed scratch are excluded if smaller tiles fit. The schedule alone determines the possible extents
+// and the cost of each kind of work. Both are kept, so a structure's cost for given sizes is a sum of known terms.
 #include "search/space.h"
 
 #include <math.h>
@@ -162,18 +162,22 @@ static const struct search_term *price(const struct ground *g, struct point *p, 
   return &p->price[work];
 }
 
-// Whether the smallest possible tiles fit.
-static bool fits(const struct ground *g, const struct works *w)
+typedef bool (*sizes_allowed)(const struct model *m, const struct search_term *sum);
+
+// Whether the smallest possible tiles are allowed.
+static bool least_is(const struct ground *g, const struct works *w, sizes_allowed allowed)
 {
   struct search_term sum = {0};
-  for (int i = 0; i < w->n; i++) cost_add(&sum, price(g, g->least, w->id[i]));
-  return cost_rules(g->m->t)->fits(g->m, &sum);
+  for (int i = 0; i < w->n && allowed; i++) cost_add(&sum, price(g, g->least, w->id[i]));
+  return allowed && allowed(g->m, &sum);
 }
 
 double sizes_cost(const struct ground *g, struct point *p, const struct works *w)
 {
   struct search_term sum = {0};
   for (int i = 0; i < w->n; i++) cost_add(&sum, price(g, p, w->id[i]));
+  const struct cost_rules *r = cost_rules(g->m->t);
+  if (r->spills && !r->fits(g->m, &sum) && least_is(g, w, r->fits)) return INFINITY;
   return p->bias * cost_seconds(g->m, &sum, &p->paid);
 }
 
@@ -217,7 +221,8 @@ static void refine(struct sizes_choice *c)
 int sizes_choose(struct ground *g, const struct works *w, struct sized *out, int most, uint64_t *too_large)
 {
   struct sizes_choice c = {g, w, out, .most = most, .too_large = too_large};
-  if (!fits(g, w)) return ++*too_large, 0;
+  const struct cost_rules *r = cost_rules(g->m->t);
+  if (!least_is(g, w, r->fits) && !least_is(g, w, r->spills)) return ++*too_large, 0;
   for (int i = 0; i < g->nlattice; i++) evaluate(&c, g->lattice[i]);
   refine(&c);
   return c.n;

@@ -389,7 +389,8 @@ struct cost_rules { // rules of a kind of target
   struct search_term (*term)(const struct model *m, const struct work *w, const struct sizes *z);
   double (*seconds)(const struct model *m, const struct search_term *sum, const struct sizes *z);
   bool (*fits)(const struct model *m, const struct search_term *least); // whether a kernel with at least this work is possible
-  double (*library)(const struct model *m, const struct node *n);
+  bool (*spills)(const struct model *m, const struct search_term *sum); // whether tiles that do not fit may be in a slower memory; NULL: never
+  double (*library)(const struct target *t, const struct graph *p, const struct node *n);
   double (*operate)(const struct target *t, double elements, double ops); // seconds of all cores for elementwise operators
   bool (*extent)(int64_t whole, int64_t tile, bool looped);               // whether a tile extent of a class is good; NULL: all are
   int64_t step;                                                           // loop step if no extent is good; 0: unchanged
@@ -413,7 +414,6 @@ double cost_kernel(const struct model *m, const struct table *t, const struct wo
 double cost_seconds(const struct model *m, const struct search_term *sum, const struct sizes *z);
 // Cost of a library operator for program node n.
 double cost_library(const struct model *m, const struct node *n);
-double cost_op_by_op(const struct model *m); // cost of the program itself
 
 // ---- cuts.c: tensors that earlier kernels leave for later ones ----
 

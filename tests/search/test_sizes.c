@@ -127,16 +127,18 @@ static void test_sizes(void **state)
   free(b);
 }
 
-// Seconds of a kernel that reads as many bytes of tiles again, and computes beside.
-static double streamed(double tiles, double compute)
+// Seconds of a kernel that reads as many bytes of tiles again, and computes beside; of a program with a class of that kind.
+static double streamed_in(enum search_kind kind, double tiles, double compute)
 {
-  const struct model m = {.t = &machine};
+  const struct space s = {.nclass = 1, .classes = {{.kind = kind}}};
+  const struct model m = {.s = &s, .t = &machine};
   const struct sizes z = {.blocks = 2, .iterations = 1};
   return cost_seconds(&m, &(struct search_term){.streams = 1e9, .tile = tiles, .compute = compute}, &z);
 }
+static double streamed(double tiles, double compute) { return streamed_in(CONTRACTED, tiles, compute); }
 
 // Reading tiles again costs more if they do not fit the nearest cache, and the same for all sizes that fit the next one;
-// tiles that do not fit that one are out. Arithmetic hides most of it.
+// tiles that do not fit that one either cost more yet, and are out in a program with products. Arithmetic hides most of it.
 static void test_tiles(void **state)
 {
   (void)state;
@@ -144,6 +146,9 @@ static void test_tiles(void **state)
   assert_true(near < streamed(2 * l1, 0) && streamed(2 * l1, 0) < far && far < 5 * near);
   assert_true(streamed(4 * l1, 0) == far && streamed(scratch / 2, 0) == far);
   assert_true(isinf(streamed(scratch + 1, 0)));
+  assert_true(streamed_in(REDUCED, scratch, 0) == far);
+  assert_true(streamed_in(REDUCED, 2 * scratch, 0) > far && streamed_in(REDUCED, 4 * scratch, 0) > streamed_in(REDUCED, 2 * scratch, 0));
+  assert_true(isfinite(streamed_in(REDUCED, 8 * scratch, 0)) && isinf(streamed_in(REDUCED, (double)machine.memory, 0)));
   assert_true(streamed(scratch, 1) - streamed(0, 1) < 0.4 * (far - near));
 }
 

@@ -1,0 +1,79 @@
+// Rows longer than a block of a CPU holds, few and many, of widths that divide and of primes: what the search offers can be made, costs less
+// than operator by operator, and keeps all cores busy where a row can be cut.
+#include "../graphs.h"
+#include "../search/examples.h"
+#include "../thin.h"
+#include "drive/drive.h"
+#include "plan/plan.h"
+
+#include <math.h>
+
+static const char softmax[] = "return softmax(X, dim=1)", log_softmax[] = "return X - logsumexp(X, dim=1)",
+                  rms[] = "G: f32[%d]\n return rms_norm(X, G)", layer[] = "G: f32[%d]\n B: f32[%d]\n return layer_norm(X, G, B)";
+static const struct {
+  const char *body;
+  int rows, columns;
+  int kernels;   // of the first that is offered, at most
+  int64_t least; // blocks of each of its kernels that reads X, at least
+} cases[] = {
+    {softmax, 16, 128256, 2, 2}, {softmax, 64, 50257, 1, 64},     {softmax, 16, 128239, 1, 16},    {softmax, 1, 1000000, 3, 2},
+    {softmax, 2, 131072, 2, 2},  {log_softmax, 16, 128256, 4, 2}, {log_softmax, 1, 1000000, 4, 2}, {rms, 16, 128256, 2, 2},
+    {rms, 1, 1000000, 3, 2},     {layer, 16, 128256, 4, 2},
+};
+
+static double op_by_op(struct job *j) { return search_library_seconds(&j->target, j->stable); }
+
+// Of kernels that read the program's first input: the fewest blocks of one.
+static int64_t fewest_blocks(const struct graph *g)
+{
+  int64_t fewest = INT64_MAX;
+  for (int i = 0; i < g->nnodes; i++) {
+    const struct node *n = &g->nodes[i];
+    bool reads = false;
+    for (int k = 0; k < n->nin; k++) reads |= g->tensors[n->in[k]].node == 0;
+    if (n->sub && reads) fewest = MIN(fewest, graph_blocks(n->sub));
+  }
+  return fewest;
+}
+
+static void look(struct arena *mem, size_t i)
+{
+  struct job j;
+  struct err e = {0};
+  struct mica_options o = mica_options_default();
+  struct search_result r;
+  char note[256];
+  struct graph *stable;
+  const char *body = arena_printf(mem, cases[i].body, cases[i].columns, cases[i].columns);
+  const char *text = arena_printf(mem, "program p { X: f32[%d, %d]\n %s }", cases[i].rows, cases[i].columns, body);
+  o.target = "cpu", o.threads = o.search_threads = 2, o.remember = false;
+  if (job_open(&j, mem, graph_of(mem, text), &o, &e) != OK) fail_msg("%s: %s", text, e.text);
+  j.target = machine;
+  assert_int_equal(job_split(&j, &e), OK);
+  assert_int_equal(j.split.n, 1);
+  struct contest *c = &j.contests[0];
+  const struct pricing by = price_open(mem, &j.target, c->part->g);
+  assert_int_equal(pipe_search_part(&j, c, &r, &e), OK);
+  if (!r.n || r.found[0].cost >= op_by_op(&j)) fail_msg("%s: nothing costs less than op-by-op", text);
+  for (int k = 0; k < r.n; k++)
+    if (stable_form(mem, r.found[k].g, by.overflows, &stable, note, &e) != OK) fail_msg("%s: graph %d: %s", text, k + 1, e.text);
+  if (r.found[0].kernels > cases[i].kernels) fail_msg("%s: %d kernels, %s", text, r.found[0].kernels, r.found[0].schedule);
+  if (fewest_blocks(r.found[0].g) < cases[i].least) fail_msg("%s: %s", text, r.found[0].schedule);
+  job_close(&j);
+}
+
+static void is_offered(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < COUNT(cases); i += (size_t)quick_step(3)) {
+    struct arena mem = {0};
+    look(&mem, i);
+    arena_close(&mem);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(is_offered)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
