@@ -73,7 +73,7 @@ static double library_rate(const struct blas_product *m)
   return any % 2 ? kernel_rates.odd[COUNT_LIBRARY] : any % 8 ? kernel_rates.unaligned[COUNT_LIBRARY] : 1;
 }
 
-void count_product(const struct graph *g, const enum dtype *store, const struct lower_product *x, const struct target *gpu, struct kernel_counts *c)
+void count_product(const struct graph *g, const enum dtype *store, const struct library_product *x, const struct target *gpu, struct kernel_counts *c)
 {
   const struct norm n = {.kernels = g};
   const struct lower_job j = {.n = &n, .store = store, .gpu = gpu};
@@ -89,4 +89,11 @@ void count_product(const struct graph *g, const enum dtype *store, const struct 
   if (m->type[BLAS_A] != TT_F32) c->wgmma /= library_rate(m);
   // Products of f32 are multiplied by lanes. Which of its kernels the library takes is not known; tiles of 128 by 128, where there are enough.
   if (m->type[BLAS_A] == TT_F32) c->wgmma *= gpu->flops / (2 * gpu->lane_rate * gpu->cores * kernel_rates.f32[COUNT_LIBRARY]);
+}
+
+struct choice product_choice(const struct lower_plan *p, const struct library_product *x, bool tail)
+{
+  struct kernel_counts c;
+  count_product(p->g, p->store, x, p->gpu, &c);
+  return (struct choice){.scheme = SCHEME_LIBRARY, .k = {{tail ? (int)x->p.epilogue + 1 : 0}}, .tail = tail, .cost = kernel_time(&c, p->gpu, NULL)};
 }

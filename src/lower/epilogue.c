@@ -157,7 +157,7 @@ static bool all_strides(const struct blas_product *p, const struct norm *n, cons
 }
 
 // If there is one row of one element, there is no stride: one that fits.
-static void put_strides(struct lower_product *x, int operand, int64_t in[3][TENSORS], int tensor)
+static void put_strides(struct library_product *x, int operand, int64_t in[3][TENSORS], int tensor)
 {
   struct blas_product *p = &x->p;
   int64_t *s = p->stride[operand];
@@ -173,7 +173,8 @@ static bool is_vector(const struct blas_product *p, int64_t s[3][TENSORS], int t
   return (p->m > 1 && !s[1][tensor]) || (p->n > 1 && !s[2][tensor]);
 }
 
-static bool put_operand(const struct epilogue_form *f, int k, int64_t s[3][TENSORS], const enum dtype *store, struct lower_product *out, bool *biased)
+static bool put_operand(const struct epilogue_form *f, int k, int64_t s[3][TENSORS], const enum dtype *store, struct library_product *out,
+                        bool *biased)
 {
   bool vector = is_vector(&out->p, s, 2 + k);
   int operand = vector ? BLAS_BIAS : BLAS_C;
@@ -190,7 +191,7 @@ static bool put_operand(const struct epilogue_form *f, int k, int64_t s[3][TENSO
 
 static bool refuse(char why[160], const char *reason) { return snprintf(why, 160, "%s", reason), false; }
 
-bool product_ends(const struct lower_product *x, const struct norm *n, const enum dtype *store, struct lower_product *out, char why[160])
+bool product_ends(const struct library_product *x, const struct norm *n, const enum dtype *store, struct library_product *out, char why[160])
 {
   struct epilogue_form f = {.n = n, .product_tensor = x->tensor[BLAS_D], .p = -1};
   const struct plan_access *of[TENSORS] = {NULL};

@@ -11,15 +11,6 @@
 //                keep theirs; of those between kernels, what only elementwise operators and sums read is fp32
 //
 // Files
-//   store.c      dtypes of tensors between kernels
-//   wrap.c       library operators as block graphs
-//   rewrite.c    what passes over kernel graphs have in common (rewrite.h)
-//   gather_in.c  gathers within the kernels that read them
-//   merge.c      kernels that go on with the tiles of the one before
-//   parts.c      products of f32 as products of bf16 parts
-//   aligned.c    copies of operands whose rows begin anywhere
-//   spans.c      masks whose rows say where they show anything
-//   steps.c      products beside a loop, in steps of it
 //   lower_values.c  values of a kernel, rewritten by rules (src/kern)
 //   text.c       tile text: names, indentation, the frame of a kernel
 //   fill.c       templates of tile text
@@ -29,9 +20,8 @@
 //   scheme.c     the table of schemes; choices over all of them
 //   order.c      how tensors between kernels lie in device memory
 //   count.c, kernel_time.c, *_cost.c  the cost model (count.h)
-//   product.c    products by the vendor's library
 //   meeting.c    operators of all ranks
-//   epilogue.c   what follows them, done by the library in the same launch
+//   epilogue.c   what follows products, done by the library in the same launch
 //   memo.c       first choices of kernels that were asked about before
 //   lower_plan.c a whole kernel graph: its kernels and their choices
 //   program.c    a choice of each: launches and their arguments
@@ -45,37 +35,10 @@
 
 #include "cuda/cuda.h"
 #include "ir/ir.h"
+#include "legal/legal.h"
 #include "plan/norm.h"
 #include "target/target.h"
 #include "tile/tile.h"
-
-// ---- store.c, wrap.c, steps.c -------------------------------------------------------------------------------
-
-// By tensor of a kernel graph; lives in mem. stored: as in lower_opts.
-const enum dtype *store_types(struct arena *mem, const struct graph *kernels, const char *const *stored);
-int lower_part(const struct graph *kernels, int tensor); // the number of the bf16 part of f32 that a kernel saves so, from 0; -1: it is none
-// merge.c: kernels on the same tiles, one after the other, as one; NO where there are none.
-int lower_merge(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
-bool lower_topk(const struct graph *wrapped);             // has it a kernel that chooses the largest elements?
-int lower_tail_of(const struct graph *kernels, int node); // the kernel that can be this node's tail, -1: none
-// The same kernel graph with library operators but products (MATMUL) made block graphs, which the schemes take.
-int wrap_library(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
-// A kernel that loads tensor t of `to` and saves what each of the operators makes of it, a copy where there are none; *first: the first tensor that it
-// saves. Blocks have tiles of some thousand elements.
-int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e);
-// gather_in.c: the same with gathers, and what their indices are computed of, within the kernels that read them; NO where there are none.
-int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
-// parts.c: the same with products of f32 in block graphs as sums of products of bf16 parts; NO, and the same graph, where there are none.
-int lower_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
-// aligned.c: the same with copies of inputs that products load and whose rows do not begin at 16 bytes; NO where there are none.
-int lower_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
-bool lower_copied(const struct graph *kernels, int tensor); // is it a copy that a kernel makes?
-// spans.c: the same with masks of attention read where they do more than to show a part of a row; NO where there are none.
-int lower_spans(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e);
-// once.c: the same with iterators that load the same tile as one; NO where there are none.
-int load_once(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
-// steps.c; the same kernel graph with products of what loops do not change in steps of the loops.
-int step_products(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e);
 
 // ---- scheme.c --------------------------------------------------------------------------------------
 
@@ -104,7 +67,7 @@ struct lower_job {
   struct text_marks *marks;     // emit() leaves what the text is about (emit.h); NULL
   unsigned off;                 // rules that are left out (kern/rule.def), as bits
 };
-bool lower_exact(const struct lower_job *j); // parts.c: does the kernel multiply bf16 parts of f32?
+bool lower_exact(const struct lower_job *j); // does the kernel multiply bf16 parts of f32?
 struct lower_out {
   struct str text;  // of the tile program
   int nargs, *arg;  // tensors of the kernel graph, in the order in which the text declares global buffers;
@@ -213,10 +176,6 @@ struct device_program {
   int64_t zeroed;    // so many at its beginning are zero at first, and zero again after each run
   double cost;       // modelled seconds of all launches
 };
-struct lower_product {
-  struct blas_product p;
-  int tensor[BLAS_OPERANDS]; // of the kernel graph, views resolved
-};
 struct lower_meeting {
   struct meeting m;
   int tensor[2]; // operand, result: of the kernel graph, views resolved
@@ -227,10 +186,10 @@ struct lower_unit {
   int first, last; // nodes of the kernel graph; last differs where the kernel that ends with it can be a tail of this one
   int head;        // the unit whose tail this can be, -1: none
   bool product;
-  struct lower_product mul, ends; // of a product; with what its tail does, where last differs
-  struct lower_meeting meet;      // of an operator of all ranks; .m.ranks 0: it is none
-  struct norm n, tail;            // of what is no product; the tail where last differs
-  int nchoices;                   // 0: no scheme takes it, for the reasons in why; with and without tail in turns
+  struct library_product mul, ends; // of a product; with what its tail does, where last differs
+  struct lower_meeting meet;        // of an operator of all ranks; .m.ranks 0: it is none
+  struct norm n, tail;              // of what is no product; the tail where last differs
+  int nchoices;                     // 0: no scheme takes it, for the reasons in why; with and without tail in turns
   struct choice *choice;
   const char *why;
 };
@@ -278,13 +237,10 @@ enum { ORDERS = 3 };
 const struct order *order_least(struct arena *mem, const struct graph *wrapped); // row by row, copies with rows at 16 bytes; NULL: there are none
 int order_candidates(struct arena *mem, const struct graph *wrapped, const struct order *out[ORDERS], const char *what[ORDERS]);
 
-// ---- product.c -------------------------------------------------------------------------------------
+// ---- count.c ---------------------------------------------------------------------------------------
 
-// The matrix product in a node of a kernel graph as one strided product, but for types; false where its operands have no such
-// strides.
-bool product_of(const struct graph *kernels, const struct order *order, int node, struct lower_product *out);
 // The library's product as a choice, with the epilogue of its tail or without one; with its modelled cost.
-struct choice product_choice(const struct lower_plan *p, const struct lower_product *x, bool tail);
+struct choice product_choice(const struct lower_plan *p, const struct library_product *x, bool tail);
 
 // ---- meeting.c -------------------------------------------------------------------------------------
 
@@ -297,7 +253,7 @@ struct choice meeting_choice(const struct target *gpu, const struct meeting *m);
 // ---- epilogue.c ------------------------------------------------------------------------------------
 
 // The product with what the kernel in n does to its result; false where the library does not do that, for the reason in why.
-bool product_ends(const struct lower_product *x, const struct norm *n, const enum dtype *store, struct lower_product *out, char why[160]);
+bool product_ends(const struct library_product *x, const struct norm *n, const enum dtype *store, struct library_product *out, char why[160]);
 // "0.5 (A B) + C + bias, relu"; nothing of a plain product
 void product_text(const struct blas_product *p, struct str *out);
 void launch_body_text(const struct launch *l, struct str *out); // its tile program, or a comment that describes the product

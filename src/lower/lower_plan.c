@@ -86,7 +86,7 @@ static void with_tail(struct planning *w, struct lower_unit *u)
 {
   struct lower_unit both = *u, next = *u;
   char why[160];
-  both.last = next.first = next.last = lower_tail_of(w->p->g, u->first);
+  both.last = next.first = next.last = legal_tail_of(w->p->g, u->first);
   if (both.last < 0 || norm_make_in(w->mem, w->p->g, w->p->order, both.last, &both.tail, why) != OK) return;
   if (!u->product)
     choose(w, &both, true);
@@ -139,7 +139,7 @@ static bool touches_alike(const struct lower_plan *a, const struct lower_plan *b
 // The unit in a plan before, where it would be found again just so.
 static const struct lower_unit *known_unit(const struct planning *w, int node, bool tails)
 {
-  int last = tails ? lower_tail_of(w->p->g, node) : -1;
+  int last = tails ? legal_tail_of(w->p->g, node) : -1;
   for (int i = 0; i < w->nbefore; i++) {
     const struct lower_unit *u = &w->before[i]->unit[w->p->nunits];
     if (u->first == node && touches_alike(w->p, w->before[i], node) && (last < 0 || touches_alike(w->p, w->before[i], last))) return u;
@@ -283,15 +283,15 @@ static int plan_wrapped(struct arena *mem, const struct graph *g, const struct t
 {
   struct graph *wrapped, *other;
   TRY(wrap_library(mem, g, &wrapped, e));
-  const int parts = gpu->f32_products == F32_BF16X6 ? lower_parts(mem, wrapped, &wrapped, e) : NO;
+  const int parts = gpu->f32_products == F32_BF16X6 ? legal_parts(mem, wrapped, &wrapped, e) : NO;
   if (parts != OK && parts != NO) return parts;
   TRY(plan_ordered(mem, wrapped, gpu, o, p, e));
   // The search does not place topk in a kernel. This plan merges it with the kernel that makes its operand.
-  TRY(plan_rewritten(mem, lower_topk(wrapped) ? lower_merge(mem, wrapped, &other, e) : NO, &other, gpu, o, p, e));
+  TRY(plan_rewritten(mem, legal_topk(wrapped) ? legal_merge(mem, wrapped, &other, e) : NO, &other, gpu, o, p, e));
   TRY(plan_rewritten(mem, load_once(mem, wrapped, &other, e), &other, gpu, o, p, e));
-  TRY(plan_rewritten(mem, lower_gathers(mem, wrapped, &other, e), &other, gpu, o, p, e));
-  TRY(plan_rewritten(mem, lower_spans(mem, wrapped, &other, e), &other, gpu, o, p, e));
-  return plan_rewritten(mem, lower_aligned(mem, wrapped, &other, e), &other, gpu, o, p, e);
+  TRY(plan_rewritten(mem, legal_gathers(mem, wrapped, &other, e), &other, gpu, o, p, e));
+  TRY(plan_rewritten(mem, legal_spans(mem, wrapped, &other, e), &other, gpu, o, p, e));
+  return plan_rewritten(mem, legal_aligned(mem, wrapped, &other, e), &other, gpu, o, p, e);
 }
 
 int lower_plan(struct arena *mem, const struct graph *g, const struct target *gpu, const struct lower_opts *o, struct lower_plan *p, struct err *e)
@@ -299,7 +299,7 @@ int lower_plan(struct arena *mem, const struct graph *g, const struct target *gp
   struct graph *merged;
   struct lower_plan longer;
   TRY(thread_flat(mem, g, &g, e));
-  int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : lower_merge(mem, g, &merged, e);
+  int status = plan_wrapped(mem, g, gpu, o, p, e), changed = status ? NO : legal_merge(mem, g, &merged, e);
   if (changed != OK) return status ? status : changed == NO ? OK : changed;
   status = plan_wrapped(mem, merged, gpu, o, &longer, e);
   if (!status) take_cheaper(mem, p, &longer);

@@ -25,7 +25,7 @@ const struct order *order_least(struct arena *mem, const struct graph *g)
   struct order *o = NEWS(mem, struct order, g->ntensors + 1);
   bool any = false;
   for (int t = 0; t < g->ntensors; t++) {
-    o[t] = (struct order){-1, lower_copied(g, t) && !layout_fixed(g, t)};
+    o[t] = (struct order){-1, legal_copied(g, t) && !layout_fixed(g, t)};
     any |= o[t].padded;
   }
   return any ? o : NULL;
@@ -41,7 +41,7 @@ int order_candidates(struct arena *mem, const struct graph *g, const struct orde
   struct err e = {0};
   int n = 0;
   int parts = 0; // of f32: three tensors for each operand, which planning takes too long for where operands are many
-  for (int t = 0; t < g->ntensors; t++) parts += lower_part(g, t) >= 0;
+  for (int t = 0; t < g->ntensors; t++) parts += legal_part(g, t) >= 0;
   const bool plans = parts <= PLANNED_PARTS;
   if (!layouts_free(g) || (plans && plan_layouts(mem, g, false, &l, &e) != OK)) return 0;
   for (int w = 0; w < ORDERS; w++) {

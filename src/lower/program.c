@@ -43,7 +43,7 @@ static const char *how_text(struct arena *mem, const struct choice *c)
 
 static void add_product(struct building *b, const struct lower_unit *u, bool tail, struct launch *l)
 {
-  const struct lower_product *x = tail ? &u->ends : &u->mul;
+  const struct library_product *x = tail ? &u->ends : &u->mul;
   const struct choice c = product_choice(b->p, x, tail);
   l->product = true, l->how = how_text(b->mem, &c), l->mul = x->p, l->cost = c.cost, l->dependent = false;
   l->arg = NEWS(b->mem, struct launch_arg, BLAS_OPERANDS);

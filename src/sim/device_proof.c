@@ -49,8 +49,8 @@ static int bring(struct lone *l, const struct lower_plan *p, int t, struct err *
   } else if (op_rows[n->op].rule == RULE_INDEX) {
     TRY(graph_add(l->g, n->op, 0, NULL, &n->a, n->at, &l->at[t], e));
   } else {
-    l->size[l->fed.n] = ldexp(1, -8 * MAX(lower_part(p->g, t), 0));
-    l->positive[l->fed.n] = n->op != OP_INPUT && lower_part(p->g, t) < 0;
+    l->size[l->fed.n] = ldexp(1, -8 * MAX(legal_part(p->g, t), 0));
+    l->positive[l->fed.n] = n->op != OP_INPUT && legal_part(p->g, t) < 0;
     l->fed.from[l->fed.n] = t, l->fed.made[l->fed.n++] = n->op != OP_INPUT;
     TRY(graph_input_as(l->g, NULL, p->store[t], &p->g->tensors[t], n->at, &l->at[t], e));
   }

@@ -64,7 +64,7 @@ static void masks(void **state)
                      " save(accum(matmul(e, v)) / accum(sum(e, dim=2)), omap={x:0, y:1})\n }\n return O";
   must(lower_plan(&mem, read(&mem, text), &gpu, &(struct lower_opts){.dependent = true}, &p, &e), "a mask", &e);
   assert_int_equal(p.nunits, 2);
-  assert_true(lower_copied(p.g, p.g->nodes[p.unit[0].first].out) && p.store[p.g->nodes[p.unit[0].first].out] == F16);
+  assert_true(legal_copied(p.g, p.g->nodes[p.unit[0].first].out) && p.store[p.g->nodes[p.unit[0].first].out] == F16);
   struct str how = {0};
   scheme_text(&p.unit[1].choice[0], &how);
   assert_non_null(strstr(str_text(&how), "brought=1"));

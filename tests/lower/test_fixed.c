@@ -1,4 +1,4 @@
-// Products whose operands a loop does not change, beside and inside loops, at many layouts of warps. src/lower/steps.c puts many of them
+// Products whose operands a loop does not change, beside and inside loops, at many layouts of warps. src/legal/steps.c puts many of them
 // into steps of the loop; here they are as a block graph may have them.
 // test: timeout 300
 #include "held.h"

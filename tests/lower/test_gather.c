@@ -125,7 +125,7 @@ static void readers_of_later_versions_do_not_gather(void **state)
   struct err e = {0};
   struct graph *w, *within;
   must(wrap_library(&mem, table_graph(&mem, "gather", "versions_of_a_state"), &w, &e), "versions", &e);
-  assert_int_equal(lower_gathers(&mem, w, &within, &e), OK); // z * 2, before the update
+  assert_int_equal(legal_gathers(&mem, w, &within, &e), OK); // z * 2, before the update
   int updates = 0;
   for (int i = 0; i < within->nnodes; i++) {
     const struct node *n = &within->nodes[i];

@@ -38,7 +38,7 @@ static void merged(void **state)
     struct arena mem = {0};
     struct err e = {0};
     struct graph *g = graph_of(&mem, t.row[i].text), *m = NULL;
-    int before = count_blocks(g), status = lower_merge(&mem, g, &m, &e), outputs[8];
+    int before = count_blocks(g), status = legal_merge(&mem, g, &m, &e), outputs[8];
     if (status != (left < before ? OK : NO)) fail_msg("%s: status %d %s", name, status, e.text);
     if (status == OK) {
       if (count_blocks(m) != left) fail_msg("%s: %d blocks", name, count_blocks(m));

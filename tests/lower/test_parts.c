@@ -179,7 +179,7 @@ static void priced(void **state)
   assert_true(by[1][1] > by[1][0]);
   struct graph *out;
   struct err e = {0};
-  assert_int_equal(lower_parts(&mem, read(&mem, "X: f16[128, 256]\n W: f16[256, 128]\n" GRID X W " save(accum(matmul(x, w))" END), &out, &e), NO);
+  assert_int_equal(legal_parts(&mem, read(&mem, "X: f16[128, 256]\n W: f16[256, 128]\n" GRID X W " save(accum(matmul(x, w))" END), &out, &e), NO);
   arena_close(&mem);
 }
 

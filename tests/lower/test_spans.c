@@ -85,7 +85,7 @@ static void any_mask(void **state)
       struct arena mem = {0};
       struct graph *g;
       struct err e = {0};
-      must(lower_spans(&mem, wrapped(&mem, text_of(&mem, i, s / 2, s % 2)), &g, &e), masks[i].name, &e);
+      must(legal_spans(&mem, wrapped(&mem, text_of(&mem, i, s / 2, s % 2)), &g, &e), masks[i].name, &e);
       assert_true(run_all(&mem, masks[i].name, g) > 0);
       arena_close(&mem);
     }
@@ -113,7 +113,7 @@ static void others(void **state)
     struct err e = {0};
     const char *head = arena_printf(&mem, SCORES, cases[i].rows),
                *text = arena_printf(&mem, "%s save(%s, omap={x:0})\n }\n return O", head, cases[i].saved);
-    assert_int_equal(lower_spans(&mem, wrapped(&mem, text), &g, &e), cases[i].taken ? OK : NO);
+    assert_int_equal(legal_spans(&mem, wrapped(&mem, text), &g, &e), cases[i].taken ? OK : NO);
     arena_close(&mem);
   }
 }

@@ -1,7 +1,7 @@
 // Fuses gathers into the kernels that read them. A gather only moves bytes, and its reader can read the slices directly. The same holds for
 // elementwise operators that only compute an index. Input: a checked kernel graph whose library operators are wrapped. Output: an equal graph
 // without kernels that nothing reads any more. Kernels with products keep their operands in memory. The caller decides whether the result is faster.
-#include "lower/rewrite.h"
+#include "legal/rewrite.h"
 
 #include <string.h>
 
@@ -172,7 +172,7 @@ static int node(struct block_rewriting *r, const struct node *x, int from)
 
 static int kernel(struct rewriting *w, const struct node *n, int *out) { return rewrite_block(w, n, node, NULL, out); }
 
-int lower_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
+int legal_gathers(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
-  return lower_rewrite(mem, wrapped, kernel, NULL, out, e);
+  return legal_rewrite(mem, wrapped, kernel, NULL, out, e);
 }

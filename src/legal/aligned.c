@@ -1,7 +1,7 @@
 // Operands whose rows begin anywhere. TMA wants rows that begin at multiples of 16 bytes, as those of [4096, 4095] f16 do not. A copy of such an input
-// has longer rows (order.c), and a kernel makes it once for all products that load the tensor, or views of it. A mask of booleans that a loop with
+// has longer rows (lower/order.c), and a kernel makes it once for all products that load the tensor, or views of it. A mask of booleans that a loop with
 // products walks is copied to 16 bits (store.c), which TMA brings with the other tiles.
-#include "lower/rewrite.h"
+#include "legal/rewrite.h"
 
 #include <string.h>
 
@@ -43,7 +43,7 @@ static int copy_of(struct rewriting *w, int t, int *out)
     TRY(copy_of(w, n->in[0], &from));
     TRY(graph_add(w->to, n->op, 1, &from, &n->a, n->at, &copy[t], w->e));
   } else if (copy[t] < 0)
-    TRY(lower_elementwise(w->to, w->map[t], n->at, 0, NULL, &copy[t], w->e));
+    TRY(legal_elementwise(w->to, w->map[t], n->at, 0, NULL, &copy[t], w->e));
   return *out = copy[t], OK;
 }
 
@@ -61,14 +61,14 @@ static int kernel(struct rewriting *w, const struct node *n, int *out)
   return w->changed = true, *out = map[n->out], OK;
 }
 
-int lower_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
+int legal_aligned(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
   int *copy = NEWS(mem, int, wrapped->ntensors + 1);
   memset(copy, -1, sizeof *copy * (size_t)(wrapped->ntensors + 1));
-  return lower_rewrite(mem, wrapped, kernel, copy, out, e);
+  return legal_rewrite(mem, wrapped, kernel, copy, out, e);
 }
 
-bool lower_copied(const struct graph *g, int t)
+bool legal_copied(const struct graph *g, int t)
 {
   const struct node *n = &g->nodes[g->tensors[t].node];
   return n->op == OP_BLOCK && n->sub->nnodes == 2 && n->sub->nodes[0].op == OP_ITER && n->sub->nodes[1].op == OP_SAVE;

@@ -2,7 +2,7 @@
 // kernel leaves to the next costs precision and saves bytes: tensor cores want operands in 16 bits, and those are rounded
 // anyway; sums and elementwise operators do not, and parts of a sum or of a softmax lose by it. Programs' own inputs and outputs
 // are what the program says.
-#include "lower/lower.h"
+#include "legal/legal.h"
 
 #include <string.h>
 
@@ -42,7 +42,7 @@ static enum op saved(const struct graph *g, int t)
 // Is t what a kernel saves of a comparison? It is 1 or 0, exact in every dtype.
 static bool is_condition(const struct graph *g, int t) { return op_rows[saved(g, t)].flags & BRACKET; }
 
-int lower_part(const struct graph *g, int t)
+int legal_part(const struct graph *g, int t)
 {
   _Static_assert(OP_BF16_MIDDLE == OP_BF16_HIGH + 1 && OP_BF16_LOW == OP_BF16_HIGH + 2, "parts stand one after another in op.def");
   const enum op op = saved(g, t);
@@ -71,7 +71,7 @@ static void join_masks(const struct graph *g, const struct node *n, enum dtype *
   }
   for (int i = 0; i < g->ntensors && type != DTYPES; i++)
     for (int k = 0; k < n->nin; k++)
-      if (graph_root(g, i) == graph_root(g, n->in[k]) && lower_copied(g, graph_root(g, i)) && g->tensors[i].dtype == BOOL) t[i] = type;
+      if (graph_root(g, i) == graph_root(g, n->in[k]) && legal_copied(g, graph_root(g, i)) && g->tensors[i].dtype == BOOL) t[i] = type;
 }
 
 // The result of an update has the place and the type of its operand.

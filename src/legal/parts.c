@@ -5,7 +5,7 @@
 // graph each product of two f32 operands becomes a sum of six, the smallest first. Operands that iterators load come from tensors of parts, which a kernel
 // makes of the whole tensor. A left operand that is computed is divided where it is. Schemes see products of bf16 whose results are f32, and add up the
 // results of each iteration outside of the tensor cores, which cut bits off.
-#include "lower/rewrite.h"
+#include "legal/rewrite.h"
 
 #include <string.h>
 
@@ -29,12 +29,11 @@ static bool divides(const struct graph *g, const struct node *kernel, const stru
   return n->op == OP_MATMUL && is_f32(kernel->sub, n->in[0]) && is_f32(kernel->sub, n->in[1]) && !graph_scan(g, kernel, n).triangle;
 }
 
-static bool any_divides(const struct graph *g)
+bool legal_divides(const struct graph *g, const struct node *kernel)
 {
-  for (int i = 0; i < g->nnodes; i++)
-    for (int k = 0; g->nodes[i].op == OP_BLOCK && k < g->nodes[i].sub->nnodes; k++)
-      if (divides(g, &g->nodes[i], &g->nodes[i].sub->nodes[k])) return true;
-  return false;
+  bool any = false;
+  for (int i = 0; kernel->op == OP_BLOCK && i < kernel->sub->nnodes; i++) any |= divides(g, kernel, &kernel->sub->nodes[i]);
+  return any;
 }
 
 // ---- tensors of parts ----
@@ -48,7 +47,7 @@ static int tensor_parts(struct rewriting *w, int t, struct part_tensors **out)
   *out = &parts[t];
   if ((*out)->of[0] >= 0) return OK;
   if (op_rows[n->op].rule != RULE_VIEW) {
-    TRY(lower_elementwise(w->to, w->map[t], n->at, PARTS, part_op, &first, w->e));
+    TRY(legal_elementwise(w->to, w->map[t], n->at, PARTS, part_op, &first, w->e));
     for (int p = 0; p < PARTS; p++) (*out)->of[p] = first + p;
     return OK;
   }
@@ -120,19 +119,12 @@ static int kernel(struct rewriting *w, const struct node *n, int *out)
   return w->changed = true, rewrite_block(w, n, node, &d, out);
 }
 
-int lower_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
+int legal_parts(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
-  if (!any_divides(wrapped)) return *out = (struct graph *)wrapped, NO;
   struct part_tensors *parts = NEWS(mem, struct part_tensors, wrapped->ntensors + 1);
+  bool any = false;
+  for (int i = 0; i < wrapped->nnodes; i++) any |= legal_divides(wrapped, &wrapped->nodes[i]);
+  if (!any) return *out = (struct graph *)wrapped, NO;
   memset(parts, -1, sizeof *parts * (size_t)wrapped->ntensors);
-  return lower_rewrite(mem, wrapped, kernel, parts, out, e);
-}
-
-// All products of f32 in block graphs are products of parts by now.
-bool lower_exact(const struct lower_job *j)
-{
-  const struct graph *b = j->n->block;
-  bool exact = false;
-  for (int i = 0; i < b->nnodes; i++) exact |= divides(j->n->kernels, &j->n->kernels->nodes[j->n->node], &b->nodes[i]);
-  return exact && j->gpu->f32_products == F32_BF16X6;
+  return legal_rewrite(mem, wrapped, kernel, parts, out, e);
 }

@@ -4,7 +4,7 @@
 // product whose operand has no strides, a view that is an output of the program) the view is copied by a block graph that only
 // loads and saves. Requires a checked graph, which may have composites; provides inputs, outputs, views, constants, products and
 // block graphs.
-#include "lower/rewrite.h"
+#include "legal/rewrite.h"
 #include "plan/letters.h"
 
 #include <string.h>
@@ -101,7 +101,7 @@ static int end(struct wrap_block *x, int n, int t, struct loc at, int *out)
   return block_end(&x->b, at, out);
 }
 
-int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e)
+int legal_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e)
 {
   const struct shape *s = &to->tensors[t].shape;
   struct wrapping w = {.to = to, .e = e};
@@ -116,7 +116,7 @@ int lower_elementwise(struct graph *to, int t, struct loc at, int nops, const en
   return end(&b, MAX(nops, 1), made, at, first);
 }
 
-static int copied(struct wrapping *w, int t, int *out) { return lower_elementwise(w->to, t, NOWHERE, 0, NULL, out, w->e); }
+static int copied(struct wrapping *w, int t, int *out) { return legal_elementwise(w->to, t, NOWHERE, 0, NULL, out, w->e); }
 
 static const struct node *constant(const struct graph *g, int t)
 {
@@ -324,7 +324,7 @@ static bool may_be_operand(const struct graph *g, int t)
 
 static int product(struct wrapping *w, const struct node *n, const int *in, int *out)
 {
-  struct lower_product p;
+  struct library_product p;
   int x[2] = {in[0], in[1]};
   TRY(graph_add(w->to, n->op, 2, x, &n->a, n->at, out, w->e));
   if (product_of(w->to, NULL, w->to->nnodes - 1, &p)) return OK;

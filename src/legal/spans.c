@@ -2,8 +2,8 @@
 // hide those at which they are -inf.
 // A kernel of its own reads it once, for all heads: each row gets the first element that is shown, the place behind the last one, and whether the
 // mask does more than to show these and those between. Attention then compares indices with the first two, skips iterations outside of them
-// (mma_hidden.c), and reads the mask only in rows for which it does more. Each element of the mask is what it was.
-#include "lower/rewrite.h"
+// (lower/mma_hidden.c), and reads the mask only in rows for which it does more. Each element of the mask is what it was.
+#include "legal/rewrite.h"
 
 #include <string.h>
 
@@ -210,7 +210,7 @@ static int kernel(struct rewriting *w, const struct node *n, int *out)
   return w->changed = true, rewrite_block(w, n, node, &s, out);
 }
 
-int lower_spans(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
+int legal_spans(struct arena *mem, const struct graph *wrapped, struct graph **out, struct err *e)
 {
-  return lower_rewrite(mem, wrapped, kernel, NULL, out, e);
+  return legal_rewrite(mem, wrapped, kernel, NULL, out, e);
 }

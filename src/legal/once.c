@@ -1,7 +1,7 @@
 // Iterators of a block graph that load the same tile become one. A search gives each role of a tensor its own: a latent that attention
 // reads as keys and as values comes twice, and so would lie in shared memory twice. Requires a checked kernel graph; provides one that
 // is equal to it. Some schemes cannot read one tile in two ways, so whether that is better is for the plan to say.
-#include "lower/rewrite.h"
+#include "legal/rewrite.h"
 
 // The node before n that iterates over the same tensor in the same way; -1: none, or n is no iterator.
 static int same_iterator(const struct node *nest, int n)
@@ -31,5 +31,5 @@ static int kernel(struct rewriting *w, const struct node *n, int *out)
 
 int load_once(struct arena *mem, const struct graph *kernels, struct graph **out, struct err *e)
 {
-  return lower_rewrite(mem, kernels, kernel, NULL, out, e);
+  return legal_rewrite(mem, kernels, kernel, NULL, out, e);
 }

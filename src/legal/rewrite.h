@@ -1,8 +1,8 @@
-// rewrite: inside lower, what passes over kernel graphs have in common. A pass makes the graph once more, with some of its kernels made otherwise.
-#ifndef MICA_LOWER_REWRITE_H
-#define MICA_LOWER_REWRITE_H
+// rewrite: inside legal, what passes over kernel graphs have in common. A pass makes the graph once more, with some of its kernels made otherwise.
+#ifndef MICA_LEGAL_REWRITE_H
+#define MICA_LEGAL_REWRITE_H
 
-#include "lower/lower.h"
+#include "legal/legal.h"
 
 struct block_making { // a kernel's block graph while it is made, for the kernel graph `to`
   struct graph *to, *sub;
@@ -15,6 +15,10 @@ int block_load(struct block_making *b, int tensor, const struct attrs *a, struct
 int block_add(struct block_making *b, enum op op, int nin, const int *in, const struct attrs *a, struct loc at); // the operator's first result
 int block_end(struct block_making *b, struct loc at, int *out); // the kernel that it makes; *out: the first of its tensors
 
+// wrap.c: a kernel that loads tensor t of `to` and saves what each of the operators makes of it, a copy where there are none; *first: the first tensor
+// that it saves. Blocks have tiles of some thousand elements.
+int legal_elementwise(struct graph *to, int t, struct loc at, int nops, const enum op *ops, int *first, struct err *e);
+
 struct rewriting {
   const struct graph *g;
   struct graph *to;
@@ -26,7 +30,7 @@ struct rewriting {
 // Makes the kernel n in w->to; *out: the first of its tensors there. NO: it is taken as it is.
 typedef int rewrite_kernel(struct rewriting *w, const struct node *n, int *out);
 // The graph in which these kernels are made so, without what nothing reads; NO where none has changed.
-int lower_rewrite(struct arena *mem, const struct graph *g, rewrite_kernel *kernel, void *own, struct graph **out, struct err *e);
+int legal_rewrite(struct arena *mem, const struct graph *g, rewrite_kernel *kernel, void *own, struct graph **out, struct err *e);
 
 struct block_rewriting { // a kernel's block graph
   struct block_making b;

@@ -3,7 +3,7 @@
 //   matmul(h, u)  becomes  accum(matmul(h_i, u_i))
 // Only where nothing in the loop reads the result, and each step still is a product that tensor cores take. Requires a checked
 // kernel graph; provides one that is equal to it.
-#include "lower/rewrite.h"
+#include "legal/rewrite.h"
 
 enum { LEAST_STEP = 16 };
 
@@ -86,6 +86,6 @@ static int kernel(struct rewriting *w, const struct node *n, int *out)
 
 int step_products(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
-  const int status = lower_rewrite(mem, g, kernel, NULL, out, e);
+  const int status = legal_rewrite(mem, g, kernel, NULL, out, e);
   return status == NO ? *out = (struct graph *)g, OK : status;
 }

@@ -3,7 +3,7 @@
 // block of the same number wrote. Then the second continues where the first ends, and the tensor need not be stored.
 // Requires a checked kernel graph; provides one that computes the same. Whether the longer kernel is better is for the plan
 // to say.
-#include "lower/rewrite.h"
+#include "legal/rewrite.h"
 #include "plan/letters.h"
 
 static bool same_blocks(const struct graph *a, const struct graph *b)
@@ -62,7 +62,7 @@ static bool updates_from(const struct graph *g, int first, int second)
   return false;
 }
 
-bool lower_topk(const struct graph *g)
+bool legal_topk(const struct graph *g)
 {
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i].op == OP_BLOCK && has_topk(g->nodes[i].sub)) return true;
@@ -113,17 +113,17 @@ static int kernel(struct rewriting *w, const struct node *n, int *out)
   return w->changed = true, block_end(&b, n->at, out);
 }
 
-int lower_merge(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
+int legal_merge(struct arena *mem, const struct graph *g, struct graph **out, struct err *e)
 {
   int two[2], status = NO;
-  for (; pair(g, &two[0], &two[1]); g = *out, status = OK) TRY(lower_rewrite(mem, g, kernel, two, out, e));
+  for (; pair(g, &two[0], &two[1]); g = *out, status = OK) TRY(legal_rewrite(mem, g, kernel, two, out, e));
   return status;
 }
 
 // ---- tails ----
 
 // The kernel that reads what this one saves, where nothing else does, and where all else that it reads is there before.
-int lower_tail_of(const struct graph *g, int node)
+int legal_tail_of(const struct graph *g, int node)
 {
   const struct node *n = &g->nodes[node];
   int found = -1;

@@ -1,5 +1,5 @@
 // Kernel graphs made once more, node by node (rewrite.h).
-#include "lower/rewrite.h"
+#include "legal/rewrite.h"
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ int block_end(struct block_making *b, struct loc at, int *out)
   return b->status ? b->status : graph_nest(b->to, b->sub, b->nin, b->in, at, out, b->e);
 }
 
-int lower_rewrite(struct arena *mem, const struct graph *g, rewrite_kernel *kernel, void *own, struct graph **out, struct err *e)
+int legal_rewrite(struct arena *mem, const struct graph *g, rewrite_kernel *kernel, void *own, struct graph **out, struct err *e)
 {
   struct rewriting w = {.g = g, .to = graph_new_as(mem, g), .map = NEWS(mem, int, g->ntensors + 1), .own = own, .e = e};
   for (int i = 0; i < g->nnodes; i++) {

@@ -1,8 +1,7 @@
 // Products as the vendor's library takes them: one stride for rows, columns and batches of each operand. If neighbouring
 // batches have the same B and their rows of A follow each other, they are more rows: heads of a query that share one key, or a
 // batch of vectors times one matrix.
-#include "lower/count.h"
-#include "lower/lower.h"
+#include "legal/legal.h"
 #include "plan/letters.h"
 
 struct product_side {
@@ -93,7 +92,7 @@ static int64_t order_row(const struct order *o, const struct shape *s)
   return all / rows;
 }
 
-bool product_of(const struct graph *g, const struct order *order, int node, struct lower_product *out)
+bool product_of(const struct graph *g, const struct order *order, int node, struct library_product *out)
 {
   const struct node *n = &g->nodes[node];
   const struct shape *x = &g->tensors[n->in[0]].shape, *o = &g->tensors[n->out].shape;
@@ -101,19 +100,12 @@ bool product_of(const struct graph *g, const struct order *order, int node, stru
   struct product_side a, b;
   if (x->n < 2 || g->tensors[n->in[1]].shape.n < 2 || !side_of(g, order, n->in[0], o, &a) || !side_of(g, order, n->in[1], o, &b) || !align(&a, &b))
     return false;
-  *out = (struct lower_product){.p = {.batch = 1, .m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .alpha = 1},
-                                .tensor = {a.root, b.root, n->out, -1, -1}};
+  *out = (struct library_product){.p = {.batch = 1, .m = o->d[o->n - 2], .n = o->d[o->n - 1], .k = x->d[x->n - 1], .alpha = 1},
+                                  .tensor = {a.root, b.root, n->out, -1, -1}};
   fold_rows(p, &a, &b);
   for (int i = 0; i < a.n; i++) p->batch *= a.extent[i];
   p->stride[BLAS_A][1] = a.rows, p->stride[BLAS_A][2] = a.cols, p->stride[BLAS_B][1] = b.rows, p->stride[BLAS_B][2] = b.cols;
   int64_t row = order_row(order ? &order[n->out] : NULL, o);
   p->stride[BLAS_D][0] = p->batch > 1 ? p->m * row : 0, p->stride[BLAS_D][1] = row, p->stride[BLAS_D][2] = 1;
   return batch_stride(&a, &p->stride[BLAS_A][0]) && batch_stride(&b, &p->stride[BLAS_B][0]);
-}
-
-struct choice product_choice(const struct lower_plan *p, const struct lower_product *x, bool tail)
-{
-  struct kernel_counts c;
-  count_product(p->g, p->store, x, p->gpu, &c);
-  return (struct choice){.scheme = SCHEME_LIBRARY, .k = {{tail ? (int)x->p.epilogue + 1 : 0}}, .tail = tail, .cost = kernel_time(&c, p->gpu, NULL)};
 }
